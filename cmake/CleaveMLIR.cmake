@@ -1,0 +1,39 @@
+# LLVM and MLIR, pinned to 22.1 (Debian's packages, see ./dev).
+#
+# Two ways to link them. Compiler tools use the shared libMLIR and libLLVM, so that a user's pass
+# plugin and the tool see one copy; cleave-run links the static archives and needs neither.
+set(MLIR_DIR /usr/lib/llvm-22/lib/cmake/mlir CACHE PATH "Directory of MLIRConfig.cmake")
+find_package(MLIR 22.1 REQUIRED CONFIG)
+list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
+# Only for mlir_tablegen(); add_mlir_library and friends are not used.
+include(TableGen)
+include(AddLLVM)
+include(AddMLIR)
+add_compile_definitions(${LLVM_DEFINITIONS_LIST})
+
+add_library(cleave_mlir_headers INTERFACE)
+target_include_directories(cleave_mlir_headers SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+
+add_library(cleave_mlir_shared INTERFACE)
+target_link_libraries(cleave_mlir_shared INTERFACE MLIR LLVM)
+
+# The archives name the shared libraries as dependencies in Debian's export; without this the
+# static tool would link both copies.
+if(NOT TARGET zstd::libzstd_shared)
+  add_library(zstd::libzstd_shared INTERFACE IMPORTED)
+  target_link_libraries(zstd::libzstd_shared INTERFACE zstd)
+endif()
+foreach(lib IN LISTS MLIR_ALL_LIBS)
+  if(TARGET ${lib})
+    get_target_property(links ${lib} INTERFACE_LINK_LIBRARIES)
+    if(links)
+      list(REMOVE_ITEM links LLVM MLIR)
+      set_target_properties(${lib} PROPERTIES INTERFACE_LINK_LIBRARIES "${links}")
+    endif()
+  endif()
+endforeach()
+add_library(cleave_mlir_static INTERFACE)
+target_link_libraries(cleave_mlir_static INTERFACE
+  MLIRIR MLIRParser MLIRBytecodeReader MLIRFuncDialect MLIRFunctionInterfaces MLIRCallInterfaces
+  MLIRControlFlowInterfaces MLIRSideEffectInterfaces MLIRInferTypeOpInterface MLIRSupport
+  MLIRBytecodeOpInterface MLIRAsmParser LLVMSupport LLVMDemangle)

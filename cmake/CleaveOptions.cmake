@@ -1,0 +1,24 @@
+# Flags that hold for every target of Cleave's own.
+add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wno-comment)
+add_compile_options(-ffunction-sections -fdata-sections)
+if(CLEAVE_SANITIZE)
+  add_compile_options(-fsanitize=${CLEAVE_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${CLEAVE_SANITIZE})
+endif()
+include_directories(${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR}/include)
+
+find_program(CLEAVE_LLD ld.lld HINTS /usr/lib/llvm-22/bin NO_DEFAULT_PATH)
+if(CLEAVE_LLD)
+  # -B: the compiler driver would otherwise pick an older lld from PATH.
+  add_link_options(-fuse-ld=lld -B/usr/lib/llvm-22/bin)
+endif()
+find_program(CLEAVE_CCACHE ccache)
+if(CLEAVE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # Paths relative to the checkout, so that clones share what is built; the
+  # sloppiness is what ccache asks for with precompiled headers.
+  set(launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CLEAVE_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
+  set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
+  add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
+endif()

@@ -1,0 +1,35 @@
+# cleave_library(NAME SOURCES... [DEPENDS target...] [LINKS target...])
+#   A static library that uses MLIR. It does not say which MLIR it links: the tool does.
+#   DEPENDS: generated headers; LINKS: other Cleave libraries.
+# cleave_tool(NAME SOURCES... LINKS ...)        a compiler tool, on the shared libMLIR
+# cleave_tablegen(TARGET TD OUT -gen-x [args])  one generated file below the build tree
+function(cleave_library name)
+  cmake_parse_arguments(arg "" "" "DEPENDS;LINKS" ${ARGN})
+  add_library(${name} STATIC ${arg_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PUBLIC cleave_mlir_headers ${arg_LINKS})
+  if(arg_DEPENDS)
+    add_dependencies(${name} ${arg_DEPENDS})
+  endif()
+  if(NOT name STREQUAL "cleave_pch")
+    target_precompile_headers(${name} REUSE_FROM cleave_pch)
+    target_link_libraries(${name} PUBLIC cleave_pch)
+  endif()
+endfunction()
+
+function(cleave_tool name)
+  cmake_parse_arguments(arg "" "" "LINKS" ${ARGN})
+  add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE cleave_mlir_headers ${arg_LINKS} cleave_mlir_shared)
+  # Plugins resolve Cleave's own symbols (dialects, pass base classes) in the tool.
+  set_target_properties(${name} PROPERTIES ENABLE_EXPORTS ON)
+endfunction()
+
+# cleave_tablegen(<stem.td> <args of mlir-tblgen>... ) collects into CLEAVE_TDOUT via mlir_tablegen;
+# call cleave_tablegen_target(NAME) after the last one of a directory.
+macro(cleave_tablegen td out)
+  set(LLVM_TARGET_DEFINITIONS ${td})
+  mlir_tablegen(${out} ${ARGN} -I ${CMAKE_SOURCE_DIR})
+endmacro()
+macro(cleave_tablegen_target name)
+  add_public_tablegen_target(${name})
+endmacro()

@@ -1,0 +1,27 @@
+# LibTorch from the torch wheel, without find_package(Torch), which insists on a CUDA toolkit.
+find_program(CLEAVE_PYTHON python3 HINTS ${CMAKE_SOURCE_DIR}/.venv/bin NO_DEFAULT_PATH
+  DOC "The Python that has torch (./dev makes it)")
+if(NOT CLEAVE_PYTHON)
+  message(FATAL_ERROR "no Python with torch: run ./dev build, or set CLEAVE_PYTHON")
+endif()
+if(NOT CLEAVE_TORCH_DIR)
+  execute_process(COMMAND ${CLEAVE_PYTHON} -c
+    "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
+    OUTPUT_VARIABLE torch_dir OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  set(CLEAVE_TORCH_DIR ${torch_dir} CACHE PATH "The torch package" FORCE)
+endif()
+file(STRINGS ${CLEAVE_TORCH_DIR}/version.py version_line REGEX "^__version__")
+if(NOT version_line MATCHES "2\\.11\\.0")
+  message(FATAL_ERROR "expected torch 2.11.0 in ${CLEAVE_TORCH_DIR}, found: ${version_line}")
+endif()
+
+foreach(lib c10 torch_cpu)
+  add_library(cleave_${lib} SHARED IMPORTED)
+  set_target_properties(cleave_${lib} PROPERTIES IMPORTED_LOCATION ${CLEAVE_TORCH_DIR}/lib/lib${lib}.so)
+endforeach()
+add_library(cleave_torch INTERFACE)
+target_include_directories(cleave_torch SYSTEM INTERFACE
+  ${CLEAVE_TORCH_DIR}/include ${CLEAVE_TORCH_DIR}/include/torch/csrc/api/include)
+target_compile_definitions(cleave_torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
+target_link_libraries(cleave_torch INTERFACE cleave_torch_cpu cleave_c10)
+set(CLEAVE_TORCH_RPATH ${CLEAVE_TORCH_DIR}/lib)
