@@ -26,9 +26,13 @@ endfunction()
 
 # cleave_tablegen(<stem.td> <args of mlir-tblgen>... ) collects into CLEAVE_TDOUT via mlir_tablegen;
 # call cleave_tablegen_target(NAME) after the last one of a directory.
+set(cleave_td_includes "")
+foreach(dir IN LISTS MLIR_INCLUDE_DIRS LLVM_INCLUDE_DIRS)
+  list(APPEND cleave_td_includes -I ${dir})
+endforeach()
 macro(cleave_tablegen td out)
   set(LLVM_TARGET_DEFINITIONS ${td})
-  mlir_tablegen(${out} ${ARGN} -I ${CMAKE_SOURCE_DIR})
+  mlir_tablegen(${out} ${ARGN} -I ${CMAKE_SOURCE_DIR} ${cleave_td_includes})
 endmacro()
 macro(cleave_tablegen_target name)
   add_public_tablegen_target(${name})

@@ -1,0 +1,21 @@
+//===- Register.h - all dialects a Cleave program may use ----------*- C++ -*-===//
+
+#ifndef CLEAVE_DIALECTS_REGISTER_H
+#define CLEAVE_DIALECTS_REGISTER_H
+
+#include "dialects/aten/Aten.h"
+#include "dialects/dist/Dist.h"
+#include "dialects/train/Train.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace cleave {
+
+/// Registers what programs are made of: Cleave's dialects and upstream's `func`.
+inline void registerDialects(mlir::DialectRegistry &registry) {
+  registry.insert<mlir::func::FuncDialect, aten::AtenDialect, dist::DistDialect,
+                  train::TrainDialect>();
+}
+
+} // namespace cleave
+
+#endif // CLEAVE_DIALECTS_REGISTER_H

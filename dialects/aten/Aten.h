@@ -1,0 +1,68 @@
+//===- Aten.h - the aten dialect: dialect class, argument model, interface -*- C++ -*-===//
+//
+// The ops themselves are in `dialects/aten/ops/*.h`, by category; most code needs only the
+// interface declared here.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_DIALECTS_ATEN_ATEN_H
+#define CLEAVE_DIALECTS_ATEN_ATEN_H
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace cleave::aten {
+
+/// One argument as an op's record declares it. `kind` is 'T' (tensor), 'O' (optional tensor),
+/// 'L' (list of tensors) or 'A' (attribute). An attribute `X_present` right behind a list X says
+/// which elements of a `Tensor?[]` are there; it has no place in the text form.
+struct ArgumentSpec {
+  const char *name;
+  char kind;
+
+  bool isPresenceMask() const { return kind == 'A' && llvm::StringRef(name).ends_with("_present"); }
+};
+
+/// One argument of one op, with its value. Tensor: `values[0]`; list: `values`, in which a null
+/// value stands for None; everything else: `attribute`. An optional tensor that is None has kind
+/// 'O' and no values.
+struct Argument {
+  llvm::StringRef name;
+  char kind;
+  llvm::SmallVector<mlir::Value, 1> values;
+  mlir::Attribute attribute;
+};
+
+/// Ranked tensors of static shape with a dtype PyTorch has: f16, bf16, f32, f64, i8, ui8, i16,
+/// i32, i64, i1 (bool).
+bool isTensor(mlir::Type type);
+/// An attribute for a `Scalar`: i64, f64 or bool.
+bool isScalar(mlir::Attribute attribute);
+
+template <typename ConcreteOp>
+class ViewLike : public mlir::OpTrait::TraitBase<ConcreteOp, ViewLike> {};
+
+} // namespace cleave::aten
+
+#include "dialects/aten/AtenDialect.h.inc"
+#include "dialects/aten/AtenInterfaces.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/aten/AtenAttrs.h.inc"
+
+namespace cleave::aten {
+
+// Shared by all ops' generated code.
+mlir::ParseResult parseAtenOp(mlir::OpAsmParser &parser, mlir::OperationState &state,
+                              llvm::ArrayRef<ArgumentSpec> specs);
+void printAtenOp(mlir::Operation *op, mlir::OpAsmPrinter &printer);
+llvm::SmallVector<Argument> collectArguments(mlir::Operation *op);
+mlir::Value viewSource(mlir::Operation *op, unsigned result);
+mlir::LogicalResult verifyAtenOp(mlir::Operation *op);
+
+} // namespace cleave::aten
+
+#endif // CLEAVE_DIALECTS_ATEN_ATEN_H

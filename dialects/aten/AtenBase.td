@@ -1,0 +1,110 @@
+//===- AtenBase.td - what every op of the aten dialect is made of -*- tablegen -*-===//
+//
+// One record per op: `AtenOp<mnemonic, schema>` with operands and attributes named and ordered as
+// the arguments of the dispatcher's schema. Parser, printer, argument table and the checks that
+// all ops share follow from the record; categories live in `ops/*.td`.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_DIALECTS_ATEN_ATENBASE
+#define CLEAVE_DIALECTS_ATEN_ATENBASE
+
+include "mlir/IR/OpBase.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "dialects/aten/AtenInterfaces.td"
+
+def Aten_Dialect : Dialect {
+  let name = "aten";
+  let cppNamespace = "::cleave::aten";
+  let summary = "single-device tensor compute with ATen's names and semantics";
+  let description = [{
+    Typed ops for the operators that training graphs are made of, and `aten.call` for every other
+    operator of the dispatcher. All are pure: what PyTorch mutates enters and leaves as a value.
+    The rationale is in `dialects/aten/README.md`, the syntax in `docs/ir.md`.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Operand and attribute kinds, by the schema's type
+//===----------------------------------------------------------------------===//
+
+// `Tensor`: a ranked tensor of static shape.
+def Aten_Tensor : TypeConstraint<CPred<"::cleave::aten::isTensor($_self)">,
+                                 "statically shaped tensor of a dtype">;
+// `Tensor?`
+def Aten_OptTensor : Optional<Aten_Tensor>;
+// `Tensor[]`
+def Aten_TensorList : Variadic<Aten_Tensor>;
+
+// Attributes. A `Req` one has no default in the schema; an absent one takes the schema's default.
+defvar Aten_Int = OptionalAttr<I64Attr>;            // int
+defvar Aten_Float = OptionalAttr<F64Attr>;          // float
+defvar Aten_Bool = OptionalAttr<BoolAttr>;          // bool
+defvar Aten_Str = OptionalAttr<StrAttr>;            // str
+defvar Aten_Ints = OptionalAttr<DenseI64ArrayAttr>; // int[], SymInt[]
+defvar Aten_Bools = OptionalAttr<DenseBoolArrayAttr>;  // bool[]
+defvar Aten_Floats = OptionalAttr<DenseF64ArrayAttr>;  // float[]
+defvar Aten_DType = OptionalAttr<TypeAttr>;         // ScalarType
+defvar Aten_MemoryFormat = OptionalAttr<StrAttr>;   // MemoryFormat
+
+// `Scalar`: an int, float or bool, which the dtype rules tell apart.
+def Aten_ReqScalar : Attr<CPred<"::cleave::aten::isScalar($_self)">, "int, float or bool"> {
+  let storageType = "::mlir::Attribute";
+  let returnType = "::mlir::Attribute";
+}
+defvar Aten_Scalar = OptionalAttr<Aten_ReqScalar>;
+defvar Aten_ReqInt = I64Attr;
+defvar Aten_ReqFloat = F64Attr;
+defvar Aten_ReqBool = BoolAttr;
+defvar Aten_ReqInts = DenseI64ArrayAttr;
+defvar Aten_ReqBools = DenseBoolArrayAttr;
+defvar Aten_ReqDType = TypeAttr;
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+// How an argument of the record is held: T tensor, O optional tensor, L list of tensors, A attribute.
+class Aten_ArgKind<dag args, int i> {
+  string letter = !if(!initialized(!getdagarg<Optional>(args, i)), "O",
+                  !if(!initialized(!getdagarg<Variadic>(args, i)), "L",
+                  !if(!initialized(!getdagarg<TypeConstraint>(args, i)), "T", "A")));
+  string spec = "{\"" # !getdagname(args, i) # "\", '" # letter # "'}";
+}
+
+class Aten_ArgTable<dag args> {
+  int count = !size(args);
+  string entries = !interleave(!foreach(i, !range(count), Aten_ArgKind<args, i>.spec), ", ");
+  int segments = !foldl(0, !range(count), n, i,
+      !add(n, !if(!or(!eq(Aten_ArgKind<args, i>.letter, "O"), !eq(Aten_ArgKind<args, i>.letter, "L")), 1, 0)));
+}
+
+/// An op that stands for one overload of the dispatcher. `schema` is its full name
+/// ("aten::add.Tensor"). Ops with optional tensors or tensor lists add AttrSizedOperandSegments.
+class AtenOp<string mnemonic, string schema, list<Trait> traits = []>
+    : Op<Aten_Dialect, mnemonic,
+         traits # [Pure, DeclareOpInterfaceMethods<AtenOpInterface, ["getSchemaName", "getArgumentSpecs"]>]> {
+  string schemaName = schema;
+  let hasCustomAssemblyFormat = 1;
+  code argumentEntries = Aten_ArgTable<arguments>.entries;
+  let extraClassDefinition = [{
+    ::mlir::ParseResult $cppClass::parse(::mlir::OpAsmParser &parser, ::mlir::OperationState &state) {
+      return ::cleave::aten::parseAtenOp(parser, state, argumentSpecs());
+    }
+    void $cppClass::print(::mlir::OpAsmPrinter &printer) {
+      ::cleave::aten::printAtenOp(*this, printer);
+    }
+    ::llvm::ArrayRef<::cleave::aten::ArgumentSpec> $cppClass::argumentSpecs() {
+      static const ::cleave::aten::ArgumentSpec specs[] = {}] # "{" # argumentEntries # "}" # [{, {"", 0}};
+      return ::llvm::ArrayRef(specs).drop_back();
+    }
+    ::llvm::StringRef $cppClass::getSchemaName() { return "}] # schema # [{"; }
+    ::llvm::ArrayRef<::cleave::aten::ArgumentSpec> $cppClass::getArgumentSpecs() { return argumentSpecs(); }
+  }];
+  let extraClassDeclaration = [{
+    static ::llvm::ArrayRef<::cleave::aten::ArgumentSpec> argumentSpecs();
+  }];
+}
+
+#endif // CLEAVE_DIALECTS_ATEN_ATENBASE

@@ -1,0 +1,162 @@
+//===- Call.cpp - calls of operators without a typed op ----------------------===//
+
+#include "dialects/aten/ops/Call.h"
+#include "dialects/aten/Schema.h"
+#include "dialects/aten/ops/OpsImpl.h"
+
+using namespace mlir;
+using namespace cleave::aten;
+
+#define GET_OP_CLASSES
+#include "dialects/aten/ops/Call.cpp.inc"
+
+void cleave::aten::addCallOps(AtenDialect *dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "dialects/aten/ops/Call.cpp.inc"
+      >(dialect);
+}
+
+StringRef CallOp::getSchemaName() { return getCallee(); }
+
+ArrayRef<ArgumentSpec> CallOp::getArgumentSpecs() { return {}; }
+
+SmallVector<Argument> CallOp::getArguments() {
+  SmallVector<Argument> arguments;
+  std::optional<Schema> schema = lookupSchema(getCallee());
+  if (!schema)
+    return arguments;
+  auto resolve = [&](Attribute value) -> Value {
+    auto reference = dyn_cast<OperandAttr>(value);
+    return reference ? getOperand(reference.getIndex()) : Value();
+  };
+  for (const SchemaValue &declared : schema->arguments) {
+    Attribute value = getArgs().get(declared.name);
+    if (!value)
+      continue;
+    auto list = dyn_cast<ArrayAttr>(value);
+    if (!declared.isTensorLike()) {
+      // None of an optional constant is the same as its absence: the default is None.
+      if (!isa<UnitAttr>(value))
+        arguments.push_back({declared.name, 'A', {}, value});
+    } else if (isa<UnitAttr>(value)) {
+      arguments.push_back({declared.name, 'O', {}, {}});
+    } else if (isa<OperandAttr>(value)) {
+      arguments.push_back({declared.name, 'T', {resolve(value)}, {}});
+    } else {
+      Argument argument{declared.name, 'L', {}, {}};
+      if (list)
+        for (Attribute element : list)
+          argument.values.push_back(resolve(element));
+      arguments.push_back(std::move(argument));
+    }
+  }
+  return arguments;
+}
+
+Value CallOp::getViewSource(unsigned result) {
+  std::optional<Schema> schema = lookupSchema(getCallee());
+  if (!schema || schema->returns.empty())
+    return {};
+  // A list return `Tensor(a)[]` gives all results.
+  const SchemaValue &declared =
+      schema->returns[std::min<size_t>(result, schema->returns.size() - 1)];
+  if (declared.alias.empty())
+    return {};
+  for (const SchemaValue &argument : schema->arguments)
+    if (!argument.alias.empty() &&
+        argument.alias.split(' ').first == declared.alias.split(' ').first)
+      if (auto reference = dyn_cast_or_null<OperandAttr>(getArgs().get(argument.name)))
+        return getOperand(reference.getIndex());
+  return {};
+}
+
+/// What kind of value a schema type takes, and whether `value` is one.
+static bool accepts(StringRef type, Attribute value) {
+  if (type.consume_back("?") && isa<UnitAttr>(value))
+    return true;
+  auto isReference = [](Attribute a) { return isa<OperandAttr>(a); };
+  if (type == "Tensor")
+    return isReference(value);
+  if (type == "Tensor[]" || type == "Tensor?[]") {
+    auto list = dyn_cast<ArrayAttr>(value);
+    if (!list) {
+      auto empty = dyn_cast<DenseI64ArrayAttr>(value);
+      return empty && empty.empty();
+    }
+    return llvm::all_of(list, [&](Attribute a) {
+      return isReference(a) || (type == "Tensor?[]" && isa<UnitAttr>(a));
+    });
+  }
+  if (auto integer = dyn_cast<IntegerAttr>(value); integer && !isa<BoolAttr>(value))
+    return isScalar(value) && (type == "int" || type == "SymInt" || type == "Scalar" || type == "float" ||
+                               type.starts_with("int[") || type.starts_with("SymInt["));
+  if (isa<BoolAttr>(value))
+    return type == "bool" || type == "Scalar";
+  if (isa<FloatAttr>(value))
+    return isScalar(value) && (type == "float" || type == "Scalar");
+  if (isa<StringAttr>(value))
+    return type == "str" || type == "MemoryFormat";
+  if (isa<TypeAttr>(value))
+    return type == "ScalarType";
+  if (auto ints = dyn_cast<DenseI64ArrayAttr>(value))
+    return ints.empty() ? type.ends_with("]")
+                        : type.starts_with("int[") || type.starts_with("SymInt[");
+  if (isa<DenseBoolArrayAttr>(value))
+    return type.starts_with("bool[");
+  if (isa<DenseF64ArrayAttr>(value))
+    return type.starts_with("float[");
+  return false;
+}
+
+LogicalResult CallOp::verify() {
+  // 1.
+  std::optional<Schema> schema = lookupSchema(getCallee());
+  if (!schema)
+    return emitOpError("calls '") << getCallee() << "', which PyTorch's dispatcher does not have";
+  auto withSchema = [&](InFlightDiagnostic diagnostic) {
+    diagnostic.attachNote() << "the schema is " << schema->name << schema->text;
+    return diagnostic;
+  };
+  if (schema->drawsRandomNumbers)
+    return emitOpError("calls '") << getCallee()
+                                  << "', which draws from the global generator; use an aten.rng_* op, "
+                                     "whose numbers are given by its seed and offset";
+  // 2.
+  for (NamedAttribute argument : getArgs()) {
+    const SchemaValue *declared = schema->findArgument(argument.getName().getValue());
+    if (!declared)
+      return withSchema(emitOpError("has no argument named '") << argument.getName().getValue() << "'");
+    if (!accepts(declared->type, argument.getValue()))
+      return withSchema(emitOpError("argument '") << declared->name << "' expects " << declared->type
+                                                  << ", found " << argument.getValue());
+  }
+  SmallVector<unsigned> uses(getNumOperands(), 0);
+  WalkResult walk = getArgs().walk([&](OperandAttr reference) {
+    if (reference.getIndex() >= uses.size())
+      return WalkResult::interrupt();
+    ++uses[reference.getIndex()];
+    return WalkResult::advance();
+  });
+  if (walk.wasInterrupted())
+    return emitOpError("refers to an operand that it does not have");
+  if (llvm::is_contained(uses, 0u))
+    return emitOpError("has an operand that none of its arguments names");
+  for (const SchemaValue &declared : schema->arguments) {
+    if (!declared.hasDefault && !declared.type.ends_with("?") && !getArgs().get(declared.name))
+      return withSchema(emitOpError("lacks the argument '") << declared.name << "'");
+    // 4.
+    if (declared.isMutated())
+      return withSchema(emitOpError("mutates its argument '")
+                        << declared.name << "'; programs are pure, call the functional overload");
+  }
+  // 3.
+  bool isList = schema->returns.size() == 1 && schema->returns.front().type == "Tensor[]";
+  for (const SchemaValue &value : schema->returns)
+    if (!value.isTensorLike())
+      return withSchema(emitOpError("returns a ") << value.type << ", which is not a tensor");
+  if (!isList && schema->returns.size() != getNumResults())
+    return withSchema(emitOpError("expects ") << schema->returns.size() << " results, found "
+                                              << getNumResults());
+  return success();
+}

@@ -1,0 +1,43 @@
+//===- Call.td - every operator that has no typed op -*- tablegen -*-===//
+
+#ifndef CLEAVE_DIALECTS_ATEN_OPS_CALL
+#define CLEAVE_DIALECTS_ATEN_OPS_CALL
+
+include "dialects/aten/AtenBase.td"
+include "mlir/IR/AttrTypeBase.td"
+
+def Aten_OperandAttr : AttrDef<Aten_Dialect, "Operand"> {
+  let mnemonic = "operand";
+  let summary = "stands for an operand in the arguments of `aten.call`";
+  let parameters = (ins "unsigned":$index);
+  let assemblyFormat = "`<` $index `>`";
+}
+
+def Aten_CallOp : Op<Aten_Dialect, "call", [
+    Pure, DeclareOpInterfaceMethods<AtenOpInterface,
+        ["getSchemaName", "getArgumentSpecs", "getArguments", "getViewSource"]>]> {
+  let summary = "call of any operator of PyTorch's dispatcher";
+  let description = [{
+    For operators without a typed op. The call is checked against the schema table that the build
+    dumps from the dispatcher's registry; to everything else it is opaque.
+
+    Constraints:
+    1. `callee` is the full name of an overload in the table.
+    2. Every argument is one of the schema's, has its type, and none without a default is missing.
+    3. Results correspond to the schema's returns.
+    4. The operator mutates none of its arguments.
+
+    An operator that draws random numbers from the global generator is refused: use `aten.rng_*`.
+
+    ```mlir
+    %0 = aten.call "aten::roll"(self = %x, shifts = [1], dims = [0])
+        : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins StrAttr:$callee, DictionaryAttr:$args, Variadic<Aten_Tensor>:$inputs);
+  let results = (outs Variadic<Aten_Tensor>:$outputs);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+}
+
+#endif // CLEAVE_DIALECTS_ATEN_OPS_CALL

@@ -1,0 +1,22 @@
+//===- Categories.h - the list of op categories ----------------*- C++ -*-===//
+//
+// A new category adds one line here and one word in `dialects/aten/CMakeLists.txt`.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_DIALECTS_ATEN_OPS_CATEGORIES_H
+#define CLEAVE_DIALECTS_ATEN_OPS_CATEGORIES_H
+
+#define CLEAVE_ATEN_CATEGORIES(X)                                                                  \
+  X(Call)                                                                                          \
+  X(Contraction)                                                                                   \
+  X(View)
+
+namespace cleave::aten {
+class AtenDialect;
+#define CATEGORY(NAME) void add##NAME##Ops(AtenDialect *dialect);
+CLEAVE_ATEN_CATEGORIES(CATEGORY)
+#undef CATEGORY
+} // namespace cleave::aten
+
+#endif // CLEAVE_DIALECTS_ATEN_OPS_CATEGORIES_H

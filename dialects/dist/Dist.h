@@ -1,0 +1,23 @@
+//===- Dist.h - the dist dialect -------------------------------*- C++ -*-===//
+
+#ifndef CLEAVE_DIALECTS_DIST_DIST_H
+#define CLEAVE_DIALECTS_DIST_DIST_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialects/dist/DistDialect.h.inc"
+#include "dialects/dist/DistEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/dist/DistAttrs.h.inc"
+#define GET_OP_CLASSES
+#include "dialects/dist/Dist.h.inc"
+
+#endif // CLEAVE_DIALECTS_DIST_DIST_H

@@ -1,0 +1,149 @@
+//===- Attributes.cpp - roles and other attributes of the train dialect -----===//
+
+#include "dialects/train/Train.h"
+
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace cleave::train;
+
+//===----------------------------------------------------------------------===//
+// RoleAttr
+//===----------------------------------------------------------------------===//
+
+RoleAttr RoleAttr::get(MLIRContext *context, RoleKind kind, StringRef name) {
+  return get(context, kind, name.empty() ? StringAttr() : StringAttr::get(context, name), {}, {},
+             {}, {}, {});
+}
+
+bool RoleAttr::isTiedTo(RoleAttr result) const {
+  if (getName() != result.getName() || getSlot() != result.getSlot())
+    return false;
+  switch (getKind()) {
+  case RoleKind::Accumulator:
+    return result.getKind() == RoleKind::Gradient;
+  case RoleKind::Parameter:
+  case RoleKind::Buffer:
+  case RoleKind::OptimizerState:
+    return result.getKind() == getKind();
+  default:
+    return false;
+  }
+}
+
+std::string RoleAttr::getFileName() const {
+  std::string name = getNameOrEmpty().str();
+  switch (getKind()) {
+  case RoleKind::Parameter:
+    return "param." + name;
+  case RoleKind::Buffer:
+    return "buffer." + name;
+  case RoleKind::Output:
+    return "output." + name;
+  case RoleKind::Accumulator:
+  case RoleKind::Gradient:
+    return "grad." + name;
+  case RoleKind::OptimizerState:
+    return "optim." + name + "." + getSlotOrEmpty().str();
+  case RoleKind::Constant:
+  case RoleKind::Input:
+  case RoleKind::Target:
+    return name;
+  default:
+    return stringifyRoleKind(getKind()).str();
+  }
+}
+
+/// `<parameter "w" slot "s" batch 0 over ["dp"] aliases ["v"] frozen>`
+Attribute RoleAttr::parse(AsmParser &parser, Type) {
+  StringRef keyword;
+  SMLoc location = parser.getCurrentLocation();
+  if (parser.parseLess() || parser.parseKeyword(&keyword))
+    return {};
+  std::optional<RoleKind> kind = symbolizeRoleKind(keyword);
+  if (!kind) {
+    parser.emitError(location) << "unknown role '" << keyword << "'";
+    return {};
+  }
+  StringAttr name, slot;
+  std::optional<int64_t> batch;
+  ArrayAttr over, aliases;
+  UnitAttr frozen;
+  std::string text;
+  if (succeeded(parser.parseOptionalString(&text)))
+    name = parser.getBuilder().getStringAttr(text);
+  while (failed(parser.parseOptionalGreater())) {
+    SMLoc field = parser.getCurrentLocation();
+    if (parser.parseKeyword(&keyword))
+      return {};
+    ParseResult result = failure();
+    if (keyword == "slot")
+      result = parser.parseAttribute(slot);
+    else if (keyword == "batch")
+      result = parser.parseInteger(batch.emplace());
+    else if (keyword == "over")
+      result = parser.parseAttribute(over);
+    else if (keyword == "aliases")
+      result = parser.parseAttribute(aliases);
+    else if (keyword == "frozen")
+      frozen = parser.getBuilder().getUnitAttr(), result = success();
+    else
+      parser.emitError(field) << "a role has no field '" << keyword << "'";
+    if (failed(result))
+      return {};
+  }
+  for (ArrayAttr list : {over, aliases})
+    if (list && !llvm::all_of(list, [](Attribute a) { return isa<StringAttr>(a); })) {
+      parser.emitError(location) << "expected a list of strings, found " << list;
+      return {};
+    }
+  return get(parser.getContext(), *kind, name, slot, batch, over, aliases, frozen);
+}
+
+void RoleAttr::print(AsmPrinter &printer) const {
+  printer << '<' << stringifyRoleKind(getKind());
+  if (getName())
+    printer << ' ' << getName();
+  if (getSlot())
+    printer << " slot " << getSlot();
+  if (getBatch())
+    printer << " batch " << *getBatch();
+  if (getOver())
+    printer << " over " << getOver();
+  if (getAliases())
+    printer << " aliases " << getAliases();
+  if (getFrozen())
+    printer << " frozen";
+  printer << '>';
+}
+
+//===----------------------------------------------------------------------===//
+// ScheduleAttr, CheckpointAttr
+//===----------------------------------------------------------------------===//
+
+LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError, ScheduleKind kind,
+                                   int64_t warmup, int64_t total, FloatAttr floor, int64_t every,
+                                   FloatAttr factor) {
+  for (FloatAttr number : {floor, factor})
+    if (number && !number.getType().isF64())
+      return emitError() << "expects numbers of type f64 in a schedule, found " << number;
+  bool isCosine = kind == ScheduleKind::WarmupCosine, isStep = kind == ScheduleKind::Step;
+  if (isCosine && (warmup < 0 || total <= warmup || !floor))
+    return emitError() << "expects warmup, total and floor, with 0 <= warmup < total, in a "
+                          "warmup_cosine schedule";
+  if (isStep && (every <= 0 || !factor))
+    return emitError() << "expects a positive 'every' and a factor in a step schedule";
+  if ((!isCosine && (warmup || total || floor)) || (!isStep && (every || factor)))
+    return emitError() << "found a field that a " << stringifyScheduleKind(kind)
+                       << " schedule does not have";
+  return success();
+}
+
+LogicalResult CheckpointAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                     StringAttr policy, int64_t graph) {
+  static constexpr StringLiteral policies[] = {"must_save", "prefer_save", "must_recompute",
+                                               "prefer_recompute"};
+  if (!llvm::is_contained(policies, policy.getValue()))
+    return emitError() << "unknown checkpoint policy " << policy;
+  return success();
+}

@@ -1,0 +1,228 @@
+//===- Program.cpp - the functions of a training program ---------------------===//
+
+#include "dialects/train/Program.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+using namespace mlir;
+using namespace cleave::train;
+
+RoleAttr cleave::train::getArgumentRole(func::FuncOp function, unsigned argument) {
+  return function.getArgAttrOfType<RoleAttr>(argument, kRoleAttrName);
+}
+
+RoleAttr cleave::train::getResultRole(func::FuncOp function, unsigned result) {
+  return function.getResultAttrOfType<RoleAttr>(result, kRoleAttrName);
+}
+
+//===----------------------------------------------------------------------===//
+// One argument or result
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyRole(Operation *op, Attribute attribute, Type type, bool isArgument) {
+  auto role = dyn_cast<RoleAttr>(attribute);
+  if (!role)
+    return op->emitError() << "expects a #train.role for '" << kRoleAttrName << "', found "
+                           << attribute;
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || !tensor.hasStaticShape())
+    return op->emitError() << "expects a statically shaped tensor for " << role << ", found " << type;
+  bool allowed = true, named = true;
+  std::optional<Type> exact;
+  Builder b(op->getContext());
+  switch (role.getKind()) {
+  case RoleKind::Parameter:
+  case RoleKind::Buffer:
+  case RoleKind::OptimizerState:
+  case RoleKind::Gradient:
+    break;
+  case RoleKind::Constant:
+  case RoleKind::Input:
+  case RoleKind::Target:
+  case RoleKind::Accumulator:
+    allowed = isArgument;
+    break;
+  case RoleKind::Output:
+    allowed = !isArgument;
+    break;
+  case RoleKind::Loss:
+    allowed = !isArgument;
+    named = false;
+    break;
+  case RoleKind::Seed:
+    allowed = isArgument;
+    named = false;
+    break;
+  case RoleKind::Step:
+    exact = b.getF32Type();
+    allowed = isArgument;
+    named = false;
+    break;
+  case RoleKind::RngSeed:
+  case RoleKind::RngOffset:
+    exact = b.getI64Type();
+    allowed = isArgument;
+    named = false;
+    break;
+  }
+  if (!allowed)
+    return op->emitError() << "expects " << role << " only on "
+                           << (isArgument ? "a result" : "an argument");
+  if (named != bool(role.getName()))
+    return op->emitError() << "expects " << role << (named ? " to have a name" : " to have no name");
+  if ((role.getKind() == RoleKind::OptimizerState) != bool(role.getSlot()))
+    return op->emitError() << "expects a slot for optimizer state, and for nothing else, found " << role;
+  if (!named && tensor.getRank() != 0)
+    return op->emitError() << "expects a 0-d tensor for " << role << ", found " << type;
+  if (exact && tensor.getElementType() != *exact)
+    return op->emitError() << "expects elements of type " << *exact << " for " << role << ", found "
+                           << type;
+  if (role.getBatch() && (*role.getBatch() < 0 || *role.getBatch() >= tensor.getRank()))
+    return op->emitError() << "expects the batch dimension of " << role << " to be one of " << type;
+  return success();
+}
+
+LogicalResult TrainDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned argument,
+                                                     NamedAttribute attribute) {
+  if (attribute.getName() != kRoleAttrName)
+    return op->emitError() << "unknown argument attribute " << attribute.getName();
+  auto function = dyn_cast<func::FuncOp>(op);
+  if (!function)
+    return op->emitError() << "expects roles on functions only";
+  return verifyRole(op, attribute.getValue(), function.getArgumentTypes()[argument], true);
+}
+
+LogicalResult TrainDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned result,
+                                                        NamedAttribute attribute) {
+  if (attribute.getName() != kRoleAttrName)
+    return op->emitError() << "unknown result attribute " << attribute.getName();
+  auto function = dyn_cast<func::FuncOp>(op);
+  if (!function)
+    return op->emitError() << "expects roles on functions only";
+  return verifyRole(op, attribute.getValue(), function.getResultTypes()[result], false);
+}
+
+//===----------------------------------------------------------------------===//
+// One function
+//===----------------------------------------------------------------------===//
+
+/// Every argument and result has a role, each role stands once, and tied pairs have one type.
+static LogicalResult verifyPhaseFunction(func::FuncOp function) {
+  auto key = [](RoleAttr role) {
+    return std::make_tuple(static_cast<unsigned>(role.getKind()), role.getName(), role.getSlot());
+  };
+  using Key = std::tuple<unsigned, StringAttr, StringAttr>;
+  DenseMap<Key, unsigned> arguments, results;
+  for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i) {
+    RoleAttr role = getArgumentRole(function, i);
+    if (!role)
+      return function.emitError() << "expects a role for argument " << i;
+    if (!arguments.try_emplace(key(role), i).second)
+      return function.emitError() << "has two arguments with " << role;
+  }
+  for (unsigned i = 0, e = function.getNumResults(); i < e; ++i) {
+    RoleAttr role = getResultRole(function, i);
+    if (!role)
+      return function.emitError() << "expects a role for result " << i;
+    if (!results.try_emplace(key(role), i).second)
+      return function.emitError() << "has two results with " << role;
+    RoleAttr tied = role;
+    if (role.getKind() == RoleKind::Gradient)
+      tied = RoleAttr::get(role.getContext(), RoleKind::Accumulator, role.getNameOrEmpty());
+    auto argument = arguments.find(key(tied));
+    if (argument == arguments.end()) {
+      if (role.getKind() == RoleKind::Parameter || role.getKind() == RoleKind::Buffer ||
+          role.getKind() == RoleKind::OptimizerState)
+        return function.emitError() << "expects an argument that result " << i << ", " << role
+                                    << ", is the new value of";
+      continue;
+    }
+    Type before = function.getArgumentTypes()[argument->second];
+    if (before != function.getResultTypes()[i])
+      return function.emitError() << "expects " << role << " to keep its type " << before
+                                  << ", found " << function.getResultTypes()[i];
+  }
+  for (auto [role, argument] : arguments)
+    if (std::get<0>(role) == static_cast<unsigned>(RoleKind::Accumulator) &&
+        !results.contains({static_cast<unsigned>(RoleKind::Gradient), std::get<1>(role), StringAttr()}))
+      return function.emitError() << "expects a gradient result for the accumulator of "
+                                  << std::get<1>(role);
+  return success();
+}
+
+LogicalResult TrainDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  StringRef name = attribute.getName();
+  if (name == kPhaseAttrName) {
+    auto function = dyn_cast<func::FuncOp>(op);
+    if (!function || !isa<PhaseAttr>(attribute.getValue()))
+      return op->emitError() << "expects '" << name << "' to be a #train.phase on a function";
+    return verifyPhaseFunction(function);
+  }
+  if (name == kDrawsAttrName) {
+    auto draws = dyn_cast<IntegerAttr>(attribute.getValue());
+    if (!isa<func::FuncOp>(op) || !draws || !draws.getType().isSignlessInteger(64) || draws.getInt() < 0)
+      return op->emitError() << "expects '" << name << "' to be a count (i64) on a function";
+    return success();
+  }
+  if (name == "train.checkpoint" && !isa<CheckpointAttr>(attribute.getValue()))
+    return op->emitError() << "expects '" << name << "' to be a #train.checkpoint, found "
+                           << attribute.getValue();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The whole program
+//===----------------------------------------------------------------------===//
+
+FailureOr<Program> cleave::train::getProgram(ModuleOp module) {
+  Program program;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    auto phase = function->getAttrOfType<PhaseAttr>(kPhaseAttrName);
+    if (!phase)
+      continue;
+    func::FuncOp &slot =
+        phase.getValue() == Phase::Microbatch ? program.microbatch : program.update;
+    if (slot) {
+      InFlightDiagnostic diagnostic = function.emitError()
+                                      << "is a second function of phase "
+                                      << stringifyPhase(phase.getValue());
+      diagnostic.attachNote(slot.getLoc()) << "the first is here";
+      return diagnostic;
+    }
+    slot = function;
+  }
+  if (!program.microbatch) {
+    module.emitError() << "expects a program: a function with train.phase = #train.phase<microbatch>";
+    return failure();
+  }
+  if (!program.update)
+    return program;
+
+  DenseMap<StringAttr, Type> parameters, gradients;
+  for (unsigned i = 0; i < program.microbatch.getNumArguments(); ++i)
+    if (RoleAttr role = getArgumentRole(program.microbatch, i); role.getKind() == RoleKind::Parameter)
+      parameters[role.getName()] = program.microbatch.getArgumentTypes()[i];
+  for (unsigned i = 0; i < program.microbatch.getNumResults(); ++i)
+    if (RoleAttr role = getResultRole(program.microbatch, i); role.getKind() == RoleKind::Gradient)
+      gradients[role.getName()] = program.microbatch.getResultTypes()[i];
+  for (unsigned i = 0; i < program.update.getNumArguments(); ++i) {
+    RoleAttr role = getArgumentRole(program.update, i);
+    Type type = program.update.getArgumentTypes()[i];
+    DenseMap<StringAttr, Type> *made = role.getKind() == RoleKind::Parameter  ? &parameters
+                                       : role.getKind() == RoleKind::Gradient ? &gradients
+                                                                              : nullptr;
+    if (!made)
+      continue;
+    auto found = made->find(role.getName());
+    if (found != made->end() && found->second == type)
+      continue;
+    InFlightDiagnostic diagnostic = program.update.emitError() << "takes " << role << " of type " << type;
+    if (found == made->end())
+      diagnostic.attachNote(program.microbatch.getLoc()) << "the microbatch function has none of that name";
+    else
+      diagnostic.attachNote(program.microbatch.getLoc())
+          << "the microbatch function has it with type " << found->second;
+    return diagnostic;
+  }
+  return program;
+}

@@ -1,0 +1,100 @@
+//===- Train.cpp - registration and ops of the train dialect ----------------===//
+
+#include "dialects/train/Train.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace cleave::train;
+
+#include "dialects/train/TrainDialect.cpp.inc"
+#include "dialects/train/TrainEnums.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/train/TrainAttrs.cpp.inc"
+#define GET_OP_CLASSES
+#include "dialects/train/Train.cpp.inc"
+
+void TrainDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/train/TrainAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/train/Train.cpp.inc"
+      >();
+}
+
+/// An attribute that must lie in [low, high), or in [low, infinity) without `high`.
+static LogicalResult checkRange(Operation *op, StringRef name, const APFloat &value, double low,
+                                std::optional<double> high = std::nullopt) {
+  double number = value.convertToDouble();
+  if (number >= low && (high ? number < *high : value.isFinite()))
+    return success();
+  InFlightDiagnostic diagnostic = op->emitOpError("expects ") << name << " of at least " << low;
+  if (high)
+    diagnostic << " and less than " << *high;
+  return diagnostic << ", found " << FloatAttr::get(Float64Type::get(op->getContext()), value);
+}
+
+LogicalResult LearningRateOp::verify() {
+  // 1.
+  return checkRange(*this, "base", getBase(), 0.0);
+}
+
+LogicalResult AdamWOp::verify() {
+  // 1.
+  return success(succeeded(checkRange(*this, "beta1", getBeta1(), 0.0, 1.0)) &&
+                 succeeded(checkRange(*this, "beta2", getBeta2(), 0.0, 1.0)) &&
+                 succeeded(checkRange(*this, "eps", getEps(), 0.0)) &&
+                 succeeded(checkRange(*this, "weight_decay", getWeightDecay(), 0.0)));
+}
+
+LogicalResult SGDOp::verify() {
+  // 1.
+  if (failed(checkRange(*this, "momentum", getMomentum(), 0.0)) ||
+      failed(checkRange(*this, "weight_decay", getWeightDecay(), 0.0)))
+    return failure();
+  if (getNesterov() && (getMomentum().isZero() || !getDampening().isZero()))
+    return emitOpError("expects momentum and no dampening with nesterov");
+  // 2.
+  bool hasMomentum = !getMomentum().isZero();
+  if (bool(getMomentumBuffer()) != hasMomentum || bool(getNewMomentumBuffer()) != hasMomentum)
+    return emitOpError("expects a momentum buffer as operand and result exactly where momentum is "
+                       "not 0");
+  // 3.
+  Type type = getParameter().getType();
+  for (Value value : {getGradient(), getMomentumBuffer(), getNewParameter(), getNewMomentumBuffer()})
+    if (value && value.getType() != type)
+      return emitOpError("expects the parameter's type ") << type << ", found " << value.getType();
+  return success();
+}
+
+/// `(%p, %g[, %b], %step, %lr) {...} : type`: the buffer is there if there are five operands.
+ParseResult SGDOp::parse(OpAsmParser &parser, OperationState &state) {
+  SmallVector<OpAsmParser::UnresolvedOperand> operands;
+  Type type;
+  SMLoc location = parser.getCurrentLocation();
+  if (parser.parseOperandList(operands, OpAsmParser::Delimiter::Paren) ||
+      parser.parseOptionalAttrDict(state.attributes) || parser.parseColonType(type))
+    return failure();
+  if (operands.size() != 4 && operands.size() != 5)
+    return parser.emitError(location) << "expected parameter, gradient, momentum buffer (with "
+                                         "momentum), step and learning rate";
+  bool hasMomentum = operands.size() == 5;
+  Builder &b = parser.getBuilder();
+  SmallVector<Type> types(operands.size(), type);
+  types[operands.size() - 2] = RankedTensorType::get({}, b.getF32Type());
+  types[operands.size() - 1] = RankedTensorType::get({}, b.getF64Type());
+  state.addAttribute("operandSegmentSizes", b.getDenseI32ArrayAttr({1, 1, hasMomentum, 1, 1}));
+  state.addTypes(SmallVector<Type>(hasMomentum ? 2 : 1, type));
+  return parser.resolveOperands(operands, types, location, state.operands);
+}
+
+void SGDOp::print(OpAsmPrinter &printer) {
+  printer << '(' << getOperands() << ')';
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"operandSegmentSizes"});
+  printer << " : " << getParameter().getType();
+}

@@ -1,0 +1,22 @@
+//===- Train.h - the train dialect -----------------------------*- C++ -*-===//
+
+#ifndef CLEAVE_DIALECTS_TRAIN_TRAIN_H
+#define CLEAVE_DIALECTS_TRAIN_TRAIN_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialects/train/TrainDialect.h.inc"
+#include "dialects/train/TrainEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/train/TrainAttrs.h.inc"
+#define GET_OP_CLASSES
+#include "dialects/train/Train.h.inc"
+
+#endif // CLEAVE_DIALECTS_TRAIN_TRAIN_H

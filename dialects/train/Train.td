@@ -1,0 +1,108 @@
+//===- Train.td - ops of the train dialect ----------------------*- tablegen -*-===//
+
+#ifndef CLEAVE_DIALECTS_TRAIN_TRAIN
+#define CLEAVE_DIALECTS_TRAIN_TRAIN
+
+include "dialects/train/TrainAttrs.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class Train_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Train_Dialect, mnemonic, [Pure] # traits>;
+
+def Train_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
+def Train_StepTensor : 0DTensorOf<[F32]>;
+def Train_RateTensor : 0DTensorOf<[F64]>;
+
+def Train_AccumulateOp : Train_Op<"accumulate", [SameOperandsAndResultType]> {
+  let summary = "adds a microbatch's gradient to what the step has gathered";
+  let description = [{
+    The result is tied to `accumulator`. An *empty* accumulator (a step's first) gives the
+    gradient itself, bit for bit.
+
+    ```mlir
+    %sum = train.accumulate %grad into %acc : tensor<8x8xf32>
+    ```
+  }];
+  let arguments = (ins Train_FloatTensor:$gradient, Train_FloatTensor:$accumulator);
+  let results = (outs Train_FloatTensor:$result);
+  let assemblyFormat = "$gradient `into` $accumulator attr-dict `:` type($result)";
+}
+
+def Train_LearningRateOp : Train_Op<"learning_rate"> {
+  let summary = "the learning rate of a step";
+  let description = [{
+    `base` times the schedule's factor; `step` counts from 1.
+
+    Constraints:
+    1. `base` is finite and not negative.
+
+    ```mlir
+    %lr = train.learning_rate(%step) {base = 1.0e-03 : f64, schedule = #train.schedule<constant>}
+        : (tensor<f32>) -> tensor<f64>
+    ```
+  }];
+  let arguments = (ins Train_StepTensor:$step, F64Attr:$base, Train_ScheduleAttr:$schedule);
+  let results = (outs Train_RateTensor:$result);
+  let assemblyFormat = "`(` $step `)` attr-dict `:` functional-type($step, $result)";
+  let hasVerifier = 1;
+}
+
+def Train_AdamWOp : Train_Op<"adamw", [
+    AllTypesMatch<["parameter", "gradient", "expAvg", "expAvgSq", "newParameter", "newExpAvg", "newExpAvgSq"]>]> {
+  let summary = "one step of AdamW for one parameter (Loshchilov and Hutter, arXiv 1711.05101)";
+  let description = [{
+    What `torch.optim.AdamW(fused=True)` does with the parameter; executed by
+    `aten::_fused_adamw_`. Results are tied to `parameter`, `expAvg` and `expAvgSq`.
+    `lr_scale` multiplies the learning rate for this parameter's group.
+
+    Constraints:
+    1. 0 <= beta1, beta2 < 1; eps >= 0; weight_decay >= 0.
+
+    ```mlir
+    %p1, %m1, %v1 = train.adamw(%p, %g, %m, %v, %step, %lr)
+        {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-08 : f64, weight_decay = 0.01 : f64}
+        : tensor<8x8xf32>
+    ```
+  }];
+  let arguments = (ins Train_FloatTensor:$parameter, Train_FloatTensor:$gradient,
+                       Train_FloatTensor:$expAvg, Train_FloatTensor:$expAvgSq,
+                       Train_StepTensor:$step, Train_RateTensor:$lr,
+                       F64Attr:$beta1, F64Attr:$beta2, F64Attr:$eps, F64Attr:$weight_decay,
+                       OptionalAttr<F64Attr>:$lr_scale);
+  let results = (outs Train_FloatTensor:$newParameter, Train_FloatTensor:$newExpAvg,
+                      Train_FloatTensor:$newExpAvgSq);
+  let assemblyFormat = [{ `(` $parameter `,` $gradient `,` $expAvg `,` $expAvgSq `,` $step `,` $lr `)`
+                          attr-dict `:` type($parameter) }];
+  let hasVerifier = 1;
+}
+
+def Train_SGDOp : Train_Op<"sgd", [AttrSizedOperandSegments]> {
+  let summary = "one step of stochastic gradient descent for one parameter";
+  let description = [{
+    What `torch.optim.SGD(fused=True)` does with the parameter; executed by `aten::_fused_sgd_`.
+    With momentum, a momentum buffer enters and leaves; in step 1 its value is not read, the
+    gradient becomes the buffer. Results are tied to `parameter` and `momentumBuffer`.
+
+    Constraints:
+    1. 0 <= momentum; 0 <= weight_decay; nesterov needs momentum and no dampening.
+    2. There is a momentum buffer exactly where momentum is not 0.
+    3. Parameter, gradient, buffer and results have one type.
+
+    ```mlir
+    %p1, %b1 = train.sgd(%p, %g, %b, %step, %lr)
+        {momentum = 0.9 : f64, dampening = 0.0 : f64, nesterov = false, weight_decay = 0.0 : f64}
+        : tensor<8x8xf32>
+    ```
+  }];
+  let arguments = (ins Train_FloatTensor:$parameter, Train_FloatTensor:$gradient,
+                       Optional<Train_FloatTensor>:$momentumBuffer,
+                       Train_StepTensor:$step, Train_RateTensor:$lr,
+                       F64Attr:$momentum, F64Attr:$dampening, BoolAttr:$nesterov, F64Attr:$weight_decay,
+                       OptionalAttr<F64Attr>:$lr_scale);
+  let results = (outs Train_FloatTensor:$newParameter, Optional<Train_FloatTensor>:$newMomentumBuffer);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+}
+
+#endif // CLEAVE_DIALECTS_TRAIN_TRAIN

@@ -1,0 +1,126 @@
+//===- TrainAttrs.td - roles, phases, schedules, checkpoint tags -*- tablegen -*-===//
+
+#ifndef CLEAVE_DIALECTS_TRAIN_TRAINATTRS
+#define CLEAVE_DIALECTS_TRAIN_TRAINATTRS
+
+include "dialects/train/TrainBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+
+class Train_EnumAttr<string mnemonic, EnumAttrInfo info> : EnumAttr<Train_Dialect, info, mnemonic> {
+  let assemblyFormat = "`<` $value `>`";
+}
+class Train_Enum<string name, string summary, list<I32EnumAttrCase> cases>
+    : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::cleave::train";
+  let genSpecializedAttr = 0;
+}
+
+def Train_Phase : Train_Enum<"Phase", "part of a training step that a function is", [
+  I32EnumAttrCase<"Microbatch", 0, "microbatch">,
+  I32EnumAttrCase<"Update", 1, "update">]>;
+def Train_PhaseAttr : Train_EnumAttr<"phase", Train_Phase>;
+
+def Train_RoleKind : Train_Enum<"RoleKind", "what an argument or result is to a training step", [
+  I32EnumAttrCase<"Parameter", 0, "parameter">,
+  I32EnumAttrCase<"Buffer", 1, "buffer">,
+  I32EnumAttrCase<"Constant", 2, "constant">,
+  I32EnumAttrCase<"Input", 3, "input">,
+  I32EnumAttrCase<"Target", 4, "target">,
+  I32EnumAttrCase<"Seed", 5, "seed">,
+  I32EnumAttrCase<"Loss", 6, "loss">,
+  I32EnumAttrCase<"Output", 7, "output">,
+  I32EnumAttrCase<"Accumulator", 8, "accumulator">,
+  I32EnumAttrCase<"Gradient", 9, "gradient">,
+  I32EnumAttrCase<"OptimizerState", 10, "optimizer_state">,
+  I32EnumAttrCase<"Step", 11, "step">,
+  I32EnumAttrCase<"RngSeed", 12, "rng_seed">,
+  I32EnumAttrCase<"RngOffset", 13, "rng_offset">]>;
+
+def Train_RoleAttr : AttrDef<Train_Dialect, "Role"> {
+  let mnemonic = "role";
+  let summary = "what an argument or result is to a training step";
+  let description = [{
+    `docs/ir.md` has the table of kinds.
+
+    ```mlir
+    #train.role<parameter "wte.weight" aliases ["lm_head.weight"]>
+    #train.role<input "tokens" batch 0 over ["dp"]>
+    #train.role<optimizer_state "wte.weight" slot "exp_avg">
+    #train.role<loss>
+    ```
+    - `slot`: which state of the parameter's optimizer this is;
+    - `batch`: the dimension that counts examples;
+    - `over`: mesh axes over whose ranks the examples are divided;
+    - `aliases`: further state-dict names of a tied parameter;
+    - `frozen`: a parameter that takes no gradient.
+  }];
+  let parameters = (ins EnumParameter<Train_RoleKind>:$kind,
+                        OptionalParameter<"::mlir::StringAttr">:$name,
+                        OptionalParameter<"::mlir::StringAttr">:$slot,
+                        OptionalParameter<"std::optional<int64_t>">:$batch,
+                        OptionalParameter<"::mlir::ArrayAttr">:$over,
+                        OptionalParameter<"::mlir::ArrayAttr">:$aliases,
+                        OptionalParameter<"::mlir::UnitAttr">:$frozen);
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    static RoleAttr get(::mlir::MLIRContext *context, RoleKind kind, ::llvm::StringRef name = "");
+    ::llvm::StringRef getNameOrEmpty() const { return getName() ? getName().getValue() : ""; }
+    ::llvm::StringRef getSlotOrEmpty() const { return getSlot() ? getSlot().getValue() : ""; }
+    /// Whether a result with role `other` is the new value of an argument with this role: the
+    /// same kind, name and slot, or an accumulator and the gradient of the same name.
+    bool isTiedTo(RoleAttr result) const;
+    /// The name in files: `grad.w`, `buffer.b`, `loss`, `output.0`, `optim.w.exp_avg`, ...
+    std::string getFileName() const;
+  }];
+}
+
+def Train_ScheduleKind : Train_Enum<"ScheduleKind", "course of the learning rate", [
+  I32EnumAttrCase<"Constant", 0, "constant">,
+  I32EnumAttrCase<"WarmupCosine", 1, "warmup_cosine">,
+  I32EnumAttrCase<"Step", 2, "step">]>;
+
+def Train_ScheduleAttr : AttrDef<Train_Dialect, "Schedule"> {
+  let mnemonic = "schedule";
+  let summary = "the learning rate's factor as a function of the step";
+  let description = [{
+    With t = 0 for the first step, the factor is
+    - `constant`: 1;
+    - `warmup_cosine`: (t + 1) / warmup for t < warmup, then
+      floor + (1 - floor) (1 + cos(pi (t - warmup) / (total - warmup))) / 2, and floor from
+      `total` on;
+    - `step`: factor^(t div every).
+
+    ```mlir
+    #train.schedule<constant>
+    #train.schedule<warmup_cosine, warmup = 100, total = 1000, floor = 1.0e-01 : f64>
+    #train.schedule<step, every = 30, factor = 1.0e-01 : f64>
+    ```
+  }];
+  let parameters = (ins EnumParameter<Train_ScheduleKind>:$kind,
+                        DefaultValuedParameter<"int64_t", "0">:$warmup,
+                        DefaultValuedParameter<"int64_t", "0">:$total,
+                        OptionalParameter<"::mlir::FloatAttr">:$floor,
+                        DefaultValuedParameter<"int64_t", "0">:$every,
+                        OptionalParameter<"::mlir::FloatAttr">:$factor);
+  let assemblyFormat = "`<` $kind (`,` struct($warmup, $total, $floor, $every, $factor)^)? `>`";
+  let genVerifyDecl = 1;
+}
+
+def Train_CheckpointAttr : AttrDef<Train_Dialect, "Checkpoint"> {
+  let mnemonic = "checkpoint";
+  let summary = "activation-checkpointing tag of an op";
+  let description = [{
+    What `torch.utils.checkpoint` asked of the op's results: a policy ("must_save", "prefer_save",
+    "must_recompute", "prefer_recompute") and the checkpointed region it belongs to.
+
+    ```mlir
+    train.checkpoint = #train.checkpoint<"prefer_recompute", graph 3>
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$policy, "int64_t":$graph);
+  let assemblyFormat = "`<` $policy `,` `graph` $graph `>`";
+  let genVerifyDecl = 1;
+}
+
+#endif // CLEAVE_DIALECTS_TRAIN_TRAINATTRS
