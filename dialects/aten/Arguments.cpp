@@ -5,13 +5,18 @@
 using namespace mlir;
 using namespace cleave::aten;
 
-/// Sizes of the operand segments of an op's tensor arguments, in the order of `specs`.
+/// Sizes of the operand segments of an op's tensor arguments, in the order of `specs`. They are
+/// stored only where two or more may vary; otherwise the number of operands tells.
 static SmallVector<int32_t> operandSegments(Operation *op, ArrayRef<ArgumentSpec> specs) {
   if (std::optional<Attribute> sizes = op->getInherentAttr("operandSegmentSizes"))
     if (auto array = dyn_cast_or_null<DenseI32ArrayAttr>(*sizes))
       return SmallVector<int32_t>(array.asArrayRef());
-  return SmallVector<int32_t>(
-      llvm::count_if(specs, [](ArgumentSpec spec) { return spec.kind != 'A'; }), 1);
+  SmallVector<int32_t> segments;
+  int32_t fixed = llvm::count_if(specs, [](ArgumentSpec spec) { return spec.kind == 'T'; });
+  for (ArgumentSpec spec : specs)
+    if (spec.kind != 'A')
+      segments.push_back(spec.kind == 'T' ? 1 : int32_t(op->getNumOperands()) - fixed);
+  return segments;
 }
 
 SmallVector<Argument> cleave::aten::collectArguments(Operation *op) {
@@ -67,7 +72,7 @@ LogicalResult cleave::aten::verifyAtenOp(Operation *op) {
     for (const Argument &argument : collectArguments(op)) {
       if (argument.name != list)
         continue;
-      if (argument.values.size() != mask.size() || !llvm::equal(argument.values, mask.asArrayRef(), [](Value v, bool b) {
+      if (int64_t(argument.values.size()) != mask.size() || !llvm::equal(argument.values, mask.asArrayRef(), [](Value v, bool b) {
             return bool(v) == b;
           }))
         return op->emitOpError("has a presence mask that does not fit the list '") << list << "'";

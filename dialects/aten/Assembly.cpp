@@ -174,7 +174,7 @@ ParseResult cleave::aten::parseAtenOp(OpAsmParser &parser, OperationState &state
     if (tensors[i].kind != 'O')
       return parser.emitError(location) << "'" << state.name.getStringRef()
                                         << "' lacks the tensor argument '" << tensors[i].name << "'";
-  if (llvm::any_of(tensors, [](ArgumentSpec spec) { return spec.kind != 'T'; }))
+  if (llvm::count_if(tensors, [](ArgumentSpec spec) { return spec.kind != 'T'; }) > 1)
     state.addAttribute("operandSegmentSizes", b.getDenseI32ArrayAttr(segments));
   return parseTail(parser, state, operands);
 }

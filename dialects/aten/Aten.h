@@ -48,11 +48,6 @@ class ViewLike : public mlir::OpTrait::TraitBase<ConcreteOp, ViewLike> {};
 
 } // namespace cleave::aten
 
-#include "dialects/aten/AtenDialect.h.inc"
-#include "dialects/aten/AtenInterfaces.h.inc"
-#define GET_ATTRDEF_CLASSES
-#include "dialects/aten/AtenAttrs.h.inc"
-
 namespace cleave::aten {
 
 // Shared by all ops' generated code.
@@ -64,5 +59,10 @@ mlir::Value viewSource(mlir::Operation *op, unsigned result);
 mlir::LogicalResult verifyAtenOp(mlir::Operation *op);
 
 } // namespace cleave::aten
+
+#include "dialects/aten/AtenDialect.h.inc"
+#include "dialects/aten/AtenInterfaces.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/aten/AtenAttrs.h.inc"
 
 #endif // CLEAVE_DIALECTS_ATEN_ATEN_H

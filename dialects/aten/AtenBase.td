@@ -30,7 +30,7 @@ def Aten_Dialect : Dialect {
 //===----------------------------------------------------------------------===//
 
 // `Tensor`: a ranked tensor of static shape.
-def Aten_Tensor : TypeConstraint<CPred<"::cleave::aten::isTensor($_self)">,
+def Aten_Tensor : Type<CPred<"::cleave::aten::isTensor($_self)">,
                                  "statically shaped tensor of a dtype">;
 // `Tensor?`
 def Aten_OptTensor : Optional<Aten_Tensor>;
@@ -81,7 +81,8 @@ class Aten_ArgTable<dag args> {
 }
 
 /// An op that stands for one overload of the dispatcher. `schema` is its full name
-/// ("aten::add.Tensor"). Ops with optional tensors or tensor lists add AttrSizedOperandSegments.
+/// ("aten::add.Tensor"). Ops with two or more optional tensors or tensor lists add
+/// AttrSizedOperandSegments.
 class AtenOp<string mnemonic, string schema, list<Trait> traits = []>
     : Op<Aten_Dialect, mnemonic,
          traits # [Pure, DeclareOpInterfaceMethods<AtenOpInterface, ["getSchemaName", "getArgumentSpecs"]>]> {
@@ -96,8 +97,8 @@ class AtenOp<string mnemonic, string schema, list<Trait> traits = []>
       ::cleave::aten::printAtenOp(*this, printer);
     }
     ::llvm::ArrayRef<::cleave::aten::ArgumentSpec> $cppClass::argumentSpecs() {
-      static const ::cleave::aten::ArgumentSpec specs[] = {}] # "{" # argumentEntries # "}" # [{, {"", 0}};
-      return ::llvm::ArrayRef(specs).drop_back();
+      static const ::cleave::aten::ArgumentSpec specs[] = {{"", 0}, }] # argumentEntries # [{};
+      return ::llvm::ArrayRef(specs).drop_front();
     }
     ::llvm::StringRef $cppClass::getSchemaName() { return "}] # schema # [{"; }
     ::llvm::ArrayRef<::cleave::aten::ArgumentSpec> $cppClass::getArgumentSpecs() { return argumentSpecs(); }

@@ -88,13 +88,12 @@ ParseResult SGDOp::parse(OpAsmParser &parser, OperationState &state) {
   SmallVector<Type> types(operands.size(), type);
   types[operands.size() - 2] = RankedTensorType::get({}, b.getF32Type());
   types[operands.size() - 1] = RankedTensorType::get({}, b.getF64Type());
-  state.addAttribute("operandSegmentSizes", b.getDenseI32ArrayAttr({1, 1, hasMomentum, 1, 1}));
   state.addTypes(SmallVector<Type>(hasMomentum ? 2 : 1, type));
   return parser.resolveOperands(operands, types, location, state.operands);
 }
 
 void SGDOp::print(OpAsmPrinter &printer) {
   printer << '(' << getOperands() << ')';
-  printer.printOptionalAttrDict((*this)->getAttrs(), {"operandSegmentSizes"});
+  printer.printOptionalAttrDict((*this)->getAttrs());
   printer << " : " << getParameter().getType();
 }

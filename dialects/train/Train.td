@@ -11,8 +11,12 @@ class Train_Op<string mnemonic, list<Trait> traits = []>
     : Op<Train_Dialect, mnemonic, [Pure] # traits>;
 
 def Train_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
-def Train_StepTensor : 0DTensorOf<[F32]>;
-def Train_RateTensor : 0DTensorOf<[F64]>;
+class Train_Scalar<string element, string name>
+    : Type<CPred<"$_self == ::mlir::RankedTensorType::get({}, ::mlir::Builder($_self.getContext())." # element # "())">,
+           name # " scalar (0-d tensor)", "::mlir::RankedTensorType">,
+      BuildableType<"::mlir::RankedTensorType::get({}, $_builder." # element # "())">;
+def Train_StepTensor : Train_Scalar<"getF32Type", "f32">;
+def Train_RateTensor : Train_Scalar<"getF64Type", "f64">;
 
 def Train_AccumulateOp : Train_Op<"accumulate", [SameOperandsAndResultType]> {
   let summary = "adds a microbatch's gradient to what the step has gathered";
@@ -77,7 +81,7 @@ def Train_AdamWOp : Train_Op<"adamw", [
   let hasVerifier = 1;
 }
 
-def Train_SGDOp : Train_Op<"sgd", [AttrSizedOperandSegments]> {
+def Train_SGDOp : Train_Op<"sgd"> {
   let summary = "one step of stochastic gradient descent for one parameter";
   let description = [{
     What `torch.optim.SGD(fused=True)` does with the parameter; executed by `aten::_fused_sgd_`.
