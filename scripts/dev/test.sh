@@ -1,0 +1,86 @@
+# test.sh - the test suites and their summaries.
+
+failed=()
+
+# suite NAME TEXT COMMAND...: runs a suite with its output shown, and goes on if it fails.
+suite() {
+  local name=$1 text=$2 start=$SECONDS
+  shift 2
+  printf '==> %s\n' "$text"
+  "$@" </dev/null || failed+=("$name")
+  printf '    %s s\n' $((SECONDS - start))
+}
+
+run_tests() {
+  local only=() start=$SECONDS
+  export CLEAVE_TEST_ALL=0
+  while [ $# -gt 0 ]; do
+    case $1 in
+    --all) CLEAVE_TEST_ALL=1 ;;
+    --only)
+      [[ ${2:-} =~ ^(unit|lit|python|install)$ ]] ||
+        die "--only expects unit, lit, python or install, found '${2:-}'"
+      only+=("$2")
+      shift
+      ;;
+    *) die "test has no option '$1'" ;;
+    esac
+    shift
+  done
+  [ ${#only[@]} -gt 0 ] || only=(format unit lit python)
+  export CLEAVE_TEST_SEED=${CLEAVE_TEST_SEED:-$(date -u +%Y%m%d)}
+  # Tests run side by side; threads below each would only fight over the cores.
+  export OMP_NUM_THREADS=1
+  say "All tests: up to 25 minutes on 2 cores from a fresh clone, of which 5 are downloads and 12" \
+    "the build. Seed of the pairwise cover: CLEAVE_TEST_SEED=$CLEAVE_TEST_SEED"
+  setup_all
+  build_preset release
+  export CLEAVE_BUILD=$PWD/build
+  export PATH=$CLEAVE_BUILD/bin:$PATH
+  export PYTHONPATH=$PWD/python${PYTHONPATH:+:$PYTHONPATH}
+  local one
+  for one in "${only[@]}"; do "test_$one"; done
+  say "--- total: $((SECONDS - start)) s, seed $CLEAVE_TEST_SEED"
+  [ "$CLEAVE_TEST_ALL" = 0 ] || record_full_product
+  [ ${#failed[@]} = 0 ] || die "failed: ${failed[*]}"
+  say "all passed: ${only[*]}"
+}
+
+test_format() {
+  command -v clang-format-22 >/dev/null || return 0
+  suite format "format of C++ sources" run_format --check
+}
+
+test_unit() {
+  suite unit "unit tests (ctest)" ctest --test-dir build --output-on-failure -j "$jobs"
+}
+
+test_lit() {
+  suite lit "dialects, passes and tools (lit)" .venv/bin/lit -s -j "$jobs" build/test
+}
+
+test_python() {
+  suite python "export, execution and training (pytest)" .venv/bin/python -m pytest -q -n "$jobs" \
+    -p no:cacheprovider --durations=5 test/python test/e2e
+}
+
+test_install() {
+  suite install "a user's pass against the installed tree" bash examples/out-of-tree-pass/check.sh build
+}
+
+# The last run of the full product, for readers.
+record_full_product() {
+  local result="all passed"
+  [ ${#failed[@]} = 0 ] || result="failed: ${failed[*]}"
+  cat >docs/full-product.md <<EOF
+# The full product of combinations
+
+\`./dev test\` runs a pairwise cover of the combinations of model, dtype, ranks and options;
+\`./dev test --all\` runs all of them and writes this page.
+
+- date: $(date -u +%Y-%m-%d)
+- commit: $(git rev-parse --short HEAD)
+- time: $((SECONDS / 60)) minutes on $(nproc) cores
+- result: $result
+EOF
+}
