@@ -1,0 +1,111 @@
+//===- Program.h - a loaded training program and its signature -----*- C++ -*-===//
+//
+// A program is read from text or bytecode, verified, and described by the roles of its arguments
+// and results (`docs/ir.md`). It is immutable; sessions run it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_PROGRAM_H
+#define CLEAVE_PROGRAM_H
+
+#include "cleave/Tensor.h"
+
+#include "llvm/Support/Error.h"
+
+#include <memory>
+#include <vector>
+
+namespace cleave::runtime {
+
+/// Parts of a training step; each is a function of the program.
+enum class Phase : uint8_t { Microbatch, Update };
+
+/// What an argument or result is to a step (the table in `docs/ir.md`).
+enum class RoleKind : uint8_t {
+  Parameter,
+  Buffer,
+  Constant,
+  Input,
+  Target,
+  Seed,
+  Loss,
+  Output,
+  Accumulator,
+  Gradient,
+  OptimizerState,
+  Step,
+  RngSeed,
+  RngOffset
+};
+
+/// One argument or result of a program function.
+struct ValueInfo {
+  RoleKind role = RoleKind::Input;
+  std::string name; ///< empty for roles without one (loss, seed, step, ...)
+  std::string slot; ///< optimizer state: "exp_avg", ...
+  TensorType type;
+  /// The dimension that counts examples; absent: the same tensor for every microbatch.
+  std::optional<int64_t> batch;
+  /// Mesh axes over whose ranks the examples are divided.
+  std::vector<std::string> over;
+  /// Further state-dict names of a tied parameter.
+  std::vector<std::string> aliases;
+  /// A parameter that takes no gradient.
+  bool frozen = false;
+  /// The name in evaluation dumps: `loss`, `output.0`, `grad.w`, `param.w`, `optim.w.exp_avg`.
+  std::string fileName;
+};
+
+/// One axis of the program's mesh; size 0 takes the ranks that the other axes leave.
+struct MeshAxis {
+  std::string name;
+  int64_t size = 0;
+};
+
+class Program {
+public:
+  ~Program();
+  Program(const Program &) = delete;
+
+  /// The file it was read from.
+  llvm::StringRef path() const;
+  /// The module's name; the file's stem where it has none.
+  llvm::StringRef name() const;
+  /// 40 hex digits over everything but source locations: equal programs on all ranks have equal
+  /// fingerprints, whether read from text or bytecode.
+  llvm::StringRef fingerprint() const;
+
+  bool hasUpdate() const;
+  /// Arguments and results in the order of the function; empty for a phase that it does not have.
+  llvm::ArrayRef<ValueInfo> arguments(Phase phase) const;
+  llvm::ArrayRef<ValueInfo> results(Phase phase) const;
+
+  /// What sessions keep and files store: parameters, buffers and constants, each once, in the
+  /// order of the microbatch function.
+  llvm::ArrayRef<ValueInfo> weights() const;
+  /// Optimizer states, in the order of the update function.
+  llvm::ArrayRef<ValueInfo> optimizerStates() const;
+  /// Inputs and targets of one microbatch.
+  llvm::ArrayRef<ValueInfo> inputs() const;
+
+  /// Random numbers that one microbatch draws.
+  int64_t draws() const;
+  /// Axes of the mesh; empty for a program that has none, which one rank runs.
+  llvm::ArrayRef<MeshAxis> mesh() const;
+
+  class Impl;
+  const Impl &impl() const { return *pimpl; }
+
+private:
+  friend llvm::Expected<std::unique_ptr<Program>> loadProgram(llvm::StringRef);
+  explicit Program(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> pimpl;
+};
+
+/// Reads and verifies the program in `path`, text or bytecode. An error's text holds the
+/// diagnostics with file, line and column.
+llvm::Expected<std::unique_ptr<Program>> loadProgram(llvm::StringRef path);
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_PROGRAM_H

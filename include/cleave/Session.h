@@ -1,0 +1,118 @@
+//===- Session.h - one rank's execution of a program ---------------*- C++ -*-===//
+//
+// A session binds a program's ops once and then runs microbatches and updates. It owns what steps
+// change: parameters, buffers, gradients and optimizer state.
+//
+//   auto session = Session::create(program, options);
+//   ... fill weight(...) for each of program.weights() ...
+//   for step in 1..: for index in 0..microbatches-1:
+//     ... fill input(...); session->runMicrobatch(step, index) ...
+//   session->runUpdate(step)
+//
+// All functions are called by one thread at a time.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_SESSION_H
+#define CLEAVE_SESSION_H
+
+#include "cleave/Program.h"
+
+#include <functional>
+
+namespace cleave::runtime {
+
+class Communicator;
+class SessionImpl;
+
+/// An executed instruction, for traces.
+struct OpEvent {
+  llvm::StringRef name;     ///< "aten.mm"
+  llvm::StringRef location; ///< "h.0.attn.c_attn (gpt.py:57)", empty where unknown
+  Phase phase;
+  int64_t startNs; ///< steady clock
+  int64_t durationNs;
+};
+
+struct SessionOptions {
+  /// The ranks that run the program together; null for one rank. Outlives the session.
+  Communicator *communicator = nullptr;
+  /// Microbatches that this rank runs in a step.
+  int64_t microbatches = 1;
+  /// Seed of the program's random numbers.
+  uint64_t seed = 0;
+  /// Gradient of the loss that a microbatch starts from; absent:
+  /// 1 / (microbatches x data-parallel ranks).
+  std::optional<double> lossSeed;
+  /// Called after each instruction, if set.
+  std::function<void(const OpEvent &)> onOp;
+};
+
+class Session {
+public:
+  /// Binds every op of `program` (which outlives the session) and allocates its state: weights are
+  /// uninitialised until filled, optimizer state is zero. Errors name the op that this LibTorch
+  /// cannot run, or what about the ranks or microbatches does not fit the program.
+  static llvm::Expected<std::unique_ptr<Session>> create(const Program &program,
+                                                         const SessionOptions &options = {});
+  ~Session();
+
+  const Program &program() const;
+  /// This rank and how many there are.
+  int rank() const;
+  int ranks() const;
+  /// This rank takes part `index` of `count` of a step's batch.
+  struct BatchPart {
+    int64_t index = 0;
+    int64_t count = 1;
+  };
+  BatchPart batchPart() const;
+
+  /// Data of a parameter, buffer or constant, by its state-dict name or one of its aliases. Valid
+  /// until the next run.
+  llvm::Expected<TensorRef> weight(llvm::StringRef name);
+  llvm::Expected<TensorRef> optimizerState(llvm::StringRef parameter, llvm::StringRef slot);
+  /// Data of an input or target, filled by the caller before each microbatch. Valid as long as the
+  /// session.
+  llvm::Expected<TensorRef> input(llvm::StringRef name);
+
+  /// Runs microbatch `index` (from 0) of step `step` (from 1). Index 0 starts with empty gradient
+  /// accumulators.
+  llvm::Error runMicrobatch(int64_t step, int64_t index);
+  /// Runs the update of step `step` with the gradients of its microbatches; afterwards these are
+  /// gone.
+  llvm::Error runUpdate(int64_t step);
+
+  /// Loss of the last microbatch (its own mean); NaN for a program without a loss.
+  double loss() const;
+  /// A value by its file name: a result of the last microbatch (`loss`, `output.N`, `grad.NAME`)
+  /// or state (`buffer.NAME`, `param.NAME`, `optim.NAME.SLOT`). Valid until the next run or the
+  /// next call.
+  llvm::Expected<ConstTensorRef> result(llvm::StringRef fileName);
+
+private:
+  explicit Session(std::unique_ptr<SessionImpl> impl);
+  std::unique_ptr<SessionImpl> impl;
+};
+
+/// Memory, ops and communication of one rank, known without running anything.
+struct ProgramCosts {
+  int64_t parameterBytes = 0;
+  int64_t bufferBytes = 0;
+  int64_t gradientBytes = 0;
+  int64_t optimizerStateBytes = 0;
+  int64_t inputBytes = 0;
+  /// Most bytes of intermediate values that live at one time, without what kernels use inside.
+  int64_t activationPeakBytes = 0;
+  /// Most bytes of all of the above at one time in a step.
+  int64_t peakBytes = 0;
+  /// (op name, count) of both functions, most frequent first.
+  std::vector<std::pair<std::string, int64_t>> ops;
+  int64_t collectives = 0;        ///< in one step
+  int64_t collectiveBytes = 0;    ///< a rank's tensors that enter them, in one step
+};
+ProgramCosts computeCosts(const Program &program);
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_SESSION_H
