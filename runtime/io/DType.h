@@ -1,0 +1,38 @@
+//===- DType.h - element types as files know them ----------------*- C++ -*-===//
+//
+// The element types of a program, under their safetensors names, and shape arithmetic that cannot
+// overflow.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_RUNTIME_IO_DTYPE_H
+#define CLEAVE_RUNTIME_IO_DTYPE_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace cleave::runtime {
+
+/// In the order in which safetensors sorts tensors (by descending alignment).
+enum class DType : uint8_t { Bool, U8, I8, I16, F16, BF16, I32, F32, F64, I64 };
+
+/// Size of one element in bytes.
+unsigned byteSize(DType dtype);
+/// The name in a safetensors header: "F32", "BF16", "BOOL", ...
+llvm::StringRef getName(DType dtype);
+/// The type a safetensors name stands for; nullopt for names that no program uses.
+std::optional<DType> parseDType(llvm::StringRef name);
+
+/// Product of the dimensions; nullopt if a dimension is negative or the product overflows.
+std::optional<int64_t> countElements(llvm::ArrayRef<int64_t> shape);
+/// Bytes of a dense tensor; nullopt on overflow.
+std::optional<int64_t> countBytes(DType dtype, llvm::ArrayRef<int64_t> shape);
+/// `F32 [4, 8]`, for messages.
+std::string describe(DType dtype, llvm::ArrayRef<int64_t> shape);
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_IO_DTYPE_H
