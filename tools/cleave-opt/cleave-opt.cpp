@@ -1,18 +1,65 @@
 //===- cleave-opt.cpp - runs passes over programs ----------------------------===//
 //
-// Follows mlir-opt's conventions: pipelines, plugins, bytecode, timing, reproducers.
+// Follows mlir-opt's conventions: pipelines, plugins, bytecode, timing, reproducers. Beyond them,
+// bytecode carries a digest, and the output file is written as a whole or not at all.
 //
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Register.h"
+#include "lib/bytecode/Digest.h"
 #include "passes/Register.h"
 
+#include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Support/WithColor.h"
+
+using namespace cleave;
+
+static int fail(const llvm::Twine &message) {
+  llvm::WithColor::error(llvm::errs(), "cleave-opt") << message << "\n";
+  return EXIT_FAILURE;
+}
 
 int main(int argc, char **argv) {
+  llvm::InitLLVM initialize(argc, argv);
   mlir::DialectRegistry registry;
-  cleave::registerDialects(registry);
-  cleave::registerAllPasses();
-  return mlir::asMainReturnCode(
-      mlir::MlirOptMain(argc, argv, "Cleave: passes over training programs\n", registry));
+  registerDialects(registry);
+  registerAllPasses();
+  auto [inputName, outputName] = mlir::registerAndParseCLIOptions(
+      argc, argv, "cleave-opt: passes over training programs", registry);
+  mlir::MlirOptMainConfig config = mlir::MlirOptMainConfig::createFromCLOptions();
+  if (config.shouldShowDialects()) {
+    llvm::outs() << "Available dialects: ";
+    llvm::interleave(registry.getDialectNames(), llvm::outs(), ",");
+    llvm::outs() << "\n";
+    return EXIT_SUCCESS;
+  }
+
+  std::string message;
+  std::unique_ptr<llvm::MemoryBuffer> input = mlir::openInputFile(inputName, &message);
+  if (!input)
+    return fail(message);
+  if (llvm::Error error = bytecode::checkDigest(input->getBuffer(), inputName))
+    return fail(llvm::toString(std::move(error)));
+
+  std::string result;
+  llvm::raw_string_ostream stream(result);
+  if (failed(mlir::MlirOptMain(stream, std::move(input), registry, config)))
+    return EXIT_FAILURE;
+
+  std::unique_ptr<llvm::ToolOutputFile> output = mlir::openOutputFile(outputName, &message);
+  if (!output)
+    return fail(message);
+  output->os() << bytecode::addDigest(result);
+  output->os().flush();
+  if (output->os().has_error()) {
+    message = output->os().error().message();
+    output->os().clear_error();
+    return fail("cannot write '" + outputName + "': " + message);
+  }
+  output->keep();
+  return EXIT_SUCCESS;
 }
