@@ -1,0 +1,45 @@
+"""Exports a PyTorch training step: `NAME.mlir`, its graph, and `NAME.safetensors`, its weights."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import tempfile
+
+from safetensors.torch import save_file
+
+from cleave.export.capture import capture
+from cleave.export.errors import ExportError
+from cleave.export.program import Program
+from cleave.export.schedules import Constant, StepDecay, WarmupCosine
+from cleave.export.spec import ExportSpec
+
+__all__ = ["Constant", "ExportError", "ExportSpec", "StepDecay", "WarmupCosine", "export", "export_spec"]
+
+
+def export(module, args, kwargs=None, *, out=".", **options) -> pathlib.Path:
+    """Exports `module` for the microbatch `args`, `kwargs`; the other options are ExportSpec's.
+
+    Writes NAME.mlir and NAME.safetensors in the directory `out`, which is made if need be, and
+    returns the path of the first. Raises ExportError, and then leaves no file changed.
+    """
+    return export_spec(ExportSpec(module, args, kwargs, **options), out)
+
+
+def export_spec(spec: ExportSpec, out=".") -> pathlib.Path:
+    """The same for an ExportSpec."""
+    program = Program(spec, capture(spec))
+    out = pathlib.Path(out)
+    tensors = {name: tensor.cpu().contiguous().clone() for name, tensor in program.tensors.items()}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        # Both files are complete before either takes its name.
+        with tempfile.TemporaryDirectory(dir=out, prefix=".export-") as folder:
+            weights, text = pathlib.Path(folder, "weights"), pathlib.Path(folder, "text")
+            save_file(tensors, weights)
+            text.write_text(program.text, encoding="utf-8")
+            os.replace(weights, out / f"{spec.name}.safetensors")
+            os.replace(text, out / f"{spec.name}.mlir")
+    except OSError as error:
+        raise ExportError(f"cannot write to {out}: {error.strerror or error}") from None
+    return out / f"{spec.name}.mlir"

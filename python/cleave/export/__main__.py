@@ -1,0 +1,86 @@
+"""`python -m cleave.export FILE:FACTORY -o DIR`: exports what a function of a Python file returns."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib.util
+import inspect
+import pathlib
+import sys
+import traceback
+
+from cleave.export import export_spec
+from cleave.export.errors import ExportError
+from cleave.export.locations import short_path
+from cleave.export.spec import MODES, ExportSpec
+
+
+def load_spec(target: str) -> ExportSpec:
+    """Calls FACTORY of FILE (given as "FILE:FACTORY"); its directory joins the import path."""
+    file, separator, factory = target.rpartition(":")
+    if not separator:
+        raise ExportError(f"expected FILE:FACTORY, found '{target}'")
+    path = pathlib.Path(file)
+    if not path.is_file():
+        raise ExportError(f"there is no file {file}")
+    sys.path.insert(0, str(path.resolve().parent))
+    module_spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
+    if module_spec is None:
+        raise ExportError(f"expected a Python file, found {file}")
+    module = importlib.util.module_from_spec(module_spec)
+    sys.modules[path.stem] = module
+    _call(f"importing {file}", lambda: module_spec.loader.exec_module(module))
+    function = getattr(module, factory, None)
+    if not callable(function):
+        names = [
+            n
+            for n, v in vars(module).items()
+            if inspect.isfunction(v) and v.__module__ == path.stem and not n.startswith("_")
+        ]
+        raise ExportError(f"{file} has no function '{factory}'; it has {', '.join(names) or 'none'}")
+    spec = _call(factory, function)
+    if isinstance(spec, dict):
+        spec = _call(factory, lambda: ExportSpec(**spec))
+    if not isinstance(spec, ExportSpec):
+        raise ExportError(
+            f"expected {factory} to return a cleave.ExportSpec or a dict of its fields, found a value "
+            f"of type {type(spec).__name__}"
+        )
+    return spec
+
+
+def _call(what: str, function):
+    """`function()`; what it raises becomes one line with the place."""
+    try:
+        return function()
+    except ExportError:
+        raise
+    except Exception as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        raise ExportError(
+            f"{what} raised {type(error).__name__} at {short_path(frame.filename)}:{frame.lineno}: {error}"
+        ) from error
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m cleave.export", description=__doc__)
+    parser.add_argument("target", metavar="FILE:FACTORY", help="a function that returns a cleave.ExportSpec")
+    parser.add_argument("-o", "--out", default=".", metavar="DIR", help="where the files go (default: here)")
+    parser.add_argument("--mode", choices=MODES, help="instead of the spec's mode")
+    parser.add_argument("--name", help="instead of the spec's name")
+    options = parser.parse_args(argv)
+    try:
+        spec = load_spec(options.target)
+        changes = {k: v for k in ("mode", "name") if (v := getattr(options, k)) is not None}
+        if changes:
+            spec = dataclasses.replace(spec, **changes)
+        print(export_spec(spec, options.out))
+    except ExportError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""Traces a module, its loss and their backward into one FX graph of dispatcher calls."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+import warnings
+
+import torch
+import torch.fx.traceback
+import torch.utils._pytree as pytree
+from torch import nn
+from torch._dynamo.functional_export import dynamo_graph_capture_for_export
+from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
+from torch._guards import tracing
+
+from cleave.export.errors import ExportError
+from cleave.export.inputs import Signature
+from cleave.export.locations import frames, short_path
+from cleave.export.spec import ExportSpec
+
+
+@dataclasses.dataclass
+class Capture:
+    """graph: FX graph whose placeholders and outputs carry descriptors in `meta["desc"]`.
+    signature: the inputs, which `PlainAOTInput(i)` counts.
+    returns_loss: whether output 0 is the loss.
+    """
+
+    graph: torch.fx.GraphModule
+    signature: Signature
+    returns_loss: bool
+    checkpointed: bool
+
+
+class _Step(nn.Module):
+    """What is traced: input tensors to the loss (with `returns_loss`) and the outputs' tensors."""
+
+    def __init__(self, spec: ExportSpec, signature: Signature):
+        super().__init__()
+        self.module = spec.module
+        if isinstance(spec.loss, nn.Module):
+            self.loss = spec.loss
+            self.loss.train(spec.loss.training)
+        else:
+            self.loss_function = spec.loss
+        self._has_module_loss = isinstance(spec.loss, nn.Module)
+        self._signature = signature
+        self._mode = spec.mode
+        # Module.__init__ starts in training mode; leave the traced module as it stands.
+        self.training = spec.module.training
+
+    def forward(self, *tensors):
+        args, kwargs = self._signature.arguments(tensors)
+        outputs = self.module(*args, **kwargs)
+        if self._mode == "forward":
+            return tensor_leaves(outputs)
+        if self._has_module_loss:
+            loss = self.loss(outputs, *self._signature.targets(tensors))
+        elif self.loss_function is not None:
+            loss = self.loss_function(outputs, *self._signature.targets(tensors))
+        else:
+            loss = own_loss(outputs)
+        if self._mode == "joint":
+            return (loss,)
+        return (loss, *(output for output in tensor_leaves(outputs) if output is not loss))
+
+
+def tensor_leaves(outputs):
+    """The tensors among a forward's results, in order."""
+    return tuple(leaf for leaf in pytree.tree_leaves(outputs) if isinstance(leaf, torch.Tensor))
+
+
+def own_loss(outputs):
+    """The loss that a module returns by itself, None if it does not."""
+    if isinstance(outputs, torch.Tensor):
+        return outputs
+    if isinstance(outputs, dict):
+        return outputs.get("loss")
+    return getattr(outputs, "loss", None)
+
+
+def capture(spec: ExportSpec) -> Capture:
+    """Traces `spec`; raises ExportError for what cannot be traced."""
+    signature = Signature(spec)
+    step = _Step(spec, signature)
+    tensors = tuple(i.value for i in signature.inputs)
+    grad_mode = torch.enable_grad() if spec.mode == "joint" else torch.no_grad()
+    torch._dynamo.reset()
+    try:
+        with grad_mode, warnings.catch_warnings(), _static_shapes():
+            # Dynamo warns of side effects it cannot place, which transformers' caches always have.
+            warnings.filterwarnings("ignore", r"While compiling, we found certain side effects.*unknown source")
+            traced = dynamo_graph_capture_for_export(step)(*tensors)
+            checkpointed = any("checkpoint" in str(n.target) for n in traced.graph.nodes)
+            # The stack must be closed before real tensors are touched, also on failure.
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(tracing(traced.meta["tracing_context"]))
+                stack.enter_context(torch.fx.traceback.preserve_node_meta())
+                joint = aot_export_joint_with_descriptors(stack, traced, tensors)
+    except ExportError:
+        raise
+    except Exception as error:  # whatever tracing runs into, in PyTorch or in the model
+        raise ExportError(_describe(error)) from error
+    finally:
+        torch._dynamo.reset()
+    graph = joint._aot_graph_capture.graph_module
+    return Capture(graph, signature, spec.mode != "forward", checkpointed)
+
+
+@contextlib.contextmanager
+def _static_shapes():
+    with torch._dynamo.config.patch(
+        assume_static_by_default=True, automatic_dynamic_shapes=False, capture_scalar_outputs=False
+    ):
+        yield
+
+
+def _describe(error: Exception) -> str:
+    """One line for what tracing raised, with the model's source line."""
+    text = str(error)
+    head, _, user = text.partition("from user code:")
+    where = ""
+    stack = [f for f in frames(user) if "/torch/" not in f[0]] or frames(user)
+    if stack:
+        file, line = stack[-1]
+        code = re.search(rf'File "{re.escape(file)}", line {line}[^\n]*\n\s*([^\n]+)', user)
+        where = f" at {short_path(file)}:{line}" + (f" ('{code.group(1).strip()}')" if code else "")
+    explanation = re.search(r"Explanation: (.*?)(?:\n\s*Hint:|\n\s*\n|$)", head, re.DOTALL)
+    lines = [line for line in head.strip().splitlines() if line.strip()]
+    message = lines[0].rstrip(".") if lines else type(error).__name__
+    if explanation:
+        message += ": " + explanation.group(1).strip()
+    elif not lines or type(error).__module__ == "builtins":
+        message = f"{type(error).__name__}: {message}"
+    return f"cannot trace the module{where}: {message}"

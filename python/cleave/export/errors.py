@@ -1,0 +1,12 @@
+"""The one exception that every refusal of the exporter is."""
+
+
+class ExportError(Exception):
+    """A program that cannot be exported.
+
+    Its message is one line: what was found and what was expected, with the operator and the source
+    line where there is one.
+    """
+
+    def __init__(self, message: str):
+        super().__init__(" ".join(message.split()))

@@ -1,0 +1,80 @@
+"""Where an op comes from: the module path and the Python statement, as MLIR locations."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+import torch
+
+from cleave.export.text import string
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+# Dynamo names a submodule by how it was reached from the traced module.
+_SUBSCRIPT = re.compile(r"\._modules\['([^']+)'\]|\['?([^'\]]+)'?\]")
+
+
+def short_path(path: str) -> str:
+    """`path` from the working directory or the import path it lies on, whichever is nearer.
+
+    Thus a file has the name that one would import or open it by, and no machine's directories.
+    """
+    if not os.path.isabs(path):
+        return path
+    roots = [os.getcwd()] + [os.path.abspath(entry) for entry in sys.path]
+    holding = [root for root in roots if path.startswith(root.rstrip(os.sep) + os.sep)]
+    return os.path.relpath(path, max(holding, key=len)) if holding else path
+
+
+def frames(trace: str) -> list[tuple[str, int]]:
+    """The (file, line) pairs of a formatted stack, outermost first."""
+    return [(file, int(line)) for file, line in _FRAME.findall(trace)]
+
+
+def source_line(node: torch.fx.Node) -> str | None:
+    """`gpt.py:57` of the innermost frame of the model's code."""
+    stack = frames(node.meta.get("stack_trace") or "")
+    return f"{short_path(stack[-1][0])}:{stack[-1][1]}" if stack else None
+
+
+def module_path(node: torch.fx.Node) -> str:
+    """The path of the module that the op belongs to, "" for the exported module itself.
+
+    Ops of the backward part have the path of the forward op that they differentiate.
+    """
+    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
+    if not stack:
+        return ""
+    path = list(stack.values())[-1][0]
+    path = re.sub(r"^L\['self'\]", "", path)
+    path = _SUBSCRIPT.sub(lambda m: "." + (m.group(1) or m.group(2)), path)
+    path = path.removeprefix(".")
+    for root in ("module", "loss"):
+        if path == root:
+            return "" if root == "module" else "loss"
+    return path.removeprefix("module.")
+
+
+class Locations:
+    """Gives each distinct location one alias, `loc(#loc3)`, and prints their definitions."""
+
+    def __init__(self):
+        self._aliases: dict[str, str] = {}
+
+    def of(self, node: torch.fx.Node) -> str:
+        stack = frames(node.meta.get("stack_trace") or "")
+        path = module_path(node)
+        if stack:
+            text = f"{string(short_path(stack[-1][0]))}:{stack[-1][1]}:0"
+            if path:
+                text = f"{string(path)}({text})"
+        elif path:
+            text = string(path)
+        else:
+            return "loc(unknown)"
+        alias = self._aliases.setdefault(text, f"#loc{len(self._aliases) + 1}")
+        return f"loc({alias})"
+
+    def definitions(self) -> str:
+        return "".join(f"{alias} = loc({text})\n" for text, alias in self._aliases.items())

@@ -1,0 +1,172 @@
+"""Dispatcher calls as `aten` ops in text: which op, and how each argument is written."""
+
+from __future__ import annotations
+
+import functools
+import json
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from cleave.export.text import Unsupported, attribute, string, tensor_type
+
+# Where a program runs is not its business.
+_PLACEMENT_ARGUMENTS = {"device", "layout", "pin_memory", "generator"}
+
+_TABLE = pathlib.Path(__file__).resolve().parent.parent / "typed_ops.json"
+
+
+def load_typed_ops() -> dict[str, str]:
+    """Schema name to the mnemonic of the op that stands for it; empty without the build's table,
+    when every call is written as `aten.call`, which every Cleave reads."""
+    return json.loads(_TABLE.read_text()) if _TABLE.exists() else {}
+
+
+def schema_name(overload: torch._ops.OpOverload) -> str:
+    """`aten::add.Tensor`, `aten::mm`."""
+    schema = overload._schema
+    return f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
+
+
+def bind(overload: torch._ops.OpOverload, args, kwargs) -> dict[str, Any]:
+    """Arguments by name, in the schema's order, without those that have their default."""
+    bound = {}
+    for i, argument in enumerate(overload._schema.arguments):
+        if i < len(args) and not argument.kwarg_only:
+            value = args[i]
+        elif argument.name in kwargs:
+            value = kwargs[argument.name]
+        else:
+            continue
+        if argument.name in _PLACEMENT_ARGUMENTS:
+            continue
+        if argument.has_default_value() and _same(value, argument.default_value):
+            continue
+        bound[argument.name] = value
+    return bound
+
+
+def _same(value: Any, default: Any) -> bool:
+    if isinstance(value, (list, tuple)) and isinstance(default, (list, tuple)):
+        return list(value) == list(default)
+    if isinstance(value, torch.fx.Node) or isinstance(default, torch.Tensor):
+        return False
+    # True == 1 and 1 == 1.0 in Python, but not to the dtype rules.
+    return type(value) is type(default) and value == default
+
+
+def is_tensor_type(schema_type: str) -> bool:
+    return schema_type in ("Tensor", "Tensor?")
+
+
+def is_tensor_list_type(schema_type: str) -> bool:
+    return schema_type.rstrip("?") in ("Tensor[]", "Tensor?[]")
+
+
+@functools.cache
+def argument_types(overload: torch._ops.OpOverload) -> dict[str, str]:
+    """Names to types as the schema spells them: "Tensor?", "int[]", "Scalar"."""
+
+    def spell(text: str) -> str:
+        if text.startswith("Optional["):
+            return spell(text[len("Optional[") : -1]) + "?"
+        if text.startswith("List["):
+            return spell(text[len("List[") : -1]) + "[]"
+        return "Scalar" if text == "number" else text
+
+    # `real_type` tells dtypes from ints, `type` does not.
+    return {a.name: spell(str(a.real_type)) for a in overload._schema.arguments}
+
+
+def as_scalar_overload(
+    overload: torch._ops.OpOverload, bound: dict[str, Any]
+) -> torch._ops.OpOverload | None:
+    """The overload that takes Python numbers where `bound` has them for tensors, if there is one.
+
+    Python wraps such numbers in tensors that do not take part in type promotion; a Scalar
+    overload does the same inside the dispatcher.
+    """
+    types = argument_types(overload)
+    numbers = {n for n, v in bound.items() if is_tensor_type(types[n]) and _is_number(v)}
+    for name in overload.overloadpacket.overloads():
+        other = getattr(overload.overloadpacket, name)
+        candidate = argument_types(other)
+        if list(candidate) == list(types) and all(
+            candidate[n] == ("Scalar" if n in numbers else types[n]) for n in types
+        ):
+            return other
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float))
+
+
+def has_number_for_tensor(overload: torch._ops.OpOverload, bound: dict[str, Any]) -> bool:
+    types = argument_types(overload)
+    return any(is_tensor_type(types[n]) and _is_number(v) for n, v in bound.items())
+
+
+class OperatorWriter:
+    """Writes calls; `value` gives the SSA name of a node and `type_of` its type."""
+
+    def __init__(
+        self, value: Callable[[torch.fx.Node], str], type_of: Callable[[torch.fx.Node], str]
+    ):
+        self._value = value
+        self._type_of = type_of
+        self._typed = load_typed_ops()
+
+    def write(self, overload: torch._ops.OpOverload, bound: dict[str, Any]) -> tuple[str, str]:
+        """`aten.mm(%a, %b)` and the operands' types, `tensor<..>, tensor<..>`."""
+        types = argument_types(overload)
+        name = schema_name(overload)
+        mnemonic = self._typed.get(name)
+        operands: list[torch.fx.Node] = []
+        parts = []
+        for argument, schema_type in types.items():
+            if argument in _PLACEMENT_ARGUMENTS:
+                continue
+            is_tensor = is_tensor_type(schema_type)
+            is_list = is_tensor_list_type(schema_type)
+            if argument not in bound:
+                # A typed op's tensors stand by position, so an absent one is written.
+                if mnemonic and is_tensor and schema_type.endswith("?"):
+                    parts.append("none")
+                continue
+            value = bound[argument]
+            if is_tensor or is_list:
+                text = self._tensors(value, operands)
+                parts.append(text if mnemonic else f"{argument} = {text}")
+            elif value is None:
+                # No optional constant differs from its absence, except where None is no default.
+                continue
+            else:
+                parts.append(f"{argument} = {attribute(value, schema_type)}")
+        op = f"aten.{mnemonic}(" if mnemonic else f"aten.call {string(name)}("
+        return op + ", ".join(parts) + ")", ", ".join(map(self._type_of, operands))
+
+    def _tensors(self, value: Any, operands: list[torch.fx.Node]) -> str:
+        if value is None:
+            return "none"
+        if isinstance(value, (list, tuple)):
+            return "[" + ", ".join(self._tensors(item, operands) for item in value) + "]"
+        if not isinstance(value, torch.fx.Node):
+            raise Unsupported(f"the number {value!r} where a tensor is expected")
+        operands.append(value)
+        return self._value(value)
+
+
+def result_types(value: Any) -> list[str]:
+    """Types of a call's results: undefined ones (a gradient not asked for) are `none`."""
+    if value is None:
+        return ["none"]
+    if isinstance(value, torch.Tensor):
+        return [tensor_type(value)]
+    if isinstance(value, (list, tuple)):
+        return [t for item in value for t in result_types(item)]
+    raise Unsupported(
+        f"a result of type {type(value).__name__} ({value}); programs compute tensors only"
+    )

@@ -1,0 +1,339 @@
+"""Writes a captured step as an MLIR module in the form of `docs/ir.md`."""
+
+from __future__ import annotations
+
+import operator
+
+import torch
+from torch._functorch._aot_autograd import descriptors as aot
+
+from cleave.export import random_ops
+from cleave.export.capture import Capture
+from cleave.export.errors import ExportError
+from cleave.export.locations import Locations, source_line
+from cleave.export.operators import (
+    OperatorWriter,
+    as_scalar_overload,
+    bind,
+    has_number_for_tensor,
+    result_types,
+    schema_name,
+)
+from cleave.export.optimizer import UpdateWriter
+from cleave.export.roles import Role, State, argument_role, result_role
+from cleave.export.spec import ExportSpec
+from cleave.export.text import Names, Unsupported, element_type, string, tensor_type
+
+
+class Program:
+    """The text of a program and the tensors that go with it.
+
+    text: the MLIR module.
+    tensors: parameters, buffers and constants under the names of their roles.
+    """
+
+    def __init__(self, spec: ExportSpec, capture: Capture):
+        self._spec = spec
+        self._capture = capture
+        self._graph = capture.graph
+        self._state = State(spec)
+        self._names = Names()
+        self._locations = Locations()
+        self._values: dict[torch.fx.Node, str] = {}
+        self._types: dict[torch.fx.Node, str] = {}
+        self._arguments: list[tuple[str, str, Role]] = []  # SSA name, type, role
+        self._body: list[str] = []
+        self._draws = 0
+        self._checkpoint_graphs: dict[int, int] = {}
+        self._tagged = False
+        self._writer = OperatorWriter(self._values.__getitem__, self._types.__getitem__)
+        self.tensors: dict[str, torch.Tensor] = {}
+        self.text = self._write()
+
+    # Functions ------------------------------------------------------------------------------
+
+    def _write(self) -> str:
+        update = UpdateWriter(self._spec, self._state) if self._spec.optimizer is not None else None
+        results = self._results()
+        gradients = [role.name for _, _, role in results if role.kind == "gradient"]
+        self._add_state()
+        accumulators = {}
+        if update:
+            for name in gradients:
+                if name in self._state.parameters:
+                    accumulators[name] = self._add_argument(
+                        f"acc.{name}", tensor_type(self._state.parameters[name]), Role("accumulator", name)
+                    )
+        self._add_inputs()
+        self._reserve_random_arguments()
+        for node in self._graph.graph.nodes:
+            if node.op == "call_function":
+                self._write_node(node)
+            elif node.op not in ("placeholder", "get_attr", "output"):
+                raise self._refusal(node, f"a {node.op} node")
+        if self._capture.checkpointed and not self._tagged and self._spec.mode == "joint":
+            raise ExportError("the trace lost the tags of activation checkpointing")
+        if self._draws:
+            self._add_random_arguments()
+
+        returned = []
+        for node, type_, role in results:
+            value = self._values[node]
+            if role.kind == "gradient" and role.name in accumulators:
+                total = self._names.fresh(f"sum.{role.name}")
+                self._body.append(
+                    f"{total} = train.accumulate {value} into {accumulators[role.name]} : {type_} "
+                    + self._locations.of(node)
+                )
+                value = total
+            returned.append((value, type_, role))
+        attributes = ["train.phase = #train.phase<microbatch>"]
+        if self._draws:
+            attributes.insert(0, f"train.draws = {self._draws} : i64")
+        functions = function_text("microbatch", self._arguments, returned, attributes, self._body)
+        if update:
+            functions += "\n" + update.write(gradients)
+        name = self._spec.name
+        symbol = name if name.isidentifier() and name.isascii() else string(name)
+        return f"module @{symbol} {{\n{functions}}}\n" + self._locations.definitions()
+
+    def _add_argument(self, name: str, type_: str, role: Role) -> str:
+        value = self._names.fresh(name)
+        self._arguments.append((value, type_, role))
+        return value
+
+    def _placeholders(self, *kinds):
+        for node in self._graph.graph.nodes:
+            if node.op == "placeholder" and isinstance(node.meta["desc"], kinds):
+                yield node
+
+    def _add_state(self):
+        """Parameters, buffers and constants; tied weights are one argument."""
+        known: dict[Role, str] = {}
+        for node in self._placeholders(aot.ParamAOTInput, aot.BufferAOTInput):
+            role = argument_role(node.meta["desc"], self._capture, self._state)
+            type_ = self._type(node)
+            if role not in known:
+                known[role] = self._add_argument(role.name, type_, role)
+                table = self._state.parameters if role.kind == "parameter" else self._state.buffers
+                self.tensors[role.name] = table[role.name].detach()
+            self._values[node], self._types[node] = known[role], type_
+        constants: dict[str, str] = {}
+        for node in self._graph.graph.nodes:
+            if node.op != "get_attr":
+                continue
+            value = getattr(self._graph, node.target, None)
+            if not isinstance(value, torch.Tensor):
+                raise self._refusal(node, f"the attribute {node.target}, which is no tensor")
+            if node.target not in constants:
+                name = f"constant.{len(constants)}"
+                while name in self._state.canonical:
+                    name += "_"
+                type_ = tensor_type(value)
+                constants[node.target] = self._add_argument(name, type_, Role("constant", name))
+                self.tensors[name] = value.detach()
+            self._values[node], self._types[node] = constants[node.target], tensor_type(value)
+
+    def _add_inputs(self):
+        """All inputs in the order of the call, also those that the graph does not read."""
+        placeholders = {n.meta["desc"]: n for n in self._graph.graph.nodes if n.op == "placeholder"}
+        for i, source in enumerate(self._capture.signature.inputs):
+            desc = aot.PlainAOTInput(i)
+            role = argument_role(desc, self._capture, self._state)
+            try:
+                type_ = tensor_type(source.value)
+            except Unsupported as error:
+                raise ExportError(f"input '{source.name}' is {error}") from None
+            value = self._add_argument(source.name, type_, role)
+            if desc in placeholders:
+                node = placeholders.pop(desc)
+                self._type(node)
+                self._values[node], self._types[node] = value, type_
+        for desc, node in placeholders.items():
+            if node in self._values:
+                continue
+            role = argument_role(desc, self._capture, self._state)
+            type_ = self._type(node)
+            self._values[node], self._types[node] = self._add_argument(role.kind, type_, role), type_
+
+    def _reserve_random_arguments(self):
+        self._rng = self._names.fresh("rng_seed"), self._names.fresh("rng_offset")
+
+    def _add_random_arguments(self):
+        for value, kind in zip(self._rng, ("rng_seed", "rng_offset")):
+            self._arguments.append((value, "tensor<i64>", Role(kind)))
+
+    def _results(self) -> list[tuple[torch.fx.Node, str, Role]]:
+        """The graph's results with their types and roles, in its order."""
+        output = next(n for n in self._graph.graph.nodes if n.op == "output")
+        results = []
+        for node, desc in zip(output.args[0], output.meta["desc"]):
+            if node is None:
+                if desc == aot.PlainAOTOutput(0) and self._capture.returns_loss:
+                    raise self._no_loss()
+                continue  # an unused parameter has no gradient
+            value = node.meta["val"]
+            role = result_role(desc, value, self._capture, self._state, self._spec)
+            if role.kind == "loss" and (value.dim() or not value.dtype.is_floating_point):
+                raise ExportError(
+                    f"the loss has shape {tuple(value.shape)} and type {value.dtype}; expected a "
+                    "0-d tensor of a floating-point type, the mean over the microbatch"
+                )
+            if any(role == other for _, _, other in results):
+                raise ExportError(f"the trace has two results with {role}")
+            results.append((node, self._type(node), role))
+        if self._capture.returns_loss and not any(r.kind == "loss" for _, _, r in results):
+            raise self._no_loss()
+        if self._spec.mode == "joint" and not any(r.kind == "gradient" for _, _, r in results):
+            raise ExportError("the loss depends on no parameter that requires a gradient")
+        return results
+
+    def _no_loss(self) -> ExportError:
+        return ExportError(
+            f"mode '{self._spec.mode}' needs a loss: give a loss function, or let "
+            f"{type(self._spec.module).__name__}.forward return a 0-d tensor or a mapping with 'loss'"
+        )
+
+    # Ops ------------------------------------------------------------------------------------
+
+    def _refusal(self, node: torch.fx.Node, found: str) -> ExportError:
+        where = source_line(node)
+        op = node.target if isinstance(node.target, str) else _name(node.target)
+        return ExportError(f"cannot export '{op}'{f' at {where}' if where else ''}: found {found}")
+
+    def _type(self, node: torch.fx.Node) -> str:
+        value = node.meta.get("val")
+        try:
+            if not isinstance(value, torch.Tensor):
+                raise Unsupported(f"the dynamic number {value}; export at a fixed microbatch size")
+            return tensor_type(value)
+        except Unsupported as error:
+            raise self._refusal(node, str(error)) from None
+
+    def _write_node(self, node: torch.fx.Node):
+        try:
+            if node.target is operator.getitem:
+                self._project(node)
+            elif isinstance(node.target, torch._ops.OpOverload):
+                self._write_call(node)
+            else:
+                raise Unsupported("a call that is none of the dispatcher's operators")
+        except Unsupported as error:
+            raise self._refusal(node, str(error)) from None
+
+    def _project(self, node: torch.fx.Node):
+        """A getitem is one of the results of the op that it takes apart."""
+        source, index = node.args
+        if not isinstance(source.meta["val"], (list, tuple)):
+            raise Unsupported("an index into something else than an op's results")
+        self._values[node] = f"{self._values[source]}#{index}"
+        self._types[node] = self._type(node)
+
+    def _write_call(self, node: torch.fx.Node):
+        overload = node.target
+        if overload._schema.is_mutable:
+            raise Unsupported("an operator that changes its argument; programs are pure")
+        bound = bind(overload, node.args, node.kwargs)
+        value = node.meta["val"]
+        if random_ops.is_random(overload, bound):
+            return self._write_random(node, bound, value)
+        bound = random_ops.with_eager_scale(overload, bound)
+        if has_number_for_tensor(overload, bound):
+            scalar = as_scalar_overload(overload, bound)
+            if scalar is None:
+                raise Unsupported(f"a number where {schema_name(overload)} takes a tensor")
+            overload = scalar
+        text, operand_types = self._writer.write(overload, bound)
+        self._emit(node, text, operand_types, result_types(value))
+
+    def _write_random(self, node: torch.fx.Node, bound, value):
+        call = random_ops.replace(node.target, bound, value)
+        like = call.like
+        if isinstance(like, torch.fx.Node):
+            like_value, like_type = self._values[like], self._types[like]
+        else:
+            like_type = tensor_type(like)
+            like_value = self._names.fresh("like")
+            sizes = ", ".join(map(str, like.shape))
+            text, _ = self._writer.write(
+                torch.ops.aten.zeros.default, {"size": list(like.shape), "dtype": like.dtype}
+            )
+            self._body.append(f"{like_value} = {text} : () -> {like_type} {self._locations.of(node)}")
+        attributes = [call.attributes] if call.attributes else []
+        attributes += [f"position = {self._draws}", 'generator = "mt19937"']
+        self._draws += call.draws
+        operands = ", ".join([like_value, *self._rng])
+        self._emit(
+            node,
+            f"aten.{call.mnemonic}({operands}, {', '.join(attributes)})",
+            f"{like_type}, tensor<i64>, tensor<i64>",
+            result_types(value),
+        )
+
+    def _emit(self, node: torch.fx.Node, text: str, operand_types: str, results: list[str]):
+        name = self._names.fresh(node.name)
+        self._values[node] = name
+        is_list = isinstance(node.meta["val"], (list, tuple))
+        if len(results) == 1 and not is_list:
+            self._types[node] = results[0]
+        binding = name if len(results) == 1 else f"{name}:{len(results)}"
+        types = results[0] if len(results) == 1 else "(" + ", ".join(results) + ")"
+        discardable = self._discardable(node)
+        self._body.append(
+            f"{binding} = {text}{discardable} : ({operand_types}) -> {types} {self._locations.of(node)}"
+        )
+
+    def _discardable(self, node: torch.fx.Node) -> str:
+        attributes = []
+        if node.meta.get("partitioner_tag") == "is_backward":
+            attributes.append("train.backward")
+        policy = node.meta.get("recompute")
+        if policy is not None:
+            self._tagged = True
+            graph = node.meta.get("ac_graph_id", 0)
+            number = self._checkpoint_graphs.setdefault(graph, len(self._checkpoint_graphs))
+            attributes.append(
+                f'train.checkpoint = #train.checkpoint<"{policy.name.lower()}", graph {number}>'
+            )
+        stage = (node.meta.get("custom") or {}).get("stage")
+        if stage is not None:
+            if not isinstance(stage, int):
+                raise Unsupported(f"the stage {stage!r}; expected an integer")
+            attributes.append(f"train.stage = {stage} : i64")
+        return " {" + ", ".join(attributes) + "}" if attributes else ""
+
+
+def _name(target) -> str:
+    if isinstance(target, torch._ops.OpOverload):
+        return schema_name(target)
+    return getattr(target, "__name__", str(target))
+
+
+def function_text(
+    name: str,
+    arguments: list[tuple[str, str, Role]],
+    results: list[tuple[str, str, Role]],
+    attributes: list[str],
+    body: list[str],
+) -> str:
+    """A `func.func` whose arguments and results are (SSA name, type, role)."""
+    lines = [f"  func.func @{name}("]
+    lines += [
+        f"      {value}: {type_} {{train.role = {role}}}" + ("," if i + 1 < len(arguments) else ")")
+        for i, (value, type_, role) in enumerate(arguments)
+    ]
+    if not arguments:
+        lines[-1] += ")"
+    lines.append("      -> (")
+    lines += [
+        f"      {type_} {{train.role = {role}}}" + ("," if i + 1 < len(results) else ")")
+        for i, (_, type_, role) in enumerate(results)
+    ]
+    lines.append(f"      attributes {{{', '.join(attributes)}}} {{")
+    lines += [f"    {line}" for line in body]
+    if results:
+        values = ", ".join(value for value, _, _ in results)
+        types = ", ".join(type_ for _, type_, _ in results)
+        lines.append(f"    return {values} : {types}")
+    lines.append("  }")
+    return "\n".join(lines) + "\n"

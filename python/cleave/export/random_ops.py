@@ -1,0 +1,110 @@
+"""Random operators: which `aten.rng_*` op replaces each, and what it draws from the generator.
+
+`docs/random.md` has the table of draws and how it was measured.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import operator
+from typing import Any
+
+import torch
+
+from cleave.export.text import Unsupported, float_literal
+
+aten = torch.ops.aten
+
+
+@dataclasses.dataclass
+class RandomCall:
+    """An `aten.rng_*` op: its name, the node or sizes it takes shape and dtype from, attributes.
+
+    draws: 32-bit numbers that it takes from the CPU generator.
+    """
+
+    mnemonic: str
+    like: torch.fx.Node | torch.Tensor
+    attributes: str
+    draws: int
+
+
+def is_random(overload: torch._ops.OpOverload, bound: dict[str, Any]) -> bool:
+    """Whether the call draws numbers; attention does only with dropout."""
+    return torch.Tag.nondeterministic_seeded in overload.tags and not (
+        "attention" in overload._schema.name and not bound.get("dropout_p", 0.0)
+    )
+
+
+def replace(overload, bound: dict[str, Any], result: Any) -> RandomCall:
+    """The random op for a call; Unsupported for what has none.
+
+    result: the call's value in the trace, a (fake) tensor or a tuple of them.
+    """
+    first = result[0] if isinstance(result, (list, tuple)) else result
+    n = first.numel()
+    wide = 2 if first.dtype == torch.float64 else 1
+    if overload is aten.native_dropout.default:
+        if bound["train"] is not True:
+            raise Unsupported("native_dropout outside of training")
+        return RandomCall(
+            "rng_native_dropout", bound["input"], f"p = {float_literal(bound['p'])}, train = true", 2 * n
+        )
+    if overload is aten.bernoulli.p:
+        return RandomCall("rng_bernoulli", bound["self"], f"p = {float_literal(bound['p'])}", 2 * n)
+    if overload is aten.bernoulli.default:
+        return RandomCall("rng_bernoulli", bound["self"], "", wide * n)
+    if overload in (aten.rand.default, aten.rand_like.default, aten.uniform.default):
+        low, high = bound.get("from", 0.0), bound.get("to", 1.0)
+        return RandomCall(
+            "rng_uniform",
+            _like(bound, first),
+            f"from = {float_literal(low)}, to = {float_literal(high)}",
+            wide * n,
+        )
+    if overload in (aten.randn.default, aten.randn_like.default, aten.normal_functional.default):
+        mean, std = bound.get("mean", 0.0), bound.get("std", 1.0)
+        return RandomCall(
+            "rng_normal",
+            _like(bound, first),
+            f"mean = {float_literal(mean)}, std = {float_literal(std)}",
+            _normal_draws(first, wide),
+        )
+    raise Unsupported("a random operator that programs have no op for")
+
+
+def _like(bound: dict[str, Any], result: torch.Tensor):
+    """The operand whose shape, dtype and strides the result takes: a node, or a tensor to fill."""
+    source = bound.get("self")
+    if source is not None and source.meta["val"].dtype == result.dtype:
+        return source
+    return result
+
+
+def _normal_draws(result: torch.Tensor, wide: int) -> int:
+    n = result.numel()
+    if n >= 16 and result.is_contiguous():
+        return wide * (n if n % 16 == 0 else n + 16)
+    if n % 2:
+        raise Unsupported(
+            f"a draw of {n} normal numbers (shape {tuple(result.shape)}): below 16 numbers PyTorch "
+            "makes them in pairs and keeps the odd one for a later draw; draw an even number"
+        )
+    return 2 * n
+
+
+def with_eager_scale(overload, bound: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a dropout's backward with the scale that eager mode has, others unchanged."""
+    if overload is not aten.native_dropout_backward.default:
+        return bound
+    mask, scale = bound["mask"], bound["scale"]
+    forward = mask.args[0] if mask.target is operator.getitem else None
+    if forward is not None and forward.target is aten.native_dropout.default:
+        keep = 1 - forward.args[1]
+    elif scale and math.isfinite(scale):
+        keep = 1 / scale
+    else:
+        return bound
+    dtype = bound["grad_output"].meta["val"].dtype
+    return {**bound, "scale": torch.ones((), dtype=dtype).div_(keep).item()}

@@ -1,0 +1,97 @@
+"""What is to be exported: the value that a factory returns and that `cleave.export` works on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from cleave.export.errors import ExportError
+from cleave.export.schedules import Constant, Schedule
+
+MODES = ("auto", "forward", "loss", "joint")
+
+
+@dataclasses.dataclass
+class ExportSpec:
+    """A module with one microbatch of example data, and how it is trained.
+
+    module: as it stands: its training flag, its parameters' `requires_grad` and its weights are
+        what is exported.
+    args, kwargs: one microbatch for `module.forward`, nested in tuples, lists and dicts as you
+        like. Tensors become inputs named after forward's parameters ("tokens", "batch.mask");
+        numbers, strings and None are part of the program.
+    loss: `loss(outputs, *targets)`, a function or a module, to a 0-d tensor: the mean over the
+        microbatch. None where the module returns its own loss (a 0-d tensor, or a mapping or
+        object with "loss").
+    targets: one microbatch of what `loss` takes after the outputs.
+    optimizer: a fresh torch.optim.AdamW, Adam (without weight decay) or SGD over the module's
+        parameters, or a function of the parameters that makes one.
+    lr_schedule: cleave.Constant(), WarmupCosine(...) or StepDecay(...) over the optimizer's rates.
+    mode: "forward" (outputs), "loss" (loss and outputs), "joint" (loss and gradients); "auto" is
+        joint where there is a loss or an optimizer, else forward.
+    name: of the files and the MLIR module; the module's class in lower case by default.
+    batch_dims: for an input or target, the dimension that counts examples, or None where every
+        microbatch gets the same tensor; by default dimension 0, which must then have one size for
+        all of them. For an output ("0", "1", ...) too: by default its dimension 0 where that has
+        as many entries as there are examples.
+    """
+
+    module: torch.nn.Module
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any] | None = None
+    loss: Callable[..., Any] | None = None
+    targets: Sequence[Any] = ()
+    optimizer: Any = None
+    lr_schedule: Schedule = Constant()
+    mode: str = "auto"
+    name: str | None = None
+    batch_dims: Mapping[str, int | None] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self):
+        if not isinstance(self.module, torch.nn.Module):
+            raise ExportError(f"expected a torch.nn.Module to export, found {_kind(self.module)}")
+        if isinstance(self.args, torch.Tensor):
+            self.args = (self.args,)
+        if isinstance(self.targets, torch.Tensor):
+            self.targets = (self.targets,)
+        self.args = tuple(self.args)
+        self.targets = tuple(self.targets)
+        self.kwargs = dict(self.kwargs or {})
+        if self.lr_schedule is None:
+            self.lr_schedule = Constant()
+        if not isinstance(self.lr_schedule, Schedule):
+            raise ExportError(
+                "expected cleave.Constant, WarmupCosine or StepDecay as lr_schedule, found "
+                + _kind(self.lr_schedule)
+            )
+        if self.name is None:
+            self.name = type(self.module).__name__.lower()
+        if not self.name or any(c in self.name for c in "/\\\0"):
+            raise ExportError(f"expected a file name without separators as name, found {self.name!r}")
+        if self.mode not in MODES:
+            raise ExportError(f"expected mode to be one of {', '.join(MODES)}, found {self.mode!r}")
+        if self.mode == "auto":
+            wants_gradient = self.loss is not None or self.optimizer is not None
+            self.mode = "joint" if wants_gradient else "forward"
+        if self.loss is not None and not callable(self.loss):
+            raise ExportError(f"expected loss to be callable, found {_kind(self.loss)}")
+        if self.targets and self.loss is None:
+            raise ExportError("found targets but no loss function that takes them")
+        if self.mode == "joint":
+            self._make_optimizer()
+
+    def _make_optimizer(self):
+        if self.optimizer is not None and not isinstance(self.optimizer, torch.optim.Optimizer):
+            if not callable(self.optimizer):
+                raise ExportError(
+                    "expected a torch.optim optimizer or a function that makes one, found "
+                    + _kind(self.optimizer)
+                )
+            self.optimizer = self.optimizer(self.module.parameters())
+
+
+def _kind(value: Any) -> str:
+    return f"a value of type {type(value).__module__}.{type(value).__qualname__}"

@@ -1,0 +1,182 @@
+"""What PyTorch's eager mode computes for an ExportSpec, under the names of Cleave's dumps.
+
+The oracle of the tests: `evaluate` for one microbatch, `train` for a run of steps. Both leave the
+spec's module as it was.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Iterator, Mapping
+
+import torch
+
+from cleave.export.capture import own_loss, tensor_leaves
+from cleave.export.inputs import Signature
+from cleave.export.roles import State
+from cleave.export.spec import ExportSpec
+
+Tensors = dict[str, torch.Tensor]
+
+
+def example_inputs(spec: ExportSpec) -> Tensors:
+    """The spec's example microbatch by input name: what `cleave-run --inputs` takes."""
+    return {i.name: i.value.detach() for i in Signature(spec).inputs}
+
+
+def random_batch(spec: ExportSpec, microbatches: int, generator: torch.Generator) -> Tensors:
+    """A batch of `microbatches` microbatches by input name.
+
+    Floating-point inputs are normal numbers; others are drawn from the range of the example's.
+    An input without a batch dimension is the example's own.
+    """
+    batch = {}
+    for i in Signature(spec).inputs:
+        if i.batch is None:
+            batch[i.name] = i.value.detach()
+            continue
+        shape = list(i.value.shape)
+        shape[i.batch] *= microbatches
+        if i.value.is_floating_point():
+            batch[i.name] = torch.randn(shape, generator=generator).to(i.value.dtype)
+        else:
+            low, high = int(i.value.min()), int(i.value.max())
+            drawn = torch.randint(low, high + 1, shape, generator=generator)
+            batch[i.name] = drawn.to(i.value.dtype)
+    return batch
+
+
+def split_batch(spec: ExportSpec, batch: Tensors, microbatches: int) -> Iterator[Tensors]:
+    """The microbatches of a batch, in order."""
+    inputs = Signature(spec).inputs
+    for m in range(microbatches):
+        part = {}
+        for i in inputs:
+            value = batch[i.name]
+            if i.batch is not None:
+                size = i.value.shape[i.batch]
+                value = value.narrow(i.batch, m * size, size)
+            part[i.name] = value
+        yield part
+
+
+def evaluate(
+    spec: ExportSpec, inputs: Tensors | None = None, seed: int = 0, loss_seed: float = 1.0
+) -> Tensors:
+    """One microbatch in eager mode: what the exported graph's results are called and hold.
+
+    inputs: by name, the example's by default. seed: of PyTorch's generator. loss_seed: the
+    gradient of the loss. By the spec's mode: "output.N"; or "loss" and "output.N"; or "loss",
+    "grad.NAME" for each parameter (or input) that gets a gradient; and "buffer.NAME" for each
+    buffer that forward changes.
+    """
+    run = _Run(spec)
+    before = {name: value.clone() for name, value in run.state.buffers.items()}
+    torch.manual_seed(seed)
+    result = run.microbatch(inputs or example_inputs(spec), loss_seed)
+    for name, value in run.state.parameters.items():
+        if value.grad is not None:
+            result[f"grad.{name}"] = value.grad
+    for name, value in run.state.buffers.items():
+        if value._version != run.versions[name] or not torch.equal(value, before[name]):
+            result[f"buffer.{name}"] = value.detach().clone()
+    return result
+
+
+@dataclasses.dataclass
+class Training:
+    """losses: of each step, the mean over its microbatches, as Python floats.
+    tensors: at the end, "param.NAME", "buffer.NAME" and "optim.NAME.SLOT".
+    """
+
+    losses: list[float]
+    tensors: Tensors
+
+
+def train(
+    spec: ExportSpec, batches: list[Tensors], microbatches: int = 1, seed: int = 0
+) -> Training:
+    """Trains with the spec's optimizer in its fused form, one step for each of `batches`.
+
+    A batch holds `microbatches` times the example's number of examples, by input name. PyTorch's
+    generator is seeded once, before the first step.
+    """
+    run = _Run(spec)
+    optimizer = run.fused_optimizer()
+    rates = [float(group["lr"]) for group in optimizer.param_groups]
+    losses = []
+    torch.manual_seed(seed)
+    for step, batch in enumerate(batches, start=1):
+        optimizer.zero_grad(set_to_none=True)
+        total = []
+        for part in split_batch(spec, batch, microbatches):
+            total.append(run.microbatch(part, 1.0 / microbatches)["loss"])
+        for group, rate in zip(optimizer.param_groups, rates):
+            group["lr"] = rate * spec.lr_schedule.factor(step)
+        optimizer.step()
+        losses.append(sum(float(loss) for loss in total) / len(total))
+    tensors = {f"param.{n}": p.detach().clone() for n, p in run.state.parameters.items()}
+    tensors |= {f"buffer.{n}": b.detach().clone() for n, b in run.state.buffers.items()}
+    for name, parameter in run.state.parameters.items():
+        for slot in ("exp_avg", "exp_avg_sq", "momentum_buffer"):
+            value = optimizer.state.get(parameter, {}).get(slot)
+            if value is not None:
+                tensors[f"optim.{name}.{slot}"] = value.detach().clone()
+    return Training(losses, tensors)
+
+
+class _Run:
+    """A copy of the spec's module, loss and optimizer that may be changed."""
+
+    def __init__(self, spec: ExportSpec):
+        # One copy of all three keeps the optimizer's parameters the module's.
+        self.module, self.loss, self.optimizer = copy.deepcopy(
+            (spec.module, spec.loss, spec.optimizer)
+        )
+        self.spec = dataclasses.replace(
+            spec, module=self.module, loss=self.loss, optimizer=self.optimizer
+        )
+        self.signature = Signature(self.spec)
+        self.state = State(self.spec)
+        self.versions = {name: b._version for name, b in self.state.buffers.items()}
+
+    def microbatch(self, inputs: Mapping[str, torch.Tensor], loss_seed: float) -> Tensors:
+        """Runs one microbatch, and its backward in mode "joint"; the results by dump name."""
+        mode = self.spec.mode
+        sources = self.signature.inputs
+        tensors = [
+            inputs[i.name].detach().clone().requires_grad_(i.value.requires_grad) for i in sources
+        ]
+        with torch.set_grad_enabled(mode == "joint"):
+            args, kwargs = self.signature.arguments(tensors)
+            outputs = self.module(*args, **kwargs)
+            result = {}
+            loss = None
+            if mode != "forward":
+                targets = self.signature.targets(tensors)
+                loss = self.loss(outputs, *targets) if self.loss is not None else own_loss(outputs)
+                result["loss"] = loss.detach()
+            if mode == "joint":
+                loss.backward(torch.full_like(loss, loss_seed))
+                for source, tensor in zip(sources, tensors):
+                    if tensor.grad is not None:
+                        result[f"grad.{source.name}"] = tensor.grad
+            else:
+                leaves = [leaf for leaf in tensor_leaves(outputs) if leaf is not loss]
+                result |= {f"output.{n}": leaf.detach() for n, leaf in enumerate(leaves)}
+        return result
+
+    def fused_optimizer(self) -> torch.optim.Optimizer:
+        """The optimizer's groups in PyTorch's fused implementation."""
+        kind = type(self.optimizer)
+        groups = []
+        for group in self.optimizer.param_groups:
+            options = {k: v for k, v in group.items() if k in _OPTIONS}
+            groups.append({**options, "fused": True})
+        return kind(groups, lr=1.0, fused=True)
+
+
+_OPTIONS = {
+    "params", "lr", "betas", "eps", "weight_decay", "momentum", "dampening", "nesterov",
+}  # fmt: skip
