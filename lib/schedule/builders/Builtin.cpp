@@ -11,4 +11,13 @@ void cleave::schedule::addBuiltinSchedules(ScheduleRegistry &registry) {
   add(createGPipe());
   add(createLoopedBFS(), {"bfs"});
   add(create1F1B());
+  add(createInterleaved1F1B());
+  add(createInterleavedZeroBubble(), {"zb1p"});
+  add(createZBH1());
+  add(createZBH2());
+  add(createZBV(), {"zbv-zero-bubble"});
+  add(createDualPipeV());
+  add(createVHalf());
+  add(createVMin());
+  add(createOffline());
 }
