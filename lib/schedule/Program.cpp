@@ -1,7 +1,8 @@
 // The program's side tables, and the spelling of actions.
 #include "lib/schedule/Program.h"
 
-#include "llvm/Support/FormatVariadic.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
 
@@ -61,42 +62,47 @@ size_t Program::numActions() const {
   return count;
 }
 
-std::string Program::str(Action action) const {
+static void print(llvm::raw_ostream &os, const Program &program, Action action) {
   static constexpr const char *spelling[] = {"F",       "B",       "I",      "W",
                                              "sendF",   "recvF",   "sendB",  "recvB",
                                              "unshard", "reshard", "reduce", "step"};
   switch (action.kind) {
   case ActionKind::Compose: {
-    std::string text = "{";
-    llvm::ArrayRef<Action> members = groupOf(action);
-    for (size_t i = 0; i < members.size(); ++i)
-      text += (i ? " " : "") + str(members[i]);
-    return text + "}";
+    os << '{';
+    llvm::interleave(
+        program.groupOf(action), os, [&](Action member) { print(os, program, member); }, " ");
+    os << '}';
+    return;
   }
   case ActionKind::Custom: {
-    const CustomAction &custom = customOf(action);
-    std::string text = "call \"" + custom.name + "\"";
-    if (custom.stage != CustomAction::noIndex)
-      text +=
-          "(" + std::to_string(custom.stage) +
-          (custom.microbatch == CustomAction::noIndex ? ""
-                                                      : "." + std::to_string(custom.microbatch)) +
-          ")";
-    return text;
+    const CustomAction &custom = program.customOf(action);
+    os << "call \"" << custom.name << '"';
+    if (custom.stage == CustomAction::noIndex)
+      return;
+    os << '(' << custom.stage;
+    if (custom.microbatch != CustomAction::noIndex)
+      os << '.' << custom.microbatch;
+    os << ')';
+    return;
   }
   case ActionKind::Collective: {
-    const CollectiveAction &collective = collectiveOf(action);
-    std::string text = "collective \"" + collective.name + "\"[";
-    for (size_t i = 0; i < collective.ranks.size(); ++i)
-      text += (i ? " " : "") + std::to_string(collective.ranks[i]);
-    return text + "]";
+    const CollectiveAction &collective = program.collectiveOf(action);
+    os << "collective \"" << collective.name << "\"[";
+    llvm::interleave(collective.ranks, os, " ");
+    os << ']';
+    return;
   }
   default:
-    break;
+    os << spelling[static_cast<unsigned>(action.kind)] << action.stage;
+    if (hasMicrobatch(action.kind) || action.kind == ActionKind::ReduceGrad)
+      os << '.' << action.index;
   }
-  std::string text = spelling[static_cast<unsigned>(action.kind)] + std::to_string(action.stage);
-  if (hasMicrobatch(action.kind) || action.kind == ActionKind::ReduceGrad)
-    text += "." + std::to_string(action.index);
+}
+
+std::string Program::str(Action action) const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  print(os, *this, action);
   return text;
 }
 
