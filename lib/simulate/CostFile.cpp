@@ -1,0 +1,90 @@
+// Cost tables from JSON files.
+#include "lib/simulate/DeviceModel.h"
+#include "lib/simulate/JSONReader.h"
+
+#include "llvm/Support/MemoryBuffer.h"
+
+using namespace cleave::simulate;
+using cleave::schedule::makeError;
+
+static llvm::Error readStage(const llvm::json::Object &object, std::string where,
+                             StageCost &cost) {
+  JSONReader reader(object, std::move(where));
+  struct Field {
+    const char *name;
+    double *value;
+    bool required;
+  } fields[] = {{"forward", &cost.forward, true},
+                {"input", &cost.input, true},
+                {"weight", &cost.weight, true},
+                {"backward", &cost.backward, false},
+                {"send_forward", &cost.sendForward, false},
+                {"send_backward", &cost.sendBackward, false},
+                {"unshard", &cost.unshard, false},
+                {"reduce", &cost.reduce, false},
+                {"optimizer", &cost.optimizer, false},
+                {"forward_memory", &cost.forwardMemory, false},
+                {"input_memory", &cost.inputMemory, false},
+                {"weight_memory", &cost.weightMemory, false}};
+  for (const Field &field : fields)
+    if (llvm::Error error = reader.number(field.name, *field.value, field.required))
+      return error;
+  return reader.finish();
+}
+
+static llvm::Expected<CostTable> costsOfStages(const llvm::json::Object &root,
+                                               llvm::StringRef file) {
+  JSONReader reader(root, file.str());
+  CostTable table;
+  auto stages = reader.array("stages");
+  if (!stages)
+    return stages.takeError();
+  table.stages.assign((*stages)->size(), StageCost());
+  for (size_t i = 0; i < (*stages)->size(); ++i) {
+    std::string where = file.str() + ": stages[" + std::to_string(i) + "]";
+    const llvm::json::Object *stage = (**stages)[i].getAsObject();
+    if (!stage)
+      return makeError("{0}: expected an object", where);
+    if (llvm::Error error = readStage(*stage, where, table.stages[i]))
+      return error;
+  }
+  auto named = reader.child("named");
+  if (!named)
+    return named.takeError();
+  if (*named)
+    for (const auto &entry : **named) {
+      std::optional<double> value = entry.second.getAsNumber();
+      if (!value)
+        return makeError("{0}: named: expected a number for \"{1}\"", file, entry.first.str());
+      table.named[entry.first.str()] = *value;
+    }
+  if (llvm::Error error = reader.number("overlap", table.overlap))
+    return error;
+  if (llvm::Error error = reader.finish())
+    return error;
+  return table;
+}
+
+llvm::Expected<CostTable> cleave::simulate::parseCostJSON(llvm::StringRef text,
+                                                          llvm::StringRef file) {
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
+  if (!value)
+    return makeError("{0}: {1}", file, llvm::toString(value.takeError()));
+  const llvm::json::Object *root = value->getAsObject();
+  if (!root)
+    return makeError("{0}: expected a JSON object with \"stages\"", file);
+  llvm::Expected<CostTable> table =
+      root->get("device") ? costsOfMachine(*root, file) : costsOfStages(*root, file);
+  if (!table)
+    return table;
+  if (llvm::Error error = table->check())
+    return makeError("{0}: {1}", file, llvm::toString(std::move(error)));
+  return table;
+}
+
+llvm::Expected<CostTable> cleave::simulate::readCostFile(llvm::StringRef path) {
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+  if (!buffer)
+    return makeError("{0}: {1}", path, buffer.getError().message());
+  return parseCostJSON((*buffer)->getBuffer(), path);
+}

@@ -1,0 +1,160 @@
+// The roofline of a described device and its links.
+#include "lib/simulate/DeviceModel.h"
+
+#include "lib/simulate/JSONReader.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace cleave::simulate;
+using cleave::schedule::makeError;
+
+double cleave::simulate::timeOf(const Device &device, const Work &work) {
+  double compute = work.flops / (device.flops * device.efficiency);
+  double memory = work.bytes / (device.memoryBandwidth * device.efficiency);
+  return std::max(compute, memory) + device.overhead;
+}
+
+double cleave::simulate::timeOf(const Link &link, double bytes) {
+  return bytes == 0 ? 0 : link.latency + bytes / link.bandwidth;
+}
+
+static llvm::Error expectPositive(double value, const std::string &where) {
+  if (value > 0 && std::isfinite(value))
+    return llvm::Error::success();
+  return makeError("{0}: expected a positive number, found {1}", where, value);
+}
+
+static llvm::Error readDevice(const llvm::json::Object &object, llvm::StringRef file,
+                              Device &device) {
+  JSONReader reader(object, (file + ": device").str());
+  if (llvm::Error error = reader.number("flops", device.flops, true))
+    return error;
+  if (llvm::Error error = reader.number("memory_bandwidth", device.memoryBandwidth, true))
+    return error;
+  if (llvm::Error error = reader.number("efficiency", device.efficiency))
+    return error;
+  if (llvm::Error error = reader.number("overhead", device.overhead))
+    return error;
+  for (auto [name, value] : {std::pair<const char *, double>{"flops", device.flops},
+                             {"memory_bandwidth", device.memoryBandwidth},
+                             {"efficiency", device.efficiency}})
+    if (llvm::Error error = expectPositive(value, reader.path(name)))
+      return error;
+  return reader.finish();
+}
+
+static llvm::Error readLink(const llvm::json::Object *object, const std::string &where,
+                            Link &link) {
+  if (!object)
+    return llvm::Error::success();
+  JSONReader reader(*object, where);
+  if (llvm::Error error = reader.number("latency", link.latency))
+    return error;
+  if (llvm::Error error = reader.number("bandwidth", link.bandwidth, true))
+    return error;
+  if (llvm::Error error = expectPositive(link.bandwidth, reader.path("bandwidth")))
+    return error;
+  return reader.finish();
+}
+
+static llvm::Error readWork(JSONReader &stage, llvm::StringRef field, Work &work) {
+  auto object = stage.child(field, true);
+  if (!object)
+    return object.takeError();
+  JSONReader reader(**object, stage.path(field));
+  if (llvm::Error error = reader.number("flops", work.flops, true))
+    return error;
+  if (llvm::Error error = reader.number("bytes", work.bytes))
+    return error;
+  return reader.finish();
+}
+
+namespace {
+struct Machine {
+  Device device;
+  Link link, collective;
+  double dataParallel = 1;
+};
+} // namespace
+
+static llvm::Error readStage(const llvm::json::Object &object, std::string where,
+                             const Machine &machine, StageCost &cost) {
+  constexpr double milliseconds = 1e3;
+  JSONReader reader(object, where);
+  Work forward, input, weight;
+  for (auto [name, work] : {std::pair<const char *, Work *>{"forward", &forward},
+                            {"input", &input},
+                            {"weight", &weight}})
+    if (llvm::Error error = readWork(reader, name, *work))
+      return error;
+  double output = 0, parameters = 0, activations = 0, released = 0;
+  for (auto [name, value] :
+       {std::pair<const char *, double *>{"output_bytes", &output},
+        {"parameter_bytes", &parameters},
+        {"activation_bytes", &activations},
+        {"input_releases_bytes", &released}})
+    if (llvm::Error error = reader.number(name, *value))
+      return error;
+  if (llvm::Error error = reader.finish())
+    return error;
+  cost.forward = milliseconds * timeOf(machine.device, forward);
+  cost.input = milliseconds * timeOf(machine.device, input);
+  cost.weight = milliseconds * timeOf(machine.device, weight);
+  cost.sendForward = cost.sendBackward = milliseconds * timeOf(machine.link, output);
+  // A ring moves every part but the rank's own, once for a gather and once for a reduce-scatter.
+  double moved = parameters * (machine.dataParallel - 1) / machine.dataParallel;
+  if (moved > 0 && machine.collective.bandwidth > 0)
+    cost.unshard = cost.reduce =
+        milliseconds * (machine.collective.latency * (machine.dataParallel - 1) +
+                        moved / machine.collective.bandwidth);
+  // AdamW reads and writes the parameter and two states, and reads the gradient.
+  cost.optimizer = milliseconds * timeOf(machine.device, {0, 7 * parameters / machine.dataParallel});
+  cost.forwardMemory = activations;
+  cost.inputMemory = released;
+  cost.weightMemory = activations - released;
+  return llvm::Error::success();
+}
+
+llvm::Expected<CostTable> cleave::simulate::costsOfMachine(const llvm::json::Object &root,
+                                                           llvm::StringRef file) {
+  JSONReader reader(root, file.str());
+  Machine machine;
+  auto device = reader.child("device", true);
+  if (!device)
+    return device.takeError();
+  if (llvm::Error error = readDevice(**device, file, machine.device))
+    return error;
+  for (auto [name, link] : {std::pair<const char *, Link *>{"link", &machine.link},
+                            {"collective", &machine.collective}}) {
+    auto object = reader.child(name, llvm::StringRef(name) == "link");
+    if (!object)
+      return object.takeError();
+    if (llvm::Error error = readLink(*object, reader.path(name), *link))
+      return error;
+  }
+  if (llvm::Error error = reader.number("data_parallel", machine.dataParallel))
+    return error;
+  if (machine.dataParallel < 1)
+    return makeError("{0}: expected 1 rank or more, found {1}", reader.path("data_parallel"),
+                     machine.dataParallel);
+  if (machine.dataParallel > 1 && machine.collective.bandwidth == 0)
+    return makeError("{0}: {1} data-parallel ranks need a \"collective\" link", file,
+                     machine.dataParallel);
+  CostTable table;
+  auto stages = reader.array("stages");
+  if (!stages)
+    return stages.takeError();
+  table.stages.assign((*stages)->size(), StageCost());
+  for (size_t i = 0; i < (*stages)->size(); ++i) {
+    std::string where = file.str() + ": stages[" + std::to_string(i) + "]";
+    const llvm::json::Object *stage = (**stages)[i].getAsObject();
+    if (!stage)
+      return makeError("{0}: expected an object", where);
+    if (llvm::Error error = readStage(*stage, where, machine, table.stages[i]))
+      return error;
+  }
+  if (llvm::Error error = reader.finish())
+    return error;
+  return table;
+}

@@ -1,0 +1,34 @@
+// Strict reading of JSON objects: every field is known, has its type, and messages say where.
+#pragma once
+
+#include "lib/schedule/Error.h"
+
+#include "llvm/Support/JSON.h"
+
+namespace cleave::simulate {
+
+/// One object of a file. Fields are read one by one; `finish` refuses those nobody read.
+class JSONReader {
+public:
+  /// `where` is for messages: "costs.json: stages[3]".
+  JSONReader(const llvm::json::Object &object, std::string where)
+      : object(object), where(std::move(where)) {}
+
+  bool has(llvm::StringRef field) const { return object.get(field) != nullptr; }
+  /// Leaves `value` alone where the field is absent.
+  llvm::Error number(llvm::StringRef field, double &value, bool required = false);
+  llvm::Expected<const llvm::json::Object *> child(llvm::StringRef field, bool required = false);
+  llvm::Expected<const llvm::json::Array *> array(llvm::StringRef field);
+  /// Where a field of this object is, for messages.
+  std::string path(llvm::StringRef field) const { return where + ": " + field.str(); }
+  llvm::Error finish() const;
+
+private:
+  const llvm::json::Value *get(llvm::StringRef field);
+
+  const llvm::json::Object &object;
+  std::string where;
+  std::vector<std::string> known;
+};
+
+} // namespace cleave::simulate
