@@ -7,8 +7,7 @@
 using namespace cleave::simulate;
 using cleave::schedule::makeError;
 
-static llvm::Error readStage(const llvm::json::Object &object, std::string where,
-                             StageCost &cost) {
+static llvm::Error readStage(const llvm::json::Object &object, std::string where, StageCost &cost) {
   JSONReader reader(object, std::move(where));
   struct Field {
     const char *name;

@@ -102,9 +102,8 @@ llvm::Error CostTable::check() const {
   return llvm::Error::success();
 }
 
-static llvm::Expected<llvm::SmallVector<double>> parseNumbers(llvm::StringRef text,
-                                                              llvm::StringRef expected,
-                                                              size_t least, size_t most) {
+static llvm::Expected<llvm::SmallVector<double>>
+parseNumbers(llvm::StringRef text, llvm::StringRef expected, size_t least, size_t most) {
   llvm::SmallVector<llvm::StringRef> parts;
   text.split(parts, ',');
   if (parts.size() < least || parts.size() > most)

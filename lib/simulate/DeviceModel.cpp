@@ -89,11 +89,10 @@ static llvm::Error readStage(const llvm::json::Object &object, std::string where
     if (llvm::Error error = readWork(reader, name, *work))
       return error;
   double output = 0, parameters = 0, activations = 0, released = 0;
-  for (auto [name, value] :
-       {std::pair<const char *, double *>{"output_bytes", &output},
-        {"parameter_bytes", &parameters},
-        {"activation_bytes", &activations},
-        {"input_releases_bytes", &released}})
+  for (auto [name, value] : {std::pair<const char *, double *>{"output_bytes", &output},
+                             {"parameter_bytes", &parameters},
+                             {"activation_bytes", &activations},
+                             {"input_releases_bytes", &released}})
     if (llvm::Error error = reader.number(name, *value))
       return error;
   if (llvm::Error error = reader.finish())
@@ -109,7 +108,8 @@ static llvm::Error readStage(const llvm::json::Object &object, std::string where
         milliseconds * (machine.collective.latency * (machine.dataParallel - 1) +
                         moved / machine.collective.bandwidth);
   // AdamW reads and writes the parameter and two states, and reads the gradient.
-  cost.optimizer = milliseconds * timeOf(machine.device, {0, 7 * parameters / machine.dataParallel});
+  cost.optimizer =
+      milliseconds * timeOf(machine.device, {0, 7 * parameters / machine.dataParallel});
   cost.forwardMemory = activations;
   cost.inputMemory = released;
   cost.weightMemory = activations - released;

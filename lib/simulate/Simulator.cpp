@@ -146,8 +146,8 @@ private:
       const Value *second = nullptr;
       if (!need(inputOf(leaf, second)) || !need(second))
         return false;
-      if (isCompute(leaf.kind) && !need(unshards[leaf.stage].exists() ? &unshards[leaf.stage]
-                                                                      : nullptr))
+      if (isCompute(leaf.kind) &&
+          !need(unshards[leaf.stage].exists() ? &unshards[leaf.stage] : nullptr))
         return false;
       if (leaf.kind == ActionKind::OptimizerStep && reductions[leaf.stage].exists())
         need(&reductions[leaf.stage]);
@@ -228,8 +228,7 @@ private:
       return;
     default:
       if (isP2P(leaf.kind))
-        transfers.start(leaf, here, start,
-                        [&](const Transfer &transfer) { complete(transfer); });
+        transfers.start(leaf, here, start, [&](const Transfer &transfer) { complete(transfer); });
     }
   }
 
@@ -273,9 +272,8 @@ private:
     }
     if (meeting.arrived.size() < collective.ranks.size())
       return false;
-    auto last = std::max_element(
-        meeting.arrived.begin(), meeting.arrived.end(),
-        [](const auto &a, const auto &b) { return a.second < b.second; });
+    auto last = std::max_element(meeting.arrived.begin(), meeting.arrived.end(),
+                                 [](const auto &a, const auto &b) { return a.second < b.second; });
     auto cost = costs.named.find(collective.name);
     double duration = cost == costs.named.end() ? 0 : cost->second, start = last->second;
     ActionRef cause{last->first, uint32_t(state[last->first].position)};

@@ -106,8 +106,8 @@ void Transfers::drain(uint64_t stream, llvm::function_ref<void(const Transfer &)
     same.queue.pop_front();
     theirs.queue.pop_front();
     bool first = isSend(end.action.kind);
-    complete({send, first ? end.where : other.where, first ? other.where : end.where, begin,
-              until});
+    complete(
+        {send, first ? end.where : other.where, first ? other.where : end.where, begin, until});
     pending.push_back(current);
     pending.push_back(theirStream);
   }
