@@ -17,21 +17,7 @@ target_include_directories(cleave_mlir_headers SYSTEM INTERFACE ${LLVM_INCLUDE_D
 add_library(cleave_mlir_shared INTERFACE)
 target_link_libraries(cleave_mlir_shared INTERFACE MLIR LLVM)
 
-# The archives name the shared libraries as dependencies in Debian's export; without this the
-# static tool would link both copies.
-if(NOT TARGET zstd::libzstd_shared)
-  add_library(zstd::libzstd_shared INTERFACE IMPORTED)
-  target_link_libraries(zstd::libzstd_shared INTERFACE zstd)
-endif()
-foreach(lib IN LISTS MLIR_ALL_LIBS)
-  if(TARGET ${lib})
-    get_target_property(links ${lib} INTERFACE_LINK_LIBRARIES)
-    if(links)
-      list(REMOVE_ITEM links LLVM MLIR)
-      set_target_properties(${lib} PROPERTIES INTERFACE_LINK_LIBRARIES "${links}")
-    endif()
-  endif()
-endforeach()
+include(CleaveMLIRArchives)
 add_library(cleave_mlir_static INTERFACE)
 target_link_libraries(cleave_mlir_static INTERFACE
   MLIRIR MLIRParser MLIRBytecodeReader MLIRFuncDialect MLIRFunctionInterfaces MLIRCallInterfaces

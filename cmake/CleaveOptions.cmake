@@ -22,3 +22,6 @@ if(CLEAVE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
   add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
 endif()
+
+# Installed tools find libMLIR and LibTorch where they were found for the build.
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)

@@ -12,7 +12,6 @@ function(cleave_library name)
   endif()
   if(NOT name STREQUAL "cleave_pch")
     target_precompile_headers(${name} REUSE_FROM cleave_pch)
-    target_link_libraries(${name} PUBLIC cleave_pch)
   endif()
 endfunction()
 

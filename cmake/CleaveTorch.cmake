@@ -6,7 +6,7 @@ if(NOT CLEAVE_PYTHON)
 endif()
 if(NOT CLEAVE_TORCH_DIR)
   execute_process(COMMAND ${CLEAVE_PYTHON} -c
-    "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
+    "import importlib.util as u, os; print(os.path.realpath(u.find_spec('torch').submodule_search_locations[0]))"
     OUTPUT_VARIABLE torch_dir OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
   set(CLEAVE_TORCH_DIR ${torch_dir} CACHE PATH "The torch package" FORCE)
 endif()
