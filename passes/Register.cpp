@@ -6,6 +6,18 @@
 #include "mlir/Transforms/Passes.h"
 
 void cleave::registerAllPasses() {
-  mlir::registerTransformsPasses();
+  // Of upstream's passes, those that mean something on programs without control flow.
+  mlir::registerCanonicalizerPass();
+  mlir::registerCSEPass();
+  mlir::registerCompositeFixedPointPass();
+  mlir::registerInlinerPass();
+  mlir::registerLocationSnapshotPass();
+  mlir::registerPrintIRPass();
+  mlir::registerPrintOpStatsPass();
+  mlir::registerStripDebugInfoPass();
+  mlir::registerSymbolDCEPass();
+  mlir::registerTopologicalSortPass();
+  mlir::registerViewOpGraphPass();
+
   gradients::registerPasses();
 }

@@ -26,7 +26,8 @@ static LogicalResult verifyRole(Operation *op, Attribute attribute, Type type, b
                            << attribute;
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || !tensor.hasStaticShape())
-    return op->emitError() << "expects a statically shaped tensor for " << role << ", found " << type;
+    return op->emitError() << "expects a statically shaped tensor for " << role << ", found "
+                           << type;
   bool allowed = true, named = true;
   std::optional<Type> exact;
   Builder b(op->getContext());
@@ -69,9 +70,11 @@ static LogicalResult verifyRole(Operation *op, Attribute attribute, Type type, b
     return op->emitError() << "expects " << role << " only on "
                            << (isArgument ? "a result" : "an argument");
   if (named != bool(role.getName()))
-    return op->emitError() << "expects " << role << (named ? " to have a name" : " to have no name");
+    return op->emitError() << "expects " << role
+                           << (named ? " to have a name" : " to have no name");
   if ((role.getKind() == RoleKind::OptimizerState) != bool(role.getSlot()))
-    return op->emitError() << "expects a slot for optimizer state, and for nothing else, found " << role;
+    return op->emitError() << "expects a slot for optimizer state, and for nothing else, found "
+                           << role;
   if (!named && tensor.getRank() != 0)
     return op->emitError() << "expects a 0-d tensor for " << role << ", found " << type;
   if (exact && tensor.getElementType() != *exact)
@@ -144,7 +147,8 @@ static LogicalResult verifyPhaseFunction(func::FuncOp function) {
   }
   for (auto [role, argument] : arguments)
     if (std::get<0>(role) == static_cast<unsigned>(RoleKind::Accumulator) &&
-        !results.contains({static_cast<unsigned>(RoleKind::Gradient), std::get<1>(role), StringAttr()}))
+        !results.contains(
+            {static_cast<unsigned>(RoleKind::Gradient), std::get<1>(role), StringAttr()}))
       return function.emitError() << "expects a gradient result for the accumulator of "
                                   << std::get<1>(role);
   return success();
@@ -160,7 +164,8 @@ LogicalResult TrainDialect::verifyOperationAttribute(Operation *op, NamedAttribu
   }
   if (name == kDrawsAttrName) {
     auto draws = dyn_cast<IntegerAttr>(attribute.getValue());
-    if (!isa<func::FuncOp>(op) || !draws || !draws.getType().isSignlessInteger(64) || draws.getInt() < 0)
+    if (!isa<func::FuncOp>(op) || !draws || !draws.getType().isSignlessInteger(64) ||
+        draws.getInt() < 0)
       return op->emitError() << "expects '" << name << "' to be a count (i64) on a function";
     return success();
   }
@@ -183,16 +188,16 @@ FailureOr<Program> cleave::train::getProgram(ModuleOp module) {
     func::FuncOp &slot =
         phase.getValue() == Phase::Microbatch ? program.microbatch : program.update;
     if (slot) {
-      InFlightDiagnostic diagnostic = function.emitError()
-                                      << "is a second function of phase "
-                                      << stringifyPhase(phase.getValue());
+      InFlightDiagnostic diagnostic = function.emitError() << "is a second function of phase "
+                                                           << stringifyPhase(phase.getValue());
       diagnostic.attachNote(slot.getLoc()) << "the first is here";
       return diagnostic;
     }
     slot = function;
   }
   if (!program.microbatch) {
-    module.emitError() << "expects a program: a function with train.phase = #train.phase<microbatch>";
+    module.emitError()
+        << "expects a program: a function with train.phase = #train.phase<microbatch>";
     return failure();
   }
   if (!program.update)
@@ -200,7 +205,8 @@ FailureOr<Program> cleave::train::getProgram(ModuleOp module) {
 
   DenseMap<StringAttr, Type> parameters, gradients;
   for (unsigned i = 0; i < program.microbatch.getNumArguments(); ++i)
-    if (RoleAttr role = getArgumentRole(program.microbatch, i); role.getKind() == RoleKind::Parameter)
+    if (RoleAttr role = getArgumentRole(program.microbatch, i);
+        role.getKind() == RoleKind::Parameter)
       parameters[role.getName()] = program.microbatch.getArgumentTypes()[i];
   for (unsigned i = 0; i < program.microbatch.getNumResults(); ++i)
     if (RoleAttr role = getResultRole(program.microbatch, i); role.getKind() == RoleKind::Gradient)
@@ -216,9 +222,11 @@ FailureOr<Program> cleave::train::getProgram(ModuleOp module) {
     auto found = made->find(role.getName());
     if (found != made->end() && found->second == type)
       continue;
-    InFlightDiagnostic diagnostic = program.update.emitError() << "takes " << role << " of type " << type;
+    InFlightDiagnostic diagnostic = program.update.emitError()
+                                    << "takes " << role << " of type " << type;
     if (found == made->end())
-      diagnostic.attachNote(program.microbatch.getLoc()) << "the microbatch function has none of that name";
+      diagnostic.attachNote(program.microbatch.getLoc())
+          << "the microbatch function has none of that name";
     else
       diagnostic.attachNote(program.microbatch.getLoc())
           << "the microbatch function has it with type " << found->second;

@@ -66,7 +66,8 @@ LogicalResult SGDOp::verify() {
                        "not 0");
   // 3.
   Type type = getParameter().getType();
-  for (Value value : {getGradient(), getMomentumBuffer(), getNewParameter(), getNewMomentumBuffer()})
+  for (Value value :
+       {getGradient(), getMomentumBuffer(), getNewParameter(), getNewMomentumBuffer()})
     if (value && value.getType() != type)
       return emitOpError("expects the parameter's type ") << type << ", found " << value.getType();
   return success();

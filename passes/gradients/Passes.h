@@ -14,7 +14,9 @@ namespace cleave::gradients {
 #define GEN_PASS_REGISTRATION
 #include "passes/gradients/Passes.h.inc"
 
-inline void registerPasses() { registerGradientsPasses(); }
+inline void registerPasses() {
+  registerGradientsPasses();
+}
 
 } // namespace cleave::gradients
 

@@ -42,7 +42,8 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
     }
     if (meshes.size() == 1) {
       if (!meshes[0].findAxis(axis)) {
-        meshes[0].emitError() << "has no axis named '" << axis << "', over which gradients are to be reduced";
+        meshes[0].emitError() << "has no axis named '" << axis
+                              << "', over which gradients are to be reduced";
         return {};
       }
       return meshes[0];
@@ -96,8 +97,9 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
       over.push_back(b.getStringAttr(axis));
       function.setArgAttr(i, train::kRoleAttrName,
                           train::RoleAttr::get(&getContext(), role.getKind(), role.getName(),
-                                               role.getSlot(), role.getBatch(), b.getArrayAttr(over),
-                                               role.getAliases(), role.getFrozen()));
+                                               role.getSlot(), role.getBatch(),
+                                               b.getArrayAttr(over), role.getAliases(),
+                                               role.getFrozen()));
     }
   }
 };

@@ -27,7 +27,7 @@ run_tests() {
     esac
     shift
   done
-  [ ${#only[@]} -gt 0 ] || only=(format unit lit python)
+  [ ${#only[@]} -gt 0 ] || only=(format unit lit python install)
   export CLEAVE_TEST_SEED=${CLEAVE_TEST_SEED:-$(date -u +%Y%m%d)}
   # Tests run side by side; threads below each would only fight over the cores.
   export OMP_NUM_THREADS=1
@@ -61,7 +61,7 @@ test_lit() {
 
 test_python() {
   suite python "export, execution and training (pytest)" .venv/bin/python -m pytest -q -n "$jobs" \
-    -p no:cacheprovider --durations=5 test/python test/e2e
+    -p no:cacheprovider --durations=5
 }
 
 test_install() {

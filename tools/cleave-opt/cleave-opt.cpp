@@ -8,6 +8,7 @@
 #include "dialects/Register.h"
 #include "lib/bytecode/Digest.h"
 #include "passes/Register.h"
+#include "tools/cleave-opt/CommandLine.h"
 
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -28,8 +29,15 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registerDialects(registry);
   registerAllPasses();
+  llvm::SmallVector<char *> arguments(argv, argv + argc);
+  if (llvm::Error error = loadPassPlugins(arguments))
+    return fail(llvm::toString(std::move(error)));
+  if (wantsHelp(arguments)) {
+    printHelp(registry);
+    return EXIT_SUCCESS;
+  }
   auto [inputName, outputName] = mlir::registerAndParseCLIOptions(
-      argc, argv, "cleave-opt: passes over training programs", registry);
+      arguments.size(), arguments.data(), "cleave-opt: passes over training programs", registry);
   mlir::MlirOptMainConfig config = mlir::MlirOptMainConfig::createFromCLOptions();
   if (config.shouldShowDialects()) {
     llvm::outs() << "Available dialects: ";

@@ -1,0 +1,25 @@
+//===- CommandLine.h - help and plugins of cleave-opt --------------*- C++ -*-===//
+
+#ifndef CLEAVE_TOOLS_CLEAVE_OPT_COMMANDLINE_H
+#define CLEAVE_TOOLS_CLEAVE_OPT_COMMANDLINE_H
+
+#include "mlir/IR/DialectRegistry.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/Error.h"
+
+namespace cleave {
+
+/// Loads the libraries named by --load-pass-plugin and takes the option out of `arguments`, so that
+/// their passes can be named like any other (`--my-pass`), in whatever order the options stand.
+llvm::Error loadPassPlugins(llvm::SmallVectorImpl<char *> &arguments);
+
+/// Whether --help is among the arguments.
+bool wantsHelp(llvm::ArrayRef<char *> arguments);
+
+/// Prints passes by area and the options that concern programs. LLVM's own --help would list
+/// several hundred options of its code generators; `--help-hidden` still does.
+void printHelp(mlir::DialectRegistry &registry);
+
+} // namespace cleave
+
+#endif // CLEAVE_TOOLS_CLEAVE_OPT_COMMANDLINE_H
