@@ -13,7 +13,7 @@ suite() {
 
 run_tests() {
   local only=() start=$SECONDS
-  export CLEAVE_TEST_ALL=0
+  export CLEAVE_TEST_ALL=
   while [ $# -gt 0 ]; do
     case $1 in
     --all) CLEAVE_TEST_ALL=1 ;;
@@ -41,7 +41,7 @@ run_tests() {
   local one
   for one in "${only[@]}"; do "test_$one"; done
   say "--- total: $((SECONDS - start)) s, seed $CLEAVE_TEST_SEED"
-  [ "$CLEAVE_TEST_ALL" = 0 ] || record_full_product
+  [ -z "$CLEAVE_TEST_ALL" ] || record_full_product
   [ ${#failed[@]} = 0 ] || die "failed: ${failed[*]}"
   say "all passed: ${only[*]}"
 }

@@ -13,7 +13,7 @@ import subprocess
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BIN = pathlib.Path(os.environ.get("CLEAVE_BIN", ROOT / "build/release/bin"))
+BIN = pathlib.Path(os.environ.get("CLEAVE_BUILD", ROOT / "build")) / "bin"
 SEED = int(os.environ.get("CLEAVE_TEST_SEED", "0"))
 CASES = 2000 if os.environ.get("CLEAVE_TEST_ALL") else 200
 TOKEN = re.compile(r'"[^"]*"|[%@#]?[\w.$-]+|\s+|.')
