@@ -1,0 +1,317 @@
+//===- Checkpoint.cpp - the saved state of a training run -----------------===//
+
+#include "runtime/io/Checkpoint.h"
+#include "runtime/io/JsonCheck.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/xxhash.h"
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+using namespace cleave::runtime;
+namespace json = llvm::json;
+namespace fs = llvm::sys::fs;
+
+static constexpr int64_t kFormatVersion = 1;
+static constexpr llvm::StringLiteral kPrefix = "step-";
+/// Directories that are being written or removed.
+static constexpr llvm::StringLiteral kTemporaryPrefix = ".step-";
+static constexpr llvm::StringLiteral kModel = "model.safetensors",
+                                     kOptimizer = "optimizer.safetensors", kState = "state.json";
+
+std::string cleave::runtime::getCheckpointPath(llvm::StringRef directory, int64_t step) {
+  // Eight digits, so that names sort like steps; more where they are needed.
+  return llvm::formatv("{0}/{1}{2}", directory, kPrefix, llvm::format("%08lld", (long long)step))
+      .str();
+}
+
+//===----------------------------------------------------------------------===//
+// The directory
+//===----------------------------------------------------------------------===//
+
+/// Calls `visit` with each name in a directory.
+static llvm::Error forEachName(llvm::StringRef directory,
+                               llvm::function_ref<void(llvm::StringRef)> visit) {
+  std::error_code error;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error))
+    visit(llvm::sys::path::filename(it->path()));
+  if (error)
+    return makeError("{0}: cannot read the directory: {1}", directory, error.message());
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::vector<int64_t>> cleave::runtime::listCheckpoints(llvm::StringRef directory) {
+  std::vector<int64_t> steps;
+  if (!fs::exists(directory))
+    return steps;
+  llvm::Error error = forEachName(directory, [&](llvm::StringRef name) {
+    int64_t step;
+    if (name.consume_front(kPrefix) && !name.getAsInteger(10, step) && step >= 0)
+      steps.push_back(step);
+  });
+  if (error)
+    return error;
+  llvm::sort(steps);
+  return steps;
+}
+
+llvm::Expected<std::unique_ptr<CheckpointDirectory>>
+CheckpointDirectory::open(llvm::StringRef path) {
+  if (llvm::Error error = checkWritableDirectory(path))
+    return error;
+  std::unique_ptr<CheckpointDirectory> directory(new CheckpointDirectory);
+  directory->path = path.str();
+  std::string lockPath = directory->path + "/.lock";
+  directory->lock = ::open(lockPath.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (directory->lock < 0)
+    return makeSystemError(lockPath, "write");
+  if (::flock(directory->lock, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK)
+      return makeError("{0}: another run is writing its checkpoints to this directory", path);
+    return makeSystemError(lockPath, "lock");
+  }
+  std::vector<std::string> leftovers;
+  if (llvm::Error error = forEachName(path, [&](llvm::StringRef name) {
+        if (name.starts_with(kTemporaryPrefix))
+          leftovers.push_back((path + "/" + name).str());
+      }))
+    return error;
+  for (const std::string &leftover : leftovers)
+    if (std::error_code error = fs::remove_directories(leftover, /*IgnoreErrors=*/false))
+      return makeError("{0}: cannot remove the remains of a killed run: {1}", leftover,
+                       error.message());
+  return directory;
+}
+
+CheckpointDirectory::~CheckpointDirectory() {
+  if (lock >= 0)
+    ::close(lock);
+}
+
+//===----------------------------------------------------------------------===//
+// state.json
+//===----------------------------------------------------------------------===//
+
+static std::string toHex(uint64_t value) {
+  return llvm::utohexstr(value, /*LowerCase=*/true, 16);
+}
+
+/// Size and hash of a file that has been written.
+static llvm::Expected<json::Object> summarize(llvm::StringRef path) {
+  llvm::Expected<std::unique_ptr<MappedFile>> file = MappedFile::open(path);
+  if (!file)
+    return file.takeError();
+  return json::Object{{"bytes", int64_t((*file)->bytes().size())},
+                      {"xxh3", toHex(llvm::xxh3_64bits((*file)->bytes()))}};
+}
+
+static json::Object toJson(const CheckpointState &state) {
+  return json::Object{{"format", kFormatVersion},
+                      {"step", state.step},
+                      {"seed", state.seed},
+                      {"rng", json::Object{{"generator", "mt19937"}, {"offset", state.rngOffset}}},
+                      {"microbatches", state.microbatches},
+                      {"ranks", state.ranks},
+                      {"program", toHex(state.programFingerprint)},
+                      {"data", json::Object{{"source", state.data},
+                                            {"fingerprint", toHex(state.dataFingerprint)},
+                                            {"position", state.dataPosition}}}};
+}
+
+/// Reads the fields of state.json, remembering the first one that is missing or malformed.
+class StateReader {
+public:
+  void get(const json::Object *object, const char *name, int64_t &value) {
+    std::optional<int64_t> found = object ? object->getInteger(name) : std::nullopt;
+    found && *found >= 0 ? void(value = *found) : fail(name, "an integer from 0");
+  }
+  void get(const json::Object *object, const char *name, std::string &value) {
+    std::optional<llvm::StringRef> found = object ? object->getString(name) : std::nullopt;
+    found ? void(value = found->str()) : fail(name, "a string");
+  }
+  void getUnsigned(const json::Object *object, const char *name, uint64_t &value) {
+    const json::Value *found = object ? object->get(name) : nullptr;
+    std::optional<uint64_t> number = found ? found->getAsUINT64() : std::nullopt;
+    number ? void(value = *number) : fail(name, "an integer from 0");
+  }
+  void getHex(const json::Object *object, const char *name, uint64_t &value) {
+    std::optional<llvm::StringRef> found = object ? object->getString(name) : std::nullopt;
+    if (!found || found->getAsInteger(16, value))
+      fail(name, "16 hexadecimal digits");
+  }
+  std::string problem;
+
+private:
+  void fail(const char *name, const char *expected) {
+    if (problem.empty())
+      problem = llvm::formatv("expected {0} as \"{1}\"", expected, name).str();
+  }
+};
+
+/// Compares one of the checkpoint's files with what state.json says of it.
+static llvm::Error checkFile(llvm::StringRef path, const json::Object *summary) {
+  StateReader reader;
+  int64_t bytes = 0;
+  uint64_t hash = 0;
+  reader.get(summary, "bytes", bytes);
+  reader.getHex(summary, "xxh3", hash);
+  if (!reader.problem.empty())
+    return makeError("{0}: not described in state.json: {1}", path, reader.problem);
+  llvm::Expected<std::unique_ptr<MappedFile>> file = MappedFile::open(path);
+  if (!file)
+    return file.takeError();
+  if (int64_t((*file)->bytes().size()) != bytes)
+    return makeError("{0}: expected {1} bytes, found {2}: the checkpoint is damaged", path, bytes,
+                     (*file)->bytes().size());
+  if (llvm::xxh3_64bits((*file)->bytes()) != hash)
+    return makeError(
+        "{0}: its contents have changed since it was written: the checkpoint is damaged", path);
+  return llvm::Error::success();
+}
+
+llvm::Expected<Checkpoint> cleave::runtime::readCheckpoint(llvm::StringRef path) {
+  Checkpoint checkpoint;
+  checkpoint.path = path.str();
+  std::string statePath = (path + "/" + kState).str();
+  llvm::Expected<std::unique_ptr<MappedFile>> file = MappedFile::open(statePath);
+  if (!file)
+    return file.takeError();
+  llvm::Expected<json::Value> value =
+      parseJsonStrictly(llvm::toStringRef((*file)->bytes()), /*maxDepth=*/8);
+  if (!value)
+    return makeError("{0}: {1}", statePath, llvm::toString(value.takeError()));
+
+  const json::Object *object = value->getAsObject();
+  CheckpointState &state = checkpoint.state;
+  StateReader reader;
+  int64_t format = 0;
+  reader.get(object, "format", format);
+  if (reader.problem.empty() && format != kFormatVersion)
+    return makeError("{0}: expected checkpoint format {1}, found {2}", statePath, kFormatVersion,
+                     format);
+  reader.get(object, "step", state.step);
+  reader.getUnsigned(object, "seed", state.seed);
+  reader.get(object ? object->getObject("rng") : nullptr, "offset", state.rngOffset);
+  reader.get(object, "microbatches", state.microbatches);
+  reader.get(object, "ranks", state.ranks);
+  reader.getHex(object, "program", state.programFingerprint);
+  const json::Object *data = object ? object->getObject("data") : nullptr;
+  reader.get(data, "source", state.data);
+  reader.getHex(data, "fingerprint", state.dataFingerprint);
+  reader.get(data, "position", state.dataPosition);
+  if (!reader.problem.empty())
+    return makeError("{0}: {1}", statePath, reader.problem);
+
+  const json::Object *files = object->getObject("files");
+  for (llvm::StringRef name : {kModel, kOptimizer}) {
+    std::string filePath = (path + "/" + name).str();
+    if (llvm::Error error = checkFile(filePath, files ? files->getObject(name) : nullptr))
+      return error;
+    llvm::Expected<std::unique_ptr<SafetensorsFile>> tensors = SafetensorsFile::open(filePath);
+    if (!tensors)
+      return tensors.takeError();
+    (name == kModel ? checkpoint.model : checkpoint.optimizer) = std::move(*tensors);
+  }
+  return checkpoint;
+}
+
+//===----------------------------------------------------------------------===//
+// Writing
+//===----------------------------------------------------------------------===//
+
+llvm::Error CheckpointDirectory::write(const CheckpointState &state,
+                                       llvm::ArrayRef<TensorView> model,
+                                       llvm::ArrayRef<TensorView> optimizer,
+                                       int64_t keepLast) const {
+  std::string target = getCheckpointPath(path, state.step);
+  std::string temporary =
+      llvm::formatv("{0}/{1}writing-{2}", path, kTemporaryPrefix, state.step).str();
+  if (std::error_code error = fs::create_directory(temporary, /*IgnoreExisting=*/false))
+    return makeError("{0}: cannot create the directory: {1}", temporary, error.message());
+  std::string modelPath = temporary + "/" + kModel.str(),
+              optimizerPath = temporary + "/" + kOptimizer.str();
+  if (llvm::Error error = writeSafetensors(modelPath, model, {{"format", "pt"}}))
+    return error;
+  if (llvm::Error error = writeSafetensors(optimizerPath, optimizer))
+    return error;
+
+  json::Object object = toJson(state), files;
+  for (auto [name, filePath] :
+       {std::pair(kModel, modelPath), std::pair(kOptimizer, optimizerPath)}) {
+    llvm::Expected<json::Object> summary = summarize(filePath);
+    if (!summary)
+      return summary.takeError();
+    files[name] = std::move(*summary);
+  }
+  object["files"] = std::move(files);
+  llvm::Expected<std::unique_ptr<AtomicFile>> stateFile =
+      AtomicFile::create(temporary + "/" + kState.str());
+  if (!stateFile)
+    return stateFile.takeError();
+  std::string text = llvm::formatv("{0:2}\n", json::Value(std::move(object))).str();
+  if (llvm::Error error = (*stateFile)->write(llvm::StringRef(text)))
+    return error;
+  if (llvm::Error error = (*stateFile)->commit())
+    return error;
+  if (::rename(temporary.c_str(), target.c_str()) != 0)
+    return makeSystemError(target, "write");
+  if (llvm::Error error = syncDirectory(path))
+    return error;
+
+  if (keepLast <= 0)
+    return llvm::Error::success();
+  llvm::Expected<std::vector<int64_t>> steps = listCheckpoints(path);
+  if (!steps)
+    return steps.takeError();
+  for (int64_t step : llvm::ArrayRef(*steps).drop_back(std::min<size_t>(keepLast, steps->size()))) {
+    // Renamed first: a directory that is half removed must not look like a checkpoint.
+    std::string old = getCheckpointPath(path, step);
+    std::string dying = llvm::formatv("{0}/{1}removing-{2}", path, kTemporaryPrefix, step).str();
+    if (::rename(old.c_str(), dying.c_str()) != 0)
+      return makeSystemError(old, "remove");
+    if (std::error_code error = fs::remove_directories(dying, /*IgnoreErrors=*/false))
+      return makeError("{0}: cannot remove: {1}", dying, error.message());
+  }
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Comparing with a program
+//===----------------------------------------------------------------------===//
+
+llvm::Error cleave::runtime::checkTensors(const SafetensorsFile &file,
+                                          llvm::ArrayRef<TensorView> expected,
+                                          llvm::StringRef what) {
+  std::vector<std::string> differences;
+  llvm::StringMap<bool> known;
+  for (const TensorView &tensor : expected) {
+    known[tensor.name] = true;
+    const TensorView *found = file.find(tensor.name);
+    if (!found)
+      differences.push_back(llvm::formatv("\"{0}\", {1}, is missing", tensor.name,
+                                          describe(tensor.dtype, tensor.shape)));
+    else if (found->dtype != tensor.dtype || found->shape != tensor.shape)
+      differences.push_back(llvm::formatv("\"{0}\": expected {1}, found {2}", tensor.name,
+                                          describe(tensor.dtype, tensor.shape),
+                                          describe(found->dtype, found->shape)));
+  }
+  for (const TensorView &tensor : file.tensors())
+    if (!known.count(tensor.name))
+      differences.push_back(llvm::formatv("\"{0}\", {1}, is not in the program", tensor.name,
+                                          describe(tensor.dtype, tensor.shape)));
+  if (differences.empty())
+    return llvm::Error::success();
+  constexpr size_t kShown = 5;
+  std::string more = differences.size() > kShown
+                         ? llvm::formatv("; and {0} more", differences.size() - kShown).str()
+                         : "";
+  differences.resize(std::min(differences.size(), kShown));
+  return makeError("{0}: expected {1}; {2}{3}", file.path(), what, llvm::join(differences, "; "),
+                   more);
+}

@@ -1,0 +1,82 @@
+//===- Checkpoint.h - the saved state of a training run ----------*- C++ -*-===//
+//
+// A checkpoint is a directory `step-00000020` with
+//   model.safetensors      parameters and buffers under their state-dict names
+//   optimizer.safetensors  optimizer state as NAME.SLOT
+//   state.json             what else the next step depends on, and a hash of each file
+// It is written under another name and renamed when all of it is on the disk, so a directory of
+// this name is whole, whenever the run was killed.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_RUNTIME_IO_CHECKPOINT_H
+#define CLEAVE_RUNTIME_IO_CHECKPOINT_H
+
+#include "runtime/io/Safetensors.h"
+#include <optional>
+
+namespace cleave::runtime {
+
+/// The contents of state.json.
+struct CheckpointState {
+  /// Steps completed.
+  int64_t step = 0;
+  /// Seed of random ops and of the order of the data.
+  uint64_t seed = 0;
+  /// Random numbers drawn so far (docs/ir.md, Random numbers).
+  int64_t rngOffset = 0;
+  int64_t microbatches = 1;
+  int64_t ranks = 1;
+  /// Hash of the program without its locations.
+  uint64_t programFingerprint = 0;
+  /// The `--data` argument, DataSource::fingerprint(), and examples consumed.
+  std::string data;
+  uint64_t dataFingerprint = 0;
+  int64_t dataPosition = 0;
+};
+
+/// A checkpoint that has been opened and whose files have the hashes that state.json gives.
+struct Checkpoint {
+  std::string path;
+  CheckpointState state;
+  std::unique_ptr<SafetensorsFile> model, optimizer;
+};
+
+/// The checkpoints of one run in one directory.
+class CheckpointDirectory {
+public:
+  /// Creates the directory if need be, checks that it can be written to, and takes its lock, which
+  /// is held until the object goes: two runs cannot write to one directory. Removes what killed
+  /// runs left half-written.
+  static llvm::Expected<std::unique_ptr<CheckpointDirectory>> open(llvm::StringRef path);
+  ~CheckpointDirectory();
+  CheckpointDirectory(const CheckpointDirectory &) = delete;
+  CheckpointDirectory &operator=(const CheckpointDirectory &) = delete;
+
+  /// Writes `step-N` for `state.step` and, with keepLast > 0, removes all but the newest keepLast.
+  llvm::Error write(const CheckpointState &state, llvm::ArrayRef<TensorView> model,
+                    llvm::ArrayRef<TensorView> optimizer, int64_t keepLast = 0) const;
+
+private:
+  CheckpointDirectory() = default;
+  std::string path;
+  int lock = -1;
+};
+
+/// Steps of the complete checkpoints in a directory, ascending. A directory that does not exist has
+/// none.
+llvm::Expected<std::vector<int64_t>> listCheckpoints(llvm::StringRef directory);
+/// `DIRECTORY/step-00000020`.
+std::string getCheckpointPath(llvm::StringRef directory, int64_t step);
+/// Opens the checkpoint and checks state.json and both files' sizes and hashes.
+llvm::Expected<Checkpoint> readCheckpoint(llvm::StringRef path);
+
+/// Checks that `file` has exactly the tensors `expected`, with their dtypes and shapes (the bytes
+/// of `expected` are not looked at). The error names the first few that are missing, left over or
+/// of another type. `what` is what the file should hold: "the program's parameters and buffers".
+llvm::Error checkTensors(const SafetensorsFile &file, llvm::ArrayRef<TensorView> expected,
+                         llvm::StringRef what);
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_IO_CHECKPOINT_H

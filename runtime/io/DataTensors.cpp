@@ -1,0 +1,179 @@
+//===- DataTensors.cpp - batches from safetensors files -------------------===//
+//
+// Each file holds one or more whole steps: the inputs under their names, all examples along the
+// input's batch dimension. The files are read in the order given, then from the first again.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/io/DataSources.h"
+#include "runtime/io/Safetensors.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Endian.h"
+#include "llvm/Support/xxhash.h"
+#include <cstring>
+
+using namespace cleave::runtime;
+
+namespace {
+
+class TensorSource final : public DataSource {
+public:
+  TensorSource(const DataOptions &options, llvm::ArrayRef<InputSpec> inputs)
+      : options(options), specs(inputs.vec()) {}
+
+  llvm::Error addFile(llvm::StringRef path);
+  llvm::Expected<std::vector<HostTensor>> read(BatchPosition position) const override;
+  std::string describe() const override;
+  uint64_t fingerprint() const override;
+
+private:
+  struct Part {
+    std::unique_ptr<SafetensorsFile> file;
+    /// First step that the file serves, and number of steps.
+    int64_t begin, steps;
+  };
+  llvm::Expected<const TensorView *> findInput(const SafetensorsFile &file,
+                                               const InputSpec &spec) const;
+
+  DataOptions options;
+  std::vector<InputSpec> specs;
+  std::vector<Part> parts;
+  int64_t steps = 0;
+};
+
+} // namespace
+
+/// Refuses integers outside [0, spec.vocabulary).
+static llvm::Error checkVocabulary(const SafetensorsFile &file, const TensorView &tensor,
+                                   const InputSpec &spec) {
+  if (spec.vocabulary <= 0 || (spec.dtype != DType::I64 && spec.dtype != DType::I32))
+    return llvm::Error::success();
+  unsigned width = byteSize(spec.dtype);
+  for (size_t i = 0; i < tensor.bytes.size() / width; ++i) {
+    const uint8_t *from = tensor.bytes.data() + i * width;
+    int64_t value = width == 8 ? int64_t(llvm::support::endian::read64le(from))
+                               : int64_t(int32_t(llvm::support::endian::read32le(from)));
+    if (value < 0 || value >= spec.vocabulary)
+      return makeError(
+          "{0}: input \"{1}\": token {2} at position {3} is outside the vocabulary of {4} "
+          "(0 to {5})",
+          file.path(), spec.name, value, i, spec.vocabulary, spec.vocabulary - 1);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<const TensorView *> TensorSource::findInput(const SafetensorsFile &file,
+                                                           const InputSpec &spec) const {
+  const TensorView *tensor = file.find(spec.name);
+  if (!tensor)
+    return makeError("{0}: the program's {1} \"{2}\", {3}, is missing", file.path(),
+                     spec.isTarget ? "target" : "input", spec.name,
+                     ::describe(spec.dtype, spec.shape));
+  bool fits = tensor->dtype == spec.dtype && tensor->shape.size() == spec.shape.size();
+  for (size_t d = 0; fits && d < spec.shape.size(); ++d)
+    fits = (spec.batchDim && *spec.batchDim == d) || tensor->shape[d] == spec.shape[d];
+  if (!fits)
+    return makeError(
+        "{0}: \"{1}\": expected {2}{3}, found {4}", file.path(), spec.name,
+        ::describe(spec.dtype, spec.shape),
+        spec.batchDim ? llvm::formatv(" or more along dimension {0}", *spec.batchDim).str() : "",
+        ::describe(tensor->dtype, tensor->shape));
+  if (llvm::Error error = checkVocabulary(file, *tensor, spec))
+    return error;
+  return tensor;
+}
+
+llvm::Error TensorSource::addFile(llvm::StringRef path) {
+  llvm::Expected<std::unique_ptr<SafetensorsFile>> opened = SafetensorsFile::open(path);
+  if (!opened)
+    return opened.takeError();
+  const SafetensorsFile &file = **opened;
+  for (const TensorView &tensor : file.tensors())
+    if (llvm::none_of(specs, [&](const InputSpec &spec) { return spec.name == tensor.name; }))
+      return makeError("{0}: the program has no input of the name \"{1}\"", path, tensor.name);
+
+  int64_t stepsHere = -1;
+  std::string first;
+  for (const InputSpec &spec : specs) {
+    llvm::Expected<const TensorView *> tensor = findInput(file, spec);
+    if (!tensor)
+      return tensor.takeError();
+    if (!spec.batchDim)
+      continue;
+    int64_t examples = (*tensor)->shape[*spec.batchDim], size = spec.shape[*spec.batchDim];
+    int64_t batch = options.ranks * options.microbatches * size;
+    if (batch == 0 || examples == 0)
+      return makeError("{0}: \"{1}\" is empty", path, spec.name);
+    if (examples % batch != 0)
+      return makeError(
+          "{0}: \"{1}\" has {2} examples along dimension {3}, which do not divide into "
+          "batches of {4} ({5} ranks x {6} microbatches x {7})",
+          path, spec.name, examples, *spec.batchDim, batch, options.ranks, options.microbatches,
+          size);
+    if (stepsHere >= 0 && examples / batch != stepsHere)
+      return makeError("{0}: \"{1}\" has examples for {2} steps, \"{3}\" for {4}", path, spec.name,
+                       examples / batch, first, stepsHere);
+    stepsHere = examples / batch;
+    first = spec.name;
+  }
+  stepsHere = std::max<int64_t>(stepsHere, 1); // all inputs the same in every step
+  parts.push_back({std::move(*opened), steps, stepsHere});
+  steps += stepsHere;
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::vector<HostTensor>> TensorSource::read(BatchPosition position) const {
+  int64_t step = position.step % steps;
+  const Part &part = *std::prev(llvm::upper_bound(
+      parts, step, [](int64_t value, const Part &candidate) { return value < candidate.begin; }));
+  std::vector<HostTensor> result;
+  for (const InputSpec &spec : specs) {
+    const TensorView &tensor = *part.file->find(spec.name);
+    HostTensor host{spec.dtype, spec.shape, {}};
+    if (!spec.batchDim) {
+      host.bytes = tensor.bytes.vec();
+      result.push_back(std::move(host));
+      continue;
+    }
+    unsigned dim = *spec.batchDim;
+    size_t inner = byteSize(spec.dtype), outer = 1;
+    for (size_t d = dim + 1; d < spec.shape.size(); ++d)
+      inner *= spec.shape[d];
+    for (size_t d = 0; d < dim; ++d)
+      outer *= spec.shape[d];
+    size_t size = spec.shape[dim], examples = tensor.shape[dim];
+    size_t begin = (((step - part.begin) * options.ranks + position.rank) * options.microbatches +
+                    position.microbatch) *
+                   size;
+    host.bytes.resize(outer * size * inner);
+    for (size_t o = 0; o < outer && size * inner > 0; ++o)
+      std::memcpy(host.bytes.data() + o * size * inner,
+                  tensor.bytes.data() + (o * examples + begin) * inner, size * inner);
+    result.push_back(std::move(host));
+  }
+  return result;
+}
+
+std::string TensorSource::describe() const {
+  return llvm::formatv("batches for {0} step{1} from {2} file{3}", steps, steps == 1 ? "" : "s",
+                       parts.size(), parts.size() == 1 ? "" : "s")
+      .str();
+}
+
+uint64_t TensorSource::fingerprint() const {
+  uint64_t hash = uint64_t(steps);
+  for (const Part &part : parts)
+    for (const TensorView &tensor : part.file->tensors())
+      hash = hash * 31 + llvm::xxh3_64bits(tensor.bytes.take_front(size_t(1) << 26));
+  return hash;
+}
+
+llvm::Expected<std::unique_ptr<DataSource>>
+cleave::runtime::openTensors(const DataOptions &options, llvm::ArrayRef<InputSpec> inputs,
+                             llvm::ArrayRef<std::string> paths) {
+  auto source = std::make_unique<TensorSource>(options, inputs);
+  for (const std::string &path : paths)
+    if (llvm::Error error = source->addFile(path))
+      return error;
+  return source;
+}

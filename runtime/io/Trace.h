@@ -1,0 +1,58 @@
+//===- Trace.h - a time line of ops ------------------------------*- C++ -*-===//
+//
+// Writes Chrome's JSON trace events, which ui.perfetto.dev and chrome://tracing open: a slice an
+// op, a process a rank.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_RUNTIME_IO_TRACE_H
+#define CLEAVE_RUNTIME_IO_TRACE_H
+
+#include "runtime/io/Error.h"
+#include "llvm/ADT/ArrayRef.h"
+#include <cstdio>
+#include <memory>
+#include <string>
+
+namespace cleave::runtime {
+
+/// Nanoseconds since the Unix epoch, never going back within a process; comparable between
+/// processes of one machine.
+int64_t traceClock();
+
+/// The trace of one rank. Events are buffered and written in large pieces.
+class TraceWriter {
+public:
+  static llvm::Expected<std::unique_ptr<TraceWriter>> open(llvm::StringRef path, int64_t rank);
+  ~TraceWriter();
+  TraceWriter(const TraceWriter &) = delete;
+  TraceWriter &operator=(const TraceWriter &) = delete;
+
+  /// A slice from `begin` to `end` (see traceClock). Slices of one track nest by time. `location`
+  /// may be empty; it becomes the slice's argument `location`.
+  void slice(llvm::StringRef name, llvm::StringRef category, llvm::StringRef location,
+             int64_t begin, int64_t end, int64_t track = 0);
+  /// Names a track (a thread in the viewer).
+  void nameTrack(int64_t track, llvm::StringRef name);
+  /// Ends the file. Errors of earlier writes are reported here.
+  llvm::Error close();
+
+private:
+  TraceWriter() = default;
+  void add(const std::string &event);
+  void flush();
+  std::string path;
+  std::FILE *stream = nullptr;
+  std::string buffer;
+  int64_t rank = 0;
+  /// errno of the first write that failed.
+  int error = 0;
+  bool isFirst = true;
+};
+
+/// Joins traces that were closed into one file and removes them.
+llvm::Error mergeTraces(llvm::ArrayRef<std::string> parts, llvm::StringRef path);
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_IO_TRACE_H

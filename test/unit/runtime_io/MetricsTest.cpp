@@ -1,0 +1,132 @@
+//===- MetricsTest.cpp - metrics, event files, traces, progress -----------===//
+
+#include "runtime/io/Metrics.h"
+#include "TemporaryDirectory.h"
+#include "runtime/io/Crc32c.h"
+#include "runtime/io/Trace.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/JSON.h"
+#include "gtest/gtest.h"
+#include <cmath>
+
+using namespace cleave::runtime;
+
+namespace {
+
+StepMetrics metricsOf(int64_t step, double loss) {
+  StepMetrics metrics;
+  metrics.step = step;
+  metrics.loss = loss;
+  metrics.tokensPerSecond = 1234.56;
+  metrics.milliseconds = 7.25;
+  return metrics;
+}
+
+TEST(Crc32c, KnownAnswers) {
+  // RFC 3720, appendix B.4.
+  std::vector<uint8_t> bytes(32, 0);
+  EXPECT_EQ(crc32c(bytes), 0x8a9136aau);
+  bytes.assign(32, 0xff);
+  EXPECT_EQ(crc32c(bytes), 0x62a8ab43u);
+  EXPECT_EQ(crc32c(llvm::arrayRefFromStringRef("123456789")), 0xe3069283u);
+}
+
+TEST(MetricsFile, WritesLossesThatReadBackExactly) {
+  TemporaryDirectory directory;
+  std::string path = directory / "m.jsonl";
+  double loss = double(0.1f) * 1e-9;
+  {
+    auto file = llvm::cantFail(MetricsFile::open(path, 0));
+    llvm::cantFail(file->write(metricsOf(1, loss)));
+    llvm::cantFail(file->write(metricsOf(2, std::nan(""))));
+  }
+  std::istringstream lines(readFile(path));
+  std::string line;
+  std::getline(lines, line);
+  auto value = llvm::cantFail(llvm::json::parse(line));
+  EXPECT_EQ(value.getAsObject()->getInteger("step"), 1);
+  EXPECT_EQ(value.getAsObject()->getNumber("loss"), loss);
+  EXPECT_EQ(value.getAsObject()->getNumber("tokens_per_s"), 1234.6);
+  EXPECT_EQ(value.getAsObject()->getNumber("ms"), 7.25);
+  std::getline(lines, line);
+  auto second = llvm::cantFail(llvm::json::parse(line));
+  EXPECT_EQ(second.getAsObject()->get("loss")->kind(), llvm::json::Value::Null) << line;
+}
+
+TEST(MetricsFile, ResumedRunDropsStepsThatRunAgain) {
+  TemporaryDirectory directory;
+  std::string path = directory / "m.jsonl";
+  {
+    auto file = llvm::cantFail(MetricsFile::open(path, 0));
+    for (int step = 1; step <= 5; ++step)
+      llvm::cantFail(file->write(metricsOf(step, step)));
+  }
+  std::ofstream(path, std::ios::app) << "{\"step\": 6, \"lo"; // killed here
+  llvm::cantFail(llvm::cantFail(MetricsFile::open(path, 3))->write(metricsOf(4, 40)));
+  std::string text = readFile(path);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
+  EXPECT_NE(text.find("{\"step\": 4, \"loss\": 40,"), std::string::npos);
+  // A new run starts an empty file.
+  llvm::cantFail(llvm::cantFail(MetricsFile::open(path, 0))->write(metricsOf(1, 1)));
+  EXPECT_EQ(readFile(path).find("\"step\": 2"), std::string::npos);
+}
+
+TEST(MetricsFile, UnwritablePathIsAnError) {
+  TemporaryDirectory directory;
+  auto file = MetricsFile::open(directory / "none/m.jsonl", 0);
+  ASSERT_FALSE(bool(file));
+  EXPECT_NE(llvm::toString(file.takeError()).find("cannot write: No such file"), std::string::npos);
+  auto events = EventWriter::open(directory.write("file", "x"));
+  ASSERT_FALSE(bool(events));
+  llvm::consumeError(events.takeError());
+}
+
+TEST(Trace, PartsMergeIntoOneJsonFile) {
+  TemporaryDirectory directory;
+  std::vector<std::string> parts = {directory / "t.0", directory / "t.1"};
+  for (auto [rank, path] : llvm::enumerate(parts)) {
+    auto trace = llvm::cantFail(TraceWriter::open(path, rank));
+    int64_t now = traceClock();
+    trace->nameTrack(0, "ops");
+    trace->slice("aten.mm", "op", "gpt.py:57 \"c_attn\"", now, now + 1500);
+    llvm::cantFail(trace->close());
+  }
+  llvm::cantFail(mergeTraces(parts, directory / "t.json"));
+  auto value = llvm::cantFail(llvm::json::parse(readFile(directory / "t.json")));
+  const llvm::json::Array &events = *value.getAsObject()->getArray("traceEvents");
+  ASSERT_EQ(events.size(), 6u);
+  const llvm::json::Object &slice = *events[5].getAsObject();
+  EXPECT_EQ(slice.getString("ph"), "X");
+  EXPECT_EQ(slice.getString("name"), "aten.mm");
+  EXPECT_EQ(slice.getInteger("pid"), 1);
+  EXPECT_EQ(slice.getNumber("dur"), 1.5);
+  EXPECT_EQ(slice.getObject("args")->getString("location"), "gpt.py:57 \"c_attn\"");
+  EXPECT_FALSE(std::filesystem::exists(parts[0]));
+}
+
+TEST(Progress, LineHasLossSpeedAndTimeLeft) {
+  EXPECT_EQ(Progress::format(metricsOf(20, 3.14159), 100, 0.5),
+            "step 20/100  loss 3.1416  1,235 tokens/s  ETA 0:40");
+  EXPECT_EQ(Progress::format(metricsOf(0, 1), 7384, 0.5),
+            "step 0/7384  loss 1.0000  1,235 tokens/s  ETA 1:01:32");
+}
+
+TEST(Progress, TerminalLineIsRewrittenAndFileGetsFirstAndLast) {
+  for (bool isTerminal : {true, false}) {
+    char *text = nullptr;
+    size_t size = 0;
+    std::FILE *stream = ::open_memstream(&text, &size);
+    {
+      Progress progress(stream, isTerminal, 0, 3);
+      for (int step = 1; step <= 3; ++step)
+        progress.update(metricsOf(step, 1));
+    }
+    std::fclose(stream);
+    std::string found(text, size);
+    ::free(text);
+    EXPECT_EQ(std::count(found.begin(), found.end(), '\n'), isTerminal ? 1 : 2) << found;
+    EXPECT_EQ(std::count(found.begin(), found.end(), '\r'), isTerminal ? 3 : 0) << found;
+  }
+}
+
+} // namespace
