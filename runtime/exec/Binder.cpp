@@ -1,0 +1,119 @@
+//===- Binder.cpp - from a function to instructions --------------------------===//
+
+#include "runtime/exec/Binder.h"
+#include "dialects/aten/Aten.h"
+#include "runtime/exec/Kernels.h"
+
+#include "llvm/ADT/DenseSet.h"
+
+using namespace mlir;
+using namespace cleave::runtime;
+
+Binder::Binder(func::FuncOp function, const Services &services)
+    : function(function), shared(services) {}
+
+/// Puts ops that run together into one group, at the place of the last of them. An op leaves its
+/// place only if nothing in between needs what it makes.
+void Binder::groupOps() {
+  llvm::DenseMap<Operation *, size_t> groupOf;
+  for (Operation &op : function.front().without_terminator()) {
+    const Kernel *kernel = findKernel(op.getName().getStringRef());
+    if (kernel && kernel->batches) {
+      for (size_t i = groups.size(); i-- > 0;) {
+        Group &group = groups[i];
+        if (group.empty() || group.front()->getName() != op.getName() ||
+            !kernel->batches(group.front(), &op))
+          continue;
+        bool isFree = llvm::all_of(group, [&](Operation *earlier) {
+          return llvm::all_of(earlier->getUsers(), [&](Operation *user) {
+            return user->hasTrait<OpTrait::IsTerminator>() || op.isBeforeInBlock(user);
+          });
+        });
+        if (!isFree)
+          continue;
+        Group moved = std::move(group);
+        group.clear();
+        moved.push_back(&op);
+        groups.push_back(std::move(moved));
+        break;
+      }
+      if (!groups.empty() && !groups.back().empty() && groups.back().back() == &op)
+        continue;
+    }
+    groups.push_back({&op});
+  }
+  llvm::erase_if(groups, [](const Group &group) { return group.empty(); });
+}
+
+void Binder::findLastUses() {
+  auto note = [&](Operation *op, size_t index) {
+    for (Value operand : op->getOperands()) {
+      LastUse &last = lastUses[operand];
+      if (last.group != index)
+        last = {index, 0};
+      ++last.remaining;
+    }
+  };
+  // Groups count from 1, so that 0 stands for no use.
+  for (size_t i = 0; i < groups.size(); ++i)
+    for (Operation *op : groups[i])
+      note(op, i + 1);
+  note(function.front().getTerminator(), groups.size() + 1);
+}
+
+Operand Binder::use(Value value) {
+  LastUse &last = lastUses[value];
+  bool take = last.group == current && --last.remaining == 0;
+  return {slots.lookup(value), take};
+}
+
+Destination Binder::define(Value value) {
+  if (value.use_empty())
+    return {};
+  uint32_t slot = slots.size();
+  slots[value] = slot;
+  return {slot};
+}
+
+llvm::Expected<std::unique_ptr<Instruction>> Binder::bindGroup(ArrayRef<Operation *> group) {
+  Operation *op = group.front();
+  if (const Kernel *kernel = findKernel(op->getName().getStringRef()))
+    return kernel->bind(*this, group);
+  if (isa<aten::AtenOpInterface>(op))
+    return bindAtenCall(*this, op);
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), "the runtime cannot execute it");
+}
+
+llvm::Expected<BoundFunction> Binder::bind() {
+  if (!llvm::hasSingleElement(function.getBody()))
+    return llvm::createStringError(llvm::inconvertibleErrorCode(),
+                                   "function '" + function.getSymName() +
+                                       "' has no single block; a program is straight-line code");
+  groupOps();
+  findLastUses();
+  BoundFunction bound;
+  bound.numArguments = function.getNumArguments();
+  for (BlockArgument argument : function.getArguments()) {
+    uint32_t slot = slots.size();
+    slots[argument] = slot;
+  }
+  for (const Group &group : groups) {
+    ++current;
+    llvm::Expected<std::unique_ptr<Instruction>> instruction = bindGroup(group);
+    llvm::StringRef name = group.front()->getName().getStringRef();
+    std::string location = describeLocation(group.front()->getLoc());
+    if (!instruction)
+      return llvm::createStringError(llvm::inconvertibleErrorCode(),
+                                     "cannot bind " + name +
+                                         (location.empty() ? "" : " at " + location) + ": " +
+                                         llvm::toString(instruction.takeError()));
+    (*instruction)->name = name.str();
+    (*instruction)->location = std::move(location);
+    bound.instructions.push_back(std::move(*instruction));
+  }
+  ++current;
+  for (Value result : function.front().getTerminator()->getOperands())
+    bound.results.push_back(use(result));
+  bound.numSlots = slots.size();
+  return bound;
+}

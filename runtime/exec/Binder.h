@@ -1,0 +1,70 @@
+//===- Binder.h - from a function to instructions ------------------*- C++ -*-===//
+//
+// Binding happens once: it numbers values, finds each value's last use, looks operators up and
+// converts constants. Ops of the aten dialect bind through their interface; the few others have a
+// binding function each, registered by op name in `Kernels.h`.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_RUNTIME_EXEC_BINDER_H
+#define CLEAVE_RUNTIME_EXEC_BINDER_H
+
+#include "runtime/exec/Instruction.h"
+#include "runtime/program/ProgramImpl.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+namespace cleave::runtime {
+
+class RandomStream;
+class RankGrid;
+
+/// What instructions refer to while they run; outlives them.
+struct Services {
+  RankGrid *ranks = nullptr;
+  RandomStream *random = nullptr;
+};
+
+/// A bound function. Arguments are slots 0 to n-1.
+struct BoundFunction {
+  std::vector<std::unique_ptr<Instruction>> instructions;
+  std::vector<Operand> results;
+  uint32_t numArguments = 0;
+  uint32_t numSlots = 0;
+};
+
+/// Values and lifetimes of the function being bound; what binding functions ask.
+class Binder {
+public:
+  Binder(mlir::func::FuncOp function, const Services &services);
+  llvm::Expected<BoundFunction> bind();
+
+  /// The use of `value` by the ops being bound; the last one takes it.
+  Operand use(mlir::Value value);
+  Destination define(mlir::Value value);
+  const Services &services() const { return shared; }
+
+private:
+  /// Ops that one instruction executes: mostly one, several for a batch of optimizer steps.
+  using Group = llvm::SmallVector<mlir::Operation *, 1>;
+
+  void groupOps();
+  void findLastUses();
+  llvm::Expected<std::unique_ptr<Instruction>> bindGroup(llvm::ArrayRef<mlir::Operation *> group);
+
+  mlir::func::FuncOp function;
+  const Services &shared;
+  std::vector<Group> groups;
+  llvm::DenseMap<mlir::Value, uint32_t> slots;
+  /// Index of the last group that uses a value, and how many uses by it are not bound yet.
+  struct LastUse {
+    size_t group = 0;
+    unsigned remaining = 0;
+  };
+  llvm::DenseMap<mlir::Value, LastUse> lastUses;
+  size_t current = 0;
+};
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_EXEC_BINDER_H

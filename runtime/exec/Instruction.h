@@ -1,0 +1,71 @@
+//===- Instruction.h - frames, and what runs over them -------------*- C++ -*-===//
+//
+// A function is bound once to a flat list of instructions. Each reads and writes numbered slots of
+// a frame; nothing is looked up by name and no graph is consulted while it runs.
+//
+// Lifetimes are in the operands: the last use of a slot *takes* the value, so that memory is free
+// as soon as the instruction that needs it last has finished, and an instruction can tell that
+// nobody else holds a value and overwrite it (`isSoleOwner`).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_RUNTIME_EXEC_INSTRUCTION_H
+#define CLEAVE_RUNTIME_EXEC_INSTRUCTION_H
+
+#include "runtime/aten/Facade.h"
+
+#include <vector>
+
+namespace cleave::runtime {
+
+/// Values of one function's run. An empty slot (None) is a value not yet made, already taken, or an
+/// empty accumulator.
+struct Frame {
+  std::vector<c10::IValue> slots;
+  /// Reused by every boxed call.
+  std::vector<c10::IValue> stack;
+};
+
+/// A use of a slot.
+struct Operand {
+  uint32_t slot = 0;
+  /// The last use: the value leaves the slot.
+  bool take = false;
+
+  c10::IValue read(Frame &frame) const {
+    return take ? std::move(frame.slots[slot]) : frame.slots[slot];
+  }
+  at::Tensor tensor(Frame &frame) const { return read(frame).toTensor(); }
+};
+
+/// Where a result goes; nowhere if nobody uses it.
+struct Destination {
+  static constexpr uint32_t kUnused = ~0u;
+  uint32_t slot = kUnused;
+
+  void write(Frame &frame, c10::IValue value) const {
+    if (slot != kUnused)
+      frame.slots[slot] = std::move(value);
+  }
+};
+
+/// Thrown by instructions that communicate: carries the error, whose type tells the launcher which
+/// rank is to blame, past LibTorch's exceptions.
+struct CommunicationFailure {
+  llvm::Error error;
+};
+
+class Instruction {
+public:
+  virtual ~Instruction() = default;
+  /// May throw; `Executor::run` adds which op it was.
+  virtual void execute(Frame &frame) = 0;
+
+  /// For messages and traces.
+  std::string name;     ///< "aten.mm"
+  std::string location; ///< "h.0.attn.c_attn (gpt.py:57)", may be empty
+};
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_EXEC_INSTRUCTION_H

@@ -1,0 +1,40 @@
+//===- Kernels.h - how ops become instructions ---------------------*- C++ -*-===//
+
+#ifndef CLEAVE_RUNTIME_EXEC_KERNELS_H
+#define CLEAVE_RUNTIME_EXEC_KERNELS_H
+
+#include "runtime/exec/Binder.h"
+
+namespace cleave::runtime {
+
+using BindResult = llvm::Expected<std::unique_ptr<Instruction>>;
+/// Binds a group of ops of one name; groups of several come only from a `Batching` kernel.
+using BindFunction = BindResult (*)(Binder &, llvm::ArrayRef<mlir::Operation *>);
+
+struct Kernel {
+  BindFunction bind;
+  /// Whether `b`, which comes later, may be executed together with `a`; null: never.
+  bool (*batches)(mlir::Operation *a, mlir::Operation *b) = nullptr;
+};
+
+/// The kernel of an op that is not a plain call of one dispatcher operator; null for others.
+const Kernel *findKernel(llvm::StringRef opName);
+
+/// A call of the operator that an op with AtenOpInterface names.
+BindResult bindAtenCall(Binder &binder, mlir::Operation *op);
+
+// One per op; the table is in Kernels.cpp.
+BindResult bindAccumulate(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindLearningRate(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindAdamW(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindSGD(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindAllReduce(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindRngNativeDropout(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindRngBernoulli(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindRngUniform(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindRngNormal(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+bool batchesOptimizerSteps(mlir::Operation *a, mlir::Operation *b);
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_EXEC_KERNELS_H

@@ -1,0 +1,251 @@
+//===- Optimizer.cpp - learning rate and fused optimizer steps ---------------===//
+//
+// Optimizer ops of equal hyper-parameters become one call of ATen's fused kernel over all their
+// parameters. The kernel treats each tensor by itself, so this changes no bit of the result.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/train/Train.h"
+#include "runtime/exec/Kernels.h"
+
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/_fused_sgd.h>
+
+#include <cmath>
+#include <numbers>
+
+using namespace mlir;
+using namespace cleave::runtime;
+namespace train = cleave::train;
+
+//===----------------------------------------------------------------------===//
+// train.learning_rate
+//===----------------------------------------------------------------------===//
+
+namespace {
+class LearningRate : public Instruction {
+public:
+  Operand step;
+  Destination result;
+  double base = 0;
+  train::ScheduleKind kind = train::ScheduleKind::Constant;
+  int64_t warmup = 0, total = 0, every = 0;
+  double floor = 0, decay = 1;
+
+  void execute(Frame &frame) override {
+    // Steps count from 1, schedules from 0.
+    int64_t t = static_cast<int64_t>(*step.tensor(frame).const_data_ptr<float>()) - 1;
+    at::Tensor rate = allocate({DType::F64, {}});
+    *rate.mutable_data_ptr<double>() = base * factor(t);
+    result.write(frame, std::move(rate));
+  }
+
+private:
+  double factor(int64_t t) const {
+    switch (kind) {
+    case train::ScheduleKind::Constant:
+      return 1.0;
+    case train::ScheduleKind::WarmupCosine: {
+      if (t < warmup)
+        return double(t + 1) / double(warmup);
+      if (t >= total)
+        return floor;
+      double progress = double(t - warmup) / double(total - warmup);
+      return floor + (1.0 - floor) * (1.0 + std::cos(std::numbers::pi * progress)) / 2.0;
+    }
+    case train::ScheduleKind::Step:
+      return std::pow(decay, double(t / every));
+    }
+    return 1.0;
+  }
+};
+} // namespace
+
+BindResult cleave::runtime::bindLearningRate(Binder &binder, ArrayRef<Operation *> ops) {
+  auto op = cast<train::LearningRateOp>(ops.front());
+  train::ScheduleAttr schedule = op.getSchedule();
+  auto instruction = std::make_unique<LearningRate>();
+  instruction->step = binder.use(op.getStep());
+  instruction->result = binder.define(op.getResult());
+  instruction->base = op.getBase().convertToDouble();
+  instruction->kind = schedule.getKind();
+  instruction->warmup = schedule.getWarmup();
+  instruction->total = schedule.getTotal();
+  instruction->every = schedule.getEvery();
+  if (schedule.getFloor())
+    instruction->floor = schedule.getFloor().getValueAsDouble();
+  if (schedule.getFactor())
+    instruction->decay = schedule.getFactor().getValueAsDouble();
+  return instruction;
+}
+
+//===----------------------------------------------------------------------===//
+// What AdamW and SGD share
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The tensors of one kind of operand of all ops in the batch.
+struct TensorBatch {
+  std::vector<Operand> operands;
+  std::vector<Destination> results;
+  std::vector<at::Tensor> tensors;
+
+  void read(Frame &frame) {
+    tensors.clear();
+    for (const Operand &operand : operands)
+      tensors.push_back(operand.tensor(frame));
+  }
+  /// Reads what the kernel overwrites, or its flat memory: a copy where somebody else holds it.
+  void readOwned(Frame &frame) {
+    read(frame);
+    for (at::Tensor &tensor : tensors)
+      if (!tensor.is_contiguous() || !isSoleOwner(tensor))
+        tensor = tensor.clone(at::MemoryFormat::Contiguous);
+  }
+  void readContiguous(Frame &frame) {
+    read(frame);
+    for (at::Tensor &tensor : tensors)
+      tensor = tensor.contiguous();
+  }
+  void write(Frame &frame) {
+    for (size_t i = 0; i < tensors.size(); ++i)
+      results[i].write(frame, std::move(tensors[i]));
+    tensors.clear();
+  }
+};
+
+/// The last of several uses of one value may take it only after all others have read it.
+struct SharedScalar {
+  std::vector<Operand> operands;
+
+  at::Tensor read(Frame &frame) const {
+    at::Tensor value;
+    for (const Operand &operand : operands)
+      value = operand.tensor(frame);
+    return value;
+  }
+};
+} // namespace
+
+/// Whether two optimizer ops have the same hyper-parameters, step and learning rate.
+bool cleave::runtime::batchesOptimizerSteps(Operation *a, Operation *b) {
+  // The kernels take tensors of one dtype.
+  auto element = [](Operation *op) {
+    return cast<RankedTensorType>(op->getOperand(0).getType()).getElementType();
+  };
+  size_t n = a->getNumOperands();
+  return n == b->getNumOperands() && a->getOperand(n - 1) == b->getOperand(n - 1) &&
+         a->getOperand(n - 2) == b->getOperand(n - 2) && element(a) == element(b) &&
+         a->getPropertiesAsAttribute() == b->getPropertiesAsAttribute();
+}
+
+//===----------------------------------------------------------------------===//
+// train.adamw
+//===----------------------------------------------------------------------===//
+
+namespace {
+class AdamW : public Instruction {
+public:
+  TensorBatch parameters, gradients, expAvgs, expAvgSqs;
+  SharedScalar step, rate;
+  double beta1 = 0, beta2 = 0, eps = 0, weightDecay = 0, rateScale = 1;
+
+  void execute(Frame &frame) override {
+    parameters.readOwned(frame);
+    gradients.readContiguous(frame);
+    expAvgs.readOwned(frame);
+    expAvgSqs.readOwned(frame);
+    // The kernel reads one step count per parameter.
+    std::vector<at::Tensor> steps(parameters.tensors.size(), step.read(frame));
+    double lr = *rate.read(frame).const_data_ptr<double>() * rateScale;
+    at::_fused_adamw_(parameters.tensors, gradients.tensors, expAvgs.tensors, expAvgSqs.tensors,
+                      /*max_exp_avg_sqs=*/{}, steps, lr, beta1, beta2, weightDecay, eps,
+                      /*amsgrad=*/false, /*maximize=*/false);
+    gradients.tensors.clear();
+    parameters.write(frame);
+    expAvgs.write(frame);
+    expAvgSqs.write(frame);
+  }
+};
+} // namespace
+
+BindResult cleave::runtime::bindAdamW(Binder &binder, ArrayRef<Operation *> ops) {
+  auto first = cast<train::AdamWOp>(ops.front());
+  auto instruction = std::make_unique<AdamW>();
+  instruction->beta1 = first.getBeta1().convertToDouble();
+  instruction->beta2 = first.getBeta2().convertToDouble();
+  instruction->eps = first.getEps().convertToDouble();
+  instruction->weightDecay = first.getWeightDecay().convertToDouble();
+  if (std::optional<llvm::APFloat> scale = first.getLrScale())
+    instruction->rateScale = scale->convertToDouble();
+  for (Operation *each : ops) {
+    auto op = cast<train::AdamWOp>(each);
+    instruction->parameters.operands.push_back(binder.use(op.getParameter()));
+    instruction->gradients.operands.push_back(binder.use(op.getGradient()));
+    instruction->expAvgs.operands.push_back(binder.use(op.getExpAvg()));
+    instruction->expAvgSqs.operands.push_back(binder.use(op.getExpAvgSq()));
+    instruction->step.operands.push_back(binder.use(op.getStep()));
+    instruction->rate.operands.push_back(binder.use(op.getLr()));
+  }
+  for (Operation *each : ops) {
+    auto op = cast<train::AdamWOp>(each);
+    instruction->parameters.results.push_back(binder.define(op.getNewParameter()));
+    instruction->expAvgs.results.push_back(binder.define(op.getNewExpAvg()));
+    instruction->expAvgSqs.results.push_back(binder.define(op.getNewExpAvgSq()));
+  }
+  return instruction;
+}
+
+//===----------------------------------------------------------------------===//
+// train.sgd
+//===----------------------------------------------------------------------===//
+
+namespace {
+class SGD : public Instruction {
+public:
+  TensorBatch parameters, gradients, buffers;
+  SharedScalar step, rate;
+  double momentum = 0, dampening = 0, weightDecay = 0, rateScale = 1;
+  bool nesterov = false;
+
+  void execute(Frame &frame) override {
+    parameters.readOwned(frame);
+    gradients.readContiguous(frame);
+    buffers.readOwned(frame);
+    double lr = *rate.read(frame).const_data_ptr<double>() * rateScale;
+    bool isFirst = *step.read(frame).const_data_ptr<float>() == 1.0f;
+    at::_fused_sgd_(parameters.tensors, gradients.tensors, buffers.tensors, weightDecay, momentum,
+                    lr, dampening, nesterov, /*maximize=*/false, isFirst);
+    gradients.tensors.clear();
+    parameters.write(frame);
+    buffers.write(frame);
+  }
+};
+} // namespace
+
+BindResult cleave::runtime::bindSGD(Binder &binder, ArrayRef<Operation *> ops) {
+  auto first = cast<train::SGDOp>(ops.front());
+  auto instruction = std::make_unique<SGD>();
+  instruction->momentum = first.getMomentum().convertToDouble();
+  instruction->dampening = first.getDampening().convertToDouble();
+  instruction->weightDecay = first.getWeightDecay().convertToDouble();
+  instruction->nesterov = first.getNesterov();
+  if (std::optional<llvm::APFloat> scale = first.getLrScale())
+    instruction->rateScale = scale->convertToDouble();
+  for (Operation *each : ops) {
+    auto op = cast<train::SGDOp>(each);
+    instruction->parameters.operands.push_back(binder.use(op.getParameter()));
+    instruction->gradients.operands.push_back(binder.use(op.getGradient()));
+    if (op.getMomentumBuffer())
+      instruction->buffers.operands.push_back(binder.use(op.getMomentumBuffer()));
+    instruction->step.operands.push_back(binder.use(op.getStep()));
+    instruction->rate.operands.push_back(binder.use(op.getLr()));
+  }
+  for (Operation *each : ops) {
+    auto op = cast<train::SGDOp>(each);
+    instruction->parameters.results.push_back(binder.define(op.getNewParameter()));
+    if (op.getNewMomentumBuffer())
+      instruction->buffers.results.push_back(binder.define(op.getNewMomentumBuffer()));
+  }
+  return instruction;
+}

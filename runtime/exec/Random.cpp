@@ -1,0 +1,180 @@
+//===- Random.cpp - random ops ------------------------------------------------===//
+//
+// What each op draws, and how many numbers, is in `docs/random.md`.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/exec/Kernels.h"
+#include "runtime/exec/RandomStream.h"
+
+#include <ATen/ops/bernoulli.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
+
+using namespace mlir;
+using namespace cleave::runtime;
+
+namespace {
+/// Operands, results and the place in the stream, which all random ops have.
+class RandomInstruction : public Instruction {
+public:
+  Operand like, seed, offset;
+  std::vector<Destination> results;
+  RandomStream *stream = nullptr;
+  uint64_t position = 0;
+
+protected:
+  /// The generator at this op's place.
+  at::Generator &generator(Frame &frame) const {
+    int64_t at = *offset.tensor(frame).const_data_ptr<int64_t>();
+    int64_t seedValue = *seed.tensor(frame).const_data_ptr<int64_t>();
+    return stream->seek(static_cast<uint64_t>(seedValue), static_cast<uint64_t>(at) + position);
+  }
+};
+
+/// Draws of a tensor's elements where 64-bit elements take two: uniform numbers and the like.
+uint64_t drawsPerWidth(const at::Tensor &tensor) {
+  return tensor.numel() * (tensor.scalar_type() == at::kDouble ? 2 : 1);
+}
+
+class NativeDropout : public RandomInstruction {
+public:
+  double p = 0;
+  bool isTraining = true;
+
+  void execute(Frame &frame) override {
+    at::Generator &gen = generator(frame);
+    at::Tensor x = like.tensor(frame);
+    if (!isTraining) {
+      results[1].write(frame, at::ones_like(x, at::TensorOptions().dtype(at::kBool)));
+      results[0].write(frame, x.clone());
+      return;
+    }
+    at::Tensor mask = at::empty_like(x, at::TensorOptions().dtype(at::kBool));
+    mask.bernoulli_(1.0 - p, gen);
+    stream->advance(2 * x.numel());
+    // Eager's noise tensor of x's type is divided by 1 - p: so the scale is rounded to that type.
+    at::Scalar scale = 0.0;
+    if (p < 1.0)
+      scale = at::ones({}, x.options()).div_(1.0 - p).item();
+    at::Tensor y = x.mul(mask).mul_(scale);
+    results[0].write(frame, std::move(y));
+    results[1].write(frame, std::move(mask));
+  }
+};
+
+class Bernoulli : public RandomInstruction {
+public:
+  /// Absent: `like` holds the probabilities.
+  std::optional<double> p;
+
+  void execute(Frame &frame) override {
+    at::Generator &gen = generator(frame);
+    at::Tensor x = like.tensor(frame);
+    at::Tensor result;
+    if (p) {
+      result = at::bernoulli(x, *p, gen);
+      stream->advance(2 * x.numel());
+    } else {
+      result = at::empty_like(x).bernoulli_(x, gen);
+      stream->advance(drawsPerWidth(x));
+    }
+    results[0].write(frame, std::move(result));
+  }
+};
+
+class Uniform : public RandomInstruction {
+public:
+  double from = 0, to = 1;
+
+  void execute(Frame &frame) override {
+    at::Generator &gen = generator(frame);
+    at::Tensor result = at::empty_like(like.tensor(frame)).uniform_(from, to, gen);
+    stream->advance(drawsPerWidth(result));
+    results[0].write(frame, std::move(result));
+  }
+};
+
+class Normal : public RandomInstruction {
+public:
+  double mean = 0, deviation = 1;
+
+  void execute(Frame &frame) override {
+    at::Generator &gen = generator(frame);
+    at::Tensor result = at::empty_like(like.tensor(frame)).normal_(mean, deviation, gen);
+    stream->advance(draws(result));
+    results[0].write(frame, std::move(result));
+  }
+
+private:
+  static uint64_t draws(const at::Tensor &result) {
+    uint64_t n = result.numel();
+    if (n < 16 || !result.is_contiguous())
+      return 2 * n;
+    uint64_t numbers = n + (n % 16 ? 16 : 0);
+    return result.scalar_type() == at::kDouble ? 2 * numbers : numbers;
+  }
+};
+} // namespace
+
+static double number(Operation *op, llvm::StringRef name, double otherwise) {
+  auto attribute = op->getAttrOfType<FloatAttr>(name);
+  return attribute ? attribute.getValueAsDouble() : otherwise;
+}
+
+/// Binds what all random ops have; `make` fills in the rest.
+template <typename T, typename Make>
+static BindResult bindRandom(Binder &binder, Operation *op, Make make) {
+  auto generator = op->getAttrOfType<StringAttr>("generator");
+  if (generator && generator.getValue() != "mt19937")
+    return llvm::createStringError(llvm::inconvertibleErrorCode(),
+                                   "the CPU runtime has generator \"mt19937\", found \"" +
+                                       generator.getValue() + "\"");
+  auto instruction = std::make_unique<T>();
+  // In the order in which `execute` reads them.
+  instruction->offset = binder.use(op->getOperand(2));
+  instruction->seed = binder.use(op->getOperand(1));
+  instruction->like = binder.use(op->getOperand(0));
+  for (Value result : op->getResults())
+    instruction->results.push_back(binder.define(result));
+  instruction->stream = binder.services().random;
+  if (auto position = op->getAttrOfType<IntegerAttr>("position"))
+    instruction->position = position.getInt();
+  make(*instruction);
+  return instruction;
+}
+
+BindResult cleave::runtime::bindRngNativeDropout(Binder &binder, ArrayRef<Operation *> ops) {
+  Operation *op = ops.front();
+  return bindRandom<NativeDropout>(binder, op, [&](NativeDropout &instruction) {
+    instruction.p = number(op, "p", 0.0);
+    if (auto train = op->getAttrOfType<BoolAttr>("train"))
+      instruction.isTraining = train.getValue();
+  });
+}
+
+BindResult cleave::runtime::bindRngBernoulli(Binder &binder, ArrayRef<Operation *> ops) {
+  Operation *op = ops.front();
+  return bindRandom<Bernoulli>(binder, op, [&](Bernoulli &instruction) {
+    if (op->hasAttr("p"))
+      instruction.p = number(op, "p", 0.0);
+  });
+}
+
+BindResult cleave::runtime::bindRngUniform(Binder &binder, ArrayRef<Operation *> ops) {
+  Operation *op = ops.front();
+  return bindRandom<Uniform>(binder, op, [&](Uniform &instruction) {
+    instruction.from = number(op, "from", 0.0);
+    instruction.to = number(op, "to", 1.0);
+  });
+}
+
+BindResult cleave::runtime::bindRngNormal(Binder &binder, ArrayRef<Operation *> ops) {
+  Operation *op = ops.front();
+  return bindRandom<Normal>(binder, op, [&](Normal &instruction) {
+    instruction.mean = number(op, "mean", 0.0);
+    instruction.deviation = number(op, "std", 1.0);
+  });
+}

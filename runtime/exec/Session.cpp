@@ -1,0 +1,67 @@
+//===- Session.cpp - the public face of a session ----------------------------===//
+
+#include "cleave/Session.h"
+#include "runtime/exec/SessionImpl.h"
+
+#include <limits>
+
+using namespace cleave::runtime;
+
+Session::Session(std::unique_ptr<SessionImpl> impl) : impl(std::move(impl)) {}
+Session::~Session() = default;
+
+llvm::Expected<std::unique_ptr<Session>> Session::create(const Program &program,
+                                                         const SessionOptions &options) {
+  auto impl = SessionImpl::create(program, options);
+  if (!impl)
+    return impl.takeError();
+  return std::unique_ptr<Session>(new Session(std::move(*impl)));
+}
+
+const Program &Session::program() const { return *impl->program; }
+int Session::rank() const { return impl->ranks->rank(); }
+int Session::ranks() const { return impl->ranks->ranks(); }
+Session::BatchPart Session::batchPart() const { return impl->part; }
+
+llvm::Error Session::runMicrobatch(int64_t step, int64_t index) {
+  return impl->runMicrobatch(step, index);
+}
+llvm::Error Session::runUpdate(int64_t step) { return impl->runUpdate(step); }
+llvm::Expected<ConstTensorRef> Session::result(llvm::StringRef fileName) {
+  return impl->result(fileName);
+}
+
+static llvm::Expected<TensorRef> find(const Program &program, const llvm::StringMap<size_t> &index,
+                                      llvm::StringRef key, std::vector<at::Tensor> &tensors,
+                                      const llvm::Twine &what) {
+  auto found = index.find(key);
+  if (found == index.end())
+    return llvm::createStringError(llvm::inconvertibleErrorCode(),
+                                   "program '" + program.path() + "' has no " + what);
+  const at::Tensor &tensor = tensors[found->second];
+  if (!tensor.defined())
+    return llvm::createStringError(llvm::inconvertibleErrorCode(),
+                                   what + " was lost in a failed run");
+  return refTo(tensor);
+}
+
+llvm::Expected<TensorRef> Session::weight(llvm::StringRef name) {
+  return find(program(), impl->weightIndex, name, impl->weights, "weight '" + name + "'");
+}
+
+llvm::Expected<TensorRef> Session::optimizerState(llvm::StringRef parameter, llvm::StringRef slot) {
+  return find(program(), impl->stateIndex, SessionImpl::stateKey(parameter, slot),
+              impl->optimizerStates,
+              "optimizer state '" + slot + "' of parameter '" + parameter + "'");
+}
+
+llvm::Expected<TensorRef> Session::input(llvm::StringRef name) {
+  return find(program(), impl->inputIndex, name, impl->inputs, "input '" + name + "'");
+}
+
+double Session::loss() const {
+  for (auto [index, value] : llvm::enumerate(program().results(Phase::Microbatch)))
+    if (value.role == RoleKind::Loss && impl->results[index].isTensor())
+      return impl->results[index].toTensor().item<double>();
+  return std::numeric_limits<double>::quiet_NaN();
+}

@@ -1,0 +1,54 @@
+//===- ProgramImpl.h - what stands behind a loaded program ---------*- C++ -*-===//
+
+#ifndef CLEAVE_RUNTIME_PROGRAM_PROGRAMIMPL_H
+#define CLEAVE_RUNTIME_PROGRAM_PROGRAMIMPL_H
+
+#include "cleave/Program.h"
+#include "dialects/train/Program.h"
+
+#include "mlir/IR/OwningOpRef.h"
+
+namespace cleave::runtime {
+
+/// Names, roles and types of one function's arguments and results.
+struct Signature {
+  std::vector<ValueInfo> arguments;
+  std::vector<ValueInfo> results;
+};
+
+class Program::Impl {
+public:
+  std::unique_ptr<mlir::MLIRContext> context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  train::Program functions;
+
+  std::string path, name, fingerprint;
+  Signature microbatch, update;
+  std::vector<ValueInfo> weights, optimizerStates, inputs;
+  std::vector<MeshAxis> mesh;
+  int64_t draws = 0;
+
+  mlir::func::FuncOp function(Phase phase) const {
+    return phase == Phase::Microbatch ? functions.microbatch : functions.update;
+  }
+  const Signature &signature(Phase phase) const {
+    return phase == Phase::Microbatch ? microbatch : update;
+  }
+};
+
+/// Reads names, roles, types and the mesh from the verified module into `impl`.
+llvm::Error readSignature(Program::Impl &impl);
+
+/// 40 hex digits of SHA-1 over the module's text without locations.
+std::string computeFingerprint(mlir::ModuleOp module);
+
+/// The element type of a tensor in a verified program.
+DType toDType(mlir::Type element);
+TensorType toTensorType(mlir::Type type);
+
+/// Where an op comes from, for messages and traces: "h.0.attn.c_attn (gpt.py:57)".
+std::string describeLocation(mlir::Location location);
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_PROGRAM_PROGRAMIMPL_H

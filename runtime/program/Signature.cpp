@@ -1,0 +1,183 @@
+//===- Signature.cpp - roles, names and types of a program -------------------===//
+
+#include "dialects/dist/Dist.h"
+#include "runtime/program/ProgramImpl.h"
+
+#include "mlir/IR/Location.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace cleave::runtime;
+namespace train = cleave::train;
+
+// The public enumeration names the dialect's kinds without its headers.
+static_assert(unsigned(RoleKind::Parameter) == unsigned(train::RoleKind::Parameter) &&
+              unsigned(RoleKind::Loss) == unsigned(train::RoleKind::Loss) &&
+              unsigned(RoleKind::RngOffset) == unsigned(train::RoleKind::RngOffset));
+
+DType cleave::runtime::toDType(Type element) {
+  if (element.isF16())
+    return DType::F16;
+  if (element.isBF16())
+    return DType::BF16;
+  if (element.isF32())
+    return DType::F32;
+  if (element.isF64())
+    return DType::F64;
+  if (element.isUnsignedInteger(8))
+    return DType::U8;
+  switch (element.getIntOrFloatBitWidth()) {
+  case 1:
+    return DType::Bool;
+  case 8:
+    return DType::I8;
+  case 16:
+    return DType::I16;
+  case 32:
+    return DType::I32;
+  default:
+    return DType::I64;
+  }
+}
+
+TensorType cleave::runtime::toTensorType(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return {toDType(tensor.getElementType()), llvm::SmallVector<int64_t, 4>(tensor.getShape())};
+}
+
+std::string cleave::runtime::describeLocation(Location location) {
+  std::string text;
+  if (auto name = dyn_cast<NameLoc>(location)) {
+    text = name.getName().str();
+    std::string child = describeLocation(name.getChildLoc());
+    if (!child.empty())
+      text += text.empty() ? child : " (" + child + ")";
+    return text;
+  }
+  if (auto file = dyn_cast<FileLineColLoc>(location))
+    return (file.getFilename().getValue() + ":" + llvm::Twine(file.getLine())).str();
+  if (auto range = dyn_cast<FileLineColRange>(location))
+    return (range.getFilename().getValue() + ":" + llvm::Twine(range.getStartLine())).str();
+  if (auto call = dyn_cast<CallSiteLoc>(location))
+    return describeLocation(call.getCallee());
+  if (auto fused = dyn_cast<FusedLoc>(location))
+    for (Location part : fused.getLocations())
+      if (text = describeLocation(part); !text.empty())
+        return text;
+  return text;
+}
+
+static llvm::Error makeError(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+static ValueInfo readValue(train::RoleAttr role, Type type) {
+  ValueInfo value;
+  value.role = RoleKind(role.getKind());
+  value.name = role.getNameOrEmpty().str();
+  value.slot = role.getSlotOrEmpty().str();
+  value.type = toTensorType(type);
+  value.batch = role.getBatch();
+  auto strings = [](ArrayAttr array, std::vector<std::string> &out) {
+    if (array)
+      for (StringAttr text : array.getAsRange<StringAttr>())
+        out.push_back(text.str());
+  };
+  strings(role.getOver(), value.over);
+  strings(role.getAliases(), value.aliases);
+  value.frozen = bool(role.getFrozen());
+  value.fileName = role.getFileName();
+  return value;
+}
+
+static Signature readFunction(func::FuncOp function) {
+  Signature signature;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    signature.arguments.push_back(
+        readValue(train::getArgumentRole(function, i), function.getArgumentTypes()[i]));
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    signature.results.push_back(
+        readValue(train::getResultRole(function, i), function.getResultTypes()[i]));
+  return signature;
+}
+
+/// What a step needs that no verifier of a single function sees.
+static llvm::Error checkUpdate(const Program::Impl &impl) {
+  for (const ValueInfo &value : impl.update.arguments) {
+    switch (value.role) {
+    case RoleKind::Parameter:
+    case RoleKind::Gradient:
+    case RoleKind::OptimizerState:
+    case RoleKind::Step:
+      break;
+    default:
+      return makeError("its update function takes '" + value.fileName +
+                       "', but an update has parameters, gradients, optimizer states and the step");
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error cleave::runtime::readSignature(Program::Impl &impl) {
+  if (std::optional<llvm::StringRef> name = impl.module->getSymName())
+    impl.name = name->str();
+  impl.microbatch = readFunction(impl.functions.microbatch);
+  if (impl.functions.update)
+    impl.update = readFunction(impl.functions.update);
+  if (auto draws =
+          impl.functions.microbatch->getAttrOfType<IntegerAttr>(train::kDrawsAttrName))
+    impl.draws = draws.getInt();
+
+  llvm::StringMap<RoleKind> seen;
+  for (const ValueInfo &value : impl.microbatch.arguments) {
+    bool isWeight = value.role == RoleKind::Parameter || value.role == RoleKind::Buffer ||
+                    value.role == RoleKind::Constant;
+    if (isWeight) {
+      for (const std::string &name : llvm::concat<const std::string>(
+               llvm::ArrayRef(value.name), llvm::ArrayRef(value.aliases)))
+        if (!seen.try_emplace(name, value.role).second)
+          return makeError("two of its parameters, buffers and constants are named '" + name + "'");
+      impl.weights.push_back(value);
+    } else if (value.role == RoleKind::Input || value.role == RoleKind::Target) {
+      impl.inputs.push_back(value);
+    }
+  }
+  llvm::StringMap<char> inputNames;
+  for (const ValueInfo &value : impl.inputs)
+    if (!inputNames.try_emplace(value.name).second)
+      return makeError("two of its inputs and targets are named '" + value.name + "'");
+  for (const ValueInfo &value : impl.update.arguments)
+    if (value.role == RoleKind::OptimizerState)
+      impl.optimizerStates.push_back(value);
+
+  auto meshes = llvm::to_vector(impl.module->getOps<dist::MeshOp>());
+  if (meshes.size() > 1)
+    return makeError("it has " + llvm::Twine(meshes.size()) +
+                     " meshes; a program that runs has at most one");
+  for (dist::MeshOp mesh : meshes)
+    for (auto axis : mesh.getAxes().getAsRange<dist::AxisAttr>())
+      impl.mesh.push_back({axis.getName().str(), axis.getSize()});
+  return checkUpdate(impl);
+}
+
+//===----------------------------------------------------------------------===//
+// Access
+//===----------------------------------------------------------------------===//
+
+Program::Program(std::unique_ptr<Impl> impl) : pimpl(std::move(impl)) {}
+Program::~Program() = default;
+llvm::StringRef Program::path() const { return pimpl->path; }
+llvm::StringRef Program::name() const { return pimpl->name; }
+llvm::StringRef Program::fingerprint() const { return pimpl->fingerprint; }
+bool Program::hasUpdate() const { return bool(pimpl->functions.update); }
+llvm::ArrayRef<ValueInfo> Program::arguments(Phase phase) const {
+  return pimpl->signature(phase).arguments;
+}
+llvm::ArrayRef<ValueInfo> Program::results(Phase phase) const {
+  return pimpl->signature(phase).results;
+}
+llvm::ArrayRef<ValueInfo> Program::weights() const { return pimpl->weights; }
+llvm::ArrayRef<ValueInfo> Program::optimizerStates() const { return pimpl->optimizerStates; }
+llvm::ArrayRef<ValueInfo> Program::inputs() const { return pimpl->inputs; }
+int64_t Program::draws() const { return pimpl->draws; }
+llvm::ArrayRef<MeshAxis> Program::mesh() const { return pimpl->mesh; }
