@@ -13,6 +13,8 @@
 #include "llvm/Support/Error.h"
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace cleave::runtime {

@@ -9,23 +9,15 @@
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringRef.h"
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 namespace cleave::runtime {
 
-/// Element types, as `docs/ir.md` has them.
-enum class DType : uint8_t { F16, BF16, F32, F64, I8, U8, I16, I32, I64, Bool };
-
-/// Bytes of one element.
-int64_t byteWidth(DType dtype);
-/// The safetensors spelling: "F32", "BF16", "BOOL", ...
-llvm::StringRef spell(DType dtype);
-/// The inverse of `spell`.
-std::optional<DType> parseDType(llvm::StringRef spelling);
+/// Element types, as `docs/ir.md` has them, in the order in which safetensors sorts tensors (by
+/// descending alignment).
+enum class DType : uint8_t { Bool, U8, I8, I16, F16, BF16, I32, F32, F64, I64 };
 
 /// Element type and shape of a tensor.
 struct TensorType {
@@ -33,8 +25,8 @@ struct TensorType {
   llvm::SmallVector<int64_t, 4> shape;
 
   int64_t numElements() const;
-  int64_t numBytes() const { return numElements() * byteWidth(dtype); }
-  /// "F32[4, 8]"
+  int64_t numBytes() const;
+  /// "F32 [4, 8]"
   std::string str() const;
   bool operator==(const TensorType &other) const {
     return dtype == other.dtype && shape == other.shape;

@@ -56,7 +56,7 @@ public:
   struct Result {
     Destination destination;
     /// The declared type; none where the operator leaves the result undefined.
-    std::optional<TensorType> type;
+    std::optional<cleave::runtime::TensorType> type;
   };
 
   c10::OperatorHandle handle;
@@ -103,7 +103,7 @@ private:
                                      : frame.stack[i].toTensor();
       std::string found = "nothing", expected = "nothing";
       if (value.defined()) {
-        std::optional<TensorType> type = typeOf(value);
+        std::optional<cleave::runtime::TensorType> type = typeOf(value);
         found = type ? type->str() : std::string(c10::toString(value.scalar_type()));
       }
       if (results[i].type)
@@ -171,7 +171,7 @@ BindResult cleave::runtime::bindAtenCall(Binder &binder, Operation *op) {
   instruction->returnsList =
       returns.size() == 1 && returns.front().type()->kind() == c10::TypeKind::ListType;
   for (Value result : op->getResults()) {
-    std::optional<TensorType> type;
+    std::optional<cleave::runtime::TensorType> type;
     if (isa<RankedTensorType>(result.getType()))
       type = toTensorType(result.getType());
     instruction->results.push_back({binder.define(result), type});

@@ -38,7 +38,7 @@ void Executor::runTraced(size_t &position, const std::function<void(const OpEven
 llvm::Error Executor::run(std::vector<c10::IValue> &results,
                           const std::function<void(const OpEvent &)> &onOp) {
   // Not even a failed run leaves values behind.
-  auto clear = llvm::make_scope_exit([&] {
+  llvm::scope_exit clear([&] {
     for (c10::IValue &slot : frame.slots)
       slot = c10::IValue();
     frame.stack.clear();

@@ -9,6 +9,7 @@
 
 using namespace mlir;
 using namespace cleave::runtime;
+namespace train = cleave::train;
 
 /// What later steps may overwrite and the optimizer may read as flat memory: contiguous, and shared
 /// with nobody.
@@ -85,7 +86,7 @@ static std::string describeValue(Value value) {
 }
 
 BindResult cleave::runtime::bindAllReduce(Binder &binder, ArrayRef<Operation *> ops) {
-  auto op = cast<dist::AllReduceOp>(ops.front());
+  auto op = cast<cleave::dist::AllReduceOp>(ops.front());
   std::vector<std::string> axes;
   for (StringAttr axis : op.getAxes().getAsRange<StringAttr>())
     axes.push_back(axis.str());

@@ -235,6 +235,7 @@ llvm::Error SessionImpl::runMicrobatch(int64_t stepNumber, int64_t index) {
                      llvm::Twine(options.microbatches - 1));
   int64_t total = options.microbatches * part.count;
   if (llvm::Error error = guarded([&] {
+        c10::InferenceMode inferenceMode;
         if (seed.defined())
           seed.fill_(options.lossSeed.value_or(1.0 / double(total)));
         *rngSeed.mutable_data_ptr<int64_t>() = static_cast<int64_t>(options.seed);

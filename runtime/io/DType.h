@@ -8,6 +8,7 @@
 #ifndef CLEAVE_RUNTIME_IO_DTYPE_H
 #define CLEAVE_RUNTIME_IO_DTYPE_H
 
+#include "cleave/Tensor.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include <cstdint>
@@ -15,9 +16,6 @@
 #include <string>
 
 namespace cleave::runtime {
-
-/// In the order in which safetensors sorts tensors (by descending alignment).
-enum class DType : uint8_t { Bool, U8, I8, I16, F16, BF16, I32, F32, F64, I64 };
 
 /// Size of one element in bytes.
 unsigned byteSize(DType dtype);

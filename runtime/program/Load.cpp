@@ -1,6 +1,7 @@
 //===- Load.cpp - reads and verifies a program -------------------------------===//
 
 #include "dialects/Register.h"
+#include "lib/bytecode/Digest.h"
 #include "runtime/program/ProgramImpl.h"
 
 #include "mlir/IR/Verifier.h"
@@ -56,6 +57,9 @@ llvm::Expected<std::unique_ptr<Program>> cleave::runtime::loadProgram(llvm::Stri
     return makeError("cannot read program '" + path + "': " + buffer.getError().message());
   if ((*buffer)->getBufferSize() == 0)
     return makeError("cannot read program '" + path + "': the file is empty");
+
+  if (llvm::Error error = bytecode::checkDigest((*buffer)->getBuffer(), path))
+    return error;
 
   auto impl = std::make_unique<Program::Impl>();
   DialectRegistry registry;

@@ -40,7 +40,7 @@ DType cleave::runtime::toDType(Type element) {
   }
 }
 
-TensorType cleave::runtime::toTensorType(Type type) {
+cleave::runtime::TensorType cleave::runtime::toTensorType(Type type) {
   auto tensor = cast<RankedTensorType>(type);
   return {toDType(tensor.getElementType()), llvm::SmallVector<int64_t, 4>(tensor.getShape())};
 }
