@@ -118,7 +118,7 @@ static json::Object toJson(const CheckpointState &state) {
                       {"rng", json::Object{{"generator", "mt19937"}, {"offset", state.rngOffset}}},
                       {"microbatches", state.microbatches},
                       {"ranks", state.ranks},
-                      {"program", toHex(state.programFingerprint)},
+                      {"program", state.programFingerprint},
                       {"data", json::Object{{"source", state.data},
                                             {"fingerprint", toHex(state.dataFingerprint)},
                                             {"position", state.dataPosition}}}};
@@ -200,7 +200,7 @@ llvm::Expected<Checkpoint> cleave::runtime::readCheckpoint(llvm::StringRef path)
   reader.get(object ? object->getObject("rng") : nullptr, "offset", state.rngOffset);
   reader.get(object, "microbatches", state.microbatches);
   reader.get(object, "ranks", state.ranks);
-  reader.getHex(object, "program", state.programFingerprint);
+  reader.get(object, "program", state.programFingerprint);
   const json::Object *data = object ? object->getObject("data") : nullptr;
   reader.get(data, "source", state.data);
   reader.getHex(data, "fingerprint", state.dataFingerprint);

@@ -27,8 +27,8 @@ struct CheckpointState {
   int64_t rngOffset = 0;
   int64_t microbatches = 1;
   int64_t ranks = 1;
-  /// Hash of the program without its locations.
-  uint64_t programFingerprint = 0;
+  /// Program::fingerprint().
+  std::string programFingerprint;
   /// The `--data` argument, DataSource::fingerprint(), and examples consumed.
   std::string data;
   uint64_t dataFingerprint = 0;

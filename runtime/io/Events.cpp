@@ -117,8 +117,6 @@ llvm::Error EventWriter::write(llvm::StringRef tag, int64_t step, double scalar)
 llvm::Error EventWriter::write(const StepMetrics &metrics) {
   if (llvm::Error error = write("train/loss", metrics.step, metrics.loss))
     return error;
-  if (llvm::Error error = write("train/learning_rate", metrics.step, metrics.learningRate))
-    return error;
   if (llvm::Error error = write("speed/tokens_per_s", metrics.step, metrics.tokensPerSecond))
     return error;
   return write("speed/step_ms", metrics.step, metrics.milliseconds);

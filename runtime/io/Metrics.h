@@ -22,7 +22,6 @@ struct StepMetrics {
   double loss = 0;
   double tokensPerSecond = 0;
   double milliseconds = 0;
-  double learningRate = 0;
 };
 
 /// Appends a line a step to a file of JSON lines: step, loss, tokens_per_s, ms. A loss that is not
@@ -50,7 +49,7 @@ public:
   static llvm::Expected<std::unique_ptr<EventWriter>> open(llvm::StringRef directory);
   ~EventWriter();
   llvm::Error write(llvm::StringRef tag, int64_t step, double value);
-  /// The tags `train/loss`, `train/learning_rate`, `speed/tokens_per_s`, `speed/step_ms`.
+  /// The tags `train/loss`, `speed/tokens_per_s`, `speed/step_ms`.
   llvm::Error write(const StepMetrics &metrics);
 
 private:

@@ -21,7 +21,7 @@ CheckpointState stateAt(int64_t step) {
   state.rngOffset = 17;
   state.microbatches = 4;
   state.ranks = 2;
-  state.programFingerprint = 0xfedcba9876543210;
+  state.programFingerprint = "fedcba9876543210";
   state.data = "text:a.txt";
   state.dataFingerprint = 5;
   state.dataPosition = step * 8;
@@ -50,7 +50,7 @@ TEST(Checkpoint, ReadsBackWhatWasWritten) {
   EXPECT_EQ(state.rngOffset, 17);
   EXPECT_EQ(state.microbatches, 4);
   EXPECT_EQ(state.ranks, 2);
-  EXPECT_EQ(state.programFingerprint, 0xfedcba9876543210);
+  EXPECT_EQ(state.programFingerprint, "fedcba9876543210");
   EXPECT_EQ(state.data, "text:a.txt");
   EXPECT_EQ(state.dataFingerprint, 5u);
   EXPECT_EQ(state.dataPosition, 160);

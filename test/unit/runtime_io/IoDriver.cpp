@@ -29,7 +29,7 @@ static llvm::Error writeEvents(llvm::StringRef directory) {
   if (!events)
     return events.takeError();
   for (int step = 1; step <= 300; ++step)
-    if (llvm::Error error = (*events)->write({step, 1.0 / step, 100.0 * step, 2.5, 0.001}))
+    if (llvm::Error error = (*events)->write({step, 1.0 / step, 100.0 * step, 2.5}))
       return error;
   return llvm::Error::success();
 }
