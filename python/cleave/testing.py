@@ -78,8 +78,10 @@ def evaluate(
     for name, value in run.state.parameters.items():
         if value.grad is not None:
             result[f"grad.{name}"] = value.grad
-    for name, value in run.state.buffers.items():
-        if value._version != run.versions[name] or not torch.equal(value, before[name]):
+    for name, value in run.buffers().items():
+        first = run.state.buffers[name]
+        changed = value is not first or value._version != run.versions[name]
+        if changed or not torch.equal(value, before[name]):
             result[f"buffer.{name}"] = value.detach().clone()
     return result
 
@@ -117,7 +119,7 @@ def train(
         optimizer.step()
         losses.append(sum(float(loss) for loss in total) / len(total))
     tensors = {f"param.{n}": p.detach().clone() for n, p in run.state.parameters.items()}
-    tensors |= {f"buffer.{n}": b.detach().clone() for n, b in run.state.buffers.items()}
+    tensors |= {f"buffer.{n}": b.detach().clone() for n, b in run.buffers().items()}
     for name, parameter in run.state.parameters.items():
         for slot in ("exp_avg", "exp_avg_sq", "momentum_buffer"):
             value = optimizer.state.get(parameter, {}).get(slot)
@@ -166,6 +168,10 @@ class _Run:
                 leaves = [leaf for leaf in tensor_leaves(outputs) if leaf is not loss]
                 result |= {f"output.{n}": leaf.detach() for n, leaf in enumerate(leaves)}
         return result
+
+    def buffers(self) -> Tensors:
+        """The buffers as they are now, also where forward put new tensors in their place."""
+        return State(self.spec).buffers
 
     def fused_optimizer(self) -> torch.optim.Optimizer:
         """The optimizer's groups in PyTorch's fused implementation."""

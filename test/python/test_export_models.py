@@ -1,92 +1,13 @@
 """Every model of the project is exported, and its program computes what eager mode does, bitwise."""
 
-import os
-import pathlib
-import subprocess
-import sys
-
-# Some virtual machines announce AMX and then refuse it; bfloat16 would crash there.
-os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
-
+import cleave_path  # noqa: F401
+import cleave.testing
 import pytest
 import torch
-from safetensors.torch import load_file
+from exported_models import MODELS
+from interpreter import role_name
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(SOURCE / "python"), str(SOURCE / "examples")]
-
-import cleave
-import cleave.testing
-import gpt
-import huggingface
-import moe
-import vision
-from interpreter import Interpreter, role_name
-
-MODELS = {
-    "gpt_tied": gpt.tied,
-    "gpt_untied": gpt.untied,
-    "gpt_dropout": gpt.dropout,
-    "gpt_untied_dropout": gpt.untied_dropout,
-    "gpt_checkpointed": gpt.checkpointed,
-    "gpt_autocast": gpt.autocast,
-    "moe": moe.moe,
-    "gpt2": huggingface.gpt2,
-    "llama": huggingface.llama,
-    "minilm": huggingface.minilm,
-    "resnet18": vision.resnet18,
-}
-
-
-class Exported:
-    """A model's spec, its exported files, and an interpreter of the text."""
-
-    def __init__(self, factory, folder):
-        self.spec = factory()
-        self.path = cleave.export_spec(self.spec, folder)
-        self.text = self.path.read_text()
-        self.weights = load_file(self.path.with_suffix(".safetensors"))
-        self.interpreter = Interpreter(self.text)
-        self.microbatch = self.interpreter.functions["microbatch"]
-
-    def state(self):
-        """Argument values for the stored tensors, by role name."""
-        values = {}
-        for _, _, role in self.microbatch.arguments:
-            name = role_name(role)
-            if role.startswith(("#train.role<parameter", "#train.role<buffer")):
-                values[name] = self.weights[name.split(".", 1)[1]].clone()
-            elif role.startswith("#train.role<constant"):
-                values[name] = self.weights[name].clone()
-        return values
-
-    def arguments(self, inputs, state, loss_seed, seed, offset):
-        values = dict(state)
-        values |= inputs
-        values["seed"] = torch.tensor(loss_seed)
-        values["rng_seed"], values["rng_offset"] = torch.tensor(seed), torch.tensor(offset)
-        return values
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    """Exports a model once."""
-    cache = {}
-
-    def get(name):
-        if name not in cache:
-            cache[name] = Exported(MODELS[name], tmp_path_factory.mktemp(name))
-        return cache[name]
-
-    return get
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def assert_same(found, expected):
@@ -166,30 +87,3 @@ def test_roles_cover_the_module(exported, name):
         for r in model.interpreter.functions["update"].roles("parameter")
     }
     assert with_gradient == updated
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_program_is_a_fixed_point_of_cleave_opt(exported, name, build_dir, tmp_path):
-    check_fixed_point(exported(name).path, build_dir, tmp_path)
-
-
-def check_fixed_point(path, build_dir, tmp_path):
-    """The text parses and verifies, and printing it again changes nothing; bytecode too."""
-
-    def opt(source, *options):
-        out = tmp_path / f"out{len(list(tmp_path.iterdir()))}"
-        command = [build_dir / "bin/cleave-opt", source, *options, "-o", out]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stderr[:2000]
-        return out
-
-    once = opt(path, "--mlir-print-debuginfo")
-    assert opt(once, "--mlir-print-debuginfo").read_bytes() == once.read_bytes()
-    assert opt(opt(path, "--emit-bytecode"), "--mlir-print-debuginfo").read_bytes() == once.read_bytes()
-
-
-def test_a_graph_of_seven_thousand_ops(build_dir, tmp_path):
-    path = cleave.export_spec(huggingface.llama32(), tmp_path)
-    assert path.read_text().count(" = aten.") > 5000
-    (tmp_path / "check").mkdir()
-    check_fixed_point(path, build_dir, tmp_path / "check")

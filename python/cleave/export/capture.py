@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import linecache
+import logging
+import os
 import re
 import warnings
 
@@ -72,13 +75,18 @@ def tensor_leaves(outputs):
     return tuple(leaf for leaf in pytree.tree_leaves(outputs) if isinstance(leaf, torch.Tensor))
 
 
+class NoLoss(Exception):
+    """A module that is exported with a loss of its own returns none."""
+
+
 def own_loss(outputs):
-    """The loss that a module returns by itself, None if it does not."""
+    """The loss that a module returns by itself: a 0-d tensor, or "loss" of a mapping or object."""
     if isinstance(outputs, torch.Tensor):
         return outputs
-    if isinstance(outputs, dict):
-        return outputs.get("loss")
-    return getattr(outputs, "loss", None)
+    loss = outputs.get("loss") if isinstance(outputs, dict) else getattr(outputs, "loss", None)
+    if loss is None:
+        raise NoLoss
+    return loss
 
 
 def capture(spec: ExportSpec) -> Capture:
@@ -89,9 +97,7 @@ def capture(spec: ExportSpec) -> Capture:
     grad_mode = torch.enable_grad() if spec.mode == "joint" else torch.no_grad()
     torch._dynamo.reset()
     try:
-        with grad_mode, warnings.catch_warnings(), _static_shapes():
-            # Dynamo warns of side effects it cannot place, which transformers' caches always have.
-            warnings.filterwarnings("ignore", r"While compiling, we found certain side effects.*unknown source")
+        with grad_mode, _static_shapes(), _quiet():
             traced = dynamo_graph_capture_for_export(step)(*tensors)
             checkpointed = any("checkpoint" in str(n.target) for n in traced.graph.nodes)
             # The stack must be closed before real tensors are touched, also on failure.
@@ -102,6 +108,11 @@ def capture(spec: ExportSpec) -> Capture:
     except ExportError:
         raise
     except Exception as error:  # whatever tracing runs into, in PyTorch or in the model
+        if "NoLoss" in str(error):
+            raise ExportError(
+                f"mode '{spec.mode}' needs a loss: give a loss function, or let "
+                f"{type(spec.module).__name__}.forward return a 0-d tensor or a mapping with 'loss'"
+            ) from None
         raise ExportError(_describe(error)) from error
     finally:
         torch._dynamo.reset()
@@ -117,21 +128,57 @@ def _static_shapes():
         yield
 
 
+@contextlib.contextmanager
+def _quiet():
+    """Keeps PyTorch's logs of what becomes an ExportError to itself, and judges its warnings.
+
+    Dynamo drops what forward does to Python objects. Counters and caches may go (transformers has
+    always some), an assigned buffer may not: the program would train without it.
+    """
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    was_disabled, log.disabled = log.disabled, True
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield
+    finally:
+        log.disabled = was_disabled
+    for warning in caught:
+        text = str(warning.message)
+        if "found certain side effects" not in text:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+            continue
+        for kind, noun in (("_buffers", "buffer"), ("_parameters", "parameter")):
+            if match := re.search(rf"L\['self'\]([^\"]*)\.{kind}", text):
+                owner = ".".join(re.findall(r"\['([^']+)'\]", match.group(1))[1:])
+                raise ExportError(
+                    f"forward assigns a new tensor to a {noun} of {f'{owner!r}' if owner else 'the module'}; "
+                    "change buffers in place, with copy_ or add_"
+                )
+
+
 def _describe(error: Exception) -> str:
     """One line for what tracing raised, with the model's source line."""
     text = str(error)
-    head, _, user = text.partition("from user code:")
+    head = text.partition("from user code:")[0]
     where = ""
-    stack = [f for f in frames(user) if "/torch/" not in f[0]] or frames(user)
-    if stack:
+    stack = [(frame.filename, frame.lineno) for frame in getattr(error, "real_stack", None) or ()]
+    stack = [f for f in stack or frames(text) if os.sep + "torch" + os.sep not in f[0]]
+    if stack and stack[-1][0] != __file__:
         file, line = stack[-1]
-        code = re.search(rf'File "{re.escape(file)}", line {line}[^\n]*\n\s*([^\n]+)', user)
-        where = f" at {short_path(file)}:{line}" + (f" ('{code.group(1).strip()}')" if code else "")
-    explanation = re.search(r"Explanation: (.*?)(?:\n\s*Hint:|\n\s*\n|$)", head, re.DOTALL)
+        code = linecache.getline(file, line).strip()
+        where = f" at {short_path(file)}:{line}" + (f" ('{code}')" if code else "")
     lines = [line for line in head.strip().splitlines() if line.strip()]
-    message = lines[0].rstrip(".") if lines else type(error).__name__
-    if explanation:
+    message = lines[0].rstrip(".") if lines else ""
+    explanation = re.search(r"Explanation: (.*?)(?:\n\s*Hint:|\n\s*\n|$)", head, re.DOTALL)
+    context = re.search(r"Developer debug context: (raised exception .*)", head)
+    raised = re.search(r"got (\w+\(.*\))", head)
+    if raised:
+        message = raised.group(1)
+    elif context:
+        message += f": {context.group(1).strip()}"
+    elif explanation:
         message += ": " + explanation.group(1).strip()
-    elif not lines or type(error).__module__ == "builtins":
+    elif not message or type(error).__module__ == "builtins":
         message = f"{type(error).__name__}: {message}"
     return f"cannot trace the module{where}: {message}"

@@ -124,7 +124,7 @@ class Program:
                 continue
             value = getattr(self._graph, node.target, None)
             if not isinstance(value, torch.Tensor):
-                raise self._refusal(node, f"the attribute {node.target}, which is no tensor")
+                continue  # the body of a higher-order operator, which is refused at its call
             if node.target not in constants:
                 name = f"constant.{len(constants)}"
                 while name in self._state.canonical:
@@ -147,7 +147,8 @@ class Program:
             value = self._add_argument(source.name, type_, role)
             if desc in placeholders:
                 node = placeholders.pop(desc)
-                self._type(node)
+                if node.users:  # the trace makes up sizes for what it does not read
+                    self._check_static(node, source.name)
                 self._values[node], self._types[node] = value, type_
         for desc, node in placeholders.items():
             if node in self._values:
@@ -155,6 +156,14 @@ class Program:
             role = argument_role(desc, self._capture, self._state)
             type_ = self._type(node)
             self._values[node], self._types[node] = self._add_argument(role.kind, type_, role), type_
+
+    def _check_static(self, node: torch.fx.Node, name: str):
+        shape = node.meta["val"].shape
+        if any(not isinstance(size, int) for size in shape):
+            raise ExportError(
+                f"input '{name}' has the dynamic shape ({', '.join(map(str, shape))}); expected fixed "
+                "sizes, those of one microbatch"
+            )
 
     def _reserve_random_arguments(self):
         self._rng = self._names.fresh("rng_seed"), self._names.fresh("rng_offset")
@@ -169,10 +178,8 @@ class Program:
         results = []
         for node, desc in zip(output.args[0], output.meta["desc"]):
             if node is None:
-                if desc == aot.PlainAOTOutput(0) and self._capture.returns_loss:
-                    raise self._no_loss()
                 continue  # an unused parameter has no gradient
-            value = node.meta["val"]
+            type_, value = self._type(node), node.meta["val"]
             role = result_role(desc, value, self._capture, self._state, self._spec)
             if role.kind == "loss" and (value.dim() or not value.dtype.is_floating_point):
                 raise ExportError(
@@ -181,18 +188,10 @@ class Program:
                 )
             if any(role == other for _, _, other in results):
                 raise ExportError(f"the trace has two results with {role}")
-            results.append((node, self._type(node), role))
-        if self._capture.returns_loss and not any(r.kind == "loss" for _, _, r in results):
-            raise self._no_loss()
+            results.append((node, type_, role))
         if self._spec.mode == "joint" and not any(r.kind == "gradient" for _, _, r in results):
             raise ExportError("the loss depends on no parameter that requires a gradient")
         return results
-
-    def _no_loss(self) -> ExportError:
-        return ExportError(
-            f"mode '{self._spec.mode}' needs a loss: give a loss function, or let "
-            f"{type(self._spec.module).__name__}.forward return a 0-d tensor or a mapping with 'loss'"
-        )
 
     # Ops ------------------------------------------------------------------------------------
 

@@ -1,0 +1,344 @@
+"""What the text of an export holds: roles, inputs, state, optimizers, tags; small modules."""
+
+import functools
+
+import cleave_path  # noqa: F401
+import cleave
+import cleave.testing
+import pytest
+import torch
+import torch.nn.functional as F
+from interpreter import Interpreter, role_name
+from safetensors.torch import load_file
+from torch import nn
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+
+def save_products(context, op, *args, **kwargs):
+    """A selective checkpointing policy: matrix products are kept."""
+    saved = op is torch.ops.aten.addmm.default
+    return CheckpointPolicy.MUST_SAVE if saved else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+GLOBAL = torch.arange(4.0)
+
+
+class Linear(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.l(x)
+
+
+def mean(outputs):
+    return outputs.mean()
+
+
+def batch(rows=8):
+    return torch.randn(rows, 4, generator=torch.Generator().manual_seed(1))
+
+
+def export(tmp_path, module, args, kwargs=None, **options):
+    """Exports, and holds the microbatch function against eager mode, bitwise. Text and weights."""
+    spec = cleave.ExportSpec(module, args, kwargs, **options)
+    path = cleave.export_spec(spec, tmp_path)
+    text = path.read_text()
+    weights = load_file(path.with_suffix(".safetensors"))
+    interpreter = Interpreter(text)
+    inputs = cleave.testing.example_inputs(spec)
+    values = {}
+    for _, type_, role in interpreter.functions["microbatch"].arguments:
+        name = role_name(role)
+        if role.startswith(("#train.role<parameter", "#train.role<buffer")):
+            values[name] = weights[name.split(".", 1)[1]]
+        elif role.startswith("#train.role<constant"):
+            values[name] = weights[name]
+        elif role.startswith("#train.role<accumulator"):
+            values[name] = None
+        elif role.startswith("#train.role<seed"):
+            values[name] = torch.tensor(1.0, dtype=torch.float64 if "f64" in type_ else torch.float32)
+        elif role.startswith("#train.role<rng"):
+            values[name] = torch.tensor({"rng_seed": 7, "rng_offset": 0}[name])
+        else:
+            values[name] = inputs[name]
+    found = interpreter.run("microbatch", values)
+    expected = cleave.testing.evaluate(spec, seed=7)
+    assert sorted(found) == sorted(expected)
+    for name, value in expected.items():
+        assert torch.equal(found[name], value), name
+    return text, weights
+
+
+def argument(text, role):
+    """The line of the argument or result with a role."""
+    (line,) = [line for line in text.split("attributes")[0].splitlines() if f"#train.role<{role}>" in line]
+    return line
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+
+
+def test_modes(tmp_path):
+    text, _ = export(tmp_path, Linear(), batch())
+    assert "#train.role<output \"0\" batch 0>" in text and "loss" not in text
+    text, _ = export(tmp_path, Linear(), batch(), loss=mean, mode="loss")
+    assert "#train.role<loss>" in text and '#train.role<output "0" batch 0>' in text
+    assert "gradient" not in text
+    text, _ = export(tmp_path, Linear(), batch(), loss=mean)
+    assert '#train.role<gradient "l.weight">' in text and "accumul" not in text
+    assert "@update" not in text
+
+
+def test_tied_weights_are_one_parameter(tmp_path):
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False)
+            self.b.weight = self.a.weight
+
+        def forward(self, x):
+            return self.b(self.a(x))
+
+    text, weights = export(tmp_path, Tied(), batch(), loss=mean)
+    assert list(weights) == ["a.weight"]
+    assert argument(text, 'parameter "a.weight" aliases ["b.weight"]')
+    assert text.count("gradient") == 1
+
+
+def test_inputs_are_named_after_parameters(tmp_path):
+    class Nested(Linear):
+        def forward(self, x, unused, *, table, scale=1.0):
+            return self.l(x) * scale + table["rows"][0] + table["shared"]
+
+    table = {"rows": [batch(), 3], "shared": torch.ones(4), "none": None}
+    text, _ = export(
+        tmp_path,
+        Nested(),
+        (batch(), torch.ones(8)),
+        {"table": table, "scale": 0.5},
+        loss=lambda out, target: F.mse_loss(out, target),
+        targets=(torch.zeros(8, 4),),
+        batch_dims={"table.shared": None},
+    )
+    for role in (
+        'input "x" batch 0', 'input "unused" batch 0', 'input "table.rows.0" batch 0',
+        'input "table.shared"', 'target "target" batch 0',
+    ):  # fmt: skip
+        assert argument(text, role)
+    assert "other = 0.5" in text
+
+
+def test_unused_and_frozen_parameters(tmp_path):
+    class Partly(Linear):
+        def __init__(self):
+            super().__init__()
+            self.unused, self.frozen = nn.Linear(4, 4), nn.Linear(4, 4, bias=False)
+            self.frozen.weight.requires_grad_(False)
+
+        def forward(self, x):
+            return self.frozen(self.l(x))
+
+    module = Partly()
+    text, weights = export(
+        tmp_path, module, batch(), loss=mean, optimizer=torch.optim.AdamW(module.parameters())
+    )
+    assert argument(text, 'parameter "frozen.weight" frozen')
+    assert "unused.weight" in weights
+    update = text.split("@update")[1].split("#loc")[0]
+    assert "unused" not in update and "frozen" not in update and "l.bias" in update
+
+
+def test_gradients_of_inputs(tmp_path):
+    x = batch().requires_grad_()
+    text, _ = export(tmp_path, Linear(), (x,), loss=mean)
+    assert 'gradient "x"' in text
+
+
+def test_own_loss(tmp_path):
+    class Own(Linear):
+        def forward(self, x):
+            return {"loss": self.l(x).mean(), "logits": self.l(x)}
+
+    text, _ = export(tmp_path, Own(), batch(), mode="joint")
+    assert "#train.role<loss>" in text
+    text, _ = export(tmp_path, Own(), batch(), mode="loss")
+    assert '#train.role<output "0" batch 0>' in text
+
+
+def test_a_loss_with_weights(tmp_path):
+    loss = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 3.0, 4.0]))
+    text, weights = export(
+        tmp_path, Linear(), batch(), loss=loss, targets=torch.tensor([0, 1, 2, 3, 0, 1, 2, 3])
+    )
+    assert argument(text, 'buffer "loss.weight"') and "loss.weight" in weights
+
+
+def test_constants_are_stored(tmp_path):
+    class Constants(Linear):
+        def __init__(self):
+            super().__init__()
+            self.plain = torch.full((4,), 2.0)
+
+        def forward(self, x):
+            return self.l(x) * self.plain + GLOBAL + torch.tensor([1.0, 2.0, 3.0, 4.0])
+
+    text, weights = export(tmp_path, Constants(), batch(), loss=mean)
+    constants = [weights[n] for n in sorted(weights) if n.startswith("constant")]
+    assert len(constants) == 3 and argument(text, 'constant "constant.0"')
+
+
+def test_float64(tmp_path):
+    text, _ = export(tmp_path, Linear().double(), batch().double(), loss=mean)
+    assert "tensor<f64> {train.role = #train.role<seed>}" in text
+
+
+def test_aliasing_outputs(tmp_path):
+    class Aliases(Linear):
+        def forward(self, x):
+            y = self.l(x)
+            return x, x.view(-1), y, y.view(-1), self.l.weight
+
+    text, _ = export(tmp_path, Aliases(), batch())
+    assert '"4">' in text
+
+
+def test_numbers_in_the_place_of_tensors(tmp_path):
+    class Numbers(Linear):
+        def forward(self, x):
+            y = self.l(x)
+            return torch.where(y > 0, y, 0.0) / 3 - 1 + (y * float("inf")).clamp(max=2)
+
+    text, _ = export(tmp_path, Numbers(), batch())
+    assert "0x7FF0000000000000 : f64" in text
+
+
+def test_custom_autograd_functions_keep_their_backward(tmp_path):
+    class Triple(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 3
+
+    class Custom(Linear):
+        def forward(self, x):
+            return Triple.apply(self.l(x))
+
+    text, _ = export(tmp_path, Custom(), batch(), loss=mean)
+    assert "other = 3" in text
+
+
+def test_random_ops(tmp_path):
+    class Random(Linear):
+        def forward(self, x):
+            y = self.l(x)
+            y = y + torch.randn(8, 4) + torch.rand(8, 4) + torch.rand_like(y) + torch.randn_like(y)
+            y = y + torch.empty(8, 4).uniform_(-2, 2) + torch.empty(8, 4).normal_(1, 3)
+            y = y + F.dropout(y.t(), 0.15).t() + F.alpha_dropout(y, 0.3, training=True)
+            return y + torch.bernoulli(torch.sigmoid(x))
+
+    text, _ = export(tmp_path, Random(), batch(), loss=mean)
+    assert "train.draws = 352 : i64" in text
+    positions = [int(p.split(",")[0]) for p in text.split("position = ")[1:]]
+    assert positions == [0, 32, 64, 96, 128, 160, 192, 256, 320]
+
+
+def test_stages_and_backward(tmp_path):
+    class Staged(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            with torch.fx.traceback.annotate({"stage": 0}):
+                x = self.a(x).relu()
+            with torch.fx.traceback.annotate({"stage": 1}):
+                return self.b(x)
+
+    text, _ = export(tmp_path, Staged(), batch(), loss=mean)
+    lines = text.splitlines()
+    assert any("threshold_backward" in l and "{train.backward, train.stage = 0 : i64}" in l for l in lines)
+    assert any("mm" in l and "{train.backward, train.stage = 1 : i64}" in l for l in lines)
+    assert all(("train.backward" in l) for l in lines if "backward" in l)
+
+
+def test_checkpoint_tags(tmp_path):
+    class Checkpointed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            x = checkpoint(lambda y: self.a(y).relu(), x, use_reentrant=False)
+            return checkpoint(
+                lambda y: self.b(y).sigmoid(),
+                x,
+                use_reentrant=False,
+                context_fn=functools.partial(create_selective_checkpoint_contexts, save_products),
+            )
+
+    text, _ = export(tmp_path, Checkpointed(), batch(), loss=mean)
+    assert 'train.checkpoint = #train.checkpoint<"prefer_recompute", graph 0>' in text
+    assert 'train.checkpoint = #train.checkpoint<"must_save", graph 1>' in text
+
+
+def test_optimizer_groups_and_schedules(tmp_path):
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.b(self.a(x))
+
+    def groups(module):
+        return [{"params": module.a.parameters(), "lr": 0.25, "momentum": 0.5}, {"params": module.b.parameters()}]
+
+    module = Two()
+    text, _ = export(
+        tmp_path, module, batch(), loss=mean, optimizer=torch.optim.SGD(groups(module), lr=0.5),
+        lr_schedule=cleave.StepDecay(every=30, decay=0.1),
+    )  # fmt: skip
+    assert "{base = 0.25 : f64, schedule = #train.schedule<step, every = 30, factor = 0.1 : f64>}" in text
+    assert "{base = 0.5 : f64" in text
+    assert text.count("train.learning_rate") == 2
+    assert text.count('optimizer_state "a.weight" slot "momentum_buffer"') == 2
+    assert 'optimizer_state "b.weight"' not in text
+
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3, betas=(0.8, 0.9), eps=1e-6, weight_decay=0.0)
+    text, _ = export(
+        tmp_path, module, batch(), loss=mean, optimizer=optimizer,
+        lr_schedule=cleave.WarmupCosine(warmup=10, total=100, floor=0.1),
+    )  # fmt: skip
+    assert "#train.schedule<warmup_cosine, warmup = 10, total = 100, floor = 0.1 : f64>" in text
+    assert (
+        "{beta1 = 0.8 : f64, beta2 = 0.9 : f64, eps = 1.0e-06 : f64, weight_decay = 0.0 : f64}" in text
+    )
+
+
+def test_schedule_factors():
+    cosine = cleave.WarmupCosine(warmup=2, total=6, floor=0.5)
+    assert [round(cosine.factor(s), 6) for s in (1, 2, 3, 5, 7, 99)] == [0.5, 1.0, 1.0, 0.75, 0.5, 0.5]
+    step = cleave.StepDecay(every=2, decay=0.5)
+    assert [step.factor(s) for s in (1, 2, 3, 5)] == [1.0, 1.0, 0.5, 0.25]
+
+
+def test_locations(tmp_path):
+    text, _ = export(tmp_path, Linear(), batch(), loss=mean)
+    line = Linear.forward.__code__.co_firstlineno + 1
+    assert f'loc("l"("test/python/test_export_forms.py":{line}:0))' in text.replace(
+        '"test_export_forms.py"', '"test/python/test_export_forms.py"'
+    )
+
+
+def test_same_text_every_time(tmp_path):
+    texts = set()
+    for _ in range(2):
+        torch.manual_seed(0)
+        texts.add(export(tmp_path, Linear(), batch(), loss=mean)[0])
+    assert len(texts) == 1
