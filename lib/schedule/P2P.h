@@ -14,7 +14,7 @@ enum class RecvStart : uint8_t {
 };
 
 struct P2POptions {
-  CommModel model;
+  CommModel model = {};
   /// Where receives share a stream with sends (StreamSharing World and Peer), only AtSend keeps
   /// the order of all transfers equal on all ranks: it is used there whatever this says.
   RecvStart recvStart = RecvStart::Early;

@@ -1,0 +1,134 @@
+"""Per-rank order of compute actions equal to torch.distributed.pipelining's, through its CSV.
+
+torch builds `pipeline_order` in the schedules' constructors, which want process groups; the
+functions that make one rank's list are called here on bare objects instead.
+"""
+
+import subprocess
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+
+schedules = pytest.importorskip("torch.distributed.pipelining.schedules")
+
+RANKS = (2, 3, 4, 8)
+MICROBATCHES = range(1, 33)
+
+
+@pytest.fixture(scope="session")
+def dump(build_dir):
+    """Builds many schedules in one process: a list of requests to a list of rows (or an error)."""
+
+    def run(requests, *flags):
+        text = "".join(" ".join(map(str, request)) + "\n" for request in requests)
+        done = subprocess.run([build_dir / "unit" / "schedule-dump", *flags], input=text,
+                              capture_output=True, text=True, check=True, timeout=300)
+        programs, rows = [], []
+        for line in done.stdout.splitlines():
+            if line == "end":
+                programs.append(rows)
+                rows = []
+            else:
+                rows.append([cell for cell in line.split(",") if cell])
+        assert len(programs) == len(requests)
+        return programs
+
+    return run
+
+
+def rows_of(order):
+    """torch's order without bubbles and gradient reductions."""
+    return [[str(a) for a in order[rank]
+             if a is not None and a.computation_type != schedules.REDUCE_GRAD]
+            for rank in sorted(order)]
+
+
+def single(cls, ranks, microbatches):
+    bare = SimpleNamespace(_num_stages=ranks, _n_microbatches=microbatches)
+    return rows_of(cls._get_pipeline_order(bare))
+
+
+def multi(cls, ranks, chunks, microbatches):
+    """The order of a multi-stage schedule, or None where its constructor refuses."""
+    bare = cls.__new__(cls)
+    bare.pp_group_size = ranks
+    bare._n_microbatches = microbatches
+    bare.n_local_stages = chunks
+    bare._stages = [None] * chunks
+    bare.num_stages = bare._num_stages = ranks * chunks
+    bare.number_of_rounds = max(1, microbatches // ranks)
+    bare.microbatches_per_round = microbatches // bare.number_of_rounds
+    interleaved = cls in (schedules.ScheduleInterleaved1F1B, schedules.ScheduleInterleavedZeroBubble)
+    if interleaved and microbatches % bare.number_of_rounds:
+        return None
+    if cls is schedules.ScheduleDualPipeV and microbatches < bare.num_stages:
+        return None
+    bare.pipeline_order = {r: bare._calculate_single_rank_operations(r) for r in range(ranks)}
+    if cls is schedules.ScheduleInterleavedZeroBubble:
+        bare.pipeline_order = bare._add_bubbles_to_actions(ranks * chunks)
+    return rows_of(bare.pipeline_order)
+
+
+MULTI = {
+    "looped-bfs": (schedules.ScheduleLoopedBFS, (1, 2, 3, 4)),
+    "interleaved-1f1b": (schedules.ScheduleInterleaved1F1B, (1, 2, 3, 4)),
+    "interleaved-zero-bubble": (schedules.ScheduleInterleavedZeroBubble, (1, 2, 3, 4)),
+    "zbv": (schedules.ScheduleZBVZeroBubble, (2,)),
+    "dualpipev": (schedules.ScheduleDualPipeV, (2,)),
+}
+
+
+@pytest.mark.parametrize("name", MULTI)
+def test_order_equals_torch(dump, name):
+    cls, all_chunks = MULTI[name]
+    requests = [(name, p, c, m) for p in RANKS for c in all_chunks for m in MICROBATCHES]
+    legal = 0
+    for (_, ranks, chunks, microbatches), ours in zip(requests, dump(requests)):
+        theirs = multi(cls, ranks, chunks, microbatches)
+        where = f"{name} ranks={ranks} chunks={chunks} microbatches={microbatches}"
+        if theirs is None:
+            assert ours[0][0].startswith("error:"), where
+            continue
+        legal += 1
+        assert ours == theirs, where
+    assert legal > 50
+
+
+def test_gpipe_equals_torch(dump):
+    requests = [("gpipe", p, 1, m) for p in RANKS for m in MICROBATCHES]
+    for (_, ranks, _, microbatches), ours in zip(requests, dump(requests)):
+        assert ours == single(schedules.ScheduleGPipe, ranks, microbatches)
+
+
+def test_1f1b_equals_torch_but_for_its_last_rank(dump):
+    """torch 2.11 counts the last rank's forwards from 1, and runs more forwards than there are
+    microbatches where these are fewer than the ranks: both are errors of its order, not of ours."""
+    requests = [("1f1b", p, 1, m) for p in RANKS for m in MICROBATCHES]
+    for (_, ranks, _, microbatches), ours in zip(requests, dump(requests)):
+        for rank, row in enumerate(ours):
+            once = Counter(f"{rank}{kind}{m}" for kind in "FB" for m in range(microbatches))
+            assert Counter(row) == once
+        if microbatches < ranks:
+            continue
+        theirs = single(schedules.Schedule1F1B, ranks, microbatches)
+        assert ours[:-1] == theirs[:-1]
+        last = ranks - 1
+        repaired = [f"{last}F{int(a.split('F')[1]) - 1}" if "F" in a else a for a in theirs[-1]]
+        assert ours[-1] == repaired
+
+
+def test_torch_reads_and_simulates_what_we_write(dump):
+    """The CSV with transfers goes through torch's own parser and its dry run."""
+    requests = [("1f1b", 4, 1, 8), ("interleaved-1f1b", 4, 2, 8), ("zbv", 4, 2, 8),
+                ("dualpipev", 4, 2, 16), ("v-half", 4, 2, 12), ("zb-h2", 4, 1, 12)]
+    for (name, ranks, chunks, _), rows in zip(requests, dump(requests, "--comms")):
+        style = "v" if name in ("zbv", "dualpipev", "v-half") else "loop"
+        mapping = schedules.generate_stage_to_rank_mapping(ranks, ranks * chunks, style)
+        order = {rank: [schedules._Action.from_str(cell) for cell in row]
+                 for rank, row in enumerate(rows)}
+        flat = {rank: [sub for a in row for sub in (a.sub_actions or (a,))]
+                for rank, row in order.items()}
+        simulated = schedules._simulate_comms_compute(flat, lambda s: mapping[s], ranks * chunks)
+        assert sum(a is not None for row in simulated.values() for a in row) == sum(
+            map(len, flat.values()))
