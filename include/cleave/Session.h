@@ -95,6 +95,9 @@ private:
   std::unique_ptr<SessionImpl> impl;
 };
 
+/// Sets how many threads one op may use, in the whole process.
+void setNumThreads(int threads);
+
 /// Memory, ops and communication of one rank, known without running anything.
 struct ProgramCosts {
   int64_t parameterBytes = 0;

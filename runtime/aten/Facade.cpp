@@ -2,7 +2,6 @@
 
 #include "runtime/aten/Facade.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 
 #include "llvm/ADT/StringRef.h"
@@ -70,5 +69,3 @@ at::Tensor cleave::runtime::allocate(const TensorType &type) {
 TensorRef cleave::runtime::refTo(const at::Tensor &tensor) {
   return {*typeOf(tensor), static_cast<char *>(tensor.data_ptr())};
 }
-
-void cleave::runtime::setNumThreads(int threads) { at::set_num_threads(threads); }

@@ -51,9 +51,6 @@ inline bool isSoleOwner(const at::Tensor &tensor) {
   return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
 }
 
-/// Threads that one op may use.
-void setNumThreads(int threads);
-
 } // namespace cleave::runtime
 
 #endif // CLEAVE_RUNTIME_ATEN_FACADE_H

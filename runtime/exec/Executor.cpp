@@ -8,20 +8,17 @@
 
 using namespace cleave::runtime;
 
-Executor::Executor(BoundFunction bound, Phase phase, int rank, int ranks)
-    : function(std::move(bound)), phase(phase), rank(rank), ranks(ranks) {
+Executor::Executor(BoundFunction bound, Phase phase) : function(std::move(bound)), phase(phase) {
   frame.slots.resize(function.numSlots);
   frame.stack.reserve(32);
 }
 
-std::string Executor::describe(const Instruction &instruction) const {
-  std::string text;
-  if (ranks > 1)
-    text = "rank " + std::to_string(rank) + ": ";
-  text += instruction.name;
+/// "aten.mm at h.0.attn.c_attn (gpt.py:57): "
+static std::string describe(const Instruction &instruction) {
+  std::string text = instruction.name;
   if (!instruction.location.empty())
     text += " at " + instruction.location;
-  return text;
+  return text + ": ";
 }
 
 void Executor::runTraced(size_t &position, const std::function<void(const OpEvent &)> &onOp) {
@@ -59,7 +56,7 @@ llvm::Error Executor::run(std::vector<c10::IValue> &results,
     return std::move(failure.error);
   } catch (const std::exception &exception) {
     std::string where = position < function.instructions.size()
-                            ? describe(*function.instructions[position]) + ": "
+                            ? describe(*function.instructions[position])
                             : "";
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
                                    where + describeException(exception));

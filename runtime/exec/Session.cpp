@@ -3,6 +3,8 @@
 #include "cleave/Session.h"
 #include "runtime/exec/SessionImpl.h"
 
+#include <ATen/Parallel.h>
+
 #include <limits>
 
 using namespace cleave::runtime;
@@ -65,3 +67,5 @@ double Session::loss() const {
       return impl->results[index].toTensor().item<double>();
   return std::numeric_limits<double>::quiet_NaN();
 }
+
+void cleave::runtime::setNumThreads(int threads) { at::set_num_threads(threads); }

@@ -156,8 +156,7 @@ llvm::Error SessionImpl::bindPhase(Phase phase, std::unique_ptr<Executor> &execu
   llvm::Expected<BoundFunction> bound = Binder(program->impl().function(phase), services).bind();
   if (!bound)
     return makeError("program '" + program->path() + "': " + llvm::toString(bound.takeError()));
-  executor =
-      std::make_unique<Executor>(std::move(*bound), phase, ranks->rank(), ranks->ranks());
+  executor = std::make_unique<Executor>(std::move(*bound), phase);
   return llvm::Error::success();
 }
 

@@ -1,12 +1,34 @@
-#include "cleave/Session.h"
+//===- cleave-run.cpp - runs training programs --------------------------------===//
+//
+// Evaluates a program once, compares two programs, or says what a program will cost.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/cleave-run/Evaluate.h"
+#include "tools/cleave-run/Options.h"
+
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
+
+using namespace cleave;
 using namespace cleave::runtime;
+
+static llvm::Error runTool(const run::Options &options) {
+  auto program = loadProgram(options.program);
+  if (!program)
+    return program.takeError();
+  if (options.threads)
+    setNumThreads(options.threads);
+  return run::evaluate(**program, options);
+}
+
 int main(int argc, char **argv) {
-  auto p = loadProgram(argv[1]);
-  if (!p) { llvm::errs() << llvm::toString(p.takeError()) << "\n"; return 1; }
-  auto s = Session::create(**p);
-  if (!s) { llvm::errs() << llvm::toString(s.takeError()) << "\n"; return 1; }
-  if (auto e = (*s)->runMicrobatch(1,0)) { llvm::errs() << llvm::toString(std::move(e)) << "\n"; return 1; }
-  if (auto e = (*s)->runUpdate(1)) { llvm::errs() << llvm::toString(std::move(e)) << "\n"; return 1; }
-  llvm::outs() << (*p)->fingerprint() << "\n";
+  llvm::InitLLVM initialize(argc, argv);
+  run::Options options = run::parseOptions(argc, argv);
+  llvm::Error error = runTool(options);
+  if (!error)
+    return EXIT_SUCCESS;
+  llvm::WithColor::error(llvm::errs(), "cleave-run") << llvm::toString(std::move(error)) << "\n";
+  return EXIT_FAILURE;
 }

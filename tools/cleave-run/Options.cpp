@@ -1,0 +1,73 @@
+//===- Options.cpp - the command line of cleave-run --------------------------===//
+
+#include "tools/cleave-run/Options.h"
+
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace cl = llvm::cl;
+
+static cl::OptionCategory general("What to run");
+static cl::OptionCategory evaluating("Evaluating (the program once, on given inputs)");
+static cl::OptionCategory comparing("Comparing two programs");
+
+static cl::opt<std::string> program(cl::Positional, cl::Required, cl::desc("<program.mlir>"),
+                                    cl::cat(general));
+static cl::opt<std::string>
+    weights("weights", cl::desc("Parameters, buffers and constants (default: NAME.safetensors "
+                                "beside NAME.mlir)"),
+            cl::value_desc("file.safetensors"), cl::cat(general));
+static cl::opt<uint64_t> seed("seed", cl::desc("Seed of random numbers (default: 0)"),
+                              cl::init(0), cl::cat(general));
+static cl::opt<int> threads("threads",
+                            cl::desc("Threads that one op may use (default: LibTorch's choice)"),
+                            cl::init(0), cl::cat(general));
+static cl::opt<bool> dryRun("dry-run",
+                            cl::desc("Print memory, ops and communication; run nothing"),
+                            cl::cat(general));
+static cl::opt<std::string> inputs("inputs", cl::desc("Inputs and targets of one microbatch"),
+                                   cl::value_desc("file.safetensors"), cl::cat(evaluating));
+static cl::opt<std::string>
+    dump("dump",
+         cl::desc("Write every result: loss, output.N, grad.NAME, buffer.NAME"),
+         cl::value_desc("file.safetensors"), cl::cat(evaluating));
+static cl::opt<std::string>
+    against("against",
+            cl::desc("Run this program too, on the same weights and inputs, and print by how much "
+                     "each value differs"),
+            cl::value_desc("other.mlir"), cl::cat(comparing));
+static cl::opt<double>
+    tolerance("tolerance",
+              cl::desc("Largest difference, max|a-b| / max(max|b|, 1e-3 x median over gradients of "
+                       "max|g|), that is no failure (default: 0, bitwise equality)"),
+              cl::init(0), cl::cat(comparing));
+
+static const char *overview =
+    "cleave-run: runs training programs\n\n"
+    "  cleave-run gpt.mlir --inputs batch.safetensors --dump results.safetensors\n"
+    "  cleave-run gpt.mlir --against gpt.local.mlir --inputs batch.safetensors\n"
+    "  cleave-run gpt.mlir --dry-run\n";
+
+cleave::run::Options cleave::run::parseOptions(int argc, char **argv) {
+  cl::HideUnrelatedOptions({&general, &evaluating, &comparing});
+  cl::SetVersionPrinter([](llvm::raw_ostream &os) { os << "cleave-run 0.1.0\n"; });
+  cl::ParseCommandLineOptions(argc, argv, overview);
+  Options options;
+  options.program = program;
+  options.weights = weights;
+  if (options.weights.empty()) {
+    llvm::SmallString<128> path(options.program);
+    llvm::sys::path::replace_extension(path, "safetensors");
+    options.weights = path.str();
+  }
+  options.inputs = inputs;
+  options.dump = dump;
+  options.against = against;
+  options.tolerance = tolerance;
+  options.seed = seed;
+  options.threads = threads;
+  options.dryRun = dryRun;
+  return options;
+}

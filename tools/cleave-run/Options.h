@@ -1,0 +1,28 @@
+//===- Options.h - the command line of cleave-run ------------------*- C++ -*-===//
+
+#ifndef CLEAVE_TOOLS_CLEAVE_RUN_OPTIONS_H
+#define CLEAVE_TOOLS_CLEAVE_RUN_OPTIONS_H
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace cleave::run {
+
+struct Options {
+  std::string program;
+  std::string weights; ///< never empty: NAME.safetensors beside the program where not given
+  std::string inputs, dump;
+  std::string against;
+  double tolerance = 0;
+  uint64_t seed = 0;
+  int threads = 0; ///< 0: LibTorch's choice
+  bool dryRun = false;
+};
+
+/// Reads the command line; on a mistake, or after --help, it does not return.
+Options parseOptions(int argc, char **argv);
+
+} // namespace cleave::run
+
+#endif // CLEAVE_TOOLS_CLEAVE_RUN_OPTIONS_H
