@@ -64,17 +64,17 @@ LogicalResult cleave::aten::verifyAtenOp(Operation *op) {
   for (ArgumentSpec spec : cast<AtenOpInterface>(op).getArgumentSpecs()) {
     if (!spec.isPresenceMask())
       continue;
-    auto mask = dyn_cast_or_null<DenseBoolArrayAttr>(
-        op->getInherentAttr(spec.name).value_or(Attribute()));
+    auto mask =
+        dyn_cast_or_null<DenseBoolArrayAttr>(op->getInherentAttr(spec.name).value_or(Attribute()));
     if (!mask)
       continue;
     StringRef list = StringRef(spec.name).drop_back(StringRef("_present").size());
     for (const Argument &argument : collectArguments(op)) {
       if (argument.name != list)
         continue;
-      if (int64_t(argument.values.size()) != mask.size() || !llvm::equal(argument.values, mask.asArrayRef(), [](Value v, bool b) {
-            return bool(v) == b;
-          }))
+      if (int64_t(argument.values.size()) != mask.size() ||
+          !llvm::equal(argument.values, mask.asArrayRef(),
+                       [](Value v, bool b) { return bool(v) == b; }))
         return op->emitOpError("has a presence mask that does not fit the list '") << list << "'";
     }
   }

@@ -4,8 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/aten/Aten.h"
 #include "dialects/aten/Assembly.h"
+#include "dialects/aten/Aten.h"
 #include "dialects/aten/ops/Call.h"
 
 #include "mlir/IR/Builders.h"
@@ -22,11 +22,11 @@ static Attribute toDense(ArrayAttr array) {
   Builder b(array.getContext());
   auto all = [&](auto isKind) { return llvm::all_of(array, isKind); };
   if (all([](Attribute a) { return isa<BoolAttr>(a); }) && !array.empty())
-    return b.getDenseBoolArrayAttr(llvm::map_to_vector(
-        array, [](Attribute a) { return cast<BoolAttr>(a).getValue(); }));
+    return b.getDenseBoolArrayAttr(
+        llvm::map_to_vector(array, [](Attribute a) { return cast<BoolAttr>(a).getValue(); }));
   if (all([](Attribute a) { return isa<IntegerAttr>(a) && isScalar(a); }))
-    return b.getDenseI64ArrayAttr(llvm::map_to_vector(
-        array, [](Attribute a) { return cast<IntegerAttr>(a).getInt(); }));
+    return b.getDenseI64ArrayAttr(
+        llvm::map_to_vector(array, [](Attribute a) { return cast<IntegerAttr>(a).getInt(); }));
   if (all([](Attribute a) { return isa<FloatAttr>(a) && isScalar(a); }))
     return b.getDenseF64ArrayAttr(llvm::map_to_vector(
         array, [](Attribute a) { return cast<FloatAttr>(a).getValueAsDouble(); }));
@@ -101,15 +101,16 @@ static ParseResult parseOperandList(OpAsmParser &parser, ParsedList &list) {
 }
 
 /// `{attributes} : (types) -> types`, and resolution of `operands`.
-static ParseResult parseTail(OpAsmParser &parser, OperationState &state, ArrayRef<Operand> operands) {
+static ParseResult parseTail(OpAsmParser &parser, OperationState &state,
+                             ArrayRef<Operand> operands) {
   FunctionType type;
   SMLoc location = parser.getCurrentLocation();
   if (parser.parseOptionalAttrDict(state.attributes) || parser.parseColonType(type))
     return failure();
   state.addTypes(type.getResults());
   if (type.getNumInputs() != operands.size())
-    return parser.emitError(location) << "expected " << operands.size() << " operand types, found "
-                                      << type.getNumInputs();
+    return parser.emitError(location)
+           << "expected " << operands.size() << " operand types, found " << type.getNumInputs();
   return parser.resolveOperands(operands, type.getInputs(), location, state.operands);
 }
 
@@ -129,10 +130,11 @@ ParseResult cleave::aten::parseAtenOp(OpAsmParser &parser, OperationState &state
       const ArgumentSpec *spec =
           llvm::find_if(specs, [&](ArgumentSpec spec) { return spec.name == name; });
       if (spec == specs.end() || spec->isPresenceMask())
-        return parser.emitError(location) << "'" << state.name.getStringRef()
-                                          << "' has no argument named '" << name << "'";
+        return parser.emitError(location)
+               << "'" << state.name.getStringRef() << "' has no argument named '" << name << "'";
       if (spec->kind != 'A')
-        return parser.emitError(location) << "argument '" << name << "' is a tensor: it stands by position";
+        return parser.emitError(location)
+               << "argument '" << name << "' is a tensor: it stands by position";
       if (state.attributes.get(name))
         return parser.emitError(location) << "argument '" << name << "' is given twice";
       Attribute value;
@@ -172,8 +174,9 @@ ParseResult cleave::aten::parseAtenOp(OpAsmParser &parser, OperationState &state
     return failure();
   for (unsigned i = next; i < tensors.size(); ++i)
     if (tensors[i].kind != 'O')
-      return parser.emitError(location) << "'" << state.name.getStringRef()
-                                        << "' lacks the tensor argument '" << tensors[i].name << "'";
+      return parser.emitError(location)
+             << "'" << state.name.getStringRef() << "' lacks the tensor argument '"
+             << tensors[i].name << "'";
   if (llvm::count_if(tensors, [](ArgumentSpec spec) { return spec.kind != 'T'; }) > 1)
     state.addAttribute("operandSegmentSizes", b.getDenseI32ArrayAttr(segments));
   return parseTail(parser, state, operands);
@@ -293,7 +296,8 @@ ParseResult CallOp::parse(OpAsmParser &parser, OperationState &state) {
       return failure();
     if (!constants.empty() && !list.present.empty())
       return parser.emitError(location) << "list '" << name << "' mixes tensors and constants";
-    args.set(name, constants.empty() ? b.getArrayAttr(append(list)) : toDense(b.getArrayAttr(constants)));
+    args.set(name,
+             constants.empty() ? b.getArrayAttr(append(list)) : toDense(b.getArrayAttr(constants)));
     return success();
   };
   if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, parseArgument))
@@ -323,7 +327,8 @@ void CallOp::print(OpAsmPrinter &printer) {
     auto list = dyn_cast<ArrayAttr>(value);
     if (isa<OperandAttr, UnitAttr>(value)) {
       printReference(value);
-    } else if (list && llvm::all_of(list, [](Attribute a) { return isa<OperandAttr, UnitAttr>(a); })) {
+    } else if (list &&
+               llvm::all_of(list, [](Attribute a) { return isa<OperandAttr, UnitAttr>(a); })) {
       printer << '[';
       llvm::interleaveComma(list, printer.getStream(), printReference);
       printer << ']';

@@ -34,11 +34,17 @@ def Aten_Tensor : Type<CPred<"::cleave::aten::isTensor($_self)">,
                                  "statically shaped tensor of a dtype">;
 // `Tensor?`
 def Aten_OptTensor : Optional<Aten_Tensor>;
+// A result that the operator leaves undefined (its `output_mask` says so) has type `none`.
+def Aten_MaybeTensor : Type<CPred<"::llvm::isa<::mlir::NoneType>($_self) || ::cleave::aten::isTensor($_self)">,
+                            "statically shaped tensor of a dtype, or none">;
 // `Tensor[]`
 def Aten_TensorList : Variadic<Aten_Tensor>;
 
 // Attributes. A `Req` one has no default in the schema; an absent one takes the schema's default.
-defvar Aten_Int = OptionalAttr<I64Attr>;            // int
+def Aten_ReqInt : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit signless integer attribute"> {
+  let convertFromStorage = "$_self.getInt()";
+}
+defvar Aten_Int = OptionalAttr<Aten_ReqInt>;        // int
 defvar Aten_Float = OptionalAttr<F64Attr>;          // float
 defvar Aten_Bool = OptionalAttr<BoolAttr>;          // bool
 defvar Aten_Str = OptionalAttr<StrAttr>;            // str
@@ -52,13 +58,14 @@ defvar Aten_MemoryFormat = OptionalAttr<StrAttr>;   // MemoryFormat
 def Aten_ReqScalar : Attr<CPred<"::cleave::aten::isScalar($_self)">, "int, float or bool"> {
   let storageType = "::mlir::Attribute";
   let returnType = "::mlir::Attribute";
+  let convertFromStorage = "$_self";
 }
 defvar Aten_Scalar = OptionalAttr<Aten_ReqScalar>;
-defvar Aten_ReqInt = I64Attr;
 defvar Aten_ReqFloat = F64Attr;
 defvar Aten_ReqBool = BoolAttr;
 defvar Aten_ReqInts = DenseI64ArrayAttr;
 defvar Aten_ReqBools = DenseBoolArrayAttr;
+defvar Aten_ReqStr = StrAttr;
 defvar Aten_ReqDType = TypeAttr;
 
 //===----------------------------------------------------------------------===//
@@ -88,6 +95,8 @@ class AtenOp<string mnemonic, string schema, list<Trait> traits = []>
          traits # [Pure, DeclareOpInterfaceMethods<AtenOpInterface, ["getSchemaName", "getArgumentSpecs"]>]> {
   string schemaName = schema;
   let hasCustomAssemblyFormat = 1;
+  // Definitions that a subclass generates from the record.
+  code extraDefinitions = "";
   code argumentEntries = Aten_ArgTable<arguments>.entries;
   let extraClassDefinition = [{
     ::mlir::ParseResult $cppClass::parse(::mlir::OpAsmParser &parser, ::mlir::OperationState &state) {
@@ -102,7 +111,7 @@ class AtenOp<string mnemonic, string schema, list<Trait> traits = []>
     }
     ::llvm::StringRef $cppClass::getSchemaName() { return "}] # schema # [{"; }
     ::llvm::ArrayRef<::cleave::aten::ArgumentSpec> $cppClass::getArgumentSpecs() { return argumentSpecs(); }
-  }];
+  }] # extraDefinitions;
   let extraClassDeclaration = [{
     static ::llvm::ArrayRef<::cleave::aten::ArgumentSpec> argumentSpecs();
   }];

@@ -17,8 +17,8 @@ namespace cleave::aten {
 
 /// One argument or return of a schema.
 struct SchemaValue {
-  llvm::StringRef type;  ///< without alias annotation: `Tensor`, `Tensor?[]`, `SymInt[2]`, `Scalar?`
-  llvm::StringRef name;  ///< empty for an unnamed return
+  llvm::StringRef type; ///< without alias annotation: `Tensor`, `Tensor?[]`, `SymInt[2]`, `Scalar?`
+  llvm::StringRef name; ///< empty for an unnamed return
   llvm::StringRef alias; ///< `a`, `a!`, `a -> *`; empty where nothing is shared
   bool hasDefault = false;
 

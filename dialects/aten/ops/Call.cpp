@@ -17,9 +17,13 @@ void cleave::aten::addCallOps(AtenDialect *dialect) {
       >(dialect);
 }
 
-StringRef CallOp::getSchemaName() { return getCallee(); }
+StringRef CallOp::getSchemaName() {
+  return getCallee();
+}
 
-ArrayRef<ArgumentSpec> CallOp::getArgumentSpecs() { return {}; }
+ArrayRef<ArgumentSpec> CallOp::getArgumentSpecs() {
+  return {};
+}
 
 SmallVector<Argument> CallOp::getArguments() {
   SmallVector<Argument> arguments;
@@ -89,8 +93,9 @@ static bool accepts(StringRef type, Attribute value) {
     });
   }
   if (auto integer = dyn_cast<IntegerAttr>(value); integer && !isa<BoolAttr>(value))
-    return isScalar(value) && (type == "int" || type == "SymInt" || type == "Scalar" || type == "float" ||
-                               type.starts_with("int[") || type.starts_with("SymInt["));
+    return isScalar(value) &&
+           (type == "int" || type == "SymInt" || type == "Scalar" || type == "float" ||
+            type.starts_with("int[") || type.starts_with("SymInt["));
   if (isa<BoolAttr>(value))
     return type == "bool" || type == "Scalar";
   if (isa<FloatAttr>(value))
@@ -119,17 +124,20 @@ LogicalResult CallOp::verify() {
     return diagnostic;
   };
   if (schema->drawsRandomNumbers)
-    return emitOpError("calls '") << getCallee()
-                                  << "', which draws from the global generator; use an aten.rng_* op, "
-                                     "whose numbers are given by its seed and offset";
+    return emitOpError("calls '")
+           << getCallee()
+           << "', which draws from the global generator; use an aten.rng_* op, "
+              "whose numbers are given by its seed and offset";
   // 2.
   for (NamedAttribute argument : getArgs()) {
     const SchemaValue *declared = schema->findArgument(argument.getName().getValue());
     if (!declared)
-      return withSchema(emitOpError("has no argument named '") << argument.getName().getValue() << "'");
+      return withSchema(emitOpError("has no argument named '")
+                        << argument.getName().getValue() << "'");
     if (!accepts(declared->type, argument.getValue()))
-      return withSchema(emitOpError("argument '") << declared->name << "' expects " << declared->type
-                                                  << ", found " << argument.getValue());
+      return withSchema(emitOpError("argument '")
+                        << declared->name << "' expects " << declared->type << ", found "
+                        << argument.getValue());
   }
   SmallVector<unsigned> uses(getNumOperands(), 0);
   WalkResult walk = getArgs().walk([&](OperandAttr reference) {
@@ -156,7 +164,7 @@ LogicalResult CallOp::verify() {
     if (!value.isTensorLike())
       return withSchema(emitOpError("returns a ") << value.type << ", which is not a tensor");
   if (!isList && schema->returns.size() != getNumResults())
-    return withSchema(emitOpError("expects ") << schema->returns.size() << " results, found "
-                                              << getNumResults());
+    return withSchema(emitOpError("expects ")
+                      << schema->returns.size() << " results, found " << getNumResults());
   return success();
 }

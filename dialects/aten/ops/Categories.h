@@ -8,8 +8,19 @@
 #define CLEAVE_DIALECTS_ATEN_OPS_CATEGORIES_H
 
 #define CLEAVE_ATEN_CATEGORIES(X)                                                                  \
+  X(Activation)                                                                                    \
+  X(Arithmetic)                                                                                    \
+  X(Attention)                                                                                     \
   X(Call)                                                                                          \
+  X(Comparison)                                                                                    \
   X(Contraction)                                                                                   \
+  X(Copy)                                                                                          \
+  X(Creation)                                                                                      \
+  X(Loss)                                                                                          \
+  X(Normalization)                                                                                 \
+  X(Part)                                                                                          \
+  X(Reduction)                                                                                     \
+  X(Softmax)                                                                                       \
   X(View)
 
 namespace cleave::aten {

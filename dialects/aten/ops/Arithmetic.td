@@ -1,0 +1,89 @@
+//===- Arithmetic.td - sums, products, powers and elementary functions -*- tablegen -*-===//
+
+#ifndef CLEAVE_DIALECTS_ATEN_OPS_ARITHMETIC
+#define CLEAVE_DIALECTS_ATEN_OPS_ARITHMETIC
+
+include "dialects/aten/ops/PointwiseBase.td"
+
+//===----------------------------------------------------------------------===//
+// Sums and products
+//===----------------------------------------------------------------------===//
+
+/// `self` and `alpha` times `other`.
+class Aten_AlphaOp<string mnemonic, string schema, string meaning>
+    : Aten_BinaryOp<mnemonic, schema, Aten_Promoted, meaning> {
+  let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$other, Aten_Scalar:$alpha);
+}
+class Aten_AlphaScalarOp<string mnemonic, string schema, string meaning>
+    : Aten_ScalarOp<mnemonic, schema, Aten_Promoted, meaning> {
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqScalar:$other, Aten_Scalar:$alpha);
+}
+
+def Aten_AddOp : Aten_AlphaOp<"add", "aten::add.Tensor", "`self + alpha * other`">;
+def Aten_AddScalarOp : Aten_AlphaScalarOp<"add_scalar", "aten::add.Scalar", "`self + alpha * other`, a number">;
+def Aten_SubOp : Aten_AlphaOp<"sub", "aten::sub.Tensor", "`self - alpha * other`">;
+def Aten_SubScalarOp : Aten_AlphaScalarOp<"sub_scalar", "aten::sub.Scalar", "`self - alpha * other`, a number">;
+def Aten_RsubScalarOp : Aten_AlphaScalarOp<"rsub_scalar", "aten::rsub.Scalar", "`other - alpha * self`, `other` a number">;
+def Aten_MulOp : Aten_BinaryOp<"mul", "aten::mul.Tensor", Aten_Promoted, "product of two tensors">;
+def Aten_MulScalarOp : Aten_ScalarOp<"mul_scalar", "aten::mul.Scalar", Aten_Promoted, "product with a number">;
+def Aten_DivOp : Aten_BinaryOp<"div", "aten::div.Tensor", Aten_Floating, "true quotient of two tensors">;
+def Aten_DivScalarOp : Aten_ScalarOp<"div_scalar", "aten::div.Scalar", Aten_Floating, "true quotient by a number">;
+
+def Aten_AddcmulOp : Aten_PointwiseOp<"addcmul", "aten::addcmul", Aten_Promoted> {
+  let summary = "`self + value * tensor1 * tensor2`";
+  let description = [{
+    Constraints:
+    1. The shapes of the operands broadcast to that of the result.
+    2. The result has the dtype to which PyTorch promotes the operands.
+
+    ```mlir
+    %0 = aten.addcmul(%x, %a, %b, value = 0.5)
+        : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$tensor1, Aten_Tensor:$tensor2, Aten_Scalar:$value);
+}
+
+//===----------------------------------------------------------------------===//
+// Powers
+//===----------------------------------------------------------------------===//
+
+def Aten_PowOp : Aten_BinaryOp<"pow", "aten::pow.Tensor_Tensor", Aten_Promoted, "`self` to the power of a tensor"> {
+  let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$exponent);
+}
+
+def Aten_PowTensorScalarOp
+    : Aten_PointwiseOp<"pow_tensor_scalar", "aten::pow.Tensor_Scalar", Aten_Promoted, ["exponent"]> {
+  let summary = "`self` to the power of a number";
+  let description = [{
+    Constraints:
+    1. The result has the shape of `self`.
+    2. The result has the dtype to which PyTorch promotes `self` and `exponent`.
+
+    ```mlir
+    %0 = aten.pow_tensor_scalar(%x, exponent = 2) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqScalar:$exponent);
+}
+
+def Aten_SqrtOp : Aten_UnaryOp<"sqrt", Aten_Floating, "square root">;
+def Aten_RsqrtOp : Aten_UnaryOp<"rsqrt", Aten_Floating, "reciprocal of the square root">;
+def Aten_ReciprocalOp : Aten_UnaryOp<"reciprocal", Aten_Floating, "`1 / self`">;
+
+//===----------------------------------------------------------------------===//
+// Elementary functions
+//===----------------------------------------------------------------------===//
+
+def Aten_NegOp : Aten_UnaryOp<"neg", Aten_Promoted, "`-self`">;
+def Aten_AbsOp : Aten_UnaryOp<"abs", Aten_Promoted, "absolute value">;
+def Aten_SgnOp : Aten_UnaryOp<"sgn", Aten_Promoted, "sign: -1, 0 or 1">;
+def Aten_SignOp : Aten_UnaryOp<"sign", Aten_Promoted, "sign: -1, 0 or 1 (of real numbers)">;
+def Aten_ExpOp : Aten_UnaryOp<"exp", Aten_Floating, "exponential">;
+def Aten_LogOp : Aten_UnaryOp<"log", Aten_Floating, "natural logarithm">;
+def Aten_Log1pOp : Aten_UnaryOp<"log1p", Aten_Floating, "`log(1 + self)`">;
+def Aten_SinOp : Aten_UnaryOp<"sin", Aten_Floating, "sine">;
+def Aten_CosOp : Aten_UnaryOp<"cos", Aten_Floating, "cosine">;
+def Aten_ErfOp : Aten_UnaryOp<"erf", Aten_Floating, "error function">;
+
+#endif // CLEAVE_DIALECTS_ATEN_OPS_ARITHMETIC

@@ -1,0 +1,146 @@
+//===- Copy.cpp - copies: conversions, concatenations, triangles ----------===//
+
+#include "dialects/aten/ops/Copy.h"
+#include "dialects/aten/Checks.h"
+#include "dialects/aten/ops/OpsImpl.h"
+
+using namespace mlir;
+using namespace cleave::aten;
+
+#define GET_OP_CLASSES
+#include "dialects/aten/ops/Copy.cpp.inc"
+
+void cleave::aten::addCopyOps(AtenDialect *dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "dialects/aten/ops/Copy.cpp.inc"
+      >(dialect);
+}
+
+//===----------------------------------------------------------------------===//
+// Copies of one tensor
+//===----------------------------------------------------------------------===//
+
+LogicalResult CloneOp::verify() {
+  // 1.
+  if (failed(expectMemoryFormat(*this, getMemoryFormat())))
+    return failure();
+  // 2.
+  return expectResultLike(*this, 0, getSelf());
+}
+
+LogicalResult LiftFreshCopyOp::verify() {
+  return expectResultLike(*this, 0, getSelf());
+}
+
+LogicalResult ToCopyOp::verify() {
+  Type dtype = getDtype().value_or(dtypeOf(getSelf()));
+  // 1.
+  if (failed(expectDType(*this, dtype)) || failed(expectMemoryFormat(*this, getMemoryFormat())))
+    return failure();
+  // 2.
+  return expectResult(*this, 0, shapeOf(getSelf()), dtype);
+}
+
+LogicalResult UnsafeViewOp::verify() {
+  // 1.
+  FailureOr<Shape> shape = resolveSize(*this, getSize(), tensorType(getSelf()).getNumElements());
+  if (failed(shape))
+    return failure();
+  // 2.
+  return expectResult(*this, 0, *shape, dtypeOf(getSelf()));
+}
+
+//===----------------------------------------------------------------------===//
+// Several tensors into one
+//===----------------------------------------------------------------------===//
+
+static bool isPassedOver(Value tensor) {
+  return shapeOf(tensor) == ArrayRef<int64_t>(int64_t(0));
+}
+
+LogicalResult CatOp::verify() {
+  // 1.
+  if (getTensors().empty())
+    return emitOpError("expects at least one tensor");
+  for (Value tensor : getTensors())
+    if (rankOf(tensor) == 0)
+      return emitOpError("expects tensors of at least one dimension, found ") << tensor.getType();
+  Type dtype = resultType(getTensors());
+  auto first = llvm::find_if_not(getTensors(), isPassedOver);
+  if (first == getTensors().end())
+    return expectResult(*this, 0, {0}, dtype);
+  Shape shape(shapeOf(*first));
+  // 2.
+  FailureOr<int64_t> dim = wrapDim(*this, getDim().value_or(0), shape.size());
+  if (failed(dim))
+    return failure();
+  // 3.
+  int64_t total = 0;
+  for (Value tensor : getTensors()) {
+    if (isPassedOver(tensor))
+      continue;
+    Shape other(shapeOf(tensor));
+    if (other.size() == shape.size()) {
+      total += other[*dim];
+      other[*dim] = shape[*dim];
+    }
+    if (other != shape)
+      return emitOpError("expects tensors that differ only in dimension ")
+             << *dim << ", found " << (*first).getType() << " and " << tensor.getType();
+  }
+  // 4.
+  shape[*dim] = total;
+  return expectResult(*this, 0, shape, dtype);
+}
+
+LogicalResult StackOp::verify() {
+  // 1.
+  if (getTensors().empty())
+    return emitOpError("expects at least one tensor");
+  Shape shape(shapeOf(getTensors().front()));
+  for (Value tensor : getTensors())
+    if (shapeOf(tensor) != ArrayRef<int64_t>(shape))
+      return emitOpError("expects tensors of one shape, found ")
+             << getTensors().front().getType() << " and " << tensor.getType();
+  // 2.
+  FailureOr<int64_t> dim = wrapDim(*this, getDim().value_or(0), shape.size() + 1);
+  if (failed(dim))
+    return failure();
+  // 3.
+  shape.insert(shape.begin() + *dim, getTensors().size());
+  return expectResult(*this, 0, shape, resultType(getTensors()));
+}
+
+LogicalResult RepeatOp::verify() {
+  Shape shape(getRepeats());
+  ArrayRef<int64_t> self = shapeOf(getSelf());
+  // 1.
+  if (shape.size() < self.size() || llvm::any_of(shape, [](int64_t r) { return r < 0; }))
+    return emitOpError("expects in `repeats` at least ")
+           << self.size() << " numbers of 0 or more, found [" << getRepeats() << "]";
+  // 2.
+  for (auto [i, size] : llvm::enumerate(self))
+    shape[shape.size() - self.size() + i] *= size;
+  return expectResult(*this, 0, shape, dtypeOf(getSelf()));
+}
+
+//===----------------------------------------------------------------------===//
+// Triangles
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyTriangle(Operation *op, Value self) {
+  // 1.
+  if (rankOf(self) < 2)
+    return op->emitOpError("expects at least two dimensions, found ") << self.getType();
+  // 2.
+  return expectResultLike(op, 0, self);
+}
+
+LogicalResult TrilOp::verify() {
+  return verifyTriangle(*this, getSelf());
+}
+
+LogicalResult TriuOp::verify() {
+  return verifyTriangle(*this, getSelf());
+}

@@ -1,0 +1,136 @@
+//===- Creation.td - tensors made from numbers and sizes -*- tablegen -*-===//
+
+#ifndef CLEAVE_DIALECTS_ATEN_OPS_CREATION
+#define CLEAVE_DIALECTS_ATEN_OPS_CREATION
+
+include "dialects/aten/AtenBase.td"
+
+class Aten_CreationOp<string mnemonic, string schema, string meaning> : AtenOp<mnemonic, schema> {
+  let summary = meaning;
+  let results = (outs Aten_Tensor:$result);
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// From sizes
+//===----------------------------------------------------------------------===//
+
+class Aten_SizedOp<string mnemonic, string meaning>
+    : Aten_CreationOp<mnemonic, "aten::" # mnemonic, meaning> {
+  let description = [{
+    Constraints:
+    1. `dtype` is one that PyTorch has.
+    2. The result has shape `size`, and `dtype` or, without it, `f32`.
+
+    ```mlir
+    %0 = aten.}] # mnemonic # [{(size = [4, 8], dtype = i64) : () -> tensor<4x8xi64>
+    ```
+  }];
+  let arguments = (ins Aten_ReqInts:$size, Aten_DType:$dtype);
+}
+def Aten_ZerosOp : Aten_SizedOp<"zeros", "zeros">;
+def Aten_OnesOp : Aten_SizedOp<"ones", "ones">;
+
+def Aten_FullOp : Aten_CreationOp<"full", "aten::full", "one number everywhere"> {
+  let description = [{
+    Constraints:
+    1. `dtype` is one that PyTorch has.
+    2. The result has shape `size`, and `dtype` or, without it, that of the number: `f32`, `i64`
+       or `i1`.
+
+    ```mlir
+    %0 = aten.full(size = [4, 8], fill_value = 0xFFF0000000000000 : f64) : () -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_ReqInts:$size, Aten_ReqScalar:$fill_value, Aten_DType:$dtype);
+}
+
+def Aten_ScalarTensorOp : Aten_CreationOp<"scalar_tensor", "aten::scalar_tensor", "a number as a 0-d tensor"> {
+  let description = [{
+    Constraints:
+    1. `dtype` is one that PyTorch has.
+    2. The result has no dimensions, and `dtype` or, without it, `f32`.
+
+    ```mlir
+    %0 = aten.scalar_tensor(s = 160, dtype = i64) : () -> tensor<i64>
+    ```
+  }];
+  let arguments = (ins Aten_ReqScalar:$s, Aten_DType:$dtype);
+}
+
+//===----------------------------------------------------------------------===//
+// Sequences
+//===----------------------------------------------------------------------===//
+
+class Aten_ArangeBaseOp<string mnemonic, string schema, string start, string example, string meaning>
+    : Aten_CreationOp<mnemonic, schema, meaning> {
+  let description = [{
+    Constraints:
+    1. `dtype` is one that PyTorch has.
+    2. The numbers are finite, `step` is not 0 and leads from the start to `end`.
+    3. The result has one dimension, of size `ceil((end - }] # start # [{) / step)`, and `dtype` or, without it,
+       `i64` if all numbers are integers, else `f32`.
+
+    ```mlir
+    %0 = aten.}] # mnemonic # "(" # example # [{) : () -> tensor<8xi64>
+    ```
+  }];
+}
+def Aten_ArangeOp : Aten_ArangeBaseOp<"arange", "aten::arange", "0", "end = 8", "0, 1, ... up to `end`"> {
+  let arguments = (ins Aten_ReqScalar:$end, Aten_DType:$dtype);
+}
+def Aten_ArangeStartOp : Aten_ArangeBaseOp<"arange_start", "aten::arange.start", "start",
+    "start = 2, end = 10", "`start`, `start + 1`, ... up to `end`"> {
+  let arguments = (ins Aten_ReqScalar:$start, Aten_ReqScalar:$end, Aten_DType:$dtype);
+}
+def Aten_ArangeStartStepOp : Aten_ArangeBaseOp<"arange_start_step", "aten::arange.start_step", "start",
+    "start = 15, end = 0, step = -2", "`start`, `start + step`, ... up to `end`"> {
+  let arguments = (ins Aten_ReqScalar:$start, Aten_ReqScalar:$end, Aten_Scalar:$step, Aten_DType:$dtype);
+}
+
+//===----------------------------------------------------------------------===//
+// Like another tensor
+//===----------------------------------------------------------------------===//
+
+class Aten_LikeOp<string mnemonic, string extra, string meaning>
+    : Aten_CreationOp<mnemonic, "aten::" # mnemonic, meaning> {
+  let description = [{
+    Strides follow `self` unless `memory_format` says otherwise.
+
+    Constraints:
+    1. `dtype` is one that PyTorch has, `memory_format` as for `aten.clone`.
+    2. The result has the shape of `self`, and `dtype` or, without it, the dtype of `self`.
+
+    ```mlir
+    %0 = aten.}] # mnemonic # "(%x" # extra # [{, dtype = f64) : (tensor<4x8xf32>) -> tensor<4x8xf64>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_DType:$dtype, Aten_MemoryFormat:$memory_format);
+}
+def Aten_ZerosLikeOp : Aten_LikeOp<"zeros_like", "", "zeros in the shape of `self`">;
+def Aten_OnesLikeOp : Aten_LikeOp<"ones_like", "", "ones in the shape of `self`">;
+def Aten_FullLikeOp : Aten_LikeOp<"full_like", ", fill_value = 0.5", "one number in the shape of `self`"> {
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqScalar:$fill_value, Aten_DType:$dtype,
+                       Aten_MemoryFormat:$memory_format);
+}
+
+class Aten_NewOp<string mnemonic, string extra, string meaning>
+    : Aten_CreationOp<mnemonic, "aten::" # mnemonic, meaning> {
+  let description = [{
+    Constraints:
+    1. `dtype` is one that PyTorch has.
+    2. The result has shape `size`, and `dtype` or, without it, the dtype of `self`.
+
+    ```mlir
+    %0 = aten.}] # mnemonic # "(%x, size = [2]" # extra # [{) : (tensor<4x8xf32>) -> tensor<2xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$size, Aten_DType:$dtype);
+}
+def Aten_NewZerosOp : Aten_NewOp<"new_zeros", "", "zeros in the dtype of `self`">;
+def Aten_NewOnesOp : Aten_NewOp<"new_ones", "", "ones in the dtype of `self`">;
+def Aten_NewFullOp : Aten_NewOp<"new_full", ", fill_value = 0.5", "one number in the dtype of `self`"> {
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$size, Aten_ReqScalar:$fill_value, Aten_DType:$dtype);
+}
+
+#endif // CLEAVE_DIALECTS_ATEN_OPS_CREATION

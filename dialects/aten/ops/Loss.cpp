@@ -1,0 +1,102 @@
+//===- Loss.cpp - losses and their gradients ------------------------------===//
+
+#include "dialects/aten/ops/Loss.h"
+#include "dialects/aten/Checks.h"
+#include "dialects/aten/ops/OpsImpl.h"
+
+using namespace mlir;
+using namespace cleave::aten;
+
+#define GET_OP_CLASSES
+#include "dialects/aten/ops/Loss.cpp.inc"
+
+void cleave::aten::addLossOps(AtenDialect *dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "dialects/aten/ops/Loss.cpp.inc"
+      >(dialect);
+}
+
+//===----------------------------------------------------------------------===//
+// Negative log likelihood
+//===----------------------------------------------------------------------===//
+
+/// Constraints 1 to 3, which forward and backward share; gives the shape of the loss.
+static FailureOr<Shape> verifyNll(Operation *op, Value self, Value target, Value weight,
+                                  int64_t reduction) {
+  // 1.
+  if (failed(expectFloating(op, "self", self)))
+    return failure();
+  ArrayRef<int64_t> shape = shapeOf(self);
+  if (shape.size() != 1 && shape.size() != 2)
+    return op->emitOpError("expects `self` of one or two dimensions, found ") << self.getType();
+  if (failed(expectShape(op, "target", target, shape.drop_back())))
+    return failure();
+  Type indices = dtypeOf(target);
+  if (!indices.isSignlessInteger(64) && !indices.isUnsignedInteger(8))
+    return op->emitOpError("expects `target` to hold i64 or ui8, found ") << target.getType();
+  // 2.
+  if (weight && (failed(expectShape(op, "weight", weight, shape.take_back())) ||
+                 failed(expectSameDType(op, "weight", weight, "self", self))))
+    return failure();
+  // 3.
+  if (failed(expectReduction(op, reduction)))
+    return failure();
+  return reduction == 0 ? Shape(shape.drop_back()) : Shape();
+}
+
+LogicalResult NllLossForwardOp::verify() {
+  // 1. to 3.
+  FailureOr<Shape> shape = verifyNll(*this, getSelf(), getTarget(), getWeight(), getReduction());
+  // 4.
+  if (failed(shape) || failed(expectResult(*this, 0, *shape, dtypeOf(getSelf()))))
+    return failure();
+  // 5.
+  return expectResult(*this, 1, {}, dtypeOf(getSelf()));
+}
+
+LogicalResult NllLossBackwardOp::verify() {
+  // 1. to 3.
+  FailureOr<Shape> shape = verifyNll(*this, getSelf(), getTarget(), getWeight(), getReduction());
+  if (failed(shape))
+    return failure();
+  // 4.
+  if (failed(expectShape(*this, "grad_output", getGradOutput(), *shape)) ||
+      failed(expectSameDType(*this, "grad_output", getGradOutput(), "self", getSelf())))
+    return failure();
+  // 5.
+  if (failed(expectShape(*this, "total_weight", getTotalWeight(), {})) ||
+      failed(expectSameDType(*this, "total_weight", getTotalWeight(), "self", getSelf())))
+    return failure();
+  // 6.
+  return expectResultLike(*this, 0, getSelf());
+}
+
+//===----------------------------------------------------------------------===//
+// Squared error
+//===----------------------------------------------------------------------===//
+
+LogicalResult MseLossOp::verify() {
+  // 1.
+  int64_t reduction = getReduction().value_or(1);
+  if (failed(expectReduction(*this, reduction)))
+    return failure();
+  // 2.
+  FailureOr<Shape> shape = broadcastShapes(*this, getOperands());
+  if (failed(shape))
+    return failure();
+  // 3.
+  return expectResult(*this, 0, reduction == 0 ? *shape : Shape(), resultType(getOperands()));
+}
+
+LogicalResult MseLossBackwardOp::verify() {
+  // 1.
+  if (failed(expectReduction(*this, getReduction())))
+    return failure();
+  // 2.
+  FailureOr<Shape> shape = broadcastShapes(*this, getOperands());
+  if (failed(shape))
+    return failure();
+  // 3.
+  return expectResult(*this, 0, *shape, dtypeOf(getSelf()));
+}

@@ -1,0 +1,182 @@
+//===- Part.cpp - parts of a tensor: slices, selections and splits --------===//
+
+#include "dialects/aten/ops/Part.h"
+#include "dialects/aten/Checks.h"
+#include "dialects/aten/ops/OpsImpl.h"
+
+using namespace mlir;
+using namespace cleave::aten;
+
+#define GET_OP_CLASSES
+#include "dialects/aten/ops/Part.cpp.inc"
+
+void cleave::aten::addPartOps(AtenDialect *dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "dialects/aten/ops/Part.cpp.inc"
+      >(dialect);
+}
+
+/// `dim` of a tensor that must have at least one dimension.
+static FailureOr<int64_t> dimensionOf(Operation *op, int64_t dim, int64_t rank) {
+  if (rank == 0)
+    return op->emitOpError("expects at least one dimension, found none");
+  return wrapDim(op, dim, rank);
+}
+
+static LogicalResult expectStep(Operation *op, int64_t step) {
+  if (step >= 1)
+    return success();
+  return op->emitOpError("expects `step` of at least 1, found ") << step;
+}
+
+static LogicalResult expectIndexWithin(Operation *op, int64_t index, int64_t size) {
+  if (index >= -size && index < size)
+    return success();
+  return op->emitOpError("expects `index` within a dimension of size ")
+         << size << ", found " << index;
+}
+
+//===----------------------------------------------------------------------===//
+// Views of one part
+//===----------------------------------------------------------------------===//
+
+LogicalResult SliceOp::verify() {
+  Shape shape(shapeOf(getSelf()));
+  // 1.
+  FailureOr<int64_t> dim = dimensionOf(*this, getDim().value_or(0), shape.size());
+  if (failed(dim))
+    return failure();
+  // 2.
+  int64_t step = getStep().value_or(1);
+  if (failed(expectStep(*this, step)))
+    return failure();
+  // 3.
+  shape[*dim] = sliceLength(shape[*dim], getStart(), getEnd(), step);
+  return expectResult(*this, 0, shape, dtypeOf(getSelf()));
+}
+
+/// A slice of everything changes nothing.
+OpFoldResult SliceOp::fold(FoldAdaptor) {
+  bool whole = getStep().value_or(1) == 1 && getSelf().getType() == getResult().getType();
+  return whole ? OpFoldResult(getSelf()) : OpFoldResult();
+}
+
+LogicalResult SelectOp::verify() {
+  Shape shape(shapeOf(getSelf()));
+  // 1.
+  FailureOr<int64_t> dim = dimensionOf(*this, getDim(), shape.size());
+  if (failed(dim))
+    return failure();
+  // 2.
+  if (failed(expectIndexWithin(*this, getIndex(), shape[*dim])))
+    return failure();
+  // 3.
+  shape.erase(shape.begin() + *dim);
+  return expectResult(*this, 0, shape, dtypeOf(getSelf()));
+}
+
+//===----------------------------------------------------------------------===//
+// Views of all parts
+//===----------------------------------------------------------------------===//
+
+/// One result for each of `sizes`, with this size in `dim`.
+static LogicalResult expectParts(Operation *op, Value self, int64_t dim, ArrayRef<int64_t> sizes) {
+  if (op->getNumResults() != sizes.size())
+    return op->emitOpError("expects ") << sizes.size() << " results, found " << op->getNumResults();
+  Shape shape(shapeOf(self));
+  for (auto [i, size] : llvm::enumerate(sizes)) {
+    shape[dim] = size;
+    if (failed(expectResult(op, i, shape, dtypeOf(self))))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult SplitOp::verify() {
+  // 1.
+  FailureOr<int64_t> dim = dimensionOf(*this, getDim().value_or(0), rankOf(getSelf()));
+  if (failed(dim))
+    return failure();
+  // 2.
+  int64_t size = shapeOf(getSelf())[*dim], part = getSplitSize();
+  if (part < 0 || (part == 0 && size != 0))
+    return emitOpError("expects `split_size` of at least 1, found ") << part;
+  // 3.
+  Shape sizes;
+  for (int64_t start = 0; start < size; start += part)
+    sizes.push_back(std::min(part, size - start));
+  if (size == 0) // one part, which is empty
+    sizes.push_back(0);
+  return expectParts(*this, getSelf(), *dim, sizes);
+}
+
+LogicalResult SplitWithSizesOp::verify() {
+  // 1.
+  FailureOr<int64_t> dim = dimensionOf(*this, getDim().value_or(0), rankOf(getSelf()));
+  if (failed(dim))
+    return failure();
+  // 2.
+  ArrayRef<int64_t> sizes = getSplitSizes();
+  int64_t size = shapeOf(getSelf())[*dim];
+  if (llvm::any_of(sizes, [](int64_t s) { return s < 0; }) ||
+      std::accumulate(sizes.begin(), sizes.end(), int64_t(0)) != size)
+    return emitOpError("expects `split_sizes` that add up to ")
+           << size << ", the size of the dimension, found [" << sizes << "]";
+  // 3.
+  return expectParts(*this, getSelf(), *dim, sizes);
+}
+
+LogicalResult UnbindOp::verify() {
+  // 1.
+  Shape shape(shapeOf(getSelf()));
+  FailureOr<int64_t> dim = dimensionOf(*this, getDim().value_or(0), shape.size());
+  if (failed(dim))
+    return failure();
+  // 2.
+  if (int64_t(getNumResults()) != shape[*dim])
+    return emitOpError("expects ") << shape[*dim] << " results, found " << getNumResults();
+  shape.erase(shape.begin() + *dim);
+  for (unsigned i = 0; i < getNumResults(); ++i)
+    if (failed(expectResult(*this, i, shape, dtypeOf(getSelf()))))
+      return failure();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+LogicalResult SliceBackwardOp::verify() {
+  Shape shape(getInputSizes());
+  // 1.
+  FailureOr<int64_t> dim = dimensionOf(*this, getDim(), shape.size());
+  if (failed(dim))
+    return failure();
+  // 2.
+  if (failed(expectStep(*this, getStep())))
+    return failure();
+  // 3.
+  shape[*dim] = sliceLength(shape[*dim], getStart(), getEnd(), getStep());
+  if (failed(expectShape(*this, "grad_output", getGradOutput(), shape)))
+    return failure();
+  // 4.
+  return expectResult(*this, 0, getInputSizes(), dtypeOf(getGradOutput()));
+}
+
+LogicalResult SelectBackwardOp::verify() {
+  Shape shape(getInputSizes());
+  // 1.
+  FailureOr<int64_t> dim = dimensionOf(*this, getDim(), shape.size());
+  if (failed(dim))
+    return failure();
+  // 2.
+  if (failed(expectIndexWithin(*this, getIndex(), shape[*dim])))
+    return failure();
+  // 3.
+  shape.erase(shape.begin() + *dim);
+  if (failed(expectShape(*this, "grad_output", getGradOutput(), shape)))
+    return failure();
+  // 4.
+  return expectResult(*this, 0, getInputSizes(), dtypeOf(getGradOutput()));
+}

@@ -1,0 +1,153 @@
+//===- Part.td - parts of a tensor: slices, selections and splits, and their gradients -*- tablegen -*-===//
+
+#ifndef CLEAVE_DIALECTS_ATEN_OPS_PART
+#define CLEAVE_DIALECTS_ATEN_OPS_PART
+
+include "dialects/aten/AtenBase.td"
+
+//===----------------------------------------------------------------------===//
+// Views of one part
+//===----------------------------------------------------------------------===//
+
+def Aten_SliceOp : AtenOp<"slice", "aten::slice.Tensor", [ViewLike]> {
+  let summary = "`self[..., start:end:step, ...]`";
+  let description = [{
+    `start` and `end` are clamped to the dimension, and count from its end where negative.
+
+    Constraints:
+    1. `dim` is a dimension of `self`, which has at least one; a negative one counts from the back.
+    2. `step` is at least 1.
+    3. The result has the shape of `self` with as many elements in `dim` as the slice takes, and
+       the dtype of `self`.
+
+    ```mlir
+    %0 = aten.slice(%x, dim = 1, start = 2, end = -1) : (tensor<4x8xf32>) -> tensor<4x5xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_Int:$dim, Aten_Int:$start, Aten_Int:$end, Aten_Int:$step);
+  let results = (outs Aten_Tensor:$result);
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+
+def Aten_SelectOp : AtenOp<"select", "aten::select.int", [ViewLike]> {
+  let summary = "`self[..., index, ...]`";
+  let description = [{
+    Constraints:
+    1. `dim` is a dimension of `self`, which has at least one; a negative one counts from the back.
+    2. `index` lies within the dimension; a negative one counts from its end.
+    3. The result has the shape of `self` without `dim`, and the dtype of `self`.
+
+    ```mlir
+    %0 = aten.select(%x, dim = 1, index = 0) : (tensor<4x8xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$dim, Aten_ReqInt:$index);
+  let results = (outs Aten_Tensor:$result);
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Views of all parts
+//===----------------------------------------------------------------------===//
+
+def Aten_SplitOp : AtenOp<"split", "aten::split.Tensor", [ViewLike]> {
+  let summary = "parts of `split_size` along a dimension, the last one possibly smaller";
+  let description = [{
+    Constraints:
+    1. `dim` is a dimension of `self`, which has at least one; a negative one counts from the back.
+    2. `split_size` is at least 1, or 0 where the dimension has size 0.
+    3. There are as many results as parts; each has the shape of `self` with the part's size in
+       `dim`, and the dtype of `self`.
+
+    ```mlir
+    %0:3 = aten.split(%x, split_size = 3, dim = 1)
+        : (tensor<4x8xf32>) -> (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x2xf32>)
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$split_size, Aten_Int:$dim);
+  let results = (outs Variadic<Aten_Tensor>:$parts);
+  let hasVerifier = 1;
+}
+
+def Aten_SplitWithSizesOp : AtenOp<"split_with_sizes", "aten::split_with_sizes", [ViewLike]> {
+  let summary = "parts of given sizes along a dimension";
+  let description = [{
+    Constraints:
+    1. `dim` is a dimension of `self`, which has at least one; a negative one counts from the back.
+    2. `split_sizes` are not negative and add up to the size of the dimension.
+    3. There is a result for each size, with the shape of `self` and this size in `dim`, and the
+       dtype of `self`.
+
+    ```mlir
+    %0:2 = aten.split_with_sizes(%x, split_sizes = [6, 2], dim = -1)
+        : (tensor<4x8xf32>) -> (tensor<4x6xf32>, tensor<4x2xf32>)
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$split_sizes, Aten_Int:$dim);
+  let results = (outs Variadic<Aten_Tensor>:$parts);
+  let hasVerifier = 1;
+}
+
+def Aten_UnbindOp : AtenOp<"unbind", "aten::unbind.int", [ViewLike]> {
+  let summary = "all selections along a dimension";
+  let description = [{
+    Constraints:
+    1. `dim` is a dimension of `self`, which has at least one; a negative one counts from the back.
+    2. There is a result for each element of the dimension, with the shape of `self` without it,
+       and the dtype of `self`.
+
+    ```mlir
+    %0:2 = aten.unbind(%x) : (tensor<2x8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_Int:$dim);
+  let results = (outs Variadic<Aten_Tensor>:$parts);
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+def Aten_SliceBackwardOp : AtenOp<"slice_backward", "aten::slice_backward"> {
+  let summary = "gradient of `slice`: zeros with `grad_output` written to the slice";
+  let description = [{
+    Constraints:
+    1. `dim` is a dimension of `input_sizes`; a negative one counts from the back.
+    2. `step` is at least 1.
+    3. `grad_output` has the shape that `slice` gives for `input_sizes`.
+    4. The result has shape `input_sizes` and the dtype of `grad_output`.
+
+    ```mlir
+    %0 = aten.slice_backward(%g, input_sizes = [4, 8], dim = 1, start = 2, end = 7, step = 1)
+        : (tensor<4x5xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$grad_output, Aten_ReqInts:$input_sizes, Aten_ReqInt:$dim,
+                       Aten_ReqInt:$start, Aten_ReqInt:$end, Aten_ReqInt:$step);
+  let results = (outs Aten_Tensor:$result);
+  let hasVerifier = 1;
+}
+
+def Aten_SelectBackwardOp : AtenOp<"select_backward", "aten::select_backward"> {
+  let summary = "gradient of `select`: zeros with `grad_output` written to the selection";
+  let description = [{
+    Constraints:
+    1. `dim` is a dimension of `input_sizes`; a negative one counts from the back.
+    2. `index` lies within the dimension; a negative one counts from its end.
+    3. `grad_output` has shape `input_sizes` without `dim`.
+    4. The result has shape `input_sizes` and the dtype of `grad_output`.
+
+    ```mlir
+    %0 = aten.select_backward(%g, input_sizes = [4, 8], dim = 1, index = 0)
+        : (tensor<4xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$grad_output, Aten_ReqInts:$input_sizes, Aten_ReqInt:$dim,
+                       Aten_ReqInt:$index);
+  let results = (outs Aten_Tensor:$result);
+  let hasVerifier = 1;
+}
+
+#endif // CLEAVE_DIALECTS_ATEN_OPS_PART

@@ -1,0 +1,137 @@
+//===- Reduction.cpp - sums, means, extrema and norms ---------------------===//
+
+#include "dialects/aten/ops/Reduction.h"
+#include "dialects/aten/Checks.h"
+#include "dialects/aten/ops/OpsImpl.h"
+
+using namespace mlir;
+using namespace cleave::aten;
+
+#define GET_OP_CLASSES
+#include "dialects/aten/ops/Reduction.cpp.inc"
+
+void cleave::aten::addReductionOps(AtenDialect *dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "dialects/aten/ops/Reduction.cpp.inc"
+      >(dialect);
+}
+
+/// `self` reduced over `dims` (all where absent or empty) to `dtype`.
+static LogicalResult verifyReduction(Operation *op, Value self,
+                                     std::optional<ArrayRef<int64_t>> dims,
+                                     std::optional<bool> keepDims, Type dtype) {
+  FailureOr<Shape> wrapped = wrapDims(op, dims.value_or(ArrayRef<int64_t>()), rankOf(self));
+  if (failed(wrapped))
+    return failure();
+  return expectResult(op, 0, reduceShape(shapeOf(self), *wrapped, keepDims.value_or(false)), dtype);
+}
+
+//===----------------------------------------------------------------------===//
+// Sums
+//===----------------------------------------------------------------------===//
+
+/// The dtype of a sum, or a mean, whose dtype must be a floating-point one.
+static FailureOr<Type> sumDType(Operation *op, Value self, std::optional<Type> given, bool isMean) {
+  Type dtype = given.value_or(isMean ? dtypeOf(self) : sumType(dtypeOf(self)));
+  if (failed(expectDType(op, dtype)))
+    return failure();
+  if (isMean && !isFloating(dtype))
+    return op->emitOpError("expects a floating-point dtype, found ") << dtype;
+  return dtype;
+}
+
+static LogicalResult verifySum(Operation *op, Value self, std::optional<ArrayRef<int64_t>> dims,
+                               std::optional<bool> keepDims, std::optional<Type> given,
+                               bool isMean = false) {
+  // 1.
+  FailureOr<Type> dtype = sumDType(op, self, given, isMean);
+  if (failed(dtype))
+    return failure();
+  // 2. and 3.
+  return verifyReduction(op, self, dims, keepDims, *dtype);
+}
+
+LogicalResult SumOp::verify() {
+  return verifySum(*this, getSelf(), {}, {}, getDtype());
+}
+
+LogicalResult SumDimIntListOp::verify() {
+  return verifySum(*this, getSelf(), getDim(), getKeepdim(), getDtype());
+}
+
+LogicalResult MeanOp::verify() {
+  return verifySum(*this, getSelf(), {}, {}, getDtype(), /*isMean=*/true);
+}
+
+LogicalResult MeanDimOp::verify() {
+  return verifySum(*this, getSelf(), getDim(), getKeepdim(), getDtype(), /*isMean=*/true);
+}
+
+LogicalResult CumsumOp::verify() {
+  // 1.
+  FailureOr<Type> dtype = sumDType(*this, getSelf(), getDtype(), /*isMean=*/false);
+  // 2.
+  if (failed(dtype) || failed(wrapDim(*this, getDim(), rankOf(getSelf()))))
+    return failure();
+  // 3.
+  return expectResult(*this, 0, shapeOf(getSelf()), *dtype);
+}
+
+//===----------------------------------------------------------------------===//
+// Spread
+//===----------------------------------------------------------------------===//
+
+LogicalResult VarCorrectionOp::verify() {
+  // 1.
+  if (failed(expectFloating(*this, "self", getSelf())))
+    return failure();
+  // 2. and 3.
+  return verifyReduction(*this, getSelf(), getDim(), getKeepdim(), dtypeOf(getSelf()));
+}
+
+LogicalResult LinalgVectorNormOp::verify() {
+  // 1.
+  Type dtype = getDtype().value_or(dtypeOf(getSelf()));
+  if (failed(expectFloating(*this, "self", getSelf())))
+    return failure();
+  if (!isFloating(dtype))
+    return emitOpError("expects a floating-point `dtype`, found ") << dtype;
+  // 2. and 3.
+  return verifyReduction(*this, getSelf(), getDim(), getKeepdim(), dtype);
+}
+
+//===----------------------------------------------------------------------===//
+// Extrema and truth
+//===----------------------------------------------------------------------===//
+
+LogicalResult AmaxOp::verify() {
+  return verifyReduction(*this, getSelf(), getDim(), getKeepdim(), dtypeOf(getSelf()));
+}
+
+LogicalResult AminOp::verify() {
+  return verifyReduction(*this, getSelf(), getDim(), getKeepdim(), dtypeOf(getSelf()));
+}
+
+static LogicalResult verifyTruth(Operation *op, Value self) {
+  Type dtype = dtypeOf(self);
+  if (!dtype.isUnsignedInteger(8))
+    dtype = IntegerType::get(op->getContext(), 1);
+  return expectResult(op, 0, {}, dtype);
+}
+
+LogicalResult AnyOp::verify() {
+  return verifyTruth(*this, getSelf());
+}
+
+LogicalResult AllOp::verify() {
+  return verifyTruth(*this, getSelf());
+}
+
+LogicalResult ArgmaxOp::verify() {
+  Shape dims;
+  if (std::optional<int64_t> dim = getDim())
+    dims.push_back(*dim);
+  return verifyReduction(*this, getSelf(), ArrayRef<int64_t>(dims), getKeepdim(),
+                         IntegerType::get(getContext(), 64));
+}
