@@ -10,7 +10,9 @@
 
 namespace cleave::schedule {
 
-inline std::string messageOf(llvm::Error error) { return llvm::toString(std::move(error)); }
+inline std::string messageOf(llvm::Error error) {
+  return llvm::toString(std::move(error));
+}
 
 /// The value, or a failed test.
 template <typename T> T orFail(llvm::Expected<T> value) {
@@ -20,7 +22,9 @@ template <typename T> T orFail(llvm::Expected<T> value) {
   return T();
 }
 
-inline Program parse(llvm::StringRef text) { return orFail(parseText(text, "test")); }
+inline Program parse(llvm::StringRef text) {
+  return orFail(parseText(text, "test"));
+}
 
 /// All problems as one text; empty where there are none.
 inline std::string verifyText(const Program &program, const VerifyOptions &options = {}) {
