@@ -1,0 +1,54 @@
+//===- Communicator.cpp - Blocking forms and argument checks --------------===//
+
+#include "runtime/comm/Communicator.h"
+
+using namespace cleave::runtime;
+
+Work::~Work() = default;
+Communicator::~Communicator() = default;
+
+static llvm::Error waitFor(llvm::Expected<std::unique_ptr<Work>> work) {
+  if (!work)
+    return work.takeError();
+  return (*work)->wait();
+}
+
+llvm::Error Communicator::allReduceSum(at::Tensor &tensor, llvm::StringRef what) {
+  return waitFor(startAllReduce(tensor, Reduction::Sum, what));
+}
+
+llvm::Error Communicator::broadcast(at::Tensor &tensor, int root, llvm::StringRef what) {
+  return waitFor(startBroadcast(tensor, root, what));
+}
+
+llvm::Error Communicator::send(const at::Tensor &tensor, int peer, int tag, llvm::StringRef what) {
+  return waitFor(startSend(tensor, peer, tag, what));
+}
+
+llvm::Error Communicator::receive(at::Tensor &tensor, int peer, int tag, llvm::StringRef what) {
+  return waitFor(startReceive(tensor, peer, tag, what));
+}
+
+llvm::Error Communicator::checkPeer(llvm::StringRef operation, int peer) const {
+  if (peer >= 0 && peer < size())
+    return llvm::Error::success();
+  return llvm::createStringError("%s: group \"%s\" has ranks 0 to %d, there is no rank %d",
+                                 operation.str().c_str(), groupName.c_str(), size() - 1, peer);
+}
+
+llvm::Error Communicator::checkSubgroup(llvm::ArrayRef<int> ranks, llvm::StringRef name) const {
+  bool member = false;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (llvm::Error error = checkPeer("subgroup \"" + name.str() + "\"", ranks[i]))
+      return error;
+    if (i && ranks[i] <= ranks[i - 1])
+      return llvm::createStringError(
+          "subgroup \"%s\": ranks must ascend without repetition, but %d follows %d",
+          name.str().c_str(), ranks[i], ranks[i - 1]);
+    member |= ranks[i] == myRank;
+  }
+  if (!member)
+    return llvm::createStringError("subgroup \"%s\" does not contain rank %d, which asks for it",
+                                   name.str().c_str(), myRank);
+  return llvm::Error::success();
+}

@@ -1,0 +1,121 @@
+//===- Communicator.h - What ranks say to each other ------------*- C++ -*-===//
+//
+// A group of ranks and the operations they run together. The executor, the data loader and the
+// launcher know only this interface; Gloo (GlooCommunicator.h) and the single rank stand behind it.
+// No LibTorch header is needed to use it.
+//
+// Every operation takes a description (`what`) of the value it moves, as in
+// `gradient "proj.weight"`: errors repeat it.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace at {
+class Tensor;
+}
+
+namespace cleave::runtime {
+
+/// Elementwise reductions over the ranks of a group.
+enum class Reduction { Sum, Max, Min, Product };
+
+/// An operation in flight. It keeps its tensors alive; they may not be read or written before
+/// `wait` has succeeded.
+class Work {
+public:
+  virtual ~Work();
+
+  /// Blocks until the operation is complete on this rank. Fails with a PeerFailure when a peer is
+  /// lost, or when `timeout` (the communicator's own where absent), counted from the start of the
+  /// operation, has passed. After a failure the communicator is of no further use.
+  virtual llvm::Error wait(std::optional<std::chrono::milliseconds> timeout = std::nullopt) = 0;
+
+  /// Whether `wait` would return at once.
+  virtual bool isDone() = 0;
+};
+
+/// One rank's end of a group. All members issue the same operations in the same order. One thread
+/// at a time uses a communicator.
+class Communicator {
+public:
+  virtual ~Communicator();
+
+  /// This rank's place in the group, 0 to size() - 1.
+  int rank() const { return myRank; }
+  int size() const { return static_cast<int>(worldRanks.size()); }
+  /// The members' ranks in the world, by their rank in the group.
+  llvm::ArrayRef<int> members() const { return worldRanks; }
+  /// "world", or the name that `subgroup` was given.
+  llvm::StringRef name() const { return groupName; }
+  std::chrono::milliseconds timeout() const { return limit; }
+
+  /// Reduces `tensor` elementwise over all ranks, in place: afterwards every rank has the same
+  /// values. Shapes and element types agree on all ranks; any strides.
+  virtual llvm::Expected<std::unique_ptr<Work>>
+  startAllReduce(at::Tensor &tensor, Reduction reduction, llvm::StringRef what) = 0;
+  /// Overwrites `tensor` with the one that the group's rank `root` has.
+  virtual llvm::Expected<std::unique_ptr<Work>> startBroadcast(at::Tensor &tensor, int root,
+                                                               llvm::StringRef what) = 0;
+  /// Sends `tensor` to the group's rank `peer`, complete only with its receive. Sends and receives
+  /// match by `tag` (at least 0), whatever their order.
+  virtual llvm::Expected<std::unique_ptr<Work>> startSend(const at::Tensor &tensor, int peer,
+                                                          int tag, llvm::StringRef what) = 0;
+  /// Receives into `tensor`, which has the sender's shape and element type and is contiguous.
+  virtual llvm::Expected<std::unique_ptr<Work>> startReceive(at::Tensor &tensor, int peer, int tag,
+                                                             llvm::StringRef what) = 0;
+
+  /// The bytes of every rank, by rank; lengths may differ.
+  virtual llvm::Expected<std::vector<std::string>> allGatherBytes(llvm::StringRef bytes,
+                                                                  llvm::StringRef what) = 0;
+  /// Returns once every rank has called it.
+  virtual llvm::Error barrier(llvm::StringRef what) = 0;
+
+  /// A communicator among some of this group's ranks, given ascending and without repetition; this
+  /// rank is one of them. Only they call it, all with the same `name` and ranks. Calls that
+  /// overlap in time use different names or disjoint ranks. The parent outlives it.
+  virtual llvm::Expected<std::unique_ptr<Communicator>> subgroup(llvm::ArrayRef<int> ranks,
+                                                                 llvm::StringRef name) = 0;
+
+  /// A PeerFailure if a peer is known to be lost. Costs an atomic load: for between operations.
+  virtual llvm::Error checkPeers() = 0;
+  /// Tells all ranks that this one gives up and why: their operations fail at once, naming it.
+  virtual void abort(llvm::StringRef reason) = 0;
+  /// Leaves in good order, after all have arrived here. A rank whose communicator is destroyed
+  /// without this counts as lost. Subgroups have nothing to do here.
+  virtual llvm::Error finish() = 0;
+
+  llvm::Error allReduceSum(at::Tensor &tensor, llvm::StringRef what);
+  llvm::Error broadcast(at::Tensor &tensor, int root, llvm::StringRef what);
+  llvm::Error send(const at::Tensor &tensor, int peer, int tag, llvm::StringRef what);
+  llvm::Error receive(at::Tensor &tensor, int peer, int tag, llvm::StringRef what);
+
+protected:
+  Communicator(int rank, std::vector<int> members, std::string name,
+               std::chrono::milliseconds timeout)
+      : myRank(rank), worldRanks(std::move(members)), groupName(std::move(name)), limit(timeout) {}
+
+  /// Argument checks that all implementations share.
+  llvm::Error checkPeer(llvm::StringRef operation, int peer) const;
+  llvm::Error checkSubgroup(llvm::ArrayRef<int> ranks, llvm::StringRef name) const;
+
+private:
+  int myRank;
+  std::vector<int> worldRanks;
+  std::string groupName;
+  std::chrono::milliseconds limit;
+};
+
+/// The world of one rank: reductions and broadcasts leave their tensor as it is.
+std::unique_ptr<Communicator> makeSingleRankCommunicator();
+
+} // namespace cleave::runtime

@@ -1,0 +1,70 @@
+//===- SingleRank.cpp - The world of one rank -----------------------------===//
+//
+// Every collective over one rank is the identity, so that callers need no special case.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/comm/Communicator.h"
+
+using namespace cleave::runtime;
+
+namespace {
+class CompletedWork final : public Work {
+public:
+  llvm::Error wait(std::optional<std::chrono::milliseconds>) override {
+    return llvm::Error::success();
+  }
+  bool isDone() override { return true; }
+};
+
+class SingleRankCommunicator final : public Communicator {
+public:
+  SingleRankCommunicator(int worldRank, std::string name)
+      : Communicator(0, {worldRank}, std::move(name), std::chrono::milliseconds::max()) {}
+
+  llvm::Expected<std::unique_ptr<Work>> startAllReduce(at::Tensor &, Reduction,
+                                                       llvm::StringRef) override {
+    return std::make_unique<CompletedWork>();
+  }
+  llvm::Expected<std::unique_ptr<Work>> startBroadcast(at::Tensor &, int root,
+                                                       llvm::StringRef) override {
+    if (llvm::Error error = checkPeer("broadcast", root))
+      return error;
+    return std::make_unique<CompletedWork>();
+  }
+  llvm::Expected<std::unique_ptr<Work>> startSend(const at::Tensor &, int peer, int,
+                                                  llvm::StringRef what) override {
+    return refuseSelf("send", peer, what);
+  }
+  llvm::Expected<std::unique_ptr<Work>> startReceive(at::Tensor &, int peer, int,
+                                                     llvm::StringRef what) override {
+    return refuseSelf("receive", peer, what);
+  }
+  llvm::Expected<std::vector<std::string>> allGatherBytes(llvm::StringRef bytes,
+                                                          llvm::StringRef) override {
+    return std::vector<std::string>{bytes.str()};
+  }
+  llvm::Error barrier(llvm::StringRef) override { return llvm::Error::success(); }
+  llvm::Expected<std::unique_ptr<Communicator>> subgroup(llvm::ArrayRef<int> ranks,
+                                                         llvm::StringRef name) override {
+    if (llvm::Error error = checkSubgroup(ranks, name))
+      return error;
+    return std::make_unique<SingleRankCommunicator>(members()[0], name.str());
+  }
+  llvm::Error checkPeers() override { return llvm::Error::success(); }
+  void abort(llvm::StringRef) override {}
+  llvm::Error finish() override { return llvm::Error::success(); }
+
+private:
+  llvm::Error refuseSelf(llvm::StringRef operation, int peer, llvm::StringRef what) {
+    if (llvm::Error error = checkPeer(operation, peer))
+      return error;
+    return llvm::createStringError("%s of %s: a rank cannot exchange with itself",
+                                   operation.str().c_str(), what.str().c_str());
+  }
+};
+} // namespace
+
+std::unique_ptr<Communicator> cleave::runtime::makeSingleRankCommunicator() {
+  return std::make_unique<SingleRankCommunicator>(0, "world");
+}

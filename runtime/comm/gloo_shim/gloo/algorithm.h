@@ -1,0 +1,2 @@
+// Stands in for gloo/algorithm.h, of which ProcessGroupGloo.hpp needs nothing (see ../README.md).
+#pragma once

@@ -1,0 +1,109 @@
+//===- Job.cpp - From the command line to a running rank ------------------===//
+
+#include "runtime/launch/Job.h"
+
+#include "runtime/comm/Failure.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <cstdio>
+#include <iostream>
+
+#include <unistd.h>
+
+using namespace cleave::runtime;
+
+/// In one write, so that the lines of several ranks do not mix.
+static void printError(const std::string &prefix, const std::string &message) {
+  std::string text = prefix + "error: " + message + "\n";
+  llvm::outs().flush();
+  llvm::errs() << text;
+  llvm::errs().flush();
+}
+
+/// Where several ranks write to one stream, lines say whose they are. The supervisor does this for
+/// all of its ranks but the first.
+static std::string prefixFor(const RankEnvironment &env) {
+  bool prefixedBySupervisor =
+      env.launcher == Launcher::Local && !env.rendezvous.inProcess && env.rank > 0;
+  return env.size == 1 || prefixedBySupervisor ? "" : describeRanks({env.rank}) + ": ";
+}
+
+static llvm::Error guarded(const JobBody &body, Communicator &world, const RankEnvironment &env) {
+  try {
+    if (llvm::Error error = body(world, env))
+      return error;
+    return world.finish();
+  } catch (const std::exception &exception) {
+    return llvm::createStringError("unexpected: %s", exception.what());
+  }
+}
+
+/// The rank's exit status for an error.
+static int report(llvm::Error error, const RankEnvironment &env) {
+  bool victim = error.isA<PeerFailure>();
+  // Every rank has the same refusal, so that the first can speak for all.
+  bool silent = error.isA<CollectiveRefusal>() && env.rank != 0;
+  std::string message = llvm::toString(std::move(error));
+  if (!silent)
+    printError(prefixFor(env), message);
+  return victim ? kPeerFailureStatus : 1;
+}
+
+static int runRank(const RankEnvironment &env, const JobOptions &options, const JobBody &body) {
+  bool ownProcess = !env.rendezvous.inProcess;
+  ConnectOptions connecting;
+  connecting.timeout = options.timeout;
+  if (ownProcess)
+    connecting.lossExitStatus = kPeerFailureStatus;
+  llvm::Expected<std::unique_ptr<Communicator>> world = connect(env.rendezvous, connecting);
+  if (!world)
+    return report(world.takeError(), env);
+  llvm::Error error = guarded(body, **world, env);
+  if (!error)
+    return 0;
+  std::string reason;
+  llvm::raw_string_ostream(reason) << error;
+  (*world)->abort(reason);
+  int status = report(std::move(error), env);
+  if (env.size > 1 && ownProcess) {
+    // Operations that are stuck keep Gloo's threads, and would keep this process, until their
+    // timeout.
+    std::cout.flush();
+    std::fflush(nullptr);
+    ::_exit(status);
+  }
+  return status;
+}
+
+int cleave::runtime::runJob(const JobOptions &options, const JobBody &body) {
+  llvm::Expected<RankEnvironment> env = RankEnvironment::detect();
+  if (!env) {
+    printError("", llvm::toString(env.takeError()));
+    return 1;
+  }
+  if (options.timeout <= std::chrono::milliseconds(0)) {
+    printError("", "--timeout: expected more than 0 seconds");
+    return 1;
+  }
+  if (!options.ranks)
+    return runRank(*env, options, body);
+  if (env->launcher != Launcher::None) {
+    printError("", "--ranks=" + std::to_string(*options.ranks) + ", but " +
+                       describe(env->launcher).str() + " has already made this process rank " +
+                       std::to_string(env->rank) + " of " + std::to_string(env->size) +
+                       ": leave one of them out");
+    return 1;
+  }
+  auto rankMain = [&](const RankEnvironment &rank) { return runRank(rank, options, body); };
+  LocalLaunchOptions launching;
+  launching.ranks = *options.ranks;
+  if (launching.ranks == 1)
+    return rankMain(*env);
+  llvm::Expected<int> status =
+      options.asThreads ? launchThreads(launching, rankMain) : launchProcesses(launching, rankMain);
+  if (status)
+    return *status;
+  printError("", llvm::toString(status.takeError()));
+  return 1;
+}

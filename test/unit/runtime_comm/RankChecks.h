@@ -1,0 +1,35 @@
+//===- RankChecks.h - What any set of ranks must be able to do --*- C++ -*-===//
+//
+// Every rank calls the same check; an error says what came out wrong on it. Used with ranks as
+// threads and as processes.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/comm/Communicator.h"
+
+namespace cleave::runtime::test {
+
+/// Sums, maxima, minima and products over several element types, strides and sizes.
+llvm::Error checkReductions(Communicator &world);
+/// Operations started before earlier ones are waited for.
+llvm::Error checkOverlap(Communicator &world);
+/// From each rank in turn.
+llvm::Error checkBroadcasts(Communicator &world);
+/// Strings of different lengths, empty ones too.
+llvm::Error checkByteGather(Communicator &world);
+/// A ring with two tags, received in the other order.
+llvm::Error checkExchange(Communicator &world);
+/// Even and odd ranks in groups of one name, and a group within a group.
+llvm::Error checkSubgroups(Communicator &world);
+/// All of the above.
+llvm::Error checkEverything(Communicator &world);
+
+/// One all-reduce of a few numbers, described as `what`.
+llvm::Error reduceOnce(Communicator &world, llvm::StringRef what);
+/// Receives a tensor that `peer` is not going to send.
+llvm::Error receiveOnce(Communicator &world, int peer, llvm::StringRef what);
+/// One broadcast from rank 0.
+llvm::Error broadcastOnce(Communicator &world, llvm::StringRef what);
+
+} // namespace cleave::runtime::test
