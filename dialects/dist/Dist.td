@@ -18,6 +18,7 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
     Constraints:
     1. There is at least one axis, and names are unique and not empty.
     2. Sizes are positive; at most one axis has the size `?`, which it gets when the program starts.
+    3. All sizes together are less than 2^31 ranks.
 
     ```mlir
     dist.mesh @mesh ["pp" = 2, "dp" = ?]

@@ -83,6 +83,7 @@ LogicalResult MeshOp::verify() {
     return emitOpError("expects at least one axis");
   llvm::StringSet<> names;
   unsigned open = 0;
+  int64_t ranks = 1;
   for (Attribute attribute : getAxes()) {
     auto axis = dyn_cast<AxisAttr>(attribute);
     if (!axis)
@@ -92,9 +93,12 @@ LogicalResult MeshOp::verify() {
     if (!names.insert(axis.getName()).second)
       return emitOpError("has two axes named '") << axis.getName() << "'";
     // 2.
-    if (axis.getSize() < 0)
-      return emitOpError("has an axis of negative size");
     open += axis.getSize() == 0;
+    // A launcher's ranks are 32-bit integers.
+    constexpr int64_t limit = std::numeric_limits<int32_t>::max();
+    if (axis.getSize() > limit / ranks)
+      return emitOpError("has more ranks than ") << limit;
+    ranks *= std::max<int64_t>(axis.getSize(), 1);
   }
   if (open > 1)
     return emitOpError("has ") << open << " axes of size '?'; at most one can be left open";

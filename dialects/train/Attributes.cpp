@@ -127,6 +127,10 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   for (FloatAttr number : {floor, factor})
     if (number && !number.getType().isF64())
       return emitError() << "expects numbers of type f64 in a schedule, found " << number;
+  if (floor && !(floor.getValueAsDouble() >= 0.0 && floor.getValueAsDouble() <= 1.0))
+    return emitError() << "expects a floor from 0 to 1 in a schedule, found " << floor;
+  if (factor && !(factor.getValueAsDouble() >= 0.0 && factor.getValue().isFinite()))
+    return emitError() << "expects a finite factor of at least 0 in a schedule, found " << factor;
   bool isCosine = kind == ScheduleKind::WarmupCosine, isStep = kind == ScheduleKind::Step;
   if (isCosine && (warmup < 0 || total <= warmup || !floor))
     return emitError() << "expects warmup, total and floor, with 0 <= warmup < total, in a "

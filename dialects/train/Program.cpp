@@ -3,6 +3,7 @@
 #include "dialects/train/Program.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
 using namespace cleave::train;
@@ -18,6 +19,30 @@ RoleAttr cleave::train::getResultRole(func::FuncOp function, unsigned result) {
 //===----------------------------------------------------------------------===//
 // One argument or result
 //===----------------------------------------------------------------------===//
+
+/// The fields that only some kinds have.
+static LogicalResult verifyFields(Operation *op, RoleAttr role, RankedTensorType tensor) {
+  RoleKind kind = role.getKind();
+  if ((kind == RoleKind::OptimizerState) != bool(role.getSlot()))
+    return op->emitError() << "expects a slot for optimizer state, and for nothing else, found "
+                           << role;
+  bool isData = kind == RoleKind::Input || kind == RoleKind::Target || kind == RoleKind::Output;
+  if (role.getBatch() && !isData)
+    return op->emitError()
+           << "expects a batch dimension on inputs, targets and outputs only, found " << role;
+  if (role.getBatch() && (*role.getBatch() < 0 || *role.getBatch() >= tensor.getRank()))
+    return op->emitError() << "expects the batch dimension of " << role << " to be one of "
+                           << tensor;
+  if (role.getOver() && !role.getBatch())
+    return op->emitError() << "expects a batch dimension to be divided, found " << role;
+  if (role.getOver() &&
+      role.getOver().size() !=
+          llvm::SmallDenseSet<Attribute>(role.getOver().begin(), role.getOver().end()).size())
+    return op->emitError() << "names a mesh axis twice in " << role;
+  if ((role.getAliases() || role.getFrozen()) && kind != RoleKind::Parameter)
+    return op->emitError() << "expects aliases and 'frozen' on parameters only, found " << role;
+  return success();
+}
 
 static LogicalResult verifyRole(Operation *op, Attribute attribute, Type type, bool isArgument) {
   auto role = dyn_cast<RoleAttr>(attribute);
@@ -72,17 +97,12 @@ static LogicalResult verifyRole(Operation *op, Attribute attribute, Type type, b
   if (named != bool(role.getName()))
     return op->emitError() << "expects " << role
                            << (named ? " to have a name" : " to have no name");
-  if ((role.getKind() == RoleKind::OptimizerState) != bool(role.getSlot()))
-    return op->emitError() << "expects a slot for optimizer state, and for nothing else, found "
-                           << role;
   if (!named && tensor.getRank() != 0)
     return op->emitError() << "expects a 0-d tensor for " << role << ", found " << type;
   if (exact && tensor.getElementType() != *exact)
     return op->emitError() << "expects elements of type " << *exact << " for " << role << ", found "
                            << type;
-  if (role.getBatch() && (*role.getBatch() < 0 || *role.getBatch() >= tensor.getRank()))
-    return op->emitError() << "expects the batch dimension of " << role << " to be one of " << type;
-  return success();
+  return verifyFields(op, role, tensor);
 }
 
 LogicalResult TrainDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned argument,
@@ -109,8 +129,27 @@ LogicalResult TrainDialect::verifyRegionResultAttribute(Operation *op, unsigned,
 // One function
 //===----------------------------------------------------------------------===//
 
+/// Whether upstream's verifier, which runs later, will accept the function's own attributes; what
+/// it will refuse must not be looked into before.
+static bool isWellFormed(func::FuncOp function) {
+  TypeAttr type = function.getFunctionTypeAttr();
+  if (!type || !isa<FunctionType>(type.getValue()))
+    return false;
+  auto fits = [](ArrayAttr attributes, unsigned count) {
+    return !attributes || (attributes.size() == count && llvm::all_of(attributes, [](Attribute a) {
+                             return isa<DictionaryAttr>(a);
+                           }));
+  };
+  return fits(function.getArgAttrsAttr(), function.getNumArguments()) &&
+         fits(function.getResAttrsAttr(), function.getNumResults());
+}
+
 /// Every argument and result has a role, each role stands once, and tied pairs have one type.
 static LogicalResult verifyPhaseFunction(func::FuncOp function) {
+  if (!isWellFormed(function))
+    return success();
+  if (!llvm::hasSingleElement(function.getBody()))
+    return function.emitError() << "expects a body of one block, as part of a program";
   auto key = [](RoleAttr role) {
     return std::make_tuple(static_cast<unsigned>(role.getKind()), role.getName(), role.getSlot());
   };
@@ -169,10 +208,27 @@ LogicalResult TrainDialect::verifyOperationAttribute(Operation *op, NamedAttribu
       return op->emitError() << "expects '" << name << "' to be a count (i64) on a function";
     return success();
   }
-  if (name == "train.checkpoint" && !isa<CheckpointAttr>(attribute.getValue()))
-    return op->emitError() << "expects '" << name << "' to be a #train.checkpoint, found "
-                           << attribute.getValue();
-  return success();
+  if (name == kCheckpointAttrName) {
+    if (!isa<CheckpointAttr>(attribute.getValue()))
+      return op->emitError() << "expects '" << name << "' to be a #train.checkpoint, found "
+                             << attribute.getValue();
+    return success();
+  }
+  if (name == kBackwardAttrName) {
+    if (!isa<UnitAttr>(attribute.getValue()))
+      return op->emitError() << "expects '" << name << "' to have no value, found "
+                             << attribute.getValue();
+    return success();
+  }
+  if (name == kStageAttrName) {
+    auto stage = dyn_cast<IntegerAttr>(attribute.getValue());
+    if (!stage || !stage.getType().isSignlessInteger(64) || stage.getInt() < 0)
+      return op->emitError() << "expects '" << name << "' to be a stage's number (i64), found "
+                             << attribute.getValue();
+    return success();
+  }
+  // A misspelt name would otherwise be kept and mean nothing.
+  return op->emitError() << "unknown attribute '" << name << "'";
 }
 
 //===----------------------------------------------------------------------===//

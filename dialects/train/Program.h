@@ -18,6 +18,10 @@ inline constexpr llvm::StringLiteral kPhaseAttrName = "train.phase";
 inline constexpr llvm::StringLiteral kRoleAttrName = "train.role";
 /// Random numbers that one run of the function draws (i64).
 inline constexpr llvm::StringLiteral kDrawsAttrName = "train.draws";
+/// On ops: activation-checkpointing tag, part of the backward (unit), pipeline stage (i64).
+inline constexpr llvm::StringLiteral kCheckpointAttrName = "train.checkpoint";
+inline constexpr llvm::StringLiteral kBackwardAttrName = "train.backward";
+inline constexpr llvm::StringLiteral kStageAttrName = "train.stage";
 
 /// The phase functions of a module; null where the module has none.
 struct Program {

@@ -40,16 +40,26 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
       meshes[1].emitError() << "is a second mesh; the pass would not know which to reduce over";
       return {};
     }
+    if (axis.empty()) {
+      module.emitError() << "expects the name of a mesh axis for 'axis', found none";
+      return {};
+    }
     if (meshes.size() == 1) {
       if (!meshes[0].findAxis(axis)) {
         meshes[0].emitError() << "has no axis named '" << axis
                               << "', over which gradients are to be reduced";
         return {};
       }
+      if (size != 0 && meshes[0].findAxis(axis).getSize() != size) {
+        meshes[0].emitError() << "expects axis '" << axis << "' to have size " << int64_t(size)
+                              << ", found " << meshes[0].findAxis(axis);
+        return {};
+      }
       return meshes[0];
     }
     if (size < 0) {
-      module.emitError() << "expects a positive size for axis '" << axis << "', found " << size;
+      module.emitError() << "expects a positive size for axis '" << axis << "', found "
+                         << int64_t(size);
       return {};
     }
     auto b = OpBuilder::atBlockBegin(module.getBody());

@@ -51,6 +51,14 @@ Error cleave::loadPassPlugins(SmallVectorImpl<char *> &arguments) {
   return Error::success();
 }
 
+void cleave::quietDiagnostics(SmallVectorImpl<char *> &arguments) {
+  static char option[] = "--mlir-print-op-on-diagnostic=false";
+  if (none_of(arguments, [](StringRef argument) {
+        return argument.ltrim('-').starts_with("mlir-print-op-on-diagnostic");
+      }))
+    arguments.push_back(option);
+}
+
 //===----------------------------------------------------------------------===//
 // Help
 //===----------------------------------------------------------------------===//

@@ -13,6 +13,10 @@ namespace cleave {
 /// their passes can be named like any other (`--my-pass`), in whatever order the options stand.
 llvm::Error loadPassPlugins(llvm::SmallVectorImpl<char *> &arguments);
 
+/// Keeps MLIR from printing the whole op, often the whole program, below an error, unless the user
+/// asks for it with --mlir-print-op-on-diagnostic.
+void quietDiagnostics(llvm::SmallVectorImpl<char *> &arguments);
+
 /// Whether --help is among the arguments.
 bool wantsHelp(llvm::ArrayRef<char *> arguments);
 

@@ -32,6 +32,7 @@ int main(int argc, char **argv) {
   llvm::SmallVector<char *> arguments(argv, argv + argc);
   if (llvm::Error error = loadPassPlugins(arguments))
     return fail(llvm::toString(std::move(error)));
+  quietDiagnostics(arguments);
   if (wantsHelp(arguments)) {
     printHelp(registry);
     return EXIT_SUCCESS;

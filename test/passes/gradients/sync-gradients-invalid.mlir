@@ -1,0 +1,180 @@
+// RUN: cleave-opt %s --sync-gradients --split-input-file --verify-diagnostics
+
+// expected-error @below {{expects a program: a function with train.phase = #train.phase<microbatch>}}
+module {
+  func.func @f() {
+    return
+  }
+}
+
+// -----
+
+// expected-error @below {{expects a program: a function with train.phase = #train.phase<microbatch>}}
+module {
+func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
+                  %g: tensor<4xf32> {train.role = #train.role<gradient "w">})
+    -> (tensor<4xf32> {train.role = #train.role<parameter "w">})
+    attributes {train.phase = #train.phase<update>} {
+  return %g : tensor<4xf32>
+}
+}
+
+// -----
+
+// expected-error @below {{has no update function, so there are no accumulated gradients to reduce; export it with an optimizer}}
+module {
+func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  return %w : tensor<4xf32>
+}
+}
+
+// -----
+
+// expected-note @below {{the first is here}}
+func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  return %w : tensor<4xf32>
+}
+
+// expected-error @below {{is a second function of phase microbatch}}
+func.func @again(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  return %w : tensor<4xf32>
+}
+
+// -----
+
+func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  return %w : tensor<4xf32>
+}
+
+// expected-note @below {{the first is here}}
+func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
+                  %g: tensor<4xf32> {train.role = #train.role<gradient "w">})
+    -> (tensor<4xf32> {train.role = #train.role<parameter "w">})
+    attributes {train.phase = #train.phase<update>} {
+  return %g : tensor<4xf32>
+}
+
+// expected-error @below {{is a second function of phase update}}
+func.func @again(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
+                  %g: tensor<4xf32> {train.role = #train.role<gradient "w">})
+    -> (tensor<4xf32> {train.role = #train.role<parameter "w">})
+    attributes {train.phase = #train.phase<update>} {
+  return %g : tensor<4xf32>
+}
+
+// -----
+
+// expected-note @below {{the microbatch function has none of that name}}
+func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "v">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  return %w : tensor<4xf32>
+}
+
+// expected-error @below {{takes #train.role<gradient "w"> of type 'tensor<4xf32>'}}
+func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
+                  %g: tensor<4xf32> {train.role = #train.role<gradient "w">})
+    -> (tensor<4xf32> {train.role = #train.role<parameter "w">})
+    attributes {train.phase = #train.phase<update>} {
+  return %g : tensor<4xf32>
+}
+
+// -----
+
+// expected-note @below {{the microbatch function has none of that name}}
+func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<input "w">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  return %w : tensor<4xf32>
+}
+
+// expected-error @below {{takes #train.role<parameter "w"> of type 'tensor<4xf32>'}}
+func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
+                  %g: tensor<4xf32> {train.role = #train.role<gradient "w">})
+    -> (tensor<4xf32> {train.role = #train.role<parameter "w">})
+    attributes {train.phase = #train.phase<update>} {
+  return %g : tensor<4xf32>
+}
+
+// -----
+
+// expected-note @below {{the microbatch function has it with type 'tensor<4xf32>'}}
+func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  return %w : tensor<4xf32>
+}
+
+// expected-error @below {{takes #train.role<parameter "w"> of type 'tensor<2xf32>'}}
+func.func @update(%w: tensor<2xf32> {train.role = #train.role<parameter "w">},
+                  %g: tensor<2xf32> {train.role = #train.role<gradient "w">})
+    -> (tensor<2xf32> {train.role = #train.role<parameter "w">})
+    attributes {train.phase = #train.phase<update>} {
+  return %g : tensor<2xf32>
+}
+
+// -----
+
+// expected-error @below {{has no axis named 'dp', over which gradients are to be reduced}}
+dist.mesh @mesh ["tp" = 2]
+
+func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  return %w : tensor<4xf32>
+}
+
+func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
+                  %g: tensor<4xf32> {train.role = #train.role<gradient "w">})
+    -> (tensor<4xf32> {train.role = #train.role<parameter "w">})
+    attributes {train.phase = #train.phase<update>} {
+  return %g : tensor<4xf32>
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2]
+
+// expected-error @below {{is a second mesh; the pass would not know which to reduce over}}
+dist.mesh @other ["dp" = 2]
+
+func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  return %w : tensor<4xf32>
+}
+
+func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
+                  %g: tensor<4xf32> {train.role = #train.role<gradient "w">})
+    -> (tensor<4xf32> {train.role = #train.role<parameter "w">})
+    attributes {train.phase = #train.phase<update>} {
+  return %g : tensor<4xf32>
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2]
+
+func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  return %w : tensor<4xf32>
+}
+
+// expected-error @below {{reduces #train.role<gradient "w"> over 'dp' already; a second sum would multiply it}}
+func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
+                  %g: tensor<4xf32> {train.role = #train.role<gradient "w">})
+    -> (tensor<4xf32> {train.role = #train.role<parameter "w">})
+    attributes {train.phase = #train.phase<update>} {
+  // expected-note @below {{reduced here}}
+  %sum = dist.all_reduce sum(%g) over @mesh ["dp"] : tensor<4xf32>
+  return %sum : tensor<4xf32>
+}
