@@ -98,23 +98,30 @@ private:
 /// Sets how many threads one op may use, in the whole process.
 void setNumThreads(int threads);
 
+/// Keeps freed CPU memory for later tensors instead of giving it back to the system: steps ask for
+/// the same sizes again and again. For the whole process, for good.
+void installCachingAllocator();
+
 /// Memory, ops and communication of one rank, known without running anything.
 struct ProgramCosts {
   int64_t parameterBytes = 0;
-  int64_t bufferBytes = 0;
-  int64_t gradientBytes = 0;
+  int64_t bufferBytes = 0; ///< and constants
   int64_t optimizerStateBytes = 0;
   int64_t inputBytes = 0;
-  /// Most bytes of intermediate values that live at one time, without what kernels use inside.
+  /// All of the above: what a session holds from beginning to end.
+  int64_t stateBytes = 0;
+  int64_t gradientBytes = 0;
+  /// Most bytes of values made in a microbatch that live at one time, without what kernels use
+  /// inside; with several microbatches, without the gradients gathered so far.
   int64_t activationPeakBytes = 0;
-  /// Most bytes of all of the above at one time in a step.
+  /// Most bytes at one time in a step, state included.
   int64_t peakBytes = 0;
   /// (op name, count) of both functions, most frequent first.
   std::vector<std::pair<std::string, int64_t>> ops;
-  int64_t collectives = 0;        ///< in one step
-  int64_t collectiveBytes = 0;    ///< a rank's tensors that enter them, in one step
+  int64_t collectives = 0;     ///< in one step
+  int64_t collectiveBytes = 0; ///< of this rank's tensors that enter them, in one step
 };
-ProgramCosts computeCosts(const Program &program);
+ProgramCosts computeCosts(const Program &program, int64_t microbatches = 1);
 
 } // namespace cleave::runtime
 

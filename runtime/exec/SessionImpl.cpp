@@ -244,9 +244,9 @@ llvm::Error SessionImpl::runMicrobatch(int64_t stepNumber, int64_t index) {
         fillArguments(*microbatch, microbatchArguments, index == 0);
       }))
     return error;
-  if (index == 0)
-    for (c10::IValue &value : results)
-      value = c10::IValue();
+  // Gradients that are accumulated are in the frame by now; nothing else is needed any more.
+  for (c10::IValue &value : results)
+    value = c10::IValue();
   std::vector<c10::IValue> values;
   if (llvm::Error error = microbatch->run(values, options.onOp))
     return error;

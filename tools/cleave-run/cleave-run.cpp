@@ -4,8 +4,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "tools/cleave-run/Against.h"
+#include "tools/cleave-run/DryRun.h"
 #include "tools/cleave-run/Evaluate.h"
-#include "tools/cleave-run/Options.h"
 
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/WithColor.h"
@@ -18,8 +19,15 @@ static llvm::Error runTool(const run::Options &options) {
   auto program = loadProgram(options.program);
   if (!program)
     return program.takeError();
+  if (options.dryRun) {
+    run::printCosts(**program, /*microbatches=*/1, llvm::outs());
+    return llvm::Error::success();
+  }
+  installCachingAllocator();
   if (options.threads)
     setNumThreads(options.threads);
+  if (!options.against.empty())
+    return run::compare(**program, options);
   return run::evaluate(**program, options);
 }
 

@@ -1,0 +1,195 @@
+//===- Allocator.cpp - CPU memory that steps use again -----------------------===//
+//
+// Three ranges of sizes:
+// - small blocks, in bins of one size each, per thread: no lock and no search;
+// - middle ones, left to malloc, which is told not to give memory back to the kernel;
+// - large ones, which malloc would map and unmap: kept in one list, taken again by best fit.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/aten/Allocator.h"
+
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/Exception.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include <malloc.h>
+
+using namespace cleave::runtime;
+
+namespace {
+
+/// What ATen's own allocator aligns to; kernels choose instructions by it.
+constexpr size_t kAlignment = 64;
+constexpr size_t kLargestSmall = 4096;
+constexpr size_t kSmallestLarge = size_t(32) << 20; // the most that malloc can be told to keep
+constexpr size_t kMostPerBin = 256;
+/// Freed large blocks are kept up to this part of the peak.
+constexpr int64_t kKeptPartOfPeak = 2;
+
+std::atomic<int64_t> currentBytes{0}, peakBytes{0};
+
+/// Stands before each block.
+struct alignas(kAlignment) Header {
+  size_t size;     ///< as asked for
+  size_t capacity; ///< of the block, without the header
+};
+static_assert(sizeof(Header) == kAlignment);
+
+Header *headerOf(void *data) { return static_cast<Header *>(data) - 1; }
+
+Header *obtain(size_t capacity) {
+  void *memory = nullptr;
+  if (capacity > std::numeric_limits<ptrdiff_t>::max() - sizeof(Header) ||
+      posix_memalign(&memory, kAlignment, capacity + sizeof(Header)) != 0)
+    return nullptr;
+  auto *header = static_cast<Header *>(memory);
+  header->capacity = capacity;
+  return header;
+}
+
+/// One bin for each multiple of the alignment up to `kLargestSmall`.
+struct SmallBins {
+  std::array<std::vector<Header *>, kLargestSmall / kAlignment + 1> bins;
+
+  ~SmallBins();
+};
+// Tensors may be freed by a thread whose bins are gone already.
+thread_local bool binsAreGone = false;
+thread_local SmallBins smallBins;
+
+SmallBins::~SmallBins() {
+  binsAreGone = true;
+  for (std::vector<Header *> &bin : bins)
+    for (Header *block : bin)
+      std::free(block);
+}
+
+class LargeBlocks {
+public:
+  /// A kept block of at least `capacity` bytes, not much more; null if there is none.
+  Header *take(size_t capacity) {
+    std::lock_guard<std::mutex> lock(mutex);
+    auto found = blocks.lower_bound(capacity);
+    if (found == blocks.end() || found->first > capacity + capacity / 8)
+      return nullptr;
+    Header *block = found->second;
+    kept -= block->capacity;
+    blocks.erase(found);
+    return block;
+  }
+
+  void keep(Header *block) {
+    std::lock_guard<std::mutex> lock(mutex);
+    blocks.emplace(block->capacity, block);
+    kept += block->capacity;
+    while (kept > peakBytes.load(std::memory_order_relaxed) / kKeptPartOfPeak) {
+      auto largest = std::prev(blocks.end());
+      kept -= largest->first;
+      std::free(largest->second);
+      blocks.erase(largest);
+    }
+  }
+
+  void release() {
+    std::lock_guard<std::mutex> lock(mutex);
+    for (auto &[capacity, block] : blocks)
+      std::free(block);
+    blocks.clear();
+    kept = 0;
+  }
+
+private:
+  std::mutex mutex;
+  std::multimap<size_t, Header *> blocks;
+  int64_t kept = 0;
+};
+
+LargeBlocks &largeBlocks() {
+  // Never destroyed: tensors of static duration are freed later than this file's objects.
+  static auto *blocks = new LargeBlocks;
+  return *blocks;
+}
+
+Header *allocateBlock(size_t size) {
+  size_t capacity = (size + kAlignment - 1) / kAlignment * kAlignment;
+  if (capacity <= kLargestSmall && !binsAreGone) {
+    std::vector<Header *> &bin = smallBins.bins[capacity / kAlignment];
+    if (!bin.empty()) {
+      Header *block = bin.back();
+      bin.pop_back();
+      return block;
+    }
+  } else if (capacity >= kSmallestLarge) {
+    if (Header *block = largeBlocks().take(capacity))
+      return block;
+  }
+  if (Header *block = obtain(capacity))
+    return block;
+  largeBlocks().release();
+  return obtain(capacity);
+}
+
+void deallocate(void *data) {
+  if (!data)
+    return;
+  Header *block = headerOf(data);
+  currentBytes.fetch_sub(block->size, std::memory_order_relaxed);
+  if (block->capacity <= kLargestSmall && !binsAreGone) {
+    std::vector<Header *> &bin = smallBins.bins[block->capacity / kAlignment];
+    if (bin.size() < kMostPerBin)
+      return bin.push_back(block);
+  } else if (block->capacity >= kSmallestLarge) {
+    return largeBlocks().keep(block);
+  }
+  std::free(block);
+}
+
+class CachingAllocator : public c10::Allocator {
+public:
+  c10::DataPtr allocate(size_t size) override {
+    c10::Device cpu(c10::DeviceType::CPU);
+    if (size == 0)
+      return {nullptr, nullptr, &deallocate, cpu};
+    Header *block = allocateBlock(size);
+    TORCH_CHECK(block, "out of memory: cannot allocate ", size, " bytes; ", currentBytes.load(),
+                " bytes are in use");
+    block->size = size;
+    int64_t current = currentBytes.fetch_add(size, std::memory_order_relaxed) + int64_t(size);
+    int64_t peak = peakBytes.load(std::memory_order_relaxed);
+    while (current > peak &&
+           !peakBytes.compare_exchange_weak(peak, current, std::memory_order_relaxed)) {
+    }
+    void *data = block + 1;
+    return {data, data, &deallocate, cpu};
+  }
+
+  c10::DeleterFnPtr raw_deleter() const override { return &deallocate; }
+
+  void copy_data(void *destination, const void *source, size_t size) const override {
+    default_copy_data(destination, source, size);
+  }
+};
+
+} // namespace
+
+void cleave::runtime::installCachingAllocator() {
+  static CachingAllocator *allocator = [] {
+    mallopt(M_MMAP_THRESHOLD, kSmallestLarge);
+    mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+    return new CachingAllocator;
+  }();
+  c10::SetCPUAllocator(allocator, /*priority=*/100);
+}
+
+MemoryCounts cleave::runtime::memoryCounts() { return {currentBytes.load(), peakBytes.load()}; }
+
+void cleave::runtime::resetMemoryPeak() { peakBytes.store(currentBytes.load()); }
