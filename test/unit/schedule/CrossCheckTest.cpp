@@ -45,8 +45,11 @@ protected:
     Program program = orFail(insertP2P(*compute, options));
     if (below(3) == 0)
       addCollectives(program);
-    for (unsigned i = below(4); i-- > 0;)
-      mutate(program);
+    if (below(4) == 0)
+      overtake(program);
+    else
+      for (unsigned i = below(4); i-- > 0;)
+        mutate(program);
     return program;
   }
 
@@ -65,12 +68,26 @@ protected:
     }
   }
 
+  /// A receive overtakes an earlier one of its stage.
+  void overtake(Program &program) {
+    std::vector<Action> &list = program.ranks[below(program.numRanks())];
+    auto recv = std::find_if(list.begin() + below(list.size()), list.end(),
+                             [](Action action) { return isRecv(action.kind); });
+    if (recv == list.end())
+      return;
+    auto later = std::find_if(recv + 1, list.end(), [&](Action other) {
+      return other.kind == recv->kind && other.stage == recv->stage;
+    });
+    if (later != list.end())
+      std::rotate(recv, later, later + 1);
+  }
+
   void mutate(Program &program) {
     std::vector<Action> &list = program.ranks[below(program.numRanks())];
     if (list.size() < 2)
       return;
     size_t a = below(list.size()), b = below(list.size());
-    switch (below(7)) {
+    switch (below(6)) {
     case 0:
       return std::swap(list[a], list[b]);
     case 1:
@@ -85,15 +102,6 @@ protected:
     case 3:
       list.insert(list.begin() + b, list[a]);
       return;
-    case 4: { // a receive overtakes an earlier one of its stage
-      auto sameChannel = [&](Action other) {
-        return isRecv(other.kind) && other.kind == list[a].kind && other.stage == list[a].stage;
-      };
-      auto later = std::find_if(list.begin() + a + 1, list.end(), sameChannel);
-      if (later != list.end())
-        std::rotate(list.begin() + a, later, later + 1);
-      return;
-    }
     default: { // neighbouring transfers change places, or become a group
       a = std::min(a, list.size() - 2);
       if (!isP2P(list[a].kind) || !isP2P(list[a + 1].kind) || below(2))
