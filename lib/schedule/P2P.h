@@ -14,7 +14,8 @@ enum class RecvStart : uint8_t {
 };
 
 struct P2POptions {
-  CommModel model = {};
+  /// The default keeps the order that both NCCL (per direction) and Gloo can match.
+  CommModel model = CommModel::nccl();
   /// Where receives share a stream with sends (StreamSharing World and Peer), only AtSend keeps
   /// the order of all transfers equal on all ranks: it is used there whatever this says.
   RecvStart recvStart = RecvStart::Early;

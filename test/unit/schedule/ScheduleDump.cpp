@@ -1,17 +1,42 @@
 // Builds the schedules named on standard input, one "NAME RANKS CHUNKS MICROBATCHES" a line, and
 // prints each as torch's CSV, or as "error: ..." on one line, followed by a line "end".
-// With --comms, sends and receives are inserted.
+// With --comms, sends and receives are inserted. With --time, nothing is printed but the seconds
+// that building, inserting and verifying took, and the number of actions.
 #include "lib/schedule/Builder.h"
 #include "lib/schedule/P2P.h"
 #include "lib/schedule/Text.h"
+#include "lib/schedule/Verify.h"
 
-#include <cstring>
+#include "llvm/Support/Format.h"
+
+#include <chrono>
 #include <iostream>
 #include <sstream>
 
 using namespace cleave::schedule;
 
-static llvm::Error dump(const std::string &line, bool comms) {
+static llvm::Error time(llvm::StringRef name, const BuildRequest &request) {
+  auto now = [last = std::chrono::steady_clock::now()]() mutable {
+    auto before = std::exchange(last, std::chrono::steady_clock::now());
+    return std::chrono::duration<double>(last - before).count();
+  };
+  auto compute = buildSchedule(name, request);
+  if (!compute)
+    return compute.takeError();
+  double build = now();
+  auto program = insertP2P(*compute);
+  if (!program)
+    return program.takeError();
+  double insert = now();
+  std::vector<Problem> problems = verify(*program);
+  double check = now();
+  if (!problems.empty())
+    return llvm::createStringError(problems.front().str());
+  llvm::outs() << llvm::format("%.6f,%.6f,%.6f,%zu\n", build, insert, check, program->numActions());
+  return llvm::Error::success();
+}
+
+static llvm::Error dump(const std::string &line, llvm::StringRef mode) {
   std::istringstream fields(line);
   std::string name;
   BuildRequest request;
@@ -19,16 +44,18 @@ static llvm::Error dump(const std::string &line, bool comms) {
   if (!(fields >> name >> request.ranks >> chunks >> request.microbatches))
     return llvm::createStringError("expected NAME RANKS CHUNKS MICROBATCHES");
   request.chunks = chunks;
+  if (mode == "--time")
+    return time(name, request);
   auto program = buildSchedule(name, request);
-  if (program && comms)
+  if (program && mode == "--comms")
     program = insertP2P(*program, {.recvStart = RecvStart::AtSend});
   return program ? printCsv(*program, llvm::outs()) : program.takeError();
 }
 
 int main(int argc, char **argv) {
-  bool comms = argc > 1 && std::strcmp(argv[1], "--comms") == 0;
+  llvm::StringRef mode = argc > 1 ? argv[1] : "";
   for (std::string line; std::getline(std::cin, line);) {
-    if (llvm::Error error = dump(line, comms))
+    if (llvm::Error error = dump(line, mode))
       llvm::outs() << "error: " << llvm::toString(std::move(error)) << '\n';
     llvm::outs() << "end\n";
   }

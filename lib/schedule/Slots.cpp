@@ -1,0 +1,171 @@
+// Interval colouring of receive buffers, and the search for the number of send slots.
+#include "lib/schedule/Slots.h"
+
+#include "lib/schedule/Verify.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <functional>
+#include <queue>
+
+using namespace cleave::schedule;
+
+namespace {
+/// A receive before it has a slot: its pool, and where its value is first needed.
+struct Lifetime {
+  SlotUse use;
+  unsigned pool;
+  size_t firstUse;
+};
+
+class RankAssigner {
+public:
+  RankAssigner(const Program &program, unsigned rank, const SlotOptions &options)
+      : program(program), list(program.ranks[rank]), options(options) {}
+
+  RankSlots run() {
+    collect();
+    RankSlots result;
+    result.lowerBound = overlapByPool([](const Lifetime &life) { return life.firstUse; });
+    result.numSlots = color();
+    for (Lifetime &life : lifetimes)
+      result.uses.push_back(life.use);
+    return result;
+  }
+
+private:
+  static uint64_t keyOf(bool forward, unsigned stage, unsigned microbatch) {
+    return uint64_t(forward) << 48 | uint64_t(stage) << 32 | microbatch;
+  }
+
+  void collect() {
+    // The last place where each stage and microbatch needs its input, and its output's gradient.
+    llvm::DenseMap<uint64_t, size_t> firstUse, lastUse;
+    for (size_t at = 0; at < list.size(); ++at)
+      program.forEachLeaf(list[at], [&](Action leaf) {
+        if (!isCompute(leaf.kind))
+          return;
+        uint64_t input = keyOf(true, leaf.stage, leaf.index);
+        if (leaf.kind == ActionKind::Forward)
+          firstUse[input] = at;
+        else if (makesInputGradient(leaf.kind))
+          firstUse[keyOf(false, leaf.stage, leaf.index)] =
+              lastUse[keyOf(false, leaf.stage, leaf.index)] = at;
+        if (leaf.kind == ActionKind::Forward || options.release == SlotRelease::AfterBackward)
+          lastUse[input] = at;
+      });
+    for (size_t at = 0; at < list.size(); ++at)
+      program.forEachLeaf(list[at], [&](Action leaf) {
+        if (!isRecv(leaf.kind))
+          return;
+        bool forward = isForwardP2P(leaf.kind);
+        uint64_t key = keyOf(forward, leaf.stage, leaf.index);
+        lifetimes.push_back(
+            {{leaf, at, lastUse.lookup(key), 0}, poolOf(leaf), firstUse.lookup(key)});
+      });
+  }
+
+  unsigned poolOf(Action recv) const {
+    unsigned direction = isForwardP2P(recv.kind);
+    switch (options.pool) {
+    case SlotPool::PerRank:
+      return 0;
+    case SlotPool::PerDirection:
+      return direction;
+    case SlotPool::PerStageAndDirection:
+      return 2 * recv.stage + direction;
+    }
+    return 0;
+  }
+
+  /// The sum over pools of the most intervals [start, end] that hold one position.
+  unsigned overlapByPool(llvm::function_ref<size_t(const Lifetime &)> start) const {
+    llvm::DenseMap<unsigned, std::vector<std::pair<size_t, int>>> changes;
+    for (const Lifetime &life : lifetimes) {
+      changes[life.pool].emplace_back(start(life), 1);
+      changes[life.pool].emplace_back(life.use.end + 1, -1);
+    }
+    unsigned total = 0;
+    for (auto &[pool, events] : changes) {
+      llvm::sort(events);
+      int inUse = 0, peak = 0;
+      for (auto [position, change] : events)
+        peak = std::max(peak, inUse += change);
+      total += unsigned(peak);
+    }
+    return total;
+  }
+
+  /// Lifetimes begin in the order of the list: each takes a slot of its pool that is free, or a new
+  /// one, which happens only where all slots of the pool overlap here.
+  unsigned color() {
+    using Busy = std::pair<size_t, unsigned>; // end, slot
+    struct Pool {
+      std::priority_queue<Busy, std::vector<Busy>, std::greater<>> busy;
+      std::priority_queue<unsigned, std::vector<unsigned>, std::greater<>> free;
+    };
+    llvm::DenseMap<unsigned, Pool> pools;
+    unsigned numSlots = 0;
+    for (Lifetime &life : lifetimes) {
+      Pool &pool = pools[life.pool];
+      while (!pool.busy.empty() && pool.busy.top().first < life.use.begin) {
+        pool.free.push(pool.busy.top().second);
+        pool.busy.pop();
+      }
+      if (pool.free.empty()) {
+        life.use.slot = numSlots++;
+      } else {
+        life.use.slot = pool.free.top();
+        pool.free.pop();
+      }
+      pool.busy.emplace(life.use.end, life.use.slot);
+    }
+    return numSlots;
+  }
+
+  const Program &program;
+  const std::vector<Action> &list;
+  const SlotOptions &options;
+  std::vector<Lifetime> lifetimes;
+};
+} // namespace
+
+std::vector<RankSlots> cleave::schedule::assignRecvSlots(const Program &program,
+                                                         const SlotOptions &options) {
+  std::vector<RankSlots> result;
+  for (unsigned rank = 0; rank < program.numRanks(); ++rank)
+    result.push_back(RankAssigner(program, rank, options).run());
+  return result;
+}
+
+unsigned cleave::schedule::minimalSendSlots(const Program &program, CommModel model) {
+  unsigned most = 0;
+  for (const std::vector<Action> &list : program.ranks) {
+    unsigned sends = 0;
+    for (Action action : list)
+      program.forEachLeaf(action, [&](Action leaf) { sends += isSend(leaf.kind); });
+    most = std::max(most, sends);
+  }
+  auto runs = [&](unsigned slots) {
+    model.sendSlots = slots;
+    return !findDeadlock(program, model);
+  };
+  if (most == 0 || !runs(most))
+    return 0;
+  // More slots never hurt: what can start with fewer can start with more.
+  unsigned low = 1, high = 1;
+  while (high < most && !runs(high)) {
+    low = high + 1;
+    high = std::min(2 * high, most);
+  }
+  while (low < high) {
+    unsigned middle = low + (high - low) / 2;
+    if (runs(middle))
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return high;
+}

@@ -1,0 +1,106 @@
+// Receive buffers by lifetime; send slots.
+#include "lib/schedule/Slots.h"
+#include "test/unit/schedule/TestUtils.h"
+
+using namespace cleave::schedule;
+
+namespace {
+Program interleaved(RecvStart start, CommModel model = CommModel::nccl()) {
+  P2POptions options;
+  options.model = model;
+  options.recvStart = start;
+  return orFail(insertP2P(
+      orFail(buildSchedule("interleaved-1f1b", {.ranks = 4, .microbatches = 16, .chunks = 4})),
+      options));
+}
+
+std::pair<unsigned, unsigned> total(const Program &program, SlotOptions options) {
+  unsigned slots = 0, bound = 0;
+  for (const RankSlots &rank : assignRecvSlots(program, options)) {
+    slots += rank.numSlots;
+    bound += rank.lowerBound;
+  }
+  return {slots, bound};
+}
+
+/// No two uses of a slot overlap.
+void expectSound(const Program &program, SlotOptions options) {
+  for (const RankSlots &rank : assignRecvSlots(program, options)) {
+    std::map<unsigned, size_t> freeFrom;
+    for (const SlotUse &use : rank.uses) {
+      EXPECT_LT(use.slot, rank.numSlots);
+      EXPECT_GE(use.end, use.begin);
+      EXPECT_GE(use.begin, freeFrom[use.slot]);
+      freeFrom[use.slot] = use.end + 1;
+    }
+    EXPECT_GE(rank.numSlots, rank.lowerBound);
+  }
+}
+
+// The figures of pytorch pull request 196465 for 4 ranks with 4 chunks: 112 slots with a pool per
+// stage and direction, 67 with one per rank.
+TEST(Slots, InterleavedNeedsFewerThanPublished) {
+  Program late = interleaved(RecvStart::Late);
+  auto [slots, bound] = total(late, {});
+  std::printf("interleaved 1f1b, 4 ranks, 4 chunks: %u slots, no placement needs fewer than %u\n",
+              slots, bound);
+  EXPECT_LE(slots, 67u);
+  EXPECT_EQ(slots, bound); // no placement of receives needs fewer in this order
+  auto [perStage, perStageBound] =
+      total(late, {SlotRelease::AfterBackward, SlotPool::PerStageAndDirection});
+  EXPECT_LE(perStage, 112u);
+  EXPECT_GT(perStage, slots);
+  EXPECT_GE(perStage, perStageBound);
+  // Receives that start earlier hold their slots longer; the bound is the order's alone.
+  auto [atSend, atSendBound] = total(interleaved(RecvStart::AtSend), {});
+  EXPECT_GT(atSend, bound);
+  EXPECT_EQ(atSendBound, bound);
+}
+
+TEST(Slots, AssignmentsAreSound) {
+  for (const char *name : {"1f1b", "interleaved-1f1b", "zbv", "dualpipev", "zb-h2", "looped-bfs"})
+    for (SlotPool pool :
+         {SlotPool::PerRank, SlotPool::PerDirection, SlotPool::PerStageAndDirection})
+      for (SlotRelease release : {SlotRelease::AfterForward, SlotRelease::AfterBackward}) {
+        Program program =
+            orFail(insertP2P(orFail(buildSchedule(name, {.ranks = 4, .microbatches = 8}))));
+        expectSound(program, {release, pool});
+      }
+}
+
+TEST(Slots, FewReceiveSlotsAreRespectedOrRefused) {
+  Program compute = orFail(buildSchedule("1f1b", {.ranks = 4, .microbatches = 8}));
+  for (unsigned slots : {1u, 2u, 3u, 8u}) {
+    P2POptions options;
+    options.model.recvSlots = slots;
+    Program program = orFail(insertP2P(compute, options));
+    EXPECT_EQ(verifyText(program, {.models = {options.model}, .buckets = {}}), "");
+    for (const RankSlots &rank :
+         assignRecvSlots(program, {SlotRelease::AfterForward, SlotPool::PerRank}))
+      EXPECT_LE(rank.numSlots, slots);
+  }
+  // A group of a forward and a backward needs two values at once.
+  Program grouped = orFail(buildSchedule("dualpipev", {.ranks = 2, .microbatches = 8}));
+  P2POptions options;
+  options.model.recvSlots = 1;
+  auto refused = insertP2P(grouped, options);
+  ASSERT_FALSE(bool(refused));
+  std::string message = messageOf(refused.takeError());
+  EXPECT_NE(message.find("receive slots, 1 are given"), std::string::npos) << message;
+}
+
+TEST(Slots, SendSlots) {
+  Program program = orFail(insertP2P(orFail(buildSchedule("1f1b", {4, 8}))));
+  CommModel model = CommModel::nccl();
+  unsigned least = minimalSendSlots(program, model);
+  ASSERT_GE(least, 1u);
+  model.sendSlots = least;
+  EXPECT_FALSE(findDeadlock(program, model));
+  if (least > 1) {
+    model.sendSlots = least - 1;
+    EXPECT_TRUE(findDeadlock(program, model));
+  }
+  Program alone = orFail(buildSchedule("offline", {1, 2, 3}));
+  EXPECT_EQ(minimalSendSlots(alone, model), 0u);
+}
+} // namespace
