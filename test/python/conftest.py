@@ -1,5 +1,7 @@
 """Fixtures of the exporter's tests."""
 
+import dataclasses
+
 import pytest
 import torch
 from exported_models import MODELS, Exported
@@ -10,10 +12,13 @@ def exported(tmp_path_factory):
     """Exports a model of the project, once for all tests."""
     cache = {}
 
-    def get(name):
-        if name not in cache:
-            cache[name] = Exported(MODELS[name], tmp_path_factory.mktemp(name))
-        return cache[name]
+    def get(name, mode="auto"):
+        if (name, mode) not in cache:
+            spec = MODELS[name]()
+            if mode != "auto":
+                spec = dataclasses.replace(spec, mode=mode)
+            cache[name, mode] = Exported(spec, tmp_path_factory.mktemp(name))
+        return cache[name, mode]
 
     return get
 

@@ -28,8 +28,8 @@ MODELS = {
 class Exported:
     """A model's spec, its exported files, and an interpreter of the text."""
 
-    def __init__(self, factory, folder):
-        self.spec = factory()
+    def __init__(self, spec, folder):
+        self.spec = spec
         self.path = cleave.export_spec(self.spec, folder)
         self.text = self.path.read_text()
         self.weights = load_file(self.path.with_suffix(".safetensors"))

@@ -196,6 +196,11 @@ def test_arguments(tmp_path):
     refuse(tmp_path, ["lr_schedule", "builtins.float"], Plain(), loss=mean, lr_schedule=0.1)
 
 
+def test_devices(tmp_path):
+    refuse(tmp_path, ["parameter 'l.weight' is on meta"], Plain().to("meta"), loss=mean)
+    refuse(tmp_path, ["input 'x' is on meta"], Plain(), (torch.ones(8, 4, device="meta"),), loss=mean)
+
+
 def test_batch_dimensions(tmp_path):
     x = torch.ones(8, 4)
     refuse(tmp_path, ["'scale' has 4 entries", "'x' has 8 examples"], Plain(), (x, torch.ones(4)), loss=mean)

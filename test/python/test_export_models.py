@@ -31,6 +31,18 @@ def test_microbatch_is_eager_bitwise(exported, name):
     assert "loss" in expected and len(expected) > 10
 
 
+@pytest.mark.parametrize("mode", ["forward", "loss"])
+@pytest.mark.parametrize("name", ["gpt_dropout", "gpt_autocast", "moe", "llama", "resnet18"])
+def test_forward_is_eager_bitwise(exported, name, mode):
+    model = exported(name, mode)
+    inputs = cleave.testing.example_inputs(model.spec)
+    expected = cleave.testing.evaluate(model.spec, inputs, seed=11)
+    arguments = model.arguments(inputs, model.state(), 1.0, seed=11, offset=0)
+    assert_same(model.interpreter.run("microbatch", arguments), expected)
+    assert "output.0" in expected and ("loss" in expected) == (mode == "loss")
+    assert not model.microbatch.roles("seed") and "@update" not in model.text
+
+
 # MiniLM, GPT-2 and Llama take AdamW's path as the GPT does; they run on whole steps in cleave-run's tests.
 @pytest.mark.parametrize("name", ["gpt_tied", "gpt_dropout", "gpt_autocast", "moe", "resnet18"])
 def test_steps_are_eager_bitwise(exported, name):

@@ -45,6 +45,7 @@ class Signature:
                     + ", ".join(sorted(known))
                 )
         self.examples = self._check_batch()
+        _check_devices(spec, self.inputs)
 
     def arguments(self, tensors) -> tuple[list[Any], dict[str, Any]]:
         """The positional and keyword arguments of forward, with `tensors` for the inputs."""
@@ -109,6 +110,19 @@ class Signature:
                     "dimension in batch_dims, or None if every microbatch gets the same tensor"
                 )
         return first.value.shape[first.batch] if first else None
+
+
+def _check_devices(spec: ExportSpec, inputs: list[Input]):
+    """Everything is on the CPU: kernels differ by device, and what is traced is the CPU's."""
+    tensors = [(f"input '{i.name}'", i.value) for i in inputs]
+    tensors += [(f"parameter '{n}'", p) for n, p in spec.module.named_parameters()]
+    tensors += [(f"buffer '{n}'", b) for n, b in spec.module.named_buffers()]
+    for name, tensor in tensors:
+        if tensor.device.type != "cpu":
+            raise ExportError(
+                f"{name} is on {tensor.device}; expected everything on the CPU: a program does not "
+                "say where it runs, cleave-run does"
+            )
 
 
 def _key(entry: Any) -> str:

@@ -61,10 +61,16 @@ class Locations:
 
     def __init__(self):
         self._aliases: dict[str, str] = {}
+        self._known: dict[tuple[str, str], str] = {}
 
     def of(self, node: torch.fx.Node) -> str:
-        stack = frames(node.meta.get("stack_trace") or "")
-        path = module_path(node)
+        trace, path = node.meta.get("stack_trace") or "", module_path(node)
+        known = self._known.get((trace, path))
+        if known is None:
+            known = self._known[trace, path] = self._make(frames(trace), path)
+        return known
+
+    def _make(self, stack: list[tuple[str, int]], path: str) -> str:
         if stack:
             text = f"{string(short_path(stack[-1][0]))}:{stack[-1][1]}:0"
             if path:

@@ -53,7 +53,8 @@ class Program:
     # Functions ------------------------------------------------------------------------------
 
     def _write(self) -> str:
-        update = UpdateWriter(self._spec, self._state) if self._spec.optimizer is not None else None
+        trains = self._spec.mode == "joint" and self._spec.optimizer is not None
+        update = UpdateWriter(self._spec, self._state) if trains else None
         results = self._results()
         gradients = [role.name for _, _, role in results if role.kind == "gradient"]
         self._add_state()

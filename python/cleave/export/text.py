@@ -69,6 +69,10 @@ def float_attribute(value: float) -> str:
 
 
 def string(value: str) -> str:
+    """A string attribute."""
+    if value.isascii() and value.isprintable() and '"' not in value and "\\" not in value:
+        return f'"{value}"'
+
     def escape(character: str) -> str:
         if character in '"\\' or not character.isprintable():
             return "".join(f"\\{byte:02X}" for byte in character.encode())
