@@ -118,6 +118,28 @@ def test_1f1b_equals_torch_but_for_its_last_rank(dump):
         assert ours[-1] == repaired
 
 
+def without_eviction_order(row):
+    """torch evicts in the order of a set; sorts each run of reshards."""
+    result, run = [], []
+    for cell in row:
+        if "RESHARD" in cell:
+            run.append(cell)
+            continue
+        result += sorted(run) + [cell]
+        run = []
+    return result + sorted(run)
+
+
+def test_unshards_equal_torch(dump):
+    requests = [("interleaved-1f1b", 2, 4, 8), ("interleaved-1f1b", 3, 6, 6), ("looped-bfs", 2, 5, 4),
+                ("zbv", 4, 2, 8), ("dualpipev", 2, 2, 8), ("interleaved-zero-bubble", 2, 5, 8)]
+    for request, plain, ours in zip(requests, dump(requests), dump(requests, "--unshard")):
+        for row, our_row in zip(plain, ours):
+            actions = [schedules._Action.from_str(cell) for cell in row]
+            theirs = [str(a) for a in schedules._add_unshard_reshard(actions)]
+            assert without_eviction_order(our_row) == without_eviction_order(theirs), request
+
+
 def test_torch_reads_and_simulates_what_we_write(dump):
     """The CSV with transfers goes through torch's own parser and its dry run."""
     requests = [("1f1b", 4, 1, 8), ("interleaved-1f1b", 4, 2, 8), ("zbv", 4, 2, 8),

@@ -1,10 +1,12 @@
 // Builds the schedules named on standard input, one "NAME RANKS CHUNKS MICROBATCHES" a line, and
 // prints each as torch's CSV, or as "error: ..." on one line, followed by a line "end".
-// With --comms, sends and receives are inserted. With --time, nothing is printed but the seconds
-// that building, inserting and verifying took, and the number of actions.
+// With --comms, sends and receives are inserted; with --unshard, unshards and reshards. With
+// --time, nothing is printed but the seconds that building, inserting and verifying took, and the
+// number of actions.
 #include "lib/schedule/Builder.h"
 #include "lib/schedule/P2P.h"
 #include "lib/schedule/Text.h"
+#include "lib/schedule/Transforms.h"
 #include "lib/schedule/Verify.h"
 
 #include "llvm/Support/Format.h"
@@ -49,6 +51,9 @@ static llvm::Error dump(const std::string &line, llvm::StringRef mode) {
   auto program = buildSchedule(name, request);
   if (program && mode == "--comms")
     program = insertP2P(*program, {.recvStart = RecvStart::AtSend});
+  if (program && mode == "--unshard")
+    if (llvm::Error error = addUnshards(*program))
+      return error;
   return program ? printCsv(*program, llvm::outs()) : program.takeError();
 }
 
