@@ -35,7 +35,7 @@ def Aten_CallOp : Op<Aten_Dialect, "call", [
     ```
   }];
   let arguments = (ins StrAttr:$callee, DictionaryAttr:$args, Variadic<Aten_Tensor>:$inputs);
-  let results = (outs Variadic<Aten_Tensor>:$outputs);
+  let results = (outs Variadic<Aten_MaybeTensor>:$outputs);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
 }

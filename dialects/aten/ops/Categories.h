@@ -14,11 +14,16 @@
   X(Call)                                                                                          \
   X(Comparison)                                                                                    \
   X(Contraction)                                                                                   \
+  X(Convolution)                                                                                   \
   X(Copy)                                                                                          \
   X(Creation)                                                                                      \
+  X(Indexing)                                                                                      \
   X(Loss)                                                                                          \
   X(Normalization)                                                                                 \
+  X(Ordering)                                                                                      \
   X(Part)                                                                                          \
+  X(Pooling)                                                                                       \
+  X(Random)                                                                                        \
   X(Reduction)                                                                                     \
   X(Softmax)                                                                                       \
   X(View)

@@ -1,0 +1,183 @@
+//===- Indexing.td - reading and writing at places that a tensor names -*- tablegen -*-===//
+
+#ifndef CLEAVE_DIALECTS_ATEN_OPS_INDEXING
+#define CLEAVE_DIALECTS_ATEN_OPS_INDEXING
+
+include "dialects/aten/AtenBase.td"
+
+class Aten_IndexingOp<string mnemonic, string schema, string meaning> : AtenOp<mnemonic, schema> {
+  let summary = meaning;
+  let results = (outs Aten_Tensor:$result);
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Embeddings
+//===----------------------------------------------------------------------===//
+
+def Aten_EmbeddingOp : Aten_IndexingOp<"embedding", "aten::embedding", "rows of a matrix"> {
+  let description = [{
+    The gradient skips the row `padding_idx`; to the forward result it makes no difference.
+
+    Constraints:
+    1. `weight` is V x E.
+    2. `indices` holds `i64` or `i32`.
+    3. The result has the shape of `indices` with E appended, and the dtype of `weight`.
+
+    ```mlir
+    %0 = aten.embedding(%w, %i) : (tensor<256x32xf32>, tensor<2x16xi64>) -> tensor<2x16x32xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$weight, Aten_Tensor:$indices, Aten_Int:$padding_idx,
+                       Aten_Bool:$scale_grad_by_freq, Aten_Bool:$sparse);
+}
+
+def Aten_EmbeddingDenseBackwardOp
+    : Aten_IndexingOp<"embedding_dense_backward", "aten::embedding_dense_backward", "gradient of `embedding`"> {
+  let description = [{
+    Constraints:
+    1. `indices` holds `i64` or `i32`.
+    2. `grad_output` has the shape of `indices` with E appended.
+    3. The result is `num_weights` x E, of the dtype of `grad_output`.
+
+    ```mlir
+    %0 = aten.embedding_dense_backward(%g, %i, num_weights = 256, padding_idx = -1,
+                                       scale_grad_by_freq = false)
+        : (tensor<2x16x32xf32>, tensor<2x16xi64>) -> tensor<256x32xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$indices, Aten_ReqInt:$num_weights,
+                       Aten_ReqInt:$padding_idx, Aten_ReqBool:$scale_grad_by_freq);
+}
+
+//===----------------------------------------------------------------------===//
+// Several dimensions at once
+//===----------------------------------------------------------------------===//
+
+def Aten_IndexOp : Aten_IndexingOp<"index", "aten::index.Tensor", "`self[indices]`, an index for each of the first dimensions"> {
+  let description = [{
+    `none` takes a whole dimension. The others broadcast to one shape, which stands in the result
+    where the first of them is if they are side by side, and at the front if not.
+
+    Constraints:
+    1. There is at least one index, and not more than dimensions of `self`.
+    2. Indices hold `i64` or `i32`. A mask is refused: how much it takes depends on data.
+    3. The shapes of the indices broadcast.
+    4. The result has the shape that follows, and the dtype of `self`.
+
+    ```mlir
+    %0 = aten.index(%x, [%i, none, %j])
+        : (tensor<4x8x6xf32>, tensor<3x1xi64>, tensor<5xi64>) -> tensor<3x5x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_TensorList:$indices, Aten_Bools:$indices_present);
+}
+
+def Aten_IndexPutOp : Aten_IndexingOp<"index_put", "aten::index_put", "`self` with `values` written at, or added to, `self[indices]`"> {
+  let description = [{
+    With `accumulate`, elements that are named several times get the sum.
+
+    Constraints:
+    1. There is at least one index, and not more than dimensions of `self`.
+    2. Indices hold `i64` or `i32`, or are masks of dtype `i1` or `ui8`.
+    3. The shapes of the indices broadcast.
+    4. `values` has the dtype of `self` and, if no index is a mask, broadcasts to the shape of
+       `self[indices]`.
+    5. The result has the type of `self`.
+
+    ```mlir
+    %0 = aten.index_put(%x, [%i], %v, accumulate = true)
+        : (tensor<4x8xf32>, tensor<3xi64>, tensor<3x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_TensorList:$indices, Aten_Bools:$indices_present,
+                       Aten_Tensor:$values, Aten_Bool:$accumulate);
+}
+
+//===----------------------------------------------------------------------===//
+// Along one dimension
+//===----------------------------------------------------------------------===//
+
+def Aten_IndexSelectOp : Aten_IndexingOp<"index_select", "aten::index_select", "slices of a dimension, in any order"> {
+  let description = [{
+    Constraints:
+    1. `dim` is a dimension of `self`; a negative one counts from the back.
+    2. `index` has at most one dimension and holds `i64` or `i32`.
+    3. The result has the shape of `self` with the number of indices in `dim`, and its dtype.
+
+    ```mlir
+    %0 = aten.index_select(%x, dim = 0, %i) : (tensor<4x8xf32>, tensor<6xi64>) -> tensor<6x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$dim, Aten_Tensor:$index);
+}
+
+def Aten_IndexAddOp : Aten_IndexingOp<"index_add", "aten::index_add", "`self` with `alpha` times slices of `source` added at `index`"> {
+  let description = [{
+    Constraints:
+    1. `dim` is a dimension of `self`; a negative one counts from the back.
+    2. `index` has at most one dimension and holds `i64` or `i32`.
+    3. `source` has the shape of `self` with the number of indices in `dim`, and its dtype.
+    4. The result has the type of `self`.
+
+    ```mlir
+    %0 = aten.index_add(%x, dim = 0, %i, %s)
+        : (tensor<4x8xf32>, tensor<6xi64>, tensor<6x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$dim, Aten_Tensor:$index, Aten_Tensor:$source,
+                       Aten_Scalar:$alpha);
+}
+
+def Aten_GatherOp : Aten_IndexingOp<"gather", "aten::gather", "for each element of `index`, one of `self` at this place of `dim`"> {
+  let description = [{
+    Constraints:
+    1. `dim` is a dimension of `self`; a negative one counts from the back.
+    2. `index` holds `i64` or `i32`, has as many dimensions as `self`, and in all but `dim` at most
+       its size.
+    3. The result has the shape of `index` and the dtype of `self`.
+
+    ```mlir
+    %0 = aten.gather(%x, dim = 1, %i) : (tensor<4x8xf32>, tensor<4x2xi64>) -> tensor<4x2xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$dim, Aten_Tensor:$index, Aten_Bool:$sparse_grad);
+}
+
+class Aten_ScatterOp<string mnemonic, string schema, string meaning>
+    : Aten_IndexingOp<mnemonic, schema, meaning> {
+  let description = [{
+    Constraints:
+    1. `dim` is a dimension of `self`; a negative one counts from the back.
+    2. `index` holds `i64` or `i32`, has as many dimensions as `self`, and in all but `dim` at most
+       its size.
+    3. `src` has the dtype of `self`, as many dimensions as `index`, and in each at least its size.
+    4. The result has the type of `self`.
+
+    ```mlir
+    %0 = aten.}] # mnemonic # [{(%x, dim = 1, %i, %s)
+        : (tensor<4x8xf32>, tensor<4x2xi64>, tensor<4x2xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$dim, Aten_Tensor:$index, Aten_Tensor:$src);
+}
+def Aten_ScatterSrcOp : Aten_ScatterOp<"scatter_src", "aten::scatter.src", "`self` with each element of `src` written to its place of `dim`">;
+def Aten_ScatterAddOp : Aten_ScatterOp<"scatter_add", "aten::scatter_add", "`self` with each element of `src` added at its place of `dim`">;
+
+def Aten_ScatterValueOp : Aten_IndexingOp<"scatter_value", "aten::scatter.value", "`self` with a number written to places of `dim`"> {
+  let description = [{
+    Constraints:
+    1. `dim` is a dimension of `self`; a negative one counts from the back.
+    2. `index` holds `i64` or `i32`, has as many dimensions as `self`, and in all but `dim` at most
+       its size.
+    3. The result has the type of `self`.
+
+    ```mlir
+    %0 = aten.scatter_value(%x, dim = 1, %i, value = 1.0)
+        : (tensor<4x8xf32>, tensor<4x2xi64>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$dim, Aten_Tensor:$index, Aten_ReqScalar:$value);
+}
+
+#endif // CLEAVE_DIALECTS_ATEN_OPS_INDEXING

@@ -1,0 +1,62 @@
+//===- Ordering.td - elements by rank: the largest, or all in order -*- tablegen -*-===//
+
+#ifndef CLEAVE_DIALECTS_ATEN_OPS_ORDERING
+#define CLEAVE_DIALECTS_ATEN_OPS_ORDERING
+
+include "dialects/aten/AtenBase.td"
+
+def Aten_TopkOp : AtenOp<"topk", "aten::topk"> {
+  let summary = "the `k` largest (or smallest) elements of a dimension, and where they were";
+  let description = [{
+    Constraints:
+    1. `dim` is a dimension of `self`; a negative one counts from the back.
+    2. `k` is between 0 and the size of `dim`.
+    3. `values` has the shape of `self` with `k` in `dim`, and its dtype.
+    4. `indices` has the same shape and dtype `i64`.
+
+    ```mlir
+    %0:2 = aten.topk(%x, k = 2) : (tensor<4x8xf32>) -> (tensor<4x2xf32>, tensor<4x2xi64>)
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$k, Aten_Int:$dim, Aten_Bool:$largest,
+                       Aten_Bool:$sorted);
+  let results = (outs Aten_Tensor:$values, Aten_Tensor:$indices);
+  let hasVerifier = 1;
+}
+
+def Aten_SortOp : AtenOp<"sort", "aten::sort"> {
+  let summary = "the elements of a dimension in order, and where they were";
+  let description = [{
+    Constraints:
+    1. `dim` is a dimension of `self`; a negative one counts from the back.
+    2. `values` has the type of `self`.
+    3. `indices` has the same shape and dtype `i64`.
+
+    ```mlir
+    %0:2 = aten.sort(%x, descending = true) : (tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xi64>)
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_Int:$dim, Aten_Bool:$descending);
+  let results = (outs Aten_Tensor:$values, Aten_Tensor:$indices);
+  let hasVerifier = 1;
+}
+
+def Aten_MaxDimOp : AtenOp<"max_dim", "aten::max.dim"> {
+  let summary = "the largest element of a dimension, and where it was";
+  let description = [{
+    Constraints:
+    1. `dim` is a dimension of `self`; a negative one counts from the back.
+    2. `values` has the shape of `self` without `dim` (with `keepdim`, with size 1 there), and its
+       dtype.
+    3. `indices` has the same shape and dtype `i64`.
+
+    ```mlir
+    %0:2 = aten.max_dim(%x, dim = 1) : (tensor<4x8xf32>) -> (tensor<4xf32>, tensor<4xi64>)
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$dim, Aten_Bool:$keepdim);
+  let results = (outs Aten_Tensor:$values, Aten_Tensor:$indices);
+  let hasVerifier = 1;
+}
+
+#endif // CLEAVE_DIALECTS_ATEN_OPS_ORDERING

@@ -1,0 +1,137 @@
+//===- Pooling.cpp - pooling over windows of images -----------------------===//
+
+#include "dialects/aten/ops/Pooling.h"
+#include "dialects/aten/Checks.h"
+#include "dialects/aten/ops/OpsImpl.h"
+
+using namespace mlir;
+using namespace cleave::aten;
+
+#define GET_OP_CLASSES
+#include "dialects/aten/ops/Pooling.cpp.inc"
+
+void cleave::aten::addPoolingOps(AtenDialect *dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "dialects/aten/ops/Pooling.cpp.inc"
+      >(dialect);
+}
+
+/// Constraint 1 of all.
+static LogicalResult expectImages(Operation *op, Value self) {
+  if (rankOf(self) == 3 || rankOf(self) == 4)
+    return success();
+  return op->emitOpError("expects `self` of 3 or 4 dimensions, found ") << self.getType();
+}
+
+namespace {
+struct Windows {
+  ArrayRef<int64_t> kernel, stride, padding, dilation;
+  bool ceil;
+};
+} // namespace
+
+/// The number of windows along a dimension of `size`, as PyTorch counts them.
+static int64_t windowCount(int64_t size, int64_t kernel, int64_t stride, int64_t padding,
+                           int64_t dilation, bool ceil) {
+  int64_t span = size + 2 * padding - dilation * (kernel - 1) - 1;
+  if (span < 0)
+    return 0;
+  int64_t count = (span + (ceil ? stride - 1 : 0)) / stride + 1;
+  // The last window must start within the image or its left padding.
+  if (ceil && (count - 1) * stride >= size + padding)
+    --count;
+  return count;
+}
+
+/// Constraints 1 and 2; gives the shape of the result.
+static FailureOr<Shape> pooledShape(Operation *op, Value self, const Windows &windows) {
+  // 1.
+  if (failed(expectImages(op, self)))
+    return failure();
+  // 2.
+  FailureOr<Shape> kernel = spreadList(op, windows.kernel, 2, "kernel_size");
+  FailureOr<Shape> stride =
+      windows.stride.empty() ? kernel : spreadList(op, windows.stride, 2, "stride");
+  FailureOr<Shape> padding = spreadList(op, windows.padding, 2, "padding");
+  FailureOr<Shape> dilation = spreadList(op, windows.dilation, 2, "dilation");
+  if (failed(kernel) || failed(stride) || failed(padding) || failed(dilation))
+    return failure();
+  Shape shape(shapeOf(self));
+  for (int i = 0; i < 2; ++i) {
+    int64_t extent = (*kernel)[i], by = (*stride)[i], pad = (*padding)[i], spread = (*dilation)[i];
+    if (extent < 1 || by < 1 || spread < 1 || pad < 0 || 2 * pad > (extent - 1) * spread + 1)
+      return op->emitOpError("expects kernel, stride and dilation of at least 1 and a padding "
+                             "between 0 and half of the kernel, found kernel ")
+             << extent << ", stride " << by << ", dilation " << spread << " and padding " << pad;
+    int64_t &size = shape[shape.size() - 2 + i];
+    int64_t count = windowCount(size, extent, by, pad, spread, windows.ceil);
+    if (count < 1)
+      return op->emitOpError("has a window of ")
+             << extent << " elements that does not fit an image of " << size << " with padding "
+             << pad;
+    size = count;
+  }
+  return shape;
+}
+
+LogicalResult MaxPool2dWithIndicesOp::verify() {
+  // 1. and 2.
+  static constexpr int64_t zero = 0, one = 1;
+  FailureOr<Shape> shape =
+      pooledShape(*this, getSelf(),
+                  {getKernelSize(), getStride().value_or(ArrayRef<int64_t>()),
+                   getPadding().value_or(ArrayRef(zero)), getDilation().value_or(ArrayRef(one)),
+                   getCeilMode().value_or(false)});
+  // 3.
+  if (failed(shape) || failed(expectResult(*this, 0, *shape, dtypeOf(getSelf()))))
+    return failure();
+  // 4.
+  return expectResult(*this, 1, *shape, IntegerType::get(getContext(), 64));
+}
+
+LogicalResult MaxPool2dWithIndicesBackwardOp::verify() {
+  // 1. and 2.
+  FailureOr<Shape> shape = pooledShape(
+      *this, getSelf(), {getKernelSize(), getStride(), getPadding(), getDilation(), getCeilMode()});
+  if (failed(shape))
+    return failure();
+  // 3.
+  if (failed(expectShape(*this, "grad_output", getGradOutput(), *shape)) ||
+      failed(expectShape(*this, "indices", getIndices(), *shape)))
+    return failure();
+  if (!dtypeOf(getIndices()).isSignlessInteger(64))
+    return emitOpError("expects `indices` of dtype i64, found ") << getIndices().getType();
+  // 4.
+  return expectResultLike(*this, 0, getSelf());
+}
+
+LogicalResult AdaptiveAvgPool2dOp::verify() {
+  // 1.
+  if (failed(expectImages(*this, getSelf())))
+    return failure();
+  // 2.
+  ArrayRef<int64_t> size = getOutputSize();
+  if (size.size() != 2 || size[0] < 0 || size[1] < 0)
+    return emitOpError("expects two sizes of 0 or more in `output_size`, found [") << size << "]";
+  // 3.
+  Shape shape(shapeOf(getSelf()).drop_back(2));
+  shape.append(size.begin(), size.end());
+  return expectResult(*this, 0, shape, dtypeOf(getSelf()));
+}
+
+LogicalResult AdaptiveAvgPool2dBackwardOp::verify() {
+  // 1.
+  if (failed(expectImages(*this, getSelf())))
+    return failure();
+  // 2.
+  if (failed(expectRank(*this, "grad_output", getGradOutput(), rankOf(getSelf()))) ||
+      failed(expectSameDType(*this, "grad_output", getGradOutput(), "self", getSelf())))
+    return failure();
+  if (shapeOf(getGradOutput()).drop_back(2) != shapeOf(getSelf()).drop_back(2))
+    return emitOpError("expects `grad_output` to differ from `self` only in the last two sizes, "
+                       "found ")
+           << getGradOutput().getType() << " and " << getSelf().getType();
+  // 3.
+  return expectResultLike(*this, 0, getSelf());
+}

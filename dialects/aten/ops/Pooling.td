@@ -1,0 +1,95 @@
+//===- Pooling.td - pooling over windows of images -*- tablegen -*-===//
+
+#ifndef CLEAVE_DIALECTS_ATEN_OPS_POOLING
+#define CLEAVE_DIALECTS_ATEN_OPS_POOLING
+
+include "dialects/aten/AtenBase.td"
+
+class Aten_PoolingOp<string mnemonic, string meaning> : AtenOp<mnemonic, "aten::" # mnemonic> {
+  let summary = meaning;
+  let hasVerifier = 1;
+}
+
+def Aten_MaxPool2dWithIndicesOp : Aten_PoolingOp<"max_pool2d_with_indices", "largest element of each window, and where it was"> {
+  let description = [{
+    Each list has two elements (height, width), or one that stands for both. `stride` is
+    `kernel_size` if absent or empty. `indices` are positions in an image, in row-major order.
+
+    Constraints:
+    1. `self` is N x C x H x W or C x H x W.
+    2. Kernel, strides and dilations are at least 1; paddings are 0 or more and at most half of the
+       kernel.
+    3. The result has the shape of `self` with the number of windows as last two sizes: along each,
+       `floor((size + 2 * padding - dilation * (kernel - 1) - 1) / stride) + 1`, with `ceil_mode`
+       rounded up where the last window starts within the image or its left padding. It has the
+       dtype of `self`.
+    4. `indices` has the same shape and dtype `i64`.
+
+    ```mlir
+    %0:2 = aten.max_pool2d_with_indices(%x, kernel_size = [3, 3], stride = [2, 2], padding = [1, 1])
+        : (tensor<2x4x16x16xf32>) -> (tensor<2x4x8x8xf32>, tensor<2x4x8x8xi64>)
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$kernel_size, Aten_Ints:$stride,
+                       Aten_Ints:$padding, Aten_Ints:$dilation, Aten_Bool:$ceil_mode);
+  let results = (outs Aten_Tensor:$result, Aten_Tensor:$indices);
+}
+
+def Aten_MaxPool2dWithIndicesBackwardOp
+    : Aten_PoolingOp<"max_pool2d_with_indices_backward", "gradient of `max_pool2d_with_indices`"> {
+  let description = [{
+    Constraints:
+    1. `self` is N x C x H x W or C x H x W.
+    2. Kernel, strides and dilations are at least 1; paddings are 0 or more and at most half of the
+       kernel.
+    3. `grad_output` and `indices` have the shape that the forward op gives; `indices` has dtype
+       `i64`.
+    4. The result has the type of `self`.
+
+    ```mlir
+    %0 = aten.max_pool2d_with_indices_backward(%g, %x, kernel_size = [3, 3], stride = [2, 2],
+                                               padding = [1, 1], dilation = [1, 1],
+                                               ceil_mode = false, %i)
+        : (tensor<2x4x8x8xf32>, tensor<2x4x16x16xf32>, tensor<2x4x8x8xi64>)
+        -> tensor<2x4x16x16xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$self, Aten_ReqInts:$kernel_size,
+                       Aten_ReqInts:$stride, Aten_ReqInts:$padding, Aten_ReqInts:$dilation,
+                       Aten_ReqBool:$ceil_mode, Aten_Tensor:$indices);
+  let results = (outs Aten_Tensor:$result);
+}
+
+def Aten_AdaptiveAvgPool2dOp : Aten_PoolingOp<"_adaptive_avg_pool2d", "means of windows that tile the image in a given number"> {
+  let description = [{
+    Constraints:
+    1. `self` is N x C x H x W or C x H x W.
+    2. `output_size` has two elements of 0 or more.
+    3. The result has the shape of `self` with `output_size` as last two sizes, and its dtype.
+
+    ```mlir
+    %0 = aten._adaptive_avg_pool2d(%x, output_size = [2, 2])
+        : (tensor<2x4x7x7xf32>) -> tensor<2x4x2x2xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$output_size);
+  let results = (outs Aten_Tensor:$result);
+}
+
+def Aten_AdaptiveAvgPool2dBackwardOp : Aten_PoolingOp<"_adaptive_avg_pool2d_backward", "gradient of `_adaptive_avg_pool2d`"> {
+  let description = [{
+    Constraints:
+    1. `self` is N x C x H x W or C x H x W.
+    2. `grad_output` has the shape of `self` but for the last two sizes, and its dtype.
+    3. The result has the type of `self`.
+
+    ```mlir
+    %0 = aten._adaptive_avg_pool2d_backward(%g, %x)
+        : (tensor<2x4x2x2xf32>, tensor<2x4x7x7xf32>) -> tensor<2x4x7x7xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$self);
+  let results = (outs Aten_Tensor:$result);
+}
+
+#endif // CLEAVE_DIALECTS_ATEN_OPS_POOLING

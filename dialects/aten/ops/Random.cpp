@@ -1,0 +1,116 @@
+//===- Random.cpp - random numbers, and the gradient of dropout -----------===//
+
+#include "dialects/aten/ops/Random.h"
+#include "dialects/aten/Checks.h"
+#include "dialects/aten/ops/OpsImpl.h"
+
+using namespace mlir;
+using namespace cleave::aten;
+
+#define GET_OP_CLASSES
+#include "dialects/aten/ops/Random.cpp.inc"
+
+void cleave::aten::addRandomOps(AtenDialect *dialect) {
+  addOps<
+#define GET_OP_LIST
+#include "dialects/aten/ops/Random.cpp.inc"
+      >(dialect);
+}
+
+//===----------------------------------------------------------------------===//
+// Draws
+//===----------------------------------------------------------------------===//
+
+/// Constraints 1 to 3 of all random ops.
+static LogicalResult verifyPlace(Operation *op, Value seed, Value offset, int64_t position,
+                                 StringRef generator) {
+  // 1.
+  for (auto [name, value] : {std::pair(StringRef("seed"), seed), {StringRef("offset"), offset}})
+    if (rankOf(value) != 0 || !dtypeOf(value).isSignlessInteger(64))
+      return op->emitOpError("expects `")
+             << name << "` of type tensor<i64>, found " << value.getType();
+  // 2.
+  if (position < 0)
+    return op->emitOpError("expects `position` of 0 or more, found ") << position;
+  // 3.
+  if (generator != "mt19937" && generator != "philox")
+    return op->emitOpError("expects `generator` to be \"mt19937\" or \"philox\", found \"")
+           << generator << "\"";
+  return success();
+}
+
+static LogicalResult expectProbability(Operation *op, const APFloat &p) {
+  double value = p.convertToDouble();
+  if (value >= 0 && value <= 1)
+    return success();
+  return op->emitOpError("expects `p` in [0, 1], found ") << value;
+}
+
+LogicalResult RngNativeDropoutOp::verify() {
+  // 1. to 3.
+  if (failed(verifyPlace(*this, getSeed(), getOffset(), getPosition(), getGenerator())))
+    return failure();
+  // 4.
+  if (failed(expectFloating(*this, "input", getInput())) ||
+      failed(expectProbability(*this, getP())))
+    return failure();
+  // 5.
+  if (failed(expectResultLike(*this, 0, getInput())))
+    return failure();
+  return expectResult(*this, 1, shapeOf(getInput()), IntegerType::get(getContext(), 1));
+}
+
+LogicalResult RngBernoulliOp::verify() {
+  // 1. to 3.
+  if (failed(verifyPlace(*this, getSeed(), getOffset(), getPosition(), getGenerator())))
+    return failure();
+  // 4.
+  if (std::optional<APFloat> p = getP(); p && failed(expectProbability(*this, *p)))
+    return failure();
+  if (!getP() && failed(expectFloating(*this, "like", getLike())))
+    return failure();
+  // 5.
+  return expectResultLike(*this, 0, getLike());
+}
+
+LogicalResult RngUniformOp::verify() {
+  // 1. to 3.
+  if (failed(verifyPlace(*this, getSeed(), getOffset(), getPosition(), getGenerator())))
+    return failure();
+  // 4.
+  if (failed(expectFloating(*this, "like", getLike())))
+    return failure();
+  double from = getFrom().convertToDouble(), to = getTo().convertToDouble();
+  if (!(from <= to))
+    return emitOpError("expects `from` not above `to`, found ") << from << " and " << to;
+  // 5.
+  return expectResultLike(*this, 0, getLike());
+}
+
+LogicalResult RngNormalOp::verify() {
+  // 1. to 3.
+  if (failed(verifyPlace(*this, getSeed(), getOffset(), getPosition(), getGenerator())))
+    return failure();
+  // 4.
+  if (failed(expectFloating(*this, "like", getLike())))
+    return failure();
+  double deviation = getStd().convertToDouble();
+  if (!(deviation >= 0))
+    return emitOpError("expects `std` of 0 or more, found ") << deviation;
+  // 5.
+  return expectResultLike(*this, 0, getLike());
+}
+
+//===----------------------------------------------------------------------===//
+// Gradient
+//===----------------------------------------------------------------------===//
+
+LogicalResult NativeDropoutBackwardOp::verify() {
+  // 1.
+  if (failed(expectShape(*this, "mask", getMask(), shapeOf(getGradOutput()))))
+    return failure();
+  if (!isBool(dtypeOf(getMask())))
+    return emitOpError("expects `mask` of dtype i1, found ") << getMask().getType();
+  // 2.
+  return expectResultLike(*this, 0, getGradOutput());
+}

@@ -1,0 +1,106 @@
+//===- Random.td - random numbers, and the gradient of dropout -*- tablegen -*-===//
+
+#ifndef CLEAVE_DIALECTS_ATEN_OPS_RANDOM
+#define CLEAVE_DIALECTS_ATEN_OPS_RANDOM
+
+include "dialects/aten/AtenBase.td"
+
+//===----------------------------------------------------------------------===//
+// Draws. What each op takes from the generator is in docs/random.md.
+//===----------------------------------------------------------------------===//
+
+/// An op of Cleave's own: the dispatcher has none that takes its place in the stream of random
+/// numbers as an argument.
+class Aten_RandomOp<string mnemonic> : AtenOp<mnemonic, "cleave::" # mnemonic> {
+  let hasVerifier = 1;
+}
+
+def Aten_RngNativeDropoutOp : Aten_RandomOp<"rng_native_dropout"> {
+  let summary = "elements zeroed with probability `p`, the others scaled by `1 / (1 - p)`";
+  let description = [{
+    The results are the product and the mask of the elements that are kept. `position` is the number
+    of draws that earlier random ops of the function take.
+
+    Constraints:
+    1. `seed` and `offset` are 0-d, of dtype `i64`.
+    2. `position` is 0 or more.
+    3. `generator` is "mt19937" or "philox".
+    4. `input` has a floating-point dtype, and `p` lies in [0, 1].
+    5. The first result has the type of `input`, `mask` its shape and dtype `i1`.
+
+    ```mlir
+    %0:2 = aten.rng_native_dropout(%x, %seed, %offset, p = 0.1, train = true, position = 0,
+                                   generator = "mt19937")
+        : (tensor<4x8xf32>, tensor<i64>, tensor<i64>) -> (tensor<4x8xf32>, tensor<4x8xi1>)
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$input, Aten_Tensor:$seed, Aten_Tensor:$offset, Aten_ReqFloat:$p,
+                       Aten_Bool:$train, Aten_ReqInt:$position, Aten_ReqStr:$generator);
+  let results = (outs Aten_Tensor:$result, Aten_Tensor:$mask);
+}
+
+class Aten_DrawOp<string mnemonic, string example, string constraint> : Aten_RandomOp<mnemonic> {
+  let description = [{
+    `like` gives the shape, the dtype and the strides. `position` is the number of draws that
+    earlier random ops of the function take.
+
+    Constraints:
+    1. `seed` and `offset` are 0-d, of dtype `i64`.
+    2. `position` is 0 or more.
+    3. `generator` is "mt19937" or "philox".
+    4. }] # constraint # [{
+    5. The result has the type of `like`.
+
+    ```mlir
+    %0 = aten.}] # mnemonic # "(%x, %seed, %offset, " # example # [{, position = 64, generator = "mt19937")
+        : (tensor<4x8xf32>, tensor<i64>, tensor<i64>) -> tensor<4x8xf32>
+    ```
+  }];
+  let results = (outs Aten_Tensor:$result);
+}
+
+def Aten_RngBernoulliOp : Aten_DrawOp<"rng_bernoulli", "p = 0.3",
+    "`p`, where given, lies in [0, 1]; without it, `like` has a floating-point dtype."> {
+  let summary = "1 with probability `p` (without it: with the element of `like` as probability), else 0";
+  let arguments = (ins Aten_Tensor:$like, Aten_Tensor:$seed, Aten_Tensor:$offset, Aten_Float:$p,
+                       Aten_ReqInt:$position, Aten_ReqStr:$generator);
+}
+
+def Aten_RngUniformOp : Aten_DrawOp<"rng_uniform", "from = 0.0, to = 1.0",
+    "`like` has a floating-point dtype, and `from` is not above `to`."> {
+  let summary = "uniform numbers in [`from`, `to`)";
+  let arguments = (ins Aten_Tensor:$like, Aten_Tensor:$seed, Aten_Tensor:$offset,
+                       Aten_ReqFloat:$from, Aten_ReqFloat:$to, Aten_ReqInt:$position,
+                       Aten_ReqStr:$generator);
+}
+
+def Aten_RngNormalOp : Aten_DrawOp<"rng_normal", "mean = 0.0, std = 1.0",
+    "`like` has a floating-point dtype, and `std` is not negative."> {
+  let summary = "normally distributed numbers";
+  let arguments = (ins Aten_Tensor:$like, Aten_Tensor:$seed, Aten_Tensor:$offset,
+                       Aten_ReqFloat:$mean, Aten_ReqFloat:$std, Aten_ReqInt:$position,
+                       Aten_ReqStr:$generator);
+}
+
+//===----------------------------------------------------------------------===//
+// Gradient
+//===----------------------------------------------------------------------===//
+
+def Aten_NativeDropoutBackwardOp : AtenOp<"native_dropout_backward", "aten::native_dropout_backward"> {
+  let summary = "`grad_output * mask * scale`: the gradient of dropout";
+  let description = [{
+    Constraints:
+    1. `mask` has the shape of `grad_output` and dtype `i1`.
+    2. The result has the type of `grad_output`.
+
+    ```mlir
+    %0 = aten.native_dropout_backward(%g, %mask, scale = 1.25)
+        : (tensor<4x8xf32>, tensor<4x8xi1>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$mask, Aten_ReqFloat:$scale);
+  let results = (outs Aten_Tensor:$result);
+  let hasVerifier = 1;
+}
+
+#endif // CLEAVE_DIALECTS_ATEN_OPS_RANDOM
