@@ -15,13 +15,12 @@ static constexpr llvm::StringLiteral kHead = "{\"displayTimeUnit\": \"ns\", \"tr
 static constexpr llvm::StringLiteral kTail = "\n]}\n";
 static constexpr size_t kBufferBytes = 1 << 20;
 
-int64_t cleave::runtime::traceClock() {
+int64_t cleave::runtime::traceTime(int64_t steadyNs) {
   using namespace std::chrono;
   // The wall clock is read once: it may be set back while a run goes on.
-  static const int64_t offset =
-      duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count() -
-      duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
-  return offset + duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
+  static const int64_t offset = nanoseconds(system_clock::now().time_since_epoch()).count() -
+                                nanoseconds(steady_clock::now().time_since_epoch()).count();
+  return offset + steadyNs;
 }
 
 /// Microseconds with the nanoseconds as decimals, without the rounding of a double.

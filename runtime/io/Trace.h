@@ -16,9 +16,9 @@
 
 namespace cleave::runtime {
 
-/// Nanoseconds since the Unix epoch, never going back within a process; comparable between
-/// processes of one machine.
-int64_t traceClock();
+/// The time `steadyNs` of the steady clock (nanoseconds) as nanoseconds since the Unix epoch, to be
+/// comparable between machines as far as their clocks are.
+int64_t traceTime(int64_t steadyNs);
 
 /// The trace of one rank. Events are buffered and written in large pieces.
 class TraceWriter {
@@ -28,7 +28,7 @@ public:
   TraceWriter(const TraceWriter &) = delete;
   TraceWriter &operator=(const TraceWriter &) = delete;
 
-  /// A slice from `begin` to `end` (see traceClock). Slices of one track nest by time. `location`
+  /// A slice from `begin` to `end` (see traceTime). Slices of one track nest by time. `location`
   /// may be empty; it becomes the slice's argument `location`.
   void slice(llvm::StringRef name, llvm::StringRef category, llvm::StringRef location,
              int64_t begin, int64_t end, int64_t track = 0);

@@ -86,7 +86,7 @@ TEST(Trace, PartsMergeIntoOneJsonFile) {
   std::vector<std::string> parts = {directory / "t.0", directory / "t.1"};
   for (auto [rank, path] : llvm::enumerate(parts)) {
     auto trace = llvm::cantFail(TraceWriter::open(path, rank));
-    int64_t now = traceClock();
+    int64_t now = traceTime(0);
     trace->nameTrack(0, "ops");
     trace->slice("aten.mm", "op", "gpt.py:57 \"c_attn\"", now, now + 1500);
     llvm::cantFail(trace->close());

@@ -1,0 +1,34 @@
+//===- Agreement.cpp - all ranks start together or not at all -------------===//
+
+#include "runtime/train/Agreement.h"
+#include "runtime/comm/Failure.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace cleave::runtime;
+
+llvm::Error cleave::runtime::agree(Communicator &world, llvm::Error mine, llvm::StringRef what) {
+  if (world.size() == 1)
+    return mine;
+  std::string text = llvm::toString(std::move(mine));
+  llvm::Expected<std::vector<std::string>> all = world.allGatherBytes(text, what);
+  if (!all) {
+    // A rank's own problem says more than that it could not tell the others.
+    if (text.empty())
+      return all.takeError();
+    llvm::consumeError(all.takeError());
+    return llvm::make_error<CollectiveRefusal>(text);
+  }
+  llvm::MapVector<llvm::StringRef, std::vector<int>> problems;
+  for (int rank = 0; rank < world.size(); ++rank)
+    if (!(*all)[rank].empty())
+      problems[(*all)[rank]].push_back(rank);
+  if (problems.empty())
+    return llvm::Error::success();
+  std::vector<std::string> lines;
+  for (auto &[problem, ranks] : problems)
+    lines.push_back(int(ranks.size()) == world.size()
+                        ? problem.str()
+                        : describeRanks(ranks) + ": " + problem.str());
+  return llvm::make_error<CollectiveRefusal>(llvm::join(lines, "\n"));
+}

@@ -1,0 +1,102 @@
+//===- Inputs.cpp - what a program reads ----------------------------------===//
+
+#include "runtime/train/Inputs.h"
+#include "dialects/aten/Aten.h"
+#include "runtime/program/ProgramImpl.h"
+#include "llvm/ADT/STLExtras.h"
+#include <cstring>
+
+using namespace cleave::runtime;
+
+/// The bound that `value`, indices into something, is used with: directly, or after ops that only
+/// change its shape or type.
+static int64_t findVocabulary(mlir::Value value) {
+  for (mlir::OpOperand &use : value.getUses()) {
+    auto op = llvm::dyn_cast<cleave::aten::AtenOpInterface>(use.getOwner());
+    if (!op)
+      continue;
+    llvm::StringRef name = op.getSchemaName();
+    unsigned operand = use.getOperandNumber();
+    bool isLookUp = name == "aten::embedding" && operand == 1;
+    bool isLoss =
+        (name == "aten::nll_loss_forward" || name == "aten::cross_entropy_loss") && operand == 1;
+    if (isLookUp || isLoss) {
+      auto type = llvm::cast<mlir::RankedTensorType>(use.getOwner()->getOperand(0).getType());
+      if (type.getRank() == 2)
+        return type.getDimSize(isLookUp ? 0 : 1);
+    }
+    bool keepsValues =
+        llvm::is_contained({"aten::view", "aten::reshape", "aten::_unsafe_view", "aten::clone",
+                            "aten::_to_copy", "aten::contiguous", "aten::unsqueeze"},
+                           name);
+    if (keepsValues)
+      if (int64_t found = findVocabulary(use.getOwner()->getResult(0)))
+        return found;
+  }
+  return 0;
+}
+
+std::vector<InputSpec> cleave::runtime::describeInputs(const Program &program) {
+  std::vector<InputSpec> specs;
+  mlir::func::FuncOp function = program.impl().function(Phase::Microbatch);
+  for (const ValueInfo &value : program.inputs()) {
+    InputSpec spec;
+    spec.name = value.name;
+    spec.dtype = value.type.dtype;
+    spec.shape.assign(value.type.shape.begin(), value.type.shape.end());
+    if (value.batch)
+      spec.batchDim = unsigned(*value.batch);
+    spec.isTarget = value.role == RoleKind::Target;
+    for (auto [argument, info] :
+         llvm::zip_equal(function.getArguments(), program.arguments(Phase::Microbatch)))
+      if (info.role == value.role && info.name == value.name)
+        spec.vocabulary = findVocabulary(argument);
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+llvm::Expected<int64_t> cleave::runtime::getMicrobatchSize(const Program &program) {
+  const ValueInfo *first = nullptr;
+  int64_t size = 0;
+  for (const ValueInfo &value : program.inputs()) {
+    if (!value.batch)
+      continue;
+    int64_t found = value.type.shape[*value.batch];
+    if (first && found != size)
+      return makeError("{0}: a microbatch has {1} examples of \"{2}\", but {3} of \"{4}\"",
+                       program.path(), size, first->name, found, value.name);
+    first = &value;
+    size = found;
+  }
+  if (!first)
+    return makeError("{0}: no input has a batch dimension", program.path());
+  return size;
+}
+
+int64_t cleave::runtime::countTokens(const Program &program) {
+  int64_t examples = 1;
+  for (const ValueInfo &value : program.inputs()) {
+    if (!value.batch)
+      continue;
+    bool isInteger = value.type.dtype == DType::I64 || value.type.dtype == DType::I32;
+    if (isInteger && value.role == RoleKind::Input && value.type.shape.size() == 2)
+      return value.type.numElements();
+    examples = value.type.shape[*value.batch];
+  }
+  return examples;
+}
+
+llvm::Error cleave::runtime::fillInputs(Session &session, llvm::ArrayRef<HostTensor> tensors) {
+  for (auto [value, tensor] : llvm::zip_equal(session.program().inputs(), tensors)) {
+    llvm::Expected<TensorRef> input = session.input(value.name);
+    if (!input)
+      return input.takeError();
+    if (input->bytes().size() != tensor.bytes.size())
+      return makeError("input \"{0}\": expected {1} bytes, found {2}", value.name,
+                       input->bytes().size(), tensor.bytes.size());
+    if (!tensor.bytes.empty())
+      std::memcpy(input->data, tensor.bytes.data(), tensor.bytes.size());
+  }
+  return llvm::Error::success();
+}

@@ -1,0 +1,240 @@
+//===- Setup.cpp - what happens before the first step ---------------------===//
+
+#include "runtime/comm/Communicator.h"
+#include "runtime/comm/SameProgram.h"
+#include "runtime/exec/RankGrid.h"
+#include "runtime/exec/TensorFiles.h"
+#include "runtime/train/Agreement.h"
+#include "runtime/train/Inputs.h"
+#include "runtime/train/LearningRate.h"
+#include "runtime/train/State.h"
+#include "runtime/train/Trainer.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace cleave::runtime;
+
+bool Trainer::isFirstRank() const {
+  return world.rank() == 0;
+}
+
+/// What must be equal on all ranks, before anything is read or any group is made.
+static ProgramIdentity identify(const Program &program, const TrainOptions &options) {
+  ProgramIdentity identity;
+  identity.name = program.path().str();
+  std::string bytes = llvm::fromHex(program.fingerprint());
+  std::copy_n(bytes.begin(), std::min(bytes.size(), identity.fingerprint.size()),
+              identity.fingerprint.begin());
+  auto optional = [](const auto &value) {
+    return value ? llvm::formatv("{0}", *value).str() : "not given";
+  };
+  identity.mustAgree = {{"--steps", std::to_string(options.steps)},
+                        {"--microbatches", optional(options.microbatches)},
+                        {"--batch", optional(options.batch)},
+                        {"--seed", std::to_string(options.seed)},
+                        {"--lr", optional(options.learningRate)},
+                        {"--data", options.data},
+                        {"--shuffle", options.shuffle ? "true" : "false"},
+                        {"--trace", options.trace},
+                        {"--trace-steps", std::to_string(options.traceSteps)},
+                        {"--checkpoint", options.checkpoint},
+                        {"--checkpoint-every", std::to_string(options.checkpointEvery)},
+                        {"--resume", options.resume ? "true" : "false"},
+                        {"--stop-on-nan", options.stopOnNan ? "true" : "false"}};
+  return identity;
+}
+
+llvm::Error Trainer::setUp() {
+  if (llvm::Error error = checkSameProgram(world, identify(program, options)))
+    return error;
+  llvm::Error error = checkOptions();
+  if (!error)
+    error = openData();
+  if (llvm::Error refusal = agree(world, std::move(error), "the options and the data"))
+    return refusal;
+  if (llvm::Error error = createSession())
+    return error;
+  return openCheckpoints();
+}
+
+llvm::Error Trainer::checkOptions() {
+  if (options.steps < 1)
+    return makeError("expected --steps of at least 1, found {0}", options.steps);
+  if (options.checkpointEvery < 0 || options.keepLast < 0)
+    return makeError("expected --checkpoint-every and --keep-last of at least 0, found {0} and {1}",
+                     options.checkpointEvery, options.keepLast);
+  if (options.checkpoint.empty() && (options.checkpointEvery > 0 || options.resume))
+    return makeError("--checkpoint-every and --resume need --checkpoint DIRECTORY");
+  if (!program.hasUpdate())
+    return makeError(
+        "{0}: expected a program with an update function, found none: export it with an "
+        "optimizer to train",
+        program.path());
+  if (llvm::none_of(program.results(Phase::Microbatch),
+                    [](const ValueInfo &value) { return value.role == RoleKind::Loss; }))
+    return makeError("{0}: expected a program with a loss, found none", program.path());
+  if (options.data.empty())
+    return makeError("expected --data to train on");
+
+  llvm::Expected<std::unique_ptr<RankGrid>> grid = RankGrid::create(program.mesh(), &world);
+  if (!grid)
+    return grid.takeError();
+  for (const ValueInfo &value : program.inputs())
+    if (value.batch && !value.over.empty())
+      part = (*grid)->along(value.over);
+  if (!options.checkpoint.empty() && part.count != world.size())
+    return makeError(
+        "{0}: checkpoints need every rank to hold the whole model, but {1} ranks run {2} "
+        "parts of the batch",
+        program.path(), world.size(), part.count);
+
+  llvm::Expected<int64_t> size = getMicrobatchSize(program);
+  if (!size)
+    return size.takeError();
+  microbatchSize = *size;
+  microbatches = options.microbatches.value_or(1);
+  if (microbatches < 1)
+    return makeError("expected --microbatches of at least 1, found {0}", microbatches);
+  if (options.batch) {
+    llvm::Expected<int64_t> count = countMicrobatches(*options.batch, part.count, microbatchSize);
+    if (!count)
+      return count.takeError();
+    if (options.microbatches && *options.microbatches != *count)
+      return makeError(
+          "a batch of {0} examples is {1} microbatches of {2} on each of {3} ranks, found "
+          "--microbatches {4}",
+          *options.batch, *count, microbatchSize, part.count, *options.microbatches);
+    microbatches = *count;
+  }
+  return options.learningRate ? setLearningRate(program, *options.learningRate)
+                              : llvm::Error::success();
+}
+
+llvm::Error Trainer::openData() {
+  DataOptions dataOptions;
+  dataOptions.source = options.data;
+  dataOptions.seed = options.seed;
+  dataOptions.microbatches = microbatches;
+  dataOptions.ranks = part.count;
+  dataOptions.shuffle = options.shuffle;
+  std::vector<InputSpec> inputs = describeInputs(program);
+  if (options.vocabulary)
+    for (InputSpec &input : inputs)
+      input.vocabulary = *options.vocabulary;
+  llvm::Expected<std::unique_ptr<DataSource>> source = DataSource::open(dataOptions, inputs);
+  if (!source)
+    return source.takeError();
+  data = std::move(*source);
+  dataFingerprint = data->fingerprint();
+  return llvm::Error::success();
+}
+
+llvm::Error Trainer::createSession() {
+  llvm::Error error = llvm::Error::success();
+  if (!options.trace.empty() && options.traceSteps > 0) {
+    auto opened = Tracer::open(options.trace, world);
+    opened ? void(tracer = std::move(*opened)) : void(error = opened.takeError());
+  }
+  if (llvm::Error refusal = agree(world, std::move(error), "the trace"))
+    return refusal;
+
+  SessionOptions sessionOptions;
+  sessionOptions.communicator = &world;
+  sessionOptions.microbatches = microbatches;
+  sessionOptions.seed = options.seed;
+  if (tracer)
+    sessionOptions.onOp = [this](const OpEvent &event) {
+      if (tracer)
+        tracer->op(event);
+    };
+  llvm::Expected<std::unique_ptr<Session>> created = Session::create(program, sessionOptions);
+  error = created ? llvm::Error::success() : created.takeError();
+  if (created) {
+    session = std::move(*created);
+    if (!options.weights.empty())
+      error = loadWeights(*session, options.weights);
+    else if (!program.weights().empty())
+      error =
+          makeError("expected --weights: the program has parameters, buffers or constants to fill");
+  }
+  return agree(world, std::move(error), "the weights");
+}
+
+/// The step to continue from, 0 to start afresh.
+static llvm::Expected<int64_t> chooseCheckpoint(const TrainOptions &options) {
+  llvm::Expected<std::vector<int64_t>> steps = listCheckpoints(options.checkpoint);
+  if (!steps)
+    return steps.takeError();
+  if (steps->empty())
+    return 0;
+  if (!options.resume)
+    return makeError(
+        "{0}: there are checkpoints already, the newest of step {1}: give --resume to continue "
+        "from it, or another directory",
+        options.checkpoint, steps->back());
+  return steps->back();
+}
+
+llvm::Error Trainer::openCheckpoints() {
+  int64_t step = 0;
+  llvm::Error error = llvm::Error::success();
+  if (!options.checkpoint.empty() && isFirstRank()) {
+    auto opened = CheckpointDirectory::open(options.checkpoint);
+    llvm::Expected<int64_t> chosen = opened ? chooseCheckpoint(options) : opened.takeError();
+    if (!chosen)
+      error = chosen.takeError();
+    else
+      step = *chosen;
+    if (opened)
+      checkpoints = std::move(*opened);
+  }
+  if (llvm::Error refusal = agree(world, std::move(error), "the checkpoint directory"))
+    return refusal;
+  // The first rank's choice holds for all: what they see of a shared directory may be older.
+  llvm::Expected<std::vector<std::string>> chosen =
+      world.allGatherBytes(std::to_string(step), "the checkpoint to resume from");
+  if (!chosen)
+    return chosen.takeError();
+  llvm::StringRef(chosen->front()).getAsInteger(10, step);
+  error = step > 0 ? resumeFrom(step) : llvm::Error::success();
+  if (!error) {
+    auto opened = Reporter::open(options, world.rank(), completed);
+    opened ? void(reporter = std::move(*opened)) : void(error = opened.takeError());
+  }
+  return agree(world, std::move(error), "the checkpoint");
+}
+
+llvm::Error Trainer::resumeFrom(int64_t step) {
+  llvm::Expected<Checkpoint> checkpoint =
+      readCheckpoint(getCheckpointPath(options.checkpoint, step));
+  if (!checkpoint)
+    return makeError("{0} (remove this checkpoint to resume from the one before it)",
+                     llvm::toString(checkpoint.takeError()));
+  if (llvm::Error error = restore(*session, *checkpoint))
+    return error;
+  if (llvm::Error error = checkSameRun(checkpoint->state))
+    return error;
+  completed = checkpoint->state.step;
+  return llvm::Error::success();
+}
+
+llvm::Error Trainer::checkSameRun(const CheckpointState &saved) {
+  CheckpointState mine = stateAt(saved.step);
+  auto differ = [&](llvm::StringRef what, const auto &then, const auto &now) {
+    return makeError(
+        "{0}: the run was started with {1} {2}, found {3}: it would not continue as it began",
+        options.checkpoint, what, then, now);
+  };
+  if (saved.seed != mine.seed)
+    return differ("--seed", saved.seed, mine.seed);
+  int64_t total = saved.microbatches * saved.ranks;
+  if (total != totalMicrobatches())
+    return differ("microbatches in a step, over all ranks:", total, totalMicrobatches());
+  if (saved.dataFingerprint != mine.dataFingerprint)
+    return differ("other data or another order of it, --data", saved.data, mine.data);
+  if (saved.programFingerprint != mine.programFingerprint && isFirstRank() && !options.quiet)
+    std::fprintf(stderr,
+                 "note: %s: written by another program for the same parameters; %s continues it\n",
+                 options.checkpoint.c_str(), program.path().str().c_str());
+  return llvm::Error::success();
+}

@@ -1,0 +1,53 @@
+//===- Tracer.cpp - the trace of a run's first steps ----------------------===//
+
+#include "runtime/train/Tracer.h"
+#include "runtime/comm/Communicator.h"
+#include "llvm/Support/FileSystem.h"
+#include <chrono>
+
+using namespace cleave::runtime;
+
+static std::string pathOfRank(llvm::StringRef path, int rank) {
+  return llvm::formatv("{0}.rank{1}", path, rank).str();
+}
+
+int64_t cleave::runtime::steadyNs() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+llvm::Expected<std::unique_ptr<Tracer>> Tracer::open(llvm::StringRef path, Communicator &world) {
+  std::unique_ptr<Tracer> tracer(new Tracer(world));
+  tracer->path = path.str();
+  auto writer = TraceWriter::open(pathOfRank(path, world.rank()), world.rank());
+  if (!writer)
+    return writer.takeError();
+  tracer->writer = std::move(*writer);
+  tracer->writer->nameTrack(0, "program");
+  return tracer;
+}
+
+void Tracer::op(const OpEvent &event) {
+  llvm::StringRef category = event.name.starts_with("dist.")    ? "communication"
+                             : event.phase == Phase::Microbatch ? "microbatch"
+                                                                : "update";
+  int64_t begin = traceTime(event.startNs);
+  writer->slice(event.name, category, event.location, begin, begin + event.durationNs);
+}
+
+void Tracer::span(const std::string &name, int64_t beginNs, int64_t endNs) {
+  writer->slice(name, "step", "", traceTime(beginNs), traceTime(endNs));
+}
+
+llvm::Error Tracer::finish() {
+  if (llvm::Error error = writer->close())
+    return error;
+  if (llvm::Error error = world.barrier("the end of the trace"))
+    return error;
+  if (world.rank() != 0)
+    return llvm::Error::success();
+  std::vector<std::string> parts;
+  for (int rank = 0; rank < world.size(); ++rank)
+    if (std::string part = pathOfRank(path, rank); llvm::sys::fs::exists(part))
+      parts.push_back(std::move(part));
+  return mergeTraces(parts, path);
+}

@@ -1,0 +1,38 @@
+//===- Tracer.h - the trace of a run's first steps ---------------*- C++ -*-===//
+
+#ifndef CLEAVE_RUNTIME_TRAIN_TRACER_H
+#define CLEAVE_RUNTIME_TRAIN_TRACER_H
+
+#include "cleave/Session.h"
+#include "runtime/io/Trace.h"
+
+namespace cleave::runtime {
+
+class Communicator;
+
+/// Writes this rank's slices; `finish` joins those of all ranks into one file.
+class Tracer {
+public:
+  static llvm::Expected<std::unique_ptr<Tracer>> open(llvm::StringRef path, Communicator &world);
+
+  /// A slice an op, named and placed as the event says.
+  void op(const OpEvent &event);
+  /// A slice around ops: `step 3`, `microbatch 1`. Times are of the steady clock, in nanoseconds.
+  void span(const std::string &name, int64_t beginNs, int64_t endNs);
+  /// Ends the trace. All ranks call it together. Traces of ranks that rank 0 cannot see, because
+  /// they run on other machines, stay where they are: FILE.rankN.
+  llvm::Error finish();
+
+private:
+  explicit Tracer(Communicator &world) : world(world) {}
+  std::string path;
+  Communicator &world;
+  std::unique_ptr<TraceWriter> writer;
+};
+
+/// The steady clock in nanoseconds, as OpEvent has it.
+int64_t steadyNs();
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_TRAIN_TRACER_H

@@ -1,0 +1,147 @@
+//===- Train.cpp - the training loop --------------------------------------===//
+
+#include "runtime/train/Train.h"
+#include "runtime/comm/Communicator.h"
+#include "runtime/comm/Failure.h"
+#include "runtime/train/Inputs.h"
+#include "runtime/train/State.h"
+#include "runtime/train/Trainer.h"
+#include "llvm/ADT/BitVector.h"
+#include <cmath>
+#include <cstring>
+
+using namespace cleave::runtime;
+
+llvm::Error cleave::runtime::train(Program &program, Communicator &world,
+                                   const TrainOptions &options) {
+  Trainer trainer(program, world, options);
+  if (llvm::Error error = trainer.setUp())
+    return error;
+  return trainer.run();
+}
+
+llvm::Error Trainer::run() {
+  reporter->say(llvm::formatv("{0}: {1}; {2} rank{3} x {4} microbatch{5} of {6}", program.name(),
+                              data->describe(), part.count, part.count == 1 ? "" : "s",
+                              microbatches, microbatches == 1 ? "" : "es", microbatchSize)
+                    .str());
+  if (completed >= options.steps) {
+    reporter->say(llvm::formatv("nothing to do: the checkpoint in {0} has {1} of {2} steps",
+                                options.checkpoint, completed, options.steps)
+                      .str());
+    return llvm::Error::success();
+  }
+  if (completed > 0)
+    reporter->say(llvm::formatv("resuming after step {0}", completed).str());
+  for (int64_t step = completed + 1; step <= options.steps; ++step) {
+    if (llvm::Error error = runStep(step))
+      return error;
+    bool isDue = options.checkpointEvery > 0 && step % options.checkpointEvery == 0;
+    if (!options.checkpoint.empty() && (isDue || step == options.steps))
+      if (llvm::Error error = save(step))
+        return error;
+    if (tracer && (step == options.steps || step - completed >= options.traceSteps)) {
+      if (llvm::Error error = tracer->finish())
+        return error;
+      tracer.reset();
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Trainer::runMicrobatches(int64_t step, std::vector<double> &losses) {
+  for (int64_t index = 0; index < microbatches; ++index) {
+    int64_t begin = steadyNs();
+    llvm::Expected<std::vector<HostTensor>> batch = data->read({step - 1, part.index, index});
+    if (!batch)
+      return batch.takeError();
+    if (llvm::Error error = fillInputs(*session, *batch))
+      return error;
+    if (llvm::Error error = session->runMicrobatch(step, index))
+      return error;
+    losses.push_back(session->loss());
+    if (tracer)
+      tracer->span(llvm::formatv("microbatch {0}", index).str(), begin, steadyNs());
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Trainer::runStep(int64_t step) {
+  int64_t begin = steadyNs();
+  std::vector<double> losses;
+  if (llvm::Error error = runMicrobatches(step, losses))
+    return error;
+  llvm::Expected<double> loss = averageLoss(step, losses);
+  if (!loss)
+    return loss.takeError();
+  if (llvm::Error error = session->runUpdate(step))
+    return error;
+  int64_t end = steadyNs();
+  if (tracer)
+    tracer->span(llvm::formatv("step {0}", step).str(), begin, end);
+  double seconds = double(end - begin) * 1e-9;
+  return reporter->report(
+      {step, *loss, double(totalMicrobatches() * countTokens(program)) / seconds, seconds * 1e3});
+}
+
+llvm::Expected<double> Trainer::averageLoss(int64_t step, llvm::ArrayRef<double> losses) {
+  // A message is the rank's part of the batch and its losses.
+  std::string message(sizeof part.index + losses.size() * sizeof(double), '\0');
+  std::memcpy(message.data(), &part.index, sizeof part.index);
+  std::memcpy(message.data() + sizeof part.index, losses.data(), losses.size() * sizeof(double));
+  llvm::Expected<std::vector<std::string>> all = world.allGatherBytes(message, "the loss");
+  if (!all)
+    return all.takeError();
+  double sum = 0;
+  llvm::BitVector seen(part.count);
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const std::string &theirs = (*all)[rank];
+    int64_t index = -1;
+    if (theirs.size() == message.size())
+      std::memcpy(&index, theirs.data(), sizeof index);
+    if (index < 0 || index >= part.count)
+      return makeError("step {0}: rank {1} sent no losses of this run", step, rank);
+    if (seen.test(index))
+      continue; // ranks with the same part of the batch have the same losses
+    seen.set(index);
+    for (int64_t microbatch = 0; microbatch < microbatches; ++microbatch) {
+      double loss;
+      std::memcpy(&loss, theirs.data() + sizeof index + microbatch * sizeof loss, sizeof loss);
+      if (options.stopOnNan && !std::isfinite(loss))
+        return llvm::make_error<CollectiveRefusal>(
+            llvm::formatv("step {0}: the loss is {1} on rank {2}, microbatch {3} (--stop-on-nan)",
+                          step, loss, rank, microbatch)
+                .str());
+      sum += loss;
+    }
+  }
+  return sum / double(totalMicrobatches());
+}
+
+CheckpointState Trainer::stateAt(int64_t step) const {
+  CheckpointState state;
+  state.step = step;
+  state.seed = options.seed;
+  state.rngOffset = step * totalMicrobatches() * program.draws();
+  state.microbatches = microbatches;
+  state.ranks = part.count;
+  state.programFingerprint = program.fingerprint().str();
+  state.data = options.data;
+  state.dataFingerprint = dataFingerprint;
+  state.dataPosition = step * totalMicrobatches() * microbatchSize;
+  return state;
+}
+
+llvm::Error Trainer::save(int64_t step) {
+  if (!isFirstRank())
+    return llvm::Error::success();
+  llvm::Expected<std::vector<TensorView>> model = viewModel(*session);
+  if (!model)
+    return model.takeError();
+  llvm::Expected<std::vector<TensorView>> optimizer = viewOptimizer(*session);
+  if (!optimizer)
+    return optimizer.takeError();
+  if (llvm::Error error = checkpoints->write(stateAt(step), *model, *optimizer, options.keepLast))
+    return error;
+  return llvm::Error::success();
+}

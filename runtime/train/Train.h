@@ -1,0 +1,63 @@
+//===- Train.h - the training loop -------------------------------*- C++ -*-===//
+//
+// Trains a program on its ranks: reads data, runs steps, reports, saves and resumes. docs/run.md
+// describes the options as cleave-run spells them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_RUNTIME_TRAIN_TRAIN_H
+#define CLEAVE_RUNTIME_TRAIN_TRAIN_H
+
+#include "cleave/Session.h"
+#include <optional>
+#include <string>
+
+namespace cleave::runtime {
+
+class Communicator;
+
+struct TrainOptions {
+  /// Safetensors file with the weights to start from.
+  std::string weights;
+  /// Steps of the whole run, those before a resumed checkpoint included.
+  int64_t steps = 0;
+  /// Of one rank in a step; absent: what `batch` gives, else 1.
+  std::optional<int64_t> microbatches;
+  /// Examples in a step, over all ranks and microbatches.
+  std::optional<int64_t> batch;
+  uint64_t seed = 0;
+  /// Replaces the base of the program's learning rate; its schedule stays.
+  std::optional<double> learningRate;
+
+  /// DataOptions::source and ::shuffle.
+  std::string data;
+  bool shuffle = true;
+  /// Tokens are below it; absent: what the program's embedding of the input takes.
+  std::optional<int64_t> vocabulary;
+
+  /// Files to report to; empty for none.
+  std::string metrics, tensorboard, trace;
+  /// The trace covers this many steps from the first that runs.
+  int64_t traceSteps = 10;
+  /// Print nothing but warnings.
+  bool quiet = false;
+
+  /// Directory of checkpoints; empty for none.
+  std::string checkpoint;
+  /// Steps between checkpoints; 0: only after the last step.
+  int64_t checkpointEvery = 0;
+  /// Keep this many of the newest; 0: all.
+  int64_t keepLast = 0;
+  /// Continue from the newest checkpoint, if there is one.
+  bool resume = false;
+  /// End with an error, without an update, when the loss is not finite.
+  bool stopOnNan = false;
+};
+
+/// Trains `program` as this rank of `world`; every rank calls it with equal options. Changes
+/// `program` where options ask for another learning rate. Rank 0 writes the files and prints.
+llvm::Error train(Program &program, Communicator &world, const TrainOptions &options);
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_TRAIN_TRAIN_H

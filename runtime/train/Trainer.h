@@ -1,0 +1,62 @@
+//===- Trainer.h - the state of a training run -------------------*- C++ -*-===//
+
+#ifndef CLEAVE_RUNTIME_TRAIN_TRAINER_H
+#define CLEAVE_RUNTIME_TRAIN_TRAINER_H
+
+#include "runtime/io/Checkpoint.h"
+#include "runtime/io/Data.h"
+#include "runtime/train/Reporter.h"
+#include "runtime/train/Tracer.h"
+#include "runtime/train/Train.h"
+
+namespace cleave::runtime {
+
+/// One rank of a run. `setUp`, then `run`; both are collective.
+class Trainer {
+public:
+  Trainer(Program &program, Communicator &world, const TrainOptions &options)
+      : program(program), world(world), options(options) {}
+
+  llvm::Error setUp();
+  llvm::Error run();
+
+private:
+  // Setting up, in this order. The first two speak to no other rank.
+  llvm::Error checkOptions();
+  llvm::Error openData();
+  llvm::Error createSession();
+  llvm::Error openCheckpoints();
+  llvm::Error resumeFrom(int64_t step);
+  llvm::Error checkSameRun(const CheckpointState &saved);
+
+  llvm::Error runStep(int64_t step);
+  llvm::Error runMicrobatches(int64_t step, std::vector<double> &losses);
+  /// Mean over the microbatches of all ranks, in the order of the batch.
+  llvm::Expected<double> averageLoss(int64_t step, llvm::ArrayRef<double> losses);
+  llvm::Error save(int64_t step);
+  CheckpointState stateAt(int64_t step) const;
+
+  bool isFirstRank() const;
+  /// Microbatches of a step on all ranks.
+  int64_t totalMicrobatches() const { return microbatches * part.count; }
+
+  Program &program;
+  Communicator &world;
+  const TrainOptions &options;
+  int64_t microbatches = 1;
+  int64_t microbatchSize = 1;
+  Session::BatchPart part;
+  std::unique_ptr<DataSource> data;
+  uint64_t dataFingerprint = 0;
+  /// Before the session, which calls it.
+  std::unique_ptr<Tracer> tracer;
+  std::unique_ptr<Session> session;
+  std::unique_ptr<CheckpointDirectory> checkpoints;
+  std::unique_ptr<Reporter> reporter;
+  /// Steps that the run had behind it when it started.
+  int64_t completed = 0;
+};
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_TRAIN_TRAINER_H
