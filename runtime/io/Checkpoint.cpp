@@ -280,38 +280,3 @@ llvm::Error CheckpointDirectory::write(const CheckpointState &state,
   }
   return llvm::Error::success();
 }
-
-//===----------------------------------------------------------------------===//
-// Comparing with a program
-//===----------------------------------------------------------------------===//
-
-llvm::Error cleave::runtime::checkTensors(const SafetensorsFile &file,
-                                          llvm::ArrayRef<TensorView> expected,
-                                          llvm::StringRef what) {
-  std::vector<std::string> differences;
-  llvm::StringMap<bool> known;
-  for (const TensorView &tensor : expected) {
-    known[tensor.name] = true;
-    const TensorView *found = file.find(tensor.name);
-    if (!found)
-      differences.push_back(llvm::formatv("\"{0}\", {1}, is missing", tensor.name,
-                                          describe(tensor.dtype, tensor.shape)));
-    else if (found->dtype != tensor.dtype || found->shape != tensor.shape)
-      differences.push_back(llvm::formatv("\"{0}\": expected {1}, found {2}", tensor.name,
-                                          describe(tensor.dtype, tensor.shape),
-                                          describe(found->dtype, found->shape)));
-  }
-  for (const TensorView &tensor : file.tensors())
-    if (!known.count(tensor.name))
-      differences.push_back(llvm::formatv("\"{0}\", {1}, is not in the program", tensor.name,
-                                          describe(tensor.dtype, tensor.shape)));
-  if (differences.empty())
-    return llvm::Error::success();
-  constexpr size_t kShown = 5;
-  std::string more = differences.size() > kShown
-                         ? llvm::formatv("; and {0} more", differences.size() - kShown).str()
-                         : "";
-  differences.resize(std::min(differences.size(), kShown));
-  return makeError("{0}: expected {1}; {2}{3}", file.path(), what, llvm::join(differences, "; "),
-                   more);
-}

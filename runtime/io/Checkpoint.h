@@ -71,12 +71,6 @@ std::string getCheckpointPath(llvm::StringRef directory, int64_t step);
 /// Opens the checkpoint and checks state.json and both files' sizes and hashes.
 llvm::Expected<Checkpoint> readCheckpoint(llvm::StringRef path);
 
-/// Checks that `file` has exactly the tensors `expected`, with their dtypes and shapes (the bytes
-/// of `expected` are not looked at). The error names the first few that are missing, left over or
-/// of another type. `what` is what the file should hold: "the program's parameters and buffers".
-llvm::Error checkTensors(const SafetensorsFile &file, llvm::ArrayRef<TensorView> expected,
-                         llvm::StringRef what);
-
 } // namespace cleave::runtime
 
 #endif // CLEAVE_RUNTIME_IO_CHECKPOINT_H

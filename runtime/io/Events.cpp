@@ -55,7 +55,7 @@ uint32_t maskedCrc(llvm::StringRef bytes) {
   return (crc >> 15 | crc << 17) + 0xa282ead8;
 }
 
-double wallTime() {
+double secondsNow() {
   using namespace std::chrono;
   return duration<double>(system_clock::now().time_since_epoch()).count();
 }
@@ -71,13 +71,13 @@ llvm::Expected<std::unique_ptr<EventWriter>> EventWriter::open(llvm::StringRef d
   // TensorBoard orders the files of a run by name: the time comes first.
   static int count = 0;
   writer->path = llvm::formatv("{0}/events.out.tfevents.{1}.{2}.{3}.{4}", directory,
-                               uint64_t(wallTime()), host, ::getpid(), count++)
+                               uint64_t(secondsNow()), host, ::getpid(), count++)
                      .str();
   writer->stream = std::fopen(writer->path.c_str(), "we");
   if (!writer->stream)
     return makeSystemError(writer->path, "write");
   Message event;
-  event.addDouble(1, wallTime());
+  event.addDouble(1, secondsNow());
   event.addBytes(3, "brain.Event:2"); // file_version
   if (llvm::Error error = writer->writeRecord(event.str()))
     return error;
@@ -108,7 +108,7 @@ llvm::Error EventWriter::write(llvm::StringRef tag, int64_t step, double scalar)
   value.addBytes(1, tag);
   value.addFloat(2, float(scalar)); // simple_value
   summary.addBytes(1, value.str());
-  event.addDouble(1, wallTime());
+  event.addDouble(1, secondsNow());
   event.addVarint(2, uint64_t(step));
   event.addBytes(5, summary.str());
   return writeRecord(event.str());

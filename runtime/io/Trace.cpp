@@ -15,7 +15,7 @@ static constexpr llvm::StringLiteral kHead = "{\"displayTimeUnit\": \"ns\", \"tr
 static constexpr llvm::StringLiteral kTail = "\n]}\n";
 static constexpr size_t kBufferBytes = 1 << 20;
 
-int64_t cleave::runtime::traceTime(int64_t steadyNs) {
+int64_t cleave::runtime::wallTime(int64_t steadyNs) {
   using namespace std::chrono;
   // The wall clock is read once: it may be set back while a run goes on.
   static const int64_t offset = nanoseconds(system_clock::now().time_since_epoch()).count() -
@@ -38,10 +38,11 @@ static std::string quote(llvm::StringRef text) {
   return result;
 }
 
-llvm::Expected<std::unique_ptr<TraceWriter>> TraceWriter::open(llvm::StringRef path, int64_t rank) {
+llvm::Expected<std::unique_ptr<TraceWriter>> TraceWriter::open(llvm::StringRef path, int64_t rank, int64_t origin) {
   std::unique_ptr<TraceWriter> writer(new TraceWriter);
   writer->path = path.str();
   writer->rank = rank;
+  writer->origin = origin;
   writer->stream = std::fopen(writer->path.c_str(), "we");
   if (!writer->stream)
     return makeSystemError(path, "write");
@@ -78,7 +79,7 @@ void TraceWriter::slice(llvm::StringRef name, llvm::StringRef category, llvm::St
   std::string args = location.empty() ? "" : ", \"args\": {\"location\": " + quote(location) + "}";
   add(llvm::formatv("{{\"ph\": \"X\", \"name\": {0}, \"cat\": {1}, \"pid\": {2}, \"tid\": {3}, "
                     "\"ts\": {4}, \"dur\": {5}{6}}",
-                    quote(name), quote(category), rank, track, microseconds(begin),
+                    quote(name), quote(category), rank, track, microseconds(wallTime(begin) - origin),
                     microseconds(end - begin), args)
           .str());
 }

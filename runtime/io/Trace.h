@@ -16,19 +16,22 @@
 
 namespace cleave::runtime {
 
-/// The time `steadyNs` of the steady clock (nanoseconds) as nanoseconds since the Unix epoch, to be
-/// comparable between machines as far as their clocks are.
-int64_t traceTime(int64_t steadyNs);
+/// The time `steadyNs` of the steady clock as nanoseconds since the Unix epoch, to be comparable
+/// between machines as far as their clocks are.
+int64_t wallTime(int64_t steadyNs);
 
 /// The trace of one rank. Events are buffered and written in large pieces.
 class TraceWriter {
 public:
-  static llvm::Expected<std::unique_ptr<TraceWriter>> open(llvm::StringRef path, int64_t rank);
+  /// Times are written relative to `origin` (see wallTime): viewers read them as doubles, which
+  /// have no room for nanoseconds since 1970.
+  static llvm::Expected<std::unique_ptr<TraceWriter>> open(llvm::StringRef path, int64_t rank,
+                                                           int64_t origin);
   ~TraceWriter();
   TraceWriter(const TraceWriter &) = delete;
   TraceWriter &operator=(const TraceWriter &) = delete;
 
-  /// A slice from `begin` to `end` (see traceTime). Slices of one track nest by time. `location`
+  /// A slice between two times of the steady clock, in nanoseconds. Slices of one track nest by time. `location`
   /// may be empty; it becomes the slice's argument `location`.
   void slice(llvm::StringRef name, llvm::StringRef category, llvm::StringRef location,
              int64_t begin, int64_t end, int64_t track = 0);
@@ -44,7 +47,7 @@ private:
   std::string path;
   std::FILE *stream = nullptr;
   std::string buffer;
-  int64_t rank = 0;
+  int64_t rank = 0, origin = 0;
   /// errno of the first write that failed.
   int error = 0;
   bool isFirst = true;

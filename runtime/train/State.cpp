@@ -1,6 +1,7 @@
 //===- State.cpp - between a session and its checkpoints ------------------===//
 
 #include "runtime/train/State.h"
+#include "runtime/exec/TensorFiles.h"
 #include <cstring>
 
 using namespace cleave::runtime;
@@ -37,12 +38,12 @@ llvm::Expected<std::vector<TensorView>> cleave::runtime::viewOptimizer(Session &
   return views;
 }
 
-/// Checks the file against the session's tensors and copies its bytes over theirs.
-static llvm::Error copyFrom(const SafetensorsFile &file,
+/// Checks the file against the tensors that `values` describe and copies its bytes over `views`.
+static llvm::Error copyFrom(const SafetensorsFile &file, llvm::ArrayRef<ValueInfo> values,
                             llvm::Expected<std::vector<TensorView>> views, llvm::StringRef what) {
   if (!views)
     return views.takeError();
-  if (llvm::Error error = checkTensors(file, *views, what))
+  if (llvm::Error error = checkTensors(file, values, what))
     return error;
   for (const TensorView &view : *views) {
     // The session handed its memory out for writing; only the view type is for reading.
@@ -54,12 +55,19 @@ static llvm::Error copyFrom(const SafetensorsFile &file,
 }
 
 llvm::Error cleave::runtime::restore(Session &session, const Checkpoint &checkpoint) {
-  if (llvm::Error error =
-          copyFrom(*checkpoint.model, viewModel(session),
-                   "the parameters and buffers of the program (is this the checkpoint "
-                   "of another model?)"))
+  std::vector<ValueInfo> model, optimizer;
+  for (ValueInfo value : session.program().weights())
+    if (value.role != RoleKind::Constant) {
+      value.aliases.clear(); // a checkpoint has a tied parameter once
+      model.push_back(std::move(value));
+    }
+  for (ValueInfo value : session.program().optimizerStates()) {
+    value.name += "." + value.slot;
+    optimizer.push_back(std::move(value));
+  }
+  if (llvm::Error error = copyFrom(*checkpoint.model, model, viewModel(session),
+                                   "parameters and buffers of the checkpoint"))
     return error;
-  return copyFrom(
-      *checkpoint.optimizer, viewOptimizer(session),
-      "the optimizer state of the program (was the checkpoint written with another optimizer?)");
+  return copyFrom(*checkpoint.optimizer, optimizer, viewOptimizer(session),
+                  "optimizer states of the checkpoint");
 }

@@ -18,7 +18,14 @@ int64_t cleave::runtime::steadyNs() {
 llvm::Expected<std::unique_ptr<Tracer>> Tracer::open(llvm::StringRef path, Communicator &world) {
   std::unique_ptr<Tracer> tracer(new Tracer(world));
   tracer->path = path.str();
-  auto writer = TraceWriter::open(pathOfRank(path, world.rank()), world.rank());
+  // All ranks count from the time at which the first one started.
+  int64_t origin = wallTime(steadyNs());
+  llvm::Expected<std::vector<std::string>> origins =
+      world.allGatherBytes(std::to_string(origin), "the start of the trace");
+  if (!origins)
+    return origins.takeError();
+  llvm::StringRef(origins->front()).getAsInteger(10, origin);
+  auto writer = TraceWriter::open(pathOfRank(path, world.rank()), world.rank(), origin);
   if (!writer)
     return writer.takeError();
   tracer->writer = std::move(*writer);
@@ -30,12 +37,12 @@ void Tracer::op(const OpEvent &event) {
   llvm::StringRef category = event.name.starts_with("dist.")    ? "communication"
                              : event.phase == Phase::Microbatch ? "microbatch"
                                                                 : "update";
-  int64_t begin = traceTime(event.startNs);
-  writer->slice(event.name, category, event.location, begin, begin + event.durationNs);
+  writer->slice(event.name, category, event.location, event.startNs,
+                event.startNs + event.durationNs);
 }
 
 void Tracer::span(const std::string &name, int64_t beginNs, int64_t endNs) {
-  writer->slice(name, "step", "", traceTime(beginNs), traceTime(endNs));
+  writer->slice(name, "step", "", beginNs, endNs);
 }
 
 llvm::Error Tracer::finish() {

@@ -1,6 +1,7 @@
 //===- Options.cpp - the command line of cleave-run --------------------------===//
 
 #include "tools/cleave-run/Options.h"
+#include "tools/cleave-run/Training.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/CommandLine.h"
@@ -46,12 +47,14 @@ static cl::opt<double>
 
 static const char *overview =
     "cleave-run: runs training programs\n\n"
+    "  cleave-run gpt.mlir --steps 100 --data text:book.txt --metrics loss.jsonl\n"
     "  cleave-run gpt.mlir --inputs batch.safetensors --dump results.safetensors\n"
     "  cleave-run gpt.mlir --against gpt.local.mlir --inputs batch.safetensors\n"
     "  cleave-run gpt.mlir --dry-run\n";
 
 cleave::run::Options cleave::run::parseOptions(int argc, char **argv) {
-  cl::HideUnrelatedOptions({&general, &evaluating, &comparing});
+  cl::HideUnrelatedOptions({&general, &trainingCategory, &dataCategory, &reportingCategory,
+                            &checkpointCategory, &ranksCategory, &evaluating, &comparing});
   cl::SetVersionPrinter([](llvm::raw_ostream &os) { os << "cleave-run 0.1.0\n"; });
   cl::ParseCommandLineOptions(argc, argv, overview);
   Options options;

@@ -1,12 +1,13 @@
 //===- cleave-run.cpp - runs training programs --------------------------------===//
 //
-// Evaluates a program once, compares two programs, or says what a program will cost.
+// Trains a program, evaluates it once, compares two programs, or says what a program will cost.
 //
 //===----------------------------------------------------------------------===//
 
 #include "tools/cleave-run/Against.h"
 #include "tools/cleave-run/DryRun.h"
 #include "tools/cleave-run/Evaluate.h"
+#include "tools/cleave-run/Training.h"
 
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/WithColor.h"
@@ -34,6 +35,8 @@ static llvm::Error runTool(const run::Options &options) {
 int main(int argc, char **argv) {
   llvm::InitLLVM initialize(argc, argv);
   run::Options options = run::parseOptions(argc, argv);
+  if (run::isTraining())
+    return run::runTraining(options);
   llvm::Error error = runTool(options);
   if (!error)
     return EXIT_SUCCESS;

@@ -124,20 +124,4 @@ TEST(Checkpoint, DamageIsFound) {
   EXPECT_NE(readError(path).find("state.json: cannot open"), std::string::npos);
 }
 
-TEST(Checkpoint, OfAnotherModelSaysWhatDiffers) {
-  TemporaryDirectory directory;
-  llvm::cantFail(writeAt(directory, 1));
-  auto checkpoint = llvm::cantFail(readCheckpoint(directory / "c/step-00000001"));
-  EXPECT_FALSE(bool(checkTensors(*checkpoint.model, modelOf({2, 2}), "the parameters")));
-  EXPECT_NE(llvm::toString(checkTensors(*checkpoint.model, modelOf({4}), "the parameters"))
-                .find("expected the parameters; \"w\": expected F32 [4], found F32 [2, 2]"),
-            std::string::npos);
-  std::vector<TensorView> other = modelOf({4});
-  other[0].name = "v";
-  std::string error = llvm::toString(checkTensors(*checkpoint.model, other, "the parameters"));
-  EXPECT_NE(error.find("\"v\", F32 [4], is missing; \"w\", F32 [2, 2], is not in the program"),
-            std::string::npos)
-      << error;
-}
-
 } // namespace

@@ -57,7 +57,7 @@ static llvm::Error printTokens(DataOptions options, int64_t rows, int64_t length
 static llvm::Error writeTrace(const std::string &path) {
   std::vector<std::string> parts = {path + ".0", path + ".1"};
   for (int rank : {0, 1}) {
-    auto trace = TraceWriter::open(parts[rank], rank);
+    auto trace = TraceWriter::open(parts[rank], rank, wallTime(0));
     if (!trace)
       return trace.takeError();
     for (int i = 0; i < 20'000; ++i)

@@ -85,8 +85,8 @@ TEST(Trace, PartsMergeIntoOneJsonFile) {
   TemporaryDirectory directory;
   std::vector<std::string> parts = {directory / "t.0", directory / "t.1"};
   for (auto [rank, path] : llvm::enumerate(parts)) {
-    auto trace = llvm::cantFail(TraceWriter::open(path, rank));
-    int64_t now = traceTime(0);
+    auto trace = llvm::cantFail(TraceWriter::open(path, rank, wallTime(0)));
+    int64_t now = 2'000'001;
     trace->nameTrack(0, "ops");
     trace->slice("aten.mm", "op", "gpt.py:57 \"c_attn\"", now, now + 1500);
     llvm::cantFail(trace->close());
@@ -99,6 +99,7 @@ TEST(Trace, PartsMergeIntoOneJsonFile) {
   EXPECT_EQ(slice.getString("ph"), "X");
   EXPECT_EQ(slice.getString("name"), "aten.mm");
   EXPECT_EQ(slice.getInteger("pid"), 1);
+  EXPECT_EQ(slice.getNumber("ts"), 2000.001);
   EXPECT_EQ(slice.getNumber("dur"), 1.5);
   EXPECT_EQ(slice.getObject("args")->getString("location"), "gpt.py:57 \"c_attn\"");
   EXPECT_FALSE(std::filesystem::exists(parts[0]));

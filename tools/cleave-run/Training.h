@@ -1,0 +1,24 @@
+//===- Training.h - cleave-run's training mode -------------------*- C++ -*-===//
+
+#ifndef CLEAVE_TOOLS_CLEAVE_RUN_TRAINING_H
+#define CLEAVE_TOOLS_CLEAVE_RUN_TRAINING_H
+
+#include "tools/cleave-run/Options.h"
+#include "llvm/Support/CommandLine.h"
+
+namespace cleave::run {
+
+/// The categories of the options that belong to training, for --help.
+extern llvm::cl::OptionCategory trainingCategory, dataCategory, reportingCategory,
+    checkpointCategory, ranksCategory;
+
+/// Whether the command line asks to train: it gives --steps or --data.
+bool isTraining();
+
+/// Trains on all ranks; the status for `main` to return. Call it before anything of MLIR or
+/// LibTorch is used: it may fork.
+int runTraining(const Options &options);
+
+} // namespace cleave::run
+
+#endif // CLEAVE_TOOLS_CLEAVE_RUN_TRAINING_H
