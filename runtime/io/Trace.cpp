@@ -38,7 +38,8 @@ static std::string quote(llvm::StringRef text) {
   return result;
 }
 
-llvm::Expected<std::unique_ptr<TraceWriter>> TraceWriter::open(llvm::StringRef path, int64_t rank, int64_t origin) {
+llvm::Expected<std::unique_ptr<TraceWriter>> TraceWriter::open(llvm::StringRef path, int64_t rank,
+                                                               int64_t origin) {
   std::unique_ptr<TraceWriter> writer(new TraceWriter);
   writer->path = path.str();
   writer->rank = rank;
@@ -79,8 +80,8 @@ void TraceWriter::slice(llvm::StringRef name, llvm::StringRef category, llvm::St
   std::string args = location.empty() ? "" : ", \"args\": {\"location\": " + quote(location) + "}";
   add(llvm::formatv("{{\"ph\": \"X\", \"name\": {0}, \"cat\": {1}, \"pid\": {2}, \"tid\": {3}, "
                     "\"ts\": {4}, \"dur\": {5}{6}}",
-                    quote(name), quote(category), rank, track, microseconds(wallTime(begin) - origin),
-                    microseconds(end - begin), args)
+                    quote(name), quote(category), rank, track,
+                    microseconds(wallTime(begin) - origin), microseconds(end - begin), args)
           .str());
 }
 

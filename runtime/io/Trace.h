@@ -31,8 +31,8 @@ public:
   TraceWriter(const TraceWriter &) = delete;
   TraceWriter &operator=(const TraceWriter &) = delete;
 
-  /// A slice between two times of the steady clock, in nanoseconds. Slices of one track nest by time. `location`
-  /// may be empty; it becomes the slice's argument `location`.
+  /// A slice between two times of the steady clock, in nanoseconds. Slices of one track nest by
+  /// time. `location` may be empty; it becomes the slice's argument `location`.
   void slice(llvm::StringRef name, llvm::StringRef category, llvm::StringRef location,
              int64_t begin, int64_t end, int64_t track = 0);
   /// Names a track (a thread in the viewer).

@@ -93,6 +93,10 @@ bool run::isTraining() {
   return steps.getNumOccurrences() || data.getNumOccurrences();
 }
 
+int64_t run::getMicrobatches() {
+  return given(microbatches).value_or(1);
+}
+
 static TrainOptions collect(const run::Options &options) {
   TrainOptions result;
   result.weights = options.weights;
@@ -124,6 +128,7 @@ int run::runTraining(const Options &options) {
     job.timeout = std::chrono::milliseconds(std::max<int64_t>(1, int64_t(timeout * 1000)));
   TrainOptions trainOptions = collect(options);
   return runJob(job, [&](Communicator &world, const RankEnvironment &environment) -> llvm::Error {
+    installCachingAllocator();
     // Ranks of one machine share its cores.
     int cores = std::max(1u, std::thread::hardware_concurrency());
     int share = std::max(1, cores / environment.localSize);

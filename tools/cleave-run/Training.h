@@ -15,6 +15,9 @@ extern llvm::cl::OptionCategory trainingCategory, dataCategory, reportingCategor
 /// Whether the command line asks to train: it gives --steps or --data.
 bool isTraining();
 
+/// The number that --microbatches gives, or 1.
+int64_t getMicrobatches();
+
 /// Trains on all ranks; the status for `main` to return. Call it before anything of MLIR or
 /// LibTorch is used: it may fork.
 int runTraining(const Options &options);

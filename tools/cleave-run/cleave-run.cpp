@@ -21,7 +21,7 @@ static llvm::Error runTool(const run::Options &options) {
   if (!program)
     return program.takeError();
   if (options.dryRun) {
-    run::printCosts(**program, /*microbatches=*/1, llvm::outs());
+    run::printCosts(**program, run::getMicrobatches(), llvm::outs());
     return llvm::Error::success();
   }
   installCachingAllocator();
@@ -35,7 +35,7 @@ static llvm::Error runTool(const run::Options &options) {
 int main(int argc, char **argv) {
   llvm::InitLLVM initialize(argc, argv);
   run::Options options = run::parseOptions(argc, argv);
-  if (run::isTraining())
+  if (run::isTraining() && !options.dryRun)
     return run::runTraining(options);
   llvm::Error error = runTool(options);
   if (!error)
