@@ -320,7 +320,18 @@ void CallOp::print(OpAsmPrinter &printer) {
       printer << "none";
     }
   };
-  llvm::interleaveComma(getArgs(), printer.getStream(), [&](NamedAttribute argument) {
+  // The types stand in the order of the operands, and so must the arguments that name them.
+  auto firstOperand = [&](NamedAttribute argument) {
+    unsigned first = getNumOperands();
+    argument.getValue().walk(
+        [&](OperandAttr reference) { first = std::min(first, reference.getIndex()); });
+    return first;
+  };
+  SmallVector<NamedAttribute> arguments(getArgs().getValue());
+  llvm::stable_sort(arguments, [&](NamedAttribute a, NamedAttribute b) {
+    return firstOperand(a) < firstOperand(b);
+  });
+  llvm::interleaveComma(arguments, printer.getStream(), [&](NamedAttribute argument) {
     printer.printKeywordOrString(argument.getName().getValue());
     printer << " = ";
     Attribute value = argument.getValue();

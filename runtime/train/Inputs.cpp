@@ -8,29 +8,42 @@
 
 using namespace cleave::runtime;
 
+/// Argument `name` of the op; null if it is absent or no tensor.
+static mlir::Value getArgument(cleave::aten::AtenOpInterface op, llvm::StringRef name) {
+  for (const cleave::aten::Argument &argument : op.getArguments())
+    if (argument.name == name && !argument.values.empty())
+      return argument.values.front();
+  return {};
+}
+
 /// The bound that `value`, indices into something, is used with: directly, or after ops that only
 /// change its shape or type.
 static int64_t findVocabulary(mlir::Value value) {
-  for (mlir::OpOperand &use : value.getUses()) {
-    auto op = llvm::dyn_cast<cleave::aten::AtenOpInterface>(use.getOwner());
+  struct LookUp {
+    llvm::StringLiteral op, indices, table;
+    unsigned dimension;
+  };
+  static constexpr LookUp kLookUps[] = {{"aten::embedding", "indices", "weight", 0},
+                                        {"aten::nll_loss_forward", "target", "self", 1},
+                                        {"aten::nll_loss", "target", "self", 1},
+                                        {"aten::cross_entropy_loss", "target", "self", 1}};
+  for (mlir::Operation *user : value.getUsers()) {
+    auto op = llvm::dyn_cast<cleave::aten::AtenOpInterface>(user);
     if (!op)
       continue;
     llvm::StringRef name = op.getSchemaName();
-    unsigned operand = use.getOperandNumber();
-    bool isLookUp = name == "aten::embedding" && operand == 1;
-    bool isLoss =
-        (name == "aten::nll_loss_forward" || name == "aten::cross_entropy_loss") && operand == 1;
-    if (isLookUp || isLoss) {
-      auto type = llvm::cast<mlir::RankedTensorType>(use.getOwner()->getOperand(0).getType());
-      if (type.getRank() == 2)
-        return type.getDimSize(isLookUp ? 0 : 1);
-    }
+    for (const LookUp &lookUp : kLookUps)
+      if (name == lookUp.op && getArgument(op, lookUp.indices) == value)
+        if (mlir::Value table = getArgument(op, lookUp.table))
+          if (auto type = llvm::dyn_cast<mlir::RankedTensorType>(table.getType());
+              type && type.getRank() == 2)
+            return type.getDimSize(lookUp.dimension);
     bool keepsValues =
         llvm::is_contained({"aten::view", "aten::reshape", "aten::_unsafe_view", "aten::clone",
                             "aten::_to_copy", "aten::contiguous", "aten::unsqueeze"},
                            name);
     if (keepsValues)
-      if (int64_t found = findVocabulary(use.getOwner()->getResult(0)))
+      if (int64_t found = findVocabulary(user->getResult(0)))
         return found;
   }
   return 0;
