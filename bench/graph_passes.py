@@ -61,18 +61,19 @@ def fx_passes(graph_module, runs):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--opt", default=str(ROOT / "build/release/bin/cleave-opt"))
+    parser.add_argument("--opt", default=str(ROOT / "build/bin/cleave-opt"))
     options = parser.parse_args()
 
     import huggingface
-    from cleave.export import export, trace
+    from cleave.export import capture, export_spec
 
+    capture(huggingface.llama())  # warms PyTorch's tracing machinery up
     start = time.perf_counter()
-    traced = trace(huggingface.llama32())
+    traced = capture(huggingface.llama32()).graph
     trace_seconds = time.perf_counter() - start
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        export(huggingface.llama32(), out=folder)
+        export_spec(huggingface.llama32(), folder)
         export_seconds = time.perf_counter() - start
         program = str(next(pathlib.Path(folder).glob("*.mlir")))
         whole = best(options.runs, lambda: subprocess.run(
