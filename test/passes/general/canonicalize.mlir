@@ -1,0 +1,29 @@
+// RUN: cleave-opt %s --canonicalize | FileCheck %s
+
+// Views that change nothing go and views of views become one, where strides stay what they were.
+// Nothing that computes is folded: its bits are eager mode's.
+
+// CHECK-LABEL: func.func @views
+// CHECK-SAME: (%[[X:.*]]: tensor<4x8xf32>)
+func.func @views(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<32xf32>, tensor<4x8xf32>) {
+  %0 = aten.t(%x) : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  %1 = aten.t(%0) : (tensor<8x4xf32>) -> tensor<4x8xf32>
+  // CHECK-NEXT: %[[V:.*]] = aten.view(%[[X]], size = [32])
+  %2 = aten.view(%x, size = [2, 16]) : (tensor<4x8xf32>) -> tensor<2x16xf32>
+  %3 = aten.view(%2, size = [32]) : (tensor<2x16xf32>) -> tensor<32xf32>
+  %4 = aten.detach(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK-NEXT: return %[[X]], %[[V]], %[[X]]
+  return %1, %3, %4 : tensor<4x8xf32>, tensor<32xf32>, tensor<4x8xf32>
+}
+
+// A copy has memory of its own, and a product with 1 or a sum with 0 may change bits (-0, NaN).
+// CHECK-LABEL: func.func @computed
+func.func @computed(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  // CHECK: aten.clone
+  %0 = aten.clone(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  // CHECK: aten.mul_scalar
+  %1 = aten.mul_scalar(%x, other = 1.0) : (tensor<4xf32>) -> tensor<4xf32>
+  // CHECK: aten.add_scalar
+  %2 = aten.add_scalar(%x, other = 0.0) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
