@@ -57,6 +57,18 @@ private:
   std::vector<std::pair<std::string, const ScheduleBuilder *>> names;
 };
 
+/// What a schedule asks of a request, beyond at least one rank, chunk and microbatch.
+struct Preconditions {
+  std::optional<unsigned> chunks = std::nullopt;
+  /// Checked where there is more than one chunk.
+  std::optional<TopologyStyle> topology = std::nullopt;
+  bool forwardOnlyAllowed = false;
+};
+
+/// Checks the request and returns a program without actions; the builder fills the lists.
+llvm::Expected<Program> startProgram(const ScheduleBuilder &builder, const BuildRequest &request,
+                                     const Preconditions &needs);
+
 /// Finds the builder and runs it; an unknown name is an error that lists the known ones.
 llvm::Expected<Program> buildSchedule(llvm::StringRef name, const BuildRequest &request);
 

@@ -49,8 +49,8 @@ def single(cls, ranks, microbatches):
     return rows_of(cls._get_pipeline_order(bare))
 
 
-def multi(cls, ranks, chunks, microbatches):
-    """The order of a multi-stage schedule, or None where its constructor refuses."""
+def order_of(cls, ranks, chunks, microbatches):
+    """torch's `pipeline_order` of a multi-stage schedule, or None where its constructor refuses."""
     bare = cls.__new__(cls)
     bare.pp_group_size = ranks
     bare._n_microbatches = microbatches
@@ -67,7 +67,12 @@ def multi(cls, ranks, chunks, microbatches):
     bare.pipeline_order = {r: bare._calculate_single_rank_operations(r) for r in range(ranks)}
     if cls is schedules.ScheduleInterleavedZeroBubble:
         bare.pipeline_order = bare._add_bubbles_to_actions(ranks * chunks)
-    return rows_of(bare.pipeline_order)
+    return bare.pipeline_order
+
+
+def multi(cls, ranks, chunks, microbatches):
+    order = order_of(cls, ranks, chunks, microbatches)
+    return None if order is None else rows_of(order)
 
 
 MULTI = {

@@ -1,21 +1,9 @@
-// What the builders of this library share: the checks before they start, and their registration.
+// The builders of this library.
 #pragma once
 
 #include "lib/schedule/Builder.h"
 
 namespace cleave::schedule {
-
-/// What a schedule asks of a request, beyond at least one rank, chunk and microbatch.
-struct Preconditions {
-  std::optional<unsigned> chunks = std::nullopt;
-  /// Checked where there is more than one chunk.
-  std::optional<TopologyStyle> topology = std::nullopt;
-  bool forwardOnlyAllowed = false;
-};
-
-/// Checks the request and returns a program without actions; the builder fills the lists.
-llvm::Expected<Program> startProgram(const ScheduleBuilder &builder, const BuildRequest &request,
-                                     const Preconditions &needs);
 
 /// Registers every schedule of this library.
 void addBuiltinSchedules(ScheduleRegistry &registry);

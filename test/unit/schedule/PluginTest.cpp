@@ -1,0 +1,24 @@
+// Loads the example's module and uses its schedule by name.
+#include "lib/schedule/StrictExecutor.h"
+#include "test/unit/schedule/TestUtils.h"
+
+#include <dlfcn.h>
+
+using namespace cleave::schedule;
+
+namespace {
+TEST(Plugin, RegistersItsScheduleWhenLoaded) {
+  EXPECT_EQ(ScheduleRegistry::global().find("sequential"), nullptr);
+  ASSERT_NE(dlopen(SEQUENTIAL_SCHEDULE_MODULE, RTLD_NOW), nullptr) << dlerror();
+  const ScheduleBuilder *builder = ScheduleRegistry::global().find("sequential");
+  ASSERT_NE(builder, nullptr);
+  unsigned count = forEachLegal(*builder, [&](const BuildRequest &request, Program compute) {
+    SCOPED_TRACE(describe(*builder, request));
+    ASSERT_EQ(verifyText(orFail(insertP2P(compute))), "");
+  });
+  EXPECT_EQ(count, 5u * 4u * 32u);
+  Program program =
+      orFail(insertP2P(orFail(buildSchedule("sequential", {.ranks = 3, .microbatches = 4}))));
+  EXPECT_FALSE(executeStrictly(program, CommModel::nccl()).stuck);
+}
+} // namespace
