@@ -52,7 +52,7 @@ foreach(area dialects lib passes runtime)
     FILES_MATCHING PATTERN "*.h" PATTERN "*.td" PATTERN "*.h.inc" PATTERN "CMakeFiles" EXCLUDE)
 endforeach()
 install(DIRECTORY python/cleave DESTINATION ${CMAKE_INSTALL_LIBDIR}/cleave/python
-  FILES_MATCHING PATTERN "*.py")
+  FILES_MATCHING PATTERN "*.py" PATTERN "*.json")
 
 configure_package_config_file(cmake/CleaveConfig.cmake.in ${CMAKE_BINARY_DIR}/cmake/CleaveConfig.cmake
   INSTALL_DESTINATION ${CLEAVE_PACKAGE_DIR}

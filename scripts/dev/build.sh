@@ -3,14 +3,17 @@
 # build_dir PRESET: where CMakePresets.json puts it.
 build_dir() { [ "$1" = release ] && echo build || echo "build-$1"; }
 
+check_preset() {
+  case $1 in
+  release | debug | asan+ubsan) ;;
+  *) die "no preset '$1'; expected release, debug or asan+ubsan" ;;
+  esac
+}
+
 # build_preset PRESET [TARGET...]
 build_preset() {
   local preset=$1 dir
   shift
-  case $preset in
-  release | debug | asan+ubsan) ;;
-  *) die "no preset '$preset'; expected release, debug or asan+ubsan" ;;
-  esac
   dir=$(build_dir "$preset")
   [ -f "$dir/build.ninja" ] || step "configuring $dir" cmake --preset "$preset"
   step "building $dir (up to 12 minutes on 2 cores, seconds when little changed)" \

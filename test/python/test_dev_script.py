@@ -1,0 +1,41 @@
+"""./dev refuses what it does not know, and documents lead somewhere."""
+
+import subprocess
+import sys
+
+
+def run(source_dir, *command):
+    return subprocess.run(command, cwd=source_dir, capture_output=True, text=True, timeout=60)
+
+
+def test_unknown_command(source_dir):
+    result = run(source_dir, "./dev", "biuld")
+    assert result.returncode == 2
+    assert "no command 'biuld'" in result.stderr
+
+
+def test_unknown_preset(source_dir):
+    result = run(source_dir, "./dev", "build", "fast")
+    assert result.returncode == 1
+    assert result.stderr == "dev: no preset 'fast'; expected release, debug or asan+ubsan\n"
+
+
+def test_unknown_test_options(source_dir):
+    result = run(source_dir, "./dev", "test", "--only", "fuzz")
+    assert result.returncode == 1
+    assert "--only expects unit, lit, python or install, found 'fuzz'" in result.stderr
+    result = run(source_dir, "./dev", "test", "--everything")
+    assert result.returncode == 1
+    assert "test has no option '--everything'" in result.stderr
+
+
+def test_environment_finds_tools_and_package(source_dir, build_dir):
+    script = 'eval "$(./dev env)"; command -v cleave-opt; python -c "import cleave; print(cleave.__file__)"'
+    tool, package = run(source_dir, "bash", "-c", script).stdout.split()
+    assert tool == str(source_dir / "build" / "bin" / "cleave-opt")
+    assert package == str(source_dir / "python" / "cleave" / "__init__.py")
+
+
+def test_links_between_documents(source_dir):
+    result = run(source_dir, sys.executable, "scripts/check_links.py")
+    assert result.returncode == 0, result.stdout
