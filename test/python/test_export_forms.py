@@ -342,3 +342,19 @@ def test_same_text_every_time(tmp_path):
         torch.manual_seed(0)
         texts.add(export(tmp_path, Linear(), batch(), loss=mean)[0])
     assert len(texts) == 1
+
+
+@pytest.mark.parametrize("view", [False, True])
+def test_one_tensor_passed_twice_is_two_inputs(tmp_path, view):
+    x = batch()
+    y = x[:] if view else x
+    spec = cleave.ExportSpec(Linear(), (x,), loss=F.mse_loss, targets=(y,), mode="loss")
+    interpreter = Interpreter(cleave.export_spec(spec, tmp_path).read_text())
+    names = [role_name(role) for _, _, role in interpreter.functions["microbatch"].arguments]
+    assert {"x", "target"} <= set(names)
+    # Both are read: other targets give another loss.
+    state = {f"param.{n}": p.detach() for n, p in spec.module.named_parameters()}
+    one, other = (
+        interpreter.run("microbatch", {**state, "x": x, "target": target}) for target in (x, -x)
+    )
+    assert not torch.equal(one["loss"], other["loss"])

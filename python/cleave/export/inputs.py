@@ -86,6 +86,10 @@ class Signature:
             raise ExportError(
                 f"batch_dims gives dimension {batch} for '{name}', which has {value.dim()} dimensions"
             )
+        # The tracer takes one tensor that is passed twice for one input, which would make every
+        # later batch's second one be ignored.
+        if any(_shares_memory(i.value, value) for i in self.inputs):
+            value = value.detach().clone().requires_grad_(value.requires_grad)
         self.inputs.append(Input(name, value, is_target, batch))
 
     @staticmethod
@@ -110,6 +114,12 @@ class Signature:
                     "dimension in batch_dims, or None if every microbatch gets the same tensor"
                 )
         return first.value.shape[first.batch] if first else None
+
+
+def _shares_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a is b or (
+        a.numel() > 0 and a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+    )
 
 
 def _check_devices(spec: ExportSpec, inputs: list[Input]):
