@@ -1,0 +1,120 @@
+"""What the tests of cleave-run's training share: exported models, runs, and what a run leaves."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+# Some virtual machines announce AMX and then refuse it; bfloat16 would crash there.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+
+import torch  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(SOURCE / "python"), str(SOURCE / "examples")]
+
+import cleave  # noqa: E402
+import gpt  # noqa: E402
+import huggingface  # noqa: E402
+import moe  # noqa: E402
+import vision  # noqa: E402
+from cleave import testing  # noqa: E402
+
+MODELS = {
+    "gpt_tied": gpt.tied,
+    "gpt_untied": gpt.untied,
+    "gpt_dropout": gpt.dropout,
+    "gpt_checkpointed": gpt.checkpointed,
+    "gpt_autocast": gpt.autocast,
+    "moe": moe.moe,
+    "gpt2": huggingface.gpt2,
+    "llama": huggingface.llama,
+    "resnet18": vision.resnet18,
+}
+
+# Bitwise comparisons take one thread: some sums depend on how they are divided.
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+class Model:
+    """A model's spec, exported: the program and its weights beside it."""
+
+    def __init__(self, name, folder):
+        self.spec = MODELS[name]()
+        self.program = pathlib.Path(cleave.export_spec(self.spec, folder))
+        self.weights = self.program.with_suffix(".safetensors")
+
+    def for_ranks(self, build):
+        """The program with gradients summed over the ranks, for any number of them."""
+        path = self.program.with_name(self.program.stem + ".dp.mlir")
+        if not path.exists():
+            subprocess.run(
+                [build / "bin" / "cleave-opt", self.program, "--sync-gradients=axis=dp",
+                 "--mlir-print-debuginfo", "-o", path],
+                check=True,
+            )
+            path.with_suffix(".safetensors").symlink_to(self.weights)
+        return path
+
+
+def command(build, program, *options):
+    return [str(part) for part in (build / "bin" / "cleave-run", program, *options)]
+
+
+def run(build, program, *options, timeout=300):
+    """Runs cleave-run to its end, whatever that is."""
+    return subprocess.run(
+        command(build, program, *options),
+        capture_output=True, text=True, env=ENVIRONMENT, timeout=timeout,
+    )  # fmt: skip
+
+
+def train(build, program, *options):
+    """Runs cleave-run, which must succeed; its standard output."""
+    result = run(build, program, *options)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def read_metrics(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def losses(path):
+    return [row["loss"] for row in read_metrics(path)]
+
+
+def newest_checkpoint(directory):
+    return max(directory.glob("step-*"))
+
+
+def checkpoint_tensors(path):
+    """A checkpoint's tensors under the names that cleave.testing.train gives them."""
+    tensors = {f"state.{n}": t for n, t in load_file(path / "model.safetensors").items()}
+    return tensors | {f"optim.{n}": t for n, t in load_file(path / "optimizer.safetensors").items()}
+
+
+def expected_tensors(training):
+    """What cleave.testing.train has of those, in the same form."""
+    renamed = {}
+    for name, tensor in training.tensors.items():
+        kind, rest = name.split(".", 1)
+        renamed[("optim." if kind == "optim" else "state.") + rest] = tensor
+    return renamed
+
+
+def random_batches(spec, steps, microbatches, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return [testing.random_batch(spec, microbatches, generator) for _ in range(steps)]
+
+
+def save_batches(spec, batches, path):
+    """Writes the steps' batches one after another, as --data safetensors: reads them."""
+    joined = {}
+    for source in testing.Signature(spec).inputs:
+        values = [batch[source.name] for batch in batches]
+        joined[source.name] = values[0] if source.batch is None else torch.cat(values, source.batch)
+    save_file({n: t.contiguous() for n, t in joined.items()}, path)
+    return path
