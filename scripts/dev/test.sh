@@ -65,7 +65,8 @@ test_python() {
 }
 
 test_install() {
-  suite install "a user's pass against the installed tree" bash examples/out-of-tree-pass/check.sh build
+  suite install "a user's pass and a user's trainer against the installed tree" \
+    bash examples/check_installed.sh build
 }
 
 # The last run of the full product, for readers.
