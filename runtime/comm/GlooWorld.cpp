@@ -15,6 +15,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <csignal>
 #include <cstdlib>
 
 #include <unistd.h>
@@ -183,6 +184,8 @@ cleave::runtime::connect(const Rendezvous &rendezvous, const ConnectOptions &opt
     FLAGS_caffe2_log_level = 3;
   if (!rendezvous.inProcess)
     disableFlightRecorder(false);
+  // Gloo writes to connections whose other end may be gone; that is an error, not the end.
+  std::signal(SIGPIPE, SIG_IGN);
   Clock::time_point deadline = Clock::now() + options.timeout;
   auto world = std::make_shared<World>();
   world->rank = rendezvous.rank;
@@ -200,10 +203,10 @@ cleave::runtime::connect(const Rendezvous &rendezvous, const ConnectOptions &opt
     world->monitor->onLoss([world = world.get()] { world->interrupt(); });
     if (options.lossExitStatus)
       world->monitor->endAfterLoss(
-          options.lossGrace, [status = options.lossExitStatus](const PeerLoss &loss) {
-            llvm::errs() << "error: rank " << loss.rank << " is lost: " << loss.reason
-                         << "; this rank was busy elsewhere and is ended\n";
-            ::_exit(status);
+          std::min(options.lossGrace, options.timeout), [options](const PeerLoss &loss) {
+            llvm::errs() << options.errorPrefix << "error: rank " << loss.rank
+                         << " is lost: " << loss.reason << "; this rank was busy and is ended\n";
+            ::_exit(options.lossExitStatus);
           });
     if (!world->monitor->waitForAll(deadline)) {
       llvm::Error error = describeJoinFailure(*world->monitor, rendezvous, options.timeout);

@@ -43,15 +43,19 @@ inline constexpr std::chrono::milliseconds kDefaultTimeout = std::chrono::second
 struct ConnectOptions {
   /// Bounds the joining and, from then on, every operation.
   std::chrono::milliseconds timeout = kDefaultTimeout;
-  /// Where not 0: when a peer is lost and this process has not ended `lossGrace` later, it ends
-  /// itself with this status. Otherwise a rank in an endless loop, or in a long computation between
-  /// two operations, would outlive its job. Not for ranks that are threads.
+  /// Where not 0: when a peer is lost and this process has not ended `lossGrace` (at most
+  /// `timeout`) later, it ends itself with this status. Otherwise a rank in an endless loop, or in
+  /// a long computation between two operations, would outlive its job. Not for ranks that are
+  /// threads.
   int lossExitStatus = 0;
   std::chrono::milliseconds lossGrace = std::chrono::seconds(5);
+  /// Before the message that it then prints: "rank 3: ".
+  std::string errorPrefix;
 };
 
 /// Joins the job, over Gloo; a job of one rank touches no socket. Errors name the ranks that did
-/// not appear. The environment variable GLOO_SOCKET_IFNAME selects the network interface.
+/// not appear. From then on the process ignores SIGPIPE. The environment variable
+/// GLOO_SOCKET_IFNAME selects the network interface.
 llvm::Expected<std::unique_ptr<Communicator>> connect(const Rendezvous &rendezvous,
                                                       const ConnectOptions &options = {});
 

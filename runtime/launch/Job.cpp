@@ -54,8 +54,10 @@ static int runRank(const RankEnvironment &env, const JobOptions &options, const 
   bool ownProcess = !env.rendezvous.inProcess;
   ConnectOptions connecting;
   connecting.timeout = options.timeout;
-  if (ownProcess)
+  if (ownProcess) {
     connecting.lossExitStatus = kPeerFailureStatus;
+    connecting.errorPrefix = prefixFor(env);
+  }
   llvm::Expected<std::unique_ptr<Communicator>> world = connect(env.rendezvous, connecting);
   if (!world)
     return report(world.takeError(), env);
