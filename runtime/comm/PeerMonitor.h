@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/comm/PeerFrames.h"
 #include "runtime/comm/Socket.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -24,22 +25,6 @@
 #include <vector>
 
 namespace cleave::runtime {
-
-/// The first rank that was lost, and why: it told its reason, or its connection broke.
-struct PeerLoss {
-  int rank;
-  std::string reason;
-  /// Whom that rank blames for its end, where not itself.
-  std::vector<int> blamed;
-};
-
-/// Where a rank stood when it was asked.
-struct PeerPosition {
-  enum class State { NotJoined, Silent, Running, Left, Lost } state = State::Silent;
-  /// Number of operations of the group that the rank has started, and the last of them.
-  uint64_t started = 0;
-  std::string operation;
-};
 
 class PeerMonitor {
 public:
@@ -81,7 +66,6 @@ public:
   void leave();
 
 private:
-  enum class Kind : uint8_t { Hello, AllHere, Failed, Left, Lost, Ask, Answer };
   struct Connection {
     FileDescriptor socket;
     std::string received;
@@ -110,8 +94,7 @@ private:
   void recordAnswer(int from, llvm::StringRef payload);
   void recordLoss(PeerLoss lost);
   void connectionBroke(int peer);
-  static std::string makeFrame(Kind kind, uint32_t from, uint32_t to, llvm::StringRef payload);
-  bool sendFrame(int peer, Kind kind, uint32_t from, uint32_t to, llvm::StringRef payload);
+  bool sendFrame(int peer, PeerFrame kind, uint32_t from, uint32_t to, llvm::StringRef payload);
   void wake();
 
   int rank, size;

@@ -66,7 +66,12 @@ static int runRank(const RankEnvironment &env, const JobOptions &options, const 
     return 0;
   std::string reason;
   llvm::raw_string_ostream(reason) << error;
-  (*world)->abort(reason);
+  // A rank that ends with a refusal while others are still in the operation before it would take
+  // them by surprise.
+  if (error.isA<CollectiveRefusal>())
+    llvm::consumeError((*world)->finish());
+  else
+    (*world)->abort(reason);
   int status = report(std::move(error), env);
   if (env.size > 1 && ownProcess) {
     // Operations that are stuck keep Gloo's threads, and would keep this process, until their
@@ -104,8 +109,15 @@ int cleave::runtime::runJob(const JobOptions &options, const JobBody &body) {
     return rankMain(*env);
   llvm::Expected<int> status =
       options.asThreads ? launchThreads(launching, rankMain) : launchProcesses(launching, rankMain);
-  if (status)
+  if (status) {
+    if (*status && options.asThreads) {
+      // Gloo's threads of ranks that failed may still be there.
+      std::cout.flush();
+      std::fflush(nullptr);
+      ::_exit(*status);
+    }
     return *status;
+  }
   printError("", llvm::toString(status.takeError()));
   return 1;
 }

@@ -81,6 +81,12 @@ static cl::opt<int> ranks("ranks",
                           cl::desc("Start so many ranks here (default: what torchrun, mpirun or "
                                    "srun says, else 1)"),
                           cl::value_desc("n"), cl::cat(run::ranksCategory));
+enum class RanksAs { Processes, Threads };
+static cl::opt<RanksAs> ranksAs(
+    "ranks-as", cl::desc("What the ranks of --ranks are"), cl::init(RanksAs::Processes),
+    cl::values(clEnumValN(RanksAs::Processes, "processes", "Child processes (default)"),
+               clEnumValN(RanksAs::Threads, "threads", "Threads of this process, for tests")),
+    cl::cat(run::ranksCategory));
 static cl::opt<double>
     timeout("timeout", cl::desc("Seconds that ranks wait for each other before they give up"),
             cl::value_desc("s"), cl::cat(run::ranksCategory));
@@ -124,8 +130,9 @@ static TrainOptions collect(const run::Options &options) {
 int run::runTraining(const Options &options) {
   JobOptions job;
   job.ranks = given(ranks);
+  job.asThreads = ranksAs == RanksAs::Threads;
   if (timeout.getNumOccurrences())
-    job.timeout = std::chrono::milliseconds(std::max<int64_t>(1, int64_t(timeout * 1000)));
+    job.timeout = std::chrono::milliseconds(int64_t(std::min<double>(timeout, 1e9) * 1000));
   TrainOptions trainOptions = collect(options);
   return runJob(job, [&](Communicator &world, const RankEnvironment &environment) -> llvm::Error {
     installCachingAllocator();

@@ -105,7 +105,7 @@ TEST(Job, ABusyRankIsNamedWithinTheTimeout) {
   EXPECT_EQ(job.wait(8), kPeerFailureStatus) << job.errors();
   expectContains(job.errors(),
                  "rank 0: error: barrier of step 7, operation 1 of group \"world\", did "
-                 "not complete within 2 s: rank 1 has not reached it (it has started "
+                 "not complete within 1 s: rank 1 has not reached it (it has started "
                  "none yet)");
 }
 

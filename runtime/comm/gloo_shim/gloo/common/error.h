@@ -1,2 +1,3 @@
-// Stands in for gloo/common/error.h, of which ProcessGroupGloo.hpp needs nothing (see ../../README.md).
+// Stands in for gloo/common/error.h, of which ProcessGroupGloo.hpp needs nothing (see
+// ../../README.md).
 #pragma once
