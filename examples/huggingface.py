@@ -1,4 +1,4 @@
-"""Hugging Face models: GPT-2 and Llama with small random configurations, MiniLM with its weights."""
+"""Hugging Face models: GPT-2 and Llama, small and random, and MiniLM with its weights."""
 
 import pathlib
 

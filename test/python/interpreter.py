@@ -17,7 +17,9 @@ _DTYPES = {
     "i64": torch.int64, "i1": torch.bool,
 }  # fmt: skip
 _TABLE = pathlib.Path(__file__).parents[2] / "python/cleave/typed_ops.json"
-_OP = re.compile(r"\s*(?P<results>%.*?) = (?P<op>[\w.]+)(?: \"(?P<callee>[^\"]+)\")?(?P<rest>[( ].*)$")
+_OP = re.compile(
+    r"\s*(?P<results>%.*?) = (?P<op>[\w.]+)(?: \"(?P<callee>[^\"]+)\")?(?P<rest>[( ].*)$"
+)
 
 
 def split(text):
@@ -59,7 +61,7 @@ def parse_type(text):
 
 
 class Function:
-    """arguments: (SSA name, type, role); results: (type, role); attributes; the lines of the body."""
+    """arguments: (SSA name, type, role); results: (type, role); the lines of the body."""
 
     def __init__(self, lines):
         header, body = [], []
@@ -133,7 +135,9 @@ class Interpreter:
         with torch.no_grad():
             for line in function.body:
                 if line.startswith("return "):
-                    operands = [v.strip() for v in line[len("return ") : line.index(" : ")].split(",")]
+                    operands = [
+                        v.strip() for v in line[len("return ") : line.index(" : ")].split(",")
+                    ]
                     results = [self._operand(v, env) for v in operands]
                     names = [role_name(role) for _, role in function.results]
                     return dict(zip(names, results, strict=True))
@@ -207,7 +211,12 @@ class Interpreter:
         return overload(*positional, **kwargs)
 
     def _random(self, op, arguments, env):
-        tensors = [env_value for a in arguments if a.startswith("%") for env_value in [self._operand(a, env)]]
+        tensors = [
+            env_value
+            for a in arguments
+            if a.startswith("%")
+            for env_value in [self._operand(a, env)]
+        ]
         like, seed, offset = tensors
         named = dict(a.split(" = ") for a in arguments if not a.startswith("%"))
         assert named["generator"] == '"mt19937"'

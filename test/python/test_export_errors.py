@@ -168,7 +168,9 @@ def test_dynamic_sizes(tmp_path):
 
 
 def test_losses(tmp_path):
-    refuse(tmp_path, ["the loss has shape (8, 4)", "expected a 0-d tensor"], Plain(), loss=lambda o: o)
+    refuse(
+        tmp_path, ["the loss has shape (8, 4)", "expected a 0-d tensor"], Plain(), loss=lambda o: o
+    )
     refuse(tmp_path, ["torch.int64", "floating-point"], Plain(), loss=lambda o: o.sum().long())
     refuse(tmp_path, ["needs a loss", "Two.forward"], _two_outputs(), mode="joint")
     refuse(tmp_path, ["needs a loss", "Two.forward"], _two_outputs(), mode="loss")
@@ -198,12 +200,20 @@ def test_arguments(tmp_path):
 
 def test_devices(tmp_path):
     refuse(tmp_path, ["parameter 'l.weight' is on meta"], Plain().to("meta"), loss=mean)
-    refuse(tmp_path, ["input 'x' is on meta"], Plain(), (torch.ones(8, 4, device="meta"),), loss=mean)
+    refuse(
+        tmp_path, ["input 'x' is on meta"], Plain(), (torch.ones(8, 4, device="meta"),), loss=mean
+    )
 
 
 def test_batch_dimensions(tmp_path):
     x = torch.ones(8, 4)
-    refuse(tmp_path, ["'scale' has 4 entries", "'x' has 8 examples"], Plain(), (x, torch.ones(4)), loss=mean)
+    refuse(
+        tmp_path,
+        ["'scale' has 4 entries", "'x' has 8 examples"],
+        Plain(),
+        (x, torch.ones(4)),
+        loss=mean,
+    )
     refuse(tmp_path, ["dimension 2 for 'x'"], Plain(), loss=mean, batch_dims={"x": 2})
     refuse(tmp_path, ["names 'y'", "x"], Plain(), loss=mean, batch_dims={"y": 0})
 
@@ -288,11 +298,16 @@ def test_command_line(tmp_path):
     (tmp_path / "models.py").write_text(textwrap.dedent(SCRIPT))
     done = run(tmp_path, "models.py:good", "-o", "out", "--name", "other")
     assert (done.returncode, done.stdout, done.stderr) == (0, "out/other.mlir\n", "")
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["other.mlir", "other.safetensors"]
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        "other.mlir",
+        "other.safetensors",
+    ]
     assert 'loc("models.py":' in (tmp_path / "out/other.mlir").read_text()
     done = run(tmp_path, "models.py:nonscalar")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("error: the loss has shape (8, 4)") and done.stderr.count("\n") == 1
+    assert (
+        done.stderr.startswith("error: the loss has shape (8, 4)") and done.stderr.count("\n") == 1
+    )
 
 
 def test_command_line_errors(tmp_path, monkeypatch, capsys):

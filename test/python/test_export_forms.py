@@ -11,7 +11,12 @@ import torch.nn.functional as F
 from interpreter import Interpreter, role_name
 from safetensors.torch import load_file
 from torch import nn
-from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+)
+
 
 def save_products(context, op, *args, **kwargs):
     """A selective checkpointing policy: matrix products are kept."""
@@ -57,7 +62,9 @@ def export(tmp_path, module, args, kwargs=None, **options):
         elif role.startswith("#train.role<accumulator"):
             values[name] = None
         elif role.startswith("#train.role<seed"):
-            values[name] = torch.tensor(1.0, dtype=torch.float64 if "f64" in type_ else torch.float32)
+            values[name] = torch.tensor(
+                1.0, dtype=torch.float64 if "f64" in type_ else torch.float32
+            )
         elif role.startswith("#train.role<rng"):
             values[name] = torch.tensor({"rng_seed": 7, "rng_offset": 0}[name])
         else:
@@ -72,7 +79,9 @@ def export(tmp_path, module, args, kwargs=None, **options):
 
 def argument(text, role):
     """The line of the argument or result with a role."""
-    (line,) = [line for line in text.split("attributes")[0].splitlines() if f"#train.role<{role}>" in line]
+    (line,) = [
+        line for line in text.split("attributes")[0].splitlines() if f"#train.role<{role}>" in line
+    ]
     return line
 
 
@@ -83,7 +92,7 @@ def seeded():
 
 def test_modes(tmp_path):
     text, _ = export(tmp_path, Linear(), batch())
-    assert "#train.role<output \"0\" batch 0>" in text and "loss" not in text
+    assert '#train.role<output "0" batch 0>' in text and "loss" not in text
     text, _ = export(tmp_path, Linear(), batch(), loss=mean, mode="loss")
     assert "#train.role<loss>" in text and '#train.role<output "0" batch 0>' in text
     assert "gradient" not in text
@@ -262,7 +271,9 @@ def test_stages_and_backward(tmp_path):
 
     text, _ = export(tmp_path, Staged(), batch(), loss=mean)
     lines = text.splitlines()
-    assert any("threshold_backward" in l and "{train.backward, train.stage = 0 : i64}" in l for l in lines)
+    assert any(
+        "threshold_backward" in l and "{train.backward, train.stage = 0 : i64}" in l for l in lines
+    )
     assert any("mm" in l and "{train.backward, train.stage = 1 : i64}" in l for l in lines)
     assert all(("train.backward" in l) for l in lines if "backward" in l)
 
@@ -297,33 +308,49 @@ def test_optimizer_groups_and_schedules(tmp_path):
             return self.b(self.a(x))
 
     def groups(module):
-        return [{"params": module.a.parameters(), "lr": 0.25, "momentum": 0.5}, {"params": module.b.parameters()}]
+        return [
+            {"params": module.a.parameters(), "lr": 0.25, "momentum": 0.5},
+            {"params": module.b.parameters()},
+        ]
 
     module = Two()
     text, _ = export(
         tmp_path, module, batch(), loss=mean, optimizer=torch.optim.SGD(groups(module), lr=0.5),
         lr_schedule=cleave.StepDecay(every=30, decay=0.1),
     )  # fmt: skip
-    assert "{base = 0.25 : f64, schedule = #train.schedule<step, every = 30, factor = 0.1 : f64>}" in text
+    assert (
+        "{base = 0.25 : f64, schedule = #train.schedule<step, every = 30, factor = 0.1 : f64>}"
+        in text
+    )
     assert "{base = 0.5 : f64" in text
     assert text.count("train.learning_rate") == 2
     assert text.count('optimizer_state "a.weight" slot "momentum_buffer"') == 2
     assert 'optimizer_state "b.weight"' not in text
 
-    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3, betas=(0.8, 0.9), eps=1e-6, weight_decay=0.0)
+    optimizer = torch.optim.AdamW(
+        module.parameters(), lr=1e-3, betas=(0.8, 0.9), eps=1e-6, weight_decay=0.0
+    )
     text, _ = export(
         tmp_path, module, batch(), loss=mean, optimizer=optimizer,
         lr_schedule=cleave.WarmupCosine(warmup=10, total=100, floor=0.1),
     )  # fmt: skip
     assert "#train.schedule<warmup_cosine, warmup = 10, total = 100, floor = 0.1 : f64>" in text
     assert (
-        "{beta1 = 0.8 : f64, beta2 = 0.9 : f64, eps = 1.0e-06 : f64, weight_decay = 0.0 : f64}" in text
+        "{beta1 = 0.8 : f64, beta2 = 0.9 : f64, eps = 1.0e-06 : f64, weight_decay = 0.0 : f64}"
+        in text
     )
 
 
 def test_schedule_factors():
     cosine = cleave.WarmupCosine(warmup=2, total=6, floor=0.5)
-    assert [round(cosine.factor(s), 6) for s in (1, 2, 3, 5, 7, 99)] == [0.5, 1.0, 1.0, 0.75, 0.5, 0.5]
+    assert [round(cosine.factor(s), 6) for s in (1, 2, 3, 5, 7, 99)] == [
+        0.5,
+        1.0,
+        1.0,
+        0.75,
+        0.5,
+        0.5,
+    ]
     step = cleave.StepDecay(every=2, decay=0.5)
     assert [step.factor(s) for s in (1, 2, 3, 5)] == [1.0, 1.0, 0.5, 0.25]
 

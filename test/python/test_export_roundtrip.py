@@ -26,7 +26,10 @@ def check_fixed_point(path, build_dir, tmp_path):
 
     once = opt(path, "--mlir-print-debuginfo")
     assert opt(once, "--mlir-print-debuginfo").read_bytes() == once.read_bytes()
-    assert opt(opt(path, "--emit-bytecode"), "--mlir-print-debuginfo").read_bytes() == once.read_bytes()
+    assert (
+        opt(opt(path, "--emit-bytecode"), "--mlir-print-debuginfo").read_bytes()
+        == once.read_bytes()
+    )
 
 
 def test_a_graph_of_seven_thousand_ops(build_dir, tmp_path):

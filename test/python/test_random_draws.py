@@ -29,13 +29,22 @@ def node(value):
 
 
 CALLS = {
-    aten.native_dropout.default: (lambda x: (x, 0.3, True), lambda x: {"input": x, "p": 0.3, "train": True}),
+    aten.native_dropout.default: (
+        lambda x: (x, 0.3, True),
+        lambda x: {"input": x, "p": 0.3, "train": True},
+    ),
     aten.bernoulli.p: (lambda x: (x, 0.3), lambda x: {"self": x, "p": 0.3}),
     aten.bernoulli.default: (lambda x: (x.sigmoid(),), lambda x: {"self": x}),
     aten.rand_like.default: (lambda x: (x,), lambda x: {"self": x}),
-    aten.uniform.default: (lambda x: (x, -1.0, 2.0), lambda x: {"self": x, "from": -1.0, "to": 2.0}),
+    aten.uniform.default: (
+        lambda x: (x, -1.0, 2.0),
+        lambda x: {"self": x, "from": -1.0, "to": 2.0},
+    ),
     aten.randn_like.default: (lambda x: (x,), lambda x: {"self": x}),
-    aten.normal_functional.default: (lambda x: (x, 1.0, 2.0), lambda x: {"self": x, "mean": 1.0, "std": 2.0}),
+    aten.normal_functional.default: (
+        lambda x: (x, 1.0, 2.0),
+        lambda x: {"self": x, "mean": 1.0, "std": 2.0},
+    ),
 }
 
 

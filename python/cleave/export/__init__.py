@@ -14,7 +14,15 @@ from cleave.export.program import Program
 from cleave.export.schedules import Constant, StepDecay, WarmupCosine
 from cleave.export.spec import ExportSpec
 
-__all__ = ["Constant", "ExportError", "ExportSpec", "StepDecay", "WarmupCosine", "export", "export_spec"]
+__all__ = [
+    "Constant",
+    "ExportError",
+    "ExportSpec",
+    "StepDecay",
+    "WarmupCosine",
+    "export",
+    "export_spec",
+]
 
 
 def export(module, args, kwargs=None, *, out=".", **options) -> pathlib.Path:

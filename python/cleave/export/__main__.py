@@ -1,4 +1,4 @@
-"""`python -m cleave.export FILE:FACTORY -o DIR`: exports what a function of a Python file returns."""
+"""`python -m cleave.export FILE:FACTORY -o DIR`: exports what a factory function returns."""
 
 from __future__ import annotations
 
@@ -38,14 +38,16 @@ def load_spec(target: str) -> ExportSpec:
             for n, v in vars(module).items()
             if inspect.isfunction(v) and v.__module__ == path.stem and not n.startswith("_")
         ]
-        raise ExportError(f"{file} has no function '{factory}'; it has {', '.join(names) or 'none'}")
+        raise ExportError(
+            f"{file} has no function '{factory}'; it has {', '.join(names) or 'none'}"
+        )
     spec = _call(factory, function)
     if isinstance(spec, dict):
         spec = _call(factory, lambda: ExportSpec(**spec))
     if not isinstance(spec, ExportSpec):
         raise ExportError(
-            f"expected {factory} to return a cleave.ExportSpec or a dict of its fields, found a value "
-            f"of type {type(spec).__name__}"
+            f"expected {factory} to return a cleave.ExportSpec or a dict of its fields, found a "
+            f"value of type {type(spec).__name__}"
         )
     return spec
 
@@ -59,14 +61,19 @@ def _call(what: str, function):
     except Exception as error:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         raise ExportError(
-            f"{what} raised {type(error).__name__} at {short_path(frame.filename)}:{frame.lineno}: {error}"
+            f"{what} raised {type(error).__name__} at "
+            f"{short_path(frame.filename)}:{frame.lineno}: {error}"
         ) from error
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m cleave.export", description=__doc__)
-    parser.add_argument("target", metavar="FILE:FACTORY", help="a function that returns a cleave.ExportSpec")
-    parser.add_argument("-o", "--out", default=".", metavar="DIR", help="where the files go (default: here)")
+    parser.add_argument(
+        "target", metavar="FILE:FACTORY", help="a function that returns a cleave.ExportSpec"
+    )
+    parser.add_argument(
+        "-o", "--out", default=".", metavar="DIR", help="where the files go (default: here)"
+    )
     parser.add_argument("--mode", choices=MODES, help="instead of the spec's mode")
     parser.add_argument("--name", help="instead of the spec's name")
     options = parser.parse_args(argv)

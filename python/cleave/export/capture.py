@@ -146,13 +146,16 @@ def _quiet():
     for warning in caught:
         text = str(warning.message)
         if "found certain side effects" not in text:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
             continue
         for kind, noun in (("_buffers", "buffer"), ("_parameters", "parameter")):
             if match := re.search(rf"L\['self'\]([^\"]*)\.{kind}", text):
                 owner = ".".join(re.findall(r"\['([^']+)'\]", match.group(1))[1:])
+                where = f"'{owner}'" if owner else "the module"
                 raise ExportError(
-                    f"forward assigns a new tensor to a {noun} of {f'{owner!r}' if owner else 'the module'}; "
+                    f"forward assigns a new tensor to a {noun} of {where}; "
                     "change buffers in place, with copy_ or add_"
                 )
 

@@ -79,12 +79,15 @@ class Signature:
     def _add(self, name: str, value: torch.Tensor, spec: ExportSpec, is_target: bool):
         if any(i.name == name for i in self.inputs):
             name = next(
-                n for k in range(1, 1000) if all(i.name != (n := f"{name}_{k}") for i in self.inputs)
+                n
+                for k in range(1, 1000)
+                if all(i.name != (n := f"{name}_{k}") for i in self.inputs)
             )
         batch = spec.batch_dims.get(name, 0 if value.dim() else None)
         if batch is not None and not 0 <= batch < value.dim():
             raise ExportError(
-                f"batch_dims gives dimension {batch} for '{name}', which has {value.dim()} dimensions"
+                f"batch_dims gives dimension {batch} for '{name}', which has {value.dim()} "
+                "dimensions"
             )
         # The tracer takes one tensor that is passed twice for one input, which would make every
         # later batch's second one be ignored.
@@ -148,7 +151,9 @@ def _bind(forward, args, kwargs, owner: str) -> list[tuple[str, Any]]:
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise ExportError(f"{owner}.forward{signature} does not take these arguments: {error}") from None
+        raise ExportError(
+            f"{owner}.forward{signature} does not take these arguments: {error}"
+        ) from None
     names = []
     rest = None
     for parameter in signature.parameters.values():

@@ -26,8 +26,8 @@ class UpdateWriter:
             for parameter in group["params"]:
                 if id(parameter) not in names:
                     raise ExportError(
-                        f"the optimizer holds a parameter of shape {tuple(parameter.shape)} that the "
-                        "module does not have"
+                        f"the optimizer holds a parameter of shape {tuple(parameter.shape)} that "
+                        "the module does not have"
                     )
                 self._groups[names[id(parameter)]] = group
 
@@ -122,4 +122,6 @@ def _check_group(optimizer: torch.optim.Optimizer, group: dict):
             raise ExportError(f"{name}({option}=True) is not supported")
     if type(optimizer) is torch.optim.Adam and group["weight_decay"]:
         if not group.get("decoupled_weight_decay"):
-            raise ExportError("Adam with weight decay is not supported; use AdamW, which decouples it")
+            raise ExportError(
+                "Adam with weight decay is not supported; use AdamW, which decouples it"
+            )

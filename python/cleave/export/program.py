@@ -22,7 +22,7 @@ from cleave.export.operators import (
 from cleave.export.optimizer import UpdateWriter
 from cleave.export.roles import Role, State, argument_role, result_role
 from cleave.export.spec import ExportSpec
-from cleave.export.text import Names, Unsupported, element_type, string, tensor_type
+from cleave.export.text import Names, Unsupported, string, tensor_type
 
 
 class Program:
@@ -63,7 +63,9 @@ class Program:
             for name in gradients:
                 if name in self._state.parameters:
                     accumulators[name] = self._add_argument(
-                        f"acc.{name}", tensor_type(self._state.parameters[name]), Role("accumulator", name)
+                        f"acc.{name}",
+                        tensor_type(self._state.parameters[name]),
+                        Role("accumulator", name),
                     )
         self._add_inputs()
         self._reserve_random_arguments()
@@ -156,14 +158,17 @@ class Program:
                 continue
             role = argument_role(desc, self._capture, self._state)
             type_ = self._type(node)
-            self._values[node], self._types[node] = self._add_argument(role.kind, type_, role), type_
+            self._values[node], self._types[node] = (
+                self._add_argument(role.kind, type_, role),
+                type_,
+            )
 
     def _check_static(self, node: torch.fx.Node, name: str):
         shape = node.meta["val"].shape
         if any(not isinstance(size, int) for size in shape):
             raise ExportError(
-                f"input '{name}' has the dynamic shape ({', '.join(map(str, shape))}); expected fixed "
-                "sizes, those of one microbatch"
+                f"input '{name}' has the dynamic shape ({', '.join(map(str, shape))}); expected "
+                "fixed sizes, those of one microbatch"
             )
 
     def _reserve_random_arguments(self):
@@ -254,11 +259,12 @@ class Program:
         else:
             like_type = tensor_type(like)
             like_value = self._names.fresh("like")
-            sizes = ", ".join(map(str, like.shape))
             text, _ = self._writer.write(
                 torch.ops.aten.zeros.default, {"size": list(like.shape), "dtype": like.dtype}
             )
-            self._body.append(f"{like_value} = {text} : () -> {like_type} {self._locations.of(node)}")
+            self._body.append(
+                f"{like_value} = {text} : () -> {like_type} {self._locations.of(node)}"
+            )
         attributes = [call.attributes] if call.attributes else []
         attributes += [f"position = {self._draws}", 'generator = "mt19937"']
         self._draws += call.draws
@@ -280,7 +286,8 @@ class Program:
         types = results[0] if len(results) == 1 else "(" + ", ".join(results) + ")"
         discardable = self._discardable(node)
         self._body.append(
-            f"{binding} = {text}{discardable} : ({operand_types}) -> {types} {self._locations.of(node)}"
+            f"{binding} = {text}{discardable} : ({operand_types}) -> {types} "
+            + self._locations.of(node)
         )
 
     def _discardable(self, node: torch.fx.Node) -> str:

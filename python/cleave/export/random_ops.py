@@ -49,7 +49,10 @@ def replace(overload, bound: dict[str, Any], result: Any) -> RandomCall:
         if bound["train"] is not True:
             raise Unsupported("native_dropout outside of training")
         return RandomCall(
-            "rng_native_dropout", bound["input"], f"p = {float_literal(bound['p'])}, train = true", 2 * n
+            "rng_native_dropout",
+            bound["input"],
+            f"p = {float_literal(bound['p'])}, train = true",
+            2 * n,
         )
     if overload is aten.bernoulli.p:
         return RandomCall("rng_bernoulli", bound["self"], f"p = {float_literal(bound['p'])}", 2 * n)
@@ -95,7 +98,7 @@ def _normal_draws(result: torch.Tensor, wide: int) -> int:
 
 
 def with_eager_scale(overload, bound: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a dropout's backward with the scale that eager mode has, others unchanged."""
+    """The arguments of a dropout's backward with eager mode's scale, others unchanged."""
     if overload is not aten.native_dropout_backward.default:
         return bound
     mask, scale = bound["mask"], bound["scale"]

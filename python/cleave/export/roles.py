@@ -120,8 +120,8 @@ def result_role(
             return Role("buffer", state.traced_name(of.target))
         if isinstance(of, aot.ParamAOTInput):
             raise ExportError(
-                f"forward changes parameter '{state.traced_name(of.target)}' in place; only buffers "
-                "may change in forward"
+                f"forward changes parameter '{state.traced_name(of.target)}' in place; only "
+                "buffers may change in forward"
             )
         if isinstance(of, aot.PlainAOTInput):
             name = capture.signature.inputs[of.idx].name

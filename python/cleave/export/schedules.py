@@ -1,4 +1,4 @@
-"""Courses of the learning rate: a factor on the optimizer's own rates, by the number of the step."""
+"""Courses of the learning rate: a factor on the optimizer's rates, by the step's number."""
 
 from __future__ import annotations
 
@@ -75,4 +75,6 @@ class StepDecay(Schedule):
         return self.decay ** ((step - 1) // self.every)
 
     def attribute(self) -> str:
-        return f"#train.schedule<step, every = {self.every}, factor = {float_attribute(self.decay)}>"
+        return (
+            f"#train.schedule<step, every = {self.every}, factor = {float_attribute(self.decay)}>"
+        )

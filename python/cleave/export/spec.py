@@ -70,7 +70,9 @@ class ExportSpec:
         if self.name is None:
             self.name = type(self.module).__name__.lower()
         if not self.name or any(c in self.name for c in "/\\\0"):
-            raise ExportError(f"expected a file name without separators as name, found {self.name!r}")
+            raise ExportError(
+                f"expected a file name without separators as name, found {self.name!r}"
+            )
         if self.mode not in MODES:
             raise ExportError(f"expected mode to be one of {', '.join(MODES)}, found {self.mode!r}")
         if self.mode == "auto":
