@@ -1,6 +1,8 @@
 """What the text of an export holds: roles, inputs, state, optimizers, tags; small modules."""
 
 import functools
+import logging
+import warnings
 
 import cleave_path  # noqa: F401
 import cleave
@@ -25,6 +27,7 @@ def save_products(context, op, *args, **kwargs):
 
 
 GLOBAL = torch.arange(4.0)
+LOGGER = logging.getLogger("chatty")
 
 
 class Linear(nn.Module):
@@ -385,3 +388,33 @@ def test_one_tensor_passed_twice_is_two_inputs(tmp_path, view):
         interpreter.run("microbatch", {**state, "x": x, "target": target}) for target in (x, -x)
     )
     assert not torch.equal(one["loss"], other["loss"])
+
+
+def test_what_forward_prints_is_no_part_of_the_program(tmp_path, capfd):
+    class Chatty(Linear):
+        def forward(self, x):
+            print("shape", x.shape)
+            warnings.warn("slow", stacklevel=1)
+            LOGGER.warning("called")
+            return self.l(x)
+
+    text = cleave.export(Chatty(), (batch(),), loss=mean, out=tmp_path).read_text()
+    assert "#train.role<loss>" in text
+    captured = capfd.readouterr()
+    assert captured.out == captured.err == ""
+
+
+def test_a_loss_may_capture_an_input(tmp_path):
+    x = batch()
+    text, _ = export(tmp_path, Linear(), (x,), loss=lambda outputs: F.mse_loss(outputs, x))
+    assert "constant" not in text
+
+
+def test_transformers_own_loss(tmp_path):
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(vocab_size=64, n_positions=16, n_embd=16, n_layer=1, n_head=2)
+    tokens = torch.randint(0, 64, (2, 8))
+    inputs = {"input_ids": tokens, "labels": tokens.clone(), "use_cache": False}
+    text, _ = export(tmp_path, GPT2LMHeadModel(config), (), inputs, mode="joint")
+    assert argument(text, 'input "labels" batch 0')

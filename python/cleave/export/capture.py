@@ -97,7 +97,7 @@ def capture(spec: ExportSpec) -> Capture:
     grad_mode = torch.enable_grad() if spec.mode == "joint" else torch.no_grad()
     torch._dynamo.reset()
     try:
-        with grad_mode, _static_shapes(), _quiet():
+        with grad_mode, _tracer_options(), _quiet():
             traced = dynamo_graph_capture_for_export(step)(*tensors)
             checkpointed = any("checkpoint" in str(n.target) for n in traced.graph.nodes)
             # The stack must be closed before real tensors are touched, also on failure.
@@ -121,9 +121,17 @@ def capture(spec: ExportSpec) -> Capture:
 
 
 @contextlib.contextmanager
-def _static_shapes():
+def _tracer_options():
+    """Fixed sizes; and what forward prints or logs is no part of the program."""
+    names = ("debug", "info", "warning", "error", "exception", "critical", "log")
+    # transformers adds the last three to the class.
+    names += ("warning_advice", "warning_once", "info_once")
+    methods = {getattr(logging.Logger, name, None) for name in names} - {None}
     with torch._dynamo.config.patch(
-        assume_static_by_default=True, automatic_dynamic_shapes=False, capture_scalar_outputs=False
+        assume_static_by_default=True,
+        automatic_dynamic_shapes=False,
+        capture_scalar_outputs=False,
+        ignore_logging_functions={print, warnings.warn, *methods},
     ):
         yield
 
@@ -135,14 +143,21 @@ def _quiet():
     Dynamo drops what forward does to Python objects. Counters and caches may go (transformers has
     always some), an assigned buffer may not: the program would train without it.
     """
-    log = logging.getLogger("torch._subclasses.fake_tensor")
-    was_disabled, log.disabled = log.disabled, True
+    # The first logs failures that are raised too, the second that it cannot log the options above.
+    logs = [
+        logging.getLogger(name)
+        for name in ("torch._subclasses.fake_tensor", "torch._dynamo.metrics_context")
+    ]
+    before = [log.disabled for log in logs]
     try:
+        for log in logs:
+            log.disabled = True
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             yield
     finally:
-        log.disabled = was_disabled
+        for log, disabled in zip(logs, before, strict=True):
+            log.disabled = disabled
     for warning in caught:
         text = str(warning.message)
         if "found certain side effects" not in text:
@@ -160,13 +175,21 @@ def _quiet():
                 )
 
 
+def _is_library(file: str) -> bool:
+    """Whether a file is PyTorch's or Python's own, and no place to look for the cause."""
+    standard = os.path.dirname(os.__file__) + os.sep
+    return f"{os.sep}torch{os.sep}" in file or (
+        file.startswith(standard) and "site-packages" not in file
+    )
+
+
 def _describe(error: Exception) -> str:
     """One line for what tracing raised, with the model's source line."""
     text = str(error)
     head = text.partition("from user code:")[0]
     where = ""
     stack = [(frame.filename, frame.lineno) for frame in getattr(error, "real_stack", None) or ()]
-    stack = [f for f in stack or frames(text) if os.sep + "torch" + os.sep not in f[0]]
+    stack = [f for f in stack or frames(text) if not _is_library(f[0])]
     if stack and stack[-1][0] != __file__:
         file, line = stack[-1]
         code = linecache.getline(file, line).strip()
