@@ -38,6 +38,40 @@ TEST_P(Builders, EarlyAndLateReceivesRunWhereReceivesAreIndependent) {
   });
 }
 
+/// The most microbatches whose activations a rank holds: a forward of one of `chunks` stages adds
+/// 1 / chunks, its (weight) backward takes it away.
+double peakMicrobatches(const Program &program) {
+  double chunks = double(program.numStages()) / program.numRanks(), peak = 0;
+  for (const std::vector<Action> &list : program.ranks) {
+    int held = 0;
+    for (Action action : list)
+      program.forEachLeaf(action, [&](Action leaf) {
+        held += leaf.kind == ActionKind::Forward;
+        peak = std::max(peak, held / chunks);
+        held -= leaf.kind == ActionKind::Backward || leaf.kind == ActionKind::BackwardWeight;
+      });
+  }
+  return peak;
+}
+
+TEST(Memory, IsWhatTheSchedulesPromise) {
+  for (unsigned ranks : {2u, 3u, 4u, 6u, 8u, 16u, 24u}) {
+    auto peak = [&](const char *name) {
+      return peakMicrobatches(
+          orFail(buildSchedule(name, {.ranks = ranks, .microbatches = 4 * ranks})));
+    };
+    double p = ranks;
+    EXPECT_EQ(peak("gpipe"), 4 * p);
+    EXPECT_EQ(peak("1f1b"), p);
+    EXPECT_EQ(peak("zb-h1"), p);
+    EXPECT_EQ(peak("zb-h2"), 2 * p - 1);
+    EXPECT_EQ(peak("zbv"), p);
+    EXPECT_LE(peak("dualpipev"), p + 0.5);
+    EXPECT_LE(peak("v-half"), p / 2 + 1.5);
+    EXPECT_LE(peak("v-min"), p / 3 + 2);
+  }
+}
+
 std::vector<std::string> allNames() {
   std::vector<std::string> names;
   for (const ScheduleBuilder *builder : ScheduleRegistry::global().all())
