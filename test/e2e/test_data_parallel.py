@@ -1,0 +1,116 @@
+"""Data-parallel runs of cleave-run against DistributedDataParallel, on 2 and 4 ranks over Gloo.
+
+Tolerances are those of docs/design.md: both sum the same numbers, but not in the same order.
+"""
+
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+
+import pytest
+import torch
+from combinations_cover import cover, name, seed
+from safetensors.torch import load_file
+from training import (
+    ENVIRONMENT, Model, checkpoint_tensors, losses, newest_checkpoint, random_batches, save_batches, train,
+)  # fmt: skip
+
+# ResNet-18 is large, and says all it can in a few steps.
+STEPS = {"resnet18": 4}
+GRADIENTS = 1e-5
+LOSSES = 1e-5
+FIRST_LOSS = 1e-6
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """Exports a model once for all tests of this file."""
+    cache = {}
+
+    def get(model_name):
+        if model_name not in cache:
+            cache[model_name] = Model(model_name, tmp_path_factory.mktemp(model_name))
+        return cache[model_name]
+
+    return get
+
+
+def distance(found, expected, floor):
+    """The measure of docs/design.md for one tensor."""
+    return float((found - expected).abs().max() / max(float(expected.abs().max()), floor))
+
+
+def reference(subject_name, subject, case, data, out):
+    """What DistributedDataParallel makes of the same run."""
+    draws = re.search(r"train\.draws = (\d+)", subject.program.read_text())
+    script = pathlib.Path(__file__).with_name("ddp_reference.py")
+    command = [
+        sys.executable, script, subject_name, "--ranks", case["ranks"], "--microbatches",
+        case["microbatches"], "--steps", STEPS.get(subject_name, 20), "--draws", draws[1] if draws else 0, "--seed", 3,
+        "--data", data, "--out", out,
+    ]  # fmt: skip
+    result = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, env=ENVIRONMENT, timeout=300
+    )
+    assert result.returncode == 0, result.stderr
+    return load_file(out)
+
+
+@pytest.mark.parametrize(
+    "case",
+    cover({
+        "model": ["gpt_tied", "gpt_dropout", "moe", "llama", "resnet18"],
+        "ranks": [2, 4],
+        "microbatches": [1, 2],
+    }),
+    ids=name,
+)  # fmt: skip
+def test_data_parallel_is_distributed_data_parallel(build_dir, tmp_path, model, case):
+    subject = model(case["model"])
+    steps = STEPS.get(case["model"], 20)
+    batches = random_batches(subject.spec, steps, case["ranks"] * case["microbatches"], seed())
+    data = save_batches(subject.spec, batches, tmp_path / "data.safetensors")
+    expected = reference(case["model"], subject, case, data, tmp_path / "ddp.safetensors")
+
+    def run(count):
+        out = tmp_path / f"steps{count}"
+        train(build_dir, subject.for_ranks(build_dir), "--ranks", case["ranks"],
+              "--microbatches", case["microbatches"], "--steps", count, "--seed", 3,
+              "--threads", 1, "--data", f"safetensors:{data}", "--metrics", f"{out}.jsonl",
+              "--checkpoint", out)  # fmt: skip
+        return losses(pathlib.Path(f"{out}.jsonl")), checkpoint_tensors(newest_checkpoint(out))
+
+    _, after_one = run(1)
+    text = subject.program.read_text()
+    weights = load_file(subject.weights)
+    beta = re.search(r"beta1 = ([0-9.e+-]+)", text)
+    decay = float(re.search(r"weight_decay = ([0-9.e+-]+)", text)[1])
+
+    def gradient_of_first_step(parameter):
+        """Adam's exp_avg is then (1 - beta1) g, SGD's momentum buffer g + weight_decay p."""
+        if beta:
+            return after_one[f"optim.{parameter}.exp_avg"] / (1 - float(beta[1]))
+        return after_one[f"optim.{parameter}.momentum_buffer"] - decay * weights[parameter]
+
+    floor = 1e-3 * statistics.median(
+        float(t.abs().max()) for n, t in expected.items() if n.startswith("grad.")
+    )
+    checked = 0
+    for key, gradient in expected.items():
+        if key.startswith("grad."):
+            assert distance(gradient_of_first_step(key[5:]), gradient, floor) <= GRADIENTS, key
+            checked += 1
+    assert checked
+
+    found, after_all = run(steps)
+    wanted = expected["loss"].tolist()
+    assert abs(found[0] - wanted[0]) <= FIRST_LOSS * abs(wanted[0])
+    worst = max(abs(a - b) / abs(b) for a, b in zip(found, wanted, strict=True))
+    assert worst <= LOSSES, f"losses differ by {worst}"
+    for key, buffer in expected.items():
+        if key.startswith("buffer.") and buffer.is_floating_point():
+            assert distance(after_all[f"state.{key[7:]}"], buffer, 1e-3) <= GRADIENTS, key
+        elif key.startswith("buffer."):
+            assert torch.equal(after_all[f"state.{key[7:]}"], buffer), key
