@@ -20,10 +20,14 @@ build_preset() {
     cmake --build "$dir" -j "$jobs" ${@:+--target "$@"}
 }
 
-# run_format [--check]
+# run_format [--check]: formats, or names the files that are not formatted and fails.
 run_format() {
-  local mode=-i
-  [ "${1:-}" = --check ] && mode="--dry-run -Werror"
-  # shellcheck disable=SC2086
-  git ls-files -z '*.h' '*.cpp' | xargs -0 -r clang-format-22 $mode
+  local list=(git ls-files -z '*.h' '*.cpp')
+  if [ "${1:-}" != --check ]; then
+    "${list[@]}" | xargs -0 -r clang-format-22 -i
+    return
+  fi
+  "${list[@]}" | xargs -0 -r -n 16 -P "$jobs" clang-format-22 --dry-run 2>&1 |
+    sed -n 's/^\(.*\):[0-9]*:[0-9]*: warning: code should be clang-formatted.*/\1/p' | sort -u |
+    { ! grep . ; } || { say "not formatted: run ./dev format"; return 1; }
 }

@@ -53,6 +53,9 @@ test_format() {
 
 test_unit() {
   suite unit "unit tests (ctest)" ctest --test-dir build --output-on-failure -j "$jobs"
+  # A program is one test to ctest; its cases are counted from the log.
+  sed -n 's/^\[==========\] \([0-9]*\) tests\? from .* ran\..*/\1/p' build/Testing/Temporary/LastTest.log |
+    awk '{ cases += $1 } END { print "    " cases " cases" }'
 }
 
 test_lit() {
