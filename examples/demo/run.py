@@ -1,7 +1,7 @@
 """The demo: trains a small GPT on licence texts on two ranks, beside PyTorch on the same data.
 
     ./dev demo                          builds, then runs this
-    python examples/demo/run.py --build build/release [--steps 120] [--out out/demo]
+    python examples/demo/run.py --build build [--steps 120] [--out out/demo]
 """
 
 import argparse
