@@ -27,7 +27,7 @@ run_tests() {
     esac
     shift
   done
-  [ ${#only[@]} -gt 0 ] || only=(format unit lit python install)
+  [ ${#only[@]} -gt 0 ] || only=(format unit lit python install docs)
   export CLEAVE_TEST_SEED=${CLEAVE_TEST_SEED:-$(date -u +%Y%m%d)}
   # Tests run side by side; threads below each would only fight over the cores.
   export OMP_NUM_THREADS=1
@@ -70,6 +70,10 @@ test_python() {
 test_install() {
   suite install "a user's pass and a user's trainer against the installed tree" \
     bash examples/check_installed.sh build
+}
+
+test_docs() {
+  suite docs "reference pages of dialects, passes and tools" write_reference build/docs
 }
 
 # The last run of the full product, for readers.
