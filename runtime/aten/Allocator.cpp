@@ -44,7 +44,9 @@ struct alignas(kAlignment) Header {
 };
 static_assert(sizeof(Header) == kAlignment);
 
-Header *headerOf(void *data) { return static_cast<Header *>(data) - 1; }
+Header *headerOf(void *data) {
+  return static_cast<Header *>(data) - 1;
+}
 
 Header *obtain(size_t capacity) {
   void *memory = nullptr;
@@ -190,6 +192,10 @@ void cleave::runtime::installCachingAllocator() {
   c10::SetCPUAllocator(allocator, /*priority=*/100);
 }
 
-MemoryCounts cleave::runtime::memoryCounts() { return {currentBytes.load(), peakBytes.load()}; }
+MemoryCounts cleave::runtime::memoryCounts() {
+  return {currentBytes.load(), peakBytes.load()};
+}
 
-void cleave::runtime::resetMemoryPeak() { peakBytes.store(currentBytes.load()); }
+void cleave::runtime::resetMemoryPeak() {
+  peakBytes.store(currentBytes.load());
+}

@@ -19,7 +19,6 @@ struct MemoryCounts {
   int64_t peak = 0;
 };
 
-
 /// Counts since `installCachingAllocator` (cleave/Session.h).
 MemoryCounts memoryCounts();
 /// Sets the peak to what is in use now.

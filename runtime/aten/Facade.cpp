@@ -57,8 +57,8 @@ std::optional<TensorType> cleave::runtime::typeOf(const at::Tensor &tensor) {
   std::optional<DType> dtype = toDType(tensor.scalar_type());
   if (!dtype)
     return std::nullopt;
-  return TensorType{*dtype, llvm::SmallVector<int64_t, 4>(tensor.sizes().begin(),
-                                                          tensor.sizes().end())};
+  return TensorType{*dtype,
+                    llvm::SmallVector<int64_t, 4>(tensor.sizes().begin(), tensor.sizes().end())};
 }
 
 at::Tensor cleave::runtime::allocate(const TensorType &type) {

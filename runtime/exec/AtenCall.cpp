@@ -99,8 +99,8 @@ private:
     TORCH_CHECK(count == results.size(), "the operator gave ", count,
                 " results, but the program has ", results.size());
     for (size_t i = 0; i < count; ++i) {
-      at::Tensor value = returnsList ? frame.stack.front().toTensorList().get(i)
-                                     : frame.stack[i].toTensor();
+      at::Tensor value =
+          returnsList ? frame.stack.front().toTensorList().get(i) : frame.stack[i].toTensor();
       std::string found = "nothing", expected = "nothing";
       if (value.defined()) {
         std::optional<cleave::runtime::TensorType> type = typeOf(value);
@@ -148,8 +148,7 @@ BindResult cleave::runtime::bindAtenCall(Binder &binder, Operation *op) {
       for (Value element : argument->values)
         list.elements.push_back(element ? std::optional(binder.use(element)) : std::nullopt);
       const auto *type = declared.type()->castRaw<c10::ListType>();
-      list.isOptional =
-          type && type->getElementType()->kind() == c10::TypeKind::OptionalType;
+      list.isOptional = type && type->getElementType()->kind() == c10::TypeKind::OptionalType;
       if (!list.isOptional && llvm::is_contained(list.elements, std::nullopt))
         return llvm::createStringError(llvm::inconvertibleErrorCode(),
                                        "argument '" + declared.name() + "' cannot hold none");

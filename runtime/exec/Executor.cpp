@@ -55,9 +55,8 @@ llvm::Error Executor::run(std::vector<c10::IValue> &results,
   } catch (CommunicationFailure &failure) {
     return std::move(failure.error);
   } catch (const std::exception &exception) {
-    std::string where = position < function.instructions.size()
-                            ? describe(*function.instructions[position])
-                            : "";
+    std::string where =
+        position < function.instructions.size() ? describe(*function.instructions[position]) : "";
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
                                    where + describeException(exception));
   }

@@ -20,15 +20,25 @@ llvm::Expected<std::unique_ptr<Session>> Session::create(const Program &program,
   return std::unique_ptr<Session>(new Session(std::move(*impl)));
 }
 
-const Program &Session::program() const { return *impl->program; }
-int Session::rank() const { return impl->ranks->rank(); }
-int Session::ranks() const { return impl->ranks->ranks(); }
-Session::BatchPart Session::batchPart() const { return impl->part; }
+const Program &Session::program() const {
+  return *impl->program;
+}
+int Session::rank() const {
+  return impl->ranks->rank();
+}
+int Session::ranks() const {
+  return impl->ranks->ranks();
+}
+Session::BatchPart Session::batchPart() const {
+  return impl->part;
+}
 
 llvm::Error Session::runMicrobatch(int64_t step, int64_t index) {
   return impl->runMicrobatch(step, index);
 }
-llvm::Error Session::runUpdate(int64_t step) { return impl->runUpdate(step); }
+llvm::Error Session::runUpdate(int64_t step) {
+  return impl->runUpdate(step);
+}
 llvm::Expected<ConstTensorRef> Session::result(llvm::StringRef fileName) {
   return impl->result(fileName);
 }
@@ -68,4 +78,6 @@ double Session::loss() const {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-void cleave::runtime::setNumThreads(int threads) { at::set_num_threads(threads); }
+void cleave::runtime::setNumThreads(int threads) {
+  at::set_num_threads(threads);
+}

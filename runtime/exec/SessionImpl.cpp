@@ -48,7 +48,8 @@ llvm::Expected<std::unique_ptr<SessionImpl>> SessionImpl::create(const Program &
 
 llvm::Error SessionImpl::checkMicrobatches() const {
   if (options.microbatches < 1)
-    return makeError("expected at least one microbatch, found " + llvm::Twine(options.microbatches));
+    return makeError("expected at least one microbatch, found " +
+                     llvm::Twine(options.microbatches));
   if (options.microbatches == 1 || !program->hasUpdate())
     return llvm::Error::success();
   llvm::StringMap<char> accumulated;

@@ -51,8 +51,8 @@ llvm::Error cleave::runtime::checkTensors(const SafetensorsFile &file,
   }
   for (const TensorView &tensor : file.tensors())
     if (!known.contains(tensor.name))
-      differences.push_back(llvm::formatv("extra: '{0}' ({1})", tensor.name,
-                                          describe(tensor.dtype, tensor.shape)));
+      differences.push_back(
+          llvm::formatv("extra: '{0}' ({1})", tensor.name, describe(tensor.dtype, tensor.shape)));
   if (differences.empty())
     return llvm::Error::success();
 
@@ -104,8 +104,7 @@ llvm::Error cleave::runtime::dumpResults(Session &session, llvm::StringRef path)
     view.name = value.fileName;
     view.dtype = result->type.dtype;
     view.shape.assign(result->type.shape.begin(), result->type.shape.end());
-    view.bytes = {reinterpret_cast<const uint8_t *>(result->data),
-                  size_t(result->type.numBytes())};
+    view.bytes = {reinterpret_cast<const uint8_t *>(result->data), size_t(result->type.numBytes())};
     views.push_back(std::move(view));
   }
   return writeSafetensors(path, views);

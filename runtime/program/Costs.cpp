@@ -62,8 +62,8 @@ ProgramCosts cleave::runtime::computeCosts(const Program &program, int64_t micro
     updatePeak = kept + planMemory(impl.functions.update, /*emptyAccumulators=*/false).peakBytes;
     countOps(impl.functions.update, 1, counts, costs);
   }
-  costs.stateBytes = costs.parameterBytes + costs.bufferBytes + costs.optimizerStateBytes +
-                     costs.inputBytes;
+  costs.stateBytes =
+      costs.parameterBytes + costs.bufferBytes + costs.optimizerStateBytes + costs.inputBytes;
   costs.peakBytes = costs.stateBytes + std::max(microbatchPeak, updatePeak);
   for (const auto &entry : counts)
     costs.ops.emplace_back(entry.first().str(), entry.second);

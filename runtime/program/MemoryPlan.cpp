@@ -42,8 +42,8 @@ private:
       // The first gradient becomes the accumulator, unless it is somebody else's memory or not
       // flat, which a view may not be.
       Value gradient = accumulate.getGradient();
-      bool isOwn = of(gradient) == gradient && !isa<BlockArgument>(gradient) &&
-                   gradient.hasOneUse();
+      bool isOwn =
+          of(gradient) == gradient && !isa<BlockArgument>(gradient) && gradient.hasOneUse();
       return isOwn ? gradient : Value();
     }
     if (isa<train::AdamWOp, train::SGDOp>(op)) {

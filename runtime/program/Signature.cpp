@@ -124,8 +124,7 @@ llvm::Error cleave::runtime::readSignature(Program::Impl &impl) {
   impl.microbatch = readFunction(impl.functions.microbatch);
   if (impl.functions.update)
     impl.update = readFunction(impl.functions.update);
-  if (auto draws =
-          impl.functions.microbatch->getAttrOfType<IntegerAttr>(train::kDrawsAttrName))
+  if (auto draws = impl.functions.microbatch->getAttrOfType<IntegerAttr>(train::kDrawsAttrName))
     impl.draws = draws.getInt();
 
   llvm::StringMap<RoleKind> seen;
@@ -133,8 +132,8 @@ llvm::Error cleave::runtime::readSignature(Program::Impl &impl) {
     bool isWeight = value.role == RoleKind::Parameter || value.role == RoleKind::Buffer ||
                     value.role == RoleKind::Constant;
     if (isWeight) {
-      for (const std::string &name : llvm::concat<const std::string>(
-               llvm::ArrayRef(value.name), llvm::ArrayRef(value.aliases)))
+      for (const std::string &name : llvm::concat<const std::string>(llvm::ArrayRef(value.name),
+                                                                     llvm::ArrayRef(value.aliases)))
         if (!seen.try_emplace(name, value.role).second)
           return makeError("two of its parameters, buffers and constants are named '" + name + "'");
       impl.weights.push_back(value);
@@ -166,18 +165,36 @@ llvm::Error cleave::runtime::readSignature(Program::Impl &impl) {
 
 Program::Program(std::unique_ptr<Impl> impl) : pimpl(std::move(impl)) {}
 Program::~Program() = default;
-llvm::StringRef Program::path() const { return pimpl->path; }
-llvm::StringRef Program::name() const { return pimpl->name; }
-llvm::StringRef Program::fingerprint() const { return pimpl->fingerprint; }
-bool Program::hasUpdate() const { return bool(pimpl->functions.update); }
+llvm::StringRef Program::path() const {
+  return pimpl->path;
+}
+llvm::StringRef Program::name() const {
+  return pimpl->name;
+}
+llvm::StringRef Program::fingerprint() const {
+  return pimpl->fingerprint;
+}
+bool Program::hasUpdate() const {
+  return bool(pimpl->functions.update);
+}
 llvm::ArrayRef<ValueInfo> Program::arguments(Phase phase) const {
   return pimpl->signature(phase).arguments;
 }
 llvm::ArrayRef<ValueInfo> Program::results(Phase phase) const {
   return pimpl->signature(phase).results;
 }
-llvm::ArrayRef<ValueInfo> Program::weights() const { return pimpl->weights; }
-llvm::ArrayRef<ValueInfo> Program::optimizerStates() const { return pimpl->optimizerStates; }
-llvm::ArrayRef<ValueInfo> Program::inputs() const { return pimpl->inputs; }
-int64_t Program::draws() const { return pimpl->draws; }
-llvm::ArrayRef<MeshAxis> Program::mesh() const { return pimpl->mesh; }
+llvm::ArrayRef<ValueInfo> Program::weights() const {
+  return pimpl->weights;
+}
+llvm::ArrayRef<ValueInfo> Program::optimizerStates() const {
+  return pimpl->optimizerStates;
+}
+llvm::ArrayRef<ValueInfo> Program::inputs() const {
+  return pimpl->inputs;
+}
+int64_t Program::draws() const {
+  return pimpl->draws;
+}
+llvm::ArrayRef<MeshAxis> Program::mesh() const {
+  return pimpl->mesh;
+}

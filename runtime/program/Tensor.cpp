@@ -12,6 +12,10 @@ int64_t TensorType::numElements() const {
   return count;
 }
 
-int64_t TensorType::numBytes() const { return numElements() * byteSize(dtype); }
+int64_t TensorType::numBytes() const {
+  return numElements() * byteSize(dtype);
+}
 
-std::string TensorType::str() const { return describe(dtype, shape); }
+std::string TensorType::str() const {
+  return describe(dtype, shape);
+}

@@ -34,8 +34,8 @@ static double gradientFloor(llvm::ArrayRef<Row> rows) {
     return 0;
   llvm::sort(largest);
   size_t middle = largest.size() / 2;
-  double median = largest.size() % 2 ? largest[middle]
-                                     : (largest[middle - 1] + largest[middle]) / 2;
+  double median =
+      largest.size() % 2 ? largest[middle] : (largest[middle - 1] + largest[middle]) / 2;
   return 1e-3 * median;
 }
 
@@ -95,8 +95,8 @@ llvm::Error run::compare(const Program &program, const Options &options) {
   size_t above = 0, bitwise = 0;
   for (const Row &row : *rows) {
     double relative = relativeDifference(row.difference, floor);
-    bool isAbove = options.tolerance == 0 ? !row.difference.isBitwiseEqual
-                                          : relative > options.tolerance;
+    bool isAbove =
+        options.tolerance == 0 ? !row.difference.isBitwiseEqual : relative > options.tolerance;
     above += isAbove;
     bitwise += row.difference.isBitwiseEqual;
     llvm::outs() << llvm::left_justify(row.name, width)

@@ -6,6 +6,7 @@
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace cl = llvm::cl;
@@ -14,7 +15,7 @@ static cl::OptionCategory general("What to run");
 static cl::OptionCategory evaluating("Evaluating (the program once, on given inputs)");
 static cl::OptionCategory comparing("Comparing two programs");
 
-static cl::opt<std::string> program(cl::Positional, cl::Required, cl::desc("<program.mlir>"),
+static cl::opt<std::string> program(cl::Positional, cl::desc("<program.mlir>"),
                                     cl::cat(general));
 static cl::opt<std::string>
     weights("weights", cl::desc("Parameters, buffers and constants (default: NAME.safetensors "
@@ -58,6 +59,11 @@ cleave::run::Options cleave::run::parseOptions(int argc, char **argv) {
   cl::SetVersionPrinter([](llvm::raw_ostream &os) { os << "cleave-run 0.1.0\n"; });
   cl::ParseCommandLineOptions(argc, argv, overview);
   Options options;
+  if (program.empty()) {
+    llvm::WithColor::error(llvm::errs(), "cleave-run")
+        << "expected a program, as in: cleave-run gpt.mlir (--help explains)\n";
+    exit(EXIT_FAILURE);
+  }
   options.program = program;
   options.weights = weights;
   if (options.weights.empty()) {
