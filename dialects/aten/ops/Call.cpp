@@ -114,6 +114,18 @@ static bool accepts(StringRef type, Attribute value) {
   return false;
 }
 
+/// Whether a call draws from the global generator; attention does only where it drops out.
+static bool drawsRandomNumbers(const Schema &schema, DictionaryAttr arguments) {
+  if (!schema.drawsRandomNumbers || !schema.findArgument("dropout_p"))
+    return schema.drawsRandomNumbers;
+  Attribute p = arguments.get("dropout_p");
+  if (auto real = dyn_cast_or_null<FloatAttr>(p))
+    return !real.getValue().isZero();
+  if (auto integer = dyn_cast_or_null<IntegerAttr>(p))
+    return !integer.getValue().isZero();
+  return false; // the schemas' default is 0
+}
+
 LogicalResult CallOp::verify() {
   // 1.
   std::optional<Schema> schema = lookupSchema(getCallee());
@@ -123,7 +135,7 @@ LogicalResult CallOp::verify() {
     diagnostic.attachNote() << "the schema is " << schema->name << schema->text;
     return diagnostic;
   };
-  if (schema->drawsRandomNumbers)
+  if (drawsRandomNumbers(*schema, getArgs()))
     return emitOpError("calls '")
            << getCallee()
            << "', which draws from the global generator; use an aten.rng_* op, "

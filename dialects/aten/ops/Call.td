@@ -28,6 +28,7 @@ def Aten_CallOp : Op<Aten_Dialect, "call", [
     4. The operator mutates none of its arguments.
 
     An operator that draws random numbers from the global generator is refused: use `aten.rng_*`.
+    Attention draws only with a `dropout_p`.
 
     ```mlir
     %0 = aten.call "aten::roll"(self = %x, shifts = [1], dims = [0])

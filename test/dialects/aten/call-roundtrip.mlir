@@ -34,3 +34,11 @@ func.func @undefined(%g: tensor<1x2x4x4xf32>, %x: tensor<1x3x4x4xf32>, %w: tenso
       : (tensor<1x2x4x4xf32>, tensor<1x3x4x4xf32>, tensor<2x3x1x1xf32>) -> (none, tensor<2x3x1x1xf32>, none)
   return %0#1 : tensor<2x3x1x1xf32>
 }
+
+// CHECK-LABEL: func.func @attention(
+func.func @attention(%q: tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32> {
+  // CHECK: aten.call "aten::_scaled_dot_product_flash_attention_for_cpu"
+  %0:2 = aten.call "aten::_scaled_dot_product_flash_attention_for_cpu"(query = %q, key = %q, value = %q, dropout_p = 0.0)
+      : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> (tensor<1x2x4x8xf32>, tensor<1x2x4xf32>)
+  return %0#0 : tensor<1x2x4x8xf32>
+}
