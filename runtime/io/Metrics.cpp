@@ -11,6 +11,10 @@
 
 using namespace cleave::runtime;
 
+const char *cleave::runtime::describeNonFinite(double loss) {
+  return std::isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf";
+}
+
 //===----------------------------------------------------------------------===//
 // JSON lines
 //===----------------------------------------------------------------------===//

@@ -24,6 +24,9 @@ struct StepMetrics {
   double milliseconds = 0;
 };
 
+/// "nan", "inf" or "-inf" for a loss that is not finite; a NaN's sign means nothing.
+const char *describeNonFinite(double loss);
+
 /// Appends a line a step to a file of JSON lines: step, loss, tokens_per_s, ms. A loss that is not
 /// finite is null, since JSON has no such numbers. Finite losses are written so that they read
 /// back bit for bit.

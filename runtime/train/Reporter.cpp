@@ -48,8 +48,8 @@ llvm::Error Reporter::report(const StepMetrics &metrics) {
     progress->update(metrics);
   if ((file || events || progress) && !std::isfinite(metrics.loss) && !warned) {
     std::fprintf(stderr,
-                 "warning: step %lld: the loss is %g (--stop-on-nan would end the run here)\n",
-                 (long long)metrics.step, metrics.loss);
+                 "warning: step %lld: the loss is %s (--stop-on-nan would end the run here)\n",
+                 (long long)metrics.step, describeNonFinite(metrics.loss));
     warned = true;
   }
   return llvm::Error::success();

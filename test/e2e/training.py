@@ -67,7 +67,7 @@ def run(build, program, *options, timeout=300):
     """Runs cleave-run to its end, whatever that is."""
     return subprocess.run(
         command(build, program, *options),
-        capture_output=True, text=True, env=ENVIRONMENT, timeout=timeout,
+        capture_output=True, text=True, errors="replace", env=ENVIRONMENT, timeout=timeout,
     )  # fmt: skip
 
 
