@@ -109,9 +109,10 @@ std::string Progress::format(const StepMetrics &metrics, int64_t totalSteps,
                   (long long)left / 60 % 60, (long long)left % 60);
   else
     std::snprintf(buffer, sizeof buffer, "%lld:%02lld", (long long)left / 60, (long long)left % 60);
-  return llvm::formatv("step {0}/{1}  loss {2:F4}  {3:N} tokens/s  ETA {4}", metrics.step,
-                       totalSteps, metrics.loss, uint64_t(std::llround(metrics.tokensPerSecond)),
-                       buffer)
+  std::string loss = std::isfinite(metrics.loss) ? llvm::formatv("{0:F4}", metrics.loss).str()
+                                                 : describeNonFinite(metrics.loss);
+  return llvm::formatv("step {0}/{1}  loss {2}  {3:N} tokens/s  ETA {4}", metrics.step, totalSteps,
+                       loss, uint64_t(std::llround(metrics.tokensPerSecond)), buffer)
       .str();
 }
 

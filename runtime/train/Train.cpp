@@ -110,7 +110,7 @@ llvm::Expected<double> Trainer::averageLoss(int64_t step, llvm::ArrayRef<double>
       if (options.stopOnNan && !std::isfinite(loss))
         return llvm::make_error<CollectiveRefusal>(
             llvm::formatv("step {0}: the loss is {1} on rank {2}, microbatch {3} (--stop-on-nan)",
-                          step, loss, rank, microbatch)
+                          step, describeNonFinite(loss), rank, microbatch)
                 .str());
       sum += loss;
     }
