@@ -51,6 +51,7 @@ static_assert(sizeof(Action) == 8);
 /// The largest counts an action can hold.
 constexpr unsigned maxStages = 1u << 16;
 constexpr unsigned maxMicrobatches = 1u << 24;
+constexpr unsigned maxBuckets = 1u << 16; // of one stage
 
 constexpr bool isCompute(ActionKind kind) {
   return kind <= ActionKind::BackwardWeight;

@@ -101,6 +101,12 @@ llvm::Expected<Program> cleave::schedule::startProgram(const ScheduleBuilder &bu
     return makeError("schedule '{0}': at most {1} stages are supported, found {2} ranks with {3} "
                      "stages each",
                      name, maxStages, request.ranks, chunks);
+  constexpr uint64_t maxSteps = 1u << 28; // about 10 GB of actions
+  uint64_t steps = uint64_t(request.ranks) * chunks * request.microbatches;
+  if (steps > maxSteps)
+    return makeError("schedule '{0}': {1} stages with {2} microbatches are {3} steps, at most {4} "
+                     "are supported",
+                     name, request.ranks * chunks, request.microbatches, steps, maxSteps);
   auto topology = Topology::get(style, request.ranks, request.ranks * chunks);
   if (!topology)
     return topology.takeError();

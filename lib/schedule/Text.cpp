@@ -309,8 +309,8 @@ private:
       if (hasMicrobatch(*kind) && index >= program.numMicrobatches)
         return errorAt(start, "microbatch {0} is out of range: there are {1} microbatches", index,
                        program.numMicrobatches);
-      if (index > maxMicrobatches)
-        return errorAt(start, "bucket {0} is out of range", index);
+      if (*kind == ActionKind::ReduceGrad && index >= maxBuckets)
+        return errorAt(start, "bucket {0} is out of range: at most {1} buckets", index, maxBuckets);
     }
     action = Action(*kind, stage, index);
     return llvm::Error::success();

@@ -26,12 +26,22 @@ std::string Problem::str() const {
 // Structure
 //===----------------------------------------------------------------------===//
 
+/// The text form has no escapes.
+static std::string checkName(llvm::StringRef name) {
+  if (name.empty() || name.find_first_of("\"\n") != llvm::StringRef::npos)
+    return "its name must not be empty nor hold '\"' or a line break";
+  return "";
+}
+
 static std::string checkLeaf(const Program &program, unsigned rank, Action leaf) {
   if (leaf.kind == ActionKind::Custom)
-    return leaf.index < program.customTable().size() ? "" : "names no entry of the custom table";
+    return leaf.index < program.customTable().size() ? checkName(program.customOf(leaf).name)
+                                                     : "names no entry of the custom table";
   if (leaf.kind == ActionKind::Collective) {
     if (leaf.index >= program.collectiveTable().size())
       return "names no entry of the table of collectives";
+    if (std::string message = checkName(program.collectiveOf(leaf).name); !message.empty())
+      return message;
     llvm::ArrayRef<unsigned> ranks = program.collectiveOf(leaf).ranks;
     if (!llvm::is_contained(ranks, rank))
       return "is entered by a rank that it does not list";
@@ -51,6 +61,8 @@ static std::string checkLeaf(const Program &program, unsigned rank, Action leaf)
   if (hasMicrobatch(leaf.kind) && leaf.index >= program.numMicrobatches)
     return llvm::formatv("microbatch {0} is out of range: there are {1} microbatches", leaf.index,
                          program.numMicrobatches);
+  if (leaf.kind == ActionKind::ReduceGrad && leaf.index >= maxBuckets)
+    return llvm::formatv("bucket {0} is out of range: at most {1} buckets", leaf.index, maxBuckets);
   if ((leaf.kind == ActionKind::SendForward || leaf.kind == ActionKind::RecvBackward) &&
       leaf.stage + 1u == stages)
     return "the last stage has no next stage";
@@ -68,6 +80,28 @@ static std::string checkLeaf(const Program &program, unsigned rank, Action leaf)
   return "";
 }
 
+/// Tables of stages x microbatches are only made where the lists are about as large: a header alone
+/// must not ask for terabytes.
+static std::optional<Problem> checkSize(const Program &program) {
+  constexpr uint64_t small = 1u << 20;
+  uint64_t needed = uint64_t(program.numStages()) * program.numMicrobatches, leaves = 0;
+  if (needed <= small)
+    return std::nullopt;
+  for (const std::vector<Action> &list : program.ranks)
+    for (Action action : list)
+      leaves += action.kind == ActionKind::Compose && action.index < program.numGroups()
+                    ? program.groupOf(action).size()
+                    : 1;
+  if (needed <= leaves)
+    return std::nullopt;
+  return Problem{ProblemKind::MissingStep,
+                 std::nullopt,
+                 llvm::formatv("{0} stages with {1} microbatches need at least {2} actions, found "
+                               "{3}",
+                               program.numStages(), program.numMicrobatches, needed, leaves),
+                 {}};
+}
+
 std::optional<Problem> cleave::schedule::checkStructure(const Program &program) {
   if (program.ranks.size() != program.numRanks() || program.ranks.empty())
     return Problem{ProblemKind::Malformed,
@@ -75,6 +109,10 @@ std::optional<Problem> cleave::schedule::checkStructure(const Program &program) 
                    llvm::formatv("{0} lists of actions for {1} ranks", program.ranks.size(),
                                  program.numRanks()),
                    {}};
+  if (program.numMicrobatches == 0)
+    return Problem{ProblemKind::Malformed, std::nullopt, "the program has no microbatches", {}};
+  if (std::optional<Problem> problem = checkSize(program))
+    return problem;
   for (unsigned rank = 0; rank < program.numRanks(); ++rank)
     for (size_t position = 0; position < program.ranks[rank].size(); ++position) {
       Action action = program.ranks[rank][position];

@@ -58,6 +58,9 @@ TEST(Registry, Preconditions) {
   EXPECT_EQ(buildError("looped-bfs", {.ranks = 40000, .microbatches = 1, .chunks = 2}),
             "schedule 'looped-bfs': at most 65536 stages are supported, found 40000 ranks with 2 "
             "stages each");
+  EXPECT_EQ(buildError("1f1b", {.ranks = 65536, .microbatches = 1u << 24}),
+            "schedule '1f1b': 65536 stages with 16777216 microbatches are 1099511627776 steps, at "
+            "most 268435456 are supported");
   EXPECT_EQ(buildError("1f1b", {.ranks = 2, .microbatches = 1u << 25}),
             "schedule '1f1b': at most 16777216 microbatches are supported, found 33554432");
 }

@@ -136,6 +136,10 @@ TEST(Text, Errors) {
             "f.sched:2:14: expected the function's name in quotes, found 'log'");
   EXPECT_EQ(textError(header + "rank 0: collective \"x\"[5]\nrank 1:"),
             "f.sched: rank 0, position 0: is entered by a rank that it does not list");
+  EXPECT_EQ(textError(header + "rank 0: reduce0.65536"),
+            "f.sched:2:9: bucket 65536 is out of range: at most 65536 buckets");
+  EXPECT_EQ(textError("ranks 1 stages 1 microbatches 16777216 rank 0: F0.0"),
+            "f.sched: 1 stages with 16777216 microbatches need at least 16777216 actions, found 1");
   EXPECT_EQ(textError(header + "rank 0: F1.0\nrank 1:"),
             "f.sched: rank 0, position 0: F1.0: stage 1 is on rank 1 in this topology (loop)");
 }
@@ -179,6 +183,7 @@ TEST(Text, CsvErrors) {
   EXPECT_EQ(csvError("0F99999999"),
             "f.csv:1:1: microbatch 99999999 is out of range: at most 16777216 microbatches");
   EXPECT_EQ(csvError("99999F0"), "f.csv:1:1: stage 99999 is out of range: at most 65536 stages");
+  EXPECT_EQ(csvError("0UNSHARD"), "f.csv: the program has no microbatches");
   EXPECT_EQ(csvError("0F0\n\n"), "f.csv: rank 1 holds no stage: 1 stages on 2 ranks");
 }
 

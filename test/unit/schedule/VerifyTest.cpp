@@ -85,6 +85,19 @@ TEST(Verify, Structure) {
   wrong = program;
   wrong.ranks.pop_back();
   refuse(wrong, "1 lists of actions for 2 ranks");
+  wrong = program;
+  wrong.numMicrobatches = 0;
+  refuse(wrong, "the program has no microbatches");
+  wrong = program;
+  wrong.numMicrobatches = maxMicrobatches;
+  refuse(wrong, "2 stages with 16777216 microbatches need at least 33554432 actions, found 8");
+  wrong = program;
+  wrong.ranks[0].push_back(wrong.addCustom({"a \"b\""}));
+  refuse(wrong, "rank 0, position 4: its name must not be empty nor hold '\"' or a line break");
+  wrong = program;
+  wrong.ranks[0].push_back(Action(ActionKind::ReduceGrad, 0, 70000));
+  refuse(wrong,
+         "rank 0, position 4: reduce0.70000: bucket 70000 is out of range: at most 65536 buckets");
   Program folded = orFail(buildSchedule("zbv", {2, 4}));
   folded.ranks[1].push_back(Action(ActionKind::SendForward, 1, 0));
   EXPECT_EQ(verify(folded).front().kind, ProblemKind::NeedlessP2P);
