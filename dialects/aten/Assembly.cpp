@@ -104,8 +104,19 @@ static ParseResult parseOperandList(OpAsmParser &parser, ParsedList &list) {
 static ParseResult parseTail(OpAsmParser &parser, OperationState &state,
                              ArrayRef<Operand> operands) {
   FunctionType type;
+  NamedAttrList discardable;
   SMLoc location = parser.getCurrentLocation();
-  if (parser.parseOptionalAttrDict(state.attributes) || parser.parseColonType(type))
+  if (parser.parseOptionalAttrDict(discardable))
+    return failure();
+  // MLIR would take an op's own attribute here as well, where it could contradict the argument.
+  for (NamedAttribute attribute : discardable)
+    if (!attribute.getName().getValue().contains('.'))
+      return parser.emitError(location)
+             << "'" << attribute.getName().getValue()
+             << "' has no dialect's prefix: an argument stands in the parentheses";
+  state.attributes.append(discardable.begin(), discardable.end());
+  location = parser.getCurrentLocation();
+  if (parser.parseColonType(type))
     return failure();
   state.addTypes(type.getResults());
   if (type.getNumInputs() != operands.size())
@@ -130,8 +141,7 @@ ParseResult cleave::aten::parseAtenOp(OpAsmParser &parser, OperationState &state
       const ArgumentSpec *spec =
           llvm::find_if(specs, [&](ArgumentSpec spec) { return spec.name == name; });
       if (spec == specs.end() || spec->isPresenceMask())
-        return parser.emitError(location)
-               << "'" << state.name.getStringRef() << "' has no argument named '" << name << "'";
+        return parser.emitError(location) << "has no argument named '" << name << "'";
       if (spec->kind != 'A')
         return parser.emitError(location)
                << "argument '" << name << "' is a tensor: it stands by position";
@@ -144,8 +154,8 @@ ParseResult cleave::aten::parseAtenOp(OpAsmParser &parser, OperationState &state
       return success();
     }
     if (next == tensors.size())
-      return parser.emitError(location) << "'" << state.name.getStringRef() << "' takes "
-                                        << tensors.size() << " tensor arguments, found more";
+      return parser.emitError(location)
+             << "takes " << tensors.size() << " tensor arguments, found more";
     ArgumentSpec spec = tensors[next++];
     if (name == "none") {
       if (spec.kind != 'O')
@@ -174,11 +184,13 @@ ParseResult cleave::aten::parseAtenOp(OpAsmParser &parser, OperationState &state
     return failure();
   for (unsigned i = next; i < tensors.size(); ++i)
     if (tensors[i].kind != 'O')
-      return parser.emitError(location)
-             << "'" << state.name.getStringRef() << "' lacks the tensor argument '"
-             << tensors[i].name << "'";
+      return parser.emitError(location) << "lacks the tensor argument '" << tensors[i].name << "'";
   if (llvm::count_if(tensors, [](ArgumentSpec spec) { return spec.kind != 'T'; }) > 1)
     state.addAttribute("operandSegmentSizes", b.getDenseI32ArrayAttr(segments));
+  // Else an attribute of the wrong kind would be dropped, and the call run with the default.
+  std::optional<RegisteredOperationName> op = state.name.getRegisteredInfo();
+  if (failed(op->verifyInherentAttrs(state.attributes, [&] { return parser.emitError(location); })))
+    return failure();
   return parseTail(parser, state, operands);
 }
 

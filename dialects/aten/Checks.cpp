@@ -79,10 +79,10 @@ LogicalResult cleave::aten::expectRank(Operation *op, StringRef name, Value valu
          << name << "` to have " << rank << " dimensions, found " << value.getType();
 }
 
-LogicalResult cleave::aten::expectDType(Operation *op, Type dtype) {
+LogicalResult cleave::aten::expectDType(Operation *op, Type dtype, StringRef name) {
   if (RankedTensorType::isValidElementType(dtype) && isTensor(RankedTensorType::get({}, dtype)))
     return success();
-  return op->emitOpError("expects `dtype` to be one that PyTorch has, found ") << dtype;
+  return op->emitOpError("expects `") << name << "` to be one that PyTorch has, found " << dtype;
 }
 
 LogicalResult cleave::aten::expectMemoryFormat(Operation *op, std::optional<StringRef> format) {

@@ -34,8 +34,9 @@ mlir::LogicalResult expectIndex(mlir::Operation *op, llvm::StringRef name, mlir:
 /// The operand `name` must have `rank` dimensions.
 mlir::LogicalResult expectRank(mlir::Operation *op, llvm::StringRef name, mlir::Value value,
                                int64_t rank);
-/// `dtype` must be one that PyTorch has.
-mlir::LogicalResult expectDType(mlir::Operation *op, mlir::Type dtype);
+/// The argument `name`, a dtype, must be one that PyTorch has.
+mlir::LogicalResult expectDType(mlir::Operation *op, mlir::Type dtype,
+                                llvm::StringRef name = "dtype");
 /// `format`, if given, must be a memory format.
 mlir::LogicalResult expectMemoryFormat(mlir::Operation *op, std::optional<llvm::StringRef> format);
 /// `reduction` must be 0 (none), 1 (mean) or 2 (sum).

@@ -65,9 +65,11 @@ static FailureOr<std::optional<Shape>> indexedShape(Operation *op, Value self, V
   // 1.
   ArrayRef<int64_t> shape = shapeOf(self);
   size_t places = present ? present->size() : indices.size();
-  if (indices.empty() || places > shape.size())
-    return op->emitOpError("expects at least one index and at most ")
-           << shape.size() << ", found " << places;
+  if (indices.empty())
+    return op->emitOpError("expects at least one index");
+  if (places > shape.size())
+    return op->emitOpError("expects at most ")
+           << shape.size() << " indices, one for each dimension of `self`, found " << places;
   // 2.
   bool anyMask = false;
   for (Value index : indices) {

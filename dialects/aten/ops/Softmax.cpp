@@ -52,7 +52,7 @@ static LogicalResult verifyBackward(Operation *op, Value gradOutput, Value outpu
   if (failed(wrapDim(op, dim, rankOf(output))))
     return failure();
   // 3.
-  if (failed(expectDType(op, inputDType)))
+  if (failed(expectDType(op, inputDType, "input_dtype")))
     return failure();
   return expectResult(op, 0, shapeOf(output), inputDType);
 }
