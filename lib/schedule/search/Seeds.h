@@ -1,0 +1,23 @@
+// Orders to start from: the published schedules, and variants of ZBV.
+#pragma once
+
+#include "lib/schedule/search/Pipeline.h"
+
+namespace cleave::schedule::search {
+
+/// One microbatch at a time: slow, but with the least memory a schedule can have.
+PassOrder oneAtATime(const Pipeline &pipeline);
+
+/// ZBV's order with the last input gradients of ranks 1 to `count` swapped: after its last forward
+/// a rank takes each remaining gradient of chunk 1 before the one of chunk 0 that precedes it. In
+/// ZBV the last microbatch's gradient waits there once for a full round trip between neighbours,
+/// which shortens everything after it.
+PassOrder swapLastGradients(const PassOrder &zbv, unsigned count);
+
+/// `order` is for `pipeline.microbatches`; repeats one round of each rank's steady state (one of
+/// each of its passes, between two forwards of chunk 0) until there are `microbatches`. Nullopt if
+/// a rank has no such round.
+std::optional<PassOrder> stretch(const Pipeline &pipeline, const PassOrder &order,
+                                 unsigned microbatches);
+
+} // namespace cleave::schedule::search
