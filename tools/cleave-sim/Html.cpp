@@ -1,0 +1,93 @@
+// The page: a template (timeline.html, compiled in) with the timeline's data in its place.
+#include "Report.h"
+
+#include "tools/cleave-sim/TimelinePage.h"
+
+#include "llvm/Support/JSON.h"
+
+using namespace cleave;
+using namespace cleave::sim;
+using schedule::Action;
+using schedule::ActionKind;
+
+/// What colour and which lane an action has on the page.
+static llvm::StringRef classOf(ActionKind kind) {
+  switch (kind) {
+  case ActionKind::Forward:
+    return "F";
+  case ActionKind::Backward:
+    return "B";
+  case ActionKind::BackwardInput:
+    return "I";
+  case ActionKind::BackwardWeight:
+    return "W";
+  case ActionKind::Compose:
+    return "G";
+  case ActionKind::SendForward:
+  case ActionKind::SendBackward:
+  case ActionKind::RecvForward:
+  case ActionKind::RecvBackward:
+    return "C";
+  case ActionKind::Unshard:
+  case ActionKind::ReduceGrad:
+    return "D";
+  default:
+    return "O";
+  }
+}
+
+static void printData(const Run &run, llvm::raw_ostream &os) {
+  llvm::json::OStream json(os);
+  const schedule::Topology &topology = run.program.topology;
+  json.object([&] {
+    json.attribute("schedule", run.name);
+    json.attribute("microbatches", run.program.numMicrobatches);
+    json.attribute("stages", topology.numStages());
+    json.attribute("topology", schedule::getStyleName(topology.style()));
+    json.attribute("makespan", run.metrics.makespan);
+    json.attribute("bubbleRate", run.metrics.bubbleRate);
+    json.attribute("spanRate", run.metrics.largestSpanBubbleRate);
+    json.attribute("hasMemory", run.costs.hasMemory());
+    if (std::isfinite(run.memoryLimit))
+      json.attribute("memoryLimit", run.memoryLimit);
+    json.attributeArray("ranks", [&] {
+      for (unsigned rank = 0; rank < topology.numRanks(); ++rank)
+        json.object([&] {
+          json.attribute("peak", run.metrics.peakMemory[rank]);
+          json.attribute("busy", run.metrics.busy[rank]);
+          json.attribute("exposed", run.metrics.exposedCommunication[rank]);
+          std::vector<double> memory = simulate::memoryCurve(run.program, run.costs, rank);
+          // [class, name, stage, microbatch, start, end, waited-for rank, position, memory after]
+          json.attributeArray("actions", [&] {
+            for (size_t at = 0; at < run.program.ranks[rank].size(); ++at) {
+              Action action = run.program.ranks[rank][at];
+              const simulate::ActionTime &time = run.timeline.ranks[rank][at];
+              json.array([&] {
+                json.value(classOf(action.kind));
+                json.value(run.program.str(action));
+                json.value(hasStage(action.kind) ? int(action.stage) : -1);
+                json.value(hasMicrobatch(action.kind) ? int(action.index) : -1);
+                json.value(time.start);
+                json.value(time.end);
+                json.value(time.waitedFor ? int64_t(time.waitedFor.rank) : -1);
+                json.value(int64_t(time.waitedFor.position));
+                json.value(memory[at]);
+              });
+            }
+          });
+        });
+    });
+  });
+}
+
+void sim::printHTML(const Run &run, llvm::raw_ostream &os) {
+  std::string data;
+  llvm::raw_string_ostream stream(data);
+  printData(run, stream);
+  // "</script" inside a string would end the script element.
+  std::string safe;
+  for (char c : data)
+    safe += c == '<' ? std::string("\\u003c") : std::string(1, c);
+  auto [before, after] = llvm::StringRef(timelinePage).split("/*DATA*/null");
+  os << before << safe << after;
+}

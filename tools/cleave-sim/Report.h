@@ -1,0 +1,38 @@
+// What cleave-sim has simulated, and the forms in which it reports it.
+#pragma once
+
+#include "lib/schedule/search/Auto.h"
+#include "lib/simulate/Metrics.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+namespace cleave::sim {
+
+/// One schedule with its simulation.
+struct Run {
+  std::string name;
+  schedule::Program program;
+  simulate::CostTable costs;
+  simulate::Timeline timeline;
+  simulate::Metrics metrics;
+  /// Of a search.
+  std::optional<double> searchSeconds;
+  std::optional<schedule::search::LowerBound> bound;
+  std::string origin;
+  /// Infinity where none is given.
+  double memoryLimit = std::numeric_limits<double>::infinity();
+
+  bool fits() const { return metrics.maxPeakMemory() <= memoryLimit * (1 + 1e-9); }
+  /// The bubble rate that the bound on the largest span stands for.
+  double boundRate() const;
+};
+
+void printJSON(llvm::ArrayRef<Run> runs, bool compare, llvm::raw_ostream &os);
+/// One run as lines, several as a table.
+void printText(llvm::ArrayRef<Run> runs, llvm::raw_ostream &os);
+/// The Chrome trace format, which Perfetto opens; a cost unit is a millisecond there.
+void printTrace(const Run &run, llvm::raw_ostream &os);
+/// One page without external resources.
+void printHTML(const Run &run, llvm::raw_ostream &os);
+
+} // namespace cleave::sim

@@ -1,0 +1,156 @@
+// From names to programs to simulations.
+#include "Request.h"
+
+#include "lib/schedule/Builder.h"
+#include "lib/schedule/P2P.h"
+#include "lib/schedule/Text.h"
+#include "lib/schedule/Verify.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+using namespace cleave;
+using namespace cleave::sim;
+using schedule::makeError;
+using schedule::Program;
+
+static llvm::Expected<Program> readFile(llvm::StringRef path) {
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+  if (!buffer)
+    return makeError("{0}: {1}", path, buffer.getError().message());
+  llvm::StringRef text = (*buffer)->getBuffer();
+  auto program = path.ends_with(".csv") ? schedule::parseCsv(text, path)
+                                        : schedule::parseText(text, path);
+  if (!program)
+    return program;
+  schedule::VerifyOptions options;
+  options.computeOnly = !program->hasP2P();
+  options.maxProblems = 1;
+  std::vector<schedule::Problem> problems = schedule::verify(*program, options);
+  if (!problems.empty())
+    return makeError("{0}: {1}", path, problems.front().str());
+  program->name = path.str();
+  return program;
+}
+
+static llvm::Error expectCounts(const Request &request, llvm::StringRef name) {
+  if (request.ranks == 0 || request.microbatches == 0)
+    return makeError("schedule '{0}' needs --ranks and --microbatches of 1 or more", name);
+  return llvm::Error::success();
+}
+
+/// The program of a builder or file; 'auto' is not built here.
+static llvm::Expected<Program> makeProgram(const Request &request, llvm::StringRef name,
+                                           bool relaxChunks) {
+  const schedule::ScheduleBuilder *builder = schedule::ScheduleRegistry::global().find(name);
+  if (!builder && llvm::sys::fs::exists(name)) {
+    auto program = readFile(name);
+    if (!program)
+      return program;
+    if ((request.ranks && request.ranks != program->numRanks()) ||
+        (request.microbatches && request.microbatches != program->numMicrobatches))
+      return makeError("{0} has {1} ranks and {2} microbatches, which --ranks and --microbatches "
+                       "contradict",
+                       name, program->numRanks(), program->numMicrobatches);
+    return program;
+  }
+  if (!builder) {
+    std::string known = "auto";
+    for (const schedule::ScheduleBuilder *each : schedule::ScheduleRegistry::global().all())
+      known += ", " + each->name().str();
+    return makeError("no schedule and no file is named '{0}'; known are {1}", name, known);
+  }
+  if (llvm::Error error = expectCounts(request, name))
+    return error;
+  schedule::BuildRequest build;
+  build.ranks = request.ranks;
+  build.microbatches = request.microbatches;
+  build.chunks = request.chunks;
+  build.topology = request.topology;
+  auto program = builder->build(build);
+  if (program || !relaxChunks)
+    return program;
+  // Compared with others, a schedule that cannot have as many chunks, or that topology, has its own.
+  build.chunks = std::nullopt;
+  build.topology = std::nullopt;
+  auto own = builder->build(build);
+  if (!own) {
+    llvm::consumeError(own.takeError());
+    return program;
+  }
+  llvm::consumeError(program.takeError());
+  return own;
+}
+
+static llvm::Error simulateRun(const Request &request, Run &run) {
+  schedule::CommModel model = request.transfers == "nccl" ? schedule::CommModel::nccl()
+                                                          : schedule::CommModel::gloo();
+  if (request.transfers != "implied" && !run.program.hasP2P()) {
+    schedule::P2POptions options;
+    options.model = model;
+    auto program = schedule::insertP2P(run.program, options);
+    if (!program)
+      return program.takeError();
+    run.program = std::move(*program);
+  }
+  auto timeline = simulate::simulate(run.program, run.costs, {model});
+  if (!timeline)
+    return timeline.takeError();
+  run.timeline = std::move(*timeline);
+  run.metrics = simulate::measure(run.program, run.timeline);
+  run.memoryLimit = request.memoryLimit;
+  return llvm::Error::success();
+}
+
+static llvm::Error searchRun(const Request &request, unsigned chunks, Run &run) {
+  if (llvm::Error error = expectCounts(request, "auto"))
+    return error;
+  schedule::search::AutoRequest search;
+  search.ranks = request.ranks;
+  search.microbatches = request.microbatches;
+  search.chunks = chunks;
+  search.topology = request.topology;
+  search.costs = run.costs;
+  search.memoryLimit = request.memoryLimit;
+  search.spanFirst = request.spanFirst;
+  search.effort = request.effort;
+  search.seed = request.seed;
+  auto result = schedule::search::findSchedule(search);
+  if (!result)
+    return result.takeError();
+  run.program = std::move(result->program);
+  run.searchSeconds = result->seconds;
+  run.bound = result->bound;
+  run.origin = result->origin;
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::vector<Run>> sim::runAll(const Request &request,
+                                             const std::vector<std::string> &names) {
+  std::vector<Run> runs(names.size());
+  unsigned mostChunks = request.chunks.value_or(1);
+  for (size_t i = 0; i < names.size(); ++i) {
+    runs[i].name = names[i];
+    if (names[i] == "auto")
+      continue;
+    auto program = makeProgram(request, names[i], names.size() > 1);
+    if (!program)
+      return program.takeError();
+    runs[i].program = std::move(*program);
+    mostChunks = std::max(mostChunks, runs[i].program.numStages() / runs[i].program.numRanks());
+  }
+  for (Run &run : runs) {
+    bool searched = run.name == "auto";
+    unsigned chunks = searched ? mostChunks : run.program.numStages() / run.program.numRanks();
+    // A table per stage says what it is for; uniform costs are scaled.
+    run.costs = names.size() > 1 && request.costs.isUniform()
+                    ? request.costs.scaled(double(mostChunks) / chunks)
+                    : request.costs;
+    if (searched)
+      if (llvm::Error error = searchRun(request, chunks, run))
+        return error;
+    if (llvm::Error error = simulateRun(request, run))
+      return makeError("{0}: {1}", run.name, llvm::toString(std::move(error)));
+  }
+  return runs;
+}

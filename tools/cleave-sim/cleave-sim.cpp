@@ -1,0 +1,179 @@
+//===- cleave-sim.cpp - simulates and searches pipeline schedules ------------===//
+//
+// No MLIR: schedules come from the library's builders, from files, or from the search.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Report.h"
+#include "Request.h"
+
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/InitLLVM.h"
+#include "lib/schedule/Text.h"
+
+namespace cl = llvm::cl;
+using namespace cleave;
+using namespace cleave::sim;
+
+static cl::OptionCategory category("cleave-sim options");
+static cl::opt<std::string> scheduleOption(
+    "schedule", cl::cat(category), cl::value_desc("name|file"),
+    cl::desc("A schedule's name, 'auto' (searches), or a file in text or PyTorch's CSV form"));
+static cl::list<std::string> compareOption("compare", cl::cat(category), cl::CommaSeparated,
+                                           cl::value_desc("a,b,c"),
+                                           cl::desc("Set several schedules side by side"));
+static cl::opt<unsigned> ranksOption("ranks", cl::cat(category), cl::init(0),
+                                     cl::desc("Pipeline ranks"));
+static cl::opt<unsigned> microbatchesOption("microbatches", cl::cat(category), cl::init(0),
+                                            cl::desc("Microbatches of a step"));
+static cl::opt<unsigned> chunksOption("chunks", cl::cat(category), cl::init(0),
+                                      cl::desc("Stages per rank (default: the schedule's own)"));
+static cl::opt<std::string> topologyOption("topology", cl::cat(category),
+                                           cl::value_desc("loop|v"),
+                                           cl::desc("Placement of stages on ranks"));
+static cl::opt<std::string> costsOption(
+    "costs", cl::cat(category), cl::value_desc("F,B,W,COMM"),
+    cl::desc("Time of a stage's forward, input gradient, weight gradient, and of a transfer; with "
+             "--compare, of a stage at the largest number of chunks among those compared"));
+static cl::opt<std::string> costFileOption(
+    "cost-table", cl::cat(category), cl::value_desc("file.json"),
+    cl::desc("Costs per stage, or a described machine"));
+static cl::opt<std::string> memoryOption(
+    "activation-memory", cl::cat(category), cl::value_desc("F,B,W"),
+    cl::desc("What a stage's forward adds, and its gradients release"));
+static cl::opt<std::string> limitOption("memory-limit", cl::cat(category), cl::value_desc("X"),
+                                        cl::desc("Activation memory of a rank"));
+static cl::opt<std::string> objectiveOption(
+    "objective", cl::cat(category), cl::value_desc("span|makespan"), cl::init("span"),
+    cl::desc("What 'auto' minimises first: the largest span of a rank, or the makespan; its "
+             "makespan is never above that of a named schedule that fits"));
+static cl::opt<double> effortOption("effort", cl::cat(category), cl::init(1),
+                                    cl::desc("Work 'auto' spends (1: some seconds)"));
+static cl::opt<unsigned> seedOption("seed", cl::cat(category), cl::init(1),
+                                    cl::desc("Random seed of 'auto'"));
+static cl::opt<std::string> transfersOption(
+    "transfers", cl::cat(category), cl::value_desc("implied|gloo|nccl"), cl::init("implied"),
+    cl::desc("Transfers as soon as data and link are there, or inserted as actions and matched as "
+             "the backend does"));
+static cl::opt<bool> jsonOption("json", cl::cat(category), cl::desc("Print JSON"));
+static cl::opt<std::string> traceOption("trace", cl::cat(category), cl::value_desc("file"),
+                                        cl::desc("Write a trace for Perfetto"));
+static cl::opt<std::string> htmlOption("html", cl::cat(category), cl::value_desc("file"),
+                                       cl::desc("Write one page with the timeline"));
+static cl::opt<std::string> outputOption("o", cl::cat(category), cl::value_desc("file"),
+                                         cl::desc("Write the schedule in text form"));
+
+static llvm::Expected<Request> readOptions() {
+  Request request;
+  request.ranks = ranksOption;
+  request.microbatches = microbatchesOption;
+  if (chunksOption.getNumOccurrences()) {
+    if (chunksOption == 0)
+      return schedule::makeError("--chunks: expected 1 or more, found 0");
+    request.chunks = chunksOption;
+  }
+  if (topologyOption.getNumOccurrences()) {
+    request.topology = schedule::parseTopologyStyle(topologyOption);
+    if (!request.topology)
+      return schedule::makeError("--topology: expected 'loop' or 'v', found '{0}'",
+                                 topologyOption.getValue());
+  }
+  if (costsOption.getNumOccurrences() && costFileOption.getNumOccurrences())
+    return schedule::makeError("--costs and --cost-table exclude each other");
+  if (costsOption.getNumOccurrences()) {
+    auto costs = simulate::parseCosts(costsOption);
+    if (!costs)
+      return schedule::makeError("--costs: {0}", llvm::toString(costs.takeError()));
+    request.costs = std::move(*costs);
+  } else if (costFileOption.getNumOccurrences()) {
+    auto costs = simulate::readCostFile(costFileOption);
+    if (!costs)
+      return costs.takeError();
+    request.costs = std::move(*costs);
+  }
+  if (memoryOption.getNumOccurrences())
+    if (llvm::Error error = simulate::parseActivationMemory(memoryOption, request.costs))
+      return schedule::makeError("--activation-memory: {0}", llvm::toString(std::move(error)));
+  if (limitOption.getNumOccurrences()) {
+    if (llvm::StringRef(limitOption).getAsDouble(request.memoryLimit) ||
+        !(request.memoryLimit > 0))
+      return schedule::makeError("--memory-limit: expected a positive number, found '{0}'",
+                                 limitOption.getValue());
+    if (!request.costs.hasMemory())
+      return schedule::makeError("--memory-limit needs --activation-memory, or a cost table with "
+                                 "memory");
+  }
+  if (objectiveOption != "span" && objectiveOption != "makespan")
+    return schedule::makeError("--objective: expected 'span' or 'makespan', found '{0}'",
+                               objectiveOption.getValue());
+  request.spanFirst = objectiveOption == "span";
+  if (!(effortOption >= 0) || effortOption > 1e6)
+    return schedule::makeError("--effort: expected a number from 0 to 1000000, found {0}",
+                               effortOption.getValue());
+  request.effort = effortOption;
+  request.seed = seedOption;
+  if (transfersOption != "implied" && transfersOption != "gloo" && transfersOption != "nccl")
+    return schedule::makeError("--transfers: expected 'implied', 'gloo' or 'nccl', found '{0}'",
+                               transfersOption.getValue());
+  request.transfers = transfersOption;
+  return request;
+}
+
+/// Writes a file through `print`; "-" is the standard output.
+static llvm::Error writeFile(llvm::StringRef path,
+                             llvm::function_ref<void(llvm::raw_ostream &)> print) {
+  std::error_code code;
+  llvm::raw_fd_ostream os(path, code, llvm::sys::fs::OF_Text);
+  if (!code) {
+    print(os);
+    os.close();
+    code = os.error();
+    os.clear_error();
+  }
+  if (code)
+    return schedule::makeError("{0}: {1}", path, code.message());
+  return llvm::Error::success();
+}
+
+static llvm::Error runTool() {
+  bool compare = compareOption.getNumOccurrences() > 0;
+  if (compare == (scheduleOption.getNumOccurrences() > 0))
+    return schedule::makeError("expected --schedule=NAME or --compare=A,B,..., found {0}",
+                               compare ? "both" : "neither");
+  for (auto *option : {&traceOption, &htmlOption, &outputOption})
+    if (compare && option->getNumOccurrences())
+      return schedule::makeError("--{0} is for one schedule, not for --compare", option->ArgStr);
+  auto request = readOptions();
+  if (!request)
+    return request.takeError();
+  auto runs = compare ? runAll(*request, std::vector<std::string>(compareOption))
+                      : runAll(*request, {scheduleOption});
+  if (!runs)
+    return runs.takeError();
+  if (jsonOption)
+    printJSON(*runs, compare, llvm::outs());
+  else
+    printText(*runs, llvm::outs());
+  const Run &run = runs->front();
+  if (!traceOption.empty())
+    if (llvm::Error error = writeFile(traceOption, [&](auto &os) { printTrace(run, os); }))
+      return error;
+  if (!htmlOption.empty())
+    if (llvm::Error error = writeFile(htmlOption, [&](auto &os) { printHTML(run, os); }))
+      return error;
+  if (!outputOption.empty())
+    return writeFile(outputOption, [&](auto &os) { schedule::printText(run.program, os); });
+  return llvm::Error::success();
+}
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  cl::HideUnrelatedOptions(category);
+  cl::ParseCommandLineOptions(argc, argv, "Cleave: simulates and searches pipeline schedules\n");
+  if (llvm::Error error = runTool()) {
+    llvm::errs() << "cleave-sim: error: " << llvm::toString(std::move(error)) << '\n';
+    return 1;
+  }
+  return 0;
+}
