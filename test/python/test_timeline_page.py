@@ -1,0 +1,84 @@
+"""The page cleave-sim writes, in headless Chromium: actions are drawn, zoom and hover work."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+# Appended to the page: acts as a user would, and leaves what came of it in the document.
+PROBE = """
+<script>
+const result = { whole: drawn, range: [t0, t1] };
+const box = lanes.getBoundingClientRect();
+function moveTo(rank, a) {
+  const s = sizes(), middle = (a[4] + a[5]) / 2;
+  lanes.dispatchEvent(new PointerEvent("pointermove", {
+    clientX: box.left + left + ((middle - t0) / (t1 - t0)) * width,
+    clientY: box.top + rank * s.lane + 3 + s.bar / 2 }));
+  return tip.style.display === "block" ? tip.textContent : null;
+}
+result.ink = (() => {
+  const pixels = lanes.getContext("2d").getImageData(0, 0, lanes.width, lanes.height).data;
+  const seen = new Set();
+  for (let i = 0; i < pixels.length; i += 40) seen.add([pixels[i], pixels[i + 1], pixels[i + 2]].join());
+  return seen.size;
+})();
+result.tips = ranks.map((r, n) => r.compute.map((a) => [a[1], moveTo(n, a)]));
+lanes.dispatchEvent(new PointerEvent("pointerleave"));
+result.left = tip.style.display;
+lanes.dispatchEvent(new WheelEvent("wheel", { deltaY: -600, clientX: box.left + left + width / 2, cancelable: true }));
+result.zoomed = { drawn, range: [t0, t1] };
+lanes.dispatchEvent(new PointerEvent("pointerdown", { clientX: 700, pointerId: 1 }));
+lanes.dispatchEvent(new PointerEvent("pointermove", { clientX: 600, pointerId: 1 }));
+lanes.dispatchEvent(new PointerEvent("pointerup", { pointerId: 1 }));
+result.dragged = [t0, t1];
+$("all").click();
+result.reset = [t0, t1];
+const out = document.createElement("pre");
+out.id = "result";
+out.textContent = JSON.stringify(result);
+document.body.append(out);
+</script>
+"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
+def test_page_draws_zooms_and_hovers(build_dir, tmp_path):
+    page = tmp_path / "page.html"
+    command = [build_dir / "bin" / "cleave-sim", "--schedule=zbv", "--ranks=3", "--microbatches=6",
+               "--costs=2,2,1,0.5", "--activation-memory=2,1,1", f"--html={page}"]
+    subprocess.run(command, check=True, capture_output=True)
+    # Capturing needs a real pointer.
+    text = page.read_text().replace("lanes.setPointerCapture(e.pointerId);", "")
+    page.write_text(text.replace("</html>", PROBE + "</html>"))
+    dom = subprocess.run(
+        [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,700",
+         f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri()],
+        check=True, capture_output=True, text=True, timeout=120).stdout
+    found = re.search(r'<pre id="result">(.*?)</pre>', dom, re.S)
+    assert found, "the page's script did not run to its end"
+    text = found.group(1).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    result = json.loads(text)
+
+    actions = 3 * 2 * 3 * 6  # passes, chunks, ranks, microbatches
+    assert result["whole"] == actions
+    assert result["ink"] > 6, "expected several colours on the canvas"
+    start, end = result["range"]
+    assert start == 0 and end > 0
+
+    tips = [tip for rank in result["tips"] for tip in rank]
+    assert len(tips) == actions
+    for name, tip in tips:
+        assert tip and tip.startswith(name + " "), f"hovering over {name} shows {tip!r}"
+    assert any(re.search(r"waited [\d.]+ for \w[\d.]+ of rank \d", tip) for _, tip in tips)
+    assert result["left"] == "none"
+
+    low, high = result["zoomed"]["range"]
+    assert 0 < low < high < end and result["zoomed"]["drawn"] < actions
+    drag_low, drag_high = result["dragged"]
+    assert drag_low > low and drag_high - drag_low == pytest.approx(high - low)
+    assert result["reset"] == [start, end]
