@@ -11,9 +11,8 @@ using namespace cleave;
 using namespace cleave::sim;
 
 double Run::boundRate() const {
-  double least = metrics.busy.empty()
-                     ? 0
-                     : *std::max_element(metrics.busy.begin(), metrics.busy.end());
+  double least =
+      metrics.busy.empty() ? 0 : *std::max_element(metrics.busy.begin(), metrics.busy.end());
   return bound && bound->largestSpan > 0 ? std::max(0.0, 1 - least / bound->largestSpan) : 0;
 }
 
@@ -58,8 +57,8 @@ void sim::printJSON(llvm::ArrayRef<Run> runs, bool compare, llvm::raw_ostream &o
   for (const Run &run : runs)
     array.push_back(toObject(run));
   if (compare)
-    os << llvm::formatv("{0:2}\n", llvm::json::Value(llvm::json::Object{
-                                       {"schedules", std::move(array)}}));
+    os << llvm::formatv("{0:2}\n",
+                        llvm::json::Value(llvm::json::Object{{"schedules", std::move(array)}}));
   else
     os << llvm::formatv("{0:2}\n", array.front());
 }

@@ -19,8 +19,8 @@ static llvm::Expected<Program> readFile(llvm::StringRef path) {
   if (!buffer)
     return makeError("{0}: {1}", path, buffer.getError().message());
   llvm::StringRef text = (*buffer)->getBuffer();
-  auto program = path.ends_with(".csv") ? schedule::parseCsv(text, path)
-                                        : schedule::parseText(text, path);
+  auto program =
+      path.ends_with(".csv") ? schedule::parseCsv(text, path) : schedule::parseText(text, path);
   if (!program)
     return program;
   schedule::VerifyOptions options;
@@ -70,7 +70,8 @@ static llvm::Expected<Program> makeProgram(const Request &request, llvm::StringR
   auto program = builder->build(build);
   if (program || !relaxChunks)
     return program;
-  // Compared with others, a schedule that cannot have as many chunks, or that topology, has its own.
+  // Compared with others, a schedule that cannot have as many chunks, or that topology, has its
+  // own.
   build.chunks = std::nullopt;
   build.topology = std::nullopt;
   auto own = builder->build(build);
@@ -83,8 +84,8 @@ static llvm::Expected<Program> makeProgram(const Request &request, llvm::StringR
 }
 
 static llvm::Error simulateRun(const Request &request, Run &run) {
-  schedule::CommModel model = request.transfers == "nccl" ? schedule::CommModel::nccl()
-                                                          : schedule::CommModel::gloo();
+  schedule::CommModel model =
+      request.transfers == "nccl" ? schedule::CommModel::nccl() : schedule::CommModel::gloo();
   if (request.transfers != "implied" && !run.program.hasP2P()) {
     schedule::P2POptions options;
     options.model = model;

@@ -49,10 +49,10 @@ void sim::printTrace(const Run &run, llvm::raw_ostream &os) {
         json.attributeObject("args", [&] {
           json.attribute("position", int64_t(at));
           if (time.waitedFor)
-            json.attribute("waited for",
-                           run.program.str(
-                               run.program.ranks[time.waitedFor.rank][time.waitedFor.position]) +
-                               " on rank " + std::to_string(time.waitedFor.rank));
+            json.attribute(
+                "waited for",
+                run.program.str(run.program.ranks[time.waitedFor.rank][time.waitedFor.position]) +
+                    " on rank " + std::to_string(time.waitedFor.rank));
         });
       });
       if (!run.costs.hasMemory() || isCommunication(action.kind))

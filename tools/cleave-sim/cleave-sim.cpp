@@ -7,10 +7,10 @@
 #include "Report.h"
 #include "Request.h"
 
+#include "lib/schedule/Text.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
-#include "lib/schedule/Text.h"
 
 namespace cl = llvm::cl;
 using namespace cleave;
@@ -29,19 +29,18 @@ static cl::opt<unsigned> microbatchesOption("microbatches", cl::cat(category), c
                                             cl::desc("Microbatches of a step"));
 static cl::opt<unsigned> chunksOption("chunks", cl::cat(category), cl::init(0),
                                       cl::desc("Stages per rank (default: the schedule's own)"));
-static cl::opt<std::string> topologyOption("topology", cl::cat(category),
-                                           cl::value_desc("loop|v"),
+static cl::opt<std::string> topologyOption("topology", cl::cat(category), cl::value_desc("loop|v"),
                                            cl::desc("Placement of stages on ranks"));
 static cl::opt<std::string> costsOption(
     "costs", cl::cat(category), cl::value_desc("F,B,W,COMM"),
     cl::desc("Time of a stage's forward, input gradient, weight gradient, and of a transfer; with "
              "--compare, of a stage at the largest number of chunks among those compared"));
-static cl::opt<std::string> costFileOption(
-    "cost-table", cl::cat(category), cl::value_desc("file.json"),
-    cl::desc("Costs per stage, or a described machine"));
-static cl::opt<std::string> memoryOption(
-    "activation-memory", cl::cat(category), cl::value_desc("F,B,W"),
-    cl::desc("What a stage's forward adds, and its gradients release"));
+static cl::opt<std::string> costFileOption("cost-table", cl::cat(category),
+                                           cl::value_desc("file.json"),
+                                           cl::desc("Costs per stage, or a described machine"));
+static cl::opt<std::string>
+    memoryOption("activation-memory", cl::cat(category), cl::value_desc("F,B,W"),
+                 cl::desc("What a stage's forward adds, and its gradients release"));
 static cl::opt<std::string> limitOption("memory-limit", cl::cat(category), cl::value_desc("X"),
                                         cl::desc("Activation memory of a rank"));
 static cl::opt<std::string> objectiveOption(
@@ -96,8 +95,7 @@ static llvm::Expected<Request> readOptions() {
     if (llvm::Error error = simulate::parseActivationMemory(memoryOption, request.costs))
       return schedule::makeError("--activation-memory: {0}", llvm::toString(std::move(error)));
   if (limitOption.getNumOccurrences()) {
-    if (llvm::StringRef(limitOption).getAsDouble(request.memoryLimit) ||
-        !(request.memoryLimit > 0))
+    if (llvm::StringRef(limitOption).getAsDouble(request.memoryLimit) || !(request.memoryLimit > 0))
       return schedule::makeError("--memory-limit: expected a positive number, found '{0}'",
                                  limitOption.getValue());
     if (!request.costs.hasMemory())

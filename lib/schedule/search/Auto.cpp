@@ -136,7 +136,7 @@ private:
     if (llvm::Error error = checkOneMicrobatch(*full))
       return error;
     // With one chunk weight gradients may be put off over the whole program: no steady state.
-    unsigned enough = 2 * request.ranks + 8;
+    unsigned enough = 3 * request.ranks;
     if (request.chunks == 1 || request.microbatches <= 4 * request.ranks + 8)
       return searchOrders(*full, *full);
     auto reduced = Pipeline::get(topology, enough, request.costs, request.memoryLimit);
@@ -183,8 +183,10 @@ private:
         return llvm::Error::success();
       if (!reduced)
         return considerOrder(best.order, full, origin);
-      if (auto stretched = stretch(pipeline, best.order, full.microbatches))
-        return considerOrder(*stretched, full, origin);
+      for (unsigned back = 2; back < 10; ++back)
+        if (auto stretched = stretch(pipeline, best.order, full.microbatches, back))
+          if (llvm::Error error = considerOrder(*stretched, full, origin))
+            return error;
       return llvm::Error::success();
     };
     if (llvm::Error error = finish("seed"))

@@ -71,8 +71,8 @@ private:
       unsigned chunk = stage / ranks;
       latency[InputPass][stage] = time;
       double along = ranks > 1 ? double(pipeline.topology.rankOf(stage)) / (ranks - 1) : 0;
-      double delay = urgency.weightDelayFirst[chunk] * (1 - along) +
-                     urgency.weightDelayLast[chunk] * along;
+      double delay =
+          urgency.weightDelayFirst[chunk] * (1 - along) + urgency.weightDelayLast[chunk] * along;
       latency[WeightPass][stage] = time + pipeline.cost[InputPass][stage] + delay * period;
       time += (pipeline.cost[InputPass][stage] + pipeline.sendBackward[stage]) *
               urgency.inputSlack[chunk];
@@ -184,6 +184,7 @@ private:
 };
 } // namespace
 
-std::optional<PassOrder> cleave::schedule::search::listSchedule(const Pipeline &pipeline, const Urgency &urgency) {
+std::optional<PassOrder> cleave::schedule::search::listSchedule(const Pipeline &pipeline,
+                                                                const Urgency &urgency) {
   return Scheduler(pipeline, urgency).run();
 }

@@ -18,8 +18,7 @@ class Annealing {
 public:
   Annealing(const Pipeline &pipeline, const Objective &objective, const PassOrder &start,
             uint64_t seed)
-      : pipeline(pipeline), objective(objective), order(start), random(seed),
-        evaluator(pipeline) {}
+      : pipeline(pipeline), objective(objective), order(start), random(seed), evaluator(pipeline) {}
 
   void run(double budget, Solution &best) {
     if (!evaluator.run(order))

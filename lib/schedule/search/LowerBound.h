@@ -15,9 +15,10 @@ struct LowerBound {
 /// - Start: rank r cannot start before its first stage's input has come down from rank q.
 /// - Head: until its first input gradient can start (one microbatch's way from r's first stage to
 ///   the loss and back to r's last) rank r has only forwards to run, as many as the memory holds.
-/// - Tail: let r's last forward start at time t. Its microbatch still has to go to the loss and back
-///   to q's first stage, then the weight gradient. Rank r, after t, has only work on what its memory
-///   holds at t; all the rest it has done before t, and the idle time of the head too.
+/// - Tail: let r's last forward start at time t. Its microbatch still has to go to the loss and
+/// back
+///   to q's first stage, then the weight gradient. Rank r, after t, has only work on what its
+///   memory holds at t; all the rest it has done before t, and the idle time of the head too.
 /// Together: q ends no earlier than the sum of r's start, head, work before t, and the way after t.
 LowerBound lowerBound(const Pipeline &pipeline);
 

@@ -44,8 +44,8 @@ llvm::Expected<Pipeline> Pipeline::get(const Topology &topology, unsigned microb
     result.memory[ForwardPass].push_back(cost.forwardMemory);
     result.memory[InputPass].push_back(-cost.inputMemory);
     result.memory[WeightPass].push_back(-cost.weightMemory);
-    addTransfer(stage, stage + 1 < stages ? stage + 1 : stage, cost.sendForward,
-                result.sendForward, result.forwardLink);
+    addTransfer(stage, stage + 1 < stages ? stage + 1 : stage, cost.sendForward, result.sendForward,
+                result.forwardLink);
     addTransfer(stage, stage > 0 ? stage - 1 : stage, cost.sendBackward, result.sendBackward,
                 result.backwardLink);
   }
@@ -104,7 +104,7 @@ std::optional<PassOrder> cleave::schedule::search::fromProgram(const Program &pr
 }
 
 Program cleave::schedule::search::toProgram(const PassOrder &order, const Topology &topology,
-                          unsigned microbatches) {
+                                            unsigned microbatches) {
   constexpr ActionKind kinds[] = {ActionKind::Forward, ActionKind::BackwardInput,
                                   ActionKind::BackwardWeight};
   Program program;
@@ -116,8 +116,7 @@ Program cleave::schedule::search::toProgram(const PassOrder &order, const Topolo
     program.ranks[rank].reserve(order.ranks[rank].size());
     for (uint8_t type : order.ranks[rank])
       program.ranks[rank].emplace_back(kinds[type / order.chunks],
-                                       topology.stagesOf(rank)[type % order.chunks],
-                                       next[type]++);
+                                       topology.stagesOf(rank)[type % order.chunks], next[type]++);
   }
   return program;
 }

@@ -59,7 +59,7 @@ static llvm::ArrayRef<uint8_t> roundAt(const std::vector<uint8_t> &list,
 
 std::optional<PassOrder> cleave::schedule::search::stretch(const Pipeline &pipeline,
                                                            const PassOrder &order,
-                                                           unsigned microbatches) {
+                                                           unsigned microbatches, unsigned back) {
   PassOrder result = order;
   unsigned more = microbatches - pipeline.microbatches, types = 3 * order.chunks;
   for (std::vector<uint8_t> &list : result.ranks) {
@@ -69,8 +69,8 @@ std::optional<PassOrder> cleave::schedule::search::stretch(const Pipeline &pipel
         forwards.push_back(at);
     // The steady state is late in the list of first forwards, as the warm-up has many of them.
     llvm::ArrayRef<uint8_t> found;
-    for (unsigned back = 4; back + 1 < forwards.size() && found.empty(); ++back)
-      found = roundAt(list, forwards, unsigned(forwards.size()) - back, types);
+    for (unsigned at = back; at + 1 < forwards.size() && found.empty(); ++at)
+      found = roundAt(list, forwards, unsigned(forwards.size()) - at, types);
     if (found.empty())
       return std::nullopt;
     std::vector<uint8_t> round = found.vec(), stretched;

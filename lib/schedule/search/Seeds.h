@@ -15,9 +15,10 @@ PassOrder oneAtATime(const Pipeline &pipeline);
 PassOrder swapLastGradients(const PassOrder &zbv, unsigned count);
 
 /// `order` is for `pipeline.microbatches`; repeats one round of each rank's steady state (one of
-/// each of its passes, between two forwards of chunk 0) until there are `microbatches`. Nullopt if
-/// a rank has no such round.
+/// each of its passes, between two forwards of chunk 0) until there are `microbatches`. The round
+/// is the last one that begins at least `back` such forwards before the end. Nullopt if a rank
+/// has none.
 std::optional<PassOrder> stretch(const Pipeline &pipeline, const PassOrder &order,
-                                 unsigned microbatches);
+                                 unsigned microbatches, unsigned back);
 
 } // namespace cleave::schedule::search

@@ -78,7 +78,8 @@ private:
         return;
       double more = pipeline.memory[pass][stage];
       auto blocked = [&] { return more > 0 && !pipeline.fits(self.memory + more); };
-      while (!self.weights.empty() && (blocked() || ready - self.clock > threshold * nextWeight(rank)))
+      while (!self.weights.empty() &&
+             (blocked() || ready - self.clock > threshold * nextWeight(rank)))
         runWeight(rank);
       if (blocked()) {
         outOfMemory = true;
@@ -106,7 +107,8 @@ private:
     unsigned to = forward ? stage + 1 : stage - 1;
     unsigned link = forward ? pipeline.forwardLink[stage] : pipeline.backwardLink[stage];
     double transfer = forward ? pipeline.sendForward[stage] : pipeline.sendBackward[stage];
-    double &ready = forward ? forwardReady[index + microbatches] : gradientReady[index - microbatches];
+    double &ready =
+        forward ? forwardReady[index + microbatches] : gradientReady[index - microbatches];
     if (link == Pipeline::noLink) {
       ready = end;
       return;
