@@ -24,7 +24,8 @@ static AutoRequest requestFor(const PublishedRow &row, double memoryFactor) {
   request.costs = simulate::CostTable::uniform(row.forward, row.input, row.weight, row.comm);
   llvm::cantFail(
       request.costs.setMemory(row.forwardMemory(), row.inputMemory(), row.weightMemory()));
-  request.effort = 0.4; // for the time this takes; users get more
+  // For the time this takes; users get more.
+  request.effort = row.ranks >= 24 ? 0.4 : 0.1;
   request.memoryLimit = memoryFactor * row.ranks * row.chunks * row.forwardMemory();
   return request;
 }
