@@ -12,8 +12,8 @@ namespace cleave {
 
 /// Registers what programs are made of: Cleave's dialects and upstream's `func`.
 inline void registerDialects(mlir::DialectRegistry &registry) {
-  registry.insert<mlir::func::FuncDialect, aten::AtenDialect, dist::DistDialect,
-                  train::TrainDialect>();
+  registry
+      .insert<mlir::func::FuncDialect, aten::AtenDialect, dist::DistDialect, train::TrainDialect>();
 }
 
 } // namespace cleave

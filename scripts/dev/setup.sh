@@ -45,7 +45,7 @@ setup_python() {
   (
     flock 9
     [ -f "$venv/.complete" ] && exit
-    free=$(df --output=avail -B1G "$cache" | tail -n 1)
+    free=$(df --output=avail -B1G "$cache" 2>/dev/null | tail -n 1)
     [ "$free" -ge 8 ] || die "expected 8 GB free in $cache for the Python packages, found $free"
     rm -rf "$venv"
     step "making the Python environment $venv (2 to 5 minutes)" install_python "$venv"

@@ -15,25 +15,23 @@ static cl::OptionCategory general("What to run");
 static cl::OptionCategory evaluating("Evaluating (the program once, on given inputs)");
 static cl::OptionCategory comparing("Comparing two programs");
 
-static cl::opt<std::string> program(cl::Positional, cl::desc("<program.mlir>"),
-                                    cl::cat(general));
+static cl::opt<std::string> program(cl::Positional, cl::desc("<program.mlir>"), cl::cat(general));
 static cl::opt<std::string>
-    weights("weights", cl::desc("Parameters, buffers and constants (default: NAME.safetensors "
-                                "beside NAME.mlir)"),
+    weights("weights",
+            cl::desc("Parameters, buffers and constants (default: NAME.safetensors "
+                     "beside NAME.mlir)"),
             cl::value_desc("file.safetensors"), cl::cat(general));
-static cl::opt<uint64_t> seed("seed", cl::desc("Seed of random numbers (default: 0)"),
-                              cl::init(0), cl::cat(general));
+static cl::opt<uint64_t> seed("seed", cl::desc("Seed of random numbers (default: 0)"), cl::init(0),
+                              cl::cat(general));
 static cl::opt<int> threads("threads",
                             cl::desc("Threads that one op may use (default: LibTorch's choice)"),
                             cl::init(0), cl::cat(general));
-static cl::opt<bool> dryRun("dry-run",
-                            cl::desc("Print memory, ops and communication; run nothing"),
+static cl::opt<bool> dryRun("dry-run", cl::desc("Print memory, ops and communication; run nothing"),
                             cl::cat(general));
 static cl::opt<std::string> inputs("inputs", cl::desc("Inputs and targets of one microbatch"),
                                    cl::value_desc("file.safetensors"), cl::cat(evaluating));
 static cl::opt<std::string>
-    dump("dump",
-         cl::desc("Write every result: loss, output.N, grad.NAME, buffer.NAME"),
+    dump("dump", cl::desc("Write every result: loss, output.N, grad.NAME, buffer.NAME"),
          cl::value_desc("file.safetensors"), cl::cat(evaluating));
 static cl::opt<std::string>
     against("against",
