@@ -92,7 +92,7 @@ llvm::Error MetricsFile::write(const StepMetrics &metrics) {
 // Progress
 //===----------------------------------------------------------------------===//
 
-Progress::Progress(std::FILE *stream, bool isTerminal, int64_t completedSteps, int64_t totalSteps)
+Progress::Progress(std::FILE *stream, bool isTerminal, int64_t totalSteps)
     : stream(stream), isTerminal(isTerminal), totalSteps(totalSteps), lastLine(Clock::now()) {}
 
 Progress::~Progress() {

@@ -66,7 +66,7 @@ private:
 /// and for the first and the last step.
 class Progress {
 public:
-  Progress(std::FILE *stream, bool isTerminal, int64_t completedSteps, int64_t totalSteps);
+  Progress(std::FILE *stream, bool isTerminal, int64_t totalSteps);
   /// Ends the line.
   ~Progress();
   void update(const StepMetrics &metrics);

@@ -25,8 +25,8 @@ llvm::Expected<std::unique_ptr<Reporter>> Reporter::open(const TrainOptions &opt
   }
   reporter->talks = !options.quiet;
   if (reporter->talks)
-    reporter->progress = std::make_unique<Progress>(stdout, ::isatty(STDOUT_FILENO) != 0,
-                                                    completedSteps, options.steps);
+    reporter->progress =
+        std::make_unique<Progress>(stdout, ::isatty(STDOUT_FILENO) != 0, options.steps);
   return reporter;
 }
 

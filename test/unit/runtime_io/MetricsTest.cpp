@@ -112,13 +112,18 @@ TEST(Progress, LineHasLossSpeedAndTimeLeft) {
             "step 0/7384  loss 1.0000  1,235 tokens/s  ETA 1:01:32");
 }
 
+TEST(Progress, LossThatIsNotFiniteHasItsName) {
+  EXPECT_EQ(Progress::format(metricsOf(1, -std::nan("")), 1, 1),
+            "step 1/1  loss nan  1,235 tokens/s  ETA 0:00");
+}
+
 TEST(Progress, TerminalLineIsRewrittenAndFileGetsFirstAndLast) {
   for (bool isTerminal : {true, false}) {
     char *text = nullptr;
     size_t size = 0;
     std::FILE *stream = ::open_memstream(&text, &size);
     {
-      Progress progress(stream, isTerminal, 0, 3);
+      Progress progress(stream, isTerminal, 3);
       for (int step = 1; step <= 3; ++step)
         progress.update(metricsOf(step, 1));
     }

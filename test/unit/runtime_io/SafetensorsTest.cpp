@@ -5,6 +5,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "gtest/gtest.h"
 #include <cstring>
+#include <random>
 
 using namespace cleave::runtime;
 
@@ -134,6 +135,49 @@ TEST(Safetensors, EveryTruncationOfAGoodFileIsAnError) {
   ASSERT_EQ(errorOf(good), "");
   for (size_t size = 0; size < good.size(); ++size)
     EXPECT_NE(errorOf(good.substr(0, size)), "") << size << " bytes";
+}
+
+TEST(Safetensors, MutatedFilesAreReadOrRefused) {
+  std::string good =
+      fileOf(R"({"__metadata__":{"k":"v"},"a":{"dtype":"F32","shape":[2,1],)"
+             R"("data_offsets":[0,8]},"b":{"dtype":"U8","shape":[],"data_offsets":[8,9]}})",
+             9);
+  ASSERT_EQ(errorOf(good), "");
+  TemporaryDirectory directory;
+  std::mt19937 random(testing::UnitTest::GetInstance()->random_seed());
+  int refused = 0;
+  for (int round = 0; round < 1000; ++round) {
+    std::string mutated = good;
+    for (unsigned change = 0; change <= random() % 3; ++change) {
+      size_t at = random() % mutated.size();
+      switch (random() % 3) {
+      case 0:
+        mutated[at] = char(random());
+        break;
+      case 1:
+        mutated.erase(at, 1 + random() % 4);
+        break;
+      default:
+        mutated.insert(at, mutated.substr(random() % mutated.size(), random() % 8));
+      }
+      if (mutated.empty())
+        break;
+    }
+    auto file = SafetensorsFile::open(directory.write("x.safetensors", mutated));
+    if (!file) {
+      EXPECT_FALSE(llvm::toString(file.takeError()).empty());
+      ++refused;
+      continue;
+    }
+    // What is accepted lies inside the file.
+    size_t bytes = 0;
+    for (const TensorView &tensor : (*file)->tensors()) {
+      EXPECT_EQ(countBytes(tensor.dtype, tensor.shape), int64_t(tensor.bytes.size()));
+      bytes += tensor.bytes.size();
+    }
+    EXPECT_LE(bytes + 8, mutated.size());
+  }
+  EXPECT_GT(refused, 300);
 }
 
 TEST(Safetensors, WritesWhatItReads) {
