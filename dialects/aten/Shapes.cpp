@@ -2,6 +2,8 @@
 
 #include "dialects/aten/Shapes.h"
 
+#include "llvm/Support/MathExtras.h"
+
 using namespace mlir;
 using namespace cleave::aten;
 
@@ -84,8 +86,9 @@ FailureOr<Shape> cleave::aten::resolveSize(Operation *op, ArrayRef<int64_t> size
              << size << "]";
     if (extent == -1)
       open = i;
-    else
-      product *= extent;
+    else if (llvm::MulOverflow(product, extent, product))
+      return op->emitOpError("expects sizes in `size` whose product can be counted, found [")
+             << size << "]";
   }
   if (open >= 0 && product != 0 && elements % product == 0) {
     shape[open] = elements / product;
@@ -106,6 +109,10 @@ int64_t cleave::aten::sliceLength(int64_t size, std::optional<int64_t> start,
 
 FailureOr<Shape> cleave::aten::spreadList(Operation *op, ArrayRef<int64_t> list, int64_t count,
                                           StringRef name) {
+  // Far above all that a kernel takes, and far below what overflows a size.
+  for (int64_t element : list)
+    if (element > INT32_MAX || element < -INT32_MAX)
+      return op->emitOpError("expects 32-bit integers in `") << name << "`, found " << element;
   if (int64_t(list.size()) == count)
     return Shape(list);
   if (list.size() == 1)

@@ -120,8 +120,11 @@ LogicalResult RepeatOp::verify() {
     return emitOpError("expects in `repeats` at least ")
            << self.size() << " numbers of 0 or more, found [" << getRepeats() << "]";
   // 2.
-  for (auto [i, size] : llvm::enumerate(self))
-    shape[shape.size() - self.size() + i] *= size;
+  for (auto [i, size] : llvm::enumerate(self)) {
+    int64_t &extent = shape[shape.size() - self.size() + i];
+    if (llvm::MulOverflow(extent, size, extent))
+      return emitOpError("repeats ") << getSelf().getType() << " to a size that overflows";
+  }
   return expectResult(*this, 0, shape, dtypeOf(getSelf()));
 }
 

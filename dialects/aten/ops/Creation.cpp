@@ -86,6 +86,9 @@ static LogicalResult verifyArange(Operation *op, Attribute start, Attribute end,
   if (stride == 0 || (last - first) / stride < 0)
     return op->emitOpError("expects a `step` that leads from ")
            << first << " to " << last << ", found " << stride;
+  if ((last - first) / stride > INT32_MAX)
+    return op->emitOpError("expects at most ")
+           << INT32_MAX << " numbers, found " << (last - first) / stride;
   // 1. and 3.
   int64_t size;
   if (anyFloat) {

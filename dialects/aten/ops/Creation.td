@@ -67,7 +67,7 @@ class Aten_ArangeBaseOp<string mnemonic, string schema, string start, string exa
   let description = [{
     Constraints:
     1. `dtype` is one that PyTorch has.
-    2. The numbers are finite, `step` is not 0 and leads from the start to `end`.
+    2. The numbers are finite, `step` is not 0 and leads from the start to `end` in less than 2^31 steps.
     3. The result has one dimension, of size `ceil((end - }] # start # [{) / step)`, and `dtype` or, without it,
        `i64` if all numbers are integers, else `f32`.
 

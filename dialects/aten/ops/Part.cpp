@@ -119,8 +119,10 @@ LogicalResult SplitWithSizesOp::verify() {
   // 2.
   ArrayRef<int64_t> sizes = getSplitSizes();
   int64_t size = shapeOf(getSelf())[*dim];
-  if (llvm::any_of(sizes, [](int64_t s) { return s < 0; }) ||
-      std::accumulate(sizes.begin(), sizes.end(), int64_t(0)) != size)
+  int64_t sum = 0;
+  bool counted = llvm::all_of(
+      sizes, [&](int64_t part) { return part >= 0 && !llvm::AddOverflow(sum, part, sum); });
+  if (!counted || sum != size)
     return emitOpError("expects `split_sizes` that add up to ")
            << size << ", the size of the dimension, found [" << sizes << "]";
   // 3.

@@ -134,3 +134,11 @@ func.func @convolution_backward_5(%g: tensor<2x16x6x6xf32>, %x: tensor<2x3x8x8xf
   %0:3 = aten.convolution_backward(%g, %x, %w, bias_sizes = [0], stride = [1], padding = [0], dilation = [1], transposed = false, output_padding = [0], groups = 1, output_mask = [true, true, true]) : (tensor<2x16x6x6xf32>, tensor<2x3x8x8xf32>, tensor<16x3x3x3xf32>) -> (tensor<2x3x8x8xf32>, tensor<16x3x3x3xf32>, tensor<3xf32>)
   return
 }
+
+// -----
+
+func.func @convolution_13(%x: tensor<2x3x8x8xf32>, %w: tensor<16x3x3x3xf32>) {
+  // expected-error @+1 {{'aten.convolution' op expects 32-bit integers in `padding`, found 9223372036854775807}}
+  %0 = aten.convolution(%x, %w, none, stride = [1], padding = [9223372036854775807], dilation = [1], transposed = false, output_padding = [0], groups = 1) : (tensor<2x3x8x8xf32>, tensor<16x3x3x3xf32>) -> tensor<2x16x6x6xf32>
+  return
+}

@@ -198,3 +198,11 @@ func.func @triu(%x: tensor<4x4xf32>) {
   %0 = aten.triu(%x) : (tensor<4x4xf32>) -> tensor<4x4xi1>
   return
 }
+
+// -----
+
+func.func @repeat_4(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'aten.repeat' op repeats 'tensor<4xf32>' to a size that overflows}}
+  %0 = aten.repeat(%x, repeats = [4611686018427387904]) : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}

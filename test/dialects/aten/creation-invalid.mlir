@@ -166,3 +166,11 @@ func.func @new_full(%x: tensor<4xi64>) {
   %0 = aten.new_full(%x, size = [2], fill_value = 0.5) : (tensor<4xi64>) -> tensor<2xf32>
   return
 }
+
+// -----
+
+func.func @arange_5() {
+  // expected-error @+1 {{'aten.arange' op expects at most 2147483647 numbers, found 1.000000e+300}}
+  %0 = aten.arange(end = 1.0e+300) : () -> tensor<4xf32>
+  return
+}

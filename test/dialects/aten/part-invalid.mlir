@@ -206,3 +206,11 @@ func.func @select_backward_4(%g: tensor<8xf32>) {
   %0 = aten.select_backward(%g, input_sizes = [4, 8], dim = 0, index = 0) : (tensor<8xf32>) -> tensor<4x8xf64>
   return
 }
+
+// -----
+
+func.func @split_with_sizes_5(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'aten.split_with_sizes' op expects `split_sizes` that add up to 4, the size of the dimension, found [9223372036854775807, 9223372036854775807, 6]}}
+  %0:3 = aten.split_with_sizes(%x, split_sizes = [9223372036854775807, 9223372036854775807, 6]) : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+  return
+}

@@ -230,3 +230,11 @@ func.func @squeeze_dims_2(%x: tensor<1x4xf32>) {
   %0 = aten.squeeze_dims(%x, dim = [0]) : (tensor<1x4xf32>) -> tensor<1x4xf32>
   return
 }
+
+// -----
+
+func.func @view_8(%x: tensor<0xf32>) {
+  // expected-error @+1 {{'aten.view' op expects sizes in `size` whose product can be counted, found [4611686018427387904, 4]}}
+  %0 = aten.view(%x, size = [4611686018427387904, 4]) : (tensor<0xf32>) -> tensor<4611686018427387904x4xf32>
+  return
+}
