@@ -212,7 +212,9 @@ void PeerMonitor::passOnQuestion(int asker, StringRef payload) {
   for (int peer = 0; ok && peer < size; ++peer) {
     if (peer == asker)
       continue;
-    if (peer != 0 && sendFrame(peer, PeerFrame::Ask, asker, peer, payload))
+    // One that has left does not read any more, though its connection may still stand.
+    if (peer != 0 && positionOfAbsent(peer).state != PeerPosition::State::Left &&
+        sendFrame(peer, PeerFrame::Ask, asker, peer, payload))
       continue;
     std::string answer =
         encodePosition(id, peer == 0 ? ownPosition(group) : positionOfAbsent(peer));
