@@ -46,7 +46,7 @@ llvm::Error Trainer::run() {
       tracer.reset();
     }
   }
-  return llvm::Error::success();
+  return options.onEnd ? options.onEnd(*session) : llvm::Error::success();
 }
 
 llvm::Error Trainer::runMicrobatches(int64_t step, std::vector<double> &losses) {
@@ -77,6 +77,8 @@ llvm::Error Trainer::runStep(int64_t step) {
   if (llvm::Error error = session->runUpdate(step))
     return error;
   int64_t end = steadyNs();
+  if (options.onStep)
+    options.onStep(step, *loss);
   if (tracer)
     tracer->span(llvm::formatv("step {0}", step).str(), begin, end);
   double seconds = double(end - begin) * 1e-9;

@@ -9,6 +9,7 @@
 #define CLEAVE_RUNTIME_TRAIN_TRAIN_H
 
 #include "cleave/Session.h"
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -52,6 +53,10 @@ struct TrainOptions {
   bool resume = false;
   /// End with an error, without an update, when the loss is not finite.
   bool stopOnNan = false;
+
+  /// Called with each step's number and loss, and with the session after the last step, if set.
+  std::function<void(int64_t, double)> onStep;
+  std::function<llvm::Error(Session &)> onEnd;
 };
 
 /// Trains `program` as this rank of `world`; every rank calls it with equal options. Changes

@@ -106,3 +106,40 @@ def test_dry_run_counts_communication(program, cleave_run, build_dir, tmp_path):
     size = sum(p.numel() * 4 for p in spec.module.parameters())
     output = cleave_run.succeed(reduced, "--dry-run")
     assert re.search(rf"{count} collectives, .*\({size} bytes\)", output), output
+
+
+def train(cleave_run, program, against, data, *arguments):
+    command = [program, "--against", against, "--data", f"text:{data}", "--steps", 3]
+    return cleave_run(*command, "--batch", 8, "--quiet", *arguments)
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("the quick brown fox jumps over the lazy dog. " * 200)
+    return path
+
+
+def test_training_two_programs(program, cleave_run, build_dir, text, tmp_path):
+    import shutil
+    import subprocess
+
+    _, path = program("gpt_tied")
+    result = train(cleave_run, path, path, text)
+    assert result.returncode == 0, result.stderr
+    rows = dict(re.findall(r"^(\S.*?)  +(\S+)  +\S+", result.stdout, re.MULTILINE))
+    assert rows["loss of step 3"] == "0" and rows["param.wte.weight"] == "0"
+
+    # Two ranks against one: the same batches, other orders of sums.
+    reduced = tmp_path / "dp.mlir"
+    opt = [build_dir / "bin" / "cleave-opt", path, "--sync-gradients=axis=dp", "-o", reduced]
+    subprocess.run(opt, check=True)
+    shutil.copy(path.with_suffix(".safetensors"), reduced.with_suffix(".safetensors"))
+    result = train(cleave_run, reduced, path, text, "--ranks", 2, "--tolerance", "1e-3")
+    assert result.returncode == 0, result.stderr
+    assert "loss of step 3" in result.stdout
+
+    other = rewrite(path, tmp_path, r"base = [0-9.eE+-]+", "base = 0.5")
+    shutil.copy(path.with_suffix(".safetensors"), other.with_suffix(".safetensors"))
+    result = train(cleave_run, other, path, text, "--tolerance", "1e-3")
+    assert result.returncode == 1 and "do not compute the same" in result.stderr

@@ -1,7 +1,6 @@
 //===- Against.cpp - compares what two programs compute ----------------------===//
 
 #include "tools/cleave-run/Against.h"
-#include "runtime/exec/Compare.h"
 #include "tools/cleave-run/Evaluate.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -13,21 +12,14 @@
 using namespace cleave;
 using namespace cleave::runtime;
 
-namespace {
-struct Row {
-  std::string name;
-  Difference difference;
-};
-} // namespace
-
 static llvm::Error makeError(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
 /// 1e-3 of the median over the reference's gradients of their largest element.
-static double gradientFloor(llvm::ArrayRef<Row> rows) {
+static double gradientFloor(llvm::ArrayRef<run::Row> rows) {
   std::vector<double> largest;
-  for (const Row &row : rows)
+  for (const run::Row &row : rows)
     if (llvm::StringRef(row.name).starts_with("grad."))
       largest.push_back(row.difference.maxReference);
   if (largest.empty())
@@ -47,9 +39,9 @@ static const ValueInfo *findResult(const Program &program, llvm::StringRef name)
 }
 
 /// Values by name that both programs have; what only one has goes to `complaints`.
-static llvm::Expected<std::vector<Row>> compareResults(Session &ours, Session &theirs,
-                                                       std::vector<std::string> &complaints) {
-  std::vector<Row> rows;
+static llvm::Expected<std::vector<run::Row>> compareResults(Session &ours, Session &theirs,
+                                                            std::vector<std::string> &complaints) {
+  std::vector<run::Row> rows;
   const Program &a = ours.program(), &b = theirs.program();
   for (const ValueInfo &value : b.results(Phase::Microbatch)) {
     const ValueInfo *other = findResult(a, value.fileName);
@@ -87,16 +79,21 @@ llvm::Error run::compare(const Program &program, const Options &options) {
   auto rows = compareResults(**ours, **theirs, complaints);
   if (!rows)
     return rows.takeError();
-  double floor = gradientFloor(*rows);
+  return reportDifferences(*rows, gradientFloor(*rows), options.tolerance, std::move(complaints),
+                           {program.path(), (*other)->path()});
+}
+
+llvm::Error run::reportDifferences(llvm::ArrayRef<Row> rows, double floor, double tolerance,
+                                   std::vector<std::string> complaints,
+                                   std::pair<llvm::StringRef, llvm::StringRef> paths) {
   size_t width = 8;
-  for (const Row &row : *rows)
+  for (const Row &row : rows)
     width = std::max(width, row.name.size());
   llvm::outs() << llvm::left_justify("value", width) << "  max|a-b|    relative\n";
   size_t above = 0, bitwise = 0;
-  for (const Row &row : *rows) {
+  for (const Row &row : rows) {
     double relative = relativeDifference(row.difference, floor);
-    bool isAbove =
-        options.tolerance == 0 ? !row.difference.isBitwiseEqual : relative > options.tolerance;
+    bool isAbove = tolerance == 0 ? !row.difference.isBitwiseEqual : relative > tolerance;
     above += isAbove;
     bitwise += row.difference.isBitwiseEqual;
     llvm::outs() << llvm::left_justify(row.name, width)
@@ -106,14 +103,14 @@ llvm::Error run::compare(const Program &program, const Options &options) {
                                                    : "")
                  << "\n";
   }
-  llvm::outs() << bitwise << " of " << rows->size() << " values are bitwise equal\n";
+  llvm::outs() << bitwise << " of " << rows.size() << " values are bitwise equal\n";
   for (const std::string &complaint : complaints)
     llvm::outs() << complaint << "\n";
   if (above)
     complaints.push_back(llvm::formatv("{0} of {1} values differ by more than the tolerance {2}",
-                                       above, rows->size(), options.tolerance));
+                                       above, rows.size(), tolerance));
   if (complaints.empty())
     return llvm::Error::success();
-  return makeError(program.path() + " and " + (*other)->path() +
+  return makeError(paths.first + " and " + paths.second +
                    " do not compute the same: " + llvm::join(complaints, "; "));
 }

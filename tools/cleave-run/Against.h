@@ -4,9 +4,22 @@
 #define CLEAVE_TOOLS_CLEAVE_RUN_AGAINST_H
 
 #include "cleave/Session.h"
+#include "runtime/exec/Compare.h"
 #include "tools/cleave-run/Options.h"
 
 namespace cleave::run {
+
+/// How far one value of two programs is apart.
+struct Row {
+  std::string name;
+  runtime::Difference difference;
+};
+
+/// Prints a line a value and fails if one differs by more than `tolerance` (0: in any bit), or if
+/// there are `complaints`. `floor` as relativeDifference takes it.
+llvm::Error reportDifferences(llvm::ArrayRef<Row> rows, double floor, double tolerance,
+                              std::vector<std::string> complaints,
+                              std::pair<llvm::StringRef, llvm::StringRef> paths);
 
 /// Runs `program` and the one that `--against` names on the same weights and inputs, prints the
 /// difference of every value, and fails if one is above the tolerance or only one program has it.

@@ -35,8 +35,8 @@ static cl::opt<std::string>
          cl::value_desc("file.safetensors"), cl::cat(evaluating));
 static cl::opt<std::string>
     against("against",
-            cl::desc("Run this program too, on the same weights and inputs, and print by how much "
-                     "each value differs"),
+            cl::desc("Run this program too, on the same weights and inputs (with --steps: train it "
+                     "on the same data), and print by how much each value differs"),
             cl::value_desc("other.mlir"), cl::cat(comparing));
 static cl::opt<double>
     tolerance("tolerance",

@@ -5,6 +5,7 @@
 #include "runtime/io/Error.h"
 #include "runtime/launch/Job.h"
 #include "runtime/train/Train.h"
+#include "tools/cleave-run/CompareTraining.h"
 #include <algorithm>
 #include <thread>
 
@@ -144,6 +145,8 @@ int run::runTraining(const Options &options) {
     auto program = loadProgram(options.program);
     if (!program)
       return program.takeError();
+    if (!options.against.empty())
+      return compareTraining(**program, world, trainOptions, options);
     return train(**program, world, trainOptions);
   });
 }
