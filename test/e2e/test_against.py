@@ -143,3 +143,21 @@ def test_training_two_programs(program, cleave_run, build_dir, text, tmp_path):
     shutil.copy(path.with_suffix(".safetensors"), other.with_suffix(".safetensors"))
     result = train(cleave_run, other, path, text, "--tolerance", "1e-3")
     assert result.returncode == 1 and "do not compute the same" in result.stderr
+
+
+def test_mesh_of_two_axes(program, cleave_run, build_dir, text, tmp_path):
+    import shutil
+    import subprocess
+
+    # Ranks 0 and 1 reduce together, and 2 and 3; along "pp" all compute the same.
+    _, path = program("gpt_tied")
+    mesh = r'\g<0>  dist.mesh @mesh ["pp" = ?, "dp" = 2]\n'
+    meshed = rewrite(path, tmp_path, r"module @\w+ \{\n", mesh)
+    reduced = tmp_path / "reduced.mlir"
+    opt = [build_dir / "bin" / "cleave-opt", meshed, "--sync-gradients=axis=dp", "-o", reduced]
+    subprocess.run(opt, check=True)
+    shutil.copy(path.with_suffix(".safetensors"), reduced.with_suffix(".safetensors"))
+    result = train(cleave_run, reduced, path, text, "--ranks", 4, "--tolerance", "1e-3")
+    assert result.returncode == 0, result.stderr
+    result = train(cleave_run, reduced, path, text, "--ranks", 3)
+    assert result.returncode == 1 and "expects a multiple of 2 ranks, found 3" in result.stderr
