@@ -18,8 +18,8 @@ run_tests() {
     case $1 in
     --all) CLEAVE_TEST_ALL=1 ;;
     --only)
-      [[ ${2:-} =~ ^(unit|lit|python|install)$ ]] ||
-        die "--only expects unit, lit, python or install, found '${2:-}'"
+      [[ ${2:-} =~ ^(format|unit|lit|python|install|docs)$ ]] ||
+        die "--only expects format, unit, lit, python, install or docs, found '${2:-}'"
       only+=("$2")
       shift
       ;;

@@ -23,7 +23,7 @@ def test_unknown_preset(source_dir):
 def test_unknown_test_options(source_dir):
     result = run(source_dir, "./dev", "test", "--only", "fuzz")
     assert result.returncode == 1
-    assert "--only expects unit, lit, python or install, found 'fuzz'" in result.stderr
+    assert "--only expects format, unit, lit, python, install or docs, found 'fuzz'" in result.stderr
     result = run(source_dir, "./dev", "test", "--everything")
     assert result.returncode == 1
     assert "test has no option '--everything'" in result.stderr
