@@ -1,6 +1,7 @@
 //===- Signature.cpp - roles, names and types of a program -------------------===//
 
 #include "dialects/dist/Dist.h"
+#include "runtime/io/DType.h"
 #include "runtime/program/ProgramImpl.h"
 
 #include "mlir/IR/Location.h"
@@ -118,7 +119,39 @@ static llvm::Error checkUpdate(const Program::Impl &impl) {
   return llvm::Error::success();
 }
 
+/// Sizes that no machine can count would wrap around in every sum over them.
+static llvm::Error checkSizes(ModuleOp module) {
+  Type tooLarge;
+  Location location = module.getLoc();
+  auto check = [&](Type type, Location where) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!tensor || !tensor.hasStaticShape() ||
+        countBytes(toDType(tensor.getElementType()), tensor.getShape()))
+      return false;
+    tooLarge = type;
+    location = where;
+    return true;
+  };
+  WalkResult walk = module.walk([&](Operation *op) {
+    for (Value result : op->getResults())
+      if (check(result.getType(), op->getLoc()))
+        return WalkResult::interrupt();
+    if (auto function = dyn_cast<func::FuncOp>(op))
+      for (Type type : function.getArgumentTypes())
+        if (check(type, op->getLoc()))
+          return WalkResult::interrupt();
+    return WalkResult::advance();
+  });
+  if (!walk.wasInterrupted())
+    return llvm::Error::success();
+  std::string text;
+  llvm::raw_string_ostream(text) << tooLarge;
+  return makeError(describeLocation(location) + ": the bytes of " + text + " cannot be counted");
+}
+
 llvm::Error cleave::runtime::readSignature(Program::Impl &impl) {
+  if (llvm::Error error = checkSizes(*impl.module))
+    return error;
   if (std::optional<llvm::StringRef> name = impl.module->getSymName())
     impl.name = name->str();
   impl.microbatch = readFunction(impl.functions.microbatch);

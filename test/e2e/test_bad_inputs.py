@@ -171,6 +171,16 @@ def test_operator_without_a_cpu_kernel(cleave_run, files):
     assert "at head (net.py:7)" in message
 
 
+@pytest.mark.parametrize(
+    ("size", "expected"), [(2**62, "cannot be counted"), (2**50, "cannot allocate")]
+)
+def test_tensors_that_no_machine_holds(cleave_run, files, size, expected):
+    buffer = f'%b: tensor<{size}xf32> {{train.role = #train.role<buffer "b">}}'
+    text = PROGRAM.replace('%b: tensor<4xf32> {train.role = #train.role<buffer "b">}', buffer)
+    assert str(size) in text
+    assert expected in cleave_run.fail(*files(text=text))
+
+
 def test_mesh_needs_its_ranks(cleave_run, files):
     text = PROGRAM.replace("module @small {", 'module @small {\n  dist.mesh @mesh ["dp" = 2]')
     message = cleave_run.fail(*files(text=text))
