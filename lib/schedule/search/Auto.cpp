@@ -235,7 +235,8 @@ private:
         continue;
       seeds.push_back(*order);
       if (builder->name() == "zbv")
-        for (unsigned count = 1; count < pipeline.ranks; ++count)
+        for (unsigned count = 1, step = 1 + pipeline.ranks / 64; count < pipeline.ranks;
+             count += step)
           seeds.push_back(swapLastGradients(*order, count));
     }
     return llvm::Error::success();
