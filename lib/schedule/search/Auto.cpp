@@ -112,6 +112,10 @@ private:
 
   llvm::Error considerOrder(const PassOrder &order, const Pipeline &pipeline,
                             llvm::StringRef origin) {
+    // Repeating a round may have made an order that cannot run.
+    Evaluator evaluator(pipeline);
+    if (!evaluator.fitsMemory(order) || !evaluator.run(order))
+      return llvm::Error::success();
     Program program = toProgram(order, pipeline.topology, pipeline.microbatches);
     auto timeline = simulate::simulate(program, request.costs);
     if (!timeline)
