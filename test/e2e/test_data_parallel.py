@@ -17,8 +17,9 @@ from training import (
     ENVIRONMENT, Model, checkpoint_tensors, losses, newest_checkpoint, random_batches, save_batches, train,
 )  # fmt: skip
 
-# ResNet-18 is large, and says all it can in a few steps.
-STEPS = {"resnet18": 4}
+# ResNet-18 on random images and labels magnifies rounding a hundredfold a step (losses agree to 1e-8
+# in the second step, 1e-5 in the third, 1e-3 in the fourth): two steps are what can be judged.
+STEPS = {"resnet18": 2}
 GRADIENTS = 1e-5
 LOSSES = 1e-5
 FIRST_LOSS = 1e-6
