@@ -186,3 +186,9 @@ def test_mesh_needs_its_ranks(cleave_run, files):
     message = cleave_run.fail(*files(text=text))
     assert 'the program\'s mesh ["dp" = 2] expects 2 ranks, found 1' in message
     cleave_run.succeed(*files(text=text.replace('"dp" = 2', '"dp" = ?')))
+
+
+def test_training_options_without_training(cleave_run, program):
+    _, path = program("gpt_tied")
+    message = cleave_run.fail(path, "--ranks", 2)
+    assert "expected --steps and --data with --ranks" in message

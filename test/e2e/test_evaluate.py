@@ -83,3 +83,10 @@ def test_weights_may_stand_under_an_alias(program, cleave_run, tmp_path):
         tmp_path / "renamed.safetensors",
     )
     assert_equal(got, testing.evaluate(spec))
+
+
+def test_bfloat16_needs_no_help_with_the_processor(cleave_run, program, tmp_path, monkeypatch):
+    """Where AMX is announced and refused, cleave-run finds out by itself."""
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA")
+    spec, path = program("gpt_autocast")
+    assert "loss" in cleave_run.evaluate(path, testing.example_inputs(spec), tmp_path)

@@ -100,6 +100,15 @@ bool run::isTraining() {
   return steps.getNumOccurrences() || data.getNumOccurrences();
 }
 
+llvm::StringRef run::givenTrainingOption() {
+  cl::OptionCategory *categories[] = {&trainingCategory, &dataCategory, &reportingCategory,
+                                      &checkpointCategory, &ranksCategory};
+  for (auto &[name, option] : cl::getRegisteredOptions())
+    if (option->getNumOccurrences() && llvm::is_contained(categories, option->Categories.front()))
+      return name;
+  return {};
+}
+
 int64_t run::getMicrobatches() {
   return given(microbatches).value_or(1);
 }

@@ -15,6 +15,9 @@ extern llvm::cl::OptionCategory trainingCategory, dataCategory, reportingCategor
 /// Whether the command line asks to train: it gives --steps or --data.
 bool isTraining();
 
+/// The name of an option on the command line that only training heeds; empty if there is none.
+llvm::StringRef givenTrainingOption();
+
 /// The number that --microbatches gives, or 1.
 int64_t getMicrobatches();
 

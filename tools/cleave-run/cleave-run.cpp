@@ -4,6 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/aten/CpuFeatures.h"
+#include "runtime/io/Error.h"
 #include "tools/cleave-run/Against.h"
 #include "tools/cleave-run/DryRun.h"
 #include "tools/cleave-run/Evaluate.h"
@@ -17,6 +19,11 @@ using namespace cleave;
 using namespace cleave::runtime;
 
 static llvm::Error runTool(const run::Options &options) {
+  llvm::StringRef unheeded = run::givenTrainingOption();
+  if (!unheeded.empty() && !options.dryRun)
+    return makeError("expected --steps and --data with --{0}, which is for training; without them "
+                     "the program is evaluated once, on one rank",
+                     unheeded);
   auto program = loadProgram(options.program);
   if (!program)
     return program.takeError();
@@ -33,6 +40,7 @@ static llvm::Error runTool(const run::Options &options) {
 }
 
 int main(int argc, char **argv) {
+  avoidRefusedAmx(); // before LLVM's handlers, which would report the child's end
   llvm::InitLLVM initialize(argc, argv);
   run::Options options = run::parseOptions(argc, argv);
   if (run::isTraining() && !options.dryRun)
