@@ -26,11 +26,13 @@ MODELS = {
     "gpt_tied": gpt.tied,
     "gpt_untied": gpt.untied,
     "gpt_dropout": gpt.dropout,
+    "gpt_untied_dropout": gpt.untied_dropout,
     "gpt_checkpointed": gpt.checkpointed,
     "gpt_autocast": gpt.autocast,
     "moe": moe.moe,
     "gpt2": huggingface.gpt2,
     "llama": huggingface.llama,
+    "minilm": huggingface.minilm,
     "resnet18": vision.resnet18,
 }
 
