@@ -6,35 +6,16 @@ import pathlib
 import subprocess
 import sys
 
-# Some virtual machines announce AMX and then refuse it; bfloat16 would crash there.
-os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TESTS / "python"))
+import cleave_path  # noqa: E402,F401
 
 import torch  # noqa: E402
+from exported_models import MODELS  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(SOURCE / "python"), str(SOURCE / "examples")]
-
 import cleave  # noqa: E402
-import gpt  # noqa: E402
-import huggingface  # noqa: E402
-import moe  # noqa: E402
-import vision  # noqa: E402
 from cleave import testing  # noqa: E402
-
-MODELS = {
-    "gpt_tied": gpt.tied,
-    "gpt_untied": gpt.untied,
-    "gpt_dropout": gpt.dropout,
-    "gpt_untied_dropout": gpt.untied_dropout,
-    "gpt_checkpointed": gpt.checkpointed,
-    "gpt_autocast": gpt.autocast,
-    "moe": moe.moe,
-    "gpt2": huggingface.gpt2,
-    "llama": huggingface.llama,
-    "minilm": huggingface.minilm,
-    "resnet18": vision.resnet18,
-}
 
 # Bitwise comparisons take one thread: some sums depend on how they are divided.
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
