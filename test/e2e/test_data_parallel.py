@@ -65,6 +65,7 @@ def reference(subject_name, subject, case, data, out):
         "model": ["gpt_tied", "gpt_dropout", "moe", "llama", "resnet18"],
         "ranks": [2, 4],
         "microbatches": [1, 2],
+        "ranks_as": ["processes", "threads"],
     }),
     ids=name,
 )  # fmt: skip
@@ -77,8 +78,8 @@ def test_data_parallel_is_distributed_data_parallel(build_dir, tmp_path, model, 
 
     def run(count):
         out = tmp_path / f"steps{count}"
-        train(build_dir, subject.for_ranks(build_dir), "--ranks", case["ranks"],
-              "--microbatches", case["microbatches"], "--steps", count, "--seed", 3,
+        train(build_dir, subject.for_ranks(build_dir), "--ranks", case["ranks"], "--ranks-as",
+              case["ranks_as"], "--microbatches", case["microbatches"], "--steps", count, "--seed", 3,
               "--threads", 1, "--data", f"safetensors:{data}", "--metrics", f"{out}.jsonl",
               "--checkpoint", out)  # fmt: skip
         return losses(pathlib.Path(f"{out}.jsonl")), checkpoint_tensors(newest_checkpoint(out))
