@@ -70,10 +70,10 @@ TEST(Job, AKilledRankEndsAllAndIsNamed) {
     EXPECT_EQ(job.wait(6), 128 + SIGKILL) << job.errors();
     std::string name = "rank " + std::to_string(lost);
     expectContains(job.errors(), "error: " + name + " was killed by signal 9 (Killed)\n");
-    expectContains(job.errors(),
-                   "rank 1: error: all_reduce of gradient \"w\", operation 2 of group "
-                   "\"world\", cannot complete: " +
-                       name + " is lost: its process has ended");
+    // Rank 1 is in the second reduction, or not yet out of the first.
+    expectContains(job.errors(), "rank 1: error: all_reduce of ");
+    expectContains(job.errors(), " of group \"world\", cannot complete: " + name +
+                                     " is lost: its process has ended");
   }
 }
 
@@ -114,6 +114,9 @@ TEST(Job, ARanksErrorEndsAllAndIsTheOneReported) {
     Job job(
         3,
         [](Communicator &world, const RankEnvironment &) -> llvm::Error {
+          // All have joined before one fails: losing a rank earlier is another message.
+          if (llvm::Error error = world.barrier("start"))
+            return error;
           if (world.rank() == 1)
             return llvm::createStringError("the loss is NaN at step 3");
           return reduceOnce(world, "gradient \"w\"");
@@ -121,11 +124,11 @@ TEST(Job, ARanksErrorEndsAllAndIsTheOneReported) {
         20s, asThreads);
     EXPECT_EQ(job.wait(6), 1) << job.errors();
     expectContains(job.errors(), "rank 1: error: the loss is NaN at step 3\n");
-    expectContains(job.errors(),
-                   "rank 0: error: all_reduce of gradient \"w\", operation 1 of group "
-                   "\"world\", cannot complete: rank 1 is lost: the loss is NaN");
+    // The others are in the reduction, or not yet out of the barrier.
+    expectContains(job.errors(), "of group \"world\", cannot complete: rank 1 is lost: the loss is "
+                                 "NaN at step 3\n");
     if (!asThreads)
-      expectContains(job.errors(), "error: rank 1 exited with status 1\n");
+      expectContains(job.errors(), "error: rank 1 exited with status 1");
   }
 }
 
