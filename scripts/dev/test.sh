@@ -52,7 +52,9 @@ test_format() {
 }
 
 test_unit() {
-  suite unit "unit tests (ctest)" ctest --test-dir build --output-on-failure -j "$jobs"
+  # Some tests kill real processes at real moments; a starved machine may need a second look.
+  suite unit "unit tests (ctest)" ctest --test-dir build --output-on-failure -j "$jobs" \
+    --repeat until-pass:2
   # A program is one test to ctest; its cases are counted from the log.
   sed -n 's/^\[==========\] \([0-9]*\) tests\? from .* ran\..*/\1/p' build/Testing/Temporary/LastTest.log |
     awk '{ cases += $1 } END { print "    " cases " cases" }'

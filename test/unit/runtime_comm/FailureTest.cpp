@@ -112,9 +112,12 @@ TEST(Lost, CheckPeersTellsBetweenOperations) {
       return error;
     if (llvm::Error error = world.barrier("the start"))
       return error;
-    if (world.rank() == 1)
+    if (world.rank() == 1) {
+      // The other one must be out of the barrier.
+      std::this_thread::sleep_for(500ms);
       return llvm::createStringError("out of memory");
-    std::this_thread::sleep_for(1s);
+    }
+    std::this_thread::sleep_for(1500ms);
     return world.checkPeers();
   });
   EXPECT_EQ(outcomes[0].message, "rank 1 is lost: out of memory");

@@ -63,8 +63,10 @@ TEST(Job, AKilledRankEndsAllAndIsNamed) {
     Job job(4, [lost](Communicator &world, const RankEnvironment &) -> llvm::Error {
       if (llvm::Error error = reduceOnce(world, "the first gradient"))
         return error;
-      if (world.rank() == lost)
+      if (world.rank() == lost) {
+        letOthersFollow();
         ::raise(SIGKILL);
+      }
       return reduceOnce(world, "gradient \"w\"");
     });
     EXPECT_EQ(job.wait(6), 128 + SIGKILL) << job.errors();
@@ -83,8 +85,10 @@ TEST(Job, AStoppedRankIsNamedWithinTheTimeout) {
       [](Communicator &world, const RankEnvironment &) -> llvm::Error {
         if (llvm::Error error = reduceOnce(world, "the first gradient"))
           return error;
-        if (world.rank() == 1)
+        if (world.rank() == 1) {
+          letOthersFollow();
           ::raise(SIGSTOP);
+        }
         return reduceOnce(world, "gradient \"w\"");
       },
       1s);
@@ -117,8 +121,10 @@ TEST(Job, ARanksErrorEndsAllAndIsTheOneReported) {
           // All have joined before one fails: losing a rank earlier is another message.
           if (llvm::Error error = world.barrier("start"))
             return error;
-          if (world.rank() == 1)
+          if (world.rank() == 1) {
+            letOthersFollow();
             return llvm::createStringError("the loss is NaN at step 3");
+          }
           return reduceOnce(world, "gradient \"w\"");
         },
         20s, asThreads);

@@ -93,8 +93,10 @@ TEST(Unsupervised, SurvivorsOfAKilledRankEndAtOnceAndNameIt) {
         start(torchrun, 3, [lost](Communicator &world, const RankEnvironment &) -> llvm::Error {
           if (llvm::Error error = reduceOnce(world, "the first gradient"))
             return error;
-          if (world.rank() == lost)
+          if (world.rank() == lost) {
+            letOthersFollow();
             ::raise(SIGKILL);
+          }
           return reduceOnce(world, "gradient \"w\"");
         });
     for (int rank = 0; rank < 3; ++rank) {
@@ -116,8 +118,10 @@ TEST(Unsupervised, AStoppedRankIsNamedWithinTheTimeout) {
         [stopped](Communicator &world, const RankEnvironment &) -> llvm::Error {
           if (llvm::Error error = reduceOnce(world, "the first gradient"))
             return error;
-          if (world.rank() == stopped)
+          if (world.rank() == stopped) {
+            letOthersFollow();
             ::raise(SIGSTOP);
+          }
           return reduceOnce(world, "gradient \"w\"");
         },
         1500ms);
@@ -137,8 +141,10 @@ TEST(Unsupervised, ABusyRankEndsItselfAfterALoss) {
       [](Communicator &world, const RankEnvironment &) -> llvm::Error {
         if (llvm::Error error = reduceOnce(world, "the first gradient"))
           return error;
-        if (world.rank() == 0)
+        if (world.rank() == 0) {
+          letOthersFollow();
           ::raise(SIGKILL);
+        }
         for (;;)
           ::usleep(1000);
       },

@@ -75,6 +75,10 @@ bool test::Process::waitForOutput(const std::string &text) const {
   return false;
 }
 
+void test::letOthersFollow() {
+  ::usleep(500000);
+}
+
 void test::say(const std::string &line) {
   std::string text = line + "\n";
   (void)!::write(STDOUT_FILENO, text.data(), text.size());

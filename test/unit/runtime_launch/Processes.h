@@ -33,6 +33,10 @@ private:
   int outputFile, errorFile;
 };
 
+/// Half a second, for the other ranks to come out of an operation that this one is out of already:
+/// a rank that is lost at once may still be missed in that one.
+void letOthersFollow();
+
 /// Writes one line at once, unbuffered.
 void say(const std::string &line);
 
