@@ -9,6 +9,32 @@
 using namespace mlir;
 using namespace cleave::train;
 
+bool cleave::train::isScalarTensor(Type type, Type element) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && tensor.getRank() == 0 && tensor.getElementType() == element;
+}
+
+//===----------------------------------------------------------------------===//
+// Types of step and learning rate: written only where they have a placement
+//===----------------------------------------------------------------------===//
+
+static ParseResult parseStepTypes(OpAsmParser &parser, Type &parameter, Type &step, Type &rate) {
+  if (parser.parseType(parameter))
+    return failure();
+  if (succeeded(parser.parseOptionalComma()))
+    return failure(parser.parseType(step) || parser.parseComma() || parser.parseType(rate));
+  step = RankedTensorType::get({}, parser.getBuilder().getF32Type());
+  rate = RankedTensorType::get({}, parser.getBuilder().getF64Type());
+  return success();
+}
+
+static void printStepTypes(OpAsmPrinter &printer, Operation *, Type parameter, Type step,
+                           Type rate) {
+  printer << parameter;
+  if (cast<RankedTensorType>(step).getEncoding() || cast<RankedTensorType>(rate).getEncoding())
+    printer << ", " << step << ", " << rate;
+}
+
 #include "dialects/train/TrainDialect.cpp.inc"
 #include "dialects/train/TrainEnums.cpp.inc"
 #define GET_ATTRDEF_CLASSES
@@ -76,19 +102,19 @@ LogicalResult SGDOp::verify() {
 /// `(%p, %g[, %b], %step, %lr) {...} : type`: the buffer is there if there are five operands.
 ParseResult SGDOp::parse(OpAsmParser &parser, OperationState &state) {
   SmallVector<OpAsmParser::UnresolvedOperand> operands;
-  Type type;
+  Type type, step, rate;
   SMLoc location = parser.getCurrentLocation();
   if (parser.parseOperandList(operands, OpAsmParser::Delimiter::Paren) ||
-      parser.parseOptionalAttrDict(state.attributes) || parser.parseColonType(type))
+      parser.parseOptionalAttrDict(state.attributes) || parser.parseColon() ||
+      parseStepTypes(parser, type, step, rate))
     return failure();
   if (operands.size() != 4 && operands.size() != 5)
     return parser.emitError(location) << "expected parameter, gradient, momentum buffer (with "
                                          "momentum), step and learning rate";
   bool hasMomentum = operands.size() == 5;
-  Builder &b = parser.getBuilder();
   SmallVector<Type> types(operands.size(), type);
-  types[operands.size() - 2] = RankedTensorType::get({}, b.getF32Type());
-  types[operands.size() - 1] = RankedTensorType::get({}, b.getF64Type());
+  types[operands.size() - 2] = step;
+  types[operands.size() - 1] = rate;
   state.addTypes(SmallVector<Type>(hasMomentum ? 2 : 1, type));
   return parser.resolveOperands(operands, types, location, state.operands);
 }
@@ -96,5 +122,6 @@ ParseResult SGDOp::parse(OpAsmParser &parser, OperationState &state) {
 void SGDOp::print(OpAsmPrinter &printer) {
   printer << '(' << getOperands() << ')';
   printer.printOptionalAttrDict((*this)->getAttrs());
-  printer << " : " << getParameter().getType();
+  printer << " : ";
+  printStepTypes(printer, *this, getParameter().getType(), getStep().getType(), getLr().getType());
 }

@@ -12,6 +12,13 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+namespace cleave::train {
+
+/// Whether `type` is a 0-d tensor of `element`, with or without a placement.
+bool isScalarTensor(mlir::Type type, mlir::Type element);
+
+} // namespace cleave::train
+
 #include "dialects/train/TrainDialect.h.inc"
 #include "dialects/train/TrainEnums.h.inc"
 #define GET_ATTRDEF_CLASSES

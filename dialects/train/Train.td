@@ -11,10 +11,10 @@ class Train_Op<string mnemonic, list<Trait> traits = []>
     : Op<Train_Dialect, mnemonic, [Pure] # traits>;
 
 def Train_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
+// 0-d; the encoding, if any, is a placement.
 class Train_Scalar<string element, string name>
-    : Type<CPred<"$_self == ::mlir::RankedTensorType::get({}, ::mlir::Builder($_self.getContext())." # element # "())">,
-           name # " scalar (0-d tensor)", "::mlir::RankedTensorType">,
-      BuildableType<"::mlir::RankedTensorType::get({}, $_builder." # element # "())">;
+    : Type<CPred<"::cleave::train::isScalarTensor($_self, ::mlir::Builder($_self.getContext())." # element # "())">,
+           name # " scalar (0-d tensor)", "::mlir::RankedTensorType">;
 def Train_StepTensor : Train_Scalar<"getF32Type", "f32">;
 def Train_RateTensor : Train_Scalar<"getF64Type", "f64">;
 
@@ -58,7 +58,8 @@ def Train_AdamWOp : Train_Op<"adamw", [
   let description = [{
     What `torch.optim.AdamW(fused=True)` does with the parameter; executed by
     `aten::_fused_adamw_`. Results are tied to `parameter`, `expAvg` and `expAvgSq`.
-    `lr_scale` multiplies the learning rate for this parameter's group.
+    `lr_scale` multiplies the learning rate for this parameter's group. Where `step` or `lr` has a
+    placement, both their types follow that of the parameter.
 
     Constraints:
     1. 0 <= beta1, beta2 < 1; eps >= 0; weight_decay >= 0.
@@ -77,7 +78,7 @@ def Train_AdamWOp : Train_Op<"adamw", [
   let results = (outs Train_FloatTensor:$newParameter, Train_FloatTensor:$newExpAvg,
                       Train_FloatTensor:$newExpAvgSq);
   let assemblyFormat = [{ `(` $parameter `,` $gradient `,` $expAvg `,` $expAvgSq `,` $step `,` $lr `)`
-                          attr-dict `:` type($parameter) }];
+                          attr-dict `:` custom<StepTypes>(type($parameter), type($step), type($lr)) }];
   let hasVerifier = 1;
 }
 
@@ -86,7 +87,8 @@ def Train_SGDOp : Train_Op<"sgd"> {
   let description = [{
     What `torch.optim.SGD(fused=True)` does with the parameter; executed by `aten::_fused_sgd_`.
     With momentum, a momentum buffer enters and leaves; in step 1 its value is not read, the
-    gradient becomes the buffer. Results are tied to `parameter` and `momentumBuffer`.
+    gradient becomes the buffer. Results are tied to `parameter` and `momentumBuffer`. Types are
+    written as in `train.adamw`.
 
     Constraints:
     1. 0 <= momentum; 0 <= weight_decay; nesterov needs momentum and no dampening.
