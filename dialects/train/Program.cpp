@@ -50,6 +50,14 @@ static LogicalResult verifyRole(Operation *op, Attribute attribute, Type type, b
     return op->emitError() << "expects a #train.role for '" << kRoleAttrName << "', found "
                            << attribute;
   auto tensor = dyn_cast<RankedTensorType>(type);
+  if (auto bucket = dyn_cast<BucketType>(type)) {
+    // Gradients that gather together have the bucket's name.
+    if ((role.getKind() == RoleKind::Accumulator || role.getKind() == RoleKind::Gradient) &&
+        role.getNameOrEmpty() != bucket.getSymbol().getValue())
+      return op->emitError() << "expects the name of " << bucket.getSymbol() << ", found " << role;
+    if (role.getKind() == RoleKind::Accumulator || role.getKind() == RoleKind::Gradient)
+      tensor = bucket.getFlat();
+  }
   if (!tensor || !tensor.hasStaticShape())
     return op->emitError() << "expects a statically shaped tensor for " << role << ", found "
                            << type;

@@ -39,6 +39,15 @@ static void printStepTypes(OpAsmPrinter &printer, Operation *, Type parameter, T
 #include "dialects/train/TrainEnums.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialects/train/TrainAttrs.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialects/train/TrainTypes.cpp.inc"
+
+// Defined in Buckets.cpp.
+namespace cleave::train {
+ParseResult parseMembers(OpAsmParser &parser, ArrayAttr &names, ArrayAttr &types);
+void printMembers(OpAsmPrinter &printer, Operation *op, ArrayAttr names, ArrayAttr types);
+} // namespace cleave::train
+
 #define GET_OP_CLASSES
 #include "dialects/train/Train.cpp.inc"
 
@@ -46,6 +55,10 @@ void TrainDialect::initialize() {
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "dialects/train/TrainAttrs.cpp.inc"
+      >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "dialects/train/TrainTypes.cpp.inc"
       >();
   addOperations<
 #define GET_OP_LIST

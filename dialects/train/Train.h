@@ -23,6 +23,8 @@ bool isScalarTensor(mlir::Type type, mlir::Type element);
 #include "dialects/train/TrainEnums.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialects/train/TrainAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialects/train/TrainTypes.h.inc"
 #define GET_OP_CLASSES
 #include "dialects/train/Train.h.inc"
 

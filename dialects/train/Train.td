@@ -3,6 +3,7 @@
 #ifndef CLEAVE_DIALECTS_TRAIN_TRAIN
 #define CLEAVE_DIALECTS_TRAIN_TRAIN
 
+include "dialects/train/Buckets.td"
 include "dialects/train/TrainAttrs.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"

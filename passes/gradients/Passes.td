@@ -36,4 +36,56 @@ def SyncGradients : Pass<"sync-gradients", "::mlir::ModuleOp"> {
   let dependentDialects = ["::cleave::dist::DistDialect", "::cleave::train::TrainDialect"];
 }
 
+def BucketGradients : Pass<"bucket-gradients", "::mlir::ModuleOp"> {
+  let summary = "gather gradients in flat buffers that are reduced once each, as soon as they are complete";
+  let description = [{
+    Groups the gradients that the update takes by parameter group (optimizer op, its
+    hyper-parameters and learning rate), element type, mesh, axes to reduce over and the function that makes
+    them, and puts each group, in the order in which gradients are ready, into buckets of at most
+    `bucket-size-mb`. Reductions of single gradients in the update (`--sync-gradients`) become the
+    buckets'; a gradient with nothing to reduce gets a local bucket. The reduction is started by
+    `train.reduce_bucket` behind the bucket's last contribution in the step's last microbatch, and
+    awaited in front of the update's first use.
+
+    A gradient of which the accumulation or reduction is more than a plain sum is refused.
+
+    Before:
+    ```mlir
+    func.func @microbatch(..., %a: tensor<8xf32> {train.role = #train.role<accumulator "w">})
+        -> (..., tensor<8xf32> {train.role = #train.role<gradient "w">}) ... {
+      %sum = train.accumulate %g into %a : tensor<8xf32>
+    ...
+    func.func @update(%w: ..., %g: tensor<8xf32> {train.role = #train.role<gradient "w">}, ...) ... {
+      %s = dist.all_reduce sum(%g) over @mesh ["dp"] : tensor<8xf32>
+      ... train.sgd(%w, %s, ...)
+    ```
+    After:
+    ```mlir
+    train.bucket @bucket0 of f32 ["w" : tensor<8xf32>] over @mesh ["dp"]
+    func.func @microbatch(..., %b: !train.bucket<@bucket0 : tensor<8xf32>> {train.role = #train.role<accumulator "bucket0">})
+        -> (..., !train.bucket<@bucket0 : tensor<8xf32>> {train.role = #train.role<gradient "bucket0">}) ... {
+      %1 = train.contribute %g to "w" in %b : tensor<8xf32>, !train.bucket<@bucket0 : tensor<8xf32>>
+      %2 = train.reduce_bucket %1 : !train.bucket<@bucket0 : tensor<8xf32>>
+    ...
+    func.func @update(%w: ..., %b: !train.bucket<@bucket0 : tensor<8xf32>> {train.role = #train.role<gradient "bucket0">}, ...) ... {
+      %s = train.wait_bucket %b : !train.bucket<@bucket0 : tensor<8xf32>> -> tensor<8xf32>
+      ... train.sgd(%w, %s, ...)
+    ```
+    Sources: PyTorch's DistributedDataParallel reducer; d9d's `GradientSynchronizer`.
+  }];
+  let options = [
+    Option<"bucketSizeMb", "bucket-size-mb", "double", "25", "Most MiB of one bucket; a larger gradient has one to itself">,
+    Option<"firstBucketMb", "first-bucket-mb", "double", "1", "Most MiB of the bucket that is ready first">,
+    Option<"requireAccumulations", "require-accumulations", "int64_t", "0", "Microbatches that a step must have (0: as many as it is run with)">,
+    Option<"reduceInFp32", "reduce-in-fp32", "bool", "false", "Gather and reduce gradients of narrower types in f32">,
+    Option<"explain", "explain", "bool", "false", "Say in a remark what each bucket holds">
+  ];
+  let statistics = [
+    Statistic<"numBuckets", "buckets", "Buckets made">,
+    Statistic<"numMembers", "gradients in buckets", "Gradients put into buckets">,
+    Statistic<"numReductions", "reductions per step", "Buckets that are reduced over mesh axes">
+  ];
+  let dependentDialects = ["::cleave::dist::DistDialect", "::cleave::train::TrainDialect"];
+}
+
 #endif // CLEAVE_PASSES_GRADIENTS_PASSES

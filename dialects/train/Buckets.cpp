@@ -1,0 +1,223 @@
+//===- Buckets.cpp - verification of buckets and their users ----------------===//
+
+#include "dialects/dist/Dist.h"
+#include "dialects/train/Train.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace cleave::train;
+
+//===----------------------------------------------------------------------===//
+// The type
+//===----------------------------------------------------------------------===//
+
+LogicalResult BucketType::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 FlatSymbolRefAttr symbol, RankedTensorType flat) {
+  if (flat.getRank() == 1 && flat.hasStaticShape() && isa<FloatType>(flat.getElementType()))
+    return success();
+  return emitError() << "expects a flat, statically shaped tensor of a floating-point type for "
+                     << symbol << ", found " << flat;
+}
+
+//===----------------------------------------------------------------------===//
+// train.bucket
+//===----------------------------------------------------------------------===//
+
+namespace cleave::train {
+/// `["a" : tensor<8xf32>, "b" : tensor<4xf32>]`
+ParseResult parseMembers(OpAsmParser &parser, ArrayAttr &names, ArrayAttr &types) {
+  SmallVector<Attribute> nameList, typeList;
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square, [&]() -> ParseResult {
+        std::string name;
+        Type type;
+        if (parser.parseString(&name) || parser.parseColonType(type))
+          return failure();
+        nameList.push_back(parser.getBuilder().getStringAttr(name));
+        typeList.push_back(TypeAttr::get(type));
+        return success();
+      }))
+    return failure();
+  names = parser.getBuilder().getArrayAttr(nameList);
+  types = parser.getBuilder().getArrayAttr(typeList);
+  return success();
+}
+
+void printMembers(OpAsmPrinter &printer, Operation *, ArrayAttr names, ArrayAttr types) {
+  printer << '[';
+  llvm::interleaveComma(llvm::zip_equal(names, types), printer.getStream(), [&](auto member) {
+    auto [name, type] = member;
+    printer << name << " : " << cast<TypeAttr>(type).getValue();
+  });
+  printer << ']';
+}
+} // namespace cleave::train
+
+RankedTensorType BucketOp::getMemberType(unsigned member) {
+  return cast<RankedTensorType>(cast<TypeAttr>(getTypes()[member]).getValue());
+}
+
+BucketType BucketOp::getBucketType() {
+  int64_t size = 0;
+  for (unsigned i = 0; i < getTypes().size(); ++i)
+    size += getMemberType(i).getNumElements();
+  return BucketType::get(getContext(), FlatSymbolRefAttr::get(getSymNameAttr()),
+                         RankedTensorType::get({size}, getElement()));
+}
+
+std::optional<unsigned> BucketOp::findMember(StringRef name) {
+  for (auto [index, member] : llvm::enumerate(getNames().getAsRange<StringAttr>()))
+    if (member.getValue() == name)
+      return index;
+  return std::nullopt;
+}
+
+LogicalResult BucketOp::verify() {
+  // 1.
+  if (getNames().empty())
+    return emitOpError("expects at least one member");
+  if (getNames().size() != getTypes().size())
+    return emitOpError("expects a type for each member, found ")
+           << getTypes().size() << " for " << getNames().size();
+  llvm::StringSet<> names;
+  for (StringAttr name : getNames().getAsRange<StringAttr>()) {
+    if (name.getValue().empty())
+      return emitOpError("has a member without a name");
+    if (!names.insert(name.getValue()).second)
+      return emitOpError("has two members named '") << name.getValue() << "'";
+  }
+  // 2.
+  for (auto [name, type] : llvm::zip_equal(getNames(), getTypes())) {
+    auto tensor = dyn_cast<RankedTensorType>(cast<TypeAttr>(type).getValue());
+    if (!tensor || !tensor.hasStaticShape() || !isa<FloatType>(tensor.getElementType()))
+      return emitOpError("expects statically shaped tensors of a floating-point type, found ")
+             << type << " for " << name;
+  }
+  if (!isa<FloatType>(getElement()))
+    return emitOpError("expects a floating-point element type, found ") << getElement();
+  // 3. (the mesh itself is checked in verifySymbolUses)
+  if (bool(getMesh()) != bool(getAxes()))
+    return emitOpError("expects a mesh and axes of it together");
+  if (getAxes() && getAxes()->empty())
+    return emitOpError("expects at least one mesh axis");
+  llvm::StringSet<> axes;
+  if (getAxes())
+    for (StringAttr axis : getAxes()->getAsRange<StringAttr>())
+      if (!axes.insert(axis.getValue()).second)
+        return emitOpError("names mesh axis '") << axis.getValue() << "' twice";
+  // 4.
+  if (getAccumulations() && *getAccumulations() < 1)
+    return emitOpError("expects a positive number of accumulations, found ") << *getAccumulations();
+  return success();
+}
+
+LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (!getMesh())
+    return success();
+  auto mesh = symbols.lookupNearestSymbolFrom<dist::MeshOp>(*this, getMeshAttr());
+  if (!mesh)
+    return emitOpError("refers to mesh ") << getMeshAttr() << ", which the module does not define";
+  for (StringAttr axis : getAxes()->getAsRange<StringAttr>())
+    if (!mesh.findAxis(axis.getValue())) {
+      InFlightDiagnostic diagnostic = emitOpError("reduces over axis '")
+                                      << axis.getValue() << "', which mesh " << getMeshAttr()
+                                      << " does not have";
+      diagnostic.attachNote(mesh.getLoc()) << "the mesh is defined here";
+      return diagnostic;
+    }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// What contribute, reduce_bucket and wait_bucket share
+//===----------------------------------------------------------------------===//
+
+/// A bucket value that two ops took would be in two states at once.
+static LogicalResult verifyLinear(Operation *op, Value bucket) {
+  if (bucket.hasOneUse())
+    return success();
+  for (Operation *other : bucket.getUsers())
+    if (other != op) {
+      InFlightDiagnostic diagnostic =
+          op->emitOpError("takes a bucket value that another op takes too; it has one user");
+      diagnostic.attachNote(other->getLoc()) << "taken here";
+      return diagnostic;
+    }
+  return op->emitOpError("takes one bucket value twice");
+}
+
+/// The definition of a bucket value's bucket, if the type says what it says.
+static FailureOr<BucketOp> findBucket(Operation *op, BucketType type,
+                                      SymbolTableCollection &symbols) {
+  auto bucket = symbols.lookupNearestSymbolFrom<BucketOp>(op, type.getSymbol());
+  if (!bucket)
+    return op->emitOpError("refers to bucket ")
+           << type.getSymbol() << ", which the module does not define";
+  if (bucket.getBucketType() != type) {
+    InFlightDiagnostic diagnostic = op->emitOpError("has a bucket of type ") << type;
+    diagnostic.attachNote(bucket.getLoc())
+        << "the bucket's values have type " << bucket.getBucketType();
+    return diagnostic;
+  }
+  return bucket;
+}
+
+/// Whether a gradient fits a member; placements are a matter of the whole function.
+static bool fits(Type gradient, RankedTensorType member) {
+  auto tensor = cast<RankedTensorType>(gradient);
+  return tensor.getShape() == member.getShape() &&
+         tensor.getElementType() == member.getElementType();
+}
+
+LogicalResult ContributeOp::verify() {
+  // 2. (1. in verifySymbolUses)
+  return verifyLinear(*this, getBucket());
+}
+
+LogicalResult ContributeOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<BucketOp> bucket = findBucket(*this, getBucket().getType(), symbols);
+  if (failed(bucket))
+    return failure();
+  std::optional<unsigned> member = bucket->findMember(getMember());
+  if (!member || !fits(getGradient().getType(), bucket->getMemberType(*member))) {
+    InFlightDiagnostic diagnostic = emitOpError("contributes ")
+                                    << getGradient().getType() << " to '" << getMember() << "'";
+    auto &note = diagnostic.attachNote(bucket->getLoc());
+    if (member)
+      note << "the bucket has it with type " << bucket->getMemberType(*member);
+    else
+      note << "the bucket has no member of that name";
+    return diagnostic;
+  }
+  return success();
+}
+
+LogicalResult ReduceBucketOp::verify() {
+  return verifyLinear(*this, getBucket());
+}
+
+LogicalResult ReduceBucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return findBucket(*this, getBucket().getType(), symbols);
+}
+
+LogicalResult WaitBucketOp::verify() {
+  return verifyLinear(*this, getBucket());
+}
+
+LogicalResult WaitBucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<BucketOp> bucket = findBucket(*this, getBucket().getType(), symbols);
+  if (failed(bucket))
+    return failure();
+  unsigned count = bucket->getNames().size();
+  bool matches = getNumResults() == count;
+  for (unsigned i = 0; matches && i < count; ++i)
+    matches = fits(getResult(i).getType(), bucket->getMemberType(i));
+  if (matches)
+    return success();
+  InFlightDiagnostic diagnostic = emitOpError("expects a result for each of the bucket's ")
+                                  << count << " members, found types " << getResultTypes();
+  diagnostic.attachNote(bucket->getLoc()) << "the bucket is defined here";
+  return diagnostic;
+}

@@ -1,0 +1,127 @@
+//===- Buckets.td - gradients reduced together ------------------*- tablegen -*-===//
+
+#ifndef CLEAVE_DIALECTS_TRAIN_BUCKETS
+#define CLEAVE_DIALECTS_TRAIN_BUCKETS
+
+include "dialects/train/TrainAttrs.td"
+include "dialects/train/TrainTypes.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Train_GradientTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
+
+def Train_BucketOp : Op<Train_Dialect, "bucket", [
+    Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "a flat buffer in which several parameters' gradients lie and are reduced at once";
+  let description = [{
+    Members lie one after another in the order given, each contiguous: their gradients are views.
+    The element type of the buffer is that of the reduction; a member of another one is converted as
+    it comes in and goes out. Without `over` the bucket is local: there is nothing to reduce.
+
+    `accumulations` says how many microbatches a step must have; without it, any number.
+
+    Constraints:
+    1. There is at least one member; names are unique and not empty.
+    2. Members are tensors of a floating-point type and static shape, the element type is one too.
+    3. `over` names a `dist.mesh` of the module and axes of it, each once, at least one.
+    4. `accumulations` is positive.
+
+    ```mlir
+    train.bucket @bucket0 of f32 ["a.weight" : tensor<8x8xf32>, "a.bias" : tensor<8xf32>]
+        over @mesh ["dp"] accumulations 4
+    train.bucket @bucket1 of f32 ["b.weight" : tensor<8x8xf32>]
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$element, StrArrayAttr:$names,
+                       TypeArrayAttr:$types, OptionalAttr<FlatSymbolRefAttr>:$mesh,
+                       OptionalAttr<StrArrayAttr>:$axes, OptionalAttr<I64Attr>:$accumulations);
+  let assemblyFormat = [{
+    $sym_name `of` $element custom<Members>($names, $types) (`over` $mesh^ $axes)?
+    (`accumulations` $accumulations^)? attr-dict
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The type of the values of this bucket.
+    ::cleave::train::BucketType getBucketType();
+    /// Position of a member, or nothing.
+    std::optional<unsigned> findMember(::llvm::StringRef name);
+    ::mlir::RankedTensorType getMemberType(unsigned member);
+  }];
+}
+
+class Train_BucketUserOp<string mnemonic, list<Trait> traits = []> : Op<Train_Dialect, mnemonic, [
+    Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>] # traits>;
+
+def Train_ContributeOp : Train_BucketUserOp<"contribute", [AllTypesMatch<["bucket", "result"]>]> {
+  let summary = "adds a gradient to its place in a bucket";
+  let description = [{
+    A step's first contribution to a member takes the place of what was there, bit for bit; later ones
+    are added. The result is tied to `bucket`.
+
+    Constraints:
+    1. `bucket` is a value of a `train.bucket` that has the member, with the gradient's type.
+    2. A bucket value has one user.
+
+    ```mlir
+    %1 = train.contribute %g to "a.weight" in %0 : tensor<8x8xf32>, !train.bucket<@bucket0 : tensor<72xf32>>
+    ```
+  }];
+  let arguments = (ins Train_GradientTensor:$gradient, StrAttr:$member, Train_BucketType:$bucket);
+  let results = (outs Train_BucketType:$result);
+  let assemblyFormat = "$gradient `to` $member `in` $bucket attr-dict `:` type($gradient) `,` qualified(type($bucket))";
+  let hasVerifier = 1;
+  let builders = [OpBuilder<(ins "::mlir::Value":$gradient, "::llvm::StringRef":$member,
+                                 "::mlir::Value":$bucket)>];
+  let extraClassDefinition = [{
+    void $cppClass::build(::mlir::OpBuilder &b, ::mlir::OperationState &state,
+                          ::mlir::Value gradient, ::llvm::StringRef member, ::mlir::Value bucket) {
+      build(b, state, bucket.getType(), gradient, b.getStringAttr(member), bucket);
+    }
+  }];
+}
+
+def Train_ReduceBucketOp : Train_BucketUserOp<"reduce_bucket", [AllTypesMatch<["bucket", "result"]>]> {
+  let summary = "starts a bucket's reduction once the step's last contribution is in";
+  let description = [{
+    Stands behind a function's last contribution to the bucket. It counts microbatches: in a step's
+    last one it starts the sum over the bucket's mesh axes on the communication stream and returns
+    at once, in earlier ones it does nothing. The result is tied to `bucket`.
+
+    Constraints:
+    1. `bucket` is a value of a `train.bucket`.
+    2. A bucket value has one user.
+
+    ```mlir
+    %2 = train.reduce_bucket %1 : !train.bucket<@bucket0 : tensor<72xf32>>
+    ```
+  }];
+  let arguments = (ins Train_BucketType:$bucket);
+  let results = (outs Train_BucketType:$result);
+  let assemblyFormat = "$bucket attr-dict `:` qualified(type($bucket))";
+  let hasVerifier = 1;
+  let builders = [OpBuilder<(ins "::mlir::Value":$bucket), [{
+    build($_builder, $_state, bucket.getType(), bucket);
+  }]>];
+}
+
+def Train_WaitBucketOp : Train_BucketUserOp<"wait_bucket"> {
+  let summary = "waits for a bucket's reduction and gives its gradients";
+  let description = [{
+    One result for each member, in their order: a view of the buffer, converted where the types differ.
+    A bucket that lacks contributions is an error when it runs.
+
+    Constraints:
+    1. `bucket` is a value of a `train.bucket`; results have shape and element type of its members.
+    2. A bucket value has one user.
+
+    ```mlir
+    %a, %b = train.wait_bucket %0 : !train.bucket<@bucket0 : tensor<72xf32>> -> tensor<8x8xf32>, tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins Train_BucketType:$bucket);
+  let results = (outs Variadic<Train_GradientTensor>:$gradients);
+  let assemblyFormat = "$bucket attr-dict `:` qualified(type($bucket)) `->` type($gradients)";
+  let hasVerifier = 1;
+}
+
+#endif // CLEAVE_DIALECTS_TRAIN_BUCKETS

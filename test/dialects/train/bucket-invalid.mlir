@@ -1,0 +1,80 @@
+// RUN: cleave-opt %s --split-input-file --verify-diagnostics
+
+// 1.
+// expected-error @below {{expects at least one member}}
+train.bucket @b of f32 []
+
+// -----
+
+// expected-error @below {{has a member without a name}}
+train.bucket @b of f32 ["" : tensor<4xf32>]
+
+// -----
+
+// expected-error @below {{has two members named 'a'}}
+train.bucket @b of f32 ["a" : tensor<4xf32>, "a" : tensor<4xf32>]
+
+// -----
+
+// 2.
+// expected-error @below {{expects statically shaped tensors of a floating-point type, found tensor<4xi64> for "a"}}
+train.bucket @b of f32 ["a" : tensor<4xi64>]
+
+// -----
+
+// expected-error @below {{expects statically shaped tensors of a floating-point type, found tensor<?xf32> for "a"}}
+train.bucket @b of f32 ["a" : tensor<?xf32>]
+
+// -----
+
+// expected-error @below {{expects a floating-point element type, found 'i32'}}
+train.bucket @b of i32 ["a" : tensor<4xf32>]
+
+// -----
+
+// 3.
+// expected-error @below {{refers to mesh @mesh, which the module does not define}}
+train.bucket @b of f32 ["a" : tensor<4xf32>] over @mesh ["dp"]
+
+// -----
+
+// expected-note @below {{the mesh is defined here}}
+dist.mesh @mesh ["dp" = 2]
+// expected-error @below {{reduces over axis 'tp', which mesh @mesh does not have}}
+train.bucket @b of f32 ["a" : tensor<4xf32>] over @mesh ["tp"]
+
+// -----
+
+dist.mesh @mesh ["dp" = 2]
+// expected-error @below {{expects at least one mesh axis}}
+train.bucket @b of f32 ["a" : tensor<4xf32>] over @mesh []
+
+// -----
+
+dist.mesh @mesh ["dp" = 2]
+// expected-error @below {{names mesh axis 'dp' twice}}
+train.bucket @b of f32 ["a" : tensor<4xf32>] over @mesh ["dp", "dp"]
+
+// -----
+
+// expected-error @below {{expects a mesh and axes of it together}}
+"train.bucket"() {sym_name = "b", element = f32, names = ["a"], types = [tensor<4xf32>], axes = ["dp"]} : () -> ()
+
+// -----
+
+// expected-error @below {{expects a type for each member, found 1 for 2}}
+"train.bucket"() {sym_name = "b", element = f32, names = ["a", "c"], types = [tensor<4xf32>]} : () -> ()
+
+// -----
+
+// 4.
+// expected-error @below {{expects a positive number of accumulations, found 0}}
+train.bucket @b of f32 ["a" : tensor<4xf32>] accumulations 0
+
+// -----
+
+// The type.
+// expected-error @below {{expects a flat, statically shaped tensor of a floating-point type for @b, found 'tensor<2x2xf32>'}}
+func.func @f(%b: !train.bucket<@b : tensor<2x2xf32>>) {
+  return
+}

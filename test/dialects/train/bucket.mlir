@@ -1,0 +1,22 @@
+// RUN: cleave-opt %s | cleave-opt | FileCheck %s
+// RUN: cleave-opt %s --emit-bytecode | cleave-opt | FileCheck %s
+
+dist.mesh @mesh ["dp" = 2, "cp" = 2]
+
+// CHECK: train.bucket @all of f32 ["a" : tensor<2x3xf32>, "b" : tensor<4xbf16>] over @mesh ["dp", "cp"] accumulations 4
+train.bucket @all of f32 ["a" : tensor<2x3xf32>, "b" : tensor<4xbf16>] over @mesh ["dp", "cp"] accumulations 4
+// CHECK: train.bucket @local of f64 ["c" : tensor<f64>]{{$}}
+train.bucket @local of f64 ["c" : tensor<f64>]
+
+// CHECK-LABEL: func.func @values
+func.func @values(%a: tensor<2x3xf32>, %b: tensor<4xbf16>, %0: !train.bucket<@all : tensor<10xf32>>)
+    -> (tensor<2x3xf32>, tensor<4xbf16>) {
+  // CHECK: %[[A:.*]] = train.contribute %{{.*}} to "a" in %{{.*}} : tensor<2x3xf32>, !train.bucket<@all : tensor<10xf32>>
+  %1 = train.contribute %a to "a" in %0 : tensor<2x3xf32>, !train.bucket<@all : tensor<10xf32>>
+  %2 = train.contribute %b to "b" in %1 : tensor<4xbf16>, !train.bucket<@all : tensor<10xf32>>
+  // CHECK: train.reduce_bucket %{{.*}} : !train.bucket<@all : tensor<10xf32>>
+  %3 = train.reduce_bucket %2 : !train.bucket<@all : tensor<10xf32>>
+  // CHECK: %{{.*}}:2 = train.wait_bucket %{{.*}} : !train.bucket<@all : tensor<10xf32>> -> tensor<2x3xf32>, tensor<4xbf16>
+  %ga, %gb = train.wait_bucket %3 : !train.bucket<@all : tensor<10xf32>> -> tensor<2x3xf32>, tensor<4xbf16>
+  return %ga, %gb : tensor<2x3xf32>, tensor<4xbf16>
+}

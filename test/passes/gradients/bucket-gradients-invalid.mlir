@@ -1,0 +1,107 @@
+// RUN: cleave-opt %s --bucket-gradients --split-input-file --verify-diagnostics
+// RUN: not cleave-opt %S/bucket-gradients.mlir --bucket-gradients="bucket-size-mb=0" 2>&1 | FileCheck %s
+// CHECK: error: expects positive bucket sizes and no negative number of accumulations, found bucket-size-mb=0.000000e+00 first-bucket-mb=1.000000e+00 require-accumulations=0
+
+// expected-error @below {{has no update function, so there are no accumulated gradients to put into buckets; export it with an optimizer}}
+module {
+func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  return %w : tensor<4xf32>
+}
+}
+
+// -----
+
+// The sum is used a second time: the bucket would have it only after the step.
+// expected-error @below {{makes #train.role<gradient "w">, which no bucket can take: it is not just `train.accumulate` of its accumulator}}
+func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
+                      %a: tensor<4xf32> {train.role = #train.role<accumulator "w">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "w">},
+        tensor<4xf32> {train.role = #train.role<output "0">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  // expected-note @below {{made here}}
+  %s = train.accumulate %w into %a : tensor<4xf32>
+  // expected-note @below {{the sum is used here}}
+  %n = aten.neg(%s) : (tensor<4xf32>) -> tensor<4xf32>
+  return %s, %n : tensor<4xf32>, tensor<4xf32>
+}
+func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
+                  %g: tensor<4xf32> {train.role = #train.role<gradient "w">})
+    -> (tensor<4xf32> {train.role = #train.role<parameter "w">})
+    attributes {train.phase = #train.phase<update>} {
+  return %g : tensor<4xf32>
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2]
+func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  return %w : tensor<4xf32>
+}
+func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
+                  %g: tensor<4xf32> {train.role = #train.role<gradient "w">})
+    -> (tensor<4xf32> {train.role = #train.role<parameter "w">})
+    attributes {train.phase = #train.phase<update>} {
+  // expected-note @below {{reduced here before}}
+  %0 = dist.all_reduce sum(%g) over @mesh ["dp"] : tensor<4xf32>
+  // expected-error @below {{reduces #train.role<gradient "w"> over "dp" again}}
+  %1 = dist.all_reduce sum(%0) over @mesh ["dp"] : tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2]
+func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  return %w : tensor<4xf32>
+}
+// expected-error @below {{takes #train.role<gradient "w">, which no bucket can take: its reduction is not a sum, or not all that is done with it}}
+func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
+                  %g: tensor<4xf32> {train.role = #train.role<gradient "w">})
+    -> (tensor<4xf32> {train.role = #train.role<parameter "w">})
+    attributes {train.phase = #train.phase<update>} {
+  // expected-note @below {{reduced here}}
+  %0 = dist.all_reduce sum(%g) over @mesh ["dp"] : tensor<4xf32>
+  %1 = aten.add(%0, %g) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+
+// -----
+
+func.func @microbatch(%w: tensor<4xi64> {train.role = #train.role<parameter "w">})
+    -> (tensor<4xi64> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  return %w : tensor<4xi64>
+}
+// expected-error @below {{takes #train.role<gradient "w"> of type 'tensor<4xi64>', which no bucket can take: it is not of a floating-point type}}
+func.func @update(%w: tensor<4xi64> {train.role = #train.role<parameter "w">},
+                  %g: tensor<4xi64> {train.role = #train.role<gradient "w">})
+    -> (tensor<4xi64> {train.role = #train.role<parameter "w">})
+    attributes {train.phase = #train.phase<update>} {
+  return %g : tensor<4xi64>
+}
+
+// -----
+
+train.bucket @bucket0 of f32 ["w" : tensor<4xf32>]
+func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
+                      %b: !train.bucket<@bucket0 : tensor<4xf32>> {train.role = #train.role<accumulator "bucket0">})
+    -> (!train.bucket<@bucket0 : tensor<4xf32>> {train.role = #train.role<gradient "bucket0">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  %0 = train.contribute %w to "w" in %b : tensor<4xf32>, !train.bucket<@bucket0 : tensor<4xf32>>
+  %1 = train.reduce_bucket %0 : !train.bucket<@bucket0 : tensor<4xf32>>
+  return %1 : !train.bucket<@bucket0 : tensor<4xf32>>
+}
+// expected-error @below {{has the bucket "bucket0" already; gradients are put into buckets once}}
+func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
+                  %b: !train.bucket<@bucket0 : tensor<4xf32>> {train.role = #train.role<gradient "bucket0">})
+    -> (tensor<4xf32> {train.role = #train.role<parameter "w">})
+    attributes {train.phase = #train.phase<update>} {
+  %g = train.wait_bucket %b : !train.bucket<@bucket0 : tensor<4xf32>> -> tensor<4xf32>
+  return %g : tensor<4xf32>
+}
