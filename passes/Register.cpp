@@ -2,6 +2,7 @@
 
 #include "passes/Register.h"
 #include "passes/gradients/Passes.h"
+#include "passes/placement/Passes.h"
 
 #include "mlir/Transforms/Passes.h"
 
@@ -19,5 +20,6 @@ void cleave::registerAllPasses() {
   mlir::registerTopologicalSortPass();
   mlir::registerViewOpGraphPass();
 
+  placement::registerPasses();
   gradients::registerPasses();
 }

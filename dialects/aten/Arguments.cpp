@@ -5,9 +5,8 @@
 using namespace mlir;
 using namespace cleave::aten;
 
-/// Sizes of the operand segments of an op's tensor arguments, in the order of `specs`. They are
-/// stored only where two or more may vary; otherwise the number of operands tells.
-static SmallVector<int32_t> operandSegments(Operation *op, ArrayRef<ArgumentSpec> specs) {
+SmallVector<int32_t> cleave::aten::operandSegments(Operation *op, ArrayRef<ArgumentSpec> specs) {
+  // They are stored only where two or more may vary; otherwise the number of operands tells.
   if (std::optional<Attribute> sizes = op->getInherentAttr("operandSegmentSizes"))
     if (auto array = dyn_cast_or_null<DenseI32ArrayAttr>(*sizes))
       return SmallVector<int32_t>(array.asArrayRef());

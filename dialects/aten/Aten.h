@@ -8,6 +8,8 @@
 #ifndef CLEAVE_DIALECTS_ATEN_ATEN_H
 #define CLEAVE_DIALECTS_ATEN_ATEN_H
 
+#include "dialects/sharding/ShardingRule.h"
+
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
@@ -49,6 +51,11 @@ class ViewLike : public mlir::OpTrait::TraitBase<ConcreteOp, ViewLike> {};
 } // namespace cleave::aten
 
 namespace cleave::aten {
+
+class RuleBuilder;
+
+/// How many operands each tensor argument of `specs` has, in their order.
+llvm::SmallVector<int32_t> operandSegments(mlir::Operation *op, llvm::ArrayRef<ArgumentSpec> specs);
 
 // Shared by all ops' generated code.
 mlir::ParseResult parseAtenOp(mlir::OpAsmParser &parser, mlir::OperationState &state,

@@ -12,6 +12,7 @@
 include "mlir/IR/OpBase.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "dialects/aten/AtenInterfaces.td"
+include "dialects/sharding/ShardingRuleInterface.td"
 
 def Aten_Dialect : Dialect {
   let name = "aten";
@@ -87,14 +88,46 @@ class Aten_ArgTable<dag args> {
       !add(n, !if(!or(!eq(Aten_ArgKind<args, i>.letter, "O"), !eq(Aten_ArgKind<args, i>.letter, "L")), 1, 0)));
 }
 
+//===----------------------------------------------------------------------===//
+// Sharding rules: what they mean is in `dialects/sharding/ShardingRule.h`
+//===----------------------------------------------------------------------===//
+
+/// Which dimensions of operands and results correspond: the C++ statements that say so to `rule`, an
+/// `aten::RuleBuilder`.
+class Aten_Sharding<string text, bit isCustom = 0> {
+  string statements = text;
+  bit custom = isCustom;
+}
+/// A text (`dialects/sharding/RuleText.h`), and the factors that must be whole: "v: an index may name any row".
+class Aten_ShardingText<string text, list<string> wholes = []>
+    : Aten_Sharding<"static const ::cleave::sharding::RuleText text(\"" # text # "\", {"
+        # !interleave(!foreach(whole, wholes, "\"" # whole # "\""), ", ") # "}); rule.text(text);">;
+/// Operands broadcast to the shape of the results.
+def Aten_PointwiseSharding : Aten_Sharding<"rule.pointwise();">;
+/// The first result is the first operand in another shape.
+def Aten_ReshapeSharding : Aten_Sharding<"rule.reshape();">;
+/// `describeSharding` in the category's .cpp file.
+def Aten_CustomSharding : Aten_Sharding<"describeSharding(rule);", 1>;
+/// Nothing may be sharded.
+class Aten_OpaqueSharding<string reason> : Aten_Sharding<"rule.opaque(\"" # reason # "\");">;
+
 /// An op that stands for one overload of the dispatcher. `schema` is its full name
 /// ("aten::add.Tensor"). Ops with two or more optional tensors or tensor lists add
 /// AttrSizedOperandSegments.
 class AtenOp<string mnemonic, string schema, list<Trait> traits = []>
     : Op<Aten_Dialect, mnemonic,
-         traits # [Pure, DeclareOpInterfaceMethods<AtenOpInterface, ["getSchemaName", "getArgumentSpecs"]>]> {
+         traits # [Pure, DeclareOpInterfaceMethods<AtenOpInterface, ["getSchemaName", "getArgumentSpecs"]>,
+                   DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["getShardingRule"]>]> {
   string schemaName = schema;
   let hasCustomAssemblyFormat = 1;
+  Aten_Sharding sharding = Aten_OpaqueSharding<"it has no sharding rule">;
+  // Groups of operands in which the op is jointly linear: ["self, other"], ["self", "mat2"]. With
+  // results, where others do not depend on the group: ["value -> 0"].
+  list<string> linear = [];
+  // Groups of which each element of the results is one.
+  list<string> moves = [];
+  // Attributes that repeat the shape of the first result.
+  list<string> resultSizes = [];
   // Definitions that a subclass generates from the record.
   code extraDefinitions = "";
   code argumentEntries = Aten_ArgTable<arguments>.entries;
@@ -111,10 +144,18 @@ class AtenOp<string mnemonic, string schema, list<Trait> traits = []>
     }
     ::llvm::StringRef $cppClass::getSchemaName() { return "}] # schema # [{"; }
     ::llvm::ArrayRef<::cleave::aten::ArgumentSpec> $cppClass::getArgumentSpecs() { return argumentSpecs(); }
+    ::cleave::sharding::ShardingRule $cppClass::getShardingRule() {
+      ::cleave::aten::RuleBuilder rule(*this);
+      }] # sharding.statements # "\n"
+         # !interleave(!foreach(group, linear, "      rule.linear(\"" # group # "\");\n"), "")
+         # !interleave(!foreach(group, moves, "      rule.moves(\"" # group # "\");\n"), "")
+         # !interleave(!foreach(name, resultSizes, "      rule.sizeIsResultShape(\"" # name # "\");\n"), "") # [{
+      return rule.finish();
+    }
   }] # extraDefinitions;
   let extraClassDeclaration = [{
     static ::llvm::ArrayRef<::cleave::aten::ArgumentSpec> argumentSpecs();
-  }];
+  }] # !if(sharding.custom, "void describeSharding(::cleave::aten::RuleBuilder &rule);\n", "");
 }
 
 #endif // CLEAVE_DIALECTS_ATEN_ATENBASE

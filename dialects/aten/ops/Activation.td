@@ -23,6 +23,7 @@ def Aten_GeluOp : AtenOp<"gelu", "aten::gelu"> {
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_Str:$approximate);
+  let sharding = Aten_PointwiseSharding;
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
 }
@@ -43,6 +44,8 @@ def Aten_GeluBackwardOp : AtenOp<"gelu_backward", "aten::gelu_backward"> {
   let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$self, Aten_Str:$approximate);
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let sharding = Aten_PointwiseSharding;
+  let linear = ["grad_output"];
 }
 
 def Aten_SiluBackwardOp : Aten_BackwardOp<"silu_backward", "silu", "self"> {
@@ -69,6 +72,7 @@ def Aten_ThresholdBackwardOp
     ```
   }];
   let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$self, Aten_ReqScalar:$threshold);
+  let linear = ["grad_output"];
 }
 
 #endif // CLEAVE_DIALECTS_ATEN_OPS_ACTIVATION

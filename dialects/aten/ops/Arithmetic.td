@@ -19,15 +19,27 @@ class Aten_AlphaScalarOp<string mnemonic, string schema, string meaning>
   let arguments = (ins Aten_Tensor:$self, Aten_ReqScalar:$other, Aten_Scalar:$alpha);
 }
 
-def Aten_AddOp : Aten_AlphaOp<"add", "aten::add.Tensor", "`self + alpha * other`">;
+def Aten_AddOp : Aten_AlphaOp<"add", "aten::add.Tensor", "`self + alpha * other`"> {
+  let linear = ["self, other"];
+}
 def Aten_AddScalarOp : Aten_AlphaScalarOp<"add_scalar", "aten::add.Scalar", "`self + alpha * other`, a number">;
-def Aten_SubOp : Aten_AlphaOp<"sub", "aten::sub.Tensor", "`self - alpha * other`">;
+def Aten_SubOp : Aten_AlphaOp<"sub", "aten::sub.Tensor", "`self - alpha * other`"> {
+  let linear = ["self, other"];
+}
 def Aten_SubScalarOp : Aten_AlphaScalarOp<"sub_scalar", "aten::sub.Scalar", "`self - alpha * other`, a number">;
 def Aten_RsubScalarOp : Aten_AlphaScalarOp<"rsub_scalar", "aten::rsub.Scalar", "`other - alpha * self`, `other` a number">;
-def Aten_MulOp : Aten_BinaryOp<"mul", "aten::mul.Tensor", Aten_Promoted, "product of two tensors">;
-def Aten_MulScalarOp : Aten_ScalarOp<"mul_scalar", "aten::mul.Scalar", Aten_Promoted, "product with a number">;
-def Aten_DivOp : Aten_BinaryOp<"div", "aten::div.Tensor", Aten_Floating, "true quotient of two tensors">;
-def Aten_DivScalarOp : Aten_ScalarOp<"div_scalar", "aten::div.Scalar", Aten_Floating, "true quotient by a number">;
+def Aten_MulOp : Aten_BinaryOp<"mul", "aten::mul.Tensor", Aten_Promoted, "product of two tensors"> {
+  let linear = ["self", "other"];
+}
+def Aten_MulScalarOp : Aten_ScalarOp<"mul_scalar", "aten::mul.Scalar", Aten_Promoted, "product with a number"> {
+  let linear = ["self"];
+}
+def Aten_DivOp : Aten_BinaryOp<"div", "aten::div.Tensor", Aten_Floating, "true quotient of two tensors"> {
+  let linear = ["self"];
+}
+def Aten_DivScalarOp : Aten_ScalarOp<"div_scalar", "aten::div.Scalar", Aten_Floating, "true quotient by a number"> {
+  let linear = ["self"];
+}
 
 def Aten_AddcmulOp : Aten_PointwiseOp<"addcmul", "aten::addcmul", Aten_Promoted> {
   let summary = "`self + value * tensor1 * tensor2`";
@@ -42,6 +54,7 @@ def Aten_AddcmulOp : Aten_PointwiseOp<"addcmul", "aten::addcmul", Aten_Promoted>
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$tensor1, Aten_Tensor:$tensor2, Aten_Scalar:$value);
+  let linear = ["self, tensor1", "self, tensor2"];
 }
 
 //===----------------------------------------------------------------------===//
@@ -75,7 +88,9 @@ def Aten_ReciprocalOp : Aten_UnaryOp<"reciprocal", Aten_Floating, "`1 / self`">;
 // Elementary functions
 //===----------------------------------------------------------------------===//
 
-def Aten_NegOp : Aten_UnaryOp<"neg", Aten_Promoted, "`-self`">;
+def Aten_NegOp : Aten_UnaryOp<"neg", Aten_Promoted, "`-self`"> {
+  let linear = ["self"];
+}
 def Aten_AbsOp : Aten_UnaryOp<"abs", Aten_Promoted, "absolute value">;
 def Aten_SgnOp : Aten_UnaryOp<"sgn", Aten_Promoted, "sign: -1, 0 or 1">;
 def Aten_SignOp : Aten_UnaryOp<"sign", Aten_Promoted, "sign: -1, 0 or 1 (of real numbers)">;

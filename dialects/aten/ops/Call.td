@@ -14,7 +14,7 @@ def Aten_OperandAttr : AttrDef<Aten_Dialect, "Operand"> {
 }
 
 def Aten_CallOp : Op<Aten_Dialect, "call", [
-    Pure, DeclareOpInterfaceMethods<AtenOpInterface,
+    Pure, ShardingRuleOpInterface, DeclareOpInterfaceMethods<AtenOpInterface,
         ["getSchemaName", "getArgumentSpecs", "getArguments", "getViewSource"]>]> {
   let summary = "call of any operator of PyTorch's dispatcher";
   let description = [{

@@ -88,3 +88,17 @@ LogicalResult MaskedFillOp::verify() {
   // 4.
   return expectRank(*this, "value", getValue(), 0);
 }
+
+//===----------------------------------------------------------------------===//
+// Sharding
+//===----------------------------------------------------------------------===//
+
+void MaskedFillScalarOp::describeSharding(RuleBuilder &rule) {
+  rule.pointwise();
+  // Another number than 0 would be counted once per term of a sum.
+  Attribute value = getValue();
+  auto integer = dyn_cast<IntegerAttr>(value);
+  auto real = dyn_cast<FloatAttr>(value);
+  if ((integer && integer.getValue().isZero()) || (real && real.getValue().isZero()))
+    rule.linear("self");
+}

@@ -42,6 +42,7 @@ class Aten_BitwiseOp<string mnemonic, string meaning>
   let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$other);
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let sharding = Aten_PointwiseSharding;
 }
 def Aten_BitwiseAndOp : Aten_BitwiseOp<"bitwise_and", "bits that both have">;
 def Aten_BitwiseOrOp : Aten_BitwiseOp<"bitwise_or", "bits that one of them has">;
@@ -60,6 +61,7 @@ def Aten_BitwiseNotOp : AtenOp<"bitwise_not", "aten::bitwise_not"> {
   let arguments = (ins Aten_Tensor:$self);
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let sharding = Aten_PointwiseSharding;
 }
 
 //===----------------------------------------------------------------------===//
@@ -112,12 +114,15 @@ def Aten_WhereOp : AtenOp<"where", "aten::where.self"> {
   let arguments = (ins Aten_Tensor:$condition, Aten_Tensor:$self, Aten_Tensor:$other);
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let sharding = Aten_PointwiseSharding;
+  let moves = ["self, other"];
 }
 
 class Aten_MaskedFillBaseOp<string mnemonic, string schema, string meaning> : AtenOp<mnemonic, schema> {
   let summary = meaning;
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let sharding = Aten_PointwiseSharding;
 }
 
 def Aten_MaskedFillScalarOp
@@ -134,6 +139,7 @@ def Aten_MaskedFillScalarOp
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$mask, Aten_ReqScalar:$value);
+  let sharding = Aten_CustomSharding;
 }
 
 def Aten_MaskedFillOp
@@ -151,6 +157,7 @@ def Aten_MaskedFillOp
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$mask, Aten_Tensor:$value);
+  let moves = ["self, value"];
 }
 
 #endif // CLEAVE_DIALECTS_ATEN_OPS_COMPARISON

@@ -8,6 +8,7 @@
 #define CLEAVE_DIALECTS_ATEN_OPS_OPSIMPL_H
 
 #include "dialects/aten/Aten.h"
+#include "dialects/aten/Sharding.h"
 #include "dialects/aten/ops/Categories.h"
 
 #include "mlir/IR/Builders.h"

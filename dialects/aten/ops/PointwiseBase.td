@@ -27,6 +27,7 @@ class Aten_PointwiseOp<string mnemonic, string schema, Aten_DTypeRule rule, list
     : AtenOp<mnemonic, schema> {
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let sharding = Aten_PointwiseSharding;
   let extraDefinitions = "::llvm::LogicalResult $cppClass::verify() { return ::cleave::aten::verifyPointwise(*this, "
       # rule.enumerator # ", {" # !interleave(!foreach(s, scalars, "\"" # s # "\""), ", ") # "}); }\n";
 }
@@ -85,6 +86,7 @@ class Aten_ScalarOp<string mnemonic, string schema, Aten_DTypeRule rule, string 
 class Aten_BackwardOp<string mnemonic, string forward, string saved>
     : Aten_PointwiseOp<mnemonic, "aten::" # mnemonic, Aten_Promoted> {
   let summary = "gradient of `" # forward # "`";
+  let linear = ["grad_output"];
   let description = [{
     The gradient with respect to the operand of `}] # forward # [{`, given that of its result and `}] # saved # [{`.
 

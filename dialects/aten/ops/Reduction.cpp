@@ -135,3 +135,76 @@ LogicalResult ArgmaxOp::verify() {
   return verifyReduction(*this, getSelf(), ArrayRef<int64_t>(dims), getKeepdim(),
                          IntegerType::get(getContext(), 64));
 }
+
+//===----------------------------------------------------------------------===//
+// Sharding
+//===----------------------------------------------------------------------===//
+
+static ArrayRef<int64_t> dimsOf(std::optional<ArrayRef<int64_t>> dims) {
+  return dims.value_or(ArrayRef<int64_t>());
+}
+
+void SumOp::describeSharding(RuleBuilder &rule) {
+  rule.reduce({}, false, Reduction::Sum);
+}
+
+void SumDimIntListOp::describeSharding(RuleBuilder &rule) {
+  rule.reduce(dimsOf(getDim()), getKeepdim().value_or(false), Reduction::Sum);
+}
+
+void MeanOp::describeSharding(RuleBuilder &rule) {
+  rule.reduce({}, false, Reduction::Avg);
+}
+
+void MeanDimOp::describeSharding(RuleBuilder &rule) {
+  rule.reduce(dimsOf(getDim()), getKeepdim().value_or(false), Reduction::Avg);
+}
+
+void CumsumOp::describeSharding(RuleBuilder &rule) {
+  rule.allBut(getDim(), "each element sums up all before it");
+}
+
+void VarCorrectionOp::describeSharding(RuleBuilder &rule) {
+  rule.reduce(dimsOf(getDim()), getKeepdim().value_or(false), std::nullopt,
+              "the variance is that about the mean of all elements");
+}
+
+void LinalgVectorNormOp::describeSharding(RuleBuilder &rule) {
+  // Sums of absolute values and extrema are reductions of the parts' own; roots of sums are not.
+  double order = 2;
+  if (auto real = dyn_cast_or_null<FloatAttr>(getOrdAttr()))
+    order = real.getValueAsDouble();
+  else if (auto integer = dyn_cast_or_null<IntegerAttr>(getOrdAttr()))
+    order = double(integer.getInt());
+  std::optional<Reduction> reduction;
+  if (order == 0 || order == 1)
+    reduction = Reduction::Sum;
+  else if (std::isinf(order))
+    reduction = order > 0 ? Reduction::Max : Reduction::Min;
+  rule.reduce(dimsOf(getDim()), getKeepdim().value_or(false), reduction,
+              "the root is that of the sum over all elements");
+}
+
+void AmaxOp::describeSharding(RuleBuilder &rule) {
+  rule.reduce(dimsOf(getDim()), getKeepdim().value_or(false), Reduction::Max);
+}
+
+void AminOp::describeSharding(RuleBuilder &rule) {
+  rule.reduce(dimsOf(getDim()), getKeepdim().value_or(false), Reduction::Min);
+}
+
+void AnyOp::describeSharding(RuleBuilder &rule) {
+  rule.reduce({}, false, Reduction::Max);
+}
+
+void AllOp::describeSharding(RuleBuilder &rule) {
+  rule.reduce({}, false, Reduction::Min);
+}
+
+void ArgmaxOp::describeSharding(RuleBuilder &rule) {
+  static const char *reason = "a position counts all elements before it";
+  if (std::optional<int64_t> dim = getDim())
+    rule.reduce({*dim}, getKeepdim().value_or(false), std::nullopt, reason);
+  else
+    rule.reduce({}, getKeepdim().value_or(false), std::nullopt, reason);
+}

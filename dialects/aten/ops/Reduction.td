@@ -9,6 +9,7 @@ class Aten_ReductionOp<string mnemonic, string schema, string meaning> : AtenOp<
   let summary = meaning;
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
 }
 
 //===----------------------------------------------------------------------===//
@@ -27,6 +28,7 @@ class Aten_FullSumOp<string mnemonic, string dtypes, string meaning>
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_DType:$dtype);
+  let linear = ["self"];
 }
 
 class Aten_DimSumOp<string mnemonic, string schema, string dtypes, string meaning>
@@ -45,6 +47,7 @@ class Aten_DimSumOp<string mnemonic, string schema, string dtypes, string meanin
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_Ints:$dim, Aten_Bool:$keepdim, Aten_DType:$dtype);
+  let linear = ["self"];
 }
 
 defvar sumTypes = "The dtype is `dtype` or, without it, that of `self`, with `i64` for integers and bool.";
@@ -66,6 +69,7 @@ def Aten_CumsumOp : Aten_ReductionOp<"cumsum", "aten::cumsum", "running sum alon
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$dim, Aten_DType:$dtype);
+  let linear = ["self"];
 }
 
 //===----------------------------------------------------------------------===//

@@ -148,3 +148,60 @@ LogicalResult SqueezeDimOp::verify() {
 LogicalResult SqueezeDimsOp::verify() {
   return verifySqueeze(*this, getSelf(), getDim());
 }
+
+//===----------------------------------------------------------------------===//
+// Sharding
+//===----------------------------------------------------------------------===//
+
+/// Dimension i of the result is dimension `order[i]` of the operand.
+static void permuted(RuleBuilder &rule, ArrayRef<int64_t> order) {
+  for (auto [to, from] : llvm::enumerate(order))
+    rule.keep(0, from, 0, to);
+}
+
+void TOp::describeSharding(RuleBuilder &rule) {
+  permuted(rule, llvm::to_vector(llvm::reverse(llvm::seq<int64_t>(rankOf(getSelf())))));
+}
+
+void TransposeOp::describeSharding(RuleBuilder &rule) {
+  int64_t rank = rankOf(getSelf());
+  auto order = llvm::to_vector(llvm::seq<int64_t>(rank));
+  if (rank)
+    std::swap(order[wrapped(getDim0(), rank)], order[wrapped(getDim1(), rank)]);
+  permuted(rule, order);
+}
+
+void PermuteOp::describeSharding(RuleBuilder &rule) {
+  int64_t rank = rankOf(getSelf());
+  permuted(rule, llvm::map_to_vector(getDims(), [&](int64_t dim) { return wrapped(dim, rank); }));
+}
+
+void UnsqueezeOp::describeSharding(RuleBuilder &rule) {
+  rule.sameDims({}, {wrapped(getDim(), rankOf(getResult()))}, "it is new, of size 1");
+}
+
+/// What is squeezed away had size 1 as a whole.
+static void squeezed(RuleBuilder &rule, ArrayRef<int64_t> shape,
+                     llvm::function_ref<bool(int64_t)> named) {
+  SmallVector<int64_t> dropped;
+  for (auto [dim, size] : llvm::enumerate(shape))
+    if (size == 1 && named(dim))
+      dropped.push_back(dim);
+  rule.sameDims(dropped, {}, "it is dropped for its size of 1");
+}
+
+void SqueezeOp::describeSharding(RuleBuilder &rule) {
+  squeezed(rule, shapeOf(getSelf()), [](int64_t) { return true; });
+}
+
+void SqueezeDimOp::describeSharding(RuleBuilder &rule) {
+  int64_t named = wrapped(getDim(), rankOf(getSelf()));
+  squeezed(rule, shapeOf(getSelf()), [&](int64_t dim) { return dim == named; });
+}
+
+void SqueezeDimsOp::describeSharding(RuleBuilder &rule) {
+  int64_t rank = rankOf(getSelf());
+  squeezed(rule, shapeOf(getSelf()), [&](int64_t dim) {
+    return llvm::any_of(getDim(), [&](int64_t other) { return wrapped(other, rank) == dim; });
+  });
+}

@@ -11,6 +11,8 @@ class Aten_ViewBaseOp<string mnemonic, string schema, string meaning>
   let summary = meaning;
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
+  let moves = ["self"];
 }
 
 //===----------------------------------------------------------------------===//
@@ -30,6 +32,7 @@ class Aten_IdentityOp<string mnemonic, string meaning>
     ```
   }];
   let arguments = (ins Aten_Tensor:$self);
+  let sharding = Aten_PointwiseSharding;
   let hasFolder = 1;
 }
 def Aten_AliasOp : Aten_IdentityOp<"alias", "another name for `self`">;
@@ -49,6 +52,8 @@ def Aten_ViewOp : Aten_ViewBaseOp<"view", "aten::view", "`self` in another shape
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$size);
+  let sharding = Aten_ReshapeSharding;
+  let resultSizes = ["size"];
   let hasFolder = 1;
   let hasCanonicalizeMethod = 1;
 }
@@ -66,6 +71,8 @@ def Aten_ExpandOp : Aten_ViewBaseOp<"expand", "aten::expand", "dimensions of siz
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$size, Aten_Bool:$implicit);
+  let sharding = Aten_PointwiseSharding;
+  let resultSizes = ["size"];
   let hasFolder = 1;
 }
 

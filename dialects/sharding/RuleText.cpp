@@ -1,0 +1,162 @@
+//===- RuleText.cpp - sharding rules as short texts ---------------------------===//
+
+#include "dialects/sharding/RuleText.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace cleave::sharding;
+
+RuleText::RuleText(const char *text, std::initializer_list<const char *> wholes) {
+  auto [left, right] = StringRef(text).split("->");
+  parseTensors(left, operands);
+  parseTensors(right, results);
+  for (const char *whole : wholes) {
+    auto [letters, reason] = StringRef(whole).split(": ");
+    if (reason.empty())
+      error = "the text of its rule gives no reason for a whole factor";
+    for (char letter : letters)
+      this->wholes.push_back({letter, reason.data()});
+  }
+}
+
+void RuleText::parseTensors(StringRef text, SmallVectorImpl<Tensor> &tensors) {
+  SmallVector<StringRef> parts;
+  text.split(parts, ',');
+  for (StringRef part : parts) {
+    Tensor &tensor = tensors.emplace_back();
+    for (size_t i = 0; i < part.size(); ++i) {
+      char c = part[i];
+      if (c == ' ')
+        continue;
+      if (c == '+')
+        tensor.isAddend = true;
+      else if (c == '~')
+        tensor.broadcasts = true;
+      else if (c == '*' || c == '1' || llvm::isAlpha(c))
+        tensor.dims.emplace_back(part.substr(i, 1));
+      else if (size_t close = part.find(')', i); c == '(' && close != StringRef::npos) {
+        tensor.dims.emplace_back(part.slice(i + 1, close));
+        i = close;
+      } else
+        error = "the text of its rule is malformed";
+    }
+  }
+}
+
+namespace {
+
+/// The factors of one instance: letters get theirs when a dimension tells their size.
+struct Letters {
+  RuleBuilder &builder;
+  SmallVector<std::pair<char, FactorId>, 8> known;
+  std::optional<SmallVector<FactorId>> star;
+  bool fits = true;
+
+  std::optional<FactorId> find(char letter) const {
+    for (auto [name, factor] : known)
+      if (name == letter)
+        return factor;
+    return std::nullopt;
+  }
+  /// The factors of a dimension of this size; at most one of its letters may be new.
+  DimFactors factors(StringRef dim, int64_t size) {
+    DimFactors list;
+    if (dim == "1") {
+      fits &= size == 1;
+      return list;
+    }
+    int64_t left = size;
+    bool unknown = false;
+    for (char letter : dim) {
+      if (std::optional<FactorId> factor = find(letter))
+        left = builder.get().factors[*factor].size ? left / builder.get().factors[*factor].size : 0;
+      else
+        unknown = true;
+    }
+    for (char letter : dim) {
+      std::optional<FactorId> factor = find(letter);
+      if (!factor) {
+        fits &= unknown;
+        unknown = false;
+        factor = builder.factor(left, Reduction::Sum);
+        builder.get().factors[*factor].name = std::string(1, letter);
+        known.push_back({letter, *factor});
+      }
+      list.push_back(*factor);
+    }
+    return list;
+  }
+};
+
+} // namespace
+
+void RuleText::apply(RuleBuilder &builder, ArrayRef<std::optional<unsigned>> numbers) const {
+  if (error)
+    return builder.opaque(error);
+  ShardingRule &rule = builder.get();
+  Letters letters{builder, {}, {}, numbers.size() == operands.size()};
+
+  auto assign = [&](const Tensor &tensor, ArrayRef<int64_t> shape, TensorFactors &dims,
+                    bool compoundOnly) {
+    bool hasStar = llvm::is_contained(tensor.dims, "*");
+    size_t starred = shape.size() + (hasStar ? 1 : 0) - tensor.dims.size();
+    if (starred > shape.size() || (!hasStar && starred != 0)) {
+      letters.fits = false;
+      return;
+    }
+    size_t at = 0;
+    for (StringRef dim : tensor.dims) {
+      if (dim != "*") {
+        if (compoundOnly == (dim.size() > 1))
+          dims[at] = letters.factors(dim, shape[at]);
+        ++at;
+        continue;
+      }
+      if (!letters.star) {
+        letters.star.emplace();
+        for (size_t i = 0; i < starred; ++i)
+          letters.star->push_back(builder.factor(shape[at + i], Reduction::Sum));
+      }
+      letters.fits &= letters.star->size() == starred;
+      for (size_t i = 0; i < starred && letters.fits; ++i)
+        dims[at + i] = {(*letters.star)[i]};
+      at += starred;
+    }
+  };
+  // Dimensions of one letter first: they give the sizes by which those of several are divided.
+  for (bool compoundOnly : {false, true}) {
+    for (size_t i = 0; letters.fits && i < operands.size(); ++i)
+      if (numbers[i] && !operands[i].broadcasts)
+        assign(operands[i], builder.operandShape(*numbers[i]), rule.operands[*numbers[i]],
+               compoundOnly);
+    for (size_t i = 0; letters.fits && i < results.size() && i < rule.results.size(); ++i)
+      if (!results[i].dims.empty() && !rule.results[i].empty())
+        assign(results[i], builder.resultShape(i), rule.results[i], compoundOnly);
+  }
+  letters.fits &= results.size() == rule.results.size();
+  if (!letters.fits)
+    return builder.opaque("the text of its rule does not fit its operands");
+
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (!operands[i].broadcasts || !numbers[i])
+      continue;
+    TensorFactors to;
+    for (StringRef dim : operands[i].dims)
+      to.push_back(letters.factors(dim, 1));
+    builder.broadcastOperand(*numbers[i], to);
+  }
+  for (size_t i = 0; i < operands.size(); ++i)
+    if (operands[i].isAddend && numbers[i])
+      for (auto [id, factor] : llvm::enumerate(rule.factors)) {
+        bool contracted = llvm::any_of(rule.results, [&](const TensorFactors &result) {
+          return !ShardingRule::contains(result, id);
+        });
+        // A dimension of size 1 that stretches over a kept factor is no addend of it.
+        if (contracted && !ShardingRule::contains(rule.operands[*numbers[i]], id))
+          factor.addends.push_back(*numbers[i]);
+      }
+  for (auto [letter, reason] : wholes)
+    if (std::optional<FactorId> factor = letters.find(letter))
+      builder.makeWhole(*factor, reason);
+}
