@@ -7,6 +7,30 @@ using namespace cleave::runtime;
 Work::~Work() = default;
 Communicator::~Communicator() = default;
 
+llvm::StringRef cleave::runtime::reductionName(Reduction reduction) {
+  switch (reduction) {
+  case Reduction::Sum:
+    return "sum";
+  case Reduction::Average:
+    return "avg";
+  case Reduction::PremultipliedSum:
+    return "premul_sum";
+  case Reduction::Max:
+    return "max";
+  case Reduction::Min:
+    return "min";
+  case Reduction::Product:
+    return "product";
+  case Reduction::BitAnd:
+    return "band";
+  case Reduction::BitOr:
+    return "bor";
+  case Reduction::BitXor:
+    return "bxor";
+  }
+  return "";
+}
+
 static llvm::Error waitFor(llvm::Expected<std::unique_ptr<Work>> work) {
   if (!work)
     return work.takeError();

@@ -23,11 +23,37 @@
 namespace at {
 class Tensor;
 }
+namespace c10 {
+enum class ScalarType : int8_t;
+}
 
 namespace cleave::runtime {
 
 /// Elementwise reductions over the ranks of a group.
-enum class Reduction { Sum, Max, Min, Product };
+enum class Reduction {
+  Sum,
+  Average,
+  /// Every rank's operand is multiplied by a factor first.
+  PremultipliedSum,
+  Max,
+  Min,
+  Product,
+  BitAnd,
+  BitOr,
+  BitXor
+};
+
+/// "sum", "avg", "premul_sum", "max", ...: as the dist dialect spells them.
+llvm::StringRef reductionName(Reduction reduction);
+
+/// A reduction with its parameter.
+struct ReductionOp {
+  Reduction kind;
+  /// Of a PremultipliedSum.
+  double factor = 1;
+
+  ReductionOp(Reduction kind, double factor = 1) : kind(kind), factor(factor) {}
+};
 
 /// An operation in flight. It keeps its tensors alive; they may not be read or written before
 /// `wait` has succeeded.
@@ -59,11 +85,36 @@ public:
   llvm::StringRef name() const { return groupName; }
   std::chrono::milliseconds timeout() const { return limit; }
 
+  //===--------------------------------------------------------------------===//
+  // What a backend does. The functions of Collectives.h build every collective from these. All are
+  // contiguous except where it says otherwise, and agree in element type on all ranks.
+  //===--------------------------------------------------------------------===//
+
+  /// Whether `startAllReduce` and `startReduce` take this reduction of this element type, with
+  /// ATen's results (its NaNs, its rounding) on all ranks bit for bit. Collectives.h lowers others.
+  virtual bool supports(const ReductionOp &reduction, c10::ScalarType type) const = 0;
   /// Reduces `tensor` elementwise over all ranks, in place: afterwards every rank has the same
   /// values. Shapes and element types agree on all ranks; any strides.
   virtual llvm::Expected<std::unique_ptr<Work>>
-  startAllReduce(at::Tensor &tensor, Reduction reduction, llvm::StringRef what) = 0;
-  /// Overwrites `tensor` with the one that the group's rank `root` has.
+  startAllReduce(at::Tensor &tensor, const ReductionOp &reduction, llvm::StringRef what) = 0;
+  /// The same for the group's rank `root` alone; on the others `tensor` then holds anything.
+  virtual llvm::Expected<std::unique_ptr<Work>>
+  startReduce(at::Tensor &tensor, const ReductionOp &reduction, int root, llvm::StringRef what) = 0;
+  /// `output` receives the inputs of all ranks one after another, by rank; they have one size.
+  virtual llvm::Expected<std::unique_ptr<Work>>
+  startAllGather(at::Tensor &output, const at::Tensor &input, llvm::StringRef what) = 0;
+  /// The same at `root` alone; on the others `output` is not read and may be undefined.
+  virtual llvm::Expected<std::unique_ptr<Work>>
+  startGather(at::Tensor &output, const at::Tensor &input, int root, llvm::StringRef what) = 0;
+  /// `output` receives this rank's part, by rank, of the root's `input`, which others do not give.
+  virtual llvm::Expected<std::unique_ptr<Work>>
+  startScatter(at::Tensor &output, const at::Tensor &input, int root, llvm::StringRef what) = 0;
+  /// Sends the parts of `input`, which are of `inputSizes` elements one after another, each to its
+  /// rank; `output` receives parts of `outputSizes` by rank. Tensors have one dimension.
+  virtual llvm::Expected<std::unique_ptr<Work>>
+  startAllToAll(at::Tensor &output, const at::Tensor &input, llvm::ArrayRef<int64_t> outputSizes,
+                llvm::ArrayRef<int64_t> inputSizes, llvm::StringRef what) = 0;
+  /// Overwrites `tensor` with the one that the group's rank `root` has; any strides.
   virtual llvm::Expected<std::unique_ptr<Work>> startBroadcast(at::Tensor &tensor, int root,
                                                                llvm::StringRef what) = 0;
   /// Sends `tensor` to the group's rank `peer`, complete only with its receive. Sends and receives

@@ -1,10 +1,12 @@
 //===- SingleRank.cpp - The world of one rank -----------------------------===//
 //
-// Every collective over one rank is the identity, so that callers need no special case.
+// Every collective over one rank is the identity or a copy, so that callers need no special case.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/comm/Communicator.h"
+
+#include <ATen/core/Tensor.h>
 
 using namespace cleave::runtime;
 
@@ -22,15 +24,38 @@ public:
   SingleRankCommunicator(int worldRank, std::string name)
       : Communicator(0, {worldRank}, std::move(name), std::chrono::milliseconds::max()) {}
 
-  llvm::Expected<std::unique_ptr<Work>> startAllReduce(at::Tensor &, Reduction,
+  bool supports(const ReductionOp &reduction, c10::ScalarType) const override {
+    return reduction.kind != Reduction::PremultipliedSum;
+  }
+  llvm::Expected<std::unique_ptr<Work>> startAllReduce(at::Tensor &, const ReductionOp &,
                                                        llvm::StringRef) override {
     return std::make_unique<CompletedWork>();
   }
+  llvm::Expected<std::unique_ptr<Work>> startReduce(at::Tensor &, const ReductionOp &, int root,
+                                                    llvm::StringRef) override {
+    return keep("reduce", root);
+  }
   llvm::Expected<std::unique_ptr<Work>> startBroadcast(at::Tensor &, int root,
                                                        llvm::StringRef) override {
-    if (llvm::Error error = checkPeer("broadcast", root))
-      return error;
-    return std::make_unique<CompletedWork>();
+    return keep("broadcast", root);
+  }
+  llvm::Expected<std::unique_ptr<Work>> startAllGather(at::Tensor &output, const at::Tensor &input,
+                                                       llvm::StringRef) override {
+    return copy("all_gather", output, input, 0);
+  }
+  llvm::Expected<std::unique_ptr<Work>> startGather(at::Tensor &output, const at::Tensor &input,
+                                                    int root, llvm::StringRef) override {
+    return copy("gather", output, input, root);
+  }
+  llvm::Expected<std::unique_ptr<Work>> startScatter(at::Tensor &output, const at::Tensor &input,
+                                                     int root, llvm::StringRef) override {
+    return copy("scatter", output, input, root);
+  }
+  llvm::Expected<std::unique_ptr<Work>> startAllToAll(at::Tensor &output, const at::Tensor &input,
+                                                      llvm::ArrayRef<int64_t>,
+                                                      llvm::ArrayRef<int64_t>,
+                                                      llvm::StringRef) override {
+    return copy("all_to_all", output, input, 0);
   }
   llvm::Expected<std::unique_ptr<Work>> startSend(const at::Tensor &, int peer, int,
                                                   llvm::StringRef what) override {
@@ -56,6 +81,16 @@ public:
   llvm::Error finish() override { return llvm::Error::success(); }
 
 private:
+  llvm::Expected<std::unique_ptr<Work>> keep(llvm::StringRef operation, int root) {
+    if (llvm::Error error = checkPeer(operation, root))
+      return error;
+    return std::make_unique<CompletedWork>();
+  }
+  llvm::Expected<std::unique_ptr<Work>> copy(llvm::StringRef operation, at::Tensor &to,
+                                             const at::Tensor &from, int root) {
+    to.view({to.numel()}).copy_(from.view({from.numel()}));
+    return keep(operation, root);
+  }
   llvm::Error refuseSelf(llvm::StringRef operation, int peer, llvm::StringRef what) {
     if (llvm::Error error = checkPeer(operation, peer))
       return error;

@@ -1,6 +1,7 @@
 //===- CollectivesTest.cpp - Collectives over threads and over one rank ---===//
 
 #include "RankChecks.h"
+#include "TensorChecks.h"
 #include "ThreadRanks.h"
 
 #include "gtest/gtest.h"
@@ -45,6 +46,25 @@ TEST_P(Collectives, Subgroups) {
   expectSuccess(checkSubgroups);
 }
 
+TEST_P(Collectives, TensorReductions) {
+  expectSuccess(checkTensorReductions);
+}
+TEST_P(Collectives, SameBits) {
+  expectSuccess(checkSameBits);
+}
+TEST_P(Collectives, SpecialReductions) {
+  expectSuccess(checkSpecialReductions);
+}
+TEST_P(Collectives, Parts) {
+  expectSuccess(checkParts);
+}
+TEST_P(Collectives, Moves) {
+  expectSuccess(checkMoves);
+}
+TEST_P(Collectives, Pending) {
+  expectSuccess(checkPending);
+}
+
 TEST_P(Collectives, BarrierHoldsUntilAllArrive) {
   std::atomic<int> arrived{0};
   auto outcomes = runThreadRanks(GetParam(), 20s, [&](Communicator &world) -> llvm::Error {
@@ -60,13 +80,14 @@ TEST_P(Collectives, BarrierHoldsUntilAllArrive) {
     EXPECT_FALSE(outcome.failed) << outcome.message;
 }
 
-INSTANTIATE_TEST_SUITE_P(Threads, Collectives, testing::Values(2, 4));
+INSTANTIATE_TEST_SUITE_P(Threads, Collectives, testing::Values(2, 3, 4));
 
 TEST(SingleRank, CollectivesAreTheIdentity) {
   std::unique_ptr<Communicator> world = makeSingleRankCommunicator();
   EXPECT_EQ(world->size(), 1);
-  for (auto check :
-       {checkReductions, checkOverlap, checkBroadcasts, checkByteGather, checkSubgroups})
+  for (auto check : {checkReductions, checkOverlap, checkBroadcasts, checkByteGather,
+                     checkSubgroups, checkTensorReductions, checkSameBits, checkSpecialReductions,
+                     checkParts, checkMoves, checkPending})
     EXPECT_EQ(outcomeOf(check(*world)).message, "");
   EXPECT_EQ(outcomeOf(world->finish()).message, "");
   EXPECT_EQ(outcomeOf(receiveOnce(*world, 0, "x")).message,

@@ -2,6 +2,8 @@
 
 #include "RankChecks.h"
 
+#include "TensorChecks.h"
+
 #include <ATen/ATen.h>
 
 #include <sstream>
@@ -29,20 +31,10 @@ static Error checkReduction(Communicator &world, Reduction reduction, at::Scalar
   at::Tensor expected = contribution(0, type);
   for (int rank = 1; rank < world.size(); ++rank) {
     at::Tensor next = contribution(rank, type);
-    switch (reduction) {
-    case Reduction::Sum:
-      expected = expected + next;
-      break;
-    case Reduction::Max:
-      expected = at::maximum(expected, next);
-      break;
-    case Reduction::Min:
-      expected = at::minimum(expected, next);
-      break;
-    case Reduction::Product:
-      expected = expected * next;
-      break;
-    }
+    expected = reduction == Reduction::Sum   ? expected + next
+               : reduction == Reduction::Max ? at::maximum(expected, next)
+               : reduction == Reduction::Min ? at::minimum(expected, next)
+                                             : expected * next;
   }
   at::Tensor mine = contribution(world.rank(), type);
   // Different strides on different ranks must not matter.
@@ -177,7 +169,8 @@ Error test::checkSubgroups(Communicator &world) {
 
 Error test::checkEverything(Communicator &world) {
   for (auto check : {checkReductions, checkOverlap, checkBroadcasts, checkByteGather, checkExchange,
-                     checkSubgroups})
+                     checkSubgroups, checkSameBits, checkSpecialReductions, checkParts, checkMoves,
+                     checkPending})
     if (Error error = check(world))
       return error;
   return world.barrier("the end of the checks");

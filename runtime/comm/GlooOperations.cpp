@@ -1,0 +1,366 @@
+//===- GlooOperations.cpp - Operations of a Gloo group ---------------------===//
+
+#include "GlooCommunicator.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+using namespace cleave::runtime;
+using llvm::StringRef;
+using std::chrono::milliseconds;
+
+namespace {
+
+/// A collective, which Gloo completes in a thread of its own.
+class GlooWork final : public Work {
+public:
+  GlooWork(GlooCommunicator &owner, Operation operation, c10::intrusive_ptr<c10d::Work> work)
+      : owner(owner), operation(std::move(operation)), work(std::move(work)) {}
+
+  /// The operation works on `from`; `to` receives it at the end.
+  void copyBack(at::Tensor to, at::Tensor from) {
+    result = std::move(to);
+    buffer = std::move(from);
+  }
+
+  /// Learns of the completion, where this kind of work can tell.
+  void watch() {
+    work->getFuture()->addCallback(
+        [world = &owner.shared(), done = completed](c10::ivalue::Future &) {
+          done->store(true, std::memory_order_release);
+          world->notify();
+        });
+  }
+
+  bool isDone() override {
+    return finished || completed->load(std::memory_order_acquire) || work->isCompleted();
+  }
+
+  llvm::Error wait(std::optional<milliseconds> timeout) override {
+    if (finished)
+      return llvm::Error::success();
+    milliseconds limit = timeout.value_or(owner.timeout());
+    World &world = owner.shared();
+    {
+      std::unique_lock lock(world.mutex);
+      world.wake.wait_until(lock, operation.start + limit, [&] {
+        return completed->load(std::memory_order_acquire) || world.monitor->hasLoss();
+      });
+    }
+    if (!isDone())
+      return owner.diagnose(operation, "", limit);
+    try {
+      work->wait();
+      if (buffer.defined())
+        result.copy_(buffer);
+    } catch (...) {
+      return owner.diagnose(operation, describeException(), limit);
+    }
+    finished = true;
+    return llvm::Error::success();
+  }
+
+private:
+  GlooCommunicator &owner;
+  Operation operation;
+  c10::intrusive_ptr<c10d::Work> work;
+  at::Tensor result, buffer;
+  std::shared_ptr<std::atomic<bool>> completed = std::make_shared<std::atomic<bool>>(false);
+  bool finished = false;
+};
+
+/// Sends and receives: Gloo completes them inside their `wait`, which only `abort` interrupts.
+class PointToPointWork final : public Work {
+public:
+  PointToPointWork(GlooCommunicator &owner, Operation operation,
+                   c10::intrusive_ptr<c10d::Work> work)
+      : owner(owner), operation(std::move(operation)), work(std::move(work)) {
+    World &world = owner.shared();
+    std::lock_guard lock(world.mutex);
+    world.interruptible.insert(this->work.get());
+  }
+  ~PointToPointWork() override {
+    World &world = owner.shared();
+    std::lock_guard lock(world.mutex);
+    world.interruptible.erase(work.get());
+  }
+
+  /// Known only once waited for: Gloo has no way to ask.
+  bool isDone() override { return finished; }
+
+  llvm::Error wait(std::optional<milliseconds> timeout) override {
+    if (finished)
+      return llvm::Error::success();
+    milliseconds limit = timeout.value_or(owner.timeout());
+    auto left = std::chrono::ceil<milliseconds>(operation.start + limit - Clock::now());
+    if (owner.shared().monitor->hasLoss())
+      return owner.diagnose(operation, "", limit);
+    try {
+      finished = work->wait(std::max(left, milliseconds(1)));
+    } catch (...) {
+      return owner.diagnose(operation, describeException(), limit);
+    }
+    return finished ? llvm::Error::success() : owner.diagnose(operation, "", limit);
+  }
+
+private:
+  GlooCommunicator &owner;
+  Operation operation;
+  c10::intrusive_ptr<c10d::Work> work;
+  bool finished = false;
+};
+
+} // namespace
+
+Operation GlooCommunicator::begin(StringRef kind, StringRef what) {
+  Operation operation{what.empty() ? kind.str() : (kind + " of " + what).str(), ++started};
+  world->monitor->setPosition(path, operation.number, operation.text);
+  return operation;
+}
+
+template <typename Start>
+llvm::Expected<std::unique_ptr<Work>> GlooCommunicator::launch(Operation operation, Start start) {
+  if (world->monitor->hasLoss())
+    return diagnose(operation, "", timeout());
+  try {
+    auto work = std::make_unique<GlooWork>(*this, operation, start());
+    work->watch();
+    return work;
+  } catch (...) {
+    return llvm::createStringError(operation.text + ": " + describeException());
+  }
+}
+
+template <typename Start>
+llvm::Expected<std::unique_ptr<Work>>
+GlooCommunicator::launchInPlace(Operation operation, at::Tensor &tensor, Start start) {
+  // Gloo works on contiguous memory; strides may differ between ranks.
+  std::vector<at::Tensor> buffers{tensor.contiguous()};
+  bool isCopy = !tensor.is_contiguous();
+  auto work = launch(std::move(operation), [&] { return start(buffers); });
+  if (work && isCopy)
+    static_cast<GlooWork &>(**work).copyBack(tensor, buffers.front());
+  return work;
+}
+
+static c10d::ReduceOp::RedOpType toC10d(Reduction reduction) {
+  switch (reduction) {
+  case Reduction::Max:
+    return c10d::ReduceOp::MAX;
+  case Reduction::Min:
+    return c10d::ReduceOp::MIN;
+  case Reduction::Product:
+    return c10d::ReduceOp::PRODUCT;
+  case Reduction::BitAnd:
+    return c10d::ReduceOp::BAND;
+  case Reduction::BitOr:
+    return c10d::ReduceOp::BOR;
+  case Reduction::BitXor:
+    return c10d::ReduceOp::BXOR;
+  case Reduction::Average:
+    return c10d::ReduceOp::AVG;
+  case Reduction::Sum:
+  case Reduction::PremultipliedSum:
+    break;
+  }
+  return c10d::ReduceOp::SUM;
+}
+
+/// Gloo reduces an element in one place and sends the result round, so all ranks have its bits. It
+/// has more than these: but it rounds f16 and bf16 after each term, its maximum forgets NaNs, its
+/// average is a sum and a division, it adds booleans up to bytes above 1, and it does not know i16.
+bool GlooCommunicator::supports(const ReductionOp &reduction, c10::ScalarType type) const {
+  bool isWhole = type == at::kByte || type == at::kChar || type == at::kInt || type == at::kLong;
+  switch (reduction.kind) {
+  case Reduction::Sum:
+  case Reduction::Product:
+    return isWhole || type == at::kFloat || type == at::kDouble;
+  case Reduction::Max:
+  case Reduction::Min:
+  case Reduction::BitAnd:
+  case Reduction::BitOr:
+  case Reduction::BitXor:
+    return isWhole;
+  case Reduction::Average:
+  case Reduction::PremultipliedSum:
+    break;
+  }
+  return false;
+}
+
+llvm::Expected<std::unique_ptr<Work>>
+GlooCommunicator::startAllReduce(at::Tensor &tensor, const ReductionOp &reduction, StringRef what) {
+  c10d::AllreduceOptions options;
+  options.reduceOp = toC10d(reduction.kind);
+  return launchInPlace(begin("all_reduce", what), tensor, [&](std::vector<at::Tensor> &tensors) {
+    return group->allreduce(tensors, options);
+  });
+}
+
+llvm::Expected<std::unique_ptr<Work>> GlooCommunicator::startReduce(at::Tensor &tensor,
+                                                                    const ReductionOp &reduction,
+                                                                    int root, StringRef what) {
+  if (llvm::Error error = checkPeer("reduce", root))
+    return error;
+  c10d::ReduceOptions options;
+  options.reduceOp = toC10d(reduction.kind);
+  options.rootRank = root;
+  return launchInPlace(begin("reduce", what), tensor, [&](std::vector<at::Tensor> &tensors) {
+    return group->reduce(tensors, options);
+  });
+}
+
+llvm::Expected<std::unique_ptr<Work>> GlooCommunicator::startBroadcast(at::Tensor &tensor, int root,
+                                                                       StringRef what) {
+  if (llvm::Error error = checkPeer("broadcast", root))
+    return error;
+  c10d::BroadcastOptions options;
+  options.rootRank = root;
+  return launchInPlace(begin("broadcast", what), tensor, [&](std::vector<at::Tensor> &tensors) {
+    return group->broadcast(tensors, options);
+  });
+}
+
+/// Equal parts of contiguous memory, one a rank.
+static std::vector<at::Tensor> split(const at::Tensor &whole, int parts) {
+  std::vector<at::Tensor> result;
+  at::Tensor flat = whole.view({whole.numel()});
+  int64_t size = whole.numel() / parts;
+  for (int i = 0; i < parts; ++i)
+    result.push_back(flat.narrow(0, i * size, size));
+  return result;
+}
+
+llvm::Expected<std::unique_ptr<Work>>
+GlooCommunicator::startAllGather(at::Tensor &output, const at::Tensor &input, StringRef what) {
+  return launch(begin("all_gather", what), [&] {
+    std::vector<std::vector<at::Tensor>> outputs{split(output, size())};
+    std::vector<at::Tensor> inputs{input.view({input.numel()})};
+    return group->allgather(outputs, inputs);
+  });
+}
+
+llvm::Expected<std::unique_ptr<Work>> GlooCommunicator::startGather(at::Tensor &output,
+                                                                    const at::Tensor &input,
+                                                                    int root, StringRef what) {
+  if (llvm::Error error = checkPeer("gather", root))
+    return error;
+  c10d::GatherOptions options;
+  options.rootRank = root;
+  return launch(begin("gather", what), [&] {
+    std::vector<std::vector<at::Tensor>> outputs;
+    if (rank() == root)
+      outputs.push_back(split(output, size()));
+    std::vector<at::Tensor> inputs{input.view({input.numel()})};
+    return group->gather(outputs, inputs, options);
+  });
+}
+
+llvm::Expected<std::unique_ptr<Work>> GlooCommunicator::startScatter(at::Tensor &output,
+                                                                     const at::Tensor &input,
+                                                                     int root, StringRef what) {
+  if (llvm::Error error = checkPeer("scatter", root))
+    return error;
+  c10d::ScatterOptions options;
+  options.rootRank = root;
+  return launch(begin("scatter", what), [&] {
+    std::vector<std::vector<at::Tensor>> inputs;
+    if (rank() == root)
+      inputs.push_back(split(input, size()));
+    std::vector<at::Tensor> outputs{output.view({output.numel()})};
+    return group->scatter(outputs, inputs, options);
+  });
+}
+
+llvm::Expected<std::unique_ptr<Work>>
+GlooCommunicator::startAllToAll(at::Tensor &output, const at::Tensor &input,
+                                llvm::ArrayRef<int64_t> outputSizes,
+                                llvm::ArrayRef<int64_t> inputSizes, StringRef what) {
+  return launch(begin("all_to_all", what), [&] {
+    std::vector<int64_t> receives = outputSizes.vec(), sends = inputSizes.vec();
+    at::Tensor from = input;
+    return group->alltoall_base(output, from, receives, sends);
+  });
+}
+
+llvm::Error GlooCommunicator::barrier(StringRef what) {
+  // A sum of one number: Gloo's own barrier waits for each rank in turn and cannot be observed.
+  std::vector<at::Tensor> one{at::ones({1}, at::kInt)};
+  auto work = launch(begin("barrier", what), [&] { return group->allreduce(one); });
+  return work ? (*work)->wait() : work.takeError();
+}
+
+llvm::Error GlooCommunicator::checkExchange(StringRef operation, const at::Tensor &tensor, int peer,
+                                            int tag, StringRef what) const {
+  if (llvm::Error error = checkPeer(operation, peer))
+    return error;
+  auto refuse = [&](const char *reason) {
+    return llvm::createStringError("%s of %s: %s", operation.str().c_str(), what.str().c_str(),
+                                   reason);
+  };
+  if (peer == rank())
+    return refuse("a rank cannot exchange with itself");
+  if (tag < 0)
+    return refuse("the tag is negative");
+  if (!tensor.is_contiguous())
+    return refuse("the tensor is not contiguous");
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::unique_ptr<Work>> GlooCommunicator::startExchange(bool sends,
+                                                                      const at::Tensor &tensor,
+                                                                      int peer, int tag,
+                                                                      StringRef what) {
+  StringRef kind = sends ? "send" : "receive";
+  if (llvm::Error error = checkExchange(kind, tensor, peer, tag, what))
+    return error;
+  Operation operation{(kind + " of " + what + (sends ? " to rank " : " from rank ")).str() +
+                          std::to_string(members()[peer]) + ", tag " + std::to_string(tag) + ",",
+                      started};
+  operation.peer = peer;
+  if (world->monitor->hasLoss())
+    return diagnose(operation, "", timeout());
+  try {
+    std::vector<at::Tensor> tensors{tensor};
+    return std::make_unique<PointToPointWork>(*this, operation,
+                                              sends ? group->send(tensors, peer, tag)
+                                                    : group->recv(tensors, peer, tag));
+  } catch (...) {
+    return llvm::createStringError(operation.text + " " + describeException());
+  }
+}
+
+llvm::Expected<std::unique_ptr<Work>>
+GlooCommunicator::startSend(const at::Tensor &tensor, int peer, int tag, StringRef what) {
+  return startExchange(true, tensor, peer, tag, what);
+}
+
+llvm::Expected<std::unique_ptr<Work>> GlooCommunicator::startReceive(at::Tensor &tensor, int peer,
+                                                                     int tag, StringRef what) {
+  return startExchange(false, tensor, peer, tag, what);
+}
+
+llvm::Expected<std::vector<std::string>> GlooCommunicator::allGatherBytes(StringRef bytes,
+                                                                          StringRef what) {
+  // Gloo gathers equal sizes only: the lengths first, then the bytes padded to the longest.
+  auto gather = [&](at::Tensor &all, const at::Tensor &mine) -> llvm::Error {
+    auto work = startAllGather(all, mine, what);
+    return work ? (*work)->wait() : work.takeError();
+  };
+  at::Tensor lengths = at::empty({size()}, at::kLong);
+  if (llvm::Error error = gather(lengths, at::full({1}, int64_t(bytes.size()), at::kLong)))
+    return error;
+  const int64_t *length = lengths.const_data_ptr<int64_t>();
+  int64_t longest = std::max<int64_t>(1, *std::max_element(length, length + size()));
+  at::Tensor padded = at::zeros({longest}, at::kByte);
+  std::copy(bytes.begin(), bytes.end(), padded.mutable_data_ptr<uint8_t>());
+  at::Tensor all = at::empty({size(), longest}, at::kByte);
+  if (llvm::Error error = gather(all, padded))
+    return error;
+  std::vector<std::string> result;
+  const char *data = reinterpret_cast<const char *>(all.const_data_ptr<uint8_t>());
+  for (int each = 0; each < size(); ++each)
+    result.emplace_back(data + each * longest, length[each]);
+  return result;
+}

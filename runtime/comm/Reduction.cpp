@@ -1,0 +1,101 @@
+//===- Reduction.cpp - Reductions that a backend lacks ---------------------===//
+
+#include "runtime/comm/Reduction.h"
+#include "runtime/comm/Collectives.h"
+
+#include <ATen/ATen.h>
+
+using namespace cleave::runtime;
+
+llvm::Error cleave::runtime::checkReduction(const ReductionOp &reduction, at::ScalarType type) {
+  const char *expected = nullptr;
+  switch (reduction.kind) {
+  case Reduction::Average:
+  case Reduction::PremultipliedSum:
+    if (!at::isFloatingType(type))
+      expected = "a floating-point type";
+    break;
+  case Reduction::BitAnd:
+  case Reduction::BitOr:
+  case Reduction::BitXor:
+    if (!at::isIntegralType(type, /*includeBool=*/true))
+      expected = "an integer type or booleans";
+    break;
+  default:
+    break;
+  }
+  if (!expected)
+    return llvm::Error::success();
+  return llvm::createStringError("reduction %s expects %s, found %s",
+                                 reductionName(reduction.kind).str().c_str(), expected,
+                                 at::toString(type));
+}
+
+static Reduction onBytesOfBooleans(Reduction kind) {
+  switch (kind) {
+  case Reduction::Sum:
+  case Reduction::Max:
+    return Reduction::BitOr;
+  case Reduction::Product:
+  case Reduction::Min:
+    return Reduction::BitAnd;
+  default:
+    return kind;
+  }
+}
+
+LoweredReduction::LoweredReduction(const ReductionOp &reduction, at::ScalarType type, int terms)
+    : asked(reduction), original(type), computed(type), between(reduction), terms(terms) {
+  bool isSum =
+      reduction.kind == Reduction::Average || reduction.kind == Reduction::PremultipliedSum;
+  if (isSum)
+    between = Reduction::Sum;
+  if (type == at::kBool) {
+    computed = at::kByte;
+    between = onBytesOfBooleans(reduction.kind);
+  } else if (type == at::kShort) {
+    computed = at::kInt;
+  } else if ((type == at::kHalf || type == at::kBFloat16) &&
+             (between.kind == Reduction::Sum || between.kind == Reduction::Product)) {
+    computed = at::kFloat;
+  }
+}
+
+at::Tensor LoweredReduction::before(const at::Tensor &operand) const {
+  at::Tensor result =
+      original == at::kBool ? operand.contiguous().view(at::kByte) : operand.to(computed);
+  return asked.kind == Reduction::PremultipliedSum ? result.mul(asked.factor) : result;
+}
+
+at::Tensor LoweredReduction::after(at::Tensor result) const {
+  if (asked.kind == Reduction::Average)
+    result.div_(double(terms));
+  return original == at::kBool ? result.view(at::kBool) : result.to(original);
+}
+
+static at::Tensor combine(Reduction kind, const at::Tensor &a, const at::Tensor &b) {
+  switch (kind) {
+  case Reduction::Max:
+    return at::maximum(a, b);
+  case Reduction::Min:
+    return at::minimum(a, b);
+  case Reduction::Product:
+    return at::mul(a, b);
+  case Reduction::BitAnd:
+    return at::bitwise_and(a, b);
+  case Reduction::BitOr:
+    return at::bitwise_or(a, b);
+  case Reduction::BitXor:
+    return at::bitwise_xor(a, b);
+  default:
+    return at::add(a, b);
+  }
+}
+
+at::Tensor LoweredReduction::fold(llvm::ArrayRef<at::Tensor> operands) const {
+  at::Tensor result = before(operands.front());
+  for (const at::Tensor &operand : operands.drop_front())
+    result = combine(between.kind, result, before(operand));
+  // Of one operand, the result may still be its memory.
+  return after(operands.size() == 1 ? result.clone() : result);
+}
