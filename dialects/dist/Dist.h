@@ -3,6 +3,8 @@
 #ifndef CLEAVE_DIALECTS_DIST_DIST_H
 #define CLEAVE_DIALECTS_DIST_DIST_H
 
+#include "dialects/dist/Placement.h"
+
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -10,13 +12,17 @@
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/IR/SymbolTable.h"
+#include "mlir/IR/TensorEncoding.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include "dialects/dist/DistDialect.h.inc"
-#include "dialects/dist/DistEnums.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialects/dist/DistAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialects/dist/DistTypes.h.inc"
+// Its methods' bodies use the types above.
+#include "dialects/dist/DistInterfaces.h.inc"
 #define GET_OP_CLASSES
 #include "dialects/dist/Dist.h.inc"
 

@@ -1,14 +1,14 @@
-//===- Dist.td - ops of the dist dialect ----------------------*- tablegen -*-===//
+//===- Dist.td - the mesh, and all ops of the dist dialect ----*- tablegen -*-===//
 
 #ifndef CLEAVE_DIALECTS_DIST_DIST
 #define CLEAVE_DIALECTS_DIST_DIST
 
-include "dialects/dist/DistAttrs.td"
-include "mlir/IR/SymbolInterfaces.td"
-include "mlir/Interfaces/InferTypeOpInterface.td"
-include "mlir/Interfaces/SideEffectInterfaces.td"
-
-class Dist_Op<string mnemonic, list<Trait> traits = []> : Op<Dist_Dialect, mnemonic, traits>;
+include "dialects/dist/Async.td"
+include "dialects/dist/Collectives.td"
+include "dialects/dist/Conversions.td"
+include "dialects/dist/Fakes.td"
+include "dialects/dist/PointToPoint.td"
+include "dialects/dist/Rooted.td"
 
 def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
   let summary = "a named mesh of devices";
@@ -30,26 +30,9 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
   let extraClassDeclaration = [{
     /// The axis of that name, or null.
     ::cleave::dist::AxisAttr findAxis(::llvm::StringRef name);
+    /// How many ranks lie along the axes together; nothing where one is left open (`?`) or missing.
+    std::optional<int64_t> countRanks(::mlir::ArrayAttr axes);
   }];
-}
-
-def Dist_AllReduceOp : Dist_Op<"all_reduce", [
-    Pure, SameOperandsAndResultType, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "reduction of a value over all ranks along mesh axes, given to each of them";
-  let description = [{
-    Constraints:
-    1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
-    2. The element type is a number.
-
-    ```mlir
-    %1 = dist.all_reduce sum(%0) over @mesh ["dp"] : tensor<8xf32>
-    ```
-  }];
-  let arguments = (ins AnyStaticShapeTensor:$input, Dist_ReductionAttr:$reduction,
-                       FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
-  let results = (outs AnyStaticShapeTensor:$result);
-  let assemblyFormat = "custom<Reduction>($reduction) `(` $input `)` `over` $mesh $axes attr-dict `:` type($input)";
-  let hasVerifier = 1;
 }
 
 #endif // CLEAVE_DIALECTS_DIST_DIST

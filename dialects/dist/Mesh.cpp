@@ -1,6 +1,6 @@
 //===- Mesh.cpp - meshes and their axes --------------------------------------===//
 
-#include "dialects/dist/Dist.h"
+#include "dialects/dist/Assembly.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringSet.h"
@@ -47,8 +47,7 @@ void AxisAttr::print(AsmPrinter &printer) const {
   printer << '>';
 }
 
-namespace cleave::dist {
-ParseResult parseAxes(OpAsmParser &parser, ArrayAttr &axes) {
+ParseResult cleave::dist::parseAxes(OpAsmParser &parser, ArrayAttr &axes) {
   SmallVector<Attribute> list;
   if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square, [&]() -> ParseResult {
         AxisAttr axis;
@@ -62,19 +61,29 @@ ParseResult parseAxes(OpAsmParser &parser, ArrayAttr &axes) {
   return success();
 }
 
-void printAxes(OpAsmPrinter &printer, Operation *, ArrayAttr axes) {
+void cleave::dist::printAxes(OpAsmPrinter &printer, Operation *, ArrayAttr axes) {
   printer << '[';
   llvm::interleaveComma(axes, printer.getStream(),
                         [&](Attribute axis) { printAxis(printer, cast<AxisAttr>(axis)); });
   printer << ']';
 }
-} // namespace cleave::dist
 
 AxisAttr MeshOp::findAxis(StringRef name) {
   for (AxisAttr axis : getAxes().getAsRange<AxisAttr>())
     if (axis.getName() == name)
       return axis;
   return {};
+}
+
+std::optional<int64_t> MeshOp::countRanks(ArrayAttr axes) {
+  int64_t ranks = 1;
+  for (StringAttr name : axes.getAsRange<StringAttr>()) {
+    AxisAttr axis = findAxis(name.getValue());
+    if (!axis || axis.getSize() == 0)
+      return std::nullopt;
+    ranks *= axis.getSize();
+  }
+  return ranks;
 }
 
 LogicalResult MeshOp::verify() {

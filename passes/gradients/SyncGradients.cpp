@@ -88,7 +88,7 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
       auto sum = dist::AllReduceOp::create(b, argument.getLoc(), argument.getType(), argument,
                                            reduction, FlatSymbolRefAttr::get(mesh.getSymNameAttr()),
                                            b.getStrArrayAttr({axis}));
-      argument.replaceAllUsesExcept(sum, sum);
+      argument.replaceAllUsesExcept(sum.getResult(0), sum);
       ++numReduced;
     }
     return success();

@@ -87,6 +87,10 @@ static std::string describeValue(Value value) {
 
 BindResult cleave::runtime::bindAllReduce(Binder &binder, ArrayRef<Operation *> ops) {
   auto op = cast<cleave::dist::AllReduceOp>(ops.front());
+  if (op.getInputs().size() != 1 || op.isStarted() ||
+      op.getReduction().getKind() != cleave::dist::Reduction::Sum)
+    return llvm::createStringError(llvm::inconvertibleErrorCode(),
+                                   "the runtime executes it for the sum of one value, waited for");
   std::vector<std::string> axes;
   for (StringAttr axis : op.getAxes().getAsRange<StringAttr>())
     axes.push_back(axis.str());
@@ -94,9 +98,9 @@ BindResult cleave::runtime::bindAllReduce(Binder &binder, ArrayRef<Operation *> 
   if (!group)
     return group.takeError();
   auto instruction = std::make_unique<AllReduce>();
-  instruction->input = binder.use(op.getInput());
-  instruction->result = binder.define(op.getResult());
+  instruction->input = binder.use(op.getInputs().front());
+  instruction->result = binder.define(op.getResults().front());
   instruction->group = *group;
-  instruction->what = describeValue(op.getInput());
+  instruction->what = describeValue(op.getInputs().front());
   return instruction;
 }

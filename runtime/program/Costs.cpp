@@ -22,7 +22,8 @@ static void countOps(mlir::func::FuncOp function, int64_t runs, llvm::StringMap<
     ++counts[nameOf(&op)];
     if (auto reduce = llvm::dyn_cast<cleave::dist::AllReduceOp>(op)) {
       costs.collectives += runs;
-      costs.collectiveBytes += runs * toTensorType(reduce.getType()).numBytes();
+      for (mlir::Value input : reduce.getInputs())
+        costs.collectiveBytes += runs * toTensorType(input.getType()).numBytes();
     }
   }
 }

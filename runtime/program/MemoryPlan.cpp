@@ -52,7 +52,7 @@ private:
       return op->getOperand(operand);
     }
     if (auto reduce = dyn_cast<dist::AllReduceOp>(op))
-      return reduce.getInput();
+      return reduce.getInputs()[index];
     return {};
   }
 

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Register.h"
+#include "dialects/dist/Transitions.h"
 #include "lib/bytecode/Digest.h"
 #include "passes/Register.h"
 #include "tools/cleave-opt/CommandLine.h"
@@ -26,6 +27,11 @@ static int fail(const llvm::Twine &message) {
 
 int main(int argc, char **argv) {
   llvm::InitLLVM initialize(argc, argv);
+  // For tests and generated pages: the table of docs/types.md as it is in the program.
+  if (argc == 2 && llvm::StringRef(argv[1]) == "--dump-transitions") {
+    dist::printTransitionsAsJson(llvm::outs());
+    return EXIT_SUCCESS;
+  }
   mlir::DialectRegistry registry;
   registerDialects(registry);
   registerAllPasses();

@@ -23,7 +23,7 @@ func.func @axis_twice(%x: tensor<8xf32>) {
 dist.mesh @mesh ["dp" = 2]
 
 func.func @sum_of_booleans(%x: tensor<8xi1>) {
-  // expected-error @+1 {{'dist.all_reduce' op cannot sum values of type 'tensor<8xi1>'}}
+  // expected-error @+1 {{'dist.all_reduce' op cannot reduce values of type 'tensor<8xi1>' by 'sum', which takes numbers; booleans have 'band', 'bor' and 'bxor'}}
   %0 = dist.all_reduce sum(%x) over @mesh ["dp"] : tensor<8xi1>
   return
 }
@@ -50,7 +50,7 @@ func.func @not_a_mesh(%x: tensor<8xf32>) {
 dist.mesh @mesh ["dp" = 2]
 
 func.func @unknown_axis(%x: tensor<8xf32>) {
-  // expected-error @+1 {{'dist.all_reduce' op reduces over axis 'tp', which mesh @mesh does not have}}
+  // expected-error @+1 {{'dist.all_reduce' op runs along axis 'tp', which mesh @mesh does not have}}
   %0 = dist.all_reduce sum(%x) over @mesh ["tp"] : tensor<8xf32>
   return
 }
@@ -60,7 +60,7 @@ func.func @unknown_axis(%x: tensor<8xf32>) {
 dist.mesh @mesh ["dp" = 2]
 
 func.func @unknown_reduction(%x: tensor<8xf32>) {
-  // expected-error @+1 {{expected a reduction (sum), found 'median'}}
+  // expected-error @+1 {{expected a reduction (sum, avg, premul_sum, max, min, product, band, bor, bxor), found 'median'}}
   %0 = dist.all_reduce median(%x) over @mesh ["dp"] : tensor<8xf32>
   return
 }
@@ -70,7 +70,7 @@ func.func @unknown_reduction(%x: tensor<8xf32>) {
 dist.mesh @mesh ["dp" = 2]
 
 func.func @dynamic_shape(%x: tensor<?xf32>) {
-  // expected-error @+1 {{operand #0 must be statically shaped tensor}}
+  // expected-error @+1 {{operand #0 must be variadic of statically shaped tensor}}
   %0 = dist.all_reduce sum(%x) over @mesh ["dp"] : tensor<?xf32>
   return
 }

@@ -1,0 +1,41 @@
+//===- Async.td - waiting: for a communication, for each other -*- tablegen -*-===//
+
+#ifndef CLEAVE_DIALECTS_DIST_ASYNC
+#define CLEAVE_DIALECTS_DIST_ASYNC
+
+include "dialects/dist/DistOps.td"
+
+def Dist_WaitOp : Dist_Op<"wait", [
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
+    TypesMatchWith<"the operand is the future of the result", "result", "future",
+                   "::cleave::dist::FutureType::get($_self)">]> {
+  let summary = "the value of a started communication, once it is there";
+  let description = [{
+    Pure where there is a value; waiting for the completion of a send or barrier (`none`) is an effect.
+
+    ```mlir
+    %f = dist.all_reduce sum(%0) over @mesh ["tp"] : tensor<8xf32, #P_tp> -> !dist.future<tensor<8xf32, #R_tp>>
+    %1 = dist.wait %f : tensor<8xf32, #R_tp>
+    ```
+  }];
+  let arguments = (ins Dist_FutureType:$future);
+  let results = (outs AnyType:$result);
+  let assemblyFormat = "$future attr-dict `:` type($result)";
+}
+
+def Dist_BarrierOp : Dist_CommunicationOp<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "no rank goes on before all ranks along the axes have come here";
+  let description = [{
+    Constraints:
+    1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
+
+    ```mlir
+    dist.barrier over @mesh ["tp"]
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
+  let results = (outs Optional<Dist_Completion>:$completion);
+  let assemblyFormat = "`over` $mesh $axes attr-dict (`->` type($completion)^)?";
+}
+
+#endif // CLEAVE_DIALECTS_DIST_ASYNC

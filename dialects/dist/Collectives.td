@@ -1,0 +1,117 @@
+//===- Collectives.td - every rank gives and every rank takes -*- tablegen -*-===//
+
+#ifndef CLEAVE_DIALECTS_DIST_COLLECTIVES
+#define CLEAVE_DIALECTS_DIST_COLLECTIVES
+
+include "dialects/dist/DistOps.td"
+
+def Dist_AllReduceOp : Dist_CommunicationOp<"all_reduce", [Pure]> {
+  let summary = "reduction of a value over all ranks along mesh axes, given to each of them";
+  let description = [{
+    Several operands are reduced by one communication (the coalesced form).
+
+    Constraints:
+    1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
+    2. Each operand has one result; all results are futures or none is.
+    3. The element type has the reduction: `sum`, `product`, `max` and `min` take numbers, `avg` and
+       `premul_sum` floating-point ones, `band`, `bor` and `bxor` integers and booleans.
+    4. A result has the shape and element type of its operand.
+    5. Placements: `P(k)` to `R` or `I`, by k's own reduction; `V` to `V`, `R` or `I` by any.
+
+    ```mlir
+    %1 = dist.all_reduce sum(%0) over @mesh ["dp"] : tensor<8xf32>
+    %2 = dist.all_reduce sum(%0) over @mesh ["tp"] : tensor<8xf32, #P_tp> -> tensor<8xf32, #R_tp>
+    %3:2 = dist.all_reduce max(%0, %1) over @mesh ["dp"] : tensor<8xf32>, tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<Dist_Tensor>:$inputs, Dist_ReductionAttr:$reduction,
+                       FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
+  let results = (outs Variadic<Dist_Result>:$results);
+  let assemblyFormat = [{
+    custom<Reduction>($reduction) `(` $inputs `)` `over` $mesh $axes attr-dict
+    `:` custom<Transition>(type($inputs), type($results))
+  }];
+}
+
+def Dist_AllGatherOp : Dist_CommunicationOp<"all_gather", [Pure]> {
+  let summary = "the values of all ranks, concatenated along a dimension, given to each rank";
+  let description = [{
+    Several operands are gathered by one communication (the coalesced form).
+
+    Constraints:
+    1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
+    2. Each operand has one result; all results are futures or none is.
+    3. `dim` is a dimension of each operand.
+    4. An operand's `dim` is what one rank holds of the result's (`torch.chunk`); the other dimensions
+       and the element types are equal.
+    5. Placements: `S(dim)` or `V` to `R` or `I`; `V` to `V`. Axes that shard `dim` are
+       listed major first, and no other axis shards it below them.
+
+    ```mlir
+    %1 = dist.all_gather(%0) dim 0 over @mesh ["tp"] : tensor<4xf32, #S0_tp> -> tensor<8xf32, #R_tp>
+    ```
+  }];
+  let arguments = (ins Variadic<Dist_Tensor>:$inputs, I64Attr:$dim,
+                       FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
+  let results = (outs Variadic<Dist_Result>:$results);
+  let assemblyFormat = [{
+    `(` $inputs `)` `dim` $dim `over` $mesh $axes attr-dict
+    `:` custom<Transition>(type($inputs), type($results))
+  }];
+}
+
+def Dist_ReduceScatterOp : Dist_CommunicationOp<"reduce_scatter", [Pure]> {
+  let summary = "reduction of a value over all ranks; each rank takes its part of a dimension";
+  let description = [{
+    Several operands are reduced by one communication (the coalesced form).
+
+    Constraints:
+    1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
+    2. Each operand has one result; all results are futures or none is.
+    3. The element type has the reduction (see `dist.all_reduce`).
+    4. `dim` is a dimension of each operand.
+    5. A result's `dim` is what one rank holds of the operand's (`torch.chunk`); the other dimensions
+       and the element types are equal.
+    6. Placements: `P(k)` to `S(dim)` or `V`, by k's own reduction; `V` to `V` by any. Axes that
+       shard `dim` are listed major first, and no other axis shards it below them.
+
+    ```mlir
+    %1 = dist.reduce_scatter sum(%0) dim 0 over @mesh ["tp"] : tensor<8xf32, #P_tp> -> tensor<4xf32, #S0_tp>
+    ```
+  }];
+  let arguments = (ins Variadic<Dist_Tensor>:$inputs, Dist_ReductionAttr:$reduction, I64Attr:$dim,
+                       FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
+  let results = (outs Variadic<Dist_Result>:$results);
+  let assemblyFormat = [{
+    custom<Reduction>($reduction) `(` $inputs `)` `dim` $dim `over` $mesh $axes attr-dict
+    `:` custom<Transition>(type($inputs), type($results))
+  }];
+}
+
+def Dist_AllToAllOp : Dist_CommunicationOp<"all_to_all", [Pure]> {
+  let summary = "each rank splits its value, sends part i to rank i and concatenates what it gets";
+  let description = [{
+    Constraints:
+    1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
+    2. `split` and `concat` are dimensions of the operand.
+    3. The result's `split` is what one rank holds of the operand's, and the operand's `concat` what the
+       same rank holds of the result's (`torch.chunk`); the other dimensions and the element types
+       are equal. Where `split` and `concat` are one dimension, the ranks divide it and the shapes are equal.
+    4. Placements: `S(concat)` to `S(split)`, of two dimensions; `V` to `V`. Axes that shard a dimension are
+       listed major first, and no other axis shards it below them.
+
+    ```mlir
+    %1 = dist.all_to_all(%0) split 1 concat 0 over @mesh ["tp"]
+        : tensor<2x8xf32, #S0_tp> -> tensor<4x4xf32, #S1_tp>
+    ```
+  }];
+  let arguments = (ins Dist_Tensor:$input, I64Attr:$split, I64Attr:$concat,
+                       FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
+  let results = (outs Dist_Result:$result);
+  let assemblyFormat = [{
+    `(` $input `)` `split` $split `concat` $concat `over` $mesh $axes attr-dict
+    `:` custom<Transition>(type($input), type($result))
+  }];
+}
+
+#endif // CLEAVE_DIALECTS_DIST_COLLECTIVES

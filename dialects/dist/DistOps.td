@@ -1,0 +1,25 @@
+//===- DistOps.td - what every op of the dist dialect is made of -*- tablegen -*-===//
+
+#ifndef CLEAVE_DIALECTS_DIST_DISTOPS
+#define CLEAVE_DIALECTS_DIST_DISTOPS
+
+include "dialects/dist/DistInterfaces.td"
+include "dialects/dist/DistTypes.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class Dist_Op<string mnemonic, list<Trait> traits = []> : Op<Dist_Dialect, mnemonic, traits>;
+
+/// An op that runs along axes of a mesh, given by attributes `mesh` and `axes`.
+class Dist_AxesOp<string mnemonic, list<Trait> traits = []>
+    : Dist_Op<mnemonic, [DeclareOpInterfaceMethods<SymbolUserOpInterface>] # traits> {
+  let hasVerifier = 1;
+}
+
+/// A communication: an op along axes that moves data.
+class Dist_CommunicationOp<string mnemonic, list<Trait> traits = []>
+    : Dist_AxesOp<mnemonic,
+                  [DeclareOpInterfaceMethods<CommunicationOpInterface, ["getBytesSent"]>] # traits>;
+
+#endif // CLEAVE_DIALECTS_DIST_DISTOPS

@@ -1,0 +1,36 @@
+//===- DistTypes.td - what a started communication gives ------*- tablegen -*-===//
+
+#ifndef CLEAVE_DIALECTS_DIST_DISTTYPES
+#define CLEAVE_DIALECTS_DIST_DISTTYPES
+
+include "dialects/dist/DistAttrs.td"
+
+def Dist_FutureType : TypeDef<Dist_Dialect, "Future"> {
+  let mnemonic = "future";
+  let summary = "a value that a started communication will have";
+  let description = [{
+    `dist.wait` gives the value. `!dist.future<none>` is the completion of a communication that has
+    no value: a send or a barrier.
+
+    Constraints:
+    1. The value is a statically shaped tensor, or `none`.
+  }];
+  let parameters = (ins "::mlir::Type":$valueType);
+  let builders = [TypeBuilderWithInferredContext<(ins "::mlir::Type":$valueType), [{
+    return $_get(valueType.getContext(), valueType);
+  }]>];
+  let assemblyFormat = "`<` $valueType `>`";
+  let genVerifyDecl = 1;
+}
+
+// What lies on a mesh: numbers of a dtype, in a static shape, with a placement or without.
+def Dist_Tensor : Type<CPred<"::cleave::dist::isTensor($_self)">, "statically shaped tensor",
+                       "::mlir::RankedTensorType">;
+// The result of a communication, or the future of it.
+def Dist_Result : Type<CPred<"::cleave::dist::isTensor(::cleave::dist::valueTypeOf($_self))">,
+                       "statically shaped tensor or a future of one">;
+// The completion of a communication without a value.
+def Dist_Completion : Type<CPred<"$_self == ::cleave::dist::FutureType::get(::mlir::NoneType::get($_self.getContext()))">,
+                           "future of none", "::cleave::dist::FutureType">;
+
+#endif // CLEAVE_DIALECTS_DIST_DISTTYPES

@@ -1,0 +1,103 @@
+//===- Fakes.td - collectives from and to what is morally on one rank -*- tablegen -*-===//
+
+#ifndef CLEAVE_DIALECTS_DIST_FAKES
+#define CLEAVE_DIALECTS_DIST_FAKES
+
+include "dialects/dist/DistOps.td"
+
+def Dist_FakeBroadcastOp : Dist_AxesOp<"fake_broadcast", [Pure]> {
+  let summary = "broadcast of a value that all ranks have already; its derivative is a sum over them";
+  let description = [{
+    Moves nothing. Megatron's f; before each use of a parameter, data parallelism.
+
+    Constraints:
+    1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
+    2. The result has the operand's shape and element type.
+    3. Placements: `I` to `V` or `R`.
+
+    ```mlir
+    %1 = dist.fake_broadcast(%0) over @mesh ["tp"] : tensor<8xf32, #I_tp> -> tensor<8xf32, #V_tp>
+    ```
+  }];
+  let arguments = (ins Dist_Tensor:$input, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
+  let results = (outs Dist_Tensor:$result);
+  let assemblyFormat = [{
+    `(` $input `)` `over` $mesh $axes attr-dict
+    `:` custom<Transition>(type($input), type($result))
+  }];
+}
+
+def Dist_FakeReduceOp : Dist_CommunicationOp<"fake_reduce", [Pure]> {
+  let summary = "sum over all ranks, one value from then on; its derivative moves nothing";
+  let description = [{
+    An all-reduce. Megatron's g.
+
+    Constraints:
+    1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
+    2. The element type has sums (see `dist.all_reduce`).
+    3. The result has the operand's shape and element type.
+    4. Placements: `V` or `P(sum)` to `I`.
+
+    ```mlir
+    %1 = dist.fake_reduce(%0) over @mesh ["tp"] : tensor<8xf32, #V_tp> -> tensor<8xf32, #I_tp>
+    ```
+  }];
+  let arguments = (ins Dist_Tensor:$input, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
+  let results = (outs Dist_Result:$result);
+  let assemblyFormat = [{
+    `(` $input `)` `over` $mesh $axes attr-dict
+    `:` custom<Transition>(type($input), type($result))
+  }];
+}
+
+def Dist_FakeScatterOp : Dist_AxesOp<"fake_scatter", [Pure]> {
+  let summary = "each rank's part of a value that all have; its derivative gathers";
+  let description = [{
+    Moves nothing.
+
+    Constraints:
+    1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
+    2. `dim` is a dimension of the operand.
+    3. The result's `dim` is what one rank holds of the operand's (`torch.chunk`); the other dimensions
+       and the element types are equal.
+    4. Placements: `I` to `V` or `S(dim)`. Axes that shard `dim` are listed major first, and no other
+       axis shards it below them.
+
+    ```mlir
+    %1 = dist.fake_scatter(%0) dim 0 over @mesh ["tp"] : tensor<8xf32, #I_tp> -> tensor<4xf32, #S0_tp>
+    ```
+  }];
+  let arguments = (ins Dist_Tensor:$input, I64Attr:$dim, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
+  let results = (outs Dist_Tensor:$result);
+  let assemblyFormat = [{
+    `(` $input `)` `dim` $dim `over` $mesh $axes attr-dict
+    `:` custom<Transition>(type($input), type($result))
+  }];
+}
+
+def Dist_FakeGatherOp : Dist_CommunicationOp<"fake_gather", [Pure]> {
+  let summary = "all ranks' values concatenated, one value from then on; its derivative slices";
+  let description = [{
+    An all-gather.
+
+    Constraints:
+    1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
+    2. `dim` is a dimension of the operand.
+    3. The operand's `dim` is what one rank holds of the result's (`torch.chunk`); the other dimensions
+       and the element types are equal.
+    4. Placements: `V` or `S(dim)` to `I`. Axes that shard `dim` are listed major first, and no other
+       axis shards it below them.
+
+    ```mlir
+    %1 = dist.fake_gather(%0) dim 0 over @mesh ["tp"] : tensor<4xf32, #S0_tp> -> tensor<8xf32, #I_tp>
+    ```
+  }];
+  let arguments = (ins Dist_Tensor:$input, I64Attr:$dim, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
+  let results = (outs Dist_Result:$result);
+  let assemblyFormat = [{
+    `(` $input `)` `dim` $dim `over` $mesh $axes attr-dict
+    `:` custom<Transition>(type($input), type($result))
+  }];
+}
+
+#endif // CLEAVE_DIALECTS_DIST_FAKES
