@@ -7,6 +7,13 @@
 using namespace mlir;
 using namespace cleave::aten;
 
+bool cleave::aten::isZero(Attribute scalar) {
+  if (auto integer = dyn_cast<IntegerAttr>(scalar))
+    return integer.getValue().isZero();
+  auto real = dyn_cast<FloatAttr>(scalar);
+  return real && real.getValue().isZero();
+}
+
 RuleBuilder::RuleBuilder(Operation *op)
     : sharding::RuleBuilder(op), specs(cast<AtenOpInterface>(op).getArgumentSpecs()),
       segments(operandSegments(op, specs)) {

@@ -53,6 +53,9 @@ private:
                  llvm::SmallVectorImpl<unsigned> &results);
 };
 
+/// Whether a `Scalar` is the number 0.
+bool isZero(mlir::Attribute scalar);
+
 /// `dim` counted from the front, as verified.
 inline int64_t wrapped(int64_t dim, int64_t rank) {
   return dim < 0 ? dim + std::max<int64_t>(rank, 1) : dim;

@@ -55,6 +55,20 @@ void RuleBuilder::makeWhole(FactorId factor, const char *reason) {
   rule.factors[factor].wholeReason = reason;
 }
 
+void RuleBuilder::makeWholeLetter(char letter, const char *reason) {
+  for (Factor &factor : rule.factors)
+    if (factor.name.size() == 1 && factor.name[0] == letter)
+      factor.wholeReason = reason;
+}
+
+void RuleBuilder::addend(FactorId factor, unsigned operand) {
+  rule.factors[factor].addends.push_back(operand);
+}
+
+void RuleBuilder::unaffected(FactorId factor, unsigned result) {
+  rule.factors[factor].unaffected.push_back(result);
+}
+
 void RuleBuilder::operandDim(unsigned operand, unsigned dim, ArrayRef<FactorId> factors) {
   rule.operands[operand][dim].assign(factors.begin(), factors.end());
 }
@@ -77,6 +91,17 @@ void RuleBuilder::wholeOperandDim(unsigned operand, unsigned dim, const char *re
 
 void RuleBuilder::wholeResultDim(unsigned result, unsigned dim, const char *reason) {
   resultDim(result, dim, whole(resultShape(result)[dim], reason));
+}
+
+void RuleBuilder::closeWhole(const char *reason) {
+  auto close = [&](auto &tensors, auto shape) {
+    for (auto [i, tensor] : llvm::enumerate(tensors))
+      for (auto [dim, factors] : llvm::enumerate(tensor))
+        if (factors.size() == 1 && factors[0] == open)
+          factors[0] = whole(shape(i)[dim], reason);
+  };
+  close(rule.operands, [&](unsigned i) { return operandShape(i); });
+  close(rule.results, [&](unsigned i) { return resultShape(i); });
 }
 
 //===----------------------------------------------------------------------===//
@@ -107,6 +132,15 @@ void RuleBuilder::pointwise() {
   for (TensorFactors &result : rule.results)
     result = dims;
   rule.broadcasts = rule.operands.size() > 1;
+}
+
+void RuleBuilder::unrelated() {
+  for (auto [i, tensor] : llvm::enumerate(rule.operands))
+    for (auto [dim, size] : llvm::enumerate(operandShape(i)))
+      tensor[dim] = {factor(size)};
+  for (auto [i, tensor] : llvm::enumerate(rule.results))
+    for (auto [dim, size] : llvm::enumerate(resultShape(i)))
+      tensor[dim] = {factor(size)};
 }
 
 void RuleBuilder::reshape() {
@@ -162,17 +196,14 @@ void RuleBuilder::sizeIsResultShape(const char *attribute, unsigned result) {
   rule.sizeAttributes.push_back({attribute, SizeAttribute::ResultShape, result});
 }
 
+void RuleBuilder::sizeIsFactor(const char *attribute, FactorId factor) {
+  rule.sizeAttributes.push_back({attribute, SizeAttribute::FactorSize, factor});
+}
+
 ShardingRule RuleBuilder::finish() {
   if (opaqueReason)
     return ShardingRule::opaque(op, opaqueReason);
-  auto close = [&](auto &tensors, auto shape) {
-    for (auto [i, tensor] : llvm::enumerate(tensors))
-      for (auto [dim, factors] : llvm::enumerate(tensor))
-        if (factors.size() == 1 && factors[0] == open)
-          factors[0] = whole(shape(i)[dim], "its rule says nothing of this dimension");
-  };
-  close(rule.operands, [&](unsigned i) { return operandShape(i); });
-  close(rule.results, [&](unsigned i) { return resultShape(i); });
+  closeWhole("its rule says nothing of this dimension");
 
   for (auto [id, factor] : llvm::enumerate(rule.factors)) {
     bool isReduced = false;

@@ -29,6 +29,12 @@ public:
   FactorId whole(int64_t size, const char *reason);
   /// Makes `factor` one that must not be sharded.
   void makeWhole(FactorId factor, const char *reason);
+  /// The same for the factor that a text calls `letter`.
+  void makeWholeLetter(char letter, const char *reason);
+  /// `operand` is added to the sum over `factor`, which it has not.
+  void addend(FactorId factor, unsigned operand);
+  /// Result `result`, which lacks `factor`, does not depend on it.
+  void unaffected(FactorId factor, unsigned result);
 
   void operandDim(unsigned operand, unsigned dim, llvm::ArrayRef<FactorId> factors);
   void resultDim(unsigned result, unsigned dim, llvm::ArrayRef<FactorId> factors);
@@ -37,6 +43,8 @@ public:
   /// A new whole factor for a dimension.
   void wholeOperandDim(unsigned operand, unsigned dim, const char *reason);
   void wholeResultDim(unsigned result, unsigned dim, const char *reason);
+  /// A new whole factor for each dimension of which nothing has been said.
+  void closeWhole(const char *reason);
 
   //===--------------------------------------------------------------------===//
   // Families
@@ -46,6 +54,8 @@ public:
   void pointwise();
   /// One operand, aligned at the last dimension with factors that stand for result dimensions.
   void broadcastOperand(unsigned operand, llvm::ArrayRef<DimFactors> to);
+  /// Operands and results have nothing to do with each other; each dimension may be sharded.
+  void unrelated();
   /// Result 0 is operand 0 in another shape, in row-major order.
   void reshape();
 
@@ -58,8 +68,9 @@ public:
   void linear(llvm::ArrayRef<unsigned> operands, llvm::ArrayRef<unsigned> results = {});
   /// Each element of the results is one of `operands`'.
   void moves(llvm::ArrayRef<unsigned> operands, llvm::ArrayRef<unsigned> results = {});
-  /// The attribute repeats the shape of a result.
+  /// The attribute repeats the shape of a result, or the size of a factor.
   void sizeIsResultShape(const char *attribute, unsigned result = 0);
+  void sizeIsFactor(const char *attribute, FactorId factor);
   void kind(OpKind kind) { rule.kind = kind; }
   void shapeOnly(unsigned operand) { rule.shapeOnly.push_back(operand); }
   /// Gives up: the op is opaque.

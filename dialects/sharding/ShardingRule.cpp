@@ -3,6 +3,7 @@
 #include "dialects/sharding/ShardingRule.h"
 
 #include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -197,20 +198,29 @@ void ShardingRule::print(llvm::raw_ostream &os) const {
   for (const Factor &factor : factors) {
     os << separator << factor.name << " = " << factor.size;
     separator = ", ";
-    if (factor.isWhole())
-      os << " (whole: " << factor.wholeReason << ")";
-    else if (factor.reduction != Reduction::None) {
-      os << " (" << toString(factor.reduction);
-      if (!factor.addends.empty()) {
-        os << ", addends ";
-        printNumbers(os, factor.addends);
-      }
-      if (!factor.unaffected.empty()) {
-        os << ", unaffected ";
-        printNumbers(os, factor.unaffected);
-      }
-      os << ")";
+    if (factor.reduction == Reduction::None)
+      continue;
+    os << " (" << toString(factor.reduction);
+    if (!factor.addends.empty()) {
+      os << ", addends ";
+      printNumbers(os, factor.addends);
     }
+    if (!factor.unaffected.empty()) {
+      os << ", unaffected ";
+      printNumbers(os, factor.unaffected);
+    }
+    os << ")";
+  }
+  llvm::SmallSetVector<const char *, 2> reasons;
+  for (const Factor &factor : factors)
+    if (factor.isWhole())
+      reasons.insert(factor.wholeReason);
+  for (const char *reason : reasons) {
+    os << "; whole";
+    for (const Factor &factor : factors)
+      if (factor.wholeReason == reason)
+        os << " " << factor.name;
+    os << " because " << reason;
   }
   for (bool moves : {false, true}) {
     separator = moves ? "; moves " : "; linear ";

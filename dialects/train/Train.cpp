@@ -1,6 +1,7 @@
 //===- Train.cpp - registration and ops of the train dialect ----------------===//
 
 #include "dialects/train/Train.h"
+#include "dialects/sharding/RuleBuilder.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"

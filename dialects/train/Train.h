@@ -3,6 +3,8 @@
 #ifndef CLEAVE_DIALECTS_TRAIN_TRAIN_H
 #define CLEAVE_DIALECTS_TRAIN_TRAIN_H
 
+#include "dialects/sharding/ShardingRule.h"
+
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"

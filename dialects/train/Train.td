@@ -4,12 +4,26 @@
 #define CLEAVE_DIALECTS_TRAIN_TRAIN
 
 include "dialects/train/Buckets.td"
+include "dialects/sharding/ShardingRuleInterface.td"
 include "dialects/train/TrainAttrs.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
 class Train_Op<string mnemonic, list<Trait> traits = []>
-    : Op<Train_Dialect, mnemonic, [Pure] # traits>;
+    : Op<Train_Dialect, mnemonic,
+         [Pure, DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["getShardingRule"]>] # traits> {
+  // Operands in which the op is jointly linear.
+  list<int> linear = [];
+  // Every op here works element by element, with 0-d step and rate.
+  let extraClassDefinition = [{
+    ::cleave::sharding::ShardingRule $cppClass::getShardingRule() {
+      ::cleave::sharding::RuleBuilder rule(*this);
+      rule.pointwise();
+      rule.linear(::llvm::ArrayRef<unsigned>({}] # !interleave(linear, ", ") # [{}));
+      return rule.finish();
+    }
+  }];
+}
 
 def Train_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
 // 0-d; the encoding, if any, is a placement.
@@ -30,6 +44,7 @@ def Train_AccumulateOp : Train_Op<"accumulate", [SameOperandsAndResultType]> {
     ```
   }];
   let arguments = (ins Train_FloatTensor:$gradient, Train_FloatTensor:$accumulator);
+  let linear = [0, 1];
   let results = (outs Train_FloatTensor:$result);
   let assemblyFormat = "$gradient `into` $accumulator attr-dict `:` type($result)";
 }

@@ -83,3 +83,31 @@ LogicalResult FlashAttentionForCpuBackwardOp::verify() {
     return failure();
   return expectResultLike(*this, 2, getValue());
 }
+
+//===----------------------------------------------------------------------===//
+// Sharding
+//===----------------------------------------------------------------------===//
+
+static const char *causalReason = "the causal mask goes by positions in the whole sequence";
+
+void FlashAttentionForCpuOp::describeSharding(RuleBuilder &rule) {
+  // Heads are groups (g) of heads that share a key (r). Queries attend independently of each other.
+  static const char *keys = "es: each query attends to all of every key";
+  static const sharding::RuleText full("b(gr)le, bgse, bgse, ~b(gr)ls -> b(gr)le, b(gr)l", {keys});
+  rule.text(full);
+  if (getIsCausal().value_or(false))
+    rule.makeWholeLetter('l', causalReason);
+}
+
+void FlashAttentionForCpuBackwardOp::describeSharding(RuleBuilder &rule) {
+  // Given `out` and `logsumexp` of all keys, a part of the keys gives its own gradients, and a term
+  // of the gradient of the queries.
+  static const sharding::RuleText text(
+      "b(gr)le, b(gr)le, bgse, bgse, b(gr)le, b(gr)l, ~b(gr)ls -> b(gr)le, bgse, bgse",
+      {"e: a score is a product over all of it"});
+  rule.text(text);
+  if (getIsCausal()) {
+    rule.makeWholeLetter('l', causalReason);
+    rule.makeWholeLetter('s', causalReason);
+  }
+}

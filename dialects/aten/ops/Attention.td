@@ -30,6 +30,8 @@ def Aten_FlashAttentionForCpuOp
                        Aten_Float:$scale);
   let results = (outs Aten_Tensor:$output, Aten_Tensor:$logsumexp);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
+  let linear = ["value -> 0"];
 }
 
 def Aten_FlashAttentionForCpuBackwardOp
@@ -60,6 +62,8 @@ def Aten_FlashAttentionForCpuBackwardOp
                        Aten_Float:$scale);
   let results = (outs Aten_Tensor:$grad_query, Aten_Tensor:$grad_key, Aten_Tensor:$grad_value);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
+  let linear = ["grad_out"];
 }
 
 #endif // CLEAVE_DIALECTS_ATEN_OPS_ATTENTION

@@ -96,9 +96,6 @@ LogicalResult MaskedFillOp::verify() {
 void MaskedFillScalarOp::describeSharding(RuleBuilder &rule) {
   rule.pointwise();
   // Another number than 0 would be counted once per term of a sum.
-  Attribute value = getValue();
-  auto integer = dyn_cast<IntegerAttr>(value);
-  auto real = dyn_cast<FloatAttr>(value);
-  if ((integer && integer.getValue().isZero()) || (real && real.getValue().isZero()))
+  if (isZero(getValue()))
     rule.linear("self");
 }

@@ -101,3 +101,71 @@ LogicalResult ConvolutionBackwardOp::verify() {
     return failure();
   return expectMaskedResult(*this, 2, mask, {(*shape)[1]}, dtype);
 }
+
+//===----------------------------------------------------------------------===//
+// Sharding
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// The factors that a convolution and its backward share: channels are groups (g) of input (c) or
+/// output (o) channels.
+struct ConvolutionFactors {
+  FactorId n, g, c, o;
+
+  ConvolutionFactors(RuleBuilder &rule, ArrayRef<int64_t> input, int64_t outputs, int64_t groups)
+      : n(rule.factor(input[0], Reduction::Sum)), g(rule.factor(groups, Reduction::Sum)),
+        c(rule.factor(input[1] / groups, Reduction::Sum)),
+        o(rule.factor(outputs / groups, Reduction::Sum)) {
+    rule.sizeIsFactor("groups", g);
+  }
+
+  // One group stands there too: it may be what is left of several.
+  DimFactors inputs() const { return {g, c}; }
+  DimFactors outputs() const { return {g, o}; }
+};
+
+} // namespace
+
+static const char *windowReason = "windows overlap";
+
+void ConvolutionOp::describeSharding(RuleBuilder &rule) {
+  ConvolutionFactors f(rule, shapeOf(getInput()), shapeOf(getResult())[1], getGroups());
+  rule.operandDim(0, 0, f.n);
+  rule.operandDim(0, 1, f.inputs());
+  rule.operandDim(1, 0, getTransposed() ? f.inputs() : f.outputs());
+  rule.operandDim(1, 1, getTransposed() ? f.o : f.c);
+  if (getBias()) {
+    rule.operandDim(2, 0, f.outputs());
+    rule.addend(f.c, 2);
+  }
+  rule.resultDim(0, 0, f.n);
+  rule.resultDim(0, 1, f.outputs());
+  rule.closeWhole(windowReason);
+}
+
+void ConvolutionBackwardOp::describeSharding(RuleBuilder &rule) {
+  ConvolutionFactors f(rule, shapeOf(getInput()), shapeOf(getGradOutput())[1], getGroups());
+  DimFactors inputs = f.inputs(), outputs = f.outputs();
+  rule.operandDim(0, 0, f.n);
+  rule.operandDim(0, 1, outputs);
+  rule.operandDim(1, 0, f.n);
+  rule.operandDim(1, 1, inputs);
+  rule.operandDim(2, 0, getTransposed() ? inputs : outputs);
+  rule.operandDim(2, 1, getTransposed() ? f.o : f.c);
+  ArrayRef<bool> mask = getOutputMask();
+  if (mask[0]) {
+    rule.resultDim(0, 0, f.n);
+    rule.resultDim(0, 1, inputs);
+  }
+  if (mask[1]) {
+    rule.resultDim(1, 0, getTransposed() ? inputs : outputs);
+    rule.resultDim(1, 1, getTransposed() ? f.o : f.c);
+  }
+  if (mask[2]) {
+    rule.resultDim(2, 0, outputs);
+    rule.unaffected(f.c, 2);
+    rule.sizeIsResultShape("bias_sizes", 2);
+  }
+  rule.closeWhole(windowReason);
+}

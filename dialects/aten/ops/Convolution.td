@@ -31,6 +31,8 @@ def Aten_ConvolutionOp : AtenOp<"convolution", "aten::convolution"> {
                        Aten_ReqBool:$transposed, Aten_ReqInts:$output_padding, Aten_ReqInt:$groups);
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
+  let linear = ["input, bias", "weight, bias"];
 }
 
 def Aten_ConvolutionBackwardOp : AtenOp<"convolution_backward", "aten::convolution_backward"> {
@@ -64,6 +66,8 @@ def Aten_ConvolutionBackwardOp : AtenOp<"convolution_backward", "aten::convoluti
   let results = (outs Aten_MaybeTensor:$grad_input, Aten_MaybeTensor:$grad_weight,
                       Aten_MaybeTensor:$grad_bias);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
+  let linear = ["grad_output", "input -> 1", "weight -> 0"];
 }
 
 #endif // CLEAVE_DIALECTS_ATEN_OPS_CONVOLUTION

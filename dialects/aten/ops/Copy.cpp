@@ -147,3 +147,72 @@ LogicalResult TrilOp::verify() {
 LogicalResult TriuOp::verify() {
   return verifyTriangle(*this, getSelf());
 }
+
+//===----------------------------------------------------------------------===//
+// Sharding
+//===----------------------------------------------------------------------===//
+
+void CatOp::describeSharding(RuleBuilder &rule) {
+  ArrayRef<int64_t> shape = rule.resultShape(0);
+  int64_t dim = wrapped(getDim().value_or(0), shape.size());
+  static const char *reason = "parts of it would be put together in another order";
+  for (auto [at, size] : llvm::enumerate(shape)) {
+    if (int64_t(at) == dim) {
+      rule.wholeResultDim(0, at, reason);
+      continue;
+    }
+    FactorId factor = rule.factor(size);
+    rule.resultDim(0, at, factor);
+    for (unsigned i = 0; i < getTensors().size(); ++i)
+      if (rule.operandShape(i).size() == shape.size())
+        rule.operandDim(i, at, factor);
+  }
+  rule.closeWhole(reason);
+}
+
+void StackOp::describeSharding(RuleBuilder &rule) {
+  ArrayRef<int64_t> shape = rule.resultShape(0);
+  int64_t dim = wrapped(getDim().value_or(0), shape.size());
+  for (auto [at, size] : llvm::enumerate(shape)) {
+    if (int64_t(at) == dim) {
+      rule.wholeResultDim(0, at, "each place of it is another operand");
+      continue;
+    }
+    FactorId factor = rule.factor(size);
+    rule.resultDim(0, at, factor);
+    for (unsigned i = 0; i < getTensors().size(); ++i)
+      rule.operandDim(i, int64_t(at) < dim ? at : at - 1, factor);
+  }
+}
+
+void RepeatOp::describeSharding(RuleBuilder &rule) {
+  ArrayRef<int64_t> shape = shapeOf(getSelf());
+  size_t lead = getRepeats().size() - shape.size();
+  for (auto [at, repeats] : llvm::enumerate(getRepeats())) {
+    DimFactors factors;
+    // Repeats are major: the whole dimension comes again and again.
+    if (repeats != 1)
+      factors.push_back(rule.whole(repeats, "`repeats` counts them"));
+    if (at >= lead) {
+      factors.push_back(rule.factor(shape[at - lead]));
+      rule.operandDim(0, at - lead, factors.back());
+    }
+    rule.resultDim(0, at, factors);
+  }
+}
+
+/// The matrices are the last two dimensions.
+static void triangleSharding(RuleBuilder &rule) {
+  int64_t rank = rule.resultShape(0).size();
+  for (int64_t at = 0; at < rank - 2; ++at)
+    rule.keep(0, at, 0, at);
+  rule.closeWhole("the diagonal goes by positions in the whole matrix");
+}
+
+void TrilOp::describeSharding(RuleBuilder &rule) {
+  triangleSharding(rule);
+}
+
+void TriuOp::describeSharding(RuleBuilder &rule) {
+  triangleSharding(rule);
+}

@@ -24,6 +24,8 @@ def Aten_CloneOp : AtenOp<"clone", "aten::clone"> {
   let arguments = (ins Aten_Tensor:$self, Aten_MemoryFormat:$memory_format);
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let sharding = Aten_PointwiseSharding;
+  let moves = ["self"];
 }
 
 def Aten_LiftFreshCopyOp : AtenOp<"lift_fresh_copy", "aten::lift_fresh_copy"> {
@@ -39,6 +41,8 @@ def Aten_LiftFreshCopyOp : AtenOp<"lift_fresh_copy", "aten::lift_fresh_copy"> {
   let arguments = (ins Aten_Tensor:$self);
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let sharding = Aten_PointwiseSharding;
+  let moves = ["self"];
 }
 
 def Aten_ToCopyOp : AtenOp<"_to_copy", "aten::_to_copy"> {
@@ -56,6 +60,8 @@ def Aten_ToCopyOp : AtenOp<"_to_copy", "aten::_to_copy"> {
                        Aten_MemoryFormat:$memory_format);
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let sharding = Aten_PointwiseSharding;
+  let linear = ["self"];
 }
 
 def Aten_UnsafeViewOp : AtenOp<"_unsafe_view", "aten::_unsafe_view"> {
@@ -74,6 +80,9 @@ def Aten_UnsafeViewOp : AtenOp<"_unsafe_view", "aten::_unsafe_view"> {
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$size);
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let sharding = Aten_ReshapeSharding;
+  let moves = ["self"];
+  let resultSizes = ["size"];
 }
 
 //===----------------------------------------------------------------------===//
@@ -99,6 +108,8 @@ def Aten_CatOp : AtenOp<"cat", "aten::cat"> {
   let arguments = (ins Aten_TensorList:$tensors, Aten_Int:$dim);
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
+  let moves = ["tensors"];
 }
 
 def Aten_StackOp : AtenOp<"stack", "aten::stack"> {
@@ -117,6 +128,8 @@ def Aten_StackOp : AtenOp<"stack", "aten::stack"> {
   let arguments = (ins Aten_TensorList:$tensors, Aten_Int:$dim);
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
+  let moves = ["tensors"];
 }
 
 def Aten_RepeatOp : AtenOp<"repeat", "aten::repeat"> {
@@ -134,6 +147,8 @@ def Aten_RepeatOp : AtenOp<"repeat", "aten::repeat"> {
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$repeats);
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
+  let moves = ["self"];
 }
 
 //===----------------------------------------------------------------------===//
@@ -156,6 +171,8 @@ class Aten_TriangleOp<string mnemonic, string meaning> : AtenOp<mnemonic, "aten:
   let arguments = (ins Aten_Tensor:$self, Aten_Int:$diagonal);
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
+  let linear = ["self"];
 }
 def Aten_TrilOp : Aten_TriangleOp<"tril", "matrices with zeros above a diagonal">;
 def Aten_TriuOp : Aten_TriangleOp<"triu", "matrices with zeros below a diagonal">;

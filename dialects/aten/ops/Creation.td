@@ -5,6 +5,17 @@
 
 include "dialects/aten/AtenBase.td"
 
+// Every element of the results is the same: each dimension may be sharded by itself.
+def Aten_FactorySharding
+    : Aten_Sharding<"rule.pointwise(); rule.kind(::cleave::sharding::OpKind::Factory);">;
+class Aten_WholeFactorySharding<string reason>
+    : Aten_Sharding<"rule.closeWhole(\"" # reason # "\"); rule.kind(::cleave::sharding::OpKind::Factory);">;
+// The operand lends its shape.
+def Aten_LikeSharding : Aten_Sharding<Aten_FactorySharding.statements # " rule.shapeOnly(0);">;
+// The operand lends its dtype.
+def Aten_NewSharding
+    : Aten_Sharding<"rule.unrelated(); rule.kind(::cleave::sharding::OpKind::Factory); rule.shapeOnly(0);">;
+
 class Aten_CreationOp<string mnemonic, string schema, string meaning> : AtenOp<mnemonic, schema> {
   let summary = meaning;
   let results = (outs Aten_Tensor:$result);
@@ -27,6 +38,8 @@ class Aten_SizedOp<string mnemonic, string meaning>
     ```
   }];
   let arguments = (ins Aten_ReqInts:$size, Aten_DType:$dtype);
+  let sharding = Aten_FactorySharding;
+  let resultSizes = ["size"];
 }
 def Aten_ZerosOp : Aten_SizedOp<"zeros", "zeros">;
 def Aten_OnesOp : Aten_SizedOp<"ones", "ones">;
@@ -43,6 +56,8 @@ def Aten_FullOp : Aten_CreationOp<"full", "aten::full", "one number everywhere">
     ```
   }];
   let arguments = (ins Aten_ReqInts:$size, Aten_ReqScalar:$fill_value, Aten_DType:$dtype);
+  let sharding = Aten_FactorySharding;
+  let resultSizes = ["size"];
 }
 
 def Aten_ScalarTensorOp : Aten_CreationOp<"scalar_tensor", "aten::scalar_tensor", "a number as a 0-d tensor"> {
@@ -56,6 +71,7 @@ def Aten_ScalarTensorOp : Aten_CreationOp<"scalar_tensor", "aten::scalar_tensor"
     ```
   }];
   let arguments = (ins Aten_ReqScalar:$s, Aten_DType:$dtype);
+  let sharding = Aten_FactorySharding;
 }
 
 //===----------------------------------------------------------------------===//
@@ -75,6 +91,7 @@ class Aten_ArangeBaseOp<string mnemonic, string schema, string start, string exa
     %0 = aten.}] # mnemonic # "(" # example # [{) : () -> tensor<8xi64>
     ```
   }];
+  let sharding = Aten_WholeFactorySharding<"each element is its own position">;
 }
 def Aten_ArangeOp : Aten_ArangeBaseOp<"arange", "aten::arange", "0", "end = 8", "0, 1, ... up to `end`"> {
   let arguments = (ins Aten_ReqScalar:$end, Aten_DType:$dtype);
@@ -106,6 +123,7 @@ class Aten_LikeOp<string mnemonic, string extra, string meaning>
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_DType:$dtype, Aten_MemoryFormat:$memory_format);
+  let sharding = Aten_LikeSharding;
 }
 def Aten_ZerosLikeOp : Aten_LikeOp<"zeros_like", "", "zeros in the shape of `self`">;
 def Aten_OnesLikeOp : Aten_LikeOp<"ones_like", "", "ones in the shape of `self`">;
@@ -126,6 +144,8 @@ class Aten_NewOp<string mnemonic, string extra, string meaning>
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$size, Aten_DType:$dtype);
+  let sharding = Aten_NewSharding;
+  let resultSizes = ["size"];
 }
 def Aten_NewZerosOp : Aten_NewOp<"new_zeros", "", "zeros in the dtype of `self`">;
 def Aten_NewOnesOp : Aten_NewOp<"new_ones", "", "ones in the dtype of `self`">;

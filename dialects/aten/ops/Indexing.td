@@ -30,6 +30,8 @@ def Aten_EmbeddingOp : Aten_IndexingOp<"embedding", "aten::embedding", "rows of 
   }];
   let arguments = (ins Aten_Tensor:$weight, Aten_Tensor:$indices, Aten_Int:$padding_idx,
                        Aten_Bool:$scale_grad_by_freq, Aten_Bool:$sparse);
+  let sharding = Aten_ShardingText<"ve, * -> *e", ["v: an index may name any row"]>;
+  let moves = ["weight"];
 }
 
 def Aten_EmbeddingDenseBackwardOp
@@ -48,6 +50,8 @@ def Aten_EmbeddingDenseBackwardOp
   }];
   let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$indices, Aten_ReqInt:$num_weights,
                        Aten_ReqInt:$padding_idx, Aten_ReqBool:$scale_grad_by_freq);
+  let sharding = Aten_CustomSharding;
+  let linear = ["grad_output"];
 }
 
 //===----------------------------------------------------------------------===//
@@ -71,6 +75,8 @@ def Aten_IndexOp : Aten_IndexingOp<"index", "aten::index.Tensor", "`self[indices
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_TensorList:$indices, Aten_Bools:$indices_present);
+  let sharding = Aten_CustomSharding;
+  let moves = ["self"];
 }
 
 def Aten_IndexPutOp : Aten_IndexingOp<"index_put", "aten::index_put", "`self` with `values` written at, or added to, `self[indices]`"> {
@@ -92,6 +98,8 @@ def Aten_IndexPutOp : Aten_IndexingOp<"index_put", "aten::index_put", "`self` wi
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_TensorList:$indices, Aten_Bools:$indices_present,
                        Aten_Tensor:$values, Aten_Bool:$accumulate);
+  let sharding = Aten_CustomSharding;
+  let linear = ["self, values"];
 }
 
 //===----------------------------------------------------------------------===//
@@ -110,6 +118,8 @@ def Aten_IndexSelectOp : Aten_IndexingOp<"index_select", "aten::index_select", "
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$dim, Aten_Tensor:$index);
+  let sharding = Aten_CustomSharding;
+  let moves = ["self"];
 }
 
 def Aten_IndexAddOp : Aten_IndexingOp<"index_add", "aten::index_add", "`self` with `alpha` times slices of `source` added at `index`"> {
@@ -127,6 +137,8 @@ def Aten_IndexAddOp : Aten_IndexingOp<"index_add", "aten::index_add", "`self` wi
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$dim, Aten_Tensor:$index, Aten_Tensor:$source,
                        Aten_Scalar:$alpha);
+  let sharding = Aten_CustomSharding;
+  let linear = ["self, source"];
 }
 
 def Aten_GatherOp : Aten_IndexingOp<"gather", "aten::gather", "for each element of `index`, one of `self` at this place of `dim`"> {
@@ -142,6 +154,8 @@ def Aten_GatherOp : Aten_IndexingOp<"gather", "aten::gather", "for each element 
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$dim, Aten_Tensor:$index, Aten_Bool:$sparse_grad);
+  let sharding = Aten_CustomSharding;
+  let moves = ["self"];
 }
 
 class Aten_ScatterOp<string mnemonic, string schema, string meaning>
@@ -160,9 +174,14 @@ class Aten_ScatterOp<string mnemonic, string schema, string meaning>
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$dim, Aten_Tensor:$index, Aten_Tensor:$src);
+  let sharding = Aten_CustomSharding;
 }
-def Aten_ScatterSrcOp : Aten_ScatterOp<"scatter_src", "aten::scatter.src", "`self` with each element of `src` written to its place of `dim`">;
-def Aten_ScatterAddOp : Aten_ScatterOp<"scatter_add", "aten::scatter_add", "`self` with each element of `src` added at its place of `dim`">;
+def Aten_ScatterSrcOp : Aten_ScatterOp<"scatter_src", "aten::scatter.src", "`self` with each element of `src` written to its place of `dim`"> {
+  let moves = ["self, src"];
+}
+def Aten_ScatterAddOp : Aten_ScatterOp<"scatter_add", "aten::scatter_add", "`self` with each element of `src` added at its place of `dim`"> {
+  let linear = ["self, src"];
+}
 
 def Aten_ScatterValueOp : Aten_IndexingOp<"scatter_value", "aten::scatter.value", "`self` with a number written to places of `dim`"> {
   let description = [{
@@ -178,6 +197,7 @@ def Aten_ScatterValueOp : Aten_IndexingOp<"scatter_value", "aten::scatter.value"
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$dim, Aten_Tensor:$index, Aten_ReqScalar:$value);
+  let sharding = Aten_CustomSharding;
 }
 
 #endif // CLEAVE_DIALECTS_ATEN_OPS_INDEXING

@@ -100,3 +100,72 @@ LogicalResult MseLossBackwardOp::verify() {
   // 3.
   return expectResult(*this, 0, *shape, dtypeOf(getSelf()));
 }
+
+//===----------------------------------------------------------------------===//
+// Sharding
+//===----------------------------------------------------------------------===//
+
+// Values of `reduction`.
+enum : int64_t { noReduction = 0, meanReduction = 1, sumReduction = 2 };
+
+/// Examples and classes of `self` (N x C or C) and `target` (N or none).
+static std::optional<FactorId> exampleFactors(RuleBuilder &rule, StringRef weight) {
+  unsigned self = *rule.operand("self"), target = *rule.operand("target");
+  ArrayRef<int64_t> shape = rule.operandShape(self);
+  FactorId c = rule.whole(shape.back(), "a target may name any class");
+  rule.operandDim(self, shape.size() - 1, c);
+  if (std::optional<unsigned> at = rule.operand(weight))
+    rule.operandDim(*at, 0, c);
+  if (shape.size() == 1)
+    return std::nullopt;
+  FactorId n = rule.factor(shape[0], Reduction::Sum);
+  rule.operandDim(self, 0, n);
+  rule.operandDim(target, 0, n);
+  return n;
+}
+
+void NllLossForwardOp::describeSharding(RuleBuilder &rule) {
+  std::optional<FactorId> n = exampleFactors(rule, "weight");
+  if (!n)
+    return;
+  if (getReduction() == noReduction)
+    rule.resultDim(0, 0, *n);
+  // Targets may be ignored, so that parts of the batch count differently.
+  else if (getReduction() == meanReduction)
+    rule.makeWhole(
+        *n, "the mean divides by the weight of the whole batch; take the sum (reduction = 2), "
+            "reduce it and `total_weight`, then divide");
+}
+
+void NllLossBackwardOp::describeSharding(RuleBuilder &rule) {
+  // `total_weight` is that of the whole batch, so a part of it needs nothing of the others.
+  std::optional<FactorId> n = exampleFactors(rule, "weight");
+  rule.resultDim(0, rankOf(getSelf()) - 1, rule.get().operands[*rule.operand("self")].back());
+  if (!n)
+    return;
+  rule.resultDim(0, 0, *n);
+  if (getReduction() == noReduction)
+    rule.operandDim(0, 0, *n);
+}
+
+void MseLossOp::describeSharding(RuleBuilder &rule) {
+  int64_t reduction = getReduction().value_or(meanReduction);
+  FailureOr<Shape> shape = broadcastShapes(shapeOf(getSelf()), shapeOf(getTarget()));
+  TensorFactors dims;
+  for (int64_t size : *shape)
+    dims.push_back(
+        {rule.factor(size, reduction == meanReduction ? Reduction::Avg : Reduction::Sum)});
+  for (unsigned i : {0, 1})
+    rule.broadcastOperand(i, dims);
+  if (reduction == noReduction)
+    for (auto [at, dim] : llvm::enumerate(dims))
+      rule.resultDim(0, at, dim);
+}
+
+void MseLossBackwardOp::describeSharding(RuleBuilder &rule) {
+  rule.pointwise();
+  if (getReduction() == meanReduction)
+    for (FactorId i = 0; i < rule.get().factors.size(); ++i)
+      rule.makeWhole(
+          i, "the mean divides by the number of all elements; take reduction = 2 and divide");
+}

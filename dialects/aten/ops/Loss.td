@@ -36,6 +36,8 @@ def Aten_NllLossForwardOp : Aten_LossOp<"nll_loss_forward", "negative log likeli
   let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$target, Aten_OptTensor:$weight,
                        Aten_ReqInt:$reduction, Aten_ReqInt:$ignore_index);
   let results = (outs Aten_Tensor:$output, Aten_Tensor:$total_weight);
+  let sharding = Aten_CustomSharding;
+  let linear = ["self -> 0"];
 }
 
 def Aten_NllLossBackwardOp : Aten_LossOp<"nll_loss_backward", "gradient of `nll_loss_forward`"> {
@@ -59,6 +61,8 @@ def Aten_NllLossBackwardOp : Aten_LossOp<"nll_loss_backward", "gradient of `nll_
                        Aten_OptTensor:$weight, Aten_ReqInt:$reduction, Aten_ReqInt:$ignore_index,
                        Aten_Tensor:$total_weight);
   let results = (outs Aten_Tensor:$result);
+  let sharding = Aten_CustomSharding;
+  let linear = ["grad_output"];
 }
 
 //===----------------------------------------------------------------------===//
@@ -79,6 +83,7 @@ def Aten_MseLossOp : Aten_LossOp<"mse_loss", "squared distance"> {
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$target, Aten_Int:$reduction);
   let results = (outs Aten_Tensor:$result);
+  let sharding = Aten_CustomSharding;
 }
 
 def Aten_MseLossBackwardOp : Aten_LossOp<"mse_loss_backward", "gradient of `mse_loss`"> {
@@ -96,6 +101,8 @@ def Aten_MseLossBackwardOp : Aten_LossOp<"mse_loss_backward", "gradient of `mse_
   let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$self, Aten_Tensor:$target,
                        Aten_ReqInt:$reduction);
   let results = (outs Aten_Tensor:$result);
+  let sharding = Aten_CustomSharding;
+  let linear = ["grad_output"];
 }
 
 #endif // CLEAVE_DIALECTS_ATEN_OPS_LOSS

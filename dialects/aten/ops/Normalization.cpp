@@ -171,3 +171,83 @@ LogicalResult NativeBatchNormBackwardOp::verify() {
     return failure();
   return expectMaskedResult(*this, 2, mask, {*channels}, dtype);
 }
+
+//===----------------------------------------------------------------------===//
+// Sharding
+//===----------------------------------------------------------------------===//
+
+/// Dimension `at` of every tensor of the rank of operand 0 that has its size there; the batch of a
+/// layer norm. Results without it are sums over it.
+static void batchDim(RuleBuilder &rule, unsigned at) {
+  size_t rank = rule.operandShape(0).size();
+  FactorId factor = rule.factor(rule.operandShape(0)[at], Reduction::Sum);
+  for (auto [i, tensor] : llvm::enumerate(rule.get().operands))
+    if (tensor.size() == rank)
+      rule.operandDim(i, at, factor);
+  for (auto [i, tensor] : llvm::enumerate(rule.get().results))
+    if (tensor.size() == rank)
+      rule.resultDim(i, at, factor);
+}
+
+static void layerNormSharding(RuleBuilder &rule, size_t normalized) {
+  size_t batch = rule.operandShape(0).size() - normalized;
+  for (size_t at = 0; at < batch; ++at)
+    batchDim(rule, at);
+  rule.closeWhole("mean and variance are those over all of it");
+}
+
+void NativeLayerNormOp::describeSharding(RuleBuilder &rule) {
+  layerNormSharding(rule, getNormalizedShape().size());
+}
+
+void NativeLayerNormBackwardOp::describeSharding(RuleBuilder &rule) {
+  layerNormSharding(rule, getNormalizedShape().size());
+}
+
+/// Channels are dimension 1 of images and the only one of statistics and parameters.
+static void channelFactor(RuleBuilder &rule) {
+  FactorId c = rule.factor(rule.operandShape(0)[1]);
+  auto place = [&](auto &tensors, auto shape, auto set) {
+    for (unsigned i = 0; i < tensors.size(); ++i)
+      if (tensors[i].size() >= 2)
+        set(i, 1, c);
+      else if (tensors[i].size() == 1 && shape(i)[0] == rule.operandShape(0)[1])
+        set(i, 0, c);
+  };
+  place(
+      rule.get().operands, [&](unsigned i) { return rule.operandShape(i); },
+      [&](unsigned i, unsigned at, FactorId id) { rule.operandDim(i, at, id); });
+  place(
+      rule.get().results, [&](unsigned i) { return rule.resultShape(i); },
+      [&](unsigned i, unsigned at, FactorId id) { rule.resultDim(i, at, id); });
+}
+
+/// All dimensions but the channels: whole in training, else independent of each other. `reduction`
+/// is for parameters' gradients; results in `unaffected` are no sums.
+static void imageFactors(RuleBuilder &rule, bool training, ArrayRef<unsigned> unaffected) {
+  for (unsigned at = 0; at < rule.operandShape(0).size(); ++at) {
+    if (at == 1)
+      continue;
+    batchDim(rule, at);
+    FactorId factor = rule.get().factors.size() - 1;
+    for (unsigned result : unaffected)
+      rule.unaffected(factor, result);
+    if (training)
+      rule.makeWhole(factor, "mean and variance are those of the whole batch");
+  }
+}
+
+void NativeBatchNormLegitFunctionalOp::describeSharding(RuleBuilder &rule) {
+  channelFactor(rule);
+  imageFactors(rule, getTraining(), {1, 2, 3, 4});
+}
+
+void NativeBatchNormLegitNoTrainingOp::describeSharding(RuleBuilder &rule) {
+  channelFactor(rule);
+  imageFactors(rule, false, {1, 2});
+}
+
+void NativeBatchNormBackwardOp::describeSharding(RuleBuilder &rule) {
+  channelFactor(rule);
+  imageFactors(rule, getTrain(), {});
+}

@@ -33,6 +33,7 @@ def Aten_NativeLayerNormOp : AtenOp<"native_layer_norm", "aten::native_layer_nor
                        Aten_OptTensor:$bias, Aten_ReqFloat:$eps);
   let results = (outs Aten_Tensor:$result, Aten_Tensor:$mean, Aten_Tensor:$rstd);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
 }
 
 def Aten_NativeLayerNormBackwardOp
@@ -62,6 +63,8 @@ def Aten_NativeLayerNormBackwardOp
   let results = (outs Aten_MaybeTensor:$grad_input, Aten_MaybeTensor:$grad_weight,
                       Aten_MaybeTensor:$grad_bias);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
+  let linear = ["grad_out"];
 }
 
 //===----------------------------------------------------------------------===//
@@ -98,6 +101,7 @@ def Aten_NativeBatchNormLegitFunctionalOp
   let results = (outs Aten_Tensor:$result, Aten_Tensor:$save_mean, Aten_Tensor:$save_invstd,
                       Aten_Tensor:$running_mean_out, Aten_Tensor:$running_var_out);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
 }
 
 def Aten_NativeBatchNormLegitNoTrainingOp
@@ -124,6 +128,7 @@ def Aten_NativeBatchNormLegitNoTrainingOp
                        Aten_ReqFloat:$momentum, Aten_ReqFloat:$eps);
   let results = (outs Aten_Tensor:$result, Aten_Tensor:$save_mean, Aten_Tensor:$save_invstd);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
 }
 
 def Aten_NativeBatchNormBackwardOp
@@ -154,6 +159,8 @@ def Aten_NativeBatchNormBackwardOp
   let results = (outs Aten_MaybeTensor:$grad_input, Aten_MaybeTensor:$grad_weight,
                       Aten_MaybeTensor:$grad_bias);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
+  let linear = ["grad_out"];
 }
 
 #endif // CLEAVE_DIALECTS_ATEN_OPS_NORMALIZATION

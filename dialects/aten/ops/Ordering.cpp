@@ -57,3 +57,25 @@ LogicalResult MaxDimOp::verify() {
   Shape shape = reduceShape(shapeOf(getSelf()), {*dim}, getKeepdim().value_or(false));
   return expectValuesAndPlaces(*this, shape, getSelf());
 }
+
+//===----------------------------------------------------------------------===//
+// Sharding
+//===----------------------------------------------------------------------===//
+
+static const char *orderReason = "any of its elements may be the largest";
+
+void TopkOp::describeSharding(RuleBuilder &rule) {
+  rule.allBut(getDim().value_or(-1), orderReason);
+}
+
+void SortOp::describeSharding(RuleBuilder &rule) {
+  rule.allBut(getDim().value_or(-1), orderReason);
+}
+
+void MaxDimOp::describeSharding(RuleBuilder &rule) {
+  int64_t dim = wrapped(getDim(), rankOf(getSelf()));
+  if (getKeepdim().value_or(false))
+    rule.sameDims({dim}, {dim}, orderReason);
+  else
+    rule.sameDims({dim}, {}, orderReason);
+}

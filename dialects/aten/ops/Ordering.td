@@ -22,6 +22,7 @@ def Aten_TopkOp : AtenOp<"topk", "aten::topk"> {
                        Aten_Bool:$sorted);
   let results = (outs Aten_Tensor:$values, Aten_Tensor:$indices);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
 }
 
 def Aten_SortOp : AtenOp<"sort", "aten::sort"> {
@@ -39,6 +40,7 @@ def Aten_SortOp : AtenOp<"sort", "aten::sort"> {
   let arguments = (ins Aten_Tensor:$self, Aten_Int:$dim, Aten_Bool:$descending);
   let results = (outs Aten_Tensor:$values, Aten_Tensor:$indices);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
 }
 
 def Aten_MaxDimOp : AtenOp<"max_dim", "aten::max.dim"> {
@@ -57,6 +59,7 @@ def Aten_MaxDimOp : AtenOp<"max_dim", "aten::max.dim"> {
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$dim, Aten_Bool:$keepdim);
   let results = (outs Aten_Tensor:$values, Aten_Tensor:$indices);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
 }
 
 #endif // CLEAVE_DIALECTS_ATEN_OPS_ORDERING

@@ -182,3 +182,56 @@ LogicalResult SelectBackwardOp::verify() {
   // 4.
   return expectResult(*this, 0, getInputSizes(), dtypeOf(getGradOutput()));
 }
+
+//===----------------------------------------------------------------------===//
+// Sharding
+//===----------------------------------------------------------------------===//
+
+static const char *partReason = "the part is taken by positions in the whole dimension";
+
+/// Whether `start:end:step` takes all of a dimension, whatever its size.
+static bool takesAll(std::optional<int64_t> start, std::optional<int64_t> end, int64_t step,
+                     int64_t size) {
+  return step == 1 && sliceLength(size, start, end, step) == size && end.value_or(size) >= 0;
+}
+
+/// One dimension changes, in operand and results.
+static void changedDim(RuleBuilder &rule, int64_t dim) {
+  rule.sameDims({dim}, {dim}, partReason);
+}
+
+void SliceOp::describeSharding(RuleBuilder &rule) {
+  int64_t dim = wrapped(getDim().value_or(0), rankOf(getSelf()));
+  if (takesAll(getStart(), getEnd(), getStep().value_or(1), shapeOf(getSelf())[dim]))
+    rule.sameDims({}, {}, partReason);
+  else
+    changedDim(rule, dim);
+}
+
+void SelectOp::describeSharding(RuleBuilder &rule) {
+  rule.sameDims({wrapped(getDim(), rankOf(getSelf()))}, {}, partReason);
+}
+
+void SplitOp::describeSharding(RuleBuilder &rule) {
+  changedDim(rule, wrapped(getDim().value_or(0), rankOf(getSelf())));
+}
+
+void SplitWithSizesOp::describeSharding(RuleBuilder &rule) {
+  changedDim(rule, wrapped(getDim().value_or(0), rankOf(getSelf())));
+}
+
+void UnbindOp::describeSharding(RuleBuilder &rule) {
+  rule.sameDims({wrapped(getDim().value_or(0), rankOf(getSelf()))}, {}, partReason);
+}
+
+void SliceBackwardOp::describeSharding(RuleBuilder &rule) {
+  int64_t dim = wrapped(getDim(), getInputSizes().size());
+  if (takesAll(getStart(), getEnd(), getStep(), getInputSizes()[dim]))
+    rule.sameDims({}, {}, partReason);
+  else
+    changedDim(rule, dim);
+}
+
+void SelectBackwardOp::describeSharding(RuleBuilder &rule) {
+  rule.sameDims({}, {wrapped(getDim(), getInputSizes().size())}, partReason);
+}

@@ -28,6 +28,8 @@ def Aten_SliceOp : AtenOp<"slice", "aten::slice.Tensor", [ViewLike]> {
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
   let hasFolder = 1;
+  let sharding = Aten_CustomSharding;
+  let moves = ["self"];
 }
 
 def Aten_SelectOp : AtenOp<"select", "aten::select.int", [ViewLike]> {
@@ -45,6 +47,8 @@ def Aten_SelectOp : AtenOp<"select", "aten::select.int", [ViewLike]> {
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$dim, Aten_ReqInt:$index);
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
+  let moves = ["self"];
 }
 
 //===----------------------------------------------------------------------===//
@@ -68,6 +72,8 @@ def Aten_SplitOp : AtenOp<"split", "aten::split.Tensor", [ViewLike]> {
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$split_size, Aten_Int:$dim);
   let results = (outs Variadic<Aten_Tensor>:$parts);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
+  let moves = ["self"];
 }
 
 def Aten_SplitWithSizesOp : AtenOp<"split_with_sizes", "aten::split_with_sizes", [ViewLike]> {
@@ -87,6 +93,8 @@ def Aten_SplitWithSizesOp : AtenOp<"split_with_sizes", "aten::split_with_sizes",
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$split_sizes, Aten_Int:$dim);
   let results = (outs Variadic<Aten_Tensor>:$parts);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
+  let moves = ["self"];
 }
 
 def Aten_UnbindOp : AtenOp<"unbind", "aten::unbind.int", [ViewLike]> {
@@ -104,6 +112,8 @@ def Aten_UnbindOp : AtenOp<"unbind", "aten::unbind.int", [ViewLike]> {
   let arguments = (ins Aten_Tensor:$self, Aten_Int:$dim);
   let results = (outs Variadic<Aten_Tensor>:$parts);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
+  let moves = ["self"];
 }
 
 //===----------------------------------------------------------------------===//
@@ -128,6 +138,9 @@ def Aten_SliceBackwardOp : AtenOp<"slice_backward", "aten::slice_backward"> {
                        Aten_ReqInt:$start, Aten_ReqInt:$end, Aten_ReqInt:$step);
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
+  let linear = ["grad_output"];
+  let resultSizes = ["input_sizes"];
 }
 
 def Aten_SelectBackwardOp : AtenOp<"select_backward", "aten::select_backward"> {
@@ -148,6 +161,9 @@ def Aten_SelectBackwardOp : AtenOp<"select_backward", "aten::select_backward"> {
                        Aten_ReqInt:$index);
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
+  let linear = ["grad_output"];
+  let resultSizes = ["input_sizes"];
 }
 
 #endif // CLEAVE_DIALECTS_ATEN_OPS_PART

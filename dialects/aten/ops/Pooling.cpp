@@ -135,3 +135,35 @@ LogicalResult AdaptiveAvgPool2dBackwardOp::verify() {
   // 3.
   return expectResultLike(*this, 0, getSelf());
 }
+
+//===----------------------------------------------------------------------===//
+// Sharding
+//===----------------------------------------------------------------------===//
+
+/// Images are the last two dimensions of every tensor; those before them correspond.
+static void imageSharding(RuleBuilder &rule) {
+  for (unsigned at = 0, e = rule.resultShape(0).size() - 2; at < e; ++at) {
+    FactorId factor = rule.factor(rule.resultShape(0)[at]);
+    for (unsigned i = 0; i < rule.get().operands.size(); ++i)
+      rule.operandDim(i, at, factor);
+    for (unsigned i = 0; i < rule.get().results.size(); ++i)
+      rule.resultDim(i, at, factor);
+  }
+  rule.closeWhole("windows and positions are those of the whole image");
+}
+
+void MaxPool2dWithIndicesOp::describeSharding(RuleBuilder &rule) {
+  imageSharding(rule);
+}
+
+void MaxPool2dWithIndicesBackwardOp::describeSharding(RuleBuilder &rule) {
+  imageSharding(rule);
+}
+
+void AdaptiveAvgPool2dOp::describeSharding(RuleBuilder &rule) {
+  imageSharding(rule);
+}
+
+void AdaptiveAvgPool2dBackwardOp::describeSharding(RuleBuilder &rule) {
+  imageSharding(rule);
+}

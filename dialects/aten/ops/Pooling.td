@@ -8,6 +8,7 @@ include "dialects/aten/AtenBase.td"
 class Aten_PoolingOp<string mnemonic, string meaning> : AtenOp<mnemonic, "aten::" # mnemonic> {
   let summary = meaning;
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
 }
 
 def Aten_MaxPool2dWithIndicesOp : Aten_PoolingOp<"max_pool2d_with_indices", "largest element of each window, and where it was"> {
@@ -58,6 +59,7 @@ def Aten_MaxPool2dWithIndicesBackwardOp
                        Aten_ReqInts:$stride, Aten_ReqInts:$padding, Aten_ReqInts:$dilation,
                        Aten_ReqBool:$ceil_mode, Aten_Tensor:$indices);
   let results = (outs Aten_Tensor:$result);
+  let linear = ["grad_output"];
 }
 
 def Aten_AdaptiveAvgPool2dOp : Aten_PoolingOp<"_adaptive_avg_pool2d", "means of windows that tile the image in a given number"> {
@@ -74,6 +76,7 @@ def Aten_AdaptiveAvgPool2dOp : Aten_PoolingOp<"_adaptive_avg_pool2d", "means of 
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$output_size);
   let results = (outs Aten_Tensor:$result);
+  let linear = ["self"];
 }
 
 def Aten_AdaptiveAvgPool2dBackwardOp : Aten_PoolingOp<"_adaptive_avg_pool2d_backward", "gradient of `_adaptive_avg_pool2d`"> {
@@ -90,6 +93,7 @@ def Aten_AdaptiveAvgPool2dBackwardOp : Aten_PoolingOp<"_adaptive_avg_pool2d_back
   }];
   let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$self);
   let results = (outs Aten_Tensor:$result);
+  let linear = ["grad_output"];
 }
 
 #endif // CLEAVE_DIALECTS_ATEN_OPS_POOLING

@@ -9,10 +9,16 @@ include "dialects/aten/AtenBase.td"
 // Draws. What each op takes from the generator is in docs/random.md.
 //===----------------------------------------------------------------------===//
 
+// Seed and offset have no dimensions. What an element draws depends on where it is in the whole.
+def Aten_RandomSharding
+    : Aten_Sharding<"rule.pointwise(); rule.kind(::cleave::sharding::OpKind::Random);">;
+def Aten_DrawLikeSharding : Aten_Sharding<Aten_RandomSharding.statements # " rule.shapeOnly(0);">;
+
 /// An op of Cleave's own: the dispatcher has none that takes its place in the stream of random
 /// numbers as an argument.
 class Aten_RandomOp<string mnemonic> : AtenOp<mnemonic, "cleave::" # mnemonic> {
   let hasVerifier = 1;
+  let sharding = Aten_RandomSharding;
 }
 
 def Aten_RngNativeDropoutOp : Aten_RandomOp<"rng_native_dropout"> {
@@ -37,6 +43,7 @@ def Aten_RngNativeDropoutOp : Aten_RandomOp<"rng_native_dropout"> {
   let arguments = (ins Aten_Tensor:$input, Aten_Tensor:$seed, Aten_Tensor:$offset, Aten_ReqFloat:$p,
                        Aten_Bool:$train, Aten_ReqInt:$position, Aten_ReqStr:$generator);
   let results = (outs Aten_Tensor:$result, Aten_Tensor:$mask);
+  let linear = ["input -> 0"];
 }
 
 class Aten_DrawOp<string mnemonic, string example, string constraint> : Aten_RandomOp<mnemonic> {
@@ -64,6 +71,8 @@ def Aten_RngBernoulliOp : Aten_DrawOp<"rng_bernoulli", "p = 0.3",
   let summary = "1 with probability `p` (without it: with the element of `like` as probability), else 0";
   let arguments = (ins Aten_Tensor:$like, Aten_Tensor:$seed, Aten_Tensor:$offset, Aten_Float:$p,
                        Aten_ReqInt:$position, Aten_ReqStr:$generator);
+  // Without `p`, the elements of `like` are the probabilities.
+  let sharding = Aten_Sharding<Aten_RandomSharding.statements # " if (getP()) rule.shapeOnly(0);">;
 }
 
 def Aten_RngUniformOp : Aten_DrawOp<"rng_uniform", "from = 0.0, to = 1.0",
@@ -72,6 +81,7 @@ def Aten_RngUniformOp : Aten_DrawOp<"rng_uniform", "from = 0.0, to = 1.0",
   let arguments = (ins Aten_Tensor:$like, Aten_Tensor:$seed, Aten_Tensor:$offset,
                        Aten_ReqFloat:$from, Aten_ReqFloat:$to, Aten_ReqInt:$position,
                        Aten_ReqStr:$generator);
+  let sharding = Aten_DrawLikeSharding;
 }
 
 def Aten_RngNormalOp : Aten_DrawOp<"rng_normal", "mean = 0.0, std = 1.0",
@@ -80,6 +90,7 @@ def Aten_RngNormalOp : Aten_DrawOp<"rng_normal", "mean = 0.0, std = 1.0",
   let arguments = (ins Aten_Tensor:$like, Aten_Tensor:$seed, Aten_Tensor:$offset,
                        Aten_ReqFloat:$mean, Aten_ReqFloat:$std, Aten_ReqInt:$position,
                        Aten_ReqStr:$generator);
+  let sharding = Aten_DrawLikeSharding;
 }
 
 //===----------------------------------------------------------------------===//
@@ -101,6 +112,8 @@ def Aten_NativeDropoutBackwardOp : AtenOp<"native_dropout_backward", "aten::nati
   let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$mask, Aten_ReqFloat:$scale);
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let sharding = Aten_PointwiseSharding;
+  let linear = ["grad_output"];
 }
 
 #endif // CLEAVE_DIALECTS_ATEN_OPS_RANDOM

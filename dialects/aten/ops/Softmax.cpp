@@ -78,3 +78,29 @@ LogicalResult SafeSoftmaxOp::verify() {
   // 3.
   return expectResult(*this, 0, shapeOf(getSelf()), dtype);
 }
+
+//===----------------------------------------------------------------------===//
+// Sharding
+//===----------------------------------------------------------------------===//
+
+static const char *sumReason = "each element is divided by the sum over all of it";
+
+void SoftmaxOp::describeSharding(RuleBuilder &rule) {
+  rule.allBut(getDim(), sumReason);
+}
+
+void LogSoftmaxOp::describeSharding(RuleBuilder &rule) {
+  rule.allBut(getDim(), sumReason);
+}
+
+void SoftmaxBackwardDataOp::describeSharding(RuleBuilder &rule) {
+  rule.allBut(getDim(), sumReason);
+}
+
+void LogSoftmaxBackwardDataOp::describeSharding(RuleBuilder &rule) {
+  rule.allBut(getDim(), sumReason);
+}
+
+void SafeSoftmaxOp::describeSharding(RuleBuilder &rule) {
+  rule.allBut(getDim(), sumReason);
+}

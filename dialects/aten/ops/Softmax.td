@@ -9,6 +9,7 @@ class Aten_SoftmaxBaseOp<string mnemonic, string meaning> : AtenOp<mnemonic, "at
   let summary = meaning;
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
 }
 
 class Aten_SoftmaxForwardOp<string mnemonic, string meaning> : Aten_SoftmaxBaseOp<mnemonic, meaning> {
@@ -42,6 +43,7 @@ class Aten_SoftmaxBackwardOp<string mnemonic, string forward>
   }];
   let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$output, Aten_ReqInt:$dim,
                        Aten_ReqDType:$input_dtype);
+  let linear = ["grad_output"];
 }
 def Aten_SoftmaxBackwardDataOp : Aten_SoftmaxBackwardOp<"_softmax_backward_data", "_softmax">;
 def Aten_LogSoftmaxBackwardDataOp : Aten_SoftmaxBackwardOp<"_log_softmax_backward_data", "_log_softmax">;

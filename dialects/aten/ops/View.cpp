@@ -180,28 +180,34 @@ void UnsqueezeOp::describeSharding(RuleBuilder &rule) {
   rule.sameDims({}, {wrapped(getDim(), rankOf(getResult()))}, "it is new, of size 1");
 }
 
-/// What is squeezed away had size 1 as a whole.
-static void squeezed(RuleBuilder &rule, ArrayRef<int64_t> shape,
-                     llvm::function_ref<bool(int64_t)> named) {
-  SmallVector<int64_t> dropped;
-  for (auto [dim, size] : llvm::enumerate(shape))
-    if (size == 1 && named(dim))
-      dropped.push_back(dim);
-  rule.sameDims(dropped, {}, "it is dropped for its size of 1");
+/// Dimensions of which `named` holds are dropped if their size is 1. One of another size must be
+/// whole: a part of it may have size 1.
+static void squeezed(RuleBuilder &rule, llvm::function_ref<bool(int64_t)> named) {
+  static const char *reason = "it is dropped where its size is 1";
+  int64_t to = 0;
+  for (auto [dim, size] : llvm::enumerate(rule.operandShape(0))) {
+    if (named(dim) && size == 1) {
+      rule.wholeOperandDim(0, dim, reason);
+      continue;
+    }
+    FactorId kept = rule.keep(0, dim, 0, to++);
+    if (named(dim))
+      rule.makeWhole(kept, reason);
+  }
 }
 
 void SqueezeOp::describeSharding(RuleBuilder &rule) {
-  squeezed(rule, shapeOf(getSelf()), [](int64_t) { return true; });
+  squeezed(rule, [](int64_t) { return true; });
 }
 
 void SqueezeDimOp::describeSharding(RuleBuilder &rule) {
   int64_t named = wrapped(getDim(), rankOf(getSelf()));
-  squeezed(rule, shapeOf(getSelf()), [&](int64_t dim) { return dim == named; });
+  squeezed(rule, [&](int64_t dim) { return dim == named; });
 }
 
 void SqueezeDimsOp::describeSharding(RuleBuilder &rule) {
   int64_t rank = rankOf(getSelf());
-  squeezed(rule, shapeOf(getSelf()), [&](int64_t dim) {
+  squeezed(rule, [&](int64_t dim) {
     return llvm::any_of(getDim(), [&](int64_t other) { return wrapped(other, rank) == dim; });
   });
 }
