@@ -69,6 +69,7 @@ static LogicalResult verifyRole(Operation *op, Attribute attribute, Type type, b
   case RoleKind::Buffer:
   case RoleKind::OptimizerState:
   case RoleKind::Gradient:
+  case RoleKind::Saved:
     break;
   case RoleKind::Constant:
   case RoleKind::Input:
@@ -214,6 +215,13 @@ LogicalResult TrainDialect::verifyOperationAttribute(Operation *op, NamedAttribu
     if (!isa<func::FuncOp>(op) || !draws || !draws.getType().isSignlessInteger(64) ||
         draws.getInt() < 0)
       return op->emitError() << "expects '" << name << "' to be a count (i64) on a function";
+    // What a microbatch draws is said once; its backward may only draw the same numbers again.
+    if (auto phase = op->getAttrOfType<PhaseAttr>(kPhaseAttrName);
+        phase && phase.getValue() != Phase::Microbatch && phase.getValue() != Phase::Forward)
+      return op->emitError()
+             << "expects '" << name
+             << "' on the microbatch or forward function, found a function of phase "
+             << stringifyPhase(phase.getValue());
     return success();
   }
   if (name == kCheckpointAttrName) {
@@ -237,64 +245,4 @@ LogicalResult TrainDialect::verifyOperationAttribute(Operation *op, NamedAttribu
   }
   // A misspelt name would otherwise be kept and mean nothing.
   return op->emitError() << "unknown attribute '" << name << "'";
-}
-
-//===----------------------------------------------------------------------===//
-// The whole program
-//===----------------------------------------------------------------------===//
-
-FailureOr<Program> cleave::train::getProgram(ModuleOp module) {
-  Program program;
-  for (auto function : module.getOps<func::FuncOp>()) {
-    auto phase = function->getAttrOfType<PhaseAttr>(kPhaseAttrName);
-    if (!phase)
-      continue;
-    func::FuncOp &slot =
-        phase.getValue() == Phase::Microbatch ? program.microbatch : program.update;
-    if (slot) {
-      InFlightDiagnostic diagnostic = function.emitError() << "is a second function of phase "
-                                                           << stringifyPhase(phase.getValue());
-      diagnostic.attachNote(slot.getLoc()) << "the first is here";
-      return diagnostic;
-    }
-    slot = function;
-  }
-  if (!program.microbatch) {
-    module.emitError()
-        << "expects a program: a function with train.phase = #train.phase<microbatch>";
-    return failure();
-  }
-  if (!program.update)
-    return program;
-
-  DenseMap<StringAttr, Type> parameters, gradients;
-  for (unsigned i = 0; i < program.microbatch.getNumArguments(); ++i)
-    if (RoleAttr role = getArgumentRole(program.microbatch, i);
-        role.getKind() == RoleKind::Parameter)
-      parameters[role.getName()] = program.microbatch.getArgumentTypes()[i];
-  for (unsigned i = 0; i < program.microbatch.getNumResults(); ++i)
-    if (RoleAttr role = getResultRole(program.microbatch, i); role.getKind() == RoleKind::Gradient)
-      gradients[role.getName()] = program.microbatch.getResultTypes()[i];
-  for (unsigned i = 0; i < program.update.getNumArguments(); ++i) {
-    RoleAttr role = getArgumentRole(program.update, i);
-    Type type = program.update.getArgumentTypes()[i];
-    DenseMap<StringAttr, Type> *made = role.getKind() == RoleKind::Parameter  ? &parameters
-                                       : role.getKind() == RoleKind::Gradient ? &gradients
-                                                                              : nullptr;
-    if (!made)
-      continue;
-    auto found = made->find(role.getName());
-    if (found != made->end() && found->second == type)
-      continue;
-    InFlightDiagnostic diagnostic = program.update.emitError()
-                                    << "takes " << role << " of type " << type;
-    if (found == made->end())
-      diagnostic.attachNote(program.microbatch.getLoc())
-          << "the microbatch function has none of that name";
-    else
-      diagnostic.attachNote(program.microbatch.getLoc())
-          << "the microbatch function has it with type " << found->second;
-    return diagnostic;
-  }
-  return program;
 }

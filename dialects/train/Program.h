@@ -27,16 +27,39 @@ inline constexpr llvm::StringLiteral kStageAttrName = "train.stage";
 struct Program {
   mlir::func::FuncOp microbatch;
   mlir::func::FuncOp update;
+  // A microbatch in parts, in place of `microbatch`: forward, and backward or its two halves.
+  mlir::func::FuncOp forward;
+  mlir::func::FuncOp backward;
+  mlir::func::FuncOp backwardInput;
+  mlir::func::FuncOp backwardWeight;
+  // Once a step, before the first and after the last microbatch.
+  mlir::func::FuncOp unshard;
+  mlir::func::FuncOp reduce;
+
+  /// Whether a microbatch is several functions.
+  bool isSplit() const { return static_cast<bool>(forward); }
+  mlir::func::FuncOp get(Phase phase) const;
+  /// What runs for each microbatch, in this order.
+  llvm::SmallVector<mlir::func::FuncOp, 3> getMicrobatchFunctions() const;
+  /// All of them, in the order in which a step runs them.
+  llvm::SmallVector<mlir::func::FuncOp, 8> getFunctions() const;
 };
 
 /// The role of an argument or result; null outside program functions.
 RoleAttr getArgumentRole(mlir::func::FuncOp function, unsigned argument);
 RoleAttr getResultRole(mlir::func::FuncOp function, unsigned result);
 
-/// Finds the program of `module` and checks what no single function can: one function of phase
-/// microbatch, at most one of phase update, parameters of one type in both, and a gradient result
-/// for every gradient the update takes. Emits an error otherwise.
-llvm::FailureOr<Program> getProgram(mlir::ModuleOp module);
+/// Which forms of a microbatch a caller can work with.
+enum class ProgramForms {
+  Joint, ///< one function of phase microbatch
+  Any    ///< that, or a forward and its backward
+};
+
+/// Finds the program of `module` and checks what no single function can (`docs/ir.md`, "Forward and
+/// backward"): which functions there are, that they agree about parameters, inputs and saved
+/// values, and that the update gets the gradients it takes. Emits an error otherwise.
+llvm::FailureOr<Program> getProgram(mlir::ModuleOp module,
+                                    ProgramForms forms = ProgramForms::Joint);
 
 } // namespace cleave::train
 

@@ -18,7 +18,13 @@ class Train_Enum<string name, string summary, list<I32EnumAttrCase> cases>
 
 def Train_Phase : Train_Enum<"Phase", "part of a training step that a function is", [
   I32EnumAttrCase<"Microbatch", 0, "microbatch">,
-  I32EnumAttrCase<"Update", 1, "update">]>;
+  I32EnumAttrCase<"Update", 1, "update">,
+  I32EnumAttrCase<"Forward", 2, "forward">,
+  I32EnumAttrCase<"Backward", 3, "backward">,
+  I32EnumAttrCase<"BackwardInput", 4, "backward_input">,
+  I32EnumAttrCase<"BackwardWeight", 5, "backward_weight">,
+  I32EnumAttrCase<"Unshard", 6, "unshard">,
+  I32EnumAttrCase<"Reduce", 7, "reduce">]>;
 def Train_PhaseAttr : Train_EnumAttr<"phase", Train_Phase>;
 
 def Train_RoleKind : Train_Enum<"RoleKind", "what an argument or result is to a training step", [
@@ -35,7 +41,8 @@ def Train_RoleKind : Train_Enum<"RoleKind", "what an argument or result is to a 
   I32EnumAttrCase<"OptimizerState", 10, "optimizer_state">,
   I32EnumAttrCase<"Step", 11, "step">,
   I32EnumAttrCase<"RngSeed", 12, "rng_seed">,
-  I32EnumAttrCase<"RngOffset", 13, "rng_offset">]>;
+  I32EnumAttrCase<"RngOffset", 13, "rng_offset">,
+  I32EnumAttrCase<"Saved", 14, "saved">]>;
 
 def Train_RoleAttr : AttrDef<Train_Dialect, "Role"> {
   let mnemonic = "role";
@@ -48,6 +55,7 @@ def Train_RoleAttr : AttrDef<Train_Dialect, "Role"> {
     #train.role<input "tokens" batch 0 over ["dp"]>
     #train.role<optimizer_state "wte.weight" slot "exp_avg">
     #train.role<loss>
+    #train.role<saved "h.0.ln_1.0">
     ```
     - `slot`: which state of the parameter's optimizer this is;
     - `batch`: the dimension that counts examples;

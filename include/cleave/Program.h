@@ -19,8 +19,21 @@
 
 namespace cleave::runtime {
 
-/// Parts of a training step; each is a function of the program.
-enum class Phase : uint8_t { Microbatch, Update };
+/// Parts of a training step; each is a function of the program (`docs/ir.md`). A microbatch is one
+/// function, or a forward with its backward or the backward's two halves.
+enum class Phase : uint8_t {
+  Microbatch,
+  Update,
+  Forward,
+  Backward,
+  BackwardInput,
+  BackwardWeight,
+  Unshard,
+  Reduce
+};
+inline constexpr size_t kNumPhases = 8;
+/// "backward_input"
+llvm::StringRef getPhaseName(Phase phase);
 
 /// What an argument or result is to a step (the table in `docs/ir.md`).
 enum class RoleKind : uint8_t {
@@ -37,7 +50,8 @@ enum class RoleKind : uint8_t {
   OptimizerState,
   Step,
   RngSeed,
-  RngOffset
+  RngOffset,
+  Saved
 };
 
 /// One argument or result of a program function.
@@ -78,7 +92,12 @@ public:
   llvm::StringRef fingerprint() const;
 
   bool hasUpdate() const;
+  /// The functions that run for each microbatch, in this order: one of phase Microbatch, or a
+  /// forward and its backward.
+  llvm::ArrayRef<Phase> microbatchPhases() const;
   /// Arguments and results in the order of the function; empty for a phase that it does not have.
+  /// Those of Microbatch are there in every program: where a microbatch is several functions, what
+  /// they take and give together, without what they save for each other.
   llvm::ArrayRef<ValueInfo> arguments(Phase phase) const;
   llvm::ArrayRef<ValueInfo> results(Phase phase) const;
 

@@ -34,6 +34,12 @@ struct OpEvent {
   int64_t durationNs;
 };
 
+/// When the weight part of a backward runs, where a program has it as a function of its own.
+enum class WeightGradients : uint8_t {
+  Immediate, ///< after the microbatch's input part
+  Deferred   ///< after the input parts of all microbatches of the step
+};
+
 struct SessionOptions {
   /// The ranks that run the program together; null for one rank. Outlives the session.
   Communicator *communicator = nullptr;
@@ -44,9 +50,14 @@ struct SessionOptions {
   /// Gradient of the loss that a microbatch starts from; absent:
   /// 1 / (microbatches x data-parallel ranks).
   std::optional<double> lossSeed;
+  /// Deferred needs a program with a backward_weight function.
+  WeightGradients weightGradients = WeightGradients::Immediate;
   /// Called after each instruction, if set.
   std::function<void(const OpEvent &)> onOp;
 };
+
+/// An error where `program` has no weight part of its own to defer.
+llvm::Error checkDeferrable(const Program &program);
 
 class Session {
 public:
@@ -76,8 +87,9 @@ public:
   /// session.
   llvm::Expected<TensorRef> input(llvm::StringRef name);
 
-  /// Runs microbatch `index` (from 0) of step `step` (from 1). Index 0 starts with empty gradient
-  /// accumulators.
+  /// Runs microbatch `index` (from 0, in order) of step `step` (from 1). Index 0 starts with empty
+  /// gradient accumulators and unshards parameters; the last one also runs what waits for it:
+  /// deferred weight gradients, and the reduction of gradients.
   llvm::Error runMicrobatch(int64_t step, int64_t index);
   /// Runs the update of step `step` with the gradients of its microbatches; afterwards these are
   /// gone.
@@ -111,17 +123,22 @@ struct ProgramCosts {
   /// All of the above: what a session holds from beginning to end.
   int64_t stateBytes = 0;
   int64_t gradientBytes = 0;
+  /// Bytes that one microbatch's forward saves for its backward.
+  int64_t savedBytes = 0;
+  /// Bytes of all microbatches that wait for deferred weight gradients.
+  int64_t deferredBytes = 0;
   /// Most bytes of values made in a microbatch that live at one time, without what kernels use
   /// inside; with several microbatches, without the gradients gathered so far.
   int64_t activationPeakBytes = 0;
   /// Most bytes at one time in a step, state included.
   int64_t peakBytes = 0;
-  /// (op name, count) of both functions, most frequent first.
+  /// (op name, count) of all functions, most frequent first.
   std::vector<std::pair<std::string, int64_t>> ops;
   int64_t collectives = 0;     ///< in one step
   int64_t collectiveBytes = 0; ///< of this rank's tensors that enter them, in one step
 };
-ProgramCosts computeCosts(const Program &program, int64_t microbatches = 1);
+ProgramCosts computeCosts(const Program &program, int64_t microbatches = 1,
+                          WeightGradients weightGradients = WeightGradients::Immediate);
 
 } // namespace cleave::runtime
 

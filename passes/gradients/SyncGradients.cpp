@@ -20,7 +20,7 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<train::Program> program = train::getProgram(module);
+    FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Any);
     if (failed(program))
       return signalPassFailure();
     if (!program->update) {
@@ -31,7 +31,8 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
     dist::MeshOp mesh = findOrMakeMesh(module);
     if (!mesh || failed(reduceGradients(program->update, mesh)))
       return signalPassFailure();
-    divideInputs(program->microbatch);
+    for (func::FuncOp function : program->getMicrobatchFunctions())
+      divideInputs(function);
   }
 
   dist::MeshOp findOrMakeMesh(ModuleOp module) {

@@ -20,6 +20,16 @@ llvm::Expected<std::unique_ptr<Session>> Session::create(const Program &program,
   return std::unique_ptr<Session>(new Session(std::move(*impl)));
 }
 
+llvm::Error cleave::runtime::checkDeferrable(const Program &program) {
+  if (llvm::is_contained(program.microbatchPhases(), Phase::BackwardWeight))
+    return llvm::Error::success();
+  return llvm::createStringError(llvm::inconvertibleErrorCode(),
+                                 "program '" + program.path() +
+                                     "' has no function of phase backward_weight, so its weight "
+                                     "gradients cannot be deferred; cleave-opt --split-backward "
+                                     "makes one");
+}
+
 const Program &Session::program() const {
   return *impl->program;
 }

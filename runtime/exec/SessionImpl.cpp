@@ -1,4 +1,4 @@
-//===- SessionImpl.cpp - state of a session, and how steps use it ------------===//
+//===- SessionImpl.cpp - making a session: its state and bound functions ------===//
 
 #include "runtime/exec/SessionImpl.h"
 
@@ -29,17 +29,16 @@ llvm::Expected<std::unique_ptr<SessionImpl>> SessionImpl::create(const Program &
       session->part = session->ranks->along(value.over);
   if (llvm::Error error = session->checkMicrobatches())
     return error;
+  if (session->isDeferred())
+    if (llvm::Error error = checkDeferrable(program))
+      return error;
 
   llvm::Error failure = llvm::Error::success();
   llvm::Error thrown = guarded([&] {
     c10::InferenceMode inferenceMode;
     failure = session->allocateState();
     if (!failure)
-      failure = session->bindPhase(Phase::Microbatch, session->microbatch,
-                                   session->microbatchArguments, session->microbatchResults);
-    if (!failure && program.hasUpdate())
-      failure = session->bindPhase(Phase::Update, session->update, session->updateArguments,
-                                   session->updateResults);
+      failure = session->bindPhases();
   });
   if (llvm::Error error = llvm::joinErrors(std::move(failure), std::move(thrown)))
     return error;
@@ -89,25 +88,58 @@ llvm::Error SessionImpl::allocateState() {
       gradientIndex[value.name] = index;
   }
   results.resize(program->results(Phase::Microbatch).size());
+  isAccumulated.resize(results.size());
+  indexSaved();
 
-  for (const ValueInfo &value : program->arguments(Phase::Microbatch))
+  for (const ValueInfo &value : program->arguments(Phase::Microbatch)) {
     if (value.role == RoleKind::Seed)
       seed = allocate(value.type);
+    if (value.role == RoleKind::Accumulator)
+      isAccumulated[gradientIndex.lookup(value.name)] = true;
+  }
   step = allocate({DType::F32, {}});
   rngSeed = allocate({DType::I64, {}});
   rngOffset = allocate({DType::I64, {}});
   return llvm::Error::success();
 }
 
-llvm::Expected<SessionImpl::Place> SessionImpl::placeArgument(const ValueInfo &value) const {
+void SessionImpl::indexSaved() {
+  for (const ValueInfo &value : program->results(Phase::Unshard))
+    if (value.role == RoleKind::Saved)
+      unshardedIndex.try_emplace(value.name, unshardedIndex.size());
+  unsharded.resize(unshardedIndex.size());
+  for (Phase phase : program->microbatchPhases()) {
+    for (const ValueInfo &value : program->results(phase))
+      if (value.role == RoleKind::Saved)
+        savedIndex.try_emplace(value.name, savedIndex.size());
+    for (const ValueInfo &value : program->arguments(phase)) {
+      if (value.role == RoleKind::Saved)
+        lastTaker[value.name] = phase;
+      if (value.role == RoleKind::Input || value.role == RoleKind::Target)
+        lastInputTaker[value.name] = phase;
+    }
+  }
+}
+
+SessionImpl::Place SessionImpl::placeSaved(const ValueInfo &value) const {
+  if (auto found = unshardedIndex.find(value.name); found != unshardedIndex.end())
+    return {Place::Unsharded, found->second};
+  return {Place::Saved, savedIndex.lookup(value.name)};
+}
+
+llvm::Expected<SessionImpl::Place> SessionImpl::placeArgument(Phase phase,
+                                                              const ValueInfo &value) const {
   switch (value.role) {
   case RoleKind::Parameter:
   case RoleKind::Buffer:
   case RoleKind::Constant:
     return Place{Place::Weight, weightIndex.lookup(value.name)};
   case RoleKind::Input:
-  case RoleKind::Target:
-    return Place{Place::Input, inputIndex.lookup(value.name)};
+  case RoleKind::Target: {
+    // Copies, which waiting microbatches have, go with their last use.
+    bool isLast = isDeferred() && lastInputTaker.lookup(value.name) == phase;
+    return Place{Place::Input, inputIndex.lookup(value.name), isLast};
+  }
   case RoleKind::OptimizerState:
     return Place{Place::State, stateIndex.lookup(stateKey(value.name, value.slot))};
   case RoleKind::Accumulator:
@@ -121,6 +153,11 @@ llvm::Expected<SessionImpl::Place> SessionImpl::placeArgument(const ValueInfo &v
     return Place{Place::RngSeed};
   case RoleKind::RngOffset:
     return Place{Place::RngOffset};
+  case RoleKind::Saved: {
+    Place place = placeSaved(value);
+    place.isTied = place.kind == Place::Saved && lastTaker.lookup(value.name) == phase;
+    return place;
+  }
   case RoleKind::Loss:
   case RoleKind::Output:
     break;
@@ -128,146 +165,59 @@ llvm::Expected<SessionImpl::Place> SessionImpl::placeArgument(const ValueInfo &v
   return makeError("argument '" + value.fileName + "' has a role that only results have");
 }
 
-SessionImpl::Place SessionImpl::placeResult(const ValueInfo &value, size_t index) const {
+SessionImpl::Place SessionImpl::placeResult(Phase phase, const ValueInfo &value) const {
   switch (value.role) {
   case RoleKind::Parameter:
   case RoleKind::Buffer:
     return {Place::Weight, weightIndex.lookup(value.name), true};
   case RoleKind::OptimizerState:
     return {Place::State, stateIndex.lookup(stateKey(value.name, value.slot)), true};
+  case RoleKind::Saved:
+    return placeSaved(value);
   default:
-    return {Place::Result, index};
+    return {Place::Result, resultIndex.lookup(value.fileName)};
   }
 }
 
-llvm::Error SessionImpl::bindPhase(Phase phase, std::unique_ptr<Executor> &executor,
-                                   std::vector<Place> &argumentPlaces,
-                                   std::vector<Place> &resultPlaces) {
-  for (auto [index, value] : llvm::enumerate(program->results(phase)))
-    resultPlaces.push_back(placeResult(value, index));
+llvm::Expected<std::unique_ptr<SessionImpl::BoundPhase>> SessionImpl::bindPhase(Phase phase) {
+  auto result = std::make_unique<BoundPhase>();
+  result->phase = phase;
+  for (const ValueInfo &value : program->results(phase))
+    result->results.push_back(placeResult(phase, value));
   for (const ValueInfo &value : program->arguments(phase)) {
-    llvm::Expected<Place> place = placeArgument(value);
+    llvm::Expected<Place> place = placeArgument(phase, value);
     if (!place)
       return place.takeError();
-    for (const Place &result : resultPlaces)
-      if (result.isTied && result.kind == place->kind && result.index == place->index)
+    for (const Place &made : result->results)
+      if (made.isTied && made.kind == place->kind && made.index == place->index)
         place->isTied = true;
-    argumentPlaces.push_back(*place);
+    result->arguments.push_back(*place);
   }
   llvm::Expected<BoundFunction> bound = Binder(program->impl().function(phase), services).bind();
   if (!bound)
     return makeError("program '" + program->path() + "': " + llvm::toString(bound.takeError()));
-  executor = std::make_unique<Executor>(std::move(*bound), phase);
-  return llvm::Error::success();
+  result->executor = std::make_unique<Executor>(std::move(*bound), phase);
+  return result;
 }
 
-//===----------------------------------------------------------------------===//
-// Running
-//===----------------------------------------------------------------------===//
-
-at::Tensor *SessionImpl::state(const Place &place) {
-  switch (place.kind) {
-  case Place::Weight:
-    return &weights[place.index];
-  case Place::State:
-    return &optimizerStates[place.index];
-  default:
-    return nullptr;
-  }
-}
-
-/// Tied state is moved into the frame: so the function sees that it alone holds it and may
-/// overwrite it; the new value comes back with the results.
-void SessionImpl::fillArguments(Executor &executor, const std::vector<Place> &places,
-                                bool isFirst) {
-  for (auto [index, place] : llvm::enumerate(places)) {
-    c10::IValue &slot = executor.argument(index);
-    switch (place.kind) {
-    case Place::Weight:
-    case Place::State:
-      slot = place.isTied ? std::move(*state(place)) : *state(place);
-      break;
-    case Place::Input:
-      slot = inputs[place.index];
-      break;
-    case Place::Result:
-      slot = isFirst ? c10::IValue() : std::move(results[place.index]);
-      break;
-    case Place::Seed:
-      slot = seed;
-      break;
-    case Place::Step:
-      slot = step;
-      break;
-    case Place::RngSeed:
-      slot = rngSeed;
-      break;
-    case Place::RngOffset:
-      slot = rngOffset;
-      break;
-    }
-  }
-}
-
-llvm::Error SessionImpl::storeResults(std::vector<c10::IValue> values,
-                                      const std::vector<Place> &places) {
-  return guarded([&] {
-    c10::InferenceMode inferenceMode;
-    for (auto [place, value] : llvm::zip_equal(places, values)) {
-      at::Tensor *target = state(place);
-      if (!target) {
-        results[place.index] = std::move(value);
-        continue;
-      }
-      // State is flat memory of its own: two results may be views of one value.
-      at::Tensor tensor = std::move(value).toTensor();
-      if (!tensor.is_contiguous() || !isSoleOwner(tensor))
-        tensor = tensor.clone(at::MemoryFormat::Contiguous);
-      *target = std::move(tensor);
-    }
-  });
-}
-
-llvm::Error SessionImpl::runMicrobatch(int64_t stepNumber, int64_t index) {
-  if (stepNumber < 1 || index < 0 || index >= options.microbatches)
-    return makeError("there is no microbatch " + llvm::Twine(index) + " of step " +
-                     llvm::Twine(stepNumber) + ": steps count from 1, microbatches from 0 to " +
-                     llvm::Twine(options.microbatches - 1));
-  int64_t total = options.microbatches * part.count;
-  if (llvm::Error error = guarded([&] {
-        c10::InferenceMode inferenceMode;
-        if (seed.defined())
-          seed.fill_(options.lossSeed.value_or(1.0 / double(total)));
-        *rngSeed.mutable_data_ptr<int64_t>() = static_cast<int64_t>(options.seed);
-        *rngOffset.mutable_data_ptr<int64_t>() =
-            ((stepNumber - 1) * total + part.index * options.microbatches + index) *
-            program->draws();
-        fillArguments(*microbatch, microbatchArguments, index == 0);
-      }))
+llvm::Error SessionImpl::bindPhases() {
+  auto bindInto = [&](Phase phase, std::unique_ptr<BoundPhase> &slot) -> llvm::Error {
+    if (!program->impl().function(phase))
+      return llvm::Error::success();
+    llvm::Expected<std::unique_ptr<BoundPhase>> bound = bindPhase(phase);
+    if (!bound)
+      return bound.takeError();
+    slot = std::move(*bound);
+    return llvm::Error::success();
+  };
+  if (llvm::Error error = bindInto(Phase::Unshard, unshard))
     return error;
-  // Gradients that are accumulated are in the frame by now; nothing else is needed any more.
-  for (c10::IValue &value : results)
-    value = c10::IValue();
-  std::vector<c10::IValue> values;
-  if (llvm::Error error = microbatch->run(values, options.onOp))
+  for (Phase phase : program->microbatchPhases())
+    if (llvm::Error error = bindInto(phase, microbatch.emplace_back()))
+      return error;
+  if (llvm::Error error = bindInto(Phase::Reduce, reduce))
     return error;
-  return storeResults(std::move(values), microbatchResults);
-}
-
-llvm::Error SessionImpl::runUpdate(int64_t stepNumber) {
-  if (!update)
-    return makeError("program '" + program->path() +
-                     "' has no update function; export it with an optimizer to train");
-  for (const Place &place : updateArguments)
-    if (place.kind == Place::Result && results[place.index].isNone())
-      return makeError("there are no gradients for an update of step " + llvm::Twine(stepNumber) +
-                       ": run its microbatches first");
-  *step.mutable_data_ptr<float>() = static_cast<float>(stepNumber);
-  fillArguments(*update, updateArguments, /*isFirst=*/false);
-  std::vector<c10::IValue> values;
-  if (llvm::Error error = update->run(values, options.onOp))
-    return error;
-  return storeResults(std::move(values), updateResults);
+  return bindInto(Phase::Update, update);
 }
 
 //===----------------------------------------------------------------------===//

@@ -39,28 +39,69 @@ public:
 private:
   /// Where an argument comes from, or a result goes.
   struct Place {
-    enum Kind : uint8_t { Weight, State, Input, Result, Seed, Step, RngSeed, RngOffset } kind;
+    enum Kind : uint8_t {
+      Weight,
+      State,
+      Input,
+      Result,
+      Seed,
+      Step,
+      RngSeed,
+      RngOffset,
+      Saved,    ///< by another function of the microbatch
+      Unsharded ///< saved for all microbatches of the step
+    } kind;
     size_t index = 0;
-    /// An argument that a result replaces: the function may overwrite it.
+    /// The function may overwrite it: a result replaces the argument, or it is a saved value's
+    /// last use.
     bool isTied = false;
+  };
+  /// A function of the program, bound.
+  struct BoundPhase {
+    Phase phase;
+    std::unique_ptr<Executor> executor;
+    std::vector<Place> arguments, results;
+  };
+  /// What the functions of one microbatch see: its data, and what they save for each other.
+  struct MicrobatchState {
+    int64_t index = 0;
+    at::Tensor rngOffset;
+    std::vector<at::Tensor> inputs;
+    std::vector<c10::IValue> saved;
   };
 
   llvm::Error allocateState();
   llvm::Error checkMicrobatches() const;
-  llvm::Error bindPhase(Phase phase, std::unique_ptr<Executor> &executor,
-                        std::vector<Place> &argumentPlaces, std::vector<Place> &resultPlaces);
-  llvm::Expected<Place> placeArgument(const ValueInfo &value) const;
-  Place placeResult(const ValueInfo &value, size_t index) const;
-  void fillArguments(Executor &executor, const std::vector<Place> &places, bool isFirst);
-  llvm::Error storeResults(std::vector<c10::IValue> values, const std::vector<Place> &places);
+  void indexSaved();
+  llvm::Error bindPhases();
+  llvm::Expected<std::unique_ptr<BoundPhase>> bindPhase(Phase phase);
+  llvm::Expected<Place> placeArgument(Phase phase, const ValueInfo &value) const;
+  Place placeResult(Phase phase, const ValueInfo &value) const;
+  Place placeSaved(const ValueInfo &value) const;
+
+  bool isDeferred() const { return options.weightGradients == WeightGradients::Deferred; }
+  MicrobatchState beginMicrobatch(int64_t step, int64_t index);
+  llvm::Error runPhase(BoundPhase &bound, MicrobatchState &state);
+  llvm::Error finishMicrobatches();
+  void fillArguments(const BoundPhase &bound, MicrobatchState &state);
+  llvm::Error storeResults(std::vector<c10::IValue> values, const BoundPhase &bound,
+                           MicrobatchState &state);
   at::Tensor *state(const Place &place);
 
   Services services;
   RandomStream random;
-  std::unique_ptr<Executor> microbatch, update;
-  std::vector<Place> microbatchArguments, microbatchResults, updateArguments, updateResults;
+  std::vector<std::unique_ptr<BoundPhase>> microbatch;
+  std::unique_ptr<BoundPhase> unshard, reduce, update;
   llvm::StringMap<size_t> gradientIndex; ///< parameter's name -> result of the microbatch
   llvm::StringMap<size_t> resultIndex;   ///< file name -> result of the microbatch
+  /// Saved values: name -> index in a microbatch's, or in the step's.
+  llvm::StringMap<size_t> savedIndex, unshardedIndex;
+  /// Which function of a microbatch takes a saved value or an input last.
+  llvm::StringMap<Phase> lastTaker, lastInputTaker;
+  std::vector<bool> isAccumulated; ///< by index of the microbatch's result
+  std::vector<c10::IValue> unsharded;
+  /// Microbatches whose weight part has still to run.
+  std::vector<MicrobatchState> waiting;
   at::Tensor seed, step, rngSeed, rngOffset;
 };
 

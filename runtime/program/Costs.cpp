@@ -3,11 +3,15 @@
 #include "cleave/Session.h"
 #include "dialects/aten/Aten.h"
 #include "dialects/dist/Dist.h"
-#include "runtime/program/MemoryPlan.h"
+#include "lib/memory/MemoryPlan.h"
+#include "runtime/program/ProgramImpl.h"
 
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace cleave::runtime;
+namespace memory = cleave::memory;
+namespace train = cleave::train;
 
 /// `aten.mm`; calls by what they call: `aten::roll`.
 static std::string nameOf(mlir::Operation *op) {
@@ -28,7 +32,80 @@ static void countOps(mlir::func::FuncOp function, int64_t runs, llvm::StringMap<
   }
 }
 
-ProgramCosts cleave::runtime::computeCosts(const Program &program, int64_t microbatches) {
+namespace {
+/// Bytes of a step's microbatches, without the state.
+struct Microbatches {
+  int64_t peak = 0;
+  int64_t kept = 0; ///< what all of them leave
+};
+} // namespace
+
+static int64_t sumBytes(const Program::Impl &impl, Phase phase,
+                        std::initializer_list<RoleKind> roles) {
+  int64_t bytes = 0;
+  for (const ValueInfo &value : impl.signature(phase).arguments)
+    if (llvm::is_contained(roles, value.role))
+      bytes += value.type.numBytes();
+  return bytes;
+}
+
+static Microbatches planImmediate(const memory::MemoryPlan &first, const memory::MemoryPlan &later,
+                                  int64_t microbatches, int64_t accumulators) {
+  if (microbatches == 1)
+    return {first.peakBytes, first.resultBytes};
+  // Gradients so far stay while the next microbatch runs.
+  return {std::max(first.peakBytes, later.peakBytes + accumulators),
+          later.resultBytes + accumulators};
+}
+
+/// All microbatches but the one that runs wait for their weight part, each with what it has saved,
+/// its copy of the data and the old values of buffers as far as these are needed.
+static Microbatches planDeferred(const Program::Impl &impl, int64_t microbatches,
+                                 int64_t accumulators, ProgramCosts &costs) {
+  llvm::StringSet<> updatedBuffers;
+  for (const ValueInfo &value : impl.signature(Phase::Microbatch).results)
+    if (value.role == RoleKind::Buffer)
+      updatedBuffers.insert(value.name);
+  auto isOwned = [&](train::RoleAttr role) {
+    return role.getKind() == train::RoleKind::Input || role.getKind() == train::RoleKind::Target ||
+           (role.getKind() == train::RoleKind::Buffer &&
+            updatedBuffers.contains(role.getNameOrEmpty()));
+  };
+  auto functions = impl.functions.getMicrobatchFunctions();
+  memory::MemoryPlan first = memory::planMemory(functions, /*emptyAccumulators=*/true, isOwned);
+  memory::MemoryPlan later = memory::planMemory(functions, /*emptyAccumulators=*/false, isOwned);
+  int64_t waiting = first.functions[first.functions.size() - 2].heldBytes;
+  costs.deferredBytes = microbatches * waiting;
+
+  int64_t gathered = sumBytes(impl, Phase::BackwardInput, {RoleKind::Accumulator});
+  int64_t peak = first.functions.back().peakBytes + (microbatches - 1) * waiting;
+  for (const memory::FunctionPlan &part : llvm::ArrayRef(first.functions).drop_back())
+    peak = std::max(peak, part.peakBytes + gathered + (microbatches - 1) * waiting);
+  if (microbatches > 1)
+    peak = std::max(peak,
+                    later.functions.back().peakBytes + accumulators + (microbatches - 2) * waiting);
+  // The state counts the buffers' old values too.
+  for (const ValueInfo &value : impl.signature(Phase::Microbatch).results)
+    if (value.role == RoleKind::Buffer)
+      peak -= value.type.numBytes();
+  return {peak, planImmediate(first, later, microbatches, accumulators).kept};
+}
+
+static Microbatches planMicrobatches(const Program::Impl &impl, int64_t microbatches,
+                                     WeightGradients weightGradients, ProgramCosts &costs) {
+  auto functions = impl.functions.getMicrobatchFunctions();
+  memory::MemoryPlan first = memory::planMemory(functions, /*emptyAccumulators=*/true);
+  memory::MemoryPlan later = memory::planMemory(functions, /*emptyAccumulators=*/false);
+  costs.activationPeakBytes = microbatches == 1 ? first.peakBytes : later.peakBytes;
+  costs.savedBytes = first.functions.front().heldBytes;
+  int64_t accumulators = sumBytes(impl, Phase::Microbatch, {RoleKind::Accumulator});
+  return weightGradients == WeightGradients::Deferred && impl.functions.backwardWeight
+             ? planDeferred(impl, microbatches, accumulators, costs)
+             : planImmediate(first, later, microbatches, accumulators);
+}
+
+ProgramCosts cleave::runtime::computeCosts(const Program &program, int64_t microbatches,
+                                           WeightGradients weightGradients) {
   ProgramCosts costs;
   for (const ValueInfo &value : program.weights())
     (value.role == RoleKind::Parameter ? costs.parameterBytes : costs.bufferBytes) +=
@@ -37,35 +114,38 @@ ProgramCosts cleave::runtime::computeCosts(const Program &program, int64_t micro
     costs.optimizerStateBytes += value.type.numBytes();
   for (const ValueInfo &value : program.inputs())
     costs.inputBytes += value.type.numBytes();
-  int64_t accumulators = 0;
-  for (const ValueInfo &value : program.arguments(Phase::Microbatch))
-    if (value.role == RoleKind::Accumulator)
-      accumulators += value.type.numBytes();
   for (const ValueInfo &value : program.results(Phase::Microbatch))
     if (value.role == RoleKind::Gradient)
       costs.gradientBytes += value.type.numBytes();
 
   const Program::Impl &impl = program.impl();
-  MemoryPlan first = planMemory(impl.functions.microbatch, /*emptyAccumulators=*/true);
-  int64_t microbatchPeak = first.peakBytes, kept = first.resultBytes;
-  costs.activationPeakBytes = first.peakBytes;
-  if (microbatches > 1) {
-    // Gradients so far stay while the next microbatch runs.
-    MemoryPlan later = planMemory(impl.functions.microbatch, /*emptyAccumulators=*/false);
-    costs.activationPeakBytes = later.peakBytes;
-    microbatchPeak = std::max(first.peakBytes, later.peakBytes + accumulators);
-    kept = later.resultBytes + accumulators;
-  }
-  int64_t updatePeak = 0;
+  auto [peak, kept] = planMicrobatches(impl, microbatches, weightGradients, costs);
   llvm::StringMap<int64_t> counts;
-  countOps(impl.functions.microbatch, microbatches, counts, costs);
+  for (mlir::func::FuncOp function : impl.functions.getMicrobatchFunctions())
+    countOps(function, microbatches, counts, costs);
+  if (mlir::func::FuncOp unshard = impl.functions.unshard) {
+    // What it makes stays until the last microbatch has ended.
+    memory::MemoryPlan plan = memory::planMemory(unshard, /*emptyAccumulators=*/false);
+    peak = std::max(plan.peakBytes, peak + plan.functions.front().heldBytes);
+    countOps(unshard, 1, counts, costs);
+  }
+  if (mlir::func::FuncOp reduce = impl.functions.reduce) {
+    memory::MemoryPlan plan = memory::planMemory(reduce, /*emptyAccumulators=*/false);
+    peak = std::max(peak, kept + plan.peakBytes);
+    kept += plan.resultBytes;
+    for (const ValueInfo &value : impl.signature(Phase::Reduce).arguments)
+      kept -= value.type.numBytes();
+    countOps(reduce, 1, counts, costs);
+  }
   if (program.hasUpdate()) {
-    updatePeak = kept + planMemory(impl.functions.update, /*emptyAccumulators=*/false).peakBytes;
+    memory::MemoryPlan plan =
+        memory::planMemory(impl.functions.update, /*emptyAccumulators=*/false);
+    peak = std::max(peak, kept + plan.peakBytes);
     countOps(impl.functions.update, 1, counts, costs);
   }
   costs.stateBytes =
       costs.parameterBytes + costs.bufferBytes + costs.optimizerStateBytes + costs.inputBytes;
-  costs.peakBytes = costs.stateBytes + std::max(microbatchPeak, updatePeak);
+  costs.peakBytes = costs.stateBytes + peak;
   for (const auto &entry : counts)
     costs.ops.emplace_back(entry.first().str(), entry.second);
   llvm::sort(costs.ops, [](const auto &a, const auto &b) {

@@ -82,7 +82,7 @@ llvm::Expected<std::unique_ptr<Program>> cleave::runtime::loadProgram(llvm::Stri
   impl->module = parseSourceFile<ModuleOp>(sources, ParserConfig(impl->context.get()));
   if (!impl->module)
     return invalid();
-  FailureOr<train::Program> functions = train::getProgram(*impl->module);
+  FailureOr<train::Program> functions = train::getProgram(*impl->module, train::ProgramForms::Any);
   if (failed(functions))
     return invalid();
   impl->functions = *functions;

@@ -8,6 +8,8 @@
 
 #include "mlir/IR/OwningOpRef.h"
 
+#include <array>
+
 namespace cleave::runtime {
 
 /// Names, roles and types of one function's arguments and results.
@@ -23,17 +25,16 @@ public:
   train::Program functions;
 
   std::string path, name, fingerprint;
-  Signature microbatch, update;
+  /// By phase; that of a microbatch is there in every form.
+  std::array<Signature, kNumPhases> signatures;
+  llvm::SmallVector<Phase, 3> microbatchPhases;
   std::vector<ValueInfo> weights, optimizerStates, inputs;
   std::vector<MeshAxis> mesh;
   int64_t draws = 0;
 
-  mlir::func::FuncOp function(Phase phase) const {
-    return phase == Phase::Microbatch ? functions.microbatch : functions.update;
-  }
-  const Signature &signature(Phase phase) const {
-    return phase == Phase::Microbatch ? microbatch : update;
-  }
+  /// Null for a phase that the program does not have.
+  mlir::func::FuncOp function(Phase phase) const { return functions.get(train::Phase(phase)); }
+  const Signature &signature(Phase phase) const { return signatures[size_t(phase)]; }
 };
 
 /// Reads names, roles, types and the mesh from the verified module into `impl`.

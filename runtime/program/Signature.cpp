@@ -14,7 +14,12 @@ namespace train = cleave::train;
 // The public enumeration names the dialect's kinds without its headers.
 static_assert(unsigned(RoleKind::Parameter) == unsigned(train::RoleKind::Parameter) &&
               unsigned(RoleKind::Loss) == unsigned(train::RoleKind::Loss) &&
-              unsigned(RoleKind::RngOffset) == unsigned(train::RoleKind::RngOffset));
+              unsigned(RoleKind::RngOffset) == unsigned(train::RoleKind::RngOffset) &&
+              unsigned(RoleKind::Saved) == unsigned(train::RoleKind::Saved));
+static_assert(unsigned(Phase::Update) == unsigned(train::Phase::Update) &&
+              unsigned(Phase::BackwardWeight) == unsigned(train::Phase::BackwardWeight) &&
+              unsigned(Phase::Reduce) == unsigned(train::Phase::Reduce) &&
+              unsigned(Phase::Reduce) + 1 == kNumPhases);
 
 DType cleave::runtime::toDType(Type element) {
   if (element.isF16())
@@ -102,9 +107,39 @@ static Signature readFunction(func::FuncOp function) {
   return signature;
 }
 
+/// Adds what `part`, one function of several, takes and gives to what they have together.
+static void addPart(Signature &whole, const Signature &part) {
+  auto add = [](std::vector<ValueInfo> &values, const ValueInfo &value) {
+    bool isKnown = llvm::any_of(values, [&](const ValueInfo &other) {
+      return other.role == value.role && other.name == value.name;
+    });
+    if (!isKnown && value.role != RoleKind::Saved)
+      values.push_back(value);
+  };
+  for (const ValueInfo &value : part.arguments)
+    add(whole.arguments, value);
+  for (const ValueInfo &value : part.results)
+    add(whole.results, value);
+}
+
+/// The signature of a microbatch, whatever functions it is made of: with weights that only
+/// unsharding takes, and gradients as their reduction leaves them.
+static void joinMicrobatch(Program::Impl &impl) {
+  Signature whole;
+  for (Phase phase : impl.microbatchPhases)
+    addPart(whole, impl.signature(phase));
+  for (const ValueInfo &value : impl.signature(Phase::Unshard).arguments)
+    addPart(whole, {{value}, {}});
+  for (const ValueInfo &reduced : impl.signature(Phase::Reduce).results)
+    for (ValueInfo &value : whole.results)
+      if (value.role == reduced.role && value.name == reduced.name)
+        value.type = reduced.type;
+  impl.signatures[size_t(Phase::Microbatch)] = std::move(whole);
+}
+
 /// What a step needs that no verifier of a single function sees.
 static llvm::Error checkUpdate(const Program::Impl &impl) {
-  for (const ValueInfo &value : impl.update.arguments) {
+  for (const ValueInfo &value : impl.signature(Phase::Update).arguments) {
     switch (value.role) {
     case RoleKind::Parameter:
     case RoleKind::Gradient:
@@ -154,14 +189,19 @@ llvm::Error cleave::runtime::readSignature(Program::Impl &impl) {
     return error;
   if (std::optional<llvm::StringRef> name = impl.module->getSymName())
     impl.name = name->str();
-  impl.microbatch = readFunction(impl.functions.microbatch);
-  if (impl.functions.update)
-    impl.update = readFunction(impl.functions.update);
-  if (auto draws = impl.functions.microbatch->getAttrOfType<IntegerAttr>(train::kDrawsAttrName))
-    impl.draws = draws.getInt();
+  for (func::FuncOp function : impl.functions.getFunctions()) {
+    auto phase = function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName).getValue();
+    impl.signatures[size_t(phase)] = readFunction(function);
+    if (auto draws = function->getAttrOfType<IntegerAttr>(train::kDrawsAttrName))
+      impl.draws = draws.getInt();
+  }
+  for (func::FuncOp function : impl.functions.getMicrobatchFunctions())
+    impl.microbatchPhases.push_back(
+        Phase(function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName).getValue()));
+  joinMicrobatch(impl);
 
   llvm::StringMap<RoleKind> seen;
-  for (const ValueInfo &value : impl.microbatch.arguments) {
+  for (const ValueInfo &value : impl.signature(Phase::Microbatch).arguments) {
     bool isWeight = value.role == RoleKind::Parameter || value.role == RoleKind::Buffer ||
                     value.role == RoleKind::Constant;
     if (isWeight) {
@@ -178,7 +218,7 @@ llvm::Error cleave::runtime::readSignature(Program::Impl &impl) {
   for (const ValueInfo &value : impl.inputs)
     if (!inputNames.try_emplace(value.name).second)
       return makeError("two of its inputs and targets are named '" + value.name + "'");
-  for (const ValueInfo &value : impl.update.arguments)
+  for (const ValueInfo &value : impl.signature(Phase::Update).arguments)
     if (value.role == RoleKind::OptimizerState)
       impl.optimizerStates.push_back(value);
 
@@ -206,6 +246,12 @@ llvm::StringRef Program::name() const {
 }
 llvm::StringRef Program::fingerprint() const {
   return pimpl->fingerprint;
+}
+llvm::StringRef cleave::runtime::getPhaseName(Phase phase) {
+  return train::stringifyPhase(train::Phase(phase));
+}
+llvm::ArrayRef<Phase> Program::microbatchPhases() const {
+  return pimpl->microbatchPhases;
 }
 bool Program::hasUpdate() const {
   return bool(pimpl->functions.update);

@@ -51,7 +51,6 @@ static int64_t findVocabulary(mlir::Value value) {
 
 std::vector<InputSpec> cleave::runtime::describeInputs(const Program &program) {
   std::vector<InputSpec> specs;
-  mlir::func::FuncOp function = program.impl().function(Phase::Microbatch);
   for (const ValueInfo &value : program.inputs()) {
     InputSpec spec;
     spec.name = value.name;
@@ -60,10 +59,11 @@ std::vector<InputSpec> cleave::runtime::describeInputs(const Program &program) {
     if (value.batch)
       spec.batchDim = unsigned(*value.batch);
     spec.isTarget = value.role == RoleKind::Target;
-    for (auto [argument, info] :
-         llvm::zip_equal(function.getArguments(), program.arguments(Phase::Microbatch)))
-      if (info.role == value.role && info.name == value.name)
-        spec.vocabulary = findVocabulary(argument);
+    for (Phase phase : program.microbatchPhases())
+      for (auto [argument, info] :
+           llvm::zip_equal(program.impl().function(phase).getArguments(), program.arguments(phase)))
+        if (info.role == value.role && info.name == value.name && spec.vocabulary == 0)
+          spec.vocabulary = findVocabulary(argument);
     specs.push_back(std::move(spec));
   }
   return specs;

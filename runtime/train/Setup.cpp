@@ -32,6 +32,9 @@ static ProgramIdentity identify(const Program &program, const TrainOptions &opti
                         {"--microbatches", optional(options.microbatches)},
                         {"--batch", optional(options.batch)},
                         {"--seed", std::to_string(options.seed)},
+                        {"--weight-gradients", options.weightGradients == WeightGradients::Deferred
+                                                   ? "deferred"
+                                                   : "immediate"},
                         {"--lr", optional(options.learningRate)},
                         {"--data", options.data},
                         {"--shuffle", options.shuffle ? "true" : "false"},
@@ -142,6 +145,7 @@ llvm::Error Trainer::createSession() {
   sessionOptions.communicator = &world;
   sessionOptions.microbatches = microbatches;
   sessionOptions.seed = options.seed;
+  sessionOptions.weightGradients = options.weightGradients;
   if (tracer)
     sessionOptions.onOp = [this](const OpEvent &event) {
       if (tracer)

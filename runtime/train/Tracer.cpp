@@ -34,9 +34,8 @@ llvm::Expected<std::unique_ptr<Tracer>> Tracer::open(llvm::StringRef path, Commu
 }
 
 void Tracer::op(const OpEvent &event) {
-  llvm::StringRef category = event.name.starts_with("dist.")    ? "communication"
-                             : event.phase == Phase::Microbatch ? "microbatch"
-                                                                : "update";
+  llvm::StringRef category =
+      event.name.starts_with("dist.") ? "communication" : getPhaseName(event.phase);
   writer->slice(event.name, category, event.location, event.startNs,
                 event.startNs + event.durationNs);
 }

@@ -27,6 +27,7 @@ struct TrainOptions {
   /// Examples in a step, over all ranks and microbatches.
   std::optional<int64_t> batch;
   uint64_t seed = 0;
+  WeightGradients weightGradients = WeightGradients::Immediate;
   /// Replaces the base of the program's learning rate; its schedule stays.
   std::optional<double> learningRate;
 

@@ -71,7 +71,9 @@ llvm::Error run::compare(const Program &program, const Options &options) {
   auto ours = runOnce(program, options);
   if (!ours)
     return ours.takeError();
-  auto theirs = runOnce(**other, options);
+  Options otherOptions = options;
+  otherOptions.weightGradients = chooseWeightGradients(**other, options.weightGradients);
+  auto theirs = runOnce(**other, otherOptions);
   if (!theirs)
     return theirs.takeError();
 

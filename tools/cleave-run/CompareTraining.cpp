@@ -92,6 +92,7 @@ llvm::Error run::compareTraining(Program &program, Communicator &world,
   silent.checkpointEvery = silent.keepLast = 0;
   silent.resume = false;
   silent.quiet = true;
+  silent.weightGradients = chooseWeightGradients(**other, training.weightGradients);
   llvm::Expected<Outcome> theirs = trainOne(**other, world, silent);
   if (!theirs)
     return theirs.takeError();

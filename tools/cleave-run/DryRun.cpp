@@ -18,8 +18,9 @@ static std::string describeBytes(int64_t bytes) {
   return llvm::formatv(unit ? "{0:f1} {1}" : "{0:f0} {1}", value, units[unit]).str();
 }
 
-void run::printCosts(const Program &program, int64_t microbatches, llvm::raw_ostream &os) {
-  ProgramCosts costs = computeCosts(program, microbatches);
+void run::printCosts(const Program &program, int64_t microbatches, WeightGradients weightGradients,
+                     llvm::raw_ostream &os) {
+  ProgramCosts costs = computeCosts(program, microbatches, weightGradients);
   os << "program " << program.name() << " (" << program.path() << ")\n"
      << "fingerprint " << program.fingerprint() << "\n";
   if (!program.mesh().empty()) {
@@ -39,6 +40,10 @@ void run::printCosts(const Program &program, int64_t microbatches, llvm::raw_ost
   line("optimizer state", costs.optimizerStateBytes);
   line("inputs", costs.inputBytes);
   line("gradients", costs.gradientBytes);
+  if (program.microbatchPhases().size() > 1)
+    line("saved for the backward", costs.savedBytes);
+  if (weightGradients == WeightGradients::Deferred)
+    line("waiting for weights", costs.deferredBytes);
   line("activations, peak", costs.activationPeakBytes);
   line("peak of a step", costs.peakBytes);
 

@@ -10,7 +10,8 @@
 namespace cleave::run {
 
 /// Prints memory, ops and communication of one rank that runs `microbatches` microbatches a step.
-void printCosts(const runtime::Program &program, int64_t microbatches, llvm::raw_ostream &os);
+void printCosts(const runtime::Program &program, int64_t microbatches,
+                runtime::WeightGradients weightGradients, llvm::raw_ostream &os);
 
 } // namespace cleave::run
 

@@ -18,6 +18,7 @@ llvm::Expected<std::unique_ptr<Session>> run::runOnce(const Program &program,
   SessionOptions sessionOptions;
   sessionOptions.seed = options.seed;
   sessionOptions.lossSeed = 1.0;
+  sessionOptions.weightGradients = options.weightGradients;
   auto session = Session::create(program, sessionOptions);
   if (!session)
     return session.takeError();

@@ -3,6 +3,7 @@
 #include "tools/cleave-run/Options.h"
 #include "tools/cleave-run/Training.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Path.h"
@@ -28,6 +29,15 @@ static cl::opt<int> threads("threads",
                             cl::init(0), cl::cat(general));
 static cl::opt<bool> dryRun("dry-run", cl::desc("Print memory, ops and communication; run nothing"),
                             cl::cat(general));
+static cl::opt<cleave::runtime::WeightGradients>
+    weightGradients("weight-gradients",
+                    cl::desc("When the weight part of a split backward runs (default: immediate)"),
+                    cl::init(cleave::runtime::WeightGradients::Immediate),
+                    cl::values(clEnumValN(cleave::runtime::WeightGradients::Immediate, "immediate",
+                                          "After each microbatch's input part"),
+                               clEnumValN(cleave::runtime::WeightGradients::Deferred, "deferred",
+                                          "After the input parts of all microbatches of the step")),
+                    cl::cat(general));
 static cl::opt<std::string> inputs("inputs", cl::desc("Inputs and targets of one microbatch"),
                                    cl::value_desc("file.safetensors"), cl::cat(evaluating));
 static cl::opt<std::string>
@@ -50,6 +60,14 @@ static const char *overview =
     "  cleave-run gpt.mlir --inputs batch.safetensors --dump results.safetensors\n"
     "  cleave-run gpt.mlir --against gpt.local.mlir --inputs batch.safetensors\n"
     "  cleave-run gpt.mlir --dry-run\n";
+
+cleave::runtime::WeightGradients
+cleave::run::chooseWeightGradients(const runtime::Program &program,
+                                   runtime::WeightGradients wanted) {
+  return llvm::is_contained(program.microbatchPhases(), runtime::Phase::BackwardWeight)
+             ? wanted
+             : runtime::WeightGradients::Immediate;
+}
 
 cleave::run::Options cleave::run::parseOptions(int argc, char **argv) {
   cl::HideUnrelatedOptions({&general, &trainingCategory, &dataCategory, &reportingCategory,
@@ -76,5 +94,6 @@ cleave::run::Options cleave::run::parseOptions(int argc, char **argv) {
   options.seed = seed;
   options.threads = threads;
   options.dryRun = dryRun;
+  options.weightGradients = weightGradients;
   return options;
 }

@@ -3,6 +3,8 @@
 #ifndef CLEAVE_TOOLS_CLEAVE_RUN_OPTIONS_H
 #define CLEAVE_TOOLS_CLEAVE_RUN_OPTIONS_H
 
+#include "cleave/Session.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -18,7 +20,12 @@ struct Options {
   uint64_t seed = 0;
   int threads = 0; ///< 0: LibTorch's choice
   bool dryRun = false;
+  runtime::WeightGradients weightGradients = runtime::WeightGradients::Immediate;
 };
+
+/// `wanted` where `program` has a weight part to defer, for the other program of a comparison.
+runtime::WeightGradients chooseWeightGradients(const runtime::Program &program,
+                                               runtime::WeightGradients wanted);
 
 /// Reads the command line; on a mistake, or after --help, it does not return.
 Options parseOptions(int argc, char **argv);

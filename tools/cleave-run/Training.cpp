@@ -120,6 +120,7 @@ static TrainOptions collect(const run::Options &options) {
   result.microbatches = given(microbatches);
   result.batch = given(batch);
   result.seed = options.seed;
+  result.weightGradients = options.weightGradients;
   result.learningRate = given(learningRate);
   result.data = data;
   result.shuffle = shuffle;

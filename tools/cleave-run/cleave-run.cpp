@@ -28,7 +28,10 @@ static llvm::Error runTool(const run::Options &options) {
   if (!program)
     return program.takeError();
   if (options.dryRun) {
-    run::printCosts(**program, run::getMicrobatches(), llvm::outs());
+    if (options.weightGradients == WeightGradients::Deferred)
+      if (llvm::Error error = checkDeferrable(**program))
+        return error;
+    run::printCosts(**program, run::getMicrobatches(), options.weightGradients, llvm::outs());
     return llvm::Error::success();
   }
   installCachingAllocator();

@@ -1,0 +1,356 @@
+//===- WholeProgram.cpp - which functions make a program ---------------------===//
+//
+// Checks what no single function can: the phases that are there, and what they hand each other.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/train/Program.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+using namespace mlir;
+using namespace cleave::train;
+
+//===----------------------------------------------------------------------===//
+// Phases
+//===----------------------------------------------------------------------===//
+
+/// The place of a phase's function in `program`; a Program or a const one.
+template <typename P> static auto *slotOf(P &program, Phase phase) {
+  switch (phase) {
+  case Phase::Microbatch:
+    return &program.microbatch;
+  case Phase::Update:
+    return &program.update;
+  case Phase::Forward:
+    return &program.forward;
+  case Phase::Backward:
+    return &program.backward;
+  case Phase::BackwardInput:
+    return &program.backwardInput;
+  case Phase::BackwardWeight:
+    return &program.backwardWeight;
+  case Phase::Unshard:
+    return &program.unshard;
+  case Phase::Reduce:
+    return &program.reduce;
+  }
+  llvm_unreachable("no such phase");
+}
+
+func::FuncOp Program::get(Phase phase) const {
+  return *slotOf(*this, phase);
+}
+
+SmallVector<func::FuncOp, 3> Program::getMicrobatchFunctions() const {
+  SmallVector<func::FuncOp, 3> functions;
+  for (func::FuncOp function : {microbatch, forward, backward, backwardInput, backwardWeight})
+    if (function)
+      functions.push_back(function);
+  return functions;
+}
+
+SmallVector<func::FuncOp, 8> Program::getFunctions() const {
+  SmallVector<func::FuncOp, 8> functions;
+  if (unshard)
+    functions.push_back(unshard);
+  llvm::append_range(functions, getMicrobatchFunctions());
+  for (func::FuncOp function : {reduce, update})
+    if (function)
+      functions.push_back(function);
+  return functions;
+}
+
+static LogicalResult findFunctions(ModuleOp module, Program &program) {
+  for (auto function : module.getOps<func::FuncOp>()) {
+    auto phase = function->getAttrOfType<PhaseAttr>(kPhaseAttrName);
+    if (!phase)
+      continue;
+    func::FuncOp &slot = *slotOf(program, phase.getValue());
+    if (slot) {
+      InFlightDiagnostic diagnostic = function.emitError() << "is a second function of phase "
+                                                           << stringifyPhase(phase.getValue());
+      diagnostic.attachNote(slot.getLoc()) << "the first is here";
+      return diagnostic;
+    }
+    slot = function;
+  }
+  return success();
+}
+
+/// One microbatch function, or a forward with its whole backward or both of its halves.
+static LogicalResult checkPhases(ModuleOp module, Program program, ProgramForms forms) {
+  func::FuncOp backwards[] = {program.backward, program.backwardInput, program.backwardWeight};
+  auto conflict = [](func::FuncOp one, func::FuncOp other) {
+    auto phaseOf = [](func::FuncOp function) {
+      return stringifyPhase(function->getAttrOfType<PhaseAttr>(kPhaseAttrName).getValue());
+    };
+    InFlightDiagnostic diagnostic = one.emitError() << "is of phase " << phaseOf(one)
+                                                    << ", but the program has a function of phase "
+                                                    << phaseOf(other) << " that does the same work";
+    diagnostic.attachNote(other.getLoc()) << "the other is here";
+    return diagnostic;
+  };
+  if (program.microbatch) {
+    for (func::FuncOp part : {program.forward, backwards[0], backwards[1], backwards[2]})
+      if (part)
+        return conflict(part, program.microbatch);
+    return success();
+  }
+  if (!program.forward) {
+    for (func::FuncOp part : backwards)
+      if (part)
+        return part.emitError() << "expects a function of phase forward beside this backward";
+    return module.emitError()
+           << "expects a program: a function with train.phase = #train.phase<microbatch>";
+  }
+  if (program.backward) {
+    for (func::FuncOp part : {program.backwardInput, program.backwardWeight})
+      if (part)
+        return conflict(part, program.backward);
+  } else if (!program.backwardInput && !program.backwardWeight) {
+    return program.forward.emitError()
+           << "expects a function of phase backward, or two of phases backward_input and "
+              "backward_weight, beside this forward";
+  } else if (!program.backwardInput || !program.backwardWeight) {
+    return (program.backwardInput ? program.backwardInput : program.backwardWeight).emitError()
+           << "expects a function of phase "
+           << (program.backwardInput ? "backward_weight" : "backward_input")
+           << ", the other half of the backward";
+  }
+  if (forms == ProgramForms::Joint)
+    return program.forward.emitError()
+           << "is one part of a microbatch; this needs forward and backward in one function of "
+              "phase microbatch, as they are before --partition-joint";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// What functions hand each other
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// An argument or result of a phase function.
+struct Port {
+  func::FuncOp function;
+  unsigned index = 0;
+  /// Place of the function in the order in which a step runs them.
+  unsigned order = 0;
+  RoleAttr role;
+  Type type;
+
+  Location getLoc() const { return func::FuncOp(function).getLoc(); }
+  bool isSaved() const { return role.getKind() == RoleKind::Saved; }
+  bool is(std::initializer_list<RoleKind> kinds) const {
+    return llvm::is_contained(kinds, role.getKind());
+  }
+};
+using Key = std::pair<unsigned, StringAttr>;
+
+/// Checks the functions of a program against each other.
+class Agreement {
+public:
+  explicit Agreement(const Program &program) : program(program) {
+    for (auto [order, function] : llvm::enumerate(program.getFunctions())) {
+      for (unsigned i = 0; i < function.getNumArguments(); ++i)
+        arguments.push_back({function, i, unsigned(order), getArgumentRole(function, i),
+                             function.getArgumentTypes()[i]});
+      for (unsigned i = 0; i < function.getNumResults(); ++i)
+        results.push_back({function, i, unsigned(order), getResultRole(function, i),
+                           function.getResultTypes()[i]});
+    }
+  }
+
+  LogicalResult check() {
+    return success(succeeded(checkStepFunctions()) && succeeded(checkArguments()) &&
+                   succeeded(checkResults()) && succeeded(checkSaved()) &&
+                   succeeded(checkGradients()));
+  }
+
+private:
+  static Key keyOf(const Port &port) {
+    return {static_cast<unsigned>(port.role.getKind()), port.role.getName()};
+  }
+  static InFlightDiagnostic complain(const Port &port) {
+    func::FuncOp function = port.function;
+    return function.emitError();
+  }
+
+  /// Unshard has weights and saved values, reduce gradients, and no others.
+  LogicalResult checkStepFunctions() {
+    for (const Port &port : arguments) {
+      if (port.function == program.unshard &&
+          !port.is({RoleKind::Parameter, RoleKind::Buffer, RoleKind::Constant}))
+        return complain(port) << "of phase unshard takes " << port.role
+                              << ", but unsharding starts from parameters, buffers and constants";
+      if (port.function == program.reduce && port.role.getKind() != RoleKind::Gradient)
+        return complain(port) << "of phase reduce takes " << port.role
+                              << ", but it has only gradients to reduce";
+    }
+    for (const Port &port : results) {
+      if (port.function == program.unshard && !port.isSaved())
+        return complain(port) << "of phase unshard gives " << port.role
+                              << ", but what it makes are saved values";
+      if (port.function == program.reduce && port.role.getKind() != RoleKind::Gradient)
+        return complain(port) << "of phase reduce gives " << port.role
+                              << ", but it has only gradients to reduce";
+    }
+    return success();
+  }
+
+  /// Whether a step runs the function, or one of a microbatch runs it.
+  bool isInMicrobatch(const Port &port) const {
+    return port.function != program.update && port.function != program.reduce;
+  }
+
+  /// What is an argument of several functions is the same thing in all of them.
+  LogicalResult checkArguments() {
+    DenseMap<Key, const Port *> first;
+    for (const Port &port : arguments) {
+      if (!isInMicrobatch(port))
+        continue;
+      if (!port.is({RoleKind::Parameter, RoleKind::Buffer, RoleKind::Constant, RoleKind::Input,
+                    RoleKind::Target, RoleKind::Seed, RoleKind::Accumulator}))
+        continue;
+      auto [found, isNew] = first.try_emplace(keyOf(port), &port);
+      const Port &other = *found->second;
+      if (isNew || (other.role == port.role && other.type == port.type))
+        continue;
+      InFlightDiagnostic diagnostic = complain(port)
+                                      << "takes " << port.role << " of type " << port.type;
+      diagnostic.attachNote(other.getLoc()) << "this function of the microbatch takes it as "
+                                            << other.role << " of type " << other.type;
+      return diagnostic;
+    }
+    // The value before or after the update? Only where one function has the buffer is that clear.
+    for (const Port &updated : results) {
+      if (updated.role.getKind() != RoleKind::Buffer)
+        continue;
+      for (const Port &port : arguments)
+        if (port.function != updated.function && keyOf(port) == keyOf(updated)) {
+          InFlightDiagnostic diagnostic =
+              complain(port) << "takes " << port.role
+                             << ", which another function of the microbatch updates; hand over "
+                                "the value that is meant as a saved one";
+          diagnostic.attachNote(updated.getLoc()) << "updated here";
+          return diagnostic;
+        }
+    }
+    return success();
+  }
+
+  /// Each value has one maker.
+  LogicalResult checkResults() {
+    DenseMap<Key, const Port *> first;
+    for (const Port &port : results) {
+      if (!isInMicrobatch(port))
+        continue;
+      auto [found, isNew] = first.try_emplace(keyOf(port), &port);
+      if (isNew)
+        continue;
+      InFlightDiagnostic diagnostic = complain(port)
+                                      << "gives " << port.role << " for the second time";
+      diagnostic.attachNote(found->second->getLoc()) << "this function gives it already";
+      return diagnostic;
+    }
+    return success();
+  }
+
+  LogicalResult checkSaved() {
+    DenseMap<StringAttr, const Port *> made;
+    DenseMap<StringAttr, const Port *> used;
+    for (const Port &port : results)
+      if (port.isSaved())
+        made[port.role.getName()] = &port;
+    for (const Port &port : arguments) {
+      if (!port.isSaved())
+        continue;
+      const Port *maker = made.lookup(port.role.getName());
+      if (!maker)
+        return complain(port) << "takes " << port.role
+                              << ", which no function of the program makes";
+      auto refuse = [&](const Twine &what, const Twine &note) {
+        InFlightDiagnostic diagnostic = complain(port) << "takes " << port.role << what;
+        diagnostic.attachNote(maker->getLoc()) << note;
+        return diagnostic;
+      };
+      if (maker->order >= port.order)
+        return refuse(", which is made only later", "made here");
+      if (!isInMicrobatch(port) && maker->function != program.unshard)
+        return refuse(", which is gone when its microbatch ends",
+                      "made here, by a function that runs for each microbatch");
+      if (maker->type != port.type) {
+        InFlightDiagnostic diagnostic = complain(port)
+                                        << "takes " << port.role << " of type " << port.type;
+        diagnostic.attachNote(maker->getLoc()) << "made here with type " << maker->type;
+        return diagnostic;
+      }
+      used[port.role.getName()] = &port;
+    }
+    for (const Port &port : results)
+      if (port.isSaved() && !used.contains(port.role.getName()))
+        return complain(port) << "gives " << port.role << ", which no later function takes";
+    return success();
+  }
+
+  /// The update and the reduction get the gradients that they take, and parameters have one type.
+  LogicalResult checkGradients() {
+    DenseMap<Key, const Port *> known;
+    for (const Port &port : arguments)
+      if (isInMicrobatch(port) && port.role.getKind() == RoleKind::Parameter)
+        known.try_emplace(keyOf(port), &port);
+    for (const Port &port : results)
+      if (isInMicrobatch(port) && port.role.getKind() == RoleKind::Gradient)
+        known[keyOf(port)] = &port;
+    if (failed(checkTaken(program.reduce, known)))
+      return failure();
+    for (const Port &port : arguments)
+      if (port.function == program.reduce && llvm::none_of(results, [&](const Port &result) {
+            return result.function == port.function && keyOf(result) == keyOf(port);
+          }))
+        return complain(port) << "takes " << port.role << " and does not give it back";
+    for (const Port &port : results)
+      if (port.function == program.reduce)
+        known[keyOf(port)] = &port;
+    return checkTaken(program.update, known);
+  }
+
+  LogicalResult checkTaken(func::FuncOp function, const DenseMap<Key, const Port *> &known) {
+    if (!function)
+      return success();
+    func::FuncOp maker = program.getMicrobatchFunctions().front();
+    StringRef makerName = program.isSplit() ? "microbatch's functions" : "microbatch function";
+    for (const Port &port : arguments) {
+      if (port.function != function || !port.is({RoleKind::Parameter, RoleKind::Gradient}))
+        continue;
+      const Port *found = known.lookup(keyOf(port));
+      if (found && found->type == port.type)
+        continue;
+      InFlightDiagnostic diagnostic = complain(port)
+                                      << "takes " << port.role << " of type " << port.type;
+      if (!found)
+        diagnostic.attachNote(maker.getLoc())
+            << "the " << makerName << (program.isSplit() ? " have" : " has")
+            << " none of that name";
+      else
+        diagnostic.attachNote(found->getLoc())
+            << (found->function == program.reduce ? "the reduce function"
+                                                  : "the microbatch function")
+            << " has it with type " << found->type;
+      return diagnostic;
+    }
+    return success();
+  }
+
+  const Program &program;
+  SmallVector<Port> arguments, results;
+};
+} // namespace
+
+FailureOr<Program> cleave::train::getProgram(ModuleOp module, ProgramForms forms) {
+  Program program;
+  if (failed(findFunctions(module, program)) || failed(checkPhases(module, program, forms)) ||
+      failed(Agreement(program).check()))
+    return failure();
+  return program;
+}

@@ -1,0 +1,202 @@
+//===- MemoryPlan.cpp - how much memory functions will use --------------------===//
+
+#include "lib/memory/MemoryPlan.h"
+#include "dialects/aten/Aten.h"
+#include "dialects/dist/Dist.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+
+using namespace mlir;
+using namespace cleave::memory;
+namespace aten = cleave::aten;
+namespace dist = cleave::dist;
+namespace train = cleave::train;
+
+namespace {
+/// Which memory a value lives in, named by the value that it was allocated for.
+class Storage {
+public:
+  explicit Storage(bool emptyAccumulators) : emptyAccumulators(emptyAccumulators) {}
+
+  Value of(Value value) const {
+    auto found = shared.find(value);
+    return found == shared.end() ? value : found->second;
+  }
+
+  /// Makes `value`, an argument, another name for what `source` is.
+  void alias(Value value, Value source) { shared[value] = of(source); }
+
+  /// Records what `op`'s results share.
+  void visit(Operation *op) {
+    for (OpResult result : op->getResults())
+      if (Value source = sourceOf(op, result.getResultNumber()))
+        shared[result] = of(source);
+  }
+
+private:
+  /// The operand whose memory result `index` has; null where it has its own.
+  Value sourceOf(Operation *op, unsigned index) const {
+    if (auto call = dyn_cast<aten::AtenOpInterface>(op))
+      return call.getViewSource(index);
+    if (auto accumulate = dyn_cast<train::AccumulateOp>(op)) {
+      if (!emptyAccumulators)
+        return accumulate.getAccumulator();
+      // The first gradient becomes the accumulator, unless it is somebody else's memory or not
+      // flat, which a view may not be.
+      Value gradient = accumulate.getGradient();
+      bool isOwn =
+          of(gradient) == gradient && !isa<BlockArgument>(gradient) && gradient.hasOneUse();
+      return isOwn ? gradient : Value();
+    }
+    if (isa<train::AdamWOp, train::SGDOp>(op)) {
+      // Results are tied to the first operand and to the states behind the gradient.
+      unsigned operand = index == 0 ? 0 : index + 1;
+      return op->getOperand(operand);
+    }
+    if (auto reduce = dyn_cast<dist::AllReduceOp>(op))
+      return reduce.getInputs()[index];
+    return {};
+  }
+
+  bool emptyAccumulators;
+  llvm::DenseMap<Value, Value> shared;
+};
+} // namespace
+
+int64_t cleave::memory::getByteSize(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || !tensor.hasStaticShape())
+    return 0;
+  return tensor.getNumElements() * llvm::divideCeil(tensor.getElementTypeBitWidth(), 8);
+}
+
+namespace {
+/// Walks the functions in order, counting what lives.
+class Planner {
+public:
+  Planner(ArrayRef<func::FuncOp> functions, bool emptyAccumulators,
+          function_ref<bool(train::RoleAttr)> owned)
+      : functions(functions), storage(emptyAccumulators) {
+    for (func::FuncOp function : functions) {
+      if (owned)
+        own(function, owned);
+      findLifetimes(function);
+    }
+  }
+
+  MemoryPlan run() {
+    for (func::FuncOp function : functions)
+      plan.functions.push_back(runFunction(function));
+    for (const FunctionPlan &part : plan.functions)
+      if (!plan.peakOp || part.peakBytes > plan.peakBytes) {
+        plan.peakBytes = part.peakBytes;
+        plan.peakOp = part.peakOp;
+      }
+    plan.resultBytes = keptBytes;
+    return std::move(plan);
+  }
+
+private:
+  static bool isSaved(train::RoleAttr role) {
+    return role && role.getKind() == train::RoleKind::Saved;
+  }
+
+  /// An argument that is owned lives from the beginning; the same one of a later function is
+  /// another name for it.
+  void own(func::FuncOp function, function_ref<bool(train::RoleAttr)> owned) {
+    for (BlockArgument argument : function.getArguments()) {
+      train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
+      if (!owned(role))
+        continue;
+      auto [found, isNew] =
+          arguments.try_emplace({static_cast<unsigned>(role.getKind()), role.getName()}, argument);
+      if (!isNew) {
+        storage.alias(argument, found->second);
+        continue;
+      }
+      living.insert(argument);
+      live += getByteSize(argument.getType());
+    }
+  }
+
+  void findLifetimes(func::FuncOp function) {
+    for (BlockArgument argument : function.getArguments())
+      if (train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
+          isSaved(role))
+        if (Value source = saved.lookup(role.getName()))
+          storage.alias(argument, source);
+    for (Operation &op : function.front()) {
+      storage.visit(&op);
+      for (Value operand : op.getOperands())
+        lastUse[storage.of(operand)] = &op;
+    }
+    for (OpOperand &result : function.front().getTerminator()->getOpOperands()) {
+      train::RoleAttr role = train::getResultRole(function, result.getOperandNumber());
+      if (isSaved(role))
+        saved[role.getName()] = result.get();
+      else
+        kept.insert(storage.of(result.get()));
+    }
+  }
+
+  /// Frees what `op` uses last.
+  void release(Operation &op) {
+    for (Value operand : op.getOperands()) {
+      Value root = storage.of(operand);
+      if (living.contains(root) && lastUse.lookup(root) == &op && !kept.contains(root)) {
+        live -= getByteSize(root.getType());
+        living.erase(root);
+      }
+    }
+  }
+
+  FunctionPlan runFunction(func::FuncOp function) {
+    FunctionPlan part;
+    part.peakBytes = live;
+    Operation *terminator = function.front().getTerminator();
+    for (Operation &op : function.front().without_terminator()) {
+      int64_t unused = 0;
+      for (Value result : op.getResults()) {
+        if (storage.of(result) != result)
+          continue;
+        int64_t bytes = getByteSize(result.getType());
+        live += bytes;
+        if (lastUse.contains(result))
+          living.insert(result);
+        else
+          unused += bytes;
+      }
+      if (live > part.peakBytes || !part.peakOp) {
+        part.peakBytes = live;
+        part.peakOp = &op;
+      }
+      live -= unused;
+      release(op);
+    }
+    for (Value result : terminator->getOperands())
+      if (Value root = storage.of(result);
+          living.contains(root) && kept.contains(root) && counted.insert(root).second)
+        keptBytes += getByteSize(root.getType());
+    // A saved value that its taker does not use is gone with the taker's frame.
+    release(*terminator);
+    part.heldBytes = live - keptBytes;
+    return part;
+  }
+
+  ArrayRef<func::FuncOp> functions;
+  Storage storage;
+  MemoryPlan plan;
+  llvm::DenseMap<Value, Operation *> lastUse;
+  llvm::DenseMap<StringAttr, Value> saved;
+  llvm::DenseMap<std::pair<unsigned, StringAttr>, Value> arguments;
+  /// Results that stay to the end; what lives now; results that have been counted.
+  llvm::DenseSet<Value> kept, living, counted;
+  int64_t live = 0, keptBytes = 0;
+};
+} // namespace
+
+MemoryPlan cleave::memory::planMemory(ArrayRef<func::FuncOp> functions, bool emptyAccumulators,
+                                      function_ref<bool(train::RoleAttr)> owned) {
+  return Planner(functions, emptyAccumulators, owned).run();
+}

@@ -1,0 +1,50 @@
+//===- MemoryPlan.h - how much memory functions will use -----------*- C++ -*-===//
+//
+// Liveness over the list of ops, as the executor runs them: a value's memory is there from the op
+// that makes it to the last use of the value or of a view of it. What kernels allocate and free
+// inside is not known and not counted.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LIB_MEMORY_MEMORYPLAN_H
+#define CLEAVE_LIB_MEMORY_MEMORYPLAN_H
+
+#include "dialects/train/Program.h"
+
+namespace cleave::memory {
+
+/// Bytes of a statically shaped tensor; 0 for other types.
+int64_t getByteSize(mlir::Type type);
+
+/// One of the functions of a plan.
+struct FunctionPlan {
+  /// Most bytes that live at one time while it runs, and the op during which that is so; null for a
+  /// function without ops.
+  int64_t peakBytes = 0;
+  mlir::Operation *peakOp = nullptr;
+  /// Bytes of saved values, and of owned arguments, that later functions need when it has returned.
+  int64_t heldBytes = 0;
+};
+
+struct MemoryPlan {
+  /// Most bytes of values made by the functions' ops that live at one time. Arguments are not
+  /// counted, nor what ops write into the memory of an argument.
+  int64_t peakBytes = 0;
+  /// The op during which that is so; null for functions without ops.
+  mlir::Operation *peakOp = nullptr;
+  /// Bytes that results keep when all have returned.
+  int64_t resultBytes = 0;
+  std::vector<FunctionPlan> functions;
+};
+
+/// Plans `functions` run one after another, as parts of one microbatch: saved values live from the
+/// function that makes them to their last use, other results to the end. Saved values that none of
+/// the functions makes count as arguments. `emptyAccumulators`: a step's first microbatch, in which
+/// gradients become the accumulators. Arguments that are `owned`, where given, are the microbatch's
+/// alone and count from its beginning to their last use in any of the functions.
+MemoryPlan planMemory(llvm::ArrayRef<mlir::func::FuncOp> functions, bool emptyAccumulators,
+                      llvm::function_ref<bool(train::RoleAttr)> owned = nullptr);
+
+} // namespace cleave::memory
+
+#endif // CLEAVE_LIB_MEMORY_MEMORYPLAN_H

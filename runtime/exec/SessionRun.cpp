@@ -1,0 +1,191 @@
+//===- SessionRun.cpp - how a session runs steps ------------------------------===//
+
+#include "runtime/exec/SessionImpl.h"
+
+using namespace cleave::runtime;
+
+static llvm::Error makeError(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+at::Tensor *SessionImpl::state(const Place &place) {
+  switch (place.kind) {
+  case Place::Weight:
+    return &weights[place.index];
+  case Place::State:
+    return &optimizerStates[place.index];
+  default:
+    return nullptr;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// One function
+//===----------------------------------------------------------------------===//
+
+/// Tied values are moved into the frame: so the function sees that it alone holds them and may
+/// overwrite or free them; new values of state come back with the results.
+void SessionImpl::fillArguments(const BoundPhase &bound, MicrobatchState &microbatchState) {
+  for (auto [index, place] : llvm::enumerate(bound.arguments)) {
+    c10::IValue &slot = bound.executor->argument(index);
+    switch (place.kind) {
+    case Place::Weight:
+    case Place::State:
+      slot = place.isTied ? std::move(*state(place)) : *state(place);
+      break;
+    case Place::Input:
+      slot = place.isTied ? std::move(microbatchState.inputs[place.index])
+                          : microbatchState.inputs[place.index];
+      break;
+    case Place::Result:
+      slot = std::move(results[place.index]);
+      results[place.index] = c10::IValue();
+      break;
+    case Place::Seed:
+      slot = seed;
+      break;
+    case Place::Step:
+      slot = step;
+      break;
+    case Place::RngSeed:
+      slot = rngSeed;
+      break;
+    case Place::RngOffset:
+      slot = microbatchState.rngOffset;
+      break;
+    case Place::Saved: {
+      c10::IValue &saved = microbatchState.saved[place.index];
+      slot = place.isTied ? std::move(saved) : saved;
+      break;
+    }
+    case Place::Unsharded:
+      slot = unsharded[place.index];
+      break;
+    }
+  }
+}
+
+llvm::Error SessionImpl::storeResults(std::vector<c10::IValue> values, const BoundPhase &bound,
+                                      MicrobatchState &microbatchState) {
+  return guarded([&] {
+    c10::InferenceMode inferenceMode;
+    for (auto [place, value] : llvm::zip_equal(bound.results, values)) {
+      switch (place.kind) {
+      case Place::Saved:
+        microbatchState.saved[place.index] = std::move(value);
+        continue;
+      case Place::Unsharded:
+        unsharded[place.index] = std::move(value);
+        continue;
+      case Place::Weight:
+      case Place::State:
+        break;
+      default:
+        results[place.index] = std::move(value);
+        continue;
+      }
+      // State is flat memory of its own: two results may be views of one value.
+      at::Tensor tensor = std::move(value).toTensor();
+      if (!tensor.is_contiguous() || !isSoleOwner(tensor))
+        tensor = tensor.clone(at::MemoryFormat::Contiguous);
+      *state(place) = std::move(tensor);
+    }
+  });
+}
+
+llvm::Error SessionImpl::runPhase(BoundPhase &bound, MicrobatchState &microbatchState) {
+  fillArguments(bound, microbatchState);
+  std::vector<c10::IValue> values;
+  if (llvm::Error error = bound.executor->run(values, options.onOp))
+    return error;
+  return storeResults(std::move(values), bound, microbatchState);
+}
+
+//===----------------------------------------------------------------------===//
+// Microbatches
+//===----------------------------------------------------------------------===//
+
+SessionImpl::MicrobatchState SessionImpl::beginMicrobatch(int64_t stepNumber, int64_t index) {
+  c10::InferenceMode inferenceMode;
+  int64_t total = options.microbatches * part.count;
+  if (seed.defined())
+    seed.fill_(options.lossSeed.value_or(1.0 / double(total)));
+  *rngSeed.mutable_data_ptr<int64_t>() = static_cast<int64_t>(options.seed);
+  *rngOffset.mutable_data_ptr<int64_t>() =
+      ((stepNumber - 1) * total + part.index * options.microbatches + index) * program->draws();
+
+  // Accumulated gradients go on, but not into another step; nothing else is needed any more.
+  for (auto [position, value] : llvm::enumerate(results))
+    if (index == 0 || !isAccumulated[position])
+      value = c10::IValue();
+  MicrobatchState microbatchState;
+  microbatchState.index = index;
+  microbatchState.saved.resize(savedIndex.size());
+  microbatchState.inputs = inputs;
+  microbatchState.rngOffset = rngOffset;
+  if (isDeferred()) {
+    // The next microbatch's data overwrites the session's while this one still waits; so saved
+    // views of the data are of a copy too.
+    for (at::Tensor &input : microbatchState.inputs)
+      input = input.clone();
+    microbatchState.rngOffset = rngOffset.clone();
+  }
+  return microbatchState;
+}
+
+llvm::Error SessionImpl::runMicrobatch(int64_t stepNumber, int64_t index) {
+  if (stepNumber < 1 || index < 0 || index >= options.microbatches)
+    return makeError("there is no microbatch " + llvm::Twine(index) + " of step " +
+                     llvm::Twine(stepNumber) + ": steps count from 1, microbatches from 0 to " +
+                     llvm::Twine(options.microbatches - 1));
+  if (index == 0)
+    waiting.clear();
+  if (isDeferred() && size_t(index) != waiting.size())
+    return makeError("expected microbatch " + llvm::Twine(waiting.size()) + " of step " +
+                     llvm::Twine(stepNumber) + " next, found " + llvm::Twine(index));
+  MicrobatchState microbatchState;
+  if (llvm::Error error = guarded([&] { microbatchState = beginMicrobatch(stepNumber, index); }))
+    return error;
+  if (unshard && index == 0)
+    if (llvm::Error error = runPhase(*unshard, microbatchState))
+      return error;
+  for (std::unique_ptr<BoundPhase> &bound : microbatch) {
+    if (isDeferred() && bound->phase == Phase::BackwardWeight)
+      continue;
+    if (llvm::Error error = runPhase(*bound, microbatchState))
+      return error;
+  }
+  if (isDeferred())
+    waiting.push_back(std::move(microbatchState));
+  return index + 1 == options.microbatches ? finishMicrobatches() : llvm::Error::success();
+}
+
+llvm::Error SessionImpl::finishMicrobatches() {
+  for (MicrobatchState &microbatchState : waiting) {
+    if (llvm::Error error = runPhase(*microbatch.back(), microbatchState))
+      return error;
+    microbatchState = MicrobatchState();
+  }
+  waiting.clear();
+  for (c10::IValue &value : unsharded)
+    value = c10::IValue();
+  MicrobatchState none;
+  return reduce ? runPhase(*reduce, none) : llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// The update
+//===----------------------------------------------------------------------===//
+
+llvm::Error SessionImpl::runUpdate(int64_t stepNumber) {
+  if (!update)
+    return makeError("program '" + program->path() +
+                     "' has no update function; export it with an optimizer to train");
+  for (const Place &place : update->arguments)
+    if (place.kind == Place::Result && results[place.index].isNone())
+      return makeError("there are no gradients for an update of step " + llvm::Twine(stepNumber) +
+                       ": run its microbatches first");
+  *step.mutable_data_ptr<float>() = static_cast<float>(stepNumber);
+  MicrobatchState none;
+  return runPhase(*update, none);
+}

@@ -1,0 +1,218 @@
+// What functions of one program may not ask of each other; one case for each check.
+
+// RUN: cleave-opt %s --sync-gradients="axis=dp" --split-input-file --verify-diagnostics
+
+// expected-note @below {{the other is here}}
+func.func @microbatch() attributes {train.phase = #train.phase<microbatch>} { return }
+// expected-error @below {{is of phase forward, but the program has a function of phase microbatch that does the same work}}
+func.func @forward() attributes {train.phase = #train.phase<forward>} { return }
+
+// -----
+
+func.func @forward() attributes {train.phase = #train.phase<forward>} { return }
+// expected-note @below {{the first is here}}
+func.func @backward() attributes {train.phase = #train.phase<backward>} { return }
+// expected-error @below {{is a second function of phase backward}}
+func.func @again() attributes {train.phase = #train.phase<backward>} { return }
+
+// -----
+
+func.func @forward() attributes {train.phase = #train.phase<forward>} { return }
+// expected-note @below {{the other is here}}
+func.func @backward() attributes {train.phase = #train.phase<backward>} { return }
+// expected-error @below {{is of phase backward_weight, but the program has a function of phase backward that does the same work}}
+func.func @weight() attributes {train.phase = #train.phase<backward_weight>} { return }
+
+// -----
+
+// expected-error @below {{expects a function of phase forward beside this backward}}
+func.func @backward() attributes {train.phase = #train.phase<backward>} { return }
+
+// -----
+
+// expected-error @below {{expects a function of phase backward, or two of phases backward_input and backward_weight, beside this forward}}
+func.func @forward() attributes {train.phase = #train.phase<forward>} { return }
+
+// -----
+
+func.func @forward() attributes {train.phase = #train.phase<forward>} { return }
+// expected-error @below {{expects a function of phase backward_weight, the other half of the backward}}
+func.func @input() attributes {train.phase = #train.phase<backward_input>} { return }
+
+// -----
+
+func.func @forward() attributes {train.phase = #train.phase<forward>} { return }
+// expected-error @below {{expects a function of phase backward_input, the other half of the backward}}
+func.func @weight() attributes {train.phase = #train.phase<backward_weight>} { return }
+
+// -----
+
+func.func @forward() attributes {train.phase = #train.phase<forward>} { return }
+// expected-error @below {{takes #train.role<saved "h">, which no function of the program makes}}
+func.func @backward(%h: tensor<4xf32> {train.role = #train.role<saved "h">})
+    attributes {train.phase = #train.phase<backward>} {
+  return
+}
+
+// -----
+
+// expected-error @below {{gives #train.role<saved "h">, which no later function takes}}
+func.func @forward(%x: tensor<4xf32> {train.role = #train.role<input "x">})
+    -> (tensor<4xf32> {train.role = #train.role<saved "h">}) attributes {train.phase = #train.phase<forward>} {
+  return %x : tensor<4xf32>
+}
+func.func @backward() attributes {train.phase = #train.phase<backward>} { return }
+
+// -----
+
+// expected-note @below {{made here with type 'tensor<4xf32>'}}
+func.func @forward(%x: tensor<4xf32> {train.role = #train.role<input "x">})
+    -> (tensor<4xf32> {train.role = #train.role<saved "h">}) attributes {train.phase = #train.phase<forward>} {
+  return %x : tensor<4xf32>
+}
+// expected-error @below {{takes #train.role<saved "h"> of type 'tensor<2xf32>'}}
+func.func @backward(%h: tensor<2xf32> {train.role = #train.role<saved "h">})
+    attributes {train.phase = #train.phase<backward>} {
+  return
+}
+
+// -----
+
+func.func @forward() attributes {train.phase = #train.phase<forward>} { return }
+// expected-error @below {{takes #train.role<saved "h">, which is made only later}}
+func.func @input(%h: tensor<4xf32> {train.role = #train.role<saved "h">})
+    attributes {train.phase = #train.phase<backward_input>} {
+  return
+}
+// expected-note @below {{made here}}
+func.func @weight(%x: tensor<4xf32> {train.role = #train.role<input "x">})
+    -> (tensor<4xf32> {train.role = #train.role<saved "h">}) attributes {train.phase = #train.phase<backward_weight>} {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+// expected-note @below {{made here, by a function that runs for each microbatch}}
+func.func @forward(%x: tensor<4xf32> {train.role = #train.role<input "x">})
+    -> (tensor<4xf32> {train.role = #train.role<saved "h">}) attributes {train.phase = #train.phase<forward>} {
+  return %x : tensor<4xf32>
+}
+func.func @backward(%h: tensor<4xf32> {train.role = #train.role<saved "h">})
+    attributes {train.phase = #train.phase<backward>} {
+  return
+}
+// expected-error @below {{takes #train.role<saved "h">, which is gone when its microbatch ends}}
+func.func @update(%h: tensor<4xf32> {train.role = #train.role<saved "h">})
+    attributes {train.phase = #train.phase<update>} {
+  return
+}
+
+// -----
+
+// expected-note @below {{this function of the microbatch takes it as #train.role<input "x" batch 0> of type 'tensor<4xf32>'}}
+func.func @forward(%x: tensor<4xf32> {train.role = #train.role<input "x" batch 0>})
+    attributes {train.phase = #train.phase<forward>} {
+  return
+}
+// expected-error @below {{takes #train.role<input "x"> of type 'tensor<4xf32>'}}
+func.func @backward(%x: tensor<4xf32> {train.role = #train.role<input "x">})
+    attributes {train.phase = #train.phase<backward>} {
+  return
+}
+
+// -----
+
+// expected-note @below {{updated here}}
+func.func @forward(%b: tensor<4xf32> {train.role = #train.role<buffer "b">})
+    -> (tensor<4xf32> {train.role = #train.role<buffer "b">}) attributes {train.phase = #train.phase<forward>} {
+  return %b : tensor<4xf32>
+}
+// expected-error @below {{takes #train.role<buffer "b">, which another function of the microbatch updates; hand over the value that is meant as a saved one}}
+func.func @backward(%b: tensor<4xf32> {train.role = #train.role<buffer "b">})
+    attributes {train.phase = #train.phase<backward>} {
+  return
+}
+
+// -----
+
+// expected-note @below {{this function gives it already}}
+func.func @forward(%x: tensor<4xf32> {train.role = #train.role<input "x">})
+    -> (tensor<4xf32> {train.role = #train.role<output "0">}) attributes {train.phase = #train.phase<forward>} {
+  return %x : tensor<4xf32>
+}
+// expected-error @below {{gives #train.role<output "0"> for the second time}}
+func.func @backward(%x: tensor<4xf32> {train.role = #train.role<input "x">})
+    -> (tensor<4xf32> {train.role = #train.role<output "0">}) attributes {train.phase = #train.phase<backward>} {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+func.func @microbatch() attributes {train.phase = #train.phase<microbatch>} { return }
+// expected-error @below {{of phase unshard takes #train.role<input "x">, but unsharding starts from parameters, buffers and constants}}
+func.func @unshard(%x: tensor<4xf32> {train.role = #train.role<input "x">})
+    attributes {train.phase = #train.phase<unshard>} {
+  return
+}
+
+// -----
+
+func.func @microbatch() attributes {train.phase = #train.phase<microbatch>} { return }
+// expected-error @below {{of phase unshard gives #train.role<output "0">, but what it makes are saved values}}
+func.func @unshard(%x: tensor<4xf32> {train.role = #train.role<parameter "x">})
+    -> (tensor<4xf32> {train.role = #train.role<output "0">}) attributes {train.phase = #train.phase<unshard>} {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
+func.func @microbatch() attributes {train.phase = #train.phase<microbatch>} { return }
+// expected-error @below {{of phase reduce takes #train.role<input "x">, but it has only gradients to reduce}}
+func.func @reduce(%x: tensor<4xf32> {train.role = #train.role<input "x">})
+    attributes {train.phase = #train.phase<reduce>} {
+  return
+}
+
+// -----
+
+func.func @microbatch() attributes {train.phase = #train.phase<microbatch>} { return }
+// expected-error @below {{of phase reduce gives #train.role<loss>, but it has only gradients to reduce}}
+func.func @reduce(%x: tensor<f32> {train.role = #train.role<gradient "x">})
+    -> (tensor<f32> {train.role = #train.role<loss>}) attributes {train.phase = #train.phase<reduce>} {
+  return %x : tensor<f32>
+}
+
+// -----
+
+// expected-note @below {{the microbatch function has none of that name}}
+func.func @microbatch() attributes {train.phase = #train.phase<microbatch>} { return }
+// expected-error @below {{takes #train.role<gradient "w"> of type 'tensor<4xf32>'}}
+func.func @reduce(%g: tensor<4xf32> {train.role = #train.role<gradient "w">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "w">}) attributes {train.phase = #train.phase<reduce>} {
+  return %g : tensor<4xf32>
+}
+
+// -----
+
+func.func @microbatch(%x: tensor<4xf32> {train.role = #train.role<input "x">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "w">}) attributes {train.phase = #train.phase<microbatch>} {
+  return %x : tensor<4xf32>
+}
+// expected-error @below {{takes #train.role<gradient "w"> and does not give it back}}
+func.func @reduce(%g: tensor<4xf32> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<reduce>} {
+  return
+}
+
+// -----
+
+// expected-error @below {{expects 'train.draws' on the microbatch or forward function, found a function of phase backward}}
+func.func @backward() attributes {train.phase = #train.phase<backward>, train.draws = 4 : i64} { return }
+
+// -----
+
+// expected-error @below {{expects #train.role<saved> to have a name}}
+func.func @forward(%h: tensor<4xf32> {train.role = #train.role<saved>})
+    attributes {train.phase = #train.phase<forward>} {
+  return
+}
