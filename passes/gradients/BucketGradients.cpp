@@ -179,7 +179,7 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
           return diagnostic;
         }
       gradient.reductions.push_back(reduction);
-      value = reduction.getResult();
+      value = reduction.getResult(0);
     }
     for (Operation *user : value.getUsers())
       if (isa<dist::AllReduceOp>(user)) {
