@@ -51,7 +51,7 @@ def Dist_AllGatherOp : Dist_CommunicationOp<"all_gather", [Pure]> {
     %1 = dist.all_gather(%0) dim 0 over @mesh ["tp"] : tensor<4xf32, #S0_tp> -> tensor<8xf32, #R_tp>
     ```
   }];
-  let arguments = (ins Variadic<Dist_Tensor>:$inputs, I64Attr:$dim,
+  let arguments = (ins Variadic<Dist_Tensor>:$inputs, Dist_Int:$dim,
                        FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
   let results = (outs Variadic<Dist_Result>:$results);
   let assemblyFormat = [{
@@ -79,7 +79,7 @@ def Dist_ReduceScatterOp : Dist_CommunicationOp<"reduce_scatter", [Pure]> {
     %1 = dist.reduce_scatter sum(%0) dim 0 over @mesh ["tp"] : tensor<8xf32, #P_tp> -> tensor<4xf32, #S0_tp>
     ```
   }];
-  let arguments = (ins Variadic<Dist_Tensor>:$inputs, Dist_ReductionAttr:$reduction, I64Attr:$dim,
+  let arguments = (ins Variadic<Dist_Tensor>:$inputs, Dist_ReductionAttr:$reduction, Dist_Int:$dim,
                        FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
   let results = (outs Variadic<Dist_Result>:$results);
   let assemblyFormat = [{
@@ -105,7 +105,7 @@ def Dist_AllToAllOp : Dist_CommunicationOp<"all_to_all", [Pure]> {
         : tensor<2x8xf32, #S0_tp> -> tensor<4x4xf32, #S1_tp>
     ```
   }];
-  let arguments = (ins Dist_Tensor:$input, I64Attr:$split, I64Attr:$concat,
+  let arguments = (ins Dist_Tensor:$input, Dist_Int:$split, Dist_Int:$concat,
                        FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
   let results = (outs Dist_Result:$result);
   let assemblyFormat = [{

@@ -41,7 +41,7 @@ def Dist_ConvertOp : Dist_ConversionOp<"convert"> {
     %2 = dist.convert %1 dim 0 : tensor<8xf32, #R_tp> -> tensor<4xf32, #V_tp>
     ```
   }];
-  let arguments = (ins Dist_Tensor:$input, OptionalAttr<I64Attr>:$dim);
+  let arguments = (ins Dist_Tensor:$input, OptionalAttr<Dist_Int>:$dim);
   let assemblyFormat = [{
     $input (`dim` $dim^)? attr-dict `:` custom<Transition>(type($input), type($result))
   }];

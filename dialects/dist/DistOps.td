@@ -9,6 +9,11 @@ include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
+// A dimension, a rank's index, a distance.
+def Dist_Int : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit signless integer attribute"> {
+  let convertFromStorage = "$_self.getInt()";
+}
+
 class Dist_Op<string mnemonic, list<Trait> traits = []> : Op<Dist_Dialect, mnemonic, traits>;
 
 /// An op that runs along axes of a mesh, given by attributes `mesh` and `axes`.

@@ -67,7 +67,7 @@ def Dist_FakeScatterOp : Dist_AxesOp<"fake_scatter", [Pure]> {
     %1 = dist.fake_scatter(%0) dim 0 over @mesh ["tp"] : tensor<8xf32, #I_tp> -> tensor<4xf32, #S0_tp>
     ```
   }];
-  let arguments = (ins Dist_Tensor:$input, I64Attr:$dim, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
+  let arguments = (ins Dist_Tensor:$input, Dist_Int:$dim, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
   let results = (outs Dist_Tensor:$result);
   let assemblyFormat = [{
     `(` $input `)` `dim` $dim `over` $mesh $axes attr-dict
@@ -92,7 +92,7 @@ def Dist_FakeGatherOp : Dist_CommunicationOp<"fake_gather", [Pure]> {
     %1 = dist.fake_gather(%0) dim 0 over @mesh ["tp"] : tensor<4xf32, #S0_tp> -> tensor<8xf32, #I_tp>
     ```
   }];
-  let arguments = (ins Dist_Tensor:$input, I64Attr:$dim, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
+  let arguments = (ins Dist_Tensor:$input, Dist_Int:$dim, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
   let results = (outs Dist_Result:$result);
   let assemblyFormat = [{
     `(` $input `)` `dim` $dim `over` $mesh $axes attr-dict

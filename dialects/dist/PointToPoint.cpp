@@ -75,9 +75,8 @@ template <typename Op> static LogicalResult verifyEnds(Op op) {
   if (op.getFrom() == op.getTo())
     return op.emitOpError("expects two different ranks, found ") << op.getFrom() << " twice";
   // 3.
-  if (static_cast<int64_t>(op.getTag()) < 0)
-    return op.emitOpError("expects a tag that is not negative, found ")
-           << static_cast<int64_t>(op.getTag());
+  if (op.getTag() < 0)
+    return op.emitOpError("expects a tag that is not negative, found ") << op.getTag();
   return success();
 }
 

@@ -43,7 +43,7 @@ def Dist_ShiftOp : Dist_CommunicationOp<"shift", [Pure]> {
     %1 = dist.shift(%0) by 1 wrap over @mesh ["tp"] : tensor<8xf32, #V_tp>
     ```
   }];
-  let arguments = (ins Dist_Tensor:$input, I64Attr:$by, UnitAttr:$wrap,
+  let arguments = (ins Dist_Tensor:$input, Dist_Int:$by, UnitAttr:$wrap,
                        FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
   let results = (outs Dist_Result:$result);
   let assemblyFormat = [{
@@ -69,7 +69,7 @@ def Dist_SendOp : Dist_CommunicationOp<"send", [MemoryEffects<[MemWrite]>]> {
     %done = dist.wait %sent : none
     ```
   }];
-  let arguments = (ins Dist_Tensor:$input, I64Attr:$from, I64Attr:$to, I64Attr:$tag,
+  let arguments = (ins Dist_Tensor:$input, Dist_Int:$from, Dist_Int:$to, Dist_Int:$tag,
                        FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
   let results = (outs Optional<Dist_Completion>:$completion);
   let assemblyFormat = [{
@@ -91,7 +91,7 @@ def Dist_ReceiveOp : Dist_CommunicationOp<"receive", [MemoryEffects<[MemRead, Me
     %1 = dist.receive from 0 to 1 tag 7 over @mesh ["pp"] : tensor<8xf32, #V_pp>
     ```
   }];
-  let arguments = (ins I64Attr:$from, I64Attr:$to, I64Attr:$tag,
+  let arguments = (ins Dist_Int:$from, Dist_Int:$to, Dist_Int:$tag,
                        FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
   let results = (outs Dist_Result:$result);
   let assemblyFormat = [{

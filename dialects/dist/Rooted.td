@@ -18,7 +18,7 @@ def Dist_BroadcastOp : Dist_CommunicationOp<"broadcast", [Pure]> {
     %1 = dist.broadcast(%0) root 0 over @mesh ["tp"] : tensor<8xf32, #V_tp> -> tensor<8xf32, #R_tp>
     ```
   }];
-  let arguments = (ins Dist_Tensor:$input, I64Attr:$root, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
+  let arguments = (ins Dist_Tensor:$input, Dist_Int:$root, FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
   let results = (outs Dist_Result:$result);
   let assemblyFormat = [{
     `(` $input `)` `root` $root `over` $mesh $axes attr-dict
@@ -40,7 +40,7 @@ def Dist_ReduceOp : Dist_CommunicationOp<"reduce", [Pure]> {
     %1 = dist.reduce sum(%0) root 0 over @mesh ["tp"] : tensor<8xf32, #V_tp>
     ```
   }];
-  let arguments = (ins Dist_Tensor:$input, Dist_ReductionAttr:$reduction, I64Attr:$root,
+  let arguments = (ins Dist_Tensor:$input, Dist_ReductionAttr:$reduction, Dist_Int:$root,
                        FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
   let results = (outs Dist_Result:$result);
   let assemblyFormat = [{
@@ -64,7 +64,7 @@ def Dist_GatherOp : Dist_CommunicationOp<"gather", [Pure]> {
     %1 = dist.gather(%0) dim 0 root 0 over @mesh ["tp"] : tensor<4xf32, #V_tp> -> tensor<8xf32, #V_tp>
     ```
   }];
-  let arguments = (ins Dist_Tensor:$input, I64Attr:$dim, I64Attr:$root,
+  let arguments = (ins Dist_Tensor:$input, Dist_Int:$dim, Dist_Int:$root,
                        FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
   let results = (outs Dist_Result:$result);
   let assemblyFormat = [{
@@ -88,7 +88,7 @@ def Dist_ScatterOp : Dist_CommunicationOp<"scatter", [Pure]> {
     %1 = dist.scatter(%0) dim 0 root 0 over @mesh ["tp"] : tensor<8xf32, #V_tp> -> tensor<4xf32, #V_tp>
     ```
   }];
-  let arguments = (ins Dist_Tensor:$input, I64Attr:$dim, I64Attr:$root,
+  let arguments = (ins Dist_Tensor:$input, Dist_Int:$dim, Dist_Int:$root,
                        FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
   let results = (outs Dist_Result:$result);
   let assemblyFormat = [{
