@@ -169,7 +169,8 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     llvm::SmallSetVector<Attribute, 4> axes;
     while (value.hasOneUse()) {
       auto reduction = dyn_cast<dist::AllReduceOp>(*value.getUsers().begin());
-      if (!reduction || reduction.getReduction() != dist::Reduction::Sum)
+      if (!reduction || reduction.getInputs().size() != 1 || reduction.isStarted() ||
+          reduction.getReduction().getKind() != dist::Reduction::Sum)
         break;
       for (Attribute axis : reduction.getAxes())
         if (!axes.insert(axis)) {
