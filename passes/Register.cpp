@@ -1,6 +1,7 @@
 //===- Register.cpp - makes all passes known by name ---------------------------===//
 
 #include "passes/Register.h"
+#include "passes/autodiff/Passes.h"
 #include "passes/gradients/Passes.h"
 #include "passes/placement/Passes.h"
 
@@ -21,5 +22,6 @@ void cleave::registerAllPasses() {
   mlir::registerViewOpGraphPass();
 
   placement::registerPasses();
+  autodiff::registerPasses();
   gradients::registerPasses();
 }

@@ -1,6 +1,7 @@
 //===- Aten.cpp - registration of the aten dialect -------------------------===//
 
 #include "dialects/aten/Aten.h"
+#include "dialects/aten/Derivatives.h"
 #include "dialects/aten/ops/Categories.h"
 
 #include "mlir/IR/Builders.h"
@@ -23,6 +24,7 @@ void AtenDialect::initialize() {
 #define CATEGORY(NAME) add##NAME##Ops(this);
   CLEAVE_ATEN_CATEGORIES(CATEGORY)
 #undef CATEGORY
+  claimDerivatives(*this);
 }
 
 bool cleave::aten::isTensor(Type type) {

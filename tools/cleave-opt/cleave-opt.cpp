@@ -7,6 +7,7 @@
 
 #include "dialects/Register.h"
 #include "dialects/dist/Transitions.h"
+#include "lib/autodiff/Register.h"
 #include "lib/bytecode/Digest.h"
 #include "passes/Register.h"
 #include "tools/cleave-opt/CommandLine.h"
@@ -34,7 +35,10 @@ int main(int argc, char **argv) {
   }
   mlir::DialectRegistry registry;
   registerDialects(registry);
+  autodiff::registerAllModels(registry);
   registerAllPasses();
+  if (llvm::Error error = autodiff::checkModels(registry))
+    return fail(llvm::toString(std::move(error)));
   llvm::SmallVector<char *> arguments(argv, argv + argc);
   if (llvm::Error error = loadPassPlugins(arguments))
     return fail(llvm::toString(std::move(error)));

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Register.h"
+#include "lib/autodiff/Register.h"
 #include "passes/Register.h"
 #include "tools/cleave-reduce/ReduceProgram.h"
 
@@ -17,6 +18,7 @@
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   cleave::registerDialects(registry);
+  cleave::autodiff::registerAllModels(registry);
   cleave::registerAllPasses();
   cleave::registerReduceProgramPass();
   mlir::registerOptReductionPass();

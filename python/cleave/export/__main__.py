@@ -75,11 +75,18 @@ def main(argv: list[str] | None = None) -> int:
         "-o", "--out", default=".", metavar="DIR", help="where the files go (default: here)"
     )
     parser.add_argument("--mode", choices=MODES, help="instead of the spec's mode")
+    parser.add_argument(
+        "--no-gradients",
+        dest="gradients",
+        action="store_const",
+        const=False,
+        help="leave the backward out, for cleave-opt --autodiff to make",
+    )
     parser.add_argument("--name", help="instead of the spec's name")
     options = parser.parse_args(argv)
     try:
         spec = load_spec(options.target)
-        changes = {k: v for k in ("mode", "name") if (v := getattr(options, k)) is not None}
+        changes = {k: v for k in ("mode", "name", "gradients") if (v := getattr(options, k)) is not None}
         if changes:
             spec = dataclasses.replace(spec, **changes)
         print(export_spec(spec, options.out))

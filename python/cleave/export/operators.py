@@ -170,3 +170,12 @@ def result_types(value: Any) -> list[str]:
     raise Unsupported(
         f"a result of type {type(value).__name__} ({value}); programs compute tensors only"
     )
+
+
+def kernel_result_types(overload: torch._ops.OpOverload, value: Any) -> list[str]:
+    """The same as the kernel gives them, where the trace's fake kernel says otherwise."""
+    types = result_types(value)
+    flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+    if overload is flash and value[0].dtype == torch.float64:
+        types[1] = tensor_type(value[1].to(torch.float64))  # the kernel accumulates in f64
+    return types

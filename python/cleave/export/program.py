@@ -16,6 +16,7 @@ from cleave.export.operators import (
     as_scalar_overload,
     bind,
     has_number_for_tensor,
+    kernel_result_types,
     result_types,
     schema_name,
 )
@@ -41,11 +42,13 @@ class Program:
         self._locations = Locations()
         self._values: dict[torch.fx.Node, str] = {}
         self._types: dict[torch.fx.Node, str] = {}
+        self._result_types: dict[torch.fx.Node, list[str]] = {}
         self._arguments: list[tuple[str, str, Role]] = []  # SSA name, type, role
         self._body: list[str] = []
         self._draws = 0
         self._checkpoint_graphs: dict[int, int] = {}
         self._tagged = False
+        self._left_out: set[torch.fx.Node] = set()
         self._writer = OperatorWriter(self._values.__getitem__, self._types.__getitem__)
         self.tensors: dict[str, torch.Tensor] = {}
         self.text = self._write()
@@ -57,9 +60,12 @@ class Program:
         update = UpdateWriter(self._spec, self._state) if trains else None
         results = self._results()
         gradients = [role.name for _, _, role in results if role.kind == "gradient"]
+        if not self._spec.gradients:
+            results = [result for result in results if result[2].kind != "gradient"]
+            self._keep_forward([node for node, _, _ in results])
         self._add_state()
         accumulators = {}
-        if update:
+        if update and self._spec.gradients:
             for name in gradients:
                 if name in self._state.parameters:
                     accumulators[name] = self._add_argument(
@@ -70,6 +76,8 @@ class Program:
         self._add_inputs()
         self._reserve_random_arguments()
         for node in self._graph.graph.nodes:
+            if node in self._left_out:
+                continue
             if node.op == "call_function":
                 self._write_node(node)
             elif node.op not in ("placeholder", "get_attr", "output"):
@@ -100,6 +108,26 @@ class Program:
         symbol = name if name.isidentifier() and name.isascii() else string(name)
         return f"module @{symbol} {{\n{functions}}}\n" + self._locations.definitions()
 
+    def _keep_forward(self, results: list[torch.fx.Node]):
+        """Leaves out the backward, and what the forward makes for it alone.
+
+        Random ops stay, needed or not: the next ones' positions in the stream count on them.
+        """
+        needed, stack = set(), list(results)
+        for node in self._graph.graph.nodes:
+            if node.op == "call_function" and not _is_backward(node) and _draws(node):
+                stack.append(node)
+        while stack:
+            node = stack.pop()
+            if node not in needed:
+                needed.add(node)
+                stack.extend(node.all_input_nodes)
+        self._left_out = {
+            node
+            for node in self._graph.graph.nodes
+            if node.op in ("call_function", "get_attr") and node not in needed
+        }
+
     def _add_argument(self, name: str, type_: str, role: Role) -> str:
         value = self._names.fresh(name)
         self._arguments.append((value, type_, role))
@@ -123,7 +151,7 @@ class Program:
             self._values[node], self._types[node] = known[role], type_
         constants: dict[str, str] = {}
         for node in self._graph.graph.nodes:
-            if node.op != "get_attr":
+            if node.op != "get_attr" or node in self._left_out:
                 continue
             value = getattr(self._graph, node.target, None)
             if not isinstance(value, torch.Tensor):
@@ -157,6 +185,8 @@ class Program:
             if node in self._values:
                 continue
             role = argument_role(desc, self._capture, self._state)
+            if role.kind == "seed" and not self._spec.gradients:
+                continue
             type_ = self._type(node)
             self._values[node], self._types[node] = (
                 self._add_argument(role.kind, type_, role),
@@ -232,7 +262,7 @@ class Program:
         if not isinstance(source.meta["val"], (list, tuple)):
             raise Unsupported("an index into something else than an op's results")
         self._values[node] = f"{self._values[source]}#{index}"
-        self._types[node] = self._type(node)
+        self._types[node] = self._result_types[source][index]
 
     def _write_call(self, node: torch.fx.Node):
         overload = node.target
@@ -249,7 +279,7 @@ class Program:
                 raise Unsupported(f"a number where {schema_name(overload)} takes a tensor")
             overload = scalar
         text, operand_types = self._writer.write(overload, bound)
-        self._emit(node, text, operand_types, result_types(value))
+        self._emit(node, text, operand_types, kernel_result_types(overload, value))
 
     def _write_random(self, node: torch.fx.Node, bound, value):
         call = random_ops.replace(node.target, bound, value)
@@ -279,6 +309,7 @@ class Program:
     def _emit(self, node: torch.fx.Node, text: str, operand_types: str, results: list[str]):
         name = self._names.fresh(node.name)
         self._values[node] = name
+        self._result_types[node] = results
         is_list = isinstance(node.meta["val"], (list, tuple))
         if len(results) == 1 and not is_list:
             self._types[node] = results[0]
@@ -292,7 +323,7 @@ class Program:
 
     def _discardable(self, node: torch.fx.Node) -> str:
         attributes = []
-        if node.meta.get("partitioner_tag") == "is_backward":
+        if _is_backward(node):
             attributes.append("train.backward")
         policy = node.meta.get("recompute")
         if policy is not None:
@@ -308,6 +339,16 @@ class Program:
                 raise Unsupported(f"the stage {stage!r}; expected an integer")
             attributes.append(f"train.stage = {stage} : i64")
         return " {" + ", ".join(attributes) + "}" if attributes else ""
+
+
+def _is_backward(node: torch.fx.Node) -> bool:
+    return node.meta.get("partitioner_tag") == "is_backward"
+
+
+def _draws(node: torch.fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and random_ops.is_random(
+        node.target, bind(node.target, node.args, node.kwargs)
+    )
 
 
 def _name(target) -> str:

@@ -32,6 +32,8 @@ class ExportSpec:
     lr_schedule: cleave.Constant(), WarmupCosine(...) or StepDecay(...) over the optimizer's rates.
     mode: "forward" (outputs), "loss" (loss and outputs), "joint" (loss and gradients); "auto" is
         joint where there is a loss or an optimizer, else forward.
+    gradients: False leaves the backward out of a joint program: what stays is the forward that
+        training runs, with the update as ever; `cleave-opt --autodiff` adds the gradients.
     name: of the files and the MLIR module; the module's class in lower case by default.
     batch_dims: for an input or target, the dimension that counts examples, or None where every
         microbatch gets the same tensor; by default dimension 0, which must then have one size for
@@ -47,6 +49,7 @@ class ExportSpec:
     optimizer: Any = None
     lr_schedule: Schedule = Constant()
     mode: str = "auto"
+    gradients: bool = True
     name: str | None = None
     batch_dims: Mapping[str, int | None] = dataclasses.field(default_factory=dict)
 
@@ -78,6 +81,11 @@ class ExportSpec:
         if self.mode == "auto":
             wants_gradient = self.loss is not None or self.optimizer is not None
             self.mode = "joint" if wants_gradient else "forward"
+        if not self.gradients and self.mode != "joint":
+            raise ExportError(
+                f"expected mode 'joint' to leave gradients out of, found mode '{self.mode}', which "
+                "has none"
+            )
         if self.loss is not None and not callable(self.loss):
             raise ExportError(f"expected loss to be callable, found {_kind(self.loss)}")
         if self.targets and self.loss is None:

@@ -1,0 +1,74 @@
+//===- Derivatives.cpp - which aten ops have a derivative ---------------------===//
+//
+// In the order of the category files of `lib/autodiff/rules`, which hold the rules.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/aten/Derivatives.h"
+#include "dialects/aten/ops/Activation.h"
+#include "dialects/aten/ops/Arithmetic.h"
+#include "dialects/aten/ops/Attention.h"
+#include "dialects/aten/ops/Call.h"
+#include "dialects/aten/ops/Comparison.h"
+#include "dialects/aten/ops/Contraction.h"
+#include "dialects/aten/ops/Convolution.h"
+#include "dialects/aten/ops/Copy.h"
+#include "dialects/aten/ops/Creation.h"
+#include "dialects/aten/ops/Indexing.h"
+#include "dialects/aten/ops/Loss.h"
+#include "dialects/aten/ops/Normalization.h"
+#include "dialects/aten/ops/Ordering.h"
+#include "dialects/aten/ops/Part.h"
+#include "dialects/aten/ops/Pooling.h"
+#include "dialects/aten/ops/Random.h"
+#include "dialects/aten/ops/Reduction.h"
+#include "dialects/aten/ops/Softmax.h"
+#include "dialects/aten/ops/View.h"
+#include "dialects/derivative/DerivativeInterface.h"
+
+using namespace cleave::aten;
+
+template <typename... Ops> static void claim(AtenDialect &dialect) {
+  dialect.declarePromisedInterfaces<cleave::autodiff::DerivativeInterface, Ops...>();
+}
+
+void cleave::aten::claimDerivatives(AtenDialect &dialect) {
+  // Pointwise
+  claim<AddOp, AddScalarOp, SubOp, SubScalarOp, RsubScalarOp, MulOp, MulScalarOp, DivOp,
+        DivScalarOp, AddcmulOp, PowOp, PowTensorScalarOp, SqrtOp, RsqrtOp, ReciprocalOp, NegOp,
+        AbsOp, SgnOp, SignOp, ExpOp, LogOp, Log1pOp, SinOp, CosOp, ErfOp>(dialect);
+  claim<ReluOp, SiluOp, SigmoidOp, TanhOp, GeluOp>(dialect);
+  claim<WhereOp, MaskedFillScalarOp, MaskedFillOp, ClampOp, ClampMinOp, ClampMaxOp, MaximumOp,
+        MinimumOp>(dialect);
+  // Contraction
+  claim<MmOp, BmmOp, AddmmOp, BaddbmmOp, MvOp, DotOp>(dialect);
+  // Reduction
+  claim<SumOp, SumDimIntListOp, MeanOp, MeanDimOp, CumsumOp, VarCorrectionOp, LinalgVectorNormOp,
+        AmaxOp, AminOp>(dialect);
+  claim<TopkOp, SortOp, MaxDimOp>(dialect);
+  claim<SoftmaxOp, LogSoftmaxOp, SafeSoftmaxOp>(dialect);
+  // View
+  claim<AliasOp, DetachOp, ViewOp, ExpandOp, TOp, TransposeOp, PermuteOp, UnsqueezeOp, SqueezeOp,
+        SqueezeDimOp, SqueezeDimsOp, SliceOp, SelectOp, SplitOp, SplitWithSizesOp, UnbindOp>(
+      dialect);
+  // Copy
+  claim<CloneOp, LiftFreshCopyOp, ToCopyOp, UnsafeViewOp, CatOp, StackOp, RepeatOp, TrilOp, TriuOp>(
+      dialect);
+  claim<ZerosLikeOp, OnesLikeOp, FullLikeOp, NewZerosOp, NewOnesOp, NewFullOp>(dialect);
+  // Normalization
+  claim<NativeLayerNormOp, NativeBatchNormLegitFunctionalOp, NativeBatchNormLegitNoTrainingOp>(
+      dialect);
+  // Attention
+  claim<FlashAttentionForCpuOp>(dialect);
+  // Indexing
+  claim<EmbeddingOp, IndexOp, IndexPutOp, IndexSelectOp, IndexAddOp, GatherOp, ScatterSrcOp,
+        ScatterAddOp, ScatterValueOp>(dialect);
+  // Loss
+  claim<NllLossForwardOp, MseLossOp>(dialect);
+  // Random
+  claim<RngNativeDropoutOp, RngBernoulliOp, RngUniformOp, RngNormalOp>(dialect);
+  // Pooling and convolution
+  claim<ConvolutionOp, MaxPool2dWithIndicesOp, AdaptiveAvgPool2dOp>(dialect);
+  // Calls of other operators, by name
+  claim<CallOp>(dialect);
+}

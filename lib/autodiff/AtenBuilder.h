@@ -1,0 +1,170 @@
+//===- AtenBuilder.h - makes aten ops, with their result types -----*- C++ -*-===//
+//
+// What derivative rules are written in: one method for each op they need, which infers the type of
+// the result from the operands. In a typed function the placement of every result is inferred too,
+// here and nowhere else.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LIB_AUTODIFF_ATENBUILDER_H
+#define CLEAVE_LIB_AUTODIFF_ATENBUILDER_H
+
+#include "dialects/aten/Shapes.h"
+#include "lib/autodiff/Strides.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace cleave::autodiff {
+
+using aten::dtypeOf;
+using aten::rankOf;
+using aten::shapeOf;
+using mlir::Value;
+
+class AtenBuilder {
+public:
+  explicit AtenBuilder(mlir::OpBuilder &builder) : builder(builder) {}
+
+  //===--------------------------------------------------------------------===//
+  // Any op
+  //===--------------------------------------------------------------------===//
+
+  /// Makes an op of the name with results of these types (`none` for an undefined result).
+  mlir::Operation *create(llvm::StringRef name, mlir::TypeRange types, mlir::ValueRange operands,
+                          llvm::ArrayRef<mlir::NamedAttribute> attributes = {});
+  template <typename OpTy>
+  mlir::Operation *create(mlir::TypeRange types, mlir::ValueRange operands,
+                          llvm::ArrayRef<mlir::NamedAttribute> attributes = {}) {
+    return create(OpTy::getOperationName(), types, operands, attributes);
+  }
+  /// The same for an op with one result of this shape and dtype.
+  template <typename OpTy>
+  Value make(llvm::ArrayRef<int64_t> shape, mlir::Type dtype, mlir::ValueRange operands,
+             llvm::ArrayRef<mlir::NamedAttribute> attributes = {}) {
+    return create(OpTy::getOperationName(), mlir::RankedTensorType::get(shape, dtype), operands,
+                  attributes)
+        ->getResult(0);
+  }
+  /// The same with the shape and dtype of `like`.
+  template <typename OpTy>
+  Value makeLike(Value like, mlir::ValueRange operands,
+                 llvm::ArrayRef<mlir::NamedAttribute> attributes = {}) {
+    return make<OpTy>(shapeOf(like), dtypeOf(like), operands, attributes);
+  }
+  /// `aten.call` of an operator without a typed op, with one result. `arguments` hold its constant
+  /// arguments, `operandNames` name the tensors.
+  Value call(llvm::StringRef callee, llvm::ArrayRef<int64_t> shape, mlir::Type dtype,
+             llvm::ArrayRef<std::pair<llvm::StringRef, Value>> operands,
+             llvm::ArrayRef<mlir::NamedAttribute> arguments);
+
+  // Attributes of the schema's kinds.
+  mlir::NamedAttribute named(llvm::StringRef name, mlir::Attribute value);
+  mlir::NamedAttribute integer(llvm::StringRef name, int64_t value);
+  mlir::NamedAttribute integers(llvm::StringRef name, llvm::ArrayRef<int64_t> values);
+  mlir::NamedAttribute number(llvm::StringRef name, double value);
+  mlir::NamedAttribute boolean(llvm::StringRef name, bool value);
+  mlir::NamedAttribute booleans(llvm::StringRef name, llvm::ArrayRef<bool> values);
+  mlir::NamedAttribute string(llvm::StringRef name, llvm::StringRef value);
+  mlir::NamedAttribute dtype(llvm::StringRef name, mlir::Type value);
+  /// The number of operands of each argument, for ops with several optional ones or lists.
+  mlir::NamedAttribute segments(llvm::ArrayRef<int32_t> sizes);
+  mlir::Attribute scalar(double value) { return builder.getF64FloatAttr(value); }
+  mlir::Attribute scalar(int64_t value) { return builder.getI64IntegerAttr(value); }
+
+  //===--------------------------------------------------------------------===//
+  // Pointwise
+  //===--------------------------------------------------------------------===//
+
+  Value add(Value a, Value b);
+  Value sub(Value a, Value b);
+  Value mul(Value a, Value b);
+  Value div(Value a, Value b);
+  Value pow(Value a, Value b);
+  Value addScalar(Value a, mlir::Attribute b);
+  Value subScalar(Value a, mlir::Attribute b);
+  Value mulScalar(Value a, mlir::Attribute b);
+  Value divScalar(Value a, mlir::Attribute b);
+  Value powScalar(Value a, double exponent);
+  /// `a` times the number, `a` itself where it is 1 (absent: 1), as PyTorch's `maybe_multiply`.
+  Value scale(Value a, mlir::Attribute by);
+  Value neg(Value a);
+  /// A floating-point function of one operand: `unary<aten::ExpOp>(x)`.
+  template <typename OpTy> Value unary(Value a) { return makeLike<OpTy>(a, a); }
+  /// A comparison or logical function, which gives booleans.
+  template <typename OpTy> Value compare(Value a, Value b) {
+    return make<OpTy>(broadcast(a, b), builder.getI1Type(), {a, b});
+  }
+  template <typename OpTy> Value compare(Value a, mlir::Attribute b) {
+    return make<OpTy>(shapeOf(a), builder.getI1Type(), a, named("other", b));
+  }
+  Value where(Value condition, Value a, Value b);
+  Value maskedFill(Value self, Value mask, mlir::Attribute value);
+  /// `self` where the mask holds, else 0, as `where` with a 0-d zero.
+  Value keepWhere(Value mask, Value self);
+
+  //===--------------------------------------------------------------------===//
+  // Made from nothing
+  //===--------------------------------------------------------------------===//
+
+  Value zeros(llvm::ArrayRef<int64_t> shape, mlir::Type dtype);
+  Value zerosLike(Value like);
+  /// A number as a 0-d tensor.
+  Value scalarTensor(double value, mlir::Type dtype);
+
+  //===--------------------------------------------------------------------===//
+  // Products and reductions
+  //===--------------------------------------------------------------------===//
+
+  Value mm(Value a, Value b);
+  Value bmm(Value a, Value b);
+  Value mv(Value a, Value x);
+  Value sum(Value a);
+  Value sum(Value a, llvm::ArrayRef<int64_t> dims, bool keepDim);
+  /// `a` summed to a shape that broadcasts to its own, as `at::sum_to`.
+  Value sumTo(Value a, llvm::ArrayRef<int64_t> shape);
+
+  //===--------------------------------------------------------------------===//
+  // Shape
+  //===--------------------------------------------------------------------===//
+
+  Value t(Value a);
+  Value transpose(Value a, int64_t dim0, int64_t dim1);
+  Value permute(Value a, llvm::ArrayRef<int64_t> dims);
+  /// A view; the strides of `a` must allow it.
+  Value view(Value a, llvm::ArrayRef<int64_t> shape);
+  /// A view where the strides of `a` are known to allow it, else a contiguous copy.
+  Value reshape(Value a, llvm::ArrayRef<int64_t> shape);
+  Value expand(Value a, llvm::ArrayRef<int64_t> shape);
+  Value unsqueeze(Value a, int64_t dim);
+  /// Dimensions of size 1 put in at `dims`, which count in the result (`unsqueeze_multiple`).
+  Value unsqueeze(Value a, llvm::ArrayRef<int64_t> dims);
+  Value squeeze(Value a, int64_t dim);
+  Value slice(Value a, int64_t dim, int64_t start, int64_t end);
+  Value cat(llvm::ArrayRef<Value> parts, int64_t dim);
+  Value stack(llvm::ArrayRef<Value> parts, int64_t dim);
+  Value toType(Value a, mlir::Type dtype);
+
+  /// Attributes that the ops made from now on carry (`train.backward`, ...), and their location.
+  void setContext(mlir::Location location, llvm::ArrayRef<mlir::NamedAttribute> attributes);
+
+  StrideInference strides;
+
+protected:
+  aten::Shape broadcast(Value a, Value b);
+  mlir::OpBuilder &builder;
+
+private:
+  /// A pointwise op on tensors, promoted as PyTorch promotes them.
+  Value promoted(llvm::StringRef name, mlir::ValueRange operands,
+                 llvm::ArrayRef<mlir::NamedAttribute> attributes = {}, bool floating = false);
+  Value withScalar(llvm::StringRef name, Value a, llvm::StringRef argument, mlir::Attribute b,
+                   bool floating = false);
+
+  mlir::Location location = builder.getUnknownLoc();
+  llvm::SmallVector<mlir::NamedAttribute, 2> common;
+};
+
+} // namespace cleave::autodiff
+
+#endif // CLEAVE_LIB_AUTODIFF_ATENBUILDER_H

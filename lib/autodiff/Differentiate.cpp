@@ -1,0 +1,198 @@
+//===- Differentiate.cpp - reverse-mode derivative of a program ---------------===//
+//
+// One sweep over the function from its end. Values used several times get their gradients in the
+// order in which PyTorch's engine adds them: that of the uses, last one first.
+//
+//===----------------------------------------------------------------------===//
+
+#include "lib/autodiff/Differentiate.h"
+#include "dialects/derivative/DerivativeInterface.h"
+#include "dialects/train/Program.h"
+#include "lib/autodiff/Activity.h"
+#include "lib/autodiff/Backward.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::autodiff;
+using train::RoleAttr;
+using train::RoleKind;
+
+namespace {
+class Differentiator {
+public:
+  Differentiator(func::FuncOp function, func::FuncOp update, const DifferentiateOptions &options)
+      : function(function), update(update), options(options) {}
+
+  FailureOr<DifferentiateStatistics> run() {
+    if (failed(checkForward()) || failed(findLoss()) || failed(findSources()))
+      return failure();
+    varied = findVaried(function, sources);
+    if (!varied.contains(loss)) {
+      function.emitError() << "has a loss that depends on no parameter that takes a gradient";
+      return failure();
+    }
+    OpBuilder builder(function.front().getTerminator());
+    Backward backward(builder, varied);
+    addSeed(backward);
+    if (failed(sweep(backward)))
+      return failure();
+    addResults(backward, builder);
+    statistics.ops = llvm::count_if(
+        function.front(), [](Operation &op) { return op.hasAttr(train::kBackwardAttrName); });
+    return statistics;
+  }
+
+private:
+  LogicalResult checkForward() {
+    if (!llvm::hasSingleElement(function.getBody()))
+      return function.emitError() << "expects a body of one block to differentiate";
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      RoleAttr role = train::getArgumentRole(function, i);
+      if (role.getKind() == RoleKind::Seed || role.getKind() == RoleKind::Accumulator ||
+          role.getKind() == RoleKind::Gradient)
+        return function.emitError() << "has an argument with " << role
+                                    << "; expected a function without gradients, whose "
+                                       "derivative is to be made";
+    }
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      if (RoleAttr role = train::getResultRole(function, i); role.getKind() == RoleKind::Gradient)
+        return function.emitError() << "has a result with " << role
+                                    << "; expected a function without gradients, whose "
+                                       "derivative is to be made";
+    for (Operation &op : function.front())
+      if (op.hasAttr(train::kBackwardAttrName))
+        return op.emitOpError() << "is part of a backward; expected a function without gradients";
+    return success();
+  }
+
+  LogicalResult findLoss() {
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      if (train::getResultRole(function, i).getKind() == RoleKind::Loss)
+        loss = function.front().getTerminator()->getOperand(i);
+    if (!loss)
+      return function.emitError() << "has no result with #train.role<loss> to differentiate; "
+                                     "export it with a loss";
+    if (!isDifferentiable(loss.getType()))
+      return function.emitError() << "expects a floating-point loss, found " << loss.getType();
+    return success();
+  }
+
+  LogicalResult findSources() {
+    SmallVector<StringRef> wanted(options.inputs.begin(), options.inputs.end());
+    for (BlockArgument argument : function.getArguments()) {
+      RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
+      bool isInput = role.getKind() == RoleKind::Input || role.getKind() == RoleKind::Target;
+      auto asked = isInput ? llvm::find(wanted, role.getNameOrEmpty()) : wanted.end();
+      if (asked != wanted.end()) {
+        wanted.erase(asked);
+        if (!isDifferentiable(argument.getType()))
+          return function.emitError() << "cannot give a gradient of " << role << ", which has type "
+                                      << argument.getType() << "; expected floating-point";
+        sources.push_back(argument);
+      }
+      if (role.getKind() == RoleKind::Parameter && !role.getFrozen() &&
+          isDifferentiable(argument.getType()))
+        sources.push_back(argument);
+    }
+    if (!wanted.empty())
+      return function.emitError() << "has no input named '" << wanted.front()
+                                  << "', whose gradient is asked for";
+    return success();
+  }
+
+  /// The seed stands behind the data, before what random ops take.
+  void addSeed(Backward &backward) {
+    unsigned at = function.getNumArguments();
+    auto isRandom = [&](unsigned i) {
+      RoleKind kind = train::getArgumentRole(function, i).getKind();
+      return kind == RoleKind::RngSeed || kind == RoleKind::RngOffset;
+    };
+    while (at > 0 && isRandom(at - 1))
+      --at;
+    backward.accumulate(loss, insertArgument(at, loss.getType(), RoleKind::Seed, ""));
+  }
+
+  BlockArgument insertArgument(unsigned at, Type type, RoleKind kind, StringRef name) {
+    Builder b(function.getContext());
+    NamedAttribute role(train::kRoleAttrName, RoleAttr::get(b.getContext(), kind, name));
+    // Succeeds for a function whose body is there.
+    (void)function.insertArgument(at, type, b.getDictionaryAttr(role), loss.getLoc());
+    return function.getArgument(at);
+  }
+
+  LogicalResult sweep(Backward &backward) {
+    SmallVector<Operation *> forward;
+    for (Operation &each : function.front().without_terminator())
+      forward.push_back(&each);
+    for (Operation *each : llvm::reverse(forward)) {
+      bool reached = llvm::any_of(each->getResults(),
+                                  [&](Value result) { return bool(backward.gradientOf(result)); });
+      auto needs = [&](Value operand) { return varied.contains(operand); };
+      if (!reached || llvm::none_of(each->getOperands(), needs))
+        continue;
+      auto derivative = dyn_cast<DerivativeInterface>(each);
+      if (!derivative)
+        return refuse(each);
+      backward.enter(each);
+      if (failed(derivative.differentiate(backward)))
+        return failure();
+    }
+    return success();
+  }
+
+  LogicalResult refuse(Operation *op) {
+    InFlightDiagnostic diagnostic = op->emitOpError()
+                                    << "has no derivative, and a gradient must flow through it";
+    for (Value operand : op->getOperands())
+      if (varied.contains(operand)) {
+        if (BlockArgument source = findSource(operand, varied))
+          diagnostic.attachNote(source.getLoc())
+              << "to " << train::getArgumentRole(function, source.getArgNumber());
+        break;
+      }
+    return diagnostic;
+  }
+
+  void addResults(Backward &backward, OpBuilder &builder) {
+    Operation *end = function.front().getTerminator();
+    unsigned accumulatorAt = 0;
+    for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+      RoleKind kind = train::getArgumentRole(function, i).getKind();
+      if (kind == RoleKind::Parameter || kind == RoleKind::Buffer || kind == RoleKind::Constant)
+        accumulatorAt = i + 1;
+    }
+    for (BlockArgument source : sources) {
+      Value gradient = backward.gradientOf(source);
+      if (!gradient)
+        continue;
+      RoleAttr of = train::getArgumentRole(function, source.getArgNumber());
+      StringRef name = of.getNameOrEmpty();
+      if (update && of.getKind() == RoleKind::Parameter) {
+        BlockArgument accumulator =
+            insertArgument(accumulatorAt++, gradient.getType(), RoleKind::Accumulator, name);
+        gradient = train::AccumulateOp::create(builder, gradient.getLoc(), gradient.getType(),
+                                               gradient, accumulator);
+      }
+      NamedAttribute role(train::kRoleAttrName,
+                          RoleAttr::get(function.getContext(), RoleKind::Gradient, name));
+      (void)function.insertResult(function.getNumResults(), gradient.getType(),
+                                  builder.getDictionaryAttr(role));
+      end->insertOperands(end->getNumOperands(), gradient);
+      ++statistics.gradients;
+    }
+  }
+
+  func::FuncOp function, update;
+  const DifferentiateOptions &options;
+  Value loss;
+  SmallVector<BlockArgument> sources;
+  llvm::DenseSet<Value> varied;
+  DifferentiateStatistics statistics;
+};
+} // namespace
+
+FailureOr<DifferentiateStatistics> autodiff::differentiate(func::FuncOp microbatch,
+                                                           func::FuncOp update,
+                                                           const DifferentiateOptions &options) {
+  return Differentiator(microbatch, update, options).run();
+}

@@ -1,0 +1,42 @@
+//===- Register.cpp - attaches all derivative rules ---------------------------===//
+
+#include "lib/autodiff/Register.h"
+#include "dialects/aten/Aten.h"
+#include "lib/autodiff/Rules.h"
+
+#include "mlir/IR/MLIRContext.h"
+
+using namespace mlir;
+using namespace cleave;
+
+static void attachAtenRules(MLIRContext *context, aten::AtenDialect *) {
+  autodiff::attachPointwiseRules(*context);
+  autodiff::attachActivationRules(*context);
+  autodiff::attachContractionRules(*context);
+  autodiff::attachReductionRules(*context);
+  autodiff::attachViewRules(*context);
+  autodiff::attachCopyRules(*context);
+  autodiff::attachNormalizationRules(*context);
+  autodiff::attachAttentionRules(*context);
+  autodiff::attachIndexingRules(*context);
+  autodiff::attachLossRules(*context);
+  autodiff::attachRandomRules(*context);
+  autodiff::attachConvolutionRules(*context);
+  autodiff::attachCallRules(*context);
+}
+
+void autodiff::registerAllModels(DialectRegistry &registry) {
+  registry.addExtension(attachAtenRules);
+}
+
+llvm::Error autodiff::checkModels(const DialectRegistry &registry) {
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
+  for (RegisteredOperationName name : context.getRegisteredOperations())
+    if (name.getDialect().hasPromisedInterface(name.getTypeID(),
+                                               DerivativeInterface::getInterfaceID()))
+      return llvm::createStringError("'" + name.getStringRef() +
+                                     "' claims a derivative, but no rule is attached to it "
+                                     "(lib/autodiff/rules)");
+  return llvm::Error::success();
+}

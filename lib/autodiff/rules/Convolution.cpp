@@ -1,0 +1,53 @@
+//===- Convolution.cpp - derivatives of convolution and pooling ---------------===//
+
+#include "dialects/aten/ops/Convolution.h"
+#include "dialects/aten/ops/Pooling.h"
+#include "lib/autodiff/Rules.h"
+
+using namespace mlir;
+using namespace cleave::aten;
+using namespace cleave::autodiff;
+
+static void differentiateConvolution(ConvolutionOp op, Backward &b) {
+  Value g = b.gradient(), input = op.getInput(), weight = op.getWeight(), bias = op.getBias();
+  int64_t channels = shapeOf(g)[1];
+  bool mask[] = {b.needs(input), b.needs(weight), b.needs(bias)};
+  Type none = NoneType::get(op.getContext());
+  auto plain = [](Value value) {
+    return Type(RankedTensorType::get(shapeOf(value), dtypeOf(value)));
+  };
+  Type types[] = {mask[0] ? plain(input) : none, mask[1] ? plain(weight) : none,
+                  mask[2] ? plain(bias) : none};
+  Operation *kernel = b.create<ConvolutionBackwardOp>(
+      types, {g, input, weight},
+      {b.integers("bias_sizes", {bias ? channels : 0}), b.integers("stride", op.getStride()),
+       b.integers("padding", op.getPadding()), b.integers("dilation", op.getDilation()),
+       b.boolean("transposed", op.getTransposed()),
+       b.integers("output_padding", op.getOutputPadding()), b.integer("groups", op.getGroups()),
+       b.booleans("output_mask", mask)});
+  b.to(input, [&] { return kernel->getResult(0); });
+  b.to(weight, [&] { return kernel->getResult(1); });
+  b.to(bias, [&] { return kernel->getResult(2); });
+}
+
+static void differentiateMaxPool(MaxPool2dWithIndicesOp op, Backward &b) {
+  Value self = op.getSelf();
+  b.to(self, [&] {
+    return b.makeLike<MaxPool2dWithIndicesBackwardOp>(
+        self, {b.gradient(), self, op.getIndices()},
+        {b.integers("kernel_size", op.getKernelSize()),
+         b.integers("stride", op.getStride().value_or(ArrayRef<int64_t>{})),
+         b.integers("padding", op.getPadding().value_or(ArrayRef<int64_t>{0})),
+         b.integers("dilation", op.getDilation().value_or(ArrayRef<int64_t>{1})),
+         b.boolean("ceil_mode", op.getCeilMode().value_or(false))});
+  });
+}
+
+void cleave::autodiff::attachConvolutionRules(MLIRContext &context) {
+  attach<ConvolutionOp, differentiateConvolution>(context);
+  attach<MaxPool2dWithIndicesOp, differentiateMaxPool>(context);
+  attach<AdaptiveAvgPool2dOp, [](AdaptiveAvgPool2dOp op, Backward &b) {
+    Value self = op.getSelf();
+    b.to(self, [&] { return b.makeLike<AdaptiveAvgPool2dBackwardOp>(self, {b.gradient(), self}); });
+  }>(context);
+}

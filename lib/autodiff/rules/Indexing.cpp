@@ -1,0 +1,160 @@
+//===- Indexing.cpp - derivatives of look-ups, gathers and scatters -----------===//
+
+#include "dialects/aten/ops/Indexing.h"
+#include "dialects/aten/ops/Creation.h"
+#include "dialects/aten/ops/View.h"
+#include "lib/autodiff/Rules.h"
+
+using namespace mlir;
+using namespace cleave::aten;
+using namespace cleave::autodiff;
+
+/// Zeros in the shape of `like`, of the gradient's dtype, as `grad.new_zeros`.
+static Value newZeros(Backward &b, Value like) {
+  Value g = b.gradient();
+  return b.make<NewZerosOp>(shapeOf(like), dtypeOf(g), g,
+                            {b.integers("size", shapeOf(like)), b.dtype("dtype", dtypeOf(like))});
+}
+
+static LogicalResult differentiateEmbedding(EmbeddingOp op, Backward &b) {
+  if (op.getSparse().value_or(false))
+    return b.refuse("with `sparse = true`: programs have no sparse gradients");
+  Value weight = op.getWeight();
+  b.to(weight, [&] {
+    return b.make<EmbeddingDenseBackwardOp>(
+        shapeOf(weight), dtypeOf(b.gradient()), {b.gradient(), op.getIndices()},
+        {b.integer("num_weights", shapeOf(weight)[0]),
+         b.integer("padding_idx", op.getPaddingIdx().value_or(-1)),
+         b.boolean("scale_grad_by_freq", op.getScaleGradByFreq().value_or(false))});
+  });
+  return success();
+}
+
+/// Operands and attributes of an op that takes `tensor`, the indices of `op`, and `more`.
+template <typename OpTy, typename Result>
+static Value indexLike(OpTy op, Backward &b, Value tensor, ArrayRef<int64_t> shape,
+                       ValueRange more = {}, ArrayRef<NamedAttribute> extra = {}) {
+  SmallVector<Value> operands = {tensor};
+  llvm::append_range(operands, op.getIndices());
+  llvm::append_range(operands, more);
+  SmallVector<NamedAttribute> attributes(extra);
+  if (DenseBoolArrayAttr present = op.getIndicesPresentAttr())
+    attributes.push_back(b.named("indices_present", present));
+  return b.make<Result>(shape, dtypeOf(tensor), operands, attributes);
+}
+
+/// The shape of `self[indices]` for indices that are no masks.
+static Shape indexedShape(IndexPutOp op) {
+  Shape together, result;
+  for (Value index : op.getIndices())
+    together = *broadcastShapes(together, shapeOf(index));
+  std::optional<ArrayRef<bool>> present = op.getIndicesPresent();
+  size_t places = present ? present->size() : op.getIndices().size();
+  std::optional<size_t> first, last;
+  size_t front = 0;
+  for (auto [i, size] : llvm::enumerate(shapeOf(op.getSelf()))) {
+    if (i < places && (!present || (*present)[i])) {
+      first = first.value_or(i);
+      last = i;
+      continue;
+    }
+    result.push_back(size);
+    front += !first;
+  }
+  bool sideBySide = *last - *first + 1 == op.getIndices().size();
+  result.insert(result.begin() + (sideBySide ? front : 0), together.begin(), together.end());
+  return result;
+}
+
+static LogicalResult differentiateIndexPut(IndexPutOp op, Backward &b) {
+  Value g = b.gradient(), values = op.getValues();
+  bool accumulates = op.getAccumulate().value_or(false);
+  auto isMask = [](Value index) {
+    return dtypeOf(index).isInteger(1) || dtypeOf(index).isUnsignedInteger(8);
+  };
+  b.to(op.getSelf(), [&] {
+    if (accumulates)
+      return g;
+    return indexLike<IndexPutOp, IndexPutOp>(op, b, g, shapeOf(g), b.zerosLike(values));
+  });
+  if (!b.needs(values))
+    return success();
+  if (llvm::any_of(op.getIndices(), isMask)) {
+    // How many elements a mask takes is not known; of a single number the gradient is a sum.
+    bool only = op.getIndices().size() == 1 && tensorType(values).getNumElements() == 1 &&
+                shapeOf(op.getIndices().front()) == shapeOf(g);
+    if (!only)
+      return b.refuse("with respect to `values` where an index is a mask");
+    b.to(values, [&] {
+      return b.reshape(b.sum(b.keepWhere(op.getIndices().front(), g)), shapeOf(values));
+    });
+    return success();
+  }
+  b.to(values, [&] { return indexLike<IndexPutOp, IndexOp>(op, b, g, indexedShape(op)); });
+  return success();
+}
+
+/// The gradient with zeros where the op wrote.
+template <typename OpTy> static Value zeroScattered(OpTy op, Backward &b) {
+  return b.makeLike<ScatterValueOp>(
+      b.gradient(), {b.gradient(), op.getIndex()},
+      {b.integer("dim", op.getDim()), b.named("value", b.scalar(int64_t(0)))});
+}
+
+/// What was scattered gets the gradient of where it went.
+template <typename OpTy> static LogicalResult gatherBack(OpTy op, Backward &b) {
+  Value source = op.getSrc(), index = op.getIndex();
+  if (b.needs(source) && shapeOf(source) != shapeOf(index))
+    return b.refuse("with respect to `src` where its shape is not that of `index`");
+  b.to(source, [&] {
+    return b.make<GatherOp>(shapeOf(index), dtypeOf(b.gradient()), {b.gradient(), index},
+                            b.integer("dim", op.getDim()));
+  });
+  return success();
+}
+
+void cleave::autodiff::attachIndexingRules(MLIRContext &context) {
+  attach<EmbeddingOp, differentiateEmbedding>(context);
+  attach<IndexOp, [](IndexOp op, Backward &b) {
+    b.to(op.getSelf(), [&] {
+      return indexLike<IndexOp, IndexPutOp>(op, b, newZeros(b, op.getSelf()), shapeOf(op.getSelf()),
+                                            b.gradient(), b.boolean("accumulate", true));
+    });
+  }>(context);
+  attach<IndexPutOp, differentiateIndexPut>(context);
+  attach<IndexSelectOp, [](IndexSelectOp op, Backward &b) {
+    Value self = op.getSelf();
+    b.to(self, [&] {
+      return b.makeLike<IndexAddOp>(self, {newZeros(b, self), op.getIndex(), b.gradient()},
+                                    b.integer("dim", op.getDim()));
+    });
+  }>(context);
+  attach<IndexAddOp, [](IndexAddOp op, Backward &b) {
+    Value source = op.getSource();
+    b.to(op.getSelf(), b.gradient());
+    b.to(source, [&] {
+      Value taken =
+          b.make<IndexSelectOp>(shapeOf(source), dtypeOf(source), {b.gradient(), op.getIndex()},
+                                b.integer("dim", op.getDim()));
+      return b.scale(taken, op.getAlphaAttr());
+    });
+  }>(context);
+  attach<GatherOp, [](GatherOp op, Backward &b) {
+    Value self = op.getSelf();
+    b.to(self, [&] {
+      return b.makeLike<ScatterAddOp>(self, {newZeros(b, self), op.getIndex(), b.gradient()},
+                                      b.integer("dim", op.getDim()));
+    });
+  }>(context);
+  attach<ScatterAddOp, [](ScatterAddOp op, Backward &b) {
+    b.to(op.getSelf(), b.gradient());
+    return gatherBack(op, b);
+  }>(context);
+  attach<ScatterSrcOp, [](ScatterSrcOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return zeroScattered(op, b); });
+    return gatherBack(op, b);
+  }>(context);
+  attach<ScatterValueOp, [](ScatterValueOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return zeroScattered(op, b); });
+  }>(context);
+}

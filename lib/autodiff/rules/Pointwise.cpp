@@ -1,0 +1,209 @@
+//===- Pointwise.cpp - derivatives of arithmetic, selection and bounds --------===//
+
+#include "dialects/aten/DTypes.h"
+#include "dialects/aten/ops/Arithmetic.h"
+#include "dialects/aten/ops/Comparison.h"
+#include "lib/autodiff/Rules.h"
+
+#include <numbers>
+
+using namespace mlir;
+using namespace cleave::aten;
+using namespace cleave::autodiff;
+
+/// `a / b` with respect to `b`, as `div_tensor_other_grad`.
+static Value divisorGradient(Backward &b, Value self, Value other) {
+  return b.mul(b.neg(b.gradient()), b.div(b.div(self, other), other));
+}
+
+/// `self ^ exponent` for a number.
+static void differentiatePower(PowTensorScalarOp op, Backward &b) {
+  Attribute number = op.getExponent();
+  auto real = dyn_cast<FloatAttr>(number);
+  double exponent =
+      real ? real.getValueAsDouble() : cast<IntegerAttr>(number).getValue().getSExtValue();
+  if (isa<BoolAttr>(number))
+    exponent = cast<BoolAttr>(number).getValue();
+  b.to(op.getSelf(), [&] {
+    if (exponent == 0.0)
+      return b.zerosLike(op.getSelf());
+    Value power = b.powScalar(op.getSelf(), exponent - 1);
+    return b.mul(b.gradient(), b.mulScalar(power, b.scalar(exponent)));
+  });
+}
+
+/// `self ^ exponent` for tensors: no gradient where 0 ^ 0 would make NaN of it.
+static void differentiateTensorPower(PowOp op, Backward &b) {
+  Value g = b.gradient(), self = op.getSelf(), exponent = op.getExponent();
+  Attribute zero = b.scalar(0.0);
+  b.to(self, [&] {
+    Value less = b.subScalar(exponent, b.scalar(int64_t(1)));
+    Value slope = b.mul(g, b.mul(exponent, b.pow(self, less)));
+    Value zeros = b.scalarTensor(0.0, dtypeOf(g));
+    return b.where(b.compare<EqScalarOp>(exponent, zero), zeros, slope);
+  });
+  b.to(exponent, [&] {
+    Attribute none = b.scalar(int64_t(0));
+    Value flat = b.compare<LogicalAndOp>(b.compare<EqScalarOp>(self, none),
+                                         b.compare<GeScalarOp>(exponent, none));
+    Value base = isFloating(dtypeOf(self)) ? self : b.toType(self, dtypeOf(op.getResult()));
+    Value slope = b.mul(op.getResult(), b.unary<LogOp>(base));
+    return b.mul(g, b.where(flat, b.scalarTensor(0.0, dtypeOf(slope)), slope));
+  });
+}
+
+/// `maximum` and `minimum`: `Loses` compares `self` with `other` where it gets nothing. Ties share.
+template <typename OpTy, typename SelfLoses, typename OtherLoses>
+static void differentiateExtremum(OpTy op, Backward &b) {
+  Value g = b.gradient(), self = op.getSelf(), other = op.getOther();
+  auto share = [&](Value losing) {
+    Value half = b.divScalar(g, b.scalar(int64_t(2)));
+    Value shared = b.where(b.compare<EqOp>(self, other), half, g);
+    return b.maskedFill(shared, losing, b.scalar(int64_t(0)));
+  };
+  b.to(self, [&] { return share(b.compare<SelfLoses>(self, other)); });
+  b.to(other, [&] { return share(b.compare<OtherLoses>(self, other)); });
+}
+
+/// The gradient within the bounds, 0 outside of them.
+static void differentiateClamp(ClampOp op, Backward &b) {
+  b.to(op.getSelf(), [&] {
+    Value inside;
+    if (std::optional<Attribute> low = op.getMin())
+      inside = b.compare<GeScalarOp>(op.getSelf(), *low);
+    if (std::optional<Attribute> high = op.getMax()) {
+      Value below = b.compare<LeScalarOp>(op.getSelf(), *high);
+      inside = inside ? b.compare<LogicalAndOp>(inside, below) : below;
+    }
+    return inside ? b.keepWhere(inside, b.gradient()) : b.gradient();
+  });
+}
+
+static void attachArithmetic(MLIRContext &context) {
+  attach<AddOp, [](AddOp op, Backward &b) {
+    b.to(op.getSelf(), b.gradient());
+    b.to(op.getOther(), [&] { return b.scale(b.gradient(), op.getAlphaAttr()); });
+  }>(context);
+  attach<SubOp, [](SubOp op, Backward &b) {
+    b.to(op.getSelf(), b.gradient());
+    b.to(op.getOther(), [&] { return b.scale(b.neg(b.gradient()), op.getAlphaAttr()); });
+  }>(context);
+  attach<MulOp, [](MulOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.mul(b.gradient(), op.getOther()); });
+    b.to(op.getOther(), [&] { return b.mul(b.gradient(), op.getSelf()); });
+  }>(context);
+  attach<DivOp, [](DivOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.div(b.gradient(), op.getOther()); });
+    b.to(op.getOther(), [&] { return divisorGradient(b, op.getSelf(), op.getOther()); });
+  }>(context);
+  attach<AddcmulOp, [](AddcmulOp op, Backward &b) {
+    b.to(op.getSelf(), b.gradient());
+    b.to(op.getTensor1(),
+         [&] { return b.mul(b.gradient(), b.scale(op.getTensor2(), op.getValueAttr())); });
+    b.to(op.getTensor2(),
+         [&] { return b.mul(b.gradient(), b.scale(op.getTensor1(), op.getValueAttr())); });
+  }>(context);
+  // With a number.
+  attach<AddScalarOp, [](AddScalarOp op, Backward &b) { b.to(op.getSelf(), b.gradient()); }>(
+      context);
+  attach<SubScalarOp, [](SubScalarOp op, Backward &b) { b.to(op.getSelf(), b.gradient()); }>(
+      context);
+  attach<RsubScalarOp, [](RsubScalarOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.scale(b.neg(b.gradient()), op.getAlphaAttr()); });
+  }>(context);
+  attach<MulScalarOp, [](MulScalarOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.mulScalar(b.gradient(), op.getOther()); });
+  }>(context);
+  attach<DivScalarOp, [](DivScalarOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.divScalar(b.gradient(), op.getOther()); });
+  }>(context);
+}
+
+static void attachElementary(MLIRContext &context) {
+  attach<PowOp, differentiateTensorPower>(context);
+  attach<PowTensorScalarOp, differentiatePower>(context);
+  attach<SqrtOp, [](SqrtOp op, Backward &b) {
+    b.to(op.getSelf(),
+         [&] { return b.div(b.gradient(), b.mulScalar(op.getResult(), b.scalar(int64_t(2)))); });
+  }>(context);
+  attach<RsqrtOp, [](RsqrtOp op, Backward &b) {
+    b.to(op.getSelf(), [&] {
+      return b.mul(b.mulScalar(b.gradient(), b.scalar(-0.5)), b.powScalar(op.getResult(), 3));
+    });
+  }>(context);
+  attach<ReciprocalOp, [](ReciprocalOp op, Backward &b) {
+    b.to(op.getSelf(),
+         [&] { return b.mul(b.neg(b.gradient()), b.mul(op.getResult(), op.getResult())); });
+  }>(context);
+  attach<NegOp, [](NegOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.neg(b.gradient()); });
+  }>(context);
+  attach<AbsOp, [](AbsOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.mul(b.gradient(), b.unary<SgnOp>(op.getSelf())); });
+  }>(context);
+  attach<SgnOp, [](SgnOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.zerosLike(b.gradient()); });
+  }>(context);
+  attach<SignOp, [](SignOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.zerosLike(b.gradient()); });
+  }>(context);
+  attach<ExpOp, [](ExpOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.mul(b.gradient(), op.getResult()); });
+  }>(context);
+  attach<LogOp, [](LogOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.div(b.gradient(), op.getSelf()); });
+  }>(context);
+  attach<Log1pOp, [](Log1pOp op, Backward &b) {
+    b.to(op.getSelf(),
+         [&] { return b.div(b.gradient(), b.addScalar(op.getSelf(), b.scalar(int64_t(1)))); });
+  }>(context);
+  attach<SinOp, [](SinOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.mul(b.gradient(), b.unary<CosOp>(op.getSelf())); });
+  }>(context);
+  attach<CosOp, [](CosOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.mul(b.gradient(), b.neg(b.unary<SinOp>(op.getSelf()))); });
+  }>(context);
+  attach<ErfOp, [](ErfOp op, Backward &b) {
+    b.to(op.getSelf(), [&] {
+      Value bell = b.unary<ExpOp>(b.neg(b.powScalar(op.getSelf(), 2)));
+      return b.mul(b.mulScalar(bell, b.scalar(2 * std::numbers::inv_sqrtpi)), b.gradient());
+    });
+  }>(context);
+}
+
+static void attachSelection(MLIRContext &context) {
+  attach<WhereOp, [](WhereOp op, Backward &b) {
+    Value g = b.gradient();
+    Value zero = b.scalarTensor(0.0, dtypeOf(g));
+    b.to(op.getSelf(), [&] { return b.where(op.getCondition(), g, zero); });
+    b.to(op.getOther(), [&] { return b.where(op.getCondition(), zero, g); });
+  }>(context);
+  attach<MaskedFillScalarOp, [](MaskedFillScalarOp op, Backward &b) {
+    b.to(op.getSelf(),
+         [&] { return b.maskedFill(b.gradient(), op.getMask(), b.scalar(int64_t(0))); });
+  }>(context);
+  attach<MaskedFillOp, [](MaskedFillOp op, Backward &b) {
+    b.to(op.getSelf(),
+         [&] { return b.maskedFill(b.gradient(), op.getMask(), b.scalar(int64_t(0))); });
+    b.to(op.getValue(), [&] { return b.sum(b.keepWhere(op.getMask(), b.gradient())); });
+  }>(context);
+  attach<ClampOp, differentiateClamp>(context);
+  attach<ClampMinOp, [](ClampMinOp op, Backward &b) {
+    b.to(op.getSelf(), [&] {
+      return b.keepWhere(b.compare<GeScalarOp>(op.getSelf(), op.getMin()), b.gradient());
+    });
+  }>(context);
+  attach<ClampMaxOp, [](ClampMaxOp op, Backward &b) {
+    b.to(op.getSelf(), [&] {
+      return b.keepWhere(b.compare<LeScalarOp>(op.getSelf(), op.getMax()), b.gradient());
+    });
+  }>(context);
+  attach<MaximumOp, differentiateExtremum<MaximumOp, LtOp, GtOp>>(context);
+  attach<MinimumOp, differentiateExtremum<MinimumOp, GtOp, LtOp>>(context);
+}
+
+void cleave::autodiff::attachPointwiseRules(MLIRContext &context) {
+  attachArithmetic(context);
+  attachElementary(context);
+  attachSelection(context);
+}

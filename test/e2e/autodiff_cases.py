@@ -1,0 +1,238 @@
+"""One case for each op with a derivative rule: a function of tensors that take gradients.
+
+`Case(function, *shapes)`: operands are drawn in float64; `positive` ones away from 0, where logarithms
+and powers want them; `smooth` says whether finite differences mean something. Functions call the
+dispatcher, so that the op that they name is the op in the trace.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import torch
+
+aten = torch.ops.aten
+
+
+@dataclasses.dataclass
+class Case:
+    function: Callable
+    shapes: tuple
+    positive: bool = False
+    smooth: bool = True
+
+
+def case(function, *shapes, positive=False, smooth=True):
+    return Case(function, shapes, positive, smooth)
+
+
+X, Y, ROW, COLUMN, SCALAR = (4, 6), (4, 6), (6,), (4, 1), ()
+MASK = torch.tensor([[True, False, True, True, False, False]] * 4)
+INDEX = torch.tensor([3, 0, 0, 2, 1])
+PLACES = torch.tensor([[0, 5], [2, 2], [1, 0], [4, 3]])
+LABELS = torch.tensor([1, 0, 5, 3])
+CLASS_WEIGHTS = torch.linspace(0.5, 2.0, 6, dtype=torch.float64)
+# Ties: amax and its like share the gradient among the largest.
+TIED = torch.tensor([[1.0, 2.0, 2.0], [0.0, 0.0, -1.0]], dtype=torch.float64)
+
+
+def overwritten(x, y):
+    """A write into a view: traced as slice_scatter and copy."""
+    z = x * 2
+    z[:, 1:4] = y
+    return z * x
+
+
+def tie(x):
+    """Values with ties that still depend on x."""
+    return TIED + 0 * x
+
+
+POINTWISE = {
+    "add": case(lambda a, b: aten.add(a, b), X, ROW),
+    "add_alpha": case(lambda a, b: aten.add(a, b, alpha=0.3), X, COLUMN),
+    "add_scalar": case(lambda a: aten.add.Scalar(a, 2.5), X),
+    "sub": case(lambda a, b: aten.sub(a, b, alpha=2), SCALAR, Y),
+    "sub_scalar": case(lambda a: aten.sub.Scalar(a, 2.5), X),
+    "rsub_scalar": case(lambda a: aten.rsub.Scalar(a, 2.5, 0.5), X),
+    "mul": case(lambda a, b: aten.mul(a, b), X, ROW),
+    "mul_itself": case(lambda a: aten.mul(a, a), X),
+    "mul_scalar": case(lambda a: aten.mul.Scalar(a, 3), X),
+    "div": case(lambda a, b: aten.div(a, b), COLUMN, X, positive=True),
+    "div_scalar": case(lambda a: aten.div.Scalar(a, 3), X),
+    "addcmul": case(lambda a, b, c: aten.addcmul(a, b, c, value=0.5), X, Y, ROW),
+    "pow": case(lambda a, b: aten.pow.Tensor_Tensor(a, b), X, ROW, positive=True),
+    "pow_tensor_scalar": case(lambda a: aten.pow.Tensor_Scalar(a, 3), X),
+    "pow_half": case(lambda a: aten.pow.Tensor_Scalar(a, 0.5), X, positive=True),
+    "pow_zero": case(lambda a: aten.pow.Tensor_Scalar(a, 0), X),
+    "sqrt": case(aten.sqrt, X, positive=True),
+    "rsqrt": case(aten.rsqrt, X, positive=True),
+    "reciprocal": case(aten.reciprocal, X, positive=True),
+    "neg": case(aten.neg, X),
+    "abs": case(aten.abs, X),
+    "sgn": case(lambda a: aten.sgn(a) * a, X),
+    "sign": case(lambda a: aten.sign(a) * a, X),
+    "exp": case(aten.exp, X),
+    "log": case(aten.log, X, positive=True),
+    "log1p": case(aten.log1p, X, positive=True),
+    "sin": case(aten.sin, X),
+    "cos": case(aten.cos, X),
+    "erf": case(aten.erf, X),
+    "where": case(lambda a, b: aten.where(MASK, a, b), X, ROW),
+    "masked_fill_scalar": case(lambda a: aten.masked_fill.Scalar(a, MASK, 2.0), X),
+    "masked_fill": case(lambda a, v: aten.masked_fill.Tensor(a, MASK, v), X, SCALAR),
+    "clamp": case(lambda a: aten.clamp(a, -0.5, 0.7), X),
+    "clamp_low": case(lambda a: aten.clamp(a, min=-0.2), X),
+    "clamp_min": case(lambda a: aten.clamp_min(a, 0.1), X),
+    "clamp_max": case(lambda a: aten.clamp_max(a, 0.1), X),
+    "maximum": case(lambda a, b: aten.maximum(a, b), X, ROW),
+    "maximum_tie": case(lambda a: aten.maximum(a, a), X),
+    "minimum": case(lambda a, b: aten.minimum(a, b), X, COLUMN),
+    "relu": case(aten.relu, X),
+    "silu": case(aten.silu, X),
+    "sigmoid": case(aten.sigmoid, X),
+    "tanh": case(aten.tanh, X),
+    "gelu": case(lambda a: aten.gelu(a), X),
+    "gelu_tanh": case(lambda a: aten.gelu(a, approximate="tanh"), X),
+    "_softmax": case(lambda a: aten._softmax(a, 1, False), X),
+    "_log_softmax": case(lambda a: aten._log_softmax(a, 0, False), X),
+    "_safe_softmax": case(lambda a: aten._safe_softmax(a, -1), X),
+    "half_precision": case(lambda a: aten.mul(a.to(torch.float32), a.to(torch.float32)).double(),
+                           X, smooth=False),
+}  # fmt: skip
+
+PRODUCTS = {
+    "mm": case(lambda a, b: aten.mm(a, b), (4, 6), (6, 5)),
+    "mm_by_columns": case(lambda a, b: aten.mm(a.t(), b.t()), (6, 4), (5, 6)),
+    "bmm": case(lambda a, b: aten.bmm(a, b), (2, 4, 6), (2, 6, 5)),
+    "addmm": case(lambda c, a, b: aten.addmm(c, a, b, beta=0.5, alpha=2), (5,), (4, 6), (6, 5)),
+    "baddbmm": case(lambda c, a, b: aten.baddbmm(c, a, b, beta=2, alpha=0.5),
+                    (4, 5), (2, 4, 6), (2, 6, 5)),
+    "mv": case(lambda a, x: aten.mv(a, x), X, ROW),
+    "dot": case(lambda x, y: aten.dot(x, y), ROW, ROW),
+    "_scaled_dot_product_flash_attention_for_cpu": case(
+        lambda q, k, v: aten._scaled_dot_product_flash_attention_for_cpu(
+            q, k, v, 0.0, True, scale=0.4)[0],
+        (2, 4, 8, 4), (2, 4, 8, 4), (2, 4, 8, 4)),
+    "attention_mask": case(
+        lambda q, k, v: aten._scaled_dot_product_flash_attention_for_cpu(
+            q, k, v, attn_mask=torch.tril(torch.ones(8, 8, dtype=torch.float64)))[0],
+        (2, 4, 8, 4), (2, 4, 8, 4), (2, 4, 8, 4)),
+    "convolution": case(
+        lambda x, w, b: aten.convolution(x, w, b, [2, 1], [1, 0], [1, 1], False, [0, 0], 2),
+        (2, 4, 6, 5), (6, 2, 3, 2), (6,)),
+    "convolution_transposed": case(
+        lambda x, w: aten.convolution(x, w, None, [2], [1], [1], True, [1], 1),
+        (2, 4, 6), (4, 3, 3)),
+    "max_pool2d_with_indices": case(
+        lambda x: aten.max_pool2d_with_indices(x, [3, 2], [2, 1], [1, 0])[0], (2, 3, 6, 5)),
+    "_adaptive_avg_pool2d": case(lambda x: aten._adaptive_avg_pool2d(x, [2, 3]), (2, 3, 6, 5)),
+    "native_layer_norm": case(
+        lambda x, w, b: aten.native_layer_norm(x, [6], w, b, 1e-5)[0], (2, 4, 6), (6,), (6,)),
+    "layer_norm_plain": case(
+        lambda x: aten.native_layer_norm(x, [4, 6], None, None, 1e-5)[0], (2, 4, 6)),
+    "_native_batch_norm_legit_functional": case(
+        lambda x, w, b: aten._native_batch_norm_legit_functional(
+            x, w, b, torch.zeros(3).double(), torch.ones(3).double(), True, 0.1, 1e-5)[0],
+        (4, 3, 5), (3,), (3,)),
+    "_native_batch_norm_legit_no_training": case(
+        lambda x, w, b: aten._native_batch_norm_legit_no_training(
+            x, w, b, torch.zeros(3).double(), torch.full((3,), 2.0).double(), 0.1, 1e-5)[0],
+        (4, 3, 5), (3,), (3,)),
+    "nll_loss_forward": case(
+        lambda x: aten.nll_loss_forward(x, LABELS, CLASS_WEIGHTS, 1, 0)[0], X),
+    "nll_loss_none": case(lambda x: aten.nll_loss_forward(x, LABELS, None, 0, -100)[0], X),
+    "mse_loss": case(lambda x, y: aten.mse_loss(x, y), X, Y),
+    "mse_loss_none": case(lambda x, y: aten.mse_loss(x, y, 0), X, Y),
+}  # fmt: skip
+
+REDUCTIONS = {
+    "sum": case(lambda x: aten.sum(x), X),
+    "sum_dim_int_list": case(lambda x: aten.sum.dim_IntList(x, [2, 0]), (2, 4, 3)),
+    "sum_all": case(lambda x: aten.sum.dim_IntList(x, []), X),
+    "mean": case(lambda x: aten.mean(x), X),
+    "mean_dim": case(lambda x: aten.mean.dim(x, [-1], True), X),
+    "cumsum": case(lambda x: aten.cumsum(x, 1), X),
+    "var_correction": case(lambda x: aten.var.correction(x, [1], correction=1), X),
+    "var_all": case(lambda x: aten.var.correction(x, correction=0, keepdim=True), X),
+    "linalg_vector_norm": case(lambda x: aten.linalg_vector_norm(x, 2, [1]), X),
+    "norm_0": case(lambda x: aten.linalg_vector_norm(x, 0, [1]) * x[:, 0], X),
+    "norm_half": case(lambda x: aten.linalg_vector_norm(x, 0.5, [1]), X),
+    "norm_1": case(lambda x: aten.linalg_vector_norm(x, 1, [1], True), X),
+    "norm_1.5": case(lambda x: aten.linalg_vector_norm(x, 1.5), X),
+    "norm_3": case(lambda x: aten.linalg_vector_norm(x, 3, [0]), X),
+    "norm_inf": case(lambda x: aten.linalg_vector_norm(x, float("inf"), [1]), X),
+    "norm_at_0": case(lambda x: aten.linalg_vector_norm(0 * x, 2, [1]), X, smooth=False),
+    "amax": case(lambda x: aten.amax(x, [1]), X),
+    "amax_tie": case(lambda x: aten.amax(tie(x), [1]), (2, 3), smooth=False),
+    "amin": case(lambda x: aten.amin(x, [0], True), X),
+    "amin_tie": case(lambda x: aten.amin(tie(x), []), (2, 3), smooth=False),
+    "topk": case(lambda x: aten.topk(x, 2)[0], X),
+    "sort": case(lambda x: aten.sort(x, 0, True)[0], X),
+    "max_dim": case(lambda x: aten.max.dim(x, 1)[0], X),
+}
+
+SHAPES = {
+    "alias": case(lambda x: aten.alias(x), X),
+    "detach": case(lambda x: aten.detach(x) * x, X, smooth=False),
+    "view": case(lambda x: aten.view(x, [3, 8]), X),
+    "view_of_transposed": case(lambda x: aten.view(aten.exp(x), [24]).view(6, 4).t().exp(), X),
+    "expand": case(lambda x: aten.expand(x, [3, 4, 6]), COLUMN),
+    "t": case(lambda x: aten.t(x), X),
+    "transpose": case(lambda x: aten.transpose(x, -1, 0), (2, 4, 6)),
+    "permute": case(lambda x: aten.permute(x, [2, 0, -2]), (2, 4, 6)),
+    "unsqueeze": case(lambda x: aten.unsqueeze(x, -1), X),
+    "squeeze": case(lambda x: aten.squeeze(x), (1, 4, 1)),
+    "squeeze_dim": case(lambda x: aten.squeeze.dim(x, 1), (4, 1, 6)),
+    "squeeze_dims": case(lambda x: aten.squeeze.dims(x, [0, 2]), (1, 4, 1)),
+    "slice": case(lambda x: aten.slice(x, 1, 1, -1, 2), X),
+    "select": case(lambda x: aten.select(x, 0, -1), X),
+    "split": case(lambda x: aten.split(x, 4, 1)[1], X),
+    "split_with_sizes": case(lambda x: torch.cat(aten.split_with_sizes(x, [1, 3], 0)), X),
+    "unbind": case(lambda x: aten.unbind(x)[2], X),
+    "clone": case(lambda x: aten.clone(x), X),
+    "_to_copy": case(lambda x: aten._to_copy(x, dtype=torch.float64), X),
+    "_unsafe_view": case(lambda x: aten._unsafe_view(x, [8, 3]), X),
+    "cat": case(lambda x, y: aten.cat([x, y, x], 1), X, COLUMN),
+    "stack": case(lambda x, y: aten.stack([x, y], 1), X, Y),
+    "repeat": case(lambda x: aten.repeat(x, [2, 1, 3]), X),
+    "tril": case(lambda x: aten.tril(x, -1), X),
+    "triu": case(lambda x: aten.triu(x), X),
+    "lift_fresh_copy": case(lambda x: torch.tensor(2.0, dtype=torch.float64) * x, X),
+    "zeros_like": case(lambda x: aten.zeros_like(x) + x, X),
+    "ones_like": case(lambda x: aten.ones_like(x) * x, X),
+    "full_like": case(lambda x: aten.full_like(x, 3.0) * x, X),
+    "new_zeros": case(lambda x: aten.new_zeros(x, [6]) + x, X),
+    "new_ones": case(lambda x: aten.new_ones(x, [6]) * x, X),
+    "new_full": case(lambda x: aten.new_full(x, [6], 2.0) * x, X),
+    "used_often": case(lambda x: x.exp() * x + x.sin() - x * x.cos() + x, X),
+}
+
+INDEXING = {
+    "embedding": case(lambda w: aten.embedding(w, PLACES), (6, 3)),
+    # By definition not the derivative.
+    "embedding_padded": case(lambda w: aten.embedding(w, PLACES, 2), (6, 3), smooth=False),
+    "embedding_by_frequency": case(
+        lambda w: aten.embedding(w, INDEX, -1, True), X, smooth=False),
+    "index": case(lambda x: aten.index(x, [None, PLACES]), X),
+    "index_apart": case(lambda x: aten.index(x, [INDEX[:2], None, INDEX[1:3]]), X + (5,)),
+    "index_put": case(lambda x, v: aten.index_put(x, [INDEX[:2]], v), X, (2, 6)),
+    "index_put_added": case(lambda x, v: aten.index_put(x, [INDEX], v, True), X, (6,)),
+    "index_put_mask": case(lambda x, v: aten.index_put(x, [MASK], v), X, SCALAR),
+    "index_select": case(lambda x: aten.index_select(x, 0, INDEX), X),
+    "index_add": case(lambda x, s: aten.index_add(x, 0, INDEX, s, alpha=0.5), X, (5, 6)),
+    "gather": case(lambda x: aten.gather(x, 1, PLACES), X),
+    "scatter_src": case(
+        lambda x, s: aten.scatter(x, 1, torch.tensor([[0, 5], [2, 1], [1, 0], [4, 3]]), s),
+        X, (4, 2)),
+    "scatter_add": case(lambda x, s: aten.scatter_add(x, 1, PLACES, s), X, (4, 2)),
+    "scatter_value": case(lambda x: aten.scatter(x, 1, PLACES, 2.0), X),
+    "call_flip": case(lambda x: aten.flip(x, [0, 1]), X),
+    "call_roll": case(lambda x: aten.roll(x, [2, 1], [1, 0]), X),
+    "call_logsumexp": case(lambda x: aten.logsumexp(x, [1]), X),
+    "call_copy": case(lambda x, y: aten.clone(x).copy_(y), X, ROW),
+    "in_place_slice": case(lambda x, y: overwritten(x, y), X, (4, 3)),
+    "call_slice_scatter": case(lambda x, y: aten.slice_scatter(x, y, 1, 1, 4), X, (4, 3)),
+    "call_select_scatter": case(lambda x, y: aten.select_scatter(x, y, 1, 2), X, (4,)),
+}  # fmt: skip
+
+CASES = POINTWISE | PRODUCTS | REDUCTIONS | SHAPES | INDEXING
