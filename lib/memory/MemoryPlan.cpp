@@ -54,8 +54,14 @@ private:
       unsigned operand = index == 0 ? 0 : index + 1;
       return op->getOperand(operand);
     }
+    // Of one value, an all-reduce overwrites its operand; several travel in a message of their own.
     if (auto reduce = dyn_cast<dist::AllReduceOp>(op))
-      return reduce.getInputs()[index];
+      return reduce.getInputs().size() == 1 && !reduce.isStarted() ? reduce.getInputs()[index]
+                                                                   : Value();
+    if (isa<dist::ReinterpretOp, dist::FakeBroadcastOp, dist::FakeScatterOp>(op))
+      return op->getOperand(0);
+    if (auto convert = dyn_cast<dist::ConvertOp>(op))
+      return convert.getDestination().isPartial() ? Value() : convert.getInput();
     return {};
   }
 

@@ -49,6 +49,13 @@ struct Destination {
   }
 };
 
+/// A value that may be overwritten and read as flat memory: contiguous, and shared with nobody.
+inline at::Tensor own(at::Tensor tensor) {
+  if (tensor.is_contiguous() && isSoleOwner(tensor))
+    return tensor;
+  return tensor.clone(at::MemoryFormat::Contiguous);
+}
+
 /// Thrown by instructions that communicate: carries the error, whose type tells the launcher which
 /// rank is to blame, past LibTorch's exceptions.
 struct CommunicationFailure {

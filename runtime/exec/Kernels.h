@@ -28,11 +28,18 @@ BindResult bindAccumulate(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops)
 BindResult bindLearningRate(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindAdamW(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindSGD(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
-BindResult bindAllReduce(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindRngNativeDropout(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindRngBernoulli(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindRngUniform(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindRngNormal(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+/// All ops with dist::CommunicationOpInterface.
+BindResult bindCommunication(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindWait(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindConvert(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+/// Ops whose result is their operand in another type.
+BindResult bindAlias(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindFakeScatter(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindAxisIndex(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 bool batchesOptimizerSteps(mlir::Operation *a, mlir::Operation *b);
 
 } // namespace cleave::runtime

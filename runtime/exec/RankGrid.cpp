@@ -66,27 +66,74 @@ Session::BatchPart RankGrid::along(llvm::ArrayRef<std::string> names) const {
   return part;
 }
 
-llvm::Expected<Communicator *> RankGrid::group(llvm::ArrayRef<std::string> names) {
-  // Ranks that share this one's coordinates on every other axis.
-  std::vector<int> members = {0};
-  for (const Axis &axis : axes) {
-    bool isAlong = llvm::is_contained(names, axis.name);
-    std::vector<int> extended;
-    for (int start : members)
-      for (int64_t i = isAlong ? 0 : axis.coordinate, e = isAlong ? axis.size : i + 1; i < e; ++i)
-        extended.push_back(start + i * axis.stride);
-    members = std::move(extended);
+const RankGrid::Axis *RankGrid::find(llvm::StringRef name) const {
+  for (const Axis &axis : axes)
+    if (axis.name == name)
+      return &axis;
+  return nullptr;
+}
+
+int64_t RankGrid::size(llvm::StringRef name) const {
+  const Axis *axis = find(name);
+  return axis ? axis->size : 1;
+}
+
+int64_t RankGrid::coordinate(llvm::StringRef name, int rank) const {
+  const Axis *axis = find(name);
+  return axis ? rank / axis->stride % axis->size : 0;
+}
+
+int64_t RankGrid::index(llvm::ArrayRef<std::string> names) const {
+  int64_t index = 0;
+  for (const std::string &name : names)
+    index = index * size(name) + coordinate(name);
+  return index;
+}
+
+Part RankGrid::part(int64_t whole, llvm::ArrayRef<std::string> names) const {
+  Part part{0, whole};
+  for (const std::string &name : names) {
+    Part inner = partOf(part.size, size(name), coordinate(name));
+    part = {part.begin + inner.begin, inner.size};
   }
+  return part;
+}
+
+llvm::Expected<RankGroup> RankGrid::group(llvm::ArrayRef<std::string> names) {
+  RankGroup group;
+  // World ranks in the order of the names: the last one named varies fastest.
+  std::vector<int> inOrder = {rank()};
+  for (const std::string &name : names) {
+    const Axis *axis = find(name);
+    int64_t size = axis ? axis->size : 1;
+    group.sizes.push_back(size);
+    if (size == 1)
+      continue;
+    std::vector<int> extended;
+    for (int start : inOrder)
+      for (int64_t i = 0; i < size; ++i)
+        extended.push_back(start + (i - axis->coordinate) * axis->stride);
+    inOrder = std::move(extended);
+  }
+  std::vector<int> members = inOrder;
+  llvm::sort(members);
+  for (int each : inOrder)
+    group.rankAt.push_back(llvm::lower_bound(members, each) - members.begin());
+  group.place = llvm::find(inOrder, rank()) - inOrder.begin();
+
   if (members.size() == 1)
-    return nullptr;
-  if (int(members.size()) == ranks())
-    return world;
+    group.communicator = alone.get();
+  else if (int(members.size()) == ranks())
+    group.communicator = world;
   for (Subgroup &known : subgroups)
-    if (known.members == members)
-      return known.communicator.get();
-  auto made = world->subgroup(members, llvm::join(names, "+"));
-  if (!made)
-    return made.takeError();
-  subgroups.push_back({members, std::move(*made)});
-  return subgroups.back().communicator.get();
+    if (!group.communicator && known.members == members)
+      group.communicator = known.communicator.get();
+  if (!group.communicator) {
+    auto made = world->subgroup(members, llvm::join(names, "+"));
+    if (!made)
+      return made.takeError();
+    subgroups.push_back({members, std::move(*made)});
+    group.communicator = subgroups.back().communicator.get();
+  }
+  return group;
 }

@@ -4,7 +4,7 @@
 #define CLEAVE_RUNTIME_EXEC_RANKGRID_H
 
 #include "cleave/Session.h"
-#include "runtime/comm/Communicator.h"
+#include "runtime/comm/RankGroup.h"
 
 namespace cleave::runtime {
 
@@ -23,9 +23,20 @@ public:
   /// Place along `axes` together, and how many places there are.
   Session::BatchPart along(llvm::ArrayRef<std::string> axes) const;
 
-  /// The ranks that differ from this one along `axes` only; null where that is this rank alone.
-  /// All ranks ask for the same groups in the same order.
-  llvm::Expected<Communicator *> group(llvm::ArrayRef<std::string> axes);
+  /// Ranks along an axis, and this rank's place on it; 1 and 0 for an axis that the mesh has not.
+  int64_t size(llvm::StringRef axis) const;
+  int64_t coordinate(llvm::StringRef axis) const { return coordinate(axis, rank()); }
+  /// The place of any rank.
+  int64_t coordinate(llvm::StringRef axis, int rank) const;
+
+  /// Place along `axes` together in their row-major order as given: what `dist.axis_index` is.
+  int64_t index(llvm::ArrayRef<std::string> axes) const;
+  /// What this rank holds of a dimension of size `whole` that `axes`, major first, shard.
+  Part part(int64_t whole, llvm::ArrayRef<std::string> axes) const;
+
+  /// The ranks that differ from this one along `axes` only, in row-major order of `axes` as given.
+  /// All ranks ask for the same groups in the same order: it may connect them.
+  llvm::Expected<RankGroup> group(llvm::ArrayRef<std::string> axes);
 
 private:
   struct Axis {
@@ -34,7 +45,11 @@ private:
     int64_t coordinate;
     int64_t stride;
   };
+  const Axis *find(llvm::StringRef name) const;
+
   Communicator *world = nullptr;
+  /// This rank as a group of its own.
+  std::unique_ptr<Communicator> alone = makeSingleRankCommunicator();
   std::vector<Axis> axes;
   struct Subgroup {
     std::vector<int> members;

@@ -24,10 +24,10 @@ static void countOps(mlir::func::FuncOp function, int64_t runs, llvm::StringMap<
                      ProgramCosts &costs) {
   for (mlir::Operation &op : function.front().without_terminator()) {
     ++counts[nameOf(&op)];
-    if (auto reduce = llvm::dyn_cast<cleave::dist::AllReduceOp>(op)) {
+    if (auto communication = llvm::dyn_cast<cleave::dist::CommunicationOpInterface>(op)) {
       costs.collectives += runs;
-      for (mlir::Value input : reduce.getInputs())
-        costs.collectiveBytes += runs * toTensorType(input.getType()).numBytes();
+      for (mlir::Value operand : communication.getCommunicated())
+        costs.collectiveBytes += runs * toTensorType(operand.getType()).numBytes();
     }
   }
 }

@@ -26,9 +26,13 @@ TEST(RankGridTest, OneRankOnAMesh) {
   auto grid = RankGrid::create({{"pp", 1}, {"dp", 0}}, world.get());
   ASSERT_TRUE(bool(grid));
   EXPECT_EQ((*grid)->along({"pp", "dp"}).count, 1);
-  llvm::Expected<Communicator *> group = (*grid)->group({"dp"});
+  llvm::Expected<RankGroup> group = (*grid)->group({"dp"});
   ASSERT_TRUE(bool(group));
-  EXPECT_EQ(*group, nullptr);
+  EXPECT_EQ(group->size(), 1);
+  EXPECT_EQ(group->place, 0);
+  EXPECT_EQ(group->communicator->size(), 1);
+  EXPECT_EQ((*grid)->size("dp"), 1);
+  EXPECT_EQ((*grid)->coordinate("dp"), 0);
 }
 
 TEST(RankGridTest, RanksThatDoNotFit) {
