@@ -2,6 +2,7 @@
 
 #include "passes/Register.h"
 #include "passes/autodiff/Passes.h"
+#include "passes/communication/Passes.h"
 #include "passes/gradients/Passes.h"
 #include "passes/placement/Passes.h"
 
@@ -24,4 +25,5 @@ void cleave::registerAllPasses() {
   placement::registerPasses();
   autodiff::registerPasses();
   gradients::registerPasses();
+  communication::registerPasses();
 }

@@ -171,6 +171,20 @@ static bool fits(Type gradient, RankedTensorType member) {
          tensor.getElementType() == member.getElementType();
 }
 
+static LogicalResult verifyMember(Operation *op, BucketOp bucket, StringRef name, Type gradient) {
+  std::optional<unsigned> member = bucket.findMember(name);
+  if (member && fits(gradient, bucket.getMemberType(*member)))
+    return success();
+  InFlightDiagnostic diagnostic = op->emitOpError("contributes ")
+                                  << gradient << " to '" << name << "'";
+  auto &note = diagnostic.attachNote(bucket.getLoc());
+  if (member)
+    note << "the bucket has it with type " << bucket.getMemberType(*member);
+  else
+    note << "the bucket has no member of that name";
+  return diagnostic;
+}
+
 LogicalResult ContributeOp::verify() {
   // 2. (1. in verifySymbolUses)
   return verifyLinear(*this, getBucket());
@@ -180,18 +194,30 @@ LogicalResult ContributeOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FailureOr<BucketOp> bucket = findBucket(*this, getBucket().getType(), symbols);
   if (failed(bucket))
     return failure();
-  std::optional<unsigned> member = bucket->findMember(getMember());
-  if (!member || !fits(getGradient().getType(), bucket->getMemberType(*member))) {
-    InFlightDiagnostic diagnostic = emitOpError("contributes ")
-                                    << getGradient().getType() << " to '" << getMember() << "'";
-    auto &note = diagnostic.attachNote(bucket->getLoc());
-    if (member)
-      note << "the bucket has it with type " << bucket->getMemberType(*member);
-    else
-      note << "the bucket has no member of that name";
-    return diagnostic;
-  }
-  return success();
+  return verifyMember(*this, *bucket, getMember(), getGradient().getType());
+}
+
+LogicalResult ContributeMmOp::verify() {
+  // 1.
+  RankedTensorType self = getSelf().getType(), mat2 = getMat2().getType();
+  Type element = getBucket().getType().getFlat().getElementType();
+  if (self.getRank() != 2 || mat2.getRank() != 2 || self.getDimSize(1) != mat2.getDimSize(0) ||
+      self.getElementType() != element || mat2.getElementType() != element)
+    return emitOpError("expects matrices M x K and K x N of ")
+           << element << ", found " << self << " and " << mat2;
+  // 3. (2. in verifySymbolUses)
+  return verifyLinear(*this, getBucket());
+}
+
+LogicalResult ContributeMmOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<BucketOp> bucket = findBucket(*this, getBucket().getType(), symbols);
+  if (failed(bucket))
+    return failure();
+  int64_t rows = getSelf().getType().getDimSize(0), columns = getMat2().getType().getDimSize(1);
+  auto product = RankedTensorType::get(getTransposed() ? ArrayRef<int64_t>{columns, rows}
+                                                       : ArrayRef<int64_t>{rows, columns},
+                                       getSelf().getType().getElementType());
+  return verifyMember(*this, *bucket, getMember(), product);
 }
 
 LogicalResult ReduceBucketOp::verify() {

@@ -80,6 +80,35 @@ def Train_ContributeOp : Train_BucketUserOp<"contribute", [AllTypesMatch<["bucke
   }];
 }
 
+def Train_ContributeMmOp : Train_BucketUserOp<"contribute_mm", [AllTypesMatch<["bucket", "result"]>]> {
+  let summary = "adds the product of two matrices to a gradient's place in a bucket";
+  let description = [{
+    `train.contribute` of `aten.mm(self, mat2)`, by one accumulating kernel that writes into the
+    bucket, so that the gradient is never in memory by itself. With `transposed` the member takes the
+    product's transpose. Sums are rounded otherwise than by a product and an addition: not bitwise.
+
+    Constraints:
+    1. `self` is M x K, `mat2` K x N, both of the buffer's element type.
+    2. `bucket` is a value of a `train.bucket` that has the member, as M x N (transposed: N x M).
+    3. A bucket value has one user.
+
+    ```mlir
+    %1 = train.contribute_mm(%a, %b) to "w" in %0
+        : (tensor<4x8xf32>, tensor<8x2xf32>), !train.bucket<@bucket0 : tensor<8xf32>>
+    %2 = train.contribute_mm(%a, %b) transposed to "v" in %1
+        : (tensor<4x8xf32>, tensor<8x2xf32>), !train.bucket<@bucket0 : tensor<8xf32>>
+    ```
+  }];
+  let arguments = (ins Train_GradientTensor:$self, Train_GradientTensor:$mat2, UnitAttr:$transposed,
+                       StrAttr:$member, Train_BucketType:$bucket);
+  let results = (outs Train_BucketType:$result);
+  let assemblyFormat = [{
+    `(` $self `,` $mat2 `)` (`transposed` $transposed^)? `to` $member `in` $bucket attr-dict `:`
+    `(` type($self) `,` type($mat2) `)` `,` qualified(type($bucket))
+  }];
+  let hasVerifier = 1;
+}
+
 def Train_ReduceBucketOp : Train_BucketUserOp<"reduce_bucket", [AllTypesMatch<["bucket", "result"]>]> {
   let summary = "starts a bucket's reduction once the step's last contribution is in";
   let description = [{

@@ -68,6 +68,8 @@ struct ValueInfo {
   std::vector<std::string> aliases;
   /// A parameter that takes no gradient.
   bool frozen = false;
+  /// Of a bucket of gradients: what lies in it, in order. The type is then the buffer's.
+  std::vector<ValueInfo> members;
   /// The name in evaluation dumps: `loss`, `output.0`, `grad.w`, `param.w`, `optim.w.exp_avg`.
   std::string fileName;
 };
@@ -100,6 +102,10 @@ public:
   /// they take and give together, without what they save for each other.
   llvm::ArrayRef<ValueInfo> arguments(Phase phase) const;
   llvm::ArrayRef<ValueInfo> results(Phase phase) const;
+
+  /// What a microbatch leaves, as evaluation dumps it: its results, with the gradients that lie in
+  /// a bucket in the bucket's place.
+  llvm::ArrayRef<ValueInfo> outcomes() const;
 
   /// What sessions keep and files store: parameters, buffers and constants, each once, in the
   /// order of the microbatch function.

@@ -120,6 +120,7 @@ struct ProgramCosts {
   int64_t bufferBytes = 0; ///< and constants
   int64_t optimizerStateBytes = 0;
   int64_t inputBytes = 0;
+  int64_t bucketBytes = 0; ///< buffers in which gradients gather
   /// All of the above: what a session holds from beginning to end.
   int64_t stateBytes = 0;
   int64_t gradientBytes = 0;

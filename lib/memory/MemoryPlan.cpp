@@ -54,6 +54,13 @@ private:
       unsigned operand = index == 0 ? 0 : index + 1;
       return op->getOperand(operand);
     }
+    // Views of the bucket, where nothing is converted.
+    if (auto wait = dyn_cast<train::WaitBucketOp>(op)) {
+      Type element = wait.getBucket().getType().getFlat().getElementType();
+      bool isView =
+          cast<RankedTensorType>(op->getResult(index).getType()).getElementType() == element;
+      return isView ? wait.getBucket() : Value();
+    }
     // Of one value, an all-reduce overwrites its operand; several travel in a message of their own.
     if (auto reduce = dyn_cast<dist::AllReduceOp>(op))
       return reduce.getInputs().size() == 1 && !reduce.isStarted() ? reduce.getInputs()[index]

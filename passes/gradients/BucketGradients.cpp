@@ -8,6 +8,8 @@
 #include "passes/gradients/BucketPlan.h"
 #include "passes/gradients/Passes.h"
 
+#include "dialects/aten/ops/Contraction.h"
+#include "dialects/aten/ops/View.h"
 #include "dialects/train/Program.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/SymbolTable.h"
@@ -277,7 +279,6 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     auto &block = maker.front();
     for (unsigned member : members) {
       Gradient &gradient = gradients[member];
-      Location location = gradient.value.getLoc();
       if (gradient.accumulate)
         b.setInsertionPoint(gradient.accumulate);
       else if (Operation *op = gradient.value.getDefiningOp())
@@ -288,8 +289,7 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
       if (Operation *last = value.getDefiningOp(); last && b.getInsertionPoint() != block.end() &&
                                                    !last->isBeforeInBlock(&*b.getInsertionPoint()))
         b.setInsertionPointAfter(last);
-      value =
-          train::ContributeOp::create(b, location, gradient.value, gradient.name.getValue(), value);
+      value = contribute(b, gradient, value);
       ++numMembers;
     }
     value = train::ReduceBucketOp::create(b, value.getLoc(), value);
@@ -339,6 +339,39 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
           << " is made here";
   }
 
+  /// Adds `gradient` to the bucket in front of `b`.
+  Value contribute(OpBuilder &b, const Gradient &gradient, Value bucket) {
+    Location location = gradient.value.getLoc();
+    bool transposed = false;
+    if (fuseAccumulate && bufferElement(gradient) == gradient.type.getElementType())
+      if (aten::MmOp product = findProduct(gradient.value, transposed)) {
+        ++numFused;
+        return train::ContributeMmOp::create(b, product.getLoc(), bucket.getType(),
+                                             product.getSelf(), product.getMat2(), transposed,
+                                             gradient.name.getValue(), bucket);
+      }
+    return train::ContributeOp::create(b, location, gradient.value, gradient.name.getValue(),
+                                       bucket);
+  }
+
+  /// The product that `gradient` is, but for transposes, if nothing else needs it.
+  static aten::MmOp findProduct(Value gradient, bool &transposed) {
+    transposed = false;
+    while (gradient.hasOneUse()) {
+      Operation *op = gradient.getDefiningOp();
+      if (auto product = dyn_cast_or_null<aten::MmOp>(op))
+        return product;
+      auto permute = dyn_cast_or_null<aten::PermuteOp>(op);
+      bool isTranspose = isa_and_nonnull<aten::TOp>(op) ||
+                         (permute && permute.getDims() == ArrayRef<int64_t>{1, 0});
+      if (!isTranspose)
+        return {};
+      transposed = !transposed;
+      gradient = op->getOperand(0);
+    }
+    return {};
+  }
+
   /// Takes single gradients out of the functions, all at once: each erasure renumbers the rest.
   void eraseSignature() {
     llvm::MapVector<func::FuncOp, std::pair<BitVector, BitVector>> gone;
@@ -357,12 +390,26 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     for (auto &[maker, parts] : gone) {
       maker.front().getTerminator()->eraseOperands(parts.second);
       for (Gradient &gradient : gradients)
-        if (gradient.maker == maker && gradient.accumulate)
-          gradient.accumulate.erase();
+        if (gradient.maker == maker) {
+          if (gradient.accumulate)
+            gradient.accumulate.erase();
+          eraseDead(gradient.value);
+        }
       (void)maker.eraseResults(parts.second);
       (void)maker.eraseArguments(parts.first);
     }
     (void)update.eraseArguments(goneFromUpdate);
+  }
+
+  /// Erases a product that now writes into its bucket, and the transposes behind it.
+  static void eraseDead(Value value) {
+    while (value.use_empty()) {
+      Operation *op = value.getDefiningOp();
+      if (!isa_and_nonnull<aten::MmOp, aten::TOp, aten::PermuteOp>(op))
+        return;
+      value = op->getOperand(0);
+      op->erase();
+    }
   }
 
   func::FuncOp update;

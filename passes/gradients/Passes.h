@@ -3,6 +3,7 @@
 #ifndef CLEAVE_PASSES_GRADIENTS_PASSES_H
 #define CLEAVE_PASSES_GRADIENTS_PASSES_H
 
+#include "dialects/aten/Aten.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/train/Train.h"
 #include "mlir/IR/BuiltinOps.h"

@@ -78,14 +78,48 @@ def BucketGradients : Pass<"bucket-gradients", "::mlir::ModuleOp"> {
     Option<"firstBucketMb", "first-bucket-mb", "double", "1", "Most MiB of the bucket that is ready first">,
     Option<"requireAccumulations", "require-accumulations", "int64_t", "0", "Microbatches that a step must have (0: as many as it is run with)">,
     Option<"reduceInFp32", "reduce-in-fp32", "bool", "false", "Gather and reduce gradients of narrower types in f32">,
+    Option<"fuseAccumulate", "fuse-accumulate", "bool", "false", "Let matrix products write into the bucket (rounds otherwise than a product and a sum)">,
     Option<"explain", "explain", "bool", "false", "Say in a remark what each bucket holds">
   ];
   let statistics = [
     Statistic<"numBuckets", "buckets", "Buckets made">,
     Statistic<"numMembers", "gradients in buckets", "Gradients put into buckets">,
+    Statistic<"numFused", "products in buckets", "Matrix products that write into a bucket">,
     Statistic<"numReductions", "reductions per step", "Buckets that are reduced over mesh axes">
   ];
   let dependentDialects = ["::cleave::dist::DistDialect", "::cleave::train::TrainDialect"];
+}
+
+def ClipGradients : Pass<"clip-gradients", "::mlir::ModuleOp"> {
+  let summary = "bound the norm of all gradients together";
+  let description = [{
+    Multiplies every gradient that the optimizer takes by min(1, max-norm / (norm + 1e-6)), where the
+    norm is the 2-norm of all gradients together, over all mesh axes: what
+    `torch.nn.utils.clip_grad_norm_` does, op by op. It belongs behind the gradients' reduction
+    (`--sync-gradients`, `--bucket-gradients`): a gradient that is partial or varying over an axis is refused, one that is
+    sharded adds its squares over the axis.
+
+    Before, in the update:
+    ```mlir
+    %p1, %m1, %v1 = train.adamw(%p, %g, %m, %v, %step, %lr) ...
+    ```
+    After:
+    ```mlir
+    %n = aten.linalg_vector_norm(%g, ord = 2.0) : (tensor<8x8xf32>) -> tensor<f32>
+    %all = aten.stack([%n, ...]) ...
+    %norm = aten.linalg_vector_norm(%all, ord = 2.0) ...
+    ... %factor = aten.clamp(...)
+    %g1 = aten.mul(%g, %factor) ...
+    %p1, %m1, %v1 = train.adamw(%p, %g1, %m, %v, %step, %lr) ...
+    ```
+  }];
+  let options = [
+    Option<"maxNorm", "max-norm", "double", "1.0", "Largest norm that the gradients keep">
+  ];
+  let statistics = [
+    Statistic<"numClipped", "gradients clipped", "Gradients that the factor multiplies">
+  ];
+  let dependentDialects = ["::cleave::aten::AtenDialect", "::cleave::dist::DistDialect", "::cleave::train::TrainDialect"];
 }
 
 #endif // CLEAVE_PASSES_GRADIENTS_PASSES

@@ -9,6 +9,7 @@
 #ifndef CLEAVE_RUNTIME_EXEC_BINDER_H
 #define CLEAVE_RUNTIME_EXEC_BINDER_H
 
+#include "runtime/exec/Bucket.h"
 #include "runtime/exec/Instruction.h"
 #include "runtime/program/ProgramImpl.h"
 
@@ -23,6 +24,7 @@ class RankGrid;
 struct Services {
   RankGrid *ranks = nullptr;
   RandomStream *random = nullptr;
+  BucketSet *buckets = nullptr;
 };
 
 /// A bound function. Arguments are slots 0 to n-1.

@@ -28,6 +28,10 @@ BindResult bindAccumulate(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops)
 BindResult bindLearningRate(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindAdamW(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindSGD(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindContribute(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindContributeMm(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindReduceBucket(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindWaitBucket(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindRngNativeDropout(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindRngBernoulli(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindRngUniform(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);

@@ -23,7 +23,7 @@ llvm::Expected<std::unique_ptr<SessionImpl>> SessionImpl::create(const Program &
   if (!ranks)
     return ranks.takeError();
   session->ranks = std::move(*ranks);
-  session->services = {session->ranks.get(), &session->random};
+  session->services = {session->ranks.get(), &session->random, &session->buckets};
   for (const ValueInfo &value : program.inputs())
     if (value.batch && !value.over.empty())
       session->part = session->ranks->along(value.over);
@@ -37,6 +37,8 @@ llvm::Expected<std::unique_ptr<SessionImpl>> SessionImpl::create(const Program &
   llvm::Error thrown = guarded([&] {
     c10::InferenceMode inferenceMode;
     failure = session->allocateState();
+    if (!failure)
+      failure = session->makeBuckets();
     if (!failure)
       failure = session->bindPhases();
   });
@@ -100,6 +102,19 @@ llvm::Error SessionImpl::allocateState() {
   step = allocate({DType::F32, {}});
   rngSeed = allocate({DType::I64, {}});
   rngOffset = allocate({DType::I64, {}});
+  return llvm::Error::success();
+}
+
+llvm::Error SessionImpl::makeBuckets() {
+  for (train::BucketOp op : program->impl().module.get().getOps<train::BucketOp>()) {
+    auto bucket = Bucket::create(op, *ranks, options.microbatches);
+    if (!bucket)
+      return makeError("program '" + program->path() + "': " + llvm::toString(bucket.takeError()));
+    buckets[op.getSymName()] = std::move(*bucket);
+  }
+  for (const ValueInfo &value : program->results(Phase::Microbatch))
+    for (auto [index, member] : llvm::enumerate(value.members))
+      memberIndex[member.fileName] = {buckets[value.name].get(), index};
   return llvm::Error::success();
 }
 
@@ -240,6 +255,14 @@ llvm::Expected<ConstTensorRef> SessionImpl::result(llvm::StringRef fileName) {
     return present(*weight);
   if (at::Tensor *state = lookUp(program->optimizerStates(), optimizerStates))
     return present(*state);
+  if (auto member = memberIndex.find(fileName); member != memberIndex.end()) {
+    auto [bucket, index] = member->second;
+    if (llvm::Error error = guarded([&] { memberGradient = bucket->peek(index); }))
+      return error;
+    if (!memberGradient.defined())
+      return makeError("value '" + fileName + "' is not there: run a microbatch first");
+    return present(memberGradient);
+  }
   auto found = resultIndex.find(fileName);
   if (found == resultIndex.end())
     return makeError("program '" + program->path() + "' has no value named '" + fileName + "'");

@@ -72,6 +72,7 @@ private:
 
   llvm::Error allocateState();
   llvm::Error checkMicrobatches() const;
+  llvm::Error makeBuckets();
   void indexSaved();
   llvm::Error bindPhases();
   llvm::Expected<std::unique_ptr<BoundPhase>> bindPhase(Phase phase);
@@ -89,12 +90,15 @@ private:
   at::Tensor *state(const Place &place);
 
   Services services;
+  BucketSet buckets;
   RandomStream random;
   std::vector<std::unique_ptr<BoundPhase>> microbatch;
   std::unique_ptr<BoundPhase> unshard, reduce, update;
   llvm::StringMap<size_t> gradientIndex; ///< parameter's name -> result of the microbatch
   llvm::StringMap<size_t> resultIndex;   ///< file name -> result of the microbatch
   /// Saved values: name -> index in a microbatch's, or in the step's.
+  /// A gradient's file name -> the bucket it lies in, and where.
+  llvm::StringMap<std::pair<Bucket *, size_t>> memberIndex;
   llvm::StringMap<size_t> savedIndex, unshardedIndex;
   /// Which function of a microbatch takes a saved value or an input last.
   llvm::StringMap<Phase> lastTaker, lastInputTaker;
@@ -103,6 +107,7 @@ private:
   /// Microbatches whose weight part has still to run.
   std::vector<MicrobatchState> waiting;
   at::Tensor seed, step, rngSeed, rngOffset;
+  at::Tensor memberGradient; ///< the one that `result` gave last
 };
 
 } // namespace cleave::runtime

@@ -96,7 +96,7 @@ llvm::Error cleave::runtime::loadInputs(Session &session, llvm::StringRef path) 
 
 llvm::Error cleave::runtime::dumpResults(Session &session, llvm::StringRef path) {
   std::vector<TensorView> views;
-  for (const ValueInfo &value : session.program().results(Phase::Microbatch)) {
+  for (const ValueInfo &value : session.program().outcomes()) {
     llvm::Expected<ConstTensorRef> result = session.result(value.fileName);
     if (!result)
       return result.takeError();

@@ -29,6 +29,16 @@ static void countOps(mlir::func::FuncOp function, int64_t runs, llvm::StringMap<
       for (mlir::Value operand : communication.getCommunicated())
         costs.collectiveBytes += runs * toTensorType(operand.getType()).numBytes();
     }
+    // Once a step, whatever the microbatches.
+    if (auto reduce = llvm::dyn_cast<train::ReduceBucketOp>(op)) {
+      auto type = reduce.getBucket().getType();
+      auto bucket =
+          mlir::SymbolTable::lookupNearestSymbolFrom<train::BucketOp>(&op, type.getSymbol());
+      if (!bucket.getAxes())
+        continue;
+      ++costs.collectives;
+      costs.collectiveBytes += toTensorType(type).numBytes();
+    }
   }
 }
 
@@ -40,11 +50,12 @@ struct Microbatches {
 };
 } // namespace
 
+/// Of a function's arguments with these roles; a bucket's buffer is part of the state.
 static int64_t sumBytes(const Program::Impl &impl, Phase phase,
                         std::initializer_list<RoleKind> roles) {
   int64_t bytes = 0;
   for (const ValueInfo &value : impl.signature(phase).arguments)
-    if (llvm::is_contained(roles, value.role))
+    if (llvm::is_contained(roles, value.role) && value.members.empty())
       bytes += value.type.numBytes();
   return bytes;
 }
@@ -115,8 +126,11 @@ ProgramCosts cleave::runtime::computeCosts(const Program &program, int64_t micro
   for (const ValueInfo &value : program.inputs())
     costs.inputBytes += value.type.numBytes();
   for (const ValueInfo &value : program.results(Phase::Microbatch))
-    if (value.role == RoleKind::Gradient)
+    if (value.role == RoleKind::Gradient) {
       costs.gradientBytes += value.type.numBytes();
+      if (!value.members.empty())
+        costs.bucketBytes += value.type.numBytes();
+    }
 
   const Program::Impl &impl = program.impl();
   auto [peak, kept] = planMicrobatches(impl, microbatches, weightGradients, costs);
@@ -134,7 +148,7 @@ ProgramCosts cleave::runtime::computeCosts(const Program &program, int64_t micro
     peak = std::max(peak, kept + plan.peakBytes);
     kept += plan.resultBytes;
     for (const ValueInfo &value : impl.signature(Phase::Reduce).arguments)
-      kept -= value.type.numBytes();
+      kept -= value.members.empty() ? value.type.numBytes() : 0;
     countOps(reduce, 1, counts, costs);
   }
   if (program.hasUpdate()) {
@@ -143,8 +157,8 @@ ProgramCosts cleave::runtime::computeCosts(const Program &program, int64_t micro
     peak = std::max(peak, kept + plan.peakBytes);
     countOps(impl.functions.update, 1, counts, costs);
   }
-  costs.stateBytes =
-      costs.parameterBytes + costs.bufferBytes + costs.optimizerStateBytes + costs.inputBytes;
+  costs.stateBytes = costs.parameterBytes + costs.bufferBytes + costs.optimizerStateBytes +
+                     costs.inputBytes + costs.bucketBytes;
   costs.peakBytes = costs.stateBytes + peak;
   for (const auto &entry : counts)
     costs.ops.emplace_back(entry.first().str(), entry.second);

@@ -28,7 +28,7 @@ public:
   /// By phase; that of a microbatch is there in every form.
   std::array<Signature, kNumPhases> signatures;
   llvm::SmallVector<Phase, 3> microbatchPhases;
-  std::vector<ValueInfo> weights, optimizerStates, inputs;
+  std::vector<ValueInfo> weights, optimizerStates, inputs, outcomes;
   std::vector<MeshAxis> mesh;
   int64_t draws = 0;
 

@@ -47,6 +47,8 @@ DType cleave::runtime::toDType(Type element) {
 }
 
 cleave::runtime::TensorType cleave::runtime::toTensorType(Type type) {
+  if (auto bucket = dyn_cast<train::BucketType>(type))
+    type = bucket.getFlat();
   auto tensor = cast<RankedTensorType>(type);
   return {toDType(tensor.getElementType()), llvm::SmallVector<int64_t, 4>(tensor.getShape())};
 }
@@ -96,6 +98,18 @@ static ValueInfo readValue(train::RoleAttr role, Type type) {
   return value;
 }
 
+/// The gradients in a bucket, as if each were a result of its own.
+static void readMembers(func::FuncOp function, ValueInfo &value, Type type) {
+  auto bucket = dyn_cast<train::BucketType>(type);
+  if (!bucket)
+    return;
+  auto op = SymbolTable::lookupNearestSymbolFrom<train::BucketOp>(function, bucket.getSymbol());
+  for (auto [index, name] : llvm::enumerate(op.getNames().getAsRange<StringAttr>()))
+    value.members.push_back(readValue(
+        train::RoleAttr::get(type.getContext(), train::RoleKind::Gradient, name.getValue()),
+        op.getMemberType(index)));
+}
+
 static Signature readFunction(func::FuncOp function) {
   Signature signature;
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
@@ -104,6 +118,10 @@ static Signature readFunction(func::FuncOp function) {
   for (unsigned i = 0; i < function.getNumResults(); ++i)
     signature.results.push_back(
         readValue(train::getResultRole(function, i), function.getResultTypes()[i]));
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    readMembers(function, signature.arguments[i], function.getArgumentTypes()[i]);
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    readMembers(function, signature.results[i], function.getResultTypes()[i]);
   return signature;
 }
 
@@ -159,7 +177,8 @@ static llvm::Error checkSizes(ModuleOp module) {
   Type tooLarge;
   Location location = module.getLoc();
   auto check = [&](Type type, Location where) {
-    auto tensor = dyn_cast<RankedTensorType>(type);
+    auto bucket = dyn_cast<train::BucketType>(type);
+    auto tensor = bucket ? bucket.getFlat() : dyn_cast<RankedTensorType>(type);
     if (!tensor || !tensor.hasStaticShape() ||
         countBytes(toDType(tensor.getElementType()), tensor.getShape()))
       return false;
@@ -214,6 +233,11 @@ llvm::Error cleave::runtime::readSignature(Program::Impl &impl) {
       impl.inputs.push_back(value);
     }
   }
+  for (const ValueInfo &value : impl.signature(Phase::Microbatch).results)
+    if (value.members.empty())
+      impl.outcomes.push_back(value);
+    else
+      llvm::append_range(impl.outcomes, value.members);
   llvm::StringMap<char> inputNames;
   for (const ValueInfo &value : impl.inputs)
     if (!inputNames.try_emplace(value.name).second)
@@ -261,6 +285,9 @@ llvm::ArrayRef<ValueInfo> Program::arguments(Phase phase) const {
 }
 llvm::ArrayRef<ValueInfo> Program::results(Phase phase) const {
   return pimpl->signature(phase).results;
+}
+llvm::ArrayRef<ValueInfo> Program::outcomes() const {
+  return pimpl->outcomes;
 }
 llvm::ArrayRef<ValueInfo> Program::weights() const {
   return pimpl->weights;

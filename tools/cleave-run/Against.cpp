@@ -32,7 +32,7 @@ static double gradientFloor(llvm::ArrayRef<run::Row> rows) {
 }
 
 static const ValueInfo *findResult(const Program &program, llvm::StringRef name) {
-  for (const ValueInfo &value : program.results(Phase::Microbatch))
+  for (const ValueInfo &value : program.outcomes())
     if (value.fileName == name)
       return &value;
   return nullptr;
@@ -43,7 +43,7 @@ static llvm::Expected<std::vector<run::Row>> compareResults(Session &ours, Sessi
                                                             std::vector<std::string> &complaints) {
   std::vector<run::Row> rows;
   const Program &a = ours.program(), &b = theirs.program();
-  for (const ValueInfo &value : b.results(Phase::Microbatch)) {
+  for (const ValueInfo &value : b.outcomes()) {
     const ValueInfo *other = findResult(a, value.fileName);
     if (!other)
       complaints.push_back(("'" + value.fileName + "' is only in " + b.path()).str());
@@ -58,7 +58,7 @@ static llvm::Expected<std::vector<run::Row>> compareResults(Session &ours, Sessi
       rows.push_back({value.fileName, computeDifference(*left, *right)});
     }
   }
-  for (const ValueInfo &value : a.results(Phase::Microbatch))
+  for (const ValueInfo &value : a.outcomes())
     if (!findResult(b, value.fileName))
       complaints.push_back(("'" + value.fileName + "' is only in " + a.path()).str());
   return rows;

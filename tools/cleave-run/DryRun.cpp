@@ -40,6 +40,8 @@ void run::printCosts(const Program &program, int64_t microbatches, WeightGradien
   line("optimizer state", costs.optimizerStateBytes);
   line("inputs", costs.inputBytes);
   line("gradients", costs.gradientBytes);
+  if (costs.bucketBytes)
+    line("of these in buckets", costs.bucketBytes);
   if (program.microbatchPhases().size() > 1)
     line("saved for the backward", costs.savedBytes);
   if (weightGradients == WeightGradients::Deferred)

@@ -40,7 +40,7 @@ llvm::Error run::evaluate(const Program &program, const Options &options) {
   if (!options.dump.empty())
     if (llvm::Error error = dumpResults(**session, options.dump))
       return error;
-  for (const ValueInfo &value : program.results(Phase::Microbatch))
+  for (const ValueInfo &value : program.outcomes())
     if (value.role == RoleKind::Loss)
       llvm::outs() << "loss " << llvm::format("%.9g", (*session)->loss()) << "\n";
   return llvm::Error::success();

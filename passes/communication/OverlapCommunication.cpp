@@ -1,0 +1,148 @@
+//===- OverlapCommunication.cpp - start early, wait late --------------------===//
+
+#include "passes/communication/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include <queue>
+
+namespace cleave::communication {
+#define GEN_PASS_DEF_OVERLAPCOMMUNICATION
+#include "passes/communication/Passes.h.inc"
+} // namespace cleave::communication
+
+using namespace mlir;
+using namespace cleave;
+
+static int64_t bytesOf(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return tensor.getNumElements() * llvm::divideCeil(tensor.getElementTypeBitWidth(), 8);
+}
+
+namespace {
+struct OverlapCommunication : communication::impl::OverlapCommunicationBase<OverlapCommunication> {
+  using OverlapCommunicationBase::OverlapCommunicationBase;
+
+  /// A communication as it will be: started in front of the op at position `start`, awaited in
+  /// front of the one at `wait`.
+  struct Split {
+    Operation *op;
+    size_t start, wait;
+  };
+
+  void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    if (maxInFlightMb <= 0) {
+      function.emitError() << "expects a positive max-in-flight-mb, found "
+                           << double(maxInFlightMb);
+      return signalPassFailure();
+    }
+    if (!llvm::hasSingleElement(function.getBody()))
+      return;
+    SmallVector<Operation *> ops;
+    DenseMap<Operation *, size_t> positions;
+    for (Operation &op : function.front()) {
+      positions[&op] = ops.size();
+      ops.push_back(&op);
+    }
+    SmallVector<Split> splits = plan(ops, positions);
+    moveStarts(splits, ops);
+    for (const Split &split : splits)
+      makeWaits(split, ops);
+    numOverlapped += splits.size();
+  }
+
+  SmallVector<Split> plan(ArrayRef<Operation *> ops, DenseMap<Operation *, size_t> &positions) {
+    const auto limit = static_cast<int64_t>(maxInFlightMb * 1024 * 1024);
+    SmallVector<Split> splits;
+    // Results under way, by the position at which they are awaited.
+    using Awaited = std::pair<size_t, int64_t>;
+    std::priority_queue<Awaited, std::vector<Awaited>, std::greater<>> inFlight;
+    int64_t bytesInFlight = 0;
+    // No start moves in front of this position.
+    size_t barrier = 0;
+    for (Operation *op : ops) {
+      size_t here = positions[op];
+      if (!isSplittable(op)) {
+        if (!isMemoryEffectFree(op))
+          barrier = here + 1;
+        continue;
+      }
+      size_t start = std::max(barrier, earliestStart(op, positions));
+      size_t wait = firstUse(op, positions);
+      int64_t bytes = 0;
+      for (Type type : op->getResultTypes())
+        bytes += bytesOf(type);
+      // What is awaited before the start is no longer under way.
+      auto retire = [&] {
+        while (!inFlight.empty() && inFlight.top().first <= start) {
+          bytesInFlight -= inFlight.top().second;
+          inFlight.pop();
+        }
+      };
+      retire();
+      while (start < here && !inFlight.empty() && bytesInFlight + bytes > limit) {
+        start = std::min(here, inFlight.top().first);
+        retire();
+      }
+      barrier = start;
+      if (start == here && wait == here + 1)
+        continue;
+      inFlight.push({wait, bytes});
+      bytesInFlight += bytes;
+      splits.push_back({op, start, wait});
+    }
+    return splits;
+  }
+
+  static bool isSplittable(Operation *op) {
+    auto communication = dyn_cast<dist::CommunicationOpInterface>(op);
+    return communication && !communication.isStarted() && isMemoryEffectFree(op) &&
+           !op->use_empty() && llvm::all_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>);
+  }
+
+  /// Where the last operand is there. A communication's result is there only when it is awaited,
+  /// so what communicates it again stays in its place.
+  static size_t earliestStart(Operation *op, DenseMap<Operation *, size_t> &positions) {
+    size_t start = 0;
+    for (Value operand : op->getOperands())
+      if (Operation *made = operand.getDefiningOp())
+        start = std::max(start, isSplittable(made) ? positions[op] : positions[made] + 1);
+    return start;
+  }
+
+  static size_t firstUse(Operation *op, DenseMap<Operation *, size_t> &positions) {
+    size_t use = std::numeric_limits<size_t>::max();
+    for (Operation *user : op->getUsers())
+      use = std::min(use, positions[user]);
+    return use;
+  }
+
+  /// Puts each start in front of the first op at its position or behind it that stays in its place.
+  static void moveStarts(ArrayRef<Split> splits, ArrayRef<Operation *> ops) {
+    DenseSet<Operation *> moved;
+    for (const Split &split : splits)
+      if (ops[split.start] != split.op)
+        moved.insert(split.op);
+    SmallVector<Operation *> anchors(ops);
+    for (size_t i = ops.size(); i-- > 0;)
+      if (moved.contains(ops[i]))
+        anchors[i] = anchors[i + 1]; // the terminator never moves
+    for (const Split &split : splits)
+      if (moved.contains(split.op))
+        split.op->moveBefore(anchors[split.start]);
+  }
+
+  static void makeWaits(const Split &split, ArrayRef<Operation *> ops) {
+    OpBuilder b(ops[split.wait]);
+    for (OpResult result : split.op->getResults()) {
+      Type type = result.getType();
+      result.setType(dist::FutureType::get(type));
+      auto wait = dist::WaitOp::create(b, split.op->getLoc(), type, result);
+      result.replaceAllUsesExcept(wait.getResult(), wait);
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,80 @@
+"""--clip-gradients against torch.nn.utils.clip_grad_norm_."""
+
+import re
+import subprocess
+
+import torch
+from combinations_cover import seed
+from safetensors.torch import load_file, save_file
+from training import Model, checkpoint_tensors, newest_checkpoint, random_batches, save_batches, train
+
+
+def clipped(build, program, passes, path):
+    subprocess.run(
+        [build / "bin" / "cleave-opt", program, *passes, "--mlir-print-debuginfo", "-o", path],
+        check=True,
+    )
+    return path
+
+
+def step(build, program, subject, data, out, *options):
+    train(build, program, "--weights", subject.weights, "--steps", 1, "--seed", 3, "--threads", 1,
+          "--data", f"safetensors:{data}", "--checkpoint", out, *options)  # fmt: skip
+    return checkpoint_tensors(newest_checkpoint(out))
+
+
+def test_clipping_is_torch_s(build_dir, tmp_path):
+    subject = Model("gpt_tied", tmp_path / "model")
+    batch = random_batches(subject.spec, 1, 1, seed())
+    data = save_batches(subject.spec, batch, tmp_path / "data.safetensors")
+    inputs = {name: value.contiguous() for name, value in batch[0].items()}
+    save_file(inputs, tmp_path / "inputs.safetensors")
+    subprocess.run(
+        [build_dir / "bin" / "cleave-run", subject.program, "--threads", "1", "--inputs",
+         tmp_path / "inputs.safetensors", "--dump", tmp_path / "dump.safetensors"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    dump = load_file(tmp_path / "dump.safetensors")
+    parameters = []
+    for name, gradient in dump.items():
+        if name.startswith("grad."):
+            parameters.append(torch.nn.Parameter(torch.zeros_like(gradient)))
+            parameters[-1].grad = gradient.clone()
+    norm = float(torch.nn.utils.clip_grad_norm_(parameters, 1e9))
+    limit = norm / 3
+    torch.nn.utils.clip_grad_norm_(parameters, limit)
+
+    beta1 = float(re.search(r"beta1 = ([0-9.e+-]+)", subject.program.read_text())[1])
+    for bound, factor in ((limit, None), (2 * norm, 1.0)):
+        program = clipped(build_dir, subject.program, [f"--clip-gradients=max-norm={bound!r}"],
+                          tmp_path / "clipped.mlir")  # fmt: skip
+        state = step(build_dir, program, subject, data, tmp_path / f"step{factor}")
+        names = [name[5:] for name in dump if name.startswith("grad.")]
+        for name, parameter in zip(names, parameters, strict=True):
+            gradient = parameter.grad if factor is None else dump[f"grad.{name}"]
+            # Adam's first moment of a first step; one rounding more than the gradient.
+            torch.testing.assert_close(
+                state[f"optim.{name}.exp_avg"], (1 - beta1) * gradient, rtol=1e-6, atol=0
+            )
+
+
+def test_clipping_comes_after_the_reduction(build_dir, tmp_path):
+    """On two ranks all passes together clip the sum's norm, in buckets as without."""
+    subject = Model("gpt_tied", tmp_path / "model")
+    batches = random_batches(subject.spec, 1, 2, seed())
+    data = save_batches(subject.spec, batches, tmp_path / "data.safetensors")
+    clip = "--clip-gradients=max-norm=0.01"
+    single = clipped(build_dir, subject.for_ranks(build_dir), [clip], tmp_path / "a.mlir")
+    buckets = clipped(
+        build_dir, subject.for_ranks(build_dir), ["--bucket-gradients", clip], tmp_path / "b.mlir"
+    )
+    wanted = step(build_dir, single, subject, data, tmp_path / "a", "--ranks", 2)
+    found = step(build_dir, buckets, subject, data, tmp_path / "b", "--ranks", 2)
+    assert all(found[name].equal(tensor) for name, tensor in wanted.items())
+    # The same batch as two microbatches on one rank has the same norm.
+    one = clipped(build_dir, subject.program, [clip], tmp_path / "c.mlir")
+    alone = step(build_dir, one, subject, data, tmp_path / "c", "--microbatches", 2)
+    moments = [name for name in wanted if name.endswith(".exp_avg")]
+    total = torch.stack([wanted[name].norm() for name in moments]).norm()
+    expected = torch.stack([alone[name].norm() for name in moments]).norm()
+    torch.testing.assert_close(total, expected, rtol=1e-5, atol=0)
