@@ -14,6 +14,11 @@ bool cleave::aten::isZero(Attribute scalar) {
   return real && real.getValue().isZero();
 }
 
+bool cleave::aten::isFinite(Attribute scalar) {
+  auto real = dyn_cast<FloatAttr>(scalar);
+  return !real || real.getValue().isFinite();
+}
+
 RuleBuilder::RuleBuilder(Operation *op)
     : sharding::RuleBuilder(op), specs(cast<AtenOpInterface>(op).getArgumentSpecs()),
       segments(operandSegments(op, specs)) {

@@ -53,8 +53,9 @@ private:
                  llvm::SmallVectorImpl<unsigned> &results);
 };
 
-/// Whether a `Scalar` is the number 0.
+/// Whether a `Scalar` is the number 0; whether it is neither infinite nor NaN.
 bool isZero(mlir::Attribute scalar);
+bool isFinite(mlir::Attribute scalar);
 
 /// `dim` counted from the front, as verified.
 inline int64_t wrapped(int64_t dim, int64_t rank) {

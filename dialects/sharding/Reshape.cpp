@@ -22,6 +22,8 @@ struct Cursor {
     left = shape.empty() ? 1 : shape[0];
   }
   bool done() const { return at == shape.size(); }
+  /// Nothing has been taken of the dimension.
+  bool isBetween() const { return done() || left == shape[at]; }
   void take(FactorId factor, int64_t size) {
     dims[at].push_back(factor);
     left = left / size;
@@ -78,26 +80,75 @@ static void takeWhole(Cursor &a, Cursor &b, ShardingRule &rule) {
   }
 }
 
+/// Dimensions of size 1 where `side` stands, and the larger one behind them, if any.
+static SmallVector<size_t> slotsAt(const Cursor &side) {
+  SmallVector<size_t> slots;
+  for (size_t at = side.at; at < side.shape.size(); ++at) {
+    slots.push_back(at);
+    if (side.shape[at] != 1)
+      break;
+  }
+  return slots;
+}
+
+/// Both sides are between dimensions. A dimension of size 1 may be what is left of a larger one,
+/// which would be any dimension that begins here on the other side, or a major part of it.
+static void takeOnes(Cursor &a, Cursor &b, ShardingRule &rule) {
+  SmallVector<size_t> slotsA = slotsAt(a), slotsB = slotsAt(b);
+  for (size_t i : slotsA)
+    for (size_t j : slotsB) {
+      if (a.shape[i] != 1 && b.shape[j] != 1)
+        continue;
+      FactorId one = addFactor(rule, 1);
+      a.dims[i].push_back(one);
+      b.dims[j].push_back(one);
+    }
+  // At the end the other side has none: they are minor there.
+  auto takeLast = [&](Cursor &side, ArrayRef<size_t> slots, Cursor &other, bool isLast) {
+    for (size_t at : slots) {
+      if (side.shape[at] != 1)
+        continue;
+      if (isLast) {
+        FactorId one =
+            addFactor(rule, 1, other.dims.empty() ? "the other shape has no dimensions" : nullptr);
+        side.dims[at].push_back(one);
+        if (!other.dims.empty())
+          other.dims.back().push_back(one);
+      }
+      side.next();
+    }
+  };
+  takeLast(a, slotsA, b, slotsB.empty());
+  takeLast(b, slotsB, a, slotsA.empty());
+}
+
 void cleave::sharding::reshapeFactors(ArrayRef<int64_t> from, ArrayRef<int64_t> to,
                                       ShardingRule &rule) {
   if (llvm::is_contained(from, 0))
     return reshapeEmpty(from, to, rule);
   Cursor a(from, rule.operands[0]), b(to, rule.results[0]);
-  while (!a.done() && !b.done()) {
-    // Only a dimension of size 1 has 1 left: used up ones are passed at once.
-    bool oneA = a.left == 1, oneB = b.left == 1;
-    if (oneA || oneB) {
+  while (!a.done() || !b.done()) {
+    if (a.isBetween() && b.isBetween()) {
+      takeOnes(a, b, rule);
+      if (a.done() && b.done())
+        break;
+    } else if (a.left == 1 || b.left == 1) {
+      // Within a dimension of the other side.
       FactorId one = addFactor(rule, 1);
-      a.take(one, 1);
-      b.take(one, 1);
-      if (oneA)
-        a.next();
-      if (oneB)
-        b.next();
+      Cursor &side = a.left == 1 ? a : b;
+      a.dims[a.at].push_back(one);
+      b.dims[b.at].push_back(one);
+      side.next();
       continue;
     }
     int64_t common = std::gcd(a.left, b.left);
     if (common == 1) {
+      // All that they have in common may be cut away: 6x4 to 4x6 has 3x4 to 2x6 as parts.
+      if (a.isBetween() && b.isBetween()) {
+        FactorId one = addFactor(rule, 1);
+        a.take(one, 1);
+        b.take(one, 1);
+      }
       takeWhole(a, b, rule);
       continue;
     }
@@ -109,11 +160,4 @@ void cleave::sharding::reshapeFactors(ArrayRef<int64_t> from, ArrayRef<int64_t> 
     if (b.left == 1)
       b.next();
   }
-  // Ones at the end: minor factors of the other side's last dimension.
-  for (; !a.done(); a.next())
-    a.dims[a.at].push_back(b.dims.empty() ? addFactor(rule, 1, "a view of one element drops it")
-                                          : b.dims.back().emplace_back(addFactor(rule, 1)));
-  for (; !b.done(); b.next())
-    b.dims[b.at].push_back(a.dims.empty() ? addFactor(rule, 1, "a view of one element makes it")
-                                          : a.dims.back().emplace_back(addFactor(rule, 1)));
 }

@@ -32,13 +32,13 @@ def Aten_MulOp : Aten_BinaryOp<"mul", "aten::mul.Tensor", Aten_Promoted, "produc
   let linear = ["self", "other"];
 }
 def Aten_MulScalarOp : Aten_ScalarOp<"mul_scalar", "aten::mul.Scalar", Aten_Promoted, "product with a number"> {
-  let linear = ["self"];
+  let sharding = Aten_LinearWhere<"isFinite(getOther())">;
 }
 def Aten_DivOp : Aten_BinaryOp<"div", "aten::div.Tensor", Aten_Floating, "true quotient of two tensors"> {
   let linear = ["self"];
 }
 def Aten_DivScalarOp : Aten_ScalarOp<"div_scalar", "aten::div.Scalar", Aten_Floating, "true quotient by a number"> {
-  let linear = ["self"];
+  let sharding = Aten_LinearWhere<"isFinite(getOther()) && !isZero(getOther())">;
 }
 
 def Aten_AddcmulOp : Aten_PointwiseOp<"addcmul", "aten::addcmul", Aten_Promoted> {

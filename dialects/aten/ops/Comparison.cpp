@@ -88,14 +88,3 @@ LogicalResult MaskedFillOp::verify() {
   // 4.
   return expectRank(*this, "value", getValue(), 0);
 }
-
-//===----------------------------------------------------------------------===//
-// Sharding
-//===----------------------------------------------------------------------===//
-
-void MaskedFillScalarOp::describeSharding(RuleBuilder &rule) {
-  rule.pointwise();
-  // Another number than 0 would be counted once per term of a sum.
-  if (isZero(getValue()))
-    rule.linear("self");
-}

@@ -139,7 +139,8 @@ def Aten_MaskedFillScalarOp
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$mask, Aten_ReqScalar:$value);
-  let sharding = Aten_CustomSharding;
+  // Another number than 0 would be counted once per term of a sum.
+  let sharding = Aten_LinearWhere<"isZero(getValue())">;
 }
 
 def Aten_MaskedFillOp

@@ -32,6 +32,10 @@ class Aten_PointwiseOp<string mnemonic, string schema, Aten_DTypeRule rule, list
       # rule.enumerator # ", {" # !interleave(!foreach(s, scalars, "\"" # s # "\""), ", ") # "}); }\n";
 }
 
+/// Linear in `self` for some numbers only.
+class Aten_LinearWhere<string condition>
+    : Aten_Sharding<Aten_PointwiseSharding.statements # " if (" # condition # ") rule.linear(\"self\");">;
+
 class Aten_UnaryOp<string mnemonic, Aten_DTypeRule rule, string meaning>
     : Aten_PointwiseOp<mnemonic, "aten::" # mnemonic, rule> {
   let summary = meaning;

@@ -153,6 +153,23 @@ LogicalResult SqueezeDimsOp::verify() {
 // Sharding
 //===----------------------------------------------------------------------===//
 
+void ExpandOp::describeSharding(RuleBuilder &rule) {
+  ArrayRef<int64_t> self = shapeOf(getSelf()), result = shapeOf(getResult());
+  size_t lead = result.size() - self.size();
+  for (auto [to, size] : llvm::enumerate(result)) {
+    // A 1 may be a part of what a 1 is repeated to, or of a dimension that stays.
+    bool repeats = to < lead || self[to - lead] == 1, stays = to >= lead && self[to - lead] == size;
+    DimFactors factors;
+    if (repeats)
+      factors.push_back(rule.factor(size));
+    if (stays)
+      factors.push_back(rule.factor(repeats ? 1 : size));
+    rule.resultDim(0, to, factors);
+    if (to >= lead)
+      rule.operandDim(0, to - lead, stays ? ArrayRef(factors).take_back() : ArrayRef<FactorId>());
+  }
+}
+
 /// Dimension i of the result is dimension `order[i]` of the operand.
 static void permuted(RuleBuilder &rule, ArrayRef<int64_t> order) {
   for (auto [to, from] : llvm::enumerate(order))

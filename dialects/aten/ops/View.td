@@ -71,7 +71,6 @@ def Aten_ExpandOp : Aten_ViewBaseOp<"expand", "aten::expand", "dimensions of siz
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$size, Aten_Bool:$implicit);
-  let sharding = Aten_PointwiseSharding;
   let resultSizes = ["size"];
   let hasFolder = 1;
 }
