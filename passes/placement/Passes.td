@@ -5,6 +5,32 @@
 
 include "mlir/Pass/PassBase.td"
 
+def CheckSpmdTypes : Pass<"check-spmd-types", "::mlir::ModuleOp"> {
+  let summary = "refuse a program whose placements are wrong: a missing, doubled or misplaced reduction";
+  let description = [{
+    Types every function in which a tensor has a placement: what each op declares must be what
+    `docs/types.md` allows for its operands, and the signature must fit the roles of its arguments and
+    results (a gradient's type is dual to its parameter's, a loss is `I` or `P`). Functions without
+    placements pass. The program stays as it is.
+
+    An error names the op, the axis and the types, says what to insert, and has a note where the operand
+    comes from; `docs/type-checking.md` explains them. cleave-opt runs this pass by itself after each of
+    Cleave's passes (not with `--verify-types=false`), and the runtime checks a program when it loads it.
+
+    For
+    ```mlir
+    %h = aten.mm(%x, %w) : (tensor<4x8xf32, #dist.on<@mesh, tp = I>>, tensor<8x4xf32, #dist.on<@mesh, tp = S(1)>>)
+        -> tensor<4x4xf32, #dist.on<@mesh, tp = S(1)>>
+    ```
+    where a gradient flows to `%x`, the error is
+    ```
+    'aten.mm' op mixes I and S(1) on axis "tp": 'self' carries a gradient, of which each rank would
+    compute another part, and nothing would sum the parts; insert dist.convert of 'self' from I to R
+    (Megatron's f); operands are ...
+    ```
+  }];
+}
+
 def PrintShardingRules : Pass<"print-sharding-rules", "::mlir::ModuleOp"> {
   let summary = "show every compute op's sharding rule, as remarks or as JSON";
   let description = [{

@@ -98,6 +98,10 @@ static const OptionGroup optionGroups[] = {
     {"Debugging MLIR itself", {""}},
 };
 
+bool cleave::isCleavePass(StringRef pass) {
+  return any_of(passesByArea, [&](const PassOfArea &entry) { return entry.pass == pass; });
+}
+
 static constexpr size_t kDescriptionColumn = 44;
 
 static void printHeading(StringRef heading) {

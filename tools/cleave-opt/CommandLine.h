@@ -20,6 +20,9 @@ void quietDiagnostics(llvm::SmallVectorImpl<char *> &arguments);
 /// Whether --help is among the arguments.
 bool wantsHelp(llvm::ArrayRef<char *> arguments);
 
+/// Whether `pass` is the name of one of Cleave's own passes.
+bool isCleavePass(llvm::StringRef pass);
+
 /// Prints passes by area and the options that concern programs. LLVM's own --help would list
 /// several hundred options of its code generators; `--help-hidden` still does.
 void printHelp(mlir::DialectRegistry &registry);

@@ -11,6 +11,7 @@
 #include "lib/bytecode/Digest.h"
 #include "passes/Register.h"
 #include "tools/cleave-opt/CommandLine.h"
+#include "tools/cleave-opt/PhaseChecks.h"
 
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -50,6 +51,7 @@ int main(int argc, char **argv) {
   auto [inputName, outputName] = mlir::registerAndParseCLIOptions(
       arguments.size(), arguments.data(), "cleave-opt: passes over training programs", registry);
   mlir::MlirOptMainConfig config = mlir::MlirOptMainConfig::createFromCLOptions();
+  addPhaseChecks(config);
   if (config.shouldShowDialects()) {
     llvm::outs() << "Available dialects: ";
     llvm::interleave(registry.getDialectNames(), llvm::outs(), ",");

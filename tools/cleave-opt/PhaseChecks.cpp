@@ -1,0 +1,45 @@
+//===- PhaseChecks.cpp - type checks between passes --------------------------===//
+//
+// A pass cannot be put into a pipeline that is built, and an instrumentation cannot fail. So the
+// pipeline that the command line asks for is built aside, and built again pass by pass from its
+// text, with the checks in between.
+//
+//===----------------------------------------------------------------------===//
+
+#include "tools/cleave-opt/PhaseChecks.h"
+#include "passes/placement/Passes.h"
+#include "tools/cleave-opt/CommandLine.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "llvm/Support/CommandLine.h"
+
+using namespace mlir;
+using namespace cleave;
+
+static llvm::cl::opt<bool> verifyTypes(
+    "verify-types",
+    llvm::cl::desc("Check placements after each of Cleave's passes (--check-spmd-types)"),
+    llvm::cl::init(true));
+
+static LogicalResult addChecked(OpPassManager &asked, PassManager &pm) {
+  for (Pass &pass : asked) {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    pass.printAsTextualPipeline(stream);
+    if (failed(parsePassPipeline(text, pm)))
+      return failure();
+    if (isCleavePass(pass.getArgument()) && pass.getArgument() != "check-spmd-types")
+      pm.addPass(placement::createCheckSpmdTypes());
+  }
+  return success();
+}
+
+void cleave::addPhaseChecks(MlirOptMainConfig &config) {
+  if (!verifyTypes || config.shouldDumpPassPipeline())
+    return;
+  config.setPassPipelineSetupFn([asked = config](PassManager &pm) -> LogicalResult {
+    PassManager aside(pm.getContext(), pm.getOpAnchorName());
+    return success(succeeded(asked.setupPassPipeline(aside)) && succeeded(addChecked(aside, pm)));
+  });
+}
