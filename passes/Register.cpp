@@ -2,6 +2,7 @@
 
 #include "passes/Register.h"
 #include "passes/autodiff/Passes.h"
+#include "passes/backward/Passes.h"
 #include "passes/communication/Passes.h"
 #include "passes/gradients/Passes.h"
 #include "passes/placement/Passes.h"
@@ -24,6 +25,7 @@ void cleave::registerAllPasses() {
 
   placement::registerPasses();
   autodiff::registerPasses();
+  backward::registerPasses();
   gradients::registerPasses();
   communication::registerPasses();
 }

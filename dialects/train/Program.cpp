@@ -230,7 +230,8 @@ LogicalResult TrainDialect::verifyOperationAttribute(Operation *op, NamedAttribu
                              << attribute.getValue();
     return success();
   }
-  if (name == kBackwardAttrName) {
+  if (name == kBackwardAttrName || name == kActivationGradientAttrName ||
+      name == kRecomputedAttrName) {
     if (!isa<UnitAttr>(attribute.getValue()))
       return op->emitError() << "expects '" << name << "' to have no value, found "
                              << attribute.getValue();

@@ -22,6 +22,10 @@ inline constexpr llvm::StringLiteral kDrawsAttrName = "train.draws";
 inline constexpr llvm::StringLiteral kCheckpointAttrName = "train.checkpoint";
 inline constexpr llvm::StringLiteral kBackwardAttrName = "train.backward";
 inline constexpr llvm::StringLiteral kStageAttrName = "train.stage";
+/// On ops of a split backward (unit): makes the gradient of an activation that the backward-input is
+/// for; computes again in the backward-weight what the backward-input has computed.
+inline constexpr llvm::StringLiteral kActivationGradientAttrName = "train.activation_gradient";
+inline constexpr llvm::StringLiteral kRecomputedAttrName = "train.recomputed";
 
 /// The phase functions of a module; null where the module has none.
 struct Program {

@@ -40,6 +40,22 @@ func.func @backward(%a: tensor<2x2xf32>) {
 
 // -----
 
+func.func @recomputed(%a: tensor<2x2xf32>) {
+  // expected-error @+1 {{expects 'train.recomputed' to have no value, found true}}
+  %0 = aten.t(%a) {train.recomputed = true} : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  return
+}
+
+// -----
+
+func.func @activation_gradient(%a: tensor<2x2xf32>) {
+  // expected-error @+1 {{expects 'train.activation_gradient' to have no value, found 1 : i64}}
+  %0 = aten.t(%a) {train.activation_gradient = 1 : i64} : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  return
+}
+
+// -----
+
 func.func @stage_type(%a: tensor<2x2xf32>) {
   // expected-error @+1 {{expects 'train.stage' to be a stage's number (i64), found "first"}}
   %0 = aten.t(%a) {train.stage = "first"} : (tensor<2x2xf32>) -> tensor<2x2xf32>

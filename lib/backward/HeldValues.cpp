@@ -1,0 +1,187 @@
+//===- HeldValues.cpp - what to keep from dI to dW ---------------------------===//
+
+#include "lib/backward/HeldValues.h"
+
+#include "dialects/aten/Aten.h"
+#include "lib/backward/CheapOps.h"
+#include "lib/backward/MaxFlow.h"
+
+using namespace mlir;
+using namespace cleave;
+using train::RoleKind;
+
+int64_t backward::getBytes(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor)
+    return 0;
+  return tensor.getNumElements() * llvm::divideCeil(tensor.getElementTypeBitWidth(), 8u);
+}
+
+static Value getViewSource(Value value) {
+  auto result = dyn_cast<OpResult>(value);
+  auto aten = result ? dyn_cast<aten::AtenOpInterface>(result.getOwner()) : nullptr;
+  return aten ? aten.getViewSource(result.getResultNumber()) : Value();
+}
+
+Value backward::getBase(Value value) {
+  while (Value source = getViewSource(value))
+    value = source;
+  return value;
+}
+
+/// Whether an argument is there in every microbatch, so that holding it costs nothing.
+static bool isAlwaysThere(func::FuncOp function, BlockArgument argument) {
+  switch (train::getArgumentRole(function, argument.getArgNumber()).getKind()) {
+  case RoleKind::Parameter:
+  case RoleKind::Constant:
+  case RoleKind::Buffer:
+  case RoleKind::Seed:
+  case RoleKind::RngSeed:
+  case RoleKind::RngOffset:
+    return true;
+  default:
+    return false;
+  }
+}
+
+namespace {
+/// The network: source -> what must be computed by dI -> ... -> what dW needs -> sink. Every value
+/// is two nodes with an edge of its bytes between them; a value on the source's side of the cut is
+/// not needed, one that the cut goes through is held, one on the sink's side is computed again.
+class HeldValues {
+public:
+  HeldValues(func::FuncOp function, backward::SplitPlan &plan, bool recomputeCheap)
+      : function(function), plan(plan), recomputeCheap(recomputeCheap) {}
+
+  void choose() {
+    findNeeds();
+    llvm::SetVector<Value> reachable = needs;
+    for (size_t i = 0; i < reachable.size(); ++i)
+      if (isRecomputable(reachable[i]))
+        for (Value operand : reachable[i].getDefiningOp()->getOperands())
+          reachable.insert(operand);
+    for (Value value : reachable)
+      addValue(value);
+    flow.solve(source, sink);
+    for (Value value : reachable) {
+      unsigned in = nodes.lookup(value);
+      bool isHeld = flow.isOnSourceSide(in) && !flow.isOnSourceSide(in + 1);
+      if (isHeld)
+        held.insert(value);
+      else if (!flow.isOnSourceSide(in))
+        plan.recomputed.insert(value);
+    }
+    dropUnused();
+    measure();
+  }
+
+private:
+  /// Values of dI, and arguments, that dW's ops and results use.
+  void findNeeds() {
+    auto need = [&](Value value) {
+      if (!plan.weight.contains(value))
+        needs.insert(value);
+    };
+    for (Operation &op : function.front().without_terminator())
+      if (plan.weight.containsOp(&op))
+        llvm::for_each(op.getOperands(), need);
+    for (unsigned result : plan.weightResults)
+      need(function.front().getTerminator()->getOperand(result));
+  }
+
+  bool isRecomputable(Value value) const {
+    Operation *op = value.getDefiningOp();
+    if (!op)
+      return false;
+    return getViewSource(value) || (recomputeCheap && backward::isCheap(op));
+  }
+
+  /// What holding `value` costs. A view costs its base; what dW needs and nothing else can give
+  /// costs nothing more, whatever is chosen.
+  int64_t costOf(Value value) const {
+    Value base = backward::getBase(value);
+    if (auto argument = dyn_cast<BlockArgument>(base))
+      if (isAlwaysThere(function, argument) || needs.contains(argument))
+        return 0;
+    return backward::getBytes(base.getType()) * kUnit;
+  }
+
+  unsigned nodeOf(Value value) {
+    auto [entry, isNew] = nodes.try_emplace(value, 0);
+    if (isNew) {
+      entry->second = flow.addNode();
+      flow.addNode();
+    }
+    return entry->second;
+  }
+
+  void addValue(Value value) {
+    unsigned in = nodeOf(value);
+    flow.addEdge(in, in + 1, costOf(value));
+    if (needs.contains(value))
+      flow.addEdge(in + 1, sink, backward::MaxFlow::kInfinite);
+    if (!isRecomputable(value)) {
+      flow.addEdge(source, in, backward::MaxFlow::kInfinite);
+      return;
+    }
+    // Computing again is work, if little: of two cuts of the same bytes the one with less of it.
+    if (!getViewSource(value))
+      flow.addEdge(source, in, 1);
+    for (Value operand : value.getDefiningOp()->getOperands())
+      flow.addEdge(nodeOf(operand) + 1, in, backward::MaxFlow::kInfinite);
+  }
+
+  /// Keeps of the cut what dW really comes to use.
+  void dropUnused() {
+    llvm::DenseSet<Value> used;
+    SmallVector<Value> worklist(needs.begin(), needs.end());
+    while (!worklist.empty()) {
+      Value value = worklist.pop_back_val();
+      if (used.insert(value).second && plan.recomputed.contains(value))
+        llvm::append_range(worklist, value.getDefiningOp()->getOperands());
+    }
+    for (Value argument : function.getArguments())
+      if (held.contains(argument) && used.contains(argument))
+        plan.held.insert(argument);
+    for (Operation &op : function.front())
+      for (Value result : op.getResults()) {
+        if (held.contains(result) && used.contains(result))
+          plan.held.insert(result);
+        if (!used.contains(result))
+          plan.recomputed.erase(result);
+      }
+  }
+
+  void measure() {
+    llvm::DenseSet<Value> counted;
+    for (Value value : plan.held) {
+      Value base = backward::getBase(value);
+      if (!counted.insert(base).second)
+        continue;
+      auto argument = dyn_cast<BlockArgument>(base);
+      if (!argument)
+        plan.memory.byProductBytes += backward::getBytes(base.getType());
+      else if (!isAlwaysThere(function, argument) &&
+               train::getArgumentRole(function, argument.getArgNumber()).getKind() !=
+                   RoleKind::Accumulator)
+        plan.memory.savedBytes += backward::getBytes(base.getType());
+    }
+  }
+
+  /// Bytes in units of the smallest cost, that of computing one op again.
+  static constexpr int64_t kUnit = 1 << 20;
+
+  func::FuncOp function;
+  backward::SplitPlan &plan;
+  bool recomputeCheap;
+  llvm::SetVector<Value> needs;
+  llvm::DenseSet<Value> held;
+  llvm::DenseMap<Value, unsigned> nodes;
+  backward::MaxFlow flow;
+  unsigned source = flow.addNode(), sink = flow.addNode();
+};
+} // namespace
+
+void backward::chooseHeldValues(func::FuncOp function, SplitPlan &plan, bool recomputeCheap) {
+  HeldValues(function, plan, recomputeCheap).choose();
+}

@@ -1,0 +1,29 @@
+//===- HeldValues.h - what to keep from dI to dW -------------------*- C++ -*-===//
+//
+// dW needs values that dI has computed. Holding one of them may be dearer than holding what it is
+// made of: a view keeps its whole base, a converted copy is there beside the original. Which to
+// hold is a minimum cut between what dI starts from and what dW needs.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LIB_BACKWARD_HELDVALUES_H
+#define CLEAVE_LIB_BACKWARD_HELDVALUES_H
+
+#include "lib/backward/SplitPlan.h"
+
+namespace cleave::backward {
+
+/// Fills in `held`, `recomputed` and `memory` of a plan whose slices are known. Views are computed
+/// again wherever that holds no more; with `recomputeCheap` also elementwise ops and conversions,
+/// where that holds less.
+void chooseHeldValues(mlir::func::FuncOp function, SplitPlan &plan, bool recomputeCheap);
+
+/// Bytes of a tensor; 0 for anything else.
+int64_t getBytes(mlir::Type type);
+
+/// The value whose memory `value` shares, through any number of views.
+mlir::Value getBase(mlir::Value value);
+
+} // namespace cleave::backward
+
+#endif // CLEAVE_LIB_BACKWARD_HELDVALUES_H

@@ -1,0 +1,88 @@
+//===- VerifySplit.cpp - holds a split backward to its definition ------------===//
+
+#include "lib/backward/VerifySplit.h"
+
+#include "lib/backward/GradientRoles.h"
+#include "lib/backward/GradientSlice.h"
+#include "lib/backward/ValueNumbering.h"
+
+using namespace mlir;
+using namespace cleave;
+using train::RoleKind;
+
+/// Rules 2 and 3: reports each op of `function` that `needed` does not have, in whole or in part.
+static LogicalResult checkNeeded(func::FuncOp function, const backward::GradientSlice &needed,
+                                 StringRef nobody) {
+  LogicalResult checked = success();
+  for (Operation &op : function.front().without_terminator()) {
+    auto isNeeded = [&](Value result) {
+      return isa<NoneType>(result.getType()) || needed.contains(result);
+    };
+    if (llvm::all_of(op.getResults(), isNeeded))
+      continue;
+    checked = op.emitError() << "is in '" << function.getName() << "', but " << nobody
+                             << (needed.containsOp(&op) ? " all of its results" : " it");
+  }
+  return checked;
+}
+
+static LogicalResult checkInputHalf(const train::Program &program) {
+  func::FuncOp function = program.backwardInput;
+  FailureOr<backward::GradientResults> results = backward::sortResults(program, function);
+  if (failed(results))
+    return failure();
+  if (!results->parameters.empty())
+    return function.emitError() << "is of phase backward_input and gives "
+                                << train::getResultRole(function, results->parameters.front())
+                                << ", a parameter's gradient, which belongs in backward_weight";
+  backward::GradientSlice needed;
+  for (auto [i, value] : llvm::enumerate(function.front().getTerminator()->getOperands()))
+    if (train::getResultRole(function, i).getKind() != RoleKind::Saved)
+      needed.add(value);
+  for (Operation &op : function.front())
+    if (op.hasAttr(train::kActivationGradientAttrName))
+      for (Value result : op.getResults())
+        needed.add(result);
+  return checkNeeded(function, needed, "no gradient that it is for needs");
+}
+
+static LogicalResult checkWeightHalf(const train::Program &program) {
+  func::FuncOp function = program.backwardWeight;
+  FailureOr<backward::GradientResults> results = backward::sortResults(program, function);
+  if (failed(results))
+    return failure();
+  if (!results->inputs.empty())
+    return function.emitError() << "is of phase backward_weight and gives "
+                                << train::getResultRole(function, results->inputs.front())
+                                << ", an input's gradient, which belongs in backward_input";
+  backward::GradientSlice needed;
+  for (Value value : function.front().getTerminator()->getOperands())
+    needed.add(value);
+  return checkNeeded(function, needed, "no result needs");
+}
+
+LogicalResult backward::verifySplit(const train::Program &program) {
+  if (failed(checkInputHalf(program)) || failed(checkWeightHalf(program)))
+    return failure();
+  LogicalResult checked = success();
+  ValueNumbering numbering;
+  numbering.add(program.backwardInput, [](Operation *, Operation *) {});
+  llvm::DenseSet<Operation *> repeated;
+  numbering.add(program.backwardWeight, [&](Operation *op, Operation *earlier) {
+    if (earlier->getParentOp() != program.backwardInput)
+      return;
+    repeated.insert(op);
+    if (op->hasAttr(train::kRecomputedAttrName))
+      return;
+    InFlightDiagnostic diagnostic =
+        op->emitError() << "computes what backward_input has computed, and is not marked "
+                        << train::kRecomputedAttrName;
+    diagnostic.attachNote(earlier->getLoc()) << "computed here";
+    checked = diagnostic;
+  });
+  for (Operation &op : program.backwardWeight->getRegion(0).front())
+    if (op.hasAttr(train::kRecomputedAttrName) && !repeated.contains(&op))
+      checked = op.emitError() << "is marked " << train::kRecomputedAttrName
+                               << ", but backward_input does not compute it";
+  return checked;
+}

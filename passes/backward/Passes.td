@@ -1,0 +1,92 @@
+//===- Passes.td - passes that take the backward apart ----------*- tablegen -*-===//
+
+#ifndef CLEAVE_PASSES_BACKWARD_PASSES
+#define CLEAVE_PASSES_BACKWARD_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def SplitBackward : Pass<"split-backward", "::mlir::ModuleOp"> {
+  let summary = "backward into backward-input (dI) and backward-weight (dW)";
+  let description = [{
+    Replaces the function of phase `backward` by two. `backward_input` gives the gradients of inputs,
+    which the previous pipeline stage waits for; `backward_weight` gives those of parameters, at any
+    later time, from saved values and from what `backward_input` has computed on its way. Zero-bubble
+    schedules fill their bubbles with the second (Qi et al., arXiv 2401.10241). Gradients come out bit
+    for bit as without the split.
+
+    Which is which is read from roles. An op with an `output_mask` is divided: one instance computes
+    the gradient of its input, another those of weight and bias. What is held between the halves is a
+    minimum cut by bytes, through which views are computed again in `backward_weight`; with
+    `recompute=cheap` also elementwise ops and conversions, where that holds less. Ops computed again
+    are marked `train.recomputed`. `explain` prints sizes of the halves and what is held.
+
+    A first stage has no gradient of an input, so that its `backward_input` is empty. With `inputs`,
+    gradients of activations take their place, and ops that make them are marked
+    `train.activation_gradient`: `inputs=activations` splits at every gradient of an activation that
+    one of a parameter starts from, `inputs=h.0` at those that leave module `h.0` for another.
+
+    Needs a program that `--partition-joint` has divided.
+
+    Before:
+    ```mlir
+    func.func @backward(%w: tensor<8x8xf32> {train.role = #train.role<parameter "w">},
+                        %x: tensor<4x8xf32> {train.role = #train.role<saved "x">},
+                        %g: tensor<4x8xf32> {train.role = #train.role<saved "g">})
+        -> (tensor<8x8xf32> {train.role = #train.role<gradient "w">},
+            tensor<4x8xf32> {train.role = #train.role<gradient "input">})
+        attributes {train.phase = #train.phase<backward>} {
+      %r = aten.relu(%g) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+      %rt = aten.t(%r) : (tensor<4x8xf32>) -> tensor<8x4xf32>
+      %dw = aten.mm(%rt, %x) : (tensor<8x4xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+      %dx = aten.mm(%r, %w) : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+      return %dw, %dx : tensor<8x8xf32>, tensor<4x8xf32>
+    }
+    ```
+    After:
+    ```mlir
+    func.func @backward_input(%w: tensor<8x8xf32> {train.role = #train.role<parameter "w">},
+                              %g: tensor<4x8xf32> {train.role = #train.role<saved "g">})
+        -> (tensor<4x8xf32> {train.role = #train.role<gradient "input">},
+            tensor<4x8xf32> {train.role = #train.role<saved "dI.relu">})
+        attributes {train.phase = #train.phase<backward_input>} {
+      %r = aten.relu(%g) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+      %dx = aten.mm(%r, %w) : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+      return %dx, %r : tensor<4x8xf32>, tensor<4x8xf32>
+    }
+    func.func @backward_weight(%x: tensor<4x8xf32> {train.role = #train.role<saved "x">},
+                               %r: tensor<4x8xf32> {train.role = #train.role<saved "dI.relu">})
+        -> (tensor<8x8xf32> {train.role = #train.role<gradient "w">})
+        attributes {train.phase = #train.phase<backward_weight>} {
+      %rt = aten.t(%r) : (tensor<4x8xf32>) -> tensor<8x4xf32>
+      %dw = aten.mm(%rt, %x) : (tensor<8x4xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+      return %dw : tensor<8x8xf32>
+    }
+    ```
+  }];
+  let options = [
+    Option<"inputs", "inputs", "std::string", "\"roles\"",
+           "What backward_input is for besides gradients of inputs: 'roles' (nothing), 'activations', or module paths">,
+    Option<"recompute", "recompute", "std::string", "\"none\"",
+           "What backward_weight may compute again: 'none' (but views), or 'cheap'">,
+    Option<"explain", "explain", "bool", "false", "Print the halves and the memory held between them">
+  ];
+  let statistics = [
+    Statistic<"numInputOps", "ops in backward_input", "Ops of the backward-input">,
+    Statistic<"numWeightOps", "ops in backward_weight", "Ops of the backward-weight">,
+    Statistic<"numDividedOps", "ops divided by output mask", "Ops with an instance in each half">,
+    Statistic<"numRecomputedOps", "ops computed again", "Ops of backward_input that backward_weight repeats">,
+    Statistic<"numHeldBytes", "bytes held", "Bytes held from backward_input to backward_weight, for one microbatch">
+  ];
+  let dependentDialects = ["::cleave::train::TrainDialect"];
+}
+
+def VerifySplitBackward : Pass<"verify-split-backward", "::mlir::ModuleOp"> {
+  let summary = "check that each half of a split backward holds what it should";
+  let description = [{
+    `backward_input` must hold nothing that only a parameter's gradient needs, `backward_weight`
+    nothing that `backward_input` computes, except ops marked `train.recomputed`. `--split-backward`
+    checks this by itself; this pass is for programs that were edited afterwards.
+  }];
+}
+
+#endif // CLEAVE_PASSES_BACKWARD_PASSES

@@ -1,0 +1,54 @@
+// RUN: cleave-opt %s --split-input-file --split-backward --verify-diagnostics
+// RUN: not cleave-opt %s --split-input-file --split-backward="recompute=all" 2>&1 | FileCheck %s
+
+// CHECK: error: expects 'none' or 'cheap' for 'recompute', found 'all'
+
+module {
+// expected-error @below {{has no backward of its own to split; run --partition-joint first}}
+func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  return %w : tensor<4xf32>
+}
+}
+
+// -----
+
+// expected-error @below {{expects a program: a function with train.phase = #train.phase<microbatch>}}
+module {
+}
+
+// -----
+
+module {
+func.func @forward(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
+    -> (tensor<4xf32> {train.role = #train.role<output "0">})
+    attributes {train.phase = #train.phase<forward>} {
+  return %w : tensor<4xf32>
+}
+// expected-error @below {{is half of a backward that has been split already}}
+func.func @backward_input() attributes {train.phase = #train.phase<backward_input>} {
+  return
+}
+func.func @backward_weight(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<backward_weight>} {
+  return %w : tensor<4xf32>
+}
+}
+
+// -----
+
+module {
+func.func @forward(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
+    -> (tensor<4xf32> {train.role = #train.role<output "0">})
+    attributes {train.phase = #train.phase<forward>} {
+  return %w : tensor<4xf32>
+}
+// expected-error @below {{gives #train.role<gradient "v">, but the program has neither a parameter nor an input of that name}}
+func.func @backward(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "v">})
+    attributes {train.phase = #train.phase<backward>} {
+  return %w : tensor<4xf32>
+}
+}
