@@ -50,6 +50,18 @@ void cleave::dist::printTransition(OpAsmPrinter &printer, Operation *, TypeRange
     printer << " -> " << destinations;
 }
 
+ParseResult cleave::dist::parseFutureOf(OpAsmParser &parser, Type &future, Type &value) {
+  SMLoc location = parser.getCurrentLocation();
+  if (parser.parseType(value))
+    return failure();
+  future = FutureType::getChecked([&] { return parser.emitError(location); }, value);
+  return success(bool(future));
+}
+
+void cleave::dist::printFutureOf(OpAsmPrinter &printer, Operation *, Type, Type value) {
+  printer << value;
+}
+
 ParseResult cleave::dist::parsePairs(OpAsmParser &parser, DenseI64ArrayAttr &sources,
                                      DenseI64ArrayAttr &destinations) {
   SmallVector<int64_t> from, to;

@@ -26,6 +26,11 @@ void printTransition(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Typ
 void printTransition(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::TypeRange sources,
                      mlir::TypeRange destinations);
 
+/// `T`, the type of the value; the operand is its future.
+mlir::ParseResult parseFutureOf(mlir::OpAsmParser &parser, mlir::Type &future, mlir::Type &value);
+void printFutureOf(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Type future,
+                   mlir::Type value);
+
 /// `[0 -> 1, 1 -> 0]`: who sends to whom.
 mlir::ParseResult parsePairs(mlir::OpAsmParser &parser, mlir::DenseI64ArrayAttr &sources,
                              mlir::DenseI64ArrayAttr &destinations);

@@ -5,6 +5,15 @@
 using namespace mlir;
 using namespace cleave::dist;
 
+LogicalResult WaitOp::verify() {
+  // 1.
+  Type value = getFuture().getType().getValueType();
+  if (value == getResult().getType())
+    return success();
+  return emitOpError("expects a result of the future's type ")
+         << value << ", found " << getResult().getType();
+}
+
 void WaitOp::getEffects(
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
   // Without a value, that it has been waited for is all that there is.

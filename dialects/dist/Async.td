@@ -6,12 +6,13 @@
 include "dialects/dist/DistOps.td"
 
 def Dist_WaitOp : Dist_Op<"wait", [
-    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
-    TypesMatchWith<"the operand is the future of the result", "result", "future",
-                   "::cleave::dist::FutureType::get($_self)">]> {
+    DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "the value of a started communication, once it is there";
   let description = [{
     Pure where there is a value; waiting for the completion of a send or barrier (`none`) is an effect.
+
+    Constraints:
+    1. The operand is the future of the result.
 
     ```mlir
     %f = dist.all_reduce sum(%0) over @mesh ["tp"] : tensor<8xf32, #P_tp> -> !dist.future<tensor<8xf32, #R_tp>>
@@ -20,7 +21,8 @@ def Dist_WaitOp : Dist_Op<"wait", [
   }];
   let arguments = (ins Dist_FutureType:$future);
   let results = (outs AnyType:$result);
-  let assemblyFormat = "$future attr-dict `:` type($result)";
+  let assemblyFormat = "$future attr-dict `:` custom<FutureOf>(type($future), type($result))";
+  let hasVerifier = 1;
 }
 
 def Dist_BarrierOp : Dist_CommunicationOp<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {

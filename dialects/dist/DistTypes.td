@@ -24,11 +24,11 @@ def Dist_FutureType : TypeDef<Dist_Dialect, "Future"> {
 }
 
 // What lies on a mesh: numbers of a dtype, in a static shape, with a placement or without.
-def Dist_Tensor : Type<CPred<"::cleave::dist::isTensor($_self)">, "statically shaped tensor",
+def Dist_Tensor : Type<CPred<"::cleave::dist::isTensor($_self)">, "statically shaped tensor of numbers or booleans",
                        "::mlir::RankedTensorType">;
 // The result of a communication, or the future of it.
 def Dist_Result : Type<CPred<"::cleave::dist::isTensor(::cleave::dist::valueTypeOf($_self))">,
-                       "statically shaped tensor or a future of one">;
+                       "statically shaped tensor of numbers or booleans, or a future of one">;
 // The completion of a communication without a value.
 def Dist_Completion : Type<CPred<"$_self == ::cleave::dist::FutureType::get(::mlir::NoneType::get($_self.getContext()))">,
                            "future of none", "::cleave::dist::FutureType">;

@@ -173,14 +173,15 @@ std::string cleave::dist::suggestOps(const AxisPlacement &source,
   if (!ops.empty())
     return joinAlternatives(ops);
   for (const Transition &first : table) {
-    if (!isAdvisable(first) || first.source != source.kind || first.destination == source.kind)
+    if (!isAdvisable(first) || first.source != source.kind || first.destination == source.kind ||
+        first.shape != ShapeEffect::Same)
       continue;
     AxisPlacement middle;
     middle.kind = *first.destination;
     if (!takesReduction(first, source, middle, own(source)))
       continue;
     for (const Transition &second : table)
-      if (involves(second, middle.kind, destination.kind) &&
+      if (involves(second, middle.kind, destination.kind) && second.shape == ShapeEffect::Same &&
           takesReduction(second, middle, destination, own(middle)))
         return "dist." + first.op.str() + " to " + describeKind(middle.kind, first.reduction) +
                ", then dist." + second.op.str();

@@ -85,8 +85,7 @@ LogicalResult cleave::dist::verifyShapes(const Redistribution &what) {
           expected[*dim] = destination.getDimSize(*dim);
     if (destination.getShape() != ArrayRef<int64_t>(expected) ||
         destination.getElementType() != source.getElementType()) {
-      InFlightDiagnostic diagnostic = what.op->emitOpError("expects a result of type ")
-                                      << source.getElementType() << " and shape [";
+      InFlightDiagnostic diagnostic = what.op->emitOpError("expects a result of shape [");
       for (int64_t dim = 0; dim < source.getRank(); ++dim) {
         diagnostic << (dim ? ", " : "");
         if (dim == what.gathered || dim == what.scattered)
@@ -94,7 +93,7 @@ LogicalResult cleave::dist::verifyShapes(const Redistribution &what) {
         else
           diagnostic << source.getDimSize(dim);
       }
-      return diagnostic << "], found " << to;
+      return diagnostic << "] and element type " << source.getElementType() << ", found " << to;
     }
     if (what.gathered && what.gathered == what.scattered && source != destination &&
         source.getShape() != destination.getShape())
@@ -158,13 +157,14 @@ static LogicalResult refuse(const Redistribution &what, StringAttr axis,
                << stringifyReduction(source.reduction) << "'";
     return diagnostic;
   }
-  diagnostic << "takes " << describeTransitions(name) << "; found " << source << " to "
-             << destination << " along axis '" << axis.getValue() << "'";
-  if (source.kind == destination.kind && source.isSameOnAllRanks())
-    return diagnostic << ", which is the same on all ranks already";
-  std::string instead = suggestOps(source, destination);
-  if (!instead.empty())
-    diagnostic << "; for this use " << instead;
+  diagnostic << "cannot take " << source << " to " << destination << " along axis '"
+             << axis.getValue() << "'";
+  std::string instead = source == destination ? "" : suggestOps(source, destination);
+  if (source.isSameOnAllRanks() && source == destination)
+    diagnostic << ": the value is the same on all ranks already";
+  else if (!instead.empty())
+    diagnostic << ": use " << instead;
+  diagnostic << " (" << what.op->getName() << " takes " << describeTransitions(name) << ")";
   return diagnostic;
 }
 
@@ -238,6 +238,7 @@ LogicalResult cleave::dist::verifyPlacements(const Redistribution &what) {
 
 LogicalResult cleave::dist::verifyPlacement(const Redistribution &what, Type type,
                                             PlacementKind kind) {
+  bool isOperand = what.op->getNumOperands() != 0;
   bool typed;
   if (failed(verifyEncodings(what, {type}, typed)))
     return failure();

@@ -1,0 +1,29 @@
+// RUN: cleave-opt %s | cleave-opt | FileCheck %s
+// RUN: cleave-opt %s --emit-bytecode | cleave-opt | FileCheck %s
+
+dist.mesh @mesh ["dp" = ?, "tp" = 2, "cp" = 3]
+
+#V = #dist.on<@mesh, tp = V>
+#V_V = #dist.on<@mesh, cp = V, tp = V>
+
+// CHECK-LABEL: func.func @untyped
+func.func @untyped(%a: tensor<8xf32>) {
+  // CHECK: dist.permute(%{{.*}}) [0 -> 1, 1 -> 2, 2 -> 0] over @mesh ["cp"] : tensor<8xf32>{{$}}
+  %0 = dist.permute(%a) [0 -> 1, 1 -> 2, 2 -> 0] over @mesh ["cp"] : tensor<8xf32>
+  // CHECK: dist.permute(%{{.*}}) [0 -> 1] over @mesh ["dp"] : tensor<8xf32>{{$}}
+  %1 = dist.permute(%a) [0 -> 1] over @mesh ["dp"] : tensor<8xf32>
+  // CHECK: dist.permute(%{{.*}}) [] over @mesh ["tp"] : tensor<8xf32>{{$}}
+  %2 = dist.permute(%a) [] over @mesh ["tp"] : tensor<8xf32>
+  return
+}
+
+// CHECK-LABEL: func.func @typed
+func.func @typed(%a: tensor<8xf32, #V>, %b: tensor<8xf32, #V_V>) {
+  // CHECK: dist.permute(%{{.*}}) [0 -> 1, 1 -> 0] over @mesh ["tp"] : tensor<8xf32, #V_tp>{{$}}
+  %0 = dist.permute(%a) [0 -> 1, 1 -> 0] over @mesh ["tp"] : tensor<8xf32, #V>
+  // CHECK: dist.permute(%{{.*}}) [0 -> 5] over @mesh ["cp", "tp"] : tensor<8xf32, #V_cp_V_tp>{{$}}
+  %1 = dist.permute(%b) [0 -> 5] over @mesh ["cp", "tp"] : tensor<8xf32, #V_V>
+  // CHECK: dist.permute(%{{.*}}) [0 -> 0, 1 -> 1] over @mesh ["tp"] : tensor<8xf32, #V_tp> -> !dist.future<tensor<8xf32, #V_tp>>{{$}}
+  %2 = dist.permute(%a) [0 -> 0, 1 -> 1] over @mesh ["tp"] : tensor<8xf32, #V> -> !dist.future<tensor<8xf32, #V>>
+  return
+}
