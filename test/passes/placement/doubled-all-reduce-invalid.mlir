@@ -9,7 +9,7 @@ dist.mesh @mesh ["tp" = 2]
 
 func.func @doubled(%x: tensor<4x8xf32, #P>) -> tensor<4x8xf32, #R> {
   %0 = dist.all_reduce sum(%x) over @mesh ["tp"] : tensor<4x8xf32, #P> -> tensor<4x8xf32, #R>
-  // expected-error@below {{'dist.all_reduce' op takes P(k) to R or I; V to V, R or I; found R to R along axis 'tp', which is the same on all ranks already}}
+  // expected-error@below {{'dist.all_reduce' op cannot take R to R along axis 'tp': the value is the same on all ranks already}}
   %1 = dist.all_reduce sum(%0) over @mesh ["tp"] : tensor<4x8xf32, #R> -> tensor<4x8xf32, #R>
   return %1 : tensor<4x8xf32, #R>
 }
