@@ -1,0 +1,426 @@
+//===- RandomBucketsTest.cpp - buckets change nothing ------------------------===//
+//
+// Random programs (parameter sets, element types, uses, optimizer groups, reductions), random
+// ranks, microbatches and bucket sizes: --bucket-gradients gives the parameters that one reduction
+// a gradient gives, after two steps.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ThreadRanks.h"
+#include "cleave/Session.h"
+#include "passes/gradients/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "gtest/gtest.h"
+
+#include <cmath>
+#include <mutex>
+#include <random>
+
+using namespace cleave::runtime;
+using llvm::formatv;
+
+namespace {
+struct Parameter {
+  std::string name, type;
+  bool isFrozen = false, isReduced = true;
+  int uses = 1;
+  bool isFast = false, isDecayed = false; ///< its optimizer group
+  int readiness = 0;
+};
+
+struct Case {
+  std::vector<Parameter> parameters;
+  int ranks = 1, microbatches = 1;
+  std::string options;
+
+  bool isBitwise() const { return ranks <= 2; }
+};
+
+class Generator {
+public:
+  explicit Generator(unsigned seed) : random(seed) {}
+
+  Case make() {
+    Case result;
+    int count = 1 + pick(8);
+    for (int i = 0; i < count; ++i) {
+      Parameter parameter;
+      parameter.name = "p" + std::to_string(i);
+      std::string shape;
+      for (int rank = pick(3); rank > 0; --rank)
+        shape += std::to_string(1 + pick(9)) + "x";
+      const char *elements[] = {"f32", "f32", "f32", "f64", "bf16"};
+      llvm::StringRef element = elements[pick(5)];
+      // A bf16 scalar times an f32 one would be f32.
+      if (element == "bf16" && shape.empty())
+        shape = "1x";
+      parameter.type = ("tensor<" + shape + element + ">").str();
+      parameter.isFrozen = i > 0 && pick(8) == 0;
+      parameter.isReduced = pick(8) != 0;
+      parameter.uses = 1 + pick(3);
+      parameter.isFast = pick(4) == 0;
+      parameter.isDecayed = pick(4) == 0;
+      parameter.readiness = pick(1000);
+      result.parameters.push_back(parameter);
+    }
+    int ranks[] = {1, 2, 4}, microbatches[] = {1, 2, 8};
+    result.ranks = ranks[pick(3)];
+    result.microbatches = microbatches[pick(3)];
+    const char *sizes[] = {"0.000001", "0.0001", "0.0005", "25"};
+    result.options =
+        formatv("bucket-size-mb={0} first-bucket-mb={1}", sizes[pick(4)], sizes[pick(4)]);
+    if (pick(2))
+      result.options += " require-accumulations=" + std::to_string(result.microbatches);
+    if (pick(4) == 0)
+      result.options += " reduce-in-fp32";
+    return result;
+  }
+
+private:
+  int pick(int count) { return int(random() % count); }
+  std::mt19937 random;
+};
+} // namespace
+
+/// The program of a case, with one reduction a gradient.
+static std::string writeProgram(const Case &test) {
+  std::string arguments, results, types, body, returned, updateArguments, updateResults,
+      updateTypes, updateBody, updateReturned;
+  auto role = [](const Parameter &parameter, llvm::StringRef kind, llvm::StringRef suffix = "") {
+    return formatv("{0} {{train.role = #train.role<{1} \"{2}\"{3}>}", parameter.type, kind,
+                   parameter.name, suffix)
+        .str();
+  };
+  std::vector<const Parameter *> ready;
+  for (const Parameter &parameter : test.parameters) {
+    llvm::StringRef name = parameter.name;
+    arguments += formatv("%{0}: {1},\n", name,
+                         role(parameter, "parameter", parameter.isFrozen ? " frozen" : ""));
+    if (parameter.isFrozen)
+      continue;
+    ready.push_back(&parameter);
+    arguments += formatv("%a_{0}: {1},\n", name, role(parameter, "accumulator"));
+    results += ", " + role(parameter, "gradient");
+    types += ", " + parameter.type;
+    returned += formatv(", %g_{0}", name);
+    updateArguments += formatv("%{0}: {1}, %g_{0}: {2},\n", name, role(parameter, "parameter"),
+                               role(parameter, "gradient"));
+    updateResults += (updateResults.empty() ? "" : ", ") + role(parameter, "parameter");
+    updateTypes += (updateTypes.empty() ? "" : ", ") + parameter.type;
+    updateReturned += formatv("{0}%n_{1}", updateReturned.empty() ? "" : ", ", name);
+    if (parameter.isReduced)
+      updateBody += formatv("%s_{0} = dist.all_reduce sum(%g_{0}) over @mesh [\"dp\"] : {1}\n",
+                            name, parameter.type);
+    updateBody += formatv("%n_{0} = train.sgd(%{0}, %{1}_{0}, %t, %{2}) {{momentum = 0.0 : f64, "
+                          "dampening = 0.0 : f64, "
+                          "nesterov = false, weight_decay = {3} : f64} : {4}\n",
+                          name, parameter.isReduced ? "s" : "g", parameter.isFast ? "fast" : "slow",
+                          parameter.isDecayed ? "1.0e-01" : "0.0", parameter.type);
+  }
+  llvm::sort(ready, [](const Parameter *a, const Parameter *b) {
+    return std::tie(a->readiness, a->name) < std::tie(b->readiness, b->name);
+  });
+  for (const Parameter *parameter : ready) {
+    // The gradient is the sum of as many terms as the parameter has uses.
+    llvm::StringRef name = parameter->name, type = parameter->type;
+    std::string sum;
+    for (int use = 0; use < parameter->uses; ++use) {
+      body += formatv("%t{1}_{0} = aten.mul(%{0}, %x{1}) : ({2}, tensor<f32>) -> {2}\n", name, use,
+                      type);
+      std::string term = formatv("%t{1}_{0}", name, use);
+      if (!sum.empty()) {
+        body += formatv("%u{1}_{0} = aten.add({3}, {4}) : ({2}, {2}) -> {2}\n", name, use, type,
+                        sum, term);
+        term = formatv("%u{1}_{0}", name, use);
+      }
+      sum = term;
+    }
+    body += formatv("%g_{0} = train.accumulate {1} into %a_{0} : {2}\n", name, sum, type);
+  }
+  return formatv(R"mlir(
+dist.mesh @mesh ["dp" = ?]
+func.func @microbatch(
+{0} %x: tensor<4xf32> {{train.role = #train.role<input "x" batch 0 over ["dp"]>})
+    -> (tensor<f32> {{train.role = #train.role<loss>}{1})
+    attributes {{train.phase = #train.phase<microbatch>} {{
+%x0 = aten.sum(%x) : (tensor<4xf32>) -> tensor<f32>
+%x1 = aten.cos(%x0) : (tensor<f32>) -> tensor<f32>
+%x2 = aten.sin(%x0) : (tensor<f32>) -> tensor<f32>
+{2}return %x0{3} : tensor<f32>{4}
+}
+func.func @update(
+{5} %t: tensor<f32> {{train.role = #train.role<step>})
+    -> ({6}) attributes {{train.phase = #train.phase<update>} {{
+%slow = train.learning_rate(%t) {{base = 0.05 : f64, schedule = #train.schedule<constant>}
+    : (tensor<f32>) -> tensor<f64>
+%fast = train.learning_rate(%t) {{base = 0.2 : f64, schedule = #train.schedule<constant>}
+    : (tensor<f32>) -> tensor<f64>
+{7}return {8} : {9}
+}
+)mlir",
+                 arguments, results, body, returned, types, updateArguments, updateResults,
+                 updateBody, updateReturned, updateTypes);
+}
+
+/// What --bucket-gradients makes of `text`.
+static std::string putIntoBuckets(const std::string &text, const std::string &options) {
+  static std::once_flag registered;
+  std::call_once(registered, [] { cleave::gradients::registerPasses(); });
+  mlir::DialectRegistry registry;
+  registry.insert<cleave::aten::AtenDialect, cleave::dist::DistDialect, cleave::train::TrainDialect,
+                  mlir::func::FuncDialect>();
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
+  mlir::PassManager passes(&context);
+  if (!module || failed(mlir::parsePassPipeline("bucket-gradients{" + options + "}", passes)) ||
+      failed(passes.run(*module)))
+    return "";
+  std::string result;
+  llvm::raw_string_ostream os(result);
+  module->print(os);
+  return result;
+}
+
+namespace {
+struct LoadedProgram {
+  llvm::SmallString<128> path;
+  std::unique_ptr<Program> program;
+
+  explicit LoadedProgram(const std::string &text) {
+    int descriptor = 0;
+    EXPECT_FALSE(llvm::sys::fs::createTemporaryFile("buckets", "mlir", descriptor, path));
+    {
+      llvm::raw_fd_ostream file(descriptor, /*shouldClose=*/true);
+      file << text;
+    }
+    auto loaded = loadProgram(path);
+    if (!loaded)
+      ADD_FAILURE() << llvm::toString(loaded.takeError()) << "\n" << text;
+    else
+      program = std::move(*loaded);
+  }
+  ~LoadedProgram() { llvm::sys::fs::remove(path); }
+};
+} // namespace
+
+/// Fills a tensor with numbers that depend on `salt` and are exact in every type.
+static void fill(TensorRef tensor, unsigned salt) {
+  std::mt19937 random(salt);
+  int64_t count = 1;
+  for (int64_t size : tensor.type.shape)
+    count *= size;
+  for (int64_t i = 0; i < count; ++i) {
+    double value = (int(random() % 129) - 64) / 64.0;
+    if (tensor.type.dtype == DType::F64)
+      reinterpret_cast<double *>(tensor.data)[i] = value;
+    else if (tensor.type.dtype == DType::F32)
+      reinterpret_cast<float *>(tensor.data)[i] = float(value);
+    else
+      reinterpret_cast<uint16_t *>(tensor.data)[i] =
+          uint16_t(llvm::bit_cast<uint32_t>(float(value)) >> 16);
+  }
+}
+
+static std::vector<double> read(ConstTensorRef tensor) {
+  std::vector<double> values;
+  int64_t count = 1;
+  for (int64_t size : tensor.type.shape)
+    count *= size;
+  for (int64_t i = 0; i < count; ++i)
+    if (tensor.type.dtype == DType::F64)
+      values.push_back(reinterpret_cast<const double *>(tensor.data)[i]);
+    else if (tensor.type.dtype == DType::F32)
+      values.push_back(reinterpret_cast<const float *>(tensor.data)[i]);
+    else
+      values.push_back(llvm::bit_cast<float>(
+          uint32_t(reinterpret_cast<const uint16_t *>(tensor.data)[i]) << 16));
+  return values;
+}
+
+/// Two steps; the parameters afterwards, rank by rank and parameter by parameter.
+static llvm::Expected<std::vector<std::vector<double>>>
+runSteps(const Program &program, const Case &test, Communicator *communicator) {
+  SessionOptions options;
+  options.communicator = communicator;
+  options.microbatches = test.microbatches;
+  auto session = Session::create(program, options);
+  if (!session)
+    return session.takeError();
+  for (auto [index, weight] : llvm::enumerate(program.weights())) {
+    auto data = (*session)->weight(weight.name);
+    if (!data)
+      return data.takeError();
+    fill(*data, 17 * index + 1);
+  }
+  int rank = communicator ? communicator->rank() : 0;
+  for (int step = 1; step <= 2; ++step) {
+    for (int index = 0; index < test.microbatches; ++index) {
+      auto input = (*session)->input("x");
+      if (!input)
+        return input.takeError();
+      fill(*input, 1000 * step + 10 * index + rank);
+      if (llvm::Error error = (*session)->runMicrobatch(step, index))
+        return error;
+    }
+    if (llvm::Error error = (*session)->runUpdate(step))
+      return error;
+  }
+  std::vector<std::vector<double>> result;
+  for (const ValueInfo &weight : program.weights()) {
+    auto data = (*session)->weight(weight.name);
+    if (!data)
+      return data.takeError();
+    result.push_back(read(ConstTensorRef(*data)));
+  }
+  return result;
+}
+
+using Results = std::vector<std::vector<std::vector<double>>>;
+
+static Results runRanks(const Program &program, const Case &test) {
+  Results results(test.ranks);
+  auto body = [&](Communicator *communicator) -> llvm::Error {
+    auto values = runSteps(program, test, communicator);
+    if (!values)
+      return values.takeError();
+    results[communicator ? communicator->rank() : 0] = std::move(*values);
+    // Nobody leaves before all have their last sums.
+    return communicator ? communicator->finish() : llvm::Error::success();
+  };
+  if (test.ranks == 1) {
+    if (llvm::Error error = body(nullptr))
+      ADD_FAILURE() << llvm::toString(std::move(error));
+    return results;
+  }
+  for (const test::Outcome &outcome :
+       test::runThreadRanks(test.ranks, std::chrono::seconds(60),
+                            [&](Communicator &communicator) { return body(&communicator); }))
+    EXPECT_FALSE(outcome.failed) << outcome.message;
+  return results;
+}
+
+static void expectEqual(const Case &test, const Program &program, const Results &found,
+                        const Results &expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t rank = 0; rank < found.size(); ++rank) {
+    ASSERT_EQ(found[rank].size(), expected[rank].size());
+    for (size_t weight = 0; weight < found[rank].size(); ++weight) {
+      DType dtype = program.weights()[weight].type.dtype;
+      // bf16 has 8 bits: sums in another order differ in the last of them; with reduce-in-fp32
+      // they are rounded later.
+      bool isNarrow = dtype == DType::BF16;
+      double tolerance = isNarrow ? 4e-2 : dtype == DType::F64 ? 1e-13 : 1e-5;
+      bool isBitwise =
+          test.isBitwise() && !(isNarrow && test.options.find("fp32") != std::string::npos);
+      for (size_t i = 0; i < found[rank][weight].size(); ++i) {
+        double a = found[rank][weight][i], b = expected[rank][weight][i];
+        if (isBitwise)
+          ASSERT_EQ(a, b) << "rank " << rank << ", parameter " << weight << "[" << i << "]";
+        else
+          ASSERT_NEAR(a, b, tolerance * std::max(1.0, std::abs(b)))
+              << "rank " << rank << ", parameter " << weight << "[" << i << "]";
+      }
+    }
+  }
+}
+
+TEST(RandomBuckets, ChangeNothing) {
+  unsigned seed = std::random_device()();
+  if (const char *text = std::getenv("CLEAVE_TEST_SEED"))
+    seed = unsigned(std::strtoul(text, nullptr, 10));
+  std::printf("seed %u (CLEAVE_TEST_SEED repeats it)\n", seed);
+  for (unsigned number = 0; number < 300; ++number) {
+    Case test = Generator(seed + number).make();
+    SCOPED_TRACE("case " + std::to_string(number) + ": " + std::to_string(test.ranks) + " ranks, " +
+                 std::to_string(test.microbatches) + " microbatches, " + test.options);
+    std::string text = writeProgram(test), changed = putIntoBuckets(text, test.options);
+    ASSERT_FALSE(changed.empty()) << text;
+    LoadedProgram plain(text), buckets(changed);
+    ASSERT_TRUE(plain.program && buckets.program);
+    Results expected = runRanks(*plain.program, test);
+    Results found = runRanks(*buckets.program, test);
+    expectEqual(test, *plain.program, found, expected);
+    if (HasFatalFailure() || HasNonfatalFailure())
+      return;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Out of order
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// One rank's session of a program with one bucket.
+struct Misuse : testing::Test {
+  Case test;
+  std::unique_ptr<LoadedProgram> loaded;
+  std::unique_ptr<Session> session;
+
+  void start(int microbatches, const std::string &options) {
+    Parameter parameter;
+    parameter.name = "p0";
+    parameter.type = "tensor<3xf32>";
+    test.parameters.push_back(parameter);
+    test.microbatches = microbatches;
+    loaded = std::make_unique<LoadedProgram>(putIntoBuckets(writeProgram(test), options));
+    SessionOptions sessionOptions;
+    sessionOptions.microbatches = microbatches;
+    auto made = Session::create(*loaded->program, sessionOptions);
+    ASSERT_TRUE(bool(made)) << llvm::toString(made.takeError());
+    session = std::move(*made);
+    fill(*session->weight("p0"), 1);
+    fill(*session->input("x"), 2);
+  }
+  std::string messageOf(llvm::Error error) { return llvm::toString(std::move(error)); }
+};
+} // namespace
+
+TEST_F(Misuse, OneMoreContributionAfterTheReduction) {
+  start(2, "");
+  ASSERT_EQ(messageOf(session->runMicrobatch(1, 0)), "");
+  ASSERT_EQ(messageOf(session->runMicrobatch(1, 1)), "");
+  std::string message = messageOf(session->runMicrobatch(1, 1));
+  EXPECT_NE(message.find("bucket 'bucket0' (\"p0\") has all 2 microbatches of the step and is "
+                         "reduced; one more contribution, of \"p0\", needs a new step"),
+            std::string::npos)
+      << message;
+}
+
+TEST_F(Misuse, UpdateBeforeTheLastMicrobatch) {
+  start(3, "");
+  ASSERT_EQ(messageOf(session->runMicrobatch(1, 0)), "");
+  std::string message = messageOf(session->runUpdate(1));
+  EXPECT_NE(message.find("bucket 'bucket0' (\"p0\") has 1 of the step's 3 microbatches"),
+            std::string::npos)
+      << message;
+}
+
+TEST_F(Misuse, AnotherNumberOfMicrobatches) {
+  start(2, "require-accumulations=2");
+  SessionOptions options;
+  options.microbatches = 4;
+  auto made = Session::create(*loaded->program, options);
+  ASSERT_FALSE(bool(made));
+  EXPECT_NE(llvm::toString(made.takeError())
+                .find("bucket 'bucket0' requires 2 accumulations, but a step has 4 microbatches"),
+            std::string::npos);
+}
+
+TEST_F(Misuse, AfterAFailureANewStepBeginsWell) {
+  start(2, "");
+  ASSERT_EQ(messageOf(session->runMicrobatch(1, 0)), "");
+  // The first step is given up; the next one begins with an empty bucket.
+  ASSERT_EQ(messageOf(session->runMicrobatch(2, 0)), "");
+  auto once = session->result("grad.p0");
+  ASSERT_TRUE(bool(once));
+  std::vector<double> after = read(*once);
+  ASSERT_EQ(messageOf(session->runMicrobatch(3, 0)), "");
+  auto again = session->result("grad.p0");
+  ASSERT_TRUE(bool(again));
+  EXPECT_EQ(read(*again), after);
+}
