@@ -1,6 +1,7 @@
 //===- Dist.cpp - registration of the dist dialect ---------------------------===//
 
 #include "dialects/dist/Dist.h"
+#include "dialects/dist/Derivatives.h"
 #include "dialects/dist/Assembly.h"
 
 #include "mlir/IR/Builders.h"
@@ -64,4 +65,5 @@ void DistDialect::initialize() {
 #include "dialects/dist/Dist.cpp.inc"
       >();
   addInterfaces<PlacementAliases>();
+  claimDerivatives(*this);
 }

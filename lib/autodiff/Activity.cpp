@@ -2,12 +2,13 @@
 
 #include "lib/autodiff/Activity.h"
 #include "dialects/derivative/DerivativeInterface.h"
+#include "dialects/dist/Dist.h"
 
 using namespace mlir;
 using namespace cleave;
 
 bool autodiff::isDifferentiable(Type type) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
+  auto tensor = dyn_cast<RankedTensorType>(dist::valueTypeOf(type));
   return tensor && isa<FloatType>(tensor.getElementType());
 }
 
@@ -16,7 +17,9 @@ llvm::DenseSet<Value> autodiff::findVaried(func::FuncOp function, ArrayRef<Block
   for (BlockArgument source : sources)
     varied.insert(source);
   for (Operation &op : function.front().without_terminator()) {
-    if (llvm::none_of(op.getOperands(), [&](Value value) { return varied.contains(value); }))
+    // What is received may depend on anything.
+    if (!isa<dist::ReceiveOp>(op) &&
+        llvm::none_of(op.getOperands(), [&](Value value) { return varied.contains(value); }))
       continue;
     auto derivative = dyn_cast<DerivativeInterface>(op);
     for (OpResult result : op.getResults())

@@ -11,6 +11,7 @@
 #include "dialects/aten/ops/Part.h"
 #include "dialects/aten/ops/Reduction.h"
 #include "dialects/aten/ops/View.h"
+#include "lib/placement/Inference.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -33,7 +34,12 @@ Operation *AtenBuilder::create(StringRef name, TypeRange types, ValueRange opera
   state.addOperands(operands);
   state.addAttributes(attributes);
   state.addAttributes(common);
-  return builder.create(state);
+  Operation *op = builder.create(state);
+  placement::InferenceOptions options;
+  options.like = frame;
+  if (frame && !failed && isa<aten::AtenOpInterface>(op))
+    failed = mlir::failed(placement::placeResults(op, options));
+  return op;
 }
 
 Value AtenBuilder::call(StringRef callee, ArrayRef<int64_t> shape, Type dtype,
@@ -164,7 +170,7 @@ Value AtenBuilder::maskedFill(Value self, Value mask, Attribute value) {
 }
 
 Value AtenBuilder::keepWhere(Value mask, Value self) {
-  return where(mask, self, scalarTensor(0.0, dtypeOf(self)));
+  return where(mask, self, zeroBeside(self));
 }
 
 //===----------------------------------------------------------------------===//
@@ -174,10 +180,6 @@ Value AtenBuilder::keepWhere(Value mask, Value self) {
 Value AtenBuilder::zeros(ArrayRef<int64_t> shape, Type elementType) {
   return make<aten::ZerosOp>(shape, elementType, {},
                              {integers("size", shape), dtype("dtype", elementType)});
-}
-
-Value AtenBuilder::zerosLike(Value like) {
-  return makeLike<aten::ZerosLikeOp>(like, like);
 }
 
 Value AtenBuilder::scalarTensor(double value, Type elementType) {

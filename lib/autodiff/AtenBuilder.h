@@ -10,6 +10,7 @@
 #define CLEAVE_LIB_AUTODIFF_ATENBUILDER_H
 
 #include "dialects/aten/Shapes.h"
+#include "dialects/dist/Dist.h"
 #include "lib/autodiff/Strides.h"
 
 #include "mlir/IR/Builders.h"
@@ -24,13 +25,16 @@ using mlir::Value;
 
 class AtenBuilder {
 public:
-  explicit AtenBuilder(mlir::OpBuilder &builder) : builder(builder) {}
+  /// `frame`: any placement on the function's mesh and axes; null in a function without placements.
+  AtenBuilder(mlir::OpBuilder &builder, dist::PlacementAttr frame)
+      : builder(builder), frame(frame) {}
 
   //===--------------------------------------------------------------------===//
   // Any op
   //===--------------------------------------------------------------------===//
 
-  /// Makes an op of the name with results of these types (`none` for an undefined result).
+  /// Makes an op of the name with results of these types (`none` for an undefined result). An aten op's
+  /// results get the placements that follow from its operands; types of dist ops are complete.
   mlir::Operation *create(llvm::StringRef name, mlir::TypeRange types, mlir::ValueRange operands,
                           llvm::ArrayRef<mlir::NamedAttribute> attributes = {});
   template <typename OpTy>
@@ -102,13 +106,16 @@ public:
   Value maskedFill(Value self, Value mask, mlir::Attribute value);
   /// `self` where the mask holds, else 0, as `where` with a 0-d zero.
   Value keepWhere(Value mask, Value self);
+  /// 0 as a 0-d tensor that may stand beside `beside` in an op that is linear in both.
+  Value zeroBeside(Value beside);
 
   //===--------------------------------------------------------------------===//
   // Made from nothing
   //===--------------------------------------------------------------------===//
 
   Value zeros(llvm::ArrayRef<int64_t> shape, mlir::Type dtype);
-  Value zerosLike(Value like);
+  /// Zeros as gradient of `value`: of its shape and dtype, with the dual placement.
+  Value zeroGradient(Value value);
   /// A number as a 0-d tensor.
   Value scalarTensor(double value, mlir::Type dtype);
 
@@ -148,11 +155,22 @@ public:
   /// Attributes that the ops made from now on carry (`train.backward`, ...), and their location.
   void setContext(mlir::Location location, llvm::ArrayRef<mlir::NamedAttribute> attributes);
 
+  //===--------------------------------------------------------------------===//
+  // Placements
+  //===--------------------------------------------------------------------===//
+
+  /// `value` as `placement` has it, where on each axis it is that already or the bits may be called
+  /// so: R or I as V, S or P, V as S or P, S as V or P. An error where they may not.
+  Value conform(Value value, dist::PlacementAttr placement);
+  /// Whether an error was emitted; nothing that was made since is of use.
+  bool hasFailed() const { return failed; }
+
   StrideInference strides;
 
 protected:
   aten::Shape broadcast(Value a, Value b);
   mlir::OpBuilder &builder;
+  bool failed = false;
 
 private:
   /// A pointwise op on tensors, promoted as PyTorch promotes them.
@@ -161,6 +179,10 @@ private:
   Value withScalar(llvm::StringRef name, Value a, llvm::StringRef argument, mlir::Attribute b,
                    bool floating = false);
 
+  /// One step of `conform`: `dist.reinterpret` or `dist.convert` on one axis.
+  Value recast(Value value, mlir::StringAttr axis, dist::AxisPlacement to);
+
+  dist::PlacementAttr frame;
   mlir::Location location = builder.getUnknownLoc();
   llvm::SmallVector<mlir::NamedAttribute, 2> common;
 };

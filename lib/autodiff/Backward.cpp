@@ -2,6 +2,7 @@
 
 #include "lib/autodiff/Backward.h"
 #include "dialects/train/Program.h"
+#include "lib/autodiff/DistBuilder.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -16,13 +17,27 @@ void Backward::enter(Operation *newOp) {
   setContext(op->getLoc(), attributes);
 }
 
-/// What PyTorch's engine does with a gradient before it adds it (`validate_outputs`), and the
-/// addition
+/// What PyTorch's engine does with a gradient before it adds it (`validate_outputs`), and the addition
 /// (`InputBuffer::add`), in this order.
 void Backward::accumulate(Value value, Value gradient) {
-  gradient = toType(sumTo(gradient, shapeOf(value)), dtypeOf(value));
+  RankedTensorType type = gradientType(value);
+  if (!type || failed)
+    return;
+  gradient = toType(sumTo(gradient, type.getShape()), type.getElementType());
+  if (dist::PlacementAttr placement = dist::getPlacement(type))
+    gradient = conform(gradient, placement);
   Value before = gradients.lookup(value);
   gradients[value] = before ? add(before, gradient) : gradient;
+}
+
+RankedTensorType Backward::gradientType(Value operand) {
+  RankedTensorType type = gradientTypeOf(operand.getType());
+  if (!type && !failed)
+    refuse("with respect to an operand of type ")
+        << operand.getType()
+        << ": no gradient passes a pending reduction other than a sum; reduce plain V values";
+  failed |= !type;
+  return type;
 }
 
 LogicalResult Backward::expectOnlyFirst() {

@@ -7,9 +7,10 @@
 
 #include "lib/autodiff/Differentiate.h"
 #include "dialects/derivative/DerivativeInterface.h"
+#include "dialects/dist/Transitions.h"
 #include "dialects/train/Program.h"
 #include "lib/autodiff/Activity.h"
-#include "lib/autodiff/Backward.h"
+#include "lib/autodiff/DistBuilder.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -32,8 +33,12 @@ public:
       return failure();
     }
     OpBuilder builder(function.front().getTerminator());
-    Backward backward(builder, varied);
-    addSeed(backward);
+    dist::PlacementAttr frame = findFrame();
+    FailureOr<Type> seedType = findSeedType(frame);
+    if (failed(seedType))
+      return failure();
+    Backward backward(builder, varied, frame);
+    addSeed(backward, *seedType);
     if (failed(sweep(backward)))
       return failure();
     addResults(backward, builder);
@@ -100,8 +105,43 @@ private:
     return success();
   }
 
+  /// Some placement on the function's mesh and axes; null in a function without placements.
+  dist::PlacementAttr findFrame() {
+    for (Type type : function.getArgumentTypes())
+      if (dist::PlacementAttr placement = dist::getPlacement(type))
+        return placement;
+    return dist::getPlacement(loss.getType());
+  }
+
+  /// Rule 7 of docs/types.md: the loss is one value (I) or terms of one (P), and then the seed is the
+  /// same on all ranks.
+  FailureOr<Type> findSeedType(dist::PlacementAttr frame) {
+    dist::PlacementAttr placement = dist::getPlacement(loss.getType());
+    if (bool(frame) != bool(placement))
+      return function.emitError() << "has placements on some values, but its loss has type "
+                                  << loss.getType();
+    if (!placement)
+      return loss.getType();
+    for (const dist::AxisEntry &entry : placement.getEntries()) {
+      dist::AxisPlacement along = entry.placement;
+      if (along.isInvariant() || along.isPartialSum())
+        continue;
+      InFlightDiagnostic diagnostic =
+          function.emitError() << "has a loss that is " << along << " along axis " << entry.axis
+                               << "; expected one value (I) or terms of one (P(sum))";
+      Operation *maker = loss.getDefiningOp();
+      Diagnostic &note = diagnostic.attachNote(maker ? maker->getLoc() : loss.getLoc());
+      note << "made here, with type " << loss.getType();
+      std::string ops = dist::suggestOps(along, dist::AxisPlacement::invariant());
+      if (!ops.empty())
+        note << "; " << ops << " takes it to I";
+      return diagnostic;
+    }
+    return Type(gradientTypeOf(loss.getType()));
+  }
+
   /// The seed stands behind the data, before what random ops take.
-  void addSeed(Backward &backward) {
+  void addSeed(Backward &backward, Type type) {
     unsigned at = function.getNumArguments();
     auto isRandom = [&](unsigned i) {
       RoleKind kind = train::getArgumentRole(function, i).getKind();
@@ -109,7 +149,7 @@ private:
     };
     while (at > 0 && isRandom(at - 1))
       --at;
-    backward.accumulate(loss, insertArgument(at, loss.getType(), RoleKind::Seed, ""));
+    backward.accumulate(loss, insertArgument(at, type, RoleKind::Seed, ""));
   }
 
   BlockArgument insertArgument(unsigned at, Type type, RoleKind kind, StringRef name) {
@@ -128,13 +168,18 @@ private:
       bool reached = llvm::any_of(each->getResults(),
                                   [&](Value result) { return bool(backward.gradientOf(result)); });
       auto needs = [&](Value operand) { return varied.contains(operand); };
-      if (!reached || llvm::none_of(each->getOperands(), needs))
+      bool needed = llvm::any_of(each->getOperands(), needs);
+      if ((isa<dist::SendOp>(each) && needed) || (isa<dist::ReceiveOp>(each) && reached))
+        return each->emitOpError()
+               << "has no derivative: in which order ranks would send gradients back is not its to "
+                  "say; use dist.permute or dist.shift, or let a pipeline pass make the sends";
+      if (!reached || !needed)
         continue;
       auto derivative = dyn_cast<DerivativeInterface>(each);
       if (!derivative)
         return refuse(each);
       backward.enter(each);
-      if (failed(derivative.differentiate(backward)))
+      if (failed(derivative.differentiate(backward)) || backward.hasFailed())
         return failure();
     }
     return success();

@@ -2,6 +2,7 @@
 
 #include "lib/autodiff/Register.h"
 #include "dialects/aten/Aten.h"
+#include "dialects/dist/Dist.h"
 #include "lib/autodiff/Rules.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -25,8 +26,15 @@ static void attachAtenRules(MLIRContext *context, aten::AtenDialect *) {
   autodiff::attachCallRules(*context);
 }
 
+static void attachDistRules(MLIRContext *context, dist::DistDialect *) {
+  autodiff::attachDistReductionRules(*context);
+  autodiff::attachDistMovementRules(*context);
+  autodiff::attachDistConversionRules(*context);
+}
+
 void autodiff::registerAllModels(DialectRegistry &registry) {
   registry.addExtension(attachAtenRules);
+  registry.addExtension(attachDistRules);
 }
 
 llvm::Error autodiff::checkModels(const DialectRegistry &registry) {

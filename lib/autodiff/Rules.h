@@ -58,6 +58,9 @@ void attachLossRules(mlir::MLIRContext &context);
 void attachRandomRules(mlir::MLIRContext &context);
 void attachConvolutionRules(mlir::MLIRContext &context);
 void attachCallRules(mlir::MLIRContext &context);
+void attachDistReductionRules(mlir::MLIRContext &context);
+void attachDistMovementRules(mlir::MLIRContext &context);
+void attachDistConversionRules(mlir::MLIRContext &context);
 
 } // namespace cleave::autodiff
 

@@ -86,7 +86,7 @@ static LogicalResult differentiateLogSumExp(CallOp op, const Arguments &argument
 
 /// `self` with all elements overwritten by `src`.
 static LogicalResult differentiateCopy(CallOp, const Arguments &arguments, Backward &b) {
-  b.to(arguments.tensor("self"), [&] { return b.zerosLike(b.gradient()); });
+  b.to(arguments.tensor("self"), [&] { return b.zeroGradient(arguments.tensor("self")); });
   b.to(arguments.tensor("src"), b.gradient());
   return success();
 }
@@ -98,7 +98,7 @@ static LogicalResult differentiateSliceScatter(CallOp op, const Arguments &argum
     if (const Argument *argument = arguments.find(name))
       place.push_back(b.named(name, argument->attribute));
   b.to(arguments.tensor("self"), [&] {
-    return b.call(op.getCallee(), shapeOf(g), dtypeOf(g), {{"self", g}, {"src", b.zerosLike(src)}},
+    return b.call(op.getCallee(), shapeOf(g), dtypeOf(g), {{"self", g}, {"src", b.zeroGradient(src)}},
                   place);
   });
   b.to(src, [&] { return b.make<SliceOp>(shapeOf(src), dtypeOf(g), g, place); });
@@ -111,7 +111,7 @@ static LogicalResult differentiateSelectScatter(CallOp op, const Arguments &argu
   NamedAttribute place[] = {b.integer("dim", arguments.integer("dim", 0)),
                             b.integer("index", arguments.integer("index", 0))};
   b.to(arguments.tensor("self"), [&] {
-    return b.call(op.getCallee(), shapeOf(g), dtypeOf(g), {{"self", g}, {"src", b.zerosLike(src)}},
+    return b.call(op.getCallee(), shapeOf(g), dtypeOf(g), {{"self", g}, {"src", b.zeroGradient(src)}},
                   place);
   });
   b.to(src, [&] { return b.make<SelectOp>(shapeOf(src), dtypeOf(g), g, place); });

@@ -16,7 +16,7 @@ static void differentiateCat(CatOp op, Backward &b) {
   int64_t start = 0;
   for (Value tensor : op.getTensors()) {
     if (shapeOf(tensor) == ArrayRef<int64_t>{0}) {
-      b.to(tensor, [&] { return b.zeros({0}, dtypeOf(b.gradient())); });
+      b.to(tensor, [&] { return b.zeroGradient(tensor); });
       continue;
     }
     int64_t size = shapeOf(tensor)[dim];
@@ -50,7 +50,7 @@ static void differentiateRepeat(RepeatOp op, Backward &b) {
     ArrayRef<int64_t> repeats = op.getRepeats();
     int64_t extra = int64_t(repeats.size()) - rankOf(self);
     if (llvm::is_contained(repeats, 0))
-      return b.zeros(shapeOf(self), dtypeOf(g));
+      return b.zeroGradient(self);
     Shape leading(extra);
     std::iota(leading.begin(), leading.end(), 0);
     if (extra > 0)

@@ -1,20 +1,11 @@
 //===- Indexing.cpp - derivatives of look-ups, gathers and scatters -----------===//
 
 #include "dialects/aten/ops/Indexing.h"
-#include "dialects/aten/ops/Creation.h"
-#include "dialects/aten/ops/View.h"
 #include "lib/autodiff/Rules.h"
 
 using namespace mlir;
 using namespace cleave::aten;
 using namespace cleave::autodiff;
-
-/// Zeros in the shape of `like`, of the gradient's dtype, as `grad.new_zeros`.
-static Value newZeros(Backward &b, Value like) {
-  Value g = b.gradient();
-  return b.make<NewZerosOp>(shapeOf(like), dtypeOf(g), g,
-                            {b.integers("size", shapeOf(like)), b.dtype("dtype", dtypeOf(like))});
-}
 
 static LogicalResult differentiateEmbedding(EmbeddingOp op, Backward &b) {
   if (op.getSparse().value_or(false))
@@ -75,7 +66,7 @@ static LogicalResult differentiateIndexPut(IndexPutOp op, Backward &b) {
   b.to(op.getSelf(), [&] {
     if (accumulates)
       return g;
-    return indexLike<IndexPutOp, IndexPutOp>(op, b, g, shapeOf(g), b.zerosLike(values));
+    return indexLike<IndexPutOp, IndexPutOp>(op, b, g, shapeOf(g), b.zeroGradient(values));
   });
   if (!b.needs(values))
     return success();
@@ -117,7 +108,7 @@ void cleave::autodiff::attachIndexingRules(MLIRContext &context) {
   attach<EmbeddingOp, differentiateEmbedding>(context);
   attach<IndexOp, [](IndexOp op, Backward &b) {
     b.to(op.getSelf(), [&] {
-      return indexLike<IndexOp, IndexPutOp>(op, b, newZeros(b, op.getSelf()), shapeOf(op.getSelf()),
+      return indexLike<IndexOp, IndexPutOp>(op, b, b.zeroGradient(op.getSelf()), shapeOf(op.getSelf()),
                                             b.gradient(), b.boolean("accumulate", true));
     });
   }>(context);
@@ -125,7 +116,7 @@ void cleave::autodiff::attachIndexingRules(MLIRContext &context) {
   attach<IndexSelectOp, [](IndexSelectOp op, Backward &b) {
     Value self = op.getSelf();
     b.to(self, [&] {
-      return b.makeLike<IndexAddOp>(self, {newZeros(b, self), op.getIndex(), b.gradient()},
+      return b.makeLike<IndexAddOp>(self, {b.zeroGradient(self), op.getIndex(), b.gradient()},
                                     b.integer("dim", op.getDim()));
     });
   }>(context);
@@ -142,7 +133,7 @@ void cleave::autodiff::attachIndexingRules(MLIRContext &context) {
   attach<GatherOp, [](GatherOp op, Backward &b) {
     Value self = op.getSelf();
     b.to(self, [&] {
-      return b.makeLike<ScatterAddOp>(self, {newZeros(b, self), op.getIndex(), b.gradient()},
+      return b.makeLike<ScatterAddOp>(self, {b.zeroGradient(self), op.getIndex(), b.gradient()},
                                       b.integer("dim", op.getDim()));
     });
   }>(context);

@@ -26,7 +26,7 @@ static void differentiatePower(PowTensorScalarOp op, Backward &b) {
     exponent = cast<BoolAttr>(number).getValue();
   b.to(op.getSelf(), [&] {
     if (exponent == 0.0)
-      return b.zerosLike(op.getSelf());
+      return b.zeroGradient(op.getSelf());
     Value power = b.powScalar(op.getSelf(), exponent - 1);
     return b.mul(b.gradient(), b.mulScalar(power, b.scalar(exponent)));
   });
@@ -39,8 +39,7 @@ static void differentiateTensorPower(PowOp op, Backward &b) {
   b.to(self, [&] {
     Value less = b.subScalar(exponent, b.scalar(int64_t(1)));
     Value slope = b.mul(g, b.mul(exponent, b.pow(self, less)));
-    Value zeros = b.scalarTensor(0.0, dtypeOf(g));
-    return b.where(b.compare<EqScalarOp>(exponent, zero), zeros, slope);
+    return b.where(b.compare<EqScalarOp>(exponent, zero), b.zeroBeside(slope), slope);
   });
   b.to(exponent, [&] {
     Attribute none = b.scalar(int64_t(0));
@@ -48,7 +47,7 @@ static void differentiateTensorPower(PowOp op, Backward &b) {
                                          b.compare<GeScalarOp>(exponent, none));
     Value base = isFloating(dtypeOf(self)) ? self : b.toType(self, dtypeOf(op.getResult()));
     Value slope = b.mul(op.getResult(), b.unary<LogOp>(base));
-    return b.mul(g, b.where(flat, b.scalarTensor(0.0, dtypeOf(slope)), slope));
+    return b.mul(g, b.where(flat, b.zeroBeside(slope), slope));
   });
 }
 
@@ -142,10 +141,10 @@ static void attachElementary(MLIRContext &context) {
     b.to(op.getSelf(), [&] { return b.mul(b.gradient(), b.unary<SgnOp>(op.getSelf())); });
   }>(context);
   attach<SgnOp, [](SgnOp op, Backward &b) {
-    b.to(op.getSelf(), [&] { return b.zerosLike(b.gradient()); });
+    b.to(op.getSelf(), [&] { return b.zeroGradient(op.getSelf()); });
   }>(context);
   attach<SignOp, [](SignOp op, Backward &b) {
-    b.to(op.getSelf(), [&] { return b.zerosLike(b.gradient()); });
+    b.to(op.getSelf(), [&] { return b.zeroGradient(op.getSelf()); });
   }>(context);
   attach<ExpOp, [](ExpOp op, Backward &b) {
     b.to(op.getSelf(), [&] { return b.mul(b.gradient(), op.getResult()); });
@@ -174,7 +173,7 @@ static void attachElementary(MLIRContext &context) {
 static void attachSelection(MLIRContext &context) {
   attach<WhereOp, [](WhereOp op, Backward &b) {
     Value g = b.gradient();
-    Value zero = b.scalarTensor(0.0, dtypeOf(g));
+    Value zero = b.zeroBeside(g);
     b.to(op.getSelf(), [&] { return b.where(op.getCondition(), g, zero); });
     b.to(op.getOther(), [&] { return b.where(op.getCondition(), zero, g); });
   }>(context);

@@ -95,7 +95,7 @@ static void differentiateNorm(LinalgVectorNormOp op, Backward &b) {
       return b.maskedFill(value, b.compare<EqScalarOp>(norm, zero), zero);
     };
     if (p == 0)
-      return b.zerosLike(self);
+      return b.zeroGradient(self);
     if (p == 1)
       return b.mul(sign(), g);
     if (p == 2)
@@ -140,7 +140,7 @@ static void differentiateSelection(Backward &b, Value self, int64_t dim, Value i
       g = b.unsqueeze(g, dim);
       indices = b.unsqueeze(indices, dim);
     }
-    Value zeros = b.zeros(shapeOf(self), dtypeOf(g));
+    Value zeros = b.zeroGradient(self);
     return b.makeLike<ScatterSrcOp>(zeros, {zeros, indices, g}, b.integer("dim", dim));
   });
 }

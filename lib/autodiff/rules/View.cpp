@@ -32,7 +32,7 @@ template <typename OpTy> static void joinParts(OpTy op, Backward &b) {
     SmallVector<Value> parts;
     for (auto [i, part] : llvm::enumerate(op.getParts())) {
       Value g = b.gradient(i);
-      parts.push_back(g ? g : b.zeros(shapeOf(part), dtypeOf(part)));
+      parts.push_back(g ? g : b.zeroGradient(part));
     }
     return b.cat(parts, fromFront(op.getDim().value_or(0), rankOf(op.getSelf())));
   });
@@ -65,7 +65,7 @@ static void differentiateUnbind(UnbindOp op, Backward &b) {
     SmallVector<Value> parts;
     for (auto [i, part] : llvm::enumerate(op.getParts())) {
       Value g = b.gradient(i);
-      parts.push_back(g ? g : b.zeros(shapeOf(part), dtypeOf(part)));
+      parts.push_back(g ? g : b.zeroGradient(part));
     }
     return b.stack(parts, fromFront(op.getDim().value_or(0), rankOf(op.getSelf())));
   });
