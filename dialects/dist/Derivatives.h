@@ -6,8 +6,8 @@
 namespace cleave::dist {
 class DistDialect;
 
-/// Claims the derivative interface for the ops that have one: all that move or convert values but send
-/// and receive. The rules are attached from `lib/autodiff/rules/dist`.
+/// Claims the derivative interface for the ops that have one: all that move or convert values but
+/// send and receive. The rules are attached from `lib/autodiff/rules/dist`.
 void claimDerivatives(DistDialect &dialect);
 
 } // namespace cleave::dist

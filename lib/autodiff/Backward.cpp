@@ -17,7 +17,8 @@ void Backward::enter(Operation *newOp) {
   setContext(op->getLoc(), attributes);
 }
 
-/// What PyTorch's engine does with a gradient before it adds it (`validate_outputs`), and the addition
+/// What PyTorch's engine does with a gradient before it adds it (`validate_outputs`), and the
+/// addition
 /// (`InputBuffer::add`), in this order.
 void Backward::accumulate(Value value, Value gradient) {
   RankedTensorType type = gradientType(value);

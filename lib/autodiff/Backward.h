@@ -27,8 +27,7 @@ namespace cleave::autodiff {
 class Backward : public AtenBuilder {
 public:
   /// `varied`: the values that depend differentiably on what is differentiated.
-  Backward(mlir::OpBuilder &builder, const llvm::DenseSet<Value> &varied,
-           dist::PlacementAttr frame)
+  Backward(mlir::OpBuilder &builder, const llvm::DenseSet<Value> &varied, dist::PlacementAttr frame)
       : AtenBuilder(builder, frame), varied(varied) {}
 
   //===--------------------------------------------------------------------===//
@@ -52,8 +51,8 @@ public:
       accumulate(operand, make());
   }
 
-  /// The type of the operand's gradient, for rules whose ops have their types written on them. Null, with
-  /// an error at the op, where no gradient passes.
+  /// The type of the operand's gradient, for rules whose ops have their types written on them.
+  /// Null, with an error at the op, where no gradient passes.
   mlir::RankedTensorType gradientType(Value operand);
 
   /// Fails with an error at the op if a gradient reached any result but the first: the rule has

@@ -1,9 +1,9 @@
 //===- Conform.cpp - placements of gradients ----------------------------------===//
 //
-// A rule computes what each rank's copy of an operand contributes. What that is called follows from the
-// operands' placements; the operand's gradient has the dual of the operand's own. Where the two differ, the
-// bits are right all the same: an R value that is used in a V computation gets contributions that vary,
-// terms of the sum (P) that is its gradient.
+// A rule computes what each rank's copy of an operand contributes. What that is called follows from
+// the operands' placements; the operand's gradient has the dual of the operand's own. Where the two
+// differ, the bits are right all the same: an R value that is used in a V computation gets
+// contributions that vary, terms of the sum (P) that is its gradient.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,8 +20,8 @@ Value AtenBuilder::recast(Value value, StringAttr axis, AxisPlacement to) {
   auto type = cast<RankedTensorType>(value.getType());
   PlacementAttr placement = dist::getPlacement(type);
   bool converts = placement.get(axis)->isInvariant();
-  StringRef name = converts ? dist::ConvertOp::getOperationName()
-                            : dist::ReinterpretOp::getOperationName();
+  StringRef name =
+      converts ? dist::ConvertOp::getOperationName() : dist::ReinterpretOp::getOperationName();
   return create(name, dist::withPlacement(type, placement.with(axis, to)), value)->getResult(0);
 }
 

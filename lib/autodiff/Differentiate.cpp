@@ -7,7 +7,6 @@
 
 #include "lib/autodiff/Differentiate.h"
 #include "dialects/derivative/DerivativeInterface.h"
-#include "dialects/dist/Transitions.h"
 #include "dialects/train/Program.h"
 #include "lib/autodiff/Activity.h"
 #include "lib/autodiff/DistBuilder.h"
@@ -113,8 +112,8 @@ private:
     return dist::getPlacement(loss.getType());
   }
 
-  /// Rule 7 of docs/types.md: the loss is one value (I) or terms of one (P), and then the seed is the
-  /// same on all ranks.
+  /// Rule 7 of docs/types.md: the loss is one value (I) or terms of one (P), and then the seed is
+  /// the same on all ranks.
   FailureOr<Type> findSeedType(dist::PlacementAttr frame) {
     dist::PlacementAttr placement = dist::getPlacement(loss.getType());
     if (bool(frame) != bool(placement))
@@ -131,10 +130,16 @@ private:
                                << "; expected one value (I) or terms of one (P(sum))";
       Operation *maker = loss.getDefiningOp();
       Diagnostic &note = diagnostic.attachNote(maker ? maker->getLoc() : loss.getLoc());
-      note << "made here, with type " << loss.getType();
-      std::string ops = dist::suggestOps(along, dist::AxisPlacement::invariant());
-      if (!ops.empty())
-        note << "; " << ops << " takes it to I";
+      note << "made here, with type " << loss.getType() << "; ";
+      if (along.isReplicate())
+        note << "dist.convert takes it to I";
+      else if (along.isPartial())
+        note << "dist.all_reduce " << dist::stringifyReduction(along.reduction)
+             << " takes it to I, and to have a gradient it has to be of V values";
+      else
+        note << "dist.all_reduce sum takes the ranks' losses to one (I), dist.reinterpret calls "
+                "them "
+                "terms of one (P)";
       return diagnostic;
     }
     return Type(gradientTypeOf(loss.getType()));

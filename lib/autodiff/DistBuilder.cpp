@@ -65,9 +65,8 @@ NamedAttribute DistBuilder::reductionOf(dist::Reduction kind) {
 
 SmallVector<Value> DistBuilder::allReduce(dist::Reduction reduction, ValueRange values,
                                           TypeRange types) {
-  Operation *op = b.create(
-      dist::AllReduceOp::getOperationName(), types, values,
-      {reductionOf(reduction), b.named("mesh", mesh), b.named("axes", axes)});
+  Operation *op = b.create(dist::AllReduceOp::getOperationName(), types, values,
+                           {reductionOf(reduction), b.named("mesh", mesh), b.named("axes", axes)});
   return SmallVector<Value>(op->getResults());
 }
 
@@ -99,8 +98,8 @@ Value DistBuilder::index(Value like) {
   if (PlacementAttr placement = dist::getPlacement(like.getType())) {
     for (const dist::AxisEntry &entry : llvm::to_vector(placement.getEntries())) {
       bool along = llvm::is_contained(axes, entry.axis);
-      placement = placement.with(entry.axis,
-                                 along ? AxisPlacement::varying() : AxisPlacement::invariant());
+      placement =
+          placement.with(entry.axis, along ? AxisPlacement::varying() : AxisPlacement::invariant());
     }
     type = dist::withPlacement(type, placement);
   }

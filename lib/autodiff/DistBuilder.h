@@ -23,14 +23,16 @@ public:
 
   /// The kind of placement along the axes: V where the type has none, or only axes of size 1.
   dist::PlacementKind kindOf(mlir::Type type) const;
-  /// The plain type of this shape and dtype with the placement of `like`, but for this one along the axes.
+  /// The plain type of this shape and dtype with the placement of `like`, but for this one along
+  /// the axes.
   mlir::RankedTensorType typeWith(Value like, llvm::ArrayRef<int64_t> shape, mlir::Type dtype,
                                   dist::AxisPlacement along) const;
   /// `value`'s own type with another placement along the axes.
   mlir::RankedTensorType typeWith(Value value, dist::AxisPlacement along) const {
     return typeWith(value, shapeOf(value), dtypeOf(value), along);
   }
-  /// How many ranks lie along the axes together; nothing if that is known only when the program starts.
+  /// How many ranks lie along the axes together; nothing if that is known only when the program
+  /// starts.
   std::optional<int64_t> ranks(mlir::Operation *at) const;
 
   // Each gives a value of type `type` (or of these types).
@@ -46,7 +48,8 @@ public:
   /// The op of this name, with these attributes besides mesh and axes.
   Value make(llvm::StringRef name, mlir::ValueRange operands, mlir::Type type,
              llvm::ArrayRef<mlir::NamedAttribute> attributes = {});
-  /// The rank's index along the axes; other axes' placements as in `like`, but the same on all ranks.
+  /// The rank's index along the axes; other axes' placements as in `like`, but the same on all
+  /// ranks.
   Value index(Value like);
 
 private:
@@ -57,8 +60,8 @@ private:
   mlir::ArrayAttr axes;
 };
 
-/// The type of a value's gradient: of the same shape and dtype, with the dual placement. Null where no
-/// gradient passes: a pending reduction other than a sum.
+/// The type of a value's gradient: of the same shape and dtype, with the dual placement. Null where
+/// no gradient passes: a pending reduction other than a sum.
 mlir::RankedTensorType gradientTypeOf(mlir::Type type);
 
 /// The value of a result that may be a future: then what some `dist.wait` gives.

@@ -98,8 +98,8 @@ static LogicalResult differentiateSliceScatter(CallOp op, const Arguments &argum
     if (const Argument *argument = arguments.find(name))
       place.push_back(b.named(name, argument->attribute));
   b.to(arguments.tensor("self"), [&] {
-    return b.call(op.getCallee(), shapeOf(g), dtypeOf(g), {{"self", g}, {"src", b.zeroGradient(src)}},
-                  place);
+    return b.call(op.getCallee(), shapeOf(g), dtypeOf(g),
+                  {{"self", g}, {"src", b.zeroGradient(src)}}, place);
   });
   b.to(src, [&] { return b.make<SliceOp>(shapeOf(src), dtypeOf(g), g, place); });
   return success();
@@ -111,8 +111,8 @@ static LogicalResult differentiateSelectScatter(CallOp op, const Arguments &argu
   NamedAttribute place[] = {b.integer("dim", arguments.integer("dim", 0)),
                             b.integer("index", arguments.integer("index", 0))};
   b.to(arguments.tensor("self"), [&] {
-    return b.call(op.getCallee(), shapeOf(g), dtypeOf(g), {{"self", g}, {"src", b.zeroGradient(src)}},
-                  place);
+    return b.call(op.getCallee(), shapeOf(g), dtypeOf(g),
+                  {{"self", g}, {"src", b.zeroGradient(src)}}, place);
   });
   b.to(src, [&] { return b.make<SelectOp>(shapeOf(src), dtypeOf(g), g, place); });
   return success();

@@ -108,8 +108,9 @@ void cleave::autodiff::attachIndexingRules(MLIRContext &context) {
   attach<EmbeddingOp, differentiateEmbedding>(context);
   attach<IndexOp, [](IndexOp op, Backward &b) {
     b.to(op.getSelf(), [&] {
-      return indexLike<IndexOp, IndexPutOp>(op, b, b.zeroGradient(op.getSelf()), shapeOf(op.getSelf()),
-                                            b.gradient(), b.boolean("accumulate", true));
+      return indexLike<IndexOp, IndexPutOp>(op, b, b.zeroGradient(op.getSelf()),
+                                            shapeOf(op.getSelf()), b.gradient(),
+                                            b.boolean("accumulate", true));
     });
   }>(context);
   attach<IndexPutOp, differentiateIndexPut>(context);

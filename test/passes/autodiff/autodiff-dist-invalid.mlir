@@ -23,7 +23,7 @@ func.func @microbatch(%w: tensor<8xf32, #I> {train.role = #train.role<parameter 
     -> (tensor<f32, #V> {train.role = #train.role<loss>})
     attributes {train.phase = #train.phase<microbatch>} {
   %x = dist.fake_broadcast(%w) over @mesh ["tp"] : tensor<8xf32, #I> -> tensor<8xf32, #V>
-  // expected-note @below {{dist.all_reduce takes it to I}}
+  // expected-note @below {{dist.all_reduce sum takes the ranks' losses to one (I), dist.reinterpret calls them terms of one (P)}}
   %s = aten.sum(%x) : (tensor<8xf32, #V>) -> tensor<f32, #V>
   return %s : tensor<f32, #V>
 }

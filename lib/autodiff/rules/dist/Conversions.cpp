@@ -7,8 +7,8 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::autodiff;
 
-/// Keeps the meaning, so that the gradient's conversion back does; what every rank had and each used in its own
-/// way (I to R, V or S) has to be put together again by communication.
+/// Keeps the meaning, so that the gradient's conversion back does; what every rank had and each
+/// used in its own way (I to R, V or S) has to be put together again by communication.
 static LogicalResult differentiateConvert(dist::ConvertOp op, Backward &b) {
   RankedTensorType type = b.gradientType(op.getInput());
   if (!type)

@@ -9,8 +9,8 @@ using namespace cleave;
 using namespace cleave::autodiff;
 using dist::PlacementKind;
 
-/// Each rank's part is in everybody's result: its gradient is the sum of all, or where the result is one
-/// value with one gradient, its part of that.
+/// Each rank's part is in everybody's result: its gradient is the sum of all, or where the result
+/// is one value with one gradient, its part of that.
 static LogicalResult differentiateAllGather(dist::AllGatherOp op, Backward &b) {
   DistBuilder axes(b, op);
   for (auto [i, input] : llvm::enumerate(op.getInputs())) {
@@ -53,9 +53,8 @@ static LogicalResult moveBack(OpTy op, Backward &b, StringRef name,
   RankedTensorType type = b.gradientType(op.getInput());
   if (!type)
     return failure();
-  b.to(op.getInput(), [&] {
-    return DistBuilder(b, op).make(name, b.gradient(), type, attributes);
-  });
+  b.to(op.getInput(),
+       [&] { return DistBuilder(b, op).make(name, b.gradient(), type, attributes); });
   return success();
 }
 
@@ -75,9 +74,9 @@ void cleave::autodiff::attachDistMovementRules(MLIRContext &context) {
                     {b.integer("dim", op.getDim()), b.integer("root", op.getRoot())});
   }>(context);
   attach<dist::PermuteOp, [](dist::PermuteOp op, Backward &b) {
-    return moveBack(op, b, op->getName().getStringRef(),
-                    {b.integers("sources", op.getDestinations()),
-                     b.integers("destinations", op.getSources())});
+    return moveBack(
+        op, b, op->getName().getStringRef(),
+        {b.integers("sources", op.getDestinations()), b.integers("destinations", op.getSources())});
   }>(context);
   attach<dist::ShiftOp, [](dist::ShiftOp op, Backward &b) {
     SmallVector<NamedAttribute> attributes = {b.integer("by", -int64_t(op.getBy()))};
@@ -86,7 +85,6 @@ void cleave::autodiff::attachDistMovementRules(MLIRContext &context) {
     return moveBack(op, b, op->getName().getStringRef(), attributes);
   }>(context);
   // What was started is differentiated where it was started, as if it had been done there.
-  attach<dist::WaitOp, [](dist::WaitOp op, Backward &b) {
-    b.to(op.getFuture(), b.gradient());
-  }>(context);
+  attach<dist::WaitOp, [](dist::WaitOp op, Backward &b) { b.to(op.getFuture(), b.gradient()); }>(
+      context);
 }

@@ -38,9 +38,9 @@ struct Share {
     return b.mul(b.div(total, count), mask);
   }
 
-  /// The total times the product of the *other* ranks' elements. `result / input` would be NaN where an
-  /// input is 0; so zeros are counted and left out of a product of their own: with one zero, it is
-  /// the others' product on the rank that has it; with a zero elsewhere, 0.
+  /// The total times the product of the *other* ranks' elements. `result / input` would be NaN
+  /// where an input is 0; so zeros are counted and left out of a product of their own: with one
+  /// zero, it is the others' product on the rank that has it; with a zero elsewhere, 0.
   Value ofProduct(Value total) {
     Value isZero = b.compare<aten::EqScalarOp>(input, b.scalar(int64_t(0)));
     Value zeros = b.toType(isZero, IntegerType::get(op->getContext(), 64));
@@ -48,15 +48,14 @@ struct Share {
     Value nonzero = b.maskedFill(input, isZero, b.scalar(int64_t(1)));
     Value product = axes.allReduce(Reduction::Product, nonzero,
                                    axes.typeWith(nonzero, AxisPlacement::varying()));
-    Value others =
-        b.maskedFill(b.div(product, nonzero),
-                     b.compare<aten::NeScalarOp>(elsewhere, b.scalar(int64_t(0))),
-                     b.scalar(int64_t(0)));
+    Value others = b.maskedFill(b.div(product, nonzero),
+                                b.compare<aten::NeScalarOp>(elsewhere, b.scalar(int64_t(0))),
+                                b.scalar(int64_t(0)));
     return b.mul(total, others);
   }
 
-  /// The gradient of the operand, given the total. `result` makes the reduction's value, where all ranks
-  /// have it. Null if it has no gradient, with an error.
+  /// The gradient of the operand, given the total. `result` makes the reduction's value, where all
+  /// ranks have it. Null if it has no gradient, with an error.
   Value of(Value total, llvm::function_ref<Value()> result) {
     switch (reduction.getKind()) {
     case Reduction::Sum:
@@ -92,8 +91,8 @@ struct Share {
 };
 } // namespace
 
-/// The results' gradients summed over ranks. Where the results are one value (I) with one gradient, there is
-/// nothing to sum.
+/// The results' gradients summed over ranks. Where the results are one value (I) with one gradient,
+/// there is nothing to sum.
 static SmallVector<Value> totalsOf(DistBuilder &axes, ArrayRef<Value> gradients) {
   SmallVector<Value> totals(gradients), summed;
   SmallVector<Type> types;
@@ -121,6 +120,8 @@ static LogicalResult differentiateAllReduce(dist::AllReduceOp op, Backward &b) {
   SmallVector<Value> gradients;
   for (auto [i, input] : llvm::enumerate(op.getInputs()))
     if (Value gradient = b.gradient(i); gradient && b.needs(input)) {
+      if (!b.gradientType(input))
+        return failure();
       wanted.push_back(i);
       gradients.push_back(gradient);
     }
