@@ -20,7 +20,7 @@ def Dist_AllReduceOp : Dist_CommunicationOp<"all_reduce", [Pure]> {
 
     ```mlir
     %1 = dist.all_reduce sum(%0) over @mesh ["dp"] : tensor<8xf32>
-    %2 = dist.all_reduce sum(%0) over @mesh ["tp"] : tensor<8xf32, #P_tp> -> tensor<8xf32, #R_tp>
+    %2 = dist.all_reduce sum(%p) over @mesh ["tp"] : tensor<8xf32, #P_tp> -> tensor<8xf32, #R_tp>
     %3:2 = dist.all_reduce max(%0, %1) over @mesh ["dp"] : tensor<8xf32>, tensor<8xf32>
     ```
   }];
