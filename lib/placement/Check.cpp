@@ -153,8 +153,11 @@ LogicalResult FunctionChecker::checkOp(Operation *op) {
   // Communication is checked by its own verifiers, returns and calls by theirs.
   if (dialect == "dist" || dialect == "func")
     return success();
-  if (dialect == "aten" || dialect == "train")
+  if (isa<sharding::ShardingRuleOpInterface>(op))
     return checkCompute(op);
+  // Buckets, which are no tensors, and what is put in them.
+  if (dialect == "train")
+    return success();
   // Upstream folds casts that change a placement, and knows no rule.
   if (llvm::any_of(op->getOperandTypes(), isTensor) || llvm::any_of(op->getResultTypes(), isTensor))
     return op->emitOpError(
@@ -202,11 +205,9 @@ LogicalResult FunctionChecker::run() {
 
 LogicalResult cleave::placement::checkSpmdTypes(ModuleOp module) {
   bool isRight = true;
-  for (auto function : module.getOps<func::FuncOp>()) {
-    if (function.isExternal() || !isTyped(function))
-      continue;
-    bool isTyped = succeeded(FunctionChecker(function).run());
-    isRight &= isTyped && succeeded(checkSignature(function));
-  }
-  return success(isRight);
+  for (auto function : module.getOps<func::FuncOp>())
+    if (!function.isExternal() && isTyped(function))
+      isRight &= succeeded(FunctionChecker(function).run());
+  // What an op gives is as declared, so signatures can be judged by declarations alone.
+  return success(isRight && succeeded(checkSignatures(module)));
 }

@@ -21,9 +21,9 @@ bool isTyped(mlir::func::FuncOp function);
 /// error for each violation, up to 20 in a function. Time is linear in the size of the module.
 llvm::LogicalResult checkSpmdTypes(mlir::ModuleOp module);
 
-/// Rules 6 and 7: the types that a program function's arguments and results must have by their
-/// roles. Nothing is asked of other functions.
-llvm::LogicalResult checkSignature(mlir::func::FuncOp function);
+/// Rules 6 and 7: the types that arguments and results of the module's program functions must have
+/// by their roles. What has no placement passes.
+llvm::LogicalResult checkSignatures(mlir::ModuleOp module);
 
 } // namespace cleave::placement
 

@@ -18,7 +18,7 @@ static bool isFloating(Value value) {
 
 bool cleave::placement::holdsGradients(func::FuncOp function) {
   auto phase = function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName);
-  if (phase && phase.getValue() == train::Phase::Update)
+  if (phase && phase.getValue() != train::Phase::Microbatch)
     return true;
   for (unsigned i = 0; i < function.getNumResults(); ++i)
     if (train::RoleAttr role = train::getResultRole(function, i);

@@ -16,64 +16,91 @@ using train::RoleKind;
 
 namespace {
 
+/// An argument of a program function, or what it returns as a result.
+struct Port {
+  func::FuncOp function;
+  Value value;
+  RoleAttr role;
+  bool isResult;
+
+  Operation *terminator() const { return func::FuncOp(function).front().getTerminator(); }
+  PlacementAttr placement() const { return dist::getPlacement(value.getType()); }
+  InFlightDiagnostic error() const {
+    return emitError(isResult ? terminator()->getLoc() : value.getLoc())
+           << "'" << func::FuncOp(function).getName() << "' " << (isResult ? "returns " : "takes ")
+           << role;
+  }
+};
+
+/// The signatures of one program: its functions may be several for a microbatch, and a gradient's
+/// parameter, or a seed's loss, in another one.
 class SignatureChecker {
 public:
-  explicit SignatureChecker(func::FuncOp function)
-      : function(function), terminator(function.front().getTerminator()) {}
-
+  explicit SignatureChecker(ModuleOp module);
   LogicalResult run();
 
 private:
-  /// An argument, or what is returned as a result.
-  struct Port {
-    Value value;
-    RoleAttr role;
-    bool isResult;
-  };
-
-  Port argument(unsigned i) {
-    return {function.getArgument(i), train::getArgumentRole(function, i), false};
-  }
-  Port result(unsigned i) {
-    return {terminator->getOperand(i), train::getResultRole(function, i), true};
-  }
-  InFlightDiagnostic error(const Port &port) {
-    return emitError(port.isResult ? terminator->getLoc() : port.value.getLoc())
-           << "'" << function.getName() << "' " << (port.isResult ? "returns " : "takes ")
-           << port.role;
-  }
-  std::optional<Port> findArgument(RoleKind kind, StringAttr name);
+  const Port *find(const Port &near, RoleKind kind, StringAttr name, bool isResult) const;
+  bool hasDualType(const Port &gradient) const;
 
   LogicalResult checkCrossing(const Port &port);
   LogicalResult checkGradient(const Port &gradient);
   LogicalResult checkLoss(const Port &loss);
-  LogicalResult checkSeed(const Port &seed, const Port &loss);
+  LogicalResult checkSeed(const Port &seed);
 
-  func::FuncOp function;
-  Operation *terminator;
+  SmallVector<Port> ports;
+  /// By kind and name.
+  DenseMap<std::pair<unsigned, StringAttr>, SmallVector<unsigned, 2>> index;
+  /// A function reduces the step's gradients before the update takes them.
+  bool reducesBeforeUpdate = false;
 };
 
 } // namespace
 
-std::optional<SignatureChecker::Port> SignatureChecker::findArgument(RoleKind kind,
-                                                                     StringAttr name) {
-  for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    if (RoleAttr role = train::getArgumentRole(function, i);
-        role.getKind() == kind && role.getName() == name)
-      return argument(i);
-  return std::nullopt;
+SignatureChecker::SignatureChecker(ModuleOp module) {
+  auto add = [&](func::FuncOp function, Value value, RoleAttr role, bool isResult) {
+    index[{static_cast<unsigned>(role.getKind()), role.getName()}].push_back(ports.size());
+    ports.push_back({function, value, role, isResult});
+  };
+  for (auto function : module.getOps<func::FuncOp>()) {
+    auto phase = function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName);
+    if (!phase || function.isExternal())
+      continue;
+    reducesBeforeUpdate |= phase.getValue() == train::Phase::Reduce;
+    for (BlockArgument argument : function.getArguments())
+      add(function, argument, train::getArgumentRole(function, argument.getArgNumber()), false);
+    for (OpOperand &operand : function.front().getTerminator()->getOpOperands())
+      add(function, operand.get(), train::getResultRole(function, operand.getOperandNumber()),
+          true);
+  }
+}
+
+/// The port of this role, in the function of `near` if it has one.
+const Port *SignatureChecker::find(const Port &near, RoleKind kind, StringAttr name,
+                                   bool isResult) const {
+  auto found = index.find({static_cast<unsigned>(kind), name});
+  if (found == index.end())
+    return nullptr;
+  const Port *best = nullptr;
+  for (unsigned i : found->second) {
+    const Port &port = ports[i];
+    if (port.isResult == isResult && (!best || port.function == near.function))
+      best = &port;
+  }
+  return best;
 }
 
 /// Rule 6: nobody could put together what varies without a known order. The offset of random
 /// numbers is no data of the caller's: the runtime computes each rank's.
 LogicalResult SignatureChecker::checkCrossing(const Port &port) {
-  PlacementAttr placement = dist::getPlacement(port.value.getType());
-  if (!placement || port.role.getKind() == RoleKind::RngOffset)
+  RoleKind kind = port.role.getKind();
+  PlacementAttr placement = port.placement();
+  if (!placement || kind == RoleKind::RngOffset || kind == RoleKind::Saved)
     return success();
   for (const AxisEntry &entry : placement.getEntries()) {
     if (!entry.placement.isVarying())
       continue;
-    InFlightDiagnostic diagnostic = error(port)
+    InFlightDiagnostic diagnostic = port.error()
                                     << " as V on axis \"" << entry.axis.getValue()
                                     << "\", which says nothing of what the ranks hold together; ";
     if (port.isResult)
@@ -88,23 +115,38 @@ LogicalResult SignatureChecker::checkCrossing(const Port &port) {
   return success();
 }
 
+/// Whether a gradient has the type that differentiation gives it: later it may be a reduced one.
+bool SignatureChecker::hasDualType(const Port &gradient) const {
+  auto phase =
+      func::FuncOp(gradient.function)->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName);
+  switch (phase.getValue()) {
+  case train::Phase::Reduce:
+    return !gradient.isResult;
+  case train::Phase::Update:
+    return !reducesBeforeUpdate;
+  default:
+    return true;
+  }
+}
+
 LogicalResult SignatureChecker::checkGradient(const Port &gradient) {
-  std::optional<Port> of = findArgument(RoleKind::Parameter, gradient.role.getName());
+  StringAttr name = gradient.role.getName();
+  const Port *of = find(gradient, RoleKind::Parameter, name, /*isResult=*/false);
   if (!of)
-    of = findArgument(RoleKind::Input, gradient.role.getName());
-  PlacementAttr actual = dist::getPlacement(gradient.value.getType());
-  if (!of || !actual)
+    of = find(gradient, RoleKind::Input, name, /*isResult=*/false);
+  PlacementAttr actual = gradient.placement();
+  if (!of || !actual || !hasDualType(gradient))
     return success();
-  PlacementAttr placement = dist::getPlacement(of->value.getType());
-  if (!placement)
+  PlacementAttr placement = of->placement();
+  if (!placement || !haveSameAxes(placement, actual))
     return success();
   for (const AxisEntry &entry : placement.getEntries()) {
     FailureOr<AxisPlacement> expected = dist::dual(entry.placement);
     AxisPlacement found = *actual.get(entry.axis);
     if (succeeded(expected) && *expected == found)
       continue;
-    InFlightDiagnostic diagnostic = error(gradient) << " as " << found << " on axis \""
-                                                    << entry.axis.getValue() << "\", ";
+    InFlightDiagnostic diagnostic = gradient.error() << " as " << found << " on axis \""
+                                                     << entry.axis.getValue() << "\", ";
     if (failed(expected)) {
       diagnostic << "but what is " << entry.placement << " has no gradient";
     } else {
@@ -127,16 +169,20 @@ LogicalResult SignatureChecker::checkGradient(const Port &gradient) {
   return success();
 }
 
+static bool isLoss(AxisPlacement placement) {
+  return placement.isInvariant() || placement.isPartialSum();
+}
+
 LogicalResult SignatureChecker::checkLoss(const Port &loss) {
   PlacementAttr placement = dist::getPlacement(loss.value.getType());
   if (!placement)
     return success();
   for (const AxisEntry &entry : placement.getEntries()) {
     AxisPlacement found = entry.placement;
-    if (found.isInvariant() || found.isPartialSum())
+    if (isLoss(found))
       continue;
-    InFlightDiagnostic diagnostic = error(loss) << " as " << found << " on axis \""
-                                                << entry.axis.getValue() << "\", expected I or P";
+    InFlightDiagnostic diagnostic = loss.error() << " as " << found << " on axis \""
+                                                 << entry.axis.getValue() << "\", expected I or P";
     if (found.isReplicate())
       diagnostic << ": the backward would start on every rank, and each gradient be counted as "
                     "often; insert dist.convert from R to I where all ranks compute one loss, or "
@@ -155,22 +201,25 @@ LogicalResult SignatureChecker::checkLoss(const Port &loss) {
 }
 
 /// Rule 7.
-LogicalResult SignatureChecker::checkSeed(const Port &seed, const Port &loss) {
-  PlacementAttr actual = dist::getPlacement(seed.value.getType());
-  PlacementAttr placement = dist::getPlacement(loss.value.getType());
-  if (!actual || !placement)
+LogicalResult SignatureChecker::checkSeed(const Port &seed) {
+  const Port *loss = find(seed, RoleKind::Loss, StringAttr(), /*isResult=*/true);
+  PlacementAttr actual = seed.placement();
+  PlacementAttr placement = loss ? loss->placement() : PlacementAttr();
+  if (!actual || !placement || !haveSameAxes(placement, actual))
     return success();
   for (const AxisEntry &entry : placement.getEntries()) {
-    FailureOr<AxisPlacement> expected = dist::dual(entry.placement);
-    AxisPlacement found = *actual.get(entry.axis);
-    if (failed(expected) || *expected == found)
+    // A loss of a wrong type says nothing of its seed's.
+    if (!isLoss(entry.placement))
+      continue;
+    AxisPlacement expected = *dist::dual(entry.placement), found = *actual.get(entry.axis);
+    if (expected == found)
       continue;
     InFlightDiagnostic diagnostic =
-        error(seed) << " as " << found << " on axis \"" << entry.axis.getValue() << "\", expected "
-                    << *expected << ", the seed of a loss that is " << entry.placement
-                    << "; the types are " << seed.value.getType() << " and "
-                    << loss.value.getType();
-    noteOrigin(diagnostic, loss.value, "the loss");
+        seed.error() << " as " << found << " on axis \"" << entry.axis.getValue() << "\", expected "
+                     << expected << ", the seed of a loss that is " << entry.placement
+                     << "; the types are " << seed.value.getType() << " and "
+                     << loss->value.getType();
+    noteOrigin(diagnostic, loss->value, "the loss");
     return diagnostic;
   }
   return success();
@@ -178,34 +227,25 @@ LogicalResult SignatureChecker::checkSeed(const Port &seed, const Port &loss) {
 
 LogicalResult SignatureChecker::run() {
   bool isRight = true;
-  auto check = [&](LogicalResult result) { isRight &= succeeded(result); };
-  std::optional<Port> seed, loss;
-  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    Port port = argument(i);
-    check(checkCrossing(port));
-    if (port.role.getKind() == RoleKind::Gradient)
-      check(checkGradient(port));
-    if (port.role.getKind() == RoleKind::Seed)
-      seed = port;
-  }
-  for (unsigned i = 0; i < terminator->getNumOperands(); ++i) {
-    Port port = result(i);
-    if (port.role.getKind() == RoleKind::Loss) {
-      loss = port;
-      check(checkLoss(port));
+  for (const Port &port : ports) {
+    switch (port.role.getKind()) {
+    case RoleKind::Loss:
+      isRight &= succeeded(checkLoss(port));
       continue;
+    case RoleKind::Gradient:
+      isRight &= succeeded(checkGradient(port));
+      break;
+    case RoleKind::Seed:
+      isRight &= succeeded(checkSeed(port));
+      break;
+    default:
+      break;
     }
-    check(checkCrossing(port));
-    if (port.role.getKind() == RoleKind::Gradient)
-      check(checkGradient(port));
+    isRight &= succeeded(checkCrossing(port));
   }
-  if (isRight && seed && loss)
-    check(checkSeed(*seed, *loss));
   return success(isRight);
 }
 
-LogicalResult cleave::placement::checkSignature(func::FuncOp function) {
-  if (function.isExternal() || !function->hasAttr(train::kPhaseAttrName))
-    return success();
-  return SignatureChecker(function).run();
+LogicalResult cleave::placement::checkSignatures(ModuleOp module) {
+  return SignatureChecker(module).run();
 }

@@ -2,6 +2,7 @@
 
 #include "dialects/Register.h"
 #include "lib/bytecode/Digest.h"
+#include "lib/placement/Check.h"
 #include "runtime/program/ProgramImpl.h"
 
 #include "mlir/IR/Verifier.h"
@@ -14,6 +15,7 @@
 #include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
+using namespace cleave;
 using namespace cleave::runtime;
 
 namespace {
@@ -83,7 +85,7 @@ llvm::Expected<std::unique_ptr<Program>> cleave::runtime::loadProgram(llvm::Stri
   if (!impl->module)
     return invalid();
   FailureOr<train::Program> functions = train::getProgram(*impl->module, train::ProgramForms::Any);
-  if (failed(functions))
+  if (failed(functions) || failed(placement::checkSpmdTypes(*impl->module)))
     return invalid();
   impl->functions = *functions;
   if (llvm::Error error = readSignature(*impl))
