@@ -148,7 +148,7 @@ static LogicalResult differentiateReduceScatter(dist::ReduceScatterOp op, Backwa
     Share share{b, axes, op, op.getReduction(), input};
     LogicalResult given = share.give(total, [&, i = i] {
       Value part = valueOf(op->getResult(i));
-      return axes.allGather(part, op.getDim(), type);
+      return axes.allGather(part, op.getDim(), input.getType());
     });
     if (failed(given))
       return failure();
@@ -166,7 +166,7 @@ static LogicalResult differentiateReduce(dist::ReduceOp op, Backward &b) {
   Value total = axes.broadcast(b.gradient(), op.getRoot(), type);
   Share share{b, axes, op, op.getReduction(), input};
   return share.give(total, [&] {
-    return axes.broadcast(valueOf(cast<OpResult>(op.getResult())), op.getRoot(), type);
+    return axes.broadcast(valueOf(cast<OpResult>(op.getResult())), op.getRoot(), input.getType());
   });
 }
 
