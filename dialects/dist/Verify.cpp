@@ -134,12 +134,6 @@ static LogicalResult verifyShardingOrder(const Redistribution &what, Type type, 
   SmallVector<StringAttr> sharding = getPlacement(type).getShardingAxes(dim);
   if (ArrayRef(sharding).take_back(axes.size()) == axes)
     return success();
-  for (StringAttr axis : sharding)
-    if (!llvm::is_contained(axes, axis) &&
-        llvm::find(sharding, axis) > llvm::find(sharding, axes.front()))
-      return what.op->emitOpError("cannot change how axis '")
-             << axes.front().getValue() << "' shards dimension " << dim << " of " << type
-             << ": axis '" << axis.getValue() << "' shards it below";
   InFlightDiagnostic diagnostic = what.op->emitOpError("expects the axes that shard dimension ")
                                   << dim << " major first: ";
   return listAxes(diagnostic, ArrayRef(sharding).take_back(axes.size()));
@@ -213,12 +207,18 @@ static LogicalResult verifyTransition(const Redistribution &what, Type from, Typ
              << a << " to " << b << " along axis '" << axis.getValue() << "'";
     axes.push_back(axis);
   }
-  for (const AxisEntry &entry : source.getEntries())
-    if (!llvm::is_contained(what.axes, entry.axis) &&
-        destination.get(entry.axis.getValue()) != entry.placement)
-      return what.op->emitOpError("does not run along axis '")
-             << entry.axis.getValue() << "', which has to stay " << entry.placement << ", found "
-             << *destination.get(entry.axis.getValue());
+  for (const AxisEntry &entry : source.getEntries()) {
+    AxisPlacement after = *destination.get(entry.axis.getValue());
+    if (llvm::is_contained(what.axes, entry.axis) || after == entry.placement)
+      continue;
+    InFlightDiagnostic diagnostic = what.op->emitOpError("does not run along axis '")
+                                    << entry.axis.getValue() << "', which has to stay "
+                                    << entry.placement << ", found " << after;
+    if (after.isShard(entry.placement.dim) && entry.placement.isShard())
+      diagnostic << ": of axes that shard one dimension the minor one is gathered first and "
+                    "scattered last";
+    return diagnostic;
+  }
   if (axes.empty())
     return success();
   std::pair<Type, AxisPlacement> sides[] = {{from, *source.get(axes.front().getValue())},

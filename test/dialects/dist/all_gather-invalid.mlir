@@ -243,7 +243,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #R_S0 = #dist.on<@mesh, cp = R, tp = S(0)>
 
 func.func @major_axis_alone(%a: tensor<2xf32, #S0_S0>) {
-  // expected-error @+1 {{'dist.all_gather' op does not run along axis 'tp', which has to stay S(0, 1), found S(0)}}
+  // expected-error @+1 {{'dist.all_gather' op does not run along axis 'tp', which has to stay S(0, 1), found S(0): of axes that shard one dimension the minor one is gathered first and scattered last}}
   %0 = dist.all_gather(%a) dim 0 over @mesh ["cp"] : tensor<2xf32, #S0_S0> -> tensor<6xf32, #R_S0>
   return
 }

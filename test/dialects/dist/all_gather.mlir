@@ -1,7 +1,7 @@
 // RUN: cleave-opt %s | cleave-opt | FileCheck %s
 // RUN: cleave-opt %s --emit-bytecode | cleave-opt | FileCheck %s
 
-dist.mesh @mesh ["dp" = ?, "tp" = 2, "cp" = 3]
+dist.mesh @mesh ["dp" = ?, "tp" = 2, "cp" = 3, "one" = 1]
 
 #R = #dist.on<@mesh, tp = R>
 #I = #dist.on<@mesh, tp = I>
@@ -47,6 +47,15 @@ func.func @uneven(%a: tensor<4xf32, #S0>, %b: tensor<3xf32, #S0>, %c: tensor<0xf
   %1 = dist.all_gather(%b) dim 0 over @mesh ["tp"] : tensor<3xf32, #S0> -> tensor<7xf32, #R>
   // CHECK: dist.all_gather(%{{.*}}) dim 0 over @mesh ["cp"] : tensor<0xf32> -> tensor<2xf32>{{$}}
   %2 = dist.all_gather(%c) dim 0 over @mesh ["cp"] : tensor<0xf32> -> tensor<2xf32>
+  return
+}
+
+// CHECK-LABEL: func.func @axis_of_one_rank
+func.func @axis_of_one_rank(%a: tensor<4xf32, #S0>) {
+  // CHECK: dist.all_gather(%{{.*}}) dim 0 over @mesh ["one"] : tensor<4xf32, #S0_tp>{{$}}
+  %0 = dist.all_gather(%a) dim 0 over @mesh ["one"] : tensor<4xf32, #S0>
+  // CHECK: dist.all_gather(%{{.*}}) dim 0 over @mesh ["tp", "one"] : tensor<4xf32, #S0_tp> -> tensor<8xf32, #R_tp>{{$}}
+  %1 = dist.all_gather(%a) dim 0 over @mesh ["tp", "one"] : tensor<4xf32, #S0> -> tensor<8xf32, #R>
   return
 }
 

@@ -1,7 +1,7 @@
 // RUN: cleave-opt %s | cleave-opt | FileCheck %s
 // RUN: cleave-opt %s --emit-bytecode | cleave-opt | FileCheck %s
 
-dist.mesh @mesh ["dp" = ?, "tp" = 2, "cp" = 3]
+dist.mesh @mesh ["dp" = ?, "tp" = 2, "cp" = 3, "one" = 1]
 
 #R = #dist.on<@mesh, tp = R>
 #P = #dist.on<@mesh, tp = P>
@@ -78,6 +78,15 @@ func.func @coalesced(%a: tensor<8xf32, #P>, %b: tensor<f32, #P>, %c: tensor<8xf3
   %0:2 = dist.all_reduce sum(%a, %b) over @mesh ["tp"] : tensor<8xf32, #P>, tensor<f32, #P> -> tensor<8xf32, #R>, tensor<f32, #I>
   // CHECK: dist.all_reduce sum(%{{.*}}, %{{.*}}) over @mesh ["tp"] : tensor<8xf32>, tensor<8xf32>{{$}}
   %1:2 = dist.all_reduce sum(%c, %c) over @mesh ["tp"] : tensor<8xf32>, tensor<8xf32>
+  return
+}
+
+// CHECK-LABEL: func.func @axis_of_one_rank
+func.func @axis_of_one_rank(%a: tensor<8xf32, #P>) {
+  // CHECK: dist.all_reduce sum(%{{.*}}) over @mesh ["one"] : tensor<8xf32, #P_tp>{{$}}
+  %0 = dist.all_reduce sum(%a) over @mesh ["one"] : tensor<8xf32, #P>
+  // CHECK: dist.all_reduce sum(%{{.*}}) over @mesh ["one", "tp"] : tensor<8xf32, #P_tp> -> tensor<8xf32, #R_tp>{{$}}
+  %1 = dist.all_reduce sum(%a) over @mesh ["one", "tp"] : tensor<8xf32, #P> -> tensor<8xf32, #R>
   return
 }
 

@@ -1,7 +1,7 @@
 // RUN: cleave-opt %s | cleave-opt | FileCheck %s
 // RUN: cleave-opt %s --emit-bytecode | cleave-opt | FileCheck %s
 
-dist.mesh @mesh ["dp" = ?, "tp" = 2, "cp" = 3]
+dist.mesh @mesh ["dp" = ?, "tp" = 2, "cp" = 3, "one" = 1]
 
 #P = #dist.on<@mesh, tp = P>
 #V = #dist.on<@mesh, tp = V>

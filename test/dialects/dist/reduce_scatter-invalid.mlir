@@ -178,7 +178,7 @@ func.func @minor_first(%a: tensor<12xf32, #P_P>) {
 dist.mesh @mesh ["tp" = 2, "cp" = 3]
 
 func.func @above_another_axis(%a: tensor<6xf32, #dist.on<@mesh, cp = S(0), tp = P>>) {
-  // expected-error @+1 {{'dist.reduce_scatter' op does not run along axis 'cp', which has to stay S(0), found S(0, 1)}}
+  // expected-error @+1 {{'dist.reduce_scatter' op does not run along axis 'cp', which has to stay S(0), found S(0, 1): of axes that shard one dimension the minor one is gathered first and scattered last}}
   %0 = dist.reduce_scatter sum(%a) dim 0 over @mesh ["tp"] : tensor<6xf32, #dist.on<@mesh, cp = S(0), tp = P>> -> tensor<3xf32, #dist.on<@mesh, cp = S(0, 1), tp = S(0, 0)>>
   return
 }
