@@ -7,6 +7,7 @@ shared. `cleave-opt` is a whole process: start, parse, verify, CSE, dead-code re
 """
 
 import argparse
+import dataclasses
 import pathlib
 import re
 import subprocess
@@ -41,6 +42,14 @@ def timing_of_passes(opt, program):
     return {name: float(seconds) for seconds, name in rows}
 
 
+def seconds_of_autodiff(opt, forward):
+    """Seconds that differentiating a forward-only program takes."""
+    report = subprocess.run(
+        [opt, forward, "--autodiff", "--mlir-timing", "-o", "/dev/null"],
+        check=True, capture_output=True, text=True).stderr
+    return float(re.search(r"([\d.]+) \(\s*[\d.]+%\)\s+Autodiff", report).group(1))
+
+
 def fx_passes(graph_module, runs):
     """FX's own CSE, dead-code removal and printing of the same joint graph."""
     from torch._functorch.compile_utils import fx_graph_cse
@@ -65,11 +74,12 @@ def main():
     options = parser.parse_args()
 
     import huggingface
-    from cleave.export import capture, export_spec
+    from cleave.export import Program, capture, export_spec
 
     capture(huggingface.llama())  # warms PyTorch's tracing machinery up
     start = time.perf_counter()
-    traced = capture(huggingface.llama32()).graph
+    captured = capture(huggingface.llama32())
+    traced = captured.graph
     trace_seconds = time.perf_counter() - start
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
@@ -79,6 +89,10 @@ def main():
         whole = best(options.runs, lambda: subprocess.run(
             [options.opt, program, "--cse", "--canonicalize", "--mlir-print-debuginfo", "-o", "/dev/null"],
             check=True))
+        forward = pathlib.Path(folder, "forward.mlir")
+        half = dataclasses.replace(huggingface.llama32(), gradients=False)
+        forward.write_text(Program(half, captured).text)
+        autodiff = min(seconds_of_autodiff(options.opt, forward) for _ in range(options.runs))
         ours = [timing_of_passes(options.opt, program) for _ in range(options.runs)]
         passes = {name: min(run[name] for run in ours) for name in ours[0]}
         theirs = fx_passes(traced, options.runs)
@@ -93,6 +107,7 @@ def main():
         ("CSE", passes["CSE"], theirs["CSE"]),
         ("dead-code removal (canonicalize)", passes["Canonicalizer"], theirs["DCE"]),
         ("print", passes["Output"], theirs["Output"]),
+        ("autodiff of the forward graph", autodiff, None),
         ("parse and verify", passes["Parser"], None),
         ("cleave-opt, whole process", whole, None),
     ]
