@@ -1,8 +1,8 @@
 //===- Dist.cpp - registration of the dist dialect ---------------------------===//
 
 #include "dialects/dist/Dist.h"
-#include "dialects/dist/Derivatives.h"
 #include "dialects/dist/Assembly.h"
+#include "dialects/dist/Derivatives.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
