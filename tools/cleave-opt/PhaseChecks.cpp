@@ -22,6 +22,19 @@ static llvm::cl::opt<bool> verifyTypes(
     llvm::cl::desc("Check placements after each of Cleave's passes (--check-spmd-types)"),
     llvm::cl::init(true));
 
+/// Whether a pass of Cleave's is in the pipeline text: the pass itself, or one nested in it, as in
+/// `func.func(overlap-communication)`.
+static bool hasCleavePass(StringRef text) {
+  SmallVector<StringRef> outer, names;
+  text.split(outer, '(');
+  for (StringRef part : outer)
+    part.split(names, ',');
+  return llvm::any_of(names, [](StringRef name) {
+    name = name.take_until([](char c) { return c == '{' || c == ')'; });
+    return name != "check-spmd-types" && isCleavePass(name);
+  });
+}
+
 static LogicalResult addChecked(OpPassManager &asked, PassManager &pm) {
   for (Pass &pass : asked) {
     std::string text;
@@ -29,7 +42,7 @@ static LogicalResult addChecked(OpPassManager &asked, PassManager &pm) {
     pass.printAsTextualPipeline(stream);
     if (failed(parsePassPipeline(text, pm)))
       return failure();
-    if (isCleavePass(pass.getArgument()) && pass.getArgument() != "check-spmd-types")
+    if (hasCleavePass(text))
       pm.addPass(placement::createCheckSpmdTypes());
   }
   return success();
@@ -39,7 +52,7 @@ void cleave::addPhaseChecks(MlirOptMainConfig &config) {
   if (!verifyTypes || config.shouldDumpPassPipeline())
     return;
   config.setPassPipelineSetupFn([asked = config](PassManager &pm) -> LogicalResult {
-    PassManager aside(pm.getContext(), pm.getOpAnchorName());
+    PassManager aside(pm.getContext(), pm.getOpAnchorName(), pm.getNesting());
     return success(succeeded(asked.setupPassPipeline(aside)) && succeeded(addChecked(aside, pm)));
   });
 }
