@@ -22,8 +22,8 @@ inline constexpr llvm::StringLiteral kDrawsAttrName = "train.draws";
 inline constexpr llvm::StringLiteral kCheckpointAttrName = "train.checkpoint";
 inline constexpr llvm::StringLiteral kBackwardAttrName = "train.backward";
 inline constexpr llvm::StringLiteral kStageAttrName = "train.stage";
-/// On ops of a split backward (unit): makes the gradient of an activation that the backward-input is
-/// for; computes again in the backward-weight what the backward-input has computed.
+/// On ops of a backward (unit): makes the gradient of an activation that the backward-input is for;
+/// computes again what an earlier function of the microbatch has computed.
 inline constexpr llvm::StringLiteral kActivationGradientAttrName = "train.activation_gradient";
 inline constexpr llvm::StringLiteral kRecomputedAttrName = "train.recomputed";
 

@@ -1,9 +1,10 @@
-//===- Passes.h - passes that take the backward apart --------------*- C++ -*-===//
+//===- Passes.h - passes that take a microbatch apart --------------*- C++ -*-===//
 
 #ifndef CLEAVE_PASSES_BACKWARD_PASSES_H
 #define CLEAVE_PASSES_BACKWARD_PASSES_H
 
 #include "dialects/train/Train.h"
+#include "lib/backward/Partition.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 

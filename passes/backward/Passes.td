@@ -1,9 +1,69 @@
-//===- Passes.td - passes that take the backward apart ----------*- tablegen -*-===//
+//===- Passes.td - passes that take a microbatch apart ----------*- tablegen -*-===//
 
 #ifndef CLEAVE_PASSES_BACKWARD_PASSES
 #define CLEAVE_PASSES_BACKWARD_PASSES
 
 include "mlir/Pass/PassBase.td"
+
+def PartitionJoint : Pass<"partition-joint", "::mlir::ModuleOp"> {
+  let summary = "part a microbatch into forward and backward, with a list of saved values";
+  let description = [{
+    Replaces the function of phase `microbatch` by one of phase `forward` and one of phase `backward`
+    (`docs/ir.md`, "Forward and backward"; `docs/backward.md` has the reasons). What depends on the
+    seed is backward; values that it needs of the forward have the role `saved`, or are computed
+    again. Parameters, inputs and random state are arguments of both.
+
+    Policies:
+    - `save-all`: saves what the backward uses of the forward;
+    - `min-cut`: saves as few bytes as recomputation allows; `recompute` says of which ops: `views`
+      (and constants), `cheap` (also pointwise ops, conversions and copies), or `all`.
+
+    Activation-checkpoint tags (`train.checkpoint`) bind both policies: tagged `must_recompute` or
+    `prefer_recompute`, an op is computed again from what enters its region; tagged `must_save` or
+    `prefer_save`, it is not computed again. Random ops draw the same numbers again. Ops of the
+    backward that compute again are marked `train.recomputed`.
+
+    Before:
+    ```mlir
+    func.func @microbatch(%x, %w, %s) -> (loss, gradient "w") {
+      %h = aten.mm(%x, %w) ...
+      %c = aten.cos(%h) ...
+      %loss = aten.mean(%c) ...
+      %0 = aten.sin(%h) ...
+      ...
+    ```
+    After:
+    ```mlir
+    func.func @forward(%x, %w) -> (loss, saved "mm") {...}
+    func.func @backward(%x, %s, %h: saved "mm") -> (gradient "w") {
+      %0 = aten.sin(%h) ...
+      ...
+    ```
+
+    A program without a backward, or one that is in parts already, is refused.
+  }];
+  let options = [
+    Option<"policy", "policy", "::cleave::backward::PartitionPolicy",
+           "::cleave::backward::PartitionPolicy::MinCut", "What is saved",
+           [{::llvm::cl::values(
+              clEnumValN(::cleave::backward::PartitionPolicy::MinCut, "min-cut", "As few bytes as recomputation allows"),
+              clEnumValN(::cleave::backward::PartitionPolicy::SaveAll, "save-all", "All that the backward uses"))}]>,
+    Option<"recompute", "recompute", "::cleave::backward::RecomputeLevel",
+           "::cleave::backward::RecomputeLevel::Cheap", "What min-cut may compute again",
+           [{::llvm::cl::values(
+              clEnumValN(::cleave::backward::RecomputeLevel::Views, "views", "Views and constants"),
+              clEnumValN(::cleave::backward::RecomputeLevel::Cheap, "cheap", "Also pointwise ops, conversions and copies"),
+              clEnumValN(::cleave::backward::RecomputeLevel::All, "all", "Everything"))}]>,
+    Option<"explain", "explain", "bool", "false", "Print both functions, the saved values and their memory">,
+    Option<"json", "json", "std::string", "\"\"", "Write what explain prints to this file, as JSON">
+  ];
+  let statistics = [
+    Statistic<"numSaved", "saved values", "Values that the forward saves">,
+    Statistic<"savedBytes", "saved bytes", "Their bytes; memory that several share counts once">,
+    Statistic<"numRecomputed", "recomputed ops", "Ops that the backward computes again">
+  ];
+  let dependentDialects = ["::cleave::train::TrainDialect"];
+}
 
 def SplitBackward : Pass<"split-backward", "::mlir::ModuleOp"> {
   let summary = "backward into backward-input (dI) and backward-weight (dW)";

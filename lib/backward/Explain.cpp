@@ -1,0 +1,207 @@
+//===- Explain.cpp - what the parts of a microbatch do and hold ----------------===//
+
+#include "lib/backward/Explain.h"
+#include "dialects/aten/Aten.h"
+#include "lib/memory/MemoryPlan.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace cleave::backward;
+namespace memory = cleave::memory;
+namespace train = cleave::train;
+
+int64_t Explanation::Function::numRecomputed() const {
+  int64_t sum = 0;
+  for (const auto &[name, count] : recomputed)
+    sum += count;
+  return sum;
+}
+
+//===----------------------------------------------------------------------===//
+// Collecting
+//===----------------------------------------------------------------------===//
+
+/// "h.0.attn (gpt.py:57)", or less where less is known.
+static std::string describeLocation(Location location) {
+  std::string module, file;
+  location->walk([&](Location part) {
+    if (auto name = dyn_cast<NameLoc>(part); name && module.empty())
+      module = name.getName().str();
+    if (auto line = dyn_cast<FileLineColLoc>(part); line && file.empty())
+      file = (line.getFilename().getValue() + ":" + Twine(line.getLine())).str();
+    return WalkResult::advance();
+  });
+  if (module.empty() || file.empty())
+    return module + file;
+  return module + " (" + file + ")";
+}
+
+static std::string phaseOf(func::FuncOp function) {
+  return train::stringifyPhase(
+             function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName).getValue())
+      .str();
+}
+
+static std::string nameOf(Operation *op) {
+  if (op->getName().getStringRef() == "aten.call")
+    return cast<cleave::aten::AtenOpInterface>(op).getSchemaName().str();
+  return op->getName().getStringRef().str();
+}
+
+static Explanation::Function explainFunction(func::FuncOp function,
+                                             const cleave::memory::FunctionPlan &plan) {
+  Explanation::Function part;
+  part.phase = phaseOf(function);
+  part.peakBytes = plan.peakBytes;
+  part.heldBytes = plan.heldBytes;
+  llvm::StringMap<int64_t> counts;
+  for (Operation &op : function.front().without_terminator()) {
+    ++part.ops;
+    if (op.hasAttr(train::kRecomputedAttrName))
+      ++counts[nameOf(&op)];
+  }
+  for (const auto &entry : counts)
+    part.recomputed.emplace_back(entry.first().str(), entry.second);
+  llvm::sort(part.recomputed, [](const auto &a, const auto &b) {
+    return std::tie(b.second, a.first) < std::tie(a.second, b.first);
+  });
+  return part;
+}
+
+/// The value behind the views that lead to `value`.
+static Value findStorage(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    auto call = dyn_cast<cleave::aten::AtenOpInterface>(op);
+    Value source = call ? call.getViewSource(cast<OpResult>(value).getResultNumber()) : Value();
+    if (!source)
+      break;
+    value = source;
+  }
+  return value;
+}
+
+Explanation cleave::backward::explainProgram(const train::Program &program) {
+  Explanation explanation;
+  auto functions = program.getMicrobatchFunctions();
+  auto plan = memory::planMemory(functions, /*emptyAccumulators=*/true);
+  llvm::MapVector<StringAttr, Explanation::Saved> saved;
+  for (auto [function, functionPlan] : llvm::zip_equal(functions, plan.functions)) {
+    explanation.functions.push_back(explainFunction(function, functionPlan));
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (train::RoleAttr role = train::getArgumentRole(function, i);
+          saved.contains(role.getName()))
+        if (role.getKind() == train::RoleKind::Saved)
+          saved[role.getName()].takenBy.push_back(phaseOf(function));
+    llvm::DenseSet<Value> counted;
+    for (OpOperand &result : function.front().getTerminator()->getOpOperands()) {
+      train::RoleAttr role = train::getResultRole(function, result.getOperandNumber());
+      if (role.getKind() != train::RoleKind::Saved)
+        continue;
+      Value storage = findStorage(result.get());
+      Explanation::Saved value;
+      value.name = role.getNameOrEmpty();
+      llvm::raw_string_ostream(value.type) << result.get().getType();
+      value.location = describeLocation(result.get().getLoc());
+      value.madeBy = phaseOf(function);
+      if (!isa<BlockArgument>(storage) && counted.insert(storage).second)
+        value.bytes = memory::getByteSize(storage.getType());
+      saved[role.getName()] = std::move(value);
+    }
+  }
+  for (auto &[name, value] : saved)
+    explanation.saved.push_back(std::move(value));
+  llvm::stable_sort(explanation.saved,
+                    [](const auto &a, const auto &b) { return a.bytes > b.bytes; });
+  return explanation;
+}
+
+//===----------------------------------------------------------------------===//
+// Printing
+//===----------------------------------------------------------------------===//
+
+/// "12.5 MiB"
+static std::string describeBytes(int64_t bytes) {
+  static constexpr const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = double(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(units); ++unit)
+    value /= 1024;
+  return llvm::formatv(unit ? "{0:f1} {1}" : "{0:f0} {1}", value, units[unit]).str();
+}
+
+void Explanation::print(llvm::raw_ostream &os) const {
+  os << "function             ops  recomputed   peak memory          held\n";
+  auto row = [&](StringRef name, StringRef ops, StringRef recomputed, int64_t peak,
+                 StringRef held) {
+    os << llvm::left_justify(name, 16) << llvm::right_justify(ops, 8)
+       << llvm::right_justify(recomputed, 12) << llvm::right_justify(describeBytes(peak), 14)
+       << llvm::right_justify(held, 14) << "\n";
+  };
+  if (jointPeakBytes)
+    row("(joint)", "", "", *jointPeakBytes, "");
+  for (const Function &part : functions)
+    row(part.phase, llvm::utostr(part.ops), llvm::utostr(part.numRecomputed()), part.peakBytes,
+        describeBytes(part.heldBytes));
+  for (const Function &part : functions) {
+    if (part.recomputed.empty())
+      continue;
+    os << "\n" << part.phase << " computes again\n";
+    for (const auto &[name, count] : part.recomputed)
+      os << llvm::format("%8lld ", static_cast<long long>(count)) << name << "\n";
+  }
+  int64_t total = 0;
+  for (const Saved &value : saved)
+    total += value.bytes;
+  os << "\nsaved values (" << saved.size() << ", " << describeBytes(total) << ")\n";
+  for (const Saved &value : saved)
+    os << llvm::right_justify(value.bytes ? describeBytes(value.bytes) : "-", 12) << "  "
+       << value.name << "  " << value.type << "  " << value.madeBy << " -> "
+       << llvm::join(value.takenBy, ", ")
+       << (value.location.empty() ? "" : "  at " + value.location) << "\n";
+}
+
+llvm::json::Value Explanation::toJSON() const {
+  llvm::json::Array parts, values;
+  for (const Function &part : functions) {
+    llvm::json::Object recomputed;
+    for (const auto &[name, count] : part.recomputed)
+      recomputed[name] = count;
+    parts.push_back(llvm::json::Object{{"phase", part.phase},
+                                       {"ops", part.ops},
+                                       {"recomputed", std::move(recomputed)},
+                                       {"peak_bytes", part.peakBytes},
+                                       {"held_bytes", part.heldBytes}});
+  }
+  for (const Saved &value : saved)
+    values.push_back(llvm::json::Object{{"name", value.name},
+                                        {"type", value.type},
+                                        {"bytes", value.bytes},
+                                        {"made_by", value.madeBy},
+                                        {"taken_by", llvm::json::Array(value.takenBy)},
+                                        {"location", value.location}});
+  llvm::json::Object object{{"functions", std::move(parts)}, {"saved", std::move(values)}};
+  if (jointPeakBytes)
+    object["joint_peak_bytes"] = *jointPeakBytes;
+  return object;
+}
+
+LogicalResult Explanation::writeJSON(StringRef path, Operation *op) const {
+  std::error_code error;
+  llvm::raw_fd_ostream file(path, error, llvm::sys::fs::OF_Text);
+  if (!error) {
+    file << llvm::formatv("{0:2}", toJSON()) << "\n";
+    file.close();
+    error = file.error();
+    file.clear_error();
+  }
+  if (error)
+    return op->emitError() << "cannot write the explanation to '" << path
+                           << "': " << error.message();
+  return success();
+}

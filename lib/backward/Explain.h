@@ -1,0 +1,47 @@
+//===- Explain.h - what the parts of a microbatch do and hold ---------*- C++ -*-===//
+
+#ifndef CLEAVE_LIB_BACKWARD_EXPLAIN_H
+#define CLEAVE_LIB_BACKWARD_EXPLAIN_H
+
+#include "dialects/train/Program.h"
+
+#include "llvm/Support/JSON.h"
+
+namespace cleave::backward {
+
+/// The functions of a microbatch in parts, in the order in which they run, and what they save.
+struct Explanation {
+  struct Function {
+    std::string phase;
+    int64_t ops = 0;
+    /// (op name, how many of it compute again), most frequent first.
+    std::vector<std::pair<std::string, int64_t>> recomputed;
+    /// Most bytes at one time while it runs, without arguments; with what is held from before.
+    int64_t peakBytes = 0;
+    /// Bytes of saved values that are held when it has returned.
+    int64_t heldBytes = 0;
+    int64_t numRecomputed() const;
+  };
+  struct Saved {
+    std::string name, type, location;
+    /// Of the memory; 0 where that is an argument's, or counted with another saved value.
+    int64_t bytes = 0;
+    std::string madeBy;
+    std::vector<std::string> takenBy;
+  };
+  std::vector<Function> functions;
+  std::vector<Saved> saved; ///< largest first
+  /// Of the microbatch as one function, where known.
+  std::optional<int64_t> jointPeakBytes;
+
+  void print(llvm::raw_ostream &os) const;
+  llvm::json::Value toJSON() const;
+  /// Emits an error on `op` if the file cannot be written.
+  llvm::LogicalResult writeJSON(llvm::StringRef path, mlir::Operation *op) const;
+};
+
+Explanation explainProgram(const train::Program &program);
+
+} // namespace cleave::backward
+
+#endif // CLEAVE_LIB_BACKWARD_EXPLAIN_H

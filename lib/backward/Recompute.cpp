@@ -1,0 +1,162 @@
+//===- Recompute.cpp - what a backward may compute again -----------------------===//
+
+#include "lib/backward/Recompute.h"
+#include "dialects/aten/Aten.h"
+#include "dialects/sharding/ShardingRule.h"
+
+using namespace mlir;
+using namespace cleave::backward;
+namespace aten = cleave::aten;
+namespace sharding = cleave::sharding;
+namespace train = cleave::train;
+
+//===----------------------------------------------------------------------===//
+// What an op costs
+//===----------------------------------------------------------------------===//
+
+/// Whether every element of the results takes one element of each operand: pointwise ops, copies
+/// and conversions, but nothing that sums, contracts or normalizes.
+static bool takesOneElementEach(const sharding::ShardingRule &rule) {
+  for (const sharding::LinearGroup &group : rule.linear)
+    if (group.moves && group.results.size() == rule.results.size())
+      return true;
+  for (auto [id, factor] : llvm::enumerate(rule.factors)) {
+    if (factor.isWhole() && factor.size != 1)
+      return false;
+    for (const sharding::TensorFactors &result : rule.results)
+      if (factor.size != 1 && !sharding::ShardingRule::contains(result, id))
+        return false;
+  }
+  return true;
+}
+
+static bool isAllowed(Operation *op, RecomputeLevel level) {
+  if (!isMemoryEffectFree(op))
+    return false;
+  if (level == RecomputeLevel::All)
+    return true;
+  auto call = dyn_cast<aten::AtenOpInterface>(op);
+  if (!call)
+    return false;
+  if (llvm::all_of(op->getResults(), [&](OpResult result) {
+        return static_cast<bool>(call.getViewSource(result.getResultNumber()));
+      }))
+    return true;
+  sharding::ShardingRule rule = sharding::getShardingRule(op);
+  switch (rule.kind) {
+  case sharding::OpKind::View:
+  case sharding::OpKind::Factory:
+    return !rule.isOpaque();
+  case sharding::OpKind::Random:
+    return false;
+  case sharding::OpKind::Compute:
+    return level == RecomputeLevel::Cheap && !rule.isOpaque() && takesOneElementEach(rule);
+  }
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// The model
+//===----------------------------------------------------------------------===//
+
+Value RecomputeModel::getStorage(Value value) const {
+  auto found = storage.find(value);
+  return found == storage.end() ? value : found->second;
+}
+
+CheckpointPolicy RecomputeModel::getPolicy(Value value) const {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return CheckpointPolicy::None;
+  CheckpointPolicy policy = tags.lookup_or(op, CheckpointPolicy::None);
+  if (policy == CheckpointPolicy::Recompute && boundaries.contains(value))
+    return CheckpointPolicy::Save;
+  return policy;
+}
+
+LogicalResult RecomputeModel::readTags() {
+  auto tagOf = [](Operation *op) {
+    return op->getAttrOfType<train::CheckpointAttr>(train::kCheckpointAttrName);
+  };
+  for (Operation &op : graph.getFunction().front()) {
+    train::CheckpointAttr tag = tagOf(&op);
+    if (!tag || !graph.isForward(&op))
+      continue;
+    StringRef policy = tag.getPolicy().getValue();
+    if (policy == "must_save" || policy == "prefer_save") {
+      tags[&op] = CheckpointPolicy::Save;
+      continue;
+    }
+    if (!isMemoryEffectFree(&op)) {
+      if (policy == "must_recompute")
+        return op.emitError() << "cannot be computed again, as its checkpoint tag asks: it has "
+                                 "effects";
+      continue;
+    }
+    tags[&op] = CheckpointPolicy::Recompute;
+    for (Value result : op.getResults())
+      for (Operation *user : result.getUsers())
+        if (train::CheckpointAttr other = tagOf(user);
+            other && other.getGraph() != tag.getGraph() && graph.isForward(user))
+          boundaries.insert(result);
+  }
+  return success();
+}
+
+void RecomputeModel::classify() {
+  for (Operation &op : graph.getFunction().front().without_terminator()) {
+    if (auto call = dyn_cast<aten::AtenOpInterface>(op))
+      for (OpResult result : op.getResults())
+        if (Value source = call.getViewSource(result.getResultNumber()))
+          storage[result] = getStorage(source);
+    if (graph.isTangent(&op))
+      continue;
+    // What no result of the forward needs is computed once, wherever that is.
+    if (!graph.isForward(&op) || isAllowed(&op, level))
+      recomputable.insert(&op);
+  }
+}
+
+/// Forbids to recompute the sums of a residual stream: what joins an early value with a late one,
+/// and is itself the early value of a later join. Each such sum needs the one before it, so all of
+/// them would be computed when the backward starts, and kept until it ends. Saving them costs the
+/// same bytes and no time.
+void RecomputeModel::keepSkips() {
+  // How many ops that must not be computed again lie before a value.
+  llvm::DenseMap<Value, unsigned> depth;
+  llvm::DenseSet<Operation *> joins;
+  for (Operation &op : graph.getFunction().front().without_terminator()) {
+    if (graph.isTangent(&op))
+      continue;
+    SmallVector<Value> made; // memory that is no argument's
+    unsigned deepest = 0;
+    for (Value operand : op.getOperands())
+      if (Value root = getStorage(operand); root.getDefiningOp()) {
+        made.push_back(root);
+        deepest = std::max(deepest, depth.lookup(root));
+      }
+    bool isBarrier = !recomputable.contains(&op) && !tags.contains(&op);
+    for (Value result : op.getResults())
+      depth[result] = deepest + isBarrier;
+    if (isBarrier)
+      continue;
+    for (Value early : made) {
+      if (depth.lookup(early) == deepest)
+        continue;
+      joins.insert(&op);
+      Operation *maker = early.getDefiningOp();
+      if (joins.contains(maker) && graph.isForward(maker) && !tags.contains(maker))
+        recomputable.erase(maker);
+    }
+  }
+}
+
+FailureOr<RecomputeModel> RecomputeModel::create(const JointGraph &graph, RecomputeLevel level) {
+  RecomputeModel model(graph, level);
+  if (failed(model.readTags()))
+    return failure();
+  model.classify();
+  if (level != RecomputeLevel::All)
+    model.keepSkips();
+  return model;
+}
