@@ -116,14 +116,20 @@ private:
     // What nobody computes twice is cut where it has memory of its own: views cost nothing again.
     bool isView = model.getStorage(value) != value;
     bool isSavable = !isComputed || (policy != CheckpointPolicy::Recompute && !isView);
-    network.addEdge(node, node + 1,
-                    isSavable ? memory::getByteSize(value.getType()) : Network::kUnlimited);
+    network.addEdge(node, node + 1, isSavable ? getCapacity(value) : Network::kUnlimited);
     if (!isComputed)
       network.addEdge(source, node, Network::kUnlimited);
     else
       for (Value operand : op->getOperands())
         if (std::optional<Network::Node> from = nodeOf(operand, worklist))
           network.addEdge(*from + 1, node, Network::kUnlimited);
+  }
+
+  /// Bytes first; of equal bytes those that the forward computes anyway.
+  int64_t getCapacity(Value value) const {
+    constexpr int64_t kScale = 1 << 14; // sums up to 2^48 bytes stay below the network's limit
+    bool isExtra = value.getDefiningOp() && !graph.isForward(value.getDefiningOp());
+    return memory::getByteSize(value.getType()) * kScale + isExtra;
   }
 
   const JointGraph &graph;

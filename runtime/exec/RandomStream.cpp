@@ -8,22 +8,44 @@ using namespace cleave::runtime;
 
 RandomStream::RandomStream() : generator(at::make_generator<at::CPUGeneratorImpl>(seed)) {}
 
+void RandomStream::goTo(uint64_t wantedPosition) {
+  auto *impl = generator.get<at::CPUGeneratorImpl>();
+  if (wantedPosition == position)
+    return;
+  if (wantedPosition < position) {
+    // Normals come in pairs; the second of one is not for another place.
+    impl->set_next_float_normal_sample(std::nullopt);
+    impl->set_next_double_normal_sample(std::nullopt);
+  }
+  at::mt19937 engine = impl->engine();
+  auto known = places.upper_bound(wantedPosition);
+  if (known == places.begin()) {
+    if (wantedPosition < position) {
+      engine = at::mt19937(seed);
+      position = 0;
+    }
+  } else if (--known; wantedPosition < position || known->first > position) {
+    engine = known->second;
+    position = known->first;
+  }
+  // On a copy, so that the loop is inlined.
+  skipped += wantedPosition - position;
+  for (; position < wantedPosition; ++position)
+    engine();
+  impl->set_engine(engine);
+}
+
 at::Generator &RandomStream::seek(uint64_t wantedSeed, uint64_t wantedPosition) {
   auto *impl = generator.get<at::CPUGeneratorImpl>();
-  if (wantedSeed != seed || wantedPosition < position) {
-    // Also empties the cache of normals.
+  if (wantedSeed != seed) {
     impl->set_current_seed(wantedSeed);
     seed = wantedSeed;
     position = 0;
+    places.clear();
   }
-  if (position < wantedPosition) {
-    // On a copy, so that the loop is inlined.
-    at::mt19937 engine = impl->engine();
-    for (uint64_t i = position; i < wantedPosition; ++i)
-      engine();
-    impl->set_engine(engine);
-    position = wantedPosition;
-  }
+  goTo(wantedPosition);
+  if (places.try_emplace(position, impl->engine()).second && places.size() > kMostPlaces)
+    places.erase(places.begin()->first == position ? std::prev(places.end()) : places.begin());
   return generator;
 }
 

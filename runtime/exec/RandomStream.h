@@ -12,6 +12,9 @@
 #include "runtime/aten/Facade.h"
 
 #include <ATen/core/Generator.h>
+#include <ATen/core/MT19937RNGEngine.h>
+
+#include <map>
 
 namespace cleave::runtime {
 
@@ -19,15 +22,27 @@ class RandomStream {
 public:
   RandomStream();
 
-  /// The generator, after `position` draws of 32 bits since `manual_seed(seed)`.
+  /// The generator, after `position` draws of 32 bits since `manual_seed(seed)`. Going back to one
+  /// of the last kMostPlaces places, as a backward does that computes a random op again, costs
+  /// nothing; other ways are drawn through.
   at::Generator &seek(uint64_t seed, uint64_t position);
 
   /// Notes that the caller has drawn `count` numbers since `seek`. Throws if the generator does not
   /// stand there, which would give later ops other numbers than eager mode's.
   void advance(uint64_t count);
 
+  /// Numbers drawn so far only to get to a place.
+  uint64_t skippedDraws() const { return skipped; }
+  static constexpr size_t kMostPlaces = 4096;
+
 private:
+  void goTo(uint64_t wantedPosition);
+
   at::Generator generator;
+  /// The engine's state at places that were sought, with this seed; training leaves the lowest
+  /// behind.
+  std::map<uint64_t, at::mt19937> places;
+  uint64_t skipped = 0;
   uint64_t seed = 0;
   uint64_t position = 0;
 };

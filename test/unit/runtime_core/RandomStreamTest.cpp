@@ -54,4 +54,26 @@ TEST(RandomStreamTest, GoingBackForgetsNormals) {
   generator = stream.seek(3, 0).get<at::CPUGeneratorImpl>();
   EXPECT_FALSE(generator->next_float_normal_sample().has_value());
 }
+
+TEST(RandomStreamTest, GoingBackToAKnownPlaceDrawsNothing) {
+  // As a step does whose backward computes its random ops again, in another order.
+  RandomStream stream;
+  std::vector<std::vector<uint32_t>> forward;
+  for (uint64_t op = 0; op < 20; ++op)
+    forward.push_back(draw(stream, 5, 100000 + op * 1000, 1000));
+  EXPECT_EQ(stream.skippedDraws(), 100000u);
+  for (uint64_t op = 20; op-- > 0;)
+    EXPECT_EQ(draw(stream, 5, 100000 + op * 1000, 1000), forward[op]) << op;
+  EXPECT_EQ(stream.skippedDraws(), 100000u);
+}
+
+TEST(RandomStreamTest, ForgetsTheLowestPlaces) {
+  RandomStream stream;
+  std::vector<uint32_t> first = draw(stream, 5, 10, 3);
+  for (uint64_t i = 0; i < RandomStream::kMostPlaces; ++i)
+    stream.seek(5, 100 + i);
+  uint64_t before = stream.skippedDraws();
+  EXPECT_EQ(draw(stream, 5, 10, 3), first);
+  EXPECT_EQ(stream.skippedDraws(), before + 10);
+}
 } // namespace
