@@ -71,6 +71,33 @@ def test_checkpoint_tags_and_stages_are_kept(build_dir, tmp_path):
     assert tags and text.count("#train.checkpoint<") == tags
 
 
+class Cut(torch.nn.Module):
+    """Divides by a norm that takes no part in the gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.l = torch.nn.Linear(8, 8)
+        self.unused = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        with torch.no_grad():
+            norm = self.l.weight.norm(dim=1) + self.unused.weight.norm(dim=1)
+        return (self.l(x) / norm).tanh()
+
+
+def test_what_eager_mode_cuts_off_stays_so(build_dir, cleave_run, tmp_path):
+    torch.manual_seed(5)
+    x = torch.randn(4, 8)
+    spec = cleave.ExportSpec(Cut(), (x,), loss=lambda y: y.mean(), gradients=False)
+    ours = differentiate(build_dir, cleave.export_spec(spec, tmp_path))
+    weights = ["--weights", tmp_path / "cut.safetensors"]
+    found = cleave_run.evaluate(ours, {"x": x}, tmp_path, *weights)
+    expected = testing.evaluate(spec)
+    assert sorted(found) == sorted(expected) == ["grad.l.bias", "grad.l.weight", "loss"]
+    for name, value in expected.items():
+        assert torch.equal(found[name], value), name
+
+
 # Single ops ------------------------------------------------------------------------------------
 
 

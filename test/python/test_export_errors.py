@@ -194,8 +194,29 @@ def test_arguments(tmp_path):
     refuse(tmp_path, ["'x.0' is of type object"], Plain(), ([object()],), loss=mean)
     refuse(tmp_path, ["expected a torch.nn.Module", "builtins.int"], 3)
     refuse(tmp_path, ["mode", "'backward'"], Plain(), mode="backward")
+    refuse(
+        tmp_path, ["mode 'joint' to leave gradients out of", "'forward'"], Plain(), gradients=False
+    )
     refuse(tmp_path, ["file name", "'a/b'"], Plain(), name="a/b")
     refuse(tmp_path, ["lr_schedule", "builtins.float"], Plain(), loss=mean, lr_schedule=0.1)
+
+
+def test_a_backward_of_its_own(tmp_path):
+    class Sign(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            return x.sign()
+
+        @staticmethod
+        def backward(context, gradient):
+            return gradient
+
+    class Custom(Plain):
+        def forward(self, x):
+            return Sign.apply(super().forward(x))
+
+    expected = ["a torch.autograd.Function at ", "has a backward of its own", "export with gradients"]
+    refuse(tmp_path, expected, Custom(), loss=lambda y: y.mean(), gradients=False)
 
 
 def test_devices(tmp_path):
@@ -303,6 +324,9 @@ def test_command_line(tmp_path):
         "other.safetensors",
     ]
     assert 'loc("models.py":' in (tmp_path / "out/other.mlir").read_text()
+    assert run(tmp_path, "models.py:good", "-o", "half", "--no-gradients").returncode == 0
+    half = (tmp_path / "half/good.mlir").read_text()
+    assert "#train.role<loss>" in half and "gradient" not in half
     done = run(tmp_path, "models.py:nonscalar")
     assert (done.returncode, done.stdout) == (1, "")
     assert (

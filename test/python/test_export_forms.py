@@ -104,6 +104,44 @@ def test_modes(tmp_path):
     assert "@update" not in text
 
 
+def test_a_program_without_gradients(tmp_path):
+    """It is the joint's forward, with its tags, its draws and its update."""
+
+    class Random(Linear):
+        def forward(self, x):
+            y = checkpoint(lambda z: self.l(z).sigmoid(), x, use_reentrant=False)
+            return F.dropout(y, 0.5) + torch.tensor([1.0, 2.0, 3.0, 4.0])
+
+    module = Random()
+    options = dict(loss=mean, optimizer=functools.partial(torch.optim.SGD, lr=0.1))
+    joint, _ = export(tmp_path, module, batch(), **options)
+    spec = cleave.ExportSpec(module, batch(), gradients=False, name="half", **options)
+    text = cleave.export_spec(spec, tmp_path).read_text()
+    for gone in ("train.backward", "gradient \"l.weight\">})", "accumulator", "seed>"):
+        assert gone not in text.split("@update")[0].replace("rng_seed>", "")
+    assert text.split("@update")[1].split("loc(")[0] == joint.split("@update")[1].split("loc(")[0]
+    # What autograd saves is not there: detached aliases.
+    joint = "\n".join(line for line in joint.splitlines() if "aten.detach" not in line)
+    for kept in ("train.draws = ", "#train.checkpoint<", "position = ", "#train.role<constant"):
+        assert text.count(kept) == joint.count(kept) > 0, kept
+
+
+def test_gradients_that_are_cut_off_stay_so(tmp_path):
+    class Norm(Linear):
+        def forward(self, x):
+            with torch.no_grad():
+                scale, index = self.l.weight.max(1)
+                scale = scale.exp()
+            return self.l(x) / scale + scale[index]
+
+    spec = cleave.ExportSpec(Norm(), batch(), loss=mean, gradients=False, name="half")
+    text = cleave.export_spec(spec, tmp_path).read_text()
+    (line,) = [l for l in text.splitlines() if " = aten.exp(" in l]
+    name = line.split()[0]
+    uses = [l for l in text.splitlines() if f"({name})" in l or f"({name}," in l or f", {name})" in l]
+    assert len(uses) == 1 and "aten.detach" in uses[0]
+
+
 def test_tied_weights_are_one_parameter(tmp_path):
     class Tied(nn.Module):
         def __init__(self):

@@ -19,6 +19,7 @@ from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
 from torch._guards import tracing
 
 from cleave.export.errors import ExportError
+from cleave.export.gradient_cuts import show_gradient_cuts
 from cleave.export.inputs import Signature
 from cleave.export.locations import frames, short_path
 from cleave.export.spec import ExportSpec
@@ -100,6 +101,8 @@ def capture(spec: ExportSpec) -> Capture:
         with grad_mode, _tracer_options(), _quiet():
             traced = dynamo_graph_capture_for_export(step)(*tensors)
             checkpointed = any("checkpoint" in str(n.target) for n in traced.graph.nodes)
+            if not spec.gradients:
+                show_gradient_cuts(traced)
             # The stack must be closed before real tensors are touched, also on failure.
             with contextlib.ExitStack() as stack:
                 stack.enter_context(tracing(traced.meta["tracing_context"]))

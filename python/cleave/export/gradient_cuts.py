@@ -1,0 +1,74 @@
+"""Makes visible in a forward graph where its author cut or replaced gradients.
+
+A forward graph of ATen calls is all that `cleave-opt --autodiff` sees. What `torch.no_grad` computes looks
+like anything else there, and the backward of a `torch.autograd.Function` is not there at all.
+"""
+
+from __future__ import annotations
+
+import operator
+
+import torch
+
+from cleave.export.errors import ExportError
+from cleave.export.locations import source_line
+
+
+def show_gradient_cuts(traced: torch.fx.GraphModule):
+    """Detaches what leaves a region without gradients, in Dynamo's graph and the graphs it calls.
+
+    Raises ExportError for a `torch.autograd.Function`.
+    """
+    for module in list(traced.modules()):
+        if isinstance(module, torch.fx.GraphModule):
+            _refuse_custom_functions(module.graph)
+            if _detach_regions(module.graph):
+                module.recompile()
+
+
+def _refuse_custom_functions(graph: torch.fx.Graph):
+    for node in graph.nodes:
+        if "autograd_function_apply" in str(node.target):
+            where = source_line(node)
+            raise ExportError(
+                f"a torch.autograd.Function{f' at {where}' if where else ''} has a backward of its "
+                "own, which a forward alone does not hold; export with gradients"
+            )
+
+
+def _detach_regions(graph: torch.fx.Graph) -> bool:
+    """Whether anything was detached."""
+    enabled, cut, changed = True, set(), False
+    for node in list(graph.nodes):
+        if node.target is torch._C._set_grad_enabled:
+            enabled = node.args[0]
+        elif not enabled or (_is_projection(node) and node.args[0] in cut):
+            cut.add(node)
+        else:
+            for value in node.all_input_nodes:
+                if value in cut and _is_floating(value):
+                    node.replace_input_with(value, _detached(graph, value))
+                    changed = True
+    return changed
+
+
+def _detached(graph: torch.fx.Graph, value: torch.fx.Node) -> torch.fx.Node:
+    for user in value.users:
+        if user.target == "detach":
+            return user
+    with graph.inserting_after(value):
+        node = graph.call_method("detach", (value,))
+    node.meta = dict(value.meta)
+    return node
+
+
+def _is_projection(node: torch.fx.Node) -> bool:
+    """Whether a node takes one of several results; `tensor[index]` is an op."""
+    return node.target is operator.getitem and not isinstance(
+        node.args[0].meta.get("example_value"), torch.Tensor
+    )
+
+
+def _is_floating(node: torch.fx.Node) -> bool:
+    value = node.meta.get("example_value")
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
