@@ -23,6 +23,16 @@ public:
   FailureOr<SmallVector<PlacementAttr>> run();
 
 private:
+  /// The placement of an operand, null where it has none.
+  PlacementAttr placementOf(unsigned operand) const {
+    if (operand < options.operands.size() && options.operands[operand])
+      return options.operands[operand];
+    return dist::getPlacement(op->getOperand(operand).getType());
+  }
+  LogicalResult fail(StringAttr axis, const Conflict &conflict) const {
+    return options.quiet ? failure() : emitConflict(op, rule, axis, conflict);
+  }
+
   LogicalResult findFrame();
   AxisResult inferOn(StringAttr axis) const;
   const AxisChoice &choose(ArrayRef<AxisChoice> choices, StringAttr axis) const;
@@ -45,10 +55,10 @@ private:
 /// Mesh and axes have to be the same for all operands.
 LogicalResult Inference::findFrame() {
   Value first;
-  for (Value operand : op->getOperands()) {
+  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
     if (!isa<RankedTensorType>(operand.getType()))
       continue;
-    PlacementAttr placement = dist::getPlacement(operand.getType());
+    PlacementAttr placement = placementOf(i);
     if (!first) {
       first = operand;
       frame = placement;
@@ -56,6 +66,8 @@ LogicalResult Inference::findFrame() {
     }
     if (bool(placement) == bool(frame) && (!frame || haveSameAxes(placement, frame)))
       continue;
+    if (options.quiet)
+      return failure();
     InFlightDiagnostic diagnostic =
         op->emitOpError("expects operands placed on one mesh and set of axes, found ")
         << first.getType() << " and " << operand.getType();
@@ -70,9 +82,9 @@ LogicalResult Inference::findFrame() {
 
 AxisResult Inference::inferOn(StringAttr axis) const {
   SmallVector<AxisOperand, 4> operands;
-  for (Value operand : op->getOperands()) {
+  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
     AxisOperand &entry = operands.emplace_back();
-    if (PlacementAttr placement = dist::getPlacement(operand.getType()))
+    if (PlacementAttr placement = placementOf(i))
       entry.placement = placement.get(axis);
     if (entry.placement && entry.placement->isInvariant())
       entry.carriesGradient = options.carriesGradient && options.carriesGradient(operand);
@@ -115,7 +127,7 @@ LogicalResult Inference::compareOrders() {
     for (unsigned b = a + 1; b < axes.size(); ++b) {
       std::optional<unsigned> first;
       for (unsigned operand = 0; operand < op->getNumOperands(); ++operand) {
-        PlacementAttr placement = dist::getPlacement(op->getOperand(operand).getType());
+        PlacementAttr placement = placementOf(operand);
         if (!placement ||
             (rule.kind != sharding::OpKind::Factory && llvm::is_contained(rule.shapeOnly, operand)))
           continue;
@@ -126,8 +138,8 @@ LogicalResult Inference::compareOrders() {
         const DimFactors &dim = rule.operands[operand][onA.dim];
         unsigned atA = positionOf(dim, *chosen[a].factor), atB = positionOf(dim, *chosen[b].factor);
         if ((first && major[a][b] != isMajor) || (atA != atB && (atA < atB) != isMajor))
-          return emitConflict(op, rule, axes[a].axis,
-                              {Conflict::Reason::OrderUnlike, first.value_or(operand), operand});
+          return fail(axes[a].axis,
+                      {Conflict::Reason::OrderUnlike, first.value_or(operand), operand});
         first = operand;
         major[a][b] = isMajor;
         major[b][a] = !isMajor;
@@ -150,7 +162,7 @@ FailureOr<SmallVector<PlacementAttr>> Inference::run() {
   for (const AxisEntry &entry : axes) {
     AxisResult result = inferOn(entry.axis);
     if (auto *conflict = std::get_if<Conflict>(&result))
-      return emitConflict(op, rule, entry.axis, *conflict);
+      return fail(entry.axis, *conflict);
     chosen.push_back(choose(std::get<0>(result), entry.axis));
   }
   if (failed(compareOrders()))
@@ -173,7 +185,13 @@ FailureOr<SmallVector<PlacementAttr>> Inference::run() {
         onA.order += atA == atB ? major[b][a] : atB < atA;
       }
     placements[number] = PlacementAttr::getChecked(
-        [&] { return op->emitOpError("would give a result that no placement describes: "); },
+        [&] {
+          InFlightDiagnostic diagnostic =
+              op->emitOpError("would give a result that no placement describes: ");
+          if (options.quiet)
+            diagnostic.abandon();
+          return diagnostic;
+        },
         frame.getMesh(), entries);
     if (!placements[number])
       return failure();

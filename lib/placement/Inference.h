@@ -19,8 +19,13 @@ struct InferenceOptions {
   /// By result: the placement to take where the rules leave a choice, null for any. May be shorter
   /// than the list of results.
   llvm::ArrayRef<dist::PlacementAttr> preferred = {};
+  /// By operand: what to take in place of its type's placement, null for that. May be shorter than
+  /// the list of operands.
+  llvm::ArrayRef<dist::PlacementAttr> operands = {};
   /// Gives mesh and axes to an op without placed operands. Null: such an op has no placement.
   dist::PlacementAttr like = nullptr;
+  /// Fail without an error: the caller only asks whether.
+  bool quiet = false;
 };
 
 /// The placements of the results of `op`, an op that computes (`aten`, `train`), whose operands are
@@ -29,8 +34,9 @@ struct InferenceOptions {
 /// leave a choice and nothing is preferred, constants are I: they carry no gradient, so I joins
 /// anything.
 ///
-/// Emits an error at `op` where the rules do not allow these operands together: it names the axis,
-/// the operands and their types, says what to insert, and has a note at the operand's origin.
+/// Emits an error at `op` (unless `quiet`) where the rules do not allow these operands together: it
+/// names the axis, the operands and their types, says what to insert, and has a note at the
+/// operand's origin.
 llvm::FailureOr<llvm::SmallVector<dist::PlacementAttr>>
 inferPlacements(mlir::Operation *op, const InferenceOptions &options = {});
 

@@ -31,6 +31,47 @@ def CheckSpmdTypes : Pass<"check-spmd-types", "::mlir::ModuleOp"> {
   }];
 }
 
+def SimplifyCommunication : Pass<"simplify-communication", "::mlir::ModuleOp"> {
+  let summary = "drop, merge and delay communication where types prove it safe";
+  let description = [{
+    Works on typed functions, by what placements say the values mean; the derivative of what comes out is
+    the derivative of what went in. Only the order of sums may change, and with it their rounding.
+
+    | before | after |
+    | --- | --- |
+    | `all_gather` of what `convert` has just sliced, `fake_gather` of `fake_scatter` | the value itself |
+    | `all_gather` of `reduce_scatter` | `all_reduce` |
+    | `all_to_all` of its inverse | the value itself |
+    | `reduce_scatter` of what `convert` has just padded | the value itself |
+    | `all_reduce` of what `convert` has just padded | `all_gather`, or the value itself |
+    | `convert` of `convert`, `reinterpret` of `reinterpret`, on one axis | one, or none |
+    | `all_reduce` of `all_reduce`, over different axes | one over all axes |
+    | `convert` to the local slice of an `all_reduce` | `reduce_scatter`, `all_reduce` over the other axes |
+    | linear ops on results of `all_reduce` | the same on partial values, reduced once, where this sends less |
+
+    Before:
+    ```mlir
+    %a = dist.all_reduce sum(%p) over @mesh ["tp"] : tensor<4x8xf32, #P_tp> -> tensor<4x8xf32, #I_tp>
+    %b = dist.all_reduce sum(%q) over @mesh ["tp"] : tensor<4x8xf32, #P_tp> -> tensor<4x8xf32, #I_tp>
+    %0 = aten.add(%a, %b) : (tensor<4x8xf32, #I_tp>, tensor<4x8xf32, #I_tp>) -> tensor<4x8xf32, #I_tp>
+    ```
+    After:
+    ```mlir
+    %0 = aten.add(%p, %q) : (tensor<4x8xf32, #P_tp>, tensor<4x8xf32, #P_tp>) -> tensor<4x8xf32, #P_tp>
+    %1 = dist.all_reduce sum(%0) over @mesh ["tp"] : tensor<4x8xf32, #P_tp> -> tensor<4x8xf32, #I_tp>
+    ```
+    A value that several ops use is reduced where it was, and communication that is only started (a
+    future) stays as it is: run this pass before those that overlap.
+  }];
+  let statistics = [
+    Statistic<"numGathersDropped", "gathers dropped", "Gathers of what was just scattered, and all_to_all pairs">,
+    Statistic<"numConversionsFolded", "conversions folded", "Pairs of conversions that became one or none">,
+    Statistic<"numReductionsMerged", "reductions merged", "Reductions merged with others or scatters">,
+    Statistic<"numReductionsDelayed", "reductions delayed", "Reductions that were replaced by a later one of less data">
+  ];
+  let dependentDialects = ["::cleave::dist::DistDialect"];
+}
+
 def PrintShardingRules : Pass<"print-sharding-rules", "::mlir::ModuleOp"> {
   let summary = "show every compute op's sharding rule, as remarks or as JSON";
   let description = [{

@@ -1,0 +1,52 @@
+//===- Patterns.h - the parts of --simplify-communication -----------*- C++ -*-===//
+
+#ifndef CLEAVE_PASSES_PLACEMENT_COMMUNICATION_PATTERNS_H
+#define CLEAVE_PASSES_PLACEMENT_COMMUNICATION_PATTERNS_H
+
+#include "dialects/dist/Dist.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/PatternMatch.h"
+
+namespace cleave::placement {
+
+/// What the pass has done, for its statistics.
+struct SimplificationCounts {
+  unsigned gathersDropped = 0;
+  unsigned conversionsFolded = 0;
+  unsigned reductionsMerged = 0;
+  unsigned reductionsDelayed = 0;
+};
+
+// Each adds the patterns of one file.
+void addGatherPatterns(mlir::RewritePatternSet &patterns, SimplificationCounts &counts);
+void addConversionPatterns(mlir::RewritePatternSet &patterns, SimplificationCounts &counts);
+void addReductionPatterns(mlir::RewritePatternSet &patterns, SimplificationCounts &counts);
+
+/// Carries partial values through linear ops where fewer bytes are reduced then. Time is linear in
+/// the size of the function.
+void delayReductions(mlir::func::FuncOp function, SimplificationCounts &counts);
+
+/// A communication of one value that is waited for at once: its operand; null for any other.
+template <typename Op> mlir::Value getOnlyOperand(Op op) {
+  if (!op || op->getNumOperands() != 1 || op.isStarted())
+    return {};
+  return op->getOperand(0);
+}
+/// The op of this kind that makes `value`, if it is a communication of one value, waited for at
+/// once.
+template <typename Op> Op getMaker(mlir::Value value) {
+  auto op = value.getDefiningOp<Op>();
+  return getOnlyOperand(op) ? op : Op();
+}
+
+/// The axis along which a communication runs, null where it runs along several.
+mlir::StringAttr getOnlyAxis(dist::CommunicationOpInterface op);
+
+/// `value` as `type`, which is its own type, or one that a `dist.convert` leads to; null where
+/// there is no such conversion. `dim` is that of a V.
+mlir::Value convertTo(mlir::RewriterBase &rewriter, mlir::Location location, mlir::Value value,
+                      mlir::Type type, std::optional<int64_t> dim = std::nullopt);
+
+} // namespace cleave::placement
+
+#endif // CLEAVE_PASSES_PLACEMENT_COMMUNICATION_PATTERNS_H
