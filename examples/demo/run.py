@@ -63,9 +63,9 @@ def main():
 
     run("Export the training step of examples/demo/model.py",
         [sys.executable, "-m", "cleave.export", f"{HERE / 'model.py'}:demo", "-o", out])
-    run("Transform: clean up, sum gradients over the ranks",
+    run("Transform: clean up, sum gradients over the ranks, in buckets",
         [binaries / "cleave-opt", out / "gpt.mlir", "--cse", "--canonicalize",
-         f"--sync-gradients=axis=dp size={model.RANKS}", "--mlir-print-debuginfo", "-o", out / "gpt.dp.mlir"])
+         f"--sync-gradients=axis=dp size={model.RANKS}", "--bucket-gradients", "--mlir-print-debuginfo", "-o", out / "gpt.dp.mlir"])
     run("What it will take",
         [binaries / "cleave-run", out / "gpt.dp.mlir", "--ranks", model.RANKS, "--microbatches",
          model.MICROBATCHES, "--dry-run"])
@@ -95,7 +95,7 @@ Median step: {median(our_ms):.0f} ms, PyTorch {median(their_ms):.0f} ms (shared 
 
 Where to look next:
   {shown(out / 'gpt.mlir')}       the exported step, one microbatch
-  {shown(out / 'gpt.dp.mlir')}    the same after the passes: look for dist.all_reduce in @update
+  {shown(out / 'gpt.dp.mlir')}    the same after the passes: look for train.bucket
   {shown(out / 'trace.json')}     every op of every rank: open it in ui.perfetto.dev
   {shown(out / 'loss.svg')}       the curves above
   docs/ir.md               how to read a program""")

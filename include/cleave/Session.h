@@ -141,6 +141,14 @@ struct ProgramCosts {
 ProgramCosts computeCosts(const Program &program, int64_t microbatches = 1,
                           WeightGradients weightGradients = WeightGradients::Immediate);
 
+/// "1.5 MiB"
+std::string describeBytes(int64_t bytes);
+/// A line for each thing that takes memory, and the peak.
+std::string describeMemory(const ProgramCosts &costs);
+/// An error with that table where the peak of a step is above `limit` bytes.
+llvm::Error checkMemoryLimit(const Program &program, int64_t microbatches,
+                             WeightGradients weightGradients, int64_t limit);
+
 } // namespace cleave::runtime
 
 #endif // CLEAVE_SESSION_H

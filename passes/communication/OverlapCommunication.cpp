@@ -33,14 +33,17 @@ struct OverlapCommunication : communication::impl::OverlapCommunicationBase<Over
   };
 
   void runOnOperation() override {
-    func::FuncOp function = getOperation();
     if (maxInFlightMb <= 0) {
-      function.emitError() << "expects a positive max-in-flight-mb, found "
-                           << double(maxInFlightMb);
+      getOperation().emitError() << "expects a positive max-in-flight-mb, found "
+                                 << double(maxInFlightMb);
       return signalPassFailure();
     }
-    if (!llvm::hasSingleElement(function.getBody()))
-      return;
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (llvm::hasSingleElement(function.getBody()))
+        overlap(function);
+  }
+
+  void overlap(func::FuncOp function) {
     SmallVector<Operation *> ops;
     DenseMap<Operation *, size_t> positions;
     for (Operation &op : function.front()) {

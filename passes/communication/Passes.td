@@ -5,7 +5,7 @@
 
 include "mlir/Pass/PassBase.td"
 
-def OverlapCommunication : Pass<"overlap-communication", "::mlir::func::FuncOp"> {
+def OverlapCommunication : Pass<"overlap-communication", "::mlir::ModuleOp"> {
   let summary = "start communications early and wait for them late";
   let description = [{
     Splits each communication into a start, as early as its operands are there, and a wait, in front

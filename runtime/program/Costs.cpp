@@ -108,7 +108,8 @@ static Microbatches planMicrobatches(const Program::Impl &impl, int64_t microbat
   memory::MemoryPlan first = memory::planMemory(functions, /*emptyAccumulators=*/true);
   memory::MemoryPlan later = memory::planMemory(functions, /*emptyAccumulators=*/false);
   costs.activationPeakBytes = microbatches == 1 ? first.peakBytes : later.peakBytes;
-  costs.savedBytes = first.functions.front().heldBytes;
+  if (functions.size() > 1)
+    costs.savedBytes = first.functions.front().heldBytes;
   int64_t accumulators = sumBytes(impl, Phase::Microbatch, {RoleKind::Accumulator});
   return weightGradients == WeightGradients::Deferred && impl.functions.backwardWeight
              ? planDeferred(impl, microbatches, accumulators, costs)

@@ -109,6 +109,10 @@ llvm::Error Trainer::checkOptions() {
           *options.batch, *count, microbatchSize, part.count, *options.microbatches);
     microbatches = *count;
   }
+  if (options.memoryLimit)
+    if (llvm::Error error =
+            checkMemoryLimit(program, microbatches, options.weightGradients, *options.memoryLimit))
+      return error;
   return options.learningRate ? setLearningRate(program, *options.learningRate)
                               : llvm::Error::success();
 }

@@ -28,6 +28,8 @@ struct TrainOptions {
   std::optional<int64_t> batch;
   uint64_t seed = 0;
   WeightGradients weightGradients = WeightGradients::Immediate;
+  /// Bytes that a rank may need in a step; more is refused before anything is allocated.
+  std::optional<int64_t> memoryLimit;
   /// Replaces the base of the program's learning rate; its schedule stays.
   std::optional<double> learningRate;
 

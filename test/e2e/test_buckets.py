@@ -8,6 +8,7 @@ says.
 import re
 import statistics
 import subprocess
+import sys
 
 import pytest
 from combinations_cover import cover, name, seed
@@ -170,3 +171,43 @@ def test_another_number_of_microbatches_is_refused(build_dir, tmp_path, model):
     assert (
         "bucket 'bucket0' requires 4 accumulations, but a step has 2 microbatches" in result.stderr
     )
+
+
+def test_memory_above_the_limit_is_refused_with_what_takes_it(build_dir, tmp_path, model):
+    subject = model("gpt_tied")
+    program = bucketed(build_dir, subject.for_ranks(build_dir), "", tmp_path / "b.mlir")
+    batches = random_batches(subject.spec, 1, 2, seed())
+    data = save_batches(subject.spec, batches, tmp_path / "data.safetensors")
+    arguments = [program, "--weights", subject.weights, "--steps", 1, "--microbatches", 2,
+                 "--data", f"safetensors:{data}", "--memory-limit"]  # fmt: skip
+    result = run(build_dir, *arguments, "0.1MiB")
+    assert result.returncode == 1
+    for text in (
+        "of memory on a rank with 2 microbatches a step, more than --memory-limit 102.4 KiB",
+        "optimizer state", "of these in buckets", "activations, peak",
+    ):  # fmt: skip
+        assert text in result.stderr
+    assert run(build_dir, *arguments, "1GiB").returncode == 0
+    result = run(build_dir, *arguments, "much")
+    assert result.returncode == 1 and "found 'much'" in result.stderr
+
+
+def test_ranks_that_accumulate_differently_are_refused(build_dir, tmp_path, model):
+    subject = model("gpt_tied")
+    program = bucketed(build_dir, subject.for_ranks(build_dir), "", tmp_path / "b.mlir")
+    batches = random_batches(subject.spec, 1, 8, seed())
+    data = save_batches(subject.spec, batches, tmp_path / "data.safetensors")
+    script = tmp_path / "rank.sh"
+    script.write_text(
+        "#!/bin/sh\n"
+        f'exec {build_dir / "bin" / "cleave-run"} {program} --weights {subject.weights} --steps 1 '
+        f"--data safetensors:{data} --microbatches $((RANK + 1))\n"
+    )
+    script.chmod(0o755)
+    result = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--no-python",
+         "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", script],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert result.returncode != 0
+    assert "--microbatches" in result.stderr and "Step 1" not in result.stdout

@@ -29,6 +29,10 @@ static cl::opt<int> threads("threads",
                             cl::init(0), cl::cat(general));
 static cl::opt<bool> dryRun("dry-run", cl::desc("Print memory, ops and communication; run nothing"),
                             cl::cat(general));
+static cl::opt<std::string> memoryLimit(
+    "memory-limit",
+    cl::desc("Refuse a program that needs more on a rank, with a table of what takes it"),
+    cl::value_desc("bytes, or as in 4GiB"), cl::cat(general));
 static cl::opt<cleave::runtime::WeightGradients>
     weightGradients("weight-gradients",
                     cl::desc("When the weight part of a split backward runs (default: immediate)"),
@@ -69,6 +73,20 @@ cleave::run::chooseWeightGradients(const runtime::Program &program,
              : runtime::WeightGradients::Immediate;
 }
 
+/// "1.5GiB" in bytes; nothing for what is no positive amount.
+static std::optional<int64_t> parseBytes(llvm::StringRef text) {
+  static constexpr std::pair<const char *, double> units[] = {
+      {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+  double factor = 1;
+  for (auto [unit, bytes] : units)
+    if (text.consume_back(unit))
+      factor = bytes;
+  double value = 0;
+  if (text.trim().getAsDouble(value) || !(value > 0) || value * factor > 0x1p62)
+    return std::nullopt;
+  return static_cast<int64_t>(value * factor);
+}
+
 cleave::run::Options cleave::run::parseOptions(int argc, char **argv) {
   cl::HideUnrelatedOptions({&general, &trainingCategory, &dataCategory, &reportingCategory,
                             &checkpointCategory, &ranksCategory, &evaluating, &comparing});
@@ -94,6 +112,15 @@ cleave::run::Options cleave::run::parseOptions(int argc, char **argv) {
   options.seed = seed;
   options.threads = threads;
   options.dryRun = dryRun;
+  if (memoryLimit.getNumOccurrences()) {
+    options.memoryLimit = parseBytes(memoryLimit);
+    if (!options.memoryLimit) {
+      llvm::WithColor::error(llvm::errs(), "cleave-run")
+          << "expected --memory-limit as a number of bytes, or with KiB, MiB, GiB or TiB, found '"
+          << memoryLimit << "'\n";
+      exit(EXIT_FAILURE);
+    }
+  }
   options.weightGradients = weightGradients;
   return options;
 }

@@ -121,6 +121,7 @@ static TrainOptions collect(const run::Options &options) {
   result.batch = given(batch);
   result.seed = options.seed;
   result.weightGradients = options.weightGradients;
+  result.memoryLimit = options.memoryLimit;
   result.learningRate = given(learningRate);
   result.data = data;
   result.shuffle = shuffle;

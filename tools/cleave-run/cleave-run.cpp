@@ -34,6 +34,10 @@ static llvm::Error runTool(const run::Options &options) {
     run::printCosts(**program, run::getMicrobatches(), options.weightGradients, llvm::outs());
     return llvm::Error::success();
   }
+  if (options.memoryLimit)
+    if (llvm::Error error =
+            checkMemoryLimit(**program, 1, options.weightGradients, *options.memoryLimit))
+      return error;
   installCachingAllocator();
   if (options.threads)
     setNumThreads(options.threads);

@@ -1,0 +1,57 @@
+//===- CostTable.cpp - a program's memory as text, and its limit -------------===//
+
+#include "cleave/Session.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace cleave::runtime;
+
+std::string cleave::runtime::describeBytes(int64_t bytes) {
+  static constexpr const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = double(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(units); ++unit)
+    value /= 1024;
+  return llvm::formatv(unit ? "{0:f1} {1}" : "{0:f0} {1}", value, units[unit]).str();
+}
+
+std::string cleave::runtime::describeMemory(const ProgramCosts &costs) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  auto line = [&](llvm::StringRef what, int64_t bytes) {
+    os << "  " << llvm::left_justify(what, 24) << llvm::right_justify(describeBytes(bytes), 12)
+       << llvm::format("%16lld\n", static_cast<long long>(bytes));
+  };
+  line("parameters", costs.parameterBytes);
+  line("buffers and constants", costs.bufferBytes);
+  line("optimizer state", costs.optimizerStateBytes);
+  line("inputs", costs.inputBytes);
+  line("gradients", costs.gradientBytes);
+  if (costs.bucketBytes)
+    line("of these in buckets", costs.bucketBytes);
+  if (costs.savedBytes)
+    line("saved for the backward", costs.savedBytes);
+  if (costs.deferredBytes)
+    line("waiting for weights", costs.deferredBytes);
+  line("activations, peak", costs.activationPeakBytes);
+  line("peak of a step", costs.peakBytes);
+  return text;
+}
+
+llvm::Error cleave::runtime::checkMemoryLimit(const Program &program, int64_t microbatches,
+                                              WeightGradients weightGradients, int64_t limit) {
+  ProgramCosts costs = computeCosts(program, microbatches, weightGradients);
+  if (costs.peakBytes <= limit)
+    return llvm::Error::success();
+  return llvm::createStringError(
+      llvm::inconvertibleErrorCode(),
+      llvm::formatv("program '{0}' needs {1} of memory on a rank with {2} microbatch{3} a step, "
+                    "more than --memory-limit {4}:\n{5}",
+                    program.path(), describeBytes(costs.peakBytes), microbatches,
+                    microbatches == 1 ? "" : "es", describeBytes(limit),
+                    llvm::StringRef(describeMemory(costs)).rtrim()));
+}
