@@ -98,7 +98,11 @@ Explanation cleave::backward::explainProgram(const train::Program &program) {
           saved.contains(role.getName()))
         if (role.getKind() == train::RoleKind::Saved)
           saved[role.getName()].takenBy.push_back(phaseOf(function));
-    llvm::DenseSet<Value> counted;
+    llvm::DenseSet<Value> counted; // with other results' memory, which stays anyway
+    for (OpOperand &result : function.front().getTerminator()->getOpOperands())
+      if (train::getResultRole(function, result.getOperandNumber()).getKind() !=
+          train::RoleKind::Saved)
+        counted.insert(findStorage(result.get()));
     for (OpOperand &result : function.front().getTerminator()->getOpOperands()) {
       train::RoleAttr role = train::getResultRole(function, result.getOperandNumber());
       if (role.getKind() != train::RoleKind::Saved)

@@ -24,7 +24,7 @@ struct Explanation {
   };
   struct Saved {
     std::string name, type, location;
-    /// Of the memory; 0 where that is an argument's, or counted with another saved value.
+    /// Of the memory; 0 where that is an argument's or another result's.
     int64_t bytes = 0;
     std::string madeBy;
     std::vector<std::string> takenBy;
