@@ -24,6 +24,8 @@ public:
   /// op on equal operands. Calls `onRepeated` for each op with a result that `earlier` has
   /// computed.
   void add(mlir::func::FuncOp function, OnRepeated onRepeated);
+  /// The number of a value of a function that was added.
+  unsigned lookup(mlir::Value value) const { return numbers.lookup(value); }
 
 private:
   using Key = std::tuple<const void *, const void *, std::vector<unsigned>>;

@@ -3,6 +3,8 @@
 #ifndef CLEAVE_PASSES_BACKWARD_PASSES_H
 #define CLEAVE_PASSES_BACKWARD_PASSES_H
 
+#include "dialects/aten/Aten.h"
+#include "dialects/dist/Dist.h"
 #include "dialects/train/Train.h"
 #include "lib/backward/Partition.h"
 #include "mlir/IR/BuiltinOps.h"

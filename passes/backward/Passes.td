@@ -149,4 +149,56 @@ def VerifySplitBackward : Pass<"verify-split-backward", "::mlir::ModuleOp"> {
   }];
 }
 
+def SplitFsdpCollectives : Pass<"split-fsdp-collectives", "::mlir::ModuleOp"> {
+  let summary = "gather parameters and reduce gradients once a step, not once a microbatch";
+  let description = [{
+    Under fully sharded data parallelism each microbatch gathers every parameter and reduces and
+    scatters every gradient. This pass moves that out of the microbatch:
+
+    - what is made from parameters alone by `all_gather`, waits, placement conversions, casts and
+      copies goes to a function of phase `unshard`, which runs before a step's first microbatch.
+      Microbatches take the result as a saved value, views are made where they are used, and a
+      gather that forward and backward both have is one;
+    - the reductions at the end of a parameter's gradient (`reduce_scatter`, `all_reduce`, or both
+      under hybrid sharding; of sums and means) go to a function of phase `reduce`, which runs after
+      the last microbatch, with the casts to a narrower type before them and the linear ops behind
+      them. Microbatches accumulate before the reduction, so *accumulator and gradient of the
+      microbatch have the type of the whole gradient on the rank*; the update gets the reduced one,
+      as before. Where the accumulator had a wider element type than what was reduced, the
+      accumulated gradient keeps the wider type, and is reduced in it.
+
+    All other communication stays. The program may be a joint microbatch, forward and backward, or
+    have a split backward: the results are the same. With several microbatches sums are taken in
+    another order than without the pass. `explain` prints the memory that it costs.
+
+    Before, in the backward:
+    ```mlir
+    %w1 = dist.all_gather(%w) dim 0 over @mesh ["fsdp"] : tensor<4x8xf32> -> tensor<8x8xf32>
+    ...
+    %d1 = dist.reduce_scatter sum(%d) dim 0 over @mesh ["fsdp"] : tensor<8x8xf32> -> tensor<4x8xf32>
+    %sum = train.accumulate %d1 into %acc : tensor<4x8xf32>
+    ```
+    After:
+    ```mlir
+    // unshard
+    %w1 = dist.all_gather(%w) dim 0 over @mesh ["fsdp"] : tensor<4x8xf32> -> tensor<8x8xf32>
+    // backward
+    %sum = train.accumulate %d into %acc : tensor<8x8xf32>
+    // reduce
+    %d1 = dist.reduce_scatter sum(%sum) dim 0 over @mesh ["fsdp"] : tensor<8x8xf32> -> tensor<4x8xf32>
+    ```
+  }];
+  let options = [
+    Option<"unshard", "unshard", "bool", "true", "Move the gathers of parameters">,
+    Option<"reduce", "reduce", "bool", "true", "Move the reductions of gradients">,
+    Option<"explain", "explain", "bool", "false", "Print what moved and the memory that it costs">
+  ];
+  let statistics = [
+    Statistic<"numGathers", "gathers moved", "all_gathers that left the microbatch">,
+    Statistic<"numReductions", "reductions moved", "Reductions that left the microbatch">
+  ];
+  let dependentDialects = ["::cleave::aten::AtenDialect", "::cleave::dist::DistDialect",
+                           "::cleave::train::TrainDialect"];
+}
+
 #endif // CLEAVE_PASSES_BACKWARD_PASSES

@@ -1,0 +1,397 @@
+//===- SplitFsdpCollectives.cpp - once a step instead of once a microbatch ---===//
+
+#include "passes/backward/Passes.h"
+
+#include "dialects/aten/Aten.h"
+#include "dialects/dist/Dist.h"
+#include "lib/backward/FsdpChains.h"
+#include "lib/backward/HeldValues.h"
+#include "lib/backward/ValueNumbering.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FormatVariadic.h"
+
+namespace cleave::backward {
+#define GEN_PASS_DEF_SPLITFSDPCOLLECTIVES
+#include "passes/backward/Passes.h.inc"
+} // namespace cleave::backward
+
+using namespace mlir;
+using namespace cleave;
+using train::RoleKind;
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+static DictionaryAttr withRole(train::RoleAttr role) {
+  MLIRContext *context = role.getContext();
+  return DictionaryAttr::get(context,
+                             NamedAttribute(StringAttr::get(context, train::kRoleAttrName), role));
+}
+
+static func::ReturnOp getReturn(func::FuncOp function) {
+  return cast<func::ReturnOp>(function.front().getTerminator());
+}
+
+static func::FuncOp makeFunction(OpBuilder &b, Location loc, StringRef name, train::Phase phase) {
+  auto function = func::FuncOp::create(b, loc, name, b.getFunctionType({}, {}));
+  function->setAttr(train::kPhaseAttrName, train::PhaseAttr::get(b.getContext(), phase));
+  function.addEntryBlock();
+  auto inner = OpBuilder::atBlockEnd(&function.front());
+  func::ReturnOp::create(inner, loc);
+  return function;
+}
+
+static BlockArgument addArgument(func::FuncOp function, Type type, train::RoleAttr role,
+                                 Location loc) {
+  unsigned index = function.getNumArguments();
+  (void)function.insertArgument(index, type, withRole(role), loc);
+  return function.getArgument(index);
+}
+
+static void addResult(func::FuncOp function, Value value, train::RoleAttr role) {
+  unsigned index = function.getNumResults();
+  (void)function.insertResult(index, value.getType(), withRole(role));
+  getReturn(function)->insertOperands(index, value);
+}
+
+static void eraseResult(func::FuncOp function, unsigned index) {
+  (void)function.eraseResult(index);
+  getReturn(function)->eraseOperand(index);
+}
+
+static BlockArgument findArgument(func::FuncOp function, RoleKind kind, StringAttr name) {
+  for (BlockArgument argument : function.getArguments()) {
+    train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
+    if (role.getKind() == kind && role.getName() == name)
+      return argument;
+  }
+  return {};
+}
+
+/// Clones what makes `value`, down to arguments that `mapping` has, and returns the clone.
+static Value cloneChain(OpBuilder &b, Value value, IRMapping &mapping,
+                        llvm::function_ref<void(BlockArgument)> mapArgument) {
+  if (Value there = mapping.lookupOrNull(value))
+    return there;
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    mapArgument(argument);
+    return mapping.lookup(value);
+  }
+  for (Value operand : value.getDefiningOp()->getOperands())
+    (void)cloneChain(b, operand, mapping, mapArgument);
+  b.clone(*value.getDefiningOp(), mapping);
+  return mapping.lookup(value);
+}
+
+//===----------------------------------------------------------------------===//
+// Gathering parameters
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Moves parameters' gathers to a function of phase unshard.
+class Unsharder {
+public:
+  Unsharder(const train::Program &program, OpBuilder &b) : program(program), b(b) {
+    for (func::FuncOp function : program.getFunctions())
+      for (unsigned i = 0; i < function.getNumResults(); ++i)
+        taken.insert(train::getResultRole(function, i).getNameOrEmpty());
+  }
+
+  void run() {
+    keepChainsTogether();
+    // Numbers before anything moves: the same gather in two functions is one.
+    SmallVector<func::FuncOp, 3> functions = program.getMicrobatchFunctions();
+    for (func::FuncOp function : functions)
+      numbering.add(function, [](Operation *, Operation *) {});
+    for (func::FuncOp function : functions)
+      moveGathers(function);
+  }
+
+  func::FuncOp getFunction() const { return unshard; }
+  unsigned numGathers = 0;
+  int64_t heldBytes = 0;
+
+private:
+  /// Where one function saves a gathered parameter (or a view of it) for another, lets the other
+  /// make it from the parameter, so that every function has its chains to itself.
+  void keepChainsTogether() {
+    SmallVector<func::FuncOp, 3> functions = program.getMicrobatchFunctions();
+    for (func::FuncOp maker : functions) {
+      backward::ParameterChains chains(maker);
+      for (unsigned i = maker.getNumResults(); i-- > 0;) {
+        train::RoleAttr role = train::getResultRole(maker, i);
+        Value value = getReturn(maker).getOperand(i);
+        if (role.getKind() != RoleKind::Saved || !chains.isGathered(value))
+          continue;
+        for (func::FuncOp taker : functions)
+          if (BlockArgument saved = findArgument(taker, RoleKind::Saved, role.getName()))
+            makeAgain(maker, value, taker, saved);
+        eraseResult(maker, i);
+      }
+    }
+  }
+
+  void makeAgain(func::FuncOp maker, Value value, func::FuncOp taker, BlockArgument saved) {
+    auto inner = OpBuilder::atBlockBegin(&taker.front());
+    IRMapping mapping;
+    Value again = cloneChain(inner, value, mapping, [&](BlockArgument argument) {
+      train::RoleAttr role = train::getArgumentRole(maker, argument.getArgNumber());
+      BlockArgument own = findArgument(taker, role.getKind(), role.getName());
+      if (!own)
+        own = addArgument(taker, argument.getType(), role, argument.getLoc());
+      mapping.map(argument, own);
+    });
+    saved.replaceAllUsesWith(again);
+    (void)taker.eraseArgument(saved.getArgNumber());
+  }
+
+  void moveGathers(func::FuncOp function) {
+    backward::ParameterChains chains(function);
+    llvm::SetVector<Value> needed = chains.needed();
+    // Everything is copied before anything is replaced: one of the values may be made of another.
+    SmallVector<std::string> names;
+    for (Value value : needed) {
+      auto [name, isNew] = saved.try_emplace(numbering.lookup(value));
+      if (isNew)
+        name->second = addToUnshard(function, value, chains.getParameter(value));
+      names.push_back(name->second);
+    }
+    for (auto [needed, name] : llvm::zip_equal(needed.getArrayRef(), names)) {
+      Value value = needed;
+      auto role = train::RoleAttr::get(b.getContext(), RoleKind::Saved, name);
+      BlockArgument whole = findArgument(function, RoleKind::Saved, role.getName());
+      if (!whole)
+        whole = addArgument(function, value.getType(), role, value.getLoc());
+      value.replaceAllUsesWith(whole);
+    }
+    eraseUnused(function, chains);
+  }
+
+  std::string addToUnshard(func::FuncOp function, Value value, train::RoleAttr parameter) {
+    if (!unshard)
+      unshard = makeFunction(b, function.getLoc(), "unshard", train::Phase::Unshard);
+    auto inner = OpBuilder(getReturn(unshard));
+    IRMapping &mapping = mappings[function];
+    Value whole = cloneChain(inner, value, mapping, [&](BlockArgument argument) {
+      train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
+      BlockArgument own = findArgument(unshard, role.getKind(), role.getName());
+      if (!own)
+        own = addArgument(unshard, argument.getType(), role, argument.getLoc());
+      mapping.map(argument, own);
+    });
+    std::string name = ("unshard." + parameter.getNameOrEmpty()).str(), unique = name;
+    for (unsigned i = 1; !taken.insert(unique).second; ++i)
+      unique = (Twine(name) + "." + Twine(i)).str();
+    addResult(unshard, whole, train::RoleAttr::get(b.getContext(), RoleKind::Saved, unique));
+    heldBytes += backward::getBytes(whole.getType());
+    return unique;
+  }
+
+  /// Erases ops of chains that have lost their uses, and then the parameters that have.
+  void eraseUnused(func::FuncOp function, const backward::ParameterChains &chains) {
+    llvm::SmallDenseSet<Value> before;
+    for (BlockArgument argument : function.getArguments())
+      if (argument.use_empty())
+        before.insert(argument);
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front())))
+      if (op.getNumResults() != 0 && chains.contains(op.getResult(0)) && op.use_empty()) {
+        numGathers += isa<dist::AllGatherOp>(op);
+        op.erase();
+      }
+    for (unsigned i = function.getNumArguments(); i-- > 0;)
+      if (BlockArgument argument = function.getArgument(i);
+          argument.use_empty() && !before.contains(argument) &&
+          train::getArgumentRole(function, i).getKind() == RoleKind::Parameter)
+        (void)function.eraseArgument(i);
+  }
+
+  const train::Program &program;
+  OpBuilder &b;
+  func::FuncOp unshard;
+  backward::ValueNumbering numbering;
+  llvm::StringSet<> taken;                     ///< names of saved values
+  llvm::DenseMap<unsigned, std::string> saved; ///< by number
+  llvm::DenseMap<Operation *, IRMapping> mappings;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Reducing gradients
+//===----------------------------------------------------------------------===//
+
+static Type withElement(Type type, Type element) {
+  if (auto future = dyn_cast<dist::FutureType>(type))
+    return dist::FutureType::get(type.getContext(), withElement(future.getValueType(), element));
+  return cast<RankedTensorType>(type).clone(element);
+}
+
+static Type elementOf(Value value) {
+  return cast<RankedTensorType>(dist::valueTypeOf(value.getType())).getElementType();
+}
+
+static Value castTo(OpBuilder &b, Value value, Type element) {
+  if (elementOf(value) == element)
+    return value;
+  OperationState state(value.getLoc(), "aten._to_copy");
+  state.addOperands(value);
+  state.addTypes(withElement(value.getType(), element));
+  state.addAttribute("dtype", TypeAttr::get(element));
+  return b.create(state)->getResult(0);
+}
+
+namespace {
+/// Moves gradients' reductions to a function of phase reduce. What a microbatch gives, and the
+/// accumulator with it, is from then on the whole gradient of the rank, before its reduction.
+class Reducer {
+public:
+  explicit Reducer(OpBuilder &b) : b(b) {}
+
+  void run(func::FuncOp function, const backward::GradientResults &results) {
+    SmallVector<backward::GradientChain> chains = backward::findGradientChains(function, results);
+    llvm::SetVector<Operation *> moved;
+    for (const backward::GradientChain &chain : chains)
+      moved.insert(chain.ops.begin(), chain.ops.end());
+    if (moved.empty())
+      return;
+    if (!reduce)
+      reduce = makeFunction(b, function.getLoc(), "reduce", train::Phase::Reduce);
+    for (backward::GradientChain &chain : chains)
+      accumulateBefore(function, chain);
+    auto inner = OpBuilder(getReturn(reduce));
+    for (Operation &op : function.front())
+      if (moved.contains(&op))
+        moveOp(inner, &op);
+    for (const Reduced &reduced : pending) {
+      Value value = castTo(inner, mapping.lookup(reduced.gradient), elementOf(reduced.gradient));
+      addResult(reduce, value, reduced.role);
+    }
+    pending.clear();
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front())))
+      if (moved.contains(&op))
+        op.erase();
+  }
+
+  func::FuncOp getFunction() const { return reduce; }
+  unsigned numReductions = 0;
+  int64_t addedBytes = 0;
+
+private:
+  struct Reduced {
+    Value gradient; ///< in the microbatch's function, reduced
+    train::RoleAttr role;
+  };
+
+  /// Lets the function accumulate and return what its chain starts from.
+  void accumulateBefore(func::FuncOp function, backward::GradientChain &chain) {
+    train::RoleAttr role = train::getResultRole(function, chain.result);
+    func::ReturnOp terminator = getReturn(function);
+    Value gradient = terminator.getOperand(chain.result);
+    if (chain.accumulate)
+      gradient = cast<train::AccumulateOp>(chain.accumulate).getGradient();
+    OpBuilder inner(terminator);
+    inner.setInsertionPointAfterValue(chain.start);
+    Value start = chain.start;
+    int64_t before = backward::getBytes(gradient.getType());
+    if (chain.accumulate) {
+      // Sums of many microbatches are kept no less precisely than they were.
+      auto accumulate = cast<train::AccumulateOp>(chain.accumulate);
+      Type element = elementOf(accumulate.getAccumulator());
+      if (element.getIntOrFloatBitWidth() > elementOf(start).getIntOrFloatBitWidth())
+        start = castTo(inner, start, element);
+      auto accumulator = cast<BlockArgument>(accumulate.getAccumulator());
+      accumulator.setType(start.getType());
+      auto sum = train::AccumulateOp::create(inner, accumulate.getLoc(), start, accumulator);
+      terminator->setOperand(chain.result, sum);
+      accumulate.erase();
+      chain.accumulate = sum;
+    } else {
+      terminator->setOperand(chain.result, start);
+    }
+    Value returned = terminator.getOperand(chain.result);
+    function.setType(FunctionType::get(function.getContext(), function.front().getArgumentTypes(),
+                                       terminator->getOperandTypes()));
+    mapping.map(chain.start, addArgument(reduce, returned.getType(), role, returned.getLoc()));
+    pending.push_back({gradient, role});
+    addedBytes += backward::getBytes(returned.getType()) - before;
+  }
+
+  /// Clones an op of the chains, which may now work on a wider element type.
+  void moveOp(OpBuilder &inner, Operation *op) {
+    numReductions += isa<dist::ReduceScatterOp, dist::AllReduceOp>(op);
+    auto aten = dyn_cast<aten::AtenOpInterface>(op);
+    if (aten && aten.getSchemaName() == "aten::_to_copy" &&
+        elementOf(mapping.lookup(op->getOperand(0))) == elementOf(op->getResult(0))) {
+      mapping.map(op->getResult(0), mapping.lookup(op->getOperand(0)));
+      return;
+    }
+    bool isCast = aten && aten.getSchemaName() == "aten::_to_copy";
+    Operation *clone = inner.clone(*op, mapping);
+    if (isCast)
+      return;
+    for (auto [result, operand] : llvm::zip_equal(clone->getResults(), clone->getOperands()))
+      result.setType(withElement(result.getType(), elementOf(operand)));
+  }
+
+  OpBuilder &b;
+  func::FuncOp reduce;
+  IRMapping mapping;
+  SmallVector<Reduced> pending;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct SplitFsdpCollectives : backward::impl::SplitFsdpCollectivesBase<SplitFsdpCollectives> {
+  using SplitFsdpCollectivesBase::SplitFsdpCollectivesBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Any);
+    if (failed(program))
+      return signalPassFailure();
+    for (func::FuncOp there : {program->unshard, program->reduce})
+      if (there) {
+        there.emitError() << "is there already; communication that is once a step cannot be added "
+                             "to it";
+        return signalPassFailure();
+      }
+    SmallVector<func::FuncOp, 3> functions = program->getMicrobatchFunctions();
+    OpBuilder b(functions.front());
+    Unsharder unsharder(*program, b);
+    if (unshard)
+      unsharder.run();
+    program->unshard = unsharder.getFunction();
+    b.setInsertionPointAfter(functions.back());
+    Reducer reducer(b);
+    if (reduce)
+      for (func::FuncOp function : functions) {
+        FailureOr<backward::GradientResults> results = backward::sortResults(*program, function);
+        if (failed(results))
+          return signalPassFailure();
+        reducer.run(function, *results);
+      }
+    SymbolTable table(module);
+    for (func::FuncOp made : {unsharder.getFunction(), reducer.getFunction()})
+      if (made) {
+        Block::iterator place = std::next(Block::iterator(made));
+        made->remove();
+        table.insert(made, place);
+      }
+    numGathers += unsharder.numGathers;
+    numReductions += reducer.numReductions;
+    if (explain)
+      llvm::errs() << llvm::formatv(
+          "unshard: {0} all_gathers of the microbatch, {1} bytes held through the step\n"
+          "reduce: {2} reductions of the microbatch, accumulators larger by {3} bytes\n",
+          unsharder.numGathers, unsharder.heldBytes, reducer.numReductions, reducer.addedBytes);
+    if (failed(train::getProgram(module, train::ProgramForms::Any)))
+      signalPassFailure();
+  }
+};
+} // namespace
