@@ -3,8 +3,8 @@
 #include "lib/backward/HeldValues.h"
 
 #include "dialects/aten/Aten.h"
-#include "lib/backward/CheapOps.h"
-#include "lib/backward/MaxFlow.h"
+#include "lib/backward/Recompute.h"
+#include "lib/flow/MinCut.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -29,29 +29,19 @@ Value backward::getBase(Value value) {
   return value;
 }
 
-/// Whether an argument is there in every microbatch, so that holding it costs nothing.
-static bool isAlwaysThere(func::FuncOp function, BlockArgument argument) {
-  switch (train::getArgumentRole(function, argument.getArgNumber()).getKind()) {
-  case RoleKind::Parameter:
-  case RoleKind::Constant:
-  case RoleKind::Buffer:
-  case RoleKind::Seed:
-  case RoleKind::RngSeed:
-  case RoleKind::RngOffset:
-    return true;
-  default:
-    return false;
-  }
-}
-
 namespace {
 /// The network: source -> what must be computed by dI -> ... -> what dW needs -> sink. Every value
 /// is two nodes with an edge of its bytes between them; a value on the source's side of the cut is
 /// not needed, one that the cut goes through is held, one on the sink's side is computed again.
 class HeldValues {
 public:
-  HeldValues(func::FuncOp function, backward::SplitPlan &plan, bool recomputeCheap)
-      : function(function), plan(plan), recomputeCheap(recomputeCheap) {}
+  HeldValues(const train::Program &program, func::FuncOp function, backward::SplitPlan &plan,
+             bool recomputeCheap)
+      : function(function), plan(plan), recomputeCheap(recomputeCheap) {
+    if (func::FuncOp unshard = program.unshard)
+      for (unsigned i = 0; i < unshard.getNumResults(); ++i)
+        unsharded.insert(train::getResultRole(unshard, i).getName());
+  }
 
   void choose() {
     findNeeds();
@@ -62,14 +52,14 @@ public:
           reachable.insert(operand);
     for (Value value : reachable)
       addValue(value);
-    flow.solve(source, sink);
+    // Every path has a value that can be held, so there is a cut.
+    llvm::BitVector sourceSide = network.findMinCut(sink, source)->sinkSide;
     for (Value value : reachable) {
       unsigned in = nodes.lookup(value);
-      bool isHeld = flow.isOnSourceSide(in) && !flow.isOnSourceSide(in + 1);
-      if (isHeld)
-        held.insert(value);
-      else if (!flow.isOnSourceSide(in))
+      if (!sourceSide.test(in))
         plan.recomputed.insert(value);
+      else if (!sourceSide.test(in + 1))
+        held.insert(value);
     }
     dropUnused();
     measure();
@@ -93,7 +83,25 @@ private:
     Operation *op = value.getDefiningOp();
     if (!op)
       return false;
-    return getViewSource(value) || (recomputeCheap && backward::isCheap(op));
+    return backward::isRecomputable(op, recomputeCheap ? backward::RecomputeLevel::Cheap
+                                                       : backward::RecomputeLevel::Views);
+  }
+
+  /// Whether an argument is there in every microbatch, so that holding it costs nothing.
+  bool isAlwaysThere(BlockArgument argument) const {
+    train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
+    switch (role.getKind()) {
+    case RoleKind::Parameter:
+    case RoleKind::Constant:
+    case RoleKind::Buffer:
+    case RoleKind::Accumulator:
+    case RoleKind::Seed:
+    case RoleKind::RngSeed:
+    case RoleKind::RngOffset:
+      return true;
+    default:
+      return role.getKind() == RoleKind::Saved && unsharded.contains(role.getName());
+    }
   }
 
   /// What holding `value` costs. A view costs its base; what dW needs and nothing else can give
@@ -101,7 +109,7 @@ private:
   int64_t costOf(Value value) const {
     Value base = backward::getBase(value);
     if (auto argument = dyn_cast<BlockArgument>(base))
-      if (isAlwaysThere(function, argument) || needs.contains(argument))
+      if (isAlwaysThere(argument) || needs.contains(argument))
         return 0;
     return backward::getBytes(base.getType()) * kUnit;
   }
@@ -109,26 +117,32 @@ private:
   unsigned nodeOf(Value value) {
     auto [entry, isNew] = nodes.try_emplace(value, 0);
     if (isNew) {
-      entry->second = flow.addNode();
-      flow.addNode();
+      entry->second = network.addNode();
+      network.addNode();
     }
     return entry->second;
   }
 
+  /// The network is reversed: of several minimum cuts it finds the one that is nearest to its sink,
+  /// and that shall be where dI starts, so that bases are held and not their views.
+  void addEdge(unsigned from, unsigned to, int64_t capacity) {
+    network.addEdge(to, from, capacity);
+  }
+
   void addValue(Value value) {
     unsigned in = nodeOf(value);
-    flow.addEdge(in, in + 1, costOf(value));
+    addEdge(in, in + 1, costOf(value));
     if (needs.contains(value))
-      flow.addEdge(in + 1, sink, backward::MaxFlow::kInfinite);
+      addEdge(in + 1, sink, flow::Network::kUnlimited);
     if (!isRecomputable(value)) {
-      flow.addEdge(source, in, backward::MaxFlow::kInfinite);
+      addEdge(source, in, flow::Network::kUnlimited);
       return;
     }
     // Computing again is work, if little: of two cuts of the same bytes the one with less of it.
     if (!getViewSource(value))
-      flow.addEdge(source, in, 1);
+      addEdge(source, in, 1);
     for (Value operand : value.getDefiningOp()->getOperands())
-      flow.addEdge(nodeOf(operand) + 1, in, backward::MaxFlow::kInfinite);
+      addEdge(nodeOf(operand) + 1, in, flow::Network::kUnlimited);
   }
 
   /// Keeps of the cut what dW really comes to use.
@@ -161,9 +175,7 @@ private:
       auto argument = dyn_cast<BlockArgument>(base);
       if (!argument)
         plan.memory.byProductBytes += backward::getBytes(base.getType());
-      else if (!isAlwaysThere(function, argument) &&
-               train::getArgumentRole(function, argument.getArgNumber()).getKind() !=
-                   RoleKind::Accumulator)
+      else if (!isAlwaysThere(argument))
         plan.memory.savedBytes += backward::getBytes(base.getType());
     }
   }
@@ -174,14 +186,16 @@ private:
   func::FuncOp function;
   backward::SplitPlan &plan;
   bool recomputeCheap;
+  llvm::DenseSet<StringAttr> unsharded; ///< saved values that live as long as the step
   llvm::SetVector<Value> needs;
   llvm::DenseSet<Value> held;
   llvm::DenseMap<Value, unsigned> nodes;
-  backward::MaxFlow flow;
-  unsigned source = flow.addNode(), sink = flow.addNode();
+  flow::Network network;
+  unsigned source = network.addNode(), sink = network.addNode();
 };
 } // namespace
 
-void backward::chooseHeldValues(func::FuncOp function, SplitPlan &plan, bool recomputeCheap) {
-  HeldValues(function, plan, recomputeCheap).choose();
+void backward::chooseHeldValues(const train::Program &program, func::FuncOp function,
+                                SplitPlan &plan, bool recomputeCheap) {
+  HeldValues(program, function, plan, recomputeCheap).choose();
 }

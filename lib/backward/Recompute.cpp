@@ -30,7 +30,7 @@ static bool takesOneElementEach(const sharding::ShardingRule &rule) {
   return true;
 }
 
-static bool isAllowed(Operation *op, RecomputeLevel level) {
+bool cleave::backward::isRecomputable(Operation *op, RecomputeLevel level) {
   if (!isMemoryEffectFree(op))
     return false;
   if (level == RecomputeLevel::All)
@@ -112,7 +112,7 @@ void RecomputeModel::classify() {
     if (graph.isTangent(&op))
       continue;
     // What no result of the forward needs is computed once, wherever that is.
-    if (!graph.isForward(&op) || isAllowed(&op, level))
+    if (!graph.isForward(&op) || cleave::backward::isRecomputable(&op, level))
       recomputable.insert(&op);
   }
 }

@@ -14,6 +14,9 @@ enum class RecomputeLevel {
   All    ///< everything, matrix products included
 };
 
+/// Whether computing `op` again is as cheap as `level` asks.
+bool isRecomputable(mlir::Operation *op, RecomputeLevel level);
+
 /// What checkpoint tags ask of a value.
 enum class CheckpointPolicy { None, Save, Recompute };
 

@@ -2,9 +2,11 @@
 
 #include "lib/backward/SplitPlan.h"
 
+#include "dialects/dist/Dist.h"
 #include "lib/backward/ActivationGradients.h"
 #include "lib/backward/HeldValues.h"
 
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -57,6 +59,10 @@ static LogicalResult addActivationGradients(const train::Program &program, func:
 FailureOr<std::unique_ptr<backward::SplitPlan>> backward::planSplit(const train::Program &program,
                                                                     func::FuncOp function,
                                                                     const SplitOptions &options) {
+  for (Operation &op : function.front().without_terminator())
+    if (!isMemoryEffectFree(&op))
+      return op.emitError()
+             << "has effects, so the backward that it stands in cannot be taken apart";
   auto plan = std::make_unique<SplitPlan>();
   FailureOr<GradientResults> results = sortResults(program, function);
   if (failed(results))
@@ -91,6 +97,11 @@ FailureOr<std::unique_ptr<backward::SplitPlan>> backward::planSplit(const train:
     if (!isInput)
       plan->weight.add(terminator->getOperand(result));
   }
-  chooseHeldValues(function, *plan, options.recomputeCheap);
+  chooseHeldValues(program, function, *plan, options.recomputeCheap);
+  for (Value value : plan->held)
+    if (isa<dist::FutureType>(value.getType()))
+      return value.getDefiningOp()->emitError()
+             << "is started for both halves of the backward, and no function can hand over what is "
+                "only started; run --split-backward before communication is overlapped";
   return plan;
 }

@@ -107,14 +107,14 @@ def SplitBackward : Pass<"split-backward", "::mlir::ModuleOp"> {
     func.func @backward_input(%w: tensor<8x8xf32> {train.role = #train.role<parameter "w">},
                               %g: tensor<4x8xf32> {train.role = #train.role<saved "g">})
         -> (tensor<4x8xf32> {train.role = #train.role<gradient "input">},
-            tensor<4x8xf32> {train.role = #train.role<saved "dI.relu">})
+            tensor<4x8xf32> {train.role = #train.role<saved "relu">})
         attributes {train.phase = #train.phase<backward_input>} {
       %r = aten.relu(%g) : (tensor<4x8xf32>) -> tensor<4x8xf32>
       %dx = aten.mm(%r, %w) : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
       return %dx, %r : tensor<4x8xf32>, tensor<4x8xf32>
     }
     func.func @backward_weight(%x: tensor<4x8xf32> {train.role = #train.role<saved "x">},
-                               %r: tensor<4x8xf32> {train.role = #train.role<saved "dI.relu">})
+                               %r: tensor<4x8xf32> {train.role = #train.role<saved "relu">})
         -> (tensor<8x8xf32> {train.role = #train.role<gradient "w">})
         attributes {train.phase = #train.phase<backward_weight>} {
       %rt = aten.t(%r) : (tensor<4x8xf32>) -> tensor<8x4xf32>

@@ -4,11 +4,11 @@
 
 #include "lib/backward/HeldValues.h"
 #include "lib/backward/OutputMask.h"
+#include "lib/backward/PartBuilder.h"
 #include "lib/backward/SplitPlan.h"
 #include "lib/backward/ValueNumbering.h"
 #include "lib/backward/VerifySplit.h"
 
-#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
 
 namespace cleave::backward {
@@ -26,39 +26,6 @@ using train::RoleKind;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Names for by-products that no saved value of the program has: "dI.h.0.mlp.c_fc.mm", and ".1",
-/// ... behind what is there already.
-class ByProductNames {
-public:
-  explicit ByProductNames(const train::Program &program) {
-    for (func::FuncOp function : program.getFunctions())
-      for (unsigned i = 0; i < function.getNumResults(); ++i)
-        if (train::RoleAttr role = train::getResultRole(function, i);
-            role.getKind() == RoleKind::Saved)
-          taken.insert(role.getNameOrEmpty());
-  }
-
-  std::string of(Value value, train::RoleAttr argumentRole) {
-    StringRef what, module;
-    if (argumentRole) {
-      what = argumentRole.getNameOrEmpty();
-    } else {
-      Operation *op = value.getDefiningOp();
-      what = op->getName().stripDialect();
-      if (auto location = dyn_cast<NameLoc>(op->getLoc()))
-        module = location.getName().getValue();
-    }
-    std::string name = (Twine("dI.") + module + (module.empty() ? "" : ".") + what).str();
-    std::string unique = name;
-    for (unsigned i = 1; !taken.insert(unique).second; ++i)
-      unique = (Twine(name) + "." + Twine(i)).str();
-    return unique;
-  }
-
-private:
-  llvm::StringSet<> taken;
-};
-
 /// One half of the backward, under construction.
 struct Half {
   func::FuncOp function;
@@ -154,7 +121,7 @@ private:
     MLIRContext *context = whole.getContext();
     for (Value value : plan.held)
       if (!outlivesInput(value)) {
-        auto role = train::RoleAttr::get(context, RoleKind::Saved, names.of(value, roleOf(value)));
+        auto role = train::RoleAttr::get(context, RoleKind::Saved, names.makeName(value));
         NamedAttribute named(StringAttr::get(context, train::kRoleAttrName), role);
         byProducts.emplace_back(value, DictionaryAttr::get(context, named));
       }
@@ -210,7 +177,7 @@ private:
 
   func::FuncOp whole;
   const backward::SplitPlan &plan;
-  ByProductNames names;
+  backward::SavedNames names;
   Half input, weight;
   /// What dI gives for dW, with the role of the argument and result.
   SmallVector<std::pair<Value, DictionaryAttr>> byProducts;

@@ -9,7 +9,7 @@
 // matrix product is.
 
 // ALL-LABEL: func.func @backward_input(
-// ALL-SAME: -> (tensor<4x8xf32> {train.role = #train.role<saved "dI.h.0.threshold_backward">}, tensor<4x8xf32> {train.role = #train.role<saved "dI.h.0.mm">}, tensor<4x8xf32> {train.role = #train.role<saved "dI.scale.mul">})
+// ALL-SAME: -> (tensor<4x8xf32> {train.role = #train.role<saved "h.0.threshold_backward">}, tensor<4x8xf32> {train.role = #train.role<saved "h.0.mm">}, tensor<4x8xf32> {train.role = #train.role<saved "scale.mul">})
 // ALL: aten.expand
 // ALL-NEXT: aten.threshold_backward({{.*}} {train.activation_gradient}
 // ALL-NEXT: aten.mm({{.*}} {train.activation_gradient}

@@ -52,3 +52,44 @@ func.func @backward(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
   return %w : tensor<4xf32>
 }
 }
+
+// -----
+
+module {
+dist.mesh @mesh ["dp" = 2]
+func.func @forward(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
+    -> (tensor<4xf32> {train.role = #train.role<output "0">})
+    attributes {train.phase = #train.phase<forward>} {
+  return %w : tensor<4xf32>
+}
+func.func @backward(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<backward>} {
+  // expected-error @below {{has effects, so the backward that it stands in cannot be taken apart}}
+  dist.barrier over @mesh ["dp"]
+  return %w : tensor<4xf32>
+}
+}
+
+// -----
+
+module {
+dist.mesh @mesh ["dp" = 2]
+func.func @forward(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
+                   %x: tensor<4xf32> {train.role = #train.role<input "x">})
+    -> (tensor<4xf32> {train.role = #train.role<output "0">})
+    attributes {train.phase = #train.phase<forward>} {
+  return %w : tensor<4xf32>
+}
+func.func @backward(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
+                    %x: tensor<4xf32> {train.role = #train.role<input "x">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "w">},
+        tensor<4xf32> {train.role = #train.role<gradient "x">})
+    attributes {train.phase = #train.phase<backward>} {
+  // expected-error @below {{is started for both halves of the backward, and no function can hand over what is only started; run --split-backward before communication is overlapped}}
+  %f:2 = dist.all_reduce sum(%w, %x) over @mesh ["dp"] : tensor<4xf32>, tensor<4xf32> -> !dist.future<tensor<4xf32>>, !dist.future<tensor<4xf32>>
+  %gw = dist.wait %f#0 : tensor<4xf32>
+  %gx = dist.wait %f#1 : tensor<4xf32>
+  return %gw, %gx : tensor<4xf32>, tensor<4xf32>
+}
+}

@@ -90,10 +90,10 @@ func.func @backward(%w: tensor<8xf32> {train.role = #train.role<parameter "w">},
 // others are by-products. Here the keys are a parameter.
 
 // CHECK-LABEL: func.func @backward_input(
-// CHECK-SAME: train.role = #train.role<saved "dI._scaled_dot_product_flash_attention_for_cpu_backward">
+// CHECK-SAME: train.role = #train.role<saved "scaled_dot_product_flash_attention_for_cpu_backward#1">
 // CHECK: aten._scaled_dot_product_flash_attention_for_cpu_backward
 // CHECK-LABEL: func.func @backward_weight(
-// CHECK-SAME: %[[DK:.*]]: tensor<1x1x4x8xf32> {train.role = #train.role<saved "dI._scaled_dot_product_flash_attention_for_cpu_backward">}
+// CHECK-SAME: %[[DK:.*]]: tensor<1x1x4x8xf32> {train.role = #train.role<saved "scaled_dot_product_flash_attention_for_cpu_backward#1">}
 // CHECK-NOT: aten.
 // CHECK: return %[[DK]]
 module {

@@ -19,7 +19,7 @@
 // CHECK-SAME: %[[Y:.*]]: tensor<4x8xf32> {train.role = #train.role<saved "y">},
 // CHECK-SAME: %[[SEED:.*]]: tensor<f32> {train.role = #train.role<seed>})
 // CHECK-SAME: -> (tensor<4x8xf32> {train.role = #train.role<gradient "in">},
-// CHECK-SAME: tensor<4x8xf32> {train.role = #train.role<saved "dI.threshold_backward">})
+// CHECK-SAME: tensor<4x8xf32> {train.role = #train.role<saved "threshold_backward">})
 // CHECK-SAME: train.phase = #train.phase<backward_input>
 // CHECK: %[[E:.*]] = aten.expand(%[[SEED]]
 // CHECK-NEXT: %[[R:.*]] = aten.threshold_backward(%[[E]], %[[Y]]
@@ -29,7 +29,7 @@
 // CHECK-LABEL: func.func @backward_weight(
 // CHECK-SAME: %[[X:.*]]: tensor<4x8xf32> {train.role = #train.role<saved "x">},
 // CHECK-SAME: %[[AW:.*]]: tensor<8x8xf32> {train.role = #train.role<accumulator "w">},
-// CHECK-SAME: %[[R:.*]]: tensor<4x8xf32> {train.role = #train.role<saved "dI.threshold_backward">})
+// CHECK-SAME: %[[R:.*]]: tensor<4x8xf32> {train.role = #train.role<saved "threshold_backward">})
 // CHECK-SAME: -> (tensor<8x8xf32> {train.role = #train.role<gradient "w">},
 // CHECK-SAME: tensor<8xf32> {train.role = #train.role<gradient "b">})
 // CHECK-SAME: train.phase = #train.phase<backward_weight>

@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "lib/backward/HeldValues.h"
-#include "lib/backward/CheapOps.h"
+#include "lib/backward/Recompute.h"
 
 #include "dialects/aten/Aten.h"
 #include "mlir/Parser/Parser.h"
@@ -113,8 +113,9 @@ int64_t fewestBytes(func::FuncOp function, const backward::SplitPlan &plan, bool
       continue;
     for (Operation &op : function.front().without_terminator()) {
       Value result = op.getResult(0);
-      bool canRepeat = plan.weight.contains(result) || viewSource(result) ||
-                       (recomputeCheap && backward::isCheap(&op));
+      bool canRepeat =
+          plan.weight.contains(result) || viewSource(result) ||
+          (recomputeCheap && backward::isRecomputable(&op, backward::RecomputeLevel::Cheap));
       if (canRepeat && llvm::all_of(op.getOperands(), [&](Value v) { return there.contains(v); }))
         there.insert(result);
     }
