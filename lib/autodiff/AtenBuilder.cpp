@@ -35,10 +35,15 @@ Operation *AtenBuilder::create(StringRef name, TypeRange types, ValueRange opera
   state.addAttributes(attributes);
   state.addAttributes(common);
   Operation *op = builder.create(state);
-  placement::InferenceOptions options;
-  options.like = frame;
-  if (frame && !failed && isa<aten::AtenOpInterface>(op))
+  if (frame && !failed && isa<aten::AtenOpInterface>(op)) {
+    placement::InferenceOptions options;
+    options.like = frame;
+    dist::PlacementAttr preference = preferred ? dist::getPlacement(preferred) : nullptr;
+    if (preference && types.size() == 1 &&
+        cast<RankedTensorType>(types.front()).getShape() == preferred.getShape())
+      options.preferred = preference;
     failed = mlir::failed(placement::placeResults(op, options));
+  }
   return op;
 }
 

@@ -168,6 +168,10 @@ public:
   StrideInference strides;
 
 protected:
+  /// Where the rules of placements leave a choice (a view that takes a shard to a dimension of size
+  /// 1 or to the one behind it), results of this shape take this placement. Null: no preference.
+  mlir::RankedTensorType preferred;
+
   aten::Shape broadcast(Value a, Value b);
   mlir::OpBuilder &builder;
   bool failed = false;

@@ -21,6 +21,7 @@
 
 #include "mlir/Support/LLVM.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 namespace cleave::autodiff {
 
@@ -45,6 +46,7 @@ public:
   template <typename Make> void to(Value operand, Make &&make) {
     if (!needs(operand))
       return;
+    llvm::SaveAndRestore preference(preferred, gradientType(operand));
     if constexpr (std::is_convertible_v<Make, Value>)
       accumulate(operand, make);
     else

@@ -463,3 +463,28 @@ func.func @microbatch(%w: tensor<8xf32, #I> {train.role = #train.role<parameter 
   return %s : tensor<f32, #I>
 }
 }
+
+// -----
+
+// Each rank holds one of two heads. Of the dimensions to which the gradient's S(1) may go back, the one of
+// size 1 is the operand's.
+
+#I = #dist.on<@mesh, tp = I>
+#P = #dist.on<@mesh, tp = P>
+#S1 = #dist.on<@mesh, tp = S(1)>
+#S2 = #dist.on<@mesh, tp = S(2)>
+
+// CHECK-LABEL: module @heads {
+module @heads {
+dist.mesh @mesh ["tp" = 2]
+func.func @microbatch(%w: tensor<2x4x1x8xf32, #S2> {train.role = #train.role<parameter "w">})
+    -> (tensor<f32, #I> {train.role = #train.role<loss>})
+    attributes {train.phase = #train.phase<microbatch>} {
+  %x = aten.view(%w, size = [8, 8]) : (tensor<2x4x1x8xf32, #S2>) -> tensor<8x8xf32, #S1>
+  %s = aten.sum(%x) : (tensor<8x8xf32, #S1>) -> tensor<f32, #P>
+  %l = dist.all_reduce sum(%s) over @mesh ["tp"] : tensor<f32, #P> -> tensor<f32, #I>
+  // CHECK: aten._unsafe_view({{.*}}) {train.backward} : (tensor<8x8xf32, #S1_tp>) -> tensor<2x4x1x8xf32, #S2_tp>
+  // CHECK-NEXT: return
+  return %l : tensor<f32, #I>
+}
+}
