@@ -68,7 +68,7 @@ func.func @backward_input(%w: tensor<4xf32> {train.role = #train.role<parameter 
 func.func @backward_weight(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
     -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
     attributes {train.phase = #train.phase<backward_weight>} {
-  // expected-error @below {{is marked train.recomputed, but backward_input does not compute it}}
+  // expected-error @below {{is marked train.recomputed, but neither forward nor backward_input computes it}}
   %g = aten.neg(%w) {train.recomputed} : (tensor<4xf32>) -> tensor<4xf32>
   return %g : tensor<4xf32>
 }
