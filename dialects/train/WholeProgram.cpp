@@ -328,10 +328,14 @@ private:
         continue;
       InFlightDiagnostic diagnostic = complain(port)
                                       << "takes " << port.role << " of type " << port.type;
-      if (!found)
+      if (!found) {
+        bool hasGradients = llvm::any_of(
+            results, [](const Port &result) { return result.is({RoleKind::Gradient}); });
         diagnostic.attachNote(maker.getLoc())
             << "the " << makerName << (program.isSplit() ? " have" : " has")
-            << " none of that name";
+            << " none of that name"
+            << (hasGradients ? "" : ", and no gradients at all; cleave-opt --autodiff adds them");
+      }
       else
         diagnostic.attachNote(found->getLoc())
             << (found->function == program.reduce ? "the reduce function"

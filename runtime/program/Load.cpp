@@ -68,6 +68,8 @@ llvm::Expected<std::unique_ptr<Program>> cleave::runtime::loadProgram(llvm::Stri
   registerDialects(registry);
   // Without threads: a program is small, and starting a pool costs more than it gains.
   impl->context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+  // Of a function that is the whole program.
+  impl->context->printOpOnDiagnostic(false);
   impl->path = path.str();
 
   auto sources = std::make_shared<llvm::SourceMgr>();

@@ -63,6 +63,13 @@ def test_gradients_are_those_of_the_joint_graph(name, build_dir, cleave_run, tmp
         for kind in ("loss", "buffer")))  # fmt: skip
 
 
+def test_a_forward_that_is_to_be_trained_says_what_it_lacks(cleave_run, tmp_path):
+    spec = dataclasses.replace(MODELS["gpt_tied"](), gradients=False)
+    message = cleave_run.fail(cleave.export_spec(spec, tmp_path), "--dry-run")
+    assert "no gradients at all; cleave-opt --autodiff adds them" in message
+    assert len(message.splitlines()) < 10
+
+
 def test_checkpoint_tags_and_stages_are_kept(build_dir, tmp_path):
     spec = dataclasses.replace(MODELS["gpt_checkpointed"](), gradients=False)
     program = cleave.export_spec(spec, tmp_path)

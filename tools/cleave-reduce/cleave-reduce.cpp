@@ -14,12 +14,18 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Reducer/Passes.h"
 #include "mlir/Tools/mlir-reduce/MlirReduceMain.h"
+#include "llvm/Support/WithColor.h"
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   cleave::registerDialects(registry);
   cleave::autodiff::registerAllModels(registry);
   cleave::registerAllPasses();
+  if (llvm::Error error = cleave::autodiff::checkModels(registry)) {
+    llvm::WithColor::error(llvm::errs(), "cleave-reduce")
+        << llvm::toString(std::move(error)) << "\n";
+    return 1;
+  }
   cleave::registerReduceProgramPass();
   mlir::registerOptReductionPass();
   mlir::MLIRContext context(registry);
