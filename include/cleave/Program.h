@@ -54,12 +54,24 @@ enum class RoleKind : uint8_t {
   Saved
 };
 
+/// How a value of a typed function lies along one mesh axis (`docs/types.md`).
+struct AxisPlacement {
+  enum class Kind : uint8_t { Replicate, Partial, Invariant, Varying, Shard };
+  std::string axis;
+  Kind kind = Kind::Replicate;
+  std::string reduction; ///< of a Partial: "sum", "avg", "max", "min", "product"
+  int64_t dim = 0;       ///< of a Shard: the tensor's dimension
+  int64_t order = 0;     ///< of a Shard: 0 the major one of the axes that shard the dimension
+};
+
 /// One argument or result of a program function.
 struct ValueInfo {
   RoleKind role = RoleKind::Input;
   std::string name; ///< empty for roles without one (loss, seed, step, ...)
   std::string slot; ///< optimizer state: "exp_avg", ...
-  TensorType type;
+  TensorType type;  ///< of what one rank holds
+  /// In a typed function, by axis; empty otherwise, and where no axis is mentioned.
+  std::vector<AxisPlacement> placements;
   /// The dimension that counts examples; absent: the same tensor for every microbatch.
   std::optional<int64_t> batch;
   /// Mesh axes over whose ranks the examples are divided.
@@ -94,6 +106,8 @@ public:
   llvm::StringRef fingerprint() const;
 
   bool hasUpdate() const;
+  /// Whether types say how values lie on the mesh. Then a microbatch is that of all ranks together.
+  bool isTyped() const;
   /// The functions that run for each microbatch, in this order: one of phase Microbatch, or a
   /// forward and its backward.
   llvm::ArrayRef<Phase> microbatchPhases() const;

@@ -23,6 +23,7 @@
 namespace cleave::runtime {
 
 class Communicator;
+class RankGrid;
 class SessionImpl;
 
 /// An executed instruction, for traces.
@@ -40,6 +41,20 @@ enum class WeightGradients : uint8_t {
   Deferred   ///< after the input parts of all microbatches of the step
 };
 
+/// For tests of a ReplicationCheck: the lowest bit of the first element of the first result of op
+/// `op` (from 0) of a microbatch's first function is flipped on `rank`.
+struct InjectedFault {
+  int rank = 0;
+  int64_t op = 0;
+};
+
+/// Compares, after every op of a typed program, what its types call equal (R and I) on all ranks
+/// along the axis, bit for bit. The first difference ends the run on all ranks.
+struct ReplicationCheck {
+  bool isOn = false;
+  std::optional<InjectedFault> fault;
+};
+
 struct SessionOptions {
   /// The ranks that run the program together; null for one rank. Outlives the session.
   Communicator *communicator = nullptr;
@@ -54,6 +69,7 @@ struct SessionOptions {
   WeightGradients weightGradients = WeightGradients::Immediate;
   /// Called after each instruction, if set.
   std::function<void(const OpEvent &)> onOp;
+  ReplicationCheck check;
 };
 
 /// An error where `program` has no weight part of its own to defer.
@@ -69,10 +85,13 @@ public:
   ~Session();
 
   const Program &program() const;
+  /// The ranks on the program's mesh.
+  RankGrid &grid();
   /// This rank and how many there are.
   int rank() const;
   int ranks() const;
-  /// This rank takes part `index` of `count` of a step's batch.
+  /// This rank takes part `index` of `count` of a step's batch. Of a typed program all ranks take
+  /// the batch together, each its part of every microbatch as the inputs' types say.
   struct BatchPart {
     int64_t index = 0;
     int64_t count = 1;
@@ -95,8 +114,11 @@ public:
   /// gone.
   llvm::Error runUpdate(int64_t step);
 
-  /// Loss of the last microbatch (its own mean); NaN for a program without a loss.
+  /// Loss of the last microbatch (its own mean); NaN for a program without a loss. Of a typed
+  /// program this is what the rank holds: see `wholeLoss`.
   double loss() const;
+  /// The loss of all ranks of a typed program, which call it together; `loss()` of an untyped one.
+  llvm::Expected<double> wholeLoss();
   /// A value by its file name: a result of the last microbatch (`loss`, `output.N`, `grad.NAME`)
   /// or state (`buffer.NAME`, `param.NAME`, `optim.NAME.SLOT`). Valid until the next run or the
   /// next call.

@@ -1,7 +1,6 @@
 //===- BindCommunication.cpp - communication ops become instructions ---------===//
 //
-// Each op's group of ranks is found, and connected, when the op is bound: all ranks bind the same
-// ops in the same order.
+// Each op's group of ranks is found when the op is bound; `SessionImpl` has connected it before.
 //
 //===----------------------------------------------------------------------===//
 
@@ -55,13 +54,14 @@ ReductionOp cleave::runtime::toReduction(dist::ReductionAttr reduction) {
 }
 
 /// What is moved, for messages: the role of the function's argument, else the op's place.
-static std::string describeValue(Value value) {
-  if (auto argument = dyn_cast<BlockArgument>(value))
+static std::string describeMoved(Operation *op) {
+  auto argument = op->getNumOperands() ? dyn_cast<BlockArgument>(op->getOperand(0)) : nullptr;
+  if (argument)
     if (auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()))
       if (train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber()))
         return (train::stringifyRoleKind(role.getKind()) + " \"" + role.getNameOrEmpty() + "\"")
             .str();
-  return describeLocation(value.getLoc());
+  return describeLocation(op->getLoc());
 }
 
 int64_t cleave::runtime::localSize(Value value, int64_t dim) {
@@ -249,9 +249,7 @@ BindResult cleave::runtime::bindCommunication(Binder &binder, ArrayRef<Operation
   if (!group)
     return group.takeError();
   auto instruction = std::make_unique<Communicate>();
-  std::string what =
-      op->getNumOperands() ? describeValue(op->getOperand(0)) : describeLocation(op->getLoc());
-  StartBinder start{grid, axes, *group, what, *instruction};
+  StartBinder start{grid, axes, *group, describeMoved(op), *instruction};
   llvm::Error error =
       llvm::TypeSwitch<Operation *, llvm::Error>(op)
           .Case<dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp, dist::AllToAllOp,

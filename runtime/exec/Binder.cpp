@@ -8,6 +8,7 @@
 
 using namespace mlir;
 using namespace cleave::runtime;
+namespace train = cleave::train;
 
 Binder::Binder(func::FuncOp function, const Services &services)
     : function(function), shared(services) {}
@@ -84,6 +85,23 @@ llvm::Expected<std::unique_ptr<Instruction>> Binder::bindGroup(ArrayRef<Operatio
   return llvm::createStringError(llvm::inconvertibleErrorCode(), "the runtime cannot execute it");
 }
 
+/// Adds the next list of `bound.replicated`.
+void Binder::noteReplicated(ValueRange values, llvm::StringRef prefix, BoundFunction &bound) const {
+  std::vector<ReplicatedValue> &replicated = bound.replicated.emplace_back();
+  for (auto [index, value] : llvm::enumerate(values)) {
+    auto slot = slots.find(value);
+    if (slot == slots.end())
+      continue; // nobody uses it
+    std::string name = (prefix + " " + llvm::Twine(index)).str();
+    if (isa<BlockArgument>(value))
+      if (train::RoleAttr role = train::getArgumentRole(function, index))
+        name = "'" + role.getFileName() + "'";
+    ReplicatedValue described = describeReplication(value, slot->second, name, *shared.ranks);
+    if (!described.axes.empty())
+      replicated.push_back(std::move(described));
+  }
+}
+
 llvm::Expected<BoundFunction> Binder::bind() {
   if (!llvm::hasSingleElement(function.getBody()))
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
@@ -97,6 +115,8 @@ llvm::Expected<BoundFunction> Binder::bind() {
     uint32_t slot = slots.size();
     slots[argument] = slot;
   }
+  if (shared.checksReplication)
+    noteReplicated(function.getArguments(), "argument", bound);
   for (const Group &group : groups) {
     ++current;
     llvm::Expected<std::unique_ptr<Instruction>> instruction = bindGroup(group);
@@ -109,7 +129,16 @@ llvm::Expected<BoundFunction> Binder::bind() {
                                          llvm::toString(instruction.takeError()));
     (*instruction)->name = name.str();
     (*instruction)->location = std::move(location);
+    for (Value result : llvm::reverse(group.front()->getResults()))
+      if (auto slot = slots.find(result); slot != slots.end())
+        (*instruction)->firstResult = slot->second;
     bound.instructions.push_back(std::move(*instruction));
+    if (shared.checksReplication) {
+      llvm::SmallVector<Value> made;
+      for (Operation *op : group)
+        llvm::append_range(made, op->getResults());
+      noteReplicated(made, "result", bound);
+    }
   }
   ++current;
   for (Value result : function.front().getTerminator()->getOperands())

@@ -11,6 +11,7 @@
 
 #include "runtime/exec/Bucket.h"
 #include "runtime/exec/Instruction.h"
+#include "runtime/exec/Replication.h"
 #include "runtime/program/ProgramImpl.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -25,11 +26,16 @@ struct Services {
   RankGrid *ranks = nullptr;
   RandomStream *random = nullptr;
   BucketSet *buckets = nullptr;
+  /// Whether to note what types call equal.
+  bool checksReplication = false;
 };
 
 /// A bound function. Arguments are slots 0 to n-1.
 struct BoundFunction {
   std::vector<std::unique_ptr<Instruction>> instructions;
+  /// What types call equal on several ranks, where it is to be checked: of the arguments, then of
+  /// what each instruction makes.
+  std::vector<std::vector<ReplicatedValue>> replicated;
   std::vector<Operand> results;
   uint32_t numArguments = 0;
   uint32_t numSlots = 0;
@@ -52,6 +58,7 @@ private:
 
   void groupOps();
   void findLastUses();
+  void noteReplicated(mlir::ValueRange values, llvm::StringRef prefix, BoundFunction &bound) const;
   llvm::Expected<std::unique_ptr<Instruction>> bindGroup(llvm::ArrayRef<mlir::Operation *> group);
 
   mlir::func::FuncOp function;

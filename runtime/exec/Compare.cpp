@@ -43,6 +43,10 @@ static double toDouble(DType dtype, const char *data) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
+double cleave::runtime::toNumber(const ConstTensorRef &tensor) {
+  return toDouble(tensor.type.dtype, tensor.data);
+}
+
 Difference cleave::runtime::computeDifference(const ConstTensorRef &a, const ConstTensorRef &b) {
   Difference difference;
   difference.isBitwiseEqual = a.bytes() == b.bytes();

@@ -16,6 +16,9 @@ struct Difference {
 };
 Difference computeDifference(const ConstTensorRef &a, const ConstTensorRef &b);
 
+/// The first element.
+double toNumber(const ConstTensorRef &tensor);
+
 /// max|a-b| / max(max|b|, floor): gradients that are zero by mathematics hold rounding errors, so
 /// they are measured against `floor`, 1e-3 of the gradients' median. 0 where a and b are equal.
 double relativeDifference(const Difference &difference, double floor);

@@ -13,27 +13,48 @@ Executor::Executor(BoundFunction bound, Phase phase) : function(std::move(bound)
   frame.stack.reserve(32);
 }
 
-/// "aten.mm at h.0.attn.c_attn (gpt.py:57): "
+/// "aten.mm at h.0.attn.c_attn (gpt.py:57)"
 static std::string describe(const Instruction &instruction) {
   std::string text = instruction.name;
   if (!instruction.location.empty())
     text += " at " + instruction.location;
-  return text + ": ";
+  return text;
 }
 
-void Executor::runTraced(size_t &position, const std::function<void(const OpEvent &)> &onOp) {
+/// Flips the lowest bit of the first element of what an instruction has just made.
+void Executor::injectFault(size_t position) {
+  std::optional<uint32_t> slot = function.instructions[position]->firstResult;
+  if (!slot || !frame.slots[*slot].isTensor())
+    return;
+  at::Tensor wrong = frame.slots[*slot].toTensor().clone(at::MemoryFormat::Contiguous);
+  if (wrong.numel() > 0)
+    *static_cast<uint8_t *>(wrong.mutable_data_ptr()) ^= 1;
+  frame.slots[*slot] = std::move(wrong);
+}
+
+void Executor::runObserved(size_t &position, const Observers &observers) {
   using Clock = std::chrono::steady_clock;
   auto now = [] { return Clock::now().time_since_epoch() / std::chrono::nanoseconds(1); };
+  std::string where = (getPhaseName(phase) + ", before its first op").str();
+  if (observers.checker)
+    observers.checker->check(function.replicated[0], frame, where);
   for (; position < function.instructions.size(); ++position) {
     Instruction &instruction = *function.instructions[position];
     int64_t start = now();
     instruction.execute(frame);
-    onOp({instruction.name, instruction.location, phase, start, now() - start});
+    if (observers.onOp)
+      observers.onOp({instruction.name, instruction.location, phase, start, now() - start});
+    if (observers.fault == position)
+      injectFault(position);
+    if (!observers.checker)
+      continue;
+    where = (getPhaseName(phase) + ", op " + llvm::Twine(position) + ", " + describe(instruction))
+                .str();
+    observers.checker->check(function.replicated[position + 1], frame, where);
   }
 }
 
-llvm::Error Executor::run(std::vector<c10::IValue> &results,
-                          const std::function<void(const OpEvent &)> &onOp) {
+llvm::Error Executor::run(std::vector<c10::IValue> &results, const Observers &observers) {
   // Not even a failed run leaves values behind.
   llvm::scope_exit clear([&] {
     for (c10::IValue &slot : frame.slots)
@@ -43,8 +64,8 @@ llvm::Error Executor::run(std::vector<c10::IValue> &results,
   size_t position = 0;
   try {
     c10::InferenceMode inferenceMode;
-    if (onOp)
-      runTraced(position, onOp);
+    if (observers.onOp || observers.checker)
+      runObserved(position, observers);
     else
       for (size_t end = function.instructions.size(); position < end; ++position)
         function.instructions[position]->execute(frame);
@@ -55,8 +76,9 @@ llvm::Error Executor::run(std::vector<c10::IValue> &results,
   } catch (CommunicationFailure &failure) {
     return std::move(failure.error);
   } catch (const std::exception &exception) {
-    std::string where =
-        position < function.instructions.size() ? describe(*function.instructions[position]) : "";
+    std::string where = position < function.instructions.size()
+                            ? describe(*function.instructions[position]) + ": "
+                            : "";
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
                                    where + describeException(exception));
   }

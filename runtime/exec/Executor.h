@@ -15,13 +15,24 @@ public:
 
   /// The slot of an argument, to be filled before each run.
   c10::IValue &argument(uint32_t index) { return frame.slots[index]; }
+  /// What watches a run.
+  struct Observers {
+    /// Called after each instruction, if set.
+    std::function<void(const OpEvent &)> onOp;
+    /// Compares what types call equal, if set; the function must be bound for it.
+    std::unique_ptr<ReplicationChecker> checker;
+    /// For tests of it: flip a bit of what this instruction makes.
+    std::optional<size_t> fault;
+  };
+
+  size_t numInstructions() const { return function.instructions.size(); }
   /// Runs the instructions and moves the function's results into `results`. An error names the op
   /// and its source location; which rank it is, the launcher adds.
-  llvm::Error run(std::vector<c10::IValue> &results,
-                  const std::function<void(const OpEvent &)> &onOp);
+  llvm::Error run(std::vector<c10::IValue> &results, const Observers &observers);
 
 private:
-  void runTraced(size_t &position, const std::function<void(const OpEvent &)> &onOp);
+  void runObserved(size_t &position, const Observers &observers);
+  void injectFault(size_t position);
 
   BoundFunction function;
   Frame frame;

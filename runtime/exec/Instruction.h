@@ -71,6 +71,8 @@ public:
   /// For messages and traces.
   std::string name;     ///< "aten.mm"
   std::string location; ///< "h.0.attn.c_attn (gpt.py:57)", may be empty
+  /// Where its first result that somebody uses goes.
+  std::optional<uint32_t> firstResult;
 };
 
 } // namespace cleave::runtime

@@ -83,6 +83,18 @@ int64_t RankGrid::coordinate(llvm::StringRef name, int rank) const {
   return axis ? rank / axis->stride % axis->size : 0;
 }
 
+int64_t RankGrid::stride(llvm::StringRef name) const {
+  const Axis *axis = find(name);
+  return axis ? axis->stride : 0;
+}
+
+std::vector<std::string> RankGrid::axisNames() const {
+  std::vector<std::string> names;
+  for (const Axis &axis : axes)
+    names.push_back(axis.name);
+  return names;
+}
+
 int64_t RankGrid::index(llvm::ArrayRef<std::string> names) const {
   int64_t index = 0;
   for (const std::string &name : names)

@@ -29,6 +29,11 @@ public:
   /// The place of any rank.
   int64_t coordinate(llvm::StringRef axis, int rank) const;
 
+  /// How far apart in rank neighbours along the axis are; 0 for an axis that the mesh has not.
+  int64_t stride(llvm::StringRef axis) const;
+  /// In the mesh's order.
+  std::vector<std::string> axisNames() const;
+
   /// Place along `axes` together in their row-major order as given: what `dist.axis_index` is.
   int64_t index(llvm::ArrayRef<std::string> axes) const;
   /// What this rank holds of a dimension of size `whole` that `axes`, major first, shard.

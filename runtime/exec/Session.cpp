@@ -2,8 +2,10 @@
 
 #include "cleave/Session.h"
 #include "runtime/exec/SessionImpl.h"
+#include "runtime/exec/WholeTensors.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/from_blob.h>
 
 #include <limits>
 
@@ -32,6 +34,9 @@ llvm::Error cleave::runtime::checkDeferrable(const Program &program) {
 
 const Program &Session::program() const {
   return *impl->program;
+}
+RankGrid &Session::grid() {
+  return *impl->ranks;
 }
 int Session::rank() const {
   return impl->ranks->rank();
@@ -86,6 +91,21 @@ double Session::loss() const {
     if (value.role == RoleKind::Loss && impl->results[index].isTensor())
       return impl->results[index].toTensor().item<double>();
   return std::numeric_limits<double>::quiet_NaN();
+}
+
+llvm::Expected<double> Session::wholeLoss() {
+  for (const ValueInfo &value : program().results(Phase::Microbatch)) {
+    if (value.role != RoleKind::Loss || value.placements.empty())
+      continue;
+    llvm::Expected<ConstTensorRef> part = result(value.fileName);
+    if (!part)
+      return part.takeError();
+    llvm::Expected<WholeTensor> whole = assemble(value, *part, grid());
+    if (!whole)
+      return whole.takeError();
+    return at::from_blob(whole->bytes.data(), {}, toScalarType(whole->type.dtype)).item<double>();
+  }
+  return loss();
 }
 
 void cleave::runtime::setNumThreads(int threads) {

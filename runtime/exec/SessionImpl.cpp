@@ -1,6 +1,7 @@
 //===- SessionImpl.cpp - making a session: its state and bound functions ------===//
 
 #include "runtime/exec/SessionImpl.h"
+#include "runtime/exec/DistOps.h"
 
 #include <ATen/ops/zeros_like.h>
 
@@ -23,9 +24,15 @@ llvm::Expected<std::unique_ptr<SessionImpl>> SessionImpl::create(const Program &
   if (!ranks)
     return ranks.takeError();
   session->ranks = std::move(*ranks);
-  session->services = {session->ranks.get(), &session->random, &session->buckets};
+  if (options.check.isOn && !program.isTyped())
+    return makeError("program '" + program.path() +
+                     "': --check replicated expects a typed program, "
+                     "whose types say what is equal; found no placements");
+  // One rank has nobody to compare with.
+  session->services = {session->ranks.get(), &session->random, &session->buckets,
+                       options.check.isOn && session->ranks->ranks() > 1};
   for (const ValueInfo &value : program.inputs())
-    if (value.batch && !value.over.empty())
+    if (value.batch && !value.over.empty() && !program.isTyped())
       session->part = session->ranks->along(value.over);
   if (llvm::Error error = session->checkMicrobatches())
     return error;
@@ -36,7 +43,9 @@ llvm::Expected<std::unique_ptr<SessionImpl>> SessionImpl::create(const Program &
   llvm::Error failure = llvm::Error::success();
   llvm::Error thrown = guarded([&] {
     c10::InferenceMode inferenceMode;
-    failure = session->allocateState();
+    failure = session->connectGroups();
+    if (!failure)
+      failure = session->allocateState();
     if (!failure)
       failure = session->makeBuckets();
     if (!failure)
@@ -212,7 +221,40 @@ llvm::Expected<std::unique_ptr<SessionImpl::BoundPhase>> SessionImpl::bindPhase(
   if (!bound)
     return makeError("program '" + program->path() + "': " + llvm::toString(bound.takeError()));
   result->executor = std::make_unique<Executor>(std::move(*bound), phase);
+  if (llvm::Error error = observe(*result))
+    return error;
   return result;
+}
+
+/// Connects all groups of ranks that the program's ops need. After that nothing speaks to other
+/// ranks until the program runs: what is wrong on one of them cannot leave the others waiting.
+llvm::Error SessionImpl::connectGroups() {
+  for (mlir::func::FuncOp function : program->impl().functions.getFunctions())
+    for (mlir::Operation &op : function.getOps())
+      if (auto communication = llvm::dyn_cast<dist::CommunicationOpInterface>(op)) {
+        llvm::Expected<RankGroup> group = ranks->group(axisNames(communication.getAxesAttr()));
+        if (!group)
+          return group.takeError();
+      }
+  return llvm::Error::success();
+}
+
+llvm::Error SessionImpl::observe(BoundPhase &bound) {
+  bound.observers.onOp = options.onOp;
+  if (!services.checksReplication)
+    return llvm::Error::success();
+  bound.observers.checker = std::make_unique<ReplicationChecker>(*ranks);
+  if (!options.check.fault || bound.phase != program->microbatchPhases().front())
+    return llvm::Error::success();
+  const InjectedFault &fault = *options.check.fault;
+  int64_t count = bound.executor->numInstructions();
+  if (fault.rank >= ranks->ranks() || fault.op >= count)
+    return makeError("a fault on rank " + llvm::Twine(fault.rank) + " in op " +
+                     llvm::Twine(fault.op) + ", but there are " + llvm::Twine(ranks->ranks()) +
+                     " ranks and " + llvm::Twine(count) + " ops, both counted from 0");
+  if (fault.rank == ranks->rank())
+    bound.observers.fault = fault.op;
+  return llvm::Error::success();
 }
 
 llvm::Error SessionImpl::bindPhases() {

@@ -24,6 +24,9 @@ public:
   SessionOptions options;
   std::unique_ptr<RankGrid> ranks;
   Session::BatchPart part;
+  /// Microbatches of a step on all ranks, and which of them this rank's `index` is.
+  int64_t totalMicrobatches() const { return options.microbatches * part.count; }
+  int64_t numberOf(int64_t index) const { return part.index * options.microbatches + index; }
 
   /// By their index in `program->weights()`, `optimizerStates()` and `inputs()`.
   std::vector<at::Tensor> weights, optimizerStates, inputs;
@@ -60,6 +63,7 @@ private:
   struct BoundPhase {
     Phase phase;
     std::unique_ptr<Executor> executor;
+    Executor::Observers observers;
     std::vector<Place> arguments, results;
   };
   /// What the functions of one microbatch see: its data, and what they save for each other.
@@ -74,7 +78,9 @@ private:
   llvm::Error checkMicrobatches() const;
   llvm::Error makeBuckets();
   void indexSaved();
+  llvm::Error connectGroups();
   llvm::Error bindPhases();
+  llvm::Error observe(BoundPhase &bound);
   llvm::Expected<std::unique_ptr<BoundPhase>> bindPhase(Phase phase);
   llvm::Expected<Place> placeArgument(Phase phase, const ValueInfo &value) const;
   Place placeResult(Phase phase, const ValueInfo &value) const;

@@ -96,7 +96,7 @@ llvm::Error SessionImpl::storeResults(std::vector<c10::IValue> values, const Bou
 llvm::Error SessionImpl::runPhase(BoundPhase &bound, MicrobatchState &microbatchState) {
   fillArguments(bound, microbatchState);
   std::vector<c10::IValue> values;
-  if (llvm::Error error = bound.executor->run(values, options.onOp))
+  if (llvm::Error error = bound.executor->run(values, bound.observers))
     return error;
   return storeResults(std::move(values), bound, microbatchState);
 }
@@ -107,12 +107,12 @@ llvm::Error SessionImpl::runPhase(BoundPhase &bound, MicrobatchState &microbatch
 
 SessionImpl::MicrobatchState SessionImpl::beginMicrobatch(int64_t stepNumber, int64_t index) {
   c10::InferenceMode inferenceMode;
-  int64_t total = options.microbatches * part.count;
+  int64_t total = totalMicrobatches();
   if (seed.defined())
     seed.fill_(options.lossSeed.value_or(1.0 / double(total)));
   *rngSeed.mutable_data_ptr<int64_t>() = static_cast<int64_t>(options.seed);
   *rngOffset.mutable_data_ptr<int64_t>() =
-      ((stepNumber - 1) * total + part.index * options.microbatches + index) * program->draws();
+      ((stepNumber - 1) * total + numberOf(index)) * program->draws();
 
   // Accumulated gradients go on, but not into another step; nothing else is needed any more.
   for (auto [position, value] : llvm::enumerate(results))

@@ -2,14 +2,17 @@
 
 #include "runtime/exec/TensorFiles.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
-
-#include <cstring>
 
 using namespace cleave::runtime;
 
 /// How many differences a message names; more of them mostly have one cause.
 static constexpr size_t kMostDifferences = 20;
+
+static TensorType fileType(const TensorView &tensor) {
+  return {tensor.dtype, {tensor.shape.begin(), tensor.shape.end()}};
+}
 
 /// The tensor of a value, under its name or one of its aliases.
 static const TensorView *findTensor(const SafetensorsFile &file, const ValueInfo &value) {
@@ -22,12 +25,16 @@ static const TensorView *findTensor(const SafetensorsFile &file, const ValueInfo
 }
 
 llvm::Error cleave::runtime::checkTensors(const SafetensorsFile &file,
-                                          llvm::ArrayRef<ValueInfo> expected,
+                                          llvm::ArrayRef<ValueInfo> expected, const RankGrid &grid,
                                           llvm::StringRef what) {
   std::vector<std::string> differences;
   llvm::StringSet<> known;
   for (const ValueInfo &value : expected) {
-    std::string type = value.type.str();
+    if (llvm::Error error = checkReadable(value)) {
+      differences.push_back(llvm::toString(std::move(error)));
+      continue;
+    }
+    std::string type = describeWhole(value, grid);
     const TensorView *first = findTensor(file, value);
     if (!first)
       differences.push_back(llvm::formatv("missing: '{0}' ({1})", value.name, type));
@@ -36,8 +43,7 @@ llvm::Error cleave::runtime::checkTensors(const SafetensorsFile &file,
       const TensorView *tensor = file.find(name);
       if (!tensor)
         return;
-      if (tensor->dtype != value.type.dtype ||
-          llvm::ArrayRef(tensor->shape) != llvm::ArrayRef(value.type.shape))
+      if (!isWholeOf(value, fileType(*tensor), grid))
         differences.push_back(llvm::formatv("'{0}': the program has {1}, the file {2}", name, type,
                                             describe(tensor->dtype, tensor->shape)));
       else if (tensor->bytes != first->bytes)
@@ -65,46 +71,73 @@ llvm::Error cleave::runtime::checkTensors(const SafetensorsFile &file,
   return makeError("{0}: the {1} do not fit the program:{2}", file.path(), what, text);
 }
 
-static llvm::Error
-load(llvm::StringRef path, llvm::ArrayRef<ValueInfo> values, llvm::StringRef what,
-     llvm::function_ref<llvm::Expected<TensorRef>(llvm::StringRef)> destination) {
-  auto file = SafetensorsFile::open(path);
-  if (!file)
-    return file.takeError();
-  if (llvm::Error error = checkTensors(**file, values, what))
+llvm::Error cleave::runtime::readTensors(
+    const SafetensorsFile &file, llvm::ArrayRef<ValueInfo> values, const RankGrid &grid,
+    llvm::StringRef what,
+    llvm::function_ref<llvm::Expected<TensorRef>(const ValueInfo &)> destination) {
+  if (llvm::Error error = checkTensors(file, values, grid, what))
     return error;
   for (const ValueInfo &value : values) {
-    llvm::Expected<TensorRef> target = destination(value.name);
+    llvm::Expected<TensorRef> target = destination(value);
     if (!target)
       return target.takeError();
-    llvm::ArrayRef<uint8_t> bytes = findTensor(**file, value)->bytes;
-    if (!bytes.empty())
-      std::memcpy(target->data, bytes.data(), bytes.size());
+    const TensorView *tensor = findTensor(file, value);
+    readPart(value, {fileType(*tensor), reinterpret_cast<const char *>(tensor->bytes.data())}, grid,
+             *target);
   }
   return llvm::Error::success();
 }
 
 llvm::Error cleave::runtime::loadWeights(Session &session, llvm::StringRef path) {
-  return load(path, session.program().weights(), "weights",
-              [&](llvm::StringRef name) { return session.weight(name); });
+  auto file = SafetensorsFile::open(path);
+  if (!file)
+    return file.takeError();
+  return readTensors(**file, session.program().weights(), session.grid(), "weights",
+                     [&](const ValueInfo &value) { return session.weight(value.name); });
+}
+
+/// An untyped program's batched inputs are parts of the examples too; their roles say so.
+static ValueInfo withDataPlacement(ValueInfo value) {
+  if (value.batch && value.placements.empty())
+    for (auto [order, axis] : llvm::enumerate(value.over))
+      value.placements.push_back(
+          {axis, AxisPlacement::Kind::Shard, "", *value.batch, int64_t(order)});
+  return value;
 }
 
 llvm::Error cleave::runtime::loadInputs(Session &session, llvm::StringRef path) {
-  return load(path, session.program().inputs(), "inputs",
-              [&](llvm::StringRef name) { return session.input(name); });
+  auto file = SafetensorsFile::open(path);
+  if (!file)
+    return file.takeError();
+  std::vector<ValueInfo> inputs;
+  for (const ValueInfo &value : session.program().inputs())
+    inputs.push_back(withDataPlacement(value));
+  return readTensors(**file, inputs, session.grid(), "inputs",
+                     [&](const ValueInfo &value) { return session.input(value.name); });
 }
 
-llvm::Error cleave::runtime::dumpResults(Session &session, llvm::StringRef path) {
-  std::vector<TensorView> views;
+llvm::Expected<std::vector<WholeTensor>> cleave::runtime::collectResults(Session &session) {
+  std::vector<WholeTensor> tensors;
   for (const ValueInfo &value : session.program().outcomes()) {
-    llvm::Expected<ConstTensorRef> result = session.result(value.fileName);
-    if (!result)
-      return result.takeError();
+    llvm::Expected<ConstTensorRef> part = session.result(value.fileName);
+    if (!part)
+      return part.takeError();
+    llvm::Expected<WholeTensor> whole = assemble(value, *part, session.grid());
+    if (!whole)
+      return whole.takeError();
+    tensors.push_back(std::move(*whole));
+  }
+  return tensors;
+}
+
+llvm::Error cleave::runtime::dump(llvm::ArrayRef<WholeTensor> tensors, llvm::StringRef path) {
+  std::vector<TensorView> views;
+  for (const WholeTensor &tensor : tensors) {
     TensorView view;
-    view.name = value.fileName;
-    view.dtype = result->type.dtype;
-    view.shape.assign(result->type.shape.begin(), result->type.shape.end());
-    view.bytes = {reinterpret_cast<const uint8_t *>(result->data), size_t(result->type.numBytes())};
+    view.name = tensor.name;
+    view.dtype = tensor.type.dtype;
+    view.shape.assign(tensor.type.shape.begin(), tensor.type.shape.end());
+    view.bytes = {reinterpret_cast<const uint8_t *>(tensor.bytes.data()), tensor.bytes.size()};
     views.push_back(std::move(view));
   }
   return writeSafetensors(path, views);

@@ -4,24 +4,36 @@
 #define CLEAVE_RUNTIME_EXEC_TENSORFILES_H
 
 #include "cleave/Session.h"
+#include "runtime/exec/WholeTensors.h"
 #include "runtime/io/Safetensors.h"
 
 namespace cleave::runtime {
 
-/// Checks that `file` holds exactly the tensors that `expected` describes: every one under its name
-/// or one of its aliases, with its dtype and shape, and no other. The error lists all differences.
-/// `what` is what the file is for: "weights", "inputs".
+/// Checks that `file` holds exactly the tensors of which the `expected` values are this rank's
+/// parts: every one under its name or one of its aliases, with its dtype and shape, and no other.
+/// The error lists all differences. `what` is what the file is for: "weights", "inputs".
 llvm::Error checkTensors(const SafetensorsFile &file, llvm::ArrayRef<ValueInfo> expected,
-                         llvm::StringRef what);
+                         const RankGrid &grid, llvm::StringRef what);
+/// Checks `file` so and copies this rank's part of each tensor to where `destination` says, by
+/// value name.
+llvm::Error
+readTensors(const SafetensorsFile &file, llvm::ArrayRef<ValueInfo> values, const RankGrid &grid,
+            llvm::StringRef what,
+            llvm::function_ref<llvm::Expected<TensorRef>(const ValueInfo &)> destination);
 
 /// Reads all weights of the session's program from the safetensors file `path`.
 llvm::Error loadWeights(Session &session, llvm::StringRef path);
 
-/// Reads the inputs and targets of one microbatch from the safetensors file `path`.
+/// Reads the inputs and targets of one microbatch from the safetensors file `path`. It holds the
+/// microbatch of all ranks: an untyped program's ranks take their parts of the examples too.
 llvm::Error loadInputs(Session &session, llvm::StringRef path);
 
-/// Writes every result of the last microbatch to `path` under its file name.
-llvm::Error dumpResults(Session &session, llvm::StringRef path);
+/// Every result of the last microbatch, whole. All ranks call it together. What ranks of an untyped
+/// program hold is whole already.
+llvm::Expected<std::vector<WholeTensor>> collectResults(Session &session);
+
+/// Writes tensors to the safetensors file `path`.
+llvm::Error dump(llvm::ArrayRef<WholeTensor> tensors, llvm::StringRef path);
 
 } // namespace cleave::runtime
 

@@ -31,6 +31,7 @@ public:
   std::vector<ValueInfo> weights, optimizerStates, inputs, outcomes;
   std::vector<MeshAxis> mesh;
   int64_t draws = 0;
+  bool isTyped = false;
 
   /// Null for a phase that the program does not have.
   mlir::func::FuncOp function(Phase phase) const { return functions.get(train::Phase(phase)); }

@@ -9,6 +9,7 @@
 
 using namespace mlir;
 using namespace cleave::runtime;
+namespace dist = cleave::dist;
 namespace train = cleave::train;
 
 // The public enumeration names the dialect's kinds without its headers.
@@ -79,12 +80,47 @@ static llvm::Error makeError(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
+static std::vector<cleave::runtime::AxisPlacement> readPlacements(Type type) {
+  using Placement = cleave::runtime::AxisPlacement;
+  std::vector<Placement> placements;
+  dist::PlacementAttr encoding = dist::getPlacement(type);
+  if (!encoding)
+    return placements;
+  for (const dist::AxisEntry &entry : encoding.getEntries()) {
+    Placement placement;
+    placement.axis = entry.axis.str();
+    switch (entry.placement.kind) {
+    case dist::PlacementKind::R:
+      placement.kind = Placement::Kind::Replicate;
+      break;
+    case dist::PlacementKind::P:
+      placement.kind = Placement::Kind::Partial;
+      placement.reduction = dist::stringifyReduction(entry.placement.reduction).str();
+      break;
+    case dist::PlacementKind::I:
+      placement.kind = Placement::Kind::Invariant;
+      break;
+    case dist::PlacementKind::V:
+      placement.kind = Placement::Kind::Varying;
+      break;
+    case dist::PlacementKind::S:
+      placement.kind = Placement::Kind::Shard;
+      placement.dim = entry.placement.dim;
+      placement.order = entry.placement.order;
+      break;
+    }
+    placements.push_back(std::move(placement));
+  }
+  return placements;
+}
+
 static ValueInfo readValue(train::RoleAttr role, Type type) {
   ValueInfo value;
   value.role = RoleKind(role.getKind());
   value.name = role.getNameOrEmpty().str();
   value.slot = role.getSlotOrEmpty().str();
   value.type = toTensorType(type);
+  value.placements = readPlacements(type);
   value.batch = role.getBatch();
   auto strings = [](ArrayAttr array, std::vector<std::string> &out) {
     if (array)
@@ -151,7 +187,7 @@ static void joinMicrobatch(Program::Impl &impl) {
   for (const ValueInfo &reduced : impl.signature(Phase::Reduce).results)
     for (ValueInfo &value : whole.results)
       if (value.role == reduced.role && value.name == reduced.name)
-        value.type = reduced.type;
+        std::tie(value.type, value.placements) = std::tie(reduced.type, reduced.placements);
   impl.signatures[size_t(Phase::Microbatch)] = std::move(whole);
 }
 
@@ -211,6 +247,9 @@ llvm::Error cleave::runtime::readSignature(Program::Impl &impl) {
   for (func::FuncOp function : impl.functions.getFunctions()) {
     auto phase = function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName).getValue();
     impl.signatures[size_t(phase)] = readFunction(function);
+    for (Type type :
+         llvm::concat<const Type>(function.getArgumentTypes(), function.getResultTypes()))
+      impl.isTyped |= bool(dist::getPlacement(type));
     if (auto draws = function->getAttrOfType<IntegerAttr>(train::kDrawsAttrName))
       impl.draws = draws.getInt();
   }
@@ -297,6 +336,9 @@ llvm::ArrayRef<ValueInfo> Program::optimizerStates() const {
 }
 llvm::ArrayRef<ValueInfo> Program::inputs() const {
   return pimpl->inputs;
+}
+bool Program::isTyped() const {
+  return pimpl->isTyped;
 }
 int64_t Program::draws() const {
   return pimpl->draws;

@@ -2,6 +2,7 @@
 
 #include "runtime/train/Agreement.h"
 #include "runtime/comm/Failure.h"
+#include "runtime/comm/SameProgram.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -31,4 +32,16 @@ llvm::Error cleave::runtime::agree(Communicator &world, llvm::Error mine, llvm::
                         ? problem.str()
                         : describeRanks(ranks) + ": " + problem.str());
   return llvm::make_error<CollectiveRefusal>(llvm::join(lines, "\n"));
+}
+
+llvm::Error
+cleave::runtime::agreeOnProgram(Communicator &world, const Program &program,
+                                std::vector<std::pair<std::string, std::string>> options) {
+  ProgramIdentity identity;
+  identity.name = program.path().str();
+  std::string bytes = llvm::fromHex(program.fingerprint());
+  std::copy_n(bytes.begin(), std::min(bytes.size(), identity.fingerprint.size()),
+              identity.fingerprint.begin());
+  identity.mustAgree = std::move(options);
+  return checkSameProgram(world, identity);
 }

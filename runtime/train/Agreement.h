@@ -3,6 +3,7 @@
 #ifndef CLEAVE_RUNTIME_TRAIN_AGREEMENT_H
 #define CLEAVE_RUNTIME_TRAIN_AGREEMENT_H
 
+#include "cleave/Program.h"
 #include "runtime/comm/Communicator.h"
 
 namespace cleave::runtime {
@@ -10,6 +11,11 @@ namespace cleave::runtime {
 /// Ends a phase of the start, `what`, in which ranks work on their own. Succeeds if every rank
 /// brings a success; otherwise every rank gets one error that says which ranks have which problem.
 llvm::Error agree(Communicator &world, llvm::Error mine, llvm::StringRef what);
+
+/// An error on all ranks unless they were all given this program, with these options: name, as the
+/// user spells it, and value.
+llvm::Error agreeOnProgram(Communicator &world, const Program &program,
+                           std::vector<std::pair<std::string, std::string>> options);
 
 } // namespace cleave::runtime
 

@@ -2,9 +2,10 @@
 
 #include "runtime/train/Inputs.h"
 #include "dialects/aten/Aten.h"
+#include "dialects/dist/Dist.h"
+#include "runtime/exec/WholeTensors.h"
 #include "runtime/program/ProgramImpl.h"
 #include "llvm/ADT/STLExtras.h"
-#include <cstring>
 
 using namespace cleave::runtime;
 
@@ -16,9 +17,18 @@ static mlir::Value getArgument(cleave::aten::AtenOpInterface op, llvm::StringRef
   return {};
 }
 
+/// Size of a dimension on all ranks together.
+static int64_t wholeSize(mlir::RankedTensorType type, unsigned dim, const RankGrid &grid) {
+  int64_t size = type.getDimSize(dim);
+  if (cleave::dist::PlacementAttr placement = cleave::dist::getPlacement(type))
+    for (mlir::StringAttr axis : placement.getShardingAxes(dim))
+      size *= grid.size(axis.getValue());
+  return size;
+}
+
 /// The bound that `value`, indices into something, is used with: directly, or after ops that only
 /// change its shape or type.
-static int64_t findVocabulary(mlir::Value value) {
+static int64_t findVocabulary(mlir::Value value, const RankGrid &grid) {
   struct LookUp {
     llvm::StringLiteral op, indices, table;
     unsigned dimension;
@@ -37,21 +47,27 @@ static int64_t findVocabulary(mlir::Value value) {
         if (mlir::Value table = getArgument(op, lookUp.table))
           if (auto type = llvm::dyn_cast<mlir::RankedTensorType>(table.getType());
               type && type.getRank() == 2)
-            return type.getDimSize(lookUp.dimension);
+            return wholeSize(type, lookUp.dimension, grid);
     bool keepsValues =
         llvm::is_contained({"aten::view", "aten::reshape", "aten::_unsafe_view", "aten::clone",
                             "aten::_to_copy", "aten::contiguous", "aten::unsqueeze"},
                            name);
     if (keepsValues)
-      if (int64_t found = findVocabulary(user->getResult(0)))
+      if (int64_t found = findVocabulary(user->getResult(0), grid))
         return found;
   }
   return 0;
 }
 
-std::vector<InputSpec> cleave::runtime::describeInputs(const Program &program) {
+std::vector<ValueInfo> cleave::runtime::readInputs(const Program &program, const RankGrid &grid) {
+  return wholeValues(program.inputs(), grid);
+}
+
+std::vector<InputSpec> cleave::runtime::describeInputs(const Program &program,
+                                                       llvm::ArrayRef<ValueInfo> inputs,
+                                                       const RankGrid &grid) {
   std::vector<InputSpec> specs;
-  for (const ValueInfo &value : program.inputs()) {
+  for (const ValueInfo &value : inputs) {
     InputSpec spec;
     spec.name = value.name;
     spec.dtype = value.type.dtype;
@@ -63,16 +79,17 @@ std::vector<InputSpec> cleave::runtime::describeInputs(const Program &program) {
       for (auto [argument, info] :
            llvm::zip_equal(program.impl().function(phase).getArguments(), program.arguments(phase)))
         if (info.role == value.role && info.name == value.name && spec.vocabulary == 0)
-          spec.vocabulary = findVocabulary(argument);
+          spec.vocabulary = findVocabulary(argument, grid);
     specs.push_back(std::move(spec));
   }
   return specs;
 }
 
-llvm::Expected<int64_t> cleave::runtime::getMicrobatchSize(const Program &program) {
+llvm::Expected<int64_t> cleave::runtime::getMicrobatchSize(const Program &program,
+                                                           llvm::ArrayRef<ValueInfo> inputs) {
   const ValueInfo *first = nullptr;
   int64_t size = 0;
-  for (const ValueInfo &value : program.inputs()) {
+  for (const ValueInfo &value : inputs) {
     if (!value.batch)
       continue;
     int64_t found = value.type.shape[*value.batch];
@@ -87,9 +104,9 @@ llvm::Expected<int64_t> cleave::runtime::getMicrobatchSize(const Program &progra
   return size;
 }
 
-int64_t cleave::runtime::countTokens(const Program &program) {
+int64_t cleave::runtime::countTokens(llvm::ArrayRef<ValueInfo> inputs) {
   int64_t examples = 1;
-  for (const ValueInfo &value : program.inputs()) {
+  for (const ValueInfo &value : inputs) {
     if (!value.batch)
       continue;
     bool isInteger = value.type.dtype == DType::I64 || value.type.dtype == DType::I32;
@@ -105,11 +122,14 @@ llvm::Error cleave::runtime::fillInputs(Session &session, llvm::ArrayRef<HostTen
     llvm::Expected<TensorRef> input = session.input(value.name);
     if (!input)
       return input.takeError();
-    if (input->bytes().size() != tensor.bytes.size())
-      return makeError("input \"{0}\": expected {1} bytes, found {2}", value.name,
-                       input->bytes().size(), tensor.bytes.size());
-    if (!tensor.bytes.empty())
-      std::memcpy(input->data, tensor.bytes.data(), tensor.bytes.size());
+    TensorType whole{tensor.dtype, {tensor.shape.begin(), tensor.shape.end()}};
+    if (!isWholeOf(value, whole, session.grid()))
+      return makeError("input \"{0}\": expected {1}, found {2}", value.name,
+                       describeWhole(value, session.grid()), whole.str());
+    if (llvm::Error error = checkReadable(value))
+      return error;
+    readPart(value, {whole, reinterpret_cast<const char *>(tensor.bytes.data())}, session.grid(),
+             *input);
   }
   return llvm::Error::success();
 }

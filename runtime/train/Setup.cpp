@@ -1,7 +1,6 @@
 //===- Setup.cpp - what happens before the first step ---------------------===//
 
 #include "runtime/comm/Communicator.h"
-#include "runtime/comm/SameProgram.h"
 #include "runtime/exec/RankGrid.h"
 #include "runtime/exec/TensorFiles.h"
 #include "runtime/train/Agreement.h"
@@ -19,36 +18,30 @@ bool Trainer::isFirstRank() const {
 }
 
 /// What must be equal on all ranks, before anything is read or any group is made.
-static ProgramIdentity identify(const Program &program, const TrainOptions &options) {
-  ProgramIdentity identity;
-  identity.name = program.path().str();
-  std::string bytes = llvm::fromHex(program.fingerprint());
-  std::copy_n(bytes.begin(), std::min(bytes.size(), identity.fingerprint.size()),
-              identity.fingerprint.begin());
+static std::vector<std::pair<std::string, std::string>> listOptions(const TrainOptions &options) {
   auto optional = [](const auto &value) {
     return value ? llvm::formatv("{0}", *value).str() : "not given";
   };
-  identity.mustAgree = {{"--steps", std::to_string(options.steps)},
-                        {"--microbatches", optional(options.microbatches)},
-                        {"--batch", optional(options.batch)},
-                        {"--seed", std::to_string(options.seed)},
-                        {"--weight-gradients", options.weightGradients == WeightGradients::Deferred
-                                                   ? "deferred"
-                                                   : "immediate"},
-                        {"--lr", optional(options.learningRate)},
-                        {"--data", options.data},
-                        {"--shuffle", options.shuffle ? "true" : "false"},
-                        {"--trace", options.trace},
-                        {"--trace-steps", std::to_string(options.traceSteps)},
-                        {"--checkpoint", options.checkpoint},
-                        {"--checkpoint-every", std::to_string(options.checkpointEvery)},
-                        {"--resume", options.resume ? "true" : "false"},
-                        {"--stop-on-nan", options.stopOnNan ? "true" : "false"}};
-  return identity;
+  return {{"--steps", std::to_string(options.steps)},
+          {"--microbatches", optional(options.microbatches)},
+          {"--batch", optional(options.batch)},
+          {"--seed", std::to_string(options.seed)},
+          {"--weight-gradients",
+           options.weightGradients == WeightGradients::Deferred ? "deferred" : "immediate"},
+          {"--lr", optional(options.learningRate)},
+          {"--data", options.data},
+          {"--shuffle", options.shuffle ? "true" : "false"},
+          {"--trace", options.trace},
+          {"--trace-steps", std::to_string(options.traceSteps)},
+          {"--checkpoint", options.checkpoint},
+          {"--checkpoint-every", std::to_string(options.checkpointEvery)},
+          {"--resume", options.resume ? "true" : "false"},
+          {"--check", options.check.isOn ? "replicated" : "nothing"},
+          {"--stop-on-nan", options.stopOnNan ? "true" : "false"}};
 }
 
 llvm::Error Trainer::setUp() {
-  if (llvm::Error error = checkSameProgram(world, identify(program, options)))
+  if (llvm::Error error = agreeOnProgram(world, program, listOptions(options)))
     return error;
   llvm::Error error = checkOptions();
   if (!error)
@@ -83,15 +76,16 @@ llvm::Error Trainer::checkOptions() {
   if (!grid)
     return grid.takeError();
   for (const ValueInfo &value : program.inputs())
-    if (value.batch && !value.over.empty())
+    if (value.batch && !value.over.empty() && !program.isTyped())
       part = (*grid)->along(value.over);
-  if (!options.checkpoint.empty() && part.count != world.size())
+  inputs = readInputs(program, **grid);
+  if (!options.checkpoint.empty() && part.count != world.size() && !program.isTyped())
     return makeError(
         "{0}: checkpoints need every rank to hold the whole model, but {1} ranks run {2} "
         "parts of the batch",
         program.path(), world.size(), part.count);
 
-  llvm::Expected<int64_t> size = getMicrobatchSize(program);
+  llvm::Expected<int64_t> size = getMicrobatchSize(program, inputs);
   if (!size)
     return size.takeError();
   microbatchSize = *size;
@@ -124,11 +118,14 @@ llvm::Error Trainer::openData() {
   dataOptions.microbatches = microbatches;
   dataOptions.ranks = part.count;
   dataOptions.shuffle = options.shuffle;
-  std::vector<InputSpec> inputs = describeInputs(program);
+  llvm::Expected<std::unique_ptr<RankGrid>> grid = RankGrid::create(program.mesh(), &world);
+  if (!grid)
+    return grid.takeError();
+  std::vector<InputSpec> specs = describeInputs(program, inputs, **grid);
   if (options.vocabulary)
-    for (InputSpec &input : inputs)
-      input.vocabulary = *options.vocabulary;
-  llvm::Expected<std::unique_ptr<DataSource>> source = DataSource::open(dataOptions, inputs);
+    for (InputSpec &spec : specs)
+      spec.vocabulary = *options.vocabulary;
+  llvm::Expected<std::unique_ptr<DataSource>> source = DataSource::open(dataOptions, specs);
   if (!source)
     return source.takeError();
   data = std::move(*source);
@@ -149,6 +146,7 @@ llvm::Error Trainer::createSession() {
   sessionOptions.communicator = &world;
   sessionOptions.microbatches = microbatches;
   sessionOptions.seed = options.seed;
+  sessionOptions.check = options.check;
   sessionOptions.weightGradients = options.weightGradients;
   if (tracer)
     sessionOptions.onOp = [this](const OpEvent &event) {

@@ -2,56 +2,48 @@
 
 #include "runtime/train/State.h"
 #include "runtime/exec/TensorFiles.h"
-#include <cstring>
 
 using namespace cleave::runtime;
 
-static TensorView viewOf(std::string name, const TensorRef &tensor) {
-  return {std::move(name),
-          tensor.type.dtype,
-          {tensor.type.shape.begin(), tensor.type.shape.end()},
-          {reinterpret_cast<const uint8_t *>(tensor.data), tensor.bytes().size()}};
+/// Adds the whole of which this rank holds `part`.
+static llvm::Error add(Session &session, const ValueInfo &value, std::string name,
+                       llvm::Expected<TensorRef> part, StateView &view) {
+  if (!part)
+    return part.takeError();
+  ConstTensorRef tensor = *part;
+  if (!value.placements.empty()) {
+    llvm::Expected<WholeTensor> whole = assemble(value, *part, session.grid());
+    if (!whole)
+      return whole.takeError();
+    view.assembled.push_back(std::move(*whole));
+    tensor = view.assembled.back().ref();
+  }
+  view.tensors.push_back({std::move(name),
+                          tensor.type.dtype,
+                          {tensor.type.shape.begin(), tensor.type.shape.end()},
+                          {reinterpret_cast<const uint8_t *>(tensor.data), tensor.bytes().size()}});
+  return llvm::Error::success();
 }
 
-llvm::Expected<std::vector<TensorView>> cleave::runtime::viewModel(Session &session) {
-  std::vector<TensorView> views;
+llvm::Expected<StateView> cleave::runtime::viewModel(Session &session) {
+  StateView view;
   for (const ValueInfo &value : session.program().weights()) {
     // Constants never change: the weights file has them.
     if (value.role == RoleKind::Constant)
       continue;
-    llvm::Expected<TensorRef> tensor = session.weight(value.name);
-    if (!tensor)
-      return tensor.takeError();
-    views.push_back(viewOf(value.name, *tensor));
+    if (llvm::Error error = add(session, value, value.name, session.weight(value.name), view))
+      return error;
   }
-  return views;
+  return view;
 }
 
-llvm::Expected<std::vector<TensorView>> cleave::runtime::viewOptimizer(Session &session) {
-  std::vector<TensorView> views;
-  for (const ValueInfo &value : session.program().optimizerStates()) {
-    llvm::Expected<TensorRef> tensor = session.optimizerState(value.name, value.slot);
-    if (!tensor)
-      return tensor.takeError();
-    views.push_back(viewOf(value.name + "." + value.slot, *tensor));
-  }
-  return views;
-}
-
-/// Checks the file against the tensors that `values` describe and copies its bytes over `views`.
-static llvm::Error copyFrom(const SafetensorsFile &file, llvm::ArrayRef<ValueInfo> values,
-                            llvm::Expected<std::vector<TensorView>> views, llvm::StringRef what) {
-  if (!views)
-    return views.takeError();
-  if (llvm::Error error = checkTensors(file, values, what))
-    return error;
-  for (const TensorView &view : *views) {
-    // The session handed its memory out for writing; only the view type is for reading.
-    if (!view.bytes.empty())
-      std::memcpy(const_cast<uint8_t *>(view.bytes.data()), file.find(view.name)->bytes.data(),
-                  view.bytes.size());
-  }
-  return llvm::Error::success();
+llvm::Expected<StateView> cleave::runtime::viewOptimizer(Session &session) {
+  StateView view;
+  for (const ValueInfo &value : session.program().optimizerStates())
+    if (llvm::Error error = add(session, value, value.name + "." + value.slot,
+                                session.optimizerState(value.name, value.slot), view))
+      return error;
+  return view;
 }
 
 llvm::Error cleave::runtime::restore(Session &session, const Checkpoint &checkpoint) {
@@ -65,9 +57,14 @@ llvm::Error cleave::runtime::restore(Session &session, const Checkpoint &checkpo
     value.name += "." + value.slot;
     optimizer.push_back(std::move(value));
   }
-  if (llvm::Error error = copyFrom(*checkpoint.model, model, viewModel(session),
-                                   "parameters and buffers of the checkpoint"))
+  if (llvm::Error error = readTensors(
+          *checkpoint.model, model, session.grid(), "parameters and buffers of the checkpoint",
+          [&](const ValueInfo &value) { return session.weight(value.name); }))
     return error;
-  return copyFrom(*checkpoint.optimizer, optimizer, viewOptimizer(session),
-                  "optimizer states of the checkpoint");
+  return readTensors(*checkpoint.optimizer, optimizer, session.grid(),
+                     "optimizer states of the checkpoint", [&](const ValueInfo &value) {
+                       llvm::StringRef name = value.name;
+                       return session.optimizerState(name.drop_back(value.slot.size() + 1),
+                                                     value.slot);
+                     });
 }

@@ -4,15 +4,23 @@
 #define CLEAVE_RUNTIME_TRAIN_STATE_H
 
 #include "cleave/Session.h"
+#include "runtime/exec/WholeTensors.h"
 #include "runtime/io/Checkpoint.h"
 
 namespace cleave::runtime {
 
-/// Parameters and buffers under their state-dict names; a tied parameter once. Valid until the
-/// session runs again.
-llvm::Expected<std::vector<TensorView>> viewModel(Session &session);
-/// Optimizer state as NAME.SLOT. Valid until the session runs again.
-llvm::Expected<std::vector<TensorView>> viewOptimizer(Session &session);
+/// Whole tensors: of an untyped program the session's own, valid until it runs again; else
+/// assembled from the ranks' parts.
+struct StateView {
+  std::vector<TensorView> tensors;
+  std::vector<WholeTensor> assembled;
+};
+
+/// Parameters and buffers under their state-dict names; a tied parameter once. All ranks of a typed
+/// program call it together.
+llvm::Expected<StateView> viewModel(Session &session);
+/// Optimizer state as NAME.SLOT; likewise.
+llvm::Expected<StateView> viewOptimizer(Session &session);
 
 /// Sets the session's parameters, buffers and optimizer state from a checkpoint; an error that
 /// names the differences if it is another model's.

@@ -59,7 +59,10 @@ llvm::Error Trainer::runMicrobatches(int64_t step, std::vector<double> &losses) 
       return error;
     if (llvm::Error error = session->runMicrobatch(step, index))
       return error;
-    losses.push_back(session->loss());
+    llvm::Expected<double> loss = session->wholeLoss();
+    if (!loss)
+      return loss.takeError();
+    losses.push_back(*loss);
     if (tracer)
       tracer->span(llvm::formatv("microbatch {0}", index).str(), begin, steadyNs());
   }
@@ -83,7 +86,7 @@ llvm::Error Trainer::runStep(int64_t step) {
     tracer->span(llvm::formatv("step {0}", step).str(), begin, end);
   double seconds = double(end - begin) * 1e-9;
   return reporter->report(
-      {step, *loss, double(totalMicrobatches() * countTokens(program)) / seconds, seconds * 1e3});
+      {step, *loss, double(totalMicrobatches() * countTokens(inputs)) / seconds, seconds * 1e3});
 }
 
 llvm::Expected<double> Trainer::averageLoss(int64_t step, llvm::ArrayRef<double> losses) {
@@ -135,15 +138,16 @@ CheckpointState Trainer::stateAt(int64_t step) const {
 }
 
 llvm::Error Trainer::save(int64_t step) {
-  if (!isFirstRank())
+  // What ranks hold in parts, they put together.
+  if (!isFirstRank() && !program.isTyped())
     return llvm::Error::success();
-  llvm::Expected<std::vector<TensorView>> model = viewModel(*session);
+  llvm::Expected<StateView> model = viewModel(*session);
   if (!model)
     return model.takeError();
-  llvm::Expected<std::vector<TensorView>> optimizer = viewOptimizer(*session);
+  llvm::Expected<StateView> optimizer = viewOptimizer(*session);
   if (!optimizer)
     return optimizer.takeError();
-  if (llvm::Error error = checkpoints->write(stateAt(step), *model, *optimizer, options.keepLast))
-    return error;
-  return llvm::Error::success();
+  if (!isFirstRank())
+    return llvm::Error::success();
+  return checkpoints->write(stateAt(step), model->tensors, optimizer->tensors, options.keepLast);
 }

@@ -27,6 +27,7 @@ struct TrainOptions {
   /// Examples in a step, over all ranks and microbatches.
   std::optional<int64_t> batch;
   uint64_t seed = 0;
+  ReplicationCheck check;
   WeightGradients weightGradients = WeightGradients::Immediate;
   /// Bytes that a rank may need in a step; more is refused before anything is allocated.
   std::optional<int64_t> memoryLimit;

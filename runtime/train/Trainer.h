@@ -46,6 +46,8 @@ private:
   int64_t microbatches = 1;
   int64_t microbatchSize = 1;
   Session::BatchPart part;
+  /// What the data source reads for a microbatch.
+  std::vector<ValueInfo> inputs;
   std::unique_ptr<DataSource> data;
   uint64_t dataFingerprint = 0;
   /// Before the session, which calls it.

@@ -190,5 +190,5 @@ def test_mesh_needs_its_ranks(cleave_run, files):
 
 def test_training_options_without_training(cleave_run, program):
     _, path = program("gpt_tied")
-    message = cleave_run.fail(path, "--ranks", 2)
-    assert "expected --steps and --data with --ranks" in message
+    message = cleave_run.fail(path, "--batch", 2)
+    assert "expected --steps and --data with --batch" in message

@@ -1,6 +1,7 @@
 //===- Against.cpp - compares what two programs compute ----------------------===//
 
 #include "tools/cleave-run/Against.h"
+#include "runtime/comm/Failure.h"
 #include "tools/cleave-run/Evaluate.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -31,58 +32,82 @@ static double gradientFloor(llvm::ArrayRef<run::Row> rows) {
   return 1e-3 * median;
 }
 
-static const ValueInfo *findResult(const Program &program, llvm::StringRef name) {
-  for (const ValueInfo &value : program.outcomes())
-    if (value.fileName == name)
-      return &value;
+using Results = std::vector<WholeTensor>;
+
+static const WholeTensor *findResult(const Results &results, llvm::StringRef name) {
+  for (const WholeTensor &result : results)
+    if (result.name == name)
+      return &result;
   return nullptr;
 }
 
-/// Values by name that both programs have; what only one has goes to `complaints`.
-static llvm::Expected<std::vector<run::Row>> compareResults(Session &ours, Session &theirs,
-                                                            std::vector<std::string> &complaints) {
+/// Values by name that both programs, `a` and `b`, have; what only one has goes to `complaints`.
+static std::vector<run::Row> compareResults(const Results &ours, const Results &theirs,
+                                            llvm::StringRef a, llvm::StringRef b,
+                                            std::vector<std::string> &complaints) {
   std::vector<run::Row> rows;
-  const Program &a = ours.program(), &b = theirs.program();
-  for (const ValueInfo &value : b.outcomes()) {
-    const ValueInfo *other = findResult(a, value.fileName);
+  for (const WholeTensor &result : theirs) {
+    const WholeTensor *other = findResult(ours, result.name);
     if (!other)
-      complaints.push_back(("'" + value.fileName + "' is only in " + b.path()).str());
-    else if (!(other->type == value.type))
-      complaints.push_back(("'" + value.fileName + "' is " + other->type.str() + " in " + a.path() +
-                            " and " + value.type.str() + " in " + b.path())
+      complaints.push_back(("'" + result.name + "' is only in " + b).str());
+    else if (!(other->type == result.type))
+      complaints.push_back(("'" + result.name + "' is " + other->type.str() + " in " + a + " and " +
+                            result.type.str() + " in " + b)
                                .str());
-    else {
-      auto left = ours.result(value.fileName), right = theirs.result(value.fileName);
-      if (llvm::Error error = llvm::joinErrors(left.takeError(), right.takeError()))
-        return error;
-      rows.push_back({value.fileName, computeDifference(*left, *right)});
-    }
+    else
+      rows.push_back({result.name, computeDifference(other->ref(), result.ref())});
   }
-  for (const ValueInfo &value : a.outcomes())
-    if (!findResult(b, value.fileName))
-      complaints.push_back(("'" + value.fileName + "' is only in " + a.path()).str());
+  for (const WholeTensor &result : ours)
+    if (!findResult(theirs, result.name))
+      complaints.push_back(("'" + result.name + "' is only in " + a).str());
   return rows;
 }
 
-llvm::Error run::compare(const Program &program, const Options &options) {
+/// Results of a program on the ranks that it is for; none on others.
+static llvm::Expected<Results> runOne(const Program &program, Communicator &world,
+                                      run::Options options) {
+  options.weightGradients = run::chooseWeightGradients(program, options.weightGradients);
+  if (world.size() == 1 || program.isTyped())
+    return run::runOnce(program, world, options);
+  if (!program.mesh().empty())
+    return makeError(program.path() +
+                     ": on several ranks, results of typed programs and of programs for one rank "
+                     "can be compared; train an untyped program on a mesh: --steps");
+  if (world.rank() != 0)
+    return Results();
+  return run::runOnce(program, *makeSingleRankCommunicator(), options);
+}
+
+llvm::Error run::compare(const Program &program, Communicator &world, const Options &options) {
   auto other = loadProgram(options.against);
   if (!other)
     return other.takeError();
-  auto ours = runOnce(program, options);
+  if (options.weightGradients == WeightGradients::Deferred)
+    if (llvm::Error error = checkDeferrable(program))
+      return error;
+  llvm::Expected<Results> ours = runOne(program, world, options);
   if (!ours)
     return ours.takeError();
-  Options otherOptions = options;
-  otherOptions.weightGradients = chooseWeightGradients(**other, options.weightGradients);
-  auto theirs = runOnce(**other, otherOptions);
+  llvm::Expected<Results> theirs = runOne(**other, world, options);
   if (!theirs)
     return theirs.takeError();
-
-  std::vector<std::string> complaints;
-  auto rows = compareResults(**ours, **theirs, complaints);
-  if (!rows)
-    return rows.takeError();
-  return reportDifferences(*rows, gradientFloor(*rows), options.tolerance, std::move(complaints),
-                           {program.path(), (*other)->path()});
+  llvm::Error error = llvm::Error::success();
+  if (world.rank() == 0) {
+    std::vector<std::string> complaints;
+    std::vector<Row> rows =
+        compareResults(*ours, *theirs, program.path(), (*other)->path(), complaints);
+    error = reportDifferences(rows, gradientFloor(rows), options.tolerance, std::move(complaints),
+                              {program.path(), (*other)->path()});
+  }
+  if (world.size() == 1)
+    return error;
+  // One message is enough: the others end with it.
+  std::string text = llvm::toString(std::move(error));
+  auto all = world.allGatherBytes(text, "the comparison");
+  if (!all)
+    return all.takeError();
+  return all->front().empty() ? llvm::Error::success()
+                              : llvm::make_error<CollectiveRefusal>(all->front());
 }
 
 llvm::Error run::reportDifferences(llvm::ArrayRef<Row> rows, double floor, double tolerance,

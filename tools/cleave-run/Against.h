@@ -4,6 +4,7 @@
 #define CLEAVE_TOOLS_CLEAVE_RUN_AGAINST_H
 
 #include "cleave/Session.h"
+#include "runtime/comm/Communicator.h"
 #include "runtime/exec/Compare.h"
 #include "tools/cleave-run/Options.h"
 
@@ -23,7 +24,10 @@ llvm::Error reportDifferences(llvm::ArrayRef<Row> rows, double floor, double tol
 
 /// Runs `program` and the one that `--against` names on the same weights and inputs, prints the
 /// difference of every value, and fails if one is above the tolerance or only one program has it.
-llvm::Error compare(const runtime::Program &program, const Options &options);
+/// A program without a mesh runs on rank 0, a typed one on all ranks of `world`, which call it
+/// together.
+llvm::Error compare(const runtime::Program &program, runtime::Communicator &world,
+                    const Options &options);
 
 } // namespace cleave::run
 

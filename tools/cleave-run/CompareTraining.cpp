@@ -1,6 +1,7 @@
 //===- CompareTraining.cpp - trains two programs and compares them -----------===//
 
 #include "tools/cleave-run/CompareTraining.h"
+#include "runtime/exec/WholeTensors.h"
 #include "runtime/io/Error.h"
 #include "tools/cleave-run/Against.h"
 
@@ -32,9 +33,11 @@ struct Outcome {
 };
 } // namespace
 
-/// Trains on the ranks that the program is for; empty on the others.
-static llvm::Expected<Outcome> trainOne(Program &program, Communicator &world,
-                                        TrainOptions options) {
+/// Trains on the ranks that the program is for; empty on the others. Next to an untyped program on
+/// several ranks, one for a single rank runs all ranks' microbatches; next to a typed one,
+/// `isWhole`, its microbatches are the same.
+static llvm::Expected<Outcome> trainOne(Program &program, Communicator &world, TrainOptions options,
+                                        bool isWhole) {
   Outcome outcome;
   std::unique_ptr<Communicator> single;
   Communicator *ranks = &world;
@@ -43,7 +46,7 @@ static llvm::Expected<Outcome> trainOne(Program &program, Communicator &world,
       return outcome;
     single = makeSingleRankCommunicator();
     ranks = single.get();
-    if (!options.batch)
+    if (!options.batch && !isWhole)
       options.microbatches = options.microbatches.value_or(1) * world.size();
   }
   options.onStep = [&](int64_t step, double loss) {
@@ -57,7 +60,10 @@ static llvm::Expected<Outcome> trainOne(Program &program, Communicator &world,
       llvm::Expected<TensorRef> tensor = session.weight(value.name);
       if (!tensor)
         return tensor.takeError();
-      outcome.add(value.fileName, *tensor);
+      llvm::Expected<WholeTensor> whole = assemble(value, *tensor, session.grid());
+      if (!whole)
+        return whole.takeError();
+      outcome.add(value.fileName, whole->ref());
     }
     return llvm::Error::success();
   };
@@ -83,7 +89,7 @@ llvm::Error run::compareTraining(Program &program, Communicator &world,
   auto other = loadProgram(options.against);
   if (!other)
     return other.takeError();
-  llvm::Expected<Outcome> ours = trainOne(program, world, training);
+  llvm::Expected<Outcome> ours = trainOne(program, world, training, (*other)->isTyped());
   if (!ours)
     return ours.takeError();
   // Only the first program's run is the user's: it reports and saves.
@@ -93,7 +99,7 @@ llvm::Error run::compareTraining(Program &program, Communicator &world,
   silent.resume = false;
   silent.quiet = true;
   silent.weightGradients = chooseWeightGradients(**other, training.weightGradients);
-  llvm::Expected<Outcome> theirs = trainOne(**other, world, silent);
+  llvm::Expected<Outcome> theirs = trainOne(**other, world, silent, program.isTyped());
   if (!theirs)
     return theirs.takeError();
   if (world.rank() != 0)

@@ -4,17 +4,22 @@
 #define CLEAVE_TOOLS_CLEAVE_RUN_EVALUATE_H
 
 #include "cleave/Session.h"
+#include "runtime/comm/Communicator.h"
+#include "runtime/exec/WholeTensors.h"
 #include "tools/cleave-run/Options.h"
 
 namespace cleave::run {
 
-/// A session with the options' weights and inputs that has run its microbatch once, with 1 as
-/// gradient of the loss.
-llvm::Expected<std::unique_ptr<runtime::Session>> runOnce(const runtime::Program &program,
-                                                          const Options &options);
+/// What the program's results are after one microbatch of the options' inputs with the options'
+/// weights, and 1 as gradient of the loss. All ranks of `world` call it together.
+llvm::Expected<std::vector<runtime::WholeTensor>>
+runOnce(const runtime::Program &program, runtime::Communicator &world, const Options &options);
 
-/// Runs the program once, writes the dump and prints the loss.
-llvm::Error evaluate(const runtime::Program &program, const Options &options);
+/// Runs the program once, writes the dump and prints the loss. All ranks of `world` call it
+/// together; rank 0 writes and prints. What ranks of an untyped program have may differ: each
+/// writes its own dump, rank N to FILE.rankN.
+llvm::Error evaluate(const runtime::Program &program, runtime::Communicator &world,
+                     const Options &options);
 
 } // namespace cleave::run
 

@@ -1,6 +1,7 @@
 //===- Options.cpp - the command line of cleave-run --------------------------===//
 
 #include "tools/cleave-run/Options.h"
+#include "tools/cleave-run/Ranks.h"
 #include "tools/cleave-run/Training.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -15,6 +16,7 @@ namespace cl = llvm::cl;
 static cl::OptionCategory general("What to run");
 static cl::OptionCategory evaluating("Evaluating (the program once, on given inputs)");
 static cl::OptionCategory comparing("Comparing two programs");
+static cl::OptionCategory checking("Checking a typed program as it runs");
 
 static cl::opt<std::string> program(cl::Positional, cl::desc("<program.mlir>"), cl::cat(general));
 static cl::opt<std::string>
@@ -58,6 +60,19 @@ static cl::opt<double>
                        "max|g|), that is no failure (default: 0, bitwise equality)"),
               cl::init(0), cl::cat(comparing));
 
+enum class Check { Nothing, Replicated };
+static cl::opt<Check> check(
+    "check", cl::desc("What to check after every op"), cl::init(Check::Nothing),
+    cl::values(clEnumValN(Check::Replicated, "replicated",
+                          "That values of types R and I have the same bits on all ranks along "
+                          "the axis")),
+    cl::cat(checking));
+static cl::opt<std::string> injectFault(
+    "inject-fault",
+    cl::desc("Flip a bit of the first element that op N of the microbatch (from 0) gives "
+             "on a rank, to see --check find it"),
+    cl::value_desc("rank=R,op=N"), cl::cat(checking));
+
 static const char *overview =
     "cleave-run: runs training programs\n\n"
     "  cleave-run gpt.mlir --steps 100 --data text:book.txt --metrics loss.jsonl\n"
@@ -87,9 +102,37 @@ static std::optional<int64_t> parseBytes(llvm::StringRef text) {
   return static_cast<int64_t>(value * factor);
 }
 
+/// `rank=1,op=12`
+static std::optional<cleave::runtime::InjectedFault> parseFault(llvm::StringRef text) {
+  cleave::runtime::InjectedFault fault;
+  auto [rank, op] = text.split(',');
+  if (!rank.consume_front("rank=") || !op.consume_front("op=") ||
+      rank.getAsInteger(10, fault.rank) || op.getAsInteger(10, fault.op) || fault.rank < 0 ||
+      fault.op < 0)
+    return std::nullopt;
+  return fault;
+}
+
+static cleave::runtime::ReplicationCheck parseCheck() {
+  cleave::runtime::ReplicationCheck result;
+  result.isOn = check == Check::Replicated;
+  if (!injectFault.getNumOccurrences())
+    return result;
+  result.fault = parseFault(injectFault);
+  if (!result.fault || !result.isOn) {
+    llvm::WithColor::error(llvm::errs(), "cleave-run")
+        << (result.isOn ? "--inject-fault: expected rank=R,op=N, found '" + injectFault + "'"
+                        : "--inject-fault is for --check replicated")
+        << "\n";
+    exit(EXIT_FAILURE);
+  }
+  return result;
+}
+
 cleave::run::Options cleave::run::parseOptions(int argc, char **argv) {
   cl::HideUnrelatedOptions({&general, &trainingCategory, &dataCategory, &reportingCategory,
-                            &checkpointCategory, &ranksCategory, &evaluating, &comparing});
+                            &checkpointCategory, &ranksCategory, &evaluating, &comparing,
+                            &checking});
   cl::SetVersionPrinter([](llvm::raw_ostream &os) { os << "cleave-run 0.1.0\n"; });
   cl::ParseCommandLineOptions(argc, argv, overview);
   Options options;
@@ -122,5 +165,6 @@ cleave::run::Options cleave::run::parseOptions(int argc, char **argv) {
     }
   }
   options.weightGradients = weightGradients;
+  options.check = parseCheck();
   return options;
 }

@@ -22,6 +22,7 @@ struct Options {
   bool dryRun = false;
   std::optional<int64_t> memoryLimit; ///< bytes
   runtime::WeightGradients weightGradients = runtime::WeightGradients::Immediate;
+  runtime::ReplicationCheck check;
 };
 
 /// `wanted` where `program` has a weight part to defer, for the other program of a comparison.

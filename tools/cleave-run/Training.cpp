@@ -3,11 +3,9 @@
 #include "tools/cleave-run/Training.h"
 #include "cleave/Session.h"
 #include "runtime/io/Error.h"
-#include "runtime/launch/Job.h"
 #include "runtime/train/Train.h"
 #include "tools/cleave-run/CompareTraining.h"
-#include <algorithm>
-#include <thread>
+#include "tools/cleave-run/Ranks.h"
 
 using namespace cleave;
 using namespace cleave::runtime;
@@ -17,7 +15,6 @@ cl::OptionCategory run::trainingCategory("Training (many steps on data)");
 cl::OptionCategory run::dataCategory("Data");
 cl::OptionCategory run::reportingCategory("Reporting");
 cl::OptionCategory run::checkpointCategory("Checkpoints");
-cl::OptionCategory run::ranksCategory("Ranks");
 
 static cl::opt<int64_t> steps("steps",
                               cl::desc("Train for so many steps, those before --resume included"),
@@ -78,20 +75,6 @@ static cl::opt<bool> resume("resume",
                             cl::desc("Continue from the newest checkpoint, if there is one"),
                             cl::cat(run::checkpointCategory));
 
-static cl::opt<int> ranks("ranks",
-                          cl::desc("Start so many ranks here (default: what torchrun, mpirun or "
-                                   "srun says, else 1)"),
-                          cl::value_desc("n"), cl::cat(run::ranksCategory));
-enum class RanksAs { Processes, Threads };
-static cl::opt<RanksAs> ranksAs(
-    "ranks-as", cl::desc("What the ranks of --ranks are"), cl::init(RanksAs::Processes),
-    cl::values(clEnumValN(RanksAs::Processes, "processes", "Child processes (default)"),
-               clEnumValN(RanksAs::Threads, "threads", "Threads of this process, for tests")),
-    cl::cat(run::ranksCategory));
-static cl::opt<double>
-    timeout("timeout", cl::desc("Seconds that ranks wait for each other before they give up"),
-            cl::value_desc("s"), cl::cat(run::ranksCategory));
-
 template <typename T> static std::optional<T> given(const cl::opt<T> &option) {
   return option.getNumOccurrences() ? std::optional<T>(option.getValue()) : std::nullopt;
 }
@@ -102,7 +85,7 @@ bool run::isTraining() {
 
 llvm::StringRef run::givenTrainingOption() {
   cl::OptionCategory *categories[] = {&trainingCategory, &dataCategory, &reportingCategory,
-                                      &checkpointCategory, &ranksCategory};
+                                      &checkpointCategory};
   for (auto &[name, option] : cl::getRegisteredOptions())
     if (option->getNumOccurrences() && llvm::is_contained(categories, option->Categories.front()))
       return name;
@@ -120,6 +103,7 @@ static TrainOptions collect(const run::Options &options) {
   result.microbatches = given(microbatches);
   result.batch = given(batch);
   result.seed = options.seed;
+  result.check = options.check;
   result.weightGradients = options.weightGradients;
   result.memoryLimit = options.memoryLimit;
   result.learningRate = given(learningRate);
@@ -140,19 +124,8 @@ static TrainOptions collect(const run::Options &options) {
 }
 
 int run::runTraining(const Options &options) {
-  JobOptions job;
-  job.ranks = given(ranks);
-  job.asThreads = ranksAs == RanksAs::Threads;
-  if (timeout.getNumOccurrences())
-    job.timeout = std::chrono::milliseconds(int64_t(std::min<double>(timeout, 1e9) * 1000));
   TrainOptions trainOptions = collect(options);
-  return runJob(job, [&](Communicator &world, const RankEnvironment &environment) -> llvm::Error {
-    installCachingAllocator();
-    // Ranks of one machine share its cores.
-    int cores = std::max(1u, std::thread::hardware_concurrency());
-    int share = std::max(1, cores / environment.localSize);
-    if (options.threads || environment.localSize > 1)
-      setNumThreads(options.threads ? options.threads : share);
+  return runOnRanks(options, [&](Communicator &world) -> llvm::Error {
     auto program = loadProgram(options.program);
     if (!program)
       return program.takeError();

@@ -10,7 +10,7 @@ namespace cleave::run {
 
 /// The categories of the options that belong to training, for --help.
 extern llvm::cl::OptionCategory trainingCategory, dataCategory, reportingCategory,
-    checkpointCategory, ranksCategory;
+    checkpointCategory;
 
 /// Whether the command line asks to train: it gives --steps or --data.
 bool isTraining();

@@ -9,6 +9,7 @@
 #include "tools/cleave-run/Against.h"
 #include "tools/cleave-run/DryRun.h"
 #include "tools/cleave-run/Evaluate.h"
+#include "tools/cleave-run/Ranks.h"
 #include "tools/cleave-run/Training.h"
 
 #include "llvm/Support/InitLLVM.h"
@@ -18,43 +19,60 @@
 using namespace cleave;
 using namespace cleave::runtime;
 
-static llvm::Error runTool(const run::Options &options) {
-  llvm::StringRef unheeded = run::givenTrainingOption();
-  if (!unheeded.empty() && !options.dryRun)
-    return makeError("expected --steps and --data with --{0}, which is for training; without them "
-                     "the program is evaluated once, on one rank",
-                     unheeded);
+/// On one of the ranks of `world`.
+static llvm::Error evaluate(const run::Options &options, Communicator &world) {
   auto program = loadProgram(options.program);
   if (!program)
     return program.takeError();
-  if (options.dryRun) {
-    if (options.weightGradients == WeightGradients::Deferred)
-      if (llvm::Error error = checkDeferrable(**program))
-        return error;
-    run::printCosts(**program, run::getMicrobatches(), options.weightGradients, llvm::outs());
-    return llvm::Error::success();
-  }
   if (options.memoryLimit)
     if (llvm::Error error =
             checkMemoryLimit(**program, 1, options.weightGradients, *options.memoryLimit))
       return error;
+  return options.against.empty() ? run::evaluate(**program, world, options)
+                                 : run::compare(**program, world, options);
+}
+
+static llvm::Error printCosts(const run::Options &options) {
+  auto program = loadProgram(options.program);
+  if (!program)
+    return program.takeError();
+  if (options.weightGradients == WeightGradients::Deferred)
+    if (llvm::Error error = checkDeferrable(**program))
+      return error;
+  run::printCosts(**program, run::getMicrobatches(), options.weightGradients, llvm::outs());
+  return llvm::Error::success();
+}
+
+/// In this process alone.
+static llvm::Error runHere(const run::Options &options) {
+  if (options.dryRun)
+    return printCosts(options);
   installCachingAllocator();
   if (options.threads)
     setNumThreads(options.threads);
-  if (!options.against.empty())
-    return run::compare(**program, options);
-  return run::evaluate(**program, options);
+  return evaluate(options, *makeSingleRankCommunicator());
+}
+
+static int fail(llvm::Error error) {
+  llvm::WithColor::error(llvm::errs(), "cleave-run") << llvm::toString(std::move(error)) << "\n";
+  return EXIT_FAILURE;
 }
 
 int main(int argc, char **argv) {
   avoidRefusedAmx(); // before LLVM's handlers, which would report the child's end
   llvm::InitLLVM initialize(argc, argv);
   run::Options options = run::parseOptions(argc, argv);
-  if (run::isTraining() && !options.dryRun)
-    return run::runTraining(options);
-  llvm::Error error = runTool(options);
-  if (!error)
-    return EXIT_SUCCESS;
-  llvm::WithColor::error(llvm::errs(), "cleave-run") << llvm::toString(std::move(error)) << "\n";
-  return EXIT_FAILURE;
+  if (!options.dryRun) {
+    if (run::isTraining())
+      return run::runTraining(options);
+    if (llvm::StringRef unheeded = run::givenTrainingOption(); !unheeded.empty())
+      return fail(makeError("expected --steps and --data with --{0}, which is for training; "
+                            "without them the program is evaluated once",
+                            unheeded));
+    if (run::hasRanks())
+      return run::runOnRanks(options,
+                             [&](Communicator &world) { return evaluate(options, world); });
+  }
+  llvm::Error error = runHere(options);
+  return error ? fail(std::move(error)) : EXIT_SUCCESS;
 }

@@ -1,0 +1,57 @@
+//===- Ranks.cpp - the ranks that run a program -------------------------------===//
+
+#include "tools/cleave-run/Ranks.h"
+#include "cleave/Session.h"
+#include "runtime/launch/Job.h"
+
+#include <algorithm>
+#include <thread>
+
+using namespace cleave;
+using namespace cleave::runtime;
+namespace cl = llvm::cl;
+
+cl::OptionCategory run::ranksCategory("Ranks");
+
+static cl::opt<int> ranks("ranks",
+                          cl::desc("Start so many ranks here (default: what torchrun, mpirun or "
+                                   "srun says, else 1)"),
+                          cl::value_desc("n"), cl::cat(run::ranksCategory));
+enum class RanksAs { Processes, Threads };
+static cl::opt<RanksAs> ranksAs(
+    "ranks-as", cl::desc("What the ranks of --ranks are"), cl::init(RanksAs::Processes),
+    cl::values(clEnumValN(RanksAs::Processes, "processes", "Child processes (default)"),
+               clEnumValN(RanksAs::Threads, "threads", "Threads of this process, for tests")),
+    cl::cat(run::ranksCategory));
+static cl::opt<double>
+    timeout("timeout", cl::desc("Seconds that ranks wait for each other before they give up"),
+            cl::value_desc("s"), cl::cat(run::ranksCategory));
+
+bool run::hasRanks() {
+  if (ranks.getNumOccurrences())
+    return true;
+  // What is wrong with a launcher's variables is said when its job is joined.
+  llvm::Expected<RankEnvironment> environment = RankEnvironment::detect();
+  if (!environment)
+    llvm::consumeError(environment.takeError());
+  return !environment || environment->size > 1;
+}
+
+int run::runOnRanks(const Options &options,
+                    const std::function<llvm::Error(Communicator &)> &body) {
+  JobOptions job;
+  if (ranks.getNumOccurrences())
+    job.ranks = ranks;
+  job.asThreads = ranksAs == RanksAs::Threads;
+  if (timeout.getNumOccurrences())
+    job.timeout = std::chrono::milliseconds(int64_t(std::min<double>(timeout, 1e9) * 1000));
+  return runJob(job, [&](Communicator &world, const RankEnvironment &environment) -> llvm::Error {
+    installCachingAllocator();
+    // Ranks of one machine share its cores.
+    int cores = std::max(1u, std::thread::hardware_concurrency());
+    int share = std::max(1, cores / environment.localSize);
+    if (options.threads || environment.localSize > 1)
+      setNumThreads(options.threads ? options.threads : share);
+    return body(world);
+  });
+}

@@ -1,0 +1,28 @@
+//===- Ranks.h - the ranks that run a program ----------------------*- C++ -*-===//
+
+#ifndef CLEAVE_TOOLS_CLEAVE_RUN_RANKS_H
+#define CLEAVE_TOOLS_CLEAVE_RUN_RANKS_H
+
+#include "runtime/comm/Communicator.h"
+#include "tools/cleave-run/Options.h"
+
+#include "llvm/Support/CommandLine.h"
+
+#include <functional>
+
+namespace cleave::run {
+
+/// The category of --ranks and its like.
+extern llvm::cl::OptionCategory ranksCategory;
+
+/// Whether --ranks is given, or a launcher made this process one of several ranks.
+bool hasRanks();
+
+/// Runs `body` on every rank; the status for `main` to return. Call it before anything of MLIR or
+/// LibTorch is used: it may fork.
+int runOnRanks(const Options &options,
+               const std::function<llvm::Error(runtime::Communicator &)> &body);
+
+} // namespace cleave::run
+
+#endif // CLEAVE_TOOLS_CLEAVE_RUN_RANKS_H
