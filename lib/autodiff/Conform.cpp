@@ -41,7 +41,7 @@ Value AtenBuilder::conform(Value value, PlacementAttr wanted) {
     if (have.isInvariant())
       value = recast(value, entry.axis, AxisPlacement::replicate());
     bool isLocal = want.isVarying() || want.isShard() || want.isPartialSum();
-    bool crosses = have.isShard() && want.isShard();
+    bool crosses = have.isShard() && want.isShard() && have.dim != want.dim;
     if (have.isPartial() || crosses || !(isLocal || (have.isInvariant() && want.isReplicate()))) {
       mlir::emitError(location) << "cannot make a gradient " << want << " along axis " << entry.axis
                                 << " of one that is " << have;
