@@ -12,7 +12,8 @@ using Tensors = Pending::Tensors;
 
 /// A tensor's bytes as a message; its own memory where that is contiguous.
 static at::Tensor bytesOf(const at::Tensor &tensor) {
-  return tensor.contiguous().view({tensor.numel()}).view(at::kByte);
+  // A tensor of one element counts as contiguous whatever its strides are, and a view keeps them.
+  return tensor.contiguous().as_strided({tensor.numel()}, {1}).view(at::kByte);
 }
 
 //===----------------------------------------------------------------------===//
