@@ -1,4 +1,4 @@
-# docs.sh - reference pages from what the sources say about themselves.
+# docs.sh - reference pages from what the sources say about themselves, and the conformance table.
 
 # write_reference OUT: a page per dialect (the aten dialect: per category), per area of passes, and
 # each tool's help.
@@ -25,4 +25,10 @@ write_reference() {
   for tool in build/bin/cleave-*; do
     "$tool" --help >"$out/tools/$(basename "$tool").txt" || return
   done
+}
+
+# The conformance table; it is replaced only once it is whole.
+write_collectives() {
+  OMP_NUM_THREADS=1 .venv/bin/python test/conformance/page.py build >build/collectives.md &&
+    cp build/collectives.md docs/collectives.md
 }

@@ -25,7 +25,11 @@ def allowed(row, over, other):
     if row.name in ("convert", "reinterpret") and len(over) > 1:
         return False
     if other == "P":  # pending reductions of other kinds do not commute with a sum
-        return row.linear and {partial(row.source), partial(row.destination)} <= {None, "sum", "avg"}
+        return row.linear and {partial(row.source), partial(row.destination)} <= {
+            None,
+            "sum",
+            "avg",
+        }
     return True
 
 

@@ -11,7 +11,9 @@ def difference(found, expected, floor=1e-6):
     if found.numel() == 0:
         return 0.0
     gap = (found.double() - expected.double()).abs().max()
-    return float("inf") if torch.isnan(gap) else float(gap / max(expected.abs().max().item(), floor))
+    return (
+        float("inf") if torch.isnan(gap) else float(gap / max(expected.abs().max().item(), floor))
+    )
 
 
 def assert_close(found, expected, what, tolerance=FLOAT64):

@@ -96,10 +96,16 @@ COMPUTE = {
     "mm": Compute("mm", torch.mm, _matmul),
     "t": Compute("t", torch.t, _transpose),
     "rows": Compute(
-        "sum_dim_int_list", lambda x: x.sum(0, True), _only_sum(_sum_over(0)), "dim = [0], keepdim = true"
+        "sum_dim_int_list",
+        lambda x: x.sum(0, True),
+        _only_sum(_sum_over(0)),
+        "dim = [0], keepdim = true",
     ),
     "columns": Compute(
-        "sum_dim_int_list", lambda x: x.sum(1, True), _only_sum(_sum_over(1)), "dim = [1], keepdim = true"
+        "sum_dim_int_list",
+        lambda x: x.sum(1, True),
+        _only_sum(_sum_over(1)),
+        "dim = [1], keepdim = true",
     ),
     "sum": Compute("sum", torch.sum, _only_sum(_sum_over(0, 1, 2, 3))),
 }

@@ -23,8 +23,8 @@ class Module:
             if s.op == "leaf" and s.gradient == gradient
         }
 
-    def text(self):
-        """A forward program: what `cleave-opt --autodiff` takes."""
+    def text(self, started=False):
+        """A forward program: what `cleave-opt --autodiff` takes. `started`: its communications wait apart."""
         arguments, results, body = [], [], []
         for program in self.programs:
             for index, step in enumerate(program.steps):
@@ -34,13 +34,17 @@ class Module:
                         f"{program.ssa(index)}: {program.type(index)} "
                         f'{{train.role = #train.role<{role} "{step.name}">}}'
                     )
-            body += program.lines()
+            body += program.lines(started)
             for index in program.results:
                 name = f"{program.prefix}r{index}"
                 results.append((program.ssa(index), program.type(index), f'output "{name}"'))
             if program.loss is not None:
                 results.append(
-                    (program.ssa(program.loss), program.type(program.loss), f'output "{program.prefix}loss"')
+                    (
+                        program.ssa(program.loss),
+                        program.type(program.loss),
+                        f'output "{program.prefix}loss"',
+                    )
                 )
         if any(p.loss is not None for p in self.programs):
             results.insert(0, self._total(body))

@@ -11,9 +11,23 @@ import torch
 from .values import chunks, partial, reduce, shard
 
 WITH_REDUCTION = ("all_reduce", "reduce_scatter", "reduce")
-COLLECTIVES = (*WITH_REDUCTION, "all_gather", "all_to_all", "broadcast", "gather", "scatter", "permute", "shift")
+COLLECTIVES = (
+    *WITH_REDUCTION,
+    "all_gather",
+    "all_to_all",
+    "broadcast",
+    "gather",
+    "scatter",
+    "permute",
+    "shift",
+)
 FAKE = ("fake_broadcast", "fake_reduce", "fake_scatter", "fake_gather")
 CONVERSIONS = ("convert", "reinterpret")
+COMMUNICATIONS = (
+    *COLLECTIVES,
+    "fake_reduce",
+    "fake_gather",
+)  # what may only be started, and waited for
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ import dataclasses
 import torch
 
 from .compute import COMPUTE
-from .operations import Op
+from .operations import COMMUNICATIONS, Op
 from .values import canonical, denote, disagreement, dual, partial, shard, sharded, spread
 
 DTYPES = {torch.float64: "f64", torch.float32: "f32", torch.int64: "i64"}
@@ -115,7 +115,9 @@ class Program:
         kinds = self.steps[value].kinds
         weights = {a: {"R": "P", "P": "R"}.get(k, k) for a, k in kinds.items()}
         local = self.values[value][0].shape
-        total = self.compute("sum", self.compute("mul", value, self.source(weights, local, gradient=False)))
+        total = self.compute(
+            "sum", self.compute("mul", value, self.source(weights, local, gradient=False))
+        )
         for axis in self.mesh.names:
             if self.steps[total].kinds[axis] == "V":
                 total = self.reinterpret(total, axis, "P")
@@ -126,7 +128,8 @@ class Program:
         copy = Program(self.mesh, prefix)
         name = {s.name: prefix + s.name[len(self.prefix) :] for s in self.steps if s.op == "leaf"}
         copy.steps = [
-            dataclasses.replace(s, kinds=dict(s.kinds), name=name.get(s.name, "")) for s in self.steps
+            dataclasses.replace(s, kinds=dict(s.kinds), name=name.get(s.name, ""))
+            for s in self.steps
         ]
         copy.tensors = {name[n]: t for n, t in self.tensors.items()}
         copy.values, copy.results = list(self.values), list(self.results)
@@ -145,7 +148,9 @@ class Program:
             return spread(tensors[step.name], self.mesh, step.kinds)
         operands = [values[o] for o in step.operands]
         if isinstance(step.op, Op):
-            return step.op.apply(operands[0], self.mesh, self.steps[step.operands[0]].kinds, step.kinds)
+            return step.op.apply(
+                operands[0], self.mesh, self.steps[step.operands[0]].kinds, step.kinds
+            )
         return [COMPUTE[step.op].formula(*ranks) for ranks in zip(*operands)]
 
     def evaluate(self, tensors=None):
@@ -187,18 +192,24 @@ class Program:
         tensor = self.values[index][0]
         return type_text(tensor.shape, tensor.dtype, self.steps[index].kinds)
 
-    def lines(self):
-        """The steps that are not leaves, as lines of a function's body."""
+    def lines(self, started=False):
+        """The steps that are not leaves, as lines of a function's body; communications started, then waited for."""
         for index, step in enumerate(self.steps):
             if step.op == "leaf" or step.dropped:
                 continue
             names = [self.ssa(o) for o in step.operands]
             types = [self.type(o) for o in step.operands]
-            if isinstance(step.op, Op):
+            if started and isinstance(step.op, Op) and step.op.name in COMMUNICATIONS:
+                future = f"{self.ssa(index)}_started"
+                yield f"{future} = {step.op.prefix(names[0])} : {types[0]} -> !dist.future<{self.type(index)}>"
+                text = f"dist.wait {future} : {self.type(index)}"
+            elif isinstance(step.op, Op):
                 both = f"{types[0]} -> {self.type(index)}"
                 text = f"{step.op.prefix(names[0])} : {both if types[0] != self.type(index) else types[0]}"
             else:
-                text = f"{COMPUTE[step.op].text(names)} : ({', '.join(types)}) -> {self.type(index)}"
+                text = (
+                    f"{COMPUTE[step.op].text(names)} : ({', '.join(types)}) -> {self.type(index)}"
+                )
             yield f"{self.ssa(index)} = {text}"
 
     def ssa(self, index):

@@ -45,14 +45,23 @@ class Row:
         extra = {}
         if self.name in WITH_REDUCTION:
             extra["reduction"] = self.reduction
-        if self.name in ("all_gather", "reduce_scatter", "gather", "scatter", "fake_scatter", "fake_gather"):
+        if self.name in (
+            "all_gather",
+            "reduce_scatter",
+            "gather",
+            "scatter",
+            "fake_scatter",
+            "fake_gather",
+        ):
             extra["dim"] = dim
         if self.name in ("broadcast", "reduce", "gather", "scatter"):
             extra["root"] = root
         if self.name == "all_to_all":
             extra.update(split=1, concat=0)
         if self.name == "permute":  # rank 0 gets nothing, the last rank sends nothing on two ranks
-            extra["pairs"] = tuple((i, (i + 2) % count) for i in range(count) if (i + 2) % count != 0)
+            extra["pairs"] = tuple(
+                (i, (i + 2) % count) for i in range(count) if (i + 2) % count != 0
+            )
             if count == 2:
                 extra["pairs"] = ((0, 1),)
         if self.name in ("shift", "shift wrap"):
@@ -129,4 +138,4 @@ def setups():
         for other in ("R", "I", "V", "P", "S(2)"):
             yield (("dp", 2), ("tp", 2)), (over,), other
     yield (("dp", 2), ("tp", 2)), ("dp", "tp"), None
-    yield (("dp", 3), ("tp", 2)), ("dp", "tp"), None
+    yield (("dp", 3), ("tp", 2)), ("tp", "dp"), None

@@ -26,7 +26,11 @@ def test_ops_on_sums_depend_on_the_sum_alone(setup):
     assert found
     over = setup[1]
     for row, program in found.items():
-        at = next(i for i, s in enumerate(program.steps) if isinstance(s.op, Op) and s.op.name != "reinterpret")
+        at = next(
+            i
+            for i, s in enumerate(program.steps)
+            if isinstance(s.op, Op) and s.op.name != "reinterpret"
+        )
         step = program.steps[at]
         before = program.values[step.operands[0]]
         moved = list(before)
@@ -36,7 +40,8 @@ def test_ops_on_sums_depend_on_the_sum_alone(setup):
                 moved[rank] = before[rank] + move
         kinds = program.steps[step.operands[0]].kinds
         results = [
-            denote(step.op.apply(x, mesh, kinds, step.kinds), mesh, step.kinds) for x in (before, moved)
+            denote(step.op.apply(x, mesh, kinds, step.kinds), mesh, step.kinds)
+            for x in (before, moved)
         ]
         for position, tensor in results[0].items():
             torch.testing.assert_close(tensor, results[1][position], msg=row.key)

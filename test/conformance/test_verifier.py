@@ -37,12 +37,17 @@ def test_refusals_say_what_is_wrong(answers):
             assert row.reduction in BITWISE, (row.key, error)
             assert any(f"pending '{k}'" in error for k in pending), (row.key, error)
         elif "takes its own" in error:
-            assert row.name in WITH_REDUCTION and f"reduces {row.source} by " in error, (row.key, error)
+            assert row.name in WITH_REDUCTION and f"reduces {row.source} by " in error, (
+                row.key,
+                error,
+            )
         elif row.source == row.destination and row.name in CONVERSIONS:
             assert "differ on exactly one axis, found two that are equal" in error, (row.key, error)
         else:
             sharded = [shard(k)[0] for k in (row.source, row.destination) if shard(k)]
-            assert re.search(r"works on dimension \d, but axis 'tp' shards dimension (\d)", error), (row.key, error)
+            assert re.search(
+                r"works on dimension \d, but axis 'tp' shards dimension (\d)", error
+            ), (row.key, error)
             assert int(re.search(r"shards dimension (\d)", error)[1]) in sharded, (row.key, error)
 
 

@@ -1,5 +1,6 @@
 """Running cleave-opt and cleave-run on generated programs."""
 
+import bisect
 import os
 import re
 import subprocess
@@ -21,7 +22,10 @@ class Tools:
         path = self.folder / name
         path.write_text(text)
         result = subprocess.run(
-            [self.build / "bin" / "cleave-opt", path, *passes], capture_output=True, text=True, env=ENVIRONMENT
+            [self.build / "bin" / "cleave-opt", path, *passes],
+            capture_output=True,
+            text=True,
+            env=ENVIRONMENT,
         )
         assert result.returncode in (0, 1), (result.returncode, result.stderr[-2000:])
         return result.returncode, result.stdout, result.stderr
@@ -43,31 +47,38 @@ class Tools:
             joined += text.rstrip("\n") + "\n// -----\n"
         _, _, messages = self.opt(joined, "-split-input-file", "-o", os.devnull, *passes)
         found = [None] * len(texts)
-        for match in re.finditer(r"program\.mlir:(\d+)(?: offset )?:[\d:]+: error: (.*)$", messages, re.M):
+        for match in re.finditer(
+            r"program\.mlir:(\d+)(?: offset )?:[\d:]+: error: (.*)$", messages, re.M
+        ):
             line = int(match[1])
-            index = max(i for i, start in enumerate(starts) if start <= line + 1)
+            index = bisect.bisect_right(starts, line + 1) - 1
             found[index] = found[index] or match[2]
         return found
 
     def run(self, text, weights, inputs, ranks, *options):
         """Evaluates a program on `ranks` ranks, threads of one process; returns its results by name."""
+        result = self.start(text, weights, inputs, ranks, *options)
+        assert result.returncode == 0, result.stderr[-4000:]
+        return load_file(self.folder / "dump.safetensors")
+
+    def start(self, text, weights, inputs, ranks, *options):
+        """The same, whatever becomes of it; returns the finished process."""
         program = self.folder / "run.mlir"
         program.write_text(text)
-        save_file(weights, self.folder / "run.safetensors")
-        save_file(inputs, self.folder / "inputs.safetensors")
-        dump = self.folder / "dump.safetensors"
-        result = subprocess.run(
-            [
-                self.build / "bin" / "cleave-run",
-                program,
-                *("--weights", self.folder / "run.safetensors"),
-                *("--inputs", self.folder / "inputs.safetensors"),
-                *("--dump", dump, "--ranks", str(ranks)),
-                *options,
-            ],
-            capture_output=True,
-            text=True,
-            env=ENVIRONMENT,
-        )
-        assert result.returncode == 0, result.stderr[-4000:]
-        return load_file(dump)
+        for name, tensors in (
+            ("run", weights),
+            ("inputs", inputs),
+        ):  # a file refuses tensors that share memory
+            save_file(
+                {n: t.clone() for n, t in tensors.items()}, self.folder / f"{name}.safetensors"
+            )
+        command = [
+            self.build / "bin" / "cleave-run",
+            program,
+            *("--weights", self.folder / "run.safetensors"),
+            *("--inputs", self.folder / "inputs.safetensors"),
+            *("--dump", self.folder / "dump.safetensors"),
+            *("--ranks", str(ranks), "--ranks-as", "threads"),
+            *options,
+        ]
+        return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT)

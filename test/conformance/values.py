@@ -118,9 +118,7 @@ def denote(tensors, mesh, kinds):
     R and I: one tensor. P: the reduction of the terms. S(d): the concatenation. V: the list itself.
     Axes that shard one dimension are joined from the last (minor) to the first (major).
     """
-    table = {
-        tuple(mesh.coordinates(r)[n] for n in mesh.names): t for r, t in enumerate(tensors)
-    }
+    table = {tuple(mesh.coordinates(r)[n] for n in mesh.names): t for r, t in enumerate(tensors)}
     names = sorted(mesh.names, key=lambda n: -(shard(kinds[n]) or (0, 0))[1])
     done = {}
     for name in names:

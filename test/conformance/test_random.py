@@ -1,0 +1,31 @@
+"""Random typed programs have the gradients of their denotation; their mutations are refused or stay right.
+
+The seed is CLEAVE_TEST_SEED, printed at the start. campaign.py runs any number.
+"""
+
+import combinations_cover
+import pytest
+
+from conformance.campaign import run_mutants, run_programs
+from conformance.generate import MESHES
+from conformance.tools import Tools
+
+MESH_NAMES = ["x".join(str(size) for _, size in mesh.axes) for mesh in MESHES]
+
+
+@pytest.fixture
+def tools(build_dir, tmp_path):
+    return Tools(build_dir, tmp_path)
+
+
+@pytest.mark.parametrize("mesh", MESHES, ids=MESH_NAMES)
+def test_programs_that_type_check_have_the_gradients_of_their_denotation(tools, mesh):
+    run_programs(tools, mesh, 250, combinations_cover.seed())
+
+
+@pytest.mark.parametrize("mesh", MESHES[1::2], ids=MESH_NAMES[1::2])
+def test_mutations_are_refused_or_stay_right(tools, mesh):
+    counts = run_mutants(tools, mesh, 100, combinations_cover.seed())
+    for kind in ("drop", "type", "reduction"):
+        assert counts[kind, "refused"] > 10, counts
+    assert sum(counts.values()) > 350, counts
