@@ -99,16 +99,15 @@ def summary(legal, differentiable):
 def section(name, legal, backward):
     """A heading and the table of an op; rows that differ only in types of one meaning stay apart."""
     yield f"## {name}\n"
-    yield (
-        "| reduction | types | forward | backward |"
-        if legal[0].reduction
-        else "| types | forward | backward |"
-    )
-    yield "| --- | --- | --- | --- |" if legal[0].reduction else "| --- | --- | --- |"
+    first = ["reduction"] if legal[0].reduction else []
+    titles = [*first, "types", "forward", "backward", "setups"]
+    yield "| " + " | ".join(titles) + " |"
+    yield "|" + " --- |" * len(titles)
     for row in legal:
         cells = [row.reduction] if row.reduction else []
         types = row.source if row.source == row.destination else f"{row.source} → {row.destination}"
         cells += [types, words.forward(row), backward.get(row, "no gradient")]
+        cells.append(str(sum(allowed(row, *setup[1:]) for setup in setups())))
         yield "| " + " | ".join(cells) + " |"
     yield ""
 

@@ -88,6 +88,55 @@ def test_one_element_of_a_transposed_value(tools):
     check(tools, module, tools.transform(module.text(), *PASSES))
 
 
+def untyped(text):
+    """A program without placements: the same ops, on lists. Each rank has its part of the inputs."""
+    text = re.sub(r", #dist\.on<@mesh, \w+ = [^>]*>", "", text)
+    text = re.sub(r'(<input "\w+")>', r'\1 batch 0 over ["tp"]>', text)
+    for name, operand in re.findall(r"(%\w+) = dist\.reinterpret (%\w+) ", text):
+        text = re.sub(
+            rf"{name}\b", operand, re.sub(rf" *{name} = dist\.reinterpret .*\n", "", text)
+        )
+    return text
+
+
+def test_programs_without_types_mean_lists(tools):
+    """Every row from V to V: the dump has rank 0's values, a gradient is of the sum of all ranks' losses."""
+    torch.manual_seed(33)
+    every = [r for r in rows() if r.source == r.destination == "V" and r.legal and r.differentiable]
+    for number, row in enumerate(every):
+        program = Program(TP, f"n{number}")
+        weight = program.leaf(torch.randn(local_shape(3), dtype=torch.float64), {"tp": "R"})
+        mixed = program.compute(
+            "mul",
+            program.reinterpret(weight, "tp", "V"),
+            program.source({"tp": "V"}, local_shape(3), gradient=False),
+        )
+        value = program.dist(row.op(TP, ("tp",)), mixed, {"tp": "V"})
+        program.loss = program.weighted_sum(value)
+        text = Module(TP, [program]).text()
+        # The module's own loss is the reduced sum; here each rank has one of its own.
+        text = re.sub(r" *%total\d+ = .*\n", "", text)
+        text = re.sub(r"%total\d+", program.ssa(program.loss), text)
+        module = Module(TP, [program])
+        found = tools.run(
+            tools.transform(untyped(text), "--autodiff"),
+            module.tensors(True),
+            module.tensors(False),
+            TP.ranks,
+        )
+        copies = [program.tensors[f"n{number}x0"].clone().requires_grad_() for _ in range(TP.ranks)]
+        values = [copies]
+        for step in program.steps[1:]:
+            values.append(program._value(step, values, program.tensors))
+        losses = values[program.loss]
+        (gradient,) = torch.autograd.grad(sum(losses), copies[:1], allow_unused=True)
+        if gradient is None:  # rank 0 is not the root
+            gradient = torch.zeros_like(copies[0])
+        assert_close(found["loss"], losses[0].detach(), row.key)
+        assert_close(found[f"grad.n{number}x0"], gradient, row.key)
+    assert number > 20
+
+
 SENDS = """
 #V = #dist.on<@mesh, tp = V>
 #S = #dist.on<@mesh, tp = S(0)>
@@ -148,3 +197,39 @@ def test_no_gradient_passes_other_pending_reductions(tools, kind):
     status, _, messages = tools.opt(SENDS.replace("OPS", ops), "--autodiff")
     assert status == 1
     assert "no gradient passes a pending reduction" in messages, messages
+
+
+EFFECTS = """
+#V = #dist.on<@mesh, dp = V, tp = V>
+#W = #dist.on<@mesh, dp = S(0), tp = V>
+#S = #dist.on<@mesh, dp = S(0), tp = S(0, 1)>
+module {
+  dist.mesh @mesh ["dp" = 2, "tp" = 3]
+  func.func @microbatch(%x: tensor<2xf64, #S> {train.role = #train.role<input "x">})
+      -> (tensor<2xf64, #S> {train.role = #train.role<output "received">},
+          tensor<1xi64, #S> {train.role = #train.role<output "index">})
+      attributes {train.phase = #train.phase<microbatch>} {
+    %w = dist.reinterpret %x : tensor<2xf64, #S> -> tensor<2xf64, #W>
+    dist.barrier over @mesh ["dp", "tp"]
+    dist.send(%w) from 2 to 0 tag 3 over @mesh ["tp"] : tensor<2xf64, #W>
+    %g = dist.receive from 2 to 0 tag 3 over @mesh ["tp"] : tensor<2xf64, #W>
+    %r = dist.reinterpret %g : tensor<2xf64, #W> -> tensor<2xf64, #S>
+    %i = dist.axis_index over @mesh ["tp", "dp"] : tensor<i64, #V>
+    %j = aten.view(%i, size = [1]) : (tensor<i64, #V>) -> tensor<1xi64, #V>
+    %k = dist.reinterpret %j : tensor<1xi64, #V> -> tensor<1xi64, #W>
+    %l = dist.reinterpret %k : tensor<1xi64, #W> -> tensor<1xi64, #S>
+    return %r, %l : tensor<2xf64, #S>, tensor<1xi64, #S>
+  }
+}
+"""
+
+
+def test_sends_barriers_and_indices(tools):
+    """On 2 x 3 ranks: in each row the last rank's value arrives at the first; others receive zeros."""
+    x = torch.arange(1.0, 13.0, dtype=torch.float64)
+    found = tools.run(EFFECTS, {}, {"x": x}, 6)
+    rows_of = x.view(2, 3, 2)
+    expected = torch.zeros_like(rows_of)
+    expected[:, 0] = rows_of[:, 2]
+    assert torch.equal(found["output.received"], expected.flatten())
+    assert found["output.index"].tolist() == [0, 2, 4, 1, 3, 5]  # the first listed axis is major

@@ -1,6 +1,8 @@
 """The dialect's verifier against the table: what is legal, and what a refused row is told to use instead."""
 
+import json
 import re
+import subprocess
 
 import pytest
 
@@ -80,3 +82,24 @@ def test_what_refusals_propose_is_legal(answers):
             for op in re.findall(r"dist\.\w+", match[1]):
                 assert (source, destination) in steps_to(op), (row.key, error)
     assert proposed > 2000
+
+
+def test_the_dialects_own_table_is_this_one(build_dir):
+    """`cleave-opt --dump-transitions`; there S stands for a shard of the op's dimension, or of any."""
+    tool = build_dir / "bin" / "cleave-opt"
+    dump = subprocess.run([tool, "--dump-transitions"], check=True, capture_output=True, text=True)
+    dumped = {
+        (r["op"], r["reduction"], r["source"], r["destination"])
+        for r in json.loads(dump.stdout)
+        if r["source"] and r["destination"]
+    }
+    expected = {
+        (
+            name.split()[0],
+            (reduction or "").split("<")[0] or None,
+            *("S" if shard(k) else k for k in pair),
+        )
+        for name, reduction in names()
+        for pair in _legal(name, reduction)
+    }
+    assert dumped == expected
