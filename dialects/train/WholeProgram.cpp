@@ -332,11 +332,9 @@ private:
         bool hasGradients = llvm::any_of(
             results, [](const Port &result) { return result.is({RoleKind::Gradient}); });
         diagnostic.attachNote(maker.getLoc())
-            << "the " << makerName << (program.isSplit() ? " have" : " has")
-            << " none of that name"
+            << "the " << makerName << (program.isSplit() ? " have" : " has") << " none of that name"
             << (hasGradients ? "" : ", and no gradients at all; cleave-opt --autodiff adds them");
-      }
-      else
+      } else
         diagnostic.attachNote(found->getLoc())
             << (found->function == program.reduce ? "the reduce function"
                                                   : "the microbatch function")
