@@ -6,6 +6,7 @@
 
 #include "runtime/aten/CpuFeatures.h"
 #include "runtime/io/Error.h"
+#include "runtime/train/Agreement.h"
 #include "tools/cleave-run/Against.h"
 #include "tools/cleave-run/DryRun.h"
 #include "tools/cleave-run/Evaluate.h"
@@ -22,12 +23,11 @@ using namespace cleave::runtime;
 /// On one of the ranks of `world`.
 static llvm::Error evaluate(const run::Options &options, Communicator &world) {
   auto program = loadProgram(options.program);
-  if (!program)
-    return program.takeError();
-  if (options.memoryLimit)
-    if (llvm::Error error =
-            checkMemoryLimit(**program, 1, options.weightGradients, *options.memoryLimit))
-      return error;
+  llvm::Error failure = program ? llvm::Error::success() : program.takeError();
+  if (!failure && options.memoryLimit)
+    failure = checkMemoryLimit(**program, 1, options.weightGradients, *options.memoryLimit);
+  if (llvm::Error error = agree(world, std::move(failure), "the program"))
+    return error;
   return options.against.empty() ? run::evaluate(**program, world, options)
                                  : run::compare(**program, world, options);
 }
