@@ -67,6 +67,28 @@ BucketType BucketOp::getBucketType() {
                          RankedTensorType::get({size}, getElement()));
 }
 
+int64_t BucketOp::countParts() {
+  int64_t parts = 1;
+  auto mesh = getScatter()
+                  ? SymbolTable::lookupNearestSymbolFrom<dist::MeshOp>(*this, getMeshAttr())
+                  : dist::MeshOp();
+  if (mesh)
+    for (StringAttr axis : getScatter()->getAsRange<StringAttr>())
+      if (dist::AxisAttr found = mesh.findAxis(axis.getValue()))
+        parts *= found.getSize();
+  return parts;
+}
+
+RankedTensorType BucketOp::getReducedType(unsigned member) {
+  RankedTensorType type = getMemberType(member);
+  int64_t parts = countParts();
+  if (parts <= 1)
+    return type;
+  SmallVector<int64_t> shape(type.getShape());
+  shape[0] /= parts;
+  return type.clone(shape);
+}
+
 std::optional<unsigned> BucketOp::findMember(StringRef name) {
   for (auto [index, member] : llvm::enumerate(getNames().getAsRange<StringAttr>()))
     if (member.getValue() == name)
@@ -100,14 +122,17 @@ LogicalResult BucketOp::verify() {
   // 3. (the mesh itself is checked in verifySymbolUses)
   if (bool(getMesh()) != bool(getAxes()))
     return emitOpError("expects a mesh and axes of it together");
-  if (getAxes() && getAxes()->empty())
+  SmallVector<StringAttr> axes;
+  for (std::optional<ArrayAttr> list : {getAxes(), getScatter()})
+    if (list)
+      llvm::append_range(axes, list->getAsRange<StringAttr>());
+  if (getMesh() && axes.empty())
     return emitOpError("expects at least one mesh axis");
-  llvm::StringSet<> axes;
-  if (getAxes())
-    for (StringAttr axis : getAxes()->getAsRange<StringAttr>())
-      if (!axes.insert(axis.getValue()).second)
-        return emitOpError("names mesh axis '") << axis.getValue() << "' twice";
-  // 4.
+  llvm::StringSet<> seen;
+  for (StringAttr axis : axes)
+    if (!seen.insert(axis.getValue()).second)
+      return emitOpError("names mesh axis '") << axis.getValue() << "' twice";
+  // 5. (4. in verifySymbolUses)
   if (getAccumulations() && *getAccumulations() < 1)
     return emitOpError("expects a positive number of accumulations, found ") << *getAccumulations();
   return success();
@@ -119,14 +144,27 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto mesh = symbols.lookupNearestSymbolFrom<dist::MeshOp>(*this, getMeshAttr());
   if (!mesh)
     return emitOpError("refers to mesh ") << getMeshAttr() << ", which the module does not define";
-  for (StringAttr axis : getAxes()->getAsRange<StringAttr>())
-    if (!mesh.findAxis(axis.getValue())) {
-      InFlightDiagnostic diagnostic = emitOpError("reduces over axis '")
-                                      << axis.getValue() << "', which mesh " << getMeshAttr()
-                                      << " does not have";
-      diagnostic.attachNote(mesh.getLoc()) << "the mesh is defined here";
-      return diagnostic;
-    }
+  auto atMesh = [&](InFlightDiagnostic diagnostic) {
+    diagnostic.attachNote(mesh.getLoc()) << "the mesh is defined here";
+    return failure();
+  };
+  for (std::optional<ArrayAttr> list : {getAxes(), getScatter()})
+    for (StringAttr axis : list ? list->getAsRange<StringAttr>()
+                                : ArrayAttr::get(getContext(), {}).getAsRange<StringAttr>())
+      if (!mesh.findAxis(axis.getValue()))
+        return atMesh(emitOpError("reduces over axis '")
+                      << axis.getValue() << "', which mesh " << getMeshAttr() << " does not have");
+  // 4.
+  if (!getScatter())
+    return success();
+  int64_t parts = countParts();
+  if (parts == 0)
+    return atMesh(emitOpError("scatters over axes ")
+                  << *getScatter() << ", one of which has no size yet");
+  for (unsigned i = 0; i < getTypes().size(); ++i)
+    if (getMemberType(i).getRank() == 0 || getMemberType(i).getDimSize(0) % parts != 0)
+      return atMesh(emitOpError("cannot divide the first dimension of ")
+                    << getNames()[i] << ", " << getMemberType(i) << ", into " << parts << " parts");
   return success();
 }
 
@@ -239,7 +277,7 @@ LogicalResult WaitBucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
   unsigned count = bucket->getNames().size();
   bool matches = getNumResults() == count;
   for (unsigned i = 0; matches && i < count; ++i)
-    matches = fits(getResult(i).getType(), bucket->getMemberType(i));
+    matches = fits(getResult(i).getType(), bucket->getReducedType(i));
   if (matches)
     return success();
   InFlightDiagnostic diagnostic = emitOpError("expects a result for each of the bucket's ")

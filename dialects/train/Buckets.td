@@ -18,25 +18,33 @@ def Train_BucketOp : Op<Train_Dialect, "bucket", [
     The element type of the buffer is that of the reduction; a member of another one is converted as
     it comes in and goes out. Without `over` the bucket is local: there is nothing to reduce.
 
+    With `scatter` each rank along those axes gets its part of every member's first dimension (a
+    reduce-scatter), which is then summed over the axes of `over`, if any. The buffer then holds the
+    first rank's parts of all members, then the second one's, and so on.
+
     `accumulations` says how many microbatches a step must have; without it, any number.
 
     Constraints:
     1. There is at least one member; names are unique and not empty.
     2. Members are tensors of a floating-point type and static shape, the element type is one too.
-    3. `over` names a `dist.mesh` of the module and axes of it, each once, at least one.
-    4. `accumulations` is positive.
+    3. `over` and `scatter` name a `dist.mesh` of the module and axes of it, each once, at least one.
+    4. The sizes of the axes of `scatter` are known, and their product divides each member's first
+       dimension.
+    5. `accumulations` is positive.
 
     ```mlir
     train.bucket @bucket0 of f32 ["a.weight" : tensor<8x8xf32>, "a.bias" : tensor<8xf32>]
         over @mesh ["dp"] accumulations 4
     train.bucket @bucket1 of f32 ["b.weight" : tensor<8x8xf32>]
+    train.bucket @bucket2 of f32 ["c.weight" : tensor<8x8xf32>] over @mesh ["dp"] scatter ["fsdp"]
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$element, StrArrayAttr:$names,
                        TypeArrayAttr:$types, OptionalAttr<FlatSymbolRefAttr>:$mesh,
-                       OptionalAttr<StrArrayAttr>:$axes, OptionalAttr<I64Attr>:$accumulations);
+                       OptionalAttr<StrArrayAttr>:$axes, OptionalAttr<StrArrayAttr>:$scatter,
+                       OptionalAttr<I64Attr>:$accumulations);
   let assemblyFormat = [{
-    $sym_name `of` $element custom<Members>($names, $types) (`over` $mesh^ $axes)?
+    $sym_name `of` $element custom<Members>($names, $types) (`over` $mesh^ $axes (`scatter` $scatter^)?)?
     (`accumulations` $accumulations^)? attr-dict
   }];
   let hasVerifier = 1;
@@ -46,6 +54,10 @@ def Train_BucketOp : Op<Train_Dialect, "bucket", [
     /// Position of a member, or nothing.
     std::optional<unsigned> findMember(::llvm::StringRef name);
     ::mlir::RankedTensorType getMemberType(unsigned member);
+    /// How many parts a member's first dimension is scattered to; 1 without `scatter`.
+    int64_t countParts();
+    /// The type of a member's gradient once it is reduced: this rank's part.
+    ::mlir::RankedTensorType getReducedType(unsigned member);
   }];
 }
 
@@ -140,7 +152,8 @@ def Train_WaitBucketOp : Train_BucketUserOp<"wait_bucket"> {
     A bucket that lacks contributions is an error when it runs.
 
     Constraints:
-    1. `bucket` is a value of a `train.bucket`; results have shape and element type of its members.
+    1. `bucket` is a value of a `train.bucket`; results have shape and element type of its
+       members, or of this rank's part of them where the bucket is scattered.
     2. A bucket value has one user.
 
     ```mlir

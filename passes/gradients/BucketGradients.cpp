@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/gradients/BucketPlan.h"
+#include "passes/gradients/GradientPaths.h"
 #include "passes/gradients/Passes.h"
 
 #include "dialects/aten/ops/Contraction.h"
@@ -14,7 +15,6 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/SetVector.h"
 
 namespace cleave::gradients {
 #define GEN_PASS_DEF_BUCKETGRADIENTS
@@ -25,23 +25,7 @@ using namespace mlir;
 using namespace cleave;
 
 namespace {
-/// A parameter's gradient: where it is made, and what happens to it in the update.
-struct Gradient {
-  StringAttr name;
-  RankedTensorType type;
-
-  func::FuncOp maker;
-  unsigned result = 0;            ///< of `maker`
-  Value value;                    ///< what a microbatch contributes
-  train::AccumulateOp accumulate; ///< null where the program runs one microbatch a step
-  size_t position = 0;            ///< of the op that makes it; 0 for an argument
-
-  unsigned argument = 0;                     ///< of the update
-  SmallVector<dist::AllReduceOp> reductions; ///< in order; empty: nothing to reduce
-  Value reduced;                             ///< what the optimizer takes
-
-  unsigned group = 0;
-};
+using gradients::GradientPath;
 
 struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
   using BucketGradientsBase::BucketGradientsBase;
@@ -65,20 +49,27 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
       return signalPassFailure();
     }
     update = program->update;
-    if (failed(findGradients(module)))
+    reduce = program->reduce;
+    FailureOr<std::vector<GradientPath>> paths = gradients::findGradientPaths(module, *program);
+    if (failed(paths))
       return signalPassFailure();
-    groupGradients();
+    if (paths->empty()) {
+      update.emitError() << "takes no gradients to put into buckets";
+      return signalPassFailure();
+    }
+    gradients = std::move(*paths);
     // By function, since a bucket is threaded through one.
-    llvm::stable_sort(gradients, [](const Gradient &a, const Gradient &b) {
-      if (a.maker != b.maker)
-        return a.maker->isBeforeInBlock(b.maker);
+    llvm::stable_sort(gradients, [](const GradientPath &a, const GradientPath &b) {
+      func::FuncOp first = a.maker, second = b.maker;
+      if (first != second)
+        return first->isBeforeInBlock(second);
       return a.position < b.position;
     });
+    std::vector<unsigned> groups = groupGradients();
     std::vector<gradients::BucketCandidate> candidates;
-    for (const Gradient &gradient : gradients)
-      candidates.push_back(
-          {gradient.group,
-           gradient.type.getNumElements() * bufferElement(gradient).getIntOrFloatBitWidth() / 8});
+    for (auto [gradient, group] : llvm::zip_equal(gradients, groups))
+      candidates.push_back({group, gradient.type.getNumElements() *
+                                       bufferElement(gradient).getIntOrFloatBitWidth() / 8});
     constexpr double mb = 1024 * 1024;
     auto plan = gradients::planBuckets(candidates, {static_cast<int64_t>(bucketSizeMb * mb),
                                                     static_cast<int64_t>(firstBucketMb * mb)});
@@ -88,116 +79,7 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     eraseSignature();
   }
 
-  //===--------------------------------------------------------------------===//
-  // Analysis
-  //===--------------------------------------------------------------------===//
-
-  LogicalResult findGradients(ModuleOp module) {
-    llvm::DenseMap<StringAttr, std::pair<func::FuncOp, unsigned>> makers;
-    DenseMap<Operation *, size_t> positions;
-    for (auto function : module.getOps<func::FuncOp>()) {
-      if (!function->hasAttr(train::kPhaseAttrName) || function == update)
-        continue;
-      for (unsigned i = 0; i < function.getNumResults(); ++i)
-        if (train::RoleAttr role = train::getResultRole(function, i);
-            role.getKind() == train::RoleKind::Gradient)
-          makers[role.getName()] = {function, i};
-      for (auto [index, op] : llvm::enumerate(function.front()))
-        positions[&op] = index + 1;
-    }
-    for (BlockArgument argument : update.getArguments()) {
-      train::RoleAttr role = train::getArgumentRole(update, argument.getArgNumber());
-      if (role.getKind() != train::RoleKind::Gradient)
-        continue;
-      Gradient gradient;
-      gradient.name = role.getName();
-      gradient.argument = argument.getArgNumber();
-      if (isa<train::BucketType>(argument.getType()))
-        return update.emitError() << "has the bucket " << role.getName()
-                                  << " already; gradients are put into buckets once";
-      gradient.type = cast<RankedTensorType>(argument.getType());
-      if (!isa<FloatType>(gradient.type.getElementType()))
-        return update.emitError()
-               << "takes " << role << " of type " << gradient.type
-               << ", which no bucket can take: it is not of a floating-point type";
-      // getProgram has seen to it that some function makes it.
-      std::tie(gradient.maker, gradient.result) = makers.lookup(role.getName());
-      if (failed(findContribution(gradient, role)) ||
-          failed(findReductions(gradient, argument, role)))
-        return failure();
-      if (Operation *op = gradient.value.getDefiningOp())
-        gradient.position = positions.lookup(gradient.accumulate ? gradient.accumulate : op);
-      gradients.push_back(std::move(gradient));
-    }
-    if (gradients.empty())
-      return update.emitError() << "takes no gradients to put into buckets";
-    return success();
-  }
-
-  /// What a microbatch adds: the operand of the accumulation, whose only purpose is this result.
-  LogicalResult findContribution(Gradient &gradient, train::RoleAttr role) {
-    auto terminator = gradient.maker.front().getTerminator();
-    Value result = terminator->getOperand(gradient.result);
-    gradient.value = result;
-    for (BlockArgument argument : gradient.maker.getArguments()) {
-      train::RoleAttr tied = train::getArgumentRole(gradient.maker, argument.getArgNumber());
-      if (!tied.isTiedTo(role))
-        continue;
-      auto accumulate = result.getDefiningOp<train::AccumulateOp>();
-      bool isPlain = accumulate && accumulate.getAccumulator() == argument &&
-                     argument.hasOneUse() && result.hasOneUse();
-      if (!isPlain) {
-        InFlightDiagnostic diagnostic =
-            gradient.maker.emitError()
-            << "makes " << role
-            << ", which no bucket can take: it is not just `train.accumulate` of its accumulator";
-        diagnostic.attachNote(result.getLoc()) << "made here";
-        for (Operation *user : argument.getUsers())
-          if (user != accumulate)
-            diagnostic.attachNote(user->getLoc()) << "the accumulator is used here";
-        for (Operation *user : result.getUsers())
-          if (user != terminator)
-            diagnostic.attachNote(user->getLoc()) << "the sum is used here";
-        return diagnostic;
-      }
-      gradient.accumulate = accumulate;
-      gradient.value = accumulate.getGradient();
-    }
-    return success();
-  }
-
-  /// The chain of sums that begins at the update's argument.
-  LogicalResult findReductions(Gradient &gradient, Value value, train::RoleAttr role) {
-    llvm::SmallSetVector<Attribute, 4> axes;
-    while (value.hasOneUse()) {
-      auto reduction = dyn_cast<dist::AllReduceOp>(*value.getUsers().begin());
-      if (!reduction || reduction.getInputs().size() != 1 || reduction.isStarted() ||
-          reduction.getReduction().getKind() != dist::Reduction::Sum)
-        break;
-      for (Attribute axis : reduction.getAxes())
-        if (!axes.insert(axis)) {
-          InFlightDiagnostic diagnostic = reduction.emitError()
-                                          << "reduces " << role << " over " << axis << " again";
-          diagnostic.attachNote(gradient.reductions.front().getLoc()) << "reduced here before";
-          return diagnostic;
-        }
-      gradient.reductions.push_back(reduction);
-      value = reduction.getResult(0);
-    }
-    for (Operation *user : value.getUsers())
-      if (isa<dist::AllReduceOp>(user)) {
-        InFlightDiagnostic diagnostic =
-            update.emitError() << "takes " << role
-                               << ", which no bucket can take: its reduction is not a sum, or not "
-                                  "all that is done with it";
-        diagnostic.attachNote(user->getLoc()) << "reduced here";
-        return diagnostic;
-      }
-    gradient.reduced = value;
-    return success();
-  }
-
-  Type bufferElement(const Gradient &gradient) {
+  Type bufferElement(const GradientPath &gradient) {
     Type element = gradient.type.getElementType();
     if (reduceInFp32 && !gradient.reductions.empty() && element.getIntOrFloatBitWidth() < 32)
       return Float32Type::get(&getContext());
@@ -207,16 +89,12 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
   /// Parameter group (the optimizer op that takes the gradient: its kind, hyper-parameters and
   /// learning rate), element types, mesh, axes, and the function that makes it. Where a program
   /// runs there is one device.
-  void groupGradients() {
-    using Key = std::tuple<Operation *, Attribute, const void *, Type, Type, Attribute, Attribute>;
+  std::vector<unsigned> groupGradients() {
+    using Key = std::tuple<Operation *, Attribute, const void *, Type, Type, Attribute, Attribute,
+                           Attribute>;
     llvm::MapVector<Key, unsigned> groups;
-    for (Gradient &gradient : gradients) {
-      SmallVector<Attribute> axes;
-      Attribute mesh;
-      for (dist::AllReduceOp reduction : gradient.reductions) {
-        llvm::append_range(axes, reduction.getAxes());
-        mesh = reduction.getMeshAttr();
-      }
+    std::vector<unsigned> result;
+    for (GradientPath &gradient : gradients) {
       Attribute properties;
       const void *rate = nullptr;
       if (gradient.reduced.hasOneUse()) {
@@ -233,10 +111,12 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
               rate,
               gradient.type.getElementType(),
               bufferElement(gradient),
-              mesh,
-              ArrayAttr::get(&getContext(), axes)};
-      gradient.group = groups.try_emplace(key, groups.size()).first->second;
+              gradient.mesh,
+              ArrayAttr::get(&getContext(), gradient.axes),
+              ArrayAttr::get(&getContext(), gradient.scatter)};
+      result.push_back(groups.try_emplace(key, groups.size()).first->second);
     }
+    return result;
   }
 
   //===--------------------------------------------------------------------===//
@@ -245,23 +125,19 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
 
   void makeBucket(SymbolTable &symbols, size_t index, ArrayRef<unsigned> members) {
     MLIRContext *context = &getContext();
-    Gradient &first = gradients[members.front()];
-    SmallVector<Attribute> names, types, axes;
-    FlatSymbolRefAttr mesh;
+    GradientPath &first = gradients[members.front()];
+    SmallVector<Attribute> names, types;
     for (unsigned member : members) {
       names.push_back(gradients[member].name);
       types.push_back(TypeAttr::get(gradients[member].type));
-    }
-    for (dist::AllReduceOp reduction : first.reductions) {
-      llvm::append_range(axes, reduction.getAxes());
-      mesh = reduction.getMeshAttr();
     }
     OpBuilder b(first.maker);
     int64_t accumulations = requireAccumulations;
     auto bucket =
         train::BucketOp::create(b, first.maker.getLoc(), "bucket" + std::to_string(index),
                                 bufferElement(first), b.getArrayAttr(names), b.getArrayAttr(types),
-                                mesh, mesh ? b.getArrayAttr(axes) : ArrayAttr(),
+                                first.mesh, first.mesh ? b.getArrayAttr(first.axes) : ArrayAttr(),
+                                first.scatter.empty() ? ArrayAttr() : b.getArrayAttr(first.scatter),
                                 accumulations ? b.getI64IntegerAttr(accumulations) : IntegerAttr());
     symbols.insert(bucket, first.maker->getIterator());
     train::BucketType type = bucket.getBucketType();
@@ -278,7 +154,7 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     Value value = maker.getArgument(argument);
     auto &block = maker.front();
     for (unsigned member : members) {
-      Gradient &gradient = gradients[member];
+      GradientPath &gradient = gradients[member];
       if (gradient.accumulate)
         b.setInsertionPoint(gradient.accumulate);
       else if (Operation *op = gradient.value.getDefiningOp())
@@ -317,7 +193,7 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     for (auto [result, member] : llvm::zip_equal(wait.getGradients(), members))
       gradients[member].reduced.replaceAllUsesWith(result);
     ++numBuckets;
-    if (mesh)
+    if (first.mesh)
       ++numReductions;
     if (explain)
       remark(bucket, members);
@@ -329,9 +205,11 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     int64_t bytes = bucket.getBucketType().getFlat().getNumElements() *
                     bucket.getElement().getIntOrFloatBitWidth() / 8;
     diagnostic << members.size() << " gradients, " << bytes << " bytes of " << bucket.getElement();
-    if (bucket.getAxes())
+    if (bucket.getScatter())
+      diagnostic << ", scattered along " << *bucket.getScatter();
+    if (bucket.getAxes() && !bucket.getAxes()->empty())
       diagnostic << ", summed over " << *bucket.getAxes();
-    else
+    if (!bucket.getMesh())
       diagnostic << ", nothing to reduce";
     for (unsigned member : members)
       diagnostic.attachNote(gradients[member].value.getLoc())
@@ -340,10 +218,12 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
   }
 
   /// Adds `gradient` to the bucket in front of `b`.
-  Value contribute(OpBuilder &b, const Gradient &gradient, Value bucket) {
+  Value contribute(OpBuilder &b, const GradientPath &gradient, Value bucket) {
     Location location = gradient.value.getLoc();
     bool transposed = false;
-    if (fuseAccumulate && bufferElement(gradient) == gradient.type.getElementType())
+    // A scattered member does not lie in one piece.
+    if (fuseAccumulate && gradient.scatter.empty() &&
+        bufferElement(gradient) == gradient.type.getElementType())
       if (aten::MmOp product = findProduct(gradient.value, transposed)) {
         ++numFused;
         return train::ContributeMmOp::create(b, product.getLoc(), bucket.getType(),
@@ -374,31 +254,43 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
 
   /// Takes single gradients out of the functions, all at once: each erasure renumbers the rest.
   void eraseSignature() {
-    llvm::MapVector<func::FuncOp, std::pair<BitVector, BitVector>> gone;
-    BitVector goneFromUpdate(update.getNumArguments());
-    for (Gradient &gradient : gradients) {
-      auto &[arguments, results] = gone[gradient.maker];
-      arguments.resize(gradient.maker.getNumArguments());
-      results.resize(gradient.maker.getNumResults());
-      results.set(gradient.result);
+    struct Gone {
+      BitVector arguments, results;
+    };
+    llvm::MapVector<func::FuncOp, Gone> gone;
+    auto goneFrom = [&](func::FuncOp function) -> Gone & {
+      Gone &parts = gone[function];
+      parts.arguments.resize(function.getNumArguments());
+      parts.results.resize(function.getNumResults());
+      return parts;
+    };
+    for (GradientPath &gradient : gradients) {
+      goneFrom(gradient.maker).results.set(gradient.result);
       if (gradient.accumulate)
-        arguments.set(cast<BlockArgument>(gradient.accumulate.getAccumulator()).getArgNumber());
-      goneFromUpdate.set(gradient.argument);
-      for (dist::AllReduceOp reduction : llvm::reverse(gradient.reductions))
-        reduction.erase();
+        goneFrom(gradient.maker)
+            .arguments.set(
+                cast<BlockArgument>(gradient.accumulate.getAccumulator()).getArgNumber());
+      if (gradient.reduceArgument) {
+        goneFrom(reduce).arguments.set(*gradient.reduceArgument);
+        goneFrom(reduce).results.set(*gradient.reduceResult);
+      }
+      goneFrom(update).arguments.set(gradient.argument);
     }
-    for (auto &[maker, parts] : gone) {
-      maker.front().getTerminator()->eraseOperands(parts.second);
-      for (Gradient &gradient : gradients)
-        if (gradient.maker == maker) {
-          if (gradient.accumulate)
-            gradient.accumulate.erase();
-          eraseDead(gradient.value);
-        }
-      (void)maker.eraseResults(parts.second);
-      (void)maker.eraseArguments(parts.first);
+    for (auto &[function, parts] : gone)
+      function.front().getTerminator()->eraseOperands(parts.results);
+    for (GradientPath &gradient : gradients) {
+      for (Operation *reduction : llvm::reverse(gradient.reductions))
+        reduction->erase();
+      if (gradient.accumulate)
+        gradient.accumulate.erase();
+      eraseDead(gradient.value);
     }
-    (void)update.eraseArguments(goneFromUpdate);
+    for (auto &[function, parts] : gone) {
+      (void)function.eraseResults(parts.results);
+      (void)function.eraseArguments(parts.arguments);
+    }
+    if (reduce && reduce.getNumResults() == 0)
+      reduce.erase();
   }
 
   /// Erases a product that now writes into its bucket, and the transposes behind it.
@@ -412,7 +304,7 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     }
   }
 
-  func::FuncOp update;
-  std::vector<Gradient> gradients;
+  func::FuncOp update, reduce;
+  std::vector<GradientPath> gradients;
 };
 } // namespace

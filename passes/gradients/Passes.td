@@ -47,7 +47,11 @@ def BucketGradients : Pass<"bucket-gradients", "::mlir::ModuleOp"> {
     `train.reduce_bucket` behind the bucket's last contribution in the step's last microbatch, and
     awaited in front of the update's first use.
 
-    A gradient of which the accumulation or reduction is more than a plain sum is refused.
+    Where a reduce function (`--split-fsdp-collectives`) scatters a gradient along its first dimension, the
+    bucket does that too (one reduce-scatter, and one sum over further axes), and the update takes
+    its parts; a reduce function that is then empty goes.
+
+    A gradient of which the accumulation or reduction is more than plain sums is refused.
 
     Before:
     ```mlir

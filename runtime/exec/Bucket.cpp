@@ -26,26 +26,49 @@ llvm::Expected<std::unique_ptr<Bucket>> Bucket::create(train::BucketOp op, RankG
   for (StringAttr member : op.getNames().getAsRange<StringAttr>())
     bucket->names.push_back(member.str());
   bucket->flat = allocate(toTensorType(op.getBucketType().getFlat()));
-  int64_t offset = 0;
+  int64_t offset = 0, parts = op.countParts();
+  bool isScattered = bool(op.getScatter());
+  if (isScattered)
+    bucket->part = allocate(toTensorType(RankedTensorType::get(
+        {bucket->flat.numel() / parts}, op.getBucketType().getFlat().getElementType())));
   for (size_t i = 0; i < bucket->names.size(); ++i) {
     TensorType type = toTensorType(op.getMemberType(i));
     int64_t size = op.getMemberType(i).getNumElements();
     bucket->types.push_back(toScalarType(type.dtype));
+    if (isScattered) {
+      // Part by part: dimension 0 of the view counts parts, the others are the part's.
+      llvm::SmallVector<int64_t, 6> shape(toTensorType(op.getReducedType(i)).shape);
+      bucket->partViews.push_back(bucket->part.narrow(0, offset, size / parts)
+                                      .view(c10::IntArrayRef(shape.data(), shape.size())));
+      shape.insert(shape.begin(), parts);
+      bucket->views.push_back(bucket->flat.view({parts, -1})
+                                  .narrow(1, offset, size / parts)
+                                  .view(c10::IntArrayRef(shape.data(), shape.size())));
+      offset += size / parts;
+      continue;
+    }
     bucket->views.push_back(bucket->flat.narrow(0, offset, size)
                                 .view(c10::IntArrayRef(type.shape.data(), type.shape.size())));
     offset += size;
   }
   bucket->counts.resize(bucket->names.size());
-  if (op.getAxes()) {
+  auto join = [&](std::optional<ArrayAttr> list, std::optional<RankGroup> &result) -> llvm::Error {
+    if (!list || list->empty())
+      return llvm::Error::success();
     std::vector<std::string> axes;
-    for (StringAttr axis : op.getAxes()->getAsRange<StringAttr>())
+    for (StringAttr axis : list->getAsRange<StringAttr>())
       axes.push_back(axis.str());
     llvm::Expected<RankGroup> group = ranks.group(axes);
     if (!group)
       return group.takeError();
     if (group->size() > 1)
-      bucket->group = std::move(*group);
-  }
+      result = std::move(*group);
+    return llvm::Error::success();
+  };
+  if (llvm::Error error = join(op.getScatter(), bucket->scatterGroup))
+    return error;
+  if (llvm::Error error = join(op.getAxes(), bucket->group))
+    return error;
   return bucket;
 }
 
@@ -66,14 +89,23 @@ std::optional<size_t> Bucket::findMember(llvm::StringRef member) const {
 void Bucket::finishReduction() {
   if (!reduction)
     return;
+  // Backends reduce in place; where they lack the type, the sum is a tensor of its own.
+  auto finish = [](Pending ending, at::Tensor &into) {
+    llvm::Expected<Pending::Tensors> sum = ending.wait();
+    if (!sum)
+      throw CommunicationFailure{sum.takeError()};
+    if (sum->front().data_ptr() != into.data_ptr())
+      into.copy_(sum->front().view(into.sizes()));
+  };
   Pending ending = std::move(*reduction);
   reduction.reset();
-  llvm::Expected<Pending::Tensors> sum = ending.wait();
-  if (!sum)
-    throw CommunicationFailure{sum.takeError()};
-  // Backends reduce in place; where they lack the type, the sum is a tensor of its own.
-  if (sum->front().data_ptr() != flat.data_ptr())
-    flat.copy_(sum->front());
+  finish(std::move(ending), result());
+  if (!scatterGroup || !group)
+    return;
+  PendingOr second = startAllReduce(*group, {part}, {Reduction::Sum}, describe());
+  if (!second)
+    throw CommunicationFailure{second.takeError()};
+  finish(std::move(*second), part);
 }
 
 void Bucket::zero() {
@@ -95,6 +127,11 @@ void Bucket::contribute(size_t member, const at::Tensor &gradient) {
   Target target = beginContribution(member);
   // The view's handle is not const; the tensor behind it is what changes.
   at::Tensor view = target.view;
+  if (!partViews.empty()) {
+    at::Tensor inParts = gradient.reshape(view.sizes());
+    target.isFirst ? view.copy_(inParts) : view.add_(inParts);
+    return;
+  }
   if (target.isFirst)
     view.copy_(gradient);
   else
@@ -108,9 +145,14 @@ void Bucket::microbatchDone() {
     if (counts[i] == 0)
       throw std::runtime_error(describe() + " is to be reduced, but nothing contributed to \"" +
                                names[i] + "\"");
-  if (!group)
+  // One part is the whole.
+  if (!partViews.empty() && !scatterGroup)
+    part.copy_(flat);
+  if (!scatterGroup && !group)
     return;
-  PendingOr started = startAllReduce(*group, {flat}, {Reduction::Sum}, describe());
+  PendingOr started =
+      scatterGroup ? startReduceScatter(*scatterGroup, {flat}, {Reduction::Sum}, 0, describe())
+                   : startAllReduce(*group, {result()}, {Reduction::Sum}, describe());
   if (!started)
     throw CommunicationFailure{started.takeError()};
   reduction = std::move(*started);
@@ -122,14 +164,17 @@ std::vector<at::Tensor> Bucket::wait() {
                              std::to_string(required) + " microbatches");
   finishReduction();
   std::vector<at::Tensor> gradients;
-  for (size_t i = 0; i < views.size(); ++i)
-    gradients.push_back(views[i].to(types[i]));
+  const std::vector<at::Tensor> &reduced = partViews.empty() ? views : partViews;
+  for (size_t i = 0; i < reduced.size(); ++i)
+    gradients.push_back(reduced[i].to(types[i]));
   return gradients;
 }
 
 at::Tensor Bucket::peek(size_t member) {
-  if (counts[member] == 0)
+  if (counts[member] == 0 || (!partViews.empty() && done < required))
     return {};
   finishReduction();
+  if (!partViews.empty())
+    return partViews[member].to(types[member]);
   return views[member].to(types[member]);
 }

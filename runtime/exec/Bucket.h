@@ -45,7 +45,7 @@ public:
   std::vector<at::Tensor> wait();
 
   /// The gradient of one member as it is now: reduced if the step is complete, else this rank's
-  /// sum so far; undefined where nothing is in.
+  /// sum so far; undefined where nothing is in, or there is no part of it yet.
   at::Tensor peek(size_t member);
 
   const at::Tensor &buffer() const { return flat; }
@@ -57,6 +57,8 @@ private:
   /// For messages: `bucket 'bucket0' ("a.weight" and 3 more)`.
   std::string describe() const;
   void finishReduction();
+  /// Where the reduced gradients lie.
+  at::Tensor &result() { return partViews.empty() ? flat : part; }
 
   std::string name;
   std::vector<std::string> names;
@@ -66,8 +68,11 @@ private:
   /// Contributions of this step, by member.
   std::vector<int64_t> counts;
   int64_t required = 1, done = 0;
-  /// None: nothing to reduce.
-  std::optional<RankGroup> group;
+  /// None: nothing to reduce, nothing to scatter.
+  std::optional<RankGroup> group, scatterGroup;
+  /// This rank's part after a reduce-scatter, and its views; empty without one.
+  at::Tensor part;
+  std::vector<at::Tensor> partViews;
   std::optional<Pending> reduction;
 };
 

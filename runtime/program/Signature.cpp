@@ -143,7 +143,7 @@ static void readMembers(func::FuncOp function, ValueInfo &value, Type type) {
   for (auto [index, name] : llvm::enumerate(op.getNames().getAsRange<StringAttr>()))
     value.members.push_back(readValue(
         train::RoleAttr::get(type.getContext(), train::RoleKind::Gradient, name.getValue()),
-        op.getMemberType(index)));
+        op.getReducedType(index)));
 }
 
 static Signature readFunction(func::FuncOp function) {

@@ -67,7 +67,28 @@ train.bucket @b of f32 ["a" : tensor<4xf32>] over @mesh ["dp", "dp"]
 
 // -----
 
+dist.mesh @mesh ["dp" = 2]
+// expected-error @below {{names mesh axis 'dp' twice}}
+train.bucket @b of f32 ["a" : tensor<4xf32>] over @mesh ["dp"] scatter ["dp"]
+
+// -----
+
 // 4.
+// expected-note @below {{the mesh is defined here}}
+dist.mesh @mesh ["fsdp" = ?]
+// expected-error @below {{scatters over axes ["fsdp"], one of which has no size yet}}
+train.bucket @b of f32 ["a" : tensor<4xf32>] over @mesh [] scatter ["fsdp"]
+
+// -----
+
+// expected-note @below {{the mesh is defined here}}
+dist.mesh @mesh ["fsdp" = 4]
+// expected-error @below {{cannot divide the first dimension of "a", 'tensor<6xf32>', into 4 parts}}
+train.bucket @b of f32 ["a" : tensor<6xf32>] over @mesh [] scatter ["fsdp"]
+
+// -----
+
+// 5.
 // expected-error @below {{expects a positive number of accumulations, found 0}}
 train.bucket @b of f32 ["a" : tensor<4xf32>] accumulations 0
 

@@ -20,3 +20,13 @@ func.func @values(%a: tensor<2x3xf32>, %b: tensor<4xbf16>, %0: !train.bucket<@al
   %ga, %gb = train.wait_bucket %3 : !train.bucket<@all : tensor<10xf32>> -> tensor<2x3xf32>, tensor<4xbf16>
   return %ga, %gb : tensor<2x3xf32>, tensor<4xbf16>
 }
+
+dist.mesh @sharded ["dp" = 2, "fsdp" = 2]
+// CHECK: train.bucket @parts of f32 ["a" : tensor<4x3xf32>] over @sharded ["dp"] scatter ["fsdp"]
+train.bucket @parts of f32 ["a" : tensor<4x3xf32>] over @sharded ["dp"] scatter ["fsdp"]
+// CHECK-LABEL: func.func @part
+func.func @part(%0: !train.bucket<@parts : tensor<12xf32>>) -> tensor<2x3xf32> {
+  // CHECK: train.wait_bucket %{{.*}} -> tensor<2x3xf32>
+  %g = train.wait_bucket %0 : !train.bucket<@parts : tensor<12xf32>> -> tensor<2x3xf32>
+  return %g : tensor<2x3xf32>
+}

@@ -36,6 +36,7 @@ struct Parameter {
 struct Case {
   std::vector<Parameter> parameters;
   int ranks = 1, microbatches = 1;
+  bool isSharded = false; ///< each rank has weights of its own
   std::string options;
 
   bool isBitwise() const { return ranks <= 2; }
@@ -251,13 +252,13 @@ runSteps(const Program &program, const Case &test, Communicator *communicator) {
   auto session = Session::create(program, options);
   if (!session)
     return session.takeError();
+  int rank = communicator ? communicator->rank() : 0;
   for (auto [index, weight] : llvm::enumerate(program.weights())) {
     auto data = (*session)->weight(weight.name);
     if (!data)
       return data.takeError();
-    fill(*data, 17 * index + 1);
+    fill(*data, 17 * index + 1 + (test.isSharded ? 1000 * rank : 0));
   }
-  int rank = communicator ? communicator->rank() : 0;
   for (int step = 1; step <= 2; ++step) {
     for (int index = 0; index < test.microbatches; ++index) {
       auto input = (*session)->input("x");
@@ -348,6 +349,103 @@ TEST(RandomBuckets, ChangeNothing) {
     if (HasFatalFailure() || HasNonfatalFailure())
       return;
   }
+}
+
+//===----------------------------------------------------------------------===//
+// Sharded parameters
+//===----------------------------------------------------------------------===//
+
+/// Fully sharded parameters: gathered for use, gradients gathered whole over the microbatches, then
+/// scattered along fsdp and summed over dp, each by itself.
+static std::string writeShardedProgram(int dp) {
+  struct Weight {
+    const char *name;
+    int rows, columns;
+  };
+  std::string arguments, results, body, returned, types, reduceArguments, reduceResults, reduceBody,
+      reduceReturned, shardTypes, updateArguments, updateResults, updateBody, updateReturned;
+  for (Weight weight : {Weight{"a", 4, 3}, Weight{"b", 2, 5}, Weight{"c", 8, 1}}) {
+    std::string whole = formatv("tensor<{0}x{1}xf32>", weight.rows, weight.columns);
+    std::string shard = formatv("tensor<{0}x{1}xf32>", weight.rows / 2, weight.columns);
+    auto role = [&](llvm::StringRef type, llvm::StringRef kind) {
+      return formatv("{0} {{train.role = #train.role<{1} \"{2}\">}", type, kind, weight.name).str();
+    };
+    llvm::StringRef comma = returned.empty() ? "" : ", ";
+    arguments += formatv("%{0}: {1}, %a_{0}: {2},\n", weight.name, role(shard, "parameter"),
+                         role(whole, "accumulator"));
+    results += comma.str() + role(whole, "gradient");
+    body += formatv("%w_{0} = dist.all_gather(%{0}) dim 0 over @mesh [\"fsdp\"] : {1} -> {2}\n"
+                    "%t_{0} = aten.mul(%w_{0}, %x0) : ({2}, tensor<f32>) -> {2}\n"
+                    "%g_{0} = train.accumulate %t_{0} into %a_{0} : {2}\n",
+                    weight.name, shard, whole);
+    returned += formatv("{0}%g_{1}", comma, weight.name);
+    types += comma.str() + whole;
+    reduceArguments += formatv("{0}%{1}: {2}", comma, weight.name, role(whole, "gradient"));
+    reduceResults += comma.str() + role(shard, "gradient");
+    reduceBody +=
+        formatv("%s_{0} = dist.reduce_scatter sum(%{0}) dim 0 over @mesh [\"fsdp\"] : {1} -> {2}\n"
+                "%r_{0} = dist.all_reduce sum(%s_{0}) over @mesh [\"dp\"] : {2}\n",
+                weight.name, whole, shard);
+    reduceReturned += formatv("{0}%r_{1}", comma, weight.name);
+    shardTypes += comma.str() + shard;
+    updateArguments += formatv("%{0}: {1}, %g_{0}: {2},\n", weight.name, role(shard, "parameter"),
+                               role(shard, "gradient"));
+    updateResults += comma.str() + role(shard, "parameter");
+    updateBody +=
+        formatv("%n_{0} = train.sgd(%{0}, %g_{0}, %t, %lr) {{momentum = 0.0 : f64, "
+                "dampening = 0.0 : f64, nesterov = false, weight_decay = 0.0 : f64} : {1}\n",
+                weight.name, shard);
+    updateReturned += formatv("{0}%n_{1}", comma, weight.name);
+  }
+  return formatv(R"mlir(
+dist.mesh @mesh ["dp" = {0}, "fsdp" = 2]
+func.func @microbatch({1} %x: tensor<4xf32> {{train.role = #train.role<input "x">})
+    -> ({2}) attributes {{train.phase = #train.phase<microbatch>} {{
+%x0 = aten.sum(%x) : (tensor<4xf32>) -> tensor<f32>
+{3}return {4} : {5}
+}
+func.func @reduce({6}) -> ({7}) attributes {{train.phase = #train.phase<reduce>} {{
+{8}return {9} : {10}
+}
+)mlir",
+                 dp, arguments, results, body, returned, types, reduceArguments, reduceResults,
+                 reduceBody, reduceReturned, shardTypes)
+             .str() +
+         formatv(R"mlir(
+func.func @update({0} %t: tensor<f32> {{train.role = #train.role<step>})
+    -> ({1}) attributes {{train.phase = #train.phase<update>} {{
+%lr = train.learning_rate(%t) {{base = 0.05 : f64, schedule = #train.schedule<constant>}
+    : (tensor<f32>) -> tensor<f64>
+{2}return {3} : {4}
+}
+)mlir",
+                 updateArguments, updateResults, updateBody, updateReturned, shardTypes)
+             .str();
+}
+
+TEST(ScatteredBuckets, ChangeNothing) {
+  for (int dp : {1, 2})
+    for (int microbatches : {1, 3})
+      for (const char *size : {"0.000001", "0.0001", "25"}) {
+        Case test;
+        test.ranks = 2 * dp;
+        test.isSharded = true;
+        test.microbatches = microbatches;
+        test.options = formatv("bucket-size-mb={0} first-bucket-mb={0} require-accumulations={1}",
+                               size, microbatches);
+        SCOPED_TRACE(std::to_string(test.ranks) + " ranks, " + test.options);
+        std::string text = writeShardedProgram(dp), changed = putIntoBuckets(text, test.options);
+        ASSERT_NE(changed.find("scatter [\"fsdp\"]"), std::string::npos) << text << changed;
+        EXPECT_EQ(changed.find("dist.reduce_scatter"), std::string::npos);
+        EXPECT_EQ(changed.find("@reduce"), std::string::npos);
+        LoadedProgram plain(text), buckets(changed);
+        ASSERT_TRUE(plain.program && buckets.program);
+        Results expected = runRanks(*plain.program, test);
+        Results found = runRanks(*buckets.program, test);
+        // Two ranks along each axis: every sum is of two numbers.
+        ASSERT_EQ(found, expected);
+        ASSERT_NE(found[0], found[1]); // shards differ
+      }
 }
 
 //===----------------------------------------------------------------------===//

@@ -1,0 +1,188 @@
+//===- GradientPaths.cpp - from a gradient's op to the optimizer -------------===//
+
+#include "passes/gradients/GradientPaths.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::gradients;
+
+namespace {
+class Finder {
+public:
+  Finder(ModuleOp module, const train::Program &program)
+      : module(module), update(program.update), reduce(program.reduce) {}
+
+  FailureOr<std::vector<GradientPath>> find();
+
+private:
+  void findMakers();
+  LogicalResult findContribution(GradientPath &path, train::RoleAttr role);
+  LogicalResult findReductions(GradientPath &path, train::RoleAttr role);
+  LogicalResult refuseOtherReductions(Value value, train::RoleAttr role);
+  LogicalResult addReduction(GradientPath &path, Operation *op, ArrayAttr axes,
+                             SmallVectorImpl<Attribute> &into, train::RoleAttr role);
+
+  ModuleOp module;
+  func::FuncOp update, reduce;
+  DenseMap<StringAttr, std::pair<func::FuncOp, unsigned>> makers;
+  DenseMap<Operation *, size_t> positions;
+};
+} // namespace
+
+/// The functions that run for each microbatch, and their ops' places.
+void Finder::findMakers() {
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (!function->hasAttr(train::kPhaseAttrName) || function == update || function == reduce)
+      continue;
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      if (train::RoleAttr role = train::getResultRole(function, i);
+          role.getKind() == train::RoleKind::Gradient)
+        makers[role.getName()] = {function, i};
+    for (auto [index, op] : llvm::enumerate(function.front()))
+      positions[&op] = index + 1;
+  }
+}
+
+FailureOr<std::vector<GradientPath>> Finder::find() {
+  findMakers();
+  std::vector<GradientPath> paths;
+  for (BlockArgument argument : update.getArguments()) {
+    train::RoleAttr role = train::getArgumentRole(update, argument.getArgNumber());
+    if (role.getKind() != train::RoleKind::Gradient)
+      continue;
+    if (isa<train::BucketType>(argument.getType()))
+      return update.emitError() << "has the bucket " << role.getName()
+                                << " already; gradients are put into buckets once";
+    GradientPath path;
+    path.name = role.getName();
+    path.argument = argument.getArgNumber();
+    // The program's verifier has seen to it that some function makes it.
+    std::tie(path.maker, path.result) = makers.lookup(role.getName());
+    if (failed(findContribution(path, role)))
+      return failure();
+    path.type = cast<RankedTensorType>(path.value.getType());
+    if (!isa<FloatType>(path.type.getElementType()))
+      return update.emitError() << "takes " << role << " of type " << path.type
+                                << ", which no bucket can take: it is not of a floating-point type";
+    if (failed(findReductions(path, role)))
+      return failure();
+    if (Operation *op = path.value.getDefiningOp())
+      path.position = positions.lookup(path.accumulate ? path.accumulate : op);
+    paths.push_back(std::move(path));
+  }
+  return paths;
+}
+
+/// What a microbatch adds: the operand of the accumulation, whose only purpose is this result.
+LogicalResult Finder::findContribution(GradientPath &path, train::RoleAttr role) {
+  Operation *terminator = path.maker.front().getTerminator();
+  Value result = terminator->getOperand(path.result);
+  path.value = result;
+  for (BlockArgument argument : path.maker.getArguments()) {
+    train::RoleAttr tied = train::getArgumentRole(path.maker, argument.getArgNumber());
+    if (!tied.isTiedTo(role))
+      continue;
+    auto accumulate = result.getDefiningOp<train::AccumulateOp>();
+    bool isPlain = accumulate && accumulate.getAccumulator() == argument && argument.hasOneUse() &&
+                   result.hasOneUse();
+    if (!isPlain) {
+      InFlightDiagnostic diagnostic =
+          path.maker.emitError()
+          << "makes " << role
+          << ", which no bucket can take: it is not just `train.accumulate` of its accumulator";
+      diagnostic.attachNote(result.getLoc()) << "made here";
+      for (Operation *user : argument.getUsers())
+        if (user != accumulate)
+          diagnostic.attachNote(user->getLoc()) << "the accumulator is used here";
+      for (Operation *user : result.getUsers())
+        if (user != terminator)
+          diagnostic.attachNote(user->getLoc()) << "the sum is used here";
+      return diagnostic;
+    }
+    path.accumulate = accumulate;
+    path.value = accumulate.getGradient();
+  }
+  return success();
+}
+
+LogicalResult Finder::addReduction(GradientPath &path, Operation *op, ArrayAttr axes,
+                                   SmallVectorImpl<Attribute> &into, train::RoleAttr role) {
+  for (Attribute axis : axes) {
+    if (llvm::is_contained(path.axes, axis) || llvm::is_contained(path.scatter, axis)) {
+      InFlightDiagnostic diagnostic = op->emitError()
+                                      << "reduces " << role << " over " << axis << " again";
+      diagnostic.attachNote(path.reductions.front()->getLoc()) << "reduced here before";
+      return diagnostic;
+    }
+    into.push_back(axis);
+  }
+  path.mesh = cast<dist::CommunicationOpInterface>(op).getMeshAttr();
+  path.reductions.push_back(op);
+  return success();
+}
+
+/// The chain of sums that begins at the argument of the reduce function, or of the update.
+LogicalResult Finder::findReductions(GradientPath &path, train::RoleAttr role) {
+  Value value = update.getArgument(path.argument);
+  if (reduce)
+    for (BlockArgument argument : reduce.getArguments())
+      if (train::RoleAttr other = train::getArgumentRole(reduce, argument.getArgNumber());
+          other.getKind() == role.getKind() && other.getName() == role.getName()) {
+        path.reduceArgument = argument.getArgNumber();
+        value = argument;
+      }
+  while (value.hasOneUse()) {
+    OpOperand &use = *value.getUses().begin();
+    Operation *user = use.getOwner();
+    if (auto all = dyn_cast<dist::AllReduceOp>(user);
+        all && all.getInputs().size() == 1 && !all.isStarted() &&
+        all.getReduction().getKind() == dist::Reduction::Sum) {
+      if (failed(addReduction(path, all, all.getAxes(), path.axes, role)))
+        return failure();
+    } else if (auto scatter = dyn_cast<dist::ReduceScatterOp>(user);
+               scatter && scatter.getInputs().size() == 1 && !scatter.isStarted() &&
+               scatter.getReduction().getKind() == dist::Reduction::Sum && scatter.getDim() == 0 &&
+               path.reductions.empty()) {
+      if (failed(addReduction(path, scatter, scatter.getAxes(), path.scatter, role)))
+        return failure();
+    } else if (reduce && user == reduce.front().getTerminator()) {
+      path.reduceResult = use.getOperandNumber();
+      value = update.getArgument(path.argument);
+      continue;
+    } else {
+      break;
+    }
+    value = user->getResult(0);
+  }
+  path.reduced = value;
+  if (path.reduceArgument && !path.reduceResult) {
+    InFlightDiagnostic diagnostic =
+        reduce.emitError() << "takes " << role
+                           << ", which no bucket can take: not only sums and one scattering of "
+                              "dimension 0 are done with it";
+    for (Operation *user : value.getUsers())
+      diagnostic.attachNote(user->getLoc()) << "it is used here";
+    return diagnostic;
+  }
+  return refuseOtherReductions(value, role);
+}
+
+LogicalResult Finder::refuseOtherReductions(Value value, train::RoleAttr role) {
+  for (Operation *user : value.getUsers())
+    if (isa<dist::AllReduceOp, dist::ReduceScatterOp>(user)) {
+      InFlightDiagnostic diagnostic =
+          update.emitError() << "takes " << role
+                             << ", which no bucket can take: its reduction is not a sum, or not "
+                                "all that is done with it";
+      diagnostic.attachNote(user->getLoc()) << "reduced here";
+      return diagnostic;
+    }
+  return success();
+}
+
+FailureOr<std::vector<GradientPath>>
+cleave::gradients::findGradientPaths(ModuleOp module, const train::Program &program) {
+  return Finder(module, program).find();
+}

@@ -1,0 +1,44 @@
+//===- GradientPaths.h - from a gradient's op to the optimizer ----*- C++ -*-===//
+//
+// Follows each parameter's gradient from the op that makes it, through its accumulation and its
+// reductions (in the program's reduce function, the update, or both), to where the optimizer takes
+// it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_PASSES_GRADIENTS_GRADIENTPATHS_H
+#define CLEAVE_PASSES_GRADIENTS_GRADIENTPATHS_H
+
+#include "dialects/dist/Dist.h"
+#include "dialects/train/Program.h"
+
+namespace cleave::gradients {
+
+/// A parameter's gradient: where it is made, and what happens to it until the optimizer takes it.
+struct GradientPath {
+  mlir::StringAttr name;
+  mlir::RankedTensorType type; ///< of what a microbatch contributes
+
+  mlir::func::FuncOp maker;       ///< a function that runs for each microbatch
+  unsigned result = 0;            ///< of `maker`
+  mlir::Value value;              ///< what a microbatch contributes
+  train::AccumulateOp accumulate; ///< null where the program runs one microbatch a step
+  size_t position = 0;            ///< of the op that makes it; 0 for an argument
+
+  /// Argument and result of the reduce function, where the gradient passes through it.
+  std::optional<unsigned> reduceArgument, reduceResult;
+  unsigned argument = 0;                               ///< of the update
+  llvm::SmallVector<mlir::Operation *> reductions;     ///< in order; empty: nothing to reduce
+  mlir::FlatSymbolRefAttr mesh;                        ///< null: nothing to reduce
+  llvm::SmallVector<mlir::Attribute, 2> axes, scatter; ///< summed over; scattered along
+  mlir::Value reduced;                                 ///< what the optimizer takes
+};
+
+/// The paths of all gradients that the update takes, in the order of its arguments. An error where
+/// a gradient's accumulation or reduction is more than plain sums, or is no floating-point tensor.
+llvm::FailureOr<std::vector<GradientPath>> findGradientPaths(mlir::ModuleOp module,
+                                                             const train::Program &program);
+
+} // namespace cleave::gradients
+
+#endif // CLEAVE_PASSES_GRADIENTS_GRADIENTPATHS_H
