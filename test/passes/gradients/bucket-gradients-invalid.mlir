@@ -105,3 +105,29 @@ func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
   %g = train.wait_bucket %b : !train.bucket<@bucket0 : tensor<4xf32>> -> tensor<4xf32>
   return %g : tensor<4xf32>
 }
+
+// -----
+
+// The reduce function does more than a bucket can.
+dist.mesh @mesh ["fsdp" = 2]
+func.func @microbatch(%w: tensor<2xf32> {train.role = #train.role<parameter "w">},
+                      %x: tensor<4xf32> {train.role = #train.role<input "x">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  return %x : tensor<4xf32>
+}
+// expected-error @below {{takes #train.role<gradient "w">, which no bucket can take: not only sums and one scattering of dimension 0 are done with it}}
+func.func @reduce(%g: tensor<4xf32> {train.role = #train.role<gradient "w">})
+    -> (tensor<2xf32> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<reduce>} {
+  // expected-note @below {{it is used here}}
+  %0 = aten.neg(%g) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = dist.reduce_scatter sum(%0) dim 0 over @mesh ["fsdp"] : tensor<4xf32> -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+func.func @update(%w: tensor<2xf32> {train.role = #train.role<parameter "w">},
+                  %g: tensor<2xf32> {train.role = #train.role<gradient "w">})
+    -> (tensor<2xf32> {train.role = #train.role<parameter "w">})
+    attributes {train.phase = #train.phase<update>} {
+  return %g : tensor<2xf32>
+}
