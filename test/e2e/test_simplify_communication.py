@@ -1,4 +1,5 @@
-"""--simplify-communication keeps what programs compute: each rewrite, run before and after on four ranks."""
+"""--simplify-communication keeps what programs compute, and their gradients: each rewrite, run before
+and after on four ranks."""
 
 import re
 import subprocess
@@ -101,14 +102,14 @@ PARTIALS = """
       %q = aten.mul_scalar(%p, other = 0.5) : (tensor<4x8xf64, #P>) -> tensor<4x8xf64, #P>"""
 
 
-def make_program():
-    """All cases in one program, each with a result of its own."""
+def make_program(with_loss):
+    """All cases in one program: each a result, or all in one loss, the sum of their squares."""
     lines = [f"#{name} = #dist.on<@mesh, {text}>" for name, text in PLACEMENTS.items()]
     lines.append('dist.mesh @mesh ["dp" = 2, "tp" = 2]')
     types = [f"tensor<{shape}xf64, #{placement}>" for _, _, shape, placement in CASES]
-    results = ", ".join(
-        f'{type} {{train.role = #train.role<output "{i}">}}' for i, type in enumerate(types)
-    )
+    results = [f'{t} {{train.role = #train.role<output "{i}">}}' for i, t in enumerate(types)]
+    if with_loss:
+        results = ["tensor<f64, #PP> {train.role = #train.role<loss>}"]
     lines.append(
         f"""func.func @microbatch(
         %x: tensor<4x4xf64, #S1> {{train.role = #train.role<input "x">}},
@@ -116,13 +117,40 @@ def make_program():
         %y: tensor<4x2xf64, #XS> {{train.role = #train.role<input "y">}},
         %v: tensor<2x8xf64, #WS> {{train.role = #train.role<input "v">}},
         %r: tensor<4x8xf64, #R> {{train.role = #train.role<input "r">}})
-        -> ({results}) attributes {{train.phase = #train.phase<microbatch>}} {{"""
+        -> ({", ".join(results)}) attributes {{train.phase = #train.phase<microbatch>}} {{"""
     )
     for i, (name, body, _, _) in enumerate(CASES):
         lines.append(f"// {name}")
         lines.append(re.sub(r"%(\w+)", lambda m: rename(m[1], i), PARTIALS + body))
-    values = ", ".join(rename("1", i) for i in range(len(CASES)))
-    return "\n".join(lines) + f"\nreturn {values} : {', '.join(types)}\n}}\n"
+    if with_loss:
+        lines += make_loss(types)
+    else:
+        values = ", ".join(rename("1", i) for i in range(len(CASES)))
+        lines.append(f"return {values} : {', '.join(types)}")
+    return "\n".join(lines) + "\n}\n"
+
+
+def make_loss(types):
+    """The sum of the squares of all results, P over both axes."""
+    lines = []
+    for i, (type, (_, _, _, placement)) in enumerate(zip(types, CASES)):
+        value, total = rename("1", i), f"%total{i}"
+        scalar = placement if placement in "RI" else "P"
+        lines.append(f"%square{i} = aten.mul({value}, {value}) : ({type}, {type}) -> {type}")
+        lines.append(f"%sum{i} = aten.sum(%square{i}) : ({type}) -> tensor<f64, #{scalar}>")
+        term = f"%sum{i}"
+        if scalar != "P":
+            lines.append(f"%term{i} = dist.convert {term} : tensor<f64, #{scalar}> -> tensor<f64, #P>")
+            term = f"%term{i}"
+        lines.append(f"%part{i} = dist.convert {term} : tensor<f64, #P> -> tensor<f64, #PP>")
+        if i == 0:
+            lines.append(f"{total} = aten.mul_scalar(%part{i}, other = 1.0) : (tensor<f64, #PP>) -> tensor<f64, #PP>")
+        else:
+            lines.append(
+                f"{total} = aten.add(%total{i - 1}, %part{i}) : (tensor<f64, #PP>, tensor<f64, #PP>) -> tensor<f64, #PP>"
+            )
+    lines.append(f"return %total{len(types) - 1} : tensor<f64, #PP>")
+    return lines
 
 
 def rename(value, case):
@@ -136,30 +164,50 @@ def count_communication(program):
     return {op: ops.count(op) for op in sorted(set(ops))}
 
 
-def test_programs_compute_the_same_before_and_after(build_dir, tmp_path):
-    before, after = tmp_path / "before.mlir", tmp_path / "after.mlir"
-    before.write_text(make_program())
+def compare(build_dir, before, after, names):
+    """Both programs give the same on four ranks; every one of `names` is compared."""
+    generator = torch.Generator().manual_seed(20261121)
+    shapes = {"x": (4, 8), "w": (8, 8), "y": (4, 8), "v": (8, 8), "r": (4, 8)}
+    inputs = {
+        name: torch.randn(shape, generator=generator, dtype=torch.float64)
+        for name, shape in shapes.items()
+    }
+    path = before.with_suffix(".safetensors")
+    save_file(inputs, path)
+    output = CleaveRun(build_dir).succeed(
+        before, "--against", after, "--inputs", path,
+        "--ranks", 4, "--ranks-as", "threads", "--tolerance", 1e-13,
+    )  # fmt: skip
+    for name in names:
+        assert name in output
+
+
+def optimize(build_dir, program, *passes):
+    result = program.with_stem(f"after_{len(passes)}_{program.stem}")
     subprocess.run(
-        [build_dir / "bin" / "cleave-opt", before, "--simplify-communication", "-o", after],
-        check=True,
+        [build_dir / "bin" / "cleave-opt", program, *passes, "-o", result], check=True
     )
+    return result
+
+
+def test_programs_compute_the_same(build_dir, tmp_path):
+    before = tmp_path / "program.mlir"
+    before.write_text(make_program(with_loss=False))
+    after = optimize(build_dir, before, "--simplify-communication")
     assert count_communication(before.read_text()) == {
         "all_gather": 2, "all_reduce": 12, "all_to_all": 2, "fake_gather": 1, "reduce_scatter": 2,
     }  # fmt: skip
-    assert count_communication(after.read_text()) == {
-        "all_reduce": 8, "reduce_scatter": 2,
-    }  # fmt: skip
-    generator = torch.Generator().manual_seed(20261121)
-    inputs = {
-        name: torch.randn(shape, generator=generator, dtype=torch.float64)
-        for name, shape in {
-            "x": (4, 8), "w": (8, 8), "y": (4, 8), "v": (8, 8), "r": (4, 8),
-        }.items()
-    }  # fmt: skip
-    save_file(inputs, tmp_path / "inputs.safetensors")
-    output = CleaveRun(build_dir).succeed(
-        before, "--against", after, "--inputs", tmp_path / "inputs.safetensors",
-        "--ranks", 4, "--ranks-as", "threads", "--tolerance", 1e-14,
-    )  # fmt: skip
-    for i in range(len(CASES)):
-        assert f"output.{i}" in output
+    assert count_communication(after.read_text()) == {"all_reduce": 8, "reduce_scatter": 2}
+    compare(build_dir, before, after, [f"output.{i}" for i in range(len(CASES))])
+
+
+def test_programs_have_the_same_gradients(build_dir, tmp_path):
+    program = tmp_path / "loss.mlir"
+    program.write_text(make_program(with_loss=True))
+    autodiff = "--autodiff=inputs=x,w,y,v,r"
+    before = optimize(build_dir, program, autodiff)
+    after = optimize(build_dir, program, "--simplify-communication", autodiff)
+    assert before.read_text() != after.read_text()
+    compare(build_dir, before, after, ["loss", *(f"grad.{name}" for name in "xwyvr")])
+    # The backward is a program like any other.
+    compare(build_dir, before, optimize(build_dir, before, "--simplify-communication"), ["grad.x"])
