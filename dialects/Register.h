@@ -5,6 +5,7 @@
 
 #include "dialects/aten/Aten.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/pipeline/Pipeline.h"
 #include "dialects/train/Train.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -12,8 +13,8 @@ namespace cleave {
 
 /// Registers what programs are made of: Cleave's dialects and upstream's `func`.
 inline void registerDialects(mlir::DialectRegistry &registry) {
-  registry
-      .insert<mlir::func::FuncDialect, aten::AtenDialect, dist::DistDialect, train::TrainDialect>();
+  registry.insert<mlir::func::FuncDialect, aten::AtenDialect, dist::DistDialect,
+                  pipeline::PipelineDialect, train::TrainDialect>();
 }
 
 } // namespace cleave

@@ -5,6 +5,7 @@
 #include "passes/backward/Passes.h"
 #include "passes/communication/Passes.h"
 #include "passes/gradients/Passes.h"
+#include "passes/pipeline/Passes.h"
 #include "passes/placement/Passes.h"
 
 #include "mlir/Transforms/Passes.h"
@@ -28,4 +29,5 @@ void cleave::registerAllPasses() {
   backward::registerPasses();
   gradients::registerPasses();
   communication::registerPasses();
+  pipeline::registerPasses();
 }

@@ -1,0 +1,66 @@
+//===- Pipeline.td - ops of the pipeline dialect -----------------*- tablegen -*-===//
+
+#ifndef CLEAVE_DIALECTS_PIPELINE_PIPELINE
+#define CLEAVE_DIALECTS_PIPELINE_PIPELINE
+
+include "dialects/pipeline/PipelineAttrs.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/SymbolInterfaces.td"
+
+class Pipeline_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Pipeline_Dialect, mnemonic, [HasParent<"::mlir::ModuleOp">] # traits>;
+
+def Pipeline_ScheduleOp : Pipeline_Op<"schedule", [Symbol]> {
+  let summary = "for each rank the ordered list of what it runs in one step";
+  let description = [{
+    The name in quotes says which schedule it is ("1f1b"). `topology` says which rank holds each
+    stage: `loop` (stage s is on rank s mod ranks), `v` (down the ranks, then up, and so on), or
+    the rank of every stage in brackets. `forward_only` means that there is no backward at all.
+    With `transfers implied` lists have computations only; with `transfers explicit` they also say
+    where each send and receive starts.
+
+    The lists are in the schedule library's text form (`docs/schedules.md`): `F2.0` is the forward
+    of stage 2 for microbatch 0, `{F2.0 B5.1}` a group that runs overlapped. The op keeps a list as
+    one string, with single spaces. It checks words, not what they mean: that is for
+    `--verify-schedule`.
+
+    Constraints:
+    1. Microbatches are at least 1 and at most 2^24, stages at most 2^16.
+    2. The topology names ranks that exist, and each of them holds a stage.
+    3. Each rank has a list.
+    4. A list consists of words (letters, then numbers joined by dots), of groups of them in braces,
+       which do not nest, and of `call` and `collective` with a name in quotes and numbers in
+       parentheses and brackets. `rank` is no word, since it starts the next list.
+    5. With `transfers implied` nothing is sent or received.
+
+    ```mlir
+    pipeline.schedule @step "1f1b" ranks 2 stages 2 microbatches 2 topology loop transfers explicit {
+      rank 0: recvB0.0 F0.0 sendF0.0 F0.1 sendF0.1 B0.0 recvB0.1 B0.1
+      rank 1: recvF1.0 recvF1.1 F1.0 B1.0 sendB1.0 F1.1 B1.1 sendB1.1
+    }
+    pipeline.schedule @serve "mine" ranks 1 stages 2 microbatches 1 topology [0 0] forward_only transfers implied {
+      rank 0: F0.0 F1.0 call "log"(1.0)
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$name, DenseI32ArrayAttr:$stage_ranks,
+                       I64Attr:$microbatches, UnitAttr:$forward_only,
+                       Pipeline_TransfersAttr:$transfers, StrArrayAttr:$lists);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    unsigned getNumRanks() { return getLists().size(); }
+    unsigned getNumStages() { return getStageRanks().size(); }
+    bool hasTransfers() { return getTransfers() == Transfers::Explicit; }
+    /// The words of a rank's list, separated by single spaces.
+    ::llvm::StringRef getList(unsigned rank) {
+      return ::llvm::cast<::mlir::StringAttr>(getLists()[rank]).getValue();
+    }
+    /// "loop", "v", or the rank of each stage: "[0 1 1 0]". Also what the text form has.
+    std::string getTopologyText();
+    /// The text without comments, with single spaces and none inside of braces: what a list is kept as.
+    static std::string normalizeList(::llvm::StringRef text);
+  }];
+}
+
+#endif // CLEAVE_DIALECTS_PIPELINE_PIPELINE

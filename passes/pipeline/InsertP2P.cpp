@@ -1,0 +1,88 @@
+//===- InsertP2P.cpp - sends and receives ----------------------------------===//
+
+#include "passes/pipeline/Passes.h"
+
+#include "lib/pipeline/Schedules.h"
+#include "lib/schedule/P2P.h"
+#include "passes/pipeline/Options.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringSwitch.h"
+
+namespace cleave::pipeline {
+#define GEN_PASS_DEF_INSERTP2P
+#include "passes/pipeline/Passes.h.inc"
+} // namespace cleave::pipeline
+
+using namespace mlir;
+using namespace cleave;
+
+namespace {
+struct InsertP2P : pipeline::impl::InsertP2PBase<InsertP2P> {
+  using InsertP2PBase::InsertP2PBase;
+
+  void runOnOperation() override {
+    FailureOr<schedule::P2POptions> options = readOptions();
+    if (failed(options))
+      return signalPassFailure();
+    auto ops = llvm::to_vector(getOperation().getOps<pipeline::ScheduleOp>());
+    if (ops.empty()) {
+      getOperation().emitError() << "has no pipeline.schedule; --build-schedule makes one";
+      return signalPassFailure();
+    }
+    for (pipeline::ScheduleOp op : ops)
+      if (failed(insert(op, *options)))
+        return signalPassFailure();
+  }
+
+  FailureOr<schedule::P2POptions> readOptions() {
+    using schedule::RecvStart;
+    ModuleOp module = getOperation();
+    schedule::P2POptions options;
+    FailureOr<schedule::CommModel> model =
+        pipeline::readModel(module, matching, streams, receiveSlots, sendSlots);
+    auto start = llvm::StringSwitch<std::optional<RecvStart>>(receives)
+                     .Case("early", RecvStart::Early)
+                     .Case("at-send", RecvStart::AtSend)
+                     .Case("late", RecvStart::Late)
+                     .Default(std::nullopt);
+    if (failed(model))
+      return failure();
+    if (!start)
+      return module.emitError() << "expects early, at-send or late for 'receives', found '"
+                                << receives << "'";
+    options.model = *model;
+    options.recvStart = *start;
+    constexpr int64_t kMostCost = 1 << 20;
+    auto readCost = [&](StringRef name, int64_t value, unsigned &cost) {
+      cost = static_cast<unsigned>(value);
+      return pipeline::expectCount(module, name, value, 0, kMostCost);
+    };
+    if (failed(readCost("forward-cost", forwardCost, options.forwardCost)) ||
+        failed(readCost("backward-cost", backwardCost, options.backwardCost)) ||
+        failed(readCost("input-cost", inputCost, options.inputCost)) ||
+        failed(readCost("weight-cost", weightCost, options.weightCost)))
+      return failure();
+    return options;
+  }
+
+  LogicalResult insert(pipeline::ScheduleOp op, const schedule::P2POptions &options) {
+    if (op.hasTransfers())
+      return op.emitOpError("has explicit transfers already");
+    FailureOr<schedule::Program> compute = pipeline::readSchedule(op);
+    if (failed(compute))
+      return failure();
+    auto program = schedule::insertP2P(*compute, options);
+    if (!program)
+      return op.emitOpError() << llvm::toString(program.takeError());
+    OpBuilder b(op);
+    pipeline::ScheduleOp made = pipeline::createSchedule(b, op.getLoc(), op.getSymName(), *program,
+                                                         pipeline::Transfers::Explicit);
+    made->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    op.erase();
+    // One more action for each end of a transfer.
+    numTransfers += (program->numActions() - compute->numActions()) / 2;
+    return success();
+  }
+};
+} // namespace

@@ -1,0 +1,24 @@
+//===- Options.h - what the pipeline passes' options mean ------------*- C++ -*-===//
+
+#ifndef CLEAVE_PASSES_PIPELINE_OPTIONS_H
+#define CLEAVE_PASSES_PIPELINE_OPTIONS_H
+
+#include "lib/schedule/CommModel.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace cleave::pipeline {
+
+/// Checks that an option is within [least, most]; emits an error on the module otherwise.
+mlir::LogicalResult expectCount(mlir::ModuleOp module, llvm::StringRef option, int64_t value,
+                                int64_t least, int64_t most);
+
+/// The communication model of `matching` ("tag" or "nccl"), `streams` and slots. Emits an error on
+/// the module where one of them is none.
+mlir::FailureOr<schedule::CommModel> readModel(mlir::ModuleOp module, llvm::StringRef matching,
+                                               llvm::StringRef streams, int64_t receiveSlots,
+                                               int64_t sendSlots);
+
+} // namespace cleave::pipeline
+
+#endif // CLEAVE_PASSES_PIPELINE_OPTIONS_H

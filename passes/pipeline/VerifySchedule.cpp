@@ -1,0 +1,70 @@
+//===- VerifySchedule.cpp - the proof that a schedule runs -----------------===//
+
+#include "passes/pipeline/Passes.h"
+
+#include "lib/pipeline/Schedules.h"
+#include "lib/pipeline/Stages.h"
+#include "passes/pipeline/Options.h"
+
+namespace cleave::pipeline {
+#define GEN_PASS_DEF_VERIFYSCHEDULE
+#include "passes/pipeline/Passes.h.inc"
+} // namespace cleave::pipeline
+
+using namespace mlir;
+using namespace cleave;
+
+namespace {
+struct VerifySchedule : pipeline::impl::VerifyScheduleBase<VerifySchedule> {
+  using VerifyScheduleBase::VerifyScheduleBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    schedule::VerifyOptions options;
+    FailureOr<std::vector<train::Program>> stages = pipeline::getStages(module);
+    if (failed(stages) || failed(readOptions(*stages, options)))
+      return signalPassFailure();
+    auto ops = llvm::to_vector(module.getOps<pipeline::ScheduleOp>());
+    if (ops.empty()) {
+      module.emitError() << "has no pipeline.schedule; --build-schedule makes one";
+      return signalPassFailure();
+    }
+    for (pipeline::ScheduleOp op : ops)
+      if (failed(check(op, *stages, options)))
+        signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+
+  LogicalResult readOptions(ArrayRef<train::Program> stages, schedule::VerifyOptions &options) {
+    SmallVector<std::string> names(matching.begin(), matching.end());
+    if (names.empty())
+      names = {"tag", "nccl"};
+    for (const std::string &name : names) {
+      FailureOr<schedule::CommModel> model =
+          pipeline::readModel(getOperation(), name, streams, receiveSlots, sendSlots);
+      if (failed(model))
+        return failure();
+      options.models.push_back(*model);
+    }
+    options.buckets = pipeline::getOncePerStep(stages).buckets;
+    options.maxProblems = static_cast<size_t>(maxProblems);
+    return pipeline::expectCount(getOperation(), "max-problems", maxProblems, 1, 1 << 20);
+  }
+
+  LogicalResult check(pipeline::ScheduleOp op, ArrayRef<train::Program> stages,
+                      schedule::VerifyOptions options) {
+    FailureOr<schedule::Program> program = pipeline::readSchedule(op);
+    if (failed(program))
+      return failure();
+    if (!stages.empty() && failed(pipeline::checkStages(stages, *program, op.getLoc())))
+      return failure();
+    options.computeOnly = !op.hasTransfers();
+    if (program->forwardOnly)
+      options.buckets.clear();
+    std::vector<schedule::Problem> problems = schedule::verify(*program, options);
+    for (const schedule::Problem &problem : problems)
+      pipeline::emitProblem(op, problem);
+    return success(problems.empty());
+  }
+};
+} // namespace
