@@ -50,15 +50,15 @@ def generated(mesh, count, seed):
         yield program
 
 
-def compare(tools, mesh, programs, names, check=True):
+def compare(tools, mesh, programs, names, check=True, passes=PASSES):
     """Executes programs as one and compares losses and gradients; returns the worst difference.
 
-    `check`: also compare, op by op, what types call equal.
+    `check`: also compare, op by op, what types call equal. `passes`: what differentiates them.
     """
     if not programs:
         return 0.0
     module = Module(mesh, programs)
-    joint = tools.transform(module.text(), *PASSES)
+    joint = tools.transform(module.text(), *passes)
     found = tools.run(
         joint,
         module.tensors(True),
@@ -79,11 +79,11 @@ def compare(tools, mesh, programs, names, check=True):
     return worst
 
 
-def run_programs(tools, mesh, count, seed, check=True):
+def run_programs(tools, mesh, count, seed, check=True, passes=PASSES):
     """`count` programs as one; returns the worst difference."""
     programs = list(generated(mesh, count, seed))
     names = [f"seed {seed}, {mesh.text()}, program {n}" for n in range(count)]
-    return compare(tools, mesh, programs, names, check)
+    return compare(tools, mesh, programs, names, check, passes)
 
 
 def run_mutants(tools, mesh, count, seed):
