@@ -5,11 +5,13 @@
 writes FOLDER/gpt.mlir, gpt.safetensors (weights) and inputs.safetensors; README.md goes on from there.
 """
 
+import argparse
 import pathlib
 import string
 import sys
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -71,9 +73,12 @@ def write(ranks, dtype, folder):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
-        sys.exit(__doc__)
+    parser = argparse.ArgumentParser(description="Writes the tensor-parallel GPT and its data.")
+    parser.add_argument("ranks", type=int, choices=(1, 2, 4))
+    parser.add_argument("dtype", choices=tuple(DTYPES))
+    parser.add_argument("folder", type=pathlib.Path, help="where the three files go")
+    arguments = parser.parse_args()
     try:
-        write(int(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3]))
-    except ValueError as error:
-        sys.exit(f"error: {error}")
+        write(arguments.ranks, arguments.dtype, arguments.folder)
+    except (OSError, SafetensorError) as error:
+        sys.exit(f"error: cannot write to {arguments.folder}: {error}")

@@ -6,6 +6,7 @@ runs so many programs, and mutants of a tenth of them, prints what it finds and 
 test/conformance/campaign.json, which docs/collectives.md quotes.
 """
 
+import argparse
 import collections
 import datetime
 import json
@@ -181,11 +182,12 @@ def report(programs, seed, worst, seconds, counts):
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Runs random typed programs and their mutations.")
+    parser.add_argument("programs", type=int)
+    parser.add_argument("seed", type=int, nargs="?", default=1)
+    parser.add_argument("build", nargs="?", default="build")
+    arguments = parser.parse_args()
     try:
-        main(
-            int(sys.argv[1]),
-            int(sys.argv[2]) if len(sys.argv) > 2 else 1,
-            *sys.argv[3:] or ["build"],
-        )
+        main(arguments.programs, arguments.seed, arguments.build)
     except Failure as failure:
         sys.exit(f"error: {failure}")
