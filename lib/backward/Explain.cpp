@@ -74,18 +74,6 @@ static Explanation::Function explainFunction(func::FuncOp function,
   return part;
 }
 
-/// The value behind the views that lead to `value`.
-static Value findStorage(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    auto call = dyn_cast<cleave::aten::AtenOpInterface>(op);
-    Value source = call ? call.getViewSource(cast<OpResult>(value).getResultNumber()) : Value();
-    if (!source)
-      break;
-    value = source;
-  }
-  return value;
-}
-
 Explanation cleave::backward::explainProgram(const train::Program &program) {
   Explanation explanation;
   auto functions = program.getMicrobatchFunctions();
@@ -102,12 +90,12 @@ Explanation cleave::backward::explainProgram(const train::Program &program) {
     for (OpOperand &result : function.front().getTerminator()->getOpOperands())
       if (train::getResultRole(function, result.getOperandNumber()).getKind() !=
           train::RoleKind::Saved)
-        counted.insert(findStorage(result.get()));
+        counted.insert(memory::getStorage(result.get()));
     for (OpOperand &result : function.front().getTerminator()->getOpOperands()) {
       train::RoleAttr role = train::getResultRole(function, result.getOperandNumber());
       if (role.getKind() != train::RoleKind::Saved)
         continue;
-      Value storage = findStorage(result.get());
+      Value storage = memory::getStorage(result.get());
       Explanation::Saved value;
       value.name = role.getNameOrEmpty();
       llvm::raw_string_ostream(value.type) << result.get().getType();

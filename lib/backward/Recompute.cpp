@@ -2,11 +2,15 @@
 
 #include "lib/backward/Recompute.h"
 #include "dialects/aten/Aten.h"
+#include "dialects/dist/Dist.h"
 #include "dialects/sharding/ShardingRule.h"
+#include "lib/memory/MemoryPlan.h"
 
 using namespace mlir;
 using namespace cleave::backward;
 namespace aten = cleave::aten;
+namespace dist = cleave::dist;
+namespace memory = cleave::memory;
 namespace sharding = cleave::sharding;
 namespace train = cleave::train;
 
@@ -31,17 +35,19 @@ static bool takesOneElementEach(const sharding::ShardingRule &rule) {
 }
 
 bool cleave::backward::isRecomputable(Operation *op, RecomputeLevel level) {
-  if (!isMemoryEffectFree(op))
+  // What is under way (a future) belongs to the function that started it.
+  auto isOther = [](Type type) { return !isa<RankedTensorType, NoneType>(type); };
+  if (!isMemoryEffectFree(op) || llvm::any_of(op->getOperandTypes(), isOther) ||
+      llvm::any_of(op->getResultTypes(), isOther))
     return false;
   if (level == RecomputeLevel::All)
     return true;
-  auto call = dyn_cast<aten::AtenOpInterface>(op);
-  if (!call)
-    return false;
-  if (llvm::all_of(op->getResults(), [&](OpResult result) {
-        return static_cast<bool>(call.getViewSource(result.getResultNumber()));
+  if (llvm::all_of(op->getResults(), [](OpResult result) {
+        return static_cast<bool>(memory::getViewSource(result));
       }))
     return true;
+  if (!isa<aten::AtenOpInterface>(op))
+    return isa<dist::ConvertOp>(op) && level == RecomputeLevel::Cheap;
   sharding::ShardingRule rule = sharding::getShardingRule(op);
   switch (rule.kind) {
   case sharding::OpKind::View:
@@ -105,10 +111,9 @@ LogicalResult RecomputeModel::readTags() {
 
 void RecomputeModel::classify() {
   for (Operation &op : graph.getFunction().front().without_terminator()) {
-    if (auto call = dyn_cast<aten::AtenOpInterface>(op))
-      for (OpResult result : op.getResults())
-        if (Value source = call.getViewSource(result.getResultNumber()))
-          storage[result] = getStorage(source);
+    for (OpResult result : op.getResults())
+      if (Value source = memory::getViewSource(result))
+        storage[result] = getStorage(source);
     if (graph.isTangent(&op))
       continue;
     // What no result of the forward needs is computed once, wherever that is.

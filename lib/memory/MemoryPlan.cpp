@@ -13,6 +13,27 @@ namespace aten = cleave::aten;
 namespace dist = cleave::dist;
 namespace train = cleave::train;
 
+Value cleave::memory::getViewSource(OpResult value) {
+  Operation *op = value.getOwner();
+  if (auto call = dyn_cast<aten::AtenOpInterface>(op))
+    return call.getViewSource(value.getResultNumber());
+  if (isa<dist::ReinterpretOp, dist::FakeBroadcastOp, dist::FakeScatterOp>(op))
+    return op->getOperand(0);
+  if (auto convert = dyn_cast<dist::ConvertOp>(op))
+    return convert.getDestination().isPartial() ? Value() : convert.getInput();
+  return {};
+}
+
+Value cleave::memory::getStorage(Value value) {
+  while (auto result = dyn_cast<OpResult>(value)) {
+    Value source = getViewSource(result);
+    if (!source)
+      break;
+    value = source;
+  }
+  return value;
+}
+
 namespace {
 /// Which memory a value lives in, named by the value that it was allocated for.
 class Storage {
@@ -37,8 +58,8 @@ public:
 private:
   /// The operand whose memory result `index` has; null where it has its own.
   Value sourceOf(Operation *op, unsigned index) const {
-    if (auto call = dyn_cast<aten::AtenOpInterface>(op))
-      return call.getViewSource(index);
+    if (Value source = getViewSource(op->getResult(index)))
+      return source;
     if (auto accumulate = dyn_cast<train::AccumulateOp>(op)) {
       if (!emptyAccumulators)
         return accumulate.getAccumulator();
@@ -65,10 +86,6 @@ private:
     if (auto reduce = dyn_cast<dist::AllReduceOp>(op))
       return reduce.getInputs().size() == 1 && !reduce.isStarted() ? reduce.getInputs()[index]
                                                                    : Value();
-    if (isa<dist::ReinterpretOp, dist::FakeBroadcastOp, dist::FakeScatterOp>(op))
-      return op->getOperand(0);
-    if (auto convert = dyn_cast<dist::ConvertOp>(op))
-      return convert.getDestination().isPartial() ? Value() : convert.getInput();
     return {};
   }
 

@@ -16,6 +16,12 @@ namespace cleave::memory {
 /// Bytes of a statically shaped tensor; 0 for other types.
 int64_t getByteSize(mlir::Type type);
 
+/// The operand whose memory `value` shows when it is executed: of a view, or of a conversion of
+/// placements that keeps what a rank holds. Null for values with memory of their own.
+mlir::Value getViewSource(mlir::OpResult value);
+/// What `value` leads to through views: the value whose memory it is.
+mlir::Value getStorage(mlir::Value value);
+
 /// One of the functions of a plan.
 struct FunctionPlan {
   /// Most bytes that live at one time while it runs, and the op during which that is so; null for a
