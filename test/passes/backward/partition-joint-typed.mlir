@@ -1,5 +1,5 @@
-// A program with placements: conversions are done again rather than saved, collectives are not run again. The parts have the types of the
-// whole.
+// A program with placements: conversions are done again rather than saved, collectives are not run
+// again. The parts have the types of the whole.
 
 // RUN: cleave-opt %s --autodiff --partition-joint --check-spmd-types | FileCheck %s
 // RUN: cleave-opt %s --autodiff --partition-joint="explain=true" -o /dev/null 2>&1 | FileCheck %s --check-prefix=TABLE
