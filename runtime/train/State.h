@@ -7,13 +7,16 @@
 #include "runtime/exec/WholeTensors.h"
 #include "runtime/io/Checkpoint.h"
 
+#include <list>
+
 namespace cleave::runtime {
 
 /// Whole tensors: of an untyped program the session's own, valid until it runs again; else
 /// assembled from the ranks' parts.
 struct StateView {
   std::vector<TensorView> tensors;
-  std::vector<WholeTensor> assembled;
+  /// The views point into them: a list never moves them.
+  std::list<WholeTensor> assembled;
 };
 
 /// Parameters and buffers under their state-dict names; a tied parameter once. All ranks of a typed
