@@ -2,13 +2,15 @@
 
 Both sides run in turn in one go; the ratio is what counts. torch's side is what the constructor of the
 schedule does: its order, then `_add_unshard_reshard` and `_add_send_recv` (and no proof).
-Ours is measured in the program `schedule-dump`; verifying means under Gloo's and NCCL's matching.
+Ours is measured in the program `schedule-dump`, and in `cleave-opt` ("passes"); verifying means under
+Gloo's and NCCL's matching.
 
     .venv/bin/python bench/schedule_build.py [--build build] [--scale]
 """
 
 import argparse
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -33,6 +35,19 @@ def ours(build, name, ranks, chunks, microbatches):
     return [float(s) for s in seconds], int(actions)
 
 
+def as_passes(build, name, ranks, chunks, microbatches):
+    """Seconds that --build-schedule, --insert-p2p and --verify-schedule take on an empty module."""
+    done = subprocess.run(
+        [build / "bin" / "cleave-opt", "-", "--mlir-timing", "-o", "/dev/null", "--emit-bytecode",
+         f"--build-schedule=schedule={name} ranks={ranks} chunks={chunks} microbatches={microbatches}",
+         "--insert-p2p", "--verify-schedule"],
+        text=True, check=True, input="module {}", capture_output=True)
+    rows = re.findall(r"([\d.]+) \(\s*[\d.]+%\)\s+(?:BuildSchedule|InsertP2P|VerifySchedule)", done.stderr)
+    if len(rows) != 3:
+        sys.exit(f"expected the times of three passes, found: {done.stderr}")
+    return sum(map(float, rows))
+
+
 def theirs(name, ranks, chunks, microbatches):
     """Seconds that torch needs for the order and its transfers."""
     cls, _ = torch_side.MULTI[name]
@@ -51,15 +66,17 @@ def main():
     parser.add_argument("--scale", action="store_true", help="also 1,024 ranks, 4,096 microbatches")
     args = parser.parse_args()
     print("64 ranks, 2 chunks, 256 microbatches")
-    print(f"{'schedule':26}{'build':>9}{'insert':>9}{'verify':>9}{'sum':>9}{'torch':>9}{'ratio':>8}")
+    print(f"{'schedule':26}{'build':>9}{'insert':>9}{'verify':>9}{'sum':>9}{'passes':>9}"
+          f"{'torch':>9}{'ratio':>8}")
     for name in torch_side.MULTI:
-        runs, reference = [], []
+        runs, passes, reference = [], [], []
         for _ in range(3):
             runs.append(ours(args.build, name, 64, 2, 256)[0])
+            passes.append(as_passes(args.build, name, 64, 2, 256))
             reference.append(theirs(name, 64, 2, 256))
         parts = [statistics.median(column) for column in zip(*runs)]
         torch_time = statistics.median(reference)
-        cells = "".join(f"{s:9.4f}" for s in (*parts, sum(parts), torch_time))
+        cells = "".join(f"{s:9.4f}" for s in (*parts, sum(parts), statistics.median(passes), torch_time))
         print(f"{name:26}{cells}{torch_time / sum(parts):8.0f}")
     if not args.scale:
         return

@@ -279,12 +279,16 @@ public:
   ListChecker(ScheduleOp op, unsigned rank) : op(op), rank(rank), rest(op.getList(rank)) {}
 
   LogicalResult run() {
-    if (ScheduleOp::normalizeList(rest) != rest)
-      return error() << "expects single spaces, and none inside of braces";
     bool inGroup = false;
+    char previous = '{';
     while (!rest.empty()) {
-      if (rest.consume_front(" "))
+      if (rest.consume_front(" ")) {
+        if (previous == ' ' || previous == '{' || rest.empty() || rest.front() == '}')
+          return error() << "expects single spaces, and none at its ends or inside of braces";
+        previous = ' ';
         continue;
+      }
+      previous = rest.front();
       if (rest.starts_with("{") == inGroup && (rest.front() == '{' || rest.front() == '}'))
         return error() << (inGroup ? "has a group in a group" : "has a '}' without a '{'");
       if (rest.consume_front("{") || rest.consume_front("}")) {
@@ -303,19 +307,22 @@ private:
   InFlightDiagnostic error() { return op.emitOpError("list of rank ") << rank << " "; }
 
   LogicalResult checkWord() {
-    StringRef whole = rest.take_until([](char c) { return c == ' ' || c == '}'; });
-    StringRef letters = take(llvm::isAlpha);
-    auto expectedAction = [&] { return error() << "expects an action, found '" << whole << "'"; };
+    StringRef start = rest;
+    auto getWord = [&] { return start.take_until([](char c) { return c == ' ' || c == '}'; }); };
+    auto expectedAction = [&] {
+      return error() << "expects an action, found '" << getWord() << "'";
+    };
+    StringRef letters = take([](char c) { return llvm::isAlpha(c); });
     if (letters.empty() || letters == "rank")
       return expectedAction();
     if (letters == "call" || letters == "collective")
       return checkNamed(letters);
     if ((letters.starts_with("send") || letters.starts_with("recv")) && !op.hasTransfers())
-      return error() << "has '" << whole << "', but transfers are implied";
-    if (take(llvm::isDigit).empty())
+      return error() << "has '" << getWord() << "', but transfers are implied";
+    if (take([](char c) { return llvm::isDigit(c); }).empty())
       return expectedAction();
     while (rest.consume_front("."))
-      if (take(llvm::isDigit).empty())
+      if (take([](char c) { return llvm::isDigit(c); }).empty())
         return expectedAction();
     if (!rest.empty() && !StringRef(" }").contains(rest.front()))
       return expectedAction();
@@ -350,8 +357,12 @@ private:
     return success();
   }
 
+  /// The characters that start here. (Not take_while, whose calls are indirect: lists are long.)
   template <typename Fn> StringRef take(Fn fn) {
-    StringRef taken = rest.take_while(fn);
+    size_t size = 0;
+    while (size < rest.size() && fn(rest[size]))
+      ++size;
+    StringRef taken = rest.take_front(size);
     rest = rest.drop_front(taken.size());
     return taken;
   }

@@ -100,10 +100,18 @@ private:
     ++offset;
     return true;
   }
+  /// The characters from here on that `fn` holds for. (StringRef's take_while calls indirectly,
+  /// which files of many megabytes notice.)
+  template <typename Fn> llvm::StringRef takeWhile(Fn fn) const {
+    size_t end = offset;
+    while (end < text.size() && fn(text[end]))
+      ++end;
+    return text.slice(offset, end);
+  }
   /// The letters (and '_') that start here.
   llvm::StringRef peekWord() {
     skipSpace();
-    return text.substr(offset).take_while([](char c) { return llvm::isAlpha(c) || c == '_'; });
+    return takeWhile([](char c) { return llvm::isAlpha(c) || c == '_'; });
   }
   bool takeWord(llvm::StringRef word) {
     if (peekWord() != word)
@@ -131,7 +139,7 @@ private:
 
   llvm::Error parseNumber(unsigned &value, const char *what) {
     skipSpace();
-    llvm::StringRef digits = text.substr(offset).take_while(llvm::isDigit);
+    llvm::StringRef digits = takeWhile([](char c) { return llvm::isDigit(c); });
     if (digits.empty())
       return expected(what);
     if (digits.getAsInteger(10, value))

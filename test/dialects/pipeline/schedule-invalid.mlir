@@ -112,8 +112,28 @@ pipeline.schedule @s "" ranks 1 stages 1 microbatches 1 topology loop transfers 
 
 // -----
 
-// expected-error @+1 {{'pipeline.schedule' op list of rank 0 expects single spaces, and none inside of braces}}
+// expected-error @+1 {{'pipeline.schedule' op list of rank 0 expects single spaces, and none at its ends or inside of braces}}
 "pipeline.schedule"() <{sym_name = "s", name = "", stage_ranks = array<i32: 0>, microbatches = 1, transfers = #pipeline.transfers<implied>, lists = ["F0.0  B0.0"]}> : () -> ()
+
+// -----
+
+// expected-error @+1 {{'pipeline.schedule' op list of rank 0 expects single spaces, and none at its ends or inside of braces}}
+"pipeline.schedule"() <{sym_name = "s", name = "", stage_ranks = array<i32: 0>, microbatches = 1, transfers = #pipeline.transfers<implied>, lists = [" F0.0"]}> : () -> ()
+
+// -----
+
+// expected-error @+1 {{'pipeline.schedule' op list of rank 0 expects single spaces, and none at its ends or inside of braces}}
+"pipeline.schedule"() <{sym_name = "s", name = "", stage_ranks = array<i32: 0>, microbatches = 1, transfers = #pipeline.transfers<implied>, lists = ["F0.0 "]}> : () -> ()
+
+// -----
+
+// expected-error @+1 {{'pipeline.schedule' op list of rank 0 expects single spaces, and none at its ends or inside of braces}}
+"pipeline.schedule"() <{sym_name = "s", name = "", stage_ranks = array<i32: 0>, microbatches = 1, transfers = #pipeline.transfers<implied>, lists = ["{ F0.0}"]}> : () -> ()
+
+// -----
+
+// expected-error @+1 {{'pipeline.schedule' op list of rank 0 expects single spaces, and none at its ends or inside of braces}}
+"pipeline.schedule"() <{sym_name = "s", name = "", stage_ranks = array<i32: 0>, microbatches = 1, transfers = #pipeline.transfers<implied>, lists = ["{F0.0 }"]}> : () -> ()
 
 // -----
 
