@@ -138,7 +138,23 @@ struct BuildSchedule : pipeline::impl::BuildScheduleBase<BuildSchedule> {
       schedule::addGradientReductions(program, once.buckets);
     if ((steps || once.update) && !forwardOnly)
       schedule::addOptimizerSteps(program);
+    if (!stages.empty() && stages.size() == program.numStages())
+      dropIdle(stages, once, program);
     return success();
+  }
+
+  /// The library treats all stages alike; a stage without parameters has nothing to update or
+  /// gather.
+  static void dropIdle(ArrayRef<train::Program> stages, const pipeline::OncePerStep &once,
+                       schedule::Program &program) {
+    using schedule::ActionKind;
+    for (std::vector<schedule::Action> &list : program.ranks)
+      llvm::erase_if(list, [&](schedule::Action action) {
+        if (action.kind == ActionKind::OptimizerStep)
+          return !stages[action.stage].update;
+        return once.unshard && !stages[action.stage].unshard &&
+               (action.kind == ActionKind::Unshard || action.kind == ActionKind::Reshard);
+      });
   }
 };
 } // namespace
