@@ -40,7 +40,7 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
           << " require-accumulations=" << int64_t(requireAccumulations);
       return signalPassFailure();
     }
-    FailureOr<train::Program> program = train::getProgram(module);
+    FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Any);
     if (failed(program))
       return signalPassFailure();
     if (!program->update) {

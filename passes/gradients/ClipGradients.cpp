@@ -35,7 +35,7 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
       module.emitError() << "expects a positive max-norm, found " << double(maxNorm);
       return signalPassFailure();
     }
-    FailureOr<train::Program> program = train::getProgram(module);
+    FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Any);
     if (failed(program))
       return signalPassFailure();
     if (!program->update) {

@@ -211,3 +211,28 @@ def test_ranks_that_accumulate_differently_are_refused(build_dir, tmp_path, mode
     )  # fmt: skip
     assert result.returncode != 0
     assert "--microbatches" in result.stderr and "Step 1" not in result.stdout
+
+
+@pytest.mark.parametrize("weight_gradients", ["immediate", "deferred"])
+def test_a_parted_backward_fills_buckets(build_dir, tmp_path, model, weight_gradients):
+    """forward, dI and dW of their own, dW later: the bits of the joint program's reductions."""
+    subject = model("gpt_tied")
+    program = subject.for_ranks(build_dir)
+    parts = ["--partition-joint", "--split-backward"]
+    buckets = ["--bucket-gradients=bucket-size-mb=0.05 first-bucket-mb=0.05"]
+    other = tmp_path / "parted.mlir"
+    result = subprocess.run(
+        [build_dir / "bin" / "cleave-opt", program, *parts, *buckets, "-o", other],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    batches = random_batches(subject.spec, 2, 4, seed())
+    data = save_batches(subject.spec, batches, tmp_path / "data.safetensors")
+    options = ["--weights", subject.weights, "--ranks", 2, "--ranks-as", "threads", "--microbatches",
+               2, "--steps", 2, "--seed", 3, "--threads", 1, "--data", f"safetensors:{data}"]  # fmt: skip
+    train(build_dir, program, *options, "--checkpoint", tmp_path / "joint")
+    train(build_dir, other, *options, "--checkpoint", tmp_path / "parted", "--weight-gradients",
+          weight_gradients)  # fmt: skip
+    wanted = checkpoint_tensors(newest_checkpoint(tmp_path / "joint"))
+    found = checkpoint_tensors(newest_checkpoint(tmp_path / "parted"))
+    assert all(found[key].equal(tensor) for key, tensor in wanted.items())
