@@ -57,24 +57,27 @@ void backward::ValueNumbering::addOp(Operation *op, OnRepeated onRepeated) {
     operands.push_back(numbers.lookup(operand));
   Key key{op->getName().getAsOpaquePointer(), whatItDoes(op).getAsOpaquePointer(),
           std::move(operands)};
-  SmallVector<Maker, 1> &equal = makers[key];
-  unsigned first = equal.empty() ? next : equal.front().number;
-  if (equal.empty())
+  Makers &equal = makers[key];
+  if (equal.ops.empty()) {
+    equal.number = next;
     next += op->getNumResults();
+  }
   for (unsigned i = 0; i < op->getNumResults(); ++i)
-    numbers[op->getResult(i)] = first + i;
-  for (const Maker &maker : equal)
-    for (unsigned i = 0; i < op->getNumResults(); ++i)
-      if (computes(op, i) && computes(maker.op, i)) {
-        onRepeated(op, maker.op);
-        return;
-      }
-  equal.push_back({op, first});
+    numbers[op->getResult(i)] = equal.number + i;
+  SmallVector<Operation *> earlier;
+  for (Operation *maker : equal.ops)
+    if (llvm::any_of(llvm::seq(op->getNumResults()),
+                     [&](unsigned i) { return computes(op, i) && computes(maker, i); }))
+      earlier.push_back(maker);
+  equal.ops.push_back(op);
+  if (!earlier.empty())
+    onRepeated(op, earlier);
 }
 
 void backward::mergeRepeatedOps(func::FuncOp function) {
   SmallVector<Operation *> merged;
-  ValueNumbering().add(function, [&](Operation *op, Operation *earlier) {
+  ValueNumbering().add(function, [&](Operation *op, ArrayRef<Operation *> repeated) {
+    Operation *earlier = repeated.front();
     for (unsigned i = 0; i < op->getNumResults(); ++i)
       if (computes(op, i) && !computes(earlier, i))
         return;

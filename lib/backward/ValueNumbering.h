@@ -17,21 +17,26 @@ namespace cleave::backward {
 
 class ValueNumbering {
 public:
-  using OnRepeated = llvm::function_ref<void(mlir::Operation *op, mlir::Operation *earlier)>;
+  /// Gets an op, and the ops before it that have computed one of its results, the first one first.
+  using OnRepeated =
+      llvm::function_ref<void(mlir::Operation *op, llvm::ArrayRef<mlir::Operation *> earlier)>;
 
-  /// Numbers the values of `function`: equal numbers for the same argument by role, for a value
-  /// that an earlier function has saved under the argument's name, and for the results of the same
-  /// op on equal operands. Calls `onRepeated` for each op with a result that `earlier` has
-  /// computed.
-  void add(mlir::func::FuncOp function, OnRepeated onRepeated);
+  /// Numbers the values of `function`: equal numbers for the same argument by role, for a value that
+  /// an earlier function has saved under the argument's name, and for the results of the same op on
+  /// equal operands. Calls `onRepeated` for each op that repeats another, of this function or an
+  /// earlier one.
+  void add(
+      mlir::func::FuncOp function,
+      OnRepeated onRepeated = [](mlir::Operation *, llvm::ArrayRef<mlir::Operation *>) {});
   /// The number of a value of a function that was added.
   unsigned lookup(mlir::Value value) const { return numbers.lookup(value); }
 
 private:
   using Key = std::tuple<const void *, const void *, std::vector<unsigned>>;
-  struct Maker {
-    mlir::Operation *op;
-    unsigned number; ///< of its first result; the others follow
+  /// Ops that are equal but for which of their results they compute.
+  struct Makers {
+    unsigned number = 0; ///< of their first result; the others follow
+    llvm::SmallVector<mlir::Operation *, 1> ops;
   };
 
   unsigned numberOf(train::RoleAttr role);
@@ -40,7 +45,7 @@ private:
   llvm::DenseMap<mlir::Value, unsigned> numbers;
   llvm::DenseMap<std::pair<unsigned, mlir::StringAttr>, unsigned> arguments;
   llvm::DenseMap<mlir::StringAttr, unsigned> saved;
-  std::map<Key, llvm::SmallVector<Maker, 1>> makers;
+  std::map<Key, Makers> makers;
   unsigned next = 1;
 };
 

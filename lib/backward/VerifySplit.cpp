@@ -66,18 +66,21 @@ LogicalResult backward::verifySplit(const train::Program &program) {
     return failure();
   LogicalResult checked = success();
   ValueNumbering numbering;
-  numbering.add(program.backwardInput, [](Operation *, Operation *) {});
+  if (func::FuncOp unshard = program.unshard)
+    numbering.add(unshard);
+  numbering.add(program.forward);
+  numbering.add(program.backwardInput);
   llvm::DenseSet<Operation *> repeated;
-  numbering.add(program.backwardWeight, [&](Operation *op, Operation *earlier) {
-    if (earlier->getParentOp() != program.backwardInput)
-      return;
+  numbering.add(program.backwardWeight, [&](Operation *op, ArrayRef<Operation *> earlier) {
     repeated.insert(op);
-    if (op->hasAttr(train::kRecomputedAttrName))
+    auto inInput = llvm::find_if(
+        earlier, [&](Operation *other) { return other->getParentOp() == program.backwardInput; });
+    if (inInput == earlier.end() || op->hasAttr(train::kRecomputedAttrName))
       return;
     InFlightDiagnostic diagnostic =
         op->emitError() << "computes what backward_input has computed, and is not marked "
                         << train::kRecomputedAttrName;
-    diagnostic.attachNote(earlier->getLoc()) << "computed here";
+    diagnostic.attachNote((*inInput)->getLoc()) << "computed here";
     checked = diagnostic;
   });
   // Marked ops may also repeat the forward, as min-cut partitioning has them do.

@@ -15,7 +15,8 @@ namespace cleave::backward {
 ///    `train.activation_gradient`; nothing in it is for gradients of parameters alone.
 /// 3. Each op of dW is needed for one of its results.
 /// 4. dW computes nothing that dI computes, from the same values by the same op, except ops marked
-///    `train.recomputed`; and what is so marked is in dI.
+///    `train.recomputed`; and what is so marked is in dI or, where the backward computes it again,
+///    in the forward.
 /// Emits an error for each violation.
 llvm::LogicalResult verifySplit(const train::Program &program);
 

@@ -105,7 +105,7 @@ public:
     // Numbers before anything moves: the same gather in two functions is one.
     SmallVector<func::FuncOp, 3> functions = program.getMicrobatchFunctions();
     for (func::FuncOp function : functions)
-      numbering.add(function, [](Operation *, Operation *) {});
+      numbering.add(function);
     for (func::FuncOp function : functions)
       moveGathers(function);
   }
