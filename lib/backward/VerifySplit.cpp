@@ -83,12 +83,6 @@ LogicalResult backward::verifySplit(const train::Program &program) {
     diagnostic.attachNote((*inInput)->getLoc()) << "computed here";
     checked = diagnostic;
   });
-  // Marked ops may also repeat the forward, as min-cut partitioning has them do.
-  ValueNumbering whole;
-  for (func::FuncOp function : {program.forward, program.backwardInput})
-    whole.add(function, [](Operation *, Operation *) {});
-  whole.add(program.backwardWeight,
-            [&](Operation *op, Operation *earlier) { repeated.insert(op); });
   for (Operation &op : program.backwardWeight->getRegion(0).front())
     if (op.hasAttr(train::kRecomputedAttrName) && !repeated.contains(&op))
       checked = op.emitError() << "is marked " << train::kRecomputedAttrName
