@@ -70,6 +70,8 @@ static LogicalResult verifyRole(Operation *op, Attribute attribute, Type type, b
   case RoleKind::OptimizerState:
   case RoleKind::Gradient:
   case RoleKind::Saved:
+  case RoleKind::Crossing:
+  case RoleKind::CrossingGradient:
     break;
   case RoleKind::Constant:
   case RoleKind::Input:

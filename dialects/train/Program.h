@@ -12,13 +12,16 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
+#include <vector>
+
 namespace cleave::train {
 
 inline constexpr llvm::StringLiteral kPhaseAttrName = "train.phase";
 inline constexpr llvm::StringLiteral kRoleAttrName = "train.role";
 /// Random numbers that one run of the function draws (i64).
 inline constexpr llvm::StringLiteral kDrawsAttrName = "train.draws";
-/// On ops: activation-checkpointing tag, part of the backward (unit), pipeline stage (i64).
+/// On ops: activation-checkpointing tag, part of the backward (unit), pipeline stage (i64; also on
+/// the functions of a program in stages).
 inline constexpr llvm::StringLiteral kCheckpointAttrName = "train.checkpoint";
 inline constexpr llvm::StringLiteral kBackwardAttrName = "train.backward";
 inline constexpr llvm::StringLiteral kStageAttrName = "train.stage";
@@ -39,11 +42,16 @@ struct Program {
   // Once a step, before the first and after the last microbatch.
   mlir::func::FuncOp unshard;
   mlir::func::FuncOp reduce;
+  /// A program in pipeline stages: the functions of each, from the first stage to the last. All of
+  /// the above are then null.
+  std::vector<Program> stages;
 
+  bool isStaged() const { return !stages.empty(); }
   /// Whether a microbatch is several functions.
-  bool isSplit() const { return static_cast<bool>(forward); }
+  bool isSplit() const { return forward || isStaged(); }
   mlir::func::FuncOp get(Phase phase) const;
-  /// What runs for each microbatch, in this order.
+  /// What runs for each microbatch, in this order; stages go forward from the first, back from the
+  /// last.
   llvm::SmallVector<mlir::func::FuncOp, 3> getMicrobatchFunctions() const;
   /// All of them, in the order in which a step runs them.
   llvm::SmallVector<mlir::func::FuncOp, 8> getFunctions() const;
@@ -56,12 +64,14 @@ RoleAttr getResultRole(mlir::func::FuncOp function, unsigned result);
 /// Which forms of a microbatch a caller can work with.
 enum class ProgramForms {
   Joint, ///< one function of phase microbatch
-  Any    ///< that, or a forward and its backward
+  Any,   ///< that, or a forward and its backward
+  Staged ///< either, or pipeline stages that have a forward and its backward each
 };
 
 /// Finds the program of `module` and checks what no single function can (`docs/ir.md`, "Forward and
 /// backward"): which functions there are, that they agree about parameters, inputs and saved
-/// values, and that the update gets the gradients it takes. Emits an error otherwise.
+/// values, that stages hand on what the next one takes, and that the update gets the gradients it
+/// takes. Emits an error otherwise.
 llvm::FailureOr<Program> getProgram(mlir::ModuleOp module,
                                     ProgramForms forms = ProgramForms::Joint);
 

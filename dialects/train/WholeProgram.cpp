@@ -4,9 +4,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/train/Program.h"
+#include "dialects/train/Stages.h"
 
 #include "llvm/ADT/DenseMap.h"
+
+#include <map>
 
 using namespace mlir;
 using namespace cleave::train;
@@ -44,42 +46,78 @@ func::FuncOp Program::get(Phase phase) const {
 
 SmallVector<func::FuncOp, 3> Program::getMicrobatchFunctions() const {
   SmallVector<func::FuncOp, 3> functions;
-  for (func::FuncOp function : {microbatch, forward, backward, backwardInput, backwardWeight})
-    if (function)
-      functions.push_back(function);
+  auto add = [&](std::initializer_list<func::FuncOp> list) {
+    for (func::FuncOp function : list)
+      if (function)
+        functions.push_back(function);
+  };
+  add({microbatch, forward, backward, backwardInput, backwardWeight});
+  for (const Program &stage : stages)
+    add({stage.forward});
+  for (const Program &stage : llvm::reverse(stages))
+    add({stage.backward, stage.backwardInput, stage.backwardWeight});
   return functions;
 }
 
 SmallVector<func::FuncOp, 8> Program::getFunctions() const {
   SmallVector<func::FuncOp, 8> functions;
-  if (unshard)
-    functions.push_back(unshard);
-  llvm::append_range(functions, getMicrobatchFunctions());
-  for (func::FuncOp function : {reduce, update})
-    if (function)
+  auto addOnceAStep = [&](Phase phase) {
+    if (func::FuncOp function = get(phase))
       functions.push_back(function);
+    for (const Program &stage : stages)
+      if (func::FuncOp function = stage.get(phase))
+        functions.push_back(function);
+  };
+  addOnceAStep(Phase::Unshard);
+  llvm::append_range(functions, getMicrobatchFunctions());
+  addOnceAStep(Phase::Reduce);
+  addOnceAStep(Phase::Update);
   return functions;
 }
 
 static LogicalResult findFunctions(ModuleOp module, Program &program) {
+  std::map<int64_t, Program> stages;
+  func::FuncOp unstaged, staged;
   for (auto function : module.getOps<func::FuncOp>()) {
     auto phase = function->getAttrOfType<PhaseAttr>(kPhaseAttrName);
     if (!phase)
       continue;
-    func::FuncOp &slot = *slotOf(program, phase.getValue());
+    auto stage = function->getAttrOfType<IntegerAttr>(kStageAttrName);
+    (stage ? staged : unstaged) = function;
+    Program &owner = stage ? stages[stage.getInt()] : program;
+    func::FuncOp &slot = *slotOf(owner, phase.getValue());
     if (slot) {
       InFlightDiagnostic diagnostic = function.emitError() << "is a second function of phase "
                                                            << stringifyPhase(phase.getValue());
+      if (stage)
+        diagnostic << " of stage " << stage.getInt();
       diagnostic.attachNote(slot.getLoc()) << "the first is here";
       return diagnostic;
     }
     slot = function;
   }
+  if (stages.empty())
+    return success();
+  if (unstaged) {
+    InFlightDiagnostic diagnostic = unstaged.emitError()
+                                    << "expects a stage (" << kStageAttrName
+                                    << "), as another function of the program has one";
+    diagnostic.attachNote(staged.getLoc()) << "the other is here";
+    return diagnostic;
+  }
+  for (auto &[number, stage] : stages) {
+    if (number != static_cast<int64_t>(program.stages.size()))
+      return stage.getFunctions().front().emitError()
+             << "is of stage " << number << ", but the program has no stage "
+             << program.stages.size();
+    program.stages.push_back(std::move(stage));
+  }
   return success();
 }
 
 /// One microbatch function, or a forward with its whole backward or both of its halves.
-static LogicalResult checkPhases(ModuleOp module, Program program, ProgramForms forms) {
+static LogicalResult checkPhases(ModuleOp module, Program program, ProgramForms forms,
+                                 bool isForwardOnly = false) {
   func::FuncOp backwards[] = {program.backward, program.backwardInput, program.backwardWeight};
   auto conflict = [](func::FuncOp one, func::FuncOp other) {
     auto phaseOf = [](func::FuncOp function) {
@@ -109,6 +147,8 @@ static LogicalResult checkPhases(ModuleOp module, Program program, ProgramForms 
       if (part)
         return conflict(part, program.backward);
   } else if (!program.backwardInput && !program.backwardWeight) {
+    if (isForwardOnly)
+      return success();
     return program.forward.emitError()
            << "expects a function of phase backward, or two of phases backward_input and "
               "backward_weight, beside this forward";
@@ -125,6 +165,28 @@ static LogicalResult checkPhases(ModuleOp module, Program program, ProgramForms 
   return success();
 }
 
+/// Each stage has a forward; all of them, or none, have a backward.
+static LogicalResult checkStagePhases(ModuleOp module, const Program &program, ProgramForms forms) {
+  if (forms != ProgramForms::Staged)
+    return program.stages.front().getFunctions().front().emitError()
+           << "is of a pipeline stage; this needs the program whole, as it is before "
+              "--outline-stages";
+  bool isForwardOnly = llvm::all_of(program.stages, [](const Program &stage) {
+    return stage.getMicrobatchFunctions() == ArrayRef(stage.forward);
+  });
+  for (const Program &stage : program.stages) {
+    if (stage.microbatch)
+      return func::FuncOp(stage.microbatch).emitError()
+             << "expects a forward and a backward of a stage, found a function of phase microbatch";
+    if (stage.getMicrobatchFunctions().empty())
+      return stage.getFunctions().front().emitError()
+             << "expects a function of phase forward of its stage";
+    if (failed(checkPhases(module, stage, ProgramForms::Any, isForwardOnly)))
+      return failure();
+  }
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // What functions hand each other
 //===----------------------------------------------------------------------===//
@@ -138,8 +200,14 @@ struct Port {
   unsigned order = 0;
   RoleAttr role;
   Type type;
+  Phase phase = Phase::Microbatch;
 
   Location getLoc() const { return func::FuncOp(function).getLoc(); }
+  /// Of the function, without one -1.
+  int64_t getStage() const {
+    auto stage = func::FuncOp(function)->getAttrOfType<IntegerAttr>(kStageAttrName);
+    return stage ? stage.getInt() : -1;
+  }
   bool isSaved() const { return role.getKind() == RoleKind::Saved; }
   bool is(std::initializer_list<RoleKind> kinds) const {
     return llvm::is_contained(kinds, role.getKind());
@@ -152,12 +220,13 @@ class Agreement {
 public:
   explicit Agreement(const Program &program) : program(program) {
     for (auto [order, function] : llvm::enumerate(program.getFunctions())) {
+      Phase phase = function->getAttrOfType<PhaseAttr>(kPhaseAttrName).getValue();
       for (unsigned i = 0; i < function.getNumArguments(); ++i)
         arguments.push_back({function, i, unsigned(order), getArgumentRole(function, i),
-                             function.getArgumentTypes()[i]});
+                             function.getArgumentTypes()[i], phase});
       for (unsigned i = 0; i < function.getNumResults(); ++i)
         results.push_back({function, i, unsigned(order), getResultRole(function, i),
-                           function.getResultTypes()[i]});
+                           function.getResultTypes()[i], phase});
     }
   }
 
@@ -179,19 +248,19 @@ private:
   /// Unshard has weights and saved values, reduce gradients, and no others.
   LogicalResult checkStepFunctions() {
     for (const Port &port : arguments) {
-      if (port.function == program.unshard &&
+      if (port.phase == Phase::Unshard &&
           !port.is({RoleKind::Parameter, RoleKind::Buffer, RoleKind::Constant}))
         return complain(port) << "of phase unshard takes " << port.role
                               << ", but unsharding starts from parameters, buffers and constants";
-      if (port.function == program.reduce && port.role.getKind() != RoleKind::Gradient)
+      if (port.phase == Phase::Reduce && port.role.getKind() != RoleKind::Gradient)
         return complain(port) << "of phase reduce takes " << port.role
                               << ", but it has only gradients to reduce";
     }
     for (const Port &port : results) {
-      if (port.function == program.unshard && !port.isSaved())
+      if (port.phase == Phase::Unshard && !port.isSaved())
         return complain(port) << "of phase unshard gives " << port.role
                               << ", but what it makes are saved values";
-      if (port.function == program.reduce && port.role.getKind() != RoleKind::Gradient)
+      if (port.phase == Phase::Reduce && port.role.getKind() != RoleKind::Gradient)
         return complain(port) << "of phase reduce gives " << port.role
                               << ", but it has only gradients to reduce";
     }
@@ -200,7 +269,7 @@ private:
 
   /// Whether a step runs the function, or one of a microbatch runs it.
   bool isInMicrobatch(const Port &port) const {
-    return port.function != program.update && port.function != program.reduce;
+    return port.phase != Phase::Update && port.phase != Phase::Reduce;
   }
 
   /// What is an argument of several functions is the same thing in all of them.
@@ -243,7 +312,8 @@ private:
   LogicalResult checkResults() {
     DenseMap<Key, const Port *> first;
     for (const Port &port : results) {
-      if (!isInMicrobatch(port))
+      // What crosses is made by each stage that hands it on.
+      if (!isInMicrobatch(port) || port.is({RoleKind::Crossing, RoleKind::CrossingGradient}))
         continue;
       auto [found, isNew] = first.try_emplace(keyOf(port), &port);
       if (isNew)
@@ -274,9 +344,12 @@ private:
         diagnostic.attachNote(maker->getLoc()) << note;
         return diagnostic;
       };
+      if (maker->getStage() != port.getStage())
+        return refuse(", which is of another stage; what stages hand on has the role crossing",
+                      "made here");
       if (maker->order >= port.order)
         return refuse(", which is made only later", "made here");
-      if (!isInMicrobatch(port) && maker->function != program.unshard)
+      if (!isInMicrobatch(port) && maker->phase != Phase::Unshard)
         return refuse(", which is gone when its microbatch ends",
                       "made here, by a function that runs for each microbatch");
       if (maker->type != port.type) {
@@ -302,26 +375,24 @@ private:
     for (const Port &port : results)
       if (isInMicrobatch(port) && port.role.getKind() == RoleKind::Gradient)
         known[keyOf(port)] = &port;
-    if (failed(checkTaken(program.reduce, known)))
+    if (failed(checkTaken(Phase::Reduce, known)))
       return failure();
     for (const Port &port : arguments)
-      if (port.function == program.reduce && llvm::none_of(results, [&](const Port &result) {
+      if (port.phase == Phase::Reduce && llvm::none_of(results, [&](const Port &result) {
             return result.function == port.function && keyOf(result) == keyOf(port);
           }))
         return complain(port) << "takes " << port.role << " and does not give it back";
     for (const Port &port : results)
-      if (port.function == program.reduce)
+      if (port.phase == Phase::Reduce)
         known[keyOf(port)] = &port;
-    return checkTaken(program.update, known);
+    return checkTaken(Phase::Update, known);
   }
 
-  LogicalResult checkTaken(func::FuncOp function, const DenseMap<Key, const Port *> &known) {
-    if (!function)
-      return success();
+  LogicalResult checkTaken(Phase phase, const DenseMap<Key, const Port *> &known) {
     func::FuncOp maker = program.getMicrobatchFunctions().front();
     StringRef makerName = program.isSplit() ? "microbatch's functions" : "microbatch function";
     for (const Port &port : arguments) {
-      if (port.function != function || !port.is({RoleKind::Parameter, RoleKind::Gradient}))
+      if (port.phase != phase || !port.is({RoleKind::Parameter, RoleKind::Gradient}))
         continue;
       const Port *found = known.lookup(keyOf(port));
       if (found && found->type == port.type)
@@ -336,8 +407,7 @@ private:
             << (hasGradients ? "" : ", and no gradients at all; cleave-opt --autodiff adds them");
       } else
         diagnostic.attachNote(found->getLoc())
-            << (found->function == program.reduce ? "the reduce function"
-                                                  : "the microbatch function")
+            << (found->phase == Phase::Reduce ? "the reduce function" : "the microbatch function")
             << " has it with type " << found->type;
       return diagnostic;
     }
@@ -351,8 +421,10 @@ private:
 
 FailureOr<Program> cleave::train::getProgram(ModuleOp module, ProgramForms forms) {
   Program program;
-  if (failed(findFunctions(module, program)) || failed(checkPhases(module, program, forms)) ||
-      failed(Agreement(program).check()))
+  if (failed(findFunctions(module, program)) ||
+      failed(program.isStaged() ? checkStagePhases(module, program, forms)
+                                : checkPhases(module, program, forms)) ||
+      failed(Agreement(program).check()) || failed(verifyStages(program)))
     return failure();
   return program;
 }

@@ -51,7 +51,9 @@ enum class RoleKind : uint8_t {
   Step,
   RngSeed,
   RngOffset,
-  Saved
+  Saved,
+  Crossing,
+  CrossingGradient
 };
 
 /// How a value of a typed function lies along one mesh axis (`docs/types.md`).
@@ -109,9 +111,12 @@ public:
   /// Whether types say how values lie on the mesh. Then a microbatch is that of all ranks together.
   bool isTyped() const;
   /// The functions that run for each microbatch, in this order: one of phase Microbatch, or a
-  /// forward and its backward.
+  /// forward and its backward. In stages, each phase once.
   llvm::ArrayRef<Phase> microbatchPhases() const;
+  /// Pipeline stages; 0 for a program that is not in stages.
+  int64_t numStages() const;
   /// Arguments and results in the order of the function; empty for a phase that it does not have.
+  /// Where several stages have a function of the phase, what they take and give together.
   /// Those of Microbatch are there in every program: where a microbatch is several functions, what
   /// they take and give together, without what they save for each other.
   llvm::ArrayRef<ValueInfo> arguments(Phase phase) const;

@@ -22,7 +22,9 @@ FailureOr<backward::GradientResults> backward::sortResults(const train::Program 
   GradientResults results;
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
     train::RoleAttr role = train::getResultRole(function, i);
-    if (role.getKind() != RoleKind::Gradient)
+    if (role.getKind() == RoleKind::CrossingGradient)
+      results.inputs.push_back(i);
+    else if (role.getKind() != RoleKind::Gradient)
       results.others.push_back(i);
     else if (parameters.contains(role.getNameOrEmpty()))
       results.parameters.push_back(i);
@@ -53,7 +55,8 @@ SmallVector<Value> backward::findTangents(const train::Program &program, func::F
   SmallVector<Value> tangents;
   for (BlockArgument argument : function.getArguments()) {
     train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
-    if (role.getKind() == RoleKind::Seed || role.getKind() == RoleKind::Gradient)
+    if (role.getKind() == RoleKind::Seed || role.getKind() == RoleKind::Gradient ||
+        role.getKind() == RoleKind::CrossingGradient)
       tangents.push_back(argument);
     if (role.getKind() != RoleKind::Saved)
       continue;

@@ -14,8 +14,11 @@ bool JointGraph::isTangent(Operation *op) const {
 void JointGraph::findTangents() {
   for (BlockArgument argument : function.getArguments()) {
     RoleKind kind = train::getArgumentRole(function, argument.getArgNumber()).getKind();
-    if (kind == RoleKind::Seed || kind == RoleKind::Accumulator || kind == RoleKind::Gradient)
+    if (kind == RoleKind::Seed || kind == RoleKind::Accumulator || kind == RoleKind::Gradient ||
+        kind == RoleKind::CrossingGradient)
       tangents.insert(argument);
+    if (kind == RoleKind::Crossing)
+      crossings.insert(argument);
   }
   unsigned place = 0;
   for (Operation &op : function.front()) {
@@ -25,18 +28,19 @@ void JointGraph::findTangents() {
   }
 }
 
-LogicalResult JointGraph::sortResults() {
+LogicalResult JointGraph::sortResults(bool mayLackBackward) {
   Operation *terminator = function.front().getTerminator();
   for (auto [index, value] : llvm::enumerate(terminator->getOperands())) {
     RoleKind kind = train::getResultRole(function, index).getKind();
-    bool isBackward = kind == RoleKind::Gradient || isTangent(value);
+    bool isBackward =
+        kind == RoleKind::Gradient || kind == RoleKind::CrossingGradient || isTangent(value);
     if (isBackward && kind == RoleKind::Buffer)
       return function.emitError()
              << "expects the new value of " << train::getResultRole(function, index)
              << " to come from the forward, found one that depends on the gradient of the loss";
     (isBackward ? backwardResults : forwardResults).push_back(index);
   }
-  if (backwardResults.empty())
+  if (backwardResults.empty() && !mayLackBackward)
     return function.emitError()
            << "has no gradients among its results, so there is no backward to part from it";
 
@@ -65,10 +69,10 @@ void JointGraph::findForward() {
       need(operand);
 }
 
-FailureOr<JointGraph> JointGraph::create(func::FuncOp function) {
+FailureOr<JointGraph> JointGraph::create(func::FuncOp function, bool mayLackBackward) {
   JointGraph graph(function);
   graph.findTangents();
-  if (failed(graph.sortResults()))
+  if (failed(graph.sortResults(mayLackBackward)))
     return failure();
   graph.findForward();
   return graph;

@@ -19,9 +19,10 @@ namespace cleave::backward {
 /// Sorts the ops of one function of phase microbatch.
 class JointGraph {
 public:
-  /// Fails, with an error on the function, where it has no backward, or no two functions could hold
-  /// its results.
-  static llvm::FailureOr<JointGraph> create(mlir::func::FuncOp function);
+  /// Fails, with an error on the function, where it has no backward and `mayLackBackward` does not
+  /// allow that, or no two functions could hold its results.
+  static llvm::FailureOr<JointGraph> create(mlir::func::FuncOp function,
+                                            bool mayLackBackward = false);
 
   mlir::func::FuncOp getFunction() const { return function; }
   /// Numbers of results, in order.
@@ -35,9 +36,11 @@ public:
   bool isForward(mlir::Operation *op) const { return forward.contains(op); }
   /// A buffer whose new value is a result: its old value is not an argument of another function.
   bool isUpdatedBuffer(mlir::Value value) const { return updatedBuffers.contains(value); }
-  /// Arguments that the backward may have too; what they hold costs nothing to keep.
+  /// Arguments that the backward may have too; what they hold costs nothing to keep. Not so what
+  /// another pipeline stage hands over.
   bool isFreeArgument(mlir::Value value) const {
-    return llvm::isa<mlir::BlockArgument>(value) && !isUpdatedBuffer(value) && !isTangent(value);
+    return llvm::isa<mlir::BlockArgument>(value) && !isUpdatedBuffer(value) && !isTangent(value) &&
+           !crossings.contains(value);
   }
   /// Place in the function, from 0.
   unsigned getOrder(mlir::Operation *op) const { return order.lookup(op); }
@@ -45,12 +48,12 @@ public:
 private:
   explicit JointGraph(mlir::func::FuncOp function) : function(function) {}
   void findTangents();
-  llvm::LogicalResult sortResults();
+  llvm::LogicalResult sortResults(bool mayLackBackward);
   void findForward();
 
   mlir::func::FuncOp function;
   llvm::SmallVector<unsigned> forwardResults, backwardResults;
-  llvm::DenseSet<mlir::Value> tangents, updatedBuffers;
+  llvm::DenseSet<mlir::Value> tangents, updatedBuffers, crossings;
   llvm::DenseSet<mlir::Operation *> forward;
   llvm::DenseMap<mlir::Operation *, unsigned> order;
 };

@@ -62,21 +62,21 @@ std::string SavedNames::makeName(Value value) {
 // PartBuilder
 //===----------------------------------------------------------------------===//
 
-DictionaryAttr PartBuilder::savedAttributes(StringRef name) {
+DictionaryAttr PartBuilder::savedAttributes(StringRef name, train::RoleKind kind) {
   MLIRContext *context = from.getContext();
-  auto role = train::RoleAttr::get(context, train::RoleKind::Saved, name);
+  auto role = train::RoleAttr::get(context, kind, name);
   return DictionaryAttr::get(context, NamedAttribute(train::kRoleAttrName, role));
 }
 
-void PartBuilder::addSaved(Value value, StringRef name) {
-  arguments.push_back({value, savedAttributes(name)});
+void PartBuilder::addSaved(Value value, StringRef name, train::RoleKind kind) {
+  arguments.push_back({value, savedAttributes(name, kind)});
 }
 void PartBuilder::addResult(unsigned index) {
   results.push_back(
       {from.front().getTerminator()->getOperand(index), from.getResultAttrDict(index)});
 }
-void PartBuilder::save(Value value, StringRef name) {
-  results.push_back({value, savedAttributes(name)});
+void PartBuilder::save(Value value, StringRef name, train::RoleKind kind) {
+  results.push_back({value, savedAttributes(name, kind)});
 }
 
 void PartBuilder::addArguments(function_ref<bool(BlockArgument, bool)> take) {

@@ -26,13 +26,14 @@ class PartBuilder {
 public:
   PartBuilder(mlir::func::FuncOp from, train::Phase phase) : from(from), phase(phase) {}
 
-  /// A value of `from` that another function saves.
-  void addSaved(mlir::Value value, llvm::StringRef name);
+  /// A value of `from` that another function hands on, saved or crossing.
+  void addSaved(mlir::Value value, llvm::StringRef name,
+                train::RoleKind kind = train::RoleKind::Saved);
   void addOp(mlir::Operation *op) { ops.push_back(op); }
   /// A result of `from`, with its role.
   void addResult(unsigned index);
   /// A value for a later function.
-  void save(mlir::Value value, llvm::StringRef name);
+  void save(mlir::Value value, llvm::StringRef name, train::RoleKind kind = train::RoleKind::Saved);
 
   /// Arguments of `from`, in their order, that `take` says the function has; `isUsed` tells it
   /// whether the ops or results added so far use the argument. They come before saved values.
@@ -49,7 +50,7 @@ private:
     mlir::Value value;
     mlir::DictionaryAttr attributes;
   };
-  mlir::DictionaryAttr savedAttributes(llvm::StringRef name);
+  mlir::DictionaryAttr savedAttributes(llvm::StringRef name, train::RoleKind kind);
 
   mlir::func::FuncOp from;
   train::Phase phase;

@@ -128,8 +128,15 @@ public:
   }
 
 private:
-  static bool isSaved(train::RoleAttr role) {
-    return role && role.getKind() == train::RoleKind::Saved;
+  /// What one function makes for another: of its own stage, or of the next.
+  static bool isHandedOn(train::RoleAttr role) {
+    return role && (role.getKind() == train::RoleKind::Saved ||
+                    role.getKind() == train::RoleKind::Crossing ||
+                    role.getKind() == train::RoleKind::CrossingGradient);
+  }
+  using Key = std::pair<unsigned, StringAttr>;
+  static Key keyOf(train::RoleAttr role) {
+    return {static_cast<unsigned>(role.getKind()), role.getName()};
   }
 
   /// An argument that is owned lives from the beginning; the same one of a later function is
@@ -139,8 +146,7 @@ private:
       train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
       if (!owned(role))
         continue;
-      auto [found, isNew] =
-          arguments.try_emplace({static_cast<unsigned>(role.getKind()), role.getName()}, argument);
+      auto [found, isNew] = arguments.try_emplace(keyOf(role), argument);
       if (!isNew) {
         storage.alias(argument, found->second);
         continue;
@@ -153,8 +159,8 @@ private:
   void findLifetimes(func::FuncOp function) {
     for (BlockArgument argument : function.getArguments())
       if (train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
-          isSaved(role))
-        if (Value source = saved.lookup(role.getName()))
+          isHandedOn(role))
+        if (Value source = saved.lookup(keyOf(role)))
           storage.alias(argument, source);
     for (Operation &op : function.front()) {
       storage.visit(&op);
@@ -163,8 +169,8 @@ private:
     }
     for (OpOperand &result : function.front().getTerminator()->getOpOperands()) {
       train::RoleAttr role = train::getResultRole(function, result.getOperandNumber());
-      if (isSaved(role))
-        saved[role.getName()] = result.get();
+      if (isHandedOn(role))
+        saved[keyOf(role)] = result.get();
       else
         kept.insert(storage.of(result.get()));
     }
@@ -218,8 +224,7 @@ private:
   Storage storage;
   MemoryPlan plan;
   llvm::DenseMap<Value, Operation *> lastUse;
-  llvm::DenseMap<StringAttr, Value> saved;
-  llvm::DenseMap<std::pair<unsigned, StringAttr>, Value> arguments;
+  llvm::DenseMap<Key, Value> saved, arguments;
   /// Results that stay to the end; what lives now; results that have been counted.
   llvm::DenseSet<Value> kept, living, counted;
   int64_t live = 0, keptBytes = 0;

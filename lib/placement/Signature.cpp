@@ -95,7 +95,9 @@ const Port *SignatureChecker::find(const Port &near, RoleKind kind, StringAttr n
 LogicalResult SignatureChecker::checkCrossing(const Port &port) {
   RoleKind kind = port.role.getKind();
   PlacementAttr placement = port.placement();
-  if (!placement || kind == RoleKind::RngOffset || kind == RoleKind::Saved)
+  // What the program's functions hand each other stays on its rank, or goes to one like it.
+  if (!placement || kind == RoleKind::RngOffset || kind == RoleKind::Saved ||
+      kind == RoleKind::Crossing || kind == RoleKind::CrossingGradient)
     return success();
   for (const AxisEntry &entry : placement.getEntries()) {
     if (!entry.placement.isVarying())

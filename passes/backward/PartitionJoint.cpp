@@ -3,7 +3,7 @@
 #include "passes/backward/Passes.h"
 
 #include "lib/backward/Explain.h"
-#include "lib/backward/PartBuilder.h"
+#include "lib/backward/MicrobatchParts.h"
 #include "lib/memory/MemoryPlan.h"
 
 #include "mlir/IR/Builders.h"
@@ -42,10 +42,10 @@ struct PartitionJoint : backward::impl::PartitionJointBase<PartitionJoint> {
     for (Value value : partition.saved)
       names.push_back(saved.makeName(value));
     func::FuncOp microbatch = program->microbatch;
-    llvm::DenseSet<Value> takenByBackward;
-    program->backward = buildBackward(*graph, partition, names, takenByBackward);
-    program->forward = buildForward(*graph, partition, names, takenByBackward);
-    program->forward->moveBefore(program->backward);
+    MicrobatchParts parts = buildParts(*graph, partition, names);
+    program->forward = parts.forward;
+    program->backward = parts.backward;
+    numRecomputed += parts.numRecomputed;
     program->microbatch = nullptr;
     microbatch.erase();
 
@@ -59,62 +59,6 @@ struct PartitionJoint : backward::impl::PartitionJointBase<PartitionJoint> {
       explanation.print(llvm::errs());
     if (!json.empty() && failed(explanation.writeJSON(json, getOperation())))
       signalPassFailure();
-  }
-
-  /// Whether a result in `indices` is the argument's new value.
-  static bool isTiedToAny(func::FuncOp function, BlockArgument argument,
-                          ArrayRef<unsigned> indices) {
-    train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
-    return llvm::any_of(indices, [&](unsigned index) {
-      return role.isTiedTo(train::getResultRole(function, index));
-    });
-  }
-
-  /// The backward, and the arguments that it takes.
-  func::FuncOp buildBackward(const JointGraph &graph, const Partition &partition,
-                             ArrayRef<std::string> names, llvm::DenseSet<Value> &taken) {
-    PartBuilder builder(graph.getFunction(), train::Phase::Backward);
-    for (Operation *op : listBackwardOps(graph, partition))
-      builder.addOp(op);
-    for (unsigned index : graph.getBackwardResults())
-      builder.addResult(index);
-    builder.addArguments([&](BlockArgument argument, bool isUsed) {
-      bool isTaken = (isUsed && !graph.isUpdatedBuffer(argument)) ||
-                     isTiedToAny(graph.getFunction(), argument, graph.getBackwardResults());
-      if (isTaken)
-        taken.insert(argument);
-      return isTaken;
-    });
-    for (auto [value, name] : llvm::zip_equal(partition.saved, names))
-      builder.addSaved(value, name);
-    return builder.build([&](Operation *original, Operation *clone) {
-      if (!graph.isForward(original))
-        return;
-      clone->setAttr(train::kRecomputedAttrName, UnitAttr::get(&getContext()));
-      ++numRecomputed;
-    });
-  }
-
-  func::FuncOp buildForward(const JointGraph &graph, const Partition &partition,
-                            ArrayRef<std::string> names,
-                            const llvm::DenseSet<Value> &takenByBackward) {
-    func::FuncOp function = graph.getFunction();
-    PartBuilder builder(function, train::Phase::Forward);
-    for (Operation *op : listForwardOps(graph, partition))
-      builder.addOp(op);
-    for (unsigned index : graph.getForwardResults())
-      builder.addResult(index);
-    for (auto [value, name] : llvm::zip_equal(partition.saved, names))
-      builder.save(value, name);
-    builder.addArguments([&](BlockArgument argument, bool isUsed) {
-      // What nobody uses stays an argument of the program all the same.
-      return isUsed || !takenByBackward.contains(argument) ||
-             isTiedToAny(function, argument, graph.getForwardResults());
-    });
-    func::FuncOp forward = builder.build();
-    if (Attribute draws = function->getAttr(train::kDrawsAttrName))
-      forward->setAttr(train::kDrawsAttrName, draws);
-    return forward;
   }
 };
 } // namespace

@@ -107,7 +107,8 @@ private:
   /// a stage continues, and a buffer that dI updates, are only there while dI runs.
   bool outlivesInput(Value value) const {
     train::RoleAttr role = roleOf(value);
-    if (!role || role.getKind() == RoleKind::Gradient)
+    if (!role || role.getKind() == RoleKind::Gradient ||
+        role.getKind() == RoleKind::CrossingGradient)
       return false;
     if (role.getKind() != RoleKind::Buffer)
       return true;
@@ -195,6 +196,8 @@ static func::FuncOp findBackward(train::Program &program) {
   if (program.microbatch)
     program.microbatch.emitError()
         << "has no backward of its own to split; run --partition-joint first";
+  else if (!program.backwardInput)
+    program.forward.emitError() << "has no backward to split";
   else
     program.backwardInput.emitError() << "is half of a backward that has been split already";
   return {};
@@ -215,31 +218,60 @@ struct SplitBackward : backward::impl::SplitBackwardBase<SplitBackward> {
                          << "'";
       return signalPassFailure();
     }
-    FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Any);
-    func::FuncOp whole = succeeded(program) ? findBackward(*program) : func::FuncOp();
-    if (!whole)
+    FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Staged);
+    if (failed(program))
       return signalPassFailure();
+    if (!program->isStaged()) {
+      if (failed(split(*program, *program, "")))
+        return signalPassFailure();
+    } else {
+      for (auto [number, stage] : llvm::enumerate(program->stages))
+        if (failed(split(stage, *program, ("stage " + Twine(number) + "\n").str())))
+          return signalPassFailure();
+    }
+    program = train::getProgram(module, train::ProgramForms::Staged);
+    if (failed(program) || failed(verifyAll(*program)))
+      return signalPassFailure();
+  }
+
+  static LogicalResult verifyAll(const train::Program &program) {
+    if (!program.isStaged())
+      return backward::verifySplit(program);
+    for (const train::Program &stage : program.stages)
+      if (failed(backward::verifySplit(stage)))
+        return failure();
+    return success();
+  }
+
+private:
+  /// Splits the backward of `part`, the program or one of its stages.
+  LogicalResult split(train::Program &part, const train::Program &program, StringRef title) {
+    func::FuncOp whole = findBackward(part);
+    if (!whole)
+      return failure();
     // Of two equal ops, one for dI and one for dW, the second is a repetition.
     backward::mergeRepeatedOps(whole);
-    auto plan = backward::planSplit(*program, whole, {inputs, recompute == "cheap"});
+    auto plan = backward::planSplit(part, whole, {inputs, recompute == "cheap"});
     if (failed(plan))
-      return signalPassFailure();
+      return failure();
     std::string table = explain ? describe(whole, **plan) : "";
-    Splitter splitter(*program, whole, **plan);
+    Splitter splitter(program, whole, **plan);
     splitter.run();
+    part.backward = nullptr;
+    part.backwardInput = splitter.getInput();
+    part.backwardWeight = splitter.getWeight();
     numInputOps += countOps(splitter.getInput());
     numWeightOps += countOps(splitter.getWeight());
     numDividedOps += splitter.numDivided;
     numHeldBytes += (*plan)->memory.totalBytes();
     numRecomputedOps += splitter.numRecomputed;
-    program = train::getProgram(module, train::ProgramForms::Any);
-    if (failed(program) || failed(backward::verifySplit(*program)))
-      return signalPassFailure();
-    if (explain)
+    if (explain) {
+      llvm::errs() << title;
       printTable(table, splitter);
+    }
+    return success();
   }
 
-private:
   /// What is held, largest first.
   std::string describe(func::FuncOp whole, const backward::SplitPlan &plan) {
     struct Entry {
@@ -295,15 +327,20 @@ private:
 
 struct VerifySplitBackward : backward::impl::VerifySplitBackwardBase<VerifySplitBackward> {
   void runOnOperation() override {
-    FailureOr<train::Program> program = train::getProgram(getOperation(), train::ProgramForms::Any);
+    FailureOr<train::Program> program =
+        train::getProgram(getOperation(), train::ProgramForms::Staged);
     if (failed(program))
       return signalPassFailure();
-    if (!program->backwardInput) {
+    bool isSplit = program->isStaged()
+                       ? llvm::all_of(program->stages,
+                                      [](const train::Program &s) { return bool(s.backwardInput); })
+                       : bool(program->backwardInput);
+    if (!isSplit) {
       getOperation().emitError() << "expects functions of phases backward_input and "
                                     "backward_weight; run --split-backward first";
       return signalPassFailure();
     }
-    if (failed(backward::verifySplit(*program)))
+    if (failed(SplitBackward::verifyAll(*program)))
       return signalPassFailure();
   }
 };

@@ -3,6 +3,8 @@
 #ifndef CLEAVE_PASSES_PIPELINE_PASSES_H
 #define CLEAVE_PASSES_PIPELINE_PASSES_H
 
+#include "dialects/train/Train.h"
+#include "lib/backward/Partition.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 

@@ -5,6 +5,74 @@
 
 include "mlir/Pass/PassBase.td"
 
+def OutlineStages : Pass<"outline-stages", "::mlir::ModuleOp"> {
+  let summary = "cut a program into pipeline stages, each with its own functions";
+  let description = [{
+    Replaces the microbatch by a forward and a backward of each stage, and the update by one of each
+    stage that has parameters to update (`docs/ir.md`, "Stages"). Functions carry `train.stage`. The
+    staged program computes what the whole one did, bit for bit.
+
+    The forward is cut in one of three ways:
+    - `count=N balance=cost`: into N contiguous parts whose dearest is at most `slack` dearer than the
+      best possible, with the fewest bytes crossing. Costs are bytes moved and, for contractions and
+      attention, floating-point operations, from shapes;
+    - `at="h.2,h.4"`: a stage begins with the first op of each of these modules, by the module paths
+      in locations;
+    - neither: by `train.stage` on ops, as `torch.fx.traceback.annotate({"stage": K})` marks them. Ops
+      without a mark follow their operands.
+
+    The backward follows by data flow: an op of it runs in the last stage, of those that gradients
+    have reached, that has its operands. A value for a later stage than the next is handed on by those
+    between. Values that are computed from parameters alone, or from inputs, buffers and constants
+    alone, do not cross: each stage computes them. A parameter that several stages use belongs to the
+    first: the others' gradients cross to it, are added and accumulated there as they were, and only
+    its update changes it.
+
+    Each stage is then parted into forward and backward as `--partition-joint` does it, by the same
+    `policy` and `recompute`.
+
+    Before:
+    ```mlir
+    func.func @microbatch(%x, %v, %w, %s) -> (loss, gradient "v", gradient "w") {
+      %h = aten.mm(%x, %v) {train.stage = 0 : i64} ...
+      %y = aten.mm(%h, %w) {train.stage = 1 : i64} ...
+    ```
+    After:
+    ```mlir
+    func.func @forward_0(%x, %v) -> (crossing "mm") attributes {train.stage = 0 : i64, ...}
+    func.func @forward_1(%w, %h: crossing "mm") -> (loss, saved "mm") attributes {train.stage = 1 : i64, ...}
+    func.func @backward_1(%w, %s, %h: saved "mm") -> (gradient "w", crossing_gradient "mm.1") ...
+    func.func @backward_0(%x, %g: crossing_gradient "mm.1") -> (gradient "v") ...
+    ```
+
+    A program that is in parts already is refused, and one whose update joins gradients of several
+    stages, such as by clipping.
+  }];
+  let options = [
+    Option<"count", "count", "int64_t", "-1", "Number of stages, with balance=cost (-1: not by count)">,
+    Option<"balance", "balance", "std::string", "\"\"", "By what 'count' stages are made even: cost">,
+    Option<"slack", "slack", "double", "0.05", "How much dearer than possible the dearest stage may be, so that less crosses">,
+    ListOption<"at", "at", "std::string", "Modules that stages after the first begin with">,
+    Option<"policy", "policy", "::cleave::backward::PartitionPolicy",
+           "::cleave::backward::PartitionPolicy::MinCut", "What a forward saves for its backward",
+           [{::llvm::cl::values(
+              clEnumValN(::cleave::backward::PartitionPolicy::MinCut, "min-cut", "As few bytes as recomputation allows"),
+              clEnumValN(::cleave::backward::PartitionPolicy::SaveAll, "save-all", "All that the backward uses"))}]>,
+    Option<"recompute", "recompute", "::cleave::backward::RecomputeLevel",
+           "::cleave::backward::RecomputeLevel::Cheap", "What min-cut may compute again",
+           [{::llvm::cl::values(
+              clEnumValN(::cleave::backward::RecomputeLevel::Views, "views", "Views and constants"),
+              clEnumValN(::cleave::backward::RecomputeLevel::Cheap, "cheap", "Also pointwise ops, conversions and copies"),
+              clEnumValN(::cleave::backward::RecomputeLevel::All, "all", "Everything"))}]>,
+    Option<"explain", "explain", "bool", "false", "Print the stages, their costs and what crosses">
+  ];
+  let statistics = [
+    Statistic<"numStages", "stages", "Stages made">,
+    Statistic<"numCrossing", "crossing values", "Values and gradients that cross, once for each boundary">
+  ];
+  let dependentDialects = ["::cleave::train::TrainDialect"];
+}
+
 def BuildSchedule : Pass<"build-schedule", "::mlir::ModuleOp"> {
   let summary = "make the schedule of a pipeline, by name or from a file";
   let description = [{

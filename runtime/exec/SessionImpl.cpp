@@ -132,26 +132,40 @@ void SessionImpl::indexSaved() {
     if (value.role == RoleKind::Saved)
       unshardedIndex.try_emplace(value.name, unshardedIndex.size());
   unsharded.resize(unshardedIndex.size());
-  for (Phase phase : program->microbatchPhases()) {
-    for (const ValueInfo &value : program->results(phase))
-      if (value.role == RoleKind::Saved)
-        savedIndex.try_emplace(value.name, savedIndex.size());
-    for (const ValueInfo &value : program->arguments(phase)) {
-      if (value.role == RoleKind::Saved)
-        lastTaker[value.name] = phase;
+  for (const PhaseFunction &part : program->impl().phaseFunctions) {
+    if (!llvm::is_contained(program->microbatchPhases(), part.phase))
+      continue;
+    for (const ValueInfo &value : part.signature.results)
+      if (isHandedOn(value.role))
+        savedIndex.try_emplace(savedKey(value), savedIndex.size());
+    for (const ValueInfo &value : part.signature.arguments) {
+      if (isHandedOn(value.role))
+        lastTaker[savedKey(value)] = &part;
       if (value.role == RoleKind::Input || value.role == RoleKind::Target)
-        lastInputTaker[value.name] = phase;
+        lastInputTaker[value.name] = &part;
     }
   }
 }
 
-SessionImpl::Place SessionImpl::placeSaved(const ValueInfo &value) const {
-  if (auto found = unshardedIndex.find(value.name); found != unshardedIndex.end())
-    return {Place::Unsharded, found->second};
-  return {Place::Saved, savedIndex.lookup(value.name)};
+std::string SessionImpl::savedKey(const ValueInfo &value) {
+  // A value that several stages hand on is one place: each finds there what the last one left.
+  switch (value.role) {
+  case RoleKind::Crossing:
+    return "crossing\n" + value.name;
+  case RoleKind::CrossingGradient:
+    return "crossing_gradient\n" + value.name;
+  default:
+    return value.name;
+  }
 }
 
-llvm::Expected<SessionImpl::Place> SessionImpl::placeArgument(Phase phase,
+SessionImpl::Place SessionImpl::placeSaved(const ValueInfo &value) const {
+  if (auto found = unshardedIndex.find(savedKey(value)); found != unshardedIndex.end())
+    return {Place::Unsharded, found->second};
+  return {Place::Saved, savedIndex.lookup(savedKey(value))};
+}
+
+llvm::Expected<SessionImpl::Place> SessionImpl::placeArgument(const PhaseFunction &part,
                                                               const ValueInfo &value) const {
   switch (value.role) {
   case RoleKind::Parameter:
@@ -161,7 +175,7 @@ llvm::Expected<SessionImpl::Place> SessionImpl::placeArgument(Phase phase,
   case RoleKind::Input:
   case RoleKind::Target: {
     // Copies, which waiting microbatches have, go with their last use.
-    bool isLast = isDeferred() && lastInputTaker.lookup(value.name) == phase;
+    bool isLast = isDeferred() && lastInputTaker.lookup(value.name) == &part;
     return Place{Place::Input, inputIndex.lookup(value.name), isLast};
   }
   case RoleKind::OptimizerState:
@@ -177,9 +191,11 @@ llvm::Expected<SessionImpl::Place> SessionImpl::placeArgument(Phase phase,
     return Place{Place::RngSeed};
   case RoleKind::RngOffset:
     return Place{Place::RngOffset};
-  case RoleKind::Saved: {
+  case RoleKind::Saved:
+  case RoleKind::Crossing:
+  case RoleKind::CrossingGradient: {
     Place place = placeSaved(value);
-    place.isTied = place.kind == Place::Saved && lastTaker.lookup(value.name) == phase;
+    place.isTied = place.kind == Place::Saved && lastTaker.lookup(savedKey(value)) == &part;
     return place;
   }
   case RoleKind::Loss:
@@ -189,7 +205,7 @@ llvm::Expected<SessionImpl::Place> SessionImpl::placeArgument(Phase phase,
   return makeError("argument '" + value.fileName + "' has a role that only results have");
 }
 
-SessionImpl::Place SessionImpl::placeResult(Phase phase, const ValueInfo &value) const {
+SessionImpl::Place SessionImpl::placeResult(const ValueInfo &value) const {
   switch (value.role) {
   case RoleKind::Parameter:
   case RoleKind::Buffer:
@@ -197,19 +213,22 @@ SessionImpl::Place SessionImpl::placeResult(Phase phase, const ValueInfo &value)
   case RoleKind::OptimizerState:
     return {Place::State, stateIndex.lookup(stateKey(value.name, value.slot)), true};
   case RoleKind::Saved:
+  case RoleKind::Crossing:
+  case RoleKind::CrossingGradient:
     return placeSaved(value);
   default:
     return {Place::Result, resultIndex.lookup(value.fileName)};
   }
 }
 
-llvm::Expected<std::unique_ptr<SessionImpl::BoundPhase>> SessionImpl::bindPhase(Phase phase) {
+llvm::Expected<std::unique_ptr<SessionImpl::BoundPhase>>
+SessionImpl::bindPhase(const PhaseFunction &part) {
   auto result = std::make_unique<BoundPhase>();
-  result->phase = phase;
-  for (const ValueInfo &value : program->results(phase))
-    result->results.push_back(placeResult(phase, value));
-  for (const ValueInfo &value : program->arguments(phase)) {
-    llvm::Expected<Place> place = placeArgument(phase, value);
+  result->phase = part.phase;
+  for (const ValueInfo &value : part.signature.results)
+    result->results.push_back(placeResult(value));
+  for (const ValueInfo &value : part.signature.arguments) {
+    llvm::Expected<Place> place = placeArgument(part, value);
     if (!place)
       return place.takeError();
     for (const Place &made : result->results)
@@ -217,10 +236,10 @@ llvm::Expected<std::unique_ptr<SessionImpl::BoundPhase>> SessionImpl::bindPhase(
         place->isTied = true;
     result->arguments.push_back(*place);
   }
-  llvm::Expected<BoundFunction> bound = Binder(program->impl().function(phase), services).bind();
+  llvm::Expected<BoundFunction> bound = Binder(part.function, services).bind();
   if (!bound)
     return makeError("program '" + program->path() + "': " + llvm::toString(bound.takeError()));
-  result->executor = std::make_unique<Executor>(std::move(*bound), phase);
+  result->executor = std::make_unique<Executor>(std::move(*bound), part.phase);
   if (llvm::Error error = observe(*result))
     return error;
   return result;
@@ -244,7 +263,8 @@ llvm::Error SessionImpl::observe(BoundPhase &bound) {
   if (!services.checksReplication)
     return llvm::Error::success();
   bound.observers.checker = std::make_unique<ReplicationChecker>(*ranks);
-  if (!options.check.fault || bound.phase != program->microbatchPhases().front())
+  if (!options.check.fault || bound.phase != program->microbatchPhases().front() ||
+      !microbatch.empty())
     return llvm::Error::success();
   const InjectedFault &fault = *options.check.fault;
   int64_t count = bound.executor->numInstructions();
@@ -258,23 +278,17 @@ llvm::Error SessionImpl::observe(BoundPhase &bound) {
 }
 
 llvm::Error SessionImpl::bindPhases() {
-  auto bindInto = [&](Phase phase, std::unique_ptr<BoundPhase> &slot) -> llvm::Error {
-    if (!program->impl().function(phase))
-      return llvm::Error::success();
-    llvm::Expected<std::unique_ptr<BoundPhase>> bound = bindPhase(phase);
+  for (const PhaseFunction &part : program->impl().phaseFunctions) {
+    llvm::Expected<std::unique_ptr<BoundPhase>> bound = bindPhase(part);
     if (!bound)
       return bound.takeError();
-    slot = std::move(*bound);
-    return llvm::Error::success();
-  };
-  if (llvm::Error error = bindInto(Phase::Unshard, unshard))
-    return error;
-  for (Phase phase : program->microbatchPhases())
-    if (llvm::Error error = bindInto(phase, microbatch.emplace_back()))
-      return error;
-  if (llvm::Error error = bindInto(Phase::Reduce, reduce))
-    return error;
-  return bindInto(Phase::Update, update);
+    auto &list = part.phase == Phase::Unshard  ? unshard
+                 : part.phase == Phase::Reduce ? reduce
+                 : part.phase == Phase::Update ? update
+                                               : microbatch;
+    list.push_back(std::move(*bound));
+  }
+  return llvm::Error::success();
 }
 
 //===----------------------------------------------------------------------===//

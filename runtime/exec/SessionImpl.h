@@ -6,6 +6,7 @@
 #include "runtime/exec/Executor.h"
 #include "runtime/exec/RandomStream.h"
 #include "runtime/exec/RankGrid.h"
+#include "runtime/program/ProgramImpl.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -51,7 +52,7 @@ private:
       Step,
       RngSeed,
       RngOffset,
-      Saved,    ///< by another function of the microbatch
+      Saved,    ///< by another function of the microbatch, of this stage or a neighbour
       Unsharded ///< saved for all microbatches of the step
     } kind;
     size_t index = 0;
@@ -81,9 +82,9 @@ private:
   llvm::Error connectGroups();
   llvm::Error bindPhases();
   llvm::Error observe(BoundPhase &bound);
-  llvm::Expected<std::unique_ptr<BoundPhase>> bindPhase(Phase phase);
-  llvm::Expected<Place> placeArgument(Phase phase, const ValueInfo &value) const;
-  Place placeResult(Phase phase, const ValueInfo &value) const;
+  llvm::Expected<std::unique_ptr<BoundPhase>> bindPhase(const PhaseFunction &part);
+  llvm::Expected<Place> placeArgument(const PhaseFunction &part, const ValueInfo &value) const;
+  Place placeResult(const ValueInfo &value) const;
   Place placeSaved(const ValueInfo &value) const;
 
   bool isDeferred() const { return options.weightGradients == WeightGradients::Deferred; }
@@ -98,8 +99,8 @@ private:
   Services services;
   BucketSet buckets;
   RandomStream random;
-  std::vector<std::unique_ptr<BoundPhase>> microbatch;
-  std::unique_ptr<BoundPhase> unshard, reduce, update;
+  /// One of each for a program that is not in pipeline stages; microbatch in the order of a run.
+  std::vector<std::unique_ptr<BoundPhase>> microbatch, unshard, reduce, update;
   llvm::StringMap<size_t> gradientIndex; ///< parameter's name -> result of the microbatch
   llvm::StringMap<size_t> resultIndex;   ///< file name -> result of the microbatch
   /// Saved values: name -> index in a microbatch's, or in the step's.
@@ -107,7 +108,13 @@ private:
   llvm::StringMap<std::pair<Bucket *, size_t>> memberIndex;
   llvm::StringMap<size_t> savedIndex, unshardedIndex;
   /// Which function of a microbatch takes a saved value or an input last.
-  llvm::StringMap<Phase> lastTaker, lastInputTaker;
+  llvm::StringMap<const PhaseFunction *> lastTaker, lastInputTaker;
+  /// The key of a saved or crossing value in these maps.
+  static std::string savedKey(const ValueInfo &value);
+  static bool isHandedOn(RoleKind role) {
+    return role == RoleKind::Saved || role == RoleKind::Crossing ||
+           role == RoleKind::CrossingGradient;
+  }
   std::vector<bool> isAccumulated; ///< by index of the microbatch's result
   std::vector<c10::IValue> unsharded;
   /// Microbatches whose weight part has still to run.

@@ -146,9 +146,10 @@ llvm::Error SessionImpl::runMicrobatch(int64_t stepNumber, int64_t index) {
   MicrobatchState microbatchState;
   if (llvm::Error error = guarded([&] { microbatchState = beginMicrobatch(stepNumber, index); }))
     return error;
-  if (unshard && index == 0)
-    if (llvm::Error error = runPhase(*unshard, microbatchState))
-      return error;
+  if (index == 0)
+    for (std::unique_ptr<BoundPhase> &bound : unshard)
+      if (llvm::Error error = runPhase(*bound, microbatchState))
+        return error;
   for (std::unique_ptr<BoundPhase> &bound : microbatch) {
     if (isDeferred() && bound->phase == Phase::BackwardWeight)
       continue;
@@ -162,15 +163,20 @@ llvm::Error SessionImpl::runMicrobatch(int64_t stepNumber, int64_t index) {
 
 llvm::Error SessionImpl::finishMicrobatches() {
   for (MicrobatchState &microbatchState : waiting) {
-    if (llvm::Error error = runPhase(*microbatch.back(), microbatchState))
-      return error;
+    for (std::unique_ptr<BoundPhase> &bound : microbatch)
+      if (bound->phase == Phase::BackwardWeight)
+        if (llvm::Error error = runPhase(*bound, microbatchState))
+          return error;
     microbatchState = MicrobatchState();
   }
   waiting.clear();
   for (c10::IValue &value : unsharded)
     value = c10::IValue();
   MicrobatchState none;
-  return reduce ? runPhase(*reduce, none) : llvm::Error::success();
+  for (std::unique_ptr<BoundPhase> &bound : reduce)
+    if (llvm::Error error = runPhase(*bound, none))
+      return error;
+  return llvm::Error::success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -178,14 +184,18 @@ llvm::Error SessionImpl::finishMicrobatches() {
 //===----------------------------------------------------------------------===//
 
 llvm::Error SessionImpl::runUpdate(int64_t stepNumber) {
-  if (!update)
+  if (update.empty())
     return makeError("program '" + program->path() +
                      "' has no update function; export it with an optimizer to train");
-  for (const Place &place : update->arguments)
-    if (place.kind == Place::Result && results[place.index].isNone())
-      return makeError("there are no gradients for an update of step " + llvm::Twine(stepNumber) +
-                       ": run its microbatches first");
+  for (const std::unique_ptr<BoundPhase> &bound : update)
+    for (const Place &place : bound->arguments)
+      if (place.kind == Place::Result && results[place.index].isNone())
+        return makeError("there are no gradients for an update of step " + llvm::Twine(stepNumber) +
+                         ": run its microbatches first");
   *step.mutable_data_ptr<float>() = static_cast<float>(stepNumber);
   MicrobatchState none;
-  return runPhase(*update, none);
+  for (std::unique_ptr<BoundPhase> &bound : update)
+    if (llvm::Error error = runPhase(*bound, none))
+      return error;
+  return llvm::Error::success();
 }

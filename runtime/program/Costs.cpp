@@ -82,19 +82,33 @@ static Microbatches planDeferred(const Program::Impl &impl, int64_t microbatches
            (role.getKind() == train::RoleKind::Buffer &&
             updatedBuffers.contains(role.getNameOrEmpty()));
   };
+  // Weight parts come last, those of all stages.
   auto functions = impl.functions.getMicrobatchFunctions();
+  auto isWeightPart = [](mlir::func::FuncOp function) {
+    return function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName).getValue() ==
+           train::Phase::BackwardWeight;
+  };
+  std::stable_partition(functions.begin(), functions.end(),
+                        [&](mlir::func::FuncOp function) { return !isWeightPart(function); });
+  size_t numWeightParts = llvm::count_if(functions, isWeightPart);
   memory::MemoryPlan first = memory::planMemory(functions, /*emptyAccumulators=*/true, isOwned);
   memory::MemoryPlan later = memory::planMemory(functions, /*emptyAccumulators=*/false, isOwned);
-  int64_t waiting = first.functions[first.functions.size() - 2].heldBytes;
+  int64_t waiting = first.functions[functions.size() - numWeightParts - 1].heldBytes;
+  auto peakOfWeightParts = [&](const memory::MemoryPlan &plan) {
+    int64_t peak = 0;
+    for (const memory::FunctionPlan &part :
+         llvm::ArrayRef(plan.functions).take_back(numWeightParts))
+      peak = std::max(peak, part.peakBytes);
+    return peak;
+  };
   costs.deferredBytes = microbatches * waiting;
 
   int64_t gathered = sumBytes(impl, Phase::BackwardInput, {RoleKind::Accumulator});
-  int64_t peak = first.functions.back().peakBytes + (microbatches - 1) * waiting;
-  for (const memory::FunctionPlan &part : llvm::ArrayRef(first.functions).drop_back())
+  int64_t peak = peakOfWeightParts(first) + (microbatches - 1) * waiting;
+  for (const memory::FunctionPlan &part : llvm::ArrayRef(first.functions).drop_back(numWeightParts))
     peak = std::max(peak, part.peakBytes + gathered + (microbatches - 1) * waiting);
   if (microbatches > 1)
-    peak = std::max(peak,
-                    later.functions.back().peakBytes + accumulators + (microbatches - 2) * waiting);
+    peak = std::max(peak, peakOfWeightParts(later) + accumulators + (microbatches - 2) * waiting);
   // The state counts the buffers' old values too.
   for (const ValueInfo &value : impl.signature(Phase::Microbatch).results)
     if (value.role == RoleKind::Buffer)
@@ -109,9 +123,11 @@ static Microbatches planMicrobatches(const Program::Impl &impl, int64_t microbat
   memory::MemoryPlan later = memory::planMemory(functions, /*emptyAccumulators=*/false);
   costs.activationPeakBytes = microbatches == 1 ? first.peakBytes : later.peakBytes;
   if (functions.size() > 1)
-    costs.savedBytes = first.functions.front().heldBytes;
+    costs.savedBytes =
+        first.functions[std::max<size_t>(impl.functions.stages.size(), 1) - 1].heldBytes;
   int64_t accumulators = sumBytes(impl, Phase::Microbatch, {RoleKind::Accumulator});
-  return weightGradients == WeightGradients::Deferred && impl.functions.backwardWeight
+  return weightGradients == WeightGradients::Deferred &&
+                 llvm::is_contained(impl.microbatchPhases, Phase::BackwardWeight)
              ? planDeferred(impl, microbatches, accumulators, costs)
              : planImmediate(first, later, microbatches, accumulators);
 }
@@ -138,25 +154,30 @@ ProgramCosts cleave::runtime::computeCosts(const Program &program, int64_t micro
   llvm::StringMap<int64_t> counts;
   for (mlir::func::FuncOp function : impl.functions.getMicrobatchFunctions())
     countOps(function, microbatches, counts, costs);
-  if (mlir::func::FuncOp unshard = impl.functions.unshard) {
+  for (const PhaseFunction &part : impl.phaseFunctions) {
+    if (part.phase != Phase::Unshard)
+      continue;
     // What it makes stays until the last microbatch has ended.
-    memory::MemoryPlan plan = memory::planMemory(unshard, /*emptyAccumulators=*/false);
+    memory::MemoryPlan plan = memory::planMemory(part.function, /*emptyAccumulators=*/false);
     peak = std::max(plan.peakBytes, peak + plan.functions.front().heldBytes);
-    countOps(unshard, 1, counts, costs);
+    countOps(part.function, 1, counts, costs);
   }
-  if (mlir::func::FuncOp reduce = impl.functions.reduce) {
-    memory::MemoryPlan plan = memory::planMemory(reduce, /*emptyAccumulators=*/false);
+  for (const PhaseFunction &part : impl.phaseFunctions) {
+    if (part.phase != Phase::Reduce)
+      continue;
+    memory::MemoryPlan plan = memory::planMemory(part.function, /*emptyAccumulators=*/false);
     peak = std::max(peak, kept + plan.peakBytes);
     kept += plan.resultBytes;
-    for (const ValueInfo &value : impl.signature(Phase::Reduce).arguments)
+    for (const ValueInfo &value : part.signature.arguments)
       kept -= value.members.empty() ? value.type.numBytes() : 0;
-    countOps(reduce, 1, counts, costs);
+    countOps(part.function, 1, counts, costs);
   }
-  if (program.hasUpdate()) {
-    memory::MemoryPlan plan =
-        memory::planMemory(impl.functions.update, /*emptyAccumulators=*/false);
+  for (const PhaseFunction &part : impl.phaseFunctions) {
+    if (part.phase != Phase::Update)
+      continue;
+    memory::MemoryPlan plan = memory::planMemory(part.function, /*emptyAccumulators=*/false);
     peak = std::max(peak, kept + plan.peakBytes);
-    countOps(impl.functions.update, 1, counts, costs);
+    countOps(part.function, 1, counts, costs);
   }
   costs.stateBytes = costs.parameterBytes + costs.bufferBytes + costs.optimizerStateBytes +
                      costs.inputBytes + costs.bucketBytes;

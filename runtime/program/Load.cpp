@@ -86,7 +86,8 @@ llvm::Expected<std::unique_ptr<Program>> cleave::runtime::loadProgram(llvm::Stri
   impl->module = parseSourceFile<ModuleOp>(sources, ParserConfig(impl->context.get()));
   if (!impl->module)
     return invalid();
-  FailureOr<train::Program> functions = train::getProgram(*impl->module, train::ProgramForms::Any);
+  FailureOr<train::Program> functions =
+      train::getProgram(*impl->module, train::ProgramForms::Staged);
   if (failed(functions) || failed(placement::checkSpmdTypes(*impl->module)))
     return invalid();
   impl->functions = *functions;

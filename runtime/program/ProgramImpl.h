@@ -18,6 +18,13 @@ struct Signature {
   std::vector<ValueInfo> results;
 };
 
+/// One function of a program.
+struct PhaseFunction {
+  Phase phase;
+  mlir::func::FuncOp function;
+  Signature signature;
+};
+
 class Program::Impl {
 public:
   std::unique_ptr<mlir::MLIRContext> context;
@@ -25,7 +32,9 @@ public:
   train::Program functions;
 
   std::string path, name, fingerprint;
-  /// By phase; that of a microbatch is there in every form.
+  /// In the order in which a step runs them.
+  std::vector<PhaseFunction> phaseFunctions;
+  /// By phase, over all stages; that of a microbatch is there in every form.
   std::array<Signature, kNumPhases> signatures;
   llvm::SmallVector<Phase, 3> microbatchPhases;
   std::vector<ValueInfo> weights, optimizerStates, inputs, outcomes;
@@ -33,8 +42,6 @@ public:
   int64_t draws = 0;
   bool isTyped = false;
 
-  /// Null for a phase that the program does not have.
-  mlir::func::FuncOp function(Phase phase) const { return functions.get(train::Phase(phase)); }
   const Signature &signature(Phase phase) const { return signatures[size_t(phase)]; }
 };
 

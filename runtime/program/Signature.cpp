@@ -16,7 +16,7 @@ namespace train = cleave::train;
 static_assert(unsigned(RoleKind::Parameter) == unsigned(train::RoleKind::Parameter) &&
               unsigned(RoleKind::Loss) == unsigned(train::RoleKind::Loss) &&
               unsigned(RoleKind::RngOffset) == unsigned(train::RoleKind::RngOffset) &&
-              unsigned(RoleKind::Saved) == unsigned(train::RoleKind::Saved));
+              unsigned(RoleKind::CrossingGradient) == unsigned(train::RoleKind::CrossingGradient));
 static_assert(unsigned(Phase::Update) == unsigned(train::Phase::Update) &&
               unsigned(Phase::BackwardWeight) == unsigned(train::Phase::BackwardWeight) &&
               unsigned(Phase::Reduce) == unsigned(train::Phase::Reduce) &&
@@ -165,9 +165,9 @@ static Signature readFunction(func::FuncOp function) {
 static void addPart(Signature &whole, const Signature &part) {
   auto add = [](std::vector<ValueInfo> &values, const ValueInfo &value) {
     bool isKnown = llvm::any_of(values, [&](const ValueInfo &other) {
-      return other.role == value.role && other.name == value.name;
+      return other.role == value.role && other.name == value.name && other.slot == value.slot;
     });
-    if (!isKnown && value.role != RoleKind::Saved)
+    if (!isKnown)
       values.push_back(value);
   };
   for (const ValueInfo &value : part.arguments)
@@ -176,14 +176,23 @@ static void addPart(Signature &whole, const Signature &part) {
     add(whole.results, value);
 }
 
+/// What functions of a program make for each other.
+static bool isInternal(const ValueInfo &value) {
+  return value.role == RoleKind::Saved || value.role == RoleKind::Crossing ||
+         value.role == RoleKind::CrossingGradient;
+}
+
 /// The signature of a microbatch, whatever functions it is made of: with weights that only
 /// unsharding takes, and gradients as their reduction leaves them.
 static void joinMicrobatch(Program::Impl &impl) {
   Signature whole;
-  for (Phase phase : impl.microbatchPhases)
-    addPart(whole, impl.signature(phase));
+  for (const PhaseFunction &part : impl.phaseFunctions)
+    if (llvm::is_contained(impl.microbatchPhases, part.phase))
+      addPart(whole, part.signature);
   for (const ValueInfo &value : impl.signature(Phase::Unshard).arguments)
     addPart(whole, {{value}, {}});
+  llvm::erase_if(whole.arguments, isInternal);
+  llvm::erase_if(whole.results, isInternal);
   for (const ValueInfo &reduced : impl.signature(Phase::Reduce).results)
     for (ValueInfo &value : whole.results)
       if (value.role == reduced.role && value.name == reduced.name)
@@ -245,17 +254,24 @@ llvm::Error cleave::runtime::readSignature(Program::Impl &impl) {
   if (std::optional<llvm::StringRef> name = impl.module->getSymName())
     impl.name = name->str();
   for (func::FuncOp function : impl.functions.getFunctions()) {
-    auto phase = function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName).getValue();
-    impl.signatures[size_t(phase)] = readFunction(function);
+    auto phase = Phase(function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName).getValue());
+    impl.phaseFunctions.push_back({phase, function, readFunction(function)});
+    Signature &whole = impl.signatures[size_t(phase)];
+    if (whole.arguments.empty() && whole.results.empty())
+      whole = impl.phaseFunctions.back().signature;
+    else
+      addPart(whole, impl.phaseFunctions.back().signature);
     for (Type type :
          llvm::concat<const Type>(function.getArgumentTypes(), function.getResultTypes()))
       impl.isTyped |= bool(dist::getPlacement(type));
     if (auto draws = function->getAttrOfType<IntegerAttr>(train::kDrawsAttrName))
       impl.draws = draws.getInt();
   }
-  for (func::FuncOp function : impl.functions.getMicrobatchFunctions())
-    impl.microbatchPhases.push_back(
-        Phase(function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName).getValue()));
+  for (func::FuncOp function : impl.functions.getMicrobatchFunctions()) {
+    auto phase = Phase(function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName).getValue());
+    if (!llvm::is_contained(impl.microbatchPhases, phase))
+      impl.microbatchPhases.push_back(phase);
+  }
   joinMicrobatch(impl);
 
   llvm::StringMap<RoleKind> seen;
@@ -317,7 +333,11 @@ llvm::ArrayRef<Phase> Program::microbatchPhases() const {
   return pimpl->microbatchPhases;
 }
 bool Program::hasUpdate() const {
-  return bool(pimpl->functions.update);
+  return llvm::any_of(pimpl->phaseFunctions,
+                      [](const PhaseFunction &part) { return part.phase == Phase::Update; });
+}
+int64_t Program::numStages() const {
+  return static_cast<int64_t>(pimpl->functions.stages.size());
 }
 llvm::ArrayRef<ValueInfo> Program::arguments(Phase phase) const {
   return pimpl->signature(phase).arguments;

@@ -75,9 +75,9 @@ std::vector<InputSpec> cleave::runtime::describeInputs(const Program &program,
     if (value.batch)
       spec.batchDim = unsigned(*value.batch);
     spec.isTarget = value.role == RoleKind::Target;
-    for (Phase phase : program.microbatchPhases())
-      for (auto [argument, info] :
-           llvm::zip_equal(program.impl().function(phase).getArguments(), program.arguments(phase)))
+    for (const PhaseFunction &part : program.impl().phaseFunctions)
+      for (auto [argument, info] : llvm::zip_equal(mlir::func::FuncOp(part.function).getArguments(),
+                                                   part.signature.arguments))
         if (info.role == value.role && info.name == value.name && spec.vocabulary == 0)
           spec.vocabulary = findVocabulary(argument, grid);
     specs.push_back(std::move(spec));

@@ -11,10 +11,9 @@ using namespace cleave::runtime;
 llvm::Error cleave::runtime::setLearningRate(Program &program, double base) {
   if (!std::isfinite(base) || base < 0)
     return makeError("expected a learning rate that is finite and not negative, found {0}", base);
-  mlir::func::FuncOp update = program.impl().function(Phase::Update);
   llvm::SmallVector<train::LearningRateOp> ops;
-  if (update)
-    update.walk([&](train::LearningRateOp op) { ops.push_back(op); });
+  for (const PhaseFunction &part : program.impl().phaseFunctions)
+    mlir::func::FuncOp(part.function).walk([&](train::LearningRateOp op) { ops.push_back(op); });
   if (ops.empty())
     return makeError("{0}: the program has no learning rate to set", program.path());
   for (train::LearningRateOp op : ops)

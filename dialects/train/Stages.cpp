@@ -1,0 +1,184 @@
+//===- Stages.cpp - what holds between the stages of a program ----------------===//
+
+#include "dialects/train/Stages.h"
+
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+using namespace cleave::train;
+
+namespace {
+/// A crossing value or gradient among the arguments or results of one function.
+struct Crossing {
+  func::FuncOp function;
+  RoleAttr role;
+  Type type;
+};
+/// By name, in the order of the function.
+using Crossings = llvm::MapVector<StringAttr, Crossing>;
+
+/// Checks the boundary between two stages in one direction.
+class Boundary {
+public:
+  /// `from` hands values of `kind` to `to`; either may be none, at the ends of the chain.
+  Boundary(RoleKind kind, int64_t from, int64_t to) : kind(kind), from(from), to(to) {}
+
+  void addMaker(func::FuncOp function) {
+    for (unsigned i = 0; function && i < function.getNumResults(); ++i)
+      add(given, function, getResultRole(function, i), function.getResultTypes()[i]);
+  }
+  void addTaker(func::FuncOp function) {
+    for (unsigned i = 0; function && i < function.getNumArguments(); ++i)
+      add(taken, function, getArgumentRole(function, i), function.getArgumentTypes()[i]);
+  }
+
+  LogicalResult check() const {
+    for (auto &[name, value] : taken) {
+      auto maker = given.find(name);
+      if (maker == given.end()) {
+        InFlightDiagnostic diagnostic = complain(value) << "takes " << value.role << ", which ";
+        return diagnostic << (from < 0
+                                  ? Twine("no stage can hand it: it is the ") +
+                                        (kind == RoleKind::Crossing ? "first" : "last") + " stage"
+                                  : "stage " + Twine(from) + " does not hand on");
+      }
+      if (maker->second.type != value.type) {
+        InFlightDiagnostic diagnostic = complain(value)
+                                        << "takes " << value.role << " of type " << value.type;
+        diagnostic.attachNote(func::FuncOp(maker->second.function).getLoc())
+            << "stage " << from << " gives it with type " << maker->second.type;
+        return diagnostic;
+      }
+    }
+    for (auto &[name, value] : given)
+      if (!taken.contains(name)) {
+        InFlightDiagnostic diagnostic = complain(value) << "gives " << value.role << ", which ";
+        return diagnostic << (to < 0
+                                  ? Twine("no stage can take: it is the ") +
+                                        (kind == RoleKind::Crossing ? "last" : "first") + " stage"
+                                  : "stage " + Twine(to) + " does not take");
+      }
+    return success();
+  }
+
+private:
+  void add(Crossings &crossings, func::FuncOp function, RoleAttr role, Type type) {
+    if (role.getKind() == kind)
+      crossings.insert({role.getName(), {function, role, type}});
+  }
+  static InFlightDiagnostic complain(const Crossing &value) {
+    return func::FuncOp(value.function).emitError();
+  }
+
+  RoleKind kind;
+  int64_t from, to;
+  Crossings given, taken;
+};
+} // namespace
+
+static bool isCrossing(RoleAttr role) {
+  return role.getKind() == RoleKind::Crossing || role.getKind() == RoleKind::CrossingGradient;
+}
+
+/// Which functions may have which crossing values at all.
+static LogicalResult checkPlaces(func::FuncOp function, bool isStaged) {
+  Phase phase = function->getAttrOfType<PhaseAttr>(kPhaseAttrName).getValue();
+  auto check = [&](RoleAttr role, StringRef verb) -> LogicalResult {
+    if (!isCrossing(role))
+      return success();
+    if (!isStaged)
+      return function.emitError() << verb << " " << role
+                                  << ", but the program has no stages that it could cross between";
+    bool isForward = role.getKind() == RoleKind::Crossing;
+    bool fits = isForward ? phase == Phase::Forward
+                          : phase == Phase::Backward || phase == Phase::BackwardInput;
+    if (!fits)
+      return function.emitError()
+             << "of phase " << stringifyPhase(phase) << " " << verb << " " << role << ", but "
+             << (isForward ? "values cross from forward to forward"
+                           : "gradients cross from one backward (or backward_input) to another");
+    return success();
+  };
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (failed(check(getArgumentRole(function, i), "takes")))
+      return failure();
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (failed(check(getResultRole(function, i), "gives")))
+      return failure();
+  return success();
+}
+
+/// An update is of the stage that has the gradient, and each parameter has one.
+static LogicalResult checkUpdates(const Program &program) {
+  DenseMap<StringAttr, func::FuncOp> updates;
+  for (const Program &stage : program.stages) {
+    llvm::DenseSet<StringAttr> gradients;
+    for (func::FuncOp function : stage.getFunctions())
+      for (unsigned i = 0; i < function.getNumResults(); ++i)
+        if (getResultRole(function, i).getKind() == RoleKind::Gradient)
+          gradients.insert(getResultRole(function, i).getName());
+    func::FuncOp update = stage.update;
+    for (unsigned i = 0; update && i < update.getNumArguments(); ++i) {
+      RoleAttr role = getArgumentRole(update, i);
+      if (role.getKind() == RoleKind::Gradient && !gradients.contains(role.getName()))
+        return update.emitError() << "takes " << role
+                                  << ", which no function of the same stage gives";
+    }
+    for (unsigned i = 0; update && i < update.getNumResults(); ++i) {
+      RoleAttr role = getResultRole(update, i);
+      if (role.getKind() != RoleKind::Parameter)
+        continue;
+      auto [first, isNew] = updates.try_emplace(role.getName(), update);
+      if (isNew)
+        continue;
+      InFlightDiagnostic diagnostic = update.emitError()
+                                      << "gives " << role << " for the second time";
+      diagnostic.attachNote(first->second.getLoc()) << "this stage's update gives it already";
+      return diagnostic;
+    }
+  }
+  return success();
+}
+
+/// Numbers are counted by microbatch, so each stage says how many the whole of it draws.
+static LogicalResult checkDraws(const Program &program) {
+  func::FuncOp first = program.stages.front().forward;
+  for (const Program &stage : program.stages) {
+    func::FuncOp forward = stage.forward;
+    if (forward->getAttr(kDrawsAttrName) == first->getAttr(kDrawsAttrName))
+      continue;
+    InFlightDiagnostic diagnostic = forward.emitError()
+                                    << "expects the same '" << kDrawsAttrName
+                                    << "', the count of the whole microbatch, on all stages";
+    diagnostic.attachNote(first.getLoc()) << "the first stage's forward is here";
+    return diagnostic;
+  }
+  return success();
+}
+
+LogicalResult cleave::train::verifyStages(const Program &program) {
+  for (func::FuncOp function : program.getFunctions())
+    if (failed(checkPlaces(function, program.isStaged())))
+      return failure();
+  if (!program.isStaged())
+    return success();
+  int64_t last = static_cast<int64_t>(program.stages.size()) - 1;
+  for (int64_t s = -1; s <= last; ++s) {
+    Boundary forward(RoleKind::Crossing, s, s < last ? s + 1 : -1);
+    Boundary backward(RoleKind::CrossingGradient, s < last ? s + 1 : -1, s);
+    if (s >= 0) {
+      forward.addMaker(program.stages[s].forward);
+      backward.addTaker(program.stages[s].backward);
+      backward.addTaker(program.stages[s].backwardInput);
+    }
+    if (s < last) {
+      forward.addTaker(program.stages[s + 1].forward);
+      backward.addMaker(program.stages[s + 1].backward);
+      backward.addMaker(program.stages[s + 1].backwardInput);
+    }
+    if (failed(forward.check()) || failed(backward.check()))
+      return failure();
+  }
+  return success(succeeded(checkUpdates(program)) && succeeded(checkDraws(program)));
+}

@@ -1,0 +1,74 @@
+//===- MicrobatchParts.cpp - builds a forward and its backward ----------------===//
+
+#include "lib/backward/MicrobatchParts.h"
+
+using namespace mlir;
+using namespace cleave::backward;
+namespace train = cleave::train;
+
+/// Whether a result in `indices` is the argument's new value.
+static bool isTiedToAny(func::FuncOp function, BlockArgument argument, ArrayRef<unsigned> indices) {
+  train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
+  return llvm::any_of(indices, [&](unsigned index) {
+    return role.isTiedTo(train::getResultRole(function, index));
+  });
+}
+
+/// The backward, and the arguments that it takes.
+static func::FuncOp buildBackward(const JointGraph &graph, const Partition &partition,
+                                  ArrayRef<std::string> names, llvm::DenseSet<Value> &taken,
+                                  unsigned &numRecomputed) {
+  PartBuilder builder(graph.getFunction(), train::Phase::Backward);
+  for (Operation *op : listBackwardOps(graph, partition))
+    builder.addOp(op);
+  for (unsigned index : graph.getBackwardResults())
+    builder.addResult(index);
+  builder.addArguments([&](BlockArgument argument, bool isUsed) {
+    // What is no free argument of the backward reaches it as a saved value.
+    bool isTaken = (isUsed && (graph.isFreeArgument(argument) || graph.isTangent(argument))) ||
+                   isTiedToAny(graph.getFunction(), argument, graph.getBackwardResults());
+    if (isTaken)
+      taken.insert(argument);
+    return isTaken;
+  });
+  for (auto [value, name] : llvm::zip_equal(partition.saved, names))
+    builder.addSaved(value, name);
+  return builder.build([&](Operation *original, Operation *clone) {
+    if (!graph.isForward(original))
+      return;
+    clone->setAttr(train::kRecomputedAttrName, UnitAttr::get(clone->getContext()));
+    ++numRecomputed;
+  });
+}
+
+static func::FuncOp buildForward(const JointGraph &graph, const Partition &partition,
+                                 ArrayRef<std::string> names,
+                                 const llvm::DenseSet<Value> &takenByBackward) {
+  func::FuncOp function = graph.getFunction();
+  PartBuilder builder(function, train::Phase::Forward);
+  for (Operation *op : listForwardOps(graph, partition))
+    builder.addOp(op);
+  for (unsigned index : graph.getForwardResults())
+    builder.addResult(index);
+  for (auto [value, name] : llvm::zip_equal(partition.saved, names))
+    builder.save(value, name);
+  builder.addArguments([&](BlockArgument argument, bool isUsed) {
+    // What nobody uses stays an argument of the program all the same.
+    return isUsed || !takenByBackward.contains(argument) ||
+           isTiedToAny(function, argument, graph.getForwardResults());
+  });
+  func::FuncOp forward = builder.build();
+  if (Attribute draws = function->getAttr(train::kDrawsAttrName))
+    forward->setAttr(train::kDrawsAttrName, draws);
+  return forward;
+}
+
+MicrobatchParts cleave::backward::buildParts(const JointGraph &graph, const Partition &partition,
+                                             ArrayRef<std::string> names) {
+  MicrobatchParts parts;
+  llvm::DenseSet<Value> takenByBackward;
+  parts.backward = buildBackward(graph, partition, names, takenByBackward, parts.numRecomputed);
+  parts.forward = buildForward(graph, partition, names, takenByBackward);
+  parts.forward->moveBefore(parts.backward);
+  return parts;
+}

@@ -1,0 +1,83 @@
+//===- OpCost.cpp - how long an op takes, from its shapes ---------------------===//
+
+#include "lib/stages/OpCost.h"
+#include "dialects/aten/Aten.h"
+#include "lib/memory/MemoryPlan.h"
+
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+
+static constexpr double kFlopsPerByte = 32;
+
+namespace {
+enum class Contraction { None, Matmul, Linear, Convolution, Attention };
+} // namespace
+
+/// `mm` of `aten::mm`, `add` of `aten::add.Tensor`.
+static StringRef getOperator(Operation *op) {
+  auto aten = dyn_cast<cleave::aten::AtenOpInterface>(op);
+  return aten ? aten.getSchemaName().rsplit("::").second.split('.').first : StringRef();
+}
+
+static Contraction classify(StringRef name) {
+  if (name.starts_with("_scaled_dot_product") || name == "scaled_dot_product_attention")
+    return Contraction::Attention;
+  return llvm::StringSwitch<Contraction>(name)
+      .Cases({"mm", "bmm", "matmul", "_grouped_mm"}, Contraction::Matmul)
+      .Cases({"addmm", "baddbmm", "addbmm"}, Contraction::Matmul)
+      .Case("linear", Contraction::Linear)
+      .Cases({"convolution", "_convolution", "conv2d"}, Contraction::Convolution)
+      .Default(Contraction::None);
+}
+
+int64_t cleave::pipeline::countFlops(Operation *op) {
+  StringRef name = getOperator(op);
+  Contraction kind = classify(name);
+  if (kind == Contraction::None)
+    return 0;
+  SmallVector<RankedTensorType> operands;
+  for (Type type : op->getOperandTypes())
+    if (auto tensor = dyn_cast<RankedTensorType>(type); tensor && tensor.hasStaticShape())
+      operands.push_back(tensor);
+  auto result = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+  if (!result || !result.hasStaticShape())
+    return 0;
+  // addmm and its kin have what is added in front.
+  size_t left = kind == Contraction::Matmul && name.starts_with("add") ? 1 : 0;
+  if (name == "baddbmm")
+    left = 1;
+  if (operands.size() < left + 2 || operands[left].getRank() == 0)
+    return 0;
+  RankedTensorType weight = operands[left + 1];
+  switch (kind) {
+  case Contraction::Matmul:
+  case Contraction::Linear:
+    return 2 * result.getNumElements() * operands[left].getShape().back();
+  case Contraction::Convolution:
+    // Each output element sums over one filter.
+    return weight.getRank() && weight.getDimSize(0)
+               ? 2 * result.getNumElements() * (weight.getNumElements() / weight.getDimSize(0))
+               : 0;
+  case Contraction::Attention: {
+    // Query with keys, and weights with values: elements of the query times length of the keys.
+    int64_t rank = weight.getRank();
+    return rank < 2 ? 0 : 4 * operands[left].getNumElements() * weight.getDimSize(rank - 2);
+  }
+  case Contraction::None:
+    break;
+  }
+  return 0;
+}
+
+double cleave::pipeline::estimateCost(Operation *op) {
+  auto aten = dyn_cast<aten::AtenOpInterface>(op);
+  if (aten && op->getNumResults() && aten.getViewSource(0))
+    return 0;
+  int64_t bytes = 0;
+  for (Type type : op->getOperandTypes())
+    bytes += memory::getByteSize(type);
+  for (Type type : op->getResultTypes())
+    bytes += memory::getByteSize(type);
+  return static_cast<double>(bytes) + static_cast<double>(countFlops(op)) / kFlopsPerByte;
+}

@@ -1,0 +1,21 @@
+//===- OpCost.h - how long an op takes, from its shapes -------------*- C++ -*-===//
+
+#ifndef CLEAVE_LIB_STAGES_OPCOST_H
+#define CLEAVE_LIB_STAGES_OPCOST_H
+
+#include "mlir/IR/Operation.h"
+
+namespace cleave::pipeline {
+
+/// Floating-point operations of a contraction or an attention, a multiplication and an addition
+/// counted as two; 0 for all other ops.
+int64_t countFlops(mlir::Operation *op);
+
+/// What an op costs, in bytes moved: those of its tensor operands and results, and one for every
+/// 32 floating-point operations (between a core's and an accelerator's balance: only the ratio of
+/// contractions to all else depends on it). Views cost nothing.
+double estimateCost(mlir::Operation *op);
+
+} // namespace cleave::pipeline
+
+#endif // CLEAVE_LIB_STAGES_OPCOST_H

@@ -1,0 +1,123 @@
+//===- OutlineStages.cpp - a program as pipeline stages -----------------------===//
+
+#include "passes/pipeline/Passes.h"
+
+#include "lib/stages/StageFunctions.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+namespace cleave::pipeline {
+#define GEN_PASS_DEF_OUTLINESTAGES
+#include "passes/pipeline/Passes.h.inc"
+} // namespace cleave::pipeline
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::pipeline;
+
+static int64_t countOps(func::FuncOp function) {
+  return function ? std::distance(function.front().begin(), function.front().end()) - 1 : 0;
+}
+
+namespace {
+struct OutlineStages : pipeline::impl::OutlineStagesBase<OutlineStages> {
+  using OutlineStagesBase::OutlineStagesBase;
+
+  void runOnOperation() override {
+    FailureOr<StageRequest> request = readRequest();
+    if (failed(request))
+      return signalPassFailure();
+    FailureOr<train::Program> program = train::getProgram(getOperation());
+    if (failed(program) || failed(checkSupported(*program)))
+      return signalPassFailure();
+    FailureOr<backward::JointGraph> graph =
+        backward::JointGraph::create(program->microbatch, /*mayLackBackward=*/true);
+    if (failed(graph))
+      return signalPassFailure();
+    FailureOr<StageAssignment> assignment = StageAssignment::create(*graph, *request);
+    if (failed(assignment))
+      return signalPassFailure();
+    FailureOr<OutlinedStages> outlined =
+        buildStages(*program, *graph, *assignment, policy, recompute);
+    if (failed(outlined))
+      return signalPassFailure();
+    for (func::FuncOp function : {program->microbatch, program->update})
+      if (function)
+        function.erase();
+
+    numStages += outlined->stages.size();
+    for (const BoundaryTraffic &traffic : outlined->traffic)
+      numCrossing += traffic.values + traffic.gradients;
+    if (explain)
+      print(*assignment, *outlined);
+    if (failed(train::getProgram(getOperation(), train::ProgramForms::Staged)))
+      signalPassFailure();
+  }
+
+private:
+  FailureOr<StageRequest> readRequest() {
+    ModuleOp module = getOperation();
+    StageRequest request;
+    constexpr int64_t kUnset = -1;
+    bool isCounted = count != kUnset;
+    if (isCounted && !at.empty())
+      return module.emitError() << "expects either 'count' or 'at', found both options";
+    if (!balance.empty() && balance != "cost")
+      return module.emitError() << "expects 'cost' for the option 'balance', found '" << balance
+                                << "'";
+    if (isCounted) {
+      if (count < 1)
+        return module.emitError() << "expects at least one stage, found count=" << count;
+      if (!(slack >= 0 && slack <= 10))
+        return module.emitError() << "expects a slack from 0 to 10, found " << slack;
+      request.kind = StageRequest::Kind::Cost;
+      request.count = count;
+      request.slack = slack;
+    } else if (!balance.empty()) {
+      return module.emitError() << "expects the option 'count' with 'balance'";
+    } else if (!at.empty()) {
+      request.kind = StageRequest::Kind::Modules;
+      for (const std::string &name : at) {
+        if (name.empty())
+          return module.emitError()
+                 << "expects module paths in the option 'at', found an empty one";
+        request.modules.push_back(name);
+      }
+    }
+    return request;
+  }
+
+  static LogicalResult checkSupported(const train::Program &program) {
+    for (func::FuncOp function : {program.unshard, program.reduce})
+      if (function)
+        return function.emitError() << "runs for all of the program; outline stages before "
+                                       "--split-fsdp-collectives";
+    func::FuncOp microbatch = program.microbatch;
+    for (Type type : microbatch.getArgumentTypes())
+      if (isa<train::BucketType>(type))
+        return microbatch.emitError() << "gathers gradients in a bucket, " << type
+                                      << ", that several stages may share; outline stages before "
+                                         "--bucket-gradients";
+    return success();
+  }
+
+  void print(const StageAssignment &assignment, const OutlinedStages &outlined) {
+    double total = 0;
+    for (double cost : assignment.getCosts())
+      total += cost;
+    for (auto [number, stage] : llvm::enumerate(outlined.stages)) {
+      llvm::errs() << llvm::formatv(
+          "stage {0}: {1} ops forward, {2} backward, {3:F1} % of the forward's cost\n", number,
+          countOps(stage.forward), countOps(stage.backward),
+          total > 0 ? 100 * assignment.getCosts()[number] / total : 0.0);
+      if (number == outlined.traffic.size())
+        continue;
+      const BoundaryTraffic &traffic = outlined.traffic[number];
+      llvm::errs() << llvm::formatv(
+          "  to stage {0}: {1} values, {2} bytes; back: {3} gradients, {4} "
+          "bytes\n",
+          number + 1, traffic.values, traffic.valueBytes, traffic.gradients, traffic.gradientBytes);
+    }
+  }
+};
+} // namespace
