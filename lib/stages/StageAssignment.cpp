@@ -337,7 +337,8 @@ void StageAssignment::placeBackward() {
 void StageAssignment::sinkBackward() {
   Block &body = graph.getFunction().front();
   for (Operation &op : llvm::reverse(body.without_terminator())) {
-    if (!graph.isTangent(&op) || op.use_empty())
+    // Contractions stay: they would upset the balance of the stages.
+    if (!graph.isTangent(&op) || op.use_empty() || countFlops(&op))
       continue;
     unsigned target = 0;
     int64_t resultBytes = 0, operandBytes = 0;
