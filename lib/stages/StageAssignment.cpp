@@ -333,12 +333,36 @@ void StageAssignment::placeBackward() {
   }
 }
 
+/// The parameter whose gradient, and nothing else, `op` computes a part of; null if there is none.
+BlockArgument StageAssignment::findParameter(Operation *op) const {
+  while (op->getNumResults() && op->getResult(0).hasOneUse()) {
+    op = *op->getResult(0).user_begin();
+    auto accumulate = dyn_cast<train::AccumulateOp>(op);
+    auto gathered =
+        accumulate ? dyn_cast<BlockArgument>(accumulate.getAccumulator()) : BlockArgument();
+    if (!gathered)
+      continue;
+    func::FuncOp function = graph.getFunction();
+    StringAttr name = train::getArgumentRole(function, gathered.getArgNumber()).getName();
+    for (BlockArgument argument : function.getArguments()) {
+      train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
+      if (role.getKind() == RoleKind::Parameter && role.getName() == name)
+        return argument;
+    }
+    return {};
+  }
+  return {};
+}
+
 /// Moves an op of the backward to the stage that needs its results, where no more crosses then.
 void StageAssignment::sinkBackward() {
   Block &body = graph.getFunction().front();
   for (Operation &op : llvm::reverse(body.without_terminator())) {
-    // Contractions stay: they would upset the balance of the stages.
-    if (!graph.isTangent(&op) || op.use_empty() || countFlops(&op))
+    if (!graph.isTangent(&op) || op.use_empty())
+      continue;
+    // A stage's contribution to the gradient of a parameter that it uses is its own work.
+    if (BlockArgument parameter = findParameter(&op);
+        parameter && presence.lookup(parameter).test(stages.lookup(&op)))
       continue;
     unsigned target = 0;
     int64_t resultBytes = 0, operandBytes = 0;
@@ -363,7 +387,7 @@ void StageAssignment::sinkBackward() {
       });
       operandBytes += isThere ? 0 : memory::getByteSize(operand.getType());
     }
-    if (operandBytes < resultBytes)
+    if (operandBytes <= resultBytes)
       stages[&op] = target;
   }
 }

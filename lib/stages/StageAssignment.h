@@ -68,6 +68,7 @@ private:
 
   llvm::SmallBitVector whereAllPresent(mlir::Operation *op, bool onlyPlaced) const;
   unsigned earliestStage(mlir::Operation *op) const;
+  mlir::BlockArgument findParameter(mlir::Operation *op) const;
   unsigned latestOfTangents(mlir::Operation *op) const;
 
   const backward::JointGraph &graph;

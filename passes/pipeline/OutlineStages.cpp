@@ -67,9 +67,9 @@ private:
                                 << "'";
     if (isCounted) {
       if (count < 1)
-        return module.emitError() << "expects at least one stage, found count=" << count;
+        return module.emitError() << "expects at least one stage, found count=" << int64_t(count);
       if (!(slack >= 0 && slack <= 10))
-        return module.emitError() << "expects a slack from 0 to 10, found " << slack;
+        return module.emitError() << "expects a slack from 0 to 10, found " << double(slack);
       request.kind = StageRequest::Kind::Cost;
       request.count = count;
       request.slack = slack;
