@@ -340,8 +340,12 @@ BlockArgument StageAssignment::findParameter(Operation *op) const {
     auto accumulate = dyn_cast<train::AccumulateOp>(op);
     auto gathered =
         accumulate ? dyn_cast<BlockArgument>(accumulate.getAccumulator()) : BlockArgument();
-    if (!gathered)
+    // Views, sums and copies of the gradient lead on, what computes another one from it does not.
+    bool leadsOn = llvm::all_of(op->getOperands(), [&](Value v) { return graph.isTangent(v); });
+    if (!gathered && leadsOn)
       continue;
+    if (!gathered)
+      return {};
     func::FuncOp function = graph.getFunction();
     StringAttr name = train::getArgumentRole(function, gathered.getArgNumber()).getName();
     for (BlockArgument argument : function.getArguments()) {
@@ -361,8 +365,8 @@ void StageAssignment::sinkBackward() {
     if (!graph.isTangent(&op) || op.use_empty())
       continue;
     // A stage's contribution to the gradient of a parameter that it uses is its own work.
-    if (BlockArgument parameter = findParameter(&op);
-        parameter && presence.lookup(parameter).test(stages.lookup(&op)))
+    BlockArgument parameter = findParameter(&op);
+    if (parameter && presence.lookup(parameter).test(stages.lookup(&op)))
       continue;
     unsigned target = 0;
     int64_t resultBytes = 0, operandBytes = 0;
@@ -387,7 +391,8 @@ void StageAssignment::sinkBackward() {
       });
       operandBytes += isThere ? 0 : memory::getByteSize(operand.getType());
     }
-    if (operandBytes <= resultBytes)
+    // In doubt a gradient of a parameter goes to the parameter, all else stays.
+    if (parameter ? operandBytes <= resultBytes : operandBytes < resultBytes)
       stages[&op] = target;
   }
 }
