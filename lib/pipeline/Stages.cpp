@@ -2,68 +2,22 @@
 
 #include "lib/pipeline/Stages.h"
 
-#include <map>
-
 using namespace mlir;
 using namespace cleave;
 using namespace cleave::pipeline;
 using schedule::Action;
 using schedule::ActionKind;
 
-static func::FuncOp *slotOf(train::Program &stage, train::Phase phase) {
-  switch (phase) {
-  case train::Phase::Microbatch:
-    return &stage.microbatch;
-  case train::Phase::Update:
-    return &stage.update;
-  case train::Phase::Forward:
-    return &stage.forward;
-  case train::Phase::Backward:
-    return &stage.backward;
-  case train::Phase::BackwardInput:
-    return &stage.backwardInput;
-  case train::Phase::BackwardWeight:
-    return &stage.backwardWeight;
-  case train::Phase::Unshard:
-    return &stage.unshard;
-  case train::Phase::Reduce:
-    return &stage.reduce;
-  }
-  return nullptr;
-}
-
 FailureOr<std::vector<train::Program>> pipeline::getStages(ModuleOp module) {
-  std::map<int64_t, train::Program> byNumber;
-  for (func::FuncOp function : module.getOps<func::FuncOp>()) {
-    auto number = function->getAttrOfType<IntegerAttr>(train::kStageAttrName);
-    auto phase = function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName);
-    if (!number || !phase)
-      continue;
-    func::FuncOp &slot = *slotOf(byNumber[number.getInt()], phase.getValue());
-    if (slot) {
-      InFlightDiagnostic diagnostic = function.emitError()
-                                      << "is a second function of phase "
-                                      << train::stringifyPhase(phase.getValue()) << " of stage "
-                                      << number.getInt();
-      diagnostic.attachNote(slot.getLoc()) << "the first is here";
-      return failure();
-    }
-    slot = function;
-  }
-  std::vector<train::Program> stages;
-  for (auto &[number, stage] : byNumber) {
-    func::FuncOp any = stage.getFunctions().front();
-    if (number != static_cast<int64_t>(stages.size())) {
-      any.emitError() << "is of stage " << number << ", but there is no stage " << stages.size();
-      return failure();
-    }
-    if (!stage.forward) {
-      any.emitError() << "is of stage " << number << ", which has no function of phase forward";
-      return failure();
-    }
-    stages.push_back(stage);
-  }
-  return stages;
+  bool isStaged = llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp function) {
+    return function->hasAttr(train::kStageAttrName) && function->hasAttr(train::kPhaseAttrName);
+  });
+  if (!isStaged)
+    return std::vector<train::Program>();
+  FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Staged);
+  if (failed(program))
+    return failure();
+  return std::move(program->stages);
 }
 
 OncePerStep pipeline::getOncePerStep(ArrayRef<train::Program> stages) {

@@ -8,8 +8,9 @@
 
 namespace cleave::pipeline {
 
-/// The functions of each stage (`train.stage`), from the first stage to the last; none where the
-/// module has no program in stages. Emits an error where a stage is missing.
+/// The functions of each stage, from the first stage to the last; none where the module has no
+/// program in stages. Emits an error where the program is not sound (train::getProgram): a stage is
+/// missing, a stage's output is not its successor's input, ...
 mlir::FailureOr<std::vector<train::Program>> getStages(mlir::ModuleOp module);
 
 /// What the stages have that runs once a step.

@@ -170,7 +170,8 @@ def VerifySchedule : Pass<"verify-schedule", "::mlir::ModuleOp"> {
     positions (from 0). `docs/schedules.md` has the model behind this.
 
     In a module with pipeline stages it also checks that each stage has a function for everything
-    that the schedule runs on it, and that the optimizer's step of each update is taken.
+    that the schedule runs on it, that the optimizer's step of each update is taken, and that what a
+    stage hands on is what its neighbour takes, with the same type.
 
     The module is left as it is.
   }];

@@ -9,6 +9,15 @@
 // RUN: not cleave-opt %s --build-schedule="schedule=1f1b ranks=2 microbatches=2 max-unsharded=1" 2>&1 | FileCheck %s --check-prefix=UNSHARD
 // RUN: not cleave-opt %s --build-schedule="file=%S/Inputs/two-ranks.txt" 2>&1 | FileCheck %s --check-prefix=STEP
 
+// From a whole program to one that is proved; the skip connection is handed on by stage 1.
+// RUN: cleave-opt %S/Inputs/chain.mlir --outline-stages="at=b,c" --build-schedule="schedule=1f1b ranks=3 microbatches=1" --insert-p2p --verify-schedule | FileCheck %s --check-prefix=CHAIN
+// RUN: cleave-opt %S/Inputs/chain.mlir --outline-stages="count=2 balance=cost" --split-backward --build-schedule="schedule=zb-h1 ranks=2 microbatches=2" --insert-p2p --verify-schedule | FileCheck %s --check-prefix=SPLIT
+// CHAIN: pipeline.schedule @schedule "1f1b" ranks 3 stages 3 microbatches 1 topology loop transfers explicit {
+// CHAIN-NEXT: rank 0: {{.*}} B0.0 step0{{$}}
+// CHAIN-NEXT: rank 1: {{.*}} step1{{$}}
+// CHAIN-NEXT: rank 2: {{.*}} sendB2.0{{$}}
+// SPLIT: pipeline.schedule @schedule "zb-h1" ranks 2 stages 2 microbatches 2 topology loop transfers explicit {
+
 // What has a function for it is in the schedule: one bucket of stage 1, the updates.
 // FULL: pipeline.schedule @schedule "1f1b" ranks 2 stages 2 microbatches 2 topology loop transfers implied {
 // FULL-NEXT: rank 0: F0.0 F0.1 B0.0 B0.1 step0
@@ -25,19 +34,19 @@
 // STEP: error: updates stage 0, but schedule 'by hand' never takes its optimizer step
 // STEP: note: the schedule is here
 
-func.func @forward_0(%w: tensor<2xf32> {train.role = #train.role<parameter "a">}) -> (tensor<2xf32> {train.role = #train.role<saved "h">}) attributes {train.phase = #train.phase<forward>, train.stage = 0} {
+func.func @forward_0(%w: tensor<2xf32> {train.role = #train.role<parameter "a">}) -> (tensor<2xf32> {train.role = #train.role<crossing "h">}) attributes {train.phase = #train.phase<forward>, train.stage = 0} {
   return %w : tensor<2xf32>
 }
-func.func @backward_0(%g: tensor<2xf32> {train.role = #train.role<saved "grad.h">}) -> (tensor<2xf32> {train.role = #train.role<gradient "a">}) attributes {train.phase = #train.phase<backward>, train.stage = 0} {
+func.func @backward_0(%g: tensor<2xf32> {train.role = #train.role<crossing_gradient "h">}) -> (tensor<2xf32> {train.role = #train.role<gradient "a">}) attributes {train.phase = #train.phase<backward>, train.stage = 0} {
   return %g : tensor<2xf32>
 }
 func.func @update_0(%w: tensor<2xf32> {train.role = #train.role<parameter "a">}, %g: tensor<2xf32> {train.role = #train.role<gradient "a">}) -> (tensor<2xf32> {train.role = #train.role<parameter "a">}) attributes {train.phase = #train.phase<update>, train.stage = 0} {
   return %g : tensor<2xf32>
 }
-func.func @forward_1(%h: tensor<2xf32> {train.role = #train.role<saved "h">}) -> (tensor<2xf32> {train.role = #train.role<output "0">}) attributes {train.phase = #train.phase<forward>, train.stage = 1} {
+func.func @forward_1(%h: tensor<2xf32> {train.role = #train.role<crossing "h">}) -> (tensor<2xf32> {train.role = #train.role<output "0">}) attributes {train.phase = #train.phase<forward>, train.stage = 1} {
   return %h : tensor<2xf32>
 }
-func.func @backward_1(%b: tensor<2xf32> {train.role = #train.role<parameter "b">}) -> (tensor<2xf32> {train.role = #train.role<saved "grad.h">}, tensor<2xf32> {train.role = #train.role<gradient "b">}) attributes {train.phase = #train.phase<backward>, train.stage = 1} {
+func.func @backward_1(%b: tensor<2xf32> {train.role = #train.role<parameter "b">}) -> (tensor<2xf32> {train.role = #train.role<crossing_gradient "h">}, tensor<2xf32> {train.role = #train.role<gradient "b">}) attributes {train.phase = #train.phase<backward>, train.stage = 1} {
   return %b, %b : tensor<2xf32>, tensor<2xf32>
 }
 func.func @reduce_1(%g: tensor<2xf32> {train.role = #train.role<gradient "b">}) -> (tensor<2xf32> {train.role = #train.role<gradient "b">}) attributes {train.phase = #train.phase<reduce>, train.stage = 1} {
