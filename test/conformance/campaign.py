@@ -140,10 +140,16 @@ def _equal(original, mutant):
     return all(difference(b, a, FLOOR) < FLOAT64 for a, b in zip(values, others))
 
 
-def main(count, seed, build):
+def main(count, seed, build, resume):
     torch.set_num_threads(1)
     start, done = time.time(), 0
     counts, worst = collections.Counter(), 0.0
+    if resume:
+        record = json.loads(RECORD.read_text())
+        seed, done, worst = record["seed"], record["programs"], record["worst"]
+        start -= record["seconds"]
+        for kind, outcomes in record["mutants"].items():
+            counts.update({(kind, outcome): n for outcome, n in outcomes.items()})
     with tempfile.TemporaryDirectory() as folder:
         tools = Tools(pathlib.Path(build), pathlib.Path(folder))
         while done < count:
@@ -186,8 +192,9 @@ if __name__ == "__main__":
     parser.add_argument("programs", type=int)
     parser.add_argument("seed", type=int, nargs="?", default=1)
     parser.add_argument("build", nargs="?", default="build")
+    parser.add_argument("--resume", action="store_true", help="go on from the recorded programs")
     arguments = parser.parse_args()
     try:
-        main(arguments.programs, arguments.seed, arguments.build)
+        main(arguments.programs, arguments.seed, arguments.build, arguments.resume)
     except Failure as failure:
         sys.exit(f"error: {failure}")

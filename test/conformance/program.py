@@ -10,7 +10,7 @@ import dataclasses
 import torch
 
 from .compute import COMPUTE
-from .operations import COMMUNICATIONS, Op
+from .operations import COMMUNICATIONS, CONVERSIONS, Op
 from .values import canonical, denote, disagreement, dual, partial, shard, sharded, spread
 
 DTYPES = {torch.float64: "f64", torch.float32: "f32", torch.int64: "i64"}
@@ -148,15 +148,17 @@ class Program:
             return spread(tensors[step.name], self.mesh, step.kinds)
         operands = [values[o] for o in step.operands]
         if isinstance(step.op, Op):
-            return step.op.apply(
-                operands[0], self.mesh, self.steps[step.operands[0]].kinds, step.kinds
-            )
+            before, op = self.steps[step.operands[0]].kinds, step.op
+            if op.name in CONVERSIONS:  # the types say along which axis, here as in the IR
+                changed = tuple(a for a in self.mesh.names if before[a] != step.kinds[a])
+                op = dataclasses.replace(op, over=changed or op.over)
+            return op.apply(operands[0], self.mesh, before, step.kinds)
         return [COMPUTE[step.op].formula(*ranks) for ranks in zip(*operands)]
 
-    def evaluate(self, tensors=None):
-        """Per step, one tensor a rank."""
-        values = []
-        for step in self.steps:
+    def evaluate(self, tensors=None, start=()):
+        """Per step, one tensor a rank. `start`: the values of the first steps."""
+        values = list(start)
+        for step in self.steps[len(values) :]:
             values.append(self._value(step, values, tensors or self.tensors))
         return values
 

@@ -99,42 +99,41 @@ def untyped(text):
     return text
 
 
+def mixed_with_weight(row, prefix):
+    """A row from V to V on the product of an input, of which each rank has a part, with a parameter."""
+    program = Program(TP, prefix)
+    weight = program.leaf(torch.randn(local_shape(3), dtype=torch.float64), {"tp": "R"})
+    varying = program.reinterpret(weight, "tp", "V")
+    data = program.source({"tp": "V"}, local_shape(3), gradient=False)
+    program.tested = program.dist(
+        row.op(TP, ("tp",)), program.compute("mul", varying, data), {"tp": "V"}
+    )
+    program.loss = program.weighted_sum(program.tested)
+    return program
+
+
 def test_programs_without_types_mean_lists(tools):
     """Every row from V to V: the dump has rank 0's values, a gradient is of the sum of all ranks' losses."""
     torch.manual_seed(33)
     every = [r for r in rows() if r.source == r.destination == "V" and r.legal and r.differentiable]
-    for number, row in enumerate(every):
-        program = Program(TP, f"n{number}")
-        weight = program.leaf(torch.randn(local_shape(3), dtype=torch.float64), {"tp": "R"})
-        mixed = program.compute(
-            "mul",
-            program.reinterpret(weight, "tp", "V"),
-            program.source({"tp": "V"}, local_shape(3), gradient=False),
-        )
-        value = program.dist(row.op(TP, ("tp",)), mixed, {"tp": "V"})
-        program.loss = program.weighted_sum(value)
-        text = Module(TP, [program]).text()
-        # The module's own loss is the reduced sum; here each rank has one of its own.
-        text = re.sub(r" *%total\d+ = .*\n", "", text)
-        text = re.sub(r"%total\d+", program.ssa(program.loss), text)
-        module = Module(TP, [program])
-        found = tools.run(
-            tools.transform(untyped(text), "--autodiff"),
-            module.tensors(True),
-            module.tensors(False),
-            TP.ranks,
-        )
-        copies = [program.tensors[f"n{number}x0"].clone().requires_grad_() for _ in range(TP.ranks)]
-        values = [copies]
-        for step in program.steps[1:]:
-            values.append(program._value(step, values, program.tensors))
-        losses = values[program.loss]
+    assert len(every) > 20
+    module = Module(TP, [mixed_with_weight(row, f"n{i}") for i, row in enumerate(every)])
+    # The module adds the losses up and reduces the sum; here each rank has a loss of its own.
+    text = module.text()
+    reduced, own = re.findall(r"(%total\d+) = dist\.all_reduce sum\((%total\d+)\)", text)[0]
+    text = re.sub(rf" *{reduced} = .*\n", "", text)
+    text = re.sub(rf"{reduced}\b", own, text)
+    joint = tools.transform(untyped(text), "--autodiff")
+    found = tools.run(joint, module.tensors(True), module.tensors(False), TP.ranks)
+    for row, program in zip(every, module.programs):
+        weight = program.steps[0].name
+        copies = [program.tensors[weight].clone().requires_grad_() for _ in range(TP.ranks)]
+        losses = program.evaluate(start=[copies])[program.loss]
         (gradient,) = torch.autograd.grad(sum(losses), copies[:1], allow_unused=True)
         if gradient is None:  # rank 0 is not the root
             gradient = torch.zeros_like(copies[0])
-        assert_close(found["loss"], losses[0].detach(), row.key)
-        assert_close(found[f"grad.n{number}x0"], gradient, row.key)
-    assert number > 20
+        assert_close(found[f"output.{program.prefix}loss"], losses[0].detach(), row.key)
+        assert_close(found[f"grad.{weight}"], gradient, row.key)
 
 
 SENDS = """
