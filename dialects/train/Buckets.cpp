@@ -8,6 +8,7 @@
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
+using namespace cleave;
 using namespace cleave::train;
 
 //===----------------------------------------------------------------------===//
@@ -132,7 +133,17 @@ LogicalResult BucketOp::verify() {
   for (StringAttr axis : axes)
     if (!seen.insert(axis.getValue()).second)
       return emitOpError("names mesh axis '") << axis.getValue() << "' twice";
-  // 5. (4. in verifySymbolUses)
+  // 5.
+  for (auto [name, type] : llvm::zip_equal(getNames(), getTypes())) {
+    auto placement = dist::getPlacement(cast<TypeAttr>(type).getValue());
+    for (StringAttr axis : placement ? ArrayRef(axes) : ArrayRef<StringAttr>()) {
+      std::optional<dist::AxisPlacement> entry = placement.get(axis);
+      if (entry && !entry->isPartialSum())
+        return emitOpError("reduces over axis ") << axis << ", on which " << name << " is "
+                                                 << toString(*entry) << ", not a pending sum";
+    }
+  }
+  // 6. (4. in verifySymbolUses)
   if (getAccumulations() && *getAccumulations() < 1)
     return emitOpError("expects a positive number of accumulations, found ") << *getAccumulations();
   return success();
@@ -202,16 +213,37 @@ static FailureOr<BucketOp> findBucket(Operation *op, BucketType type,
   return bucket;
 }
 
-/// Whether a gradient fits a member; placements are a matter of the whole function.
-static bool fits(Type gradient, RankedTensorType member) {
-  auto tensor = cast<RankedTensorType>(gradient);
-  return tensor.getShape() == member.getShape() &&
-         tensor.getElementType() == member.getElementType();
+static bool contains(std::optional<ArrayAttr> axes, StringAttr axis) {
+  return axes && llvm::is_contained(*axes, axis);
+}
+
+/// Whether `type` is what reducing a member gives.
+static bool isReduced(Type type, BucketOp bucket, unsigned member) {
+  RankedTensorType expected = bucket.getReducedType(member);
+  if (dist::erasePlacement(type) != dist::erasePlacement(expected))
+    return false;
+  dist::PlacementAttr before = dist::getPlacement(expected), after = dist::getPlacement(type);
+  if (bool(before) != bool(after))
+    return false;
+  if (!before)
+    return true;
+  return before.getMesh() == after.getMesh() &&
+         before.getEntries().size() == after.getEntries().size() &&
+         llvm::all_of(before.getEntries(), [&](const dist::AxisEntry &entry) {
+           std::optional<dist::AxisPlacement> now = after.get(entry.axis);
+           if (!now)
+             return false;
+           if (contains(bucket.getScatter(), entry.axis))
+             return now->isShard(0);
+           if (contains(bucket.getAxes(), entry.axis))
+             return now->isSameOnAllRanks();
+           return *now == entry.placement;
+         });
 }
 
 static LogicalResult verifyMember(Operation *op, BucketOp bucket, StringRef name, Type gradient) {
   std::optional<unsigned> member = bucket.findMember(name);
-  if (member && fits(gradient, bucket.getMemberType(*member)))
+  if (member && gradient == bucket.getMemberType(*member))
     return success();
   InFlightDiagnostic diagnostic = op->emitOpError("contributes ")
                                   << gradient << " to '" << name << "'";
@@ -255,6 +287,9 @@ LogicalResult ContributeMmOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto product = RankedTensorType::get(getTransposed() ? ArrayRef<int64_t>{columns, rows}
                                                        : ArrayRef<int64_t>{rows, columns},
                                        getSelf().getType().getElementType());
+  // Which placement a product of two placed matrices has is a matter of the function.
+  if (std::optional<unsigned> member = bucket->findMember(getMember()))
+    product = dist::withPlacement(product, dist::getPlacement(bucket->getMemberType(*member)));
   return verifyMember(*this, *bucket, getMember(), product);
 }
 
@@ -277,7 +312,7 @@ LogicalResult WaitBucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
   unsigned count = bucket->getNames().size();
   bool matches = getNumResults() == count;
   for (unsigned i = 0; matches && i < count; ++i)
-    matches = fits(getResult(i).getType(), bucket->getReducedType(i));
+    matches = isReduced(getResult(i).getType(), *bucket, i);
   if (matches)
     return success();
   InFlightDiagnostic diagnostic = emitOpError("expects a result for each of the bucket's ")

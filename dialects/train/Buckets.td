@@ -30,7 +30,8 @@ def Train_BucketOp : Op<Train_Dialect, "bucket", [
     3. `over` and `scatter` name a `dist.mesh` of the module and axes of it, each once, at least one.
     4. The sizes of the axes of `scatter` are known, and their product divides each member's first
        dimension.
-    5. `accumulations` is positive.
+    5. Members that have placements are pending sums on the axes of `over` and `scatter`.
+    6. `accumulations` is positive.
 
     ```mlir
     train.bucket @bucket0 of f32 ["a.weight" : tensor<8x8xf32>, "a.bias" : tensor<8xf32>]
@@ -71,7 +72,7 @@ def Train_ContributeOp : Train_BucketUserOp<"contribute", [AllTypesMatch<["bucke
     are added. The result is tied to `bucket`.
 
     Constraints:
-    1. `bucket` is a value of a `train.bucket` that has the member, with the gradient's type.
+    1. `bucket` is a value of a `train.bucket` that has the member, with the gradient's type and placement.
     2. A bucket value has one user.
 
     ```mlir
@@ -153,7 +154,8 @@ def Train_WaitBucketOp : Train_BucketUserOp<"wait_bucket"> {
 
     Constraints:
     1. `bucket` is a value of a `train.bucket`; results have shape and element type of its
-       members, or of this rank's part of them where the bucket is scattered.
+       members, or of this rank's part of them where the bucket is scattered. Placements become `R`
+       or `I` on the axes of `over`, `S(0)` on those of `scatter`, and stay elsewhere.
     2. A bucket value has one user.
 
     ```mlir

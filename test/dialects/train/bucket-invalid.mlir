@@ -89,6 +89,13 @@ train.bucket @b of f32 ["a" : tensor<6xf32>] over @mesh [] scatter ["fsdp"]
 // -----
 
 // 5.
+dist.mesh @mesh ["dp" = 2]
+// expected-error @below {{reduces over axis "dp", on which "a" is I, not a pending sum}}
+train.bucket @b of f32 ["a" : tensor<4xf32, #dist.on<@mesh, dp = I>>] over @mesh ["dp"]
+
+// -----
+
+// 6.
 // expected-error @below {{expects a positive number of accumulations, found 0}}
 train.bucket @b of f32 ["a" : tensor<4xf32>] accumulations 0
 

@@ -72,3 +72,25 @@ func.func @f(%0: !train.bucket<@b : tensor<4xf32>> {train.role = #train.role<acc
 func.func @f(%0: !train.bucket<@b : tensor<4xf32>> {train.role = #train.role<parameter "b">}) {
   return
 }
+
+// -----
+
+dist.mesh @mesh ["dp" = 2]
+// expected-note @below {{the bucket is defined here}}
+train.bucket @b of f32 ["a" : tensor<4xf32, #dist.on<@mesh, dp = P>>] over @mesh ["dp"]
+func.func @f(%0: !train.bucket<@b : tensor<4xf32>>) -> tensor<4xf32, #dist.on<@mesh, dp = P>> {
+  // expected-error @below {{expects a result for each of the bucket's 1 members}}
+  %1 = train.wait_bucket %0 : !train.bucket<@b : tensor<4xf32>> -> tensor<4xf32, #dist.on<@mesh, dp = P>>
+  return %1 : tensor<4xf32, #dist.on<@mesh, dp = P>>
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2]
+// expected-note @below {{the bucket has it with type}}
+train.bucket @b of f32 ["a" : tensor<4xf32, #dist.on<@mesh, dp = P>>] over @mesh ["dp"]
+func.func @f(%0: !train.bucket<@b : tensor<4xf32>>, %g: tensor<4xf32, #dist.on<@mesh, dp = R>>) -> !train.bucket<@b : tensor<4xf32>> {
+  // expected-error @below {{to 'a'}}
+  %1 = train.contribute %g to "a" in %0 : tensor<4xf32, #dist.on<@mesh, dp = R>>, !train.bucket<@b : tensor<4xf32>>
+  return %1 : !train.bucket<@b : tensor<4xf32>>
+}

@@ -30,3 +30,11 @@ func.func @part(%0: !train.bucket<@parts : tensor<12xf32>>) -> tensor<2x3xf32> {
   %g = train.wait_bucket %0 : !train.bucket<@parts : tensor<12xf32>> -> tensor<2x3xf32>
   return %g : tensor<2x3xf32>
 }
+
+// CHECK: train.bucket @typed of f32 ["a" : tensor<4x3xf32, #{{.*}}>] over @sharded ["dp"] scatter ["fsdp"]
+train.bucket @typed of f32 ["a" : tensor<4x3xf32, #dist.on<@sharded, dp = P, fsdp = P>>] over @sharded ["dp"] scatter ["fsdp"]
+// CHECK-LABEL: func.func @typed_part
+func.func @typed_part(%0: !train.bucket<@typed : tensor<12xf32>>) -> tensor<2x3xf32, #dist.on<@sharded, dp = I, fsdp = S(0)>> {
+  %g = train.wait_bucket %0 : !train.bucket<@typed : tensor<12xf32>> -> tensor<2x3xf32, #dist.on<@sharded, dp = I, fsdp = S(0)>>
+  return %g : tensor<2x3xf32, #dist.on<@sharded, dp = I, fsdp = S(0)>>
+}
