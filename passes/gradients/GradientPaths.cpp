@@ -3,6 +3,7 @@
 #include "passes/gradients/GradientPaths.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -18,6 +19,8 @@ public:
 
 private:
   void findMakers();
+  void findVaryingAxes();
+  LogicalResult checkVarying(const GradientPath &path, train::RoleAttr role);
   LogicalResult findContribution(GradientPath &path, train::RoleAttr role);
   LogicalResult findReductions(GradientPath &path, train::RoleAttr role);
   LogicalResult refuseOtherReductions(Value value, train::RoleAttr role);
@@ -28,6 +31,8 @@ private:
   func::FuncOp update, reduce;
   DenseMap<StringAttr, std::pair<func::FuncOp, unsigned>> makers;
   DenseMap<Operation *, size_t> positions;
+  /// Axes along which ranks compute different things.
+  DenseSet<Attribute> varying;
 };
 } // namespace
 
@@ -45,8 +50,46 @@ void Finder::findMakers() {
   }
 }
 
+/// Ranks differ along the axes that divide inputs, and along those of ops whose results differ:
+/// whatever communicates but gives all ranks the same.
+void Finder::findVaryingAxes() {
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (!function->hasAttr(train::kPhaseAttrName) || function == update || function == reduce)
+      continue;
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (ArrayAttr over = train::getArgumentRole(function, i).getOver())
+        varying.insert(over.begin(), over.end());
+    for (Operation &op : function.front()) {
+      if (auto index = dyn_cast<dist::AxisIndexOp>(op))
+        varying.insert(index.getAxes().begin(), index.getAxes().end());
+      auto communication = dyn_cast<dist::CommunicationOpInterface>(op);
+      if (communication && !isa<dist::AllReduceOp, dist::AllGatherOp, dist::BroadcastOp>(op))
+        varying.insert(communication.getAxesAttr().begin(), communication.getAxesAttr().end());
+    }
+  }
+}
+
+/// Without types this is the only sign of a sum that just multiplies; with them the verifiers see
+/// it.
+LogicalResult Finder::checkVarying(const GradientPath &path, train::RoleAttr role) {
+  if (dist::getPlacement(path.type))
+    return success();
+  for (Attribute axis : llvm::concat<const Attribute>(path.axes, path.scatter))
+    if (!varying.contains(axis)) {
+      InFlightDiagnostic diagnostic =
+          path.reductions.front()->emitError()
+          << "reduces " << role << " over " << axis
+          << ", on which it does not vary: no input is divided over that axis, so the sum would "
+             "only multiply it";
+      diagnostic.attachNote(path.value.getLoc()) << "the gradient is made here";
+      return diagnostic;
+    }
+  return success();
+}
+
 FailureOr<std::vector<GradientPath>> Finder::find() {
   findMakers();
+  findVaryingAxes();
   std::vector<GradientPath> paths;
   for (BlockArgument argument : update.getArguments()) {
     train::RoleAttr role = train::getArgumentRole(update, argument.getArgNumber());
@@ -66,7 +109,7 @@ FailureOr<std::vector<GradientPath>> Finder::find() {
     if (!isa<FloatType>(path.type.getElementType()))
       return update.emitError() << "takes " << role << " of type " << path.type
                                 << ", which no bucket can take: it is not of a floating-point type";
-    if (failed(findReductions(path, role)))
+    if (failed(findReductions(path, role)) || failed(checkVarying(path, role)))
       return failure();
     if (Operation *op = path.value.getDefiningOp())
       path.position = positions.lookup(path.accumulate ? path.accumulate : op);

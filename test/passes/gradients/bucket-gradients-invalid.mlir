@@ -131,3 +131,24 @@ func.func @update(%w: tensor<2xf32> {train.role = #train.role<parameter "w">},
     attributes {train.phase = #train.phase<update>} {
   return %g : tensor<2xf32>
 }
+
+// -----
+
+// All ranks make the same gradient: a sum over them would only multiply it.
+dist.mesh @mesh ["dp" = 2, "cp" = 2]
+func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
+                      %x: tensor<4xf32> {train.role = #train.role<input "x" batch 0 over ["dp"]>})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  // expected-note @below {{the gradient is made here}}
+  %0 = aten.neg(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
+                  %g: tensor<4xf32> {train.role = #train.role<gradient "w">})
+    -> (tensor<4xf32> {train.role = #train.role<parameter "w">})
+    attributes {train.phase = #train.phase<update>} {
+  // expected-error @below {{reduces #train.role<gradient "w"> over "cp", on which it does not vary: no input is divided over that axis, so the sum would only multiply it}}
+  %0 = dist.all_reduce sum(%g) over @mesh ["dp", "cp"] : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}

@@ -7,6 +7,7 @@
 dist.mesh @mesh ["dp" = 2, "fsdp" = 2]
 // CHECK-LABEL: func.func @microbatch
 func.func @microbatch(%w: tensor<2x2xf32> {train.role = #train.role<parameter "w">},
+                      %x: tensor<4x2xf32> {train.role = #train.role<input "x" batch 0 over ["dp", "fsdp"]>},
                       %a: tensor<4x2xf32> {train.role = #train.role<accumulator "w">})
     -> (tensor<4x2xf32> {train.role = #train.role<gradient "w">})
     attributes {train.phase = #train.phase<microbatch>} {

@@ -130,7 +130,7 @@ std::string cleave::test::writeShardedProgram(int dp) {
   }
   return formatv(R"mlir(
 dist.mesh @mesh ["dp" = {0}, "fsdp" = 2]
-func.func @microbatch({1} %x: tensor<4xf32> {{train.role = #train.role<input "x">})
+func.func @microbatch({1} %x: tensor<4xf32> {{train.role = #train.role<input "x" batch 0 over ["dp", "fsdp"]>})
     -> ({2}) attributes {{train.phase = #train.phase<microbatch>} {{
 %x0 = aten.sum(%x) : (tensor<4xf32>) -> tensor<f32>
 {3}return {4} : {5}
