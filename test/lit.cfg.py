@@ -8,7 +8,7 @@ config.name = "cleave"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
 # Inputs are data of other tests; unit tests and pytest have runners of their own.
-config.excludes = ["Inputs", "unit", "e2e", "python"]
+config.excludes = ["Inputs", "unit", "e2e", "python", "conformance"]
 config.test_source_root = os.path.join(config.cleave_source, "test")
 config.test_exec_root = os.path.join(config.cleave_build, "test")
 
