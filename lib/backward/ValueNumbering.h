@@ -21,10 +21,10 @@ public:
   using OnRepeated =
       llvm::function_ref<void(mlir::Operation *op, llvm::ArrayRef<mlir::Operation *> earlier)>;
 
-  /// Numbers the values of `function`: equal numbers for the same argument by role, for a value that
-  /// an earlier function has saved under the argument's name, and for the results of the same op on
-  /// equal operands. Calls `onRepeated` for each op that repeats another, of this function or an
-  /// earlier one.
+  /// Numbers the values of `function`: equal numbers for the same argument by role, for a value
+  /// that an earlier function has saved under the argument's name, and for the results of the same
+  /// op on equal operands. Calls `onRepeated` for each op that repeats another, of this function or
+  /// an earlier one.
   void add(
       mlir::func::FuncOp function,
       OnRepeated onRepeated = [](mlir::Operation *, llvm::ArrayRef<mlir::Operation *>) {});
