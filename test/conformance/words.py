@@ -63,7 +63,7 @@ def campaign(record):
         "transposes, and compares loss and gradients with autograd of their denotation; `./dev test` runs 1,000 with another",
         f"seed each day. On {record['date']} it ran {record['programs']:,} (seed {record['seed']}) in {record['seconds'] // 60}"
         f" minutes: the largest difference was {record['worst']:g},",
-        "relative to the largest element of the gradient. Mutants of a tenth of them were refused, or stayed right: they had the",
+        "relative to the largest element of the gradient (at least 1e-3). Mutants of a tenth of them were refused, or stayed right: they had the",
         "gradients of what they then denoted, which for some is what they denoted before.\n",
         "| mutation | refused | accepted, same gradients as before | accepted, right for another meaning |",
         "| --- | --- | --- | --- |",
