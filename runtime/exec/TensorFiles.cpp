@@ -26,7 +26,8 @@ static const TensorView *findTensor(const SafetensorsFile &file, const ValueInfo
 
 llvm::Error cleave::runtime::checkTensors(const SafetensorsFile &file,
                                           llvm::ArrayRef<ValueInfo> expected, const RankGrid &grid,
-                                          llvm::StringRef what) {
+                                          llvm::StringRef what,
+                                          llvm::function_ref<bool(llvm::StringRef)> mayBeExtra) {
   std::vector<std::string> differences;
   llvm::StringSet<> known;
   for (const ValueInfo &value : expected) {
@@ -56,7 +57,7 @@ llvm::Error cleave::runtime::checkTensors(const SafetensorsFile &file,
       check(alias);
   }
   for (const TensorView &tensor : file.tensors())
-    if (!known.contains(tensor.name))
+    if (!known.contains(tensor.name) && !(mayBeExtra && mayBeExtra(tensor.name)))
       differences.push_back(
           llvm::formatv("extra: '{0}' ({1})", tensor.name, describe(tensor.dtype, tensor.shape)));
   if (differences.empty())
@@ -74,8 +75,9 @@ llvm::Error cleave::runtime::checkTensors(const SafetensorsFile &file,
 llvm::Error cleave::runtime::readTensors(
     const SafetensorsFile &file, llvm::ArrayRef<ValueInfo> values, const RankGrid &grid,
     llvm::StringRef what,
-    llvm::function_ref<llvm::Expected<TensorRef>(const ValueInfo &)> destination) {
-  if (llvm::Error error = checkTensors(file, values, grid, what))
+    llvm::function_ref<llvm::Expected<TensorRef>(const ValueInfo &)> destination,
+    llvm::function_ref<bool(llvm::StringRef)> mayBeExtra) {
+  if (llvm::Error error = checkTensors(file, values, grid, what, mayBeExtra))
     return error;
   for (const ValueInfo &value : values) {
     llvm::Expected<TensorRef> target = destination(value);

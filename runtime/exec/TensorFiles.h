@@ -10,16 +10,19 @@
 namespace cleave::runtime {
 
 /// Checks that `file` holds exactly the tensors of which the `expected` values are this rank's
-/// parts: every one under its name or one of its aliases, with its dtype and shape, and no other.
-/// The error lists all differences. `what` is what the file is for: "weights", "inputs".
+/// parts: every one under its name or one of its aliases, with its dtype and shape, and no other
+/// but those of which `mayBeExtra` says so. The error lists all differences. `what` is what the
+/// file is for: "weights", "inputs".
 llvm::Error checkTensors(const SafetensorsFile &file, llvm::ArrayRef<ValueInfo> expected,
-                         const RankGrid &grid, llvm::StringRef what);
+                         const RankGrid &grid, llvm::StringRef what,
+                         llvm::function_ref<bool(llvm::StringRef)> mayBeExtra = nullptr);
 /// Checks `file` so and copies this rank's part of each tensor to where `destination` says, by
 /// value name.
 llvm::Error
 readTensors(const SafetensorsFile &file, llvm::ArrayRef<ValueInfo> values, const RankGrid &grid,
             llvm::StringRef what,
-            llvm::function_ref<llvm::Expected<TensorRef>(const ValueInfo &)> destination);
+            llvm::function_ref<llvm::Expected<TensorRef>(const ValueInfo &)> destination,
+            llvm::function_ref<bool(llvm::StringRef)> mayBeExtra = nullptr);
 
 /// Reads all weights of the session's program from the safetensors file `path`.
 llvm::Error loadWeights(Session &session, llvm::StringRef path);

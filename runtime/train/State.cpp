@@ -61,10 +61,18 @@ llvm::Error cleave::runtime::restore(Session &session, const Checkpoint &checkpo
           *checkpoint.model, model, session.grid(), "parameters and buffers of the checkpoint",
           [&](const ValueInfo &value) { return session.weight(value.name); }))
     return error;
-  return readTensors(*checkpoint.optimizer, optimizer, session.grid(),
-                     "optimizer states of the checkpoint", [&](const ValueInfo &value) {
-                       llvm::StringRef name = value.name;
-                       return session.optimizerState(name.drop_back(value.slot.size() + 1),
-                                                     value.slot);
-                     });
+  // A parameter may be frozen from here on: its states have then no further use.
+  auto isOfFrozen = [&](llvm::StringRef state) {
+    return llvm::any_of(session.program().weights(), [&](const ValueInfo &value) {
+      return value.frozen && state.starts_with(value.name + ".") &&
+             !state.drop_front(value.name.size() + 1).contains('.');
+    });
+  };
+  return readTensors(
+      *checkpoint.optimizer, optimizer, session.grid(), "optimizer states of the checkpoint",
+      [&](const ValueInfo &value) {
+        llvm::StringRef name = value.name;
+        return session.optimizerState(name.drop_back(value.slot.size() + 1), value.slot);
+      },
+      isOfFrozen);
 }

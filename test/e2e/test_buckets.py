@@ -5,16 +5,18 @@ in an order that depends on where in its buffer a number lies, so gradients agre
 says.
 """
 
+import pathlib
 import re
 import statistics
 import subprocess
 import sys
 
+import cleave
 import pytest
 from combinations_cover import cover, name, seed
 from safetensors.torch import load_file
 from training import (
-    Model, checkpoint_tensors, losses, newest_checkpoint, random_batches, run, save_batches, train,
+    MODELS, Model, checkpoint_tensors, losses, newest_checkpoint, random_batches, run, save_batches, train,
 )  # fmt: skip
 
 GRADIENTS = 1e-5
@@ -236,3 +238,35 @@ def test_a_parted_backward_fills_buckets(build_dir, tmp_path, model, weight_grad
     wanted = checkpoint_tensors(newest_checkpoint(tmp_path / "joint"))
     found = checkpoint_tensors(newest_checkpoint(tmp_path / "parted"))
     assert all(found[key].equal(tensor) for key, tensor in wanted.items())
+
+
+def test_a_parameter_is_frozen_between_steps(build_dir, tmp_path):
+    """A run goes on with a program in which a parameter is frozen: it stays, the others move on."""
+    subject = Model("gpt_tied", tmp_path / "whole")
+    spec = MODELS["gpt_tied"]()
+    spec.module.ln_f.weight.requires_grad_(False)
+    frozen = pathlib.Path(cleave.export_spec(spec, tmp_path / "frozen"))
+    passes = "bucket-size-mb=0.05 first-bucket-mb=0.05"
+    synced = tmp_path / "frozen.dp.mlir"
+    subprocess.run([build_dir / "bin" / "cleave-opt", frozen, "--sync-gradients", "-o", synced],
+                   check=True)  # fmt: skip
+    before = bucketed(build_dir, subject.for_ranks(build_dir), passes, tmp_path / "before.mlir")
+    after = bucketed(build_dir, synced, passes, tmp_path / "after.mlir")
+    batches = random_batches(subject.spec, 4, 2, seed())
+    data = save_batches(subject.spec, batches, tmp_path / "data.safetensors")
+
+    def go(program, steps, folder, *options):
+        train(build_dir, program, "--weights", subject.weights, "--ranks", 2, "--ranks-as", "threads",
+              "--seed", 3, "--threads", 1, "--data", f"safetensors:{data}", "--steps", steps,
+              "--checkpoint", folder, *options)  # fmt: skip
+        return checkpoint_tensors(newest_checkpoint(folder))
+
+    two = go(before, 2, tmp_path / "run")
+    four = go(after, 4, tmp_path / "run", "--resume")
+    # The same without buckets, bit for bit.
+    go(subject.for_ranks(build_dir), 2, tmp_path / "plain")
+    expected = go(synced, 4, tmp_path / "plain", "--resume")
+    assert four["state.ln_f.weight"].equal(two["state.ln_f.weight"])
+    assert not four["state.ln_f.bias"].equal(two["state.ln_f.bias"])
+    assert four.keys() == expected.keys() and "optim.ln_f.weight.exp_avg" not in four
+    assert all(four[key].equal(tensor) for key, tensor in expected.items())
