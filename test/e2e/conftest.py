@@ -2,7 +2,10 @@
 
 import cleave_run as tool
 import pytest
+from cleave import testing
 from exported_models import MODELS
+from safetensors.torch import save_file
+from training import Model
 
 import cleave
 
@@ -24,3 +27,31 @@ def program(tmp_path_factory):
         return cache[name]
 
     return get
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A `training.Model`, exported once for all tests of a file."""
+    cache = {}
+
+    def get(model_name):
+        if model_name not in cache:
+            cache[model_name] = Model(model_name, tmp_path_factory.mktemp(model_name))
+        return cache[model_name]
+
+    return get
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory):
+    """A file with one microbatch of a model's example inputs."""
+    folder = tmp_path_factory.mktemp("inputs")
+
+    def write(spec):
+        path = folder / f"{spec.name}.safetensors"
+        if not path.exists():
+            tensors = testing.example_inputs(spec)
+            save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+        return path
+
+    return write

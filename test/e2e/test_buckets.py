@@ -23,19 +23,6 @@ GRADIENTS = 1e-5
 LOSSES = 1e-5
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    """Exports a model once for all tests of this file."""
-    cache = {}
-
-    def get(model_name):
-        if model_name not in cache:
-            cache[model_name] = Model(model_name, tmp_path_factory.mktemp(model_name))
-        return cache[model_name]
-
-    return get
-
-
 def bucketed(build, program, options, path):
     """The program with its gradients in buckets; the weights stay where they are."""
     result = subprocess.run(

@@ -14,7 +14,7 @@ import torch
 from combinations_cover import cover, name, seed
 from safetensors.torch import load_file
 from training import (
-    ENVIRONMENT, Model, checkpoint_tensors, losses, newest_checkpoint, random_batches, save_batches, train,
+    ENVIRONMENT, checkpoint_tensors, losses, newest_checkpoint, random_batches, save_batches, train,
 )  # fmt: skip
 
 # ResNet-18 on random images and labels magnifies rounding a hundredfold a step (losses agree to 1e-8
@@ -23,19 +23,6 @@ STEPS = {"resnet18": 2}
 GRADIENTS = 1e-5
 LOSSES = 1e-5
 FIRST_LOSS = 1e-6
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    """Exports a model once for all tests of this file."""
-    cache = {}
-
-    def get(model_name):
-        if model_name not in cache:
-            cache[model_name] = Model(model_name, tmp_path_factory.mktemp(model_name))
-        return cache[model_name]
-
-    return get
 
 
 def distance(found, expected, floor):

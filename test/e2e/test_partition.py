@@ -7,9 +7,7 @@ import subprocess
 import cleave_run  # noqa: F401
 import combinations_cover
 import pytest
-from cleave import testing
 from exported_models import MODELS
-from safetensors.torch import save_file
 
 POLICIES = ["save-all", "min-cut", "min-cut recompute=views", "min-cut recompute=all"]
 
@@ -40,21 +38,6 @@ def partition(build_dir, tmp_path_factory):
         return parted, json.loads(report.read_text())
 
     return run
-
-
-@pytest.fixture(scope="module")
-def example(tmp_path_factory):
-    """A file with one microbatch of a model's example inputs."""
-    folder = tmp_path_factory.mktemp("inputs")
-
-    def write(spec):
-        path = folder / f"{spec.name}.safetensors"
-        if not path.exists():
-            tensors = testing.example_inputs(spec)
-            save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
-        return path
-
-    return write
 
 
 def saved_bytes(explanation):

@@ -36,21 +36,6 @@ def outline(build_dir, tmp_path_factory):
     return run
 
 
-@pytest.fixture(scope="module")
-def example(tmp_path_factory):
-    """A file with one microbatch of a model's example inputs."""
-    folder = tmp_path_factory.mktemp("inputs")
-
-    def write(spec):
-        path = folder / f"{spec.name}.safetensors"
-        if not path.exists():
-            tensors = testing.example_inputs(spec)
-            save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
-        return path
-
-    return write
-
-
 def cases():
     """Every model in two or four stages; in both with CLEAVE_TEST_ALL."""
     if combinations_cover.run_all():
