@@ -117,29 +117,20 @@ Explanation cleave::backward::explainProgram(const train::Program &program) {
 // Printing
 //===----------------------------------------------------------------------===//
 
-/// "12.5 MiB"
-static std::string describeBytes(int64_t bytes) {
-  static constexpr const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = double(bytes);
-  size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < std::size(units); ++unit)
-    value /= 1024;
-  return llvm::formatv(unit ? "{0:f1} {1}" : "{0:f0} {1}", value, units[unit]).str();
-}
-
 void Explanation::print(llvm::raw_ostream &os) const {
   os << "function             ops  recomputed   peak memory          held\n";
   auto row = [&](StringRef name, StringRef ops, StringRef recomputed, int64_t peak,
                  StringRef held) {
     os << llvm::left_justify(name, 16) << llvm::right_justify(ops, 8)
-       << llvm::right_justify(recomputed, 12) << llvm::right_justify(describeBytes(peak), 14)
-       << llvm::right_justify(held, 14) << "\n";
+       << llvm::right_justify(recomputed, 12)
+       << llvm::right_justify(memory::describeBytes(peak), 14) << llvm::right_justify(held, 14)
+       << "\n";
   };
   if (jointPeakBytes)
     row("(joint)", "", "", *jointPeakBytes, "");
   for (const Function &part : functions)
     row(part.phase, llvm::utostr(part.ops), llvm::utostr(part.numRecomputed()), part.peakBytes,
-        describeBytes(part.heldBytes));
+        memory::describeBytes(part.heldBytes));
   for (const Function &part : functions) {
     if (part.recomputed.empty())
       continue;
@@ -150,9 +141,9 @@ void Explanation::print(llvm::raw_ostream &os) const {
   int64_t total = 0;
   for (const Saved &value : saved)
     total += value.bytes;
-  os << "\nsaved values (" << saved.size() << ", " << describeBytes(total) << ")\n";
+  os << "\nsaved values (" << saved.size() << ", " << memory::describeBytes(total) << ")\n";
   for (const Saved &value : saved)
-    os << llvm::right_justify(value.bytes ? describeBytes(value.bytes) : "-", 12) << "  "
+    os << llvm::right_justify(value.bytes ? memory::describeBytes(value.bytes) : "-", 12) << "  "
        << value.name << "  " << value.type << "  " << value.madeBy << " -> "
        << llvm::join(value.takenBy, ", ")
        << (value.location.empty() ? "" : "  at " + value.location) << "\n";

@@ -6,6 +6,7 @@
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace cleave::memory;
@@ -234,4 +235,13 @@ private:
 MemoryPlan cleave::memory::planMemory(ArrayRef<func::FuncOp> functions, bool emptyAccumulators,
                                       function_ref<bool(train::RoleAttr)> owned) {
   return Planner(functions, emptyAccumulators, owned).run();
+}
+
+std::string cleave::memory::describeBytes(int64_t bytes) {
+  static constexpr const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = double(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(units); ++unit)
+    value /= 1024;
+  return llvm::formatv(unit ? "{0:f1} {1}" : "{0:f0} {1}", value, units[unit]).str();
 }

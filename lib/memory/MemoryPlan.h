@@ -51,6 +51,9 @@ struct MemoryPlan {
 MemoryPlan planMemory(llvm::ArrayRef<mlir::func::FuncOp> functions, bool emptyAccumulators,
                       llvm::function_ref<bool(train::RoleAttr)> owned = nullptr);
 
+/// "12.5 MiB"
+std::string describeBytes(int64_t bytes);
+
 } // namespace cleave::memory
 
 #endif // CLEAVE_LIB_MEMORY_MEMORYPLAN_H

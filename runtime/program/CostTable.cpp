@@ -1,6 +1,7 @@
 //===- CostTable.cpp - a program's memory as text, and its limit -------------===//
 
 #include "cleave/Session.h"
+#include "lib/memory/MemoryPlan.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -9,14 +10,10 @@
 #include "llvm/Support/raw_ostream.h"
 
 using namespace cleave::runtime;
+namespace memory = cleave::memory;
 
 std::string cleave::runtime::describeBytes(int64_t bytes) {
-  static constexpr const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = double(bytes);
-  size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < std::size(units); ++unit)
-    value /= 1024;
-  return llvm::formatv(unit ? "{0:f1} {1}" : "{0:f0} {1}", value, units[unit]).str();
+  return memory::describeBytes(bytes);
 }
 
 std::string cleave::runtime::describeMemory(const ProgramCosts &costs) {
