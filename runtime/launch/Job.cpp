@@ -8,14 +8,18 @@
 
 #include <cstdio>
 #include <iostream>
+#include <mutex>
 
 #include <unistd.h>
 
 using namespace cleave::runtime;
 
-/// In one write, so that the lines of several ranks do not mix.
+/// In one write, so that the lines of several ranks do not mix; and one rank at a time, since not
+/// every system makes two threads' writes to one file follow each other.
 static void printError(const std::string &prefix, const std::string &message) {
+  static std::mutex printing;
   std::string text = prefix + "error: " + message + "\n";
+  std::lock_guard<std::mutex> lock(printing);
   llvm::outs().flush();
   llvm::errs() << text;
   llvm::errs().flush();

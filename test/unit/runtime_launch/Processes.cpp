@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -18,6 +19,9 @@ test::Process::Process(const std::map<std::string, std::string> &environment,
                        const std::function<int()> &body)
     : outputFile(::memfd_create("output", MFD_CLOEXEC)),
       errorFile(::memfd_create("errors", MFD_CLOEXEC)) {
+  // Several processes and threads write to each: at the end, wherever another's write has put it.
+  for (int file : {outputFile, errorFile})
+    ::fcntl(file, F_SETFL, O_APPEND);
   pid = ::fork();
   if (pid)
     return;
