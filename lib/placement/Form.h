@@ -1,0 +1,60 @@
+//===- Form.h - ops whose parts have to communicate -----------------*- C++ -*-===//
+//
+// A sharding rule says what parts of an op may run without communication. A *form* is another way:
+// it says how operands and results lie along an axis, and builds the local ops, collectives
+// included, that compute the op so. Forms are registered by op name in Forms.cpp, one file an idea
+// in lib/placement/forms.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LIB_PLACEMENT_FORM_H
+#define CLEAVE_LIB_PLACEMENT_FORM_H
+
+#include "lib/placement/Strategy.h"
+
+#include "dialects/dist/Dist.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace cleave::placement {
+
+/// What a form builds with. Types carry the placements of all axes; the results of ops built with
+/// `create` get theirs by `inferPlacements`, which also refuses what is not right.
+class FormBuilder {
+public:
+  FormBuilder(mlir::OpBuilder &builder, dist::MeshOp mesh, llvm::ArrayRef<MeshAxis> axes)
+      : builder(builder), mesh(mesh), axes(axes) {}
+
+  mlir::OpBuilder &builder;
+  dist::MeshOp mesh;
+  /// The axes along which the form runs, major first.
+  llvm::ArrayRef<MeshAxis> axes;
+};
+
+class Form {
+public:
+  virtual ~Form() = default;
+
+  /// For messages and `--explain`: "vocabulary-sharded embedding".
+  virtual llvm::StringRef name() const = 0;
+  /// Whether one op may run by this form along several axes at once.
+  virtual bool takesSeveralAxes() const { return false; }
+  /// Appends the strategies that this form offers `op` along `axis`; none where it does not apply.
+  virtual void getStrategies(mlir::Operation *op, MeshAxis axis,
+                             llvm::SmallVectorImpl<AxisStrategy> &strategies) const = 0;
+  /// Builds the op's local form in front of `op`. `operands` are local values, placed as the
+  /// strategy says on the form's axes and as other strategies say on the others. `op` has its
+  /// global shapes. Returns a local value a result, of the strategy's placements; failure after an
+  /// error at `op`.
+  virtual mlir::FailureOr<llvm::SmallVector<mlir::Value>> build(mlir::Operation *op,
+                                                                mlir::ValueRange operands,
+                                                                const AxisStrategy &strategy,
+                                                                FormBuilder &form) const = 0;
+};
+
+/// The forms registered for ops of this name, in order of registration.
+llvm::ArrayRef<const Form *> getForms(mlir::OperationName name);
+
+} // namespace cleave::placement
+
+#endif // CLEAVE_LIB_PLACEMENT_FORM_H

@@ -1,0 +1,46 @@
+//===- Strategy.h - the ways to run an op along one mesh axis -------*- C++ -*-===//
+//
+// What propagation chooses from and partitioning carries out. Most strategies follow from the op's
+// sharding rule: nothing is communicated inside the op. Others are *distributed forms* (Form.h):
+// what an op becomes where its ranks must talk to each other, such as a cross-entropy over a
+// sharded vocabulary.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LIB_PLACEMENT_STRATEGY_H
+#define CLEAVE_LIB_PLACEMENT_STRATEGY_H
+
+#include "dialects/dist/Placement.h"
+#include "dialects/sharding/ShardingRule.h"
+
+namespace cleave::placement {
+
+class Form;
+
+struct MeshAxis {
+  mlir::StringAttr name;
+  /// Ranks along it, at least 2.
+  int64_t size;
+};
+
+/// One way to run an op along one axis. Placements are R, P and S; orders of shards are 0.
+struct AxisStrategy {
+  /// By operand, and by result; R for what is no tensor.
+  llvm::SmallVector<dist::AxisPlacement, 4> operands;
+  llvm::SmallVector<dist::AxisPlacement, 2> results;
+  /// The factor of the sharding rule that is cut, if any is.
+  std::optional<sharding::FactorId> factor = std::nullopt;
+  /// The form that runs it; null where each rank runs the op itself on its parts.
+  const Form *form = nullptr;
+  /// What one rank sends inside the form, in bytes.
+  int64_t bytes = 0;
+};
+
+/// All strategies of the op along an axis of this size: everything replicated first, then one for
+/// each factor that may be cut evenly, those that pass partial sums through linear ops, then those
+/// of forms. The op has global shapes. Two strategies never agree in all placements.
+llvm::SmallVector<AxisStrategy> getStrategies(mlir::Operation *op, MeshAxis axis);
+
+} // namespace cleave::placement
+
+#endif // CLEAVE_LIB_PLACEMENT_STRATEGY_H

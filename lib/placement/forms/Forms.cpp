@@ -1,0 +1,17 @@
+//===- Forms.cpp - which op has which forms -------------------------------===//
+
+#include "lib/placement/forms/Forms.h"
+
+using namespace cleave;
+using namespace cleave::placement;
+
+/// Each file of forms adds its own here.
+static FormTable makeTable() {
+  FormTable table;
+  return table;
+}
+
+llvm::ArrayRef<const Form *> placement::getForms(mlir::OperationName name) {
+  static const FormTable table = makeTable();
+  return table.find(name.getStringRef());
+}

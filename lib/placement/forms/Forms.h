@@ -1,0 +1,28 @@
+//===- Forms.h - the files of forms, and their registration ---------*- C++ -*-===//
+
+#ifndef CLEAVE_LIB_PLACEMENT_FORMS_FORMS_H
+#define CLEAVE_LIB_PLACEMENT_FORMS_FORMS_H
+
+#include "lib/placement/Form.h"
+
+#include "llvm/ADT/StringMap.h"
+
+namespace cleave::placement {
+
+/// The forms of ops, by the op's name.
+class FormTable {
+public:
+  /// `form` lives as long as the program does.
+  void add(llvm::StringRef opName, const Form *form) { forms[opName].push_back(form); }
+  llvm::ArrayRef<const Form *> find(llvm::StringRef opName) const {
+    auto it = forms.find(opName);
+    return it == forms.end() ? llvm::ArrayRef<const Form *>() : it->second;
+  }
+
+private:
+  llvm::StringMap<llvm::SmallVector<const Form *, 1>> forms;
+};
+
+} // namespace cleave::placement
+
+#endif // CLEAVE_LIB_PLACEMENT_FORMS_FORMS_H
