@@ -23,6 +23,10 @@ using aten::rankOf;
 using aten::shapeOf;
 using mlir::Value;
 
+/// The type of a value's gradient: of the same shape and dtype, with the dual placement. Null where
+/// no gradient passes: a pending reduction other than a sum.
+mlir::RankedTensorType gradientTypeOf(mlir::Type type);
+
 class AtenBuilder {
 public:
   /// `frame`: any placement on the function's mesh and axes; null in a function without placements.

@@ -7,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "lib/autodiff/DistBuilder.h"
+#include "lib/autodiff/AtenBuilder.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -60,6 +60,15 @@ Value AtenBuilder::conform(Value value, PlacementAttr wanted) {
     if (entry.placement.isShard() && !current(entry.axis).isShard())
       value = recast(value, entry.axis, entry.placement);
   return value;
+}
+
+RankedTensorType autodiff::gradientTypeOf(Type type) {
+  auto tensor = cast<RankedTensorType>(dist::valueTypeOf(type));
+  PlacementAttr placement = dist::getPlacement(tensor);
+  if (!placement)
+    return tensor;
+  FailureOr<PlacementAttr> dual = placement.dual();
+  return succeeded(dual) ? dist::withPlacement(tensor, *dual) : RankedTensorType();
 }
 
 Value AtenBuilder::zeroGradient(Value value) {

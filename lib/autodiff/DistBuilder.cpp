@@ -9,15 +9,6 @@ using dist::AxisPlacement;
 using dist::PlacementAttr;
 using dist::PlacementKind;
 
-RankedTensorType autodiff::gradientTypeOf(Type type) {
-  auto tensor = cast<RankedTensorType>(dist::valueTypeOf(type));
-  PlacementAttr placement = dist::getPlacement(tensor);
-  if (!placement)
-    return tensor;
-  FailureOr<PlacementAttr> dual = placement.dual();
-  return succeeded(dual) ? dist::withPlacement(tensor, *dual) : RankedTensorType();
-}
-
 Value autodiff::valueOf(OpResult result) {
   if (!isa<dist::FutureType>(result.getType()))
     return result;

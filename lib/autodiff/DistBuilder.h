@@ -60,10 +60,6 @@ private:
   mlir::ArrayAttr axes;
 };
 
-/// The type of a value's gradient: of the same shape and dtype, with the dual placement. Null where
-/// no gradient passes: a pending reduction other than a sum.
-mlir::RankedTensorType gradientTypeOf(mlir::Type type);
-
 /// The value of a result that may be a future: then what some `dist.wait` gives.
 Value valueOf(mlir::OpResult result);
 

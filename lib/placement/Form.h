@@ -18,8 +18,7 @@
 
 namespace cleave::placement {
 
-/// What a form builds with. Types carry the placements of all axes; the results of ops built with
-/// `create` get theirs by `inferPlacements`, which also refuses what is not right.
+/// What a form builds with: `forms/LocalBuilder.h` makes typed ops of it.
 class FormBuilder {
 public:
   FormBuilder(mlir::OpBuilder &builder, dist::MeshOp mesh, llvm::ArrayRef<MeshAxis> axes)
@@ -37,19 +36,22 @@ public:
 
   /// For messages and `--explain`: "vocabulary-sharded embedding".
   virtual llvm::StringRef name() const = 0;
-  /// Whether one op may run by this form along several axes at once.
+  /// Whether one op may run by this form along several axes at once, by the same of its strategies
+  /// or by different ones. An op never runs by two forms.
   virtual bool takesSeveralAxes() const { return false; }
   /// Appends the strategies that this form offers `op` along `axis`; none where it does not apply.
   virtual void getStrategies(mlir::Operation *op, MeshAxis axis,
                              llvm::SmallVectorImpl<AxisStrategy> &strategies) const = 0;
-  /// Builds the op's local form in front of `op`. `operands` are local values, placed as the
-  /// strategy says on the form's axes and as other strategies say on the others. `op` has its
-  /// global shapes. Returns a local value a result, of the strategy's placements; failure after an
-  /// error at `op`.
-  virtual mlir::FailureOr<llvm::SmallVector<mlir::Value>> build(mlir::Operation *op,
-                                                                mlir::ValueRange operands,
-                                                                const AxisStrategy &strategy,
-                                                                FormBuilder &form) const = 0;
+  /// Builds the op's local form in front of `op`, once for all axes that run by this form:
+  /// `strategies` are those of `form.axes`, in this order. `operands` are local values, placed as
+  /// the strategies say on the form's axes and as other strategies say on the others. `op` has its
+  /// global shapes. Returns a local value a result (null for one of type `none`), of the
+  /// strategies' placements on the form's axes; where several of them shard one dimension of a
+  /// result, they do so in the order in which they shard the operands, or else in that of
+  /// `form.axes`. Failure after an error at `op`.
+  virtual mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+  build(mlir::Operation *op, mlir::ValueRange operands, llvm::ArrayRef<AxisStrategy> strategies,
+        FormBuilder &form) const = 0;
 };
 
 /// The forms registered for ops of this name, in order of registration.
