@@ -1,0 +1,196 @@
+//===- Strategy.cpp - strategies from sharding rules, and those of forms ---===//
+
+#include "lib/placement/Strategy.h"
+#include "lib/placement/Form.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::placement;
+using dist::AxisPlacement;
+using sharding::FactorId;
+using sharding::LinearGroup;
+using sharding::OpKind;
+using sharding::ShardingRule;
+using sharding::TensorFactors;
+
+static dist::Reduction toDist(sharding::Reduction reduction) {
+  switch (reduction) {
+  case sharding::Reduction::Avg:
+    return dist::Reduction::Avg;
+  case sharding::Reduction::Max:
+    return dist::Reduction::Max;
+  case sharding::Reduction::Min:
+    return dist::Reduction::Min;
+  case sharding::Reduction::Product:
+    return dist::Reduction::Product;
+  case sharding::Reduction::None:
+  case sharding::Reduction::Sum:
+    return dist::Reduction::Sum;
+  }
+  llvm_unreachable("all reductions are handled");
+}
+
+namespace {
+
+/// Collects the strategies of one op.
+class StrategyList {
+public:
+  StrategyList(Operation *op, const ShardingRule &rule, MeshAxis axis)
+      : op(op), rule(rule), axis(axis) {}
+
+  void addReplicated() { add(makeReplicated()); }
+  void addShards();
+  void addPartials();
+  void addForms();
+
+  SmallVector<AxisStrategy> strategies;
+
+private:
+  AxisStrategy makeReplicated() const {
+    AxisStrategy strategy;
+    strategy.operands.assign(op->getNumOperands(), AxisPlacement::replicate());
+    strategy.results.assign(op->getNumResults(), AxisPlacement::replicate());
+    return strategy;
+  }
+  bool isShapeOnly(unsigned operand) const { return llvm::is_contained(rule.shapeOnly, operand); }
+  std::optional<AxisStrategy> cut(FactorId factor) const;
+  bool isPossible(const AxisStrategy &strategy) const;
+  void add(AxisStrategy strategy);
+
+  Operation *op;
+  const ShardingRule &rule;
+  MeshAxis axis;
+};
+
+} // namespace
+
+/// Whether values of the types exist so: a boolean is never a term of a sum.
+bool StrategyList::isPossible(const AxisStrategy &strategy) const {
+  auto fits = [](Type type, AxisPlacement placement) {
+    if (placement.isReplicate())
+      return true;
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return tensor && (!placement.isPartial() ||
+                      dist::isReducible(placement.reduction, tensor.getElementType()));
+  };
+  return llvm::all_of_zip(op->getOperandTypes(), strategy.operands, fits) &&
+         llvm::all_of_zip(op->getResultTypes(), strategy.results, fits);
+}
+
+void StrategyList::add(AxisStrategy strategy) {
+  if (!isPossible(strategy))
+    return;
+  for (const AxisStrategy &other : strategies)
+    if (other.operands == strategy.operands && other.results == strategy.results)
+      return;
+  strategies.push_back(strategy);
+  // What only lends its shape is taken as it is: a pending sum has the shape of the whole, too.
+  bool lends = false;
+  for (unsigned operand : rule.shapeOnly)
+    if (strategy.operands[operand].isReplicate()) {
+      strategy.operands[operand] = AxisPlacement::partial();
+      lends = true;
+    }
+  if (lends)
+    add(std::move(strategy));
+}
+
+//===----------------------------------------------------------------------===//
+// A factor cut
+//===----------------------------------------------------------------------===//
+
+std::optional<AxisStrategy> StrategyList::cut(FactorId factor) const {
+  AxisStrategy strategy = makeReplicated();
+  strategy.factor = factor;
+  const sharding::Factor &info = rule.factors[factor];
+  bool stands = false;
+  for (auto [operand, tensor] : llvm::enumerate(rule.operands)) {
+    if (ShardingRule::contains(tensor, factor)) {
+      std::optional<unsigned> dim = rule.leadingDim(tensor, factor);
+      if (!dim)
+        return std::nullopt;
+      strategy.operands[operand] = AxisPlacement::shard(*dim);
+      stands = true;
+    } else if (llvm::is_contained(info.addends, operand)) {
+      strategy.operands[operand] = AxisPlacement::partial();
+    }
+  }
+  // A factory's result is sharded where an operand lends the shape of a shard; a constant without
+  // operands has one value on all ranks, of which each takes its part for nothing.
+  if (!stands && rule.kind != OpKind::Random)
+    return std::nullopt;
+  for (auto [result, tensor] : llvm::enumerate(rule.results)) {
+    if (ShardingRule::contains(tensor, factor)) {
+      std::optional<unsigned> dim = rule.leadingDim(tensor, factor);
+      if (!dim)
+        return std::nullopt;
+      strategy.results[result] = AxisPlacement::shard(*dim);
+    } else if (sharding::Reduction reduction = rule.reductionAt(factor, result);
+               reduction != sharding::Reduction::None &&
+               isa<RankedTensorType>(op->getResult(result).getType())) {
+      strategy.results[result] = AxisPlacement::partial(toDist(reduction));
+    }
+  }
+  return strategy;
+}
+
+void StrategyList::addShards() {
+  for (auto [factor, info] : llvm::enumerate(rule.factors)) {
+    if (info.isWhole() || info.size < axis.size || info.size % axis.size != 0)
+      continue;
+    if (std::optional<AxisStrategy> strategy = cut(factor))
+      add(std::move(*strategy));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Partial values through linear ops
+//===----------------------------------------------------------------------===//
+
+void StrategyList::addPartials() {
+  if (rule.kind == OpKind::Factory)
+    return;
+  for (const LinearGroup &group : rule.linear) {
+    // Of groups of the same operands the first counts, as in `findLinear`.
+    if (rule.findLinear([&](unsigned i) { return llvm::is_contained(group.operands, i); }) !=
+        &group)
+      continue;
+    SmallVector<dist::Reduction, 5> reductions = {dist::Reduction::Sum};
+    if (group.moves)
+      reductions.append({dist::Reduction::Avg, dist::Reduction::Max, dist::Reduction::Min,
+                         dist::Reduction::Product});
+    for (dist::Reduction reduction : reductions) {
+      AxisStrategy strategy = makeReplicated();
+      for (unsigned operand : group.operands)
+        strategy.operands[operand] = AxisPlacement::partial(reduction);
+      for (unsigned result : group.results)
+        strategy.results[result] = AxisPlacement::partial(reduction);
+      add(std::move(strategy));
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Forms
+//===----------------------------------------------------------------------===//
+
+void StrategyList::addForms() {
+  SmallVector<AxisStrategy> offered;
+  for (const Form *form : getForms(op->getName()))
+    form->getStrategies(op, axis, offered);
+  for (AxisStrategy &strategy : offered)
+    if (!llvm::any_of(strategies, [&](const AxisStrategy &other) {
+          return other.operands == strategy.operands && other.results == strategy.results;
+        }))
+      strategies.push_back(std::move(strategy));
+}
+
+SmallVector<AxisStrategy> placement::getStrategies(Operation *op, MeshAxis axis) {
+  ShardingRule rule = sharding::getShardingRule(op);
+  StrategyList list(op, rule, axis);
+  list.addReplicated();
+  list.addShards();
+  list.addPartials();
+  list.addForms();
+  return std::move(list.strategies);
+}
