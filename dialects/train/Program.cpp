@@ -1,6 +1,6 @@
 //===- Program.cpp - the functions of a training program ---------------------===//
 
-#include "dialects/train/Program.h"
+#include "dialects/train/RankClasses.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -246,6 +246,8 @@ LogicalResult TrainDialect::verifyOperationAttribute(Operation *op, NamedAttribu
                              << attribute.getValue();
     return success();
   }
+  if (name == kRanksAttrName)
+    return verifyRanks(op, attribute.getValue());
   // A misspelt name would otherwise be kept and mean nothing.
   return op->emitError() << "unknown attribute '" << name << "'";
 }

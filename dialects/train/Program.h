@@ -25,6 +25,9 @@ inline constexpr llvm::StringLiteral kDrawsAttrName = "train.draws";
 inline constexpr llvm::StringLiteral kCheckpointAttrName = "train.checkpoint";
 inline constexpr llvm::StringLiteral kBackwardAttrName = "train.backward";
 inline constexpr llvm::StringLiteral kStageAttrName = "train.stage";
+/// On functions: the ranks that run this one, `{tp = array<i64: 1>}`: places by mesh axis; an axis
+/// that is not named stands for all of its places. See `RankClasses.h`.
+inline constexpr llvm::StringLiteral kRanksAttrName = "train.ranks";
 /// On ops of a backward (unit): makes the gradient of an activation that the backward-input is for;
 /// computes again what an earlier function of the microbatch has computed.
 inline constexpr llvm::StringLiteral kActivationGradientAttrName = "train.activation_gradient";
@@ -71,9 +74,13 @@ enum class ProgramForms {
 /// Finds the program of `module` and checks what no single function can (`docs/ir.md`, "Forward and
 /// backward"): which functions there are, that they agree about parameters, inputs and saved
 /// values, that stages hand on what the next one takes, and that the update gets the gradients it
-/// takes. Emits an error otherwise.
+/// takes. Emits an error otherwise, and for functions that only some ranks run.
 llvm::FailureOr<Program> getProgram(mlir::ModuleOp module,
                                     ProgramForms forms = ProgramForms::Joint);
+
+/// The same for the functions whose `train.ranks` is `ranks` (null: those that have none).
+llvm::FailureOr<Program> getProgramOf(mlir::ModuleOp module, mlir::DictionaryAttr ranks,
+                                      ProgramForms forms);
 
 } // namespace cleave::train
 

@@ -75,12 +75,16 @@ SmallVector<func::FuncOp, 8> Program::getFunctions() const {
   return functions;
 }
 
-static LogicalResult findFunctions(ModuleOp module, Program &program) {
+static DictionaryAttr ranksOf(func::FuncOp function) {
+  return function->getAttrOfType<DictionaryAttr>(kRanksAttrName);
+}
+
+static LogicalResult findFunctions(ModuleOp module, DictionaryAttr ranks, Program &program) {
   std::map<int64_t, Program> stages;
   func::FuncOp unstaged, staged;
   for (auto function : module.getOps<func::FuncOp>()) {
     auto phase = function->getAttrOfType<PhaseAttr>(kPhaseAttrName);
-    if (!phase)
+    if (!phase || ranksOf(function) != ranks)
       continue;
     auto stage = function->getAttrOfType<IntegerAttr>(kStageAttrName);
     (stage ? staged : unstaged) = function;
@@ -419,12 +423,22 @@ private:
 };
 } // namespace
 
-FailureOr<Program> cleave::train::getProgram(ModuleOp module, ProgramForms forms) {
+FailureOr<Program> cleave::train::getProgramOf(ModuleOp module, DictionaryAttr ranks,
+                                               ProgramForms forms) {
   Program program;
-  if (failed(findFunctions(module, program)) ||
+  if (failed(findFunctions(module, ranks, program)) ||
       failed(program.isStaged() ? checkStagePhases(module, program, forms)
                                 : checkPhases(module, program, forms)) ||
       failed(Agreement(program).check()) || failed(verifyStages(program)))
     return failure();
   return program;
+}
+
+FailureOr<Program> cleave::train::getProgram(ModuleOp module, ProgramForms forms) {
+  for (auto function : module.getOps<func::FuncOp>())
+    if (DictionaryAttr ranks = ranksOf(function); ranks && function->hasAttr(kPhaseAttrName))
+      return function.emitError() << "is for the ranks " << ranks
+                                  << " alone, because dimensions do not divide evenly; this needs "
+                                     "a program with one function for all ranks";
+  return getProgramOf(module, DictionaryAttr(), forms);
 }

@@ -71,7 +71,10 @@ struct ValueInfo {
   RoleKind role = RoleKind::Input;
   std::string name; ///< empty for roles without one (loss, seed, step, ...)
   std::string slot; ///< optimizer state: "exp_avg", ...
-  TensorType type;  ///< of what one rank holds
+  TensorType type;  ///< of what this rank holds
+  /// The shape of the tensor of all ranks, where they hold parts of different sizes; else each
+  /// holds as much as this one.
+  std::optional<llvm::SmallVector<int64_t, 4>> wholeShape;
   /// In a typed function, by axis; empty otherwise, and where no axis is mentioned.
   std::vector<AxisPlacement> placements;
   /// The dimension that counts examples; absent: the same tensor for every microbatch.
@@ -92,6 +95,12 @@ struct ValueInfo {
 struct MeshAxis {
   std::string name;
   int64_t size = 0;
+};
+
+/// Which of how many ranks loads a program.
+struct RankPlace {
+  int rank = 0;
+  int ranks = 1;
 };
 
 class Program {
@@ -143,14 +152,15 @@ public:
   const Impl &impl() const { return *pimpl; }
 
 private:
-  friend llvm::Expected<std::unique_ptr<Program>> loadProgram(llvm::StringRef);
+  friend llvm::Expected<std::unique_ptr<Program>> loadProgram(llvm::StringRef, RankPlace);
   explicit Program(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> pimpl;
 };
 
 /// Reads and verifies the program in `path`, text or bytecode. An error's text holds the
-/// diagnostics with file, line and column.
-llvm::Expected<std::unique_ptr<Program>> loadProgram(llvm::StringRef path);
+/// diagnostics with file, line and column. Where dimensions do not divide evenly, ranks have
+/// functions of their own (`train.ranks`): the program is then that of `place` on the mesh.
+llvm::Expected<std::unique_ptr<Program>> loadProgram(llvm::StringRef path, RankPlace place = {});
 
 } // namespace cleave::runtime
 

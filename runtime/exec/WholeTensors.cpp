@@ -33,6 +33,10 @@ std::vector<std::string> cleave::runtime::shardingAxes(const ValueInfo &value, i
 
 TensorType cleave::runtime::wholeType(const ValueInfo &value, const RankGrid &grid) {
   TensorType whole = value.type;
+  if (value.wholeShape) {
+    whole.shape = *value.wholeShape;
+    return whole;
+  }
   for (const AxisPlacement &placement : value.placements)
     if (placement.kind == Kind::Shard)
       whole.shape[placement.dim] *= grid.size(placement.axis);
@@ -44,6 +48,7 @@ std::vector<ValueInfo> cleave::runtime::wholeValues(llvm::ArrayRef<ValueInfo> va
   std::vector<ValueInfo> wholes(values);
   for (ValueInfo &value : wholes) {
     value.type = wholeType(value, grid);
+    value.wholeShape.reset();
     value.placements.clear();
   }
   return wholes;

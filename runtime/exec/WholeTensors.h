@@ -26,7 +26,7 @@ struct WholeTensor {
 /// The axes that shard a dimension of the value, major first.
 std::vector<std::string> shardingAxes(const ValueInfo &value, int64_t dim);
 
-/// Type of the whole tensor, where all ranks hold as much as this one does.
+/// Type of the whole tensor.
 TensorType wholeType(const ValueInfo &value, const RankGrid &grid);
 /// The values with the types of the whole tensors, and without placements.
 std::vector<ValueInfo> wholeValues(llvm::ArrayRef<ValueInfo> values, const RankGrid &grid);

@@ -51,7 +51,8 @@ static llvm::Error makeError(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
-llvm::Expected<std::unique_ptr<Program>> cleave::runtime::loadProgram(llvm::StringRef path) {
+llvm::Expected<std::unique_ptr<Program>> cleave::runtime::loadProgram(llvm::StringRef path,
+                                                                      RankPlace place) {
   if (llvm::sys::fs::is_directory(path))
     return makeError("cannot read program '" + path + "': it is a directory");
   auto buffer = llvm::MemoryBuffer::getFile(path);
@@ -86,12 +87,12 @@ llvm::Expected<std::unique_ptr<Program>> cleave::runtime::loadProgram(llvm::Stri
   impl->module = parseSourceFile<ModuleOp>(sources, ParserConfig(impl->context.get()));
   if (!impl->module)
     return invalid();
-  FailureOr<train::Program> functions =
-      train::getProgram(*impl->module, train::ProgramForms::Staged);
-  if (failed(functions) || failed(placement::checkSpmdTypes(*impl->module)))
+  FailureOr<llvm::SmallVector<train::ProgramClass, 1>> classes =
+      train::getProgramClasses(*impl->module, train::ProgramForms::Staged);
+  if (failed(classes) || failed(placement::checkSpmdTypes(*impl->module)))
     return invalid();
-  impl->functions = *functions;
-  if (llvm::Error error = readSignature(*impl))
+  impl->classes = std::move(*classes);
+  if (llvm::Error error = readSignature(*impl, place))
     return makeError("program '" + path + "': " + llvm::toString(std::move(error)));
   if (impl->name.empty())
     impl->name = llvm::sys::path::stem(path).str();

@@ -4,7 +4,7 @@
 #define CLEAVE_RUNTIME_PROGRAM_PROGRAMIMPL_H
 
 #include "cleave/Program.h"
-#include "dialects/train/Program.h"
+#include "dialects/train/RankClasses.h"
 
 #include "mlir/IR/OwningOpRef.h"
 
@@ -29,6 +29,8 @@ class Program::Impl {
 public:
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
+  /// Of all classes of ranks; `functions` are those of this rank.
+  llvm::SmallVector<train::ProgramClass, 1> classes;
   train::Program functions;
 
   std::string path, name, fingerprint;
@@ -45,8 +47,9 @@ public:
   const Signature &signature(Phase phase) const { return signatures[size_t(phase)]; }
 };
 
-/// Reads names, roles, types and the mesh from the verified module into `impl`.
-llvm::Error readSignature(Program::Impl &impl);
+/// Reads names, roles, types and the mesh from the verified module into `impl`, as they are for the
+/// rank at `place`.
+llvm::Error readSignature(Program::Impl &impl, RankPlace place);
 
 /// 40 hex digits of SHA-1 over the module's text without locations.
 std::string computeFingerprint(mlir::ModuleOp module);

@@ -3,6 +3,7 @@
 #include "dialects/dist/Dist.h"
 #include "runtime/io/DType.h"
 #include "runtime/program/ProgramImpl.h"
+#include "runtime/program/RankClasses.h"
 
 #include "mlir/IR/Location.h"
 #include "llvm/ADT/StringMap.h"
@@ -196,7 +197,8 @@ static void joinMicrobatch(Program::Impl &impl) {
   for (const ValueInfo &reduced : impl.signature(Phase::Reduce).results)
     for (ValueInfo &value : whole.results)
       if (value.role == reduced.role && value.name == reduced.name)
-        std::tie(value.type, value.placements) = std::tie(reduced.type, reduced.placements);
+        std::tie(value.type, value.wholeShape, value.placements) =
+            std::tie(reduced.type, reduced.wholeShape, reduced.placements);
   impl.signatures[size_t(Phase::Microbatch)] = std::move(whole);
 }
 
@@ -248,14 +250,31 @@ static llvm::Error checkSizes(ModuleOp module) {
   return makeError(describeLocation(location) + ": the bytes of " + text + " cannot be counted");
 }
 
-llvm::Error cleave::runtime::readSignature(Program::Impl &impl) {
+/// The mesh's axes; at most one mesh.
+static llvm::Error readMesh(Program::Impl &impl) {
+  auto meshes = llvm::to_vector(impl.module->getOps<dist::MeshOp>());
+  if (meshes.size() > 1)
+    return makeError("it has " + llvm::Twine(meshes.size()) +
+                     " meshes; a program that runs has at most one");
+  for (dist::MeshOp mesh : meshes)
+    for (auto axis : mesh.getAxes().getAsRange<dist::AxisAttr>())
+      impl.mesh.push_back({axis.getName().str(), axis.getSize()});
+  return llvm::Error::success();
+}
+
+llvm::Error cleave::runtime::readSignature(Program::Impl &impl, RankPlace place) {
   if (llvm::Error error = checkSizes(*impl.module))
     return error;
+  if (llvm::Error error = readMesh(impl))
+    return error;
+  RankClasses classes(impl.classes, impl.mesh, place);
+  impl.functions = classes.mine().program;
   if (std::optional<llvm::StringRef> name = impl.module->getSymName())
     impl.name = name->str();
   for (func::FuncOp function : impl.functions.getFunctions()) {
     auto phase = Phase(function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName).getValue());
     impl.phaseFunctions.push_back({phase, function, readFunction(function)});
+    classes.readWholeShapes(impl.phaseFunctions.size() - 1, impl.phaseFunctions.back().signature);
     Signature &whole = impl.signatures[size_t(phase)];
     if (whole.arguments.empty() && whole.results.empty())
       whole = impl.phaseFunctions.back().signature;
@@ -300,14 +319,6 @@ llvm::Error cleave::runtime::readSignature(Program::Impl &impl) {
   for (const ValueInfo &value : impl.signature(Phase::Update).arguments)
     if (value.role == RoleKind::OptimizerState)
       impl.optimizerStates.push_back(value);
-
-  auto meshes = llvm::to_vector(impl.module->getOps<dist::MeshOp>());
-  if (meshes.size() > 1)
-    return makeError("it has " + llvm::Twine(meshes.size()) +
-                     " meshes; a program that runs has at most one");
-  for (dist::MeshOp mesh : meshes)
-    for (auto axis : mesh.getAxes().getAsRange<dist::AxisAttr>())
-      impl.mesh.push_back({axis.getName().str(), axis.getSize()});
   return checkUpdate(impl);
 }
 

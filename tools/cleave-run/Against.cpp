@@ -79,7 +79,7 @@ static llvm::Expected<Results> runOne(const Program &program, Communicator &worl
 }
 
 llvm::Error run::compare(const Program &program, Communicator &world, const Options &options) {
-  auto other = loadProgram(options.against);
+  auto other = loadProgram(options.against, {world.rank(), world.size()});
   if (!other)
     return other.takeError();
   if (options.weightGradients == WeightGradients::Deferred)

@@ -86,7 +86,7 @@ static double parameterFloor(llvm::ArrayRef<run::Row> rows) {
 
 llvm::Error run::compareTraining(Program &program, Communicator &world,
                                  const TrainOptions &training, const Options &options) {
-  auto other = loadProgram(options.against);
+  auto other = loadProgram(options.against, {world.rank(), world.size()});
   if (!other)
     return other.takeError();
   llvm::Expected<Outcome> ours = trainOne(program, world, training, (*other)->isTyped());

@@ -126,7 +126,7 @@ static TrainOptions collect(const run::Options &options) {
 int run::runTraining(const Options &options) {
   TrainOptions trainOptions = collect(options);
   return runOnRanks(options, [&](Communicator &world) -> llvm::Error {
-    auto program = loadProgram(options.program);
+    auto program = loadProgram(options.program, {world.rank(), world.size()});
     if (!program)
       return program.takeError();
     if (!options.against.empty())

@@ -22,7 +22,7 @@ using namespace cleave::runtime;
 
 /// On one of the ranks of `world`.
 static llvm::Error evaluate(const run::Options &options, Communicator &world) {
-  auto program = loadProgram(options.program);
+  auto program = loadProgram(options.program, {world.rank(), world.size()});
   llvm::Error failure = program ? llvm::Error::success() : program.takeError();
   if (!failure && options.memoryLimit)
     failure = checkMemoryLimit(**program, 1, options.weightGradients, *options.memoryLimit);

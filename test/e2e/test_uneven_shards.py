@@ -1,0 +1,212 @@
+"""Dimensions that do not divide evenly: each class of ranks has functions of its own.
+
+Three examples over two data-parallel ranks, five hidden features over two tensor-parallel ones: four
+classes, made from the even program of `test_collectives_signature` with their own sizes.
+"""
+
+import re
+import subprocess
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from test_collectives_signature import PARTS
+
+BATCH, HIDDEN = 3, 5
+# What stands for the batch (b) and the hidden dimension (h) in each type's local shape.
+SHAPES = {
+    "X": "bx4", "XT": "4xb", "W": "4xh", "WG": "4xh", "V": "hx2", "VT": "2xh", "VG": "hx2",
+    "H": "bxh", "HT": "hxb", "YP": "bx2", "Y": "bx2", "D": "3x2",
+}  # fmt: skip
+
+
+WHOLE = """
+module @whole {
+  func.func @microbatch(
+      %x: tensor<3x4xf32> {train.role = #train.role<input "x" batch 0>},
+      %w: tensor<4x5xf32> {train.role = #train.role<parameter "w">},
+      %v: tensor<5x2xf32> {train.role = #train.role<parameter "v">},
+      %s: tensor<f32> {train.role = #train.role<seed>})
+      -> (tensor<f32> {train.role = #train.role<loss>},
+          tensor<3x2xf32> {train.role = #train.role<output "0">},
+          tensor<4x5xf32> {train.role = #train.role<gradient "w">},
+          tensor<5x2xf32> {train.role = #train.role<gradient "v">})
+      attributes {train.phase = #train.phase<microbatch>} {
+    %h = aten.mm(%x, %w) : (tensor<3x4xf32>, tensor<4x5xf32>) -> tensor<3x5xf32>
+    %y = aten.mm(%h, %v) : (tensor<3x5xf32>, tensor<5x2xf32>) -> tensor<3x2xf32>
+    %l = aten.sum(%y) : (tensor<3x2xf32>) -> tensor<f32>
+    %dy = aten.expand(%s, size = [3, 2]) : (tensor<f32>) -> tensor<3x2xf32>
+    %vt = aten.t(%v) : (tensor<5x2xf32>) -> tensor<2x5xf32>
+    %ht = aten.t(%h) : (tensor<3x5xf32>) -> tensor<5x3xf32>
+    %xt = aten.t(%x) : (tensor<3x4xf32>) -> tensor<4x3xf32>
+    %dv = aten.mm(%ht, %dy) : (tensor<5x3xf32>, tensor<3x2xf32>) -> tensor<5x2xf32>
+    %dh = aten.mm(%dy, %vt) : (tensor<3x2xf32>, tensor<2x5xf32>) -> tensor<3x5xf32>
+    %dw = aten.mm(%xt, %dh) : (tensor<4x3xf32>, tensor<3x5xf32>) -> tensor<4x5xf32>
+    return %l, %y, %dw, %dv : tensor<f32>, tensor<3x2xf32>, tensor<4x5xf32>, tensor<5x2xf32>
+  }
+  func.func @update(
+      %w: tensor<4x5xf32> {train.role = #train.role<parameter "w">},
+      %v: tensor<5x2xf32> {train.role = #train.role<parameter "v">},
+      %dw: tensor<4x5xf32> {train.role = #train.role<gradient "w">},
+      %dv: tensor<5x2xf32> {train.role = #train.role<gradient "v">})
+      -> (tensor<4x5xf32> {train.role = #train.role<parameter "w">},
+          tensor<5x2xf32> {train.role = #train.role<parameter "v">})
+      attributes {train.phase = #train.phase<update>} {
+    %w1 = aten.sub(%w, %dw, alpha = 1.0e-02) : (tensor<4x5xf32>, tensor<4x5xf32>) -> tensor<4x5xf32>
+    %v1 = aten.sub(%v, %dv, alpha = 1.0e-02) : (tensor<5x2xf32>, tensor<5x2xf32>) -> tensor<5x2xf32>
+    return %w1, %v1 : tensor<4x5xf32>, tensor<5x2xf32>
+  }
+}
+"""
+
+
+def functions(dp, tp):
+    """The functions of one class of ranks, with unaliased types of their local shapes."""
+    sizes = {"b": (2, 1)[dp], "h": (3, 2)[tp]}
+    text = PARTS[PARTS.index("  func.func @microbatch") : PARTS.rindex("}")]
+    for name, encoding in re.findall(r"^!(\w+) = tensor<[^#]*(?:f32, )(#.*)>$", PARTS, re.MULTILINE):
+        shape = re.sub("[bh]", lambda m: str(sizes[m[0]]), SHAPES.get(name, ""))
+        tensor = f"tensor<{shape}{'x' if shape else ''}f32, {encoding}>"
+        text = re.sub(rf"!{name}\b", tensor, text)
+    ranks = f"train.ranks = {{dp = array<i64: {dp}>, tp = array<i64: {tp}>}}"
+    text = text.replace("size = [4, 2]", f"size = [{BATCH}, 2]")
+    text = re.sub(r"attributes \{", f"attributes {{{ranks}, ", text)
+    return re.sub(r"@(microbatch|update)", rf"@\1_dp{dp}_tp{tp}", text)
+
+
+def uneven():
+    classes = [functions(dp, tp) for dp in (0, 1) for tp in (0, 1)]
+    mesh = '  dist.mesh @mesh ["dp" = 2, "tp" = 2]\n'
+    return f"module @parts {{\n{mesh}{''.join(classes)}}}\n"
+
+
+@pytest.fixture
+def files(tmp_path):
+    torch.manual_seed(0)
+    for name, text in (("whole", WHOLE), ("parts", uneven())):
+        (tmp_path / f"{name}.mlir").write_text(text)
+    save_file({"w": torch.randn(4, HIDDEN), "v": torch.randn(HIDDEN, 2)}, tmp_path / "parts.safetensors")
+    (tmp_path / "whole.safetensors").symlink_to(tmp_path / "parts.safetensors")
+    save_file({"x": torch.randn(BATCH, 4)}, tmp_path / "in.safetensors")
+    save_file({"x": torch.randn(4 * BATCH, 4)}, tmp_path / "data.safetensors")
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", ["processes", "threads"])
+def test_results_are_those_of_the_whole_program(cleave_run, files, kind):
+    printed = cleave_run.succeed(
+        files / "parts.mlir", "--against", files / "whole.mlir", "--inputs",
+        files / "in.safetensors", "--ranks", 4, "--ranks-as", kind, "--tolerance", 1e-6,
+    )  # fmt: skip
+    for name in ("loss", "output.0", "grad.w", "grad.v"):
+        assert re.search(rf"^{re.escape(name)} ", printed, re.MULTILINE), printed
+
+
+def test_dumps_are_whole(cleave_run, files):
+    cleave_run.succeed(
+        files / "parts.mlir", "--inputs", files / "in.safetensors", "--ranks", 4,
+        "--check", "replicated", "--dump", files / "out.safetensors",
+    )  # fmt: skip
+    dumped = load_file(files / "out.safetensors")
+    assert dumped["grad.w"].shape == (4, HIDDEN)
+    assert dumped["output.0"].shape == (BATCH, 2)
+
+
+def test_training_and_resuming(cleave_run, files):
+    data = ("--data", f"safetensors:{files}/data.safetensors", "--quiet")
+    cleave_run.succeed(
+        files / "parts.mlir", "--against", files / "whole.mlir", "--steps", 4, *data,
+        "--ranks", 4, "--ranks-as", "threads", "--tolerance", 1e-6,
+    )  # fmt: skip
+    saved = ("--ranks", 4, "--checkpoint", files / "parts")
+    cleave_run.succeed(files / "parts.mlir", "--steps", 2, *data, *saved)
+    cleave_run.succeed(files / "parts.mlir", "--steps", 4, *data, *saved, "--resume")
+    cleave_run.succeed(files / "whole.mlir", "--steps", 4, *data, "--checkpoint", files / "whole")
+    newest = [max((files / name).glob("step-*")) / "model.safetensors" for name in ("parts", "whole")]
+    parts, whole = map(load_file, newest)
+    for name in ("w", "v"):
+        torch.testing.assert_close(parts[name], whole[name], rtol=1e-6, atol=1e-6)
+
+
+def test_files_with_other_shapes(cleave_run, files):
+    save_file({"w": torch.randn(4, 6), "v": torch.randn(HIDDEN, 2)}, files / "other.safetensors")
+    message = cleave_run.fail(
+        files / "parts.mlir", "--inputs", files / "in.safetensors", "--ranks", 4,
+        "--weights", files / "other.safetensors",
+    )  # fmt: skip
+    # Whichever rank is asked first: its part is of 3 or of 2.
+    assert re.search(r"'w': the program has F32 \[4, 5\], 1 x 2 parts of F32 \[4, [23]\], the file F32 \[4, 6\]", message), message
+
+
+def test_a_number_of_ranks_that_does_not_fit(cleave_run, files):
+    message = cleave_run.fail(
+        files / "parts.mlir", "--inputs", files / "in.safetensors", "--ranks", 3
+    )
+    assert 'mesh ["dp" = 2, "tp" = 2] expects 4 ranks, found 3' in message
+
+
+def test_passes_that_need_one_function_say_so(build_dir, files):
+    result = subprocess.run(
+        [build_dir / "bin" / "cleave-opt", files / "parts.mlir", "--partition-joint"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert result.returncode == 1
+    assert "because dimensions do not divide evenly; this needs a program with one function for all ranks" in result.stderr
+
+
+FUNCTION = """
+  func.func @{name}(%x: tensor<{size}xf32, #S> {{train.role = #train.role<input "x">}})
+      -> (tensor<5xf32, #R> {{train.role = #train.role<output "0">}})
+      attributes {{train.phase = #train.phase<microbatch>, train.ranks = {ranks}}} {{
+    {body}
+    return %y : tensor<5xf32, #R>
+  }}
+"""
+GATHER = '%y = dist.all_gather(%x) dim 0 over @mesh ["tp"] : tensor<{size}xf32, #S> -> tensor<5xf32, #R>'
+ZEROS = "%y = aten.zeros(size = [5]) : () -> tensor<5xf32, #R>"
+
+
+def one(size, ranks, body=GATHER, name=None):
+    return FUNCTION.format(
+        name=name or f"f{size}", size=size, ranks=ranks, body=body.format(size=size)
+    )
+
+
+@pytest.mark.parametrize(
+    "functions, expected",
+    [
+        (
+            [one(3, "{tp = array<i64: 0>}")],
+            "no function of the program is for the rank with tp = 1",
+        ),
+        (
+            [one(3, "{tp = array<i64: 0>}"), one(2, "{tp = array<i64: 0, 1>}")],
+            "is for the rank with tp = 0, which has other functions already",
+        ),
+        (
+            [one(3, "{tp = array<i64: 0>}"), one(2, "{tp = array<i64: 2>}")],
+            "is for place 2 along axis \"tp\", which has 2 ranks",
+        ),
+        (
+            [one(3, "{ep = array<i64: 0>}")],
+            'is for ranks along "ep", which is no axis of known size of the module\'s mesh',
+        ),
+        (
+            [one(3, "{tp = array<i64: 0>}"), one(2, "{tp = array<i64: 1>}", ZEROS)],
+            "ends its communication after 0 operations, where other ranks run another operation",
+        ),
+        (
+            [
+                one(3, "{tp = array<i64: 0>}"),
+                one(2, "{tp = array<i64: 1>}").replace('input "x"', 'input "y"'),
+            ],
+            'has #train.role<input "y"> as argument 0',
+        ),
+    ],
+)
+def test_classes_that_do_not_fit(cleave_run, tmp_path, functions, expected):
+    header = "#S = #dist.on<@mesh, tp = S(0)>\n#R = #dist.on<@mesh, tp = R>\nmodule {\n"
+    mesh = 'dist.mesh @mesh ["tp" = 2]\n'
+    (tmp_path / "p.mlir").write_text(header + mesh + "".join(functions) + "}\n")
+    message = cleave_run.fail(tmp_path / "p.mlir", "--dry-run")
+    assert expected in message
