@@ -178,6 +178,7 @@ protected:
 
   aten::Shape broadcast(Value a, Value b);
   mlir::OpBuilder &builder;
+  dist::PlacementAttr frame;
   bool failed = false;
 
 private:
@@ -190,7 +191,6 @@ private:
   /// One step of `conform`: `dist.reinterpret` or `dist.convert` on one axis.
   Value recast(Value value, mlir::StringAttr axis, dist::AxisPlacement to);
 
-  dist::PlacementAttr frame;
   mlir::Location location = builder.getUnknownLoc();
   llvm::SmallVector<mlir::NamedAttribute, 2> common;
 };

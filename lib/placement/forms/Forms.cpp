@@ -5,9 +5,12 @@
 using namespace cleave;
 using namespace cleave::placement;
 
-/// Each file of forms adds its own here.
 static FormTable makeTable() {
   FormTable table;
+  addEmbeddingForms(table);
+  addMeanForms(table);
+  addNegativeLogLikelihoodForms(table);
+  addSoftmaxForms(table);
   return table;
 }
 

@@ -23,6 +23,12 @@ private:
   llvm::StringMap<llvm::SmallVector<const Form *, 1>> forms;
 };
 
+// Each file of forms adds its own.
+void addEmbeddingForms(FormTable &table);
+void addMeanForms(FormTable &table);
+void addNegativeLogLikelihoodForms(FormTable &table);
+void addSoftmaxForms(FormTable &table);
+
 } // namespace cleave::placement
 
 #endif // CLEAVE_LIB_PLACEMENT_FORMS_FORMS_H
