@@ -2,8 +2,6 @@
 #include "lib/simulate/DeviceModel.h"
 #include "lib/simulate/JSONReader.h"
 
-#include "llvm/Support/MemoryBuffer.h"
-
 using namespace cleave::simulate;
 using cleave::schedule::makeError;
 
@@ -47,6 +45,10 @@ static llvm::Expected<CostTable> costsOfStages(const llvm::json::Object &root,
     if (llvm::Error error = readStage(*stage, where, table.stages[i]))
       return error;
   }
+  // What was measured, and where: for the reader.
+  auto measured = reader.child("measured");
+  if (!measured)
+    return measured.takeError();
   auto named = reader.child("named");
   if (!named)
     return named.takeError();
@@ -64,26 +66,18 @@ static llvm::Expected<CostTable> costsOfStages(const llvm::json::Object &root,
   return table;
 }
 
-llvm::Expected<CostTable> cleave::simulate::parseCostJSON(llvm::StringRef text,
-                                                          llvm::StringRef file) {
-  llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
+llvm::Expected<CostTable> cleave::simulate::readCostFile(llvm::StringRef path) {
+  llvm::Expected<llvm::json::Value> value = readJSONFile(path);
   if (!value)
-    return makeError("{0}: {1}", file, llvm::toString(value.takeError()));
+    return value.takeError();
   const llvm::json::Object *root = value->getAsObject();
   if (!root)
-    return makeError("{0}: expected a JSON object with \"stages\"", file);
+    return makeError("{0}: expected a JSON object with \"stages\"", path);
   llvm::Expected<CostTable> table =
-      root->get("device") ? costsOfMachine(*root, file) : costsOfStages(*root, file);
+      root->get("device") ? costsOfMachine(*root, path) : costsOfStages(*root, path);
   if (!table)
     return table;
   if (llvm::Error error = table->check())
-    return makeError("{0}: {1}", file, llvm::toString(std::move(error)));
+    return makeError("{0}: {1}", path, llvm::toString(std::move(error)));
   return table;
-}
-
-llvm::Expected<CostTable> cleave::simulate::readCostFile(llvm::StringRef path) {
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
-  if (!buffer)
-    return makeError("{0}: {1}", path, buffer.getError().message());
-  return parseCostJSON((*buffer)->getBuffer(), path);
 }

@@ -59,6 +59,30 @@ CostTable CostTable::scaled(double factor) const {
   return result;
 }
 
+llvm::Expected<CostTable> CostTable::merged(unsigned numStages) const {
+  if (numStages == 0 || stages.size() % numStages != 0)
+    return makeError("the costs are of {0} stages, which {1} stages cannot share alike",
+                     stages.size(), numStages);
+  CostTable result = *this;
+  result.stages.clear();
+  for (size_t first = 0, each = stages.size() / numStages; first < stages.size(); first += each) {
+    StageCost sum = stages[first];
+    for (size_t next = first + 1; next < first + each; ++next) {
+      const StageCost &cost = stages[next];
+      sum.backward =
+          sum.backward < 0 && cost.backward < 0 ? -1 : sum.fullBackward() + cost.fullBackward();
+      for (auto field :
+           {&StageCost::forward, &StageCost::input, &StageCost::weight, &StageCost::unshard,
+            &StageCost::reduce, &StageCost::optimizer, &StageCost::forwardMemory,
+            &StageCost::inputMemory, &StageCost::weightMemory})
+        sum.*field += cost.*field;
+    }
+    sum.sendForward = stages[first + each - 1].sendForward;
+    result.stages.push_back(sum);
+  }
+  return result;
+}
+
 llvm::Error CostTable::checkFor(unsigned numStages) const {
   if (stages.size() == 1 || stages.size() == numStages)
     return llvm::Error::success();

@@ -25,7 +25,8 @@ struct StageCost {
   double unshard = 0;
   double reduce = 0;
   double optimizer = 0;
-  /// What a forward adds, and what the input and the weight gradient release.
+  /// What a forward adds, and what the input and the weight gradient release. Of a program's stages
+  /// an input gradient may add: then `inputMemory` is negative.
   double forwardMemory = 0;
   double inputMemory = 0;
   double weightMemory = 0;
@@ -56,6 +57,9 @@ public:
   llvm::Error setMemory(double forward, double input, double weight);
   /// Every compute time and memory times `factor` (transfers stay): stages `factor` times as deep.
   CostTable scaled(double factor) const;
+  /// The table of `numStages` stages, each of which runs as many stages of this one, in their
+  /// order, as one. Refused unless `numStages` divides the number of entries.
+  llvm::Expected<CostTable> merged(unsigned numStages) const;
   /// Fails where the number of entries is neither 1 nor the program's number of stages.
   llvm::Error checkFor(unsigned numStages) const;
   /// Fails on times or memory that are negative or not finite, naming stage and field.
@@ -69,10 +73,9 @@ llvm::Expected<CostTable> parseCosts(llvm::StringRef text);
 llvm::Error parseActivationMemory(llvm::StringRef text, CostTable &table);
 
 /// Reads a JSON table: {"stages": [{"forward": 1.5, "input": ..., ...}], "named": {...},
-/// "overlap": 0.2}, with the fields of StageCost in snake case; or a described machine (see
-/// DeviceModel.h) where the object has "device". `file` is for messages.
-llvm::Expected<CostTable> parseCostJSON(llvm::StringRef text, llvm::StringRef file);
-/// The same, from a file.
+/// "overlap": 0.2, "measured": {...}}, with the fields of StageCost in snake case; "measured" says
+/// how the numbers came about, for the reader. Or a described machine (see DeviceModel.h) where the
+/// object has "device".
 llvm::Expected<CostTable> readCostFile(llvm::StringRef path);
 
 } // namespace cleave::simulate

@@ -5,14 +5,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 using namespace cleave::simulate;
 using cleave::schedule::makeError;
 
+double Device::flopsOf(llvm::StringRef elementType) const {
+  auto found = flops.find(elementType);
+  return (found == flops.end() ? flops.find("") : found)->second;
+}
+
 double cleave::simulate::timeOf(const Device &device, const Work &work) {
-  double compute = work.flops / (device.flops * device.efficiency);
+  double compute = work.flops / (device.flopsOf(work.elementType) * device.efficiency);
   double memory = work.bytes / (device.memoryBandwidth * device.efficiency);
-  return std::max(compute, memory) + device.overhead;
+  return std::max(compute, memory);
 }
 
 double cleave::simulate::timeOf(const Link &link, double bytes) {
@@ -25,22 +31,54 @@ static llvm::Error expectPositive(double value, const std::string &where) {
   return makeError("{0}: expected a positive number, found {1}", where, value);
 }
 
+/// One number, or one for each element type: types without one take the least.
+static llvm::Error readFlops(JSONReader &reader, Device &device) {
+  if (!reader.isObject("flops")) {
+    double &flops = device.flops[""];
+    if (llvm::Error error = reader.number("flops", flops, true))
+      return error;
+    return expectPositive(flops, reader.path("flops"));
+  }
+  auto object = reader.child("flops");
+  if (!object)
+    return object.takeError();
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto &entry : **object) {
+    double &flops = device.flops[entry.first.str()];
+    flops = entry.second.getAsNumber().value_or(0);
+    std::string where = reader.path("flops") + ": " + entry.first.str();
+    if (llvm::Error error = expectPositive(flops, where))
+      return error;
+    least = std::min(least, flops);
+  }
+  if (device.flops.empty())
+    return makeError("{0}: expected a number for an element type, found none",
+                     reader.path("flops"));
+  device.flops.try_emplace("", least);
+  return llvm::Error::success();
+}
+
 static llvm::Error readDevice(const llvm::json::Object &object, llvm::StringRef file,
                               Device &device) {
   JSONReader reader(object, (file + ": device").str());
-  if (llvm::Error error = reader.number("flops", device.flops, true))
+  if (llvm::Error error = readFlops(reader, device))
     return error;
   if (llvm::Error error = reader.number("memory_bandwidth", device.memoryBandwidth, true))
     return error;
-  if (llvm::Error error = reader.number("efficiency", device.efficiency))
-    return error;
-  if (llvm::Error error = reader.number("overhead", device.overhead))
-    return error;
-  for (auto [name, value] : {std::pair<const char *, double>{"flops", device.flops},
-                             {"memory_bandwidth", device.memoryBandwidth},
-                             {"efficiency", device.efficiency}})
+  for (auto [name, value] : {std::pair<const char *, double *>{"efficiency", &device.efficiency},
+                             {"overhead", &device.overhead},
+                             {"op_overhead", &device.opOverhead}})
+    if (llvm::Error error = reader.number(name, *value))
+      return error;
+  for (auto [name, value] :
+       {std::pair<const char *, double>{"memory_bandwidth", device.memoryBandwidth},
+        {"efficiency", device.efficiency}})
     if (llvm::Error error = expectPositive(value, reader.path(name)))
       return error;
+  for (auto [name, value] : {std::pair<const char *, double>{"overhead", device.overhead},
+                             {"op_overhead", device.opOverhead}})
+    if (!(value >= 0) || !std::isfinite(value))
+      return makeError("{0}: expected 0 or more seconds, found {1}", reader.path(name), value);
   return reader.finish();
 }
 
@@ -55,6 +93,9 @@ static llvm::Error readLink(const llvm::json::Object *object, const std::string 
     return error;
   if (llvm::Error error = expectPositive(link.bandwidth, reader.path("bandwidth")))
     return error;
+  if (!(link.latency >= 0) || !std::isfinite(link.latency))
+    return makeError("{0}: expected 0 or more seconds, found {1}", reader.path("latency"),
+                     link.latency);
   return reader.finish();
 }
 
@@ -70,16 +111,8 @@ static llvm::Error readWork(JSONReader &stage, llvm::StringRef field, Work &work
   return reader.finish();
 }
 
-namespace {
-struct Machine {
-  Device device;
-  Link link, collective;
-  double dataParallel = 1;
-};
-} // namespace
-
 static llvm::Error readStage(const llvm::json::Object &object, std::string where,
-                             const Machine &machine, StageCost &cost) {
+                             const Machine &machine, double dataParallel, StageCost &cost) {
   constexpr double milliseconds = 1e3;
   JSONReader reader(object, where);
   Work forward, input, weight;
@@ -97,28 +130,25 @@ static llvm::Error readStage(const llvm::json::Object &object, std::string where
       return error;
   if (llvm::Error error = reader.finish())
     return error;
-  cost.forward = milliseconds * timeOf(machine.device, forward);
-  cost.input = milliseconds * timeOf(machine.device, input);
-  cost.weight = milliseconds * timeOf(machine.device, weight);
+  cost.forward = milliseconds * (timeOf(machine.device, forward) + machine.device.overhead);
+  cost.input = milliseconds * (timeOf(machine.device, input) + machine.device.overhead);
+  cost.weight = milliseconds * (timeOf(machine.device, weight) + machine.device.overhead);
   cost.sendForward = cost.sendBackward = milliseconds * timeOf(machine.link, output);
   // A ring moves every part but the rank's own, once for a gather and once for a reduce-scatter.
-  double moved = parameters * (machine.dataParallel - 1) / machine.dataParallel;
+  double moved = parameters * (dataParallel - 1) / dataParallel;
   if (moved > 0 && machine.collective.bandwidth > 0)
-    cost.unshard = cost.reduce =
-        milliseconds * (machine.collective.latency * (machine.dataParallel - 1) +
-                        moved / machine.collective.bandwidth);
+    cost.unshard = cost.reduce = milliseconds * (machine.collective.latency * (dataParallel - 1) +
+                                                 moved / machine.collective.bandwidth);
   // AdamW reads and writes the parameter and two states, and reads the gradient.
-  cost.optimizer =
-      milliseconds * timeOf(machine.device, {0, 7 * parameters / machine.dataParallel});
+  cost.optimizer = milliseconds * (timeOf(machine.device, {0, 7 * parameters / dataParallel}) +
+                                   machine.device.overhead);
   cost.forwardMemory = activations;
   cost.inputMemory = released;
   cost.weightMemory = activations - released;
   return llvm::Error::success();
 }
 
-llvm::Expected<CostTable> cleave::simulate::costsOfMachine(const llvm::json::Object &root,
-                                                           llvm::StringRef file) {
-  JSONReader reader(root, file.str());
+static llvm::Expected<Machine> readMachine(JSONReader &reader, llvm::StringRef file) {
   Machine machine;
   auto device = reader.child("device", true);
   if (!device)
@@ -133,14 +163,39 @@ llvm::Expected<CostTable> cleave::simulate::costsOfMachine(const llvm::json::Obj
     if (llvm::Error error = readLink(*object, reader.path(name), *link))
       return error;
   }
-  if (llvm::Error error = reader.number("data_parallel", machine.dataParallel))
+  return machine;
+}
+
+llvm::Expected<Machine> cleave::simulate::readMachineFile(llvm::StringRef path) {
+  auto value = readJSONFile(path);
+  if (!value)
+    return value.takeError();
+  const llvm::json::Object *root = value->getAsObject();
+  if (!root)
+    return makeError("{0}: expected a JSON object with \"device\" and \"link\"", path);
+  JSONReader reader(*root, path.str());
+  auto machine = readMachine(reader, path);
+  if (!machine)
+    return machine;
+  if (llvm::Error error = reader.finish())
     return error;
-  if (machine.dataParallel < 1)
+  return machine;
+}
+
+llvm::Expected<CostTable> cleave::simulate::costsOfMachine(const llvm::json::Object &root,
+                                                           llvm::StringRef file) {
+  JSONReader reader(root, file.str());
+  auto machine = readMachine(reader, file);
+  if (!machine)
+    return machine.takeError();
+  double dataParallel = 1;
+  if (llvm::Error error = reader.number("data_parallel", dataParallel))
+    return error;
+  if (dataParallel < 1)
     return makeError("{0}: expected 1 rank or more, found {1}", reader.path("data_parallel"),
-                     machine.dataParallel);
-  if (machine.dataParallel > 1 && machine.collective.bandwidth == 0)
-    return makeError("{0}: {1} data-parallel ranks need a \"collective\" link", file,
-                     machine.dataParallel);
+                     dataParallel);
+  if (dataParallel > 1 && machine->collective.bandwidth == 0)
+    return makeError("{0}: {1} data-parallel ranks need a \"collective\" link", file, dataParallel);
   CostTable table;
   auto stages = reader.array("stages");
   if (!stages)
@@ -151,7 +206,7 @@ llvm::Expected<CostTable> cleave::simulate::costsOfMachine(const llvm::json::Obj
     const llvm::json::Object *stage = (**stages)[i].getAsObject();
     if (!stage)
       return makeError("{0}: expected an object", where);
-    if (llvm::Error error = readStage(*stage, where, machine, table.stages[i]))
+    if (llvm::Error error = readStage(*stage, where, *machine, dataParallel, table.stages[i]))
       return error;
   }
   if (llvm::Error error = reader.finish())

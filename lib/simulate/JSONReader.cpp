@@ -2,9 +2,20 @@
 #include "lib/simulate/JSONReader.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 using namespace cleave::simulate;
 using cleave::schedule::makeError;
+
+llvm::Expected<llvm::json::Value> cleave::simulate::readJSONFile(llvm::StringRef path) {
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+  if (!buffer)
+    return makeError("{0}: {1}", path, buffer.getError().message());
+  auto value = llvm::json::parse((*buffer)->getBuffer());
+  if (!value)
+    return makeError("{0}: {1}", path, llvm::toString(value.takeError()));
+  return value;
+}
 
 static llvm::StringRef kindOf(const llvm::json::Value &value) {
   switch (value.kind()) {

@@ -7,6 +7,9 @@
 
 namespace cleave::simulate {
 
+/// Reads and parses a whole file; errors name it.
+llvm::Expected<llvm::json::Value> readJSONFile(llvm::StringRef path);
+
 /// One object of a file. Fields are read one by one; `finish` refuses those nobody read.
 class JSONReader {
 public:
@@ -15,6 +18,7 @@ public:
       : object(object), where(std::move(where)) {}
 
   bool has(llvm::StringRef field) const { return object.get(field) != nullptr; }
+  bool isObject(llvm::StringRef field) const { return object.getObject(field) != nullptr; }
   /// Leaves `value` alone where the field is absent.
   llvm::Error number(llvm::StringRef field, double &value, bool required = false);
   llvm::Expected<const llvm::json::Object *> child(llvm::StringRef field, bool required = false);

@@ -350,6 +350,8 @@ std::vector<double> cleave::simulate::memoryCurve(const Program &program, const 
       if (leaf.kind == ActionKind::Backward || leaf.kind == ActionKind::BackwardWeight)
         memory -= costs.of(leaf.stage).weightMemory;
     });
+    // An input gradient may keep more for the weight gradient than it releases.
+    largest = std::max(largest, memory);
     curve.push_back(memory);
   }
   if (peak)

@@ -2,6 +2,7 @@
 
 #include "lib/stages/OpCost.h"
 #include "dialects/aten/Aten.h"
+#include "dialects/train/Train.h"
 #include "lib/memory/MemoryPlan.h"
 
 #include "llvm/ADT/StringSwitch.h"
@@ -11,7 +12,7 @@ using namespace mlir;
 static constexpr double kFlopsPerByte = 32;
 
 namespace {
-enum class Contraction { None, Matmul, Linear, Convolution, Attention };
+enum class Contraction { None, Matmul, Linear, Convolution, ConvolutionBackward, Attention };
 } // namespace
 
 /// `mm` of `aten::mm`, `add` of `aten::add.Tensor`.
@@ -28,10 +29,16 @@ static Contraction classify(StringRef name) {
       .Cases({"addmm", "baddbmm", "addbmm"}, Contraction::Matmul)
       .Case("linear", Contraction::Linear)
       .Cases({"convolution", "_convolution", "conv2d"}, Contraction::Convolution)
+      .Case("convolution_backward", Contraction::ConvolutionBackward)
       .Default(Contraction::None);
 }
 
 int64_t cleave::pipeline::countFlops(Operation *op) {
+  // A product that adds itself to a gradient.
+  if (auto contribute = dyn_cast<train::ContributeMmOp>(op)) {
+    auto left = contribute.getSelf().getType(), right = contribute.getMat2().getType();
+    return 2 * left.getNumElements() * right.getShape().back();
+  }
   StringRef name = getOperator(op);
   Contraction kind = classify(name);
   if (kind == Contraction::None)
@@ -59,10 +66,23 @@ int64_t cleave::pipeline::countFlops(Operation *op) {
     return weight.getRank() && weight.getDimSize(0)
                ? 2 * result.getNumElements() * (weight.getNumElements() / weight.getDimSize(0))
                : 0;
+  case Contraction::ConvolutionBackward: {
+    // (gradient, input, weight): the gradient of each is a convolution of the forward's size.
+    if (operands.size() < 3 || operands[2].getRank() == 0 || operands[2].getDimSize(0) == 0)
+      return 0;
+    int64_t made = 0;
+    for (unsigned index = 0; index < 2; ++index)
+      made += memory::getByteSize(op->getResult(index).getType()) != 0;
+    int64_t filter = operands[2].getNumElements() / operands[2].getDimSize(0);
+    return 2 * made * operands[0].getNumElements() * filter;
+  }
   case Contraction::Attention: {
     // Query with keys, and weights with values: elements of the query times length of the keys.
     int64_t rank = weight.getRank();
-    return rank < 2 ? 0 : 4 * operands[left].getNumElements() * weight.getDimSize(rank - 2);
+    int64_t flops =
+        rank < 2 ? 0 : 4 * operands[left].getNumElements() * weight.getDimSize(rank - 2);
+    // The backward computes the weights again, and has two products for each of the two.
+    return name.ends_with("_backward") ? flops / 2 * 5 : flops;
   }
   case Contraction::None:
     break;
@@ -70,14 +90,21 @@ int64_t cleave::pipeline::countFlops(Operation *op) {
   return 0;
 }
 
-double cleave::pipeline::estimateCost(Operation *op) {
+int64_t cleave::pipeline::countBytes(Operation *op) {
   auto aten = dyn_cast<aten::AtenOpInterface>(op);
   if (aten && op->getNumResults() && aten.getViewSource(0))
     return 0;
-  int64_t bytes = 0;
-  for (Type type : op->getOperandTypes())
-    bytes += memory::getByteSize(type);
+  int64_t results = 0;
   for (Type type : op->getResultTypes())
-    bytes += memory::getByteSize(type);
-  return static_cast<double>(bytes) + static_cast<double>(countFlops(op)) / kFlopsPerByte;
+    results += memory::getByteSize(type);
+  StringRef name = getOperator(op);
+  bool isLookup = name == "embedding" || name == "index_select" || name == "gather";
+  int64_t bytes = isLookup ? 2 * results : results;
+  for (Value operand : op->getOperands().drop_front(isLookup ? 1 : 0))
+    bytes += memory::getByteSize(operand.getType());
+  return bytes;
+}
+
+double cleave::pipeline::estimateCost(Operation *op) {
+  return static_cast<double>(countBytes(op)) + static_cast<double>(countFlops(op)) / kFlopsPerByte;
 }

@@ -47,11 +47,6 @@ static llvm::Expected<Program> makeProgram(const Request &request, llvm::StringR
     auto program = readFile(name);
     if (!program)
       return program;
-    if ((request.ranks && request.ranks != program->numRanks()) ||
-        (request.microbatches && request.microbatches != program->numMicrobatches))
-      return makeError("{0} has {1} ranks and {2} microbatches, which --ranks and --microbatches "
-                       "contradict",
-                       name, program->numRanks(), program->numMicrobatches);
     return program;
   }
   if (!builder) {
@@ -103,6 +98,17 @@ static llvm::Error simulateRun(const Request &request, Run &run) {
   return llvm::Error::success();
 }
 
+/// For the search, which places gradients that release memory: an upper bound of what is needed
+/// where an input gradient adds some.
+static simulate::CostTable boundMemory(simulate::CostTable costs) {
+  for (simulate::StageCost &cost : costs.stages)
+    if (cost.inputMemory < 0) {
+      cost.forwardMemory = cost.weightMemory;
+      cost.inputMemory = 0;
+    }
+  return costs;
+}
+
 static llvm::Error searchRun(const Request &request, unsigned chunks, Run &run) {
   if (llvm::Error error = expectCounts(request, "auto"))
     return error;
@@ -111,7 +117,7 @@ static llvm::Error searchRun(const Request &request, unsigned chunks, Run &run) 
   search.microbatches = request.microbatches;
   search.chunks = chunks;
   search.topology = request.topology;
-  search.costs = run.costs;
+  search.costs = boundMemory(run.costs);
   search.memoryLimit = request.memoryLimit;
   search.spanFirst = request.spanFirst;
   search.effort = request.effort;
@@ -126,27 +132,62 @@ static llvm::Error searchRun(const Request &request, unsigned chunks, Run &run) 
   return llvm::Error::success();
 }
 
-llvm::Expected<std::vector<Run>> sim::runAll(const Request &request,
+/// The costs of a run's stages. A table per stage says what it is for, except that a program's
+/// stages may be run several as one; uniform costs are scaled to the deepest stages.
+static llvm::Expected<simulate::CostTable> fitCosts(const Request &request, unsigned numStages,
+                                                    double depth) {
+  if (request.program && !request.program->stages.empty() &&
+      request.costs.stages.size() != numStages)
+    return request.costs.merged(numStages);
+  return request.costs.isUniform() ? request.costs.scaled(depth) : request.costs;
+}
+
+/// How many chunks schedules get that leave the number open: the program's, if it is given.
+static llvm::Error chooseChunks(Request &request) {
+  if (!request.program || request.program->stages.empty() || request.chunks || request.ranks == 0)
+    return llvm::Error::success();
+  size_t stages = request.program->stages.size();
+  if (stages % request.ranks != 0)
+    return makeError("{0} has {1} stages, which {2} ranks cannot share alike",
+                     request.program->path, stages, request.ranks);
+  request.chunks = unsigned(stages / request.ranks);
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::vector<Run>> sim::runAll(Request request,
                                              const std::vector<std::string> &names) {
-  std::vector<Run> runs(names.size());
+  bool ofProgram = names.empty();
+  if (llvm::Error error = ofProgram ? llvm::Error::success() : chooseChunks(request))
+    return error;
+  std::vector<Run> runs(ofProgram ? 1 : names.size());
   unsigned mostChunks = request.chunks.value_or(1);
-  for (size_t i = 0; i < names.size(); ++i) {
-    runs[i].name = names[i];
-    if (names[i] == "auto")
+  for (size_t i = 0; i < runs.size(); ++i) {
+    runs[i].name = ofProgram ? request.program->schedule->name : names[i];
+    if (!ofProgram && names[i] == "auto")
       continue;
-    auto program = makeProgram(request, names[i], names.size() > 1);
+    // With stages given, a schedule that cannot have as many chunks runs several as one.
+    auto program = ofProgram ? llvm::Expected<Program>(*request.program->schedule)
+                             : makeProgram(request, names[i], runs.size() > 1 || request.program);
     if (!program)
       return program.takeError();
+    if ((request.ranks && request.ranks != program->numRanks()) ||
+        (request.microbatches && request.microbatches != program->numMicrobatches))
+      return makeError("{0} has {1} ranks and {2} microbatches, which --ranks and --microbatches "
+                       "contradict",
+                       ofProgram ? request.program->path : names[i], program->numRanks(),
+                       program->numMicrobatches);
     runs[i].program = std::move(*program);
     mostChunks = std::max(mostChunks, runs[i].program.numStages() / runs[i].program.numRanks());
   }
   for (Run &run : runs) {
-    bool searched = run.name == "auto";
-    unsigned chunks = searched ? mostChunks : run.program.numStages() / run.program.numRanks();
-    // A table per stage says what it is for; uniform costs are scaled.
-    run.costs = names.size() > 1 && request.costs.isUniform()
-                    ? request.costs.scaled(double(mostChunks) / chunks)
-                    : request.costs;
+    bool searched = !ofProgram && run.name == "auto";
+    unsigned ranks = searched ? request.ranks : run.program.numRanks();
+    unsigned chunks = searched ? mostChunks : run.program.numStages() / ranks;
+    double depth = runs.size() > 1 ? double(mostChunks) / chunks : 1;
+    auto costs = fitCosts(request, chunks * ranks, depth);
+    if (!costs)
+      return makeError("{0}: {1}", run.name, llvm::toString(costs.takeError()));
+    run.costs = std::move(*costs);
     if (searched)
       if (llvm::Error error = searchRun(request, chunks, run))
         return error;

@@ -1,6 +1,7 @@
 // What the command line asks for, and the runs it leads to.
 #pragma once
 
+#include "ProgramFile.h"
 #include "Report.h"
 
 #include "lib/schedule/Error.h"
@@ -12,6 +13,8 @@ struct Request {
   std::optional<unsigned> chunks;
   std::optional<schedule::TopologyStyle> topology;
   simulate::CostTable costs;
+  /// Whose schedule is simulated, where names are empty, and whose stages the costs are of.
+  std::optional<ProgramFile> program;
   double memoryLimit = std::numeric_limits<double>::infinity();
   bool spanFirst = true;
   double effort = 1;
@@ -20,9 +23,10 @@ struct Request {
   std::string transfers = "implied";
 };
 
-/// Builds (or reads, or searches) and simulates each schedule. Of several, costs are those of a
-/// stage at the largest number of chunks among them: a schedule with fewer has longer actions.
-llvm::Expected<std::vector<Run>> runAll(const Request &request,
-                                        const std::vector<std::string> &names);
+/// Builds (or reads, or searches) and simulates each schedule; without names, that of the program.
+/// Of several, uniform costs are those of a stage at the largest number of chunks among them: a
+/// schedule with fewer has longer actions. A program's stages are run several as one where a
+/// schedule has fewer.
+llvm::Expected<std::vector<Run>> runAll(Request request, const std::vector<std::string> &names);
 
 } // namespace cleave::sim

@@ -1,6 +1,6 @@
 //===- cleave-sim.cpp - simulates and searches pipeline schedules ------------===//
 //
-// No MLIR: schedules come from the library's builders, from files, or from the search.
+// Schedules come from a program, from the library's builders, from files, or from the search.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,6 +17,17 @@ using namespace cleave;
 using namespace cleave::sim;
 
 static cl::OptionCategory category("cleave-sim options");
+static cl::opt<std::string> programOption(
+    cl::Positional, cl::cat(category), cl::value_desc("program.mlir"),
+    cl::desc("[program.mlir: its schedule is simulated, its stages are what costs are of]"));
+static cl::opt<std::string>
+    deviceOption("device", cl::cat(category), cl::value_desc("file.json"),
+                 cl::desc("Costs of the program's stages on a described device and its links"));
+static cl::opt<std::string> symbolOption("symbol", cl::cat(category), cl::value_desc("name"),
+                                         cl::desc("Which of the program's schedules"));
+static cl::list<std::string>
+    axisOption("axis", cl::cat(category), cl::CommaSeparated, cl::value_desc("dp=N"),
+               cl::desc("Ranks along a mesh axis whose size the program leaves open"));
 static cl::opt<std::string> scheduleOption(
     "schedule", cl::cat(category), cl::value_desc("name|file"),
     cl::desc("A schedule's name, 'auto' (searches), or a file in text or PyTorch's CSV form"));
@@ -37,7 +48,10 @@ static cl::opt<std::string> costsOption(
              "--compare, of a stage at the largest number of chunks among those compared"));
 static cl::opt<std::string> costFileOption("cost-table", cl::cat(category),
                                            cl::value_desc("file.json"),
-                                           cl::desc("Costs per stage, or a described machine"));
+                                           cl::desc("Costs per stage, as cleave-run --profile "
+                                                    "measures them, or a described machine"));
+static cl::alias profileOption("profile", cl::desc("Alias of --cost-table"),
+                               cl::aliasopt(costFileOption));
 static cl::opt<std::string>
     memoryOption("activation-memory", cl::cat(category), cl::value_desc("F,B,W"),
                  cl::desc("What a stage's forward adds, and its gradients release"));
@@ -63,6 +77,31 @@ static cl::opt<std::string> htmlOption("html", cl::cat(category), cl::value_desc
 static cl::opt<std::string> outputOption("o", cl::cat(category), cl::value_desc("file"),
                                          cl::desc("Write the schedule in text form"));
 
+/// The program on the command line; nothing if there is none.
+static llvm::Expected<std::optional<ProgramFile>> readProgram() {
+  if (programOption.empty()) {
+    if (symbolOption.getNumOccurrences() || axisOption.getNumOccurrences())
+      return schedule::makeError("--{0} expects a program, found none",
+                                 symbolOption.getNumOccurrences() ? "symbol" : "axis");
+    return std::nullopt;
+  }
+  ProgramRequest request;
+  request.path = programOption;
+  request.symbol = symbolOption;
+  request.wantsTimes = deviceOption.getNumOccurrences() > 0;
+  request.wantsSchedule = !scheduleOption.getNumOccurrences() && !compareOption.getNumOccurrences();
+  for (llvm::StringRef text : axisOption) {
+    auto [name, size] = text.split('=');
+    int64_t &value = request.axisSizes[name];
+    if (name.empty() || size.getAsInteger(10, value) || value < 1)
+      return schedule::makeError("--axis: expected NAME=RANKS, found '{0}'", text);
+  }
+  auto program = readProgramFile(request);
+  if (!program)
+    return program.takeError();
+  return std::optional<ProgramFile>(std::move(*program));
+}
+
 static llvm::Expected<Request> readOptions() {
   Request request;
   request.ranks = ranksOption;
@@ -78,9 +117,28 @@ static llvm::Expected<Request> readOptions() {
       return schedule::makeError("--topology: expected 'loop' or 'v', found '{0}'",
                                  topologyOption.getValue());
   }
-  if (costsOption.getNumOccurrences() && costFileOption.getNumOccurrences())
-    return schedule::makeError("--costs and --cost-table exclude each other");
-  if (costsOption.getNumOccurrences()) {
+  llvm::Expected<std::optional<ProgramFile>> program = readProgram();
+  if (!program)
+    return program.takeError();
+  request.program = std::move(*program);
+  if (bool(costsOption.getNumOccurrences()) + bool(costFileOption.getNumOccurrences()) +
+          bool(deviceOption.getNumOccurrences()) >
+      1)
+    return schedule::makeError("--costs, --cost-table and --device exclude each other");
+  bool hasStages = request.program && !request.program->stages.empty();
+  if (deviceOption.getNumOccurrences()) {
+    if (!hasStages)
+      return schedule::makeError("--device expects a program in stages, found {0}",
+                                 request.program ? "one without" : "none");
+    auto machine = simulate::readMachineFile(deviceOption);
+    if (!machine)
+      return machine.takeError();
+    auto costs = simulate::costsOfStages(*machine, request.program->stages);
+    if (!costs)
+      return schedule::makeError("{0}: {1}", deviceOption.getValue(),
+                                 llvm::toString(costs.takeError()));
+    request.costs = std::move(*costs);
+  } else if (costsOption.getNumOccurrences()) {
     auto costs = simulate::parseCosts(costsOption);
     if (!costs)
       return schedule::makeError("--costs: {0}", llvm::toString(costs.takeError()));
@@ -90,7 +148,16 @@ static llvm::Expected<Request> readOptions() {
     if (!costs)
       return costs.takeError();
     request.costs = std::move(*costs);
+  } else if (hasStages) {
+    return schedule::makeError(
+        "{0} has stages: expected what they cost, by --device=FILE (a "
+        "described machine), --profile=FILE (measured) or --costs=F,B,W,COMM",
+        programOption.getValue());
   }
+  if (hasStages && !request.costs.hasMemory())
+    if (llvm::Error error = simulate::setMemory(request.costs, request.program->stages))
+      return schedule::makeError("{0}: {1}", programOption.getValue(),
+                                 llvm::toString(std::move(error)));
   if (memoryOption.getNumOccurrences())
     if (llvm::Error error = simulate::parseActivationMemory(memoryOption, request.costs))
       return schedule::makeError("--activation-memory: {0}", llvm::toString(std::move(error)));
@@ -136,17 +203,22 @@ static llvm::Error writeFile(llvm::StringRef path,
 
 static llvm::Error runTool() {
   bool compare = compareOption.getNumOccurrences() > 0;
-  if (compare == (scheduleOption.getNumOccurrences() > 0))
-    return schedule::makeError("expected --schedule=NAME or --compare=A,B,..., found {0}",
-                               compare ? "both" : "neither");
+  bool named = scheduleOption.getNumOccurrences() > 0;
+  if (compare && named)
+    return schedule::makeError("expected --schedule=NAME or --compare=A,B,..., found both");
+  if (!compare && !named && programOption.empty())
+    return schedule::makeError(
+        "expected a program, --schedule=NAME or --compare=A,B,..., found none of them");
   for (auto *option : {&traceOption, &htmlOption, &outputOption})
     if (compare && option->getNumOccurrences())
       return schedule::makeError("--{0} is for one schedule, not for --compare", option->ArgStr);
   auto request = readOptions();
   if (!request)
     return request.takeError();
-  auto runs = compare ? runAll(*request, std::vector<std::string>(compareOption))
-                      : runAll(*request, {scheduleOption});
+  std::vector<std::string> names(compareOption);
+  if (named)
+    names.push_back(scheduleOption);
+  auto runs = runAll(std::move(*request), names);
   if (!runs)
     return runs.takeError();
   if (jsonOption)

@@ -1,0 +1,137 @@
+// A program's own schedule and stages: costs by the roofline of a described machine, on which each
+// product here takes 1 ms, a crossing value 1 ms, and a gradient's sum over 2 ranks 1 ms.
+//
+// RUN: split-file %s %t
+// RUN: cleave-opt %t/staged.mlir --build-schedule="schedule=1f1b ranks=2 microbatches=2" --insert-p2p --verify-schedule -o %t/p.mlir
+// RUN: cleave-sim %t/p.mlir --device=%t/machine.json --axis=dp=2 --json | FileCheck %s
+// RUN: cleave-opt %t/p.mlir --emit-bytecode -o %t/p.mlirbc
+// RUN: cleave-sim %t/p.mlirbc --device=%t/machine.json --axis=dp=2 --json | FileCheck %s
+// F0 F0 sends; F1.0 from 2, B1.0 to 5, F1.1 B1.1 to 8; a send, B0.1, and the reduction of step0.
+// CHECK: "bubble_rate": {{.*}}
+// CHECK: "makespan": 11
+// CHECK: "peak_memory": [
+// The second stage keeps what it received, 32 bytes; the first the input, which is there anyway.
+// CHECK-NEXT: 0,
+// CHECK-NEXT: 32
+// CHECK: "schedule": "1f1b"
+
+// More ranks reduce: 2 (n - 1) / n of the gradient. Halves the flops: bf16 is not f32.
+// RUN: cleave-sim %t/p.mlir --device=%t/machine.json --axis=dp=4 | FileCheck %s --check-prefix=FOUR
+// FOUR: makespan 11.500
+// RUN: cleave-sim %t/p.mlir --device=%t/types.json --axis=dp=2 | FileCheck %s --check-prefix=TYPES
+// TYPES: makespan 19.000
+// The measured, or any other costs in place of the device's.
+// RUN: cleave-sim %t/p.mlir --profile=%t/profile.json | FileCheck %s --check-prefix=PROFILE
+// PROFILE: makespan 9.000
+// PROFILE: peak_memory 0.00 32.00
+// RUN: cleave-sim %t/p.mlir --costs=1,1,1 | FileCheck %s --check-prefix=COSTS
+// COSTS: makespan 9.000
+
+// Other schedules on its stages; with fewer stages several run as one.
+// RUN: cleave-sim %t/staged.mlir --compare=1f1b,gpipe,offline --ranks=1 --microbatches=2 --costs=1,1,1 | FileCheck %s --check-prefix=COMPARE
+// COMPARE: offline {{.*}} 12.00
+// RUN: not cleave-sim %t/staged.mlir --schedule=1f1b --ranks=3 --microbatches=3 --costs=1,1,1 2>&1 | FileCheck %s --check-prefix=SHARE
+// SHARE: error: {{.*}}staged.mlir has 2 stages, which 3 ranks cannot share alike
+
+// What cannot be simulated is said.
+// RUN: not cleave-sim %t/staged.mlir --device=%t/machine.json --axis=dp=2 2>&1 | FileCheck %s --check-prefix=NONE
+// NONE: error: {{.*}}staged.mlir: expected a pipeline.schedule, found none: cleave-opt --build-schedule makes one
+// RUN: not cleave-sim %t/p.mlir 2>&1 | FileCheck %s --check-prefix=WHAT
+// WHAT: error: {{.*}}p.mlir has stages: expected what they cost, by --device=FILE
+// RUN: not cleave-sim %t/p.mlir --device=%t/machine.json 2>&1 | FileCheck %s --check-prefix=AXIS
+// AXIS: p.mlir:{{[0-9]+}}:{{[0-9]+}}: error: 'dist.all_reduce' op runs along mesh axis 'dp', whose size is not known: expected it by --axis dp=N
+// RUN: not cleave-sim %t/p.mlir --device=%t/alone.json --axis=dp=2 2>&1 | FileCheck %s --check-prefix=ALONE
+// ALONE: error: {{.*}}alone.json: stage 0 communicates over mesh axes: expected the machine to have a "collective" link
+// RUN: not cleave-sim %t/p.mlir --device=%t/slow.json --axis=dp=2 2>&1 | FileCheck %s --check-prefix=SLOW
+// SLOW: error: {{.*}}slow.json: device: flops: bf16: expected a positive number, found 0
+// RUN: not cleave-sim %t/p.mlir --device=%t/machine.json --axis=dp=x 2>&1 | FileCheck %s --check-prefix=RANKS
+// RANKS: error: --axis: expected NAME=RANKS, found 'dp=x'
+// RUN: not cleave-sim %t/p.mlir --device=%t/machine.json --costs=1,1,1 --axis=dp=2 2>&1 | FileCheck %s --check-prefix=TWICE
+// TWICE: error: --costs, --cost-table and --device exclude each other
+// RUN: not cleave-sim --schedule=1f1b --ranks=2 --microbatches=2 --device=%t/machine.json 2>&1 | FileCheck %s --check-prefix=DEVICE
+// DEVICE: error: --device expects a program in stages, found none
+// RUN: not cleave-sim --schedule=1f1b --ranks=2 --microbatches=2 --symbol=a 2>&1 | FileCheck %s --check-prefix=SYMBOL
+// SYMBOL: error: --symbol expects a program, found none
+// RUN: not cleave-sim %t/two.mlir 2>&1 | FileCheck %s --check-prefix=TWO
+// TWO: error: {{.*}}two.mlir: has 2 schedules: --symbol says which ('a', 'b', ...)
+// RUN: cleave-sim %t/two.mlir --symbol=b | FileCheck %s --check-prefix=B
+// B: mine: 1 ranks, 1 stages (loop), 2 microbatches
+// RUN: not cleave-sim %t/two.mlir --symbol=c 2>&1 | FileCheck %s --check-prefix=C
+// C: error: {{.*}}two.mlir: has no pipeline.schedule named 'c'
+// RUN: not cleave-sim %t/two.mlir --symbol=b --ranks=2 2>&1 | FileCheck %s --check-prefix=OTHER
+// OTHER: error: {{.*}}two.mlir has 1 ranks and 2 microbatches, which --ranks and --microbatches contradict
+// RUN: not cleave-sim %t/two.mlir --schedule=1f1b --ranks=1 --microbatches=1 2>&1 | FileCheck %s --check-prefix=STAGES
+// STAGES: error: {{.*}}two.mlir: expected a program in stages, found none: cleave-opt --outline-stages makes them
+// RUN: not cleave-sim %t/order.mlir 2>&1 | FileCheck %s --check-prefix=ORDER
+// ORDER: order.mlir:1:1: error: 'pipeline.schedule' op
+// RUN: not cleave-sim %t/function.mlir --costs=1,1,1 2>&1 | FileCheck %s --check-prefix=FUNCTION
+// FUNCTION: function.mlir:1:1: error: is of stage 0, which has no function of phase backward, but schedule 'mine' has its backward
+// RUN: not cleave-sim %t/nothing.mlir 2>&1 | FileCheck %s --check-prefix=NOTHING
+// NOTHING: error: {{.*}}nothing.mlir: {{.*}}
+// RUN: not cleave-sim %t/machine.json 2>&1 | FileCheck %s --check-prefix=FORMAT
+// FORMAT: machine.json cannot be simulated:
+
+//--- machine.json
+{"device": {"flops": 64e3, "memory_bandwidth": 1e30}, "link": {"bandwidth": 32e3}, "collective": {"bandwidth": 64e3}}
+//--- types.json
+{"device": {"flops": {"f32": 32e3, "bf16": 64e3}, "memory_bandwidth": 1e30}, "link": {"bandwidth": 32e3}, "collective": {"bandwidth": 64e3}}
+//--- alone.json
+{"device": {"flops": 64e3, "memory_bandwidth": 1e30}, "link": {"bandwidth": 32e3}}
+//--- slow.json
+{"device": {"flops": {"bf16": 0}, "memory_bandwidth": 1e30}, "link": {"bandwidth": 32e3}}
+//--- profile.json
+{"stages": [{"forward": 1, "input": 1, "weight": 1}, {"forward": 1, "input": 1, "weight": 1}], "measured": {"threads": 1}}
+//--- two.mlir
+pipeline.schedule @a "yours" ranks 1 stages 1 microbatches 1 topology loop transfers implied { rank 0: F0.0 B0.0 }
+pipeline.schedule @b "mine" ranks 1 stages 1 microbatches 2 topology loop transfers implied { rank 0: F0.0 F0.1 B0.0 B0.1 }
+//--- order.mlir
+pipeline.schedule @a "mine" ranks 1 stages 1 microbatches 1 topology loop transfers implied { rank 0: B0.0 F0.0 }
+//--- function.mlir
+func.func @forward_0(%x: tensor<2xf32> {train.role = #train.role<input "x" batch 0>}) -> (tensor<2xf32> {train.role = #train.role<output "0" batch 0>}) attributes {train.phase = #train.phase<forward>, train.stage = 0} {
+  return %x : tensor<2xf32>
+}
+pipeline.schedule @a "mine" ranks 1 stages 1 microbatches 1 topology loop transfers implied { rank 0: F0.0 B0.0 }
+//--- nothing.mlir
+//--- staged.mlir
+dist.mesh @mesh ["dp" = ?]
+func.func @forward_0(%w: tensor<4x4xf32> {train.role = #train.role<parameter "a">}, %x: tensor<2x4xf32> {train.role = #train.role<input "x" batch 0>})
+    -> (tensor<2x4xf32> {train.role = #train.role<crossing "h">}) attributes {train.phase = #train.phase<forward>, train.stage = 0} {
+  %0 = aten.mm(%x, %w) : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  return %0 : tensor<2x4xf32>
+}
+func.func @forward_1(%w: tensor<4x4xf32> {train.role = #train.role<parameter "b">}, %h: tensor<2x4xf32> {train.role = #train.role<crossing "h">})
+    -> (tensor<f32> {train.role = #train.role<loss>}, tensor<2x4xf32> {train.role = #train.role<saved "h">}) attributes {train.phase = #train.phase<forward>, train.stage = 1} {
+  %0 = aten.mm(%h, %w) : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %1 = aten.sum(%0) : (tensor<2x4xf32>) -> tensor<f32>
+  return %1, %h : tensor<f32>, tensor<2x4xf32>
+}
+func.func @backward_1(%s: tensor<f32> {train.role = #train.role<seed>}, %w: tensor<4x4xf32> {train.role = #train.role<parameter "b">}, %h: tensor<2x4xf32> {train.role = #train.role<saved "h">})
+    -> (tensor<4x4xf32> {train.role = #train.role<gradient "b">}, tensor<2x4xf32> {train.role = #train.role<crossing_gradient "h">}) attributes {train.phase = #train.phase<backward>, train.stage = 1} {
+  %g = aten.expand(%s, size = [2, 4]) : (tensor<f32>) -> tensor<2x4xf32>
+  %t = aten.t(%h) : (tensor<2x4xf32>) -> tensor<4x2xf32>
+  %0 = aten.mm(%t, %g) : (tensor<4x2xf32>, tensor<2x4xf32>) -> tensor<4x4xf32>
+  %u = aten.t(%w) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = aten.mm(%g, %u) : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  return %0, %1 : tensor<4x4xf32>, tensor<2x4xf32>
+}
+func.func @backward_0(%x: tensor<2x4xf32> {train.role = #train.role<input "x" batch 0>}, %g: tensor<2x4xf32> {train.role = #train.role<crossing_gradient "h">})
+    -> (tensor<4x4xf32> {train.role = #train.role<gradient "a">}) attributes {train.phase = #train.phase<backward>, train.stage = 0} {
+  %t = aten.t(%x) : (tensor<2x4xf32>) -> tensor<4x2xf32>
+  %0 = aten.mm(%t, %g) : (tensor<4x2xf32>, tensor<2x4xf32>) -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}
+func.func @update_0(%w: tensor<4x4xf32> {train.role = #train.role<parameter "a">}, %g: tensor<4x4xf32> {train.role = #train.role<gradient "a">}, %t: tensor<f32> {train.role = #train.role<step>})
+    -> (tensor<4x4xf32> {train.role = #train.role<parameter "a">}) attributes {train.phase = #train.phase<update>, train.stage = 0} {
+  %sum = dist.all_reduce sum(%g) over @mesh ["dp"] : tensor<4x4xf32>
+  %lr = train.learning_rate(%t) {base = 1.0e-01 : f64, schedule = #train.schedule<constant>} : (tensor<f32>) -> tensor<f64>
+  %0 = train.sgd(%w, %sum, %t, %lr) {momentum = 0.0 : f64, dampening = 0.0 : f64, weight_decay = 0.0 : f64, nesterov = false} : tensor<4x4xf32>, tensor<f32>, tensor<f64>
+  return %0 : tensor<4x4xf32>
+}
+func.func @update_1(%w: tensor<4x4xf32> {train.role = #train.role<parameter "b">}, %g: tensor<4x4xf32> {train.role = #train.role<gradient "b">}, %t: tensor<f32> {train.role = #train.role<step>})
+    -> (tensor<4x4xf32> {train.role = #train.role<parameter "b">}) attributes {train.phase = #train.phase<update>, train.stage = 1} {
+  %f = dist.all_reduce sum(%g) over @mesh ["dp"] : tensor<4x4xf32> -> !dist.future<tensor<4x4xf32>>
+  %lr = train.learning_rate(%t) {base = 1.0e-01 : f64, schedule = #train.schedule<constant>} : (tensor<f32>) -> tensor<f64>
+  %sum = dist.wait %f : tensor<4x4xf32>
+  %0 = train.sgd(%w, %sum, %t, %lr) {momentum = 0.0 : f64, dampening = 0.0 : f64, weight_decay = 0.0 : f64, nesterov = false} : tensor<4x4xf32>, tensor<f32>, tensor<f64>
+  return %0 : tensor<4x4xf32>
+}

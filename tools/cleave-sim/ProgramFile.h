@@ -1,0 +1,35 @@
+// What a program (.mlir, as text or bytecode) says about its pipeline. Hides MLIR from the tool.
+#pragma once
+
+#include "lib/schedule/Program.h"
+#include "lib/simulate/ProgramCosts.h"
+
+#include <optional>
+
+namespace cleave::sim {
+
+struct ProgramFile {
+  std::string path;
+  /// The schedule of the program; nothing where none was asked for.
+  std::optional<schedule::Program> schedule;
+  /// The work of each stage; empty where the module has none.
+  std::vector<simulate::StageWork> stages;
+};
+
+struct ProgramRequest {
+  std::string path;
+  /// Which pipeline.schedule, if the module has several.
+  std::string symbol;
+  /// Whether the schedule is read. Otherwise only stages are.
+  bool wantsSchedule = true;
+  /// Whether times will be computed from the stages' work, which needs the sizes of mesh axes.
+  bool wantsTimes = true;
+  /// Ranks along mesh axes whose size is `?`.
+  llvm::StringMap<int64_t> axisSizes;
+};
+
+/// Reads and verifies the program; checks that its stages have a function for all that the schedule
+/// runs. Errors carry the diagnostics, which say where.
+llvm::Expected<ProgramFile> readProgramFile(const ProgramRequest &request);
+
+} // namespace cleave::sim
