@@ -186,7 +186,7 @@ private:
       if (!reason.text.empty() || !isP2P(leaf.kind))
         return;
       unsigned nth = occurrence(waiter, leaf);
-      Action counterpart = counterpartOf(leaf);
+      Action counterpart = getCounterpart(leaf);
       if (state.starts(counterpart) >= nth)
         return;
       unsigned peer = getPeer(program.topology, leaf);
@@ -255,7 +255,7 @@ private:
                               program.str(program.ranks[peer][at]), peer, at),
                 atRank(peer)};
     return {llvm::formatv("{0} waits for {1}, which rank {2} never starts", name,
-                          program.str(counterpartOf(leaf)), peer),
+                          program.str(getCounterpart(leaf)), peer),
             {}};
   }
 
@@ -264,19 +264,6 @@ private:
     program.forEachLeaf(program.ranks[rank][position],
                         [&](Action leaf) { found |= matches(leaf); });
     return found;
-  }
-
-  static Action counterpartOf(Action p2p) {
-    switch (p2p.kind) {
-    case ActionKind::SendForward:
-      return {ActionKind::RecvForward, p2p.stage + 1u, p2p.index};
-    case ActionKind::RecvForward:
-      return {ActionKind::SendForward, p2p.stage - 1u, p2p.index};
-    case ActionKind::SendBackward:
-      return {ActionKind::RecvBackward, p2p.stage - 1u, p2p.index};
-    default:
-      return {ActionKind::SendBackward, p2p.stage + 1u, p2p.index};
-    }
   }
 
   /// The how manieth start of its transfer the leaf at the waiter's position is.
@@ -308,7 +295,7 @@ private:
         if (!isP2P(leaf.kind))
           return;
         unsigned nth = ++count[{unsigned(leaf.kind), state.indexOf(leaf)}];
-        incomplete |= wanted(leaf) && state.starts(counterpartOf(leaf)) < nth;
+        incomplete |= wanted(leaf) && state.starts(getCounterpart(leaf)) < nth;
       });
       if (incomplete)
         return {true, rank, position};

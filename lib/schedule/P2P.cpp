@@ -56,12 +56,6 @@ private:
       return Action(ActionKind::SendBackward, stage, leaf.index);
     return std::nullopt;
   }
-  static Action recvOf(Action send) {
-    return send.kind == ActionKind::SendForward
-               ? Action(ActionKind::RecvForward, send.stage + 1u, send.index)
-               : Action(ActionKind::RecvBackward, send.stage - 1u, send.index);
-  }
-
   /// Both ends of a transfer enter their lists when the simulation makes the data: all lists are
   /// parts of one order of events, which is what rules a deadlock out.
   void insertAtSends(llvm::ArrayRef<uint16_t> order) {
@@ -79,7 +73,7 @@ private:
       compute.forEachLeaf(action, [&](Action leaf) {
         if (std::optional<Action> send = sendOf(leaf)) {
           result.ranks[rank].push_back(*send);
-          result.ranks[getPeer(topology, *send)].push_back(recvOf(*send));
+          result.ranks[getPeer(topology, *send)].push_back(getCounterpart(*send));
         }
       });
     }

@@ -111,6 +111,19 @@ unsigned cleave::schedule::getPeer(const Topology &topology, Action p2p) {
   return topology.rankOf(next ? p2p.stage + 1u : p2p.stage - 1u);
 }
 
+Action cleave::schedule::getCounterpart(Action p2p) {
+  switch (p2p.kind) {
+  case ActionKind::SendForward:
+    return {ActionKind::RecvForward, p2p.stage + 1u, p2p.index};
+  case ActionKind::RecvForward:
+    return {ActionKind::SendForward, p2p.stage - 1u, p2p.index};
+  case ActionKind::SendBackward:
+    return {ActionKind::RecvBackward, p2p.stage - 1u, p2p.index};
+  default:
+    return {ActionKind::SendBackward, p2p.stage + 1u, p2p.index};
+  }
+}
+
 bool cleave::schedule::sameActions(const Program &a, const Program &b) {
   auto sameAction = [&](Action x, Action y) {
     if (x.kind != y.kind)

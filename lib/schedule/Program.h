@@ -87,6 +87,8 @@ private:
 /// The rank at the other end of a send or receive, by the chain of stages. The action must be
 /// within range: a send forward is not of the last stage, and so on.
 unsigned getPeer(const Topology &topology, Action p2p);
+/// The other end of a send or receive, within range as for getPeer.
+Action getCounterpart(Action p2p);
 
 /// True if both programs have the same lists, whatever the order of their side tables.
 bool sameActions(const Program &a, const Program &b);

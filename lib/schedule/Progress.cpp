@@ -3,8 +3,8 @@
 
 using namespace cleave::schedule;
 
-Progress::Progress(const Program &program, const CommModel &model)
-    : program(program), model(model), ranks(program.numRanks()),
+Progress::Progress(const Program &program, const CommModel &model, SendObserver *observer)
+    : program(program), model(model), observer(observer), ranks(program.numRanks()),
       collectiveWaiting(program.collectiveTable().size()),
       collectivePassed(program.numRanks(), false) {
   size_t size = size_t(program.numStages()) * program.numMicrobatches;
@@ -159,6 +159,8 @@ void Progress::start(unsigned rank, Action action) {
     ++(isSend(leaf.kind) ? sendStarts : recvStarts)[indexOf(leaf)];
     if (isRecv(leaf.kind))
       ++ranks[rank].recvSlotsInUse;
+    else if (observer)
+      observer->started(rank, leaf);
     if (model.matching == Matching::Tag)
       startTagged(rank, leaf);
   });
@@ -180,9 +182,9 @@ void Progress::startTagged(unsigned rank, Action leaf) {
     return;
   unsigned peer = getPeer(program.topology, leaf);
   unsigned sender = isSend(leaf.kind) ? rank : peer, receiver = isSend(leaf.kind) ? peer : rank;
-  --ranks[sender].incompleteSends;
-  --ranks[receiver].incompleteRecvs;
-  ++arrived[index];
+  Action counterpart = getCounterpart(leaf);
+  completeTransfer(sender, isSend(leaf.kind) ? leaf : counterpart);
+  completeTransfer(receiver, isSend(leaf.kind) ? counterpart : leaf);
   wake(peer);
 }
 
@@ -283,19 +285,31 @@ void Progress::activate(const Side &side) {
   if (!mismatch && indexOf(send.action) != indexOf(recv.action))
     mismatch.emplace(send, recv);
   Side sendCopy = send, recvCopy = recv;
-  ++arrived[indexOf(recvCopy.action)];
-  --ranks[sendCopy.rank].incompleteSends;
-  --ranks[recvCopy.rank].incompleteRecvs;
-  wake(sendCopy.rank);
-  wake(recvCopy.rank);
   completeSide(sendCopy);
   completeSide(recvCopy);
 }
 
+/// One end of a transfer is complete: its rank may reuse the sent buffer, or use what it received.
+void Progress::completeTransfer(unsigned rank, Action leaf) {
+  if (isRecv(leaf.kind)) {
+    --ranks[rank].incompleteRecvs;
+    ++arrived[indexOf(leaf)];
+    return;
+  }
+  --ranks[rank].incompleteSends;
+  if (observer)
+    observer->completed(rank, leaf);
+}
+
+/// A group is complete as a whole, as a device runs it.
 void Progress::completeSide(const Side &side) {
   StreamEntry &entry = entries[side.entry];
   if (--entry.pendingSides)
     return;
+  for (const Side &member : entry.sides)
+    if (isP2P(member.action.kind))
+      completeTransfer(member.rank, member.action);
+  wake(entry.rank);
   llvm::SmallVector<unsigned, 2> left = entry.streams;
   freeEntries.push_back(side.entry);
   for (unsigned stream : left) {

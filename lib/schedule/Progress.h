@@ -31,9 +31,16 @@ struct StreamEntry {
   llvm::SmallVector<Side, 2> sides;
 };
 
+/// Is told when a send starts, and when it is complete.
+struct SendObserver {
+  virtual ~SendObserver() = default;
+  virtual void started(unsigned rank, Action send) = 0;
+  virtual void completed(unsigned rank, Action send) = 0;
+};
+
 class Progress {
 public:
-  Progress(const Program &program, const CommModel &model);
+  Progress(const Program &program, const CommModel &model, SendObserver *observer = nullptr);
 
   /// Advances all ranks as far as they go. True if every rank ended.
   bool run();
@@ -49,6 +56,7 @@ public:
   };
   const Program &program;
   const CommModel model;
+  SendObserver *const observer;
   std::vector<Rank> ranks;
 
   /// A transfer is numbered by the stage that receives it and its microbatch.
@@ -106,6 +114,7 @@ private:
   void activateHeads();
   void activate(const Side &side);
   void completeSide(const Side &side);
+  void completeTransfer(unsigned rank, Action leaf);
   void enterCollective(const Side &side);
   void finish(unsigned rank, Action leaf);
   void consume(unsigned rank, size_t index);

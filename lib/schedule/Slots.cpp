@@ -1,12 +1,15 @@
-// Interval colouring of receive buffers, and the search for the number of send slots.
+// Interval colouring of receive buffers; send slots along one execution.
 #include "lib/schedule/Slots.h"
 
+#include "lib/schedule/Error.h"
+#include "lib/schedule/Progress.h"
 #include "lib/schedule/Verify.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <queue>
 
@@ -168,4 +171,99 @@ unsigned cleave::schedule::minimalSendSlots(const Program &program, CommModel mo
       low = middle + 1;
   }
   return high;
+}
+
+//===----------------------------------------------------------------------===//
+// The plan of all slots
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The transfers of all ranks in order, without slots.
+SlotPlan listTransfers(const Program &program) {
+  SlotPlan plan;
+  for (const std::vector<Action> &list : program.ranks) {
+    RankSlotPlan &rank = plan.ranks.emplace_back();
+    rank.firstOf.reserve(list.size() + 1);
+    for (Action action : list) {
+      rank.firstOf.push_back(uint32_t(rank.transfers.size()));
+      program.forEachLeaf(action, [&](Action leaf) {
+        if (isP2P(leaf.kind))
+          rank.transfers.push_back({leaf, 0, noTransfer});
+      });
+    }
+    rank.firstOf.push_back(uint32_t(rank.transfers.size()));
+  }
+  return plan;
+}
+
+void assignReceives(RankSlotPlan &plan, const RankSlots &slots) {
+  plan.numRecvSlots = slots.numSlots;
+  std::vector<unsigned> lastIn(slots.numSlots, noTransfer);
+  size_t next = 0;
+  for (unsigned number = 0; number < plan.transfers.size(); ++number) {
+    TransferSlot &transfer = plan.transfers[number];
+    if (!isRecv(transfer.transfer.kind))
+      continue;
+    transfer.slot = slots.uses[next++].slot;
+    transfer.previous = std::exchange(lastIn[transfer.slot], number);
+  }
+}
+
+/// Hands out send slots while the program runs: each rank's starts come in the order of its list.
+class SendAssigner : public SendObserver {
+public:
+  explicit SendAssigner(SlotPlan &plan) : ranks(plan.ranks.size()), plan(plan) {}
+
+  void started(unsigned rank, Action) override {
+    RankSlotPlan &slots = plan.ranks[rank];
+    Rank &state = ranks[rank];
+    while (isRecv(slots.transfers[state.next].transfer.kind))
+      ++state.next;
+    TransferSlot &send = slots.transfers[state.next];
+    if (state.free.empty()) {
+      send.slot = slots.numSendSlots++;
+    } else {
+      send.previous = state.free.front();
+      send.slot = slots.transfers[send.previous].slot;
+      state.free.pop_front();
+    }
+    state.underWay[keyOf(send.transfer)] = state.next++;
+  }
+
+  void completed(unsigned rank, Action send) override {
+    auto found = ranks[rank].underWay.find(keyOf(send));
+    ranks[rank].free.push_back(found->second);
+    ranks[rank].underWay.erase(found);
+  }
+
+private:
+  static uint64_t keyOf(Action send) {
+    return uint64_t(isForwardP2P(send.kind)) << 48 | uint64_t(send.stage) << 32 | send.index;
+  }
+  struct Rank {
+    unsigned next = 0;         // the first transfer that may not have started
+    std::deque<unsigned> free; // complete sends whose slots nobody took over, oldest first
+    llvm::DenseMap<uint64_t, unsigned> underWay;
+  };
+  std::vector<Rank> ranks;
+  SlotPlan &plan;
+};
+} // namespace
+
+llvm::Expected<SlotPlan> cleave::schedule::planSlots(const Program &program, CommModel model,
+                                                     const SlotOptions &options) {
+  SlotPlan plan = listTransfers(program);
+  std::vector<RankSlots> receives = assignRecvSlots(program, options);
+  for (unsigned rank = 0; rank < program.numRanks(); ++rank)
+    assignReceives(plan.ranks[rank], receives[rank]);
+  // The receives' numbers are decided: they are no bound any more.
+  model.recvSlots = 0;
+  if (model.sendSlots == 0)
+    model.sendSlots = minimalSendSlots(program, model);
+  SendAssigner assigner(plan);
+  Progress progress(program, model, &assigner);
+  if (!progress.run())
+    return makeError("{0} send slots are too few: {1}", model.sendSlots,
+                     findDeadlock(program, model)->str());
+  return plan;
 }

@@ -129,22 +129,6 @@ TEST(Verify, GradientsAndParameters) {
             "rank 0, position 2: reduce0.0: stage 0 has 0 buckets\n");
 }
 
-// The two traces of pytorch issue 172668, with what its authors leave out ("...") filled in so that
-// the programs are whole: both hang where a pair of ranks shares one stream for both directions,
-// as in PyTorch's NCCL backend, and run where sends and receives have streams of their own.
-constexpr const char *issue172668Send =
-    "ranks 2 stages 4 microbatches 2 topology loop forward_only\n"
-    "rank 0: F0.0 sendF0.0 F0.1 sendF0.1 recvF2.0 F2.0 sendF2.0 recvF2.1 F2.1 sendF2.1\n"
-    "rank 1: recvF1.0 F1.0 sendF1.0 recvF1.1 F1.1 sendF1.1 recvF3.0 F3.0 recvF3.1 F3.1\n";
-constexpr const char *issue172668Swapped =
-    "ranks 2 stages 4 microbatches 3 topology loop\n"
-    "rank 0: F0.0 sendF0.0 F0.1 sendF0.1 recvF2.0 F2.0 sendF2.0 recvF2.1 F2.1 sendF2.1 F0.2\n"
-    "        sendF0.2 recvB2.0 B2.0 sendB2.0 recvB2.1 B2.1 sendB2.1 recvF2.2 F2.2 sendF2.2\n"
-    "        recvB0.0 B0.0 recvB0.1 B0.1 recvB2.2 B2.2 sendB2.2 recvB0.2 B0.2\n"
-    "rank 1: recvF1.0 F1.0 recvF1.1 sendF1.0 F1.1 recvF3.0 sendF1.1 F3.0 B3.0 recvF3.1 sendB3.0\n"
-    "        F3.1 B3.1 recvF1.2 sendB3.1 F1.2 sendF1.2 recvB1.0 B1.0 sendB1.0 recvB1.1 B1.1\n"
-    "        sendB1.1 recvF3.2 F3.2 B3.2 sendB3.2 recvB1.2 B1.2 sendB1.2\n";
-
 TEST(Verify, PyTorchIssue172668) {
   for (const char *trace : {issue172668Send, issue172668Swapped}) {
     Program program = parse(trace);
