@@ -72,6 +72,7 @@ static LogicalResult verifyRole(Operation *op, Attribute attribute, Type type, b
   case RoleKind::Saved:
   case RoleKind::Crossing:
   case RoleKind::CrossingGradient:
+  case RoleKind::StageSum:
     break;
   case RoleKind::Constant:
   case RoleKind::Input:

@@ -50,6 +50,13 @@ struct Program {
   std::vector<Program> stages;
 
   bool isStaged() const { return !stages.empty(); }
+  /// What a pass that works on one stage at a time works on: each stage, or the program itself.
+  llvm::ArrayRef<Program> getParts() const {
+    return isStaged() ? llvm::ArrayRef(stages) : llvm::ArrayRef(*this);
+  }
+  bool hasUpdate() const {
+    return llvm::any_of(getParts(), [](const Program &part) { return bool(part.update); });
+  }
   /// Whether a microbatch is several functions.
   bool isSplit() const { return forward || isStaged(); }
   mlir::func::FuncOp get(Phase phase) const;

@@ -77,14 +77,146 @@ private:
 };
 } // namespace
 
+//===----------------------------------------------------------------------===//
+// Queries
+//===----------------------------------------------------------------------===//
+
+/// Calls `found(role, type)` for each argument, or result, with a role of `kind`.
+static void forEachPort(func::FuncOp function, RoleKind kind, bool isResult,
+                        function_ref<void(RoleAttr, Type)> found) {
+  if (!function)
+    return;
+  ArrayRef<Type> types = isResult ? function.getResultTypes() : function.getArgumentTypes();
+  for (auto [index, type] : llvm::enumerate(types))
+    if (RoleAttr role =
+            isResult ? getResultRole(function, index) : getArgumentRole(function, index);
+        role.getKind() == kind)
+      found(role, type);
+}
+
+SmallVector<StageSum> cleave::train::listStageSums(const Program &program) {
+  llvm::MapVector<StringAttr, StageSum> sums;
+  for (auto [number, stage] : llvm::enumerate(program.stages)) {
+    auto at = [&](RoleAttr role, Type type) -> StageSum & {
+      return sums.insert({role.getName(), {role.getName(), cast<RankedTensorType>(type), {}, {}}})
+          .first->second;
+    };
+    forEachPort(stage.reduce, RoleKind::StageSum, /*isResult=*/true,
+                [&](RoleAttr role, Type type) { at(role, type).makers.push_back(number); });
+    forEachPort(stage.update, RoleKind::StageSum, /*isResult=*/false,
+                [&](RoleAttr role, Type type) { at(role, type).takers.push_back(number); });
+  }
+  return llvm::to_vector(llvm::make_second_range(sums));
+}
+
+SmallVector<SharedParameter> cleave::train::listSharedParameters(const Program &program) {
+  llvm::MapVector<StringAttr, SharedParameter> updated;
+  for (auto [number, stage] : llvm::enumerate(program.stages))
+    forEachPort(
+        stage.update, RoleKind::Parameter, /*isResult=*/true, [&](RoleAttr role, Type type) {
+          updated.insert({role.getName(),
+                          {role.getName(), cast<RankedTensorType>(type), unsigned(number), {}}});
+        });
+  for (auto [number, stage] : llvm::enumerate(program.stages))
+    for (func::FuncOp function : stage.getFunctions())
+      forEachPort(function, RoleKind::Parameter, /*isResult=*/false, [&](RoleAttr role, Type) {
+        auto found = updated.find(role.getName());
+        if (found == updated.end() || found->second.updater == number)
+          return;
+        SmallVector<unsigned> &takers = found->second.takers;
+        if (takers.empty() || takers.back() != number)
+          takers.push_back(number);
+      });
+  SmallVector<SharedParameter> shared;
+  for (SharedParameter &parameter : llvm::make_second_range(updated))
+    if (!parameter.takers.empty())
+      shared.push_back(std::move(parameter));
+  return shared;
+}
+
+SmallVector<BucketOp> cleave::train::listReducedBuckets(const Program &stage) {
+  SmallVector<BucketOp> buckets;
+  for (func::FuncOp function : stage.getMicrobatchFunctions())
+    for (auto reduce : function.getOps<ReduceBucketOp>()) {
+      auto bucket = SymbolTable::lookupNearestSymbolFrom<BucketOp>(
+          reduce, reduce.getBucket().getType().getSymbol());
+      if (bucket && bucket.getMesh())
+        buckets.push_back(bucket);
+    }
+  return buckets;
+}
+
+//===----------------------------------------------------------------------===//
+// Verification
+//===----------------------------------------------------------------------===//
+
 static bool isCrossing(RoleAttr role) {
   return role.getKind() == RoleKind::Crossing || role.getKind() == RoleKind::CrossingGradient;
+}
+
+/// Terms of sums over stages come from reduce functions, the sums go to updates.
+static LogicalResult checkStageSumPlace(func::FuncOp function, Phase phase, RoleAttr role,
+                                        StringRef verb, bool isStaged) {
+  if (!isStaged)
+    return function.emitError() << verb << " " << role
+                                << ", but the program has no stages to sum over";
+  if (phase == (verb == "gives" ? Phase::Reduce : Phase::Update))
+    return success();
+  return function.emitError() << "of phase " << stringifyPhase(phase) << " " << verb << " " << role
+                              << ", but terms of a sum over stages are given by reduce functions, "
+                                 "and sums are taken by updates";
+}
+
+/// Every sum has terms and takers, all of one type.
+static LogicalResult checkStageSums(const Program &program) {
+  struct Uses {
+    func::FuncOp maker, taker;
+    Type type;
+  };
+  llvm::MapVector<StringAttr, Uses> sums;
+  LogicalResult result = success();
+  auto add = [&](func::FuncOp function, RoleAttr role, Type type, bool isMaker) {
+    Uses &uses = sums[role.getName()];
+    func::FuncOp first = uses.maker ? uses.maker : uses.taker;
+    (isMaker ? uses.maker : uses.taker) = function;
+    if (!uses.type)
+      uses.type = type;
+    if (uses.type == type || failed(result))
+      return;
+    InFlightDiagnostic diagnostic = function.emitError() << (isMaker ? "gives " : "takes ") << role
+                                                         << " of type " << type;
+    diagnostic.attachNote(first.getLoc()) << "this function has it with type " << uses.type;
+    result = diagnostic;
+  };
+  for (const Program &stage : program.stages) {
+    func::FuncOp reduce = stage.reduce, update = stage.update;
+    forEachPort(reduce, RoleKind::StageSum, true,
+                [&](RoleAttr role, Type type) { add(reduce, role, type, true); });
+    forEachPort(update, RoleKind::StageSum, false,
+                [&](RoleAttr role, Type type) { add(update, role, type, false); });
+  }
+  for (auto &[name, uses] : sums) {
+    if (failed(result))
+      return failure();
+    if (!uses.maker)
+      return uses.taker.emitError()
+             << "takes the sum over stages " << name << ", of which no stage gives a term";
+    if (!uses.taker)
+      return uses.maker.emitError()
+             << "gives a term of the sum over stages " << name << ", which no update takes";
+    if (!isa<FloatType>(cast<RankedTensorType>(uses.type).getElementType()))
+      return uses.maker.emitError() << "gives a term of the sum over stages " << name << " of type "
+                                    << uses.type << ", expected elements of a floating-point type";
+  }
+  return result;
 }
 
 /// Which functions may have which crossing values at all.
 static LogicalResult checkPlaces(func::FuncOp function, bool isStaged) {
   Phase phase = function->getAttrOfType<PhaseAttr>(kPhaseAttrName).getValue();
   auto check = [&](RoleAttr role, StringRef verb) -> LogicalResult {
+    if (role.getKind() == RoleKind::StageSum)
+      return checkStageSumPlace(function, phase, role, verb, isStaged);
     if (!isCrossing(role))
       return success();
     if (!isStaged)
@@ -180,5 +312,6 @@ LogicalResult cleave::train::verifyStages(const Program &program) {
     if (failed(forward.check()) || failed(backward.check()))
       return failure();
   }
-  return success(succeeded(checkUpdates(program)) && succeeded(checkDraws(program)));
+  return success(succeeded(checkUpdates(program)) && succeeded(checkStageSums(program)) &&
+                 succeeded(checkDraws(program)));
 }

@@ -44,7 +44,8 @@ def Train_RoleKind : Train_Enum<"RoleKind", "what an argument or result is to a 
   I32EnumAttrCase<"RngOffset", 13, "rng_offset">,
   I32EnumAttrCase<"Saved", 14, "saved">,
   I32EnumAttrCase<"Crossing", 15, "crossing">,
-  I32EnumAttrCase<"CrossingGradient", 16, "crossing_gradient">]>;
+  I32EnumAttrCase<"CrossingGradient", 16, "crossing_gradient">,
+  I32EnumAttrCase<"StageSum", 17, "stage_sum">]>;
 
 def Train_RoleAttr : AttrDef<Train_Dialect, "Role"> {
   let mnemonic = "role";

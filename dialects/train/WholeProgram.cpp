@@ -264,7 +264,7 @@ private:
       if (port.phase == Phase::Unshard && !port.isSaved())
         return complain(port) << "of phase unshard gives " << port.role
                               << ", but what it makes are saved values";
-      if (port.phase == Phase::Reduce && port.role.getKind() != RoleKind::Gradient)
+      if (port.phase == Phase::Reduce && !port.is({RoleKind::Gradient, RoleKind::StageSum}))
         return complain(port) << "of phase reduce gives " << port.role
                               << ", but it has only gradients to reduce";
     }
@@ -381,15 +381,35 @@ private:
         known[keyOf(port)] = &port;
     if (failed(checkTaken(Phase::Reduce, known)))
       return failure();
-    for (const Port &port : arguments)
-      if (port.phase == Phase::Reduce && llvm::none_of(results, [&](const Port &result) {
-            return result.function == port.function && keyOf(result) == keyOf(port);
-          }))
+    for (const Port &port : arguments) {
+      if (port.phase != Phase::Reduce || isGivenBack(port, port.role.getName()))
+        continue;
+      // A bucket whose reduction is awaited here is given back as its members.
+      auto bucket = dyn_cast<BucketType>(port.type);
+      if (!bucket)
         return complain(port) << "takes " << port.role << " and does not give it back";
+      auto op = SymbolTable::lookupNearestSymbolFrom<BucketOp>(port.function, bucket.getSymbol());
+      for (StringAttr member :
+           op ? op.getNames().getAsRange<StringAttr>()
+              : ArrayAttr::get(bucket.getContext(), {}).getAsRange<StringAttr>())
+        if (!isGivenBack(port, member))
+          return complain(port) << "takes " << port.role
+                                << " and does not give back the gradient of " << member
+                                << ", which lies in that bucket";
+      known.erase(keyOf(port));
+    }
     for (const Port &port : results)
       if (port.phase == Phase::Reduce)
         known[keyOf(port)] = &port;
     return checkTaken(Phase::Update, known);
+  }
+
+  /// Whether the function that takes `port` also gives `gradient name`.
+  bool isGivenBack(const Port &port, StringAttr name) const {
+    return llvm::any_of(results, [&](const Port &result) {
+      return result.function == port.function && result.role.getKind() == RoleKind::Gradient &&
+             result.role.getName() == name;
+    });
   }
 
   LogicalResult checkTaken(Phase phase, const DenseMap<Key, const Port *> &known) {

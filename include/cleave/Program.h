@@ -53,7 +53,8 @@ enum class RoleKind : uint8_t {
   RngOffset,
   Saved,
   Crossing,
-  CrossingGradient
+  CrossingGradient,
+  StageSum
 };
 
 /// How a value of a typed function lies along one mesh axis (`docs/types.md`).

@@ -2,6 +2,10 @@
 
 #include "lib/pipeline/Stages.h"
 
+#include "dialects/train/Stages.h"
+
+#include "llvm/ADT/SmallSet.h"
+
 using namespace mlir;
 using namespace cleave;
 using namespace cleave::pipeline;
@@ -23,7 +27,9 @@ FailureOr<std::vector<train::Program>> pipeline::getStages(ModuleOp module) {
 OncePerStep pipeline::getOncePerStep(ArrayRef<train::Program> stages) {
   OncePerStep once;
   for (const train::Program &stage : stages) {
-    once.buckets.push_back(stage.reduce ? 1 : 0);
+    once.buckets.push_back(train::listReducedBuckets(stage).size() + (stage.reduce ? 1 : 0));
+    once.waits.push_back(stage.reduce &&
+                         !func::FuncOp(stage.reduce).getOps<train::WaitBucketOp>().empty());
     once.update |= bool(stage.update);
     once.unshard |= bool(stage.unshard);
   }
@@ -31,6 +37,82 @@ OncePerStep pipeline::getOncePerStep(ArrayRef<train::Program> stages) {
     once.buckets.clear();
   return once;
 }
+
+//===----------------------------------------------------------------------===//
+// Sums over stages
+//===----------------------------------------------------------------------===//
+
+/// Ranks that have a term of the sum or take it, ascending.
+static std::vector<unsigned> listRanks(const train::StageSum &sum,
+                                       const schedule::Topology &topology) {
+  llvm::SmallSet<unsigned, 8> ranks;
+  for (unsigned stage : llvm::concat<const unsigned>(sum.makers, sum.takers))
+    ranks.insert(topology.rankOf(stage));
+  std::vector<unsigned> sorted(ranks.begin(), ranks.end());
+  llvm::sort(sorted);
+  return sorted;
+}
+
+void pipeline::addStageSums(ArrayRef<train::Program> stages, schedule::Program &program) {
+  train::Program whole;
+  whole.stages = stages.vec();
+  for (const train::StageSum &sum : train::listStageSums(whole)) {
+    std::vector<unsigned> ranks = listRanks(sum, program.topology);
+    Action action = program.addCollective({(kStageSumPrefix + sum.name.getValue()).str(), ranks});
+    for (unsigned rank : ranks)
+      program.ranks[rank].push_back(action);
+  }
+}
+
+/// Every rank enters each sum once: behind what makes its terms, before what takes the sum.
+static LogicalResult checkStageSums(ArrayRef<train::Program> stages,
+                                    const schedule::Program &program, Location location) {
+  train::Program whole;
+  whole.stages = stages.vec();
+  for (const train::StageSum &sum : train::listStageSums(whole)) {
+    std::string name = (kStageSumPrefix + sum.name.getValue()).str();
+    std::vector<unsigned> ranks = listRanks(sum, program.topology);
+    for (unsigned rank : ranks) {
+      auto complain = [&]() {
+        return emitError(location) << "schedule '" << program.name << "': rank " << rank << " ";
+      };
+      std::optional<size_t> entered;
+      for (auto [position, action] : llvm::enumerate(program.ranks[rank])) {
+        if (action.kind == ActionKind::OptimizerStep && !entered &&
+            llvm::is_contained(sum.takers, action.stage))
+          return complain() << "takes step" << action.stage << " (position " << position
+                            << ") before collective \"" << name << "\", whose sum it needs";
+        if (action.kind == ActionKind::ReduceGrad && entered &&
+            llvm::is_contained(sum.makers, action.stage))
+          return complain() << "enters collective \"" << name << "\" (position " << *entered
+                            << ") before " << program.str(action) << " (position " << position
+                            << "), which makes its term";
+        if (action.kind != ActionKind::Collective || program.collectiveOf(action).name != name)
+          continue;
+        if (entered)
+          return complain() << "enters collective \"" << name << "\" for the second time (position "
+                            << position << ")";
+        if (program.collectiveOf(action).ranks != ranks) {
+          InFlightDiagnostic diagnostic = complain() << "expects ranks";
+          for (unsigned other : ranks)
+            diagnostic << " " << other;
+          return diagnostic << " in collective \"" << name
+                            << "\", as those have the stages that "
+                               "it sums over";
+        }
+        entered = position;
+      }
+      if (!entered)
+        return complain() << "never enters collective \"" << name
+                          << "\", which the updates' sum over stages needs";
+    }
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The schedule against the stages
+//===----------------------------------------------------------------------===//
 
 /// The phase that is missing for the action; empty where the stage can run it.
 static StringRef findMissing(const train::Program &stage, ActionKind kind) {
@@ -45,7 +127,7 @@ static StringRef findMissing(const train::Program &stage, ActionKind kind) {
   case ActionKind::Unshard:
     return stage.unshard ? "" : "unshard";
   case ActionKind::ReduceGrad:
-    return stage.reduce ? "" : "reduce";
+    return stage.reduce || !train::listReducedBuckets(stage).empty() ? "" : "reduce";
   case ActionKind::OptimizerStep:
     return stage.update ? "" : "update";
   default:
@@ -93,5 +175,5 @@ LogicalResult pipeline::checkStages(ArrayRef<train::Program> stages,
       return failure();
     }
   }
-  return success();
+  return program.forwardOnly ? success() : checkStageSums(stages, program, location);
 }

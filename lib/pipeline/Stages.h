@@ -15,15 +15,26 @@ mlir::FailureOr<std::vector<train::Program>> getStages(mlir::ModuleOp module);
 
 /// What the stages have that runs once a step.
 struct OncePerStep {
-  /// Gradient buckets of each stage: 1 where it has a reduce function. Empty where no stage has.
+  /// What each stage reduces: its buckets (train::listReducedBuckets), and behind them its reduce
+  /// function, if it has one. Empty where no stage has any.
   std::vector<unsigned> buckets;
+  /// Whether a stage's reduce function waits for its buckets: it had better run late.
+  std::vector<bool> waits;
   bool update = false;
   bool unshard = false;
 };
 OncePerStep getOncePerStep(llvm::ArrayRef<train::Program> stages);
 
+/// A collective action of this name, and a sum's behind it, adds the stages' terms of that sum
+/// (train::StageSum) on the ranks that have some or take it.
+inline constexpr llvm::StringLiteral kStageSumPrefix = "stage_sum.";
+
+/// Adds these actions at the end of the ranks' lists.
+void addStageSums(llvm::ArrayRef<train::Program> stages, schedule::Program &program);
+
 /// Checks that there are as many stages as the schedule has, that each has a function for
-/// everything that the schedule runs on it, and that every update is run. `location` is what is
+/// everything that the schedule runs on it, that every update is run, and that sums over stages
+/// come between their terms and the updates. `location` is what is
 /// reported about the schedule as a whole.
 mlir::LogicalResult checkStages(llvm::ArrayRef<train::Program> stages,
                                 const schedule::Program &program, mlir::Location location);

@@ -6,6 +6,7 @@
 #include "dialects/dist/Dist.h"
 #include "lib/backward/FsdpChains.h"
 #include "lib/backward/HeldValues.h"
+#include "lib/backward/PhaseFunction.h"
 #include "lib/backward/ValueNumbering.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -21,55 +22,10 @@ using namespace mlir;
 using namespace cleave;
 using train::RoleKind;
 
-//===----------------------------------------------------------------------===//
-// Functions
-//===----------------------------------------------------------------------===//
-
-static DictionaryAttr withRole(train::RoleAttr role) {
-  MLIRContext *context = role.getContext();
-  return DictionaryAttr::get(context,
-                             NamedAttribute(StringAttr::get(context, train::kRoleAttrName), role));
-}
-
-static func::ReturnOp getReturn(func::FuncOp function) {
-  return cast<func::ReturnOp>(function.front().getTerminator());
-}
-
-static func::FuncOp makeFunction(OpBuilder &b, Location loc, StringRef name, train::Phase phase) {
-  auto function = func::FuncOp::create(b, loc, name, b.getFunctionType({}, {}));
-  function->setAttr(train::kPhaseAttrName, train::PhaseAttr::get(b.getContext(), phase));
-  function.addEntryBlock();
-  auto inner = OpBuilder::atBlockEnd(&function.front());
-  func::ReturnOp::create(inner, loc);
-  return function;
-}
-
-static BlockArgument addArgument(func::FuncOp function, Type type, train::RoleAttr role,
-                                 Location loc) {
-  unsigned index = function.getNumArguments();
-  (void)function.insertArgument(index, type, withRole(role), loc);
-  return function.getArgument(index);
-}
-
-static void addResult(func::FuncOp function, Value value, train::RoleAttr role) {
-  unsigned index = function.getNumResults();
-  (void)function.insertResult(index, value.getType(), withRole(role));
-  getReturn(function)->insertOperands(index, value);
-}
-
-static void eraseResult(func::FuncOp function, unsigned index) {
-  (void)function.eraseResult(index);
-  getReturn(function)->eraseOperand(index);
-}
-
-static BlockArgument findArgument(func::FuncOp function, RoleKind kind, StringAttr name) {
-  for (BlockArgument argument : function.getArguments()) {
-    train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
-    if (role.getKind() == kind && role.getName() == name)
-      return argument;
-  }
-  return {};
-}
+using backward::addArgument;
+using backward::addResult;
+using backward::findArgument;
+using backward::getReturn;
 
 /// Clones what makes `value`, down to arguments that `mapping` has, and returns the clone.
 static Value cloneChain(OpBuilder &b, Value value, IRMapping &mapping,
@@ -94,11 +50,9 @@ namespace {
 /// Moves parameters' gathers to a function of phase unshard.
 class Unsharder {
 public:
-  Unsharder(const train::Program &program, OpBuilder &b) : program(program), b(b) {
-    for (func::FuncOp function : program.getFunctions())
-      for (unsigned i = 0; i < function.getNumResults(); ++i)
-        taken.insert(train::getResultRole(function, i).getNameOrEmpty());
-  }
+  /// For `program`, the whole or one stage. `taken` are the names of values in all of it.
+  Unsharder(const train::Program &program, llvm::StringSet<> &taken, OpBuilder &b)
+      : program(program), b(b), taken(taken) {}
 
   void run() {
     keepChainsTogether();
@@ -129,7 +83,7 @@ private:
         for (func::FuncOp taker : functions)
           if (BlockArgument saved = findArgument(taker, RoleKind::Saved, role.getName()))
             makeAgain(maker, value, taker, saved);
-        eraseResult(maker, i);
+        backward::eraseResult(maker, i);
       }
     }
   }
@@ -172,7 +126,7 @@ private:
 
   std::string addToUnshard(func::FuncOp function, Value value, train::RoleAttr parameter) {
     if (!unshard)
-      unshard = makeFunction(b, function.getLoc(), "unshard", train::Phase::Unshard);
+      unshard = backward::makePhaseFunction(b, function, train::Phase::Unshard);
     auto inner = OpBuilder(getReturn(unshard));
     IRMapping &mapping = mappings[function];
     Value whole = cloneChain(inner, value, mapping, [&](BlockArgument argument) {
@@ -212,7 +166,7 @@ private:
   OpBuilder &b;
   func::FuncOp unshard;
   backward::ValueNumbering numbering;
-  llvm::StringSet<> taken;                     ///< names of saved values
+  llvm::StringSet<> &taken;                    ///< names of saved values
   llvm::DenseMap<unsigned, std::string> saved; ///< by number
   llvm::DenseMap<Operation *, IRMapping> mappings;
 };
@@ -257,7 +211,7 @@ public:
     if (moved.empty())
       return;
     if (!reduce)
-      reduce = makeFunction(b, function.getLoc(), "reduce", train::Phase::Reduce);
+      reduce = backward::makePhaseFunction(b, function, train::Phase::Reduce);
     for (backward::GradientChain &chain : chains)
       accumulateBefore(function, chain);
     auto inner = OpBuilder(getReturn(reduce));
@@ -352,31 +306,46 @@ struct SplitFsdpCollectives : backward::impl::SplitFsdpCollectivesBase<SplitFsdp
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Any);
+    FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Staged);
     if (failed(program))
       return signalPassFailure();
-    for (func::FuncOp there : {program->unshard, program->reduce})
-      if (there) {
-        there.emitError() << "is there already; communication that is once a step cannot be added "
-                             "to it";
+    llvm::StringSet<> names;
+    for (func::FuncOp function : program->getFunctions())
+      for (unsigned i = 0; i < function.getNumResults(); ++i)
+        names.insert(train::getResultRole(function, i).getNameOrEmpty());
+    SymbolTable table(module);
+    for (size_t number = 0; number < program->getParts().size(); ++number)
+      if (failed(split(*program, number, names, table)))
         return signalPassFailure();
-      }
-    SmallVector<func::FuncOp, 3> functions = program->getMicrobatchFunctions();
+    if (failed(train::getProgram(module, train::ProgramForms::Staged)))
+      signalPassFailure();
+  }
+
+  /// Splits a part of the program (`getParts`).
+  LogicalResult split(const train::Program &program, size_t number, llvm::StringSet<> &names,
+                      SymbolTable &table) {
+    const train::Program &part = program.getParts()[number];
+    for (func::FuncOp there : {part.unshard, part.reduce})
+      if (there)
+        return there.emitError()
+               << "is there already; communication that is once a step cannot be added to it";
+    SmallVector<func::FuncOp, 3> functions = part.getMicrobatchFunctions();
     OpBuilder b(functions.front());
-    Unsharder unsharder(*program, b);
+    Unsharder unsharder(part, names, b);
     if (unshard)
       unsharder.run();
-    program->unshard = unsharder.getFunction();
     b.setInsertionPointAfter(functions.back());
+    // Parameters that only the new function takes are the program's all the same.
+    train::Program known = program;
+    (known.isStaged() ? known.stages[number] : known).unshard = unsharder.getFunction();
     Reducer reducer(b);
     if (reduce)
       for (func::FuncOp function : functions) {
-        FailureOr<backward::GradientResults> results = backward::sortResults(*program, function);
+        FailureOr<backward::GradientResults> results = backward::sortResults(known, function);
         if (failed(results))
-          return signalPassFailure();
+          return failure();
         reducer.run(function, *results);
       }
-    SymbolTable table(module);
     for (func::FuncOp made : {unsharder.getFunction(), reducer.getFunction()})
       if (made) {
         Block::iterator place = std::next(Block::iterator(made));
@@ -386,12 +355,13 @@ struct SplitFsdpCollectives : backward::impl::SplitFsdpCollectivesBase<SplitFsdp
     numGathers += unsharder.numGathers;
     numReductions += reducer.numReductions;
     if (explain)
-      llvm::errs() << llvm::formatv(
-          "unshard: {0} all_gathers of the microbatch, {1} bytes held through the step\n"
-          "reduce: {2} reductions of the microbatch, accumulators larger by {3} bytes\n",
-          unsharder.numGathers, unsharder.heldBytes, reducer.numReductions, reducer.addedBytes);
-    if (failed(train::getProgram(module, train::ProgramForms::Any)))
-      signalPassFailure();
+      llvm::errs() << (program.isStaged() ? llvm::formatv("stage {0}\n", number).str() : "")
+                   << llvm::formatv("unshard: {0} all_gathers of the microbatch, {1} bytes held "
+                                    "through the step\nreduce: {2} reductions of the microbatch, "
+                                    "accumulators larger by {3} bytes\n",
+                                    unsharder.numGathers, unsharder.heldBytes,
+                                    reducer.numReductions, reducer.addedBytes);
+    return success();
   }
 };
 } // namespace

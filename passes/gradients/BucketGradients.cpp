@@ -40,23 +40,34 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
           << " require-accumulations=" << int64_t(requireAccumulations);
       return signalPassFailure();
     }
-    FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Any);
+    FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Staged);
     if (failed(program))
       return signalPassFailure();
-    if (!program->update) {
+    if (!program->hasUpdate()) {
       module.emitError() << "has no update function, so there are no accumulated gradients to put "
                             "into buckets; export it with an optimizer";
       return signalPassFailure();
     }
-    update = program->update;
-    reduce = program->reduce;
-    FailureOr<std::vector<GradientPath>> paths = gradients::findGradientPaths(module, *program);
+    SymbolTable symbols(module);
+    for (auto [number, part] : llvm::enumerate(program->getParts()))
+      if (part.update &&
+          failed(
+              makeBuckets(symbols, *program, part,
+                          program->isStaged() ? ("bucket" + Twine(number) + "_").str() : "bucket")))
+        return signalPassFailure();
+  }
+
+  /// Puts the gradients of `part`, the program or one of its stages, into buckets called `prefix`
+  /// and a number.
+  LogicalResult makeBuckets(SymbolTable &symbols, const train::Program &program,
+                            const train::Program &part, StringRef prefix) {
+    update = part.update;
+    reduce = part.reduce;
+    FailureOr<std::vector<GradientPath>> paths = gradients::findGradientPaths(program, part);
     if (failed(paths))
-      return signalPassFailure();
-    if (paths->empty()) {
-      update.emitError() << "takes no gradients to put into buckets";
-      return signalPassFailure();
-    }
+      return failure();
+    if (paths->empty())
+      return update.emitError() << "takes no gradients to put into buckets";
     gradients = std::move(*paths);
     // By function, since a bucket is threaded through one.
     llvm::stable_sort(gradients, [](const GradientPath &a, const GradientPath &b) {
@@ -73,10 +84,10 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     constexpr double mb = 1024 * 1024;
     auto plan = gradients::planBuckets(candidates, {static_cast<int64_t>(bucketSizeMb * mb),
                                                     static_cast<int64_t>(firstBucketMb * mb)});
-    SymbolTable symbols(module);
     for (auto [index, members] : llvm::enumerate(plan))
-      makeBucket(symbols, index, members);
+      makeBucket(symbols, (prefix + Twine(index)).str(), members);
     eraseSignature();
+    return success();
   }
 
   Type bufferElement(const GradientPath &gradient) {
@@ -123,7 +134,7 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
   // Rewriting
   //===--------------------------------------------------------------------===//
 
-  void makeBucket(SymbolTable &symbols, size_t index, ArrayRef<unsigned> members) {
+  void makeBucket(SymbolTable &symbols, StringRef symbol, ArrayRef<unsigned> members) {
     MLIRContext *context = &getContext();
     GradientPath &first = gradients[members.front()];
     SmallVector<Attribute> names, types;
@@ -133,12 +144,11 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     }
     OpBuilder b(first.maker);
     int64_t accumulations = requireAccumulations;
-    auto bucket =
-        train::BucketOp::create(b, first.maker.getLoc(), "bucket" + std::to_string(index),
-                                bufferElement(first), b.getArrayAttr(names), b.getArrayAttr(types),
-                                first.mesh, first.mesh ? b.getArrayAttr(first.axes) : ArrayAttr(),
-                                first.scatter.empty() ? ArrayAttr() : b.getArrayAttr(first.scatter),
-                                accumulations ? b.getI64IntegerAttr(accumulations) : IntegerAttr());
+    auto bucket = train::BucketOp::create(
+        b, first.maker.getLoc(), symbol, bufferElement(first), b.getArrayAttr(names),
+        b.getArrayAttr(types), first.mesh, first.mesh ? b.getArrayAttr(first.axes) : ArrayAttr(),
+        first.scatter.empty() ? ArrayAttr() : b.getArrayAttr(first.scatter),
+        accumulations ? b.getI64IntegerAttr(accumulations) : IntegerAttr());
     symbols.insert(bucket, first.maker->getIterator());
     train::BucketType type = bucket.getBucketType();
     StringRef name = bucket.getSymName();

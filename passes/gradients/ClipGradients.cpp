@@ -1,19 +1,20 @@
 //===- ClipGradients.cpp - bound the norm of all gradients together ----------===//
 //
-// What torch.nn.utils.clip_grad_norm_ does, in the update: op by op the same, so that on one rank
-// the bits are the same. A gradient that is sharded over mesh axes adds its squares over them
-// first.
+// In the update, where one update has all gradients. The stages of a pipeline each have some: a
+// stage's reduce function then gives the square of its gradients' norm, a term of a sum over
+// stages, and the updates scale by the root of that sum.
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/gradients/GradientNorm.h"
 #include "passes/gradients/Passes.h"
 
 #include "dialects/aten/ops/Arithmetic.h"
-#include "dialects/aten/ops/Comparison.h"
-#include "dialects/aten/ops/Copy.h"
-#include "dialects/aten/ops/Reduction.h"
-#include "dialects/train/Program.h"
-#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "dialects/train/Stages.h"
+#include "lib/backward/PhaseFunction.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/SymbolTable.h"
+#include "llvm/ADT/SetVector.h"
 
 #include <cmath>
 
@@ -24,6 +25,15 @@ namespace cleave::gradients {
 
 using namespace mlir;
 using namespace cleave;
+using namespace cleave::gradients;
+using train::RoleKind;
+
+/// The sum over stages that the norm is the root of.
+static constexpr StringLiteral kSquares = "gradient_norm_squared";
+
+static SmallVector<Value> getValues(ArrayRef<OpOperand *> operands) {
+  return llvm::map_to_vector(operands, [](OpOperand *operand) { return operand->get(); });
+}
 
 namespace {
 struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
@@ -35,133 +45,29 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
       module.emitError() << "expects a positive max-norm, found " << double(maxNorm);
       return signalPassFailure();
     }
-    FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Any);
+    FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Staged);
     if (failed(program))
       return signalPassFailure();
-    if (!program->update) {
+    if (!program->hasUpdate()) {
       module.emitError() << "has no update function, so there are no gradients to clip; export it "
                             "with an optimizer";
       return signalPassFailure();
     }
-    SmallVector<OpOperand *> gradients;
-    if (failed(findGradients(program->update, gradients)))
-      return signalPassFailure();
-    if (gradients.empty())
+    if (program->isStaged()) {
+      if (failed(clipStages(*program)) ||
+          failed(train::getProgram(module, train::ProgramForms::Staged)))
+        signalPassFailure();
       return;
-    clip(program->update, gradients);
-    numClipped += gradients.size();
-  }
-
-  /// The gradient operands of the optimizer's ops.
-  LogicalResult findGradients(func::FuncOp update, SmallVectorImpl<OpOperand *> &gradients) {
-    for (Operation &op : update.front()) {
-      OpOperand *gradient = nullptr;
-      if (auto adamw = dyn_cast<train::AdamWOp>(op))
-        gradient = &adamw.getGradientMutable();
-      else if (auto sgd = dyn_cast<train::SGDOp>(op))
-        gradient = &sgd.getGradientMutable();
-      if (!gradient)
-        continue;
-      auto placement = dist::getPlacement(gradient->get().getType());
-      // An untyped shard looks like a whole gradient: its norm would be silently too small.
-      if (auto scatter = gradient->get().getDefiningOp<dist::ReduceScatterOp>();
-          scatter && !placement) {
-        InFlightDiagnostic diagnostic =
-            op.emitError() << "takes a gradient that is sharded without a placement that says so; "
-                              "its norm over all ranks needs `#dist.on` types";
-        diagnostic.attachNote(scatter.getLoc()) << "the gradient is scattered here";
-        return diagnostic;
-      }
-      for (const dist::AxisEntry &entry :
-           placement ? placement.getEntries() : ArrayRef<dist::AxisEntry>())
-        if (entry.placement.isPartial() || entry.placement.isVarying()) {
-          InFlightDiagnostic diagnostic =
-              op.emitError() << "takes a gradient that is " << entry.placement << " over axis "
-                             << entry.axis << ", of which there is no norm before it is reduced";
-          diagnostic.attachNote(gradient->get().getLoc()) << "the gradient comes from here";
-          return diagnostic;
-        }
-      gradients.push_back(gradient);
     }
-    return success();
-  }
-
-  /// The type of a scalar made from values with these placements: where all are I it is I, else R.
-  static RankedTensorType scalarType(Type element, ArrayRef<OpOperand *> gradients) {
-    auto type = RankedTensorType::get({}, element);
-    dist::PlacementAttr joined;
-    for (OpOperand *gradient : gradients) {
-      dist::PlacementAttr placement = dist::getPlacement(gradient->get().getType());
-      if (!placement)
-        return type;
-      if (!joined)
-        joined = placement;
-      for (const dist::AxisEntry &entry : placement.getEntries()) {
-        auto before = joined.get(entry.axis);
-        bool isInvariant = before && before->isInvariant() && entry.placement.isInvariant();
-        joined = joined.with(entry.axis, isInvariant ? dist::AxisPlacement::invariant()
-                                                     : dist::AxisPlacement::replicate());
-      }
-    }
-    return dist::withPlacement(type, joined);
-  }
-
-  /// The 2-norm of a whole gradient, of which this rank may hold a part.
-  static Value makeNorm(ImplicitLocOpBuilder &b, OpOperand *operand) {
-    Value gradient = operand->get();
-    auto tensor = cast<RankedTensorType>(gradient.getType());
-    dist::PlacementAttr placement = dist::getPlacement(tensor);
-    SmallVector<Attribute> axes;
-    for (const dist::AxisEntry &entry :
-         placement ? placement.getEntries() : ArrayRef<dist::AxisEntry>())
-      if (entry.placement.isShard())
-        axes.push_back(entry.axis);
-    auto scalar = RankedTensorType::get({}, tensor.getElementType());
-    if (axes.empty())
-      return aten::LinalgVectorNormOp::create(b, dist::withPlacement(scalar, placement), gradient,
-                                              b.getF64FloatAttr(2.0), nullptr, nullptr, nullptr);
-    dist::PlacementAttr partial = placement, whole = placement;
-    for (Attribute axis : axes) {
-      StringRef name = cast<StringAttr>(axis);
-      partial = partial.with(name, dist::AxisPlacement::partial());
-      whole = whole.with(name, dist::AxisPlacement::replicate());
-    }
-    Value square = aten::MulOp::create(b, tensor, gradient, gradient);
-    Value sum = aten::SumOp::create(b, dist::withPlacement(scalar, partial), square, TypeAttr());
-    Value all =
-        dist::AllReduceOp::create(b, TypeRange{dist::withPlacement(scalar, whole)}, ValueRange{sum},
-                                  dist::ReductionAttr::get(b.getContext(), dist::Reduction::Sum),
-                                  placement.getMesh(), b.getArrayAttr(axes))
-            ->getResult(0);
-    return aten::SqrtOp::create(b, all.getType(), all);
-  }
-
-  /// The element type in which torch.stack would join the norms.
-  static Type promote(ArrayRef<OpOperand *> gradients) {
-    auto elementOf = [](OpOperand *gradient) {
-      return cast<RankedTensorType>(gradient->get().getType()).getElementType();
-    };
-    Type element = elementOf(gradients.front());
-    for (OpOperand *gradient : gradients) {
-      Type other = elementOf(gradient);
-      if (other.getIntOrFloatBitWidth() > element.getIntOrFloatBitWidth())
-        element = other;
-      else if (other != element && other.getIntOrFloatBitWidth() == 16)
-        element = Float32Type::get(element.getContext()); // f16 with bf16
-    }
-    return element;
-  }
-
-  /// `value` in another element type.
-  static Value toElement(ImplicitLocOpBuilder &b, Value value, Type element) {
-    auto type = cast<RankedTensorType>(value.getType());
-    if (type.getElementType() == element)
-      return value;
-    return aten::ToCopyOp::create(b, type.clone(element), value, TypeAttr::get(element), BoolAttr(),
-                                  StringAttr());
+    FailureOr<SmallVector<OpOperand *>> gradients = findGradients(*program);
+    if (failed(gradients))
+      return signalPassFailure();
+    if (!gradients->empty())
+      clip(program->update, *gradients);
   }
 
   void clip(func::FuncOp update, ArrayRef<OpOperand *> gradients) {
+    numClipped += gradients.size();
     // Behind the last gradient, in front of the first optimizer step.
     Operation *last = nullptr, *first = gradients.front()->getOwner();
     for (OpOperand *gradient : gradients) {
@@ -186,27 +92,163 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
       b.setInsertionPoint(first);
     }
 
-    // As torch does: norms of the tensors, the norm of these, one factor for all.
-    Type element = promote(gradients);
-    SmallVector<Value> norms;
-    for (OpOperand *gradient : gradients)
-      norms.push_back(toElement(b, makeNorm(b, gradient), element));
-    RankedTensorType scalar = scalarType(element, gradients);
-    auto stacked = dist::withPlacement(RankedTensorType::get({int64_t(norms.size())}, element),
-                                       dist::getPlacement(scalar));
-    Value all = aten::StackOp::create(b, stacked, norms, IntegerAttr());
-    Value norm = aten::LinalgVectorNormOp::create(b, scalar, all, b.getF64FloatAttr(2.0), nullptr,
-                                                  nullptr, nullptr);
-    Value shifted =
-        aten::AddScalarOp::create(b, scalar, norm, b.getF64FloatAttr(1e-6), Attribute());
-    Value inverse = aten::ReciprocalOp::create(b, scalar, shifted);
-    Value factor = aten::MulScalarOp::create(b, scalar, inverse, b.getF64FloatAttr(maxNorm));
-    Value bounded = aten::ClampOp::create(b, scalar, factor, Attribute(), b.getF64FloatAttr(1.0));
-    for (OpOperand *gradient : gradients) {
-      auto type = cast<RankedTensorType>(gradient->get().getType());
-      Value scale = toElement(b, bounded, type.getElementType());
-      gradient->set(aten::MulOp::create(b, gradient->get().getLoc(), type, gradient->get(), scale));
+    scaleToNorm(b, gradients, makeNorm(b, getValues(gradients)), maxNorm);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Stages
+  //===--------------------------------------------------------------------===//
+
+  LogicalResult clipStages(train::Program &program) {
+    for (const train::StageSum &sum : train::listStageSums(program))
+      if (sum.name == kSquares)
+        return func::FuncOp(program.stages[sum.takers.front()].update).emitError()
+               << "clips its gradients already";
+    SmallVector<Value> all;
+    for (train::Program &stage : program.stages) {
+      if (!stage.update)
+        continue;
+      FailureOr<SmallVector<OpOperand *>> gradients = findGradients(stage);
+      if (failed(gradients) || failed(reduceBeforeUpdate(stage, *gradients)))
+        return failure();
+      llvm::append_range(all, getValues(*gradients));
     }
+    if (all.empty())
+      return success();
+    // Squares of a narrow type would overflow where its norms do not.
+    RankedTensorType type = getNormType(all);
+    if (type.getElementTypeBitWidth() < 32)
+      type = cast<RankedTensorType>(type.clone(Float32Type::get(&getContext())));
+    for (train::Program &stage : program.stages) {
+      if (!stage.update)
+        continue;
+      FailureOr<SmallVector<OpOperand *>> gradients = findGradients(stage);
+      if (succeeded(gradients) && !gradients->empty())
+        clipStage(stage, *gradients, type);
+    }
+    return success();
+  }
+
+  /// Moves what the update does to each gradient before the optimizer takes it (reductions, waiting
+  /// for buckets) to the stage's reduce function, so that the update takes what is left to scale.
+  LogicalResult reduceBeforeUpdate(train::Program &stage, ArrayRef<OpOperand *> gradients) {
+    if (gradients.empty())
+      return success();
+    func::FuncOp update = stage.update;
+    llvm::SetVector<Operation *> moved;
+    llvm::SmallSetVector<BlockArgument, 16> taken;
+    auto visit = [&](Value value) {
+      if (auto argument = dyn_cast<BlockArgument>(value))
+        taken.insert(argument);
+      else
+        moved.insert(value.getDefiningOp());
+    };
+    for (OpOperand *gradient : gradients)
+      visit(gradient->get());
+    for (size_t i = 0; i < moved.size(); ++i)
+      llvm::for_each(moved[i]->getOperands(), visit);
+    for (BlockArgument argument : taken)
+      if (train::RoleAttr role = train::getArgumentRole(update, argument.getArgNumber());
+          role.getKind() != RoleKind::Gradient)
+        return update.emitError() << "computes a gradient from " << role
+                                  << "; what clips the gradients of stages needs gradients only";
+
+    if (!stage.reduce) {
+      OpBuilder b(update);
+      stage.reduce = backward::makePhaseFunction(b, update, train::Phase::Reduce);
+      stage.reduce->remove();
+      SymbolTable(getOperation()).insert(stage.reduce, Block::iterator(update));
+    }
+    func::FuncOp reduce = stage.reduce;
+    IRMapping mapping;
+    for (BlockArgument argument : taken)
+      mapping.map(argument, takeFromReduce(reduce, update, argument));
+    OpBuilder b(backward::getReturn(reduce));
+    for (Operation &op : update.front())
+      if (moved.contains(&op))
+        b.clone(op, mapping);
+
+    // What is scaled is named by the parameter that it updates.
+    llvm::SmallDenseSet<Value> passed;
+    for (OpOperand *gradient : gradients) {
+      Value before = gradient->get();
+      auto parameter = dyn_cast<BlockArgument>(gradient->getOwner()->getOperand(0));
+      train::RoleAttr owner =
+          parameter ? train::getArgumentRole(update, parameter.getArgNumber()) : train::RoleAttr();
+      if (!owner || owner.getKind() != RoleKind::Parameter)
+        return gradient->getOwner()->emitError()
+               << "expects to update a parameter of the stage, found another value";
+      if (!passed.insert(before).second)
+        return gradient->getOwner()->emitError()
+               << "takes the gradient that another parameter of the stage is updated with";
+      auto role = train::RoleAttr::get(&getContext(), RoleKind::Gradient, owner.getNameOrEmpty());
+      backward::addResult(reduce, mapping.lookup(before), role);
+      BlockArgument reduced =
+          backward::addArgument(update, before.getType(), role, before.getLoc());
+      before.replaceUsesWithIf(reduced,
+                               [&](OpOperand &use) { return !moved.contains(use.getOwner()); });
+    }
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(update.front())))
+      if (moved.contains(&op) && op.use_empty())
+        op.erase();
+    BitVector gone(update.getNumArguments());
+    for (BlockArgument argument : taken) {
+      if (!argument.use_empty())
+        return update.emitError() << "uses "
+                                  << train::getArgumentRole(update, argument.getArgNumber())
+                                  << " for more than what its parameter is updated with";
+      gone.set(argument.getArgNumber());
+    }
+    return update.eraseArguments(gone);
+  }
+
+  /// What stands for the update's argument in the reduce function, which no longer gives it.
+  static Value takeFromReduce(func::FuncOp reduce, func::FuncOp update, BlockArgument argument) {
+    train::RoleAttr role = train::getArgumentRole(update, argument.getArgNumber());
+    if (auto result = backward::findResult(reduce, role.getKind(), role.getName())) {
+      Value value = backward::getReturn(reduce).getOperand(*result);
+      backward::eraseResult(reduce, *result);
+      return value;
+    }
+    return backward::addArgument(reduce, argument.getType(), role, argument.getLoc());
+  }
+
+  /// The stage's term of the sum, and the scaling by it. `type` is that of all stages' terms.
+  void clipStage(train::Program &stage, ArrayRef<OpOperand *> gradients, RankedTensorType type) {
+    func::FuncOp reduce = stage.reduce, update = stage.update;
+    auto role = train::RoleAttr::get(&getContext(), RoleKind::StageSum, kSquares);
+    SmallVector<Value> reduced;
+    for (OpOperand *gradient : gradients) {
+      train::RoleAttr name =
+          train::getArgumentRole(update, cast<BlockArgument>(gradient->get()).getArgNumber());
+      reduced.push_back(backward::getReturn(reduce).getOperand(
+          *backward::findResult(reduce, name.getKind(), name.getName())));
+    }
+    ImplicitLocOpBuilder b(reduce.getLoc(), backward::getReturn(reduce));
+    Value norm = convertTo(b, makeNorm(b, reduced), type);
+    backward::addResult(reduce, aten::MulOp::create(b, type, norm, norm), role);
+
+    BlockArgument squares = backward::addArgument(update, type, role, update.getLoc());
+    b.setLoc(update.getLoc());
+    b.setInsertionPoint(gradients.front()->getOwner());
+    scaleToNorm(b, gradients, aten::SqrtOp::create(b, type, squares), maxNorm);
+    numClipped += gradients.size();
+  }
+
+  /// `norm` in the type that all stages agree on: another stage's may be wider, or R where this
+  /// one's is I.
+  static Value convertTo(ImplicitLocOpBuilder &b, Value norm, RankedTensorType type) {
+    norm = toElement(b, norm, type.getElementType());
+    dist::PlacementAttr wanted = dist::getPlacement(type);
+    for (const dist::AxisEntry &entry :
+         wanted ? wanted.getEntries() : ArrayRef<dist::AxisEntry>()) {
+      dist::PlacementAttr found = dist::getPlacement(norm.getType());
+      if (*found.get(entry.axis) != entry.placement)
+        norm = dist::ConvertOp::create(
+            b, dist::withPlacement(type, found.with(entry.axis, entry.placement)), norm,
+            IntegerAttr());
+    }
+    return norm;
   }
 };
 } // namespace

@@ -12,8 +12,8 @@ using namespace cleave::gradients;
 namespace {
 class Finder {
 public:
-  Finder(ModuleOp module, const train::Program &program)
-      : module(module), update(program.update), reduce(program.reduce) {}
+  Finder(const train::Program &program, const train::Program &part)
+      : program(program), part(part), update(part.update), reduce(part.reduce) {}
 
   FailureOr<std::vector<GradientPath>> find();
 
@@ -27,7 +27,7 @@ private:
   LogicalResult addReduction(GradientPath &path, Operation *op, ArrayAttr axes,
                              SmallVectorImpl<Attribute> &into, train::RoleAttr role);
 
-  ModuleOp module;
+  const train::Program &program, &part;
   func::FuncOp update, reduce;
   DenseMap<StringAttr, std::pair<func::FuncOp, unsigned>> makers;
   DenseMap<Operation *, size_t> positions;
@@ -38,9 +38,7 @@ private:
 
 /// The functions that run for each microbatch, and their ops' places.
 void Finder::findMakers() {
-  for (auto function : module.getOps<func::FuncOp>()) {
-    if (!function->hasAttr(train::kPhaseAttrName) || function == update || function == reduce)
-      continue;
+  for (func::FuncOp function : part.getMicrobatchFunctions()) {
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       if (train::RoleAttr role = train::getResultRole(function, i);
           role.getKind() == train::RoleKind::Gradient)
@@ -51,11 +49,9 @@ void Finder::findMakers() {
 }
 
 /// Ranks differ along the axes that divide inputs, and along those of ops whose results differ:
-/// whatever communicates but gives all ranks the same.
+/// whatever communicates but gives all ranks the same. What differs in one stage does in the next.
 void Finder::findVaryingAxes() {
-  for (auto function : module.getOps<func::FuncOp>()) {
-    if (!function->hasAttr(train::kPhaseAttrName) || function == update || function == reduce)
-      continue;
+  for (func::FuncOp function : program.getMicrobatchFunctions()) {
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       if (ArrayAttr over = train::getArgumentRole(function, i).getOver())
         varying.insert(over.begin(), over.end());
@@ -101,8 +97,16 @@ FailureOr<std::vector<GradientPath>> Finder::find() {
     GradientPath path;
     path.name = role.getName();
     path.argument = argument.getArgNumber();
-    // The program's verifier has seen to it that some function makes it.
     std::tie(path.maker, path.result) = makers.lookup(role.getName());
+    // The program's verifier has seen to it that some function makes it.
+    if (!path.maker) {
+      InFlightDiagnostic diagnostic =
+          update.emitError() << "takes " << role
+                             << ", which lies in a bucket already; gradients are put into buckets "
+                                "once, before --clip-gradients";
+      diagnostic.attachNote(reduce.getLoc()) << "taken out of its bucket here";
+      return diagnostic;
+    }
     if (failed(findContribution(path, role)))
       return failure();
     path.type = cast<RankedTensorType>(path.value.getType());
@@ -226,6 +230,6 @@ LogicalResult Finder::refuseOtherReductions(Value value, train::RoleAttr role) {
 }
 
 FailureOr<std::vector<GradientPath>>
-cleave::gradients::findGradientPaths(ModuleOp module, const train::Program &program) {
-  return Finder(module, program).find();
+cleave::gradients::findGradientPaths(const train::Program &program, const train::Program &part) {
+  return Finder(program, part).find();
 }

@@ -34,10 +34,11 @@ struct GradientPath {
   mlir::Value reduced;                                 ///< what the optimizer takes
 };
 
-/// The paths of all gradients that the update takes, in the order of its arguments. An error where
-/// a gradient's accumulation or reduction is more than plain sums, or is no floating-point tensor.
-llvm::FailureOr<std::vector<GradientPath>> findGradientPaths(mlir::ModuleOp module,
-                                                             const train::Program &program);
+/// The paths of all gradients that the update of `part`, `program` itself or one of its stages,
+/// takes, in the order of its arguments. An error where a gradient's accumulation or reduction is
+/// more than plain sums, or is no floating-point tensor.
+llvm::FailureOr<std::vector<GradientPath>> findGradientPaths(const train::Program &program,
+                                                             const train::Program &part);
 
 } // namespace cleave::gradients
 

@@ -103,6 +103,9 @@ def ClipGradients : Pass<"clip-gradients", "::mlir::ModuleOp"> {
     (`--sync-gradients`, `--bucket-gradients`): a gradient that is partial or varying over an axis is refused, one that is
     sharded adds its squares over the axis.
 
+    In a program of pipeline stages the norm is that of all stages: each stage's reduce function gives
+    the square of its norm as a term of a `stage_sum`, and the updates scale by the root of the sum.
+
     Before, in the update:
     ```mlir
     %p1, %m1, %v1 = train.adamw(%p, %g, %m, %v, %step, %lr) ...

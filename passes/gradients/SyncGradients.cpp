@@ -20,19 +20,23 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Any);
+    FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Staged);
     if (failed(program))
       return signalPassFailure();
-    if (!program->update) {
+    if (!program->hasUpdate()) {
       module.emitError() << "has no update function, so there are no accumulated gradients to "
                             "reduce; export it with an optimizer";
       return signalPassFailure();
     }
     dist::MeshOp mesh = findOrMakeMesh(module);
-    if (!mesh || failed(reduceGradients(program->update, mesh)))
+    if (!mesh)
       return signalPassFailure();
+    for (const train::Program &part : program->getParts())
+      if (part.update && failed(reduceGradients(part.update, mesh)))
+        return signalPassFailure();
     for (func::FuncOp function : program->getMicrobatchFunctions())
-      divideInputs(function);
+      if (failed(divideInputs(function)))
+        return signalPassFailure();
   }
 
   dist::MeshOp findOrMakeMesh(ModuleOp module) {
@@ -77,6 +81,10 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
       train::RoleAttr role = train::getArgumentRole(update, argument.getArgNumber());
       if (role.getKind() != train::RoleKind::Gradient)
         continue;
+      if (isa<train::BucketType>(argument.getType()))
+        return update.emitError() << "takes the bucket " << role.getName()
+                                  << "; sum gradients over '" << axis
+                                  << "' before --bucket-gradients";
       for (Operation *user : argument.getUsers())
         if (auto reduced = dyn_cast<dist::AllReduceOp>(user);
             reduced && llvm::is_contained(reduced.getAxes().getAsValueRange<StringAttr>(), axis)) {
@@ -96,13 +104,16 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
   }
 
   /// Batched inputs are from now on each rank's part of the batch.
-  void divideInputs(func::FuncOp function) {
+  LogicalResult divideInputs(func::FuncOp function) {
     Builder b(&getContext());
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
       train::RoleAttr role = train::getArgumentRole(function, i);
       if (!role.getBatch())
         continue;
       SmallVector<Attribute> over;
+      if (role.getOver() && llvm::is_contained(role.getOver().getAsValueRange<StringAttr>(), axis))
+        return function.emitError() << "takes " << role << ", which is divided over '" << axis
+                                    << "' already; a second sum of gradients would multiply them";
       if (role.getOver())
         llvm::append_range(over, role.getOver());
       over.push_back(b.getStringAttr(axis));
@@ -112,6 +123,7 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
                                                b.getArrayAttr(over), role.getAliases(),
                                                role.getFrozen()));
     }
+    return success();
   }
 };
 } // namespace

@@ -136,11 +136,28 @@ struct BuildSchedule : pipeline::impl::BuildScheduleBase<BuildSchedule> {
         return module.emitError() << llvm::toString(std::move(error));
     if (!once.buckets.empty() && !forwardOnly)
       schedule::addGradientReductions(program, once.buckets);
+    bool isStaged = !stages.empty() && stages.size() == program.numStages();
+    if (isStaged && !forwardOnly) {
+      delayWaits(once, program);
+      pipeline::addStageSums(stages, program);
+    }
     if ((steps || once.update) && !forwardOnly)
       schedule::addOptimizerSteps(program);
-    if (!stages.empty() && stages.size() == program.numStages())
+    if (isStaged)
       dropIdle(stages, once, program);
     return success();
+  }
+
+  /// A reduce function that waits for its stage's buckets would hold up what the rank still
+  /// computes: those run at the end of the list, in the order of their stages' reductions.
+  static void delayWaits(const pipeline::OncePerStep &once, schedule::Program &program) {
+    auto isWait = [&](schedule::Action action) {
+      return action.kind == schedule::ActionKind::ReduceGrad && once.waits[action.stage] &&
+             action.index + 1 == once.buckets[action.stage];
+    };
+    for (std::vector<schedule::Action> &list : program.ranks)
+      llvm::stable_sort(
+          list, [&](schedule::Action a, schedule::Action b) { return !isWait(a) && isWait(b); });
   }
 
   /// The library treats all stages alike; a stage without parameters has nothing to update or

@@ -64,8 +64,11 @@ llvm::Error SessionImpl::checkMicrobatches() const {
     return llvm::Error::success();
   llvm::StringMap<char> accumulated;
   for (const ValueInfo &value : program->arguments(Phase::Microbatch))
-    if (value.role == RoleKind::Accumulator)
+    if (value.role == RoleKind::Accumulator) {
       accumulated.try_emplace(value.name);
+      for (const ValueInfo &member : value.members)
+        accumulated.try_emplace(member.name);
+    }
   for (const ValueInfo &value : program->arguments(Phase::Update))
     if (value.role == RoleKind::Gradient && !accumulated.contains(value.name))
       return makeError("the program does not accumulate the gradient of '" + value.name +
@@ -98,7 +101,17 @@ llvm::Error SessionImpl::allocateState() {
     if (value.role == RoleKind::Gradient)
       gradientIndex[value.name] = index;
   }
-  results.resize(program->results(Phase::Microbatch).size());
+  // A reduce function may wait for a bucket and give its members' gradients one by one.
+  size_t numResults = program->results(Phase::Microbatch).size();
+  for (const ValueInfo &value : program->results(Phase::Reduce)) {
+    if (value.role == RoleKind::Gradient &&
+        gradientIndex.try_emplace(value.name, numResults).second)
+      ++numResults;
+    if (value.role == RoleKind::StageSum)
+      stageSumIndex.try_emplace(value.name, stageSumIndex.size());
+  }
+  stageSums.resize(stageSumIndex.size());
+  results.resize(numResults);
   isAccumulated.resize(results.size());
   indexSaved();
 
@@ -187,6 +200,8 @@ llvm::Expected<SessionImpl::Place> SessionImpl::placeArgument(const PhaseFunctio
     return Place{Place::Seed};
   case RoleKind::Step:
     return Place{Place::Step};
+  case RoleKind::StageSum:
+    return Place{Place::StageSum, stageSumIndex.lookup(value.name)};
   case RoleKind::RngSeed:
     return Place{Place::RngSeed};
   case RoleKind::RngOffset:
@@ -216,6 +231,10 @@ SessionImpl::Place SessionImpl::placeResult(const ValueInfo &value) const {
   case RoleKind::Crossing:
   case RoleKind::CrossingGradient:
     return placeSaved(value);
+  case RoleKind::Gradient:
+    return {Place::Result, gradientIndex.lookup(value.name)};
+  case RoleKind::StageSum:
+    return {Place::StageSum, stageSumIndex.lookup(value.name)};
   default:
     return {Place::Result, resultIndex.lookup(value.fileName)};
   }

@@ -52,8 +52,9 @@ private:
       Step,
       RngSeed,
       RngOffset,
-      Saved,    ///< by another function of the microbatch, of this stage or a neighbour
-      Unsharded ///< saved for all microbatches of the step
+      Saved,     ///< by another function of the microbatch, of this stage or a neighbour
+      Unsharded, ///< saved for all microbatches of the step
+      StageSum   ///< a sum of what the stages' reduce functions give
     } kind;
     size_t index = 0;
     /// The function may overwrite it: a result replaces the argument, or it is a saved value's
@@ -117,6 +118,9 @@ private:
   }
   std::vector<bool> isAccumulated; ///< by index of the microbatch's result
   std::vector<c10::IValue> unsharded;
+  /// Sums over stages, as far as their reduce functions have run in this step; undefined before.
+  llvm::StringMap<size_t> stageSumIndex;
+  std::vector<at::Tensor> stageSums;
   /// Microbatches whose weight part has still to run.
   std::vector<MicrobatchState> waiting;
   at::Tensor seed, step, rngSeed, rngOffset;

@@ -2,6 +2,8 @@
 
 #include "runtime/exec/SessionImpl.h"
 
+#include <ATen/ops/add.h>
+
 using namespace cleave::runtime;
 
 static llvm::Error makeError(const llvm::Twine &message) {
@@ -61,6 +63,9 @@ void SessionImpl::fillArguments(const BoundPhase &bound, MicrobatchState &microb
     case Place::Unsharded:
       slot = unsharded[place.index];
       break;
+    case Place::StageSum:
+      slot = stageSums[place.index];
+      break;
     }
   }
 }
@@ -77,6 +82,11 @@ llvm::Error SessionImpl::storeResults(std::vector<c10::IValue> values, const Bou
       case Place::Unsharded:
         unsharded[place.index] = std::move(value);
         continue;
+      case Place::StageSum: {
+        at::Tensor &sum = stageSums[place.index];
+        sum = sum.defined() ? at::add(sum, value.toTensor()) : value.toTensor();
+        continue;
+      }
       case Place::Weight:
       case Place::State:
         break;
@@ -118,6 +128,8 @@ SessionImpl::MicrobatchState SessionImpl::beginMicrobatch(int64_t stepNumber, in
   for (auto [position, value] : llvm::enumerate(results))
     if (index == 0 || !isAccumulated[position])
       value = c10::IValue();
+  if (index == 0)
+    llvm::fill(stageSums, at::Tensor());
   MicrobatchState microbatchState;
   microbatchState.index = index;
   microbatchState.saved.resize(savedIndex.size());

@@ -17,7 +17,8 @@ namespace train = cleave::train;
 static_assert(unsigned(RoleKind::Parameter) == unsigned(train::RoleKind::Parameter) &&
               unsigned(RoleKind::Loss) == unsigned(train::RoleKind::Loss) &&
               unsigned(RoleKind::RngOffset) == unsigned(train::RoleKind::RngOffset) &&
-              unsigned(RoleKind::CrossingGradient) == unsigned(train::RoleKind::CrossingGradient));
+              unsigned(RoleKind::CrossingGradient) == unsigned(train::RoleKind::CrossingGradient) &&
+              unsigned(RoleKind::StageSum) == unsigned(train::RoleKind::StageSum));
 static_assert(unsigned(Phase::Update) == unsigned(train::Phase::Update) &&
               unsigned(Phase::BackwardWeight) == unsigned(train::Phase::BackwardWeight) &&
               unsigned(Phase::Reduce) == unsigned(train::Phase::Reduce) &&
@@ -210,10 +211,12 @@ static llvm::Error checkUpdate(const Program::Impl &impl) {
     case RoleKind::Gradient:
     case RoleKind::OptimizerState:
     case RoleKind::Step:
+    case RoleKind::StageSum:
       break;
     default:
       return makeError("its update function takes '" + value.fileName +
-                       "', but an update has parameters, gradients, optimizer states and the step");
+                       "', but an update has parameters, gradients, optimizer states, the step and "
+                       "sums over stages");
     }
   }
   return llvm::Error::success();

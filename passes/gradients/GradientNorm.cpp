@@ -1,0 +1,173 @@
+//===- GradientNorm.cpp - the norm of many gradients, and scaling by it --------===//
+
+#include "passes/gradients/GradientNorm.h"
+
+#include "dialects/aten/ops/Arithmetic.h"
+#include "dialects/aten/ops/Comparison.h"
+#include "dialects/aten/ops/Copy.h"
+#include "dialects/aten/ops/Reduction.h"
+
+using namespace mlir;
+using namespace cleave;
+
+//===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+/// The op that leaves each rank a part of `gradient`, an operand of the update, or null.
+static Operation *findScattering(Value gradient, func::FuncOp reduce) {
+  if (auto argument = dyn_cast<BlockArgument>(gradient); argument && reduce) {
+    auto update = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    train::RoleAttr role = train::getArgumentRole(update, argument.getArgNumber());
+    for (unsigned i = 0; i < reduce.getNumResults(); ++i)
+      if (train::getResultRole(reduce, i) == role)
+        gradient = reduce.front().getTerminator()->getOperand(i);
+  }
+  Operation *op = gradient.getDefiningOp();
+  if (auto wait = dyn_cast_or_null<train::WaitBucketOp>(op)) {
+    auto bucket = SymbolTable::lookupNearestSymbolFrom<train::BucketOp>(
+        op, wait.getBucket().getType().getSymbol());
+    return bucket && bucket.getScatter() ? op : nullptr;
+  }
+  if (auto wait = dyn_cast_or_null<dist::WaitOp>(op))
+    op = wait.getOperand().getDefiningOp();
+  return isa_and_nonnull<dist::ReduceScatterOp>(op) ? op : nullptr;
+}
+
+FailureOr<SmallVector<OpOperand *>> cleave::gradients::findGradients(const train::Program &part) {
+  func::FuncOp update = part.update;
+  SmallVector<OpOperand *> gradients;
+  for (Operation &op : update.front()) {
+    OpOperand *gradient = nullptr;
+    if (auto adamw = dyn_cast<train::AdamWOp>(op))
+      gradient = &adamw.getGradientMutable();
+    else if (auto sgd = dyn_cast<train::SGDOp>(op))
+      gradient = &sgd.getGradientMutable();
+    if (!gradient)
+      continue;
+    auto placement = dist::getPlacement(gradient->get().getType());
+    // An untyped shard looks like a whole gradient: its norm would be silently too small.
+    if (Operation *scatter = placement ? nullptr : findScattering(gradient->get(), part.reduce)) {
+      InFlightDiagnostic diagnostic =
+          op.emitError() << "takes a gradient that is sharded without a placement that says so; "
+                            "its norm over all ranks needs `#dist.on` types";
+      diagnostic.attachNote(scatter->getLoc()) << "the gradient is scattered here";
+      return diagnostic;
+    }
+    for (const dist::AxisEntry &entry :
+         placement ? placement.getEntries() : ArrayRef<dist::AxisEntry>())
+      if (entry.placement.isPartial() || entry.placement.isVarying()) {
+        InFlightDiagnostic diagnostic =
+            op.emitError() << "takes a gradient that is " << entry.placement << " over axis "
+                           << entry.axis << ", of which there is no norm before it is reduced";
+        diagnostic.attachNote(gradient->get().getLoc()) << "the gradient comes from here";
+        return diagnostic;
+      }
+    gradients.push_back(gradient);
+  }
+  return gradients;
+}
+
+//===----------------------------------------------------------------------===//
+// Norms
+//===----------------------------------------------------------------------===//
+
+/// The element type in which torch.stack would join the norms.
+static Type promote(ArrayRef<Value> gradients) {
+  auto elementOf = [](Value gradient) {
+    return cast<RankedTensorType>(gradient.getType()).getElementType();
+  };
+  Type element = elementOf(gradients.front());
+  for (Value gradient : gradients) {
+    Type other = elementOf(gradient);
+    if (other.getIntOrFloatBitWidth() > element.getIntOrFloatBitWidth())
+      element = other;
+    else if (other != element && other.getIntOrFloatBitWidth() == 16)
+      element = Float32Type::get(element.getContext()); // f16 with bf16
+  }
+  return element;
+}
+
+RankedTensorType cleave::gradients::getNormType(ArrayRef<Value> gradients) {
+  auto type = RankedTensorType::get({}, promote(gradients));
+  dist::PlacementAttr joined;
+  for (Value gradient : gradients) {
+    dist::PlacementAttr placement = dist::getPlacement(gradient.getType());
+    if (!placement)
+      return type;
+    if (!joined)
+      joined = placement;
+    for (const dist::AxisEntry &entry : placement.getEntries()) {
+      auto before = joined.get(entry.axis);
+      bool isInvariant = before && before->isInvariant() && entry.placement.isInvariant();
+      joined = joined.with(entry.axis, isInvariant ? dist::AxisPlacement::invariant()
+                                                   : dist::AxisPlacement::replicate());
+    }
+  }
+  return dist::withPlacement(type, joined);
+}
+
+/// The 2-norm of a whole gradient, of which this rank may hold a part.
+static Value makeTensorNorm(ImplicitLocOpBuilder &b, Value gradient) {
+  auto tensor = cast<RankedTensorType>(gradient.getType());
+  dist::PlacementAttr placement = dist::getPlacement(tensor);
+  SmallVector<Attribute> axes;
+  for (const dist::AxisEntry &entry :
+       placement ? placement.getEntries() : ArrayRef<dist::AxisEntry>())
+    if (entry.placement.isShard())
+      axes.push_back(entry.axis);
+  auto scalar = RankedTensorType::get({}, tensor.getElementType());
+  if (axes.empty())
+    return aten::LinalgVectorNormOp::create(b, dist::withPlacement(scalar, placement), gradient,
+                                            b.getF64FloatAttr(2.0), nullptr, nullptr, nullptr);
+  dist::PlacementAttr partial = placement, whole = placement;
+  for (Attribute axis : axes) {
+    StringRef name = cast<StringAttr>(axis);
+    partial = partial.with(name, dist::AxisPlacement::partial());
+    whole = whole.with(name, dist::AxisPlacement::replicate());
+  }
+  Value square = aten::MulOp::create(b, tensor, gradient, gradient);
+  Value sum = aten::SumOp::create(b, dist::withPlacement(scalar, partial), square, TypeAttr());
+  Value all =
+      dist::AllReduceOp::create(b, TypeRange{dist::withPlacement(scalar, whole)}, ValueRange{sum},
+                                dist::ReductionAttr::get(b.getContext(), dist::Reduction::Sum),
+                                placement.getMesh(), b.getArrayAttr(axes))
+          ->getResult(0);
+  return aten::SqrtOp::create(b, all.getType(), all);
+}
+
+Value cleave::gradients::toElement(ImplicitLocOpBuilder &b, Value value, Type element) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (type.getElementType() == element)
+    return value;
+  return aten::ToCopyOp::create(b, type.clone(element), value, TypeAttr::get(element), BoolAttr(),
+                                StringAttr());
+}
+
+Value cleave::gradients::makeNorm(ImplicitLocOpBuilder &b, ArrayRef<Value> gradients) {
+  // As torch does: norms of the tensors, then the norm of these.
+  RankedTensorType scalar = getNormType(gradients);
+  SmallVector<Value> norms;
+  for (Value gradient : gradients)
+    norms.push_back(toElement(b, makeTensorNorm(b, gradient), scalar.getElementType()));
+  auto stacked =
+      dist::withPlacement(RankedTensorType::get({int64_t(norms.size())}, scalar.getElementType()),
+                          dist::getPlacement(scalar));
+  Value all = aten::StackOp::create(b, stacked, norms, IntegerAttr());
+  return aten::LinalgVectorNormOp::create(b, scalar, all, b.getF64FloatAttr(2.0), nullptr, nullptr,
+                                          nullptr);
+}
+
+void cleave::gradients::scaleToNorm(ImplicitLocOpBuilder &b, ArrayRef<OpOperand *> gradients,
+                                    Value norm, double maxNorm) {
+  auto scalar = cast<RankedTensorType>(norm.getType());
+  Value shifted = aten::AddScalarOp::create(b, scalar, norm, b.getF64FloatAttr(1e-6), Attribute());
+  Value inverse = aten::ReciprocalOp::create(b, scalar, shifted);
+  Value factor = aten::MulScalarOp::create(b, scalar, inverse, b.getF64FloatAttr(maxNorm));
+  Value bounded = aten::ClampOp::create(b, scalar, factor, Attribute(), b.getF64FloatAttr(1.0));
+  for (OpOperand *gradient : gradients) {
+    auto type = cast<RankedTensorType>(gradient->get().getType());
+    Value scale = toElement(b, bounded, type.getElementType());
+    gradient->set(aten::MulOp::create(b, gradient->get().getLoc(), type, gradient->get(), scale));
+  }
+}

@@ -1,0 +1,39 @@
+//===- GradientNorm.h - the norm of many gradients, and scaling by it -*- C++ -*-===//
+//
+// What torch.nn.utils.clip_grad_norm_ does, op by op the same, so that on one rank the bits are the
+// same. A gradient that is sharded over mesh axes adds its squares over them first.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_PASSES_GRADIENTS_GRADIENTNORM_H
+#define CLEAVE_PASSES_GRADIENTS_GRADIENTNORM_H
+
+#include "dialects/dist/Dist.h"
+#include "dialects/train/Program.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace cleave::gradients {
+
+/// The gradient operands of the optimizer's ops in `part`'s update. An error where one has no norm
+/// yet: it is partial or varying, or scattered (there or in the reduce function) without a
+/// placement that says so.
+llvm::FailureOr<llvm::SmallVector<mlir::OpOperand *>> findGradients(const train::Program &part);
+
+/// `value` in another element type.
+mlir::Value toElement(mlir::ImplicitLocOpBuilder &b, mlir::Value value, mlir::Type element);
+
+/// The type of a scalar made from all of `gradients`: their widest element type (as torch.stack
+/// promotes), and I on the axes where all of them are I, else R.
+mlir::RankedTensorType getNormType(llvm::ArrayRef<mlir::Value> gradients);
+
+/// The 2-norm of `gradients` together, of `getNormType`. On an axis that shards a gradient its
+/// ranks add their squares.
+mlir::Value makeNorm(mlir::ImplicitLocOpBuilder &b, llvm::ArrayRef<mlir::Value> gradients);
+
+/// Multiplies each operand by min(1, maxNorm / (norm + 1e-6)).
+void scaleToNorm(mlir::ImplicitLocOpBuilder &b, llvm::ArrayRef<mlir::OpOperand *> gradients,
+                 mlir::Value norm, double maxNorm);
+
+} // namespace cleave::gradients
+
+#endif // CLEAVE_PASSES_GRADIENTS_GRADIENTNORM_H
