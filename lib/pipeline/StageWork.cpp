@@ -106,6 +106,7 @@ public:
       if (function && failed(append(function, *list, work)))
         return failure();
     work.hasBackward = bool(stage.backward);
+    work.hasHalves = !stage.backward || stage.backwardInput || stage.backwardWeight;
 
     work.forwardBytes = sumResults(stage.forward, train::RoleKind::Crossing);
     for (func::FuncOp function : {stage.backward, stage.backwardInput})

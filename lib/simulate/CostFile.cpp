@@ -7,25 +7,24 @@ using cleave::schedule::makeError;
 
 static llvm::Error readStage(const llvm::json::Object &object, std::string where, StageCost &cost) {
   JSONReader reader(object, std::move(where));
+  // Of a backward that is not in halves only the whole is known.
+  cost.hasHalves = !reader.has("backward") || reader.has("input");
   struct Field {
     const char *name;
     double *value;
     bool required;
-  } fields[] = {{"forward", &cost.forward, true},
-                {"input", &cost.input, true},
-                {"weight", &cost.weight, true},
-                {"backward", &cost.backward, false},
-                {"send_forward", &cost.sendForward, false},
-                {"send_backward", &cost.sendBackward, false},
-                {"unshard", &cost.unshard, false},
-                {"reduce", &cost.reduce, false},
-                {"optimizer", &cost.optimizer, false},
-                {"forward_memory", &cost.forwardMemory, false},
-                {"input_memory", &cost.inputMemory, false},
-                {"weight_memory", &cost.weightMemory, false}};
+  } fields[] = {
+      {"forward", &cost.forward, true},           {"input", &cost.input, cost.hasHalves},
+      {"weight", &cost.weight, cost.hasHalves},   {"backward", &cost.backward, false},
+      {"send_forward", &cost.sendForward, false}, {"send_backward", &cost.sendBackward, false},
+      {"unshard", &cost.unshard, false},          {"reduce", &cost.reduce, false},
+      {"optimizer", &cost.optimizer, false},      {"forward_memory", &cost.forwardMemory, false},
+      {"input_memory", &cost.inputMemory, false}, {"weight_memory", &cost.weightMemory, false}};
   for (const Field &field : fields)
     if (llvm::Error error = reader.number(field.name, *field.value, field.required))
       return error;
+  if (!cost.hasHalves)
+    cost.input = cost.weight = cost.backward / 2; // what a search may start from
   return reader.finish();
 }
 

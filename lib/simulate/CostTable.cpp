@@ -3,6 +3,7 @@
 
 #include "lib/schedule/Error.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 
 #include <cmath>
@@ -89,6 +90,25 @@ llvm::Error CostTable::checkFor(unsigned numStages) const {
   return makeError("the cost table has {0} stages, the schedule has {1}: expected 1 entry (all "
                    "stages alike) or one a stage",
                    stages.size(), numStages);
+}
+
+llvm::Error CostTable::checkHalves(const schedule::Program &program) const {
+  using schedule::ActionKind;
+  if (llvm::all_of(stages, [](const StageCost &cost) { return cost.hasHalves; }))
+    return llvm::Error::success();
+  std::optional<schedule::Action> found;
+  for (const std::vector<schedule::Action> &list : program.ranks)
+    for (schedule::Action action : list)
+      program.forEachLeaf(action, [&](schedule::Action leaf) {
+        bool isHalf =
+            leaf.kind == ActionKind::BackwardInput || leaf.kind == ActionKind::BackwardWeight;
+        if (isHalf && !found && !of(leaf.stage).hasHalves)
+          found = leaf;
+      });
+  return found ? makeError("the schedule runs {0}, but of stage {1} only the cost of the whole "
+                           "backward is known: cleave-opt --split-backward parts it",
+                           program.str(*found), found->stage)
+               : llvm::Error::success();
 }
 
 llvm::Error CostTable::check() const {

@@ -17,6 +17,8 @@ struct StageCost {
   double weight = 1;
   /// Full backward; negative: input + weight.
   double backward = -1;
+  /// Whether `input` and `weight` are known. Otherwise a schedule can only run the full backward.
+  bool hasHalves = true;
   /// From the moment both ends are ready until the receiver may use the data: this stage's output
   /// to the next stage's rank, this stage's input gradient to the previous stage's rank.
   double sendForward = 0;
@@ -62,6 +64,8 @@ public:
   llvm::Expected<CostTable> merged(unsigned numStages) const;
   /// Fails where the number of entries is neither 1 nor the program's number of stages.
   llvm::Error checkFor(unsigned numStages) const;
+  /// Fails where `program` runs a half of a stage's backward and only the whole one is known.
+  llvm::Error checkHalves(const schedule::Program &program) const;
   /// Fails on times or memory that are negative or not finite, naming stage and field.
   llvm::Error check() const;
 };

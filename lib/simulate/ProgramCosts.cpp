@@ -60,6 +60,7 @@ llvm::Expected<CostTable> cleave::simulate::costsOfStages(const Machine &machine
     cost.forward = time(stage.forward);
     cost.input = time(stage.input);
     cost.weight = time(stage.weight);
+    cost.hasHalves = stage.hasHalves;
     if (stage.hasBackward)
       cost.backward = time(stage.backward);
     cost.sendForward = milliseconds * timeOf(machine.link, stage.forwardBytes);

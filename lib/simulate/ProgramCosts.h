@@ -24,7 +24,8 @@ using FunctionWork = std::vector<OpWork>;
 /// What the functions of a stage do; those that it does not have are empty.
 struct StageWork {
   FunctionWork forward, backward, input, weight, unshard, reduce, update;
-  bool hasBackward = false; // in one function: `input` and `weight` are then its halves, or empty
+  bool hasBackward = false; // in one function
+  bool hasHalves = true;    // of the backward; a stage without backward has empty ones
   /// Of one microbatch: the output for the next stage, the input gradient for the one before.
   double forwardBytes = 0, backwardBytes = 0;
   /// Bytes that one microbatch keeps after the forward, and after the input gradient for the weight

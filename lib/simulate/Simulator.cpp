@@ -329,6 +329,8 @@ llvm::Expected<Timeline> cleave::simulate::simulate(const Program &program, cons
                                                     const SimulationOptions &options) {
   if (llvm::Error error = costs.checkFor(program.numStages()))
     return error;
+  if (llvm::Error error = costs.checkHalves(program))
+    return error;
   return Simulation(program, costs, options).run();
 }
 

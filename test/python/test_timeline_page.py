@@ -46,23 +46,27 @@ document.body.append(out);
 """
 
 
-@pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
-def test_page_draws_zooms_and_hovers(build_dir, tmp_path):
-    page = tmp_path / "page.html"
-    command = [build_dir / "bin" / "cleave-sim", "--schedule=zbv", "--ranks=3", "--microbatches=6",
-               "--costs=2,2,1,0.5", "--activation-memory=2,1,1", f"--html={page}"]
-    subprocess.run(command, check=True, capture_output=True)
+def open_page(page, probe, tmp_path):
+    """Opens a page of cleave-sim with a script at its end, and gives what that leaves as JSON."""
     # Capturing needs a real pointer.
     text = page.read_text().replace("lanes.setPointerCapture(e.pointerId);", "")
-    page.write_text(text.replace("</html>", PROBE + "</html>"))
+    page.write_text(text.replace("</html>", probe + "</html>"))
     dom = subprocess.run(
         [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,700",
          f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri()],
         check=True, capture_output=True, text=True, timeout=120).stdout
     found = re.search(r'<pre id="result">(.*?)</pre>', dom, re.S)
     assert found, "the page's script did not run to its end"
-    text = found.group(1).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
-    result = json.loads(text)
+    return json.loads(found.group(1).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
+def test_page_draws_zooms_and_hovers(build_dir, tmp_path):
+    page = tmp_path / "page.html"
+    command = [build_dir / "bin" / "cleave-sim", "--schedule=zbv", "--ranks=3", "--microbatches=6",
+               "--costs=2,2,1,0.5", "--activation-memory=2,1,1", f"--html={page}"]
+    subprocess.run(command, check=True, capture_output=True)
+    result = open_page(page, PROBE, tmp_path)
 
     actions = 3 * 2 * 3 * 6  # passes, chunks, ranks, microbatches
     assert result["whole"] == actions
@@ -82,3 +86,48 @@ def test_page_draws_zooms_and_hovers(build_dir, tmp_path):
     drag_low, drag_high = result["dragged"]
     assert drag_low > low and drag_high - drag_low == pytest.approx(high - low)
     assert result["reset"] == [start, end]
+
+
+MEASURED_PROBE = """
+<script>
+const result = { facts: $("facts").textContent, labels: ranks.map((r) => r.label), drawn: {}, lanes: {} };
+for (const mode of ["predicted", "measured", "both"]) {
+  $("mode").value = mode;
+  $("mode").onchange();
+  result.drawn[mode] = drawn;
+  result.lanes[mode] = ranks.length;
+}
+const box = lanes.getBoundingClientRect(), s = sizes(), a = ranks[1].compute[1];
+lanes.dispatchEvent(new PointerEvent("pointermove", {
+  clientX: box.left + left + (((a[4] + a[5]) / 2 - t0) / (t1 - t0)) * width,
+  clientY: box.top + s.lane + 3 + s.bar / 2 }));
+result.tip = tip.textContent;
+const out = document.createElement("pre");
+out.id = "result";
+out.textContent = JSON.stringify(result);
+document.body.append(out);
+</script>
+"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
+def test_page_sets_a_measured_step_beside_the_predicted_one(build_dir, tmp_path):
+    # One rank of two data-parallel replicas, 0.5 of idle time before the backward.
+    actions = [["F0.0", 0, 0, 2.5], ["B0.0", 2.5, 3, 6]]
+    ranks = [{"rank": rank, "place": 0, "actions": actions} for rank in (0, 1)]
+    profile = tmp_path / "profile.json"
+    profile.write_text(json.dumps({
+        "stages": [{"forward": 2, "input": 2, "weight": 1}],
+        "measured": {"timeline": {"step": 3, "makespan": 6, "ranks": ranks}}}))
+    page = tmp_path / "page.html"
+    command = [build_dir / "bin" / "cleave-sim", "--schedule=offline", "--ranks=1", "--microbatches=1",
+               f"--cost-table={profile}", f"--measured={profile}", f"--html={page}"]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert "measured 6.000 (step 3): predicted 16.7 % below" in text
+    result = open_page(page, MEASURED_PROBE, tmp_path)
+    assert "makespan 5, measured 6 (predicted 16.67 % below)" in result["facts"]
+    assert result["labels"] == ["rank 0 predicted", "rank 0 measured", "rank 1 measured"]
+    assert result["lanes"] == {"predicted": 1, "measured": 2, "both": 3}
+    assert result["drawn"] == {"predicted": 2, "measured": 4, "both": 6}
+    assert result["tip"].startswith("B0.0 backward, stage 0, microbatch 0")
+    assert "rank 0 measured, position 1" in result["tip"] and "waited 0.5" in result["tip"]

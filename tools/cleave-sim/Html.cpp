@@ -36,6 +36,44 @@ static llvm::StringRef classOf(ActionKind kind) {
   }
 }
 
+/// The lanes of a measured step, with its actions as [class, name, stage, microbatch, start, end,
+/// -1, 0, 0, idle time before it].
+static void printMeasured(const Run &run, llvm::json::OStream &json) {
+  llvm::StringMap<Action> byText;
+  for (const std::vector<Action> &list : run.program.ranks)
+    for (Action action : list)
+      run.program.forEachLeaf(
+          action, [&](Action leaf) { byText.try_emplace(run.program.str(leaf), leaf); });
+  json.attribute("makespan", run.measured->makespan);
+  json.attribute("step", run.measured->step);
+  json.attributeArray("ranks", [&] {
+    for (const MeasuredStep::Rank &rank : run.measured->ranks)
+      json.object([&] {
+        json.attribute("rank", rank.rank);
+        json.attribute("place", rank.place);
+        json.attributeArray("actions", [&] {
+          for (const MeasuredStep::Action &action : rank.actions)
+            json.array([&] {
+              auto found = byText.find(action.text);
+              Action leaf = found == byText.end() ? Action(ActionKind::Custom, 0) : found->second;
+              llvm::StringRef lane = classOf(leaf.kind);
+              bool transfer = lane == "C" || lane == "D";
+              json.value(lane);
+              json.value(action.text);
+              json.value(hasStage(leaf.kind) ? int(leaf.stage) : -1);
+              json.value(hasMicrobatch(leaf.kind) ? int(leaf.index) : -1);
+              json.value(transfer ? action.begin : action.ready);
+              json.value(action.end);
+              json.value(-1);
+              json.value(0);
+              json.value(0);
+              json.value(action.ready - action.begin);
+            });
+        });
+      });
+  });
+}
+
 static void printData(const Run &run, llvm::raw_ostream &os) {
   llvm::json::OStream json(os);
   const schedule::Topology &topology = run.program.topology;
@@ -50,6 +88,8 @@ static void printData(const Run &run, llvm::raw_ostream &os) {
     json.attribute("hasMemory", run.costs.hasMemory());
     if (std::isfinite(run.memoryLimit))
       json.attribute("memoryLimit", run.memoryLimit);
+    if (run.measured)
+      json.attributeObject("measured", [&] { printMeasured(run, json); });
     json.attributeArray("ranks", [&] {
       for (unsigned rank = 0; rank < topology.numRanks(); ++rank)
         json.object([&] {

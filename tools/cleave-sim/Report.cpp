@@ -37,6 +37,8 @@ static llvm::json::Object toObject(const Run &run) {
                             {"bubble_rate_largest_span", metrics.largestSpanBubbleRate},
                             {"exposed_communication", toArray(metrics.exposedCommunication)},
                             {"peak_memory", toArray(metrics.peakMemory)}};
+  if (run.measured)
+    object["measured_makespan"] = run.measured->makespan;
   if (std::isfinite(run.memoryLimit)) {
     object["memory_limit"] = run.memoryLimit;
     object["fits"] = run.fits();
@@ -92,6 +94,11 @@ void sim::printText(llvm::ArrayRef<Run> runs, llvm::raw_ostream &os) {
                       topology.numRanks(), topology.numStages(),
                       schedule::getStyleName(topology.style()), run.program.numMicrobatches);
   os << llvm::formatv("makespan {0:F3}\n", metrics.makespan);
+  if (run.measured)
+    os << llvm::formatv("measured {0:F3} (step {1}): predicted {2:F1} % {3}\n",
+                        run.measured->makespan, run.measured->step,
+                        100 * std::abs(metrics.makespan / run.measured->makespan - 1),
+                        metrics.makespan < run.measured->makespan ? "below" : "above");
   os << llvm::formatv("bubble_rate {0:F4}\n", metrics.bubbleRate);
   os << llvm::formatv("bubble_rate_largest_span {0:F4} (span {1:F3})\n",
                       metrics.largestSpanBubbleRate, metrics.largestSpan);

@@ -1,6 +1,8 @@
 // What cleave-sim has simulated, and the forms in which it reports it.
 #pragma once
 
+#include "Measured.h"
+
 #include "lib/schedule/search/Auto.h"
 #include "lib/simulate/Metrics.h"
 
@@ -15,6 +17,8 @@ struct Run {
   simulate::CostTable costs;
   simulate::Timeline timeline;
   simulate::Metrics metrics;
+  /// A step of a run by this schedule.
+  std::optional<MeasuredStep> measured;
   /// Of a search.
   std::optional<double> searchSeconds;
   std::optional<schedule::search::LowerBound> bound;

@@ -74,6 +74,10 @@ static cl::opt<std::string> traceOption("trace", cl::cat(category), cl::value_de
                                         cl::desc("Write a trace for Perfetto"));
 static cl::opt<std::string> htmlOption("html", cl::cat(category), cl::value_desc("file"),
                                        cl::desc("Write one page with the timeline"));
+static cl::opt<std::string>
+    measuredOption("measured", cl::cat(category), cl::value_desc("file.json"),
+                   cl::desc("Set a measured step, of a profile by cleave-run of a run by this "
+                            "schedule, beside the predicted one"));
 static cl::opt<std::string> outputOption("o", cl::cat(category), cl::value_desc("file"),
                                          cl::desc("Write the schedule in text form"));
 
@@ -209,7 +213,7 @@ static llvm::Error runTool() {
   if (!compare && !named && programOption.empty())
     return schedule::makeError(
         "expected a program, --schedule=NAME or --compare=A,B,..., found none of them");
-  for (auto *option : {&traceOption, &htmlOption, &outputOption})
+  for (auto *option : {&traceOption, &htmlOption, &outputOption, &measuredOption})
     if (compare && option->getNumOccurrences())
       return schedule::makeError("--{0} is for one schedule, not for --compare", option->ArgStr);
   auto request = readOptions();
@@ -221,6 +225,12 @@ static llvm::Error runTool() {
   auto runs = runAll(std::move(*request), names);
   if (!runs)
     return runs.takeError();
+  if (!measuredOption.empty()) {
+    auto measured = readMeasured(measuredOption, runs->front().program.numRanks());
+    if (!measured)
+      return measured.takeError();
+    runs->front().measured = std::move(*measured);
+  }
   if (jsonOption)
     printJSON(*runs, compare, llvm::outs());
   else
