@@ -104,6 +104,15 @@ struct RankPlace {
   int ranks = 1;
 };
 
+/// The pipeline schedule of a program in stages (`docs/pipeline.md`).
+struct ScheduleInfo {
+  std::string name;         ///< "1f1b"
+  std::string axis;         ///< the mesh axis along which stages are placed
+  int64_t ranks = 1;        ///< along that axis
+  int64_t microbatches = 1; ///< of a step, on the ranks that hold the stages together
+  bool isForwardOnly = false;
+};
+
 class Program {
 public:
   ~Program();
@@ -125,6 +134,9 @@ public:
   llvm::ArrayRef<Phase> microbatchPhases() const;
   /// Pipeline stages; 0 for a program that is not in stages.
   int64_t numStages() const;
+  /// The schedule by which several ranks run the stages; null for a program without one. It has
+  /// been proved for transfers that match by tag, as Gloo's do.
+  const ScheduleInfo *schedule() const;
   /// Arguments and results in the order of the function; empty for a phase that it does not have.
   /// Where several stages have a function of the phase, what they take and give together.
   /// Those of Microbatch are there in every program: where a microbatch is several functions, what
@@ -146,7 +158,8 @@ public:
 
   /// Random numbers that one microbatch draws.
   int64_t draws() const;
-  /// Axes of the mesh; empty for a program that has none, which one rank runs.
+  /// Axes of the mesh; empty for a program that has none, which one rank runs. That of the schedule
+  /// is among them, the first one where the module's mesh does not have it.
   llvm::ArrayRef<MeshAxis> mesh() const;
 
   class Impl;

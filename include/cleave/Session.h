@@ -18,6 +18,8 @@
 
 #include "cleave/Program.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
+
 #include <functional>
 
 namespace cleave::runtime {
@@ -25,6 +27,7 @@ namespace cleave::runtime {
 class Communicator;
 class RankGrid;
 class SessionImpl;
+struct ActionEvent; // runtime/pipeline/ActionObserver.h
 
 /// An executed instruction, for traces.
 struct OpEvent {
@@ -69,11 +72,18 @@ struct SessionOptions {
   WeightGradients weightGradients = WeightGradients::Immediate;
   /// Called after each instruction, if set.
   std::function<void(const OpEvent &)> onOp;
+  /// Called after each action of a schedule, if set.
+  std::function<void(const ActionEvent &)> onAction;
+  /// Keep loss and batched outputs of all microbatches of a step, not only of the last.
+  bool keepOutputs = false;
   ReplicationCheck check;
 };
 
 /// An error where `program` has no weight part of its own to defer.
 llvm::Error checkDeferrable(const Program &program);
+
+/// What `Session::runMicrobatches` calls with a microbatch's number.
+using MicrobatchCallback = llvm::function_ref<llvm::Error(int64_t)>;
 
 class Session {
 public:
@@ -98,6 +108,11 @@ public:
   };
   BatchPart batchPart() const;
 
+  /// Whether a parameter, buffer or constant, by its state-dict name, the optimizer states of a
+  /// parameter, and an input are on this rank: all, unless the session is scheduled.
+  bool hasWeight(llvm::StringRef name) const;
+  bool hasOptimizerState(llvm::StringRef parameter) const;
+  bool hasInput(llvm::StringRef name) const;
   /// Data of a parameter, buffer or constant, by its state-dict name or one of its aliases. Valid
   /// until the next run.
   llvm::Expected<TensorRef> weight(llvm::StringRef name);
@@ -110,6 +125,14 @@ public:
   /// gradient accumulators and unshards parameters; the last one also runs what waits for it:
   /// deferred weight gradients, and the reduction of gradients.
   llvm::Error runMicrobatch(int64_t step, int64_t index);
+  /// Runs all microbatches of a step: in order, or as the program's schedule says. `fill` is called
+  /// for each microbatch, in the order in which they start here, to fill `input(...)`; not on ranks
+  /// whose stages read no data. `done` is called when a microbatch's loss is made (without a loss:
+  /// its last forward), on the ranks that make it; `loss()` and `result("loss")` are then its.
+  llvm::Error runMicrobatches(int64_t step, MicrobatchCallback fill, MicrobatchCallback done);
+  /// Whether several ranks run the program's stages, each its own, by the program's schedule. Then
+  /// only `runMicrobatches` runs microbatches, and a rank has the values of its stages alone.
+  bool isScheduled() const;
   /// Runs the update of step `step` with the gradients of its microbatches; afterwards these are
   /// gone.
   llvm::Error runUpdate(int64_t step);

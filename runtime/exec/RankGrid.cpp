@@ -58,6 +58,14 @@ llvm::Expected<std::unique_ptr<RankGrid>> RankGrid::create(llvm::ArrayRef<MeshAx
   return grid;
 }
 
+llvm::Expected<std::unique_ptr<RankGrid>> RankGrid::create(const Program &program,
+                                                           Communicator *world) {
+  std::vector<MeshAxis> mesh(program.mesh());
+  if (const ScheduleInfo *schedule = program.schedule(); schedule && (!world || world->size() == 1))
+    llvm::erase_if(mesh, [&](const MeshAxis &axis) { return axis.name == schedule->axis; });
+  return create(mesh, world);
+}
+
 Session::BatchPart RankGrid::along(llvm::ArrayRef<std::string> names) const {
   Session::BatchPart part;
   for (const Axis &axis : axes)

@@ -51,6 +51,22 @@ Session::BatchPart Session::batchPart() const {
 llvm::Error Session::runMicrobatch(int64_t step, int64_t index) {
   return impl->runMicrobatch(step, index);
 }
+llvm::Error Session::runMicrobatches(int64_t step, MicrobatchCallback fill,
+                                     MicrobatchCallback done) {
+  return impl->runMicrobatches(step, fill, done);
+}
+bool Session::isScheduled() const {
+  return impl->stages.isScheduled();
+}
+bool Session::hasWeight(llvm::StringRef name) const {
+  return impl->stages.hasWeight(name);
+}
+bool Session::hasOptimizerState(llvm::StringRef parameter) const {
+  return impl->stages.hasState(parameter);
+}
+bool Session::hasInput(llvm::StringRef name) const {
+  return impl->stages.hasInput(name);
+}
 llvm::Error Session::runUpdate(int64_t step) {
   return impl->runUpdate(step);
 }
@@ -60,30 +76,36 @@ llvm::Expected<ConstTensorRef> Session::result(llvm::StringRef fileName) {
 
 static llvm::Expected<TensorRef> find(const Program &program, const llvm::StringMap<size_t> &index,
                                       llvm::StringRef key, std::vector<at::Tensor> &tensors,
-                                      const llvm::Twine &what) {
+                                      bool isElsewhere, const llvm::Twine &what) {
   auto found = index.find(key);
   if (found == index.end())
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
                                    "program '" + program.path() + "' has no " + what);
   const at::Tensor &tensor = tensors[found->second];
   if (!tensor.defined())
-    return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                   what + " was lost in a failed run");
+    return llvm::createStringError(
+        llvm::inconvertibleErrorCode(),
+        what + (isElsewhere ? " is of another rank's stages" : " was lost in a failed run"));
   return refTo(tensor);
 }
 
 llvm::Expected<TensorRef> Session::weight(llvm::StringRef name) {
-  return find(program(), impl->weightIndex, name, impl->weights, "weight '" + name + "'");
+  auto known = impl->weightIndex.find(name);
+  bool isElsewhere = known != impl->weightIndex.end() &&
+                     !impl->stages.hasWeight(program().weights()[known->second].name);
+  return find(program(), impl->weightIndex, name, impl->weights, isElsewhere,
+              "weight '" + name + "'");
 }
 
 llvm::Expected<TensorRef> Session::optimizerState(llvm::StringRef parameter, llvm::StringRef slot) {
   return find(program(), impl->stateIndex, SessionImpl::stateKey(parameter, slot),
-              impl->optimizerStates,
+              impl->optimizerStates, !impl->stages.hasState(parameter),
               "optimizer state '" + slot + "' of parameter '" + parameter + "'");
 }
 
 llvm::Expected<TensorRef> Session::input(llvm::StringRef name) {
-  return find(program(), impl->inputIndex, name, impl->inputs, "input '" + name + "'");
+  return find(program(), impl->inputIndex, name, impl->inputs, !impl->stages.hasInput(name),
+              "input '" + name + "'");
 }
 
 double Session::loss() const {

@@ -2,8 +2,9 @@
 
 #include "runtime/exec/SessionImpl.h"
 #include "runtime/exec/DistOps.h"
+#include "runtime/pipeline/PipelineRunner.h"
 
-#include <ATen/ops/zeros_like.h>
+#include "llvm/ADT/StringSet.h"
 
 using namespace cleave::runtime;
 
@@ -15,15 +16,18 @@ static llvm::Error makeError(const llvm::Twine &message) {
 // Creation
 //===----------------------------------------------------------------------===//
 
+SessionImpl::~SessionImpl() = default;
+
 llvm::Expected<std::unique_ptr<SessionImpl>> SessionImpl::create(const Program &program,
                                                                  const SessionOptions &options) {
   auto session = std::make_unique<SessionImpl>();
   session->program = &program;
   session->options = options;
-  auto ranks = RankGrid::create(program.mesh(), options.communicator);
+  auto ranks = RankGrid::create(program, options.communicator);
   if (!ranks)
     return ranks.takeError();
   session->ranks = std::move(*ranks);
+  session->stages = StageMap(program, *session->ranks);
   if (options.check.isOn && !program.isTyped())
     return makeError("program '" + program.path() +
                      "': --check replicated expects a typed program, "
@@ -50,16 +54,44 @@ llvm::Expected<std::unique_ptr<SessionImpl>> SessionImpl::create(const Program &
       failure = session->makeBuckets();
     if (!failure)
       failure = session->bindPhases();
+    if (!failure)
+      failure = session->makeRunner();
   });
   if (llvm::Error error = llvm::joinErrors(std::move(failure), std::move(thrown)))
     return error;
   return session;
 }
 
+llvm::Error SessionImpl::checkScheduled() const {
+  if (!stages.isScheduled())
+    return llvm::Error::success();
+  const ScheduleInfo &schedule = *program->schedule();
+  if (schedule.microbatches != options.microbatches)
+    return makeError("schedule '" + schedule.name + "' is for " +
+                     llvm::Twine(schedule.microbatches) + " microbatches a step, found " +
+                     llvm::Twine(options.microbatches));
+  if (isDeferred())
+    return makeError("schedule '" + schedule.name +
+                     "' says when weight gradients run, so they cannot be deferred");
+  return llvm::Error::success();
+}
+
+llvm::Error SessionImpl::makeRunner() {
+  if (!stages.isScheduled())
+    return llvm::Error::success();
+  llvm::Expected<std::unique_ptr<PipelineRunner>> made = PipelineRunner::create(*this);
+  if (!made)
+    return makeError("program '" + program->path() + "': " + llvm::toString(made.takeError()));
+  runner = std::move(*made);
+  return llvm::Error::success();
+}
+
 llvm::Error SessionImpl::checkMicrobatches() const {
   if (options.microbatches < 1)
     return makeError("expected at least one microbatch, found " +
                      llvm::Twine(options.microbatches));
+  if (llvm::Error error = checkScheduled())
+    return error;
   if (options.microbatches == 1 || !program->hasUpdate())
     return llvm::Error::success();
   llvm::StringMap<char> accumulated;
@@ -78,15 +110,15 @@ llvm::Error SessionImpl::checkMicrobatches() const {
 }
 
 llvm::Error SessionImpl::allocateState() {
-  auto allocateAll = [](llvm::ArrayRef<ValueInfo> values, std::vector<at::Tensor> &tensors) {
-    for (const ValueInfo &value : values)
-      tensors.push_back(allocate(value.type));
-  };
-  allocateAll(program->weights(), weights);
-  allocateAll(program->inputs(), inputs);
-  allocateAll(program->optimizerStates(), optimizerStates);
-  for (at::Tensor &state : optimizerStates)
-    state.zero_();
+  // What is on other ranks stays undefined.
+  for (const ValueInfo &value : program->weights())
+    weights.push_back(stages.hasWeight(value.name) ? allocate(value.type) : at::Tensor());
+  for (const ValueInfo &value : program->inputs())
+    inputs.push_back(stages.hasInput(value.name) ? allocate(value.type) : at::Tensor());
+  for (const ValueInfo &value : program->optimizerStates()) {
+    bool isHere = stages.hasState(value.name);
+    optimizerStates.push_back(isHere ? allocate(value.type).zero_() : at::Tensor());
+  }
   for (auto [index, value] : llvm::enumerate(program->weights())) {
     weightIndex[value.name] = index;
     for (const std::string &alias : value.aliases)
@@ -112,6 +144,7 @@ llvm::Error SessionImpl::allocateState() {
   }
   stageSums.resize(stageSumIndex.size());
   results.resize(numResults);
+  outputs.resize(results.size());
   isAccumulated.resize(results.size());
   indexSaved();
 
@@ -128,54 +161,78 @@ llvm::Error SessionImpl::allocateState() {
 }
 
 llvm::Error SessionImpl::makeBuckets() {
+  llvm::StringSet<> needed;
+  for (const PhaseFunction &part : program->impl().phaseFunctions)
+    if (stages.runs(part))
+      for (const ValueInfo &value : part.signature.results)
+        if (!value.members.empty())
+          needed.insert(value.name);
   for (train::BucketOp op : program->impl().module.get().getOps<train::BucketOp>()) {
+    if (stages.isScheduled() && !needed.contains(op.getSymName()))
+      continue;
     auto bucket = Bucket::create(op, *ranks, options.microbatches);
     if (!bucket)
       return makeError("program '" + program->path() + "': " + llvm::toString(bucket.takeError()));
     buckets[op.getSymName()] = std::move(*bucket);
   }
   for (const ValueInfo &value : program->results(Phase::Microbatch))
-    for (auto [index, member] : llvm::enumerate(value.members))
-      memberIndex[member.fileName] = {buckets[value.name].get(), index};
+    if (auto bucket = buckets.find(value.name); bucket != buckets.end())
+      for (auto [index, member] : llvm::enumerate(value.members))
+        memberIndex[member.fileName] = {bucket->second.get(), index};
   return llvm::Error::success();
 }
 
 void SessionImpl::indexSaved() {
-  for (const ValueInfo &value : program->results(Phase::Unshard))
-    if (value.role == RoleKind::Saved)
-      unshardedIndex.try_emplace(value.name, unshardedIndex.size());
+  auto runs = [&](const PhaseFunction &part) { return stages.runs(part); };
+  auto parts = llvm::make_filter_range(program->impl().phaseFunctions, runs);
+  for (const PhaseFunction &part : parts)
+    if (part.phase == Phase::Unshard)
+      for (const ValueInfo &value : part.signature.results)
+        if (value.role == RoleKind::Saved)
+          unshardedIndex.try_emplace(savedKey(part, value, true), unshardedIndex.size());
   unsharded.resize(unshardedIndex.size());
-  for (const PhaseFunction &part : program->impl().phaseFunctions) {
+  for (const PhaseFunction &part : parts) {
     if (!llvm::is_contained(program->microbatchPhases(), part.phase))
       continue;
     for (const ValueInfo &value : part.signature.results)
       if (isHandedOn(value.role))
-        savedIndex.try_emplace(savedKey(value), savedIndex.size());
+        savedIndex.try_emplace(savedKey(part, value, true), savedIndex.size());
     for (const ValueInfo &value : part.signature.arguments) {
-      if (isHandedOn(value.role))
-        lastTaker[savedKey(value)] = &part;
+      std::string key = isHandedOn(value.role) ? savedKey(part, value, false) : "";
+      if (!key.empty() && !unshardedIndex.contains(key)) {
+        // What another rank makes arrives there.
+        savedIndex.try_emplace(key, savedIndex.size());
+        lastTaker[key] = &part;
+      }
       if (value.role == RoleKind::Input || value.role == RoleKind::Target)
         lastInputTaker[value.name] = &part;
     }
   }
 }
 
-std::string SessionImpl::savedKey(const ValueInfo &value) {
-  // A value that several stages hand on is one place: each finds there what the last one left.
+std::string SessionImpl::crossingKey(bool isForward, int64_t boundary, llvm::StringRef name) {
+  return ((isForward ? "crossing " : "crossing_gradient ") + llvm::Twine(boundary) + "\n" + name)
+      .str();
+}
+
+std::string SessionImpl::savedKey(const PhaseFunction &part, const ValueInfo &value,
+                                  bool isResult) {
   switch (value.role) {
   case RoleKind::Crossing:
-    return "crossing\n" + value.name;
+    return crossingKey(true, isResult ? part.stage : part.stage - 1, value.name);
   case RoleKind::CrossingGradient:
-    return "crossing_gradient\n" + value.name;
+    return crossingKey(false, isResult ? part.stage - 1 : part.stage, value.name);
   default:
     return value.name;
   }
 }
 
-SessionImpl::Place SessionImpl::placeSaved(const ValueInfo &value) const {
-  if (auto found = unshardedIndex.find(savedKey(value)); found != unshardedIndex.end())
+SessionImpl::Place SessionImpl::placeSaved(const PhaseFunction &part, const ValueInfo &value,
+                                           bool isResult) const {
+  std::string key = savedKey(part, value, isResult);
+  if (auto found = unshardedIndex.find(key); found != unshardedIndex.end())
     return {Place::Unsharded, found->second};
-  return {Place::Saved, savedIndex.lookup(savedKey(value))};
+  return {Place::Saved, savedIndex.lookup(key)};
 }
 
 llvm::Expected<SessionImpl::Place> SessionImpl::placeArgument(const PhaseFunction &part,
@@ -209,8 +266,9 @@ llvm::Expected<SessionImpl::Place> SessionImpl::placeArgument(const PhaseFunctio
   case RoleKind::Saved:
   case RoleKind::Crossing:
   case RoleKind::CrossingGradient: {
-    Place place = placeSaved(value);
-    place.isTied = place.kind == Place::Saved && lastTaker.lookup(savedKey(value)) == &part;
+    Place place = placeSaved(part, value, /*isResult=*/false);
+    place.isTied =
+        place.kind == Place::Saved && lastTaker.lookup(savedKey(part, value, false)) == &part;
     return place;
   }
   case RoleKind::Loss:
@@ -220,7 +278,8 @@ llvm::Expected<SessionImpl::Place> SessionImpl::placeArgument(const PhaseFunctio
   return makeError("argument '" + value.fileName + "' has a role that only results have");
 }
 
-SessionImpl::Place SessionImpl::placeResult(const ValueInfo &value) const {
+SessionImpl::Place SessionImpl::placeResult(const PhaseFunction &part,
+                                            const ValueInfo &value) const {
   switch (value.role) {
   case RoleKind::Parameter:
   case RoleKind::Buffer:
@@ -230,7 +289,7 @@ SessionImpl::Place SessionImpl::placeResult(const ValueInfo &value) const {
   case RoleKind::Saved:
   case RoleKind::Crossing:
   case RoleKind::CrossingGradient:
-    return placeSaved(value);
+    return placeSaved(part, value, /*isResult=*/true);
   case RoleKind::Gradient:
     return {Place::Result, gradientIndex.lookup(value.name)};
   case RoleKind::StageSum:
@@ -245,7 +304,7 @@ SessionImpl::bindPhase(const PhaseFunction &part) {
   auto result = std::make_unique<BoundPhase>();
   result->phase = part.phase;
   for (const ValueInfo &value : part.signature.results)
-    result->results.push_back(placeResult(value));
+    result->results.push_back(placeResult(part, value));
   for (const ValueInfo &value : part.signature.arguments) {
     llvm::Expected<Place> place = placeArgument(part, value);
     if (!place)
@@ -298,9 +357,13 @@ llvm::Error SessionImpl::observe(BoundPhase &bound) {
 
 llvm::Error SessionImpl::bindPhases() {
   for (const PhaseFunction &part : program->impl().phaseFunctions) {
+    byFunction.push_back(nullptr);
+    if (!stages.runs(part))
+      continue;
     llvm::Expected<std::unique_ptr<BoundPhase>> bound = bindPhase(part);
     if (!bound)
       return bound.takeError();
+    byFunction.back() = bound->get();
     auto &list = part.phase == Phase::Unshard  ? unshard
                  : part.phase == Phase::Reduce ? reduce
                  : part.phase == Phase::Update ? update

@@ -6,24 +6,31 @@
 #include "runtime/exec/Executor.h"
 #include "runtime/exec/RandomStream.h"
 #include "runtime/exec/RankGrid.h"
+#include "runtime/pipeline/StageMap.h"
 #include "runtime/program/ProgramImpl.h"
 
 #include "llvm/ADT/StringMap.h"
 
 namespace cleave::runtime {
 
+class PipelineRunner;
+
 class SessionImpl {
 public:
+  ~SessionImpl();
   static llvm::Expected<std::unique_ptr<SessionImpl>> create(const Program &program,
                                                              const SessionOptions &options);
 
   llvm::Error runMicrobatch(int64_t step, int64_t index);
+  llvm::Error runMicrobatches(int64_t step, MicrobatchCallback fill, MicrobatchCallback done);
   llvm::Error runUpdate(int64_t step);
   llvm::Expected<ConstTensorRef> result(llvm::StringRef fileName);
 
   const Program *program = nullptr;
   SessionOptions options;
   std::unique_ptr<RankGrid> ranks;
+  /// What of the program is on this rank.
+  StageMap stages;
   Session::BatchPart part;
   /// Microbatches of a step on all ranks, and which of them this rank's `index` is.
   int64_t totalMicrobatches() const { return options.microbatches * part.count; }
@@ -40,7 +47,11 @@ public:
     return (parameter + "\n" + slot).str();
   }
 
+  /// By result and microbatch, where SessionOptions::keepOutputs asks for it.
+  std::vector<std::vector<at::Tensor>> outputs;
+
 private:
+  friend class PipelineRunner;
   /// Where an argument comes from, or a result goes.
   struct Place {
     enum Kind : uint8_t {
@@ -78,6 +89,8 @@ private:
 
   llvm::Error allocateState();
   llvm::Error checkMicrobatches() const;
+  llvm::Error checkScheduled() const;
+  llvm::Error makeRunner();
   llvm::Error makeBuckets();
   void indexSaved();
   llvm::Error connectGroups();
@@ -85,11 +98,19 @@ private:
   llvm::Error observe(BoundPhase &bound);
   llvm::Expected<std::unique_ptr<BoundPhase>> bindPhase(const PhaseFunction &part);
   llvm::Expected<Place> placeArgument(const PhaseFunction &part, const ValueInfo &value) const;
-  Place placeResult(const ValueInfo &value) const;
-  Place placeSaved(const ValueInfo &value) const;
+  Place placeResult(const PhaseFunction &part, const ValueInfo &value) const;
+  Place placeSaved(const PhaseFunction &part, const ValueInfo &value, bool isResult) const;
 
   bool isDeferred() const { return options.weightGradients == WeightGradients::Deferred; }
+  /// Sets what is the same for all microbatches of a step. May throw.
+  void beginStep(int64_t step);
+  int64_t randomOffset(int64_t step, int64_t index) const {
+    return ((step - 1) * totalMicrobatches() + numberOf(index)) * program->draws();
+  }
   MicrobatchState beginMicrobatch(int64_t step, int64_t index);
+  /// Keeps the outputs of a microbatch that a function has just made.
+  void keepOutputs(const BoundPhase &bound, int64_t index);
+  llvm::Error checkGradients(const BoundPhase &bound, int64_t step) const;
   llvm::Error runPhase(BoundPhase &bound, MicrobatchState &state);
   llvm::Error finishMicrobatches();
   void fillArguments(const BoundPhase &bound, MicrobatchState &state);
@@ -102,6 +123,10 @@ private:
   RandomStream random;
   /// One of each for a program that is not in pipeline stages; microbatch in the order of a run.
   std::vector<std::unique_ptr<BoundPhase>> microbatch, unshard, reduce, update;
+  /// By index of the program's functions; null where this rank does not run it.
+  std::vector<BoundPhase *> byFunction;
+  /// Runs the schedule, where one says what this rank does.
+  std::unique_ptr<PipelineRunner> runner;
   llvm::StringMap<size_t> gradientIndex; ///< parameter's name -> result of the microbatch
   llvm::StringMap<size_t> resultIndex;   ///< file name -> result of the microbatch
   /// Saved values: name -> index in a microbatch's, or in the step's.
@@ -110,8 +135,10 @@ private:
   llvm::StringMap<size_t> savedIndex, unshardedIndex;
   /// Which function of a microbatch takes a saved value or an input last.
   llvm::StringMap<const PhaseFunction *> lastTaker, lastInputTaker;
-  /// The key of a saved or crossing value in these maps.
-  static std::string savedKey(const ValueInfo &value);
+  /// The key of a saved or crossing value in these maps. What crosses is named by the boundary that
+  /// it crosses, between stages `boundary` and `boundary` + 1.
+  static std::string savedKey(const PhaseFunction &part, const ValueInfo &value, bool isResult);
+  static std::string crossingKey(bool isForward, int64_t boundary, llvm::StringRef name);
   static bool isHandedOn(RoleKind role) {
     return role == RoleKind::Saved || role == RoleKind::Crossing ||
            role == RoleKind::CrossingGradient;

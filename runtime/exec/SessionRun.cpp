@@ -1,6 +1,6 @@
 //===- SessionRun.cpp - how a session runs steps ------------------------------===//
 
-#include "runtime/exec/SessionImpl.h"
+#include "runtime/pipeline/PipelineRunner.h"
 
 #include <ATen/ops/add.h>
 
@@ -108,28 +108,39 @@ llvm::Error SessionImpl::runPhase(BoundPhase &bound, MicrobatchState &microbatch
   std::vector<c10::IValue> values;
   if (llvm::Error error = bound.executor->run(values, bound.observers))
     return error;
-  return storeResults(std::move(values), bound, microbatchState);
+  if (llvm::Error error = storeResults(std::move(values), bound, microbatchState))
+    return error;
+  if (options.keepOutputs)
+    keepOutputs(bound, microbatchState.index);
+  return llvm::Error::success();
 }
 
 //===----------------------------------------------------------------------===//
 // Microbatches
 //===----------------------------------------------------------------------===//
 
+void SessionImpl::beginStep(int64_t stepNumber) {
+  c10::InferenceMode inferenceMode;
+  if (seed.defined())
+    seed.fill_(options.lossSeed.value_or(1.0 / double(totalMicrobatches())));
+  *rngSeed.mutable_data_ptr<int64_t>() = static_cast<int64_t>(options.seed);
+  *step.mutable_data_ptr<float>() = static_cast<float>(stepNumber);
+  for (c10::IValue &value : results)
+    value = c10::IValue();
+  for (std::vector<at::Tensor> &parts : outputs)
+    parts.clear();
+  llvm::fill(stageSums, at::Tensor());
+}
+
 SessionImpl::MicrobatchState SessionImpl::beginMicrobatch(int64_t stepNumber, int64_t index) {
   c10::InferenceMode inferenceMode;
-  int64_t total = totalMicrobatches();
-  if (seed.defined())
-    seed.fill_(options.lossSeed.value_or(1.0 / double(total)));
-  *rngSeed.mutable_data_ptr<int64_t>() = static_cast<int64_t>(options.seed);
-  *rngOffset.mutable_data_ptr<int64_t>() =
-      ((stepNumber - 1) * total + numberOf(index)) * program->draws();
-
   // Accumulated gradients go on, but not into another step; nothing else is needed any more.
-  for (auto [position, value] : llvm::enumerate(results))
-    if (index == 0 || !isAccumulated[position])
-      value = c10::IValue();
   if (index == 0)
-    llvm::fill(stageSums, at::Tensor());
+    beginStep(stepNumber);
+  for (auto [position, value] : llvm::enumerate(results))
+    if (!isAccumulated[position])
+      value = c10::IValue();
+  *rngOffset.mutable_data_ptr<int64_t>() = randomOffset(stepNumber, index);
   MicrobatchState microbatchState;
   microbatchState.index = index;
   microbatchState.saved.resize(savedIndex.size());
@@ -146,6 +157,9 @@ SessionImpl::MicrobatchState SessionImpl::beginMicrobatch(int64_t stepNumber, in
 }
 
 llvm::Error SessionImpl::runMicrobatch(int64_t stepNumber, int64_t index) {
+  if (runner)
+    return makeError("schedule '" + program->schedule()->name +
+                     "' runs the microbatches of a step together");
   if (stepNumber < 1 || index < 0 || index >= options.microbatches)
     return makeError("there is no microbatch " + llvm::Twine(index) + " of step " +
                      llvm::Twine(stepNumber) + ": steps count from 1, microbatches from 0 to " +
@@ -173,6 +187,35 @@ llvm::Error SessionImpl::runMicrobatch(int64_t stepNumber, int64_t index) {
   return index + 1 == options.microbatches ? finishMicrobatches() : llvm::Error::success();
 }
 
+llvm::Error SessionImpl::runMicrobatches(int64_t stepNumber, MicrobatchCallback fill,
+                                         MicrobatchCallback done) {
+  if (runner)
+    return runner->runMicrobatches(stepNumber, fill, done);
+  for (int64_t index = 0; index < options.microbatches; ++index) {
+    if (llvm::Error error = fill(index))
+      return error;
+    if (llvm::Error error = runMicrobatch(stepNumber, index))
+      return error;
+    if (llvm::Error error = done(index))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
+void SessionImpl::keepOutputs(const BoundPhase &bound, int64_t index) {
+  llvm::ArrayRef<ValueInfo> values = program->results(Phase::Microbatch);
+  for (const Place &place : bound.results) {
+    if (place.kind != Place::Result || place.index >= values.size())
+      continue;
+    const ValueInfo &value = values[place.index];
+    if (value.role != RoleKind::Loss && !(value.role == RoleKind::Output && value.batch))
+      continue;
+    std::vector<at::Tensor> &parts = outputs[place.index];
+    parts.resize(options.microbatches);
+    parts[index] = results[place.index].toTensor();
+  }
+}
+
 llvm::Error SessionImpl::finishMicrobatches() {
   for (MicrobatchState &microbatchState : waiting) {
     for (std::unique_ptr<BoundPhase> &bound : microbatch)
@@ -195,15 +238,25 @@ llvm::Error SessionImpl::finishMicrobatches() {
 // The update
 //===----------------------------------------------------------------------===//
 
+llvm::Error SessionImpl::checkGradients(const BoundPhase &bound, int64_t stepNumber) const {
+  if (bound.phase != Phase::Update)
+    return llvm::Error::success();
+  for (const Place &place : bound.arguments)
+    if (place.kind == Place::Result && results[place.index].isNone())
+      return makeError("there are no gradients for an update of step " + llvm::Twine(stepNumber) +
+                       ": run its microbatches first");
+  return llvm::Error::success();
+}
+
 llvm::Error SessionImpl::runUpdate(int64_t stepNumber) {
-  if (update.empty())
+  if (!program->hasUpdate())
     return makeError("program '" + program->path() +
                      "' has no update function; export it with an optimizer to train");
+  if (runner)
+    return runner->runUpdate(stepNumber);
   for (const std::unique_ptr<BoundPhase> &bound : update)
-    for (const Place &place : bound->arguments)
-      if (place.kind == Place::Result && results[place.index].isNone())
-        return makeError("there are no gradients for an update of step " + llvm::Twine(stepNumber) +
-                         ": run its microbatches first");
+    if (llvm::Error error = checkGradients(*bound, stepNumber))
+      return error;
   *step.mutable_data_ptr<float>() = static_cast<float>(stepNumber);
   MicrobatchState none;
   for (std::unique_ptr<BoundPhase> &bound : update)

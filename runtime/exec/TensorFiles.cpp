@@ -76,10 +76,13 @@ llvm::Error cleave::runtime::readTensors(
     const SafetensorsFile &file, llvm::ArrayRef<ValueInfo> values, const RankGrid &grid,
     llvm::StringRef what,
     llvm::function_ref<llvm::Expected<TensorRef>(const ValueInfo &)> destination,
-    llvm::function_ref<bool(llvm::StringRef)> mayBeExtra) {
+    llvm::function_ref<bool(llvm::StringRef)> mayBeExtra,
+    llvm::function_ref<bool(const ValueInfo &)> isHere) {
   if (llvm::Error error = checkTensors(file, values, grid, what, mayBeExtra))
     return error;
   for (const ValueInfo &value : values) {
+    if (isHere && !isHere(value))
+      continue;
     llvm::Expected<TensorRef> target = destination(value);
     if (!target)
       return target.takeError();
@@ -94,8 +97,10 @@ llvm::Error cleave::runtime::loadWeights(Session &session, llvm::StringRef path)
   auto file = SafetensorsFile::open(path);
   if (!file)
     return file.takeError();
-  return readTensors(**file, session.program().weights(), session.grid(), "weights",
-                     [&](const ValueInfo &value) { return session.weight(value.name); });
+  return readTensors(
+      **file, session.program().weights(), session.grid(), "weights",
+      [&](const ValueInfo &value) { return session.weight(value.name); }, nullptr,
+      [&](const ValueInfo &value) { return session.hasWeight(value.name); });
 }
 
 /// An untyped program's batched inputs are parts of the examples too; their roles say so.

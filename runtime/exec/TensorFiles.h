@@ -17,12 +17,13 @@ llvm::Error checkTensors(const SafetensorsFile &file, llvm::ArrayRef<ValueInfo> 
                          const RankGrid &grid, llvm::StringRef what,
                          llvm::function_ref<bool(llvm::StringRef)> mayBeExtra = nullptr);
 /// Checks `file` so and copies this rank's part of each tensor to where `destination` says, by
-/// value name.
+/// value name; values of which `isHere` says that they are not are only checked.
 llvm::Error
 readTensors(const SafetensorsFile &file, llvm::ArrayRef<ValueInfo> values, const RankGrid &grid,
             llvm::StringRef what,
             llvm::function_ref<llvm::Expected<TensorRef>(const ValueInfo &)> destination,
-            llvm::function_ref<bool(llvm::StringRef)> mayBeExtra = nullptr);
+            llvm::function_ref<bool(llvm::StringRef)> mayBeExtra = nullptr,
+            llvm::function_ref<bool(const ValueInfo &)> isHere = nullptr);
 
 /// Reads all weights of the session's program from the safetensors file `path`.
 llvm::Error loadWeights(Session &session, llvm::StringRef path);

@@ -94,6 +94,8 @@ llvm::Expected<std::unique_ptr<Program>> cleave::runtime::loadProgram(llvm::Stri
   impl->classes = std::move(*classes);
   if (llvm::Error error = readSignature(*impl, place))
     return makeError("program '" + path + "': " + llvm::toString(std::move(error)));
+  if (failed(readSchedule(*impl)))
+    return invalid();
   if (impl->name.empty())
     impl->name = llvm::sys::path::stem(path).str();
   impl->fingerprint = computeFingerprint(*impl->module);

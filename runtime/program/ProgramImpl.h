@@ -5,6 +5,7 @@
 
 #include "cleave/Program.h"
 #include "dialects/train/RankClasses.h"
+#include "runtime/pipeline/ProgramSchedule.h"
 
 #include "mlir/IR/OwningOpRef.h"
 
@@ -23,6 +24,8 @@ struct PhaseFunction {
   Phase phase;
   mlir::func::FuncOp function;
   Signature signature;
+  /// Its pipeline stage; 0 in a program that is not in stages.
+  int64_t stage = 0;
 };
 
 class Program::Impl {
@@ -41,6 +44,7 @@ public:
   llvm::SmallVector<Phase, 3> microbatchPhases;
   std::vector<ValueInfo> weights, optimizerStates, inputs, outcomes;
   std::vector<MeshAxis> mesh;
+  std::optional<ProgramSchedule> schedule;
   int64_t draws = 0;
   bool isTyped = false;
 

@@ -276,7 +276,9 @@ llvm::Error cleave::runtime::readSignature(Program::Impl &impl, RankPlace place)
     impl.name = name->str();
   for (func::FuncOp function : impl.functions.getFunctions()) {
     auto phase = Phase(function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName).getValue());
-    impl.phaseFunctions.push_back({phase, function, readFunction(function)});
+    auto stage = function->getAttrOfType<IntegerAttr>(train::kStageAttrName);
+    impl.phaseFunctions.push_back(
+        {phase, function, readFunction(function), stage ? stage.getInt() : 0});
     classes.readWholeShapes(impl.phaseFunctions.size() - 1, impl.phaseFunctions.back().signature);
     Signature &whole = impl.signatures[size_t(phase)];
     if (whole.arguments.empty() && whole.results.empty())
@@ -352,6 +354,9 @@ bool Program::hasUpdate() const {
 }
 int64_t Program::numStages() const {
   return static_cast<int64_t>(pimpl->functions.stages.size());
+}
+const cleave::runtime::ScheduleInfo *Program::schedule() const {
+  return pimpl->schedule ? &pimpl->schedule->info : nullptr;
 }
 llvm::ArrayRef<ValueInfo> Program::arguments(Phase phase) const {
   return pimpl->signature(phase).arguments;

@@ -72,7 +72,7 @@ llvm::Error Trainer::checkOptions() {
   if (options.data.empty())
     return makeError("expected --data to train on");
 
-  llvm::Expected<std::unique_ptr<RankGrid>> grid = RankGrid::create(program.mesh(), &world);
+  llvm::Expected<std::unique_ptr<RankGrid>> grid = RankGrid::create(program, &world);
   if (!grid)
     return grid.takeError();
   for (const ValueInfo &value : program.inputs())
@@ -89,7 +89,8 @@ llvm::Error Trainer::checkOptions() {
   if (!size)
     return size.takeError();
   microbatchSize = *size;
-  microbatches = options.microbatches.value_or(1);
+  const ScheduleInfo *schedule = program.schedule();
+  microbatches = options.microbatches.value_or(schedule ? schedule->microbatches : 1);
   if (microbatches < 1)
     return makeError("expected --microbatches of at least 1, found {0}", microbatches);
   if (options.batch) {
@@ -118,7 +119,7 @@ llvm::Error Trainer::openData() {
   dataOptions.microbatches = microbatches;
   dataOptions.ranks = part.count;
   dataOptions.shuffle = options.shuffle;
-  llvm::Expected<std::unique_ptr<RankGrid>> grid = RankGrid::create(program.mesh(), &world);
+  llvm::Expected<std::unique_ptr<RankGrid>> grid = RankGrid::create(program, &world);
   if (!grid)
     return grid.takeError();
   std::vector<InputSpec> specs = describeInputs(program, inputs, **grid);

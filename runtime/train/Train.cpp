@@ -50,23 +50,25 @@ llvm::Error Trainer::run() {
 }
 
 llvm::Error Trainer::runMicrobatches(int64_t step, std::vector<double> &losses) {
-  for (int64_t index = 0; index < microbatches; ++index) {
-    int64_t begin = steadyNs();
+  int64_t begin = steadyNs();
+  auto fill = [&](int64_t index) -> llvm::Error {
+    begin = steadyNs();
     llvm::Expected<std::vector<HostTensor>> batch = data->read({step - 1, part.index, index});
     if (!batch)
       return batch.takeError();
-    if (llvm::Error error = fillInputs(*session, *batch))
-      return error;
-    if (llvm::Error error = session->runMicrobatch(step, index))
-      return error;
+    return fillInputs(*session, *batch);
+  };
+  auto done = [&](int64_t index) -> llvm::Error {
     llvm::Expected<double> loss = session->wholeLoss();
     if (!loss)
       return loss.takeError();
-    losses.push_back(*loss);
-    if (tracer)
+    losses.resize(microbatches);
+    losses[index] = *loss;
+    if (tracer && !session->isScheduled())
       tracer->span(llvm::formatv("microbatch {0}", index).str(), begin, steadyNs());
-  }
-  return llvm::Error::success();
+    return llvm::Error::success();
+  };
+  return session->runMicrobatches(step, fill, done);
 }
 
 llvm::Error Trainer::runStep(int64_t step) {
@@ -101,8 +103,10 @@ llvm::Expected<double> Trainer::averageLoss(int64_t step, llvm::ArrayRef<double>
   llvm::BitVector seen(part.count);
   for (int rank = 0; rank < world.size(); ++rank) {
     const std::string &theirs = (*all)[rank];
+    if (theirs.size() == sizeof part.index)
+      continue; // its stages do not make the loss
     int64_t index = -1;
-    if (theirs.size() == message.size())
+    if (theirs.size() == sizeof index + microbatches * sizeof(double))
       std::memcpy(&index, theirs.data(), sizeof index);
     if (index < 0 || index >= part.count)
       return makeError("step {0}: rank {1} sent no losses of this run", step, rank);

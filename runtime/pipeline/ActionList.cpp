@@ -1,0 +1,339 @@
+//===- ActionList.cpp - one rank's part of a schedule, compiled ---------------===//
+
+#include "runtime/pipeline/ActionList.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace cleave;
+using namespace cleave::runtime;
+using cleave::schedule::Action;
+using cleave::schedule::ActionKind;
+using Kind = ScheduledAction::Kind;
+
+static llvm::Error makeError(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+namespace {
+class Compiler {
+public:
+  Compiler(const Program &program, const StageMap &stages)
+      : impl(program.impl()), plan(*impl.schedule), stages(stages) {}
+
+  llvm::Expected<ActionList> run();
+
+private:
+  llvm::Error add(Action action, uint32_t position);
+  ScheduledAction make(Action action, uint32_t position) const;
+  void findFunctions(ScheduledAction &entry) const;
+  uint32_t findChannel(bool isForward, int64_t stage);
+  llvm::Error checkOnceAStep() const;
+  void markMicrobatches();
+  void countValues();
+  void findCompletions();
+  void partSteps();
+  bool isShared(int64_t stage) const;
+
+  const Program::Impl &impl;
+  const ProgramSchedule &plan;
+  const StageMap &stages;
+  ActionList list;
+};
+} // namespace
+
+/// Phases of the functions that an action runs, in their order.
+static llvm::ArrayRef<Phase> phasesOf(ActionKind kind) {
+  static constexpr Phase kBackward[] = {Phase::Backward, Phase::BackwardInput,
+                                        Phase::BackwardWeight};
+  static constexpr Phase kForward = Phase::Forward, kUnshard = Phase::Unshard,
+                         kReduce = Phase::Reduce, kUpdate = Phase::Update;
+  llvm::ArrayRef<Phase> backward(kBackward);
+  switch (kind) {
+  case ActionKind::Forward:
+    return kForward;
+  case ActionKind::Backward:
+    return backward;
+  case ActionKind::BackwardInput:
+    return backward.slice(1, 1);
+  case ActionKind::BackwardWeight:
+    return backward.slice(2, 1);
+  case ActionKind::Unshard:
+    return kUnshard;
+  case ActionKind::ReduceGrad:
+    return kReduce;
+  case ActionKind::OptimizerStep:
+    return kUpdate;
+  default:
+    return {};
+  }
+}
+
+void Compiler::findFunctions(ScheduledAction &entry) const {
+  for (Phase phase : phasesOf(entry.action.kind))
+    for (auto [index, part] : llvm::enumerate(impl.phaseFunctions))
+      if (part.phase == phase && part.stage == entry.action.stage)
+        entry.functions.push_back(index);
+}
+
+/// The channel of what `stage` makes; its values are in the order of the maker's results.
+uint32_t Compiler::findChannel(bool isForward, int64_t stage) {
+  for (auto [index, channel] : llvm::enumerate(list.channels))
+    if (channel.isForward == isForward && channel.stage == stage)
+      return index;
+  Channel channel;
+  channel.isForward = isForward;
+  channel.stage = stage;
+  channel.from = stages.placeOf(stage);
+  channel.to = stages.placeOf(isForward ? stage + 1 : stage - 1);
+  channel.number = 2 * stage + (isForward ? 0 : 1);
+  RoleKind role = isForward ? RoleKind::Crossing : RoleKind::CrossingGradient;
+  for (const PhaseFunction &part : impl.phaseFunctions)
+    if (part.stage == stage)
+      for (const ValueInfo &value : part.signature.results)
+        if (value.role == role)
+          channel.values.push_back({value.name, value.type});
+  list.channels.push_back(std::move(channel));
+  return list.channels.size() - 1;
+}
+
+ScheduledAction Compiler::make(Action action, uint32_t position) const {
+  ScheduledAction entry;
+  entry.action = action;
+  entry.position = position;
+  entry.text = plan.program.str(action);
+  if (schedule::hasMicrobatch(action.kind))
+    entry.microbatch = action.microbatch();
+  findFunctions(entry);
+  return entry;
+}
+
+llvm::Error Compiler::add(Action action, uint32_t position) {
+  ScheduledAction entry = make(action, position);
+  int64_t stage = action.stage;
+  switch (action.kind) {
+  case ActionKind::Forward:
+    if (stage > 0 && !stages.holds(stage - 1))
+      entry.channel = findChannel(true, stage - 1);
+    break;
+  case ActionKind::Backward:
+  case ActionKind::BackwardInput:
+    if (stage + 1 < int64_t(plan.program.numStages()) && !stages.holds(stage + 1))
+      entry.channel = findChannel(false, stage + 1);
+    break;
+  case ActionKind::BackwardWeight:
+    break;
+  case ActionKind::SendForward:
+  case ActionKind::SendBackward:
+    entry.kind = Kind::Send;
+    entry.channel = findChannel(action.kind == ActionKind::SendForward, stage);
+    entry.send = list.numSends++;
+    break;
+  case ActionKind::RecvForward:
+    entry.kind = Kind::Receive;
+    entry.channel = findChannel(true, stage - 1);
+    break;
+  case ActionKind::RecvBackward:
+    entry.kind = Kind::Receive;
+    entry.channel = findChannel(false, stage + 1);
+    break;
+  case ActionKind::Unshard:
+  case ActionKind::ReduceGrad:
+  case ActionKind::OptimizerStep:
+    entry.kind = Kind::Once;
+    break;
+  case ActionKind::Reshard:
+    entry.kind = Kind::Release;
+    break;
+  case ActionKind::Custom:
+  case ActionKind::Collective:
+    return makeError("schedule '" + plan.info.name + "', rank " + llvm::Twine(stages.place()) +
+                     ", position " + llvm::Twine(position) + ": " + entry.text +
+                     " is for the schedule's own user; a program has no function of this name to "
+                     "run");
+  case ActionKind::Compose:
+    return llvm::Error::success();
+  }
+  list.actions.push_back(std::move(entry));
+  return llvm::Error::success();
+}
+
+/// What has to run once a step but is in no list would leave parameters sharded, or gradients
+/// unreduced.
+llvm::Error Compiler::checkOnceAStep() const {
+  for (auto [index, part] : llvm::enumerate(impl.phaseFunctions)) {
+    bool isOnce = part.phase == Phase::Unshard || part.phase == Phase::Reduce;
+    if (!isOnce || !stages.runs(part))
+      continue;
+    bool runs = llvm::any_of(list.actions, [&, wanted = index](const ScheduledAction &entry) {
+      return llvm::is_contained(entry.functions, wanted);
+    });
+    if (!runs)
+      return makeError("stage " + llvm::Twine(part.stage) + " has a function of phase " +
+                       getPhaseName(part.phase) + ", but schedule '" + plan.info.name +
+                       "' never runs it");
+  }
+  return llvm::Error::success();
+}
+
+namespace {
+/// Where another rank sends and uses each microbatch of a channel, by position in its list.
+class PeerPositions {
+public:
+  PeerPositions(const schedule::Program &program, unsigned rank) {
+    for (auto [position, action] : llvm::enumerate(program.ranks[rank]))
+      program.forEachLeaf(
+          action, [&, at = position](Action leaf) { positions.try_emplace(key(leaf), at); });
+  }
+  std::optional<size_t> find(Action action) const {
+    auto found = positions.find(key(action));
+    return found == positions.end() ? std::nullopt : std::optional<size_t>(found->second);
+  }
+
+private:
+  static uint64_t key(Action action) {
+    return uint64_t(action.kind) << 48 | uint64_t(action.stage) << 32 | action.index;
+  }
+  llvm::DenseMap<uint64_t, size_t> positions;
+};
+} // namespace
+
+/// The action with which the rank at a channel's end takes what comes.
+static std::optional<size_t> findUse(const PeerPositions &peer, const Channel &channel,
+                                     unsigned microbatch) {
+  unsigned stage = unsigned(channel.isForward ? channel.stage + 1 : channel.stage - 1);
+  if (channel.isForward)
+    return peer.find({ActionKind::Forward, stage, microbatch});
+  auto full = peer.find({ActionKind::Backward, stage, microbatch});
+  return full ? full : peer.find({ActionKind::BackwardInput, stage, microbatch});
+}
+
+/// A send cannot be asked whether it is complete, only be waited for. But what arrives from a rank
+/// after that rank has used a send proves that the send is.
+void Compiler::findCompletions() {
+  llvm::DenseMap<int, PeerPositions> peers;
+  auto peerAt = [&](int place) -> const PeerPositions & {
+    return peers.try_emplace(place, plan.program, unsigned(place)).first->second;
+  };
+  struct Use {
+    size_t position;
+    uint32_t send;
+  };
+  llvm::DenseMap<int, std::vector<Use>> pending; // by peer
+  for (ScheduledAction &entry : list.actions) {
+    if (entry.channel == ScheduledAction::kNone || entry.kind == Kind::Receive)
+      continue;
+    const Channel &channel = list.channels[entry.channel];
+    if (entry.kind == Kind::Send) {
+      if (auto use = findUse(peerAt(channel.to), channel, entry.microbatch))
+        pending[channel.to].push_back({*use, entry.send});
+      continue;
+    }
+    ActionKind kind = channel.isForward ? ActionKind::SendForward : ActionKind::SendBackward;
+    auto sent = peerAt(channel.from).find({kind, unsigned(channel.stage), entry.microbatch});
+    if (!sent)
+      continue;
+    llvm::erase_if(pending[channel.from], [&](const Use &use) {
+      if (use.position >= *sent)
+        return false;
+      entry.completes.push_back(use.send);
+      return true;
+    });
+  }
+}
+
+void Compiler::markMicrobatches() {
+  bool readsInputs = llvm::any_of(
+      impl.inputs, [&](const ValueInfo &value) { return stages.hasInput(value.name); });
+  bool hasLoss = llvm::any_of(impl.signature(Phase::Microbatch).results,
+                              [](const ValueInfo &value) { return value.role == RoleKind::Loss; });
+  std::vector<ScheduledAction *> last(plan.info.microbatches);
+  for (ScheduledAction &entry : list.actions) {
+    // What has been received is in use when a computation of it is.
+    if (entry.kind != Kind::Compute && entry.kind != Kind::Send)
+      continue;
+    entry.readsInputs = readsInputs && !last[entry.microbatch];
+    last[entry.microbatch] = &entry;
+    if (entry.action.kind != ActionKind::Forward)
+      continue;
+    const PhaseFunction &forward = impl.phaseFunctions[entry.functions.front()];
+    entry.endsForward =
+        hasLoss ? llvm::any_of(forward.signature.results,
+                               [](const ValueInfo &value) { return value.role == RoleKind::Loss; })
+                : entry.action.stage + 1u == plan.program.numStages();
+  }
+  for (ScheduledAction *entry : last)
+    if (entry)
+      entry->isLast = true;
+}
+
+/// Whether other stages take a parameter that this one updates.
+bool Compiler::isShared(int64_t stage) const {
+  for (const PhaseFunction &part : impl.phaseFunctions)
+    if (part.phase == Phase::Update && part.stage == stage)
+      for (const PhaseFunction &other : impl.phaseFunctions)
+        if (other.stage != stage)
+          for (const ValueInfo &value : other.signature.arguments)
+            if (value.role == RoleKind::Parameter &&
+                llvm::any_of(part.signature.results, [&](const ValueInfo &updated) {
+                  return updated.role == RoleKind::Parameter && updated.name == value.name;
+                }))
+              return true;
+  return false;
+}
+
+/// The steps at the list's end become a list of their own, so that the loss is known before them;
+/// so do those of tied parameters, which other stages may still read.
+void Compiler::partSteps() {
+  auto isStep = [](const ScheduledAction &entry) {
+    return entry.action.kind == ActionKind::OptimizerStep;
+  };
+  size_t end = list.actions.size();
+  while (end > 0 && isStep(list.actions[end - 1]))
+    --end;
+  std::vector<ScheduledAction> kept;
+  for (auto [index, entry] : llvm::enumerate(list.actions)) {
+    bool isLate = isStep(entry) && (index >= end || isShared(entry.action.stage));
+    (isLate ? list.steps : kept).push_back(std::move(entry));
+  }
+  list.actions = std::move(kept);
+}
+
+void Compiler::countValues() {
+  for (const PhaseFunction &part : impl.phaseFunctions) {
+    int64_t count = llvm::count_if(part.signature.results, [](const ValueInfo &value) {
+      return value.role == RoleKind::Crossing || value.role == RoleKind::CrossingGradient;
+    });
+    list.mostValues = std::max(list.mostValues, count);
+  }
+}
+
+llvm::Expected<ActionList> Compiler::run() {
+  if (plan.info.ranks > 1 && !plan.hasTransfers)
+    return makeError("schedule '" + plan.info.name +
+                     "' has implied transfers, so only one rank can run it; cleave-opt "
+                     "--insert-p2p makes them explicit");
+  llvm::ArrayRef<Action> actions = plan.program.ranks[stages.place()];
+  for (auto [position, action] : llvm::enumerate(actions)) {
+    llvm::SmallVector<Action> members;
+    plan.program.forEachLeaf(action, [&](Action member) { members.push_back(member); });
+    // What runs without this rank's help starts first.
+    llvm::stable_sort(members, [](Action a, Action b) {
+      return !schedule::isCompute(a.kind) && schedule::isCompute(b.kind);
+    });
+    for (Action member : members)
+      if (llvm::Error error = add(member, position))
+        return error;
+  }
+  if (llvm::Error error = checkOnceAStep())
+    return error;
+  countValues();
+  findCompletions();
+  markMicrobatches();
+  partSteps();
+  return std::move(list);
+}
+
+llvm::Expected<ActionList> ActionList::compile(const Program &program, const StageMap &stages) {
+  return Compiler(program, stages).run();
+}

@@ -1,0 +1,314 @@
+//===- PipelineRunner.cpp - runs a rank's part of a schedule ------------------===//
+
+#include "runtime/pipeline/PipelineRunner.h"
+#include "runtime/comm/Failure.h"
+
+#include <chrono>
+
+using namespace cleave::runtime;
+using Kind = ScheduledAction::Kind;
+
+static llvm::Error makeError(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+//===----------------------------------------------------------------------===//
+// Creation
+//===----------------------------------------------------------------------===//
+
+llvm::Expected<std::unique_ptr<PipelineRunner>> PipelineRunner::create(SessionImpl &session) {
+  const ScheduleInfo &schedule = *session.program->schedule();
+  std::unique_ptr<PipelineRunner> runner(new PipelineRunner(session));
+  llvm::Expected<ActionList> list = ActionList::compile(*session.program, session.stages);
+  if (!list)
+    return list.takeError();
+  runner->list = std::move(*list);
+  llvm::Expected<RankGroup> group = session.ranks->group(std::vector{schedule.axis});
+  if (!group)
+    return group.takeError();
+  auto transfers = StageTransfers::create(std::move(*group), runner->list, schedule,
+                                          session.program->numStages());
+  if (!transfers)
+    return transfers.takeError();
+  runner->transfers = std::move(*transfers);
+  runner->connectFunctions();
+  runner->findTied();
+  return runner;
+}
+
+void PipelineRunner::connectFunctions() {
+  for (const Channel &channel : list.channels) {
+    std::vector<size_t> &places = slots.emplace_back();
+    for (const Channel::Value &value : channel.values)
+      places.push_back(session.savedIndex.lookup(SessionImpl::crossingKey(
+          channel.isForward, channel.isForward ? channel.stage : channel.stage - 1, value.name)));
+  }
+  const Program::Impl &impl = session.program->impl();
+  unsharded.resize(session.program->numStages());
+  for (const PhaseFunction &part : impl.phaseFunctions)
+    if (part.phase == Phase::Unshard)
+      for (const ValueInfo &value : part.signature.results)
+        if (value.role == RoleKind::Saved)
+          unsharded[part.stage].push_back(
+              session.unshardedIndex.lookup(SessionImpl::savedKey(part, value, true)));
+  states.resize(session.options.microbatches);
+  for (SessionImpl::MicrobatchState &state : states)
+    state.rngOffset = allocate({DType::I64, {}});
+  sendsUnderWay.resize(list.numSends);
+  receivesUnderWay.resize(list.channels.size() * states.size());
+}
+
+void PipelineRunner::findTied() {
+  llvm::StringMap<char> updated;
+  for (const ValueInfo &value : session.program->results(Phase::Update))
+    if (value.role == RoleKind::Parameter)
+      updated.try_emplace(value.name);
+  for (auto [index, value] : llvm::enumerate(session.program->weights())) {
+    const StageMap::Holders &holders = session.stages.weight(value.name);
+    if (!updated.contains(value.name) || holders.places.size() < 2)
+      continue;
+    Tied &entry = tied.emplace_back();
+    entry.weight = index;
+    entry.owner = holders.owner;
+    entry.places.assign(holders.places.begin(), holders.places.end());
+    entry.what = "tied parameter \"" + value.name + "\"";
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Observing, and errors
+//===----------------------------------------------------------------------===//
+
+int64_t PipelineRunner::now() const {
+  return isObserved()
+             ? std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count()
+             : 0;
+}
+
+void PipelineRunner::observe(const ScheduledAction &entry, int64_t begin, int64_t ready,
+                             int64_t bytes) {
+  if (!isObserved())
+    return;
+  ActionEvent event;
+  event.text = entry.text;
+  event.action = entry.action;
+  event.step = step;
+  event.position = entry.position;
+  event.beginNs = begin;
+  event.readyNs = ready;
+  event.endNs = now();
+  event.bytes = bytes;
+  session.options.onAction(event);
+}
+
+/// Says which action failed; who is to blame stays with the error.
+llvm::Error PipelineRunner::describe(const ScheduledAction &entry, llvm::Error error) const {
+  std::string prefix = ("step " + llvm::Twine(step) + ", action " + entry.text + " (position " +
+                        llvm::Twine(entry.position) + " of the rank's list): ")
+                           .str();
+  return llvm::handleErrors(
+      std::move(error),
+      [&](const PeerFailure &failure) -> llvm::Error {
+        std::string text;
+        llvm::raw_string_ostream os(text);
+        failure.log(os);
+        return llvm::make_error<PeerFailure>(prefix + text, failure.missingRanks().vec());
+      },
+      [&](std::unique_ptr<CollectiveRefusal> refusal) -> llvm::Error {
+        return llvm::Error(std::move(refusal));
+      },
+      [&](const llvm::ErrorInfoBase &other) -> llvm::Error {
+        return makeError(prefix + other.message());
+      });
+}
+
+//===----------------------------------------------------------------------===//
+// A step
+//===----------------------------------------------------------------------===//
+
+llvm::Error PipelineRunner::beginStep(int64_t stepNumber) {
+  step = stepNumber;
+  return guarded([&] {
+    session.beginStep(stepNumber);
+    for (auto [index, state] : llvm::enumerate(states)) {
+      state.index = int64_t(index);
+      state.saved.assign(session.savedIndex.size(), c10::IValue());
+      *state.rngOffset.mutable_data_ptr<int64_t>() = session.randomOffset(stepNumber, state.index);
+    }
+  });
+}
+
+llvm::Error PipelineRunner::runMicrobatches(int64_t stepNumber, MicrobatchCallback fill,
+                                            MicrobatchCallback done) {
+  if (llvm::Error error = beginStep(stepNumber))
+    return error;
+  for (const ScheduledAction &entry : list.actions) {
+    if (llvm::Error error = run(entry, fill, done))
+      return describe(entry, std::move(error));
+    if (entry.isLast) {
+      states[entry.microbatch].saved.clear();
+      states[entry.microbatch].inputs.clear();
+    }
+  }
+  return finishSends();
+}
+
+llvm::Error PipelineRunner::runUpdate(int64_t) {
+  for (const ScheduledAction &entry : list.steps)
+    if (llvm::Error error = runOnce(entry))
+      return describe(entry, std::move(error));
+  return copyTied();
+}
+
+llvm::Error PipelineRunner::run(const ScheduledAction &entry, MicrobatchCallback fill,
+                                MicrobatchCallback done) {
+  if (Communicator *world = session.ranks->communicator())
+    if (llvm::Error error = world->checkPeers())
+      return error;
+  switch (entry.kind) {
+  case Kind::Compute:
+    return compute(entry, fill, done);
+  case Kind::Send:
+    return send(entry);
+  case Kind::Receive:
+    receivesUnderWay[entry.channel * states.size() + entry.microbatch] = {&entry, now()};
+    return transfers->startReceive(entry.channel, entry.microbatch, entry.text);
+  case Kind::Once:
+    return runOnce(entry);
+  case Kind::Release:
+    release(entry);
+    return llvm::Error::success();
+  }
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Computations
+//===----------------------------------------------------------------------===//
+
+llvm::Error PipelineRunner::compute(const ScheduledAction &entry, MicrobatchCallback fill,
+                                    MicrobatchCallback done) {
+  int64_t begin = now();
+  if (entry.readsInputs)
+    if (llvm::Error error = readInputs(entry, fill))
+      return error;
+  int64_t waits = now();
+  if (entry.channel != ScheduledAction::kNone)
+    if (llvm::Error error = takeInput(entry))
+      return error;
+  int64_t ready = begin + (now() - waits);
+  SessionImpl::MicrobatchState &state = states[entry.microbatch];
+  for (uint32_t function : entry.functions)
+    if (llvm::Error error = session.runPhase(*session.byFunction[function], state))
+      return error;
+  observe(entry, begin, ready);
+  if (entry.endsForward)
+    if (llvm::Error error = done(entry.microbatch))
+      return error;
+  return llvm::Error::success();
+}
+
+llvm::Error PipelineRunner::readInputs(const ScheduledAction &entry, MicrobatchCallback fill) {
+  if (llvm::Error error = fill(entry.microbatch))
+    return error;
+  // The next microbatch's data overwrites the session's while this one is still under way.
+  return guarded([&] {
+    c10::InferenceMode inferenceMode;
+    std::vector<at::Tensor> &own = states[entry.microbatch].inputs;
+    own = session.inputs;
+    for (at::Tensor &input : own)
+      if (input.defined())
+        input = input.clone();
+  });
+}
+
+/// Waits for what the neighbouring stage on another rank has sent.
+llvm::Error PipelineRunner::takeInput(const ScheduledAction &entry) {
+  llvm::Expected<StageTransfers::Values> values =
+      transfers->finishReceive(entry.channel, entry.microbatch);
+  if (!values)
+    return values.takeError();
+  for (auto [slot, value] : llvm::zip_equal(slots[entry.channel], *values))
+    states[entry.microbatch].saved[slot] = std::move(value);
+  Started &started = receivesUnderWay[entry.channel * states.size() + entry.microbatch];
+  if (isObserved())
+    observe(*started.entry, started.beginNs, started.beginNs, transfers->bytes(entry.channel));
+  for (uint32_t number : entry.completes)
+    if (llvm::Error error = finishSend(number))
+      return error;
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Sends
+//===----------------------------------------------------------------------===//
+
+llvm::Error PipelineRunner::send(const ScheduledAction &entry) {
+  StageTransfers::Values values;
+  std::vector<c10::IValue> &saved = states[entry.microbatch].saved;
+  for (size_t slot : slots[entry.channel]) {
+    values.push_back(std::move(saved[slot]).toTensor());
+    saved[slot] = c10::IValue();
+  }
+  sendsUnderWay[entry.send] = {&entry, now()};
+  llvm::Error failure = llvm::Error::success();
+  llvm::Error thrown = guarded([&] {
+    c10::InferenceMode inferenceMode;
+    failure = transfers->startSend(entry.send, entry.channel, entry.microbatch, values, entry.text);
+  });
+  return llvm::joinErrors(std::move(failure), std::move(thrown));
+}
+
+llvm::Error PipelineRunner::finishSend(uint32_t number) {
+  const Started &started = sendsUnderWay[number];
+  if (!started.entry)
+    return llvm::Error::success();
+  if (llvm::Error error = transfers->finishSend(number))
+    return error;
+  observe(*started.entry, started.beginNs, started.beginNs,
+          transfers->bytes(started.entry->channel));
+  sendsUnderWay[number] = {};
+  return llvm::Error::success();
+}
+
+llvm::Error PipelineRunner::finishSends() {
+  for (uint32_t number = 0; number < list.numSends; ++number)
+    if (sendsUnderWay[number].entry)
+      if (llvm::Error error = finishSend(number))
+        return describe(*sendsUnderWay[number].entry, std::move(error));
+  return transfers->finishLayouts();
+}
+
+//===----------------------------------------------------------------------===//
+// Once a step
+//===----------------------------------------------------------------------===//
+
+llvm::Error PipelineRunner::runOnce(const ScheduledAction &entry) {
+  int64_t begin = now();
+  SessionImpl::MicrobatchState none;
+  for (uint32_t function : entry.functions) {
+    SessionImpl::BoundPhase &bound = *session.byFunction[function];
+    if (llvm::Error error = session.checkGradients(bound, step))
+      return error;
+    if (llvm::Error error = session.runPhase(bound, none))
+      return error;
+  }
+  observe(entry, begin, begin);
+  return llvm::Error::success();
+}
+
+void PipelineRunner::release(const ScheduledAction &entry) {
+  int64_t begin = now();
+  for (size_t index : unsharded[entry.action.stage])
+    session.unsharded[index] = c10::IValue();
+  observe(entry, begin, begin);
+}
+
+llvm::Error PipelineRunner::copyTied() {
+  for (auto [index, entry] : llvm::enumerate(tied))
+    if (session.weights[entry.weight].defined())
+      if (llvm::Error error = transfers->startCopy(session.weights[entry.weight], entry.owner,
+                                                   entry.places, int64_t(index), entry.what))
+        return error;
+  return transfers->finishCopies();
+}

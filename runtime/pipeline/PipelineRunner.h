@@ -1,0 +1,76 @@
+//===- PipelineRunner.h - runs a rank's part of a schedule --------*- C++ -*-===//
+
+#ifndef CLEAVE_RUNTIME_PIPELINE_PIPELINERUNNER_H
+#define CLEAVE_RUNTIME_PIPELINE_PIPELINERUNNER_H
+
+#include "runtime/exec/SessionImpl.h"
+#include "runtime/pipeline/ActionObserver.h"
+#include "runtime/pipeline/StageTransfers.h"
+
+namespace cleave::runtime {
+
+/// Steps through a rank's compiled list: starts transfers where it says so and waits for them where
+/// their values are used. The session has the state; every microbatch under way has its own.
+class PipelineRunner {
+public:
+  /// `session` has bound the functions of this rank's stages, and outlives the runner.
+  static llvm::Expected<std::unique_ptr<PipelineRunner>> create(SessionImpl &session);
+
+  /// Everything of a step but its updates; callbacks as Session::runMicrobatches has them.
+  llvm::Error runMicrobatches(int64_t step, MicrobatchCallback fill, MicrobatchCallback done);
+  /// The updates that the list ends with. Afterwards tied parameters are equal on all ranks.
+  llvm::Error runUpdate(int64_t step);
+
+private:
+  explicit PipelineRunner(SessionImpl &session) : session(session) {}
+
+  /// A parameter that stages on several ranks take.
+  struct Tied {
+    size_t weight;
+    int owner;
+    std::vector<int> places;
+    std::string what;
+  };
+  /// A transfer under way, for the observer.
+  struct Started {
+    const ScheduledAction *entry = nullptr;
+    int64_t beginNs = 0;
+  };
+
+  void connectFunctions();
+  void findTied();
+  llvm::Error beginStep(int64_t step);
+  llvm::Error run(const ScheduledAction &entry, MicrobatchCallback fill, MicrobatchCallback done);
+  llvm::Error compute(const ScheduledAction &entry, MicrobatchCallback fill,
+                      MicrobatchCallback done);
+  llvm::Error takeInput(const ScheduledAction &entry);
+  llvm::Error readInputs(const ScheduledAction &entry, MicrobatchCallback fill);
+  llvm::Error send(const ScheduledAction &entry);
+  llvm::Error finishSend(uint32_t number);
+  llvm::Error finishSends();
+  llvm::Error runOnce(const ScheduledAction &entry);
+  void release(const ScheduledAction &entry);
+  llvm::Error copyTied();
+
+  llvm::Error describe(const ScheduledAction &entry, llvm::Error error) const;
+  bool isObserved() const { return bool(session.options.onAction); }
+  /// The steady clock where somebody listens, else 0.
+  int64_t now() const;
+  void observe(const ScheduledAction &entry, int64_t begin, int64_t ready, int64_t bytes = 0);
+
+  SessionImpl &session;
+  ActionList list;
+  std::unique_ptr<StageTransfers> transfers;
+  /// By channel: where the values are in a microbatch's saved ones.
+  std::vector<std::vector<size_t>> slots;
+  /// By stage: what reshard frees.
+  std::vector<std::vector<size_t>> unsharded;
+  std::vector<SessionImpl::MicrobatchState> states;
+  std::vector<Tied> tied;
+  std::vector<Started> sendsUnderWay, receivesUnderWay;
+  int64_t step = 0;
+};
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_PIPELINE_PIPELINERUNNER_H
