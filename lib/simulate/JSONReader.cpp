@@ -53,6 +53,19 @@ llvm::Error JSONReader::number(llvm::StringRef field, double &value, bool requir
   return llvm::Error::success();
 }
 
+llvm::Error JSONReader::string(llvm::StringRef field, std::string &value, bool required) {
+  const llvm::json::Value *found = get(field);
+  if (!found)
+    return required ? makeError("{0}: expected a string \"{1}\"", where, field)
+                    : llvm::Error::success();
+  std::optional<llvm::StringRef> text = found->getAsString();
+  if (!text)
+    return makeError("{0}: expected \"{1}\" to be a string, found {2}", where, field,
+                     kindOf(*found));
+  value = text->str();
+  return llvm::Error::success();
+}
+
 llvm::Expected<const llvm::json::Object *> JSONReader::child(llvm::StringRef field, bool required) {
   const llvm::json::Value *found = get(field);
   if (!found) {

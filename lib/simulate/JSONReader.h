@@ -21,6 +21,7 @@ public:
   bool isObject(llvm::StringRef field) const { return object.getObject(field) != nullptr; }
   /// Leaves `value` alone where the field is absent.
   llvm::Error number(llvm::StringRef field, double &value, bool required = false);
+  llvm::Error string(llvm::StringRef field, std::string &value, bool required = false);
   llvm::Expected<const llvm::json::Object *> child(llvm::StringRef field, bool required = false);
   llvm::Expected<const llvm::json::Array *> array(llvm::StringRef field);
   /// Where a field of this object is, for messages.

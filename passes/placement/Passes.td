@@ -31,6 +31,40 @@ def CheckSpmdTypes : Pass<"check-spmd-types", "::mlir::ModuleOp"> {
   }];
 }
 
+def AnnotatePlacements : Pass<"annotate-placements", "::mlir::ModuleOp"> {
+  let summary = "a plan's mesh and placements, by parameter, module and op, as attributes";
+  let description = [{
+    Reads the plan `plan=FILE` (docs/plans.md has the format; `cleave.export(plan=...)` writes one) and
+    says in the program what it says: `dist.mesh`, `dist.placement` on arguments and results,
+    `dist.operands` and `dist.results` on ops. What the plan does not mention stays open, for
+    `--propagate-placements` to decide. Attributes that the program has already count as rules.
+
+    With the plan
+    ```json
+    {"mesh": [["tp", 2]], "rules": [{"modules": "h.*.up", "style": "colwise", "axis": "tp"} ] }
+    ```
+    and before
+    ```mlir
+    %t = aten.t(%weight) : (tensor<16x8xf32>) -> tensor<8x16xf32> loc("h.0.up")
+    %y = aten.mm(%x, %t) : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32> loc("h.0.up")
+    ```
+    the weight's argument has `dist.placement = #dist.on<@mesh, tp = S(0)>` after, and the product is
+    ```mlir
+    %y = aten.mm(%x, %t) {dist.operands = [#dist.on<@mesh, tp = R>, #dist.on<@mesh, tp = S(1)>],
+                          dist.results = [#dist.on<@mesh, tp = S(1)>] } : ...
+    ```
+    A rule that matches nothing, names an axis that the mesh lacks or a dimension that a tensor lacks, or
+    disagrees with another one is an error that names the rules.
+  }];
+  let options = [
+    Option<"plan", "plan", "std::string", "\"\"", "The plan, a JSON file">
+  ];
+  let statistics = [
+    Statistic<"numPlaced", "values placed", "Values and uses of values that got a placement on some axis">
+  ];
+  let dependentDialects = ["::cleave::dist::DistDialect", "::cleave::train::TrainDialect"];
+}
+
 def SimplifyCommunication : Pass<"simplify-communication", "::mlir::ModuleOp"> {
   let summary = "drop, merge and delay communication where types prove it safe";
   let description = [{

@@ -28,8 +28,8 @@ __all__ = [
 def export(module, args, kwargs=None, *, out=".", **options) -> pathlib.Path:
     """Exports `module` for the microbatch `args`, `kwargs`; the other options are ExportSpec's.
 
-    Writes NAME.mlir and NAME.safetensors in the directory `out`, which is made if need be, and
-    returns the path of the first. Raises ExportError, and then leaves no file changed.
+    Writes NAME.mlir and NAME.safetensors in the directory `out`, which is made if need be, with a
+    plan also NAME.plan.json, and returns the path of the first. Raises ExportError, and then leaves no file changed.
     """
     return export_spec(ExportSpec(module, args, kwargs, **options), out)
 
@@ -41,11 +41,14 @@ def export_spec(spec: ExportSpec, out=".") -> pathlib.Path:
     tensors = {name: tensor.cpu().contiguous().clone() for name, tensor in program.tensors.items()}
     try:
         out.mkdir(parents=True, exist_ok=True)
-        # Both files are complete before either takes its name.
+        # All files are complete before one takes its name.
         with tempfile.TemporaryDirectory(dir=out, prefix=".export-") as folder:
-            weights, text = pathlib.Path(folder, "weights"), pathlib.Path(folder, "text")
+            weights, text, plan = (pathlib.Path(folder, part) for part in ("weights", "text", "plan"))
             save_file(tensors, weights)
             text.write_text(program.text, encoding="utf-8")
+            if spec.plan is not None:
+                spec.plan.write(plan)
+                os.replace(plan, out / f"{spec.name}.plan.json")
             os.replace(weights, out / f"{spec.name}.safetensors")
             os.replace(text, out / f"{spec.name}.mlir")
     except OSError as error:

@@ -296,7 +296,7 @@ class Program:
                 f"{like_value} = {text} : () -> {like_type} {self._locations.of(node)}"
             )
         attributes = [call.attributes] if call.attributes else []
-        attributes += [f"position = {self._draws}", 'generator = "mt19937"']
+        attributes += [f"position = {self._draws}", f'generator = "{self._spec.generator}"']
         self._draws += call.draws
         operands = ", ".join([like_value, *self._rng])
         self._emit(

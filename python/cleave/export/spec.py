@@ -10,8 +10,10 @@ import torch
 
 from cleave.export.errors import ExportError
 from cleave.export.schedules import Constant, Schedule
+from cleave.plan import Plan
 
 MODES = ("auto", "forward", "loss", "joint")
+GENERATORS = ("mt19937", "philox")
 
 
 @dataclasses.dataclass
@@ -39,6 +41,10 @@ class ExportSpec:
         microbatch gets the same tensor; by default dimension 0, which must then have one size for
         all of them. For an output ("0", "1", ...) too: by default its dimension 0 where that has
         as many entries as there are examples.
+    mesh, plan: how the program is to lie on a device mesh: sizes by axis, and what cleave.Plan
+        takes; or a cleave.Plan alone. It is written beside the program, as NAME.plan.json.
+    generator: of the random numbers: "mt19937", PyTorch's, or "philox", whose numbers are the same
+        on any mesh.
     """
 
     module: torch.nn.Module
@@ -52,6 +58,9 @@ class ExportSpec:
     gradients: bool = True
     name: str | None = None
     batch_dims: Mapping[str, int | None] = dataclasses.field(default_factory=dict)
+    mesh: Mapping[str, int] | None = None
+    plan: Any = None
+    generator: str = "mt19937"
 
     def __post_init__(self):
         if not isinstance(self.module, torch.nn.Module):
@@ -90,8 +99,24 @@ class ExportSpec:
             raise ExportError(f"expected loss to be callable, found {_kind(self.loss)}")
         if self.targets and self.loss is None:
             raise ExportError("found targets but no loss function that takes them")
+        if self.generator not in GENERATORS:
+            raise ExportError(
+                f"expected generator to be one of {', '.join(GENERATORS)}, found {self.generator!r}"
+            )
+        self._make_plan()
         if self.mode == "joint":
             self._make_optimizer()
+
+    def _make_plan(self):
+        if isinstance(self.plan, Plan):
+            if self.mesh is not None and dict(self.mesh) != self.plan.mesh:
+                raise ExportError(
+                    f"expected the mesh of the plan, {self.plan.mesh}, found {dict(self.mesh)}"
+                )
+        elif self.mesh is not None:
+            self.plan = Plan(self.mesh, self.plan if self.plan is not None else ())
+        elif self.plan is not None:
+            raise ExportError("found a plan without a mesh; give its axes' sizes as mesh={'dp': 2}")
 
     def _make_optimizer(self):
         if self.optimizer is not None and not isinstance(self.optimizer, torch.optim.Optimizer):
