@@ -7,9 +7,12 @@ using namespace cleave::placement;
 
 static FormTable makeTable() {
   FormTable table;
+  addBatchNormForms(table);
+  addCumsumForms(table);
   addEmbeddingForms(table);
   addMeanForms(table);
   addNegativeLogLikelihoodForms(table);
+  addRingAttentionForms(table);
   addSoftmaxForms(table);
   return table;
 }

@@ -24,9 +24,12 @@ private:
 };
 
 // Each file of forms adds its own.
+void addBatchNormForms(FormTable &table);
+void addCumsumForms(FormTable &table);
 void addEmbeddingForms(FormTable &table);
 void addMeanForms(FormTable &table);
 void addNegativeLogLikelihoodForms(FormTable &table);
+void addRingAttentionForms(FormTable &table);
 void addSoftmaxForms(FormTable &table);
 
 } // namespace cleave::placement
