@@ -106,6 +106,46 @@ def SimplifyCommunication : Pass<"simplify-communication", "::mlir::ModuleOp"> {
   let dependentDialects = ["::cleave::dist::DistDialect"];
 }
 
+def PropagatePlacements : Pass<"propagate-placements", "::mlir::ModuleOp"> {
+  let summary = "decide where every tensor of an annotated program lives on the mesh";
+  let description = [{
+    Takes a program for one device with a `dist.mesh` and annotations (`dist.placement` on arguments and
+    results of functions, `dist.results` and `dist.operands` on ops), which may leave axes and whole tensors
+    open, and fills all in. Annotations are constraints; what they leave open follows them, by priority and
+    cost. `docs/placements.md` describes the algorithm.
+
+    For
+    ```mlir
+    dist.mesh @mesh ["tp" = 2]
+    func.func @f(%x: tensor<4x8xf32>, %w: tensor<8x16xf32> {dist.placement = #dist.on<@mesh, tp = S(1)>})
+        -> tensor<4x16xf32> {
+      %0 = aten.mm(%x, %w) : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+      return %0 : tensor<4x16xf32>
+    }
+    ```
+    the product becomes
+    ```mlir
+    %0 = aten.mm(%x, %w) {dist.operands = [#R_tp, #S1_tp], dist.results = [#S1_tp]}
+        : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+    ```
+    An op without a sharding rule runs replicated, with a remark.
+  }];
+  let options = [
+    Option<"mesh", "mesh", "std::string", "\"\"",
+           "Mesh to add to a program that has none, such as dp=2,tp=2; its name is @mesh">,
+    Option<"strict", "strict", "bool", "false", "Refuse ops that have no sharding rule">,
+    Option<"bandwidth", "bandwidth", "std::string", "\"\"",
+           "Bytes a second between two ranks; one number, or by axis as in dp=25e9,tp=300e9 (default 25e9)">,
+    Option<"latency", "latency", "std::string", "\"\"",
+           "Seconds a hop of a collective takes on top, as one number or by axis (default 0)">,
+    Option<"work", "work", "double", "16.0",
+           "What a byte of work is worth against a byte sent: large, so that annotated work is divided">,
+    Option<"microbatches", "microbatches", "unsigned", "8",
+           "Microbatches a step, each of which pays for its communication">
+  ];
+  let dependentDialects = ["::cleave::dist::DistDialect"];
+}
+
 def PrintShardingRules : Pass<"print-sharding-rules", "::mlir::ModuleOp"> {
   let summary = "show every compute op's sharding rule, as remarks or as JSON";
   let description = [{

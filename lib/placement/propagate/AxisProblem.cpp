@@ -1,0 +1,302 @@
+//===- AxisProblem.cpp - placing a program along one axis, as costs ----------===//
+
+#include "lib/placement/propagate/AxisProblem.h"
+#include "lib/stages/OpCost.h"
+
+#include "llvm/ADT/SmallSet.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::placement;
+using namespace cleave::placement::propagate;
+using dist::AxisPlacement;
+
+/// Tables of more entries are not built: each use is then paid for by itself.
+static constexpr size_t kMaxTable = 1 << 12;
+
+//===----------------------------------------------------------------------===//
+// Sizes, as earlier axes leave them
+//===----------------------------------------------------------------------===//
+
+AxisProblem::AxisProblem(const Graph &graph, const Candidates &candidates, MeshAxis axis,
+                         const Topology &topology, ArrayRef<AxisSolution> earlier)
+    : graph(graph), candidates(candidates), axis(axis), topology(topology), earlier(earlier),
+      costs(axis.size, topology.getLink(axis.name)) {
+  for (const auto &choices : candidates.ops)
+    problem.addVariable(choices.size());
+  for (const auto &choices : candidates.groups)
+    problem.addVariable(choices.size());
+  valuesOf.resize(problem.getNumVariables());
+
+  useBytes.resize(graph.uses.size());
+  useKeys.resize(graph.uses.size());
+  for (const ValueNode &value : graph.values) {
+    SmallVector<SmallVector<AxisPlacement, 2>, 2> ways;
+    for (unsigned number : value.uses) {
+      SmallVector<AxisPlacement, 2> way;
+      double bytes = value.bytes;
+      for (const AxisSolution &solution : earlier) {
+        AxisPlacement made = solution.made[&value - graph.values.data()];
+        way.push_back(solution.taken[number]);
+        if (made.isShard() && way.back() == made)
+          bytes /= static_cast<double>(solution.axis.size);
+      }
+      useBytes[number] = bytes;
+      auto known = llvm::find(ways, way);
+      useKeys[number] = known - ways.begin();
+      if (known == ways.end())
+        ways.push_back(way);
+    }
+  }
+
+  double fastest = topology.any.bandwidth;
+  for (const auto &link : topology.links)
+    fastest = std::max(fastest, link.second.bandwidth);
+  for (auto [number, op] : llvm::enumerate(graph.ops)) {
+    double bytes = pipeline::estimateCost(op.op);
+    for (const AxisSolution &solution : earlier)
+      if (llvm::any_of(solution.strategies[number].operands,
+                       [](AxisPlacement p) { return p.isShard(); }))
+        bytes /= static_cast<double>(solution.axis.size);
+    work.push_back(op.weight * bytes * topology.work / fastest);
+    std::vector<double> table;
+    for (const AxisStrategy &strategy : candidates.ops[number])
+      table.push_back(getWork(number, strategy));
+    problem.addTable({static_cast<unsigned>(number)}, std::move(table));
+  }
+  for (auto [number, choices] : llvm::enumerate(candidates.groups)) {
+    std::vector<double> table;
+    for (const GroupChoice &choice : choices)
+      table.push_back(getGroupCost(number, choice));
+    problem.addTable({static_cast<unsigned>(graph.ops.size() + number)}, std::move(table));
+  }
+  for (unsigned value = 0; value < graph.values.size(); ++value)
+    addValue(value);
+}
+
+//===----------------------------------------------------------------------===//
+// Variables
+//===----------------------------------------------------------------------===//
+
+unsigned AxisProblem::makerOf(const ValueNode &value) const {
+  return value.op != kNone ? value.op : graph.ops.size() + graph.ports[value.port].group;
+}
+
+unsigned AxisProblem::userOf(const Use &use) const {
+  return use.op != kNone ? use.op : graph.ops.size() + graph.ports[use.port].group;
+}
+
+AxisPlacement AxisProblem::getMade(const ValueNode &value, unsigned choice) const {
+  if (value.op != kNone)
+    return candidates.ops[value.op][choice].results[value.result];
+  return candidates.getPort(value.port, candidates.groups[graph.ports[value.port].group][choice]);
+}
+
+AxisPlacement AxisProblem::getTaken(const Use &use, unsigned choice) const {
+  if (use.op != kNone)
+    return candidates.ops[use.op][choice].operands[use.operand];
+  return candidates.getPort(use.port, candidates.groups[graph.ports[use.port].group][choice]);
+}
+
+//===----------------------------------------------------------------------===//
+// Costs
+//===----------------------------------------------------------------------===//
+
+double AxisProblem::getWork(unsigned op, const AxisStrategy &strategy) const {
+  auto isShard = [](AxisPlacement p) { return p.isShard(); };
+  bool isDivided =
+      llvm::any_of(strategy.operands, isShard) || llvm::any_of(strategy.results, isShard);
+  double seconds = isDivided ? work[op] / static_cast<double>(axis.size) : work[op];
+  if (strategy.bytes)
+    seconds += graph.ops[op].weight * costs.send(static_cast<double>(strategy.bytes));
+  // What can be reduced here as well as later is reduced here.
+  if (llvm::any_of(strategy.operands, [](AxisPlacement p) { return p.isPartial(); }))
+    seconds += kTieBreak / 4;
+  return seconds;
+}
+
+double AxisProblem::getGroupCost(unsigned group, const GroupChoice &choice) const {
+  // What may be held in parts is.
+  bool canShard = llvm::any_of(candidates.groups[group],
+                               [](const GroupChoice &other) { return other.self.isShard(); });
+  return canShard && !choice.self.isShard() ? kTieBreak : 0;
+}
+
+double AxisProblem::costOfValue(unsigned number,
+                                llvm::function_ref<unsigned(unsigned)> choiceOf) const {
+  const ValueNode &value = graph.values[number];
+  AxisPlacement made = getMade(value, choiceOf(makerOf(value)));
+  SmallVector<std::pair<unsigned, AxisPlacement>, 4> paid;
+  double seconds = 0;
+  for (unsigned i : value.uses) {
+    const Use &use = graph.uses[i];
+    AxisPlacement taken = getTaken(use, choiceOf(userOf(use)));
+    if (taken == made || llvm::is_contained(paid, std::pair(useKeys[i], taken)))
+      continue;
+    paid.push_back({useKeys[i], taken});
+    seconds += costs.redistribute(made, taken, useBytes[i]);
+  }
+  return seconds * value.weight;
+}
+
+/// A table over the maker and those users whose choice makes a difference.
+void AxisProblem::addValue(unsigned number) {
+  const ValueNode &value = graph.values[number];
+  unsigned maker = makerOf(value);
+  SmallVector<unsigned, 8> variables;
+  auto add = [&](unsigned variable) {
+    if (problem.getNumChoices(variable) > 1 && !llvm::is_contained(variables, variable))
+      variables.push_back(variable);
+  };
+  auto varies = [&](unsigned variable, auto placementOf) {
+    for (unsigned choice = 1; choice < problem.getNumChoices(variable); ++choice)
+      if (placementOf(choice) != placementOf(0))
+        return true;
+    return false;
+  };
+  if (varies(maker, [&](unsigned choice) { return getMade(value, choice); }))
+    add(maker);
+  valuesOf[maker].push_back(number);
+  for (unsigned i : value.uses) {
+    const Use &use = graph.uses[i];
+    unsigned user = userOf(use);
+    if (!llvm::is_contained(valuesOf[user], number))
+      valuesOf[user].push_back(number);
+    if (varies(user, [&](unsigned choice) { return getTaken(use, choice); }))
+      add(user);
+  }
+  llvm::sort(variables);
+  size_t size = 1;
+  for (unsigned variable : variables)
+    size *= problem.getNumChoices(variable);
+
+  if (size <= kMaxTable) {
+    std::vector<double> table(size);
+    SmallVector<unsigned, 8> choices(variables.size(), 0);
+    auto choiceOf = [&](unsigned variable) -> unsigned {
+      auto it = llvm::lower_bound(variables, variable);
+      return it != variables.end() && *it == variable ? choices[it - variables.begin()] : 0;
+    };
+    for (double &entry : table) {
+      entry = costOfValue(number, choiceOf);
+      for (size_t digit = variables.size(); digit-- > 0;) {
+        if (++choices[digit] < problem.getNumChoices(variables[digit]))
+          break;
+        choices[digit] = 0;
+      }
+    }
+    problem.addTable(variables, std::move(table));
+    return;
+  }
+  // Too many uses for one table. Each is paid for as if it were the only one; the uses of one
+  // placement share it, so this is what they cost at most.
+  for (unsigned i : value.uses) {
+    const Use &use = graph.uses[i];
+    unsigned user = userOf(use);
+    bool isSwapped = user < maker;
+    std::vector<double> table;
+    auto entry = [&](unsigned made, unsigned taken) {
+      return value.weight *
+             costs.redistribute(getMade(value, made), getTaken(use, taken), useBytes[i]);
+    };
+    if (user == maker) {
+      for (unsigned a = 0; a < problem.getNumChoices(user); ++a)
+        table.push_back(entry(a, a));
+      problem.addTable({user}, std::move(table));
+      continue;
+    }
+    for (unsigned a = 0; a < problem.getNumChoices(isSwapped ? user : maker); ++a)
+      for (unsigned b = 0; b < problem.getNumChoices(isSwapped ? maker : user); ++b)
+        table.push_back(isSwapped ? entry(b, a) : entry(a, b));
+    problem.addTable({std::min(user, maker), std::max(user, maker)}, std::move(table));
+  }
+}
+
+double AxisProblem::costOfVariable(unsigned variable, unsigned choice) const {
+  auto choiceOf = [&](unsigned other) {
+    return other == variable ? choice : solution.assignment[other];
+  };
+  double seconds = 0;
+  for (unsigned value : valuesOf[variable])
+    seconds += costOfValue(value, choiceOf);
+  return seconds;
+}
+
+double AxisProblem::costOf(unsigned op, unsigned candidate) const {
+  return getWork(op, candidates.ops[op][candidate]) + costOfVariable(op, candidate);
+}
+
+double AxisProblem::costOfGroup(unsigned group, unsigned choice) const {
+  return getGroupCost(group, candidates.groups[group][choice]) +
+         costOfVariable(graph.ops.size() + group, choice);
+}
+
+//===----------------------------------------------------------------------===//
+// Solving
+//===----------------------------------------------------------------------===//
+
+/// Each op in its order takes what is cheapest for what it takes.
+std::vector<unsigned> AxisProblem::makeInitial() const {
+  std::vector<unsigned> assignment(problem.getNumVariables(), 0);
+  for (auto [number, choices] : llvm::enumerate(candidates.groups))
+    for (auto [i, choice] : llvm::enumerate(choices))
+      if (choice.self.isShard()) {
+        assignment[graph.ops.size() + number] = i;
+        break;
+      }
+  for (auto [number, op] : llvm::enumerate(graph.ops)) {
+    double best = 0;
+    for (auto [i, strategy] : llvm::enumerate(candidates.ops[number])) {
+      double seconds = getWork(number, strategy);
+      for (auto [operand, use] : llvm::enumerate(op.operands)) {
+        if (use == kNone)
+          continue;
+        const ValueNode &value = graph.values[graph.uses[use].value];
+        seconds += op.weight * costs.redistribute(getMade(value, assignment[makerOf(value)]),
+                                                  strategy.operands[operand], useBytes[use]);
+      }
+      if (i == 0 || seconds < best) {
+        best = seconds;
+        assignment[number] = i;
+      }
+    }
+  }
+  return assignment;
+}
+
+AxisSolution AxisProblem::solve() {
+  solution = problem.solve(makeInitial());
+  // Uses that were paid for one by one: one variable after the other, by what it really costs.
+  bool isBetter = true;
+  for (unsigned round = 0; round < 4 && isBetter; ++round) {
+    isBetter = false;
+    for (unsigned variable = 0; variable < problem.getNumVariables(); ++variable) {
+      unsigned count = problem.getNumChoices(variable);
+      if (count == 1)
+        continue;
+      auto cost = [&](unsigned choice) {
+        return variable < graph.ops.size() ? costOf(variable, choice)
+                                           : costOfGroup(variable - graph.ops.size(), choice);
+      };
+      double best = cost(solution.assignment[variable]);
+      for (unsigned choice = 0; choice < count; ++choice) {
+        double other = cost(choice);
+        if (other < best - kTieBreak / 8) {
+          best = other;
+          solution.assignment[variable] = choice;
+          isBetter = true;
+        }
+      }
+    }
+  }
+
+  AxisSolution result;
+  result.axis = axis;
+  for (unsigned op = 0; op < graph.ops.size(); ++op)
+    result.strategies.push_back(candidates.ops[op][solution.assignment[op]]);
+  for (const ValueNode &value : graph.values)
+    result.made.push_back(getMade(value, solution.assignment[makerOf(value)]));
+  for (const Use &use : graph.uses)
+    result.taken.push_back(getTaken(use, solution.assignment[userOf(use)]));
+  return result;
+}

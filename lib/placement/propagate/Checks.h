@@ -1,0 +1,16 @@
+//===- Checks.h - what annotations may say --------------------------*- C++ -*-===//
+
+#ifndef CLEAVE_LIB_PLACEMENT_PROPAGATE_CHECKS_H
+#define CLEAVE_LIB_PLACEMENT_PROPAGATE_CHECKS_H
+
+#include "lib/placement/propagate/Graph.h"
+
+namespace cleave::placement::propagate {
+
+/// Annotations name axes of the mesh and dimensions that the axes divide evenly. Emits an error
+/// for each that does not.
+mlir::LogicalResult checkAnnotations(const Graph &graph, dist::MeshOp mesh);
+
+} // namespace cleave::placement::propagate
+
+#endif // CLEAVE_LIB_PLACEMENT_PROPAGATE_CHECKS_H

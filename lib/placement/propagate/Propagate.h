@@ -1,0 +1,57 @@
+//===- Propagate.h - from annotations to a placed program -----------*- C++ -*-===//
+//
+// Decides, axis by axis in the mesh's order, by which strategy each op runs and how each argument
+// and result is placed, and writes it as the attributes of Placed.h. docs/placements.md describes
+// the algorithm.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LIB_PLACEMENT_PROPAGATE_PROPAGATE_H
+#define CLEAVE_LIB_PLACEMENT_PROPAGATE_PROPAGATE_H
+
+#include "lib/placement/propagate/AxisProblem.h"
+
+#include <memory>
+
+namespace cleave::placement::propagate {
+
+/// How one axis was decided, with what it was decided from.
+struct AxisRecord {
+  Candidates candidates;
+  std::unique_ptr<AxisProblem> problem;
+};
+
+/// A program with everything decided; `explain` tells of it.
+struct Propagation {
+  std::unique_ptr<Graph> graph;
+  Topology topology;
+  dist::MeshOp mesh;
+  /// Axes of at least two ranks, in the mesh's order.
+  llvm::SmallVector<MeshAxis> axes;
+  /// By axis.
+  std::vector<AxisSolution> solutions;
+  std::vector<AxisRecord> records;
+  /// The placements that are written, by value and by use.
+  std::vector<dist::PlacementAttr> made, taken;
+};
+
+struct PropagateOptions {
+  Topology topology;
+  /// Refuse ops that have no sharding rule, in place of a remark that they run replicated.
+  bool strict = false;
+};
+
+/// Decides all placements of the module's functions; changes nothing. Emits errors where
+/// annotations are wrong or cannot be met.
+mlir::FailureOr<Propagation> propagate(mlir::ModuleOp module, const PropagateOptions &options);
+
+/// Writes what was decided to the attributes.
+void write(const Propagation &propagation);
+
+/// The mesh of the module; with a description such as "dp=2,tp=2", a new one where it has none.
+/// Emits an error where there is none, or several, or another one than described.
+mlir::FailureOr<dist::MeshOp> getOrAddMesh(mlir::ModuleOp module, llvm::StringRef description);
+
+} // namespace cleave::placement::propagate
+
+#endif // CLEAVE_LIB_PLACEMENT_PROPAGATE_PROPAGATE_H

@@ -1,0 +1,88 @@
+//===- PropagatePlacements.cpp - from annotations to a placed program --------===//
+
+#include "lib/placement/propagate/Propagate.h"
+#include "passes/placement/Passes.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::placement::propagate;
+
+namespace cleave::placement {
+#define GEN_PASS_DEF_PROPAGATEPLACEMENTS
+#include "passes/placement/Passes.h.inc"
+} // namespace cleave::placement
+
+namespace {
+
+struct PropagatePlacements : placement::impl::PropagatePlacementsBase<PropagatePlacements> {
+  using PropagatePlacementsBase::PropagatePlacementsBase;
+
+  void runOnOperation() override;
+
+private:
+  LogicalResult readLinks(Topology &topology);
+};
+
+} // namespace
+
+/// "100e9", or by axis: "dp=25e9,tp=300e9".
+static LogicalResult readByAxis(ModuleOp module, StringRef option, StringRef text,
+                                llvm::function_ref<void(StringRef, double)> set, bool mayBeZero) {
+  SmallVector<StringRef> parts;
+  text.split(parts, ',', -1, /*KeepEmpty=*/false);
+  for (StringRef part : parts) {
+    StringRef axis, number = part.trim();
+    if (part.contains('='))
+      std::tie(axis, number) = part.split('=');
+    double value = 0;
+    if (number.trim().getAsDouble(value) || !std::isfinite(value) || value < 0 ||
+        (value == 0 && !mayBeZero))
+      return module.emitError("expected ")
+             << option << " as a number, or by axis as in 'dp=25e9,tp=300e9', found '" << text
+             << "'";
+    set(axis.trim(), value);
+  }
+  return success();
+}
+
+LogicalResult PropagatePlacements::readLinks(Topology &topology) {
+  ModuleOp module = getOperation();
+  auto setter = [&](double AxisLink::*field) {
+    return [&topology, field](StringRef axis, double value) {
+      if (axis.empty()) {
+        topology.any.*field = value;
+        for (auto &link : topology.links)
+          link.second.*field = value;
+        return;
+      }
+      topology.links.try_emplace(axis, topology.any).first->second.*field = value;
+    };
+  };
+  if (failed(readByAxis(module, "bandwidth", bandwidth, setter(&AxisLink::bandwidth), false)) ||
+      failed(readByAxis(module, "latency", latency, setter(&AxisLink::latency), true)))
+    return failure();
+  dist::MeshOp mesh = placement::getMesh(module);
+  for (const auto &link : topology.links)
+    if (mesh && !mesh.findAxis(link.first()))
+      return mesh.emitError("has no axis \"")
+             << link.first() << "\", of which the options give bandwidth or latency";
+  topology.work = work;
+  topology.microbatches = microbatches;
+  if (!(topology.work >= 0) || !std::isfinite(topology.work))
+    return module.emitError("expected work as a number that is not negative, found ") << work;
+  if (microbatches < 1)
+    return module.emitError("expected at least one of microbatches, found ") << microbatches;
+  return success();
+}
+
+void PropagatePlacements::runOnOperation() {
+  ModuleOp module = getOperation();
+  PropagateOptions options;
+  options.strict = strict;
+  if (failed(getOrAddMesh(module, mesh)) || failed(readLinks(options.topology)))
+    return signalPassFailure();
+  FailureOr<Propagation> propagation = propagate(module, options);
+  if (failed(propagation))
+    return signalPassFailure();
+  write(*propagation);
+}
