@@ -42,6 +42,7 @@ public:
 private:
   const Port *find(const Port &near, RoleKind kind, StringAttr name, bool isResult) const;
   bool hasDualType(const Port &gradient) const;
+  bool isScatteredLater(const Port &gradient) const;
 
   LogicalResult checkCrossing(const Port &port);
   LogicalResult checkGradient(const Port &gradient);
@@ -131,6 +132,17 @@ bool SignatureChecker::hasDualType(const Port &gradient) const {
   }
 }
 
+/// Whether the reduce function takes the gradient of a shard as what it is before: a pending sum.
+bool SignatureChecker::isScatteredLater(const Port &gradient) const {
+  auto found = index.find({static_cast<unsigned>(RoleKind::Gradient), gradient.role.getName()});
+  return found != index.end() && llvm::any_of(found->second, [&](unsigned i) {
+           auto phase = func::FuncOp(ports[i].function)
+                            ->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName);
+           return phase.getValue() == train::Phase::Reduce && ports[i].isResult &&
+                  ports[i].value.getType() != gradient.value.getType();
+         });
+}
+
 LogicalResult SignatureChecker::checkGradient(const Port &gradient) {
   StringAttr name = gradient.role.getName();
   const Port *of = find(gradient, RoleKind::Parameter, name, /*isResult=*/false);
@@ -146,6 +158,9 @@ LogicalResult SignatureChecker::checkGradient(const Port &gradient) {
     FailureOr<AxisPlacement> expected = dist::dual(entry.placement);
     AxisPlacement found = *actual.get(entry.axis);
     if (succeeded(expected) && *expected == found)
+      continue;
+    if (succeeded(expected) && expected->isShard() && found.isPartialSum() &&
+        isScatteredLater(gradient))
       continue;
     InFlightDiagnostic diagnostic = gradient.error() << " as " << found << " on axis \""
                                                      << entry.axis.getValue() << "\", ";

@@ -91,8 +91,8 @@ int64_t cleave::pipeline::countFlops(Operation *op) {
 }
 
 int64_t cleave::pipeline::countBytes(Operation *op) {
-  auto aten = dyn_cast<aten::AtenOpInterface>(op);
-  if (aten && op->getNumResults() && aten.getViewSource(0))
+  // Views, and conversions between placements that move nothing.
+  if (op->getNumResults() && memory::getViewSource(op->getResult(0)))
     return 0;
   int64_t results = 0;
   for (Type type : op->getResultTypes())

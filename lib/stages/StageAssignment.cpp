@@ -1,6 +1,7 @@
 //===- StageAssignment.cpp - which pipeline stage runs an op ------------------===//
 
 #include "lib/stages/StageAssignment.h"
+#include "dialects/dist/Dist.h"
 #include "lib/memory/MemoryPlan.h"
 #include "lib/stages/Balance.h"
 #include "lib/stages/OpCost.h"
@@ -10,6 +11,7 @@
 using namespace mlir;
 using namespace cleave::pipeline;
 namespace train = cleave::train;
+namespace dist = cleave::dist;
 namespace memory = cleave::memory;
 using train::RoleKind;
 
@@ -180,6 +182,17 @@ LogicalResult StageAssignment::placeByModules(ArrayRef<std::string> modules) {
   return success();
 }
 
+/// Whether a pending sum crosses with a value of this type: it is one itself, or its gradient is,
+/// as those of replicated values are.
+static bool isPendingAcross(Type type) {
+  dist::PlacementAttr placement = dist::getPlacement(type);
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return placement && llvm::any_of(placement.getEntries(), [&](const dist::AxisEntry &entry) {
+           return entry.placement.isPartial() ||
+                  (entry.placement.isReplicate() && isa<FloatType>(tensor.getElementType()));
+         });
+}
+
 LogicalResult StageAssignment::placeByCost(int64_t count, double slack) {
   func::FuncOp function = graph.getFunction();
   SmallVector<Operation *> ops;
@@ -196,7 +209,12 @@ LogicalResult StageAssignment::placeByCost(int64_t count, double slack) {
     return function.emitError() << "has " << ops.size()
                                 << " ops in its forward that stages can be made of, fewer than the "
                                 << count << " stages asked for";
-  // Bytes that are alive before each op: what a cut there would send.
+  // Bytes that are alive before each op: what a cut there would send. Pending sums come last: all
+  // ranks' terms would travel, and each be added later.
+  double pending = 1;
+  for (Operation *op : ops)
+    for (Value result : op->getResults())
+      pending += static_cast<double>(memory::getByteSize(result.getType()));
   std::vector<double> changes(ops.size() + 1), boundary(ops.size());
   for (auto [place, op] : llvm::enumerate(ops))
     for (Value result : op->getResults()) {
@@ -204,7 +222,8 @@ LogicalResult StageAssignment::placeByCost(int64_t count, double slack) {
       for (Operation *user : result.getUsers())
         if (auto found = places.find(user); found != places.end())
           last = std::max(last, found->second);
-      double bytes = static_cast<double>(memory::getByteSize(result.getType()));
+      double bytes = static_cast<double>(memory::getByteSize(result.getType())) +
+                     (isPendingAcross(result.getType()) ? pending : 0);
       if (last > place) {
         changes[place + 1] += bytes;
         changes[last + 1] -= bytes;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "lib/stages/StageFunctions.h"
+#include "dialects/dist/Dist.h"
 #include "lib/backward/MicrobatchParts.h"
 #include "lib/memory/MemoryPlan.h"
 
@@ -153,6 +154,13 @@ private:
 };
 } // namespace
 
+static bool isPendingSum(Type type) {
+  dist::PlacementAttr placement = dist::getPlacement(type);
+  return placement && llvm::any_of(placement.getEntries(), [](const dist::AxisEntry &entry) {
+           return entry.placement.isPartial();
+         });
+}
+
 /// The stage's part of the microbatch as one function, between what it takes and gives.
 func::FuncOp StageWriter::writeJoint(unsigned stage) {
   func::FuncOp function = graph.getFunction();
@@ -208,10 +216,14 @@ LogicalResult StageWriter::writeMicrobatch(backward::PartitionPolicy policy,
         (void)nameOf(value);
   for (unsigned stage = 0; stage + 1 < numStages; ++stage) {
     BoundaryTraffic &traffic = outlined.traffic[stage];
-    for (Value value : outliner.get(stage).valuesOut)
+    for (Value value : outliner.get(stage).valuesOut) {
       ++traffic.values, traffic.valueBytes += memory::getByteSize(value.getType());
-    for (Value value : outliner.get(stage).gradientsIn)
+      traffic.pending += isPendingSum(value.getType());
+    }
+    for (Value value : outliner.get(stage).gradientsIn) {
       ++traffic.gradients, traffic.gradientBytes += memory::getByteSize(value.getType());
+      traffic.pending += isPendingSum(value.getType());
+    }
   }
   bool isForwardOnly = graph.getBackwardResults().empty();
   SmallVector<func::FuncOp> joints(numStages);

@@ -12,6 +12,8 @@ namespace cleave::pipeline {
 struct BoundaryTraffic {
   unsigned values = 0, gradients = 0;
   int64_t valueBytes = 0, gradientBytes = 0;
+  /// Of values and gradients, how many are pending sums over a mesh axis.
+  unsigned pending = 0;
 };
 
 /// The functions of one program, by stage.

@@ -165,9 +165,26 @@ void cleave::gradients::scaleToNorm(ImplicitLocOpBuilder &b, ArrayRef<OpOperand 
   Value inverse = aten::ReciprocalOp::create(b, scalar, shifted);
   Value factor = aten::MulScalarOp::create(b, scalar, inverse, b.getF64FloatAttr(maxNorm));
   Value bounded = aten::ClampOp::create(b, scalar, factor, Attribute(), b.getF64FloatAttr(1.0));
+  // What ranks may use differently scales what they may not only as the same on all of them.
+  llvm::SmallDenseMap<dist::PlacementAttr, Value, 4> converted;
+  auto convertFor = [&](dist::PlacementAttr placement) {
+    Value &value = converted[placement];
+    if (value)
+      return value;
+    value = bounded;
+    for (const dist::AxisEntry &entry :
+         placement ? placement.getEntries() : ArrayRef<dist::AxisEntry>()) {
+      dist::PlacementAttr found = dist::getPlacement(value.getType());
+      if (entry.placement.isInvariant() && !found.get(entry.axis)->isInvariant())
+        value = dist::ConvertOp::create(
+            b, dist::withPlacement(scalar, found.with(entry.axis, entry.placement)), value,
+            IntegerAttr());
+    }
+    return value;
+  };
   for (OpOperand *gradient : gradients) {
     auto type = cast<RankedTensorType>(gradient->get().getType());
-    Value scale = toElement(b, bounded, type.getElementType());
+    Value scale = toElement(b, convertFor(dist::getPlacement(type)), type.getElementType());
     gradient->set(aten::MulOp::create(b, gradient->get().getLoc(), type, gradient->get(), scale));
   }
 }

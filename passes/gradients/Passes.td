@@ -16,6 +16,8 @@ def SyncGradients : Pass<"sync-gradients", "::mlir::ModuleOp"> {
     is given; with a mesh, the axis must be one of its own. A program whose gradients are already
     reduced over the axis is refused: a second sum would multiply them.
 
+    A program with placements is refused: its update holds the sums that its types ask for.
+
     Before, in the update:
     ```mlir
     %p1, %m1, %v1 = train.adamw(%p, %g, %m, %v, %step, %lr) ...

@@ -94,6 +94,11 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
           diagnostic.attachNote(user->getLoc()) << "reduced here";
           return diagnostic;
         }
+      if (dist::getPlacement(argument.getType()))
+        return update.emitError()
+               << "takes " << role << " of type " << argument.getType()
+               << "; the update of a program with placements holds the sums that "
+                  "its types ask for already";
       auto sum = dist::AllReduceOp::create(b, argument.getLoc(), argument.getType(), argument,
                                            reduction, FlatSymbolRefAttr::get(mesh.getSymNameAttr()),
                                            b.getStrArrayAttr({axis}));

@@ -2,6 +2,7 @@
 
 #include "passes/pipeline/Passes.h"
 
+#include "dialects/train/Stages.h"
 #include "lib/stages/StageFunctions.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -115,8 +116,18 @@ private:
       const BoundaryTraffic &traffic = outlined.traffic[number];
       llvm::errs() << llvm::formatv(
           "  to stage {0}: {1} values, {2} bytes; back: {3} gradients, {4} "
-          "bytes\n",
-          number + 1, traffic.values, traffic.valueBytes, traffic.gradients, traffic.gradientBytes);
+          "bytes{5}\n",
+          number + 1, traffic.values, traffic.valueBytes, traffic.gradients, traffic.gradientBytes,
+          traffic.pending ? llvm::formatv("; {0} of them pending sums", traffic.pending).str()
+                          : "");
+    }
+    train::Program whole;
+    whole.stages = outlined.stages;
+    for (const train::SharedParameter &parameter : train::listSharedParameters(whole)) {
+      llvm::errs() << "stage " << parameter.updater << " updates " << parameter.name.getValue()
+                   << " for stages ";
+      llvm::interleaveComma(parameter.takers, llvm::errs());
+      llvm::errs() << " too\n";
     }
   }
 };

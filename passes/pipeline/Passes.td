@@ -15,7 +15,9 @@ def OutlineStages : Pass<"outline-stages", "::mlir::ModuleOp"> {
     The forward is cut in one of three ways:
     - `count=N balance=cost`: into N contiguous parts whose dearest is at most `slack` dearer than the
       best possible, with the fewest bytes crossing. Costs are bytes moved and, for contractions and
-      attention, floating-point operations, from shapes;
+      attention, floating-point operations, from shapes. In a typed program a cut through values that
+      are `P`, or `R`, whose gradients are `P`, is only made where there is no other: a pending sum
+      may cross, from each rank to the one like it, but all of its terms travel;
     - `at="h.2,h.4"`: a stage begins with the first op of each of these modules, by the module paths
       in locations;
     - neither: by `train.stage` on ops, as `torch.fx.traceback.annotate({"stage": K})` marks them. Ops

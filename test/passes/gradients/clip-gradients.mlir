@@ -81,3 +81,37 @@ func.func @update(%a: tensor<8xf32, #dist.on<@mesh, fsdp = S(0)>> {train.role = 
       {momentum = 0.0 : f64, dampening = 0.0 : f64, nesterov = false, weight_decay = 0.0 : f64} : tensor<4xf32, #dist.on<@mesh, fsdp = R>>, tensor<f32, #dist.on<@mesh, fsdp = R>>, tensor<f64, #dist.on<@mesh, fsdp = R>>
   return %a1, %b1 : tensor<8xf32, #dist.on<@mesh, fsdp = S(0)>>, tensor<4xf32, #dist.on<@mesh, fsdp = R>>
 }
+
+// -----
+
+// The factor is R where one gradient is sharded; what is the same computation everywhere is scaled by an I.
+dist.mesh @mesh ["tp" = 2]
+func.func @microbatch(%a: tensor<8xf32, #dist.on<@mesh, tp = S(0)>> {train.role = #train.role<parameter "a">},
+                      %b: tensor<4xf32, #dist.on<@mesh, tp = I>> {train.role = #train.role<parameter "b">})
+    -> (tensor<8xf32, #dist.on<@mesh, tp = S(0)>> {train.role = #train.role<gradient "a">},
+        tensor<4xf32, #dist.on<@mesh, tp = I>> {train.role = #train.role<gradient "b">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  return %a, %b : tensor<8xf32, #dist.on<@mesh, tp = S(0)>>, tensor<4xf32, #dist.on<@mesh, tp = I>>
+}
+
+// CHECK-LABEL: func.func @update
+// CHECK: %[[FACTOR:.*]] = aten.clamp
+// CHECK: aten.mul(%{{.*}}, %[[FACTOR]]) : (tensor<8xf32, #S0_tp>, tensor<f32, #R_tp>)
+// CHECK: %[[SAME:.*]] = dist.convert %[[FACTOR]] : tensor<f32, #R_tp> -> tensor<f32, #I_tp>
+// CHECK: aten.mul(%{{.*}}, %[[SAME]]) : (tensor<4xf32, #I_tp>, tensor<f32, #I_tp>)
+func.func @update(%a: tensor<8xf32, #dist.on<@mesh, tp = S(0)>> {train.role = #train.role<parameter "a">},
+                  %b: tensor<4xf32, #dist.on<@mesh, tp = I>> {train.role = #train.role<parameter "b">},
+                  %ga: tensor<8xf32, #dist.on<@mesh, tp = S(0)>> {train.role = #train.role<gradient "a">},
+                  %gb: tensor<4xf32, #dist.on<@mesh, tp = I>> {train.role = #train.role<gradient "b">},
+                  %t: tensor<f32, #dist.on<@mesh, tp = I>> {train.role = #train.role<step>})
+    -> (tensor<8xf32, #dist.on<@mesh, tp = S(0)>> {train.role = #train.role<parameter "a">},
+        tensor<4xf32, #dist.on<@mesh, tp = I>> {train.role = #train.role<parameter "b">})
+    attributes {train.phase = #train.phase<update>} {
+  %lr = train.learning_rate(%t) {base = 0.1 : f64, schedule = #train.schedule<constant>}
+      : (tensor<f32, #dist.on<@mesh, tp = I>>) -> tensor<f64, #dist.on<@mesh, tp = I>>
+  %a1 = train.sgd(%a, %ga, %t, %lr)
+      {momentum = 0.0 : f64, dampening = 0.0 : f64, nesterov = false, weight_decay = 0.0 : f64} : tensor<8xf32, #dist.on<@mesh, tp = S(0)>>, tensor<f32, #dist.on<@mesh, tp = I>>, tensor<f64, #dist.on<@mesh, tp = I>>
+  %b1 = train.sgd(%b, %gb, %t, %lr)
+      {momentum = 0.0 : f64, dampening = 0.0 : f64, nesterov = false, weight_decay = 0.0 : f64} : tensor<4xf32, #dist.on<@mesh, tp = I>>, tensor<f32, #dist.on<@mesh, tp = I>>, tensor<f64, #dist.on<@mesh, tp = I>>
+  return %a1, %b1 : tensor<8xf32, #dist.on<@mesh, tp = S(0)>>, tensor<4xf32, #dist.on<@mesh, tp = I>>
+}

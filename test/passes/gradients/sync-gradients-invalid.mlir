@@ -178,3 +178,21 @@ func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
   %sum = dist.all_reduce sum(%g) over @mesh ["dp"] : tensor<4xf32>
   return %sum : tensor<4xf32>
 }
+
+// -----
+
+// Types say what is summed, and an update that they fit sums it.
+dist.mesh @mesh ["dp" = 2]
+func.func @microbatch(%w: tensor<4xf32, #dist.on<@mesh, dp = R>> {train.role = #train.role<parameter "w">},
+                      %g: tensor<4xf32, #dist.on<@mesh, dp = P>> {train.role = #train.role<input "g">})
+    -> (tensor<4xf32, #dist.on<@mesh, dp = P>> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  return %g : tensor<4xf32, #dist.on<@mesh, dp = P>>
+}
+// expected-error @below {{takes #train.role<gradient "w"> of type 'tensor<4xf32, #dist.on<@mesh, dp = P>>'; the update of a program with placements holds the sums that its types ask for already}}
+func.func @update(%w: tensor<4xf32, #dist.on<@mesh, dp = R>> {train.role = #train.role<parameter "w">},
+                  %g: tensor<4xf32, #dist.on<@mesh, dp = P>> {train.role = #train.role<gradient "w">})
+    -> (tensor<4xf32, #dist.on<@mesh, dp = R>> {train.role = #train.role<parameter "w">})
+    attributes {train.phase = #train.phase<update>} {
+  return %w : tensor<4xf32, #dist.on<@mesh, dp = R>>
+}
