@@ -1,10 +1,12 @@
-//===- Random.cpp - random ops ------------------------------------------------===//
+//===- Random.cpp - random ops, with PyTorch's generator --------------------===//
+//------------------------------------------------===//
 //
 // What each op draws, and how many numbers, is in `docs/random.md`.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/exec/Kernels.h"
+#include "runtime/exec/RandomPhilox.h"
 #include "runtime/exec/RandomStream.h"
 
 #include <ATen/ops/bernoulli.h>
@@ -127,11 +129,6 @@ static double number(Operation *op, llvm::StringRef name, double otherwise) {
 /// Binds what all random ops have; `make` fills in the rest.
 template <typename T, typename Make>
 static BindResult bindRandom(Binder &binder, Operation *op, Make make) {
-  auto generator = op->getAttrOfType<StringAttr>("generator");
-  if (generator && generator.getValue() != "mt19937")
-    return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                   "the CPU runtime has generator \"mt19937\", found \"" +
-                                       generator.getValue() + "\"");
   auto instruction = std::make_unique<T>();
   // In the order in which `execute` reads them.
   instruction->offset = binder.use(op->getOperand(2));
@@ -148,6 +145,8 @@ static BindResult bindRandom(Binder &binder, Operation *op, Make make) {
 
 BindResult cleave::runtime::bindRngNativeDropout(Binder &binder, ArrayRef<Operation *> ops) {
   Operation *op = ops.front();
+  if (isPhilox(op))
+    return bindPhiloxDropout(binder, op);
   return bindRandom<NativeDropout>(binder, op, [&](NativeDropout &instruction) {
     instruction.p = number(op, "p", 0.0);
     if (auto train = op->getAttrOfType<BoolAttr>("train"))
@@ -157,6 +156,8 @@ BindResult cleave::runtime::bindRngNativeDropout(Binder &binder, ArrayRef<Operat
 
 BindResult cleave::runtime::bindRngBernoulli(Binder &binder, ArrayRef<Operation *> ops) {
   Operation *op = ops.front();
+  if (isPhilox(op))
+    return bindPhiloxBernoulli(binder, op);
   return bindRandom<Bernoulli>(binder, op, [&](Bernoulli &instruction) {
     if (op->hasAttr("p"))
       instruction.p = number(op, "p", 0.0);
@@ -165,6 +166,8 @@ BindResult cleave::runtime::bindRngBernoulli(Binder &binder, ArrayRef<Operation 
 
 BindResult cleave::runtime::bindRngUniform(Binder &binder, ArrayRef<Operation *> ops) {
   Operation *op = ops.front();
+  if (isPhilox(op))
+    return bindPhiloxUniform(binder, op);
   return bindRandom<Uniform>(binder, op, [&](Uniform &instruction) {
     instruction.from = number(op, "from", 0.0);
     instruction.to = number(op, "to", 1.0);
@@ -173,6 +176,8 @@ BindResult cleave::runtime::bindRngUniform(Binder &binder, ArrayRef<Operation *>
 
 BindResult cleave::runtime::bindRngNormal(Binder &binder, ArrayRef<Operation *> ops) {
   Operation *op = ops.front();
+  if (isPhilox(op))
+    return bindPhiloxNormal(binder, op);
   return bindRandom<Normal>(binder, op, [&](Normal &instruction) {
     instruction.mean = number(op, "mean", 0.0);
     instruction.deviation = number(op, "std", 1.0);

@@ -12,7 +12,10 @@ include "dialects/aten/AtenBase.td"
 // Seed and offset have no dimensions. What an element draws depends on where it is in the whole.
 def Aten_RandomSharding
     : Aten_Sharding<"rule.pointwise(); rule.kind(::cleave::sharding::OpKind::Random);">;
-def Aten_DrawLikeSharding : Aten_Sharding<Aten_RandomSharding.statements # " rule.shapeOnly(0);">;
+// With "mt19937" a number depends on the shape of what one rank draws alone; with "philox" on where
+// in the whole it is, as the placement of `like` says.
+def Aten_DrawLikeSharding : Aten_Sharding<Aten_RandomSharding.statements
+    # " if (getGenerator() != \"philox\") rule.shapeOnly(0);">;
 
 /// An op of Cleave's own: the dispatcher has none that takes its place in the stream of random
 /// numbers as an argument.
@@ -72,7 +75,8 @@ def Aten_RngBernoulliOp : Aten_DrawOp<"rng_bernoulli", "p = 0.3",
   let arguments = (ins Aten_Tensor:$like, Aten_Tensor:$seed, Aten_Tensor:$offset, Aten_Float:$p,
                        Aten_ReqInt:$position, Aten_ReqStr:$generator);
   // Without `p`, the elements of `like` are the probabilities.
-  let sharding = Aten_Sharding<Aten_RandomSharding.statements # " if (getP()) rule.shapeOnly(0);">;
+  let sharding = Aten_Sharding<Aten_RandomSharding.statements
+      # " if (getP() && getGenerator() != \"philox\") rule.shapeOnly(0);">;
 }
 
 def Aten_RngUniformOp : Aten_DrawOp<"rng_uniform", "from = 0.0, to = 1.0",

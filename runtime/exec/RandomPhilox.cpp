@@ -1,0 +1,281 @@
+//===- RandomPhilox.cpp - random ops whose generator is Philox ----------------===//
+//
+// An element's number comes from its index in the whole tensor, so ranks draw their parts and
+// nothing else. Everything is computed in double precision and rounded once: docs/random.md has the
+// formulas.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/exec/RandomPhilox.h"
+
+#include "runtime/exec/Philox.h"
+#include "runtime/exec/RankGrid.h"
+
+#include "dialects/dist/Dist.h"
+
+#include <ATen/Dispatch.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
+
+#include <cmath>
+#include <numbers>
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::runtime;
+
+namespace {
+/// In [0, 1), of as many bits as the words have.
+double uniform32(const uint32_t *words) {
+  return words[0] * 0x1p-32;
+}
+double uniform64(const uint32_t *words) {
+  uint64_t bits = words[0] | static_cast<uint64_t>(words[1]) << 32;
+  return (bits >> 11) * 0x1p-53;
+}
+
+/// Box and Muller's transform of two numbers, of the first of which 0 is left out.
+double normal32(const uint32_t *words) {
+  double radius = (words[0] + 1.0) * 0x1p-32;
+  return std::sqrt(-2 * std::log(radius)) * std::cos(2 * std::numbers::pi * uniform32(words + 1));
+}
+double normal64(const uint32_t *words) {
+  double radius = uniform64(words) + 0x1p-53;
+  return std::sqrt(-2 * std::log(radius)) * std::cos(2 * std::numbers::pi * uniform64(words + 2));
+}
+
+bool isWide(const at::Tensor &tensor) {
+  return tensor.scalar_type() == at::kDouble;
+}
+
+class PhiloxInstruction : public Instruction {
+public:
+  Operand like, seed, offset;
+  std::vector<Destination> results;
+  uint64_t position = 0;
+  DrawnPart part;
+
+protected:
+  struct Place {
+    uint64_t seed, stream;
+  };
+  Place place(Frame &frame) const {
+    auto at = static_cast<uint64_t>(*offset.tensor(frame).const_data_ptr<int64_t>());
+    auto key = static_cast<uint64_t>(*seed.tensor(frame).const_data_ptr<int64_t>());
+    return {key, at + position};
+  }
+
+  /// A tensor like `x` of `T`; element i of the part is `make(words, i)`, words being the
+  /// `perElement` numbers of the element's index in the whole.
+  template <typename T, typename Make>
+  at::Tensor draw(Place at, const at::Tensor &x, at::ScalarType dtype, int64_t perElement,
+                  Make make) const {
+    constexpr int64_t kChunk = 1024;
+    at::Tensor dense = at::empty(x.sizes(), x.options().dtype(dtype));
+    T *out = dense.mutable_data_ptr<T>();
+    std::vector<uint32_t> words(kChunk * perElement);
+    part.forEachRun([&](int64_t local, int64_t whole, int64_t count) {
+      for (int64_t done = 0; done < count; done += kChunk) {
+        int64_t n = std::min(kChunk, count - done);
+        philoxWords(at.seed, at.stream, static_cast<uint64_t>(whole + done) * perElement,
+                    llvm::MutableArrayRef(words).take_front(n * perElement));
+        for (int64_t i = 0; i < n; ++i)
+          out[local + done + i] = make(words.data() + i * perElement, local + done + i);
+      }
+    });
+    at::Tensor result = at::empty_like(x, x.options().dtype(dtype));
+    if (result.strides() == dense.strides())
+      return dense;
+    return result.copy_(dense);
+  }
+};
+
+class PhiloxDropout : public PhiloxInstruction {
+public:
+  double p = 0;
+  bool isTraining = true;
+
+  void execute(Frame &frame) override {
+    Place at = place(frame);
+    at::Tensor x = like.tensor(frame);
+    if (!isTraining) {
+      results[1].write(frame, at::ones_like(x, at::TensorOptions().dtype(at::kBool)));
+      results[0].write(frame, x.clone());
+      return;
+    }
+    double keep = 1.0 - p;
+    at::Tensor mask = draw<bool>(at, x, at::kBool, 1, [&](const uint32_t *words, int64_t) {
+      return uniform32(words) < keep;
+    });
+    // Rounded to x's type, as with the other generator.
+    at::Scalar scale = 0.0;
+    if (p < 1.0)
+      scale = at::ones({}, x.options()).div_(keep).item();
+    results[0].write(frame, x.mul(mask).mul_(scale));
+    results[1].write(frame, std::move(mask));
+  }
+};
+
+class PhiloxBernoulli : public PhiloxInstruction {
+public:
+  /// Absent: `like` holds the probabilities.
+  std::optional<double> p;
+
+  void execute(Frame &frame) override {
+    Place at = place(frame);
+    at::Tensor x = like.tensor(frame);
+    at::Tensor probabilities;
+    if (!p)
+      probabilities = x.to(at::kDouble).contiguous();
+    const double *given = p ? nullptr : probabilities.const_data_ptr<double>();
+    bool wide = !p && isWide(x);
+    auto make = [&](const uint32_t *words, int64_t i) {
+      return (wide ? uniform64(words) : uniform32(words)) < (p ? *p : given[i]);
+    };
+    at::Tensor drawn = draw<bool>(at, x, at::kBool, wide ? 2 : 1, make).to(x.scalar_type());
+    results[0].write(frame, p ? drawn.contiguous() : std::move(drawn));
+  }
+};
+
+class PhiloxUniform : public PhiloxInstruction {
+public:
+  double from = 0, to = 1;
+
+  void execute(Frame &frame) override {
+    Place at = place(frame);
+    at::Tensor x = like.tensor(frame), result;
+    AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, x.scalar_type(), "rng_uniform", [&] {
+      using Limits = std::numeric_limits<scalar_t>;
+      bool wide = isWide(x);
+      // As many bits as the type's mantissa has, so that a number is not rounded up to `to`.
+      double scale = std::ldexp(1.0, Limits::digits);
+      result =
+          draw<scalar_t>(at, x, x.scalar_type(), wide ? 2 : 1, [&](const uint32_t *words, int64_t) {
+            double u = wide ? uniform64(words) : std::floor(uniform32(words) * scale) / scale;
+            double value = from + u * (to - from);
+            auto rounded = static_cast<scalar_t>(value);
+            return static_cast<double>(rounded) < to || from == to ? rounded
+                                                                   : static_cast<scalar_t>(from);
+          });
+    });
+    results[0].write(frame, std::move(result));
+  }
+};
+
+class PhiloxNormal : public PhiloxInstruction {
+public:
+  double mean = 0, deviation = 1;
+
+  void execute(Frame &frame) override {
+    Place at = place(frame);
+    at::Tensor x = like.tensor(frame), result;
+    AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, x.scalar_type(), "rng_normal", [&] {
+      bool wide = isWide(x);
+      result =
+          draw<scalar_t>(at, x, x.scalar_type(), wide ? 4 : 2, [&](const uint32_t *words, int64_t) {
+            return static_cast<scalar_t>(mean +
+                                         deviation * (wide ? normal64(words) : normal32(words)));
+          });
+    });
+    results[0].write(frame, std::move(result));
+  }
+};
+} // namespace
+
+/// Which part of the whole this rank draws: what the result's placement says.
+static llvm::Expected<DrawnPart> partOf(Binder &binder, Operation *op) {
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  DrawnPart part;
+  part.whole.assign(type.getShape().begin(), type.getShape().end());
+  part.sizes = part.whole;
+  part.begin.assign(type.getRank(), 0);
+  dist::PlacementAttr placement = dist::getPlacement(type);
+  const RankGrid *grid = binder.services().ranks;
+  if (!placement || !grid)
+    return part;
+  auto given = op->getAttrOfType<DenseI64ArrayAttr>(kWholeShapeAttr);
+  if (given && given.size() != type.getRank())
+    return llvm::createStringError(llvm::inconvertibleErrorCode(),
+                                   "expected a size a dimension in " + kWholeShapeAttr +
+                                       ", found " + llvm::Twine(given.size()) + " for " +
+                                       llvm::Twine(type.getRank()) + " dimensions");
+  for (int64_t dim = 0; dim < type.getRank(); ++dim) {
+    std::vector<std::string> axes;
+    for (StringAttr axis : placement.getShardingAxes(dim)) {
+      axes.push_back(axis.str());
+      part.whole[dim] *= grid->size(axis);
+    }
+    if (given)
+      part.whole[dim] = given[dim];
+    Part mine = grid->part(part.whole[dim], axes);
+    if (mine.size != type.getDimSize(dim))
+      return llvm::createStringError(
+          llvm::inconvertibleErrorCode(),
+          "expected a part of " + llvm::Twine(mine.size) + " in dimension " + llvm::Twine(dim) +
+              " of what is drawn, which has " + llvm::Twine(part.whole[dim]) + " in all, found " +
+              llvm::Twine(type.getDimSize(dim)));
+    part.begin[dim] = mine.begin;
+  }
+  return part;
+}
+
+static double number(Operation *op, llvm::StringRef name, double otherwise) {
+  auto attribute = op->getAttrOfType<FloatAttr>(name);
+  return attribute ? attribute.getValueAsDouble() : otherwise;
+}
+
+template <typename T, typename Make>
+static BindResult bindPhilox(Binder &binder, Operation *op, Make make) {
+  llvm::Expected<DrawnPart> part = partOf(binder, op);
+  if (!part)
+    return part.takeError();
+  auto instruction = std::make_unique<T>();
+  // In the order in which `execute` reads them.
+  instruction->offset = binder.use(op->getOperand(2));
+  instruction->seed = binder.use(op->getOperand(1));
+  instruction->like = binder.use(op->getOperand(0));
+  for (Value result : op->getResults())
+    instruction->results.push_back(binder.define(result));
+  instruction->part = std::move(*part);
+  if (auto position = op->getAttrOfType<IntegerAttr>("position"))
+    instruction->position = position.getInt();
+  make(*instruction);
+  return instruction;
+}
+
+bool cleave::runtime::isPhilox(Operation *op) {
+  auto generator = op->getAttrOfType<StringAttr>("generator");
+  return generator && generator.getValue() == "philox";
+}
+
+BindResult cleave::runtime::bindPhiloxDropout(Binder &binder, Operation *op) {
+  return bindPhilox<PhiloxDropout>(binder, op, [&](PhiloxDropout &instruction) {
+    instruction.p = number(op, "p", 0.0);
+    if (auto train = op->getAttrOfType<BoolAttr>("train"))
+      instruction.isTraining = train.getValue();
+  });
+}
+
+BindResult cleave::runtime::bindPhiloxBernoulli(Binder &binder, Operation *op) {
+  return bindPhilox<PhiloxBernoulli>(binder, op, [&](PhiloxBernoulli &instruction) {
+    if (op->hasAttr("p"))
+      instruction.p = number(op, "p", 0.0);
+  });
+}
+
+BindResult cleave::runtime::bindPhiloxUniform(Binder &binder, Operation *op) {
+  return bindPhilox<PhiloxUniform>(binder, op, [&](PhiloxUniform &instruction) {
+    instruction.from = number(op, "from", 0.0);
+    instruction.to = number(op, "to", 1.0);
+  });
+}
+
+BindResult cleave::runtime::bindPhiloxNormal(Binder &binder, Operation *op) {
+  return bindPhilox<PhiloxNormal>(binder, op, [&](PhiloxNormal &instruction) {
+    instruction.mean = number(op, "mean", 0.0);
+    instruction.deviation = number(op, "std", 1.0);
+  });
+}
