@@ -1,0 +1,49 @@
+//===- StepTimes.h - statistics over the steps of a profile --------*- C++ -*-===//
+
+#ifndef CLEAVE_RUNTIME_PROFILE_STEPTIMES_H
+#define CLEAVE_RUNTIME_PROFILE_STEPTIMES_H
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+namespace cleave::runtime {
+
+/// The middle one of an odd number of values, the mean of the two in the middle otherwise; nothing
+/// of none.
+std::optional<double> median(std::vector<double> values);
+
+/// Times of one kind of action: the mean within a step, of which the median over steps.
+class StepTimes {
+public:
+  void add(int64_t step, double milliseconds) {
+    Sum &sum = steps[step];
+    sum.total += milliseconds;
+    ++sum.count;
+  }
+  int64_t count() const {
+    int64_t result = 0;
+    for (const auto &[step, sum] : steps)
+      result += sum.count;
+    return result;
+  }
+  /// Nothing where nothing was added.
+  std::optional<double> typical() const {
+    std::vector<double> means;
+    for (const auto &[step, sum] : steps)
+      means.push_back(sum.total / double(sum.count));
+    return median(std::move(means));
+  }
+
+private:
+  struct Sum {
+    double total = 0;
+    int64_t count = 0;
+  };
+  std::map<int64_t, Sum> steps;
+};
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_PROFILE_STEPTIMES_H
