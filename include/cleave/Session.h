@@ -72,7 +72,8 @@ struct SessionOptions {
   WeightGradients weightGradients = WeightGradients::Immediate;
   /// Called after each instruction, if set.
   std::function<void(const OpEvent &)> onOp;
-  /// Called after each action of a schedule, if set.
+  /// Called after each action of a schedule, if set; without a schedule, after each function of a
+  /// program in stages, as the action that it is.
   std::function<void(const ActionEvent &)> onAction;
   /// Keep loss and batched outputs of all microbatches of a step, not only of the last.
   bool keepOutputs = false;
@@ -154,6 +155,7 @@ private:
 
 /// Sets how many threads one op may use, in the whole process.
 void setNumThreads(int threads);
+int getNumThreads();
 
 /// Keeps freed CPU memory for later tensors instead of giving it back to the system: steps ask for
 /// the same sizes again and again. For the whole process, for good.

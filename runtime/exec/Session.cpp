@@ -130,6 +130,10 @@ llvm::Expected<double> Session::wholeLoss() {
   return loss();
 }
 
+int cleave::runtime::getNumThreads() {
+  return at::get_num_threads();
+}
+
 void cleave::runtime::setNumThreads(int threads) {
   at::set_num_threads(threads);
 }

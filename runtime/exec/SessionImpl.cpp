@@ -303,6 +303,7 @@ llvm::Expected<std::unique_ptr<SessionImpl::BoundPhase>>
 SessionImpl::bindPhase(const PhaseFunction &part) {
   auto result = std::make_unique<BoundPhase>();
   result->phase = part.phase;
+  result->stage = part.stage;
   for (const ValueInfo &value : part.signature.results)
     result->results.push_back(placeResult(part, value));
   for (const ValueInfo &value : part.signature.arguments) {

@@ -75,6 +75,7 @@ private:
   /// A function of the program, bound.
   struct BoundPhase {
     Phase phase;
+    int64_t stage = 0;
     std::unique_ptr<Executor> executor;
     Executor::Observers observers;
     std::vector<Place> arguments, results;
@@ -111,6 +112,7 @@ private:
   /// Keeps the outputs of a microbatch that a function has just made.
   void keepOutputs(const BoundPhase &bound, int64_t index);
   llvm::Error checkGradients(const BoundPhase &bound, int64_t step) const;
+  void observePhase(const BoundPhase &bound, int64_t microbatch, int64_t beginNs) const;
   llvm::Error runPhase(BoundPhase &bound, MicrobatchState &state);
   llvm::Error finishMicrobatches();
   void fillArguments(const BoundPhase &bound, MicrobatchState &state);

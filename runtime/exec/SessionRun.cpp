@@ -103,7 +103,54 @@ llvm::Error SessionImpl::storeResults(std::vector<c10::IValue> values, const Bou
   });
 }
 
+static int64_t steadyNs() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Of a stage that no schedule runs: the function as the action that it is.
+void SessionImpl::observePhase(const BoundPhase &bound, int64_t microbatch, int64_t beginNs) const {
+  using schedule::ActionKind;
+  std::optional<ActionKind> kind;
+  switch (bound.phase) {
+  case Phase::Microbatch:
+    return;
+  case Phase::Forward:
+    kind = ActionKind::Forward;
+    break;
+  case Phase::Backward:
+    kind = ActionKind::Backward;
+    break;
+  case Phase::BackwardInput:
+    kind = ActionKind::BackwardInput;
+    break;
+  case Phase::BackwardWeight:
+    kind = ActionKind::BackwardWeight;
+    break;
+  case Phase::Unshard:
+    kind = ActionKind::Unshard;
+    break;
+  case Phase::Reduce:
+    kind = ActionKind::ReduceGrad;
+    break;
+  case Phase::Update:
+    kind = ActionKind::OptimizerStep;
+    break;
+  }
+  schedule::Action action(*kind, unsigned(bound.stage),
+                          schedule::hasMicrobatch(*kind) ? unsigned(microbatch) : 0);
+  std::string text = schedule::Program().str(action);
+  ActionEvent event;
+  event.text = text;
+  event.action = action;
+  event.step = int64_t(*step.const_data_ptr<float>());
+  event.beginNs = event.readyNs = beginNs;
+  event.endNs = steadyNs();
+  options.onAction(event);
+}
+
 llvm::Error SessionImpl::runPhase(BoundPhase &bound, MicrobatchState &microbatchState) {
+  bool isObserved = options.onAction && !runner && program->numStages() > 0;
+  int64_t begin = isObserved ? steadyNs() : 0;
   fillArguments(bound, microbatchState);
   std::vector<c10::IValue> values;
   if (llvm::Error error = bound.executor->run(values, bound.observers))
@@ -112,6 +159,8 @@ llvm::Error SessionImpl::runPhase(BoundPhase &bound, MicrobatchState &microbatch
     return error;
   if (options.keepOutputs)
     keepOutputs(bound, microbatchState.index);
+  if (isObserved)
+    observePhase(bound, microbatchState.index, begin);
   return llvm::Error::success();
 }
 

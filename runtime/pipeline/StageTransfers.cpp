@@ -96,7 +96,8 @@ llvm::Error StageTransfers::tellLayout(const Channel &channel, Layout &layout, c
   layout.isKnown = true;
   std::vector<int64_t> all;
   for (const at::Tensor &value : values) {
-    at::Tensor sent = isDense(value) ? value : value.contiguous();
+    // A part of a larger tensor (q, k and v of one product) keeps the order of its dimensions.
+    at::Tensor sent = isDense(value) ? value : value.clone(at::MemoryFormat::Preserve);
     layout.strides.emplace_back(sent.strides().begin(), sent.strides().end());
     llvm::append_range(all, layout.strides.back());
   }

@@ -7,12 +7,14 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/xxhash.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <tuple>
+#include <unistd.h>
 
 using namespace cleave;
 using namespace cleave::runtime;
@@ -31,6 +33,13 @@ std::optional<double> cleave::runtime::median(std::vector<double> values) {
   return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
+uint64_t cleave::runtime::getMachineNumber() {
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  auto boot = llvm::MemoryBuffer::getFileAsStream("/proc/sys/kernel/random/boot_id");
+  return llvm::xxh3_64bits(host + (boot ? (*boot)->getBuffer().str() : std::string()));
+}
+
 std::string cleave::runtime::getProcessorName() {
   auto file = llvm::MemoryBuffer::getFileAsStream("/proc/cpuinfo");
   llvm::StringRef text = file ? (*file)->getBuffer() : llvm::StringRef();
@@ -46,7 +55,8 @@ std::string cleave::runtime::getProcessorName() {
 static_assert(std::is_trivially_copyable_v<RecordedAction>);
 
 std::string RankRecord::encode() const {
-  const int64_t header[] = {rank, place, replica, int64_t(actions.size())};
+  const int64_t header[] = {
+      rank, place, replica, int64_t(machine), clockOffset, int64_t(actions.size())};
   std::string bytes(sizeof header + actions.size() * sizeof(RecordedAction), '\0');
   std::memcpy(bytes.data(), header, sizeof header);
   if (!actions.empty())
@@ -56,19 +66,30 @@ std::string RankRecord::encode() const {
 }
 
 llvm::Expected<RankRecord> RankRecord::decode(llvm::StringRef bytes) {
-  int64_t header[4];
+  int64_t header[6];
   if (bytes.size() < sizeof header)
     return makeError("a rank's profile is of {0} bytes, expected {1} or more", bytes.size(),
                      sizeof header);
   std::memcpy(header, bytes.data(), sizeof header);
   size_t size = bytes.size() - sizeof header;
-  if (size % sizeof(RecordedAction) != 0 || int64_t(size / sizeof(RecordedAction)) != header[3])
-    return makeError("a rank's profile of {0} actions is of {1} bytes", header[3], bytes.size());
-  RankRecord record{header[0], header[1], header[2], {}};
-  record.actions.resize(size_t(header[3]));
+  if (size % sizeof(RecordedAction) != 0 || int64_t(size / sizeof(RecordedAction)) != header[5])
+    return makeError("a rank's profile of {0} actions is of {1} bytes", header[5], bytes.size());
+  RankRecord record{header[0], header[1], header[2], uint64_t(header[3]), header[4], {}};
+  record.actions.resize(size_t(header[5]));
   if (size > 0)
     std::memcpy(static_cast<void *>(record.actions.data()), bytes.data() + sizeof header, size);
   return record;
+}
+
+void cleave::runtime::alignClocks(std::vector<RankRecord> &records) {
+  for (RankRecord &record : records) {
+    if (record.machine == records.front().machine)
+      continue;
+    int64_t shift = record.clockOffset - records.front().clockOffset;
+    for (RecordedAction &action : record.actions)
+      for (int64_t *time : {&action.begin, &action.ready, &action.end})
+        *time += shift;
+  }
 }
 
 //===----------------------------------------------------------------------===//

@@ -35,12 +35,19 @@ struct RankRecord {
   int64_t rank = 0;    ///< of the run
   int64_t place = 0;   ///< along the pipeline
   int64_t replica = 0; ///< which of the pipelines that run side by side
+  /// Ranks of one machine have one number, and one clock; that of another is compared by what its
+  /// clock must be added to be wall time.
+  uint64_t machine = 0;
+  int64_t clockOffset = 0;
   std::vector<RecordedAction> actions;
 
   /// For exchange between ranks of one run: bytes of this machine.
   std::string encode() const;
   static llvm::Expected<RankRecord> decode(llvm::StringRef bytes);
 };
+
+/// Puts the times of all ranks on the clock of the first one's machine.
+void alignClocks(std::vector<RankRecord> &records);
 
 /// What a profile says beside its numbers.
 struct ProfileNotes {
@@ -50,6 +57,8 @@ struct ProfileNotes {
   int64_t skippedSteps = 0;
 };
 
+/// A number that this machine, as it was booted, has alone.
+uint64_t getMachineNumber();
 /// "model name" of /proc/cpuinfo, or "unknown".
 std::string getProcessorName();
 

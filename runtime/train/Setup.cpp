@@ -33,6 +33,8 @@ static std::vector<std::pair<std::string, std::string>> listOptions(const TrainO
           {"--shuffle", options.shuffle ? "true" : "false"},
           {"--trace", options.trace},
           {"--trace-steps", std::to_string(options.traceSteps)},
+          {"--profile", options.profile},
+          {"--profile-skip", std::to_string(options.profileSkip)},
           {"--checkpoint", options.checkpoint},
           {"--checkpoint-every", std::to_string(options.checkpointEvery)},
           {"--resume", options.resume ? "true" : "false"},
@@ -71,6 +73,12 @@ llvm::Error Trainer::checkOptions() {
     return makeError("{0}: expected a program with a loss, found none", program.path());
   if (options.data.empty())
     return makeError("expected --data to train on");
+  if (!options.profile.empty() && program.numStages() == 0)
+    return makeError("{0}: --profile expects a program in stages (cleave-opt --outline-stages), "
+                     "found one without",
+                     program.path());
+  if (options.profileSkip < 0)
+    return makeError("expected --profile-skip of at least 0, found {0}", options.profileSkip);
 
   llvm::Expected<std::unique_ptr<RankGrid>> grid = RankGrid::create(program, &world);
   if (!grid)
@@ -149,6 +157,11 @@ llvm::Error Trainer::createSession() {
   sessionOptions.seed = options.seed;
   sessionOptions.check = options.check;
   sessionOptions.weightGradients = options.weightGradients;
+  if (!options.profile.empty())
+    sessionOptions.onAction = [this](const ActionEvent &event) {
+      if (profiler)
+        profiler->add(event);
+    };
   if (tracer)
     sessionOptions.onOp = [this](const OpEvent &event) {
       if (tracer)
@@ -204,11 +217,29 @@ llvm::Error Trainer::openCheckpoints() {
     return chosen.takeError();
   llvm::StringRef(chosen->front()).getAsInteger(10, step);
   error = step > 0 ? resumeFrom(step) : llvm::Error::success();
+  if (!error)
+    error = openProfile();
   if (!error) {
     auto opened = Reporter::open(options, world.rank(), completed);
     opened ? void(reporter = std::move(*opened)) : void(error = opened.takeError());
   }
   return agree(world, std::move(error), "the checkpoint");
+}
+
+llvm::Error Trainer::openProfile() {
+  if (options.profile.empty())
+    return llvm::Error::success();
+  if (options.steps - completed <= options.profileSkip)
+    return makeError(
+        "--profile skips the first {0} steps, but the run has {1}: expected more --steps",
+        options.profileSkip, options.steps - completed);
+  constexpr int64_t most = 100; // enough for a median
+  auto opened =
+      Profiler::open(options.profile, world.rank(), completed + options.profileSkip + most);
+  if (!opened)
+    return opened.takeError();
+  profiler = std::move(*opened);
+  return llvm::Error::success();
 }
 
 llvm::Error Trainer::resumeFrom(int64_t step) {

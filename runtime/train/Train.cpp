@@ -46,7 +46,17 @@ llvm::Error Trainer::run() {
       tracer.reset();
     }
   }
+  if (profiler)
+    if (llvm::Error error = writeProfile())
+      return error;
   return options.onEnd ? options.onEnd(*session) : llvm::Error::success();
+}
+
+llvm::Error Trainer::writeProfile() {
+  llvm::Expected<std::unique_ptr<RankGrid>> grid = RankGrid::create(program, &world);
+  if (!grid)
+    return grid.takeError();
+  return profiler->finish(program, **grid, microbatches, completed + options.profileSkip);
 }
 
 llvm::Error Trainer::runMicrobatches(int64_t step, std::vector<double> &losses) {

@@ -58,6 +58,11 @@ struct TrainOptions {
   /// End with an error, without an update, when the loss is not finite.
   bool stopOnNan = false;
 
+  /// File for the measured costs of a program in stages, for cleave-sim; empty for none. The first
+  /// `profileSkip` steps that run do not count.
+  std::string profile;
+  int64_t profileSkip = 2;
+
   /// Called with each step's number and loss, and with the session after the last step, if set.
   std::function<void(int64_t, double)> onStep;
   std::function<llvm::Error(Session &)> onEnd;

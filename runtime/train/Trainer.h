@@ -5,6 +5,7 @@
 
 #include "runtime/io/Checkpoint.h"
 #include "runtime/io/Data.h"
+#include "runtime/train/Profiler.h"
 #include "runtime/train/Reporter.h"
 #include "runtime/train/Tracer.h"
 #include "runtime/train/Train.h"
@@ -26,6 +27,7 @@ private:
   llvm::Error openData();
   llvm::Error createSession();
   llvm::Error openCheckpoints();
+  llvm::Error openProfile();
   llvm::Error resumeFrom(int64_t step);
   llvm::Error checkSameRun(const CheckpointState &saved);
 
@@ -34,6 +36,7 @@ private:
   /// Mean over the microbatches of all ranks, in the order of the batch.
   llvm::Expected<double> averageLoss(int64_t step, llvm::ArrayRef<double> losses);
   llvm::Error save(int64_t step);
+  llvm::Error writeProfile();
   CheckpointState stateAt(int64_t step) const;
 
   bool isFirstRank() const;
@@ -50,8 +53,9 @@ private:
   std::vector<ValueInfo> inputs;
   std::unique_ptr<DataSource> data;
   uint64_t dataFingerprint = 0;
-  /// Before the session, which calls it.
+  /// Before the session, which calls them.
   std::unique_ptr<Tracer> tracer;
+  std::unique_ptr<Profiler> profiler;
   std::unique_ptr<Session> session;
   std::unique_ptr<CheckpointDirectory> checkpoints;
   std::unique_ptr<Reporter> reporter;

@@ -57,6 +57,14 @@ static cl::opt<int64_t> traceSteps("trace-steps",
                                    cl::desc("Steps that the trace covers (default: 10)"),
                                    cl::value_desc("n"), cl::init(10),
                                    cl::cat(run::reportingCategory));
+static cl::opt<std::string>
+    profile("profile",
+            cl::desc("Write what stages' functions and transfers took, for cleave-sim --profile"),
+            cl::value_desc("file.json"), cl::cat(run::reportingCategory));
+static cl::opt<int64_t> profileSkip("profile-skip",
+                                    cl::desc("First steps that do not count (default: 2)"),
+                                    cl::value_desc("n"), cl::init(2),
+                                    cl::cat(run::reportingCategory));
 static cl::opt<bool> quiet("quiet", cl::desc("Print warnings and errors only"),
                            cl::cat(run::reportingCategory));
 
@@ -114,6 +122,8 @@ static TrainOptions collect(const run::Options &options) {
   result.tensorboard = tensorboard;
   result.trace = trace;
   result.traceSteps = traceSteps;
+  result.profile = profile;
+  result.profileSkip = profileSkip;
   result.quiet = quiet;
   result.checkpoint = checkpoint;
   result.checkpointEvery = checkpointEvery;

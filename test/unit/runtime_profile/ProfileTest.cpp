@@ -21,7 +21,7 @@ namespace {
 /// Two stages on two ranks, one microbatch. In milliseconds from `start`: F0 0-2, its transfer 0.5,
 /// F1 2.5-4.5, B1 4.5-8.5, its transfer 1, B0 9.5-12.5, updates of 1.
 struct Recorder {
-  RankRecord ranks[2] = {{0, 0, 0, {}}, {1, 1, 0, {}}};
+  RankRecord ranks[2] = {{0, 0, 0, 0, 0, {}}, {1, 1, 0, 0, 0, {}}};
   double scale = 1;
 
   void add(int rank, int64_t step, Action action, double begin, double ready, double end,
@@ -150,6 +150,20 @@ TEST(Profile, CrossesBetweenRanks) {
     EXPECT_FALSE(bool(cut));
     llvm::consumeError(cut.takeError());
   }
+}
+
+TEST(Profile, AlignsClocksOfMachines) {
+  Recorder recorder;
+  recorder.run(1);
+  std::vector<RankRecord> records(recorder.ranks, recorder.ranks + 2);
+  records[1].clockOffset = 500;
+  int64_t begin = records[1].actions[0].begin;
+  alignClocks(records); // one machine
+  EXPECT_EQ(records[1].actions[0].begin, begin);
+  records[1].machine = 1;
+  records[0].clockOffset = 200;
+  alignClocks(records);
+  EXPECT_EQ(records[1].actions[0].begin, begin + 300);
 }
 
 TEST(StepTimes, MedianOfMeans) {
