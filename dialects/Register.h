@@ -5,6 +5,7 @@
 
 #include "dialects/aten/Aten.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/exec/Exec.h"
 #include "dialects/pipeline/Pipeline.h"
 #include "dialects/train/Train.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -13,7 +14,7 @@ namespace cleave {
 
 /// Registers what programs are made of: Cleave's dialects and upstream's `func`.
 inline void registerDialects(mlir::DialectRegistry &registry) {
-  registry.insert<mlir::func::FuncDialect, aten::AtenDialect, dist::DistDialect,
+  registry.insert<mlir::func::FuncDialect, aten::AtenDialect, dist::DistDialect, exec::ExecDialect,
                   pipeline::PipelineDialect, train::TrainDialect>();
 }
 

@@ -5,6 +5,7 @@
 #include "passes/backward/Passes.h"
 #include "passes/communication/Passes.h"
 #include "passes/gradients/Passes.h"
+#include "passes/lowering/Passes.h"
 #include "passes/pipeline/Passes.h"
 #include "passes/placement/Passes.h"
 
@@ -30,4 +31,5 @@ void cleave::registerAllPasses() {
   gradients::registerPasses();
   communication::registerPasses();
   pipeline::registerPasses();
+  lowering::registerPasses();
 }

@@ -3,6 +3,7 @@
 #include "lib/placement/Check.h"
 
 #include "dialects/dist/Dist.h"
+#include "dialects/exec/Exec.h"
 #include "lib/placement/ConflictText.h"
 #include "lib/placement/GradientFlow.h"
 #include "lib/placement/Inference.h"
@@ -46,6 +47,7 @@ private:
   LogicalResult checkMesh(Value value);
   LogicalResult checkOp(Operation *op);
   LogicalResult checkCompute(Operation *op);
+  LogicalResult checkLaunch(exec::LaunchOp launch);
   LogicalResult checkResult(OpResult result, PlacementAttr inferred);
 
   func::FuncOp function;
@@ -148,8 +150,57 @@ LogicalResult FunctionChecker::checkCompute(Operation *op) {
   return success(isRight);
 }
 
+/// A kernel's body has no placements of its own: it is typed with those of each launch's operands.
+LogicalResult FunctionChecker::checkLaunch(exec::LaunchOp launch) {
+  auto kernel =
+      SymbolTable::lookupNearestSymbolFrom<exec::KernelOp>(launch, launch.getKernelAttr());
+  llvm::DenseMap<Value, PlacementAttr> placements;
+  for (auto [argument, operand] : llvm::zip_equal(kernel.getArguments(), launch.getOperands()))
+    placements[argument] = dist::getPlacement(operand.getType());
+  bool carriesAny =
+      llvm::any_of(launch.getOperands(), [&](Value operand) { return flow.carries(operand); });
+  auto carries = [&](Value value) {
+    auto argument = dyn_cast<BlockArgument>(value);
+    return argument ? flow.carries(launch.getOperand(argument.getArgNumber())) : carriesAny;
+  };
+  Operation *terminator = kernel.getBody().front().getTerminator();
+  for (Operation &op : kernel.getBody().front().without_terminator()) {
+    auto operands = llvm::map_to_vector(op.getOperands(),
+                                        [&](Value value) { return placements.lookup(value); });
+    // Where the rules leave a choice, what the launch says.
+    SmallVector<PlacementAttr> preferred(op.getNumResults());
+    for (OpOperand &returned : terminator->getOpOperands())
+      if (auto result = dyn_cast<OpResult>(returned.get()); result && result.getOwner() == &op)
+        preferred[result.getResultNumber()] =
+            dist::getPlacement(launch.getResult(returned.getOperandNumber()).getType());
+    FailureOr<SmallVector<PlacementAttr>> inferred =
+        inferPlacements(&op, {.carriesGradient = carries,
+                              .preferred = preferred,
+                              .operands = operands,
+                              .like = frame,
+                              .quiet = true});
+    if (failed(inferred)) {
+      InFlightDiagnostic diagnostic = launch.emitOpError()
+                                      << "runs a kernel whose '" << op.getName()
+                                      << "' may not join operands that are placed so: ";
+      llvm::interleaveComma(operands, diagnostic,
+                            [&](PlacementAttr placement) { diagnostic << placement; });
+      diagnostic.attachNote(op.getLoc()) << "the op of the kernel is here";
+      return diagnostic;
+    }
+    for (auto [result, placement] : llvm::zip_equal(op.getResults(), *inferred))
+      placements[result] = placement;
+  }
+  bool isRight = true;
+  for (auto [result, returned] : llvm::zip_equal(launch.getResults(), terminator->getOperands()))
+    isRight &= succeeded(checkResult(result, placements.lookup(returned)));
+  return success(isRight);
+}
+
 LogicalResult FunctionChecker::checkOp(Operation *op) {
   StringRef dialect = op->getName().getDialectNamespace();
+  if (auto launch = dyn_cast<exec::LaunchOp>(op))
+    return checkLaunch(launch);
   // Communication is checked by its own verifiers, returns and calls by theirs.
   if (dialect == "dist" || dialect == "func")
     return success();

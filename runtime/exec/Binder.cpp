@@ -10,14 +10,14 @@ using namespace mlir;
 using namespace cleave::runtime;
 namespace train = cleave::train;
 
-Binder::Binder(func::FuncOp function, const Services &services)
+Binder::Binder(FunctionOpInterface function, const Services &services)
     : function(function), shared(services) {}
 
 /// Puts ops that run together into one group, at the place of the last of them. An op leaves its
 /// place only if nothing in between needs what it makes.
 void Binder::groupOps() {
   llvm::DenseMap<Operation *, size_t> groupOf;
-  for (Operation &op : function.front().without_terminator()) {
+  for (Operation &op : function.getFunctionBody().front().without_terminator()) {
     const Kernel *kernel = findKernel(op.getName().getStringRef());
     if (kernel && kernel->batches) {
       for (size_t i = groups.size(); i-- > 0;) {
@@ -59,7 +59,7 @@ void Binder::findLastUses() {
   for (size_t i = 0; i < groups.size(); ++i)
     for (Operation *op : groups[i])
       note(op, i + 1);
-  note(function.front().getTerminator(), groups.size() + 1);
+  note(function.getFunctionBody().front().getTerminator(), groups.size() + 1);
 }
 
 Operand Binder::use(Value value) {
@@ -94,7 +94,8 @@ void Binder::noteReplicated(ValueRange values, llvm::StringRef prefix, BoundFunc
       continue; // nobody uses it
     std::string name = (prefix + " " + llvm::Twine(index)).str();
     if (isa<BlockArgument>(value))
-      if (train::RoleAttr role = train::getArgumentRole(function, index))
+      if (auto role = FunctionOpInterface(function).getArgAttrOfType<train::RoleAttr>(
+              index, train::kRoleAttrName))
         name = "'" + role.getFileName() + "'";
     ReplicatedValue described = describeReplication(value, slot->second, name, *shared.ranks);
     if (!described.axes.empty())
@@ -103,9 +104,9 @@ void Binder::noteReplicated(ValueRange values, llvm::StringRef prefix, BoundFunc
 }
 
 llvm::Expected<BoundFunction> Binder::bind() {
-  if (!llvm::hasSingleElement(function.getBody()))
+  if (!llvm::hasSingleElement(function.getFunctionBody()))
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                   "function '" + function.getSymName() +
+                                   "function '" + function.getName() +
                                        "' has no single block; a program is straight-line code");
   groupOps();
   findLastUses();
@@ -141,7 +142,7 @@ llvm::Expected<BoundFunction> Binder::bind() {
     }
   }
   ++current;
-  for (Value result : function.front().getTerminator()->getOperands())
+  for (Value result : function.getFunctionBody().front().getTerminator()->getOperands())
     bound.results.push_back(use(result));
   bound.numSlots = slots.size();
   return bound;

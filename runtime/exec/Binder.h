@@ -30,7 +30,7 @@ struct Services {
   bool checksReplication = false;
 };
 
-/// A bound function. Arguments are slots 0 to n-1.
+/// A bound function of the program, or a kernel's body. Arguments are slots 0 to n-1.
 struct BoundFunction {
   std::vector<std::unique_ptr<Instruction>> instructions;
   /// What types call equal on several ranks, where it is to be checked: of the arguments, then of
@@ -44,7 +44,7 @@ struct BoundFunction {
 /// Values and lifetimes of the function being bound; what binding functions ask.
 class Binder {
 public:
-  Binder(mlir::func::FuncOp function, const Services &services);
+  Binder(mlir::FunctionOpInterface function, const Services &services);
   llvm::Expected<BoundFunction> bind();
 
   /// The use of `value` by the ops being bound; the last one takes it.
@@ -61,7 +61,7 @@ private:
   void noteReplicated(mlir::ValueRange values, llvm::StringRef prefix, BoundFunction &bound) const;
   llvm::Expected<std::unique_ptr<Instruction>> bindGroup(llvm::ArrayRef<mlir::Operation *> group);
 
-  mlir::func::FuncOp function;
+  mlir::FunctionOpInterface function;
   const Services &shared;
   std::vector<Group> groups;
   llvm::DenseMap<mlir::Value, uint32_t> slots;

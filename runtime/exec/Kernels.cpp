@@ -41,6 +41,7 @@ const Kernel *cleave::runtime::findKernel(llvm::StringRef opName) {
       {"aten.rng_bernoulli", {bindRngBernoulli}},
       {"aten.rng_uniform", {bindRngUniform}},
       {"aten.rng_normal", {bindRngNormal}},
+      {"exec.launch", {bindLaunch}},
   };
   auto found = table.find(opName);
   return found == table.end() ? nullptr : &found->second;

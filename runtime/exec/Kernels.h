@@ -44,6 +44,8 @@ BindResult bindConvert(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindAlias(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindFakeScatter(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindAxisIndex(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+/// `exec.launch`.
+BindResult bindLaunch(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 bool batchesOptimizerSteps(mlir::Operation *a, mlir::Operation *b);
 
 } // namespace cleave::runtime

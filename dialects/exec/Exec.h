@@ -1,0 +1,21 @@
+//===- Exec.h - the exec dialect ---------------------------*- C++ -*-===//
+
+#ifndef CLEAVE_DIALECTS_EXEC_EXEC_H
+#define CLEAVE_DIALECTS_EXEC_EXEC_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialects/exec/ExecDialect.h.inc"
+#define GET_OP_CLASSES
+#include "dialects/exec/Exec.h.inc"
+
+#endif // CLEAVE_DIALECTS_EXEC_EXEC_H
