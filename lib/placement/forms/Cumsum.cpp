@@ -5,7 +5,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/aten/ops/Comparison.h"
-#include "dialects/aten/ops/Creation.h"
 #include "dialects/aten/ops/Reduction.h"
 #include "lib/placement/forms/Forms.h"
 #include "lib/placement/forms/LocalBuilder.h"
@@ -39,15 +38,13 @@ public:
     LocalBuilder b(op, operands, form);
     int64_t dim = dimOf(op), rank = rankOf(operands[0]);
     Axes axes = b.axesOf(operands[0], dim);
-    Type dtype = dtypeOf(op->getResult(0)), i64 = IntegerType::get(op->getContext(), 64);
+    Type dtype = dtypeOf(op->getResult(0));
     Value input = b.asVarying(b.toType(operands[0], dtype), axes);
     Value local = b.makeLike<aten::CumsumOp>(input, input, b.integer("dim", dim));
     Value sums = b.allGather(b.sum(input, dim, /*keepDim=*/true), dim, axes);
-    Value ranks = b.make<aten::ArangeOp>(
-        {axes.ranks}, i64, {}, {b.named("end", b.scalar(axes.ranks)), b.dtype("dtype", i64)});
     Shape along(rank, 1);
     along[dim] = axes.ranks;
-    Value before = b.view(b.compare<aten::LtOp>(ranks, b.rankAlong(axes)), along);
+    Value before = b.view(b.compare<aten::LtOp>(b.arange(axes.ranks), b.rankAlong(axes)), along);
     Value prefix = b.sum(b.keepWhere(before, sums), dim, /*keepDim=*/true);
     return b.finish(b.asLike(b.add(local, prefix), operands[0]));
   }

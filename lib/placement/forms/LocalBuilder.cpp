@@ -3,6 +3,8 @@
 #include "lib/placement/forms/LocalBuilder.h"
 #include "dialects/aten/Sharding.h"
 #include "dialects/aten/ops/Comparison.h"
+#include "dialects/aten/ops/Creation.h"
+#include "dialects/aten/ops/Indexing.h"
 #include "dialects/aten/ops/Reduction.h"
 #include "dialects/dist/Verify.h"
 
@@ -83,10 +85,13 @@ NamedAttribute LocalBuilder::axesAttribute(const Axes &axes) {
 
 RankedTensorType LocalBuilder::typeWith(Value value, ArrayRef<int64_t> shape, const Axes &axes,
                                         AxisPlacement along) const {
+  auto plain = RankedTensorType::get(shape, dtypeOf(value));
   PlacementAttr placement = dist::getPlacement(value.getType());
+  if (!placement)
+    return plain;
   for (StringAttr axis : axes.names)
     placement = placement.with(axis, along);
-  return dist::withPlacement(RankedTensorType::get(shape, dtypeOf(value)), placement);
+  return dist::withPlacement(plain, placement);
 }
 
 Value LocalBuilder::allReduce(Value value, const Axes &axes, dist::Reduction reduction) {
@@ -139,6 +144,31 @@ Value LocalBuilder::rankAlong(const Axes &axes) {
   return create<dist::AxisIndexOp>(type, {}, {meshAttribute(), axesAttribute(axes)})->getResult(0);
 }
 
+Value LocalBuilder::wrapped(Value numbers, const Axes &axes) {
+  return where(compare<aten::LtScalarOp>(numbers, scalar(int64_t(0))),
+               addScalar(numbers, scalar(axes.ranks)), numbers);
+}
+
+Value LocalBuilder::rankBefore(int64_t by, const Axes &axes) {
+  Value rank = rankAlong(axes);
+  return by == 0 ? rank : wrapped(subScalar(rank, scalar(by)), axes);
+}
+
+Value LocalBuilder::ranksBefore(const Axes &axes) {
+  return wrapped(sub(rankAlong(axes), arange(axes.ranks)), axes);
+}
+
+Value LocalBuilder::indexSelect(Value value, int64_t dim, Value index) {
+  Shape shape(shapeOf(value));
+  shape[dim] = shapeOf(index)[0];
+  return make<aten::IndexSelectOp>(shape, dtypeOf(value), {value, index}, integer("dim", dim));
+}
+
+Value LocalBuilder::arange(int64_t size) {
+  Type i64 = builder.getI64Type();
+  return make<aten::ArangeOp>({size}, i64, {}, {named("end", scalar(size)), dtype("dtype", i64)});
+}
+
 Value LocalBuilder::localIndices(Value indices, int64_t size, const Axes &axes) {
   return sub(indices, mulScalar(rankAlong(axes), scalar(size)));
 }
@@ -154,9 +184,9 @@ Value LocalBuilder::outside(Value localIndices, int64_t size) {
 //===----------------------------------------------------------------------===//
 
 Value LocalBuilder::as(Value value, AxisPlacement wanted, const Axes &axes) {
-  if (hasFailed())
-    return value;
   PlacementAttr placement = dist::getPlacement(value.getType());
+  if (hasFailed() || !placement)
+    return value;
   if (wanted.isShard())
     for (StringAttr axis : placement.getShardingAxes(wanted.dim))
       wanted.order += !llvm::is_contained(axes.names, axis);

@@ -1,6 +1,7 @@
 //===- LocalBuilder.h - what forms write local ops with -------------*- C++ -*-===//
 //
-// Typed aten ops come from AtenBuilder, which infers shapes and placements. Here is what forms need
+// Typed aten ops come from AtenBuilder, which infers shapes and placements (none in a function that
+// has none). Here is what forms need
 // beyond it: collectives along axes of the form, the rank's index, other names for the same bits,
 // and the strategies that a form offers.
 //
@@ -60,6 +61,12 @@ public:
 
   /// The rank's number along the axes, a 0-d i64 that varies.
   Value rankAlong(const Axes &axes);
+  /// The number of the rank `by` places before this one in the ring, 0 to ranks - 1.
+  Value rankBefore(int64_t by, const Axes &axes);
+  /// Those of all ranks from this one back: a tensor of as many elements.
+  Value ranksBefore(const Axes &axes);
+  /// 0, 1, ..., size - 1 as i64.
+  Value arange(int64_t size);
   /// `indices` into a dimension that is sharded over `axes`, as places in this rank's part of
   /// `size` elements. With `outside`: where they name no place in it.
   Value localIndices(Value indices, int64_t size, const Axes &axes);
@@ -89,6 +96,7 @@ public:
   //===--------------------------------------------------------------------===//
 
   Value amax(Value value, int64_t dim);
+  Value indexSelect(Value value, int64_t dim, Value index);
   /// In f32 if the dtype is a half-precision one: what kernels accumulate in.
   Value widened(Value value);
   Value minusInfinityWhere(Value mask, Value value);
@@ -97,6 +105,8 @@ public:
   LocalValues finish(llvm::ArrayRef<Value> results);
 
 private:
+  /// Numbers from -ranks on, brought back into the ring.
+  Value wrapped(Value numbers, const Axes &axes);
   static std::optional<dist::PlacementAttr> getPlacement(Value value);
   mlir::NamedAttribute meshAttribute();
   mlir::NamedAttribute axesAttribute(const Axes &axes);

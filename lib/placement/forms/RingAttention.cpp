@@ -10,8 +10,6 @@
 #include "dialects/aten/ops/Arithmetic.h"
 #include "dialects/aten/ops/Attention.h"
 #include "dialects/aten/ops/Comparison.h"
-#include "dialects/aten/ops/Creation.h"
-#include "dialects/aten/ops/Indexing.h"
 #include "lib/placement/forms/Forms.h"
 
 #include <limits>
@@ -25,31 +23,16 @@ using dist::AxisPlacement;
 // The ring
 //===----------------------------------------------------------------------===//
 
-Value AttentionRing::rank() {
-  if (!rankValue)
-    rankValue = b.rankAlong(axes);
-  return rankValue;
-}
-
 Value AttentionRing::follows(int64_t step) {
-  return b.compare<aten::LtScalarOp>(rank(), b.scalar(step));
+  return b.compare<aten::LtScalarOp>(b.rankAlong(axes), b.scalar(step));
 }
 
 Value AttentionRing::maskOf(int64_t step) {
   // A mask of one column is that of every block.
   if (!mask || shapeOf(mask).back() == 1)
     return mask;
-  // The block's number is rank - step, brought back into the ring.
-  Value block = b.subScalar(rank(), b.scalar(step));
-  Value first = b.mulScalar(b.where(follows(step), b.addScalar(block, b.scalar(axes.ranks)), block),
-                            b.scalar(keys));
-  Type i64 = dtypeOf(first);
-  Value places = b.make<aten::ArangeOp>({keys}, i64, {},
-                                        {b.named("end", b.scalar(keys)), b.dtype("dtype", i64)});
-  Shape shape(shapeOf(mask));
-  shape.back() = keys;
-  return b.make<aten::IndexSelectOp>(shape, dtypeOf(mask), {mask, b.add(places, first)},
-                                     b.integer("dim", rankOf(mask) - 1));
+  Value first = b.mulScalar(b.rankBefore(step, axes), b.scalar(keys));
+  return b.indexSelect(mask, rankOf(mask) - 1, b.add(b.arange(keys), first));
 }
 
 SmallVector<Value> AttentionRing::send(ArrayRef<Value> values) {

@@ -37,15 +37,12 @@ public:
   void receive(llvm::ArrayRef<Value> futures, llvm::MutableArrayRef<Value> values);
 
 private:
-  Value rank();
-
   LocalBuilder &b;
   Axes axes;
   bool isCausal;
   Value mask;
   /// Keys in a block.
   int64_t keys;
-  Value rankValue;
 };
 
 } // namespace cleave::placement
