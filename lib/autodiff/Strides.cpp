@@ -15,6 +15,7 @@
 #include "dialects/aten/ops/Reduction.h"
 #include "dialects/aten/ops/Softmax.h"
 #include "dialects/aten/ops/View.h"
+#include "dialects/dist/Dist.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -161,6 +162,13 @@ static bool isAlwaysContiguous(Operation *op) {
              SumOp, MeanOp, IndexSelectOp, SliceBackwardOp, SelectBackwardOp, RepeatOp>(op);
 }
 
+/// What comes from another rank lies in a buffer of its own.
+static bool isReceived(Operation *op) {
+  if (auto wait = dyn_cast<dist::WaitOp>(op))
+    op = wait.getFuture().getDefiningOp();
+  return isa_and_nonnull<dist::ShiftOp>(op);
+}
+
 /// Kernels whose results are contiguous if the tensors they read are.
 static bool keepsContiguity(Operation *op) {
   using namespace aten;
@@ -201,7 +209,7 @@ MaybeStrides StrideInference::infer(Value value) {
     return std::nullopt;
   ArrayRef<int64_t> shape = type.getShape();
   Operation *op = value.getDefiningOp();
-  if (!op || op->getNumOperands() == 0 || isAlwaysContiguous(op))
+  if (!op || op->getNumOperands() == 0 || isAlwaysContiguous(op) || isReceived(op))
     return contiguous(shape);
   if (isa<FlashAttentionForCpuOp, FlashAttentionForCpuBackwardOp>(op) && shape.size() == 4) {
     // Made as B x L x H x E and transposed.
@@ -231,7 +239,7 @@ MaybeStrides StrideInference::infer(Value value) {
   int64_t rank = from.size();
   auto wrap = [&](int64_t dim, int64_t of) { return dim < 0 ? dim + of : dim; };
   return TypeSwitch<Operation *, MaybeStrides>(op)
-      .Case<AliasOp, DetachOp>([&](auto) { return strides; })
+      .Case<AliasOp, DetachOp, dist::ReinterpretOp>([&](auto) { return strides; })
       .Case<ViewOp, UnsafeViewOp>([&](auto) { return viewStrides(from, strides, shape); })
       .Case([&](TOp) { return Strides(strides.rbegin(), strides.rend()); })
       .Case([&](TransposeOp op) {

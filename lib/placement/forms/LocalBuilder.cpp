@@ -135,12 +135,14 @@ Value LocalBuilder::wait(Value future) {
 //===----------------------------------------------------------------------===//
 
 Value LocalBuilder::rankAlong(const Axes &axes) {
-  SmallVector<dist::AxisEntry> entries(frame.getEntries());
-  for (dist::AxisEntry &entry : entries)
-    entry.placement = llvm::is_contained(axes.names, entry.axis) ? AxisPlacement::varying()
-                                                                 : AxisPlacement::invariant();
-  auto type =
-      RankedTensorType::get({}, builder.getI64Type(), PlacementAttr::get(frame.getMesh(), entries));
+  auto type = RankedTensorType::get({}, builder.getI64Type());
+  if (frame) {
+    SmallVector<dist::AxisEntry> entries(frame.getEntries());
+    for (dist::AxisEntry &entry : entries)
+      entry.placement = llvm::is_contained(axes.names, entry.axis) ? AxisPlacement::varying()
+                                                                   : AxisPlacement::invariant();
+    type = dist::withPlacement(type, PlacementAttr::get(frame.getMesh(), entries));
+  }
   return create<dist::AxisIndexOp>(type, {}, {meshAttribute(), axesAttribute(axes)})->getResult(0);
 }
 
