@@ -1,6 +1,6 @@
 //===- PropagatePlacements.cpp - from annotations to a placed program --------===//
 
-#include "lib/placement/propagate/Propagate.h"
+#include "lib/placement/propagate/Explain.h"
 #include "passes/placement/Passes.h"
 
 using namespace mlir;
@@ -84,5 +84,12 @@ void PropagatePlacements::runOnOperation() {
   FailureOr<Propagation> propagation = propagate(module, options);
   if (failed(propagation))
     return signalPassFailure();
+  if (explain || !explainJson.empty()) {
+    Explanation explanation(*propagation);
+    if (explain)
+      explanation.emitRemarks();
+    if (!explainJson.empty() && failed(writeExplanation(explanation, explainJson, module)))
+      return signalPassFailure();
+  }
   write(*propagation);
 }

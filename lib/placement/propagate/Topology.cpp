@@ -22,6 +22,9 @@ double AxisCosts::bytesSent(AxisPlacement from, AxisPlacement to, double bytes) 
 double AxisCosts::redistribute(AxisPlacement from, AxisPlacement to, double bytes) const {
   if (from == to)
     return 0;
+  // No communication makes a pending product of anything else.
+  if (to.isPartial() && to.reduction == dist::Reduction::Product)
+    return kImpossible;
   double sent = bytesSent(from, to, bytes);
   bool isAllReduce = from.isPartial() && !to.isShard();
   return kTieBreak + send(sent) + (sent && isAllReduce ? hops() : 0);

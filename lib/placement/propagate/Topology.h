@@ -62,6 +62,8 @@ private:
 
 /// Seconds that settle which of two equal ways is taken: less than any real cost.
 constexpr double kTieBreak = 1e-10;
+/// Seconds for what there is no way to do: more than any real cost.
+constexpr double kImpossible = 1e15;
 
 } // namespace cleave::placement::propagate
 
