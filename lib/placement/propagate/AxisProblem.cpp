@@ -102,15 +102,27 @@ AxisPlacement AxisProblem::getTaken(const Use &use, unsigned choice) const {
 // Costs
 //===----------------------------------------------------------------------===//
 
-double AxisProblem::getWork(unsigned op, const AxisStrategy &strategy) const {
+static bool isDivided(const AxisStrategy &strategy) {
   auto isShard = [](AxisPlacement p) { return p.isShard(); };
-  bool isDivided =
-      llvm::any_of(strategy.operands, isShard) || llvm::any_of(strategy.results, isShard);
-  double seconds = isDivided ? work[op] / static_cast<double>(axis.size) : work[op];
+  return llvm::any_of(strategy.operands, isShard) || llvm::any_of(strategy.results, isShard);
+}
+
+double AxisProblem::getWork(unsigned op, const AxisStrategy &strategy) const {
+  // Of an op that could be divided, work that all ranks repeat counts in full. Work on terms of a
+  // sum is no repetition, only more of it than on parts: what it really takes is the time of a
+  // memory so many times as fast as the link.
+  constexpr double kMemoryToLink = 32;
+  double part = work[op] / static_cast<double>(axis.size);
+  bool isPartial = llvm::any_of(strategy.operands, [](AxisPlacement p) { return p.isPartial(); });
+  double seconds = work[op];
+  if (isDivided(strategy))
+    seconds = part;
+  else if (isPartial && llvm::any_of(candidates.ops[op], isDivided))
+    seconds = part + (work[op] - part) / (kMemoryToLink * std::max(topology.work, 1.0));
   if (strategy.bytes)
     seconds += graph.ops[op].weight * costs.send(static_cast<double>(strategy.bytes));
   // What can be reduced here as well as later is reduced here.
-  if (llvm::any_of(strategy.operands, [](AxisPlacement p) { return p.isPartial(); }))
+  if (isPartial)
     seconds += kTieBreak / 4;
   return seconds;
 }

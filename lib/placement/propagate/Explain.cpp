@@ -64,8 +64,8 @@ std::string Explanation::nameOf(unsigned number) const {
   Operation *op = graph.ops[value.op].op;
   std::string text = "the result of '" + op->getName().getStringRef().str() + "'";
   if (op->getNumResults() > 1)
-    text = "result " + std::to_string(value.result) + " of '" +
-           op->getName().getStringRef().str() + "'";
+    text = "result " + std::to_string(value.result) + " of '" + op->getName().getStringRef().str() +
+           "'";
   return text;
 }
 
@@ -128,16 +128,17 @@ Explanation::Reason Explanation::reasonForPort(const Port &port, unsigned axis) 
     if (!annotation || !annotation.get(name) ||
         (other.slot == Slot::State && other.role != port.role))
       continue;
-    return {Kind::Tied, "is placed with " + other.describe() + ", which is annotated " +
-                            dist::toString(*annotation.get(name)),
+    return {Kind::Tied,
+            "is placed with " + other.describe() + ", which is annotated " +
+                dist::toString(*annotation.get(name)),
             other.value, other.value, other.getLoc()};
   }
   if (auto reason = follows(port.value, axis); reason && !port.isResult)
     return *reason;
   if (candidates.groups[port.group].size() == 1)
     return {Kind::Only, "nothing that is annotated reaches it"};
-  return {Kind::Cheapest, "is the cheapest of " +
-                              std::to_string(candidates.groups[port.group].size()) + " ways"};
+  return {Kind::Cheapest,
+          "is the cheapest of " + std::to_string(candidates.groups[port.group].size()) + " ways"};
 }
 
 Explanation::Reason Explanation::reasonFor(unsigned number, unsigned axis) const {
@@ -192,11 +193,10 @@ llvm::json::Array Explanation::costsOf(const ValueNode &value, unsigned axis) co
   }
   unsigned group = graph.ports[value.port].group;
   for (auto [i, choice] : llvm::enumerate(record.candidates.groups[group]))
-    list.push_back(
-        llvm::json::Object{{"placement", dist::toString(choice.self)},
-                           {"gradient", dist::toString(choice.gradient)},
-                           {"seconds", record.problem->costOfGroup(group, i)},
-                           {"chosen", record.problem->getGroupChoice(group) == i}});
+    list.push_back(llvm::json::Object{{"placement", dist::toString(choice.self)},
+                                      {"gradient", dist::toString(choice.gradient)},
+                                      {"seconds", record.problem->costOfGroup(group, i)},
+                                      {"chosen", record.problem->getGroupChoice(group) == i}});
   return list;
 }
 
@@ -244,8 +244,8 @@ void Explanation::emitRemarks() const {
     remark << nameOf(value) << " is placed ";
     for (auto [axis, info] : llvm::enumerate(p.axes)) {
       Reason reason = reasonFor(value, axis);
-      remark << (axis ? "; " : "") << info.name.getValue() << " = "
-             << *p.made[value].get(info.name) << ": " << reason.text;
+      remark << (axis ? "; " : "") << info.name.getValue() << " = " << *p.made[value].get(info.name)
+             << ": " << reason.text;
       if (reason.loc && *reason.loc != loc && reason.kind != Kind::Follows)
         remark.attachNote(*reason.loc) << "on axis \"" << info.name.getValue() << "\"";
     }
@@ -270,8 +270,8 @@ void Explanation::emitRemarks() const {
 static llvm::json::Object byAxis(PlacementAttr placement) {
   llvm::json::Object object;
   for (const dist::AxisEntry &entry : placement.getEntries()) {
-    bool several = entry.placement.isShard() &&
-                   placement.getShardingAxes(entry.placement.dim).size() > 1;
+    bool several =
+        entry.placement.isShard() && placement.getShardingAxes(entry.placement.dim).size() > 1;
     object[entry.axis.getValue()] = dist::toString(entry.placement, several);
   }
   return object;
@@ -341,9 +341,7 @@ llvm::json::Value Explanation::toJSON() const {
                                       {"latency", link.latency}});
   }
   llvm::MapVector<Operation *, llvm::json::Object> functions;
-  auto functionOf = [&](Value value) {
-    return value.getParentBlock()->getParentOp();
-  };
+  auto functionOf = [&](Value value) { return value.getParentBlock()->getParentOp(); };
   for (const Port &port : graph.ports)
     functions[func::FuncOp(port.function)];
   llvm::MapVector<Operation *, llvm::json::Array> tensors, redistributed, results, forms;
@@ -352,9 +350,8 @@ llvm::json::Value Explanation::toJSON() const {
   for (const Port &port : graph.ports) {
     if (!port.isResult)
       continue;
-    llvm::json::Object object{{"result", port.number},
-                              {"value", port.value},
-                              {"placement", byAxis(p.taken[port.use])}};
+    llvm::json::Object object{
+        {"result", port.number}, {"value", port.value}, {"placement", byAxis(p.taken[port.use])}};
     if (port.role) {
       object["role"] = train::stringifyRoleKind(port.role.getKind());
       object["role_name"] = port.role.getNameOrEmpty();
@@ -386,14 +383,14 @@ llvm::json::Value Explanation::toJSON() const {
           object["reduction"] = dist::stringifyReduction(step.reduction);
         steps.push_back(std::move(object));
       }
-    redistributed[functionOf(graph.values[entry.value].value)].push_back(llvm::json::Object{
-        {"value", entry.value},
-        {"from", byAxis(entry.from)},
-        {"to", byAxis(entry.to)},
-        {"uses", std::move(uses)},
-        {"steps", std::move(steps)},
-        {"bytes", entry.plan ? llvm::json::Value(entry.plan->bytes) : nullptr},
-        {"seconds", entry.seconds}});
+    redistributed[functionOf(graph.values[entry.value].value)].push_back(
+        llvm::json::Object{{"value", entry.value},
+                           {"from", byAxis(entry.from)},
+                           {"to", byAxis(entry.to)},
+                           {"uses", std::move(uses)},
+                           {"steps", std::move(steps)},
+                           {"bytes", entry.plan ? llvm::json::Value(entry.plan->bytes) : nullptr},
+                           {"seconds", entry.seconds}});
   }
   for (auto [number, op] : llvm::enumerate(graph.ops))
     for (auto [axis, info] : llvm::enumerate(p.axes))
@@ -416,10 +413,10 @@ llvm::json::Value Explanation::toJSON() const {
     object["forms"] = std::move(forms[function]);
     list.push_back(std::move(object));
   }
-  return llvm::json::Object{
-      {"version", 1},
-      {"mesh", llvm::json::Object{{"name", dist::MeshOp(p.mesh).getSymName()}, {"axes", std::move(axes)}}},
-      {"functions", std::move(list)}};
+  return llvm::json::Object{{"version", 1},
+                            {"mesh", llvm::json::Object{{"name", dist::MeshOp(p.mesh).getSymName()},
+                                                        {"axes", std::move(axes)}}},
+                            {"functions", std::move(list)}};
 }
 
 LogicalResult propagate::writeExplanation(const Explanation &explanation, StringRef path,

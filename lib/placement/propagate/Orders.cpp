@@ -32,12 +32,17 @@ private:
   }
   std::optional<Ranking> fromAttribute(PlacementAttr placement) const;
   Ranking ofGroup(unsigned group) const;
-  Ranking ofOp(unsigned op) const;
+  std::optional<Ranking> fromAnnotations(const OpNode &op) const;
+  bool isShared(unsigned use) const;
+  void followOperands();
+  void followUses();
   PlacementAttr make(unsigned number, bool isUse, const Ranking &ranking) const;
 
   Propagation &p;
   const Graph &graph;
   FlatSymbolRefAttr mesh;
+  std::vector<Ranking> groups;
+  std::vector<std::optional<Ranking>> ops;
 };
 
 } // namespace
@@ -71,31 +76,55 @@ Ranking Orders::ofGroup(unsigned number) const {
   return ranking;
 }
 
-Ranking Orders::ofOp(unsigned number) const {
-  const OpNode &op = graph.ops[number];
+std::optional<Ranking> Orders::fromAnnotations(const OpNode &op) const {
   for (unsigned value : op.results)
     if (value != kNone)
       if (auto ranking = fromAttribute(graph.getAttribute(graph.values[value])))
-        return *ranking;
+        return ranking;
   for (unsigned use : op.operands)
     if (use != kNone)
       if (auto ranking = fromAttribute(graph.getAttribute(graph.uses[use])))
-        return *ranking;
-  for (unsigned use : op.operands) {
-    if (use == kNone)
-      continue;
-    auto ranking = fromAttribute(p.made[graph.uses[use].value]);
-    if (!ranking)
-      continue;
-    // Only where the op takes it by the same axes does their order say something.
-    unsigned same = 0;
-    for (const AxisSolution &solution : p.solutions)
-      same += solution.taken[use].isShard() &&
-              solution.taken[use] == solution.made[graph.uses[use].value];
-    if (same > 1)
-      return *ranking;
-  }
-  return byMesh();
+        return ranking;
+  return std::nullopt;
+}
+
+/// Whether several axes shard one dimension of the value, and the use takes it by them too.
+bool Orders::isShared(unsigned use) const {
+  unsigned value = graph.uses[use].value;
+  for (const AxisSolution &a : p.solutions)
+    for (const AxisSolution &b : p.solutions)
+      if (&a != &b && a.made[value].isShard() && b.made[value].isShard(a.made[value].dim) &&
+          a.taken[use] == a.made[value] && b.taken[use] == b.made[value])
+        return true;
+  return false;
+}
+
+/// From what the op takes to the op.
+void Orders::followOperands() {
+  for (auto [number, op] : llvm::enumerate(graph.ops))
+    for (unsigned use : op.operands) {
+      if (ops[number] || use == kNone || !isShared(use))
+        continue;
+      const ValueNode &value = graph.values[graph.uses[use].value];
+      ops[number] =
+          value.op != kNone ? ops[value.op] : std::optional(groups[graph.ports[value.port].group]);
+    }
+}
+
+/// From what uses an op's results to the op.
+void Orders::followUses() {
+  for (size_t number = graph.ops.size(); number-- > 0;)
+    for (unsigned value : graph.ops[number].results) {
+      if (value == kNone)
+        continue;
+      for (unsigned use : graph.values[value].uses) {
+        if (ops[number] || !isShared(use))
+          continue;
+        const Use &user = graph.uses[use];
+        ops[number] =
+            user.op != kNone ? ops[user.op] : std::optional(groups[graph.ports[user.port].group]);
+      }
+    }
 }
 
 PlacementAttr Orders::make(unsigned number, bool isUse, const Ranking &ranking) const {
@@ -115,7 +144,6 @@ PlacementAttr Orders::make(unsigned number, bool isUse, const Ranking &ranking) 
 void Orders::run() {
   p.made.resize(graph.values.size());
   p.taken.resize(graph.uses.size());
-  std::vector<Ranking> groups;
   for (unsigned group = 0; group < graph.groups.size(); ++group)
     groups.push_back(ofGroup(group));
   for (const Port &port : graph.ports) {
@@ -124,8 +152,14 @@ void Orders::run() {
     else
       p.made[port.value] = make(port.value, false, groups[port.group]);
   }
+  for (const OpNode &op : graph.ops)
+    ops.push_back(fromAnnotations(op));
+  // What a reduction scatters has no order of its own: it takes that of its use.
+  followOperands();
+  followUses();
+  followOperands();
   for (auto [number, op] : llvm::enumerate(graph.ops)) {
-    Ranking ranking = ofOp(number);
+    Ranking ranking = ops[number].value_or(byMesh());
     for (unsigned use : op.operands)
       if (use != kNone)
         p.taken[use] = make(use, true, ranking);
