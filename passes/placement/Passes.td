@@ -150,6 +150,44 @@ def PropagatePlacements : Pass<"propagate-placements", "::mlir::ModuleOp"> {
   let dependentDialects = ["::cleave::dist::DistDialect"];
 }
 
+def Partition : Pass<"partition", "::mlir::ModuleOp"> {
+  let summary = "from a placed program for one device to what each rank computes, collectives included";
+  let description = [{
+    Takes a program in which every argument, result and op says how its tensors lie on the mesh
+    (`dist.placement`, `dist.operands`, `dist.results`; `--propagate-placements` completes them), and makes
+    it local: shapes are those of one rank, types say how values vary, and where an op takes a
+    value in another way than it was made stands the communication that sends least. `docs/placements.md`
+    says how; `--check-spmd-types` accepts the result.
+
+    Before:
+    ```mlir
+    func.func @f(%x: tensor<4x8xf32> {dist.placement = #S1_tp}, %w: tensor<8x6xf32> {dist.placement = #S0_tp})
+        -> (tensor<4x6xf32> {dist.placement = #R_tp}) {
+      %0 = aten.mm(%x, %w) {dist.operands = [#S1_tp, #S0_tp], dist.results = [#P_tp]}
+          : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+      return %0 : tensor<4x6xf32>
+    }
+    ```
+    After:
+    ```mlir
+    func.func @f(%x: tensor<4x4xf32, #S1_tp>, %w: tensor<4x6xf32, #S0_tp>) -> tensor<4x6xf32, #R_tp> {
+      %0 = aten.mm(%x, %w) : (tensor<4x4xf32, #S1_tp>, tensor<4x6xf32, #S0_tp>) -> tensor<4x6xf32, #P_tp>
+      %1 = dist.all_reduce sum(%0) over @mesh ["tp"] : tensor<4x6xf32, #P_tp> -> tensor<4x6xf32, #R_tp>
+      return %1 : tensor<4x6xf32, #R_tp>
+    }
+    ```
+    A dimension that its axes do not divide evenly, an op without a strategy for its placements and
+    a value whose placement is open are errors.
+  }];
+  let options = [
+    Option<"fsdpReshard", "fsdp-reshard", "bool", "true",
+           "Gather a sharded parameter again for the backward; false keeps what the forward gathered">,
+    Option<"prefetch", "prefetch", "unsigned", "0",
+           "Start the gather of a parameter this many gathers before its use (0: at its use)">
+  ];
+  let dependentDialects = ["::cleave::aten::AtenDialect", "::cleave::dist::DistDialect"];
+}
+
 def PrintShardingRules : Pass<"print-sharding-rules", "::mlir::ModuleOp"> {
   let summary = "show every compute op's sharding rule, as remarks or as JSON";
   let description = [{

@@ -1,0 +1,95 @@
+//===- Context.cpp - between a placed program's attributes and local types ---===//
+
+#include "lib/placement/partition/Partition.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::placement;
+using dist::AxisEntry;
+using dist::AxisPlacement;
+using dist::PlacementAttr;
+
+PlacementAttr PartitionContext::attributeOf(ArrayRef<AxisPlacement> entries) const {
+  SmallVector<AxisEntry> list;
+  for (auto [axis, entry] : llvm::zip_equal(axes, entries))
+    list.push_back({axis.name, entry});
+  return PlacementAttr::get(FlatSymbolRefAttr::get(dist::MeshOp(mesh).getSymNameAttr()), list);
+}
+
+AxisPlacements PartitionContext::entriesOf(Value local) const {
+  AxisPlacements entries = planner.entriesOf(dist::getPlacement(local.getType()));
+  for (AxisPlacement &entry : entries)
+    if (entry.isInvariant())
+      entry = AxisPlacement::replicate();
+  return entries;
+}
+
+FailureOr<AxisPlacements>
+PartitionContext::entriesOf(PlacementAttr placement,
+                            llvm::function_ref<InFlightDiagnostic()> emit) const {
+  if (!placement)
+    return emit() << " has no placement; --propagate-placements gives every value one";
+  AxisPlacements entries;
+  for (const MeshAxis &axis : axes) {
+    std::optional<AxisPlacement> entry = placement.get(axis.name.getValue());
+    if (!entry)
+      return emit() << " has no placement on axis \"" << axis.name.getValue() << "\", only "
+                    << placement << "; --propagate-placements completes it";
+    if (entry->isInvariant() || entry->isVarying())
+      return emit() << " is placed as " << *entry << " on axis \"" << axis.name.getValue()
+                    << "\", expected R, P or S(d) in a program for one device";
+    entries.push_back(*entry);
+  }
+  return entries;
+}
+
+FailureOr<RankedTensorType>
+PartitionContext::localType(RankedTensorType global, ArrayRef<AxisPlacement> entries,
+                            llvm::function_ref<InFlightDiagnostic()> emit) const {
+  SmallVector<int64_t> shape(global.getShape());
+  for (auto [axis, entry] : llvm::zip_equal(axes, entries)) {
+    if (!entry.isShard())
+      continue;
+    if (entry.dim >= global.getRank())
+      return emit() << " is placed as " << entry << " on axis \"" << axis.name.getValue()
+                    << "\", but has " << global.getRank() << " dimensions";
+    if (shape[entry.dim] % axis.size != 0)
+      return emit() << " has dimension " << entry.dim << " of size " << global.getDimSize(entry.dim)
+                    << " sharded on axis \"" << axis.name.getValue() << "\", whose " << axis.size
+                    << " ranks do not divide "
+                    << (shape[entry.dim] == global.getDimSize(entry.dim)
+                            ? "it"
+                            : "the " + std::to_string(shape[entry.dim]) +
+                                  " that the axes before it leave")
+                    << "; --partition makes parts of one size";
+    shape[entry.dim] /= axis.size;
+  }
+  return RankedTensorType::get(shape, global.getElementType(), attributeOf(entries));
+}
+
+Value PartitionContext::convertSameness(OpBuilder &builder, Location loc, Value value,
+                                        StringAttr axis, bool invariant) const {
+  auto type = cast<RankedTensorType>(value.getType());
+  PlacementAttr placement = dist::getPlacement(type);
+  AxisPlacement wanted = invariant ? AxisPlacement::invariant() : AxisPlacement::replicate();
+  if (*placement.get(axis.getValue()) == wanted)
+    return value;
+  return dist::ConvertOp::create(builder, loc,
+                                 dist::withPlacement(type, placement.with(axis.getValue(), wanted)),
+                                 value, IntegerAttr());
+}
+
+bool placement::equalUpToOrder(ArrayRef<AxisPlacement> a, ArrayRef<AxisPlacement> b) {
+  return llvm::equal(a, b, [](AxisPlacement x, AxisPlacement y) {
+    x.order = y.order = 0;
+    return x == y;
+  });
+}
+
+std::string placement::describe(ArrayRef<AxisPlacement> placements) {
+  std::string text = "(";
+  llvm::raw_string_ostream os(text);
+  llvm::interleaveComma(placements, os, [&](const AxisPlacement &p) { os << toString(p); });
+  os << ")";
+  return text;
+}

@@ -1,0 +1,198 @@
+//===- LocalOps.cpp - what one rank runs of an op ----------------------------===//
+
+#include "lib/placement/partition/LocalOps.h"
+#include "lib/placement/partition/RandomOps.h"
+
+#include "dialects/train/Train.h"
+#include "lib/placement/Form.h"
+#include "lib/placement/Inference.h"
+#include "lib/placement/Placed.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::placement;
+using dist::AxisPlacement;
+using dist::PlacementAttr;
+using sharding::ShardingRule;
+using sharding::SizeAttribute;
+
+FailureOr<AxisStrategy> placement::findStrategy(Operation *op, MeshAxis axis,
+                                                ArrayRef<AxisPlacement> operands,
+                                                ArrayRef<AxisPlacement> results) {
+  SmallVector<AxisStrategy> strategies = getStrategies(op, axis);
+  for (AxisStrategy &strategy : strategies)
+    if (equalUpToOrder(strategy.operands, operands) && equalUpToOrder(strategy.results, results))
+      return std::move(strategy);
+  InFlightDiagnostic diagnostic = op->emitOpError("does not run on axis \"")
+                                  << axis.name.getValue() << "\" with operands placed as "
+                                  << describe(operands) << " and results as " << describe(results);
+  std::string ways;
+  for (const AxisStrategy &strategy : strategies)
+    ways += (ways.empty() ? "" : ", ") + describe(strategy.operands) + " to " +
+            describe(strategy.results);
+  diagnostic.attachNote(op->getLoc()) << "it runs as " << ways;
+  return diagnostic;
+}
+
+namespace {
+
+class LocalOp {
+public:
+  LocalOp(OpBuilder &builder, Operation *op, ValueRange operands, ArrayRef<AxisStrategy> strategies,
+          PartitionContext &context)
+      : builder(builder), op(op), operands(operands), strategies(strategies), context(context) {}
+
+  FailureOr<SmallVector<Value>> build();
+
+private:
+  /// How a result lies by the strategies; orders are 0.
+  AxisPlacements resultEntries(unsigned result) const {
+    AxisPlacements entries;
+    for (const AxisStrategy &strategy : strategies)
+      entries.push_back(strategy.results[result]);
+    return entries;
+  }
+  LogicalResult setTypes(Operation *local);
+  void setSizes(Operation *local);
+  void matchSameness();
+  FailureOr<SmallVector<Value>> clone();
+  FailureOr<SmallVector<Value>> buildForm(const Form &form);
+
+  OpBuilder &builder;
+  Operation *op;
+  SmallVector<Value> operands;
+  ArrayRef<AxisStrategy> strategies;
+  PartitionContext &context;
+};
+
+} // namespace
+
+/// Shapes from the strategies, placements from the operands.
+LogicalResult LocalOp::setTypes(Operation *local) {
+  SmallVector<PlacementAttr> preferred(op->getNumResults());
+  for (OpResult result : local->getResults()) {
+    auto type = dyn_cast<RankedTensorType>(result.getType());
+    if (!type)
+      continue;
+    AxisPlacements entries = resultEntries(result.getResultNumber());
+    FailureOr<RankedTensorType> localType = context.localType(type, entries, [&] {
+      InFlightDiagnostic diagnostic = op->emitOpError();
+      diagnostic << "result " << result.getResultNumber();
+      return diagnostic;
+    });
+    if (failed(localType))
+      return failure();
+    result.setType(*localType);
+    preferred[result.getResultNumber()] = dist::getPlacement(*localType);
+  }
+  AxisPlacements anywhere(context.axes.size(), AxisPlacement::replicate());
+  return placeResults(local, {.preferred = preferred, .like = context.attributeOf(anywhere)});
+}
+
+/// The attributes that repeat sizes.
+void LocalOp::setSizes(Operation *local) {
+  ShardingRule rule = sharding::getShardingRule(op);
+  for (const SizeAttribute &size : rule.sizeAttributes) {
+    if (!local->hasAttr(size.name))
+      continue;
+    if (size.source == SizeAttribute::ResultShape) {
+      if (auto type = dyn_cast<RankedTensorType>(local->getResult(size.index).getType()))
+        local->setAttr(size.name, builder.getDenseI64ArrayAttr(type.getShape()));
+      continue;
+    }
+    int64_t factorSize = rule.factors[size.index].size;
+    for (auto [strategy, axis] : llvm::zip_equal(strategies, context.axes))
+      if (strategy.factor == size.index)
+        factorSize /= axis.size;
+    local->setAttr(size.name, builder.getI64IntegerAttr(factorSize));
+  }
+}
+
+/// Ops of `train` want one type of what belongs to one parameter: what is I for one operand is made
+/// so for all.
+void LocalOp::matchSameness() {
+  for (const MeshAxis &axis : context.axes) {
+    auto is = [&](Value value, bool invariant) {
+      PlacementAttr placement = dist::getPlacement(value.getType());
+      if (!placement)
+        return false;
+      AxisPlacement entry = *placement.get(axis.name.getValue());
+      return invariant ? entry.isInvariant() : entry.isReplicate();
+    };
+    if (llvm::none_of(operands, [&](Value value) { return is(value, true); }))
+      continue;
+    for (Value &value : operands)
+      if (is(value, false))
+        value = context.convertSameness(builder, op->getLoc(), value, axis.name, true);
+  }
+}
+
+FailureOr<SmallVector<Value>> LocalOp::clone() {
+  if (isa<train::TrainDialect>(op->getDialect()))
+    matchSameness();
+  Operation *local = builder.clone(*op);
+  local->setOperands(operands);
+  local->removeAttr(kOperandsAttr);
+  local->removeAttr(kResultsAttr);
+  if (failed(setTypes(local)))
+    return failure();
+  setSizes(local);
+  return SmallVector<Value>(local->getResults());
+}
+
+FailureOr<SmallVector<Value>> LocalOp::buildForm(const Form &form) {
+  SmallVector<MeshAxis> axes;
+  SmallVector<AxisStrategy> chosen;
+  for (auto [strategy, axis] : llvm::zip_equal(strategies, context.axes)) {
+    if (!strategy.form)
+      continue;
+    if (strategy.form != &form || (!axes.empty() && !form.takesSeveralAxes()))
+      return op->emitOpError("runs by distributed forms on axes \"")
+             << axes.front().name.getValue() << "\" and \"" << axis.name.getValue()
+             << "\", and cannot by both at once (" << form.name() << ", " << strategy.form->name()
+             << "); replicate it on one of them";
+    axes.push_back(axis);
+    chosen.push_back(strategy);
+  }
+  FormBuilder formBuilder(builder, context.mesh, axes);
+  return form.build(op, operands, chosen, formBuilder);
+}
+
+FailureOr<SmallVector<Value>> LocalOp::build() {
+  const Form *form = nullptr;
+  bool drawsParts = sharding::getShardingRule(op).kind == sharding::OpKind::Random;
+  bool isSharded = false;
+  for (const AxisStrategy &strategy : strategies) {
+    form = form ? form : strategy.form;
+    isSharded |= llvm::any_of(strategy.results, [](AxisPlacement p) { return p.isShard(); });
+  }
+  FailureOr<SmallVector<Value>> results;
+  if (form) {
+    results = buildForm(*form);
+  } else if (drawsParts && isSharded) {
+    SmallVector<AxisPlacements> entries;
+    for (unsigned i = 0; i < op->getNumResults(); ++i)
+      entries.push_back(resultEntries(i));
+    results = drawParts(builder, op, operands, entries, context);
+  } else {
+    results = clone();
+  }
+  if (failed(results))
+    return failure();
+  for (auto [i, value] : llvm::enumerate(*results)) {
+    if (!value || !isa<RankedTensorType>(value.getType()))
+      continue;
+    AxisPlacements wanted = resultEntries(i), found = context.entriesOf(value);
+    if (!equalUpToOrder(wanted, found))
+      return op->emitOpError("is to give result ") << i << " placed as " << describe(wanted)
+                                                   << " but its local ops give " << describe(found);
+  }
+  return results;
+}
+
+FailureOr<SmallVector<Value>> placement::buildLocalOp(OpBuilder &builder, Operation *op,
+                                                      ValueRange operands,
+                                                      ArrayRef<AxisStrategy> strategies,
+                                                      PartitionContext &context) {
+  return LocalOp(builder, op, operands, strategies, context).build();
+}

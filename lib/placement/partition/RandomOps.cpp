@@ -1,0 +1,111 @@
+//===- RandomOps.cpp - a rank's part of what is drawn ------------------------===//
+//
+// A generator is a stream: which numbers an element gets depends on where it is in the whole. So
+// every rank draws the whole tensor, and its part is a slice, for nothing.
+//
+//===----------------------------------------------------------------------===//
+
+#include "lib/placement/partition/RandomOps.h"
+
+#include "dialects/aten/ops/Arithmetic.h"
+#include "dialects/aten/ops/Creation.h"
+#include "dialects/aten/ops/Random.h"
+#include "lib/placement/Placed.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::placement;
+using dist::AxisPlacement;
+
+namespace {
+
+class PartDrawer {
+public:
+  PartDrawer(OpBuilder &builder, Operation *op, PartitionContext &context)
+      : builder(builder), op(op), context(context),
+        whole(context.axes.size(), AxisPlacement::replicate()) {}
+
+  /// The op on a whole `like` (its first operand), with whole results.
+  Operation *draw(Value like, ValueRange operands);
+  /// The type of a whole value.
+  RankedTensorType wholeType(Type global) const {
+    return dist::withPlacement(cast<RankedTensorType>(global), context.attributeOf(whole));
+  }
+  /// Ones in the shape and dtype of the op's first operand.
+  Value makeOnes();
+  FailureOr<Value> redistribute(Value value, Type global, ArrayRef<AxisPlacement> to);
+
+private:
+  OpBuilder &builder;
+  Operation *op;
+  PartitionContext &context;
+  AxisPlacements whole;
+};
+
+} // namespace
+
+Value PartDrawer::makeOnes() {
+  RankedTensorType type = wholeType(op->getOperand(0).getType());
+  OperationState state(op->getLoc(), aten::FullOp::getOperationName());
+  state.addTypes(type);
+  state.addAttribute("size", builder.getDenseI64ArrayAttr(type.getShape()));
+  state.addAttribute("fill_value", builder.getF64FloatAttr(1));
+  state.addAttribute("dtype", TypeAttr::get(type.getElementType()));
+  return builder.create(state)->getResult(0);
+}
+
+Operation *PartDrawer::draw(Value like, ValueRange operands) {
+  Operation *drawn = builder.clone(*op);
+  drawn->removeAttr(kOperandsAttr);
+  drawn->removeAttr(kResultsAttr);
+  drawn->setOperands(operands);
+  drawn->setOperand(0, like);
+  for (OpResult result : drawn->getResults())
+    result.setType(wholeType(op->getResult(result.getResultNumber()).getType()));
+  return drawn;
+}
+
+FailureOr<Value> PartDrawer::redistribute(Value value, Type global, ArrayRef<AxisPlacement> to) {
+  const Redistribution *plan =
+      context.planner.plan(cast<RankedTensorType>(global), context.entriesOf(value), to);
+  if (!plan)
+    return op->emitOpError("draws numbers that cannot be placed as ") << describe(to);
+  return buildRedistribution(builder, op->getLoc(), value, *plan, context.axes);
+}
+
+FailureOr<SmallVector<Value>> placement::drawParts(OpBuilder &builder, Operation *op,
+                                                   ValueRange operands,
+                                                   ArrayRef<AxisPlacements> results,
+                                                   PartitionContext &context) {
+  PartDrawer drawer(builder, op, context);
+  if (auto dropout = dyn_cast<aten::RngNativeDropoutOp>(op)) {
+    // Of ones, the kept elements' scale: what each element of the input is multiplied by.
+    Operation *drawn = drawer.draw(drawer.makeOnes(), operands);
+    FailureOr<Value> scale =
+        drawer.redistribute(drawn->getResult(0), op->getResult(0).getType(), results[1]);
+    FailureOr<Value> mask =
+        drawer.redistribute(drawn->getResult(1), op->getResult(1).getType(), results[1]);
+    if (failed(scale) || failed(mask))
+      return failure();
+    OperationState state(op->getLoc(), aten::MulOp::getOperationName());
+    state.addOperands({operands[0], *scale});
+    state.addTypes(operands[0].getType());
+    return SmallVector<Value>{builder.create(state)->getResult(0), *mask};
+  }
+  // Where the elements of `like` are probabilities, they are needed.
+  auto bernoulli = dyn_cast<aten::RngBernoulliOp>(op);
+  FailureOr<Value> like;
+  if (bernoulli && !bernoulli.getP())
+    like = drawer.redistribute(operands[0], op->getOperand(0).getType(),
+                               AxisPlacements(context.axes.size(), AxisPlacement::replicate()));
+  else
+    like = drawer.makeOnes();
+  if (failed(like))
+    return failure();
+  Operation *drawn = drawer.draw(*like, operands);
+  FailureOr<Value> part =
+      drawer.redistribute(drawn->getResult(0), op->getResult(0).getType(), results[0]);
+  if (failed(part))
+    return failure();
+  return SmallVector<Value>{*part};
+}
