@@ -11,21 +11,6 @@ using namespace cleave::placement;
 using dist::AxisPlacement;
 using sharding::OpKind;
 
-/// Total and the same in every run: values by where they are, which is in program order only by
-/// chance, so nothing is ever listed in this order.
-bool LocalValues::Wish::operator<(const Wish &other) const {
-  auto code = [](const AxisPlacement &p) {
-    return std::tuple(p.kind, p.reduction, p.dim, p.order);
-  };
-  if (global != other.global)
-    return global.getAsOpaquePointer() < other.global.getAsOpaquePointer();
-  if (inBackward != other.inBackward)
-    return inBackward < other.inBackward;
-  return std::lexicographical_compare(
-      target.begin(), target.end(), other.target.begin(), other.target.end(),
-      [&](const AxisPlacement &a, const AxisPlacement &b) { return code(a) < code(b); });
-}
-
 static bool isParameter(Value global) {
   auto argument = dyn_cast<BlockArgument>(global);
   if (!argument)
@@ -36,7 +21,8 @@ static bool isParameter(Value global) {
 }
 
 void LocalValues::define(Value global, Value local) {
-  originals[global] = local;
+  bool isTensor = isa<RankedTensorType>(global.getType());
+  forms[global] = {{local, isTensor ? context.entriesOf(local) : AxisPlacements(), false}};
   Operation *op = global.getDefiningOp();
   if (!op ? isParameter(global)
           : op->getNumOperands() == 1 && ofParameter.contains(op->getOperand(0)))
@@ -50,8 +36,21 @@ LocalValues::Wish LocalValues::makeWish(Value global, ArrayRef<AxisPlacement> ta
   return {global, AxisPlacements(target), inBackward};
 }
 
-bool LocalValues::isMade(const Wish &wish) const {
-  return context.entriesOf(originals.lookup(wish.global)) == wish.target || others.contains(wish);
+std::optional<LocalValues::Way> LocalValues::findWay(const Wish &wish) {
+  auto type = cast<RankedTensorType>(wish.global.getType());
+  std::optional<Way> best;
+  auto cost = [](const Redistribution *plan) {
+    return std::tuple(plan->bytes, plan->collectives, plan->steps.size());
+  };
+  // The first form is there for all.
+  for (auto [i, form] : llvm::enumerate(forms[wish.global])) {
+    if (i > 0 && form.inBackward != wish.inBackward)
+      continue;
+    const Redistribution *plan = context.planner.plan(type, form.entries, wish.target);
+    if (plan && (!best || cost(plan) < cost(best->plan)))
+      best = Way{form.local, plan};
+  }
+  return best;
 }
 
 //===----------------------------------------------------------------------===//
@@ -64,7 +63,7 @@ std::optional<LocalValues::ViewWay> LocalValues::throughView(const Wish &wish) {
       llvm::any_of(wish.target, [](const AxisPlacement &p) { return p.order != 0; }) ||
       sharding::getShardingRule(op).kind != OpKind::View)
     return std::nullopt;
-  AxisPlacements current = context.entriesOf(originals.lookup(op->getOperand(0)));
+  const AxisPlacements &current = forms[op->getOperand(0)].front().entries;
   ViewWay way;
   for (auto [i, axis] : llvm::enumerate(context.axes)) {
     const AxisStrategy *best = nullptr;
@@ -87,17 +86,13 @@ std::optional<LocalValues::ViewWay> LocalValues::throughView(const Wish &wish) {
 }
 
 std::optional<int64_t> LocalValues::estimate(const Wish &wish) {
-  if (isMade(wish))
+  std::optional<Way> direct = findWay(wish);
+  if (direct && direct->plan->collectives == 0)
     return 0;
-  const Redistribution *plan =
-      context.planner.plan(cast<RankedTensorType>(wish.global.getType()),
-                           context.entriesOf(originals.lookup(wish.global)), wish.target);
-  if (plan && plan->collectives == 0)
-    return 0;
-  std::optional<int64_t> bytes = plan ? std::optional(plan->bytes) : std::nullopt;
-  if (std::optional<ViewWay> way = throughView(wish)) {
+  std::optional<int64_t> bytes = direct ? std::optional(direct->plan->bytes) : std::nullopt;
+  if (std::optional<ViewWay> view = throughView(wish)) {
     std::optional<int64_t> ofSource =
-        estimate({wish.global.getDefiningOp()->getOperand(0), way->source, wish.inBackward});
+        estimate({wish.global.getDefiningOp()->getOperand(0), view->source, wish.inBackward});
     if (ofSource && (!bytes || *ofSource < *bytes))
       bytes = ofSource;
   }
@@ -116,64 +111,67 @@ static void copyMarks(Operation *user, Block::iterator first, Block::iterator en
         op.setAttr(name, mark);
 }
 
-Value LocalValues::redistribute(const Wish &wish, Operation *user) {
-  Value local = originals.lookup(wish.global);
-  const Redistribution *plan = context.planner.plan(cast<RankedTensorType>(wish.global.getType()),
-                                                    context.entriesOf(local), wish.target);
-  if (!plan)
-    return {};
+Value LocalValues::redistribute(const Way &way, Operation *user) {
   Block *block = builder.getInsertionBlock();
   Operation *last = block->empty() ? nullptr : &block->back();
+  Value local = way.local;
   // Only R is reinterpreted.
-  for (const RedistributionStep &step : plan->steps)
+  for (const RedistributionStep &step : way.plan->steps)
     if (step.kind == RedistributionStep::Kind::Reinterpret)
       local = context.convertSameness(builder, user->getLoc(), local, step.axes.front(), false);
-  Value value = buildRedistribution(builder, user->getLoc(), local, *plan, context.axes);
+  Value value = buildRedistribution(builder, user->getLoc(), local, *way.plan, context.axes);
   copyMarks(user, last ? std::next(last->getIterator()) : block->begin(), block->end());
   return value;
 }
 
+FailureOr<Value> LocalValues::makeThroughView(const Wish &wish, const ViewWay &way,
+                                              Operation *user) {
+  Operation *view = wish.global.getDefiningOp();
+  FailureOr<Value> operand = make({view->getOperand(0), way.source, wish.inBackward}, user);
+  if (failed(operand))
+    return failure();
+  FailureOr<SmallVector<Value>> results =
+      buildLocalOp(builder, view, *operand, way.strategies, context);
+  if (failed(results))
+    return failure();
+  Value value = results->front();
+  copyMarks(user, value.getDefiningOp()->getIterator(), builder.getInsertionBlock()->end());
+  return value;
+}
+
 FailureOr<Value> LocalValues::make(const Wish &wish, Operation *user) {
-  Value local = originals.lookup(wish.global);
-  if (context.entriesOf(local) == wish.target)
-    return local;
-  if (auto it = others.find(wish); it != others.end())
-    return it->second;
-  const Redistribution *plan = context.planner.plan(cast<RankedTensorType>(wish.global.getType()),
-                                                    context.entriesOf(local), wish.target);
-  Value value;
-  if (std::optional<ViewWay> way; (!plan || plan->collectives) && (way = throughView(wish))) {
-    Operation *view = wish.global.getDefiningOp();
-    Wish source{view->getOperand(0), way->source, wish.inBackward};
-    std::optional<int64_t> bytes = estimate(source);
-    if (bytes && (!plan || *bytes <= plan->bytes)) {
-      FailureOr<Value> operand = make(source, user);
-      if (failed(operand))
-        return failure();
-      FailureOr<SmallVector<Value>> results =
-          buildLocalOp(builder, view, *operand, way->strategies, context);
-      if (failed(results))
-        return failure();
-      value = results->front();
-      copyMarks(user, value.getDefiningOp()->getIterator(), builder.getInsertionBlock()->end());
+  std::optional<Way> direct = findWay(wish);
+  if (direct && direct->plan->steps.empty())
+    return direct->local;
+  FailureOr<Value> value = failure();
+  bool isMoved = false;
+  if (!direct || direct->plan->collectives) {
+    if (std::optional<ViewWay> view = throughView(wish)) {
+      std::optional<int64_t> bytes =
+          estimate({wish.global.getDefiningOp()->getOperand(0), view->source, wish.inBackward});
+      isMoved = bytes && (!direct || *bytes <= direct->plan->bytes);
+      if (isMoved)
+        value = makeThroughView(wish, *view, user);
     }
   }
-  if (!value)
-    value = redistribute(wish, user);
-  if (!value) {
+  if (isMoved && failed(value))
+    return failure();
+  if (!isMoved && direct)
+    value = redistribute(*direct, user);
+  if (failed(value)) {
     InFlightDiagnostic diagnostic = user->emitOpError("takes a value as ")
                                     << describe(wish.target) << " that is made as "
-                                    << describe(context.entriesOf(local))
+                                    << describe(forms[wish.global].front().entries)
                                     << ", and no collectives lead from one to the other";
     diagnostic.attachNote(wish.global.getLoc()) << "it is made here: " << wish.global.getType();
     return diagnostic;
   }
-  others[wish] = value;
+  forms[wish.global].push_back({*value, wish.target, wish.inBackward});
   return value;
 }
 
 FailureOr<Value> LocalValues::get(Value global, ArrayRef<AxisPlacement> target, Operation *user) {
   if (!isa<RankedTensorType>(global.getType()))
-    return originals.lookup(global);
+    return forms[global].front().local;
   return make(makeWish(global, target, user), user);
 }

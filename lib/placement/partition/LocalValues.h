@@ -12,7 +12,6 @@
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
-#include <map>
 
 namespace cleave::placement {
 
@@ -34,8 +33,18 @@ private:
     mlir::Value global;
     AxisPlacements target;
     bool inBackward;
-
-    bool operator<(const Wish &other) const;
+  };
+  /// One form of a value.
+  struct Form {
+    mlir::Value local;
+    AxisPlacements entries;
+    /// Of a parameter that is gathered again for the backward: for there only.
+    bool inBackward;
+  };
+  /// The form that leads to another one with the least communication.
+  struct Way {
+    mlir::Value local;
+    const Redistribution *plan = nullptr;
   };
   /// How to make a value from the source of the view that it is.
   struct ViewWay {
@@ -45,17 +54,20 @@ private:
 
   Wish makeWish(mlir::Value global, llvm::ArrayRef<dist::AxisPlacement> target,
                 mlir::Operation *user) const;
-  bool isMade(const Wish &wish) const;
+  /// Nothing where no form leads there.
+  std::optional<Way> findWay(const Wish &wish);
   /// What a rank sends until the wish is fulfilled, in bytes; none where there is no way.
   std::optional<int64_t> estimate(const Wish &wish);
   std::optional<ViewWay> throughView(const Wish &wish);
   mlir::FailureOr<mlir::Value> make(const Wish &wish, mlir::Operation *user);
-  mlir::Value redistribute(const Wish &wish, mlir::Operation *user);
+  mlir::FailureOr<mlir::Value> makeThroughView(const Wish &wish, const ViewWay &way,
+                                               mlir::Operation *user);
+  mlir::Value redistribute(const Way &way, mlir::Operation *user);
 
   mlir::OpBuilder &builder;
   PartitionContext &context;
-  llvm::DenseMap<mlir::Value, mlir::Value> originals;
-  std::map<Wish, mlir::Value> others;
+  /// By global value: as it was made first, then the others. What is no tensor has one.
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<Form, 1>> forms;
   /// Made from one parameter alone, element by element or as a view.
   llvm::DenseSet<mlir::Value> ofParameter;
 };
