@@ -162,10 +162,12 @@ LogicalResult FunctionPartitioner::partitionReturn(Operation &op) {
 
 /// Drops what nobody uses: views that were made again behind a redistribution of their source.
 static void eraseUnused(func::FuncOp function) {
-  for (Operation &op :
-       llvm::make_early_inc_range(llvm::reverse(function.front().without_terminator())))
-    if (isOpTriviallyDead(&op))
-      op.erase();
+  for (Operation *op = function.front().getTerminator()->getPrevNode(); op;) {
+    Operation *previous = op->getPrevNode();
+    if (isOpTriviallyDead(op))
+      op->erase();
+    op = previous;
+  }
 }
 
 FailureOr<func::FuncOp> FunctionPartitioner::run() {

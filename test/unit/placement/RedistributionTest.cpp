@@ -243,7 +243,8 @@ void Redistributions::expectLegal(RankedTensorType type, const State &from, cons
 }
 
 TEST_F(Redistributions, OnTwoAxesAreLegalAndCheapest) {
-  for (ArrayRef<int64_t> sizes : {ArrayRef<int64_t>({2, 2}), ArrayRef<int64_t>({2, 4})}) {
+  for (const SmallVector<int64_t> &sizes :
+       {SmallVector<int64_t>{2, 2}, SmallVector<int64_t>{2, 4}}) {
     SmallVector<MeshAxis> mesh = axes(sizes);
     RankedTensorType type = tensor({16, 24});
     std::vector<State> all = states(2, 2);
