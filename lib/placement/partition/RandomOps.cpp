@@ -10,6 +10,8 @@
 #include "dialects/aten/ops/Arithmetic.h"
 #include "dialects/aten/ops/Creation.h"
 #include "dialects/aten/ops/Random.h"
+#include "dialects/aten/ops/View.h"
+#include "lib/autodiff/Strides.h"
 #include "lib/placement/Placed.h"
 
 using namespace mlir;
@@ -44,14 +46,33 @@ private:
 
 } // namespace
 
+/// Numbers are dealt out in memory order: ones of the whole shape lie in memory as the whole first
+/// operand would. Where its strides are not known, they count as row-major.
 Value PartDrawer::makeOnes() {
-  RankedTensorType type = wholeType(op->getOperand(0).getType());
-  OperationState state(op->getLoc(), aten::FullOp::getOperationName());
-  state.addTypes(type);
-  state.addAttribute("size", builder.getDenseI64ArrayAttr(type.getShape()));
-  state.addAttribute("fill_value", builder.getF64FloatAttr(1));
-  state.addAttribute("dtype", TypeAttr::get(type.getElementType()));
-  return builder.create(state)->getResult(0);
+  auto global = cast<RankedTensorType>(op->getOperand(0).getType());
+  SmallVector<int64_t> order(llvm::seq<int64_t>(global.getRank()));
+  std::optional<autodiff::Strides> strides = autodiff::StrideInference().get(op->getOperand(0));
+  if (strides)
+    llvm::stable_sort(order, [&](int64_t a, int64_t b) { return (*strides)[a] > (*strides)[b]; });
+  SmallVector<int64_t> stored, inverse(order.size());
+  for (auto [i, dim] : llvm::enumerate(order)) {
+    stored.push_back(global.getDimSize(dim));
+    inverse[dim] = i;
+  }
+  RankedTensorType type = wholeType(RankedTensorType::get(stored, global.getElementType()));
+  OperationState full(op->getLoc(), aten::FullOp::getOperationName());
+  full.addTypes(type);
+  full.addAttribute("size", builder.getDenseI64ArrayAttr(stored));
+  full.addAttribute("fill_value", builder.getF64FloatAttr(1));
+  full.addAttribute("dtype", TypeAttr::get(type.getElementType()));
+  Value ones = builder.create(full)->getResult(0);
+  if (llvm::is_sorted(order))
+    return ones;
+  OperationState permute(op->getLoc(), aten::PermuteOp::getOperationName());
+  permute.addOperands(ones);
+  permute.addTypes(wholeType(global));
+  permute.addAttribute("dims", builder.getDenseI64ArrayAttr(inverse));
+  return builder.create(permute)->getResult(0);
 }
 
 Operation *PartDrawer::draw(Value like, ValueRange operands) {
