@@ -229,6 +229,7 @@ LogicalResult placement::partition(ModuleOp module, const PartitionSettings &set
   if (failed(signatures.run()))
     return failure();
   for (func::FuncOp function : functions) {
+    context.strides = {};
     FailureOr<func::FuncOp> local =
         FunctionPartitioner(function, signatures.of(function), context).run();
     if (failed(local))

@@ -8,6 +8,7 @@
 #ifndef CLEAVE_LIB_PLACEMENT_PARTITION_PARTITION_H
 #define CLEAVE_LIB_PLACEMENT_PARTITION_PARTITION_H
 
+#include "lib/autodiff/Strides.h"
 #include "lib/placement/Redistribution.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -53,6 +54,8 @@ public:
   llvm::SmallVector<MeshAxis> axes;
   RedistributionPlanner planner;
   PartitionSettings settings;
+  /// Of the values of the global function that is being partitioned.
+  autodiff::StrideInference strides;
 };
 
 /// Whether they agree, whatever the order of axes that shard one dimension.

@@ -11,7 +11,6 @@
 #include "dialects/aten/ops/Creation.h"
 #include "dialects/aten/ops/Random.h"
 #include "dialects/aten/ops/View.h"
-#include "lib/autodiff/Strides.h"
 #include "lib/placement/Placed.h"
 
 using namespace mlir;
@@ -46,14 +45,28 @@ private:
 
 } // namespace
 
-/// Numbers are dealt out in memory order: ones of the whole shape lie in memory as the whole first
-/// operand would. Where its strides are not known, they count as row-major.
+/// The dimensions of a value from the one with the largest stride on, where its elements fill their
+/// memory; else, as where the strides are not known, those of a row-major tensor.
+static SmallVector<int64_t> memoryOrder(ArrayRef<int64_t> shape,
+                                        const std::optional<autodiff::Strides> &strides) {
+  SmallVector<int64_t> rowMajor(llvm::seq<int64_t>(shape.size())), order = rowMajor;
+  if (!strides)
+    return rowMajor;
+  llvm::stable_sort(order, [&](int64_t a, int64_t b) { return (*strides)[a] > (*strides)[b]; });
+  int64_t expected = 1;
+  for (int64_t dim : llvm::reverse(order)) {
+    if (shape[dim] != 1 && (*strides)[dim] != expected)
+      return rowMajor;
+    expected *= shape[dim];
+  }
+  return order;
+}
+
+/// Numbers are dealt out in memory order: the ones lie in memory as the whole first operand would.
 Value PartDrawer::makeOnes() {
   auto global = cast<RankedTensorType>(op->getOperand(0).getType());
-  SmallVector<int64_t> order(llvm::seq<int64_t>(global.getRank()));
-  std::optional<autodiff::Strides> strides = autodiff::StrideInference().get(op->getOperand(0));
-  if (strides)
-    llvm::stable_sort(order, [&](int64_t a, int64_t b) { return (*strides)[a] > (*strides)[b]; });
+  SmallVector<int64_t> order =
+      memoryOrder(global.getShape(), context.strides.get(op->getOperand(0)));
   SmallVector<int64_t> stored, inverse(order.size());
   for (auto [i, dim] : llvm::enumerate(order)) {
     stored.push_back(global.getDimSize(dim));
