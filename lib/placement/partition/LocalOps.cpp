@@ -108,18 +108,13 @@ void LocalOp::setSizes(Operation *local) {
   }
 }
 
-/// Ops of `train` want one type of a parameter, its gradient and its states: what is I for one is
-/// made so for all.
+/// Ops of `train` want one type of a parameter, its gradient and its states, and give it: what is I
+/// for one operand is made so for all.
 void LocalOp::matchSameness() {
-  auto first = operands.empty() ? RankedTensorType()
-                                : dyn_cast<RankedTensorType>(operands.front().getType());
-  if (!first)
-    return;
   for (const MeshAxis &axis : context.axes) {
     auto is = [&](Value value, bool invariant) {
-      auto type = dyn_cast<RankedTensorType>(value.getType());
-      PlacementAttr placement = type ? dist::getPlacement(type) : PlacementAttr();
-      if (!placement || type.getShape() != first.getShape())
+      PlacementAttr placement = dist::getPlacement(value.getType());
+      if (!placement)
         return false;
       AxisPlacement entry = *placement.get(axis.name.getValue());
       return invariant ? entry.isInvariant() : entry.isReplicate();

@@ -28,19 +28,20 @@ void placement::prefetchParameters(func::FuncOp function, unsigned distance) {
       gathers.push_back(gather);
   OpBuilder builder(function.getContext());
   SmallVector<Operation *> waits;
+  /// The first op that is no start: starts keep their order.
   Operation *front = &function.front().front();
   for (auto [i, gather] : llvm::enumerate(gathers)) {
     Value result = gather.getResult(0);
-    builder.setInsertionPoint(gather);
+    builder.setInsertionPointAfter(gather);
     auto wait = dist::WaitOp::create(builder, gather.getLoc(), result.getType(), result);
     if (Attribute mark = gather->getAttr(train::kBackwardAttrName))
       wait->setAttr(train::kBackwardAttrName, mark);
     result.replaceAllUsesExcept(wait, wait);
     result.setType(dist::FutureType::get(result.getType()));
-    // Starts keep their order: at the front, each comes behind those before it.
-    Operation *at = i < distance ? front : waits[i - distance];
-    if (at != gather)
-      gather->moveBefore(at);
+    if (front == gather)
+      front = wait;
+    else
+      gather->moveBefore(i < distance ? front : waits[i - distance]);
     waits.push_back(wait);
   }
 }

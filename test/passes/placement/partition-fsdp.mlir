@@ -26,8 +26,8 @@ dist.mesh @mesh ["fsdp" = 2]
 // CHECK-NOT:  dist.all_gather
 // CHECK:      dist.convert {{.*}} {train.backward} : tensor<4x8xf32, #R_fsdp> -> tensor<2x8xf32, #S0_fsdp>
 // CHECK:      %[[B:.*]] = dist.all_gather(%[[W]]) dim 0 over @mesh ["fsdp"] {train.backward}
-// CHECK-NEXT: aten.mm({{.*}}, %[[B]])
-// CHECK-NEXT: aten.mm({{.*}}, %[[B]])
+// CHECK-NEXT: aten.t(%[[B]])
+// CHECK:      aten.mm({{.*}}, %[[B]])
 // CHECK-NOT:  dist.all_gather
 // CHECK:      %[[D:.*]] = dist.reduce_scatter sum
 // CHECK-NEXT: %[[SUM:.*]] = train.accumulate %[[D]] into %[[A]]

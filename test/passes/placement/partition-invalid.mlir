@@ -81,7 +81,8 @@ func.func @f(%x: tensor<4x4xf32> {dist.placement = #S0}) -> (tensor<4x4xf32> {di
 #R = #dist.on<@mesh, tp = R>
 dist.mesh @mesh ["tp" = 2]
 func.func @f(%x: tensor<4x4xf32> {dist.placement = #R}) -> (tensor<4x4xf32> {dist.placement = #R}) {
-  // expected-error @+1 {{'aten.relu' op operand 0 has no placement; --propagate-placements gives every value one}}
+  // expected-error @+2 {{'aten.relu' op operand 0 has no placement; --propagate-placements gives every value one}}
+  // expected-error @+1 {{'aten.relu' op result 0 has no placement; --propagate-placements gives every value one}}
   %0 = aten.relu(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
   return %0 : tensor<4x4xf32>
 }
