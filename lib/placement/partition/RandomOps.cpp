@@ -49,14 +49,15 @@ private:
 /// memory; else, as where the strides are not known, those of a row-major tensor.
 static SmallVector<int64_t> memoryOrder(ArrayRef<int64_t> shape,
                                         const std::optional<autodiff::Strides> &strides) {
-  SmallVector<int64_t> rowMajor(llvm::seq<int64_t>(shape.size())), order = rowMajor;
+  auto rowMajor = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
+  SmallVector<int64_t> order(rowMajor);
   if (!strides)
-    return rowMajor;
+    return SmallVector<int64_t>(rowMajor);
   llvm::stable_sort(order, [&](int64_t a, int64_t b) { return (*strides)[a] > (*strides)[b]; });
   int64_t expected = 1;
   for (int64_t dim : llvm::reverse(order)) {
     if (shape[dim] != 1 && (*strides)[dim] != expected)
-      return rowMajor;
+      return SmallVector<int64_t>(rowMajor);
     expected *= shape[dim];
   }
   return order;
