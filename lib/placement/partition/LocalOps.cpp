@@ -154,8 +154,16 @@ FailureOr<SmallVector<Value>> LocalOp::buildForm(const Form &form) {
     axes.push_back(axis);
     chosen.push_back(strategy);
   }
-  FormBuilder formBuilder(builder, context.mesh, axes);
-  return form.build(op, operands, chosen, formBuilder);
+  // A form builds in front of the op, in the global function; from there its ops come here.
+  Operation *before = op->getPrevNode();
+  OpBuilder inFront(op);
+  FormBuilder formBuilder(inFront, context.mesh, axes);
+  FailureOr<SmallVector<Value>> results = form.build(op, operands, chosen, formBuilder);
+  Block *from = op->getBlock(), *to = builder.getInsertionBlock();
+  to->getOperations().splice(builder.getInsertionPoint(), from->getOperations(),
+                             before ? std::next(before->getIterator()) : from->begin(),
+                             op->getIterator());
+  return results;
 }
 
 FailureOr<SmallVector<Value>> LocalOp::build() {
