@@ -166,7 +166,8 @@ static bool isAlwaysContiguous(Operation *op) {
 static bool isReceived(Operation *op) {
   if (auto wait = dyn_cast<dist::WaitOp>(op))
     op = wait.getFuture().getDefiningOp();
-  return isa_and_nonnull<dist::ShiftOp>(op);
+  return isa_and_nonnull<dist::ShiftOp, dist::AllGatherOp, dist::ReduceScatterOp, dist::AllToAllOp>(
+      op);
 }
 
 /// Kernels whose results are contiguous if the tensors they read are.
@@ -174,7 +175,7 @@ static bool keepsContiguity(Operation *op) {
   using namespace aten;
   return isa<CatOp, StackOp, SumDimIntListOp, MeanDimOp, SoftmaxOp, LogSoftmaxOp, SafeSoftmaxOp,
              SoftmaxBackwardDataOp, LogSoftmaxBackwardDataOp, RngNativeDropoutOp, GatherOp,
-             ScatterAddOp, ScatterSrcOp, IndexAddOp>(op);
+             ScatterAddOp, ScatterSrcOp, IndexAddOp, dist::AllReduceOp>(op);
 }
 
 MaybeStrides StrideInference::get(Value value) {
@@ -240,6 +241,13 @@ MaybeStrides StrideInference::infer(Value value) {
   auto wrap = [&](int64_t dim, int64_t of) { return dim < 0 ? dim + of : dim; };
   return TypeSwitch<Operation *, MaybeStrides>(op)
       .Case<AliasOp, DetachOp, dist::ReinterpretOp>([&](auto) { return strides; })
+      .Case([&](dist::ConvertOp op) -> MaybeStrides {
+        if (!op.getDestination().isPartial())
+          return strides;
+        // Zeros around a part, or on the ranks that do not keep the value, are contiguous.
+        bool pads = op.getSlicedDim().has_value();
+        return pads || isContiguous(from, strides) ? MaybeStrides(contiguous(shape)) : std::nullopt;
+      })
       .Case<ViewOp, UnsafeViewOp>([&](auto) { return viewStrides(from, strides, shape); })
       .Case([&](TOp) { return Strides(strides.rbegin(), strides.rend()); })
       .Case([&](TransposeOp op) {

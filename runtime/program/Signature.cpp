@@ -1,6 +1,7 @@
 //===- Signature.cpp - roles, names and types of a program -------------------===//
 
 #include "dialects/dist/Dist.h"
+#include "lib/placement/Placed.h"
 #include "runtime/io/DType.h"
 #include "runtime/program/ProgramImpl.h"
 #include "runtime/program/RankClasses.h"
@@ -11,6 +12,7 @@
 using namespace mlir;
 using namespace cleave::runtime;
 namespace dist = cleave::dist;
+namespace placement = cleave::placement;
 namespace train = cleave::train;
 
 // The public enumeration names the dialect's kinds without its headers.
@@ -253,12 +255,15 @@ static llvm::Error checkSizes(ModuleOp module) {
   return makeError(describeLocation(location) + ": the bytes of " + text + " cannot be counted");
 }
 
-/// The mesh's axes; at most one mesh.
+/// The mesh's axes; at most one mesh. That of a placed program is none: it says where tensors are to
+/// lie once the program is partitioned, and is a program for one device until then.
 static llvm::Error readMesh(Program::Impl &impl) {
   auto meshes = llvm::to_vector(impl.module->getOps<dist::MeshOp>());
   if (meshes.size() > 1)
     return makeError("it has " + llvm::Twine(meshes.size()) +
                      " meshes; a program that runs has at most one");
+  if (llvm::any_of(impl.module->getOps<func::FuncOp>(), placement::isPlaced))
+    return llvm::Error::success();
   for (dist::MeshOp mesh : meshes)
     for (auto axis : mesh.getAxes().getAsRange<dist::AxisAttr>())
       impl.mesh.push_back({axis.getName().str(), axis.getSize()});

@@ -3,6 +3,8 @@
 #include "lib/placement/partition/LocalOps.h"
 #include "lib/placement/partition/RandomOps.h"
 
+#include "dialects/aten/ops/Copy.h"
+#include "dialects/aten/ops/View.h"
 #include "dialects/train/Train.h"
 #include "lib/placement/Form.h"
 #include "lib/placement/Inference.h"
@@ -55,6 +57,7 @@ private:
   LogicalResult setTypes(Operation *local);
   void setSizes(Operation *local);
   void matchSameness();
+  LogicalResult copyForView();
   FailureOr<SmallVector<Value>> clone();
   FailureOr<SmallVector<Value>> buildForm(const Form &form);
 
@@ -127,9 +130,28 @@ void LocalOp::matchSameness() {
   }
 }
 
+/// A view of what lies in memory as no such view can have it becomes one of a copy.
+LogicalResult LocalOp::copyForView() {
+  FailureOr<RankedTensorType> type =
+      context.localType(cast<RankedTensorType>(op->getResult(0).getType()), resultEntries(0),
+                        [&] { return op->emitOpError() << "result 0"; });
+  if (failed(type))
+    return failure();
+  if (!context.localStrides.needsCopy(operands.front(), type->getShape()))
+    return success();
+  OperationState state(op->getLoc(), aten::CloneOp::getOperationName());
+  state.addOperands(operands.front());
+  state.addTypes(operands.front().getType());
+  state.addAttribute("memory_format", builder.getStringAttr("contiguous_format"));
+  operands.front() = builder.create(state)->getResult(0);
+  return success();
+}
+
 FailureOr<SmallVector<Value>> LocalOp::clone() {
   if (isa<train::TrainDialect>(op->getDialect()))
     matchSameness();
+  if (isa<aten::ViewOp, aten::UnsafeViewOp>(op) && failed(copyForView()))
+    return failure();
   Operation *local = builder.clone(*op);
   local->setOperands(operands);
   local->removeAttr(kOperandsAttr);

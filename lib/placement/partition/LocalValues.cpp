@@ -115,9 +115,10 @@ Value LocalValues::redistribute(const Way &way, Operation *user) {
   Block *block = builder.getInsertionBlock();
   Operation *last = block->empty() ? nullptr : &block->back();
   Value local = way.local;
-  // Only R is reinterpreted.
+  // Only R is reinterpreted, not I.
   for (const RedistributionStep &step : way.plan->steps)
-    if (step.kind == RedistributionStep::Kind::Reinterpret)
+    if (step.kind == RedistributionStep::Kind::Reinterpret &&
+        dist::getPlacement(local.getType()).get(step.axes.front().getValue())->isInvariant())
       local = context.convertSameness(builder, user->getLoc(), local, step.axes.front(), false);
   Value value = buildRedistribution(builder, user->getLoc(), local, *way.plan, context.axes);
   copyMarks(user, last ? std::next(last->getIterator()) : block->begin(), block->end());

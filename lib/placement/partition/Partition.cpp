@@ -230,6 +230,7 @@ LogicalResult placement::partition(ModuleOp module, const PartitionSettings &set
     return failure();
   for (func::FuncOp function : functions) {
     context.strides = {};
+    context.localStrides = {};
     FailureOr<func::FuncOp> local =
         FunctionPartitioner(function, signatures.of(function), context).run();
     if (failed(local))

@@ -10,6 +10,7 @@
 
 #include "lib/autodiff/Strides.h"
 #include "lib/placement/Redistribution.h"
+#include "lib/placement/partition/LocalStrides.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -54,8 +55,9 @@ public:
   llvm::SmallVector<MeshAxis> axes;
   RedistributionPlanner planner;
   PartitionSettings settings;
-  /// Of the values of the global function that is being partitioned.
+  /// Of the values of the global function that is being partitioned, and of the local one.
   autodiff::StrideInference strides;
+  LocalStrides localStrides;
 };
 
 /// Whether they agree, whatever the order of axes that shard one dimension.

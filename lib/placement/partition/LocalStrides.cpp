@@ -1,0 +1,45 @@
+//===- LocalStrides.cpp - whether a local value can be viewed ----------------===//
+
+#include "lib/placement/partition/LocalStrides.h"
+
+#include "dialects/dist/Dist.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::placement;
+
+/// Whether the strides of `value`, which are not known, depend on what a communication gave.
+bool LocalStrides::comesFromCommunication(Value value) {
+  // Straight-line code: walk up without recursion through what is not known yet.
+  SmallVector<Value> stack = {value};
+  while (!stack.empty()) {
+    Value top = stack.back();
+    Operation *op = top.getDefiningOp();
+    if (communicated.contains(top)) {
+      stack.pop_back();
+      continue;
+    }
+    if (!op || isa<dist::DistDialect>(op->getDialect()) || inference.get(top)) {
+      communicated[top] = op && isa<dist::DistDialect>(op->getDialect()) && !inference.get(top);
+      stack.pop_back();
+      continue;
+    }
+    size_t before = stack.size();
+    for (Value operand : op->getOperands())
+      if (!communicated.contains(operand))
+        stack.push_back(operand);
+    if (stack.size() != before)
+      continue;
+    communicated[top] =
+        llvm::any_of(op->getOperands(), [&](Value operand) { return communicated[operand]; });
+    stack.pop_back();
+  }
+  return communicated[value];
+}
+
+bool LocalStrides::needsCopy(Value value, ArrayRef<int64_t> shape) {
+  if (inference.isViewable(value, shape))
+    return false;
+  // Where nothing is known and nothing was communicated, strides are like those of one device.
+  return inference.get(value).has_value() || comesFromCommunication(value);
+}

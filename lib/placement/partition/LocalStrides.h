@@ -1,0 +1,27 @@
+//===- LocalStrides.h - whether a local value can be viewed ---------*- C++ -*-===//
+
+#ifndef CLEAVE_LIB_PLACEMENT_PARTITION_LOCALSTRIDES_H
+#define CLEAVE_LIB_PLACEMENT_PARTITION_LOCALSTRIDES_H
+
+#include "lib/autodiff/Strides.h"
+
+namespace cleave::placement {
+
+/// What communication gives has other strides than the tensor on one device had, and a view that
+/// was one there would need a copy here.
+class LocalStrides {
+public:
+  /// Whether the local `value` has to be copied before it is viewed in `shape`, where the global
+  /// one had not.
+  bool needsCopy(mlir::Value value, llvm::ArrayRef<int64_t> shape);
+
+private:
+  bool comesFromCommunication(mlir::Value value);
+
+  autodiff::StrideInference inference;
+  llvm::DenseMap<mlir::Value, bool> communicated;
+};
+
+} // namespace cleave::placement
+
+#endif // CLEAVE_LIB_PLACEMENT_PARTITION_LOCALSTRIDES_H
