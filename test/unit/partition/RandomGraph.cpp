@@ -256,7 +256,8 @@ void Graph::addPart(Value x) {
 }
 
 void Graph::addLookUp(Value x) {
-  if (x.shape.size() != 2)
+  // Indices are drawn below 24.
+  if (x.shape.size() != 2 || x.shape[0] < 24)
     return addUnary(x);
   Value indices = input({24, 24}, "i64");
   op(formatv("aten.embedding({0}, {1})", x.name, indices.name),
