@@ -255,8 +255,8 @@ static llvm::Error checkSizes(ModuleOp module) {
   return makeError(describeLocation(location) + ": the bytes of " + text + " cannot be counted");
 }
 
-/// The mesh's axes; at most one mesh. That of a placed program is none: it says where tensors are to
-/// lie once the program is partitioned, and is a program for one device until then.
+/// The mesh's axes; at most one mesh. That of a placed program is none: it says where tensors are
+/// to lie once the program is partitioned, and is a program for one device until then.
 static llvm::Error readMesh(Program::Impl &impl) {
   auto meshes = llvm::to_vector(impl.module->getOps<dist::MeshOp>());
   if (meshes.size() > 1)
