@@ -200,9 +200,15 @@ FailureOr<SmallVector<Value>> LocalOp::build() {
   if (form) {
     results = buildForm(*form);
   } else if (drawsParts && isSharded) {
+    // Axes that shard one dimension do so in the order in which they shard the operand.
     SmallVector<AxisPlacements> entries;
-    for (unsigned i = 0; i < op->getNumResults(); ++i)
+    AxisPlacements input = context.entriesOf(operands.front());
+    for (unsigned i = 0; i < op->getNumResults(); ++i) {
       entries.push_back(resultEntries(i));
+      for (auto [entry, given] : llvm::zip_equal(entries.back(), input))
+        if (entry.isShard())
+          entry.order = given.order;
+    }
     results = drawParts(builder, op, operands, entries, context);
   } else {
     results = clone();
