@@ -40,6 +40,29 @@ uint64_t cleave::runtime::getMachineNumber() {
   return llvm::xxh3_64bits(host + (boot ? (*boot)->getBuffer().str() : std::string()));
 }
 
+int64_t TransferTimes::count() const {
+  return llvm::count_if(values, [](const Observed &each) { return !each.isBound; });
+}
+
+std::optional<double> TransferTimes::typical() const {
+  std::vector<Observed> sorted = values;
+  // Of equal values the bounds last: such a transfer may have taken as long as the known one.
+  std::sort(sorted.begin(), sorted.end(), [](const Observed &a, const Observed &b) {
+    return std::pair(a.milliseconds, a.isBound) < std::pair(b.milliseconds, b.isBound);
+  });
+  // From the longest down: how likely a transfer takes no longer than what is left.
+  double shorter = 1;
+  std::optional<double> result;
+  for (size_t left = sorted.size(); left > 0; --left) {
+    if (sorted[left - 1].isBound)
+      continue;
+    if (shorter >= 0.5 || !result)
+      result = sorted[left - 1].milliseconds;
+    shorter *= 1 - 1 / double(left);
+  }
+  return result;
+}
+
 std::string cleave::runtime::getProcessorName() {
   auto file = llvm::MemoryBuffer::getFileAsStream("/proc/cpuinfo");
   llvm::StringRef text = file ? (*file)->getBuffer() : llvm::StringRef();
@@ -105,7 +128,7 @@ namespace {
 /// What crosses a boundary, in one direction.
 struct Crossing {
   int64_t bytes = 0;
-  StepTimes times;
+  TransferTimes times;
 };
 
 class ProfileBuilder {
@@ -197,9 +220,8 @@ private:
         continue;
       Crossing &crossing = (isForward ? forwards : backwards)[from];
       crossing.bytes = found->second.bytes;
-      if (recorded.ready - recorded.begin >= kLeastWaitNs)
-        crossing.times.add(recorded.step,
-                           std::max(0.0, double(recorded.ready - found->second.begin) * kMsPerNs));
+      crossing.times.add(std::max(0.0, double(recorded.ready - found->second.begin) * kMsPerNs),
+                         /*isBound=*/recorded.ready - recorded.begin < kLeastWaitNs);
     }
   }
 

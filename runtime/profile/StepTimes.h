@@ -44,6 +44,26 @@ private:
   std::map<int64_t, Sum> steps;
 };
 
+/// Times of transfers. Of one that had arrived when its receiver came only an upper bound is known;
+/// leaving these out would leave the quick ones out.
+class TransferTimes {
+public:
+  void add(double milliseconds, bool isBound) { values.push_back({milliseconds, isBound}); }
+  /// Of those with a known time.
+  int64_t count() const;
+  /// The median by the product-limit estimator (Kaplan and Meier 1958, here for times bounded from
+  /// above): the smallest known time v with P(time <= v) >= 1/2, or the smallest of all. Nothing
+  /// where no time is known.
+  std::optional<double> typical() const;
+
+private:
+  struct Observed {
+    double milliseconds;
+    bool isBound;
+  };
+  std::vector<Observed> values;
+};
+
 } // namespace cleave::runtime
 
 #endif // CLEAVE_RUNTIME_PROFILE_STEPTIMES_H
