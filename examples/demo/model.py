@@ -16,10 +16,12 @@ TEXTS = [
     f"/usr/share/common-licenses/{name}"
     for name in ("Apache-2.0", "GFDL-1.3", "GPL-2", "GPL-3", "LGPL-2.1", "MPL-2.0")
 ]
-RANKS = 2
-MICROBATCHES = 2
+# Two pipelines of two stages each: four ranks. PyTorch's side has a rank for each pipeline.
+STAGES = 2
+REPLICAS = 2
+MICROBATCHES = 4
 ROWS = 4
-STEPS = 120
+STEPS = 60
 SEED = 0
 
 CONFIG = gpt.GPTConfig(vocabulary=256, context=128, layers=4, heads=4, width=128)

@@ -1,7 +1,9 @@
-"""The demo: trains a small GPT on licence texts on two ranks, beside PyTorch on the same data.
+"""The demo: trains a small GPT on licence texts, beside PyTorch on the same data.
+
+Four ranks: two pipelines of two stages side by side. Predicts a step's timeline and measures it.
 
     ./dev demo                          builds, then runs this
-    python examples/demo/run.py --build build [--steps 120] [--out out/demo]
+    python examples/demo/run.py --build build [--steps 60] [--out out/demo]
 """
 
 import argparse
@@ -63,26 +65,35 @@ def main():
 
     run("Export the training step of examples/demo/model.py",
         [sys.executable, "-m", "cleave.export", f"{HERE / 'model.py'}:demo", "-o", out])
-    run("Transform: clean up, sum gradients over the ranks, in buckets",
+    program, ranks = out / "gpt.pp.mlir", model.STAGES * model.REPLICAS
+    data = "text:" + ",".join(model.TEXTS)
+    run("Transform: clean up, cut into stages, sum gradients over the replicas, in buckets",
         [binaries / "cleave-opt", out / "gpt.mlir", "--cse", "--canonicalize",
-         f"--sync-gradients=axis=dp size={model.RANKS}", "--bucket-gradients", "--mlir-print-debuginfo", "-o", out / "gpt.dp.mlir"])
+         f"--outline-stages=count={model.STAGES} balance=cost explain=true",
+         f"--sync-gradients=axis=dp size={model.REPLICAS}", "--bucket-gradients", "--mlir-print-debuginfo",
+         "-o", out / "gpt.stages.mlir"])
+    run("Schedule: 1F1B with sends and receives, proved free of deadlock",
+        [binaries / "cleave-opt", out / "gpt.stages.mlir",
+         f"--build-schedule=schedule=1f1b ranks={model.STAGES} microbatches={model.MICROBATCHES}",
+         "--insert-p2p", "--verify-schedule", "--mlir-print-debuginfo", "-o", program])
     run("What it will take",
-        [binaries / "cleave-run", out / "gpt.dp.mlir", "--ranks", model.RANKS, "--microbatches",
-         model.MICROBATCHES, "--dry-run"])
-    run(f"Train on {model.RANKS} ranks",
-        [binaries / "cleave-run", out / "gpt.dp.mlir", "--weights", out / "gpt.safetensors",
-         "--ranks", model.RANKS, "--steps", options.steps, "--microbatches", model.MICROBATCHES,
-         "--seed", model.SEED, "--data", "text:" + ",".join(model.TEXTS),
-         "--metrics", out / "cleave.jsonl", "--trace", out / "trace.json"])
+        [binaries / "cleave-run", program, "--ranks", ranks, "--dry-run"])
+    run(f"Train on {ranks} ranks: {model.REPLICAS} pipelines of {model.STAGES} stages",
+        [binaries / "cleave-run", program, "--weights", out / "gpt.safetensors",
+         "--ranks", ranks, "--steps", options.steps, "--seed", model.SEED, "--data", data,
+         "--metrics", out / "cleave.jsonl", "--profile", out / "profile.json", "--trace", out / "trace.json"])
+    run("Predict the step from the measured costs, beside the measured one",
+        [binaries / "cleave-sim", program, f"--profile={out / 'profile.json'}",
+         f"--measured={out / 'profile.json'}", f"--html={out / 'timeline.html'}"])
     run("The same with PyTorch's DistributedDataParallel",
-        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", model.RANKS,
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", model.REPLICAS,
          "--master-port", "0", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0",
          HERE / "reference.py", "--steps", options.steps, "--metrics", out / "ddp.jsonl"],
         stderr=subprocess.DEVNULL if not os.environ.get("CLEAVE_DEMO_VERBOSE") else None)
 
     ours, our_ms = read_metrics(out / "cleave.jsonl")
     theirs, their_ms = read_metrics(out / "ddp.jsonl")
-    series = {"cleave-run, 2 ranks": ours, "PyTorch DistributedDataParallel": theirs}
+    series = {f"cleave-run, {ranks} ranks": ours, "PyTorch DistributedDataParallel": theirs}
     print()
     print("\n".join(as_text(series)))
     (out / "loss.svg").write_text(as_svg(series))
@@ -95,7 +106,8 @@ Median step: {median(our_ms):.0f} ms, PyTorch {median(their_ms):.0f} ms (shared 
 
 Where to look next:
   {shown(out / 'gpt.mlir')}       the exported step, one microbatch
-  {shown(out / 'gpt.dp.mlir')}    the same after the passes: look for train.bucket
+  {shown(out / 'gpt.pp.mlir')}    the same in stages: look for pipeline.schedule and train.bucket
+  {shown(out / 'timeline.html')}  a step of the pipeline, predicted and measured: open it in a browser
   {shown(out / 'trace.json')}     every op of every rank: open it in ui.perfetto.dev
   {shown(out / 'loss.svg')}       the curves above
   docs/ir.md               how to read a program""")

@@ -56,7 +56,7 @@ std::optional<double> TransferTimes::typical() const {
   for (size_t left = sorted.size(); left > 0; --left) {
     if (sorted[left - 1].isBound)
       continue;
-    if (shorter >= 0.5 || !result)
+    if (shorter >= 0.5 - 1e-9 || !result)
       result = sorted[left - 1].milliseconds;
     shorter *= 1 - 1 / double(left);
   }

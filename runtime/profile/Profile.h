@@ -66,7 +66,8 @@ std::string getProcessorName();
 /// stage and kind of action: the mean over the microbatches and replicas of a step, of which the
 /// median over steps. The time of a computation goes on until the rank comes to its next one: what
 /// the rank does between two counts as the first one's. Of a transfer: from the start of its send
-/// to its arrival, in the cases where the receiver was waiting for it. Fails where no step is left.
+/// to its arrival, which is known where the receiver was waiting for it (TransferTimes). Fails
+/// where no step is left.
 llvm::Expected<llvm::json::Object> makeProfile(llvm::ArrayRef<RankRecord> records,
                                                unsigned numStages, const ProfileNotes &notes);
 

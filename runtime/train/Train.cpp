@@ -86,11 +86,16 @@ llvm::Error Trainer::runStep(int64_t step) {
   std::vector<double> losses;
   if (llvm::Error error = runMicrobatches(step, losses))
     return error;
+  // Ranks wait for each other's losses: after the update, unless that depends on them.
+  if (!options.stopOnNan)
+    if (llvm::Error error = session->runUpdate(step))
+      return error;
   llvm::Expected<double> loss = averageLoss(step, losses);
   if (!loss)
     return loss.takeError();
-  if (llvm::Error error = session->runUpdate(step))
-    return error;
+  if (options.stopOnNan)
+    if (llvm::Error error = session->runUpdate(step))
+      return error;
   int64_t end = steadyNs();
   if (options.onStep)
     options.onStep(step, *loss);

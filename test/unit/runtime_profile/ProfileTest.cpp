@@ -166,6 +166,22 @@ TEST(Profile, AlignsClocksOfMachines) {
   EXPECT_EQ(records[1].actions[0].begin, begin + 300);
 }
 
+TEST(TransferTimes, BoundsCountAsShorter) {
+  TransferTimes times;
+  EXPECT_EQ(times.typical(), std::nullopt);
+  times.add(5, true);
+  EXPECT_EQ(times.typical(), std::nullopt);
+  for (double known : {1.0, 2.0, 8.0, 9.0, 10.0})
+    times.add(known, false);
+  // Of six, three are at most 5 for sure: half of them.
+  EXPECT_EQ(times.typical(), 2);
+  EXPECT_EQ(times.count(), 5);
+  TransferTimes exact;
+  for (double known : {3.0, 1.0, 2.0})
+    exact.add(known, false);
+  EXPECT_EQ(exact.typical(), 2);
+}
+
 TEST(StepTimes, MedianOfMeans) {
   EXPECT_EQ(median({}), std::nullopt);
   EXPECT_EQ(median({3, 1}), 2);
