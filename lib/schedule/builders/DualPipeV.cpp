@@ -2,7 +2,7 @@
 // github.com/deepseek-ai/DualPipe. Two chunks a rank on a V; in steady state the forward of one
 // chunk runs overlapped with the backward of the other.
 #include "lib/schedule/Error.h"
-#include "lib/schedule/builders/Builders.h"
+#include "lib/schedule/builders/VScheduleBuilder.h"
 
 #include <deque>
 
@@ -51,29 +51,26 @@ private:
   std::deque<Action> weights;
 };
 
-class DualPipeV : public ScheduleBuilder {
+class DualPipeV : public VScheduleBuilder {
 public:
-  llvm::StringRef name() const override { return "dualpipev"; }
-  llvm::StringRef description() const override {
-    return "forward of one chunk overlapped with backward of the other, on a V (arXiv 2412.19437)";
-  }
-  unsigned defaultChunks() const override { return 2; }
-  TopologyStyle defaultTopology() const override { return TopologyStyle::V; }
-
-  llvm::Expected<Program> build(const BuildRequest &request) const override {
-    auto program = startProgram(*this, request, {.chunks = 2, .topology = TopologyStyle::V});
-    if (!program)
-      return program.takeError();
-    if (request.microbatches < program->numStages())
-      return makeError("schedule '{0}' needs at least as many microbatches as stages ({1}), "
-                       "found {2}",
-                       name(), program->numStages(), request.microbatches);
-    for (unsigned rank = 0; rank < request.ranks; ++rank)
-      fill(*program, rank);
-    return program;
-  }
+  DualPipeV()
+      : VScheduleBuilder("dualpipev", "forward of one chunk overlapped with backward of the other, "
+                                      "on a V (arXiv 2412.19437)") {}
 
 private:
+  llvm::Error check(const Program &program) const override {
+    if (program.numMicrobatches >= program.numStages())
+      return llvm::Error::success();
+    return makeError("schedule '{0}' needs at least as many microbatches as stages ({1}), "
+                     "found {2}",
+                     name(), program.numStages(), program.numMicrobatches);
+  }
+
+  void fill(Program &program) const override {
+    for (unsigned rank = 0; rank < program.numRanks(); ++rank)
+      fill(program, rank);
+  }
+
   static void fill(Program &program, unsigned rank) {
     unsigned ranks = program.numRanks(), behind = ranks - 1 - rank;
     DualPipeVRank out(program, rank);

@@ -1,7 +1,7 @@
 // ZBV: Qi et al., "Zero Bubble Pipeline Parallelism" (arXiv 2401.10241, section 6). Two chunks a
 // rank on a V, the backward split in two; no bubble where forward, input gradient and weight
 // gradient take the same time, at the memory of 1F1B.
-#include "lib/schedule/builders/Builders.h"
+#include "lib/schedule/builders/VScheduleBuilder.h"
 
 using namespace cleave::schedule;
 
@@ -38,25 +38,18 @@ private:
   unsigned counts[4][2] = {};
 };
 
-class ZeroBubbleV : public ScheduleBuilder {
+class ZeroBubbleV : public VScheduleBuilder {
 public:
-  llvm::StringRef name() const override { return "zbv"; }
-  llvm::StringRef description() const override {
-    return "zero bubble on a V of two chunks, at the memory of 1F1B (arXiv 2401.10241)";
-  }
-  unsigned defaultChunks() const override { return 2; }
-  TopologyStyle defaultTopology() const override { return TopologyStyle::V; }
-
-  llvm::Expected<Program> build(const BuildRequest &request) const override {
-    auto program = startProgram(*this, request, {.chunks = 2, .topology = TopologyStyle::V});
-    if (!program)
-      return program.takeError();
-    for (unsigned rank = 0; rank < request.ranks; ++rank)
-      fill(*program, rank);
-    return program;
-  }
+  ZeroBubbleV()
+      : VScheduleBuilder("zbv", "zero bubble on a V of two chunks, at the memory of 1F1B "
+                                "(arXiv 2401.10241)") {}
 
 private:
+  void fill(Program &program) const override {
+    for (unsigned rank = 0; rank < program.numRanks(); ++rank)
+      fill(program, rank);
+  }
+
   static void fill(Program &program, unsigned rank) {
     unsigned ranks = program.numRanks();
     unsigned total = std::max(2 * ranks - 1, program.numMicrobatches);
