@@ -29,6 +29,13 @@ PartitionContext::entriesOf(PlacementAttr placement,
                             llvm::function_ref<InFlightDiagnostic()> emit) const {
   if (!placement)
     return emit() << " has no placement; --propagate-placements gives every value one";
+  if (placement.getMesh().getAttr() != dist::MeshOp(mesh).getSymNameAttr())
+    return emit() << " is placed on " << placement.getMesh() << ", expected the program's mesh @"
+                  << dist::MeshOp(mesh).getSymName();
+  for (const AxisEntry &entry : placement.getEntries())
+    if (!dist::MeshOp(mesh).findAxis(entry.axis.getValue()))
+      return emit() << " is placed on axis \"" << entry.axis.getValue() << "\", which mesh @"
+                    << dist::MeshOp(mesh).getSymName() << " does not have";
   AxisPlacements entries;
   for (const MeshAxis &axis : axes) {
     std::optional<AxisPlacement> entry = placement.get(axis.name.getValue());
@@ -64,7 +71,16 @@ PartitionContext::localType(RankedTensorType global, ArrayRef<AxisPlacement> ent
                     << "; --partition makes parts of one size";
     shape[entry.dim] /= axis.size;
   }
-  return RankedTensorType::get(shape, global.getElementType(), attributeOf(entries));
+  auto report = [&] {
+    InFlightDiagnostic diagnostic = emit();
+    diagnostic << " is placed as " << describe(entries) << ": ";
+    return diagnostic;
+  };
+  auto type =
+      RankedTensorType::getChecked(report, shape, global.getElementType(), attributeOf(entries));
+  if (!type)
+    return failure();
+  return type;
 }
 
 Value PartitionContext::convertSameness(OpBuilder &builder, Location loc, Value value,

@@ -134,3 +134,50 @@ func.func @backward(%w: tensor<4xf32> {train.role = #train.role<parameter "w">, 
     attributes {train.phase = #train.phase<backward>} {
   return
 }
+
+// -----
+
+#R = #dist.on<@other, tp = R>
+dist.mesh @mesh ["tp" = 2]
+// expected-error @+1 {{'f' argument 0 is placed on @other, expected the program's mesh @mesh}}
+func.func @f(%x: tensor<4xf32> {dist.placement = #R}) {
+  return
+}
+
+// -----
+
+#R = #dist.on<@mesh, pp = R, tp = R>
+dist.mesh @mesh ["tp" = 2]
+// expected-error @+1 {{'f' argument 0 is placed on axis "pp", which mesh @mesh does not have}}
+func.func @f(%x: tensor<4xf32> {dist.placement = #R}) {
+  return
+}
+
+// -----
+
+#P = #dist.on<@mesh, tp = P>
+dist.mesh @mesh ["tp" = 2]
+// expected-error-re @+1 {{'f' argument 0 is placed as (P): {{.*}}i1}}
+func.func @f(%x: tensor<4xi1> {dist.placement = #P}) {
+  return
+}
+
+// -----
+
+#S2 = #dist.on<@mesh, tp = S(2)>
+dist.mesh @mesh ["tp" = 2]
+// expected-error @+1 {{'f' argument 0 is placed as S(2) on axis "tp", but has 1 dimensions}}
+func.func @f(%x: tensor<4xf32> {dist.placement = #S2}) {
+  return
+}
+
+// -----
+
+#R = #dist.on<@mesh, tp = R>
+#S0 = #dist.on<@mesh, tp = S(0)>
+dist.mesh @mesh ["tp" = 2]
+func.func @f(%x: tensor<3xf32> {dist.placement = #R}) -> (tensor<3xf32> {dist.placement = #R}) {
+  // expected-error @+1 {{'aten.relu' op does not run on axis "tp" with operands placed as (S(0)) and results as (S(0))}}
+  %0 = aten.relu(%x) {dist.operands = [#S0], dist.results = [#S0]} : (tensor<3xf32>) -> tensor<3xf32> // expected-note {{it runs as (R) to (R)}}
+  return %0 : tensor<3xf32>
+}
