@@ -39,8 +39,8 @@ def layout(build_dir, model):
     """The local program of a model in a layout, made once."""
     made = {}
 
-    def get(name, layout_name, options=""):
-        key = name, layout_name, options
+    def get(name, layout_name, options="", partitioned=True):
+        key = name, layout_name, options, partitioned
         if key not in made:
             subject = model(name)
             mesh, plan = LAYOUTS[layout_name]
@@ -50,7 +50,8 @@ def layout(build_dir, model):
             subprocess.run(
                 [build_dir / "bin" / "cleave-opt", subject.program,
                  f"--annotate-placements=plan={stem}.json", "--propagate-placements",
-                 f"--partition={options}", "--mlir-print-debuginfo", "-o", local],
+                 *([f"--partition={options}"] if partitioned else []),
+                 "--mlir-print-debuginfo", "-o", local],
                 check=True, env=ENVIRONMENT, timeout=120,
             )  # fmt: skip
             local.with_suffix(".safetensors").symlink_to(subject.weights)
@@ -159,3 +160,8 @@ def test_what_types_call_equal_is_equal(cleave_run, layout, example, tmp_path):
         local, "--inputs", example(subject.spec), "--dump", tmp_path / "out.safetensors", "--ranks",
         ranks, "--ranks-as", "threads", "--check", "replicated",
     )  # fmt: skip
+
+
+def test_a_placed_program_is_one_for_one_device(cleave_run, layout, example):
+    subject, placed, _ = layout("gpt_untied", "dp2_tp2", partitioned=False)
+    cleave_run.succeed(placed, "--against", subject.program, "--inputs", example(subject.spec))

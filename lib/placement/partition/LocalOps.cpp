@@ -4,6 +4,7 @@
 #include "lib/placement/partition/RandomOps.h"
 
 #include "dialects/aten/ops/Copy.h"
+#include "dialects/aten/ops/Random.h"
 #include "dialects/aten/ops/View.h"
 #include "dialects/train/Train.h"
 #include "lib/placement/Form.h"
@@ -58,6 +59,8 @@ private:
   void setSizes(Operation *local);
   void matchSameness();
   LogicalResult copyForView();
+  bool drawsOthers();
+  FailureOr<SmallVector<Value>> draw();
   FailureOr<SmallVector<Value>> clone();
   FailureOr<SmallVector<Value>> buildForm(const Form &form);
 
@@ -188,31 +191,40 @@ FailureOr<SmallVector<Value>> LocalOp::buildForm(const Form &form) {
   return results;
 }
 
+/// Whether the op itself, run by a rank on its operand, would not draw the numbers of the global
+/// op.
+bool LocalOp::drawsOthers() {
+  if (sharding::getShardingRule(op).kind != sharding::OpKind::Random)
+    return false;
+  if (auto dropout = dyn_cast<aten::RngNativeDropoutOp>(op);
+      dropout && !dropout.getTrain().value_or(true))
+    return false;
+  for (const AxisStrategy &strategy : strategies)
+    if (llvm::any_of(strategy.results, [](AxisPlacement p) { return p.isShard(); }))
+      return true;
+  return !context.localStrides.liesAs(operands.front(), context.strides.get(op->getOperand(0)));
+}
+
+FailureOr<SmallVector<Value>> LocalOp::draw() {
+  // Axes that shard one dimension do so in the order in which they shard the operand.
+  SmallVector<AxisPlacements> entries;
+  AxisPlacements input = context.entriesOf(operands.front());
+  for (unsigned i = 0; i < op->getNumResults(); ++i) {
+    entries.push_back(resultEntries(i));
+    for (auto [entry, given] : llvm::zip_equal(entries.back(), input))
+      if (entry.isShard())
+        entry.order = given.order;
+  }
+  return drawParts(builder, op, operands, entries, context);
+}
+
 FailureOr<SmallVector<Value>> LocalOp::build() {
   const Form *form = nullptr;
-  bool drawsParts = sharding::getShardingRule(op).kind == sharding::OpKind::Random;
-  bool isSharded = false;
-  for (const AxisStrategy &strategy : strategies) {
+  for (const AxisStrategy &strategy : strategies)
     form = form ? form : strategy.form;
-    isSharded |= llvm::any_of(strategy.results, [](AxisPlacement p) { return p.isShard(); });
-  }
-  FailureOr<SmallVector<Value>> results;
-  if (form) {
-    results = buildForm(*form);
-  } else if (drawsParts && isSharded) {
-    // Axes that shard one dimension do so in the order in which they shard the operand.
-    SmallVector<AxisPlacements> entries;
-    AxisPlacements input = context.entriesOf(operands.front());
-    for (unsigned i = 0; i < op->getNumResults(); ++i) {
-      entries.push_back(resultEntries(i));
-      for (auto [entry, given] : llvm::zip_equal(entries.back(), input))
-        if (entry.isShard())
-          entry.order = given.order;
-    }
-    results = drawParts(builder, op, operands, entries, context);
-  } else {
-    results = clone();
-  }
+  FailureOr<SmallVector<Value>> results = form            ? buildForm(*form)
+                                          : drawsOthers() ? draw()
+                                                          : clone();
   if (failed(results))
     return failure();
   for (auto [i, value] : llvm::enumerate(*results)) {

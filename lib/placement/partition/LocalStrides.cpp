@@ -43,3 +43,14 @@ bool LocalStrides::needsCopy(Value value, ArrayRef<int64_t> shape) {
   // Where nothing is known and nothing was communicated, strides are like those of one device.
   return inference.get(value).has_value() || comesFromCommunication(value);
 }
+
+bool LocalStrides::liesAs(Value value, const std::optional<autodiff::Strides> &global) {
+  std::optional<autodiff::Strides> local = inference.get(value);
+  if (!local || !global)
+    return !local && !global && !comesFromCommunication(value);
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();
+  for (auto [size, a, b] : llvm::zip_equal(shape, *local, *global))
+    if (size != 1 && a != b)
+      return false;
+  return true;
+}

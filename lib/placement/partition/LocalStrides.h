@@ -14,6 +14,9 @@ public:
   /// Whether the local `value` has to be copied before it is viewed in `shape`, where the global
   /// one had not.
   bool needsCopy(mlir::Value value, llvm::ArrayRef<int64_t> shape);
+  /// Whether the local `value`, a whole tensor, lies in memory as the global one, whose strides are
+  /// given where they are known.
+  bool liesAs(mlir::Value value, const std::optional<autodiff::Strides> &global);
 
 private:
   bool comesFromCommunication(mlir::Value value);

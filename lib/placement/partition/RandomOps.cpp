@@ -8,6 +8,7 @@
 #include "lib/placement/partition/RandomOps.h"
 
 #include "dialects/aten/ops/Arithmetic.h"
+#include "dialects/aten/ops/Copy.h"
 #include "dialects/aten/ops/Creation.h"
 #include "dialects/aten/ops/Random.h"
 #include "dialects/aten/ops/View.h"
@@ -32,11 +33,25 @@ public:
   RankedTensorType wholeType(Type global) const {
     return dist::withPlacement(cast<RankedTensorType>(global), context.attributeOf(whole));
   }
-  /// Ones in the shape and dtype of the op's first operand.
+  /// Ones in the shape and dtype of the op's first operand, lying in memory as the global one.
   Value makeOnes();
+  /// A whole value, lying in memory so.
+  Value arrange(Value whole);
   FailureOr<Value> redistribute(Value value, Type global, ArrayRef<AxisPlacement> to);
 
 private:
+  /// An op with one whole result.
+  template <typename OpTy>
+  Value create(Type type, ValueRange operands, ArrayRef<NamedAttribute> attributes) {
+    OperationState state(op->getLoc(), OpTy::getOperationName());
+    state.addOperands(operands);
+    state.addTypes(wholeType(dist::erasePlacement(type)));
+    state.addAttributes(attributes);
+    return builder.create(state)->getResult(0);
+  }
+  Value permute(Value value, ArrayRef<int64_t> dims);
+  Value inMemoryOrder(llvm::function_ref<Value(ArrayRef<int64_t> order)> make);
+
   OpBuilder &builder;
   Operation *op;
   PartitionContext &context;
@@ -63,30 +78,50 @@ static SmallVector<int64_t> memoryOrder(ArrayRef<int64_t> shape,
   return order;
 }
 
-/// Numbers are dealt out in memory order: the ones lie in memory as the whole first operand would.
-Value PartDrawer::makeOnes() {
+Value PartDrawer::permute(Value value, ArrayRef<int64_t> dims) {
+  SmallVector<int64_t> shape;
+  for (int64_t dim : dims)
+    shape.push_back(cast<RankedTensorType>(value.getType()).getDimSize(dim));
+  Type element = cast<RankedTensorType>(value.getType()).getElementType();
+  return create<aten::PermuteOp>(
+      RankedTensorType::get(shape, element), value,
+      {builder.getNamedAttr("dims", builder.getDenseI64ArrayAttr(dims))});
+}
+
+/// Numbers are dealt out in memory order: `make` makes a contiguous tensor of the dimensions in the
+/// order in which those of the whole first operand lie in memory.
+Value PartDrawer::inMemoryOrder(llvm::function_ref<Value(ArrayRef<int64_t> order)> make) {
   auto global = cast<RankedTensorType>(op->getOperand(0).getType());
   SmallVector<int64_t> order =
       memoryOrder(global.getShape(), context.strides.get(op->getOperand(0)));
-  SmallVector<int64_t> stored, inverse(order.size());
-  for (auto [i, dim] : llvm::enumerate(order)) {
-    stored.push_back(global.getDimSize(dim));
+  SmallVector<int64_t> inverse(order.size());
+  for (auto [i, dim] : llvm::enumerate(order))
     inverse[dim] = i;
-  }
-  RankedTensorType type = wholeType(RankedTensorType::get(stored, global.getElementType()));
-  OperationState full(op->getLoc(), aten::FullOp::getOperationName());
-  full.addTypes(type);
-  full.addAttribute("size", builder.getDenseI64ArrayAttr(stored));
-  full.addAttribute("fill_value", builder.getF64FloatAttr(1));
-  full.addAttribute("dtype", TypeAttr::get(type.getElementType()));
-  Value ones = builder.create(full)->getResult(0);
-  if (llvm::is_sorted(order))
-    return ones;
-  OperationState permute(op->getLoc(), aten::PermuteOp::getOperationName());
-  permute.addOperands(ones);
-  permute.addTypes(wholeType(global));
-  permute.addAttribute("dims", builder.getDenseI64ArrayAttr(inverse));
-  return builder.create(permute)->getResult(0);
+  Value value = make(order);
+  return llvm::is_sorted(order) ? value : permute(value, inverse);
+}
+
+Value PartDrawer::makeOnes() {
+  auto global = cast<RankedTensorType>(op->getOperand(0).getType());
+  return inMemoryOrder([&](ArrayRef<int64_t> order) {
+    SmallVector<int64_t> shape;
+    for (int64_t dim : order)
+      shape.push_back(global.getDimSize(dim));
+    Type element = global.getElementType();
+    return create<aten::FullOp>(RankedTensorType::get(shape, element), {},
+                                {builder.getNamedAttr("size", builder.getDenseI64ArrayAttr(shape)),
+                                 builder.getNamedAttr("fill_value", builder.getF64FloatAttr(1)),
+                                 builder.getNamedAttr("dtype", TypeAttr::get(element))});
+  });
+}
+
+Value PartDrawer::arrange(Value whole) {
+  return inMemoryOrder([&](ArrayRef<int64_t> order) {
+    Value permuted = llvm::is_sorted(order) ? whole : permute(whole, order);
+    return create<aten::CloneOp>(
+        permuted.getType(), permuted,
+        {builder.getNamedAttr("memory_format", builder.getStringAttr("contiguous_format"))});
+  });
 }
 
 Operation *PartDrawer::draw(Value like, ValueRange operands) {
@@ -137,6 +172,8 @@ FailureOr<SmallVector<Value>> placement::drawParts(OpBuilder &builder, Operation
     like = drawer.makeOnes();
   if (failed(like))
     return failure();
+  if (bernoulli && !bernoulli.getP())
+    like = drawer.arrange(*like);
   Operation *drawn = drawer.draw(*like, operands);
   FailureOr<Value> part =
       drawer.redistribute(drawn->getResult(0), op->getResult(0).getType(), results[0]);

@@ -99,6 +99,11 @@ bool Placer::tryStrategies(Operation &op, ArrayRef<SmallVector<AxisStrategy>> wa
       return false;
     form = way[i].form ? way[i].form : form;
   }
+  // Forms compute with what passes on another axis: sums may, what only views pass may not.
+  auto isMovedOnly = [](AxisPlacement p) { return p.isPartial() && !p.isPartialSum(); };
+  for (auto [way, i] : llvm::zip_equal(ways, chosen))
+    if (form && llvm::any_of(way[i].operands, isMovedOnly))
+      return false;
   auto along = [&](bool isResult, unsigned number) {
     Entries entries;
     for (auto [way, i] : llvm::zip_equal(ways, chosen))
