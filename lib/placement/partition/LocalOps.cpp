@@ -231,6 +231,10 @@ FailureOr<SmallVector<Value>> LocalOp::build() {
     if (!value || !isa<RankedTensorType>(value.getType()))
       continue;
     AxisPlacements wanted = resultEntries(i), found = context.entriesOf(value);
+    // A form that divides a sum gives a pending sum where the op itself would give an average.
+    for (auto [strategy, p, q] : llvm::zip_equal(strategies, wanted, found))
+      if (form && !strategy.form && p.isPartial() && q.isPartial())
+        p = q;
     if (!equalUpToOrder(wanted, found))
       return op->emitOpError("is to give result ") << i << " placed as " << describe(wanted)
                                                    << " but its local ops give " << describe(found);
