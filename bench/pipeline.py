@@ -47,7 +47,8 @@ def train_torch(schedule, options, out):
         return None, f"no end within {options.timeout} s"
     if result.returncode:
         errors = [line for line in result.stderr.splitlines() if "Error:" in line]
-        return None, errors[0].split("Error:")[-1].strip()[:90] if errors else "failed"
+        unconnected = any("Pair is not connected" in line for line in errors)
+        return None, "fails: sends to its own rank" if unconnected else "fails"
     rows = [json.loads(line) for line in pathlib.Path(out).read_text().splitlines()]
     return rows, ""
 

@@ -75,6 +75,27 @@ def test_ranks_measure_what_the_simulator_reads(build_dir, program, data, tmp_pa
     assert max(predicted["peak_memory"]) > 0
 
 
+def test_replicas_of_a_pipeline_are_measured_together(build_dir, model, data, tmp_path):
+    source = model("gpt_tied").program
+    program = source.with_name("replicated.mlir")
+    passes = ["--outline-stages=count=2 balance=cost", "--sync-gradients=axis=dp size=2", "--bucket-gradients",
+              "--build-schedule=schedule=1f1b ranks=2 microbatches=2", "--insert-p2p", "--verify-schedule"]  # fmt: skip
+    subprocess.run([build_dir / "bin" / "cleave-opt", source, *passes, "-o", program], check=True)
+    program.with_suffix(".safetensors").symlink_to(source.with_suffix(".safetensors"))
+    path = tmp_path / "profile.json"
+    found = profile(build_dir, program, data, path, "--ranks", 4, "--steps", 4, "--threads", 1)
+    timeline = found["measured"]["timeline"]
+    # The pipeline axis is the mesh's first: neighbours in rank are replicas.
+    assert [rank["place"] for rank in timeline["ranks"]] == [0, 0, 1, 1]
+    stages = found["stages"]
+    assert all(stage["forward"] > 0 and stage["backward"] > 0 and "reduce" in stage for stage in stages)
+    assert stages[0]["send_forward"] > 0 and stages[1]["send_backward"] > 0
+    page = tmp_path / "page.html"
+    predicted = simulate(build_dir, program, f"--profile={path}", f"--measured={path}", f"--html={page}")
+    assert predicted["makespan"] > 0 and predicted["measured_makespan"] == pytest.approx(timeline["makespan"])
+    assert '"rank":3,"place":1' in page.read_text()
+
+
 def test_one_process_measures_stages(build_dir, program, data, tmp_path):
     path = tmp_path / "profile.json"
     found = profile(build_dir, program, data, path, "--steps", 3, "--profile-skip", 1)

@@ -126,8 +126,8 @@ def test_page_sets_a_measured_step_beside_the_predicted_one(build_dir, tmp_path)
     assert "measured 6.000 (step 3): predicted 16.7 % below" in text
     result = open_page(page, MEASURED_PROBE, tmp_path)
     assert "makespan 5, measured 6 (predicted 16.67 % below)" in result["facts"]
-    assert result["labels"] == ["rank 0 predicted", "rank 0 measured", "rank 1 measured"]
+    assert result["labels"] == ["0: predicted", "0: rank 0 measured", "0: rank 1 measured"]
     assert result["lanes"] == {"predicted": 1, "measured": 2, "both": 3}
     assert result["drawn"] == {"predicted": 2, "measured": 4, "both": 6}
     assert result["tip"].startswith("B0.0 backward, stage 0, microbatch 0")
-    assert "rank 0 measured, position 1" in result["tip"] and "waited 0.5" in result["tip"]
+    assert "0: rank 0 measured, position 1" in result["tip"] and "waited 0.5" in result["tip"]

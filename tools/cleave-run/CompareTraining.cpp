@@ -94,7 +94,7 @@ llvm::Error run::compareTraining(Program &program, Communicator &world,
     return ours.takeError();
   // Only the first program's run is the user's: it reports and saves.
   TrainOptions silent = training;
-  silent.metrics = silent.tensorboard = silent.trace = silent.checkpoint = "";
+  silent.metrics = silent.tensorboard = silent.trace = silent.profile = silent.checkpoint = "";
   silent.checkpointEvery = silent.keepLast = 0;
   silent.resume = false;
   silent.quiet = true;

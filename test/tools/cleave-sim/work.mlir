@@ -1,0 +1,41 @@
+// What ops count as: with a floating-point operation and a byte a microsecond, the longer of the two.
+//
+// RUN: split-file %s %t
+// RUN: cleave-sim %t/p.mlir --device=%t/machine.json | FileCheck %s
+// A convolution 2304 operations (18 for each of 64 results and 2), its backward twice that; attention
+// 2048 (4 for each of 32 elements of the query and 16 keys); 4 rows of 32 bytes looked up in a table: 288
+// bytes; views nothing. 2.304 + 4.608 + 2.048 + 0.288 ms, and 0.01 ms for each op but the view.
+// CHECK: makespan 9.288
+// A collective that is started runs beside the ops up to its wait: 3 ms of it under 2.304 of work.
+// RUN: cleave-sim %t/overlap.mlir --device=%t/machine.json | FileCheck %s --check-prefix=OVERLAP
+// OVERLAP: makespan 3.000
+
+//--- machine.json
+{"device": {"flops": 1e6, "memory_bandwidth": 1e6, "op_overhead": 1e-5}, "link": {"bandwidth": 1e6}, "collective": {"bandwidth": 42666.666666666664}}
+//--- p.mlir
+func.func @forward_0(
+    %x: tensor<1x2x4x4xf32> {train.role = #train.role<input "x">}, %f: tensor<4x2x3x3xf32> {train.role = #train.role<parameter "f">},
+    %g: tensor<1x4x4x4xf32> {train.role = #train.role<input "g">}, %q: tensor<1x1x4x8xf32> {train.role = #train.role<input "q">},
+    %k: tensor<1x1x16x8xf32> {train.role = #train.role<input "k">}, %w: tensor<1000x8xf32> {train.role = #train.role<parameter "w">},
+    %i: tensor<4xi64> {train.role = #train.role<input "i">})
+    -> (tensor<8x4xf32> {train.role = #train.role<output "0">}) attributes {train.phase = #train.phase<forward>, train.stage = 0} {
+  %0 = aten.convolution(%x, %f, none, stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = false, output_padding = [0, 0], groups = 1) : (tensor<1x2x4x4xf32>, tensor<4x2x3x3xf32>) -> tensor<1x4x4x4xf32>
+  %1, %2, %3 = aten.convolution_backward(%g, %x, %f, bias_sizes = [4], stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = false, output_padding = [0, 0], groups = 1, output_mask = [true, true, false]) : (tensor<1x4x4x4xf32>, tensor<1x2x4x4xf32>, tensor<4x2x3x3xf32>) -> (tensor<1x2x4x4xf32>, tensor<4x2x3x3xf32>, none)
+  %4:2 = aten._scaled_dot_product_flash_attention_for_cpu(%q, %k, %k) : (tensor<1x1x4x8xf32>, tensor<1x1x16x8xf32>, tensor<1x1x16x8xf32>) -> (tensor<1x1x4x8xf32>, tensor<1x1x4xf32>)
+  %5 = aten.embedding(%w, %i) : (tensor<1000x8xf32>, tensor<4xi64>) -> tensor<4x8xf32>
+  %6 = aten.t(%5) : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  return %6 : tensor<8x4xf32>
+}
+pipeline.schedule @step "serve" ranks 1 stages 1 microbatches 1 topology loop forward_only transfers implied { rank 0: F0.0 }
+//--- overlap.mlir
+dist.mesh @mesh ["dp" = 2]
+func.func @forward_0(
+    %x: tensor<1x2x4x4xf32> {train.role = #train.role<input "x">}, %f: tensor<4x2x3x3xf32> {train.role = #train.role<parameter "f">},
+    %g: tensor<32xf32> {train.role = #train.role<input "g">})
+    -> (tensor<1x4x4x4xf32> {train.role = #train.role<output "0">}, tensor<32xf32> {train.role = #train.role<output "1">}) attributes {train.phase = #train.phase<forward>, train.stage = 0} {
+  %1 = dist.all_reduce sum(%g) over @mesh ["dp"] : tensor<32xf32> -> !dist.future<tensor<32xf32>>
+  %0 = aten.convolution(%x, %f, none, stride = [1, 1], padding = [1, 1], dilation = [1, 1], transposed = false, output_padding = [0, 0], groups = 1) : (tensor<1x2x4x4xf32>, tensor<4x2x3x3xf32>) -> tensor<1x4x4x4xf32>
+  %2 = dist.wait %1 : tensor<32xf32>
+  return %0, %2 : tensor<1x4x4x4xf32>, tensor<32xf32>
+}
+pipeline.schedule @step "serve" ranks 1 stages 1 microbatches 1 topology loop forward_only transfers implied { rank 0: F0.0 }
