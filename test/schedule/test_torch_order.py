@@ -1,7 +1,8 @@
 """Per-rank order of compute actions equal to torch.distributed.pipelining's, through its CSV.
 
 torch builds `pipeline_order` in the schedules' constructors, which want process groups; the
-functions that make one rank's list are called here on bare objects instead.
+functions that make one rank's list are called here on bare objects instead, and their result is
+compared with what the constructors make of stages that only have sizes.
 """
 
 import subprocess
@@ -84,6 +85,46 @@ MULTI = {
 }
 
 
+SINGLE = {"gpipe": schedules.ScheduleGPipe, "1f1b": schedules.Schedule1F1B}
+
+
+def test_every_schedule_of_torch_is_compared():
+    """A schedule that a later torch brings makes this fail."""
+    theirs = {cls for cls in vars(schedules).values()
+              if isinstance(cls, type) and issubclass(cls, schedules._PipelineSchedule)}
+    without_order = {schedules._PipelineSchedule, schedules.PipelineScheduleSingle,
+                     schedules.PipelineScheduleMulti, schedules._PipelineScheduleRuntime,
+                     schedules._ScheduleForwardOnly}
+    assert theirs - without_order == {cls for cls, _ in MULTI.values()} | set(SINGLE.values())
+
+
+class Stage(SimpleNamespace):
+    """What the constructors of torch's schedules ask of a stage."""
+
+    def __init__(self, ranks, stages):
+        super().__init__(group_size=ranks, num_stages=stages, group_rank=0, stage_index=0,
+                         has_backward=True, is_first=True, is_last=False, submod=None)
+
+
+def constructed(cls, ranks, chunks, microbatches):
+    """The `pipeline_order` of a schedule that torch made itself; None where it refuses."""
+    stages = [Stage(ranks, ranks * chunks) for _ in range(chunks)]
+    try:
+        return cls(stages, microbatches, loss_fn=lambda *_: None).pipeline_order
+    except ValueError:
+        return None
+
+
+@pytest.mark.parametrize("name", MULTI)
+def test_bare_objects_have_the_order_that_constructors_make(name):
+    cls, all_chunks = MULTI[name]
+    for ranks in RANKS:
+        for chunks in all_chunks:
+            for microbatches in (1, 2, 5, 7, 8, 12, 16, 31, 32):
+                assert order_of(cls, ranks, chunks, microbatches) == constructed(
+                    cls, ranks, chunks, microbatches), (ranks, chunks, microbatches)
+
+
 @pytest.mark.parametrize("name", MULTI)
 def test_order_equals_torch(dump, name):
     cls, all_chunks = MULTI[name]
@@ -103,7 +144,7 @@ def test_order_equals_torch(dump, name):
 def test_gpipe_equals_torch(dump):
     requests = [("gpipe", p, 1, m) for p in RANKS for m in MICROBATCHES]
     for (_, ranks, _, microbatches), ours in zip(requests, dump(requests)):
-        assert ours == single(schedules.ScheduleGPipe, ranks, microbatches)
+        assert ours == single(SINGLE["gpipe"], ranks, microbatches)
 
 
 def test_1f1b_equals_torch_but_for_its_last_rank(dump):
@@ -116,7 +157,7 @@ def test_1f1b_equals_torch_but_for_its_last_rank(dump):
             assert Counter(row) == once
         if microbatches < ranks:
             continue
-        theirs = single(schedules.Schedule1F1B, ranks, microbatches)
+        theirs = single(SINGLE["1f1b"], ranks, microbatches)
         assert ours[:-1] == theirs[:-1]
         last = ranks - 1
         repaired = [f"{last}F{int(a.split('F')[1]) - 1}" if "F" in a else a for a in theirs[-1]]
