@@ -111,7 +111,7 @@ def main():
         summary = f"Ratios, the median over schedules: {middle[0]:.2f} (median steps), {middle[1]:.2f} (fastest steps)."
     text = f"""# Step time of pipeline schedules beside torch.distributed.pipelining
 
-{datetime.date.today()}, {os.cpu_count()} cores (shared with other work: load {os.getloadavg()[0]:.1f} at the end), no GPU, torch 2.11.0,
+{datetime.date.today()}, {os.cpu_count()} cores (shared with other work: load {os.getloadavg()[0]:.1f} at the end; run at nice {os.nice(0)}), no GPU, torch 2.11.0,
 Gloo, 2 ranks of one thread on one machine; a GPT of 4 layers (0.9 M parameters, 512 tokens a
 microbatch, AdamW), {options.microbatches} microbatches, stages cut at the same modules.
 `bench/pipeline.py --steps={options.steps} --rounds={options.rounds}`: both in one run, alternating. Median / fastest step; a ratio below 1:

@@ -62,7 +62,7 @@ def describe(options, table, medians):
     load = os.getloadavg()[0]
     return f"""# Simulated and measured step time of pipeline schedules
 
-{datetime.date.today()}, {os.cpu_count()} cores (shared with other work: load {load:.1f} at the end), no GPU, torch 2.11.0,
+{datetime.date.today()}, {os.cpu_count()} cores (shared with other work: load {load:.1f} at the end; run at nice {os.nice(0)}), no GPU, torch 2.11.0,
 Gloo, {options.ranks} ranks of one thread on one machine ("offline": one rank); a GPT of 4 layers (0.9 M
 parameters, 512 tokens a microbatch), {options.microbatches} microbatches.
 `bench/pipeline_simulation.py --steps={options.steps} --rounds={options.rounds}`: medians over rounds. "Same run": predicted from the
@@ -71,7 +71,9 @@ round. Errors are the medians over rounds of |predicted / measured - 1|.
 
 {table}
 
-Median error {medians[0]:.1f} % from the same run's costs, {medians[1]:.1f} % from another schedule's.
+Median error {medians[0]:.1f} % from the same run's costs, {medians[1]:.1f} % from another schedule's. The second has the
+machine in it: where other work comes and goes, costs of a minute ago are those of another machine; and
+one rank alone (offline) is faster at the same work than two at once.
 
 {options.ranks} ranks are what 2 cores can run without sharing them; Gloo's own threads, and whatever else the
 machine does, share them still, which is in the costs. More ranks than cores are not compared: the simulator
