@@ -19,6 +19,8 @@ using Shape = std::vector<int64_t>;
 struct Value {
   std::string name;
   Shape shape;
+  /// No element is larger: products that overflow would tell nothing.
+  double bound = 1;
   bool isUsed = false;
 };
 
@@ -42,15 +44,16 @@ private:
     return text + element + ">";
   }
   Value input(const Shape &shape, const char *element = "f64");
-  /// A value of this shape: of the pool, or a new input.
-  Value like(const Shape &shape);
+  /// A value of this shape and bound: of the pool, or a new input.
+  Value like(const Shape &shape, double bound = 1e6);
   std::string use(Value &value) {
     value.isUsed = true;
     return value.name;
   }
   /// `%v = aten.OP(ARGUMENTS) : (TYPES) -> type of shape`
-  void op(const std::string &text, const std::string &operandTypes, const Shape &shape) {
-    Value value{"%v" + std::to_string(count++), shape};
+  void op(const std::string &text, const std::string &operandTypes, const Shape &shape,
+          double bound) {
+    Value value{"%v" + std::to_string(count++), shape, bound};
     body += formatv("  {0} = {1} : ({2}) -> {3}\n", value.name, text, operandTypes, type(shape));
     pool.push_back(value);
   }
@@ -83,10 +86,10 @@ Value Graph::input(const Shape &shape, const char *element) {
   return value;
 }
 
-Value Graph::like(const Shape &shape) {
+Value Graph::like(const Shape &shape, double bound) {
   std::vector<unsigned> fitting;
   for (auto [i, value] : llvm::enumerate(pool))
-    if (value.shape == shape)
+    if (value.shape == shape && value.bound <= bound)
       fitting.push_back(i);
   if (fitting.empty() || pick(4) == 0) {
     pool.push_back(input(shape));
@@ -97,7 +100,8 @@ Value Graph::like(const Shape &shape) {
 
 void Graph::addUnary(Value x) {
   const char *ops[] = {"relu", "tanh", "gelu", "sigmoid", "neg", "cos", "clone", "detach"};
-  op(formatv("aten.{0}({1})", ops[pick(8)], x.name), type(x.shape), x.shape);
+  op(formatv("aten.{0}({1})", ops[pick(8)], x.name), type(x.shape), x.shape,
+     std::max(x.bound, 1.0));
 }
 
 void Graph::addBinary(Value x) {
@@ -113,7 +117,7 @@ void Graph::addBinary(Value x) {
   op(formatv("aten.{0}({1}, {2})", ops[pick(5)], isSwapped ? y.name : x.name,
              isSwapped ? x.name : y.name),
      isSwapped ? type(y.shape) + ", " + type(x.shape) : type(x.shape) + ", " + type(y.shape),
-     x.shape);
+     x.shape, x.bound * y.bound + x.bound + y.bound);
 }
 
 void Graph::addContraction(Value x) {
@@ -124,15 +128,16 @@ void Graph::addContraction(Value x) {
     if (pick(3) == 0) {
       Value b = like({n});
       return op(formatv("aten.addmm({0}, {1}, {2})", b.name, x.name, w.name),
-                type(b.shape) + ", " + type(x.shape) + ", " + type(w.shape), {x.shape[0], n});
+                type(b.shape) + ", " + type(x.shape) + ", " + type(w.shape), {x.shape[0], n},
+                x.bound * w.bound * 1152 + b.bound);
     }
     return op(formatv("aten.mm({0}, {1})", x.name, w.name), type(x.shape) + ", " + type(w.shape),
-              {x.shape[0], n});
+              {x.shape[0], n}, x.bound * w.bound * 1152);
   }
   if (x.shape.size() == 3) {
     Value w = like({x.shape[0], x.shape[2], n});
     return op(formatv("aten.bmm({0}, {1})", x.name, w.name), type(x.shape) + ", " + type(w.shape),
-              {x.shape[0], x.shape[1], n});
+              {x.shape[0], x.shape[1], n}, x.bound * w.bound * 1152);
   }
   addUnary(x);
 }
@@ -140,10 +145,11 @@ void Graph::addContraction(Value x) {
 /// Only what is contiguous has every view.
 void Graph::addContiguousView(Value x, const Shape &shape) {
   op(formatv("aten.clone({0}, memory_format = \"contiguous_format\")", x.name), type(x.shape),
-     x.shape);
+     x.shape, x.bound);
   Value copy = pool.back();
   pool.pop_back();
-  op(formatv("aten.view({0}, size = {1})", copy.name, list(shape)), type(copy.shape), shape);
+  op(formatv("aten.view({0}, size = {1})", copy.name, list(shape)), type(copy.shape), shape,
+     x.bound);
 }
 
 void Graph::addView(Value x) {
@@ -153,7 +159,7 @@ void Graph::addView(Value x) {
   case 0:
     if (rank == 2) {
       std::swap(shape[0], shape[1]);
-      return op(formatv("aten.t({0})", x.name), type(x.shape), shape);
+      return op(formatv("aten.t({0})", x.name), type(x.shape), shape, x.bound);
     }
     break;
   case 1:
@@ -161,7 +167,7 @@ void Graph::addView(Value x) {
       unsigned a = pick(rank), b = pick(rank);
       std::swap(shape[a], shape[b]);
       return op(formatv("aten.transpose({0}, dim0 = {1}, dim1 = {2})", x.name, a, b), type(x.shape),
-                shape);
+                shape, x.bound);
     }
     break;
   case 2:
@@ -186,10 +192,11 @@ void Graph::addView(Value x) {
     if (rank >= 1 && rank <= 2) {
       unsigned at = pick(rank + 1);
       shape.insert(shape.begin() + at, 1);
-      op(formatv("aten.unsqueeze({0}, dim = {1})", x.name, at), type(x.shape), shape);
+      op(formatv("aten.unsqueeze({0}, dim = {1})", x.name, at), type(x.shape), shape, x.bound);
       Value y = pool.back();
       shape[at] = 24;
-      return op(formatv("aten.expand({0}, size = {1})", y.name, list(shape)), type(y.shape), shape);
+      return op(formatv("aten.expand({0}, size = {1})", y.name, list(shape)), type(y.shape), shape,
+                x.bound);
     }
   }
   addUnary(x);
@@ -208,7 +215,7 @@ void Graph::addReduction(Value x) {
   const char *ops[] = {"sum_dim_int_list", "mean_dim", "amax", "amin"};
   op(formatv("aten.{0}({1}, dim = [{2}], keepdim = {3})", ops[pick(4)], x.name, at,
              keeps ? "true" : "false"),
-     type(x.shape), shape);
+     type(x.shape), shape, x.bound * double(x.shape[at]));
 }
 
 void Graph::addNormalization(Value x) {
@@ -217,7 +224,7 @@ void Graph::addNormalization(Value x) {
   if (pick(2))
     return op(formatv("aten.{0}({1}, dim = {2}, half_to_float = false)",
                       pick(2) ? "_softmax" : "_log_softmax", x.name, pick(x.shape.size())),
-              type(x.shape), x.shape);
+              type(x.shape), x.shape, 2 * x.bound + 10);
   Value w = like({x.shape.back()}), b = like({x.shape.back()});
   Shape statistics = x.shape;
   statistics.back() = 1;
@@ -226,7 +233,7 @@ void Graph::addNormalization(Value x) {
                   "1.0e-05) : ({5}, {6}, {6}) -> ({5}, {7}, {7})\n",
                   name, x.name, x.shape.back(), w.name, b.name, type(x.shape), type(w.shape),
                   type(statistics));
-  pool.push_back({name + "#0", x.shape});
+  pool.push_back({name + "#0", x.shape, 34 * w.bound + b.bound});
 }
 
 void Graph::addPart(Value x) {
@@ -239,18 +246,19 @@ void Graph::addPart(Value x) {
     Value y = like(x.shape);
     shape[at] *= 2;
     return op(formatv("aten.cat([{0}, {1}], dim = {2})", x.name, y.name, at),
-              type(x.shape) + ", " + type(y.shape), shape);
+              type(x.shape) + ", " + type(y.shape), shape, std::max(x.bound, y.bound));
   }
   case 1:
     if (shape[at] == 48) {
       shape[at] = 24;
       return op(formatv("aten.slice({0}, dim = {1}, start = 12, end = 36)", x.name, at),
-                type(x.shape), shape);
+                type(x.shape), shape, x.bound);
     }
     break;
   default:
     shape.erase(shape.begin() + at);
-    return op(formatv("aten.select({0}, dim = {1}, index = 0)", x.name, at), type(x.shape), shape);
+    return op(formatv("aten.select({0}, dim = {1}, index = 0)", x.name, at), type(x.shape), shape,
+              x.bound);
   }
   addUnary(x);
 }
@@ -261,20 +269,32 @@ void Graph::addLookUp(Value x) {
     return addUnary(x);
   Value indices = input({24, 24}, "i64");
   op(formatv("aten.embedding({0}, {1})", x.name, indices.name),
-     type(x.shape) + ", " + type(indices.shape, "i64"), {24, 24, x.shape[1]});
+     type(x.shape) + ", " + type(indices.shape, "i64"), {24, 24, x.shape[1]}, x.bound);
 }
 
 void Graph::addDraw(Value x) {
   int64_t elements = 1;
   for (int64_t size : x.shape)
     elements *= size;
+  // Numbers are dealt out in memory order, which is known of copies and of views of them.
+  op(formatv("aten.clone({0}, memory_format = \"contiguous_format\")", x.name), type(x.shape),
+     x.shape, x.bound);
+  x = pool.back();
+  pool.pop_back();
+  if (x.shape.size() > 1 && pick(2)) {
+    Shape shape = x.shape;
+    std::swap(shape[0], shape[1]);
+    op(formatv("aten.transpose({0}, dim0 = 0, dim1 = 1)", x.name), type(x.shape), shape, x.bound);
+    x = pool.back();
+    pool.pop_back();
+  }
   std::string name = "%v" + std::to_string(count++);
   body +=
       formatv("  {0}:2 = aten.rng_native_dropout({1}, %seed, %offset, p = 0.25, train = true, "
               "position = {2}, generator = \"mt19937\") : ({3}, tensor<i64>, tensor<i64>) -> ({3}, "
               "{4})\n",
               name, x.name, draws, type(x.shape), type(x.shape, "i1"));
-  pool.push_back({name + "#0", x.shape});
+  pool.push_back({name + "#0", x.shape, 2 * x.bound});
   draws += 2 * elements;
 }
 
@@ -290,6 +310,8 @@ void Graph::addOp() {
   // Large values are made small again.
   if (elements > 30000)
     return addReduction(x);
+  if (x.bound > 1e6)
+    return op(formatv("aten.tanh({0})", x.name), type(x.shape), x.shape, 1);
   switch (pick(14)) {
   case 0:
   case 1:

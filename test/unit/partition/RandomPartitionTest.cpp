@@ -147,7 +147,7 @@ static std::string compare(const Results &found, const Results &expected) {
     for (size_t i = 0; i < bytes.size() / 8; ++i)
       largest = std::max(largest, std::abs(b[i]));
     for (size_t i = 0; i < bytes.size() / 8; ++i)
-      if (!(std::abs(a[i] - b[i]) <= 1e-9 * largest) && !(std::isnan(a[i]) && std::isnan(b[i])))
+      if (!(std::abs(a[i] - b[i]) <= 1e-9 * largest))
         return llvm::formatv("{0}[{1}] is {2}, expected {3}", name, i, a[i], b[i]);
   }
   return "";
