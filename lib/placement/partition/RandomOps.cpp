@@ -92,8 +92,11 @@ Value PartDrawer::permute(Value value, ArrayRef<int64_t> dims) {
 /// order in which those of the whole first operand lie in memory.
 Value PartDrawer::inMemoryOrder(llvm::function_ref<Value(ArrayRef<int64_t> order)> make) {
   auto global = cast<RankedTensorType>(op->getOperand(0).getType());
-  SmallVector<int64_t> order =
-      memoryOrder(global.getShape(), context.strides.get(op->getOperand(0)));
+  std::optional<autodiff::Strides> strides = context.strides.get(op->getOperand(0));
+  if (!strides)
+    op->emitRemark("draws in row-major order: the order in which its operand lies in memory on one "
+                   "device, which deals the numbers out, is not known");
+  SmallVector<int64_t> order = memoryOrder(global.getShape(), strides);
   SmallVector<int64_t> inverse(order.size());
   for (auto [i, dim] : llvm::enumerate(order))
     inverse[dim] = i;
