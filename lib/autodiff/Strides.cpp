@@ -157,6 +157,11 @@ static bool isPointwise(Operation *op) {
 /// Kernels whose results are contiguous whatever the operands are.
 static bool isAlwaysContiguous(Operation *op) {
   using namespace aten;
+  auto isContiguousCopy = [](auto copy) {
+    return copy && copy.getMemoryFormat() == StringRef("contiguous_format");
+  };
+  if (isContiguousCopy(dyn_cast<CloneOp>(op)) || isContiguousCopy(dyn_cast<ToCopyOp>(op)))
+    return true;
   return isa<MmOp, AddmmOp, BmmOp, BaddbmmOp, MvOp, DotOp, EmbeddingOp, EmbeddingDenseBackwardOp,
              NativeLayerNormOp, NativeLayerNormBackwardOp, NllLossForwardOp, NllLossBackwardOp,
              SumOp, MeanOp, IndexSelectOp, SliceBackwardOp, SelectBackwardOp, RepeatOp>(op);
