@@ -32,9 +32,15 @@ std::optional<SmallVector<int64_t>> placement::localShape(ArrayRef<int64_t> shap
   for (auto [entry, axis] : llvm::zip_equal(placement, axes)) {
     if (!entry.isShard())
       continue;
-    if (entry.dim >= static_cast<int64_t>(local.size()) || local[entry.dim] % axis.size != 0)
+    if (entry.dim >= static_cast<int64_t>(local.size()))
       return std::nullopt;
-    local[entry.dim] /= axis.size;
+    int64_t &size = local[entry.dim];
+    bool isAlone = llvm::count_if(placement, [&](const AxisPlacement &other) {
+                     return other.isShard(entry.dim);
+                   }) == 1;
+    if (isAlone ? !canShard(size, axis) : size % axis.size != 0)
+      return std::nullopt;
+    size = isAlone ? shardSize(size, axis) : size / axis.size;
   }
   return local;
 }
@@ -120,10 +126,14 @@ int64_t Search::localBytes(const State &state) const {
 
 bool Search::divides(const State &state, int64_t dim, int64_t ranks) const {
   int64_t size = type.getDimSize(dim);
-  for (auto [entry, axis] : llvm::zip_equal(state, axes))
+  int64_t all = ranks;
+  bool mayBeUneven = false;
+  for (auto [entry, axis] : llvm::zip_equal(state, axes)) {
     if (entry.isShard(dim))
-      size /= axis.size;
-  return size % ranks == 0;
+      all *= axis.size;
+    mayBeUneven |= axis.size == ranks && canShard(size, axis);
+  }
+  return size % all == 0 || (all == ranks && mayBeUneven);
 }
 
 SmallVector<unsigned, 4> Search::sharding(const State &state, int64_t dim) const {
@@ -356,22 +366,17 @@ std::optional<int64_t> placement::redistributionCost(RankedTensorType type,
 // Building
 //===----------------------------------------------------------------------===//
 
-static Value buildStep(OpBuilder &builder, Location loc, Value value,
+static Value buildStep(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> wholeShape,
                        const RedistributionStep &step, ArrayRef<MeshAxis> axes) {
   auto type = cast<RankedTensorType>(value.getType());
   PlacementAttr placement = dist::getPlacement(type);
-  SmallVector<int64_t> shape(type.getShape());
   SmallVector<Attribute> names;
-  for (auto [axis, next] : llvm::zip_equal(axes, step.result)) {
-    if (!llvm::is_contained(step.axes, axis.name))
-      continue;
-    if (placement.get(axis.name)->isShard())
-      shape[step.gathered] *= axis.size;
-    if (next.isShard())
-      shape[step.scattered] /= axis.size;
-    placement = placement.with(axis.name, next);
-  }
-  auto result = RankedTensorType::get(shape, type.getElementType(), placement);
+  for (auto [axis, next] : llvm::zip_equal(axes, step.result))
+    if (llvm::is_contained(step.axes, axis.name))
+      placement = placement.with(axis.name, next);
+  // The planner went by this shape.
+  std::optional<SmallVector<int64_t>> shape = localShape(wholeShape, step.result, axes);
+  auto result = RankedTensorType::get(*shape, type.getElementType(), placement);
   for (StringAttr axis : step.axes)
     names.push_back(axis);
   ArrayAttr over = builder.getArrayAttr(names);
@@ -407,8 +412,9 @@ static Value buildStep(OpBuilder &builder, Location loc, Value value,
 }
 
 Value placement::buildRedistribution(OpBuilder &builder, Location loc, Value value,
-                                     const Redistribution &plan, ArrayRef<MeshAxis> axes) {
+                                     ArrayRef<int64_t> wholeShape, const Redistribution &plan,
+                                     ArrayRef<MeshAxis> axes) {
   for (const RedistributionStep &step : plan.steps)
-    value = buildStep(builder, loc, value, step, axes);
+    value = buildStep(builder, loc, value, wholeShape, step, axes);
   return value;
 }

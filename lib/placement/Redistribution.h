@@ -60,10 +60,10 @@ public:
   llvm::ArrayRef<MeshAxis> getAxes() const { return axes; }
 
   /// The way that sends the fewest bytes, then has the fewest collectives, then the fewest steps;
-  /// parts stay even on it, and an axis on which the value is and stays replicated takes no part.
-  /// `type` has the global shape; `from` and `to` an entry an axis, with orders. Null where there
-  /// is no way: to a pending product, to parts of unequal size. Found by search over all placements
-  /// that lie between, once for each question.
+  /// parts stay even on it, where the axis does not allow for others, and an axis on which the
+  /// value is and stays replicated takes no part. `type` has the global shape; `from` and `to` an
+  /// entry an axis, with orders. Null where there is no way: to a pending product, to parts of
+  /// unequal size. Found by search over all placements that lie between, once for each question.
   const Redistribution *plan(mlir::RankedTensorType type, llvm::ArrayRef<dist::AxisPlacement> from,
                              llvm::ArrayRef<dist::AxisPlacement> to);
   /// The same for attributes that have all axes.
@@ -86,16 +86,17 @@ std::optional<int64_t> redistributionCost(mlir::RankedTensorType type,
                                           llvm::ArrayRef<dist::AxisPlacement> to,
                                           llvm::ArrayRef<MeshAxis> axes);
 
-/// The shape that one rank holds of a value of this global shape. None where an axis does not
-/// divide its dimension evenly.
+/// The shape that one rank holds of a value of this global shape. None where a dimension cannot
+/// be sharded so; several axes that shard one divide it evenly.
 std::optional<llvm::SmallVector<int64_t>> localShape(llvm::ArrayRef<int64_t> shape,
                                                      llvm::ArrayRef<dist::AxisPlacement> placement,
                                                      llvm::ArrayRef<MeshAxis> axes);
 
-/// Builds the ops of `plan` on a local value, whose type has a placement. Returns what the last one
-/// gives.
+/// Builds the ops of `plan` on a local value, whose type has a placement, of a tensor of shape
+/// `wholeShape`. Returns what the last one gives.
 mlir::Value buildRedistribution(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
-                                const Redistribution &plan, llvm::ArrayRef<MeshAxis> axes);
+                                llvm::ArrayRef<int64_t> wholeShape, const Redistribution &plan,
+                                llvm::ArrayRef<MeshAxis> axes);
 
 } // namespace cleave::placement
 

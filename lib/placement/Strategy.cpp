@@ -1,6 +1,7 @@
 //===- Strategy.cpp - strategies from sharding rules, and those of forms ---===//
 
 #include "lib/placement/Strategy.h"
+#include "dialects/dist/Chunks.h"
 #include "lib/placement/Form.h"
 
 using namespace mlir;
@@ -40,6 +41,7 @@ public:
 
   void addReplicated() { add(makeReplicated()); }
   void addShards();
+  bool mayBeUneven(FactorId factor) const;
   void addPartials();
   void addForms();
 
@@ -134,9 +136,26 @@ std::optional<AxisStrategy> StrategyList::cut(FactorId factor) const {
   return strategy;
 }
 
+/// Uneven parts of a factor are those of its dimension only where it is alone there; and a mean of
+/// means is none.
+bool StrategyList::mayBeUneven(FactorId factor) const {
+  if (rule.factors[factor].reduction == sharding::Reduction::Avg)
+    return false;
+  auto isAlone = [&](const sharding::TensorFactors &tensor) {
+    return llvm::all_of(tensor, [&](const sharding::DimFactors &dim) {
+      return !llvm::is_contained(dim, factor) || llvm::all_of(dim, [&](FactorId other) {
+        return other == factor || rule.factors[other].size == 1;
+      });
+    });
+  };
+  return llvm::all_of(rule.operands, isAlone) && llvm::all_of(rule.results, isAlone);
+}
+
 void StrategyList::addShards() {
   for (auto [factor, info] : llvm::enumerate(rule.factors)) {
-    if (info.isWhole() || info.size < axis.size || info.size % axis.size != 0)
+    if (info.isWhole() || !canShard(info.size, axis))
+      continue;
+    if (info.size % axis.size != 0 && !mayBeUneven(factor))
       continue;
     if (std::optional<AxisStrategy> strategy = cut(factor))
       add(std::move(*strategy));
@@ -183,6 +202,17 @@ void StrategyList::addForms() {
           return other.operands == strategy.operands && other.results == strategy.results;
         }))
       strategies.push_back(std::move(strategy));
+}
+
+bool placement::canShard(int64_t size, const MeshAxis &axis) {
+  if (size < axis.size)
+    return false;
+  return size % axis.size == 0 ||
+         (axis.allowsUneven && dist::chunkOf(size, axis.size, axis.size - 1).size > 0);
+}
+
+int64_t placement::shardSize(int64_t size, const MeshAxis &axis) {
+  return dist::chunkOf(size, axis.size, axis.place).size;
 }
 
 SmallVector<AxisStrategy> placement::getStrategies(Operation *op, MeshAxis axis) {

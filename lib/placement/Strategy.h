@@ -21,7 +21,17 @@ struct MeshAxis {
   mlir::StringAttr name;
   /// Ranks along it, at least 2.
   int64_t size;
+  /// Whether parts may be of different sizes, as `torch.chunk` makes them.
+  bool allowsUneven = false;
+  /// Where along the axis the rank stands whose parts are meant, where they are.
+  int64_t place = 0;
 };
+
+/// Whether a dimension of this size can be sharded along the axis: evenly, or, where that is
+/// allowed, so that each rank gets a part.
+bool canShard(int64_t size, const MeshAxis &axis);
+/// What the rank at the axis' place holds of a dimension of this size, which can be sharded.
+int64_t shardSize(int64_t size, const MeshAxis &axis);
 
 /// One way to run an op along one axis. Placements are R, P and S; orders of shards are 0.
 struct AxisStrategy {
@@ -37,8 +47,9 @@ struct AxisStrategy {
 };
 
 /// All strategies of the op along an axis of this size: everything replicated first, then one for
-/// each factor that may be cut evenly, those that pass partial sums through linear ops, then those
-/// of forms. The op has global shapes. Two strategies never agree in all placements.
+/// each factor that may be cut (unevenly only where it is a dimension by itself), those that pass
+/// partial sums through linear ops, then those of forms. The op has global shapes. Two strategies
+/// never agree in all placements.
 llvm::SmallVector<AxisStrategy> getStrategies(mlir::Operation *op, MeshAxis axis);
 
 } // namespace cleave::placement

@@ -18,8 +18,8 @@ struct Partition : placement::impl::PartitionBase<Partition> {
   using PartitionBase::PartitionBase;
 
   void runOnOperation() override {
-    if (failed(placement::partition(getOperation(),
-                                    {.fsdpReshard = fsdpReshard, .prefetch = prefetch})))
+    if (failed(placement::partition(
+            getOperation(), {.fsdpReshard = fsdpReshard, .prefetch = prefetch, .uneven = uneven})))
       signalPassFailure();
   }
 };

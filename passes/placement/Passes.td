@@ -134,6 +134,8 @@ def PropagatePlacements : Pass<"propagate-placements", "::mlir::ModuleOp"> {
     Option<"mesh", "mesh", "std::string", "\"\"",
            "Mesh to add to a program that has none, such as dp=2,tp=2; its name is @mesh">,
     Option<"strict", "strict", "bool", "false", "Refuse ops that have no sharding rule">,
+    Option<"uneven", "uneven", "bool", "false",
+           "Allow for shards of different sizes, where an axis does not divide a dimension">,
     Option<"explain", "explain", "bool", "false",
            "Remarks that say why each tensor is placed so, and what each redistribution costs">,
     Option<"explainJson", "explain-json", "std::string", "\"\"",
@@ -176,14 +178,19 @@ def Partition : Pass<"partition", "::mlir::ModuleOp"> {
       return %1 : tensor<4x6xf32, #R_tp>
     }
     ```
-    A dimension that its axes do not divide evenly, an op without a strategy for its placements and
-    a value whose placement is open are errors.
+    An op without a strategy for its placements and a value whose placement is open are errors, and so is a
+    dimension that its axes do not divide evenly. With `uneven`, one axis alone may do so: ranks then hold parts
+    of different sizes, as `torch.chunk` makes them, none empty, and each class of ranks that hold the same gets
+    functions of its own (`train.ranks`).
   }];
   let options = [
     Option<"fsdpReshard", "fsdp-reshard", "bool", "true",
            "Gather a sharded parameter again for the backward; false keeps what the forward gathered">,
     Option<"prefetch", "prefetch", "unsigned", "0",
-           "Start the gather of a parameter this many gathers before its use (0: at its use)">
+           "Start the gather of a parameter this many gathers before its use (0: at its use)">,
+    Option<"uneven", "uneven", "bool", "false",
+           "Where an axis does not divide a dimension, parts of different sizes, with functions for each "
+           "class of ranks that hold the same">
   ];
   let dependentDialects = ["::cleave::aten::AtenDialect", "::cleave::dist::DistDialect"];
 }

@@ -79,6 +79,7 @@ void PropagatePlacements::runOnOperation() {
   ModuleOp module = getOperation();
   PropagateOptions options;
   options.strict = strict;
+  options.uneven = uneven;
   if (failed(getOrAddMesh(module, mesh)) || failed(readLinks(options.topology)))
     return signalPassFailure();
   FailureOr<Propagation> propagation = propagate(module, options);

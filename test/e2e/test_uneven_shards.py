@@ -10,7 +10,9 @@ import subprocess
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from cleave import ColwiseParallel, Plan, RowwiseParallel
 from test_collectives_signature import PARTS
+from training import ENVIRONMENT, losses, random_batches, save_batches, train
 
 BATCH, HIDDEN = 3, 5
 # What stands for the batch (b) and the hidden dimension (h) in each type's local shape.
@@ -210,3 +212,52 @@ def test_classes_that_do_not_fit(cleave_run, tmp_path, functions, expected):
     (tmp_path / "p.mlir").write_text(header + mesh + "".join(functions) + "}\n")
     message = cleave_run.fail(tmp_path / "p.mlir", "--dry-run")
     assert expected in message
+
+
+HIDDEN_OVER_3 = {"h.*.mlp.c_fc": ColwiseParallel(), "h.*.mlp.c_proj": RowwiseParallel()}
+
+
+def test_a_model_over_three_ranks(build_dir, model, example, cleave_run, tmp_path):
+    """128 hidden features of each block over 3 ranks: 43, 43 and 42."""
+    subject = model("gpt_untied")
+    Plan({"tp": 3}, HIDDEN_OVER_3).write(tmp_path / "plan.json")
+    local = tmp_path / "local.mlir"
+    opt = [build_dir / "bin" / "cleave-opt", subject.program]
+    annotate = f"--annotate-placements=plan={tmp_path}/plan.json"
+    subprocess.run(
+        [*opt, annotate, "--propagate-placements=uneven=true", "--partition=uneven=true", "-o", local],
+        check=True, env=ENVIRONMENT, timeout=120,
+    )  # fmt: skip
+    text = local.read_text()
+    assert "train.ranks = {tp = array<i64: 0, 1>}" in text
+    assert "train.ranks = {tp = array<i64: 2>}" in text and "tensor<42x32xf32" in text
+    local.with_suffix(".safetensors").symlink_to(subject.weights)
+    cleave_run.succeed(
+        local, "--against", subject.program, "--inputs", example(subject.spec), "--ranks", 3,
+        "--tolerance", 1e-5,
+    )  # fmt: skip
+    batches = random_batches(subject.spec, 20, 1, 11)
+    data = save_batches(subject.spec, batches, tmp_path / "data.safetensors")
+
+    def run(program, *options):
+        metrics = tmp_path / f"{program.stem}.jsonl"
+        train(build_dir, program, "--steps", 20, "--threads", 1, "--data", f"safetensors:{data}",
+              "--metrics", metrics, *options)  # fmt: skip
+        return losses(metrics)
+
+    expected = run(subject.program)
+    for a, b in zip(run(local, "--ranks", 3, "--ranks-as", "threads"), expected, strict=True):
+        assert abs(a - b) <= 1e-5 * abs(b)
+
+
+def test_without_the_option_uneven_parts_are_refused(build_dir, model, tmp_path):
+    subject = model("gpt_untied")
+    Plan({"tp": 3}, HIDDEN_OVER_3).write(tmp_path / "plan.json")
+    result = subprocess.run(
+        [build_dir / "bin" / "cleave-opt", subject.program,
+         f"--annotate-placements=plan={tmp_path}/plan.json", "--propagate-placements"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert result.returncode == 1
+    assert "of size 128, over the 3 ranks" in result.stderr
+    assert "unless the option uneven allows for others" in result.stderr

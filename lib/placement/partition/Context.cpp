@@ -60,6 +60,13 @@ PartitionContext::localType(RankedTensorType global, ArrayRef<AxisPlacement> ent
     if (entry.dim >= global.getRank())
       return emit() << " is placed as " << entry << " on axis \"" << axis.name.getValue()
                     << "\", but has " << global.getRank() << " dimensions";
+    bool isAlone = llvm::count_if(entries, [&](const AxisPlacement &other) {
+                     return other.isShard(entry.dim);
+                   }) == 1;
+    if (isAlone && canShard(shape[entry.dim], axis)) {
+      shape[entry.dim] = shardSize(shape[entry.dim], axis);
+      continue;
+    }
     if (shape[entry.dim] % axis.size != 0)
       return emit() << " has dimension " << entry.dim << " of size " << global.getDimSize(entry.dim)
                     << " sharded on axis \"" << axis.name.getValue() << "\", whose " << axis.size
@@ -68,7 +75,10 @@ PartitionContext::localType(RankedTensorType global, ArrayRef<AxisPlacement> ent
                             ? "it"
                             : "the " + std::to_string(shape[entry.dim]) +
                                   " that the axes before it leave")
-                    << "; --partition makes parts of one size";
+                    << (!isAlone            ? "; several axes make parts of one size"
+                        : axis.allowsUneven ? "; the last part would be empty"
+                                            : "; --partition=uneven=true makes parts of "
+                                              "different sizes");
     shape[entry.dim] /= axis.size;
   }
   auto report = [&] {

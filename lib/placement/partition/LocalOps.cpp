@@ -109,7 +109,7 @@ void LocalOp::setSizes(Operation *local) {
     int64_t factorSize = rule.factors[size.index].size;
     for (auto [strategy, axis] : llvm::zip_equal(strategies, context.axes))
       if (strategy.factor == size.index)
-        factorSize /= axis.size;
+        factorSize = shardSize(factorSize, axis);
     local->setAttr(size.name, builder.getI64IntegerAttr(factorSize));
   }
 }

@@ -111,7 +111,7 @@ static void copyMarks(Operation *user, Block::iterator first, Block::iterator en
         op.setAttr(name, mark);
 }
 
-Value LocalValues::redistribute(const Way &way, Operation *user) {
+Value LocalValues::redistribute(const Way &way, Value global, Operation *user) {
   Block *block = builder.getInsertionBlock();
   Operation *last = block->empty() ? nullptr : &block->back();
   Value local = way.local;
@@ -120,7 +120,9 @@ Value LocalValues::redistribute(const Way &way, Operation *user) {
     if (step.kind == RedistributionStep::Kind::Reinterpret &&
         dist::getPlacement(local.getType()).get(step.axes.front().getValue())->isInvariant())
       local = context.convertSameness(builder, user->getLoc(), local, step.axes.front(), false);
-  Value value = buildRedistribution(builder, user->getLoc(), local, *way.plan, context.axes);
+  Value value = buildRedistribution(builder, user->getLoc(), local,
+                                    cast<RankedTensorType>(global.getType()).getShape(), *way.plan,
+                                    context.axes);
   copyMarks(user, last ? std::next(last->getIterator()) : block->begin(), block->end());
   return value;
 }
@@ -158,7 +160,7 @@ FailureOr<Value> LocalValues::make(const Wish &wish, Operation *user) {
   if (isMoved && failed(value))
     return failure();
   if (!isMoved && direct)
-    value = redistribute(*direct, user);
+    value = redistribute(*direct, wish.global, user);
   if (failed(value)) {
     InFlightDiagnostic diagnostic = user->emitOpError("takes a value as ")
                                     << describe(wish.target) << " that is made as "

@@ -62,7 +62,7 @@ private:
   mlir::FailureOr<mlir::Value> make(const Wish &wish, mlir::Operation *user);
   mlir::FailureOr<mlir::Value> makeThroughView(const Wish &wish, const ViewWay &way,
                                                mlir::Operation *user);
-  mlir::Value redistribute(const Way &way, mlir::Operation *user);
+  mlir::Value redistribute(const Way &way, mlir::Value global, mlir::Operation *user);
 
   mlir::OpBuilder &builder;
   PartitionContext &context;

@@ -4,6 +4,7 @@
 #include "lib/placement/partition/LocalOps.h"
 #include "lib/placement/partition/LocalValues.h"
 #include "lib/placement/partition/Prefetch.h"
+#include "lib/placement/partition/RankClasses.h"
 #include "lib/placement/partition/Signature.h"
 
 #include "lib/placement/Placed.h"
@@ -191,14 +192,14 @@ FailureOr<func::FuncOp> FunctionPartitioner::run() {
 //===----------------------------------------------------------------------===//
 
 /// The axes along which several ranks lie.
-static FailureOr<SmallVector<MeshAxis>> axesOf(dist::MeshOp mesh) {
+static FailureOr<SmallVector<MeshAxis>> axesOf(dist::MeshOp mesh, bool uneven) {
   SmallVector<MeshAxis> axes;
   for (auto axis : mesh.getAxes().getAsRange<dist::AxisAttr>()) {
     if (axis.getSize() == 0)
       return mesh.emitOpError("expects a known size of axis \"")
              << axis.getName() << "\" for --partition: local shapes depend on it, found '?'";
     if (axis.getSize() > 1)
-      axes.push_back({StringAttr::get(mesh.getContext(), axis.getName()), axis.getSize()});
+      axes.push_back({StringAttr::get(mesh.getContext(), axis.getName()), axis.getSize(), uneven});
   }
   return axes;
 }
@@ -215,7 +216,7 @@ LogicalResult placement::partition(ModuleOp module, const PartitionSettings &set
   for (func::FuncOp function : functions)
     if (!function.getBody().hasOneBlock())
       return function.emitError("expects functions of one block for --partition");
-  FailureOr<SmallVector<MeshAxis>> axes = axesOf(mesh);
+  FailureOr<SmallVector<MeshAxis>> axes = axesOf(mesh, settings.uneven);
   if (failed(axes))
     return failure();
   if (axes->empty()) {
@@ -224,18 +225,26 @@ LogicalResult placement::partition(ModuleOp module, const PartitionSettings &set
       erasePlacements(function);
     return success();
   }
-  PartitionContext context(mesh, *axes, settings);
-  LocalSignatures signatures(functions, context);
-  if (failed(signatures.run()))
-    return failure();
-  for (func::FuncOp function : functions) {
-    context.strides = {};
-    context.localStrides = {};
-    FailureOr<func::FuncOp> local =
-        FunctionPartitioner(function, signatures.of(function), context).run();
-    if (failed(local))
+  SmallVector<RankClass> classes = findRankClasses(functions, *axes);
+  for (auto [number, rankClass] : llvm::enumerate(classes)) {
+    PartitionContext context(mesh, rankClass.axes, settings);
+    LocalSignatures signatures(functions, context);
+    if (failed(signatures.run()))
       return failure();
-    function.erase();
+    for (func::FuncOp function : functions) {
+      context.strides = {};
+      context.localStrides = {};
+      FailureOr<func::FuncOp> local =
+          FunctionPartitioner(function, signatures.of(function), context).run();
+      if (failed(local))
+        return failure();
+      if (!rankClass.ranks)
+        continue;
+      (*local)->setAttr(train::kRanksAttrName, rankClass.ranks);
+      local->setSymName((function.getSymName() + "_" + Twine(number)).str());
+    }
   }
+  for (func::FuncOp function : functions)
+    function.erase();
   return success();
 }

@@ -22,6 +22,9 @@ struct PartitionSettings {
   bool fsdpReshard = true;
   /// Start the gather of a parameter this many gathers before its own place; 0: in its place.
   unsigned prefetch = 0;
+  /// Make parts of different sizes where an axis does not divide a dimension, and functions for
+  /// each class of ranks that hold the same.
+  bool uneven = false;
 };
 
 /// What an axis' placement is, by axis of the mesh.

@@ -143,7 +143,8 @@ FailureOr<Value> PartDrawer::redistribute(Value value, Type global, ArrayRef<Axi
       context.planner.plan(cast<RankedTensorType>(global), context.entriesOf(value), to);
   if (!plan)
     return op->emitOpError("draws numbers that cannot be placed as ") << describe(to);
-  return buildRedistribution(builder, op->getLoc(), value, *plan, context.axes);
+  return buildRedistribution(builder, op->getLoc(), value,
+                             cast<RankedTensorType>(global).getShape(), *plan, context.axes);
 }
 
 FailureOr<SmallVector<Value>> placement::drawParts(OpBuilder &builder, Operation *op,

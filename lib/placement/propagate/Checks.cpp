@@ -9,9 +9,9 @@ using namespace cleave::placement::propagate;
 using dist::AxisEntry;
 using dist::PlacementAttr;
 
-/// The shards of each dimension are of one size.
+/// The shards of each dimension are of one size, or may be of several.
 static LogicalResult checkEven(RankedTensorType type, PlacementAttr placement, dist::MeshOp mesh,
-                               llvm::function_ref<InFlightDiagnostic()> emitError) {
+                               bool uneven, llvm::function_ref<InFlightDiagnostic()> emitError) {
   for (int64_t dim = 0; dim < type.getRank(); ++dim) {
     int64_t ranks = 1;
     SmallVector<StringAttr> axes = placement.getShardingAxes(dim);
@@ -19,13 +19,17 @@ static LogicalResult checkEven(RankedTensorType type, PlacementAttr placement, d
       ranks *= mesh.findAxis(axis).getSize();
     if (axes.empty() || type.getDimSize(dim) % ranks == 0)
       continue;
+    if (uneven && axes.size() == 1 && canShard(type.getDimSize(dim), {axes.front(), ranks, uneven}))
+      continue;
     InFlightDiagnostic diagnostic = emitError();
     diagnostic << "shards dimension " << dim << " of " << type << ", of size "
                << type.getDimSize(dim) << ", over the " << ranks << " ranks of ";
     llvm::interleave(
         axes, [&](StringAttr axis) { diagnostic << "\"" << axis.getValue() << "\""; },
         [&] { diagnostic << " and "; });
-    diagnostic << ", which do not divide it: all shards must be of one size";
+    diagnostic << ", which do not divide it: all shards must be of one size"
+               << (uneven ? " where several axes make them, and none may be empty"
+                          : ", unless the option uneven allows for others");
     diagnostic.attachNote(mesh.getLoc()) << "the mesh is here";
     return diagnostic;
   }
@@ -33,7 +37,7 @@ static LogicalResult checkEven(RankedTensorType type, PlacementAttr placement, d
 }
 
 static LogicalResult checkOne(RankedTensorType type, PlacementAttr placement, dist::MeshOp mesh,
-                              llvm::function_ref<InFlightDiagnostic()> emitError) {
+                              bool uneven, llvm::function_ref<InFlightDiagnostic()> emitError) {
   if (placement.getMesh().getValue() != mesh.getSymName())
     return emitError() << "names mesh " << placement.getMesh() << ", expected @"
                        << mesh.getSymName();
@@ -48,30 +52,29 @@ static LogicalResult checkOne(RankedTensorType type, PlacementAttr placement, di
       return emitError() << "shards dimension " << entry.placement.dim << " of " << type
                          << ", which has " << type.getRank() << " dimensions";
   }
-  return checkEven(type, placement, mesh, emitError);
+  return checkEven(type, placement, mesh, uneven, emitError);
 }
 
-LogicalResult propagate::checkAnnotations(const Graph &graph, dist::MeshOp mesh) {
+LogicalResult propagate::checkAnnotations(const Graph &graph, dist::MeshOp mesh, bool uneven) {
   bool isRight = true;
   for (const Port &port : graph.ports)
     if (PlacementAttr placement = port.getAnnotation())
-      isRight &= succeeded(checkOne(graph.values[port.value].type(), placement, mesh, [&] {
+      isRight &= succeeded(checkOne(graph.values[port.value].type(), placement, mesh, uneven, [&] {
         return emitError(port.getLoc()) << "the placement of " << port.describe() << " ";
       }));
   for (const OpNode &op : graph.ops) {
     for (auto [i, value] : llvm::enumerate(op.results))
       if (PlacementAttr placement =
               value == kNone ? PlacementAttr() : getPlacementOf(op.op->getResult(i)))
-        isRight &= succeeded(checkOne(graph.values[value].type(), placement, mesh, [&] {
+        isRight &= succeeded(checkOne(graph.values[value].type(), placement, mesh, uneven, [&] {
           return op.op->emitOpError("the placement of result ") << i << " ";
         }));
     for (auto [i, use] : llvm::enumerate(op.operands))
       if (PlacementAttr placement =
               use == kNone ? PlacementAttr() : getPlacementOf(op.op->getOpOperand(i)))
-        isRight &=
-            succeeded(checkOne(graph.values[graph.uses[use].value].type(), placement, mesh, [&] {
-              return op.op->emitOpError("the placement of operand ") << i << " ";
-            }));
+        isRight &= succeeded(
+            checkOne(graph.values[graph.uses[use].value].type(), placement, mesh, uneven,
+                     [&] { return op.op->emitOpError("the placement of operand ") << i << " "; }));
   }
   return success(isRight);
 }

@@ -7,9 +7,9 @@
 
 namespace cleave::placement::propagate {
 
-/// Annotations name axes of the mesh and dimensions that the axes divide evenly. Emits an error
-/// for each that does not.
-mlir::LogicalResult checkAnnotations(const Graph &graph, dist::MeshOp mesh);
+/// Annotations name axes of the mesh and dimensions that the axes divide: evenly, or, with
+/// `uneven`, into parts of which none is empty. Emits an error for each that does not.
+mlir::LogicalResult checkAnnotations(const Graph &graph, dist::MeshOp mesh, bool uneven);
 
 } // namespace cleave::placement::propagate
 

@@ -18,16 +18,23 @@ bool Compatibility::fits(RankedTensorType type, AxisPlacement placement,
   if (placement.isReplicate())
     return true;
   int64_t ranks = axis.size;
+  bool isAlone = true;
   for (const AxisSolution &solution : earlier) {
     AxisPlacement other = before(solution);
     if (placement.isPartial() && other.isPartial() && other.reduction != placement.reduction &&
         !(isAdded(placement) && isAdded(other)))
       return false;
-    if (placement.isShard() && other.isShard(placement.dim))
+    if (placement.isShard() && other.isShard(placement.dim)) {
       ranks *= solution.axis.size;
+      isAlone = false;
+    }
   }
-  return !placement.isShard() ||
-         (placement.dim < type.getRank() && type.getDimSize(placement.dim) % ranks == 0);
+  if (!placement.isShard())
+    return true;
+  if (placement.dim >= type.getRank())
+    return false;
+  int64_t size = type.getDimSize(placement.dim);
+  return isAlone ? canShard(size, axis) : size % ranks == 0;
 }
 
 bool Compatibility::fits(const ValueNode &value, AxisPlacement placement) const {
@@ -41,10 +48,13 @@ bool Compatibility::fits(unsigned op, const AxisStrategy &strategy) const {
     return true;
   const OpNode &node = graph.ops[op];
   int64_t ranks = axis.size;
+  bool isAlone = true;
   for (const AxisSolution &solution : earlier) {
     const AxisStrategy &other = solution.strategies[op];
-    if (strategy.factor && strategy.factor == other.factor)
+    if (strategy.factor && strategy.factor == other.factor) {
       ranks *= solution.axis.size;
+      isAlone = false;
+    }
     if (strategy.form && other.form) {
       if (strategy.form != other.form || !strategy.form->takesSeveralAxes())
         return false;
@@ -56,7 +66,8 @@ bool Compatibility::fits(unsigned op, const AxisStrategy &strategy) const {
         llvm::any_of(plain.operands, [](AxisPlacement p) { return p.isPartial(); }))
       return false;
   }
-  if (strategy.factor &&
+  // A factor that this axis alone cuts is one that it can cut.
+  if (strategy.factor && !isAlone &&
       sharding::getShardingRule(node.op).factors[*strategy.factor].size % ranks != 0)
     return false;
   for (auto [i, placement] : llvm::enumerate(strategy.operands))

@@ -95,13 +95,14 @@ FailureOr<Propagation> propagate::propagate(ModuleOp module, const PropagateOpti
              << axis.getName() << "\" of size ?; placements need to know how many ranks lie along "
              << "it: write its size";
     if (axis.getSize() > 1)
-      result.axes.push_back({StringAttr::get(module.getContext(), axis.getName()), axis.getSize()});
+      result.axes.push_back(
+          {StringAttr::get(module.getContext(), axis.getName()), axis.getSize(), options.uneven});
   }
   FailureOr<Graph> graph = Graph::build(module, options.topology.microbatches);
   if (failed(graph))
     return failure();
   result.graph = std::make_unique<Graph>(std::move(*graph));
-  if (failed(checkAnnotations(*result.graph, result.mesh)) ||
+  if (failed(checkAnnotations(*result.graph, result.mesh, options.uneven)) ||
       failed(checkRules(*result.graph, options.strict)))
     return failure();
   result.solutions.reserve(result.axes.size());

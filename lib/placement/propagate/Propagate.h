@@ -39,6 +39,8 @@ struct PropagateOptions {
   Topology topology;
   /// Refuse ops that have no sharding rule, in place of a remark that they run replicated.
   bool strict = false;
+  /// Allow for shards of different sizes.
+  bool uneven = false;
 };
 
 /// Decides all placements of the module's functions; changes nothing. Emits errors where

@@ -58,7 +58,7 @@ func.func @f(%x: tensor<4xf32> {dist.placement = #I}) {
 #S = #dist.on<@mesh, dp = S(0, 0), tp = S(0, 1)>
 dist.mesh @mesh ["dp" = 2, "tp" = 4]
 func.func @f(
-// expected-error @+1 {{'f' argument 0, #train.role<parameter "w">, has dimension 0 of size 12 sharded on axis "tp", whose 4 ranks do not divide the 6 that the axes before it leave; --partition makes parts of one size}}
+// expected-error @+1 {{'f' argument 0, #train.role<parameter "w">, has dimension 0 of size 12 sharded on axis "tp", whose 4 ranks do not divide the 6 that the axes before it leave; several axes make parts of one size}}
     %x: tensor<12xf32> {train.role = #train.role<parameter "w">, dist.placement = #S}) {
   return
 }

@@ -236,7 +236,8 @@ void Redistributions::expectLegal(RankedTensorType type, const State &from, cons
       func::FuncOp::create(builder, loc, "f", builder.getFunctionType({source}, {destination}));
   Block *body = function.addEntryBlock();
   builder.setInsertionPointToStart(body);
-  Value value = buildRedistribution(builder, loc, body->getArgument(0), plan, axes);
+  Value value =
+      buildRedistribution(builder, loc, body->getArgument(0), type.getShape(), plan, axes);
   EXPECT_EQ(value.getType(), destination) << text(from) << "to " << text(to);
   func::ReturnOp::create(builder, loc, value);
   EXPECT_TRUE(succeeded(verify(*module))) << text(from) << "to " << text(to);
