@@ -381,6 +381,13 @@ private:
         known[keyOf(port)] = &port;
     if (failed(checkTaken(Phase::Reduce, known)))
       return failure();
+    DenseSet<std::pair<Operation *, StringAttr>> given;
+    for (const Port &port : results)
+      if (port.phase == Phase::Reduce && port.role.getKind() == RoleKind::Gradient)
+        given.insert({port.function, port.role.getName()});
+    auto isGivenBack = [&](const Port &port, StringAttr name) {
+      return given.contains({port.function, name});
+    };
     for (const Port &port : arguments) {
       if (port.phase != Phase::Reduce || isGivenBack(port, port.role.getName()))
         continue;
@@ -402,14 +409,6 @@ private:
       if (port.phase == Phase::Reduce)
         known[keyOf(port)] = &port;
     return checkTaken(Phase::Update, known);
-  }
-
-  /// Whether the function that takes `port` also gives `gradient name`.
-  bool isGivenBack(const Port &port, StringAttr name) const {
-    return llvm::any_of(results, [&](const Port &result) {
-      return result.function == port.function && result.role.getKind() == RoleKind::Gradient &&
-             result.role.getName() == name;
-    });
   }
 
   LogicalResult checkTaken(Phase phase, const DenseMap<Key, const Port *> &known) {

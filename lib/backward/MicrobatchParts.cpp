@@ -6,14 +6,6 @@ using namespace mlir;
 using namespace cleave::backward;
 namespace train = cleave::train;
 
-/// Whether a result in `indices` is the argument's new value.
-static bool isTiedToAny(func::FuncOp function, BlockArgument argument, ArrayRef<unsigned> indices) {
-  train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
-  return llvm::any_of(indices, [&](unsigned index) {
-    return role.isTiedTo(train::getResultRole(function, index));
-  });
-}
-
 /// The backward, and the arguments that it takes.
 static func::FuncOp buildBackward(const JointGraph &graph, const Partition &partition,
                                   ArrayRef<std::string> names, llvm::DenseSet<Value> &taken,
@@ -23,10 +15,12 @@ static func::FuncOp buildBackward(const JointGraph &graph, const Partition &part
     builder.addOp(op);
   for (unsigned index : graph.getBackwardResults())
     builder.addResult(index);
+  TiedResults tied(graph.getFunction(), graph.getBackwardResults());
   builder.addArguments([&](BlockArgument argument, bool isUsed) {
     // What is no free argument of the backward reaches it as a saved value.
-    bool isTaken = (isUsed && (graph.isFreeArgument(argument) || graph.isTangent(argument))) ||
-                   isTiedToAny(graph.getFunction(), argument, graph.getBackwardResults());
+    bool isTaken =
+        (isUsed && (graph.isFreeArgument(argument) || graph.isTangent(argument))) ||
+        tied.contains(train::getArgumentRole(graph.getFunction(), argument.getArgNumber()));
     if (isTaken)
       taken.insert(argument);
     return isTaken;
@@ -52,10 +46,11 @@ static func::FuncOp buildForward(const JointGraph &graph, const Partition &parti
     builder.addResult(index);
   for (auto [value, name] : llvm::zip_equal(partition.saved, names))
     builder.save(value, name);
+  TiedResults tied(function, graph.getForwardResults());
   builder.addArguments([&](BlockArgument argument, bool isUsed) {
     // What nobody uses stays an argument of the program all the same.
     return isUsed || !takenByBackward.contains(argument) ||
-           isTiedToAny(function, argument, graph.getForwardResults());
+           tied.contains(train::getArgumentRole(function, argument.getArgNumber()));
   });
   func::FuncOp forward = builder.build();
   if (Attribute draws = function->getAttr(train::kDrawsAttrName))

@@ -59,6 +59,35 @@ std::string SavedNames::makeName(Value value) {
 }
 
 //===----------------------------------------------------------------------===//
+// TiedResults
+//===----------------------------------------------------------------------===//
+
+TiedResults::TiedResults(func::FuncOp function, ArrayRef<unsigned> results) {
+  for (unsigned index : results)
+    add(train::getResultRole(function, index));
+}
+
+void TiedResults::add(train::RoleAttr result) {
+  train::RoleKind kind = result.getKind();
+  if (kind == train::RoleKind::Gradient)
+    kind = train::RoleKind::Accumulator;
+  keys.insert({static_cast<unsigned>(kind), result.getName(), result.getSlot()});
+}
+
+bool TiedResults::contains(train::RoleAttr argument) const {
+  switch (argument.getKind()) {
+  case train::RoleKind::Accumulator:
+  case train::RoleKind::Parameter:
+  case train::RoleKind::Buffer:
+  case train::RoleKind::OptimizerState:
+    return keys.contains(
+        {static_cast<unsigned>(argument.getKind()), argument.getName(), argument.getSlot()});
+  default:
+    return false;
+  }
+}
+
+//===----------------------------------------------------------------------===//
 // PartBuilder
 //===----------------------------------------------------------------------===//
 

@@ -5,6 +5,7 @@
 
 #include "dialects/train/Program.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace cleave::backward {
@@ -19,6 +20,21 @@ public:
 private:
   /// Names, and how many others were derived from each.
   llvm::StringMap<unsigned> taken;
+};
+
+/// Results by what they are the new values of, to ask of many arguments whether they are tied to
+/// one (RoleAttr::isTiedTo).
+class TiedResults {
+public:
+  TiedResults() = default;
+  /// The results of `function` at these positions.
+  TiedResults(mlir::func::FuncOp function, llvm::ArrayRef<unsigned> results);
+  void add(train::RoleAttr result);
+  bool contains(train::RoleAttr argument) const;
+
+private:
+  using Key = std::tuple<unsigned, mlir::StringAttr, mlir::StringAttr>;
+  llvm::DenseSet<Key> keys;
 };
 
 /// Builds a function that holds a part of what `from` does. Values are named by those of `from`.

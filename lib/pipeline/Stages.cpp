@@ -4,7 +4,7 @@
 
 #include "dialects/train/Stages.h"
 
-#include "llvm/ADT/SmallSet.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace cleave;
@@ -42,22 +42,18 @@ OncePerStep pipeline::getOncePerStep(ArrayRef<train::Program> stages) {
 // Sums over stages
 //===----------------------------------------------------------------------===//
 
-/// Ranks that have a term of the sum or take it, ascending.
-static std::vector<unsigned> listRanks(const train::StageSum &sum,
-                                       const schedule::Topology &topology) {
-  llvm::SmallSet<unsigned, 8> ranks;
-  for (unsigned stage : llvm::concat<const unsigned>(sum.makers, sum.takers))
-    ranks.insert(topology.rankOf(stage));
-  std::vector<unsigned> sorted(ranks.begin(), ranks.end());
-  llvm::sort(sorted);
-  return sorted;
+/// All ranks of the pipeline: the sum is over its axis of the mesh.
+static std::vector<unsigned> listRanks(const schedule::Program &program) {
+  std::vector<unsigned> ranks(program.numRanks());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
 }
 
 void pipeline::addStageSums(ArrayRef<train::Program> stages, schedule::Program &program) {
   train::Program whole;
   whole.stages = stages.vec();
   for (const train::StageSum &sum : train::listStageSums(whole)) {
-    std::vector<unsigned> ranks = listRanks(sum, program.topology);
+    std::vector<unsigned> ranks = listRanks(program);
     Action action = program.addCollective({(kStageSumPrefix + sum.name.getValue()).str(), ranks});
     for (unsigned rank : ranks)
       program.ranks[rank].push_back(action);
@@ -71,40 +67,39 @@ static LogicalResult checkStageSums(ArrayRef<train::Program> stages,
   whole.stages = stages.vec();
   for (const train::StageSum &sum : train::listStageSums(whole)) {
     std::string name = (kStageSumPrefix + sum.name.getValue()).str();
-    std::vector<unsigned> ranks = listRanks(sum, program.topology);
+    std::vector<unsigned> ranks = listRanks(program);
     for (unsigned rank : ranks) {
       auto complain = [&]() {
         return emitError(location) << "schedule '" << program.name << "': rank " << rank << " ";
       };
       std::optional<size_t> entered;
       for (auto [position, action] : llvm::enumerate(program.ranks[rank])) {
-        if (action.kind == ActionKind::OptimizerStep && !entered &&
-            llvm::is_contained(sum.takers, action.stage))
-          return complain() << "takes step" << action.stage << " (position " << position
-                            << ") before collective \"" << name << "\", whose sum it needs";
-        if (action.kind == ActionKind::ReduceGrad && entered &&
-            llvm::is_contained(sum.makers, action.stage))
-          return complain() << "enters collective \"" << name << "\" (position " << *entered
-                            << ") before " << program.str(action) << " (position " << position
-                            << "), which makes its term";
         if (action.kind != ActionKind::Collective || program.collectiveOf(action).name != name)
           continue;
         if (entered)
           return complain() << "enters collective \"" << name << "\" for the second time (position "
                             << position << ")";
-        if (program.collectiveOf(action).ranks != ranks) {
-          InFlightDiagnostic diagnostic = complain() << "expects ranks";
-          for (unsigned other : ranks)
-            diagnostic << " " << other;
-          return diagnostic << " in collective \"" << name
-                            << "\", as those have the stages that "
-                               "it sums over";
-        }
+        if (program.collectiveOf(action).ranks != ranks)
+          return complain() << "enters collective \"" << name
+                            << "\" of some ranks only, expected all " << ranks.size()
+                            << " of the pipeline";
         entered = position;
       }
       if (!entered)
         return complain() << "never enters collective \"" << name
                           << "\", which the updates' sum over stages needs";
+      for (auto [position, action] : llvm::enumerate(program.ranks[rank])) {
+        if (position < *entered && action.kind == ActionKind::OptimizerStep &&
+            llvm::is_contained(sum.takers, action.stage))
+          return complain() << "takes step" << action.stage << " (position " << position
+                            << ") before collective \"" << name << "\" (position " << *entered
+                            << "), whose sum it needs";
+        if (position > *entered && action.kind == ActionKind::ReduceGrad &&
+            llvm::is_contained(sum.makers, action.stage))
+          return complain() << "enters collective \"" << name << "\" (position " << *entered
+                            << ") before " << program.str(action) << " (position " << position
+                            << "), which makes its term";
+      }
     }
   }
   return success();

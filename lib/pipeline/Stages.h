@@ -25,8 +25,8 @@ struct OncePerStep {
 };
 OncePerStep getOncePerStep(llvm::ArrayRef<train::Program> stages);
 
-/// A collective action of this name, and a sum's behind it, adds the stages' terms of that sum
-/// (train::StageSum) on the ranks that have some or take it.
+/// A collective action of this name, and a sum's behind it, which all ranks of the pipeline enter,
+/// adds the stages' terms of that sum (train::StageSum).
 inline constexpr llvm::StringLiteral kStageSumPrefix = "stage_sum.";
 
 /// Adds these actions at the end of the ranks' lists.

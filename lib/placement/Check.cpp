@@ -4,6 +4,7 @@
 
 #include "dialects/dist/Dist.h"
 #include "dialects/exec/Exec.h"
+#include "dialects/train/Program.h"
 #include "lib/placement/ConflictText.h"
 #include "lib/placement/GradientFlow.h"
 #include "lib/placement/Inference.h"
@@ -16,6 +17,9 @@ using dist::AxisPlacement;
 using dist::PlacementAttr;
 
 static constexpr unsigned kMaxErrors = 20;
+
+/// Pipeline stages lie along this axis of the mesh, the values of one stage do not.
+static constexpr StringLiteral kPipelineAxis = "pp";
 
 /// A tensor, or a future of one.
 static bool isTensor(Type type) {
@@ -86,8 +90,10 @@ LogicalResult FunctionChecker::checkMesh(Value value) {
       noteOrigin(diagnostic, value, "a tensor on it");
       return diagnostic;
     }
+  bool isOfStage = function->hasAttr(train::kStageAttrName);
   for (auto axis : mesh.getAxes().getAsRange<dist::AxisAttr>())
-    if (axis.getSize() != 1 && !frame.get(axis.getName())) {
+    if (axis.getSize() != 1 && !frame.get(axis.getName()) &&
+        !(isOfStage && axis.getName() == kPipelineAxis)) {
       InFlightDiagnostic diagnostic = error() << "expects placements on axis \"" << axis.getName()
                                               << "\" of mesh " << frame.getMesh()
                                               << " too, as several ranks may lie along it";

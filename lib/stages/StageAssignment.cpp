@@ -39,6 +39,14 @@ static unsigned originOf(train::RoleAttr role) {
   }
 }
 
+void StageAssignment::findParameters() {
+  func::FuncOp function = graph.getFunction();
+  for (BlockArgument argument : function.getArguments())
+    if (train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
+        role.getKind() == RoleKind::Parameter)
+      parameters[role.getName()] = argument;
+}
+
 void StageAssignment::findShared() {
   func::FuncOp function = graph.getFunction();
   llvm::DenseMap<Value, unsigned> origins;
@@ -326,11 +334,8 @@ unsigned StageAssignment::latestOfTangents(Operation *op) const {
     if (role.getKind() != RoleKind::Accumulator)
       continue;
     // A gradient gathers where the parameter is first used.
-    for (BlockArgument other : function.getArguments()) {
-      train::RoleAttr owner = train::getArgumentRole(function, other.getArgNumber());
-      if (owner.getKind() == RoleKind::Parameter && owner.getName() == role.getName())
-        stage = std::min(stage, getFirstTaker(other));
-    }
+    if (BlockArgument parameter = parameters.lookup(role.getName()))
+      stage = std::min(stage, getFirstTaker(parameter));
   }
   return stage;
 }
@@ -366,13 +371,7 @@ BlockArgument StageAssignment::findParameter(Operation *op) const {
     if (!gathered)
       return {};
     func::FuncOp function = graph.getFunction();
-    StringAttr name = train::getArgumentRole(function, gathered.getArgNumber()).getName();
-    for (BlockArgument argument : function.getArguments()) {
-      train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
-      if (role.getKind() == RoleKind::Parameter && role.getName() == name)
-        return argument;
-    }
-    return {};
+    return parameters.lookup(train::getArgumentRole(function, gathered.getArgNumber()).getName());
   }
   return {};
 }
@@ -418,17 +417,18 @@ void StageAssignment::sinkBackward() {
 
 void StageAssignment::placeResults() {
   func::FuncOp function = graph.getFunction();
+  llvm::DenseMap<StringAttr, BlockArgument> buffers;
+  for (BlockArgument argument : function.getArguments())
+    if (train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
+        role.getKind() == RoleKind::Buffer)
+      buffers[role.getName()] = argument;
   auto tiedArgument = [&](train::RoleAttr role) -> std::optional<unsigned> {
-    for (BlockArgument argument : function.getArguments()) {
-      train::RoleAttr other = train::getArgumentRole(function, argument.getArgNumber());
-      bool isOwner =
-          role.getKind() == RoleKind::Gradient
-              ? other.getKind() == RoleKind::Parameter && other.getName() == role.getName()
-              : other.isTiedTo(role);
-      if (isOwner)
-        return getFirstTaker(argument);
-    }
-    return std::nullopt;
+    BlockArgument owner;
+    if (role.getKind() == RoleKind::Gradient || role.getKind() == RoleKind::Parameter)
+      owner = parameters.lookup(role.getName());
+    else if (role.getKind() == RoleKind::Buffer)
+      owner = buffers.lookup(role.getName());
+    return owner ? std::optional<unsigned>(getFirstTaker(owner)) : std::nullopt;
   };
   for (auto [index, value] : llvm::enumerate(function.front().getTerminator()->getOperands())) {
     Operation *maker = value.getDefiningOp();
@@ -449,6 +449,7 @@ void StageAssignment::placeResults() {
 FailureOr<StageAssignment> StageAssignment::create(const backward::JointGraph &graph,
                                                    const StageRequest &request) {
   StageAssignment assignment(graph);
+  assignment.findParameters();
   assignment.findShared();
   LogicalResult placed = success();
   switch (request.kind) {

@@ -53,6 +53,7 @@ public:
 private:
   explicit StageAssignment(const backward::JointGraph &graph) : graph(graph) {}
 
+  void findParameters();
   void findShared();
   bool isPlaced(mlir::Operation *op) const {
     return graph.isForward(op) && !graph.isTangent(op) && !shared.contains(op);
@@ -73,6 +74,7 @@ private:
 
   const backward::JointGraph &graph;
   unsigned numStages = 1;
+  llvm::DenseMap<mlir::StringAttr, mlir::BlockArgument> parameters; ///< by name
   llvm::DenseSet<mlir::Operation *> shared;
   llvm::DenseMap<mlir::Operation *, unsigned> stages;
   /// Stages whose forward has a value; empty: it has no opinion.

@@ -169,11 +169,11 @@ func::FuncOp StageWriter::writeJoint(unsigned stage) {
   for (Operation &op : function.front().without_terminator())
     if (contents.ops.contains(&op))
       builder.addOp(&op);
-  SmallVector<train::RoleAttr> given;
+  backward::TiedResults given;
   for (unsigned i = 0; i < function.getNumResults(); ++i)
     if (assignment.getResultStage(i) == stage) {
       builder.addResult(i);
-      given.push_back(train::getResultRole(function, i));
+      given.add(train::getResultRole(function, i));
     }
   for (Value value : outliner.sort(contents.valuesOut))
     builder.save(value, nameOf(value), RoleKind::Crossing);
@@ -185,8 +185,7 @@ func::FuncOp StageWriter::writeJoint(unsigned stage) {
     train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
     // The first stage, which is written last, has what nobody uses.
     bool isTaken =
-        isUsed || (stage == 0 && !takenArguments.contains(argument)) ||
-        llvm::any_of(given, [&](train::RoleAttr result) { return role.isTiedTo(result); });
+        isUsed || (stage == 0 && !takenArguments.contains(argument)) || given.contains(role);
     if (isTaken)
       takenArguments.insert(argument);
     return isTaken;
@@ -305,11 +304,9 @@ LogicalResult StageWriter::writeUpdates() {
                << "; a stage's update has only what the stage has (outline stages before passes "
                   "that join gradients, such as --clip-gradients)";
     }
+    backward::TiedResults given(update, results);
     builder.addArguments([&](BlockArgument argument, bool isUsed) {
-      train::RoleAttr role = train::getArgumentRole(update, argument.getArgNumber());
-      return isUsed || llvm::any_of(results, [&](unsigned index) {
-               return role.isTiedTo(train::getResultRole(update, index));
-             });
+      return isUsed || given.contains(train::getArgumentRole(update, argument.getArgNumber()));
     });
     functions.update = builder.build();
   }

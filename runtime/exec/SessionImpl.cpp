@@ -143,6 +143,8 @@ llvm::Error SessionImpl::allocateState() {
       stageSumIndex.try_emplace(value.name, stageSumIndex.size());
   }
   stageSums.resize(stageSumIndex.size());
+  for (StageSum &sum : stageSums)
+    sum.terms.resize(program->numStages());
   results.resize(numResults);
   outputs.resize(results.size());
   isAccumulated.resize(results.size());

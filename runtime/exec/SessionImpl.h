@@ -80,6 +80,12 @@ private:
     Executor::Observers observers;
     std::vector<Place> arguments, results;
   };
+  /// A sum over stages, in this step: each stage's term once its reduce function has run, and their
+  /// sum, in the order of stages, once all are there.
+  struct StageSum {
+    std::vector<at::Tensor> terms;
+    at::Tensor total;
+  };
   /// What the functions of one microbatch see: its data, and what they save for each other.
   struct MicrobatchState {
     int64_t index = 0;
@@ -105,6 +111,8 @@ private:
   bool isDeferred() const { return options.weightGradients == WeightGradients::Deferred; }
   /// Sets what is the same for all microbatches of a step. May throw.
   void beginStep(int64_t step);
+  /// Adds the terms that are there. May throw.
+  static void addTerms(StageSum &sum);
   int64_t randomOffset(int64_t step, int64_t index) const {
     return ((step - 1) * totalMicrobatches() + numberOf(index)) * program->draws();
   }
@@ -147,9 +155,8 @@ private:
   }
   std::vector<bool> isAccumulated; ///< by index of the microbatch's result
   std::vector<c10::IValue> unsharded;
-  /// Sums over stages, as far as their reduce functions have run in this step; undefined before.
   llvm::StringMap<size_t> stageSumIndex;
-  std::vector<at::Tensor> stageSums;
+  std::vector<StageSum> stageSums;
   /// Microbatches whose weight part has still to run.
   std::vector<MicrobatchState> waiting;
   at::Tensor seed, step, rngSeed, rngOffset;

@@ -64,7 +64,7 @@ void SessionImpl::fillArguments(const BoundPhase &bound, MicrobatchState &microb
       slot = unsharded[place.index];
       break;
     case Place::StageSum:
-      slot = stageSums[place.index];
+      slot = stageSums[place.index].total;
       break;
     }
   }
@@ -82,11 +82,9 @@ llvm::Error SessionImpl::storeResults(std::vector<c10::IValue> values, const Bou
       case Place::Unsharded:
         unsharded[place.index] = std::move(value);
         continue;
-      case Place::StageSum: {
-        at::Tensor &sum = stageSums[place.index];
-        sum = sum.defined() ? at::add(sum, value.toTensor()) : value.toTensor();
+      case Place::StageSum:
+        stageSums[place.index].terms[bound.stage] = std::move(value).toTensor();
         continue;
-      }
       case Place::Weight:
       case Place::State:
         break;
@@ -178,7 +176,10 @@ void SessionImpl::beginStep(int64_t stepNumber) {
     value = c10::IValue();
   for (std::vector<at::Tensor> &parts : outputs)
     parts.clear();
-  llvm::fill(stageSums, at::Tensor());
+  for (StageSum &sum : stageSums) {
+    llvm::fill(sum.terms, at::Tensor());
+    sum.total = at::Tensor();
+  }
 }
 
 SessionImpl::MicrobatchState SessionImpl::beginMicrobatch(int64_t stepNumber, int64_t index) {
@@ -280,7 +281,15 @@ llvm::Error SessionImpl::finishMicrobatches() {
   for (std::unique_ptr<BoundPhase> &bound : reduce)
     if (llvm::Error error = runPhase(*bound, none))
       return error;
-  return llvm::Error::success();
+  return guarded([&] { llvm::for_each(stageSums, addTerms); });
+}
+
+void SessionImpl::addTerms(StageSum &sum) {
+  c10::InferenceMode inferenceMode;
+  sum.total = at::Tensor();
+  for (const at::Tensor &term : sum.terms)
+    if (term.defined())
+      sum.total = sum.total.defined() ? at::add(sum.total, term) : term;
 }
 
 //===----------------------------------------------------------------------===//

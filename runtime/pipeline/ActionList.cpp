@@ -1,6 +1,8 @@
 //===- ActionList.cpp - one rank's part of a schedule, compiled ---------------===//
 
 #include "runtime/pipeline/ActionList.h"
+#include "dialects/train/Stages.h"
+#include "lib/pipeline/Stages.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
@@ -34,6 +36,7 @@ private:
   void findCompletions();
   void partSteps();
   bool isShared(int64_t stage) const;
+  bool isStageSum(llvm::StringRef name) const;
 
   const Program::Impl &impl;
   const ProgramSchedule &plan;
@@ -70,6 +73,12 @@ static llvm::ArrayRef<Phase> phasesOf(ActionKind kind) {
 }
 
 void Compiler::findFunctions(ScheduledAction &entry) const {
+  // A bucket's reduction has started with the last contribution, in the backward itself; behind the
+  // buckets comes the reduce function.
+  if (entry.action.kind == ActionKind::ReduceGrad &&
+      entry.action.index <
+          train::listReducedBuckets(impl.functions.stages[entry.action.stage]).size())
+    return;
   for (Phase phase : phasesOf(entry.action.kind))
     for (auto [index, part] : llvm::enumerate(impl.phaseFunctions))
       if (part.phase == phase && part.stage == entry.action.stage)
@@ -145,8 +154,16 @@ llvm::Error Compiler::add(Action action, uint32_t position) {
   case ActionKind::Reshard:
     entry.kind = Kind::Release;
     break;
+  case ActionKind::Collective: {
+    llvm::StringRef name = plan.program.collectiveOf(action).name;
+    if (name.consume_front(pipeline::kStageSumPrefix) && isStageSum(name)) {
+      entry.kind = Kind::Sum;
+      entry.sum = name.str();
+      break;
+    }
+    [[fallthrough]];
+  }
   case ActionKind::Custom:
-  case ActionKind::Collective:
     return makeError("schedule '" + plan.info.name + "', rank " + llvm::Twine(stages.place()) +
                      ", position " + llvm::Twine(position) + ": " + entry.text +
                      " is for the schedule's own user; a program has no function of this name to "
@@ -156,6 +173,12 @@ llvm::Error Compiler::add(Action action, uint32_t position) {
   }
   list.actions.push_back(std::move(entry));
   return llvm::Error::success();
+}
+
+bool Compiler::isStageSum(llvm::StringRef name) const {
+  return llvm::any_of(impl.signature(Phase::Reduce).results, [&](const ValueInfo &value) {
+    return value.role == RoleKind::StageSum && value.name == name;
+  });
 }
 
 /// What has to run once a step but is in no list would leave parameters sharded, or gradients

@@ -34,6 +34,7 @@ struct ScheduledAction {
     Send,
     Receive,
     Once,   ///< functions of the whole step: unshard, reduce, update
+    Sum,    ///< a sum over stages, which all ranks of the pipeline enter
     Release ///< reshard
   };
   static constexpr uint32_t kNone = ~0u;
@@ -48,6 +49,8 @@ struct ScheduledAction {
   /// Of a transfer: index of `ActionList::channels`. Of a computation: the channel whose values of
   /// this microbatch it waits for, if another rank makes them.
   uint32_t channel = kNone;
+  /// Of a sum: its name.
+  std::string sum;
   /// Of a send: its number among the list's sends.
   uint32_t send = kNone;
   /// Of a computation that waits: the sends that are complete once what it waits for is here,

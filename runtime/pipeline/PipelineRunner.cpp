@@ -175,6 +175,8 @@ llvm::Error PipelineRunner::run(const ScheduledAction &entry, MicrobatchCallback
     return transfers->startReceive(entry.channel, entry.microbatch, entry.text);
   case Kind::Once:
     return runOnce(entry);
+  case Kind::Sum:
+    return sumStages(entry);
   case Kind::Release:
     release(entry);
     return llvm::Error::success();

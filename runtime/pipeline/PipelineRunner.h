@@ -49,6 +49,7 @@ private:
   llvm::Error finishSend(uint32_t number);
   llvm::Error finishSends();
   llvm::Error runOnce(const ScheduledAction &entry);
+  llvm::Error sumStages(const ScheduledAction &entry);
   void release(const ScheduledAction &entry);
   llvm::Error copyTied();
 

@@ -5,6 +5,7 @@ Stages run one after another, in one process or on each of several ranks. Everyt
 docs/design.md, section 7, leaves open: a norm that stages add up, sums that change places with ranks.
 """
 
+import json
 import re
 import subprocess
 
@@ -200,6 +201,45 @@ def test_schedules_have_what_runs_once_a_step(exported, opt, tmp_path):
                 count = buckets.count(stage)
                 assert reduced[:count] == list(range(last + 1, last + 1 + count))
                 assert len(reduced) == count + 1 and reduced[-1] < sums[0]
+
+
+def losses(cleave_run, program, folder, *options):
+    metrics = folder / f"{program.stem}.jsonl"
+    cleave_run.succeed(program, "--steps", 2, "--seed", 5, "--metrics", metrics, *options)
+    return [json.loads(line)["loss"] for line in metrics.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("schedule,ranks", [("zbv ranks=2", 2), ("1f1b ranks=2", 4), ("zb-h1 ranks=4", 4)])  # fmt: skip
+def test_pipeline_and_data_parallel_ranks(schedule, ranks, exported, opt, cleave_run, tmp_path):
+    """Several ranks by a schedule, with buckets and a norm over all, as data-parallel ranks run all stages."""
+    path, data = exported("gpt_tied")
+    places = int(schedule[-1])
+    stages = 4 if "zbv" in schedule else places
+    staged = opt(path, tmp_path, "staged", outline(stages), SPLIT, SYNC, BUCKETS, CLIP)
+    scheduled = opt(
+        staged, tmp_path, "scheduled", f"--build-schedule=schedule={schedule} microbatches=2", "--insert-p2p")  # fmt: skip
+    at = ["--data", f"safetensors:{data}", "--ranks-as", "threads"]
+    together = losses(cleave_run, staged, tmp_path, *at, "--microbatches", 2, "--ranks", ranks // places)
+    assert losses(cleave_run, scheduled, tmp_path, *at, "--ranks", ranks) == together
+
+
+@pytest.mark.parametrize("case", ["clip", "sharded-clip"])
+def test_pipeline_and_typed_ranks(case, build_dir, opt, cleave_run, tmp_path):
+    """Stages on two ranks each: tensor-parallel, or fully sharded with unshard and reshard in the schedule."""
+    mesh = {"clip": {"tp": 2}, "sharded-clip": {"dp": 2, "sharded": True}}[case]
+    path = typed_gpt.write(build_dir, tmp_path, **mesh)
+    staged = opt(path, tmp_path, "staged", outline(2), *TYPED[case][2], "--check-spmd-types")
+    # The pipeline's axis may stand in the mesh.
+    meshed = tmp_path / "meshed.mlir"
+    meshed.write_text(staged.read_text().replace('dist.mesh @mesh ["dp"', 'dist.mesh @mesh ["pp" = 2, "dp"'))
+    meshed.with_suffix(".safetensors").symlink_to(path.with_suffix(".safetensors"))
+    scheduled = opt(
+        meshed, tmp_path, "scheduled", "--build-schedule=schedule=zb-h1 ranks=2 microbatches=2", "--insert-p2p",
+        "--check-spmd-types")  # fmt: skip
+    assert ("unshard0" in scheduled.read_text()) == (case == "sharded-clip")
+    at = ["--data", f"safetensors:{tmp_path / 'data.safetensors'}", "--ranks-as", "threads"]
+    together = losses(cleave_run, staged, tmp_path, *at, "--microbatches", 2, "--ranks", 2)
+    assert losses(cleave_run, scheduled, tmp_path, *at, "--ranks", 4) == together
 
 
 def test_stages_come_before_what_joins_them(exported, build_dir, tmp_path):
