@@ -6,8 +6,8 @@
 // RUN: FileCheck %s --check-prefix=PENDING < %t.at.mlir
 // RUN: sed '1i #V_tp = #dist.on<@mesh, tp = V>' %t.at.mlir | sed '/@forward_1/,/^  }/s/#P_tp/#V_tp/g' > %t.wrong.mlir
 // RUN: not cleave-opt %t.wrong.mlir --split-backward 2>&1 | FileCheck %s --check-prefix=DIFFER
-// RUN: sed 's/@mesh \["tp"/@mesh ["pp" = 2, "tp"/' %t.at.mlir | cleave-opt --check-spmd-types -o /dev/null
-// RUN: sed 's/@mesh \["tp"/@mesh ["dp" = 2, "tp"/' %t.at.mlir | not cleave-opt --check-spmd-types 2>&1 | FileCheck %s --check-prefix=AXIS
+// RUN: sed 's/dist.mesh @mesh \["tp"/dist.mesh @mesh ["pp" = 2, "tp"/' %t.at.mlir | cleave-opt --check-spmd-types -o /dev/null
+// RUN: sed 's/dist.mesh @mesh \["tp"/dist.mesh @mesh ["dp" = 2, "tp"/' %t.at.mlir | not cleave-opt --check-spmd-types 2>&1 | FileCheck %s --check-prefix=AXIS
 
 // The pipeline's axis is no axis of a stage's values; any other is.
 // AXIS: error: {{.*}}expects placements on axis "dp" of mesh @mesh too, as several ranks may lie along it
