@@ -85,10 +85,11 @@ private:
     std::vector<PendingRecv> receives;
     collect(rank, others, receives);
     setDeadlines(rank, receives);
-    unsigned needed = peakInUse(receives, [](const PendingRecv &r) { return r.deadline; });
+    auto peak = [&](auto start) { return peakInUse(receives, others.size(), start); };
+    unsigned needed = peak([](const PendingRecv &r) { return r.deadline; });
     unsigned slots = options.model.recvSlots;
     if (slots == 0)
-      slots = peakInUse(receives, [](const PendingRecv &r) { return r.atSend; });
+      slots = peak([](const PendingRecv &r) { return r.atSend; });
     if (needed > slots)
       return makeError("rank {0} needs at least {1} receive slots, {2} are given", rank, needed,
                        slots);
@@ -115,10 +116,13 @@ private:
   }
 
   void collect(unsigned rank, std::vector<Action> &others, std::vector<PendingRecv> &receives) {
-    llvm::DenseMap<uint64_t, unsigned> consumers;
-    auto key = [](bool forward, Action action) {
-      return uint64_t(forward) << 48 | uint64_t(action.stage) << 32 | action.index;
+    auto indexOf = [&](bool forward, Action action) {
+      return (size_t(forward) * compute.numStages() + action.stage) * compute.numMicrobatches +
+             action.index;
     };
+    // Every stage is on one rank: no entry has to be cleared in between.
+    consumers.resize(indexOf(true, {ActionKind::Forward, compute.numStages() - 1}) +
+                     compute.numMicrobatches);
     for (Action action : result.ranks[rank]) {
       if (isRecv(action.kind)) {
         receives.push_back({action, unsigned(others.size()), 0, 0});
@@ -126,12 +130,12 @@ private:
       }
       compute.forEachLeaf(action, [&](Action leaf) {
         if (leaf.kind == ActionKind::Forward || makesInputGradient(leaf.kind))
-          consumers[key(leaf.kind == ActionKind::Forward, leaf)] = unsigned(others.size());
+          consumers[indexOf(leaf.kind == ActionKind::Forward, leaf)] = unsigned(others.size());
       });
       others.push_back(action);
     }
     for (PendingRecv &receive : receives)
-      receive.consumer = consumers.lookup(key(isForwardP2P(receive.action.kind), receive.action));
+      receive.consumer = consumers[indexOf(isForwardP2P(receive.action.kind), receive.action)];
   }
 
   /// A receive must have started when its consumer runs, and, where matching is first-in-first-out,
@@ -152,19 +156,18 @@ private:
     }
   }
 
+  /// The most receives that are started and not used yet, over all positions of the rank.
   template <typename Start>
-  static unsigned peakInUse(llvm::ArrayRef<PendingRecv> receives, Start start) {
-    // +1 before position start, -1 after position consumer.
-    std::vector<std::pair<unsigned, int>> changes;
-    changes.reserve(2 * receives.size());
+  static unsigned peakInUse(llvm::ArrayRef<PendingRecv> receives, size_t positions, Start start) {
+    // Before a position: what starts there, less what was used by the one before it.
+    std::vector<int> change(positions + 2);
     for (const PendingRecv &receive : receives) {
-      changes.emplace_back(start(receive), 1);
-      changes.emplace_back(receive.consumer + 1, -1);
+      ++change[start(receive)];
+      --change[receive.consumer + 1];
     }
-    llvm::sort(changes);
     int inUse = 0, peak = 0;
-    for (auto [position, change] : changes)
-      peak = std::max(peak, inUse += change);
+    for (int here : change)
+      peak = std::max(peak, inUse += here);
     return unsigned(peak);
   }
 
@@ -172,6 +175,7 @@ private:
   const P2POptions &options;
   const Topology &topology;
   Program result;
+  std::vector<unsigned> consumers; // by direction, stage and microbatch: where a receive is used
 };
 } // namespace
 
