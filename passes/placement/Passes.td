@@ -106,6 +106,40 @@ def SimplifyCommunication : Pass<"simplify-communication", "::mlir::ModuleOp"> {
   let dependentDialects = ["::cleave::dist::DistDialect"];
 }
 
+def SequenceMajor : Pass<"sequence-major", "::mlir::ModuleOp"> {
+  let summary = "merge batch and sequence to rows with sequence positions first";
+  let description = [{
+    In front of a linear layer or a loss a view merges batch and sequence to rows, example by example. Of a sharded
+    sequence a rank has some rows of each example, which no `S(d)` of the merged dimension describes, so
+    `--propagate-placements` has it gathered. This pass merges position by position, so that the
+    shard stays one: for context parallelism, before annotating.
+
+    It changes the order only where all ops between merging views and the views that split rows again treat
+    rows alike: their sharding rules have a factor for the rows, or they are mean losses. Rows that
+    something else sees (an expert's slots are given out in order) stay as they are. Row by row the results are the same; sums
+    over rows are in another order. Each merging and splitting view comes to copy, which is what it costs.
+
+    Before:
+    ```mlir
+    %0 = aten.view(%x, size = [8, 3]) : (tensor<2x4x3xf32>) -> tensor<8x3xf32>
+    %1 = aten.mm(%0, %w) : (tensor<8x3xf32>, tensor<3x5xf32>) -> tensor<8x5xf32>
+    %2 = aten.view(%1, size = [2, 4, 5]) : (tensor<8x5xf32>) -> tensor<2x4x5xf32>
+    ```
+    After:
+    ```mlir
+    %0 = aten.transpose(%x, dim0 = 0, dim1 = 1) : (tensor<2x4x3xf32>) -> tensor<4x2x3xf32>
+    %1 = aten.clone(%0, memory_format = "contiguous_format") : (tensor<4x2x3xf32>) -> tensor<4x2x3xf32>
+    %2 = aten.view(%1, size = [8, 3]) : (tensor<4x2x3xf32>) -> tensor<8x3xf32>
+    %3 = aten.mm(%2, %w) : (tensor<8x3xf32>, tensor<3x5xf32>) -> tensor<8x5xf32>
+    %4 = aten.view(%3, size = [4, 2, 5]) : (tensor<8x5xf32>) -> tensor<4x2x5xf32>
+    %5 = aten.transpose(%4, dim0 = 0, dim1 = 1) : (tensor<4x2x5xf32>) -> tensor<2x4x5xf32>
+    %6 = aten.clone(%5, memory_format = "contiguous_format") : (tensor<2x4x5xf32>) -> tensor<2x4x5xf32>
+    ```
+  }];
+  let statistics = [Statistic<"numMerges", "merges reordered", "Views that merge position by position">];
+  let dependentDialects = ["::cleave::aten::AtenDialect"];
+}
+
 def PropagatePlacements : Pass<"propagate-placements", "::mlir::ModuleOp"> {
   let summary = "decide where every tensor of an annotated program lives on the mesh";
   let description = [{
