@@ -58,8 +58,7 @@ def test_models_compute_what_they_do_on_one_device(
     found = collections.Counter(COLLECTIVES.findall(local.read_text()))
     found.pop("all_reduce", None)
     assert found if collectives is None else found == collectives
-    cleave_run.succeed(
-        local,
-        *("--ranks", 2, "--ranks-as", "threads", "--check", "replicated"),
-        *("--against", path, "--inputs", example(spec), "--tolerance", 1e-5),
-    )
+    arguments = ("--ranks", 2, "--ranks-as", "threads", "--inputs", example(spec))
+    cleave_run.succeed(local, *arguments, "--against", path, "--tolerance", 1e-5)
+    dump = tmp_path / "dump.safetensors"
+    cleave_run.succeed(local, *arguments, "--check", "replicated", "--dump", dump)
