@@ -27,6 +27,7 @@ namespace cleave::runtime {
 class Communicator;
 class RankGrid;
 class SessionImpl;
+class StageMap;     // runtime/pipeline/StageMap.h
 struct ActionEvent; // runtime/pipeline/ActionObserver.h
 
 /// An executed instruction, for traces.
@@ -98,6 +99,8 @@ public:
   const Program &program() const;
   /// The ranks on the program's mesh.
   RankGrid &grid();
+  /// Which rank has which stage and its values.
+  const StageMap &stages() const;
   /// This rank and how many there are.
   int rank() const;
   int ranks() const;
@@ -147,6 +150,9 @@ public:
   /// or state (`buffer.NAME`, `param.NAME`, `optim.NAME.SLOT`). Valid until the next run or the
   /// next call.
   llvm::Expected<ConstTensorRef> result(llvm::StringRef fileName);
+  /// A result of each of the step's microbatches, as `SessionOptions::keepOutputs` keeps them;
+  /// empty for what it does not.
+  std::vector<ConstTensorRef> keptOutputs(llvm::StringRef fileName);
 
 private:
   explicit Session(std::unique_ptr<SessionImpl> impl);

@@ -67,6 +67,12 @@ bool Session::hasOptimizerState(llvm::StringRef parameter) const {
 bool Session::hasInput(llvm::StringRef name) const {
   return impl->stages.hasInput(name);
 }
+const StageMap &Session::stages() const {
+  return impl->stages;
+}
+std::vector<ConstTensorRef> Session::keptOutputs(llvm::StringRef fileName) {
+  return impl->keptOutputs(fileName);
+}
 llvm::Error Session::runUpdate(int64_t step) {
   return impl->runUpdate(step);
 }

@@ -25,6 +25,7 @@ public:
   llvm::Error runMicrobatches(int64_t step, MicrobatchCallback fill, MicrobatchCallback done);
   llvm::Error runUpdate(int64_t step);
   llvm::Expected<ConstTensorRef> result(llvm::StringRef fileName);
+  std::vector<ConstTensorRef> keptOutputs(llvm::StringRef fileName);
 
   const Program *program = nullptr;
   SessionOptions options;

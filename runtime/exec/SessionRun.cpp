@@ -253,6 +253,7 @@ llvm::Error SessionImpl::runMicrobatches(int64_t stepNumber, MicrobatchCallback 
 }
 
 void SessionImpl::keepOutputs(const BoundPhase &bound, int64_t index) {
+  c10::InferenceMode inferenceMode;
   llvm::ArrayRef<ValueInfo> values = program->results(Phase::Microbatch);
   for (const Place &place : bound.results) {
     if (place.kind != Place::Result || place.index >= values.size())
@@ -262,8 +263,19 @@ void SessionImpl::keepOutputs(const BoundPhase &bound, int64_t index) {
       continue;
     std::vector<at::Tensor> &parts = outputs[place.index];
     parts.resize(options.microbatches);
-    parts[index] = results[place.index].toTensor();
+    // Copied, because a view would keep all of its storage and may not be contiguous.
+    parts[index] = results[place.index].toTensor().clone(at::MemoryFormat::Contiguous);
   }
+}
+
+std::vector<ConstTensorRef> SessionImpl::keptOutputs(llvm::StringRef fileName) {
+  std::vector<ConstTensorRef> refs;
+  auto found = resultIndex.find(fileName);
+  if (found == resultIndex.end())
+    return refs;
+  for (at::Tensor &part : outputs[found->second])
+    refs.push_back(refTo(part));
+  return refs;
 }
 
 llvm::Error SessionImpl::finishMicrobatches() {

@@ -103,40 +103,6 @@ llvm::Error cleave::runtime::loadWeights(Session &session, llvm::StringRef path)
       [&](const ValueInfo &value) { return session.hasWeight(value.name); });
 }
 
-/// An untyped program's batched inputs are parts of the examples too; their roles say so.
-static ValueInfo withDataPlacement(ValueInfo value) {
-  if (value.batch && value.placements.empty())
-    for (auto [order, axis] : llvm::enumerate(value.over))
-      value.placements.push_back(
-          {axis, AxisPlacement::Kind::Shard, "", *value.batch, int64_t(order)});
-  return value;
-}
-
-llvm::Error cleave::runtime::loadInputs(Session &session, llvm::StringRef path) {
-  auto file = SafetensorsFile::open(path);
-  if (!file)
-    return file.takeError();
-  std::vector<ValueInfo> inputs;
-  for (const ValueInfo &value : session.program().inputs())
-    inputs.push_back(withDataPlacement(value));
-  return readTensors(**file, inputs, session.grid(), "inputs",
-                     [&](const ValueInfo &value) { return session.input(value.name); });
-}
-
-llvm::Expected<std::vector<WholeTensor>> cleave::runtime::collectResults(Session &session) {
-  std::vector<WholeTensor> tensors;
-  for (const ValueInfo &value : session.program().outcomes()) {
-    llvm::Expected<ConstTensorRef> part = session.result(value.fileName);
-    if (!part)
-      return part.takeError();
-    llvm::Expected<WholeTensor> whole = assemble(value, *part, session.grid());
-    if (!whole)
-      return whole.takeError();
-    tensors.push_back(std::move(*whole));
-  }
-  return tensors;
-}
-
 llvm::Error cleave::runtime::dump(llvm::ArrayRef<WholeTensor> tensors, llvm::StringRef path) {
   std::vector<TensorView> views;
   for (const WholeTensor &tensor : tensors) {

@@ -28,14 +28,6 @@ readTensors(const SafetensorsFile &file, llvm::ArrayRef<ValueInfo> values, const
 /// Reads all weights of the session's program from the safetensors file `path`.
 llvm::Error loadWeights(Session &session, llvm::StringRef path);
 
-/// Reads the inputs and targets of one microbatch from the safetensors file `path`. It holds the
-/// microbatch of all ranks: an untyped program's ranks take their parts of the examples too.
-llvm::Error loadInputs(Session &session, llvm::StringRef path);
-
-/// Every result of the last microbatch, whole. All ranks call it together. What ranks of an untyped
-/// program hold is whole already.
-llvm::Expected<std::vector<WholeTensor>> collectResults(Session &session);
-
 /// Writes tensors to the safetensors file `path`.
 llvm::Error dump(llvm::ArrayRef<WholeTensor> tensors, llvm::StringRef path);
 

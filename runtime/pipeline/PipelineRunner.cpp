@@ -12,6 +12,16 @@ static llvm::Error makeError(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
+/// Runs `body`, which returns an error or lets LibTorch throw one.
+template <typename Body> static llvm::Error attempt(Body body) {
+  llvm::Error failure = llvm::Error::success();
+  llvm::Error thrown = guarded([&] {
+    c10::InferenceMode inferenceMode;
+    failure = body();
+  });
+  return llvm::joinErrors(std::move(failure), std::move(thrown));
+}
+
 //===----------------------------------------------------------------------===//
 // Creation
 //===----------------------------------------------------------------------===//
@@ -143,7 +153,7 @@ llvm::Error PipelineRunner::runMicrobatches(int64_t stepNumber, MicrobatchCallba
   if (llvm::Error error = beginStep(stepNumber))
     return error;
   for (const ScheduledAction &entry : list.actions) {
-    if (llvm::Error error = run(entry, fill, done))
+    if (llvm::Error error = attempt([&] { return run(entry, fill, done); }))
       return describe(entry, std::move(error));
     if (entry.isLast) {
       states[entry.microbatch].saved.clear();
@@ -155,9 +165,9 @@ llvm::Error PipelineRunner::runMicrobatches(int64_t stepNumber, MicrobatchCallba
 
 llvm::Error PipelineRunner::runUpdate(int64_t) {
   for (const ScheduledAction &entry : list.steps)
-    if (llvm::Error error = runOnce(entry))
+    if (llvm::Error error = attempt([&] { return runOnce(entry); }))
       return describe(entry, std::move(error));
-  return copyTied();
+  return attempt([&] { return copyTied(); });
 }
 
 llvm::Error PipelineRunner::run(const ScheduledAction &entry, MicrobatchCallback fill,
@@ -191,14 +201,15 @@ llvm::Error PipelineRunner::run(const ScheduledAction &entry, MicrobatchCallback
 llvm::Error PipelineRunner::compute(const ScheduledAction &entry, MicrobatchCallback fill,
                                     MicrobatchCallback done) {
   int64_t begin = now();
+  int64_t ready = begin;
+  if (entry.channel != ScheduledAction::kNone) {
+    if (llvm::Error error = takeInput(entry))
+      return error;
+    ready = now();
+  }
   if (entry.readsInputs)
     if (llvm::Error error = readInputs(entry, fill))
       return error;
-  int64_t waits = now();
-  if (entry.channel != ScheduledAction::kNone)
-    if (llvm::Error error = takeInput(entry))
-      return error;
-  int64_t ready = begin + (now() - waits);
   SessionImpl::MicrobatchState &state = states[entry.microbatch];
   for (uint32_t function : entry.functions)
     if (llvm::Error error = session.runPhase(*session.byFunction[function], state))
@@ -214,14 +225,12 @@ llvm::Error PipelineRunner::readInputs(const ScheduledAction &entry, MicrobatchC
   if (llvm::Error error = fill(entry.microbatch))
     return error;
   // The next microbatch's data overwrites the session's while this one is still under way.
-  return guarded([&] {
-    c10::InferenceMode inferenceMode;
-    std::vector<at::Tensor> &own = states[entry.microbatch].inputs;
-    own = session.inputs;
-    for (at::Tensor &input : own)
-      if (input.defined())
-        input = input.clone();
-  });
+  std::vector<at::Tensor> &own = states[entry.microbatch].inputs;
+  own = session.inputs;
+  for (at::Tensor &input : own)
+    if (input.defined())
+      input = input.clone();
+  return llvm::Error::success();
 }
 
 /// Waits for what the neighbouring stage on another rank has sent.
@@ -253,12 +262,7 @@ llvm::Error PipelineRunner::send(const ScheduledAction &entry) {
     saved[slot] = c10::IValue();
   }
   sendsUnderWay[entry.send] = {&entry, now()};
-  llvm::Error failure = llvm::Error::success();
-  llvm::Error thrown = guarded([&] {
-    c10::InferenceMode inferenceMode;
-    failure = transfers->startSend(entry.send, entry.channel, entry.microbatch, values, entry.text);
-  });
-  return llvm::joinErrors(std::move(failure), std::move(thrown));
+  return transfers->startSend(entry.send, entry.channel, entry.microbatch, values, entry.text);
 }
 
 llvm::Error PipelineRunner::finishSend(uint32_t number) {

@@ -38,6 +38,7 @@ public:
   };
   const Holders &weight(llvm::StringRef name) const { return weights.find(name)->second; }
   bool hasWeight(llvm::StringRef name) const;
+  int ownerOfWeight(llvm::StringRef name) const { return scheduled ? weight(name).owner : 0; }
   /// Where an optimizer state of the parameter is.
   int placeOfState(llvm::StringRef parameter) const;
   bool hasState(llvm::StringRef parameter) const {

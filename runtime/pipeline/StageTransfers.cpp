@@ -3,7 +3,6 @@
 #include "runtime/pipeline/StageTransfers.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_strided.h>
 
 #include <limits>
 
@@ -82,23 +81,12 @@ static std::string describe(llvm::StringRef text, llvm::StringRef value) {
 // Layouts
 //===----------------------------------------------------------------------===//
 
-/// The elements of a dense tensor, in the order of memory.
-static at::Tensor flatten(const at::Tensor &dense) {
-  return dense.as_strided({dense.numel()}, {1}, dense.storage_offset());
-}
-
-static bool isDense(const at::Tensor &tensor) {
-  return tensor.is_non_overlapping_and_dense();
-}
-
 llvm::Error StageTransfers::tellLayout(const Channel &channel, Layout &layout, const Values &values,
                                        llvm::StringRef text) {
   layout.isKnown = true;
   std::vector<int64_t> all;
   for (const at::Tensor &value : values) {
-    // A part of a larger tensor (q, k and v of one product) keeps the order of its dimensions.
-    at::Tensor sent = isDense(value) ? value : value.clone(at::MemoryFormat::Preserve);
-    layout.strides.emplace_back(sent.strides().begin(), sent.strides().end());
+    layout.strides.push_back(stridesToSend(value));
     llvm::append_range(all, layout.strides.back());
   }
   at::Tensor message = at::empty({int64_t(all.size())}, at::kLong);
@@ -136,14 +124,9 @@ llvm::Error StageTransfers::startSend(uint32_t number, uint32_t channelNumber, u
       return error;
   Batch &batch = sends[number];
   for (auto [index, value] : llvm::enumerate(values)) {
-    at::Tensor sent = value;
-    at::IntArrayRef wanted(layout.strides[index].data(), layout.strides[index].size());
-    if (!isDense(sent) || sent.strides() != wanted) {
-      sent = at::empty_strided(value.sizes(), wanted, value.options());
-      sent.copy_(value);
-    }
-    auto message = start(true, flatten(sent), channel.to, tag(channel, microbatch, index),
-                         describe(text, channel.values[index].name));
+    auto message =
+        start(true, pack(value, layout.strides[index]), channel.to, tag(channel, microbatch, index),
+              describe(text, channel.values[index].name));
     if (!message)
       return message.takeError();
     batch.push_back(std::move(*message));
@@ -190,9 +173,8 @@ llvm::Expected<StageTransfers::Values> StageTransfers::finishReceive(uint32_t nu
   for (auto [index, message] : llvm::enumerate(batch)) {
     if (llvm::Error error = wait(message))
       return error;
-    const Strides &strides = layout.strides[index];
-    values.push_back(message.tensor.as_strided(channel.values[index].type.shape,
-                                               {strides.data(), strides.size()}));
+    values.push_back(
+        unpack(std::move(message.tensor), channel.values[index].type.shape, layout.strides[index]));
   }
   batch.clear();
   return values;

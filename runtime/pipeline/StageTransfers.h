@@ -3,9 +3,8 @@
 // Sends and receives of a schedule: started where the list says so, waited for when their value is
 // used. Transfers match by tag, whatever their order.
 //
-// A program's types have no strides, but kernels' results may depend on them; so a value arrives
-// with the strides that it was made with. The first send over a channel is accompanied by a message
-// that tells them; they are the same for all microbatches.
+// The first send over a channel is accompanied by a message that tells the strides of its values
+// (Layouts.h); they are the same for all microbatches.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,6 +14,7 @@
 #include "runtime/aten/Facade.h"
 #include "runtime/comm/RankGroup.h"
 #include "runtime/pipeline/ActionList.h"
+#include "runtime/pipeline/Layouts.h"
 
 namespace cleave::runtime {
 
@@ -56,7 +56,6 @@ private:
     at::Tensor tensor; ///< what is sent, or received into: flat
     std::chrono::steady_clock::time_point start;
   };
-  using Strides = llvm::SmallVector<int64_t, 4>;
   /// What is known of a channel: the strides of its values, once one of its ends has told.
   struct Layout {
     std::vector<Strides> strides;

@@ -3,6 +3,7 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/exec/RankGrid.h"
 #include "runtime/exec/TensorFiles.h"
+#include "runtime/pipeline/StageMap.h"
 #include "runtime/train/Agreement.h"
 #include "runtime/train/Inputs.h"
 #include "runtime/train/LearningRate.h"
@@ -87,7 +88,9 @@ llvm::Error Trainer::checkOptions() {
     if (value.batch && !value.over.empty() && !program.isTyped())
       part = (*grid)->along(value.over);
   inputs = readInputs(program, **grid);
-  if (!options.checkpoint.empty() && part.count != world.size() && !program.isTyped())
+  const ScheduleInfo *schedule = program.schedule();
+  int64_t holders = isRunBySchedule(program, &world) ? schedule->ranks : 1;
+  if (!options.checkpoint.empty() && part.count * holders != world.size() && !program.isTyped())
     return makeError(
         "{0}: checkpoints need every rank to hold the whole model, but {1} ranks run {2} "
         "parts of the batch",
@@ -97,7 +100,6 @@ llvm::Error Trainer::checkOptions() {
   if (!size)
     return size.takeError();
   microbatchSize = *size;
-  const ScheduleInfo *schedule = program.schedule();
   microbatches = options.microbatches.value_or(schedule ? schedule->microbatches : 1);
   if (microbatches < 1)
     return makeError("expected --microbatches of at least 1, found {0}", microbatches);
@@ -111,6 +113,15 @@ llvm::Error Trainer::checkOptions() {
           "--microbatches {4}",
           *options.batch, *count, microbatchSize, part.count, *options.microbatches);
     microbatches = *count;
+  }
+  if (schedule) {
+    if (schedule->isForwardOnly)
+      return makeError("{0}: schedule '{1}' is forward-only, so it cannot train", program.path(),
+                       schedule->name);
+    if (microbatches != schedule->microbatches)
+      return makeError("{0}: schedule '{1}' is for {2} microbatches a step, found {3} {4}",
+                       program.path(), schedule->name, schedule->microbatches,
+                       options.batch ? "a --batch of" : "--microbatches", microbatches);
   }
   if (options.memoryLimit)
     if (llvm::Error error =
@@ -157,8 +168,12 @@ llvm::Error Trainer::createSession() {
   sessionOptions.seed = options.seed;
   sessionOptions.check = options.check;
   sessionOptions.weightGradients = options.weightGradients;
-  if (!options.profile.empty())
+  if (options.onAction || tracer || !options.profile.empty())
     sessionOptions.onAction = [this](const ActionEvent &event) {
+      if (options.onAction)
+        options.onAction(event);
+      if (tracer)
+        tracer->action(event);
       if (profiler)
         profiler->add(event);
     };

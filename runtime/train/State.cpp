@@ -2,8 +2,29 @@
 
 #include "runtime/train/State.h"
 #include "runtime/exec/TensorFiles.h"
+#include "runtime/pipeline/GatherStages.h"
 
 using namespace cleave::runtime;
+
+static TensorView viewOf(std::string name, const ConstTensorRef &tensor) {
+  return {std::move(name),
+          tensor.type.dtype,
+          {tensor.type.shape.begin(), tensor.type.shape.end()},
+          {reinterpret_cast<const uint8_t *>(tensor.data), tensor.bytes().size()}};
+}
+
+/// Of what all stages' ranks have, in the order of `names`; empty on all but the first.
+static llvm::Expected<StateView> viewGathered(llvm::Expected<std::vector<WholeTensor>> tensors,
+                                              llvm::ArrayRef<std::string> names) {
+  if (!tensors)
+    return tensors.takeError();
+  StateView view;
+  for (auto [tensor, name] : llvm::zip_first(*tensors, names)) {
+    view.assembled.push_back(std::move(tensor));
+    view.tensors.push_back(viewOf(name, view.assembled.back().ref()));
+  }
+  return view;
+}
 
 /// Adds the whole of which this rank holds `part`.
 static llvm::Error add(Session &session, const ValueInfo &value, std::string name,
@@ -18,14 +39,18 @@ static llvm::Error add(Session &session, const ValueInfo &value, std::string nam
     view.assembled.push_back(std::move(*whole));
     tensor = view.assembled.back().ref();
   }
-  view.tensors.push_back({std::move(name),
-                          tensor.type.dtype,
-                          {tensor.type.shape.begin(), tensor.type.shape.end()},
-                          {reinterpret_cast<const uint8_t *>(tensor.data), tensor.bytes().size()}});
+  view.tensors.push_back(viewOf(std::move(name), tensor));
   return llvm::Error::success();
 }
 
 llvm::Expected<StateView> cleave::runtime::viewModel(Session &session) {
+  if (session.isScheduled()) {
+    std::vector<std::string> names;
+    for (const ValueInfo &value : session.program().weights())
+      if (value.role != RoleKind::Constant)
+        names.push_back(value.name);
+    return viewGathered(gatherWeights(session), names);
+  }
   StateView view;
   for (const ValueInfo &value : session.program().weights()) {
     // Constants never change: the weights file has them.
@@ -38,6 +63,12 @@ llvm::Expected<StateView> cleave::runtime::viewModel(Session &session) {
 }
 
 llvm::Expected<StateView> cleave::runtime::viewOptimizer(Session &session) {
+  if (session.isScheduled()) {
+    std::vector<std::string> names;
+    for (const ValueInfo &value : session.program().optimizerStates())
+      names.push_back(value.name + "." + value.slot);
+    return viewGathered(gatherOptimizerStates(session), names);
+  }
   StateView view;
   for (const ValueInfo &value : session.program().optimizerStates())
     if (llvm::Error error = add(session, value, value.name + "." + value.slot,
@@ -59,7 +90,8 @@ llvm::Error cleave::runtime::restore(Session &session, const Checkpoint &checkpo
   }
   if (llvm::Error error = readTensors(
           *checkpoint.model, model, session.grid(), "parameters and buffers of the checkpoint",
-          [&](const ValueInfo &value) { return session.weight(value.name); }))
+          [&](const ValueInfo &value) { return session.weight(value.name); }, nullptr,
+          [&](const ValueInfo &value) { return session.hasWeight(value.name); }))
     return error;
   // A parameter may be frozen from here on: its states have then no further use.
   auto isOfFrozen = [&](llvm::StringRef state) {
@@ -74,5 +106,9 @@ llvm::Error cleave::runtime::restore(Session &session, const Checkpoint &checkpo
         llvm::StringRef name = value.name;
         return session.optimizerState(name.drop_back(value.slot.size() + 1), value.slot);
       },
-      isOfFrozen);
+      isOfFrozen,
+      [&](const ValueInfo &value) {
+        return session.hasOptimizerState(
+            llvm::StringRef(value.name).drop_back(value.slot.size() + 1));
+      });
 }

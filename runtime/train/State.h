@@ -20,7 +20,8 @@ struct StateView {
 };
 
 /// Parameters and buffers under their state-dict names; a tied parameter once. All ranks of a typed
-/// program call it together.
+/// or scheduled program call it together; of a scheduled one, those of the first stages have it
+/// all.
 llvm::Expected<StateView> viewModel(Session &session);
 /// Optimizer state as NAME.SLOT; likewise.
 llvm::Expected<StateView> viewOptimizer(Session &session);

@@ -2,9 +2,11 @@
 
 #include "runtime/train/Tracer.h"
 #include "runtime/comm/Communicator.h"
+#include "runtime/pipeline/ActionObserver.h"
 #include "llvm/Support/FileSystem.h"
 #include <chrono>
 
+using namespace cleave;
 using namespace cleave::runtime;
 
 static std::string pathOfRank(llvm::StringRef path, int rank) {
@@ -38,6 +40,27 @@ void Tracer::op(const OpEvent &event) {
       event.name.starts_with("dist.") ? "communication" : getPhaseName(event.phase);
   writer->slice(event.name, category, event.location, event.startNs,
                 event.startNs + event.durationNs);
+}
+
+void Tracer::action(const ActionEvent &event) {
+  if (!schedule::isP2P(event.action.kind)) {
+    if (event.readyNs > event.beginNs)
+      writer->slice(("wait for " + event.text).str(), "idle", "", event.beginNs, event.readyNs);
+    writer->slice(event.text, schedule::getKindName(event.action.kind), "", event.readyNs,
+                  event.endNs);
+    return;
+  }
+  // Slices of a track must not overlap.
+  size_t track = 0;
+  while (track < transferTracks.size() && transferTracks[track] > event.beginNs)
+    ++track;
+  if (track == transferTracks.size()) {
+    transferTracks.push_back(0);
+    writer->nameTrack(int64_t(track) + 1, "transfers");
+  }
+  transferTracks[track] = event.endNs;
+  writer->slice(event.text, schedule::getKindName(event.action.kind), "", event.beginNs,
+                event.endNs, int64_t(track) + 1);
 }
 
 void Tracer::span(const std::string &name, int64_t beginNs, int64_t endNs) {

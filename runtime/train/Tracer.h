@@ -17,6 +17,9 @@ public:
 
   /// A slice an op, named and placed as the event says.
   void op(const OpEvent &event);
+  /// Slices of an action of a pipeline schedule: the computation around its ops, and the idle time
+  /// before it in which it waited for another rank; of a transfer, one on tracks of their own.
+  void action(const ActionEvent &event);
   /// A slice around ops: `step 3`, `microbatch 1`. Times are of the steady clock, in nanoseconds.
   void span(const std::string &name, int64_t beginNs, int64_t endNs);
   /// Ends the trace. All ranks call it together. Traces of ranks that rank 0 cannot see, because
@@ -28,6 +31,8 @@ private:
   std::string path;
   Communicator &world;
   std::unique_ptr<TraceWriter> writer;
+  /// By track of transfers under way at one time: the end of its last slice.
+  std::vector<int64_t> transferTracks;
 };
 
 /// The steady clock in nanoseconds, as OpEvent has it.

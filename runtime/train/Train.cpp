@@ -158,7 +158,8 @@ CheckpointState Trainer::stateAt(int64_t step) const {
 
 llvm::Error Trainer::save(int64_t step) {
   // What ranks hold in parts, they put together.
-  if (!isFirstRank() && !program.isTyped())
+  bool takesPart = program.isTyped() || (session->isScheduled() && part.index == 0);
+  if (!isFirstRank() && !takesPart)
     return llvm::Error::success();
   llvm::Expected<StateView> model = viewModel(*session);
   if (!model)

@@ -65,6 +65,8 @@ struct TrainOptions {
 
   /// Called with each step's number and loss, and with the session after the last step, if set.
   std::function<void(int64_t, double)> onStep;
+  /// Called for each action of a schedule that this rank runs, if set.
+  std::function<void(const ActionEvent &)> onAction;
   std::function<llvm::Error(Session &)> onEnd;
 };
 

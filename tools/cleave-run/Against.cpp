@@ -65,17 +65,18 @@ static std::vector<run::Row> compareResults(const Results &ours, const Results &
 
 /// Results of a program on the ranks that it is for; none on others.
 static llvm::Expected<Results> runOne(const Program &program, Communicator &world,
-                                      run::Options options) {
+                                      run::Options options, int64_t microbatches) {
   options.weightGradients = run::chooseWeightGradients(program, options.weightGradients);
-  if (world.size() == 1 || program.isTyped())
-    return run::runOnce(program, world, options);
+  const ScheduleInfo *schedule = program.schedule();
+  if (world.size() == 1 || program.isTyped() || (schedule && schedule->ranks == world.size()))
+    return run::runOnce(program, world, options, microbatches);
   if (!program.mesh().empty())
     return makeError(program.path() +
                      ": on several ranks, results of typed programs and of programs for one rank "
                      "can be compared; train an untyped program on a mesh: --steps");
   if (world.rank() != 0)
     return Results();
-  return run::runOnce(program, *makeSingleRankCommunicator(), options);
+  return run::runOnce(program, *makeSingleRankCommunicator(), options, microbatches);
 }
 
 llvm::Error run::compare(const Program &program, Communicator &world, const Options &options) {
@@ -85,10 +86,12 @@ llvm::Error run::compare(const Program &program, Communicator &world, const Opti
   if (options.weightGradients == WeightGradients::Deferred)
     if (llvm::Error error = checkDeferrable(program))
       return error;
-  llvm::Expected<Results> ours = runOne(program, world, options);
+  // A schedule says how many microbatches there are; the other program runs as many.
+  int64_t microbatches = std::max(countMicrobatches(program), countMicrobatches(**other));
+  llvm::Expected<Results> ours = runOne(program, world, options, microbatches);
   if (!ours)
     return ours.takeError();
-  llvm::Expected<Results> theirs = runOne(**other, world, options);
+  llvm::Expected<Results> theirs = runOne(**other, world, options, microbatches);
   if (!theirs)
     return theirs.takeError();
   llvm::Error error = llvm::Error::success();

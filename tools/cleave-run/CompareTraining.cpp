@@ -1,8 +1,9 @@
 //===- CompareTraining.cpp - trains two programs and compares them -----------===//
 
 #include "tools/cleave-run/CompareTraining.h"
-#include "runtime/exec/WholeTensors.h"
 #include "runtime/io/Error.h"
+#include "runtime/pipeline/GatherStages.h"
+#include "runtime/pipeline/StageMap.h"
 #include "tools/cleave-run/Against.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -33,38 +34,41 @@ struct Outcome {
 };
 } // namespace
 
-/// Trains on the ranks that the program is for; empty on the others. Next to an untyped program on
-/// several ranks, one for a single rank runs all ranks' microbatches; next to a typed one,
-/// `isWhole`, its microbatches are the same.
+/// Microbatches that all ranks of `program` run in a step. A typed program's ranks run each of them
+/// together, as do those that hold the stages of a scheduled one.
+static int64_t countMicrobatches(const Program &program, const Communicator &world,
+                                 const TrainOptions &options) {
+  const ScheduleInfo *schedule = program.schedule();
+  int64_t count = options.microbatches.value_or(schedule ? schedule->microbatches : 1);
+  int64_t together = isRunBySchedule(program, &world) ? schedule->ranks : 1;
+  return program.isTyped() ? count : count * (world.size() / together);
+}
+
+/// Trains on the ranks that the program is for; empty on the others. A program for a single rank
+/// runs as many microbatches as all ranks of the one that it is compared with.
 static llvm::Expected<Outcome> trainOne(Program &program, Communicator &world, TrainOptions options,
-                                        bool isWhole) {
+                                        const Program &other) {
   Outcome outcome;
   std::unique_ptr<Communicator> single;
   Communicator *ranks = &world;
+  if (program.mesh().empty() && !options.batch && !other.mesh().empty())
+    options.microbatches = countMicrobatches(other, world, options);
   if (program.mesh().empty() && world.size() > 1) {
     if (world.rank() != 0)
       return outcome;
     single = makeSingleRankCommunicator();
     ranks = single.get();
-    if (!options.batch && !isWhole)
-      options.microbatches = options.microbatches.value_or(1) * world.size();
   }
   options.onStep = [&](int64_t step, double loss) {
     outcome.add("loss of step " + std::to_string(step),
                 {{DType::F64, {}}, reinterpret_cast<const char *>(&loss)});
   };
   options.onEnd = [&](Session &session) -> llvm::Error {
-    for (const ValueInfo &value : program.weights()) {
-      if (value.role == RoleKind::Constant)
-        continue;
-      llvm::Expected<TensorRef> tensor = session.weight(value.name);
-      if (!tensor)
-        return tensor.takeError();
-      llvm::Expected<WholeTensor> whole = assemble(value, *tensor, session.grid());
-      if (!whole)
-        return whole.takeError();
-      outcome.add(value.fileName, whole->ref());
-    }
+    llvm::Expected<std::vector<WholeTensor>> weights = gatherWeights(session);
+    if (!weights)
+      return weights.takeError();
+    for (const WholeTensor &weight : *weights)
+      outcome.add(weight.name, weight.ref());
     return llvm::Error::success();
   };
   if (llvm::Error error = train(program, *ranks, options))
@@ -89,7 +93,7 @@ llvm::Error run::compareTraining(Program &program, Communicator &world,
   auto other = loadProgram(options.against, {world.rank(), world.size()});
   if (!other)
     return other.takeError();
-  llvm::Expected<Outcome> ours = trainOne(program, world, training, (*other)->isTyped());
+  llvm::Expected<Outcome> ours = trainOne(program, world, training, **other);
   if (!ours)
     return ours.takeError();
   // Only the first program's run is the user's: it reports and saves.
@@ -99,7 +103,7 @@ llvm::Error run::compareTraining(Program &program, Communicator &world,
   silent.resume = false;
   silent.quiet = true;
   silent.weightGradients = chooseWeightGradients(**other, training.weightGradients);
-  llvm::Expected<Outcome> theirs = trainOne(**other, world, silent, program.isTyped());
+  llvm::Expected<Outcome> theirs = trainOne(**other, world, silent, program);
   if (!theirs)
     return theirs.takeError();
   if (world.rank() != 0)

@@ -1,8 +1,11 @@
 //===- Evaluate.cpp - one run of a program on given inputs -------------------===//
 
 #include "tools/cleave-run/Evaluate.h"
+#include "runtime/exec/BatchFile.h"
 #include "runtime/exec/Compare.h"
 #include "runtime/exec/TensorFiles.h"
+#include "runtime/pipeline/GatherStages.h"
+#include "runtime/pipeline/StageMap.h"
 #include "runtime/train/Agreement.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -20,15 +23,9 @@ static llvm::Error checkInputs(const Program &program, const run::Options &optio
   return llvm::Error::success();
 }
 
-static llvm::Error load(Session &session, const run::Options &options) {
-  if (!session.program().weights().empty())
-    if (llvm::Error error = loadWeights(session, options.weights))
-      return error;
-  return options.inputs.empty() ? llvm::Error::success() : loadInputs(session, options.inputs);
-}
-
 llvm::Expected<std::vector<WholeTensor>> run::runOnce(const Program &program, Communicator &world,
-                                                      const Options &options) {
+                                                      const Options &options,
+                                                      int64_t microbatches) {
   std::string seed = std::to_string(options.seed), check = options.check.isOn ? "replicated" : "";
   if (llvm::Error error = agreeOnProgram(world, program, {{"--seed", seed}, {"--check", check}}))
     return error;
@@ -37,56 +34,93 @@ llvm::Expected<std::vector<WholeTensor>> run::runOnce(const Program &program, Co
   SessionOptions sessionOptions;
   sessionOptions.communicator = &world;
   sessionOptions.seed = options.seed;
-  sessionOptions.lossSeed = 1.0;
+  sessionOptions.microbatches = microbatches;
+  sessionOptions.keepOutputs = microbatches > 1;
+  sessionOptions.lossSeed = 1.0 / double(microbatches);
   sessionOptions.weightGradients = options.weightGradients;
   sessionOptions.check = options.check;
   auto session = Session::create(program, sessionOptions);
-  llvm::Error failure = session ? load(**session, options) : session.takeError();
-  if (llvm::Error error = agree(world, std::move(failure), "the weights and inputs"))
+  std::optional<BatchFile> inputs;
+  auto load = [&]() -> llvm::Error {
+    if (!session)
+      return session.takeError();
+    if (!program.weights().empty())
+      if (llvm::Error error = loadWeights(**session, options.weights))
+        return error;
+    if (options.inputs.empty())
+      return llvm::Error::success();
+    llvm::Expected<BatchFile> file = BatchFile::open(**session, options.inputs, microbatches);
+    if (!file)
+      return file.takeError();
+    inputs = std::move(*file);
+    return llvm::Error::success();
+  };
+  if (llvm::Error error = agree(world, load(), "the weights and inputs"))
     return error;
-  if (llvm::Error error = (*session)->runMicrobatch(1, 0))
+  auto fill = [&](int64_t index) {
+    return inputs ? inputs->fill(**session, index) : llvm::Error::success();
+  };
+  auto done = [](int64_t) { return llvm::Error::success(); };
+  if (llvm::Error error = (*session)->runMicrobatches(1, fill, done))
     return error;
-  return collectResults(**session);
+  return gatherResults(**session);
 }
 
-/// The mean of what the ranks say.
-static llvm::Expected<double> average(Communicator &world, double mine) {
-  auto all = world.allGatherBytes(llvm::StringRef(reinterpret_cast<char *>(&mine), sizeof mine),
-                                  "the loss");
+int64_t run::countMicrobatches(const Program &program) {
+  return program.schedule() ? program.schedule()->microbatches : 1;
+}
+
+/// The mean of what the ranks say that have something to say.
+static llvm::Expected<double> average(Communicator &world, std::optional<double> mine) {
+  llvm::StringRef message;
+  if (mine)
+    message = {reinterpret_cast<char *>(&*mine), sizeof *mine};
+  auto all = world.allGatherBytes(message, "the loss");
   if (!all)
     return all.takeError();
   double sum = 0;
+  int count = 0;
   for (const std::string &bytes : *all) {
     double value;
+    if (bytes.size() != sizeof value)
+      continue;
     std::copy_n(bytes.data(), sizeof value, reinterpret_cast<char *>(&value));
     sum += value;
+    ++count;
   }
-  return sum / world.size();
+  return sum / count;
 }
 
 llvm::Error run::evaluate(const Program &program, Communicator &world, const Options &options) {
-  auto results = runOnce(program, world, options);
+  auto results = runOnce(program, world, options, countMicrobatches(program));
   if (!results)
     return results.takeError();
-  bool isShared = program.isTyped() || world.size() == 1;
+  // Ranks that hold the stages together have their results on the first of them.
+  bool isScheduled = isRunBySchedule(program, &world);
+  int64_t together = isScheduled ? program.schedule()->ranks : 1;
+  bool isShared = program.isTyped() || world.size() == together;
+  bool writes = !isScheduled || !results->empty();
   if (!options.dump.empty()) {
     llvm::Error error = llvm::Error::success();
     if (world.rank() == 0)
       error = dump(*results, options.dump);
-    else if (!isShared)
+    else if (!isShared && writes)
       error = dump(*results, options.dump + ".rank" + std::to_string(world.rank()));
     if (llvm::Error refusal = agree(world, std::move(error), "the dump"))
       return refusal;
   }
-  for (auto [value, tensor] : llvm::zip_equal(program.outcomes(), *results)) {
-    if (value.role != RoleKind::Loss)
-      continue;
-    double mine = toNumber(tensor.ref());
-    llvm::Expected<double> loss = isShared ? mine : average(world, mine);
-    if (!loss)
-      return loss.takeError();
-    if (world.rank() == 0)
-      llvm::outs() << "loss " << llvm::format("%.9g", *loss) << "\n";
-  }
+  bool hasLoss = llvm::any_of(program.outcomes(),
+                              [](const ValueInfo &value) { return value.role == RoleKind::Loss; });
+  if (!hasLoss)
+    return llvm::Error::success();
+  std::optional<double> mine;
+  for (const WholeTensor &result : *results)
+    if (result.name == "loss")
+      mine = toNumber(result.ref());
+  llvm::Expected<double> loss = isShared ? mine.value_or(0) : average(world, mine);
+  if (!loss)
+    return loss.takeError();
+  if (world.rank() == 0)
+    llvm::outs() << "loss " << llvm::format("%.9g", *loss) << "\n";
   return llvm::Error::success();
 }

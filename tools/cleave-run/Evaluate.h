@@ -10,10 +10,16 @@
 
 namespace cleave::run {
 
-/// What the program's results are after one microbatch of the options' inputs with the options'
-/// weights, and 1 as gradient of the loss. All ranks of `world` call it together.
-llvm::Expected<std::vector<runtime::WholeTensor>>
-runOnce(const runtime::Program &program, runtime::Communicator &world, const Options &options);
+/// Microbatches of the options' inputs: one, or as many as the program's schedule is for.
+int64_t countMicrobatches(const runtime::Program &program);
+
+/// What the program's results are after `microbatches` of the options' inputs with the options'
+/// weights: the mean of their losses and its gradients, the outputs of all. All ranks of `world`
+/// call it together; ranks of a schedule have the results where the first stages are.
+llvm::Expected<std::vector<runtime::WholeTensor>> runOnce(const runtime::Program &program,
+                                                          runtime::Communicator &world,
+                                                          const Options &options,
+                                                          int64_t microbatches);
 
 /// Runs the program once, writes the dump and prints the loss. All ranks of `world` call it
 /// together; rank 0 writes and prints. What ranks of an untyped program have may differ: each
