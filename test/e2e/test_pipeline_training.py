@@ -1,45 +1,106 @@
-"""Schedules run on several ranks train as one rank does."""
+"""Schedules that several ranks run train as one rank does."""
 
-import subprocess
-
+import combinations_cover
 import pytest
 import training
+from pipelines import CHUNKED, SPLIT, pipelines, schedule_passes, text  # noqa: F401
+from safetensors.torch import load_file
+
+BUILDERS = ["gpipe", "1f1b"] + sorted(SPLIT | CHUNKED)
 
 
-@pytest.fixture(scope="module")
-def scheduled(build_dir, model):
-    """A model's program in stages with a schedule, beside its weights."""
-
-    def make(name, schedule, ranks, microbatches, chunks=1, split=False):
-        source = model(name).program
-        path = source.with_name(f"{name}.{schedule}.{ranks}.{chunks}.mlir")
-        if not path.exists():
-            passes = [f"--outline-stages=count={ranks * chunks} balance=cost"]
-            passes += ["--split-backward"] * split
-            passes += [
-                f"--build-schedule=schedule={schedule} ranks={ranks} microbatches={microbatches}",
-                "--insert-p2p", "--verify-schedule"]  # fmt: skip
-            command = [build_dir / "bin" / "cleave-opt", source, *passes, "-o", path]
-            subprocess.run(command, check=True)
-            path.with_suffix(".safetensors").symlink_to(source.with_suffix(".safetensors"))
-        return path
-
-    return make
+def cases():
+    """Every builder on 2 and on 4 ranks; 20 steps of each with CLEAVE_TEST_ALL."""
+    return [(name, ranks) for name in BUILDERS for ranks in (2, 4)]
 
 
-@pytest.fixture(scope="module")
-def text(tmp_path_factory):
-    path = tmp_path_factory.mktemp("data") / "text"
-    path.write_bytes(bytes(range(32, 127)) * 40)
-    return f"text:{path}"
+@pytest.mark.parametrize("schedule,ranks", cases())
+def test_every_schedule_trains(schedule, ranks, model, pipelines, text, cleave_run, tmp_path):  # noqa: F811
+    """Tied weights, AdamW, and microbatches accumulated in order: the same bits as one rank's."""
+    source = model("gpt_tied").program
+    path = pipelines.schedule(source, schedule, ranks, microbatches=8)
+    steps = 20 if combinations_cover.run_all() else 2
+    options = ["--data", text, "--seed", 3, "--quiet", "--timeout", 60]
+    if schedule != "looped-bfs":
+        cleave_run.succeed(path, "--ranks", ranks, "--steps", steps, *options, "--against", source)
+        return
+    # The last microbatch's backward comes first, so that gradients are added in another order.
+    ours, theirs = tmp_path / "ours.jsonl", tmp_path / "theirs.jsonl"
+    cleave_run.succeed(path, "--ranks", ranks, "--steps", 20, *options, "--metrics", ours)
+    cleave_run.succeed(source, "--microbatches", 8, "--steps", 20, *options, "--metrics", theirs)
+    pairs = zip(training.losses(ours), training.losses(theirs))
+    assert max(abs(a - b) / b for a, b in pairs) < 1e-5
 
 
-def test_tied_weights_stay_tied(build_dir, model, scheduled, text, tmp_path):
-    """The first stage's rank updates the embedding, the last stage's reads it: 20 steps, bitwise."""
+def test_twenty_steps(model, pipelines, text, cleave_run, tmp_path):  # noqa: F811
+    """Losses are reported by the first rank, though the last one has them."""
+    source = model("gpt_tied").program
     options = ["--steps", 20, "--data", text, "--seed", 3, "--quiet"]
     one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
-    source = model("gpt_tied").program
-    training.train(build_dir, source, *options, "--microbatches", 4, "--metrics", one)
-    path = scheduled("gpt_tied", "1f1b", 2, 4)
-    training.train(build_dir, path, *options, "--ranks", 2, "--metrics", two)
+    cleave_run.succeed(source, *options, "--microbatches", 4, "--metrics", one)
+    path = pipelines.schedule(source, "1f1b", 2)
+    cleave_run.succeed(path, *options, "--ranks", 2, "--metrics", two)
     assert training.losses(one) == training.losses(two)
+
+
+def test_one_rank_runs_all_stages(model, pipelines, text, cleave_run):  # noqa: F811
+    source = model("gpt_tied").program
+    for schedule in ("1f1b", "zbv"):
+        path = pipelines.schedule(source, schedule, 2)
+        cleave_run.succeed(path, "--steps", 2, "--data", text, "--against", source)
+    offline = pipelines.make(source, "offline", *schedule_passes("offline", 1, stages="count=3 balance=cost"))
+    cleave_run.succeed(offline, "--steps", 2, "--data", text, "--against", source)
+
+
+def test_threads_and_dropout(model, pipelines, text, cleave_run):  # noqa: F811
+    """Every rank draws the numbers of its part of the whole program."""
+    source = model("gpt_untied_dropout").program
+    path = pipelines.schedule(source, "zbv", 2)
+    cleave_run.succeed(path, "--ranks", 2, "--ranks-as", "threads", "--steps", 2, "--data", text,
+                       "--seed", 9, "--against", source)  # fmt: skip
+
+
+def test_pipeline_and_data_parallel(model, pipelines, text, cleave_run, tmp_path):  # noqa: F811
+    """Two pipelines of two ranks train as two data-parallel ranks do, bit for bit."""
+    source = model("gpt_tied").program
+    plain = pipelines.make(source, "dp", "--sync-gradients=axis=dp")
+    options = ["--steps", 3, "--data", text, "--quiet", "--checkpoint"]
+    cleave_run.succeed(plain, "--ranks", 2, "--microbatches", 4, *options, tmp_path / "dp")
+    for schedule in ("1f1b", "zbv"):
+        both = pipelines.schedule(plain, schedule, 2)
+        folder = tmp_path / schedule
+        cleave_run.succeed(both, "--ranks", 4, *options, folder)
+        for name in ("model.safetensors", "optimizer.safetensors"):
+            expected = load_file(training.newest_checkpoint(tmp_path / "dp") / name)
+            found = load_file(training.newest_checkpoint(folder) / name)
+            assert expected.keys() == found.keys()
+            assert all(expected[key].equal(found[key]) for key in expected)
+
+
+def test_checkpoints_are_whole(model, pipelines, text, cleave_run, tmp_path):  # noqa: F811
+    """A run goes from one rank to two, to four, and ends as one that never changed."""
+    source = model("gpt_tied").program
+    options = ["--data", text, "--quiet", "--checkpoint"]
+    cleave_run.succeed(source, "--microbatches", 4, "--steps", 6, *options, tmp_path / "one")
+    resumed = tmp_path / "resumed"
+    two = pipelines.schedule(source, "1f1b", 2)
+    four = pipelines.schedule(source, "zb-h1", 4)
+    cleave_run.succeed(source, "--microbatches", 4, "--steps", 2, *options, resumed)
+    cleave_run.succeed(two, "--ranks", 2, "--steps", 4, *options, resumed, "--resume")
+    cleave_run.succeed(four, "--ranks", 4, "--steps", 6, *options, resumed, "--resume")
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        expected = (training.newest_checkpoint(tmp_path / "one") / name).read_bytes()
+        assert (training.newest_checkpoint(resumed) / name).read_bytes() == expected
+
+
+def test_trace_has_the_actions(model, pipelines, text, cleave_run, tmp_path):  # noqa: F811
+    import json
+
+    path = pipelines.schedule(model("gpt_tied").program, "1f1b", 2)
+    cleave_run.succeed(path, "--ranks", 2, "--steps", 1, "--data", text, "--trace",
+                       tmp_path / "trace.json", "--quiet")  # fmt: skip
+    events = json.loads((tmp_path / "trace.json").read_text())
+    events = events if isinstance(events, list) else events["traceEvents"]
+    names = [{e["name"] for e in events if e.get("ph") == "X" and e["pid"] == r} for r in (0, 1)]
+    assert {"F0.3", "B0.3", "sendF0.3", "recvB0.3", "wait for B0.3", "step0"} <= names[0]
+    assert {"F1.0", "B1.0", "recvF1.0", "sendB1.0", "step1"} <= names[1]

@@ -1,0 +1,64 @@
+"""First-step values of scheduled models: loss, outputs, gradients and buffers, bit for bit."""
+
+import pytest
+import torch
+from pipelines import SPLIT, pipelines, schedule_passes, write_batch  # noqa: F401
+from safetensors.torch import load_file
+from test_stages import Crossings
+
+import cleave
+
+
+@pytest.mark.parametrize("name", ["resnet18", "llama", "gpt_untied_dropout"])
+def test_models_in_pipelines(name, model, pipelines, cleave_run, tmp_path):  # noqa: F811
+    """ResNet's statistics are carried from microbatch to microbatch, whatever runs in between."""
+    exported = model(name)
+    batch = write_batch(exported.spec, tmp_path / "batch.safetensors")
+    for schedule in ("1f1b", "zbv"):
+        path = pipelines.schedule(exported.program, schedule, 2)
+        cleave_run.succeed(path, "--ranks", 2, "--inputs", batch, "--seed", 3, "--timeout", 60,
+                           "--against", exported.program)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def crossings(tmp_path_factory):
+    torch.manual_seed(0)
+    tokens = torch.randint(0, 11, (4, 6))
+    spec = cleave.ExportSpec(
+        Crossings(), (tokens,), targets=(torch.randint(0, 11, (4, 6)),), name="crossings",
+        loss=lambda logits, y: torch.nn.functional.cross_entropy(logits.flatten(0, 1), y.flatten()),
+        optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=1e-2))  # fmt: skip
+    return spec, cleave.export_spec(spec, tmp_path_factory.mktemp("crossings"))
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "zb-h1"])
+def test_everything_crosses_between_ranks(schedule, crossings, pipelines, cleave_run, tmp_path):  # noqa: F811
+    """A skip, an integer, a boolean, tied and frozen weights, batch norm: three ranks."""
+    spec, source = crossings
+    path = pipelines.make(source, f"crossings.{schedule}",
+                          *schedule_passes(schedule, 3, stages="recompute=views"))  # fmt: skip
+    batch = write_batch(spec, tmp_path / "batch.safetensors")
+    cleave_run.succeed(path, "--ranks", 3, "--inputs", batch, "--against", source)
+    data = write_batch(spec, tmp_path / "data.safetensors", 12)
+    cleave_run.succeed(path, "--ranks", 3, "--steps", 3, "--data", f"safetensors:{data}",
+                       "--against", source)  # fmt: skip
+
+
+def test_inference_in_a_loop(pipelines, cleave_run, tmp_path):  # noqa: F811
+    """A forward-only program: outputs of all microbatches, one after another."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(4)))
+    spec = cleave.ExportSpec(model, (torch.randn(3, 4),), mode="forward", name="inference")
+    source = cleave.export_spec(spec, tmp_path)
+    path = pipelines.make(
+        source, "inference", "--outline-stages=at=1,2,3",
+        "--build-schedule=schedule=looped-bfs ranks=2 microbatches=3 forward-only=true",
+        "--insert-p2p")  # fmt: skip
+    batch = write_batch(spec, tmp_path / "batch.safetensors", 3)
+    dump = tmp_path / "dump.safetensors"
+    cleave_run.succeed(path, "--ranks", 2, "--inputs", batch, "--dump", dump)
+    output = load_file(dump)["output.0"]
+    (examples,) = load_file(batch).values()
+    expected = torch.cat([model(part) for part in examples.split(3)])
+    assert torch.equal(output, expected.detach())
+    cleave_run.succeed(path, "--ranks", 2, "--inputs", batch, "--against", source)
