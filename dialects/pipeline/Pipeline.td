@@ -16,6 +16,8 @@ def Pipeline_ScheduleOp : Pipeline_Op<"schedule", [Symbol]> {
     The name in quotes says which schedule it is ("1f1b"). `topology` says which rank holds each
     stage: `loop` (stage s is on rank s mod ranks), `v` (down the ranks, then up, and so on), or
     the rank of every stage in brackets. `forward_only` means that there is no backward at all.
+    `over "pp"` names the axis of the program's mesh along which the ranks are; without it that is
+    `"pp"`, and an axis of its own before all others where the mesh has none of this name.
     With `transfers implied` lists have computations only; with `transfers explicit` they also say
     where each send and receive starts.
 
@@ -38,6 +40,9 @@ def Pipeline_ScheduleOp : Pipeline_Op<"schedule", [Symbol]> {
       rank 0: recvB0.0 F0.0 sendF0.0 F0.1 sendF0.1 B0.0 recvB0.1 B0.1
       rank 1: recvF1.0 recvF1.1 F1.0 B1.0 sendB1.0 F1.1 B1.1 sendB1.1
     }
+    pipeline.schedule @wide "gpipe" ranks 1 stages 1 microbatches 1 topology loop over "stages" transfers implied {
+      rank 0: F0.0 B0.0
+    }
     pipeline.schedule @serve "mine" ranks 1 stages 2 microbatches 1 topology [0 0] forward_only transfers implied {
       rank 0: F0.0 F1.0 call "log"(1.0)
     }
@@ -45,7 +50,8 @@ def Pipeline_ScheduleOp : Pipeline_Op<"schedule", [Symbol]> {
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$name, DenseI32ArrayAttr:$stage_ranks,
                        I64Attr:$microbatches, UnitAttr:$forward_only,
-                       Pipeline_TransfersAttr:$transfers, StrArrayAttr:$lists);
+                       Pipeline_TransfersAttr:$transfers, StrArrayAttr:$lists,
+                       OptionalAttr<StrAttr>:$axis);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
   let extraClassDeclaration = [{

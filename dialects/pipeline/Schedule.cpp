@@ -208,6 +208,12 @@ ParseResult ScheduleOp::parse(OpAsmParser &parser, OperationState &result) {
     return failure();
   if (succeeded(parser.parseOptionalKeyword("forward_only")))
     properties.forward_only = b.getUnitAttr();
+  std::string axis;
+  if (succeeded(parser.parseOptionalKeyword("over"))) {
+    if (parser.parseString(&axis))
+      return failure();
+    properties.axis = b.getStringAttr(axis);
+  }
   StringRef transfers;
   if (parser.parseKeyword("transfers"))
     return failure();
@@ -255,6 +261,10 @@ void ScheduleOp::print(OpAsmPrinter &printer) {
           << getMicrobatches() << " topology " << getTopologyText();
   if (getForwardOnly())
     printer << " forward_only";
+  if (getAxis()) {
+    printer << " over ";
+    printer.printString(*getAxis());
+  }
   printer << " transfers " << stringifyTransfers(getTransfers());
   printer.printOptionalAttrDictWithKeyword((*this)->getDiscardableAttrDictionary().getValue());
   printer << " {";

@@ -194,6 +194,14 @@ struct ProgramCosts {
 ProgramCosts computeCosts(const Program &program, int64_t microbatches = 1,
                           WeightGradients weightGradients = WeightGradients::Immediate);
 
+/// What the rank at `place` along the pipeline axis needs to run its part of the program's
+/// schedule: the stages that it holds, the microbatches under way, and what it sends and receives.
+/// `savedBytes` is what microbatches under way hold at most.
+ProgramCosts computeStageCosts(const Program &program, int64_t place);
+/// A line for each rank of the program's schedule: its stages, how many actions of each kind, and
+/// its peak memory.
+std::string describeSchedule(const Program &program);
+
 /// "1.5 MiB"
 std::string describeBytes(int64_t bytes);
 /// A line for each thing that takes memory, and the peak.
@@ -201,6 +209,8 @@ std::string describeMemory(const ProgramCosts &costs);
 /// An error with that table where the peak of a step is above `limit` bytes.
 llvm::Error checkMemoryLimit(const Program &program, int64_t microbatches,
                              WeightGradients weightGradients, int64_t limit);
+/// The same for ranks that run the program's schedule, each its part.
+llvm::Error checkScheduleMemoryLimit(const Program &program, int64_t limit);
 
 } // namespace cleave::runtime
 

@@ -61,7 +61,7 @@ ScheduleOp pipeline::createSchedule(OpBuilder &builder, Location location, Strin
                                   program.topology.stageToRank().end());
   return ScheduleOp::create(builder, location, symbol, program.name, stageRanks,
                             program.numMicrobatches, program.forwardOnly, transfers,
-                            builder.getArrayAttr(lists));
+                            builder.getArrayAttr(lists), /*axis=*/StringAttr());
 }
 
 void pipeline::emitProblem(ScheduleOp op, const schedule::Problem &problem) {

@@ -38,9 +38,11 @@ struct BuildSchedule : pipeline::impl::BuildScheduleBase<BuildSchedule> {
       return signalPassFailure();
     numActions += program->numActions();
     auto b = OpBuilder::atBlockEnd(module.getBody());
-    pipeline::createSchedule(b, module.getLoc(), symbol, *program,
-                             program->hasP2P() ? pipeline::Transfers::Explicit
-                                               : pipeline::Transfers::Implied);
+    pipeline::ScheduleOp made = pipeline::createSchedule(
+        b, module.getLoc(), symbol, *program,
+        program->hasP2P() ? pipeline::Transfers::Explicit : pipeline::Transfers::Implied);
+    if (!axis.empty())
+      made.setAxis(axis);
   }
 
   LogicalResult checkOptions(ModuleOp module, ArrayRef<train::Program> stages) {

@@ -78,6 +78,7 @@ struct InsertP2P : pipeline::impl::InsertP2PBase<InsertP2P> {
     OpBuilder b(op);
     pipeline::ScheduleOp made = pipeline::createSchedule(b, op.getLoc(), op.getSymName(), *program,
                                                          pipeline::Transfers::Explicit);
+    made.setAxisAttr(op.getAxisAttr());
     made->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     op.erase();
     // One more action for each end of a transfer.

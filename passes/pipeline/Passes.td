@@ -107,6 +107,7 @@ def BuildSchedule : Pass<"build-schedule", "::mlir::ModuleOp"> {
     Option<"mergeBackward", "merge-backward", "bool", "false", "Join an input gradient and the weight gradient right after it into one backward">,
     Option<"file", "file", "std::string", "\"\"", "Read the schedule from this file instead">,
     Option<"symbol", "symbol", "std::string", "\"schedule\"", "Symbol of the schedule in the module">,
+    Option<"axis", "axis", "std::string", "\"\"", "Axis of the module's mesh along which the ranks are (empty: pp, or an axis of its own before the mesh's)">,
     Option<"buckets", "buckets", "int64_t", "0", "Without stages: gradient buckets that each stage reduces">,
     Option<"steps", "steps", "bool", "false", "Without stages: add each stage's optimizer step">,
     Option<"maxUnsharded", "max-unsharded", "int64_t", "0", "Stages of a rank whose parameters are whole at a time (0: 3 where stages have an unshard function, else no unsharding)">

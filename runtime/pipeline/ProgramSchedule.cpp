@@ -15,7 +15,7 @@ static constexpr llvm::StringLiteral kDefaultAxis = "pp";
 /// Puts the pipeline's axis on the mesh: the one of that name, or a new one before all others.
 static LogicalResult placeOnMesh(pipeline::ScheduleOp op, ScheduleInfo &info,
                                  std::vector<MeshAxis> &mesh) {
-  info.axis = kDefaultAxis;
+  info.axis = op.getAxis().value_or(kDefaultAxis).str();
   for (MeshAxis &axis : mesh) {
     if (axis.name != info.axis)
       continue;
@@ -25,6 +25,8 @@ static LogicalResult placeOnMesh(pipeline::ScheduleOp op, ScheduleInfo &info,
     axis.size = info.ranks;
     return success();
   }
+  if (op.getAxis())
+    return op.emitOpError("is over axis \"") << info.axis << "\", which the mesh does not have";
   mesh.insert(mesh.begin(), {info.axis, info.ranks});
   return success();
 }

@@ -124,8 +124,10 @@ llvm::Error Trainer::checkOptions() {
                        options.batch ? "a --batch of" : "--microbatches", microbatches);
   }
   if (options.memoryLimit)
-    if (llvm::Error error =
-            checkMemoryLimit(program, microbatches, options.weightGradients, *options.memoryLimit))
+    if (llvm::Error error = isRunBySchedule(program, &world)
+                                ? checkScheduleMemoryLimit(program, *options.memoryLimit)
+                                : checkMemoryLimit(program, microbatches, options.weightGradients,
+                                                   *options.memoryLimit))
       return error;
   return options.learningRate ? setLearningRate(program, *options.learningRate)
                               : llvm::Error::success();

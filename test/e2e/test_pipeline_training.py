@@ -104,3 +104,52 @@ def test_trace_has_the_actions(model, pipelines, text, cleave_run, tmp_path):  #
     names = [{e["name"] for e in events if e.get("ph") == "X" and e["pid"] == r} for r in (0, 1)]
     assert {"F0.3", "B0.3", "sendF0.3", "recvB0.3", "wait for B0.3", "step0"} <= names[0]
     assert {"F1.0", "B1.0", "recvF1.0", "sendB1.0", "step1"} <= names[1]
+
+
+def test_clipping_sees_all_stages(model, pipelines, text, cleave_run, tmp_path):  # noqa: F811
+    """The norm is of the gradients of all ranks: a sum over stages, in their order."""
+    source = model("gpt_tied").program
+    passes = schedule_passes("1f1b", 2, more=("--clip-gradients=max-norm=0.05",))
+    path = pipelines.make(source, "clipped", *passes)
+    options = ["--steps", 3, "--data", text, "--quiet", "--metrics"]
+    cleave_run.succeed(path, "--ranks", 2, *options, tmp_path / "two")
+    cleave_run.succeed(path, *options, tmp_path / "one")
+    assert training.losses(tmp_path / "two") == training.losses(tmp_path / "one")
+    free = pipelines.schedule(source, "1f1b", 2)
+    cleave_run.succeed(free, *options, tmp_path / "free")
+    assert training.losses(tmp_path / "free") != training.losses(tmp_path / "one")
+
+
+def test_buckets_are_reduced_under_computation(model, pipelines, text, cleave_run, tmp_path):  # noqa: F811
+    source = model("gpt_tied").program
+    plain = pipelines.make(source, "dp", "--sync-gradients=axis=dp")
+    passes = schedule_passes("1f1b", 2, more=("--bucket-gradients",))
+    path = pipelines.make(plain, "buckets", *passes)
+    assert "reduce1.0" in path.read_text()
+    options = ["--steps", 3, "--data", text, "--quiet", "--metrics"]
+    cleave_run.succeed(path, "--ranks", 4, *options, tmp_path / "four")
+    cleave_run.succeed(plain, "--ranks", 2, "--microbatches", 4, *options, tmp_path / "two")
+    assert training.losses(tmp_path / "four") == training.losses(tmp_path / "two")
+
+
+def test_a_mesh_with_the_pipelines_axis(model, pipelines, text, cleave_run, tmp_path):  # noqa: F811
+    """The axis may be any of the mesh: here ranks 0 and 1 are a pipeline's, there 0 and 2."""
+    source = model("gpt_tied").program
+    losses = []
+    for mesh in ('"dp" = 2, "depth" = 2', '"depth" = ?, "dp" = 2'):
+        name = f"mesh{len(losses)}"
+        text_with_mesh = source.with_name(f"{name}.mlir")
+        lines = source.read_text().splitlines(keepends=True)
+        at = next(i for i, line in enumerate(lines) if line.startswith("module"))
+        lines.insert(at + 1, f"  dist.mesh @mesh [{mesh}]\n")
+        text_with_mesh.write_text("".join(lines))
+        text_with_mesh.with_suffix(".safetensors").symlink_to(source.with_suffix(".safetensors"))
+        passes = schedule_passes("1f1b", 2)
+        passes = ["--sync-gradients=axis=dp"] + [
+            p + " axis=depth" if p.startswith("--build-schedule") else p for p in passes]  # fmt: skip
+        path = pipelines.make(text_with_mesh, name, *passes)
+        assert 'over "depth"' in path.read_text()
+        cleave_run.succeed(path, "--ranks", 4, "--steps", 2, "--data", text, "--quiet",
+                           "--metrics", tmp_path / name)  # fmt: skip
+        losses.append(training.losses(tmp_path / name))
+    assert losses[0] == losses[1]

@@ -22,6 +22,9 @@ void run::printCosts(const Program &program, int64_t microbatches, WeightGradien
      << (microbatches == 1 ? " microbatch a step (bytes)\n" : " microbatches a step (bytes)\n");
   os << describeMemory(costs);
 
+  if (program.schedule())
+    os << "\n" << describeSchedule(program);
+
   int64_t total = 0;
   for (const auto &[name, count] : costs.ops)
     total += count;

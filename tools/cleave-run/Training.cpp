@@ -3,6 +3,7 @@
 #include "tools/cleave-run/Training.h"
 #include "cleave/Session.h"
 #include "runtime/io/Error.h"
+#include "runtime/train/Agreement.h"
 #include "runtime/train/Train.h"
 #include "tools/cleave-run/CompareTraining.h"
 #include "tools/cleave-run/Ranks.h"
@@ -137,8 +138,9 @@ int run::runTraining(const Options &options) {
   TrainOptions trainOptions = collect(options);
   return runOnRanks(options, [&](Communicator &world) -> llvm::Error {
     auto program = loadProgram(options.program, {world.rank(), world.size()});
-    if (!program)
-      return program.takeError();
+    llvm::Error failure = program ? llvm::Error::success() : program.takeError();
+    if (llvm::Error error = agree(world, std::move(failure), "the program"))
+      return error;
     if (!options.against.empty())
       return compareTraining(**program, world, trainOptions, options);
     return train(**program, world, trainOptions);

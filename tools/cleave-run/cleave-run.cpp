@@ -6,6 +6,7 @@
 
 #include "runtime/aten/CpuFeatures.h"
 #include "runtime/io/Error.h"
+#include "runtime/pipeline/StageMap.h"
 #include "runtime/train/Agreement.h"
 #include "tools/cleave-run/Against.h"
 #include "tools/cleave-run/DryRun.h"
@@ -25,7 +26,10 @@ static llvm::Error evaluate(const run::Options &options, Communicator &world) {
   auto program = loadProgram(options.program, {world.rank(), world.size()});
   llvm::Error failure = program ? llvm::Error::success() : program.takeError();
   if (!failure && options.memoryLimit)
-    failure = checkMemoryLimit(**program, 1, options.weightGradients, *options.memoryLimit);
+    failure = isRunBySchedule(**program, &world)
+                  ? checkScheduleMemoryLimit(**program, *options.memoryLimit)
+                  : checkMemoryLimit(**program, run::countMicrobatches(**program),
+                                     options.weightGradients, *options.memoryLimit);
   if (llvm::Error error = agree(world, std::move(failure), "the program"))
     return error;
   return options.against.empty() ? run::evaluate(**program, world, options)

@@ -1,0 +1,229 @@
+//===- StageCosts.cpp - what each rank of a schedule needs --------------------===//
+//
+// Memory by going through a rank's list: what functions hold for later ones of their microbatch,
+// what is received until it is used up, and the peak inside of each function.
+//
+//===----------------------------------------------------------------------===//
+
+#include "cleave/Session.h"
+#include "lib/memory/MemoryPlan.h"
+#include "runtime/program/ProgramImpl.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <map>
+
+using namespace cleave;
+using namespace cleave::runtime;
+using schedule::Action;
+using schedule::ActionKind;
+
+namespace {
+/// One stage's functions of a microbatch, in the order in which they run.
+struct StagePlan {
+  std::vector<Phase> phases;
+  memory::MemoryPlan plan;
+  int64_t inputBytes = 0;    ///< of what the stage before sends
+  int64_t gradientBytes = 0; ///< of what the stage after sends
+
+  const memory::FunctionPlan *find(Phase phase) const {
+    for (auto [index, each] : llvm::enumerate(phases))
+      if (each == phase)
+        return &plan.functions[index];
+    return nullptr;
+  }
+};
+
+/// Follows a rank's list.
+class Walk {
+public:
+  Walk(const Program::Impl &impl, int64_t place, const std::vector<StagePlan> &plans)
+      : impl(impl), schedule(impl.schedule->program), place(unsigned(place)), plans(plans) {}
+
+  void run() {
+    for (Action action : schedule.ranks[place])
+      schedule.forEachLeaf(action, [&](Action leaf) { add(leaf); });
+  }
+  int64_t peak = 0, mostHeld = 0;
+
+private:
+  void add(Action action) {
+    const StagePlan &stage = plans[action.stage];
+    switch (action.kind) {
+    case ActionKind::RecvForward:
+      hold(action, stage.inputBytes);
+      break;
+    case ActionKind::RecvBackward:
+      hold(action, stage.gradientBytes);
+      break;
+    case ActionKind::Forward:
+      runFunction(action, Phase::Forward, false);
+      break;
+    case ActionKind::Backward:
+      if (stage.find(Phase::Backward)) {
+        runFunction(action, Phase::Backward, true);
+      } else {
+        runFunction(action, Phase::BackwardInput, false);
+        runFunction(action, Phase::BackwardWeight, true);
+      }
+      break;
+    case ActionKind::BackwardInput:
+      runFunction(action, Phase::BackwardInput, false);
+      break;
+    case ActionKind::BackwardWeight:
+      runFunction(action, Phase::BackwardWeight, true);
+      break;
+    default:
+      break;
+    }
+  }
+
+  void hold(Action action, int64_t bytes) {
+    received[{action.stage, action.index}] += bytes;
+    live += bytes;
+    peak = std::max(peak, live);
+  }
+
+  void runFunction(Action action, Phase phase, bool isLast) {
+    const memory::FunctionPlan *plan = plans[action.stage].find(phase);
+    int64_t &mine = held[{action.stage, action.index}];
+    if (plan) {
+      peak = std::max(peak, live - mine + plan->peakBytes);
+      live += plan->heldBytes - mine;
+      mine = plan->heldBytes;
+    }
+    if (isLast || schedule.forwardOnly) {
+      int64_t &arrived = received[{action.stage, action.index}];
+      live -= mine + arrived;
+      mine = arrived = 0;
+    }
+    mostHeld = std::max(mostHeld, live);
+  }
+
+  const Program::Impl &impl;
+  const schedule::Program &schedule;
+  unsigned place;
+  const std::vector<StagePlan> &plans;
+  std::map<std::pair<unsigned, unsigned>, int64_t> held, received;
+  int64_t live = 0;
+};
+} // namespace
+
+static int64_t sumOf(const Signature &signature, RoleKind role) {
+  int64_t bytes = 0;
+  for (const ValueInfo &value : signature.arguments)
+    if (value.role == role)
+      bytes += value.type.numBytes();
+  return bytes;
+}
+
+static std::vector<StagePlan> planStages(const Program::Impl &impl) {
+  std::vector<StagePlan> plans(impl.functions.stages.size());
+  for (auto [number, plan] : llvm::enumerate(plans)) {
+    std::vector<mlir::func::FuncOp> functions;
+    for (const PhaseFunction &part : impl.phaseFunctions) {
+      if (part.stage != int64_t(number) || !llvm::is_contained(impl.microbatchPhases, part.phase))
+        continue;
+      plan.phases.push_back(part.phase);
+      functions.push_back(part.function);
+      plan.inputBytes += sumOf(part.signature, RoleKind::Crossing);
+      plan.gradientBytes += sumOf(part.signature, RoleKind::CrossingGradient);
+    }
+    plan.plan = memory::planMemory(functions, /*emptyAccumulators=*/false);
+  }
+  return plans;
+}
+
+/// Adds what a rank holds from beginning to end because it runs the function.
+static void addState(const PhaseFunction &part, llvm::StringSet<> &seen, ProgramCosts &costs) {
+  for (const ValueInfo &value : part.signature.arguments) {
+    int64_t *bytes = nullptr;
+    switch (value.role) {
+    case RoleKind::Parameter:
+      bytes = &costs.parameterBytes;
+      break;
+    case RoleKind::Buffer:
+    case RoleKind::Constant:
+      bytes = &costs.bufferBytes;
+      break;
+    case RoleKind::OptimizerState:
+      bytes = &costs.optimizerStateBytes;
+      break;
+    case RoleKind::Input:
+    case RoleKind::Target:
+      bytes = &costs.inputBytes;
+      break;
+    case RoleKind::Accumulator:
+      bytes = value.members.empty() ? &costs.gradientBytes : &costs.bucketBytes;
+      break;
+    default:
+      continue;
+    }
+    if (seen.insert(value.fileName).second)
+      *bytes += value.type.numBytes();
+  }
+}
+
+ProgramCosts cleave::runtime::computeStageCosts(const Program &program, int64_t place) {
+  const Program::Impl &impl = program.impl();
+  ProgramCosts costs;
+  llvm::StringSet<> seen;
+  for (const PhaseFunction &part : impl.phaseFunctions)
+    if (impl.schedule->program.topology.rankOf(unsigned(part.stage)) == place)
+      addState(part, seen, costs);
+  std::vector<StagePlan> plans = planStages(impl);
+  Walk walk(impl, place, plans);
+  walk.run();
+  costs.savedBytes = walk.mostHeld;
+  costs.activationPeakBytes = walk.peak;
+  costs.stateBytes = costs.parameterBytes + costs.bufferBytes + costs.optimizerStateBytes +
+                     costs.inputBytes + costs.bucketBytes;
+  costs.peakBytes = costs.stateBytes + costs.gradientBytes + walk.peak;
+  return costs;
+}
+
+std::string cleave::runtime::describeSchedule(const Program &program) {
+  const ProgramSchedule &plan = *program.impl().schedule;
+  std::string text =
+      llvm::formatv("schedule '{0}': {1} rank{2} along \"{3}\", {4} microbatches a step\n",
+                    plan.info.name, plan.info.ranks, plan.info.ranks == 1 ? "" : "s",
+                    plan.info.axis, plan.info.microbatches)
+          .str();
+  for (int64_t place = 0; place < plan.info.ranks; ++place) {
+    std::map<ActionKind, int64_t> counts;
+    for (Action action : plan.program.ranks[place])
+      plan.program.forEachLeaf(action, [&](Action leaf) { ++counts[leaf.kind]; });
+    std::vector<std::string> words, stages;
+    for (unsigned stage : plan.program.topology.stagesOf(unsigned(place)))
+      stages.push_back(std::to_string(stage));
+    for (auto [kind, count] : counts)
+      words.push_back(llvm::formatv("{0} {1}", count, schedule::getKindName(kind)));
+    ProgramCosts costs = computeStageCosts(program, place);
+    text += llvm::formatv("  rank {0}: stage{1} {2}; {3}; peak {4}, of it state {5}\n", place,
+                          stages.size() == 1 ? "" : "s", llvm::join(stages, ", "),
+                          llvm::join(words, ", "), describeBytes(costs.peakBytes),
+                          describeBytes(costs.stateBytes))
+                .str();
+  }
+  return text;
+}
+
+llvm::Error cleave::runtime::checkScheduleMemoryLimit(const Program &program, int64_t limit) {
+  for (int64_t place = 0; place < program.schedule()->ranks; ++place) {
+    ProgramCosts costs = computeStageCosts(program, place);
+    if (costs.peakBytes > limit)
+      return llvm::createStringError(
+          llvm::inconvertibleErrorCode(),
+          llvm::formatv("program '{0}' needs {1} of memory on rank {2} along \"{3}\" by schedule "
+                        "'{4}', more than --memory-limit {5}:\n{6}",
+                        program.path(), describeBytes(costs.peakBytes), place,
+                        program.schedule()->axis, program.schedule()->name, describeBytes(limit),
+                        llvm::StringRef(describeMemory(costs)).rtrim())
+              .str());
+  }
+  return llvm::Error::success();
+}
