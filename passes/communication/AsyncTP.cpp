@@ -53,9 +53,13 @@ static bool isView(Operation *op) {
   return isa<aten::ViewOp, aten::UnsafeViewOp>(op);
 }
 
-/// Whether the product takes `rows` as its rows, and only so.
+/// Whether the product takes `rows` as its rows, and only so; what is added has to be the same for
+/// all rows, so that it can be added to some of them.
 static bool takesRows(Operation *op, Value rows) {
   std::optional<unsigned> at = rowsOperand(op);
+  if (auto product = dyn_cast<aten::AddmmOp>(op))
+    if (rankOf(product.getSelf()) == 2 && shapeOf(product.getSelf())[0] != 1)
+      return false;
   return at && op->getOperand(*at) == rows && llvm::count(op->getOperands(), rows) == 1;
 }
 
@@ -150,15 +154,19 @@ public:
     int64_t size = shapeOf(value)[dim] / count;
     return count == 1 ? value : b.slice(value, dim, number * size, (number + 1) * size);
   }
-  /// The product with other rows, which may stand in several dimensions.
-  Value multiply(Operation *product, Value rows) {
+  /// The product with other rows, which may stand in several dimensions; without what it adds if
+  /// not told to.
+  Value multiply(Operation *product, Value rows, bool withAddend = true) {
     Shape shape(shapeOf(rows));
     int64_t count = 1;
     for (int64_t size : ArrayRef(shape).drop_back())
       count *= size;
-    SmallVector<Value> operands(product->getOperands());
-    operands[*rowsOperand(product)] = b.reshape(rows, {count, shape.back()});
+    Value matrix = b.reshape(rows, {count, shape.back()});
     shape.back() = shapeOf(product->getResult(0)).back();
+    if (!withAddend)
+      return b.view(b.mm(matrix, cast<aten::AddmmOp>(product).getMat2()), shape);
+    SmallVector<Value> operands(product->getOperands());
+    operands[*rowsOperand(product)] = matrix;
     SmallVector<NamedAttribute> attributes(product->getAttrs());
     llvm::erase_if(attributes, [&](NamedAttribute attribute) {
       return llvm::is_contained(product->getDiscardableAttrDictionary(), attribute);
@@ -321,13 +329,25 @@ LogicalResult AsyncTP::decompose(dist::ReduceScatterOp scatter) {
     view = product;
     product = view->getOperand(0).getDefiningOp();
   }
-  // The addend of an addmm would be added once for each block's place, not once for each term.
-  if (!isa_and_nonnull<aten::MmOp>(product) || !product->hasOneUse())
+  if (!product || !rowsOperand(product) || !product->hasOneUse() ||
+      !takesRows(product, product->getOperand(*rowsOperand(product))))
     return success();
+  // The addend of a typed addmm is a term of the sum (P), which does not join blocks that vary; it
+  // is added to the sum, as what it was before it became a term.
+  Value addend;
+  if (auto biased = dyn_cast<aten::AddmmOp>(product);
+      biased && dist::getPlacement(biased.getSelf().getType())) {
+    auto convert = biased.getSelf().getDefiningOp<dist::ConvertOp>();
+    if (!convert || biased.getAlpha() || biased.getBeta() || axes->names.size() != 1 ||
+        convert.getAxis() != axes->names[0] || !convert.getSource().isSameOnAllRanks())
+      return success();
+    addend = convert.getInput();
+  }
 
-  Ring ring(scatter, product->getOperand(0), scatter, *axes, scatter.getMeshAttr());
+  Value factor = product->getOperand(*rowsOperand(product));
+  Ring ring(scatter, factor, scatter, *axes, scatter.getMeshAttr());
   LocalBuilder &b = ring.b;
-  Value rows = b.asVarying(product->getOperand(0), *axes);
+  Value rows = b.asVarying(factor, *axes);
   Shape split(shapeOf(terms)), block(shapeOf(result));
   split.back() = block.back() = shapeOf(rows).back();
   split[dim] /= axes->ranks;
@@ -339,7 +359,7 @@ LogicalResult AsyncTP::decompose(dist::ReduceScatterOp scatter) {
     Value place = b.unsqueeze(b.rankBefore(step + 1, *axes), 0);
     Value mine = b.squeeze(b.indexSelect(byRank, dim, place), dim);
     for (int64_t i = 0; i < chunks; ++i) {
-      sums[i] = ring.multiply(product, ring.piece(mine, dim, i, chunks));
+      sums[i] = ring.multiply(product, ring.piece(mine, dim, i, chunks), addend == nullptr);
       if (step > 0)
         sums[i] = b.add(b.wait(onWay[i]), sums[i]);
       if (step + 1 < axes->ranks)
@@ -349,6 +369,8 @@ LogicalResult AsyncTP::decompose(dist::ReduceScatterOp scatter) {
   Value sum = chunks == 1 ? sums[0] : b.cat(sums, dim);
   if (dist::PlacementAttr placement = dist::getPlacement(result.getType()))
     sum = b.conform(sum, placement);
+  if (addend)
+    sum = b.add(sum, addend);
   if (b.hasFailed())
     return failure();
   result.replaceAllUsesWith(sum);

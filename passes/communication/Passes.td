@@ -48,7 +48,7 @@ def AsyncTP : Pass<"async-tp", "::mlir::ModuleOp"> {
     is that of each rank's block: blocks go round the ring by `dist.shift`, and a rank multiplies the one it has
     while the next is on its way. All products of one gathered value share the ring. A product whose rows are
     reduced and scattered makes its blocks one by one, the last one its own, and adds each to the sum that comes
-    from the rank before.
+    from the rank before; a bias joins the sum.
 
     Left as they are: what sends less than `min-mb`, blocks that do not divide by ranks and `chunks`, axes whose size
     is not known, products that other ops stand in the way of, and products of which not each rank makes its own

@@ -79,6 +79,24 @@ func.func @scattered_product(%x: tensor<16x3xf32, #S1>, %w: tensor<3x4xf32, #S0>
   return %2 : tensor<2x2x4xf32, #S1>
 }
 
+// The addend of a product is a term on one rank only. It joins the sum, not the blocks.
+// CHECK-LABEL: func @scattered_with_addend
+// CHECK-SAME: %[[B:[a-z0-9]*]]: tensor<4xf32, #R_dp_R_tp>
+// CHECK-COUNT-3: dist.shift
+// CHECK-NOT: aten.addmm
+// CHECK: %[[SUM:.*]] = dist.reinterpret %{{.*}} -> tensor<2x2x4xf32, #S0_dp_S1_tp>
+// CHECK: %[[RESULT:.*]] = aten.add(%[[SUM]], %[[B]])
+// CHECK: return %[[RESULT]]
+func.func @scattered_with_addend(%x: tensor<16x3xf32, #S1>, %w: tensor<3x4xf32, #S0>,
+                                 %b: tensor<4xf32, #dist.on<@mesh, dp = R, tp = R>>)
+    -> tensor<2x2x4xf32, #S1> {
+  %t = dist.convert %b : tensor<4xf32, #dist.on<@mesh, dp = R, tp = R>> -> tensor<4xf32, #dist.on<@mesh, dp = R, tp = P>>
+  %0 = aten.addmm(%t, %x, %w) : (tensor<4xf32, #dist.on<@mesh, dp = R, tp = P>>, tensor<16x3xf32, #S1>, tensor<3x4xf32, #S0>) -> tensor<16x4xf32, #P>
+  %1 = aten.view(%0, size = [2, 8, 4]) : (tensor<16x4xf32, #P>) -> tensor<2x8x4xf32, #P>
+  %2 = dist.reduce_scatter sum(%1) dim 1 over @mesh ["tp"] : tensor<2x8x4xf32, #P> -> tensor<2x2x4xf32, #S1>
+  return %2 : tensor<2x2x4xf32, #S1>
+}
+
 // -----
 
 // What else uses the gathered value gathers it where it needs it, unless told not to.
@@ -102,6 +120,7 @@ func.func @other_user(%x: tensor<2x4xf32>, %w: tensor<4x3xf32>)
 
 #R = #dist.on<@mesh, tp = R>
 #S0 = #dist.on<@mesh, tp = S(0)>
+#C = #dist.on<@mesh, tp = S(1)>
 dist.mesh @mesh ["tp" = 2]
 
 // Every rank makes the same product: the blocks of one rank would be called R, which they are not.
@@ -124,6 +143,17 @@ func.func @contracted(%x: tensor<2x4xf32, #S0>, %g: tensor<3x4xf32, #S0>)
   %0 = dist.all_gather(%x) dim 0 over @mesh ["tp"] : tensor<2x4xf32, #S0> -> tensor<4x4xf32, #R>
   %1 = aten.mm(%g, %0) : (tensor<3x4xf32, #S0>, tensor<4x4xf32, #R>) -> tensor<3x4xf32, #S0>
   return %1 : tensor<3x4xf32, #S0>
+}
+
+// What is added has rows of its own.
+// CHECK-LABEL: func @added_rows
+// CHECK-NOT: dist.shift
+// CHECK: return
+func.func @added_rows(%x: tensor<2x4xf32, #S0>, %b: tensor<4x3xf32, #C>, %w: tensor<4x3xf32, #C>)
+    -> tensor<4x3xf32, #C> {
+  %0 = dist.all_gather(%x) dim 0 over @mesh ["tp"] : tensor<2x4xf32, #S0> -> tensor<4x4xf32, #R>
+  %1 = aten.addmm(%b, %0, %w) : (tensor<4x3xf32, #C>, tensor<4x4xf32, #R>, tensor<4x3xf32, #C>) -> tensor<4x3xf32, #C>
+  return %1 : tensor<4x3xf32, #C>
 }
 
 // Ranks hold blocks of three and two rows.
