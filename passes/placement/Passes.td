@@ -180,7 +180,7 @@ def PropagatePlacements : Pass<"propagate-placements", "::mlir::ModuleOp"> {
            "Seconds a hop of a collective takes on top, as one number or by axis (default 0)">,
     Option<"work", "work", "double", "16.0",
            "What a byte of work is worth against a byte sent: large, so that annotated work is divided">,
-    Option<"microbatches", "microbatches", "unsigned", "2",
+    Option<"microbatches", "microbatches", "unsigned", "4",
            "Microbatches a step, each of which pays for its communication">
   ];
   let dependentDialects = ["::cleave::dist::DistDialect"];

@@ -131,7 +131,11 @@ double AxisProblem::getGroupCost(unsigned group, const GroupChoice &choice) cons
   // What may be held in parts is.
   bool canShard = llvm::any_of(candidates.groups[group],
                                [](const GroupChoice &other) { return other.self.isShard(); });
-  return canShard && !choice.self.isShard() ? kTieBreak : 0;
+  double seconds = canShard && !choice.self.isShard() ? kTieBreak : 0;
+  // Of equal ways, a gradient's sum is left to the update.
+  if (graph.groups[group].hasGradient && choice.gradient.isReplicate())
+    seconds += 8 * kTieBreak;
+  return seconds;
 }
 
 double AxisProblem::costOfValue(unsigned number,

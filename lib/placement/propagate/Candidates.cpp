@@ -42,6 +42,7 @@ private:
   void reach(Place place, Origin origin);
   void visitOp(unsigned op, unsigned level, bool isResult, unsigned position, unsigned dim,
                unsigned value, unsigned annotatedUse = kNone);
+  bool mayFollowStorage(unsigned op, const AxisStrategy &strategy) const;
   void visitGroup(unsigned group, unsigned dim, unsigned value);
   void pass(const std::vector<char> &mayBePartial);
   std::vector<char> findPartials() const;
@@ -250,13 +251,22 @@ void Candidates::Builder::reach(Place place, Origin origin) {
     queue.push_back(place);
 }
 
+/// Whether an op may work on shards that are no more than how something is stored. In the
+/// microbatch, on a data axis, what costs communication in turn does not: the parameter is
+/// gathered.
+bool Candidates::Builder::mayFollowStorage(unsigned op, const AxisStrategy &strategy) const {
+  return !result.isDataAxis || graph.ops[op].isOnce ||
+         (!strategy.form &&
+          llvm::none_of(strategy.results, [](AxisPlacement p) { return p.isPartial(); }));
+}
+
 void Candidates::Builder::visitOp(unsigned op, unsigned now, bool isResult, unsigned position,
                                   unsigned dim, unsigned value, unsigned annotatedUse) {
   if (level[op] && level[op] != now)
     return;
   for (auto [i, strategy] : llvm::enumerate(fitting[op])) {
     AxisPlacement at = isResult ? strategy.results[position] : strategy.operands[position];
-    if (isReached[op][i] || !at.isShard(dim))
+    if (isReached[op][i] || !at.isShard(dim) || (now > 1 && !mayFollowStorage(op, strategy)))
       continue;
     isReached[op][i] = true;
     level[op] = now;
@@ -427,7 +437,7 @@ LogicalResult Candidates::Builder::chooseGroups() {
     for (AxisPlacement self : selves) {
       SmallVector<AxisPlacement, 2> gradients = {self};
       if (group.hasGradient && self.isReplicate())
-        gradients = {AxisPlacement::replicate(), AxisPlacement::partial()};
+        gradients = {AxisPlacement::partial(), AxisPlacement::replicate()};
       for (AxisPlacement gradient : gradients) {
         if (info.gradient && gradient != *info.gradient)
           continue;

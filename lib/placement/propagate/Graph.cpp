@@ -103,7 +103,7 @@ LogicalResult Graph::checkFunction(func::FuncOp function) const {
   return success();
 }
 
-void Graph::addFunction(func::FuncOp function, double weight) {
+void Graph::addFunction(func::FuncOp function, double weight, bool isOnce) {
   auto addValue = [&](Value value) {
     if (!isa<RankedTensorType>(value.getType()))
       return kNone;
@@ -136,6 +136,7 @@ void Graph::addFunction(func::FuncOp function, double weight) {
   for (Operation &op : function.front().without_terminator()) {
     OpNode node{&op};
     node.weight = weight;
+    node.isOnce = isOnce;
     for (OpOperand &operand : op.getOpOperands()) {
       node.operands.push_back(addUse(operand));
       if (node.operands.back() != kNone)
@@ -247,7 +248,7 @@ FailureOr<Graph> Graph::build(ModuleOp module, double microbatches) {
     bool isOnce = phase && llvm::is_contained(
                                {train::Phase::Update, train::Phase::Reduce, train::Phase::Unshard},
                                phase.getValue());
-    graph.addFunction(function, isOnce ? 1 : microbatches);
+    graph.addFunction(function, isOnce ? 1 : microbatches, isOnce);
   }
   graph.tie();
   return graph;

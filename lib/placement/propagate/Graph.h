@@ -53,6 +53,8 @@ struct OpNode {
   llvm::SmallVector<unsigned, 4> operands;
   llvm::SmallVector<unsigned, 2> results;
   double weight = 1;
+  /// Of a function that runs once a step.
+  bool isOnce = false;
 };
 
 /// What a port is to its group.
@@ -108,7 +110,7 @@ public:
   mlir::OpOperand &getOperand(const Use &use) const;
 
 private:
-  void addFunction(mlir::func::FuncOp function, double weight);
+  void addFunction(mlir::func::FuncOp function, double weight, bool isOnce);
   mlir::LogicalResult checkFunction(mlir::func::FuncOp function) const;
   void tie();
 };

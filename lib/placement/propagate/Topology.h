@@ -30,7 +30,7 @@ struct Topology {
   /// annotations let divide is divided, unless that moves many times what the op works on.
   double work = 16;
   /// Microbatches a step, by which what an update does once is cheaper.
-  double microbatches = 2;
+  double microbatches = 4;
 
   AxisLink getLink(llvm::StringRef axis) const {
     auto it = links.find(axis);
