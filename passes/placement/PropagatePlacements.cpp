@@ -69,9 +69,11 @@ LogicalResult PropagatePlacements::readLinks(Topology &topology) {
   topology.work = work;
   topology.microbatches = microbatches;
   if (!(topology.work >= 0) || !std::isfinite(topology.work))
-    return module.emitError("expected work as a number that is not negative, found ") << work;
+    return module.emitError("expected work as a number that is not negative, found ")
+           << static_cast<double>(work);
   if (microbatches < 1)
-    return module.emitError("expected at least one of microbatches, found ") << microbatches;
+    return module.emitError("expected at least one of microbatches, found ")
+           << static_cast<unsigned>(microbatches);
   return success();
 }
 

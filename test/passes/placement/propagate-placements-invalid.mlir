@@ -22,7 +22,6 @@ dist.mesh @mesh ["x" = ?]
 
 // -----
 
-// expected-note @+2 {{the mesh is here}}
 // expected-note @+1 {{the mesh is here}}
 dist.mesh @mesh ["x" = 4, "y" = 2]
 func.func @uneven(
