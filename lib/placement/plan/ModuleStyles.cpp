@@ -285,7 +285,7 @@ LogicalResult PlanApplier::applySequence(const PlanRule &rule) {
       // Activations have features behind the sequence.
       auto isActivation = [&](Type type) {
         auto tensor = dyn_cast<RankedTensorType>(type);
-        return tensor && tensor.getRank() > dim + 1;
+        return tensor && tensor.getRank() > dim + 1 && tensor.getDimSize(dim) > 1;
       };
       std::optional<FactorId> factor;
       for (OpOperand &operand : op.getOpOperands())
