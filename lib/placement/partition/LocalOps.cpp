@@ -199,6 +199,11 @@ bool LocalOp::drawsOthers() {
   if (auto dropout = dyn_cast<aten::RngNativeDropoutOp>(op);
       dropout && !dropout.getTrain().value_or(true))
     return false;
+  // What "philox" draws follows from the placement of the result, and from no memory order: the
+  // runtime knows which part of the whole it is.
+  auto generator = op->getAttrOfType<StringAttr>("generator");
+  if (generator && generator.getValue() == "philox")
+    return false;
   for (const AxisStrategy &strategy : strategies)
     if (llvm::any_of(strategy.results, [](AxisPlacement p) { return p.isShard(); }))
       return true;
