@@ -60,7 +60,7 @@ class Outcome:
         return (
             not self.error
             and self.loss <= FIRST_LOSS
-            and self.gradients <= GRADIENTS
+            and self.gradients <= cases.GRADIENTS.get(self.model, GRADIENTS)
             and self.losses <= LOSSES
         )
 
@@ -214,7 +214,8 @@ def page(outcomes, steps):
         f"magnifies rounding a hundredfold a step, the first {cases.JUDGED_STEPS['resnet18']}), as "
         "`cleave-run --against` defines them, and the collectives of one microbatch; those of the update: all-reduces (AR), all-gathers (AG), "
         "reduce-scatters (RS), all-to-alls (A2A), ring shifts. While training, `--check replicated` compared after each op what types "
-        f"call equal. Bold is what exceeds {FIRST_LOSS:.0e} / {GRADIENTS:.0e} / {LOSSES:.0e}.",
+        f"call equal. Bold is what exceeds {FIRST_LOSS:.0e} / {GRADIENTS:.0e} / {LOSSES:.0e} "
+        f"(gradients of ResNet-18, with its batch statistics of few values, {cases.GRADIENTS['resnet18']:.0e}).",
         "",
         "| mesh | " + " | ".join(models) + " |",
         "| --- |" + " --- |" * len(models),
