@@ -4,6 +4,8 @@
 // stages, forward and back, before the next one starts. The least memory, the largest bubble.
 #include "lib/schedule/Builder.h"
 
+#include "mlir/Tools/Plugins/PassPlugin.h"
+
 using namespace cleave::schedule;
 
 namespace {
@@ -37,3 +39,9 @@ public:
 
 RegisterSchedule<Sequential> registered;
 } // namespace
+
+// cleave-opt --load-pass-plugin loads modules that have this function. There is no pass to
+// register: the schedule is registered by being loaded.
+extern "C" LLVM_ATTRIBUTE_WEAK mlir::PassPluginLibraryInfo mlirGetPassPluginInfo() {
+  return {MLIR_PLUGIN_API_VERSION, "SequentialSchedule", "0.1", [] {}};
+}
