@@ -92,7 +92,7 @@ llvm::Error SessionImpl::checkMicrobatches() const {
                      llvm::Twine(options.microbatches));
   if (llvm::Error error = checkScheduled())
     return error;
-  if (options.microbatches == 1 || !program->hasUpdate())
+  if (options.microbatches == 1)
     return llvm::Error::success();
   llvm::StringMap<char> accumulated;
   for (const ValueInfo &value : program->arguments(Phase::Microbatch))
@@ -101,7 +101,12 @@ llvm::Error SessionImpl::checkMicrobatches() const {
       for (const ValueInfo &member : value.members)
         accumulated.try_emplace(member.name);
     }
-  for (const ValueInfo &value : program->arguments(Phase::Update))
+  // What an update takes must be whole; so must what is shown of all microbatches.
+  bool isForwardOnly = program->schedule() && program->schedule()->isForwardOnly;
+  llvm::ArrayRef<ValueInfo> wanted = program->arguments(Phase::Update);
+  if (options.keepOutputs && !isForwardOnly)
+    wanted = program->results(Phase::Microbatch);
+  for (const ValueInfo &value : wanted)
     if (value.role == RoleKind::Gradient && !accumulated.contains(value.name))
       return makeError("the program does not accumulate the gradient of '" + value.name +
                        "', so it runs one microbatch a step, not " +

@@ -4,7 +4,6 @@
 #include "dialects/train/Stages.h"
 #include "lib/pipeline/Stages.h"
 
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace cleave;
@@ -33,7 +32,6 @@ private:
   llvm::Error checkOnceAStep() const;
   void markMicrobatches();
   void countValues();
-  void findCompletions();
   void partSteps();
   bool isShared(int64_t stage) const;
   bool isStageSum(llvm::StringRef name) const;
@@ -199,72 +197,6 @@ llvm::Error Compiler::checkOnceAStep() const {
   return llvm::Error::success();
 }
 
-namespace {
-/// Where another rank sends and uses each microbatch of a channel, by position in its list.
-class PeerPositions {
-public:
-  PeerPositions(const schedule::Program &program, unsigned rank) {
-    for (auto [position, action] : llvm::enumerate(program.ranks[rank]))
-      program.forEachLeaf(
-          action, [&, at = position](Action leaf) { positions.try_emplace(key(leaf), at); });
-  }
-  std::optional<size_t> find(Action action) const {
-    auto found = positions.find(key(action));
-    return found == positions.end() ? std::nullopt : std::optional<size_t>(found->second);
-  }
-
-private:
-  static uint64_t key(Action action) {
-    return uint64_t(action.kind) << 48 | uint64_t(action.stage) << 32 | action.index;
-  }
-  llvm::DenseMap<uint64_t, size_t> positions;
-};
-} // namespace
-
-/// The action with which the rank at a channel's end takes what comes.
-static std::optional<size_t> findUse(const PeerPositions &peer, const Channel &channel,
-                                     unsigned microbatch) {
-  unsigned stage = unsigned(channel.isForward ? channel.stage + 1 : channel.stage - 1);
-  if (channel.isForward)
-    return peer.find({ActionKind::Forward, stage, microbatch});
-  auto full = peer.find({ActionKind::Backward, stage, microbatch});
-  return full ? full : peer.find({ActionKind::BackwardInput, stage, microbatch});
-}
-
-/// A send cannot be asked whether it is complete, only be waited for. But what arrives from a rank
-/// after that rank has used a send proves that the send is.
-void Compiler::findCompletions() {
-  llvm::DenseMap<int, PeerPositions> peers;
-  auto peerAt = [&](int place) -> const PeerPositions & {
-    return peers.try_emplace(place, plan.program, unsigned(place)).first->second;
-  };
-  struct Use {
-    size_t position;
-    uint32_t send;
-  };
-  llvm::DenseMap<int, std::vector<Use>> pending; // by peer
-  for (ScheduledAction &entry : list.actions) {
-    if (entry.channel == ScheduledAction::kNone || entry.kind == Kind::Receive)
-      continue;
-    const Channel &channel = list.channels[entry.channel];
-    if (entry.kind == Kind::Send) {
-      if (auto use = findUse(peerAt(channel.to), channel, entry.microbatch))
-        pending[channel.to].push_back({*use, entry.send});
-      continue;
-    }
-    ActionKind kind = channel.isForward ? ActionKind::SendForward : ActionKind::SendBackward;
-    auto sent = peerAt(channel.from).find({kind, unsigned(channel.stage), entry.microbatch});
-    if (!sent)
-      continue;
-    llvm::erase_if(pending[channel.from], [&](const Use &use) {
-      if (use.position >= *sent)
-        return false;
-      entry.completes.push_back(use.send);
-      return true;
-    });
-  }
-}
-
 void Compiler::markMicrobatches() {
   bool readsInputs = llvm::any_of(
       impl.inputs, [&](const ValueInfo &value) { return stages.hasInput(value.name); });
@@ -351,7 +283,7 @@ llvm::Expected<ActionList> Compiler::run() {
   if (llvm::Error error = checkOnceAStep())
     return error;
   countValues();
-  findCompletions();
+  findCompletions(plan.program, list);
   markMicrobatches();
   partSteps();
   return std::move(list);

@@ -62,3 +62,15 @@ def test_inference_in_a_loop(pipelines, cleave_run, tmp_path):  # noqa: F811
     expected = torch.cat([model(part) for part in examples.split(3)])
     assert torch.equal(output, expected.detach())
     cleave_run.succeed(path, "--ranks", 2, "--inputs", batch, "--against", source)
+
+
+def test_gradients_that_are_not_accumulated(pipelines, cleave_run, tmp_path):  # noqa: F811
+    """Those of several microbatches would be the last one's: refused."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(2)))
+    spec = cleave.ExportSpec(model, (torch.randn(3, 4),), loss=lambda y: y.square().mean(), name="plain")
+    source = cleave.export_spec(spec, tmp_path)
+    path = pipelines.make(source, "plain", *schedule_passes("1f1b", 2, 2, stages="at=1"))
+    batch = write_batch(spec, tmp_path / "batch.safetensors", 2)
+    message = cleave_run.fail(path, "--ranks", 2, "--inputs", batch)
+    assert "does not accumulate the gradient of" in message and "not 2" in message
