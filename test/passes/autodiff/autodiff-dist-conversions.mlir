@@ -483,7 +483,7 @@ func.func @microbatch(%w: tensor<2x4x1x8xf32, #S2> {train.role = #train.role<par
   %x = aten.view(%w, size = [8, 8]) : (tensor<2x4x1x8xf32, #S2>) -> tensor<8x8xf32, #S1>
   %s = aten.sum(%x) : (tensor<8x8xf32, #S1>) -> tensor<f32, #P>
   %l = dist.all_reduce sum(%s) over @mesh ["tp"] : tensor<f32, #P> -> tensor<f32, #I>
-  // CHECK: aten._unsafe_view({{.*}}) {train.backward} : (tensor<8x8xf32, #S1_tp>) -> tensor<2x4x1x8xf32, #S2_tp>
+  // CHECK: aten.view({{.*}}) {train.backward} : (tensor<8x8xf32, #S1_tp>) -> tensor<2x4x1x8xf32, #S2_tp>
   // CHECK-NEXT: return
   return %l : tensor<f32, #I>
 }
