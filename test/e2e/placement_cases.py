@@ -5,6 +5,7 @@ would write; nothing in it knows how Cleave will run it.
 """
 
 import dataclasses
+import re
 
 import torch
 from cleave import (
@@ -116,6 +117,9 @@ MESHES = {
     "dp2, uneven": ({"dp": 2}, lambda model: {"": DataParallel()}),
 }
 BATCH, UNEVEN_BATCH = 4, 5
+# Gradients that are zero by mathematics, so that all of them is rounding: softmax does not see what
+# is added to all scores of a query.
+ZERO_GRADIENTS = re.compile(r"grad\..*\.key\.bias")
 
 
 def plan(model, mesh):
