@@ -112,6 +112,7 @@ class Runner:
 
     def _compare(self, model, mesh):
         outcome = Outcome(model, mesh)
+        uneven = str("uneven" in mesh).lower()
         batch = cases.UNEVEN_BATCH if "uneven" in mesh else cases.BATCH
         program, inputs, data, expected = self.reference(model, batch)
         name = re.sub(r"\W+", "_", mesh)
@@ -119,7 +120,7 @@ class Runner:
         plan = cases.plan(model, mesh).write(local.with_suffix(".json"))
         made = self._run(
             "cleave-opt", program, "--mlir-print-debuginfo", f"--annotate-placements=plan={plan}",
-            "--propagate-placements", "--partition", "-o", local,
+            f"--propagate-placements=uneven={uneven}", f"--partition=uneven={uneven}", "-o", local,
         )  # fmt: skip
         if made.returncode != 0:
             outcome.stage, outcome.error = "compile", first_error(made.stderr)

@@ -7,6 +7,7 @@ ranks against the program that was exported. Tolerances are those of docs/design
 import re
 import subprocess
 
+import placement_cases
 import pytest
 from cleave import ColwiseParallel, DataParallel, FSDP, Plan, RowwiseParallel, SequenceParallel
 from training import ENVIRONMENT, losses, random_batches, save_batches, train
@@ -115,6 +116,37 @@ def test_fsdp_gathers_each_parameter_once_a_use_and_scatters_each_gradient_once(
     kept_counts = collectives(kept, "microbatch")
     assert scattered(kept_counts) == count
     assert kept_counts == {"forward": counts["forward"], "backward": {}}
+
+
+def test_sequence_parallelism_gathers_and_scatters_twice_a_block_and_way(
+    build_dir, model, tmp_path
+):
+    """Two blocks, each with two gathers and two scatters a way; the embedding's sum is scattered
+    and the head's input gathered, and their gradients the other way. The softmax over the sharded
+    vocabulary reduces maximum, sum and the targets' logits; each of the five norms' gradients is
+    reduced once a step."""
+    plan = placement_cases.plan("llama", "tp2, sequence").write(tmp_path / "plan.json")
+    local, parted = tmp_path / "local.mlir", tmp_path / "parted.mlir"
+    opt = build_dir / "bin" / "cleave-opt"
+    subprocess.run(
+        [opt, model("llama").program, f"--annotate-placements=plan={plan}", "--propagate-placements",
+         "--partition", "--mlir-print-debuginfo", "-o", local],
+        check=True, env=ENVIRONMENT, timeout=120,
+    )  # fmt: skip
+    once = {"all_gather": 2 * 2 + 1, "reduce_scatter": 2 * 2 + 1}
+    assert collectives(local, "microbatch") == {
+        "forward": {**once, "all_reduce": 3},
+        "backward": {**once, "all_reduce": 1},
+    }
+    assert collectives(local, "update")["forward"] == {"all_reduce": 5}
+    # Where activations are saved sharded, the backward gathers them again: two more a block.
+    subprocess.run(
+        [opt, local, "--partition-joint=policy=min-cut recompute=all", "-o", parted],
+        check=True, env=ENVIRONMENT, timeout=120,
+    )  # fmt: skip
+    assert collectives(parted, "forward")["forward"]["all_gather"] == 5
+    gathers = collectives(parted, "backward")
+    assert sum(part["all_gather"] for part in gathers.values()) == 5 + 5
 
 
 @pytest.mark.parametrize(
