@@ -21,6 +21,14 @@ llvm::Error GlooCommunicator::diagnose(const Operation &operation, StringRef cau
   return cleave::runtime::diagnose(*world->monitor, view, operation, cause, limit, blamed);
 }
 
+llvm::Error GlooCommunicator::diagnoseStart(const Operation &operation, StringRef cause) {
+  // A connection that a peer's end has closed brings the news of that end a moment later; anything
+  // else is this rank's own fault.
+  if (world->monitor->waitForLoss(milliseconds(1000)))
+    return diagnose(operation, cause, timeout());
+  return llvm::createStringError(llvm::StringRef(operation.text).rtrim(',') + ": " + cause);
+}
+
 llvm::Error GlooCommunicator::checkPeers() {
   if (!world->monitor->hasLoss())
     return llvm::Error::success();

@@ -56,6 +56,8 @@ public:
   /// The error of `operation`, which Gloo ended with `cause` (empty: it did not end in time).
   llvm::Error diagnose(const Operation &operation, llvm::StringRef cause,
                        std::chrono::milliseconds limit);
+  /// The error of `operation`, which could not even start.
+  llvm::Error diagnoseStart(const Operation &operation, llvm::StringRef cause);
   World &shared() { return *world; }
 
 private:

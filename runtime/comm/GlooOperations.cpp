@@ -128,7 +128,7 @@ llvm::Expected<std::unique_ptr<Work>> GlooCommunicator::launch(Operation operati
     work->watch();
     return work;
   } catch (...) {
-    return llvm::createStringError(operation.text + ": " + describeException());
+    return diagnoseStart(operation, describeException());
   }
 }
 
@@ -327,7 +327,7 @@ llvm::Expected<std::unique_ptr<Work>> GlooCommunicator::startExchange(bool sends
                                               sends ? group->send(tensors, peer, tag)
                                                     : group->recv(tensors, peer, tag));
   } catch (...) {
-    return llvm::createStringError(operation.text + " " + describeException());
+    return diagnoseStart(operation, describeException());
   }
 }
 

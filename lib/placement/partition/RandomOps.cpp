@@ -1,8 +1,8 @@
 //===- RandomOps.cpp - a rank's part of what is drawn ------------------------===//
 //
-// PyTorch's generator is a stream: which numbers an element gets depends on where it is in the whole.
-// So every rank draws the whole tensor, and its part is a slice, for nothing. ("philox" has a number
-// for each element of the whole; there each rank draws its part alone.)
+// PyTorch's generator is a stream: which numbers an element gets depends on where it is in the
+// whole. So every rank draws the whole tensor, and its part is a slice, for nothing. ("philox" has
+// a number for each element of the whole; there each rank draws its part alone.)
 //
 //===----------------------------------------------------------------------===//
 

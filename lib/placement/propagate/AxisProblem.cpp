@@ -182,9 +182,11 @@ void AxisProblem::addValue(unsigned number) {
       add(user);
   }
   llvm::sort(variables);
+  // Of hundreds of uses the product would overflow.
   size_t size = 1;
   for (unsigned variable : variables)
-    size *= problem.getNumChoices(variable);
+    if (size <= kMaxTable)
+      size *= problem.getNumChoices(variable);
 
   if (size <= kMaxTable) {
     std::vector<double> table(size);

@@ -106,3 +106,23 @@ TEST_F(AxisProblems, NothingIsCheaperThanWhatIsChosen) {
   EXPECT_GT(compared, 100u);
   EXPECT_GT(moved, 50u);
 }
+
+/// As many uses as have more joint choices than a number holds: as rotary tables of deep models.
+TEST_F(AxisProblems, AValueOfManyUses) {
+  std::string text =
+      "dist.mesh @mesh [\"x\" = 2]\n"
+      "func.func @f(%x: tensor<8x8xf32> {dist.placement = #dist.on<@mesh, x = S(0)>},"
+      " %v0: tensor<8x8xf32> {dist.placement = #dist.on<@mesh, x = S(0)>})"
+      " -> tensor<8x8xf32> {\n";
+  constexpr unsigned kUses = 160;
+  for (unsigned i = 0; i < kUses; ++i)
+    text += "  %v" + std::to_string(i + 1) + " = aten.mul(%v" + std::to_string(i) +
+            ", %x) : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>\n";
+  text += "  return %v" + std::to_string(kUses) + " : tensor<8x8xf32>\n}\n";
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
+  ASSERT_TRUE(module);
+  auto propagation = propagate::propagate(*module, PropagateOptions());
+  ASSERT_TRUE(mlir::succeeded(propagation));
+  for (const AxisStrategy &strategy : propagation->solutions[0].strategies)
+    EXPECT_EQ(strategy.results[0], dist::AxisPlacement::shard(0));
+}
