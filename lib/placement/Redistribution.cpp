@@ -116,12 +116,14 @@ private:
 
 } // namespace
 
+/// Of a rank that holds most. Rounded up, so that scattering and gathering never seems to send less
+/// than reducing.
 int64_t Search::localBytes(const State &state) const {
-  int64_t bytes = dist::bytesOf(type);
+  int64_t parts = 1;
   for (auto [entry, axis] : llvm::zip_equal(state, axes))
     if (entry.isShard())
-      bytes /= axis.size;
-  return bytes;
+      parts *= axis.size;
+  return llvm::divideCeil(dist::bytesOf(type), parts);
 }
 
 bool Search::divides(const State &state, int64_t dim, int64_t ranks) const {

@@ -40,7 +40,7 @@ struct AnnotatePlacements : placement::impl::AnnotatePlacementsBase<AnnotatePlac
     Annotations annotations(mesh);
     for (func::FuncOp function : program->getFunctions())
       annotations.addExisting(function);
-    PlanApplier applier(mesh, *program, annotations);
+    PlanApplier applier(mesh, *program, annotations, uneven);
     if (failed(applier.apply(*read)) || failed(annotations.write()))
       return signalPassFailure();
     numPlaced += annotations.size();

@@ -57,7 +57,9 @@ def AnnotatePlacements : Pass<"annotate-placements", "::mlir::ModuleOp"> {
     disagrees with another one is an error that names the rules.
   }];
   let options = [
-    Option<"plan", "plan", "std::string", "\"\"", "The plan, a JSON file">
+    Option<"plan", "plan", "std::string", "\"\"", "The plan, a JSON file">,
+    Option<"uneven", "uneven", "bool", "false",
+           "Shard parameters that no dimension of divides evenly, for --propagate-placements=uneven=true">
   ];
   let statistics = [
     Statistic<"numPlaced", "values placed", "Values and uses of values that got a placement on some axis">

@@ -119,7 +119,7 @@ class Runner:
         local = program.with_name(f"{name}.mlir")
         plan = cases.plan(model, mesh).write(local.with_suffix(".json"))
         made = self._run(
-            "cleave-opt", program, "--mlir-print-debuginfo", f"--annotate-placements=plan={plan}",
+            "cleave-opt", program, "--mlir-print-debuginfo", f"--annotate-placements=plan={plan} uneven={uneven}",
             f"--propagate-placements=uneven={uneven}", f"--partition=uneven={uneven}", "-o", local,
         )  # fmt: skip
         if made.returncode != 0:
@@ -179,8 +179,11 @@ def count_collectives(text):
 
 
 def _parts(text):
-    """The text of the functions of a microbatch, and that of the update."""
+    """The text of the functions of a microbatch, and that of the update; of the first class of
+    ranks, where parts are of different sizes."""
     functions = re.split(r"(?=^  func\.func )", text, flags=re.MULTILINE)[1:]
+    ranks = [re.search(r"train\.ranks = \{.*?\}", function) for function in functions]
+    functions = [f for f, r in zip(functions, ranks) if not r or r[0] == ranks[0][0]]
     update = [f for f in functions if "train.phase = #train.phase<update>" in f]
     return "".join(f for f in functions if f not in update), "".join(update)
 

@@ -19,8 +19,10 @@ StringRef placement::getModulePath(Location location) {
   return "";
 }
 
-PlanApplier::PlanApplier(dist::MeshOp mesh, const train::Program &program, Annotations &annotations)
-    : mesh(mesh), annotations(annotations), functions(program.getMicrobatchFunctions()) {
+PlanApplier::PlanApplier(dist::MeshOp mesh, const train::Program &program, Annotations &annotations,
+                         bool uneven)
+    : mesh(mesh), annotations(annotations), uneven(uneven),
+      functions(program.getMicrobatchFunctions()) {
   collect(program);
 }
 

@@ -20,7 +20,9 @@ std::string listSome(llvm::ArrayRef<llvm::StringRef> names);
 /// lacks, or disagrees with another.
 class PlanApplier {
 public:
-  PlanApplier(dist::MeshOp mesh, const train::Program &program, Annotations &annotations);
+  /// `uneven`: parameters may be sharded into parts of different sizes.
+  PlanApplier(dist::MeshOp mesh, const train::Program &program, Annotations &annotations,
+              bool uneven = false);
 
   llvm::LogicalResult apply(const Plan &plan);
 
@@ -75,6 +77,7 @@ private:
 
   dist::MeshOp mesh;
   Annotations &annotations;
+  bool uneven;
   std::vector<Named> named;
   std::vector<Parameter> parameters;
   /// The functions that run for each microbatch.

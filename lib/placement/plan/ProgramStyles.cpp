@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "lib/placement/Strategy.h"
 #include "lib/placement/plan/Apply.h"
 
 using namespace mlir;
@@ -83,14 +84,18 @@ LogicalResult PlanApplier::shardParameters(const PlanRule &rule) {
     if (isMeant && rule.dim) {
       placement = AxisPlacement::shard(*rule.dim);
     } else if (isMeant && !parameter.values.empty()) {
-      // The first dimension that divides evenly; a parameter that has none stays whole.
-      for (int64_t dim = 0; dim < parameter.type.getRank(); ++dim)
-        if (parameter.type.getDimSize(dim) %
-                (annotations.countShards(parameter.values.front(), dim) * ranks) ==
-            0) {
-          placement = AxisPlacement::shard(dim);
-          break;
-        }
+      // The first dimension that divides evenly; else the first of which each rank gets a part,
+      // where parts may be of different sizes; else the parameter stays whole.
+      auto find = [&](auto divides) {
+        for (int64_t dim = 0; dim < parameter.type.getRank() && !placement.isShard(); ++dim)
+          if (divides(parameter.type.getDimSize(dim),
+                      annotations.countShards(parameter.values.front(), dim)))
+            placement = AxisPlacement::shard(dim);
+      };
+      find([&](int64_t size, int64_t shards) { return size % (shards * ranks) == 0; });
+      find([&](int64_t size, int64_t shards) {
+        return uneven && shards == 1 && canShard(size, {StringAttr(), ranks, uneven});
+      });
     }
     if (failed(placeParameter(parameter, rule.axis, placement, rule)))
       return failure();
