@@ -32,6 +32,7 @@ public:
 private:
   LogicalResult partitionOp(Operation &op);
   LogicalResult partitionReturn(Operation &op);
+  LogicalResult checkAccumulator(train::AccumulateOp op, ArrayRef<AxisPlacement> taken);
   FailureOr<SmallVector<AxisPlacements>> operandEntries(Operation &op);
   FailureOr<SmallVector<AxisPlacements>> resultEntries(Operation &op);
 
@@ -110,6 +111,21 @@ static AxisPlacements along(unsigned axis, ArrayRef<AxisPlacements> all) {
   return entries;
 }
 
+/// The accumulator of a step's first microbatch is empty: nothing that could be redistributed.
+LogicalResult FunctionPartitioner::checkAccumulator(train::AccumulateOp op,
+                                                    ArrayRef<AxisPlacement> taken) {
+  FailureOr<AxisPlacements> made = context.entriesOf(getPlacementOf(op.getAccumulator()),
+                                                     [&] { return op.emitOpError("accumulator"); });
+  if (failed(made))
+    return failure();
+  if (equalUpToOrder(*made, taken))
+    return success();
+  return op.emitOpError("takes its accumulator as ")
+         << describe(taken) << ", which is made as " << describe(*made)
+         << "; it is empty for the first microbatch, so it cannot be redistributed: place the "
+            "parameter's gradient as the accumulator, or leave it open";
+}
+
 LogicalResult FunctionPartitioner::partitionOp(Operation &op) {
   if (isa<dist::DistDialect>(op.getDialect()))
     return op.emitOpError("communicates: expected a program for one device, which --partition "
@@ -118,6 +134,9 @@ LogicalResult FunctionPartitioner::partitionOp(Operation &op) {
   FailureOr<SmallVector<AxisPlacements>> results = resultEntries(op);
   if (failed(operands) || failed(results))
     return failure();
+  if (auto accumulate = dyn_cast<train::AccumulateOp>(op))
+    if (failed(checkAccumulator(accumulate, (*operands)[1])))
+      return failure();
   SmallVector<AxisStrategy, 2> strategies;
   for (auto [i, axis] : llvm::enumerate(context.axes)) {
     FailureOr<AxisStrategy> strategy =

@@ -181,3 +181,15 @@ func.func @f(%x: tensor<3xf32> {dist.placement = #R}) -> (tensor<3xf32> {dist.pl
   %0 = aten.relu(%x) {dist.operands = [#S0], dist.results = [#S0]} : (tensor<3xf32>) -> tensor<3xf32> // expected-note {{it runs as (R) to (R)}}
   return %0 : tensor<3xf32>
 }
+
+// -----
+
+#R = #dist.on<@mesh, tp = R>
+#S0 = #dist.on<@mesh, tp = S(0)>
+dist.mesh @mesh ["tp" = 2]
+func.func @f(%g: tensor<4xf32> {dist.placement = #S0}, %a: tensor<4xf32> {dist.placement = #R})
+    -> (tensor<4xf32> {dist.placement = #S0}) {
+  // expected-error @+1 {{'train.accumulate' op takes its accumulator as (S(0)), which is made as (R); it is empty for the first microbatch, so it cannot be redistributed}}
+  %0 = train.accumulate %g into %a {dist.operands = [#S0, #S0], dist.results = [#S0]} : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
