@@ -27,11 +27,14 @@ using State = SmallVector<AxisPlacement, 2>;
 
 std::optional<SmallVector<int64_t>> placement::localShape(ArrayRef<int64_t> shape,
                                                           ArrayRef<AxisPlacement> placement,
-                                                          ArrayRef<MeshAxis> axes) {
+                                                          ArrayRef<MeshAxis> axes,
+                                                          unsigned *refused) {
   SmallVector<int64_t> local(shape);
-  for (auto [entry, axis] : llvm::zip_equal(placement, axes)) {
+  for (auto [number, entry, axis] : llvm::enumerate(placement, axes)) {
     if (!entry.isShard())
       continue;
+    if (refused)
+      *refused = number;
     if (entry.dim >= static_cast<int64_t>(local.size()))
       return std::nullopt;
     int64_t &size = local[entry.dim];

@@ -87,10 +87,12 @@ std::optional<int64_t> redistributionCost(mlir::RankedTensorType type,
                                           llvm::ArrayRef<MeshAxis> axes);
 
 /// The shape that one rank holds of a value of this global shape. None where a dimension cannot
-/// be sharded so; several axes that shard one divide it evenly.
+/// be sharded so, and then `refused` is the number of the first axis that cannot; several axes that
+/// shard one dimension divide it evenly.
 std::optional<llvm::SmallVector<int64_t>> localShape(llvm::ArrayRef<int64_t> shape,
                                                      llvm::ArrayRef<dist::AxisPlacement> placement,
-                                                     llvm::ArrayRef<MeshAxis> axes);
+                                                     llvm::ArrayRef<MeshAxis> axes,
+                                                     unsigned *refused = nullptr);
 
 /// Builds the ops of `plan` on a local value, whose type has a placement, of a tensor of shape
 /// `wholeShape`. Returns what the last one gives.

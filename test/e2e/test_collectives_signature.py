@@ -10,44 +10,52 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-WHOLE = """
+ONE_DEVICE = """
 module @whole {
   func.func @microbatch(
-      %x: tensor<4x4xf32> {train.role = #train.role<input "x" batch 0>},
-      %w: tensor<4x6xf32> {train.role = #train.role<parameter "w">},
-      %v: tensor<6x2xf32> {train.role = #train.role<parameter "v">},
+      %x: tensor<BATCHx4xf32> {train.role = #train.role<input "x" batch 0>},
+      %w: tensor<4xHIDDENxf32> {train.role = #train.role<parameter "w">},
+      %v: tensor<HIDDENx2xf32> {train.role = #train.role<parameter "v">},
       %s: tensor<f32> {train.role = #train.role<seed>})
       -> (tensor<f32> {train.role = #train.role<loss>},
-          tensor<4x2xf32> {train.role = #train.role<output "0">},
-          tensor<4x6xf32> {train.role = #train.role<gradient "w">},
-          tensor<6x2xf32> {train.role = #train.role<gradient "v">})
+          tensor<BATCHx2xf32> {train.role = #train.role<output "0">},
+          tensor<4xHIDDENxf32> {train.role = #train.role<gradient "w">},
+          tensor<HIDDENx2xf32> {train.role = #train.role<gradient "v">})
       attributes {train.phase = #train.phase<microbatch>} {
-    %h = aten.mm(%x, %w) : (tensor<4x4xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
-    %y = aten.mm(%h, %v) : (tensor<4x6xf32>, tensor<6x2xf32>) -> tensor<4x2xf32>
-    %l = aten.sum(%y) : (tensor<4x2xf32>) -> tensor<f32>
-    %dy = aten.expand(%s, size = [4, 2]) : (tensor<f32>) -> tensor<4x2xf32>
-    %vt = aten.t(%v) : (tensor<6x2xf32>) -> tensor<2x6xf32>
-    %ht = aten.t(%h) : (tensor<4x6xf32>) -> tensor<6x4xf32>
-    %xt = aten.t(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
-    %dv = aten.mm(%ht, %dy) : (tensor<6x4xf32>, tensor<4x2xf32>) -> tensor<6x2xf32>
-    %dh = aten.mm(%dy, %vt) : (tensor<4x2xf32>, tensor<2x6xf32>) -> tensor<4x6xf32>
-    %dw = aten.mm(%xt, %dh) : (tensor<4x4xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
-    return %l, %y, %dw, %dv : tensor<f32>, tensor<4x2xf32>, tensor<4x6xf32>, tensor<6x2xf32>
+    %h = aten.mm(%x, %w) : (tensor<BATCHx4xf32>, tensor<4xHIDDENxf32>) -> tensor<BATCHxHIDDENxf32>
+    %y = aten.mm(%h, %v) : (tensor<BATCHxHIDDENxf32>, tensor<HIDDENx2xf32>) -> tensor<BATCHx2xf32>
+    %l = aten.sum(%y) : (tensor<BATCHx2xf32>) -> tensor<f32>
+    %dy = aten.expand(%s, size = [BATCH, 2]) : (tensor<f32>) -> tensor<BATCHx2xf32>
+    %vt = aten.t(%v) : (tensor<HIDDENx2xf32>) -> tensor<2xHIDDENxf32>
+    %ht = aten.t(%h) : (tensor<BATCHxHIDDENxf32>) -> tensor<HIDDENxBATCHxf32>
+    %xt = aten.t(%x) : (tensor<BATCHx4xf32>) -> tensor<4xBATCHxf32>
+    %dv = aten.mm(%ht, %dy) : (tensor<HIDDENxBATCHxf32>, tensor<BATCHx2xf32>) -> tensor<HIDDENx2xf32>
+    %dh = aten.mm(%dy, %vt) : (tensor<BATCHx2xf32>, tensor<2xHIDDENxf32>) -> tensor<BATCHxHIDDENxf32>
+    %dw = aten.mm(%xt, %dh) : (tensor<4xBATCHxf32>, tensor<BATCHxHIDDENxf32>) -> tensor<4xHIDDENxf32>
+    return %l, %y, %dw, %dv : tensor<f32>, tensor<BATCHx2xf32>, tensor<4xHIDDENxf32>, tensor<HIDDENx2xf32>
   }
   func.func @update(
-      %w: tensor<4x6xf32> {train.role = #train.role<parameter "w">},
-      %v: tensor<6x2xf32> {train.role = #train.role<parameter "v">},
-      %dw: tensor<4x6xf32> {train.role = #train.role<gradient "w">},
-      %dv: tensor<6x2xf32> {train.role = #train.role<gradient "v">})
-      -> (tensor<4x6xf32> {train.role = #train.role<parameter "w">},
-          tensor<6x2xf32> {train.role = #train.role<parameter "v">})
+      %w: tensor<4xHIDDENxf32> {train.role = #train.role<parameter "w">},
+      %v: tensor<HIDDENx2xf32> {train.role = #train.role<parameter "v">},
+      %dw: tensor<4xHIDDENxf32> {train.role = #train.role<gradient "w">},
+      %dv: tensor<HIDDENx2xf32> {train.role = #train.role<gradient "v">})
+      -> (tensor<4xHIDDENxf32> {train.role = #train.role<parameter "w">},
+          tensor<HIDDENx2xf32> {train.role = #train.role<parameter "v">})
       attributes {train.phase = #train.phase<update>} {
-    %w1 = aten.sub(%w, %dw, alpha = 1.0e-02) : (tensor<4x6xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
-    %v1 = aten.sub(%v, %dv, alpha = 1.0e-02) : (tensor<6x2xf32>, tensor<6x2xf32>) -> tensor<6x2xf32>
-    return %w1, %v1 : tensor<4x6xf32>, tensor<6x2xf32>
+    %w1 = aten.sub(%w, %dw, alpha = 1.0e-02) : (tensor<4xHIDDENxf32>, tensor<4xHIDDENxf32>) -> tensor<4xHIDDENxf32>
+    %v1 = aten.sub(%v, %dv, alpha = 1.0e-02) : (tensor<HIDDENx2xf32>, tensor<HIDDENx2xf32>) -> tensor<HIDDENx2xf32>
+    return %w1, %v1 : tensor<4xHIDDENxf32>, tensor<HIDDENx2xf32>
   }
 }
 """
+
+
+def one_device(batch, hidden):
+    """The program for one device, with this many examples and hidden features."""
+    return ONE_DEVICE.replace("BATCH", str(batch)).replace("HIDDEN", str(hidden))
+
+
+WHOLE = one_device(4, 6)
 
 # The batch over dp, the hidden dimension over tp; gradients are terms of a sum over dp.
 PARTS = """

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from cleave import ColwiseParallel, Plan, RowwiseParallel
-from test_collectives_signature import PARTS
+from test_collectives_signature import PARTS, one_device
 from training import ENVIRONMENT, losses, random_batches, save_batches, train
 
 BATCH, HIDDEN = 3, 5
@@ -20,46 +20,6 @@ SHAPES = {
     "X": "bx4", "XT": "4xb", "W": "4xh", "WG": "4xh", "V": "hx2", "VT": "2xh", "VG": "hx2",
     "H": "bxh", "HT": "hxb", "YP": "bx2", "Y": "bx2", "D": "3x2",
 }  # fmt: skip
-
-
-WHOLE = """
-module @whole {
-  func.func @microbatch(
-      %x: tensor<3x4xf32> {train.role = #train.role<input "x" batch 0>},
-      %w: tensor<4x5xf32> {train.role = #train.role<parameter "w">},
-      %v: tensor<5x2xf32> {train.role = #train.role<parameter "v">},
-      %s: tensor<f32> {train.role = #train.role<seed>})
-      -> (tensor<f32> {train.role = #train.role<loss>},
-          tensor<3x2xf32> {train.role = #train.role<output "0">},
-          tensor<4x5xf32> {train.role = #train.role<gradient "w">},
-          tensor<5x2xf32> {train.role = #train.role<gradient "v">})
-      attributes {train.phase = #train.phase<microbatch>} {
-    %h = aten.mm(%x, %w) : (tensor<3x4xf32>, tensor<4x5xf32>) -> tensor<3x5xf32>
-    %y = aten.mm(%h, %v) : (tensor<3x5xf32>, tensor<5x2xf32>) -> tensor<3x2xf32>
-    %l = aten.sum(%y) : (tensor<3x2xf32>) -> tensor<f32>
-    %dy = aten.expand(%s, size = [3, 2]) : (tensor<f32>) -> tensor<3x2xf32>
-    %vt = aten.t(%v) : (tensor<5x2xf32>) -> tensor<2x5xf32>
-    %ht = aten.t(%h) : (tensor<3x5xf32>) -> tensor<5x3xf32>
-    %xt = aten.t(%x) : (tensor<3x4xf32>) -> tensor<4x3xf32>
-    %dv = aten.mm(%ht, %dy) : (tensor<5x3xf32>, tensor<3x2xf32>) -> tensor<5x2xf32>
-    %dh = aten.mm(%dy, %vt) : (tensor<3x2xf32>, tensor<2x5xf32>) -> tensor<3x5xf32>
-    %dw = aten.mm(%xt, %dh) : (tensor<4x3xf32>, tensor<3x5xf32>) -> tensor<4x5xf32>
-    return %l, %y, %dw, %dv : tensor<f32>, tensor<3x2xf32>, tensor<4x5xf32>, tensor<5x2xf32>
-  }
-  func.func @update(
-      %w: tensor<4x5xf32> {train.role = #train.role<parameter "w">},
-      %v: tensor<5x2xf32> {train.role = #train.role<parameter "v">},
-      %dw: tensor<4x5xf32> {train.role = #train.role<gradient "w">},
-      %dv: tensor<5x2xf32> {train.role = #train.role<gradient "v">})
-      -> (tensor<4x5xf32> {train.role = #train.role<parameter "w">},
-          tensor<5x2xf32> {train.role = #train.role<parameter "v">})
-      attributes {train.phase = #train.phase<update>} {
-    %w1 = aten.sub(%w, %dw, alpha = 1.0e-02) : (tensor<4x5xf32>, tensor<4x5xf32>) -> tensor<4x5xf32>
-    %v1 = aten.sub(%v, %dv, alpha = 1.0e-02) : (tensor<5x2xf32>, tensor<5x2xf32>) -> tensor<5x2xf32>
-    return %w1, %v1 : tensor<4x5xf32>, tensor<5x2xf32>
-  }
-}
-"""
 
 
 def functions(dp, tp):
@@ -85,7 +45,7 @@ def uneven():
 @pytest.fixture
 def files(tmp_path):
     torch.manual_seed(0)
-    for name, text in (("whole", WHOLE), ("parts", uneven())):
+    for name, text in (("whole", one_device(BATCH, HIDDEN)), ("parts", uneven())):
         (tmp_path / f"{name}.mlir").write_text(text)
     save_file({"w": torch.randn(4, HIDDEN), "v": torch.randn(HIDDEN, 2)}, tmp_path / "parts.safetensors")
     (tmp_path / "whole.safetensors").symlink_to(tmp_path / "parts.safetensors")

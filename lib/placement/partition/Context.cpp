@@ -53,44 +53,42 @@ PartitionContext::entriesOf(PlacementAttr placement,
 FailureOr<RankedTensorType>
 PartitionContext::localType(RankedTensorType global, ArrayRef<AxisPlacement> entries,
                             llvm::function_ref<InFlightDiagnostic()> emit) const {
-  SmallVector<int64_t> shape(global.getShape());
-  for (auto [axis, entry] : llvm::zip_equal(axes, entries)) {
-    if (!entry.isShard())
-      continue;
-    if (entry.dim >= global.getRank())
-      return emit() << " is placed as " << entry << " on axis \"" << axis.name.getValue()
-                    << "\", but has " << global.getRank() << " dimensions";
-    bool isAlone = llvm::count_if(entries, [&](const AxisPlacement &other) {
-                     return other.isShard(entry.dim);
-                   }) == 1;
-    if (isAlone && canShard(shape[entry.dim], axis)) {
-      shape[entry.dim] = shardSize(shape[entry.dim], axis);
-      continue;
-    }
-    if (shape[entry.dim] % axis.size != 0)
-      return emit() << " has dimension " << entry.dim << " of size " << global.getDimSize(entry.dim)
-                    << " sharded on axis \"" << axis.name.getValue() << "\", whose " << axis.size
-                    << " ranks do not divide "
-                    << (shape[entry.dim] == global.getDimSize(entry.dim)
-                            ? "it"
-                            : "the " + std::to_string(shape[entry.dim]) +
-                                  " that the axes before it leave")
-                    << (!isAlone            ? "; several axes make parts of one size"
-                        : axis.allowsUneven ? "; the last part would be empty"
-                                            : "; --partition=uneven=true makes parts of "
-                                              "different sizes");
-    shape[entry.dim] /= axis.size;
+  unsigned refused = 0;
+  if (std::optional<SmallVector<int64_t>> shape =
+          localShape(global.getShape(), entries, axes, &refused)) {
+    auto report = [&] {
+      InFlightDiagnostic diagnostic = emit();
+      diagnostic << " is placed as " << describe(entries) << ": ";
+      return diagnostic;
+    };
+    auto type =
+        RankedTensorType::getChecked(report, *shape, global.getElementType(), attributeOf(entries));
+    if (!type)
+      return failure();
+    return type;
   }
-  auto report = [&] {
-    InFlightDiagnostic diagnostic = emit();
-    diagnostic << " is placed as " << describe(entries) << ": ";
-    return diagnostic;
-  };
-  auto type =
-      RankedTensorType::getChecked(report, shape, global.getElementType(), attributeOf(entries));
-  if (!type)
-    return failure();
-  return type;
+  const MeshAxis &axis = axes[refused];
+  int64_t dim = entries[refused].dim;
+  if (dim >= global.getRank())
+    return emit() << " is placed as " << entries[refused] << " on axis \"" << axis.name.getValue()
+                  << "\", but has " << global.getRank() << " dimensions";
+  int64_t size = global.getDimSize(dim), left = size;
+  bool isAlone = true;
+  for (auto [number, other] : llvm::enumerate(entries)) {
+    if (number == refused || !other.isShard(dim))
+      continue;
+    isAlone = false;
+    if (number < refused)
+      left /= axes[number].size;
+  }
+  return emit() << " has dimension " << dim << " of size " << size << " sharded on axis \""
+                << axis.name.getValue() << "\", whose " << axis.size << " ranks do not divide "
+                << (left == size ? "it"
+                                 : "the " + std::to_string(left) + " that the axes before it leave")
+                << (!isAlone            ? "; several axes make parts of one size"
+                    : axis.allowsUneven ? "; the last part would be empty"
+                                        : "; --partition=uneven=true makes parts of "
+                                          "different sizes");
 }
 
 Value PartitionContext::convertSameness(OpBuilder &builder, Location loc, Value value,
