@@ -3,13 +3,18 @@
 #include "dialects/exec/Exec.h"
 #include "dialects/dist/Dist.h"
 
+#include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace cleave;
 using namespace cleave::exec;
 
 #include "dialects/exec/ExecDialect.cpp.inc"
+#include "dialects/exec/ExecEnums.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/exec/ExecAttrs.cpp.inc"
 #define GET_OP_CLASSES
 #include "dialects/exec/Exec.cpp.inc"
 
@@ -18,11 +23,20 @@ void ExecDialect::initialize() {
 #define GET_OP_LIST
 #include "dialects/exec/Exec.cpp.inc"
       >();
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/exec/ExecAttrs.cpp.inc"
+      >();
 }
 
 //===----------------------------------------------------------------------===//
 // kernel
 //===----------------------------------------------------------------------===//
+
+void KernelOp::build(OpBuilder &builder, OperationState &state, StringRef name, FunctionType type,
+                     StringAttr visibility, ArrayAttr argAttrs, ArrayAttr resAttrs) {
+  build(builder, state, name, type, visibility, argAttrs, resAttrs, /*code=*/ArrayAttr());
+}
 
 ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
   auto makeType = [](Builder &builder, ArrayRef<Type> arguments, ArrayRef<Type> results,

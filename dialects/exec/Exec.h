@@ -15,6 +15,9 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include "dialects/exec/ExecDialect.h.inc"
+#include "dialects/exec/ExecEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/exec/ExecAttrs.h.inc"
 #define GET_OP_CLASSES
 #include "dialects/exec/Exec.h.inc"
 

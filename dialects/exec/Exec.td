@@ -3,36 +3,61 @@
 #ifndef CLEAVE_DIALECTS_EXEC_EXEC
 #define CLEAVE_DIALECTS_EXEC_EXEC
 
-include "mlir/IR/OpBase.td"
-include "mlir/IR/BuiltinAttributes.td"
+include "dialects/exec/CodeAttrs.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/FunctionInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
-def Exec_Dialect : Dialect {
-  let name = "exec";
-  let summary = "what a rank executes: kernels and their launches";
-  let description = [{
-    The reasons for what is here: [dialects/exec/README.md](../../dialects/exec/README.md).
-  }];
-  let cppNamespace = "::cleave::exec";
-}
-
 class Exec_Op<string mnemonic, list<Trait> traits = []> : Op<Exec_Dialect, mnemonic, traits>;
 
+def Exec_BinaryOp : Exec_Op<"binary", [Symbol, HasParent<"::mlir::ModuleOp">]> {
+  let summary = "compiled code of the module's kernels for one target";
+  let description = [{
+    `elf` is a shared object for a level of the x86-64 architecture, `cubin` a module for a CUDA
+    chip. One of them has the code of all kernels that were compiled for its target; which functions
+    of it are a kernel's, the kernel's `code` says. What runs the program takes the best binary that
+    its machine can execute.
+
+    The code is a resource: bytes as they are in bytecode, hexadecimal digits in text.
+
+    Constraints:
+    1. `elf` is for "x86-64-v2", "x86-64-v3" or "x86-64-v4"; `cubin` is for "sm_" and a number, and may end
+       with the letter a or f.
+    2. The code is a `tensor<Nxi8>` whose N bytes are there, and begins as ELF files do (cubins are
+       ELF files too).
+    3. No other binary of the module is for this target.
+
+    ```mlir
+    exec.binary @kernels_v3 elf for "x86-64-v3" = dense_resource<kernels_v3> : tensor<8216xi8>
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, Exec_BinaryFormatAttr:$format, StrAttr:$target,
+                       Builtin_DenseResourceElementsAttr:$code);
+  let assemblyFormat = "$sym_name `` $format `for` $target `=` $code attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    Family getFamily() { return getFormat() == BinaryFormat::Elf ? Family::Cpu : Family::Cuda; }
+    /// The code; empty where the file that this was read from does not have it.
+    ::llvm::ArrayRef<char> getBytes();
+  }];
+}
+
 def Exec_KernelOp : Exec_Op<"kernel", [FunctionOpInterface, IsolatedFromAbove,
-                                       HasParent<"::mlir::ModuleOp">]> {
+                                       HasParent<"::mlir::ModuleOp">,
+                                       DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "ops that run as one kernel";
   let description = [{
     A function of pure compute ops that is executed as one piece of code. The ops say what it
     computes; whoever has no compiled code for it runs them one by one. Kernels know nothing of
-    placements: they compute on what one rank holds.
+    placements: they compute on what one rank holds. `code` says how the compiled kernel is run by
+    each family of processors.
 
     Constraints:
     1. The body is one block of ops without regions and effects, none of which communicates, ended
        by `exec.return`.
     2. Arguments and results are statically shaped tensors without placement.
     3. The kernel has a result.
+    4. `code` has one entry for a family, of which the module has an `exec.binary`.
 
     ```mlir
     exec.kernel @gelu_bias(%x: tensor<8x32xf32>, %b: tensor<32xf32>) -> tensor<8x32xf32> {
@@ -44,11 +69,18 @@ def Exec_KernelOp : Exec_Op<"kernel", [FunctionOpInterface, IsolatedFromAbove,
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
                        OptionalAttr<StrAttr>:$sym_visibility, OptionalAttr<DictArrayAttr>:$arg_attrs,
-                       OptionalAttr<DictArrayAttr>:$res_attrs);
+                       OptionalAttr<DictArrayAttr>:$res_attrs, OptionalAttr<Exec_CodeArrayAttr>:$code);
   let regions = (region AnyRegion:$body);
+  /// Without compiled code.
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "::mlir::FunctionType":$type,
+                                 CArg<"::mlir::StringAttr", "{}">:$visibility,
+                                 CArg<"::mlir::ArrayAttr", "{}">:$argAttrs,
+                                 CArg<"::mlir::ArrayAttr", "{}">:$resAttrs)>];
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
   let extraClassDeclaration = [{
+    /// How processors of `family` run it; null where it has no compiled code for them.
+    CodeAttr getCodeFor(Family family);
     ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
     ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
     ::mlir::Region *getCallableRegion() { return &getBody(); }

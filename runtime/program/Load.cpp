@@ -1,6 +1,7 @@
 //===- Load.cpp - reads and verifies a program -------------------------------===//
 
 #include "dialects/Register.h"
+#include "dialects/exec/Exec.h"
 #include "lib/bytecode/Digest.h"
 #include "lib/placement/Check.h"
 #include "runtime/program/ProgramImpl.h"
@@ -42,8 +43,13 @@ private:
 
 std::string cleave::runtime::computeFingerprint(ModuleOp module) {
   HashStream stream;
-  // Programs are verified: skipping the check that printing makes halves its time.
-  module->print(stream, OpPrintingFlags().assumeVerified().enableDebugInfo(false));
+  // Programs are verified: skipping the check that printing makes halves its time. Compiled code is
+  // hashed as it is, not as digits.
+  module->print(
+      stream,
+      OpPrintingFlags().assumeVerified().enableDebugInfo(false).elideLargeResourceString(0));
+  for (auto binary : module.getOps<exec::BinaryOp>())
+    stream.write(binary.getBytes().data(), binary.getBytes().size());
   return stream.digest();
 }
 

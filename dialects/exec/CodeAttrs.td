@@ -1,0 +1,91 @@
+//===- CodeAttrs.td - how compiled kernels are run ----------*- tablegen -*-===//
+
+#ifndef CLEAVE_DIALECTS_EXEC_CODEATTRS
+#define CLEAVE_DIALECTS_EXEC_CODEATTRS
+
+include "dialects/exec/ExecBase.td"
+
+class Exec_Enum<string name, string summary, list<I32EnumAttrCase> cases>
+    : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::cleave::exec";
+  let genSpecializedAttr = 0;
+}
+
+def Exec_Family : Exec_Enum<"Family", "processors that are programmed in one way", [
+  I32EnumAttrCase<"Cpu", 0, "cpu">,
+  I32EnumAttrCase<"Cuda", 1, "cuda">]>;
+
+def Exec_BinaryFormat : Exec_Enum<"BinaryFormat", "what compiled code is", [
+  I32EnumAttrCase<"Elf", 0, "elf">,
+  I32EnumAttrCase<"Cubin", 1, "cubin">]>;
+def Exec_BinaryFormatAttr : EnumAttr<Exec_Dialect, Exec_BinaryFormat, "format"> {
+  let assemblyFormat = "$value";
+}
+
+def Exec_KernelPhaseAttr : AttrDef<Exec_Dialect, "KernelPhase"> {
+  let mnemonic = "kernel_phase";
+  let summary = "a function of compiled code that computes a kernel, or a part of it";
+  let description = [{
+    It is called once for each of `chunks` independent pieces of the work. On a CUDA device a piece is
+    a block of `threads` threads.
+
+    Constraints:
+    1. The entry, the name of a function in the binary, is not empty.
+    2. `chunks` is from 1 to 2^31 - 1.
+    3. `threads` is from 0 to 1024; 0, or left out, stands for a processor where a piece has one thread.
+
+    ```mlir
+    #exec.kernel_phase<"layer_norm", chunks = 32>
+    #exec.kernel_phase<"layer_norm", chunks = 264, threads = 256>
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$entry, "int64_t":$chunks,
+                        DefaultValuedParameter<"int64_t", "0">:$threads);
+  let assemblyFormat = "`<` $entry `,` struct($chunks, $threads) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Exec_CodeAttr : AttrDef<Exec_Dialect, "Code"> {
+  let mnemonic = "code";
+  let summary = "how the compiled form of a kernel is run";
+  let description = [{
+    The phases run one after another, the chunks of one in any order and at once. How the work is divided
+    is fixed by the compiler, so results do not depend on how many threads run the chunks.
+
+    - `scratch`: bytes that a worker has to itself while it runs a chunk, aligned to 64;
+    - `partials`: bytes that all chunks of all phases of a launch share, aligned to 64: what chunks
+      compute in parts (sums down the columns), and a later phase joins in a fixed order.
+
+    What is called, for a phase of the family
+    - `cpu`: `void entry(void *const *tensors, int64_t chunk, void *scratch, void *partials)`, where
+      `tensors` are the kernel's arguments, then its results;
+    - `cuda`: `__global__ void entry(T *argument0, ..., T *result0, ..., char *partials)`, on a grid
+      of `chunks` blocks of `threads`.
+
+    All tensors are contiguous; a boolean is a byte. Results do not overlap, and a result overlaps an argument
+    only where the argument's last use is this launch and both are the same memory, with elements of the
+    same size in the same places, that the kernel reads before it writes: that it may is not assumed.
+
+    Constraints:
+    1. There is a phase.
+    2. Phases have `threads` for `cuda`, and none for `cpu`.
+    3. `scratch` and `partials` are not negative; `cuda` has no scratch.
+
+    ```mlir
+    #exec.code<cpu, phases = [<"layer_norm", chunks = 32>, <"layer_norm_finish", chunks = 4>], scratch = 8192, partials = 131072>
+    #exec.code<cuda, phases = [<"layer_norm", chunks = 264, threads = 256>]>
+    ```
+  }];
+  let parameters = (ins EnumParameter<Exec_Family>:$family,
+                        ArrayRefParameter<"KernelPhaseAttr">:$phases,
+                        DefaultValuedParameter<"int64_t", "0">:$scratch,
+                        DefaultValuedParameter<"int64_t", "0">:$partials);
+  let assemblyFormat = [{
+    `<` $family `,` `phases` `=` `[` $phases `]` (`,` struct($scratch, $partials)^)? `>`
+  }];
+  let genVerifyDecl = 1;
+}
+
+def Exec_CodeArrayAttr : TypedArrayAttrBase<Exec_CodeAttr, "how each family of processors runs it">;
+
+#endif // CLEAVE_DIALECTS_EXEC_CODEATTRS

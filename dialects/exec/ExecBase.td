@@ -1,0 +1,21 @@
+//===- ExecBase.td - the exec dialect -----------------------*- tablegen -*-===//
+
+#ifndef CLEAVE_DIALECTS_EXEC_EXECBASE
+#define CLEAVE_DIALECTS_EXEC_EXECBASE
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+
+def Exec_Dialect : Dialect {
+  let name = "exec";
+  let summary = "what a rank executes: kernels, their compiled code and their launches";
+  let description = [{
+    The reasons for what is here: [dialects/exec/README.md](../../dialects/exec/README.md).
+  }];
+  let cppNamespace = "::cleave::exec";
+  let useDefaultAttributePrinterParser = 1;
+}
+
+#endif // CLEAVE_DIALECTS_EXEC_EXECBASE
