@@ -15,6 +15,8 @@ using namespace cleave::exec;
 #include "dialects/exec/ExecEnums.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialects/exec/ExecAttrs.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialects/exec/ExecTypes.cpp.inc"
 #define GET_OP_CLASSES
 #include "dialects/exec/Exec.cpp.inc"
 
@@ -26,6 +28,10 @@ void ExecDialect::initialize() {
   addAttributes<
 #define GET_ATTRDEF_LIST
 #include "dialects/exec/ExecAttrs.cpp.inc"
+      >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "dialects/exec/ExecTypes.cpp.inc"
       >();
 }
 

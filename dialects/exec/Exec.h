@@ -18,6 +18,8 @@
 #include "dialects/exec/ExecEnums.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialects/exec/ExecAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialects/exec/ExecTypes.h.inc"
 #define GET_OP_CLASSES
 #include "dialects/exec/Exec.h.inc"
 

@@ -118,4 +118,6 @@ def Exec_LaunchOp : Exec_Op<"launch", [Pure, DeclareOpInterfaceMethods<SymbolUse
   let assemblyFormat = "$kernel `(` $operands `)` attr-dict `:` functional-type(operands, results)";
 }
 
+include "dialects/exec/LoweredOps.td"
+
 #endif // CLEAVE_DIALECTS_EXEC_EXEC

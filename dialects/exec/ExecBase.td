@@ -16,6 +16,8 @@ def Exec_Dialect : Dialect {
   }];
   let cppNamespace = "::cleave::exec";
   let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
 }
 
 #endif // CLEAVE_DIALECTS_EXEC_EXECBASE

@@ -1,0 +1,77 @@
+//===- LoweredAttrs.td - where values lie, what runs where --*- tablegen -*-===//
+
+#ifndef CLEAVE_DIALECTS_EXEC_LOWEREDATTRS
+#define CLEAVE_DIALECTS_EXEC_LOWEREDATTRS
+
+include "dialects/exec/CodeAttrs.td"
+
+def Exec_Stream : Exec_Enum<"Stream", "what runs in its own order beside the other", [
+  I32EnumAttrCase<"Compute", 0, "compute">,
+  I32EnumAttrCase<"Communication", 1, "communication">]>;
+def Exec_StreamAttr : EnumAttr<Exec_Dialect, Exec_Stream, "stream"> {
+  let assemblyFormat = "$value";
+}
+
+def Exec_LoweredAttr : AttrDef<Exec_Dialect, "Lowered"> {
+  let mnemonic = "lowered";
+  let summary = "on a phase function: memory and streams are decided";
+  let description = [{
+    - `arena`: bytes that the function uses of the rank's arena, which all functions share and which holds
+      nothing between them;
+    - `frame`: bytes of the microbatch's frame, which holds what the functions of one microbatch save for
+      each other, from its first function to its last;
+    - `alignment`: of the arena, of the frame, and of all offsets in them.
+
+    Every op with results then has `exec.memory`, a list with an entry for each result
+    (`#exec.at`, `#exec.frame`, `#exec.same`, `#exec.apart`), and an op that is not on the compute
+    stream has `exec.stream = "communication"`.
+
+    Constraints:
+    1. `arena` and `frame` are not negative; `alignment` is a power of two.
+    2. A `chip` like "sm_90" is named for `cuda`, and none for `cpu`.
+    3. It is on a function of phase `train.phase` with one block.
+    4. Every op of the function with results, but for `exec.record`, has `exec.memory` with as many entries;
+       no op outside of lowered functions has `exec.memory` or `exec.stream`.
+    5. What is in the arena or the frame is a statically shaped tensor, or the future of one, begins at a
+       multiple of `alignment` and ends within `arena` or `frame`.
+    6. `#exec.same` names an operand.
+
+    ```mlir
+    #exec.lowered<cpu, arena = 4096, frame = 512, alignment = 64>
+    #exec.lowered<cuda, chip = "sm_90", arena = 4096, alignment = 512>
+    ```
+  }];
+  let parameters = (ins EnumParameter<Exec_Family>:$target, OptionalParameter<"::mlir::StringAttr">:$chip,
+                        "int64_t":$arena, DefaultValuedParameter<"int64_t", "0">:$frame,
+                        "int64_t":$alignment);
+  let assemblyFormat = "`<` $target `,` struct($chip, $arena, $frame, $alignment) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Exec_AtAttr : AttrDef<Exec_Dialect, "At"> {
+  let mnemonic = "at";
+  let summary = "a result lies in the arena, from this byte on";
+  let parameters = (ins "int64_t":$offset);
+  let assemblyFormat = "`<` $offset `>`";
+}
+
+def Exec_FrameAttr : AttrDef<Exec_Dialect, "Frame"> {
+  let mnemonic = "frame";
+  let summary = "a result lies in the microbatch's frame, from this byte on";
+  let parameters = (ins "int64_t":$offset);
+  let assemblyFormat = "`<` $offset `>`";
+}
+
+def Exec_SameAttr : AttrDef<Exec_Dialect, "Same"> {
+  let mnemonic = "same";
+  let summary = "a result lies in the memory of an operand: it is a view of it, or overwrites it";
+  let parameters = (ins "unsigned":$operand);
+  let assemblyFormat = "`<` $operand `>`";
+}
+
+def Exec_ApartAttr : AttrDef<Exec_Dialect, "Apart"> {
+  let mnemonic = "apart";
+  let summary = "a result has memory of its own, allocated when it is made and freed after its last use";
+}
+
+#endif // CLEAVE_DIALECTS_EXEC_LOWEREDATTRS
