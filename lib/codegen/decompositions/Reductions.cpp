@@ -1,0 +1,48 @@
+//===- Reductions.cpp - sums, means and largest elements --------------------===//
+
+#include "lib/codegen/ProgramBuilder.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::codegen;
+using kernels::Extent;
+
+static bool hasRows(Extent extent) {
+  return extent == Extent::Full || extent == Extent::Row;
+}
+static bool hasColumns(Extent extent) {
+  return extent == Extent::Full || extent == Extent::Column;
+}
+
+/// Over the columns, over the rows, or both, as the extents of operand and result say.
+static NodeId reduce(OpDecomposer &d, Reduction reduction, NodeId value) {
+  Extent from = d.rowOp.operands[0], to = d.rowOp.results[0];
+  if (hasColumns(from) && !hasColumns(to))
+    value = d.b.reduceColumns(reduction, value, d.rowOp.domain.columns);
+  if (hasRows(from) && !hasRows(to))
+    value = d.b.reduceRows(reduction, value);
+  return value;
+}
+
+static LogicalResult sum(OpDecomposer &d) {
+  return d.result(reduce(d, Reduction::Sum, d.operand(0, d.type())));
+}
+
+static LogicalResult mean(OpDecomposer &d) {
+  auto count = [](Type type) { return double(cast<RankedTensorType>(type).getNumElements()); };
+  NodeId total = reduce(d, Reduction::Sum, d.operand(0, d.type()));
+  double terms = count(d.op->getOperand(0).getType()) / count(d.op->getResult(0).getType());
+  return d.result(d.b.div(total, d.b.constant(d.type(), terms)));
+}
+
+static LogicalResult largest(OpDecomposer &d) {
+  return d.result(reduce(d, Reduction::Max, d.operand(0, d.type())));
+}
+
+void cleave::codegen::addReductions(DecompositionTable &table) {
+  table["aten.sum"] = sum;
+  table["aten.sum_dim_int_list"] = sum;
+  table["aten.mean"] = mean;
+  table["aten.mean_dim"] = mean;
+  table["aten.amax"] = largest;
+}
