@@ -175,6 +175,44 @@ openMonitor(const Rendezvous &rendezvous, c10d::Store &store, Clock::time_point 
   return PeerMonitor::join(rendezvous.rank, rendezvous.size, store.get_to_str(key), deadline);
 }
 
+static constexpr char kRefused[] = "/refused";
+
+/// Each rank is one process, and all were told the same number of ranks. Throws what c10d throws.
+static llvm::Error checkMembership(const Rendezvous &rendezvous, c10d::Store &store) {
+  if (rendezvous.sizeName.empty())
+    return llvm::Error::success();
+  std::string size = std::to_string(rendezvous.size), rank = std::to_string(rendezvous.rank);
+  std::string first = store.compareSet("/size", "", size), text;
+  if (first != size)
+    text = rendezvous.sizeName + "=" + size + " on rank " + rank + ", but " + first +
+           " on the one that joined first: expected the same number on all ranks";
+  else if (store.add("/rank/" + rank, 1) > 1)
+    text = rendezvous.rankName + "=" + rank +
+           " in two processes: expected another number in each, from 0 to " +
+           std::to_string(rendezvous.size - 1);
+  if (text.empty())
+    return llvm::Error::success();
+  // Rank 0 ends with it, and by that all.
+  store.set(kRefused, text);
+  return llvm::createStringError("%s", text.c_str());
+}
+
+/// Waits until all ranks have joined: false if they do not, or an error that one of them left.
+static llvm::Expected<bool> waitForRanks(const Rendezvous &rendezvous, PeerMonitor &monitor,
+                                         c10d::Store &store, Clock::time_point deadline) {
+  bool looks = rendezvous.rank == 0 && !rendezvous.sizeName.empty();
+  while (true) {
+    Clock::time_point until =
+        looks ? std::min(deadline, Clock::now() + milliseconds(250)) : deadline;
+    if (monitor.waitForAll(until))
+      return true;
+    if (looks && store.check({kRefused}))
+      return llvm::createStringError("%s", store.get_to_str(kRefused).c_str());
+    if (monitor.loss() || Clock::now() >= deadline)
+      return false;
+  }
+}
+
 llvm::Expected<std::unique_ptr<Communicator>>
 cleave::runtime::connect(const Rendezvous &rendezvous, const ConnectOptions &options) {
   if (rendezvous.size == 1)
@@ -196,6 +234,8 @@ cleave::runtime::connect(const Rendezvous &rendezvous, const ConnectOptions &opt
     if (!store)
       return store.takeError();
     world->store = c10::make_intrusive<c10d::PrefixStore>(rendezvous.keyPrefix, *store);
+    if (llvm::Error error = checkMembership(rendezvous, *world->store))
+      return error;
     auto monitor = openMonitor(rendezvous, *world->store, deadline);
     if (!monitor)
       return monitor.takeError();
@@ -208,7 +248,13 @@ cleave::runtime::connect(const Rendezvous &rendezvous, const ConnectOptions &opt
                          << " is lost: " << loss.reason << "; this rank was busy and is ended\n";
             ::_exit(options.lossExitStatus);
           });
-    if (!world->monitor->waitForAll(deadline)) {
+    auto joined = waitForRanks(rendezvous, *world->monitor, *world->store, deadline);
+    if (!joined) {
+      std::string reason = llvm::toString(joined.takeError());
+      world->monitor->fail(reason);
+      return llvm::createStringError("%s", reason.c_str());
+    }
+    if (!*joined) {
       llvm::Error error = describeJoinFailure(*world->monitor, rendezvous, options.timeout);
       return error;
     }

@@ -22,6 +22,9 @@ std::shared_ptr<InProcessStore> makeInProcessStore();
 struct Rendezvous {
   int rank = 0;
   int size = 1;
+  /// The variables in which the launcher said the two, for messages; empty where nobody else could
+  /// have said something different.
+  std::string rankName, sizeName;
   /// Where the key-value store listens.
   std::string host = "127.0.0.1";
   uint16_t port = 0;
@@ -54,8 +57,8 @@ struct ConnectOptions {
 };
 
 /// Joins the job, over Gloo; a job of one rank touches no socket. Errors name the ranks that did
-/// not appear. From then on the process ignores SIGPIPE. The environment variable
-/// GLOO_SOCKET_IFNAME selects the network interface.
+/// not appear, or that were told another number of ranks. From then on the process ignores SIGPIPE.
+/// The environment variable GLOO_SOCKET_IFNAME selects the network interface.
 llvm::Expected<std::unique_ptr<Communicator>> connect(const Rendezvous &rendezvous,
                                                       const ConnectOptions &options = {});
 

@@ -33,9 +33,22 @@ static std::optional<std::string> takeText(StringRef &from) {
   return text;
 }
 
+/// The form of the message. Another number is another version of Cleave.
+static constexpr char kForm[] = "cleave identity 2";
+
 static std::string encode(const ProgramIdentity &identity) {
-  std::string bytes(identity.fingerprint.begin(), identity.fingerprint.end());
+  std::string bytes;
+  appendText(bytes, kForm);
+  bytes.append(identity.fingerprint.begin(), identity.fingerprint.end());
   appendText(bytes, identity.name);
+  appendText(bytes, identity.host);
+  bytes += identity.needsEqualBits ? '\1' : '\0';
+  appendText(bytes, std::to_string(identity.environment.size()));
+  for (const EnvironmentFact &fact : identity.environment) {
+    appendText(bytes, fact.name);
+    appendText(bytes, fact.value);
+    bytes += static_cast<char>(fact.weight);
+  }
   for (const auto &[option, value] : identity.mustAgree) {
     appendText(bytes, option);
     appendText(bytes, value);
@@ -45,14 +58,30 @@ static std::string encode(const ProgramIdentity &identity) {
 
 static std::optional<ProgramIdentity> decode(StringRef bytes) {
   ProgramIdentity identity;
-  if (bytes.size() < identity.fingerprint.size())
+  std::optional<std::string> form = takeText(bytes);
+  if (!form || *form != kForm || bytes.size() < identity.fingerprint.size())
     return std::nullopt;
   std::copy_n(bytes.begin(), identity.fingerprint.size(), identity.fingerprint.begin());
   bytes = bytes.drop_front(identity.fingerprint.size());
-  std::optional<std::string> name = takeText(bytes);
-  if (!name)
+  std::optional<std::string> name = takeText(bytes), host = takeText(bytes);
+  if (!name || !host || bytes.empty())
     return std::nullopt;
   identity.name = *name;
+  identity.host = *host;
+  identity.needsEqualBits = bytes.front() != 0;
+  bytes = bytes.drop_front();
+  std::optional<std::string> count = takeText(bytes);
+  unsigned facts;
+  if (!count || StringRef(*count).getAsInteger(10, facts))
+    return std::nullopt;
+  for (unsigned i = 0; i < facts; ++i) {
+    std::optional<std::string> fact = takeText(bytes), value = takeText(bytes);
+    if (!fact || !value || bytes.empty() ||
+        uint8_t(bytes.front()) > uint8_t(EnvironmentFact::Weight::Informs))
+      return std::nullopt;
+    identity.environment.push_back({*fact, *value, EnvironmentFact::Weight(bytes.front())});
+    bytes = bytes.drop_front();
+  }
   while (!bytes.empty()) {
     std::optional<std::string> option = takeText(bytes), value = takeText(bytes);
     if (!option || !value)
@@ -75,7 +104,71 @@ static std::string describeDifference(llvm::ArrayRef<std::string> values) {
   return llvm::join(parts, "; ");
 }
 
-llvm::Error cleave::runtime::compareIdentities(llvm::ArrayRef<ProgramIdentity> identities) {
+/// "rank 2", or "rank 2 (node7)" where the ranks are on several hosts.
+static std::string describeRanksAndHosts(llvm::ArrayRef<ProgramIdentity> identities,
+                                         llvm::ArrayRef<int> ranks) {
+  std::string text = describeRanks(ranks);
+  bool oneHost = llvm::all_of(
+      identities, [&](const ProgramIdentity &each) { return each.host == identities[0].host; });
+  if (oneHost)
+    return text;
+  llvm::MapVector<StringRef, bool> hosts;
+  for (int rank : ranks)
+    hosts[identities[rank].host] = true;
+  std::vector<StringRef> names;
+  for (auto &[host, present] : hosts)
+    names.push_back(host);
+  return text + " (" + llvm::join(names, ", ") + ")";
+}
+
+/// The first difference that is refused; others go to `notes`.
+static llvm::Error compareEnvironments(llvm::ArrayRef<ProgramIdentity> identities,
+                                       std::vector<std::string> *notes) {
+  llvm::MapVector<StringRef, EnvironmentFact::Weight> facts;
+  for (const ProgramIdentity &identity : identities)
+    for (const EnvironmentFact &fact : identity.environment)
+      facts.insert({fact.name, fact.weight});
+  bool needsEqualBits =
+      llvm::any_of(identities, [](const ProgramIdentity &each) { return each.needsEqualBits; });
+  for (auto &[name, weight] : facts) {
+    llvm::MapVector<StringRef, std::vector<int>> ranksOf;
+    for (auto [rank, identity] : llvm::enumerate(identities)) {
+      auto found = llvm::find_if(identity.environment,
+                                 [&](const EnvironmentFact &fact) { return fact.name == name; });
+      StringRef value = found == identity.environment.end() ? "none" : StringRef(found->value);
+      ranksOf[value].push_back(static_cast<int>(rank));
+    }
+    if (ranksOf.size() == 1)
+      continue;
+    std::vector<std::string> parts;
+    for (auto &[value, ranks] : ranksOf)
+      parts.push_back(value.str() + " on " + describeRanksAndHosts(identities, ranks));
+    std::string text = (name + ": " + llvm::join(parts, "; ")).str();
+    bool decidesBits = weight == EnvironmentFact::Weight::DecidesBits;
+    if (weight == EnvironmentFact::Weight::Required)
+      return llvm::make_error<CollectiveRefusal>(
+          "the ranks' environments differ, expected the same on all: " + text);
+    if (decidesBits && needsEqualBits)
+      return llvm::make_error<CollectiveRefusal>(
+          "the ranks' environments differ, so that --check replicated would find different bits "
+          "where nothing is wrong: " +
+          text);
+    if (notes)
+      notes->push_back("the ranks' environments differ" +
+                       std::string(decidesBits
+                                       ? ", and with them perhaps the last bits of what they "
+                                         "compute alike: "
+                                       : ": ") +
+                       text);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error cleave::runtime::compareIdentities(llvm::ArrayRef<ProgramIdentity> identities,
+                                               std::vector<std::string> *notes) {
+  // First of all: with another version of Cleave the rest may differ for this reason alone.
+  if (llvm::Error error = compareEnvironments(identities, notes))
+    return error;
   auto refuse = [&](StringRef what, StringRef difference) {
     return llvm::make_error<CollectiveRefusal>((what + ": " + difference).str());
   };
@@ -114,7 +207,8 @@ llvm::Error cleave::runtime::compareIdentities(llvm::ArrayRef<ProgramIdentity> i
   return llvm::Error::success();
 }
 
-llvm::Error cleave::runtime::checkSameProgram(Communicator &world, const ProgramIdentity &mine) {
+llvm::Error cleave::runtime::checkSameProgram(Communicator &world, const ProgramIdentity &mine,
+                                              std::vector<std::string> *notes) {
   auto gathered = world.allGatherBytes(encode(mine), "the programs' fingerprints");
   if (!gathered)
     return gathered.takeError();
@@ -127,5 +221,5 @@ llvm::Error cleave::runtime::checkSameProgram(Communicator &world, const Program
                                      int(rank));
     identities.push_back(std::move(*identity));
   }
-  return compareIdentities(identities);
+  return compareIdentities(identities, notes);
 }

@@ -97,8 +97,12 @@ int cleave::runtime::runJob(const JobOptions &options, const JobBody &body) {
     printError("", "--timeout: expected more than 0 seconds");
     return 1;
   }
-  if (!options.ranks)
+  if (!options.ranks) {
+    if (env->rank == 0)
+      for (const std::string &note : env->notes)
+        llvm::errs() << "note: " << note << "\n";
     return runRank(*env, options, body);
+  }
   if (env->launcher != Launcher::None) {
     printError("", "--ranks=" + std::to_string(*options.ranks) + ", but " +
                        describe(env->launcher).str() + " has already made this process rank " +

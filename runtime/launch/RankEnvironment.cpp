@@ -114,6 +114,10 @@ static llvm::Error readNumbers(const Reader &reader, const Names &names, RankEnv
   env.size = *size;
   env.localRank = localRank->value_or(0);
   env.localSize = localSize->value_or(1);
+  if (*localRank)
+    env.localRankName = names.localRank.str();
+  env.rendezvous.rankName = names.rank.str();
+  env.rendezvous.sizeName = names.size.str();
   if (llvm::Error error = checkBelow(names.rank, env.rank, names.size, env.size))
     return error;
   if (*localSize) {
@@ -124,13 +128,71 @@ static llvm::Error readNumbers(const Reader &reader, const Names &names, RankEnv
       return llvm::createStringError("%s=%d is more than %s=%d", names.localSize.str().c_str(),
                                      env.localSize, names.size.str().c_str(), env.size);
   }
+  if (env.localRank > env.rank)
+    return llvm::createStringError(
+        "%s=%d, but %s=%d: expected the rank on this machine to be at most "
+        "the rank among all",
+        names.localRank.str().c_str(), env.localRank, names.rank.str().c_str(), env.rank);
   return llvm::Error::success();
+}
+
+/// RANK and its like, set by hand in a process that another launcher started, must say what that
+/// one says. torchrun itself may run inside of it: then its ranks are numbered anew.
+static llvm::Error checkAgainstOuter(const Reader &reader) {
+  if (reader.text("TORCHELASTIC_RUN_ID"))
+    return llvm::Error::success();
+  const struct {
+    Launcher launcher;
+    Names names;
+  } outers[] = {
+      {Launcher::OpenMpi,
+       {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", ""}},
+      {Launcher::Slurm,
+       {"SLURM_PROCID",
+        reader.text("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS",
+        "SLURM_LOCALID", ""}}};
+  for (const auto &[launcher, names] : outers) {
+    // Outside of a step SLURM's variables are the job's, not this process'.
+    if (launcher == Launcher::Slurm && !reader.text("SLURM_STEP_ID"))
+      continue;
+    const std::pair<StringRef, StringRef> pairs[] = {
+        {"WORLD_SIZE", names.size}, {"RANK", names.rank}, {"LOCAL_RANK", names.localRank}};
+    for (auto [name, outer] : pairs) {
+      auto mine = reader.number(name, 0), theirs = reader.number(outer, 0);
+      if (!mine)
+        return llvm::joinErrors(mine.takeError(), theirs.takeError());
+      if (!theirs)
+        return theirs.takeError();
+      if (*mine && *theirs && **mine != **theirs)
+        return llvm::createStringError("%s=%d, but %s=%d: expected the same number, since torchrun "
+                                       "did not start this process; "
+                                       "leave RANK and WORLD_SIZE unset, and %s's variables count",
+                                       name.str().c_str(), **mine, outer.str().c_str(), **theirs,
+                                       describe(launcher).str().c_str());
+    }
+  }
+  return llvm::Error::success();
+}
+
+/// Agents that each made a job of their own, where one was meant.
+static void noteSeparateAgents(const Reader &reader, RankEnvironment &env) {
+  auto agents = reader.text("GROUP_WORLD_SIZE"), tasks = reader.text("SLURM_STEP_NUM_TASKS");
+  int count;
+  if (reader.text("TORCHELASTIC_RUN_ID") && agents == "1" && tasks &&
+      !StringRef(*tasks).getAsInteger(10, count) && count > 1)
+    env.notes.push_back("GROUP_WORLD_SIZE=1, but SLURM_STEP_NUM_TASKS=" + *tasks +
+                        ": srun started torchrun that often, and each is a job of its own; for one "
+                        "job give torchrun --nnodes and --rdzv-endpoint, or let srun start "
+                        "cleave-run");
 }
 
 static llvm::Error readTorchrun(const Reader &reader, RankEnvironment &env) {
   if (llvm::Error error =
           readNumbers(reader, {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}, env))
     return error;
+  if (llvm::Error error = checkAgainstOuter(reader))
+    return error;
+  noteSeparateAgents(reader, env);
   if (env.size == 1)
     return llvm::Error::success();
   for (StringRef name : {"MASTER_ADDR", "MASTER_PORT"})
@@ -179,6 +241,20 @@ static llvm::Error readOpenMpi(const Reader &reader, RankEnvironment &env) {
   return llvm::Error::success();
 }
 
+/// An address of the loopback is of no use to ranks of other machines.
+static llvm::Error checkReachable(const Reader &reader, StringRef address, StringRef nodesName) {
+  auto nodes = reader.number(nodesName, 1);
+  if (!nodes)
+    return nodes.takeError();
+  bool loopback = address == "localhost" || address.starts_with("127.") || address == "::1";
+  if (!loopback || nodes->value_or(1) == 1)
+    return llvm::Error::success();
+  return llvm::createStringError(
+      "MASTER_ADDR=%s, but %s=%d: expected a host that all nodes reach; without MASTER_ADDR it is "
+      "the first of the node list",
+      address.str().c_str(), nodesName.str().c_str(), **nodes);
+}
+
 static llvm::Error readSlurm(const Reader &reader, RankEnvironment &env) {
   // SLURM_NTASKS is the job's; a step may have fewer.
   StringRef sizeName =
@@ -209,6 +285,8 @@ static llvm::Error readSlurm(const Reader &reader, RankEnvironment &env) {
       break;
     }
   if (auto address = reader.text("MASTER_ADDR")) {
+    if (llvm::Error error = checkReachable(reader, *address, "SLURM_STEP_NUM_NODES"))
+      return error;
     env.rendezvous.host = *address;
   } else if (nodes) {
     auto host = firstSlurmHost(*nodes);
@@ -254,6 +332,16 @@ llvm::Expected<RankEnvironment> RankEnvironment::detect(const Lookup &lookup) {
     env.launcher = Launcher::Slurm;
     read = readSlurm;
   } else {
+    if (set("LOCAL_RANK"))
+      return llvm::createStringError("LOCAL_RANK=%s, but RANK and WORLD_SIZE are not set: expected "
+                                     "all of torchrun's variables "
+                                     "or none",
+                                     lookup("LOCAL_RANK")->c_str());
+    std::optional<std::string> tasks = lookup("SLURM_NTASKS");
+    if (batchShell && tasks && !tasks->empty() && *tasks != "1")
+      env.notes.push_back("this is the shell of a SLURM script, so there is one rank, though "
+                          "SLURM_NTASKS=" +
+                          *tasks + ": srun starts a rank for each task, --ranks several here");
     return env;
   }
   if (llvm::Error error = read(Reader(lookup, env.launcher), env))
@@ -271,6 +359,25 @@ llvm::Expected<RankEnvironment> RankEnvironment::detect() {
     const char *value = std::getenv(name.str().c_str());
     return value ? std::optional<std::string>(value) : std::nullopt;
   });
+}
+
+llvm::Expected<int> cleave::runtime::chooseLocalDevice(const RankEnvironment &env, int visible) {
+  // One of its own, or one that ranks share.
+  if (visible == 1 || env.size == 1)
+    return 0;
+  if (env.localRankName.empty() && env.launcher != Launcher::Local)
+    return llvm::createStringError(
+        "%s started %d ranks and does not say which one this is on its "
+        "machine, which has %d devices: expected LOCAL_RANK to be set, or "
+        "CUDA_VISIBLE_DEVICES to name one device",
+        describe(env.launcher).str().c_str(), env.size, visible);
+  if (env.localRank < visible)
+    return env.localRank;
+  std::string name = env.launcher == Launcher::Local ? "local rank of --ranks" : env.localRankName;
+  return llvm::createStringError(
+      "%s=%d, but this machine has %d devices: expected a rank for each, "
+      "from 0 to %d",
+      name.c_str(), env.localRank, visible, visible - 1);
 }
 
 llvm::Expected<std::string> cleave::runtime::firstSlurmHost(StringRef nodeList) {

@@ -3,8 +3,11 @@
 #include "runtime/train/Agreement.h"
 #include "runtime/comm/Failure.h"
 #include "runtime/comm/SameProgram.h"
+#include "runtime/environment/Environment.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
+
+#include <cstdio>
 
 using namespace cleave::runtime;
 
@@ -36,12 +39,21 @@ llvm::Error cleave::runtime::agree(Communicator &world, llvm::Error mine, llvm::
 
 llvm::Error
 cleave::runtime::agreeOnProgram(Communicator &world, const Program &program,
-                                std::vector<std::pair<std::string, std::string>> options) {
+                                std::vector<std::pair<std::string, std::string>> options,
+                                bool needsEqualBits) {
   ProgramIdentity identity;
   identity.name = program.path().str();
   std::string bytes = llvm::fromHex(program.fingerprint());
   std::copy_n(bytes.begin(), std::min(bytes.size(), identity.fingerprint.size()),
               identity.fingerprint.begin());
   identity.mustAgree = std::move(options);
-  return checkSameProgram(world, identity);
+  identity.host = getHostName();
+  identity.environment = getEnvironment();
+  identity.needsEqualBits = needsEqualBits;
+  std::vector<std::string> notes;
+  llvm::Error error = checkSameProgram(world, identity, &notes);
+  if (!error && world.rank() == 0)
+    for (const std::string &note : notes)
+      std::fprintf(stderr, "note: %s\n", note.c_str());
+  return error;
 }

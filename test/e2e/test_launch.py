@@ -286,6 +286,55 @@ def test_different_options_are_refused_at_the_start(build_dir, tmp_path, program
     assert expected in results[0][2]
 
 
+def train_on_two_processors(build_dir, tmp_path, programs, *options):
+    """Two ranks, one of which has an older processor as far as LibTorch knows: (status, errors) of each."""
+    port = free_port()
+    arguments = command(build_dir, programs[0], *train_options(tmp_path / "m.jsonl", 2), *options)
+    jobs = [(arguments, torchrun_variables(rank, 2, port) | {"ATEN_CPU_CAPABILITY": instructions})
+            for rank, instructions in enumerate(["default", "avx2"])]  # fmt: skip
+    with started(*jobs) as processes:
+        return [finish(process)[::2] for process in processes]
+
+
+DIFFERENT_PROCESSORS = "processor instructions of LibTorch: DEFAULT on rank 0; AVX2 on rank 1"
+
+
+def test_different_processors_are_noted(build_dir, tmp_path, programs):
+    (first, note), (second, nothing) = train_on_two_processors(build_dir, tmp_path, programs)
+    assert (first, second) == (0, 0)
+    assert note == (
+        "note: the ranks' environments differ, and with them perhaps the last bits of what they "
+        f"compute alike: {DIFFERENT_PROCESSORS}\n"
+    )
+    assert nothing == ""
+
+
+def test_different_processors_are_refused_where_bits_are_compared(build_dir, tmp_path, programs):
+    results = train_on_two_processors(build_dir, tmp_path, programs, "--check", "replicated")
+    assert [status for status, _ in results] == [1, 1]
+    assert results[0][1] == (
+        "rank 0: error: the ranks' environments differ, so that --check replicated would find "
+        f"different bits where nothing is wrong: {DIFFERENT_PROCESSORS}\n"
+    )
+
+
+def test_environment_is_printed_for_reports(build_dir):
+    tool = build_dir / "bin" / "cleave-run"
+    with started(([tool, "--environment"], {"RANK": "0", "NCCL_DEBUG": "INFO"})) as (process,):
+        status, output, errors = finish(process)
+    assert (status, errors) == (0, "")
+    facts, variables = output.split("variables\n")
+    names = [re.split("  +", line)[0] for line in facts.splitlines()]
+    assert names[:4] == ["Cleave", "LibTorch", "device", "processor instructions of LibTorch"]
+    assert re.search(r"^LibTorch +2\.11\.0", facts, re.MULTILINE)
+    assert "  NCCL_DEBUG=INFO\n" in variables and "  RANK=0\n" in variables
+    with started(([tool, "--version"],)) as (process,):
+        status, output, _ = finish(process)
+    assert status == 0 and re.match(
+        r"cleave-run 0\.1\.0( \([0-9a-f]{12}\+?\))?\nLibTorch 2\.11\.0\S* in /\S+/lib\n$", output
+    ), output
+
+
 @pytest.mark.parametrize(
     "options, variables, message",
     [
@@ -295,6 +344,10 @@ def test_different_options_are_refused_at_the_start(build_dir, tmp_path, program
         (["--ranks", 2, "--timeout", 0], {}, "--timeout: expected more than 0 seconds"),
         ([], {"RANK": 0, "WORLD_SIZE": 2}, "MASTER_ADDR is not set, but WORLD_SIZE=2"),
         ([], {"WORLD_SIZE": 2}, "RANK is not set, but WORLD_SIZE is"),
+        ([], {"LOCAL_RANK": 2}, "LOCAL_RANK=2, but RANK and WORLD_SIZE are not set"),
+        ([], torchrun_variables(0, 4, "29500") | srun_variables(0, 2, "29500") | {"SLURM_STEP_ID": 0},
+         "WORLD_SIZE=4, but SLURM_NTASKS=2: expected the same number, since torchrun did not start "
+         "this process"),
         ([], {"SLURM_PROCID": 2, "SLURM_NTASKS": 2, "SLURM_JOB_NODELIST": "n"},
          "SLURM_PROCID=2, but SLURM_NTASKS=2: expected a rank from 0 to 1"),
         (["--timeout", 1], torchrun_variables(0, 2, "0") | {"MASTER_PORT": "77777"},

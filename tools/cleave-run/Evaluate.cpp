@@ -27,7 +27,8 @@ llvm::Expected<std::vector<WholeTensor>> run::runOnce(const Program &program, Co
                                                       const Options &options,
                                                       int64_t microbatches) {
   std::string seed = std::to_string(options.seed), check = options.check.isOn ? "replicated" : "";
-  if (llvm::Error error = agreeOnProgram(world, program, {{"--seed", seed}, {"--check", check}}))
+  if (llvm::Error error = agreeOnProgram(world, program, {{"--seed", seed}, {"--check", check}},
+                                         options.check.isOn))
     return error;
   if (llvm::Error error = agree(world, checkInputs(program, options), "the options"))
     return error;

@@ -1,6 +1,8 @@
 //===- Options.cpp - the command line of cleave-run --------------------------===//
 
 #include "tools/cleave-run/Options.h"
+#include "runtime/environment/Environment.h"
+#include "runtime/environment/Version.h"
 #include "tools/cleave-run/Ranks.h"
 #include "tools/cleave-run/Training.h"
 
@@ -31,6 +33,10 @@ static cl::opt<int> threads("threads",
                             cl::init(0), cl::cat(general));
 static cl::opt<bool> dryRun("dry-run", cl::desc("Print memory, ops and communication; run nothing"),
                             cl::cat(general));
+static cl::opt<bool> printEnvironment(
+    "environment",
+    cl::desc("Print versions, processor, device and variables of this process, for bug reports"),
+    cl::cat(general));
 static cl::opt<std::string> memoryLimit(
     "memory-limit",
     cl::desc("Refuse a program that needs more on a rank, with a table of what takes it"),
@@ -133,9 +139,16 @@ cleave::run::Options cleave::run::parseOptions(int argc, char **argv) {
   cl::HideUnrelatedOptions({&general, &trainingCategory, &dataCategory, &reportingCategory,
                             &checkpointCategory, &ranksCategory, &evaluating, &comparing,
                             &checking});
-  cl::SetVersionPrinter([](llvm::raw_ostream &os) { os << "cleave-run 0.1.0\n"; });
+  cl::SetVersionPrinter([](llvm::raw_ostream &os) {
+    os << "cleave-run " << runtime::getVersion() << "\n"
+       << "LibTorch " << runtime::getTorchVersion() << " in " << runtime::getTorchDirectory()
+       << "\n";
+  });
   cl::ParseCommandLineOptions(argc, argv, overview);
   Options options;
+  options.printEnvironment = printEnvironment;
+  if (printEnvironment)
+    return options;
   if (program.empty()) {
     llvm::WithColor::error(llvm::errs(), "cleave-run")
         << "expected a program, as in: cleave-run gpt.mlir (--help explains)\n";

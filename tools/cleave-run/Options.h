@@ -20,6 +20,7 @@ struct Options {
   uint64_t seed = 0;
   int threads = 0; ///< 0: LibTorch's choice
   bool dryRun = false;
+  bool printEnvironment = false;      ///< and nothing else
   std::optional<int64_t> memoryLimit; ///< bytes
   runtime::WeightGradients weightGradients = runtime::WeightGradients::Immediate;
   runtime::ReplicationCheck check;

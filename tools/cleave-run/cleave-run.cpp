@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/aten/CpuFeatures.h"
+#include "runtime/environment/Environment.h"
 #include "runtime/io/Error.h"
 #include "runtime/pipeline/StageMap.h"
 #include "runtime/train/Agreement.h"
@@ -66,6 +67,12 @@ int main(int argc, char **argv) {
   avoidRefusedAmx(); // before LLVM's handlers, which would report the child's end
   llvm::InitLLVM initialize(argc, argv);
   run::Options options = run::parseOptions(argc, argv);
+  if (options.printEnvironment) {
+    llvm::outs() << describeEnvironment();
+    return EXIT_SUCCESS;
+  }
+  if (llvm::Error error = checkTorchVersion())
+    return fail(std::move(error));
   if (!options.dryRun) {
     if (run::isTraining())
       return run::runTraining(options);

@@ -167,4 +167,55 @@ TEST(Unsupervised, ARankThatNeverStartsIsNamed) {
   EXPECT_EQ(only.errors(), "rank 0: error: ranks 1, 2 of 3 did not join within 1 s\n");
 }
 
+/// Two processes that were told different things; their errors.
+std::vector<std::string> startDisagreeing(const Variables &first, const Variables &second) {
+  std::string port = freePort();
+  std::vector<std::unique_ptr<Process>> ranks;
+  for (const Variables &changes : {first, second}) {
+    Variables variables = torchrun(0, 2, port);
+    for (const auto &[name, value] : changes)
+      variables[name] = value;
+    ranks.push_back(std::make_unique<Process>(variables, [] {
+      JobOptions options;
+      options.timeout = 20s;
+      return runJob(options,
+                    [](Communicator &, const RankEnvironment &) { return llvm::Error::success(); });
+    }));
+  }
+  std::vector<std::string> errors;
+  for (auto &rank : ranks) {
+    EXPECT_NE(rank->wait(8), 0);
+    errors.push_back(rank->errors());
+  }
+  return errors;
+}
+
+TEST(Unsupervised, RanksThatWereToldDifferentSizesEndAtOnce) {
+  std::vector<std::string> errors = startDisagreeing(
+      {}, {{"RANK", "1"}, {"LOCAL_RANK", "1"}, {"WORLD_SIZE", "3"}, {"LOCAL_WORLD_SIZE", "3"}});
+  // Whichever joined second finds it; rank 0 says it in any case.
+  expectContains(errors[0], "WORLD_SIZE=");
+  expectContains(errors[0], "on the one that joined first: expected the same number on all ranks");
+}
+
+TEST(Unsupervised, RanksWithOneNumberEndAtOnce) {
+  // As where every node was given RANK=1.
+  std::string port = freePort();
+  std::vector<std::unique_ptr<Process>> ranks;
+  for (const char *rank : {"0", "1", "1"}) {
+    Variables variables = torchrun(0, 3, port);
+    variables["RANK"] = variables["LOCAL_RANK"] = rank;
+    ranks.push_back(std::make_unique<Process>(variables, [] {
+      JobOptions options;
+      options.timeout = 20s;
+      return runJob(options,
+                    [](Communicator &, const RankEnvironment &) { return llvm::Error::success(); });
+    }));
+  }
+  for (auto &rank : ranks)
+    EXPECT_NE(rank->wait(8), 0) << rank->errors();
+  expectContains(ranks[0]->errors(), "RANK=1 in two processes: expected another number in each, "
+                                     "from 0 to 2");
+}
+
 } // namespace

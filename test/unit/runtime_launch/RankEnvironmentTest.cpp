@@ -128,6 +128,16 @@ TEST(Torchrun, Refusals) {
             "the environment that torchrun left is not usable: ");
 }
 
+TEST(Torchrun, LocalRankAlone) {
+  EXPECT_EQ(
+      llvm::toString(detect({{"LOCAL_RANK", "1"}}).takeError()),
+      "LOCAL_RANK=1, but RANK and WORLD_SIZE are not set: expected all of torchrun's variables "
+      "or none");
+  EXPECT_EQ(refused(with(kTorchrun, {{"RANK", "0"}})),
+            "LOCAL_RANK=1, but RANK=0: expected the rank on this machine to be at most the rank "
+            "among all");
+}
+
 const Variables kOpenMpi = {{"OMPI_COMM_WORLD_RANK", "1"},
                             {"OMPI_COMM_WORLD_SIZE", "2"},
                             {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
@@ -225,9 +235,94 @@ TEST(Slurm, Refusals) {
             "SLURM_JOB_NODELIST: node list \"gpu[007\": '[' without ']'");
 }
 
+TEST(Slurm, TheLoopbackIsNoAddressForSeveralNodes) {
+  Variables far = with(kSlurm, {{"SLURM_STEP_NUM_NODES", "2"}, {"MASTER_ADDR", "127.0.0.1"}});
+  EXPECT_EQ(refused(far),
+            "MASTER_ADDR=127.0.0.1, but SLURM_STEP_NUM_NODES=2: expected a host that all nodes "
+            "reach; without MASTER_ADDR it is the first of the node list");
+  EXPECT_EQ(detected(with(far, {{"SLURM_STEP_NUM_NODES", "1"}})).rendezvous.host, "127.0.0.1");
+  EXPECT_EQ(refused(with(far, {{"SLURM_STEP_NUM_NODES", "two"}})),
+            "SLURM_STEP_NUM_NODES=two: expected a whole number of at least 1");
+}
+
+TEST(Slurm, NotesAShellThatIsNoTask) {
+  Variables shell = with(without(kSlurm, "SLURM_STEP_ID"), {{"SLURM_PROCID", "0"}});
+  EXPECT_EQ(detected(shell).notes,
+            std::vector<std::string>{"this is the shell of a SLURM script, so there is one rank, "
+                                     "though SLURM_NTASKS=4: srun starts a rank for each task, "
+                                     "--ranks several here"});
+  EXPECT_TRUE(detected(with(shell, {{"SLURM_NTASKS", "1"}})).notes.empty());
+  EXPECT_TRUE(detected(kSlurm).notes.empty());
+}
+
+/// torchrun, as one of SLURM's tasks.
+const Variables kNested = with(with(kSlurm, kTorchrun), {{"TORCHELASTIC_RUN_ID", "17"}});
+
 TEST(Precedence, InnermostLauncherWins) {
-  EXPECT_EQ(detected(with(with(kSlurm, kOpenMpi), kTorchrun)).launcher, Launcher::Torchrun);
+  EXPECT_EQ(detected(with(kNested, kOpenMpi)).launcher, Launcher::Torchrun);
   EXPECT_EQ(detected(with(kSlurm, kOpenMpi)).launcher, Launcher::OpenMpi);
+}
+
+TEST(Precedence, VariablesByHandMustSayWhatTheLauncherSays) {
+  Variables byHand = without(kNested, "TORCHELASTIC_RUN_ID");
+  const std::string advice = ": expected the same number, since torchrun did not start this "
+                             "process; leave RANK and WORLD_SIZE unset, and srun's variables count";
+  EXPECT_EQ(refused(byHand), "WORLD_SIZE=8, but SLURM_NTASKS=4" + advice);
+  EXPECT_EQ(refused(with(byHand, {{"SLURM_STEP_NUM_TASKS", "2"}})),
+            "WORLD_SIZE=8, but SLURM_STEP_NUM_TASKS=2" + advice);
+  EXPECT_EQ(refused(with(byHand, {{"SLURM_NTASKS", "8"}})), "RANK=5, but SLURM_PROCID=3" + advice);
+  Variables same = with(byHand, {{"SLURM_NTASKS", "8"}, {"SLURM_PROCID", "5"}});
+  EXPECT_EQ(detected(same).rank, 5);
+  EXPECT_EQ(refused(with(same, {{"SLURM_LOCALID", "0"}})),
+            "LOCAL_RANK=1, but SLURM_LOCALID=0" + advice);
+  // Outside of a step they are the job's.
+  EXPECT_EQ(detected(without(byHand, "SLURM_STEP_ID")).size, 8);
+  EXPECT_EQ(
+      refused(with(with(kTorchrun, kOpenMpi), {{"LOCAL_WORLD_SIZE", "2"}})),
+      "WORLD_SIZE=8, but OMPI_COMM_WORLD_SIZE=2: expected the same number, since torchrun did "
+      "not start this process; leave RANK and WORLD_SIZE unset, and mpirun's variables "
+      "count");
+}
+
+TEST(Precedence, NotesAgentsWithJobsOfTheirOwn) {
+  Variables separate = with(kNested, {{"GROUP_WORLD_SIZE", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}});
+  ASSERT_EQ(detected(separate).notes.size(), 1u);
+  EXPECT_EQ(detected(separate).notes[0].substr(0, 47),
+            "GROUP_WORLD_SIZE=1, but SLURM_STEP_NUM_TASKS=2:");
+  EXPECT_TRUE(detected(with(separate, {{"GROUP_WORLD_SIZE", "2"}})).notes.empty());
+}
+
+std::string device(const Variables &variables, int visible) {
+  llvm::Expected<int> chosen = chooseLocalDevice(detected(variables), visible);
+  return chosen ? std::to_string(*chosen) : llvm::toString(chosen.takeError());
+}
+
+TEST(LocalDevice, IsThatOfTheLocalRank) {
+  EXPECT_EQ(device(kTorchrun, 4), "1");
+  EXPECT_EQ(device(kSlurm, 4), "1");
+  // A launcher may show each rank its own, and ranks may share one.
+  EXPECT_EQ(device(kTorchrun, 1), "0");
+  EXPECT_EQ(device({}, 4), "0");
+}
+
+TEST(LocalDevice, Refusals) {
+  EXPECT_EQ(device(with(kTorchrun, {{"LOCAL_RANK", "3"}}), 2),
+            "LOCAL_RANK=3, but this machine has 2 devices: expected a rank for each, from 0 to 1");
+  EXPECT_EQ(
+      device(with(kSlurm, {{"SLURM_LOCALID", "2"}}), 2),
+      "SLURM_LOCALID=2, but this machine has 2 devices: expected a rank for each, from 0 to 1");
+  EXPECT_EQ(
+      device(without(kTorchrun, "LOCAL_RANK"), 4),
+      "torchrun started 8 ranks and does not say which one this is on its machine, which has 4 "
+      "devices: expected LOCAL_RANK to be set, or CUDA_VISIBLE_DEVICES to name one device");
+  RankEnvironment local;
+  local.launcher = Launcher::Local;
+  local.rank = local.localRank = 3;
+  local.size = local.localSize = 4;
+  EXPECT_EQ(
+      llvm::toString(chooseLocalDevice(local, 2).takeError()),
+      "local rank of --ranks=3, but this machine has 2 devices: expected a rank for each, from "
+      "0 to 1");
 }
 
 struct NodeList {
