@@ -25,6 +25,7 @@
 namespace cleave::runtime {
 
 class Communicator;
+class Device; // runtime/device/Device.h
 class RankGrid;
 class SessionImpl;
 class StageMap;     // runtime/pipeline/StageMap.h
@@ -62,6 +63,8 @@ struct ReplicationCheck {
 struct SessionOptions {
   /// The ranks that run the program together; null for one rank. Outlives the session.
   Communicator *communicator = nullptr;
+  /// Where the program's tensors are; null for the processor. Outlives the session.
+  Device *device = nullptr;
   /// Microbatches that this rank runs in a step.
   int64_t microbatches = 1;
   /// Seed of the program's random numbers.
@@ -117,8 +120,9 @@ public:
   bool hasWeight(llvm::StringRef name) const;
   bool hasOptimizerState(llvm::StringRef parameter) const;
   bool hasInput(llvm::StringRef name) const;
-  /// Data of a parameter, buffer or constant, by its state-dict name or one of its aliases. Valid
-  /// until the next run.
+  /// Data of a parameter, buffer or constant, by its state-dict name or one of its aliases, to be
+  /// read and written. Valid until the next run. What is only read is cheaper by `result`: where
+  /// tensors are on a device, what these two gave is copied there before the next run.
   llvm::Expected<TensorRef> weight(llvm::StringRef name);
   llvm::Expected<TensorRef> optimizerState(llvm::StringRef parameter, llvm::StringRef slot);
   /// Data of an input or target, filled by the caller before each microbatch. Valid as long as the
@@ -146,9 +150,15 @@ public:
   double loss() const;
   /// The loss of all ranks of a typed program, which call it together; `loss()` of an untyped one.
   llvm::Expected<double> wholeLoss();
+  /// Notes the last microbatch's `wholeLoss` for `takeLosses`, without waiting for a device to have
+  /// computed it.
+  llvm::Error noteLoss();
+  /// What was noted since the last call, in that order. Called together by all ranks of a typed
+  /// program that noted it.
+  llvm::Expected<std::vector<double>> takeLosses();
   /// A value by its file name: a result of the last microbatch (`loss`, `output.N`, `grad.NAME`)
-  /// or state (`buffer.NAME`, `param.NAME`, `optim.NAME.SLOT`). Valid until the next run or the
-  /// next call.
+  /// or state (`buffer.NAME`, `param.NAME`, `optim.NAME.SLOT`). State is valid until the next run,
+  /// a result until then or the next call.
   llvm::Expected<ConstTensorRef> result(llvm::StringRef fileName);
   /// A result of each of the step's microbatches, as `SessionOptions::keepOutputs` keeps them;
   /// empty for what it does not.

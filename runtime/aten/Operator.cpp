@@ -13,14 +13,15 @@ static llvm::Error makeError(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
-llvm::Expected<c10::OperatorHandle> cleave::runtime::findOperator(llvm::StringRef name) {
+llvm::Expected<c10::OperatorHandle> cleave::runtime::findOperator(llvm::StringRef name,
+                                                                  c10::DispatchKey key) {
   auto [base, overload] = name.split('.');
   std::optional<c10::OperatorHandle> handle =
       c10::Dispatcher::singleton().findSchema({base.str(), overload.str()});
   if (!handle)
     return makeError("this LibTorch has no operator '" + name + "'");
-  if (!handle->hasComputedKernelForDispatchKey(c10::DispatchKey::CPU))
-    return makeError("operator '" + name + "' has no kernel for the CPU");
+  if (!handle->hasComputedKernelForDispatchKey(key))
+    return makeError("operator '" + name + "' has no kernel for the " + c10::toString(key));
   return *handle;
 }
 

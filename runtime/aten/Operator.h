@@ -10,8 +10,9 @@
 namespace cleave::runtime {
 
 /// The overload `name` ("aten::add.Tensor"). Fails where this LibTorch has no such operator, or no
-/// kernel for it on the CPU.
-llvm::Expected<c10::OperatorHandle> findOperator(llvm::StringRef name);
+/// kernel for it on the device of `key`.
+llvm::Expected<c10::OperatorHandle> findOperator(llvm::StringRef name,
+                                                 c10::DispatchKey key = c10::DispatchKey::CPU);
 
 /// The constant `value` as the dispatcher takes it for `argument`: numbers by the schema's type,
 /// one number for a list of fixed length, MLIR types as dtypes, strings as memory formats.

@@ -44,6 +44,11 @@ inline std::vector<int64_t> partShape(const RankGroup &group, at::IntArrayRef sh
   return result;
 }
 
+/// Memory for a message, where `tensor` is.
+inline at::Tensor emptyMessage(int64_t bytes, const at::Tensor &tensor) {
+  return at::empty({bytes}, tensor.options().dtype(at::kByte));
+}
+
 /// Messages of all ranks, each `bytes` long, in one piece of memory.
 inline at::Tensor messageAt(const at::Tensor &all, int64_t bytes, int index) {
   return all.narrow(0, bytes * index, bytes);

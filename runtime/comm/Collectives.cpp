@@ -76,9 +76,9 @@ static PendingOr startAllReduceOfOneType(const RankGroup &group, const Tensors &
   }
   MessageLayout layout;
   layout.add(type, flat.sizes());
-  at::Tensor mine = at::empty({layout.numBytes()}, at::kByte);
+  at::Tensor mine = emptyMessage(layout.numBytes(), flat);
   layout.write(mine, flat);
-  at::Tensor all = at::empty({group.size() * layout.numBytes()}, at::kByte);
+  at::Tensor all = emptyMessage(group.size() * layout.numBytes(), flat);
   return pending(
       communicator.startAllGather(all, mine, partOfOperation(what, "all_reduce", reduction)), [=] {
         Tensors operands;
@@ -137,11 +137,11 @@ PendingOr cleave::runtime::startReduce(const RankGroup &group, at::Tensor tensor
   }
   MessageLayout layout;
   layout.add(tensor.scalar_type(), tensor.sizes());
-  at::Tensor mine = at::empty({layout.numBytes()}, at::kByte);
+  at::Tensor mine = emptyMessage(layout.numBytes(), tensor);
   layout.write(mine, tensor);
   at::Tensor all;
   if (isRoot)
-    all = at::empty({group.size() * layout.numBytes()}, at::kByte);
+    all = emptyMessage(group.size() * layout.numBytes(), tensor);
   return pending(
       communicator.startGather(all, mine, rootRank, partOfOperation(what, "reduce", reduction)),
       [=]() -> Tensors {
@@ -173,8 +173,8 @@ PendingOr cleave::runtime::startReduceScatter(const RankGroup &group, const Tens
   }
   MessageLayout mine = layouts[group.rankAt[group.place]];
   llvm::fill(receives, mine.numBytes());
-  at::Tensor out = at::empty({llvm::sum_of(sends)}, at::kByte);
-  at::Tensor in = at::empty({size * mine.numBytes()}, at::kByte);
+  at::Tensor out = emptyMessage(llvm::sum_of(sends), tensors.front());
+  at::Tensor in = emptyMessage(size * mine.numBytes(), tensors.front());
   std::vector<int64_t> begins(size);
   for (int rank = 1; rank < size; ++rank)
     begins[rank] = begins[rank - 1] + sends[rank - 1];

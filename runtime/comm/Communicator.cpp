@@ -53,6 +53,11 @@ llvm::Error Communicator::receive(at::Tensor &tensor, int peer, int tag, llvm::S
   return waitFor(startReceive(tensor, peer, tag, what));
 }
 
+llvm::Error Communicator::explainStuck() {
+  return llvm::createStringError("work on the device did not complete within %lld ms",
+                                 (long long)limit.count());
+}
+
 llvm::Error Communicator::checkPeer(llvm::StringRef operation, int peer) const {
   if (peer >= 0 && peer < size())
     return llvm::Error::success();

@@ -139,6 +139,9 @@ public:
 
   /// A PeerFailure if a peer is known to be lost. Costs an atomic load: for between operations.
   virtual llvm::Error checkPeers() = 0;
+  /// The error of work on a device that has not completed within the timeout; it names the ranks
+  /// that are behind, where that is known.
+  virtual llvm::Error explainStuck();
   /// Tells all ranks that this one gives up and why: their operations fail at once, naming it.
   virtual void abort(llvm::StringRef reason) = 0;
   /// Leaves in good order, after all have arrived here. A rank whose communicator is destroyed

@@ -41,7 +41,7 @@ struct GatheredParts {
   }
 
   at::Tensor write(const RankGroup &group, const Tensors &tensors) const {
-    at::Tensor message = at::empty({bytes}, at::kByte);
+    at::Tensor message = emptyMessage(bytes, tensors.front());
     layouts[group.place].write(message, tensors);
     return message;
   }
@@ -84,7 +84,7 @@ PendingOr cleave::runtime::startAllGather(const RankGroup &group, const Tensors 
     return error;
   GatheredParts parts(group, tensors, dim, wholes);
   at::Tensor mine = parts.write(group, tensors);
-  at::Tensor all = at::empty({group.size() * parts.bytes}, at::kByte);
+  at::Tensor all = emptyMessage(group.size() * parts.bytes, tensors.front());
   return pending(group.communicator->startAllGather(all, mine, what),
                  [=] { return parts.join(group, all); });
 }
@@ -99,7 +99,7 @@ PendingOr cleave::runtime::startGather(const RankGroup &group, const at::Tensor 
   at::Tensor mine = parts.write(group, {tensor});
   at::Tensor all;
   if (group.place == root)
-    all = at::empty({group.size() * parts.bytes}, at::kByte);
+    all = emptyMessage(group.size() * parts.bytes, tensor);
   std::vector<int64_t> shape = tensor.sizes().vec();
   shape[dim] = whole;
   return pending(group.communicator->startGather(all, mine, group.rankAt[root], what),
@@ -115,9 +115,9 @@ PendingOr cleave::runtime::startScatter(const RankGroup &group, const at::Tensor
   if (llvm::Error error = checkPlace(group, root, "scatter"))
     return error;
   GatheredParts parts(group, {tensor}, dim, {tensor.size(dim)});
-  at::Tensor all, mine = at::empty({parts.bytes}, at::kByte);
+  at::Tensor all, mine = emptyMessage(parts.bytes, tensor);
   if (group.place == root) {
-    all = at::empty({group.size() * parts.bytes}, at::kByte);
+    all = emptyMessage(group.size() * parts.bytes, tensor);
     for (int place = 0; place < group.size(); ++place) {
       Part part = group.partAt(tensor.size(dim), place);
       parts.layouts[place].write(messageAt(all, parts.bytes, group.rankAt[place]),
@@ -151,7 +151,7 @@ PendingOr cleave::runtime::startAllToAll(const RankGroup &group, const at::Tenso
     receives[rank] = std::accumulate(shapes[place].begin(), shapes[place].end(),
                                      int64_t(tensor.element_size()), std::multiplies<>());
   }
-  at::Tensor out = at::cat(outgoing), in = at::empty({llvm::sum_of(receives)}, at::kByte);
+  at::Tensor out = at::cat(outgoing), in = emptyMessage(llvm::sum_of(receives), tensor);
   at::ScalarType type = tensor.scalar_type();
   return pending(group.communicator->startAllToAll(in, out, receives, sends, what),
                  [=]() -> Tensors {
@@ -201,9 +201,9 @@ PendingOr cleave::runtime::startPermute(const RankGroup &group, const at::Tensor
     if (to == group.place)
       receives[group.rankAt[from]] = tensor.nbytes();
   }
-  at::Tensor out = isSource[group.place] ? bytesOf(tensor) : at::empty({0}, at::kByte);
+  at::Tensor out = isSource[group.place] ? bytesOf(tensor) : emptyMessage(0, tensor);
   at::Tensor result = at::zeros(tensor.sizes(), tensor.options());
-  at::Tensor in = isTarget[group.place] ? bytesOf(result) : at::empty({0}, at::kByte);
+  at::Tensor in = isTarget[group.place] ? bytesOf(result) : emptyMessage(0, tensor);
   return pending(group.communicator->startAllToAll(in, out, receives, sends, what),
                  [=]() -> Tensors { return {result}; });
 }

@@ -7,6 +7,7 @@
 
 #include "dialects/aten/Aten.h"
 #include "runtime/aten/Operator.h"
+#include "runtime/device/Device.h"
 #include "runtime/exec/Kernels.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -120,7 +121,8 @@ private:
 
 BindResult cleave::runtime::bindAtenCall(Binder &binder, Operation *op) {
   auto call = cast<aten::AtenOpInterface>(op);
-  llvm::Expected<c10::OperatorHandle> handle = findOperator(call.getSchemaName());
+  llvm::Expected<c10::OperatorHandle> handle =
+      findOperator(call.getSchemaName(), binder.services().device->dispatchKey());
   if (!handle)
     return handle.takeError();
   auto instruction = std::make_unique<AtenCall>(*handle);
@@ -143,6 +145,9 @@ BindResult cleave::runtime::bindAtenCall(Binder &binder, Operation *op) {
       if (!value)
         return value.takeError();
       bound.constant = std::move(*value);
+      // Programs do not say where they run.
+      if (!argument && declared.name() == "device" && !binder.services().device->isHost())
+        bound.constant = binder.services().device->torchDevice();
     } else if (argument->kind == 'L') {
       AtenCall::TensorList list;
       for (Value element : argument->values)

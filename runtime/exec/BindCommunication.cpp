@@ -6,6 +6,7 @@
 
 #include "dialects/dist/Dist.h"
 #include "dialects/train/Train.h"
+#include "runtime/device/Device.h"
 #include "runtime/exec/Communication.h"
 #include "runtime/exec/DistOps.h"
 #include "runtime/exec/Kernels.h"
@@ -99,6 +100,7 @@ struct StartBinder {
   RankGroup group;
   std::string what;
   Communicate &instruction;
+  const Device &device;
 
   llvm::Error bindReduce(ReductionOp reduction) {
     instruction.overwrites = true;
@@ -223,8 +225,8 @@ struct StartBinder {
   llvm::Error bind(dist::ReceiveOp op) {
     cleave::runtime::TensorType type = toTensorType(dist::valueTypeOf(op.getResult().getType()));
     instruction.start = [group = group, what = what, type, from = int(op.getFrom()),
-                         to = int(op.getTo()), tag = int(op.getTag())](Tensors) {
-      at::Tensor buffer = allocate(type);
+                         to = int(op.getTo()), tag = int(op.getTag()), &device = device](Tensors) {
+      at::Tensor buffer = device.allocate(type);
       return startReceive(group, buffer.zero_(), from, to, tag, what);
     };
     return checkTag(op.getTag());
@@ -249,7 +251,7 @@ BindResult cleave::runtime::bindCommunication(Binder &binder, ArrayRef<Operation
   if (!group)
     return group.takeError();
   auto instruction = std::make_unique<Communicate>();
-  StartBinder start{grid, axes, *group, describeMoved(op), *instruction};
+  StartBinder start{grid, axes, *group, describeMoved(op), *instruction, *binder.services().device};
   llvm::Error error =
       llvm::TypeSwitch<Operation *, llvm::Error>(op)
           .Case<dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp, dist::AllToAllOp,

@@ -18,6 +18,7 @@
 
 namespace cleave::runtime {
 
+class Device;
 class RandomStream;
 class RankGrid;
 
@@ -28,6 +29,7 @@ struct Services {
   BucketSet *buckets = nullptr;
   /// Whether to note what types call equal.
   bool checksReplication = false;
+  Device *device = nullptr;
 };
 
 /// A bound function of the program, or a kernel's body. Arguments are slots 0 to n-1.

@@ -1,6 +1,7 @@
 //===- Bucket.cpp - gradients that are reduced together ----------------------===//
 
 #include "runtime/exec/Bucket.h"
+#include "runtime/device/Device.h"
 #include "runtime/exec/Instruction.h"
 #include "runtime/exec/RankGrid.h"
 #include "runtime/program/ProgramImpl.h"
@@ -12,7 +13,7 @@ using namespace cleave::runtime;
 namespace train = cleave::train;
 
 llvm::Expected<std::unique_ptr<Bucket>> Bucket::create(train::BucketOp op, RankGrid &ranks,
-                                                       int64_t microbatches) {
+                                                       const Device &device, int64_t microbatches) {
   std::unique_ptr<Bucket> bucket(new Bucket());
   bucket->name = op.getSymName().str();
   bucket->required = microbatches;
@@ -25,11 +26,11 @@ llvm::Expected<std::unique_ptr<Bucket>> Bucket::create(train::BucketOp op, RankG
             "require-accumulations");
   for (StringAttr member : op.getNames().getAsRange<StringAttr>())
     bucket->names.push_back(member.str());
-  bucket->flat = allocate(toTensorType(op.getBucketType().getFlat()));
+  bucket->flat = device.allocate(toTensorType(op.getBucketType().getFlat()));
   int64_t offset = 0, parts = op.countParts();
   bool isScattered = bool(op.getScatter());
   if (isScattered)
-    bucket->part = allocate(toTensorType(RankedTensorType::get(
+    bucket->part = device.allocate(toTensorType(RankedTensorType::get(
         {bucket->flat.numel() / parts}, op.getBucketType().getFlat().getElementType())));
   for (size_t i = 0; i < bucket->names.size(); ++i) {
     TensorType type = toTensorType(op.getMemberType(i));

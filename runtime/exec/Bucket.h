@@ -19,6 +19,7 @@
 
 namespace cleave::runtime {
 
+class Device;
 class RankGrid;
 
 class Bucket {
@@ -26,7 +27,7 @@ public:
   /// `microbatches` contribute in each step. Fails where the bucket requires another number, or
   /// where its ranks cannot form a group.
   static llvm::Expected<std::unique_ptr<Bucket>> create(train::BucketOp op, RankGrid &ranks,
-                                                        int64_t microbatches);
+                                                        const Device &device, int64_t microbatches);
 
   /// Begins a step: nothing is in. A reduction that nobody waited for is waited for.
   void zero();

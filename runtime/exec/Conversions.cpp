@@ -1,5 +1,6 @@
 //===- Conversions.cpp - ops that change types without communication ---------===//
 
+#include "runtime/device/Device.h"
 #include "runtime/exec/DistOps.h"
 #include "runtime/exec/Kernels.h"
 
@@ -62,7 +63,11 @@ public:
   int64_t index;
   Destination result;
 
-  void execute(Frame &frame) override { result.write(frame, at::full({}, index, at::kLong)); }
+  const Device *device;
+
+  void execute(Frame &frame) override {
+    result.write(frame, at::full({}, index, device->options(DType::I64)));
+  }
 };
 } // namespace
 
@@ -118,6 +123,7 @@ BindResult cleave::runtime::bindConvert(Binder &binder, ArrayRef<Operation *> op
 BindResult cleave::runtime::bindAxisIndex(Binder &binder, ArrayRef<Operation *> ops) {
   auto op = cast<dist::AxisIndexOp>(ops.front());
   auto instruction = std::make_unique<Index>();
+  instruction->device = binder.services().device;
   instruction->index = binder.services().ranks->index(axisNames(op.getAxes()));
   instruction->result = binder.define(op.getResult());
   return instruction;

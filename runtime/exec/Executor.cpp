@@ -26,10 +26,11 @@ void Executor::injectFault(size_t position) {
   std::optional<uint32_t> slot = function.instructions[position]->firstResult;
   if (!slot || !frame.slots[*slot].isTensor())
     return;
-  at::Tensor wrong = frame.slots[*slot].toTensor().clone(at::MemoryFormat::Contiguous);
+  const at::Tensor &right = frame.slots[*slot].toTensor();
+  at::Tensor wrong = right.to(at::kCPU).clone(at::MemoryFormat::Contiguous);
   if (wrong.numel() > 0)
     *static_cast<uint8_t *>(wrong.mutable_data_ptr()) ^= 1;
-  frame.slots[*slot] = std::move(wrong);
+  frame.slots[*slot] = wrong.to(right.device());
 }
 
 void Executor::runObserved(size_t &position, const Observers &observers) {

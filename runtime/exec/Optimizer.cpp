@@ -6,10 +6,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/train/Train.h"
+#include "runtime/device/Device.h"
 #include "runtime/exec/Kernels.h"
 
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/full.h>
 
 #include <cmath>
 #include <numbers>
@@ -114,7 +116,8 @@ struct TensorBatch {
   }
 };
 
-/// The last of several uses of one value may take it only after all others have read it.
+/// A number that the host knows, for all steps of a batch. The last of several uses of one value
+/// may take it only after all others have read it.
 struct SharedScalar {
   std::vector<Operand> operands;
 
@@ -149,14 +152,18 @@ public:
   TensorBatch parameters, gradients, expAvgs, expAvgSqs;
   SharedScalar step, rate;
   double beta1 = 0, beta2 = 0, eps = 0, weightDecay = 0, rateScale = 1;
+  const Device *device = nullptr;
 
   void execute(Frame &frame) override {
     parameters.readOwned(frame);
     gradients.readContiguous(frame);
     expAvgs.readOwned(frame);
     expAvgSqs.readOwned(frame);
-    // The kernel reads one step count per parameter.
-    std::vector<at::Tensor> steps(parameters.tensors.size(), step.read(frame));
+    // The kernel reads one step count per parameter, where the parameters are.
+    at::Tensor count = step.read(frame);
+    if (!device->isHost())
+      count = at::full({}, *count.const_data_ptr<float>(), device->options(DType::F32));
+    std::vector<at::Tensor> steps(parameters.tensors.size(), count);
     double lr = *rate.read(frame).const_data_ptr<double>() * rateScale;
     at::_fused_adamw_(parameters.tensors, gradients.tensors, expAvgs.tensors, expAvgSqs.tensors,
                       /*max_exp_avg_sqs=*/{}, steps, lr, beta1, beta2, weightDecay, eps,
@@ -172,6 +179,7 @@ public:
 BindResult cleave::runtime::bindAdamW(Binder &binder, ArrayRef<Operation *> ops) {
   auto first = cast<train::AdamWOp>(ops.front());
   auto instruction = std::make_unique<AdamW>();
+  instruction->device = binder.services().device;
   instruction->beta1 = first.getBeta1().convertToDouble();
   instruction->beta2 = first.getBeta2().convertToDouble();
   instruction->eps = first.getEps().convertToDouble();

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/device/Device.h"
 #include "runtime/exec/Kernels.h"
 #include "runtime/exec/RandomPhilox.h"
 #include "runtime/exec/RandomStream.h"
@@ -26,8 +27,15 @@ public:
   std::vector<Destination> results;
   RandomStream *stream = nullptr;
   uint64_t position = 0;
+  const Device *device = nullptr;
 
 protected:
+  /// The generator is the host's, so numbers are drawn there: a tensor with `x`'s strides.
+  at::Tensor hostLike(const at::Tensor &x, at::ScalarType dtype) const {
+    return at::empty_like(x, at::TensorOptions().dtype(dtype).device(at::kCPU));
+  }
+  at::Tensor hostLike(const at::Tensor &x) const { return hostLike(x, x.scalar_type()); }
+
   /// The generator at this op's place.
   at::Generator &generator(Frame &frame) const {
     int64_t at = *offset.tensor(frame).const_data_ptr<int64_t>();
@@ -54,13 +62,12 @@ public:
       results[0].write(frame, x.clone());
       return;
     }
-    at::Tensor mask = at::empty_like(x, at::TensorOptions().dtype(at::kBool));
-    mask.bernoulli_(1.0 - p, gen);
+    at::Tensor mask = device->fromHost(hostLike(x, at::kBool).bernoulli_(1.0 - p, gen));
     stream->advance(2 * x.numel());
     // Eager's noise tensor of x's type is divided by 1 - p: so the scale is rounded to that type.
     at::Scalar scale = 0.0;
     if (p < 1.0)
-      scale = at::ones({}, x.options()).div_(1.0 - p).item();
+      scale = at::ones({}, at::TensorOptions().dtype(x.scalar_type())).div_(1.0 - p).item();
     at::Tensor y = x.mul(mask).mul_(scale);
     results[0].write(frame, std::move(y));
     results[1].write(frame, std::move(mask));
@@ -77,13 +84,13 @@ public:
     at::Tensor x = like.tensor(frame);
     at::Tensor result;
     if (p) {
-      result = at::bernoulli(x, *p, gen);
+      result = at::bernoulli(device->isHost() ? x : hostLike(x), *p, gen);
       stream->advance(2 * x.numel());
     } else {
-      result = at::empty_like(x).bernoulli_(x, gen);
+      result = hostLike(x).bernoulli_(device->toHost(x), gen);
       stream->advance(drawsPerWidth(x));
     }
-    results[0].write(frame, std::move(result));
+    results[0].write(frame, device->fromHost(result));
   }
 };
 
@@ -93,9 +100,9 @@ public:
 
   void execute(Frame &frame) override {
     at::Generator &gen = generator(frame);
-    at::Tensor result = at::empty_like(like.tensor(frame)).uniform_(from, to, gen);
+    at::Tensor result = hostLike(like.tensor(frame)).uniform_(from, to, gen);
     stream->advance(drawsPerWidth(result));
-    results[0].write(frame, std::move(result));
+    results[0].write(frame, device->fromHost(result));
   }
 };
 
@@ -105,9 +112,9 @@ public:
 
   void execute(Frame &frame) override {
     at::Generator &gen = generator(frame);
-    at::Tensor result = at::empty_like(like.tensor(frame)).normal_(mean, deviation, gen);
+    at::Tensor result = hostLike(like.tensor(frame)).normal_(mean, deviation, gen);
     stream->advance(draws(result));
-    results[0].write(frame, std::move(result));
+    results[0].write(frame, device->fromHost(result));
   }
 
 private:
@@ -137,6 +144,7 @@ static BindResult bindRandom(Binder &binder, Operation *op, Make make) {
   for (Value result : op->getResults())
     instruction->results.push_back(binder.define(result));
   instruction->stream = binder.services().random;
+  instruction->device = binder.services().device;
   if (auto position = op->getAttrOfType<IntegerAttr>("position"))
     instruction->position = position.getInt();
   make(*instruction);

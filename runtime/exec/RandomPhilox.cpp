@@ -8,6 +8,7 @@
 
 #include "runtime/exec/RandomPhilox.h"
 
+#include "runtime/device/Device.h"
 #include "runtime/exec/Philox.h"
 #include "runtime/exec/RankGrid.h"
 
@@ -57,6 +58,7 @@ public:
   std::vector<Destination> results;
   uint64_t position = 0;
   DrawnPart part;
+  const Device *device = nullptr;
 
 protected:
   struct Place {
@@ -68,13 +70,13 @@ protected:
     return {key, at + position};
   }
 
-  /// A tensor like `x` of `T`; element i of the part is `make(words, i)`, words being the
-  /// `perElement` numbers of the element's index in the whole.
+  /// A tensor like `x` of `T`, drawn by the host; element i of the part is `make(words, i)`, words
+  /// being the `perElement` numbers of the element's index in the whole.
   template <typename T, typename Make>
   at::Tensor draw(Place at, const at::Tensor &x, at::ScalarType dtype, int64_t perElement,
                   Make make) const {
     constexpr int64_t kChunk = 1024;
-    at::Tensor dense = at::empty(x.sizes(), x.options().dtype(dtype));
+    at::Tensor dense = at::empty(x.sizes(), at::TensorOptions().dtype(dtype));
     T *out = dense.mutable_data_ptr<T>();
     std::vector<uint32_t> words(kChunk * perElement);
     part.forEachRun([&](int64_t local, int64_t whole, int64_t count) {
@@ -88,7 +90,7 @@ protected:
     });
     at::Tensor result = at::empty_like(x, x.options().dtype(dtype));
     if (result.strides() == dense.strides())
-      return dense;
+      return device->fromHost(dense);
     return result.copy_(dense);
   }
 };
@@ -113,7 +115,7 @@ public:
     // Rounded to x's type, as with the other generator.
     at::Scalar scale = 0.0;
     if (p < 1.0)
-      scale = at::ones({}, x.options()).div_(keep).item();
+      scale = at::ones({}, at::TensorOptions().dtype(x.scalar_type())).div_(keep).item();
     results[0].write(frame, x.mul(mask).mul_(scale));
     results[1].write(frame, std::move(mask));
   }
@@ -129,7 +131,7 @@ public:
     at::Tensor x = like.tensor(frame);
     at::Tensor probabilities;
     if (!p)
-      probabilities = x.to(at::kDouble).contiguous();
+      probabilities = device->toHost(x).to(at::kDouble).contiguous();
     const double *given = p ? nullptr : probabilities.const_data_ptr<double>();
     bool wide = !p && isWide(x);
     auto make = [&](const uint32_t *words, int64_t i) {
@@ -240,6 +242,7 @@ static BindResult bindPhilox(Binder &binder, Operation *op, Make make) {
   for (Value result : op->getResults())
     instruction->results.push_back(binder.define(result));
   instruction->part = std::move(*part);
+  instruction->device = binder.services().device;
   if (auto position = op->getAttrOfType<IntegerAttr>("position"))
     instruction->position = position.getInt();
   make(*instruction);

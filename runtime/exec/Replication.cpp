@@ -51,7 +51,9 @@ void ReplicationChecker::check(llvm::ArrayRef<ReplicatedValue> values, const Fra
   for (const ReplicatedValue &value : values) {
     const c10::IValue &slot = frame.slots[value.slot];
     // An accumulator is empty on all ranks or on none.
-    tensors.push_back(slot.isTensor() ? slot.toTensor().contiguous() : at::empty({0}, at::kByte));
+    // On the host, wherever the program runs.
+    tensors.push_back(slot.isTensor() ? slot.toTensor().to(at::kCPU).contiguous()
+                                      : at::empty({0}, at::kByte));
     llvm::XXH128_hash_t hash = llvm::xxh3_128bits(bytesOf(tensors.back()));
     std::memcpy(to, &hash, kHashBytes);
     to += kHashBytes;

@@ -1,11 +1,11 @@
 //===- Session.cpp - the public face of a session ----------------------------===//
 
 #include "cleave/Session.h"
+#include "runtime/exec/Compare.h"
 #include "runtime/exec/SessionImpl.h"
 #include "runtime/exec/WholeTensors.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/from_blob.h>
 
 #include <limits>
 
@@ -80,60 +80,128 @@ llvm::Expected<ConstTensorRef> Session::result(llvm::StringRef fileName) {
   return impl->result(fileName);
 }
 
-static llvm::Expected<TensorRef> find(const Program &program, const llvm::StringMap<size_t> &index,
-                                      llvm::StringRef key, std::vector<at::Tensor> &tensors,
-                                      bool isElsewhere, const llvm::Twine &what) {
+/// The index of a value in `tensors`, which it is one of here.
+static llvm::Expected<size_t> find(const Program &program, const llvm::StringMap<size_t> &index,
+                                   llvm::StringRef key, const std::vector<at::Tensor> &tensors,
+                                   bool isElsewhere, const llvm::Twine &what) {
   auto found = index.find(key);
   if (found == index.end())
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
                                    "program '" + program.path() + "' has no " + what);
-  const at::Tensor &tensor = tensors[found->second];
-  if (!tensor.defined())
+  if (!tensors[found->second].defined())
     return llvm::createStringError(
         llvm::inconvertibleErrorCode(),
         what + (isElsewhere ? " is of another rank's stages" : " was lost in a failed run"));
-  return refTo(tensor);
+  return found->second;
+}
+
+static llvm::Expected<TensorRef> view(HostViews &views, at::Tensor &tensor) {
+  TensorRef ref;
+  if (llvm::Error error = guarded([&] { ref = views.forWriting(tensor); }))
+    return error;
+  return ref;
 }
 
 llvm::Expected<TensorRef> Session::weight(llvm::StringRef name) {
   auto known = impl->weightIndex.find(name);
   bool isElsewhere = known != impl->weightIndex.end() &&
                      !impl->stages.hasWeight(program().weights()[known->second].name);
-  return find(program(), impl->weightIndex, name, impl->weights, isElsewhere,
-              "weight '" + name + "'");
+  auto index =
+      find(program(), impl->weightIndex, name, impl->weights, isElsewhere, "weight '" + name + "'");
+  return index ? view(impl->views, impl->weights[*index]) : index.takeError();
 }
 
 llvm::Expected<TensorRef> Session::optimizerState(llvm::StringRef parameter, llvm::StringRef slot) {
-  return find(program(), impl->stateIndex, SessionImpl::stateKey(parameter, slot),
-              impl->optimizerStates, !impl->stages.hasState(parameter),
-              "optimizer state '" + slot + "' of parameter '" + parameter + "'");
+  auto index = find(program(), impl->stateIndex, SessionImpl::stateKey(parameter, slot),
+                    impl->optimizerStates, !impl->stages.hasState(parameter),
+                    "optimizer state '" + slot + "' of parameter '" + parameter + "'");
+  return index ? view(impl->views, impl->optimizerStates[*index]) : index.takeError();
 }
 
 llvm::Expected<TensorRef> Session::input(llvm::StringRef name) {
-  return find(program(), impl->inputIndex, name, impl->inputs, !impl->stages.hasInput(name),
-              "input '" + name + "'");
+  auto index = find(program(), impl->inputIndex, name, impl->inputs, !impl->stages.hasInput(name),
+                    "input '" + name + "'");
+  if (!index)
+    return index.takeError();
+  if (!impl->stagedInputs.isUsed())
+    return refTo(impl->inputs[*index]);
+  TensorRef ref;
+  if (llvm::Error error = guarded([&] { ref = impl->stagedInputs.forWriting(*index); }))
+    return error;
+  return ref;
+}
+
+//===----------------------------------------------------------------------===//
+// Losses
+//===----------------------------------------------------------------------===//
+
+/// The loss among a microbatch's results; null where there is none.
+static const at::Tensor *findLoss(const SessionImpl &session) {
+  for (auto [index, value] : llvm::enumerate(session.program->results(Phase::Microbatch)))
+    if (value.role == RoleKind::Loss && session.results[index].isTensor())
+      return &session.results[index].toTensor();
+  return nullptr;
 }
 
 double Session::loss() const {
-  for (auto [index, value] : llvm::enumerate(program().results(Phase::Microbatch)))
-    if (value.role == RoleKind::Loss && impl->results[index].isTensor())
-      return impl->results[index].toTensor().item<double>();
-  return std::numeric_limits<double>::quiet_NaN();
+  const at::Tensor *loss = findLoss(*impl);
+  return loss ? loss->item<double>() : std::numeric_limits<double>::quiet_NaN();
+}
+
+/// The number of which each rank holds `part`.
+static llvm::Expected<double> assembleLoss(const Program &program, const ConstTensorRef &part,
+                                           RankGrid &grid) {
+  for (const ValueInfo &value : program.results(Phase::Microbatch)) {
+    if (value.role != RoleKind::Loss || value.placements.empty())
+      continue;
+    llvm::Expected<WholeTensor> whole = assemble(value, part, grid);
+    if (!whole)
+      return whole.takeError();
+    return toNumber(whole->ref());
+  }
+  return toNumber(part);
 }
 
 llvm::Expected<double> Session::wholeLoss() {
-  for (const ValueInfo &value : program().results(Phase::Microbatch)) {
-    if (value.role != RoleKind::Loss || value.placements.empty())
-      continue;
-    llvm::Expected<ConstTensorRef> part = result(value.fileName);
-    if (!part)
-      return part.takeError();
-    llvm::Expected<WholeTensor> whole = assemble(value, *part, grid());
-    if (!whole)
-      return whole.takeError();
-    return at::from_blob(whole->bytes.data(), {}, toScalarType(whole->type.dtype)).item<double>();
+  const at::Tensor *loss = findLoss(*impl);
+  if (!loss)
+    return std::numeric_limits<double>::quiet_NaN();
+  at::Tensor part;
+  if (llvm::Error error = guarded([&] { part = impl->device->toHost(*loss); }))
+    return error;
+  return assembleLoss(program(), refTo(part), grid());
+}
+
+llvm::Error Session::noteLoss() {
+  const at::Tensor *loss = findLoss(*impl);
+  if (!loss || impl->device->isHost()) {
+    llvm::Expected<double> known = wholeLoss();
+    if (!known)
+      return known.takeError();
+    impl->knownLosses.push_back(*known);
+    return llvm::Error::success();
   }
-  return loss();
+  return guarded([&] {
+    c10::InferenceMode inferenceMode;
+    at::Tensor part = impl->device->allocateStaging(*typeOf(*loss));
+    part.copy_(*loss, /*non_blocking=*/true);
+    impl->notedLosses.push_back(std::move(part));
+  });
+}
+
+llvm::Expected<std::vector<double>> Session::takeLosses() {
+  std::vector<double> losses = std::exchange(impl->knownLosses, {});
+  std::vector<at::Tensor> noted = std::exchange(impl->notedLosses, {});
+  if (!noted.empty())
+    if (llvm::Error error = impl->awaitDevice())
+      return error;
+  for (const at::Tensor &part : noted) {
+    llvm::Expected<double> loss = assembleLoss(program(), refTo(part), grid());
+    if (!loss)
+      return loss.takeError();
+    losses.push_back(*loss);
+  }
+  return losses;
 }
 
 int cleave::runtime::getNumThreads() {

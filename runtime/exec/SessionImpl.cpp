@@ -23,6 +23,9 @@ llvm::Expected<std::unique_ptr<SessionImpl>> SessionImpl::create(const Program &
   auto session = std::make_unique<SessionImpl>();
   session->program = &program;
   session->options = options;
+  session->device = options.device ? options.device : &Device::host();
+  session->views.setDevice(*session->device);
+  session->stagedInputs.setDevice(*session->device);
   auto ranks = RankGrid::create(program, options.communicator);
   if (!ranks)
     return ranks.takeError();
@@ -34,7 +37,7 @@ llvm::Expected<std::unique_ptr<SessionImpl>> SessionImpl::create(const Program &
                      "whose types say what is equal; found no placements");
   // One rank has nobody to compare with.
   session->services = {session->ranks.get(), &session->random, &session->buckets,
-                       options.check.isOn && session->ranks->ranks() > 1};
+                       options.check.isOn && session->ranks->ranks() > 1, session->device};
   for (const ValueInfo &value : program.inputs())
     if (value.batch && !value.over.empty() && !program.isTyped())
       session->part = session->ranks->along(value.over);
@@ -117,12 +120,14 @@ llvm::Error SessionImpl::checkMicrobatches() const {
 llvm::Error SessionImpl::allocateState() {
   // What is on other ranks stays undefined.
   for (const ValueInfo &value : program->weights())
-    weights.push_back(stages.hasWeight(value.name) ? allocate(value.type) : at::Tensor());
+    weights.push_back(stages.hasWeight(value.name) ? device->allocate(value.type) : at::Tensor());
   for (const ValueInfo &value : program->inputs())
-    inputs.push_back(stages.hasInput(value.name) ? allocate(value.type) : at::Tensor());
+    inputs.push_back(stages.hasInput(value.name) ? device->allocate(value.type) : at::Tensor());
+  for (const at::Tensor &input : inputs)
+    stagedInputs.add(input);
   for (const ValueInfo &value : program->optimizerStates()) {
     bool isHere = stages.hasState(value.name);
-    optimizerStates.push_back(isHere ? allocate(value.type).zero_() : at::Tensor());
+    optimizerStates.push_back(isHere ? device->allocate(value.type).zero_() : at::Tensor());
   }
   for (auto [index, value] : llvm::enumerate(program->weights())) {
     weightIndex[value.name] = index;
@@ -157,10 +162,11 @@ llvm::Error SessionImpl::allocateState() {
 
   for (const ValueInfo &value : program->arguments(Phase::Microbatch)) {
     if (value.role == RoleKind::Seed)
-      seed = allocate(value.type);
+      seed = device->allocate(value.type);
     if (value.role == RoleKind::Accumulator)
       isAccumulated[gradientIndex.lookup(value.name)] = true;
   }
+  // These steer ops and are read by the host.
   step = allocate({DType::F32, {}});
   rngSeed = allocate({DType::I64, {}});
   rngOffset = allocate({DType::I64, {}});
@@ -177,7 +183,7 @@ llvm::Error SessionImpl::makeBuckets() {
   for (train::BucketOp op : program->impl().module.get().getOps<train::BucketOp>()) {
     if (stages.isScheduled() && !needed.contains(op.getSymName()))
       continue;
-    auto bucket = Bucket::create(op, *ranks, options.microbatches);
+    auto bucket = Bucket::create(op, *ranks, *device, options.microbatches);
     if (!bucket)
       return makeError("program '" + program->path() + "': " + llvm::toString(bucket.takeError()));
     buckets[op.getSymName()] = std::move(*bucket);
@@ -386,41 +392,54 @@ llvm::Error SessionImpl::bindPhases() {
 //===----------------------------------------------------------------------===//
 
 llvm::Expected<ConstTensorRef> SessionImpl::result(llvm::StringRef fileName) {
-  auto present = [&](const at::Tensor &tensor) -> llvm::Expected<ConstTensorRef> {
-    if (!tensor.defined())
-      return makeError("value '" + fileName + "' was lost in a failed run");
-    return ConstTensorRef(refTo(tensor));
-  };
   auto lookUp = [&](llvm::ArrayRef<ValueInfo> values, std::vector<at::Tensor> &tensors) {
     for (auto [index, value] : llvm::enumerate(values))
       if (value.fileName == fileName)
         return &tensors[index];
     return static_cast<at::Tensor *>(nullptr);
   };
-  if (at::Tensor *weight = lookUp(program->weights(), weights))
-    return present(*weight);
-  if (at::Tensor *state = lookUp(program->optimizerStates(), optimizerStates))
-    return present(*state);
-  if (auto member = memberIndex.find(fileName); member != memberIndex.end()) {
-    auto [bucket, index] = member->second;
-    if (llvm::Error error = guarded([&] { memberGradient = bucket->peek(index); }))
+  at::Tensor *state = lookUp(program->weights(), weights);
+  if (!state)
+    state = lookUp(program->optimizerStates(), optimizerStates);
+  ConstTensorRef found;
+  bool isThere = true;
+  if (state) {
+    if (!state->defined())
+      return makeError("value '" + fileName + "' was lost in a failed run");
+    if (llvm::Error error = guarded([&] { found = views.forReading(*state); }))
       return error;
-    if (!memberGradient.defined())
-      return makeError("value '" + fileName + "' is not there: run a microbatch first");
-    return present(memberGradient);
+    return found;
   }
-  auto found = resultIndex.find(fileName);
-  if (found == resultIndex.end())
-    return makeError("program '" + program->path() + "' has no value named '" + fileName + "'");
-  c10::IValue &value = results[found->second];
-  if (value.isNone())
-    return makeError("value '" + fileName + "' is not there: run a microbatch first");
-  at::Tensor &tensor = value.toTensor();
-  if (llvm::Error error = guarded([&] {
-        c10::InferenceMode inferenceMode;
-        if (!tensor.is_contiguous())
-          tensor = tensor.contiguous();
-      }))
+  llvm::Error error = guarded([&] {
+    c10::InferenceMode inferenceMode;
+    shown = at::Tensor();
+    if (auto member = memberIndex.find(fileName); member != memberIndex.end()) {
+      auto [bucket, index] = member->second;
+      shown = bucket->peek(index);
+      isThere = shown.defined();
+    } else if (auto place = resultIndex.find(fileName);
+               place != resultIndex.end() && results[place->second].isTensor()) {
+      at::Tensor &tensor = results[place->second].toTensor();
+      if (!tensor.is_contiguous())
+        tensor = tensor.contiguous();
+      // Another holder would keep the next run from overwriting it.
+      if (device->isHost())
+        found = refTo(tensor);
+      else
+        shown = tensor;
+    } else {
+      isThere = false;
+    }
+    if (shown.defined()) {
+      shown = device->toHost(shown);
+      found = refTo(shown);
+    }
+  });
+  if (error)
     return error;
-  return present(tensor);
+  if (isThere)
+    return found;
+  if (!memberIndex.contains(fileName) && !resultIndex.contains(fileName))
+    return makeError("program '" + program->path() + "' has no value named '" + fileName + "'");
+  return makeError("value '" + fileName + "' is not there: run a microbatch first");
 }

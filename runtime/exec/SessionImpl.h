@@ -4,6 +4,7 @@
 #define CLEAVE_RUNTIME_EXEC_SESSIONIMPL_H
 
 #include "runtime/exec/Executor.h"
+#include "runtime/exec/HostViews.h"
 #include "runtime/exec/RandomStream.h"
 #include "runtime/exec/RankGrid.h"
 #include "runtime/pipeline/StageMap.h"
@@ -39,6 +40,10 @@ public:
 
   /// By their index in `program->weights()`, `optimizerStates()` and `inputs()`.
   std::vector<at::Tensor> weights, optimizerStates, inputs;
+  /// What callers see of them.
+  HostViews views;
+  StagedInputs stagedInputs;
+  Device *device = nullptr;
   /// By index of the microbatch function's result; state among them is moved to the above.
   std::vector<c10::IValue> results;
 
@@ -50,6 +55,12 @@ public:
 
   /// By result and microbatch, where SessionOptions::keepOutputs asks for it.
   std::vector<std::vector<at::Tensor>> outputs;
+
+  /// Waits until a device has done what it was given, or a peer fails it.
+  llvm::Error awaitDevice();
+  /// Losses of microbatches as this rank holds them: copies on their way to the host, and numbers.
+  std::vector<at::Tensor> notedLosses;
+  std::vector<double> knownLosses;
 
 private:
   friend class PipelineRunner;
@@ -118,6 +129,10 @@ private:
     return ((step - 1) * totalMicrobatches() + numberOf(index)) * program->draws();
   }
   MicrobatchState beginMicrobatch(int64_t step, int64_t index);
+  /// The inputs as callers have filled them: the session's own, or copies. May throw.
+  std::vector<at::Tensor> takeInputs(bool areCopied);
+  /// Ends what callers see of the state, before a run.
+  llvm::Error closeViews();
   /// Keeps the outputs of a microbatch that a function has just made.
   void keepOutputs(const BoundPhase &bound, int64_t index);
   llvm::Error checkGradients(const BoundPhase &bound, int64_t step) const;
@@ -161,7 +176,7 @@ private:
   /// Microbatches whose weight part has still to run.
   std::vector<MicrobatchState> waiting;
   at::Tensor seed, step, rngSeed, rngOffset;
-  at::Tensor memberGradient; ///< the one that `result` gave last
+  at::Tensor shown; ///< what `result` gave last, where it is not state
 };
 
 } // namespace cleave::runtime

@@ -3,6 +3,10 @@
 #include "runtime/pipeline/PipelineRunner.h"
 
 #include <ATen/ops/add.h>
+#include <ATen/ops/empty_like.h>
+
+#include <chrono>
+#include <thread>
 
 using namespace cleave::runtime;
 
@@ -101,6 +105,47 @@ llvm::Error SessionImpl::storeResults(std::vector<c10::IValue> values, const Bou
   });
 }
 
+llvm::Error SessionImpl::closeViews() {
+  return views.isOpen() ? guarded([&] { views.close(); }) : llvm::Error::success();
+}
+
+llvm::Error SessionImpl::awaitDevice() {
+  if (!device->hasStreams())
+    return llvm::Error::success();
+  using Clock = std::chrono::steady_clock;
+  Communicator *world = ranks->communicator();
+  llvm::Error failure = llvm::Error::success();
+  llvm::Error thrown = guarded([&] {
+    std::optional<c10::Event> done = device->record(StreamKind::Compute);
+    if (!world || world->size() == 1)
+      return done->synchronize();
+    // What is stuck in an operation with a lost peer never completes.
+    auto start = Clock::now();
+    std::chrono::microseconds pause(20);
+    while (!done->query()) {
+      failure = world->checkPeers();
+      if (!failure && Clock::now() - start > world->timeout())
+        failure = world->explainStuck();
+      if (failure)
+        return;
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, std::chrono::microseconds(500));
+    }
+  });
+  return llvm::joinErrors(std::move(failure), std::move(thrown));
+}
+
+std::vector<at::Tensor> SessionImpl::takeInputs(bool areCopied) {
+  std::vector<at::Tensor> taken = inputs;
+  if (areCopied)
+    for (at::Tensor &input : taken)
+      if (input.defined())
+        input = stagedInputs.isUsed() ? at::empty_like(input) : input.clone();
+  if (stagedInputs.isUsed())
+    stagedInputs.send(taken);
+  return taken;
+}
+
 static int64_t steadyNs() {
   return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -194,15 +239,10 @@ SessionImpl::MicrobatchState SessionImpl::beginMicrobatch(int64_t stepNumber, in
   MicrobatchState microbatchState;
   microbatchState.index = index;
   microbatchState.saved.resize(savedIndex.size());
-  microbatchState.inputs = inputs;
-  microbatchState.rngOffset = rngOffset;
-  if (isDeferred()) {
-    // The next microbatch's data overwrites the session's while this one still waits; so saved
-    // views of the data are of a copy too.
-    for (at::Tensor &input : microbatchState.inputs)
-      input = input.clone();
-    microbatchState.rngOffset = rngOffset.clone();
-  }
+  // The next microbatch's data overwrites the session's while a deferred one still waits; so saved
+  // views of the data are of a copy too.
+  microbatchState.inputs = takeInputs(/*areCopied=*/isDeferred());
+  microbatchState.rngOffset = isDeferred() ? rngOffset.clone() : rngOffset;
   return microbatchState;
 }
 
@@ -219,6 +259,8 @@ llvm::Error SessionImpl::runMicrobatch(int64_t stepNumber, int64_t index) {
   if (isDeferred() && size_t(index) != waiting.size())
     return makeError("expected microbatch " + llvm::Twine(waiting.size()) + " of step " +
                      llvm::Twine(stepNumber) + " next, found " + llvm::Twine(index));
+  if (llvm::Error error = closeViews())
+    return error;
   MicrobatchState microbatchState;
   if (llvm::Error error = guarded([&] { microbatchState = beginMicrobatch(stepNumber, index); }))
     return error;
@@ -239,6 +281,8 @@ llvm::Error SessionImpl::runMicrobatch(int64_t stepNumber, int64_t index) {
 
 llvm::Error SessionImpl::runMicrobatches(int64_t stepNumber, MicrobatchCallback fill,
                                          MicrobatchCallback done) {
+  if (llvm::Error error = closeViews())
+    return error;
   if (runner)
     return runner->runMicrobatches(stepNumber, fill, done);
   for (int64_t index = 0; index < options.microbatches; ++index) {
@@ -264,7 +308,8 @@ void SessionImpl::keepOutputs(const BoundPhase &bound, int64_t index) {
     std::vector<at::Tensor> &parts = outputs[place.index];
     parts.resize(options.microbatches);
     // Copied, because a view would keep all of its storage and may not be contiguous.
-    parts[index] = results[place.index].toTensor().clone(at::MemoryFormat::Contiguous);
+    parts[index] =
+        device->toHost(results[place.index].toTensor().clone(at::MemoryFormat::Contiguous));
   }
 }
 
@@ -322,6 +367,8 @@ llvm::Error SessionImpl::runUpdate(int64_t stepNumber) {
   if (!program->hasUpdate())
     return makeError("program '" + program->path() +
                      "' has no update function; export it with an optimizer to train");
+  if (llvm::Error error = closeViews())
+    return error;
   if (runner)
     return runner->runUpdate(stepNumber);
   for (const std::unique_ptr<BoundPhase> &bound : update)

@@ -141,7 +141,7 @@ llvm::Expected<std::vector<WholeTensor>> cleave::runtime::gatherWeights(Session 
     if (value.role == RoleKind::Constant)
       continue; // they never change: the weights file has them
     auto make = [&]() -> llvm::Expected<WholeTensor> {
-      llvm::Expected<TensorRef> part = session.weight(value.name);
+      llvm::Expected<ConstTensorRef> part = session.result(value.fileName);
       return part ? assemble(value, *part, session.grid()) : part.takeError();
     };
     if (llvm::Error error =
@@ -155,7 +155,7 @@ llvm::Expected<std::vector<WholeTensor>> cleave::runtime::gatherOptimizerStates(
   std::vector<WholeTensor> tensors;
   for (const ValueInfo &value : session.program().optimizerStates()) {
     auto make = [&]() -> llvm::Expected<WholeTensor> {
-      llvm::Expected<TensorRef> part = session.optimizerState(value.name, value.slot);
+      llvm::Expected<ConstTensorRef> part = session.result(value.fileName);
       return part ? assemble(value, *part, session.grid()) : part.takeError();
     };
     if (llvm::Error error =

@@ -37,7 +37,7 @@ llvm::Expected<std::unique_ptr<PipelineRunner>> PipelineRunner::create(SessionIm
   if (!group)
     return group.takeError();
   auto transfers = StageTransfers::create(std::move(*group), runner->list, schedule,
-                                          session.program->numStages());
+                                          session.program->numStages(), *session.device);
   if (!transfers)
     return transfers.takeError();
   runner->transfers = std::move(*transfers);
@@ -225,11 +225,7 @@ llvm::Error PipelineRunner::readInputs(const ScheduledAction &entry, MicrobatchC
   if (llvm::Error error = fill(entry.microbatch))
     return error;
   // The next microbatch's data overwrites the session's while this one is still under way.
-  std::vector<at::Tensor> &own = states[entry.microbatch].inputs;
-  own = session.inputs;
-  for (at::Tensor &input : own)
-    if (input.defined())
-      input = input.clone();
+  states[entry.microbatch].inputs = session.takeInputs(/*areCopied=*/true);
   return llvm::Error::success();
 }
 

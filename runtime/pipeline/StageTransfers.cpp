@@ -9,11 +9,10 @@
 using namespace cleave::runtime;
 using std::chrono::steady_clock;
 
-llvm::Expected<std::unique_ptr<StageTransfers>> StageTransfers::create(RankGroup group,
-                                                                       const ActionList &list,
-                                                                       const ScheduleInfo &schedule,
-                                                                       int64_t stages) {
-  std::unique_ptr<StageTransfers> made(new StageTransfers(std::move(group), list.channels));
+llvm::Expected<std::unique_ptr<StageTransfers>>
+StageTransfers::create(RankGroup group, const ActionList &list, const ScheduleInfo &schedule,
+                       int64_t stages, const Device &device) {
+  std::unique_ptr<StageTransfers> made(new StageTransfers(std::move(group), list.channels, device));
   made->microbatches = schedule.microbatches;
   made->mostValues = list.mostValues;
   made->layouts.resize(list.channels.size());
@@ -151,7 +150,7 @@ llvm::Error StageTransfers::startReceive(uint32_t number, uint32_t microbatch,
   }
   Batch &batch = receives[number * microbatches + microbatch];
   for (auto [index, value] : llvm::enumerate(channel.values)) {
-    at::Tensor flat = at::empty({value.type.numElements()}, toScalarType(value.type.dtype));
+    at::Tensor flat = at::empty({value.type.numElements()}, device.options(value.type.dtype));
     auto message = start(false, std::move(flat), channel.from, tag(channel, microbatch, index),
                          describe(text, value.name));
     if (!message)

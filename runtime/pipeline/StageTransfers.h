@@ -13,6 +13,7 @@
 
 #include "runtime/aten/Facade.h"
 #include "runtime/comm/RankGroup.h"
+#include "runtime/device/Device.h"
 #include "runtime/pipeline/ActionList.h"
 #include "runtime/pipeline/Layouts.h"
 
@@ -22,7 +23,8 @@ class StageTransfers {
 public:
   /// `group` has the ranks along the pipeline axis, in order. Fails where tags would not be enough.
   static llvm::Expected<std::unique_ptr<StageTransfers>>
-  create(RankGroup group, const ActionList &list, const ScheduleInfo &schedule, int64_t stages);
+  create(RankGroup group, const ActionList &list, const ScheduleInfo &schedule, int64_t stages,
+         const Device &device);
 
   using Values = llvm::SmallVector<at::Tensor, 4>;
 
@@ -47,8 +49,8 @@ public:
   int64_t bytes(uint32_t channel) const { return totals[channel]; }
 
 private:
-  StageTransfers(RankGroup group, llvm::ArrayRef<Channel> channels)
-      : group(std::move(group)), channels(channels) {}
+  StageTransfers(RankGroup group, llvm::ArrayRef<Channel> channels, const Device &device)
+      : group(std::move(group)), channels(channels), device(device) {}
 
   /// A message under way.
   struct Message {
@@ -74,6 +76,7 @@ private:
 
   RankGroup group;
   std::vector<Channel> channels;
+  const Device &device;
   std::vector<Layout> layouts; ///< by channel
   std::vector<int64_t> totals; ///< bytes, by channel
   std::vector<Batch> receives; ///< by channel and microbatch

@@ -28,7 +28,8 @@ llvm::Error PipelineRunner::sumStages(const ScheduledAction &entry) {
   llvm::Error thrown = guarded([&] {
     c10::InferenceMode inferenceMode;
     c10::IntArrayRef shape(type.shape.data(), type.shape.size());
-    at::Tensor rows = at::zeros({stages, c10::multiply_integers(shape)}, toScalarType(type.dtype));
+    at::Tensor rows =
+        at::zeros({stages, c10::multiply_integers(shape)}, session.device->options(type.dtype));
     for (int64_t stage = 0; stage < stages; ++stage)
       if (sum.terms[stage].defined())
         rows[stage].copy_(sum.terms[stage].reshape({-1}));

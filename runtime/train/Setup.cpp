@@ -166,6 +166,7 @@ llvm::Error Trainer::createSession() {
 
   SessionOptions sessionOptions;
   sessionOptions.communicator = &world;
+  sessionOptions.device = options.device;
   sessionOptions.microbatches = microbatches;
   sessionOptions.seed = options.seed;
   sessionOptions.check = options.check;

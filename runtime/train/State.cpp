@@ -28,7 +28,7 @@ static llvm::Expected<StateView> viewGathered(llvm::Expected<std::vector<WholeTe
 
 /// Adds the whole of which this rank holds `part`.
 static llvm::Error add(Session &session, const ValueInfo &value, std::string name,
-                       llvm::Expected<TensorRef> part, StateView &view) {
+                       llvm::Expected<ConstTensorRef> part, StateView &view) {
   if (!part)
     return part.takeError();
   ConstTensorRef tensor = *part;
@@ -56,7 +56,7 @@ llvm::Expected<StateView> cleave::runtime::viewModel(Session &session) {
     // Constants never change: the weights file has them.
     if (value.role == RoleKind::Constant)
       continue;
-    if (llvm::Error error = add(session, value, value.name, session.weight(value.name), view))
+    if (llvm::Error error = add(session, value, value.name, session.result(value.fileName), view))
       return error;
   }
   return view;
@@ -72,7 +72,7 @@ llvm::Expected<StateView> cleave::runtime::viewOptimizer(Session &session) {
   StateView view;
   for (const ValueInfo &value : session.program().optimizerStates())
     if (llvm::Error error = add(session, value, value.name + "." + value.slot,
-                                session.optimizerState(value.name, value.slot), view))
+                                session.result(value.fileName), view))
       return error;
   return view;
 }

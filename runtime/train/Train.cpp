@@ -59,7 +59,7 @@ llvm::Error Trainer::writeProfile() {
   return profiler->finish(program, **grid, microbatches, completed + options.profileSkip);
 }
 
-llvm::Error Trainer::runMicrobatches(int64_t step, std::vector<double> &losses) {
+llvm::Error Trainer::runMicrobatches(int64_t step) {
   int64_t begin = steadyNs();
   auto fill = [&](int64_t index) -> llvm::Error {
     begin = steadyNs();
@@ -69,11 +69,9 @@ llvm::Error Trainer::runMicrobatches(int64_t step, std::vector<double> &losses) 
     return fillInputs(*session, *batch);
   };
   auto done = [&](int64_t index) -> llvm::Error {
-    llvm::Expected<double> loss = session->wholeLoss();
-    if (!loss)
-      return loss.takeError();
-    losses.resize(microbatches);
-    losses[index] = *loss;
+    if (llvm::Error error = session->noteLoss())
+      return error;
+    lossOrder.push_back(index);
     if (tracer && !session->isScheduled())
       tracer->span(llvm::formatv("microbatch {0}", index).str(), begin, steadyNs());
     return llvm::Error::success();
@@ -81,16 +79,28 @@ llvm::Error Trainer::runMicrobatches(int64_t step, std::vector<double> &losses) 
   return session->runMicrobatches(step, fill, done);
 }
 
+llvm::Expected<std::vector<double>> Trainer::takeLosses() {
+  llvm::Expected<std::vector<double>> noted = session->takeLosses();
+  if (!noted)
+    return noted.takeError();
+  std::vector<double> losses(noted->empty() ? 0 : microbatches);
+  for (auto [index, loss] : llvm::zip_equal(std::exchange(lossOrder, {}), *noted))
+    losses[index] = loss;
+  return losses;
+}
+
 llvm::Error Trainer::runStep(int64_t step) {
   int64_t begin = steadyNs();
-  std::vector<double> losses;
-  if (llvm::Error error = runMicrobatches(step, losses))
+  if (llvm::Error error = runMicrobatches(step))
     return error;
   // Ranks wait for each other's losses: after the update, unless that depends on them.
   if (!options.stopOnNan)
     if (llvm::Error error = session->runUpdate(step))
       return error;
-  llvm::Expected<double> loss = averageLoss(step, losses);
+  llvm::Expected<std::vector<double>> losses = takeLosses();
+  if (!losses)
+    return losses.takeError();
+  llvm::Expected<double> loss = averageLoss(step, *losses);
   if (!loss)
     return loss.takeError();
   if (options.stopOnNan)

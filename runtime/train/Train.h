@@ -16,8 +16,11 @@
 namespace cleave::runtime {
 
 class Communicator;
+class Device;
 
 struct TrainOptions {
+  /// Where the program runs; null for the processor.
+  Device *device = nullptr;
   /// Safetensors file with the weights to start from.
   std::string weights;
   /// Steps of the whole run, those before a resumed checkpoint included.

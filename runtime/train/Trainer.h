@@ -32,7 +32,9 @@ private:
   llvm::Error checkSameRun(const CheckpointState &saved);
 
   llvm::Error runStep(int64_t step);
-  llvm::Error runMicrobatches(int64_t step, std::vector<double> &losses);
+  llvm::Error runMicrobatches(int64_t step);
+  /// Of the step, by microbatch; none where this rank makes none.
+  llvm::Expected<std::vector<double>> takeLosses();
   /// Mean over the microbatches of all ranks, in the order of the batch.
   llvm::Expected<double> averageLoss(int64_t step, llvm::ArrayRef<double> losses);
   llvm::Error save(int64_t step);
@@ -61,6 +63,8 @@ private:
   std::unique_ptr<Reporter> reporter;
   /// Steps that the run had behind it when it started.
   int64_t completed = 0;
+  /// The microbatches of this step that have a loss, in the order in which they made it.
+  std::vector<int64_t> lossOrder;
 };
 
 } // namespace cleave::runtime

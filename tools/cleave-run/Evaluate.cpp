@@ -34,6 +34,7 @@ llvm::Expected<std::vector<WholeTensor>> run::runOnce(const Program &program, Co
     return error;
   SessionOptions sessionOptions;
   sessionOptions.communicator = &world;
+  sessionOptions.device = options.device;
   sessionOptions.seed = options.seed;
   sessionOptions.microbatches = microbatches;
   sessionOptions.keepOutputs = microbatches > 1;

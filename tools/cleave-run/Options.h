@@ -18,7 +18,8 @@ struct Options {
   std::string against;
   double tolerance = 0;
   uint64_t seed = 0;
-  int threads = 0; ///< 0: LibTorch's choice
+  int threads = 0;                   ///< 0: LibTorch's choice
+  runtime::Device *device = nullptr; ///< the rank's, once it is open; null: the processor
   bool dryRun = false;
   bool printEnvironment = false;      ///< and nothing else
   std::optional<int64_t> memoryLimit; ///< bytes

@@ -3,6 +3,9 @@
 #include "tools/cleave-run/Ranks.h"
 #include "cleave/Session.h"
 #include "runtime/launch/Job.h"
+#include "tools/cleave-run/Devices.h"
+
+#include "llvm/Support/WithColor.h"
 
 #include <algorithm>
 #include <thread>
@@ -38,7 +41,11 @@ bool run::hasRanks() {
 }
 
 int run::runOnRanks(const Options &options,
-                    const std::function<llvm::Error(Communicator &)> &body) {
+                    const std::function<llvm::Error(Communicator &, const Options &)> &body) {
+  if (llvm::Error error = loadDevice()) {
+    llvm::WithColor::error(llvm::errs(), "cleave-run") << llvm::toString(std::move(error)) << "\n";
+    return EXIT_FAILURE;
+  }
   JobOptions job;
   if (ranks.getNumOccurrences())
     job.ranks = ranks;
@@ -52,6 +59,11 @@ int run::runOnRanks(const Options &options,
     int share = std::max(1, cores / environment.localSize);
     if (options.threads || environment.localSize > 1)
       setNumThreads(options.threads ? options.threads : share);
-    return body(world);
+    llvm::Expected<OwnedDevice> device = openDevice(environment.localRank);
+    if (!device)
+      return device.takeError();
+    Options mine = options;
+    mine.device = device->get();
+    return body(world, mine);
   });
 }

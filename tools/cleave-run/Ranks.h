@@ -18,10 +18,10 @@ extern llvm::cl::OptionCategory ranksCategory;
 /// Whether --ranks is given, or a launcher made this process one of several ranks.
 bool hasRanks();
 
-/// Runs `body` on every rank; the status for `main` to return. Call it before anything of MLIR or
-/// LibTorch is used: it may fork.
+/// Runs `body` on every rank, with the options that name the rank's device; the status for `main`
+/// to return. Call it before anything of MLIR or LibTorch is used: it may fork.
 int runOnRanks(const Options &options,
-               const std::function<llvm::Error(runtime::Communicator &)> &body);
+               const std::function<llvm::Error(runtime::Communicator &, const Options &)> &body);
 
 } // namespace cleave::run
 

@@ -107,6 +107,7 @@ int64_t run::getMicrobatches() {
 
 static TrainOptions collect(const run::Options &options) {
   TrainOptions result;
+  result.device = options.device;
   result.weights = options.weights;
   result.steps = steps;
   result.microbatches = given(microbatches);
@@ -135,8 +136,8 @@ static TrainOptions collect(const run::Options &options) {
 }
 
 int run::runTraining(const Options &options) {
-  TrainOptions trainOptions = collect(options);
-  return runOnRanks(options, [&](Communicator &world) -> llvm::Error {
+  return runOnRanks(options, [](Communicator &world, const Options &options) -> llvm::Error {
+    TrainOptions trainOptions = collect(options);
     auto program = loadProgram(options.program, {world.rank(), world.size()});
     llvm::Error failure = program ? llvm::Error::success() : program.takeError();
     if (llvm::Error error = agree(world, std::move(failure), "the program"))

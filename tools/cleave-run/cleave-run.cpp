@@ -10,6 +10,7 @@
 #include "runtime/pipeline/StageMap.h"
 #include "runtime/train/Agreement.h"
 #include "tools/cleave-run/Against.h"
+#include "tools/cleave-run/Devices.h"
 #include "tools/cleave-run/DryRun.h"
 #include "tools/cleave-run/Evaluate.h"
 #include "tools/cleave-run/Ranks.h"
@@ -52,10 +53,17 @@ static llvm::Error printCosts(const run::Options &options) {
 static llvm::Error runHere(const run::Options &options) {
   if (options.dryRun)
     return printCosts(options);
+  if (llvm::Error error = run::loadDevice())
+    return error;
   installCachingAllocator();
   if (options.threads)
     setNumThreads(options.threads);
-  return evaluate(options, *makeSingleRankCommunicator());
+  llvm::Expected<OwnedDevice> device = run::openDevice(/*localRank=*/0);
+  if (!device)
+    return device.takeError();
+  run::Options mine = options;
+  mine.device = device->get();
+  return evaluate(mine, *makeSingleRankCommunicator());
 }
 
 static int fail(llvm::Error error) {
@@ -81,8 +89,9 @@ int main(int argc, char **argv) {
                             "without them the program is evaluated once",
                             unheeded));
     if (run::hasRanks())
-      return run::runOnRanks(options,
-                             [&](Communicator &world) { return evaluate(options, world); });
+      return run::runOnRanks(options, [](Communicator &world, const run::Options &mine) {
+        return evaluate(mine, world);
+      });
   }
   llvm::Error error = runHere(options);
   return error ? fail(std::move(error)) : EXIT_SUCCESS;

@@ -1,0 +1,40 @@
+//===- Devices.cpp - where a program runs --------------------------------------===//
+
+#include "tools/cleave-run/Devices.h"
+#include "runtime/io/Error.h"
+
+using namespace cleave;
+using namespace cleave::runtime;
+namespace cl = llvm::cl;
+
+cl::OptionCategory run::deviceCategory("Devices");
+
+static cl::opt<std::string> deviceKind("device", cl::desc("Where to run: cpu (default) or cuda"),
+                                       cl::value_desc("kind"), cl::init("cpu"),
+                                       cl::cat(run::deviceCategory));
+static cl::opt<std::string>
+    devicePlugin("device-plugin",
+                 cl::desc("The plugin for --device (default: what CLEAVE_DEVICE_PLUGIN says, else "
+                          "libcleave_KIND.so beside cleave-run or in ../lib)"),
+                 cl::value_desc("file.so"), cl::cat(run::deviceCategory));
+
+static std::optional<LoadedDevices> loaded;
+
+llvm::Error run::loadDevice() {
+  if (deviceKind != "cpu" && deviceKind != "cuda")
+    return makeError("--device: expected cpu or cuda, found '{0}'", deviceKind.getValue());
+  if (deviceKind == "cpu")
+    return devicePlugin.empty() ? llvm::Error::success()
+                                : makeError("--device-plugin is for --device cuda");
+  llvm::Expected<LoadedDevices> devices = loadDevices(deviceKind, devicePlugin);
+  if (!devices)
+    return devices.takeError();
+  loaded = std::move(*devices);
+  return llvm::Error::success();
+}
+
+llvm::Expected<OwnedDevice> run::openDevice(int localRank) {
+  if (!loaded)
+    return OwnedDevice();
+  return runtime::openDevice(*loaded, localRank);
+}

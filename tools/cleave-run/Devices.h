@@ -1,0 +1,25 @@
+//===- Devices.h - where a program runs ----------------------------*- C++ -*-===//
+
+#ifndef CLEAVE_TOOLS_CLEAVE_RUN_DEVICES_H
+#define CLEAVE_TOOLS_CLEAVE_RUN_DEVICES_H
+
+#include "runtime/device/OpenDevice.h"
+
+#include "llvm/Support/CommandLine.h"
+
+namespace cleave::run {
+
+/// The category of --device and its like.
+extern llvm::cl::OptionCategory deviceCategory;
+
+/// Loads what --device asks for, before LibTorch is used and before ranks are forked. Fails in one
+/// line where this machine, this LibTorch or this build has no such device.
+llvm::Error loadDevice();
+
+/// This rank's device: that of its number on the machine, among as many as there are. Null for the
+/// processor.
+llvm::Expected<runtime::OwnedDevice> openDevice(int localRank);
+
+} // namespace cleave::run
+
+#endif // CLEAVE_TOOLS_CLEAVE_RUN_DEVICES_H
