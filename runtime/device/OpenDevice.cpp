@@ -3,6 +3,8 @@
 #include "runtime/device/OpenDevice.h"
 #include "runtime/device/Device.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 using namespace cleave::runtime;
 
 void DeleteDevice::operator()(Device *device) const {
@@ -29,6 +31,17 @@ llvm::Expected<OwnedDevice> cleave::runtime::openDevice(const LoadedDevices &dev
   return OwnedDevice(device->release());
 }
 
-std::string cleave::runtime::describeDevice(const Device &device) {
-  return device.describe();
+DeviceDescription cleave::runtime::describeDevice(const Device &device) {
+  const CleaveDeviceFacts &facts = device.facts();
+  DeviceDescription text;
+  text.kind = device.kind().str();
+  text.chip =
+      llvm::formatv("{0} (sm_{1}{2})", facts.name, facts.capabilityMajor, facts.capabilityMinor);
+  if (facts.driverVersion)
+    text.driver = describeVersion(facts.driverVersion, 2);
+  if (facts.communicationVersion)
+    text.communication = "NCCL " + describeVersion(facts.communicationVersion, 3);
+  if (facts.neuralVersion)
+    text.neural = "cuDNN " + describeVersion(facts.neuralVersion, 3);
+  return text;
 }

@@ -9,6 +9,7 @@
 #define CLEAVE_RUNTIME_DEVICE_OPENDEVICE_H
 
 #include "runtime/device/DevicePlugin.h"
+#include "runtime/environment/Environment.h"
 
 namespace cleave::runtime {
 
@@ -30,8 +31,8 @@ llvm::Expected<LoadedDevices> loadDevices(llvm::StringRef kind, llvm::StringRef 
 /// devices share them.
 llvm::Expected<OwnedDevice> openDevice(const LoadedDevices &devices, int localRank);
 
-/// "NVIDIA H200, sm_90, ..."
-std::string describeDevice(const Device &device);
+/// What is compared among ranks and shown to users.
+DeviceDescription describeDevice(const Device &device);
 
 } // namespace cleave::runtime
 

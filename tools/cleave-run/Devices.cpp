@@ -1,6 +1,7 @@
 //===- Devices.cpp - where a program runs --------------------------------------===//
 
 #include "tools/cleave-run/Devices.h"
+#include "runtime/environment/Environment.h"
 #include "runtime/io/Error.h"
 
 using namespace cleave;
@@ -36,5 +37,8 @@ llvm::Error run::loadDevice() {
 llvm::Expected<OwnedDevice> run::openDevice(int localRank) {
   if (!loaded)
     return OwnedDevice();
-  return runtime::openDevice(*loaded, localRank);
+  llvm::Expected<OwnedDevice> device = runtime::openDevice(*loaded, localRank);
+  if (device)
+    setDeviceDescription(runtime::describeDevice(**device));
+  return device;
 }

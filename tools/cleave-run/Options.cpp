@@ -1,12 +1,9 @@
 //===- Options.cpp - the command line of cleave-run --------------------------===//
 
 #include "tools/cleave-run/Options.h"
-<<<<<<< HEAD
 #include "runtime/environment/Environment.h"
 #include "runtime/environment/Version.h"
-=======
 #include "tools/cleave-run/Devices.h"
->>>>>>> dc45b36 (Let a session's tensors be on a device)
 #include "tools/cleave-run/Ranks.h"
 #include "tools/cleave-run/Training.h"
 
@@ -141,19 +138,13 @@ static cleave::runtime::ReplicationCheck parseCheck() {
 
 cleave::run::Options cleave::run::parseOptions(int argc, char **argv) {
   cl::HideUnrelatedOptions({&general, &trainingCategory, &dataCategory, &reportingCategory,
-<<<<<<< HEAD
-                            &checkpointCategory, &ranksCategory, &evaluating, &comparing,
-                            &checking});
+                            &checkpointCategory, &ranksCategory, &deviceCategory, &evaluating,
+                            &comparing, &checking});
   cl::SetVersionPrinter([](llvm::raw_ostream &os) {
     os << "cleave-run " << runtime::getVersion() << "\n"
        << "LibTorch " << runtime::getTorchVersion() << " in " << runtime::getTorchDirectory()
        << "\n";
   });
-=======
-                            &checkpointCategory, &ranksCategory, &deviceCategory, &evaluating,
-                            &comparing, &checking});
-  cl::SetVersionPrinter([](llvm::raw_ostream &os) { os << "cleave-run 0.1.0\n"; });
->>>>>>> dc45b36 (Let a session's tensors be on a device)
   cl::ParseCommandLineOptions(argc, argv, overview);
   Options options;
   options.printEnvironment = printEnvironment;
