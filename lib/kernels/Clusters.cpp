@@ -1,19 +1,25 @@
 //===- Clusters.cpp - which ops become one kernel ---------------------------===//
 
 #include "lib/kernels/Clusters.h"
+#include "dialects/dist/Dist.h"
+#include "dialects/train/Program.h"
+#include "lib/kernels/RowSpace.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SetVector.h"
 
+#include <memory>
+
 using namespace mlir;
+using namespace cleave;
 using namespace cleave::kernels;
 
 namespace {
 
 class ClusterFinder {
 public:
-  ClusterFinder(Block &block, const ClusterOptions &options) : block(block), options(options) {}
+  explicit ClusterFinder(Block &block) : block(block) {}
 
   std::vector<Cluster> run();
 
@@ -21,63 +27,142 @@ private:
   static constexpr int kNone = -1;
   /// Ops that a search for a cycle looks at before it gives up and takes it for one.
   static constexpr size_t kMostVisited = 4096;
+  /// How far apart ops are, at most, that are joined.
+  static constexpr unsigned kNeighbourhood = 256;
+  static constexpr size_t kMostReaders = 16;
+  /// Ops that are laid over other rows anew, because another op has wider ones.
+  static constexpr size_t kMostLaidAnew = 16;
+  /// How often a value that not all rows need may be computed, at most.
+  static constexpr int64_t kMostRepeats = 16;
 
   /// A cluster in the making. One that another has taken up is empty.
   struct Open {
-    Cluster cluster;
+    llvm::SmallVector<Operation *, 8> ops;
+    RowSpace space;
     unsigned first = 0, last = 0;
-    /// What each value made in it has of the matrix.
-    llvm::DenseMap<Value, Extent> extents;
+    bool isBackward = false;
   };
 
   int clusterOf(Operation *op) const {
     auto it = owner.find(op);
     return it == owner.end() ? kNone : it->second;
   }
+  const RowOp *analyze(Operation *op);
   void place(Operation *op);
-  bool fits(Operation *op, const RowOp &rowOp, const Open &open) const;
-  std::optional<Open> widen(const Open &open, Domain domain) const;
+  llvm::SmallVector<int, 8> listCandidates(Operation *op);
+  bool start(Operation *op, int candidate);
+  int join(Operation *op, int home, int candidate);
+  bool isSound(Operation *op, const RowSpace &space, int a, int b, bool areRowsNew) const;
   bool dependsOn(Operation *op, int cluster, llvm::ArrayRef<int> joined) const;
-  void add(Operation *op, const RowOp &rowOp, int cluster);
   void merge(int into, int from);
-  void dropViews(Cluster &cluster) const;
+  bool isBackward(Operation *op);
+  llvm::SmallVector<RowSpace::Member> membersOf(int cluster);
 
   Block &block;
-  const ClusterOptions &options;
   llvm::DenseMap<Operation *, unsigned> position;
   llvm::DenseMap<Operation *, int> owner;
+  llvm::DenseMap<Operation *, std::unique_ptr<RowOp>> rowOps;
+  /// The communication before each one: their order stays.
+  llvm::DenseMap<Operation *, Operation *> communicationBefore;
   std::vector<Open> clusters;
 };
 
 } // namespace
 
-/// Whether what the op takes from the cluster has the extent there that the op expects. Sums down
-/// the columns are finished only when the last row is.
-bool ClusterFinder::fits(Operation *op, const RowOp &rowOp, const Open &open) const {
-  for (auto [operand, extent] : llvm::zip(op->getOperands(), rowOp.operands)) {
-    auto made = open.extents.find(operand);
-    if (made != open.extents.end() && (made->second != extent || extent == Extent::Column))
-      return false;
-  }
-  return true;
+const RowOp *ClusterFinder::analyze(Operation *op) {
+  auto [it, isNew] = rowOps.try_emplace(op);
+  if (isNew && isFusible(op))
+    if (std::optional<RowOp> rowOp = analyzeRowOp(op))
+      it->second = std::make_unique<RowOp>(std::move(*rowOp));
+  return it->second.get();
 }
 
-/// The same ops over another matrix; none where they do not lie over it.
-std::optional<ClusterFinder::Open> ClusterFinder::widen(const Open &open, Domain domain) const {
-  constexpr size_t kMostOps = 16;
-  if (open.cluster.ops.size() > kMostOps)
-    return std::nullopt;
-  Open widened = open;
-  widened.cluster.domain = domain;
-  widened.extents.clear();
-  for (Operation *op : open.cluster.ops) {
-    std::optional<RowOp> rowOp = analyzeRowOp(op, domain);
-    if (!rowOp || !fits(op, *rowOp, widened))
-      return std::nullopt;
-    for (auto [result, extent] : llvm::zip(op->getResults(), rowOp->results))
-      widened.extents[result] = extent;
+/// A view belongs to what it is for.
+bool ClusterFinder::isBackward(Operation *op) {
+  while (op->hasOneUse() && analyze(op) && analyze(op)->weight == 0)
+    op = *op->user_begin();
+  return op->hasAttr(train::kBackwardAttrName);
+}
+
+llvm::SmallVector<RowSpace::Member> ClusterFinder::membersOf(int cluster) {
+  return llvm::map_to_vector(clusters[cluster].ops,
+                             [&](Operation *op) { return RowSpace::Member{op, analyze(op)}; });
+}
+
+/// Clusters that make operands of the op, then those that read the same: each time the latest
+/// first, since what was made long ago is rarely free of what came in between.
+llvm::SmallVector<int, 8> ClusterFinder::listCandidates(Operation *op) {
+  llvm::SmallSetVector<int, 8> makers, readers;
+  // What is computed early for late must be kept in between.
+  bool itsPhase = isBackward(op);
+  auto isNear = [&](int its) {
+    return its != kNone && clusters[its].isBackward == itsPhase &&
+           position.lookup(op) - clusters[its].last < kNeighbourhood;
+  };
+  for (Value operand : op->getOperands()) {
+    Operation *maker = operand.getDefiningOp();
+    if (int its = maker ? clusterOf(maker) : kNone; its != kNone) {
+      if (isNear(its))
+        makers.insert(its);
+      continue;
+    }
+    auto tensor = dyn_cast<RankedTensorType>(operand.getType());
+    if (!tensor || tensor.getNumElements() < 2)
+      continue;
+    for (auto [count, user] : llvm::enumerate(operand.getUsers())) {
+      if (count == kMostReaders)
+        break;
+      int its = user->getBlock() == &block ? clusterOf(user) : kNone;
+      if (isNear(its))
+        readers.insert(its);
+    }
   }
-  return widened;
+  auto isLater = [&](int a, int b) {
+    return std::pair(clusters[a].last, a) > std::pair(clusters[b].last, b);
+  };
+  llvm::SmallVector<int, 8> order(makers.begin(), makers.end());
+  llvm::sort(order, isLater);
+  llvm::SmallVector<int, 8> others;
+  llvm::copy_if(readers, std::back_inserter(others),
+                [&](int its) { return !makers.contains(its); });
+  llvm::sort(others, isLater);
+  order.append(others);
+  return order;
+}
+
+/// Whether each value that some rows have in common is needed inside only: it is computed for each
+/// of these rows, and not stored. `op` has just been laid over the space of clusters `a` and `b`;
+/// its own users are not known yet.
+bool ClusterFinder::isSound(Operation *op, const RowSpace &space, int a, int b,
+                            bool areRowsNew) const {
+  auto isInside = [&](Operation *user) {
+    int its = clusterOf(user);
+    return user == op || (its != kNone && (its == a || its == b));
+  };
+  auto isRepeated = [&](Value value) {
+    std::optional<Layout> layout = space.find(value);
+    return layout && !layout->isTotal && space.countRows(*layout) != space.countRows();
+  };
+  if (llvm::any_of(op->getResults(), isRepeated))
+    return false;
+  if (!areRowsNew)
+    return true;
+  for (int cluster : {a, b}) {
+    if (cluster == kNone)
+      continue;
+    for (Operation *member : clusters[cluster].ops)
+      for (Value result : member->getResults()) {
+        if (!isRepeated(result))
+          continue;
+        Layout layout = *space.find(result);
+        bool isNumber = layout.rows.empty() && layout.columns == 0;
+        if (!isNumber && space.countRows() / space.countRows(layout) > kMostRepeats)
+          return false;
+        if (!llvm::all_of(result.getUsers(), isInside))
+          return false;
+      }
+  }
+  return true;
 }
 
 /// Whether what `op` takes from outside of the clusters `cluster` and `joined` needs something of
@@ -91,24 +176,27 @@ bool ClusterFinder::dependsOn(Operation *op, int cluster, llvm::ArrayRef<int> jo
   llvm::DenseSet<Operation *> visited;
   llvm::DenseSet<int> visitedClusters;
   unsigned first = clusters[cluster].first;
-  auto visitOperands = [&](Operation *of, bool isOutside) {
-    for (Value operand : of->getOperands()) {
-      Operation *maker = operand.getDefiningOp();
-      if (!maker || (isInside(maker) && !isOutside))
-        continue;
-      if (isInside(maker))
-        return true;
-      int its = clusterOf(maker);
-      unsigned latest = its == kNone ? position.lookup(maker) : clusters[its].last;
-      if (latest > first && visited.insert(maker).second)
-        waiting.push_back(maker);
-    }
+  auto visit = [&](Operation *maker, bool isOutside) {
+    if (!maker || (isInside(maker) && !isOutside))
+      return false;
+    if (isInside(maker))
+      return true;
+    int its = clusterOf(maker);
+    unsigned latest = its == kNone ? position.lookup(maker) : clusters[its].last;
+    if (latest > first && visited.insert(maker).second)
+      waiting.push_back(maker);
     return false;
+  };
+  auto visitOperands = [&](Operation *of, bool isOutside) {
+    for (Value operand : of->getOperands())
+      if (visit(operand.getDefiningOp(), isOutside))
+        return true;
+    return visit(communicationBefore.lookup(of), isOutside);
   };
   if (visitOperands(op, false))
     return true;
   for (int inside : joined)
-    for (Operation *member : clusters[inside].cluster.ops)
+    for (Operation *member : clusters[inside].ops)
       visitOperands(member, false);
   while (!waiting.empty()) {
     if (visited.size() > kMostVisited)
@@ -120,7 +208,7 @@ bool ClusterFinder::dependsOn(Operation *op, int cluster, llvm::ArrayRef<int> jo
         return true;
     } else if (visitedClusters.insert(its).second) {
       // A kernel waits for all that any of its ops needs.
-      for (Operation *member : clusters[its].cluster.ops)
+      for (Operation *member : clusters[its].ops)
         if (visitOperands(member, true))
           return true;
     }
@@ -128,109 +216,164 @@ bool ClusterFinder::dependsOn(Operation *op, int cluster, llvm::ArrayRef<int> jo
   return false;
 }
 
-void ClusterFinder::add(Operation *op, const RowOp &rowOp, int cluster) {
-  Open &open = clusters[cluster];
-  unsigned at = position.lookup(op);
-  open.first = open.cluster.ops.empty() ? at : std::min(open.first, at);
-  open.last = std::max(open.last, at);
-  open.cluster.ops.push_back(op);
-  for (auto [result, extent] : llvm::zip(op->getResults(), rowOp.results))
-    open.extents[result] = extent;
-  owner[op] = cluster;
-}
-
 void ClusterFinder::merge(int into, int from) {
   Open &target = clusters[into], &source = clusters[from];
-  for (Operation *op : source.cluster.ops)
+  for (Operation *op : source.ops)
     owner[op] = into;
-  llvm::append_range(target.cluster.ops, source.cluster.ops);
-  target.extents.insert(source.extents.begin(), source.extents.end());
+  llvm::append_range(target.ops, source.ops);
   target.first = std::min(target.first, source.first);
   target.last = std::max(target.last, source.last);
   source = Open();
 }
 
-/// Puts the op into the clusters of its operands that it fits, or into one of its own.
-void ClusterFinder::place(Operation *op) {
-  std::optional<RowOp> own = analyzeRowOp(op);
-  llvm::SmallSetVector<int, 4> makers;
-  for (Value operand : op->getOperands())
-    if (Operation *maker = operand.getDefiningOp())
-      if (int its = clusterOf(maker); its != kNone)
-        makers.insert(its);
-  // The latest first: what was made long ago is rarely free of what came in between.
-  auto order = makers.takeVector();
-  llvm::sort(order, [&](int a, int b) { return clusters[a].last > clusters[b].last; });
-  llvm::SmallVector<int, 4> joined;
-  std::optional<RowOp> rowOp;
-  for (int candidate : order) {
-    Open &open = clusters[candidate];
-    std::optional<Open> widened;
-    std::optional<RowOp> there = rowOp ? rowOp : analyzeRowOp(op, open.cluster.domain);
-    if (rowOp && !(open.cluster.domain == rowOp->domain))
-      widened = widen(open, rowOp->domain);
-    else if (!there && own && (widened = widen(open, own->domain)))
-      there = own;
-    if (!there || (!(open.cluster.domain == there->domain) && !widened) ||
-        !fits(op, *there, widened ? *widened : open))
-      continue;
-    if (dependsOn(op, candidate, joined) ||
-        llvm::any_of(joined, [&](int other) { return dependsOn(op, other, {candidate}); }))
-      continue;
-    if (widened)
-      open = std::move(*widened);
-    rowOp = there;
-    joined.push_back(candidate);
+/// Lays the op over the candidate's space, or both over rows that are the op's.
+bool ClusterFinder::start(Operation *op, int candidate) {
+  Open &open = clusters[candidate];
+  const RowOp &rowOp = *analyze(op);
+  RowSpace::Mark before = open.space.mark();
+  int64_t rows = open.space.countRows();
+  bool isFree = !dependsOn(op, candidate, {});
+  if (!isFree)
+    return false;
+  if (open.space.touches(op) || rowOp.factors.empty() || open.space.countRows() == 1) {
+    if (open.space.add(op, rowOp)) {
+      if (isSound(op, open.space, candidate, kNone, open.space.countRows() != rows))
+        return true;
+      open.space.rollback(before);
+    }
   }
-  if (joined.empty()) {
-    if (!own)
-      return;
-    joined.push_back(static_cast<int>(clusters.size()));
-    rowOp = own;
-    clusters.emplace_back().cluster.domain = own->domain;
-  }
-  int home = *llvm::min_element(joined);
-  for (int other : joined)
-    if (other != home)
-      merge(home, other);
-  add(op, *rowOp, home);
+  if (open.ops.size() > kMostLaidAnew)
+    return false;
+  RowSpace anew;
+  llvm::SmallVector<RowSpace::Member> members = membersOf(candidate);
+  members.push_back({op, &rowOp});
+  if (!anew.addAll(members) || !isSound(op, anew, candidate, kNone, true))
+    return false;
+  open.space = std::move(anew);
+  return true;
 }
 
-/// Views at the edges of a cluster are as free outside.
-void ClusterFinder::dropViews(Cluster &cluster) const {
-  auto isView = [&](Operation *op) {
-    std::optional<RowOp> rowOp = analyzeRowOp(op, cluster.domain);
-    return rowOp && rowOp->isView;
-  };
-  llvm::DenseSet<Operation *> inside(cluster.ops.begin(), cluster.ops.end());
-  for (Operation *op : llvm::reverse(cluster.ops))
-    if (isView(op) &&
-        llvm::none_of(op->getUsers(), [&](Operation *user) { return inside.contains(user); }))
-      inside.erase(op);
-  for (Operation *op : cluster.ops)
-    if (inside.contains(op) && isView(op) && !inside.contains(op->getOperand(0).getDefiningOp()))
-      inside.erase(op);
-  llvm::erase_if(cluster.ops, [&](Operation *op) { return !inside.contains(op); });
-  if (llvm::count_if(cluster.ops, [&](Operation *op) { return !isView(op); }) < options.minOps)
-    cluster.ops.clear();
+/// Lays the ops of `home`, which has `op` in its space, and of the candidate over one space. The
+/// cluster that has them all, or none.
+int ClusterFinder::join(Operation *op, int home, int candidate) {
+  if (dependsOn(op, candidate, {home}) || dependsOn(op, home, {candidate}))
+    return kNone;
+  int into = home, from = candidate;
+  bool isSwapped = clusters[candidate].ops.size() > clusters[home].ops.size();
+  if (isSwapped)
+    std::swap(into, from);
+  RowSpace &space = clusters[into].space;
+  RowSpace::Mark before = space.mark();
+  llvm::SmallVector<RowSpace::Member> members = membersOf(from);
+  if (isSwapped)
+    members.push_back({op, analyze(op)});
+  bool areRowsNew = true;
+  if (space.addAll(members)) {
+    areRowsNew =
+        space.countRows() != before.rows || space.countRows() != clusters[from].space.countRows();
+    if (isSound(op, space, home, candidate, areRowsNew))
+      return into;
+    space.rollback(before);
+  }
+  if (clusters[home].ops.size() + clusters[candidate].ops.size() > kMostLaidAnew)
+    return kNone;
+  RowSpace anew;
+  llvm::append_range(members, membersOf(into));
+  if (!isSwapped)
+    members.push_back({op, analyze(op)});
+  if (!anew.addAll(members) || !isSound(op, anew, home, candidate, true))
+    return kNone;
+  clusters[into].space = std::move(anew);
+  return into;
+}
+
+/// Puts the op into the clusters of its operands that it fits, or into one of its own.
+void ClusterFinder::place(Operation *op) {
+  const RowOp *rowOp = analyze(op);
+  if (!rowOp)
+    return;
+  int home = kNone;
+  for (int candidate : listCandidates(op)) {
+    if (home == kNone) {
+      if (start(op, candidate))
+        home = candidate;
+      continue;
+    }
+    int into = join(op, home, candidate);
+    if (into == kNone)
+      continue;
+    merge(into, into == home ? candidate : home);
+    home = into;
+  }
+  if (home == kNone) {
+    RowSpace space;
+    if (!space.add(op, *rowOp))
+      return;
+    home = static_cast<int>(clusters.size());
+    clusters.emplace_back().space = std::move(space);
+  }
+  Open &open = clusters[home];
+  unsigned at = position.lookup(op);
+  open.first = open.ops.empty() ? at : std::min(open.first, at);
+  open.last = std::max(open.last, at);
+  open.isBackward = isBackward(op);
+  open.ops.push_back(op);
+  owner[op] = home;
 }
 
 std::vector<Cluster> ClusterFinder::run() {
-  for (auto [index, op] : llvm::enumerate(block))
+  Operation *communication = nullptr;
+  for (auto [index, op] : llvm::enumerate(block)) {
     position[&op] = index;
+    if (!isa<dist::CommunicationOpInterface>(op))
+      continue;
+    if (communication)
+      communicationBefore[&op] = communication;
+    communication = &op;
+  }
   for (Operation &op : block.without_terminator())
-    if (isFusible(&op))
-      place(&op);
+    place(&op);
   std::vector<Cluster> found;
   for (Open &open : clusters) {
-    llvm::sort(open.cluster.ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-    dropViews(open.cluster);
-    if (!open.cluster.ops.empty())
-      found.push_back(std::move(open.cluster));
+    Cluster cluster{std::move(open.ops)};
+    llvm::sort(cluster.ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    if (!cluster.ops.empty())
+      found.push_back(std::move(cluster));
   }
   return found;
 }
 
-std::vector<Cluster> cleave::kernels::findClusters(Block &block, const ClusterOptions &options) {
-  return ClusterFinder(block, options).run();
+std::vector<Cluster> cleave::kernels::findClusters(Block &block) {
+  return ClusterFinder(block).run();
+}
+
+static void trim(Cluster &cluster, const ClusterOptions &options) {
+  llvm::DenseMap<Operation *, RowOp> inside;
+  for (Operation *op : cluster.ops)
+    inside.try_emplace(op, *analyzeRowOp(op));
+  auto isInside = [&](Operation *op) { return inside.contains(op); };
+  for (Operation *op : llvm::reverse(cluster.ops))
+    if (inside.at(op).weight == 0 && llvm::none_of(op->getUsers(), isInside))
+      inside.erase(op);
+  for (Operation *op : cluster.ops) {
+    if (!isInside(op) || !inside.at(op).isView)
+      continue;
+    // Others that read what it views do so beside it: the kernel is to know that it is the same.
+    Value viewed = op->getOperand(0);
+    Operation *maker = viewed.getDefiningOp();
+    if (!(maker && isInside(maker)) && llvm::count_if(viewed.getUsers(), isInside) == 1)
+      inside.erase(op);
+  }
+  llvm::erase_if(cluster.ops, [&](Operation *op) { return !isInside(op); });
+  unsigned weight = 0;
+  for (Operation *op : cluster.ops)
+    weight += inside.at(op).weight;
+  if (weight < options.minOps)
+    cluster.ops.clear();
+}
+
+void cleave::kernels::trimClusters(std::vector<Cluster> &clusters, const ClusterOptions &options) {
+  for (Cluster &cluster : clusters)
+    trim(cluster, options);
+  llvm::erase_if(clusters, [](const Cluster &cluster) { return cluster.ops.empty(); });
 }

@@ -14,21 +14,24 @@ namespace cleave::kernels {
 /// Ops that can run as one row kernel: none of them needs, by way of an op outside, what another
 /// one makes.
 struct Cluster {
-  Domain domain;
   /// In program order.
   llvm::SmallVector<mlir::Operation *, 8> ops;
 };
 
 struct ClusterOptions {
-  /// Ops, views apart, that a cluster has at least.
+  /// Pointwise ops that a cluster has at least; an op of several steps, as a norm, counts as two.
   unsigned minOps = 2;
 };
 
 /// The clusters of a block of pure straight-line code. Each fusible op joins the clusters that make
-/// its operands, where that keeps them free of cycles; these then become one. Deterministic, and
-/// linear in the number of ops but for searches in the neighbourhood of a cluster, which are
-/// bounded.
-std::vector<Cluster> findClusters(mlir::Block &block, const ClusterOptions &options);
+/// its operands, or read them too, where that keeps them free of cycles; these then become one.
+/// Deterministic, and linear in the number of ops but for searches in the neighbourhood of a
+/// cluster, which are bounded.
+std::vector<Cluster> findClusters(mlir::Block &block);
+
+/// Takes views at the edges out of the clusters, which are as free outside, unless rows change
+/// places where a kernel would read them; and drops clusters that are too small.
+void trimClusters(std::vector<Cluster> &clusters, const ClusterOptions &options);
 
 } // namespace cleave::kernels
 

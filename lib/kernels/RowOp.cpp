@@ -1,7 +1,6 @@
 //===- RowOp.cpp - ops that work row by row ---------------------------------===//
 
 #include "lib/kernels/RowOp.h"
-#include "dialects/aten/Aten.h"
 #include "dialects/sharding/ShardingRule.h"
 
 #include "mlir/IR/BuiltinTypes.h"
@@ -74,19 +73,25 @@ static const llvm::StringSet<> &pointwiseOps() {
                                           "aten.where",
                                           "aten.masked_fill_scalar",
                                           "aten.masked_fill",
+                                          "aten.native_dropout_backward",
+                                          "aten.mse_loss_backward",
+                                          "aten.clone",
                                           "aten._to_copy"};
   return names;
 }
 
-/// Along rows, or down the columns.
+/// Along rows, or over all of them.
 static const llvm::StringSet<> &reductionOps() {
-  static const llvm::StringSet<> names = {"aten.sum_dim_int_list", "aten.mean_dim", "aten.amax"};
+  static const llvm::StringSet<> names = {
+      "aten.sum_dim_int_list", "aten.mean_dim", "aten.amax", "aten.sum", "aten.mean",
+      "aten.mse_loss"};
   return names;
 }
 
 /// Ops that compute on each row as a whole. Their sharding rules say no more than that.
 static const llvm::StringSet<> &wholeRowOps() {
   static const llvm::StringSet<> names = {"aten._softmax",
+                                          "aten._safe_softmax",
                                           "aten._log_softmax",
                                           "aten._softmax_backward_data",
                                           "aten._log_softmax_backward_data",
@@ -99,14 +104,43 @@ static const llvm::StringSet<> &wholeRowOps() {
 static const llvm::StringSet<> &viewOps() {
   static const llvm::StringSet<> names = {"aten.alias",       "aten.detach",       "aten.view",
                                           "aten.unsqueeze",   "aten._unsafe_view", "aten.squeeze",
-                                          "aten.squeeze_dim", "aten.squeeze_dims", "aten.expand"};
+                                          "aten.squeeze_dim", "aten.squeeze_dims"};
   return names;
+}
+
+/// Views that exchange or repeat rows.
+static const llvm::StringSet<> &gatherOps() {
+  static const llvm::StringSet<> names = {"aten.expand", "aten.transpose", "aten.permute"};
+  return names;
+}
+
+/// Results and operands have windows of each other's rows.
+static const llvm::StringSet<> &windowOps() {
+  static const llvm::StringSet<> names = {"aten.slice", "aten.cat", "aten.slice_backward"};
+  return names;
+}
+
+/// Ops that take one element of each row by an index.
+static const llvm::StringSet<> &pickOps() {
+  static const llvm::StringSet<> names = {"aten.nll_loss_forward", "aten.nll_loss_backward"};
+  return names;
+}
+
+/// Pointwise ops of many steps, which are worth a kernel of their own.
+static const llvm::StringSet<> &longPointwiseOps() {
+  static const llvm::StringSet<> names = {"aten.gelu", "aten.gelu_backward", "aten.silu",
+                                          "aten.silu_backward"};
+  return names;
+}
+
+static bool isElementwise(StringRef name) {
+  return pointwiseOps().contains(name) || viewOps().contains(name) || gatherOps().contains(name);
 }
 
 bool kernels::isFusible(Operation *op) {
   StringRef name = op->getName().getStringRef();
-  return pointwiseOps().contains(name) || reductionOps().contains(name) ||
-         wholeRowOps().contains(name) || viewOps().contains(name);
+  return isElementwise(name) || reductionOps().contains(name) || wholeRowOps().contains(name) ||
+         windowOps().contains(name) || pickOps().contains(name);
 }
 
 static int64_t countElements(Value value) {
@@ -114,90 +148,139 @@ static int64_t countElements(Value value) {
   return tensor && tensor.hasStaticShape() ? tensor.getNumElements() : 0;
 }
 
+std::optional<RowOp> RowOp::withColumns() const {
+  if (!column)
+    return *this;
+  RowOp op = *this;
+  op.column.reset();
+  for (auto *tensors : {static_cast<SmallVectorImpl<RowTensor> *>(&op.operands),
+                        static_cast<SmallVectorImpl<RowTensor> *>(&op.results)})
+    for (RowTensor &tensor : *tensors) {
+      if (!llvm::is_contained(tensor.rows, *column))
+        continue;
+      if (tensor.rows.back() != *column)
+        return std::nullopt;
+      tensor.rows.pop_back();
+      tensor.columns = factors[*column];
+    }
+  return op;
+}
+
 namespace {
-/// Asks an op's rule which of its tensors has what of a matrix.
-class Analysis {
+/// Asks an op's sharding rule which of its tensors has what of a matrix.
+class RuleAnalysis {
 public:
-  explicit Analysis(Operation *op) : op(op), rule(sharding::getShardingRule(op)) {}
+  explicit RuleAnalysis(Operation *op) : op(op), rule(sharding::getShardingRule(op)) {}
 
   std::optional<RowOp> run() {
     // An opaque op, or one whose numbers depend on their place, has no rows.
-    if (rule.isOpaque() || rule.kind == sharding::OpKind::Random || !findWidest())
+    if (rule.isOpaque() || rule.kind == sharding::OpKind::Random)
       return std::nullopt;
+    number.assign(rule.factors.size(), kAbsent);
     RowOp rowOp;
-    rowOp.isView = viewOps().contains(op->getName().getStringRef());
-    rowOp.domain = {countElements(widest) / columns, columns};
-    for (auto [i, operand] : llvm::enumerate(op->getOperands()))
-      if (!add(operand, rule.operands[i], rowOp.operands))
-        return std::nullopt;
-    for (auto [i, result] : llvm::enumerate(op->getResults()))
-      if (!add(result, rule.results[i], rowOp.results))
-        return std::nullopt;
+    for (auto [operand, factors] : llvm::zip(op->getOperands(), rule.operands))
+      add(operand, factors, rowOp.operands, rowOp);
+    for (auto [result, factors] : llvm::zip(op->getResults(), rule.results))
+      add(result, factors, rowOp.results, rowOp);
+    if (!widest)
+      return std::nullopt;
+    if (!widestRows.empty())
+      rowOp.column = widestRows.back();
     return rowOp;
   }
 
 private:
-  /// The tensor with the most elements gives the matrix; its last dimension must be one factor,
-  /// and the last one of whatever tensor has it.
-  bool findWidest() {
-    const TensorFactors *factors = nullptr;
-    auto consider = [&](Value value, const TensorFactors &its) {
-      if (countElements(value) > countElements(widest ? widest : value) || !widest) {
-        if (countElements(value) == 0)
-          return;
-        widest = value;
-        factors = &its;
-      }
-    };
-    for (auto [i, operand] : llvm::enumerate(op->getOperands()))
-      consider(operand, rule.operands[i]);
-    for (auto [i, result] : llvm::enumerate(op->getResults()))
-      consider(result, rule.results[i]);
-    if (!widest)
-      return false;
-    for (const sharding::DimFactors &dim : *factors)
-      llvm::append_range(
-          all, llvm::make_filter_range(dim, [&](FactorId f) { return rule.factors[f].size > 1; }));
-    if (all.empty())
-      return false;
-    column = all.back();
-    columns = rule.factors[column].size;
-    all.pop_back();
-    return true;
-  }
+  static constexpr unsigned kAbsent = ~0u;
 
-  /// Adds the extent of a tensor; false where it has only some of the rows' factors, or any in
-  /// another order.
-  bool add(Value value, const TensorFactors &factors, SmallVectorImpl<Extent> &extents) const {
-    if (!isa<RankedTensorType>(value.getType())) {
-      extents.push_back(Extent::None);
-      return true;
+  void add(Value value, const TensorFactors &dims, SmallVectorImpl<RowTensor> &tensors,
+           RowOp &rowOp) {
+    RowTensor &tensor = tensors.emplace_back();
+    int64_t elements = countElements(value);
+    tensor.exists = isa<RankedTensorType>(value.getType());
+    for (const sharding::DimFactors &dim : dims)
+      for (FactorId factor : dim) {
+        if (rule.factors[factor].size < 2)
+          continue;
+        if (number[factor] == kAbsent) {
+          number[factor] = rowOp.factors.size();
+          rowOp.factors.push_back(rule.factors[factor].size);
+        }
+        tensor.rows.push_back(number[factor]);
+      }
+    if (elements > 0 && (!widest || elements > countElements(widest))) {
+      widest = value;
+      widestRows = tensor.rows;
     }
-    SmallVector<FactorId> its;
-    for (const sharding::DimFactors &dim : factors)
-      llvm::append_range(
-          its, llvm::make_filter_range(dim, [&](FactorId f) { return rule.factors[f].size > 1; }));
-    bool hasColumns = !its.empty() && its.back() == column;
-    if (hasColumns)
-      its.pop_back();
-    bool hasRows = its == all;
-    if (!hasRows && !its.empty())
-      return false;
-    hasRows &= !all.empty();
-    extents.push_back(hasColumns ? (hasRows || all.empty() ? Extent::Full : Extent::Column)
-                                 : (hasRows ? Extent::Row : Extent::Scalar));
-    return true;
   }
 
   Operation *op;
   ShardingRule rule;
+  /// Of the rule's factors in the row op.
+  SmallVector<unsigned> number;
   Value widest;
-  /// Of the rows, major first; factors of size 1 count for nothing.
-  SmallVector<FactorId> all;
-  FactorId column = 0;
-  int64_t columns = 1;
+  SmallVector<unsigned, 4> widestRows;
+};
+
+/// Builds a row op whose tensors are given by their shapes: the last dimension makes the columns.
+class ShapeAnalysis {
+public:
+  /// The rows of `shape`, which all tensors that have rows have.
+  explicit ShapeAnalysis(ArrayRef<int64_t> rows) {
+    for (int64_t size : rows)
+      if (size > 1) {
+        all.push_back(rowOp.factors.size());
+        rowOp.factors.push_back(size);
+      }
+  }
+
+  void addOperand(Type type, bool hasRows, int64_t columns) {
+    rowOp.operands.push_back(make(type, hasRows, columns));
+  }
+  RowTensor &addResult(Type type, bool hasRows, int64_t columns) {
+    return rowOp.results.emplace_back(make(type, hasRows, columns));
+  }
+  bool hasRows() const { return !all.empty(); }
+  RowOp take() { return std::move(rowOp); }
+
+private:
+  RowTensor make(Type type, bool hasRows, int64_t columns) const {
+    RowTensor tensor;
+    tensor.exists = isa<RankedTensorType>(type);
+    if (hasRows)
+      tensor.rows = all;
+    tensor.columns = columns;
+    return tensor;
+  }
+
+  RowOp rowOp;
+  SmallVector<unsigned, 4> all;
 };
 } // namespace
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  auto tensor = dyn_cast<RankedTensorType>(value.getType());
+  return tensor ? tensor.getShape() : ArrayRef<int64_t>();
+}
+
+/// The results of a reduction lack the columns, or all the rows.
+static std::optional<RowOp> analyzeReduction(Operation *op) {
+  std::optional<RowOp> found = RuleAnalysis(op).run();
+  std::optional<RowOp> rowOp = found ? found->withColumns() : std::nullopt;
+  if (!rowOp)
+    return std::nullopt;
+  const RowTensor &from = rowOp->operands[0];
+  RowTensor &result = rowOp->results[0];
+  if (result.rows != from.rows) {
+    // A maximum over all rows is none of their sums.
+    if (!result.rows.empty() || op->getName().getStringRef() == "aten.amax")
+      return std::nullopt;
+    result.isTotal = true;
+  }
+  for (const RowTensor &operand : rowOp->operands)
+    if (operand.exists && (operand.rows != from.rows || operand.columns != from.columns))
+      return std::nullopt;
+  return rowOp;
+}
 
 /// An op on whole rows: of the first operand's last dimension, if it is the one that the op means.
 static std::optional<RowOp> analyzeWholeRowOp(Operation *op) {
@@ -214,58 +297,107 @@ static std::optional<RowOp> analyzeWholeRowOp(Operation *op) {
   int64_t columns = matrix.getDimSize(last);
   if (columns < 2)
     return std::nullopt;
-  RowOp rowOp;
-  rowOp.domain = {matrix.getNumElements() / columns, columns};
-  auto extentOf = [&](Type type) {
+  ShapeAnalysis analysis(matrix.getShape().drop_back());
+  auto isMatrix = [&](Type type) {
     auto tensor = dyn_cast<RankedTensorType>(type);
-    if (!tensor)
-      return Extent::None;
-    if (tensor.getShape() == matrix.getShape())
-      return Extent::Full;
-    return tensor.getRank() == 1 ? Extent::Column : Extent::Row;
+    return tensor && tensor.getShape() == matrix.getShape();
+  };
+  auto isColumn = [&](Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return tensor && !isMatrix(type) && tensor.getRank() == 1;
   };
   for (Type type : op->getOperandTypes())
-    rowOp.operands.push_back(extentOf(type));
-  for (Type type : op->getResultTypes())
-    rowOp.results.push_back(extentOf(type));
+    analysis.addOperand(type, !isColumn(type), isMatrix(type) || isColumn(type) ? columns : 0);
+  for (Type type : op->getResultTypes()) {
+    bool isSum = isColumn(type) && analysis.hasRows();
+    analysis.addResult(type, !isColumn(type), isMatrix(type) || isColumn(type) ? columns : 0)
+        .isTotal = isSum;
+  }
+  return analysis.take();
+}
+
+/// Parts of rows: all tensors have the same rows.
+static std::optional<RowOp> analyzeWindowOp(Operation *op) {
+  ArrayRef<int64_t> rows = shapeOf(op->getResult(0));
+  if (rows.empty())
+    return std::nullopt;
+  rows = rows.drop_back();
+  int64_t last = rows.size();
+  auto dim = op->getAttrOfType<IntegerAttr>("dim");
+  int64_t along = dim ? dim.getInt() : 0;
+  auto step = op->getAttrOfType<IntegerAttr>("step");
+  if ((along != last && along != -1) || (step && step.getInt() != 1))
+    return std::nullopt;
+  ShapeAnalysis analysis(rows);
+  auto hasWindow = [&](Value value) {
+    ArrayRef<int64_t> shape = shapeOf(value);
+    return !shape.empty() && shape.drop_back() == rows && shape.back() > 1;
+  };
+  for (Value operand : op->getOperands()) {
+    if (!hasWindow(operand))
+      return std::nullopt;
+    analysis.addOperand(operand.getType(), true, shapeOf(operand).back());
+  }
+  if (!hasWindow(op->getResult(0)))
+    return std::nullopt;
+  analysis.addResult(op->getResult(0).getType(), true, shapeOf(op->getResult(0)).back());
+  RowOp rowOp = analysis.take();
+  if (op->getName().getStringRef() == "aten.slice") {
+    rowOp.isGather = true;
+    rowOp.weight = 0;
+  }
   return rowOp;
 }
 
-std::optional<RowOp> kernels::analyzeRowOp(Operation *op) {
-  if (!isFusible(op))
+/// Losses by class: an element of each row of the first tensor of two dimensions.
+static std::optional<RowOp> analyzePickOp(Operation *op) {
+  bool isForward = op->getName().getStringRef() == "aten.nll_loss_forward";
+  Value scores = op->getOperand(isForward ? 0 : 1);
+  ArrayRef<int64_t> shape = shapeOf(scores);
+  if (shape.size() != 2 || shape[0] < 2 || shape[1] < 2)
     return std::nullopt;
-  if (wholeRowOps().contains(op->getName().getStringRef()))
-    return analyzeWholeRowOp(op);
-  return Analysis(op).run();
-}
-
-std::optional<RowOp> kernels::analyzeRowOp(Operation *op, Domain domain) {
-  std::optional<RowOp> own = analyzeRowOp(op);
-  if (own && own->domain == domain)
-    return own;
-  StringRef name = op->getName().getStringRef();
-  if (!pointwiseOps().contains(name) && !viewOps().contains(name))
-    return std::nullopt;
-  // Every tensor a number for each row, or one in all.
-  RowOp rowOp;
-  rowOp.domain = domain;
-  rowOp.isView = viewOps().contains(name);
-  auto add = [&](Value value, SmallVectorImpl<Extent> &extents) {
-    int64_t elements = countElements(value);
-    if (elements != domain.rows && elements != 1)
-      return false;
-    extents.push_back(elements == domain.rows && domain.rows > 1 ? Extent::Row : Extent::Scalar);
-    return true;
+  ShapeAnalysis analysis(shape[0]);
+  auto add = [&](Value value) {
+    ArrayRef<int64_t> its = shapeOf(value);
+    bool hasScores = its.size() == 2;
+    // Numbers for each class may be as many as rows: it is their operand that tells them.
+    bool isWeight = value == op->getOperand(isForward ? 2 : 3) && its.size() == 1;
+    analysis.addOperand(value.getType(), hasScores || (its.size() == 1 && !isWeight),
+                        hasScores || isWeight ? shape[1] : 0);
   };
   for (Value operand : op->getOperands())
-    if (!add(operand, rowOp.operands))
+    add(operand);
+  for (Value result : op->getResults()) {
+    ArrayRef<int64_t> its = shapeOf(result);
+    analysis.addResult(result.getType(), !its.empty(), its.size() == 2 ? shape[1] : 0).isTotal =
+        its.empty();
+  }
+  return analysis.take();
+}
+
+std::optional<RowOp> kernels::analyzeRowOp(Operation *op) {
+  StringRef name = op->getName().getStringRef();
+  if (wholeRowOps().contains(name) || pickOps().contains(name)) {
+    std::optional<RowOp> rowOp =
+        wholeRowOps().contains(name) ? analyzeWholeRowOp(op) : analyzePickOp(op);
+    if (rowOp)
+      rowOp->weight = 2;
+    return rowOp;
+  }
+  if (windowOps().contains(name))
+    return analyzeWindowOp(op);
+  if (reductionOps().contains(name))
+    return analyzeReduction(op);
+  if (!isElementwise(name))
+    return std::nullopt;
+  if (auto format = op->getAttrOfType<StringAttr>("memory_format"))
+    if (format.getValue().starts_with("channels_last"))
       return std::nullopt;
-  for (Value result : op->getResults())
-    if (!add(result, rowOp.results))
-      return std::nullopt;
-  // Broadcasting within the rows is none of theirs.
-  for (auto [operand, extent] : llvm::zip(op->getOperands(), rowOp.operands))
-    if (extent == Extent::Row && countElements(operand) != countElements(op->getResult(0)))
-      return std::nullopt;
+  std::optional<RowOp> rowOp = RuleAnalysis(op).run();
+  if (!rowOp)
+    return std::nullopt;
+  rowOp->isView = viewOps().contains(name);
+  rowOp->isGather = gatherOps().contains(name);
+  rowOp->weight = rowOp->isView || rowOp->isGather ? 0 : longPointwiseOps().contains(name) ? 2 : 1;
   return rowOp;
 }

@@ -1,9 +1,13 @@
 //===- RowOp.h - ops that work row by row ---------------------------*- C++ -*-===//
 //
 // A *row kernel* walks over rows of a matrix and computes, for each, all that its ops need of it
-// while the row is in the cache: pointwise ops, broadcasts, reductions along rows (softmax, norms)
-// and sums down the columns (gradients of their weights). Any tensor is such a matrix: the last
-// dimension makes the columns, all others the rows. What corresponds to what is told by the op's
+// while the row is in the cache: pointwise ops, broadcasts, reductions along rows (softmax, norms),
+// windows of rows (halves of a rotary embedding) and sums over all rows (gradients of weights,
+// losses). The last dimension of a tensor makes the columns, all others the rows.
+//
+// The rows of a kernel are the product of *factors*. Each tensor has some of them, in an order of
+// its own: of queries `[batch, head, token | channel]` a rotary table `[token | channel]` has but
+// one, and a transposed view all of them, exchanged. What corresponds to what is told by the op's
 // sharding rule.
 //
 //===----------------------------------------------------------------------===//
@@ -17,41 +21,44 @@
 
 namespace cleave::kernels {
 
-/// What a tensor has of a matrix.
-enum class Extent : uint8_t {
-  Full,   ///< an element for each row and column
-  Row,    ///< one for each row
-  Column, ///< one for each column
-  Scalar, ///< one in all
-  None,   ///< it is no tensor, or does not exist
+/// One tensor of an op, as elements in order: rows, then the columns of each.
+struct RowTensor {
+  /// False for an operand that is absent, or is no tensor.
+  bool exists = false;
+  /// Factors of the rows, as indices into `RowOp::factors`, major first.
+  llvm::SmallVector<unsigned, 4> rows;
+  /// Elements of each row, at least 2; 0 where there is one number for each row.
+  int64_t columns = 0;
+  /// A sum over all rows: there only when the last one is done.
+  bool isTotal = false;
 };
 
-/// The matrix that a kernel walks over.
-struct Domain {
-  int64_t rows = 1;
-  int64_t columns = 1;
-  bool operator==(const Domain &) const = default;
-};
-
-/// An op as part of a row kernel.
+/// An op as part of a row kernel, by itself.
 struct RowOp {
-  Domain domain;
-  llvm::SmallVector<Extent, 4> operands;
-  llvm::SmallVector<Extent, 2> results;
-  /// Only gives a tensor another shape: costs nothing outside of a kernel.
+  /// Sizes, each at least 2.
+  llvm::SmallVector<int64_t, 6> factors;
+  llvm::SmallVector<RowTensor, 4> operands;
+  llvm::SmallVector<RowTensor, 2> results;
+  /// Elements keep their places in each tensor's order: costs nothing outside of a kernel.
   bool isView = false;
+  /// Rows change places, or are repeated: costs a copy where a kernel needs contiguous memory.
+  bool isGather = false;
+  /// The factor that makes the columns, if the kernel has them there; in a kernel with other
+  /// columns it counts to the rows, as all tensors here say. None: the tensors say what is.
+  std::optional<unsigned> column;
+  /// About how many pointwise ops it stands for; 0 for views.
+  unsigned weight = 1;
+
+  /// With `column` as the columns; none where a tensor has them other than last.
+  std::optional<RowOp> withColumns() const;
 };
 
 /// Whether a kernel may contain ops of this name at all.
 bool isFusible(mlir::Operation *op);
 
-/// How `op` lies over the matrix of its widest tensor; none for an op that row kernels do not
-/// have, such as one that exchanges dimensions.
+/// How `op` lies over rows and columns; none for an op that row kernels do not have, such as one
+/// that exchanges rows and columns.
 std::optional<RowOp> analyzeRowOp(mlir::Operation *op);
-
-/// How `op` lies over `domain`, where its own may also be a row's worth or a column's: an op on one
-/// number for each row is Row there.
-std::optional<RowOp> analyzeRowOp(mlir::Operation *op, Domain domain);
 
 } // namespace cleave::kernels
 

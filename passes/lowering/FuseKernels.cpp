@@ -1,6 +1,7 @@
 //===- FuseKernels.cpp - join ops to kernels ---------------------------------===//
 
-#include "lib/kernels/Clusters.h"
+#include "lib/kernels/RowOp.h"
+#include "lib/kernels/ViewCopies.h"
 #include "passes/lowering/Passes.h"
 
 #include "dialects/dist/Dist.h"
@@ -75,8 +76,7 @@ private:
 std::string chooseName(const Cluster &cluster) {
   llvm::SmallSetVector<StringRef, 4> words;
   for (Operation *op : cluster.ops) {
-    std::optional<kernels::RowOp> rowOp = kernels::analyzeRowOp(op, cluster.domain);
-    if (words.size() < 4 && !rowOp->isView)
+    if (words.size() < 4 && kernels::analyzeRowOp(op)->weight > 0)
       words.insert(op->getName().stripDialect().ltrim('_').split('_').first);
   }
   return llvm::join(words, "_");
@@ -190,7 +190,11 @@ void FuseKernels::sort(Block &block, llvm::DenseMap<Operation *, unsigned> &orde
 }
 
 void FuseKernels::fuse(Block &block) {
-  std::vector<Cluster> clusters = kernels::findClusters(block, {minOps});
+  kernels::ViewCopies copies(block);
+  std::vector<Cluster> clusters = kernels::findClusters(block);
+  copies.join(clusters);
+  kernels::trimClusters(clusters, {minOps});
+  copies.join(clusters);
   if (clusters.empty())
     return;
   llvm::DenseMap<Operation *, unsigned> order;
