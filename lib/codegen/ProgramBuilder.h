@@ -9,7 +9,7 @@
 #define CLEAVE_LIB_CODEGEN_PROGRAMBUILDER_H
 
 #include "lib/codegen/RowProgram.h"
-#include "lib/kernels/RowOp.h"
+#include "lib/kernels/KernelLayout.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
@@ -53,7 +53,7 @@ public:
   NodeId select(NodeId condition, NodeId a, NodeId b) {
     return map(Function::Select, {condition, a, b});
   }
-  NodeId sum(NodeId a) { return reduceColumns(Reduction::Sum, a, program.columns); }
+  NodeId sum(NodeId a, int64_t columns) { return reduceColumns(Reduction::Sum, a, columns); }
 
   RowProgram &program;
 
@@ -65,14 +65,18 @@ private:
 /// One op in the course of being taken apart.
 class OpDecomposer {
 public:
-  OpDecomposer(ProgramBuilder &builder, mlir::Operation *op, const kernels::RowOp &rowOp)
-      : b(builder), op(op), rowOp(rowOp) {}
+  OpDecomposer(ProgramBuilder &builder, mlir::Operation *op, const kernels::KernelLayout &layout)
+      : b(builder), op(op), layout(layout) {}
 
   /// The value of operand `i`, in the type that its dtype is computed in.
   NodeId operand(unsigned i) const { return operands[i]; }
   NodeId operand(unsigned i, ComputeType type) { return b.convert(operands[i], type); }
   /// The value of the tensor argument `name`; none where it is not given.
   std::optional<NodeId> argument(llvm::StringRef name) const;
+  /// How the tensor operand or result lies over the kernel's rows.
+  const kernels::Access &access(mlir::Value value) const { return layout.values.at(value); }
+  /// Of a row of operand `i`.
+  int64_t columns(unsigned i = 0) const { return access(op->getOperand(i)).columns; }
   /// What result `i` is computed in.
   ComputeType type(unsigned i = 0) const { return resultTypes[i]; }
   /// A number given as attribute, as a constant of `type`; `absent` where it is not given.
@@ -96,7 +100,7 @@ public:
 
   ProgramBuilder &b;
   mlir::Operation *op;
-  const kernels::RowOp &rowOp;
+  const kernels::KernelLayout &layout;
   llvm::SmallVector<NodeId> operands;
   llvm::SmallVector<ComputeType> resultTypes;
   llvm::SmallVector<std::optional<NodeId>> results;

@@ -8,7 +8,6 @@
 using namespace mlir;
 using namespace cleave;
 using namespace cleave::codegen;
-using kernels::Extent;
 
 std::optional<ComputeType> codegen::getComputeType(Type dtype) {
   if (dtype.isF32() || dtype.isF16() || dtype.isBF16())
@@ -37,89 +36,71 @@ public:
   LogicalResult run();
 
 private:
-  LogicalResult findDomain();
+  LogicalResult findLayout();
   LogicalResult translate(Operation *op);
   LogicalResult store(Value value, unsigned result);
-  FailureOr<NodeId> use(Operation *op, Value value, Extent extent);
-  Access accessOf(unsigned tensor, Extent extent) const;
+  NodeId use(Value value);
+  Access accessOf(unsigned tensor, const kernels::Access &tensorAccess) const;
   LogicalResult refuse(Operation *op, const Twine &reason) {
     why = {op, reason.str()};
     return failure();
   }
-  static bool hasRows(Extent extent) { return extent == Extent::Full || extent == Extent::Row; }
-  static bool hasColumns(Extent extent) {
-    return extent == Extent::Full || extent == Extent::Column;
+  /// Which coordinates of the row the tensor has.
+  static uint32_t rowDimsOf(const kernels::Access &access) {
+    uint32_t dims = 0;
+    for (auto [dim, stride] : llvm::enumerate(access.rowStrides))
+      dims |= uint32_t(stride != 0) << dim;
+    return dims;
   }
 
   exec::KernelOp kernel;
   RowProgram &program;
   ProgramBuilder builder;
   Unsupported &why;
-  kernels::Domain domain;
-  struct Made {
-    NodeId node;
-    Extent extent;
-  };
-  llvm::DenseMap<Value, Made> made;
+  kernels::KernelLayout layout;
+  llvm::DenseMap<Value, NodeId> made;
 };
 } // namespace
 
-/// The matrix of the widest op; the others lie over it.
-LogicalResult Translation::findDomain() {
+LogicalResult Translation::findLayout() {
   Block &body = kernel.getBody().front();
-  int64_t most = 0;
-  for (Operation &op : body.without_terminator()) {
-    std::optional<kernels::RowOp> rowOp = kernels::analyzeRowOp(&op);
-    if (rowOp && rowOp->domain.rows * rowOp->domain.columns > most) {
-      most = rowOp->domain.rows * rowOp->domain.columns;
-      domain = rowOp->domain;
-    }
-  }
-  if (!most)
-    return refuse(&body.front(), "works on no matrix");
-  program.rowShape = {domain.rows};
-  program.columns = domain.columns;
+  std::optional<kernels::KernelLayout> found = kernels::analyzeKernel(body);
+  if (!found)
+    return refuse(&body.front(), "and the kernel's other ops have no rows in common");
+  // A mask has a bit for each.
+  if (found->rowFactors.size() > 32)
+    return refuse(&body.front(), "has rows of too many dimensions");
+  layout = std::move(*found);
+  program.rowShape.assign(layout.rowFactors.begin(), layout.rowFactors.end());
+  if (program.rowShape.empty())
+    program.rowShape = {1};
+  program.columns = layout.columns;
   return success();
 }
 
-Access Translation::accessOf(unsigned tensor, Extent extent) const {
+Access Translation::accessOf(unsigned tensor, const kernels::Access &tensorAccess) const {
   Access access;
   access.tensor = tensor;
-  access.columnStride = hasColumns(extent);
-  access.rowStrides.assign(program.rowShape.size(), 0);
-  int64_t stride = hasColumns(extent) ? program.columns : 1;
-  if (hasRows(extent))
-    for (size_t dim = program.rowShape.size(); dim-- > 0; stride *= program.rowShape[dim])
-      access.rowStrides[dim] = stride;
+  access.columnStride = tensorAccess.hasColumns();
+  access.rowStrides.assign(tensorAccess.rowStrides.begin(), tensorAccess.rowStrides.end());
+  access.rowStrides.resize(program.rowShape.size());
   return access;
 }
 
-FailureOr<NodeId> Translation::use(Operation *op, Value value, Extent extent) {
-  if (auto it = made.find(value); it != made.end()) {
-    if (it->second.extent != extent) {
-      (void)refuse(op, "takes another part of the matrix than its operand has");
-      return failure();
-    }
-    return it->second.node;
-  }
+NodeId Translation::use(Value value) {
+  if (auto it = made.find(value); it != made.end())
+    return it->second;
   auto argument = cast<BlockArgument>(value);
   Type dtype = cast<RankedTensorType>(value.getType()).getElementType();
-  return builder.load(accessOf(argument.getArgNumber(), extent), *getComputeType(dtype),
-                      hasRows(extent) ? program.allRowDims() : 0,
-                      hasColumns(extent) ? program.columns : 0);
+  const kernels::Access &access = layout.values.at(value);
+  return builder.load(accessOf(argument.getArgNumber(), access), *getComputeType(dtype),
+                      rowDimsOf(access), access.hasColumns() ? access.columns : 0);
 }
 
 LogicalResult Translation::translate(Operation *op) {
-  std::optional<kernels::RowOp> rowOp = kernels::analyzeRowOp(op, domain);
-  if (!rowOp)
-    return refuse(op, "does not lie over the kernel's matrix");
-  OpDecomposer decomposer(builder, op, *rowOp);
-  for (auto [operand, extent] : llvm::zip(op->getOperands(), rowOp->operands)) {
-    FailureOr<NodeId> node = use(op, operand, extent);
-    if (failed(node))
-      return failure();
-    decomposer.operands.push_back(*node);
-  }
+  OpDecomposer decomposer(builder, op, layout);
+  for (Value operand : op->getOperands())
+    decomposer.operands.push_back(use(operand));
   decomposer.results.resize(op->getNumResults());
   for (Type type : op->getResultTypes()) {
     auto tensor = dyn_cast<RankedTensorType>(type);
@@ -136,7 +117,7 @@ LogicalResult Translation::translate(Operation *op) {
     return refuse(op, decomposer.reason);
   for (auto [i, result] : llvm::enumerate(op->getResults()))
     if (decomposer.results[i])
-      made[result] = {*decomposer.results[i], rowOp->results[i]};
+      made[result] = *decomposer.results[i];
   return success();
 }
 
@@ -145,12 +126,13 @@ LogicalResult Translation::store(Value value, unsigned result) {
   Operation *op = kernel.getBody().front().getTerminator();
   if (it == made.end())
     return refuse(op, "gives back what no op of it made");
-  auto [node, extent] = it->second;
+  NodeId node = it->second;
+  const kernels::Access &access = layout.values.at(value);
   Store store;
   store.value = node;
-  store.access = accessOf(program.numArguments + result, extent);
-  store.columns = hasColumns(extent) ? program.columns : 0;
-  store.rowDims = hasRows(extent) ? program.allRowDims() : 0;
+  store.access = accessOf(program.numArguments + result, access);
+  store.columns = access.hasColumns() ? access.columns : 0;
+  store.rowDims = rowDimsOf(access);
   if (store.rowDims != 0 && builder[node].stage > 0)
     return refuse(op, "needs a sum over all rows for each row");
   program.stores.push_back(std::move(store));
@@ -168,7 +150,7 @@ LogicalResult Translation::run() {
     program.tensors.push_back(dtype);
   }
   program.numArguments = kernel.getArgumentTypes().size();
-  if (failed(findDomain()))
+  if (failed(findLayout()))
     return failure();
   for (Operation &op : kernel.getBody().front().without_terminator())
     if (failed(translate(&op)))

@@ -35,6 +35,8 @@ struct Access {
   /// A sum over all rows, which only the kernel's caller may use.
   bool isTotal = false;
 
+  bool hasColumns() const { return extent == Extent::Full || extent == Extent::Column; }
+
   /// Whether it depends on every factor of the rows. A value that does not is computed anew in each
   /// row that needs it; the kernel never stores it, unless it is a total.
   bool hasAllRows = true;

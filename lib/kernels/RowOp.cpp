@@ -357,16 +357,14 @@ static std::optional<RowOp> analyzePickOp(Operation *op) {
   if (shape.size() != 2 || shape[0] < 2 || shape[1] < 2)
     return std::nullopt;
   ShapeAnalysis analysis(shape[0]);
-  auto add = [&](Value value) {
-    ArrayRef<int64_t> its = shapeOf(value);
-    bool hasScores = its.size() == 2;
-    // Numbers for each class may be as many as rows: it is their operand that tells them.
-    bool isWeight = value == op->getOperand(isForward ? 2 : 3) && its.size() == 1;
-    analysis.addOperand(value.getType(), hasScores || (its.size() == 1 && !isWeight),
+  // Weights of classes may be as many as rows: it is their place that tells them.
+  unsigned all = isForward ? 3 : 5, weight = isForward ? 2 : 3;
+  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+    ArrayRef<int64_t> its = shapeOf(operand);
+    bool isWeight = op->getNumOperands() == all && i == weight, hasScores = its.size() == 2;
+    analysis.addOperand(operand.getType(), hasScores || (its.size() == 1 && !isWeight),
                         hasScores || isWeight ? shape[1] : 0);
-  };
-  for (Value operand : op->getOperands())
-    add(operand);
+  }
   for (Value result : op->getResults()) {
     ArrayRef<int64_t> its = shapeOf(result);
     analysis.addResult(result.getType(), !its.empty(), its.size() == 2 ? shape[1] : 0).isTotal =

@@ -8,12 +8,13 @@ using namespace cleave::codegen;
 static LogicalResult layerNorm(OpDecomposer &d) {
   ProgramBuilder &b = d.b;
   ComputeType type = d.type(0);
-  double count = double(d.rowOp.domain.columns);
+  int64_t columns = d.columns();
+  double count = double(columns);
   NodeId x = d.operand(0, type);
-  NodeId mean = b.mul(b.sum(x), 1 / count);
+  NodeId mean = b.mul(b.sum(x, columns), 1 / count);
   NodeId centered = b.sub(x, mean);
   // In two walks over the row: the variance loses no digits where the mean is large.
-  NodeId variance = b.mul(b.sum(b.mul(centered, centered)), 1 / count);
+  NodeId variance = b.mul(b.sum(b.mul(centered, centered), columns), 1 / count);
   NodeId rstd = b.div(1.0, b.map(Function::Sqrt, {b.add(variance, d.number("eps"))}));
   NodeId y = b.mul(centered, rstd);
   if (std::optional<NodeId> weight = d.argument("weight"))
@@ -31,7 +32,8 @@ static LogicalResult layerNorm(OpDecomposer &d) {
 ///   d bias = sum over rows of g.
 static LogicalResult layerNormBackward(OpDecomposer &d) {
   ProgramBuilder &b = d.b;
-  double count = double(d.rowOp.domain.columns);
+  int64_t columns = d.columns();
+  double count = double(columns);
   ComputeType type = b.typeOf(*d.argument("input"));
   NodeId gradient = b.convert(*d.argument("grad_out"), type), x = *d.argument("input");
   NodeId mean = b.convert(*d.argument("mean"), type), rstd = b.convert(*d.argument("rstd"), type);
@@ -40,8 +42,8 @@ static LogicalResult layerNormBackward(OpDecomposer &d) {
     NodeId scaled = gradient;
     if (std::optional<NodeId> weight = d.argument("weight"))
       scaled = b.mul(gradient, b.convert(*weight, type));
-    NodeId first = b.mul(b.sum(scaled), 1 / count);
-    NodeId second = b.mul(b.sum(b.mul(scaled, normalized)), 1 / count);
+    NodeId first = b.mul(b.sum(scaled, columns), 1 / count);
+    NodeId second = b.mul(b.sum(b.mul(scaled, normalized), columns), 1 / count);
     d.set(0, b.mul(b.sub(b.sub(scaled, first), b.mul(normalized, second)), rstd));
   }
   if (d.wants(1))

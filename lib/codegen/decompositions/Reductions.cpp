@@ -5,21 +5,13 @@
 using namespace mlir;
 using namespace cleave;
 using namespace cleave::codegen;
-using kernels::Extent;
 
-static bool hasRows(Extent extent) {
-  return extent == Extent::Full || extent == Extent::Row;
-}
-static bool hasColumns(Extent extent) {
-  return extent == Extent::Full || extent == Extent::Column;
-}
-
-/// Over the columns, over the rows, or both, as the extents of operand and result say.
+/// Over the columns, over the rows, or both, as operand and result say.
 static NodeId reduce(OpDecomposer &d, Reduction reduction, NodeId value) {
-  Extent from = d.rowOp.operands[0], to = d.rowOp.results[0];
-  if (hasColumns(from) && !hasColumns(to))
-    value = d.b.reduceColumns(reduction, value, d.rowOp.domain.columns);
-  if (hasRows(from) && !hasRows(to))
+  const kernels::Access &from = d.access(d.op->getOperand(0)), &to = d.access(d.op->getResult(0));
+  if (from.hasColumns() && !to.hasColumns())
+    value = d.b.reduceColumns(reduction, value, from.columns);
+  if (to.isTotal)
     value = d.b.reduceRows(reduction, value);
   return value;
 }

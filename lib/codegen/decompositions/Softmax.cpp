@@ -8,27 +8,27 @@ using namespace cleave::codegen;
 /// The distance from the largest element of the row. A NaN makes the row's sum one, so that the
 /// maximum need not see it.
 static NodeId belowLargest(OpDecomposer &d, NodeId x) {
-  return d.b.sub(x, d.b.reduceColumns(Reduction::MaxNumbers, x, d.rowOp.domain.columns));
+  return d.b.sub(x, d.b.reduceColumns(Reduction::MaxNumbers, x, d.columns()));
 }
 
 static LogicalResult softmax(OpDecomposer &d) {
   NodeId e = d.b.exp(belowLargest(d, d.operand(0, d.type())));
-  return d.result(d.b.mul(e, d.b.div(1.0, d.b.sum(e))));
+  return d.result(d.b.mul(e, d.b.div(1.0, d.b.sum(e, d.columns()))));
 }
 
 static LogicalResult logSoftmax(OpDecomposer &d) {
   NodeId below = belowLargest(d, d.operand(0, d.type()));
-  return d.result(d.b.sub(below, d.b.map(Function::Log, {d.b.sum(d.b.exp(below))})));
+  return d.result(d.b.sub(below, d.b.map(Function::Log, {d.b.sum(d.b.exp(below), d.columns())})));
 }
 
 static LogicalResult softmaxBackward(OpDecomposer &d) {
   NodeId gradient = d.operand(0), y = d.operand(1);
-  return d.result(d.b.mul(y, d.b.sub(gradient, d.b.sum(d.b.mul(gradient, y)))));
+  return d.result(d.b.mul(y, d.b.sub(gradient, d.b.sum(d.b.mul(gradient, y), d.columns()))));
 }
 
 static LogicalResult logSoftmaxBackward(OpDecomposer &d) {
   NodeId gradient = d.operand(0), y = d.operand(1);
-  return d.result(d.b.sub(gradient, d.b.mul(d.b.exp(y), d.b.sum(gradient))));
+  return d.result(d.b.sub(gradient, d.b.mul(d.b.exp(y), d.b.sum(gradient, d.columns()))));
 }
 
 void cleave::codegen::addSoftmax(DecompositionTable &table) {
