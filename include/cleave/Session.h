@@ -82,6 +82,10 @@ struct SessionOptions {
   /// Keep loss and batched outputs of all microbatches of a step, not only of the last.
   bool keepOutputs = false;
   ReplicationCheck check;
+  /// Which of the program's compiled kernels run: "best", those for the best processor that this
+  /// machine is; those for a target such as "x86-64-v3"; "none": the ops of each kernel run one by
+  /// one.
+  std::string kernels = "best";
 };
 
 /// An error where `program` has no weight part of its own to defer.

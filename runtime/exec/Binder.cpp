@@ -128,7 +128,8 @@ llvm::Expected<BoundFunction> Binder::bind() {
                                      "cannot bind " + name +
                                          (location.empty() ? "" : " at " + location) + ": " +
                                          llvm::toString(instruction.takeError()));
-    (*instruction)->name = name.str();
+    if ((*instruction)->name.empty())
+      (*instruction)->name = name.str();
     (*instruction)->location = std::move(location);
     for (Value result : llvm::reverse(group.front()->getResults()))
       if (auto slot = slots.find(result); slot != slots.end())

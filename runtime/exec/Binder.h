@@ -19,6 +19,7 @@
 namespace cleave::runtime {
 
 class Device;
+class KernelSource;
 class RandomStream;
 class RankGrid;
 
@@ -30,6 +31,8 @@ struct Services {
   /// Whether to note what types call equal.
   bool checksReplication = false;
   Device *device = nullptr;
+  /// Where launches find compiled code; without one their kernels' ops run one by one.
+  KernelSource *kernels = nullptr;
 };
 
 /// A bound function of the program, or a kernel's body. Arguments are slots 0 to n-1.

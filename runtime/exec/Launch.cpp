@@ -1,20 +1,26 @@
-//===- Launch.cpp - kernels without compiled code ----------------------------===//
+//===- Launch.cpp - kernels: their compiled code, or their ops ---------------===//
 //
-// A kernel's ops run one by one, in a frame of their own: what the kernel is to compute, to which
-// compiled code is compared.
+// A kernel that has code for this machine is one call. Of others the ops run one by one, in a frame
+// of their own: that is what the kernel is to compute, to which compiled code is compared.
 //
 //===----------------------------------------------------------------------===//
 
 #include "dialects/exec/Exec.h"
+#include "runtime/device/Device.h"
 #include "runtime/exec/Kernels.h"
+#include "runtime/kernels/CompiledKernels.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/ops/empty.h>
 
 using namespace mlir;
 using namespace cleave::runtime;
+namespace exec = cleave::exec;
 
 namespace {
-class Launch : public Instruction {
+class LaunchOps : public Instruction {
 public:
-  explicit Launch(BoundFunction body) : body(std::move(body)) {
+  explicit LaunchOps(BoundFunction body) : body(std::move(body)) {
     inner.slots.resize(this->body.numSlots);
     inner.stack.reserve(16);
   }
@@ -45,19 +51,116 @@ private:
   BoundFunction body;
   Frame inner;
 };
+
+class LaunchCode : public Instruction {
+public:
+  LaunchCode(std::unique_ptr<CompiledKernel> kernel, const Device &device)
+      : kernel(std::move(kernel)), device(device) {}
+
+  void execute(Frame &frame) override {
+    if (!isChecked)
+      check(frame);
+    // Of operands that are views: code takes contiguous memory.
+    llvm::SmallVector<at::Tensor, 4> copies;
+    size_t position = 0;
+    for (const Argument &argument : operands) {
+      const at::Tensor &tensor = frame.slots[argument.operand.slot].toTensor();
+      if (tensor.is_contiguous())
+        pointers[position++] = const_cast<void *>(tensor.const_data_ptr());
+      else
+        pointers[position++] = copies.emplace_back(tensor.contiguous()).mutable_data_ptr();
+    }
+    llvm::SmallVector<at::Tensor, 4> made;
+    for (const Result &result : results)
+      pointers[position++] = made.emplace_back(makeResult(result)).mutable_data_ptr();
+    kernel->launch(pointers.data());
+    for (const Argument &argument : operands)
+      if (argument.operand.take)
+        frame.slots[argument.operand.slot] = c10::IValue();
+    for (auto [result, tensor] : llvm::zip(results, made))
+      result.destination.write(frame, std::move(tensor));
+  }
+
+  struct Argument {
+    Operand operand;
+    cleave::runtime::TensorType type;
+  };
+  struct Result {
+    Destination destination;
+    std::vector<int64_t> sizes;
+    at::ScalarType type;
+  };
+  std::vector<Argument> operands;
+  std::vector<Result> results;
+  /// To the arguments, then to the results.
+  std::vector<void *> pointers;
+
+private:
+  /// Contiguous memory that the kernel is to write.
+  at::Tensor makeResult(const Result &result) const {
+    if (device.isHost())
+      return at::detail::empty_cpu(result.sizes, result.type); // without the dispatcher
+    return at::empty(result.sizes,
+                     at::TensorOptions().dtype(result.type).device(device.torchDevice()));
+  }
+
+  /// The first run compares its operands with what the code expects: it would not notice.
+  void check(const Frame &frame) {
+    for (auto [index, argument] : llvm::enumerate(operands)) {
+      const c10::IValue &value = frame.slots[argument.operand.slot];
+      TORCH_CHECK(value.isTensor(), "operand ", index, " is missing");
+      std::optional<cleave::runtime::TensorType> found = typeOf(value.toTensor());
+      TORCH_CHECK(found && *found == argument.type, "operand ", index, " is ",
+                  found ? found->str() : "of another kind", ", but the kernel takes ",
+                  argument.type.str());
+    }
+    isChecked = true;
+  }
+
+  std::unique_ptr<CompiledKernel> kernel;
+  const Device &device;
+  bool isChecked = false;
+};
 } // namespace
+
+static std::unique_ptr<Instruction> bindCode(Binder &binder, exec::LaunchOp launch,
+                                             exec::KernelOp kernel,
+                                             std::unique_ptr<CompiledKernel> code) {
+  auto instruction = std::make_unique<LaunchCode>(std::move(code), *binder.services().device);
+  for (auto [operand, type] : llvm::zip(launch.getOperands(), kernel.getArgumentTypes()))
+    instruction->operands.push_back({binder.use(operand), toTensorType(type)});
+  for (auto [value, type] : llvm::zip(launch.getResults(), kernel.getResultTypes())) {
+    auto tensor = cast<RankedTensorType>(type);
+    instruction->results.push_back({binder.define(value), tensor.getShape().vec(),
+                                    toScalarType(toDType(tensor.getElementType()))});
+  }
+  instruction->pointers.resize(instruction->operands.size() + instruction->results.size());
+  return instruction;
+}
 
 BindResult cleave::runtime::bindLaunch(Binder &binder, llvm::ArrayRef<Operation *> ops) {
   auto launch = cast<exec::LaunchOp>(ops.front());
   auto kernel =
       SymbolTable::lookupNearestSymbolFrom<exec::KernelOp>(launch, launch.getKernelAttr());
-  // Of kernels it is checked as a whole what they give, not what happens inside.
+  std::string name = ("exec.launch @" + kernel.getSymName()).str();
   Services services = binder.services();
+  if (services.kernels) {
+    llvm::Expected<std::unique_ptr<CompiledKernel>> code = services.kernels->find(kernel);
+    if (!code)
+      return code.takeError();
+    if (*code) {
+      std::unique_ptr<Instruction> instruction = bindCode(binder, launch, kernel, std::move(*code));
+      instruction->name = std::move(name);
+      return instruction;
+    }
+  }
+  // Of kernels it is checked as a whole what they give, not what happens inside.
   services.checksReplication = false;
   llvm::Expected<BoundFunction> body = Binder(kernel, services).bind();
   if (!body)
     return body.takeError();
-  auto instruction = std::make_unique<Launch>(std::move(*body));
+  auto instruction = std::make_unique<LaunchOps>(std::move(*body));
+  instruction->name = std::move(name);
   for (Value operand : launch.getOperands())
     instruction->operands.push_back(binder.use(operand));
   for (Value result : launch.getResults())

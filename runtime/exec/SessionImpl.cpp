@@ -35,9 +35,15 @@ llvm::Expected<std::unique_ptr<SessionImpl>> SessionImpl::create(const Program &
     return makeError("program '" + program.path() +
                      "': --check replicated expects a typed program, "
                      "whose types say what is equal; found no placements");
+  auto kernels = CpuKernels::create(*program.impl().module,
+                                    session->device->isHost() ? options.kernels : "none");
+  if (!kernels)
+    return makeError("program '" + program.path() + "': " + llvm::toString(kernels.takeError()));
+  session->kernels = std::move(*kernels);
   // One rank has nobody to compare with.
-  session->services = {session->ranks.get(), &session->random, &session->buckets,
-                       options.check.isOn && session->ranks->ranks() > 1, session->device};
+  session->services = {session->ranks.get(), &session->random,
+                       &session->buckets,    options.check.isOn && session->ranks->ranks() > 1,
+                       session->device,      session->kernels.get()};
   for (const ValueInfo &value : program.inputs())
     if (value.batch && !value.over.empty() && !program.isTyped())
       session->part = session->ranks->along(value.over);

@@ -7,6 +7,7 @@
 #include "runtime/exec/HostViews.h"
 #include "runtime/exec/RandomStream.h"
 #include "runtime/exec/RankGrid.h"
+#include "runtime/kernels/CpuKernels.h"
 #include "runtime/pipeline/StageMap.h"
 #include "runtime/program/ProgramImpl.h"
 
@@ -146,6 +147,7 @@ private:
 
   Services services;
   BucketSet buckets;
+  std::unique_ptr<CpuKernels> kernels;
   RandomStream random;
   /// One of each for a program that is not in pipeline stages; microbatch in the order of a run.
   std::vector<std::unique_ptr<BoundPhase>> microbatch, unshard, reduce, update;

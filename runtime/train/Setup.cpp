@@ -29,6 +29,7 @@ static std::vector<std::pair<std::string, std::string>> listOptions(const TrainO
           {"--seed", std::to_string(options.seed)},
           {"--weight-gradients",
            options.weightGradients == WeightGradients::Deferred ? "deferred" : "immediate"},
+          {"--kernels", options.kernels},
           {"--lr", optional(options.learningRate)},
           {"--data", options.data},
           {"--shuffle", options.shuffle ? "true" : "false"},
@@ -171,6 +172,7 @@ llvm::Error Trainer::createSession() {
   sessionOptions.seed = options.seed;
   sessionOptions.check = options.check;
   sessionOptions.weightGradients = options.weightGradients;
+  sessionOptions.kernels = options.kernels;
   if (options.onAction || tracer || !options.profile.empty())
     sessionOptions.onAction = [this](const ActionEvent &event) {
       if (options.onAction)

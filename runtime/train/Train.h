@@ -32,6 +32,8 @@ struct TrainOptions {
   uint64_t seed = 0;
   ReplicationCheck check;
   WeightGradients weightGradients = WeightGradients::Immediate;
+  /// SessionOptions::kernels.
+  std::string kernels = "best";
   /// Bytes that a rank may need in a step; more is refused before anything is allocated.
   std::optional<int64_t> memoryLimit;
   /// Replaces the base of the program's learning rate; its schedule stays.

@@ -27,8 +27,9 @@ llvm::Expected<std::vector<WholeTensor>> run::runOnce(const Program &program, Co
                                                       const Options &options,
                                                       int64_t microbatches) {
   std::string seed = std::to_string(options.seed), check = options.check.isOn ? "replicated" : "";
-  if (llvm::Error error = agreeOnProgram(world, program, {{"--seed", seed}, {"--check", check}},
-                                         options.check.isOn))
+  if (llvm::Error error = agreeOnProgram(
+          world, program, {{"--seed", seed}, {"--check", check}, {"--kernels", options.kernels}},
+          options.check.isOn))
     return error;
   if (llvm::Error error = agree(world, checkInputs(program, options), "the options"))
     return error;
@@ -40,6 +41,7 @@ llvm::Expected<std::vector<WholeTensor>> run::runOnce(const Program &program, Co
   sessionOptions.keepOutputs = microbatches > 1;
   sessionOptions.lossSeed = 1.0 / double(microbatches);
   sessionOptions.weightGradients = options.weightGradients;
+  sessionOptions.kernels = options.kernels;
   sessionOptions.check = options.check;
   auto session = Session::create(program, sessionOptions);
   std::optional<BatchFile> inputs;

@@ -51,6 +51,12 @@ static cl::opt<cleave::runtime::WeightGradients>
                                clEnumValN(cleave::runtime::WeightGradients::Deferred, "deferred",
                                           "After the input parts of all microbatches of the step")),
                     cl::cat(general));
+static cl::opt<std::string>
+    kernels("kernels",
+            cl::desc("Which of the program's compiled kernels run: best (default): those for the "
+                     "best processor that this machine is; those for x86-64-v2, x86-64-v3 or "
+                     "x86-64-v4; none: the ops of each kernel run one by one"),
+            cl::init("best"), cl::value_desc("best | TARGET | none"), cl::cat(general));
 static cl::opt<std::string> inputs("inputs", cl::desc("Inputs and targets of one microbatch"),
                                    cl::value_desc("file.safetensors"), cl::cat(evaluating));
 static cl::opt<std::string>
@@ -179,6 +185,7 @@ cleave::run::Options cleave::run::parseOptions(int argc, char **argv) {
     }
   }
   options.weightGradients = weightGradients;
+  options.kernels = kernels;
   options.check = parseCheck();
   return options;
 }

@@ -24,6 +24,7 @@ struct Options {
   bool printEnvironment = false;      ///< and nothing else
   std::optional<int64_t> memoryLimit; ///< bytes
   runtime::WeightGradients weightGradients = runtime::WeightGradients::Immediate;
+  std::string kernels; ///< runtime::SessionOptions::kernels
   runtime::ReplicationCheck check;
 };
 

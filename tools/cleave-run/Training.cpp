@@ -115,6 +115,7 @@ static TrainOptions collect(const run::Options &options) {
   result.seed = options.seed;
   result.check = options.check;
   result.weightGradients = options.weightGradients;
+  result.kernels = options.kernels;
   result.memoryLimit = options.memoryLimit;
   result.learningRate = given(learningRate);
   result.data = data;
