@@ -7,6 +7,7 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/DataLayout.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/Operator.h"
@@ -366,8 +367,17 @@ void Interpreter::Machine::access(Thread &thread, const Instruction &, const Val
 
 void Interpreter::Machine::call(Thread &thread, const CallInst &instruction) {
   const Function *callee = instruction.getCalledFunction();
+  if (auto *assembly = dyn_cast<InlineAsm>(instruction.getCalledOperand())) {
+    // All that libdevice has of it, but for leading zeros of wide integers.
+    if (!StringRef(assembly->getAsmString()).starts_with("rcp.approx.ftz.f32 "))
+      throw Fault("unknown inline assembly " + std::string(assembly->getAsmString()));
+    Type *type = instruction.getType();
+    *valueOf(thread, &instruction) =
+        fromDouble(1 / toDouble(*valueOf(thread, instruction.getArgOperand(0)), type), type);
+    return;
+  }
   if (!callee)
-    throw Fault("a call of inline assembly or by address");
+    throw Fault("a call by address");
   if (!callee->isDeclaration()) {
     Thread::Frame frame = enter(parent.decode(*callee));
     for (auto [argument, operand] : zip(callee->args(), instruction.args())) {

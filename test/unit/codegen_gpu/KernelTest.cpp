@@ -84,6 +84,8 @@ protected:
     program.stores.push_back(store);
   }
 
+  NodeId sumOf(NodeId value) { return builder->sum(value, program.columns); }
+
   void check() {
     std::string wrong = checkProgram(program, options);
     EXPECT_EQ(wrong, "") << "with CLEAVE_TEST_SEED=" << options.seed;
@@ -150,9 +152,9 @@ TEST_F(Kernels, Normalization) {
     mlir::Type dtype = pickFloat();
     NodeId x = full(dtype), dy = full(dtype), weight = argument(dtype, 0, true);
     double columns = double(program.columns);
-    NodeId mean = builder->mul(builder->sum(x), 1 / columns);
+    NodeId mean = builder->mul(sumOf(x), 1 / columns);
     NodeId centered = builder->sub(x, mean);
-    NodeId variance = builder->mul(builder->sum(builder->mul(centered, centered)), 1 / columns);
+    NodeId variance = builder->mul(sumOf(builder->mul(centered, centered)), 1 / columns);
     NodeId scale = builder->div(1.0, builder->map(Function::Sqrt, {builder->add(variance, 0.1)}));
     NodeId normal = builder->mul(centered, scale);
     result(builder->mul(normal, weight), dtype);
@@ -162,8 +164,8 @@ TEST_F(Kernels, Normalization) {
     if (i % 3 == 1)
       result(builder->reduceRows(Reduction::Sum, builder->add(scale, mean)), f32);
     if (i % 3 == 2)
-      result(builder->map(Function::Sqrt, {builder->reduceRows(
-                                              Reduction::Sum, builder->sum(builder->mul(dy, dy)))}),
+      result(builder->map(Function::Sqrt,
+                          {builder->reduceRows(Reduction::Sum, sumOf(builder->mul(dy, dy)))}),
              f32);
     check();
   }
@@ -192,7 +194,7 @@ TEST_F(Kernels, SoftmaxWithGather) {
     NodeId x = full(dtype), target = argument(i64, 1, false);
     NodeId most = builder->reduceColumns(Reduction::MaxNumbers, x, program.columns);
     NodeId e = builder->exp(builder->sub(x, most));
-    NodeId sum = builder->sum(e);
+    NodeId sum = sumOf(e);
     NodeId chosen = builder->gather(x, target);
     NodeId loss = builder->sub(builder->add(builder->map(Function::Log, {sum}), most), chosen);
     NodeId isTarget =
@@ -218,7 +220,7 @@ TEST_F(Kernels, PartsOfRows) {
     NodeId y = builder->add(builder->mul(x, cos), builder->mul(turned, sin));
     result(y, dtype);
     if (i % 4 == 1)
-      result(builder->sum(y), f32);
+      result(sumOf(y), f32);
     if (i % 4 == 2)
       result(builder->add(low, high), dtype);
     if (i % 4 == 3) {
@@ -238,9 +240,9 @@ TEST_F(Kernels, IntegersAndSharedValues) {
     NodeId x = full(i64), y = full(i32), shared = argument(f32, 0, true);
     NodeId sum = builder->add(x, builder->convert(y, ComputeType::I64));
     result(builder->map(Function::Maximum, {sum, x}), i64);
-    result(builder->sum(sum), i64);
+    result(sumOf(sum), i64);
     result(builder->convert(builder->map(Function::Less, {x, sum}), ComputeType::F32), f32);
-    NodeId norm = builder->sum(builder->mul(shared, shared));
+    NodeId norm = sumOf(builder->mul(shared, shared));
     result(builder->mul(shared, norm), f32);
     check();
   }
