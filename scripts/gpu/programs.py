@@ -1,0 +1,218 @@
+"""The example models as the bundle holds them: programs for a device, and what PyTorch computes for them."""
+
+import contextlib
+import dataclasses
+import json
+import pathlib
+import subprocess
+import sys
+from unittest import mock
+
+import torch
+from safetensors.torch import save_file
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "examples"), str(ROOT / "scripts" / "gpu" / "target")]
+
+import gpt  # noqa: E402
+import huggingface  # noqa: E402
+import llama  # noqa: E402
+import moe  # noqa: E402
+import tensors  # noqa: E402
+import vision  # noqa: E402
+
+import cleave  # noqa: E402
+from cleave import testing  # noqa: E402
+from cleave.export.capture import _Step, capture  # noqa: E402
+from cleave.export.inputs import Signature  # noqa: E402
+from cleave.export.program import Program  # noqa: E402
+
+MODELS = {
+    "gpt_tied": gpt.tied,
+    "gpt_untied": gpt.untied,
+    "gpt_dropout": gpt.dropout,
+    "gpt_checkpointed": gpt.checkpointed,
+    "gpt_autocast": gpt.autocast,
+    "moe": moe.moe,
+    "gpt2": huggingface.gpt2,
+    "llama": huggingface.llama,
+    "llama_small": llama.small,
+    "minilm": huggingface.minilm,
+    "resnet18": vision.resnet18,
+}
+# Computed in bfloat16 as they stand: the model that has their weights and computes in float32.
+AUTOCAST = {"gpt_autocast": "gpt_tied"}
+# Wholly in bfloat16: one of each kind, and none with numbers of its own. Not ResNet: batch norms stay in float32.
+BFLOAT16 = ["gpt_tied", "moe", "llama", "llama_small", "minilm"]
+# Gradients that are zero by mathematics: softmax does not see what is added to all scores of a query.
+ZERO_GRADIENTS = {"minilm": r"grad\..*\.key\.bias"}
+# Batch statistics over few positions magnify rounding: how many steps' losses can be judged, and how closely gradients.
+JUDGED_STEPS = {"resnet18": 1}
+TOLERANCES = {"resnet18": 2e-5}
+STEPS, MICROBATCHES = 4, 2
+# Weights of more bytes are drawn where they are needed.
+SHIPPED_BYTES = 1 << 20
+CLEANUP = ["--cse", "--canonicalize"]
+
+
+class BuildError(Exception):
+    pass
+
+
+def lowering(device, chips, variant):
+    """The passes from an exported program to what runs: `ops` op by op, `kernels` with compiled ones, `exec` all."""
+    if variant == "ops":
+        return []
+    code = f"cuda={','.join(chips)}" if device == "cuda" else "cpu=x86-64-v2,x86-64-v3,x86-64-v4"
+    passes = ["--fuse-kernels", f"--compile-kernels={code}"]
+    if variant == "exec":
+        chip = f" chip={chips[0]}" if device == "cuda" else ""
+        passes.append(f"--lower-to-exec=target={device}{chip}")
+    return passes
+
+
+def transform(opt, source, output, passes):
+    command = [str(opt), str(source), *passes, "--emit-bytecode", "-o", str(output)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode:
+        raise BuildError(f"{source.name} {' '.join(passes)}: {result.stderr.strip()[:2000]}")
+    return output
+
+
+@contextlib.contextmanager
+def _causal_masks():
+    """Hugging Face's models leave masks to attention, as they do when nothing traces them: torch.export would
+    keep the vmap that builds them. The values are the same."""
+    import transformers.models.gpt2.modeling_gpt2 as gpt2
+    import transformers.models.llama.modeling_llama as hf_llama
+
+    with contextlib.ExitStack() as stack:
+        for module in (gpt2, hf_llama):
+            stack.enter_context(mock.patch.object(module, "create_causal_mask", lambda *_, **__: None))
+        yield
+
+
+def _code(graph):
+    """A graph's code, and that of the regions in it (autocast, no_grad) by the names that it calls them."""
+    return {"code": graph.code, "regions": {name: _code(child) for name, child in graph.named_children()}}
+
+
+def describe_reference(spec):
+    """What target/reference.py runs."""
+    signature = Signature(spec)
+    with _causal_masks():
+        exported = torch.export.export(
+            _Step(spec, signature), tuple(i.value for i in signature.inputs), strict=False)  # fmt: skip
+    inputs = iter(i.name for i in signature.inputs)
+    arguments, constants = [], {}
+    for entry in exported.graph_signature.input_specs:
+        kind = entry.kind.name.lower()
+        if kind == "user_input":
+            arguments.append(["input", next(inputs)])
+        elif kind in ("parameter", "buffer"):
+            arguments.append([kind, entry.target.removeprefix("module.")])
+        elif kind == "constant_tensor" and exported.constants[entry.target].numel() <= 1024:
+            value = exported.constants[entry.target]
+            constants[entry.target] = {"value": value.tolist(), "dtype": tensors.NAMES[value.dtype]}
+            arguments.append(["constant", entry.target])
+        else:
+            raise BuildError(f"{spec.name}: torch.export lifted a {kind}, {entry.target}")
+    first, aliases = {}, {}
+    for name, parameter in spec.module.named_parameters(remove_duplicate=False):
+        if first.setdefault(id(parameter), name) != name:
+            aliases[name] = first[id(parameter)]
+    return {"graph": _code(exported.graph_module), "arguments": arguments, "aliases": aliases,
+            "constants": constants}  # fmt: skip
+
+
+def to_bfloat16(spec):
+    def cast(values):
+        return tuple(
+            v.bfloat16() if isinstance(v, torch.Tensor) and v.is_floating_point() else v for v in values)  # fmt: skip
+
+    spec.module.to(torch.bfloat16)
+    return dataclasses.replace(
+        spec, module=spec.module, args=cast(spec.args), targets=cast(spec.targets), name=spec.name + "_bf16",
+        plan=None, mesh=None)  # fmt: skip
+
+
+def describe_optimizer(spec):
+    kind = type(spec.optimizer).__name__
+    group = spec.optimizer.param_groups[0]
+    names = {"AdamW": ("lr", "betas", "eps", "weight_decay"),
+             "SGD": ("lr", "momentum", "dampening", "weight_decay", "nesterov")}[kind]  # fmt: skip
+    return [kind, {name: group[name] for name in names}]
+
+
+def write_model(name, dtype, folder, opt, device, chips, variants):
+    """Files of one model in FOLDER, and its entry of the manifest."""
+    spec = MODELS[name]()
+    if dtype == "bf16":
+        spec = to_bfloat16(spec)
+    folder.mkdir(parents=True)
+    program = Program(spec, capture(spec))
+    source = folder / "program.mlir"
+    source.write_text(program.text)
+    for variant in variants:
+        transform(opt, source, folder / f"{variant}.mlirbc", [*CLEANUP, *lowering(device, chips, variant)])
+    source.unlink()
+
+    parameters = {n for n, _ in spec.module.named_parameters()}
+    stored = {n: t.detach().cpu().contiguous().clone() for n, t in program.tensors.items()}
+    drawn = {}
+    if sum(t.numel() * t.element_size() for t in stored.values()) > SHIPPED_BYTES:
+        for n in [n for n in stored if n in parameters]:
+            tensor = stored.pop(n)
+            drawn[n] = [list(tensor.shape), tensors.NAMES[tensor.dtype]]
+    save_file(stored, folder / "weights.safetensors")
+    save_file({n: t.contiguous() for n, t in testing.example_inputs(spec).items()}, folder / "inputs.safetensors")
+    generator = torch.Generator().manual_seed(1)
+    batch = testing.random_batch(spec, STEPS * MICROBATCHES, generator)
+    save_file({n: t.contiguous() for n, t in batch.items()}, folder / "data.safetensors")
+    (folder / "reference.json").write_text(json.dumps(describe_reference(spec)))
+    return {
+        "model": name, "dtype": "bf16" if name in AUTOCAST else dtype, "folder": folder.name,
+        "exact": f"{AUTOCAST.get(name, name)}.fp32", "variants": variants, "drawn": drawn,
+        "batch": {i.name: i.batch for i in Signature(spec).inputs},
+        "rows": {i.name: i.value.shape[i.batch] for i in Signature(spec).inputs if i.batch is not None},
+        "optimizer": describe_optimizer(spec), "steps": JUDGED_STEPS.get(name, STEPS), "microbatches": MICROBATCHES,
+        "ignored": ZERO_GRADIENTS.get(name), "tolerance": TOLERANCES.get(name, 1e-5),
+    }  # fmt: skip
+
+
+def write_ranks(folder, opt, device, chips, variants):
+    """gpt_tied for two ranks: data parallel, and as a pipeline of two stages."""
+    spec = MODELS["gpt_tied"]()
+    folder.mkdir(parents=True)
+    program = Program(spec, capture(spec))
+    source = folder / "program.mlir"
+    source.write_text(program.text)
+    forms = {
+        "data": ["--sync-gradients=axis=dp", "--bucket-gradients"],
+        "pipeline": ["--outline-stages=count=2 balance=cost",
+                     f"--build-schedule=schedule=1f1b ranks=2 microbatches={2 * MICROBATCHES}",
+                     "--insert-p2p", "--verify-schedule"],
+    }  # fmt: skip
+    for form, passes in forms.items():
+        # Data parallelism gives each rank half of the microbatches of the pipeline.
+        transform(opt, source, folder / f"{form}.mlir", [*CLEANUP, *passes])
+        for variant in variants:
+            transform(opt, folder / f"{form}.mlir", folder / f"{form}.{variant}.mlirbc", lowering(device, chips, variant))
+        (folder / f"{form}.mlir").unlink()
+    source.unlink()
+    return {"folder": folder.name, "model": "gpt_tied.fp32", "forms": list(forms), "variants": variants,
+            "steps": STEPS // 2, "microbatches": 2 * MICROBATCHES}  # fmt: skip
+
+
+def write_llama(folder, config, batch, opt, device, chips, dtype, variants):
+    """The large Llama: its program, traced without weights."""
+    spec = llama.make_spec(config, "llama", batch, dtype, fill=False)
+    folder.mkdir(parents=True)
+    source = folder / "program.mlir"
+    source.write_text(Program(spec, capture(spec)).text)
+    for variant in variants:
+        transform(opt, source, folder / f"{variant}.mlirbc", [*CLEANUP, *lowering(device, chips, variant)])
+    source.unlink()
+    return {"folder": folder.name, "config": dataclasses.asdict(config), "batch": batch, "variants": variants,
+            "dtype": str(dtype).removeprefix("torch."), "parameters": config.parameters(),
+            "flops_per_token": config.flops_per_token()}  # fmt: skip

@@ -1,0 +1,143 @@
+"""The bundle for machines with a GPU (scripts/gpu), made for the processor and run here.
+
+Every part runs as it does there, but for what needs CUDA; and each kind of check is seen to fail.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+VARIANTS = "ops"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ENVIRONMENT = {n: v for n, v in os.environ.items() if n not in ("PYTHONPATH", "OUT")} | {
+    "PYTHON": sys.executable, "OMP_NUM_THREADS": "1",
+    # Some virtual machines announce AMX and end whoever uses it, as PyTorch's bfloat16 does.
+    "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_FP16",
+}  # fmt: skip
+
+
+def run(command, timeout=300):
+    return subprocess.run(
+        list(map(str, command)), env=ENVIRONMENT, capture_output=True, text=True, timeout=timeout, cwd="/")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def bundle(build_dir, tmp_path_factory):
+    """Two models: one with tied weights that two ranks train, and one with numbers drawn on the host."""
+    out = tmp_path_factory.mktemp("gpu") / "bundle"
+    result = run([sys.executable, ROOT / "scripts/gpu/make_bundle.py", "--build", build_dir, "--out", out,
+                  "--device", "cpu", "--small", "--models", "gpt_tied,gpt_dropout", "--variants", VARIANTS])  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    return out
+
+
+def parts(bundle, out, names="", expected=0):
+    command = [bundle / "run_all", "--device", "cpu", "--out", out]
+    result = run([*command, "--parts", names] if names else command)
+    assert result.returncode == expected, result.stdout + result.stderr
+    return json.loads((out / "results.json").read_text())["parts"], result.stdout
+
+
+def test_every_part_runs(bundle, tmp_path):
+    results, output = parts(bundle, tmp_path / "out", "environment,models,bfloat16,llama,training,gloo,nccl,sanitizer")
+    states = {name: result["status"] for name, result in results.items()}
+    assert states.pop("nccl") == states.pop("sanitizer") == "skipped"
+    assert set(states.values()) == {"passed"}, output
+    checks = {name: len(result["checks"]) for name, result in results.items()}
+    forms = len(VARIANTS.split(","))
+    assert checks["models"] == checks["gloo"] == 2 * forms and checks["bfloat16"] == forms
+    assert checks["llama"] == forms and checks["training"] == 2
+    # One line for each part, and one for all.
+    assert len(output.splitlines()) == len(results) + 1
+    report = (tmp_path / "out" / "results.md").read_text()
+    for text in ("### Models in float32 against PyTorch", "| PyTorch, compile |", "skipped  nccl"):
+        assert text in report, text
+
+
+def copy(bundle, folder):
+    """The bundle, to be changed; what is not changed is shared."""
+    shutil.copytree(bundle, folder, copy_function=os.link)
+    return folder
+
+
+def replace(file, data):
+    file.unlink()
+    file.write_bytes(data) if isinstance(data, bytes) else file.write_text(data)
+
+
+def test_wrong_weights_are_found(bundle, tmp_path):
+    """Cleave reads weights that PyTorch does not."""
+    changed = copy(bundle, tmp_path / "bundle")
+    part = changed / "target" / "part_models.py"
+    replace(part, part.read_text().replace(
+        'file = folder / "weights.safetensors"', 'file = folder / "changed.safetensors"'))  # fmt: skip
+    for folder in (changed / "models").iterdir():
+        weights = load_file(folder / "weights.safetensors")
+        weights["h.1.mlp.c_fc.weight"] += 0.01 * torch.randn(weights["h.1.mlp.c_fc.weight"].shape)
+        save_file(weights, folder / "changed.safetensors")
+    results, output = parts(changed, tmp_path / "out", "models,bfloat16,training,gloo", expected=1)
+    for name, result in results.items():
+        assert result["status"] == "failed", output
+        assert not any(check["ok"] for check in result["checks"]), (name, result["checks"])
+
+
+def test_wrong_steps_are_found(bundle, tmp_path):
+    """Cleave trains the large model on other tokens than PyTorch."""
+    changed = copy(bundle, tmp_path / "bundle")
+    part = changed / "target" / "part_llama.py"
+    replace(part, part.read_text().replace('"--shuffle=false"', '"--shuffle=true"'))
+    results, _ = parts(changed, tmp_path / "out", "llama", expected=1)
+    assert [check["ok"] for check in results["llama"]["checks"]] == [False] * len(VARIANTS.split(","))
+
+
+def test_a_part_that_crashes_hangs_or_checks_nothing_leaves_the_others(bundle, tmp_path):
+    changed = copy(bundle, tmp_path / "bundle")
+    target = changed / "target"
+    replace(target / "part_models.py", "import os\ndef run(part):\n    os.abort()\n")
+    replace(target / "part_bfloat16.py", "import time\ndef run(part):\n    time.sleep(100)\n")
+    replace(target / "part_training.py", "def run(part):\n    pass\n")
+    driver = target / "run_all.py"
+    replace(driver, driver.read_text().replace('"bfloat16": 70', '"bfloat16": 6'))
+    results, output = parts(changed, tmp_path / "out", "models,bfloat16,training,environment", expected=1)
+    reasons = [result.get("failure", "") for result in results.values()]
+    assert reasons[0].startswith("its process ended with signal 6")
+    assert reasons[1:3] == ["ended after 6 s", "it checked nothing"]
+    assert results["environment"]["status"] == "passed"
+    assert "1 passed, 3 failed, 0 skipped" in output
+
+
+def test_a_gpu_that_is_not_there_is_said_in_each_part(bundle, tmp_path):
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    changed = copy(bundle, tmp_path / "bundle")
+    manifest = json.loads((changed / "manifest.json").read_text())
+    replace(changed / "manifest.json", json.dumps(manifest | {"devices": ["cuda"]}))
+    result = run([changed / "run_all", "--out", tmp_path / "out", "--parts", "models,kernels"])
+    assert result.returncode == 1
+    assert result.stdout.count("PyTorch finds no CUDA device") == 2
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["--parts", "models,nothing"], "expected some of environment, models"),
+    (["--device", "cuda"], "this bundle is for cpu, found cuda"),
+])  # fmt: skip
+def test_misuse_of_run_all(bundle, arguments, message):
+    result = run([bundle / "run_all", "--device", "cpu", *arguments])
+    assert result.returncode == 2 and message in result.stderr
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["--models", "gpt_tied,gtp"], "found gtp"),
+    (["--out", "/tmp"], "/tmp is there already"),
+])  # fmt: skip
+def test_misuse_of_make_bundle(build_dir, tmp_path, arguments, message):
+    result = run([sys.executable, ROOT / "scripts/gpu/make_bundle.py", "--build", build_dir, "--out", tmp_path / "x",
+                  *arguments])  # fmt: skip
+    assert result.returncode == 2 and message in result.stderr
