@@ -31,6 +31,10 @@ PhaseEmitter::PhaseEmitter(const RowProgram &program, const Plan &plan, ModuleOp
   function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), b.getUnitAttr());
   function->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(),
                     b.getDenseI32ArrayAttr({int32_t(threads)}));
+  // How many blocks a multiprocessor has at least, from which follows how many registers a thread
+  // may have: 64 to 85. Left alone, ptxas would rather spill a few to fit in more threads.
+  unsigned blocks = threads >= 512 ? 1024 / threads : 768 / threads;
+  function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(blocks));
   b.setInsertionPointToStart(function.addEntryBlock(b));
   thread = NVVM::ThreadIdXOp::create(b, b.getI32Type());
   block = NVVM::BlockIdXOp::create(b, b.getI32Type());

@@ -116,7 +116,7 @@ void Planner::findLevels(RowPhase &phase) {
   }
 }
 
-/// How many values per column a thread holds from one walk to a later one.
+/// How many registers for each of its columns a thread holds from one walk to a later one.
 int64_t Planner::countHeld(const RowPhase &phase) {
   std::map<NodeId, unsigned> madeBy;
   std::vector<bool> held(program.nodes.size());
@@ -141,7 +141,10 @@ int64_t Planner::countHeld(const RowPhase &phase) {
     visit(visit, program.stores[store].value, last);
   for (NodeId sum : phase.sums)
     visit(visit, phase.totals.contains(sum) ? phase.totals.at(sum) : node(sum).operands[0], last);
-  return llvm::count(held, true);
+  int64_t registers = 0;
+  for (NodeId id = 0; id < held.size(); ++id)
+    registers += held[id] ? sizeOfPartial(node(id).type) / 4 : 0;
+  return registers;
 }
 
 /// What all numbers of columns, and all places where columns are cut, are multiples of.
@@ -205,7 +208,7 @@ void Planner::mapReducedRows(Mapping &mapping, int64_t vectors, int64_t weight, 
       mapping.slots = slots;
       return;
     }
-  mapping.threads = mapping.lanes = 512;
+  mapping.threads = mapping.lanes = 256;
   mapping.slots = std::max(1u, 8 / mapping.vector);
   mapping.isLooped = true;
 }
@@ -253,7 +256,7 @@ Mapping Planner::chooseMapping(const RowPhase &phase) {
     hasRows |= program.stores[index].rowDims != 0;
   }
   for (NodeId sum : phase.sums)
-    columnSums += node(sum).columns != 0;
+    columnSums += node(sum).columns ? sizeOfPartial(node(sum).type) / 4 : 0;
   int64_t unit = columnUnit(phase);
 
   Mapping mapping;

@@ -5,12 +5,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "lib/codegen/ProgramBuilder.h"
-#include "lib/codegen/gpu/Plan.h"
-#include "lib/codegen/gpu/Toolkit.h"
+#include "lib/codegen/gpu/Compiler.h"
+#include "lib/codegen/gpu/Optimize.h"
 #include "test/unit/codegen_gpu/Reference.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/IR/LLVMContext.h"
 #include "gtest/gtest.h"
 
 #include <cstdlib>
@@ -245,6 +246,42 @@ TEST_F(Kernels, IntegersAndSharedValues) {
     NodeId norm = sumOf(builder->mul(shared, shared));
     result(builder->mul(shared, norm), f32);
     check();
+  }
+}
+
+/// Rows of all lengths keep what they need in registers, and move 16 bytes at a time.
+TEST_F(Kernels, LongRowsDoNotSpill) {
+  mlir::Type bf16 = mlir::BFloat16Type::get(&context);
+  gpu::Compiler compiler;
+  for (mlir::Type dtype : {f32, bf16})
+    for (int64_t columns : {768, 4096, 8192, 12288, 16384, 32768, 131072}) {
+      begin({4096}, columns);
+      program.name =
+          "norm_" + std::to_string(dtype.getIntOrFloatBitWidth()) + "_" + std::to_string(columns);
+      NodeId x = full(dtype), dy = full(dtype), weight = argument(dtype, 0, true);
+      NodeId scaled = builder->mul(dy, weight);
+      NodeId inner = sumOf(builder->mul(scaled, x)), total = sumOf(scaled);
+      result(builder->sub(scaled, builder->add(builder->mul(x, inner), total)), dtype);
+      result(builder->reduceRows(Reduction::Sum, builder->mul(dy, x)), dtype);
+      auto launch = compiler.add(program);
+      ASSERT_TRUE(bool(launch));
+      EXPECT_EQ(launch->phases.size(), 2u);
+    }
+  for (const gpu::Chip &chip : gpu::getChips()) {
+    llvm::LLVMContext llvmContext;
+    auto module = compiler.translate(llvmContext, chip, options.libdevice);
+    ASSERT_TRUE(bool(module));
+    auto ptx = gpu::emitPtx(**module, chip);
+    ASSERT_TRUE(bool(ptx));
+    // Row numbers and what finishing phases read one by one apart.
+    EXPECT_GT(llvm::StringRef(*ptx).count("ld.global.v4.b32"),
+              llvm::StringRef(*ptx).count("ld.global.b32"));
+    auto cubin = gpu::assemblePtx(*ptx, chip, gpu::findToolkit()->ptxas);
+    ASSERT_TRUE(bool(cubin)) << llvm::toString(cubin.takeError());
+    EXPECT_EQ(cubin->kernels.size(), 28u);
+    for (const gpu::KernelResources &kernel : cubin->kernels)
+      EXPECT_EQ(kernel.spillStores + kernel.spillLoads, 0u)
+          << kernel.name << " on " << chip.name.str() << ": " << kernel.registers << " registers";
   }
 }
 
