@@ -62,9 +62,9 @@ def Exec_CodeAttr : AttrDef<Exec_Dialect, "Code"> {
     - `cuda`: `__global__ void entry(T *argument0, ..., T *result0, ..., char *partials)`, on a grid
       of `chunks` blocks of `threads`.
 
-    All tensors are contiguous; a boolean is a byte. Results do not overlap, and a result overlaps an argument
-    only where the argument's last use is this launch and both are the same memory, with elements of the
-    same size in the same places, that the kernel reads before it writes: that it may is not assumed.
+    All tensors are contiguous and aligned to their elements; a boolean is a byte. Arguments may be the same
+    memory. A result overlaps nothing, but for one case: the only result of a kernel of pointwise ops may
+    be in the place of an argument of its type, so code reads each element before it writes there.
 
     Constraints:
     1. There is a phase.

@@ -212,6 +212,9 @@ ProgramCosts computeCosts(const Program &program, int64_t microbatches = 1,
 /// schedule: the stages that it holds, the microbatches under way, and what it sends and receives.
 /// `savedBytes` is what microbatches under way hold at most.
 ProgramCosts computeStageCosts(const Program &program, int64_t place);
+/// How many kernels the program has, and a line for each family of processors that they are
+/// compiled for; empty without kernels.
+std::string describeKernels(const Program &program);
 /// A line for each rank of the program's schedule: its stages, how many actions of each kind, and
 /// its peak memory.
 std::string describeSchedule(const Program &program);

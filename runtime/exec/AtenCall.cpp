@@ -166,6 +166,11 @@ BindResult cleave::runtime::bindAtenCall(Binder &binder, Operation *op) {
     }
     instruction->arguments.push_back(std::move(bound));
   }
+  // Compiled kernels give contiguous results where eager mode keeps its operands' strides, and
+  // attention, for one, takes over those of its operands. Then not all views are possible: others
+  // copy.
+  if (binder.services().kernels && call.getSchemaName() == "aten::view")
+    instruction->handle = c10::Dispatcher::singleton().findSchemaOrThrow("aten::reshape", "");
   if (!byName.empty())
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
                                    "operator '" + call.getSchemaName() + "' has no argument '" +

@@ -41,9 +41,10 @@ llvm::Expected<std::unique_ptr<SessionImpl>> SessionImpl::create(const Program &
     return makeError("program '" + program.path() + "': " + llvm::toString(kernels.takeError()));
   session->kernels = std::move(*kernels);
   // One rank has nobody to compare with.
-  session->services = {session->ranks.get(), &session->random,
-                       &session->buckets,    options.check.isOn && session->ranks->ranks() > 1,
-                       session->device,      session->kernels.get()};
+  session->services = {session->ranks.get(), &session->random, &session->buckets,
+                       options.check.isOn && session->ranks->ranks() > 1, session->device};
+  if (!session->kernels->target().empty())
+    session->services.kernels = session->kernels.get();
   for (const ValueInfo &value : program.inputs())
     if (value.batch && !value.over.empty() && !program.isTyped())
       session->part = session->ranks->along(value.over);

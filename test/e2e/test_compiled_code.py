@@ -82,6 +82,14 @@ def test_bytecode_has_the_code(build_dir, cleave_run, marked, inputs, tmp_path):
     torch.testing.assert_close(found[0], expect(inputs, 2)[0])
 
 
+def test_dry_run_says_what_is_compiled(cleave_run, marked):
+    text = cleave_run.succeed(marked, "--dry-run")
+    assert "kernels (1)\n" in text
+    line = next(line for line in text.splitlines() if "compiled for" in line)
+    assert line.split()[:4] == ["1", "compiled", "for", "cpu:"]
+    assert [target in line for target in TARGETS] == [True] * 3
+
+
 def test_threads_do_not_change_results(build_dir, marked, inputs, tmp_path):
     results = []
     for threads in "1", "2", "3":

@@ -32,6 +32,9 @@ void run::printCosts(const Program &program, int64_t microbatches, WeightGradien
   for (const auto &[name, count] : costs.ops)
     os << llvm::format("  %6lld ", static_cast<long long>(count)) << name << "\n";
 
+  if (std::string kernels = describeKernels(program); !kernels.empty())
+    os << "\n" << kernels;
+
   os << "\ncommunication of a step\n";
   if (costs.collectives == 0)
     os << "  none\n";
