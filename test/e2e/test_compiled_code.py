@@ -74,6 +74,24 @@ def test_code_equals_ops(cleave_run, inputs, tmp_path):
         torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-5)
 
 
+def test_views_of_what_code_makes(cleave_run, inputs, tmp_path):
+    """Ops keep the strides of a transposed operand, code does not: one view is then a copy."""
+    text = program_text({"x86-64-v2": compile_object(tmp_path)})
+    for old, new in {
+        "  return %1#0, %1#1 : tensor<10x48xf32>": "  %2 = aten.t(%1#0) : (tensor<10x48xf32>) -> tensor<48x10xf32>\n"
+        "  %3 = aten.view(%2, size = [480]) : (tensor<48x10xf32>) -> tensor<480xf32>\n"
+        "  return %3, %1#1 : tensor<480xf32>",
+        '-> (tensor<10x48xf32> {train.role = #train.role<output "0">}': '-> (tensor<480xf32> {train.role = #train.role<output "0">}',
+    }.items():
+        assert old in text
+        text = text.replace(old, new)
+    program = tmp_path / "view.mlir"
+    program.write_text(text)
+    for kernels in "best", "none":
+        found = run(cleave_run, program, inputs, tmp_path, "--kernels", kernels)
+        torch.testing.assert_close(found[0], expect(inputs, 0)[0].t().reshape(-1))
+
+
 def test_bytecode_has_the_code(build_dir, cleave_run, marked, inputs, tmp_path):
     bytecode = tmp_path / "marked.mlirbc"
     command = [build_dir / "bin" / "cleave-opt", marked, "--emit-bytecode", "-o", bytecode]
