@@ -79,6 +79,7 @@ void cleave::exec::dropLowering(Operation *function) {
   function->walk([&](Operation *op) {
     op->removeDiscardableAttr(kMemoryAttrName);
     op->removeDiscardableAttr(kStreamAttrName);
+    op->removeDiscardableAttr(kCallAttrName);
     if (isa<WaitOp>(op))
       waits.push_back(op);
     if (isa<RecordOp>(op))
@@ -195,7 +196,7 @@ LogicalResult ExecDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   StringRef name = attribute.getName();
   if (name == kLoweredAttrName)
     return verifyLoweredFunction(op, attribute);
-  if (name != kMemoryAttrName && name != kStreamAttrName)
+  if (name != kMemoryAttrName && name != kStreamAttrName && name != kCallAttrName)
     return op->emitOpError() << "unknown attribute '" << name << "'";
   if (!getLoweredFunction(op))
     return op->emitOpError() << "expects '" << name << "' only in a function with '"
@@ -204,6 +205,9 @@ LogicalResult ExecDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   if (name == kStreamAttrName && !(stream && symbolizeStream(stream.getValue())))
     return op->emitOpError() << "expects '" << name
                              << "' to be \"compute\" or \"communication\", found "
+                             << attribute.getValue();
+  if (name == kCallAttrName && !isa<IntegerAttr>(attribute.getValue()))
+    return op->emitOpError() << "expects '" << name << "' to be a number, found "
                              << attribute.getValue();
   if (name == kMemoryAttrName && !isa<ArrayAttr>(attribute.getValue()))
     return op->emitOpError() << "expects '" << name << "' to be a list, found "

@@ -18,6 +18,9 @@ inline constexpr llvm::StringLiteral kLoweredAttrName = "exec.lowered";
 inline constexpr llvm::StringLiteral kMemoryAttrName = "exec.memory";
 /// On an op of a lowered function: "communication"; absent on the compute stream.
 inline constexpr llvm::StringLiteral kStreamAttrName = "exec.stream";
+/// On communicator calls of a lowered function (i64): their order, from 0, as it was when the
+/// program's communication was proved to fit together.
+inline constexpr llvm::StringLiteral kCallAttrName = "exec.call";
 
 /// How the function was lowered; null for one that is not.
 LoweredAttr getLowered(mlir::Operation *function);

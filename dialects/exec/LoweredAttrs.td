@@ -24,7 +24,7 @@ def Exec_LoweredAttr : AttrDef<Exec_Dialect, "Lowered"> {
 
     Every op with results then has `exec.memory`, a list with an entry for each result
     (`#exec.at`, `#exec.frame`, `#exec.same`, `#exec.apart`), and an op that is not on the compute
-    stream has `exec.stream = "communication"`.
+    stream has `exec.stream = "communication"`. `exec.call` numbers the ops that call a communicator.
 
     Constraints:
     1. `arena` and `frame` are not negative; `alignment` is a power of two.

@@ -198,7 +198,10 @@ struct ProgramCosts {
   /// Most bytes of values made in a microbatch that live at one time, without what kernels use
   /// inside; with several microbatches, without the gradients gathered so far.
   int64_t activationPeakBytes = 0;
-  /// Most bytes at one time in a step, state included.
+  /// Of lowered functions: memory that they use in turn, there from beginning to end. The values in
+  /// it are no part of the line above.
+  int64_t arenaBytes = 0;
+  /// Most bytes at one time in a step, state and arena included.
   int64_t peakBytes = 0;
   /// (op name, count) of all functions, most frequent first.
   std::vector<std::pair<std::string, int64_t>> ops;

@@ -3,6 +3,8 @@
 #include "lib/memory/MemoryPlan.h"
 #include "dialects/aten/Aten.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/exec/Lowered.h"
+#include "lib/memory/Storage.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -12,6 +14,7 @@ using namespace mlir;
 using namespace cleave::memory;
 namespace aten = cleave::aten;
 namespace dist = cleave::dist;
+namespace exec = cleave::exec;
 namespace train = cleave::train;
 
 Value cleave::memory::getViewSource(OpResult value) {
@@ -35,68 +38,8 @@ Value cleave::memory::getStorage(Value value) {
   return value;
 }
 
-namespace {
-/// Which memory a value lives in, named by the value that it was allocated for.
-class Storage {
-public:
-  explicit Storage(bool emptyAccumulators) : emptyAccumulators(emptyAccumulators) {}
-
-  Value of(Value value) const {
-    auto found = shared.find(value);
-    return found == shared.end() ? value : found->second;
-  }
-
-  /// Makes `value`, an argument, another name for what `source` is.
-  void alias(Value value, Value source) { shared[value] = of(source); }
-
-  /// Records what `op`'s results share.
-  void visit(Operation *op) {
-    for (OpResult result : op->getResults())
-      if (Value source = sourceOf(op, result.getResultNumber()))
-        shared[result] = of(source);
-  }
-
-private:
-  /// The operand whose memory result `index` has; null where it has its own.
-  Value sourceOf(Operation *op, unsigned index) const {
-    if (Value source = getViewSource(op->getResult(index)))
-      return source;
-    if (auto accumulate = dyn_cast<train::AccumulateOp>(op)) {
-      if (!emptyAccumulators)
-        return accumulate.getAccumulator();
-      // The first gradient becomes the accumulator, unless it is somebody else's memory or not
-      // flat, which a view may not be.
-      Value gradient = accumulate.getGradient();
-      bool isOwn =
-          of(gradient) == gradient && !isa<BlockArgument>(gradient) && gradient.hasOneUse();
-      return isOwn ? gradient : Value();
-    }
-    if (isa<train::AdamWOp, train::SGDOp>(op)) {
-      // Results are tied to the first operand and to the states behind the gradient.
-      unsigned operand = index == 0 ? 0 : index + 1;
-      return op->getOperand(operand);
-    }
-    // Views of the bucket, where nothing is converted.
-    if (auto wait = dyn_cast<train::WaitBucketOp>(op)) {
-      Type element = wait.getBucket().getType().getFlat().getElementType();
-      bool isView =
-          cast<RankedTensorType>(op->getResult(index).getType()).getElementType() == element;
-      return isView ? wait.getBucket() : Value();
-    }
-    // Of one value, an all-reduce overwrites its operand; several travel in a message of their own.
-    if (auto reduce = dyn_cast<dist::AllReduceOp>(op))
-      return reduce.getInputs().size() == 1 && !reduce.isStarted() ? reduce.getInputs()[index]
-                                                                   : Value();
-    return {};
-  }
-
-  bool emptyAccumulators;
-  llvm::DenseMap<Value, Value> shared;
-};
-} // namespace
-
 int64_t cleave::memory::getByteSize(Type type) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
+  auto tensor = dyn_cast<RankedTensorType>(dist::valueTypeOf(type));
   if (!tensor || !tensor.hasStaticShape())
     return 0;
   return tensor.getNumElements() * llvm::divideCeil(tensor.getElementTypeBitWidth(), 8);
@@ -129,6 +72,13 @@ public:
   }
 
 private:
+  /// What is in the arena needs no memory besides.
+  static int64_t bytesOf(Value root) {
+    auto result = dyn_cast<OpResult>(root);
+    bool inArena = result && exec::getResultMemory(result).kind == exec::ResultMemory::Arena;
+    return inArena ? 0 : getByteSize(root.getType());
+  }
+
   /// What one function makes for another: of its own stage, or of the next.
   static bool isHandedOn(train::RoleAttr role) {
     return role && (role.getKind() == train::RoleKind::Saved ||
@@ -182,7 +132,7 @@ private:
     for (Value operand : op.getOperands()) {
       Value root = storage.of(operand);
       if (living.contains(root) && lastUse.lookup(root) == &op && !kept.contains(root)) {
-        live -= getByteSize(root.getType());
+        live -= bytesOf(root);
         living.erase(root);
       }
     }
@@ -197,7 +147,7 @@ private:
       for (Value result : op.getResults()) {
         if (storage.of(result) != result)
           continue;
-        int64_t bytes = getByteSize(result.getType());
+        int64_t bytes = bytesOf(result);
         live += bytes;
         if (lastUse.contains(result))
           living.insert(result);
@@ -214,7 +164,7 @@ private:
     for (Value result : terminator->getOperands())
       if (Value root = storage.of(result);
           living.contains(root) && kept.contains(root) && counted.insert(root).second)
-        keptBytes += getByteSize(root.getType());
+        keptBytes += bytesOf(root);
     // A saved value that its taker does not use is gone with the taker's frame.
     release(*terminator);
     part.heldBytes = live - keptBytes;
@@ -235,6 +185,14 @@ private:
 MemoryPlan cleave::memory::planMemory(ArrayRef<func::FuncOp> functions, bool emptyAccumulators,
                                       function_ref<bool(train::RoleAttr)> owned) {
   return Planner(functions, emptyAccumulators, owned).run();
+}
+
+int64_t cleave::memory::getArenaBytes(ArrayRef<func::FuncOp> functions) {
+  int64_t bytes = 0;
+  for (func::FuncOp function : functions)
+    if (exec::LoweredAttr lowered = exec::getLowered(function))
+      bytes = std::max(bytes, lowered.getArena());
+  return bytes;
 }
 
 std::string cleave::memory::describeBytes(int64_t bytes) {

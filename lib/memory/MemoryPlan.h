@@ -13,7 +13,7 @@
 
 namespace cleave::memory {
 
-/// Bytes of a statically shaped tensor; 0 for other types.
+/// Bytes of a statically shaped tensor, or of a future's; 0 for other types.
 int64_t getByteSize(mlir::Type type);
 
 /// The operand whose memory `value` shows when it is executed: of a view, or of a conversion of
@@ -47,9 +47,13 @@ struct MemoryPlan {
 /// function that makes them to their last use, other results to the end. Saved values that none of
 /// the functions makes count as arguments. `emptyAccumulators`: a step's first microbatch, in which
 /// gradients become the accumulators. Arguments that are `owned`, where given, are the microbatch's
-/// alone and count from its beginning to their last use in any of the functions.
+/// alone and count from its beginning to their last use in any of the functions. Values in the
+/// arena of lowered functions are not counted (see `getArenaBytes`).
 MemoryPlan planMemory(llvm::ArrayRef<mlir::func::FuncOp> functions, bool emptyAccumulators,
                       llvm::function_ref<bool(train::RoleAttr)> owned = nullptr);
+
+/// The arena that lowered functions share: as large as the largest needs. 0 where none is lowered.
+int64_t getArenaBytes(llvm::ArrayRef<mlir::func::FuncOp> functions);
 
 /// "12.5 MiB"
 std::string describeBytes(int64_t bytes);

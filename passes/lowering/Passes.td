@@ -42,4 +42,60 @@ def FuseKernels : Pass<"fuse-kernels", "::mlir::ModuleOp"> {
   let dependentDialects = ["::cleave::exec::ExecDialect"];
 }
 
+def LowerToExec : Pass<"lower-to-exec", "::mlir::ModuleOp"> {
+  let summary = "decide what shares memory, and what runs beside what";
+  let description = [{
+    Every result of a program's functions gets a place: in the rank's arena, in the memory of an operand
+    (views, accumulators, optimizer state, pointwise ops over the last use of an operand), or apart. Ops
+    that communicate go to a stream of their own; events order the streams where they touch the
+    same bytes, and nowhere else. Functions keep their signature and their ops; sums of gradients move to
+    where the gradient is made, and optimizer steps next to each other. What attributes and events
+    mean is in `docs/executable.md`. The result is verified (`--verify-exec`).
+
+    A function that is lowered already is planned anew. Passes that change ops come before.
+
+    Before:
+    ```mlir
+    %0 = aten.mm(%x, %w) : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %1 = aten.gelu(%0) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+    After:
+    ```mlir
+    %0 = aten.mm(%x, %w) {exec.memory = [#exec.at<0>]} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+    %1 = aten.gelu(%0) {exec.memory = [#exec.same<0>]} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let options = [
+    Option<"target", "target", "std::string", "\"cpu\"", "what runs the program: cpu or cuda">,
+    Option<"chip", "chip", "std::string", "\"\"", "of cuda: sm_90, ...">,
+    Option<"explain", "explain", "bool", "false", "say for each function what became of its results">,
+    Option<"plot", "plot", "std::string", "\"\"", "SVG file for a picture of the arenas: time by address">,
+  ];
+  let statistics = [
+    Statistic<"inArena", "in-arena", "results in the arena">,
+    Statistic<"inPlace", "in-place", "results over an operand's last use">,
+    Statistic<"sharing", "sharing", "results in the memory of an operand, these included">,
+    Statistic<"apartOutliving", "apart-outliving", "results apart because they outlive the function">,
+    Statistic<"apartOther", "apart-other", "results apart because the host reads them, or they are empty">,
+    Statistic<"numEvents", "events", "events between the streams">,
+  ];
+  let dependentDialects = ["::cleave::exec::ExecDialect"];
+}
+
+def VerifyExec : Pass<"verify-exec", "::mlir::ModuleOp"> {
+  let summary = "verify memory, streams and events of lowered functions";
+  let description = [{
+    An implementation of its own, which knows the attributes and events only. For each function with
+    `exec.lowered`:
+
+    1. all functions of the program are lowered for one target;
+    2. values that are needed at one time do not share bytes, unless one is a view of the other;
+    3. an op that works in place overwrites nothing that is still read, and nothing of others;
+    4. what outlives the function is not in the arena;
+    5. ops that communicate, and no others, are on the communication stream, and in their order;
+    6. of two ops on different streams that touch the same bytes, one of them writing, the later one
+       is after the earlier one by events.
+  }];
+}
+
 #endif // CLEAVE_PASSES_LOWERING_PASSES

@@ -173,8 +173,10 @@ ProgramCosts cleave::runtime::computeStageCosts(const Program &program, int64_t 
   ProgramCosts costs;
   llvm::StringSet<> seen;
   for (const PhaseFunction &part : impl.phaseFunctions)
-    if (impl.schedule->program.topology.rankOf(unsigned(part.stage)) == place)
+    if (impl.schedule->program.topology.rankOf(unsigned(part.stage)) == place) {
       addState(part, seen, costs);
+      costs.arenaBytes = std::max(costs.arenaBytes, memory::getArenaBytes(part.function));
+    }
   std::vector<StagePlan> plans = planStages(impl);
   Walk walk(impl, place, plans);
   walk.run();
@@ -182,7 +184,7 @@ ProgramCosts cleave::runtime::computeStageCosts(const Program &program, int64_t 
   costs.activationPeakBytes = walk.peak;
   costs.stateBytes = costs.parameterBytes + costs.bufferBytes + costs.optimizerStateBytes +
                      costs.inputBytes + costs.bucketBytes;
-  costs.peakBytes = costs.stateBytes + costs.gradientBytes + walk.peak;
+  costs.peakBytes = costs.stateBytes + costs.arenaBytes + costs.gradientBytes + walk.peak;
   return costs;
 }
 

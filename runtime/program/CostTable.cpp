@@ -35,6 +35,8 @@ std::string cleave::runtime::describeMemory(const ProgramCosts &costs) {
   if (costs.deferredBytes)
     line("waiting for weights", costs.deferredBytes);
   line("activations, peak", costs.activationPeakBytes);
+  if (costs.arenaBytes)
+    line("arena", costs.arenaBytes);
   line("peak of a step", costs.peakBytes);
   return text;
 }

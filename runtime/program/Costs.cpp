@@ -181,7 +181,8 @@ ProgramCosts cleave::runtime::computeCosts(const Program &program, int64_t micro
   }
   costs.stateBytes = costs.parameterBytes + costs.bufferBytes + costs.optimizerStateBytes +
                      costs.inputBytes + costs.bucketBytes;
-  costs.peakBytes = costs.stateBytes + peak;
+  costs.arenaBytes = memory::getArenaBytes(impl.functions.getFunctions());
+  costs.peakBytes = costs.stateBytes + costs.arenaBytes + peak;
   for (const auto &entry : counts)
     costs.ops.emplace_back(entry.first().str(), entry.second);
   llvm::sort(costs.ops, [](const auto &a, const auto &b) {

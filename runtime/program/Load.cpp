@@ -3,6 +3,7 @@
 #include "dialects/Register.h"
 #include "dialects/exec/Exec.h"
 #include "lib/bytecode/Digest.h"
+#include "lib/exec/Verify.h"
 #include "lib/placement/Check.h"
 #include "runtime/program/ProgramImpl.h"
 
@@ -95,7 +96,8 @@ llvm::Expected<std::unique_ptr<Program>> cleave::runtime::loadProgram(llvm::Stri
     return invalid();
   FailureOr<llvm::SmallVector<train::ProgramClass, 1>> classes =
       train::getProgramClasses(*impl->module, train::ProgramForms::Staged);
-  if (failed(classes) || failed(placement::checkSpmdTypes(*impl->module)))
+  if (failed(classes) || failed(placement::checkSpmdTypes(*impl->module)) ||
+      failed(exec::verifyLowered(*impl->module)))
     return invalid();
   impl->classes = std::move(*classes);
   if (llvm::Error error = readSignature(*impl, place))

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "tools/cleave-opt/PhaseChecks.h"
+#include "passes/lowering/Passes.h"
 #include "passes/placement/Passes.h"
 #include "tools/cleave-opt/CommandLine.h"
 
@@ -44,6 +45,9 @@ static LogicalResult addChecked(OpPassManager &asked, PassManager &pm) {
       return failure();
     if (hasCleavePass(text))
       pm.addPass(placement::createCheckSpmdTypes());
+    // Whatever changes a function that is lowered breaks its plan: upstream's passes too.
+    if (!StringRef(text).contains("verify-exec"))
+      pm.addPass(lowering::createVerifyExec());
   }
   return success();
 }

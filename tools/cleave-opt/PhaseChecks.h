@@ -7,9 +7,10 @@
 
 namespace cleave {
 
-/// Makes `--check-spmd-types` run after each of Cleave's passes in the pipeline of `config`, unless
-/// the user says `--verify-types=false`. Upstream's passes and plugins' leave types as they are, or
-/// are checked with the next of Cleave's passes and by the runtime.
+/// Makes `--check-spmd-types` run after each of Cleave's passes in the pipeline of `config`, and
+/// `--verify-exec` after each pass, unless the user says `--verify-types=false`. Upstream's passes
+/// and plugins' leave types as they are, or are checked with the next of Cleave's passes and by the
+/// runtime.
 void addPhaseChecks(mlir::MlirOptMainConfig &config);
 
 } // namespace cleave

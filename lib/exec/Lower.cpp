@@ -1,0 +1,138 @@
+//===- Lower.cpp - plans memory and streams of functions ----------------------===//
+
+#include "lib/exec/Lower.h"
+#include "dialects/dist/Dist.h"
+#include "dialects/train/Train.h"
+#include "lib/exec/Events.h"
+#include "lib/exec/Packing.h"
+#include "lib/exec/Plot.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::exec;
+
+//===----------------------------------------------------------------------===//
+// Order
+//===----------------------------------------------------------------------===//
+
+/// Programs add gradients up at their end, where all of them would be there at once. Each goes to
+/// where its gradient is made, unless that is brought by communication, which nobody has to wait
+/// for yet.
+static void sinkGradients(Block &block) {
+  for (auto accumulate : llvm::to_vector(block.getOps<train::AccumulateOp>())) {
+    Operation *last = nullptr;
+    for (Value operand : accumulate->getOperands())
+      if (Operation *maker = operand.getDefiningOp())
+        if (!last || last->isBeforeInBlock(maker))
+          last = maker;
+    if (!last)
+      accumulate->moveBefore(&block, block.begin());
+    else if (!runsOnCommunication(last))
+      accumulate->moveAfter(last);
+  }
+}
+
+/// Brings optimizer steps together, which one call then executes: each is put off until an op needs
+/// what one of them has made.
+static void joinOptimizerSteps(Block &block) {
+  llvm::SetVector<Operation *> waiting;
+  auto flush = [&](Operation *before) {
+    for (Operation *step : waiting)
+      step->moveBefore(before);
+    waiting.clear();
+  };
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    bool needsOne = llvm::any_of(
+        op.getOperands(), [&](Value operand) { return waiting.contains(operand.getDefiningOp()); });
+    if (needsOne || op.hasTrait<OpTrait::IsTerminator>())
+      flush(&op);
+    if (isOptimizerStep(&op))
+      waiting.insert(&op);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+static void placeInArena(Buffers &buffers, int64_t alignment, LoweringSummary &summary) {
+  std::vector<Interval> intervals;
+  std::vector<Buffer *> planned;
+  for (Buffer &buffer : buffers.all())
+    if (buffer.kind == Buffer::Planned) {
+      intervals.push_back({buffer.begin, buffer.end, buffer.bytes});
+      planned.push_back(&buffer);
+    }
+  Packing packing = packIntervals(intervals, alignment);
+  for (auto [buffer, offset] : llvm::zip_equal(planned, packing.offsets))
+    buffer->memory = {ResultMemory::Arena, offset, 0};
+  summary.arenaBytes = packing.bytes;
+  summary.lowerBound = packing.lowerBound;
+}
+
+static void writeMemory(func::FuncOp function, const Buffers &buffers, LoweringSummary &summary) {
+  for (Operation &op : function.front()) {
+    SmallVector<ResultMemory> memory;
+    for (OpResult result : op.getResults()) {
+      if (std::optional<unsigned> operand = buffers.sharedOperand(result)) {
+        memory.push_back({ResultMemory::Same, 0, *operand});
+        ++summary.shared;
+        continue;
+      }
+      const Buffer &buffer = *buffers.of(result);
+      memory.push_back(buffer.memory);
+      if (buffer.kind == Buffer::Planned) {
+        ++summary.inArena;
+        continue;
+      }
+      ++summary.apart[buffer.reason];
+      summary.apartBytes[buffer.reason] += buffer.bytes;
+    }
+    if (!memory.empty())
+      setResultMemory(&op, memory);
+  }
+  summary.inPlace = buffers.numInPlace();
+}
+
+static void writeStreams(func::FuncOp function) {
+  Builder builder(function.getContext());
+  int64_t calls = 0;
+  for (Operation &op : function.front()) {
+    if (!runsOnCommunication(&op))
+      continue;
+    op.setDiscardableAttr(kStreamAttrName,
+                          builder.getStringAttr(stringifyStream(Stream::Communication)));
+    if (isCommunicatorCall(&op))
+      op.setDiscardableAttr(kCallAttrName, builder.getI64IntegerAttr(calls++));
+  }
+}
+
+LoweringSummary cleave::exec::lowerFunction(func::FuncOp function, const LoweringOptions &options,
+                                            ArenaPlot *plot) {
+  dropLowering(function);
+  sinkGradients(function.front());
+  joinOptimizerSteps(function.front());
+
+  LoweringSummary summary;
+  Timeline timeline(function);
+  Buffers buffers(function, timeline, /*spread=*/options.target == Family::Cuda);
+  placeInArena(buffers, options.alignment, summary);
+  if (plot)
+    plot->add(function.getName(), timeline, buffers, summary.arenaBytes);
+  std::vector<Event> events = planEvents(function, timeline, buffers);
+  summary.events = events.size();
+
+  MLIRContext *context = function.getContext();
+  StringAttr chip =
+      options.target == Family::Cuda ? StringAttr::get(context, options.chip) : StringAttr();
+  writeMemory(function, buffers, summary);
+  writeStreams(function);
+  insertEvents(function, timeline, events);
+  function->setDiscardableAttr(kLoweredAttrName,
+                               LoweredAttr::get(context, options.target, chip, summary.arenaBytes,
+                                                /*frame=*/0, options.alignment));
+  return summary;
+}
