@@ -9,6 +9,7 @@
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SetVector.h"
 
+#include <deque>
 #include <memory>
 
 using namespace mlir;
@@ -40,6 +41,8 @@ private:
     llvm::SmallVector<Operation *, 8> ops;
     RowSpace space;
     unsigned first = 0, last = 0;
+    /// The latest position of what it is, or waits for, as known when its last op came.
+    unsigned reach = 0;
     bool isBackward = false;
   };
 
@@ -55,16 +58,20 @@ private:
   bool isSound(Operation *op, const RowSpace &space, int a, int b, bool areRowsNew) const;
   bool dependsOn(Operation *op, int cluster, llvm::ArrayRef<int> joined) const;
   void merge(int into, int from);
+  unsigned reachOf(Operation *op) const;
+  void breakCycles();
   bool isBackward(Operation *op);
   llvm::SmallVector<RowSpace::Member> membersOf(int cluster);
 
   Block &block;
   llvm::DenseMap<Operation *, unsigned> position;
   llvm::DenseMap<Operation *, int> owner;
+  /// As of clusters, of ops that are in none.
+  llvm::DenseMap<Operation *, unsigned> reaches;
   llvm::DenseMap<Operation *, std::unique_ptr<RowOp>> rowOps;
   /// The communication before each one: their order stays.
   llvm::DenseMap<Operation *, Operation *> communicationBefore;
-  std::vector<Open> clusters;
+  std::deque<Open> clusters;
 };
 
 } // namespace
@@ -77,9 +84,9 @@ const RowOp *ClusterFinder::analyze(Operation *op) {
   return it->second.get();
 }
 
-/// A view belongs to what it is for.
+/// What may be repeated belongs to what it is for.
 bool ClusterFinder::isBackward(Operation *op) {
-  while (op->hasOneUse() && analyze(op) && analyze(op)->weight == 0)
+  while (op->hasOneUse() && isRepeatable(op))
     op = *op->user_begin();
   return op->hasAttr(train::kBackwardAttrName);
 }
@@ -181,9 +188,7 @@ bool ClusterFinder::dependsOn(Operation *op, int cluster, llvm::ArrayRef<int> jo
       return false;
     if (isInside(maker))
       return true;
-    int its = clusterOf(maker);
-    unsigned latest = its == kNone ? position.lookup(maker) : clusters[its].last;
-    if (latest > first && visited.insert(maker).second)
+    if (reachOf(maker) > first && visited.insert(maker).second)
       waiting.push_back(maker);
     return false;
   };
@@ -223,7 +228,13 @@ void ClusterFinder::merge(int into, int from) {
   llvm::append_range(target.ops, source.ops);
   target.first = std::min(target.first, source.first);
   target.last = std::max(target.last, source.last);
+  target.reach = std::max(target.reach, source.reach);
   source = Open();
+}
+
+unsigned ClusterFinder::reachOf(Operation *op) const {
+  int its = clusterOf(op);
+  return its == kNone ? reaches.lookup(op) : clusters[its].reach;
 }
 
 /// Lays the op over the candidate's space, or both over rows that are the op's.
@@ -289,6 +300,13 @@ int ClusterFinder::join(Operation *op, int home, int candidate) {
 
 /// Puts the op into the clusters of its operands that it fits, or into one of its own.
 void ClusterFinder::place(Operation *op) {
+  unsigned at = position.lookup(op), reach = at;
+  for (Value operand : op->getOperands())
+    if (Operation *maker = operand.getDefiningOp())
+      reach = std::max(reach, reachOf(maker));
+  if (Operation *before = communicationBefore.lookup(op))
+    reach = std::max(reach, reachOf(before));
+  reaches[op] = reach;
   const RowOp *rowOp = analyze(op);
   if (!rowOp)
     return;
@@ -313,12 +331,71 @@ void ClusterFinder::place(Operation *op) {
     clusters.emplace_back().space = std::move(space);
   }
   Open &open = clusters[home];
-  unsigned at = position.lookup(op);
   open.first = open.ops.empty() ? at : std::min(open.first, at);
   open.last = std::max(open.last, at);
+  open.reach = std::max(open.reach, reach);
   open.isBackward = isBackward(op);
   open.ops.push_back(op);
   owner[op] = home;
+}
+
+/// Searches for cycles know what clusters waited for when they came; what these took up later may
+/// close a cycle. Then a cluster of it is given up: the smallest, since that loses least.
+void ClusterFinder::breakCycles() {
+  // A cluster counts as its first op.
+  auto nodeOf = [&](Operation *op) {
+    int its = clusterOf(op);
+    return its == kNone ? op : clusters[its].ops.front();
+  };
+  while (true) {
+    llvm::DenseMap<Operation *, llvm::SmallVector<Operation *, 4>> before, after;
+    llvm::SetVector<Operation *> left;
+    for (Operation &op : block) {
+      Operation *node = nodeOf(&op);
+      left.insert(node);
+      auto follow = [&](Operation *maker) {
+        if (!maker || nodeOf(maker) == node)
+          return;
+        before[node].push_back(nodeOf(maker));
+        after[nodeOf(maker)].push_back(node);
+      };
+      for (Value operand : op.getOperands())
+        follow(operand.getDefiningOp());
+      follow(communicationBefore.lookup(&op));
+    }
+    // What waits for nothing that is left, then what nothing that is left waits for.
+    llvm::DenseSet<Operation *> done;
+    for (auto *edges : {&before, &after}) {
+      auto &others = edges == &before ? after : before;
+      llvm::DenseMap<Operation *, size_t> missing;
+      llvm::SmallVector<Operation *> ready;
+      for (Operation *node : left) {
+        if (done.contains(node))
+          continue;
+        missing[node] = llvm::count_if(edges->lookup(node),
+                                       [&](Operation *other) { return !done.contains(other); });
+        if (missing[node] == 0)
+          ready.push_back(node);
+      }
+      while (!ready.empty()) {
+        Operation *node = ready.pop_back_val();
+        done.insert(node);
+        for (Operation *other : others.lookup(node))
+          if (!done.contains(other) && --missing[other] == 0)
+            ready.push_back(other);
+      }
+    }
+    int smallest = kNone;
+    for (Operation *node : left)
+      if (int its = clusterOf(node); its != kNone && !done.contains(node))
+        if (smallest == kNone || clusters[its].ops.size() < clusters[smallest].ops.size())
+          smallest = its;
+    if (smallest == kNone)
+      return;
+    for (Operation *op : clusters[smallest].ops)
+      owner.erase(op);
+    clusters[smallest] = Open();
+  }
 }
 
 std::vector<Cluster> ClusterFinder::run() {
@@ -333,6 +410,7 @@ std::vector<Cluster> ClusterFinder::run() {
   }
   for (Operation &op : block.without_terminator())
     place(&op);
+  breakCycles();
   std::vector<Cluster> found;
   for (Open &open : clusters) {
     Cluster cluster{std::move(open.ops)};
@@ -347,16 +425,24 @@ std::vector<Cluster> cleave::kernels::findClusters(Block &block) {
   return ClusterFinder(block).run();
 }
 
-static void trim(Cluster &cluster, const ClusterOptions &options) {
-  llvm::DenseMap<Operation *, RowOp> inside;
-  for (Operation *op : cluster.ops)
-    inside.try_emplace(op, *analyzeRowOp(op));
+void cleave::kernels::trimResults(std::vector<Cluster> &clusters) {
+  for (Cluster &cluster : clusters) {
+    llvm::DenseSet<Operation *> inside(cluster.ops.begin(), cluster.ops.end());
+    auto isInside = [&](Operation *op) { return inside.contains(op); };
+    for (Operation *op : llvm::reverse(cluster.ops))
+      if (isView(op) && llvm::none_of(op->getUsers(), isInside))
+        inside.erase(op);
+    llvm::erase_if(cluster.ops, [&](Operation *op) { return !isInside(op); });
+  }
+}
+
+static void trimOperands(Cluster &cluster, const ClusterOptions &options) {
+  llvm::DenseSet<Operation *> inside(cluster.ops.begin(), cluster.ops.end());
   auto isInside = [&](Operation *op) { return inside.contains(op); };
-  for (Operation *op : llvm::reverse(cluster.ops))
-    if (inside.at(op).weight == 0 && llvm::none_of(op->getUsers(), isInside))
-      inside.erase(op);
+  unsigned weight = 0;
   for (Operation *op : cluster.ops) {
-    if (!isInside(op) || !inside.at(op).isView)
+    weight += getWeight(op);
+    if (!keepsOrder(op))
       continue;
     // Others that read what it views do so beside it: the kernel is to know that it is the same.
     Value viewed = op->getOperand(0);
@@ -365,15 +451,12 @@ static void trim(Cluster &cluster, const ClusterOptions &options) {
       inside.erase(op);
   }
   llvm::erase_if(cluster.ops, [&](Operation *op) { return !isInside(op); });
-  unsigned weight = 0;
-  for (Operation *op : cluster.ops)
-    weight += inside.at(op).weight;
   if (weight < options.minOps)
     cluster.ops.clear();
 }
 
-void cleave::kernels::trimClusters(std::vector<Cluster> &clusters, const ClusterOptions &options) {
+void cleave::kernels::trimOperands(std::vector<Cluster> &clusters, const ClusterOptions &options) {
   for (Cluster &cluster : clusters)
-    trim(cluster, options);
+    ::trimOperands(cluster, options);
   llvm::erase_if(clusters, [](const Cluster &cluster) { return cluster.ops.empty(); });
 }

@@ -29,9 +29,12 @@ struct ClusterOptions {
 /// cluster, which are bounded.
 std::vector<Cluster> findClusters(mlir::Block &block);
 
-/// Takes views at the edges out of the clusters, which are as free outside, unless rows change
-/// places where a kernel would read them; and drops clusters that are too small.
-void trimClusters(std::vector<Cluster> &clusters, const ClusterOptions &options);
+/// Takes views out of the clusters that nothing inside needs: they are as free outside.
+void trimResults(std::vector<Cluster> &clusters);
+
+/// Takes views of operands out of the clusters, unless rows change places where a kernel would read
+/// them; and drops clusters that are too small.
+void trimOperands(std::vector<Cluster> &clusters, const ClusterOptions &options);
 
 } // namespace cleave::kernels
 

@@ -143,6 +143,31 @@ bool kernels::isFusible(Operation *op) {
          windowOps().contains(name) || pickOps().contains(name);
 }
 
+unsigned kernels::getWeight(Operation *op) {
+  StringRef name = op->getName().getStringRef();
+  if (viewOps().contains(name) || gatherOps().contains(name) || name == "aten.slice")
+    return 0;
+  bool isLong = wholeRowOps().contains(name) || pickOps().contains(name) ||
+                longPointwiseOps().contains(name);
+  return isLong ? 2 : 1;
+}
+
+bool kernels::keepsOrder(Operation *op) {
+  return viewOps().contains(op->getName().getStringRef());
+}
+
+bool kernels::isRepeatable(Operation *op) {
+  if (isView(op))
+    return true;
+  if (op->getName().getStringRef() != "aten._to_copy")
+    return false;
+  auto bits = [](Type type) {
+    Type element = cast<RankedTensorType>(type).getElementType();
+    return element.isIntOrFloat() ? element.getIntOrFloatBitWidth() : 0;
+  };
+  return bits(op->getOperand(0).getType()) < bits(op->getResult(0).getType());
+}
+
 static int64_t countElements(Value value) {
   auto tensor = dyn_cast<RankedTensorType>(value.getType());
   return tensor && tensor.hasStaticShape() ? tensor.getNumElements() : 0;
@@ -341,12 +366,7 @@ static std::optional<RowOp> analyzeWindowOp(Operation *op) {
   if (!hasWindow(op->getResult(0)))
     return std::nullopt;
   analysis.addResult(op->getResult(0).getType(), true, shapeOf(op->getResult(0)).back());
-  RowOp rowOp = analysis.take();
-  if (op->getName().getStringRef() == "aten.slice") {
-    rowOp.isGather = true;
-    rowOp.weight = 0;
-  }
-  return rowOp;
+  return analysis.take();
 }
 
 /// Losses by class: an element of each row of the first tensor of two dimensions.
@@ -375,13 +395,10 @@ static std::optional<RowOp> analyzePickOp(Operation *op) {
 
 std::optional<RowOp> kernels::analyzeRowOp(Operation *op) {
   StringRef name = op->getName().getStringRef();
-  if (wholeRowOps().contains(name) || pickOps().contains(name)) {
-    std::optional<RowOp> rowOp =
-        wholeRowOps().contains(name) ? analyzeWholeRowOp(op) : analyzePickOp(op);
-    if (rowOp)
-      rowOp->weight = 2;
-    return rowOp;
-  }
+  if (wholeRowOps().contains(name))
+    return analyzeWholeRowOp(op);
+  if (pickOps().contains(name))
+    return analyzePickOp(op);
   if (windowOps().contains(name))
     return analyzeWindowOp(op);
   if (reductionOps().contains(name))
@@ -391,11 +408,5 @@ std::optional<RowOp> kernels::analyzeRowOp(Operation *op) {
   if (auto format = op->getAttrOfType<StringAttr>("memory_format"))
     if (format.getValue().starts_with("channels_last"))
       return std::nullopt;
-  std::optional<RowOp> rowOp = RuleAnalysis(op).run();
-  if (!rowOp)
-    return std::nullopt;
-  rowOp->isView = viewOps().contains(name);
-  rowOp->isGather = gatherOps().contains(name);
-  rowOp->weight = rowOp->isView || rowOp->isGather ? 0 : longPointwiseOps().contains(name) ? 2 : 1;
-  return rowOp;
+  return RuleAnalysis(op).run();
 }

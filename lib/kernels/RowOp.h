@@ -39,15 +39,9 @@ struct RowOp {
   llvm::SmallVector<int64_t, 6> factors;
   llvm::SmallVector<RowTensor, 4> operands;
   llvm::SmallVector<RowTensor, 2> results;
-  /// Elements keep their places in each tensor's order: costs nothing outside of a kernel.
-  bool isView = false;
-  /// Rows change places, or are repeated: costs a copy where a kernel needs contiguous memory.
-  bool isGather = false;
   /// The factor that makes the columns, if the kernel has them there; in a kernel with other
   /// columns it counts to the rows, as all tensors here say. None: the tensors say what is.
   std::optional<unsigned> column;
-  /// About how many pointwise ops it stands for; 0 for views.
-  unsigned weight = 1;
 
   /// With `column` as the columns; none where a tensor has them other than last.
   std::optional<RowOp> withColumns() const;
@@ -55,6 +49,18 @@ struct RowOp {
 
 /// Whether a kernel may contain ops of this name at all.
 bool isFusible(mlir::Operation *op);
+
+/// About how many pointwise ops a fusible one stands for: 0 for views, which cost nothing outside of
+/// a kernel.
+unsigned getWeight(mlir::Operation *op);
+inline bool isView(mlir::Operation *op) { return isFusible(op) && getWeight(op) == 0; }
+/// Whether a view leaves elements in their order. Others exchange rows, repeat them or take windows
+/// of them: that costs a copy where a kernel needs contiguous memory.
+bool keepsOrder(mlir::Operation *op);
+
+/// Whether a kernel that needs the result does as well to take the operand: it is a view of it, or
+/// the same numbers in a wider type.
+bool isRepeatable(mlir::Operation *op);
 
 /// How `op` lies over rows and columns; none for an op that row kernels do not have, such as one
 /// that exchanges rows and columns.

@@ -11,12 +11,9 @@ using namespace mlir;
 using namespace cleave::kernels;
 
 ViewCopies::ViewCopies(Block &block) {
-  // Users come before what they view, so that views of views are copied too.
+  // Users come before what they use, so that views of views are copied too.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
-    if (op.getNumResults() != 1 || op.use_empty() || op.getResult(0).hasOneUse() || !isFusible(&op))
-      continue;
-    std::optional<RowOp> rowOp = analyzeRowOp(&op);
-    if (!rowOp || rowOp->weight > 0)
+    if (!isRepeatable(&op) || op.use_empty() || op.getResult(0).hasOneUse())
       continue;
     llvm::SmallVector<OpOperand *> uses;
     for (OpOperand &use : op.getUses())

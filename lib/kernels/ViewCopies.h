@@ -11,11 +11,12 @@
 
 namespace cleave::kernels {
 
-/// Copies of a block's views. A view costs nothing, so that ops that share one need not become one
-/// kernel, nor wait for each other: each use gets its own.
+/// Copies of a block's views and other ops that cost nothing where they are used (`isRepeatable`).
+/// Ops that share one need not become one kernel, nor wait for each other, and a kernel need not
+/// give it to others: each use gets its own.
 class ViewCopies {
 public:
-  /// Copies views of `block` that several ops use.
+  /// Copies what several ops of `block` use.
   explicit ViewCopies(mlir::Block &block);
 
   /// Makes copies one again that are in the same cluster, or in none.

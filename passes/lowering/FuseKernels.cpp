@@ -63,7 +63,7 @@ public:
 
 private:
   void fuse(Block &block);
-  exec::LaunchOp launch(const Cluster &cluster);
+  exec::LaunchOp launch(const Cluster &cluster, const Outline &outlined);
   exec::KernelOp getKernel(const Cluster &cluster, const Outline &outlined);
   void sort(Block &block, llvm::DenseMap<Operation *, unsigned> &order);
 
@@ -76,7 +76,7 @@ private:
 std::string chooseName(const Cluster &cluster) {
   llvm::SmallSetVector<StringRef, 4> words;
   for (Operation *op : cluster.ops) {
-    if (words.size() < 4 && kernels::analyzeRowOp(op)->weight > 0)
+    if (words.size() < 4 && !kernels::isView(op))
       words.insert(op->getName().stripDialect().ltrim('_').split('_').first);
   }
   return llvm::join(words, "_");
@@ -129,8 +129,7 @@ exec::KernelOp FuseKernels::getKernel(const Cluster &cluster, const Outline &out
   return kernel;
 }
 
-exec::LaunchOp FuseKernels::launch(const Cluster &cluster) {
-  Outline outlined = outline(cluster);
+exec::LaunchOp FuseKernels::launch(const Cluster &cluster, const Outline &outlined) {
   exec::KernelOp kernel = getKernel(cluster, outlined);
   SmallVector<Location> locations =
       llvm::map_to_vector(cluster.ops, [](Operation *op) { return op->getLoc(); });
@@ -192,8 +191,9 @@ void FuseKernels::sort(Block &block, llvm::DenseMap<Operation *, unsigned> &orde
 void FuseKernels::fuse(Block &block) {
   kernels::ViewCopies copies(block);
   std::vector<Cluster> clusters = kernels::findClusters(block);
+  kernels::trimResults(clusters);
   copies.join(clusters);
-  kernels::trimClusters(clusters, {minOps});
+  kernels::trimOperands(clusters, {minOps});
   copies.join(clusters);
   if (clusters.empty())
     return;
@@ -201,9 +201,13 @@ void FuseKernels::fuse(Block &block) {
   for (auto [index, op] : llvm::enumerate(block))
     order[&op] = index;
   for (const Cluster &cluster : clusters) {
+    Outline outlined = outline(cluster);
+    // Dead code stays what it is.
+    if (outlined.outputs.empty())
+      continue;
     // Ops of clusters are gone then; their places in `order` are never looked up again.
     unsigned last = order.lookup(cluster.ops.back());
-    order[launch(cluster)] = last;
+    order[launch(cluster, outlined)] = last;
   }
   sort(block, order);
 }

@@ -9,9 +9,11 @@ def FuseKernels : Pass<"fuse-kernels", "::mlir::ModuleOp"> {
   let summary = "join pointwise ops, broadcasts and reductions to kernels";
   let description = [{
     Ops that work on the rows of one matrix (`lib/kernels/RowOp.h`) become an `exec.kernel`, so that a
-    row is read once for all of them: normalizations, softmax, activations and gates, residual
-    connections, and their gradients. Contractions, attention, convolutions and ops that move elements
-    stay what they are. Equal regions, as those of a model's layers, share one kernel.
+    row is read once for all of them: normalizations, softmax, rotary embeddings, cross-entropy,
+    activations and gates, residual connections, and their gradients. Views that exchange or repeat
+    rows join where that saves a copy. Contractions, attention, convolutions and ops that exchange
+    rows and columns stay what they are. Equal regions, as those of a model's layers, share one
+    kernel. `docs/fusion.md` says what joins, and what does not.
 
     A kernel is executed like the ops it consists of, in their order, unless it is compiled: the
     program computes the same. Ops around kernels may change places; communication keeps its order.
@@ -32,7 +34,7 @@ def FuseKernels : Pass<"fuse-kernels", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"minOps", "min-ops", "unsigned", "2", "ops that a kernel has at least, views apart">,
+    Option<"minOps", "min-ops", "unsigned", "2", "ops that a kernel has at least: a view counts for none, one of many steps (softmax) for two">,
   ];
   let statistics = [
     Statistic<"numKernels", "kernels", "kernels made">,
