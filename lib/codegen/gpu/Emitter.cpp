@@ -16,7 +16,7 @@ using namespace cleave::codegen::gpu;
 static constexpr unsigned kGlobal = 1, kShared = 3;
 
 PhaseEmitter::PhaseEmitter(const RowProgram &program, const Plan &plan, ModuleOp module,
-                           llvm::StringRef entry, unsigned threads)
+                           llvm::StringRef entry, unsigned threads, unsigned leastBlocks)
     : program(program), plan(plan), module(module),
       b(UnknownLoc::get(module.getContext()), module.getBodyRegion()), scalars(b, module),
       threads(threads) {
@@ -32,9 +32,8 @@ PhaseEmitter::PhaseEmitter(const RowProgram &program, const Plan &plan, ModuleOp
   function->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(),
                     b.getDenseI32ArrayAttr({int32_t(threads)}));
   // How many blocks a multiprocessor has at least, from which follows how many registers a thread
-  // may have: 64 to 85. Left alone, ptxas would rather spill a few to fit in more threads.
-  unsigned blocks = threads >= 512 ? 1024 / threads : 768 / threads;
-  function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(blocks));
+  // may have. Left alone, ptxas would rather spill a few than have fewer threads at a time.
+  function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(leastBlocks));
   b.setInsertionPointToStart(function.addEntryBlock(b));
   thread = NVVM::ThreadIdXOp::create(b, b.getI32Type());
   block = NVVM::BlockIdXOp::create(b, b.getI32Type());

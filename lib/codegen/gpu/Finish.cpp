@@ -14,7 +14,8 @@ class FinishEmitter : public PhaseEmitter {
 public:
   FinishEmitter(const RowProgram &program, const Plan &plan, const FinishPhase &phase,
                 ModuleOp module)
-      : PhaseEmitter(program, plan, module, phase.entry, phase.threads), phase(phase) {}
+      : PhaseEmitter(program, plan, module, phase.entry, phase.threads, 1024 / phase.threads),
+        phase(phase) {}
 
   void run() {
     phase.columns == 0 ? joinNumbers() : joinColumns();

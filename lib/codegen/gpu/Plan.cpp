@@ -38,7 +38,7 @@ private:
   void findLevels(RowPhase &phase);
   Mapping chooseMapping(const RowPhase &phase);
   void mapReducedRows(Mapping &mapping, int64_t vectors, int64_t weight, int64_t unit);
-  void mapIndependentColumns(Mapping &mapping, int64_t vectors, bool sumsColumns);
+  void mapIndependentColumns(Mapping &mapping, int64_t vectors, bool sumsColumns, int64_t unit);
   void divideRows(Mapping &mapping, bool sums);
   int64_t countHeld(const RowPhase &phase);
   int64_t columnUnit(const RowPhase &phase);
@@ -116,21 +116,19 @@ void Planner::findLevels(RowPhase &phase) {
   }
 }
 
-/// How many registers for each of its columns a thread holds from one walk to a later one.
+/// How many registers for each of its columns a thread holds from one walk to the next, at most.
 int64_t Planner::countHeld(const RowPhase &phase) {
-  std::map<NodeId, unsigned> madeBy;
-  std::vector<bool> held(program.nodes.size());
+  /// The walk that computes a node, and the last one that uses it.
+  std::map<NodeId, std::pair<unsigned, unsigned>> walks;
   auto visit = [&](auto &visit, NodeId id, unsigned walk) -> void {
     const Node &visited = node(id);
     if (visited.columns == 0 || visited.kind == Node::Kind::ColumnIndex)
       return;
-    auto [it, isNew] = madeBy.try_emplace(id, walk);
-    if (!isNew) {
-      held[id] = held[id] || it->second < walk;
-      return;
-    }
-    for (NodeId operand : visited.operands)
-      visit(visit, operand, walk);
+    auto [it, isNew] = walks.try_emplace(id, walk, walk);
+    it->second.second = walk;
+    if (isNew)
+      for (NodeId operand : visited.operands)
+        visit(visit, operand, walk);
   };
   for (unsigned walk = 1; walk <= phase.numLevels; ++walk)
     for (NodeId id : phase.nodes)
@@ -141,10 +139,15 @@ int64_t Planner::countHeld(const RowPhase &phase) {
     visit(visit, program.stores[store].value, last);
   for (NodeId sum : phase.sums)
     visit(visit, phase.totals.contains(sum) ? phase.totals.at(sum) : node(sum).operands[0], last);
-  int64_t registers = 0;
-  for (NodeId id = 0; id < held.size(); ++id)
-    registers += held[id] ? sizeOfPartial(node(id).type) / 4 : 0;
-  return registers;
+  int64_t most = 0;
+  for (unsigned walk = 1; walk < last; ++walk) {
+    int64_t registers = 0;
+    for (auto &[id, range] : walks)
+      if (range.first <= walk && walk < range.second)
+        registers += sizeOfPartial(node(id).type) / 4;
+    most = std::max(most, registers);
+  }
+  return most;
 }
 
 /// What all numbers of columns, and all places where columns are cut, are multiples of.
@@ -214,7 +217,8 @@ void Planner::mapReducedRows(Mapping &mapping, int64_t vectors, int64_t weight, 
 }
 
 /// Columns that nothing joins: they are shared among blocks.
-void Planner::mapIndependentColumns(Mapping &mapping, int64_t vectors, bool sumsColumns) {
+void Planner::mapIndependentColumns(Mapping &mapping, int64_t vectors, bool sumsColumns,
+                                    int64_t unit) {
   unsigned mostSlots = mapping.rows == 1 || !sumsColumns ? std::max(1u, 8 / mapping.vector) : 1;
   mapping.threads = 256;
   if (vectors >= 256) {
@@ -230,6 +234,12 @@ void Planner::mapIndependentColumns(Mapping &mapping, int64_t vectors, bool sums
       leastWaste = waste;
       mapping.lanes = lanes;
       mapping.slots = slots;
+    }
+    // Where rows are put together of parts, each step is in one of them if they are few.
+    int64_t part = llvm::bit_floor(uint64_t(unit / mapping.vector));
+    if (part < int64_t(mapping.lanes) && divideCeil(vectors, part) <= 4) {
+      mapping.lanes = part;
+      mapping.slots = divideCeil(vectors, part);
     }
     if (mapping.rows == 1)
       mapping.threads = mapping.lanes = std::max(32u, mapping.lanes);
@@ -268,7 +278,7 @@ Mapping Planner::chooseMapping(const RowPhase &phase) {
   if (phase.numLevels > 0)
     mapReducedRows(mapping, vectors, std::max<int64_t>(1, countHeld(phase) + columnSums), unit);
   else
-    mapIndependentColumns(mapping, vectors, columnSums != 0);
+    mapIndependentColumns(mapping, vectors, columnSums != 0, unit);
   divideRows(mapping, !phase.sums.empty());
   return mapping;
 }

@@ -13,8 +13,9 @@ class RowEmitter : public PhaseEmitter {
 public:
   RowEmitter(const RowProgram &program, const Plan &plan, const RowPhase &phase,
              mlir::ModuleOp module)
-      : PhaseEmitter(program, plan, module, phase.entry, phase.mapping.threads), phase(phase),
-        mapping(phase.mapping) {}
+      : PhaseEmitter(program, plan, module, phase.entry, phase.mapping.threads,
+                     phase.mapping.leastBlocks()),
+        phase(phase), mapping(phase.mapping) {}
 
   void run();
 

@@ -93,6 +93,12 @@ SmallVector<Value> RowEmitter::forSlots(int64_t count, SmallVector<Value> values
   Value end = indexConstant(llvm::alignTo(count, mapping.tileColumns()));
   auto loop =
       scf::ForOp::create(b, indexConstant(0), end, indexConstant(mapping.tileColumns()), values);
+  // The slots are enough work to have at a time; ptxas would unroll until registers spill.
+  auto unroll = LLVM::LoopUnrollAttr::get(b.getContext(), /*disable=*/b.getBoolAttr(true), {}, {},
+                                          {}, {}, {}, {});
+  loop->setAttr("loop_annotation",
+                LLVM::LoopAnnotationAttr::get(b.getContext(), {}, {}, {}, unroll, {}, {}, {}, {},
+                                              {}, {}, {}, {}, {}, {}, {}));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
   values.assign(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
