@@ -15,6 +15,7 @@
 #include "cleave/Session.h"
 #include "dialects/Register.h"
 #include "dialects/aten/Aten.h"
+#include "lib/bytecode/Buffer.h"
 #include "runtime/aten/Operator.h"
 #include "runtime/aten/OutVariant.h"
 #include "runtime/kernels/CpuKernels.h"
@@ -26,6 +27,7 @@
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/SourceMgr.h"
 
 #include <ctime>
 
@@ -229,7 +231,10 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
-  auto module = mlir::parseSourceFile<mlir::ModuleOp>(argv[1], &context);
+  auto sources = std::make_shared<llvm::SourceMgr>();
+  auto buffer = check(llvm::errorOrToExpected(llvm::MemoryBuffer::getFile(argv[1])));
+  sources->AddNewSourceBuffer(bytecode::align(std::move(buffer)), llvm::SMLoc());
+  auto module = mlir::parseSourceFile<mlir::ModuleOp>(sources, &context);
   if (!module)
     return 1;
   at::set_num_threads(std::atoi(argv[3]));

@@ -2,6 +2,7 @@
 
 #include "dialects/Register.h"
 #include "dialects/exec/Exec.h"
+#include "lib/bytecode/Buffer.h"
 #include "lib/bytecode/Digest.h"
 #include "lib/exec/Verify.h"
 #include "lib/placement/Check.h"
@@ -81,7 +82,7 @@ llvm::Expected<std::unique_ptr<Program>> cleave::runtime::loadProgram(llvm::Stri
   impl->path = path.str();
 
   auto sources = std::make_shared<llvm::SourceMgr>();
-  sources->AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
+  sources->AddNewSourceBuffer(bytecode::align(std::move(*buffer)), llvm::SMLoc());
   std::string diagnostics;
   llvm::raw_string_ostream os(diagnostics);
   SourceMgrDiagnosticHandler handler(*sources, impl->context.get(), os);

@@ -82,7 +82,7 @@ def program_text(objects, finish="square_add_finish"):
         binaries.append(f'exec.binary @{name} elf for "{target}" = '
                         f"dense_resource<{name}> : tensor<{len(code)}xi8>")  # fmt: skip
         # The first four bytes say how the others are to be aligned.
-        resources.append(f'{name}: "0x10000000{code.hex()}"')
+        resources.append(f'{name}: "0x40000000{code.hex()}"')
     return PROGRAM.format(
         binaries="\n".join(binaries), resources=", ".join(resources), finish=finish
     )

@@ -8,6 +8,7 @@
 #include "dialects/Register.h"
 #include "dialects/dist/Transitions.h"
 #include "lib/autodiff/Register.h"
+#include "lib/bytecode/Buffer.h"
 #include "lib/bytecode/Digest.h"
 #include "passes/Register.h"
 #include "tools/cleave-opt/CommandLine.h"
@@ -68,7 +69,7 @@ int main(int argc, char **argv) {
 
   std::string result;
   llvm::raw_string_ostream stream(result);
-  if (failed(mlir::MlirOptMain(stream, std::move(input), registry, config)))
+  if (failed(mlir::MlirOptMain(stream, bytecode::align(std::move(input)), registry, config)))
     return EXIT_FAILURE;
 
   std::unique_ptr<llvm::ToolOutputFile> output = mlir::openOutputFile(outputName, &message);

@@ -2,6 +2,7 @@
 #include "ProgramFile.h"
 
 #include "dialects/Register.h"
+#include "lib/bytecode/Buffer.h"
 #include "lib/bytecode/Digest.h"
 #include "lib/pipeline/Schedules.h"
 #include "lib/pipeline/StageWork.h"
@@ -66,7 +67,7 @@ private:
     context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
     context->printOpOnDiagnostic(false);
     sources = std::make_shared<llvm::SourceMgr>();
-    sources->AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
+    sources->AddNewSourceBuffer(bytecode::align(std::move(*buffer)), llvm::SMLoc());
     handler = std::make_unique<SourceMgrDiagnosticHandler>(*sources, context.get(), os);
     module = parseSourceFile<ModuleOp>(sources, ParserConfig(context.get()));
     return module ? llvm::Error::success() : invalid();
