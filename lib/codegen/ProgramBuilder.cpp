@@ -202,6 +202,7 @@ const DecompositionTable &cleave::codegen::getDecompositions() {
     addArithmetic(table);
     addActivations(table);
     addComparisons(table);
+    addLosses(table);
     addReductions(table);
     addSoftmax(table);
     addNormalization(table);

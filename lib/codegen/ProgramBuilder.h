@@ -117,6 +117,7 @@ const DecompositionTable &getDecompositions();
 void addArithmetic(DecompositionTable &table);
 void addActivations(DecompositionTable &table);
 void addComparisons(DecompositionTable &table);
+void addLosses(DecompositionTable &table);
 void addReductions(DecompositionTable &table);
 void addSoftmax(DecompositionTable &table);
 void addNormalization(DecompositionTable &table);

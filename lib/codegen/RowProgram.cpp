@@ -99,8 +99,11 @@ NodeId Translation::use(Value value) {
 
 LogicalResult Translation::translate(Operation *op) {
   OpDecomposer decomposer(builder, op, layout);
-  for (Value operand : op->getOperands())
+  for (Value operand : op->getOperands()) {
+    if (operand.getDefiningOp() && !made.contains(operand))
+      return refuse(op, "takes a result that the code generator does not compute");
     decomposer.operands.push_back(use(operand));
+  }
   decomposer.results.resize(op->getNumResults());
   for (Type type : op->getResultTypes()) {
     auto tensor = dyn_cast<RankedTensorType>(type);

@@ -44,6 +44,42 @@ def FuseKernels : Pass<"fuse-kernels", "::mlir::ModuleOp"> {
   let dependentDialects = ["::cleave::exec::ExecDialect"];
 }
 
+def CompileKernels : Pass<"compile-kernels", "::mlir::ModuleOp"> {
+  let summary = "compile kernels to machine code that the program carries";
+  let description = [{
+    Each `exec.kernel` gets a `code` attribute, and the module an `exec.binary` for each target: a shared
+    object for levels of the x86-64 architecture. `cleave-run` takes the best one that its machine can
+    execute, so that a program may be compiled for several. How code is made of a kernel is in
+    docs/kernels.md.
+
+    A kernel with an op that the code generator does not know is left as it is, with a remark: its ops
+    run one by one. What was compiled before is compiled anew.
+
+    Before:
+    ```mlir
+    exec.kernel @add_gelu(%x: tensor<8x32xf32>, %b: tensor<32xf32>) -> tensor<8x32xf32> { ... }
+    ```
+    After:
+    ```mlir
+    exec.binary @kernels_x86_64_v4 elf for "x86-64-v4" = dense_resource<...> : tensor<4136xi8>
+    exec.kernel @add_gelu(%x: tensor<8x32xf32>, %b: tensor<32xf32>) -> tensor<8x32xf32>
+        attributes {code = [#exec.code<cpu, phases = [<"add_gelu", chunks = 1>]>]} { ... }
+    ```
+  }];
+  let options = [
+    ListOption<"cpu", "cpu", "std::string",
+        "levels of x86-64: x86-64-v2, x86-64-v3, x86-64-v4 (default: all three), or none">,
+    Option<"printPrograms", "print-programs", "bool", "false", "print what kernels compute, in steps">,
+    Option<"printAssembly", "print-assembly", "bool", "false",
+        "print the code for CPUs, and embed none">,
+  ];
+  let statistics = [
+    Statistic<"numCompiled", "compiled", "kernels compiled">,
+    Statistic<"numLeftOut", "left-out", "kernels that were left as they are">,
+  ];
+  let dependentDialects = ["::cleave::exec::ExecDialect"];
+}
+
 def LowerToExec : Pass<"lower-to-exec", "::mlir::ModuleOp"> {
   let summary = "decide what shares memory, and what runs beside what";
   let description = [{

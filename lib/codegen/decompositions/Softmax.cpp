@@ -2,6 +2,8 @@
 
 #include "lib/codegen/ProgramBuilder.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace cleave::codegen;
 
@@ -14,6 +16,17 @@ static NodeId belowLargest(OpDecomposer &d, NodeId x) {
 static LogicalResult softmax(OpDecomposer &d) {
   NodeId e = d.b.exp(belowLargest(d, d.operand(0, d.type())));
   return d.result(d.b.mul(e, d.b.div(1.0, d.b.sum(e, d.columns()))));
+}
+
+/// Rows of nothing but -inf give zeros.
+static LogicalResult safeSoftmax(OpDecomposer &d) {
+  ProgramBuilder &b = d.b;
+  NodeId x = d.operand(0, d.type());
+  NodeId largest = b.reduceColumns(Reduction::Max, x, d.columns());
+  NodeId e = b.exp(b.sub(x, largest));
+  NodeId y = b.mul(e, b.div(1.0, b.sum(e, d.columns())));
+  NodeId nothing = b.constant(d.type(), -std::numeric_limits<double>::infinity());
+  return d.result(b.select(b.map(Function::Equal, {largest, nothing}), b.constant(d.type(), 0), y));
 }
 
 static LogicalResult logSoftmax(OpDecomposer &d) {
@@ -33,6 +46,7 @@ static LogicalResult logSoftmaxBackward(OpDecomposer &d) {
 
 void cleave::codegen::addSoftmax(DecompositionTable &table) {
   table["aten._softmax"] = softmax;
+  table["aten._safe_softmax"] = safeSoftmax;
   table["aten._log_softmax"] = logSoftmax;
   table["aten._softmax_backward_data"] = softmaxBackward;
   table["aten._log_softmax_backward_data"] = logSoftmaxBackward;
