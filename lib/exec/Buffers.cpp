@@ -2,7 +2,7 @@
 
 #include "lib/exec/Buffers.h"
 #include "dialects/dist/Dist.h"
-#include "dialects/train/Program.h"
+#include "dialects/train/Train.h"
 #include "lib/exec/InPlace.h"
 #include "lib/memory/MemoryPlan.h"
 #include "lib/memory/Storage.h"
@@ -11,30 +11,8 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::exec;
 
-bool cleave::exec::ownsArgument(func::FuncOp function, unsigned argument) {
-  train::RoleAttr role = train::getArgumentRole(function, argument);
-  if (!role)
-    return false;
-  switch (role.getKind()) {
-  case train::RoleKind::Accumulator:
-  case train::RoleKind::Gradient:
-    return true;
-  case train::RoleKind::Parameter:
-  case train::RoleKind::Buffer:
-  case train::RoleKind::OptimizerState:
-    for (unsigned i = 0; i < function.getNumResults(); ++i)
-      if (train::RoleAttr result = train::getResultRole(function, i);
-          result && result.getKind() == role.getKind() && result.getName() == role.getName() &&
-          result.getSlot() == role.getSlot())
-        return true;
-    return false;
-  default:
-    return false;
-  }
-}
-
 Buffers::Buffers(func::FuncOp function, const Timeline &timeline, bool spread)
-    : function(function), timeline(timeline) {
+    : function(function), timeline(timeline), spread(spread), owned(findOwnedArguments(function)) {
   findUses();
   share();
   makeBuffers();
@@ -78,6 +56,8 @@ void Buffers::findUses() {
       useLast(root, timeline.of(&op), &operand);
       if (timeline.completionOf(&op) > timeline.of(&op))
         started[root].push_back(&op);
+      if (runsOnCommunication(&op))
+        communicated.insert(root);
     }
 }
 
@@ -102,7 +82,10 @@ bool Buffers::mayTakeOver(Operation *op, unsigned operand, OpResult result, bool
     if (other != op && timeline.completionOf(other) > time)
       return false;
   if (auto argument = dyn_cast<BlockArgument>(root);
-      argument && (isPointwise || !ownsArgument(function, argument.getArgNumber())))
+      argument && (isPointwise || !owned[argument.getArgNumber()]))
+    return false;
+  // Computation would have to wait for the communication.
+  if (isPointwise && spread && communicated.contains(root))
     return false;
   // The arena does not hold what the function returns.
   if (isPointwise && (lastUse.lookup(result) == timeline.end() ||

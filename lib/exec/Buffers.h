@@ -10,6 +10,8 @@
 
 #include "lib/exec/Timeline.h"
 
+#include "llvm/ADT/DenseSet.h"
+
 namespace cleave::exec {
 
 /// A piece of memory: an argument's, or made by an op for a result and shared by others.
@@ -65,6 +67,8 @@ private:
 
   mlir::func::FuncOp function;
   const Timeline &timeline;
+  bool spread;
+  llvm::BitVector owned;
   std::vector<Buffer> buffers;
   /// By value: the result or argument whose memory it has.
   llvm::DenseMap<mlir::Value, mlir::Value> roots;
@@ -73,13 +77,11 @@ private:
   llvm::DenseMap<mlir::Value, unsigned> lastUse;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::OpOperand *, 1>> lastUsers;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Operation *, 1>> started;
+  /// Roots that communication reads.
+  llvm::DenseSet<mlir::Value> communicated;
   llvm::DenseMap<mlir::Value, unsigned> indices;
   unsigned inPlace = 0;
 };
-
-/// Whether `function` may overwrite its argument: the new value is a result of it, or nobody needs
-/// the old one.
-bool ownsArgument(mlir::func::FuncOp function, unsigned argument);
 
 } // namespace cleave::exec
 

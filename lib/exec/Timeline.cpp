@@ -2,8 +2,10 @@
 
 #include "lib/exec/Timeline.h"
 #include "dialects/dist/Dist.h"
-#include "dialects/train/Train.h"
+#include "dialects/train/Program.h"
 #include "lib/memory/Storage.h"
+
+#include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -30,6 +32,28 @@ bool cleave::exec::isOnlyView(Operation *op) {
     return isa<RankedTensorType>(result.getType()) &&
            memory::getSharedOperand(op, result.getResultNumber());
   });
+}
+
+llvm::BitVector cleave::exec::findOwnedArguments(func::FuncOp function) {
+  using train::RoleKind;
+  using Key = std::tuple<unsigned, StringAttr, StringAttr>;
+  auto keyOf = [](train::RoleAttr role) {
+    return Key(unsigned(role.getKind()), role.getName(), role.getSlot());
+  };
+  llvm::DenseSet<Key> results;
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (train::RoleAttr role = train::getResultRole(function, i))
+      results.insert(keyOf(role));
+  llvm::BitVector owned(function.getNumArguments());
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (train::RoleAttr role = train::getArgumentRole(function, i)) {
+      RoleKind kind = role.getKind();
+      bool isState = kind == RoleKind::Parameter || kind == RoleKind::Buffer ||
+                     kind == RoleKind::OptimizerState;
+      owned[i] = kind == RoleKind::Accumulator || kind == RoleKind::Gradient ||
+                 (isState && results.contains(keyOf(role)));
+    }
+  return owned;
 }
 
 Timeline::Timeline(func::FuncOp function) {

@@ -11,6 +11,7 @@
 #include "dialects/exec/Lowered.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseMap.h"
 
 namespace cleave::exec {
@@ -26,6 +27,10 @@ bool isCommunicatorCall(mlir::Operation *op);
 
 /// Whether an op only gives what its operands hold another type or shape, and touches no memory.
 bool isOnlyView(mlir::Operation *op);
+
+/// By argument, whether the function may overwrite it: the new value is a result of the function,
+/// or nobody needs the old one.
+llvm::BitVector findOwnedArguments(mlir::func::FuncOp function);
 
 class Timeline {
 public:

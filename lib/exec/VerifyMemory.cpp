@@ -25,7 +25,8 @@ namespace {
 class MemoryVerifier {
 public:
   MemoryVerifier(func::FuncOp function, const Timeline &timeline, const Places &places)
-      : function(function), timeline(timeline), places(places) {}
+      : function(function), timeline(timeline), places(places),
+        owned(findOwnedArguments(function)) {}
 
   LogicalResult run();
 
@@ -39,6 +40,7 @@ private:
   func::FuncOp function;
   const Timeline &timeline;
   const Places &places;
+  llvm::BitVector owned;
   /// When the last op that reads a value no longer does.
   llvm::DenseMap<Value, unsigned> lastUse;
   /// By root: the values that what is there now is known by.
@@ -96,19 +98,9 @@ LogicalResult MemoryVerifier::checkShared(OpResult result) {
 LogicalResult MemoryVerifier::checkOverwritten(OpResult result, unsigned index) {
   Operation *op = result.getOwner();
   Value operand = op->getOperand(index), root = places.rootOf(operand);
-  if (auto argument = dyn_cast<BlockArgument>(root)) {
-    train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
-    auto isTied = [&](unsigned each) {
-      train::RoleAttr other = train::getResultRole(function, each);
-      return other && role && other.getKind() == role.getKind() &&
-             other.getName() == role.getName() && other.getSlot() == role.getSlot();
-    };
-    bool isGiven = role && (role.getKind() == train::RoleKind::Accumulator ||
-                            role.getKind() == train::RoleKind::Gradient);
-    if (!isGiven && llvm::none_of(llvm::seq(function.getNumResults()), isTied))
-      return op->emitOpError() << "overwrites " << describe(root)
-                               << ", which stays what it was for others than this function";
-  }
+  if (auto argument = dyn_cast<BlockArgument>(root); argument && !owned[argument.getArgNumber()])
+    return op->emitOpError() << "overwrites " << describe(root)
+                             << ", which stays what it was for others than this function";
   // Whoever reads what was there has to have done so; operands of the op in its place may be read
   // while it runs, where it goes element by element.
   unsigned time = timeline.of(op);
