@@ -3,7 +3,8 @@
     python examples/torchrun/make_program.py --dp 2 --pp 2 --tp 2 --microbatches 4 --out out/gpt
 
 writes OUT.mlir, which all ranks run, and OUT.safetensors, its initial weights. The number of ranks is
-the product dp x pp x tp. Compile it anywhere: no rank needs Python, and no GPU is needed here.
+the product dp x pp x tp. With --compile cpu or cuda, OUT.mlirbc instead: kernels are joined and compiled, memory
+and streams are planned. Make it anywhere: no rank needs Python, and no GPU is needed here.
 """
 
 import argparse
@@ -69,6 +70,12 @@ def passes(options, plan):
             "--insert-p2p",
             "--verify-schedule",
         ]
+    if options.compile == "cpu":
+        result += ["--fuse-kernels", "--compile-kernels", "--lower-to-exec=target=cpu", "--emit-bytecode"]
+    elif options.compile == "cuda":
+        # Code for several chips; memory and streams are planned for the first.
+        result += ["--fuse-kernels", "--compile-kernels=cpu=none cuda=sm_90,sm_80,sm_100",
+                   "--lower-to-exec=target=cuda chip=sm_90", "--emit-bytecode"]  # fmt: skip
     return result
 
 
@@ -83,8 +90,9 @@ def main():
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--context", type=int, default=64)
+    parser.add_argument("--compile", choices=["cpu", "cuda"], help="for this kind of device (cuda: sm_80, sm_90, sm_100)")
     parser.add_argument("--seed", type=int, default=0, help="of the initial weights")
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="OUT.mlir and OUT.safetensors")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="OUT.mlir (or .mlirbc) and OUT.safetensors")
     options = parser.parse_args()
     for name in ("dp", "pp", "tp", "microbatches", "rows"):
         if getattr(options, name) < 1:
@@ -96,7 +104,7 @@ def main():
     folder = options.out.parent / f".{options.out.name}.parts"
     try:
         whole = cleave.export_spec(spec(options), folder)
-        program = options.out.with_name(options.out.name + ".mlir")
+        program = options.out.with_name(options.out.name + (".mlirbc" if options.compile else ".mlir"))
         command = [tool, whole, *passes(options, whole.with_suffix(".plan.json")), "--mlir-print-debuginfo", "-o", program]
         print("$", shlex.join(map(str, command)))
         if subprocess.run(command).returncode:

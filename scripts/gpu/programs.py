@@ -63,7 +63,7 @@ def lowering(device, chips, variant):
     """The passes from an exported program to what runs: `ops` op by op, `kernels` with compiled ones, `exec` all."""
     if variant == "ops":
         return []
-    code = f"cuda={','.join(chips)}" if device == "cuda" else "cpu=x86-64-v2,x86-64-v3,x86-64-v4"
+    code = f"cpu=none cuda={','.join(chips)}" if device == "cuda" else "cpu=x86-64-v2,x86-64-v3,x86-64-v4"
     passes = ["--fuse-kernels", f"--compile-kernels={code}"]
     if variant == "exec":
         chip = f" chip={chips[0]}" if device == "cuda" else ""

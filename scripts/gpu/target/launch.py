@@ -2,7 +2,6 @@
 by dlopen on the processor. For measurements; cleave-run has its own."""
 
 import ctypes
-import os
 
 import torch
 from part import Failure
@@ -13,12 +12,11 @@ def pointers(values):
 
 
 class CudaKernel:
-    def __init__(self, image, entry):
+    def __init__(self, file, entry):
         self.driver = ctypes.CDLL("libcuda.so.1")
         torch.cuda.current_stream().synchronize()  # PyTorch has made the context
         module = ctypes.c_void_p()
-        self.image = image  # it is copied by the driver, but not before all of it is loaded
-        self._check(self.driver.cuModuleLoadData(ctypes.byref(module), image), "cuModuleLoadData")
+        self._check(self.driver.cuModuleLoadData(ctypes.byref(module), file.read_bytes()), "cuModuleLoadData")
         self.phases = []
         for phase in entry["phases"]:
             function = ctypes.c_void_p()
@@ -49,11 +47,8 @@ class CudaKernel:
 
 
 class CpuKernel:
-    def __init__(self, image, entry):
-        file = os.memfd_create("kernels")
-        os.write(file, image)
-        library = ctypes.CDLL(f"/proc/self/fd/{file}")
-        os.close(file)
+    def __init__(self, file, entry):
+        library = ctypes.CDLL(str(file))
         self.phases = []
         for phase in entry["phases"]:
             function = getattr(library, phase["entry"])

@@ -49,7 +49,7 @@ def run(part):
             results = [torch.full(s, 77, dtype=DTYPES[t], device=part.device) for s, t in entry["results"]]
             target = choose_target(entry["files"], part.device)
             make = CudaKernel if part.device == "cuda" else CpuKernel
-            launch = make((folder / entry["files"][target]).read_bytes(), entry).bind([*arguments, *results])
+            launch = make((folder / entry["files"][target]).resolve(), entry).bind([*arguments, *results])
             launch()
             part.synchronize()
             # Of what a module gives, only what has a kernel's result's type.
