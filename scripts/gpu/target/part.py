@@ -49,8 +49,9 @@ class Part:
         (self.work / "result.json").write_text(json.dumps(self.result))
 
     def environment(self):
-        """Where the executable finds LibTorch: in this Python's installation."""
-        libraries = [self.bundle / "lib", pathlib.Path(torch.__file__).parent / "lib"]
+        """Where the executable finds LibTorch, and the plugin NVIDIA's libraries: in this Python's installation."""
+        packages = pathlib.Path(torch.__file__).resolve().parents[1]
+        libraries = [self.bundle / "lib", packages / "torch" / "lib", *sorted(packages.glob("nvidia/*/lib"))]
         if os.environ.get("LD_LIBRARY_PATH"):
             libraries.append(os.environ["LD_LIBRARY_PATH"])
         return {

@@ -10,16 +10,44 @@ import torch
 from tensors import DTYPES
 
 
-def host_dropout(x, p, train):
-    """Dropout with the numbers of PyTorch's CPU generator, whatever device x is on, as CPU eager mode draws them."""
-    if not train or p == 0:
-        return x
-    noise = torch.empty_like(x, device="cpu").bernoulli_(1 - p).div_(1 - p)
-    return x * noise.to(x.device)
+class Philox:
+    """Random numbers as programs draw them that were exported with generator="philox" (docs/random.md): Philox4x32-10,
+    indexed by the element, so that any device has the same. Written after the paper, not after Cleave's code."""
+
+    def __init__(self, seed):
+        self.seed, self.place = seed, 0
+
+    @staticmethod
+    def _product(a, b):
+        """High and low words of the product of 32-bit numbers; int64 has no room for it at once."""
+        low, high = a * (b & 0xFFFF), a * (b >> 16)
+        low = low + ((high & 0xFFFF) << 16)
+        return (high >> 16) + (low >> 32), low & 0xFFFFFFFF
+
+    def words(self, count, device):
+        """The first words of the current stream."""
+        blocks = torch.arange((count + 3) // 4, device=device)
+        c0, c1 = blocks & 0xFFFFFFFF, blocks >> 32
+        c2, c3 = torch.full_like(blocks, self.place & 0xFFFFFFFF), torch.full_like(blocks, self.place >> 32)
+        k0, k1 = self.seed & 0xFFFFFFFF, self.seed >> 32
+        for _ in range(10):
+            high0, low0 = self._product(c0, 0xD2511F53)
+            high1, low1 = self._product(c2, 0xCD9E8D57)
+            c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
+            k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
+        return torch.stack((c0, c1, c2, c3), dim=1).flatten()[:count]
+
+    def dropout(self, x, p, train):
+        if not train or p == 0:
+            return x
+        kept = self.words(x.numel(), x.device).double() * 2.0**-32 < 1 - p
+        self.place += 2 * x.numel()  # as many as PyTorch's CPU generator would draw
+        scale = torch.ones((), dtype=x.dtype).div_(1 - p).item()
+        return x * kept.view(x.shape) * scale
 
 
-def host_attention(q, k, v, mask=None, p=0.0, causal=False, scale=None, enable_gqa=False):
-    """Attention; with dropout as CPU eager mode computes it, with its numbers."""
+def attention(random, q, k, v, mask=None, p=0.0, causal=False, scale=None, enable_gqa=False):
+    """Attention; with dropout as PyTorch computes it where it has no kernel for that."""
     if p == 0:
         return torch.ops.aten.scaled_dot_product_attention.default(
             q, k, v, mask, 0.0, causal, scale=scale, enable_gqa=enable_gqa)  # fmt: skip
@@ -32,7 +60,7 @@ def host_attention(q, k, v, mask=None, p=0.0, causal=False, scale=None, enable_g
         scores = scores.masked_fill(~allowed, float("-inf"))
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
-    return host_dropout(scores.softmax(-1), p, True) @ v
+    return random.dropout(scores.softmax(-1), p, True) @ v
 
 
 class Reference:
@@ -53,11 +81,12 @@ class Reference:
         code = graph["code"]
         code = code.replace("device(type='cpu')", f"device(type='{self.device}')")
         code = code.replace("wrap_with_autocast('cpu'", f"wrap_with_autocast('{self.device}'")
-        code = code.replace("torch.ops.aten.dropout.default(", "host_dropout(")
-        code = code.replace("torch.ops.aten.scaled_dot_product_attention.default(", "host_attention(")
+        code = code.replace("torch.ops.aten.dropout.default(", "random_dropout(")
+        code = code.replace("torch.ops.aten.scaled_dot_product_attention.default(", "random_attention(")
         names = {
             "torch": torch, "device": torch.device, "inf": float("inf"), "nan": float("nan"),
-            "host_dropout": host_dropout, "host_attention": host_attention,
+            "random_dropout": lambda *given: self.random.dropout(*given),
+            "random_attention": lambda *given, **named: attention(self.random, *given, **named),
         }  # fmt: skip
         exec(compile(code, "<reference>", "exec"), names)
         return lambda *arguments: names["forward"](types.SimpleNamespace(**regions), *arguments)
@@ -84,7 +113,7 @@ class Reference:
 
     def evaluate(self, weights, inputs, seed=0):
         """Loss and gradients under the names of Cleave's dumps."""
-        torch.manual_seed(seed)
+        self.random = Philox(seed)
         state = self.prepare(weights)
         loss = self.loss(state, inputs)
         loss.backward()
@@ -94,7 +123,7 @@ class Reference:
 
     def train(self, weights, batches, optimizer, seed=0):
         """Losses of a step for each list of microbatches in `batches`: the mean of each step's."""
-        torch.manual_seed(seed)
+        self.random = Philox(seed)
         state = self.prepare(weights)
         parameters = [v for v in state.values() if v.requires_grad]
         kind, options = optimizer
