@@ -54,7 +54,8 @@ class RMSNorm(nn.Module):
 
 def rotate(x, cos, sin):
     """x (batch, heads, time, size) turned by the angles of (time, size)."""
-    low, high = x.chunk(2, dim=-1)
+    half = x.shape[-1] // 2
+    low, high = x[..., :half], x[..., half:]
     return x * cos + torch.cat((-high, low), dim=-1) * sin
 
 

@@ -126,7 +126,8 @@ class Rotary(_Module):
         return self.matrices(3, generator, device)
 
     def forward(self, x, cos, sin):
-        low, high = x.chunk(2, dim=-1)
+        half = self.columns // 2
+        low, high = x[..., :half], x[..., half:]
         return x * cos + torch.cat((-high, low), dim=-1) * sin
 
 

@@ -89,7 +89,7 @@ def run(part):
     forms = [(variant, variant, []) for variant in entry["variants"]]
     if part.device == "cuda":
         last = entry["variants"][-1]
-        forms.append((f"{last}, captured as a graph", last, ["--graph"]))
+        forms.append((f"{last}, captured as a graph", last, ["--graphs"]))
     for name, variant, options in forms:
         metrics = part.work / "metrics.jsonl"
         metrics.unlink(missing_ok=True)
