@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/aten/Allocator.h"
+#include "runtime/aten/Requests.h"
 
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
@@ -35,12 +36,30 @@ constexpr size_t kMostPerBin = 256;
 /// Freed large blocks are kept up to this part of the peak.
 constexpr int64_t kKeptPartOfPeak = 2;
 
-std::atomic<int64_t> currentBytes{0}, peakBytes{0};
+/// Bytes in use for one purpose, and the most there were.
+struct Count {
+  std::atomic<int64_t> current{0}, peak{0};
+
+  static void raise(std::atomic<int64_t> &peak, int64_t value) {
+    int64_t known = peak.load(std::memory_order_relaxed);
+    while (value > known && !peak.compare_exchange_weak(known, value, std::memory_order_relaxed)) {
+    }
+  }
+  int64_t add(int64_t bytes) {
+    int64_t now = current.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    raise(peak, now);
+    return now;
+  }
+};
+/// What ops use inside while they run, and everything else.
+Count workspace, tensors;
+std::atomic<int64_t> peakBytes{0};
 
 /// Stands before each block.
 struct alignas(kAlignment) Header {
   size_t size;     ///< as asked for
   size_t capacity; ///< of the block, without the header
+  Count *count;    ///< where it is counted
 };
 static_assert(sizeof(Header) == kAlignment);
 
@@ -144,7 +163,7 @@ void deallocate(void *data) {
   if (!data)
     return;
   Header *block = headerOf(data);
-  currentBytes.fetch_sub(block->size, std::memory_order_relaxed);
+  block->count->current.fetch_sub(block->size, std::memory_order_relaxed);
   if (block->capacity <= kLargestSmall && !binsAreGone) {
     std::vector<Header *> &bin = smallBins.bins[block->capacity / kAlignment];
     if (bin.size() < kMostPerBin)
@@ -155,22 +174,39 @@ void deallocate(void *data) {
   std::free(block);
 }
 
+int64_t bytesInUse() {
+  return tensors.current.load(std::memory_order_relaxed) +
+         workspace.current.load(std::memory_order_relaxed);
+}
+
+/// Memory that somebody else owns is not given back.
+void keep(void *) {}
+
 class CachingAllocator : public c10::Allocator {
 public:
   c10::DataPtr allocate(size_t size) override {
     c10::Device cpu(c10::DeviceType::CPU);
     if (size == 0)
       return {nullptr, nullptr, &deallocate, cpu};
+    Requests *requests = Requests::current();
+    Requests::Answer answer{nullptr, /*isResult=*/true};
+    if (requests)
+      answer = requests->next(size);
+    if (answer.address) {
+      if (requests->isWatching())
+        requests->note(answer.address);
+      return {answer.address, answer.address, &keep, cpu};
+    }
     Header *block = allocateBlock(size);
-    TORCH_CHECK(block, "out of memory: cannot allocate ", size, " bytes; ", currentBytes.load(),
+    TORCH_CHECK(block, "out of memory: cannot allocate ", size, " bytes; ", bytesInUse(),
                 " bytes are in use");
     block->size = size;
-    int64_t current = currentBytes.fetch_add(size, std::memory_order_relaxed) + int64_t(size);
-    int64_t peak = peakBytes.load(std::memory_order_relaxed);
-    while (current > peak &&
-           !peakBytes.compare_exchange_weak(peak, current, std::memory_order_relaxed)) {
-    }
+    block->count = answer.isResult ? &tensors : &workspace;
+    block->count->add(size);
+    Count::raise(peakBytes, bytesInUse());
     void *data = block + 1;
+    if (requests && requests->isWatching())
+      requests->note(data);
     return {data, data, &deallocate, cpu};
   }
 
@@ -193,9 +229,20 @@ void cleave::runtime::installCachingAllocator() {
 }
 
 MemoryCounts cleave::runtime::memoryCounts() {
-  return {currentBytes.load(), peakBytes.load()};
+  return {bytesInUse(), peakBytes.load(), tensors.peak.load(), workspace.peak.load()};
 }
 
 void cleave::runtime::resetMemoryPeak() {
-  peakBytes.store(currentBytes.load());
+  for (Count *count : {&tensors, &workspace})
+    count->peak.store(count->current.load());
+  peakBytes.store(bytesInUse());
+}
+
+void cleave::runtime::countAsTensor(void *data) {
+  Header *block = headerOf(data);
+  if (block->count != &workspace)
+    return;
+  workspace.current.fetch_sub(block->size, std::memory_order_relaxed);
+  block->count = &tensors;
+  tensors.add(block->size);
 }

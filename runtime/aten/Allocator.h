@@ -2,7 +2,8 @@
 //
 // A training step asks for the same sizes again and again. The system allocator gives large blocks
 // back to the kernel, which then has to clear every page anew; asking it also costs more than a
-// small op. This allocator keeps freed blocks and counts what is in use.
+// small op. This allocator keeps freed blocks and counts what is in use. What a running op asks for
+// can be answered with a planned address (Requests.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,12 +18,18 @@ namespace cleave::runtime {
 struct MemoryCounts {
   int64_t current = 0;
   int64_t peak = 0;
+  /// Without what ops of lowered functions use inside while they run, and that alone.
+  int64_t tensorPeak = 0;
+  int64_t workspacePeak = 0;
 };
 
 /// Counts since `installCachingAllocator` (cleave/Session.h).
 MemoryCounts memoryCounts();
-/// Sets the peak to what is in use now.
+/// Sets the peaks to what is in use now.
 void resetMemoryPeak();
+
+/// `data`, which this allocator handed out as an op's workspace, has become a result.
+void countAsTensor(void *data);
 
 } // namespace cleave::runtime
 

@@ -1,10 +1,6 @@
 //===- AtenCall.cpp - instructions that call one operator --------------------===//
-//
-// All operators are called the same way: boxed, through the dispatcher's handle, with arguments
-// prepared when the program was bound. What varies from step to step are tensors only.
-//
-//===----------------------------------------------------------------------===//
 
+#include "runtime/exec/AtenCall.h"
 #include "dialects/aten/Aten.h"
 #include "runtime/aten/Operator.h"
 #include "runtime/device/Device.h"
@@ -15,109 +11,85 @@
 using namespace mlir;
 using namespace cleave::runtime;
 
-namespace {
-class AtenCall : public Instruction {
-public:
-  explicit AtenCall(c10::OperatorHandle handle) : handle(handle) {}
-
-  void execute(Frame &frame) override {
-    std::vector<c10::IValue> &stack = frame.stack;
-    stack.clear();
-    for (const Argument &argument : arguments) {
-      switch (argument.kind) {
-      case Argument::Constant:
-        stack.push_back(argument.constant);
-        break;
-      case Argument::Tensor:
-        stack.push_back(argument.operand.read(frame));
-        break;
-      case Argument::List:
-        stack.push_back(makeList(frame, lists[argument.operand.slot]));
-        break;
-      }
-    }
-    handle.callBoxed(stack);
-    if (isChecked) {
-      storeResults(frame);
-      return;
-    }
-    checkAndStoreResults(frame);
-    isChecked = true;
-  }
-
-  struct Argument {
-    enum Kind : uint8_t { Constant, Tensor, List } kind;
-    Operand operand; ///< for a list, `slot` is its index in `lists`
-    c10::IValue constant;
-  };
-  struct TensorList {
-    std::vector<std::optional<Operand>> elements; ///< none: None
-    bool isOptional = false;                      ///< `Tensor?[]`
-  };
-  struct Result {
-    Destination destination;
-    /// The declared type; none where the operator leaves the result undefined.
-    std::optional<cleave::runtime::TensorType> type;
-  };
-
-  c10::OperatorHandle handle;
-  std::vector<Argument> arguments;
-  std::vector<TensorList> lists;
-  std::vector<Result> results;
-  bool returnsList = false;
-
-private:
-  static c10::IValue makeList(Frame &frame, const TensorList &list) {
-    if (list.isOptional) {
-      c10::List<std::optional<at::Tensor>> tensors;
-      tensors.reserve(list.elements.size());
-      for (const std::optional<Operand> &element : list.elements)
-        tensors.push_back(element ? std::optional(element->tensor(frame)) : std::nullopt);
-      return tensors;
-    }
-    c10::List<at::Tensor> tensors;
+static c10::IValue makeList(Frame &frame, const AtenCall::TensorList &list) {
+  if (list.isOptional) {
+    c10::List<std::optional<at::Tensor>> tensors;
     tensors.reserve(list.elements.size());
     for (const std::optional<Operand> &element : list.elements)
-      tensors.push_back(element->tensor(frame));
+      tensors.push_back(element ? std::optional(element->tensor(frame)) : std::nullopt);
     return tensors;
   }
+  c10::List<at::Tensor> tensors;
+  tensors.reserve(list.elements.size());
+  for (const std::optional<Operand> &element : list.elements)
+    tensors.push_back(element->tensor(frame));
+  return tensors;
+}
 
-  void storeResults(Frame &frame) {
-    if (returnsList) {
-      c10::List<at::Tensor> list = std::move(frame.stack.front()).toTensorList();
-      for (size_t i = 0; i < results.size(); ++i)
-        results[i].destination.write(frame, list.get(i));
-    } else {
-      for (size_t i = 0; i < results.size(); ++i)
-        results[i].destination.write(frame, std::move(frame.stack[i]));
+void AtenCall::pushArguments(Frame &frame) {
+  std::vector<c10::IValue> &stack = frame.stack;
+  stack.clear();
+  for (const Argument &argument : arguments) {
+    switch (argument.kind) {
+    case Argument::Constant:
+      stack.push_back(argument.constant);
+      break;
+    case Argument::Tensor:
+      stack.push_back(argument.operand.read(frame));
+      break;
+    case Argument::List:
+      stack.push_back(makeList(frame, lists[argument.operand.slot]));
+      break;
     }
+  }
+}
+
+void AtenCall::execute(Frame &frame) {
+  pushArguments(frame);
+  handle.callBoxed(frame.stack);
+  if (isChecked && !returnsList) {
+    for (size_t i = 0; i < results.size(); ++i)
+      results[i].destination.write(frame, std::move(frame.stack[i]));
     frame.stack.clear();
+    return;
   }
+  llvm::SmallVector<at::Tensor, 4> values = popResults(frame);
+  if (!isChecked)
+    checkResults(values);
+  isChecked = true;
+  for (size_t i = 0; i < results.size(); ++i)
+    results[i].destination.write(frame, std::move(values[i]));
+}
 
-  /// The first run compares what the operator gave with what the program says it gives.
-  void checkAndStoreResults(Frame &frame) {
-    size_t count = returnsList ? frame.stack.front().toTensorList().size() : frame.stack.size();
-    TORCH_CHECK(count == results.size(), "the operator gave ", count,
-                " results, but the program has ", results.size());
-    for (size_t i = 0; i < count; ++i) {
-      at::Tensor value =
-          returnsList ? frame.stack.front().toTensorList().get(i) : frame.stack[i].toTensor();
-      std::string found = "nothing", expected = "nothing";
-      if (value.defined()) {
-        std::optional<cleave::runtime::TensorType> type = typeOf(value);
-        found = type ? type->str() : std::string(c10::toString(value.scalar_type()));
-      }
-      if (results[i].type)
-        expected = results[i].type->str();
-      TORCH_CHECK(found == expected, "result ", i, " is ", found, ", but the program says ",
-                  expected);
+llvm::SmallVector<at::Tensor, 4> AtenCall::popResults(Frame &frame) const {
+  llvm::SmallVector<at::Tensor, 4> values;
+  if (returnsList) {
+    c10::List<at::Tensor> list = std::move(frame.stack.front()).toTensorList();
+    for (size_t i = 0; i < list.size(); ++i)
+      values.push_back(list.get(i));
+  } else {
+    for (c10::IValue &value : frame.stack)
+      values.push_back(std::move(value).toTensor());
+  }
+  frame.stack.clear();
+  return values;
+}
+
+void AtenCall::checkResults(llvm::ArrayRef<at::Tensor> values) const {
+  TORCH_CHECK(values.size() == results.size(), "the operator gave ", values.size(),
+              " results, but the program has ", results.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    std::string found = "nothing", expected = "nothing";
+    if (values[i].defined()) {
+      std::optional<cleave::runtime::TensorType> type = typeOf(values[i]);
+      found = type ? type->str() : std::string(c10::toString(values[i].scalar_type()));
     }
-    storeResults(frame);
+    if (results[i].type)
+      expected = results[i].type->str();
+    TORCH_CHECK(found == expected, "result ", i, " is ", found, ", but the program says ",
+                expected);
   }
-
-  bool isChecked = false;
-};
-} // namespace
+}
 
 BindResult cleave::runtime::bindAtenCall(Binder &binder, Operation *op) {
   auto call = cast<aten::AtenOpInterface>(op);
@@ -125,7 +97,7 @@ BindResult cleave::runtime::bindAtenCall(Binder &binder, Operation *op) {
       findOperator(call.getSchemaName(), binder.services().device->dispatchKey());
   if (!handle)
     return handle.takeError();
-  auto instruction = std::make_unique<AtenCall>(*handle);
+  AtenCall made(*handle), *instruction = &made;
   const c10::FunctionSchema &schema = handle->schema();
 
   llvm::SmallVector<aten::Argument> given = call.getArguments();
@@ -185,5 +157,8 @@ BindResult cleave::runtime::bindAtenCall(Binder &binder, Operation *op) {
       type = toTensorType(result.getType());
     instruction->results.push_back({binder.define(result), type});
   }
-  return instruction;
+  if (binder.isLowered())
+    return std::make_unique<PlannedCall>(std::move(made), binder.planResults(op),
+                                         *binder.services().arena, findOutVariant(*handle, binder.services().device->dispatchKey()));
+  return std::make_unique<AtenCall>(std::move(made));
 }

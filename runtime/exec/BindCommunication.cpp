@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/dist/Dist.h"
+#include "dialects/exec/Lowered.h"
 #include "dialects/train/Train.h"
 #include "runtime/device/Device.h"
 #include "runtime/exec/Communication.h"
@@ -20,6 +21,7 @@
 using namespace mlir;
 using namespace cleave::runtime;
 namespace dist = cleave::dist;
+namespace exec = cleave::exec;
 namespace train = cleave::train;
 using Tensors = Pending::Tensors;
 
@@ -243,6 +245,20 @@ struct StartBinder {
 };
 } // namespace
 
+/// Tensors over the places in the arena where an op's results are to lie.
+static Tensors planTargets(const Binder &binder, Operation *op) {
+  Tensors targets;
+  std::vector<PlannedResult> plan = binder.planResults(op);
+  for (auto [result, planned] : llvm::zip_equal(op->getResults(), plan)) {
+    at::Tensor &target = targets.emplace_back();
+    if (planned.kind != PlannedResult::Arena)
+      continue;
+    cleave::runtime::TensorType type = toTensorType(dist::valueTypeOf(result.getType()));
+    target = binder.services().arena->tensorAt(planned.address, type.shape, toScalarType(type.dtype));
+  }
+  return targets;
+}
+
 BindResult cleave::runtime::bindCommunication(Binder &binder, ArrayRef<Operation *> ops) {
   auto op = cast<dist::CommunicationOpInterface>(ops.front());
   RankGrid &grid = *binder.services().ranks;
@@ -266,6 +282,10 @@ BindResult cleave::runtime::bindCommunication(Binder &binder, ArrayRef<Operation
     instruction->inputs.push_back(binder.use(operand));
   for (Value result : op->getResults())
     instruction->results.push_back(binder.define(result));
+  if (binder.isLowered()) {
+    instruction->arena = binder.services().arena;
+    instruction->targets = planTargets(binder, op);
+  }
   // A future that nobody awaits would outlive the function: such an op is waited for here.
   instruction->isStartOnly = op.isStarted() && !op->use_empty();
   return instruction;
@@ -276,5 +296,19 @@ BindResult cleave::runtime::bindWait(Binder &binder, ArrayRef<Operation *> ops) 
   auto instruction = std::make_unique<Wait>();
   instruction->future = binder.use(op.getFuture());
   instruction->result = binder.define(op.getResult());
+  return instruction;
+}
+
+BindResult cleave::runtime::bindRecord(Binder &binder, ArrayRef<Operation *> ops) {
+  auto op = cast<exec::RecordOp>(ops.front());
+  auto instruction = std::make_unique<Record>();
+  instruction->event = binder.define(op.getEvent());
+  instruction->isCommunication = op.getStream() == exec::Stream::Communication;
+  return instruction;
+}
+
+BindResult cleave::runtime::bindWaitEvent(Binder &binder, ArrayRef<Operation *> ops) {
+  auto instruction = std::make_unique<WaitEvent>();
+  instruction->event = binder.use(cast<exec::WaitOp>(ops.front()).getEvent());
   return instruction;
 }

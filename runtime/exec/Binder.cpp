@@ -2,16 +2,21 @@
 
 #include "runtime/exec/Binder.h"
 #include "dialects/aten/Aten.h"
+#include "dialects/dist/Dist.h"
+#include "dialects/exec/Lowered.h"
+#include "lib/memory/MemoryPlan.h"
 #include "runtime/exec/Kernels.h"
+#include "runtime/exec/PlannedInstruction.h"
 
 #include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
 using namespace cleave::runtime;
+namespace exec = cleave::exec;
 namespace train = cleave::train;
 
 Binder::Binder(FunctionOpInterface function, const Services &services)
-    : function(function), shared(services) {}
+    : function(function), shared(services), lowered(bool(exec::getLowered(function))) {}
 
 /// Puts ops that run together into one group, at the place of the last of them. An op leaves its
 /// place only if nothing in between needs what it makes.
@@ -76,10 +81,42 @@ Destination Binder::define(Value value) {
   return {slot};
 }
 
+std::vector<PlannedResult> Binder::planResults(Operation *op) const {
+  std::vector<PlannedResult> plan;
+  for (OpResult result : op->getResults()) {
+    PlannedResult &planned = plan.emplace_back();
+    if (auto slot = slots.find(result); slot != slots.end())
+      planned.destination.slot = slot->second;
+    exec::ResultMemory memory = exec::getResultMemory(result);
+    switch (memory.kind) {
+    case exec::ResultMemory::Apart:
+    case exec::ResultMemory::Frame:
+      break;
+    case exec::ResultMemory::Arena:
+      planned.kind = PlannedResult::Arena;
+      planned.address = shared.arena->at(memory.offset);
+      planned.bytes = memory::getByteSize(dist::valueTypeOf(result.getType()));
+      break;
+    case exec::ResultMemory::Same:
+      planned.kind = memory::getViewSource(result) ? PlannedResult::View : PlannedResult::InPlace;
+      planned.operandSlot = slots.lookup(op->getOperand(memory.operand));
+      break;
+    }
+  }
+  return plan;
+}
+
 llvm::Expected<std::unique_ptr<Instruction>> Binder::bindGroup(ArrayRef<Operation *> group) {
   Operation *op = group.front();
-  if (const Kernel *kernel = findKernel(op->getName().getStringRef()))
-    return kernel->bind(*this, group);
+  if (const Kernel *kernel = findKernel(op->getName().getStringRef())) {
+    BindResult bound = kernel->bind(*this, group);
+    if (!bound || !lowered)
+      return bound;
+    std::vector<PlannedResult> plan;
+    for (Operation *each : group)
+      llvm::append_range(plan, planResults(each));
+    return std::make_unique<PlannedInstruction>(std::move(*bound), std::move(plan), *shared.arena);
+  }
   if (isa<aten::AtenOpInterface>(op))
     return bindAtenCall(*this, op);
   return llvm::createStringError(llvm::inconvertibleErrorCode(), "the runtime cannot execute it");
@@ -146,5 +183,6 @@ llvm::Expected<BoundFunction> Binder::bind() {
   for (Value result : function.getFunctionBody().front().getTerminator()->getOperands())
     bound.results.push_back(use(result));
   bound.numSlots = slots.size();
+  bound.isLowered = lowered;
   return bound;
 }

@@ -9,8 +9,9 @@
 #ifndef CLEAVE_RUNTIME_EXEC_BINDER_H
 #define CLEAVE_RUNTIME_EXEC_BINDER_H
 
+#include "runtime/exec/Arena.h"
 #include "runtime/exec/Bucket.h"
-#include "runtime/exec/Instruction.h"
+#include "runtime/exec/PlannedResults.h"
 #include "runtime/exec/Replication.h"
 #include "runtime/program/ProgramImpl.h"
 
@@ -33,6 +34,8 @@ struct Services {
   Device *device = nullptr;
   /// Where launches find compiled code; without one their kernels' ops run one by one.
   KernelSource *kernels = nullptr;
+  /// Where lowered functions have their values.
+  const Arena *arena = nullptr;
 };
 
 /// A bound function of the program, or a kernel's body. Arguments are slots 0 to n-1.
@@ -44,6 +47,8 @@ struct BoundFunction {
   std::vector<Operand> results;
   uint32_t numArguments = 0;
   uint32_t numSlots = 0;
+  /// Whether memory is planned.
+  bool isLowered = false;
 };
 
 /// Values and lifetimes of the function being bound; what binding functions ask.
@@ -57,6 +62,11 @@ public:
   Destination define(mlir::Value value);
   const Services &services() const { return shared; }
 
+  /// Whether the function says where values lie.
+  bool isLowered() const { return lowered; }
+  /// Of an op in a lowered function, all of whose results are defined: where they lie.
+  std::vector<PlannedResult> planResults(mlir::Operation *op) const;
+
 private:
   /// Ops that one instruction executes: mostly one, several for a batch of optimizer steps.
   using Group = llvm::SmallVector<mlir::Operation *, 1>;
@@ -68,6 +78,7 @@ private:
 
   mlir::FunctionOpInterface function;
   const Services &shared;
+  bool lowered;
   std::vector<Group> groups;
   llvm::DenseMap<mlir::Value, uint32_t> slots;
   /// Index of the last group that uses a value, and how many uses by it are not bound yet.

@@ -4,6 +4,7 @@
 #define CLEAVE_RUNTIME_EXEC_COMMUNICATION_H
 
 #include "runtime/comm/Collectives.h"
+#include "runtime/exec/Arena.h"
 #include "runtime/exec/Instruction.h"
 
 namespace cleave::runtime {
@@ -11,13 +12,16 @@ namespace cleave::runtime {
 /// Results of a communication that is in flight, in the slots of all its futures.
 class InFlight : public torch::CustomClassHolder {
 public:
-  explicit InFlight(Pending pending) : pending(std::move(pending)) {}
+  /// `targets`: where results are to lie, undefined for those that may lie anywhere; empty: all.
+  explicit InFlight(Pending pending, Pending::Tensors targets = {})
+      : pending(std::move(pending)), targets(std::move(targets)) {}
 
   /// Its results, once they are there. Throws CommunicationFailure.
   const Pending::Tensors &wait();
 
 private:
   Pending pending;
+  Pending::Tensors targets;
   std::optional<Pending::Tensors> results;
 };
 
@@ -44,8 +48,16 @@ public:
   /// Bound to the op's group and attributes; may overwrite its operands where `overwrites` is set.
   std::function<PendingOr(Pending::Tensors operands)> start;
   bool overwrites = false;
+  /// In a function that plans memory: tensors over the results' places, undefined for results that
+  /// have none of their own; and the arena, where an operand that may be overwritten is overwritten
+  /// if the result shares its memory.
+  Pending::Tensors targets;
+  const Arena *arena = nullptr;
 
   void execute(Frame &frame) override;
+
+private:
+  at::Tensor prepareOperand(Frame &frame, size_t index) const;
 };
 
 /// `dist.wait`
@@ -53,6 +65,24 @@ class Wait : public Instruction {
 public:
   Operand future;
   Destination result;
+
+  void execute(Frame &frame) override;
+};
+
+/// `exec.record`: the event is what has been started so far. On a device without streams everything
+/// else is complete when the next instruction runs.
+class Record : public Instruction {
+public:
+  Destination event;
+  bool isCommunication = false;
+
+  void execute(Frame &frame) override;
+};
+
+/// `exec.wait`: of the compute stream, until what had been started before the event is complete.
+class WaitEvent : public Instruction {
+public:
+  Operand event;
 
   void execute(Frame &frame) override;
 };

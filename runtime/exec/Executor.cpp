@@ -10,6 +10,9 @@ using namespace cleave::runtime;
 
 Executor::Executor(BoundFunction bound, Phase phase) : function(std::move(bound)), phase(phase) {
   frame.slots.resize(function.numSlots);
+  if (function.isLowered)
+    frame.fixed.resize(function.numSlots);
+  layouts.resize(function.numArguments);
   frame.stack.reserve(32);
 }
 
@@ -33,14 +36,15 @@ void Executor::injectFault(size_t position) {
   frame.slots[*slot] = wrong.to(right.device());
 }
 
-void Executor::runObserved(size_t &position, const Observers &observers) {
+void Executor::runObserved(Instruction *&current, const Observers &observers) {
   using Clock = std::chrono::steady_clock;
   auto now = [] { return Clock::now().time_since_epoch() / std::chrono::nanoseconds(1); };
   std::string where = (getPhaseName(phase) + ", before its first op").str();
   if (observers.checker)
     observers.checker->check(function.replicated[0], frame, where);
-  for (; position < function.instructions.size(); ++position) {
+  for (size_t position = 0; position < function.instructions.size(); ++position) {
     Instruction &instruction = *function.instructions[position];
+    current = &instruction;
     int64_t start = now();
     instruction.execute(frame);
     if (observers.onOp)
@@ -55,21 +59,73 @@ void Executor::runObserved(size_t &position, const Observers &observers) {
   }
 }
 
+/// Where arguments of other layouts come in than before, what the instructions have prepared is of
+/// no use any more.
+void Executor::noteLayouts() {
+  bool isNew = false;
+  for (uint32_t i = 0; i < function.numArguments; ++i) {
+    if (!frame.slots[i].isTensor())
+      continue;
+    at::IntArrayRef strides = frame.slots[i].toTensor().strides();
+    if (layouts[i] && llvm::equal(*layouts[i], strides))
+      continue;
+    isNew |= layouts[i].has_value();
+    layouts[i].emplace(strides.begin(), strides.end());
+  }
+  if (!isNew)
+    return;
+  busy.clear();
+  for (size_t slot = 0; slot < frame.slots.size(); ++slot)
+    if (frame.isFixed(slot)) {
+      frame.fixed[slot] = false;
+      frame.slots[slot] = c10::IValue();
+    }
+  for (const std::unique_ptr<Instruction> &instruction : function.instructions)
+    instruction->reset();
+}
+
+/// `current`: the instruction that runs.
+void Executor::runPlanned(Instruction *&current) {
+  if (!busy.empty()) {
+    for (Instruction *instruction : busy) {
+      current = instruction;
+      instruction->execute(frame);
+    }
+    return;
+  }
+  for (const std::unique_ptr<Instruction> &instruction : function.instructions) {
+    current = instruction.get();
+    instruction->execute(frame);
+  }
+  for (const std::unique_ptr<Instruction> &instruction : function.instructions)
+    if (!instruction->isIdle())
+      busy.push_back(instruction.get());
+}
+
 llvm::Error Executor::run(std::vector<c10::IValue> &results, const Observers &observers) {
   // Not even a failed run leaves values behind.
   llvm::scope_exit clear([&] {
-    for (c10::IValue &slot : frame.slots)
-      slot = c10::IValue();
+    for (size_t slot = 0; slot < frame.slots.size(); ++slot)
+      if (!frame.isFixed(slot))
+        frame.slots[slot] = c10::IValue();
     frame.stack.clear();
+    frame.started.clear();
   });
-  size_t position = 0;
+  Instruction *current = nullptr;
   try {
     c10::InferenceMode inferenceMode;
+    if (function.isLowered)
+      noteLayouts();
     if (observers.onOp || observers.checker)
-      runObserved(position, observers);
+      runObserved(current, observers);
+    else if (function.isLowered)
+      runPlanned(current);
     else
-      for (size_t end = function.instructions.size(); position < end; ++position)
-        function.instructions[position]->execute(frame);
+      for (const std::unique_ptr<Instruction> &instruction : function.instructions) {
+        current = instruction.get();
+        instruction->execute(frame);
+      }
+    current = nullptr;
     results.clear();
     for (const Operand &result : function.results)
       results.push_back(result.read(frame));
@@ -77,9 +133,7 @@ llvm::Error Executor::run(std::vector<c10::IValue> &results, const Observers &ob
   } catch (CommunicationFailure &failure) {
     return std::move(failure.error);
   } catch (const std::exception &exception) {
-    std::string where = position < function.instructions.size()
-                            ? describe(*function.instructions[position]) + ": "
-                            : "";
+    std::string where = current ? describe(*current) + ": " : "";
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
                                    where + describeException(exception));
   }

@@ -31,12 +31,19 @@ public:
   llvm::Error run(std::vector<c10::IValue> &results, const Observers &observers);
 
 private:
-  void runObserved(size_t &position, const Observers &observers);
+  void runObserved(Instruction *&current, const Observers &observers);
+  void runPlanned(Instruction *&current);
   void injectFault(size_t position);
+  void noteLayouts();
 
   BoundFunction function;
   Frame frame;
   Phase phase;
+  /// Of a function that plans memory: the strides of the arguments for which the instructions have
+  /// prepared themselves, none for what has not been seen yet (an accumulator is empty at first).
+  std::vector<std::optional<llvm::SmallVector<int64_t, 4>>> layouts;
+  /// Instructions that are not idle; empty where that is not known yet.
+  std::vector<Instruction *> busy;
 };
 
 } // namespace cleave::runtime

@@ -24,6 +24,18 @@ struct Frame {
   std::vector<c10::IValue> slots;
   /// Reused by every boxed call.
   std::vector<c10::IValue> stack;
+
+  /// Whether a slot always holds the same tensor, over planned memory: it is not taken.
+  bool isFixed(uint32_t slot) const { return slot < fixed.size() && fixed[slot]; }
+  void fix(uint32_t slot) {
+    if (slot < fixed.size())
+      fixed[slot] = true;
+  }
+  /// By slot, in functions that plan memory; else empty.
+  std::vector<uint8_t> fixed;
+  /// Communication that was started in this run and that no event has been waited for, in functions
+  /// that have events.
+  std::vector<c10::IValue> started;
 };
 
 /// A use of a slot.
@@ -33,9 +45,14 @@ struct Operand {
   bool take = false;
 
   c10::IValue read(Frame &frame) const {
-    return take ? std::move(frame.slots[slot]) : frame.slots[slot];
+    return take && !frame.isFixed(slot) ? std::move(frame.slots[slot]) : frame.slots[slot];
   }
   at::Tensor tensor(Frame &frame) const { return read(frame).toTensor(); }
+  /// After a use in place.
+  void release(Frame &frame) const {
+    if (take && !frame.isFixed(slot))
+      frame.slots[slot] = c10::IValue();
+  }
 };
 
 /// Where a result goes; nowhere if nobody uses it.
@@ -67,6 +84,12 @@ public:
   virtual ~Instruction() = default;
   /// May throw; `Executor::run` adds which op it was.
   virtual void execute(Frame &frame) = 0;
+
+  /// In functions that plan memory: the next run is like the first one, since values of other
+  /// layouts come in.
+  virtual void reset() {}
+  /// Whether the runs to come do nothing, because all results are fixed and shown already.
+  virtual bool isIdle() const { return false; }
 
   /// For messages and traces.
   std::string name;     ///< "aten.mm"

@@ -42,6 +42,8 @@ const Kernel *cleave::runtime::findKernel(llvm::StringRef opName) {
       {"aten.rng_uniform", {bindRngUniform}},
       {"aten.rng_normal", {bindRngNormal}},
       {"exec.launch", {bindLaunch}},
+      {"exec.record", {bindRecord}},
+      {"exec.wait", {bindWaitEvent}},
   };
   auto found = table.find(opName);
   return found == table.end() ? nullptr : &found->second;

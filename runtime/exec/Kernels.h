@@ -46,6 +46,9 @@ BindResult bindFakeScatter(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops
 BindResult bindAxisIndex(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 /// `exec.launch`.
 BindResult bindLaunch(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+/// `exec.record` and `exec.wait`.
+BindResult bindRecord(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindWaitEvent(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 bool batchesOptimizerSteps(mlir::Operation *a, mlir::Operation *b);
 
 } // namespace cleave::runtime

@@ -54,8 +54,13 @@ private:
 
 class LaunchCode : public Instruction {
 public:
-  LaunchCode(std::unique_ptr<CompiledKernel> kernel, const Device &device)
-      : kernel(std::move(kernel)), device(device) {}
+  LaunchCode(std::unique_ptr<CompiledKernel> kernel, const Device &device, const Arena *arena)
+      : kernel(std::move(kernel)), device(device), arena(arena) {}
+
+  void reset() override {
+    for (Result &result : results)
+      result.target = at::Tensor();
+  }
 
   void execute(Frame &frame) override {
     if (!isChecked)
@@ -71,12 +76,11 @@ public:
         pointers[position++] = copies.emplace_back(tensor.contiguous()).mutable_data_ptr();
     }
     llvm::SmallVector<at::Tensor, 4> made;
-    for (const Result &result : results)
-      pointers[position++] = made.emplace_back(makeResult(result)).mutable_data_ptr();
+    for (Result &result : results)
+      pointers[position++] = made.emplace_back(makeResult(result, frame)).mutable_data_ptr();
     kernel->launch(pointers.data());
     for (const Argument &argument : operands)
-      if (argument.operand.take)
-        frame.slots[argument.operand.slot] = c10::IValue();
+      argument.operand.release(frame);
     for (auto [result, tensor] : llvm::zip(results, made))
       result.destination.write(frame, std::move(tensor));
   }
@@ -89,6 +93,9 @@ public:
     Destination destination;
     std::vector<int64_t> sizes;
     at::ScalarType type;
+    /// In a function that plans memory: the place, and a tensor there once it is known.
+    PlannedResult planned;
+    at::Tensor target;
   };
   std::vector<Argument> operands;
   std::vector<Result> results;
@@ -97,11 +104,27 @@ public:
 
 private:
   /// Contiguous memory that the kernel is to write.
-  at::Tensor makeResult(const Result &result) const {
+  at::Tensor makeResult(Result &result, const Frame &frame) const {
+    if (char *address = result.target.defined() ? nullptr : findMemory(result, frame))
+      result.target = arena->tensorAt(address, result.sizes, result.type);
+    if (result.target.defined())
+      return result.target;
     if (device.isHost())
       return at::detail::empty_cpu(result.sizes, result.type); // without the dispatcher
     return at::empty(result.sizes,
                      at::TensorOptions().dtype(result.type).device(device.torchDevice()));
+  }
+
+  static char *findMemory(const Result &result, const Frame &frame) {
+    const PlannedResult &planned = result.planned;
+    if (planned.kind == PlannedResult::Arena)
+      return planned.address;
+    if (planned.kind != PlannedResult::InPlace || !frame.isFixed(planned.operandSlot))
+      return nullptr;
+    const at::Tensor &operand = frame.slots[planned.operandSlot].toTensor();
+    bool isSame = operand.is_contiguous() && operand.sizes() == result.sizes &&
+                  operand.scalar_type() == result.type;
+    return isSame ? static_cast<char *>(operand.mutable_data_ptr()) : nullptr;
   }
 
   /// The first run compares its operands with what the code expects: it would not notice.
@@ -119,6 +142,7 @@ private:
 
   std::unique_ptr<CompiledKernel> kernel;
   const Device &device;
+  const Arena *arena;
   bool isChecked = false;
 };
 } // namespace
@@ -126,14 +150,18 @@ private:
 static std::unique_ptr<Instruction> bindCode(Binder &binder, exec::LaunchOp launch,
                                              exec::KernelOp kernel,
                                              std::unique_ptr<CompiledKernel> code) {
-  auto instruction = std::make_unique<LaunchCode>(std::move(code), *binder.services().device);
+  auto instruction = std::make_unique<LaunchCode>(std::move(code), *binder.services().device,
+                                                  binder.services().arena);
   for (auto [operand, type] : llvm::zip(launch.getOperands(), kernel.getArgumentTypes()))
     instruction->operands.push_back({binder.use(operand), toTensorType(type)});
   for (auto [value, type] : llvm::zip(launch.getResults(), kernel.getResultTypes())) {
     auto tensor = cast<RankedTensorType>(type);
     instruction->results.push_back({binder.define(value), tensor.getShape().vec(),
-                                    toScalarType(toDType(tensor.getElementType()))});
+                                    toScalarType(toDType(tensor.getElementType())), {}, {}});
   }
+  if (binder.isLowered())
+    for (auto [result, planned] : llvm::zip_equal(instruction->results, binder.planResults(launch)))
+      result.planned = planned;
   instruction->pointers.resize(instruction->operands.size() + instruction->results.size());
   return instruction;
 }

@@ -1,6 +1,7 @@
 //===- SessionImpl.cpp - making a session: its state and bound functions ------===//
 
 #include "runtime/exec/SessionImpl.h"
+#include "dialects/exec/Lowered.h"
 #include "runtime/exec/DistOps.h"
 #include "runtime/pipeline/PipelineRunner.h"
 
@@ -45,6 +46,7 @@ llvm::Expected<std::unique_ptr<SessionImpl>> SessionImpl::create(const Program &
                        options.check.isOn && session->ranks->ranks() > 1, session->device};
   if (!session->kernels->target().empty())
     session->services.kernels = session->kernels.get();
+  session->services.arena = &session->arena;
   for (const ValueInfo &value : program.inputs())
     if (value.batch && !value.over.empty() && !program.isTyped())
       session->part = session->ranks->along(value.over);
@@ -62,8 +64,10 @@ llvm::Expected<std::unique_ptr<SessionImpl>> SessionImpl::create(const Program &
       failure = session->allocateState();
     if (!failure)
       failure = session->makeBuckets();
-    if (!failure)
+    if (!failure) {
+      session->makeArena();
       failure = session->bindPhases();
+    }
     if (!failure)
       failure = session->makeRunner();
   });
@@ -200,6 +204,19 @@ llvm::Error SessionImpl::makeBuckets() {
       for (auto [index, member] : llvm::enumerate(value.members))
         memberIndex[member.fileName] = {bucket->second.get(), index};
   return llvm::Error::success();
+}
+
+/// One arena serves all lowered functions of this rank: as large as the largest needs it.
+void SessionImpl::makeArena() {
+  int64_t bytes = 0, alignment = 1;
+  for (const PhaseFunction &part : program->impl().phaseFunctions)
+    if (exec::LoweredAttr lowered = exec::getLowered(part.function); lowered && stages.runs(part)) {
+      bytes = std::max(bytes, lowered.getArena());
+      alignment = std::max(alignment, lowered.getAlignment());
+      // Results are put where they are to lie when it is asked for them.
+      installCachingAllocator();
+    }
+  arena = Arena(*device, bytes, alignment);
 }
 
 void SessionImpl::indexSaved() {

@@ -112,6 +112,7 @@ private:
   llvm::Error checkScheduled() const;
   llvm::Error makeRunner();
   llvm::Error makeBuckets();
+  void makeArena();
   void indexSaved();
   llvm::Error connectGroups();
   llvm::Error bindPhases();
@@ -148,6 +149,7 @@ private:
   Services services;
   BucketSet buckets;
   std::unique_ptr<CpuKernels> kernels;
+  Arena arena;
   RandomStream random;
   /// One of each for a program that is not in pipeline stages; microbatch in the order of a run.
   std::vector<std::unique_ptr<BoundPhase>> microbatch, unshard, reduce, update;

@@ -1,0 +1,77 @@
+//===- Requests.h - answers to what a running op asks of the allocator -*- C++ -*-===//
+//
+// Operators that cannot be told where to write still ask the allocator for their results. An op's
+// kernels ask for the same sizes in the same order each time, so watching one run shows which
+// request becomes which result; from then on that request is answered with the address that the
+// plan has for the result. Everything else that is asked for while an op runs is its workspace.
+//
+// Works with the allocator of `installCachingAllocator` only. Whoever relies on an address has to
+// look where the result lies afterwards: the watched order is what kernels do, not what they
+// promise.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_RUNTIME_ATEN_REQUESTS_H
+#define CLEAVE_RUNTIME_ATEN_REQUESTS_H
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace cleave::runtime {
+
+class Requests {
+public:
+  /// The next run is watched; what was known before is forgotten.
+  void watch();
+  /// After a watched run: the number of the request that was answered with `data`, the last one
+  /// where memory was given back and handed out again; none for memory of other origin.
+  std::optional<uint32_t> find(const void *data) const;
+  /// From now on request `index`, if it is for `bytes`, is for a result: it gets `address`, or new
+  /// memory where that is null. Ends the watching.
+  void expect(uint32_t index, size_t bytes, void *address);
+  /// Ends the watching; all further requests are for workspace.
+  void expectNothing();
+
+  /// What a request is answered with.
+  struct Answer {
+    void *address = nullptr; ///< null: new memory
+    bool isResult = false;
+  };
+  Answer next(size_t bytes);
+  void note(const void *data);
+  bool isWatching() const { return watching; }
+
+  /// While it lives, requests of this thread are this op's.
+  class Scope {
+  public:
+    explicit Scope(Requests &requests) : outer(running) {
+      requests.count = 0;
+      running = &requests;
+    }
+    ~Scope() { running = outer; }
+    Scope(const Scope &) = delete;
+
+  private:
+    Requests *outer;
+  };
+  /// Of this thread; null where no scope is open.
+  static Requests *current() { return running; }
+
+private:
+  struct Result {
+    uint32_t index;
+    size_t bytes;
+    void *address;
+  };
+  std::vector<Result> results;
+  std::vector<const void *> watched;
+  uint32_t count = 0;
+  bool watching = true;
+  static thread_local Requests *running;
+};
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_ATEN_REQUESTS_H
