@@ -82,6 +82,8 @@ struct SessionOptions {
   /// Keep loss and batched outputs of all microbatches of a step, not only of the last.
   bool keepOutputs = false;
   ReplicationCheck check;
+  /// For checks of lowered programs: fill planned memory with NaN when nobody needs it any more.
+  bool poisonsDeadMemory = false;
   /// Which of the program's compiled kernels run: "best", those for the best processor that this
   /// machine is; those for a target such as "x86-64-v3"; "none": the ops of each kernel run one by
   /// one.
@@ -167,6 +169,20 @@ public:
   /// A result of each of the step's microbatches, as `SessionOptions::keepOutputs` keeps them;
   /// empty for what it does not.
   std::vector<ConstTensorRef> keptOutputs(llvm::StringRef fileName);
+
+  /// Memory of a session whose program is lowered, on the processor.
+  struct MemoryUse {
+    int64_t plannedBytes = 0; ///< most bytes at one time in a step, as planned
+    /// Most bytes of the whole process' tensors at one time since the last reset, without what ops
+    /// use inside while they run; and that. The first run of a function, in which ops show where
+    /// their results lie, counts results as workspace too.
+    int64_t tensorBytes = 0;
+    int64_t workspaceBytes = 0;
+  };
+  /// None for programs that do not plan memory, and for other devices.
+  std::optional<MemoryUse> memoryUse() const;
+  /// Sets the peaks to what is in use now.
+  void resetMemoryUse();
 
 private:
   explicit Session(std::unique_ptr<SessionImpl> impl);

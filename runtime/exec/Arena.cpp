@@ -31,6 +31,8 @@ at::Tensor Arena::tensorAt(void *address, at::IntArrayRef sizes, at::ScalarType 
 }
 
 void Arena::poison(int64_t offset, int64_t length) const {
+  if (length == 0)
+    return;
   memory.narrow(0, (base - static_cast<char *>(memory.mutable_data_ptr())) + offset, length)
       .fill_(0xFF);
 }

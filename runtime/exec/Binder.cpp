@@ -184,5 +184,7 @@ llvm::Expected<BoundFunction> Binder::bind() {
     bound.results.push_back(use(result));
   bound.numSlots = slots.size();
   bound.isLowered = lowered;
+  if (lowered && shared.poisonsDeadMemory)
+    bound.dead = findDeadMemory(groups);
   return bound;
 }

@@ -11,6 +11,7 @@
 
 #include "runtime/exec/Arena.h"
 #include "runtime/exec/Bucket.h"
+#include "runtime/exec/DeadMemory.h"
 #include "runtime/exec/PlannedResults.h"
 #include "runtime/exec/Replication.h"
 #include "runtime/program/ProgramImpl.h"
@@ -36,6 +37,8 @@ struct Services {
   KernelSource *kernels = nullptr;
   /// Where lowered functions have their values.
   const Arena *arena = nullptr;
+  /// For checks: to fill planned memory with NaN when nobody needs it any more.
+  bool poisonsDeadMemory = false;
 };
 
 /// A bound function of the program, or a kernel's body. Arguments are slots 0 to n-1.
@@ -49,6 +52,8 @@ struct BoundFunction {
   uint32_t numSlots = 0;
   /// Whether memory is planned.
   bool isLowered = false;
+  /// What is dead after each instruction, where that is to be overwritten; else empty.
+  std::vector<std::vector<DeadRange>> dead;
 };
 
 /// Values and lifetimes of the function being bound; what binding functions ask.

@@ -8,7 +8,8 @@
 
 using namespace cleave::runtime;
 
-Executor::Executor(BoundFunction bound, Phase phase) : function(std::move(bound)), phase(phase) {
+Executor::Executor(BoundFunction bound, Phase phase, const Arena *arena)
+    : function(std::move(bound)), phase(phase), arena(arena) {
   frame.slots.resize(function.numSlots);
   if (function.isLowered)
     frame.fixed.resize(function.numSlots);
@@ -47,6 +48,7 @@ void Executor::runObserved(Instruction *&current, const Observers &observers) {
     current = &instruction;
     int64_t start = now();
     instruction.execute(frame);
+    poisonAfter(position);
     if (observers.onOp)
       observers.onOp({instruction.name, instruction.location, phase, start, now() - start});
     if (observers.fault == position)
@@ -84,6 +86,13 @@ void Executor::noteLayouts() {
     instruction->reset();
 }
 
+void Executor::poisonAfter(size_t position) const {
+  if (function.dead.empty())
+    return;
+  for (const DeadRange &range : function.dead[position])
+    arena->poison(range.offset, range.bytes);
+}
+
 /// `current`: the instruction that runs.
 void Executor::runPlanned(Instruction *&current) {
   if (!busy.empty()) {
@@ -116,7 +125,10 @@ llvm::Error Executor::run(std::vector<c10::IValue> &results, const Observers &ob
     c10::InferenceMode inferenceMode;
     if (function.isLowered)
       noteLayouts();
-    if (observers.onOp || observers.checker)
+    bool poisons = !function.dead.empty();
+    if (poisons)
+      arena->poison(0, arena->size());
+    if (observers.onOp || observers.checker || poisons)
       runObserved(current, observers);
     else if (function.isLowered)
       runPlanned(current);

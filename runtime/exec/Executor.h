@@ -11,7 +11,8 @@ namespace cleave::runtime {
 /// A function bound for one rank, with the frame it runs in.
 class Executor {
 public:
-  Executor(BoundFunction function, Phase phase);
+  /// `arena`: of a function that plans memory.
+  Executor(BoundFunction function, Phase phase, const Arena *arena);
 
   /// The slot of an argument, to be filled before each run.
   c10::IValue &argument(uint32_t index) { return frame.slots[index]; }
@@ -35,10 +36,12 @@ private:
   void runPlanned(Instruction *&current);
   void injectFault(size_t position);
   void noteLayouts();
+  void poisonAfter(size_t position) const;
 
   BoundFunction function;
   Frame frame;
   Phase phase;
+  const Arena *arena;
   /// Of a function that plans memory: the strides of the arguments for which the instructions have
   /// prepared themselves, none for what has not been seen yet (an accumulator is empty at first).
   std::vector<std::optional<llvm::SmallVector<int64_t, 4>>> layouts;

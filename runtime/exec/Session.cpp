@@ -143,6 +143,16 @@ static const at::Tensor *findLoss(const SessionImpl &session) {
   return nullptr;
 }
 
+std::optional<Session::MemoryUse> Session::memoryUse() const {
+  if (!impl->plannedBytes)
+    return std::nullopt;
+  MemoryCounts counts = memoryCounts();
+  return MemoryUse{*impl->plannedBytes, counts.tensorPeak, counts.workspacePeak};
+}
+void Session::resetMemoryUse() {
+  resetMemoryPeak();
+}
+
 double Session::loss() const {
   const at::Tensor *loss = findLoss(*impl);
   return loss ? loss->item<double>() : std::numeric_limits<double>::quiet_NaN();

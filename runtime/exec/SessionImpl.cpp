@@ -47,6 +47,7 @@ llvm::Expected<std::unique_ptr<SessionImpl>> SessionImpl::create(const Program &
   if (!session->kernels->target().empty())
     session->services.kernels = session->kernels.get();
   session->services.arena = &session->arena;
+  session->services.poisonsDeadMemory = options.poisonsDeadMemory;
   for (const ValueInfo &value : program.inputs())
     if (value.batch && !value.over.empty() && !program.isTyped())
       session->part = session->ranks->along(value.over);
@@ -209,14 +210,21 @@ llvm::Error SessionImpl::makeBuckets() {
 /// One arena serves all lowered functions of this rank: as large as the largest needs it.
 void SessionImpl::makeArena() {
   int64_t bytes = 0, alignment = 1;
+  bool isLowered = false;
   for (const PhaseFunction &part : program->impl().phaseFunctions)
     if (exec::LoweredAttr lowered = exec::getLowered(part.function); lowered && stages.runs(part)) {
       bytes = std::max(bytes, lowered.getArena());
       alignment = std::max(alignment, lowered.getAlignment());
+      isLowered = true;
       // Results are put where they are to lie when it is asked for them.
       installCachingAllocator();
     }
   arena = Arena(*device, bytes, alignment);
+  if (isLowered && device->isHost())
+    plannedBytes =
+        (stages.isScheduled() ? computeStageCosts(*program, stages.place())
+                              : computeCosts(*program, options.microbatches, options.weightGradients))
+            .peakBytes;
 }
 
 void SessionImpl::indexSaved() {
@@ -355,7 +363,7 @@ SessionImpl::bindPhase(const PhaseFunction &part) {
   llvm::Expected<BoundFunction> bound = Binder(part.function, services).bind();
   if (!bound)
     return makeError("program '" + program->path() + "': " + llvm::toString(bound.takeError()));
-  result->executor = std::make_unique<Executor>(std::move(*bound), part.phase);
+  result->executor = std::make_unique<Executor>(std::move(*bound), part.phase, &arena);
   if (llvm::Error error = observe(*result))
     return error;
   return result;

@@ -54,6 +54,9 @@ public:
     return (parameter + "\n" + slot).str();
   }
 
+  /// Of a lowered program on the processor: what a step needs at most.
+  std::optional<int64_t> plannedBytes;
+
   /// By result and microbatch, where SessionOptions::keepOutputs asks for it.
   std::vector<std::vector<at::Tensor>> outputs;
 

@@ -78,11 +78,16 @@ MetricsFile::~MetricsFile() {
 
 llvm::Error MetricsFile::write(const StepMetrics &metrics) {
   std::string line =
-      llvm::formatv("{{\"step\": {0}, \"loss\": {1}, \"tokens_per_s\": {2}, \"ms\": {3}}\n",
+      llvm::formatv("{{\"step\": {0}, \"loss\": {1}, \"tokens_per_s\": {2}, \"ms\": {3}",
                     metrics.step, formatNumber(metrics.loss),
                     formatNumber(std::round(metrics.tokensPerSecond * 10) / 10),
                     formatNumber(std::round(metrics.milliseconds * 1000) / 1000))
           .str();
+  if (metrics.tensorBytes)
+    line += llvm::formatv(", \"memory_bytes\": {0}", *metrics.tensorBytes);
+  if (metrics.workspaceBytes)
+    line += llvm::formatv(", \"workspace_bytes\": {0}", *metrics.workspaceBytes);
+  line += "}\n";
   if (std::fwrite(line.data(), 1, line.size(), stream) != line.size() || std::fflush(stream) != 0)
     return makeSystemError(path, "write");
   return llvm::Error::success();

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace cleave::runtime {
@@ -22,12 +23,15 @@ struct StepMetrics {
   double loss = 0;
   double tokensPerSecond = 0;
   double milliseconds = 0;
+  /// Of a lowered program: most bytes of tensors in the step, and of what ops use inside.
+  std::optional<int64_t> tensorBytes, workspaceBytes;
 };
 
 /// "nan", "inf" or "-inf" for a loss that is not finite; a NaN's sign means nothing.
 const char *describeNonFinite(double loss);
 
-/// Appends a line a step to a file of JSON lines: step, loss, tokens_per_s, ms. A loss that is not
+/// Appends a line a step to a file of JSON lines: step, loss, tokens_per_s, ms, and where they are
+/// known memory_bytes, workspace_bytes. A loss that is not
 /// finite is null, since JSON has no such numbers. Finite losses are written so that they read
 /// back bit for bit.
 class MetricsFile {

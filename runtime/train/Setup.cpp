@@ -171,6 +171,7 @@ llvm::Error Trainer::createSession() {
   sessionOptions.microbatches = microbatches;
   sessionOptions.seed = options.seed;
   sessionOptions.check = options.check;
+  sessionOptions.poisonsDeadMemory = options.poisonsDeadMemory;
   sessionOptions.weightGradients = options.weightGradients;
   sessionOptions.kernels = options.kernels;
   if (options.onAction || tracer || !options.profile.empty())

@@ -49,7 +49,33 @@ llvm::Error Trainer::run() {
   if (profiler)
     if (llvm::Error error = writeProfile())
       return error;
+  reportMemory();
   return options.onEnd ? options.onEnd(*session) : llvm::Error::success();
+}
+
+void Trainer::reportMemory() {
+  if (!measured)
+    return;
+  reporter->say("memory: " + describeBytes(measured->plannedBytes) + " planned, " +
+                describeBytes(measured->tensorBytes) + " measured, and " +
+                describeBytes(measured->workspaceBytes) + " of workspace");
+}
+
+/// What a step has used. The first one only counts where it is the only one: ops then still show
+/// where their results lie.
+void Trainer::noteMemory(StepMetrics &metrics) {
+  std::optional<Session::MemoryUse> use = session->memoryUse();
+  if (!use)
+    return;
+  metrics.tensorBytes = use->tensorBytes;
+  metrics.workspaceBytes = use->workspaceBytes;
+  if (!measured || metrics.step == completed + 2) {
+    measured = use;
+  } else {
+    measured->tensorBytes = std::max(measured->tensorBytes, use->tensorBytes);
+    measured->workspaceBytes = std::max(measured->workspaceBytes, use->workspaceBytes);
+  }
+  session->resetMemoryUse();
 }
 
 llvm::Error Trainer::writeProfile() {
@@ -112,8 +138,13 @@ llvm::Error Trainer::runStep(int64_t step) {
   if (tracer)
     tracer->span(llvm::formatv("step {0}", step).str(), begin, end);
   double seconds = double(end - begin) * 1e-9;
-  return reporter->report(
-      {step, *loss, double(totalMicrobatches() * countTokens(inputs)) / seconds, seconds * 1e3});
+  StepMetrics metrics;
+  metrics.step = step;
+  metrics.loss = *loss;
+  metrics.tokensPerSecond = double(totalMicrobatches() * countTokens(inputs)) / seconds;
+  metrics.milliseconds = seconds * 1e3;
+  noteMemory(metrics);
+  return reporter->report(metrics);
 }
 
 llvm::Expected<double> Trainer::averageLoss(int64_t step, llvm::ArrayRef<double> losses) {

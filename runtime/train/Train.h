@@ -31,6 +31,8 @@ struct TrainOptions {
   std::optional<int64_t> batch;
   uint64_t seed = 0;
   ReplicationCheck check;
+  /// Of a lowered program: fill planned memory with NaN when nobody needs it any more.
+  bool poisonsDeadMemory = false;
   WeightGradients weightGradients = WeightGradients::Immediate;
   /// SessionOptions::kernels.
   std::string kernels = "best";

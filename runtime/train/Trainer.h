@@ -39,6 +39,8 @@ private:
   llvm::Expected<double> averageLoss(int64_t step, llvm::ArrayRef<double> losses);
   llvm::Error save(int64_t step);
   llvm::Error writeProfile();
+  void noteMemory(StepMetrics &metrics);
+  void reportMemory();
   CheckpointState stateAt(int64_t step) const;
 
   bool isFirstRank() const;
@@ -65,6 +67,8 @@ private:
   int64_t completed = 0;
   /// The microbatches of this step that have a loss, in the order in which they made it.
   std::vector<int64_t> lossOrder;
+  /// Of a lowered program: the most of all steps.
+  std::optional<Session::MemoryUse> measured;
 };
 
 } // namespace cleave::runtime

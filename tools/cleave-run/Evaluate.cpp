@@ -43,6 +43,7 @@ llvm::Expected<std::vector<WholeTensor>> run::runOnce(const Program &program, Co
   sessionOptions.weightGradients = options.weightGradients;
   sessionOptions.kernels = options.kernels;
   sessionOptions.check = options.check;
+  sessionOptions.poisonsDeadMemory = options.poisonsDeadMemory;
   auto session = Session::create(program, sessionOptions);
   std::optional<BatchFile> inputs;
   auto load = [&]() -> llvm::Error {

@@ -19,7 +19,7 @@ namespace cl = llvm::cl;
 static cl::OptionCategory general("What to run");
 static cl::OptionCategory evaluating("Evaluating (the program once, on given inputs)");
 static cl::OptionCategory comparing("Comparing two programs");
-static cl::OptionCategory checking("Checking a typed program as it runs");
+static cl::OptionCategory checking("Checking a program as it runs");
 
 static cl::opt<std::string> program(cl::Positional, cl::desc("<program.mlir>"), cl::cat(general));
 static cl::opt<std::string>
@@ -73,12 +73,15 @@ static cl::opt<double>
                        "max|g|), that is no failure (default: 0, bitwise equality)"),
               cl::init(0), cl::cat(comparing));
 
-enum class Check { Nothing, Replicated };
+enum class Check { Nothing, Replicated, Memory };
 static cl::opt<Check> check(
     "check", cl::desc("What to check after every op"), cl::init(Check::Nothing),
     cl::values(clEnumValN(Check::Replicated, "replicated",
                           "That values of types R and I have the same bits on all ranks along "
-                          "the axis")),
+                          "the axis"),
+               clEnumValN(Check::Memory, "memory",
+                          "That nothing reads memory that the plan of a lowered program holds for "
+                          "dead: it is filled with NaN")),
     cl::cat(checking));
 static cl::opt<std::string> injectFault(
     "inject-fault",
@@ -187,5 +190,6 @@ cleave::run::Options cleave::run::parseOptions(int argc, char **argv) {
   options.weightGradients = weightGradients;
   options.kernels = kernels;
   options.check = parseCheck();
+  options.poisonsDeadMemory = check == Check::Memory;
   return options;
 }

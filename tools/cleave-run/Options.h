@@ -26,6 +26,7 @@ struct Options {
   runtime::WeightGradients weightGradients = runtime::WeightGradients::Immediate;
   std::string kernels; ///< runtime::SessionOptions::kernels
   runtime::ReplicationCheck check;
+  bool poisonsDeadMemory = false;
 };
 
 /// `wanted` where `program` has a weight part to defer, for the other program of a comparison.

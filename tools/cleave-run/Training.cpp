@@ -114,6 +114,7 @@ static TrainOptions collect(const run::Options &options) {
   result.batch = given(batch);
   result.seed = options.seed;
   result.check = options.check;
+  result.poisonsDeadMemory = options.poisonsDeadMemory;
   result.weightGradients = options.weightGradients;
   result.kernels = options.kernels;
   result.memoryLimit = options.memoryLimit;

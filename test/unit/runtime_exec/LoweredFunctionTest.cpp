@@ -27,7 +27,7 @@ module @lowered {
       %b: tensor<16xf32> {train.role = #train.role<parameter "b">},
       %a: tensor<16x16xf32> {train.role = #train.role<accumulator "w">},
       %x: tensor<8x16xf32> {train.role = #train.role<input "x" batch 0>})
-      -> (tensor<8x16xf32> {train.role = #train.role<output "0">},
+      -> (tensor<8x16xf32> {train.role = #train.role<output "0" batch 0>},
           tensor<16x16xf32> {train.role = #train.role<gradient "w">})
       attributes {train.phase = #train.phase<microbatch>LOWERED} {
     %0 = aten.mm(%x, %w) {memory = [#exec.at<0>]} : (tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32>

@@ -1,0 +1,67 @@
+//===- DeadMemory.cpp - when planned memory is free again --------------------===//
+
+#include "runtime/exec/DeadMemory.h"
+#include "dialects/dist/Dist.h"
+#include "dialects/exec/Lowered.h"
+#include "lib/memory/MemoryPlan.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+using namespace mlir;
+using namespace cleave::runtime;
+namespace dist = cleave::dist;
+namespace exec = cleave::exec;
+
+std::vector<std::vector<DeadRange>>
+cleave::runtime::findDeadMemory(llvm::ArrayRef<llvm::SmallVector<Operation *, 1>> groups) {
+  llvm::DenseMap<Value, Value> roots;
+  auto rootOf = [&](Value value) {
+    auto found = roots.find(value);
+    return found == roots.end() ? value : found->second;
+  };
+  llvm::DenseMap<Operation *, size_t> positions;
+  for (auto [position, group] : llvm::enumerate(groups))
+    for (Operation *op : group)
+      positions[op] = position;
+  // Until when a value itself is used; what a function returns is not in the arena.
+  auto lastUse = [&](Value value, size_t made) {
+    size_t last = made;
+    for (Operation *user : value.getUsers())
+      if (auto found = positions.find(user); found != positions.end())
+        last = std::max(last, found->second);
+    return last;
+  };
+
+  llvm::DenseMap<Value, size_t> ends;
+  auto extend = [&](Value root, size_t position) {
+    size_t &end = ends[root];
+    end = std::max(end, position);
+  };
+  for (auto [position, group] : llvm::enumerate(groups))
+    for (Operation *op : group)
+      for (OpResult result : op->getResults()) {
+        if (isa<exec::EventType>(result.getType()))
+          continue;
+        exec::ResultMemory memory = exec::getResultMemory(result);
+        if (memory.kind == exec::ResultMemory::Same)
+          roots[result] = rootOf(op->getOperand(memory.operand));
+        size_t last = lastUse(result, position);
+        extend(rootOf(result), last);
+        // An operation that is only started works on its operands until it is waited for.
+        if (isa<dist::FutureType>(result.getType()))
+          for (Value operand : op->getOperands())
+            extend(rootOf(operand), last);
+      }
+
+  std::vector<std::vector<DeadRange>> dead(groups.size());
+  for (auto [root, end] : ends) {
+    auto result = dyn_cast<OpResult>(root);
+    if (!result)
+      continue;
+    exec::ResultMemory memory = exec::getResultMemory(result);
+    if (memory.kind == exec::ResultMemory::Arena)
+      dead[end].push_back(
+          {memory.offset, memory::getByteSize(dist::valueTypeOf(result.getType()))});
+  }
+  return dead;
+}

@@ -1,0 +1,143 @@
+"""A lowered program computes, bit for bit, what it did before, in the memory that its plan says."""
+
+import re
+import subprocess
+
+import cleave_run  # noqa: F401
+import pytest
+import torch
+from cleave import testing
+from exported_models import MODELS
+from safetensors.torch import save_file
+from training import checkpoint_tensors, losses, newest_checkpoint, read_metrics, train
+
+LOWER = "--lower-to-exec=target=cpu"
+FUSE = "--fuse-kernels"
+
+
+@pytest.fixture(scope="module")
+def lower(build_dir, tmp_path_factory):
+    """The program after passes, and the same lowered, both beside their weights."""
+    folder = tmp_path_factory.mktemp("lowered")
+    cache = {}
+
+    def make(path, name, passes):
+        output = folder / f"{name}.mlir"
+        command = [build_dir / "bin" / "cleave-opt", path, *passes, "-o", output]
+        result = subprocess.run(command, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+        output.with_suffix(".safetensors").symlink_to(path.with_suffix(".safetensors"))
+        return output
+
+    def run(path, *passes):
+        key = (path, passes)
+        if key not in cache:
+            name = f"{path.stem}.{len(cache)}"
+            cache[key] = make(path, name, passes), make(path, name + ".lowered", [*passes, LOWER])
+        return cache[key]
+
+    return run
+
+
+@pytest.mark.parametrize("passes", [[], [FUSE]], ids=["unfused", "fused"])
+@pytest.mark.parametrize("name", MODELS)
+def test_lowered_computes_what_the_program_does(name, passes, program, lower, example, cleave_run):
+    spec, path = program(name)
+    _, lowered = lower(path, *passes)
+    assert "exec.lowered" in lowered.read_text()
+    # The default tolerance is 0. Reading memory that is dead by the plan would give NaN.
+    inputs = ["--inputs", example(spec), "--seed", 3]
+    cleave_run.succeed(path, "--against", lowered, *inputs, "--check", "memory")
+    cleave_run.succeed(path, "--against", lowered, *inputs)
+
+
+@pytest.fixture(scope="module")
+def data(program, tmp_path_factory):
+    """A file with data for 3 steps of 8 microbatches in all."""
+
+    def write(name):
+        spec, _ = program(name)
+        path = tmp_path_factory.mktemp("data") / "data.safetensors"
+        batch = testing.random_batch(spec, 8, torch.Generator().manual_seed(1))
+        save_file({n: t.contiguous() for n, t in batch.items()}, path)
+        return path
+
+    return write
+
+
+def compare_training(build_dir, programs, data, folder, *options):
+    """Losses and state after training with each program; what the second one reported."""
+    results = []
+    for name, path in zip(["plain", "lowered"], programs):
+        out = folder / name
+        metrics = folder / f"{name}.jsonl"
+        text = train(build_dir, path, "--data", f"safetensors:{data}", "--seed", 5, "--threads", 1,
+                     "--metrics", metrics, "--checkpoint", out, *options)  # fmt: skip
+        results.append((losses(metrics), checkpoint_tensors(newest_checkpoint(out))))
+    (expected_losses, expected), (found_losses, found) = results
+    assert found_losses == expected_losses
+    assert found.keys() == expected.keys()
+    for key in expected:
+        assert torch.equal(found[key], expected[key]), key
+    return text
+
+
+UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+def read_memory(text):
+    """Planned and measured bytes of "memory: 1.5 MiB planned, 1.4 MiB measured, and ..."."""
+    found = re.search(r"memory: ([\d.]+) (\w+) planned, ([\d.]+) (\w+) measured", text)
+    assert found, text
+    planned, unit, measured, other = found.groups()
+    return float(planned) * UNITS[unit], float(measured) * UNITS[other]
+
+
+@pytest.mark.parametrize("passes", [[], [FUSE]], ids=["unfused", "fused"])
+@pytest.mark.parametrize("name", ["gpt_tied", "gpt_dropout", "llama", "minilm", "moe", "resnet18"])
+def test_training_in_planned_memory(name, passes, program, lower, data, build_dir, tmp_path):
+    _, path = program(name)
+    programs = lower(path, *passes)
+    text = compare_training(build_dir, programs, data(name), tmp_path,
+                            "--steps", 3, "--microbatches", 2)  # fmt: skip
+    planned, measured = read_memory(text)
+    assert planned == pytest.approx(measured, rel=0.05)
+    rows = read_metrics(tmp_path / "lowered.jsonl")
+    # Rounded to a tenth of the unit in the line.
+    assert max(row["memory_bytes"] for row in rows[1:]) == pytest.approx(measured, rel=0.05)
+    assert all(row["workspace_bytes"] >= 0 for row in rows)
+    assert "memory_bytes" not in read_metrics(tmp_path / "plain.jsonl")[0]
+
+
+SPLIT = ["--partition-joint", "--split-backward"]
+SYNC = ["--sync-gradients=axis=dp", "--bucket-gradients=bucket-size-mb=0.02 first-bucket-mb=0.01",
+        "--overlap-communication"]  # fmt: skip
+PIPELINE = ["--outline-stages=count=2 balance=cost",
+            "--build-schedule=schedule=1f1b ranks=2 microbatches=2", "--insert-p2p"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name,passes,options", [
+    ("gpt_dropout", SPLIT, ["--weight-gradients", "deferred"]),
+    ("llama", SYNC, ["--ranks", 2, "--ranks-as", "threads"]),
+    ("gpt_untied", SYNC, ["--ranks", 2, "--ranks-as", "processes"]),
+    ("gpt_tied", PIPELINE, ["--ranks", 2]),
+], ids=["deferred", "buckets-threads", "buckets-processes", "pipeline"])  # fmt: skip
+def test_training_in_parts(name, passes, options, program, lower, data, build_dir, tmp_path):
+    _, path = program(name)
+    compare_training(build_dir, lower(path, *passes), data(name), tmp_path,
+                     "--steps", 2, "--microbatches", 2, *options)  # fmt: skip
+
+
+def test_resumed_training_goes_on(program, lower, data, build_dir, tmp_path):
+    _, path = program("gpt_dropout")
+    _, lowered = lower(path)
+    options = ["--data", f"safetensors:{data('gpt_dropout')}", "--seed", 5, "--threads", 1,
+               "--microbatches", 2]  # fmt: skip
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train(build_dir, lowered, *options, "--steps", 3, "--checkpoint", whole)
+    train(build_dir, lowered, *options, "--steps", 1, "--checkpoint", parts)
+    train(build_dir, lowered, *options, "--steps", 3, "--checkpoint", parts, "--resume")
+    expected = checkpoint_tensors(newest_checkpoint(whole))
+    found = checkpoint_tensors(newest_checkpoint(parts))
+    for key in expected:
+        assert torch.equal(found[key], expected[key]), key
