@@ -1,6 +1,6 @@
 """Time per op on tiny tensors: cleave-run's executor beside PyTorch eager, in one paired run.
 
-    .venv/bin/python bench/step_overhead.py [BUILD]      (after: ninja -C BUILD step-overhead)
+    .venv/bin/python bench/step_overhead.py [BUILD]      (after: ninja -C BUILD step-overhead cleave-opt)
 
 A chain of 4x4 `mm` and `add`, where kernels cost next to nothing. Rounds of eager Python and of the
 executor alternate, so that both see the same machine; ratios are medians over rounds. Then what
@@ -55,6 +55,12 @@ def eager(mode):
     return statistics.median(times)
 
 
+def executor(build, program):
+    command = [build / "bin" / "step-overhead", program, str(OPS), str(REPETITIONS)]
+    output = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(output.stdout)
+
+
 def start_up(executable, program):
     times = []
     for _ in range(10):
@@ -71,18 +77,21 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "chain.mlir"
         path.write_text(program())
+        lowered = path.with_name("lowered.mlir")
+        command = [build / "bin" / "cleave-opt", path, "--lower-to-exec=target=cpu", "-o", lowered]
+        subprocess.run(command, check=True)
         for _ in range(ROUNDS):
             row = {
                 "eager (inference_mode)": eager(torch.inference_mode),
                 "eager (no_grad)": eager(torch.no_grad),
             }
-            command = [build / "bin" / "step-overhead", path, str(OPS), str(REPETITIONS)]
-            output = subprocess.run(command, check=True, capture_output=True, text=True)
-            rows.append(row | json.loads(output.stdout))
+            row |= executor(build, path)
+            row["cleave-run, lowered program"] = executor(build, lowered)["cleave-run"]
+            rows.append(row)
         tool = build / "bin" / "cleave-run"
         started = start_up(tool, path)
     print(f"{OPS} ops on 4x4 tensors, one thread, median of {ROUNDS} rounds of {REPETITIONS} runs")
-    print("| | ns an op | cleave-run is faster by |\n| --- | ---: | ---: |")
+    print("| | ns an op | cleave-run (not lowered) is faster by |\n| --- | ---: | ---: |")
     for key in rows[0]:
         time_per_op = statistics.median(row[key] for row in rows)
         ratio = statistics.median(row[key] / row["cleave-run"] for row in rows)

@@ -158,7 +158,8 @@ BindResult cleave::runtime::bindAtenCall(Binder &binder, Operation *op) {
     instruction->results.push_back({binder.define(result), type});
   }
   if (binder.isLowered())
-    return std::make_unique<PlannedCall>(std::move(made), binder.planResults(op),
-                                         *binder.services().arena, findOutVariant(*handle, binder.services().device->dispatchKey()));
+    return std::make_unique<PlannedCall>(
+        std::move(made), binder.planResults(op), *binder.services().arena,
+        findOutVariant(*handle, binder.services().device->dispatchKey()));
   return std::make_unique<AtenCall>(std::move(made));
 }

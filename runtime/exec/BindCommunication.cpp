@@ -254,7 +254,8 @@ static Tensors planTargets(const Binder &binder, Operation *op) {
     if (planned.kind != PlannedResult::Arena)
       continue;
     cleave::runtime::TensorType type = toTensorType(dist::valueTypeOf(result.getType()));
-    target = binder.services().arena->tensorAt(planned.address, type.shape, toScalarType(type.dtype));
+    target =
+        binder.services().arena->tensorAt(planned.address, type.shape, toScalarType(type.dtype));
   }
   return targets;
 }

@@ -73,7 +73,11 @@ void Communicate::execute(Frame &frame) {
 
 void Wait::execute(Frame &frame) {
   c10::IValue value = future.read(frame);
-  result.write(frame, c10::static_intrusive_pointer_cast<Future>(value.toCapsule())->wait());
+  auto awaited = c10::static_intrusive_pointer_cast<Future>(value.toCapsule());
+  result.write(frame, awaited->wait());
+  // No event need wait for it any more, and its results are held where they are used.
+  llvm::erase_if(frame.started,
+                 [&](const c10::IValue &each) { return awaited->isOf(each.toCapsule()); });
 }
 
 void Record::execute(Frame &frame) {

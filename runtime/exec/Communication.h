@@ -33,6 +33,9 @@ public:
 
   /// None for the completion of an operation without a value.
   c10::IValue wait();
+  bool isOf(const c10::intrusive_ptr<torch::CustomClassHolder> &other) const {
+    return other == operation;
+  }
 
 private:
   c10::intrusive_ptr<InFlight> operation;

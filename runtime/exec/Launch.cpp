@@ -156,8 +156,11 @@ static std::unique_ptr<Instruction> bindCode(Binder &binder, exec::LaunchOp laun
     instruction->operands.push_back({binder.use(operand), toTensorType(type)});
   for (auto [value, type] : llvm::zip(launch.getResults(), kernel.getResultTypes())) {
     auto tensor = cast<RankedTensorType>(type);
-    instruction->results.push_back({binder.define(value), tensor.getShape().vec(),
-                                    toScalarType(toDType(tensor.getElementType())), {}, {}});
+    instruction->results.push_back({binder.define(value),
+                                    tensor.getShape().vec(),
+                                    toScalarType(toDType(tensor.getElementType())),
+                                    {},
+                                    {}});
   }
   if (binder.isLowered())
     for (auto [result, planned] : llvm::zip_equal(instruction->results, binder.planResults(launch)))

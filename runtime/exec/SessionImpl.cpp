@@ -221,10 +221,10 @@ void SessionImpl::makeArena() {
     }
   arena = Arena(*device, bytes, alignment);
   if (isLowered && device->isHost())
-    plannedBytes =
-        (stages.isScheduled() ? computeStageCosts(*program, stages.place())
-                              : computeCosts(*program, options.microbatches, options.weightGradients))
-            .peakBytes;
+    plannedBytes = (stages.isScheduled()
+                        ? computeStageCosts(*program, stages.place())
+                        : computeCosts(*program, options.microbatches, options.weightGradients))
+                       .peakBytes;
 }
 
 void SessionImpl::indexSaved() {

@@ -6,7 +6,7 @@ import subprocess
 import cleave_run  # noqa: F401
 import pytest
 import torch
-from cleave import testing
+from cleave import FSDP, Plan, testing
 from exported_models import MODELS
 from safetensors.torch import save_file
 from training import checkpoint_tensors, losses, newest_checkpoint, read_metrics, train
@@ -114,6 +114,22 @@ SYNC = ["--sync-gradients=axis=dp", "--bucket-gradients=bucket-size-mb=0.02 firs
         "--overlap-communication"]  # fmt: skip
 PIPELINE = ["--outline-stages=count=2 balance=cost",
             "--build-schedule=schedule=1f1b ranks=2 microbatches=2", "--insert-p2p"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def sharded(tmp_path_factory):
+    """A pass that annotates all parameters as sharded over two ranks."""
+    path = tmp_path_factory.mktemp("plan") / "plan.json"
+    Plan({"dp": 2}, {"": FSDP()}).write(path)
+    return f"--annotate-placements=plan={path}"
+
+
+@pytest.mark.parametrize("overlap", [[], ["--overlap-communication"]], ids=["waiting", "overlapped"])
+def test_sharded_parameters(overlap, program, lower, sharded, data, build_dir, tmp_path):
+    _, path = program("llama")
+    passes = [sharded, "--propagate-placements", "--partition", *overlap]
+    compare_training(build_dir, lower(path, *passes), data("llama"), tmp_path,
+                     "--steps", 2, "--microbatches", 2, "--ranks", 2)  # fmt: skip
 
 
 @pytest.mark.parametrize("name,passes,options", [

@@ -186,15 +186,4 @@ TEST_F(LoweredFunctionTest, OutputsOutliveTheRunsThatFollow) {
   EXPECT_TRUE(seen[0] != seen[1]);
 }
 
-TEST_F(LoweredFunctionTest, AResultOverAnOperandIsRefused) {
-  std::string text = lowered();
-  size_t at = text.find("#exec.at<512>");
-  auto planned = load(text.replace(at, 13, "#exec.at<64> "));
-  ASSERT_TRUE(planned);
-  std::unique_ptr<Session> session = start(*planned, 1);
-  fill(*session->input("x"), 1.0f);
-  std::string message = llvm::toString(session->runMicrobatch(1, 0));
-  EXPECT_NE(message.find("native_layer_norm"), std::string::npos) << message;
-  EXPECT_NE(message.find("the plan lays result 0 over an operand"), std::string::npos) << message;
-}
 } // namespace
