@@ -67,6 +67,16 @@ void PlannedResults::allocateApart(const at::Tensor &value) {
   }
 }
 
+/// A result that has no place in the arena, but shows an operand's, which the plan does not know to
+/// be in use: a copy of it.
+at::Tensor PlannedResults::leaveArena(size_t index, const at::Tensor &value) const {
+  bool hasOwnMemory =
+      plan[index].kind == PlannedResult::Apart || plan[index].kind == PlannedResult::Arena;
+  return hasOwnMemory && arena.contains(value.const_data_ptr())
+             ? value.clone(at::MemoryFormat::Contiguous)
+             : value;
+}
+
 /// A result that the operator leaves undefined, or that is no tensor and in its slot already.
 static void storeAbsent(Frame &frame, const PlannedResult &result) {
   if (result.destination.slot != Destination::kUnused &&
@@ -102,7 +112,7 @@ void PlannedResults::settle(Frame &frame, llvm::ArrayRef<at::Tensor> values,
     } else if (!isAlias) {
       allocateApart(value);
     }
-    result.destination.write(frame, fixed.tensor.defined() ? fixed.tensor : value);
+    result.destination.write(frame, fixed.tensor.defined() ? fixed.tensor : leaveArena(i, value));
     if (fixed.tensor.defined())
       frame.fix(result.destination.slot);
     tensors[i] = std::move(fixed);
@@ -118,7 +128,8 @@ void PlannedResults::place(Frame &frame, llvm::ArrayRef<at::Tensor> values) {
       storeAbsent(frame, plan[i]);
       continue;
     }
-    plan[i].destination.write(frame, fixed.tensor.defined() ? fixed.tensor : values[i]);
+    plan[i].destination.write(frame,
+                              fixed.tensor.defined() ? fixed.tensor : leaveArena(i, values[i]));
     if (!fixed.tensor.defined() || fixed.isView)
       continue;
     TORCH_CHECK(isSameLayout(values[i], fixed.tensor), "result ", i,

@@ -74,6 +74,7 @@ private:
   char *findMemory(size_t index, const Frame &frame, const at::Tensor &value) const;
   bool isWritable(size_t index, const Fixed &fixed, llvm::ArrayRef<at::Tensor> operands) const;
   void allocateApart(const at::Tensor &value);
+  at::Tensor leaveArena(size_t index, const at::Tensor &value) const;
 
   std::vector<PlannedResult> plan;
   const Arena &arena;

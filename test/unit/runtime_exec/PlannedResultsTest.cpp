@@ -113,6 +113,17 @@ TEST_F(PlannedResultsTest, ResultsWithGapsStayWhereTheyAre) {
   EXPECT_EQ(frame.slots[0].toTensor().const_data_ptr(), wide.const_data_ptr());
 }
 
+TEST_F(PlannedResultsTest, WhatIsApartDoesNotShowTheArena) {
+  PlannedResults matrix({at(0, 0)}, arena);
+  matrix.settle(frame, {made(1)}, {});
+  at::Tensor fixed = frame.slots[0].toTensor();
+  PlannedResults apart({{PlannedResult::Apart, {1}, nullptr, 0, 0}}, arena);
+  apart.settle(frame, {fixed.t()}, {fixed});
+  EXPECT_FALSE(arena.contains(frame.slots[1].toTensor().const_data_ptr()));
+  apart.place(frame, {fixed.t()});
+  EXPECT_FALSE(arena.contains(frame.slots[1].toTensor().const_data_ptr()));
+}
+
 TEST_F(PlannedResultsTest, AnotherLayoutThanInTheFirstRunIsRefused) {
   PlannedResults results({at(0, 0)}, arena);
   results.settle(frame, {made(1)}, {});
