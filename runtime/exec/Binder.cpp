@@ -5,6 +5,7 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/exec/Lowered.h"
 #include "lib/memory/MemoryPlan.h"
+#include "lib/memory/Storage.h"
 #include "runtime/exec/Kernels.h"
 #include "runtime/exec/PlannedInstruction.h"
 
@@ -98,7 +99,9 @@ std::vector<PlannedResult> Binder::planResults(Operation *op) const {
       planned.bytes = memory::getByteSize(dist::valueTypeOf(result.getType()));
       break;
     case exec::ResultMemory::Same:
-      planned.kind = memory::getViewSource(result) ? PlannedResult::View : PlannedResult::InPlace;
+      planned.kind = memory::getSharedOperand(op, result.getResultNumber())
+                         ? PlannedResult::View
+                         : PlannedResult::InPlace;
       planned.operandSlot = slots.lookup(op->getOperand(memory.operand));
       break;
     }
