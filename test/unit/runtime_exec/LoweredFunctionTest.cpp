@@ -36,7 +36,7 @@ module @lowered {
     %5 = aten.t(%2) {memory = [#exec.same<0>]} : (tensor<8x16xf32>) -> tensor<16x8xf32>
     %6 = aten.gelu(%5) {memory = [#exec.at<1152>]} : (tensor<16x8xf32>) -> tensor<16x8xf32>
     %7 = aten.mul(%5, %6) {memory = [#exec.same<1>]} : (tensor<16x8xf32>, tensor<16x8xf32>) -> tensor<16x8xf32>
-    %8 = aten.mul_scalar(%7, other = 0.5) {memory = [#exec.same<0>]} : (tensor<16x8xf32>) -> tensor<16x8xf32>
+    %8 = aten.mul_scalar(%7, other = 0.5) {memory = [#exec.at<4096>]} : (tensor<16x8xf32>) -> tensor<16x8xf32>
     %9 = aten.mm(%8, %1) {memory = [#exec.at<2048>]} : (tensor<16x8xf32>, tensor<8x16xf32>) -> tensor<16x16xf32>
     %10 = train.accumulate %9 into %a {memory = [#exec.same<1>]} : tensor<16x16xf32>
     %11 = aten.cat([%1, %2]) {memory = [#exec.at<3072>]} : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<16x16xf32>
@@ -70,7 +70,7 @@ std::string unlowered() {
 }
 std::string lowered() {
   std::string text = edit(kProgram, "LOWERED",
-                          ", exec.lowered = #exec.lowered<cpu, arena = 4096, alignment = 64>");
+                          ", exec.lowered = #exec.lowered<cpu, arena = 4608, alignment = 64>");
   return edit(text, "memory = \\[", "exec.memory = [");
 }
 
