@@ -46,9 +46,8 @@ def test_lowered_computes_what_the_program_does(name, passes, program, lower, ex
     _, lowered = lower(path, *passes)
     assert "exec.lowered" in lowered.read_text()
     # The default tolerance is 0. Reading memory that is dead by the plan would give NaN.
-    inputs = ["--inputs", example(spec), "--seed", 3]
-    cleave_run.succeed(path, "--against", lowered, *inputs, "--check", "memory")
-    cleave_run.succeed(path, "--against", lowered, *inputs)
+    cleave_run.succeed(path, "--against", lowered, "--inputs", example(spec), "--seed", 3,
+                       "--check", "memory")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
