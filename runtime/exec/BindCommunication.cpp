@@ -245,19 +245,18 @@ struct StartBinder {
 };
 } // namespace
 
-/// Tensors over the places in the arena where an op's results are to lie.
-static Tensors planTargets(const Binder &binder, Operation *op) {
-  Tensors targets;
+/// Where the results of an op of a lowered function are to lie.
+static void planResults(const Binder &binder, Operation *op, Communicate &instruction) {
+  instruction.arena = binder.services().arena;
   std::vector<PlannedResult> plan = binder.planResults(op);
   for (auto [result, planned] : llvm::zip_equal(op->getResults(), plan)) {
-    at::Tensor &target = targets.emplace_back();
+    at::Tensor &target = instruction.targets.emplace_back();
+    instruction.isInPlace.push_back(planned.kind == PlannedResult::InPlace);
     if (planned.kind != PlannedResult::Arena)
       continue;
     cleave::runtime::TensorType type = toTensorType(dist::valueTypeOf(result.getType()));
-    target =
-        binder.services().arena->tensorAt(planned.address, type.shape, toScalarType(type.dtype));
+    target = instruction.arena->tensorAt(planned.address, type.shape, toScalarType(type.dtype));
   }
-  return targets;
 }
 
 BindResult cleave::runtime::bindCommunication(Binder &binder, ArrayRef<Operation *> ops) {
@@ -283,10 +282,8 @@ BindResult cleave::runtime::bindCommunication(Binder &binder, ArrayRef<Operation
     instruction->inputs.push_back(binder.use(operand));
   for (Value result : op->getResults())
     instruction->results.push_back(binder.define(result));
-  if (binder.isLowered()) {
-    instruction->arena = binder.services().arena;
-    instruction->targets = planTargets(binder, op);
-  }
+  if (binder.isLowered())
+    planResults(binder, op, *instruction);
   // A future that nobody awaits would outlive the function: such an op is waited for here.
   instruction->isStartOnly = op.isStarted() && !op->use_empty();
   return instruction;

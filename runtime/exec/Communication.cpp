@@ -42,7 +42,8 @@ at::Tensor Communicate::prepareOperand(Frame &frame, size_t index) const {
     targets[index].copy_(operand);
     return targets[index];
   }
-  if (arena && arena->contains(operand.const_data_ptr()) && operand.is_contiguous())
+  if (index < isInPlace.size() && isInPlace[index] && arena->contains(operand.const_data_ptr()) &&
+      operand.is_contiguous())
     return operand;
   return own(std::move(operand));
 }

@@ -52,9 +52,10 @@ public:
   std::function<PendingOr(Pending::Tensors operands)> start;
   bool overwrites = false;
   /// In a function that plans memory: tensors over the results' places, undefined for results that
-  /// have none of their own; and the arena, where an operand that may be overwritten is overwritten
-  /// if the result shares its memory.
+  /// have none of their own; which results are to overwrite their operand; and the arena, where
+  /// they do it whoever holds the operand.
   Pending::Tensors targets;
+  std::vector<bool> isInPlace;
   const Arena *arena = nullptr;
 
   void execute(Frame &frame) override;
