@@ -58,6 +58,13 @@ llvm::Error Communicator::explainStuck() {
                                  (long long)limit.count());
 }
 
+llvm::Error Communicator::explainFailure(llvm::StringRef operation, uint64_t,
+                                         llvm::StringRef cause) {
+  if (cause.empty())
+    cause = "it did not complete in time";
+  return llvm::createStringError("%s: %s", operation.str().c_str(), cause.str().c_str());
+}
+
 llvm::Error Communicator::checkPeer(llvm::StringRef operation, int peer) const {
   if (peer >= 0 && peer < size())
     return llvm::Error::success();

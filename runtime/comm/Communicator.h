@@ -144,6 +144,16 @@ public:
   virtual llvm::Error explainStuck();
   /// Tells all ranks that this one gives up and why: their operations fail at once, naming it.
   virtual void abort(llvm::StringRef reason) = 0;
+  // What a communicator for tensors on devices, which goes beside this one, needs of it.
+
+  /// A c10d::Store of this group alone, as long as the communicator lives; null: there is none.
+  virtual void *groupStore() { return nullptr; }
+  /// Notes that this rank comes to an operation that the other one does; its number in the group.
+  virtual uint64_t enterOperation(llvm::StringRef) { return 0; }
+  /// The error of that operation, which failed with `cause` (empty: it did not end in time).
+  virtual llvm::Error explainFailure(llvm::StringRef operation, uint64_t number,
+                                     llvm::StringRef cause);
+
   /// Leaves in good order, after all have arrived here. A rank whose communicator is destroyed
   /// without this counts as lost. Subgroups have nothing to do here.
   virtual llvm::Error finish() = 0;

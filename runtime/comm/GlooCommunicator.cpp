@@ -4,6 +4,8 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
 #include <numeric>
 
 using namespace cleave::runtime;
@@ -39,6 +41,21 @@ llvm::Error GlooCommunicator::checkPeers() {
 void GlooCommunicator::abort(StringRef reason) {
   broken = true;
   world->monitor->fail(reason, blamed);
+}
+
+void *GlooCommunicator::groupStore() {
+  if (!storeOfGroup)
+    storeOfGroup = c10::make_intrusive<c10d::PrefixStore>(path + "/device", world->store);
+  return storeOfGroup.get();
+}
+
+uint64_t GlooCommunicator::enterOperation(StringRef what) {
+  world->monitor->setPosition(path, ++started, what);
+  return started;
+}
+
+llvm::Error GlooCommunicator::explainFailure(StringRef text, uint64_t number, StringRef cause) {
+  return diagnose(Operation{text.str(), number}, cause, timeout());
 }
 
 llvm::Error GlooCommunicator::finish() {

@@ -51,6 +51,10 @@ public:
                                                          llvm::StringRef name) override;
   llvm::Error checkPeers() override;
   void abort(llvm::StringRef reason) override;
+  void *groupStore() override;
+  uint64_t enterOperation(llvm::StringRef what) override;
+  llvm::Error explainFailure(llvm::StringRef operation, uint64_t number,
+                             llvm::StringRef cause) override;
   llvm::Error finish() override;
 
   /// The error of `operation`, which Gloo ended with `cause` (empty: it did not end in time).
@@ -81,6 +85,8 @@ private:
   std::map<std::string, int> subgroups;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group;
   uint64_t started = 0;
+  /// For a communicator beside this one.
+  c10::intrusive_ptr<c10d::Store> storeOfGroup;
   /// An operation failed, or the ranks left in good order.
   bool broken = false, finished = false;
   /// The ranks that this one found missing.

@@ -135,10 +135,10 @@ c10::Stream Device::currentStream() const {
   return VirtualGuardImpl(place.type()).getStream(place);
 }
 
-void Device::noteUse(const at::Tensor &tensor) const {
+void Device::noteUse(const at::Tensor &tensor, StreamKind kind) const {
   if (hasStreams() && tensor.defined() && tensor.device() == place)
     VirtualGuardImpl(place.type())
-        .recordDataPtrOnStream(tensor.storage().data_ptr(), currentStream());
+        .recordDataPtrOnStream(tensor.storage().data_ptr(), stream(kind));
 }
 
 std::optional<c10::Event> Device::record(StreamKind kind, bool isTimed) const {

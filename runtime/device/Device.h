@@ -80,9 +80,9 @@ public:
   };
   c10::Stream stream(StreamKind kind) const { return (*streams)[size_t(kind)]; }
   c10::Stream currentStream() const;
-  /// Notes that the current stream uses a tensor that may be of another one: its memory is not
-  /// used again before that is done.
-  void noteUse(const at::Tensor &tensor) const;
+  /// Notes that a stream uses a tensor that may be of another one: its memory is not used again
+  /// before that is done.
+  void noteUse(const at::Tensor &tensor, StreamKind kind) const;
   /// Records an event on a stream; none without streams.
   std::optional<c10::Event> record(StreamKind kind, bool isTimed = false) const;
   void wait(const std::optional<c10::Event> &event, StreamKind kind) const;

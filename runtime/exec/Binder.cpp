@@ -6,6 +6,8 @@
 #include "dialects/exec/Lowered.h"
 #include "lib/memory/MemoryPlan.h"
 #include "lib/memory/Storage.h"
+#include "runtime/device/Device.h"
+#include "runtime/exec/DeviceVariants.h"
 #include "runtime/exec/Kernels.h"
 #include "runtime/exec/PlannedInstruction.h"
 
@@ -120,8 +122,12 @@ llvm::Expected<std::unique_ptr<Instruction>> Binder::bindGroup(ArrayRef<Operatio
       llvm::append_range(plan, planResults(each));
     return std::make_unique<PlannedInstruction>(std::move(*bound), std::move(plan), *shared.arena);
   }
-  if (isa<aten::AtenOpInterface>(op))
+  if (isa<aten::AtenOpInterface>(op)) {
+    if (!shared.device->isHost())
+      if (BindResult variant = bindDeviceVariant(*this, op); !variant || *variant)
+        return variant;
     return bindAtenCall(*this, op);
+  }
   return llvm::createStringError(llvm::inconvertibleErrorCode(), "the runtime cannot execute it");
 }
 

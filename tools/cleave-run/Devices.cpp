@@ -19,11 +19,31 @@ static cl::opt<std::string>
                           "libcleave_KIND.so beside cleave-run or in ../lib)"),
                  cl::value_desc("file.so"), cl::cat(run::deviceCategory));
 
+enum class Communication { Automatic, Nccl, Host };
+static cl::opt<Communication> communication(
+    "device-communication",
+    cl::desc("How ranks exchange what is on devices (default: nccl where no two share a device)"),
+    cl::init(Communication::Automatic),
+    cl::values(clEnumValN(Communication::Nccl, "nccl", "Between devices, by NCCL"),
+               clEnumValN(Communication::Host, "host", "Through the host's memory, by Gloo")),
+    cl::cat(run::deviceCategory));
+
 static std::optional<LoadedDevices> loaded;
+
+llvm::Expected<std::unique_ptr<Communicator>> run::makeCommunicator(Communicator &world,
+                                                                    const Device &device) {
+  std::optional<DeviceMedium> medium;
+  if (communication != Communication::Automatic)
+    medium = communication == Communication::Nccl ? DeviceMedium::Backend
+                                                  : DeviceMedium::ThroughHost;
+  return makeDeviceCommunicator(world, device, medium);
+}
 
 llvm::Error run::loadDevice() {
   if (deviceKind != "cpu" && deviceKind != "cuda")
     return makeError("--device: expected cpu or cuda, found '{0}'", deviceKind.getValue());
+  if (deviceKind == "cpu" && communication.getNumOccurrences())
+    return makeError("--device-communication is for --device cuda");
   if (deviceKind == "cpu")
     return devicePlugin.empty() ? llvm::Error::success()
                                 : makeError("--device-plugin is for --device cuda");

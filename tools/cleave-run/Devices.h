@@ -3,6 +3,7 @@
 #ifndef CLEAVE_TOOLS_CLEAVE_RUN_DEVICES_H
 #define CLEAVE_TOOLS_CLEAVE_RUN_DEVICES_H
 
+#include "runtime/device/DeviceCommunicator.h"
 #include "runtime/device/OpenDevice.h"
 
 #include "llvm/Support/CommandLine.h"
@@ -15,6 +16,11 @@ extern llvm::cl::OptionCategory deviceCategory;
 /// Loads what --device asks for, before LibTorch is used and before ranks are forked. Fails in one
 /// line where this machine, this LibTorch or this build has no such device.
 llvm::Error loadDevice();
+
+/// A communicator for tensors on `device`, as --device-communication says, beside `world`, which
+/// outlives it. All ranks call it together.
+llvm::Expected<std::unique_ptr<runtime::Communicator>>
+makeCommunicator(runtime::Communicator &world, const runtime::Device &device);
 
 /// This rank's device: that of its number on the machine, among as many as there are. Null for the
 /// processor.

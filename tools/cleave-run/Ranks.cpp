@@ -64,6 +64,13 @@ int run::runOnRanks(const Options &options,
       return device.takeError();
     Options mine = options;
     mine.device = device->get();
-    return body(world, mine);
+    if (!*device || world.size() == 1)
+      return body(world, mine);
+    llvm::Expected<std::unique_ptr<Communicator>> ofDevices = makeCommunicator(world, **device);
+    if (!ofDevices)
+      return ofDevices.takeError();
+    if (llvm::Error error = body(**ofDevices, mine))
+      return error;
+    return (*ofDevices)->finish();
   });
 }

@@ -1,0 +1,113 @@
+"""Programs on a device: refusals where there is none, and a fake one over the host's memory.
+
+The fake plugin (test/unit/runtime_device/FakePlugin.cpp) goes the ways that a device does: staged
+inputs, views of state, losses taken once a step, messages through the host or its own
+communicators. What is computed is the processor's, so everything is equal to the bit.
+"""
+
+import os
+
+import pytest
+import training
+from pipelines import pipelines, text  # noqa: F401
+from safetensors.torch import load_file
+
+
+@pytest.fixture
+def fake(build_dir, monkeypatch):
+    """Options for the fake device; sets variables that say how it is to differ."""
+    path = build_dir / "lib" / "libcleave_fake_device.so"
+
+    def options(**variables):
+        for name, value in variables.items():
+            monkeypatch.setenv(f"CLEAVE_FAKE_{name}", str(value))
+        return ["--device", "cuda", "--device-plugin", path]
+
+    return options
+
+
+def test_no_driver_is_one_line(build_dir, cleave_run, tmp_path):
+    if not (build_dir / "lib" / "libcleave_cuda.so").exists():
+        pytest.skip("this build has no CUDA plugin")
+    if any(os.path.exists(p) for p in ("/dev/nvidiactl", "/dev/dxg")):
+        pytest.skip("this machine has a driver")
+    for ranks in ([], ["--ranks", 2]):
+        message = cleave_run.fail("any.mlir", "--device", "cuda", *ranks)
+        assert message.count("\n") == 1
+        assert "there is no NVIDIA driver on this machine" in message
+
+
+def test_refusals(cleave_run, fake, tmp_path):
+    def line(*options):
+        message = cleave_run.fail("any.mlir", *options)
+        assert message.count("\n") == 1, message
+        return message
+
+    assert "--device: expected cpu or cuda, found 'tpu'" in line("--device", "tpu")
+    assert "--device-plugin is for --device cuda" in line("--device-plugin", "x.so")
+    assert "--device-communication is for" in line("--device-communication", "host")
+    absent = tmp_path / "absent.so"
+    assert f"there is no plugin at {absent}" in line("--device", "cuda", "--device-plugin", absent)
+    assert "has version 2 of the interface" in line(*fake(ABI=2))
+    assert "was built for LibTorch 2.9.1" in line(*fake(ABI=1, TORCH="2.9.1"))
+    assert "is for 'xla'" in line(*fake(TORCH="2.11.0", KIND="xla"))
+    assert "there is no device" in line(*fake(KIND="cuda", COUNT=0))
+    assert "--device cuda: the fake device was told to fail in probe" in line(
+        *fake(COUNT=1, FAIL="probe")
+    )
+
+
+def test_open_fails(program, example, cleave_run, fake):
+    spec, path = program("gpt_tied")
+    message = cleave_run.fail(path, "--inputs", example(spec), *fake(FAIL="open"))
+    assert "cannot use device 0: the fake device was told to fail in open" in message
+
+
+def test_evaluates(program, example, cleave_run, fake, tmp_path):
+    spec, path = program("gpt_tied")
+    dumps = []
+    for name, options in (("cpu", []), ("fake", fake())):
+        dumps.append(tmp_path / f"{name}.safetensors")
+        cleave_run.succeed(path, "--inputs", example(spec), "--dump", dumps[-1], *options)
+    ours, theirs = map(load_file, dumps)
+    assert ours.keys() == theirs.keys()
+    assert all((ours[name] == theirs[name]).all() for name in ours)
+
+
+def test_trains_and_resumes(model, text, cleave_run, fake, tmp_path):  # noqa: F811
+    """Checkpoints are read and written through views of the state."""
+    source = model("gpt_tied").program
+    options = ["--data", text, "--seed", 3, "--quiet", "--microbatches", 2]
+    metrics = [tmp_path / name for name in ("cpu", "first", "second")]
+    cleave_run.succeed(source, "--steps", 6, *options, "--metrics", metrics[0])
+    options += ["--checkpoint", tmp_path / "checkpoints", *fake()]
+    cleave_run.succeed(source, "--steps", 3, *options, "--metrics", metrics[1])
+    cleave_run.succeed(source, "--steps", 6, *options, "--metrics", metrics[2], "--resume")
+    expected, first, second = map(training.losses, metrics)
+    assert first + second == expected
+
+
+@pytest.mark.parametrize("backend", ["", "1"])
+def test_ranks(backend, model, pipelines, text, cleave_run, fake, tmp_path):  # noqa: F811
+    """Two ranks of a pipeline, through the host and through communicators of the device."""
+    source = model("gpt_tied").program
+    path = pipelines.schedule(source, "1f1b", 2)
+    log = tmp_path / "log"
+    options = ["--steps", 2, "--data", text, "--quiet", "--microbatches", 4]
+    one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    cleave_run.succeed(source, *options, "--metrics", one)
+    device = fake(COUNT=2, BACKEND=backend, LOG=log)
+    cleave_run.succeed(path, *options, "--ranks", 2, "--metrics", two, *device)
+    assert training.losses(one) == training.losses(two)
+    calls = log.read_text()
+    assert "open 0" in calls and "open 1" in calls
+    assert ("createBackend world/ascending" in calls) == bool(backend)
+
+
+def test_shared_device(model, pipelines, text, cleave_run, fake):  # noqa: F811
+    """Ranks that share a device cannot use its communicators."""
+    path = pipelines.schedule(model("gpt_tied").program, "1f1b", 2)
+    options = ["--steps", 1, "--data", text, "--quiet", "--ranks", 2, *fake(COUNT=1, BACKEND=1)]
+    cleave_run.succeed(path, *options)
+    message = cleave_run.fail(path, *options, "--device-communication", "nccl")
+    assert "ranks 0-1 share the device Fake, but NCCL needs one for each rank" in message
