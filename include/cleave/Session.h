@@ -79,6 +79,10 @@ struct SessionOptions {
   /// Called after each action of a schedule, if set; without a schedule, after each function of a
   /// program in stages, as the action that it is.
   std::function<void(const ActionEvent &)> onAction;
+  /// Record a step as a graph of the device, where nothing forbids it, and replay that.
+  bool recordGraphs = false;
+  /// Show ops by name to the profiler of a device.
+  bool nameRanges = false;
   /// Keep loss and batched outputs of all microbatches of a step, not only of the last.
   bool keepOutputs = false;
   ReplicationCheck check;
@@ -159,6 +163,8 @@ public:
   /// Notes the last microbatch's `wholeLoss` for `takeLosses`, without waiting for a device to have
   /// computed it.
   llvm::Error noteLoss();
+  /// Why steps are not recorded as graphs though options ask for it; empty where they are.
+  llvm::StringRef graphRefusal() const;
   /// What was noted since the last call, in that order. Called together by all ranks of a typed
   /// program that noted it.
   llvm::Expected<std::vector<double>> takeLosses();

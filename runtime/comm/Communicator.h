@@ -144,6 +144,9 @@ public:
   virtual llvm::Error explainStuck();
   /// Tells all ranks that this one gives up and why: their operations fail at once, naming it.
   virtual void abort(llvm::StringRef reason) = 0;
+  /// Whether its operations on a device's tensors may be recorded in a graph of the device.
+  virtual bool isRecordable() const { return false; }
+
   // What a communicator for tensors on devices, which goes beside this one, needs of it.
 
   /// A c10d::Store of this group alone, as long as the communicator lives; null: there is none.

@@ -76,6 +76,7 @@ public:
       return error;
     return std::make_unique<SingleRankCommunicator>(members()[0], name.str());
   }
+  bool isRecordable() const override { return true; }
   llvm::Error checkPeers() override { return llvm::Error::success(); }
   void abort(llvm::StringRef) override {}
   llvm::Error finish() override { return llvm::Error::success(); }

@@ -131,14 +131,13 @@ Device::StreamScope::~StreamScope() {
     VirtualGuardImpl(device.place.type()).exchangeStream(*before);
 }
 
-c10::Stream Device::currentStream() const {
-  return VirtualGuardImpl(place.type()).getStream(place);
+bool Device::isOnStream(StreamKind kind) const {
+  return hasStreams() && VirtualGuardImpl(place.type()).getStream(place) == stream(kind);
 }
 
 void Device::noteUse(const at::Tensor &tensor, StreamKind kind) const {
   if (hasStreams() && tensor.defined() && tensor.device() == place)
-    VirtualGuardImpl(place.type())
-        .recordDataPtrOnStream(tensor.storage().data_ptr(), stream(kind));
+    VirtualGuardImpl(place.type()).recordDataPtrOnStream(tensor.storage().data_ptr(), stream(kind));
 }
 
 std::optional<c10::Event> Device::record(StreamKind kind, bool isTimed) const {
@@ -148,6 +147,14 @@ std::optional<c10::Event> Device::record(StreamKind kind, bool isTimed) const {
                    isTimed ? c10::EventFlag::BACKEND_DEFAULT : c10::EventFlag::PYTORCH_DEFAULT);
   event.record(stream(kind));
   return event;
+}
+
+void Device::recordAgain(std::optional<c10::Event> &event, StreamKind kind) const {
+  if (!hasStreams())
+    return;
+  if (!event)
+    event.emplace(place.type());
+  event->record(stream(kind));
 }
 
 void Device::wait(const std::optional<c10::Event> &event, StreamKind kind) const {

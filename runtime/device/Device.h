@@ -16,14 +16,12 @@
 #include "runtime/aten/Allocator.h"
 #include "runtime/aten/Facade.h"
 #include "runtime/device/DevicePlugin.h"
+#include "runtime/device/StreamKind.h"
 
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 
 namespace cleave::runtime {
-
-/// The streams that a program's ops run on; `exec.stream` names them.
-enum class StreamKind : uint8_t { Compute, Communication };
 
 class Device {
 public:
@@ -79,13 +77,19 @@ public:
     std::optional<c10::Stream> before;
   };
   c10::Stream stream(StreamKind kind) const { return (*streams)[size_t(kind)]; }
-  c10::Stream currentStream() const;
+  /// Whether that is the calling thread's; no without streams.
+  bool isOnStream(StreamKind kind) const;
   /// Notes that a stream uses a tensor that may be of another one: its memory is not used again
   /// before that is done.
   void noteUse(const at::Tensor &tensor, StreamKind kind) const;
   /// Records an event on a stream; none without streams.
   std::optional<c10::Event> record(StreamKind kind, bool isTimed = false) const;
+  /// The same with an event that may be there from before.
+  void recordAgain(std::optional<c10::Event> &event, StreamKind kind) const;
   void wait(const std::optional<c10::Event> &event, StreamKind kind) const;
+  /// Whether what is enqueued is recorded instead of run (StepGraph).
+  bool isRecording() const { return recording; }
+  void setRecording(bool isOn) { recording = isOn; }
   /// Blocks until everything enqueued so far is complete. Throws what the device reports.
   void synchronize() const;
 
@@ -94,6 +98,7 @@ private:
   std::shared_ptr<DevicePlugin> vendor;
   c10::Device place = c10::Device(c10::DeviceType::CPU);
   CleaveDeviceFacts known{};
+  bool recording = false;
   std::optional<std::array<c10::Stream, 2>> streams;
 };
 

@@ -32,8 +32,7 @@ public:
   llvm::Error connect();
 
   bool supports(const ReductionOp &reduction, c10::ScalarType type) const override;
-  Started startAllReduce(at::Tensor &tensor, const ReductionOp &reduction,
-                         StringRef what) override;
+  Started startAllReduce(at::Tensor &tensor, const ReductionOp &reduction, StringRef what) override;
   Started startReduce(at::Tensor &tensor, const ReductionOp &reduction, int root,
                       StringRef what) override;
   Started startAllGather(at::Tensor &output, const at::Tensor &input, StringRef what) override;
@@ -55,6 +54,7 @@ public:
   llvm::Error barrier(StringRef what) override { return host.barrier(what); }
   llvm::Expected<std::unique_ptr<Communicator>> subgroup(llvm::ArrayRef<int> ranks,
                                                          StringRef name) override;
+  bool isRecordable() const override { return medium == DeviceMedium::Backend; }
   llvm::Error checkPeers() override { return host.checkPeers(); }
   llvm::Error explainStuck() override { return host.explainFailure(last.text, last.number, ""); }
   void abort(StringRef reason) override { host.abort(reason); }
@@ -79,7 +79,8 @@ private:
   /// The backend for messages to higher, or to lower ranks.
   llvm::Expected<BackendPtr> forMessages(bool areAscending);
   /// Runs `start` as a collective of the backend.
-  Started launch(StringRef kind, StringRef what, llvm::function_ref<WorkPtr(c10d::Backend &)> start);
+  Started launch(StringRef kind, StringRef what,
+                 llvm::function_ref<WorkPtr(c10d::Backend &)> start);
   Started exchange(bool sends, const at::Tensor &tensor, int peer, StringRef what);
 
   Communicator &host;
@@ -188,9 +189,7 @@ Started DeviceCommunicator::launch(StringRef kind, StringRef what,
   std::unique_ptr<Work> work;
   llvm::Error error = guardedByDevice([&] {
     // A program that uses the communication stream itself says what waits for what.
-    bool isOrdered =
-        !device.hasStreams() ||
-        device.currentStream() == device.stream(StreamKind::Communication);
+    bool isOrdered = !device.hasStreams() || device.isOnStream(StreamKind::Communication);
     if (isOrdered) {
       work = std::make_unique<BackendWork>(host, device, last.text, last.number,
                                            start(*collectives), std::nullopt);
@@ -411,9 +410,8 @@ Started DeviceCommunicator::exchange(bool sends, const at::Tensor &tensor, int p
                                    kind.str().c_str(), what.str().c_str());
   if (llvm::Error error = host.checkPeers())
     return error;
-  std::string text =
-      (kind + " of " + what + (sends ? " to rank " : " from rank ")).str() +
-      std::to_string(members()[peer]);
+  std::string text = (kind + " of " + what + (sends ? " to rank " : " from rank ")).str() +
+                     std::to_string(members()[peer]);
   llvm::Expected<BackendPtr> backend = forMessages(sends == (rank() < peer));
   if (!backend)
     return backend.takeError();
@@ -421,7 +419,8 @@ Started DeviceCommunicator::exchange(bool sends, const at::Tensor &tensor, int p
   llvm::Error error = guardedByDevice([&] {
     // The backend has a stream for each pair of ranks, which follows the current one.
     Tensors tensors{tensor};
-    WorkPtr started = sends ? (*backend)->send(tensors, peer, 0) : (*backend)->recv(tensors, peer, 0);
+    WorkPtr started =
+        sends ? (*backend)->send(tensors, peer, 0) : (*backend)->recv(tensors, peer, 0);
     work = std::make_unique<BackendWork>(host, device, text, last.number, std::move(started),
                                          std::nullopt);
   });

@@ -158,7 +158,7 @@ DeviceModule::~DeviceModule() {
 llvm::Expected<void *> DeviceModule::getFunction(llvm::StringRef name) const {
   void *function = nullptr;
   if (plugin.table->getFunction(handle, name.str().c_str(), &function) != 0)
-    return plugin.failure("the compiled kernels have no function '" + name + "'");
+    return plugin.failure("the code has no function '" + name + "'");
   return function;
 }
 

@@ -31,6 +31,10 @@ llvm::Expected<OwnedDevice> cleave::runtime::openDevice(const LoadedDevices &dev
   return OwnedDevice(device->release());
 }
 
+std::string cleave::runtime::getDeviceText(const Device &device) {
+  return device.describe();
+}
+
 DeviceDescription cleave::runtime::describeDevice(const Device &device) {
   const CleaveDeviceFacts &facts = device.facts();
   DeviceDescription text;

@@ -31,6 +31,8 @@ llvm::Expected<LoadedDevices> loadDevices(llvm::StringRef kind, llvm::StringRef 
 /// devices share them.
 llvm::Expected<OwnedDevice> openDevice(const LoadedDevices &devices, int localRank);
 
+/// A line for users: "NVIDIA H200, sm_90, 139.8 GiB (driver 13.0, CUDA 13.0, ...)"
+std::string getDeviceText(const Device &device);
 /// What is compared among ranks and shown to users.
 DeviceDescription describeDevice(const Device &device);
 

@@ -96,15 +96,13 @@ static at::ScalarType computeType(const at::Tensor &tensor) {
 /// What the softmax is of.
 static at::Tensor scores(const Attention &attention) {
   at::ScalarType type = computeType(attention.query);
-  at::Tensor result =
-      at::matmul(attention.query.to(type), attention.key.to(type).transpose(2, 3));
+  at::Tensor result = at::matmul(attention.query.to(type), attention.key.to(type).transpose(2, 3));
   result.mul_(scaleOf(attention));
   if (attention.mask.defined())
     result.add_(attention.mask);
   if (attention.isCausal) {
-    at::Tensor later = at::ones({result.size(2), result.size(3)},
-                                result.options().dtype(at::kBool))
-                           .triu(1);
+    at::Tensor later =
+        at::ones({result.size(2), result.size(3)}, result.options().dtype(at::kBool)).triu(1);
     result.masked_fill_(later, -std::numeric_limits<double>::infinity());
   }
   return result;

@@ -267,6 +267,7 @@ BindResult cleave::runtime::bindCommunication(Binder &binder, ArrayRef<Operation
   if (!group)
     return group.takeError();
   auto instruction = std::make_unique<Communicate>();
+  instruction->device = binder.services().device;
   StartBinder start{grid, axes, *group, describeMoved(op), *instruction, *binder.services().device};
   llvm::Error error =
       llvm::TypeSwitch<Operation *, llvm::Error>(op)

@@ -19,7 +19,9 @@ namespace exec = cleave::exec;
 namespace train = cleave::train;
 
 Binder::Binder(FunctionOpInterface function, const Services &services)
-    : function(function), shared(services), lowered(bool(exec::getLowered(function))) {}
+    // Memory is planned for the processor alone: a device's own allocator keeps blocks for reuse.
+    : function(function), shared(services),
+      lowered(exec::getLowered(function) && services.device->isHost()) {}
 
 /// Puts ops that run together into one group, at the place of the last of them. An op leaves its
 /// place only if nothing in between needs what it makes.
@@ -113,6 +115,9 @@ std::vector<PlannedResult> Binder::planResults(Operation *op) const {
 
 llvm::Expected<std::unique_ptr<Instruction>> Binder::bindGroup(ArrayRef<Operation *> group) {
   Operation *op = group.front();
+  if (shared.device->hasStreams())
+    if (BindResult event = bindDeviceEvent(*this, op); !event || *event)
+      return event;
   if (const Kernel *kernel = findKernel(op->getName().getStringRef())) {
     BindResult bound = kernel->bind(*this, group);
     if (!bound || !lowered)
@@ -177,6 +182,10 @@ llvm::Expected<BoundFunction> Binder::bind() {
     if ((*instruction)->name.empty())
       (*instruction)->name = name.str();
     (*instruction)->location = std::move(location);
+    if (exec::getLoweredFunction(group.front()))
+      (*instruction)->stream = streamOf(group.front());
+    if ((*instruction)->stream != StreamKind::Compute && shared.device->hasStreams())
+      bound.streams = shared.device;
     for (Value result : llvm::reverse(group.front()->getResults()))
       if (auto slot = slots.find(result); slot != slots.end())
         (*instruction)->firstResult = slot->second;

@@ -54,6 +54,8 @@ struct BoundFunction {
   bool isLowered = false;
   /// What is dead after each instruction, where that is to be overwritten; else empty.
   std::vector<std::vector<DeadRange>> dead;
+  /// Null where all instructions run on one stream.
+  const Device *streams = nullptr;
 };
 
 /// Values and lifetimes of the function being bound; what binding functions ask.

@@ -1,6 +1,7 @@
 //===- Communication.cpp - instructions that talk to other ranks -------------===//
 
 #include "runtime/exec/Communication.h"
+#include "runtime/device/Device.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -52,6 +53,11 @@ void Communicate::execute(Frame &frame) {
   Pending::Tensors operands;
   for (size_t i = 0; i < inputs.size(); ++i)
     operands.push_back(prepareOperand(frame, i));
+  // On a stream of its own: what others have made, and what they use.
+  bool isBeside = device && device->isOnStream(StreamKind::Communication);
+  if (isBeside)
+    for (const at::Tensor &operand : operands)
+      device->noteUse(operand, StreamKind::Communication);
   PendingOr pending = start(std::move(operands));
   if (!pending)
     throw CommunicationFailure{pending.takeError()};
@@ -60,8 +66,11 @@ void Communicate::execute(Frame &frame) {
     if (!values)
       throw CommunicationFailure{values.takeError()};
     moveTo(targets, *values);
-    for (auto [destination, value] : llvm::zip(results, *values))
+    for (auto [destination, value] : llvm::zip(results, *values)) {
+      if (isBeside)
+        device->noteUse(value, StreamKind::Compute);
       destination.write(frame, std::move(value));
+    }
     return;
   }
   auto operation = c10::make_intrusive<InFlight>(std::move(*pending), targets);

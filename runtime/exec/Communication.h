@@ -9,6 +9,8 @@
 
 namespace cleave::runtime {
 
+class Device;
+
 /// Results of a communication that is in flight, in the slots of all its futures.
 class InFlight : public torch::CustomClassHolder {
 public:
@@ -57,6 +59,8 @@ public:
   Pending::Tensors targets;
   std::vector<bool> isInPlace;
   const Arena *arena = nullptr;
+  /// Null where there is one stream.
+  const Device *device = nullptr;
 
   void execute(Frame &frame) override;
 

@@ -101,8 +101,8 @@ public:
 
 protected:
   Attention operands(Frame &frame) const {
-    return {read(query, frame), read(key, frame), read(value, frame), read(mask, frame), isCausal,
-            scale};
+    return {read(query, frame), read(key, frame), read(value, frame),
+            read(mask, frame),  isCausal,         scale};
   }
 };
 

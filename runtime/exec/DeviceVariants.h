@@ -23,8 +23,8 @@ namespace cleave::runtime {
 /// or computes otherwise; null where a call of the operator itself does.
 BindResult bindDeviceVariant(Binder &binder, mlir::Operation *op);
 
-/// Attention with additive `mask` (undefined: none), of queries [batch, heads, rows, width]. Queries
-/// come after as many keys as there are rows before them where `isCausal`.
+/// Attention with additive `mask` (undefined: none), of queries [batch, heads, rows, width].
+/// Queries come after as many keys as there are rows before them where `isCausal`.
 struct Attention {
   at::Tensor query, key, value, mask;
   bool isCausal = false;

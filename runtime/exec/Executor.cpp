@@ -1,6 +1,7 @@
 //===- Executor.cpp - runs a bound function -----------------------------------===//
 
 #include "runtime/exec/Executor.h"
+#include "runtime/device/Device.h"
 
 #include "llvm/ADT/ScopeExit.h"
 
@@ -37,6 +38,13 @@ void Executor::injectFault(size_t position) {
   frame.slots[*slot] = wrong.to(right.device());
 }
 
+void Executor::executeOnStream(Instruction &instruction) {
+  if (!function.streams || instruction.stream == StreamKind::Compute)
+    return instruction.execute(frame);
+  Device::StreamScope scope(*function.streams, instruction.stream);
+  instruction.execute(frame);
+}
+
 void Executor::runObserved(Instruction *&current, const Observers &observers) {
   using Clock = std::chrono::steady_clock;
   auto now = [] { return Clock::now().time_since_epoch() / std::chrono::nanoseconds(1); };
@@ -47,10 +55,18 @@ void Executor::runObserved(Instruction *&current, const Observers &observers) {
     Instruction &instruction = *function.instructions[position];
     current = &instruction;
     int64_t start = now();
-    instruction.execute(frame);
+    if (observers.names)
+      observers.names->pushRange(instruction.name.c_str());
+    executeOnStream(instruction);
     poisonAfter(position);
-    if (observers.onOp)
+    if (observers.names)
+      observers.names->popRange();
+    // What a device has only been given takes no time: it is waited for.
+    if (observers.onOp) {
+      if (observers.device)
+        observers.device->synchronize();
       observers.onOp({instruction.name, instruction.location, phase, start, now() - start});
+    }
     if (observers.fault == position)
       injectFault(position);
     if (!observers.checker)
@@ -111,6 +127,14 @@ void Executor::runPlanned(Instruction *&current) {
       busy.push_back(instruction.get());
 }
 
+void Executor::refresh() {
+  c10::InferenceMode inferenceMode;
+  for (std::unique_ptr<Instruction> &instruction : function.instructions)
+    instruction->refresh(frame);
+  for (c10::IValue &slot : frame.slots)
+    slot = c10::IValue();
+}
+
 llvm::Error Executor::run(std::vector<c10::IValue> &results, const Observers &observers) {
   // Not even a failed run leaves values behind.
   llvm::scope_exit clear([&] {
@@ -128,10 +152,15 @@ llvm::Error Executor::run(std::vector<c10::IValue> &results, const Observers &ob
     bool poisons = !function.dead.empty();
     if (poisons)
       arena->poison(0, arena->size());
-    if (observers.onOp || observers.checker || poisons)
+    if (observers.onOp || observers.checker || observers.names || poisons)
       runObserved(current, observers);
     else if (function.isLowered)
       runPlanned(current);
+    else if (function.streams)
+      for (const std::unique_ptr<Instruction> &instruction : function.instructions) {
+        current = instruction.get();
+        executeOnStream(*instruction);
+      }
     else
       for (const std::unique_ptr<Instruction> &instruction : function.instructions) {
         current = instruction.get();

@@ -8,6 +8,8 @@
 
 namespace cleave::runtime {
 
+class DevicePlugin;
+
 /// A function bound for one rank, with the frame it runs in.
 class Executor {
 public:
@@ -24,6 +26,10 @@ public:
     std::unique_ptr<ReplicationChecker> checker;
     /// For tests of it: flip a bit of what this instruction makes.
     std::optional<size_t> fault;
+    /// Shows instructions by name to a profiler, if set.
+    const DevicePlugin *names = nullptr;
+    /// The device that the function runs on; null for the processor.
+    const Device *device = nullptr;
   };
 
   size_t numInstructions() const { return function.instructions.size(); }
@@ -31,9 +37,14 @@ public:
   /// and its source location; which rank it is, the launcher adds.
   llvm::Error run(std::vector<c10::IValue> &results, const Observers &observers);
 
+  /// Instruction::refresh of all, with the arguments that have been filled.
+  void refresh();
+
 private:
   void runObserved(Instruction *&current, const Observers &observers);
   void runPlanned(Instruction *&current);
+  /// On the stream that the instruction says, where there are several.
+  void executeOnStream(Instruction &instruction);
   void injectFault(size_t position);
   void noteLayouts();
   void poisonAfter(size_t position) const;

@@ -39,7 +39,15 @@ void HostViews::close() {
 
 void StagedInputs::add(const at::Tensor &input) {
   if (isUsed())
-    staging.push_back(input.defined() ? device->allocateStaging(*typeOf(input)) : at::Tensor());
+    staging[0].push_back(input.defined() ? device->allocateStaging(*typeOf(input)) : at::Tensor());
+}
+
+void StagedInputs::setSlots(int64_t count) {
+  while (int64_t(staging.size()) < count) {
+    std::vector<at::Tensor> &slot = staging.emplace_back();
+    for (const at::Tensor &staged : staging[0])
+      slot.push_back(staged.defined() ? device->allocateStaging(*typeOf(staged)) : at::Tensor());
+  }
 }
 
 TensorRef StagedInputs::forWriting(size_t index) {
@@ -47,12 +55,13 @@ TensorRef StagedInputs::forWriting(size_t index) {
     sent->synchronize();
     sent.reset();
   }
-  return refTo(staging[index]);
+  return refTo(staging[selected][index]);
 }
 
 void StagedInputs::send(llvm::MutableArrayRef<at::Tensor> inputs) {
-  for (auto [input, staged] : llvm::zip_equal(inputs, staging))
+  for (auto [input, staged] : llvm::zip_equal(inputs, staging[selected]))
     if (input.defined())
       input.copy_(staged, /*non_blocking=*/true);
-  sent = device->record(StreamKind::Compute);
+  if (!device->isRecording())
+    noteSent();
 }

@@ -46,14 +46,21 @@ public:
   bool isUsed() const { return !device->isHost(); }
   /// For each of the session's inputs on this rank.
   void add(const at::Tensor &input);
+  /// So many microbatches' data at once; `select` says which one the calls below are for.
+  void setSlots(int64_t count);
+  void select(int64_t slot) { selected = slot; }
   /// Where the caller writes input `index`, once the copy before is complete.
   TensorRef forWriting(size_t index);
   /// Enqueues the copies to `inputs`, tensors on the device by the same indices.
   void send(llvm::MutableArrayRef<at::Tensor> inputs);
+  /// Everything that was sent is complete when the device has done what it has been given.
+  void noteSent() { sent = device->record(StreamKind::Compute); }
 
 private:
   const Device *device = &Device::host();
-  std::vector<at::Tensor> staging;
+  /// By slot and input.
+  std::vector<std::vector<at::Tensor>> staging = std::vector<std::vector<at::Tensor>>(1);
+  int64_t selected = 0;
   std::optional<c10::Event> sent;
 };
 

@@ -13,6 +13,7 @@
 #define CLEAVE_RUNTIME_EXEC_INSTRUCTION_H
 
 #include "runtime/aten/Facade.h"
+#include "runtime/device/StreamKind.h"
 
 #include <vector>
 
@@ -84,6 +85,9 @@ public:
   virtual ~Instruction() = default;
   /// May throw; `Executor::run` adds which op it was.
   virtual void execute(Frame &frame) = 0;
+  /// Before what a device has recorded is replayed: recomputes what the host knows, with only such
+  /// values in the frame.
+  virtual void refresh(Frame &) {}
 
   /// In functions that plan memory: the next run is like the first one, since values of other
   /// layouts come in.
@@ -94,6 +98,8 @@ public:
   /// For messages and traces.
   std::string name;     ///< "aten.mm"
   std::string location; ///< "h.0.attn.c_attn (gpt.py:57)", may be empty
+  /// On a device: the stream that it runs on.
+  StreamKind stream = StreamKind::Compute;
   /// Where its first result that somebody uses goes.
   std::optional<uint32_t> firstResult;
 };

@@ -49,6 +49,10 @@ BindResult bindLaunch(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 /// `exec.record` and `exec.wait`.
 BindResult bindRecord(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindWaitEvent(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+/// `exec.record` and `exec.wait` on a device with streams; null for other ops.
+BindResult bindDeviceEvent(Binder &binder, mlir::Operation *op);
+/// Which of a device's streams an op runs on.
+StreamKind streamOf(mlir::Operation *op);
 bool batchesOptimizerSteps(mlir::Operation *a, mlir::Operation *b);
 
 } // namespace cleave::runtime

@@ -65,15 +65,17 @@ public:
   void execute(Frame &frame) override {
     if (!isChecked)
       check(frame);
-    // Of operands that are views: code takes contiguous memory.
+    // Of operands that are views, or numbers that the host knows: code takes contiguous memory of
+    // the device.
     llvm::SmallVector<at::Tensor, 4> copies;
     size_t position = 0;
     for (const Argument &argument : operands) {
       const at::Tensor &tensor = frame.slots[argument.operand.slot].toTensor();
-      if (tensor.is_contiguous())
+      if (tensor.is_contiguous() && tensor.device() == device.torchDevice())
         pointers[position++] = const_cast<void *>(tensor.const_data_ptr());
       else
-        pointers[position++] = copies.emplace_back(tensor.contiguous()).mutable_data_ptr();
+        pointers[position++] =
+            copies.emplace_back(device.fromHost(tensor).contiguous()).mutable_data_ptr();
     }
     llvm::SmallVector<at::Tensor, 4> made;
     for (Result &result : results)

@@ -8,6 +8,7 @@
 #include "dialects/train/Train.h"
 #include "runtime/device/Device.h"
 #include "runtime/exec/Kernels.h"
+#include "runtime/exec/StepGraph.h"
 
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
@@ -41,6 +42,7 @@ public:
     *rate.mutable_data_ptr<double>() = base * factor(t);
     result.write(frame, std::move(rate));
   }
+  void refresh(Frame &frame) override { execute(frame); }
 
 private:
   double factor(int64_t t) const {
@@ -151,8 +153,8 @@ class AdamW : public Instruction {
 public:
   TensorBatch parameters, gradients, expAvgs, expAvgSqs;
   SharedScalar step, rate;
+  explicit AdamW(const Device &device) : device(&device), numbers(device, 2) {}
   double beta1 = 0, beta2 = 0, eps = 0, weightDecay = 0, rateScale = 1;
-  const Device *device = nullptr;
 
   void execute(Frame &frame) override {
     parameters.readOwned(frame);
@@ -161,25 +163,49 @@ public:
     expAvgSqs.readOwned(frame);
     // The kernel reads one step count per parameter, where the parameters are.
     at::Tensor count = step.read(frame);
-    if (!device->isHost())
-      count = at::full({}, *count.const_data_ptr<float>(), device->options(DType::F32));
-    std::vector<at::Tensor> steps(parameters.tensors.size(), count);
     double lr = *rate.read(frame).const_data_ptr<double>() * rateScale;
-    at::_fused_adamw_(parameters.tensors, gradients.tensors, expAvgs.tensors, expAvgSqs.tensors,
-                      /*max_exp_avg_sqs=*/{}, steps, lr, beta1, beta2, weightDecay, eps,
-                      /*amsgrad=*/false, /*maximize=*/false);
+    bool isRecorded = device->isRecording();
+    if (isRecorded) {
+      setNumbers(count, lr);
+      numbers.send();
+      count = numbers.get(kStep);
+    } else if (!device->isHost()) {
+      count = at::full({}, *count.const_data_ptr<float>(), device->options(DType::F32));
+    }
+    std::vector<at::Tensor> steps(parameters.tensors.size(), count);
+    if (isRecorded)
+      at::_fused_adamw_(parameters.tensors, gradients.tensors, expAvgs.tensors, expAvgSqs.tensors,
+                        /*max_exp_avg_sqs=*/{}, steps, numbers.get(kRate), beta1, beta2,
+                        weightDecay, eps, /*amsgrad=*/false, /*maximize=*/false);
+    else
+      at::_fused_adamw_(parameters.tensors, gradients.tensors, expAvgs.tensors, expAvgSqs.tensors,
+                        /*max_exp_avg_sqs=*/{}, steps, lr, beta1, beta2, weightDecay, eps,
+                        /*amsgrad=*/false, /*maximize=*/false);
     gradients.tensors.clear();
     parameters.write(frame);
     expAvgs.write(frame);
     expAvgSqs.write(frame);
   }
+
+  void refresh(Frame &frame) override {
+    at::Tensor count = step.read(frame);
+    setNumbers(count, *rate.read(frame).const_data_ptr<double>() * rateScale);
+  }
+
+private:
+  enum { kRate, kStep };
+  void setNumbers(const at::Tensor &count, double lr) {
+    numbers.set(kRate, lr);
+    numbers.set(kStep, *count.const_data_ptr<float>());
+  }
+  const Device *device;
+  DeviceNumbers numbers;
 };
 } // namespace
 
 BindResult cleave::runtime::bindAdamW(Binder &binder, ArrayRef<Operation *> ops) {
   auto first = cast<train::AdamWOp>(ops.front());
-  auto instruction = std::make_unique<AdamW>();
-  instruction->device = binder.services().device;
+  auto instruction = std::make_unique<AdamW>(*binder.services().device);
   instruction->beta1 = first.getBeta1().convertToDouble();
   instruction->beta2 = first.getBeta2().convertToDouble();
   instruction->eps = first.getEps().convertToDouble();
@@ -215,6 +241,7 @@ public:
   SharedScalar step, rate;
   double momentum = 0, dampening = 0, weightDecay = 0, rateScale = 1;
   bool nesterov = false;
+  explicit SGD(const Device &device) : device(&device), numbers(device, 1) {}
 
   void execute(Frame &frame) override {
     parameters.readOwned(frame);
@@ -222,18 +249,34 @@ public:
     buffers.readOwned(frame);
     double lr = *rate.read(frame).const_data_ptr<double>() * rateScale;
     bool isFirst = *step.read(frame).const_data_ptr<float>() == 1.0f;
-    at::_fused_sgd_(parameters.tensors, gradients.tensors, buffers.tensors, weightDecay, momentum,
-                    lr, dampening, nesterov, /*maximize=*/false, isFirst);
+    if (device->isRecording()) {
+      numbers.set(0, lr);
+      numbers.send();
+      at::_fused_sgd_(parameters.tensors, gradients.tensors, buffers.tensors, weightDecay, momentum,
+                      numbers.get(0), dampening, nesterov, /*maximize=*/false, isFirst);
+    } else {
+      at::_fused_sgd_(parameters.tensors, gradients.tensors, buffers.tensors, weightDecay, momentum,
+                      lr, dampening, nesterov, /*maximize=*/false, isFirst);
+    }
     gradients.tensors.clear();
     parameters.write(frame);
     buffers.write(frame);
   }
+
+  void refresh(Frame &frame) override {
+    numbers.set(0, *rate.read(frame).const_data_ptr<double>() * rateScale);
+    step.read(frame);
+  }
+
+private:
+  const Device *device;
+  DeviceNumbers numbers;
 };
 } // namespace
 
 BindResult cleave::runtime::bindSGD(Binder &binder, ArrayRef<Operation *> ops) {
   auto first = cast<train::SGDOp>(ops.front());
-  auto instruction = std::make_unique<SGD>();
+  auto instruction = std::make_unique<SGD>(*binder.services().device);
   instruction->momentum = first.getMomentum().convertToDouble();
   instruction->dampening = first.getDampening().convertToDouble();
   instruction->weightDecay = first.getWeightDecay().convertToDouble();

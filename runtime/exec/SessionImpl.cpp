@@ -36,11 +36,19 @@ llvm::Expected<std::unique_ptr<SessionImpl>> SessionImpl::create(const Program &
     return makeError("program '" + program.path() +
                      "': --check replicated expects a typed program, "
                      "whose types say what is equal; found no placements");
-  auto kernels = CpuKernels::create(*program.impl().module,
-                                    session->device->isHost() ? options.kernels : "none");
-  if (!kernels)
-    return makeError("program '" + program.path() + "': " + llvm::toString(kernels.takeError()));
-  session->kernels = std::move(*kernels);
+  llvm::Error noKernels = llvm::Error::success();
+  auto take = [&](auto kernels) {
+    if (kernels)
+      session->kernels = std::move(*kernels);
+    else
+      noKernels = kernels.takeError();
+  };
+  if (session->device->isHost())
+    take(CpuKernels::create(*program.impl().module, options.kernels));
+  else
+    take(DeviceKernels::create(*program.impl().module, options.kernels, *session->device));
+  if (noKernels)
+    return makeError("program '" + program.path() + "': " + llvm::toString(std::move(noKernels)));
   // One rank has nobody to compare with.
   session->services = {session->ranks.get(), &session->random, &session->buckets,
                        options.check.isOn && session->ranks->ranks() > 1, session->device};
@@ -71,6 +79,10 @@ llvm::Expected<std::unique_ptr<SessionImpl>> SessionImpl::create(const Program &
     }
     if (!failure)
       failure = session->makeRunner();
+    if (!failure)
+      session->setUpGraphs();
+    if (options.onAction && !session->device->isHost())
+      session->timeline.emplace(*session->device);
   });
   if (llvm::Error error = llvm::joinErrors(std::move(failure), std::move(thrown)))
     return error;
@@ -384,6 +396,10 @@ llvm::Error SessionImpl::connectGroups() {
 
 llvm::Error SessionImpl::observe(BoundPhase &bound) {
   bound.observers.onOp = options.onOp;
+  if (!device->isHost())
+    bound.observers.device = device;
+  if (options.nameRanges)
+    bound.observers.names = device->plugin();
   if (!services.checksReplication)
     return llvm::Error::success();
   bound.observers.checker = std::make_unique<ReplicationChecker>(*ranks);

@@ -3,11 +3,15 @@
 #ifndef CLEAVE_RUNTIME_EXEC_SESSIONIMPL_H
 #define CLEAVE_RUNTIME_EXEC_SESSIONIMPL_H
 
+#include "runtime/device/Timeline.h"
+#include "runtime/exec/DeviceKernels.h"
 #include "runtime/exec/Executor.h"
 #include "runtime/exec/HostViews.h"
 #include "runtime/exec/RandomStream.h"
 #include "runtime/exec/RankGrid.h"
+#include "runtime/exec/StepGraph.h"
 #include "runtime/kernels/CpuKernels.h"
+#include "runtime/pipeline/ActionObserver.h"
 #include "runtime/pipeline/StageMap.h"
 #include "runtime/program/ProgramImpl.h"
 
@@ -60,6 +64,12 @@ public:
   /// By result and microbatch, where SessionOptions::keepOutputs asks for it.
   std::vector<std::vector<at::Tensor>> outputs;
 
+  // Steps as graphs of the device: SessionGraphs.cpp. Absent where they are not recorded.
+  std::optional<StepGraph> microbatchGraph, updateGraph;
+  std::string graphRefusal;
+  /// Losses by microbatch, in page-locked memory, and the one for which `done` is called.
+  std::vector<at::Tensor> recordedLosses;
+  int64_t doneMicrobatch = 0;
   /// Waits until a device has done what it was given, or a peer fails it.
   llvm::Error awaitDevice();
   /// Losses of microbatches as this rank holds them: copies on their way to the host, and numbers.
@@ -140,8 +150,20 @@ private:
   llvm::Error closeViews();
   /// Keeps the outputs of a microbatch that a function has just made.
   void keepOutputs(const BoundPhase &bound, int64_t index);
+  /// Why a step cannot be recorded; empty: it can.
+  std::string explainNoGraphs() const;
+  void setUpGraphs();
+  void restorePlaces(llvm::ArrayRef<at::Tensor> before);
+  llvm::Error runRecordedMicrobatches(int64_t step, MicrobatchCallback fill,
+                                      MicrobatchCallback done);
+  llvm::Error runRecordedUpdate();
   llvm::Error checkGradients(const BoundPhase &bound, int64_t step) const;
-  void observePhase(const BoundPhase &bound, int64_t microbatch, int64_t beginNs) const;
+  void observePhase(const BoundPhase &bound, int64_t microbatch, int64_t begin);
+  /// The steady clock's time, or on a device a mark, whose time is known later. May throw.
+  int64_t markTime();
+  /// Hands an action on, whose times are what `markTime` gave; on a device in `reportMarked`.
+  void reportAction(const ActionEvent &event);
+  llvm::Error reportMarked();
   llvm::Error runPhase(BoundPhase &bound, MicrobatchState &state);
   llvm::Error finishMicrobatches();
   void fillArguments(const BoundPhase &bound, MicrobatchState &state);
@@ -151,8 +173,8 @@ private:
 
   Services services;
   BucketSet buckets;
-  std::unique_ptr<CpuKernels> kernels;
   Arena arena;
+  std::unique_ptr<KernelSource> kernels;
   RandomStream random;
   /// One of each for a program that is not in pipeline stages; microbatch in the order of a run.
   std::vector<std::unique_ptr<BoundPhase>> microbatch, unshard, reduce, update;
@@ -183,6 +205,13 @@ private:
   /// Microbatches whose weight part has still to run.
   std::vector<MicrobatchState> waiting;
   at::Tensor seed, step, rngSeed, rngOffset;
+  /// Weights that microbatches replace, and what the recorded ones gave.
+  std::vector<size_t> replacedWeights;
+  std::vector<c10::IValue> recordedResults;
+  std::optional<c10::Event> updateDone;
+  /// Actions on a device whose times are marks, with their texts.
+  std::optional<Timeline> timeline;
+  std::vector<std::pair<ActionEvent, std::string>> markedActions;
   at::Tensor shown; ///< what `result` gave last, where it is not state
 };
 

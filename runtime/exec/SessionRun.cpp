@@ -150,8 +150,36 @@ static int64_t steadyNs() {
   return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+int64_t SessionImpl::markTime() {
+  return timeline ? timeline->mark() : steadyNs();
+}
+
+void SessionImpl::reportAction(const ActionEvent &event) {
+  if (timeline)
+    markedActions.emplace_back(event, event.text);
+  else
+    options.onAction(event);
+}
+
+llvm::Error SessionImpl::reportMarked() {
+  if (!timeline)
+    return llvm::Error::success();
+  if (llvm::Error error = guarded([&] { timeline->close(); }))
+    return error;
+  for (auto &[event, text] : markedActions) {
+    event.text = text;
+    event.beginNs = timeline->time(event.beginNs);
+    event.readyNs = timeline->time(event.readyNs);
+    event.endNs = timeline->time(event.endNs);
+    options.onAction(event);
+  }
+  markedActions.clear();
+  timeline->clear();
+  return llvm::Error::success();
+}
+
 /// Of a stage that no schedule runs: the function as the action that it is.
-void SessionImpl::observePhase(const BoundPhase &bound, int64_t microbatch, int64_t beginNs) const {
+void SessionImpl::observePhase(const BoundPhase &bound, int64_t microbatch, int64_t begin) {
   using schedule::ActionKind;
   std::optional<ActionKind> kind;
   switch (bound.phase) {
@@ -186,14 +214,14 @@ void SessionImpl::observePhase(const BoundPhase &bound, int64_t microbatch, int6
   event.text = text;
   event.action = action;
   event.step = int64_t(*step.const_data_ptr<float>());
-  event.beginNs = event.readyNs = beginNs;
-  event.endNs = steadyNs();
-  options.onAction(event);
+  event.beginNs = event.readyNs = begin;
+  event.endNs = markTime();
+  reportAction(event);
 }
 
 llvm::Error SessionImpl::runPhase(BoundPhase &bound, MicrobatchState &microbatchState) {
   bool isObserved = options.onAction && !runner && program->numStages() > 0;
-  int64_t begin = isObserved ? steadyNs() : 0;
+  int64_t begin = isObserved ? markTime() : 0;
   fillArguments(bound, microbatchState);
   std::vector<c10::IValue> values;
   if (llvm::Error error = bound.executor->run(values, bound.observers))
@@ -283,8 +311,12 @@ llvm::Error SessionImpl::runMicrobatches(int64_t stepNumber, MicrobatchCallback 
                                          MicrobatchCallback done) {
   if (llvm::Error error = closeViews())
     return error;
-  if (runner)
-    return runner->runMicrobatches(stepNumber, fill, done);
+  if (runner) {
+    llvm::Error error = runner->runMicrobatches(stepNumber, fill, done);
+    return error ? std::move(error) : reportMarked();
+  }
+  if (microbatchGraph)
+    return runRecordedMicrobatches(stepNumber, fill, done);
   for (int64_t index = 0; index < options.microbatches; ++index) {
     if (llvm::Error error = fill(index))
       return error;
@@ -293,7 +325,7 @@ llvm::Error SessionImpl::runMicrobatches(int64_t stepNumber, MicrobatchCallback 
     if (llvm::Error error = done(index))
       return error;
   }
-  return llvm::Error::success();
+  return reportMarked();
 }
 
 void SessionImpl::keepOutputs(const BoundPhase &bound, int64_t index) {
@@ -369,15 +401,19 @@ llvm::Error SessionImpl::runUpdate(int64_t stepNumber) {
                      "' has no update function; export it with an optimizer to train");
   if (llvm::Error error = closeViews())
     return error;
-  if (runner)
-    return runner->runUpdate(stepNumber);
+  if (runner) {
+    llvm::Error error = runner->runUpdate(stepNumber);
+    return error ? std::move(error) : reportMarked();
+  }
   for (const std::unique_ptr<BoundPhase> &bound : update)
     if (llvm::Error error = checkGradients(*bound, stepNumber))
       return error;
   *step.mutable_data_ptr<float>() = static_cast<float>(stepNumber);
+  if (updateGraph)
+    return runRecordedUpdate();
   MicrobatchState none;
   for (std::unique_ptr<BoundPhase> &bound : update)
     if (llvm::Error error = runPhase(*bound, none))
       return error;
-  return llvm::Error::success();
+  return reportMarked();
 }

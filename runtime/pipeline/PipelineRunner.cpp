@@ -90,9 +90,7 @@ void PipelineRunner::findTied() {
 //===----------------------------------------------------------------------===//
 
 int64_t PipelineRunner::now() const {
-  return isObserved()
-             ? std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count()
-             : 0;
+  return isObserved() ? session.markTime() : 0;
 }
 
 void PipelineRunner::observe(const ScheduledAction &entry, int64_t begin, int64_t ready,
@@ -108,7 +106,7 @@ void PipelineRunner::observe(const ScheduledAction &entry, int64_t begin, int64_
   event.readyNs = ready;
   event.endNs = now();
   event.bytes = bytes;
-  session.options.onAction(event);
+  session.reportAction(event);
 }
 
 /// Says which action failed; who is to blame stays with the error.

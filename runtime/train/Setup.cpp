@@ -41,6 +41,7 @@ static std::vector<std::pair<std::string, std::string>> listOptions(const TrainO
           {"--checkpoint-every", std::to_string(options.checkpointEvery)},
           {"--resume", options.resume ? "true" : "false"},
           {"--check", options.check.isOn ? "replicated" : "nothing"},
+          {"--graph", options.recordGraphs ? "true" : "false"},
           {"--stop-on-nan", options.stopOnNan ? "true" : "false"}};
 }
 
@@ -168,6 +169,8 @@ llvm::Error Trainer::createSession() {
   SessionOptions sessionOptions;
   sessionOptions.communicator = &world;
   sessionOptions.device = options.device;
+  sessionOptions.recordGraphs = options.recordGraphs;
+  sessionOptions.nameRanges = options.nameRanges;
   sessionOptions.microbatches = microbatches;
   sessionOptions.seed = options.seed;
   sessionOptions.check = options.check;

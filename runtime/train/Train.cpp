@@ -3,6 +3,7 @@
 #include "runtime/train/Train.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/comm/Failure.h"
+#include "runtime/device/OpenDevice.h"
 #include "runtime/train/Inputs.h"
 #include "runtime/train/State.h"
 #include "runtime/train/Trainer.h"
@@ -25,6 +26,10 @@ llvm::Error Trainer::run() {
                               data->describe(), part.count, part.count == 1 ? "" : "s",
                               microbatches, microbatches == 1 ? "" : "es", microbatchSize)
                     .str());
+  if (options.device)
+    reporter->say("device: " + getDeviceText(*options.device));
+  if (llvm::StringRef refusal = session->graphRefusal(); !refusal.empty())
+    reporter->say(("steps are not recorded as graphs: " + refusal).str());
   if (completed >= options.steps) {
     reporter->say(llvm::formatv("nothing to do: the checkpoint in {0} has {1} of {2} steps",
                                 options.checkpoint, completed, options.steps)

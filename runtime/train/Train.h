@@ -21,6 +21,8 @@ class Device;
 struct TrainOptions {
   /// Where the program runs; null for the processor.
   Device *device = nullptr;
+  /// As SessionOptions has them.
+  bool recordGraphs = false, nameRanges = false;
   /// Safetensors file with the weights to start from.
   std::string weights;
   /// Steps of the whole run, those before a resumed checkpoint included.

@@ -111,3 +111,56 @@ def test_shared_device(model, pipelines, text, cleave_run, fake):  # noqa: F811
     cleave_run.succeed(path, *options)
     message = cleave_run.fail(path, *options, "--device-communication", "nccl")
     assert "ranks 0-1 share the device Fake, but NCCL needs one for each rank" in message
+
+
+def test_graphs(model, text, cleave_run, fake, tmp_path):  # noqa: F811
+    """Two steps as they are, then the microbatches and the update are recorded, each once."""
+    source = model("gpt_tied").program
+    log = tmp_path / "log"
+    options = ["--data", text, "--seed", 3, "--microbatches", 2]
+    one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    cleave_run.succeed(source, "--steps", 3, *options, "--metrics", one)
+    options += ["--graph", *fake(GRAPHS=1, LOG=log)]
+    cleave_run.succeed(source, "--steps", 3, *options, "--metrics", two)
+    assert training.losses(one) == training.losses(two)
+    calls = [line for line in log.read_text().split("\n") if line not in ("probe", "open 0", "")]
+    assert calls == ["beginCapture", "endCapture", "replay"] * 2 + ["destroyGraph"] * 2
+    # The fake replays nothing: that is all that later steps do.
+    log.unlink()
+    cleave_run.succeed(source, "--steps", 5, *options)
+    assert log.read_text().count("replay") == 6
+    for call in ("beginCapture", "endCapture", "replay"):
+        fake(FAIL=call)
+        message = cleave_run.fail(source, "--steps", 5, *options)
+        assert f"the fake device was told to fail in {call}" in message
+
+
+def test_no_graphs(model, text, cleave_run, fake, tmp_path):  # noqa: F811
+    """Why a step is not recorded is said once, and it runs as it is."""
+
+    def note(name, *options):
+        out = cleave_run.succeed(
+            model(name).program, "--steps", 2, "--data", text, "--graph", *options
+        )
+        lines = [line for line in out.split("\n") if "not recorded as graphs" in line]
+        assert len(lines) == 1, out
+        return lines[0]
+
+    assert "this device has no graphs" in note("gpt_tied", *fake())
+    device = fake(GRAPHS=1)
+    assert "draws its numbers on the host" in note("gpt_dropout", *device)
+    trace = tmp_path / "trace.json"
+    assert "ops or actions are timed" in note("gpt_tied", "--trace", trace, *device)
+    assert "this device has no graphs" in note("gpt_tied")
+
+
+def test_ranges(program, example, cleave_run, fake, tmp_path):
+    """Each op is a range by its name."""
+    spec, path = program("gpt_tied")
+    log = tmp_path / "log"
+    cleave_run.succeed(path, "--inputs", example(spec), "--nvtx", *fake(LOG=log))
+    calls = log.read_text().split("\n")
+    names = [line for line in calls if line.startswith("pushRange ")]
+    assert "pushRange aten.mm" in names or "pushRange aten.addmm" in names
+    assert len(names) == calls.count("popRange")
+    assert "--nvtx is for --device cuda" in cleave_run.fail(path, "--nvtx")

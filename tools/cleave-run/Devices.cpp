@@ -28,14 +28,21 @@ static cl::opt<Communication> communication(
                clEnumValN(Communication::Host, "host", "Through the host's memory, by Gloo")),
     cl::cat(run::deviceCategory));
 
+static cl::opt<bool> nvtx("nvtx", cl::desc("Show ops by name to a profiler (NVTX ranges)"),
+                          cl::cat(run::deviceCategory));
+
 static std::optional<LoadedDevices> loaded;
+
+bool run::namesRanges() {
+  return nvtx;
+}
 
 llvm::Expected<std::unique_ptr<Communicator>> run::makeCommunicator(Communicator &world,
                                                                     const Device &device) {
   std::optional<DeviceMedium> medium;
   if (communication != Communication::Automatic)
-    medium = communication == Communication::Nccl ? DeviceMedium::Backend
-                                                  : DeviceMedium::ThroughHost;
+    medium =
+        communication == Communication::Nccl ? DeviceMedium::Backend : DeviceMedium::ThroughHost;
   return makeDeviceCommunicator(world, device, medium);
 }
 
@@ -44,6 +51,8 @@ llvm::Error run::loadDevice() {
     return makeError("--device: expected cpu or cuda, found '{0}'", deviceKind.getValue());
   if (deviceKind == "cpu" && communication.getNumOccurrences())
     return makeError("--device-communication is for --device cuda");
+  if (deviceKind == "cpu" && nvtx)
+    return makeError("--nvtx is for --device cuda");
   if (deviceKind == "cpu")
     return devicePlugin.empty() ? llvm::Error::success()
                                 : makeError("--device-plugin is for --device cuda");

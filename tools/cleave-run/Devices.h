@@ -17,6 +17,9 @@ extern llvm::cl::OptionCategory deviceCategory;
 /// line where this machine, this LibTorch or this build has no such device.
 llvm::Error loadDevice();
 
+/// Whether --nvtx is given.
+bool namesRanges();
+
 /// A communicator for tensors on `device`, as --device-communication says, beside `world`, which
 /// outlives it. All ranks call it together.
 llvm::Expected<std::unique_ptr<runtime::Communicator>>

@@ -36,6 +36,7 @@ llvm::Expected<std::vector<WholeTensor>> run::runOnce(const Program &program, Co
   SessionOptions sessionOptions;
   sessionOptions.communicator = &world;
   sessionOptions.device = options.device;
+  sessionOptions.nameRanges = options.nameRanges;
   sessionOptions.seed = options.seed;
   sessionOptions.microbatches = microbatches;
   sessionOptions.keepOutputs = microbatches > 1;

@@ -176,6 +176,7 @@ cleave::run::Options cleave::run::parseOptions(int argc, char **argv) {
   options.against = against;
   options.tolerance = tolerance;
   options.seed = seed;
+  options.nameRanges = namesRanges();
   options.threads = threads;
   options.dryRun = dryRun;
   if (memoryLimit.getNumOccurrences()) {

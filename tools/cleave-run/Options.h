@@ -19,6 +19,7 @@ struct Options {
   double tolerance = 0;
   uint64_t seed = 0;
   int threads = 0;                   ///< 0: LibTorch's choice
+  bool nameRanges = false;           ///< ops by name in a profiler of the device
   runtime::Device *device = nullptr; ///< the rank's, once it is open; null: the processor
   bool dryRun = false;
   bool printEnvironment = false;      ///< and nothing else

@@ -33,6 +33,12 @@ static cl::opt<bool> stopOnNan("stop-on-nan",
                                cl::desc("End with an error when the loss is not finite"),
                                cl::cat(run::trainingCategory));
 
+static cl::opt<bool>
+    recordGraphs("graph",
+                 cl::desc("On a device: record a step as a graph and replay it, where nothing in "
+                          "the program or the options forbids it"),
+                 cl::cat(run::trainingCategory));
+
 static cl::opt<std::string>
     data("data",
          cl::desc("text:PATH (bytes as tokens), u16:PATH or u32:PATH (tokens), or "
@@ -108,6 +114,8 @@ int64_t run::getMicrobatches() {
 static TrainOptions collect(const run::Options &options) {
   TrainOptions result;
   result.device = options.device;
+  result.recordGraphs = recordGraphs;
+  result.nameRanges = options.nameRanges;
   result.weights = options.weights;
   result.steps = steps;
   result.microbatches = given(microbatches);

@@ -105,8 +105,8 @@ static int getFunction(void *module, const char *name, void **function) {
 
 /// Functions of modules: `void function(void **arguments, uint32_t block, uint32_t threads)`.
 static int launch(void *function, const CleaveLaunch *launch) {
-  if (int failed = enter("launch", std::to_string(launch->grid) + " x " +
-                                       std::to_string(launch->block)))
+  if (int failed =
+          enter("launch", std::to_string(launch->grid) + " x " + std::to_string(launch->block)))
     return failed;
   auto call = reinterpret_cast<void (*)(void **, uint32_t, uint32_t)>(function);
   for (uint32_t block = 0; block < launch->grid; ++block)
@@ -160,7 +160,8 @@ extern "C" const CleaveDevicePlugin *cleave_device_plugin(void) {
   static std::string kind = variable("KIND", "cuda"), torch = variable("TORCH", TORCH_VERSION);
   bool hasGraphs = !variable("GRAPHS", "").empty();
   static CleaveDevicePlugin table;
-  table.abi = uint32_t(std::stoi(variable("ABI", std::to_string(CLEAVE_DEVICE_PLUGIN_ABI).c_str())));
+  table.abi =
+      uint32_t(std::stoi(variable("ABI", std::to_string(CLEAVE_DEVICE_PLUGIN_ABI).c_str())));
   table.bytes = sizeof table;
   table.kind = kind.c_str();
   table.deviceType = int32_t(c10::DeviceType::CPU);
