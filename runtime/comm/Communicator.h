@@ -125,6 +125,10 @@ public:
   virtual llvm::Expected<std::unique_ptr<Work>> startReceive(at::Tensor &tensor, int peer, int tag,
                                                              llvm::StringRef what) = 0;
 
+  /// Makes ready for messages between this rank and `peers`, so that the first of them does not
+  /// wait for its peer. Every rank of the group calls it; each is a peer of its peers.
+  virtual llvm::Error connectPeers(llvm::ArrayRef<int>) { return llvm::Error::success(); }
+
   /// The bytes of every rank, by rank; lengths may differ.
   virtual llvm::Expected<std::vector<std::string>> allGatherBytes(llvm::StringRef bytes,
                                                                   llvm::StringRef what) = 0;

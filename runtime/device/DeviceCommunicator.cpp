@@ -47,6 +47,8 @@ public:
   Started startSend(const at::Tensor &tensor, int peer, int tag, StringRef what) override;
   Started startReceive(at::Tensor &tensor, int peer, int tag, StringRef what) override;
 
+  llvm::Error connectPeers(llvm::ArrayRef<int> peers) override;
+
   llvm::Expected<std::vector<std::string>> allGatherBytes(StringRef bytes,
                                                           StringRef what) override {
     return host.allGatherBytes(bytes, what);
@@ -447,6 +449,38 @@ Started DeviceCommunicator::startReceive(at::Tensor &tensor, int peer, int tag, 
       return host.startReceive(outputs[0], peer, tag, what);
     });
   return exchange(false, tensor, peer, what);
+}
+
+/// The backend connects two ranks in their first message, and until both have come to it blocks
+/// them: a receive that is posted early would keep its rank from what the other one waits for.
+llvm::Error DeviceCommunicator::connectPeers(llvm::ArrayRef<int> peers) {
+  if (medium != DeviceMedium::Backend)
+    return llvm::Error::success();
+  // All ranks go through the pairs in one order, so that nobody waits in a circle.
+  std::vector<std::pair<int, int>> pairs;
+  for (int peer : peers)
+    if (peer != rank())
+      pairs.emplace_back(std::min(rank(), peer), std::max(rank(), peer));
+  llvm::sort(pairs);
+  pairs.erase(llvm::unique(pairs), pairs.end());
+  for (auto [low, high] : pairs)
+    for (bool isAscending : {true, false}) {
+      int peer = low == rank() ? high : low;
+      bool sends = (rank() == low) == isAscending;
+      at::Tensor message;
+      llvm::Error error = guardedByDevice([&] {
+        message = device.allocate({DType::U8, {1}});
+        message.zero_();
+      });
+      if (error)
+        return error;
+      Started work = exchange(sends, message, peer, "the first message");
+      if (!work)
+        return work.takeError();
+      if (llvm::Error failure = (*work)->wait())
+        return failure;
+    }
+  return llvm::Error::success();
 }
 
 //===----------------------------------------------------------------------===//

@@ -11,7 +11,8 @@ HostViews::View &HostViews::open(at::Tensor &tensor) {
   View &view = found->second;
   if (isNew) {
     c10::InferenceMode inferenceMode;
-    view.host = device->allocateStaging(*typeOf(tensor));
+    // Not page-locked: there is as much of it as state, for files and once.
+    view.host = allocate(*typeOf(tensor));
     view.host.copy_(tensor);
   }
   return view;

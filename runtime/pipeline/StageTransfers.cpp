@@ -32,6 +32,12 @@ StageTransfers::create(RankGroup group, const ActionList &list, const ScheduleIn
                                        llvm::Twine(stages) + " stages and " +
                                        llvm::Twine(schedule.microbatches) +
                                        " microbatches: more messages than there are tags for");
+  std::vector<int> peers;
+  for (const Channel &channel : made->channels)
+    for (int place : {channel.from, channel.to})
+      peers.push_back(made->group.rankAt[place]);
+  if (llvm::Error error = made->group.communicator->connectPeers(peers))
+    return error;
   return made;
 }
 
