@@ -7,6 +7,7 @@
 #include "runtime/comm/Communicator.h"
 
 #include <ATen/core/Tensor.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 using namespace cleave::runtime;
 
@@ -77,11 +78,19 @@ public:
     return std::make_unique<SingleRankCommunicator>(members()[0], name.str());
   }
   bool isRecordable() const override { return true; }
+  void *groupStore() override {
+    if (!store)
+      store = c10::make_intrusive<c10d::HashStore>();
+    return store.get();
+  }
   llvm::Error checkPeers() override { return llvm::Error::success(); }
   void abort(llvm::StringRef) override {}
   llvm::Error finish() override { return llvm::Error::success(); }
 
 private:
+  /// For a communicator beside this one.
+  c10::intrusive_ptr<c10d::Store> store;
+
   llvm::Expected<std::unique_ptr<Work>> keep(llvm::StringRef operation, int root) {
     if (llvm::Error error = checkPeer(operation, root))
       return error;

@@ -141,8 +141,9 @@ llvm::Expected<RankGroup> RankGrid::group(llvm::ArrayRef<std::string> names) {
     group.rankAt.push_back(llvm::lower_bound(members, each) - members.begin());
   group.place = llvm::find(inOrder, rank()) - inOrder.begin();
 
+  // One rank alone may have a world that does more than nothing (NCCL, to see its order).
   if (members.size() == 1)
-    group.communicator = alone.get();
+    group.communicator = world && ranks() == 1 ? world : alone.get();
   else if (int(members.size()) == ranks())
     group.communicator = world;
   for (Subgroup &known : subgroups)

@@ -22,7 +22,7 @@ llvm::Error StepGraph::run(llvm::function_ref<llvm::Error()> body) {
   if (failure) {
     llvm::consumeError(std::move(end));
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                   "the step cannot be recorded as a graph (--graph): " +
+                                   "the step cannot be recorded as a graph (--graphs): " +
                                        llvm::toString(std::move(failure)));
   }
   if (end)

@@ -41,7 +41,7 @@ static std::vector<std::pair<std::string, std::string>> listOptions(const TrainO
           {"--checkpoint-every", std::to_string(options.checkpointEvery)},
           {"--resume", options.resume ? "true" : "false"},
           {"--check", options.check.isOn ? "replicated" : "nothing"},
-          {"--graph", options.recordGraphs ? "true" : "false"},
+          {"--graphs", options.recordGraphs ? "true" : "false"},
           {"--stop-on-nan", options.stopOnNan ? "true" : "false"}};
 }
 

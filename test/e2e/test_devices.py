@@ -120,7 +120,7 @@ def test_graphs(model, text, cleave_run, fake, tmp_path):  # noqa: F811
     options = ["--data", text, "--seed", 3, "--microbatches", 2]
     one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
     cleave_run.succeed(source, "--steps", 3, *options, "--metrics", one)
-    options += ["--graph", *fake(GRAPHS=1, LOG=log)]
+    options += ["--graphs", *fake(GRAPHS=1, LOG=log)]
     cleave_run.succeed(source, "--steps", 3, *options, "--metrics", two)
     assert training.losses(one) == training.losses(two)
     calls = [line for line in log.read_text().split("\n") if line not in ("probe", "open 0", "")]
@@ -140,7 +140,7 @@ def test_no_graphs(model, text, cleave_run, fake, tmp_path):  # noqa: F811
 
     def note(name, *options):
         out = cleave_run.succeed(
-            model(name).program, "--steps", 2, "--data", text, "--graph", *options
+            model(name).program, "--steps", 2, "--data", text, "--graphs", *options
         )
         lines = [line for line in out.split("\n") if "not recorded as graphs" in line]
         assert len(lines) == 1, out
@@ -164,3 +164,14 @@ def test_ranges(program, example, cleave_run, fake, tmp_path):
     assert "pushRange aten.mm" in names or "pushRange aten.addmm" in names
     assert len(names) == calls.count("popRange")
     assert "--nvtx is for --device cuda" in cleave_run.fail(path, "--nvtx")
+
+
+def test_one_rank_over_the_backend(model, text, cleave_run, fake, tmp_path):  # noqa: F811
+    """A job of one rank uses the device's communicators where it is asked to."""
+    source, log = model("gpt_tied").program, tmp_path / "log"
+    options = ["--steps", 1, "--data", text, "--quiet", *fake(BACKEND=1, LOG=log)]
+    cleave_run.succeed(source, *options, "--device-communication", "nccl")
+    assert "createBackend world/collectives" in log.read_text()
+    log.unlink()
+    cleave_run.succeed(source, *options)
+    assert "createBackend" not in log.read_text()

@@ -37,6 +37,10 @@ bool run::namesRanges() {
   return nvtx;
 }
 
+bool run::wantsNccl() {
+  return communication == Communication::Nccl;
+}
+
 llvm::Expected<std::unique_ptr<Communicator>> run::makeCommunicator(Communicator &world,
                                                                     const Device &device) {
   std::optional<DeviceMedium> medium;

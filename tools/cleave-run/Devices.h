@@ -20,6 +20,10 @@ llvm::Error loadDevice();
 /// Whether --nvtx is given.
 bool namesRanges();
 
+/// Whether NCCL is asked for, with one rank too: so its place in the order of streams can be
+/// tested.
+bool wantsNccl();
+
 /// A communicator for tensors on `device`, as --device-communication says, beside `world`, which
 /// outlives it. All ranks call it together.
 llvm::Expected<std::unique_ptr<runtime::Communicator>>

@@ -64,7 +64,7 @@ int run::runOnRanks(const Options &options,
       return device.takeError();
     Options mine = options;
     mine.device = device->get();
-    if (!*device || world.size() == 1)
+    if (!*device || (world.size() == 1 && !wantsNccl()))
       return body(world, mine);
     llvm::Expected<std::unique_ptr<Communicator>> ofDevices = makeCommunicator(world, **device);
     if (!ofDevices)

@@ -34,7 +34,7 @@ static cl::opt<bool> stopOnNan("stop-on-nan",
                                cl::cat(run::trainingCategory));
 
 static cl::opt<bool>
-    recordGraphs("graph",
+    recordGraphs("graphs",
                  cl::desc("On a device: record a step as a graph and replay it, where nothing in "
                           "the program or the options forbids it"),
                  cl::cat(run::trainingCategory));
