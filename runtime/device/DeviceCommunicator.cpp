@@ -115,7 +115,9 @@ llvm::Expected<BackendPtr> DeviceCommunicator::makeBackend(StringRef purpose) {
   options.store = own.get();
   options.rank = rank();
   options.size = size();
-  options.timeoutMilliseconds = timeout().count();
+  // One rank waits for nobody; backends add it to a time.
+  options.timeoutMilliseconds =
+      std::min(timeout(), std::chrono::milliseconds(std::chrono::hours(24))).count();
   options.name = label.c_str();
   llvm::Expected<void *> made = device.plugin()->createBackend(options);
   if (!made)

@@ -113,6 +113,36 @@ def test_shared_device(model, pipelines, text, cleave_run, fake):  # noqa: F811
     assert "ranks 0-1 share the device Fake, but NCCL needs one for each rank" in message
 
 
+def test_communicator_of_one_rank(model, text, cleave_run, build_dir, fake, tmp_path):  # noqa: F811
+    """As asked for: its collectives run where those of several ranks would."""
+    path = model("gpt_tied").for_ranks(build_dir)
+    log = tmp_path / "log"
+    metrics = [tmp_path / name for name in ("cpu", "device")]
+    options = ["--steps", 2, "--data", text, "--quiet"]
+    cleave_run.succeed(path, *options, "--metrics", metrics[0])
+    options += fake(BACKEND=1, LOG=log)
+    cleave_run.succeed(path, *options)
+    assert "createBackend" not in log.read_text()
+    cleave_run.succeed(path, *options, "--device-communication", "nccl", "--metrics", metrics[1])
+    assert "createBackend" in log.read_text()
+    assert training.losses(metrics[0]) == training.losses(metrics[1])
+
+
+def test_rank_without_a_device(model, pipelines, text, cleave_run, fake):  # noqa: F811
+    path = pipelines.schedule(model("gpt_tied").program, "1f1b", 4)
+    message = cleave_run.fail(path, "--steps", 1, "--data", text, "--ranks", 4, *fake(COUNT=2))
+    assert (
+        "local rank of --ranks=2, but this machine has 2 devices: expected a rank for each, from 0 to 1"
+        in message
+    )
+
+
+def test_environment_has_the_device(cleave_run, fake):
+    lines = cleave_run.succeed("--environment", *fake()).splitlines()
+    facts = dict(line.split(None, 1) for line in lines if line.startswith(("device ", "chip ")))
+    assert facts["device"] == "cuda" and facts["chip"].startswith("Fake (sm_")
+
+
 def test_graphs(model, text, cleave_run, fake, tmp_path):  # noqa: F811
     """Two steps as they are, then the microbatches and the update are recorded, each once."""
     source = model("gpt_tied").program

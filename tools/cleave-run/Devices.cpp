@@ -67,10 +67,13 @@ llvm::Error run::loadDevice() {
   return llvm::Error::success();
 }
 
-llvm::Expected<OwnedDevice> run::openDevice(int localRank) {
+llvm::Expected<OwnedDevice> run::openDevice(const RankEnvironment &environment) {
   if (!loaded)
     return OwnedDevice();
-  llvm::Expected<OwnedDevice> device = runtime::openDevice(*loaded, localRank);
+  llvm::Expected<int> index = chooseLocalDevice(environment, loaded->count);
+  if (!index)
+    return index.takeError();
+  llvm::Expected<OwnedDevice> device = runtime::openDevice(*loaded, *index);
   if (device)
     setDeviceDescription(runtime::describeDevice(**device));
   return device;

@@ -5,6 +5,7 @@
 
 #include "runtime/device/DeviceCommunicator.h"
 #include "runtime/device/OpenDevice.h"
+#include "runtime/launch/RankEnvironment.h"
 
 #include "llvm/Support/CommandLine.h"
 
@@ -29,9 +30,8 @@ bool wantsNccl();
 llvm::Expected<std::unique_ptr<runtime::Communicator>>
 makeCommunicator(runtime::Communicator &world, const runtime::Device &device);
 
-/// This rank's device: that of its number on the machine, among as many as there are. Null for the
-/// processor.
-llvm::Expected<runtime::OwnedDevice> openDevice(int localRank);
+/// This rank's device: that of its number on the machine, or the only one. Null for the processor.
+llvm::Expected<runtime::OwnedDevice> openDevice(const runtime::RankEnvironment &environment);
 
 } // namespace cleave::run
 

@@ -59,7 +59,7 @@ int run::runOnRanks(const Options &options,
     int share = std::max(1, cores / environment.localSize);
     if (options.threads || environment.localSize > 1)
       setNumThreads(options.threads ? options.threads : share);
-    llvm::Expected<OwnedDevice> device = openDevice(environment.localRank);
+    llvm::Expected<OwnedDevice> device = openDevice(environment);
     if (!device)
       return device.takeError();
     Options mine = options;

@@ -49,6 +49,20 @@ static llvm::Error printCosts(const run::Options &options) {
   return llvm::Error::success();
 }
 
+/// Of this process, with the device that --device asks for.
+static llvm::Error printEnvironment() {
+  if (llvm::Error error = run::loadDevice())
+    return error;
+  llvm::Expected<RankEnvironment> environment = RankEnvironment::detect();
+  if (!environment)
+    return environment.takeError();
+  llvm::Expected<OwnedDevice> device = run::openDevice(*environment);
+  if (!device)
+    return device.takeError();
+  llvm::outs() << describeEnvironment();
+  return llvm::Error::success();
+}
+
 /// In this process alone.
 static llvm::Error runHere(const run::Options &options) {
   if (options.dryRun)
@@ -58,7 +72,7 @@ static llvm::Error runHere(const run::Options &options) {
   installCachingAllocator();
   if (options.threads)
     setNumThreads(options.threads);
-  llvm::Expected<OwnedDevice> device = run::openDevice(/*localRank=*/0);
+  llvm::Expected<OwnedDevice> device = run::openDevice(RankEnvironment());
   if (!device)
     return device.takeError();
   run::Options mine = options;
@@ -76,8 +90,8 @@ int main(int argc, char **argv) {
   llvm::InitLLVM initialize(argc, argv);
   run::Options options = run::parseOptions(argc, argv);
   if (options.printEnvironment) {
-    llvm::outs() << describeEnvironment();
-    return EXIT_SUCCESS;
+    llvm::Error error = printEnvironment();
+    return error ? fail(std::move(error)) : EXIT_SUCCESS;
   }
   if (llvm::Error error = checkTorchVersion())
     return fail(std::move(error));
