@@ -19,7 +19,7 @@ public:
 
   llvm::Expected<std::unique_ptr<CompiledKernel>> find(exec::KernelOp kernel) override;
   /// "sm_90"; empty where no compiled code is used.
-  llvm::StringRef target() const { return targetName; }
+  llvm::StringRef target() const override { return targetName; }
   /// What chunks of a launch share, as much as the kernel that needs most.
   char *partials() const {
     return shared.defined() ? static_cast<char *>(shared.data_ptr()) : nullptr;

@@ -48,7 +48,7 @@ public:
 
   llvm::Expected<std::unique_ptr<CompiledKernel>> find(exec::KernelOp kernel) override;
   /// "x86-64-v4"; empty where no compiled code is used.
-  llvm::StringRef target() const { return targetName; }
+  llvm::StringRef target() const override { return targetName; }
   const KernelMemory &memory() const { return shared; }
 
 private:
