@@ -35,7 +35,7 @@ class Kernel:
         return value
 
     def op(self, name, operands, results, attributes=""):
-        """`operands` are values and texts; `results` (shape, dtype) pairs, or None for no result."""
+        """`operands`: values and texts; `results`: (shape, dtype) pairs, or None for no result."""
         values = [o for o in operands if isinstance(o, Value)]
         arguments = ", ".join(o.name if isinstance(o, Value) else o for o in operands)
         arguments += (", " if attributes else "") + attributes
@@ -82,6 +82,7 @@ def program(kernels):
         )
         outputs += [(f"%r{index}#{i}", f"{kernel.name}.{i}", t) for i, t in enumerate(types)]
     results = [f'{t} {{train.role = #train.role<output "{n}">}}' for _, n, t in outputs]
+    values, types = ", ".join(v for v, _, _ in outputs), ", ".join(t for _, _, t in outputs)
     return (
         "".join(k.text() for k in kernels)
         + "func.func @microbatch(\n    "
@@ -90,7 +91,7 @@ def program(kernels):
         + ",\n        ".join(results)
         + ")\n    attributes {train.phase = #train.phase<microbatch>} {\n"
         + "\n".join(launches)
-        + f"\n  return {', '.join(v for v, _, _ in outputs)} : {', '.join(t for _, _, t in outputs)}\n}}\n"
+        + f"\n  return {values} : {types}\n}}\n"
     )
 
 
@@ -107,10 +108,11 @@ def tensors(kernels, seed, special=False):
             else:
                 tensor = torch.randn(value.shape, generator=generator, dtype=torch.float64) * 2
                 if special and tensor.numel() > 1:
-                    odd = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 80.0, -100.0, 1e-6]
+                    odd = [float("nan"), float("inf"), -float("inf"), 0, -0.0, 80, -100, 1e-6]
+                    odd = torch.tensor(odd, dtype=torch.float64)
                     where = torch.rand(value.shape, generator=generator) < 0.1
                     picks = torch.randint(0, len(odd), value.shape, generator=generator)
-                    tensor = torch.where(where, torch.tensor(odd, dtype=torch.float64)[picks], tensor)
+                    tensor = torch.where(where, odd[picks], tensor)
                 tensor = tensor.to(value.dtype)
             made[f"{kernel.name}.{i}"] = tensor
     return made
@@ -158,7 +160,8 @@ def pointwise(dtype, shape):
         operands = [k.input(shape, dtype), k.input((columns,), dtype)]
         k.give(k.op(name, operands, [(shape, torch.bool)]))
         k = kernel(f"{name}_scalar")
-        k.give(k.op(f"{name}_scalar", [k.input(shape, dtype)], [(shape, torch.bool)], "other = 0.5"))
+        result = [(shape, torch.bool)]
+        k.give(k.op(f"{name}_scalar", [k.input(shape, dtype)], result, "other = 0.5"))
     for name in SCALARS:
         k = kernel(name)
         alpha = "" if name in ("mul_scalar", "div_scalar") else ", alpha = 2"
@@ -294,7 +297,8 @@ def reductions(dtype, shape):
     k.give(residual, *k.op("native_layer_norm", operands, results, "eps = 1.0e-05"))
     k = kernel("layer_norm_backward")
     operands = [k.input(*full), k.input(*full), f"normalized_shape = [{columns}]",
-                k.input(*statistics), k.input(*statistics), k.input(*column), k.input(*column)]  # fmt: skip
+                k.input(*statistics), k.input(*statistics),
+                k.input(*column), k.input(*column)]  # fmt: skip
     attributes = "output_mask = [true, true, true]"
     k.give(*k.op("native_layer_norm_backward", operands, [full, column, column], attributes))
     return kernels
@@ -358,12 +362,14 @@ def chain(name, random_numbers, dtype, shape):
             pool.append(k.op("amax", [x], [row], "dim = [-1], keepdim = true"))
             continue
         elif kind == 7:
-            mask = k.op("gt_scalar", [random_numbers.choice(pool[:2])], [(shape, torch.bool)], "other = 0.3")
+            chosen = [random_numbers.choice(pool[:2])]
+            mask = k.op("gt_scalar", chosen, [(shape, torch.bool)], "other = 0.3")
             made = k.op("where", [mask, x, random_numbers.choice(pool)], [full])
         else:
             operands = [x, f"normalized_shape = [{columns}]", pool[2], "none"]
             statistics = ((rows, 1), torch.float32 if dtype.itemsize == 2 else dtype)
-            made, *_ = k.op("native_layer_norm", operands, [full, statistics, statistics], "eps = 0.01")
+            results = [full, statistics, statistics]
+            made, *_ = k.op("native_layer_norm", operands, results, "eps = 0.01")
         pool.append(made)
         matrices = [v for v in pool if v.shape == shape]
     last = [v for v in pool if v.name.startswith("%") and not v.name.startswith("%a")]

@@ -86,7 +86,9 @@ def compare(
         assert not wrong, "\n".join(wrong)
 
 
-SHAPES = {torch.float32: (7, 37), torch.float64: (5, 19), torch.bfloat16: (3, 67), torch.float16: (4, 35)}
+SHAPES = {
+    torch.float32: (7, 37), torch.float64: (5, 19), torch.bfloat16: (3, 67), torch.float16: (4, 35),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("special", [False, True], ids=["usual", "special"])
@@ -135,7 +137,7 @@ def test_windows_and_tables(compile_program, cleave_run, tmp_path):
     compare(cleave_run, program, kernels, tmp_path)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=lambda dtype: cases.MLIR[dtype])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
 def test_random_chains(dtype, compile_program, cleave_run, tmp_path):
     shapes = [(1, 40), (9, 2), (2, 17), (31, 61), (64, 64), (50, 1000)]
     kernels = cases.chains(combinations_cover.seed(), 40, dtype, shapes)
