@@ -1,5 +1,6 @@
 //===- FuseKernels.cpp - join ops to kernels ---------------------------------===//
 
+#include "lib/kernels/KernelLayout.h"
 #include "lib/kernels/RowOp.h"
 #include "lib/kernels/ViewCopies.h"
 #include "passes/lowering/Passes.h"
@@ -63,7 +64,8 @@ public:
 
 private:
   void fuse(Block &block);
-  exec::LaunchOp launch(const Cluster &cluster, const Outline &outlined);
+  exec::LaunchOp launch(const Cluster &cluster, const Outline &outlined, exec::KernelOp kernel);
+  /// None where the ops have no rows in common by themselves.
   exec::KernelOp getKernel(const Cluster &cluster, const Outline &outlined);
   void sort(Block &block, llvm::DenseMap<Operation *, unsigned> &order);
 
@@ -119,6 +121,12 @@ exec::KernelOp FuseKernels::getKernel(const Cluster &cluster, const Outline &out
     kernel->erase();
     return known->second;
   }
+  // Views at the edges may have been all that told rows from columns.
+  if (!kernels::analyzeKernel(body)) {
+    kernel->erase();
+    known->second = nullptr;
+    return nullptr;
+  }
   kernel.setSymName(chooseName(cluster));
   // Behind the kernels that are there, or in front of the functions.
   Block &module = *getOperation().getBody();
@@ -129,8 +137,8 @@ exec::KernelOp FuseKernels::getKernel(const Cluster &cluster, const Outline &out
   return kernel;
 }
 
-exec::LaunchOp FuseKernels::launch(const Cluster &cluster, const Outline &outlined) {
-  exec::KernelOp kernel = getKernel(cluster, outlined);
+exec::LaunchOp FuseKernels::launch(const Cluster &cluster, const Outline &outlined,
+                                   exec::KernelOp kernel) {
   SmallVector<Location> locations =
       llvm::map_to_vector(cluster.ops, [](Operation *op) { return op->getLoc(); });
   // Of the last op, until the block is sorted.
@@ -205,9 +213,12 @@ void FuseKernels::fuse(Block &block) {
     // Dead code stays what it is.
     if (outlined.outputs.empty())
       continue;
+    exec::KernelOp kernel = getKernel(cluster, outlined);
+    if (!kernel)
+      continue;
     // Ops of clusters are gone then; their places in `order` are never looked up again.
     unsigned last = order.lookup(cluster.ops.back());
-    order[launch(cluster, outlined)] = last;
+    order[launch(cluster, outlined, kernel)] = last;
   }
   sort(block, order);
 }
