@@ -1,6 +1,7 @@
 """The lit suite: text tests of dialects, passes and tools, mirroring the source tree."""
 
 import os
+import shutil
 
 import lit.formats
 
@@ -24,3 +25,8 @@ config.substitutions.append(("%cleave_source", config.cleave_source))
 config.substitutions.append(("%cleave_build", config.cleave_build))
 if config.has_runtime:
     config.available_features.add("runtime")
+# Kernels for GPUs are compiled where a CUDA toolkit is, and need no GPU for it.
+if "CUDA_HOME" in os.environ:
+    config.environment["CUDA_HOME"] = os.environ["CUDA_HOME"]
+if "CUDA_HOME" in os.environ or shutil.which("ptxas"):
+    config.available_features.add("cuda-toolkit")

@@ -3,6 +3,7 @@
 #include "dialects/exec/Exec.h"
 #include "lib/codegen/cpu/Link.h"
 #include "lib/codegen/cpu/Object.h"
+#include "passes/lowering/CompileForCuda.h"
 #include "passes/lowering/Passes.h"
 
 #include "mlir/IR/AsmState.h"
@@ -178,13 +179,22 @@ LogicalResult CompileKernels::compileForCpu(ArrayRef<const CpuTarget *> targets)
 
 LogicalResult CompileKernels::compile() {
   FailureOr<SmallVector<const CpuTarget *>> targets = findCpuTargets();
-  if (failed(targets))
+  auto chips = lowering::findCudaChips(getOperation(), cuda);
+  if (failed(targets) || failed(chips))
     return failure();
   forget();
   compilables.clear();
   findPrograms();
   numCompiled += compilables.size();
-  if (compilables.empty() || targets->empty())
+  if (compilables.empty())
     return success();
-  return compileForCpu(*targets);
+  if (!targets->empty() && failed(compileForCpu(*targets)))
+    return failure();
+  if (chips->empty() || printAssembly)
+    return success();
+  SmallVector<lowering::CudaKernel> kernels;
+  for (const Compilable &compilable : compilables)
+    kernels.push_back({compilable.kernel, &compilable.program});
+  auto add = [&](StringRef chip, ArrayRef<char> image) { addBinary(chip, image); };
+  return lowering::compileForCuda(getOperation(), kernels, {*chips, printResources, add});
 }

@@ -52,6 +52,9 @@ def CompileKernels : Pass<"compile-kernels", "::mlir::ModuleOp"> {
     execute, so that a program may be compiled for several. How code is made of a kernel is in
     docs/kernels.md.
 
+    Code for GPUs needs the CUDA toolkit's `ptxas` and `libdevice`, at `CUDA_HOME` or around the `ptxas` on
+    PATH, but no GPU. Functions that spill registers get a remark.
+
     A kernel with an op that the code generator does not know is left as it is, with a remark: its ops
     run one by one. What was compiled before is compiled anew.
 
@@ -69,7 +72,10 @@ def CompileKernels : Pass<"compile-kernels", "::mlir::ModuleOp"> {
   let options = [
     ListOption<"cpu", "cpu", "std::string",
         "levels of x86-64: x86-64-v2, x86-64-v3, x86-64-v4 (default: all three), or none">,
+    ListOption<"cuda", "cuda", "std::string", "GPUs: sm_80, sm_90, sm_100 (default: none)">,
     Option<"printPrograms", "print-programs", "bool", "false", "print what kernels compute, in steps">,
+    Option<"printResources", "print-resources", "bool", "false",
+        "print what each function for GPUs takes: registers, bytes spilled, shared memory">,
     Option<"printAssembly", "print-assembly", "bool", "false",
         "print the code for CPUs, and embed none">,
   ];
