@@ -6,7 +6,7 @@
 // RUN: env CUDA_HOME=/no/such/toolkit not cleave-opt %s --compile-kernels="cpu=none cuda=sm_90" 2>&1 | FileCheck %s --check-prefix=PTXAS
 // PTXAS: error: --compile-kernels: compiling for a GPU needs ptxas, and there is no program /no/such/toolkit/bin/ptxas (CUDA_HOME)
 //
-// RUN: mkdir -p %t/bin && printf '#!/bin/sh\necho "ptxas fatal: out of luck"\nexit 1\n' > %t/bin/ptxas && chmod +x %t/bin/ptxas
+// RUN: rm -rf %t && mkdir -p %t/bin && printf '#!/bin/sh\necho "ptxas fatal: out of luck"\nexit 1\n' > %t/bin/ptxas && chmod +x %t/bin/ptxas
 // RUN: env CUDA_HOME=%t not cleave-opt %s --compile-kernels="cpu=none cuda=sm_90" 2>&1 | FileCheck %s --check-prefix=LIBDEVICE
 // LIBDEVICE: error: --compile-kernels: compiling for a GPU needs libdevice, and there is no file {{.*}}/nvvm/libdevice/libdevice.10.bc (CUDA_HOME)
 //
