@@ -71,11 +71,14 @@ public:
     size_t position = 0;
     for (const Argument &argument : operands) {
       const at::Tensor &tensor = frame.slots[argument.operand.slot].toTensor();
-      if (tensor.is_contiguous() && tensor.device() == device.torchDevice())
+      if (suits(tensor)) {
         pointers[position++] = const_cast<void *>(tensor.const_data_ptr());
-      else
-        pointers[position++] =
-            copies.emplace_back(device.fromHost(tensor).contiguous()).mutable_data_ptr();
+        continue;
+      }
+      at::Tensor moved = device.fromHost(tensor);
+      pointers[position++] =
+          copies.emplace_back(suits(moved) ? moved : moved.clone(at::MemoryFormat::Contiguous))
+              .mutable_data_ptr();
     }
     llvm::SmallVector<at::Tensor, 4> made;
     for (Result &result : results)
@@ -85,6 +88,13 @@ public:
       argument.operand.release(frame);
     for (auto [result, tensor] : llvm::zip(results, made))
       result.destination.write(frame, std::move(tensor));
+  }
+
+  /// Whether code can take the tensor as it is. GPUs load 16 bytes at a time, which a view that
+  /// begins within others' memory may not allow.
+  bool suits(const at::Tensor &tensor) const {
+    return tensor.is_contiguous() && tensor.device() == device.torchDevice() &&
+           (tensor.is_cpu() || reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % 16 == 0);
   }
 
   struct Argument {
