@@ -197,11 +197,12 @@ static void measure(exec::KernelOp kernel, CpuKernels &source, int rounds) {
   compiled();
   separate();
   if (rounds == 0) {
-    auto count = [&](const std::string &side, auto body) {
+    auto count = [&](const char *side, auto body) {
+      std::string label = name + ":" + side;
       CALLGRIND_START_INSTRUMENTATION;
       CALLGRIND_ZERO_STATS;
       body();
-      CALLGRIND_DUMP_STATS_AT((name + ":" + side).c_str());
+      CALLGRIND_DUMP_STATS_AT(label.c_str());
       CALLGRIND_STOP_INSTRUMENTATION;
     };
     count("compiled", compiled);

@@ -55,7 +55,7 @@ def print_instructions(command, folder):
         check=True, capture_output=True)  # fmt: skip
     counts = {}
     for path in folder.glob("callgrind.out*"):
-        text = path.read_text(errors="replace")  # of symbols, whatever their bytes are
+        text = path.read_text()
         name = re.search(r"^desc: Trigger: Client Request: (\S+):(\w+)$", text, re.MULTILINE)
         total = re.search(r"^(?:totals|summary): (\d+)", text, re.MULTILINE)
         if name and total:
