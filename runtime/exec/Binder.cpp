@@ -23,6 +23,15 @@ Binder::Binder(FunctionOpInterface function, const Services &services)
     : function(function), shared(services),
       lowered(exec::getLowered(function) && services.device->isHost()) {}
 
+/// Whether only ops that are executed in groups stand between two ops.
+static bool isOneRun(Operation *first, Operation *last) {
+  for (Operation *op = first->getNextNode(); op != last; op = op->getNextNode())
+    if (const Kernel *kernel = findKernel(op->getName().getStringRef());
+        !kernel || !kernel->batches)
+      return false;
+  return true;
+}
+
 /// Puts ops that run together into one group, at the place of the last of them. An op leaves its
 /// place only if nothing in between needs what it makes.
 void Binder::groupOps() {
@@ -40,7 +49,8 @@ void Binder::groupOps() {
             return user->hasTrait<OpTrait::IsTerminator>() || op.isBeforeInBlock(user);
           });
         });
-        if (!isFree)
+        // In planned memory an op's operands are there for as long as ops like it follow.
+        if (!isFree || (lowered && !isOneRun(group.back(), &op)))
           continue;
         Group moved = std::move(group);
         group.clear();
