@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-VARIANTS = "ops"
+VARIANTS = "ops,kernels"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENVIRONMENT = {n: v for n, v in os.environ.items() if n not in ("PYTHONPATH", "OUT")} | {
     "PYTHON": sys.executable, "OMP_NUM_THREADS": "1",
@@ -46,7 +46,7 @@ def parts(bundle, out, names="", expected=0):
 
 
 def test_every_part_runs(bundle, tmp_path):
-    results, output = parts(bundle, tmp_path / "out", "environment,models,bfloat16,llama,training,gloo,nccl,sanitizer")
+    results, output = parts(bundle, tmp_path / "out")
     states = {name: result["status"] for name, result in results.items()}
     assert states.pop("nccl") == states.pop("sanitizer") == "skipped"
     assert set(states.values()) == {"passed"}, output
@@ -57,7 +57,7 @@ def test_every_part_runs(bundle, tmp_path):
     # One line for each part, and one for all.
     assert len(output.splitlines()) == len(results) + 1
     report = (tmp_path / "out" / "results.md").read_text()
-    for text in ("### Models in float32 against PyTorch", "| PyTorch, compile |", "skipped  nccl"):
+    for text in ("### Models in float32 against PyTorch", "GB/s", "| PyTorch, compile |", "skipped  nccl"):
         assert text in report, text
 
 
@@ -86,6 +86,19 @@ def test_wrong_weights_are_found(bundle, tmp_path):
     for name, result in results.items():
         assert result["status"] == "failed", output
         assert not any(check["ok"] for check in result["checks"]), (name, result["checks"])
+
+
+def test_wrong_kernels_are_found(bundle, tmp_path):
+    """One that leaves its results unwritten: its phases have no chunks."""
+    changed = copy(bundle, tmp_path / "bundle")
+    manifest = json.loads((changed / "manifest.json").read_text())
+    for entry in manifest["kernels"]["kernels"]:
+        for phase in entry["phases"]:
+            phase["chunks"] = 0
+    replace(changed / "manifest.json", json.dumps(manifest))
+    results, _ = parts(changed, tmp_path / "out", "kernels", expected=1)
+    assert len(results["kernels"]["checks"]) >= 20
+    assert not any(check["ok"] for check in results["kernels"]["checks"])
 
 
 def test_wrong_steps_are_found(bundle, tmp_path):

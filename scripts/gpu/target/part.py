@@ -105,9 +105,11 @@ class Part:
         return sorted(times)[len(times) // 2]
 
 
-def last_line(result):
+def describe_failure(result):
+    """Why cleave-run failed: its first error, not what its supervisor says of it."""
     lines = [line for line in result.stderr.strip().splitlines() if line] or ["no message"]
-    return f"status {result.returncode}: {lines[-1]}"
+    errors = [line for line in lines if "error: " in line] or lines[-1:]
+    return f"status {result.returncode}: {errors[0].strip()}"
 
 
 def main():

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import torch
-from part import last_line
+from part import describe_failure
 
 
 def run(part):
@@ -23,7 +23,7 @@ def run(part):
             output = subprocess.run([tool, f"--query-gpu={query}", "--format=csv"], capture_output=True, text=True).stdout
             part.note(" / ".join(output.strip().splitlines()))
     result = part.cleave("--environment")
-    part.check("cleave-run --environment", result.returncode == 0, last_line(result) if result.returncode else "printed")
+    part.check("cleave-run --environment", result.returncode == 0, describe_failure(result) if result.returncode else "printed")
     for line in result.stdout.split("variables\n")[0].splitlines():
         name, _, value = line.partition("  ")
         part.row("cleave-run --environment", fact=name.strip(), value=value.strip())

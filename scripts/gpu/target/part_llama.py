@@ -16,7 +16,7 @@ import sys
 import llama
 import tensors
 import torch
-from part import Failure, last_line
+from part import Failure, describe_failure
 from part_training import read_losses
 
 # Dense bfloat16 FLOP/s by the makers' data sheets.
@@ -79,7 +79,7 @@ def run(part):
             continue
         if result.returncode:
             print(result.stderr[-3000:])
-            part.check(f"PyTorch, {mode}", False, last_line(result))
+            part.check(f"PyTorch, {mode}", False, describe_failure(result))
             continue
         values = json.loads(result.stdout.strip().splitlines()[-1])
         report(f"PyTorch, {mode}", values["losses"], values["seconds"], values["memory"])
@@ -97,7 +97,7 @@ def run(part):
             part.bundle / entry["folder"] / f"{variant}.mlirbc", "--weights", weights, "--steps", STEPS, "--data",
             f"u16:{data}", "--shuffle=false", "--metrics", metrics, *options, seconds=90)  # fmt: skip
         if result.returncode:
-            part.check(f"Cleave, {name}", False, last_line(result))
+            part.check(f"Cleave, {name}", False, describe_failure(result))
             continue
         refusal = re.search(r"steps are not recorded as graphs: .*", result.stdout + result.stderr)
         if options and refusal:

@@ -4,7 +4,7 @@ import json
 
 import compare
 import tensors
-from part import last_line
+from part import describe_failure
 from reference import Reference
 
 
@@ -27,7 +27,7 @@ def evaluate(part, entry, variant, folder, file):
     result = part.cleave(
         folder / f"{variant}.mlirbc", "--weights", file, "--inputs", folder / "inputs.safetensors", "--dump", dump)  # fmt: skip
     if result.returncode:
-        return None, last_line(result)
+        return None, describe_failure(result)
     return tensors.load_file(dump), ""
 
 

@@ -5,7 +5,7 @@ import pathlib
 import re
 import shutil
 
-from part import Skip, last_line
+from part import Skip, describe_failure
 from part_models import load
 
 
@@ -29,5 +29,5 @@ def run(part):
         refused = "Device not supported" in result.stdout + result.stderr
         if refused:
             raise Skip("compute-sanitizer does not support this machine")
-        detail = found[0] if found else last_line(result)
+        detail = found[0] if found else describe_failure(result)
         part.check(check, result.returncode == 0 and found is not None, detail)

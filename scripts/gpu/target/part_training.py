@@ -3,7 +3,7 @@
 import json
 
 import tensors
-from part import last_line
+from part import describe_failure
 from part_models import get_reference, load
 
 LOSSES = 1e-5
@@ -48,7 +48,7 @@ def train(part, program, file, data, steps, *options, environment=None):
     result = part.cleave(
         program, "--weights", file, "--steps", steps, "--data", f"safetensors:{data}", "--metrics", metrics, "--quiet",
         *options, environment=environment)  # fmt: skip
-    return (None, last_line(result)) if result.returncode else (read_losses(metrics), "")
+    return (None, describe_failure(result)) if result.returncode else (read_losses(metrics), "")
 
 
 def run(part):
