@@ -219,8 +219,11 @@ llvm::Error SessionImpl::makeBuckets() {
   return llvm::Error::success();
 }
 
-/// One arena serves all lowered functions of this rank: as large as the largest needs it.
+/// One arena serves all lowered functions of this rank: as large as the largest needs it. On
+/// devices their own allocators keep memory for the next step.
 void SessionImpl::makeArena() {
+  if (!device->isHost())
+    return;
   int64_t bytes = 0, alignment = 1;
   bool isLowered = false;
   for (const PhaseFunction &part : program->impl().phaseFunctions)
@@ -232,7 +235,7 @@ void SessionImpl::makeArena() {
       installCachingAllocator();
     }
   arena = Arena(*device, bytes, alignment);
-  if (isLowered && device->isHost())
+  if (isLowered)
     plannedBytes = (stages.isScheduled()
                         ? computeStageCosts(*program, stages.place())
                         : computeCosts(*program, options.microbatches, options.weightGradients))
