@@ -147,8 +147,8 @@ unsigned kernels::getWeight(Operation *op) {
   StringRef name = op->getName().getStringRef();
   if (viewOps().contains(name) || gatherOps().contains(name) || name == "aten.slice")
     return 0;
-  bool isLong = wholeRowOps().contains(name) || pickOps().contains(name) ||
-                longPointwiseOps().contains(name);
+  bool isLong =
+      wholeRowOps().contains(name) || pickOps().contains(name) || longPointwiseOps().contains(name);
   return isLong ? 2 : 1;
 }
 
