@@ -47,8 +47,9 @@ def make(source_dir, environment, tmp_path_factory):
             result = run([sys.executable, source_dir / "examples/torchrun/make_program.py",
                           *SMALL, *arguments, "--out", folder / name], environment)  # fmt: skip
             assert result.returncode == 0, result.stderr
-            assert {p.name for p in folder.glob(f"*{name}*")} == {f"{name}.mlir", f"{name}.safetensors"}
-            cache[name] = folder / f"{name}.mlir"
+            suffix = "mlirbc" if "compile" in axes else "mlir"
+            assert {p.name for p in folder.glob(f"*{name}*")} == {f"{name}.{suffix}", f"{name}.safetensors"}
+            cache[name] = folder / f"{name}.{suffix}"
         return cache[name]
 
     return get
@@ -119,9 +120,9 @@ def batch_shell(job, nodes, tasks):
 
 
 def test_slurm_on_two_nodes(source_dir, make, one_rank, environment, tmp_path):
-    """Two stages, each cut in two: stages on nodes, parts of a stage on one node."""
+    """Two stages, each cut in two: stages on nodes, parts of a stage on one node; compiled."""
     metrics = tmp_path / "metrics.jsonl"
-    result = run([source_dir / "examples/slurm/train.sbatch", make(pp=2, tp=2), *TRAIN, "--metrics", metrics],
+    result = run([source_dir / "examples/slurm/train.sbatch", make(pp=2, tp=2, compile="cpu"), *TRAIN, "--metrics", metrics],
                  environment | batch_shell(os.getpid(), 2, 2))  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert losses(metrics) == pytest.approx(one_rank, rel=1e-5)
@@ -131,7 +132,7 @@ def test_slurm_on_two_nodes(source_dir, make, one_rank, environment, tmp_path):
 
 
 def test_slurm_of_another_size_than_the_program(source_dir, make, environment):
-    result = run([source_dir / "examples/slurm/train.sbatch", make(pp=2, tp=2), *TRAIN],
+    result = run([source_dir / "examples/slurm/train.sbatch", make(pp=2, tp=2, compile="cpu"), *TRAIN],
                  environment | batch_shell(os.getpid() + 1, 2, 1))  # fmt: skip
     assert result.returncode == 1
     assert "4 ranks" in result.stderr and result.stderr.count("error: ") == 1 + result.stderr.count("srun: error")

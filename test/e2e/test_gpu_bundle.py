@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-VARIANTS = "ops,kernels"
+VARIANTS = "ops,kernels,exec"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENVIRONMENT = {n: v for n, v in os.environ.items() if n not in ("PYTHONPATH", "OUT")} | {
     "PYTHON": sys.executable, "OMP_NUM_THREADS": "1",
