@@ -49,18 +49,27 @@ static llvm::Error printCosts(const run::Options &options) {
   return llvm::Error::success();
 }
 
-/// Of this process, with the device that --device asks for.
+/// Of this process, with the device that --device asks for. What is wrong is part of it: the text
+/// is for reports.
 static llvm::Error printEnvironment() {
-  if (llvm::Error error = run::loadDevice())
-    return error;
-  llvm::Expected<RankEnvironment> environment = RankEnvironment::detect();
-  if (!environment)
-    return environment.takeError();
-  llvm::Expected<OwnedDevice> device = run::openDevice(*environment);
-  if (!device)
-    return device.takeError();
+  std::string refusal;
+  RankEnvironment place;
+  if (llvm::Expected<RankEnvironment> environment = RankEnvironment::detect())
+    place = *environment;
+  else
+    refusal = llvm::toString(environment.takeError());
+  llvm::Error error = run::loadDevice();
+  OwnedDevice device;
+  if (!error) {
+    if (llvm::Expected<OwnedDevice> opened = run::openDevice(place))
+      device = std::move(*opened);
+    else
+      error = opened.takeError();
+  }
   llvm::outs() << describeEnvironment();
-  return llvm::Error::success();
+  if (!refusal.empty())
+    llvm::outs() << "  refused: " << refusal << "\n";
+  return error;
 }
 
 /// In this process alone.
