@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fstream>
 
 using namespace cleave::runtime;
 
@@ -78,7 +79,9 @@ TEST(DevicePlugin, RefusesWhatIsNoPlugin) {
   ASSERT_FALSE(bool(absent));
   EXPECT_EQ(messageOf(absent.takeError()),
             "--device cuda: there is no plugin at /nowhere/libcleave_cuda.so");
-  auto text = DevicePlugin::load("cuda", __FILE__);
+  std::string path = testing::TempDir() + "text.so";
+  std::ofstream(path) << "no shared object\n";
+  auto text = DevicePlugin::load("cuda", path);
   ASSERT_FALSE(bool(text));
   EXPECT_NE(messageOf(text.takeError()).find("cannot load the plugin"), std::string::npos);
   auto other = DevicePlugin::load("cuda", "/lib/x86_64-linux-gnu/libm.so.6");
