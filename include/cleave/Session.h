@@ -176,7 +176,7 @@ public:
   /// empty for what it does not.
   std::vector<ConstTensorRef> keptOutputs(llvm::StringRef fileName);
 
-  /// Memory of a session whose program is lowered, on the processor.
+  /// Memory of a session whose program is lowered.
   struct MemoryUse {
     int64_t plannedBytes = 0; ///< most bytes at one time in a step, as planned
     /// Most bytes of the whole process' tensors at one time since the last reset, without what ops
@@ -184,8 +184,10 @@ public:
     /// their results lie, counts results as workspace too.
     int64_t tensorBytes = 0;
     int64_t workspaceBytes = 0;
+    /// Whether workspace is apart; else, on devices, it is among `tensorBytes`.
+    bool isWorkspaceApart = true;
   };
-  /// None for programs that do not plan memory, and for other devices.
+  /// None for programs that do not plan memory.
   std::optional<MemoryUse> memoryUse() const;
   /// Sets the peaks to what is in use now.
   void resetMemoryUse();

@@ -188,7 +188,7 @@ public:
     c10::Device cpu(c10::DeviceType::CPU);
     if (size == 0)
       return {nullptr, nullptr, &deallocate, cpu};
-    Requests *requests = Requests::current();
+    Requests *requests = Requests::current(c10::DeviceType::CPU);
     Requests::Answer answer{nullptr, /*isResult=*/true};
     if (requests)
       answer = requests->next(size);

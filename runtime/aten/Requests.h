@@ -5,14 +5,16 @@
 // request becomes which result; from then on that request is answered with the address that the
 // plan has for the result. Everything else that is asked for while an op runs is its workspace.
 //
-// Works with the allocator of `installCachingAllocator` only. Whoever relies on an address has to
-// look where the result lies afterwards: the watched order is what kernels do, not what they
-// promise.
+// Works with the allocator of `installCachingAllocator`, and with those of devices whose plugin
+// asks (runtime/device/Plugin.h). Whoever relies on an address has to look where the result lies
+// afterwards: the watched order is what kernels do, not what they promise.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef CLEAVE_RUNTIME_ATEN_REQUESTS_H
 #define CLEAVE_RUNTIME_ATEN_REQUESTS_H
+
+#include <c10/core/DeviceType.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +25,10 @@ namespace cleave::runtime {
 
 class Requests {
 public:
+  /// For memory of devices of one type; what is asked of other allocators is none of these.
+  explicit Requests(c10::DeviceType type = c10::DeviceType::CPU) : type(type) {}
+  c10::DeviceType deviceType() const { return type; }
+
   /// The next run is watched; what was known before is forgotten.
   void watch();
   /// After a watched run: the number of the request that was answered with `data`, the last one
@@ -56,8 +62,10 @@ public:
   private:
     Requests *outer;
   };
-  /// Of this thread; null where no scope is open.
-  static Requests *current() { return running; }
+  /// Of this thread, for memory of that type; null where no such scope is open.
+  static Requests *current(c10::DeviceType type) {
+    return running && running->type == type ? running : nullptr;
+  }
 
 private:
   struct Result {
@@ -65,6 +73,7 @@ private:
     size_t bytes;
     void *address;
   };
+  c10::DeviceType type;
   std::vector<Result> results;
   std::vector<const void *> watched;
   uint32_t count = 0;

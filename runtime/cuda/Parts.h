@@ -11,6 +11,9 @@
 
 namespace cleave::cuda {
 
+// Allocator.cpp
+int hookAllocator(const CleaveAllocationHook *hook);
+
 // Kernels.cpp
 int loadModule(const void *image, size_t bytes, void **module);
 void unloadModule(void *module);

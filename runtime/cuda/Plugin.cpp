@@ -128,6 +128,7 @@ cleave_device_plugin(void) {
       .lastError = lastError,
       .probe = probe,
       .open = open,
+      .hookAllocator = hookAllocator,
       .loadModule = loadModule,
       .unloadModule = unloadModule,
       .getFunction = getFunction,

@@ -1,6 +1,7 @@
 //===- Device.cpp - where a program's tensors are ------------------------------===//
 
 #include "runtime/device/Device.h"
+#include "runtime/aten/Requests.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -101,6 +102,29 @@ at::Tensor Device::toHost(const at::Tensor &tensor) const {
   return tensor.to(c10::Device(c10::DeviceType::CPU));
 }
 
+/// The type of the devices that are asked for: there is one kind in a process.
+static c10::DeviceType hookedType = c10::DeviceType::CPU;
+
+static void *placeRequest(size_t bytes) {
+  Requests *requests = Requests::current(hookedType);
+  return requests ? requests->next(bytes).address : nullptr;
+}
+static void noteRequest(const void *address) {
+  Requests *requests = Requests::current(hookedType);
+  if (requests && requests->isWatching())
+    requests->note(address);
+}
+
+llvm::Error Device::followPlans() const {
+  if (place.is_cpu()) {
+    installCachingAllocator();
+    return llvm::Error::success();
+  }
+  hookedType = place.type();
+  static constexpr CleaveAllocationHook hook = {placeRequest, noteRequest};
+  return vendor->hookAllocator(hook);
+}
+
 MemoryCounts Device::memory() const {
   if (place.is_cpu())
     return memoryCounts();
@@ -108,7 +132,7 @@ MemoryCounts Device::memory() const {
   const auto &requested =
       c10::getDeviceAllocator(place.type())->getDeviceStats(place.index()).requested_bytes;
   const auto &all = requested[static_cast<size_t>(StatType::AGGREGATE)];
-  return {all.current, all.peak};
+  return {all.current, all.peak, all.peak};
 }
 
 void Device::resetMemoryPeak() const {

@@ -56,6 +56,13 @@ public:
   at::Tensor fromHost(const at::Tensor &tensor) const;
   at::Tensor toHost(const at::Tensor &tensor) const;
 
+  /// Makes the allocator of the device's tensors answer what ops of lowered functions ask of it
+  /// with planned addresses (runtime/aten/Requests.h), from now on.
+  llvm::Error followPlans() const;
+
+  /// Whether `memory` counts apart what ops use inside while they run; else their workspace is
+  /// among the tensors.
+  bool countsWorkspace() const { return place.is_cpu(); }
   /// Bytes of tensors on the device.
   MemoryCounts memory() const;
   void resetMemoryPeak() const;

@@ -127,6 +127,12 @@ llvm::Expected<CleaveDeviceFacts> DevicePlugin::open(int index) const {
   return facts;
 }
 
+llvm::Error DevicePlugin::hookAllocator(const CleaveAllocationHook &hook) const {
+  if (!table->hookAllocator || table->hookAllocator(&hook) == 0)
+    return llvm::Error::success();
+  return failure("cannot place tensors where a lowered program plans them");
+}
+
 llvm::Expected<std::unique_ptr<DeviceModule>> DevicePlugin::loadModule(llvm::ArrayRef<char> image,
                                                                        llvm::StringRef name) const {
   void *handle = nullptr;

@@ -67,6 +67,9 @@ public:
   llvm::Expected<int> probe() const;
   llvm::Expected<CleaveDeviceFacts> open(int index) const;
 
+  /// Makes the device's allocator ask `hook`, which stays; without effect where it cannot.
+  llvm::Error hookAllocator(const CleaveAllocationHook &hook) const;
+
   llvm::Expected<std::unique_ptr<DeviceModule>> loadModule(llvm::ArrayRef<char> image,
                                                            llvm::StringRef name) const;
   /// Enqueues a kernel on the current stream; `name` is for the error.

@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /// Changes with every change of this file; the runtime takes no other.
-#define CLEAVE_DEVICE_PLUGIN_ABI 1
+#define CLEAVE_DEVICE_PLUGIN_ABI 2
 #define CLEAVE_DEVICE_PLUGIN_ENTRY "cleave_device_plugin"
 
 /// What a device is. Versions are numbered as the libraries do it themselves; 0: not there.
@@ -53,6 +53,14 @@ typedef struct CleaveBackendOptions {
   const char *name; ///< for messages
 } CleaveBackendOptions;
 
+/// What the allocator of the device's tensors asks at each request of a thread. Neither throws.
+typedef struct CleaveAllocationHook {
+  /// Where `bytes` are to lie, memory that its owner keeps; null: where the allocator likes.
+  void *(*place)(size_t bytes);
+  /// Where the allocator has found memory for the request that `place` was asked about last.
+  void (*note)(const void *address);
+} CleaveAllocationHook;
+
 typedef struct CleaveDevicePlugin {
   uint32_t abi;
   uint32_t bytes; ///< sizeof(CleaveDevicePlugin)
@@ -68,6 +76,9 @@ typedef struct CleaveDevicePlugin {
   int (*probe)(int32_t *count);
   /// Makes device `index` the calling thread's.
   int (*open)(int32_t index, CleaveDeviceFacts *facts);
+
+  /// Makes the allocator ask `hook` from now on, which stays. Null: it cannot.
+  int (*hookAllocator)(const CleaveAllocationHook *hook);
 
   /// A module of compiled kernels (a cubin) from memory, which may go afterwards.
   int (*loadModule)(const void *image, size_t bytes, void **module);

@@ -23,11 +23,19 @@ Arena::Arena(const Device &device, int64_t size, int64_t alignment)
 
 at::Tensor Arena::tensorAt(void *address, at::IntArrayRef sizes, at::IntArrayRef strides,
                            at::ScalarType type) const {
-  return at::from_blob(address, sizes, strides, at::TensorOptions().dtype(type).device(place));
+  // Said, so that no driver is asked where the address is.
+  return at::for_blob(address, sizes)
+      .strides(strides)
+      .target_device(place)
+      .options(at::TensorOptions().dtype(type).device(place))
+      .make_tensor();
 }
 
 at::Tensor Arena::tensorAt(void *address, at::IntArrayRef sizes, at::ScalarType type) const {
-  return at::from_blob(address, sizes, at::TensorOptions().dtype(type).device(place));
+  return at::for_blob(address, sizes)
+      .target_device(place)
+      .options(at::TensorOptions().dtype(type).device(place))
+      .make_tensor();
 }
 
 void Arena::poison(int64_t offset, int64_t length) const {

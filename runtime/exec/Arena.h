@@ -20,6 +20,7 @@ public:
   Arena(const Device &device, int64_t bytes, int64_t alignment);
 
   int64_t size() const { return bytes; }
+  c10::DeviceType deviceType() const { return place.type(); }
   /// The byte at `offset`, which is in the arena.
   char *at(int64_t offset) const { return base + offset; }
   bool contains(const void *data) const { return data >= base && data < base + bytes; }

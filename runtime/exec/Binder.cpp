@@ -19,9 +19,7 @@ namespace exec = cleave::exec;
 namespace train = cleave::train;
 
 Binder::Binder(FunctionOpInterface function, const Services &services)
-    // Memory is planned for the processor alone: a device's own allocator keeps blocks for reuse.
-    : function(function), shared(services),
-      lowered(exec::getLowered(function) && services.device->isHost()) {}
+    : function(function), shared(services), lowered(bool(exec::getLowered(function))) {}
 
 /// Whether only ops that are executed in groups stand between two ops.
 static bool isOneRun(Operation *first, Operation *last) {
@@ -128,18 +126,21 @@ llvm::Expected<std::unique_ptr<Instruction>> Binder::bindGroup(ArrayRef<Operatio
   if (shared.device->hasStreams())
     if (BindResult event = bindDeviceEvent(*this, op); !event || *event)
       return event;
-  if (const Kernel *kernel = findKernel(op->getName().getStringRef())) {
-    BindResult bound = kernel->bind(*this, group);
-    if (!bound || !lowered)
+  // Of an instruction that knows nothing of plans.
+  auto plan = [&](BindResult bound) -> BindResult {
+    if (!bound || !*bound || !lowered)
       return bound;
-    std::vector<PlannedResult> plan;
+    std::vector<PlannedResult> results;
     for (Operation *each : group)
-      llvm::append_range(plan, planResults(each));
-    return std::make_unique<PlannedInstruction>(std::move(*bound), std::move(plan), *shared.arena);
-  }
+      llvm::append_range(results, planResults(each));
+    return std::make_unique<PlannedInstruction>(std::move(*bound), std::move(results),
+                                                *shared.arena);
+  };
+  if (const Kernel *kernel = findKernel(op->getName().getStringRef()))
+    return plan(kernel->bind(*this, group));
   if (isa<aten::AtenOpInterface>(op)) {
     if (!shared.device->isHost())
-      if (BindResult variant = bindDeviceVariant(*this, op); !variant || *variant)
+      if (BindResult variant = plan(bindDeviceVariant(*this, op)); !variant || *variant)
         return variant;
     return bindAtenCall(*this, op);
   }

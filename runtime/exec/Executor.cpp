@@ -106,7 +106,16 @@ void Executor::poisonAfter(size_t position) const {
   if (function.dead.empty())
     return;
   for (const DeadRange &range : function.dead[position])
-    arena->poison(range.offset, range.bytes);
+    poison(range.offset, range.bytes);
+}
+
+/// The plan's events are between the program's ops; this is none of them.
+void Executor::poison(int64_t offset, int64_t bytes) const {
+  if (function.streams)
+    function.streams->synchronize();
+  arena->poison(offset, bytes);
+  if (function.streams)
+    function.streams->synchronize();
 }
 
 /// `current`: the instruction that runs.
@@ -114,13 +123,13 @@ void Executor::runPlanned(Instruction *&current) {
   if (!busy.empty()) {
     for (Instruction *instruction : busy) {
       current = instruction;
-      instruction->execute(frame);
+      executeOnStream(*instruction);
     }
     return;
   }
   for (const std::unique_ptr<Instruction> &instruction : function.instructions) {
     current = instruction.get();
-    instruction->execute(frame);
+    executeOnStream(*instruction);
   }
   for (const std::unique_ptr<Instruction> &instruction : function.instructions)
     if (!instruction->isIdle())
@@ -131,16 +140,19 @@ void Executor::refresh() {
   c10::InferenceMode inferenceMode;
   for (std::unique_ptr<Instruction> &instruction : function.instructions)
     instruction->refresh(frame);
-  for (c10::IValue &slot : frame.slots)
-    slot = c10::IValue();
+  clearFrame();
+}
+
+void Executor::clearFrame() {
+  for (size_t slot = 0; slot < frame.slots.size(); ++slot)
+    if (!frame.isFixed(slot))
+      frame.slots[slot] = c10::IValue();
 }
 
 llvm::Error Executor::run(std::vector<c10::IValue> &results, const Observers &observers) {
   // Not even a failed run leaves values behind.
   llvm::scope_exit clear([&] {
-    for (size_t slot = 0; slot < frame.slots.size(); ++slot)
-      if (!frame.isFixed(slot))
-        frame.slots[slot] = c10::IValue();
+    clearFrame();
     frame.stack.clear();
     frame.started.clear();
   });
@@ -151,7 +163,7 @@ llvm::Error Executor::run(std::vector<c10::IValue> &results, const Observers &ob
       noteLayouts();
     bool poisons = !function.dead.empty();
     if (poisons)
-      arena->poison(0, arena->size());
+      poison(0, arena->size());
     if (observers.onOp || observers.checker || observers.names || poisons)
       runObserved(current, observers);
     else if (function.isLowered)

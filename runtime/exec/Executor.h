@@ -48,6 +48,9 @@ private:
   void injectFault(size_t position);
   void noteLayouts();
   void poisonAfter(size_t position) const;
+  void poison(int64_t offset, int64_t bytes) const;
+  /// Empties all slots but the fixed ones.
+  void clearFrame();
 
   BoundFunction function;
   Frame frame;

@@ -15,6 +15,7 @@ public:
                      const Arena &arena);
 
   void execute(Frame &frame) override;
+  void refresh(Frame &frame) override { inner->refresh(frame); }
   void reset() override;
   bool isIdle() const override { return planned.isSettled() && planned.areAllViews(); }
 

@@ -38,7 +38,8 @@ struct PlannedResult {
 class PlannedResults {
 public:
   PlannedResults(std::vector<PlannedResult> plan, const Arena &arena)
-      : plan(std::move(plan)), arena(arena), tensors(this->plan.size()) {}
+      : plan(std::move(plan)), arena(arena), requests(arena.deviceType()),
+        tensors(this->plan.size()) {}
 
   size_t size() const { return plan.size(); }
   const PlannedResult &operator[](size_t index) const { return plan[index]; }

@@ -146,11 +146,12 @@ static const at::Tensor *findLoss(const SessionImpl &session) {
 std::optional<Session::MemoryUse> Session::memoryUse() const {
   if (!impl->plannedBytes)
     return std::nullopt;
-  MemoryCounts counts = memoryCounts();
-  return MemoryUse{*impl->plannedBytes, counts.tensorPeak, counts.workspacePeak};
+  MemoryCounts counts = impl->device->memory();
+  return MemoryUse{*impl->plannedBytes, counts.tensorPeak, counts.workspacePeak,
+                   impl->device->countsWorkspace()};
 }
 void Session::resetMemoryUse() {
-  resetMemoryPeak();
+  impl->device->resetMemoryPeak();
 }
 
 double Session::loss() const {

@@ -73,10 +73,10 @@ llvm::Expected<std::unique_ptr<SessionImpl>> SessionImpl::create(const Program &
       failure = session->allocateState();
     if (!failure)
       failure = session->makeBuckets();
-    if (!failure) {
-      session->makeArena();
+    if (!failure)
+      failure = session->makeArena();
+    if (!failure)
       failure = session->bindPhases();
-    }
     if (!failure)
       failure = session->makeRunner();
     if (!failure)
@@ -219,11 +219,8 @@ llvm::Error SessionImpl::makeBuckets() {
   return llvm::Error::success();
 }
 
-/// One arena serves all lowered functions of this rank: as large as the largest needs it. On
-/// devices their own allocators keep memory for the next step.
-void SessionImpl::makeArena() {
-  if (!device->isHost())
-    return;
+/// One arena serves all lowered functions of this rank: as large as the largest needs it.
+llvm::Error SessionImpl::makeArena() {
   int64_t bytes = 0, alignment = 1;
   bool isLowered = false;
   for (const PhaseFunction &part : program->impl().phaseFunctions)
@@ -231,15 +228,16 @@ void SessionImpl::makeArena() {
       bytes = std::max(bytes, lowered.getArena());
       alignment = std::max(alignment, lowered.getAlignment());
       isLowered = true;
-      // Results are put where they are to lie when it is asked for them.
-      installCachingAllocator();
     }
   arena = Arena(*device, bytes, alignment);
-  if (isLowered)
-    plannedBytes = (stages.isScheduled()
-                        ? computeStageCosts(*program, stages.place())
-                        : computeCosts(*program, options.microbatches, options.weightGradients))
-                       .peakBytes;
+  if (!isLowered)
+    return llvm::Error::success();
+  plannedBytes =
+      (stages.isScheduled() ? computeStageCosts(*program, stages.place())
+                            : computeCosts(*program, options.microbatches, options.weightGradients))
+          .peakBytes;
+  // Results are put where they are to lie when it is asked for them.
+  return device->followPlans();
 }
 
 void SessionImpl::indexSaved() {

@@ -58,7 +58,7 @@ public:
     return (parameter + "\n" + slot).str();
   }
 
-  /// Of a lowered program on the processor: what a step needs at most.
+  /// Of a lowered program: what a step needs at most.
   std::optional<int64_t> plannedBytes;
 
   /// By result and microbatch, where SessionOptions::keepOutputs asks for it.
@@ -125,7 +125,7 @@ private:
   llvm::Error checkScheduled() const;
   llvm::Error makeRunner();
   llvm::Error makeBuckets();
-  void makeArena();
+  llvm::Error makeArena();
   void indexSaved();
   llvm::Error connectGroups();
   llvm::Error bindPhases();

@@ -62,8 +62,10 @@ void Trainer::reportMemory() {
   if (!measured)
     return;
   reporter->say("memory: " + describeBytes(measured->plannedBytes) + " planned, " +
-                describeBytes(measured->tensorBytes) + " measured, and " +
-                describeBytes(measured->workspaceBytes) + " of workspace");
+                describeBytes(measured->tensorBytes) + " measured, " +
+                (measured->isWorkspaceApart
+                     ? "and " + describeBytes(measured->workspaceBytes) + " of workspace"
+                     : "workspace of operators included"));
 }
 
 /// What a step has used. The first one only counts where it is the only one: ops then still show

@@ -5,9 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/aten/Requests.h"
 #include "runtime/device/DeviceCommunicator.h"
 #include "runtime/device/OpenDevice.h"
 #include "runtime/device/Timeline.h"
+#include "runtime/exec/Arena.h"
 #include "runtime/exec/DeviceVariants.h"
 #include "runtime/exec/StepGraph.h"
 
@@ -91,6 +93,34 @@ TEST_F(Cuda, CopiesAndCounts) {
   EXPECT_EQ(tensor.device(), device()->torchDevice());
   EXPECT_EQ(device()->toHost(tensor.add(1)).sum().item<float>(), 4000.0f);
   EXPECT_GE(device()->memory().peak - before, 8000);
+}
+
+TEST_F(Cuda, ResultsLieWhereTheyArePlanned) {
+  llvm::Error error = device()->followPlans();
+  ASSERT_FALSE(bool(error)) << llvm::toString(std::move(error));
+  Arena arena(*device(), 1 << 20, 512);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(arena.at(0)) % 512, 0u);
+  at::Tensor x = at::ones({1000}, device()->options(DType::F32));
+  Requests requests(arena.deviceType());
+  at::Tensor y;
+  auto run = [&] {
+    Requests::Scope scope(requests);
+    y = x.add(1);
+  };
+  run();
+  std::optional<uint32_t> request = requests.find(y.const_data_ptr());
+  ASSERT_TRUE(request);
+  requests.expect(*request, 4000, arena.at(512));
+  int64_t before = device()->memory().current;
+  y = at::Tensor();
+  run();
+  EXPECT_EQ(y.const_data_ptr(), arena.at(512));
+  EXPECT_EQ(device()->memory().current, before - 4000);
+  // Planned memory is of no stream, and is not given back.
+  device()->noteUse(y, StreamKind::Communication);
+  at::Tensor shown = arena.tensorAt(arena.at(512), {1000}, at::kFloat);
+  y = at::Tensor();
+  EXPECT_EQ(shown.sum().item<float>(), 2000.0f);
 }
 
 TEST_F(Cuda, EventsOrderStreams) {

@@ -169,6 +169,8 @@ extern "C" const CleaveDevicePlugin *cleave_device_plugin(void) {
   table.lastError = lastError;
   table.probe = probe;
   table.open = open;
+  // Its tensors are the host's, whose allocator is asked itself.
+  table.hookAllocator = nullptr;
   table.loadModule = loadModule;
   table.unloadModule = unloadModule;
   table.getFunction = getFunction;

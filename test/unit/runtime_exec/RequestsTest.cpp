@@ -59,6 +59,17 @@ TEST_F(RequestsTest, AnotherSizeOrAnotherThreadIsNotTheResult) {
   EXPECT_NE(bytes(128).const_data_ptr(), planned);
 }
 
+TEST_F(RequestsTest, WhatIsForADeviceIsNotAnsweredOnTheHost) {
+  Requests requests(c10::DeviceType::CUDA);
+  alignas(64) char planned[128];
+  requests.expect(0, 128, planned);
+  Requests::Scope scope(requests);
+  EXPECT_NE(bytes(128).const_data_ptr(), planned);
+  EXPECT_EQ(Requests::current(c10::DeviceType::CPU), nullptr);
+  // The host's request was none of its own.
+  EXPECT_EQ(Requests::current(c10::DeviceType::CUDA)->next(128).address, planned);
+}
+
 TEST_F(RequestsTest, WorkspaceIsCountedApart) {
   resetMemoryPeak();
   MemoryCounts before = memoryCounts();
