@@ -225,7 +225,10 @@ struct ProgramCosts {
   /// Of lowered functions: memory that they use in turn, there from beginning to end. The values in
   /// it are no part of the line above.
   int64_t arenaBytes = 0;
-  /// Most bytes at one time in a step, state and arena included.
+  /// What functions of a microbatch save for each other: frames of all that are under way at one
+  /// time, there from beginning to end.
+  int64_t frameBytes = 0;
+  /// Most bytes at one time in a step, state, arena and frames included.
   int64_t peakBytes = 0;
   /// (op name, count) of all functions, most frequent first.
   std::vector<std::pair<std::string, int64_t>> ops;

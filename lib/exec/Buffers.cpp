@@ -196,14 +196,12 @@ void Buffers::spreadCommunication() {
         continue;
       Buffer &buffer = buffers[found->second];
       made = std::max(made, buffer.begin);
-      if (buffer.kind == Buffer::Planned)
-        buffer.end = std::max(buffer.end, std::min(joined.lookup(&op), timeline.end() - 1));
+      buffer.end = std::max(buffer.end, std::min(joined.lookup(&op), timeline.end() - 1));
     }
     for (OpResult result : op.getResults())
       if (auto found = indices.find(result); found != indices.end()) {
         Buffer &buffer = buffers[found->second];
-        if (buffer.kind == Buffer::Planned)
-          buffer.begin = std::min(buffer.begin, made + 1);
+        buffer.begin = std::min(buffer.begin, made + 1);
       }
   }
 }

@@ -34,7 +34,8 @@ struct Buffer {
   int64_t bytes = 0;
   /// The first and the last time at which it is needed.
   unsigned begin = 0, end = 0;
-  /// Where it lies, once that is planned.
+  /// Where it lies, once that is planned. Of an argument: in the frame, where its maker put it
+  /// there.
   ResultMemory memory;
 };
 
@@ -50,6 +51,9 @@ public:
   llvm::ArrayRef<Buffer> all() const { return buffers; }
   /// The buffer whose memory `value` has; null for an event.
   const Buffer *of(mlir::Value value) const;
+  Buffer *of(mlir::Value value) {
+    return const_cast<Buffer *>(static_cast<const Buffers &>(*this).of(value));
+  }
   /// The operand whose memory a result has, if it has one's.
   std::optional<unsigned> sharedOperand(mlir::OpResult result) const;
   /// Results that were written over an operand of a pointwise op or kernel.

@@ -49,6 +49,7 @@ private:
     unsigned completion;
   };
   size_t indexOf(const Buffer *buffer) const { return buffer - buffers.all().data(); }
+  const Buffer *bufferOf(Value value) const;
   SmallVector<Access> accessesOf(ArrayRef<Operation *> ops) const;
   void place(const Buffer &buffer);
   void visit(unsigned time, Stream stream, ArrayRef<Access> list);
@@ -64,6 +65,8 @@ private:
     const Buffer *buffer; ///< null: what was there before the function
   };
   std::map<int64_t, Occupant> arena, frame;
+  /// By first byte in the frame.
+  llvm::DenseMap<int64_t, const Buffer *> framedArguments;
   llvm::DenseSet<const Buffer *> placed;
   /// By stream: the last time of the other one that it is after.
   std::array<int64_t, 2> clock = {kNever, kNever};
@@ -72,6 +75,15 @@ private:
   std::vector<Event> events;
 };
 
+/// The buffer whose accesses are noted for `value`: of arguments that show the same bytes of the
+/// frame, one.
+const Buffer *EventPlanner::bufferOf(Value value) const {
+  const Buffer *buffer = buffers.of(value);
+  if (!buffer || buffer->kind != Buffer::Argument || buffer->memory.kind != ResultMemory::Frame)
+    return buffer;
+  return framedArguments.lookup(buffer->memory.offset);
+}
+
 /// What ops that run at one time read and write.
 SmallVector<EventPlanner::Access> EventPlanner::accessesOf(ArrayRef<Operation *> ops) const {
   SmallVector<Access> list;
@@ -79,10 +91,10 @@ SmallVector<EventPlanner::Access> EventPlanner::accessesOf(ArrayRef<Operation *>
     if (isOnlyView(op))
       continue;
     for (Value operand : op->getOperands())
-      if (const Buffer *buffer = buffers.of(operand))
+      if (const Buffer *buffer = bufferOf(operand))
         list.push_back({buffer, /*isWrite=*/false, timeline.completionOf(op)});
     for (OpResult result : op->getResults())
-      if (const Buffer *buffer = buffers.of(result))
+      if (const Buffer *buffer = bufferOf(result))
         list.push_back({buffer, /*isWrite=*/true, timeline.completionOf(result)});
   }
   return list;
@@ -147,8 +159,13 @@ void EventPlanner::visit(unsigned time, Stream stream, ArrayRef<Access> list) {
 
 std::vector<Event> EventPlanner::run() {
   for (const Buffer &buffer : buffers.all())
-    if (buffer.kind == Buffer::Argument)
+    if (buffer.kind == Buffer::Argument) {
       accesses[indexOf(&buffer)].write[unsigned(Stream::Compute)] = 0;
+      int64_t begin = buffer.memory.offset;
+      if (buffer.memory.kind == ResultMemory::Frame &&
+          framedArguments.try_emplace(begin, &buffer).second)
+        frame[begin] = {begin + buffer.bytes, &buffer};
+    }
   for (unsigned time = 1; time < timeline.end(); ++time) {
     ArrayRef<Operation *> ops = timeline.at(time);
     Stream stream = runsOnCommunication(ops.front()) ? Stream::Communication : Stream::Compute;

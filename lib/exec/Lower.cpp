@@ -4,6 +4,7 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/train/Train.h"
 #include "lib/exec/Events.h"
+#include "lib/exec/FramePlanner.h"
 #include "lib/exec/Packing.h"
 #include "lib/exec/Plot.h"
 
@@ -62,7 +63,7 @@ static void placeInArena(Buffers &buffers, int64_t alignment, LoweringSummary &s
   std::vector<Interval> intervals;
   std::vector<Buffer *> planned;
   for (Buffer &buffer : buffers.all())
-    if (buffer.kind == Buffer::Planned) {
+    if (buffer.kind == Buffer::Planned && buffer.memory.kind != ResultMemory::Frame) {
       intervals.push_back({buffer.begin, buffer.end, buffer.bytes});
       planned.push_back(&buffer);
     }
@@ -85,7 +86,7 @@ static void writeMemory(func::FuncOp function, const Buffers &buffers, LoweringS
       const Buffer &buffer = *buffers.of(result);
       memory.push_back(buffer.memory);
       if (buffer.kind == Buffer::Planned) {
-        ++summary.inArena;
+        ++(buffer.memory.kind == ResultMemory::Frame ? summary.inFrame : summary.inArena);
         continue;
       }
       ++summary.apart[buffer.reason];
@@ -110,29 +111,52 @@ static void writeStreams(func::FuncOp function) {
   }
 }
 
-LoweringSummary cleave::exec::lowerFunction(func::FuncOp function, const LoweringOptions &options,
-                                            ArenaPlot *plot) {
-  dropLowering(function);
-  sinkGradients(function.front());
-  joinOptimizerSteps(function.front());
-
+/// The function's values in the frame have their places.
+static LoweringSummary lowerFunction(const PlannedFunction &planned, const FramePlan &frame,
+                                     const LoweringOptions &options, ArenaPlot *plot) {
+  func::FuncOp function = planned.function;
   LoweringSummary summary;
-  Timeline timeline(function);
-  Buffers buffers(function, timeline, /*spread=*/options.target == Family::Cuda);
-  placeInArena(buffers, options.alignment, summary);
+  summary.frameBytes = frame.packing.bytes;
+  summary.frameLowerBound = frame.packing.lowerBound;
+  placeInArena(*planned.buffers, options.alignment, summary);
   if (plot)
-    plot->add(function.getName(), timeline, buffers, summary.arenaBytes);
-  std::vector<Event> events = planEvents(function, timeline, buffers);
+    plot->add(function.getName(), *planned.timeline, *planned.buffers, summary.arenaBytes);
+  std::vector<Event> events = planEvents(function, *planned.timeline, *planned.buffers);
   summary.events = events.size();
 
   MLIRContext *context = function.getContext();
   StringAttr chip =
       options.target == Family::Cuda ? StringAttr::get(context, options.chip) : StringAttr();
-  writeMemory(function, buffers, summary);
+  writeMemory(function, *planned.buffers, summary);
   writeStreams(function);
-  insertEvents(function, timeline, events);
+  insertEvents(function, *planned.timeline, events);
   function->setDiscardableAttr(kLoweredAttrName,
                                LoweredAttr::get(context, options.target, chip, summary.arenaBytes,
-                                                /*frame=*/0, options.alignment));
+                                                summary.frameBytes, options.alignment));
   return summary;
+}
+
+void cleave::exec::lowerProgram(
+    ModuleOp module, const LoweringOptions &options, ArenaPlot *plot,
+    llvm::function_ref<void(func::FuncOp, const LoweringSummary &)> report) {
+  for (const FunctionGroup &group : findFunctionGroups(module)) {
+    std::vector<PlannedFunction> functions;
+    for (func::FuncOp function : group.functions) {
+      dropLowering(function);
+      sinkGradients(function.front());
+      joinOptimizerSteps(function.front());
+      PlannedFunction &planned = functions.emplace_back();
+      planned.function = function;
+      planned.timeline = std::make_unique<Timeline>(function);
+      planned.buffers = std::make_unique<Buffers>(function, *planned.timeline,
+                                                  /*spread=*/options.target == Family::Cuda);
+    }
+    FramePlan frame;
+    if (group.hasFrame)
+      frame = planFrame(functions, options.alignment);
+    if (plot)
+      plot->add(functions, frame);
+    for (const PlannedFunction &planned : functions)
+      report(planned.function, lowerFunction(planned, frame, options, plot));
+  }
 }

@@ -1,4 +1,4 @@
-//===- Plot.cpp - a picture of the arena --------------------------------------===//
+//===- Plot.cpp - a picture of planned memory ---------------------------------===//
 
 #include "lib/exec/Plot.h"
 #include "lib/memory/MemoryPlan.h"
@@ -45,29 +45,38 @@ static std::string placeOf(Location location) {
   return "";
 }
 
+ArenaPlot::Rectangle ArenaPlot::draw(const Buffer &buffer, unsigned begin, unsigned end) {
+  Operation *op = buffer.root.getDefiningOp();
+  Rectangle rectangle{
+      op->getName().getStringRef().str(), "", begin, end, buffer.memory.offset, buffer.bytes};
+  rectangle.text =
+      llvm::formatv("{0} {1}\n{2}, bytes {3} to {4}\nops {5} to {6}\n{7}", rectangle.op,
+                    buffer.root.getType(), memory::describeBytes(buffer.bytes), rectangle.offset,
+                    rectangle.offset + rectangle.bytes - 1, begin, end, placeOf(op->getLoc()))
+          .str();
+  return rectangle;
+}
+
+void ArenaPlot::add(ArrayRef<PlannedFunction> functions, const FramePlan &frame) {
+  if (frame.packing.bytes == 0)
+    return;
+  std::string name;
+  for (const PlannedFunction &each : functions)
+    name += (name.empty() ? "" : ", ") + func::FuncOp(each.function).getName().str();
+  Panel panel{std::move(name), "frame", frame.begins.back(), frame.packing.bytes, {}};
+  for (auto [value, interval] : llvm::zip_equal(frame.values, frame.intervals))
+    panel.rectangles.push_back(draw(*value, interval.begin, interval.end));
+  panels.push_back(std::move(panel));
+}
+
 void ArenaPlot::add(StringRef name, const Timeline &timeline, const Buffers &buffers,
                     int64_t arenaBytes) {
   if (arenaBytes == 0)
     return;
-  Panel panel{name.str(), timeline.end() + 1, arenaBytes, {}};
-  for (const Buffer &buffer : buffers.all()) {
-    if (buffer.kind != Buffer::Planned || buffer.memory.kind != ResultMemory::Arena)
-      continue;
-    Operation *op = buffer.root.getDefiningOp();
-    Rectangle rectangle{op->getName().getStringRef().str(),
-                        "",
-                        buffer.begin,
-                        buffer.end,
-                        buffer.memory.offset,
-                        buffer.bytes};
-    rectangle.text =
-        llvm::formatv("{0} {1}\n{2}, bytes {3} to {4}\nops {5} to {6}\n{7}", rectangle.op,
-                      buffer.root.getType(), memory::describeBytes(buffer.bytes), rectangle.offset,
-                      rectangle.offset + rectangle.bytes - 1, buffer.begin, buffer.end,
-                      placeOf(op->getLoc()))
-            .str();
-    panel.rectangles.push_back(std::move(rectangle));
-  }
+  Panel panel{name.str(), "arena", timeline.end() + 1, arenaBytes, {}};
+  for (const Buffer &buffer : buffers.all())
+    if (buffer.kind == Buffer::Planned && buffer.memory.kind == ResultMemory::Arena)
+      panel.rectangles.push_back(draw(buffer, buffer.begin, buffer.end));
   panels.push_back(std::move(panel));
 }
 
@@ -95,7 +104,7 @@ std::string ArenaPlot::str() const {
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" "
       "width=\"{0}\" height=\"{1}\" font-family=\"sans-serif\" font-size=\"12\">\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
-      "<text x=\"{2}\" y=\"22\" font-size=\"15\">What lies in the arena: ops from left "
+      "<text x=\"{2}\" y=\"22\" font-size=\"15\">What lies in planned memory: ops from left "
       "to right, bytes from bottom to top</text>\n",
       kWidth, height, kLeft);
   int x = kLeft;
@@ -124,11 +133,10 @@ std::string ArenaPlot::str() const {
       bytes = sum;
       most = std::max(most, sum);
     }
-    os << llvm::formatv(
-        "<text x=\"{0}\" y=\"{1}\" font-weight=\"bold\">{2}: arena {3}, at most {4} "
-        "live</text>\n",
-        kLeft, top - 8, escape(panel.name), memory::describeBytes(panel.bytes),
-        memory::describeBytes(most));
+    os << llvm::formatv("<text x=\"{0}\" y=\"{1}\" font-weight=\"bold\">{2}: {3} {4}, at most {5} "
+                        "live</text>\n",
+                        kLeft, top - 8, escape(panel.name), panel.what,
+                        memory::describeBytes(panel.bytes), memory::describeBytes(most));
     os << llvm::formatv("<rect x=\"{0}\" y=\"{1}\" width=\"{2}\" height=\"{3}\" fill=\"#f4f4f4\" "
                         "stroke=\"#888\"/>\n",
                         kLeft, top, kWidth - kLeft - kRight, kPanel);

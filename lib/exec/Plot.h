@@ -1,20 +1,23 @@
-//===- Plot.h - a picture of the arena -----------------------------*- C++ -*-===//
+//===- Plot.h - a picture of planned memory ------------------------*- C++ -*-===//
 
 #ifndef CLEAVE_LIB_EXEC_PLOT_H
 #define CLEAVE_LIB_EXEC_PLOT_H
 
-#include "lib/exec/Buffers.h"
+#include "lib/exec/FramePlanner.h"
 
 namespace cleave::exec {
 
-/// Draws what lies in the arenas of functions, as SVG: a panel for each, time from left to right,
-/// the arena from bottom to top. Each result is a rectangle in the colour of the op that makes it;
-/// its name, type and times show when the pointer rests on it. A line says how many bytes are live.
+/// Draws what lies in the arenas of functions and in the frames of microbatches, as SVG: a panel
+/// for each, time from left to right, the memory from bottom to top. Each result is a rectangle in
+/// the colour of the op that makes it; its name, type and times show when the pointer rests on it.
+/// A line says how many bytes are live.
 class ArenaPlot {
 public:
   /// Adds a panel for a function whose buffers have places; none where the arena is empty.
   void add(llvm::StringRef name, const Timeline &timeline, const Buffers &buffers,
            int64_t arenaBytes);
+  /// Adds one for the frame of the functions; none where it is empty.
+  void add(llvm::ArrayRef<PlannedFunction> functions, const FramePlan &frame);
   std::string str() const;
 
 private:
@@ -23,8 +26,9 @@ private:
     unsigned begin, end;
     int64_t offset, bytes;
   };
+  static Rectangle draw(const Buffer &buffer, unsigned begin, unsigned end);
   struct Panel {
-    std::string name;
+    std::string name, what;
     unsigned length;
     int64_t bytes;
     std::vector<Rectangle> rectangles;

@@ -31,18 +31,14 @@ public:
   LogicalResult run();
 
 private:
-  void findUses();
   LogicalResult checkShared(OpResult result);
   LogicalResult checkOverwritten(OpResult result, unsigned operand);
   LogicalResult checkReturned();
-  LogicalResult checkOverlaps();
 
   func::FuncOp function;
   const Timeline &timeline;
   const Places &places;
   llvm::BitVector owned;
-  /// When the last op that reads a value no longer does.
-  llvm::DenseMap<Value, unsigned> lastUse;
   /// By root: the values that what is there now is known by.
   llvm::DenseMap<Value, SmallVector<Value>> current;
 };
@@ -63,14 +59,6 @@ static std::string describe(Value value) {
 
 static void noteMaker(InFlightDiagnostic &diagnostic, Value value) {
   diagnostic.attachNote(value.getLoc()) << describe(value) << " is from here";
-}
-
-void MemoryVerifier::findUses() {
-  for (Operation &op : function.front()) {
-    unsigned time = timeline.completionOf(&op);
-    for (Value operand : op.getOperands())
-      lastUse[operand] = std::max(lastUse[operand], time);
-  }
 }
 
 /// `same` has to be what really happens.
@@ -145,30 +133,38 @@ LogicalResult MemoryVerifier::checkReturned() {
   return success();
 }
 
-LogicalResult MemoryVerifier::checkOverlaps() {
-  // When each piece of planned memory is needed.
-  struct Piece {
-    Value root;
-    Range range;
-    unsigned begin, end;
+llvm::MapVector<Value, Piece> cleave::exec::listPieces(func::FuncOp function,
+                                                       const Timeline &timeline,
+                                                       const Places &places,
+                                                       ResultMemory::Kind region) {
+  llvm::MapVector<Value, Piece> pieces;
+  auto extend = [&](Value value, unsigned begin, unsigned end) {
+    Range range = places.of(value);
+    if (range.region != region || range.begin == range.end)
+      return;
+    Value root = places.rootOf(value);
+    Piece &piece = pieces.try_emplace(root, Piece{root, range, begin, begin}).first->second;
+    piece.end = std::max(piece.end, end);
   };
-  std::vector<Piece> pieces;
-  llvm::DenseMap<Value, size_t> indices;
-  for (Operation &op : function.front())
-    for (OpResult result : op.getResults()) {
-      Range range = places.of(result);
-      Value root = places.rootOf(result);
-      if (range.region == ResultMemory::Apart || range.begin == range.end)
-        continue;
-      unsigned end = std::max(timeline.completionOf(result), lastUse.lookup(result));
-      if (root == result) {
-        indices[root] = pieces.size();
-        pieces.push_back({root, range, timeline.of(&op), end});
-      } else {
-        Piece &piece = pieces[indices.lookup(root)];
-        piece.end = std::max(piece.end, end);
-      }
-    }
+  for (BlockArgument argument : function.getArguments())
+    extend(argument, 0, 0);
+  for (Operation &op : function.front()) {
+    for (Value operand : op.getOperands())
+      extend(operand, timeline.of(&op), timeline.completionOf(&op));
+    for (OpResult result : op.getResults())
+      extend(result, timeline.of(&op), timeline.completionOf(result));
+  }
+  return pieces;
+}
+
+/// "result 0 of 'aten.mm'", with its function where that is not `function`.
+static std::string describe(Value value, func::FuncOp function) {
+  auto own = value.getDefiningOp()->getParentOfType<func::FuncOp>();
+  return describe(value) + (own == function ? "" : " of function '" + own.getName().str() + "'");
+}
+
+LogicalResult cleave::exec::checkOverlaps(ArrayRef<Piece> pieces,
+                                          function_ref<Operation *(unsigned)> at) {
   // At each time, first what begins, then what ends: a piece is needed while its last reader runs.
   std::vector<std::pair<unsigned, size_t>> begins, ends;
   for (auto [index, piece] : llvm::enumerate(pieces)) {
@@ -177,43 +173,41 @@ LogicalResult MemoryVerifier::checkOverlaps() {
   }
   llvm::sort(begins);
   llvm::sort(ends);
-  std::map<int64_t, size_t> living[2]; // by first byte
+  std::map<int64_t, size_t> living; // by first byte
   unsigned errors = 0;
   auto nextEnd = ends.begin();
   for (auto [time, index] : begins) {
-    for (; nextEnd != ends.end() && nextEnd->first < time; ++nextEnd) {
-      const Piece &gone = pieces[nextEnd->second];
-      auto &map = living[gone.range.region == ResultMemory::Frame];
-      if (auto found = map.find(gone.range.begin);
-          found != map.end() && found->second == nextEnd->second)
-        map.erase(found);
-    }
+    for (; nextEnd != ends.end() && nextEnd->first < time; ++nextEnd)
+      if (auto found = living.find(pieces[nextEnd->second].range.begin);
+          found != living.end() && found->second == nextEnd->second)
+        living.erase(found);
     const Piece &piece = pieces[index];
-    auto &map = living[piece.range.region == ResultMemory::Frame];
-    auto after = map.lower_bound(piece.range.end);
-    if (after != map.begin())
+    auto after = living.lower_bound(piece.range.end);
+    if (after != living.begin())
       if (const Piece &other = pieces[std::prev(after)->second];
           other.range.end > piece.range.begin) {
         Operation *op = piece.root.getDefiningOp();
-        InFlightDiagnostic diagnostic = op->emitOpError()
-                                        << "writes its result "
-                                        << cast<OpResult>(piece.root).getResultNumber() << " to "
-                                        << piece.range.str() << ", where " << describe(other.root)
-                                        << " still lies, in " << other.range.str();
+        auto function = op->getParentOfType<func::FuncOp>();
+        InFlightDiagnostic diagnostic =
+            op->emitOpError() << "writes its result "
+                              << cast<OpResult>(piece.root).getResultNumber() << " to "
+                              << piece.range.str() << ", where " << describe(other.root, function)
+                              << " still lies, in " << other.range.str();
         noteMaker(diagnostic, other.root);
-        Operation *last = timeline.at(other.end).front();
+        Operation *last = at(other.end);
+        auto reader = last->getParentOfType<func::FuncOp>();
         diagnostic.attachNote(last->getLoc())
-            << "it is needed until '" << last->getName() << "' here";
+            << "it is needed until '" << last->getName() << "' here"
+            << (reader == function ? "" : ", in function '" + reader.getName().str() + "'");
         if (++errors == kMaxErrors)
           return failure();
       }
-    map[piece.range.begin] = index;
+    living[piece.range.begin] = index;
   }
   return success(errors == 0);
 }
 
 LogicalResult MemoryVerifier::run() {
-  findUses();
   for (BlockArgument argument : function.getArguments())
     current[argument].push_back(argument);
   for (Operation &op : function.front())
@@ -222,7 +216,12 @@ LogicalResult MemoryVerifier::run() {
         return failure();
       current[places.rootOf(result)].push_back(result);
     }
-  return success(succeeded(checkReturned()) && succeeded(checkOverlaps()));
+  if (failed(checkReturned()))
+    return failure();
+  std::vector<Piece> pieces;
+  for (auto &[root, piece] : listPieces(function, timeline, places, ResultMemory::Arena))
+    pieces.push_back(piece);
+  return checkOverlaps(pieces, [&](unsigned time) { return timeline.at(time).front(); });
 }
 
 LogicalResult cleave::exec::verifyMemory(func::FuncOp function, const Timeline &timeline,

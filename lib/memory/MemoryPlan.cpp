@@ -72,11 +72,14 @@ public:
   }
 
 private:
-  /// What is in the arena needs no memory besides.
+  /// What is in the arena or the frame needs no memory besides.
   static int64_t bytesOf(Value root) {
-    auto result = dyn_cast<OpResult>(root);
-    bool inArena = result && exec::getResultMemory(result).kind == exec::ResultMemory::Arena;
-    return inArena ? 0 : getByteSize(root.getType());
+    if (auto result = dyn_cast<OpResult>(root)) {
+      exec::ResultMemory::Kind kind = exec::getResultMemory(result).kind;
+      if (kind == exec::ResultMemory::Arena || kind == exec::ResultMemory::Frame)
+        return 0;
+    }
+    return getByteSize(root.getType());
   }
 
   /// What one function makes for another: of its own stage, or of the next.

@@ -48,7 +48,7 @@ struct MemoryPlan {
 /// the functions makes count as arguments. `emptyAccumulators`: a step's first microbatch, in which
 /// gradients become the accumulators. Arguments that are `owned`, where given, are the microbatch's
 /// alone and count from its beginning to their last use in any of the functions. Values in the
-/// arena of lowered functions are not counted (see `getArenaBytes`).
+/// arena of lowered functions and in frames are not counted (see `getArenaBytes`).
 MemoryPlan planMemory(llvm::ArrayRef<mlir::func::FuncOp> functions, bool emptyAccumulators,
                       llvm::function_ref<bool(train::RoleAttr)> owned = nullptr);
 

@@ -16,12 +16,41 @@
 using namespace cleave::schedule;
 
 namespace {
-/// A receive before it has a slot: its pool, and where its value is first needed.
+/// What needs a slot, before it has one: its pool and, of a receive, where its value is first
+/// needed.
 struct Lifetime {
   SlotUse use;
   unsigned pool;
   size_t firstUse;
 };
+
+/// Lifetimes begin in the order of the list: each takes a slot of its pool that is free, or a new
+/// one, which happens only where all slots of the pool overlap here. Slots are numbered over all
+/// pools; their count.
+unsigned color(std::vector<Lifetime> &lifetimes) {
+  using Busy = std::pair<size_t, unsigned>; // end, slot
+  struct Pool {
+    std::priority_queue<Busy, std::vector<Busy>, std::greater<>> busy;
+    std::priority_queue<unsigned, std::vector<unsigned>, std::greater<>> free;
+  };
+  llvm::DenseMap<unsigned, Pool> pools;
+  unsigned numSlots = 0;
+  for (Lifetime &life : lifetimes) {
+    Pool &pool = pools[life.pool];
+    while (!pool.busy.empty() && pool.busy.top().first < life.use.begin) {
+      pool.free.push(pool.busy.top().second);
+      pool.busy.pop();
+    }
+    if (pool.free.empty()) {
+      life.use.slot = numSlots++;
+    } else {
+      life.use.slot = pool.free.top();
+      pool.free.pop();
+    }
+    pool.busy.emplace(life.use.end, life.use.slot);
+  }
+  return numSlots;
+}
 
 class RankAssigner {
 public:
@@ -32,7 +61,7 @@ public:
     collect();
     RankSlots result;
     result.lowerBound = overlapByPool([](const Lifetime &life) { return life.firstUse; });
-    result.numSlots = color();
+    result.numSlots = color(lifetimes);
     for (Lifetime &life : lifetimes)
       result.uses.push_back(life.use);
     return result;
@@ -101,33 +130,6 @@ private:
     return total;
   }
 
-  /// Lifetimes begin in the order of the list: each takes a slot of its pool that is free, or a new
-  /// one, which happens only where all slots of the pool overlap here.
-  unsigned color() {
-    using Busy = std::pair<size_t, unsigned>; // end, slot
-    struct Pool {
-      std::priority_queue<Busy, std::vector<Busy>, std::greater<>> busy;
-      std::priority_queue<unsigned, std::vector<unsigned>, std::greater<>> free;
-    };
-    llvm::DenseMap<unsigned, Pool> pools;
-    unsigned numSlots = 0;
-    for (Lifetime &life : lifetimes) {
-      Pool &pool = pools[life.pool];
-      while (!pool.busy.empty() && pool.busy.top().first < life.use.begin) {
-        pool.free.push(pool.busy.top().second);
-        pool.busy.pop();
-      }
-      if (pool.free.empty()) {
-        life.use.slot = numSlots++;
-      } else {
-        life.use.slot = pool.free.top();
-        pool.free.pop();
-      }
-      pool.busy.emplace(life.use.end, life.use.slot);
-    }
-    return numSlots;
-  }
-
   const Program &program;
   const std::vector<Action> &list;
   const SlotOptions &options;
@@ -140,6 +142,36 @@ std::vector<RankSlots> cleave::schedule::assignRecvSlots(const Program &program,
   std::vector<RankSlots> result;
   for (unsigned rank = 0; rank < program.numRanks(); ++rank)
     result.push_back(RankAssigner(program, rank, options).run());
+  return result;
+}
+
+FrameSlots cleave::schedule::assignFrameSlots(const Program &program, unsigned rank) {
+  const std::vector<Action> &list = program.ranks[rank];
+  std::vector<Lifetime> lifetimes;
+  llvm::DenseMap<uint64_t, size_t> numbers; // of lifetimes, by stage and microbatch
+  for (size_t at = 0; at < list.size(); ++at)
+    program.forEachLeaf(list[at], [&](Action leaf) {
+      if (!isCompute(leaf.kind))
+        return;
+      auto [found, isNew] =
+          numbers.try_emplace(uint64_t(leaf.stage) << 32 | leaf.index, lifetimes.size());
+      if (isNew)
+        lifetimes.push_back({{leaf, at, at, 0}, leaf.stage, at});
+      lifetimes[found->second].use.end = at;
+    });
+  color(lifetimes);
+
+  FrameSlots result;
+  result.numSlots.resize(program.numStages());
+  result.slots.resize(program.numStages());
+  std::vector<unsigned> inStage; // by number over all pools
+  for (const Lifetime &life : lifetimes) {
+    if (life.use.slot == inStage.size())
+      inStage.push_back(result.numSlots[life.pool]++);
+    std::vector<unsigned> &slots = result.slots[life.pool];
+    slots.resize(program.numMicrobatches);
+    slots[life.use.recv.index] = inStage[life.use.slot];
+  }
   return result;
 }
 

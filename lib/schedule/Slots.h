@@ -45,6 +45,19 @@ struct RankSlots {
 /// The program must pass verify. O(n log n).
 std::vector<RankSlots> assignRecvSlots(const Program &program, const SlotOptions &options = {});
 
+/// Which slot each microbatch under way has in what a rank holds for a stage.
+struct FrameSlots {
+  /// By stage; 0 for stages of other ranks.
+  std::vector<unsigned> numSlots;
+  /// By stage and microbatch, from 0 in each stage; empty for stages of other ranks.
+  std::vector<std::vector<unsigned>> slots;
+};
+
+/// Assigns to each microbatch on `rank` a slot in each of the rank's stages, from the stage's first
+/// computation of it to the last, with as few slots as overlap somewhere: for what functions of one
+/// microbatch hold for each other. The program must pass verify. O(n log n) in the rank's actions.
+FrameSlots assignFrameSlots(const Program &program, unsigned rank);
+
 /// The smallest number of send slots per rank with which the program runs under the model (whose
 /// own sendSlots is ignored): what may be incomplete at a time. 0 where it does not run at all, or
 /// where nothing is sent.

@@ -98,6 +98,7 @@ LogicalResult LowerToExec::checkContents(func::FuncOp function) {
 
 void LowerToExec::count(func::FuncOp function, const LoweringSummary &summary) {
   inArena += summary.inArena;
+  inFrame += summary.inFrame;
   inPlace += summary.inPlace;
   sharing += summary.shared;
   apartOutliving += summary.apart[Buffer::Outlives];
@@ -106,15 +107,21 @@ void LowerToExec::count(func::FuncOp function, const LoweringSummary &summary) {
   if (!explain)
     return;
   auto describe = [](int64_t bytes) { return memory::describeBytes(bytes); };
-  double waste = summary.arenaBytes ? 100.0 * double(summary.arenaBytes - summary.lowerBound) /
-                                          double(summary.arenaBytes)
-                                    : 0;
+  auto waste = [](int64_t bytes, int64_t lowerBound) {
+    return bytes ? 100.0 * double(bytes - lowerBound) / double(bytes) : 0.0;
+  };
+  std::string frame;
+  if (summary.frameBytes)
+    frame =
+        llvm::formatv("frame {0}, {1:f1} % more; {2} results in it; ", describe(summary.frameBytes),
+                      waste(summary.frameBytes, summary.frameLowerBound), summary.inFrame);
   function.emitRemark() << llvm::formatv(
       "{0}: arena {1}, {2:f1} % more than what is live at one time; {3} results in it, {4} in "
-      "place of an operand, {5} views and tied values; apart: {6} that outlive the function ({7}), "
-      "{8} others; {9} events",
-      function.getName(), describe(summary.arenaBytes), waste, summary.inArena, summary.inPlace,
-      summary.shared - summary.inPlace, summary.apart[Buffer::Outlives],
+      "place of an operand, {5} views and tied values; {6}apart: {7} that outlive the function "
+      "({8}), {9} others; {10} events",
+      function.getName(), describe(summary.arenaBytes),
+      waste(summary.arenaBytes, summary.lowerBound), summary.inArena, summary.inPlace,
+      summary.shared - summary.inPlace, frame, summary.apart[Buffer::Outlives],
       describe(summary.apartBytes[Buffer::Outlives]),
       summary.apart[Buffer::Host] + summary.apart[Buffer::Empty], summary.events);
 }
@@ -138,19 +145,15 @@ void LowerToExec::runOnOperation() {
   FailureOr<LoweringOptions> options = readOptions();
   if (failed(options))
     return signalPassFailure();
-  SmallVector<func::FuncOp> functions;
-  for (auto function : getOperation().getOps<func::FuncOp>())
-    if (function->hasAttr(train::kPhaseAttrName) && llvm::hasSingleElement(function.getBody()))
-      functions.push_back(function);
   if (options->target == Family::Cuda)
-    for (func::FuncOp function : functions)
-      if (failed(checkContents(function)))
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (function->hasAttr(train::kPhaseAttrName) && llvm::hasSingleElement(function.getBody()) &&
+          failed(checkContents(function)))
         return signalPassFailure();
   ArenaPlot picture;
-  for (func::FuncOp function : functions) {
-    LoweringSummary summary = lowerFunction(function, *options, plot.empty() ? nullptr : &picture);
-    count(function, summary);
-  }
+  lowerProgram(
+      getOperation(), *options, plot.empty() ? nullptr : &picture,
+      [&](func::FuncOp function, const LoweringSummary &summary) { count(function, summary); });
   if (failed(verifyLowered(getOperation())) || (!plot.empty() && failed(writePlot(picture))))
     signalPassFailure();
 }

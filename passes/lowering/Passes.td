@@ -89,7 +89,8 @@ def CompileKernels : Pass<"compile-kernels", "::mlir::ModuleOp"> {
 def LowerToExec : Pass<"lower-to-exec", "::mlir::ModuleOp"> {
   let summary = "decide what shares memory, and what runs beside what";
   let description = [{
-    Every result of a program's functions gets a place: in the rank's arena, in the memory of an operand
+    Every result of a program's functions gets a place: in the rank's arena, in the frame of its microbatch
+    (what its functions save for each other), in the memory of an operand
     (views, accumulators, optimizer state, pointwise ops over the last use of an operand), or apart. Ops
     that communicate go to a stream of their own; events order the streams where they touch the
     same bytes, and nowhere else. Functions keep their signature and their ops; sums of gradients move to
@@ -113,10 +114,11 @@ def LowerToExec : Pass<"lower-to-exec", "::mlir::ModuleOp"> {
     Option<"target", "target", "std::string", "\"cpu\"", "what runs the program: cpu or cuda">,
     Option<"chip", "chip", "std::string", "\"\"", "of cuda: sm_90, ...">,
     Option<"explain", "explain", "bool", "false", "say for each function what became of its results">,
-    Option<"plot", "plot", "std::string", "\"\"", "SVG file for a picture of the arenas: time by address">,
+    Option<"plot", "plot", "std::string", "\"\"", "SVG file for a picture of arenas and frames: time by address">,
   ];
   let statistics = [
     Statistic<"inArena", "in-arena", "results in the arena">,
+    Statistic<"inFrame", "in-frame", "results in the microbatch's frame">,
     Statistic<"inPlace", "in-place", "results over an operand's last use">,
     Statistic<"sharing", "sharing", "results in the memory of an operand, these included">,
     Statistic<"apartOutliving", "apart-outliving", "results apart because they outlive the function">,

@@ -103,11 +103,12 @@ std::vector<PlannedResult> Binder::planResults(Operation *op) const {
     exec::ResultMemory memory = exec::getResultMemory(result);
     switch (memory.kind) {
     case exec::ResultMemory::Apart:
-    case exec::ResultMemory::Frame:
       break;
     case exec::ResultMemory::Arena:
+    case exec::ResultMemory::Frame:
       planned.kind = PlannedResult::Arena;
-      planned.address = shared.arena->at(memory.offset);
+      planned.address = shared.arena->at(
+          memory.offset + (memory.kind == exec::ResultMemory::Frame ? shared.frame : 0));
       planned.bytes = memory::getByteSize(dist::valueTypeOf(result.getType()));
       break;
     case exec::ResultMemory::Same:
@@ -213,7 +214,9 @@ llvm::Expected<BoundFunction> Binder::bind() {
     bound.results.push_back(use(result));
   bound.numSlots = slots.size();
   bound.isLowered = lowered;
+  if (lowered)
+    bound.arenaBytes = exec::getLowered(function).getArena();
   if (lowered && shared.poisonsDeadMemory)
-    bound.dead = findDeadMemory(groups);
+    bound.dead = findDeadMemory(groups, *shared.frameEnds, shared.frame);
   return bound;
 }

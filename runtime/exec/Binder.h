@@ -37,8 +37,12 @@ struct Services {
   KernelSource *kernels = nullptr;
   /// Where lowered functions have their values.
   const Arena *arena = nullptr;
+  /// Where the frame of the microbatch lies that the function being bound is for, in bytes from the
+  /// arena's beginning.
+  int64_t frame = 0;
   /// For checks: to fill planned memory with NaN when nobody needs it any more.
   bool poisonsDeadMemory = false;
+  const FrameEnds *frameEnds = nullptr;
 };
 
 /// A bound function of the program, or a kernel's body. Arguments are slots 0 to n-1.
@@ -52,6 +56,8 @@ struct BoundFunction {
   uint32_t numSlots = 0;
   /// Whether memory is planned.
   bool isLowered = false;
+  /// What it uses of the arena, without frames.
+  int64_t arenaBytes = 0;
   /// What is dead after each instruction, where that is to be overwritten; else empty.
   std::vector<std::vector<DeadRange>> dead;
   /// Null where all instructions run on one stream.

@@ -3,6 +3,7 @@
 #include "runtime/exec/DeadMemory.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/exec/Lowered.h"
+#include "lib/exec/Verify.h"
 #include "lib/memory/MemoryPlan.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -12,8 +13,17 @@ using namespace cleave::runtime;
 namespace dist = cleave::dist;
 namespace exec = cleave::exec;
 
+FrameEnds cleave::runtime::findFrameEnds(ModuleOp module) {
+  FrameEnds ends;
+  for (auto &[op, ranges] : exec::findFrameEnds(module))
+    for (const exec::Range &range : ranges)
+      ends[op].push_back({range.begin, range.end - range.begin});
+  return ends;
+}
+
 std::vector<std::vector<DeadRange>>
-cleave::runtime::findDeadMemory(llvm::ArrayRef<llvm::SmallVector<Operation *, 1>> groups) {
+cleave::runtime::findDeadMemory(llvm::ArrayRef<llvm::SmallVector<Operation *, 1>> groups,
+                                const FrameEnds &frameEnds, int64_t frame) {
   llvm::DenseMap<Value, Value> roots;
   auto rootOf = [&](Value value) {
     auto found = roots.find(value);
@@ -63,5 +73,9 @@ cleave::runtime::findDeadMemory(llvm::ArrayRef<llvm::SmallVector<Operation *, 1>
       dead[end].push_back(
           {memory.offset, memory::getByteSize(dist::valueTypeOf(result.getType()))});
   }
+  for (auto [position, group] : llvm::enumerate(groups))
+    for (Operation *op : group)
+      for (DeadRange range : frameEnds.lookup(op))
+        dead[position].push_back({frame + range.offset, range.bytes});
   return dead;
 }

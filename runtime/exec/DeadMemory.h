@@ -9,20 +9,29 @@
 #ifndef CLEAVE_RUNTIME_EXEC_DEADMEMORY_H
 #define CLEAVE_RUNTIME_EXEC_DEADMEMORY_H
 
-#include "mlir/IR/Operation.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/DenseMap.h"
 
 #include <vector>
 
 namespace cleave::runtime {
 
-/// Bytes of the arena.
+/// Bytes of the arena, or of a frame, counted from the arena's beginning.
 struct DeadRange {
   int64_t offset = 0, bytes = 0;
 };
 
-/// For each group of ops that one instruction executes, in order: what is dead after it.
+/// By op: what is dead in its microbatch's frame when it has run, counted from the frame's
+/// beginning.
+using FrameEnds = llvm::DenseMap<mlir::Operation *, llvm::SmallVector<DeadRange, 1>>;
+/// Of all functions of a program.
+FrameEnds findFrameEnds(mlir::ModuleOp module);
+
+/// For each group of ops that one instruction executes, in order: what is dead after it. `frame`:
+/// where the frame begins.
 std::vector<std::vector<DeadRange>>
-findDeadMemory(llvm::ArrayRef<llvm::SmallVector<mlir::Operation *, 1>> groups);
+findDeadMemory(llvm::ArrayRef<llvm::SmallVector<mlir::Operation *, 1>> groups,
+               const FrameEnds &frameEnds, int64_t frame);
 
 } // namespace cleave::runtime
 

@@ -163,7 +163,7 @@ llvm::Error Executor::run(std::vector<c10::IValue> &results, const Observers &ob
       noteLayouts();
     bool poisons = !function.dead.empty();
     if (poisons)
-      poison(0, arena->size());
+      poison(0, function.arenaBytes);
     if (observers.onOp || observers.checker || observers.names || poisons)
       runObserved(current, observers);
     else if (function.isLowered)

@@ -10,7 +10,7 @@ namespace cleave::runtime {
 
 class DevicePlugin;
 
-/// A function bound for one rank, with the frame it runs in.
+/// A function bound for one rank and one frame of microbatches, with the slots of its values.
 class Executor {
 public:
   /// `arena`: of a function that plans memory.
@@ -40,6 +40,9 @@ public:
   /// Instruction::refresh of all, with the arguments that have been filled.
   void refresh();
 
+  /// Fills planned memory with NaN when all streams have come here, and before they go on.
+  void poison(int64_t offset, int64_t bytes) const;
+
 private:
   void runObserved(Instruction *&current, const Observers &observers);
   void runPlanned(Instruction *&current);
@@ -48,7 +51,6 @@ private:
   void injectFault(size_t position);
   void noteLayouts();
   void poisonAfter(size_t position) const;
-  void poison(int64_t offset, int64_t bytes) const;
   /// Empties all slots but the fixed ones.
   void clearFrame();
 

@@ -138,8 +138,8 @@ llvm::Error SessionImpl::runRecordedUpdate() {
       for (std::unique_ptr<BoundPhase> &bound : update) {
         for (auto [index, place] : llvm::enumerate(bound->arguments))
           if (place.kind == Place::Step)
-            bound->executor->argument(index) = step;
-        bound->executor->refresh();
+            bound->executors.front()->argument(index) = step;
+        bound->executors.front()->refresh();
       }
     });
     if (error)

@@ -5,9 +5,11 @@
 #include "runtime/exec/DistOps.h"
 #include "runtime/pipeline/PipelineRunner.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace cleave::runtime;
+namespace exec = cleave::exec;
 
 static llvm::Error makeError(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
@@ -56,6 +58,7 @@ llvm::Expected<std::unique_ptr<SessionImpl>> SessionImpl::create(const Program &
     session->services.kernels = session->kernels.get();
   session->services.arena = &session->arena;
   session->services.poisonsDeadMemory = options.poisonsDeadMemory;
+  session->services.frameEnds = &session->frameEnds;
   for (const ValueInfo &value : program.inputs())
     if (value.batch && !value.over.empty() && !program.isTyped())
       session->part = session->ranks->along(value.over);
@@ -219,25 +222,39 @@ llvm::Error SessionImpl::makeBuckets() {
   return llvm::Error::success();
 }
 
-/// One arena serves all lowered functions of this rank: as large as the largest needs it.
+/// One arena serves all lowered functions of this rank: as large as the largest needs it. Behind it
+/// is a frame for each microbatch that is under way at one time.
 llvm::Error SessionImpl::makeArena() {
-  int64_t bytes = 0, alignment = 1;
+  int64_t alignment = 1;
   bool isLowered = false;
   for (const PhaseFunction &part : program->impl().phaseFunctions)
     if (exec::LoweredAttr lowered = exec::getLowered(part.function); lowered && stages.runs(part)) {
-      bytes = std::max(bytes, lowered.getArena());
+      arenaBytes = std::max(arenaBytes, lowered.getArena());
       alignment = std::max(alignment, lowered.getAlignment());
       isLowered = true;
     }
-  arena = Arena(*device, bytes, alignment);
+  arenaBytes = llvm::alignTo(arenaBytes, alignment);
+  frames = stages.isScheduled()
+               ? planStageFrames(*program, stages.place())
+               : planFrames(*program, options.microbatches, options.weightGradients);
+  arena = Arena(*device, arenaBytes + frames.bytes, alignment);
   if (!isLowered)
     return llvm::Error::success();
+  if (options.poisonsDeadMemory) {
+    arena.poison(arenaBytes, frames.bytes);
+    frameEnds = findFrameEnds(*program->impl().module);
+  }
   plannedBytes =
       (stages.isScheduled() ? computeStageCosts(*program, stages.place())
                             : computeCosts(*program, options.microbatches, options.weightGradients))
           .peakBytes;
   // Results are put where they are to lie when it is asked for them.
   return device->followPlans();
+}
+
+int64_t SessionImpl::frameOffset(int64_t stage, unsigned slot) const {
+  const FramePlan::Stage &frame = frames.stages[stage];
+  return arenaBytes + frame.offset + slot * frame.frameBytes;
 }
 
 void SessionImpl::indexSaved() {
@@ -357,6 +374,22 @@ SessionImpl::Place SessionImpl::placeResult(const PhaseFunction &part,
   }
 }
 
+/// Instructions know addresses: a function that writes to the microbatch's frame has some for each
+/// frame. So has one that reads there, if it is to overwrite what is dead.
+unsigned SessionImpl::countExecutors(const PhaseFunction &part) const {
+  exec::LoweredAttr lowered = exec::getLowered(part.function);
+  if (!lowered || lowered.getFrame() == 0)
+    return 1;
+  bool writesFrame = llvm::any_of(part.function->getRegion(0).getOps(), [](mlir::Operation &op) {
+    return llvm::any_of(op.getResults(), [](mlir::OpResult result) {
+      return exec::getResultMemory(result).kind == exec::ResultMemory::Frame;
+    });
+  });
+  // One that the schedule never runs is bound all the same.
+  bool knowsFrame = writesFrame || options.poisonsDeadMemory;
+  return knowsFrame ? std::max(frames.stages[part.stage].numSlots, 1u) : 1;
+}
+
 llvm::Expected<std::unique_ptr<SessionImpl::BoundPhase>>
 SessionImpl::bindPhase(const PhaseFunction &part) {
   auto result = std::make_unique<BoundPhase>();
@@ -373,10 +406,14 @@ SessionImpl::bindPhase(const PhaseFunction &part) {
         place->isTied = true;
     result->arguments.push_back(*place);
   }
-  llvm::Expected<BoundFunction> bound = Binder(part.function, services).bind();
-  if (!bound)
-    return makeError("program '" + program->path() + "': " + llvm::toString(bound.takeError()));
-  result->executor = std::make_unique<Executor>(std::move(*bound), part.phase, &arena);
+  unsigned numSlots = countExecutors(part);
+  for (unsigned slot = 0; slot < numSlots; ++slot) {
+    services.frame = frameOffset(part.stage, slot);
+    llvm::Expected<BoundFunction> bound = Binder(part.function, services).bind();
+    if (!bound)
+      return makeError("program '" + program->path() + "': " + llvm::toString(bound.takeError()));
+    result->executors.push_back(std::make_unique<Executor>(std::move(*bound), part.phase, &arena));
+  }
   if (llvm::Error error = observe(*result))
     return error;
   return result;
@@ -408,7 +445,7 @@ llvm::Error SessionImpl::observe(BoundPhase &bound) {
       !microbatch.empty())
     return llvm::Error::success();
   const InjectedFault &fault = *options.check.fault;
-  int64_t count = bound.executor->numInstructions();
+  int64_t count = bound.executors.front()->numInstructions();
   if (fault.rank >= ranks->ranks() || fault.op >= count)
     return makeError("a fault on rank " + llvm::Twine(fault.rank) + " in op " +
                      llvm::Twine(fault.op) + ", but there are " + llvm::Twine(ranks->ranks()) +
@@ -433,6 +470,10 @@ llvm::Error SessionImpl::bindPhases() {
                                                : microbatch;
     list.push_back(std::move(*bound));
   }
+  // A microbatch's functions run in this order.
+  llvm::SmallDenseSet<int64_t> ended;
+  for (const std::unique_ptr<BoundPhase> &bound : llvm::reverse(microbatch))
+    bound->endsFrame = ended.insert(bound->stage).second;
   return llvm::Error::success();
 }
 

@@ -13,6 +13,7 @@
 #include "runtime/kernels/CpuKernels.h"
 #include "runtime/pipeline/ActionObserver.h"
 #include "runtime/pipeline/StageMap.h"
+#include "runtime/program/FramePlan.h"
 #include "runtime/program/ProgramImpl.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -102,7 +103,10 @@ private:
   struct BoundPhase {
     Phase phase;
     int64_t stage = 0;
-    std::unique_ptr<Executor> executor;
+    /// One for each frame, if it writes to the microbatch's.
+    llvm::SmallVector<std::unique_ptr<Executor>, 1> executors;
+    /// No later function of the microbatch needs what is in its frame.
+    bool endsFrame = false;
     Executor::Observers observers;
     std::vector<Place> arguments, results;
   };
@@ -126,10 +130,13 @@ private:
   llvm::Error makeRunner();
   llvm::Error makeBuckets();
   llvm::Error makeArena();
+  /// Bytes from the arena's beginning to a frame of a stage.
+  int64_t frameOffset(int64_t stage, unsigned slot) const;
   void indexSaved();
   llvm::Error connectGroups();
   llvm::Error bindPhases();
   llvm::Error observe(BoundPhase &bound);
+  unsigned countExecutors(const PhaseFunction &part) const;
   llvm::Expected<std::unique_ptr<BoundPhase>> bindPhase(const PhaseFunction &part);
   llvm::Expected<Place> placeArgument(const PhaseFunction &part, const ValueInfo &value) const;
   Place placeResult(const PhaseFunction &part, const ValueInfo &value) const;
@@ -166,14 +173,19 @@ private:
   llvm::Error reportMarked();
   llvm::Error runPhase(BoundPhase &bound, MicrobatchState &state);
   llvm::Error finishMicrobatches();
-  void fillArguments(const BoundPhase &bound, MicrobatchState &state);
+  void fillArguments(Executor &executor, const BoundPhase &bound, MicrobatchState &state);
   llvm::Error storeResults(std::vector<c10::IValue> values, const BoundPhase &bound,
                            MicrobatchState &state);
   at::Tensor *state(const Place &place);
 
   Services services;
   BucketSet buckets;
+  /// What functions use in turn, and behind it the frames.
   Arena arena;
+  int64_t arenaBytes = 0;
+  FramePlan frames;
+  /// Where dead memory is to be overwritten.
+  FrameEnds frameEnds;
   std::unique_ptr<KernelSource> kernels;
   RandomStream random;
   /// One of each for a program that is not in pipeline stages; microbatch in the order of a run.

@@ -31,9 +31,10 @@ at::Tensor *SessionImpl::state(const Place &place) {
 
 /// Tied values are moved into the frame: so the function sees that it alone holds them and may
 /// overwrite or free them; new values of state come back with the results.
-void SessionImpl::fillArguments(const BoundPhase &bound, MicrobatchState &microbatchState) {
+void SessionImpl::fillArguments(Executor &executor, const BoundPhase &bound,
+                                MicrobatchState &microbatchState) {
   for (auto [index, place] : llvm::enumerate(bound.arguments)) {
-    c10::IValue &slot = bound.executor->argument(index);
+    c10::IValue &slot = executor.argument(index);
     switch (place.kind) {
     case Place::Weight:
     case Place::State:
@@ -222,14 +223,18 @@ void SessionImpl::observePhase(const BoundPhase &bound, int64_t microbatch, int6
 llvm::Error SessionImpl::runPhase(BoundPhase &bound, MicrobatchState &microbatchState) {
   bool isObserved = options.onAction && !runner && program->numStages() > 0;
   int64_t begin = isObserved ? markTime() : 0;
-  fillArguments(bound, microbatchState);
+  unsigned frame = frames.slotOf(bound.stage, microbatchState.index);
+  Executor &executor = *bound.executors[bound.executors.size() > 1 ? frame : 0];
+  fillArguments(executor, bound, microbatchState);
   std::vector<c10::IValue> values;
-  if (llvm::Error error = bound.executor->run(values, bound.observers))
+  if (llvm::Error error = executor.run(values, bound.observers))
     return error;
   if (llvm::Error error = storeResults(std::move(values), bound, microbatchState))
     return error;
   if (options.keepOutputs)
     keepOutputs(bound, microbatchState.index);
+  if (bound.endsFrame && options.poisonsDeadMemory)
+    executor.poison(frameOffset(bound.stage, frame), frames.stages[bound.stage].frameBytes);
   if (isObserved)
     observePhase(bound, microbatchState.index, begin);
   return llvm::Error::success();

@@ -7,6 +7,7 @@
 
 #include "cleave/Session.h"
 #include "lib/memory/MemoryPlan.h"
+#include "runtime/program/FramePlan.h"
 #include "runtime/program/ProgramImpl.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -184,7 +185,9 @@ ProgramCosts cleave::runtime::computeStageCosts(const Program &program, int64_t 
   costs.activationPeakBytes = walk.peak;
   costs.stateBytes = costs.parameterBytes + costs.bufferBytes + costs.optimizerStateBytes +
                      costs.inputBytes + costs.bucketBytes;
-  costs.peakBytes = costs.stateBytes + costs.arenaBytes + costs.gradientBytes + walk.peak;
+  costs.frameBytes = planStageFrames(program, place).bytes;
+  costs.peakBytes =
+      costs.stateBytes + costs.arenaBytes + costs.frameBytes + costs.gradientBytes + walk.peak;
   return costs;
 }
 

@@ -37,6 +37,8 @@ std::string cleave::runtime::describeMemory(const ProgramCosts &costs) {
   line("activations, peak", costs.activationPeakBytes);
   if (costs.arenaBytes)
     line("arena", costs.arenaBytes);
+  if (costs.frameBytes)
+    line("frames of microbatches", costs.frameBytes);
   line("peak of a step", costs.peakBytes);
   return text;
 }

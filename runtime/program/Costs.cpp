@@ -4,6 +4,7 @@
 #include "dialects/aten/Aten.h"
 #include "dialects/dist/Dist.h"
 #include "lib/memory/MemoryPlan.h"
+#include "runtime/program/FramePlan.h"
 #include "runtime/program/ProgramImpl.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -182,7 +183,8 @@ ProgramCosts cleave::runtime::computeCosts(const Program &program, int64_t micro
   costs.stateBytes = costs.parameterBytes + costs.bufferBytes + costs.optimizerStateBytes +
                      costs.inputBytes + costs.bucketBytes;
   costs.arenaBytes = memory::getArenaBytes(impl.functions.getFunctions());
-  costs.peakBytes = costs.stateBytes + costs.arenaBytes + peak;
+  costs.frameBytes = planFrames(program, microbatches, weightGradients).bytes;
+  costs.peakBytes = costs.stateBytes + costs.arenaBytes + costs.frameBytes + peak;
   for (const auto &entry : counts)
     costs.ops.emplace_back(entry.first().str(), entry.second);
   llvm::sort(costs.ops, [](const auto &a, const auto &b) {

@@ -57,6 +57,45 @@ TEST(Slots, InterleavedNeedsFewerThanPublished) {
   EXPECT_EQ(atSendBound, bound);
 }
 
+/// Frames of microbatches in flight: no two have one at a time, and there are as many as there are
+/// microbatches in flight somewhere.
+TEST(Slots, FramesAreTheMicrobatchesInFlight) {
+  for (const char *name : {"gpipe", "1f1b", "interleaved-1f1b", "zbv", "dualpipev", "zb-h2"}) {
+    Program program =
+        orFail(insertP2P(orFail(buildSchedule(name, {.ranks = 4, .microbatches = 8}))));
+    for (unsigned rank = 0; rank < program.numRanks(); ++rank) {
+      FrameSlots frames = assignFrameSlots(program, rank);
+      struct Life {
+        size_t begin, end;
+      };
+      std::map<std::pair<unsigned, unsigned>, Life> lives;
+      for (size_t at = 0; at < program.ranks[rank].size(); ++at)
+        program.forEachLeaf(program.ranks[rank][at], [&](Action leaf) {
+          if (isCompute(leaf.kind))
+            lives.try_emplace({leaf.stage, leaf.index}, Life{at, at}).first->second.end = at;
+        });
+      std::vector<unsigned> most(program.numStages());
+      for (auto &[key, life] : lives) {
+        unsigned together = 0;
+        for (auto &[other, otherLife] : lives) {
+          if (other.first != key.first || otherLife.begin > life.begin ||
+              otherLife.end < life.begin)
+            continue;
+          ++together;
+          if (other != key)
+            EXPECT_NE(frames.slots[key.first][key.second], frames.slots[key.first][other.second])
+                << name << " rank " << rank;
+        }
+        most[key.first] = std::max(most[key.first], together);
+      }
+      EXPECT_EQ(frames.numSlots, most) << name << " rank " << rank;
+    }
+  }
+  Program oneFOneB = orFail(buildSchedule("1f1b", {.ranks = 4, .microbatches = 8}));
+  EXPECT_EQ(assignFrameSlots(oneFOneB, 0).numSlots, (std::vector<unsigned>{4, 0, 0, 0}));
+  EXPECT_EQ(assignFrameSlots(oneFOneB, 3).slots[3], std::vector<unsigned>(8, 0));
+}
+
 TEST(Slots, AssignmentsAreSound) {
   for (const char *name : {"1f1b", "interleaved-1f1b", "zbv", "dualpipev", "zb-h2", "looped-bfs"})
     for (SlotPool pool :
