@@ -3,7 +3,7 @@
 import cleave_run as tool
 import pytest
 from cleave import testing
-from exported_models import MODELS
+from exported_models import ALL_MODELS
 from safetensors.torch import save_file
 from training import Model
 
@@ -22,7 +22,7 @@ def program(tmp_path_factory):
 
     def get(name):
         if name not in cache:
-            spec = MODELS[name]()
+            spec = ALL_MODELS[name]()
             cache[name] = spec, cleave.export_spec(spec, tmp_path_factory.mktemp(name))
         return cache[name]
 

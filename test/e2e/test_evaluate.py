@@ -1,10 +1,11 @@
 """cleave-run evaluates each model to eager mode's bits: loss, gradients, buffers, outputs."""
 
+import cleave
 import cleave_run  # noqa: F401
 import pytest
 import torch
 from cleave import testing
-from exported_models import MODELS
+from exported_models import ALL_MODELS
 from safetensors.torch import load_file, save_file
 
 
@@ -26,11 +27,36 @@ def assert_equal(got, want):
     assert not different, different
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ALL_MODELS)
 def test_bitwise_equal_to_eager(name, program, cleave_run, tmp_path):
     spec, path = program(name)
     want = testing.evaluate(spec, seed=5)
     assert any(key.startswith("grad.") for key in want)
+    got = cleave_run.evaluate(path, testing.example_inputs(spec), tmp_path, "--seed", 5)
+    assert_equal(got, want)
+
+
+class SharedNorm(torch.nn.Module):
+    """One batch norm twice in a microbatch, all of it in `dtype`, statistics included."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 3, 3, padding=1, dtype=dtype)
+        self.norm = torch.nn.BatchNorm2d(3, dtype=dtype)
+
+    def forward(self, images):
+        return self.norm(self.conv(self.norm(images)))
+
+
+def test_batch_norm_with_statistics_in_bfloat16(cleave_run, tmp_path):
+    """The trace's fake kernel calls them f32."""
+    torch.manual_seed(0)
+    module = SharedNorm(torch.bfloat16)
+    spec = cleave.ExportSpec(module, (torch.randn(2, 3, 4, 4, dtype=torch.bfloat16),),
+                             loss=lambda y: y.float().pow(3).mean(), targets=())  # fmt: skip
+    path = cleave.export_spec(spec, tmp_path)
+    want = testing.evaluate(spec, seed=5)
+    assert want["buffer.norm.running_var"].dtype == torch.bfloat16
     got = cleave_run.evaluate(path, testing.example_inputs(spec), tmp_path, "--seed", 5)
     assert_equal(got, want)
 

@@ -23,6 +23,8 @@ MODELS = {
     "minilm": huggingface.minilm,
     "resnet18": vision.resnet18,
 }
+# With variants that only the tests of what is special about them take.
+ALL_MODELS = MODELS | {"resnet18_autocast": vision.autocast}
 
 
 class Exported:

@@ -17,11 +17,11 @@ void cleave::aten::addNormalizationOps(AtenDialect *dialect) {
       >(dialect);
 }
 
-/// Results that hold statistics of `input`, in its dtype, or in f32 for the half-precision ones,
+/// Results that hold statistics, in the dtype of `like`, or in f32 for the half-precision ones,
 /// where kernels differ.
-static LogicalResult expectStatistics(Operation *op, unsigned first, Value input,
+static LogicalResult expectStatistics(Operation *op, unsigned first, Value like,
                                       ArrayRef<int64_t> shape) {
-  Type dtype = dtypeOf(input), f32 = Float32Type::get(op->getContext());
+  Type dtype = dtypeOf(like), f32 = Float32Type::get(op->getContext());
   for (unsigned i : {first, first + 1}) {
     auto found = cast<RankedTensorType>(op->getResult(i).getType());
     bool inF32 = dtype.getIntOrFloatBitWidth() == 16 && found.getElementType() == f32;
@@ -126,7 +126,7 @@ LogicalResult NativeBatchNormLegitFunctionalOp::verify() {
   if (failed(channels) || failed(expectResultLike(*this, 0, getInput())))
     return failure();
   // 4.
-  if (failed(expectStatistics(*this, 1, getInput(), {getTraining() ? *channels : 0})))
+  if (failed(expectStatistics(*this, 1, getRunningMean(), {getTraining() ? *channels : 0})))
     return failure();
   // 5.
   if (failed(expectResultLike(*this, 3, getRunningMean())))
@@ -145,7 +145,7 @@ LogicalResult NativeBatchNormLegitNoTrainingOp::verify() {
   if (failed(channels) || failed(expectResultLike(*this, 0, getInput())))
     return failure();
   // 4.
-  return expectStatistics(*this, 1, getInput(), {0});
+  return expectStatistics(*this, 1, getRunningMean(), {0});
 }
 
 LogicalResult NativeBatchNormBackwardOp::verify() {

@@ -84,8 +84,9 @@ def Aten_NativeBatchNormLegitFunctionalOp
     1. `input` has a floating-point dtype and at least two dimensions; C is the size of dimension 1.
     2. `weight`, `bias`, `running_mean` and `running_var`, where present, have shape C.
     3. The first result has the type of `input`.
-    4. `save_mean` and `save_invstd` have shape C in training, else 0, and the dtype of `input`, or
-       `f32` where it is `f16` or `bf16`.
+    4. `save_mean` and `save_invstd` have shape C in training, else 0, and the dtype of
+       `running_mean`, or `f32` where it is `f16` or `bf16`. (Under autocast, `input` is of half
+       precision, and all that belongs to channels is `f32`.)
     5. The last two results have the types of `running_mean` and `running_var`.
 
     ```mlir
@@ -113,8 +114,8 @@ def Aten_NativeBatchNormLegitNoTrainingOp
     1. `input` has a floating-point dtype and at least two dimensions; C is the size of dimension 1.
     2. `weight`, `bias`, `running_mean` and `running_var`, where present, have shape C.
     3. The first result has the type of `input`.
-    4. `save_mean` and `save_invstd` have shape 0 and the dtype of `input`, or `f32` where it is
-       `f16` or `bf16`.
+    4. `save_mean` and `save_invstd` have shape 0 and the dtype of `running_mean`, or `f32` where it
+       is `f16` or `bf16`.
 
     ```mlir
     %0:3 = aten._native_batch_norm_legit_no_training(%x, none, none, %mean, %var, momentum = 0.1,

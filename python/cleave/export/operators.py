@@ -172,10 +172,31 @@ def result_types(value: Any) -> list[str]:
     )
 
 
-def kernel_result_types(overload: torch._ops.OpOverload, value: Any) -> list[str]:
+def kernel_result_types(
+    overload: torch._ops.OpOverload,
+    value: Any,
+    bound: dict[str, Any],
+    type_of: Callable[[torch.fx.Node], str],
+) -> list[str]:
     """The same as the kernel gives them, where the trace's fake kernel says otherwise."""
     types = result_types(value)
-    flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
-    if overload is flash and value[0].dtype == torch.float64:
-        types[1] = tensor_type(value[1].to(torch.float64))  # the kernel accumulates in f64
+    if overload is torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default:
+        if value[0].dtype == torch.float64:
+            types[1] = tensor_type(value[1].to(torch.float64))  # the kernel accumulates in f64
+    elif overload in _BATCH_NORMS:
+        # Fake: saved statistics in the input's dtype, moved ones in f32. The kernel gives both in
+        # the dtype that the running ones have.
+        dtype = _element_type(type_of(bound["running_mean"]))
+        types[1:] = [t.removesuffix(_element_type(t) + ">") + f"{dtype}>" for t in types[1:]]
     return types
+
+
+_BATCH_NORMS = (
+    torch.ops.aten._native_batch_norm_legit_functional.default,
+    torch.ops.aten._native_batch_norm_legit_no_training.default,
+)
+
+
+def _element_type(type_: str) -> str:
+    """`bf16` of `tensor<4x8xbf16>`."""
+    return type_.removesuffix(">").rpartition("x")[2]

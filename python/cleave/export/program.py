@@ -279,7 +279,8 @@ class Program:
                 raise Unsupported(f"a number where {schema_name(overload)} takes a tensor")
             overload = scalar
         text, operand_types = self._writer.write(overload, bound)
-        self._emit(node, text, operand_types, kernel_result_types(overload, value))
+        types = kernel_result_types(overload, value, bound, self._types.__getitem__)
+        self._emit(node, text, operand_types, types)
 
     def _write_random(self, node: torch.fx.Node, bound, value):
         call = random_ops.replace(node.target, bound, value)

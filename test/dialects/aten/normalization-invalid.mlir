@@ -185,6 +185,14 @@ func.func @_native_batch_norm_legit_functional_9(%x: tensor<2x8xf32>, %m: tensor
 
 // -----
 
+func.func @_native_batch_norm_legit_functional_10(%x: tensor<2x8xbf16>, %m: tensor<8xf32>, %v: tensor<8xf32>) {
+  // expected-error @+1 {{'aten._native_batch_norm_legit_functional' op expects result 1 of type 'tensor<8xf32>', found 'tensor<8xbf16>'}}
+  %0:5 = aten._native_batch_norm_legit_functional(%x, none, none, %m, %v, training = true, momentum = 0.1, eps = 1.0e-05) : (tensor<2x8xbf16>, tensor<8xf32>, tensor<8xf32>) -> (tensor<2x8xbf16>, tensor<8xbf16>, tensor<8xbf16>, tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// -----
+
 func.func @_native_batch_norm_legit_no_training(%x: tensor<2x8xf32>, %m: tensor<8xf32>, %v: tensor<8xf32>) {
   // expected-error @+1 {{'aten._native_batch_norm_legit_no_training' op expects result 1 of type 'tensor<0xf32>', found 'tensor<8xf32>'}}
   %0:3 = aten._native_batch_norm_legit_no_training(%x, none, none, %m, %v, momentum = 0.1, eps = 1.0e-05) : (tensor<2x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<2x8xf32>, tensor<8xf32>, tensor<8xf32>)
