@@ -3,6 +3,7 @@
 #include "runtime/environment/Environment.h"
 #include "runtime/aten/Facade.h"
 #include "runtime/environment/Version.h"
+#include "runtime/kernels/CpuTarget.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
@@ -48,6 +49,10 @@ static DeviceDescription getDeviceDescription() {
   CurrentDevice &current = currentDevice();
   std::lock_guard<std::mutex> lock(current.mutex);
   return current.description;
+}
+
+bool cleave::runtime::usesProcessor() {
+  return getDeviceDescription().kind == "cpu";
 }
 
 /// A file's text, empty where it cannot be read. Files of /proc do not say how long they are.
@@ -152,6 +157,7 @@ std::string cleave::runtime::describeEnvironment() {
   };
   for (const EnvironmentFact &fact : getEnvironment())
     print(fact.name, fact.value);
+  print("instructions for compiled kernels", getBestCpuTarget());
   print("LibTorch's libraries", getTorchDirectory());
   print("cores", std::to_string(std::thread::hardware_concurrency()));
   print("host", getHostName());

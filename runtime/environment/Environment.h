@@ -24,6 +24,9 @@ struct DeviceDescription {
 /// The device that this process uses, once it is known: from then on part of its environment.
 void setDeviceDescription(DeviceDescription device);
 
+/// Whether that is the processor.
+bool usesProcessor();
+
 /// "2.11.0+cu130": of the LibTorch that is loaded, as its files say; as compiled with where they do
 /// not. Calls nothing of LibTorch.
 std::string getTorchVersion();

@@ -76,35 +76,44 @@ llvm::Error cleave::runtime::checkKernelTarget(llvm::StringRef target) {
                    ", found '" + target + "'");
 }
 
-llvm::Expected<std::unique_ptr<CpuKernels>> CpuKernels::create(ModuleOp module,
-                                                               llvm::StringRef target) {
+llvm::Expected<exec::BinaryOp> cleave::runtime::chooseCpuBinary(ModuleOp module,
+                                                                llvm::StringRef target) {
   if (llvm::Error error = checkKernelTarget(target))
     return error;
-  auto kernels = std::make_unique<CpuKernels>();
+  exec::BinaryOp chosen;
   if (target == "none")
-    return kernels;
+    return chosen;
   llvm::SmallVector<llvm::StringRef> inProgram;
   for (auto binary : module.getOps<exec::BinaryOp>()) {
     if (binary.getFamily() != exec::Family::Cpu)
       continue;
     inProgram.push_back(binary.getTarget());
-    auto rank = [](llvm::StringRef name) { return llvm::find(getCpuTargets(), name); };
+    auto rank = [](exec::BinaryOp op) { return llvm::find(getCpuTargets(), op.getTarget()); };
     bool isWanted = binary.getTarget() == target;
     if (target == "best")
-      isWanted = executesCpuTarget(binary.getTarget()) &&
-                 (!kernels->binary || rank(binary.getTarget()) < rank(kernels->targetName));
-    if (!isWanted)
-      continue;
-    kernels->binary = binary;
-    kernels->targetName = binary.getTarget();
+      isWanted = executesCpuTarget(binary.getTarget()) && (!chosen || rank(binary) < rank(chosen));
+    if (isWanted)
+      chosen = binary;
   }
   if (target == "best" || inProgram.empty())
-    return kernels;
-  if (!kernels->binary)
+    return chosen;
+  if (!chosen)
     return makeError("--kernels " + target + ": the program's kernels are compiled for " +
                      llvm::join(inProgram, ", ") + " only");
   if (!executesCpuTarget(target))
     return makeError("--kernels " + target + ": this processor does not execute code for it");
+  return chosen;
+}
+
+llvm::Expected<std::unique_ptr<CpuKernels>> CpuKernels::create(ModuleOp module,
+                                                               llvm::StringRef target) {
+  llvm::Expected<exec::BinaryOp> binary = chooseCpuBinary(module, target);
+  if (!binary)
+    return binary.takeError();
+  auto kernels = std::make_unique<CpuKernels>();
+  kernels->binary = *binary;
+  if (*binary)
+    kernels->targetName = binary->getTarget();
   return kernels;
 }
 

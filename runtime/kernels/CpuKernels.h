@@ -38,11 +38,15 @@ private:
   std::vector<char> scratchBlocks, partialBlock;
 };
 
+/// The code of a program that runs on this processor: null for none. `target`: "best", the best
+/// that is in the program and that this machine executes; a target, which must be both if the
+/// program has any; "none".
+llvm::Expected<exec::BinaryOp> chooseCpuBinary(mlir::ModuleOp module, llvm::StringRef target);
+
 /// The kernels of a program that have code for processors.
 class CpuKernels : public KernelSource {
 public:
-  /// `target`: "best", the best that is in the program and that this machine executes; a target,
-  /// which must be both if the program has any; "none". Outlives the kernels that it gives.
+  /// `target`: as for `chooseCpuBinary`. Outlives the kernels that it gives.
   static llvm::Expected<std::unique_ptr<CpuKernels>> create(mlir::ModuleOp module,
                                                             llvm::StringRef target);
 

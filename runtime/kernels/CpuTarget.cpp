@@ -2,6 +2,8 @@
 
 #include "runtime/kernels/CpuTarget.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 using namespace cleave::runtime;
 
 llvm::ArrayRef<llvm::StringRef> cleave::runtime::getCpuTargets() {
@@ -21,4 +23,9 @@ bool cleave::runtime::executesCpuTarget(llvm::StringRef target) {
     return __builtin_cpu_supports("x86-64-v2");
 #endif
   return false;
+}
+
+llvm::StringRef cleave::runtime::getBestCpuTarget() {
+  const llvm::StringRef *best = llvm::find_if(getCpuTargets(), executesCpuTarget);
+  return best == getCpuTargets().end() ? "" : *best;
 }

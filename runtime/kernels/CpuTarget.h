@@ -14,6 +14,9 @@ llvm::ArrayRef<llvm::StringRef> getCpuTargets();
 /// Whether this processor, and the system on it, execute code for one of these.
 bool executesCpuTarget(llvm::StringRef target);
 
+/// The best that it executes; empty where that is none.
+llvm::StringRef getBestCpuTarget();
+
 } // namespace cleave::runtime
 
 #endif // CLEAVE_RUNTIME_KERNELS_CPUTARGET_H

@@ -4,6 +4,9 @@
 #include "runtime/comm/Failure.h"
 #include "runtime/comm/SameProgram.h"
 #include "runtime/environment/Environment.h"
+#include "runtime/kernels/CpuKernels.h"
+#include "runtime/program/ProgramImpl.h"
+
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -37,10 +40,29 @@ llvm::Error cleave::runtime::agree(Communicator &world, llvm::Error mine, llvm::
   return llvm::make_error<CollectiveRefusal>(llvm::join(lines, "\n"));
 }
 
+/// What a program's compiled kernels use of the processor; nothing for a program without any, or
+/// where `wanted` is refused: the session says why.
+static std::optional<EnvironmentFact> describeKernels(const Program &program,
+                                                      llvm::StringRef wanted) {
+  mlir::ModuleOp module = *program.impl().module;
+  if (llvm::none_of(module.getOps<cleave::exec::BinaryOp>(), [](cleave::exec::BinaryOp binary) {
+        return binary.getFamily() == cleave::exec::Family::Cpu;
+      }))
+    return std::nullopt;
+  llvm::Expected<cleave::exec::BinaryOp> chosen = chooseCpuBinary(module, wanted);
+  if (!chosen) {
+    llvm::consumeError(chosen.takeError());
+    return std::nullopt;
+  }
+  return EnvironmentFact{"processor instructions of compiled kernels",
+                         *chosen ? chosen->getTarget().str() : "none",
+                         EnvironmentFact::Weight::DecidesBits};
+}
+
 llvm::Error
 cleave::runtime::agreeOnProgram(Communicator &world, const Program &program,
                                 std::vector<std::pair<std::string, std::string>> options,
-                                bool needsEqualBits) {
+                                llvm::StringRef kernels, bool needsEqualBits) {
   ProgramIdentity identity;
   identity.name = program.path().str();
   std::string bytes = llvm::fromHex(program.fingerprint());
@@ -49,6 +71,10 @@ cleave::runtime::agreeOnProgram(Communicator &world, const Program &program,
   identity.mustAgree = std::move(options);
   identity.host = getHostName();
   identity.environment = getEnvironment();
+  // On a device its chip, a fact already, decides about kernels.
+  if (usesProcessor())
+    if (std::optional<EnvironmentFact> fact = describeKernels(program, kernels))
+      identity.environment.push_back(std::move(*fact));
   identity.needsEqualBits = needsEqualBits;
   std::vector<std::string> notes;
   llvm::Error error = checkSameProgram(world, identity, &notes);

@@ -14,10 +14,11 @@ llvm::Error agree(Communicator &world, llvm::Error mine, llvm::StringRef what);
 
 /// An error on all ranks unless they were all given this program, with these options: name, as the
 /// user spells it, and value; and unless their environments fit together. `needsEqualBits`: the run
-/// compares bits of ranks. The first rank prints what differs and may.
+/// compares bits of ranks. `kernels`: SessionOptions::kernels. The first rank prints what differs
+/// and may.
 llvm::Error agreeOnProgram(Communicator &world, const Program &program,
                            std::vector<std::pair<std::string, std::string>> options,
-                           bool needsEqualBits);
+                           llvm::StringRef kernels, bool needsEqualBits);
 
 } // namespace cleave::runtime
 

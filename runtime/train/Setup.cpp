@@ -46,7 +46,8 @@ static std::vector<std::pair<std::string, std::string>> listOptions(const TrainO
 }
 
 llvm::Error Trainer::setUp() {
-  if (llvm::Error error = agreeOnProgram(world, program, listOptions(options), options.check.isOn))
+  if (llvm::Error error =
+          agreeOnProgram(world, program, listOptions(options), options.kernels, options.check.isOn))
     return error;
   llvm::Error error = checkOptions();
   if (!error)

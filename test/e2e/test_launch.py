@@ -327,6 +327,7 @@ def test_environment_is_printed_for_reports(build_dir):
     names = [re.split("  +", line)[0] for line in facts.splitlines()]
     assert names[:4] == ["Cleave", "LibTorch", "device", "processor instructions of LibTorch"]
     assert re.search(r"^LibTorch +2\.11\.0", facts, re.MULTILINE)
+    assert re.search(r"^instructions for compiled kernels +x86-64-v[234]$", facts, re.MULTILINE)
     assert "  NCCL_DEBUG=INFO\n" in variables and "  RANK=0\n" in variables
     # What a run would refuse is shown, and does not hide the rest.
     assert "  refused: the environment that torchrun left is not usable: WORLD_SIZE is not set" in variables

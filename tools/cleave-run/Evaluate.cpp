@@ -29,7 +29,7 @@ llvm::Expected<std::vector<WholeTensor>> run::runOnce(const Program &program, Co
   std::string seed = std::to_string(options.seed), check = options.check.isOn ? "replicated" : "";
   if (llvm::Error error = agreeOnProgram(
           world, program, {{"--seed", seed}, {"--check", check}, {"--kernels", options.kernels}},
-          options.check.isOn))
+          options.kernels, options.check.isOn))
     return error;
   if (llvm::Error error = agree(world, checkInputs(program, options), "the options"))
     return error;

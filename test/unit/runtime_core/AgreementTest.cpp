@@ -1,0 +1,89 @@
+//===- AgreementTest.cpp - ranks that choose other code for their processor -===//
+
+#include "runtime/train/Agreement.h"
+#include "ThreadRanks.h"
+#include "cleave/Program.h"
+
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <gtest/gtest.h>
+
+using namespace cleave::runtime;
+using llvm::StringRef;
+
+namespace {
+
+/// A program with code for x86-64-v2, which is not executed here.
+std::unique_ptr<Program> makeProgram() {
+  llvm::SmallString<128> path;
+  int descriptor = -1;
+  EXPECT_FALSE(llvm::sys::fs::createTemporaryFile("code", "mlir", descriptor, path));
+  llvm::raw_fd_ostream(descriptor, /*shouldClose=*/true)
+      << "module @code {\n"
+         "  exec.binary @v2 elf for \"x86-64-v2\" = dense_resource<v2> : tensor<4xi8>\n"
+         "  func.func @microbatch(%x: tensor<4xf32> {train.role = #train.role<input \"x\">})\n"
+         "      -> (tensor<4xf32> {train.role = #train.role<output \"0\">})\n"
+         "      attributes {train.phase = #train.phase<microbatch>} {\n"
+         "    return %x : tensor<4xf32>\n"
+         "  }\n"
+         "}\n"
+         "{-# dialect_resources: { builtin: { v2: \"0x010000007F454C46\" } } #-}\n";
+  auto program = loadProgram(path);
+  llvm::sys::fs::remove(path);
+  if (program)
+    return std::move(*program);
+  ADD_FAILURE() << llvm::toString(program.takeError());
+  return nullptr;
+}
+
+/// What the ranks say, each with its own choice of kernels, and what is printed.
+std::vector<test::Outcome> agree(const std::vector<StringRef> &kernels, bool needsEqualBits,
+                                 std::string &printed) {
+  std::unique_ptr<Program> program = makeProgram();
+  if (!program)
+    return {};
+  testing::internal::CaptureStderr();
+  auto outcomes =
+      test::runThreadRanks(kernels.size(), std::chrono::seconds(20), [&](Communicator &world) {
+        if (llvm::Error error =
+                agreeOnProgram(world, *program, {}, kernels[world.rank()], needsEqualBits))
+          return error;
+        // A rank that has ended is lost to those that still compare.
+        return world.barrier("the end");
+      });
+  printed = testing::internal::GetCapturedStderr();
+  return outcomes;
+}
+
+TEST(Agreement, OtherCodeIsANote) {
+  std::string printed;
+  for (const test::Outcome &outcome : agree({"x86-64-v2", "none", "best"}, false, printed))
+    EXPECT_FALSE(outcome.failed) << outcome.message;
+  EXPECT_EQ(printed, "note: the ranks' environments differ, and with them perhaps the last bits of "
+                     "what they compute alike: processor instructions of compiled kernels: "
+                     "x86-64-v2 on ranks 0, 2; none on rank 1\n");
+}
+
+TEST(Agreement, OtherCodeIsRefusedWhereBitsAreCompared) {
+  std::string printed;
+  for (const test::Outcome &outcome : agree({"x86-64-v2", "none"}, true, printed))
+    EXPECT_EQ(outcome.message,
+              "the ranks' environments differ, so that --check replicated would find different "
+              "bits where nothing is wrong: processor instructions of compiled kernels: x86-64-v2 "
+              "on rank 0; none on rank 1");
+  EXPECT_EQ(printed, "");
+}
+
+TEST(Agreement, EqualCodeIsNothingToSpeakOf) {
+  std::string printed;
+  for (const test::Outcome &outcome : agree({"x86-64-v2", "best"}, true, printed))
+    EXPECT_FALSE(outcome.failed) << outcome.message;
+  EXPECT_EQ(printed, "");
+  for (const test::Outcome &outcome : agree({"none", "none"}, true, printed))
+    EXPECT_FALSE(outcome.failed) << outcome.message;
+  EXPECT_EQ(printed, "");
+}
+
+} // namespace
