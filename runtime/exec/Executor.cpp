@@ -48,9 +48,16 @@ void Executor::executeOnStream(Instruction &instruction) {
 void Executor::runObserved(Instruction *&current, const Observers &observers) {
   using Clock = std::chrono::steady_clock;
   auto now = [] { return Clock::now().time_since_epoch() / std::chrono::nanoseconds(1); };
-  std::string where = (getPhaseName(phase) + ", before its first op").str();
-  if (observers.checker)
-    observers.checker->check(function.replicated[0], frame, where);
+  auto check = [&](size_t list, const std::string &where) {
+    observers.checker->check(function.replicated[list], frame, where);
+    // Planned memory is soon another value's; to accumulators and parameters ops write in place.
+    if (function.isLowered || list == 0)
+      observers.checker->compare();
+  };
+  if (observers.checker) {
+    observers.checker->begin();
+    check(0, (getPhaseName(phase) + ", before its first op").str());
+  }
   for (size_t position = 0; position < function.instructions.size(); ++position) {
     Instruction &instruction = *function.instructions[position];
     current = &instruction;
@@ -69,12 +76,13 @@ void Executor::runObserved(Instruction *&current, const Observers &observers) {
     }
     if (observers.fault == position)
       injectFault(position);
-    if (!observers.checker)
-      continue;
-    where = (getPhaseName(phase) + ", op " + llvm::Twine(position) + ", " + describe(instruction))
-                .str();
-    observers.checker->check(function.replicated[position + 1], frame, where);
+    if (observers.checker)
+      check(position + 1,
+            (getPhaseName(phase) + ", op " + llvm::Twine(position) + ", " + describe(instruction))
+                .str());
   }
+  if (observers.checker)
+    observers.checker->compare();
 }
 
 /// Where arguments of other layouts come in than before, what the instructions have prepared is of

@@ -18,12 +18,19 @@ namespace dist = cleave::dist;
 
 /// Bytes of a hash: wide enough that values that differ have the same one in no run.
 static constexpr int64_t kHashBytes = sizeof(llvm::XXH128_hash_t);
+/// What is compared at once at most, and kept until then. Numbers that are equal on all ranks
+/// decide: all compare at the same ops.
+static constexpr size_t kMostValues = 32;
+static constexpr int64_t kMostBytes = 64 << 20;
 
 ReplicatedValue cleave::runtime::describeReplication(mlir::Value value, uint32_t slot,
                                                      std::string name, const RankGrid &grid) {
   ReplicatedValue result{slot, std::move(name), {}};
-  if (!llvm::isa<mlir::RankedTensorType>(value.getType()))
+  auto type = llvm::dyn_cast<mlir::RankedTensorType>(value.getType());
+  if (!type)
     return result;
+  if (type.hasStaticShape() && type.getElementType().isIntOrFloat())
+    result.bytes = type.getNumElements() * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
   dist::PlacementAttr placement = dist::getPlacement(value.getType());
   if (!placement)
     return result;
@@ -41,21 +48,33 @@ static llvm::Error waitFor(llvm::Expected<std::unique_ptr<Work>> work) {
   return work ? (*work)->wait() : work.takeError();
 }
 
+static llvm::XXH128_hash_t hashOf(const at::Tensor &contiguous) {
+  return llvm::xxh3_128bits(bytesOf(contiguous));
+}
+
 void ReplicationChecker::check(llvm::ArrayRef<ReplicatedValue> values, const Frame &frame,
-                               llvm::StringRef where) {
-  if (values.empty())
-    return;
-  std::vector<at::Tensor> tensors;
-  at::Tensor mine = at::empty({int64_t(values.size()) * kHashBytes}, at::kByte);
-  uint8_t *to = mine.mutable_data_ptr<uint8_t>();
+                               const std::string &where) {
   for (const ReplicatedValue &value : values) {
     const c10::IValue &slot = frame.slots[value.slot];
     // An accumulator is empty on all ranks or on none.
     // On the host, wherever the program runs.
-    tensors.push_back(slot.isTensor() ? slot.toTensor().to(at::kCPU).contiguous()
-                                      : at::empty({0}, at::kByte));
-    llvm::XXH128_hash_t hash = llvm::xxh3_128bits(bytesOf(tensors.back()));
-    std::memcpy(to, &hash, kHashBytes);
+    at::Tensor tensor =
+        slot.isTensor() ? slot.toTensor().to(at::kCPU).contiguous() : at::empty({0}, at::kByte);
+    llvm::XXH128_hash_t hash = hashOf(tensor);
+    pending.push_back({&value, where, std::move(tensor), hash});
+    pendingBytes += value.bytes;
+  }
+  if (pending.size() >= kMostValues || pendingBytes >= kMostBytes)
+    compare();
+}
+
+void ReplicationChecker::compare() {
+  if (pending.empty())
+    return;
+  at::Tensor mine = at::empty({int64_t(pending.size()) * kHashBytes}, at::kByte);
+  uint8_t *to = mine.mutable_data_ptr<uint8_t>();
+  for (const Noted &noted : pending) {
+    std::memcpy(to, &noted.hash, kHashBytes);
     to += kHashBytes;
   }
   Communicator &world = *grid.communicator();
@@ -63,31 +82,30 @@ void ReplicationChecker::check(llvm::ArrayRef<ReplicatedValue> values, const Fra
   if (llvm::Error error =
           waitFor(world.startAllGather(all, mine, "hashes of what should be equal")))
     throw CommunicationFailure{std::move(error)};
-  std::optional<Mismatch> mismatch = findMismatch(values, all);
+  std::optional<Mismatch> mismatch = findMismatch(all);
   if (!mismatch)
-    return;
-  llvm::Expected<std::string> difference = describe(tensors[mismatch->value], *mismatch);
+    return begin();
+  llvm::Expected<std::string> difference = describe(*mismatch);
   if (!difference)
     throw CommunicationFailure{difference.takeError()};
-  const ReplicatedValue &value = values[mismatch->value];
-  const ReplicatedValue::Axis &axis = value.axes[mismatch->axis];
+  const Noted &noted = pending[mismatch->value];
+  const ReplicatedValue::Axis &axis = noted.value->axes[mismatch->axis];
   throw CommunicationFailure{llvm::make_error<CollectiveRefusal>(
       llvm::formatv("--check replicated: {0}: {1} is {2} along \"{3}\", but ranks {4} and {5} "
                     "differ: {6}",
-                    where, value.name, axis.placement, axis.name, mismatch->left, mismatch->right,
-                    *difference)
+                    noted.where, noted.value->name, axis.placement, axis.name, mismatch->left,
+                    mismatch->right, *difference)
           .str())};
 }
 
 std::optional<ReplicationChecker::Mismatch>
-ReplicationChecker::findMismatch(llvm::ArrayRef<ReplicatedValue> values,
-                                 const at::Tensor &hashes) const {
+ReplicationChecker::findMismatch(const at::Tensor &hashes) const {
   const uint8_t *data = hashes.const_data_ptr<uint8_t>();
   auto hashOf = [&](int rank, size_t value) {
-    return llvm::ArrayRef<uint8_t>(data + (rank * values.size() + value) * kHashBytes, kHashBytes);
+    return llvm::ArrayRef<uint8_t>(data + (rank * pending.size() + value) * kHashBytes, kHashBytes);
   };
-  for (size_t value = 0; value < values.size(); ++value)
-    for (auto [index, axis] : llvm::enumerate(values[value].axes))
+  for (size_t value = 0; value < pending.size(); ++value)
+    for (auto [index, axis] : llvm::enumerate(pending[value].value->axes))
       for (int rank = 0; rank < grid.ranks(); ++rank) {
         // Where all neighbours are equal, all ranks along the axes are.
         if (grid.coordinate(axis.name, rank) == 0)
@@ -137,19 +155,24 @@ static std::string describeDifference(const at::Tensor &left, int leftRank, cons
       .str();
 }
 
-llvm::Expected<std::string> ReplicationChecker::describe(const at::Tensor &mine,
-                                                         const Mismatch &mismatch) {
-  // One of the two tells the other its data, and that one everybody the difference.
+llvm::Expected<std::string> ReplicationChecker::describe(const Mismatch &mismatch) {
+  const Noted &noted = pending[mismatch.value];
   Communicator &world = *grid.communicator();
-  at::Tensor left = world.rank() == mismatch.left ? mine : at::empty_like(mine);
+  // An op that came after may have written to the same memory.
+  std::string text;
+  if (llvm::XXH128_hash_t hash = hashOf(noted.tensor);
+      hash.low64 != noted.hash.low64 || hash.high64 != noted.hash.high64)
+    text = "in elements that have been overwritten since";
+  // One of the two tells the other its data, and that one everybody the difference.
+  at::Tensor left = world.rank() == mismatch.left ? noted.tensor : at::empty_like(noted.tensor);
   if (llvm::Error error =
           waitFor(world.startBroadcast(left, mismatch.left, "the value that differs")))
     return error;
-  std::string text;
-  if (world.rank() == mismatch.right)
-    text = describeDifference(left, mismatch.left, mine, mismatch.right);
+  if (world.rank() == mismatch.right && text.empty())
+    text = describeDifference(left, mismatch.left, noted.tensor, mismatch.right);
   auto all = world.allGatherBytes(text, "the difference");
   if (!all)
     return all.takeError();
-  return (*all)[mismatch.right];
+  const std::string &overwritten = (*all)[mismatch.left];
+  return overwritten.empty() ? (*all)[mismatch.right] : overwritten;
 }

@@ -188,6 +188,9 @@ def kernel_result_types(
         # the dtype that the running ones have.
         dtype = _element_type(type_of(bound["running_mean"]))
         types[1:] = [t.removesuffix(_element_type(t) + ">") + f"{dtype}>" for t in types[1:]]
+    elif overload is torch.ops.aten.native_batch_norm_backward.default:
+        # Fake: all three, whatever is asked for.
+        types = [t if asked else "none" for t, asked in zip(types, bound["output_mask"])]
     return types
 
 
