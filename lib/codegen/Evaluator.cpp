@@ -7,6 +7,8 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/TypeUtilities.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace cleave::codegen;
 
@@ -281,6 +283,38 @@ Value Evaluator::spread(Value number) {
   return vector::BroadcastOp::create(b, VectorType::get({block.lanes}, number.getType()), number);
 }
 
+Value Evaluator::getColumns(IntegerType type, int64_t shift) {
+  Value column = addOffset(block.column, shift);
+  if (type.getWidth() < 64)
+    column = arith::TruncIOp::create(b, type, column);
+  Value first = spread(column);
+  if (!block.lanes)
+    return first;
+  auto vector = cast<VectorType>(first.getType());
+  SmallVector<Attribute> steps;
+  for (int64_t lane = 0; lane < block.lanes; ++lane)
+    steps.push_back(b.getIntegerAttr(type, lane));
+  Value lanes = arith::ConstantOp::create(b, DenseElementsAttr::get(vector, steps));
+  return arith::AddIOp::create(b, first, lanes);
+}
+
+/// The column beside a number of the row, as losses compare it with the row's class: in 32 bits,
+/// which are half as many vectors. The number is brought into the range of columns first, or just
+/// beyond it.
+Value Evaluator::compareColumns(const Node &node, int64_t shift) {
+  if (!block.lanes || node.function < Function::Equal || node.function > Function::GreaterEqual)
+    return {};
+  const Node &left = program.nodes[node.operands[0]], &right = program.nodes[node.operands[1]];
+  if (left.kind != Node::Kind::ColumnIndex || right.columns != 0 ||
+      left.columns >= std::numeric_limits<int32_t>::max() - block.lanes)
+    return {};
+  Value number = getNumber(node.operands[1]);
+  number = arith::MaxSIOp::create(b, number, i64(-1));
+  number = arith::MinSIOp::create(b, number, i64(left.columns));
+  Value bound = arith::TruncIOp::create(b, b.getI32Type(), number);
+  return emitFunction(b, node, {getColumns(b.getI32Type(), shift), spread(bound)});
+}
+
 Value Evaluator::get(NodeId id, int64_t shift) {
   const Node &node = program.nodes[id];
   if (node.columns == 0) {
@@ -313,16 +347,11 @@ Value Evaluator::emit(NodeId id, int64_t shift) {
                               getIndex(node.access, shift));
     return emitFromMemory(b, loaded, dtype);
   }
-  case Node::Kind::ColumnIndex: {
-    Value first = spread(addOffset(block.column, shift));
-    if (!block.lanes)
-      return first;
-    SmallVector<int64_t> steps = llvm::to_vector(llvm::seq<int64_t>(block.lanes));
-    Value lanes = arith::ConstantOp::create(
-        b, DenseElementsAttr::get(cast<VectorType>(first.getType()), ArrayRef(steps)));
-    return arith::AddIOp::create(b, first, lanes);
-  }
+  case Node::Kind::ColumnIndex:
+    return getColumns(b.getI64Type(), shift);
   case Node::Kind::Map: {
+    if (Value compared = compareColumns(node, shift))
+      return compared;
     SmallVector<Value, 3> operands;
     for (NodeId operand : node.operands)
       operands.push_back(get(operand, shift));

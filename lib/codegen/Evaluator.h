@@ -91,6 +91,8 @@ private:
   /// Where an earlier walk has left the node; null if none has.
   const Kept *findKept(NodeId id) const;
   mlir::Value emit(NodeId id, int64_t shift);
+  mlir::Value getColumns(mlir::IntegerType type, int64_t shift);
+  mlir::Value compareColumns(const Node &node, int64_t shift);
   mlir::Value getCoordinate(unsigned dim);
   mlir::Value getRowOffset(const Access &access);
   mlir::Value getIndex(const Access &access, int64_t shift);

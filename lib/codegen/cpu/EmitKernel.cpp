@@ -76,6 +76,7 @@ private:
   void emitBlock(ArrayRef<Root> roots, const ColumnBlock &columns, unsigned position,
                  SmallVectorImpl<Accumulators> &accumulators);
   void finishReduction(const Root &root, ArrayRef<Value> accumulators);
+  Value joinLanes(Reduction reduction, Value vector);
   unsigned chooseUnroll(ArrayRef<Root> roots) const;
   Value getMask(Value left);
 
@@ -267,18 +268,27 @@ unsigned PhaseEmitter::chooseUnroll(ArrayRef<Root> roots) const {
   return reduces ? 2 : 1;
 }
 
+/// In halves, and so in as few steps as there can be; `vector.reduction` joins largest elements
+/// lane by lane.
+Value PhaseEmitter::joinLanes(Reduction reduction, Value vector) {
+  for (int64_t count = lanes; count > 1; count /= 2) {
+    auto half = [&](int64_t first) -> Value {
+      SmallVector<int64_t> picks = llvm::to_vector(llvm::seq(first, first + count / 2));
+      return vector::ShuffleOp::create(b, vector, vector, picks);
+    };
+    Value low = half(0), high = half(count / 2);
+    vector = emitJoin(b, reduction, low, high);
+  }
+  return vector::ExtractOp::create(b, vector, int64_t(0));
+}
+
 void PhaseEmitter::finishReduction(const Root &root, ArrayRef<Value> accumulators) {
   const Node &node = program.nodes[root.node];
-  Value joined = accumulators.front();
-  for (Value other : accumulators.drop_front())
-    joined = emitJoin(b, node.reduction, joined, other);
-  using Kind = vector::CombiningKind;
-  Kind kind = Kind::ADD;
-  if (node.reduction != Reduction::Sum)
-    kind = !isFloat(node.type)                ? Kind::MAXSI
-           : node.reduction == Reduction::Max ? Kind::MAXIMUMF
-                                              : Kind::MAXNUMF;
-  setNumber(root.node, vector::ReductionOp::create(b, kind, joined));
+  SmallVector<Value> left(accumulators);
+  for (; left.size() > 1; left.resize(left.size() / 2))
+    for (size_t i = 0; i < left.size() / 2; ++i)
+      left[i] = emitJoin(b, node.reduction, left[i], left[i + left.size() / 2]);
+  setNumber(root.node, joinLanes(node.reduction, left.front()));
 }
 
 void PhaseEmitter::emitPass(const Pass &pass, Value begin, Value end) {

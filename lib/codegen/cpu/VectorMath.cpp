@@ -61,7 +61,6 @@ public:
     return x;
   }
 
-  Value abs(Value x) { return math::AbsFOp::create(b, x); }
   /// `yes` where `x` is below the bound; `no` elsewhere, and where it is NaN.
   Value select(Value x, double bound, Value yes, Value no) {
     Value isBelow = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, x, number(bound));
@@ -82,77 +81,73 @@ private:
 
   /// Added to a number below 2^22, it leaves the nearest whole number in the last bits.
   static constexpr double kMagic = 12582912.0;
-  static constexpr int32_t kMagicBits = 0x4b400000;
-  Value scale(Value x, Value n, Value shifted);
+  Value oddQuotient(Value x, double bound, ArrayRef<double> p, ArrayRef<double> q);
   VectorType type;
   const CpuTarget &target;
 };
 
 } // namespace
 
-/// `x * 2^n` for a whole number n, of which `shifted` has the last bits, too.
-Value Formula::scale(Value x, Value n, Value shifted) {
+/// e^x as 2^n * e^r with n whole and |r| <= ln(2) / 2; the polynomial of e^r is the best one of its
+/// degree in relative error (3e-9), with the first two coefficients 1.
+Value Formula::exp(Value x) {
+  // In the sum with the magic number, the last bits are n.
+  auto reduce = [&](double magic) {
+    Value shifted = fma(x, number(1.44269504088896341), number(magic));
+    Value n = sub(shifted, number(magic));
+    Value r = fma(n, number(-0.693359375), x);
+    return std::pair(shifted, std::pair(n, fma(n, number(2.12194440e-4), r)));
+  };
+  auto powers = [&](Value r, double factor) {
+    SmallVector<double> coefficients{
+        1.381402719e-3, 8.368992607e-3, 4.166841489e-2, 1.666651835e-1, 4.999999329e-1, 1, 1};
+    for (double &coefficient : coefficients)
+      coefficient *= factor;
+    return polynomial(r, coefficients);
+  };
   if (target.hasScale && type.getNumElements() == 16) {
+    // Beyond these bounds, scaling gives infinity and 0.
+    x = clamp(x, -104.0, 89.0);
+    auto [n, r] = reduce(kMagic).second;
     // All lanes, rounded as usual.
     Value mask = arith::ConstantOp::create(b, b.getI16IntegerAttr(-1));
     Value rounding = arith::ConstantOp::create(b, b.getI32IntegerAttr(4));
     return LLVM::CallIntrinsicOp::create(b, type,
                                          b.getStringAttr("llvm.x86.avx512.mask.scalef.ps.512"),
-                                         ValueRange{x, n, number(0), mask, rounding})
+                                         ValueRange{powers(r, 1), n, number(0), mask, rounding})
         .getResults();
   }
-  // In two steps, since neither 2^128 nor 2^-149 is a usual number.
-  Value whole = arith::SubIOp::create(b, bits(shifted), integer(kMagicBits));
-  Value half = arith::ShRSIOp::create(b, whole, integer(1));
-  auto power = [&](Value exponent) {
-    Value biased = arith::AddIOp::create(b, exponent, integer(127));
-    return fromBits(arith::ShLIOp::create(b, biased, integer(23)));
-  };
-  return mul(mul(x, power(half)), power(arith::SubIOp::create(b, whole, half)));
+  // 2^(n - 1) times twice e^r, since 2^128 is no usual number. With the exponent's bias in the
+  // magic number, the sum shifted to the left is that power; at the lower bound it is 0, so that
+  // results below 2^-125 are.
+  x = clamp(x, -87.6, 89.0);
+  auto [shifted, parts] = reduce(kMagic + 126);
+  Value power = fromBits(arith::ShLIOp::create(b, bits(shifted), integer(23)));
+  return mul(powers(parts.second, 2), power);
 }
 
-/// 2^n * exp(r) with n whole and |r| <= ln(2) / 2; the polynomial is that of Cephes' expf.
-Value Formula::exp(Value x) {
-  // Beyond these bounds, scaling gives infinity and 0.
-  x = clamp(x, -104.0, 89.0);
-  // In the sum, the low bits of the significand are n.
-  Value magic = number(kMagic);
-  Value shifted = fma(x, number(1.44269504088896341), magic);
-  Value n = sub(shifted, magic);
-  Value r = fma(n, number(-0.693359375), x);
-  r = fma(n, number(2.12194440e-4), r);
-  Value p = polynomial(r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2,
-                           1.6666665459e-1, 5.0000001201e-1});
-  p = add(fma(p, mul(r, r), r), number(1));
-  return scale(p, n, shifted);
-}
-
-/// 1 - 2 / (exp(2|x|) + 1) with the sign of x; near 0, where that loses digits, the polynomial of
-/// Cephes' tanhf.
-Value Formula::tanh(Value x) {
-  Value size = abs(x);
-  Value quotient = arith::DivFOp::create(b, number(2), add(exp(add(size, size)), number(1)));
-  Value large = math::CopySignOp::create(b, sub(number(1), quotient), x);
+/// x P(x^2) / Q(x^2) between bounds at which that is 1. Coefficients from the lowest power up; Q
+/// begins with 1.
+Value Formula::oddQuotient(Value x, double bound, ArrayRef<double> p, ArrayRef<double> q) {
+  x = clamp(x, -bound, bound);
   Value square = mul(x, x);
-  Value p = polynomial(square, {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2,
-                                1.33314422036e-1, -3.33332819422e-1});
-  return select(size, 0.625, fma(mul(p, square), x, x), large);
+  Value numerator = mul(x, polynomial(square, llvm::to_vector(llvm::reverse(p))));
+  return arith::DivFOp::create(b, numerator, polynomial(square, llvm::to_vector(llvm::reverse(q))));
 }
 
-/// 1 - exp(p(|x|)) with the sign of x, and a polynomial near 0; both from N. Juffa
-/// (https://stackoverflow.com/a/35148199).
+/// The coefficients of this function and the next have the least largest relative error of their
+/// degrees: 2.1e-8 and 1.7e-8.
+Value Formula::tanh(Value x) {
+  return oddQuotient(
+      x, 9.0, {9.999999798e-1, 1.338096411e-1, 3.495512650e-3, 2.060776635e-5, 1.335273875e-8},
+      {1, 4.671427984e-1, 2.587670100e-2, 3.285507914e-4, 7.775790388e-7});
+}
+
 Value Formula::erf(Value x) {
-  Value size = abs(x), square = mul(x, x);
-  Value p = fma(number(-1.72853470e-5), size, number(3.83197126e-4));
-  Value low = fma(number(-3.88396438e-3), size, number(2.42546219e-2));
-  p = fma(p, square, low);
-  for (double coefficient : {-1.06777877e-1, -6.34846687e-1, -1.28717512e-1})
-    p = fma(p, size, number(coefficient));
-  p = fma(p, size, arith::NegFOp::create(b, size));
-  Value large = math::CopySignOp::create(b, sub(number(1), exp(p)), x);
-  Value near = polynomial(square, {-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1,
-                                   -3.76125336e-1, 1.28379166e-1});
-  return select(size, 0.927734375, fma(near, x, x), large);
+  return oddQuotient(
+      x, 3.9,
+      {1.128379148, 1.896457323e-1, 5.266497758e-2, 3.737365136e-3, 2.850275697e-4, 2.066465041e-6},
+      {1, 5.014019407e-1, 1.138099573e-1, 1.491230898e-2, 1.157115650e-3, 3.826813677e-5});
 }
 
 /// n * ln(2) + log(m) with m from sqrt(1/2) to sqrt(2); the polynomial is that of Cephes' logf.
