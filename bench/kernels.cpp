@@ -7,6 +7,9 @@
 //
 //   kernel-times MODULE TARGET THREADS ROUNDS
 //
+// Beside them it copies as many bytes as the kernel reads and writes, half of them read: what
+// memory allows.
+//
 // With ROUNDS 0, under callgrind, instructions are counted instead: one run of each side, dumped
 // under the names KERNEL:compiled and KERNEL:aten.
 //
@@ -214,9 +217,14 @@ static void measure(exec::KernelOp kernel, CpuKernels &source, int rounds) {
     times.push_back(milliseconds(compiled));
     theirTimes.push_back(milliseconds(separate));
   }
+  at::Tensor original = at::zeros(bytes / 2, at::kByte), copy = at::empty_like(original);
+  llvm::json::Array copyTimes;
+  for (int round = 0; round < rounds; ++round)
+    copyTimes.push_back(milliseconds([&] { copy.copy_(original); }));
   llvm::json::Object line{{"kernel", name},
                           {"compiled", std::move(times)},
                           {"aten", std::move(theirTimes)},
+                          {"copy", std::move(copyTimes)},
                           {"ops", ops.numOps()},
                           {"in_place", ops.numInPlace},
                           {"bytes", bytes},

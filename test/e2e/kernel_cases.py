@@ -28,10 +28,13 @@ class Kernel:
 
     def __init__(self, name):
         self.name, self.inputs, self.lines, self.results, self.count = name, [], [], [], 0
+        self.below = {}
 
-    def input(self, shape, dtype):
+    def input(self, shape, dtype, below=None):
+        """With `below`, numbers from 0 up to that."""
         value = Value(f"%a{len(self.inputs)}", tuple(shape), dtype)
         self.inputs.append(value)
+        self.below[value.name] = below
         return value
 
     def op(self, name, operands, results, attributes=""):
@@ -104,7 +107,10 @@ def tensors(kernels, seed, special=False):
             if value.dtype == torch.bool:
                 tensor = torch.randint(0, 2, value.shape, generator=generator).bool()
             elif not value.dtype.is_floating_point:
-                tensor = torch.randint(-5, 6, value.shape, generator=generator).to(value.dtype)
+                below = kernel.below[value.name]
+                low, high = (0, below) if below else (-5, 6)
+                tensor = torch.randint(low, high, value.shape, generator=generator)
+                tensor = tensor.to(value.dtype)
             else:
                 tensor = torch.randn(value.shape, generator=generator, dtype=torch.float64) * 2
                 if special and tensor.numel() > 1:
@@ -275,13 +281,26 @@ def reductions(dtype, shape):
     k = kernel("amax")
     value = k.op("neg", [k.input(*full)], [full])
     k.give(k.op("amax", [value], [row], "dim = [-1], keepdim = true"))
+    if rows > 1:
+        k = kernel("cross_entropy_backward")
+        number, classes = ((), dtype), ((rows,), torch.int64)
+        gradient, y, weight = k.input(*number), k.input(*full), k.input(*number)
+        # Class 0 counts for nothing.
+        target = k.input(*classes, below=columns)
+        operands = [gradient, y, target, "none", "reduction = 1", "ignore_index = 0", weight]
+        k.give(k.op("nll_loss_backward", operands, [full]))
+        g = k.op("nll_loss_backward", operands, [full])
+        attributes = f"dim = 1, input_dtype = {MLIR[dtype]}"
+        k.give(k.op("_log_softmax_backward_data", [g, y], [full], attributes))
     statistics = ((rows, 1), torch.float32 if dtype.itemsize == 2 else dtype)
     k = kernel("bias_gradient")
     operands = [k.input(*full), k.input(*full)]
     g = k.op("gelu_backward", operands, [full], 'approximate = "tanh"')
     k.give(g, k.op("sum_dim_int_list", [g], [((1, columns), dtype)], "dim = [0], keepdim = true"))
     k = kernel("totals")
-    product = k.op("mul", [k.input(*full), k.input(*full)], [full])
+    x, y = k.input(*full), k.input(*full)
+    # A total of squares: in 16 bits, rounding each term is all that is left where terms cancel out.
+    product = k.op("mul", [x, x if dtype.itemsize == 2 else y], [full])
     k.give(k.op("sum", [product], [((), dtype)]), k.op("mean", [product], [((), dtype)]))
     for reduction in [1, 2]:
         k = kernel(f"mse_loss_{reduction}")

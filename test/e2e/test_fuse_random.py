@@ -1,4 +1,5 @@
-"""Random graphs of what kernels are made of compute, bit for bit, the same fused and unfused."""
+"""Random graphs of what kernels are made of compute the same fused as unfused, bit for bit, and nearly
+the same compiled."""
 
 import math
 import random
@@ -9,20 +10,22 @@ import combinations_cover
 import pytest
 import torch
 from safetensors.torch import save_file
+from test_compile_kernels import describe_difference, levels
 
 SHAPES = [(2, 3, 4, 6), (2, 4, 3, 6), (24, 6), (4, 6), (1, 1, 4, 6), (6,), (2, 3, 4, 1), (8, 3, 6)]
 
 
 class Graph:
-    """A program in the making: ops on values that are known by number, with their shapes."""
+    """Ops in the making, on values that are known by number, with their shapes."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, dtype="f32", prefix="v"):
         self.random = random.Random(seed)
+        self.dtype, self.prefix = dtype, prefix
         self.shapes = list(SHAPES)
         self.lines = []
 
     def type(self, shape):
-        return "tensor<" + "".join(f"{size}x" for size in shape) + "f32>"
+        return "tensor<" + "".join(f"{size}x" for size in shape) + self.dtype + ">"
 
     def op(self, name, operands, shape, attributes="", is_list=False):
         arguments = ", ".join(f"%{i}" for i in operands)
@@ -145,40 +148,84 @@ class Graph:
         i = self.pick()
         self.op("cumsum", [i], self.shapes[i], "dim = -1")
 
-    def text(self):
-        outputs = self.random.sample(range(len(SHAPES), len(self.shapes)), len(self.lines) // 4)
-        arguments = ", ".join(
-            f'%{i}: {self.type(shape)} {{train.role = #train.role<input "{i}">}}'
-            for i, shape in enumerate(SHAPES)
-        )
-        results = ", ".join(
-            f'{self.type(self.shapes[i])} {{train.role = #train.role<output "{k}">}}'
-            for k, i in enumerate(outputs)
-        )
-        values = ", ".join(f"%{i}" for i in outputs)
-        types = ", ".join(self.type(self.shapes[i]) for i in outputs)
-        return "\n".join(
-            [
-                f"func.func @microbatch({arguments}) -> ({results})",
-                "    attributes {train.phase = #train.phase<microbatch>} {",
-                *self.lines,
-                f"  return {values} : {types}",
-                "}",
-            ]
-        ).replace("%", "%v")
+    def grow(self, count):
+        while len(self.lines) < count:
+            self.add()
+        made = range(len(SHAPES), len(self.shapes))
+        self.outputs = self.random.sample(made, len(self.lines) // 4)
+        return self
+
+
+def program(graphs):
+    """One function with the ops of all."""
+    arguments, results, lines, values, types = [], [], [], [], []
+    for graph in graphs:
+        name = graph.prefix
+        for i, shape in enumerate(SHAPES):
+            role = f'{{train.role = #train.role<input "{name}.{i}">}}'
+            arguments.append(f"%{name}{i}: {graph.type(shape)} {role}")
+        for k, i in enumerate(graph.outputs):
+            role = f'{{train.role = #train.role<output "{name}.{k}">}}'
+            types.append(graph.type(graph.shapes[i]))
+            results.append(f"{types[-1]} {role}")
+            values.append(f"%{name}{i}")
+        lines += [line.replace("%", f"%{name}") for line in graph.lines]
+    return "\n".join(
+        [
+            f"func.func @microbatch({', '.join(arguments)}) -> ({', '.join(results)})",
+            "    attributes {train.phase = #train.phase<microbatch>} {",
+            *lines,
+            f"  return {', '.join(values)} : {', '.join(types)}",
+            "}",
+        ]
+    )
+
+
+def draw(graphs, seed):
+    """Inputs of the graphs by name."""
+    torch.manual_seed(seed)
+    dtypes = {"f32": torch.float32, "f64": torch.float64}
+    return {
+        f"{graph.prefix}.{i}": torch.randn(shape, dtype=dtypes[graph.dtype])
+        for graph in graphs
+        for i, shape in enumerate(SHAPES)
+    }
 
 
 @pytest.mark.parametrize("number", range(8))
 def test_same_bits(number, build_dir, cleave_run, tmp_path):
-    graph = Graph(combinations_cover.seed() + number)
-    while len(graph.lines) < 120:
-        graph.add()
+    graph = Graph(combinations_cover.seed() + number).grow(120)
     path, fused = tmp_path / "graph.mlir", tmp_path / "fused.mlir"
-    path.write_text(graph.text())
+    path.write_text(program([graph]))
     command = [build_dir / "bin" / "cleave-opt", path, "--fuse-kernels", "-o", fused]
     subprocess.run(command, check=True)
     assert fused.read_text().count("exec.launch") > 3
-    torch.manual_seed(number)
-    inputs = {str(i): torch.randn(shape) for i, shape in enumerate(SHAPES)}
-    save_file(inputs, tmp_path / "inputs.safetensors")
+    save_file(draw([graph], number), tmp_path / "inputs.safetensors")
     cleave_run.succeed(path, "--against", fused, "--inputs", tmp_path / "inputs.safetensors")
+
+
+def test_compiled(build_dir, cleave_run, tmp_path):
+    """Graphs in one program, fused and compiled, compute what their ops do one by one. Most are of f64:
+    in f32, what rounding changes grows with each op."""
+    count, seed = (24 if combinations_cover.run_all() else 3), combinations_cover.seed()
+    print("seed", seed)
+    dtypes = ["f64", "f64", "f32"]
+    graphs = [Graph(seed + 100 + i, dtypes[i % 3], f"g{i}_").grow(60) for i in range(count)]
+    path, compiled = tmp_path / "graphs.mlir", tmp_path / "compiled.mlirbc"
+    path.write_text(program(graphs))
+    command = [build_dir / "bin" / "cleave-opt", path, "--fuse-kernels", "--compile-kernels"]
+    result = subprocess.run([*command, "-o", compiled], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    # Whatever is fused is compiled.
+    assert "not compiled" not in result.stderr
+    inputs = draw(graphs, seed)
+    expected = cleave_run.evaluate(path, inputs, tmp_path)
+    wrong = []
+    for target in levels():
+        actual = cleave_run.evaluate(compiled, inputs, tmp_path, "--kernels", target)
+        assert actual.keys() == expected.keys()
+        for name, tensor in expected.items():
+            tolerance = 1e-9 if tensor.dtype == torch.float64 else 2e-3
+            difference = describe_difference(actual[name], tensor, tolerance)
+            wrong += [f"{name} on {target}: {difference}"] * bool(difference)
+    assert not wrong, "\n".join(wrong)

@@ -1,13 +1,18 @@
-"""GPU code of the example models' kernels, without a GPU: executed in an interpreter that checks every
-access to memory, and assembled for every chip."""
+"""GPU code of kernels, without a GPU: executed in an interpreter that checks every access to memory, and
+assembled for every chip."""
 
 import os
 import re
 import shutil
 import subprocess
 
+import combinations_cover
+import kernel_cases as cases
 import pytest
+import torch
 from exported_models import MODELS
+from safetensors.torch import load_file, save_file
+from test_compile_kernels import TOLERANCE, describe_difference
 
 CHIPS = ["sm_80", "sm_90", "sm_100"]
 
@@ -64,3 +69,27 @@ def test_kernels_assemble_without_spills(name, build_dir, fused):
         assert shared <= 48 * 1024, line
     assert kernels["sm_80"]
     assert kernels["sm_80"] == kernels["sm_90"] == kernels["sm_100"]
+
+
+def test_executed_kernels_compute_what_aten_computes(build_dir, cleave_run, tmp_path):
+    """Each op's kernel in the interpreter beside ATen's results for the same numbers."""
+    kernels = cases.pointwise(torch.float32, (7, 37)) + cases.windows(torch.float32, 2, 3, 5, 44)
+    for dtype in [torch.float32, torch.bfloat16]:
+        kernels += cases.reductions(dtype, (13, 34 if dtype == torch.float32 else 31))
+    program, made = tmp_path / "kernels.mlir", tmp_path / "made.safetensors"
+    program.write_text(cases.program(kernels))
+    inputs = cases.tensors(kernels, combinations_cover.seed())
+    dumped = cleave_run.evaluate(program, inputs, tmp_path)
+    expected = {name.removeprefix("output."): tensor for name, tensor in dumped.items()}
+    save_file(inputs, tmp_path / "inputs.safetensors")
+    printed = run(build_dir, program, "evaluate", tmp_path / "inputs.safetensors", made)
+    assert printed == []
+    actual = load_file(made)
+    assert actual.keys() == expected.keys()
+    tolerance = dict(TOLERANCE) | {torch.float32: 1e-5}
+    wrong = [
+        f"{name}: {difference}"
+        for name, tensor in expected.items()
+        if (difference := describe_difference(actual[name], tensor, tolerance[tensor.dtype]))
+    ]
+    assert not wrong, "\n".join(wrong)

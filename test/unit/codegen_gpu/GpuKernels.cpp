@@ -4,6 +4,10 @@
 //                             executes it in the interpreter, and compares it with what the row
 //                             program means: a line for each
 // gpu-kernels FILE resources  assembles all of them for each chip: a line for each function
+// gpu-kernels FILE evaluate INPUTS OUTPUTS
+//                             executes each kernel in the interpreter on the tensors of a
+//                             safetensors file, KERNEL.0, KERNEL.1 and so on for its arguments, and
+//                             writes its results under such names
 //
 // Of kernels that would take long to execute only some rows are computed.
 //
@@ -13,6 +17,7 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/train/Train.h"
 #include "lib/codegen/gpu/Compiler.h"
+#include "runtime/io/Safetensors.h"
 #include "test/unit/codegen_gpu/Reference.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -72,10 +77,76 @@ static int listResources(const std::vector<RowProgram> &programs,
   return EXIT_SUCCESS;
 }
 
+static runtime::DType dtypeOf(mlir::Type type) {
+  std::string width = std::to_string(type.getIntOrFloatBitWidth());
+  std::string name = type.isBF16()                      ? "BF16"
+                     : mlir::isa<mlir::FloatType>(type) ? "F" + width
+                     : type.isInteger(1)                ? "BOOL"
+                     : type.isUnsignedInteger()         ? "U" + width
+                                                        : "I" + width;
+  return *runtime::parseDType(name);
+}
+
+/// The tensors of a kernel, arguments from the file.
+static llvm::Expected<std::vector<gputest::Tensor>>
+readTensors(exec::KernelOp kernel, const RowProgram &program,
+            const runtime::SafetensorsFile &inputs) {
+  std::vector<gputest::Tensor> tensors;
+  tensors.reserve(program.tensors.size());
+  for (mlir::Type type :
+       llvm::concat<const mlir::Type>(kernel.getArgumentTypes(), kernel.getResultTypes())) {
+    size_t index = tensors.size();
+    auto tensor = mlir::cast<mlir::RankedTensorType>(type);
+    tensors.emplace_back(program.tensors[index], tensor.getNumElements());
+    if (index >= program.numArguments)
+      continue;
+    std::string name = program.name + "." + std::to_string(index);
+    const runtime::TensorView *view = inputs.find(name);
+    size_t bytes = tensors.back().size * tensors.back().elementBytes();
+    if (!view || view->bytes.size() != bytes)
+      return llvm::createStringError("expected a tensor '" + name + "' of " +
+                                     std::to_string(bytes) + " bytes in " + inputs.path());
+    llvm::copy(view->bytes, tensors.back().data);
+  }
+  return tensors;
+}
+
+static int evaluate(std::vector<exec::KernelOp> kernels, const std::vector<RowProgram> &programs,
+                    const codegen::gpu::Toolkit &toolkit, const char *from, const char *to) {
+  auto inputs = runtime::SafetensorsFile::open(from);
+  if (!inputs)
+    return fail(inputs.takeError());
+  std::vector<std::vector<gputest::Tensor>> kept;
+  std::vector<runtime::TensorView> views;
+  for (auto [kernel, program] : llvm::zip(kernels, programs)) {
+    auto tensors = readTensors(kernel, program, **inputs);
+    if (!tensors)
+      return fail(tensors.takeError());
+    gputest::CheckOptions options;
+    options.libdevice = toolkit.libdevice;
+    if (std::string wrong = gputest::execute(program, options, *tensors); !wrong.empty())
+      return fail(llvm::createStringError(program.name + ": " + wrong));
+    for (auto [index, type] : llvm::enumerate(kernel.getResultTypes())) {
+      auto tensor = mlir::cast<mlir::RankedTensorType>(type);
+      const gputest::Tensor &made = (*tensors)[program.numArguments + index];
+      runtime::TensorView view{program.name + "." + std::to_string(index),
+                               dtypeOf(tensor.getElementType()),
+                               tensor.getShape().vec(),
+                               {made.data, size_t(made.size * made.elementBytes())}};
+      views.push_back(std::move(view));
+    }
+    kept.push_back(std::move(*tensors));
+  }
+  if (llvm::Error error = runtime::writeSafetensors(to, views))
+    return fail(std::move(error));
+  return EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv) {
+  bool evaluates = argc == 5 && llvm::StringRef(argv[2]) == "evaluate";
   bool resources = argc == 3 && llvm::StringRef(argv[2]) == "resources";
-  if (argc != 2 && !resources) {
-    llvm::errs() << "usage: gpu-kernels FILE [resources]\n";
+  if (argc != 2 && !resources && !evaluates) {
+    llvm::errs() << "usage: gpu-kernels FILE [resources | evaluate INPUTS OUTPUTS]\n";
     return EXIT_FAILURE;
   }
   auto toolkit = codegen::gpu::findToolkit();
@@ -89,12 +160,17 @@ int main(int argc, char **argv) {
   if (!module)
     return EXIT_FAILURE;
   std::vector<RowProgram> programs;
+  std::vector<exec::KernelOp> kernels;
   for (auto kernel : module->getOps<exec::KernelOp>()) {
     codegen::Unsupported why;
-    if (std::optional<RowProgram> program = codegen::buildRowProgram(kernel, why))
+    if (std::optional<RowProgram> program = codegen::buildRowProgram(kernel, why)) {
       programs.push_back(std::move(*program));
-    else
+      kernels.push_back(kernel);
+    } else {
       llvm::outs() << kernel.getSymName() << ": no row program\n";
+    }
   }
+  if (evaluates)
+    return evaluate(std::move(kernels), programs, *toolkit, argv[3], argv[4]);
   return resources ? listResources(programs, *toolkit) : execute(std::move(programs), *toolkit);
 }

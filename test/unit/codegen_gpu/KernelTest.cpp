@@ -90,6 +90,13 @@ protected:
   void check() {
     std::string wrong = checkProgram(program, options);
     EXPECT_EQ(wrong, "") << "with CLEAVE_TEST_SEED=" << options.seed;
+    if (random() % 4 != 0)
+      return;
+    // As of rows so long that columns are counted in 64 bits.
+    RowProgram longRows = program;
+    longRows.columns = int64_t(1) << 32;
+    wrong = checkProgram(longRows, options);
+    EXPECT_EQ(wrong, "") << "in 64 bits with CLEAVE_TEST_SEED=" << options.seed;
   }
 
   int64_t pick(std::initializer_list<int64_t> from) { return from.begin()[random() % from.size()]; }

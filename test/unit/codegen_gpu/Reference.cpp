@@ -56,9 +56,12 @@ std::vector<Tensor> cleave::gputest::makeTensors(const RowProgram &program, std:
   auto see = [&](const Access &access, int64_t columns) {
     sizes[access.tensor] = std::max(sizes[access.tensor], sizeOf(program, access, columns));
   };
-  for (const Node &node : program.nodes)
+  int64_t columns = 0;
+  for (const Node &node : program.nodes) {
+    columns = std::max(columns, node.columns);
     if (node.kind == Node::Kind::Load)
       see(node.access, node.columns);
+  }
   for (const Store &store : program.stores)
     see(store.access, store.columns);
   std::vector<Tensor> tensors;
@@ -73,7 +76,7 @@ std::vector<Tensor> cleave::gputest::makeTensors(const RowProgram &program, std:
       if (!mlir::isa<mlir::FloatType>(tensor.dtype))
         number = random() % (tensor.dtype.isInteger(1)
                                  ? 2
-                                 : std::min<int64_t>(100, std::max<int64_t>(2, program.columns)));
+                                 : std::min<int64_t>(100, std::max<int64_t>(2, columns)));
       else if (!isPositive && random() % 2)
         number = -number;
       tensor.set(i, number);

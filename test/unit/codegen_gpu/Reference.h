@@ -44,8 +44,12 @@ struct CheckOptions {
   unsigned seed = 0;
 };
 
-/// Compiles the program, executes it in the interpreter, twice with threads in different order, and
-/// compares with `evaluate`. Empty, or what is wrong.
+/// Compiles the program and executes it in the interpreter, twice with threads in different order;
+/// the results are in `tensors` behind the arguments. Empty, or what is wrong.
+std::string execute(const codegen::RowProgram &program, const CheckOptions &options,
+                    std::vector<Tensor> &tensors);
+
+/// Executes the program on random numbers and compares with `evaluate`. Empty, or what is wrong.
 std::string checkProgram(const codegen::RowProgram &program, const CheckOptions &options);
 
 } // namespace cleave::gputest
