@@ -74,9 +74,9 @@ std::vector<Tensor> cleave::gputest::makeTensors(const RowProgram &program, std:
     for (int64_t i = 0; i < size; ++i) {
       double number = 0.05 + 1.5 * (random() % 100001) / 100000.0;
       if (!mlir::isa<mlir::FloatType>(tensor.dtype))
-        number = random() % (tensor.dtype.isInteger(1)
-                                 ? 2
-                                 : std::min<int64_t>(100, std::max<int64_t>(2, columns)));
+        number =
+            random() %
+            (tensor.dtype.isInteger(1) ? 2 : std::min<int64_t>(100, std::max<int64_t>(2, columns)));
       else if (!isPositive && random() % 2)
         number = -number;
       tensor.set(i, number);
