@@ -119,6 +119,7 @@ void Executor::poisonAfter(size_t position) const {
 
 /// The plan's events are between the program's ops; this is none of them.
 void Executor::poison(int64_t offset, int64_t bytes) const {
+  c10::InferenceMode inferenceMode;
   if (function.streams)
     function.streams->synchronize();
   arena->poison(offset, bytes);

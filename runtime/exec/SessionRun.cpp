@@ -233,8 +233,12 @@ llvm::Error SessionImpl::runPhase(BoundPhase &bound, MicrobatchState &microbatch
     return error;
   if (options.keepOutputs)
     keepOutputs(bound, microbatchState.index);
-  if (bound.endsFrame && options.poisonsDeadMemory)
-    executor.poison(frameOffset(bound.stage, frame), frames.stages[bound.stage].frameBytes);
+  if (bound.endsFrame && options.poisonsDeadMemory) {
+    int64_t begin = frameOffset(bound.stage, frame);
+    int64_t bytes = frames.stages[bound.stage].frameBytes;
+    if (llvm::Error error = guarded([&] { executor.poison(begin, bytes); }))
+      return error;
+  }
   if (isObserved)
     observePhase(bound, microbatchState.index, begin);
   return llvm::Error::success();

@@ -3,7 +3,9 @@
 #include "runtime/pipeline/ActionList.h"
 #include "dialects/train/Stages.h"
 #include "lib/pipeline/Stages.h"
+#include "lib/schedule/Completions.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace cleave;
@@ -30,6 +32,7 @@ private:
   void findFunctions(ScheduledAction &entry) const;
   uint32_t findChannel(bool isForward, int64_t stage);
   llvm::Error checkOnceAStep() const;
+  void findCompletions();
   void markMicrobatches();
   void countValues();
   void partSteps();
@@ -197,6 +200,18 @@ llvm::Error Compiler::checkOnceAStep() const {
   return llvm::Error::success();
 }
 
+void Compiler::findCompletions() {
+  auto keyOf = [](Action action) {
+    return uint64_t(action.kind) << 48 | uint64_t(action.stage) << 32 | action.index;
+  };
+  llvm::DenseMap<uint64_t, ScheduledAction *> entries;
+  for (ScheduledAction &entry : list.actions)
+    if (entry.kind == Kind::Compute || entry.kind == Kind::Send)
+      entries[keyOf(entry.action)] = &entry;
+  for (auto [computation, send] : schedule::findCompletions(plan.program, unsigned(stages.place())))
+    entries.lookup(keyOf(computation))->completes.push_back(entries.lookup(keyOf(send))->send);
+}
+
 void Compiler::markMicrobatches() {
   bool readsInputs = llvm::any_of(
       impl.inputs, [&](const ValueInfo &value) { return stages.hasInput(value.name); });
@@ -283,7 +298,7 @@ llvm::Expected<ActionList> Compiler::run() {
   if (llvm::Error error = checkOnceAStep())
     return error;
   countValues();
-  findCompletions(plan.program, list);
+  findCompletions();
   markMicrobatches();
   partSteps();
   return std::move(list);

@@ -78,9 +78,6 @@ struct ActionList {
   static llvm::Expected<ActionList> compile(const Program &program, const StageMap &stages);
 };
 
-/// Fills in what computations of the list complete, from where the other ranks' lists send and use.
-void findCompletions(const schedule::Program &program, ActionList &list);
-
 } // namespace cleave::runtime
 
 #endif // CLEAVE_RUNTIME_PIPELINE_ACTIONLIST_H

@@ -1,16 +1,19 @@
 //===- StageCosts.cpp - what each rank of a schedule needs --------------------===//
 //
 // Memory by going through a rank's list: what functions hold for later ones of their microbatch,
-// what is received until it is used up, and the peak inside of each function.
+// what comes from other stages until it is used up, what is sent until that is known to be
+// complete, and the peak inside of each function.
 //
 //===----------------------------------------------------------------------===//
 
 #include "cleave/Session.h"
 #include "lib/memory/MemoryPlan.h"
+#include "lib/schedule/Completions.h"
 #include "runtime/program/FramePlan.h"
 #include "runtime/program/ProgramImpl.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -28,8 +31,12 @@ namespace {
 struct StagePlan {
   std::vector<Phase> phases;
   memory::MemoryPlan plan;
-  int64_t inputBytes = 0;    ///< of what the stage before sends
-  int64_t gradientBytes = 0; ///< of what the stage after sends
+  /// What comes from the stage before, and from the one after.
+  struct Taken {
+    int64_t bytes = 0;
+    /// Of them, those that the function that takes them saves for a later one.
+    int64_t savedBytes = 0;
+  } input, gradient;
 
   const memory::FunctionPlan *find(Phase phase) const {
     for (auto [index, each] : llvm::enumerate(phases))
@@ -43,7 +50,10 @@ struct StagePlan {
 class Walk {
 public:
   Walk(const Program::Impl &impl, int64_t place, const std::vector<StagePlan> &plans)
-      : impl(impl), schedule(impl.schedule->program), place(unsigned(place)), plans(plans) {}
+      : schedule(impl.schedule->program), place(unsigned(place)), plans(plans) {
+    for (auto [computation, send] : schedule::findCompletions(schedule, this->place))
+      completed[keyOf(computation)].push_back(send);
+  }
 
   void run() {
     for (Action action : schedule.ranks[place])
@@ -56,24 +66,39 @@ private:
     const StagePlan &stage = plans[action.stage];
     switch (action.kind) {
     case ActionKind::RecvForward:
-      hold(action, stage.inputBytes);
+      hold(action.stage, action.index, stage.input.bytes);
       break;
     case ActionKind::RecvBackward:
-      hold(action, stage.gradientBytes);
+      hold(action.stage, action.index, stage.gradient.bytes);
+      break;
+    case ActionKind::SendForward:
+      send(action, plans[action.stage + 1].input.bytes);
+      break;
+    case ActionKind::SendBackward:
+      send(action, plans[action.stage - 1].gradient.bytes);
       break;
     case ActionKind::Forward:
+      finishSends(action);
       runFunction(action, Phase::Forward, false);
+      take(action, stage.input);
+      if (action.stage + 1 < plans.size() && isHere(action.stage + 1))
+        hold(action.stage + 1, action.index, plans[action.stage + 1].input.bytes);
       break;
     case ActionKind::Backward:
+      finishSends(action);
       if (stage.find(Phase::Backward)) {
         runFunction(action, Phase::Backward, true);
       } else {
         runFunction(action, Phase::BackwardInput, false);
         runFunction(action, Phase::BackwardWeight, true);
       }
+      giveGradient(action);
       break;
     case ActionKind::BackwardInput:
+      finishSends(action);
       runFunction(action, Phase::BackwardInput, false);
+      take(action, stage.gradient);
+      giveGradient(action);
       break;
     case ActionKind::BackwardWeight:
       runFunction(action, Phase::BackwardWeight, true);
@@ -83,10 +108,36 @@ private:
     }
   }
 
-  void hold(Action action, int64_t bytes) {
-    received[{action.stage, action.index}] += bytes;
+  bool isHere(unsigned stage) const { return schedule.topology.rankOf(stage) == place; }
+  static uint64_t keyOf(Action action) {
+    return uint64_t(action.kind) << 48 | uint64_t(action.stage) << 32 | action.index;
+  }
+
+  /// What a stage is given is there from now on.
+  void hold(unsigned stage, unsigned microbatch, int64_t bytes) {
+    received[{stage, microbatch}] += bytes;
     live += bytes;
     peak = std::max(peak, live);
+  }
+  /// The function that takes it has run: only what it saves stays.
+  void take(Action action, const StagePlan::Taken &taken) {
+    int64_t &arrived = received[{action.stage, action.index}];
+    int64_t gone = std::min(taken.bytes - taken.savedBytes, arrived);
+    arrived -= gone;
+    live -= gone;
+  }
+  void giveGradient(Action action) {
+    if (action.stage > 0 && isHere(action.stage - 1u))
+      hold(action.stage - 1u, action.index, plans[action.stage - 1].gradient.bytes);
+  }
+  void send(Action action, int64_t bytes) {
+    sent[keyOf(action)] = bytes;
+    live += bytes;
+    peak = std::max(peak, live);
+  }
+  void finishSends(Action computation) {
+    for (Action send : completed.lookup(keyOf(computation)))
+      live -= std::exchange(sent[keyOf(send)], 0);
   }
 
   void runFunction(Action action, Phase phase, bool isLast) {
@@ -105,21 +156,31 @@ private:
     mostHeld = std::max(mostHeld, live);
   }
 
-  const Program::Impl &impl;
   const schedule::Program &schedule;
   unsigned place;
   const std::vector<StagePlan> &plans;
   std::map<std::pair<unsigned, unsigned>, int64_t> held, received;
+  /// By computation: the sends that are complete when it runs; by send: its bytes under way.
+  llvm::DenseMap<uint64_t, llvm::SmallVector<Action, 1>> completed;
+  llvm::DenseMap<uint64_t, int64_t> sent;
   int64_t live = 0;
 };
 } // namespace
 
-static int64_t sumOf(const Signature &signature, RoleKind role) {
-  int64_t bytes = 0;
-  for (const ValueInfo &value : signature.arguments)
-    if (value.role == role)
-      bytes += value.type.numBytes();
-  return bytes;
+/// Adds what a function takes with a role.
+static void addTaken(const PhaseFunction &part, RoleKind role, StagePlan::Taken &taken) {
+  mlir::func::FuncOp function = part.function;
+  llvm::DenseSet<mlir::Value> saved;
+  auto returned = function.front().getTerminator()->getOperands();
+  for (auto [value, info] : llvm::zip_equal(returned, part.signature.results))
+    if (info.role == RoleKind::Saved)
+      saved.insert(memory::getStorage(value));
+  for (auto [index, value] : llvm::enumerate(part.signature.arguments))
+    if (value.role == role) {
+      taken.bytes += value.type.numBytes();
+      if (saved.contains(function.getArgument(index)))
+        taken.savedBytes += value.type.numBytes();
+    }
 }
 
 static std::vector<StagePlan> planStages(const Program::Impl &impl) {
@@ -131,8 +192,8 @@ static std::vector<StagePlan> planStages(const Program::Impl &impl) {
         continue;
       plan.phases.push_back(part.phase);
       functions.push_back(part.function);
-      plan.inputBytes += sumOf(part.signature, RoleKind::Crossing);
-      plan.gradientBytes += sumOf(part.signature, RoleKind::CrossingGradient);
+      addTaken(part, RoleKind::Crossing, plan.input);
+      addTaken(part, RoleKind::CrossingGradient, plan.gradient);
     }
     plan.plan = memory::planMemory(functions, /*emptyAccumulators=*/false);
   }

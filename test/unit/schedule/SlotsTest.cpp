@@ -1,5 +1,6 @@
-// Receive buffers by lifetime; send slots.
+// Receive buffers and frames by lifetime; send slots; when sends are complete.
 #include "lib/schedule/Slots.h"
+#include "lib/schedule/Completions.h"
 #include "test/unit/schedule/TestUtils.h"
 
 using namespace cleave::schedule;
@@ -94,6 +95,45 @@ TEST(Slots, FramesAreTheMicrobatchesInFlight) {
   Program oneFOneB = orFail(buildSchedule("1f1b", {.ranks = 4, .microbatches = 8}));
   EXPECT_EQ(assignFrameSlots(oneFOneB, 0).numSlots, (std::vector<unsigned>{4, 0, 0, 0}));
   EXPECT_EQ(assignFrameSlots(oneFOneB, 3).slots[3], std::vector<unsigned>(8, 0));
+}
+
+/// A completion proves itself: the send has begun, and its receiver uses it before it sends what
+/// the computation waits for.
+TEST(Completions, AreProved) {
+  for (const char *name : {"gpipe", "1f1b", "interleaved-1f1b", "zbv", "zb-h2"}) {
+    Program program =
+        orFail(insertP2P(orFail(buildSchedule(name, {.ranks = 3, .microbatches = 6}))));
+    auto positionOf = [&](unsigned rank, Action wanted) {
+      for (size_t at = 0; at < program.ranks[rank].size(); ++at) {
+        bool isThere = false;
+        program.forEachLeaf(program.ranks[rank][at],
+                            [&](Action leaf) { isThere |= leaf == wanted; });
+        if (isThere)
+          return at;
+      }
+      return program.ranks[rank].size();
+    };
+    size_t found = 0;
+    for (unsigned rank = 0; rank < program.numRanks(); ++rank)
+      for (auto [computation, send] : findCompletions(program, rank)) {
+        ++found;
+        EXPECT_LE(positionOf(rank, send), positionOf(rank, computation)) << name;
+        bool isForward = computation.kind == ActionKind::Forward;
+        unsigned maker = isForward ? computation.stage - 1u : computation.stage + 1u;
+        Action source(isForward ? ActionKind::SendForward : ActionKind::SendBackward, maker,
+                      computation.index);
+        unsigned peer = program.topology.rankOf(maker);
+        ASSERT_EQ(peer, getPeer(program.topology, send));
+        size_t use = program.ranks[peer].size();
+        if (send.kind == ActionKind::SendForward)
+          use = positionOf(peer, {ActionKind::Forward, send.stage + 1u, send.index});
+        else
+          for (ActionKind kind : {ActionKind::Backward, ActionKind::BackwardInput})
+            use = std::min(use, positionOf(peer, {kind, send.stage - 1u, send.index}));
+        EXPECT_LT(use, positionOf(peer, source)) << name;
+      }
+    EXPECT_GT(found, 0u) << name;
+  }
 }
 
 TEST(Slots, AssignmentsAreSound) {
