@@ -154,6 +154,9 @@ public:
   /// Runs the update of step `step` with the gradients of its microbatches; afterwards these are
   /// gone.
   llvm::Error runUpdate(int64_t step);
+  /// `runMicrobatches` and `runUpdate`; on a device as one graph, where steps are recorded. Then
+  /// `done` is called for all microbatches once everything has been enqueued.
+  llvm::Error runStep(int64_t step, MicrobatchCallback fill, MicrobatchCallback done);
 
   /// Loss of the last microbatch (its own mean); NaN for a program without a loss. Of a typed
   /// program this is what the rank holds: see `wholeLoss`.

@@ -154,12 +154,56 @@ PendingOr cleave::runtime::startReduce(const RankGroup &group, at::Tensor tensor
       });
 }
 
+/// Whether the backend can reduce and scatter all tensors at once: they have one element type, in
+/// which it computes, and all ranks get equal parts.
+static bool canReduceScatter(const RankGroup &group, const Tensors &tensors,
+                             const ReductionOp &reduction, int64_t dim) {
+  at::ScalarType type = tensors.front().scalar_type();
+  LoweredReduction lowered(reduction, type, group.size());
+  return lowered.type() == type && llvm::all_of(tensors, [&](const at::Tensor &tensor) {
+           return tensor.scalar_type() == type && tensor.size(dim) % group.size() == 0 &&
+                  group.communicator->canReduceScatter(lowered.op(), tensor);
+         });
+}
+
+static PendingOr reduceScatterByBackend(const RankGroup &group, const Tensors &tensors,
+                                        const ReductionOp &reduction, int64_t dim, StringRef what) {
+  const int size = group.size();
+  LoweredReduction lowered(reduction, tensors.front().scalar_type(), size);
+  // By the communicator's ranks, what each of them gets.
+  std::vector<int> placeOf(size);
+  for (int place = 0; place < size; ++place)
+    placeOf[group.rankAt[place]] = place;
+  Tensors pieces;
+  for (int rank = 0; rank < size; ++rank)
+    for (const at::Tensor &tensor : tensors) {
+      Part part = group.partAt(tensor.size(dim), placeOf[rank]);
+      pieces.push_back(lowered.before(tensor.narrow(dim, part.begin, part.size)).reshape({-1}));
+    }
+  at::Tensor in = at::cat(pieces), out = at::empty({in.numel() / size}, in.options());
+  std::vector<std::vector<int64_t>> shapes;
+  for (const at::Tensor &tensor : tensors)
+    shapes.push_back(partShape(group, tensor.sizes(), dim, tensor.size(dim), group.place));
+  return pending(group.communicator->startReduceScatter(out, in, lowered.op(), what), [=] {
+    Tensors results;
+    int64_t begin = 0;
+    for (const std::vector<int64_t> &shape : shapes) {
+      int64_t elements = c10::multiply_integers(shape);
+      results.push_back(lowered.after(out.narrow(0, begin, elements).view(shape)));
+      begin += elements;
+    }
+    return results;
+  });
+}
+
 PendingOr cleave::runtime::startReduceScatter(const RankGroup &group, const Tensors &tensors,
                                               const ReductionOp &reduction, int64_t dim,
                                               StringRef what) {
   for (const at::Tensor &tensor : tensors)
     if (llvm::Error error = checkReduction(reduction, tensor.scalar_type()))
       return error;
+  if (canReduceScatter(group, tensors, reduction, dim))
+    return reduceScatterByBackend(group, tensors, reduction, dim, what);
   const int size = group.size();
   // By the communicator's ranks: what they get, and what each of them sends to this one.
   std::vector<int64_t> sends(size), receives(size);

@@ -53,6 +53,14 @@ llvm::Error Communicator::receive(at::Tensor &tensor, int peer, int tag, llvm::S
   return waitFor(startReceive(tensor, peer, tag, what));
 }
 
+llvm::Expected<std::unique_ptr<Work>> Communicator::startReduceScatter(at::Tensor &,
+                                                                       const at::Tensor &,
+                                                                       const ReductionOp &,
+                                                                       llvm::StringRef what) {
+  return llvm::createStringError("reduce_scatter of %s: the communicator of group \"%s\" has none",
+                                 what.str().c_str(), groupName.c_str());
+}
+
 llvm::Error Communicator::explainStuck() {
   return llvm::createStringError("work on the device did not complete within %lld ms",
                                  (long long)limit.count());

@@ -114,6 +114,14 @@ public:
   virtual llvm::Expected<std::unique_ptr<Work>>
   startAllToAll(at::Tensor &output, const at::Tensor &input, llvm::ArrayRef<int64_t> outputSizes,
                 llvm::ArrayRef<int64_t> inputSizes, llvm::StringRef what) = 0;
+  /// Whether `startReduceScatter` takes this reduction of tensors like `tensor`, with ATen's
+  /// results but for the order of the terms, which is the backend's. Collectives.h has another way.
+  virtual bool canReduceScatter(const ReductionOp &, const at::Tensor &) const { return false; }
+  /// `output` receives this rank's part, by rank, of the reduction of all ranks' inputs.
+  virtual llvm::Expected<std::unique_ptr<Work>> startReduceScatter(at::Tensor &output,
+                                                                   const at::Tensor &input,
+                                                                   const ReductionOp &reduction,
+                                                                   llvm::StringRef what);
   /// Overwrites `tensor` with the one that the group's rank `root` has; any strides.
   virtual llvm::Expected<std::unique_ptr<Work>> startBroadcast(at::Tensor &tensor, int root,
                                                                llvm::StringRef what) = 0;

@@ -1,6 +1,7 @@
 //===- GlooOperations.cpp - Operations of a Gloo group ---------------------===//
 
 #include "GlooCommunicator.h"
+#include "runtime/comm/C10dReduction.h"
 
 #include <ATen/ATen.h>
 
@@ -144,29 +145,6 @@ GlooCommunicator::launchInPlace(Operation operation, at::Tensor &tensor, Start s
   return work;
 }
 
-static c10d::ReduceOp::RedOpType toC10d(Reduction reduction) {
-  switch (reduction) {
-  case Reduction::Max:
-    return c10d::ReduceOp::MAX;
-  case Reduction::Min:
-    return c10d::ReduceOp::MIN;
-  case Reduction::Product:
-    return c10d::ReduceOp::PRODUCT;
-  case Reduction::BitAnd:
-    return c10d::ReduceOp::BAND;
-  case Reduction::BitOr:
-    return c10d::ReduceOp::BOR;
-  case Reduction::BitXor:
-    return c10d::ReduceOp::BXOR;
-  case Reduction::Average:
-    return c10d::ReduceOp::AVG;
-  case Reduction::Sum:
-  case Reduction::PremultipliedSum:
-    break;
-  }
-  return c10d::ReduceOp::SUM;
-}
-
 /// Gloo reduces an element in one place and sends the result round, so all ranks have its bits. It
 /// has more than these: but it rounds f16 and bf16 after each term, its maximum forgets NaNs, its
 /// average is a sum and a division, it adds booleans up to bytes above 1, and it does not know i16.
@@ -192,7 +170,7 @@ bool GlooCommunicator::supports(const ReductionOp &reduction, c10::ScalarType ty
 llvm::Expected<std::unique_ptr<Work>>
 GlooCommunicator::startAllReduce(at::Tensor &tensor, const ReductionOp &reduction, StringRef what) {
   c10d::AllreduceOptions options;
-  options.reduceOp = toC10d(reduction.kind);
+  options.reduceOp = toC10d(reduction);
   return launchInPlace(begin("all_reduce", what), tensor, [&](std::vector<at::Tensor> &tensors) {
     return group->allreduce(tensors, options);
   });
@@ -204,7 +182,7 @@ llvm::Expected<std::unique_ptr<Work>> GlooCommunicator::startReduce(at::Tensor &
   if (llvm::Error error = checkPeer("reduce", root))
     return error;
   c10d::ReduceOptions options;
-  options.reduceOp = toC10d(reduction.kind);
+  options.reduceOp = toC10d(reduction);
   options.rootRank = root;
   return launchInPlace(begin("reduce", what), tensor, [&](std::vector<at::Tensor> &tensors) {
     return group->reduce(tensors, options);

@@ -14,6 +14,9 @@ namespace cleave::cuda {
 // Allocator.cpp
 int hookAllocator(const CleaveAllocationHook *hook);
 
+// Draw.cpp
+int draw(const CleaveDraw *draw);
+
 // Kernels.cpp
 int loadModule(const void *image, size_t bytes, void **module);
 void unloadModule(void *module);

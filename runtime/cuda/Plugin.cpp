@@ -133,6 +133,7 @@ cleave_device_plugin(void) {
       .unloadModule = unloadModule,
       .getFunction = getFunction,
       .launch = launch,
+      .draw = draw,
       .createBackend = createBackend,
       .beginCapture = beginCapture,
       .endCapture = endCapture,

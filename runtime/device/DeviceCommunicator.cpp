@@ -1,6 +1,7 @@
 //===- DeviceCommunicator.cpp - communication of tensors on devices ------------===//
 
 #include "runtime/device/DeviceCommunicator.h"
+#include "runtime/comm/C10dReduction.h"
 #include "runtime/comm/Failure.h"
 #include "runtime/device/DeviceWork.h"
 
@@ -43,6 +44,11 @@ public:
   Started startAllToAll(at::Tensor &output, const at::Tensor &input,
                         llvm::ArrayRef<int64_t> outputSizes, llvm::ArrayRef<int64_t> inputSizes,
                         StringRef what) override;
+  bool canReduceScatter(const ReductionOp &reduction, const at::Tensor &tensor) const override {
+    return isForBackend(tensor) && supports(reduction, tensor.scalar_type());
+  }
+  Started startReduceScatter(at::Tensor &output, const at::Tensor &input,
+                             const ReductionOp &reduction, StringRef what) override;
   Started startBroadcast(at::Tensor &tensor, int root, StringRef what) override;
   Started startSend(const at::Tensor &tensor, int peer, int tag, StringRef what) override;
   Started startReceive(at::Tensor &tensor, int peer, int tag, StringRef what) override;
@@ -229,19 +235,6 @@ bool DeviceCommunicator::supports(const ReductionOp &reduction, c10::ScalarType 
   }
 }
 
-static c10d::ReduceOp::RedOpType toC10d(Reduction reduction) {
-  switch (reduction) {
-  case Reduction::Max:
-    return c10d::ReduceOp::MAX;
-  case Reduction::Min:
-    return c10d::ReduceOp::MIN;
-  case Reduction::Product:
-    return c10d::ReduceOp::PRODUCT;
-  default:
-    return c10d::ReduceOp::SUM; // all others are lowered: `supports`
-  }
-}
-
 /// Runs `body` on a contiguous tensor in place of `tensor`, which afterwards has its values.
 template <typename Body> static WorkPtr inPlace(at::Tensor &tensor, Body body) {
   Tensors tensors{tensor.contiguous()};
@@ -263,7 +256,7 @@ Started DeviceCommunicator::startAllReduce(at::Tensor &tensor, const ReductionOp
       return host.startAllReduce(staged[0], reduction, what);
     });
   c10d::AllreduceOptions options;
-  options.reduceOp = toC10d(reduction.kind);
+  options.reduceOp = toC10d(reduction);
   options.asyncOp = false;
   return launch("all_reduce", what, [&](c10d::Backend &backend) {
     return inPlace(tensor, [&](Tensors &tensors) { return backend.allreduce(tensors, options); });
@@ -281,11 +274,22 @@ Started DeviceCommunicator::startReduce(at::Tensor &tensor, const ReductionOp &r
       return host.startReduce(staged[0], reduction, root, what);
     });
   c10d::ReduceOptions options;
-  options.reduceOp = toC10d(reduction.kind);
+  options.reduceOp = toC10d(reduction);
   options.rootRank = root;
   options.asyncOp = false;
   return launch("reduce", what, [&](c10d::Backend &backend) {
     return inPlace(tensor, [&](Tensors &tensors) { return backend.reduce(tensors, options); });
+  });
+}
+
+Started DeviceCommunicator::startReduceScatter(at::Tensor &output, const at::Tensor &input,
+                                               const ReductionOp &reduction, StringRef what) {
+  c10d::ReduceScatterOptions options;
+  options.reduceOp = toC10d(reduction);
+  options.asyncOp = false;
+  return launch("reduce_scatter", what, [&](c10d::Backend &backend) {
+    at::Tensor from = input.view({input.numel()}), to = output.view({output.numel()});
+    return backend._reduce_scatter_base(to, from, options);
   });
 }
 

@@ -77,6 +77,11 @@ public:
     return table->launch(function, &launch) == 0 ? llvm::Error::success()
                                                  : failure("cannot launch kernel '" + name + "'");
   }
+  bool canDraw() const { return table->draw; }
+  /// Enqueues the drawing of random numbers on the current stream.
+  llvm::Error draw(const CleaveDraw &draw) const {
+    return table->draw(&draw) == 0 ? llvm::Error::success() : failure("cannot draw random numbers");
+  }
   bool hasBackend() const { return table->createBackend; }
   /// A c10d::Backend, whose reference the caller owns.
   llvm::Expected<void *> createBackend(const CleaveBackendOptions &options) const;

@@ -14,6 +14,8 @@
 #ifndef CLEAVE_RUNTIME_DEVICE_PLUGIN_H
 #define CLEAVE_RUNTIME_DEVICE_PLUGIN_H
 
+#include "runtime/device/Draw.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -85,6 +87,9 @@ typedef struct CleaveDevicePlugin {
   void (*unloadModule)(void *module);
   int (*getFunction)(void *module, const char *name, void **function);
   int (*launch)(void *function, const CleaveLaunch *launch);
+
+  /// Draws random numbers on the current stream. Null: the plugin cannot, the host draws.
+  int (*draw)(const CleaveDraw *draw);
 
   /// A new c10d::Backend, whose reference the caller owns; null: the plugin has none.
   int (*createBackend)(const CleaveBackendOptions *options, void **backend);

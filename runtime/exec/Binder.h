@@ -43,6 +43,8 @@ struct Services {
   /// For checks: to fill planned memory with NaN when nobody needs it any more.
   bool poisonsDeadMemory = false;
   const FrameEnds *frameEnds = nullptr;
+  /// Whether the device draws random numbers, and has seeds and offsets.
+  bool drawsOnDevice = false;
 };
 
 /// A bound function of the program, or a kernel's body. Arguments are slots 0 to n-1.

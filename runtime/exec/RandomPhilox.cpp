@@ -9,6 +9,7 @@
 #include "runtime/exec/RandomPhilox.h"
 
 #include "runtime/device/Device.h"
+#include "runtime/device/Draw.h"
 #include "runtime/exec/Philox.h"
 #include "runtime/exec/RankGrid.h"
 
@@ -22,73 +23,135 @@
 #include <ATen/ops/ones_like.h>
 
 #include <cmath>
-#include <numbers>
 
 using namespace mlir;
 using namespace cleave;
 using namespace cleave::runtime;
 
+using namespace cleave::draw;
+
 namespace {
-/// In [0, 1), of as many bits as the words have.
-double uniform32(const uint32_t *words) {
-  return words[0] * 0x1p-32;
-}
-double uniform64(const uint32_t *words) {
-  uint64_t bits = words[0] | static_cast<uint64_t>(words[1]) << 32;
-  return (bits >> 11) * 0x1p-53;
-}
-
-/// Box and Muller's transform of two numbers, of the first of which 0 is left out.
-double normal32(const uint32_t *words) {
-  double radius = (words[0] + 1.0) * 0x1p-32;
-  return std::sqrt(-2 * std::log(radius)) * std::cos(2 * std::numbers::pi * uniform32(words + 1));
-}
-double normal64(const uint32_t *words) {
-  double radius = uniform64(words) + 0x1p-53;
-  return std::sqrt(-2 * std::log(radius)) * std::cos(2 * std::numbers::pi * uniform64(words + 2));
-}
-
 bool isWide(const at::Tensor &tensor) {
   return tensor.scalar_type() == at::kDouble;
+}
+
+int32_t elementOf(const at::Tensor &tensor) {
+  switch (tensor.scalar_type()) {
+  case at::kHalf:
+    return CleaveDrawF16;
+  case at::kBFloat16:
+    return CleaveDrawBF16;
+  case at::kFloat:
+    return CleaveDrawF32;
+  case at::kDouble:
+    return CleaveDrawF64;
+  default:
+    TORCH_CHECK(false, "expected a floating-point type, found ", tensor.scalar_type());
+  }
+}
+
+/// The part as a device is told it: dimensions that are whole continue the one before them.
+llvm::Error describePart(const DrawnPart &part, CleaveDraw &request) {
+  request.count = 1;
+  for (auto [whole, begin, size] : llvm::zip_equal(part.whole, part.begin, part.sizes)) {
+    request.count *= size;
+    int32_t last = request.dimensions - 1;
+    if (last >= 0 && size == whole) {
+      request.whole[last] *= whole;
+      request.begin[last] *= whole;
+      request.sizes[last] *= whole;
+      continue;
+    }
+    if (++last == CLEAVE_DRAW_MOST_DIMENSIONS)
+      return llvm::createStringError(llvm::inconvertibleErrorCode(),
+                                     "draws a part of more than " +
+                                         llvm::Twine(CLEAVE_DRAW_MOST_DIMENSIONS) + " dimensions");
+    request.whole[last] = whole;
+    request.begin[last] = begin;
+    request.sizes[last] = size;
+    request.dimensions = last + 1;
+  }
+  return llvm::Error::success();
 }
 
 class PhiloxInstruction : public Instruction {
 public:
   Operand like, seed, offset;
   std::vector<Destination> results;
-  uint64_t position = 0;
   DrawnPart part;
   const Device *device = nullptr;
+  /// Whether the device draws: then seed and offset are on it.
+  bool drawsOnDevice = false;
+  /// Of a draw of the device: what is the same in each run.
+  CleaveDraw request{};
 
 protected:
   struct Place {
-    uint64_t seed, stream;
+    at::Tensor seed, offset;
   };
   Place place(Frame &frame) const {
-    auto at = static_cast<uint64_t>(*offset.tensor(frame).const_data_ptr<int64_t>());
-    auto key = static_cast<uint64_t>(*seed.tensor(frame).const_data_ptr<int64_t>());
-    return {key, at + position};
+    at::Tensor at = offset.tensor(frame);
+    return {seed.tensor(frame), std::move(at)};
   }
 
-  /// A tensor like `x` of `T`, drawn by the host; element i of the part is `make(words, i)`, words
-  /// being the `perElement` numbers of the element's index in the whole.
+  /// A tensor like `x` of `dtype`, for the device's `request`.
+  at::Tensor drawThere(const Place &at, const at::Tensor &x, at::ScalarType dtype,
+                       CleaveDraw draw) const {
+    at::Tensor dense = at::empty(x.sizes(), x.options().dtype(dtype));
+    draw.out = dense.mutable_data_ptr();
+    draw.seed = at.seed.const_data_ptr<int64_t>();
+    draw.offset = at.offset.const_data_ptr<int64_t>();
+    draw.element = elementOf(x);
+    if (llvm::Error error = device->plugin()->draw(draw))
+      throw std::runtime_error(llvm::toString(std::move(error)));
+    return layOutLike(x, std::move(dense));
+  }
+
+  /// The same, drawn by the host; element i of the part is `make(words, i)`, words being the
+  /// `perElement` numbers of the element's index in the whole.
   template <typename T, typename Make>
-  at::Tensor draw(Place at, const at::Tensor &x, at::ScalarType dtype, int64_t perElement,
-                  Make make) const {
+  at::Tensor drawHere(const Place &at, const at::Tensor &x, at::ScalarType dtype,
+                      int64_t perElement, Make make) const {
     constexpr int64_t kChunk = 1024;
+    auto key = static_cast<uint64_t>(*at.seed.const_data_ptr<int64_t>());
+    auto stream = static_cast<uint64_t>(*at.offset.const_data_ptr<int64_t>() + request.position);
     at::Tensor dense = at::empty(x.sizes(), at::TensorOptions().dtype(dtype));
     T *out = dense.mutable_data_ptr<T>();
     std::vector<uint32_t> words(kChunk * perElement);
     part.forEachRun([&](int64_t local, int64_t whole, int64_t count) {
       for (int64_t done = 0; done < count; done += kChunk) {
         int64_t n = std::min(kChunk, count - done);
-        philoxWords(at.seed, at.stream, static_cast<uint64_t>(whole + done) * perElement,
+        philoxWords(key, stream, static_cast<uint64_t>(whole + done) * perElement,
                     llvm::MutableArrayRef(words).take_front(n * perElement));
         for (int64_t i = 0; i < n; ++i)
           out[local + done + i] = make(words.data() + i * perElement, local + done + i);
       }
     });
-    at::Tensor result = at::empty_like(x, x.options().dtype(dtype));
+    return layOutLike(x, std::move(dense));
+  }
+
+  /// Bytes that are 1 where u is less than `p`, or than the element of `x` where there is no `p`.
+  at::Tensor drawMask(const Place &at, const at::Tensor &x, std::optional<double> p) const {
+    at::Tensor probabilities;
+    if (!p)
+      probabilities = (drawsOnDevice ? x : device->toHost(x)).to(at::kDouble).contiguous();
+    const double *given = p ? nullptr : probabilities.const_data_ptr<double>();
+    if (drawsOnDevice) {
+      CleaveDraw draw = request;
+      draw.kind = p ? CleaveDrawBernoulli : CleaveDrawBernoulliOf;
+      draw.first = p.value_or(0);
+      draw.probabilities = given;
+      return drawThere(at, x, at::kBool, draw);
+    }
+    bool wide = !p && isWide(x);
+    return drawHere<bool>(at, x, at::kBool, wide ? 2 : 1, [&](const uint32_t *words, int64_t i) {
+      return (wide ? uniform64(words) : uniform32(words)) < (p ? *p : given[i]);
+    });
+  }
+
+private:
+  at::Tensor layOutLike(const at::Tensor &x, at::Tensor dense) const {
+    at::Tensor result = at::empty_like(x, x.options().dtype(dense.scalar_type()));
     if (result.strides() == dense.strides())
       return device->fromHost(dense);
     return result.copy_(dense);
@@ -109,9 +172,7 @@ public:
       return;
     }
     double keep = 1.0 - p;
-    at::Tensor mask = draw<bool>(at, x, at::kBool, 1, [&](const uint32_t *words, int64_t) {
-      return uniform32(words) < keep;
-    });
+    at::Tensor mask = drawMask(at, x, keep);
     // Rounded to x's type, as with the other generator.
     at::Scalar scale = 0.0;
     if (p < 1.0)
@@ -129,15 +190,7 @@ public:
   void execute(Frame &frame) override {
     Place at = place(frame);
     at::Tensor x = like.tensor(frame);
-    at::Tensor probabilities;
-    if (!p)
-      probabilities = device->toHost(x).to(at::kDouble).contiguous();
-    const double *given = p ? nullptr : probabilities.const_data_ptr<double>();
-    bool wide = !p && isWide(x);
-    auto make = [&](const uint32_t *words, int64_t i) {
-      return (wide ? uniform64(words) : uniform32(words)) < (p ? *p : given[i]);
-    };
-    at::Tensor drawn = draw<bool>(at, x, at::kBool, wide ? 2 : 1, make).to(x.scalar_type());
+    at::Tensor drawn = drawMask(at, x, p).to(x.scalar_type());
     results[0].write(frame, p ? drawn.contiguous() : std::move(drawn));
   }
 };
@@ -149,13 +202,21 @@ public:
   void execute(Frame &frame) override {
     Place at = place(frame);
     at::Tensor x = like.tensor(frame), result;
+    if (drawsOnDevice) {
+      CleaveDraw draw = request;
+      draw.kind = CleaveDrawUniform;
+      draw.first = from;
+      draw.second = to;
+      results[0].write(frame, drawThere(at, x, x.scalar_type(), draw));
+      return;
+    }
     AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, x.scalar_type(), "rng_uniform", [&] {
       using Limits = std::numeric_limits<scalar_t>;
       bool wide = isWide(x);
       // As many bits as the type's mantissa has, so that a number is not rounded up to `to`.
       double scale = std::ldexp(1.0, Limits::digits);
-      result =
-          draw<scalar_t>(at, x, x.scalar_type(), wide ? 2 : 1, [&](const uint32_t *words, int64_t) {
+      result = drawHere<scalar_t>(
+          at, x, x.scalar_type(), wide ? 2 : 1, [&](const uint32_t *words, int64_t) {
             double u = wide ? uniform64(words) : std::floor(uniform32(words) * scale) / scale;
             double value = from + u * (to - from);
             auto rounded = static_cast<scalar_t>(value);
@@ -174,10 +235,18 @@ public:
   void execute(Frame &frame) override {
     Place at = place(frame);
     at::Tensor x = like.tensor(frame), result;
+    if (drawsOnDevice) {
+      CleaveDraw draw = request;
+      draw.kind = CleaveDrawNormal;
+      draw.first = mean;
+      draw.second = deviation;
+      results[0].write(frame, drawThere(at, x, x.scalar_type(), draw));
+      return;
+    }
     AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, x.scalar_type(), "rng_normal", [&] {
       bool wide = isWide(x);
-      result =
-          draw<scalar_t>(at, x, x.scalar_type(), wide ? 4 : 2, [&](const uint32_t *words, int64_t) {
+      result = drawHere<scalar_t>(
+          at, x, x.scalar_type(), wide ? 4 : 2, [&](const uint32_t *words, int64_t) {
             return static_cast<scalar_t>(mean +
                                          deviation * (wide ? normal64(words) : normal32(words)));
           });
@@ -241,10 +310,13 @@ static BindResult bindPhilox(Binder &binder, Operation *op, Make make) {
   instruction->like = binder.use(op->getOperand(0));
   for (Value result : op->getResults())
     instruction->results.push_back(binder.define(result));
+  if (llvm::Error error = describePart(*part, instruction->request))
+    return error;
   instruction->part = std::move(*part);
   instruction->device = binder.services().device;
+  instruction->drawsOnDevice = binder.services().drawsOnDevice;
   if (auto position = op->getAttrOfType<IntegerAttr>("position"))
-    instruction->position = position.getInt();
+    instruction->request.position = position.getInt();
   make(*instruction);
   return instruction;
 }

@@ -76,6 +76,9 @@ std::vector<ConstTensorRef> Session::keptOutputs(llvm::StringRef fileName) {
 llvm::Error Session::runUpdate(int64_t step) {
   return impl->runUpdate(step);
 }
+llvm::Error Session::runStep(int64_t step, MicrobatchCallback fill, MicrobatchCallback done) {
+  return impl->runStep(step, fill, done);
+}
 llvm::Expected<ConstTensorRef> Session::result(llvm::StringRef fileName) {
   return impl->result(fileName);
 }
@@ -188,7 +191,7 @@ llvm::StringRef Session::graphRefusal() const {
 }
 
 llvm::Error Session::noteLoss() {
-  if (impl->microbatchGraph && !impl->recordedLosses.empty()) {
+  if (impl->recordsSteps() && !impl->recordedLosses.empty()) {
     impl->notedLosses.push_back(impl->recordedLosses[impl->doneMicrobatch]);
     return llvm::Error::success();
   }

@@ -59,6 +59,7 @@ llvm::Expected<std::unique_ptr<SessionImpl>> SessionImpl::create(const Program &
   session->services.arena = &session->arena;
   session->services.poisonsDeadMemory = options.poisonsDeadMemory;
   session->services.frameEnds = &session->frameEnds;
+  session->services.drawsOnDevice = session->canDrawOnDevice();
   for (const ValueInfo &value : program.inputs())
     if (value.batch && !value.over.empty() && !program.isTyped())
       session->part = session->ranks->along(value.over);
@@ -193,10 +194,11 @@ llvm::Error SessionImpl::allocateState() {
     if (value.role == RoleKind::Accumulator)
       isAccumulated[gradientIndex.lookup(value.name)] = true;
   }
-  // These steer ops and are read by the host.
+  // These steer ops and are read by the host, unless the device draws random numbers.
   step = allocate({DType::F32, {}});
-  rngSeed = allocate({DType::I64, {}});
-  rngOffset = allocate({DType::I64, {}});
+  const Device &drawing = services.drawsOnDevice ? *device : Device::host();
+  rngSeed = drawing.allocate({DType::I64, {}});
+  rngOffset = drawing.allocate({DType::I64, {}});
   return llvm::Error::success();
 }
 

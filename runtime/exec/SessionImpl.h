@@ -31,6 +31,7 @@ public:
   llvm::Error runMicrobatch(int64_t step, int64_t index);
   llvm::Error runMicrobatches(int64_t step, MicrobatchCallback fill, MicrobatchCallback done);
   llvm::Error runUpdate(int64_t step);
+  llvm::Error runStep(int64_t step, MicrobatchCallback fill, MicrobatchCallback done);
   llvm::Expected<ConstTensorRef> result(llvm::StringRef fileName);
   std::vector<ConstTensorRef> keptOutputs(llvm::StringRef fileName);
 
@@ -66,7 +67,9 @@ public:
   std::vector<std::vector<at::Tensor>> outputs;
 
   // Steps as graphs of the device: SessionGraphs.cpp. Absent where they are not recorded.
-  std::optional<StepGraph> microbatchGraph, updateGraph;
+  /// Of a whole step (`runStep`), or its two parts where the caller runs them apart.
+  std::optional<StepGraph> stepGraph, microbatchGraph, updateGraph;
+  bool recordsSteps() const { return stepGraph.has_value(); }
   std::string graphRefusal;
   /// Losses by microbatch, in page-locked memory, and the one for which `done` is called.
   std::vector<at::Tensor> recordedLosses;
@@ -150,6 +153,10 @@ private:
   int64_t randomOffset(int64_t step, int64_t index) const {
     return ((step - 1) * totalMicrobatches() + numberOf(index)) * program->draws();
   }
+  /// Whether the device can draw all random numbers of the program.
+  bool canDrawOnDevice() const;
+  /// Where a microbatch's random numbers begin, as its functions read it. May throw.
+  at::Tensor placeOffset(int64_t step, int64_t index);
   MicrobatchState beginMicrobatch(int64_t step, int64_t index);
   /// The inputs as callers have filled them: the session's own, or copies. May throw.
   std::vector<at::Tensor> takeInputs(bool areCopied);
@@ -161,9 +168,17 @@ private:
   std::string explainNoGraphs() const;
   void setUpGraphs();
   void restorePlaces(llvm::ArrayRef<at::Tensor> before);
+  /// All microbatches' data, and what else recorded ones read.
+  llvm::Error prepareRecorded(int64_t step, MicrobatchCallback fill);
+  llvm::Error prepareRecordedUpdate(int64_t step);
+  /// What is recorded.
+  llvm::Error enqueueMicrobatches(int64_t step);
+  llvm::Error enqueueUpdate(int64_t step);
+  llvm::Error finishRecorded(MicrobatchCallback done);
   llvm::Error runRecordedMicrobatches(int64_t step, MicrobatchCallback fill,
                                       MicrobatchCallback done);
-  llvm::Error runRecordedUpdate();
+  llvm::Error runRecordedUpdate(int64_t step);
+  llvm::Error runRecordedStep(int64_t step, MicrobatchCallback fill, MicrobatchCallback done);
   llvm::Error checkGradients(const BoundPhase &bound, int64_t step) const;
   void observePhase(const BoundPhase &bound, int64_t microbatch, int64_t begin);
   /// The steady clock's time, or on a device a mark, whose time is known later. May throw.
@@ -216,7 +231,10 @@ private:
   std::vector<StageSum> stageSums;
   /// Microbatches whose weight part has still to run.
   std::vector<MicrobatchState> waiting;
-  at::Tensor seed, step, rngSeed, rngOffset;
+  at::Tensor seed, step, rngSeed;
+  /// Where the random numbers of a microbatch begin; on a device that draws, those of a recorded
+  /// step.
+  at::Tensor rngOffset;
   /// Weights that microbatches replace, and what the recorded ones gave.
   std::vector<size_t> replacedWeights;
   std::vector<c10::IValue> recordedResults;

@@ -4,6 +4,7 @@
 
 #include <ATen/ops/add.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
 
 #include <chrono>
 #include <thread>
@@ -252,7 +253,7 @@ void SessionImpl::beginStep(int64_t stepNumber) {
   c10::InferenceMode inferenceMode;
   if (seed.defined())
     seed.fill_(options.lossSeed.value_or(1.0 / double(totalMicrobatches())));
-  *rngSeed.mutable_data_ptr<int64_t>() = static_cast<int64_t>(options.seed);
+  rngSeed.fill_(static_cast<int64_t>(options.seed));
   *step.mutable_data_ptr<float>() = static_cast<float>(stepNumber);
   for (c10::IValue &value : results)
     value = c10::IValue();
@@ -264,6 +265,20 @@ void SessionImpl::beginStep(int64_t stepNumber) {
   }
 }
 
+at::Tensor SessionImpl::placeOffset(int64_t stepNumber, int64_t index) {
+  if (services.drawsOnDevice) {
+    // A recorded step adds to what is written before it runs (prepareRecorded).
+    if (recordsSteps())
+      return rngOffset.add(index * program->draws());
+    return at::full({}, randomOffset(stepNumber, index), device->options(DType::I64));
+  }
+  // Of a microbatch that is done before the next one begins, where the last one's was.
+  bool isAlone = !isDeferred() && !runner;
+  at::Tensor offset = isAlone ? rngOffset : allocate({DType::I64, {}});
+  *offset.mutable_data_ptr<int64_t>() = randomOffset(stepNumber, index);
+  return offset;
+}
+
 SessionImpl::MicrobatchState SessionImpl::beginMicrobatch(int64_t stepNumber, int64_t index) {
   c10::InferenceMode inferenceMode;
   // Accumulated gradients go on, but not into another step; nothing else is needed any more.
@@ -272,14 +287,13 @@ SessionImpl::MicrobatchState SessionImpl::beginMicrobatch(int64_t stepNumber, in
   for (auto [position, value] : llvm::enumerate(results))
     if (!isAccumulated[position])
       value = c10::IValue();
-  *rngOffset.mutable_data_ptr<int64_t>() = randomOffset(stepNumber, index);
   MicrobatchState microbatchState;
   microbatchState.index = index;
   microbatchState.saved.resize(savedIndex.size());
   // The next microbatch's data overwrites the session's while a deferred one still waits; so saved
   // views of the data are of a copy too.
   microbatchState.inputs = takeInputs(/*areCopied=*/isDeferred());
-  microbatchState.rngOffset = isDeferred() ? rngOffset.clone() : rngOffset;
+  microbatchState.rngOffset = placeOffset(stepNumber, index);
   return microbatchState;
 }
 
@@ -419,7 +433,7 @@ llvm::Error SessionImpl::runUpdate(int64_t stepNumber) {
       return error;
   *step.mutable_data_ptr<float>() = static_cast<float>(stepNumber);
   if (updateGraph)
-    return runRecordedUpdate();
+    return runRecordedUpdate(stepNumber);
   MicrobatchState none;
   for (std::unique_ptr<BoundPhase> &bound : update)
     if (llvm::Error error = runPhase(*bound, none))

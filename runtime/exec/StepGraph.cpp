@@ -22,7 +22,8 @@ llvm::Error StepGraph::run(llvm::function_ref<llvm::Error()> body) {
   if (failure) {
     llvm::consumeError(std::move(end));
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                   "the step cannot be recorded as a graph (--graphs): " +
+                                   "the step cannot be recorded as a graph (--graphs=off runs it "
+                                   "as it is): " +
                                        llvm::toString(std::move(failure)));
   }
   if (end)

@@ -62,8 +62,6 @@ void PipelineRunner::connectFunctions() {
           unsharded[part.stage].push_back(
               session.unshardedIndex.lookup(SessionImpl::savedKey(part, value, true)));
   states.resize(session.options.microbatches);
-  for (SessionImpl::MicrobatchState &state : states)
-    state.rngOffset = allocate({DType::I64, {}});
   sendsUnderWay.resize(list.numSends);
   receivesUnderWay.resize(list.channels.size() * states.size());
 }
@@ -137,11 +135,12 @@ llvm::Error PipelineRunner::describe(const ScheduledAction &entry, llvm::Error e
 llvm::Error PipelineRunner::beginStep(int64_t stepNumber) {
   step = stepNumber;
   return guarded([&] {
+    c10::InferenceMode inferenceMode;
     session.beginStep(stepNumber);
     for (auto [index, state] : llvm::enumerate(states)) {
       state.index = int64_t(index);
       state.saved.assign(session.savedIndex.size(), c10::IValue());
-      *state.rngOffset.mutable_data_ptr<int64_t>() = session.randomOffset(stepNumber, state.index);
+      state.rngOffset = session.placeOffset(stepNumber, state.index);
     }
   });
 }

@@ -30,6 +30,9 @@ llvm::Error Trainer::run() {
     reporter->say("device: " + getDeviceText(*options.device));
   if (llvm::StringRef refusal = session->graphRefusal(); !refusal.empty())
     reporter->say(("steps are not recorded as graphs: " + refusal).str());
+  else if (options.recordGraphs && options.stopOnNan)
+    reporter->say("a step is recorded as two graphs: its update waits for the losses "
+                  "(--stop-on-nan)");
   if (completed >= options.steps) {
     reporter->say(llvm::formatv("nothing to do: the checkpoint in {0} has {1} of {2} steps",
                                 options.checkpoint, completed, options.steps)
@@ -109,7 +112,10 @@ llvm::Error Trainer::runMicrobatches(int64_t step) {
       tracer->span(llvm::formatv("microbatch {0}", index).str(), begin, steadyNs());
     return llvm::Error::success();
   };
-  return session->runMicrobatches(step, fill, done);
+  if (options.stopOnNan)
+    return session->runMicrobatches(step, fill, done);
+  // Ranks wait for each other's losses after the update.
+  return session->runStep(step, fill, done);
 }
 
 llvm::Expected<std::vector<double>> Trainer::takeLosses() {
@@ -126,10 +132,6 @@ llvm::Error Trainer::runStep(int64_t step) {
   int64_t begin = steadyNs();
   if (llvm::Error error = runMicrobatches(step))
     return error;
-  // Ranks wait for each other's losses: after the update, unless that depends on them.
-  if (!options.stopOnNan)
-    if (llvm::Error error = session->runUpdate(step))
-      return error;
   llvm::Expected<std::vector<double>> losses = takeLosses();
   if (!losses)
     return losses.takeError();

@@ -32,6 +32,8 @@ private:
   llvm::Error checkSameRun(const CheckpointState &saved);
 
   llvm::Error runStep(int64_t step);
+  /// Runs a step's microbatches and notes their losses; and its update, where that need not wait
+  /// for them.
   llvm::Error runMicrobatches(int64_t step);
   /// Of the step, by microbatch; none where this rank makes none.
   llvm::Expected<std::vector<double>> takeLosses();

@@ -88,8 +88,14 @@ def files(tmp_path):
     return write
 
 
+@pytest.fixture
+def device(build_dir):
+    """Options for a device over the host's memory, which draws by runtime/device/Draw.h."""
+    return ["--device", "cuda", "--device-plugin", build_dir / "lib" / "libcleave_fake_device.so"]
+
+
 @pytest.mark.parametrize("dtype", TYPES)
-def test_numbers_are_those_of_the_formulas(cleave_run, tmp_path, files, dtype):
+def test_numbers_are_those_of_the_formulas(cleave_run, tmp_path, files, device, dtype):
     (tmp_path / "draws.mlir").write_text(draws(dtype))
     inputs, dump = files(dtype), tmp_path / "out.safetensors"
     cleave_run.succeed(tmp_path / "draws.mlir", "--inputs", inputs, "--seed", SEED, "--dump", dump)
@@ -120,6 +126,10 @@ def test_numbers_are_those_of_the_formulas(cleave_run, tmp_path, files, dtype):
     # Two libraries' logarithms and cosines may differ in the last bit.
     tolerance = {"f64": 1e-14, "f32": 2e-7, "f16": 1e-3, "bf16": 8e-3}[dtype]
     torch.testing.assert_close(found["output.5"].double(), tensor(normal), rtol=tolerance, atol=tolerance)
+    # A device that draws itself gives the same bits.
+    cleave_run.succeed(tmp_path / "draws.mlir", "--inputs", inputs, "--seed", SEED, "--dump", dump, *device)
+    drawn = load_file(dump)
+    assert all(torch.equal(drawn[name], found[name]) for name in found)
 
 
 def test_distributions(cleave_run, tmp_path, files):
@@ -148,16 +158,17 @@ def test_distributions(cleave_run, tmp_path, files):
     ('"dp" = 2, "tp" = 2', "dp = S(0, 1), tp = S(0, 0)", (2, 12)),
     ('"dp" = 2, "tp" = 2', "dp = R, tp = S(1)", (8, 6)),
 ])
-def test_parts_are_those_of_the_whole(cleave_run, tmp_path, files, mesh, placement, shape):
+def test_parts_are_those_of_the_whole(cleave_run, tmp_path, files, device, mesh, placement, shape):
     (tmp_path / "whole.mlir").write_text(draws("f32"))
     scalar = ", ".join(f"{axis} = R" for axis in ("dp", "tp") if axis in mesh)
     text = draws("f32", shape, on(placement), on(scalar), mesh=f"  dist.mesh @mesh [{mesh}]")
     (tmp_path / "parts.mlir").write_text(text)
     ranks = math.prod(int(word) for word in mesh.replace(",", "").split() if word.isdigit())
-    cleave_run.succeed(
-        tmp_path / "parts.mlir", "--against", tmp_path / "whole.mlir", "--inputs", files("f32"),
-        "--ranks", ranks, "--ranks-as", "threads", "--seed", SEED, "--tolerance", 0,
-    )  # fmt: skip
+    for place in (["--ranks-as", "threads"], device):
+        cleave_run.succeed(
+            tmp_path / "parts.mlir", "--against", tmp_path / "whole.mlir", "--inputs", files("f32"),
+            "--ranks", ranks, *place, "--seed", SEED, "--tolerance", 0,
+        )  # fmt: skip
     cleave_run.succeed(
         tmp_path / "parts.mlir", "--inputs", files("f32"), "--ranks", ranks, "--ranks-as", "threads",
         "--check", "replicated",

@@ -33,11 +33,14 @@ static cl::opt<bool> stopOnNan("stop-on-nan",
                                cl::desc("End with an error when the loss is not finite"),
                                cl::cat(run::trainingCategory));
 
-static cl::opt<bool>
-    recordGraphs("graphs",
-                 cl::desc("On a device: record a step as a graph and replay it, where nothing in "
-                          "the program or the options forbids it"),
-                 cl::cat(run::trainingCategory));
+enum class Graphs { Default, On, Off };
+static cl::opt<Graphs> graphs(
+    "graphs",
+    cl::desc("On a device: record a step as a graph and replay it, where nothing in the program or "
+             "the options forbids it (default: on)"),
+    cl::values(clEnumValN(Graphs::On, "on", ""), clEnumValN(Graphs::Off, "off", ""),
+               clEnumValN(Graphs::On, "", "")),
+    cl::ValueOptional, cl::init(Graphs::Default), cl::cat(run::trainingCategory));
 
 static cl::opt<std::string>
     data("data",
@@ -114,7 +117,7 @@ int64_t run::getMicrobatches() {
 static TrainOptions collect(const run::Options &options) {
   TrainOptions result;
   result.device = options.device;
-  result.recordGraphs = recordGraphs;
+  result.recordGraphs = graphs == Graphs::On || (graphs == Graphs::Default && options.device);
   result.nameRanges = options.nameRanges;
   result.weights = options.weights;
   result.steps = steps;

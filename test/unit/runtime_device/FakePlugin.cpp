@@ -7,6 +7,7 @@
 //   CLEAVE_FAKE_FAIL=open        the function of that name fails
 //   CLEAVE_FAKE_ABI, _TORCH, _KIND     what the table says of itself
 //   CLEAVE_FAKE_COUNT, _CAPABILITY     devices, and "9.0"
+//   CLEAVE_FAKE_DRAW=off               it draws no random numbers
 //   CLEAVE_FAKE_BACKEND, _GRAPHS       communicators (Gloo's) and graphs, which it has without
 //
 //===----------------------------------------------------------------------===//
@@ -114,6 +115,25 @@ static int launch(void *function, const CleaveLaunch *launch) {
   return 0;
 }
 
+static int draw(const CleaveDraw *draw) {
+  if (int failed = enter("draw", std::to_string(draw->count)))
+    return failed;
+  cleave::draw::drawRange(*draw, 0, draw->count);
+  return 0;
+}
+
+/// Gloo's, which notes that a reduce-scatter was left to it.
+class FakeBackend : public c10d::ProcessGroupGloo {
+public:
+  using ProcessGroupGloo::ProcessGroupGloo;
+  c10::intrusive_ptr<c10d::Work>
+  _reduce_scatter_base(at::Tensor &output, at::Tensor &input,
+                       const c10d::ReduceScatterOptions &options) override {
+    log("reduceScatter");
+    return ProcessGroupGloo::_reduce_scatter_base(output, input, options);
+  }
+};
+
 static int createBackend(const CleaveBackendOptions *options, void **backend) {
   if (int failed = enter("createBackend", options->name))
     return failed;
@@ -123,8 +143,8 @@ static int createBackend(const CleaveBackendOptions *options, void **backend) {
     made->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
     auto store =
         c10::intrusive_ptr<c10d::Store>::reclaim_copy(static_cast<c10d::Store *>(options->store));
-    c10::intrusive_ptr<c10d::Backend> group = c10::make_intrusive<c10d::ProcessGroupGloo>(
-        store, options->rank, options->size, std::move(made));
+    c10::intrusive_ptr<c10d::Backend> group =
+        c10::make_intrusive<FakeBackend>(store, options->rank, options->size, std::move(made));
     *backend = group.release();
     return 0;
   } catch (const std::exception &exception) {
@@ -175,6 +195,7 @@ extern "C" const CleaveDevicePlugin *cleave_device_plugin(void) {
   table.unloadModule = unloadModule;
   table.getFunction = getFunction;
   table.launch = launch;
+  table.draw = variable("DRAW", "on") == "on" ? draw : nullptr;
   table.createBackend = variable("BACKEND", "").empty() ? nullptr : createBackend;
   table.beginCapture = hasGraphs ? beginCapture : nullptr;
   table.endCapture = endCapture;

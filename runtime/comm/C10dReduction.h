@@ -1,0 +1,41 @@
+//===- C10dReduction.h - reductions as c10d's backends know them --*- C++ -*-===//
+//
+// Private to the communicators over c10d. Which of them a backend can do as ATen would, its
+// communicator says in `supports`.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/comm/Communicator.h"
+
+#include "llvm/Support/ErrorHandling.h"
+
+#include <torch/csrc/distributed/c10d/Types.hpp>
+
+namespace cleave::runtime {
+
+inline c10d::ReduceOp toC10d(const ReductionOp &reduction) {
+  switch (reduction.kind) {
+  case Reduction::Sum:
+    return c10d::ReduceOp::SUM;
+  case Reduction::Average:
+    return c10d::ReduceOp::AVG;
+  case Reduction::PremultipliedSum:
+    return c10d::makeNCCLPreMulSum(reduction.factor);
+  case Reduction::Max:
+    return c10d::ReduceOp::MAX;
+  case Reduction::Min:
+    return c10d::ReduceOp::MIN;
+  case Reduction::Product:
+    return c10d::ReduceOp::PRODUCT;
+  case Reduction::BitAnd:
+    return c10d::ReduceOp::BAND;
+  case Reduction::BitOr:
+    return c10d::ReduceOp::BOR;
+  case Reduction::BitXor:
+    return c10d::ReduceOp::BXOR;
+  }
+  llvm_unreachable("unknown reduction");
+}
+
+} // namespace cleave::runtime
