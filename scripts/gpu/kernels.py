@@ -5,7 +5,7 @@ import re
 import subprocess
 
 import torch
-from programs import CLEANUP, BuildError, lowering
+from programs import CLEANUP, BuildError, compiling
 from target.kernel_modules import MODULES
 
 import cleave
@@ -82,7 +82,7 @@ def write_kernels(folder, opt, device, chips, sizes):
                 entries.append(entry)
                 source = folder / "kernel.mlir"
                 source.write_text(Program(spec, capture(spec)).text)
-                passes = [*CLEANUP, *lowering(device, chips, "kernels")]
+                passes = [*CLEANUP, *compiling(device, chips)]
                 result = subprocess.run([str(opt), str(source), *passes], capture_output=True, text=True)
                 source.unlink()
                 if result.returncode:

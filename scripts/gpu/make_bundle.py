@@ -53,16 +53,18 @@ def copy_tools(build, out, device):
     start.chmod(0o755)
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, required=True, help="the build tree")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="the folder to make, which must not exist")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="what it is for (default: cuda)")
-    parser.add_argument("--chips", default="sm_90,sm_80,sm_100", help="the first one is what programs are lowered for")
+    parser.add_argument("--chips", help="what kernels are compiled for, the first one what programs are lowered for: chips, or levels of "
+                        "the x86-64 architecture (default: all)")  # fmt: skip
     parser.add_argument("--models", default=",".join(programs.MODELS), help="separated by commas (default: all)")
     parser.add_argument("--variants", default="ops,kernels,exec", help="how far programs are lowered (default: all three)")
     parser.add_argument("--small", action="store_true", help="a small Llama and small kernels, to try the bundle itself")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
+    options.chips = options.chips or programs.CHIPS[options.device]
     models, variants, chips = (getattr(options, n).split(",") for n in ("models", "variants", "chips"))
     if unknown := [m for m in models if m not in programs.MODELS]:
         parser.error(f"--models: expected some of {', '.join(programs.MODELS)}, found {', '.join(unknown)}")

@@ -59,16 +59,29 @@ class BuildError(Exception):
     pass
 
 
-def lowering(device, chips, variant):
-    """The passes from an exported program to what runs: `ops` op by op, `kernels` with compiled ones, `exec` all."""
-    if variant == "ops":
-        return []
-    code = f"cpu=none cuda={','.join(chips)}" if device == "cuda" else "cpu=x86-64-v2,x86-64-v3,x86-64-v4"
-    passes = ["--fuse-kernels", f"--compile-kernels={code}"]
-    if variant == "exec":
+# What kernels are compiled for; the first one is what programs are lowered for.
+CHIPS = {"cuda": "sm_90,sm_80,sm_100", "cpu": "x86-64-v2,x86-64-v3,x86-64-v4"}
+
+
+def compiling(device, chips):
+    """The passes that join ops to kernels and compile them."""
+    code = f"cpu=none cuda={','.join(chips)}" if device == "cuda" else f"cpu={','.join(chips)}"
+    return ["--fuse-kernels", f"--compile-kernels={code}"]
+
+
+def write_variants(source, folder, names, opt, device, chips, variants, before=()):
+    """The forms of a program: `ops` op by op, `kernels` with compiled ones, `exec` wholly lowered. `names` gives the
+    file of a form. Kernels are compiled once for both."""
+    if "ops" in variants:
+        transform(opt, source, folder / names("ops"), before)
+    if not {"kernels", "exec"} & set(variants):
+        return
+    compiled = transform(opt, source, folder / names("kernels"), [*before, *compiling(device, chips)])
+    if "exec" in variants:
         chip = f" chip={chips[0]}" if device == "cuda" else ""
-        passes.append(f"--lower-to-exec=target={device}{chip}")
-    return passes
+        transform(opt, compiled, folder / names("exec"), [f"--lower-to-exec=target={device}{chip}"])
+    if "kernels" not in variants:
+        compiled.unlink()
 
 
 def transform(opt, source, output, passes):
@@ -154,8 +167,7 @@ def write_model(name, dtype, folder, opt, device, chips, variants):
     program = Program(spec, capture(spec))
     source = folder / "program.mlir"
     source.write_text(program.text)
-    for variant in variants:
-        transform(opt, source, folder / f"{variant}.mlirbc", [*CLEANUP, *lowering(device, chips, variant)])
+    write_variants(source, folder, "{}.mlirbc".format, opt, device, chips, variants, CLEANUP)
     source.unlink()
 
     parameters = {n for n, _ in spec.module.named_parameters()}
@@ -197,8 +209,7 @@ def write_ranks(folder, opt, device, chips, variants):
     for form, passes in forms.items():
         # Data parallelism gives each rank half of the microbatches of the pipeline.
         transform(opt, source, folder / f"{form}.mlir", [*CLEANUP, *passes])
-        for variant in variants:
-            transform(opt, folder / f"{form}.mlir", folder / f"{form}.{variant}.mlirbc", lowering(device, chips, variant))
+        write_variants(folder / f"{form}.mlir", folder, (form + ".{}.mlirbc").format, opt, device, chips, variants)
         (folder / f"{form}.mlir").unlink()
     source.unlink()
     return {"folder": folder.name, "model": "gpt_tied.fp32", "forms": list(forms), "variants": variants,
@@ -211,8 +222,7 @@ def write_llama(folder, config, batch, opt, device, chips, dtype, variants):
     folder.mkdir(parents=True)
     source = folder / "program.mlir"
     source.write_text(Program(spec, capture(spec)).text)
-    for variant in variants:
-        transform(opt, source, folder / f"{variant}.mlirbc", [*CLEANUP, *lowering(device, chips, variant)])
+    write_variants(source, folder, "{}.mlirbc".format, opt, device, chips, variants, CLEANUP)
     source.unlink()
     return {"folder": folder.name, "config": dataclasses.asdict(config), "batch": batch, "variants": variants,
             "dtype": str(dtype).removeprefix("torch."), "parameters": config.parameters(),

@@ -86,10 +86,10 @@ def run(part):
         expected = expected or values["losses"]
     if expected is None:
         raise Failure("PyTorch itself gave no losses to compare with")
-    forms = [(variant, variant, []) for variant in entry["variants"]]
+    forms = [(variant, variant, ["--graphs=off"]) for variant in entry["variants"]]
     if part.device == "cuda":
         last = entry["variants"][-1]
-        forms.append((f"{last}, captured as a graph", last, ["--graphs"]))
+        forms.append((f"{last}, captured as a graph", last, ["--graphs=on"]))
     for name, variant, options in forms:
         metrics = part.work / "metrics.jsonl"
         metrics.unlink(missing_ok=True)
@@ -100,7 +100,7 @@ def run(part):
             part.check(f"Cleave, {name}", False, describe_failure(result))
             continue
         refusal = re.search(r"steps are not recorded as graphs: .*", result.stdout + result.stderr)
-        if options and refusal:
+        if options == ["--graphs=on"] and refusal:
             part.check(f"Cleave, {name}", False, refusal[0])
             continue
         losses = read_losses(metrics)
