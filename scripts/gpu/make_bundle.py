@@ -72,6 +72,9 @@ def main(arguments=None):
         parser.error("--models: expected gpt_tied among them, which two ranks train")
     if unknown := [v for v in variants if v not in ("ops", "kernels", "exec")]:
         parser.error(f"--variants: expected some of ops, kernels, exec, found {', '.join(unknown)}")
+    wanted, prefix = ("chips like sm_90", "sm_") if options.device == "cuda" else ("levels of the x86-64 architecture", "x86-64-v")
+    if unknown := [c for c in chips if not c.startswith(prefix)]:
+        parser.error(f"--chips: expected {wanted}, found {', '.join(unknown)}")
     if options.out.exists():
         parser.error(f"--out: {options.out} is there already")
     opt = options.build / "bin" / "cleave-opt"

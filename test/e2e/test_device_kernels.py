@@ -4,6 +4,8 @@ The fake device (test/unit/runtime_device/FakePlugin.cpp) takes shared objects f
 a function for each block, with the addresses of its arguments as a launch has them.
 """
 
+import subprocess
+
 import pytest
 import torch
 from compiled_code import COLUMNS, PROGRAM, ROWS, compile_object
@@ -108,6 +110,19 @@ def test_the_chips_code_runs(
     launches = [call for call in calls if call.startswith("launch")]
     assert launches == (["launch 5 x 64", "launch 3 x 16"] if mark else [])
     assert sum(call.startswith("loadModule") for call in calls) == (1 if mark else 0)
+
+
+def test_kernels_write_where_it_is_planned(cleave_run, build_dir, marked, inputs, fake, tmp_path):
+    """Of a lowered program: dead memory is NaN, results are those of their places."""
+    lowered, dump = tmp_path / "lowered.mlirbc", tmp_path / "dump.safetensors"
+    command = [build_dir / "bin" / "cleave-opt", marked, "--lower-to-exec=target=cuda chip=sm_90"]
+    subprocess.run([*command, "--emit-bytecode", "-o", lowered], check=True)
+    options = ["--check", "memory", *fake(CAPABILITY="9.0")]
+    cleave_run.succeed(lowered, "--inputs", inputs, "--dump", dump, *options)
+    found, tensors = load_file(dump), load_file(inputs)
+    expected = tensors["x"].t() ** 2 + tensors["b"] + 90
+    torch.testing.assert_close(found["output.0"], expected)
+    torch.testing.assert_close(found["output.1"], expected.sum(0))
 
 
 def test_refusals(cleave_run, marked, inputs, fake, tmp_path):

@@ -1,6 +1,7 @@
 """The bundle for machines with a GPU (scripts/gpu), made for the processor and run here.
 
-Every part runs as it does there, but for what needs CUDA; and each kind of check is seen to fail.
+Every part runs as it does there, but for what needs CUDA; and each kind of check is seen to fail. With `./dev test --all`
+in all three forms of a program and for all levels of the processor's architecture.
 """
 
 import json
@@ -14,7 +15,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-VARIANTS = "ops,kernels,exec"
+IS_FULL = bool(os.environ.get("CLEAVE_TEST_ALL"))
+VARIANTS = "ops,kernels,exec" if IS_FULL else "ops,exec"
+CHIPS = "x86-64-v2,x86-64-v3,x86-64-v4" if IS_FULL else "x86-64-v2"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENVIRONMENT = {n: v for n, v in os.environ.items() if n not in ("PYTHONPATH", "OUT")} | {
     "PYTHON": sys.executable, "OMP_NUM_THREADS": "1",
@@ -33,7 +36,7 @@ def bundle(build_dir, tmp_path_factory):
     """Two models: one with tied weights that two ranks train, and one with numbers drawn on the host."""
     out = tmp_path_factory.mktemp("gpu") / "bundle"
     result = run([sys.executable, ROOT / "scripts/gpu/make_bundle.py", "--build", build_dir, "--out", out,
-                  "--device", "cpu", "--small", "--models", "gpt_tied,gpt_dropout", "--variants", VARIANTS])  # fmt: skip
+                  "--device", "cpu", "--small", "--models", "gpt_tied,gpt_dropout", "--variants", VARIANTS, "--chips", CHIPS])  # fmt: skip
     assert result.returncode == 0, result.stderr
     return out
 
@@ -72,9 +75,22 @@ def replace(file, data):
     file.write_bytes(data) if isinstance(data, bytes) else file.write_text(data)
 
 
+def change_manifest(bundle, change):
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    change(manifest)
+    replace(bundle / "manifest.json", json.dumps(manifest))
+
+
+def keep_lowered(manifest):
+    """One form of each program says whether its check can fail."""
+    for entry in [*manifest["models"], manifest["llama"]]:
+        entry["variants"] = ["exec"]
+
+
 def test_wrong_weights_are_found(bundle, tmp_path):
     """Cleave reads weights that PyTorch does not."""
     changed = copy(bundle, tmp_path / "bundle")
+    change_manifest(changed, keep_lowered)
     part = changed / "target" / "part_models.py"
     replace(part, part.read_text().replace(
         'file = folder / "weights.safetensors"', 'file = folder / "changed.safetensors"'))  # fmt: skip
@@ -91,11 +107,13 @@ def test_wrong_weights_are_found(bundle, tmp_path):
 def test_wrong_kernels_are_found(bundle, tmp_path):
     """One that leaves its results unwritten: its phases have no chunks."""
     changed = copy(bundle, tmp_path / "bundle")
-    manifest = json.loads((changed / "manifest.json").read_text())
-    for entry in manifest["kernels"]["kernels"]:
-        for phase in entry["phases"]:
-            phase["chunks"] = 0
-    replace(changed / "manifest.json", json.dumps(manifest))
+
+    def empty(manifest):
+        for entry in manifest["kernels"]["kernels"]:
+            for phase in entry["phases"]:
+                phase["chunks"] = 0
+
+    change_manifest(changed, empty)
     results, _ = parts(changed, tmp_path / "out", "kernels", expected=1)
     assert len(results["kernels"]["checks"]) >= 20
     assert not any(check["ok"] for check in results["kernels"]["checks"])
@@ -105,9 +123,12 @@ def test_wrong_steps_are_found(bundle, tmp_path):
     """Cleave trains the large model on other tokens than PyTorch."""
     changed = copy(bundle, tmp_path / "bundle")
     part = changed / "target" / "part_llama.py"
-    replace(part, part.read_text().replace('"--shuffle=false"', '"--shuffle=true"'))
+    text = part.read_text().replace('"--shuffle=false"', '"--shuffle=true"')
+    assert '("eager", "compile")' in text
+    replace(part, text.replace('("eager", "compile")', '("eager",)'))
+    change_manifest(changed, keep_lowered)
     results, _ = parts(changed, tmp_path / "out", "llama", expected=1)
-    assert [check["ok"] for check in results["llama"]["checks"]] == [False] * len(VARIANTS.split(","))
+    assert [check["ok"] for check in results["llama"]["checks"]] == [False]
 
 
 def test_a_part_that_crashes_hangs_or_checks_nothing_leaves_the_others(bundle, tmp_path):
@@ -130,8 +151,7 @@ def test_a_gpu_that_is_not_there_is_said_in_each_part(bundle, tmp_path):
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     changed = copy(bundle, tmp_path / "bundle")
-    manifest = json.loads((changed / "manifest.json").read_text())
-    replace(changed / "manifest.json", json.dumps(manifest | {"devices": ["cuda"]}))
+    change_manifest(changed, lambda manifest: manifest.update(devices=["cuda"]))
     result = run([changed / "run_all", "--out", tmp_path / "out", "--parts", "models,kernels"])
     assert result.returncode == 1
     assert result.stdout.count("PyTorch finds no CUDA device") == 2
@@ -146,11 +166,28 @@ def test_misuse_of_run_all(bundle, arguments, message):
     assert result.returncode == 2 and message in result.stderr
 
 
-@pytest.mark.parametrize("arguments, message", [
-    (["--models", "gpt_tied,gtp"], "found gtp"),
-    (["--out", "/tmp"], "/tmp is there already"),
-])  # fmt: skip
-def test_misuse_of_make_bundle(build_dir, tmp_path, arguments, message):
-    result = run([sys.executable, ROOT / "scripts/gpu/make_bundle.py", "--build", build_dir, "--out", tmp_path / "x",
-                  *arguments])  # fmt: skip
-    assert result.returncode == 2 and message in result.stderr
+MISUSE = {
+    "found gtp": ["--models", "gpt_tied,gtp"],
+    "/tmp is there already": ["--out", "/tmp"],
+    "expected levels of the x86-64 architecture, found sm_90": ["--device", "cpu", "--chips", "sm_90"],
+    "expected chips like sm_90, found x86-64-v3": ["--chips", "x86-64-v3"],
+}
+# One process for all: PyTorch is loaded once.
+TRY_ALL = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import make_bundle
+for arguments in json.loads(sys.argv[2]):
+    try:
+        make_bundle.main(arguments)
+    except SystemExit as end:
+        print(end.code)
+"""
+
+
+def test_misuse_of_make_bundle(build_dir, tmp_path):
+    given = [["--build", str(build_dir), "--out", str(tmp_path / "x"), *each] for each in MISUSE.values()]
+    result = run([sys.executable, "-c", TRY_ALL, ROOT / "scripts/gpu", json.dumps(given)])
+    assert result.stdout.split() == ["2"] * len(MISUSE), result.stderr
+    for message in MISUSE:
+        assert message in result.stderr

@@ -171,6 +171,46 @@ TEST_F(Cuda, LaunchesKernels) {
   llvm::consumeError(missing.takeError());
 }
 
+TEST_F(Cuda, DrawsTheBitsOfTheHost) {
+  // A part of 5 x 7 in a whole of 9 x 11.
+  CleaveDraw draw{};
+  draw.position = 3;
+  draw.dimensions = 2;
+  draw.count = 35;
+  for (int i = 0; i < 2; ++i) {
+    draw.whole[i] = i ? 11 : 9;
+    draw.begin[i] = i ? 4 : 2;
+    draw.sizes[i] = i ? 7 : 5;
+  }
+  at::Tensor seed = at::full({}, 5, at::kLong), offset = at::full({}, 1000, at::kLong);
+  at::Tensor likely = at::rand({35}, at::kDouble);
+  at::Tensor there[] = {device()->fromHost(seed), device()->fromHost(offset),
+                        device()->fromHost(likely)};
+  auto fill = [&](at::Tensor &out, const at::Tensor &key, const at::Tensor &begin,
+                  const at::Tensor &probabilities) {
+    draw.out = out.mutable_data_ptr();
+    draw.seed = key.const_data_ptr<int64_t>();
+    draw.offset = begin.const_data_ptr<int64_t>();
+    draw.probabilities = probabilities.const_data_ptr<double>();
+  };
+  at::ScalarType types[] = {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble};
+  for (int kind = CleaveDrawBernoulli; kind <= CleaveDrawNormal; ++kind)
+    for (int element = CleaveDrawF16; element <= CleaveDrawF64; ++element) {
+      draw.kind = kind;
+      draw.element = element;
+      draw.first = kind == CleaveDrawUniform ? -1 : 0.7;
+      draw.second = 3;
+      at::ScalarType type = kind <= CleaveDrawBernoulliOf ? at::kByte : types[element];
+      at::Tensor expected = at::zeros({35}, type), found = device()->fromHost(expected);
+      fill(expected, seed, offset, likely);
+      cleave::draw::drawRange(draw, 0, draw.count);
+      fill(found, there[0], there[1], there[2]);
+      llvm::Error error = device()->plugin()->draw(draw);
+      ASSERT_FALSE(bool(error)) << llvm::toString(std::move(error));
+      EXPECT_TRUE(device()->toHost(found).equal(expected)) << kind << ", " << at::toString(type);
+    }
+}
+
 TEST_F(Cuda, RecordsAndReplays) {
   StepGraph graph(*device());
   DeviceNumbers numbers(*device(), 1);
