@@ -96,8 +96,8 @@ def main(arguments=None):
         print("gpt_tied for two ranks", flush=True)
         manifest["ranks"] = programs.write_ranks(out / "ranks", *lower)
         print("the large Llama", flush=True)
-        config, batch, dtype = (LlamaConfig(), 2, torch.float32) if options.small else (BILLION, 4, torch.bfloat16)
-        manifest["llama"] = programs.write_llama(out / "llama", config, batch, opt, options.device, chips, dtype, variants)
+        config, batch, steps, dtype = (LlamaConfig(), 2, 6, torch.float32) if options.small else (BILLION, 4, 14, torch.bfloat16)
+        manifest["llama"] = programs.write_llama(out / "llama", config, batch, steps, opt, options.device, chips, dtype, variants)
         print("kernels", flush=True)
         sizes = [(64, 256)] if options.small else [(16384, 4096)]
         if variants == ["ops"]:

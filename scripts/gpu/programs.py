@@ -216,7 +216,7 @@ def write_ranks(folder, opt, device, chips, variants):
             "steps": STEPS // 2, "microbatches": 2 * MICROBATCHES}  # fmt: skip
 
 
-def write_llama(folder, config, batch, opt, device, chips, dtype, variants):
+def write_llama(folder, config, batch, steps, opt, device, chips, dtype, variants):
     """The large Llama: its program, traced without weights."""
     spec = llama.make_spec(config, "llama", batch, dtype, fill=False)
     folder.mkdir(parents=True)
@@ -224,6 +224,6 @@ def write_llama(folder, config, batch, opt, device, chips, dtype, variants):
     source.write_text(Program(spec, capture(spec)).text)
     write_variants(source, folder, "{}.mlirbc".format, opt, device, chips, variants, CLEANUP)
     source.unlink()
-    return {"folder": folder.name, "config": dataclasses.asdict(config), "batch": batch, "variants": variants,
+    return {"folder": folder.name, "config": dataclasses.asdict(config), "batch": batch, "steps": steps, "variants": variants,
             "dtype": str(dtype).removeprefix("torch."), "parameters": config.parameters(),
             "flops_per_token": config.flops_per_token()}  # fmt: skip
