@@ -1,12 +1,25 @@
-"""What all Python tests share: where the build is, and the run's seed in the report's header."""
+"""What all Python tests share: where the build is, the run's seed in the report's header, and a folder for
+what one process makes for all."""
 
 import os
 import pathlib
+import tempfile
 
 import combinations_cover
 import pytest
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
+
+
+def pytest_configure(config):
+    if not hasattr(config, "workerinput"):
+        config.shared_folder = tempfile.TemporaryDirectory(prefix="cleave-tests-")
+        os.environ["CLEAVE_TEST_SHARED"] = config.shared_folder.name
+
+
+def pytest_unconfigure(config):
+    if hasattr(config, "shared_folder"):
+        config.shared_folder.cleanup()
 
 
 def pytest_report_header():

@@ -3,11 +3,9 @@
 import cleave_run as tool
 import pytest
 from cleave import testing
-from exported_models import ALL_MODELS
+from exported_models import export_model
 from safetensors.torch import save_file
 from training import Model
-
-import cleave
 
 
 @pytest.fixture(scope="session")
@@ -22,8 +20,7 @@ def program(tmp_path_factory):
 
     def get(name):
         if name not in cache:
-            spec = ALL_MODELS[name]()
-            cache[name] = spec, cleave.export_spec(spec, tmp_path_factory.mktemp(name))
+            cache[name] = export_model(name, tmp_path_factory.mktemp(name))
         return cache[name]
 
     return get

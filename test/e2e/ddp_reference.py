@@ -1,24 +1,38 @@
 """Trains a test model with PyTorch's DistributedDataParallel over Gloo: the oracle of data parallelism.
 
-    python ddp_reference.py MODEL --ranks 2 --microbatches 2 --steps 20 --data D.safetensors
-        --draws 0 --seed 0 --out O.safetensors
-
-Writes "loss" (one a step: the mean over ranks and microbatches), "grad.NAME" (after the backward of
+Gives "loss" (one a step: the mean over ranks and microbatches), "grad.NAME" (after the backward of
 the first step), and "buffer.NAME" (rank 0's, at the end).
 """
 
-import argparse
-import multiprocessing
+import dataclasses
+import functools
+import multiprocessing.forkserver
+import os
 import pathlib
 import sys
 import tempfile
 import time
+import traceback
+import unittest.mock
 
 import torch
 import torch.distributed as dist
 from safetensors.torch import load_file, save_file
 from torch.nn.parallel import DistributedDataParallel
 from training import MODELS, testing
+
+
+@dataclasses.dataclass
+class Options:
+    """`data`: a file of batches; `draws`: random numbers of a microbatch."""
+
+    model: str
+    ranks: int
+    microbatches: int
+    steps: int
+    draws: int
+    seed: int
+    data: str
 
 
 def position_generator(seed, draws):
@@ -28,9 +42,18 @@ def position_generator(seed, draws):
         torch.empty(draws, dtype=torch.int32).random_()
 
 
-def train_rank(rank, options, store_path):
+def run_rank(rank, options, folder):
+    """Trains; leaves the results or, where that fails, the reason in `folder`."""
+    try:
+        train_rank(rank, options, folder)
+    except Exception:
+        (folder / "error").write_text(f"rank {rank}: {traceback.format_exc()}")
+        raise
+
+
+def train_rank(rank, options, folder):
     torch.set_num_threads(1)
-    store = dist.FileStore(store_path, options.ranks)
+    store = dist.FileStore(str(folder / "store"), options.ranks)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=options.ranks)
     spec = MODELS[options.model]()
     run = testing._Run(spec)
@@ -65,8 +88,8 @@ def train_rank(rank, options, store_path):
         losses.append(total / (options.ranks * options.microbatches))
     if rank == 0:
         buffers = {f"buffer.{n}": b for n, b in run.module.module.named_buffers()}
-        save_file({"loss": torch.stack(losses), **gradients, **buffers}, options.out + ".part")
-        pathlib.Path(options.out + ".part").rename(options.out)
+        save_file({"loss": torch.stack(losses), **gradients, **buffers}, folder / "part")
+        (folder / "part").rename(folder / "results")
     dist.barrier()
 
 
@@ -75,37 +98,35 @@ def spec_examples(inputs):
     return next(i.value.shape[i.batch] for i in inputs if i.batch is not None)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("model")
-    for name in ("ranks", "microbatches", "steps", "draws", "seed"):
-        parser.add_argument(f"--{name}", type=int, required=True)
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--out", required=True)
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        # Forked, so that PyTorch is imported once.
-        context = multiprocessing.get_context("fork")
+@functools.cache
+def start_server():
+    """Forks ranks from a process that has imported PyTorch, once for all tests, and done nothing else."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    # Python 3.11's server does not look where this process does.
+    with unittest.mock.patch.dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)):
+        multiprocessing.forkserver.ensure_running()
+    return context
+
+
+def train(options):
+    """The results by name."""
+    context = start_server()
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        results, error = folder / "results", folder / "error"
         ranks = [
-            context.Process(target=train_rank, args=(r, options, f"{folder}/store"))
+            context.Process(target=run_rank, args=(r, options, folder))
             for r in range(options.ranks)
         ]
         for process in ranks:
             process.start()
-        # A rank that fails would leave the others waiting for it.
-        while any(process.is_alive() for process in ranks):
-            if any(process.exitcode for process in ranks):
-                for process in ranks:
-                    process.kill()
-                sys.exit("a rank failed")
-            # With the results written nothing is left to do; a forked PyTorch may hang as it ends.
-            if pathlib.Path(options.out).exists():
-                time.sleep(0.5)
-                break
-            time.sleep(0.05)
+        # A rank that fails would leave the others waiting for it; with the results written nothing is
+        # left to do, and a forked PyTorch may hang as it ends.
+        while not results.exists() and not any(process.exitcode for process in ranks):
+            time.sleep(0.02)
         for process in ranks:
             process.kill()
-
-
-if __name__ == "__main__":
-    main()
+            process.join()
+        assert results.exists(), error.read_text() if error.exists() else "a rank was lost"
+        return load_file(results)

@@ -3,19 +3,15 @@
 Tolerances are those of docs/design.md: both sum the same numbers, but not in the same order.
 """
 
-import pathlib
 import re
 import statistics
-import subprocess
-import sys
 
+import ddp_reference
 import pytest
 import torch
 from combinations_cover import cover, name, seed
 from safetensors.torch import load_file
-from training import (
-    ENVIRONMENT, checkpoint_tensors, losses, newest_checkpoint, random_batches, save_batches, train,
-)  # fmt: skip
+from training import checkpoint_tensors, losses, random_batches, save_batches, train
 
 # ResNet-18 on random images and labels magnifies rounding a hundredfold a step (losses agree to 1e-8
 # in the second step, 1e-5 in the third, 1e-3 in the fourth): two steps are what can be judged.
@@ -30,20 +26,13 @@ def distance(found, expected, floor):
     return float((found - expected).abs().max() / max(float(expected.abs().max()), floor))
 
 
-def reference(subject_name, subject, case, data, out):
+def reference(name, subject, case, steps, data):
     """What DistributedDataParallel makes of the same run."""
     draws = re.search(r"train\.draws = (\d+)", subject.program.read_text())
-    script = pathlib.Path(__file__).with_name("ddp_reference.py")
-    command = [
-        sys.executable, script, subject_name, "--ranks", case["ranks"], "--microbatches",
-        case["microbatches"], "--steps", STEPS.get(subject_name, 20), "--draws", draws[1] if draws else 0, "--seed", 3,
-        "--data", data, "--out", out,
-    ]  # fmt: skip
-    result = subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, env=ENVIRONMENT, timeout=300
-    )
-    assert result.returncode == 0, result.stderr
-    return load_file(out)
+    return ddp_reference.train(ddp_reference.Options(
+        model=name, ranks=case["ranks"], microbatches=case["microbatches"], steps=steps,
+        draws=int(draws[1]) if draws else 0, seed=3, data=str(data),
+    ))  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -61,17 +50,14 @@ def test_data_parallel_is_distributed_data_parallel(build_dir, tmp_path, model, 
     steps = STEPS.get(case["model"], 20)
     batches = random_batches(subject.spec, steps, case["ranks"] * case["microbatches"], seed())
     data = save_batches(subject.spec, batches, tmp_path / "data.safetensors")
-    expected = reference(case["model"], subject, case, data, tmp_path / "ddp.safetensors")
-
-    def run(count):
-        out = tmp_path / f"steps{count}"
-        train(build_dir, subject.for_ranks(build_dir), "--ranks", case["ranks"], "--ranks-as",
-              case["ranks_as"], "--microbatches", case["microbatches"], "--steps", count, "--seed", 3,
-              "--threads", 1, "--data", f"safetensors:{data}", "--metrics", f"{out}.jsonl",
-              "--checkpoint", out)  # fmt: skip
-        return losses(pathlib.Path(f"{out}.jsonl")), checkpoint_tensors(newest_checkpoint(out))
-
-    _, after_one = run(1)
+    expected = reference(case["model"], subject, case, steps, data)
+    train(build_dir, subject.for_ranks(build_dir), "--ranks", case["ranks"], "--ranks-as",
+          case["ranks_as"], "--microbatches", case["microbatches"], "--steps", steps, "--seed", 3,
+          "--threads", 1, "--data", f"safetensors:{data}", "--metrics", tmp_path / "metrics.jsonl",
+          "--checkpoint", tmp_path / "run", "--checkpoint-every", 1, "--keep-last", 0)  # fmt: skip
+    checkpoints = sorted((tmp_path / "run").glob("step-*"))
+    assert len(checkpoints) == steps
+    after_one, after_all = (checkpoint_tensors(each) for each in (checkpoints[0], checkpoints[-1]))
     text = subject.program.read_text()
     weights = load_file(subject.weights)
     beta = re.search(r"beta1 = ([0-9.e+-]+)", text)
@@ -93,7 +79,7 @@ def test_data_parallel_is_distributed_data_parallel(build_dir, tmp_path, model, 
             checked += 1
     assert checked
 
-    found, after_all = run(steps)
+    found = losses(tmp_path / "metrics.jsonl")
     wanted = expected["loss"].tolist()
     assert abs(found[0] - wanted[0]) <= FIRST_LOSS * abs(wanted[0])
     worst = max(abs(a - b) / abs(b) for a, b in zip(found, wanted, strict=True))

@@ -7,27 +7,16 @@ import pytest
 import torch
 from cleave import testing
 from cleave.data import TextBatches
-from combinations_cover import cover, name, seed
+from combinations_cover import cover, name, run_all, seed
 from training import (
-    MODELS, Model, checkpoint_tensors, expected_tensors, losses, newest_checkpoint, random_batches,
+    MODELS, checkpoint_tensors, expected_tensors, losses, newest_checkpoint, random_batches,
     read_metrics, save_batches, train,
 )  # fmt: skip
 
 TEXT = "/usr/share/common-licenses/GPL-3"
 STEPS = 20
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    """Exports a model once for all tests of this file."""
-    cache = {}
-
-    def get(model_name):
-        if model_name not in cache:
-            cache[model_name] = Model(model_name, tmp_path_factory.mktemp(model_name))
-        return cache[model_name]
-
-    return get
+# Fewer where a step is slow, but for `./dev test --all`.
+FEWER = {} if run_all() else {"minilm": 5, "resnet18": 6}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -49,9 +38,10 @@ def assert_same_state(found, expected):
 )
 def test_steps_are_those_of_eager_mode_bit_for_bit(build_dir, tmp_path, model, case):
     subject, microbatches = model(case["model"]), case["microbatches"]
-    batches = random_batches(subject.spec, STEPS, microbatches, seed())
+    steps = FEWER.get(case["model"], STEPS)
+    batches = random_batches(subject.spec, steps, microbatches, seed())
     data = save_batches(subject.spec, batches, tmp_path / "data.safetensors")
-    train(build_dir, subject.program, "--steps", STEPS, "--microbatches", microbatches, "--threads", 1,
+    train(build_dir, subject.program, "--steps", steps, "--microbatches", microbatches, "--threads", 1,
           "--seed", case["seed"], "--data", f"safetensors:{data}", "--metrics", tmp_path / "m.jsonl",
           "--checkpoint", tmp_path / "run")  # fmt: skip
     expected = testing.train(subject.spec, batches, microbatches, case["seed"])

@@ -11,10 +11,9 @@ sys.path.insert(0, str(TESTS / "python"))
 import cleave_path  # noqa: E402,F401
 
 import torch  # noqa: E402
-from exported_models import MODELS  # noqa: E402
+from exported_models import MODELS, export_model  # noqa: E402,F401
 from safetensors.torch import load_file, save_file  # noqa: E402
 
-import cleave  # noqa: E402
 from cleave import testing  # noqa: E402
 
 # Bitwise comparisons take one thread: some sums depend on how they are divided.
@@ -25,8 +24,7 @@ class Model:
     """A model's spec, exported: the program and its weights beside it."""
 
     def __init__(self, name, folder):
-        self.spec = MODELS[name]()
-        self.program = pathlib.Path(cleave.export_spec(self.spec, folder))
+        self.spec, self.program = export_model(name, folder)
         self.weights = self.program.with_suffix(".safetensors")
 
     def for_ranks(self, build):

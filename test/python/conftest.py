@@ -1,10 +1,8 @@
 """Fixtures of the exporter's tests."""
 
-import dataclasses
-
 import pytest
 import torch
-from exported_models import MODELS, Exported
+from exported_models import Exported
 
 
 @pytest.fixture(scope="session")
@@ -14,10 +12,7 @@ def exported(tmp_path_factory):
 
     def get(name, mode="auto"):
         if (name, mode) not in cache:
-            spec = MODELS[name]()
-            if mode != "auto":
-                spec = dataclasses.replace(spec, mode=mode)
-            cache[name, mode] = Exported(spec, tmp_path_factory.mktemp(name))
+            cache[name, mode] = Exported(name, tmp_path_factory.mktemp(name), mode)
         return cache[name, mode]
 
     return get

@@ -1,5 +1,11 @@
 """The project's models, exported: what the exporter's tests share."""
 
+import dataclasses
+import fcntl
+import os
+import pathlib
+import shutil
+
 import cleave_path  # noqa: F401
 import cleave
 import gpt
@@ -27,12 +33,29 @@ MODELS = {
 ALL_MODELS = MODELS | {"resnet18_autocast": vision.autocast}
 
 
+def export_model(name, folder, mode="auto"):
+    """A model's spec, and its program in `folder`. In a run of tests each is exported once, by the first
+    process that needs it; `folder` gets a copy."""
+    spec = ALL_MODELS[name]()
+    if mode != "auto":
+        spec = dataclasses.replace(spec, mode=mode)
+    if "CLEAVE_TEST_SHARED" not in os.environ:
+        return spec, cleave.export_spec(spec, folder)
+    shared = pathlib.Path(os.environ["CLEAVE_TEST_SHARED"], f"{name}-{mode}")
+    with open(f"{shared}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not shared.exists():
+            cleave.export_spec(spec, f"{shared}.part")
+            os.rename(f"{shared}.part", shared)
+    shutil.copytree(shared, folder, dirs_exist_ok=True)
+    return spec, pathlib.Path(folder, next(shared.glob("*.mlir")).name)
+
+
 class Exported:
     """A model's spec, its exported files, and an interpreter of the text."""
 
-    def __init__(self, spec, folder):
-        self.spec = spec
-        self.path = cleave.export_spec(self.spec, folder)
+    def __init__(self, name, folder, mode):
+        self.spec, self.path = export_model(name, folder, mode)
         self.text = self.path.read_text()
         self.weights = load_file(self.path.with_suffix(".safetensors"))
         self.interpreter = Interpreter(self.text)

@@ -315,7 +315,7 @@ def run(folder, *arguments):
     )  # fmt: skip
 
 
-def test_command_line(tmp_path):
+def test_command_line(tmp_path, monkeypatch, capsys):
     (tmp_path / "models.py").write_text(textwrap.dedent(SCRIPT))
     done = run(tmp_path, "models.py:good", "-o", "out", "--name", "other")
     assert (done.returncode, done.stdout, done.stderr) == (0, "out/other.mlir\n", "")
@@ -324,14 +324,18 @@ def test_command_line(tmp_path):
         "other.safetensors",
     ]
     assert 'loc("models.py":' in (tmp_path / "out/other.mlir").read_text()
-    assert run(tmp_path, "models.py:good", "-o", "half", "--no-gradients").returncode == 0
+    # What the options do shows in this process, too.
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    assert main(["models.py:good", "-o", "half", "--no-gradients"]) == 0
     half = (tmp_path / "half/good.mlir").read_text()
     assert "#train.role<loss>" in half and "gradient" not in half
-    done = run(tmp_path, "models.py:nonscalar")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert (
-        done.stderr.startswith("error: the loss has shape (8, 4)") and done.stderr.count("\n") == 1
-    )
+    capsys.readouterr()
+    assert main(["models.py:nonscalar"]) == 1
+    out, error = capsys.readouterr()
+    assert out == "" and error.startswith("error: the loss has shape (8, 4)")
+    assert error.count("\n") == 1
 
 
 def test_command_line_errors(tmp_path, monkeypatch, capsys):
