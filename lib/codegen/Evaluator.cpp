@@ -113,29 +113,41 @@ Value Evaluator::getCoordinate(unsigned dim) {
   return coordinate = quotient;
 }
 
+std::optional<int64_t> Evaluator::getRowStride(const Access &access) const {
+  int64_t stride = 0, below = 1;
+  for (size_t dim = program.rowShape.size(); dim-- > 0; below *= program.rowShape[dim]) {
+    if (program.rowShape[dim] == 1)
+      continue;
+    if (stride == 0)
+      stride = access.rowStrides[dim];
+    if (stride == 0 || access.rowStrides[dim] != stride * below)
+      return std::nullopt;
+  }
+  return stride;
+}
+
+void Evaluator::prefetchNextRow(NodeId id, unsigned locality) {
+  const Access &access = program.nodes[id].access;
+  Value index = addOffset(getIndex(access, 0), *getRowStride(access));
+  Type element = getMemoryType(b.getContext(), program.tensors[access.tensor]);
+  LLVM::Prefetch::create(b, getElement(getTensor(access.tensor), element, index), /*rw=*/0,
+                         locality, /*cache=*/1);
+}
+
 Value Evaluator::getRowOffset(const Access &access) {
   for (const auto &[known, value] : offsets)
     if (known.rowStrides == access.rowStrides && known.offset == access.offset)
       return value;
   Value offset;
-  // One product where the tensor's rows follow each other as the program's do.
-  bool isInOrder = true, isConstant = true;
-  int64_t stride = 0;
-  for (size_t dim = program.rowShape.size(); dim-- > 0;) {
-    if (program.rowShape[dim] == 1)
-      continue;
-    isConstant &= access.rowStrides[dim] == 0;
-    if (stride == 0)
-      stride = access.rowStrides[dim];
-    int64_t below = 1;
-    for (size_t lower = dim + 1; lower < program.rowShape.size(); ++lower)
-      below *= program.rowShape[lower];
-    isInOrder &= stride != 0 && access.rowStrides[dim] == stride * below;
-  }
+  bool isConstant = llvm::all_of(llvm::zip(program.rowShape, access.rowStrides), [](auto dim) {
+    return std::get<0>(dim) == 1 || std::get<1>(dim) == 0;
+  });
+  std::optional<int64_t> stride = getRowStride(access);
   if (isConstant) {
     offset = i64(0);
-  } else if (isInOrder) {
-    offset = arith::MulIOp::create(b, row, i64(stride));
+  } else if (stride) {
+    // One product where the tensor's rows follow each other as the program's do.
+    offset = arith::MulIOp::create(b, row, i64(*stride));
   } else {
     for (unsigned dim = 0; dim < program.rowShape.size(); ++dim) {
       if (program.rowShape[dim] == 1 || access.rowStrides[dim] == 0)

@@ -76,6 +76,12 @@ protected:
   /// In the finishing phase, a ReduceRows node: of column `column`, an i64, or without columns.
   virtual mlir::Value sumPartials(NodeId id, mlir::Value column) = 0;
 
+  /// How far apart the tensor's rows lie, where they follow each other as the program's do.
+  std::optional<int64_t> getRowStride(const Access &access) const;
+  /// Asks for what the load, which has such a stride, reads at these columns of the next row.
+  /// `locality`: 3 for the first cache, 2 for the second.
+  void prefetchNextRow(NodeId load, unsigned locality);
+
   mlir::Value i64(int64_t number);
   mlir::Value addOffset(mlir::Value index, int64_t offset);
   mlir::Value getElement(mlir::Value base, mlir::Type element, mlir::Value index);

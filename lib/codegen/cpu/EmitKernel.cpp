@@ -69,6 +69,8 @@ private:
   Value getPartials(NodeId id, Value chunk);
   void emitRow(Value row, Value begin, Value end);
   void emitPass(const Pass &pass, Value begin, Value end);
+  void findPrefetched();
+  void prefetchNext(const ColumnBlock &columns, unsigned position);
   void emitRange(ArrayRef<Root> roots, const Range &range, unsigned unroll,
                  SmallVectorImpl<Accumulators> &accumulators);
   void emitLoop(Value begin, Value end, int64_t step, SmallVectorImpl<Accumulators> &accumulators,
@@ -85,6 +87,11 @@ private:
   SmallVector<Value> tensors;
   Value chunk, scratch, partials;
   int64_t lanes = 1;
+  /// Loads of the first walk, of which the second one asks for the next row's, and how near
+  /// (`prefetchNextRow`).
+  SmallVector<NodeId> prefetched;
+  unsigned locality = 0;
+  bool isSecondWalk = false;
 };
 
 } // namespace
@@ -137,6 +144,8 @@ Value PhaseEmitter::getMask(Value left) {
 void PhaseEmitter::emitBlock(ArrayRef<Root> roots, const ColumnBlock &columns, unsigned position,
                              SmallVectorImpl<Accumulators> &accumulators) {
   beginBlock(columns);
+  if (isSecondWalk)
+    prefetchNext(columns, position);
   SmallVector<Value> values;
   for (const Root &root : roots)
     values.push_back(get(root.value));
@@ -165,6 +174,50 @@ void PhaseEmitter::emitBlock(ArrayRef<Root> roots, const ColumnBlock &columns, u
       keep(root.node, value);
       break;
     }
+  }
+}
+
+/// The first walk over a row waits for memory, and later ones compute: so they had better overlap.
+/// Not where sums down the columns are in the first cache and on the way to it, which measures
+/// slower, and not for rows that fill a large part of the second cache and would push themselves
+/// out.
+void PhaseEmitter::findPrefetched() {
+  constexpr int64_t kNear = 16 << 10, kFar = 256 << 10;
+  bool sumsColumns =
+      llvm::any_of(phase.passes, [](const Pass &pass) { return !pass.rowReductions.empty(); });
+  if (!phase.isOverRows || phase.isFinish || phase.passes.size() < 2 || sumsColumns)
+    return;
+  const Pass &first = phase.passes.front();
+  SmallVector<NodeId> waiting = llvm::to_vector_of<NodeId>(first.reductions);
+  llvm::append_range(waiting, first.keeps);
+  for (unsigned store : first.stores)
+    waiting.push_back(program.stores[store].value);
+  llvm::DenseSet<NodeId> seen;
+  int64_t bytes = 0;
+  while (!waiting.empty()) {
+    NodeId id = waiting.pop_back_val();
+    const Node &node = program.nodes[id];
+    if (!seen.insert(id).second)
+      continue;
+    if (node.kind == Node::Kind::Load && node.columns && getRowStride(node.access).value_or(0)) {
+      prefetched.push_back(id);
+      bytes += node.columns * sizeOf(node.type);
+    }
+    llvm::append_range(waiting, node.operands);
+  }
+  locality = bytes <= kNear ? 3 : 2;
+  if (bytes > kFar)
+    prefetched.clear();
+}
+
+/// Once for each line of a cache, but for what is masked.
+void PhaseEmitter::prefetchNext(const ColumnBlock &columns, unsigned position) {
+  constexpr int64_t kLineBits = 512;
+  for (NodeId id : prefetched) {
+    const Node &node = program.nodes[id];
+    int64_t bits = program.tensors[node.access.tensor].getIntOrFloatBitWidth();
+    if (!columns.mask && node.columns == columns.high && position * lanes * bits % kLineBits == 0)
+      prefetchNextRow(id, locality);
   }
 }
 
@@ -298,6 +351,9 @@ void PhaseEmitter::emitPass(const Pass &pass, Value begin, Value end) {
     groups[columns].push_back({use, node, value, store});
     prepare(value);
   };
+  if (isSecondWalk)
+    for (NodeId id : prefetched)
+      prepare(id);
   for (NodeId id : pass.reductions) {
     NodeId value = program.nodes[id].operands[0];
     add(Root::Use::Reduce, id, value, program.nodes[value].columns);
@@ -350,6 +406,7 @@ void PhaseEmitter::emitRow(Value row, Value begin, Value end) {
   beginRow(row);
   for (auto [index, pass] : llvm::enumerate(phase.passes)) {
     beginPass(index);
+    isSecondWalk = index == 1;
     emitPass(pass, begin, end);
   }
   beginPass(phase.passes.size());
@@ -397,6 +454,7 @@ void PhaseEmitter::emit(ModuleOp module, llvm::StringRef name) {
   if (!phase.isFinish)
     clearPartials();
   beginPhase(phase);
+  findPrefetched();
   int64_t size = !phase.isOverRows ? program.columns : phase.isFinish ? 1 : program.rows();
   Value begin = arith::MulIOp::create(b, chunk, i64(phase.step));
   Value end = arith::MinSIOp::create(b, addOffset(begin, phase.step), i64(size));
