@@ -21,7 +21,7 @@ exec.kernel @gate(%a: tensor<256x512xf32>, %b: tensor<256x512xf32>) -> tensor<25
   exec.return %1 : tensor<256x512xf32>
 }
 
-// The exponentials of a row are kept for the last walk.
+// The exponentials of a row are kept for the last walk. The second walk asks for the next row.
 // CHECK-LABEL: exec.kernel @softmax(
 // CHECK-SAME: #exec.code<cpu, phases = [<"softmax", chunks = 1>], scratch = 256>
 // PROGRAM-LABEL: softmax: 32 rows of 64 columns
@@ -34,6 +34,11 @@ exec.kernel @gate(%a: tensor<256x512xf32>, %b: tensor<256x512xf32>) -> tensor<25
 // PROGRAM-NEXT: %6 = div %5 %4 : f32 rows
 // PROGRAM-NEXT: %7 = mul %3 %6 : f32 rows columns 64
 // PROGRAM-NEXT: store %7 to tensor 1 at [64; 1] : rows columns 64
+// ASSEMBLY-NOT: prefetch
+// ASSEMBLY-LABEL: {{^}}softmax:
+// ASSEMBLY: vmaxps
+// ASSEMBLY: prefetcht0
+// ASSEMBLY: vscalefps
 exec.kernel @softmax(%x: tensor<32x64xf32>) -> tensor<32x64xf32> {
   %0 = aten._softmax(%x, dim = -1, half_to_float = false) : (tensor<32x64xf32>) -> tensor<32x64xf32>
   exec.return %0 : tensor<32x64xf32>
