@@ -2,14 +2,20 @@
 
 #include "runtime/exec/AtenCall.h"
 #include "dialects/aten/Aten.h"
+#include "dialects/exec/Exec.h"
+#include "dialects/train/Program.h"
 #include "runtime/aten/Operator.h"
 #include "runtime/device/Device.h"
 #include "runtime/exec/Kernels.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace cleave::runtime;
+namespace aten = cleave::aten;
+namespace exec = cleave::exec;
+namespace train = cleave::train;
 
 static c10::IValue makeList(Frame &frame, const AtenCall::TensorList &list) {
   if (list.isOptional) {
@@ -38,10 +44,30 @@ void AtenCall::pushArguments(Frame &frame) {
       stack.push_back(argument.operand.read(frame));
       break;
     case Argument::List:
-      stack.push_back(makeList(frame, lists[argument.operand.slot]));
+      stack.push_back(argument.constant.isNone() ? makeList(frame, lists[argument.operand.slot])
+                                                 : argument.constant);
       break;
     }
   }
+}
+
+void AtenCall::keepLists(Frame &frame) {
+  for (Argument &argument : arguments) {
+    if (argument.kind != Argument::List)
+      continue;
+    const TensorList &list = lists[argument.operand.slot];
+    bool isFixed = llvm::all_of(list.elements, [&](const std::optional<Operand> &element) {
+      return !element || frame.isFixed(element->slot);
+    });
+    if (isFixed)
+      argument.constant = makeList(frame, list);
+  }
+}
+
+void AtenCall::dropLists() {
+  for (Argument &argument : arguments)
+    if (argument.kind == Argument::List)
+      argument.constant = c10::IValue();
 }
 
 void AtenCall::execute(Frame &frame) {
@@ -89,6 +115,47 @@ void AtenCall::checkResults(llvm::ArrayRef<at::Tensor> values) const {
     TORCH_CHECK(found == expected, "result ", i, " is ", found, ", but the program says ",
                 expected);
   }
+}
+
+/// From what a value may have strides that eager mode would not give it: the kernels whose results
+/// lead to it, or those of other functions that hand values on. Empty where there is none.
+static std::string findKernelBefore(Value value) {
+  llvm::SmallVector<Value> values = {value};
+  llvm::DenseSet<Value> seen;
+  while (!values.empty()) {
+    Value each = values.pop_back_val();
+    if (!seen.insert(each).second)
+      continue;
+    if (auto launch = each.getDefiningOp<exec::LaunchOp>())
+      return ("@" + launch.getKernel() + " before it").str();
+    if (Operation *op = each.getDefiningOp()) {
+      llvm::append_range(values, op->getOperands());
+      continue;
+    }
+    auto argument = cast<BlockArgument>(each);
+    auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    train::RoleAttr role =
+        function ? train::getArgumentRole(function, argument.getArgNumber()) : nullptr;
+    if (role &&
+        (role.getKind() == train::RoleKind::Saved || role.getKind() == train::RoleKind::Crossing ||
+         role.getKind() == train::RoleKind::CrossingGradient))
+      return ("those that may have made argument \"" + role.getNameOrEmpty() + "\"").str();
+  }
+  return "";
+}
+
+/// Compiled kernels give contiguous results where eager mode keeps its operands' strides. Who reads
+/// memory by given strides would read other elements.
+static llvm::Error checkStrides(Operation *op, aten::AtenOpInterface call) {
+  std::string kernel = findKernelBefore(op->getOperand(0));
+  if (kernel.empty())
+    return llvm::Error::success();
+  return llvm::createStringError(
+      llvm::inconvertibleErrorCode(),
+      "operator '" + call.getSchemaName() +
+          "' reads memory by the strides that values had when the program was exported, which "
+          "compiled kernels do not keep, like " +
+          kernel + "; expected --kernels none, or a program that is not fused");
 }
 
 BindResult cleave::runtime::bindAtenCall(Binder &binder, Operation *op) {
@@ -143,6 +210,9 @@ BindResult cleave::runtime::bindAtenCall(Binder &binder, Operation *op) {
   // copy.
   if (binder.services().kernels && call.getSchemaName() == "aten::view")
     instruction->handle = c10::Dispatcher::singleton().findSchemaOrThrow("aten::reshape", "");
+  if (binder.services().kernels && call.getSchemaName().starts_with("aten::as_strided"))
+    if (llvm::Error error = checkStrides(op, call))
+      return error;
   if (!byName.empty())
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
                                    "operator '" + call.getSchemaName() + "' has no argument '" +

@@ -22,6 +22,7 @@ public:
   struct Argument {
     enum Kind : uint8_t { Constant, Tensor, List } kind;
     Operand operand; ///< for a list, `slot` is its index in `lists`
+    /// Of a list: the list itself, where its elements always are the same tensors.
     c10::IValue constant;
   };
   struct TensorList {
@@ -43,6 +44,9 @@ public:
 protected:
   /// Puts the arguments on the frame's empty stack.
   void pushArguments(Frame &frame);
+  /// Makes lists once whose elements are all fixed in the frame; makes none any more.
+  void keepLists(Frame &frame);
+  void dropLists();
   /// Takes the results of the call from the stack.
   llvm::SmallVector<at::Tensor, 4> popResults(Frame &frame) const;
   /// Compares what the operator gave with what the program says it gives. Throws.

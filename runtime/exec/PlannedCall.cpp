@@ -60,6 +60,7 @@ void PlannedCall::runFirst(Frame &frame) {
     values = popResults(frame);
   }
   checkResults(values);
+  keepLists(frame);
   planned.settle(frame, values, operands);
   if (planned.areAllViews()) {
     mode = Nothing;
@@ -99,5 +100,6 @@ void PlannedCall::reset() {
   if (mode == Out)
     arguments.resize(arguments.size() - planned.size());
   mode = First;
+  dropLists();
   planned.reset();
 }

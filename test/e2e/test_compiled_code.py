@@ -210,3 +210,36 @@ def test_trace_names_the_kernel(build_dir, tmp_path, model):
                if line.strip().startswith("exec.kernel")]  # fmt: skip
     assert kernels
     assert {f"exec.launch @{kernel}" for kernel in kernels} <= names
+
+
+STRIDED = """
+module @strided {
+  func.func @microbatch(%x: tensor<4x8xf32> {train.role = #train.role<input "x">})
+      -> (tensor<4x8xf32> {train.role = #train.role<output "0">})
+      attributes {train.phase = #train.phase<microbatch>} {
+    %0 = aten.t(%x) : (tensor<4x8xf32>) -> tensor<8x4xf32>
+    %1 = aten.mul_scalar(%0, other = 2.0) : (tensor<8x4xf32>) -> tensor<8x4xf32>
+    %2 = aten.exp(%1) : (tensor<8x4xf32>) -> tensor<8x4xf32>
+    %3 = aten.call "aten::as_strided"(self = %2, size = [4, 8], stride = [8, 1], storage_offset = 0) : (tensor<8x4xf32>) -> tensor<4x8xf32>
+    return %3 : tensor<4x8xf32>
+  }
+}
+"""
+
+
+def test_strides_of_compiled_kernels_are_not_eager_modes(build_dir, cleave_run, tmp_path):
+    """`as_strided` reads what eager mode has at these strides, or refuses."""
+    program = tmp_path / "strided.mlir"
+    program.write_text(STRIDED)
+    compiled = tmp_path / "compiled.mlir"
+    subprocess.run([build_dir / "bin" / "cleave-opt", program, "--fuse-kernels",
+                    "--compile-kernels", "-o", compiled], check=True)  # fmt: skip
+    x = torch.randn(4, 8)
+    batch, dump = tmp_path / "batch.safetensors", tmp_path / "dump.safetensors"
+    save_file({"x": x}, batch)
+    message = cleave_run.fail(compiled, "--inputs", batch, "--dump", dump)
+    assert "cannot bind aten.call" in message
+    assert "'aten::as_strided' reads memory by the strides" in message
+    assert "compiled kernels do not keep, like @mul_exp before it" in message
+    cleave_run.succeed(compiled, "--inputs", batch, "--dump", dump, "--kernels", "none")
+    assert torch.equal(load_file(dump)["output.0"], (2 * x).exp())
