@@ -137,7 +137,8 @@ def VerifyExec : Pass<"verify-exec", "::mlir::ModuleOp"> {
     1. all functions of the program are lowered for one target;
     2. values that are needed at one time do not share bytes, unless one is a view of the other;
     3. an op that works in place overwrites nothing that is still read, and nothing of others;
-    4. what outlives the function is not in the arena;
+    4. what outlives the function is not in the arena, and what outlives its microbatch is not in the
+       frame, in which this holds over all functions of the microbatch, one after the other;
     5. ops that communicate, and no others, are on the communication stream, and in their order;
     6. of two ops on different streams that touch the same bytes, one of them writing, the later one
        is after the earlier one by events.
