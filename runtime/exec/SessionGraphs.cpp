@@ -34,6 +34,8 @@ std::string SessionImpl::explainNoGraphs() const {
     return "ops or actions are timed (--trace, --profile)";
   if (options.check.isOn)
     return "--check compares values on the host";
+  if (options.poisonsDeadMemory)
+    return "--check memory overwrites dead memory between ops";
   if (options.keepOutputs)
     return "the outputs of each microbatch are kept";
   if (const Communicator *world = ranks->communicator(); world && !world->isRecordable())

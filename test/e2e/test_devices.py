@@ -309,5 +309,6 @@ def test_planned_memory(target, model, lowered, text, cleave_run, fake, tmp_path
     found = re.search(r"memory: ([\d.]+) KiB planned, ([\d.]+) KiB measured, and .* workspace", out)
     assert found and float(found[1]) == pytest.approx(float(found[2]), rel=0.05), out
     # Reading memory that is dead by the plan would give NaN.
-    cleave_run.succeed(path, *options, "--metrics", two, "--check", "memory", *fake())
+    out = cleave_run.succeed(path, *options, "--metrics", two, "--check", "memory", *fake(GRAPHS=1))
+    assert "steps are not recorded as graphs: --check memory" in out
     assert training.losses(one) == training.losses(two)
