@@ -1,6 +1,6 @@
 //===- PlannedResultsTest.cpp - results are put where the plan has them -----===//
 
-#include "runtime/exec/PlannedResults.h"
+#include "runtime/exec/PlannedInstruction.h"
 
 #include <ATen/ops/full.h>
 
@@ -131,5 +131,35 @@ TEST_F(PlannedResultsTest, AnotherLayoutThanInTheFirstRunIsRefused) {
   results.reset();
   results.settle(frame, {made(1).t()}, {});
   EXPECT_EQ(results.tensor(0).strides(), (std::vector<int64_t>{1, 4}));
+}
+/// As a device's variants of operators are: results in a layout of their own, one with padding, one
+/// that is left out, all of them by way of others in memory that nobody has planned.
+class Variant : public Instruction {
+public:
+  double value = 0;
+
+  void execute(Frame &frame) override {
+    at::Tensor wide = at::full({4, 4}, value, at::kDouble);
+    frame.slots[0] = wide.t().to(at::kFloat);
+    frame.slots[1] = at::full({4, 8}, value + 1).narrow(1, 0, 4);
+  }
+};
+
+TEST_F(PlannedResultsTest, AnyInstructionCanHaveItsResultsPlanned) {
+  auto inner = std::make_unique<Variant>();
+  Variant &variant = *inner;
+  PlannedInstruction planned(std::move(inner), {at(0, 0), at(64, 1), at(128, 2)}, arena);
+  for (double value : {1.0, 2.0, 3.0}) {
+    variant.value = value;
+    planned.execute(frame);
+    at::Tensor first = frame.slots[0].toTensor(), padded = frame.slots[1].toTensor();
+    EXPECT_EQ(first.const_data_ptr(), arena.at(0));
+    EXPECT_TRUE(first.equal(made(value)));
+    EXPECT_FALSE(arena.contains(padded.const_data_ptr()));
+    EXPECT_TRUE(padded.equal(made(value + 1)));
+    EXPECT_FALSE(frame.slots[2].toTensor().defined());
+    // What is not fixed goes with its last use.
+    frame.slots[1] = frame.slots[2] = c10::IValue();
+  }
 }
 } // namespace
