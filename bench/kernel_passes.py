@@ -12,19 +12,11 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from layers import ROOT, llama
+
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "examples")]
 
 PASSES = ["Parser", "FuseKernels", "CompileKernels", "LowerToExec", "VerifyExec"]
-
-
-def export_llama(layers, folder):
-    import huggingface
-    from cleave.export import export_spec
-
-    llama = huggingface._llama(layers, width=16, vocabulary=64)
-    spec = huggingface._language_model(llama, f"llama{layers}", time=8)
-    return export_spec(spec, folder)
 
 
 def measure(tool, program, options, output):
@@ -52,6 +44,8 @@ def count(tool, program):
 
 
 def main():
+    from cleave.export import export_spec
+
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("build", nargs="?", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--layers", type=int, nargs="+", default=[32, 126])
@@ -66,7 +60,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         for layers in options.layers:
-            program = export_llama(layers, folder)
+            program = export_spec(llama(layers), folder)
             ops, kernels, launches = count(tool, program)
             for name, option in targets.items():
                 seconds, total = measure(tool, program, option, folder / "compiled.mlirbc")

@@ -6,17 +6,16 @@ bytes are those of distinct memory that neither a parameter nor an input has.
     .venv/bin/python bench/partition.py [--runs 3] [--layers 32,126]
 """
 
-import argparse
 import copy
 import json
-import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from layers import ROOT, llama, parse_options
+
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "examples")]
 
 import torch  # noqa: E402
@@ -79,18 +78,13 @@ def run_cleave(opt, program, options):
 
 
 def measure(layers, options):
-    import huggingface
     from cleave.export import capture, export_spec
 
-    def spec():
-        return huggingface._language_model(
-            huggingface._llama(layers, width=16, vocabulary=64), f"llama{layers}", time=8)
-
-    joint = capture(spec()).graph
+    joint = capture(llama(layers)).graph
     outputs = count_forward_outputs(joint.graph)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        program = str(export_spec(spec(), folder))
+        program = str(export_spec(llama(layers), folder))
         ours = {"save-all": [], "min-cut": []}
         theirs = {"save-all": [], "min-cut": []}
         for _ in range(options.runs):
@@ -112,14 +106,10 @@ def measure(layers, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--layers", default="32")
-    parser.add_argument("--opt", default=str(ROOT / "build/bin/cleave-opt"))
-    options = parser.parse_args()
+    options = parse_options(__doc__)
     print(f"torch {torch.__version__}; best of {options.runs}")
-    for layers in options.layers.split(","):
-        measure(int(layers), options)
+    for layers in options.layers:
+        measure(layers, options)
 
 
 if __name__ == "__main__":

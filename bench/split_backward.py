@@ -3,14 +3,13 @@
     .venv/bin/python bench/split_backward.py [--runs 3] [--layers 32,126]
 """
 
-import argparse
-import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from layers import ROOT, llama, parse_options
+
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "examples")]
 
 import torch  # noqa: E402
@@ -29,13 +28,10 @@ def run(opt, program, options):
 
 
 def measure(layers, options):
-    import huggingface
     from cleave.export import export_spec
 
-    spec = huggingface._language_model(
-        huggingface._llama(layers, width=16, vocabulary=64), f"llama{layers}", time=8)
     with tempfile.TemporaryDirectory() as folder:
-        program = str(export_spec(spec, folder))
+        program = str(export_spec(llama(layers), folder))
         for form in ("inputs=activations", "inputs=activations recompute=cheap"):
             seconds, report = min(run(options.opt, program, form) for _ in range(options.runs))
             ops = [re.search(rf"{half}: (\d+) ops", report)[1]
@@ -46,16 +42,12 @@ def measure(layers, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--layers", default="32")
-    parser.add_argument("--opt", default=str(ROOT / "build/bin/cleave-opt"))
-    options = parser.parse_args()
+    options = parse_options(__doc__)
     print(f"best of {options.runs}\n")
     print("| layers | form | pass (s) | ops of dI | ops of dW | bytes held (values) |")
     print("| --- | --- | --- | --- | --- | --- |")
-    for layers in options.layers.split(","):
-        measure(int(layers), options)
+    for layers in options.layers:
+        measure(layers, options)
 
 
 if __name__ == "__main__":

@@ -32,18 +32,12 @@ static llvm::Expected<CostTable> costsOfStages(const llvm::json::Object &root,
                                                llvm::StringRef file) {
   JSONReader reader(root, file.str());
   CostTable table;
-  auto stages = reader.array("stages");
-  if (!stages)
-    return stages.takeError();
-  table.stages.assign((*stages)->size(), StageCost());
-  for (size_t i = 0; i < (*stages)->size(); ++i) {
-    std::string where = file.str() + ": stages[" + std::to_string(i) + "]";
-    const llvm::json::Object *stage = (**stages)[i].getAsObject();
-    if (!stage)
-      return makeError("{0}: expected an object", where);
-    if (llvm::Error error = readStage(*stage, where, table.stages[i]))
-      return error;
-  }
+  table.stages.clear();
+  if (llvm::Error error =
+          reader.objects("stages", [&](const llvm::json::Object &stage, const std::string &where) {
+            return readStage(stage, where, table.stages.emplace_back());
+          }))
+    return error;
   // What was measured, and where: for the reader.
   auto measured = reader.child("measured");
   if (!measured)

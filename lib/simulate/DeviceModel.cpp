@@ -197,18 +197,12 @@ llvm::Expected<CostTable> cleave::simulate::costsOfMachine(const llvm::json::Obj
   if (dataParallel > 1 && machine->collective.bandwidth == 0)
     return makeError("{0}: {1} data-parallel ranks need a \"collective\" link", file, dataParallel);
   CostTable table;
-  auto stages = reader.array("stages");
-  if (!stages)
-    return stages.takeError();
-  table.stages.assign((*stages)->size(), StageCost());
-  for (size_t i = 0; i < (*stages)->size(); ++i) {
-    std::string where = file.str() + ": stages[" + std::to_string(i) + "]";
-    const llvm::json::Object *stage = (**stages)[i].getAsObject();
-    if (!stage)
-      return makeError("{0}: expected an object", where);
-    if (llvm::Error error = readStage(*stage, where, *machine, dataParallel, table.stages[i]))
-      return error;
-  }
+  table.stages.clear();
+  if (llvm::Error error =
+          reader.objects("stages", [&](const llvm::json::Object &stage, const std::string &where) {
+            return readStage(stage, where, *machine, dataParallel, table.stages.emplace_back());
+          }))
+    return error;
   if (llvm::Error error = reader.finish())
     return error;
   return table;

@@ -91,6 +91,23 @@ llvm::Expected<const llvm::json::Array *> JSONReader::array(llvm::StringRef fiel
   return array;
 }
 
+llvm::Error JSONReader::objects(
+    llvm::StringRef field,
+    llvm::function_ref<llvm::Error(const llvm::json::Object &, const std::string &where)> read) {
+  llvm::Expected<const llvm::json::Array *> found = array(field);
+  if (!found)
+    return found.takeError();
+  for (auto [i, value] : llvm::enumerate(**found)) {
+    std::string place = path(field) + "[" + std::to_string(i) + "]";
+    const llvm::json::Object *object = value.getAsObject();
+    if (!object)
+      return makeError("{0}: expected an object", place);
+    if (llvm::Error error = read(*object, place))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error JSONReader::finish() const {
   for (const auto &entry : object)
     if (!llvm::is_contained(known, entry.first.str()))

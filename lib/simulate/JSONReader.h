@@ -3,6 +3,7 @@
 
 #include "lib/schedule/Error.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/JSON.h"
 
 namespace cleave::simulate {
@@ -24,6 +25,10 @@ public:
   llvm::Error string(llvm::StringRef field, std::string &value, bool required = false);
   llvm::Expected<const llvm::json::Object *> child(llvm::StringRef field, bool required = false);
   llvm::Expected<const llvm::json::Array *> array(llvm::StringRef field);
+  /// Reads an array of objects one by one; `read` gets each, and where it is, for messages.
+  llvm::Error objects(
+      llvm::StringRef field,
+      llvm::function_ref<llvm::Error(const llvm::json::Object &, const std::string &where)> read);
   /// Where a field of this object is, for messages.
   std::string path(llvm::StringRef field) const { return where + ": " + field.str(); }
   llvm::Error finish() const;

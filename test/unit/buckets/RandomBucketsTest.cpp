@@ -10,6 +10,7 @@
 #include "ThreadRanks.h"
 #include "cleave/Session.h"
 #include "passes/gradients/Passes.h"
+#include "test/unit/LoadedProgram.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
@@ -91,28 +92,6 @@ static std::string putIntoBuckets(const std::string &text, const std::string &op
   module->print(os);
   return result;
 }
-
-namespace {
-struct LoadedProgram {
-  llvm::SmallString<128> path;
-  std::unique_ptr<Program> program;
-
-  explicit LoadedProgram(const std::string &text) {
-    int descriptor = 0;
-    EXPECT_FALSE(llvm::sys::fs::createTemporaryFile("buckets", "mlir", descriptor, path));
-    {
-      llvm::raw_fd_ostream file(descriptor, /*shouldClose=*/true);
-      file << text;
-    }
-    auto loaded = loadProgram(path);
-    if (!loaded)
-      ADD_FAILURE() << llvm::toString(loaded.takeError()) << "\n" << text;
-    else
-      program = std::move(*loaded);
-  }
-  ~LoadedProgram() { llvm::sys::fs::remove(path); }
-};
-} // namespace
 
 /// Fills a tensor with numbers that depend on `salt` and are exact in every type.
 static void fill(TensorRef tensor, unsigned salt) {

@@ -8,6 +8,7 @@
 #include "RandomGraph.h"
 #include "RandomPlacements.h"
 #include "ThreadRanks.h"
+#include "test/unit/LoadedProgram.h"
 
 #include "cleave/Session.h"
 #include "dialects/aten/Aten.h"
@@ -31,26 +32,6 @@ namespace {
 
 /// Tensors by file name.
 using Results = std::map<std::string, std::vector<char>>;
-
-struct LoadedProgram {
-  llvm::SmallString<128> path;
-  std::unique_ptr<Program> program;
-
-  explicit LoadedProgram(const std::string &text) {
-    int descriptor = 0;
-    EXPECT_FALSE(llvm::sys::fs::createTemporaryFile("partition", "mlir", descriptor, path));
-    {
-      llvm::raw_fd_ostream file(descriptor, /*shouldClose=*/true);
-      file << text;
-    }
-    auto loaded = loadProgram(path);
-    if (!loaded)
-      ADD_FAILURE() << llvm::toString(loaded.takeError()) << "\n" << text;
-    else
-      program = std::move(*loaded);
-  }
-  ~LoadedProgram() { llvm::sys::fs::remove(path); }
-};
 
 struct Case {
   unsigned seed = 0;

@@ -1,12 +1,9 @@
 //===- AgreementTest.cpp - ranks that choose other code for their processor -===//
 
 #include "runtime/train/Agreement.h"
+#include "CodeProgram.h"
 #include "ThreadRanks.h"
-#include "cleave/Program.h"
-
-#include "llvm/ADT/SmallString.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/raw_ostream.h"
+#include "test/unit/LoadedProgram.h"
 
 #include <gtest/gtest.h>
 
@@ -15,41 +12,18 @@ using llvm::StringRef;
 
 namespace {
 
-/// A program with code for x86-64-v2, which is not executed here.
-std::unique_ptr<Program> makeProgram() {
-  llvm::SmallString<128> path;
-  int descriptor = -1;
-  EXPECT_FALSE(llvm::sys::fs::createTemporaryFile("code", "mlir", descriptor, path));
-  llvm::raw_fd_ostream(descriptor, /*shouldClose=*/true)
-      << "module @code {\n"
-         "  exec.binary @v2 elf for \"x86-64-v2\" = dense_resource<v2> : tensor<4xi8>\n"
-         "  func.func @microbatch(%x: tensor<4xf32> {train.role = #train.role<input \"x\">})\n"
-         "      -> (tensor<4xf32> {train.role = #train.role<output \"0\">})\n"
-         "      attributes {train.phase = #train.phase<microbatch>} {\n"
-         "    return %x : tensor<4xf32>\n"
-         "  }\n"
-         "}\n"
-         "{-# dialect_resources: { builtin: { v2: \"0x010000007F454C46\" } } #-}\n";
-  auto program = loadProgram(path);
-  llvm::sys::fs::remove(path);
-  if (program)
-    return std::move(*program);
-  ADD_FAILURE() << llvm::toString(program.takeError());
-  return nullptr;
-}
-
 /// What the ranks are told, each with its own choice of kernels, and what is printed.
 std::vector<std::string> agree(const std::vector<StringRef> &kernels, bool needsEqualBits,
                                std::string &printed) {
-  std::unique_ptr<Program> program = makeProgram();
-  if (!program)
+  cleave::test::LoadedProgram loaded(cleave::test::codeProgram("7F454C460001"));
+  if (!loaded.program)
     return {};
   std::vector<std::string> errors(kernels.size());
   testing::internal::CaptureStderr();
   auto outcomes =
       test::runThreadRanks(kernels.size(), std::chrono::seconds(20), [&](Communicator &world) {
         errors[world.rank()] = llvm::toString(
-            agreeOnProgram(world, *program, {}, kernels[world.rank()], needsEqualBits));
+            agreeOnProgram(world, *loaded.program, {}, kernels[world.rank()], needsEqualBits));
         return world.finish();
       });
   printed = testing::internal::GetCapturedStderr();

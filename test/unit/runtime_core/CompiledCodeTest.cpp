@@ -1,13 +1,11 @@
 //===- CompiledCodeTest.cpp - code of programs: identity and loading ---------===//
 
-#include "cleave/Program.h"
+#include "CodeProgram.h"
 #include "runtime/kernels/CpuTarget.h"
 #include "runtime/kernels/SharedObject.h"
+#include "test/unit/LoadedProgram.h"
 
-#include "llvm/ADT/SmallString.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include <gtest/gtest.h>
 
@@ -21,26 +19,8 @@ namespace {
 
 /// The fingerprint of a program whose binary has this code, in hexadecimal digits.
 std::string fingerprint(const std::string &digits) {
-  llvm::SmallString<128> path;
-  int descriptor = -1;
-  EXPECT_FALSE(llvm::sys::fs::createTemporaryFile("code", "mlir", descriptor, path));
-  llvm::raw_fd_ostream(descriptor, /*shouldClose=*/true)
-      << "module @code {\n"
-         "  exec.binary @v2 elf for \"x86-64-v2\" = dense_resource<v2> : tensor<6xi8>\n"
-         "  func.func @microbatch(%x: tensor<4xf32> {train.role = #train.role<input \"x\">})\n"
-         "      -> (tensor<4xf32> {train.role = #train.role<output \"0\">})\n"
-         "      attributes {train.phase = #train.phase<microbatch>} {\n"
-         "    return %x : tensor<4xf32>\n"
-         "  }\n"
-         "}\n"
-         "{-# dialect_resources: { builtin: { v2: \"0x01000000"
-      << digits << "\" } } #-}\n";
-  auto program = loadProgram(path);
-  llvm::sys::fs::remove(path);
-  if (program)
-    return (*program)->fingerprint().str();
-  ADD_FAILURE() << llvm::toString(program.takeError());
-  return "";
+  cleave::test::LoadedProgram loaded(cleave::test::codeProgram(digits));
+  return loaded.program ? loaded.program->fingerprint().str() : "";
 }
 
 TEST(CompiledCode, IsPartOfAProgramsIdentity) {
