@@ -126,8 +126,9 @@ Value Formula::exp(Value x) {
   return mul(powers(parts.second, 2), power);
 }
 
-/// x P(x^2) / Q(x^2) between bounds at which that is 1. Coefficients from the lowest power up; Q
-/// begins with 1.
+/// x P(x^2) / Q(x^2) between bounds at which that is 1: exactly, with fused multiply-adds and
+/// without, so that 1 - |erf| is 0 beyond them as it should be. Coefficients from the lowest power
+/// up; Q begins with 1.
 Value Formula::oddQuotient(Value x, double bound, ArrayRef<double> p, ArrayRef<double> q) {
   x = clamp(x, -bound, bound);
   Value square = mul(x, x);
@@ -145,7 +146,7 @@ Value Formula::tanh(Value x) {
 
 Value Formula::erf(Value x) {
   return oddQuotient(
-      x, 3.9,
+      x, 3.905,
       {1.128379148, 1.896457323e-1, 5.266497758e-2, 3.737365136e-3, 2.850275697e-4, 2.066465041e-6},
       {1, 5.014019407e-1, 1.138099573e-1, 1.491230898e-2, 1.157115650e-3, 3.826813677e-5});
 }
