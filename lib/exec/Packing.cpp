@@ -12,63 +12,86 @@ using namespace cleave::exec;
 
 namespace {
 
-/// Finds the placed intervals that overlap another in time: a segment tree over all intervals in
-/// the order of their beginnings, each node with the latest end of those placed below it.
-class PlacedIntervals {
-public:
-  explicit PlacedIntervals(llvm::ArrayRef<Interval> intervals) : intervals(intervals) {
-    byBegin.resize(intervals.size());
-    for (unsigned i = 0; i < intervals.size(); ++i)
-      byBegin[i] = i;
-    llvm::sort(byBegin, [&](unsigned a, unsigned b) {
-      return std::tie(intervals[a].begin, a) < std::tie(intervals[b].begin, b);
-    });
-    places.resize(intervals.size());
-    for (unsigned i = 0; i < byBegin.size(); ++i)
-      places[byBegin[i]] = i;
-    latestEnd.assign(4 * intervals.size() + 4, kNothing);
-  }
+struct ByteRange {
+  int64_t begin, end;
+};
 
-  void insert(unsigned interval) {
-    insert(1, 0, byBegin.size(), places[interval], intervals[interval].end);
+/// Disjoint ranges of bytes in ascending order, none of which touch.
+class Ranges {
+public:
+  void insert(ByteRange range) {
+    auto first = llvm::partition_point(ranges, [&](ByteRange r) { return r.end < range.begin; });
+    auto last = first;
+    for (; last != ranges.end() && last->begin <= range.end; ++last) {
+      range.begin = std::min(range.begin, last->begin);
+      range.end = std::max(range.end, last->end);
+    }
+    if (first == last) {
+      ranges.insert(first, range);
+      return;
+    }
+    *first = range;
+    ranges.erase(first + 1, last);
   }
-  /// Appends the numbers of placed intervals that share a point of time with `interval`.
-  void collect(const Interval &interval, std::vector<unsigned> &found) const {
-    if (!byBegin.empty())
-      collect(1, 0, byBegin.size(), interval, found);
+  llvm::ArrayRef<ByteRange> all() const { return ranges; }
+
+private:
+  std::vector<ByteRange> ranges;
+};
+
+/// Which bytes are taken at some time of an interval: a segment tree over time. What is packed
+/// well leaves few gaps, so that a node has few ranges, however many buffers lie there.
+class TakenBytes {
+public:
+  explicit TakenBytes(unsigned times) : times(times), nodes(4 * size_t(times)) {}
+
+  void insert(const Interval &interval, ByteRange range) { insert(1, 0, times, interval, range); }
+  /// Appends ranges, which may overlap, that together are what is taken in `interval`.
+  void collect(const Interval &interval, std::vector<ByteRange> &found) const {
+    collect(1, 0, times, interval, found);
   }
 
 private:
-  static constexpr int64_t kNothing = -1;
+  struct Node {
+    Ranges throughout; ///< taken at all times of the node, and not of its parent
+    Ranges sometime;   ///< taken at one of its times at least
+  };
 
-  void insert(size_t node, unsigned from, unsigned to, unsigned place, int64_t end) {
-    latestEnd[node] = std::max(latestEnd[node], end);
-    if (to - from == 1)
+  static bool covers(const Interval &interval, unsigned from, unsigned to) {
+    return interval.begin <= from && to <= interval.end + 1;
+  }
+  static bool misses(const Interval &interval, unsigned from, unsigned to) {
+    return interval.end < from || to <= interval.begin;
+  }
+
+  void insert(size_t node, unsigned from, unsigned to, const Interval &interval, ByteRange range) {
+    if (misses(interval, from, to))
       return;
+    nodes[node].sometime.insert(range);
+    if (covers(interval, from, to)) {
+      nodes[node].throughout.insert(range);
+      return;
+    }
     unsigned middle = (from + to) / 2;
-    if (place < middle)
-      insert(2 * node, from, middle, place, end);
-    else
-      insert(2 * node + 1, middle, to, place, end);
+    insert(2 * node, from, middle, interval, range);
+    insert(2 * node + 1, middle, to, interval, range);
   }
 
   void collect(size_t node, unsigned from, unsigned to, const Interval &interval,
-               std::vector<unsigned> &found) const {
-    if (latestEnd[node] < int64_t(interval.begin) || intervals[byBegin[from]].begin > interval.end)
+               std::vector<ByteRange> &found) const {
+    if (misses(interval, from, to))
       return;
-    if (to - from == 1) {
-      found.push_back(byBegin[from]);
+    bool isWhole = covers(interval, from, to);
+    llvm::append_range(found, (isWhole ? nodes[node].sometime : nodes[node].throughout).all());
+    if (isWhole)
       return;
-    }
     unsigned middle = (from + to) / 2;
     collect(2 * node, from, middle, interval, found);
     collect(2 * node + 1, middle, to, interval, found);
   }
 
-  llvm::ArrayRef<Interval> intervals;
-  /// Interval by place, and place by interval.
-  std::vector<unsigned> byBegin, places;
-  std::vector<int64_t> latestEnd;
+  unsigned times;
+  std::vector<Node> nodes;
 };
 
 int64_t findLowerBound(llvm::ArrayRef<Interval> intervals) {
@@ -91,18 +114,16 @@ int64_t findLowerBound(llvm::ArrayRef<Interval> intervals) {
 Packing packInOrder(llvm::ArrayRef<Interval> intervals, llvm::ArrayRef<unsigned> order) {
   Packing packing;
   packing.offsets.resize(intervals.size());
-  PlacedIntervals placed(intervals);
-  std::vector<unsigned> neighbors;
-  std::vector<std::pair<int64_t, int64_t>> taken; // ranges of bytes
+  unsigned times = 0;
+  for (const Interval &interval : intervals)
+    times = std::max(times, interval.end + 1);
+  TakenBytes bytes(times);
+  std::vector<ByteRange> taken;
   for (unsigned each : order) {
     const Interval &interval = intervals[each];
-    neighbors.clear();
     taken.clear();
-    placed.collect(interval, neighbors);
-    for (unsigned neighbor : neighbors)
-      taken.emplace_back(packing.offsets[neighbor],
-                         packing.offsets[neighbor] + intervals[neighbor].bytes);
-    llvm::sort(taken);
+    bytes.collect(interval, taken);
+    llvm::sort(taken, [](ByteRange a, ByteRange b) { return a.begin < b.begin; });
     int64_t top = 0, best = -1, bestGap = std::numeric_limits<int64_t>::max();
     for (auto [begin, end] : taken) {
       int64_t gap = begin - top;
@@ -115,8 +136,9 @@ Packing packInOrder(llvm::ArrayRef<Interval> intervals, llvm::ArrayRef<unsigned>
       top = std::max(top, end);
     }
     packing.offsets[each] = best < 0 ? top : best;
-    packing.bytes = std::max(packing.bytes, packing.offsets[each] + interval.bytes);
-    placed.insert(each);
+    int64_t end = packing.offsets[each] + interval.bytes;
+    packing.bytes = std::max(packing.bytes, end);
+    bytes.insert(interval, {packing.offsets[each], end});
   }
   return packing;
 }

@@ -33,8 +33,9 @@ struct Packing {
   int64_t lowerBound = 0;
 };
 
-/// Packs `intervals`, each at a multiple of `alignment`. For n intervals of which k are needed
-/// while one of them is, time is in O(n (log n + k log k)).
+/// Packs `intervals`, each at a multiple of `alignment`. For n intervals over t points of time,
+/// time is in O(n r log t log r), where what is taken while one of them is needed consists of at
+/// most r separate ranges of bytes: a few, where the packing is good.
 Packing packIntervals(llvm::ArrayRef<Interval> intervals, int64_t alignment);
 
 } // namespace cleave::exec
