@@ -26,13 +26,17 @@ Type LocalSignatures::Port::type() const {
 
 LogicalResult LocalSignatures::collect() {
   bool isRight = true;
+  // Where placements were not propagated, nothing has one: that is one error.
+  SmallVector<unsigned> unplaced;
   auto add = [&](Port port, dist::PlacementAttr placement) {
     if (port.role && port.role.getOver()) {
       port.error() << " is divided over " << port.role.getOver()
                    << " already (--sync-gradients); partition the program without that";
       isRight = false;
     }
-    if (isa<RankedTensorType>(port.type())) {
+    if (isa<RankedTensorType>(port.type()) && !placement) {
+      unplaced.push_back(ports.size());
+    } else if (isa<RankedTensorType>(port.type())) {
       FailureOr<AxisPlacements> entries =
           context.entriesOf(placement, [&] { return port.error(); });
       isRight &= succeeded(entries);
@@ -49,7 +53,16 @@ LogicalResult LocalSignatures::collect() {
       add({function, i, true, train::getResultRole(function, i), {}},
           function.getResultAttrOfType<dist::PlacementAttr>(i, kPlacementAttr));
   }
-  return success(isRight);
+  if (unplaced.empty())
+    return success(isRight);
+  const Port &first = ports[unplaced.front()];
+  return context.entriesOf(nullptr, [&] {
+    InFlightDiagnostic diagnostic = first.error();
+    if (unplaced.size() > 1)
+      diagnostic.attachNote() << "neither have " << unplaced.size() - 1
+                              << " more arguments and results of the program";
+    return diagnostic;
+  });
 }
 
 /// What is one thing to the functions of a program: an accumulator and its gradient, say. Null for

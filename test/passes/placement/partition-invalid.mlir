@@ -46,6 +46,16 @@ func.func @f(%x: tensor<4xf32> {dist.placement = #R}, %y: tensor<4xf32>) {
 
 // -----
 
+#R = #dist.on<@mesh, tp = R>
+dist.mesh @mesh ["tp" = 2]
+// expected-error @+2 {{'f' argument 1 has no placement; --propagate-placements gives every value one}}
+// expected-note @+1 {{neither have 2 more arguments and results of the program}}
+func.func @f(%x: tensor<4xf32> {dist.placement = #R}, %y: tensor<4xf32>, %z: tensor<4xf32>) -> tensor<4xf32> {
+  return %y : tensor<4xf32>
+}
+
+// -----
+
 #I = #dist.on<@mesh, tp = I>
 dist.mesh @mesh ["tp" = 2]
 // expected-error @+1 {{'f' argument 0 is placed as I on axis "tp", expected R, P or S(d) in a program for one device}}
