@@ -189,7 +189,7 @@ public:
     if (size == 0)
       return {nullptr, nullptr, &deallocate, cpu};
     Requests *requests = Requests::current(c10::DeviceType::CPU);
-    Requests::Answer answer{nullptr, /*isResult=*/true};
+    Requests::Answer answer{nullptr, /*isResult=*/Requests::isProgramThread()};
     if (requests)
       answer = requests->next(size);
     if (answer.address) {
@@ -238,8 +238,10 @@ void cleave::runtime::resetMemoryPeak() {
   peakBytes.store(bytesInUse());
 }
 
-void cleave::runtime::countAsTensor(void *data) {
-  Header *block = headerOf(data);
+void cleave::runtime::countAsTensor(const c10::Storage &storage) {
+  if (storage.data_ptr().get_deleter() != &deallocate)
+    return;
+  Header *block = headerOf(storage.mutable_data());
   if (block->count != &workspace)
     return;
   workspace.current.fetch_sub(block->size, std::memory_order_relaxed);

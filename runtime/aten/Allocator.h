@@ -12,6 +12,8 @@
 
 #include "cleave/Session.h"
 
+#include <c10/core/Storage.h>
+
 namespace cleave::runtime {
 
 /// Bytes of tensors, as they were asked for.
@@ -28,8 +30,9 @@ MemoryCounts memoryCounts();
 /// Sets the peaks to what is in use now.
 void resetMemoryPeak();
 
-/// `data`, which this allocator handed out as an op's workspace, has become a result.
-void countAsTensor(void *data);
+/// What may have been handed out as an op's workspace has become a result. Memory of other origin
+/// is left alone.
+void countAsTensor(const c10::Storage &storage);
 
 } // namespace cleave::runtime
 

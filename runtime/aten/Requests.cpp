@@ -5,6 +5,7 @@
 using namespace cleave::runtime;
 
 thread_local Requests *Requests::running = nullptr;
+thread_local bool Requests::runsPrograms = false;
 
 void Requests::watch() {
   watching = true;

@@ -27,6 +27,12 @@ class Requests {
 public:
   /// For memory of devices of one type; what is asked of other allocators is none of these.
   explicit Requests(c10::DeviceType type = c10::DeviceType::CPU) : type(type) {}
+  /// Of an op that has no results among them.
+  static Requests ofWorkspace() {
+    Requests requests;
+    requests.expectNothing();
+    return requests;
+  }
   c10::DeviceType deviceType() const { return type; }
 
   /// The next run is watched; what was known before is forgotten.
@@ -55,6 +61,7 @@ public:
     explicit Scope(Requests &requests) : outer(running) {
       requests.count = 0;
       running = &requests;
+      runsPrograms = true;
     }
     ~Scope() { running = outer; }
     Scope(const Scope &) = delete;
@@ -66,6 +73,11 @@ public:
   static Requests *current(c10::DeviceType type) {
     return running && running->type == type ? running : nullptr;
   }
+
+  /// Threads that run programs ask for tensors outside of ops, too. All that others ask for is
+  /// workspace: messages of a communication backend's threads, say.
+  static void enterThread() { runsPrograms = true; }
+  static bool isProgramThread() { return runsPrograms; }
 
 private:
   struct Result {
@@ -79,6 +91,7 @@ private:
   uint32_t count = 0;
   bool watching = true;
   static thread_local Requests *running;
+  static thread_local bool runsPrograms;
 };
 
 } // namespace cleave::runtime

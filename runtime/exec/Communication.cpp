@@ -1,17 +1,23 @@
 //===- Communication.cpp - instructions that talk to other ranks -------------===//
 
 #include "runtime/exec/Communication.h"
+#include "runtime/aten/Allocator.h"
 #include "runtime/device/Device.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 using namespace cleave::runtime;
 
-/// Copies values that lie elsewhere to where they are to lie.
+/// Copies values that lie elsewhere to where they are to lie. Those in memory of their own are no
+/// workspace of the operation.
 static void moveTo(const Pending::Tensors &targets, Pending::Tensors &values) {
   for (auto [target, value] : llvm::zip(targets, values)) {
-    if (!target.defined() || !value.defined())
+    if (!value.defined())
       continue;
+    if (!target.defined()) {
+      countAsTensor(value.storage());
+      continue;
+    }
     if (target.const_data_ptr() != value.const_data_ptr())
       target.copy_(value);
     value = target;
@@ -20,6 +26,9 @@ static void moveTo(const Pending::Tensors &targets, Pending::Tensors &values) {
 
 const Pending::Tensors &InFlight::wait() {
   if (!results) {
+    std::optional<Requests::Scope> scope;
+    if (workspace)
+      scope.emplace(*workspace);
     llvm::Expected<Pending::Tensors> arrived = pending.wait();
     if (!arrived)
       throw CommunicationFailure{arrived.takeError()};
@@ -50,6 +59,13 @@ at::Tensor Communicate::prepareOperand(Frame &frame, size_t index) const {
 }
 
 void Communicate::execute(Frame &frame) {
+  if (!arena)
+    return run(frame);
+  Requests::Scope scope(workspace);
+  run(frame);
+}
+
+void Communicate::run(Frame &frame) {
   Pending::Tensors operands;
   for (size_t i = 0; i < inputs.size(); ++i)
     operands.push_back(prepareOperand(frame, i));
@@ -73,7 +89,8 @@ void Communicate::execute(Frame &frame) {
     }
     return;
   }
-  auto operation = c10::make_intrusive<InFlight>(std::move(*pending), targets);
+  auto operation =
+      c10::make_intrusive<InFlight>(std::move(*pending), targets, arena ? &workspace : nullptr);
   if (arena)
     frame.started.push_back(c10::IValue::make_capsule(operation));
   for (auto [index, destination] : llvm::enumerate(results))

@@ -3,6 +3,7 @@
 #ifndef CLEAVE_RUNTIME_EXEC_COMMUNICATION_H
 #define CLEAVE_RUNTIME_EXEC_COMMUNICATION_H
 
+#include "runtime/aten/Requests.h"
 #include "runtime/comm/Collectives.h"
 #include "runtime/exec/Arena.h"
 #include "runtime/exec/Instruction.h"
@@ -15,8 +16,9 @@ class Device;
 class InFlight : public torch::CustomClassHolder {
 public:
   /// `targets`: where results are to lie, undefined for those that may lie anywhere; empty: all.
-  explicit InFlight(Pending pending, Pending::Tensors targets = {})
-      : pending(std::move(pending)), targets(std::move(targets)) {}
+  /// `workspace`: whose the memory is that it takes while it is awaited; null where nobody counts.
+  explicit InFlight(Pending pending, Pending::Tensors targets = {}, Requests *workspace = nullptr)
+      : pending(std::move(pending)), targets(std::move(targets)), workspace(workspace) {}
 
   /// Its results, once they are there. Throws CommunicationFailure.
   const Pending::Tensors &wait();
@@ -24,6 +26,7 @@ public:
 private:
   Pending pending;
   Pending::Tensors targets;
+  Requests *workspace;
   std::optional<Pending::Tensors> results;
 };
 
@@ -66,6 +69,10 @@ public:
 
 private:
   at::Tensor prepareOperand(Frame &frame, size_t index) const;
+  void run(Frame &frame);
+
+  /// Messages are packed and unpacked in memory that no plan knows.
+  Requests workspace = Requests::ofWorkspace();
 };
 
 /// `dist.wait`

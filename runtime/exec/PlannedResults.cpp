@@ -63,9 +63,7 @@ void PlannedResults::allocateApart(const at::Tensor &value) {
   const at::Storage &storage = value.storage();
   if (std::optional<uint32_t> request = requests.find(storage.data())) {
     requests.expect(*request, storage.nbytes(), nullptr);
-    // Other devices' allocators do not count workspace apart.
-    if (requests.deviceType() == c10::DeviceType::CPU)
-      countAsTensor(const_cast<void *>(storage.data()));
+    countAsTensor(storage);
   }
 }
 

@@ -1,6 +1,7 @@
 //===- Session.cpp - the public face of a session ----------------------------===//
 
 #include "cleave/Session.h"
+#include "runtime/aten/Requests.h"
 #include "runtime/exec/Compare.h"
 #include "runtime/exec/SessionImpl.h"
 #include "runtime/exec/WholeTensors.h"
@@ -16,6 +17,7 @@ Session::~Session() = default;
 
 llvm::Expected<std::unique_ptr<Session>> Session::create(const Program &program,
                                                          const SessionOptions &options) {
+  Requests::enterThread();
   auto impl = SessionImpl::create(program, options);
   if (!impl)
     return impl.takeError();

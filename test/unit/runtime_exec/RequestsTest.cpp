@@ -5,6 +5,7 @@
 #include "runtime/aten/Facade.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 
 #include "gtest/gtest.h"
 
@@ -83,7 +84,7 @@ TEST_F(RequestsTest, WorkspaceIsCountedApart) {
   MemoryCounts after = memoryCounts();
   EXPECT_EQ(after.workspacePeak - before.workspacePeak, 1300);
   EXPECT_EQ(after.tensorPeak, before.tensorPeak);
-  countAsTensor(result.mutable_data_ptr());
+  countAsTensor(result.storage());
   EXPECT_EQ(memoryCounts().tensorPeak - before.tensorPeak, 300);
   EXPECT_EQ(memoryCounts().current - before.current, 300);
 
@@ -101,5 +102,24 @@ TEST_F(RequestsTest, WorkspaceIsCountedApart) {
   EXPECT_EQ(after.workspacePeak - before.workspacePeak, 1000);
   EXPECT_EQ(after.tensorPeak - before.tensorPeak, 300);
   EXPECT_EQ(after.peak - before.peak, 1300);
+}
+
+TEST_F(RequestsTest, MemoryOfOtherOriginIsNoWorkspace) {
+  resetMemoryPeak();
+  MemoryCounts before = memoryCounts();
+  char foreign[64];
+  countAsTensor(at::from_blob(foreign, {64}, at::kByte).storage());
+  EXPECT_EQ(memoryCounts().tensorPeak, before.tensorPeak);
+}
+
+TEST_F(RequestsTest, WhatOtherThreadsAskForIsWorkspace) {
+  Requests::enterThread();
+  resetMemoryPeak();
+  MemoryCounts before = memoryCounts();
+  at::Tensor mine = bytes(300);
+  std::thread([&] { at::Tensor message = bytes(1000); }).join();
+  MemoryCounts after = memoryCounts();
+  EXPECT_EQ(after.tensorPeak - before.tensorPeak, 300);
+  EXPECT_EQ(after.workspacePeak - before.workspacePeak, 1000);
 }
 } // namespace
