@@ -4,7 +4,7 @@ import pytest
 import torch
 from pipelines import SPLIT, pipelines, schedule_passes, write_batch  # noqa: F401
 from safetensors.torch import load_file
-from test_stages import Crossings
+from test_stages import crossings  # noqa: F401
 
 import cleave
 
@@ -18,17 +18,6 @@ def test_models_in_pipelines(name, model, pipelines, cleave_run, tmp_path):  # n
         path = pipelines.schedule(exported.program, schedule, 2)
         cleave_run.succeed(path, "--ranks", 2, "--inputs", batch, "--seed", 3, "--timeout", 60,
                            "--against", exported.program)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def crossings(tmp_path_factory):
-    torch.manual_seed(0)
-    tokens = torch.randint(0, 11, (4, 6))
-    spec = cleave.ExportSpec(
-        Crossings(), (tokens,), targets=(torch.randint(0, 11, (4, 6)),), name="crossings",
-        loss=lambda logits, y: torch.nn.functional.cross_entropy(logits.flatten(0, 1), y.flatten()),
-        optimizer=lambda parameters: torch.optim.AdamW(parameters, lr=1e-2))  # fmt: skip
-    return spec, cleave.export_spec(spec, tmp_path_factory.mktemp("crossings"))
 
 
 @pytest.mark.parametrize("schedule", ["1f1b", "zb-h1"])
