@@ -7,17 +7,29 @@
 #include "runtime/exec/WholeTensors.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/zeros.h>
 
 #include <limits>
+#include <mutex>
 
 using namespace cleave::runtime;
 
 Session::Session(std::unique_ptr<SessionImpl> impl) : impl(std::move(impl)) {}
 Session::~Session() = default;
 
+/// MKL's vector math finds out on its first call what the processor can do, and meanwhile computes
+/// less exactly (relative errors of 1e-5) for other threads. Ranks that are threads begin together,
+/// so that call is made before any of them runs a program.
+static void prepareVectorMath() {
+  static std::once_flag isPrepared;
+  std::call_once(isPrepared, [] { at::exp(at::zeros({64}, at::kFloat)); });
+}
+
 llvm::Expected<std::unique_ptr<Session>> Session::create(const Program &program,
                                                          const SessionOptions &options) {
   Requests::enterThread();
+  prepareVectorMath();
   auto impl = SessionImpl::create(program, options);
   if (!impl)
     return impl.takeError();
