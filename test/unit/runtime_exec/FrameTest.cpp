@@ -6,18 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "cleave/Session.h"
+#include "ProgramText.h"
 #include "dialects/exec/Lowered.h"
 #include "runtime/aten/Allocator.h"
 #include "runtime/program/FramePlan.h"
 #include "runtime/program/ProgramImpl.h"
-
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/raw_ostream.h"
-#include "gtest/gtest.h"
-
-#include <cmath>
-#include <regex>
 
 using namespace cleave::runtime;
 namespace exec = cleave::exec;
@@ -63,38 +56,16 @@ module @frames {
 }
 )mlir";
 
-std::string edit(std::string text, const char *pattern, const char *replacement) {
-  return std::regex_replace(text, std::regex(pattern), replacement);
-}
 std::string unlowered() {
-  return edit(edit(kProgram, "LOWERED", ""), " \\{memory = \\[[^\\]]*\\]\\}", "");
+  return withoutPlan(kProgram);
 }
 std::string lowered() {
-  std::string text =
-      edit(kProgram, "LOWERED",
-           ", exec.lowered = #exec.lowered<cpu, arena = 3072, frame = 2048, alignment = 64>");
-  return edit(text, "memory = \\[", "exec.memory = [");
+  return withPlan(kProgram, "#exec.lowered<cpu, arena = 3072, frame = 2048, alignment = 64>");
 }
 
 class FrameTest : public ::testing::Test {
 protected:
   void SetUp() override { installCachingAllocator(); }
-
-  static std::unique_ptr<Program> load(const std::string &text) {
-    llvm::SmallString<128> path;
-    int descriptor = -1;
-    EXPECT_FALSE(llvm::sys::fs::createTemporaryFile("frames", "mlir", descriptor, path));
-    llvm::raw_fd_ostream(descriptor, /*shouldClose=*/true) << text;
-    auto program = loadProgram(path);
-    llvm::sys::fs::remove(path);
-    EXPECT_TRUE(bool(program)) << llvm::toString(program.takeError());
-    return program ? std::move(*program) : nullptr;
-  }
-  static void fill(const TensorRef &tensor, float start) {
-    float *data = reinterpret_cast<float *>(tensor.data);
-    for (int64_t i = 0, e = tensor.type.numElements(); i < e; ++i)
-      data[i] = std::sin(start + 0.1f * float(i));
-  }
 
   /// The gradient and the outputs of two steps of three microbatches.
   static std::vector<float> run(const Program &program, WeightGradients weightGradients,

@@ -6,15 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "cleave/Session.h"
+#include "ProgramText.h"
 #include "runtime/aten/Allocator.h"
-
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/raw_ostream.h"
-#include "gtest/gtest.h"
-
-#include <cmath>
-#include <regex>
 
 using namespace cleave::runtime;
 
@@ -60,39 +53,17 @@ module @lowered {
 }
 )mlir";
 
-std::string edit(std::string text, const char *pattern, const char *replacement) {
-  return std::regex_replace(text, std::regex(pattern), replacement);
-}
 std::string unlowered() {
-  std::string text = edit(kProgram, "LOWERED", "");
-  text = edit(text, ", memory = \\[[^\\]]*\\]", "");
-  return edit(text, "\\{memory = \\[[^\\]]*\\]\\}", "");
+  return withoutPlan(kProgram);
 }
 std::string lowered() {
-  std::string text = edit(kProgram, "LOWERED",
-                          ", exec.lowered = #exec.lowered<cpu, arena = 4608, alignment = 64>");
-  return edit(text, "memory = \\[", "exec.memory = [");
+  return withPlan(kProgram, "#exec.lowered<cpu, arena = 4608, alignment = 64>");
 }
 
 class LoweredFunctionTest : public ::testing::Test {
 protected:
   void SetUp() override { installCachingAllocator(); }
 
-  static std::unique_ptr<Program> load(const std::string &text) {
-    llvm::SmallString<128> path;
-    int descriptor = -1;
-    EXPECT_FALSE(llvm::sys::fs::createTemporaryFile("lowered", "mlir", descriptor, path));
-    llvm::raw_fd_ostream(descriptor, /*shouldClose=*/true) << text;
-    auto program = loadProgram(path);
-    llvm::sys::fs::remove(path);
-    EXPECT_TRUE(bool(program)) << llvm::toString(program.takeError());
-    return program ? std::move(*program) : nullptr;
-  }
-  static void fill(const TensorRef &tensor, float start) {
-    float *data = reinterpret_cast<float *>(tensor.data);
-    for (int64_t i = 0, e = tensor.type.numElements(); i < e; ++i)
-      data[i] = std::sin(start + 0.1f * float(i));
-  }
   static std::unique_ptr<Session> start(const Program &program, int64_t microbatches) {
     SessionOptions options;
     options.microbatches = microbatches;
