@@ -66,6 +66,8 @@ void ArenaPlot::add(ArrayRef<PlannedFunction> functions, const FramePlan &frame)
   Panel panel{std::move(name), "frame", frame.begins.back(), frame.packing.bytes, {}};
   for (auto [value, interval] : llvm::zip_equal(frame.values, frame.intervals))
     panel.rectangles.push_back(draw(*value, interval.begin, interval.end));
+  for (auto [planned, begin] : llvm::zip(functions, frame.begins))
+    panel.functions.emplace_back(begin, func::FuncOp(planned.function).getName());
   panels.push_back(std::move(panel));
 }
 
@@ -154,6 +156,11 @@ std::string ArenaPlot::str() const {
                           kLeft + (time + 1) * perOp);
     }
     os << "\"><title>bytes that are live</title></polyline>\n";
+    for (const auto &[begin, name] : panel.functions)
+      os << llvm::formatv(
+          "<line x1=\"{0:f1}\" y1=\"{1}\" x2=\"{0:f1}\" y2=\"{2}\" stroke=\"black\" "
+          "stroke-dasharray=\"4 3\"><title>{3} begins</title></line>\n",
+          kLeft + begin * perOp, top, bottom, escape(name));
     for (int tick = 0; tick <= 4; ++tick)
       os << llvm::formatv("<text x=\"{0}\" y=\"{1:f1}\" text-anchor=\"end\">{2}</text>\n",
                           kLeft - 6, bottom - tick * kPanel / 4.0 + 4,

@@ -32,6 +32,8 @@ private:
     unsigned length;
     int64_t bytes;
     std::vector<Rectangle> rectangles;
+    /// When functions begin, and their names; empty where there is one.
+    std::vector<std::pair<unsigned, std::string>> functions = {};
   };
   std::vector<Panel> panels;
 };
