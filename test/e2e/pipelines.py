@@ -1,5 +1,7 @@
 """What the tests of pipeline execution share: scheduled programs, and the data that they read."""
 
+import json
+import re
 import subprocess
 
 import pytest
@@ -67,6 +69,19 @@ def text(tmp_path_factory):
     path = tmp_path_factory.mktemp("data") / "text"
     path.write_bytes(bytes(range(32, 127)) * 40)
     return f"text:{path}"
+
+
+def check_sequence(trace, program):
+    """In the one step of a trace, each rank did what its schedule says, in that order."""
+    events = [e for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X"]
+    events.sort(key=lambda event: event["ts"])
+    written = program.read_text()
+    lists = re.findall(r"rank \d+: ((?:(?!rank \d+:)[^}])*)", written[written.index("pipeline.schedule"):])
+    assert len(lists) > 1
+    for rank, actions in enumerate(each.split() for each in lists):
+        names = [event["name"] for event in events if event["pid"] == rank]
+        assert [name for name in names if name in set(actions)] == actions
+        assert any(name.startswith("recv") for name in actions)
 
 
 def write_batch(spec, path, microbatches=MICROBATCHES, seed=1):

@@ -15,7 +15,7 @@ import sys
 import pytest
 import training
 from cleave import FSDP, Plan
-from pipelines import pipelines, schedule_passes, text  # noqa: F401
+from pipelines import check_sequence, pipelines, schedule_passes, text  # noqa: F401
 from safetensors.torch import load_file
 
 LOWER = {"cuda": "--lower-to-exec=target=cuda chip=sm_90", "cpu": "--lower-to-exec=target=cpu"}
@@ -111,8 +111,12 @@ def test_ranks(backend, model, pipelines, text, cleave_run, fake, tmp_path):  # 
     lowered = pipelines.make(source, "lowered", *schedule_passes("zb-h1", 2), LOWER["cuda"])
     assert "#exec.frame<" in lowered.read_text()
     three = tmp_path / "three.jsonl"
-    cleave_run.succeed(lowered, *options, "--ranks", 2, "--metrics", three, "--check", "memory", *device)
+    trace = tmp_path / "trace.json"
+    cleave_run.succeed(lowered, *options, "--ranks", 2, "--metrics", three, "--check", "memory",
+                       "--trace", trace, "--trace-steps", 1, *device)  # fmt: skip
     assert training.losses(one) == training.losses(three)
+    # Sends and receives in the order that was proved to fit together.
+    check_sequence(trace, lowered)
     calls = log.read_text()
     assert "open 0" in calls and "open 1" in calls
     assert ("createBackend world/ascending" in calls) == bool(backend)

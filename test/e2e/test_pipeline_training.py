@@ -1,9 +1,11 @@
 """Schedules that several ranks run train as one rank does."""
 
+import json
+
 import combinations_cover
 import pytest
 import training
-from pipelines import CHUNKED, SPLIT, pipelines, schedule_passes, text  # noqa: F401
+from pipelines import CHUNKED, SPLIT, check_sequence, pipelines, schedule_passes, text  # noqa: F401
 from safetensors.torch import load_file
 
 BUILDERS = ["gpipe", "1f1b"] + sorted(SPLIT | CHUNKED)
@@ -94,13 +96,11 @@ def test_checkpoints_are_whole(model, pipelines, text, cleave_run, tmp_path):  #
 
 
 def test_trace_has_the_actions(model, pipelines, text, cleave_run, tmp_path):  # noqa: F811
-    import json
-
     path = pipelines.schedule(model("gpt_tied").program, "1f1b", 2)
-    cleave_run.succeed(path, "--ranks", 2, "--steps", 1, "--data", text, "--trace",
-                       tmp_path / "trace.json", "--quiet")  # fmt: skip
-    events = json.loads((tmp_path / "trace.json").read_text())
-    events = events if isinstance(events, list) else events["traceEvents"]
+    trace = tmp_path / "trace.json"
+    cleave_run.succeed(path, "--ranks", 2, "--steps", 1, "--data", text, "--trace", trace, "--quiet")
+    check_sequence(trace, path)
+    events = json.loads(trace.read_text())["traceEvents"]
     names = [{e["name"] for e in events if e.get("ph") == "X" and e["pid"] == r} for r in (0, 1)]
     assert {"F0.3", "B0.3", "sendF0.3", "recvB0.3", "wait for B0.3", "step0"} <= names[0]
     assert {"F1.0", "B1.0", "recvF1.0", "sendB1.0", "step1"} <= names[1]
