@@ -77,8 +77,7 @@ LogicalResult LowerToExec::checkLaunch(LaunchOp launch) {
     return success();
   InFlightDiagnostic diagnostic = launch.emitOpError() << "expects code for chip " << chip
                                                        << ", as its kernel is compiled";
-  diagnostic.attachNote(kernel.getLoc())
-      << "run --compile-kernels=\"cuda=" << chip << "\" before --lower-to-exec";
+  diagnostic.attachNote() << "run --compile-kernels=\"cuda=" << chip << "\" before --lower-to-exec";
   return diagnostic;
 }
 
