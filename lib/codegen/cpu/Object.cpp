@@ -29,6 +29,8 @@
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 
+#include <mutex>
+
 using namespace mlir;
 using namespace cleave::codegen;
 
@@ -61,10 +63,14 @@ static LogicalResult lowerToLLVM(ModuleOp module, const CpuTarget &cpu) {
 
 static llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
 makeMachine(const CpuTarget &target, const llvm::Triple &triple) {
-  LLVMInitializeX86TargetInfo();
-  LLVMInitializeX86Target();
-  LLVMInitializeX86TargetMC();
-  LLVMInitializeX86AsmPrinter();
+  // Threads that register a back end at once register it twice.
+  static std::once_flag isRegistered;
+  std::call_once(isRegistered, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+  });
   std::string error;
   const llvm::Target *backend = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!backend)
