@@ -91,7 +91,7 @@ JUDGED_STEPS = {"resnet18": 2}
 GRADIENTS = {"resnet18": 2e-5}
 
 
-def _tp(model):
+def tensor_parallel(model):
     return TENSOR_PARALLEL[model]()[0]
 
 
@@ -104,14 +104,14 @@ def _sequence(model):
 MESHES = {
     "dp2": ({"dp": 2}, lambda model: {"": DataParallel()}),
     "dp4": ({"dp": 4}, lambda model: {"": DataParallel()}),
-    "tp2": ({"tp": 2}, _tp),
-    "tp4": ({"tp": 4}, _tp),
-    "dp2 x tp2": ({"dp": 2, "tp": 2}, lambda model: [*_tp(model), ("", DataParallel())]),
+    "tp2": ({"tp": 2}, tensor_parallel),
+    "tp4": ({"tp": 4}, tensor_parallel),
+    "dp2 x tp2": ({"dp": 2, "tp": 2}, lambda model: [*tensor_parallel(model), ("", DataParallel())]),
     "fsdp2": ({"dp": 2}, lambda model: {"": FSDP()}),
     "fsdp4": ({"dp": 4}, lambda model: {"": FSDP()}),
     "hsdp 2 x 2": ({"replicas": 2, "shards": 2}, lambda model: {"": HSDP("replicas", "shards")}),
     "tp2, sequence": ({"tp": 2}, _sequence),
-    "fsdp2 x tp2": ({"dp": 2, "tp": 2}, lambda model: [*_tp(model), ("", FSDP())]),
+    "fsdp2 x tp2": ({"dp": 2, "tp": 2}, lambda model: [*tensor_parallel(model), ("", FSDP())]),
     "ep2": ({"ep": 2}, lambda model: [("h.*.experts", ExpertParallel()), ("", DataParallel("ep"))]),
     "cp2": ({"cp": 2}, lambda model: {"": ContextParallel()}),
     # 3 ranks divide few dimensions of parameters.
