@@ -1,10 +1,13 @@
 # The install tree: tools, headers, archives, and a package that find_package(Cleave) finds.
 #
-#   bin/                  cleave-opt, cleave-run, cleave-lsp-server, cleave-reduce
+#   bin/                  cleave-opt, cleave-run, cleave-sim, cleave-lsp-server, cleave-reduce
 #   include/              the public API, as "cleave/X.h"
 #   include/cleave/       the source tree's headers, as "dialects/dist/Dist.h"
 #   lib/, lib/cmake/Cleave/
-#   lib/cleave/python/    the Python package
+#   lib/cleave/python/    the Python package: for PYTHONPATH, or pip install
+#
+# What a build for one purpose (`./dev demo`) has left out is built first, so that no tree is left
+# half installed.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 set(CLEAVE_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/Cleave)
@@ -39,6 +42,19 @@ if(CLEAVE_ENABLE_RUNTIME)
   list(APPEND installed cleave_torch)
 endif()
 
+set(compiled ${installed})
+list(FILTER compiled EXCLUDE REGEX "^(cleave_mlir_.*|cleave_torch)$")
+add_custom_target(cleave_installed DEPENDS ${compiled} cleave_typed_ops)
+# Ninja and Make keep their own account of what is up to date: a whole build costs a second here.
+install(CODE "
+  message(STATUS \"Building what is installed and not built yet\")
+  execute_process(COMMAND \"${CMAKE_COMMAND}\" --build \"${CMAKE_BINARY_DIR}\" --target cleave_installed
+    OUTPUT_VARIABLE output ERROR_VARIABLE output RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR \"nothing is installed: the build failed\\n\${output}\")
+  endif()
+")
+
 install(TARGETS ${installed} EXPORT CleaveTargets
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
@@ -52,7 +68,8 @@ foreach(area dialects lib passes runtime)
     FILES_MATCHING PATTERN "*.h" PATTERN "*.td" PATTERN "*.h.inc" PATTERN "CMakeFiles" EXCLUDE)
 endforeach()
 install(DIRECTORY python/cleave DESTINATION ${CMAKE_INSTALL_LIBDIR}/cleave/python
-  FILES_MATCHING PATTERN "*.py" PATTERN "*.json")
+  FILES_MATCHING PATTERN "*.py" PATTERN "*.json" PATTERN "*.html" PATTERN "__pycache__" EXCLUDE)
+install(FILES python/pyproject.toml DESTINATION ${CMAKE_INSTALL_LIBDIR}/cleave/python)
 
 configure_package_config_file(cmake/CleaveConfig.cmake.in ${CMAKE_BINARY_DIR}/cmake/CleaveConfig.cmake
   INSTALL_DESTINATION ${CLEAVE_PACKAGE_DIR}

@@ -1,4 +1,4 @@
-//===- main.cpp - training from a program of one's own ------------------------===//
+//===- main.cpp - your own trainer ---------------------------------------------===//
 //
 // usage: embed-session PROGRAM.mlir
 //

@@ -1,4 +1,4 @@
-//===- ScaleLearningRate.cpp - a pass of one's own ---------------------------===//
+//===- ScaleLearningRate.cpp - your own pass --------------------------------===//
 //
 // `--scale-learning-rate="parameter=PREFIX factor=F"` multiplies the learning rate of every
 // parameter whose name starts with PREFIX, as one does to train a pre-trained body slowly and a

@@ -1,4 +1,4 @@
-// A schedule of one's own, registered when this library is loaded.
+// Your own schedule, registered when this library is loaded.
 //
 // "sequential" is what model parallelism does without a pipeline: a microbatch runs through all
 // stages, forward and back, before the next one starts. The least memory, the largest bubble.

@@ -6,16 +6,19 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace cleave;
 using namespace cleave::exec;
 
-/// Okabe and Ito's colours, which most eyes tell apart; the last is for all other ops.
+/// Okabe and Ito's colours, which most eyes tell apart; the first is for kernels, the last for all
+/// ops without a colour of their own.
 static constexpr const char *kColours[] = {"#0072b2", "#e69f00", "#009e73", "#cc79a7",
                                            "#56b4e9", "#d55e00", "#f0e442", "#999999"};
 static constexpr size_t kOther = std::size(kColours) - 1;
 
-static constexpr int kWidth = 1200, kLeft = 80, kRight = 20, kPanel = 320, kGap = 70, kTop = 70;
+static constexpr int kWidth = 1200, kLeft = 100, kRight = 20, kPanel = 320, kGap = 90, kTop = 70;
 
 static std::string escape(StringRef text) {
   std::string result;
@@ -82,94 +85,173 @@ void ArenaPlot::add(StringRef name, const Timeline &timeline, const Buffers &buf
   panels.push_back(std::move(panel));
 }
 
-std::string ArenaPlot::str() const {
-  // The ops that take most of the pictures have a colour of their own.
+/// The ops that take most of the pictures have a colour of their own. An op prefers the same one in
+/// every picture.
+ArenaPlot::Colours ArenaPlot::chooseColours() const {
   llvm::StringMap<double> areas;
   for (const Panel &panel : panels)
     for (const Rectangle &each : panel.rectangles)
       areas[each.op] += double(each.end - each.begin + 1) / panel.length * double(each.bytes) /
                         double(panel.bytes);
-  std::vector<std::pair<double, StringRef>> byArea;
+  Colours byArea;
   for (const auto &entry : areas)
-    byArea.emplace_back(entry.second, entry.first());
-  llvm::sort(byArea, [](const auto &a, const auto &b) {
-    return a.first != b.first ? a.first > b.first : a.second < b.second;
+    byArea.push_back({entry.first().str(), kOther});
+  llvm::sort(byArea, [&](const auto &a, const auto &b) {
+    double first = areas.lookup(a.first), second = areas.lookup(b.first);
+    return first != second ? first > second : a.first < b.first;
   });
-  llvm::StringMap<size_t> colours;
-  for (auto [rank, entry] : llvm::enumerate(byArea))
-    colours[entry.second] = std::min(rank, kOther);
+  bool isTaken[kOther] = {true}; // for kernels
+  size_t numFree = kOther - 1;
+  for (auto &[op, colour] : byArea) {
+    if (op == "exec.launch") {
+      colour = 0;
+    } else if (numFree > 0) {
+      // FNV-1a, which is the same on every machine.
+      uint32_t hash = 2166136261u;
+      for (unsigned char c : op)
+        hash = (hash ^ c) * 16777619u;
+      colour = hash % kOther;
+      while (isTaken[colour])
+        colour = (colour + 1) % kOther;
+      isTaken[colour] = true;
+      --numFree;
+    }
+  }
+  return byArea;
+}
 
+/// The least of 1, 2 and 5 times a power of ten, or, of bytes, a power of two, that makes at most
+/// `most` steps up to `end`.
+static int64_t chooseStep(int64_t end, int64_t most, bool isBytes) {
+  int64_t step = 1;
+  for (int i = 0; step * most < end; ++i)
+    step = isBytes ? 2 * step : (i % 3 == 1 ? step / 2 * 5 : 2 * step);
+  return step;
+}
+
+/// "64 KiB", without digits behind the point where they are zeros.
+static std::string describeTick(int64_t bytes) {
+  std::string text = memory::describeBytes(bytes);
+  size_t zeros = text.find(".0 ");
+  return zeros == std::string::npos ? text : text.erase(zeros, 2);
+}
+
+static void drawLegend(llvm::raw_ostream &os, ArrayRef<std::pair<std::string, size_t>> colours) {
+  int x = kLeft;
+  auto label = [&](StringRef text) {
+    os << llvm::formatv("<text x=\"{0}\" y=\"46\">{1}</text>\n", x + 18, escape(text));
+    x += 32 + 7 * int(text.size());
+  };
+  auto box = [&](size_t colour, StringRef text) {
+    os << llvm::formatv("<rect x=\"{0}\" y=\"36\" width=\"12\" height=\"12\" fill=\"{1}\"/>", x,
+                        kColours[colour]);
+    label(text);
+  };
+  os << llvm::formatv("<line x1=\"{0}\" y1=\"42\" x2=\"{1}\" y2=\"42\" stroke=\"black\" "
+                      "stroke-width=\"1.2\"/>",
+                      x, x + 14);
+  label("bytes in use");
+  for (const auto &[op, colour] : colours)
+    if (colour != kOther)
+      box(colour, op);
+  if (llvm::any_of(colours, [](const auto &entry) { return entry.second == kOther; }))
+    box(kOther, "other ops");
+}
+
+/// Round numbers along both axes, and what they count.
+static void drawAxes(llvm::raw_ostream &os, int top, unsigned length, int64_t bytes,
+                     StringRef what) {
+  int bottom = top + kPanel;
+  int64_t step = chooseStep(bytes, 6, /*isBytes=*/true);
+  for (int64_t tick = 0; tick <= bytes; tick += step) {
+    double y = bottom - double(kPanel) * double(tick) / double(bytes);
+    os << llvm::formatv("<line x1=\"{0}\" y1=\"{2:f1}\" x2=\"{1}\" y2=\"{2:f1}\" "
+                        "stroke=\"#888\"/><text x=\"{3}\" y=\"{4:f1}\" "
+                        "text-anchor=\"end\">{5}</text>\n",
+                        kLeft - 5, kLeft, y, kLeft - 9, y + 4, describeTick(tick));
+  }
+  step = chooseStep(length, 12, /*isBytes=*/false);
+  for (int64_t tick = 0; tick <= length; tick += step) {
+    double x = kLeft + double(kWidth - kLeft - kRight) * double(tick) / length;
+    os << llvm::formatv("<line x1=\"{0:f1}\" y1=\"{1}\" x2=\"{0:f1}\" y2=\"{2}\" "
+                        "stroke=\"#888\"/><text x=\"{0:f1}\" y=\"{3}\" "
+                        "text-anchor=\"middle\">{4}</text>\n",
+                        x, bottom, bottom + 5, bottom + 18, tick);
+  }
+  os << llvm::formatv(
+      "<text x=\"{0}\" y=\"{1}\" text-anchor=\"middle\">ops in their order</text>\n",
+      (kLeft + kWidth - kRight) / 2, bottom + 36);
+  int middle = top + kPanel / 2;
+  os << llvm::formatv("<text x=\"20\" y=\"{0}\" text-anchor=\"middle\" transform=\"rotate(-90 20 "
+                      "{0})\">address in the {1}</text>\n",
+                      middle, what);
+}
+
+/// The bytes that are in use at each op.
+std::vector<int64_t> ArenaPlot::Panel::countLive() const {
+  std::vector<int64_t> live(length + 1);
+  for (const Rectangle &each : rectangles) {
+    live[each.begin] += each.bytes;
+    live[each.end + 1] -= each.bytes;
+  }
+  std::partial_sum(live.begin(), live.end(), live.begin());
+  return live;
+}
+
+void ArenaPlot::draw(llvm::raw_ostream &os, const Panel &panel, int top,
+                     const llvm::StringMap<size_t> &colours) {
+  int bottom = top + kPanel;
+  double perOp = double(kWidth - kLeft - kRight) / panel.length;
+  double perByte = double(kPanel) / double(panel.bytes);
+  std::vector<int64_t> live = panel.countLive();
+  os << llvm::formatv("<text x=\"{0}\" y=\"{1}\" font-weight=\"bold\">{2}: {3} of {4}, at most {5} "
+                      "in use</text>\n",
+                      kLeft, top - 8, escape(panel.name), panel.what,
+                      memory::describeBytes(panel.bytes),
+                      memory::describeBytes(*llvm::max_element(live)));
+  os << llvm::formatv("<rect x=\"{0}\" y=\"{1}\" width=\"{2}\" height=\"{3}\" fill=\"#f4f4f4\" "
+                      "stroke=\"#888\"/>\n",
+                      kLeft, top, kWidth - kLeft - kRight, kPanel);
+  for (const Rectangle &each : panel.rectangles)
+    os << llvm::formatv(
+        "<rect x=\"{0:f2}\" y=\"{1:f2}\" width=\"{2:f2}\" height=\"{3:f2}\" fill=\"{4}\" "
+        "stroke=\"white\" stroke-width=\"0.3\"><title>{5}</title></rect>\n",
+        kLeft + each.begin * perOp, bottom - double(each.offset + each.bytes) * perByte,
+        (each.end - each.begin + 1) * perOp, double(each.bytes) * perByte,
+        kColours[colours.lookup(each.op)], escape(each.text));
+  os << "<polyline fill=\"none\" stroke=\"black\" stroke-width=\"1.2\" points=\"";
+  for (unsigned time = 0; time < panel.length; ++time) {
+    double y = bottom - double(live[time]) * perByte;
+    os << llvm::formatv("{0:f2},{1:f2} {2:f2},{1:f2} ", kLeft + time * perOp, y,
+                        kLeft + (time + 1) * perOp);
+  }
+  os << "\"><title>bytes in use</title></polyline>\n";
+  for (const auto &[begin, name] : panel.functions)
+    os << llvm::formatv("<line x1=\"{0:f1}\" y1=\"{1}\" x2=\"{0:f1}\" y2=\"{2}\" stroke=\"black\" "
+                        "stroke-dasharray=\"4 3\"><title>{3} begins</title></line>\n",
+                        kLeft + begin * perOp, top, bottom, escape(name));
+  drawAxes(os, top, panel.length, panel.bytes, panel.what);
+}
+
+std::string ArenaPlot::str() const {
   std::string svg;
   llvm::raw_string_ostream os(svg);
   int height = kTop + int(panels.size()) * (kPanel + kGap);
-  os << llvm::formatv(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" "
-      "width=\"{0}\" height=\"{1}\" font-family=\"sans-serif\" font-size=\"12\">\n"
-      "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
-      "<text x=\"{2}\" y=\"22\" font-size=\"15\">What lies in planned memory: ops from left "
-      "to right, bytes from bottom to top</text>\n",
-      kWidth, height, kLeft);
-  int x = kLeft;
-  for (auto [rank, entry] : llvm::enumerate(byArea)) {
-    bool isRest = rank >= kOther;
-    std::string label = isRest ? "others" : entry.second.str();
-    os << llvm::formatv("<rect x=\"{0}\" y=\"36\" width=\"12\" height=\"12\" fill=\"{1}\"/>"
-                        "<text x=\"{2}\" y=\"46\">{3}</text>\n",
-                        x, kColours[std::min(rank, kOther)], x + 16, escape(label));
-    x += 28 + 7 * int(label.size());
-    if (isRest)
-      break;
-  }
-  for (auto [index, panel] : llvm::enumerate(panels)) {
-    int top = kTop + int(index) * (kPanel + kGap) + 20, bottom = top + kPanel;
-    double perOp = double(kWidth - kLeft - kRight) / panel.length;
-    double perByte = double(kPanel) / double(panel.bytes);
-    std::vector<int64_t> live(panel.length + 1);
-    for (const Rectangle &each : panel.rectangles) {
-      live[each.begin] += each.bytes;
-      live[each.end + 1] -= each.bytes;
-    }
-    int64_t sum = 0, most = 0;
-    for (int64_t &bytes : live) {
-      sum += bytes;
-      bytes = sum;
-      most = std::max(most, sum);
-    }
-    os << llvm::formatv("<text x=\"{0}\" y=\"{1}\" font-weight=\"bold\">{2}: {3} {4}, at most {5} "
-                        "live</text>\n",
-                        kLeft, top - 8, escape(panel.name), panel.what,
-                        memory::describeBytes(panel.bytes), memory::describeBytes(most));
-    os << llvm::formatv("<rect x=\"{0}\" y=\"{1}\" width=\"{2}\" height=\"{3}\" fill=\"#f4f4f4\" "
-                        "stroke=\"#888\"/>\n",
-                        kLeft, top, kWidth - kLeft - kRight, kPanel);
-    for (const Rectangle &each : panel.rectangles)
-      os << llvm::formatv(
-          "<rect x=\"{0:f2}\" y=\"{1:f2}\" width=\"{2:f2}\" height=\"{3:f2}\" fill=\"{4}\" "
-          "stroke=\"white\" stroke-width=\"0.3\"><title>{5}</title></rect>\n",
-          kLeft + each.begin * perOp, bottom - double(each.offset + each.bytes) * perByte,
-          (each.end - each.begin + 1) * perOp, double(each.bytes) * perByte,
-          kColours[colours.lookup(each.op)], escape(each.text));
-    os << "<polyline fill=\"none\" stroke=\"black\" stroke-width=\"1.2\" points=\"";
-    for (unsigned time = 0; time < panel.length; ++time) {
-      double y = bottom - double(live[time]) * perByte;
-      os << llvm::formatv("{0:f2},{1:f2} {2:f2},{1:f2} ", kLeft + time * perOp, y,
-                          kLeft + (time + 1) * perOp);
-    }
-    os << "\"><title>bytes that are live</title></polyline>\n";
-    for (const auto &[begin, name] : panel.functions)
-      os << llvm::formatv(
-          "<line x1=\"{0:f1}\" y1=\"{1}\" x2=\"{0:f1}\" y2=\"{2}\" stroke=\"black\" "
-          "stroke-dasharray=\"4 3\"><title>{3} begins</title></line>\n",
-          kLeft + begin * perOp, top, bottom, escape(name));
-    for (int tick = 0; tick <= 4; ++tick)
-      os << llvm::formatv("<text x=\"{0}\" y=\"{1:f1}\" text-anchor=\"end\">{2}</text>\n",
-                          kLeft - 6, bottom - tick * kPanel / 4.0 + 4,
-                          memory::describeBytes(panel.bytes * tick / 4));
-    for (int tick = 0; tick <= 8; ++tick)
-      os << llvm::formatv("<text x=\"{0:f1}\" y=\"{1}\" text-anchor=\"middle\">{2}</text>\n",
-                          kLeft + tick * (kWidth - kLeft - kRight) / 8.0, bottom + 16,
-                          panel.length * tick / 8);
-  }
+  // Without a height of its own it is as wide as the page.
+  os << llvm::formatv("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" "
+                      "style=\"width: 100%; max-width: {2}px\" font-family=\"sans-serif\" "
+                      "font-size=\"12\">\n"
+                      "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+                      "<text x=\"{3}\" y=\"22\" font-size=\"15\">Results in planned memory, in the "
+                      "colour of the op that makes them; and the bytes that are in use</text>\n",
+                      kWidth, height, 2 * kWidth, kLeft);
+  Colours colours = chooseColours();
+  drawLegend(os, colours);
+  llvm::StringMap<size_t> byOp;
+  for (const auto &[op, colour] : colours)
+    byOp[op] = colour;
+  for (auto [index, panel] : llvm::enumerate(panels))
+    draw(os, panel, kTop + int(index) * (kPanel + kGap) + 20, byOp);
   os << "</svg>\n";
   return svg;
 }

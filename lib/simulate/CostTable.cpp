@@ -62,8 +62,8 @@ CostTable CostTable::scaled(double factor) const {
 
 llvm::Expected<CostTable> CostTable::merged(unsigned numStages) const {
   if (numStages == 0 || stages.size() % numStages != 0)
-    return makeError("the costs are of {0} stages, which {1} stages cannot share alike",
-                     stages.size(), numStages);
+    return makeError("the costs are of {0} stages, which are not divisible into {1}", stages.size(),
+                     numStages);
   CostTable result = *this;
   result.stages.clear();
   for (size_t first = 0, each = stages.size() / numStages; first < stages.size(); first += each) {

@@ -1,5 +1,6 @@
 // Strict reading of JSON objects.
 #include "lib/simulate/JSONReader.h"
+#include "lib/bytecode/Nesting.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -11,7 +12,10 @@ llvm::Expected<llvm::json::Value> cleave::simulate::readJSONFile(llvm::StringRef
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
   if (!buffer)
     return makeError("{0}: {1}", path, buffer.getError().message());
-  auto value = llvm::json::parse((*buffer)->getBuffer());
+  llvm::StringRef text = (*buffer)->getBuffer();
+  if (llvm::Error error = bytecode::checkNesting(text, path))
+    return error;
+  auto value = llvm::json::parse(text);
   if (!value)
     return makeError("{0}: {1}", path, llvm::toString(value.takeError()));
   return value;

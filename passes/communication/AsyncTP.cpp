@@ -93,7 +93,7 @@ struct AsyncTP : communication::impl::AsyncTPBase<AsyncTP> {
   using AsyncTPBase::AsyncTPBase;
 
   void runOnOperation() override {
-    if (chunks < 1 || minMb < 0) {
+    if (chunks < 1 || !(minMb >= 0)) {
       getOperation().emitError()
           << "expects chunks of at least 1 and a min-mb that is not negative,"
           << " found " << int64_t(chunks) << " and " << double(minMb);

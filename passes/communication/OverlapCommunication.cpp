@@ -33,7 +33,7 @@ struct OverlapCommunication : communication::impl::OverlapCommunicationBase<Over
   };
 
   void runOnOperation() override {
-    if (maxInFlightMb <= 0) {
+    if (!(maxInFlightMb > 0 && maxInFlightMb < 1e9)) {
       getOperation().emitError() << "expects a positive max-in-flight-mb, found "
                                  << double(maxInFlightMb);
       return signalPassFailure();

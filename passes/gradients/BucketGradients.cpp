@@ -32,7 +32,8 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (bucketSizeMb <= 0 || firstBucketMb <= 0 || requireAccumulations < 0) {
+    auto isSize = [](double mb) { return mb > 0 && mb < 1e9; };
+    if (!isSize(bucketSizeMb) || !isSize(firstBucketMb) || requireAccumulations < 0) {
       module.emitError()
           << "expects positive bucket sizes and no negative number of accumulations, "
              "found bucket-size-mb="

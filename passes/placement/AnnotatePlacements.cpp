@@ -28,7 +28,12 @@ struct AnnotatePlacements : placement::impl::AnnotatePlacementsBase<AnnotatePlac
     }
     llvm::Expected<Plan> read = readPlan(plan);
     if (!read) {
-      module.emitError() << llvm::toString(read.takeError());
+      llvm::handleAllErrors(read.takeError(), [&](const PlanError &error) {
+        Location place = module.getLoc();
+        if (error.line > 0)
+          place = FileLineColLoc::get(&getContext(), plan, error.line, 0);
+        emitError(place) << error.text;
+      });
       return signalPassFailure();
     }
     FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Any);

@@ -101,7 +101,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m cleave.placement_page", description=__doc__)
     parser.add_argument("explanation", help="what --propagate-placements=explain-json=FILE wrote")
     parser.add_argument("-o", "--out", help="default: beside it, as .html")
-    parser.add_argument("--name", help="of the program, for the title; default: the file's name")
+    parser.add_argument("--name", help="of the program, for the title; default: its own")
     options = parser.parse_args(argv)
     source = pathlib.Path(options.explanation)
     out = pathlib.Path(options.out) if options.out else source.with_suffix(".html")
@@ -112,7 +112,10 @@ def main(argv: list[str] | None = None) -> int:
             raise PageError(f"cannot read {source}: {error.strerror or error}") from None
         except ValueError as error:
             raise PageError(f"{source}: expected JSON: {error}") from None
-        text = render(explanation, options.name or source.stem)
+        except RecursionError:
+            raise PageError(f"{source}: brackets are nested too deeply") from None
+        program = explanation.get("program") if isinstance(explanation, dict) else None
+        text = render(explanation, options.name or program or source.stem)
         try:
             out.write_text(text, encoding="utf-8")
         except OSError as error:

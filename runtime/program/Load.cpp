@@ -3,7 +3,7 @@
 #include "dialects/Register.h"
 #include "dialects/exec/Exec.h"
 #include "lib/bytecode/Buffer.h"
-#include "lib/bytecode/Digest.h"
+#include "lib/bytecode/Input.h"
 #include "lib/exec/Verify.h"
 #include "lib/placement/Check.h"
 #include "runtime/program/ProgramImpl.h"
@@ -69,7 +69,7 @@ llvm::Expected<std::unique_ptr<Program>> cleave::runtime::loadProgram(llvm::Stri
   if ((*buffer)->getBufferSize() == 0)
     return makeError("cannot read program '" + path + "': the file is empty");
 
-  if (llvm::Error error = bytecode::checkDigest((*buffer)->getBuffer(), path))
+  if (llvm::Error error = bytecode::checkInput((*buffer)->getBuffer(), path))
     return error;
 
   auto impl = std::make_unique<Program::Impl>();

@@ -14,7 +14,7 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 # Appended to the page: acts as a user would, and leaves what came of it in the document.
 PROBE = """
 <script>
-const result = { title: document.title, facts: $("facts").textContent };
+const result = { title: document.title, facts: $("facts").textContent, legend: $("legend").textContent };
 const names = () => [...document.querySelectorAll("#tree .name")].map((n) => n.textContent);
 const pick = (name) => [...document.querySelectorAll("#tree .node")].find((n) => n.querySelector(".name").textContent === name).click();
 const rows = () => [...document.querySelectorAll("#list .row")].map((r) => r.textContent);
@@ -107,6 +107,9 @@ def test_page_shows_modules_tensors_and_collectives(explanation, tmp_path):
     assert "A rank sends" in result["move"] and "operand 0 of aten.t" in result["move"]
 
     assert result["moves"] and all("over" in row for row in result["moves"])
+    # Each row says what it moves, not only for which op.
+    assert any("of parameter h.0.mlp.c_fc.weight, for aten.t" in row for row in result["rows"]), result["rows"]
+    assert "S(0)₂" in result["legend"] and "each part over another" in result["legend"]
     assert result["backward"] and not any("addmm" in row for row in result["backward"])
     assert any(row.startswith("parameter ln_f.weight") for row in result["found"])
     assert "collectives" in result["update"]
@@ -114,6 +117,7 @@ def test_page_shows_modules_tensors_and_collectives(explanation, tmp_path):
 
 @pytest.mark.parametrize("text, message", [
     ("", "expected JSON"),
+    ("[" * 100_000, "brackets are nested too deeply"),
     ("[]", "expected what --propagate-placements=explain-json writes"),
     ("{}", "found no 'version'"),
     ('{"version": 2}', "expected version 1 of the explanation, found 2"),

@@ -53,12 +53,12 @@ def annotate(build_dir, exported, tmp_path):
 def placement(text, role):
     """What each function says of the argument with this role."""
     found = set()
-    for line in text.splitlines():
-        if "func.func" in line:
-            for value in re.split(r"%arg\d+: ", line.split(") -> (")[0])[1:]:
-                if f"#train.role<{role}" in value:
-                    said = re.search(r"dist\.placement = (?:#dist\.on<@mesh, ([^>]*)>|<([^>]*)>)", value)
-                    found.add((said[1] or said[2]) if said else "")
+    for function in text.split("func.func")[1:]:
+        arguments = re.split(r"\)\s+-> \(", function, maxsplit=1)[0]
+        for value in re.split(r"%arg\d+: ", arguments)[1:]:
+            if f"#train.role<{role}" in value:
+                said = re.search(r"dist\.placement = (?:#dist\.on<@mesh, ([^>]*)>|<([^>]*)>)", value)
+                found.add((said[1] or said[2]) if said else "")
     assert len(found) == 1, found
     return found.pop()
 
@@ -208,7 +208,7 @@ def test_rules_that_do_not_fit_the_program(annotate, tmp_path, rule, message):
     ('{"mesh": [["dp"]], "rules": []}', 'mesh[0]: expected an axis and its size, as ["dp", 2], found ["dp"]'),
     ('{"mesh": [["dp", 0]], "rules": []}', "positive size"),
     ('{"mesh": [["", 1]], "rules": []}', "a name for the axis"),
-    ('{"mesh": [["dp", 2], ["dp", 2]], "rules": []}', 'axis "dp" stands twice'),
+    ('{"mesh": [["dp", 2], ["dp", 2]], "rules": []}', 'axis "dp" appears twice'),
     ('{"rules": []}', "has no mesh, and the plan"),
     ('{"mesh": [["dp", 2]], "rules": [3]}', "rules[0]: expected an object, found 3"),
     ('{"mesh": [["dp", 2]], "rules": [{}]}', 'what the rule is for: "style", "ops", or one of parameters'),

@@ -91,6 +91,9 @@ def test_page_draws_zooms_and_hovers(build_dir, tmp_path):
 MEASURED_PROBE = """
 <script>
 const result = { facts: $("facts").textContent, labels: ranks.map((r) => r.label), drawn: {}, lanes: {} };
+const pen = lanes.getContext("2d");
+pen.font = "11px system-ui, sans-serif";
+Object.assign(result, { left, labelWidths: ranks.map((r) => pen.measureText(r.label).width) });
 for (const mode of ["predicted", "measured", "both"]) {
   $("mode").value = mode;
   $("mode").onchange();
@@ -125,9 +128,49 @@ def test_page_sets_a_measured_step_beside_the_predicted_one(build_dir, tmp_path)
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert "measured 6.000 (step 3): predicted 16.7 % below" in text
     result = open_page(page, MEASURED_PROBE, tmp_path)
-    assert "makespan 5, measured 6 (predicted 16.67 % below)" in result["facts"]
+    # A table of costs is in milliseconds. Each rank computes for 5.5 of 6.
+    assert "makespan 5 ms, measured 6 ms (predicted 16.67 % below)" in result["facts"]
+    assert "ranks idle 0.00 %, measured 8.33 %" in result["facts"]
+    assert all(width < result["left"] for width in result["labelWidths"]), result
     assert result["labels"] == ["0: predicted", "0: rank 0 measured", "0: rank 1 measured"]
     assert result["lanes"] == {"predicted": 1, "measured": 2, "both": 3}
     assert result["drawn"] == {"predicted": 2, "measured": 4, "both": 6}
     assert result["tip"].startswith("B0.0 backward, stage 0, microbatch 0")
-    assert "0: rank 0 measured, position 1" in result["tip"] and "waited 0.5" in result["tip"]
+    assert "0: rank 0 measured, position 1" in result["tip"] and "waited 0.5 ms" in result["tip"]
+
+
+COMPARED_PROBE = """
+<script>
+const rows = [...document.querySelectorAll("#runs tbody tr")];
+const shown = () => ({ facts: $("facts").textContent, ranks: ranks.length, drawn, scale: t1, chosen: rows.findIndex((r) => r.className === "on") });
+const result = { title: document.title, table: rows.map((r) => [...r.cells].map((c) => c.textContent)), first: shown() };
+rows[1].click();
+result.second = shown();
+// Cells of a kind are labelled alike, whatever their number has for digits.
+const label = chooseLabels(lanes.getContext("2d"));
+result.labels = ranks.flatMap((r) => r.compute.filter((a) => a[0] === "F").map((a) => label.of(a)));
+const out = document.createElement("pre");
+out.id = "result";
+out.textContent = JSON.stringify(result);
+document.body.append(out);
+</script>
+"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
+def test_page_sets_schedules_side_by_side(build_dir, tmp_path):
+    page = tmp_path / "page.html"
+    command = [build_dir / "bin" / "cleave-sim", "--compare=1f1b,zbv", "--ranks=2", "--microbatches=12",
+               "--costs=1,1,1", f"--html={page}", "--json"]
+    report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    makespans = [run["makespan"] for run in report["schedules"]]
+    result = open_page(page, COMPARED_PROBE, tmp_path)
+    assert result["title"] == "2 schedules: 2 ranks, 12 microbatches"
+    assert [row[0] for row in result["table"]] == ["1f1b", "zbv"]
+    assert [float(row[1]) for row in result["table"]] == pytest.approx(makespans, rel=1e-3)
+    assert result["first"]["facts"].startswith("1f1b: makespan") and result["first"]["chosen"] == 0
+    assert result["second"]["facts"].startswith("zbv: makespan") and result["second"]["chosen"] == 1
+    assert "in the unit of the costs" in result["second"]["facts"]
+    assert result["first"]["scale"] == result["second"]["scale"] == max(makespans)
+    assert result["second"]["drawn"] == 2 * 2 * 3 * 12  # ranks, chunks, passes, microbatches
+    assert all(result["labels"]) and {"9", "10", "11"} <= {text.rpartition(".")[2] for text in result["labels"]}

@@ -11,17 +11,27 @@
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
 
 #include <map>
 
 using namespace llvm;
+using namespace cleave;
+
+cl::OptionCategory cleave::ownOptions("cleave-opt");
 
 //===----------------------------------------------------------------------===//
 // Plugins
 //===----------------------------------------------------------------------===//
 
 static Error loadPassPlugin(StringRef file) {
-  Expected<mlir::PassPlugin> plugin = mlir::PassPlugin::load(file.str());
+  // The loader takes a name without a directory for a library of the system's.
+  SmallString<128> path(file);
+  if (sys::fs::exists(file))
+    (void)sys::fs::make_absolute(path);
+  else
+    return createStringError("cannot load passes from '" + file + "': no such file");
+  Expected<mlir::PassPlugin> plugin = mlir::PassPlugin::load(path.str().str());
   if (!plugin)
     return plugin.takeError();
   plugin->registerPassRegistryCallbacks();
@@ -93,16 +103,30 @@ static const OptionGroup optionGroups[] = {
      {"pass-pipeline", "p", "load-", "dump-pass-pipeline", "run-reproducer", "irdl-file",
       "mlir-pass-pipeline", "mlir-generate-reproducer"}},
     {"Printing programs", {"mlir-print", "mlir-elide", "mlir-use-nameloc"}},
-    {"Checks", {"verify", "mlir-very-unsafe"}},
+    {"Checks", {"verify", "error-limit", "mlir-very-unsafe"}},
     {"Time and statistics", {"mlir-timing", "mlir-pass-statistics", "mlir-output-format"}},
     {"Debugging MLIR itself", {""}},
 };
 
+/// The group that --help lists the option in; null for LLVM's own and for aliases.
+static const OptionGroup *findGroup(const cl::Option &option, StringRef name) {
+  if (option.ArgStr != name || option.getOptionHiddenFlag() != cl::NotHidden)
+    return nullptr;
+  return find_if(optionGroups, [&](const OptionGroup &group) {
+    return any_of(group.prefixes, [&](StringRef prefix) {
+      return prefix.size() == 1 ? name == prefix : name.starts_with(prefix);
+    });
+  });
+}
+
+bool cleave::isCommonOption(const cl::Option &option, StringRef name) {
+  const OptionGroup *group = findGroup(option, name);
+  return group && group != &optionGroups[std::size(optionGroups) - 1];
+}
+
 bool cleave::isCleavePass(StringRef pass) {
   return any_of(passesByArea, [&](const PassOfArea &entry) { return entry.pass == pass; });
 }
-
-static constexpr size_t kDescriptionColumn = 44;
 
 static void printHeading(StringRef heading) {
   outs() << "\n" << heading << ":\n";
@@ -138,10 +162,11 @@ static void printOption(const cl::Option &option) {
 }
 
 void cleave::printHelp(mlir::DialectRegistry &registry) {
-  // What is there by now belongs to LLVM's libraries.
+  // What is there by now, and not in our category, belongs to LLVM's libraries.
   StringSet<> foreign;
   for (auto &entry : cl::getRegisteredOptions())
-    foreign.insert(entry.first);
+    if (!is_contained(entry.second->Categories, &ownOptions))
+      foreign.insert(entry.first);
   mlir::MlirOptMainConfig::registerCLOptions(registry);
   mlir::registerAsmPrinterCLOptions();
   mlir::registerMLIRContextCLOptions();
@@ -161,18 +186,10 @@ void cleave::printHelp(mlir::DialectRegistry &registry) {
   printPasses(options);
 
   std::map<StringRef, std::vector<const cl::Option *>> byHeading;
-  for (auto [name, option] : options) {
-    if (option->ArgStr != name || option->getOptionHiddenFlag() != cl::NotHidden ||
-        mlir::PassInfo::lookup(name))
-      continue;
-    for (const OptionGroup &group : optionGroups)
-      if (any_of(group.prefixes, [name = name](StringRef prefix) {
-            return prefix.size() == 1 ? name == prefix : name.starts_with(prefix);
-          })) {
-        byHeading[group.heading].push_back(option);
-        break;
-      }
-  }
+  for (auto [name, option] : options)
+    if (!mlir::PassInfo::lookup(name))
+      if (const OptionGroup *group = findGroup(*option, name))
+        byHeading[group->heading].push_back(option);
   for (const OptionGroup &group : optionGroups) {
     if (!byHeading.contains(group.heading))
       continue;

@@ -5,9 +5,16 @@
 
 #include "mlir/IR/DialectRegistry.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/Error.h"
 
 namespace cleave {
+
+/// Where --help's descriptions begin.
+inline constexpr size_t kDescriptionColumn = 44;
+
+/// The options that are cleave-opt's own, not MLIR's or LLVM's.
+extern llvm::cl::OptionCategory ownOptions;
 
 /// Loads the libraries named by --load-pass-plugin and takes the option out of `arguments`, so that
 /// their passes can be named like any other (`--my-pass`), in whatever order the options stand.
@@ -22,6 +29,9 @@ bool wantsHelp(llvm::ArrayRef<char *> arguments);
 
 /// Whether `pass` is the name of one of Cleave's own passes.
 bool isCleavePass(llvm::StringRef pass);
+
+/// Whether the option, registered as `name`, is one of those for users, and for no one's debugging.
+bool isCommonOption(const llvm::cl::Option &option, llvm::StringRef name);
 
 /// Prints passes by area and the options that concern programs. LLVM's own --help would list
 /// several hundred options of its code generators; `--help-hidden` still does.

@@ -19,7 +19,7 @@ using namespace mlir;
 using namespace cleave;
 
 static llvm::cl::opt<bool> verifyTypes(
-    "verify-types",
+    "verify-types", llvm::cl::cat(ownOptions),
     llvm::cl::desc("Check placements after each of Cleave's passes (--check-spmd-types)"),
     llvm::cl::init(true));
 
@@ -36,27 +36,37 @@ static bool hasCleavePass(StringRef text) {
   });
 }
 
-static LogicalResult addChecked(OpPassManager &asked, PassManager &pm) {
+static LogicalResult addChecked(OpPassManager &asked, PassManager &pm, Failures &failures) {
   for (Pass &pass : asked) {
     std::string text;
     llvm::raw_string_ostream stream(text);
     pass.printAsTextualPipeline(stream);
     if (failed(parsePassPipeline(text, pm)))
       return failure();
+    auto addCheck = [&](std::unique_ptr<Pass> check) {
+      failures.addCheck(check.get(), StringRef(text).split('{').first);
+      pm.addPass(std::move(check));
+    };
     if (hasCleavePass(text))
-      pm.addPass(placement::createCheckSpmdTypes());
+      addCheck(placement::createCheckSpmdTypes());
     // Whatever changes a function that is lowered breaks its plan: upstream's passes too.
     if (!StringRef(text).contains("verify-exec"))
-      pm.addPass(lowering::createVerifyExec());
+      addCheck(lowering::createVerifyExec());
   }
   return success();
 }
 
-void cleave::addPhaseChecks(MlirOptMainConfig &config) {
-  if (!verifyTypes || config.shouldDumpPassPipeline())
+void cleave::addPhaseChecks(MlirOptMainConfig &config, Failures &failures) {
+  if (config.shouldDumpPassPipeline())
     return;
-  config.setPassPipelineSetupFn([asked = config](PassManager &pm) -> LogicalResult {
+  config.setPassPipelineSetupFn([asked = config, &failures](PassManager &pm) -> LogicalResult {
+    // Tests expect each error, wherever it is.
+    if (!asked.shouldVerifyDiagnostics())
+      failures.watch(pm);
+    if (!verifyTypes)
+      return asked.setupPassPipeline(pm);
     PassManager aside(pm.getContext(), pm.getOpAnchorName(), pm.getNesting());
-    return success(succeeded(asked.setupPassPipeline(aside)) && succeeded(addChecked(aside, pm)));
+    return success(succeeded(asked.setupPassPipeline(aside)) &&
+                   succeeded(addChecked(aside, pm, failures)));
   });
 }

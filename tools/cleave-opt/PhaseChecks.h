@@ -3,15 +3,18 @@
 #ifndef CLEAVE_TOOLS_CLEAVE_OPT_PHASECHECKS_H
 #define CLEAVE_TOOLS_CLEAVE_OPT_PHASECHECKS_H
 
+#include "tools/cleave-opt/Failures.h"
+
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 
 namespace cleave {
 
-/// Makes `--check-spmd-types` run after each of Cleave's passes in the pipeline of `config`, and
+/// Makes `failures` watch the pipeline of `config`, and `--check-spmd-types` run each of Cleave's
+/// passes in it, and
 /// `--verify-exec` after each pass, unless the user says `--verify-types=false`. Upstream's passes
 /// and plugins' leave types as they are, or are checked with the next of Cleave's passes and by the
 /// runtime.
-void addPhaseChecks(mlir::MlirOptMainConfig &config);
+void addPhaseChecks(mlir::MlirOptMainConfig &config, Failures &failures);
 
 } // namespace cleave
 

@@ -1,7 +1,8 @@
 //===- cleave-opt.cpp - runs passes over programs ----------------------------===//
 //
 // Follows mlir-opt's conventions: pipelines, plugins, bytecode, timing, reproducers. Beyond them,
-// bytecode carries a digest, and the output file is written as a whole or not at all.
+// bytecode carries a digest, a file NAME.mlirbc is bytecode, and the output file is written as a
+// whole or not at all.
 //
 //===----------------------------------------------------------------------===//
 
@@ -10,9 +11,12 @@
 #include "lib/autodiff/Register.h"
 #include "lib/bytecode/Buffer.h"
 #include "lib/bytecode/Digest.h"
+#include "lib/bytecode/Input.h"
 #include "passes/Register.h"
+#include "tools/cleave-opt/CheckArguments.h"
 #include "tools/cleave-opt/CommandLine.h"
 #include "tools/cleave-opt/PhaseChecks.h"
+#include "tools/cleave-opt/Signatures.h"
 
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -49,10 +53,16 @@ int main(int argc, char **argv) {
     printHelp(registry);
     return EXIT_SUCCESS;
   }
-  auto [inputName, outputName] = mlir::registerAndParseCLIOptions(
-      arguments.size(), arguments.data(), "cleave-opt: passes over training programs", registry);
+  std::string header =
+      mlir::registerCLIOptions("cleave-opt: passes over training programs", registry);
+  if (llvm::Error error = checkArguments(arguments))
+    return fail(llvm::toString(std::move(error)));
+  auto [inputName, outputName] = mlir::parseCLIOptions(arguments.size(), arguments.data(), header);
   mlir::MlirOptMainConfig config = mlir::MlirOptMainConfig::createFromCLOptions();
-  addPhaseChecks(config);
+  if (llvm::StringRef(outputName).ends_with(".mlirbc"))
+    config.emitBytecode(true);
+  Failures failures;
+  addPhaseChecks(config, failures);
   if (config.shouldShowDialects()) {
     llvm::outs() << "Available dialects: ";
     llvm::interleave(registry.getDialectNames(), llvm::outs(), ",");
@@ -64,18 +74,21 @@ int main(int argc, char **argv) {
   std::unique_ptr<llvm::MemoryBuffer> input = mlir::openInputFile(inputName, &message);
   if (!input)
     return fail(message);
-  if (llvm::Error error = bytecode::checkDigest(input->getBuffer(), inputName))
+  if (llvm::Error error = bytecode::checkInput(input->getBuffer(), inputName))
     return fail(llvm::toString(std::move(error)));
 
   std::string result;
   llvm::raw_string_ostream stream(result);
-  if (failed(mlir::MlirOptMain(stream, bytecode::align(std::move(input)), registry, config)))
+  if (failed(mlir::MlirOptMain(stream, bytecode::align(std::move(input)), registry, config))) {
+    failures.report(llvm::errs());
     return EXIT_FAILURE;
+  }
 
   std::unique_ptr<llvm::ToolOutputFile> output = mlir::openOutputFile(outputName, &message);
   if (!output)
     return fail(message);
-  output->os() << bytecode::addDigest(result);
+  output->os() << (bytecode::isBytecode(result) ? bytecode::addDigest(result)
+                                                : breakSignatures(result));
   output->os().flush();
   if (output->os().has_error()) {
     message = output->os().error().message();

@@ -9,7 +9,7 @@
 #include "dialects/Register.h"
 #include "lib/autodiff/Register.h"
 #include "lib/bytecode/Buffer.h"
-#include "lib/bytecode/Digest.h"
+#include "lib/bytecode/Input.h"
 #include "passes/Register.h"
 #include "tools/cleave-reduce/ReduceProgram.h"
 
@@ -54,7 +54,7 @@ int main(int argc, char **argv) {
   std::unique_ptr<llvm::MemoryBuffer> input = mlir::openInputFile(inputName, &message);
   if (!input)
     return fail(message);
-  if (llvm::Error error = bytecode::checkDigest(input->getBuffer(), inputName))
+  if (llvm::Error error = bytecode::checkInput(input->getBuffer(), inputName))
     return fail(llvm::toString(std::move(error)));
   std::unique_ptr<llvm::ToolOutputFile> output = mlir::openOutputFile(outputName, &message);
   if (!output)

@@ -74,8 +74,7 @@ static void printMeasured(const Run &run, llvm::json::OStream &json) {
   });
 }
 
-static void printData(const Run &run, llvm::raw_ostream &os) {
-  llvm::json::OStream json(os);
+static void printRun(const Run &run, llvm::json::OStream &json) {
   const schedule::Topology &topology = run.program.topology;
   json.object([&] {
     json.attribute("schedule", run.name);
@@ -120,10 +119,22 @@ static void printData(const Run &run, llvm::raw_ostream &os) {
   });
 }
 
-void sim::printHTML(const Run &run, llvm::raw_ostream &os) {
+static void printData(llvm::ArrayRef<Run> runs, llvm::raw_ostream &os) {
+  llvm::json::OStream json(os);
+  json.object([&] {
+    json.attribute("timeUnit", runs.front().isMilliseconds ? "ms" : "");
+    json.attribute("memoryUnit", runs.front().isBytes ? "B" : "");
+    json.attributeArray("runs", [&] {
+      for (const Run &run : runs)
+        printRun(run, json);
+    });
+  });
+}
+
+void sim::printHTML(llvm::ArrayRef<Run> runs, llvm::raw_ostream &os) {
   std::string data;
   llvm::raw_string_ostream stream(data);
-  printData(run, stream);
+  printData(runs, stream);
   // "</script" inside a string would end the script element.
   std::string safe;
   for (char c : data)

@@ -2,14 +2,17 @@
 #include "ProgramFile.h"
 
 #include "dialects/Register.h"
+#include "dialects/dist/Dist.h"
 #include "lib/bytecode/Buffer.h"
-#include "lib/bytecode/Digest.h"
+#include "lib/bytecode/Input.h"
 #include "lib/pipeline/Schedules.h"
 #include "lib/pipeline/StageWork.h"
 #include "lib/pipeline/Stages.h"
 #include "lib/schedule/Error.h"
 
 #include "mlir/Parser/Parser.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
@@ -26,6 +29,8 @@ public:
 
   llvm::Expected<ProgramFile> read() {
     if (llvm::Error error = parse())
+      return error;
+    if (llvm::Error error = checkAxes())
       return error;
     ProgramFile file;
     file.path = request.path;
@@ -60,7 +65,7 @@ private:
       return makeError("{0}: {1}", request.path, buffer.getError().message());
     if ((*buffer)->getBufferSize() == 0)
       return makeError("{0}: the file is empty", request.path);
-    if (llvm::Error error = bytecode::checkDigest((*buffer)->getBuffer(), request.path))
+    if (llvm::Error error = bytecode::checkInput((*buffer)->getBuffer(), request.path))
       return error;
     DialectRegistry registry;
     registerDialects(registry);
@@ -71,6 +76,27 @@ private:
     handler = std::make_unique<SourceMgrDiagnosticHandler>(*sources, context.get(), os);
     module = parseSourceFile<ModuleOp>(sources, ParserConfig(context.get()));
     return module ? llvm::Error::success() : invalid();
+  }
+
+  /// An axis that no mesh has, or has with another size, is one that is spelled wrong.
+  llvm::Error checkAxes() {
+    llvm::MapVector<llvm::StringRef, int64_t> sizes;
+    for (auto mesh : module->getOps<dist::MeshOp>())
+      for (auto axis : mesh.getAxes().getAsRange<dist::AxisAttr>())
+        sizes[axis.getName()] = axis.getSize();
+    for (const auto &entry : request.axisSizes) {
+      auto found = sizes.find(entry.first());
+      if (found == sizes.end())
+        return makeError("--axis: expected an axis of the program's mesh ({0}), found '{1}'",
+                         sizes.empty() ? "it has none"
+                                       : llvm::join(llvm::make_first_range(sizes), ", "),
+                         entry.first());
+      // 0 is a size that the program leaves open.
+      if (found->second != 0 && found->second != entry.second)
+        return makeError("--axis: axis '{0}' has {1} ranks in the program, found {2}",
+                         entry.first(), found->second, entry.second);
+    }
+    return llvm::Error::success();
   }
 
   llvm::Error readSchedule(ProgramFile &file) {

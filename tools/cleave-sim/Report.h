@@ -15,6 +15,8 @@ struct Run {
   std::string name;
   schedule::Program program;
   simulate::CostTable costs;
+  /// What costs count; where they do not, any unit.
+  bool isMilliseconds = false, isBytes = false;
   simulate::Timeline timeline;
   simulate::Metrics metrics;
   /// A step of a run by this schedule.
@@ -36,7 +38,7 @@ void printJSON(llvm::ArrayRef<Run> runs, bool compare, llvm::raw_ostream &os);
 void printText(llvm::ArrayRef<Run> runs, llvm::raw_ostream &os);
 /// The Chrome trace format, which Perfetto opens; a cost unit is a millisecond there.
 void printTrace(const Run &run, llvm::raw_ostream &os);
-/// One page without external resources.
-void printHTML(const Run &run, llvm::raw_ostream &os);
+/// One page without external resources; of several runs, a table and the timeline of each.
+void printHTML(llvm::ArrayRef<Run> runs, llvm::raw_ostream &os);
 
 } // namespace cleave::sim

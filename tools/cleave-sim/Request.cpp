@@ -148,7 +148,7 @@ static llvm::Error chooseChunks(Request &request) {
     return llvm::Error::success();
   size_t stages = request.program->stages.size();
   if (stages % request.ranks != 0)
-    return makeError("{0} has {1} stages, which {2} ranks cannot share alike",
+    return makeError("{0} has {1} stages, which are not divisible by {2} ranks",
                      request.program->path, stages, request.ranks);
   request.chunks = unsigned(stages / request.ranks);
   return llvm::Error::success();
@@ -188,6 +188,8 @@ llvm::Expected<std::vector<Run>> sim::runAll(Request request,
     if (!costs)
       return makeError("{0}: {1}", run.name, llvm::toString(costs.takeError()));
     run.costs = std::move(*costs);
+    run.isMilliseconds = request.isMilliseconds;
+    run.isBytes = request.isBytes;
     if (searched)
       if (llvm::Error error = searchRun(request, chunks, run))
         return error;

@@ -13,6 +13,8 @@ struct Request {
   std::optional<unsigned> chunks;
   std::optional<schedule::TopologyStyle> topology;
   simulate::CostTable costs;
+  /// Whether its times and its memory are known to be that; any unit will do.
+  bool isMilliseconds = false, isBytes = false;
   /// Whose schedule is simulated, where names are empty, and whose stages the costs are of.
   std::optional<ProgramFile> program;
   double memoryLimit = std::numeric_limits<double>::infinity();

@@ -19,12 +19,13 @@ using namespace cleave::sim;
 static cl::OptionCategory category("cleave-sim options");
 static cl::opt<std::string> programOption(
     cl::Positional, cl::cat(category), cl::value_desc("program.mlir"),
-    cl::desc("[program.mlir: its schedule is simulated, its stages are what costs are of]"));
+    cl::desc("[program.mlir: a program in stages, with a schedule unless one is named]"));
 static cl::opt<std::string>
     deviceOption("device", cl::cat(category), cl::value_desc("file.json"),
                  cl::desc("Costs of the program's stages on a described device and its links"));
-static cl::opt<std::string> symbolOption("symbol", cl::cat(category), cl::value_desc("name"),
-                                         cl::desc("Which of the program's schedules"));
+static cl::opt<std::string>
+    symbolOption("symbol", cl::cat(category), cl::value_desc("name"),
+                 cl::desc("Name of the schedule, if the program has several"));
 static cl::list<std::string>
     axisOption("axis", cl::cat(category), cl::CommaSeparated, cl::value_desc("dp=N"),
                cl::desc("Ranks along a mesh axis whose size the program leaves open"));
@@ -33,7 +34,7 @@ static cl::opt<std::string> scheduleOption(
     cl::desc("A schedule's name, 'auto' (searches), or a file in text or PyTorch's CSV form"));
 static cl::list<std::string> compareOption("compare", cl::cat(category), cl::CommaSeparated,
                                            cl::value_desc("a,b,c"),
-                                           cl::desc("Set several schedules side by side"));
+                                           cl::desc("Compare several schedules"));
 static cl::opt<unsigned> ranksOption("ranks", cl::cat(category), cl::init(0),
                                      cl::desc("Pipeline ranks"));
 static cl::opt<unsigned> microbatchesOption("microbatches", cl::cat(category), cl::init(0),
@@ -54,7 +55,7 @@ static cl::alias profileOption("profile", cl::desc("Alias of --cost-table"),
                                cl::aliasopt(costFileOption));
 static cl::opt<std::string>
     memoryOption("activation-memory", cl::cat(category), cl::value_desc("F,B,W"),
-                 cl::desc("What a stage's forward adds, and its gradients release"));
+                 cl::desc("Memory that a stage's forward adds and its gradients release"));
 static cl::opt<std::string> limitOption("memory-limit", cl::cat(category), cl::value_desc("X"),
                                         cl::desc("Activation memory of a rank"));
 static cl::opt<std::string> objectiveOption(
@@ -62,13 +63,14 @@ static cl::opt<std::string> objectiveOption(
     cl::desc("What 'auto' minimises first: the largest span of a rank, or the makespan; its "
              "makespan is never above that of a named schedule that fits"));
 static cl::opt<double> effortOption("effort", cl::cat(category), cl::init(1),
-                                    cl::desc("Work 'auto' spends (1: some seconds)"));
+                                    cl::desc("How long 'auto' searches (1: some seconds)"));
 static cl::opt<unsigned> seedOption("seed", cl::cat(category), cl::init(1),
                                     cl::desc("Random seed of 'auto'"));
 static cl::opt<std::string> transfersOption(
     "transfers", cl::cat(category), cl::value_desc("implied|gloo|nccl"), cl::init("implied"),
-    cl::desc("Transfers as soon as data and link are there, or inserted as actions and matched as "
-             "the backend does"));
+    cl::desc(
+        "implied: a transfer starts when its data and the link are ready; gloo, nccl: sends and "
+        "receives are inserted, and matched as the backend does"));
 static cl::opt<bool> jsonOption("json", cl::cat(category), cl::desc("Print JSON"));
 static cl::opt<std::string> traceOption("trace", cl::cat(category), cl::value_desc("file"),
                                         cl::desc("Write a trace for Perfetto"));
@@ -130,6 +132,7 @@ static llvm::Expected<Request> readOptions() {
       1)
     return schedule::makeError("--costs, --cost-table and --device exclude each other");
   bool hasStages = request.program && !request.program->stages.empty();
+  request.isMilliseconds = deviceOption.getNumOccurrences() || costFileOption.getNumOccurrences();
   if (deviceOption.getNumOccurrences()) {
     if (!hasStages)
       return schedule::makeError("--device expects a program in stages, found {0}",
@@ -158,13 +161,16 @@ static llvm::Expected<Request> readOptions() {
         "described machine), --profile=FILE (measured) or --costs=F,B,W,COMM",
         programOption.getValue());
   }
-  if (hasStages && !request.costs.hasMemory())
+  request.isBytes = hasStages && !request.costs.hasMemory();
+  if (request.isBytes)
     if (llvm::Error error = simulate::setMemory(request.costs, request.program->stages))
       return schedule::makeError("{0}: {1}", programOption.getValue(),
                                  llvm::toString(std::move(error)));
-  if (memoryOption.getNumOccurrences())
+  if (memoryOption.getNumOccurrences()) {
+    request.isBytes = false;
     if (llvm::Error error = simulate::parseActivationMemory(memoryOption, request.costs))
       return schedule::makeError("--activation-memory: {0}", llvm::toString(std::move(error)));
+  }
   if (limitOption.getNumOccurrences()) {
     if (llvm::StringRef(limitOption).getAsDouble(request.memoryLimit) || !(request.memoryLimit > 0))
       return schedule::makeError("--memory-limit: expected a positive number, found '{0}'",
@@ -213,7 +219,7 @@ static llvm::Error runTool() {
   if (!compare && !named && programOption.empty())
     return schedule::makeError(
         "expected a program, --schedule=NAME or --compare=A,B,..., found none of them");
-  for (auto *option : {&traceOption, &htmlOption, &outputOption, &measuredOption})
+  for (auto *option : {&traceOption, &outputOption, &measuredOption})
     if (compare && option->getNumOccurrences())
       return schedule::makeError("--{0} is for one schedule, not for --compare", option->ArgStr);
   auto request = readOptions();
@@ -240,18 +246,27 @@ static llvm::Error runTool() {
     if (llvm::Error error = writeFile(traceOption, [&](auto &os) { printTrace(run, os); }))
       return error;
   if (!htmlOption.empty())
-    if (llvm::Error error = writeFile(htmlOption, [&](auto &os) { printHTML(run, os); }))
+    if (llvm::Error error = writeFile(htmlOption, [&](auto &os) { printHTML(*runs, os); }))
       return error;
   if (!outputOption.empty())
     return writeFile(outputOption, [&](auto &os) { schedule::printText(run.program, os); });
   return llvm::Error::success();
 }
 
+/// A full disk behind the standard output, which LLVM would otherwise end the process over.
+static llvm::Error finishOutput() {
+  llvm::outs().flush();
+  std::error_code code = llvm::outs().error();
+  llvm::outs().clear_error();
+  return code ? schedule::makeError("cannot write the standard output: {0}", code.message())
+              : llvm::Error::success();
+}
+
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
   cl::ParseCommandLineOptions(argc, argv, "Cleave: simulates and searches pipeline schedules\n");
-  if (llvm::Error error = runTool()) {
+  if (llvm::Error error = llvm::joinErrors(runTool(), finishOutput())) {
     llvm::errs() << "cleave-sim: error: " << llvm::toString(std::move(error)) << '\n';
     return 1;
   }

@@ -89,7 +89,7 @@ void Annotations::addExisting(func::FuncOp function) {
 }
 
 static std::string nameRule(const PlanRule *rule) {
-  return rule ? rule->where : "its attribute in the program";
+  return rule ? rule->where() : "its attribute in the program";
 }
 
 LogicalResult Annotations::disagree(Site site, const Entry &old, const Entry &found) const {
@@ -102,13 +102,13 @@ FailureOr<bool> Annotations::place(Site site, StringRef axis, AxisPlacement plac
                                    const PlanRule &rule, Strength strength) {
   auto type = dyn_cast<RankedTensorType>(getType(site));
   if (!type)
-    return emitError(getLoc(site)) << rule.where << " places " << describe(site) << " on axis \""
+    return emitError(getLoc(site)) << rule.where() << " places " << describe(site) << " on axis \""
                                    << axis << "\", but this is no tensor: " << getType(site);
   if (placement.isShard()) {
     int64_t dim = placement.dim < 0 ? placement.dim + type.getRank() : placement.dim;
     if (dim < 0 || dim >= type.getRank())
       return emitError(getLoc(site))
-             << rule.where << " places " << describe(site) << " " << placement << " on axis \""
+             << rule.where() << " places " << describe(site) << " " << placement << " on axis \""
              << axis << "\", but it has " << type.getRank() << " dimensions: " << type;
     placement.dim = dim;
   }

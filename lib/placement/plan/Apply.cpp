@@ -44,7 +44,8 @@ std::string PlanApplier::listModules() const {
 
 InFlightDiagnostic PlanApplier::fail(const PlanRule &rule) const {
   dist::MeshOp op = mesh;
-  return emitError(op->getParentOp()->getLoc()) << rule.where << " ";
+  return emitError(FileLineColLoc::get(op.getContext(), rule.file, rule.line, 0))
+         << rule.name << " ";
 }
 
 void PlanApplier::collect(const train::Program &program) {
@@ -233,7 +234,7 @@ LogicalResult PlanApplier::applyOps(const PlanRule &rule) {
         continue;
       matched = true;
       if (rule.operands.size() > op.getNumOperands() || rule.results.size() > op.getNumResults()) {
-        op.emitError() << rule.where << " places " << rule.operands.size() << " operands and "
+        op.emitError() << rule.where() << " places " << rule.operands.size() << " operands and "
                        << rule.results.size() << " results of '" << op.getName() << "', which has "
                        << op.getNumOperands() << " and " << op.getNumResults();
         return failure();

@@ -297,7 +297,7 @@ LogicalResult PlanApplier::applySequence(const PlanRule &rule) {
       if (!factor)
         continue;
       if (const char *reason = sharding.factors[*factor].wholeReason)
-        return op.emitError() << rule.where << " cannot divide '" << op.getName()
+        return op.emitError() << rule.where() << " cannot divide '" << op.getName()
                               << "' along the sequence, dimension " << dim << ", because "
                               << reason;
       matched = true;

@@ -2,6 +2,7 @@
 
 #include "lib/placement/plan/Plan.h"
 
+#include "lib/bytecode/Nesting.h"
 #include "lib/simulate/JSONReader.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -121,7 +122,7 @@ static Error readPattern(JSONReader &reader, StringRef field, PlanRule &rule) {
   if (Error error = reader.string(field, rule.pattern, /*required=*/true))
     return error;
   if (std::string wrong = checkPattern(rule.pattern); !wrong.empty())
-    return makeError("{0}: '{1}' is no pattern of names: {2}", rule.where, rule.pattern, wrong);
+    return makeError("{0}: '{1}' is no pattern of names: {2}", rule.name, rule.pattern, wrong);
   return Error::success();
 }
 
@@ -134,12 +135,12 @@ static Error readStyle(JSONReader &reader, PlanRule &rule) {
   if (style == std::end(kStyles)) {
     std::string known =
         llvm::join(llvm::map_range(kStyles, [](auto &s) { return std::string(s.word); }), ", ");
-    return makeError("{0}: there is no style '{1}'; there are {2}", rule.where, word, known);
+    return makeError("{0}: there is no style '{1}'; there are {2}", rule.name, word, known);
   }
   rule.style = style->style;
   if (style->needsModules && !reader.has("modules"))
     return makeError("{0}: expected \"modules\", a pattern of the modules that are to be {1}",
-                     rule.where, word);
+                     rule.name, word);
   bool takesModules = style->needsModules || rule.style == Style::FSDP || rule.style == Style::HSDP;
   if (takesModules && reader.has("modules"))
     if (Error error = readPattern(reader, "modules", rule))
@@ -151,8 +152,8 @@ static Error readStyle(JSONReader &reader, PlanRule &rule) {
       return error;
   if (rule.style == Style::HSDP && rule.axis == rule.replicateAxis)
     return makeError("{0}: expected two axes, found \"{1}\" to shard and to replicate over",
-                     rule.where, rule.axis);
-  return style->takesDim ? readInteger(reader, "dim", rule.where, rule.dim) : Error::success();
+                     rule.name, rule.axis);
+  return style->takesDim ? readInteger(reader, "dim", rule.name, rule.dim) : Error::success();
 }
 
 static Error readOp(JSONReader &reader, PlanRule &rule) {
@@ -162,23 +163,23 @@ static Error readOp(JSONReader &reader, PlanRule &rule) {
   if (Error error = reader.string("op", rule.opName, /*required=*/true))
     return error;
   if (std::string wrong = checkPattern(rule.opName); !wrong.empty())
-    return makeError("{0}: '{1}' is no pattern of op names: {2}", rule.where, rule.opName, wrong);
+    return makeError("{0}: '{1}' is no pattern of op names: {2}", rule.name, rule.opName, wrong);
   if (Error error = reader.string("part", rule.part))
     return error;
   if (!rule.part.empty() && rule.part != "forward" && rule.part != "backward")
     return makeError("{0}: expected \"part\" to be \"forward\" or \"backward\", found \"{1}\"",
-                     rule.where, rule.part);
-  if (Error error = readInteger(reader, "index", rule.where, rule.index))
+                     rule.name, rule.part);
+  if (Error error = readInteger(reader, "index", rule.name, rule.index))
     return error;
   if (rule.index && *rule.index < 0)
-    return makeError("{0}: expected an \"index\" of 0 or more, found {1}", rule.where, *rule.index);
-  if (Error error = readValues(reader, "operands", rule.where, rule.operands))
+    return makeError("{0}: expected an \"index\" of 0 or more, found {1}", rule.name, *rule.index);
+  if (Error error = readValues(reader, "operands", rule.name, rule.operands))
     return error;
-  if (Error error = readValues(reader, "results", rule.where, rule.results))
+  if (Error error = readValues(reader, "results", rule.name, rule.results))
     return error;
   if (llvm::none_of(rule.operands, [](auto &v) { return v.has_value(); }) &&
       llvm::none_of(rule.results, [](auto &v) { return v.has_value(); }))
-    return makeError("{0}: expected placements in \"operands\" or \"results\"", rule.where);
+    return makeError("{0}: expected placements in \"operands\" or \"results\"", rule.name);
   return Error::success();
 }
 
@@ -186,14 +187,14 @@ static Error readArguments(JSONReader &reader, PlanRule &rule) {
   const char *const *role = llvm::find_if(kRoles, [&](auto *word) { return reader.has(word); });
   if (role == std::end(kRoles))
     return makeError("{0}: expected what the rule is for: \"style\", \"ops\", or one of {1}",
-                     rule.where, llvm::join(std::begin(kRoles), std::end(kRoles), ", "));
+                     rule.name, llvm::join(std::begin(kRoles), std::end(kRoles), ", "));
   rule.role = *role;
   if (Error error = readPattern(reader, rule.role, rule))
     return error;
   Expected<const llvm::json::Object *> placement = reader.child("placement", /*required=*/true);
   if (!placement)
     return placement.takeError();
-  return readPlacement(**placement, rule.where, rule.placement);
+  return readPlacement(**placement, rule.name, rule.placement);
 }
 
 static Error readKind(JSONReader &reader, PlanRule &rule) {
@@ -203,22 +204,22 @@ static Error readKind(JSONReader &reader, PlanRule &rule) {
 }
 
 static Error readRule(const llvm::json::Object &object, PlanRule &rule) {
-  JSONReader reader(object, rule.where);
-  std::string line;
-  if (Error error = reader.string("where", line))
+  std::string python;
+  if (Error error = JSONReader(object, rule.name).string("where", python))
     return error;
-  if (!line.empty())
-    rule.where += " (" + line + ")";
-
+  if (!python.empty())
+    rule.name += " (" + python + ")";
+  JSONReader reader(object, rule.name);
+  cantFail(reader.string("where", python));
   if (Error error = readKind(reader, rule))
     return error;
   return reader.finish();
 }
 
-static Error readMesh(const llvm::json::Array &axes, const std::string &path, Plan &plan) {
+static Error readMesh(const llvm::json::Array &axes, Plan &plan) {
   llvm::StringSet<> names;
   for (const auto &[i, value] : llvm::enumerate(axes)) {
-    std::string where = llvm::formatv("{0}: mesh[{1}]", path, i);
+    std::string where = llvm::formatv("mesh[{0}]", i);
     const llvm::json::Array *pair = value.getAsArray();
     std::optional<StringRef> name;
     std::optional<int64_t> size;
@@ -235,48 +236,121 @@ static Error readMesh(const llvm::json::Array &axes, const std::string &path, Pl
       return makeError("{0}: expected a positive size for axis \"{1}\", found {2}", where, *name,
                        *size);
     if (!names.insert(*name).second)
-      return makeError("{0}: axis \"{1}\" stands twice", where, *name);
+      return makeError("{0}: axis \"{1}\" appears twice", where, *name);
     plan.mesh.push_back({name->str(), *size});
   }
   if (plan.mesh.empty())
-    return makeError("{0}: expected at least one axis in \"mesh\"", path);
+    return makeError("expected at least one axis in \"mesh\"");
+  return Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Lines, which LLVM's parser does not keep; of text that it has parsed
+//===----------------------------------------------------------------------===//
+
+static size_t skipSpace(StringRef text, size_t i) {
+  return std::min(text.find_first_not_of(" \t\r\n,:", i), text.size());
+}
+
+/// The end of the value that begins at `i`.
+static size_t skipValue(StringRef text, size_t i) {
+  for (unsigned depth = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (c == '"')
+      for (++i; i < text.size() && text[i] != '"'; ++i)
+        i += text[i] == '\\';
+    else if (c == '[' || c == '{')
+      ++depth;
+    else if (c == ']' || c == '}')
+      --depth;
+    else if (depth == 0)
+      return std::min(text.find_first_of(" \t\r\n,]}", i), text.size());
+    if (depth == 0)
+      return i + 1;
+  }
+  return text.size();
+}
+
+/// Where each value of the field `name` of the whole object begins, if it is an array.
+static std::vector<unsigned> findLines(StringRef text, StringRef name) {
+  std::vector<unsigned> lines;
+  std::string quoted = ("\"" + name + "\"").str();
+  size_t i = skipSpace(text, text.find('{') + 1);
+  while (i < text.size() && text[i] == '"') {
+    size_t end = skipValue(text, i), value = skipSpace(text, end);
+    bool isIt = text.slice(i, end) == quoted && text[value] == '[';
+    if (isIt)
+      for (i = skipSpace(text, value + 1); i < text.size() && text[i] != ']';
+           i = skipSpace(text, skipValue(text, i)))
+        lines.push_back(text.take_front(i).count('\n') + 1);
+    i = skipSpace(text, skipValue(text, value));
+  }
+  return lines;
+}
+
+//===----------------------------------------------------------------------===//
+// The file
+//===----------------------------------------------------------------------===//
+
+char PlanError::ID = 0;
+
+static Error at(unsigned line, Error error) {
+  return llvm::make_error<PlanError>(line, llvm::toString(std::move(error)));
+}
+
+/// The line that an error of LLVM's parser begins with: "[3:14, byte=25]: ...".
+static Error describeSyntax(Error error) {
+  std::string text = "expected JSON: " + llvm::toString(std::move(error));
+  unsigned line = 1;
+  (void)StringRef(text).split('[').second.consumeInteger(10, line);
+  return llvm::make_error<PlanError>(line, std::move(text));
+}
+
+static Error readRules(StringRef path, StringRef text, JSONReader &reader, Plan &plan) {
+  Expected<const llvm::json::Array *> rules = reader.array("rules");
+  if (!rules)
+    return at(1, rules.takeError());
+  std::vector<unsigned> lines = findLines(text, "rules");
+  for (const auto &[i, rule] : llvm::enumerate(**rules)) {
+    PlanRule &read = plan.rules.emplace_back();
+    read.file = path.str();
+    read.line = i < lines.size() ? lines[i] : 1;
+    read.name = llvm::formatv("rules[{0}]", i);
+    const llvm::json::Object *fields = rule.getAsObject();
+    if (Error error = fields ? readRule(*fields, read)
+                             : makeError("{0}: expected an object, found {1}", read.name, rule))
+      return at(read.line, std::move(error));
+  }
   return Error::success();
 }
 
 Expected<Plan> placement::readPlan(StringRef path) {
-  std::string name = path.str();
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
   if (!buffer)
-    return makeError("cannot read the plan '{0}': {1}", path, buffer.getError().message());
-  Expected<llvm::json::Value> value = llvm::json::parse((*buffer)->getBuffer());
+    return at(0, makeError("cannot read the plan '{0}': {1}", path, buffer.getError().message()));
+  StringRef text = (*buffer)->getBuffer();
+  if (Error error = bytecode::checkNesting(text, path))
+    return at(0, std::move(error));
+  Expected<llvm::json::Value> value = llvm::json::parse(text);
   if (!value)
-    return makeError("{0}: expected JSON: {1}", path, llvm::toString(value.takeError()));
+    return describeSyntax(value.takeError());
   const llvm::json::Object *object = value->getAsObject();
   if (!object)
-    return makeError("{0}: expected an object with \"mesh\" and \"rules\"", path);
+    return at(1, makeError("expected an object with \"mesh\" and \"rules\""));
 
   Plan plan;
-  JSONReader reader(*object, name);
+  JSONReader reader(*object, "the plan");
   if (reader.has("mesh")) {
     Expected<const llvm::json::Array *> axes = reader.array("mesh");
+    std::vector<unsigned> lines = findLines(text, "mesh");
     if (!axes)
-      return axes.takeError();
-    if (Error error = readMesh(**axes, name, plan))
-      return error;
+      return at(1, axes.takeError());
+    if (Error error = readMesh(**axes, plan))
+      return at(lines.empty() ? 1 : lines.front(), std::move(error));
   }
-  Expected<const llvm::json::Array *> rules = reader.array("rules");
-  if (!rules)
-    return rules.takeError();
-  for (const auto &[i, rule] : llvm::enumerate(**rules)) {
-    PlanRule &read = plan.rules.emplace_back();
-    read.where = llvm::formatv("{0}: rules[{1}]", path, i);
-    const llvm::json::Object *fields = rule.getAsObject();
-    if (!fields)
-      return makeError("{0}: expected an object, found {1}", read.where, rule);
-    if (Error error = readRule(*fields, read))
-      return error;
-  }
-  if (Error error = reader.finish())
+  if (Error error = readRules(path, text, reader, plan))
     return error;
+  if (Error error = reader.finish())
+    return at(1, std::move(error));
   return plan;
 }

@@ -49,8 +49,12 @@ struct PlanRule {
     Module,    ///< a style
     Op,        ///< operands and results of single ops
   } kind = Kind::Arguments;
-  /// For messages: `tp.json: rules[3] (train.py:14)`.
-  std::string where;
+  /// `rules[3] (train.py:14)`, and where in the plan's file it is.
+  std::string name;
+  std::string file;
+  unsigned line = 1;
+  /// For messages at an op: `tp.json:7: rules[3] (train.py:14)`.
+  std::string where() const { return file + ":" + std::to_string(line) + ": " + name; }
   /// Of names or module paths; empty for a style of the whole program.
   std::string pattern;
 
@@ -82,7 +86,19 @@ struct Plan {
   std::vector<PlanRule> rules;
 };
 
-/// Reads a plan. Errors name the file and the rule.
+/// What is wrong with a plan's file, and the line where; 0 if it is not read at all.
+class PlanError : public llvm::ErrorInfo<PlanError> {
+public:
+  static char ID;
+  PlanError(unsigned line, std::string text) : line(line), text(std::move(text)) {}
+  void log(llvm::raw_ostream &os) const override { os << text; }
+  std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
+
+  unsigned line;
+  std::string text;
+};
+
+/// Reads a plan. All errors are PlanErrors.
 llvm::Expected<Plan> readPlan(llvm::StringRef path);
 
 /// Whether `path` ("h.0.mlp.c_fc") matches a pattern of components between dots: in one, `*`, `?`,

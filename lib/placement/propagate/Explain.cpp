@@ -413,10 +413,13 @@ llvm::json::Value Explanation::toJSON() const {
     object["forms"] = std::move(forms[function]);
     list.push_back(std::move(object));
   }
-  return llvm::json::Object{{"version", 1},
-                            {"mesh", llvm::json::Object{{"name", dist::MeshOp(p.mesh).getSymName()},
-                                                        {"axes", std::move(axes)}}},
-                            {"functions", std::move(list)}};
+  dist::MeshOp mesh = p.mesh;
+  StringRef program = mesh->getParentOfType<ModuleOp>().getSymName().value_or("");
+  return llvm::json::Object{
+      {"version", 1},
+      {"program", program},
+      {"mesh", llvm::json::Object{{"name", mesh.getSymName()}, {"axes", std::move(axes)}}},
+      {"functions", std::move(list)}};
 }
 
 LogicalResult propagate::writeExplanation(const Explanation &explanation, StringRef path,

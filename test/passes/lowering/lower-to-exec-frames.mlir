@@ -6,7 +6,7 @@
 
 // EXPLAIN: remark: forward: arena 0 B, {{.*}}; frame 768 B, 0.0 % more; 2 results in it; apart: 2 that outlive the function
 // EXPLAIN: remark: backward_input: {{.*}}; frame 768 B, 0.0 % more; 1 results in it; apart: 0
-// PLOT: forward, backward_input, backward_weight: frame 768 B, at most 768 B live
+// PLOT: forward, backward_input, backward_weight: frame of 768 B, at most 768 B in use
 // PLOT: <title>backward_input begins</title>
 // PLOT: <title>backward_weight begins</title>
 

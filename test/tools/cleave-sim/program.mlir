@@ -20,6 +20,12 @@
 // FOUR: makespan 11.500
 // RUN: cleave-sim %t/p.mlir --device=%t/types.json --axis=dp=2 | FileCheck %s --check-prefix=TYPES
 // TYPES: makespan 19.000
+// An axis that the program does not have is not one of its own.
+// RUN: not cleave-sim %t/p.mlir --device=%t/machine.json --axis=foo=3 2>&1 | FileCheck %s --check-prefix=AXIS
+// AXIS: error: --axis: expected an axis of the program's mesh (dp), found 'foo'
+// The page knows the units of what is described, and of a program's memory.
+// RUN: cleave-sim %t/p.mlir --device=%t/machine.json --axis=dp=2 --html=%t/page.html && FileCheck %s --check-prefix=UNITS < %t/page.html
+// UNITS: const page = {"timeUnit":"ms","memoryUnit":"B","runs":[
 // The measured, or any other costs in place of the device's.
 // RUN: cleave-sim %t/p.mlir --profile=%t/profile.json | FileCheck %s --check-prefix=PROFILE
 // PROFILE: makespan 9.000
@@ -31,7 +37,7 @@
 // RUN: cleave-sim %t/staged.mlir --compare=1f1b,gpipe,offline --ranks=1 --microbatches=2 --costs=1,1,1 | FileCheck %s --check-prefix=COMPARE
 // COMPARE: offline {{.*}} 12.00
 // RUN: not cleave-sim %t/staged.mlir --schedule=1f1b --ranks=3 --microbatches=3 --costs=1,1,1 2>&1 | FileCheck %s --check-prefix=SHARE
-// SHARE: error: {{.*}}staged.mlir has 2 stages, which 3 ranks cannot share alike
+// SHARE: error: {{.*}}staged.mlir has 2 stages, which are not divisible by 3 ranks
 
 // What cannot be simulated is said.
 // RUN: not cleave-sim %t/staged.mlir --device=%t/machine.json --axis=dp=2 2>&1 | FileCheck %s --check-prefix=NONE
