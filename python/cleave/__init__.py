@@ -1,29 +1,35 @@
 """Cleave's Python side: exporting PyTorch training steps as MLIR programs."""
 
-from cleave.export import (
-    Constant,
-    ExportError,
-    ExportSpec,
-    StepDecay,
-    WarmupCosine,
-    export,
-    export_spec,
-)
-from cleave.plan import (
-    FSDP,
-    HSDP,
-    ColwiseParallel,
-    ContextParallel,
-    DataParallel,
-    ExpertParallel,
-    Op,
-    Partial,
-    Plan,
-    Replicate,
-    RowwiseParallel,
-    SequenceParallel,
-    Shard,
-)
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cleave.export import (
+        Constant,
+        ExportError,
+        ExportSpec,
+        StepDecay,
+        WarmupCosine,
+        export,
+        export_spec,
+    )
+    from cleave.plan import (
+        FSDP,
+        HSDP,
+        ColwiseParallel,
+        ContextParallel,
+        DataParallel,
+        ExpertParallel,
+        Op,
+        Partial,
+        Plan,
+        Replicate,
+        RowwiseParallel,
+        SequenceParallel,
+        Shard,
+    )
 
 __all__ = [
     "FSDP",
@@ -47,3 +53,20 @@ __all__ = [
     "export",
     "export_spec",
 ]
+
+_OF_EXPORT = {"Constant", "ExportError", "ExportSpec", "StepDecay", "WarmupCosine", "export_spec"}
+
+
+def __getattr__(name: str):
+    """Imports what is asked for: exporting needs PyTorch, whose import takes seconds, plans do not."""
+    if name == "export":
+        return importlib.import_module("cleave.export")  # which can be called
+    if name not in __all__:
+        raise AttributeError(f"module 'cleave' has no attribute '{name}'")
+    home = importlib.import_module("cleave.export" if name in _OF_EXPORT else "cleave.plan")
+    globals()[name] = value = getattr(home, name)
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

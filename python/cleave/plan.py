@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cleave.export.errors import ExportError
-from cleave.export.locations import short_path
+from cleave.export.paths import short_path
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 

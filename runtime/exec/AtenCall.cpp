@@ -2,20 +2,15 @@
 
 #include "runtime/exec/AtenCall.h"
 #include "dialects/aten/Aten.h"
-#include "dialects/exec/Exec.h"
-#include "dialects/train/Program.h"
 #include "runtime/aten/Operator.h"
 #include "runtime/device/Device.h"
 #include "runtime/exec/Kernels.h"
 
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace cleave::runtime;
 namespace aten = cleave::aten;
-namespace exec = cleave::exec;
-namespace train = cleave::train;
 
 static c10::IValue makeList(Frame &frame, const AtenCall::TensorList &list) {
   if (list.isOptional) {
@@ -49,6 +44,8 @@ void AtenCall::pushArguments(Frame &frame) {
       break;
     }
   }
+  if (isStrided)
+    stack.front() = stack.front().toTensor().contiguous();
 }
 
 void AtenCall::keepLists(Frame &frame) {
@@ -117,47 +114,6 @@ void AtenCall::checkResults(llvm::ArrayRef<at::Tensor> values) const {
   }
 }
 
-/// From what a value may have strides that eager mode would not give it: the kernels whose results
-/// lead to it, or those of other functions that hand values on. Empty where there is none.
-static std::string findKernelBefore(Value value) {
-  llvm::SmallVector<Value> values = {value};
-  llvm::DenseSet<Value> seen;
-  while (!values.empty()) {
-    Value each = values.pop_back_val();
-    if (!seen.insert(each).second)
-      continue;
-    if (auto launch = each.getDefiningOp<exec::LaunchOp>())
-      return ("@" + launch.getKernel() + " before it").str();
-    if (Operation *op = each.getDefiningOp()) {
-      llvm::append_range(values, op->getOperands());
-      continue;
-    }
-    auto argument = cast<BlockArgument>(each);
-    auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
-    train::RoleAttr role =
-        function ? train::getArgumentRole(function, argument.getArgNumber()) : nullptr;
-    if (role &&
-        (role.getKind() == train::RoleKind::Saved || role.getKind() == train::RoleKind::Crossing ||
-         role.getKind() == train::RoleKind::CrossingGradient))
-      return ("those that may have made argument \"" + role.getNameOrEmpty() + "\"").str();
-  }
-  return "";
-}
-
-/// Compiled kernels give contiguous results where eager mode keeps its operands' strides. Who reads
-/// memory by given strides would read other elements.
-static llvm::Error checkStrides(Operation *op, aten::AtenOpInterface call) {
-  std::string kernel = findKernelBefore(op->getOperand(0));
-  if (kernel.empty())
-    return llvm::Error::success();
-  return llvm::createStringError(
-      llvm::inconvertibleErrorCode(),
-      "operator '" + call.getSchemaName() +
-          "' reads memory by the strides that values had when the program was exported, which "
-          "compiled kernels do not keep, like " +
-          kernel + "; expected --kernels none, or a program that is not fused");
-}
-
 BindResult cleave::runtime::bindAtenCall(Binder &binder, Operation *op) {
   auto call = cast<aten::AtenOpInterface>(op);
   llvm::Expected<c10::OperatorHandle> handle =
@@ -205,14 +161,11 @@ BindResult cleave::runtime::bindAtenCall(Binder &binder, Operation *op) {
     }
     instruction->arguments.push_back(std::move(bound));
   }
-  // Compiled kernels give contiguous results where eager mode keeps its operands' strides, and
-  // attention, for one, takes over those of its operands. Then not all views are possible: others
-  // copy.
-  if (binder.services().kernels && call.getSchemaName() == "aten::view")
+  // A view that the strides at hand do not allow copies. Eager mode's strides are not always those
+  // of a program: compiled kernels and collectives give contiguous results.
+  if (call.getSchemaName() == "aten::view")
     instruction->handle = c10::Dispatcher::singleton().findSchemaOrThrow("aten::reshape", "");
-  if (binder.services().kernels && call.getSchemaName().starts_with("aten::as_strided"))
-    if (llvm::Error error = checkStrides(op, call))
-      return error;
+  instruction->isStrided = call.getSchemaName().starts_with("aten::as_strided");
   if (!byName.empty())
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
                                    "operator '" + call.getSchemaName() + "' has no argument '" +

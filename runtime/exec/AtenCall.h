@@ -40,6 +40,9 @@ public:
   std::vector<TensorList> lists;
   std::vector<Result> results;
   bool returnsList = false;
+  /// The operator reads the memory of its first argument by strides, which count elements in
+  /// row-major order.
+  bool isStrided = false;
 
 protected:
   /// Puts the arguments on the frame's empty stack.

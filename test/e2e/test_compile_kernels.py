@@ -11,6 +11,7 @@ import kernel_cases as cases
 import pytest
 import torch
 from exported_models import MODELS
+from library_models import LIBRARY_MODELS
 from safetensors.torch import load_file
 
 # Of what is computed in f32, the last bits differ; 16-bit types round after each op when they run
@@ -158,10 +159,10 @@ def median_gradient(values):
 
 
 # The others with `./dev test --all`; their kernels are much the same.
-FEW = ["gpt_tied", "gpt_autocast", "moe", "llama", "resnet18"]
+FEW = ["gpt_tied", "gpt_autocast", "moe", "llama", "resnet18", "convnext", "mamba"]
 
 
-@pytest.mark.parametrize("name", MODELS if combinations_cover.run_all() else FEW)
+@pytest.mark.parametrize("name", [*MODELS, *LIBRARY_MODELS] if combinations_cover.run_all() else FEW)
 def test_models(name, program, example, build_dir, cleave_run, tmp_path):
     """Fused and compiled against unfused: 1e-6 forward, 1e-5 for gradients, as design section 7
     measures them."""

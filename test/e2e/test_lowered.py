@@ -8,6 +8,7 @@ import pytest
 import torch
 from cleave import FSDP, Plan, testing
 from exported_models import MODELS
+from library_models import LIBRARY_MODELS
 from pipelines import schedule_passes
 from safetensors.torch import save_file
 from training import checkpoint_tensors, losses, newest_checkpoint, read_metrics, train
@@ -41,7 +42,7 @@ def lower(build_dir, tmp_path_factory):
 
 
 @pytest.mark.parametrize("passes", [[], [FUSE]], ids=["unfused", "fused"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, *LIBRARY_MODELS])
 def test_lowered_computes_what_the_program_does(name, passes, program, lower, example, cleave_run):
     spec, path = program(name)
     _, lowered = lower(path, *passes)

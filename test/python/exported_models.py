@@ -8,12 +8,14 @@ import shutil
 
 import cleave_path  # noqa: F401
 import cleave
+import cleave.testing
 import gpt
 import huggingface
 import moe
 import torch
 import vision
 from interpreter import Interpreter, role_name
+from library_models import LIBRARY_MODELS
 from safetensors.torch import load_file
 
 MODELS = {
@@ -36,7 +38,7 @@ ALL_MODELS = MODELS | {"resnet18_autocast": vision.autocast}
 def export_model(name, folder, mode="auto"):
     """A model's spec, and its program in `folder`. In a run of tests each is exported once, by the first
     process that needs it; `folder` gets a copy."""
-    spec = ALL_MODELS[name]()
+    spec = (ALL_MODELS | LIBRARY_MODELS)[name]()
     if mode != "auto":
         spec = dataclasses.replace(spec, mode=mode)
     if "CLEAVE_TEST_SHARED" not in os.environ:
@@ -78,3 +80,44 @@ class Exported:
         values["seed"] = torch.tensor(loss_seed)
         values["rng_seed"], values["rng_offset"] = torch.tensor(seed), torch.tensor(offset)
         return values
+
+
+def export(folder, module, args, kwargs=None, **options):
+    """Exports, and holds the microbatch function against eager mode, bitwise. Text and weights."""
+    return export_and_compare(cleave.ExportSpec(module, args, kwargs, **options), folder)
+
+
+def export_and_compare(spec, folder):
+    """The same for a spec."""
+    path = cleave.export_spec(spec, folder)
+    text = path.read_text()
+    weights = load_file(path.with_suffix(".safetensors"))
+    interpreter = Interpreter(text)
+    found = interpreter.run("microbatch", microbatch_values(interpreter, weights, spec))
+    expected = cleave.testing.evaluate(spec, seed=7)
+    assert sorted(found) == sorted(expected)
+    for name, value in expected.items():
+        assert torch.equal(found[name], value), name
+    return text, weights
+
+
+def microbatch_values(interpreter, weights, spec):
+    """Values for a program's microbatch by role name: a spec's example, and 7 as seed."""
+    inputs = cleave.testing.example_inputs(spec)
+    values = {}
+    for _, type_, role in interpreter.functions["microbatch"].arguments:
+        name = role_name(role)
+        if role.startswith(("#train.role<parameter", "#train.role<buffer")):
+            values[name] = weights[name.split(".", 1)[1]]
+        elif role.startswith("#train.role<constant"):
+            values[name] = weights[name]
+        elif role.startswith("#train.role<accumulator"):
+            values[name] = None
+        elif role.startswith("#train.role<seed"):
+            dtype = torch.float64 if "f64" in type_ else torch.float32
+            values[name] = torch.tensor(1.0, dtype=dtype)
+        elif role.startswith("#train.role<rng"):
+            values[name] = torch.tensor({"rng_seed": 7, "rng_offset": 0}[name])
+        else:
+            values[name] = inputs[name]
+    return values

@@ -1,6 +1,7 @@
 """Each thing that cannot be exported is refused in one line that names it, and leaves no file."""
 
 import pathlib
+import resource
 import subprocess
 import sys
 import textwrap
@@ -9,6 +10,8 @@ import cleave_path
 import cleave
 import pytest
 import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional_collectives
 from cleave.export.__main__ import main
 from torch import nn
 
@@ -107,6 +110,51 @@ class BadStage(Base):
             return self.l(x)
 
 
+@torch.library.custom_op("export_errors::cube", mutates_args=())
+def cube(x: torch.Tensor) -> torch.Tensor:
+    return x * x * x
+
+
+cube.register_fake(torch.empty_like)
+cube.register_autograd(lambda context, g: g, setup_context=lambda ctx, inputs, output: None)
+
+
+class CustomOp(Base):
+    def forward(self, x):
+        return cube(self.l(x))
+
+
+class Collective(Base):
+    def forward(self, x):
+        return torch.ops._c10d_functional.all_reduce(self.l(x), "sum", "0")
+
+
+class CollectiveWithoutGroup(Base):
+    def forward(self, x):
+        y = self.l(x)
+        torch.distributed.all_reduce(y)
+        return y
+
+
+class Half(Base):
+    def forward(self, x):
+        return self.l(x.half())
+
+
+class Routing(Base):
+    def forward(self, x):
+        for expert in range(2):
+            (rows,) = torch.where(x.argmax(-1) == expert)
+            if rows.numel():
+                x = x.index_add(0, rows, self.l(x[rows]))
+        return x
+
+
+class Windows(Base):
+    def forward(self, x):
+        return self.l(x)[:, 1:].as_strided((8, 2), (4, 1))
+
+
 def mean(outputs):
     return outputs.mean()
 
@@ -122,7 +170,7 @@ def line(cls, offset):
 UNTRACEABLE = [
     (Branch, ["Data-dependent branching", "if y.sum() > 0:", line(Branch, 2)]),
     (Item, ["aten::_local_scalar_dense", line(Item, 1)]),
-    (Nonzero, ["aten::index.Tensor", "dynamic shape", line(Nonzero, 1)]),
+    (Nonzero, ["aten::index.Tensor", "dynamic shape", "examples/moe.py", line(Nonzero, 1)]),
     (ChangedInput, ["changes its input 'x' in place"]),
     (ChangedParameter, ["changes parameter 'l.weight' in place"]),
     (AssignedBuffer, ["assigns a new tensor to a buffer of the module"]),
@@ -134,6 +182,12 @@ UNTRACEABLE = [
     (OddNormals, ["aten::randn", "3 normal numbers", line(OddNormals, 1)]),
     (Conditional, ["cond", line(Conditional, 1)]),
     (BufferGradient, ["buffer 'scale' takes a gradient"]),
+    (CustomOp, ["export_errors::cube", "the library 'export_errors'", line(CustomOp, 1)]),
+    (Collective, ["_c10d_functional::all_reduce", "a collective", "plan", line(Collective, 1)]),
+    (CollectiveWithoutGroup, ["a collective of torch.distributed", line(CollectiveWithoutGroup, 2)]),
+    (Half, ["aten::addmm", "operands of types float32 and float16", line(Half, 1)]),
+    (Routing, ["depends on data", "examples/moe.py", line(Routing, 3)]),
+    (Windows, ["aten::as_strided", "strides (4, 1)", "contiguous()", line(Windows, 1)]),
     (BadStage, ["the stage 'first'", line(BadStage, 2)]),
 ]
 
@@ -201,6 +255,47 @@ def test_arguments(tmp_path):
     refuse(tmp_path, ["lr_schedule", "builtins.float"], Plain(), loss=mean, lr_schedule=0.1)
 
 
+def test_functional_collectives(tmp_path):
+    class Reduced(Plain):
+        def forward(self, x):
+            return functional_collectives.all_reduce(super().forward(x), "sum", dist.group.WORLD)
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        expected = ["_c10d_functional::all_reduce", "a collective", line(Reduced, 1)]
+        refuse(tmp_path, expected, Reduced(), loss=mean)
+    finally:
+        dist.destroy_process_group()
+
+
+def test_a_module_of_another_type_than_its_input(tmp_path):
+    expected = ["cannot export 'aten::addmm': found operands of types float32 and float16"]
+    refuse(tmp_path, expected, nn.Linear(4, 4), (torch.ones(8, 4).half(),), loss=mean)
+
+
+def test_fields_that_were_assigned_later(tmp_path):
+    module = Plain()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    spec = cleave.ExportSpec(module, (torch.ones(8, 4),), loss=mean, optimizer=optimizer)
+    spec.lr_schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10)
+    with pytest.raises(cleave.ExportError, match="as lr_schedule, found a value of type .*Cosine"):
+        cleave.export_spec(spec, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk(tmp_path):
+    """A limit on the size of files does as well."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    module = nn.Linear(64, 64)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(cleave.ExportError, match="cannot write to .*: .*File too large"):
+            cleave.export(module, (torch.ones(8, 64),), loss=mean, out=tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_backward_of_its_own(tmp_path):
     class Sign(torch.autograd.Function):
         @staticmethod
@@ -251,6 +346,8 @@ def test_optimizers(tmp_path):
         (torch.optim.AdamW(parameters, amsgrad=True), ["amsgrad"]),
         (torch.optim.SGD(parameters, lr=0.1, maximize=True), ["maximize"]),
         (torch.optim.Adam(parameters, weight_decay=0.1), ["weight decay"]),
+        (torch.optim.SGD(parameters, lr=float("nan")), ["SGD has lr = nan", "finite"]),
+        (torch.optim.AdamW(parameters, eps=float("inf")), ["AdamW has eps = inf", "finite"]),
         (used, ["has taken steps"]),
         (stranger, ["shape (3, 3)", "does not have"]),
         (lambda p: 3, ["builtins.int"]),
@@ -261,6 +358,11 @@ def test_optimizers(tmp_path):
 def test_schedules():
     with pytest.raises(cleave.ExportError, match="0 <= warmup < total, found 5 and 5"):
         cleave.WarmupCosine(warmup=5, total=5)
+    for floor in (2, -1, float("nan")):
+        with pytest.raises(cleave.ExportError, match=f"floor from 0 to 1.*, found {floor}"):
+            cleave.WarmupCosine(warmup=0, total=5, floor=floor)
+    with pytest.raises(cleave.ExportError, match="finite decay, found inf"):
+        cleave.StepDecay(every=1, decay=float("inf"))
     with pytest.raises(cleave.ExportError, match="positive number of steps, found 0"):
         cleave.StepDecay(every=0, decay=0.1)
 
@@ -336,6 +438,28 @@ def test_command_line(tmp_path, monkeypatch, capsys):
     out, error = capsys.readouterr()
     assert out == "" and error.startswith("error: the loss has shape (8, 4)")
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments, status",
+    [
+        (["cleave.export", "--help"], 0),
+        (["cleave.export"], 2),
+        (["cleave.export", "absent.py:model"], 1),
+        (["cleave.export", "x.py:y", "--mode", "sideways"], 2),
+        (["cleave.placement_page", "--help"], 0),
+        (["cleave.placement_page"], 2),
+    ],
+    ids=" ".join,
+)
+def test_usage_does_not_wait_for_pytorch(tmp_path, arguments, status):
+    (tmp_path / "torch.py").write_text("raise ImportError('PyTorch is imported')")
+    path = f"{tmp_path}:{cleave_path.SOURCE / 'python'}"
+    done = subprocess.run([sys.executable, "-m", *arguments], cwd=tmp_path, capture_output=True,
+                          text=True, env={"PYTHONPATH": path, "PATH": ""}, timeout=60)  # fmt: skip
+    assert done.returncode == status
+    assert "usage: python -m cleave" in done.stdout + done.stderr or "there is no file" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_command_line_errors(tmp_path, monkeypatch, capsys):

@@ -2,6 +2,7 @@
 
 import functools
 import logging
+import re
 import warnings
 
 import cleave_path  # noqa: F401
@@ -10,8 +11,8 @@ import cleave.testing
 import pytest
 import torch
 import torch.nn.functional as F
+from exported_models import export
 from interpreter import Interpreter, role_name
-from safetensors.torch import load_file
 from torch import nn
 from torch.utils.checkpoint import (
     CheckpointPolicy,
@@ -45,39 +46,6 @@ def mean(outputs):
 
 def batch(rows=8):
     return torch.randn(rows, 4, generator=torch.Generator().manual_seed(1))
-
-
-def export(tmp_path, module, args, kwargs=None, **options):
-    """Exports, and holds the microbatch function against eager mode, bitwise. Text and weights."""
-    spec = cleave.ExportSpec(module, args, kwargs, **options)
-    path = cleave.export_spec(spec, tmp_path)
-    text = path.read_text()
-    weights = load_file(path.with_suffix(".safetensors"))
-    interpreter = Interpreter(text)
-    inputs = cleave.testing.example_inputs(spec)
-    values = {}
-    for _, type_, role in interpreter.functions["microbatch"].arguments:
-        name = role_name(role)
-        if role.startswith(("#train.role<parameter", "#train.role<buffer")):
-            values[name] = weights[name.split(".", 1)[1]]
-        elif role.startswith("#train.role<constant"):
-            values[name] = weights[name]
-        elif role.startswith("#train.role<accumulator"):
-            values[name] = None
-        elif role.startswith("#train.role<seed"):
-            values[name] = torch.tensor(
-                1.0, dtype=torch.float64 if "f64" in type_ else torch.float32
-            )
-        elif role.startswith("#train.role<rng"):
-            values[name] = torch.tensor({"rng_seed": 7, "rng_offset": 0}[name])
-        else:
-            values[name] = inputs[name]
-    found = interpreter.run("microbatch", values)
-    expected = cleave.testing.evaluate(spec, seed=7)
-    assert sorted(found) == sorted(expected)
-    for name, value in expected.items():
-        assert torch.equal(found[name], value), name
-    return text, weights
 
 
 def argument(text, role):
@@ -280,7 +248,34 @@ def test_custom_autograd_functions_keep_their_backward(tmp_path):
             return Triple.apply(self.l(x))
 
     text, _ = export(tmp_path, Custom(), batch(), loss=mean)
-    assert "other = 3" in text
+    (line,) = [line for line in text.splitlines() if "other = 3" in line]
+    assert "train.backward" in line
+
+
+def test_what_custom_backwards_compute_belongs_to_their_module(tmp_path):
+    class Gate(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            (x,) = ctx.saved_tensors
+            mask = (x > 0.25).to(gradient.dtype)
+            return gradient * mask * 3
+
+    class Gated(Linear):
+        def forward(self, x):
+            with torch.fx.traceback.annotate({"stage": 1}):
+                return Gate.apply(self.l(x))
+
+    text, _ = export(tmp_path, nn.Sequential(nn.Linear(4, 4), Gated()), batch(), loss=mean)
+    definitions = dict(re.findall(r"^(#loc\d+) = (.*)$", text, re.MULTILINE))
+    for op in "other = 0.25", "other = 3", "aten._to_copy":
+        (line,) = [line for line in text.splitlines() if op in line]
+        assert "{train.backward, train.stage = 1 : i64}" in line, line
+        assert 'loc("1"(' in definitions[re.search(r"loc\((#loc\d+)\)", line).group(1)]
 
 
 def test_random_ops(tmp_path):

@@ -6,6 +6,7 @@ import pytest
 import torch
 from exported_models import MODELS
 from interpreter import role_name
+from library_models import LIBRARY_MODELS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -19,7 +20,7 @@ def assert_same(found, expected):
         assert torch.equal(found[name].isnan(), value.isnan()), name
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, *LIBRARY_MODELS])
 def test_microbatch_is_eager_bitwise(exported, name):
     model = exported(name)
     inputs = cleave.testing.example_inputs(model.spec)
@@ -41,6 +42,21 @@ def test_forward_is_eager_bitwise(exported, name, mode):
     assert_same(model.interpreter.run("microbatch", arguments), expected)
     assert "output.0" in expected and ("loss" in expected) == (mode == "loss")
     assert not model.microbatch.roles("seed") and "@update" not in model.text
+
+
+def test_a_weight_under_four_names(exported):
+    model = exported("t5")
+    aliases = '["encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"]'
+    assert f'#train.role<parameter "shared.weight" aliases {aliases}>' in model.text
+    assert "shared.weight" in model.weights and "lm_head.weight" not in model.weights
+    module = model.spec.module
+    assert type(module.shared.weight) is torch.nn.Parameter
+    assert module.lm_head.weight is module.decoder.embed_tokens.weight is module.shared.weight
+
+
+def test_strided_results_are_views(exported):
+    """Pooling gives its result other strides; shared over ranks and in kernels, values have others again."""
+    assert "as_strided" not in exported("convnext").text
 
 
 # Steps by model: fewer where a step is slow.

@@ -41,7 +41,6 @@ def test_a_graph_of_seven_thousand_ops(build_dir, tmp_path):
 
 
 def test_without_the_table_of_typed_ops(build_dir, tmp_path, monkeypatch):
-    # By its entry in sys.modules: the attribute cleave.export is the function.
     operators = importlib.import_module("cleave.export.operators")
     monkeypatch.setattr(operators, "load_typed_ops", dict)
     path = cleave.export_spec(MODELS["gpt_tied"](), tmp_path)

@@ -1,18 +1,23 @@
-"""Exports a PyTorch training step: `NAME.mlir`, its graph, and `NAME.safetensors`, its weights."""
+"""Exports a PyTorch training step: `NAME.mlir`, its graph, and `NAME.safetensors`, its weights.
+
+`cleave.export` is this package and the function `export` alike: calling the package exports.
+"""
 
 from __future__ import annotations
 
+import importlib
 import os
 import pathlib
+import sys
 import tempfile
+import types
+from typing import TYPE_CHECKING
 
-from safetensors.torch import save_file
-
-from cleave.export.capture import capture
 from cleave.export.errors import ExportError
-from cleave.export.program import Program
-from cleave.export.schedules import Constant, StepDecay, WarmupCosine
-from cleave.export.spec import ExportSpec
+
+if TYPE_CHECKING:
+    from cleave.export.schedules import Constant, StepDecay, WarmupCosine
+    from cleave.export.spec import ExportSpec
 
 __all__ = [
     "Constant",
@@ -24,6 +29,17 @@ __all__ = [
     "export_spec",
 ]
 
+# Imported when asked for: they import PyTorch, which takes seconds.
+_HOMES = {"ExportSpec": "spec", "Constant": "schedules", "StepDecay": "schedules", "WarmupCosine": "schedules"}
+
+
+def __getattr__(name: str):
+    if name not in _HOMES:
+        raise AttributeError(f"module 'cleave.export' has no attribute '{name}'")
+    value = getattr(importlib.import_module(f"cleave.export.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
 
 def export(module, args, kwargs=None, *, out=".", **options) -> pathlib.Path:
     """Exports `module` for the microbatch `args`, `kwargs`; the other options are ExportSpec's.
@@ -31,11 +47,20 @@ def export(module, args, kwargs=None, *, out=".", **options) -> pathlib.Path:
     Writes NAME.mlir and NAME.safetensors in the directory `out`, which is made if need be, with a
     plan also NAME.plan.json, and returns the path of the first. Raises ExportError, and then leaves no file changed.
     """
+    from cleave.export.spec import ExportSpec
+
     return export_spec(ExportSpec(module, args, kwargs, **options), out)
 
 
 def export_spec(spec: ExportSpec, out=".") -> pathlib.Path:
     """The same for an ExportSpec."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    from cleave.export.capture import capture
+    from cleave.export.program import Program
+
+    spec.check()
     program = Program(spec, capture(spec))
     out = pathlib.Path(out)
     tensors = {name: tensor.cpu().contiguous().clone() for name, tensor in program.tensors.items()}
@@ -53,4 +78,14 @@ def export_spec(spec: ExportSpec, out=".") -> pathlib.Path:
             os.replace(text, out / f"{spec.name}.mlir")
     except OSError as error:
         raise ExportError(f"cannot write to {out}: {error.strerror or error}") from None
+    except SafetensorError as error:
+        raise ExportError(f"cannot write to {out}: {error}") from None
     return out / f"{spec.name}.mlir"
+
+
+class _Package(types.ModuleType):
+    def __call__(self, *args, **kwargs):
+        return export(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -9,11 +9,16 @@ import inspect
 import pathlib
 import sys
 import traceback
+from typing import TYPE_CHECKING
 
-from cleave.export import export_spec
 from cleave.export.errors import ExportError
-from cleave.export.locations import short_path
-from cleave.export.spec import MODES, ExportSpec
+from cleave.export.options import MODES
+from cleave.export.paths import short_path
+
+if TYPE_CHECKING:
+    from cleave.export.spec import ExportSpec
+
+# What imports PyTorch is imported where it is needed: usage, and its errors, come at once.
 
 
 def load_spec(target: str) -> ExportSpec:
@@ -24,6 +29,8 @@ def load_spec(target: str) -> ExportSpec:
     path = pathlib.Path(file)
     if not path.is_file():
         raise ExportError(f"there is no file {file}")
+    from cleave.export.spec import ExportSpec
+
     sys.path.insert(0, str(path.resolve().parent))
     module_spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
     if module_spec is None:
@@ -86,6 +93,8 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     try:
         spec = load_spec(options.target)
+        from cleave.export import export_spec
+
         changes = {k: v for k in ("mode", "name", "gradients") if (v := getattr(options, k)) is not None}
         if changes:
             spec = dataclasses.replace(spec, **changes)

@@ -21,8 +21,12 @@ from torch._guards import tracing
 from cleave.export.errors import ExportError
 from cleave.export.gradient_cuts import show_gradient_cuts
 from cleave.export.inputs import Signature
-from cleave.export.locations import frames, short_path
+from cleave.export.locations import frames, is_library
+from cleave.export.operators import COLLECTIVE
+from cleave.export.paths import short_path
 from cleave.export.spec import ExportSpec
+from cleave.export.strides import settle_strides
+from cleave.export.text import STATIC_SIZES
 
 
 @dataclasses.dataclass
@@ -46,7 +50,6 @@ class _Step(nn.Module):
         self.module = spec.module
         if isinstance(spec.loss, nn.Module):
             self.loss = spec.loss
-            self.loss.train(spec.loss.training)
         else:
             self.loss_function = spec.loss
         self._has_module_loss = isinstance(spec.loss, nn.Module)
@@ -98,7 +101,7 @@ def capture(spec: ExportSpec) -> Capture:
     grad_mode = torch.enable_grad() if spec.mode == "joint" else torch.no_grad()
     torch._dynamo.reset()
     try:
-        with grad_mode, _tracer_options(), _quiet():
+        with _left_as_found(step), grad_mode, _tracer_options(), _quiet():
             traced = dynamo_graph_capture_for_export(step)(*tensors)
             checkpointed = any("checkpoint" in str(n.target) for n in traced.graph.nodes)
             if not spec.gradients:
@@ -108,6 +111,8 @@ def capture(spec: ExportSpec) -> Capture:
                 stack.enter_context(tracing(traced.meta["tracing_context"]))
                 stack.enter_context(torch.fx.traceback.preserve_node_meta())
                 joint = aot_export_joint_with_descriptors(stack, traced, tensors)
+            graph = joint._aot_graph_capture.graph_module
+            settle_strides(graph.graph)
     except ExportError:
         raise
     except Exception as error:  # whatever tracing runs into, in PyTorch or in the model
@@ -119,8 +124,24 @@ def capture(spec: ExportSpec) -> Capture:
         raise ExportError(_describe(error)) from error
     finally:
         torch._dynamo.reset()
-    graph = joint._aot_graph_capture.graph_module
     return Capture(graph, signature, spec.mode != "forward", checkpointed)
+
+
+@contextlib.contextmanager
+def _left_as_found(step: nn.Module):
+    """Puts every parameter and buffer back in its place.
+
+    AOT Autograd puts tensors of its own into the modules while it traces. A tensor that stands under
+    three names or more it puts back under one of them only.
+    """
+    kept = [(m, dict(m._parameters), dict(m._buffers)) for m in step.modules()]
+    try:
+        yield
+    finally:
+        for module, parameters, buffers in kept:
+            for table, tensors in ((module._parameters, parameters), (module._buffers, buffers)):
+                table.clear()
+                table.update(tensors)
 
 
 @contextlib.contextmanager
@@ -178,21 +199,14 @@ def _quiet():
                 )
 
 
-def _is_library(file: str) -> bool:
-    """Whether a file is PyTorch's or Python's own, and no place to look for the cause."""
-    standard = os.path.dirname(os.__file__) + os.sep
-    return f"{os.sep}torch{os.sep}" in file or (
-        file.startswith(standard) and "site-packages" not in file
-    )
-
-
 def _describe(error: Exception) -> str:
     """One line for what tracing raised, with the model's source line."""
     text = str(error)
     head = text.partition("from user code:")[0]
     where = ""
     stack = [(frame.filename, frame.lineno) for frame in getattr(error, "real_stack", None) or ()]
-    stack = [f for f in stack or frames(text) if not _is_library(f[0])]
+    everything = stack or frames(text)
+    stack = [f for f in everything if not is_library(f[0])]
     if stack and stack[-1][0] != __file__:
         file, line = stack[-1]
         code = linecache.getline(file, line).strip()
@@ -210,4 +224,8 @@ def _describe(error: Exception) -> str:
         message += ": " + explanation.group(1).strip()
     elif not message or type(error).__module__ == "builtins":
         message = f"{type(error).__name__}: {message}"
+    if any(f"{os.sep}torch{os.sep}distributed{os.sep}" in file for file, _ in everything):
+        message = f"found {COLLECTIVE}"
+    elif match := re.search(r"data-dependent expression (.*?u\d+.*?)(?: \(unhinted|$)", message):
+        message = f"found a size that depends on data, {match.group(1)}; {STATIC_SIZES}"
     return f"cannot trace the module{where}: {message}"

@@ -11,7 +11,7 @@ import operator
 import torch
 
 from cleave.export.errors import ExportError
-from cleave.export.locations import source_line
+from cleave.export.locations import place
 
 
 def show_gradient_cuts(traced: torch.fx.GraphModule):
@@ -29,9 +29,8 @@ def show_gradient_cuts(traced: torch.fx.GraphModule):
 def _refuse_custom_functions(graph: torch.fx.Graph):
     for node in graph.nodes:
         if "autograd_function_apply" in str(node.target):
-            where = source_line(node)
             raise ExportError(
-                f"a torch.autograd.Function{f' at {where}' if where else ''} has a backward of its "
+                f"a torch.autograd.Function{place(node)} has a backward of its "
                 "own, which a forward alone does not hold; export with gradients"
             )
 

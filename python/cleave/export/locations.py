@@ -4,38 +4,43 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 
 import torch
 
+from cleave.export.paths import short_path
 from cleave.export.text import string
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 # Dynamo names a submodule by how it was reached from the traced module.
 _SUBSCRIPT = re.compile(r"\._modules\['([^']+)'\]|\['?([^'\]]+)'?\]")
 
 
-def short_path(path: str) -> str:
-    """`path` from the working directory or the import path it lies on, whichever is nearer.
-
-    Thus a file has the name that one would import or open it by, and no machine's directories.
-    """
-    if not os.path.isabs(path):
-        return path
-    roots = [os.getcwd()] + [os.path.abspath(entry) for entry in sys.path]
-    holding = [root for root in roots if path.startswith(root.rstrip(os.sep) + os.sep)]
-    return os.path.relpath(path, max(holding, key=len)) if holding else path
-
-
 def frames(trace: str) -> list[tuple[str, int]]:
-    """The (file, line) pairs of a formatted stack, outermost first."""
-    return [(file, int(line)) for file, line in _FRAME.findall(trace)]
+    """The (file, line) pairs of a formatted stack, outermost first, without the exporter's own."""
+    found = [(file, int(line)) for file, line in _FRAME.findall(trace)]
+    return [frame for frame in found if not frame[0].startswith(_PACKAGE)]
+
+
+def is_library(file: str) -> bool:
+    """Whether a file is PyTorch's or Python's own, and no place to look for the cause."""
+    standard = os.path.dirname(os.__file__) + os.sep
+    return f"{os.sep}torch{os.sep}" in file or (
+        file.startswith(standard) and "site-packages" not in file
+    )
 
 
 def source_line(node: torch.fx.Node) -> str | None:
     """`gpt.py:57` of the innermost frame of the model's code."""
     stack = frames(node.meta.get("stack_trace") or "")
+    stack = [frame for frame in stack if not is_library(frame[0])] or stack
     return f"{short_path(stack[-1][0])}:{stack[-1][1]}" if stack else None
+
+
+def place(node: torch.fx.Node) -> str:
+    """" at gpt.py:57" for a message; the module where the model has no line; else nothing."""
+    line, path = source_line(node), module_path(node)
+    return f" at {line}" if line else f" in module '{path}'" if path else ""
 
 
 def module_path(node: torch.fx.Node) -> str:

@@ -18,6 +18,36 @@ _PLACEMENT_ARGUMENTS = {"device", "layout", "pin_memory", "generator"}
 _TABLE = pathlib.Path(__file__).resolve().parent.parent / "typed_ops.json"
 
 
+aten = torch.ops.aten
+
+# These kernels take operands of one dtype only, their fake kernels any.
+_ONE_DTYPE = {
+    aten.mm, aten.bmm, aten.addmm, aten.baddbmm, aten.addbmm, aten.mv, aten.addmv, aten.addr, aten.dot,
+    aten.convolution, aten._scaled_dot_product_flash_attention_for_cpu,
+}  # fmt: skip
+
+COLLECTIVE = (
+    "a collective of torch.distributed; a program is exported as one rank computes it, and Cleave's passes "
+    "add the communication that a plan asks for (docs/plans.md)"
+)
+
+
+def check_call(overload: torch._ops.OpOverload, bound: dict[str, Any]):
+    """Raises Unsupported for a call that would fail when the program runs."""
+    if overload.namespace in ("_c10d_functional", "_c10d_functional_autograd", "c10d", "_dtensor"):
+        raise Unsupported(COLLECTIVE)
+    if overload.namespace != "aten":
+        raise Unsupported(
+            f"an operator of the library '{overload.namespace}', which cleave-run does not load; expected "
+            "PyTorch's own operators (a torch.autograd.Function of them may have a backward of its own)"
+        )
+    if overload.overloadpacket in _ONE_DTYPE:
+        dtypes = {v.meta["val"].dtype: None for v in bound.values() if isinstance(v, torch.fx.Node)}
+        if len(dtypes) > 1:
+            found = " and ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
+            raise Unsupported(f"operands of types {found}; expected one type")
+
+
 def load_typed_ops() -> dict[str, str]:
     """Schema name to the mnemonic of the op that stands for it; empty without the build's table,
     when every call is written as `aten.call`, which every Cleave reads."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from cleave.export.errors import ExportError
@@ -117,6 +119,10 @@ def _kind(optimizer: torch.optim.Optimizer) -> str:
 
 def _check_group(optimizer: torch.optim.Optimizer, group: dict):
     name = type(optimizer).__name__
+    for option, value in group.items():
+        for number in value if option == "betas" else [value]:
+            if isinstance(number, (float, torch.Tensor)) and not math.isfinite(number):
+                raise ExportError(f"{name} has {option} = {value}; expected finite numbers")
     for option in ("amsgrad", "maximize"):
         if group.get(option):
             raise ExportError(f"{name}({option}=True) is not supported")

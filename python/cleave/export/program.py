@@ -10,11 +10,12 @@ from torch._functorch._aot_autograd import descriptors as aot
 from cleave.export import random_ops
 from cleave.export.capture import Capture
 from cleave.export.errors import ExportError
-from cleave.export.locations import Locations, source_line
+from cleave.export.locations import Locations, place
 from cleave.export.operators import (
     OperatorWriter,
     as_scalar_overload,
     bind,
+    check_call,
     has_number_for_tensor,
     kernel_result_types,
     result_types,
@@ -49,6 +50,7 @@ class Program:
         self._checkpoint_graphs: dict[int, int] = {}
         self._tagged = False
         self._left_out: set[torch.fx.Node] = set()
+        self._backward = _backward_nodes(self._graph.graph) if spec.mode == "joint" else set()
         self._writer = OperatorWriter(self._values.__getitem__, self._types.__getitem__)
         self.tensors: dict[str, torch.Tensor] = {}
         self.text = self._write()
@@ -115,7 +117,7 @@ class Program:
         """
         needed, stack = set(), list(results)
         for node in self._graph.graph.nodes:
-            if node.op == "call_function" and not _is_backward(node) and _draws(node):
+            if node.op == "call_function" and node not in self._backward and _draws(node):
                 stack.append(node)
         while stack:
             node = stack.pop()
@@ -232,9 +234,8 @@ class Program:
     # Ops ------------------------------------------------------------------------------------
 
     def _refusal(self, node: torch.fx.Node, found: str) -> ExportError:
-        where = source_line(node)
         op = node.target if isinstance(node.target, str) else _name(node.target)
-        return ExportError(f"cannot export '{op}'{f' at {where}' if where else ''}: found {found}")
+        return ExportError(f"cannot export '{op}'{place(node)}: found {found}")
 
     def _type(self, node: torch.fx.Node) -> str:
         value = node.meta.get("val")
@@ -269,6 +270,7 @@ class Program:
         if overload._schema.is_mutable:
             raise Unsupported("an operator that changes its argument; programs are pure")
         bound = bind(overload, node.args, node.kwargs)
+        check_call(overload, bound)
         value = node.meta["val"]
         if random_ops.is_random(overload, bound):
             return self._write_random(node, bound, value)
@@ -324,7 +326,7 @@ class Program:
 
     def _discardable(self, node: torch.fx.Node) -> str:
         attributes = []
-        if _is_backward(node):
+        if node in self._backward:
             attributes.append("train.backward")
         policy = node.meta.get("recompute")
         if policy is not None:
@@ -342,8 +344,19 @@ class Program:
         return " {" + ", ".join(attributes) + "}" if attributes else ""
 
 
-def _is_backward(node: torch.fx.Node) -> bool:
-    return node.meta.get("partitioner_tag") == "is_backward"
+def _backward_nodes(graph: torch.fx.Graph) -> set[torch.fx.Node]:
+    """The nodes of the backward, which is traced after the forward.
+
+    What a torch.autograd.Function does in its backward has no tag.
+    """
+    calls = [node for node in graph.nodes if node.op == "call_function"]
+    tags = [node.meta.get("partitioner_tag") for node in calls]
+    forward = max((i for i, tag in enumerate(tags) if tag == "is_forward"), default=-1)
+    return {
+        node
+        for i, (node, tag) in enumerate(zip(calls, tags))
+        if tag == "is_backward" or (tag is None and i > forward)
+    }
 
 
 def _draws(node: torch.fx.Node) -> bool:

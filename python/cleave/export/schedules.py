@@ -43,6 +43,10 @@ class WarmupCosine(Schedule):
             raise ExportError(
                 f"WarmupCosine expects 0 <= warmup < total, found {self.warmup} and {self.total}"
             )
+        if not 0 <= self.floor <= 1:
+            raise ExportError(
+                f"WarmupCosine expects a floor from 0 to 1, a factor on the rate, found {self.floor}"
+            )
 
     def factor(self, step: int) -> float:
         t = step - 1
@@ -70,6 +74,8 @@ class StepDecay(Schedule):
     def __post_init__(self):
         if self.every <= 0:
             raise ExportError(f"StepDecay expects a positive number of steps, found {self.every}")
+        if not 0 < self.decay < math.inf:
+            raise ExportError(f"StepDecay expects a positive, finite decay, found {self.decay}")
 
     def factor(self, step: int) -> float:
         return self.decay ** ((step - 1) // self.every)

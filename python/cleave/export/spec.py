@@ -9,12 +9,9 @@ from typing import Any
 import torch
 
 from cleave.export.errors import ExportError
+from cleave.export.options import GENERATORS, MODES
 from cleave.export.schedules import Constant, Schedule
 from cleave.plan import Plan
-
-MODES = ("auto", "forward", "loss", "joint")
-GENERATORS = ("mt19937", "philox")
-
 
 @dataclasses.dataclass
 class ExportSpec:
@@ -63,6 +60,13 @@ class ExportSpec:
     generator: str = "mt19937"
 
     def __post_init__(self):
+        self.check()
+
+    def check(self):
+        """Raises ExportError for fields that are wrong, and brings the others into one form.
+
+        Fields may have been assigned since the spec was made.
+        """
         if not isinstance(self.module, torch.nn.Module):
             raise ExportError(f"expected a torch.nn.Module to export, found {_kind(self.module)}")
         if isinstance(self.args, torch.Tensor):

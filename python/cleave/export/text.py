@@ -44,10 +44,22 @@ def tensor_type(value: torch.Tensor) -> str:
     """`tensor<2x3xf32>`; raises Unsupported for symbolic sizes and other dtypes."""
     if any(not isinstance(size, int) for size in value.shape):
         shape = ", ".join(str(size) for size in value.shape)
-        raise Unsupported(f"a tensor of dynamic shape ({shape}); export at a fixed microbatch size")
+        remedy = STATIC_SIZES if _depends_on_data(value) else "export at a fixed microbatch size"
+        raise Unsupported(f"a tensor of dynamic shape ({shape}); {remedy}")
     if value.layout is not torch.strided:
         raise Unsupported(f"a tensor of layout {value.layout}; programs have strided tensors only")
     return "tensor<" + "".join(f"{size}x" for size in value.shape) + element_type(value.dtype) + ">"
+
+
+# What to say where sizes depend on data.
+STATIC_SIZES = (
+    "expected static sizes; to route tokens to experts, give each a fixed capacity or use masks, as "
+    "examples/moe.py does"
+)
+
+
+def _depends_on_data(value: torch.Tensor) -> bool:
+    return any(re.search(r"\bu\d+\b", str(size)) for size in value.shape)
 
 
 def float_literal(value: float) -> str:

@@ -1,0 +1,198 @@
+"""Makes a traced graph mean the same whatever the strides of its values are.
+
+Types say sizes, not strides, and compiled kernels, collectives and files keep no strides. Two kinds
+of ops in a trace rely on them: a `view` that the strides of its operand allow, and `as_strided`,
+which reads memory instead of elements.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.utils._pytree as pytree
+
+from cleave.export.errors import ExportError
+from cleave.export.locations import place
+
+aten = torch.ops.aten
+
+
+def _both(a: torch.Tensor, b: torch.Tensor):
+    """Laid out like a pointwise kernel's result, whose first operand goes before the second."""
+    return (torch.add(a, b),)
+
+
+def _contiguous(*values: torch.Tensor):
+    return tuple(value.new_empty(value.shape) for value in values)
+
+
+# The fake kernels of these, with which one traces, are decompositions, and give results other strides than the
+# kernels do: those of another operand, mostly. Each with the layouts of its first results.
+# test/python/test_fake_strides.py finds what belongs here.
+LAYOUTS = {
+    aten.elu_backward.default: lambda g, alpha, scale, input_scale, is_result, x: _both(g, x),
+    aten.hardsigmoid_backward.default: lambda g, x: _both(g, x),
+    aten.hardswish_backward.default: lambda g, x: _both(g, x),
+    aten.hardtanh_backward.default: lambda g, x, low, high: _both(g, x),
+    aten.log_sigmoid_forward.default: lambda x: _contiguous(x, x),
+    aten.native_layer_norm_backward.default: lambda g, x, *_: _contiguous(x),
+    aten.native_dropout_backward.default: lambda g, mask, scale: _both(g, mask),
+    aten.softplus_backward.default: lambda g, x, beta, threshold: _both(g, x),
+}
+
+
+def settle_strides(graph: torch.fx.Graph):
+    """Replaces views that are not possible on real strides, and `as_strided`.
+
+    Where the fake kernels' strides are wrong, autograd has chosen a view where eager mode copies.
+    Values get the strides that kernels give them, in `meta["val"]`, and the view becomes a copy.
+    """
+    changed: set[torch.fx.Node] = set()
+    for node in list(graph.nodes):
+        if node.target in LAYOUTS or not changed.isdisjoint(node.all_input_nodes):
+            _settle(graph, node, changed)
+    for node in list(graph.nodes):
+        if node.target in (aten.as_strided.default, aten.as_strided_scatter.default):
+            _Strided(graph, node).rewrite()
+
+
+def _settle(graph: torch.fx.Graph, node: torch.fx.Node, changed: set[torch.fx.Node]):
+    """Computes a node's value again, from operands whose strides are settled."""
+    if node.op != "call_function":
+        return
+    args, kwargs = pytree.tree_map_only(
+        torch.fx.Node, lambda operand: operand.meta["val"], (node.args, node.kwargs)
+    )
+    if node.target is aten.view.default and not _is_viewable(*args):
+        steps = _Steps(graph, node)
+        steps.replace(steps.reshaped(node.args[0], node.args[1]))
+        return
+    value = node.target(*args, **kwargs)
+    if node.target in LAYOUTS:
+        value = with_layouts(node.target, args, value)
+    if not _has_strides_of(value, node.meta["val"]):
+        node.meta["val"] = value
+        changed.add(node)
+
+
+def with_layouts(target, args, value):
+    """What a fake kernel of LAYOUTS gives, with the strides that the kernel gives it."""
+    layouts = LAYOUTS[target](*args)
+    values = list(value) if isinstance(value, (tuple, list)) else [value]
+    for i, layout in enumerate(layouts):
+        if values[i] is not None:
+            values[i] = torch.empty_like(layout, dtype=values[i].dtype)
+    return type(value)(values) if isinstance(value, (tuple, list)) else values[0]
+
+
+def _is_viewable(value: torch.Tensor, size) -> bool:
+    try:
+        value.view(size)
+    except (RuntimeError, ValueError):  # fake tensors raise the second
+        return False
+    return True
+
+
+def _has_strides_of(a, b) -> bool:
+    return all(
+        not isinstance(x, torch.Tensor) or x.stride() == y.stride()
+        for x, y in zip(pytree.tree_leaves(a), pytree.tree_leaves(b), strict=True)
+    )
+
+
+class _Steps:
+    """Makes nodes in a node's place."""
+
+    def __init__(self, graph: torch.fx.Graph, node: torch.fx.Node):
+        self._graph, self._node = graph, node
+
+    def call(self, target, *args, **kwargs) -> torch.fx.Node:
+        with self._graph.inserting_before(self._node):
+            made = self._graph.call_function(target, args, kwargs)
+        made.meta = dict(self._node.meta)
+        values = pytree.tree_map_only(torch.fx.Node, lambda n: n.meta["val"], (args, kwargs))
+        made.meta["val"] = target(*values[0], **values[1])
+        return made
+
+    def reshaped(self, source: torch.fx.Node, size) -> torch.fx.Node:
+        """As `reshape` does it: a view where that is possible, else a copy."""
+        if list(source.meta["val"].shape) == list(size):
+            return source
+        if _is_viewable(source.meta["val"], size):
+            return self.call(aten.view.default, source, list(size))
+        copy = self.call(aten.clone.default, source, memory_format=torch.contiguous_format)
+        return self.call(aten._unsafe_view.default, copy, list(size))
+
+    def permuted(self, source: torch.fx.Node, order: list[int]) -> torch.fx.Node:
+        if order == list(range(len(order))):
+            return source
+        return self.call(aten.permute.default, source, order)
+
+    def replace(self, result: torch.fx.Node):
+        self._node.replace_all_uses_with(result)
+        self._graph.erase_node(self._node)
+
+
+class _Strided:
+    """An `as_strided`, or the scatter that is its backward.
+
+    Where it shows all elements in another shape or order, it is views. Else its operand gets its
+    dimensions in the order of memory, since in programs `as_strided` counts elements in row-major
+    order.
+    """
+
+    def __init__(self, graph: torch.fx.Graph, node: torch.fx.Node):
+        self._steps, self._node = _Steps(graph, node), node
+        arguments = list(node.args) + [None] * 5
+        self._is_scatter = node.target is aten.as_strided_scatter.default
+        self._self = arguments.pop(0)
+        self._src = arguments.pop(0) if self._is_scatter else None
+        given = dict(zip(("size", "stride", "storage_offset"), arguments)) | dict(node.kwargs)
+        self._size, self._stride = list(given["size"]), list(given["stride"])
+        value = self._self.meta["val"]
+        offset = given["storage_offset"]
+        self._offset = 0 if offset is None else offset - value.storage_offset()
+        self._order = _memory_order(value.shape, value.stride())
+
+    def rewrite(self):
+        steps, order = self._steps, self._order
+        value = self._self.meta["val"]
+        shown = _memory_order(self._size, self._stride)
+        last = self._offset + sum((n - 1) * s for n, s in zip(self._size, self._stride))
+        if order is None or self._offset < 0 or last >= value.numel():
+            raise ExportError(
+                f"cannot export 'aten::as_strided'{place(self._node)}: found an operand of "
+                f"shape {tuple(value.shape)} and strides {value.stride()}; expected all that is read "
+                "to be elements of a tensor without gaps: call contiguous() on it first"
+            )
+        sizes = [value.shape[d] for d in order]
+        if shown is None or self._offset or last != value.numel() - 1:
+            operands = [steps.permuted(self._self, order)] + [self._src] * self._is_scatter
+            operands += [self._size, self._stride, self._offset]
+            result = steps.call(self._node.target, *operands)
+            steps.replace(steps.permuted(result, _inverse(order)) if self._is_scatter else result)
+        elif self._is_scatter:
+            flat = steps.permuted(self._src, shown)
+            if not flat.meta["val"].is_contiguous():
+                flat = steps.call(aten.clone.default, flat, memory_format=torch.contiguous_format)
+            steps.replace(steps.permuted(steps.reshaped(flat, sizes), _inverse(order)))
+        else:
+            flat = steps.permuted(self._self, order)
+            flat = steps.reshaped(flat, [self._size[d] for d in shown])
+            steps.replace(steps.permuted(flat, _inverse(shown)))
+
+
+def _memory_order(size, stride) -> list[int] | None:
+    """The dimensions from the outermost in memory to the innermost; None where elements leave gaps or
+    share memory."""
+    order = sorted(range(len(size)), key=lambda d: (-stride[d], d))
+    expected = 1
+    for d in reversed(order):
+        if size[d] != 1:
+            if stride[d] != expected:
+                return None
+            expected *= size[d]
+    return order
+
+
+def _inverse(order: list[int]) -> list[int]:
+    return [order.index(d) for d in range(len(order))]
