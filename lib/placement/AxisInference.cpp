@@ -172,13 +172,15 @@ Conflict AxisInference::explainPartials() const {
 // Shards
 //===----------------------------------------------------------------------===//
 
-/// The factors that the operand's S(dim) may cut: of a size other than 1 first.
+/// The factors that the operand's S(dim) may cut: one of a size other than 1 first, then the major
+/// ones.
 llvm::SmallVector<FactorId, 2> AxisInference::leading(unsigned operand) const {
   llvm::SmallVector<FactorId, 2> factors;
   for (FactorId factor : rule.leadingFactors(rule.operands[operand][placements[operand]->dim]))
     if (!rule.factors[factor].isWhole())
       factors.push_back(factor);
-  std::reverse(factors.begin(), factors.end());
+  if (!factors.empty() && rule.factors[factors.back()].size != 1)
+    std::rotate(factors.begin(), factors.end() - 1, factors.end());
   return factors;
 }
 

@@ -8,6 +8,7 @@
 #include "lib/placement/ConflictText.h"
 #include "lib/placement/GradientFlow.h"
 #include "lib/placement/Inference.h"
+#include "lib/placement/KernelInference.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -160,46 +161,26 @@ LogicalResult FunctionChecker::checkCompute(Operation *op) {
 LogicalResult FunctionChecker::checkLaunch(exec::LaunchOp launch) {
   auto kernel =
       SymbolTable::lookupNearestSymbolFrom<exec::KernelOp>(launch, launch.getKernelAttr());
-  llvm::DenseMap<Value, PlacementAttr> placements;
-  for (auto [argument, operand] : llvm::zip_equal(kernel.getArguments(), launch.getOperands()))
-    placements[argument] = dist::getPlacement(operand.getType());
   bool carriesAny =
       llvm::any_of(launch.getOperands(), [&](Value operand) { return flow.carries(operand); });
   auto carries = [&](Value value) {
     auto argument = dyn_cast<BlockArgument>(value);
     return argument ? flow.carries(launch.getOperand(argument.getArgNumber())) : carriesAny;
   };
-  Operation *terminator = kernel.getBody().front().getTerminator();
-  for (Operation &op : kernel.getBody().front().without_terminator()) {
-    auto operands = llvm::map_to_vector(op.getOperands(),
-                                        [&](Value value) { return placements.lookup(value); });
-    // Where the rules leave a choice, what the launch says.
-    SmallVector<PlacementAttr> preferred(op.getNumResults());
-    for (OpOperand &returned : terminator->getOpOperands())
-      if (auto result = dyn_cast<OpResult>(returned.get()); result && result.getOwner() == &op)
-        preferred[result.getResultNumber()] =
-            dist::getPlacement(launch.getResult(returned.getOperandNumber()).getType());
-    FailureOr<SmallVector<PlacementAttr>> inferred =
-        inferPlacements(&op, {.carriesGradient = carries,
-                              .preferred = preferred,
-                              .operands = operands,
-                              .like = frame,
-                              .quiet = true});
-    if (failed(inferred)) {
-      InFlightDiagnostic diagnostic = launch.emitOpError()
-                                      << "runs a kernel whose '" << op.getName()
-                                      << "' may not join operands that are placed so: ";
-      llvm::interleaveComma(operands, diagnostic,
-                            [&](PlacementAttr placement) { diagnostic << placement; });
-      diagnostic.attachNote(op.getLoc()) << "the op of the kernel is here";
-      return diagnostic;
-    }
-    for (auto [result, placement] : llvm::zip_equal(op.getResults(), *inferred))
-      placements[result] = placement;
+  KernelPlacements found = inferKernel(launch, kernel, frame, carries);
+  if (Operation *op = found.conflict) {
+    InFlightDiagnostic diagnostic = launch.emitOpError()
+                                    << "runs a kernel whose '" << op->getName()
+                                    << "' may not join operands that are placed so: ";
+    llvm::interleaveComma(op->getOperands(), diagnostic,
+                          [&](Value operand) { diagnostic << found.values.lookup(operand); });
+    diagnostic.attachNote(op->getLoc()) << "the op of the kernel is here";
+    return diagnostic;
   }
   bool isRight = true;
-  for (auto [result, returned] : llvm::zip_equal(launch.getResults(), terminator->getOperands()))
-    isRight &= succeeded(checkResult(result, placements.lookup(returned)));
+  for (auto [result, returned] : llvm::zip_equal(
+           launch.getResults(), kernel.getBody().front().getTerminator()->getOperands()))
+    isRight &= succeeded(checkResult(result, found.values.lookup(returned)));
   return success(isRight);
 }
 

@@ -163,8 +163,10 @@ public:
       count *= size;
     Value matrix = b.reshape(rows, {count, shape.back()});
     shape.back() = shapeOf(product->getResult(0)).back();
+    // Local rows do not tell a sharded batch of one example from the sequence behind it.
+    dist::PlacementAttr placement = dist::getPlacement(rows.getType());
     if (!withAddend)
-      return b.view(b.mm(matrix, cast<aten::AddmmOp>(product).getMat2()), shape);
+      return b.viewAs(b.mm(matrix, cast<aten::AddmmOp>(product).getMat2()), shape, placement);
     SmallVector<Value> operands(product->getOperands());
     operands[*rowsOperand(product)] = matrix;
     SmallVector<NamedAttribute> attributes(product->getAttrs());
@@ -174,7 +176,23 @@ public:
     Type type = RankedTensorType::get({count, shape.back()}, dtypeOf(product->getResult(0)));
     Value result =
         b.create(product->getName().getStringRef(), type, operands, attributes)->getResult(0);
-    return b.view(result, shape);
+    return b.viewAs(result, shape, placement);
+  }
+  /// `value`, whose rows are those of `like`, with dimension `dim` of `like` in parts by rank:
+  /// {..., ranks, size / ranks, ...}. Axes other than the ring's shard what they shard of `like`.
+  Value splitByRank(Value value, Value like, int64_t dim) {
+    Shape shape(shapeOf(like));
+    shape.back() = shapeOf(value).back();
+    shape[dim] /= axes.ranks;
+    shape.insert(shape.begin() + dim, axes.ranks);
+    dist::PlacementAttr placement = dist::getPlacement(like.getType());
+    if (placement) {
+      SmallVector<dist::AxisEntry> entries(placement.getEntries());
+      for (dist::AxisEntry &entry : entries)
+        entry.placement.dim += entry.placement.isShard() && entry.placement.dim > dim;
+      placement = dist::PlacementAttr::get(placement.getMesh(), entries);
+    }
+    return b.viewAs(value, shape, placement);
   }
 
 private:
@@ -286,11 +304,9 @@ LogicalResult AsyncTP::decompose(dist::AllGatherOp gather) {
   Value order = b.ranksBefore(*axes);
   for (auto [product, list] : llvm::zip_equal(products, blocks)) {
     Value all = b.cat(list, dim);
-    Shape split(shapeOf(all));
-    split[dim] /= axes->ranks;
-    split.insert(split.begin() + dim, axes->ranks);
     Value result = product->getResult(0);
-    Value placed = b.view(b.indexSelect(b.view(all, split), dim, order), shapeOf(result));
+    Value sorted = b.indexSelect(ring.splitByRank(all, all, dim), dim, order);
+    Value placed = b.viewAs(sorted, shapeOf(result), dist::getPlacement(result.getType()));
     if (dist::PlacementAttr placement = dist::getPlacement(result.getType()))
       placed = b.conform(placed, placement);
     result.replaceAllUsesWith(placed);
@@ -348,11 +364,7 @@ LogicalResult AsyncTP::decompose(dist::ReduceScatterOp scatter) {
   Ring ring(scatter, factor, scatter, *axes, scatter.getMeshAttr());
   LocalBuilder &b = ring.b;
   Value rows = b.asVarying(factor, *axes);
-  Shape split(shapeOf(terms)), block(shapeOf(result));
-  split.back() = block.back() = shapeOf(rows).back();
-  split[dim] /= axes->ranks;
-  split.insert(split.begin() + dim, axes->ranks);
-  Value byRank = b.view(rows, split);
+  Value byRank = ring.splitByRank(rows, terms, dim);
   SmallVector<Value> sums(chunks), onWay(chunks);
   for (int64_t step = 0; step < axes->ranks; ++step) {
     // What will have come to its rank after the last step.

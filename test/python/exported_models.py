@@ -11,6 +11,7 @@ import cleave
 import cleave.testing
 import gpt
 import huggingface
+import llama
 import moe
 import torch
 import vision
@@ -32,7 +33,7 @@ MODELS = {
     "resnet18": vision.resnet18,
 }
 # With variants that only the tests of what is special about them take.
-ALL_MODELS = MODELS | {"resnet18_autocast": vision.autocast}
+ALL_MODELS = MODELS | {"resnet18_autocast": vision.autocast, "llama_small": llama.small}
 
 
 def export_model(name, folder, mode="auto"):

@@ -8,6 +8,8 @@
 #include "dialects/aten/ops/Reduction.h"
 #include "dialects/dist/Verify.h"
 
+#include "llvm/Support/SaveAndRestore.h"
+
 #include <limits>
 
 using namespace mlir;
@@ -203,6 +205,12 @@ Value LocalBuilder::as(Value value, AxisPlacement wanted, const Axes &axes) {
 //===----------------------------------------------------------------------===//
 // Ops
 //===----------------------------------------------------------------------===//
+
+Value LocalBuilder::viewAs(Value value, ArrayRef<int64_t> shape, PlacementAttr wanted) {
+  auto type = RankedTensorType::get(shape, dtypeOf(value));
+  llvm::SaveAndRestore preference(preferred, wanted ? dist::withPlacement(type, wanted) : type);
+  return view(value, shape);
+}
 
 Value LocalBuilder::amax(Value value, int64_t dim) {
   return make<aten::AmaxOp>(aten::reduceShape(shapeOf(value), dim, true), dtypeOf(value), value,

@@ -95,6 +95,9 @@ public:
   // Ops
   //===--------------------------------------------------------------------===//
 
+  /// The value in another shape; where the rules of placements leave a choice (a shard of a
+  /// dimension of size 1), as `wanted` has it.
+  Value viewAs(Value value, llvm::ArrayRef<int64_t> shape, dist::PlacementAttr wanted);
   Value amax(Value value, int64_t dim);
   Value indexSelect(Value value, int64_t dim, Value index);
   /// In f32 if the dtype is a half-precision one: what kernels accumulate in.
