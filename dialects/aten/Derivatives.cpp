@@ -52,8 +52,8 @@ void cleave::aten::claimDerivatives(AtenDialect &dialect) {
         SqueezeDimOp, SqueezeDimsOp, SliceOp, SelectOp, SplitOp, SplitWithSizesOp, UnbindOp>(
       dialect);
   // Copy
-  claim<CloneOp, LiftFreshCopyOp, ToCopyOp, UnsafeViewOp, CatOp, StackOp, RepeatOp, TrilOp, TriuOp>(
-      dialect);
+  claim<CloneOp, LiftFreshCopyOp, ToCopyOp, UnsafeViewOp, CatOp, StackOp, RepeatOp, FlipOp, RollOp,
+        TrilOp, TriuOp>(dialect);
   claim<ZerosLikeOp, OnesLikeOp, FullLikeOp, NewZerosOp, NewOnesOp, NewFullOp>(dialect);
   // Normalization
   claim<NativeLayerNormOp, NativeBatchNormLegitFunctionalOp, NativeBatchNormLegitNoTrainingOp>(

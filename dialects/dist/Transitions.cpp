@@ -156,37 +156,83 @@ static bool isAdvisable(const Transition &row) {
   return row.source && row.destination && !row.op.starts_with("fake_");
 }
 
-static bool involves(const Transition &row, PlacementKind source, PlacementKind destination) {
-  return isAdvisable(row) && row.source == source && row.destination == destination;
+/// The reduction that an op takes which has to end what is pending in `source`.
+static std::optional<Reduction> ownReduction(const AxisPlacement &source) {
+  return source.isPartial() ? std::optional(source.reduction) : std::nullopt;
 }
 
-std::string cleave::dist::suggestOps(const AxisPlacement &source,
-                                     const AxisPlacement &destination) {
-  auto own = [](const AxisPlacement &placement) -> std::optional<Reduction> {
-    return placement.isPartial() ? std::optional(placement.reduction) : std::nullopt;
-  };
-  llvm::SmallVector<std::string> ops;
+/// Whether only names change, and no data crosses.
+static bool isLocal(const Transition &row) {
+  return row.op == "convert" || row.op == "reinterpret";
+}
+
+/// The ops that do it in one step, with any effect on the shape if `shape` is absent.
+static llvm::SmallVector<const Transition *> findSteps(const AxisPlacement &source,
+                                                       const AxisPlacement &destination,
+                                                       std::optional<Effect> shape) {
+  llvm::SmallVector<const Transition *> steps;
   for (const Transition &row : table)
-    if (involves(row, source.kind, destination.kind) &&
-        takesReduction(row, source, destination, own(source)))
-      ops.push_back("dist." + row.op.str());
-  if (!ops.empty())
-    return joinAlternatives(ops);
+    if (isAdvisable(row) && row.source == source.kind && row.destination == destination.kind &&
+        (!shape || row.shape == *shape) &&
+        takesReduction(row, source, destination, ownReduction(source)))
+      steps.push_back(&row);
+  return steps;
+}
+
+static std::string joinOps(llvm::ArrayRef<const Transition *> rows) {
+  return joinAlternatives(llvm::to_vector(
+      llvm::map_range(rows, [](const Transition *row) { return "dist." + row->op.str(); })));
+}
+
+/// Two steps, of which one only names what the ranks have in another way.
+static std::string findTwoSteps(llvm::StringRef op, const AxisPlacement &source,
+                                const AxisPlacement &destination, Effect shape) {
+  std::string found;
   for (const Transition &first : table) {
-    if (!isAdvisable(first) || first.source != source.kind || first.destination == source.kind ||
-        first.shape != ShapeEffect::Same)
+    if (!isAdvisable(first) || first.source != source.kind)
       continue;
     AxisPlacement middle;
     middle.kind = *first.destination;
-    if (!takesReduction(first, source, middle, own(source)))
+    if (middle.isPartial() && destination.isPartial())
+      middle.reduction = destination.reduction;
+    if (!takesReduction(first, source, middle, ownReduction(source)))
       continue;
-    for (const Transition &second : table)
-      if (involves(second, middle.kind, destination.kind) && second.shape == ShapeEffect::Same &&
-          takesReduction(second, middle, destination, own(middle)))
-        return "dist." + first.op.str() + " to " + describeKind(middle.kind, first.reduction) +
-               ", then dist." + second.op.str();
+    for (const Transition *second : findSteps(middle, destination, std::nullopt)) {
+      const Transition *moving = isLocal(first) ? second : &first;
+      bool isShapeRight = first.shape == Effect::Same    ? second->shape == shape
+                          : second->shape == Effect::Same ? first.shape == shape
+                                                          : false;
+      if (!isShapeRight || (!isLocal(first) && !isLocal(*second)))
+        continue;
+      std::string text = "dist." + first.op.str() + " to " +
+                         describeKind(middle.kind, first.reduction) + ", then dist." +
+                         second->op.str();
+      // What its author wrote is what he means.
+      if (moving->op == op)
+        return text;
+      if (found.empty())
+        found = std::move(text);
+    }
   }
-  return "";
+  return found;
+}
+
+std::string cleave::dist::suggestOps(llvm::StringRef op, const AxisPlacement &source,
+                                     const AxisPlacement &destination, ShapeEffect shape) {
+  if (auto steps = findSteps(source, destination, shape); !steps.empty())
+    return joinOps(steps);
+  std::string two = findTwoSteps(op, source, destination, shape);
+  if (llvm::StringRef(two).contains("dist." + op.str()))
+    return two;
+  static constexpr std::pair<Effect, llvm::StringLiteral> others[] = {
+      {Effect::Same, "whose result has the shape of the operand"},
+      {Effect::Gather, "whose result is all ranks' parts together"},
+      {Effect::Scatter, "whose result is one rank's part of the operand"},
+  };
+  for (auto [effect, meaning] : others)
+    if (auto steps = findSteps(source, destination, effect); !steps.empty())
+      return joinOps(steps) + ", " + meaning.str();
+  return two;
 }
 
 //===----------------------------------------------------------------------===//

@@ -55,9 +55,11 @@ bool takesReduction(const Transition &row, const AxisPlacement &source,
 /// What the op takes, for messages: "S(d) to R or I; V to R, I or V".
 std::string describeTransitions(llvm::StringRef op);
 
-/// Which ops take one placement to the other, for messages: "dist.all_reduce", or two in a row:
-/// "dist.reinterpret to V, then dist.all_reduce". Empty where there are none.
-std::string suggestOps(const AxisPlacement &source, const AxisPlacement &destination);
+/// Which ops take one placement to the other in place of `dist.OP`, which would do `shape`, for
+/// messages: "dist.all_reduce", or two in a row: "dist.reinterpret to V, then dist.all_reduce".
+/// Where none does this to the shape, what the op does is said too. Empty where there are none.
+std::string suggestOps(llvm::StringRef op, const AxisPlacement &source,
+                       const AxisPlacement &destination, ShapeEffect shape);
 
 /// The table as a JSON list of {op, reduction, source, destination, shape}, one element for each
 /// legal choice: reductions enumerated, placements as in the types' text with S for S(d), null

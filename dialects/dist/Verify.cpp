@@ -139,6 +139,12 @@ static LogicalResult verifyShardingOrder(const Redistribution &what, Type type, 
   return listAxes(diagnostic, ArrayRef(sharding).take_back(axes.size()));
 }
 
+static ShapeEffect effectOf(const Redistribution &what) {
+  if (what.gathered)
+    return what.scattered ? ShapeEffect::Exchange : ShapeEffect::Gather;
+  return what.scattered ? ShapeEffect::Scatter : ShapeEffect::Same;
+}
+
 /// An error that says what the op takes and which ops to use instead.
 static LogicalResult refuse(const Redistribution &what, StringAttr axis,
                             const AxisPlacement &source, const AxisPlacement &destination) {
@@ -153,7 +159,8 @@ static LogicalResult refuse(const Redistribution &what, StringAttr axis,
   }
   diagnostic << "cannot take " << source << " to " << destination << " along axis '"
              << axis.getValue() << "'";
-  std::string instead = source == destination ? "" : suggestOps(source, destination);
+  std::string instead =
+      source == destination ? "" : suggestOps(name, source, destination, effectOf(what));
   if (source.isSameOnAllRanks() && source == destination)
     diagnostic << ": the value is the same on all ranks already";
   else if (!instead.empty())

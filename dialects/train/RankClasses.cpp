@@ -2,6 +2,7 @@
 
 #include "dialects/train/RankClasses.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/train/FunctionClasses.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -27,11 +28,15 @@ LogicalResult cleave::train::verifyRanks(Operation *op, Attribute ranks) {
   return success();
 }
 
-bool ProgramClass::contains(const llvm::StringMap<int64_t> &places) const {
+static bool holds(DictionaryAttr ranks, const llvm::StringMap<int64_t> &places) {
   return !ranks || llvm::all_of(ranks, [&](NamedAttribute entry) {
     return llvm::is_contained(cast<DenseI64ArrayAttr>(entry.getValue()).asArrayRef(),
                               places.lookup(entry.getName()));
   });
+}
+
+bool ProgramClass::contains(const llvm::StringMap<int64_t> &places) const {
+  return holds(ranks, places);
 }
 
 //===----------------------------------------------------------------------===//
@@ -40,11 +45,11 @@ bool ProgramClass::contains(const llvm::StringMap<int64_t> &places) const {
 
 /// Axes that classes speak of: of the mesh, of known size, with all places on them.
 static FailureOr<SmallVector<dist::AxisAttr>> getClassAxes(ModuleOp module,
-                                                           ArrayRef<ProgramClass> classes) {
+                                                           ArrayRef<FunctionClass> classes) {
   SmallVector<dist::AxisAttr> axes;
   auto meshes = llvm::to_vector(module.getOps<dist::MeshOp>());
-  for (const ProgramClass &each : classes) {
-    func::FuncOp function = each.program.getFunctions().front();
+  for (const FunctionClass &each : classes) {
+    func::FuncOp function = each.functions.front();
     for (NamedAttribute entry : each.ranks) {
       dist::AxisAttr axis;
       for (dist::MeshOp mesh : meshes)
@@ -76,7 +81,7 @@ static std::string describePlaces(ArrayRef<dist::AxisAttr> axes,
 }
 
 /// Each combination of places is of exactly one class.
-static LogicalResult checkCover(ModuleOp module, ArrayRef<ProgramClass> classes) {
+static LogicalResult checkCover(ModuleOp module, ArrayRef<FunctionClass> classes) {
   FailureOr<SmallVector<dist::AxisAttr>> axes = getClassAxes(module, classes);
   if (failed(axes))
     return failure();
@@ -90,16 +95,17 @@ static LogicalResult checkCover(ModuleOp module, ArrayRef<ProgramClass> classes)
       places[axis.getName()] = rest % axis.getSize();
       rest /= axis.getSize();
     }
-    const ProgramClass *owner = nullptr;
-    for (const ProgramClass &each : classes) {
-      if (!each.contains(places))
+    const FunctionClass *owner = nullptr;
+    for (const FunctionClass &each : classes) {
+      if (!holds(each.ranks, places))
         continue;
-      func::FuncOp function = each.program.getFunctions().front();
+      func::FuncOp function = each.functions.front();
       if (owner) {
         InFlightDiagnostic diagnostic = function.emitError()
                                         << "is for the rank with " << describePlaces(*axes, places)
                                         << ", which has other functions already";
-        diagnostic.attachNote(owner->program.getFunctions().front().getLoc()) << "such as this one";
+        diagnostic.attachNote(func::FuncOp(owner->functions.front()).getLoc())
+            << "such as this one";
         return diagnostic;
       }
       owner = &each;
@@ -115,8 +121,7 @@ static LogicalResult checkCover(ModuleOp module, ArrayRef<ProgramClass> classes)
 // Whether classes fit each other
 //===----------------------------------------------------------------------===//
 
-/// Whether two types differ at most in the sizes of dimensions that are sharded in both.
-static bool differInShardsOnly(Type one, Type other) {
+bool cleave::train::differInShardsOnly(Type one, Type other) {
   auto a = dyn_cast<RankedTensorType>(one), b = dyn_cast<RankedTensorType>(other);
   if (!a || !b || a.getElementType() != b.getElementType() || a.getRank() != b.getRank() ||
       a.getEncoding() != b.getEncoding())
@@ -188,45 +193,76 @@ static LogicalResult checkCommunication(func::FuncOp first, func::FuncOp other) 
   return success();
 }
 
+static LogicalResult checkFit(const FunctionClass &one, const FunctionClass &other) {
+  for (unsigned i = 0; i < std::max(one.functions.size(), other.functions.size()); ++i) {
+    bool isMissing = i >= one.functions.size() || i >= other.functions.size();
+    func::FuncOp a = isMissing ? nullptr : one.functions[i];
+    func::FuncOp b = isMissing ? nullptr : other.functions[i];
+    if (isMissing || a->getAttr(kPhaseAttrName) != b->getAttr(kPhaseAttrName) ||
+        a->getAttr(kStageAttrName) != b->getAttr(kStageAttrName)) {
+      InFlightDiagnostic diagnostic =
+          func::FuncOp(other.functions.front()).emitError()
+          << "and the other functions for " << other.ranks
+          << " are of other phases than those for other ranks";
+      diagnostic.attachNote(func::FuncOp(one.functions.front()).getLoc()) << "theirs begin here";
+      return diagnostic;
+    }
+    if (failed(checkSignatures(a, b)) || failed(checkCommunication(a, b)))
+      return failure();
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The classes of a module
+//===----------------------------------------------------------------------===//
+
+FailureOr<SmallVector<FunctionClass, 0>> cleave::train::getFunctionClasses(ModuleOp module) {
+  llvm::MapVector<DictionaryAttr, SmallVector<func::FuncOp>> byRanks;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->hasAttr(kPhaseAttrName) && !function.isExternal())
+      byRanks[function->getAttrOfType<DictionaryAttr>(kRanksAttrName)].push_back(function);
+  SmallVector<FunctionClass, 0> classes;
+  if (byRanks.empty() || (byRanks.size() == 1 && !byRanks.front().first))
+    return classes;
+  auto key = [](func::FuncOp function) {
+    auto phase = function->getAttrOfType<PhaseAttr>(kPhaseAttrName);
+    auto stage = function->getAttrOfType<IntegerAttr>(kStageAttrName);
+    return std::pair(phase ? static_cast<int64_t>(phase.getValue()) : 0,
+                     stage ? stage.getInt() : 0);
+  };
+  for (auto &[ranks, functions] : byRanks) {
+    if (!ranks)
+      return functions.front().emitError() << "expects '" << kRanksAttrName
+                                           << "', as another function of the program has it";
+    llvm::stable_sort(functions,
+                      [&](func::FuncOp a, func::FuncOp b) { return key(a) < key(b); });
+    classes.push_back({ranks, std::move(functions)});
+  }
+  if (failed(checkCover(module, classes)))
+    return failure();
+  for (const FunctionClass &each : llvm::drop_begin(classes))
+    if (failed(checkFit(classes.front(), each)))
+      return failure();
+  return classes;
+}
+
 FailureOr<SmallVector<ProgramClass, 1>> cleave::train::getProgramClasses(ModuleOp module,
                                                                          ProgramForms forms) {
-  llvm::SmallSetVector<DictionaryAttr, 2> ranks;
-  for (auto function : module.getOps<func::FuncOp>())
-    if (function->hasAttr(kPhaseAttrName))
-      ranks.insert(function->getAttrOfType<DictionaryAttr>(kRanksAttrName));
+  FailureOr<SmallVector<FunctionClass, 0>> functions = getFunctionClasses(module);
+  if (failed(functions))
+    return failure();
+  SmallVector<DictionaryAttr> ranks;
+  for (const FunctionClass &each : *functions)
+    ranks.push_back(each.ranks);
   if (ranks.empty())
-    ranks.insert(DictionaryAttr());
+    ranks.push_back(DictionaryAttr());
   SmallVector<ProgramClass, 1> classes;
   for (DictionaryAttr each : ranks) {
     FailureOr<Program> program = getProgramOf(module, each, forms);
     if (failed(program))
       return failure();
-    if (!each && ranks.size() > 1)
-      return program->getFunctions().front().emitError()
-             << "expects '" << kRanksAttrName << "', as another function of the program has it";
     classes.push_back({each, std::move(*program)});
-  }
-  if (classes.size() == 1 && !classes.front().ranks)
-    return classes;
-  if (failed(checkCover(module, classes)))
-    return failure();
-  auto first = classes.front().program.getFunctions();
-  for (const ProgramClass &each : llvm::drop_begin(classes)) {
-    auto functions = each.program.getFunctions();
-    for (unsigned i = 0; i < std::max(first.size(), functions.size()); ++i) {
-      bool isMissing = i >= functions.size() || i >= first.size();
-      if (isMissing || first[i]->getAttr(kPhaseAttrName) != functions[i]->getAttr(kPhaseAttrName) ||
-          first[i]->getAttr(kStageAttrName) != functions[i]->getAttr(kStageAttrName)) {
-        InFlightDiagnostic diagnostic = functions.front().emitError()
-                                        << "and the other functions for " << each.ranks
-                                        << " are of other phases than those for other ranks";
-        diagnostic.attachNote(first.front().getLoc()) << "theirs begin here";
-        return diagnostic;
-      }
-      if (failed(checkSignatures(first[i], functions[i])) ||
-          failed(checkCommunication(first[i], functions[i])))
-        return failure();
-    }
   }
   return classes;
 }

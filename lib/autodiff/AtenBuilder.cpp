@@ -38,6 +38,8 @@ Operation *AtenBuilder::create(StringRef name, TypeRange types, ValueRange opera
   if (frame && !failed && isa<aten::AtenOpInterface>(op)) {
     placement::InferenceOptions options;
     options.like = frame;
+    // What is I may be called anything later.
+    options.preferInvariant = bool(preferred);
     dist::PlacementAttr preference = preferred ? dist::getPlacement(preferred) : nullptr;
     if (preference && types.size() == 1 &&
         cast<RankedTensorType>(types.front()).getShape() == preferred.getShape())

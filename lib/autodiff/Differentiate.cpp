@@ -6,10 +6,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "lib/autodiff/Differentiate.h"
+#include "dialects/aten/ops/View.h"
 #include "dialects/derivative/DerivativeInterface.h"
 #include "dialects/train/Program.h"
 #include "lib/autodiff/Activity.h"
 #include "lib/autodiff/DistBuilder.h"
+#include "lib/placement/Inference.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -36,11 +38,14 @@ public:
     FailureOr<Type> seedType = findSeedType(frame);
     if (failed(seedType))
       return failure();
+    if (frame && failed(checkInputs(frame)))
+      return failure();
     Backward backward(builder, varied, frame);
     addSeed(backward, *seedType);
     if (failed(sweep(backward)))
       return failure();
     addResults(backward, builder);
+    eraseCuts();
     statistics.ops = llvm::count_if(
         function.front(), [](Operation &op) { return op.hasAttr(train::kBackwardAttrName); });
     return statistics;
@@ -145,6 +150,22 @@ private:
     return Type(gradientTypeOf(loss.getType()));
   }
 
+  /// The type checker knows of parameters' gradients alone. Inputs that are to have one may not join
+  /// what is I as they may without.
+  LogicalResult checkInputs(dist::PlacementAttr frame) {
+    if (options.inputs.empty())
+      return success();
+    placement::InferenceOptions inference;
+    auto carries = [&](Value value) { return varied.contains(value); };
+    inference.carriesGradient = carries;
+    inference.like = frame;
+    for (Operation &op : function.front().without_terminator())
+      if (isa<aten::AtenOpInterface>(op) && llvm::any_of(op.getOperands(), carries) &&
+          failed(placement::inferPlacements(&op, inference)))
+        return failure();
+    return success();
+  }
+
   /// The seed stands behind the data, before what random ops take.
   void addSeed(Backward &backward, Type type) {
     unsigned at = function.getNumArguments();
@@ -230,6 +251,15 @@ private:
       end->insertOperands(end->getNumOperands(), gradient);
       ++statistics.gradients;
     }
+  }
+
+  /// `detach` has done what it is for: to a function that holds its gradients it means nothing.
+  void eraseCuts() {
+    for (auto detach : llvm::make_early_inc_range(function.front().getOps<aten::DetachOp>()))
+      if (detach.getResult().getType() == detach.getSelf().getType()) {
+        detach.getResult().replaceAllUsesWith(detach.getSelf());
+        detach.erase();
+      }
   }
 
   func::FuncOp function, update;

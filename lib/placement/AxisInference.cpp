@@ -21,7 +21,10 @@ public:
   AxisInference(const ShardingRule &rule, llvm::ArrayRef<AxisOperand> operands) : rule(rule) {
     for (auto [i, operand] : llvm::enumerate(operands)) {
       placements.push_back(operand.placement);
-      if (operand.placement && !llvm::is_contained(rule.shapeOnly, i))
+      // What only lends its shape to a computation lends a shard's shape to a shard's.
+      bool countsWhole = llvm::is_contained(rule.shapeOnly, i) &&
+                         !(rule.kind == OpKind::Compute && isShard(i));
+      if (operand.placement && !countsWhole)
         active.push_back(i);
     }
   }
@@ -55,7 +58,7 @@ private:
 
   const ShardingRule &rule;
   llvm::SmallVector<std::optional<AxisPlacement>, 4> placements;
-  /// Operands whose elements matter.
+  /// Operands of which more matters than the shape of the whole.
   llvm::SmallVector<unsigned, 4> active;
 };
 
@@ -64,17 +67,28 @@ private:
 AxisResult AxisInference::run(llvm::ArrayRef<AxisOperand> operands) {
   if (rule.kind == OpKind::Factory || active.empty())
     return makeConstant();
-  // Rules 1 and 3: all I stays I, else an I without a gradient counts as R.
-  auto isInvariant = [](AxisPlacement p) { return p.isInvariant(); };
-  auto isNotInvariant = [](AxisPlacement p) { return !p.isInvariant(); };
-  std::optional<unsigned> other = find(isNotInvariant);
+  // Rules 1 and 3: all I stays I; an I without a gradient counts as R, an R without one as I.
+  std::optional<unsigned> invariant, other, foreign;
+  for (unsigned operand : active) {
+    bool carries = operands[operand].carriesGradient;
+    if (placements[operand]->isInvariant()) {
+      if (!invariant || (carries && !operands[*invariant].carriesGradient))
+        invariant = operand;
+      continue;
+    }
+    other = other ? other : operand;
+    if (!placements[operand]->isReplicate() || carries)
+      foreign = foreign ? foreign : operand;
+  }
   if (!other)
     return Choices{all(AxisPlacement::invariant())};
+  if (invariant && operands[*invariant].carriesGradient) {
+    if (foreign)
+      return Conflict{Reason::InvariantMixed, *invariant, *foreign};
+    return Choices{all(AxisPlacement::invariant())};
+  }
   for (unsigned operand : active)
-    if (isInvariant(*placements[operand]) && operands[operand].carriesGradient)
-      return Conflict{Reason::InvariantMixed, operand, *other};
-  for (unsigned operand : active)
-    if (isInvariant(*placements[operand]))
+    if (placements[operand]->isInvariant())
       placements[operand] = AxisPlacement::replicate();
 
   auto partial = find([](AxisPlacement p) { return p.isPartial(); });
@@ -88,7 +102,10 @@ AxisResult AxisInference::run(llvm::ArrayRef<AxisOperand> operands) {
     return joinShards(*shard);
   if (partial)
     return joinPartials();
-  return Choices{all(AxisPlacement::replicate())};
+  Choices choices{all(AxisPlacement::replicate())};
+  if (invariant && !foreign)
+    choices.push_back(all(AxisPlacement::invariant()));
+  return choices;
 }
 
 /// Rule 5: results that depend on no operand's elements. Where the shape comes from a sharded

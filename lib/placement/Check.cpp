@@ -5,6 +5,7 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/exec/Exec.h"
 #include "dialects/train/Program.h"
+#include "lib/placement/ClassComparison.h"
 #include "lib/placement/ConflictText.h"
 #include "lib/placement/GradientFlow.h"
 #include "lib/placement/Inference.h"
@@ -247,5 +248,6 @@ LogicalResult cleave::placement::checkSpmdTypes(ModuleOp module) {
     if (!function.isExternal() && isTyped(function))
       isRight &= succeeded(FunctionChecker(function).run());
   // What an op gives is as declared, so signatures can be judged by declarations alone.
-  return success(isRight && succeeded(checkSignatures(module)));
+  return success(isRight && succeeded(checkSignatures(module)) &&
+                 succeeded(checkRankClasses(module)));
 }

@@ -58,13 +58,19 @@ std::string cleave::placement::describeTransition(AxisPlacement from, AxisPlacem
     std::string reduction = stringifyReduction(from.reduction).str();
     if (to.isSameOnAllRanks())
       return say("all_reduce " + reduction);
-    if (to.isShard() || to.isVarying())
+    if (to.isShard())
       return say("reduce_scatter " + reduction + dim(to));
+    if (to.isVarying())
+      return describeTransition(from, AxisPlacement::replicate()) +
+             " and dist.reinterpret from R to V";
     return "";
   }
   bool isDivided = from.isShard() || from.isVarying();
-  if (isDivided && to.isSameOnAllRanks())
+  if (from.isShard() && to.isSameOnAllRanks())
     return say("all_gather" + dim(from));
+  // In the shape that both have; who means the parts of something can say so: S(d).
+  if (from.isVarying() && to.isSameOnAllRanks())
+    return say("all_reduce sum");
   if (from.isShard() && to.isShard())
     return say("all_to_all split " + std::to_string(to.dim) + " concat " +
                std::to_string(from.dim));
@@ -163,7 +169,9 @@ void ConflictWriter::writePartial(InFlightDiagnostic &diagnostic) const {
                << " (" << name(operand) << " and " << name(other)
                << "): each rank would join its term with other data; ";
     if (std::optional<unsigned> dim = factorDim(operand))
-      diagnostic << describeTransition(on(operand), AxisPlacement::shard(*dim));
+      diagnostic << "insert dist.reduce_scatter " << stringifyReduction(on(operand).reduction)
+                 << " dim " << *dim << " of " << name(operand) << " from " << text(operand)
+                 << " to S(" << *dim << ")";
     else
       diagnostic << reduceFirst(*this, operand);
     break;

@@ -86,7 +86,7 @@ AxisResult Inference::inferOn(StringAttr axis) const {
     AxisOperand &entry = operands.emplace_back();
     if (PlacementAttr placement = placementOf(i))
       entry.placement = placement.get(axis);
-    if (entry.placement && entry.placement->isInvariant())
+    if (entry.placement && entry.placement->isSameOnAllRanks())
       entry.carriesGradient = options.carriesGradient && options.carriesGradient(operand);
   }
   return inferAxis(rule, operands);
@@ -94,6 +94,9 @@ AxisResult Inference::inferOn(StringAttr axis) const {
 
 /// The first choice that gives what is preferred, else the first.
 const AxisChoice &Inference::choose(ArrayRef<AxisChoice> choices, StringAttr axis) const {
+  auto isInvariant = [](const AxisChoice &choice) {
+    return llvm::all_of(choice.results, [](AxisPlacement p) { return p.isInvariant(); });
+  };
   for (const AxisChoice &choice : choices) {
     bool fits = true;
     for (auto [result, placement] : llvm::enumerate(options.preferred)) {
@@ -107,7 +110,10 @@ const AxisChoice &Inference::choose(ArrayRef<AxisChoice> choices, StringAttr axi
     if (fits)
       return choice;
   }
-  return choices.front();
+  const AxisChoice *first = choices.begin();
+  if (options.preferInvariant && first->results.size() && first->results[0].isReplicate())
+    first = llvm::find_if(choices, isInvariant);
+  return first == choices.end() ? choices.front() : *first;
 }
 
 //===----------------------------------------------------------------------===//

@@ -24,6 +24,8 @@ struct InferenceOptions {
   llvm::ArrayRef<dist::PlacementAttr> operands = {};
   /// Gives mesh and axes to an op without placed operands. Null: such an op has no placement.
   dist::PlacementAttr like = nullptr;
+  /// Where the rules leave the choice of R or I and nothing is preferred, take I.
+  bool preferInvariant = false;
   /// Fail without an error: the caller only asks whether.
   bool quiet = false;
 };

@@ -17,6 +17,7 @@ def Autodiff : Pass<"autodiff", "::mlir::ModuleOp"> {
     Tied weights, one argument, get one sum. Activation-checkpointing tags stay on the ops of the forward;
     ops of the backward are marked `train.backward`, and have location and stage of the op they
     differentiate. An op without a derivative is an error at that op if a gradient must flow through it.
+    `aten.detach`, which cuts gradients off, is erased: what holds its gradients needs it no longer.
 
     In a typed function the gradient of a value has the dual placement.
 

@@ -9,6 +9,8 @@
 
 #include "runtime/comm/Diagnosis.h"
 
+#include "llvm/ADT/DenseSet.h"
+
 #include <map>
 
 namespace cleave::runtime {
@@ -67,13 +69,24 @@ public:
 private:
   bool isWorld() const { return path == kWorldName; }
   Operation begin(llvm::StringRef kind, llvm::StringRef what);
+  /// What all ranks have to give an operation alike.
+  struct Terms {
+    llvm::StringRef kind;
+    int64_t elements;
+    c10::ScalarType type;
+  };
+  static Terms termsOf(llvm::StringRef kind, const at::Tensor &tensor);
+  /// Compares them with the other ranks' the first time that they are used for this value: Gloo ends
+  /// the process where they differ. Throws.
+  llvm::Error agree(const Operation &operation, const Terms &terms);
   /// Starts an operation and hands out its work; `start` returns c10d's and may throw.
   template <typename Start>
-  llvm::Expected<std::unique_ptr<Work>> launch(Operation operation, Start start);
+  llvm::Expected<std::unique_ptr<Work>> launch(Operation operation, std::optional<Terms> terms,
+                                               Start start);
   /// The same for one that works in place, on a copy where `tensor` is not contiguous.
   template <typename Start>
-  llvm::Expected<std::unique_ptr<Work>> launchInPlace(Operation operation, at::Tensor &tensor,
-                                                      Start start);
+  llvm::Expected<std::unique_ptr<Work>> launchInPlace(Operation operation, llvm::StringRef kind,
+                                                      at::Tensor &tensor, Start start);
   llvm::Error checkExchange(llvm::StringRef operation, const at::Tensor &tensor, int peer, int tag,
                             llvm::StringRef what) const;
   llvm::Expected<std::unique_ptr<Work>> startExchange(bool sends, const at::Tensor &tensor,
@@ -85,6 +98,8 @@ private:
   std::map<std::string, int> subgroups;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group;
   uint64_t started = 0;
+  /// Hashes of the operations whose terms have been compared.
+  llvm::DenseSet<uint64_t> agreed;
   /// For a communicator beside this one.
   c10::intrusive_ptr<c10d::Store> storeOfGroup;
   /// An operation failed, or the ranks left in good order.

@@ -3,6 +3,10 @@
 #include "GlooCommunicator.h"
 #include "runtime/comm/C10dReduction.h"
 
+#include "llvm/ADT/Hashing.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -120,11 +124,40 @@ Operation GlooCommunicator::begin(StringRef kind, StringRef what) {
   return operation;
 }
 
+GlooCommunicator::Terms GlooCommunicator::termsOf(StringRef kind, const at::Tensor &tensor) {
+  return {kind, tensor.numel(), tensor.scalar_type()};
+}
+
+llvm::Error GlooCommunicator::agree(const Operation &operation, const Terms &terms) {
+  if (!agreed.insert(llvm::hash_combine(operation.text, terms.elements, int(terms.type))).second)
+    return llvm::Error::success();
+  // The first rank's word counts; others that find another one do not begin. That ranks are in
+  // different operations shows by itself.
+  std::string mine =
+      llvm::formatv("{0}: {1} elements of {2}", terms.kind, terms.elements, c10::toString(terms.type));
+  std::string key = path + "/terms/" + std::to_string(operation.number);
+  std::vector<uint8_t> said =
+      world->store->compareSet(key, {}, std::vector<uint8_t>(mine.begin(), mine.end()));
+  StringRef first(reinterpret_cast<const char *>(said.data()), said.size());
+  auto [kind, amount] = first.split(": ");
+  if (first == mine || kind != terms.kind)
+    return llvm::Error::success();
+  broken = true;
+  return llvm::createStringError(
+      "%s: rank %d has %s, another rank has %s: expected the same on all ranks",
+      StringRef(operation.text).rtrim(',').str().c_str(), members()[rank()],
+      StringRef(mine).split(": ").second.str().c_str(), amount.str().c_str());
+}
+
 template <typename Start>
-llvm::Expected<std::unique_ptr<Work>> GlooCommunicator::launch(Operation operation, Start start) {
+llvm::Expected<std::unique_ptr<Work>>
+GlooCommunicator::launch(Operation operation, std::optional<Terms> terms, Start start) {
   if (world->monitor->hasLoss())
     return diagnose(operation, "", timeout());
   try {
+    if (terms)
+      if (llvm::Error error = agree(operation, *terms))
+        return error;
     auto work = std::make_unique<GlooWork>(*this, operation, start());
     work->watch();
     return work;
@@ -135,11 +168,12 @@ llvm::Expected<std::unique_ptr<Work>> GlooCommunicator::launch(Operation operati
 
 template <typename Start>
 llvm::Expected<std::unique_ptr<Work>>
-GlooCommunicator::launchInPlace(Operation operation, at::Tensor &tensor, Start start) {
+GlooCommunicator::launchInPlace(Operation operation, StringRef kind, at::Tensor &tensor,
+                                Start start) {
   // Gloo works on contiguous memory; strides may differ between ranks.
   std::vector<at::Tensor> buffers{tensor.contiguous()};
   bool isCopy = !tensor.is_contiguous();
-  auto work = launch(std::move(operation), [&] { return start(buffers); });
+  auto work = launch(std::move(operation), termsOf(kind, tensor), [&] { return start(buffers); });
   if (work && isCopy)
     static_cast<GlooWork &>(**work).copyBack(tensor, buffers.front());
   return work;
@@ -171,7 +205,7 @@ llvm::Expected<std::unique_ptr<Work>>
 GlooCommunicator::startAllReduce(at::Tensor &tensor, const ReductionOp &reduction, StringRef what) {
   c10d::AllreduceOptions options;
   options.reduceOp = toC10d(reduction);
-  return launchInPlace(begin("all_reduce", what), tensor, [&](std::vector<at::Tensor> &tensors) {
+  return launchInPlace(begin("all_reduce", what), "all_reduce", tensor, [&](std::vector<at::Tensor> &tensors) {
     return group->allreduce(tensors, options);
   });
 }
@@ -184,7 +218,7 @@ llvm::Expected<std::unique_ptr<Work>> GlooCommunicator::startReduce(at::Tensor &
   c10d::ReduceOptions options;
   options.reduceOp = toC10d(reduction);
   options.rootRank = root;
-  return launchInPlace(begin("reduce", what), tensor, [&](std::vector<at::Tensor> &tensors) {
+  return launchInPlace(begin("reduce", what), "reduce", tensor, [&](std::vector<at::Tensor> &tensors) {
     return group->reduce(tensors, options);
   });
 }
@@ -195,7 +229,7 @@ llvm::Expected<std::unique_ptr<Work>> GlooCommunicator::startBroadcast(at::Tenso
     return error;
   c10d::BroadcastOptions options;
   options.rootRank = root;
-  return launchInPlace(begin("broadcast", what), tensor, [&](std::vector<at::Tensor> &tensors) {
+  return launchInPlace(begin("broadcast", what), "broadcast", tensor, [&](std::vector<at::Tensor> &tensors) {
     return group->broadcast(tensors, options);
   });
 }
@@ -212,7 +246,7 @@ static std::vector<at::Tensor> split(const at::Tensor &whole, int parts) {
 
 llvm::Expected<std::unique_ptr<Work>>
 GlooCommunicator::startAllGather(at::Tensor &output, const at::Tensor &input, StringRef what) {
-  return launch(begin("all_gather", what), [&] {
+  return launch(begin("all_gather", what), termsOf("all_gather", input), [&] {
     std::vector<std::vector<at::Tensor>> outputs{split(output, size())};
     std::vector<at::Tensor> inputs{input.view({input.numel()})};
     return group->allgather(outputs, inputs);
@@ -226,7 +260,7 @@ llvm::Expected<std::unique_ptr<Work>> GlooCommunicator::startGather(at::Tensor &
     return error;
   c10d::GatherOptions options;
   options.rootRank = root;
-  return launch(begin("gather", what), [&] {
+  return launch(begin("gather", what), termsOf("gather", input), [&] {
     std::vector<std::vector<at::Tensor>> outputs;
     if (rank() == root)
       outputs.push_back(split(output, size()));
@@ -242,7 +276,7 @@ llvm::Expected<std::unique_ptr<Work>> GlooCommunicator::startScatter(at::Tensor 
     return error;
   c10d::ScatterOptions options;
   options.rootRank = root;
-  return launch(begin("scatter", what), [&] {
+  return launch(begin("scatter", what), termsOf("scatter", output), [&] {
     std::vector<std::vector<at::Tensor>> inputs;
     if (rank() == root)
       inputs.push_back(split(input, size()));
@@ -255,7 +289,11 @@ llvm::Expected<std::unique_ptr<Work>>
 GlooCommunicator::startAllToAll(at::Tensor &output, const at::Tensor &input,
                                 llvm::ArrayRef<int64_t> outputSizes,
                                 llvm::ArrayRef<int64_t> inputSizes, StringRef what) {
-  return launch(begin("all_to_all", what), [&] {
+  // Parts of different sizes are their sender's and receiver's to agree on.
+  std::optional<Terms> terms;
+  if (llvm::all_equal(outputSizes) && llvm::all_equal(inputSizes))
+    terms = termsOf("all_to_all", input);
+  return launch(begin("all_to_all", what), terms, [&] {
     std::vector<int64_t> receives = outputSizes.vec(), sends = inputSizes.vec();
     at::Tensor from = input;
     return group->alltoall_base(output, from, receives, sends);
@@ -265,7 +303,7 @@ GlooCommunicator::startAllToAll(at::Tensor &output, const at::Tensor &input,
 llvm::Error GlooCommunicator::barrier(StringRef what) {
   // A sum of one number: Gloo's own barrier waits for each rank in turn and cannot be observed.
   std::vector<at::Tensor> one{at::ones({1}, at::kInt)};
-  auto work = launch(begin("barrier", what), [&] { return group->allreduce(one); });
+  auto work = launch(begin("barrier", what), std::nullopt, [&] { return group->allreduce(one); });
   return work ? (*work)->wait() : work.takeError();
 }
 

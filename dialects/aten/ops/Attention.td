@@ -63,7 +63,7 @@ def Aten_FlashAttentionForCpuBackwardOp
   let results = (outs Aten_Tensor:$grad_query, Aten_Tensor:$grad_key, Aten_Tensor:$grad_value);
   let hasVerifier = 1;
   let sharding = Aten_CustomSharding;
-  let linear = ["grad_out"];
+  let linear = ["grad_out", "value, out -> 0, 1"];
 }
 
 #endif // CLEAVE_DIALECTS_ATEN_OPS_ATTENTION

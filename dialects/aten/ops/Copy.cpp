@@ -1,4 +1,4 @@
-//===- Copy.cpp - copies: conversions, concatenations, triangles ----------===//
+//===- Copy.cpp - copies: conversions, concatenations, orders, triangles --===//
 
 #include "dialects/aten/ops/Copy.h"
 #include "dialects/aten/Checks.h"
@@ -129,6 +129,33 @@ LogicalResult RepeatOp::verify() {
 }
 
 //===----------------------------------------------------------------------===//
+// Other orders
+//===----------------------------------------------------------------------===//
+
+LogicalResult FlipOp::verify() {
+  // 1.
+  if (failed(wrapDims(*this, getDims(), rankOf(getSelf()), "dims")))
+    return failure();
+  // 2.
+  return expectResultLike(*this, 0, getSelf());
+}
+
+LogicalResult RollOp::verify() {
+  ArrayRef<int64_t> dims = getDims().value_or(ArrayRef<int64_t>());
+  // 1.
+  for (int64_t dim : dims)
+    if (failed(wrapDim(*this, dim, rankOf(getSelf()), "dims")))
+      return failure();
+  // 2.
+  if (getShifts().size() != std::max<size_t>(dims.size(), 1))
+    return emitOpError("expects in `shifts` one element for each of `dims`, or one where there are "
+                       "none, found [")
+           << getShifts() << "] and [" << dims << "]";
+  // 3.
+  return expectResultLike(*this, 0, getSelf());
+}
+
+//===----------------------------------------------------------------------===//
 // Triangles
 //===----------------------------------------------------------------------===//
 
@@ -199,6 +226,30 @@ void RepeatOp::describeSharding(RuleBuilder &rule) {
     }
     rule.resultDim(0, at, factors);
   }
+}
+
+/// Each dimension stays in its place; those along which elements move must be whole.
+static void reorderSharding(RuleBuilder &rule, ArrayRef<int64_t> dims, const char *reason) {
+  int64_t rank = rule.resultShape(0).size();
+  llvm::SmallDenseSet<int64_t> moved;
+  for (int64_t dim : dims)
+    moved.insert(wrapped(dim, rank));
+  for (int64_t at = 0; at < rank; ++at) {
+    FactorId factor = rule.keep(0, at, 0, at);
+    if (moved.contains(at))
+      rule.makeWhole(factor, reason);
+  }
+}
+
+void FlipOp::describeSharding(RuleBuilder &rule) {
+  reorderSharding(rule, getDims(), "its elements change places with those at its other end");
+}
+
+void RollOp::describeSharding(RuleBuilder &rule) {
+  static const char *reason = "its elements move to other places, from its end to its front";
+  ArrayRef<int64_t> dims = getDims().value_or(ArrayRef<int64_t>());
+  auto all = llvm::to_vector(llvm::seq<int64_t>(0, rankOf(getSelf())));
+  reorderSharding(rule, dims.empty() ? ArrayRef<int64_t>(all) : dims, reason);
 }
 
 /// The matrices are the last two dimensions.

@@ -152,6 +152,47 @@ def Aten_RepeatOp : AtenOp<"repeat", "aten::repeat"> {
 }
 
 //===----------------------------------------------------------------------===//
+// Other orders
+//===----------------------------------------------------------------------===//
+
+class Aten_ReorderOp<string mnemonic, string meaning> : AtenOp<mnemonic, "aten::" # mnemonic> {
+  let summary = meaning;
+  let results = (outs Aten_Tensor:$result);
+  let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
+  let moves = ["self"];
+}
+
+def Aten_FlipOp : Aten_ReorderOp<"flip", "elements in reverse order along dimensions"> {
+  let description = [{
+    Constraints:
+    1. `dims` names dimensions of `self`, none twice; a negative one counts from the back.
+    2. The result has the type of `self`.
+
+    ```mlir
+    %0 = aten.flip(%x, dims = [0, -1]) : (tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$dims);
+}
+
+def Aten_RollOp : Aten_ReorderOp<"roll", "elements moved along dimensions, from the end to the front"> {
+  let description = [{
+    Without `dims` the elements are moved in row-major order.
+
+    Constraints:
+    1. `dims` names dimensions of `self`; a negative one counts from the back.
+    2. `shifts` has one element for each of `dims`, or one where `dims` is empty.
+    3. The result has the type of `self`.
+
+    ```mlir
+    %0 = aten.roll(%x, shifts = [1, -2], dims = [0, 1]) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$shifts, Aten_Ints:$dims);
+}
+
+//===----------------------------------------------------------------------===//
 // Triangles
 //===----------------------------------------------------------------------===//
 

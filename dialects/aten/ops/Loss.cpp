@@ -138,8 +138,11 @@ void NllLossForwardOp::describeSharding(RuleBuilder &rule) {
 }
 
 void NllLossBackwardOp::describeSharding(RuleBuilder &rule) {
-  // `total_weight` is that of the whole batch, so a part of it needs nothing of the others.
   std::optional<FactorId> n = exampleFactors(rule, "weight");
+  rule.shapeOnly(*rule.operand("self"));
+  // The mean divides by it. It is that of the whole batch, so a part needs nothing of the others.
+  if (getReduction() != meanReduction)
+    rule.shapeOnly(*rule.operand("total_weight"));
   rule.resultDim(0, rankOf(getSelf()) - 1, rule.get().operands[*rule.operand("self")].back());
   if (!n)
     return;

@@ -166,4 +166,5 @@ void AdaptiveAvgPool2dOp::describeSharding(RuleBuilder &rule) {
 
 void AdaptiveAvgPool2dBackwardOp::describeSharding(RuleBuilder &rule) {
   imageSharding(rule);
+  rule.shapeOnly(*rule.operand("self"));
 }

@@ -19,10 +19,9 @@ class Aten_ViewBaseOp<string mnemonic, string schema, string meaning>
 // The same elements
 //===----------------------------------------------------------------------===//
 
-class Aten_IdentityOp<string mnemonic, string meaning>
+class Aten_IdentityOp<string mnemonic, string meaning, string effect>
     : Aten_ViewBaseOp<mnemonic, "aten::" # mnemonic, meaning> {
-  let description = [{
-    Canonicalizes to its operand.
+  let description = effect # [{
 
     Constraints:
     1. The result has the type of `self`.
@@ -33,10 +32,13 @@ class Aten_IdentityOp<string mnemonic, string meaning>
   }];
   let arguments = (ins Aten_Tensor:$self);
   let sharding = Aten_PointwiseSharding;
+}
+def Aten_AliasOp : Aten_IdentityOp<"alias", "another name for `self`",
+    "Canonicalizes to its operand."> {
   let hasFolder = 1;
 }
-def Aten_AliasOp : Aten_IdentityOp<"alias", "another name for `self`">;
-def Aten_DetachOp : Aten_IdentityOp<"detach", "`self`, cut off from autograd">;
+def Aten_DetachOp : Aten_IdentityOp<"detach", "`self`, cut off from autograd",
+    "No gradient passes it, so it does not fold. `--autodiff`, which needs it, erases it.">;
 
 def Aten_ViewOp : Aten_ViewBaseOp<"view", "aten::view", "`self` in another shape"> {
   let description = [{

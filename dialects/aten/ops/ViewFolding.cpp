@@ -1,7 +1,9 @@
 //===- ViewFolding.cpp - views of views ---------------------------------------===//
 //
 // Only what leaves strides, and with them the bits that kernels compute, as they were: a fold
-// drops a view that changes nothing, or replaces two views by one with the same strides.
+// drops a view that changes nothing, or replaces two views by one with the same strides. Folds run
+// before differentiation too, so gradients have to pass what is left as they passed what was there:
+// `detach` stays.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,10 +25,6 @@ static OpFoldResult foldToSelf(Value self, Value result) {
 }
 
 OpFoldResult AliasOp::fold(FoldAdaptor) {
-  return foldToSelf(getSelf(), getResult());
-}
-
-OpFoldResult DetachOp::fold(FoldAdaptor) {
   return foldToSelf(getSelf(), getResult());
 }
 

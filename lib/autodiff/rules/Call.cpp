@@ -46,30 +46,6 @@ struct Arguments {
 using CallRule = LogicalResult (*)(CallOp op, const Arguments &arguments, Backward &b);
 } // namespace
 
-/// The same operator on the gradient, with other constants.
-static Value callOnGradient(CallOp op, Backward &b, ArrayRef<NamedAttribute> constants) {
-  Value g = b.gradient();
-  return b.call(op.getCallee(), shapeOf(g), dtypeOf(g), {{"self", g}}, constants);
-}
-
-static LogicalResult differentiateFlip(CallOp op, const Arguments &arguments, Backward &b) {
-  b.to(arguments.tensor("self"),
-       [&] { return callOnGradient(op, b, b.integers("dims", arguments.integers("dims"))); });
-  return success();
-}
-
-static LogicalResult differentiateRoll(CallOp op, const Arguments &arguments, Backward &b) {
-  b.to(arguments.tensor("self"), [&] {
-    Shape shifts = arguments.integers("shifts"), dims = arguments.integers("dims");
-    std::reverse(shifts.begin(), shifts.end());
-    std::reverse(dims.begin(), dims.end());
-    for (int64_t &shift : shifts)
-      shift = -shift;
-    return callOnGradient(op, b, {b.integers("shifts", shifts), b.integers("dims", dims)});
-  });
-  return success();
-}
-
 static LogicalResult differentiateLogSumExp(CallOp op, const Arguments &arguments, Backward &b) {
   Value self = arguments.tensor("self");
   b.to(self, [&] {
@@ -91,16 +67,44 @@ static LogicalResult differentiateCopy(CallOp, const Arguments &arguments, Backw
   return success();
 }
 
+/// The operator on the gradient, with zeros where `src` was written. It is opaque to the rules of
+/// placements, which let no pending sum pass: the sum is made first, and taken apart again.
+static Value writeZeros(CallOp op, Backward &b, Value src, ArrayRef<NamedAttribute> place) {
+  Value g = b.gradient();
+  SmallVector<Attribute> pending;
+  dist::PlacementAttr placement = dist::getPlacement(g.getType()), whole = placement;
+  for (const dist::AxisEntry &entry : placement ? placement.getEntries() : ArrayRef<dist::AxisEntry>())
+    if (entry.placement.isPartialSum()) {
+      pending.push_back(entry.axis);
+      whole = whole.with(entry.axis, dist::AxisPlacement::replicate());
+    }
+  auto as = [&](dist::PlacementAttr wanted) {
+    return dist::withPlacement(cast<RankedTensorType>(g.getType()), wanted);
+  };
+  MLIRContext *context = op.getContext();
+  if (!pending.empty())
+    g = b.create<dist::AllReduceOp>(
+             as(whole), g,
+             {b.named("reduction", dist::ReductionAttr::get(context, dist::Reduction::Sum)),
+              b.named("mesh", placement.getMesh()),
+              b.named("axes", ArrayAttr::get(context, pending))})
+            ->getResult(0);
+  g = b.call(op.getCallee(), shapeOf(g), dtypeOf(g),
+             {{"self", g}, {"src", b.zeros(shapeOf(src), dtypeOf(src))}}, place);
+  for (Attribute axis : pending) {
+    whole = whole.with(cast<StringAttr>(axis), dist::AxisPlacement::partial());
+    g = b.create<dist::ConvertOp>(as(whole), g)->getResult(0);
+  }
+  return g;
+}
+
 static LogicalResult differentiateSliceScatter(CallOp op, const Arguments &arguments, Backward &b) {
   Value g = b.gradient(), src = arguments.tensor("src");
   SmallVector<NamedAttribute> place;
   for (StringRef name : {"dim", "start", "end", "step"})
     if (const Argument *argument = arguments.find(name))
       place.push_back(b.named(name, argument->attribute));
-  b.to(arguments.tensor("self"), [&] {
-    return b.call(op.getCallee(), shapeOf(g), dtypeOf(g),
-                  {{"self", g}, {"src", b.zeroGradient(src)}}, place);
-  });
+  b.to(arguments.tensor("self"), [&] { return writeZeros(op, b, src, place); });
   b.to(src, [&] { return b.make<SliceOp>(shapeOf(src), dtypeOf(g), g, place); });
   return success();
 }
@@ -110,18 +114,13 @@ static LogicalResult differentiateSelectScatter(CallOp op, const Arguments &argu
   Value g = b.gradient(), src = arguments.tensor("src");
   NamedAttribute place[] = {b.integer("dim", arguments.integer("dim", 0)),
                             b.integer("index", arguments.integer("index", 0))};
-  b.to(arguments.tensor("self"), [&] {
-    return b.call(op.getCallee(), shapeOf(g), dtypeOf(g),
-                  {{"self", g}, {"src", b.zeroGradient(src)}}, place);
-  });
+  b.to(arguments.tensor("self"), [&] { return writeZeros(op, b, src, place); });
   b.to(src, [&] { return b.make<SelectOp>(shapeOf(src), dtypeOf(g), g, place); });
   return success();
 }
 
 static CallRule findCallRule(StringRef callee) {
   static const llvm::StringMap<CallRule> rules = {
-      {"aten::flip", differentiateFlip},
-      {"aten::roll", differentiateRoll},
       {"aten::logsumexp", differentiateLogSumExp},
       {"aten::copy", differentiateCopy},
       {"aten::slice_scatter", differentiateSliceScatter},

@@ -79,6 +79,17 @@ template <typename OpTy> static void differentiateTriangle(OpTy op, Backward &b)
   });
 }
 
+static void differentiateRoll(RollOp op, Backward &b) {
+  b.to(op.getSelf(), [&] {
+    Shape shifts(llvm::reverse(op.getShifts()));
+    Shape dims(llvm::reverse(op.getDims().value_or(ArrayRef<int64_t>())));
+    for (int64_t &shift : shifts)
+      shift = -shift;
+    return b.makeLike<RollOp>(b.gradient(), b.gradient(),
+                              {b.integers("shifts", shifts), b.integers("dims", dims)});
+  });
+}
+
 void cleave::autodiff::attachCopyRules(MLIRContext &context) {
   attach<CloneOp, [](CloneOp op, Backward &b) { b.to(op.getSelf(), b.gradient()); }>(context);
   attach<LiftFreshCopyOp,
@@ -91,6 +102,12 @@ void cleave::autodiff::attachCopyRules(MLIRContext &context) {
   attach<CatOp, differentiateCat>(context);
   attach<StackOp, differentiateStack>(context);
   attach<RepeatOp, differentiateRepeat>(context);
+  attach<FlipOp, [](FlipOp op, Backward &b) {
+    b.to(op.getSelf(), [&] {
+      return b.makeLike<FlipOp>(b.gradient(), b.gradient(), b.integers("dims", op.getDims()));
+    });
+  }>(context);
+  attach<RollOp, differentiateRoll>(context);
   attach<TrilOp, differentiateTriangle<TrilOp>>(context);
   attach<TriuOp, differentiateTriangle<TriuOp>>(context);
   // Only shape and dtype of their operand matter.

@@ -3,6 +3,7 @@
 #include "dialects/aten/ops/Reduction.h"
 #include "dialects/aten/ops/Arithmetic.h"
 #include "dialects/aten/ops/Comparison.h"
+#include "dialects/aten/ops/Copy.h"
 #include "dialects/aten/ops/Indexing.h"
 #include "dialects/aten/ops/Ordering.h"
 #include "lib/autodiff/Rules.h"
@@ -54,8 +55,7 @@ static void differentiateCumsum(CumsumOp op, Backward &b) {
     if (rankOf(g) == 0 || shapeOf(g)[fromFront(op.getDim(), rankOf(g))] == 1)
       return g;
     auto flip = [&](Value value) {
-      return b.call("aten::flip", shapeOf(value), dtypeOf(value), {{"self", value}},
-                    b.integers("dims", op.getDim()));
+      return b.makeLike<FlipOp>(value, value, b.integers("dims", op.getDim()));
     };
     return flip(b.makeLike<CumsumOp>(g, flip(g), b.integer("dim", op.getDim())));
   });

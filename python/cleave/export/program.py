@@ -49,6 +49,7 @@ class Program:
         self._draws = 0
         self._checkpoint_graphs: dict[int, int] = {}
         self._tagged = False
+        self._holds_gradients = spec.mode == "joint" and spec.gradients
         self._left_out: set[torch.fx.Node] = set()
         self._backward = _backward_nodes(self._graph.graph) if spec.mode == "joint" else set()
         self._writer = OperatorWriter(self._values.__getitem__, self._types.__getitem__)
@@ -267,6 +268,11 @@ class Program:
 
     def _write_call(self, node: torch.fx.Node):
         overload = node.target
+        if overload is torch.ops.aten.detach.default and self._holds_gradients:
+            # It cuts gradients off, and here they are made already.
+            source = node.args[0]
+            self._values[node], self._types[node] = self._values[source], self._types[source]
+            return
         if overload._schema.is_mutable:
             raise Unsupported("an operator that changes its argument; programs are pure")
         bound = bind(overload, node.args, node.kwargs)

@@ -3,7 +3,8 @@
 
 // CHECK-LABEL: @same_elements(
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<4x8xf32>
-// CHECK-NEXT: return %[[X]], %[[X]], %[[X]], %[[X]], %[[X]] :
+// CHECK-NEXT: %[[D:.*]] = aten.detach(%[[X]])
+// CHECK-NEXT: return %[[X]], %[[D]], %[[X]], %[[X]], %[[X]] :
 func.func @same_elements(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) {
   %0 = aten.alias(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %1 = aten.detach(%0) : (tensor<4x8xf32>) -> tensor<4x8xf32>

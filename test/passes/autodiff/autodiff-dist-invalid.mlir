@@ -90,21 +90,3 @@ func.func @microbatch(%w: tensor<8xf32> {train.role = #train.role<parameter "w">
   %s = aten.sum(%y) : (tensor<8xf32>) -> tensor<f32>
   return %s : tensor<f32>
 }
-
-// -----
-
-// An operator that is opaque to the rules of placements cannot take terms of a sum, here its gradient.
-
-#I = #dist.on<@mesh, tp = I>
-#R = #dist.on<@mesh, tp = R>
-dist.mesh @mesh ["tp" = 2]
-func.func @microbatch(%w: tensor<8xf32, #R> {train.role = #train.role<parameter "w">})
-    -> (tensor<f32, #I> {train.role = #train.role<loss>})
-    attributes {train.phase = #train.phase<microbatch>} {
-  // expected-error @below {{'aten.call' op is not linear in 'self', which is P on axis "tp"}}
-  %f = aten.call "aten::flip"(self = %w, dims = [0]) : (tensor<8xf32, #R>) -> tensor<8xf32, #R>
-  // expected-note @below {{'self' is made by 'aten.expand'}}
-  %s = aten.sum(%f) : (tensor<8xf32, #R>) -> tensor<f32, #R>
-  %l = dist.convert %s : tensor<f32, #R> -> tensor<f32, #I>
-  return %l : tensor<f32, #I>
-}

@@ -11,7 +11,7 @@ func.func @views(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<32xf32>, tenso
   // CHECK-NEXT: %[[V:.*]] = aten.view(%[[X]], size = [32])
   %2 = aten.view(%x, size = [2, 16]) : (tensor<4x8xf32>) -> tensor<2x16xf32>
   %3 = aten.view(%2, size = [32]) : (tensor<2x16xf32>) -> tensor<32xf32>
-  %4 = aten.detach(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %4 = aten.alias(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
   // CHECK-NEXT: return %[[X]], %[[V]], %[[X]]
   return %1, %3, %4 : tensor<4x8xf32>, tensor<32xf32>, tensor<4x8xf32>
 }
@@ -26,4 +26,14 @@ func.func @computed(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<
   // CHECK: aten.add_scalar
   %2 = aten.add_scalar(%x, other = 0.0) : (tensor<4xf32>) -> tensor<4xf32>
   return %0, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// No gradient passes a detach, whether it is made later or not.
+// CHECK-LABEL: func.func @detached
+func.func @detached(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  // CHECK: %[[D:.*]] = aten.detach
+  %0 = aten.detach(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  // CHECK: aten.mul(%{{.*}}, %[[D]])
+  %1 = aten.mul(%x, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }

@@ -123,15 +123,25 @@ TEST_F(Transitions, TheTableHasExactlyTheContract) {
 }
 
 TEST_F(Transitions, MessagesNameOtherOps) {
-  EXPECT_EQ(suggestOps(AxisPlacement::partial(), AxisPlacement::replicate()), "dist.all_reduce");
-  EXPECT_EQ(suggestOps(AxisPlacement::partial(), AxisPlacement::shard(0)), "dist.reduce_scatter");
-  EXPECT_EQ(suggestOps(AxisPlacement::shard(0), AxisPlacement::invariant()), "dist.all_gather");
-  EXPECT_EQ(suggestOps(AxisPlacement::invariant(), AxisPlacement::replicate()), "dist.convert");
-  EXPECT_EQ(suggestOps(AxisPlacement::varying(), AxisPlacement::replicate()),
-            "dist.all_reduce, dist.all_gather or dist.broadcast");
-  // Two steps, neither of which changes the shape.
-  EXPECT_EQ(suggestOps(AxisPlacement::replicate(), AxisPlacement::partial(Reduction::Max)),
+  const auto R = AxisPlacement::replicate(), I = AxisPlacement::invariant(),
+             V = AxisPlacement::varying(), P = AxisPlacement::partial(),
+             S = AxisPlacement::shard(0);
+  EXPECT_EQ(suggestOps("permute", P, R, ShapeEffect::Same), "dist.all_reduce");
+  EXPECT_EQ(suggestOps("scatter", P, S, ShapeEffect::Scatter), "dist.reduce_scatter");
+  EXPECT_EQ(suggestOps("gather", S, I, ShapeEffect::Gather), "dist.all_gather");
+  EXPECT_EQ(suggestOps("broadcast", I, R, ShapeEffect::Same), "dist.convert");
+  EXPECT_EQ(suggestOps("permute", V, R, ShapeEffect::Same), "dist.all_reduce or dist.broadcast");
+  EXPECT_EQ(suggestOps("gather", V, R, ShapeEffect::Gather), "dist.all_gather");
+  // Two steps: neither changes the shape, or the one that was written does.
+  EXPECT_EQ(suggestOps("reinterpret", R, AxisPlacement::partial(Reduction::Max), ShapeEffect::Same),
             "dist.reinterpret to V, then dist.reinterpret");
+  EXPECT_EQ(suggestOps("reinterpret", I, V, ShapeEffect::Same),
+            "dist.convert to R, then dist.reinterpret");
+  EXPECT_EQ(suggestOps("reduce_scatter", V, S, ShapeEffect::Scatter),
+            "dist.reduce_scatter to V, then dist.reinterpret");
+  // Of another shape than was asked for.
+  EXPECT_EQ(suggestOps("all_gather", P, R, ShapeEffect::Gather),
+            "dist.all_reduce, whose result has the shape of the operand");
   EXPECT_EQ(describeTransitions("all_gather"), "S(d) to R or I; V to R, I or V");
   EXPECT_EQ(describeTransitions("send"), "V");
 }

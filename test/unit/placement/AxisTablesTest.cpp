@@ -1,7 +1,7 @@
 //===- AxisTablesTest.cpp - what joins what, as tables -----------------------===//
 //
-// For each rule the result of every combination of operands. `i` is an I that carries a gradient;
-// an error is written as the letters of its reason.
+// For each rule the result of every combination of operands. `i` and `r` are an I and an R that carry
+// a gradient; an error is written as the letters of its reason.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,6 +22,8 @@ static AxisOperand parse(llvm::StringRef text) {
     return {AxisPlacement::invariant()};
   if (text == "i")
     return {AxisPlacement::invariant(), true};
+  if (text == "r")
+    return {AxisPlacement::replicate(), true};
   if (text == "V")
     return {AxisPlacement::varying()};
   if (text == "P")
@@ -112,23 +114,24 @@ static void expectUnary(const ShardingRule &rule, llvm::StringRef operands,
 
 TEST(AxisTables, Sum) {
   expectTable(addRule(), R"(
-      R  I  i  V  P  S0 S1 max
-  R   R  R  im V  p+ su su p+
-  I   R  I  I  V  p+ su su p+
-  i   im I  I  im im im im im
-  V   V  V  im V  pv V  V  pv
-  P   p+ p+ im pv P  pv pv px
-  S0  su su im V  pv S0 sc pv
-  S1  su su im V  pv sc S1 pv
-  max p+ p+ im pv px pv pv pm)");
+      R   I   r  i  V  P  S0 S1 max
+  R   R   R|I R  I  V  p+ su su p+
+  I   R|I I   R  I  V  p+ su su p+
+  r   R   R   R  im V  p+ su su p+
+  i   I   I   im I  im im im im im
+  V   V   V   V  im V  pv V  V  pv
+  P   p+  p+  p+ im pv P  pv pv px
+  S0  su  su  su im V  pv S0 sc pv
+  S1  su  su  su im V  pv sc S1 pv
+  max p+  p+  p+ im pv px pv pv pm)");
 }
 
 TEST(AxisTables, Product) {
   expectTable(mulRule(), R"(
-      R  I  i  V  P  S0 S1
-  R   R  R  im V  P  su su
-  I   R  I  I  V  P  su su
-  i   im I  I  im im im im
+      R   I   i  V  P  S0 S1
+  R   R   R|I I  V  P  su su
+  I   R|I I   I  V  P  su su
+  i   I   I   I  im im im im
   V   V  V  im V  pv V  V
   P   P  P  im pv pp pv pv
   S0  su su im V  pv S0 sc
@@ -137,17 +140,17 @@ TEST(AxisTables, Product) {
 
 TEST(AxisTables, Quotient) {
   expectTable(divRule(), R"(
-      R  I  i  V  P  S0
-  R   R  R  im V  pn su
+      R  I   i  V  P  S0
+  R   R  R|I I  V  pn su
   P   P  P  im pv pn pv)");
 }
 
 TEST(AxisTables, MatrixProduct) {
   expectTable(mmRule(), R"(
-      R  I  i  V  P  S0 S1
-  R   R  R  im V  P  su S1
-  I   R  I  I  V  P  su S1
-  i   im I  I  im im im im
+      R   I   i  V  P  S0 S1
+  R   R   R|I I  V  P  su S1
+  I   R|I I   I  V  P  su S1
+  i   I   I   I  im im im im
   V   V  V  im V  pv V  V
   P   P  P  im pv pp pv pv
   S0  S0 S0 im V  pv sc sc
@@ -212,14 +215,19 @@ TEST(AxisTables, Constants) {
   expectUnary(rule, "R I V P S0", "I|R I|R I|R I|R S0|I|R");
 }
 
-TEST(AxisTables, ShapeOnlyOperandHasNoSay) {
+TEST(AxisTables, ShapeOnlyOperandSaysWhatIsSharded) {
   ShardingRule rule = addRule();
   rule.linear = {group({0})};
   rule.shapeOnly = {1};
   expectTable(rule, R"(
       R  i  V  P  S0
+  R   R  R  R  R  su
+  P   P  P  P  P  pv
+  S0  S0 S0 S0 S0 S0)");
+  rule.kind = sharding::OpKind::Random;
+  expectTable(rule, R"(
+      R  i  V  P  S0
   R   R  R  R  R  R
-  P   P  P  P  P  P
   S0  S0 S0 S0 S0 S0)");
 }
 
