@@ -80,13 +80,17 @@ int64_t BucketOp::countParts() {
   return parts;
 }
 
+int64_t BucketOp::getScatteredDim(unsigned member) {
+  return getDims() ? (*getDims())[member] : 0;
+}
+
 RankedTensorType BucketOp::getReducedType(unsigned member) {
   RankedTensorType type = getMemberType(member);
   int64_t parts = countParts();
   if (parts <= 1)
     return type;
   SmallVector<int64_t> shape(type.getShape());
-  shape[0] /= parts;
+  shape[getScatteredDim(member)] /= parts;
   return type.clone(shape);
 }
 
@@ -133,6 +137,10 @@ LogicalResult BucketOp::verify() {
   for (StringAttr axis : axes)
     if (!seen.insert(axis.getValue()).second)
       return emitOpError("names mesh axis '") << axis.getValue() << "' twice";
+  if (getDims() && (!getScatter() || getDims()->size() != getNames().size() ||
+                    llvm::any_of(*getDims(), [](int64_t dim) { return dim < 0; })))
+    return emitOpError("expects `dims` beside `scatter`, with a dimension for each of ")
+           << getNames().size() << " members, found [" << *getDims() << "]";
   // 5.
   for (auto [name, type] : llvm::zip_equal(getNames(), getTypes())) {
     auto placement = dist::getPlacement(cast<TypeAttr>(type).getValue());
@@ -172,10 +180,13 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (parts == 0)
     return atMesh(emitOpError("scatters over axes ")
                   << *getScatter() << ", one of which has no size yet");
-  for (unsigned i = 0; i < getTypes().size(); ++i)
-    if (getMemberType(i).getRank() == 0 || getMemberType(i).getDimSize(0) % parts != 0)
-      return atMesh(emitOpError("cannot divide the first dimension of ")
-                    << getNames()[i] << ", " << getMemberType(i) << ", into " << parts << " parts");
+  for (unsigned i = 0; i < getTypes().size(); ++i) {
+    int64_t dim = getScatteredDim(i);
+    if (dim >= getMemberType(i).getRank() || getMemberType(i).getDimSize(dim) % parts != 0)
+      return atMesh(emitOpError("cannot divide dimension ")
+                    << dim << " of " << getNames()[i] << ", " << getMemberType(i) << ", into "
+                    << parts << " parts");
+  }
   return success();
 }
 
@@ -234,7 +245,7 @@ static bool isReduced(Type type, BucketOp bucket, unsigned member) {
            if (!now)
              return false;
            if (contains(bucket.getScatter(), entry.axis))
-             return now->isShard(0);
+             return now->isShard(bucket.getScatteredDim(member));
            if (contains(bucket.getAxes(), entry.axis))
              return now->isSameOnAllRanks();
            return *now == entry.placement;

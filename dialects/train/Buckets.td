@@ -18,9 +18,10 @@ def Train_BucketOp : Op<Train_Dialect, "bucket", [
     The element type of the buffer is that of the reduction; a member of another one is converted as
     it comes in and goes out. Without `over` the bucket is local: there is nothing to reduce.
 
-    With `scatter` each rank along those axes gets its part of every member's first dimension (a
-    reduce-scatter), which is then summed over the axes of `over`, if any. The buffer then holds the
-    first rank's parts of all members, then the second one's, and so on.
+    With `scatter` each rank along those axes gets its part of a dimension of every member (a
+    reduce-scatter), which is then summed over the axes of `over`, if any. The dimension is the first,
+    or the one that `dims` gives for the member. The buffer then holds the first rank's parts of all
+    members, then the second one's, and so on.
 
     `accumulations` says how many microbatches a step must have; without it, any number.
 
@@ -28,8 +29,8 @@ def Train_BucketOp : Op<Train_Dialect, "bucket", [
     1. There is at least one member; names are unique and not empty.
     2. Members are tensors of a floating-point type and static shape, the element type is one too.
     3. `over` and `scatter` name a `dist.mesh` of the module and axes of it, each once, at least one.
-    4. The sizes of the axes of `scatter` are known, and their product divides each member's first
-       dimension.
+    4. The sizes of the axes of `scatter` are known, and their product divides the dimension of each
+       member that is scattered. `dims` has one for each member.
     5. Members that have placements are pending sums on the axes of `over` and `scatter`.
     6. `accumulations` is positive.
 
@@ -38,14 +39,16 @@ def Train_BucketOp : Op<Train_Dialect, "bucket", [
         over @mesh ["dp"] accumulations 4
     train.bucket @bucket1 of f32 ["b.weight" : tensor<8x8xf32>]
     train.bucket @bucket2 of f32 ["c.weight" : tensor<8x8xf32>] over @mesh ["dp"] scatter ["fsdp"]
+    train.bucket @bucket3 of f32 ["d.weight" : tensor<3x8xf32>, "d.bias" : tensor<8xf32>]
+        over @mesh [] scatter ["fsdp"] dims [1, 0]
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$element, StrArrayAttr:$names,
                        TypeArrayAttr:$types, OptionalAttr<FlatSymbolRefAttr>:$mesh,
                        OptionalAttr<StrArrayAttr>:$axes, OptionalAttr<StrArrayAttr>:$scatter,
-                       OptionalAttr<I64Attr>:$accumulations);
+                       OptionalAttr<I64Attr>:$accumulations, OptionalAttr<DenseI64ArrayAttr>:$dims);
   let assemblyFormat = [{
-    $sym_name `of` $element custom<Members>($names, $types) (`over` $mesh^ $axes (`scatter` $scatter^)?)?
+    $sym_name `of` $element custom<Members>($names, $types) (`over` $mesh^ $axes (`scatter` $scatter^)? (`dims` $dims^)?)?
     (`accumulations` $accumulations^)? attr-dict
   }];
   let hasVerifier = 1;
@@ -55,8 +58,10 @@ def Train_BucketOp : Op<Train_Dialect, "bucket", [
     /// Position of a member, or nothing.
     std::optional<unsigned> findMember(::llvm::StringRef name);
     ::mlir::RankedTensorType getMemberType(unsigned member);
-    /// How many parts a member's first dimension is scattered to; 1 without `scatter`.
+    /// How many parts a member is scattered to; 1 without `scatter`.
     int64_t countParts();
+    /// The dimension of a member that is scattered.
+    int64_t getScatteredDim(unsigned member);
     /// The type of a member's gradient once it is reduced: this rank's part.
     ::mlir::RankedTensorType getReducedType(unsigned member);
   }];

@@ -162,7 +162,9 @@ def SplitFsdpCollectives : Pass<"split-fsdp-collectives", "::mlir::ModuleOp"> {
     - the reductions at the end of a parameter's gradient (`reduce_scatter`, `all_reduce`, or both
       under hybrid sharding; of sums and means) go to a function of phase `reduce`, which runs after
       the last microbatch, with the casts to a narrower type before them and the linear ops behind
-      them. Microbatches accumulate before the reduction, so *accumulator and gradient of the
+      them. Views, transpositions and conversions from `R` to `I` behind a reduction stay in the
+      microbatch, in front of it, so that what is reduced has the parameter's dimensions.
+      Microbatches accumulate before the reduction, so *accumulator and gradient of the
       microbatch have the type of the whole gradient on the rank*; the update gets the reduced one,
       as before. Where the accumulator had a wider element type than what was reduced, the
       accumulated gradient keeps the wider type, and is reduced in it.

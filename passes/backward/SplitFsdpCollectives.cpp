@@ -7,6 +7,7 @@
 #include "lib/backward/FsdpChains.h"
 #include "lib/backward/HeldValues.h"
 #include "lib/backward/PhaseFunction.h"
+#include "lib/backward/ReduceLast.h"
 #include "lib/backward/ValueNumbering.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -204,6 +205,7 @@ public:
   explicit Reducer(OpBuilder &b) : b(b) {}
 
   void run(func::FuncOp function, const backward::GradientResults &results) {
+    backward::reduceLast(function, results);
     SmallVector<backward::GradientChain> chains = backward::findGradientChains(function, results);
     llvm::SetVector<Operation *> moved;
     for (const backward::GradientChain &chain : chains)

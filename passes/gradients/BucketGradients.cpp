@@ -139,7 +139,9 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     MLIRContext *context = &getContext();
     GradientPath &first = gradients[members.front()];
     SmallVector<Attribute> names, types;
+    SmallVector<int64_t> dims;
     for (unsigned member : members) {
+      dims.push_back(gradients[member].scatterDim);
       names.push_back(gradients[member].name);
       types.push_back(TypeAttr::get(gradients[member].type));
     }
@@ -149,7 +151,9 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
         b, first.maker.getLoc(), symbol, bufferElement(first), b.getArrayAttr(names),
         b.getArrayAttr(types), first.mesh, first.mesh ? b.getArrayAttr(first.axes) : ArrayAttr(),
         first.scatter.empty() ? ArrayAttr() : b.getArrayAttr(first.scatter),
-        accumulations ? b.getI64IntegerAttr(accumulations) : IntegerAttr());
+        accumulations ? b.getI64IntegerAttr(accumulations) : IntegerAttr(),
+        llvm::any_of(dims, [](int64_t dim) { return dim != 0; }) ? b.getDenseI64ArrayAttr(dims)
+                                                                 : DenseI64ArrayAttr());
     symbols.insert(bucket, first.maker->getIterator());
     train::BucketType type = bucket.getBucketType();
     StringRef name = bucket.getSymName();

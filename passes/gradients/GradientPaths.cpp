@@ -190,8 +190,9 @@ LogicalResult Finder::findReductions(GradientPath &path, train::RoleAttr role) {
         return failure();
     } else if (auto scatter = dyn_cast<dist::ReduceScatterOp>(user);
                scatter && scatter.getInputs().size() == 1 && !scatter.isStarted() &&
-               scatter.getReduction().getKind() == dist::Reduction::Sum && scatter.getDim() == 0 &&
+               scatter.getReduction().getKind() == dist::Reduction::Sum &&
                path.reductions.empty()) {
+      path.scatterDim = scatter.getDim();
       if (failed(addReduction(path, scatter, scatter.getAxes(), path.scatter, role)))
         return failure();
     } else if (reduce && user == reduce.front().getTerminator()) {
@@ -207,8 +208,8 @@ LogicalResult Finder::findReductions(GradientPath &path, train::RoleAttr role) {
   if (path.reduceArgument && !path.reduceResult) {
     InFlightDiagnostic diagnostic =
         reduce.emitError() << "takes " << role
-                           << ", which no bucket can take: not only sums and one scattering of "
-                              "dimension 0 are done with it";
+                           << ", which no bucket can take: a bucket sums over mesh axes and "
+                              "scatters once, and more than that is done with it here";
     for (Operation *user : value.getUsers())
       diagnostic.attachNote(user->getLoc()) << "it is used here";
     return diagnostic;

@@ -31,6 +31,7 @@ struct GradientPath {
   llvm::SmallVector<mlir::Operation *> reductions;     ///< in order; empty: nothing to reduce
   mlir::FlatSymbolRefAttr mesh;                        ///< null: nothing to reduce
   llvm::SmallVector<mlir::Attribute, 2> axes, scatter; ///< summed over; scattered along
+  int64_t scatterDim = 0;                              ///< the dimension that is scattered
   mlir::Value reduced;                                 ///< what the optimizer takes
 };
 

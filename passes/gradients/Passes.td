@@ -49,7 +49,7 @@ def BucketGradients : Pass<"bucket-gradients", "::mlir::ModuleOp"> {
     `train.reduce_bucket` behind the bucket's last contribution in the step's last microbatch, and
     awaited in front of the update's first use.
 
-    Where a reduce function (`--split-fsdp-collectives`) scatters a gradient along its first dimension, the
+    Where a reduce function (`--split-fsdp-collectives`) scatters a gradient along a dimension, the
     bucket does that too (one reduce-scatter, and one sum over further axes), and the update takes
     its parts; a reduce function that is then empty goes.
 

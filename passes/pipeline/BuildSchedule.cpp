@@ -146,7 +146,7 @@ struct BuildSchedule : pipeline::impl::BuildScheduleBase<BuildSchedule> {
     if ((steps || once.update) && !forwardOnly)
       schedule::addOptimizerSteps(program);
     if (isStaged)
-      dropIdle(stages, once, program);
+      dropIdle(stages, program);
     return success();
   }
 
@@ -164,14 +164,13 @@ struct BuildSchedule : pipeline::impl::BuildScheduleBase<BuildSchedule> {
 
   /// The library treats all stages alike; a stage without parameters has nothing to update or
   /// gather.
-  static void dropIdle(ArrayRef<train::Program> stages, const pipeline::OncePerStep &once,
-                       schedule::Program &program) {
+  static void dropIdle(ArrayRef<train::Program> stages, schedule::Program &program) {
     using schedule::ActionKind;
     for (std::vector<schedule::Action> &list : program.ranks)
       llvm::erase_if(list, [&](schedule::Action action) {
         if (action.kind == ActionKind::OptimizerStep)
           return !stages[action.stage].update;
-        return once.unshard && !stages[action.stage].unshard &&
+        return !stages[action.stage].unshard &&
                (action.kind == ActionKind::Unshard || action.kind == ActionKind::Reshard);
       });
   }

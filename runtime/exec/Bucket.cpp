@@ -37,14 +37,16 @@ llvm::Expected<std::unique_ptr<Bucket>> Bucket::create(train::BucketOp op, RankG
     int64_t size = op.getMemberType(i).getNumElements();
     bucket->types.push_back(toScalarType(type.dtype));
     if (isScattered) {
-      // Part by part: dimension 0 of the view counts parts, the others are the part's.
+      // Part by part in memory; in the view the parts stand in front of the dimension that they
+      // divide, so that a gradient only needs that dimension split to be of the view's shape.
       llvm::SmallVector<int64_t, 6> shape(toTensorType(op.getReducedType(i)).shape);
       bucket->partViews.push_back(bucket->part.narrow(0, offset, size / parts)
                                       .view(c10::IntArrayRef(shape.data(), shape.size())));
       shape.insert(shape.begin(), parts);
       bucket->views.push_back(bucket->flat.view({parts, -1})
                                   .narrow(1, offset, size / parts)
-                                  .view(c10::IntArrayRef(shape.data(), shape.size())));
+                                  .view(c10::IntArrayRef(shape.data(), shape.size()))
+                                  .movedim(0, op.getScatteredDim(i)));
       offset += size / parts;
       continue;
     }

@@ -83,8 +83,27 @@ train.bucket @b of f32 ["a" : tensor<4xf32>] over @mesh [] scatter ["fsdp"]
 
 // expected-note @below {{the mesh is defined here}}
 dist.mesh @mesh ["fsdp" = 4]
-// expected-error @below {{cannot divide the first dimension of "a", 'tensor<6xf32>', into 4 parts}}
+// expected-error @below {{cannot divide dimension 0 of "a", 'tensor<6xf32>', into 4 parts}}
 train.bucket @b of f32 ["a" : tensor<6xf32>] over @mesh [] scatter ["fsdp"]
+
+// -----
+
+// expected-note @below {{the mesh is defined here}}
+dist.mesh @mesh ["fsdp" = 4]
+// expected-error @below {{cannot divide dimension 1 of "b", 'tensor<4x6xf32>', into 4 parts}}
+train.bucket @b of f32 ["a" : tensor<4xf32>, "b" : tensor<4x6xf32>] over @mesh [] scatter ["fsdp"] dims [0, 1]
+
+// -----
+
+dist.mesh @mesh ["fsdp" = 4]
+// expected-error @below {{expects `dims` beside `scatter`, with a dimension for each of 2 members, found [1]}}
+train.bucket @b of f32 ["a" : tensor<4xf32>, "b" : tensor<4x8xf32>] over @mesh [] scatter ["fsdp"] dims [1]
+
+// -----
+
+dist.mesh @mesh ["fsdp" = 4]
+// expected-error @below {{expects `dims` beside `scatter`}}
+train.bucket @b of f32 ["a" : tensor<4x4xf32>] over @mesh ["fsdp"] dims [1]
 
 // -----
 

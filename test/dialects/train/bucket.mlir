@@ -31,6 +31,14 @@ func.func @part(%0: !train.bucket<@parts : tensor<12xf32>>) -> tensor<2x3xf32> {
   return %g : tensor<2x3xf32>
 }
 
+// CHECK: train.bucket @columns of f32 ["a" : tensor<3x4xf32>, "b" : tensor<4xf32>] over @sharded [] scatter ["fsdp"] dims [1, 0]
+train.bucket @columns of f32 ["a" : tensor<3x4xf32>, "b" : tensor<4xf32>] over @sharded [] scatter ["fsdp"] dims [1, 0]
+// CHECK-LABEL: func.func @columns_part
+func.func @columns_part(%0: !train.bucket<@columns : tensor<16xf32>>) -> (tensor<3x2xf32>, tensor<2xf32>) {
+  %a, %b = train.wait_bucket %0 : !train.bucket<@columns : tensor<16xf32>> -> tensor<3x2xf32>, tensor<2xf32>
+  return %a, %b : tensor<3x2xf32>, tensor<2xf32>
+}
+
 // CHECK: train.bucket @typed of f32 ["a" : tensor<4x3xf32, #{{.*}}>] over @sharded ["dp"] scatter ["fsdp"]
 train.bucket @typed of f32 ["a" : tensor<4x3xf32, #dist.on<@sharded, dp = P, fsdp = P>>] over @sharded ["dp"] scatter ["fsdp"]
 // CHECK-LABEL: func.func @typed_part

@@ -116,7 +116,7 @@ func.func @microbatch(%w: tensor<2xf32> {train.role = #train.role<parameter "w">
     attributes {train.phase = #train.phase<microbatch>} {
   return %x : tensor<4xf32>
 }
-// expected-error @below {{takes #train.role<gradient "w">, which no bucket can take: not only sums and one scattering of dimension 0 are done with it}}
+// expected-error @below {{takes #train.role<gradient "w">, which no bucket can take: a bucket sums over mesh axes and scatters once, and more than that is done with it here}}
 func.func @reduce(%g: tensor<4xf32> {train.role = #train.role<gradient "w">})
     -> (tensor<2xf32> {train.role = #train.role<gradient "w">})
     attributes {train.phase = #train.phase<reduce>} {

@@ -1,0 +1,218 @@
+"""Exported models, fully sharded: the command lines of docs/pipeline.md, docs/gradients.md and
+docs/split-backward.md make programs that train as one device does.
+
+Models, layouts, forms of the program and examples a rank are covered pairwise.
+"""
+
+import dataclasses
+import json
+import re
+import subprocess
+
+import combinations_cover
+import pytest
+import torch
+from cleave import FSDP, HSDP, ColwiseParallel, Plan, RowwiseParallel, testing
+from exported_models import ALL_MODELS
+from safetensors.torch import load_file, save_file
+
+import cleave
+
+STEPS, MICROBATCHES = 2, 2
+
+GPT_PLAN = {
+    "h.*.attn.c_attn": ColwiseParallel(),
+    "h.*.attn.c_proj": RowwiseParallel(),
+    "h.*.mlp.c_fc": ColwiseParallel(),
+    "h.*.mlp.c_proj": RowwiseParallel(),
+}
+LLAMA_PLAN = {
+    "layers.*.self_attn.{q,k,v}_proj": ColwiseParallel(),
+    "layers.*.self_attn.o_proj": RowwiseParallel(),
+    "layers.*.mlp.{gate,up}_proj": ColwiseParallel(),
+    "layers.*.mlp.down_proj": RowwiseParallel(),
+}
+
+
+def inside(module, plan):
+    return {f"{module}.{pattern}": style for pattern, style in plan.items()}
+
+
+# Tensor-parallel styles of each model.
+MODELS = {
+    "gpt_tied": GPT_PLAN,
+    "llama_small": LLAMA_PLAN,
+    "moe": {name: style for name, style in GPT_PLAN.items() if ".attn." in name},
+    "llama": inside("model.model", LLAMA_PLAN),
+    "resnet18": None,
+}
+# Those that compute in float64 from end to end; the others' norms are in float32.
+EXACT = {"gpt_tied", "moe", "resnet18"}
+
+# The mesh and how parameters lie on it.
+LAYOUTS = {
+    "fsdp": ({"dp": 2}, FSDP("dp")),
+    "hsdp": ({"dp": 2, "fsdp": 2}, HSDP("dp", "fsdp")),
+    "fsdp-tp": ({"dp": 2, "tp": 2}, FSDP("dp")),
+    # Along the last dimension of matrices, which no buffer has in one piece.
+    "columns": ({"dp": 2}, FSDP("dp", dim=-1)),
+}
+
+ONCE_A_STEP = ["--split-fsdp-collectives", "--bucket-gradients=bucket-size-mb=0.05 first-bucket-mb=0.01"]
+FORMS = {
+    "joint": [*ONCE_A_STEP, "--clip-gradients"],
+    "halves": ["--partition-joint", "--split-backward", *ONCE_A_STEP, "--clip-gradients", "--overlap-communication"],
+    "zbv": [
+        "--outline-stages=count=4 balance=cost", "--split-backward", *ONCE_A_STEP, "--clip-gradients",
+        "--overlap-communication",
+        f"--build-schedule=schedule=zbv ranks=2 microbatches={MICROBATCHES} max-unsharded=1", "--insert-p2p",
+        "--verify-schedule"],
+}  # fmt: skip
+
+
+def make_spec(name, batch):
+    """A model in float64 with that many examples in a microbatch."""
+    if name == "llama_small":
+        import llama
+
+        spec = llama.small()
+    else:
+        spec = ALL_MODELS[name]()
+    spec.module.double()
+
+    def resize(tensor):
+        tensor = torch.cat([tensor] * -(-batch // tensor.shape[0]))[:batch]
+        return tensor.double() if tensor.is_floating_point() else tensor
+
+    return dataclasses.replace(
+        spec, args=tuple(map(resize, spec.args)), targets=tuple(map(resize, spec.targets)), name=name)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A program's path, and a file with the data of all steps; by model and batch."""
+    cache = {}
+
+    def get(name, batch):
+        if (name, batch) not in cache:
+            folder = tmp_path_factory.mktemp(name)
+            spec = make_spec(name, batch)
+            path = cleave.export_spec(spec, folder)
+            examples = testing.random_batch(spec, STEPS * MICROBATCHES, torch.Generator().manual_seed(1))
+            save_file({n: t.contiguous() for n, t in examples.items()}, folder / "data.safetensors")
+            cache[name, batch] = path, folder / "data.safetensors"
+        return cache[name, batch]
+
+    return get
+
+
+@pytest.fixture(scope="module")
+def lay_out(build_dir, exported):
+    """Runs passes on a model's program: the path of what comes out."""
+
+    def run(path, name, *passes, plan=None):
+        output = path.with_name(f"{name}.mlir")
+        layout = []
+        if plan:
+            plan.write(path.with_name(f"{name}.json"))
+            layout = [f"--annotate-placements=plan={path.with_name(name)}.json", "--propagate-placements",
+                      "--partition"]  # fmt: skip
+        command = [build_dir / "bin" / "cleave-opt", path, *layout, *passes, "-o", output]
+        result = subprocess.run(command, capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+        if not output.with_suffix(".safetensors").exists():
+            output.with_suffix(".safetensors").symlink_to(path.with_suffix(".safetensors"))
+        return output
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def train(cleave_run):
+    """The losses of a program's steps, and its parameters after them."""
+
+    def run(program, data, *options):
+        checkpoint, metrics = program.with_suffix(".checkpoint"), program.with_suffix(".jsonl")
+        cleave_run.succeed(
+            program, "--data", f"safetensors:{data}", "--steps", STEPS, "--checkpoint", checkpoint,
+            "--metrics", metrics, "--ranks-as", "threads", "--threads", 1, *options)  # fmt: skip
+        losses = [json.loads(line)["loss"] for line in metrics.read_text().splitlines()]
+        return losses, load_file(max(checkpoint.glob("step-*")) / "model.safetensors")
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def one_device(exported, lay_out, train):
+    """What one device trains a model to."""
+    cache = {}
+
+    def get(name, batch):
+        if (name, batch) not in cache:
+            path, data = exported(name, batch)
+            cache[name, batch] = train(
+                lay_out(path, "alone", "--clip-gradients"), data, "--microbatches", MICROBATCHES)  # fmt: skip
+        return cache[name, batch]
+
+    return get
+
+
+def expect_equal(found, expected, tolerance):
+    assert found[0] == pytest.approx(expected[0], rel=tolerance)
+    for name, tensor in expected[1].items():
+        if tensor.is_floating_point():
+            error = (found[1][name] - tensor).abs().max() / tensor.abs().max().clamp(min=1e-3)
+            assert error <= tolerance, (name, float(error))
+
+
+def is_possible(case):
+    if case["model"] == "resnet18":
+        return case["layout"] != "fsdp-tp" and case["form"] != "zbv"
+    return True
+
+
+CASES = combinations_cover.cover(
+    {"model": list(MODELS), "layout": list(LAYOUTS), "form": list(FORMS), "examples": [1, 2]}, is_possible)  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=combinations_cover.name)
+def test_sharded_ranks_train_as_one_device(case, exported, lay_out, train, one_device):
+    model, examples = case["model"], case["examples"]
+    mesh, style = LAYOUTS[case["layout"]]
+    shares = 4 if case["layout"] == "hsdp" else 2
+    batch = shares * examples
+    path, data = exported(model, batch)
+    styles = (MODELS[model] or {}) if "tp" in mesh else {}
+    local = lay_out(
+        path, combinations_cover.name(case), *FORMS[case["form"]], "--check-spmd-types",
+        plan=Plan(mesh, {**styles, "": style}))  # fmt: skip
+    text = local.read_text()
+    # Nothing of a gradient is reduced by itself.
+    assert re.search(r"train\.bucket @\w+ of f64 .* scatter \[", text)
+    assert "train.accumulate" not in text and not re.search(r"dist\.reduce_scatter.*_dp_\w+> -> .*\n.*train\.contribute", text)
+
+    ranks = 2 if case["form"] == "zbv" else 1
+    for size in mesh.values():
+        ranks *= size
+    pipeline = case["form"] == "zbv"
+    options = ["--ranks", ranks] + ([] if pipeline else ["--microbatches", MICROBATCHES])
+    expect_equal(train(local, data, *options), one_device(model, batch), 1e-9 if model in EXACT else 1e-5)
+
+
+# As the page has them: with and without buckets' passes having anything to do.
+STAGES = ["--outline-stages=count=4 balance=cost", "--split-backward"]
+PIPELINE = [f"--build-schedule=schedule=zbv ranks=2 microbatches={MICROBATCHES} max-unsharded=1", "--insert-p2p",
+            "--verify-schedule"]  # fmt: skip
+LINES = {
+    "pipeline.md": [*STAGES, "--split-fsdp-collectives", "--bucket-gradients", "--clip-gradients",
+                    "--overlap-communication", *PIPELINE],
+    "gradients.md": [*STAGES, "--sync-gradients=axis=dp", "--bucket-gradients", "--clip-gradients", *PIPELINE],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("model", [name for name in MODELS if name != "resnet18"])
+@pytest.mark.parametrize("page", LINES)
+def test_pages_pipelines_run_without_a_plan(page, model, exported, lay_out, train, one_device):
+    path, data = exported(model, 2)
+    local = lay_out(path, page, *LINES[page])
+    expect_equal(train(local, data, "--ranks", 2), one_device(model, 2), 1e-9 if model in EXACT else 1e-5)
