@@ -84,14 +84,29 @@ int64_t BucketOp::getScatteredDim(unsigned member) {
   return getDims() ? (*getDims())[member] : 0;
 }
 
+/// R on the axes that are summed over; what waits for the bucket may take it as I.
 RankedTensorType BucketOp::getReducedType(unsigned member) {
   RankedTensorType type = getMemberType(member);
-  int64_t parts = countParts();
-  if (parts <= 1)
-    return type;
   SmallVector<int64_t> shape(type.getShape());
-  shape[getScatteredDim(member)] /= parts;
-  return type.clone(shape);
+  int64_t dim = getScatteredDim(member);
+  if (int64_t parts = countParts(); parts > 1)
+    shape[dim] /= parts;
+  dist::PlacementAttr placement = dist::getPlacement(type);
+  auto reduced = RankedTensorType::get(shape, type.getElementType());
+  if (!placement)
+    return reduced;
+  auto namesOf = [](std::optional<ArrayAttr> list) {
+    return list ? llvm::to_vector(list->getAsRange<StringAttr>()) : SmallVector<StringAttr>();
+  };
+  for (StringAttr axis : namesOf(getAxes()))
+    if (placement.get(axis))
+      placement = placement.with(axis, dist::AxisPlacement::replicate());
+  // The scattering axes divide what the others have left.
+  int64_t order = placement.getShardingAxes(dim).size();
+  for (StringAttr axis : namesOf(getScatter()))
+    if (placement.get(axis))
+      placement = placement.with(axis, dist::AxisPlacement::shard(dim, order++));
+  return dist::withPlacement(reduced, placement);
 }
 
 std::optional<unsigned> BucketOp::findMember(StringRef name) {
@@ -233,22 +248,16 @@ static bool isReduced(Type type, BucketOp bucket, unsigned member) {
   RankedTensorType expected = bucket.getReducedType(member);
   if (dist::erasePlacement(type) != dist::erasePlacement(expected))
     return false;
-  dist::PlacementAttr before = dist::getPlacement(expected), after = dist::getPlacement(type);
-  if (bool(before) != bool(after))
-    return false;
-  if (!before)
-    return true;
-  return before.getMesh() == after.getMesh() &&
-         before.getEntries().size() == after.getEntries().size() &&
-         llvm::all_of(before.getEntries(), [&](const dist::AxisEntry &entry) {
-           std::optional<dist::AxisPlacement> now = after.get(entry.axis);
-           if (!now)
-             return false;
-           if (contains(bucket.getScatter(), entry.axis))
-             return now->isShard(bucket.getScatteredDim(member));
-           if (contains(bucket.getAxes(), entry.axis))
+  dist::PlacementAttr wanted = dist::getPlacement(expected), found = dist::getPlacement(type);
+  if (!wanted || !found)
+    return !wanted && !found;
+  return wanted.getMesh() == found.getMesh() &&
+         wanted.getEntries().size() == found.getEntries().size() &&
+         llvm::all_of(wanted.getEntries(), [&](const dist::AxisEntry &entry) {
+           std::optional<dist::AxisPlacement> now = found.get(entry.axis);
+           if (now && contains(bucket.getAxes(), entry.axis))
              return now->isSameOnAllRanks();
-           return *now == entry.placement;
+           return now == entry.placement;
          });
 }
 

@@ -40,6 +40,13 @@ struct OpEvent {
   int64_t durationNs;
 };
 
+/// The reduction of a bucket's gradients over ranks, for traces.
+struct ReductionEvent {
+  llvm::StringRef bucket;
+  int64_t startNs; ///< steady clock
+  int64_t endNs;
+};
+
 /// When the weight part of a backward runs, where a program has it as a function of its own.
 enum class WeightGradients : uint8_t {
   Immediate, ///< after the microbatch's input part
@@ -79,6 +86,9 @@ struct SessionOptions {
   /// Called after each action of a schedule, if set; without a schedule, after each function of a
   /// program in stages, as the action that it is.
   std::function<void(const ActionEvent &)> onAction;
+  /// Called when a bucket's reduction has been waited for, if set and the backend tells when it was
+  /// complete.
+  std::function<void(const ReductionEvent &)> onReduction;
   /// Record a step as a graph of the device, where nothing forbids it, and replay that.
   bool recordGraphs = false;
   /// Show ops by name to the profiler of a device.

@@ -241,6 +241,10 @@ private:
       if (update && of.getKind() == RoleKind::Parameter) {
         BlockArgument accumulator =
             insertArgument(accumulatorAt++, gradient.getType(), RoleKind::Accumulator, name);
+        // As soon as it is there: so it can be freed, and its reduction can begin.
+        OpBuilder::InsertionGuard guard(builder);
+        if (Operation *made = gradient.getDefiningOp(); made && made->hasAttr(train::kBackwardAttrName))
+          builder.setInsertionPointAfter(made);
         gradient = train::AccumulateOp::create(builder, gradient.getLoc(), gradient.getType(),
                                                gradient, accumulator);
       }

@@ -7,6 +7,7 @@
 #include "lib/exec/FramePlanner.h"
 #include "lib/exec/Packing.h"
 #include "lib/exec/Plot.h"
+#include "lib/memory/MemoryPlan.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/SetVector.h"
@@ -19,25 +20,34 @@ using namespace cleave::exec;
 // Order
 //===----------------------------------------------------------------------===//
 
-/// Programs add gradients up at their end, where all of them would be there at once. Each goes to
-/// where its gradient is made, unless that is brought by communication, which nobody has to wait
-/// for yet.
+/// Each gradient is added up where it is made, or all of them would be there at once; one that
+/// communication brings at the end, since nobody has to wait for it before.
 static void sinkGradients(Block &block) {
   for (auto accumulate : llvm::to_vector(block.getOps<train::AccumulateOp>())) {
+    SmallVector<Operation *> moved = memory::getPrivateViews(accumulate.getGradient());
+    Value brought = moved.empty() ? Value(accumulate.getGradient()) : moved.front()->getOperand(0);
+    moved.push_back(accumulate);
+    Operation *maker = brought.getDefiningOp();
+    if (maker && runsOnCommunication(maker)) {
+      for (Operation *op : moved)
+        op->moveBefore(block.getTerminator());
+      continue;
+    }
     Operation *last = nullptr;
     for (Value operand : accumulate->getOperands())
-      if (Operation *maker = operand.getDefiningOp())
-        if (!last || last->isBeforeInBlock(maker))
-          last = maker;
-    if (!last)
-      accumulate->moveBefore(&block, block.begin());
-    else if (!runsOnCommunication(last))
+      if (Operation *op = operand.getDefiningOp())
+        if (!last || last->isBeforeInBlock(op))
+          last = op;
+    if (last)
       accumulate->moveAfter(last);
+    else
+      accumulate->moveBefore(&block, block.begin());
   }
 }
 
 /// Brings optimizer steps together, which one call then executes: each is put off until an op needs
-/// what one of them has made.
+/// what one of them has made, or until a bucket of others is waited for, whose reduction they run
+/// beside.
 static void joinOptimizerSteps(Block &block) {
   llvm::SetVector<Operation *> waiting;
   auto flush = [&](Operation *before) {
@@ -48,7 +58,7 @@ static void joinOptimizerSteps(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(block)) {
     bool needsOne = llvm::any_of(
         op.getOperands(), [&](Value operand) { return waiting.contains(operand.getDefiningOp()); });
-    if (needsOne || op.hasTrait<OpTrait::IsTerminator>())
+    if (needsOne || isa<train::WaitBucketOp>(op) || op.hasTrait<OpTrait::IsTerminator>())
       flush(&op);
     if (isOptimizerStep(&op))
       waiting.insert(&op);

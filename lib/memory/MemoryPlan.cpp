@@ -38,6 +38,19 @@ Value cleave::memory::getStorage(Value value) {
   return value;
 }
 
+SmallVector<Operation *> cleave::memory::getPrivateViews(Value value) {
+  SmallVector<Operation *> views;
+  while (auto result = dyn_cast<OpResult>(value)) {
+    Value source = getViewSource(result);
+    if (!source || result.getOwner()->getNumResults() != 1 || !result.hasOneUse())
+      break;
+    views.push_back(result.getOwner());
+    value = source;
+  }
+  std::reverse(views.begin(), views.end());
+  return views;
+}
+
 int64_t cleave::memory::getByteSize(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(dist::valueTypeOf(type));
   if (!tensor || !tensor.hasStaticShape())

@@ -2,6 +2,8 @@
 
 #include "passes/communication/Passes.h"
 
+#include "dialects/train/Train.h"
+#include "lib/memory/MemoryPlan.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -43,7 +45,21 @@ struct OverlapCommunication : communication::impl::OverlapCommunicationBase<Over
         overlap(function);
   }
 
+  /// Puts off to the end the sums over microbatches of what communication brings.
+  static void sinkSums(Block &block) {
+    for (auto sum : llvm::to_vector(block.getOps<train::AccumulateOp>())) {
+      SmallVector<Operation *> moved = memory::getPrivateViews(sum.getGradient());
+      Value brought = moved.empty() ? Value(sum.getGradient()) : moved.front()->getOperand(0);
+      if (!brought.getDefiningOp() || !isSplittable(brought.getDefiningOp()))
+        continue;
+      moved.push_back(sum);
+      for (Operation *op : moved)
+        op->moveBefore(block.getTerminator());
+    }
+  }
+
   void overlap(func::FuncOp function) {
+    sinkSums(function.front());
     SmallVector<Operation *> ops;
     DenseMap<Operation *, size_t> positions;
     for (Operation &op : function.front()) {

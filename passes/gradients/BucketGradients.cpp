@@ -1,10 +1,11 @@
 //===- BucketGradients.cpp - one reduction for many gradients ----------------===//
 //
-// The update's reductions say what each gradient needs; the functions that make gradients say when
-// each is ready. Both together give the buckets.
+// The reductions in the update (or the reduce function) say what each gradient needs; the functions
+// that make gradients say when each is ready. Both together give the buckets.
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/gradients/BucketGroups.h"
 #include "passes/gradients/BucketPlan.h"
 #include "passes/gradients/GradientPaths.h"
 #include "passes/gradients/Passes.h"
@@ -44,14 +45,17 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Staged);
     if (failed(program))
       return signalPassFailure();
-    if (!program->hasUpdate()) {
-      module.emitError() << "has no update function, so there are no accumulated gradients to put "
-                            "into buckets; export it with an optimizer";
+    auto takesGradients = [](const train::Program &part) {
+      return part.update || part.reduce;
+    };
+    if (llvm::none_of(program->getParts(), takesGradients)) {
+      module.emitError() << "has neither an update nor a reduce function, so there are no gradients "
+                            "to put into buckets; run --sync-gradients first";
       return signalPassFailure();
     }
     SymbolTable symbols(module);
     for (auto [number, part] : llvm::enumerate(program->getParts()))
-      if (part.update &&
+      if (takesGradients(part) &&
           failed(
               makeBuckets(symbols, *program, part,
                           program->isStaged() ? ("bucket" + Twine(number) + "_").str() : "bucket")))
@@ -62,22 +66,17 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
   /// and a number.
   LogicalResult makeBuckets(SymbolTable &symbols, const train::Program &program,
                             const train::Program &part, StringRef prefix) {
-    update = part.update;
-    reduce = part.reduce;
+    reduce = part.update ? part.reduce : func::FuncOp();
     FailureOr<std::vector<GradientPath>> paths = gradients::findGradientPaths(program, part);
     if (failed(paths))
       return failure();
     if (paths->empty())
-      return update.emitError() << "takes no gradients to put into buckets";
+      return func::FuncOp(part.update ? part.update : part.reduce).emitError()
+             << "takes no gradients to put into buckets";
     gradients = std::move(*paths);
-    // By function, since a bucket is threaded through one.
-    llvm::stable_sort(gradients, [](const GradientPath &a, const GradientPath &b) {
-      func::FuncOp first = a.maker, second = b.maker;
-      if (first != second)
-        return first->isBeforeInBlock(second);
-      return a.position < b.position;
-    });
-    std::vector<unsigned> groups = groupGradients();
+    gradients::orderByReadiness(part, gradients);
+    std::vector<unsigned> groups = gradients::groupGradients(
+        gradients, [&](const GradientPath &gradient) { return bufferElement(gradient); });
     std::vector<gradients::BucketCandidate> candidates;
     for (auto [gradient, group] : llvm::zip_equal(gradients, groups))
       candidates.push_back({group, gradient.type.getNumElements() *
@@ -96,39 +95,6 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     if (reduceInFp32 && !gradient.reductions.empty() && element.getIntOrFloatBitWidth() < 32)
       return Float32Type::get(&getContext());
     return element;
-  }
-
-  /// Parameter group (the optimizer op that takes the gradient: its kind, hyper-parameters and
-  /// learning rate), element types, mesh, axes, and the function that makes it. Where a program
-  /// runs there is one device.
-  std::vector<unsigned> groupGradients() {
-    using Key = std::tuple<Operation *, Attribute, const void *, Type, Type, Attribute, Attribute,
-                           Attribute>;
-    llvm::MapVector<Key, unsigned> groups;
-    std::vector<unsigned> result;
-    for (GradientPath &gradient : gradients) {
-      Attribute properties;
-      const void *rate = nullptr;
-      if (gradient.reduced.hasOneUse()) {
-        Operation *optimizer = *gradient.reduced.getUsers().begin();
-        if (isa<train::AdamWOp, train::SGDOp>(optimizer)) {
-          properties = ArrayAttr::get(
-              &getContext(), {StringAttr::get(&getContext(), optimizer->getName().getStringRef()),
-                              optimizer->getPropertiesAsAttribute()});
-          rate = optimizer->getOperand(optimizer->getNumOperands() - 1).getAsOpaquePointer();
-        }
-      }
-      Key key{gradient.maker,
-              properties,
-              rate,
-              gradient.type.getElementType(),
-              bufferElement(gradient),
-              gradient.mesh,
-              ArrayAttr::get(&getContext(), gradient.axes),
-              ArrayAttr::get(&getContext(), gradient.scatter)};
-      result.push_back(groups.try_emplace(key, groups.size()).first->second);
-    }
-    return result;
   }
 
   //===--------------------------------------------------------------------===//
@@ -167,44 +133,35 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     (void)maker.insertArgument(argument, type, dictionary(train::RoleKind::Accumulator),
                                bucket.getLoc());
     Value value = maker.getArgument(argument);
-    auto &block = maker.front();
     for (unsigned member : members) {
       GradientPath &gradient = gradients[member];
-      if (gradient.accumulate)
-        b.setInsertionPoint(gradient.accumulate);
-      else if (Operation *op = gradient.value.getDefiningOp())
-        b.setInsertionPointAfter(op);
-      else
-        b.setInsertionPointToStart(&block);
+      Operation *behind = gradient.behind, *last = value.getDefiningOp();
       // Gradients that are ready at one place contribute in their order.
-      if (Operation *last = value.getDefiningOp(); last && b.getInsertionPoint() != block.end() &&
-                                                   !last->isBeforeInBlock(&*b.getInsertionPoint()))
-        b.setInsertionPointAfter(last);
+      if (!behind || (last && behind->isBeforeInBlock(last)))
+        behind = last;
+      if (behind)
+        b.setInsertionPointAfter(behind);
+      else
+        b.setInsertionPointToStart(&maker.front());
+      for (Operation *view : gradient.views)
+        view->moveBefore(b.getBlock(), b.getInsertionPoint());
       value = contribute(b, gradient, value);
       ++numMembers;
     }
     value = train::ReduceBucketOp::create(b, value.getLoc(), value);
     (void)maker.insertResult(maker.getNumResults(), type, dictionary(train::RoleKind::Gradient));
-    Operation *terminator = block.getTerminator();
+    Operation *terminator = maker.front().getTerminator();
     terminator->insertOperands(terminator->getNumOperands(), value);
 
-    unsigned taken = update.getNumArguments();
-    (void)update.insertArgument(taken, type, dictionary(train::RoleKind::Gradient),
-                                bucket.getLoc());
-    Operation *firstUser = nullptr;
-    for (unsigned member : members)
-      for (Operation *user : gradients[member].reduced.getUsers())
-        if (!firstUser || user->isBeforeInBlock(firstUser))
-          firstUser = user;
-    if (firstUser)
-      b.setInsertionPoint(firstUser);
-    else
-      b.setInsertionPoint(update.front().getTerminator());
+    func::FuncOp taker = first.taker;
+    unsigned taken = taker.getNumArguments();
+    (void)taker.insertArgument(taken, type, dictionary(train::RoleKind::Gradient), bucket.getLoc());
+    b.setInsertionPoint(sinkOptimizerSteps(taker, members));
     SmallVector<Type> resultTypes;
     for (unsigned member : members)
       resultTypes.push_back(gradients[member].reduced.getType());
-    auto wait = train::WaitBucketOp::create(b, update.getArgument(taken).getLoc(), resultTypes,
-                                            update.getArgument(taken));
+    auto wait = train::WaitBucketOp::create(b, taker.getArgument(taken).getLoc(), resultTypes,
+                                            taker.getArgument(taken));
     for (auto [result, member] : llvm::zip_equal(wait.getGradients(), members))
       gradients[member].reduced.replaceAllUsesWith(result);
     ++numBuckets;
@@ -212,6 +169,23 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
       ++numReductions;
     if (explain)
       remark(bucket, members);
+  }
+
+  /// Moves the optimizer steps that take the bucket's gradients behind those of the buckets before
+  /// it, which are reduced earlier. Gives the first op that takes one of the gradients.
+  Operation *sinkOptimizerSteps(func::FuncOp taker, ArrayRef<unsigned> members) {
+    Operation *terminator = taker.front().getTerminator(), *first = terminator;
+    for (unsigned member : members)
+      for (Operation *user : gradients[member].reduced.getUsers()) {
+        bool isLast = isa<train::AdamWOp, train::SGDOp>(user) &&
+                      llvm::all_of(user->getUsers(),
+                                   [&](Operation *other) { return other == terminator; });
+        if (isLast)
+          user->moveBefore(terminator);
+        if (user->isBeforeInBlock(first))
+          first = user;
+      }
+    return first;
   }
 
   void remark(train::BucketOp bucket, ArrayRef<unsigned> members) {
@@ -289,7 +263,7 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
         goneFrom(reduce).arguments.set(*gradient.reduceArgument);
         goneFrom(reduce).results.set(*gradient.reduceResult);
       }
-      goneFrom(update).arguments.set(gradient.argument);
+      goneFrom(gradient.taker).arguments.set(gradient.argument);
     }
     for (auto &[function, parts] : gone)
       function.front().getTerminator()->eraseOperands(parts.results);
@@ -319,7 +293,8 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     }
   }
 
-  func::FuncOp update, reduce;
+  /// Stands between the gradients and the update, if anything does.
+  func::FuncOp reduce;
   std::vector<GradientPath> gradients;
 };
 } // namespace

@@ -13,7 +13,8 @@ namespace {
 class Finder {
 public:
   Finder(const train::Program &program, const train::Program &part)
-      : program(program), part(part), update(part.update), reduce(part.reduce) {}
+      : program(program), part(part), taker(part.update ? part.update : part.reduce),
+        reduce(part.update ? part.reduce : func::FuncOp()) {}
 
   FailureOr<std::vector<GradientPath>> find();
 
@@ -28,24 +29,21 @@ private:
                              SmallVectorImpl<Attribute> &into, train::RoleAttr role);
 
   const train::Program &program, &part;
-  func::FuncOp update, reduce;
+  /// The function that takes reduced gradients in the end, and one before it, if any.
+  func::FuncOp taker, reduce;
   DenseMap<StringAttr, std::pair<func::FuncOp, unsigned>> makers;
-  DenseMap<Operation *, size_t> positions;
   /// Axes along which ranks compute different things.
   DenseSet<Attribute> varying;
 };
 } // namespace
 
-/// The functions that run for each microbatch, and their ops' places.
+/// Which function that runs for each microbatch gives which gradient.
 void Finder::findMakers() {
-  for (func::FuncOp function : part.getMicrobatchFunctions()) {
+  for (func::FuncOp function : part.getMicrobatchFunctions())
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       if (train::RoleAttr role = train::getResultRole(function, i);
           role.getKind() == train::RoleKind::Gradient)
         makers[role.getName()] = {function, i};
-    for (auto [index, op] : llvm::enumerate(function.front()))
-      positions[&op] = index + 1;
-  }
 }
 
 /// Ranks differ along the axes that divide inputs, and along those of ops whose results differ:
@@ -87,21 +85,22 @@ FailureOr<std::vector<GradientPath>> Finder::find() {
   findMakers();
   findVaryingAxes();
   std::vector<GradientPath> paths;
-  for (BlockArgument argument : update.getArguments()) {
-    train::RoleAttr role = train::getArgumentRole(update, argument.getArgNumber());
+  for (BlockArgument argument : taker.getArguments()) {
+    train::RoleAttr role = train::getArgumentRole(taker, argument.getArgNumber());
     if (role.getKind() != train::RoleKind::Gradient)
       continue;
     if (isa<train::BucketType>(argument.getType()))
-      return update.emitError() << "has the bucket " << role.getName()
+      return taker.emitError() << "has the bucket " << role.getName()
                                 << " already; gradients are put into buckets once";
     GradientPath path;
     path.name = role.getName();
+    path.taker = taker;
     path.argument = argument.getArgNumber();
     std::tie(path.maker, path.result) = makers.lookup(role.getName());
     // The program's verifier has seen to it that some function makes it.
     if (!path.maker) {
       InFlightDiagnostic diagnostic =
-          update.emitError() << "takes " << role
+          taker.emitError() << "takes " << role
                              << ", which lies in a bucket already; gradients are put into buckets "
                                 "once, before --clip-gradients";
       diagnostic.attachNote(reduce.getLoc()) << "taken out of its bucket here";
@@ -111,12 +110,10 @@ FailureOr<std::vector<GradientPath>> Finder::find() {
       return failure();
     path.type = cast<RankedTensorType>(path.value.getType());
     if (!isa<FloatType>(path.type.getElementType()))
-      return update.emitError() << "takes " << role << " of type " << path.type
+      return taker.emitError() << "takes " << role << " of type " << path.type
                                 << ", which no bucket can take: it is not of a floating-point type";
     if (failed(findReductions(path, role)) || failed(checkVarying(path, role)))
       return failure();
-    if (Operation *op = path.value.getDefiningOp())
-      path.position = positions.lookup(path.accumulate ? path.accumulate : op);
     paths.push_back(std::move(path));
   }
   return paths;
@@ -170,9 +167,9 @@ LogicalResult Finder::addReduction(GradientPath &path, Operation *op, ArrayAttr 
   return success();
 }
 
-/// The chain of sums that begins at the argument of the reduce function, or of the update.
+/// The chain of sums that begins at the argument of the reduce function, or of the taker.
 LogicalResult Finder::findReductions(GradientPath &path, train::RoleAttr role) {
-  Value value = update.getArgument(path.argument);
+  Value value = taker.getArgument(path.argument);
   if (reduce)
     for (BlockArgument argument : reduce.getArguments())
       if (train::RoleAttr other = train::getArgumentRole(reduce, argument.getArgNumber());
@@ -197,7 +194,7 @@ LogicalResult Finder::findReductions(GradientPath &path, train::RoleAttr role) {
         return failure();
     } else if (reduce && user == reduce.front().getTerminator()) {
       path.reduceResult = use.getOperandNumber();
-      value = update.getArgument(path.argument);
+      value = taker.getArgument(path.argument);
       continue;
     } else {
       break;
@@ -221,7 +218,7 @@ LogicalResult Finder::refuseOtherReductions(Value value, train::RoleAttr role) {
   for (Operation *user : value.getUsers())
     if (isa<dist::AllReduceOp, dist::ReduceScatterOp>(user)) {
       InFlightDiagnostic diagnostic =
-          update.emitError() << "takes " << role
+          taker.emitError() << "takes " << role
                              << ", which no bucket can take: its reduction is not a sum, or not "
                                 "all that is done with it";
       diagnostic.attachNote(user->getLoc()) << "reduced here";

@@ -23,20 +23,27 @@ struct GradientPath {
   unsigned result = 0;            ///< of `maker`
   mlir::Value value;              ///< what a microbatch contributes
   train::AccumulateOp accumulate; ///< null where the program runs one microbatch a step
-  size_t position = 0;            ///< of the op that makes it; 0 for an argument
+  /// The op behind which it is contributed (`orderByReadiness`); null: at the beginning.
+  mlir::Operation *behind = nullptr;
+  bool isBrought = false;                     ///< by communication
+  llvm::SmallVector<mlir::Operation *> views; ///< then: of what it brings, in their order
 
-  /// Argument and result of the reduce function, where the gradient passes through it.
+  /// Argument and result of the reduce function, where the gradient passes through it on its way to
+  /// the update.
   std::optional<unsigned> reduceArgument, reduceResult;
-  unsigned argument = 0;                               ///< of the update
+  /// The update; in a program without one, the reduce function.
+  mlir::func::FuncOp taker;
+  unsigned argument = 0;                               ///< of `taker`
   llvm::SmallVector<mlir::Operation *> reductions;     ///< in order; empty: nothing to reduce
   mlir::FlatSymbolRefAttr mesh;                        ///< null: nothing to reduce
   llvm::SmallVector<mlir::Attribute, 2> axes, scatter; ///< summed over; scattered along
   int64_t scatterDim = 0;                              ///< the dimension that is scattered
-  mlir::Value reduced;                                 ///< what the optimizer takes
+  mlir::Value reduced;                                 ///< what the optimizer takes, or is given back
 };
 
 /// The paths of all gradients that the update of `part`, `program` itself or one of its stages,
-/// takes, in the order of its arguments. An error where a gradient's accumulation or reduction is
+/// takes (without an update: that its reduce function takes), in the order of its arguments. An
+/// error where a gradient's accumulation or reduction is
 /// more than plain sums, or is no floating-point tensor.
 llvm::FailureOr<std::vector<GradientPath>> findGradientPaths(const train::Program &program,
                                                              const train::Program &part);

@@ -18,6 +18,11 @@ def SyncGradients : Pass<"sync-gradients", "::mlir::ModuleOp"> {
 
     A program with placements is refused: its update holds the sums that its types ask for.
 
+    In a program without an update, whose caller steps an optimizer of its own, gradients of
+    parameters are added up over the step's microbatches, and a function of phase `reduce` gives
+    them back summed: over the axis, or, where gradients have placements, over the axes on which
+    they are pending sums.
+
     Before, in the update:
     ```mlir
     %p1, %m1, %v1 = train.adamw(%p, %g, %m, %v, %step, %lr) ...
@@ -42,12 +47,19 @@ def BucketGradients : Pass<"bucket-gradients", "::mlir::ModuleOp"> {
   let summary = "gather gradients in flat buffers that are reduced once each, as soon as they are complete";
   let description = [{
     Groups the gradients that the update takes by parameter group (optimizer op, its
-    hyper-parameters and learning rate), element type, mesh, axes to reduce over and the function that makes
-    them, and puts each group, in the order in which gradients are ready, into buckets of at most
-    `bucket-size-mb`. Reductions of single gradients in the update (`--sync-gradients`) become the
-    buckets'; a gradient with nothing to reduce gets a local bucket. The reduction is started by
-    `train.reduce_bucket` behind the bucket's last contribution in the step's last microbatch, and
-    awaited in front of the update's first use.
+    hyper-parameters, and the schedule of its learning rate), element type, mesh, axes to reduce over and
+    the function that makes them, and puts each group, in the order in which gradients are ready,
+    into buckets of at most `bucket-size-mb`. Reductions of single gradients in the update
+    (`--sync-gradients`) become the buckets'; a gradient with nothing to reduce gets a local bucket.
+
+    Each gradient is contributed where it is made; one that a collective brings, beside the next
+    gradient that a matrix product stands before, so that the collective has something to run
+    beside. The reduction is started by `train.reduce_bucket` behind the bucket's last contribution
+    in the step's last microbatch, and awaited in front of the update's first use. Optimizer steps
+    follow the order of the buckets: the first ones run while the last buckets are still reduced.
+
+    In a program without an update the reduce function (`--sync-gradients` makes it) waits for the
+    buckets and gives their members' gradients back.
 
     Where a reduce function (`--split-fsdp-collectives`) scatters a gradient along a dimension, the
     bucket does that too (one reduce-scatter, and one sum over further axes), and the update takes

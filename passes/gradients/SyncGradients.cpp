@@ -3,6 +3,7 @@
 #include "passes/gradients/Passes.h"
 
 #include "dialects/train/Program.h"
+#include "lib/backward/PhaseFunction.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/SymbolTable.h"
 
@@ -24,19 +25,18 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
     if (failed(program))
       return signalPassFailure();
     if (!program->hasUpdate()) {
-      module.emitError() << "has no update function, so there are no accumulated gradients to "
-                            "reduce; export it with an optimizer";
-      return signalPassFailure();
+      if (failed(reduceByFunctions(*program)))
+        return signalPassFailure();
+      return;
     }
     dist::MeshOp mesh = findOrMakeMesh(module);
     if (!mesh)
       return signalPassFailure();
     for (const train::Program &part : program->getParts())
-      if (part.update && failed(reduceGradients(part.update, mesh)))
+      if (part.update && failed(reduceInUpdate(part.update, mesh)))
         return signalPassFailure();
-    for (func::FuncOp function : program->getMicrobatchFunctions())
-      if (failed(divideInputs(function)))
-        return signalPassFailure();
+    if (failed(divideInputs(*program)))
+      return signalPassFailure();
   }
 
   dist::MeshOp findOrMakeMesh(ModuleOp module) {
@@ -74,9 +74,19 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
     return mesh;
   }
 
-  LogicalResult reduceGradients(func::FuncOp update, dist::MeshOp mesh) {
-    auto b = OpBuilder::atBlockBegin(&update.front());
+  Value sum(OpBuilder &b, Value gradient, Type type, FlatSymbolRefAttr mesh, ArrayAttr axes) {
+    ++numReduced;
     auto reduction = dist::ReductionAttr::get(b.getContext(), dist::Reduction::Sum);
+    return dist::AllReduceOp::create(b, gradient.getLoc(), type, gradient, reduction, mesh, axes)
+        .getResult(0);
+  }
+  Value sum(OpBuilder &b, Value gradient, dist::MeshOp mesh) {
+    return sum(b, gradient, gradient.getType(), FlatSymbolRefAttr::get(mesh.getSymNameAttr()),
+               b.getStrArrayAttr({axis}));
+  }
+
+  LogicalResult reduceInUpdate(func::FuncOp update, dist::MeshOp mesh) {
+    auto b = OpBuilder::atBlockBegin(&update.front());
     for (BlockArgument argument : update.getArguments()) {
       train::RoleAttr role = train::getArgumentRole(update, argument.getArgNumber());
       if (role.getKind() != train::RoleKind::Gradient)
@@ -99,12 +109,124 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
                << "takes " << role << " of type " << argument.getType()
                << "; the update of a program with placements holds the sums that "
                   "its types ask for already";
-      auto sum = dist::AllReduceOp::create(b, argument.getLoc(), argument.getType(), argument,
-                                           reduction, FlatSymbolRefAttr::get(mesh.getSymNameAttr()),
-                                           b.getStrArrayAttr({axis}));
-      argument.replaceAllUsesExcept(sum.getResult(0), sum);
-      ++numReduced;
+      Value reduced = sum(b, argument, mesh);
+      argument.replaceAllUsesExcept(reduced, reduced.getDefiningOp());
     }
+    return success();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Without an update
+  //===--------------------------------------------------------------------===//
+
+  /// A gradient of a parameter, as a function of the microbatch gives it.
+  struct Gradient {
+    func::FuncOp function;
+    unsigned result;
+    train::RoleAttr role;
+    RankedTensorType type;
+  };
+
+  /// Who updates parameters is not in the program: gradients gather over the step's microbatches,
+  /// and a function of phase reduce gives them back as sums, over the axis or, where gradients have
+  /// placements, as these say.
+  LogicalResult reduceByFunctions(const train::Program &program) {
+    bool isTyped = false, hasGradients = false;
+    for (const train::Program &part : program.getParts()) {
+      if (part.reduce)
+        return func::FuncOp(part.reduce).emitError()
+               << "reduces gradients already; a second sum would multiply them";
+      for (const Gradient &gradient : findGradients(part)) {
+        hasGradients = true;
+        isTyped |= bool(dist::getPlacement(gradient.type));
+      }
+    }
+    if (!hasGradients)
+      return getOperation().emitError()
+             << "has no gradients of parameters to reduce; export it for training, or run "
+                "--autodiff first";
+    dist::MeshOp mesh;
+    if (!isTyped && !(mesh = findOrMakeMesh(getOperation())))
+      return failure();
+    for (const train::Program &part : program.getParts())
+      reduceByFunction(part, mesh);
+    return isTyped ? success() : divideInputs(program);
+  }
+
+  static SmallVector<Gradient> findGradients(const train::Program &part) {
+    llvm::SmallDenseSet<StringAttr> parameters;
+    for (func::FuncOp function : part.getFunctions())
+      for (unsigned i = 0; i < function.getNumArguments(); ++i)
+        if (train::RoleAttr role = train::getArgumentRole(function, i);
+            role.getKind() == train::RoleKind::Parameter)
+          parameters.insert(role.getName());
+    SmallVector<Gradient> gradients;
+    for (func::FuncOp function : part.getMicrobatchFunctions())
+      for (unsigned i = 0; i < function.getNumResults(); ++i)
+        if (train::RoleAttr role = train::getResultRole(function, i);
+            role.getKind() == train::RoleKind::Gradient && parameters.contains(role.getName()))
+          gradients.push_back(
+              {function, i, role, cast<RankedTensorType>(function.getResultTypes()[i])});
+    return gradients;
+  }
+
+  /// `mesh` is null where gradients have placements.
+  void reduceByFunction(const train::Program &part, dist::MeshOp mesh) {
+    func::FuncOp reduce;
+    for (const Gradient &gradient : findGradients(part)) {
+      accumulate(gradient);
+      dist::PlacementAttr placement = dist::getPlacement(gradient.type), reduced = placement;
+      SmallVector<Attribute> axes;
+      for (const dist::AxisEntry &entry :
+           placement ? placement.getEntries() : ArrayRef<dist::AxisEntry>())
+        if (entry.placement.isPartialSum()) {
+          axes.push_back(entry.axis);
+          reduced = reduced.with(entry.axis, dist::AxisPlacement::replicate());
+        }
+      if (placement && axes.empty())
+        continue;
+      func::FuncOp function = gradient.function;
+      if (!reduce) {
+        OpBuilder b(function);
+        reduce = backward::makePhaseFunction(b, function, train::Phase::Reduce);
+        reduce->remove();
+        SymbolTable(getOperation()).insert(reduce, std::next(Block::iterator(function)));
+      }
+      Value made = backward::getReturn(function).getOperand(gradient.result);
+      Value taken = backward::addArgument(reduce, gradient.type, gradient.role, made.getLoc());
+      OpBuilder b(backward::getReturn(reduce));
+      Value total = placement ? sum(b, taken, dist::withPlacement(gradient.type, reduced),
+                                    placement.getMesh(), b.getArrayAttr(axes))
+                              : sum(b, taken, mesh);
+      backward::addResult(reduce, total, gradient.role);
+    }
+  }
+
+  /// Adds the gradient up over microbatches where it is made, unless it is added up already.
+  static void accumulate(const Gradient &gradient) {
+    func::FuncOp function = gradient.function;
+    StringAttr name = gradient.role.getName();
+    if (backward::findArgument(function, train::RoleKind::Accumulator, name))
+      return;
+    func::ReturnOp terminator = backward::getReturn(function);
+    Value made = terminator.getOperand(gradient.result);
+    auto role = train::RoleAttr::get(name.getContext(), train::RoleKind::Accumulator, name);
+    Value accumulator = backward::addArgument(function, gradient.type, role, made.getLoc());
+    OpBuilder b(terminator);
+    if (made.getDefiningOp())
+      b.setInsertionPointAfterValue(made);
+    terminator.setOperand(gradient.result, train::AccumulateOp::create(b, made.getLoc(), made,
+                                                                       accumulator));
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Inputs
+  //===--------------------------------------------------------------------===//
+
+  LogicalResult divideInputs(const train::Program &program) {
+    for (func::FuncOp function : program.getMicrobatchFunctions())
+      if (failed(divideInputs(function)))
+        return failure();
     return success();
   }
 

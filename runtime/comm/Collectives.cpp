@@ -13,9 +13,11 @@ using llvm::StringRef;
 using Tensors = Pending::Tensors;
 
 llvm::Expected<Tensors> Pending::wait() {
-  for (std::unique_ptr<Work> &work : works)
+  for (std::unique_ptr<Work> &work : works) {
     if (llvm::Error error = work->wait())
       return error;
+    completed = std::max(completed, work->completedNs());
+  }
   works.clear();
   return finish ? finish() : std::move(results);
 }

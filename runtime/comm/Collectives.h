@@ -50,11 +50,14 @@ public:
 
   /// Blocks until the operation is complete and hands its results out. To be called once.
   llvm::Expected<Tensors> wait();
+  /// Once waited for: when communication was complete (`Work::completedNs`).
+  std::optional<int64_t> completedNs() const { return completed; }
 
 private:
   std::vector<std::unique_ptr<Work>> works;
   std::function<Tensors()> finish;
   Tensors results;
+  std::optional<int64_t> completed;
 };
 
 using PendingOr = llvm::Expected<Pending>;

@@ -68,6 +68,10 @@ public:
 
   /// Whether `wait` would return at once.
   virtual bool isDone() = 0;
+
+  /// When the operation was complete, in nanoseconds of the steady clock; nothing before that, and
+  /// where the backend does not tell.
+  virtual std::optional<int64_t> completedNs() { return std::nullopt; }
 };
 
 /// One rank's end of a group. All members issue the same operations in the same order. One thread

@@ -32,14 +32,18 @@ public:
   /// Learns of the completion, where this kind of work can tell.
   void watch() {
     work->getFuture()->addCallback(
-        [world = &owner.shared(), done = completed](c10::ivalue::Future &) {
-          done->store(true, std::memory_order_release);
+        [world = &owner.shared(), done = completion](c10::ivalue::Future &) {
+          done->store(Clock::now().time_since_epoch(), std::memory_order_release);
           world->notify();
         });
   }
 
-  bool isDone() override {
-    return finished || completed->load(std::memory_order_acquire) || work->isCompleted();
+  bool isDone() override { return finished || isComplete() || work->isCompleted(); }
+
+  std::optional<int64_t> completedNs() override {
+    if (!isComplete())
+      return std::nullopt;
+    return std::chrono::nanoseconds(completion->load(std::memory_order_acquire)).count();
   }
 
   llvm::Error wait(std::optional<milliseconds> timeout) override {
@@ -49,9 +53,8 @@ public:
     World &world = owner.shared();
     {
       std::unique_lock lock(world.mutex);
-      world.wake.wait_until(lock, operation.start + limit, [&] {
-        return completed->load(std::memory_order_acquire) || world.monitor->hasLoss();
-      });
+      world.wake.wait_until(lock, operation.start + limit,
+                            [&] { return isComplete() || world.monitor->hasLoss(); });
     }
     if (!isDone())
       return owner.diagnose(operation, "", limit);
@@ -67,11 +70,17 @@ public:
   }
 
 private:
+  bool isComplete() const {
+    return completion->load(std::memory_order_acquire) != Clock::duration::zero();
+  }
+
   GlooCommunicator &owner;
   Operation operation;
   c10::intrusive_ptr<c10d::Work> work;
   at::Tensor result, buffer;
-  std::shared_ptr<std::atomic<bool>> completed = std::make_shared<std::atomic<bool>>(false);
+  /// When Gloo has said that the work is complete; zero before.
+  std::shared_ptr<std::atomic<Clock::duration>> completion =
+      std::make_shared<std::atomic<Clock::duration>>(Clock::duration::zero());
   bool finished = false;
 };
 

@@ -6,6 +6,7 @@
 #include "runtime/exec/RankGrid.h"
 #include "runtime/program/ProgramImpl.h"
 
+#include <chrono>
 #include <stdexcept>
 
 using namespace mlir;
@@ -13,8 +14,10 @@ using namespace cleave::runtime;
 namespace train = cleave::train;
 
 llvm::Expected<std::unique_ptr<Bucket>> Bucket::create(train::BucketOp op, RankGrid &ranks,
-                                                       const Device &device, int64_t microbatches) {
-  std::unique_ptr<Bucket> bucket(new Bucket());
+                                                       const Device &device,
+                                                       const SessionOptions &options) {
+  const int64_t microbatches = options.microbatches;
+  std::unique_ptr<Bucket> bucket(new Bucket(options));
   bucket->name = op.getSymName().str();
   bucket->required = microbatches;
   if (op.getAccumulations() && int64_t(*op.getAccumulations()) != microbatches)
@@ -89,26 +92,35 @@ std::optional<size_t> Bucket::findMember(llvm::StringRef member) const {
   return std::nullopt;
 }
 
+void Bucket::start(PendingOr operation) {
+  if (!operation)
+    throw CommunicationFailure{operation.takeError()};
+  reduction = std::move(*operation);
+  startNs = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Waits for the operation under way, whose result goes to `into`.
+void Bucket::finish(at::Tensor &into) {
+  Pending ending = std::move(*reduction);
+  reduction.reset();
+  llvm::Expected<Pending::Tensors> sum = ending.wait();
+  if (!sum)
+    throw CommunicationFailure{sum.takeError()};
+  if (options.onReduction && ending.completedNs())
+    options.onReduction({name, startNs, *ending.completedNs()});
+  // Backends reduce in place; where they lack the type, the sum is a tensor of its own.
+  if (sum->front().data_ptr() != into.data_ptr())
+    into.copy_(sum->front().view(into.sizes()));
+}
+
 void Bucket::finishReduction() {
   if (!reduction)
     return;
-  // Backends reduce in place; where they lack the type, the sum is a tensor of its own.
-  auto finish = [](Pending ending, at::Tensor &into) {
-    llvm::Expected<Pending::Tensors> sum = ending.wait();
-    if (!sum)
-      throw CommunicationFailure{sum.takeError()};
-    if (sum->front().data_ptr() != into.data_ptr())
-      into.copy_(sum->front().view(into.sizes()));
-  };
-  Pending ending = std::move(*reduction);
-  reduction.reset();
-  finish(std::move(ending), result());
+  finish(result());
   if (!scatterGroup || !group)
     return;
-  PendingOr second = startAllReduce(*group, {part}, {Reduction::Sum}, describe());
-  if (!second)
-    throw CommunicationFailure{second.takeError()};
-  finish(std::move(*second), part);
+  start(startAllReduce(*group, {part}, {Reduction::Sum}, describe()));
+  finish(part);
 }
 
 void Bucket::zero() {
@@ -153,12 +165,8 @@ void Bucket::microbatchDone() {
     part.copy_(flat);
   if (!scatterGroup && !group)
     return;
-  PendingOr started =
-      scatterGroup ? startReduceScatter(*scatterGroup, {flat}, {Reduction::Sum}, 0, describe())
-                   : startAllReduce(*group, {result()}, {Reduction::Sum}, describe());
-  if (!started)
-    throw CommunicationFailure{started.takeError()};
-  reduction = std::move(*started);
+  start(scatterGroup ? startReduceScatter(*scatterGroup, {flat}, {Reduction::Sum}, 0, describe())
+                     : startAllReduce(*group, {result()}, {Reduction::Sum}, describe()));
 }
 
 std::vector<at::Tensor> Bucket::wait() {

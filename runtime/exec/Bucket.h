@@ -11,6 +11,7 @@
 #ifndef CLEAVE_RUNTIME_EXEC_BUCKET_H
 #define CLEAVE_RUNTIME_EXEC_BUCKET_H
 
+#include "cleave/Session.h"
 #include "dialects/train/Program.h"
 #include "runtime/aten/Facade.h"
 #include "runtime/comm/Collectives.h"
@@ -24,10 +25,11 @@ class RankGrid;
 
 class Bucket {
 public:
-  /// `microbatches` contribute in each step. Fails where the bucket requires another number, or
-  /// where its ranks cannot form a group.
+  /// `options.microbatches` contribute in each step. Fails where the bucket requires another number,
+  /// or where its ranks cannot form a group. `options` outlives the bucket.
   static llvm::Expected<std::unique_ptr<Bucket>> create(train::BucketOp op, RankGrid &ranks,
-                                                        const Device &device, int64_t microbatches);
+                                                        const Device &device,
+                                                        const SessionOptions &options);
 
   /// Begins a step: nothing is in. A reduction that nobody waited for is waited for.
   void zero();
@@ -54,13 +56,16 @@ public:
   llvm::ArrayRef<std::string> members() const { return names; }
 
 private:
-  Bucket() = default;
+  explicit Bucket(const SessionOptions &options) : options(options) {}
   /// For messages: `bucket 'bucket0' ("a.weight" and 3 more)`.
   std::string describe() const;
+  void start(PendingOr operation);
+  void finish(at::Tensor &into);
   void finishReduction();
   /// Where the reduced gradients lie.
   at::Tensor &result() { return partViews.empty() ? flat : part; }
 
+  const SessionOptions &options;
   std::string name;
   std::vector<std::string> names;
   std::vector<at::ScalarType> types;
@@ -75,6 +80,7 @@ private:
   at::Tensor part;
   std::vector<at::Tensor> partViews;
   std::optional<Pending> reduction;
+  int64_t startNs = 0; ///< of `reduction`, steady clock
 };
 
 /// A session's buckets by symbol.

@@ -210,7 +210,7 @@ llvm::Error SessionImpl::makeBuckets() {
   for (train::BucketOp op : program->impl().module.get().getOps<train::BucketOp>()) {
     if (stages.isScheduled() && !needed.contains(op.getSymName()))
       continue;
-    auto bucket = Bucket::create(op, *ranks, *device, options.microbatches);
+    auto bucket = Bucket::create(op, *ranks, *device, options);
     if (!bucket)
       return makeError("program '" + program->path() + "': " + llvm::toString(bucket.takeError()));
     buckets[op.getSymName()] = std::move(*bucket);

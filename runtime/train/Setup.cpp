@@ -187,11 +187,16 @@ llvm::Error Trainer::createSession() {
       if (profiler)
         profiler->add(event);
     };
-  if (tracer)
+  if (tracer) {
     sessionOptions.onOp = [this](const OpEvent &event) {
       if (tracer)
         tracer->op(event);
     };
+    sessionOptions.onReduction = [this](const ReductionEvent &event) {
+      if (tracer)
+        tracer->reduction(event);
+    };
+  }
   llvm::Expected<std::unique_ptr<Session>> created = Session::create(program, sessionOptions);
   error = created ? llvm::Error::success() : created.takeError();
   if (created) {

@@ -50,17 +50,25 @@ void Tracer::action(const ActionEvent &event) {
                   event.endNs);
     return;
   }
-  // Slices of a track must not overlap.
-  size_t track = 0;
-  while (track < transferTracks.size() && transferTracks[track] > event.beginNs)
-    ++track;
-  if (track == transferTracks.size()) {
-    transferTracks.push_back(0);
-    writer->nameTrack(int64_t(track) + 1, "transfers");
-  }
-  transferTracks[track] = event.endNs;
   writer->slice(event.text, schedule::getKindName(event.action.kind), "", event.beginNs,
-                event.endNs, int64_t(track) + 1);
+                event.endNs, takeTrack("transfers", event.beginNs, event.endNs));
+}
+
+void Tracer::reduction(const ReductionEvent &event) {
+  writer->slice(event.bucket, "reduction", "", event.startNs, event.endNs,
+                takeTrack("reductions", event.startNs, event.endNs));
+}
+
+int64_t Tracer::takeTrack(llvm::StringRef name, int64_t beginNs, int64_t endNs) {
+  size_t index = 0;
+  while (index < tracks.size() && (tracks[index].first != name || tracks[index].second > beginNs))
+    ++index;
+  if (index == tracks.size()) {
+    tracks.emplace_back(name.str(), 0);
+    writer->nameTrack(int64_t(index) + 1, name);
+  }
+  tracks[index].second = endNs;
+  return int64_t(index) + 1;
 }
 
 void Tracer::span(const std::string &name, int64_t beginNs, int64_t endNs) {

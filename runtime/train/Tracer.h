@@ -20,6 +20,8 @@ public:
   /// Slices of an action of a pipeline schedule: the computation around its ops, and the idle time
   /// before it in which it waited for another rank; of a transfer, one on tracks of their own.
   void action(const ActionEvent &event);
+  /// A slice of a bucket's reduction, on tracks of their own.
+  void reduction(const ReductionEvent &event);
   /// A slice around ops: `step 3`, `microbatch 1`. Times are of the steady clock, in nanoseconds.
   void span(const std::string &name, int64_t beginNs, int64_t endNs);
   /// Ends the trace. All ranks call it together. Traces of ranks that rank 0 cannot see, because
@@ -28,11 +30,15 @@ public:
 
 private:
   explicit Tracer(Communicator &world) : world(world) {}
+  /// A track called `name` that is free at `beginNs` and taken until `endNs`: slices of one track
+  /// must not overlap.
+  int64_t takeTrack(llvm::StringRef name, int64_t beginNs, int64_t endNs);
+
   std::string path;
   Communicator &world;
   std::unique_ptr<TraceWriter> writer;
-  /// By track of transfers under way at one time: the end of its last slice.
-  std::vector<int64_t> transferTracks;
+  /// Tracks behind that of the program: their names, and the ends of their last slices.
+  std::vector<std::pair<std::string, int64_t>> tracks;
 };
 
 /// The steady clock in nanoseconds, as OpEvent has it.

@@ -78,6 +78,11 @@ class Program:
                     )
         self._add_inputs()
         self._reserve_random_arguments()
+        made: dict[torch.fx.Node, list[Role]] = {}
+        for node, _, role in results:
+            if role.kind == "gradient" and role.name in accumulators:
+                made.setdefault(node, []).append(role)
+        totals: dict[Role, str] = {}
         for node in self._graph.graph.nodes:
             if node in self._left_out:
                 continue
@@ -85,22 +90,21 @@ class Program:
                 self._write_node(node)
             elif node.op not in ("placeholder", "get_attr", "output"):
                 raise self._refusal(node, f"a {node.op} node")
+            # As soon as it is there: so it can be freed, and its reduction can begin.
+            if _is_backward(node):
+                for role in made.pop(node, ()):
+                    totals[role] = self._accumulate(node, accumulators[role.name], role)
         if self._capture.checkpointed and not self._tagged and self._spec.mode == "joint":
             raise ExportError("the trace lost the tags of activation checkpointing")
         if self._draws:
             self._add_random_arguments()
+        for node, roles in made.items():
+            for role in roles:
+                totals[role] = self._accumulate(node, accumulators[role.name], role)
 
-        returned = []
-        for node, type_, role in results:
-            value = self._values[node]
-            if role.kind == "gradient" and role.name in accumulators:
-                total = self._names.fresh(f"sum.{role.name}")
-                self._body.append(
-                    f"{total} = train.accumulate {value} into {accumulators[role.name]} : {type_} "
-                    + self._locations.of(node)
-                )
-                value = total
-            returned.append((value, type_, role))
+        returned = [
+            (totals.get(role, self._values[node]), type_, role) for node, type_, role in results
+        ]
         attributes = ["train.phase = #train.phase<microbatch>"]
         if self._draws:
             attributes.insert(0, f"train.draws = {self._draws} : i64")
@@ -110,6 +114,14 @@ class Program:
         name = self._spec.name
         symbol = name if name.isidentifier() and name.isascii() else string(name)
         return f"module @{symbol} {{\n{functions}}}\n" + self._locations.definitions()
+
+    def _accumulate(self, gradient: torch.fx.Node, accumulator: str, role: Role) -> str:
+        total = self._names.fresh(f"sum.{role.name}")
+        self._body.append(
+            f"{total} = train.accumulate {self._values[gradient]} into {accumulator} : "
+            f"{self._types[gradient]} {self._locations.of(gradient)}"
+        )
+        return total
 
     def _keep_forward(self, results: list[torch.fx.Node]):
         """Leaves out the backward, and what the forward makes for it alone.

@@ -2,7 +2,7 @@
 // RUN: not cleave-opt %S/bucket-gradients.mlir --bucket-gradients="bucket-size-mb=0" 2>&1 | FileCheck %s
 // CHECK: error: expects positive bucket sizes and no negative number of accumulations, found bucket-size-mb=0.000000e+00 first-bucket-mb=1.000000e+00 require-accumulations=0
 
-// expected-error @below {{has no update function, so there are no accumulated gradients to put into buckets; export it with an optimizer}}
+// expected-error @below {{has neither an update nor a reduce function, so there are no gradients to put into buckets; run --sync-gradients first}}
 module {
 func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
     -> (tensor<4xf32> {train.role = #train.role<gradient "w">})

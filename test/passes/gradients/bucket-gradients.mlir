@@ -35,21 +35,26 @@ func.func @microbatch(
         tensor<4x4xf32> {train.role = #train.role<gradient "c">},
         tensor<8xf32> {train.role = #train.role<gradient "d">})
     attributes {train.phase = #train.phase<microbatch>} {
+  // Gradients are contributed where they are made, wherever they are added up.
   // CHECK: %[[GD:.*]] = aten.neg
   // CHECK-NEXT: %[[D:.*]] = train.contribute %[[GD]] to "d" in %[[B0]] : tensor<8xf32>, !train.bucket<@bucket0 : tensor<8xf32>>
   // CHECK-NEXT: %[[R0:.*]] = train.reduce_bucket %[[D]]
   %gd = aten.neg(%x) : (tensor<8xf32>) -> tensor<8xf32>
-  %sd = train.accumulate %gd into %ad : tensor<8xf32>
   // CHECK: %[[GC:.*]] = aten.exp
   // CHECK-NEXT: %[[C:.*]] = train.contribute %[[GC]] to "c" in %[[B2]]
   %gc = aten.exp(%c) : (tensor<4x4xf32>) -> tensor<4x4xf32>
-  %sc = train.accumulate %gc into %ac : tensor<4x4xf32>
-  // CHECK: %[[B:.*]] = train.contribute %{{.*}} to "b" in %[[B1]]
+  // CHECK: %[[GB:.*]] = aten.sin
+  // CHECK-NEXT: %[[B:.*]] = train.contribute %[[GB]] to "b" in %[[B1]]
   // CHECK-NEXT: %[[R1:.*]] = train.reduce_bucket %[[B]]
-  %sb = train.accumulate %gd into %ab : tensor<8xf32>
-  // CHECK: %[[A:.*]] = train.contribute %{{.*}} to "a" in %[[C]]
+  %gb = aten.sin(%x) : (tensor<8xf32>) -> tensor<8xf32>
+  // CHECK: %[[GA:.*]] = aten.cos
+  // CHECK-NEXT: %[[A:.*]] = train.contribute %[[GA]] to "a" in %[[C]]
   // CHECK-NEXT: %[[R2:.*]] = train.reduce_bucket %[[A]]
-  %sa = train.accumulate %gd into %aa : tensor<8xf32>
+  %ga = aten.cos(%x) : (tensor<8xf32>) -> tensor<8xf32>
+  %sa = train.accumulate %ga into %aa : tensor<8xf32>
+  %sb = train.accumulate %gb into %ab : tensor<8xf32>
+  %sc = train.accumulate %gc into %ac : tensor<4x4xf32>
+  %sd = train.accumulate %gd into %ad : tensor<8xf32>
   // CHECK: return %{{.*}}, %[[R0]], %[[R1]], %[[R2]]
   return %sa, %sb, %s, %sc, %sd : tensor<8xf32>, tensor<8xf32>, tensor<f32>, tensor<4x4xf32>, tensor<8xf32>
 }
@@ -73,17 +78,22 @@ func.func @update(
     attributes {train.phase = #train.phase<update>} {
   %lr = train.learning_rate(%t) {base = 0.1 : f64, schedule = #train.schedule<constant>}
       : (tensor<f32>) -> tensor<f64>
-  // CHECK: %[[W2:.*]]:2 = train.wait_bucket %{{.*}} : !train.bucket<@bucket2 : tensor<24xf32>> -> tensor<4x4xf32>, tensor<8xf32>
-  // CHECK: train.sgd(%{{.*}}, %[[W2]]#1,
-  %a1 = train.sgd(%a, %ga, %t, %lr)
+  // Optimizer steps follow the buckets. Two learning rates that are computed alike are one.
+  %lr1 = train.learning_rate(%t) {base = 0.1 : f64, schedule = #train.schedule<constant>}
+      : (tensor<f32>) -> tensor<f64>
+  // CHECK: %[[W0:.*]] = train.wait_bucket %{{.*}} : !train.bucket<@bucket0 : tensor<8xf32>> -> tensor<8xf32>
+  // CHECK-NEXT: train.sgd(%{{.*}}, %[[W0]],
+  // CHECK-NEXT: %[[W1:.*]] = train.wait_bucket %{{.*}} : !train.bucket<@bucket1 : tensor<8xf32>> -> tensor<8xf32>
+  // CHECK-NEXT: train.sgd(%{{.*}}, %[[W1]],
+  // CHECK-NEXT: %[[W2:.*]]:2 = train.wait_bucket %{{.*}} : !train.bucket<@bucket2 : tensor<24xf32>> -> tensor<4x4xf32>, tensor<8xf32>
+  // CHECK-NEXT: train.sgd(%{{.*}}, %[[W2]]#0,
+  // CHECK-NEXT: train.sgd(%{{.*}}, %[[W2]]#1,
+  %a1 = train.sgd(%a, %ga, %t, %lr1)
       {momentum = 0.0 : f64, dampening = 0.0 : f64, nesterov = false, weight_decay = 0.0 : f64} : tensor<8xf32>
   %b1 = train.sgd(%b, %gb, %t, %lr)
       {momentum = 0.0 : f64, dampening = 0.0 : f64, nesterov = false, weight_decay = 0.1 : f64} : tensor<8xf32>
-  // CHECK: train.sgd(%{{.*}}, %[[W2]]#0,
   %c1 = train.sgd(%c, %gc, %t, %lr)
       {momentum = 0.0 : f64, dampening = 0.0 : f64, nesterov = false, weight_decay = 0.0 : f64} : tensor<4x4xf32>
-  // CHECK: %[[W0:.*]] = train.wait_bucket %{{.*}} : !train.bucket<@bucket0 : tensor<8xf32>> -> tensor<8xf32>
-  // CHECK-NEXT: train.sgd(%{{.*}}, %[[W0]],
   %d1 = train.sgd(%d, %gd, %t, %lr)
       {momentum = 0.0 : f64, dampening = 0.0 : f64, nesterov = false, weight_decay = 0.0 : f64} : tensor<8xf32>
   return %a1, %b1, %c1, %d1 : tensor<8xf32>, tensor<8xf32>, tensor<4x4xf32>, tensor<8xf32>

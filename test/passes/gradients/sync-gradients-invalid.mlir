@@ -21,13 +21,29 @@ func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
 
 // -----
 
-// expected-error @below {{has no update function, so there are no accumulated gradients to reduce; export it with an optimizer}}
+// A gradient of an input is nothing to reduce.
+// expected-error @below {{has no gradients of parameters to reduce; export it for training, or run --autodiff first}}
 module {
+func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
+                      %x: tensor<4xf32> {train.role = #train.role<input "x" batch 0>})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "x">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  return %w : tensor<4xf32>
+}
+}
+
+// -----
+
 func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
     -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
     attributes {train.phase = #train.phase<microbatch>} {
   return %w : tensor<4xf32>
 }
+// expected-error @below {{reduces gradients already; a second sum would multiply them}}
+func.func @reduce(%g: tensor<4xf32> {train.role = #train.role<gradient "w">})
+    -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<reduce>} {
+  return %g : tensor<4xf32>
 }
 
 // -----

@@ -74,8 +74,8 @@ private:
 };
 } // namespace
 
-/// What --bucket-gradients makes of `text`.
-static std::string putIntoBuckets(const std::string &text, const std::string &options) {
+/// What passes make of `text`; empty where they refuse it.
+static std::string runPasses(const std::string &text, const std::string &pipeline) {
   static std::once_flag registered;
   std::call_once(registered, [] { cleave::gradients::registerPasses(); });
   mlir::DialectRegistry registry;
@@ -84,13 +84,17 @@ static std::string putIntoBuckets(const std::string &text, const std::string &op
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
   mlir::PassManager passes(&context);
-  if (!module || failed(mlir::parsePassPipeline("bucket-gradients{" + options + "}", passes)) ||
+  if (!module || failed(mlir::parsePassPipeline(pipeline, passes)) ||
       failed(passes.run(*module)))
     return "";
   std::string result;
   llvm::raw_string_ostream os(result);
   module->print(os);
   return result;
+}
+
+static std::string putIntoBuckets(const std::string &text, const std::string &options) {
+  return runPasses(text, "bucket-gradients{" + options + "}");
 }
 
 /// Fills a tensor with numbers that depend on `salt` and are exact in every type.
@@ -262,6 +266,73 @@ TEST(ScatteredBuckets, ChangeNothing) {
         ASSERT_EQ(found, expected);
         ASSERT_NE(found[0], found[1]); // shards differ
       }
+}
+
+//===----------------------------------------------------------------------===//
+// Without an update
+//===----------------------------------------------------------------------===//
+
+/// The step's gradient of "w", for each of two steps, by rank.
+static Results runWithoutUpdate(const Program &program, int ranks, int microbatches) {
+  Results results(ranks);
+  auto body = [&](Communicator &communicator) -> llvm::Error {
+    SessionOptions options;
+    options.communicator = &communicator;
+    options.microbatches = microbatches;
+    auto session = Session::create(program, options);
+    if (!session)
+      return session.takeError();
+    fill(*(*session)->weight("w"), 1);
+    for (int step = 1; step <= 2; ++step) {
+      for (int index = 0; index < microbatches; ++index) {
+        fill(*(*session)->input("x"), 1000 * step + 10 * index + communicator.rank());
+        if (llvm::Error error = (*session)->runMicrobatch(step, index))
+          return error;
+      }
+      auto gradient = (*session)->result("grad.w");
+      if (!gradient)
+        return gradient.takeError();
+      results[communicator.rank()].push_back(read(*gradient));
+    }
+    return communicator.finish();
+  };
+  for (const test::Outcome &outcome :
+       test::runThreadRanks(ranks, std::chrono::seconds(60),
+                            [&](Communicator &communicator) { return body(communicator); }))
+    EXPECT_FALSE(outcome.failed) << outcome.message;
+  return results;
+}
+
+TEST(WithoutUpdate, GradientsGatherAndAreReduced) {
+  std::string text = R"(
+    func.func @microbatch(%w: tensor<5xf64> {train.role = #train.role<parameter "w">},
+                          %x: tensor<5xf64> {train.role = #train.role<input "x" batch 0>})
+        -> (tensor<5xf64> {train.role = #train.role<gradient "w">})
+        attributes {train.phase = #train.phase<microbatch>} {
+      %0 = aten.mul(%x, %w) : (tensor<5xf64>, tensor<5xf64>) -> tensor<5xf64>
+      return %0 : tensor<5xf64>
+    })";
+  constexpr int kRanks = 2, kMicrobatches = 3;
+  auto value = [](unsigned salt) {
+    std::vector<double> values(5);
+    fill({{DType::F64, {5}}, reinterpret_cast<char *>(values.data())}, salt);
+    return values;
+  };
+  for (const char *pipeline : {"sync-gradients", "sync-gradients,bucket-gradients"}) {
+    LoadedProgram loaded(runPasses(text, pipeline));
+    ASSERT_TRUE(loaded.program);
+    Results found = runWithoutUpdate(*loaded.program, kRanks, kMicrobatches);
+    for (int step = 1; step <= 2; ++step) {
+      std::vector<double> expected(5), weight = value(1);
+      for (int index = 0; index < kMicrobatches; ++index)
+        for (int rank = 0; rank < kRanks; ++rank)
+          for (auto [sum, w, x] :
+               llvm::zip(expected, weight, value(1000 * step + 10 * index + rank)))
+            sum += w * x;
+      for (int rank = 0; rank < kRanks; ++rank)
+        EXPECT_EQ(found[rank][step - 1], expected) << pipeline << ", step " << step;
+    }
+  }
 }
 
 //===----------------------------------------------------------------------===//

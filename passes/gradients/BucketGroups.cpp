@@ -1,0 +1,138 @@
+//===- BucketGroups.cpp - when gradients are ready, and which go together ----===//
+
+#include "passes/gradients/BucketGroups.h"
+
+#include "lib/backward/ValueNumbering.h"
+#include "lib/memory/MemoryPlan.h"
+#include "lib/stages/OpCost.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::gradients;
+
+//===----------------------------------------------------------------------===//
+// Order
+//===----------------------------------------------------------------------===//
+
+/// Finds the op that makes a gradient, and whether it communicates; then the views of what it gives
+/// are not its own place but go with the contribution.
+static void findMaker(GradientPath &path) {
+  path.behind = path.value.getDefiningOp();
+  SmallVector<Operation *> views = memory::getPrivateViews(path.value);
+  Operation *maker = views.empty() ? path.behind : views.front()->getOperand(0).getDefiningOp();
+  path.isBrought = isa_and_nonnull<dist::CommunicationOpInterface, dist::WaitOp>(maker);
+  if (path.isBrought) {
+    path.behind = maker;
+    path.views = std::move(views);
+  }
+}
+
+namespace {
+/// The ops of one function that makes gradients.
+struct MakerOps {
+  unsigned order = 0; ///< of the function, in the order in which a microbatch runs them
+  /// From 1, in the order of the function.
+  DenseMap<Operation *, size_t> positions;
+  /// Matrix products up to and with the op at each position.
+  std::vector<size_t> products{0};
+};
+} // namespace
+
+static DenseMap<Operation *, MakerOps> numberOps(const train::Program &part) {
+  DenseMap<Operation *, MakerOps> makers;
+  for (auto [order, function] : llvm::enumerate(part.getMicrobatchFunctions())) {
+    MakerOps &maker = makers[function];
+    maker.order = order;
+    for (Operation &op : function.front()) {
+      maker.positions[&op] = maker.products.size();
+      maker.products.push_back(maker.products.back() + (pipeline::countFlops(&op) > 0));
+    }
+  }
+  return makers;
+}
+
+void cleave::gradients::orderByReadiness(const train::Program &part,
+                                         std::vector<GradientPath> &paths) {
+  DenseMap<Operation *, MakerOps> makers = numberOps(part);
+  auto keyOf = [&](const GradientPath &path) {
+    const MakerOps &maker = makers.find(path.maker)->second;
+    return std::make_pair(maker.order, path.behind ? maker.positions.lookup(path.behind) : 0);
+  };
+  auto sort = [&] {
+    llvm::stable_sort(paths, [&](const GradientPath &a, const GradientPath &b) {
+      return keyOf(a) < keyOf(b);
+    });
+  };
+  for (GradientPath &path : paths)
+    findMaker(path);
+  sort();
+
+  std::vector<Operation *> later(paths.size());
+  for (auto [index, path] : llvm::enumerate(paths)) {
+    later[index] = path.behind;
+    if (!path.isBrought)
+      continue;
+    const MakerOps &maker = makers.find(path.maker)->second;
+    size_t products = maker.products[maker.positions.lookup(path.behind)];
+    auto next = std::partition_point(
+        paths.begin() + index, paths.end(), [&](const GradientPath &other) {
+          return other.maker == path.maker &&
+                 maker.products[maker.positions.lookup(other.behind)] <= products;
+        });
+    bool isThere = next != paths.end() && next->maker == path.maker;
+    later[index] =
+        isThere ? next->behind : func::FuncOp(path.maker).front().getTerminator()->getPrevNode();
+  }
+  for (auto [path, behind] : llvm::zip_equal(paths, later))
+    path.behind = behind;
+  sort();
+}
+
+//===----------------------------------------------------------------------===//
+// Groups
+//===----------------------------------------------------------------------===//
+
+/// The optimizer step that takes the gradient; null where something else, or nothing, does.
+static Operation *findOptimizer(const GradientPath &path) {
+  if (!path.reduced.hasOneUse())
+    return nullptr;
+  Operation *user = *path.reduced.getUsers().begin();
+  return isa<train::AdamWOp, train::SGDOp>(user) ? user : nullptr;
+}
+
+std::vector<unsigned>
+cleave::gradients::groupGradients(const std::vector<GradientPath> &paths,
+                                  function_ref<Type(const GradientPath &)> bufferElement) {
+  // Programs have a learning rate of their own for each parameter, or one for each parameter group,
+  // as their passes left them: it is the same rate where it is computed in the same way.
+  backward::ValueNumbering numbering;
+  if (!paths.empty())
+    numbering.add(func::FuncOp(paths.front().taker));
+  using Key = std::tuple<Operation *, Attribute, unsigned, Type, Type, Type, Attribute, Attribute,
+                         Attribute>;
+  llvm::MapVector<Key, unsigned> groups;
+  std::vector<unsigned> result;
+  for (const GradientPath &path : paths) {
+    Builder b(path.name.getContext());
+    Attribute properties;
+    Value rate;
+    if (Operation *optimizer = findOptimizer(path)) {
+      properties = b.getArrayAttr({b.getStringAttr(optimizer->getName().getStringRef()),
+                                   optimizer->getPropertiesAsAttribute()});
+      rate = optimizer->getOperand(optimizer->getNumOperands() - 1);
+    }
+    Key key{path.maker,
+            properties,
+            rate ? numbering.lookup(rate) : 0,
+            rate ? rate.getType() : Type(),
+            path.type.getElementType(),
+            bufferElement(path),
+            path.mesh,
+            b.getArrayAttr(path.axes),
+            b.getArrayAttr(path.scatter)};
+    result.push_back(groups.try_emplace(key, groups.size()).first->second);
+  }
+  return result;
+}

@@ -1,0 +1,152 @@
+"""Buckets of programs with placements: which there are, and what evaluations and other people's
+optimizers see of them."""
+
+import dataclasses
+import re
+import subprocess
+
+import placement_cases
+import pytest
+import torch
+import typed_gpt
+from cleave import export_spec, testing
+from safetensors.torch import load_file, save_file
+from training import MODELS, run
+
+BUCKETS = "--bucket-gradients"
+
+
+@pytest.fixture(scope="module")
+def placed(build_dir, tmp_path_factory):
+    """An exported model on a mesh: its own program, and the local one after further passes."""
+    folder = tmp_path_factory.mktemp("placed")
+    cache = {}
+
+    def make(name, mesh, *passes, optimizer=True):
+        if (name, optimizer) not in cache:
+            spec = placement_cases.spec(name, 4)
+            if not optimizer:
+                spec = dataclasses.replace(spec, optimizer=None)
+            source = export_spec(spec, folder / f"{name}.{optimizer}")
+            inputs = source.with_name("inputs.safetensors")
+            save_file({n: t.contiguous() for n, t in testing.example_inputs(spec).items()}, inputs)
+            cache[name, optimizer] = source, inputs
+        source, inputs = cache[name, optimizer]
+        plan = source.with_name(f"{mesh.replace(' ', '')}.json")
+        placement_cases.plan(name, mesh).write(plan)
+        local = source.with_name(f"local{len(list(source.parent.iterdir()))}.mlir")
+        result = subprocess.run(
+            [build_dir / "bin" / "cleave-opt", source, f"--annotate-placements=plan={plan}",
+             "--propagate-placements", "--partition", *passes, "-o", local],
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert result.returncode == 0, result.stderr
+        return source, local, inputs
+
+    return make
+
+
+def agree(build_dir, local, source, inputs, ranks):
+    """Every value of the evaluation on all ranks is that of the other program."""
+    result = run(
+        build_dir, local, "--against", source, "--weights", source.with_suffix(".safetensors"),
+        "--inputs", inputs, "--ranks", ranks, "--ranks-as", "threads", "--tolerance", "1e-5",
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout + result.stderr
+    compared = int(re.search(r"of (\d+) values", result.stdout)[1])
+    gradients = source.read_text().split("func.func @update")[0].count("#train.role<gradient")
+    assert compared > gradients > 4
+
+
+@pytest.mark.parametrize("name", ["gpt_untied", "llama"])
+@pytest.mark.parametrize("mesh", ["dp2", "dp2 x tp2"])
+def test_evaluated_gradients_are_those_of_one_device(name, mesh, placed, build_dir):
+    source, local, inputs = placed(name, mesh, "--partition-joint", BUCKETS)
+    assert "train.reduce_bucket" in local.read_text()
+    agree(build_dir, local, source, inputs, placement_cases.ranks(mesh))
+
+
+def test_dumped_gradients_are_whole(placed, build_dir, tmp_path):
+    source, local, inputs = placed("gpt_untied", "dp2 x tp2", BUCKETS)
+    dumps = []
+    for program, ranks in ((source, 1), (local, 4)):
+        dumps.append(tmp_path / f"{ranks}.safetensors")
+        result = run(build_dir, program, "--weights", source.with_suffix(".safetensors"), "--inputs",
+                     inputs, "--dump", dumps[-1], "--ranks", ranks, "--ranks-as", "threads")  # fmt: skip
+        assert result.returncode == 0, result.stderr
+    expected, found = map(load_file, dumps)
+    assert expected.keys() == found.keys() and sum(k.startswith("grad.") for k in found) > 10
+    for key, tensor in expected.items():
+        assert found[key].shape == tensor.shape, key
+        assert torch.allclose(found[key], tensor, rtol=1e-4, atol=1e-6), key
+
+
+def test_one_bucket_for_each_kind_of_reduction(placed):
+    """Parameter groups differ by what they mean: two of the optimizer's, on two sets of axes."""
+    _, local, _ = placed("gpt_untied", "dp2 x tp2", BUCKETS + "=bucket-size-mb=25 first-bucket-mb=25")
+    buckets = re.findall(r"train\.bucket @\w+ of f32 .* over @\w+ (\[.*?\])", local.read_text())
+    assert 2 <= len(buckets) <= 4, buckets
+
+
+#===------------------------------------------------------------------------===#
+# Without an optimizer
+#===------------------------------------------------------------------------===#
+
+
+@pytest.mark.parametrize("mesh", ["dp2", "dp2 x tp2"])
+def test_gradients_are_reduced_for_an_optimizer_outside(mesh, placed, build_dir):
+    passes = ["--sync-gradients", "--partition-joint"]
+    source, local, inputs = placed("gpt_untied", mesh, *passes, optimizer=False)
+    assert "train.phase<update>" not in local.read_text()
+    assert "train.phase<reduce>" in local.read_text()
+    agree(build_dir, local, source, inputs, placement_cases.ranks(mesh))
+    _, local, _ = placed("gpt_untied", mesh, *passes, BUCKETS, optimizer=False)
+    assert "train.reduce_bucket" in local.read_text()
+    agree(build_dir, local, source, inputs, placement_cases.ranks(mesh))
+
+
+@pytest.mark.parametrize("passes", [[], [BUCKETS]], ids=["one by one", "buckets"])
+def test_data_parallel_sums_without_an_optimizer(passes, build_dir, tmp_path):
+    spec = dataclasses.replace(MODELS["gpt_untied"](), optimizer=None)
+    source = export_spec(spec, tmp_path)
+    program, inputs = tmp_path / "dp.mlir", tmp_path / "inputs.safetensors"
+    subprocess.run([build_dir / "bin" / "cleave-opt", source, "--sync-gradients", *passes, "-o",
+                    program], check=True)  # fmt: skip
+    save_file({n: t.contiguous() for n, t in testing.example_inputs(spec).items()}, inputs)
+    dumps = {}
+    for path, ranks in ((source, 1), (program, 2)):
+        dump = tmp_path / f"dump{ranks}.safetensors"
+        result = run(build_dir, path, "--weights", source.with_suffix(".safetensors"), "--inputs",
+                     inputs, "--dump", dump, "--ranks", ranks, "--ranks-as", "threads")  # fmt: skip
+        assert result.returncode == 0, result.stderr
+        dumps[ranks] = load_file(dump)
+    # Both ranks evaluate the one microbatch; a sum of two equal numbers is exact.
+    for key, tensor in dumps[1].items():
+        factor = 2 if key.startswith("grad.") else 1
+        assert dumps[2][key].equal(factor * tensor), key
+
+
+def test_a_program_without_gradients_is_refused(build_dir, tmp_path):
+    spec = dataclasses.replace(MODELS["gpt_untied"](), mode="loss", optimizer=None)
+    source = export_spec(spec, tmp_path)
+    for option, message in (
+        ("--sync-gradients", "has no gradients of parameters to reduce"),
+        (BUCKETS, "has neither an update nor a reduce function"),
+    ):
+        result = subprocess.run([build_dir / "bin" / "cleave-opt", source, option, "-o",
+                                 tmp_path / "out.mlir"], capture_output=True, text=True)  # fmt: skip
+        assert result.returncode == 1 and message in result.stderr
+        assert not (tmp_path / "out.mlir").exists()
+
+
+def test_scattered_gradients_are_whole_in_an_evaluation(build_dir, tmp_path):
+    """Each rank holds its part of a scattered member, beside tensor parallelism in one dimension."""
+    source = typed_gpt.write(build_dir, tmp_path, dp=2, tp=2, sharded=True)
+    bucketed = tmp_path / "bucketed.mlir"
+    subprocess.run([build_dir / "bin" / "cleave-opt", source, "--split-fsdp-collectives", BUCKETS, "-o",
+                    bucketed], check=True)  # fmt: skip
+    assert 'scatter ["dp"]' in bucketed.read_text()
+    inputs = tmp_path / "inputs.safetensors"
+    data = load_file(tmp_path / "data.safetensors")
+    save_file({name: tensor[:4].contiguous() for name, tensor in data.items()}, inputs)
+    agree(build_dir, bucketed, source, inputs, ranks=4)
