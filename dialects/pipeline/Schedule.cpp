@@ -37,12 +37,11 @@ static bool isV(ArrayRef<int32_t> stageRanks, int64_t ranks) {
 
 std::string ScheduleOp::getTopologyText() {
   ArrayRef<int32_t> stageRanks = getStageRanks();
-  if (stageRanks.size() % std::max(getNumRanks(), 1u) == 0) {
-    if (isLoop(stageRanks, getNumRanks()))
-      return "loop";
-    if (isV(stageRanks, getNumRanks()))
-      return "v";
-  }
+  int64_t ranks = std::max<int64_t>(getNumRanks(), 1);
+  if (isLoop(stageRanks, ranks))
+    return "loop";
+  if (stageRanks.size() % ranks == 0 && isV(stageRanks, ranks))
+    return "v";
   std::string text;
   llvm::raw_string_ostream os(text);
   os << '[';
@@ -70,7 +69,7 @@ static ParseResult parseTopology(OpAsmParser &parser, int64_t ranks, int64_t sta
   if (failed(parser.parseOptionalKeyword(&style, {"loop", "v"})))
     return parser.emitError(location)
            << "expected 'loop', 'v' or the rank of each stage in brackets";
-  if (stages % ranks != 0)
+  if (style == "v" && stages % ranks != 0)
     return parser.emitError(location) << "expected as many stages on each rank, found " << stages
                                       << " stages on " << ranks << " ranks";
   for (int64_t stage = 0; stage < stages; ++stage)

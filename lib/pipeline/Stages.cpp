@@ -49,14 +49,30 @@ static std::vector<unsigned> listRanks(const schedule::Program &program) {
   return ranks;
 }
 
+/// Whether some rank enters a collective of this name.
+static bool isEntered(const schedule::Program &program, StringRef name) {
+  return llvm::any_of(program.ranks, [&](const std::vector<Action> &list) {
+    return llvm::any_of(list, [&](Action action) {
+      return action.kind == ActionKind::Collective && program.collectiveOf(action).name == name;
+    });
+  });
+}
+
 void pipeline::addStageSums(ArrayRef<train::Program> stages, schedule::Program &program) {
   train::Program whole;
   whole.stages = stages.vec();
   for (const train::StageSum &sum : train::listStageSums(whole)) {
+    std::string name = (kStageSumPrefix + sum.name.getValue()).str();
+    if (isEntered(program, name))
+      continue;
     std::vector<unsigned> ranks = listRanks(program);
-    Action action = program.addCollective({(kStageSumPrefix + sum.name.getValue()).str(), ranks});
-    for (unsigned rank : ranks)
-      program.ranks[rank].push_back(action);
+    Action action = program.addCollective({name, ranks});
+    for (unsigned rank : ranks) {
+      std::vector<Action> &list = program.ranks[rank];
+      auto step =
+          llvm::find_if(list, [](Action each) { return each.kind == ActionKind::OptimizerStep; });
+      list.insert(step, action);
+    }
   }
 }
 

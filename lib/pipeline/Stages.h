@@ -29,7 +29,7 @@ OncePerStep getOncePerStep(llvm::ArrayRef<train::Program> stages);
 /// adds the stages' terms of that sum (train::StageSum).
 inline constexpr llvm::StringLiteral kStageSumPrefix = "stage_sum.";
 
-/// Adds these actions at the end of the ranks' lists.
+/// Adds those of these actions that no rank enters, in front of the ranks' first optimizer steps.
 void addStageSums(llvm::ArrayRef<train::Program> stages, schedule::Program &program);
 
 /// Checks that there are as many stages as the schedule has, that each has a function for

@@ -83,6 +83,18 @@ llvm::Expected<Program> cleave::schedule::startProgram(const ScheduleBuilder &bu
     return makeError("schedule '{0}': at most {1} microbatches are supported, found {2}", name,
                      maxMicrobatches, request.microbatches);
   unsigned chunks = request.chunks.value_or(builder.defaultChunks());
+  uint64_t stages = request.stages.value_or(0);
+  if (request.stages) {
+    if (stages < request.ranks)
+      return makeError("schedule '{0}' needs a stage for each of the {1} ranks, found {2}", name,
+                       request.ranks, stages);
+    if (stages % request.ranks != 0 && !needs.unevenAllowed)
+      return makeError("schedule '{0}' needs the same number of stages on each rank, found {1} "
+                       "stages for {2} ranks; 'looped-bfs', or a schedule from a file, can do "
+                       "without",
+                       name, stages, request.ranks);
+    chunks = unsigned(llvm::divideCeil(stages, request.ranks));
+  }
   if (chunks == 0)
     return makeError("schedule '{0}' needs at least 1 chunk (stage per rank), found 0", name);
   if (needs.chunks && chunks != *needs.chunks)
@@ -97,17 +109,19 @@ llvm::Expected<Program> cleave::schedule::startProgram(const ScheduleBuilder &bu
   if (chunks > 1 && needs.topology && style != *needs.topology)
     return makeError("schedule '{0}' needs the {1} topology, found {2}", name,
                      getStyleName(*needs.topology), getStyleName(style));
-  if (static_cast<uint64_t>(request.ranks) * chunks > maxStages)
+  if (!request.stages)
+    stages = uint64_t(request.ranks) * chunks;
+  if (stages > maxStages)
     return makeError("schedule '{0}': at most {1} stages are supported, found {2} ranks with {3} "
                      "stages each",
                      name, maxStages, request.ranks, chunks);
   constexpr uint64_t maxSteps = 1u << 28; // about 10 GB of actions
-  uint64_t steps = uint64_t(request.ranks) * chunks * request.microbatches;
+  uint64_t steps = stages * request.microbatches;
   if (steps > maxSteps)
     return makeError("schedule '{0}': {1} stages with {2} microbatches are {3} steps, at most {4} "
                      "are supported",
-                     name, request.ranks * chunks, request.microbatches, steps, maxSteps);
-  auto topology = Topology::get(style, request.ranks, request.ranks * chunks);
+                     name, stages, request.microbatches, steps, maxSteps);
+  auto topology = Topology::get(style, request.ranks, unsigned(stages));
   if (!topology)
     return topology.takeError();
   Program program;

@@ -20,6 +20,9 @@ struct BuildRequest {
   std::optional<TopologyStyle> topology = std::nullopt;
   /// Only forwards; refused by schedules that have no meaning without a backward.
   bool forwardOnly = false;
+  /// Stages of all ranks, instead of `chunks`; where ranks cannot have the same number, the last
+  /// ones have one less. Refused by schedules that need as many on each.
+  std::optional<unsigned> stages = std::nullopt;
 };
 
 /// Makes compute-only programs; insertP2P (P2P.h) adds sends and receives.
@@ -63,6 +66,8 @@ struct Preconditions {
   /// Checked where there is more than one chunk.
   std::optional<TopologyStyle> topology = std::nullopt;
   bool forwardOnlyAllowed = false;
+  /// Ranks may have different numbers of stages.
+  bool unevenAllowed = false;
 };
 
 /// Checks the request and returns a program without actions; the builder fills the lists.

@@ -1,9 +1,11 @@
-// Event-driven simulation of the compute actions, without communication costs.
+// Event-driven simulation of the compute actions; transfers take time, links are never busy.
 #include "lib/schedule/ComputeOrder.h"
 
 #include "lib/schedule/Error.h"
 
+#include <cmath>
 #include <queue>
+#include <tuple>
 
 using namespace cleave::schedule;
 
@@ -12,9 +14,11 @@ class ComputeSimulation {
 public:
   ComputeSimulation(const Program &program, const P2POptions &options)
       : program(program), options(options), microbatches(program.numMicrobatches),
-        forwardDone(size_t(program.numStages()) * microbatches),
-        inputDone(size_t(program.numStages()) * microbatches), position(program.numRanks(), 0),
-        blocked(program.numRanks(), false), arrived(program.collectiveTable().size()) {}
+        forwardDone(size_t(program.numStages()) * microbatches), inputDone(forwardDone.size()),
+        inputHere(forwardDone.size()), gradientHere(forwardDone.size()),
+        position(program.numRanks(), 0), blocked(program.numRanks(), false),
+        arrived(program.collectiveTable().size()),
+        transferTicks(uint64_t(std::llround(options.transferCost * kTicks))) {}
 
   llvm::Expected<std::vector<uint16_t>> run() {
     std::vector<uint16_t> order;
@@ -22,9 +26,13 @@ public:
     for (unsigned rank = 0; rank < program.numRanks(); ++rank)
       tryStart(rank);
     while (!events.empty()) {
-      auto [time, rank] = events.top();
+      auto [time, isEnd, rank, index] = events.top();
       events.pop();
       now = time;
+      if (!isEnd) {
+        arrive(index, rank);
+        continue;
+      }
       order.push_back(static_cast<uint16_t>(rank));
       Action action = program.ranks[rank][position[rank]++];
       program.forEachLeaf(action, [&](Action leaf) { finish(leaf); });
@@ -36,6 +44,8 @@ public:
   }
 
 private:
+  static constexpr uint64_t kTicks = 1000; // of one unit of cost
+
   size_t indexOf(unsigned stage, unsigned microbatch) const {
     return size_t(stage) * microbatches + microbatch;
   }
@@ -61,14 +71,14 @@ private:
     unsigned stage = leaf.stage, microbatch = leaf.index;
     switch (leaf.kind) {
     case ActionKind::Forward:
-      if (stage > 0 && !forwardDone[indexOf(stage - 1, microbatch)])
+      if (stage > 0 && !inputHere[indexOf(stage, microbatch)])
         return Action(ActionKind::Forward, stage - 1, microbatch);
       return std::nullopt;
     case ActionKind::Backward:
     case ActionKind::BackwardInput:
       if (!forwardDone[indexOf(stage, microbatch)])
         return Action(ActionKind::Forward, stage, microbatch);
-      if (stage < lastStage() && !inputDone[indexOf(stage + 1, microbatch)])
+      if (stage < lastStage() && !gradientHere[indexOf(stage, microbatch)])
         return Action(ActionKind::BackwardInput, stage + 1, microbatch);
       return std::nullopt;
     case ActionKind::BackwardWeight:
@@ -102,23 +112,36 @@ private:
       if (waiting.size() < program.collectiveOf(action).ranks.size())
         return;
       for (unsigned participant : waiting)
-        events.emplace(now, participant);
+        events.push({now, true, participant, 0});
       waiting.clear();
       return;
     }
-    events.emplace(now + cost, rank);
+    events.push({now + cost * kTicks, true, rank, 0});
   }
 
   void finish(Action leaf) {
     if (leaf.kind == ActionKind::Forward) {
       forwardDone[indexOf(leaf.stage, leaf.index)] = true;
       if (leaf.stage < lastStage())
-        wake(program.topology.rankOf(leaf.stage + 1));
+        hand(leaf.stage, leaf.stage + 1u, leaf.index, /*isForward=*/true);
     } else if (makesInputGradient(leaf.kind)) {
       inputDone[indexOf(leaf.stage, leaf.index)] = true;
       if (leaf.stage > 0)
-        wake(program.topology.rankOf(leaf.stage - 1));
+        hand(leaf.stage, leaf.stage - 1u, leaf.index, /*isForward=*/false);
     }
+  }
+  /// What one stage has made is there for its neighbour, now or a transfer later.
+  void hand(unsigned from, unsigned to, unsigned microbatch, bool isForward) {
+    unsigned rank = program.topology.rankOf(to);
+    size_t index = 2 * indexOf(to, microbatch) + isForward;
+    if (transferTicks == 0 || rank == program.topology.rankOf(from))
+      arrive(index, rank);
+    else
+      events.push({now + transferTicks, false, rank, index});
+  }
+  void arrive(size_t index, unsigned rank) {
+    (index % 2 ? inputHere : gradientHere)[index / 2] = true;
+    wake(rank);
   }
   void wake(unsigned rank) {
     if (blocked[rank])
@@ -168,14 +191,27 @@ private:
     return text + "which rank " + std::to_string(rank) + " never makes)";
   }
 
-  using Event = std::pair<uint64_t, unsigned>; // time, rank
+  /// The end of a rank's action, or the arrival of what a stage has made, by direction, stage and
+  /// microbatch.
+  struct Event {
+    uint64_t time;
+    bool isEnd;
+    unsigned rank;
+    size_t index;
+    bool operator>(const Event &other) const {
+      return std::tie(time, isEnd, rank, index) >
+             std::tie(other.time, other.isEnd, other.rank, other.index);
+    }
+  };
   const Program &program;
   const P2POptions &options;
   size_t microbatches;
-  std::vector<bool> forwardDone, inputDone;
+  /// By stage and microbatch: what is made, and what has come to the stage's rank.
+  std::vector<bool> forwardDone, inputDone, inputHere, gradientHere;
   std::vector<size_t> position;
   std::vector<bool> blocked;
   std::vector<std::vector<unsigned>> arrived;
+  uint64_t transferTicks;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events;
   uint64_t now = 0;
 };

@@ -8,6 +8,7 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
+#include <map>
 
 using namespace cleave::schedule;
 
@@ -41,8 +42,6 @@ static std::string whyNotInCsv(const Program &program, Action action) {
         return "torch's groups hold compute actions only";
     return "";
   }
-  if (action.kind == ActionKind::ReduceGrad && action.index > 0)
-    return "torch reduces one gradient bucket per stage";
   return spellingOf(action.kind) ? "" : "torch has no spelling for it";
 }
 
@@ -60,15 +59,30 @@ static void printCell(const Program &program, Action action, llvm::raw_ostream &
     os << action.index;
 }
 
+/// Where each stage's last bucket is reduced: that is where torch reduces all of its gradients.
+static std::map<unsigned, size_t> findLastReductions(llvm::ArrayRef<Action> list) {
+  std::map<unsigned, size_t> last;
+  for (auto [position, action] : llvm::enumerate(list))
+    if (action.kind == ActionKind::ReduceGrad)
+      last[action.stage] = position;
+  return last;
+}
+
 llvm::Error cleave::schedule::printCsv(const Program &program, llvm::raw_ostream &os,
                                        const CsvOptions &options) {
   for (size_t rank = 0; rank < program.ranks.size(); ++rank) {
+    llvm::ArrayRef<Action> list = program.ranks[rank];
+    std::map<unsigned, size_t> lastReductions = findLastReductions(list);
+    // torch leaves the optimizer's step to its user, who takes it when all else is done.
+    while (!list.empty() && list.back().kind == ActionKind::OptimizerStep)
+      list = list.drop_back();
     bool first = true;
-    for (size_t position = 0; position < program.ranks[rank].size(); ++position) {
-      Action action = program.ranks[rank][position];
+    for (auto [position, action] : llvm::enumerate(list)) {
       bool compute = isCompute(action.kind) || action.kind == ActionKind::Compose;
       bool droppable = spellingOf(action.kind) != nullptr;
       if (options.computeOnly && !compute && droppable)
+        continue;
+      if (action.kind == ActionKind::ReduceGrad && lastReductions[action.stage] != position)
         continue;
       if (std::string why = whyNotInCsv(program, action); !why.empty())
         return makeError("rank {0}, position {1}: {2} cannot be written as CSV: {3}", rank,

@@ -33,10 +33,12 @@ public:
     insertAtSends(*order);
     order->clear();
     order->shrink_to_fit();
-    if (options.model.receivesAreIndependent() && options.recvStart != RecvStart::AtSend)
+    if (options.model.receivesAreIndependent() && options.recvStart != RecvStart::AtSend) {
+      unsigned slots = options.model.recvSlots ? options.model.recvSlots : countUsefulSlots();
       for (unsigned rank = 0; rank < compute.numRanks(); ++rank)
-        if (llvm::Error error = placeReceives(rank))
+        if (llvm::Error error = placeReceives(rank, slots))
           return error;
+    }
     if (options.model.sendSlots || options.model.recvSlots)
       if (auto deadlock = findDeadlock(result, options.model))
         return makeError("{0} send and {1} receive slots (0: unbounded) are too few: {2}",
@@ -79,17 +81,30 @@ private:
     }
   }
 
+  /// A receive that starts no later than its send delays nothing. As many as are then under way on
+  /// any rank do for all: what is simulated is not quite what runs.
+  unsigned countUsefulSlots() {
+    unsigned slots = 0;
+    for (unsigned rank = 0; rank < compute.numRanks(); ++rank) {
+      std::vector<Action> others;
+      std::vector<PendingRecv> receives;
+      collect(rank, others, receives);
+      slots = std::max(
+          slots, peakInUse(receives, others.size(), [](const PendingRecv &r) { return r.atSend; }));
+    }
+    return slots;
+  }
+
   /// Takes the receives out of a rank's list and puts each where the options want it.
-  llvm::Error placeReceives(unsigned rank) {
+  llvm::Error placeReceives(unsigned rank, unsigned slots) {
     std::vector<Action> others;
     std::vector<PendingRecv> receives;
     collect(rank, others, receives);
     setDeadlines(rank, receives);
-    auto peak = [&](auto start) { return peakInUse(receives, others.size(), start); };
-    unsigned needed = peak([](const PendingRecv &r) { return r.deadline; });
-    unsigned slots = options.model.recvSlots;
-    if (slots == 0)
-      slots = peak([](const PendingRecv &r) { return r.atSend; });
+    unsigned needed =
+        peakInUse(receives, others.size(), [](const PendingRecv &r) { return r.deadline; });
+    if (!options.model.recvSlots)
+      slots = std::max(slots, needed);
     if (needed > slots)
       return makeError("rank {0} needs at least {1} receive slots, {2} are given", rank, needed,
                        slots);

@@ -21,11 +21,13 @@ struct P2POptions {
   RecvStart recvStart = RecvStart::Early;
   /// Relative durations for the simulation that decides the order of events.
   unsigned forwardCost = 1, backwardCost = 2, inputCost = 1, weightCost = 1;
+  /// The same of a transfer.
+  double transferCost = 0.1;
 };
 
 /// Returns the program with a send after every compute action whose result another rank needs, and
 /// the receive in that rank's list; between stages of one rank nothing is added. Without
-/// `model.recvSlots`, Early uses as many slots as AtSend would.
+/// `model.recvSlots`, Early uses as many slots on each rank as AtSend would on any.
 ///
 /// The transfers' order is that of a valid execution, so that the result is free of deadlock with
 /// unbounded slots under every model; with bounded send slots it is checked. Time is

@@ -141,8 +141,13 @@ std::vector<RankSlots> cleave::schedule::assignRecvSlots(const Program &program,
                                                          const SlotOptions &options) {
   std::vector<RankSlots> result;
   for (unsigned rank = 0; rank < program.numRanks(); ++rank)
-    result.push_back(RankAssigner(program, rank, options).run());
+    result.push_back(assignRecvSlots(program, rank, options));
   return result;
+}
+
+RankSlots cleave::schedule::assignRecvSlots(const Program &program, unsigned rank,
+                                            const SlotOptions &options) {
+  return RankAssigner(program, rank, options).run();
 }
 
 FrameSlots cleave::schedule::assignFrameSlots(const Program &program, unsigned rank) {

@@ -44,6 +44,8 @@ struct RankSlots {
 /// are coloured greedily with as many colours as overlap somewhere, which no assignment can beat.
 /// The program must pass verify. O(n log n).
 std::vector<RankSlots> assignRecvSlots(const Program &program, const SlotOptions &options = {});
+/// Those of one rank.
+RankSlots assignRecvSlots(const Program &program, unsigned rank, const SlotOptions &options);
 
 /// Which slot each microbatch under way has in what a rank holds for a stage.
 struct FrameSlots {

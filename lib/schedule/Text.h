@@ -20,9 +20,10 @@ struct CsvOptions {
 };
 
 /// Prints the CSV that torch.distributed.pipelining reads: a row a rank, a cell an action ("2F0",
-/// "0SEND_F1", "(0F4;3B1)OVERLAP_F_B"). What torch 2.11 has no spelling for is an error: gradient
-/// buckets beyond one a stage, optimizer steps, custom and collective actions, groups with
-/// transfers.
+/// "0SEND_F1", "(0F4;3B1)OVERLAP_F_B"). The buckets of a stage become its one REDUCE_GRAD, where
+/// the last of them is reduced; optimizer steps at the end of a list are left out, as torch's user
+/// takes them. What torch 2.11 has no spelling for is an error: other optimizer steps, custom and
+/// collective actions, groups with transfers.
 llvm::Error printCsv(const Program &program, llvm::raw_ostream &os, const CsvOptions &options = {});
 
 /// Reads that CSV; empty cells are torch's bubbles. Stages are placed where their actions are;

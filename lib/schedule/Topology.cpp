@@ -34,10 +34,13 @@ static unsigned rankInStyle(TopologyStyle style, unsigned ranks, unsigned stage)
 llvm::Expected<Topology> Topology::get(TopologyStyle style, unsigned ranks, unsigned stages) {
   if (ranks == 0)
     return makeError("a pipeline needs at least 1 rank, found 0");
-  if (stages == 0 || stages % ranks)
-    return makeError("a {0} topology needs a positive multiple of the {1} ranks as the number of "
-                     "stages, found {2}",
+  if (stages < ranks)
+    return makeError("a {0} topology needs a stage for each of the {1} ranks, found {2}",
                      getStyleName(style), ranks, stages);
+  if (style == TopologyStyle::V && stages % ranks)
+    return makeError("a v topology needs a multiple of the {0} ranks as the number of stages, "
+                     "found {1}",
+                     ranks, stages);
   if (stages > maxStages)
     return makeError("at most {0} stages are supported, found {1}", maxStages, stages);
   if (style == TopologyStyle::Custom)
@@ -73,9 +76,9 @@ llvm::Expected<Topology> Topology::fromMap(unsigned ranks, llvm::ArrayRef<unsign
                        ranks);
   if (ranks == 0)
     return makeError("a pipeline needs at least 1 rank, found 0");
-  bool whole = stageToRank.size() % ranks == 0;
-  topology.topologyStyle = whole && loop ? TopologyStyle::Loop
-                           : whole && v  ? TopologyStyle::V
-                                         : TopologyStyle::Custom;
+  v &= stageToRank.size() % ranks == 0;
+  topology.topologyStyle = loop ? TopologyStyle::Loop
+                           : v  ? TopologyStyle::V
+                                : TopologyStyle::Custom;
   return topology;
 }

@@ -4,7 +4,11 @@
 #include "lib/schedule/Error.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
+
+#include <map>
 
 using namespace cleave::schedule;
 
@@ -25,32 +29,52 @@ void cleave::schedule::mergeBackward(Program &program) {
 }
 
 void cleave::schedule::addGradientReductions(Program &program, llvm::ArrayRef<unsigned> buckets) {
-  for (unsigned rank = 0; rank < program.numRanks(); ++rank) {
-    std::vector<Action> &list = program.ranks[rank];
-    llvm::DenseMap<unsigned, size_t> last;
+  /// Where a stage's missing reductions go, and which there are.
+  struct Reductions {
+    size_t lastWeight = 0, lastReduction = 0;
+    llvm::DenseSet<unsigned> present;
+  };
+  for (std::vector<Action> &list : program.ranks) {
+    llvm::MapVector<unsigned, Reductions> stages;
     for (size_t at = 0; at < list.size(); ++at)
       program.forEachLeaf(list[at], [&](Action leaf) {
-        if (leaf.kind == ActionKind::Backward || leaf.kind == ActionKind::BackwardWeight)
-          last[leaf.stage] = at;
+        if (leaf.kind == ActionKind::Backward || leaf.kind == ActionKind::BackwardWeight) {
+          stages[leaf.stage].lastWeight = at;
+        } else if (leaf.kind == ActionKind::ReduceGrad) {
+          stages[leaf.stage].lastReduction = at;
+          stages[leaf.stage].present.insert(leaf.index);
+        }
       });
+    std::multimap<size_t, Action> missing; // by the position that they follow
+    for (const auto &[stage, reductions] : stages)
+      for (unsigned bucket = 0; bucket < buckets[stage]; ++bucket)
+        if (!reductions.present.contains(bucket))
+          missing.emplace(reductions.present.empty() ? reductions.lastWeight
+                                                     : reductions.lastReduction,
+                          Action(ActionKind::ReduceGrad, stage, bucket));
     std::vector<Action> result;
+    result.reserve(list.size() + missing.size());
     for (size_t at = 0; at < list.size(); ++at) {
       result.push_back(list[at]);
-      program.forEachLeaf(list[at], [&](Action leaf) {
-        bool adds = leaf.kind == ActionKind::Backward || leaf.kind == ActionKind::BackwardWeight;
-        if (adds && last.lookup(leaf.stage) == at)
-          for (unsigned bucket = 0; bucket < buckets[leaf.stage]; ++bucket)
-            result.emplace_back(ActionKind::ReduceGrad, leaf.stage, bucket);
-      });
+      for (auto [found, end] = missing.equal_range(at); found != end; ++found)
+        result.push_back(found->second);
     }
     list = std::move(result);
   }
 }
 
 void cleave::schedule::addOptimizerSteps(Program &program) {
+  std::vector<bool> steps(program.numStages(), false);
+  for (const std::vector<Action> &list : program.ranks)
+    for (Action action : list)
+      program.forEachLeaf(action, [&](Action leaf) {
+        if (leaf.kind == ActionKind::OptimizerStep)
+          steps[leaf.stage] = true;
+      });
   for (unsigned rank = 0; rank < program.numRanks(); ++rank)
     for (unsigned stage : program.topology.stagesOf(rank))
-      program.ranks[rank].emplace_back(ActionKind::OptimizerStep, stage);
+      if (!steps[stage])
+        program.ranks[rank].emplace_back(ActionKind::OptimizerStep, stage);
 }
 
 namespace {

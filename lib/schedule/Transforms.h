@@ -10,11 +10,11 @@ namespace cleave::schedule {
 void mergeBackward(Program &program);
 
 /// Adds the reduction of each stage's buckets (reduceS.0 to reduceS.n-1, n = buckets[S]) right
-/// after the last action that adds to the stage's weight gradients. `buckets` has one entry a
-/// stage.
+/// after the last action that adds to the stage's weight gradients; where the program reduces some
+/// of the stage already, the others right after the last of these. `buckets` has one entry a stage.
 void addGradientReductions(Program &program, llvm::ArrayRef<unsigned> buckets);
 
-/// Adds the optimizer step of every stage at the end of its rank's list.
+/// Adds the optimizer step of every stage that takes none yet at the end of its rank's list.
 void addOptimizerSteps(Program &program);
 
 /// Adds unshard and reshard around the stages' computations so that a rank holds the whole

@@ -2,7 +2,10 @@
 
 #include "passes/pipeline/Passes.h"
 
+#include "lib/pipeline/Completion.h"
+#include "lib/pipeline/ForwardOnly.h"
 #include "lib/pipeline/Schedules.h"
+#include "lib/pipeline/SearchSchedule.h"
 #include "lib/pipeline/Stages.h"
 #include "lib/schedule/Builder.h"
 #include "lib/schedule/Text.h"
@@ -29,13 +32,15 @@ struct BuildSchedule : pipeline::impl::BuildScheduleBase<BuildSchedule> {
     FailureOr<std::vector<train::Program>> stages = pipeline::getStages(module);
     if (failed(stages) || failed(checkOptions(module, *stages)))
       return signalPassFailure();
-    FailureOr<schedule::Program> program = file.empty() ? build(module, *stages) : read(module);
-    if (failed(program))
+    FailureOr<schedule::Program> program = !file.empty()  ? read(module)
+                                           : isSearched() ? search(module, *stages)
+                                                          : build(module, *stages);
+    if (failed(program) || failed(complete(module, *stages, *program)))
       return signalPassFailure();
-    if (file.empty() && failed(addOncePerStep(module, *stages, *program)))
-      return signalPassFailure();
-    if (!stages->empty() && failed(pipeline::checkStages(*stages, *program, module.getLoc())))
-      return signalPassFailure();
+    // A program that runs has one schedule: without a backward it needs nothing for one.
+    bool isOnly = module.getOps<pipeline::ScheduleOp>().empty();
+    if (program->forwardOnly && isOnly)
+      pipeline::keepForwards(*stages);
     numActions += program->numActions();
     auto b = OpBuilder::atBlockEnd(module.getBody());
     pipeline::ScheduleOp made = pipeline::createSchedule(
@@ -44,6 +49,11 @@ struct BuildSchedule : pipeline::impl::BuildScheduleBase<BuildSchedule> {
     if (!axis.empty())
       made.setAxis(axis);
   }
+
+private:
+  static constexpr StringLiteral kAuto = "auto", kCsvSuffix = ".csv";
+
+  bool isSearched() const { return StringRef(schedule.getValue()) == kAuto; }
 
   LogicalResult checkOptions(ModuleOp module, ArrayRef<train::Program> stages) {
     if (symbol.empty())
@@ -55,10 +65,24 @@ struct BuildSchedule : pipeline::impl::BuildScheduleBase<BuildSchedule> {
       return module.emitError() << "expects either 'schedule', the name of one, or 'file', found "
                                 << (file.empty() ? "neither" : "both");
     bool isGiven = ranks || microbatches || chunks || !topology.empty() || forwardOnly ||
-                   mergeBackward || buckets || steps || maxUnsharded;
+                   mergeBackward || buckets || steps;
     if (!file.empty() && isGiven)
-      return module.emitError() << "expects 'file' without other options than 'symbol': the file "
-                                   "says what the schedule is";
+      return module.emitError() << "expects 'file' without other options than 'symbol', 'axis' and "
+                                   "'max-unsharded': the file says what the schedule is";
+    bool searches = isSearched();
+    if (!searches &&
+        (!device.empty() || !profile.empty() || memoryLimit || effort != 1 || seed != 1))
+      return module.emitError() << "expects 'device', 'profile', 'memory-limit', 'effort' and "
+                                   "'seed' with schedule=auto, which searches with them";
+    if (searches && (stages.empty() || forwardOnly || chunks))
+      return module.emitError() << "expects a program in stages for schedule=auto, without "
+                                   "'forward-only' and 'chunks': it searches with their costs";
+    if (searches && !device.empty() && !profile.empty())
+      return module.emitError() << "expects either 'device' or 'profile', found both";
+    if (searches && !(memoryLimit >= 0 && effort >= 0 && effort <= 1e6 && seed >= 0))
+      return module.emitError()
+             << "expects 'memory-limit', 'effort' (at most 1000000) and 'seed' of "
+                "0 or more";
     if (!stages.empty() && (buckets || steps))
       return module.emitError() << "has stages, whose functions say what is reduced and updated; "
                                    "'buckets' and 'steps' are for modules without";
@@ -80,25 +104,41 @@ struct BuildSchedule : pipeline::impl::BuildScheduleBase<BuildSchedule> {
     request.ranks = ranks;
     request.microbatches = microbatches;
     request.forwardOnly = forwardOnly;
-    if (chunks) {
+    if (chunks)
       request.chunks = chunks;
-    } else if (!stages.empty()) {
-      // The program decides; a schedule that needs another number says so.
-      if (stages.size() % request.ranks != 0)
-        return func::FuncOp(stages.back().forward).emitError()
-               << "is of the last of " << stages.size() << " stages, which " << request.ranks
-               << " ranks cannot share alike; 'chunks' stages on each of them are needed";
-      request.chunks = stages.size() / request.ranks;
-    }
-    if (!topology.empty()) {
-      request.topology = schedule::parseTopologyStyle(topology);
-      if (!request.topology || *request.topology == schedule::TopologyStyle::Custom)
-        return module.emitError() << "expects loop or v for 'topology', found '" << topology << "'";
-    }
+    else if (!stages.empty())
+      request.stages =
+          static_cast<unsigned>(stages.size()); // a schedule that needs another number says so
+    if (failed(readTopology(module, request.topology)))
+      return failure();
     auto program = schedule::buildSchedule(schedule, request);
     if (!program)
       return module.emitError() << llvm::toString(program.takeError());
     return std::move(*program);
+  }
+
+  LogicalResult readTopology(ModuleOp module, std::optional<schedule::TopologyStyle> &style) {
+    if (topology.empty())
+      return success();
+    style = schedule::parseTopologyStyle(topology);
+    if (!style)
+      return module.emitError() << "expects loop or v for 'topology', found '" << topology << "'";
+    return success();
+  }
+
+  FailureOr<schedule::Program> search(ModuleOp module, ArrayRef<train::Program> stages) {
+    pipeline::SearchOptions options;
+    options.ranks = ranks;
+    options.microbatches = microbatches;
+    if (failed(readTopology(module, options.topology)))
+      return failure();
+    options.device = device;
+    options.profile = profile;
+    if (memoryLimit > 0)
+      options.memoryLimit = memoryLimit;
+    options.effort = effort;
+    options.seed = static_cast<uint64_t>(seed);
+    return pipeline::searchSchedule(stages, options, module.getLoc());
   }
 
   /// Errors are at the file's line and column.
@@ -108,8 +148,8 @@ struct BuildSchedule : pipeline::impl::BuildScheduleBase<BuildSchedule> {
     if (!buffer)
       return module.emitError() << "cannot read '" << path << "': " << buffer.getError().message();
     StringRef text = (*buffer)->getBuffer();
-    auto program =
-        path.ends_with(".csv") ? schedule::parseCsv(text, path) : schedule::parseText(text, path);
+    auto program = path.ends_with(kCsvSuffix) ? schedule::parseCsv(text, path)
+                                              : schedule::parseText(text, path);
     if (program)
       return std::move(*program);
     std::string message = llvm::toString(program.takeError());
@@ -121,58 +161,38 @@ struct BuildSchedule : pipeline::impl::BuildScheduleBase<BuildSchedule> {
     return module.emitError() << message;
   }
 
-  LogicalResult addOncePerStep(ModuleOp module, ArrayRef<train::Program> stages,
-                               schedule::Program &program) {
+  /// Adds what runs once a step, as far as a file does not have it already.
+  LogicalResult complete(ModuleOp module, ArrayRef<train::Program> stages,
+                         schedule::Program &program) {
     if (mergeBackward)
       schedule::mergeBackward(program);
-    pipeline::OncePerStep once = pipeline::getOncePerStep(stages);
-    if (stages.empty() && buckets)
-      once.buckets.assign(program.numStages(), buckets);
-    once.buckets.resize(once.buckets.empty() ? 0 : program.numStages(), 0);
-    if (forwardOnly && (buckets || steps))
+    if (stages.empty())
+      return addAskedFor(module, program);
+    // Another number of stages cannot be completed: the error says so.
+    if (stages.size() != program.numStages())
+      return pipeline::checkStages(stages, program, module.getLoc());
+    pipeline::CompletionOptions options;
+    options.maxUnsharded = static_cast<unsigned>(maxUnsharded);
+    options.dropsIdle = StringRef(file).ends_with(kCsvSuffix);
+    return success(
+        succeeded(pipeline::completeSchedule(stages, options, program, module.getLoc())) &&
+        succeeded(pipeline::checkStages(stages, program, module.getLoc())));
+  }
+
+  /// Without stages, options say what runs once a step.
+  LogicalResult addAskedFor(ModuleOp module, schedule::Program &program) {
+    if (program.forwardOnly && (buckets || steps))
       return module.emitError()
              << "expects 'buckets' and 'steps' for schedules with a backward only";
-    unsigned whole = maxUnsharded ? static_cast<unsigned>(maxUnsharded) : once.unshard ? 3 : 0;
-    if (whole)
-      if (llvm::Error error = schedule::addUnshards(program, whole))
+    if (maxUnsharded)
+      if (llvm::Error error = schedule::addUnshards(program, static_cast<unsigned>(maxUnsharded)))
         return module.emitError() << llvm::toString(std::move(error));
-    if (!once.buckets.empty() && !forwardOnly)
-      schedule::addGradientReductions(program, once.buckets);
-    bool isStaged = !stages.empty() && stages.size() == program.numStages();
-    if (isStaged && !forwardOnly) {
-      delayWaits(once, program);
-      pipeline::addStageSums(stages, program);
-    }
-    if ((steps || once.update) && !forwardOnly)
+    if (buckets)
+      schedule::addGradientReductions(
+          program, std::vector<unsigned>(program.numStages(), static_cast<unsigned>(buckets)));
+    if (steps)
       schedule::addOptimizerSteps(program);
-    if (isStaged)
-      dropIdle(stages, program);
     return success();
-  }
-
-  /// A reduce function that waits for its stage's buckets would hold up what the rank still
-  /// computes: those run at the end of the list, in the order of their stages' reductions.
-  static void delayWaits(const pipeline::OncePerStep &once, schedule::Program &program) {
-    auto isWait = [&](schedule::Action action) {
-      return action.kind == schedule::ActionKind::ReduceGrad && once.waits[action.stage] &&
-             action.index + 1 == once.buckets[action.stage];
-    };
-    for (std::vector<schedule::Action> &list : program.ranks)
-      llvm::stable_sort(
-          list, [&](schedule::Action a, schedule::Action b) { return !isWait(a) && isWait(b); });
-  }
-
-  /// The library treats all stages alike; a stage without parameters has nothing to update or
-  /// gather.
-  static void dropIdle(ArrayRef<train::Program> stages, schedule::Program &program) {
-    using schedule::ActionKind;
-    for (std::vector<schedule::Action> &list : program.ranks)
-      llvm::erase_if(list, [&](schedule::Action action) {
-        if (action.kind == ActionKind::OptimizerStep)
-          return !stages[action.stage].update;
-        return !stages[action.stage].unshard &&
-               (action.kind == ActionKind::Unshard || action.kind == ActionKind::Reshard);
-      });
   }
 };
 } // namespace

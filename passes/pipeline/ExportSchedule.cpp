@@ -2,6 +2,7 @@
 
 #include "passes/pipeline/Passes.h"
 
+#include "lib/pipeline/Completion.h"
 #include "lib/pipeline/Schedules.h"
 #include "lib/schedule/Text.h"
 
@@ -56,6 +57,8 @@ struct ExportSchedule : pipeline::impl::ExportScheduleBase<ExportSchedule> {
     if (code)
       return op.emitOpError("cannot be written to '") << output << "': " << code.message();
     if (StringRef(output).ends_with(".csv")) {
+      // --build-schedule adds them where it reads the file.
+      pipeline::removeStageSums(*program);
       if (llvm::Error error = schedule::printCsv(*program, file.os()))
         return op.emitOpError() << llvm::toString(std::move(error));
     } else {

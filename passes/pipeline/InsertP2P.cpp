@@ -63,6 +63,10 @@ struct InsertP2P : pipeline::impl::InsertP2PBase<InsertP2P> {
         failed(readCost("input-cost", inputCost, options.inputCost)) ||
         failed(readCost("weight-cost", weightCost, options.weightCost)))
       return failure();
+    if (!(transferCost >= 0 && transferCost <= double(kMostCost)))
+      return module.emitError() << "expects from 0 to " << kMostCost
+                                << " for 'transfer-cost', found " << transferCost;
+    options.transferCost = transferCost;
     return options;
   }
 

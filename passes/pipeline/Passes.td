@@ -86,8 +86,20 @@ def BuildSchedule : Pass<"build-schedule", "::mlir::ModuleOp"> {
     In a module with pipeline stages the schedule must fit them: as many stages, and a function for
     everything that it runs. Actions that run once a step are added where stages have functions for
     them: the reduction of gradients behind a stage's last weight gradient, unsharding around its
-    computations, the optimizer's step at the end. Without stages, `buckets`, `max-unsharded` and
-    `steps` ask for them. Those of a file are taken as they are.
+    computations, sums over stages, the optimizer's step at the end. A file may have some of them;
+    only those that it lacks are added. From PyTorch's CSV, which is not written for one program,
+    unshards and reductions of stages that have none are left out, and a stage's `REDUCE_GRAD` is the
+    reduction of all its buckets. Without stages, `buckets`, `max-unsharded` and `steps` ask for such
+    actions.
+
+    A forward-only schedule (`forward-only`, or a file without backward), where it is the module's
+    only one, makes the program forward-only: backwards, reductions and updates go, and with them
+    what forwards keep and hand on for them.
+
+    `schedule=auto` searches for an order of forward, input-gradient and weight-gradient passes, as
+    `cleave-sim --schedule=auto` does (`docs/simulation.md`), with costs of the program's stages: on a
+    machine that `device` describes, as `profile` has them measured, or else estimated from shapes.
+    Without `--split-backward` it takes the best of the schedules with whole backwards.
 
     `--build-schedule="schedule=1f1b ranks=2 microbatches=2"` makes
     ```mlir
@@ -98,7 +110,7 @@ def BuildSchedule : Pass<"build-schedule", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"schedule", "schedule", "std::string", "\"\"", "Name of a registered schedule">,
+    Option<"schedule", "schedule", "std::string", "\"\"", "Name of a registered schedule, or auto">,
     Option<"ranks", "ranks", "int64_t", "0", "Pipeline ranks">,
     Option<"microbatches", "microbatches", "int64_t", "0", "Microbatches of a step">,
     Option<"chunks", "chunks", "int64_t", "0", "Stages per rank (0: what the module's stages ask for, else the schedule)">,
@@ -110,7 +122,12 @@ def BuildSchedule : Pass<"build-schedule", "::mlir::ModuleOp"> {
     Option<"axis", "axis", "std::string", "\"\"", "Axis of the module's mesh along which the ranks are (empty: pp, or an axis of its own before the mesh's)">,
     Option<"buckets", "buckets", "int64_t", "0", "Without stages: gradient buckets that each stage reduces">,
     Option<"steps", "steps", "bool", "false", "Without stages: add each stage's optimizer step">,
-    Option<"maxUnsharded", "max-unsharded", "int64_t", "0", "Stages of a rank whose parameters are whole at a time (0: 3 where stages have an unshard function, else no unsharding)">
+    Option<"maxUnsharded", "max-unsharded", "int64_t", "0", "Stages of a rank whose parameters are whole at a time (0: 3 where stages have an unshard function, else no unsharding)">,
+    Option<"device", "device", "std::string", "\"\"", "Of auto: a described machine, whose costs it searches with">,
+    Option<"profile", "profile", "std::string", "\"\"", "Of auto: a cost table, such as cleave-run --profile writes">,
+    Option<"memoryLimit", "memory-limit", "double", "0", "Of auto: bytes of activations on a rank (0: any number)">,
+    Option<"effort", "effort", "double", "1", "Of auto: work to spend (1: some seconds)">,
+    Option<"seed", "seed", "int64_t", "1", "Of auto: random seed of the search">
   ];
   let statistics = [
     Statistic<"numActions", "actions", "Actions of all ranks, a group counting as one">
@@ -125,7 +142,8 @@ def InsertP2P : Pass<"insert-p2p", "::mlir::ModuleOp"> {
     result another rank needs, and the receive into that rank's list. Between stages of one rank
     values are handed over without either. Receives start as early as slots and the order of
     matching allow (`receives=early`), where the data is made (`at-send`), or just before use
-    (`late`). What cannot run is an error that names each rank's blocked action and what it waits for.
+    (`late`). By default there are slots for as many receives as are under way on any rank when each
+    starts with its send: fewer could make a send wait, more only take memory. What cannot run is an error that names each rank's blocked action and what it waits for.
 
     `matching` is how the backend matches a send and its receive: by `tag` (Gloo), or in their order
     (`nccl`); transfers that share a stream (`streams`) then wait for each other. The default's order
@@ -149,13 +167,14 @@ def InsertP2P : Pass<"insert-p2p", "::mlir::ModuleOp"> {
   let options = [
     Option<"matching", "matching", "std::string", "\"nccl\"", "tag or nccl">,
     Option<"streams", "streams", "std::string", "\"direction\"", "Transfers that share a stream: those of the rank (world), with one peer (peer), one way (direction), of one kind (kind)">,
-    Option<"receiveSlots", "receive-slots", "int64_t", "0", "Most receives of a rank that are started and not yet used (0: any number)">,
+    Option<"receiveSlots", "receive-slots", "int64_t", "0", "Most receives of a rank that are started and not yet used (0: as many as any rank needs so that none delays its send)">,
     Option<"sendSlots", "send-slots", "int64_t", "0", "Most sends of a rank that are incomplete (0: any number)">,
     Option<"receives", "receives", "std::string", "\"early\"", "Where receives start: early, at-send or late">,
     Option<"forwardCost", "forward-cost", "int64_t", "1", "Relative time of a forward, for the order of events">,
     Option<"backwardCost", "backward-cost", "int64_t", "2", "Relative time of a full backward">,
     Option<"inputCost", "input-cost", "int64_t", "1", "Relative time of a backward-input">,
-    Option<"weightCost", "weight-cost", "int64_t", "1", "Relative time of a backward-weight">
+    Option<"weightCost", "weight-cost", "int64_t", "1", "Relative time of a backward-weight">,
+    Option<"transferCost", "transfer-cost", "double", "0.1", "Relative time of a transfer">
   ];
   let statistics = [
     Statistic<"numTransfers", "transfers", "Pairs of a send and a receive">

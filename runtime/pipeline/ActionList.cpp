@@ -4,6 +4,7 @@
 #include "dialects/train/Stages.h"
 #include "lib/pipeline/Stages.h"
 #include "lib/schedule/Completions.h"
+#include "runtime/program/ReceivePlan.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
@@ -22,7 +23,7 @@ namespace {
 class Compiler {
 public:
   Compiler(const Program &program, const StageMap &stages)
-      : impl(program.impl()), plan(*impl.schedule), stages(stages) {}
+      : program(program), impl(program.impl()), plan(*impl.schedule), stages(stages) {}
 
   llvm::Expected<ActionList> run();
 
@@ -32,13 +33,17 @@ private:
   void findFunctions(ScheduledAction &entry) const;
   uint32_t findChannel(bool isForward, int64_t stage);
   llvm::Error checkOnceAStep() const;
+  void nameMessages(ScheduledAction &entry) const;
   void findCompletions();
+  void assignReceives();
+  void assignSends();
   void markMicrobatches();
   void countValues();
   void partSteps();
   bool isShared(int64_t stage) const;
   bool isStageSum(llvm::StringRef name) const;
 
+  const Program &program;
   const Program::Impl &impl;
   const ProgramSchedule &plan;
   const StageMap &stages;
@@ -172,8 +177,15 @@ llvm::Error Compiler::add(Action action, uint32_t position) {
   case ActionKind::Compose:
     return llvm::Error::success();
   }
+  if (entry.kind == Kind::Send || entry.kind == Kind::Receive)
+    nameMessages(entry);
   list.actions.push_back(std::move(entry));
   return llvm::Error::success();
+}
+
+void Compiler::nameMessages(ScheduledAction &entry) const {
+  for (const Channel::Value &value : list.channels[entry.channel].values)
+    entry.messages.push_back(entry.text + " (\"" + value.name + "\")");
 }
 
 bool Compiler::isStageSum(llvm::StringRef name) const {
@@ -210,6 +222,41 @@ void Compiler::findCompletions() {
       entries[keyOf(entry.action)] = &entry;
   for (auto [computation, send] : schedule::findCompletions(plan.program, unsigned(stages.place())))
     entries.lookup(keyOf(computation))->completes.push_back(entries.lookup(keyOf(send))->send);
+}
+
+void Compiler::assignReceives() {
+  ReceivePlan receives = planReceives(program, stages.place());
+  auto keyOf = [](Action action) {
+    return uint64_t(action.kind) << 48 | uint64_t(action.stage) << 32 | action.index;
+  };
+  llvm::DenseMap<uint64_t, unsigned> slots;
+  for (const schedule::SlotUse &use : receives.uses)
+    slots[keyOf(use.recv)] = use.slot;
+  for (ScheduledAction &entry : list.actions)
+    if (entry.kind == Kind::Receive)
+      entry.slot = slots.lookup(keyOf(entry.action));
+  list.receiveSlots = std::move(receives.slotBytes);
+}
+
+/// A send has its slot until it is known to be complete.
+void Compiler::assignSends() {
+  std::vector<uint32_t> slotOf(list.numSends), free;
+  for (ScheduledAction &entry : list.actions) {
+    for (uint32_t send : entry.completes)
+      free.push_back(slotOf[send]);
+    if (entry.kind != Kind::Send)
+      continue;
+    if (free.empty()) {
+      free.push_back(uint32_t(list.sendSlots.size()));
+      list.sendSlots.push_back(0);
+    }
+    entry.slot = slotOf[entry.send] = free.back();
+    free.pop_back();
+    int64_t bytes = 0;
+    for (const Channel::Value &value : list.channels[entry.channel].values)
+      bytes += alignInMessage(value.type.numBytes());
+    list.sendSlots[entry.slot] = std::max(list.sendSlots[entry.slot], bytes);
+  }
 }
 
 void Compiler::markMicrobatches() {
@@ -299,6 +346,8 @@ llvm::Expected<ActionList> Compiler::run() {
     return error;
   countValues();
   findCompletions();
+  assignReceives();
+  assignSends();
   markMicrobatches();
   partSteps();
   return std::move(list);

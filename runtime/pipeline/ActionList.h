@@ -51,6 +51,11 @@ struct ScheduledAction {
   uint32_t channel = kNone;
   /// Of a sum: its name.
   std::string sum;
+  /// Of a transfer: each value of the channel in it, for errors: `sendF0.1 ("h.0.add")`.
+  std::vector<std::string> messages;
+  /// Of a receive, and of a send whose values have to be packed: which of `ActionList`'s slots of
+  /// its kind they lie in.
+  uint32_t slot = 0;
   /// Of a send: its number among the list's sends.
   uint32_t send = kNone;
   /// Of a computation that waits: the sends that are complete once what it waits for is here,
@@ -67,6 +72,8 @@ struct ScheduledAction {
 struct ActionList {
   std::vector<Channel> channels;
   uint32_t numSends = 0;
+  /// Bytes of the slots of receives and of packed sends.
+  std::vector<int64_t> receiveSlots, sendSlots;
   /// Most values that any two stages of the program exchange at a time.
   int64_t mostValues = 1;
   /// What runs before the update, and the optimizer steps at the list's end. Within a group

@@ -4,8 +4,6 @@
 
 #include "llvm/ADT/STLExtras.h"
 
-#include <ATen/ops/empty_strided.h>
-
 using namespace cleave::runtime;
 
 namespace {
@@ -43,28 +41,32 @@ Strides cleave::runtime::stridesToSend(const at::Tensor &tensor) {
   return Strides(contiguous.strides().begin(), contiguous.strides().end());
 }
 
-at::Tensor cleave::runtime::pack(const at::Tensor &tensor, const Strides &strides) {
+at::Tensor cleave::runtime::pack(const at::Tensor &tensor, const Strides &strides,
+                                 TakeMemory take) {
   at::IntArrayRef wanted(strides.data(), strides.size());
-  if (classify(tensor.sizes(), wanted) != Form::Dense)
-    return tensor.contiguous().view({tensor.numel()});
-  at::Tensor dense = tensor;
-  if (tensor.strides() != wanted) {
-    dense = at::empty_strided(tensor.sizes(), wanted, tensor.options());
-    dense.copy_(tensor);
-  }
-  return dense.as_strided({dense.numel()}, {1}, dense.storage_offset());
+  bool isDense = classify(tensor.sizes(), wanted) == Form::Dense;
+  if (isDense ? tensor.strides() == wanted : tensor.is_contiguous())
+    return tensor.as_strided({tensor.numel()}, {1}, tensor.storage_offset());
+  at::Tensor packed = take(tensor.numel());
+  at::Tensor shaped =
+      isDense ? packed.as_strided(tensor.sizes(), wanted) : packed.view(tensor.sizes());
+  shaped.copy_(tensor);
+  return packed;
 }
 
 at::Tensor cleave::runtime::unpack(at::Tensor packed, llvm::ArrayRef<int64_t> shape,
-                                   const Strides &strides) {
+                                   const Strides &strides, TakeMemory take) {
   at::IntArrayRef sizes(shape.data(), shape.size()), wanted(strides.data(), strides.size());
   if (classify(shape, strides) == Form::Dense)
     return packed.as_strided(sizes, wanted);
   at::Tensor elements = packed.view(sizes);
-  for (auto [dim, stride] : llvm::enumerate(strides))
+  int64_t extent = 1;
+  for (auto [dim, stride] : llvm::enumerate(strides)) {
     if (stride == 0 && shape[dim] > 1)
       elements = elements.narrow(int64_t(dim), 0, 1);
-  at::Tensor placed = at::empty_strided(elements.sizes(), wanted, elements.options());
-  placed.copy_(elements);
-  return placed.as_strided(sizes, wanted);
+    extent += (elements.size(int64_t(dim)) - 1) * stride;
+  }
+  at::Tensor memory = take(extent);
+  memory.as_strided(elements.sizes(), wanted).copy_(elements);
+  return memory.as_strided(sizes, wanted);
 }

@@ -11,6 +11,8 @@
 
 #include "runtime/aten/Facade.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
+
 namespace cleave::runtime {
 
 using Strides = llvm::SmallVector<int64_t, 4>;
@@ -19,12 +21,16 @@ using Strides = llvm::SmallVector<int64_t, 4>;
 /// overlap otherwise than by repetition (stride 0).
 Strides stridesToSend(const at::Tensor &tensor);
 
+/// Gives memory for a copy: so many elements, uninitialised, in one dimension.
+using TakeMemory = llvm::function_ref<at::Tensor(int64_t)>;
+
 /// The elements of `tensor`, which has one of these layouts, as one dimension: a view where they
 /// are dense in memory, else a copy. `strides` is what the receiver knows.
-at::Tensor pack(const at::Tensor &tensor, const Strides &strides);
+at::Tensor pack(const at::Tensor &tensor, const Strides &strides, TakeMemory take);
 
-/// The tensor of these sizes and strides whose elements `packed` has.
-at::Tensor unpack(at::Tensor packed, llvm::ArrayRef<int64_t> sizes, const Strides &strides);
+/// The tensor of these sizes and strides whose elements `packed` has: itself, or a copy.
+at::Tensor unpack(at::Tensor packed, llvm::ArrayRef<int64_t> sizes, const Strides &strides,
+                  TakeMemory take);
 
 } // namespace cleave::runtime
 

@@ -179,7 +179,7 @@ llvm::Error PipelineRunner::run(const ScheduledAction &entry, MicrobatchCallback
     return send(entry);
   case Kind::Receive:
     receivesUnderWay[entry.channel * states.size() + entry.microbatch] = {&entry, now()};
-    return transfers->startReceive(entry.channel, entry.microbatch, entry.text);
+    return transfers->startReceive(entry);
   case Kind::Once:
     return runOnce(entry);
   case Kind::Sum:
@@ -255,7 +255,7 @@ llvm::Error PipelineRunner::send(const ScheduledAction &entry) {
     saved[slot] = c10::IValue();
   }
   sendsUnderWay[entry.send] = {&entry, now()};
-  return transfers->startSend(entry.send, entry.channel, entry.microbatch, values, entry.text);
+  return transfers->startSend(entry, values);
 }
 
 llvm::Error PipelineRunner::finishSend(uint32_t number) {

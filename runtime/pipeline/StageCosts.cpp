@@ -1,8 +1,8 @@
 //===- StageCosts.cpp - what each rank of a schedule needs --------------------===//
 //
 // Memory by going through a rank's list: what functions hold for later ones of their microbatch,
-// what comes from other stages until it is used up, what is sent until that is known to be
-// complete, and the peak inside of each function.
+// what comes from other stages of the rank until it is used up, what is sent until that is known to
+// be complete, the slots of what other ranks send, and the peak inside of each function.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,6 +11,7 @@
 #include "lib/schedule/Completions.h"
 #include "runtime/program/FramePlan.h"
 #include "runtime/program/ProgramImpl.h"
+#include "runtime/program/ReceivePlan.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -49,8 +50,11 @@ struct StagePlan {
 /// Follows a rank's list.
 class Walk {
 public:
-  Walk(const Program::Impl &impl, int64_t place, const std::vector<StagePlan> &plans)
-      : schedule(impl.schedule->program), place(unsigned(place)), plans(plans) {
+  /// `receiveBytes`: of the slots of receives, which are there from beginning to end.
+  Walk(const Program::Impl &impl, int64_t place, const std::vector<StagePlan> &plans,
+       int64_t receiveBytes)
+      : peak(receiveBytes), mostHeld(receiveBytes), schedule(impl.schedule->program),
+        place(unsigned(place)), plans(plans), live(receiveBytes) {
     for (auto [computation, send] : schedule::findCompletions(schedule, this->place))
       completed[keyOf(computation)].push_back(send);
   }
@@ -59,18 +63,12 @@ public:
     for (Action action : schedule.ranks[place])
       schedule.forEachLeaf(action, [&](Action leaf) { add(leaf); });
   }
-  int64_t peak = 0, mostHeld = 0;
+  int64_t peak, mostHeld;
 
 private:
   void add(Action action) {
     const StagePlan &stage = plans[action.stage];
     switch (action.kind) {
-    case ActionKind::RecvForward:
-      hold(action.stage, action.index, stage.input.bytes);
-      break;
-    case ActionKind::RecvBackward:
-      hold(action.stage, action.index, stage.gradient.bytes);
-      break;
     case ActionKind::SendForward:
       send(action, plans[action.stage + 1].input.bytes);
       break;
@@ -163,7 +161,7 @@ private:
   /// By computation: the sends that are complete when it runs; by send: its bytes under way.
   llvm::DenseMap<uint64_t, llvm::SmallVector<Action, 1>> completed;
   llvm::DenseMap<uint64_t, int64_t> sent;
-  int64_t live = 0;
+  int64_t live;
 };
 } // namespace
 
@@ -240,7 +238,7 @@ ProgramCosts cleave::runtime::computeStageCosts(const Program &program, int64_t 
       costs.arenaBytes = std::max(costs.arenaBytes, memory::getArenaBytes(part.function));
     }
   std::vector<StagePlan> plans = planStages(impl);
-  Walk walk(impl, place, plans);
+  Walk walk(impl, place, plans, planReceives(program, place).bytes());
   walk.run();
   costs.savedBytes = walk.mostHeld;
   costs.activationPeakBytes = walk.peak;

@@ -1,6 +1,7 @@
 //===- StageTransfers.cpp - values on their way between stages ----------------===//
 
 #include "runtime/pipeline/StageTransfers.h"
+#include "runtime/program/ReceivePlan.h"
 
 #include <ATen/ops/empty.h>
 
@@ -12,17 +13,20 @@ using std::chrono::steady_clock;
 llvm::Expected<std::unique_ptr<StageTransfers>>
 StageTransfers::create(RankGroup group, const ActionList &list, const ScheduleInfo &schedule,
                        int64_t stages, const Device &device) {
-  std::unique_ptr<StageTransfers> made(new StageTransfers(std::move(group), list.channels, device));
+  std::unique_ptr<StageTransfers> made(new StageTransfers(std::move(group), list, device));
   made->microbatches = schedule.microbatches;
   made->mostValues = list.mostValues;
   made->layouts.resize(list.channels.size());
   made->sends.resize(list.numSends);
   made->receives.resize(list.channels.size() * schedule.microbatches);
   for (const Channel &channel : list.channels) {
-    int64_t total = 0;
-    for (const Channel::Value &value : channel.values)
+    int64_t total = 0, aligned = 0;
+    for (const Channel::Value &value : channel.values) {
       total += value.type.numBytes();
+      aligned += alignInMessage(value.type.numBytes());
+    }
     made->totals.push_back(total);
+    made->messageBytes.push_back(aligned);
   }
   // Counts are at most 2^16, 2^24 and what fits in memory: no overflow in 64 bits.
   made->firstFreeTag = 2 * stages * (schedule.microbatches + 1) * list.mostValues;
@@ -78,8 +82,8 @@ llvm::Error StageTransfers::wait(Message &message) {
   return error;
 }
 
-static std::string describe(llvm::StringRef text, llvm::StringRef value) {
-  return (text + " (\"" + value + "\")").str();
+static std::string describeStrides(llvm::StringRef text) {
+  return (text + " (strides)").str();
 }
 
 //===----------------------------------------------------------------------===//
@@ -96,7 +100,7 @@ llvm::Error StageTransfers::tellLayout(const Channel &channel, Layout &layout, c
   }
   at::Tensor message = at::empty({int64_t(all.size())}, at::kLong);
   llvm::copy(all, message.mutable_data_ptr<int64_t>());
-  auto started = start(true, message, channel.to, tag(channel, -1, 0), describe(text, "strides"));
+  auto started = start(true, message, channel.to, tag(channel, -1, 0), describeStrides(text));
   if (!started)
     return started.takeError();
   layout.message = std::move(*started);
@@ -120,18 +124,26 @@ llvm::Error StageTransfers::learnLayout(const Channel &channel, Layout &layout) 
 // Between stages
 //===----------------------------------------------------------------------===//
 
-llvm::Error StageTransfers::startSend(uint32_t number, uint32_t channelNumber, uint32_t microbatch,
-                                      const Values &values, llvm::StringRef text) {
-  const Channel &channel = channels[channelNumber];
-  Layout &layout = layouts[channelNumber];
+llvm::Error StageTransfers::startSend(const ScheduledAction &entry, const Values &values) {
+  const Channel &channel = channels[entry.channel];
+  Layout &layout = layouts[entry.channel];
   if (!layout.isKnown)
-    if (llvm::Error error = tellLayout(channel, layout, values, text))
+    if (llvm::Error error = tellLayout(channel, layout, values, entry.text))
       return error;
-  Batch &batch = sends[number];
+  Batch &batch = sends[entry.send];
+  TransferBuffers::Ref buffer; // of what has to be packed
+  int64_t offset = 0;
   for (auto [index, value] : llvm::enumerate(values)) {
-    auto message =
-        start(true, pack(value, layout.strides[index]), channel.to, tag(channel, microbatch, index),
-              describe(text, channel.values[index].name));
+    auto take = [&, &value = value](int64_t numel) {
+      int64_t bytes = numel * int64_t(value.element_size());
+      if (!buffer)
+        buffer = buffers.take(firstSendSlot + entry.slot, messageBytes[entry.channel]);
+      at::Tensor packed = TransferBuffers::place(buffer, offset, numel, value.scalar_type());
+      offset += alignInMessage(bytes);
+      return packed;
+    };
+    auto message = start(true, pack(value, layout.strides[index], take), channel.to,
+                         tag(channel, entry.microbatch, index), entry.messages[index]);
     if (!message)
       return message.takeError();
     batch.push_back(std::move(*message));
@@ -139,26 +151,29 @@ llvm::Error StageTransfers::startSend(uint32_t number, uint32_t channelNumber, u
   return llvm::Error::success();
 }
 
-llvm::Error StageTransfers::startReceive(uint32_t number, uint32_t microbatch,
-                                         llvm::StringRef text) {
-  const Channel &channel = channels[number];
-  Layout &layout = layouts[number];
+llvm::Error StageTransfers::startReceive(const ScheduledAction &entry) {
+  const Channel &channel = channels[entry.channel];
+  Layout &layout = layouts[entry.channel];
   if (!layout.isKnown && !layout.isAsked) {
     layout.isAsked = true;
     int64_t count = 0;
     for (const Channel::Value &value : channel.values)
       count += int64_t(value.type.shape.size());
     auto message = start(false, at::empty({count}, at::kLong), channel.from, tag(channel, -1, 0),
-                         describe(text, "strides"));
+                         describeStrides(entry.text));
     if (!message)
       return message.takeError();
     layout.message = std::move(*message);
   }
-  Batch &batch = receives[number * microbatches + microbatch];
+  Batch &batch = receives[entry.channel * microbatches + entry.microbatch];
+  TransferBuffers::Ref buffer = buffers.take(entry.slot, messageBytes[entry.channel]);
+  int64_t offset = 0;
   for (auto [index, value] : llvm::enumerate(channel.values)) {
-    at::Tensor flat = at::empty({value.type.numElements()}, device.options(value.type.dtype));
-    auto message = start(false, std::move(flat), channel.from, tag(channel, microbatch, index),
-                         describe(text, value.name));
+    at::Tensor flat = TransferBuffers::place(buffer, offset, value.type.numElements(),
+                                             toScalarType(value.type.dtype));
+    offset += alignInMessage(value.type.numBytes());
+    auto message = start(false, std::move(flat), channel.from,
+                         tag(channel, entry.microbatch, index), entry.messages[index]);
     if (!message)
       return message.takeError();
     batch.push_back(std::move(*message));
@@ -178,8 +193,13 @@ llvm::Expected<StageTransfers::Values> StageTransfers::finishReceive(uint32_t nu
   for (auto [index, message] : llvm::enumerate(batch)) {
     if (llvm::Error error = wait(message))
       return error;
-    values.push_back(
-        unpack(std::move(message.tensor), channel.values[index].type.shape, layout.strides[index]));
+    const TensorType &type = channel.values[index].type;
+    auto take = [&](int64_t numel) {
+      c10::ScalarType dtype = toScalarType(type.dtype);
+      int64_t bytes = numel * int64_t(c10::elementSize(dtype));
+      return TransferBuffers::place(buffers.takeSpare(bytes), 0, numel, dtype);
+    };
+    values.push_back(unpack(std::move(message.tensor), type.shape, layout.strides[index], take));
   }
   batch.clear();
   return values;

@@ -16,6 +16,7 @@
 #include "runtime/device/Device.h"
 #include "runtime/pipeline/ActionList.h"
 #include "runtime/pipeline/Layouts.h"
+#include "runtime/pipeline/TransferBuffers.h"
 
 namespace cleave::runtime {
 
@@ -28,11 +29,9 @@ public:
 
   using Values = llvm::SmallVector<at::Tensor, 4>;
 
-  /// Starts sending a microbatch's values as send `number` of the list; they are kept until it is
-  /// finished. `text` is the action, for errors.
-  llvm::Error startSend(uint32_t number, uint32_t channel, uint32_t microbatch,
-                        const Values &values, llvm::StringRef text);
-  llvm::Error startReceive(uint32_t channel, uint32_t microbatch, llvm::StringRef text);
+  /// Starts sending a microbatch's values; they are kept until the send is finished.
+  llvm::Error startSend(const ScheduledAction &entry, const Values &values);
+  llvm::Error startReceive(const ScheduledAction &entry);
   /// Waits for what startReceive started, and hands it out.
   llvm::Expected<Values> finishReceive(uint32_t channel, uint32_t microbatch);
   /// Waits until a send is complete.
@@ -49,8 +48,11 @@ public:
   int64_t bytes(uint32_t channel) const { return totals[channel]; }
 
 private:
-  StageTransfers(RankGroup group, llvm::ArrayRef<Channel> channels, const Device &device)
-      : group(std::move(group)), channels(channels), device(device) {}
+  StageTransfers(RankGroup group, const ActionList &list, const Device &device)
+      : group(std::move(group)), channels(list.channels), device(device), buffers(device) {
+    buffers.addSlots(list.receiveSlots);
+    firstSendSlot = buffers.addSlots(list.sendSlots);
+  }
 
   /// A message under way.
   struct Message {
@@ -77,8 +79,11 @@ private:
   RankGroup group;
   std::vector<Channel> channels;
   const Device &device;
+  TransferBuffers buffers;
+  unsigned firstSendSlot = 0;
   std::vector<Layout> layouts; ///< by channel
-  std::vector<int64_t> totals; ///< bytes, by channel
+  /// Bytes, by channel: of its values, and of a buffer with all of them.
+  std::vector<int64_t> totals, messageBytes;
   std::vector<Batch> receives; ///< by channel and microbatch
   std::vector<Batch> sends;    ///< by number
   std::vector<Message> copies;

@@ -1,7 +1,6 @@
 //===- Profile.cpp - measured costs of pipeline stages ---------------------===//
 
 #include "runtime/profile/Profile.h"
-#include "lib/schedule/Program.h"
 #include "runtime/io/Error.h"
 #include "runtime/profile/StepTimes.h"
 
@@ -133,9 +132,10 @@ struct Crossing {
 
 class ProfileBuilder {
 public:
-  ProfileBuilder(llvm::ArrayRef<RankRecord> records, unsigned numStages, const ProfileNotes &notes)
-      : records(records), notes(notes), computations(numStages), forwards(numStages),
-        backwards(numStages) {}
+  ProfileBuilder(llvm::ArrayRef<RankRecord> records, unsigned numStages, const ProfileNotes &notes,
+                 const schedule::Program &schedule)
+      : records(records), notes(notes), schedule(schedule), computations(numStages),
+        forwards(numStages), backwards(numStages) {}
 
   llvm::Expected<llvm::json::Object> build() {
     for (const RankRecord &record : records)
@@ -298,13 +298,12 @@ private:
   llvm::json::Object describeTimeline() const {
     const Span &span = steps.find(typicalStep)->second;
     auto ms = [&](int64_t time) { return double(time - span.begin) * kMsPerNs; };
-    schedule::Program names;
     llvm::json::Array ranks;
     for (const RankRecord &record : records) {
       llvm::json::Array actions;
       for (const RecordedAction &recorded : inOrder(record))
         if (recorded.step == typicalStep)
-          actions.push_back(llvm::json::Array{names.str(recorded.action), ms(recorded.begin),
+          actions.push_back(llvm::json::Array{schedule.str(recorded.action), ms(recorded.begin),
                                               ms(recorded.ready), ms(recorded.end)});
       ranks.push_back(llvm::json::Object{
           {"rank", record.rank}, {"place", record.place}, {"actions", std::move(actions)}});
@@ -333,6 +332,7 @@ private:
 
   llvm::ArrayRef<RankRecord> records;
   const ProfileNotes &notes;
+  const schedule::Program &schedule;
   /// By stage.
   std::vector<std::map<ActionKind, StepTimes>> computations;
   std::vector<Crossing> forwards, backwards;
@@ -345,6 +345,7 @@ private:
 
 llvm::Expected<llvm::json::Object> cleave::runtime::makeProfile(llvm::ArrayRef<RankRecord> records,
                                                                 unsigned numStages,
-                                                                const ProfileNotes &notes) {
-  return ProfileBuilder(records, numStages, notes).build();
+                                                                const ProfileNotes &notes,
+                                                                const schedule::Program &schedule) {
+  return ProfileBuilder(records, numStages, notes, schedule).build();
 }

@@ -8,7 +8,7 @@
 #ifndef CLEAVE_RUNTIME_PROFILE_PROFILE_H
 #define CLEAVE_RUNTIME_PROFILE_PROFILE_H
 
-#include "lib/schedule/Action.h"
+#include "lib/schedule/Program.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
@@ -66,10 +66,12 @@ std::string getProcessorName();
 /// stage and kind of action: the mean over the microbatches and replicas of a step, of which the
 /// median over steps. The time of a computation goes on until the rank comes to its next one: what
 /// the rank does between two counts as the first one's. Of a transfer: from the start of its send
-/// to its arrival, which is known where the receiver was waiting for it (TransferTimes). Fails
+/// to its arrival, which is known where the receiver was waiting for it (TransferTimes). `schedule`
+/// is the one that the actions are of: it has the names of collectives and custom actions. Fails
 /// where no step is left.
 llvm::Expected<llvm::json::Object> makeProfile(llvm::ArrayRef<RankRecord> records,
-                                               unsigned numStages, const ProfileNotes &notes);
+                                               unsigned numStages, const ProfileNotes &notes,
+                                               const schedule::Program &schedule = {});
 
 } // namespace cleave::runtime
 

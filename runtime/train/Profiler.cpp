@@ -4,6 +4,7 @@
 #include "cleave/Session.h"
 #include "runtime/exec/RankGrid.h"
 #include "runtime/io/Trace.h"
+#include "runtime/program/ProgramImpl.h"
 #include "runtime/train/Agreement.h"
 
 #include <thread>
@@ -68,7 +69,9 @@ llvm::Error Profiler::finish(const Program &program, const RankGrid &grid, int64
   notes.cores = std::thread::hardware_concurrency();
   notes.microbatches = microbatches;
   notes.skippedSteps = skipped;
-  auto profile = makeProfile(records, unsigned(program.numStages()), notes);
+  const std::optional<ProgramSchedule> &schedule = program.impl().schedule;
+  auto profile = makeProfile(records, unsigned(program.numStages()), notes,
+                             schedule ? schedule->program : schedule::Program());
   if (!profile)
     return makeError("{0}: {1}", path, llvm::toString(profile.takeError()));
   std::string text = llvm::formatv("{0:2}\n", llvm::json::Value(std::move(*profile))).str();

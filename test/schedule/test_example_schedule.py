@@ -30,6 +30,25 @@ def test_passes_build_complete_and_prove_it(build_dir, plugin):
     assert "rank 1: recvF1.0 F1.0 recvF1.1 B1.0 sendB1.0 F1.1 B1.1 sendB1.1" in done.stdout
 
 
+def test_the_simulator_knows_it(build_dir, plugin, tmp_path):
+    """Four passes of each of two microbatches, nothing at the same time; and the search may use it."""
+    def simulate(*arguments):
+        done = subprocess.run([build_dir / "bin" / "cleave-sim", *arguments, "--ranks=2", "--microbatches=2",
+                               "--costs=1,1,1,0"], capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout + done.stderr
+
+    file = tmp_path / "sequential.txt"
+    status, output = simulate(plugin, "--schedule=sequential", "-o", file)
+    assert status == 0 and "makespan 12.000" in output, output
+    assert "rank 0: F0.0 B0.0 F0.1 B0.1" in file.read_text()
+    status, output = simulate(plugin, "--compare=sequential,1f1b")
+    assert status == 0 and "sequential" in output and "1f1b" in output, output
+    status, output = simulate("--schedule=sequential")
+    assert status == 1 and "no schedule and no file is named 'sequential'" in output
+    status, output = simulate("--load-pass-plugin=none.so", "--schedule=1f1b")
+    assert status == 1 and "error: --load-pass-plugin: " in output and "none.so" in output
+
+
 def test_its_errors_are_those_of_every_schedule(build_dir, plugin):
     done = cleave_opt(build_dir, plugin, "--build-schedule=schedule=sequential ranks=2 microbatches=0")
     assert done.returncode != 0

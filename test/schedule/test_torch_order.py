@@ -5,6 +5,8 @@ functions that make one rank's list are called here on bare objects instead, and
 compared with what the constructors make of stages that only have sizes.
 """
 
+import csv
+import json
 import subprocess
 from collections import Counter
 from types import SimpleNamespace
@@ -200,3 +202,34 @@ def test_torch_reads_and_simulates_what_we_write(dump):
         simulated = schedules._simulate_comms_compute(flat, lambda s: mapping[s], ranks * chunks)
         assert sum(a is not None for row in simulated.values() for a in row) == sum(
             map(len, flat.values()))
+
+
+def lowered(rows, style):
+    """torch's own sends and receives for the same computations."""
+    stages = 1 + max(int(cell.split(kind)[0]) for row in rows for cell in row for kind in "FIBW" if kind in cell)
+    place = schedules.generate_stage_to_rank_mapping(len(rows), stages, style)
+    order = {rank: [schedules._Action.from_str(cell) for cell in row] for rank, row in enumerate(rows)}
+    order = schedules._add_send_recv(order, stage_to_rank=lambda stage: place[stage], num_stages=stages)
+    return [[str(action) for action in order[rank]] for rank in sorted(order)]
+
+
+def test_transfers_are_no_slower_than_torch_s(dump, build_dir, tmp_path):
+    """Receives start early enough by default, whatever a transfer takes."""
+
+    def makespan(rows, transfer):
+        path = tmp_path / "lowered.csv"
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows(rows)
+        command = [build_dir / "bin" / "cleave-sim", f"--schedule={path}", f"--costs=1,1,1,{transfer}",
+                   "--transfers=nccl", "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        return json.loads(done.stdout)["makespan"]
+
+    requests = [("interleaved-1f1b", 3, 5, 33), ("interleaved-1f1b", 4, 3, 16), ("interleaved-zero-bubble", 3, 4, 24),
+                ("looped-bfs", 3, 2, 12), ("zbv", 2, 2, 16), ("zbv", 4, 2, 32), ("v-half", 4, 2, 16),
+                ("1f1b", 4, 1, 16), ("zb-h1", 3, 1, 24), ("zb-h2", 4, 1, 16)]
+    for request, rows, ours in zip(requests, dump(requests), dump(requests, "--comms")):
+        theirs = lowered(rows, "v" if request[0] in ("zbv", "v-half") else "loop")
+        for transfer in (0, 0.1, 0.5, 1, 2):
+            limit = makespan(theirs, transfer) * (1 + 1e-9)
+            assert makespan(ours, transfer) <= limit, (request, transfer)

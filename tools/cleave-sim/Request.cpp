@@ -61,9 +61,10 @@ static llvm::Expected<Program> makeProgram(const Request &request, llvm::StringR
   build.ranks = request.ranks;
   build.microbatches = request.microbatches;
   build.chunks = request.chunks;
+  build.stages = request.stages;
   build.topology = request.topology;
   auto program = builder->build(build);
-  if (program || !relaxChunks)
+  if (program || !relaxChunks || request.stages)
     return program;
   // Compared with others, a schedule that cannot have as many chunks, or that topology, has its
   // own.
@@ -98,26 +99,19 @@ static llvm::Error simulateRun(const Request &request, Run &run) {
   return llvm::Error::success();
 }
 
-/// For the search, which places gradients that release memory: an upper bound of what is needed
-/// where an input gradient adds some.
-static simulate::CostTable boundMemory(simulate::CostTable costs) {
-  for (simulate::StageCost &cost : costs.stages)
-    if (cost.inputMemory < 0) {
-      cost.forwardMemory = cost.weightMemory;
-      cost.inputMemory = 0;
-    }
-  return costs;
-}
-
 static llvm::Error searchRun(const Request &request, unsigned chunks, Run &run) {
   if (llvm::Error error = expectCounts(request, "auto"))
     return error;
+  if (request.stages)
+    return makeError("the search needs the same number of stages on each rank, found {0} stages "
+                     "for {1} ranks",
+                     *request.stages, request.ranks);
   schedule::search::AutoRequest search;
   search.ranks = request.ranks;
   search.microbatches = request.microbatches;
   search.chunks = chunks;
   search.topology = request.topology;
-  search.costs = boundMemory(run.costs);
+  search.costs = schedule::search::boundMemory(run.costs);
   search.memoryLimit = request.memoryLimit;
   search.spanFirst = request.spanFirst;
   search.effort = request.effort;
@@ -143,22 +137,21 @@ static llvm::Expected<simulate::CostTable> fitCosts(const Request &request, unsi
 }
 
 /// How many chunks schedules get that leave the number open: the program's, if it is given.
-static llvm::Error chooseChunks(Request &request) {
+static void chooseChunks(Request &request) {
   if (!request.program || request.program->stages.empty() || request.chunks || request.ranks == 0)
-    return llvm::Error::success();
-  size_t stages = request.program->stages.size();
+    return;
+  auto stages = unsigned(request.program->stages.size());
   if (stages % request.ranks != 0)
-    return makeError("{0} has {1} stages, which are not divisible by {2} ranks",
-                     request.program->path, stages, request.ranks);
-  request.chunks = unsigned(stages / request.ranks);
-  return llvm::Error::success();
+    request.stages = stages;
+  else
+    request.chunks = stages / request.ranks;
 }
 
 llvm::Expected<std::vector<Run>> sim::runAll(Request request,
                                              const std::vector<std::string> &names) {
   bool ofProgram = names.empty();
-  if (llvm::Error error = ofProgram ? llvm::Error::success() : chooseChunks(request))
-    return error;
+  if (!ofProgram)
+    chooseChunks(request);
   std::vector<Run> runs(ofProgram ? 1 : names.size());
   unsigned mostChunks = request.chunks.value_or(1);
   for (size_t i = 0; i < runs.size(); ++i) {
@@ -181,10 +174,10 @@ llvm::Expected<std::vector<Run>> sim::runAll(Request request,
   }
   for (Run &run : runs) {
     bool searched = !ofProgram && run.name == "auto";
-    unsigned ranks = searched ? request.ranks : run.program.numRanks();
-    unsigned chunks = searched ? mostChunks : run.program.numStages() / ranks;
+    unsigned chunks = searched ? mostChunks : run.program.numStages() / run.program.numRanks();
+    unsigned stages = searched ? chunks * request.ranks : run.program.numStages();
     double depth = runs.size() > 1 ? double(mostChunks) / chunks : 1;
-    auto costs = fitCosts(request, chunks * ranks, depth);
+    auto costs = fitCosts(request, stages, depth);
     if (!costs)
       return makeError("{0}: {1}", run.name, llvm::toString(costs.takeError()));
     run.costs = std::move(*costs);

@@ -11,6 +11,8 @@ namespace cleave::sim {
 struct Request {
   unsigned ranks = 0, microbatches = 0; // 0: not given
   std::optional<unsigned> chunks;
+  /// Stages of all ranks, where these cannot have the same number.
+  std::optional<unsigned> stages;
   std::optional<schedule::TopologyStyle> topology;
   simulate::CostTable costs;
   /// Whether its times and its memory are known to be that; any unit will do.

@@ -9,6 +9,7 @@
 
 #include "lib/schedule/Text.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/DynamicLibrary.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
 
@@ -80,6 +81,9 @@ static cl::opt<std::string>
     measuredOption("measured", cl::cat(category), cl::value_desc("file.json"),
                    cl::desc("Set a measured step, of a profile by cleave-run of a run by this "
                             "schedule, beside the predicted one"));
+static cl::list<std::string> pluginOption(
+    "load-pass-plugin", cl::cat(category), cl::CommaSeparated, cl::value_desc("file.so"),
+    cl::desc("Load schedules of your own: modules that cleave-opt takes by the same option"));
 static cl::opt<std::string> outputOption("o", cl::cat(category), cl::value_desc("file"),
                                          cl::desc("Write the schedule in text form"));
 
@@ -211,7 +215,23 @@ static llvm::Error writeFile(llvm::StringRef path,
   return llvm::Error::success();
 }
 
+/// A module registers its schedules when it is loaded.
+static llvm::Error loadPlugins() {
+  for (llvm::StringRef file : pluginOption) {
+    // A name without a directory would be looked for among the system's libraries.
+    llvm::SmallString<256> path(file);
+    if (std::error_code code = llvm::sys::fs::make_absolute(path))
+      return schedule::makeError("--load-pass-plugin: {0}: {1}", file, code.message());
+    std::string message;
+    if (!llvm::sys::DynamicLibrary::getPermanentLibrary(path.c_str(), &message).isValid())
+      return schedule::makeError("--load-pass-plugin: {0}", message);
+  }
+  return llvm::Error::success();
+}
+
 static llvm::Error runTool() {
+  if (llvm::Error error = loadPlugins())
+    return error;
   bool compare = compareOption.getNumOccurrences() > 0;
   bool named = scheduleOption.getNumOccurrences() > 0;
   if (compare && named)

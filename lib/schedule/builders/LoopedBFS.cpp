@@ -14,8 +14,9 @@ public:
   }
   unsigned defaultChunks() const override { return 2; }
   llvm::Expected<Program> build(const BuildRequest &request) const override {
-    auto program =
-        startProgram(*this, request, {.topology = TopologyStyle::Loop, .forwardOnlyAllowed = true});
+    auto program = startProgram(
+        *this, request,
+        {.topology = TopologyStyle::Loop, .forwardOnlyAllowed = true, .unevenAllowed = true});
     if (!program)
       return program.takeError();
     unsigned microbatches = request.microbatches;

@@ -36,9 +36,10 @@ public:
       return error;
     if (llvm::Error error = collectNamed())
       return error;
-    for (const Topology &topology : topologies)
-      if (llvm::Error error = searchTopology(topology))
-        return error;
+    if (llvm::all_of(request.costs.stages, [](const auto &cost) { return cost.hasHalves; }))
+      for (const Topology &topology : topologies)
+        if (llvm::Error error = searchTopology(topology))
+          return error;
     if (!haveResult)
       return makeError("no schedule was found within the memory limit {0}", request.memoryLimit);
     result.seconds =
@@ -82,6 +83,10 @@ private:
         }
         if (program->forwardOnly || !(program->topology == topology))
           continue;
+        if (llvm::Error error = request.costs.checkHalves(*program)) {
+          llvm::consumeError(std::move(error));
+          continue;
+        }
         auto timeline = simulate::simulate(*program, request.costs);
         if (!timeline)
           return timeline.takeError();
@@ -257,4 +262,13 @@ private:
 
 llvm::Expected<AutoResult> cleave::schedule::search::findSchedule(const AutoRequest &request) {
   return AutoSearch(request).run();
+}
+
+simulate::CostTable cleave::schedule::search::boundMemory(simulate::CostTable costs) {
+  for (simulate::StageCost &cost : costs.stages)
+    if (cost.inputMemory < 0) {
+      cost.forwardMemory = cost.weightMemory;
+      cost.inputMemory = 0;
+    }
+  return costs;
 }

@@ -37,8 +37,14 @@ struct AutoResult {
 };
 
 /// Finds a compute-only program within the memory limit that is no worse than every registered
-/// schedule that fits: its makespan is at most theirs, and so is what is minimised. Errors: a
-/// request no builder could serve; a limit below what one microbatch needs.
+/// schedule that fits: its makespan is at most theirs, and so is what is minimised. Where the costs
+/// have only whole backwards, it is the best registered schedule without
+/// halves, and there is no bound. Errors: a request no builder could serve; a limit below what one
+/// microbatch needs.
 llvm::Expected<AutoResult> findSchedule(const AutoRequest &request);
+
+/// The table with an upper bound of the activation memory where an input gradient adds some: the
+/// search takes gradients to release memory.
+simulate::CostTable boundMemory(simulate::CostTable costs);
 
 } // namespace cleave::schedule::search

@@ -24,11 +24,11 @@ pipeline.schedule @all "a \"name\"" ranks 2 stages 4 microbatches 11 topology [0
   rank 1:
 }
 
-//      CHECK: pipeline.schedule @map "" ranks 2 stages 3 microbatches 1 topology [0 1 0] transfers implied {
+//      CHECK: pipeline.schedule @map "" ranks 2 stages 3 microbatches 1 topology [0 1 1] transfers implied {
 // CHECK-NEXT:   rank 0: F0.0
 // CHECK-NEXT:   rank 1: F1.0
 // CHECK-NEXT: }
-pipeline.schedule @map "" ranks 2 stages 3 microbatches 1 topology [0 1 0] transfers implied {rank 0: F0.0 rank 1: F1.0}
+pipeline.schedule @map "" ranks 2 stages 3 microbatches 1 topology [0 1 1] transfers implied {rank 0: F0.0 rank 1: F1.0}
 
 //      CHECK: module attributes {test.transfers = #pipeline.transfers<implied>} {
 module attributes {test.transfers = #pipeline.transfers<implied>} {

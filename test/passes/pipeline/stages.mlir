@@ -7,7 +7,7 @@
 // RUN: not cleave-opt %s --build-schedule="schedule=looped-bfs ranks=2 chunks=2 microbatches=2" 2>&1 | FileCheck %s --check-prefix=COUNT
 // RUN: not cleave-opt %s --build-schedule="schedule=1f1b ranks=2 microbatches=2 steps=true" 2>&1 | FileCheck %s --check-prefix=OPTION
 // RUN: not cleave-opt %s --build-schedule="schedule=1f1b ranks=2 microbatches=2 max-unsharded=1" 2>&1 | FileCheck %s --check-prefix=UNSHARD
-// RUN: not cleave-opt %s --build-schedule="file=%S/Inputs/two-ranks.txt" 2>&1 | FileCheck %s --check-prefix=STEP
+// RUN: cleave-opt %s --build-schedule="file=%S/Inputs/two-ranks.txt" --verify-schedule | FileCheck %s --check-prefix=FILE
 
 // From a whole program to one that is proved; the skip connection is handed on by stage 1.
 // RUN: cleave-opt %S/Inputs/chain.mlir --outline-stages="at=b,c" --build-schedule="schedule=1f1b ranks=3 microbatches=1" --insert-p2p --verify-schedule | FileCheck %s --check-prefix=CHAIN
@@ -26,13 +26,14 @@
 
 // PARTS: :[[# @LINE + 10]]:1: error: is of stage 0, which has no function of phase backward_input or backward_weight, but schedule 'zb-h1' has its backward-input
 // PARTS: note: the schedule is here
-// SHARE: error: is of the last of 2 stages, which 3 ranks cannot share alike
+// SHARE: error: schedule '1f1b' needs a stage for each of the 3 ranks, found 2
 // COUNT: error: schedule 'looped-bfs' is of 4 stages, but the program has 2
 // COUNT: note: the last stage is here
 // OPTION: error: has stages, whose functions say what is reduced and updated; 'buckets' and 'steps' are for modules without
 // UNSHARD: error: is of stage 0, which has no function of phase unshard, but schedule '1f1b' has its unshard
-// STEP: error: updates stage 0, but schedule 'by hand' never takes its optimizer step
-// STEP: note: the schedule is here
+// What a file does not say is added.
+// FILE: rank 0: F0.0 sendF0.0 recvB0.0 B0.0 step0{{$}}
+// FILE-NEXT: rank 1: recvF1.0 F1.0 B1.0 reduce1.0 sendB1.0 step1{{$}}
 
 func.func @forward_0(%w: tensor<2xf32> {train.role = #train.role<parameter "a">}) -> (tensor<2xf32> {train.role = #train.role<crossing "h">}) attributes {train.phase = #train.phase<forward>, train.stage = 0} {
   return %w : tensor<2xf32>

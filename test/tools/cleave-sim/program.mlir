@@ -37,7 +37,7 @@
 // RUN: cleave-sim %t/staged.mlir --compare=1f1b,gpipe,offline --ranks=1 --microbatches=2 --costs=1,1,1 | FileCheck %s --check-prefix=COMPARE
 // COMPARE: offline {{.*}} 12.00
 // RUN: not cleave-sim %t/staged.mlir --schedule=1f1b --ranks=3 --microbatches=3 --costs=1,1,1 2>&1 | FileCheck %s --check-prefix=SHARE
-// SHARE: error: {{.*}}staged.mlir has 2 stages, which are not divisible by 3 ranks
+// SHARE: error: schedule '1f1b' needs a stage for each of the 3 ranks, found 2
 
 // What cannot be simulated is said.
 // RUN: not cleave-sim %t/staged.mlir --device=%t/machine.json --axis=dp=2 2>&1 | FileCheck %s --check-prefix=NONE

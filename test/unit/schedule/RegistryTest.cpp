@@ -61,6 +61,11 @@ TEST(Registry, Preconditions) {
   EXPECT_EQ(buildError("1f1b", {.ranks = 65536, .microbatches = 1u << 24}),
             "schedule '1f1b': 65536 stages with 16777216 microbatches are 1099511627776 steps, at "
             "most 268435456 are supported");
+  EXPECT_EQ(buildError("interleaved-1f1b", {.ranks = 2, .microbatches = 4, .stages = 5}),
+            "schedule 'interleaved-1f1b' needs the same number of stages on each rank, found 5 "
+            "stages for 2 ranks; 'looped-bfs', or a schedule from a file, can do without");
+  EXPECT_EQ(buildError("looped-bfs", {.ranks = 6, .microbatches = 4, .stages = 5}),
+            "schedule 'looped-bfs' needs a stage for each of the 6 ranks, found 5");
   EXPECT_EQ(buildError("1f1b", {.ranks = 2, .microbatches = 1u << 25}),
             "schedule '1f1b': at most 16777216 microbatches are supported, found 33554432");
 }
@@ -81,6 +86,15 @@ TEST(Registry, ForwardOnlyPrograms) {
   }
 }
 
+TEST(Registry, RanksWithDifferentNumbersOfStages) {
+  for (unsigned stages : {3u, 4u, 5u, 7u}) {
+    Program program =
+        orFail(buildSchedule("looped-bfs", {.ranks = 3, .microbatches = 4, .stages = stages}));
+    EXPECT_EQ(program.numStages(), stages);
+    EXPECT_EQ(verifyText(orFail(insertP2P(program))), "");
+  }
+}
+
 TEST(Topologies, LoopAndV) {
   Topology loop = orFail(Topology::get(TopologyStyle::Loop, 2, 6));
   EXPECT_EQ(loop.stageToRank(), (llvm::ArrayRef<unsigned>{0, 1, 0, 1, 0, 1}));
@@ -90,6 +104,11 @@ TEST(Topologies, LoopAndV) {
   EXPECT_EQ(v.stagesOf(0), (llvm::ArrayRef<unsigned>{0, 5, 6}));
   EXPECT_EQ(orFail(Topology::fromMap(3, v.stageToRank())).style(), TopologyStyle::V);
   EXPECT_EQ(orFail(Topology::fromMap(2, {0, 0, 1})).style(), TopologyStyle::Custom);
+  // The last pass over the ranks of a loop may end early; of a V it may not.
+  Topology uneven = orFail(Topology::get(TopologyStyle::Loop, 3, 5));
+  EXPECT_EQ(uneven.stageToRank(), (llvm::ArrayRef<unsigned>{0, 1, 2, 0, 1}));
+  EXPECT_EQ(orFail(Topology::fromMap(3, uneven.stageToRank())).style(), TopologyStyle::Loop);
+  EXPECT_EQ(orFail(Topology::fromMap(3, {0, 1, 2, 2, 1})).style(), TopologyStyle::Custom);
   for (auto [ranks, stages] : {std::pair(0u, 4u), {4u, 0u}, {4u, 6u}, {1u, 70000u}}) {
     auto refused = Topology::get(TopologyStyle::V, ranks, stages);
     EXPECT_FALSE(bool(refused));

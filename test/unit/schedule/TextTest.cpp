@@ -98,9 +98,12 @@ TEST(Text, Errors) {
   EXPECT_EQ(textError("stagez 2"),
             "f.sched:1:1: expected 'schedule', 'ranks', 'stages', 'microbatches', 'topology', "
             "'forward_only' or 'rank', found 'stagez'");
-  EXPECT_EQ(textError("ranks 2 stages 3 microbatches 1 topology v\nrank 0:"),
-            "f.sched:1:33: a v topology needs a positive multiple of the 2 ranks as the number of "
-            "stages, found 3");
+  EXPECT_EQ(
+      textError("ranks 2 stages 3 microbatches 1 topology v\nrank 0:"),
+      "f.sched:1:33: a v topology needs a multiple of the 2 ranks as the number of stages, found "
+      "3");
+  EXPECT_EQ(textError("ranks 3 stages 2 microbatches 1 topology loop\nrank 0:"),
+            "f.sched:1:33: a loop topology needs a stage for each of the 3 ranks, found 2");
   EXPECT_EQ(textError("ranks 2 stages 3 microbatches 1 topology [0 1]\nrank 0:"),
             "f.sched:1:33: the topology places 2 stages, but there are 3");
   EXPECT_EQ(textError("ranks 2 stages 2 microbatches 1 topology [0 2]\nrank 0:"),
@@ -154,11 +157,12 @@ TEST(Text, Csv) {
   Program program = orFail(parseCsv("0F0,,0F1,,,0B0,0B1\r\n,1F0,1B0,1F1,1B1,\r\n"));
   EXPECT_EQ(program.ranks[0].size(), 4u);
   EXPECT_EQ(program.numMicrobatches, 2u);
-  EXPECT_EQ(csv(parse("ranks 1 stages 1 microbatches 1 rank 0: reduce0.1")),
-            "error: rank 0, position 0: reduce0.1 cannot be written as CSV: torch reduces one "
-            "gradient bucket per stage");
-  EXPECT_EQ(csv(parse("ranks 1 stages 1 microbatches 1 rank 0: F0.0 step0")),
-            "error: rank 0, position 1: step0 cannot be written as CSV: torch has no spelling for "
+  // torch reduces all of a stage's gradients at once, and leaves steps to its user.
+  EXPECT_EQ(csv(parse("ranks 1 stages 2 microbatches 1 topology [0 0] rank 0: F0.0 F1.0 B1.0 "
+                      "reduce1.0 B0.0 reduce0.0 reduce0.1 reduce1.1 step0 step1")),
+            "0F0,1F0,1B0,0B0,0REDUCE_GRAD,1REDUCE_GRAD\n");
+  EXPECT_EQ(csv(parse("ranks 1 stages 1 microbatches 1 rank 0: step0 F0.0")),
+            "error: rank 0, position 0: step0 cannot be written as CSV: torch has no spelling for "
             "it");
   EXPECT_EQ(csv(parse("ranks 2 stages 2 microbatches 1 rank 0: {F0.0 sendF0.0} rank 1:")),
             "error: rank 0, position 0: {F0.0 sendF0.0} cannot be written as CSV: torch's groups "

@@ -1,0 +1,33 @@
+//===- Completion.h - what runs once a step, added to a schedule -----*- C++ -*-===//
+
+#ifndef CLEAVE_LIB_PIPELINE_COMPLETION_H
+#define CLEAVE_LIB_PIPELINE_COMPLETION_H
+
+#include "dialects/train/Program.h"
+#include "lib/schedule/Program.h"
+
+namespace cleave::pipeline {
+
+struct CompletionOptions {
+  /// Stages of a rank whose parameters are whole at a time; 0: three where stages have an unshard
+  /// function.
+  unsigned maxUnsharded = 0;
+  /// The schedule was not written for this program: what it unshards, reshards or reduces of a
+  /// stage that has nothing of the kind is left out.
+  bool dropsIdle = false;
+};
+
+/// Adds to a schedule, which may have some of them, what the stages need once a step: unshards and
+/// reshards, reductions, sums over stages, optimizer steps. Of each kind only what is missing is
+/// added, behind what is there. A forward-only schedule gets unshards alone. Emits an error at
+/// `location` otherwise.
+mlir::LogicalResult completeSchedule(llvm::ArrayRef<train::Program> stages,
+                                     const CompletionOptions &options, schedule::Program &program,
+                                     mlir::Location location);
+
+/// Takes out sums over stages, which completeSchedule adds: for forms that have no word for them.
+void removeStageSums(schedule::Program &program);
+
+} // namespace cleave::pipeline
+
+#endif // CLEAVE_LIB_PIPELINE_COMPLETION_H
