@@ -1,6 +1,7 @@
 //===- Program.cpp - the functions of a training program ---------------------===//
 
 #include "dialects/train/RankClasses.h"
+#include "dialects/train/StateDict.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -39,8 +40,10 @@ static LogicalResult verifyFields(Operation *op, RoleAttr role, RankedTensorType
       role.getOver().size() !=
           llvm::SmallDenseSet<Attribute>(role.getOver().begin(), role.getOver().end()).size())
     return op->emitError() << "names a mesh axis twice in " << role;
-  if ((role.getAliases() || role.getFrozen()) && kind != RoleKind::Parameter)
-    return op->emitError() << "expects aliases and 'frozen' on parameters only, found " << role;
+  if (role.getFrozen() && kind != RoleKind::Parameter)
+    return op->emitError() << "expects 'frozen' on parameters only, found " << role;
+  if (role.getAliases() && kind != RoleKind::Parameter && kind != RoleKind::Buffer)
+    return op->emitError() << "expects aliases on parameters and buffers only, found " << role;
   return success();
 }
 
@@ -225,6 +228,14 @@ LogicalResult TrainDialect::verifyOperationAttribute(Operation *op, NamedAttribu
              << "expects '" << name
              << "' on the microbatch or forward function, found a function of phase "
              << stringifyPhase(phase.getValue());
+    return success();
+  }
+  if (name == kTransientAttrName) {
+    auto names = dyn_cast<ArrayAttr>(attribute.getValue());
+    if (!isa<ModuleOp>(op) || !names ||
+        !llvm::all_of(names, [](Attribute each) { return isa<StringAttr>(each); }))
+      return op->emitError() << "expects '" << name
+                             << "' to be a list of buffers' names on a module";
     return success();
   }
   if (name == kCheckpointAttrName) {

@@ -28,8 +28,9 @@ using namespace cleave;
 using namespace cleave::gradients;
 using train::RoleKind;
 
-/// The sum over stages that the norm is the root of.
-static constexpr StringLiteral kSquares = "gradient_norm_squared";
+/// The sum over stages that the norm is the root of, and the norm as an output of the update: what
+/// runs report.
+static constexpr StringLiteral kSquares = "gradient_norm_squared", kNorm = "gradient_norm";
 
 static SmallVector<Value> getValues(ArrayRef<OpOperand *> operands) {
   return llvm::map_to_vector(operands, [](OpOperand *operand) { return operand->get(); });
@@ -62,11 +63,21 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
     FailureOr<SmallVector<OpOperand *>> gradients = findGradients(*program);
     if (failed(gradients))
       return signalPassFailure();
-    if (!gradients->empty())
-      clip(program->update, *gradients);
+    if (!gradients->empty() && failed(clip(program->update, *gradients)))
+      signalPassFailure();
   }
 
-  void clip(func::FuncOp update, ArrayRef<OpOperand *> gradients) {
+  /// Scales by the norm, which the update gives from then on.
+  void clipTo(ImplicitLocOpBuilder &b, func::FuncOp update, ArrayRef<OpOperand *> gradients,
+              Value norm) {
+    scaleToNorm(b, gradients, norm, maxNorm);
+    backward::addResult(update, norm,
+                        train::RoleAttr::get(&getContext(), RoleKind::Output, kNorm));
+  }
+
+  LogicalResult clip(func::FuncOp update, ArrayRef<OpOperand *> gradients) {
+    if (backward::findResult(update, RoleKind::Output, StringAttr::get(&getContext(), kNorm)))
+      return update.emitError() << "clips its gradients already";
     numClipped += gradients.size();
     // Behind the last gradient, in front of the first optimizer step.
     Operation *last = nullptr, *first = gradients.front()->getOwner();
@@ -92,7 +103,8 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
       b.setInsertionPoint(first);
     }
 
-    scaleToNorm(b, gradients, makeNorm(b, getValues(gradients)), maxNorm);
+    clipTo(b, update, gradients, makeNorm(b, getValues(gradients)));
+    return success();
   }
 
   //===--------------------------------------------------------------------===//
@@ -231,7 +243,7 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
     BlockArgument squares = backward::addArgument(update, type, role, update.getLoc());
     b.setLoc(update.getLoc());
     b.setInsertionPoint(gradients.front()->getOwner());
-    scaleToNorm(b, gradients, aten::SqrtOp::create(b, type, squares), maxNorm);
+    clipTo(b, update, gradients, aten::SqrtOp::create(b, type, squares));
     numClipped += gradients.size();
   }
 

@@ -20,6 +20,8 @@ static std::string describeAbsence(const PeerPosition &position, const Operation
     return "has already finished";
   case PeerPosition::State::Lost:
     return "is lost";
+  case PeerPosition::State::Unknown:
+    return "";
   case PeerPosition::State::Running:
     break;
   }
@@ -39,7 +41,8 @@ llvm::Error cleave::runtime::lossError(const PeerLoss &loss, llvm::StringRef bef
                                        std::vector<int> &blamed) {
   blamed = loss.blamed.empty() ? std::vector{loss.rank} : loss.blamed;
   return llvm::make_error<PeerFailure>(
-      (before + "rank " + std::to_string(loss.rank) + " is lost: " + loss.reason).str(), blamed);
+      (before + "rank " + std::to_string(loss.rank) + " is lost: " + loss.reason).str(), blamed,
+      /*isLoss=*/true);
 }
 
 llvm::Error cleave::runtime::diagnose(PeerMonitor &monitor, const GroupView &group,

@@ -5,10 +5,17 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <cstring>
+
 using namespace cleave::runtime;
 
 char PeerFailure::ID;
 char CollectiveRefusal::ID;
+char Interruption::ID;
+
+std::string cleave::runtime::describeSignal(int signal) {
+  return "signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
+}
 
 std::string cleave::runtime::describeRanks(llvm::ArrayRef<int> ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";

@@ -20,12 +20,14 @@ class PeerFailure : public llvm::ErrorInfo<PeerFailure> {
 public:
   static char ID;
 
-  PeerFailure(std::string message, std::vector<int> missing)
-      : text(std::move(message)), missing(std::move(missing)) {}
+  PeerFailure(std::string message, std::vector<int> missing, bool isLoss = false)
+      : text(std::move(message)), missing(std::move(missing)), loss(isLoss) {}
 
   /// The world ranks at fault, ascending; empty where every rank is present but data did not
   /// arrive.
   llvm::ArrayRef<int> missingRanks() const { return missing; }
+  /// Whether a rank has ended, and told why or was seen to end: news from elsewhere.
+  bool isLoss() const { return loss; }
 
   void log(llvm::raw_ostream &os) const override { os << text; }
   std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
@@ -33,6 +35,7 @@ public:
 private:
   std::string text;
   std::vector<int> missing;
+  bool loss;
 };
 
 /// The ranks together found that they must not go on. Every rank has this same error, so that one
@@ -49,6 +52,27 @@ public:
 private:
   std::string text;
 };
+
+/// A signal ended the run in good order, on all ranks at the same step. Every rank has this same
+/// error.
+class Interruption : public llvm::ErrorInfo<Interruption> {
+public:
+  static char ID;
+
+  Interruption(int signal, std::string message) : number(signal), text(std::move(message)) {}
+
+  int signal() const { return number; }
+
+  void log(llvm::raw_ostream &os) const override { os << text; }
+  std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
+
+private:
+  int number;
+  std::string text;
+};
+
+/// "signal 15 (Terminated)"
+std::string describeSignal(int signal);
 
 /// "rank 3", "ranks 0, 2-5": how every message lists ranks. `ranks` is ascending and not empty.
 std::string describeRanks(llvm::ArrayRef<int> ranks);

@@ -17,6 +17,8 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <future>
+#include <thread>
 
 #include <unistd.h>
 
@@ -94,9 +96,30 @@ static llvm::Error describeJoinFailure(PeerMonitor &monitor, const Rendezvous &r
       missing);
 }
 
+/// A client of the store. c10d waits without an end for the answer of who has the port, so it waits
+/// in a thread, which is left behind where nobody answers: the process must then end by _exit.
+static llvm::Expected<c10::intrusive_ptr<c10d::Store>>
+joinStore(const Rendezvous &rendezvous, const c10d::TCPStoreOptions &options, milliseconds timeout,
+          Clock::time_point deadline) {
+  using StorePointer = c10::intrusive_ptr<c10d::Store>;
+  std::packaged_task<StorePointer()> join([host = rendezvous.host, options]() -> StorePointer {
+    return c10::make_intrusive<c10d::TCPStore>(host, options);
+  });
+  std::future<StorePointer> joined = join.get_future();
+  std::thread(std::move(join)).detach();
+  // c10d's own timeout, where it holds, says more.
+  if (joined.wait_until(deadline + milliseconds(500)) == std::future_status::ready)
+    return joined.get();
+  return llvm::make_error<PeerFailure>(
+      rendezvous.host + ":" + std::to_string(rendezvous.port) +
+          " accepts connections but does not answer as the ranks' rendezvous within " +
+          describeSeconds(seconds(timeout)) + ": another program may have the port",
+      std::vector<int>{});
+}
+
 /// The store that all ranks share. Throws what c10d throws.
-static llvm::Expected<c10::intrusive_ptr<c10d::Store>> openStore(const Rendezvous &rendezvous,
-                                                                 Clock::time_point deadline) {
+static llvm::Expected<c10::intrusive_ptr<c10d::Store>>
+openStore(const Rendezvous &rendezvous, milliseconds timeout, Clock::time_point deadline) {
   if (rendezvous.inProcess)
     return rendezvous.inProcess->store;
   c10d::TCPStoreOptions options;
@@ -126,7 +149,9 @@ static llvm::Expected<c10::intrusive_ptr<c10d::Store>> openStore(const Rendezvou
   }
   auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
   options.timeout = std::max(left, milliseconds(100));
-  return c10::make_intrusive<c10d::TCPStore>(rendezvous.host, options);
+  if (options.isServer)
+    return c10::make_intrusive<c10d::TCPStore>(rendezvous.host, options);
+  return joinStore(rendezvous, options, timeout, deadline);
 }
 
 /// The names under which other machines may reach rank 0's monitor.
@@ -230,7 +255,7 @@ cleave::runtime::connect(const Rendezvous &rendezvous, const ConnectOptions &opt
   world->size = rendezvous.size;
   world->timeout = options.timeout;
   try {
-    auto store = openStore(rendezvous, deadline);
+    auto store = openStore(rendezvous, options.timeout, deadline);
     if (!store)
       return store.takeError();
     world->store = c10::make_intrusive<c10d::PrefixStore>(rendezvous.keyPrefix, *store);
@@ -244,8 +269,9 @@ cleave::runtime::connect(const Rendezvous &rendezvous, const ConnectOptions &opt
     if (options.lossExitStatus)
       world->monitor->endAfterLoss(
           std::min(options.lossGrace, options.timeout), [options](const PeerLoss &loss) {
-            llvm::errs() << options.errorPrefix << "error: rank " << loss.rank
-                         << " is lost: " << loss.reason << "; this rank was busy and is ended\n";
+            if (options.reportLoss)
+              options.reportLoss("rank " + std::to_string(loss.rank) + " is lost: " + loss.reason +
+                                 "; this rank was busy and is ended");
             ::_exit(options.lossExitStatus);
           });
     auto joined = waitForRanks(rendezvous, *world->monitor, *world->store, deadline);

@@ -26,7 +26,14 @@ struct PeerLoss {
 
 /// Where a rank stood when it was asked.
 struct PeerPosition {
-  enum class State : uint8_t { NotJoined, Silent, Running, Left, Lost } state = State::Silent;
+  enum class State : uint8_t {
+    NotJoined,
+    Silent,
+    Running,
+    Left,
+    Lost,
+    Unknown ///< rank 0, through which it would have been asked, is silent
+  } state = State::Silent;
   /// Number of operations of the group that the rank has started, and the last of them.
   uint64_t started = 0;
   std::string operation;

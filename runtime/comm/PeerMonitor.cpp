@@ -185,6 +185,10 @@ std::vector<PeerPosition> PeerMonitor::askPositions(StringRef group,
   std::vector<PeerPosition> answers = std::move(questions[id].answers);
   questions.erase(id);
   answers[rank] = std::move(own);
+  if (!isHub() && answers[0].state == PeerPosition::State::Silent)
+    for (PeerPosition &position : answers)
+      if (&position != &answers[0] && position.state == PeerPosition::State::Silent)
+        position.state = PeerPosition::State::Unknown;
   return answers;
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/comm/Communicator.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -52,8 +53,8 @@ struct ConnectOptions {
   /// threads.
   int lossExitStatus = 0;
   std::chrono::milliseconds lossGrace = std::chrono::seconds(5);
-  /// Before the message that it then prints: "rank 3: ".
-  std::string errorPrefix;
+  /// Calls this with the message before it ends, if set.
+  std::function<void(const std::string &)> reportLoss;
 };
 
 /// Joins the job, over Gloo; a job of one rank touches no socket. Errors name the ranks that did

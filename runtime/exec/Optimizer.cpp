@@ -9,13 +9,11 @@
 #include "runtime/device/Device.h"
 #include "runtime/exec/Kernels.h"
 #include "runtime/exec/StepGraph.h"
+#include "runtime/program/RateSchedule.h"
 
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/full.h>
-
-#include <cmath>
-#include <numbers>
 
 using namespace mlir;
 using namespace cleave::runtime;
@@ -30,56 +28,26 @@ class LearningRate : public Instruction {
 public:
   Operand step;
   Destination result;
-  double base = 0;
-  train::ScheduleKind kind = train::ScheduleKind::Constant;
-  int64_t warmup = 0, total = 0, every = 0;
-  double floor = 0, decay = 1;
+  explicit LearningRate(const RateSchedule &schedule) : schedule(schedule) {}
 
   void execute(Frame &frame) override {
-    // Steps count from 1, schedules from 0.
-    int64_t t = static_cast<int64_t>(*step.tensor(frame).const_data_ptr<float>()) - 1;
+    auto number = static_cast<int64_t>(*step.tensor(frame).const_data_ptr<float>());
     at::Tensor rate = allocate({DType::F64, {}});
-    *rate.mutable_data_ptr<double>() = base * factor(t);
+    *rate.mutable_data_ptr<double>() = schedule.at(number);
     result.write(frame, std::move(rate));
   }
   void refresh(Frame &frame) override { execute(frame); }
 
 private:
-  double factor(int64_t t) const {
-    switch (kind) {
-    case train::ScheduleKind::Constant:
-      return 1.0;
-    case train::ScheduleKind::WarmupCosine: {
-      if (t < warmup)
-        return double(t + 1) / double(warmup);
-      if (t >= total)
-        return floor;
-      double progress = double(t - warmup) / double(total - warmup);
-      return floor + (1.0 - floor) * (1.0 + std::cos(std::numbers::pi * progress)) / 2.0;
-    }
-    case train::ScheduleKind::Step:
-      return std::pow(decay, double(t / every));
-    }
-    return 1.0;
-  }
+  RateSchedule schedule;
 };
 } // namespace
 
 BindResult cleave::runtime::bindLearningRate(Binder &binder, ArrayRef<Operation *> ops) {
   auto op = cast<train::LearningRateOp>(ops.front());
-  train::ScheduleAttr schedule = op.getSchedule();
-  auto instruction = std::make_unique<LearningRate>();
+  auto instruction = std::make_unique<LearningRate>(RateSchedule(op));
   instruction->step = binder.use(op.getStep());
   instruction->result = binder.define(op.getResult());
-  instruction->base = op.getBase().convertToDouble();
-  instruction->kind = schedule.getKind();
-  instruction->warmup = schedule.getWarmup();
-  instruction->total = schedule.getTotal();
-  instruction->every = schedule.getEvery();
-  if (schedule.getFloor())
-    instruction->floor = schedule.getFloor().getValueAsDouble();
-  if (schedule.getFactor())
-    instruction->decay = schedule.getFactor().getValueAsDouble();
   return instruction;
 }
 

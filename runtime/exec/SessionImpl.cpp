@@ -3,6 +3,7 @@
 #include "runtime/exec/SessionImpl.h"
 #include "runtime/exec/DistOps.h"
 #include "runtime/pipeline/PipelineRunner.h"
+#include "runtime/program/Form.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringSet.h"
@@ -49,6 +50,10 @@ llvm::Expected<std::unique_ptr<SessionImpl>> SessionImpl::create(const Program &
     take(DeviceKernels::create(*program.impl().module, options.kernels, *session->device));
   if (noKernels)
     return makeError("program '" + program.path() + "': " + llvm::toString(std::move(noKernels)));
+  if (!hasKernels(program) && options.kernels != "best" && options.kernels != "none")
+    return makeError("program '" + program.path() + "': --kernels " + options.kernels +
+                     " expects a program with kernels (cleave-opt --fuse-kernels "
+                     "--compile-kernels), found none");
   // One rank has nobody to compare with.
   session->services = {session->ranks.get(), &session->random, &session->buckets,
                        options.check.isOn && session->ranks->ranks() > 1, session->device};
@@ -178,6 +183,11 @@ llvm::Error SessionImpl::allocateState() {
     if (value.role == RoleKind::StageSum)
       stageSumIndex.try_emplace(value.name, stageSumIndex.size());
   }
+  // What an update reports, such as the norm of the gradients, is there until the next step begins.
+  for (const ValueInfo &value : program->results(Phase::Update))
+    if (value.role == RoleKind::Output &&
+        resultIndex.try_emplace(value.fileName, numResults).second)
+      ++numResults;
   stageSums.resize(stageSumIndex.size());
   for (StageSum &sum : stageSums)
     sum.terms.resize(program->numStages());

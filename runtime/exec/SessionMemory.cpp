@@ -2,6 +2,7 @@
 
 #include "dialects/exec/Lowered.h"
 #include "runtime/exec/SessionImpl.h"
+#include "runtime/io/Error.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -24,6 +25,11 @@ llvm::Error SessionImpl::makeArena() {
                ? planStageFrames(*program, stages.place())
                : planFrames(*program, options.microbatches, options.weightGradients);
   arena = Arena(*device, arenaBytes + frames.bytes, alignment);
+  if (!isLowered && options.poisonsDeadMemory)
+    return makeError("program '{0}': --check memory expects a lowered program (cleave-opt "
+                     "--lower-to-exec), whose plan says what is dead; found one that plans no "
+                     "memory",
+                     program->path());
   if (!isLowered)
     return llvm::Error::success();
   if (options.poisonsDeadMemory) {

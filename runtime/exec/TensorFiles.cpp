@@ -1,9 +1,12 @@
 //===- TensorFiles.cpp - weights, inputs and dumps of a session --------------===//
 
 #include "runtime/exec/TensorFiles.h"
+#include "runtime/io/Checkpoint.h"
+#include "runtime/program/Form.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FileSystem.h"
 
 using namespace cleave::runtime;
 
@@ -93,17 +96,39 @@ llvm::Error cleave::runtime::readTensors(
   return llvm::Error::success();
 }
 
-llvm::Error cleave::runtime::loadWeights(Session &session, llvm::StringRef path) {
-  auto file = SafetensorsFile::open(path);
+llvm::Error cleave::runtime::loadWeights(Session &session, llvm::StringRef path,
+                                         llvm::StringRef others) {
+  bool isCheckpoint = llvm::sys::fs::is_directory(path);
+  auto file = SafetensorsFile::open(isCheckpoint ? getCheckpointModel(path) : path.str());
   if (!file)
     return file.takeError();
-  return readTensors(
-      **file, session.program().weights(), session.grid(), "weights",
-      [&](const ValueInfo &value) { return session.weight(value.name); }, nullptr,
-      [&](const ValueInfo &value) { return session.hasWeight(value.name); });
+  llvm::StringSet<> transient = listTransientBuffers(session.program());
+  std::vector<ValueInfo> values, leftOut;
+  for (const ValueInfo &value : session.program().weights()) {
+    bool mayBeElsewhere = value.role == RoleKind::Constant || transient.contains(value.name);
+    bool isElsewhere = mayBeElsewhere && !others.empty() && !findTensor(**file, value);
+    (isElsewhere ? leftOut : values).push_back(value);
+  }
+  auto read = [&](const SafetensorsFile &from, llvm::ArrayRef<ValueInfo> wanted,
+                  llvm::function_ref<bool(llvm::StringRef)> mayBeExtra) {
+    return readTensors(
+        from, wanted, session.grid(), "weights",
+        [&](const ValueInfo &value) { return session.weight(value.name); }, mayBeExtra,
+        [&](const ValueInfo &value) { return session.hasWeight(value.name); });
+  };
+  if (llvm::Error error = read(**file, values, nullptr))
+    return error;
+  if (leftOut.empty())
+    return llvm::Error::success();
+  auto rest = SafetensorsFile::open(others);
+  if (!rest)
+    return makeError("{0}: '{1}', which state dicts leave out, is not in it, nor can it be read from "
+                     "beside the program: {2}",
+                     path, leftOut.front().name, llvm::toString(rest.takeError()));
+  return read(**rest, leftOut, [](llvm::StringRef) { return true; });
 }
 
-llvm::Error cleave::runtime::dump(llvm::ArrayRef<WholeTensor> tensors, llvm::StringRef path) {
+llvm::Error cleave::runtime::dump(llvm::ArrayRef<WholeTensor> tensors, OutputFile &file) {
   std::vector<TensorView> views;
   for (const WholeTensor &tensor : tensors) {
     TensorView view;
@@ -113,5 +138,5 @@ llvm::Error cleave::runtime::dump(llvm::ArrayRef<WholeTensor> tensors, llvm::Str
     view.bytes = {reinterpret_cast<const uint8_t *>(tensor.bytes.data()), tensor.bytes.size()};
     views.push_back(std::move(view));
   }
-  return writeSafetensors(path, views);
+  return writeSafetensors(file, views);
 }

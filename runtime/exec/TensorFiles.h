@@ -25,11 +25,13 @@ readTensors(const SafetensorsFile &file, llvm::ArrayRef<ValueInfo> values, const
             llvm::function_ref<bool(llvm::StringRef)> mayBeExtra = nullptr,
             llvm::function_ref<bool(const ValueInfo &)> isHere = nullptr);
 
-/// Reads all weights of the session's program from the safetensors file `path`.
-llvm::Error loadWeights(Session &session, llvm::StringRef path);
+/// Reads all weights of the session's program from the safetensors file `path`, or from the
+/// checkpoint that is a directory of that name. What state dicts leave out, constants and transient
+/// buffers, may be missing there: then it comes from the file `others`, unless that is empty.
+llvm::Error loadWeights(Session &session, llvm::StringRef path, llvm::StringRef others = "");
 
-/// Writes tensors to the safetensors file `path`.
-llvm::Error dump(llvm::ArrayRef<WholeTensor> tensors, llvm::StringRef path);
+/// Writes tensors to a safetensors file.
+llvm::Error dump(llvm::ArrayRef<WholeTensor> tensors, OutputFile &file);
 
 } // namespace cleave::runtime
 

@@ -31,6 +31,10 @@ std::string cleave::runtime::getCheckpointPath(llvm::StringRef directory, int64_
       .str();
 }
 
+std::string cleave::runtime::getCheckpointModel(llvm::StringRef checkpoint) {
+  return (checkpoint + "/" + kModel).str();
+}
+
 //===----------------------------------------------------------------------===//
 // The directory
 //===----------------------------------------------------------------------===//
@@ -232,7 +236,8 @@ llvm::Error CheckpointDirectory::write(const CheckpointState &state,
   std::string target = getCheckpointPath(path, state.step);
   std::string temporary =
       llvm::formatv("{0}/{1}writing-{2}", path, kTemporaryPrefix, state.step).str();
-  if (std::error_code error = fs::create_directory(temporary, /*IgnoreExisting=*/false))
+  if (std::error_code error =
+          fs::create_directory(temporary, /*IgnoreExisting=*/false, fs::all_all))
     return makeError("{0}: cannot create the directory: {1}", temporary, error.message());
   std::string modelPath = temporary + "/" + kModel.str(),
               optimizerPath = temporary + "/" + kOptimizer.str();
@@ -250,8 +255,8 @@ llvm::Error CheckpointDirectory::write(const CheckpointState &state,
     files[name] = std::move(*summary);
   }
   object["files"] = std::move(files);
-  llvm::Expected<std::unique_ptr<AtomicFile>> stateFile =
-      AtomicFile::create(temporary + "/" + kState.str());
+  llvm::Expected<std::unique_ptr<OutputFile>> stateFile =
+      OutputFile::open(temporary + "/" + kState.str());
   if (!stateFile)
     return stateFile.takeError();
   std::string text = llvm::formatv("{0:2}\n", json::Value(std::move(object))).str();

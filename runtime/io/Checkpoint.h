@@ -1,8 +1,8 @@
 //===- Checkpoint.h - the saved state of a training run ----------*- C++ -*-===//
 //
 // A checkpoint is a directory `step-00000020` with
-//   model.safetensors      parameters and buffers under their state-dict names
-//   optimizer.safetensors  optimizer state as NAME.SLOT
+//   model.safetensors      the model's state dict
+//   optimizer.safetensors  optimizer state as NAME.SLOT, and what else changes from step to step
 //   state.json             what else the next step depends on, and a hash of each file
 // It is written under another name and renamed when all of it is on the disk, so a directory of
 // this name is whole, whenever the run was killed.
@@ -68,6 +68,8 @@ private:
 llvm::Expected<std::vector<int64_t>> listCheckpoints(llvm::StringRef directory);
 /// `DIRECTORY/step-00000020`.
 std::string getCheckpointPath(llvm::StringRef directory, int64_t step);
+/// `CHECKPOINT/model.safetensors`.
+std::string getCheckpointModel(llvm::StringRef checkpoint);
 /// Opens the checkpoint and checks state.json and both files' sizes and hashes.
 llvm::Expected<Checkpoint> readCheckpoint(llvm::StringRef path);
 

@@ -12,6 +12,8 @@
 #include "runtime/io/DType.h"
 #include "runtime/io/Error.h"
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace cleave::runtime {
@@ -27,6 +29,8 @@ struct InputSpec {
   bool isTarget = false;
   /// Values must be in [0, vocabulary); 0 where any value will do.
   int64_t vocabulary = 0;
+  /// Besides, values may be this: a target's that the loss leaves out.
+  std::optional<int64_t> ignored;
 };
 
 /// A dense row-major tensor in host memory.
@@ -37,7 +41,8 @@ struct HostTensor {
 };
 
 struct DataOptions {
-  /// `KIND:PATH[,PATH...]` with KIND one of text, u16, u32, safetensors.
+  /// `KIND:PATH[,PATH...]` with KIND one of text, u16, u32, safetensors. A directory of text or
+  /// safetensors stands for the files in it.
   std::string source;
   uint64_t seed = 0;
   int64_t microbatches = 1;
@@ -72,6 +77,9 @@ public:
   /// A hash of the data and of what decides its order; a resumed run compares it.
   virtual uint64_t fingerprint() const = 0;
 };
+
+/// The paths of `KIND:PATH[,PATH...]`; none where it has another form.
+std::vector<std::string> listDataPaths(llvm::StringRef source);
 
 /// The number of microbatches of one rank's share of `batch` examples; an error if the batch does
 /// not divide into `ranks` times microbatches of `microbatchSize` examples.

@@ -7,6 +7,11 @@
 
 namespace cleave::runtime {
 
+/// The regular files below a directory whose names end with `extension`, by path. Links are left
+/// out: they would give a file twice.
+llvm::Expected<std::vector<std::string>> listDirectory(llvm::StringRef path,
+                                                       llvm::StringRef extension = "");
+
 /// Byte tokens of text files; of a directory, its regular files in the order of their paths.
 llvm::Expected<std::unique_ptr<DataSource>> openText(const DataOptions &options,
                                                      llvm::ArrayRef<InputSpec> inputs,
@@ -16,7 +21,8 @@ llvm::Expected<std::unique_ptr<DataSource>> openTokens(const DataOptions &option
                                                        llvm::ArrayRef<InputSpec> inputs,
                                                        llvm::ArrayRef<std::string> paths,
                                                        unsigned width);
-/// Whole batches under the names of the inputs.
+/// Whole batches under the names of the inputs; of a directory, its .safetensors files in the order
+/// of their paths.
 llvm::Expected<std::unique_ptr<DataSource>> openTensors(const DataOptions &options,
                                                         llvm::ArrayRef<InputSpec> inputs,
                                                         llvm::ArrayRef<std::string> paths);

@@ -9,6 +9,7 @@
 #include "runtime/io/Safetensors.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Endian.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/xxhash.h"
 #include <cstring>
 
@@ -43,7 +44,7 @@ private:
 
 } // namespace
 
-/// Refuses integers outside [0, spec.vocabulary).
+/// Refuses integers outside [0, spec.vocabulary), but for the one that the loss ignores.
 static llvm::Error checkVocabulary(const SafetensorsFile &file, const TensorView &tensor,
                                    const InputSpec &spec) {
   if (spec.vocabulary <= 0 || (spec.dtype != DType::I64 && spec.dtype != DType::I32))
@@ -53,11 +54,14 @@ static llvm::Error checkVocabulary(const SafetensorsFile &file, const TensorView
     const uint8_t *from = tensor.bytes.data() + i * width;
     int64_t value = width == 8 ? int64_t(llvm::support::endian::read64le(from))
                                : int64_t(int32_t(llvm::support::endian::read32le(from)));
-    if (value < 0 || value >= spec.vocabulary)
-      return makeError(
-          "{0}: input \"{1}\": token {2} at position {3} is outside the vocabulary of {4} "
-          "(0 to {5})",
-          file.path(), spec.name, value, i, spec.vocabulary, spec.vocabulary - 1);
+    if ((value < 0 || value >= spec.vocabulary) && value != spec.ignored)
+      return makeError("{0}: {1} \"{2}\": token {3} at position {4} is outside the vocabulary of {5} (0 to "
+                       "{6}{7})",
+                       file.path(), spec.isTarget ? "target" : "input", spec.name, value, i,
+                       spec.vocabulary, spec.vocabulary - 1,
+                       spec.ignored ? llvm::formatv(", or {0}, which the loss ignores",
+                                                    *spec.ignored).str()
+                                    : "");
   }
   return llvm::Error::success();
 }
@@ -172,8 +176,19 @@ llvm::Expected<std::unique_ptr<DataSource>>
 cleave::runtime::openTensors(const DataOptions &options, llvm::ArrayRef<InputSpec> inputs,
                              llvm::ArrayRef<std::string> paths) {
   auto source = std::make_unique<TensorSource>(options, inputs);
-  for (const std::string &path : paths)
-    if (llvm::Error error = source->addFile(path))
-      return error;
+  for (const std::string &path : paths) {
+    std::vector<std::string> files = {path};
+    if (llvm::sys::fs::is_directory(path)) {
+      llvm::Expected<std::vector<std::string>> listed = listDirectory(path, ".safetensors");
+      if (!listed)
+        return listed.takeError();
+      if (listed->empty())
+        return makeError("{0}: expected .safetensors files in the directory, found none", path);
+      files = std::move(*listed);
+    }
+    for (const std::string &file : files)
+      if (llvm::Error error = source->addFile(file))
+        return error;
+  }
   return source;
 }

@@ -13,7 +13,6 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/xxhash.h"
 #include <algorithm>
-#include <filesystem>
 #include <numeric>
 
 using namespace cleave::runtime;
@@ -219,22 +218,6 @@ uint64_t TokenSource::fingerprint() const {
 //===----------------------------------------------------------------------===//
 // Opening
 //===----------------------------------------------------------------------===//
-
-/// The regular files below a directory by path. Links are left out: they would give a text twice.
-static llvm::Expected<std::vector<std::string>> listDirectory(llvm::StringRef path) {
-  std::vector<std::string> files;
-  std::error_code error;
-  std::filesystem::recursive_directory_iterator it(path.str(), error), end;
-  for (; !error && it != end; it.increment(error)) {
-    std::error_code ignored;
-    if (!it->is_symlink(ignored) && it->is_regular_file(ignored))
-      files.push_back(it->path().string());
-  }
-  if (error)
-    return makeError("{0}: cannot read the directory: {1}", path, error.message());
-  llvm::sort(files);
-  return files;
-}
 
 llvm::Expected<std::unique_ptr<DataSource>>
 cleave::runtime::openText(const DataOptions &options, llvm::ArrayRef<InputSpec> inputs,

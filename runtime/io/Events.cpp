@@ -9,10 +9,12 @@
 #include "runtime/io/Crc32c.h"
 #include "runtime/io/Files.h"
 #include "runtime/io/Metrics.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/LEB128.h"
 #include "llvm/Support/raw_ostream.h"
+#include <chrono>
 #include <unistd.h>
 
 using namespace cleave::runtime;
@@ -119,5 +121,15 @@ llvm::Error EventWriter::write(const StepMetrics &metrics) {
     return error;
   if (llvm::Error error = write("speed/tokens_per_s", metrics.step, metrics.tokensPerSecond))
     return error;
-  return write("speed/step_ms", metrics.step, metrics.milliseconds);
+  if (llvm::Error error = write("speed/step_ms", metrics.step, metrics.milliseconds))
+    return error;
+  for (auto [group, rate] : llvm::enumerate(metrics.learningRates)) {
+    std::string tag = "train/lr";
+    if (metrics.learningRates.size() > 1)
+      tag += "/" + std::to_string(group);
+    if (llvm::Error error = write(tag, metrics.step, rate))
+      return error;
+  }
+  return metrics.gradientNorm ? write("train/gradient_norm", metrics.step, *metrics.gradientNorm)
+                              : llvm::Error::success();
 }

@@ -1,10 +1,9 @@
-//===- Files.cpp - mapped reads and atomic writes -------------------------===//
+//===- Files.cpp - mapped reads, directories ------------------------------===//
 
 #include "runtime/io/Files.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Path.h"
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -21,7 +20,8 @@ llvm::Error cleave::runtime::makeSystemError(llvm::StringRef path, llvm::StringR
 llvm::Expected<std::unique_ptr<MappedFile>> MappedFile::open(llvm::StringRef path) {
   std::unique_ptr<MappedFile> file(new MappedFile);
   file->name = path.str();
-  int descriptor = ::open(file->name.c_str(), O_RDONLY | O_CLOEXEC);
+  // A named pipe would be waited for before it could be refused.
+  int descriptor = ::open(file->name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0)
     return makeSystemError(path, "open");
   llvm::scope_exit close([&] { ::close(descriptor); });
@@ -46,52 +46,6 @@ MappedFile::~MappedFile() {
     ::munmap(const_cast<uint8_t *>(contents.data()), contents.size());
 }
 
-llvm::Expected<std::unique_ptr<AtomicFile>> AtomicFile::create(llvm::StringRef path) {
-  std::unique_ptr<AtomicFile> file(new AtomicFile);
-  file->target = path.str();
-  file->temporary = llvm::formatv("{0}.tmp-{1}", path, ::getpid()).str();
-  file->descriptor =
-      ::open(file->temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file->descriptor < 0)
-    return makeSystemError(path, "write");
-  return file;
-}
-
-AtomicFile::~AtomicFile() {
-  if (descriptor < 0)
-    return;
-  ::close(descriptor);
-  ::unlink(temporary.c_str());
-}
-
-llvm::Error AtomicFile::write(llvm::ArrayRef<uint8_t> bytes) {
-  // Linux writes at most 2 GiB a call.
-  while (!bytes.empty()) {
-    ssize_t written = ::write(descriptor, bytes.data(), std::min<size_t>(bytes.size(), 1u << 30));
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written < 0)
-      return makeSystemError(target, "write");
-    bytes = bytes.drop_front(written);
-  }
-  return llvm::Error::success();
-}
-
-llvm::Error AtomicFile::write(llvm::StringRef text) {
-  return write(llvm::arrayRefFromStringRef(text));
-}
-
-llvm::Error AtomicFile::commit() {
-  if (::fsync(descriptor) != 0)
-    return makeSystemError(target, "write");
-  if (::rename(temporary.c_str(), target.c_str()) != 0)
-    return makeSystemError(target, "write");
-  ::close(descriptor);
-  descriptor = -1;
-  llvm::StringRef parent = llvm::sys::path::parent_path(target);
-  return syncDirectory(parent.empty() ? "." : parent);
-}
-
 llvm::Error cleave::runtime::syncDirectory(llvm::StringRef path) {
   int descriptor = ::open(path.str().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0)
@@ -108,7 +62,8 @@ llvm::Error cleave::runtime::syncDirectory(llvm::StringRef path) {
 }
 
 llvm::Error cleave::runtime::checkWritableDirectory(llvm::StringRef path) {
-  if (std::error_code error = llvm::sys::fs::create_directories(path))
+  if (std::error_code error =
+          llvm::sys::fs::create_directories(path, /*IgnoreExisting=*/true, llvm::sys::fs::all_all))
     return makeError("{0}: cannot create the directory: {1}", path, error.message());
   std::string probe = llvm::formatv("{0}/.probe-{1}", path, ::getpid()).str();
   int descriptor = ::open(probe.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

@@ -1,7 +1,6 @@
-//===- Files.h - mapped reads and atomic writes ------------------*- C++ -*-===//
+//===- Files.h - mapped reads, directories -----------------------*- C++ -*-===//
 //
-// Reading a file without copying it, and writing one so that a reader, or a machine that loses
-// power, sees either the old file or the whole new one.
+// Reading a file without copying it, and what directories need. Writing is in OutputFile.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,25 +29,6 @@ private:
   MappedFile() = default;
   std::string name;
   llvm::ArrayRef<uint8_t> contents;
-};
-
-/// A file that appears under its name only once it is whole: written beside it under another name,
-/// flushed to the disk, renamed. Dropped without `commit` it leaves nothing behind.
-class AtomicFile {
-public:
-  static llvm::Expected<std::unique_ptr<AtomicFile>> create(llvm::StringRef path);
-  ~AtomicFile();
-  AtomicFile(const AtomicFile &) = delete;
-  AtomicFile &operator=(const AtomicFile &) = delete;
-
-  llvm::Error write(llvm::ArrayRef<uint8_t> bytes);
-  llvm::Error write(llvm::StringRef text);
-  llvm::Error commit();
-
-private:
-  AtomicFile() = default;
-  std::string target, temporary;
-  int descriptor = -1;
 };
 
 /// Writes the entries of a directory (names, renames) to the disk.

@@ -206,9 +206,9 @@ static std::string writeHeader(llvm::ArrayRef<const TensorView *> tensors,
   return header;
 }
 
-llvm::Error cleave::runtime::writeSafetensors(llvm::StringRef path,
-                                              llvm::ArrayRef<TensorView> tensors,
+llvm::Error cleave::runtime::writeSafetensors(OutputFile &file, llvm::ArrayRef<TensorView> tensors,
                                               const std::map<std::string, std::string> &metadata) {
+  llvm::StringRef path = file.path();
   std::vector<const TensorView *> sorted;
   llvm::StringSet<> names;
   for (const TensorView &tensor : tensors) {
@@ -226,18 +226,22 @@ llvm::Error cleave::runtime::writeSafetensors(llvm::StringRef path,
     return a->dtype != b->dtype ? a->dtype > b->dtype : a->name < b->name;
   });
 
-  llvm::Expected<std::unique_ptr<AtomicFile>> file = AtomicFile::create(path);
-  if (!file)
-    return file.takeError();
   std::string header = writeHeader(sorted, metadata);
   uint8_t length[kLengthBytes];
   llvm::support::endian::write64le(length, header.size());
-  if (llvm::Error error = (*file)->write(llvm::ArrayRef<uint8_t>(length)))
+  if (llvm::Error error = file.write(llvm::ArrayRef<uint8_t>(length)))
     return error;
-  if (llvm::Error error = (*file)->write(llvm::StringRef(header)))
+  if (llvm::Error error = file.write(llvm::StringRef(header)))
     return error;
   for (const TensorView *tensor : sorted)
-    if (llvm::Error error = (*file)->write(tensor->bytes))
+    if (llvm::Error error = file.write(tensor->bytes))
       return error;
-  return (*file)->commit();
+  return file.commit();
+}
+
+llvm::Error cleave::runtime::writeSafetensors(llvm::StringRef path,
+                                              llvm::ArrayRef<TensorView> tensors,
+                                              const std::map<std::string, std::string> &metadata) {
+  llvm::Expected<std::unique_ptr<OutputFile>> file = OutputFile::open(path);
+  return file ? writeSafetensors(**file, tensors, metadata) : file.takeError();
 }

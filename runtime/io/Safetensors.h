@@ -13,6 +13,7 @@
 
 #include "runtime/io/DType.h"
 #include "runtime/io/Files.h"
+#include "runtime/io/OutputFile.h"
 #include "llvm/ADT/StringMap.h"
 #include <map>
 #include <vector>
@@ -54,8 +55,10 @@ private:
   std::map<std::string, std::string> strings;
 };
 
-/// Writes the tensors atomically, in the order and with the header that the `safetensors` Python
-/// package writes. Duplicate names and sizes that do not match a shape are errors.
+/// Writes the tensors, in the order and with the header that the `safetensors` Python package
+/// writes, and commits the file. Duplicate names and sizes that do not match a shape are errors.
+llvm::Error writeSafetensors(OutputFile &file, llvm::ArrayRef<TensorView> tensors,
+                             const std::map<std::string, std::string> &metadata = {});
 llvm::Error writeSafetensors(llvm::StringRef path, llvm::ArrayRef<TensorView> tensors,
                              const std::map<std::string, std::string> &metadata = {});
 

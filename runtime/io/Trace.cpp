@@ -4,7 +4,6 @@
 #include "runtime/io/Files.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
-#include <cerrno>
 #include <chrono>
 #include <unistd.h>
 
@@ -41,12 +40,12 @@ static std::string quote(llvm::StringRef text) {
 llvm::Expected<std::unique_ptr<TraceWriter>> TraceWriter::open(llvm::StringRef path, int64_t rank,
                                                                int64_t origin) {
   std::unique_ptr<TraceWriter> writer(new TraceWriter);
-  writer->path = path.str();
   writer->rank = rank;
   writer->origin = origin;
-  writer->stream = std::fopen(writer->path.c_str(), "we");
-  if (!writer->stream)
-    return makeSystemError(path, "write");
+  llvm::Expected<std::unique_ptr<OutputFile>> file = OutputFile::open(path);
+  if (!file)
+    return file.takeError();
+  writer->file = std::move(*file);
   writer->buffer = kHead.str();
   writer->add(llvm::formatv("{{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": {0}, "
                             "\"args\": {{\"name\": \"rank {0}\"}}",
@@ -56,8 +55,7 @@ llvm::Expected<std::unique_ptr<TraceWriter>> TraceWriter::open(llvm::StringRef p
 }
 
 TraceWriter::~TraceWriter() {
-  if (stream)
-    llvm::consumeError(close());
+  llvm::consumeError(std::move(error));
 }
 
 void TraceWriter::add(const std::string &event) {
@@ -70,8 +68,8 @@ void TraceWriter::add(const std::string &event) {
 }
 
 void TraceWriter::flush() {
-  if (std::fwrite(buffer.data(), 1, buffer.size(), stream) != buffer.size() && error == 0)
-    error = errno;
+  if (!error)
+    error = file->write(llvm::StringRef(buffer));
   buffer.clear();
 }
 
@@ -95,20 +93,11 @@ void TraceWriter::nameTrack(int64_t track, llvm::StringRef name) {
 llvm::Error TraceWriter::close() {
   buffer += kTail.str();
   flush();
-  if (std::fclose(stream) != 0 && error == 0)
-    error = errno;
-  stream = nullptr;
-  if (error == 0)
-    return llvm::Error::success();
-  errno = error;
-  return makeSystemError(path, "write");
+  return error ? std::move(error) : file->commit();
 }
 
-llvm::Error cleave::runtime::mergeTraces(llvm::ArrayRef<std::string> parts, llvm::StringRef path) {
-  llvm::Expected<std::unique_ptr<AtomicFile>> out = AtomicFile::create(path);
-  if (!out)
-    return out.takeError();
-  if (llvm::Error error = (*out)->write(llvm::StringRef(kHead)))
+llvm::Error cleave::runtime::mergeTraces(llvm::ArrayRef<std::string> parts, OutputFile &out) {
+  if (llvm::Error error = out.write(llvm::StringRef(kHead)))
     return error;
   bool isFirst = true;
   for (const std::string &part : parts) {
@@ -119,15 +108,15 @@ llvm::Error cleave::runtime::mergeTraces(llvm::ArrayRef<std::string> parts, llvm
     if (!events.consume_front(kHead) || !events.consume_back(kTail))
       return makeError("{0}: expected a complete trace of one rank", part);
     if (!isFirst)
-      if (llvm::Error error = (*out)->write(llvm::StringRef(",\n")))
+      if (llvm::Error error = out.write(llvm::StringRef(",\n")))
         return error;
     isFirst = false;
-    if (llvm::Error error = (*out)->write(events))
+    if (llvm::Error error = out.write(events))
       return error;
   }
-  if (llvm::Error error = (*out)->write(llvm::StringRef(kTail)))
+  if (llvm::Error error = out.write(llvm::StringRef(kTail)))
     return error;
-  if (llvm::Error error = (*out)->commit())
+  if (llvm::Error error = out.commit())
     return error;
   for (const std::string &part : parts)
     ::unlink(part.c_str());

@@ -8,11 +8,7 @@
 #ifndef CLEAVE_RUNTIME_IO_TRACE_H
 #define CLEAVE_RUNTIME_IO_TRACE_H
 
-#include "runtime/io/Error.h"
-#include "llvm/ADT/ArrayRef.h"
-#include <cstdio>
-#include <memory>
-#include <string>
+#include "runtime/io/OutputFile.h"
 
 namespace cleave::runtime {
 
@@ -37,24 +33,23 @@ public:
              int64_t begin, int64_t end, int64_t track = 0);
   /// Names a track (a thread in the viewer).
   void nameTrack(int64_t track, llvm::StringRef name);
-  /// Ends the file. Errors of earlier writes are reported here.
+  /// Ends the file, which is there from now on. Errors of earlier writes are reported here.
   llvm::Error close();
 
 private:
   TraceWriter() = default;
   void add(const std::string &event);
   void flush();
-  std::string path;
-  std::FILE *stream = nullptr;
+  std::unique_ptr<OutputFile> file;
   std::string buffer;
   int64_t rank = 0, origin = 0;
-  /// errno of the first write that failed.
-  int error = 0;
+  /// Of the first write that failed.
+  llvm::Error error = llvm::Error::success();
   bool isFirst = true;
 };
 
-/// Joins traces that were closed into one file and removes them.
-llvm::Error mergeTraces(llvm::ArrayRef<std::string> parts, llvm::StringRef path);
+/// Joins traces that were closed into one file, commits it and removes them.
+llvm::Error mergeTraces(llvm::ArrayRef<std::string> parts, OutputFile &out);
 
 } // namespace cleave::runtime
 

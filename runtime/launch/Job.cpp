@@ -3,6 +3,7 @@
 #include "runtime/launch/Job.h"
 
 #include "runtime/comm/Failure.h"
+#include "runtime/io/TerminalLine.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -21,6 +22,7 @@ static void printError(const std::string &prefix, const std::string &message) {
   std::string text = prefix + "error: " + message + "\n";
   std::lock_guard<std::mutex> lock(printing);
   llvm::outs().flush();
+  endTerminalLine();
   llvm::errs() << text;
   llvm::errs().flush();
 }
@@ -43,15 +45,47 @@ static llvm::Error guarded(const JobBody &body, Communicator &world, const RankE
   }
 }
 
-/// The rank's exit status for an error.
+/// The rank's exit status for an error, which it reports unless another one does.
 static int report(llvm::Error error, const RankEnvironment &env) {
-  bool victim = error.isA<PeerFailure>();
-  // Every rank has the same refusal, so that the first can speak for all.
-  bool silent = error.isA<CollectiveRefusal>() && env.rank != 0;
-  std::string message = llvm::toString(std::move(error));
-  if (!silent)
-    printError(prefixFor(env), message);
-  return victim ? kPeerFailureStatus : 1;
+  int status = 1;
+  std::string prefix = prefixFor(env);
+  bool isLocal = env.launcher == Launcher::Local, isSilent = false;
+  llvm::handleAllErrors(
+      std::move(error),
+      [&](const PeerFailure &failure) {
+        status = kPeerFailureStatus;
+        // The rank that is lost, or the supervisor, says why; a timeout, the first that notices.
+        isSilent = isLocal && (failure.isLoss() || !claimReport());
+        if (!isSilent)
+          printError(prefix, failure.message());
+      },
+      [&](const CollectiveRefusal &refusal) {
+        // Every rank has the same refusal, so that the first can speak for all.
+        if (env.rank == 0)
+          printError("", refusal.message());
+      },
+      [&](const Interruption &interruption) {
+        status = 128 + interruption.signal();
+        if (env.rank == 0)
+          printError("", interruption.message());
+      },
+      [&](const llvm::ErrorInfoBase &other) { printError(prefix, other.message()); });
+  // What concerns all ranks is said once for all of them.
+  if (isLocal && !isSilent)
+    claimReport();
+  return status;
+}
+
+/// The end of a rank that failed.
+static int leave(int status, const RankEnvironment &env) {
+  if (env.size > 1 && !env.rendezvous.inProcess) {
+    // Operations that are stuck keep threads, and would keep this process, until their timeout.
+    std::cout.flush();
+    llvm::outs().flush();
+    std::fflush(nullptr);
+    ::_exit(status);
+  }
+  return status;
 }
 
 static int runRank(const RankEnvironment &env, const JobOptions &options, const JobBody &body) {
@@ -60,11 +94,14 @@ static int runRank(const RankEnvironment &env, const JobOptions &options, const 
   connecting.timeout = options.timeout;
   if (ownProcess) {
     connecting.lossExitStatus = kPeerFailureStatus;
-    connecting.errorPrefix = prefixFor(env);
+    if (env.launcher != Launcher::Local)
+      connecting.reportLoss = [prefix = prefixFor(env)](const std::string &message) {
+        printError(prefix, message);
+      };
   }
   llvm::Expected<std::unique_ptr<Communicator>> world = connect(env.rendezvous, connecting);
   if (!world)
-    return report(world.takeError(), env);
+    return leave(report(world.takeError(), env), env);
   llvm::Error error = guarded(body, **world, env);
   if (!error)
     return 0;
@@ -72,19 +109,11 @@ static int runRank(const RankEnvironment &env, const JobOptions &options, const 
   llvm::raw_string_ostream(reason) << error;
   // A rank that ends with a refusal while others are still in the operation before it would take
   // them by surprise.
-  if (error.isA<CollectiveRefusal>())
+  if (error.isA<CollectiveRefusal>() || error.isA<Interruption>())
     llvm::consumeError((*world)->finish());
   else
     (*world)->abort(reason);
-  int status = report(std::move(error), env);
-  if (env.size > 1 && ownProcess) {
-    // Operations that are stuck keep Gloo's threads, and would keep this process, until their
-    // timeout.
-    std::cout.flush();
-    std::fflush(nullptr);
-    ::_exit(status);
-  }
-  return status;
+  return leave(report(std::move(error), env), env);
 }
 
 int cleave::runtime::runJob(const JobOptions &options, const JobBody &body) {
@@ -113,6 +142,8 @@ int cleave::runtime::runJob(const JobOptions &options, const JobBody &body) {
   auto rankMain = [&](const RankEnvironment &rank) { return runRank(rank, options, body); };
   LocalLaunchOptions launching;
   launching.ranks = *options.ranks;
+  if (options.isInterruptible)
+    launching.patience = options.timeout;
   if (launching.ranks == 1)
     return rankMain(*env);
   llvm::Expected<int> status =

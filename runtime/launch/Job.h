@@ -16,6 +16,8 @@ struct JobOptions {
   bool asThreads = false;
   /// `--timeout`: for joining and for every operation.
   std::chrono::milliseconds timeout = kDefaultTimeout;
+  /// The body ends in good order, by an `Interruption`, on signals: it may take up to `timeout`.
+  bool isInterruptible = false;
 };
 
 /// What a rank does with its communicator. An error ends the job on all ranks.
@@ -23,7 +25,7 @@ using JobBody = std::function<llvm::Error(Communicator &world, const RankEnviron
 
 /// Starts or joins the ranks, runs `body` on each and returns the status for `main` to return: 0 if
 /// every rank succeeded. Prints each error once, on standard error, with its rank if there are
-/// several. Call it before the process has a second thread: before MLIR and LibTorch are used.
+/// several. The status of a job that ended by an `Interruption` is 128 + the signal. Call it before the process has a second thread: before MLIR and LibTorch are used.
 /// May not return in a process that is one of several ranks.
 int runJob(const JobOptions &options, const JobBody &body);
 

@@ -4,19 +4,23 @@
 
 #include "runtime/comm/Failure.h"
 #include "runtime/comm/Socket.h"
+#include "runtime/io/TerminalLine.h"
 
 #include "llvm/ADT/StringExtras.h"
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
+#include <new>
 #include <thread>
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -45,6 +49,21 @@ static void writeAll(int fd, StringRef bytes) {
       return; // The reader is gone; the ranks are still to be looked after.
     bytes = bytes.drop_front(std::max<ssize_t>(written, 0));
   }
+}
+
+/// Whether a rank has said why the job fails: in memory that forks share.
+static std::atomic<bool> ownClaim;
+static std::atomic<bool> *claimed = &ownClaim;
+
+static void shareClaim() {
+  void *page = ::mmap(nullptr, sizeof *claimed, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                      -1, 0);
+  if (page != MAP_FAILED)
+    claimed = new (page) std::atomic<bool>(false);
+}
+
+bool cleave::runtime::claimReport() {
+  return !claimed->exchange(true);
 }
 
 namespace {
@@ -85,6 +104,9 @@ private:
       lines += prefix + pending + "\n";
       pending.clear();
     }
+    if (lines.empty())
+      return;
+    endTerminalLine();
     writeAll(target, lines);
   }
 
@@ -179,6 +201,8 @@ llvm::Error Supervisor::start(const RankMain &rankMain) {
   rendezvous = std::move(*listening);
   if (llvm::Error error = blockSignals())
     return error;
+  shareClaim();
+  shareTerminalLine();
   // What is buffered now would come out once per rank.
   std::fflush(nullptr);
   std::cout.flush();
@@ -265,11 +289,13 @@ void Supervisor::handleSignal(const signalfd_siginfo &info) {
     signalAll(signal);
   if (signal == SIGUSR1 || signal == SIGUSR2)
     return;
-  forwarded = signal;
   if (stage == Stage::Watching) {
     stage = Stage::Waiting;
-    nextStage = Clock::now() + 10 * options.grace;
+    nextStage = Clock::now() + std::max(10 * options.grace, options.patience);
+  } else if (forwarded) {
+    nextStage = std::min(nextStage, Clock::now() + options.grace);
   }
+  forwarded = signal;
 }
 
 void Supervisor::reap() {
@@ -329,13 +355,13 @@ int Supervisor::supervise() {
 
 static std::string describeStatus(int status) {
   if (WIFSIGNALED(status)) {
-    int signal = WTERMSIG(status);
-    return "was killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
+    return "was killed by " + describeSignal(WTERMSIG(status));
   }
   return "exited with status " + std::to_string(WEXITSTATUS(status));
 }
 
-/// Says which rank failed first and how; returns the status for the caller to exit with.
+/// Says which rank failed first and how, where no rank has; returns the status for the caller to
+/// exit with.
 int Supervisor::reportOutcome() {
   const Child *cause = nullptr, *first = nullptr;
   std::vector<int> stoppedRanks;
@@ -351,17 +377,24 @@ int Supervisor::reportOutcome() {
   }
   if (!first)
     return 0;
-  std::string text;
-  if (forwarded)
-    text =
-        "interrupted by signal " + std::to_string(forwarded) + " (" + ::strsignal(forwarded) + ")";
-  else if (cause)
-    text = describeRanks({int(cause - children.data())}) + " " + describeStatus(*cause->status);
-  else
-    text = "the ranks gave each other up";
+  // Ranks that end in good order after a signal have its status and say so.
+  auto isOrderly = [&](const Child &child) {
+    return WIFEXITED(*child.status) && WEXITSTATUS(*child.status) == 128 + forwarded;
+  };
+  bool isExplained = *claimed;
+  std::vector<std::string> news;
+  if (forwarded && !(isExplained && llvm::all_of(children, isOrderly)))
+    news.push_back("interrupted by " + describeSignal(forwarded));
+  else if (!forwarded && cause && (WIFSIGNALED(*cause->status) || !isExplained))
+    news.push_back(describeRanks({int(cause - children.data())}) + " " +
+                   describeStatus(*cause->status));
+  else if (!forwarded && !cause && !isExplained)
+    news.push_back("the ranks gave each other up");
   if (!stoppedRanks.empty())
-    text += "; stopped " + describeRanks(stoppedRanks) + ", which had not ended";
-  writeAll(STDERR_FILENO, "error: " + text + "\n");
+    news.push_back("stopped " + describeRanks(stoppedRanks) + ", which had not ended");
+  endTerminalLine();
+  if (!news.empty())
+    writeAll(STDERR_FILENO, "error: " + llvm::join(news, "; ") + "\n");
   if (forwarded)
     return 128 + forwarded;
   int status = *(cause ? cause : first)->status;
@@ -394,6 +427,7 @@ llvm::Expected<int> cleave::runtime::launchThreads(const LocalLaunchOptions &opt
                                                    const RankMain &rankMain) {
   if (llvm::Error error = checkCount(options))
     return error;
+  claimed->store(false);
   std::shared_ptr<InProcessStore> store = makeInProcessStore();
   std::vector<int> statuses(options.ranks, 0);
   std::vector<std::thread> threads;

@@ -25,12 +25,20 @@ struct LocalLaunchOptions {
   /// After a rank has failed: how long the others may take to find out and say so themselves, and
   /// then to end on SIGTERM, before they are killed.
   std::chrono::milliseconds grace = std::chrono::seconds(1);
+  /// How long ranks may take to end in good order after a signal, if that is longer. A second
+  /// signal ends the patience.
+  std::chrono::milliseconds patience{0};
 };
+
+/// Notes that this rank, a fork of `launchProcesses` or a thread of `launchThreads`, says why the
+/// job fails. True for the first one.
+bool claimReport();
 
 /// Runs `rankMain` in `ranks` child processes. Rank 0 has the caller's output streams; every line
 /// that another rank writes comes out with "rank N: " in front. Signals to the caller go to all
-/// ranks. When a rank fails, says which one and how, ends the others and reaps them; if the caller
-/// itself is killed the kernel kills the ranks. Returns the status to exit with: 0, or that of the
+/// ranks. When a rank fails, ends the others and reaps them, and says which one failed and how
+/// unless it did so itself (`claimReport`); if the caller itself is killed the kernel kills the
+/// ranks. Returns the status to exit with: 0, or that of the
 /// rank that failed first (128 + N for signal N).
 llvm::Expected<int> launchProcesses(const LocalLaunchOptions &options, const RankMain &rankMain);
 

@@ -17,6 +17,15 @@ static mlir::Value getArgument(cleave::aten::AtenOpInterface op, llvm::StringRef
   return {};
 }
 
+/// The target that a loss leaves out.
+static int64_t getIgnoredTarget(cleave::aten::AtenOpInterface op) {
+  for (const cleave::aten::Argument &argument : op.getArguments())
+    if (argument.name == "ignore_index")
+      if (auto number = llvm::dyn_cast_if_present<mlir::IntegerAttr>(argument.attribute))
+        return number.getInt();
+  return -100; // the schemas' default
+}
+
 /// Size of a dimension on all ranks together.
 static int64_t wholeSize(mlir::RankedTensorType type, unsigned dim, const RankGrid &grid) {
   int64_t size = type.getDimSize(dim);
@@ -26,15 +35,34 @@ static int64_t wholeSize(mlir::RankedTensorType type, unsigned dim, const RankGr
   return size;
 }
 
-/// The bound that `value`, indices into something, is used with: directly, or after ops that only
-/// change its shape or type.
-static int64_t findVocabulary(mlir::Value value, const RankGrid &grid) {
+namespace {
+/// How a program uses the integers of an input.
+struct LookUps {
+  /// They are below it: the least of all bounds; 0 where there is none.
+  int64_t vocabulary = 0;
+  /// One that every use leaves out, in or outside of the bound.
+  std::optional<int64_t> ignored;
+  bool isFirst = true;
+
+  void add(int64_t bound, std::optional<int64_t> leftOut) {
+    vocabulary = isFirst ? bound : std::min(vocabulary, bound);
+    if (isFirst || ignored != leftOut)
+      ignored = isFirst ? leftOut : std::nullopt;
+    isFirst = false;
+  }
+};
+} // namespace
+
+/// Adds what `value`, indices into something, is used with: directly, or after ops that only change
+/// its shape or type.
+static void findLookUps(mlir::Value value, const RankGrid &grid, LookUps &found) {
   struct LookUp {
     llvm::StringLiteral op, indices, table;
     unsigned dimension;
   };
   static constexpr LookUp kLookUps[] = {{"aten::embedding", "indices", "weight", 0},
                                         {"aten::nll_loss_forward", "target", "self", 1},
+                                        {"aten::nll_loss2d_forward", "target", "self", 1},
                                         {"aten::nll_loss", "target", "self", 1},
                                         {"aten::cross_entropy_loss", "target", "self", 1}};
   for (mlir::Operation *user : value.getUsers()) {
@@ -42,21 +70,25 @@ static int64_t findVocabulary(mlir::Value value, const RankGrid &grid) {
     if (!op)
       continue;
     llvm::StringRef name = op.getSchemaName();
-    for (const LookUp &lookUp : kLookUps)
-      if (name == lookUp.op && getArgument(op, lookUp.indices) == value)
-        if (mlir::Value table = getArgument(op, lookUp.table))
-          if (auto type = llvm::dyn_cast<mlir::RankedTensorType>(table.getType());
-              type && type.getRank() == 2)
-            return wholeSize(type, lookUp.dimension, grid);
+    for (const LookUp &lookUp : kLookUps) {
+      if (name != lookUp.op || getArgument(op, lookUp.indices) != value)
+        continue;
+      mlir::Value table = getArgument(op, lookUp.table);
+      auto type = table ? llvm::dyn_cast<mlir::RankedTensorType>(table.getType()) : nullptr;
+      if (!type || type.getRank() < 2)
+        continue;
+      std::optional<int64_t> ignored;
+      if (lookUp.indices == "target")
+        ignored = getIgnoredTarget(op);
+      found.add(wholeSize(type, lookUp.dimension, grid), ignored);
+    }
     bool keepsValues =
         llvm::is_contained({"aten::view", "aten::reshape", "aten::_unsafe_view", "aten::clone",
                             "aten::_to_copy", "aten::contiguous", "aten::unsqueeze"},
                            name);
     if (keepsValues)
-      if (int64_t found = findVocabulary(user->getResult(0), grid))
-        return found;
+      findLookUps(user->getResult(0), grid, found);
   }
-  return 0;
 }
 
 std::vector<ValueInfo> cleave::runtime::readInputs(const Program &program, const RankGrid &grid) {
@@ -75,11 +107,14 @@ std::vector<InputSpec> cleave::runtime::describeInputs(const Program &program,
     if (value.batch)
       spec.batchDim = unsigned(*value.batch);
     spec.isTarget = value.role == RoleKind::Target;
+    LookUps lookUps;
     for (const PhaseFunction &part : program.impl().phaseFunctions)
       for (auto [argument, info] : llvm::zip_equal(mlir::func::FuncOp(part.function).getArguments(),
                                                    part.signature.arguments))
-        if (info.role == value.role && info.name == value.name && spec.vocabulary == 0)
-          spec.vocabulary = findVocabulary(argument, grid);
+        if (info.role == value.role && info.name == value.name)
+          findLookUps(argument, grid, lookUps);
+    spec.vocabulary = lookUps.vocabulary;
+    spec.ignored = lookUps.ignored;
     specs.push_back(std::move(spec));
   }
   return specs;

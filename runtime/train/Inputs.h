@@ -13,9 +13,9 @@ namespace cleave::runtime {
 /// program takes its part of them.
 std::vector<ValueInfo> readInputs(const Program &program, const RankGrid &grid);
 
-/// `inputs` of `program` for a data source. The vocabulary of an input is the number of
-/// rows of the embedding that looks it up, that of a target the number of classes of its loss; 0
-/// where neither is found.
+/// `inputs` of `program` for a data source. The vocabulary of an input is the number of rows of the
+/// embedding that looks it up, that of a target the number of classes of its loss, which also says
+/// what it ignores; 0 where neither is found.
 std::vector<InputSpec> describeInputs(const Program &program, llvm::ArrayRef<ValueInfo> inputs,
                                       const RankGrid &grid);
 

@@ -11,14 +11,12 @@
 
 using namespace cleave::runtime;
 
-llvm::Expected<std::unique_ptr<Profiler>> Profiler::open(llvm::StringRef path, int rank,
-                                                         int64_t lastStep) {
+llvm::Expected<std::unique_ptr<Profiler>> Profiler::open(llvm::StringRef path, int rank) {
   std::unique_ptr<Profiler> profiler(new Profiler);
   profiler->path = path.str();
-  profiler->lastStep = lastStep;
   if (rank != 0)
     return profiler;
-  auto file = AtomicFile::create(path);
+  auto file = OutputFile::open(path);
   if (!file)
     return file.takeError();
   profiler->file = std::move(*file);

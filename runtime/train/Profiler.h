@@ -3,7 +3,7 @@
 #ifndef CLEAVE_RUNTIME_TRAIN_PROFILER_H
 #define CLEAVE_RUNTIME_TRAIN_PROFILER_H
 
-#include "runtime/io/Files.h"
+#include "runtime/io/OutputFile.h"
 #include "runtime/pipeline/ActionObserver.h"
 #include "runtime/profile/Profile.h"
 
@@ -16,10 +16,10 @@ class RankGrid;
 /// Records this rank's actions; `finish` makes the profile of all ranks' (runtime/profile).
 class Profiler {
 public:
-  /// Steps after `lastStep` are not recorded. Rank 0 finds out here that it cannot write the file,
-  /// not when the run is over.
-  static llvm::Expected<std::unique_ptr<Profiler>> open(llvm::StringRef path, int rank,
-                                                        int64_t lastStep);
+  /// Rank 0 finds out here that it cannot write the file, not when the run is over.
+  static llvm::Expected<std::unique_ptr<Profiler>> open(llvm::StringRef path, int rank);
+  /// Steps after `step` are not recorded.
+  void setLastStep(int64_t step) { lastStep = step; }
 
   void add(const ActionEvent &event);
   /// All ranks call it together; rank 0 writes the file. `microbatches` are those of a pipeline in
@@ -30,7 +30,7 @@ public:
 private:
   Profiler() = default;
   std::string path;
-  std::unique_ptr<AtomicFile> file;
+  std::unique_ptr<OutputFile> file;
   int64_t lastStep = 0;
   RankRecord record;
 };

@@ -3,7 +3,7 @@
 #ifndef CLEAVE_RUNTIME_TRAIN_REPORTER_H
 #define CLEAVE_RUNTIME_TRAIN_REPORTER_H
 
-#include "runtime/io/Metrics.h"
+#include "runtime/io/Progress.h"
 #include "runtime/train/Train.h"
 
 namespace cleave::runtime {
@@ -11,19 +11,22 @@ namespace cleave::runtime {
 /// Metrics file, TensorBoard, progress. On ranks other than 0 it does nothing.
 class Reporter {
 public:
-  static llvm::Expected<std::unique_ptr<Reporter>> open(const TrainOptions &options, int rank,
-                                                        int64_t completedSteps);
+  /// Makes sure that the files can be written and changes nothing in them.
+  static llvm::Expected<std::unique_ptr<Reporter>> open(const TrainOptions &options, int rank);
+  /// Of a run that has `completedSteps` behind it.
+  llvm::Error begin(int64_t completedSteps);
   /// Prints a line about the run, unless it is to be quiet.
   void say(const std::string &line);
   llvm::Error report(const StepMetrics &metrics);
 
 private:
-  Reporter() = default;
+  explicit Reporter(const TrainOptions &options) : options(options) {}
+  const TrainOptions &options;
   std::unique_ptr<MetricsFile> file;
   std::unique_ptr<EventWriter> events;
   std::unique_ptr<Progress> progress;
+  bool isFirst = false; ///< the rank that reports
   bool talks = false;
-  bool isFirst = true;
   bool warned = false;
 };
 

@@ -31,6 +31,7 @@ static std::vector<std::pair<std::string, std::string>> listOptions(const TrainO
            options.weightGradients == WeightGradients::Deferred ? "deferred" : "immediate"},
           {"--kernels", options.kernels},
           {"--lr", optional(options.learningRate)},
+          {"--lr-scale", optional(options.learningRateScale)},
           {"--data", options.data},
           {"--shuffle", options.shuffle ? "true" : "false"},
           {"--trace", options.trace},
@@ -54,9 +55,17 @@ llvm::Error Trainer::setUp() {
     error = openData();
   if (llvm::Error refusal = agree(world, std::move(error), "the options and the data"))
     return refusal;
+  if (llvm::Error error = openOutputs())
+    return error;
   if (llvm::Error error = createSession())
     return error;
-  return openCheckpoints();
+  if (llvm::Error error = resume())
+    return error;
+  rates = listRateSchedules(program);
+  reportsNorm = isFirstRank() && llvm::any_of(program.results(Phase::Update), [](const auto &value) {
+                  return value.fileName == kGradientNorm;
+                });
+  return reporter->begin(completed);
 }
 
 llvm::Error Trainer::checkOptions() {
@@ -83,6 +92,12 @@ llvm::Error Trainer::checkOptions() {
                      program.path());
   if (options.profileSkip < 0)
     return makeError("expected --profile-skip of at least 0, found {0}", options.profileSkip);
+  if (options.traceSteps < 1)
+    return makeError("expected --trace-steps of at least 1, found {0}", options.traceSteps);
+  if (options.vocabulary && *options.vocabulary < 1)
+    return makeError("expected --vocabulary of at least 1, found {0}", *options.vocabulary);
+  if (options.learningRate && options.learningRateScale)
+    return makeError("expected --lr or --lr-scale, found both");
 
   llvm::Expected<std::unique_ptr<RankGrid>> grid = RankGrid::create(program, &world);
   if (!grid)
@@ -132,8 +147,10 @@ llvm::Error Trainer::checkOptions() {
                                 : checkMemoryLimit(program, microbatches, options.weightGradients,
                                                    *options.memoryLimit))
       return error;
-  return options.learningRate ? setLearningRate(program, *options.learningRate)
-                              : llvm::Error::success();
+  if (options.learningRate)
+    return setLearningRate(program, *options.learningRate);
+  return options.learningRateScale ? scaleLearningRates(program, *options.learningRateScale)
+                                   : llvm::Error::success();
 }
 
 llvm::Error Trainer::openData() {
@@ -158,15 +175,48 @@ llvm::Error Trainer::openData() {
   return llvm::Error::success();
 }
 
-llvm::Error Trainer::createSession() {
-  llvm::Error error = llvm::Error::success();
-  if (!options.trace.empty() && options.traceSteps > 0) {
-    auto opened = Tracer::open(options.trace, world);
-    opened ? void(tracer = std::move(*opened)) : void(error = opened.takeError());
-  }
-  if (llvm::Error refusal = agree(world, std::move(error), "the trace"))
-    return refusal;
+/// The step to continue from, 0 to start afresh.
+static llvm::Expected<int64_t> chooseCheckpoint(const TrainOptions &options) {
+  llvm::Expected<std::vector<int64_t>> steps = listCheckpoints(options.checkpoint);
+  if (!steps)
+    return steps.takeError();
+  if (steps->empty())
+    return 0;
+  if (!options.resume)
+    return makeError(
+        "{0}: there are checkpoints already, the newest of step {1}: give --resume to continue "
+        "from it, or another directory",
+        options.checkpoint, steps->back());
+  return steps->back();
+}
 
+llvm::Error Trainer::openCheckpoints() {
+  if (options.checkpoint.empty() || !isFirstRank())
+    return llvm::Error::success();
+  llvm::Expected<std::unique_ptr<CheckpointDirectory>> opened =
+      CheckpointDirectory::open(options.checkpoint);
+  if (!opened)
+    return opened.takeError();
+  checkpoints = std::move(*opened);
+  return chooseCheckpoint(options).moveInto(resumedStep);
+}
+
+/// Everything that the run will write: what cannot be is refused here. What is there already stays
+/// as it is until the run begins.
+llvm::Error Trainer::openOutputs() {
+  llvm::Error error = openCheckpoints();
+  if (!options.trace.empty()) {
+    llvm::Expected<std::unique_ptr<Tracer>> opened = Tracer::open(options.trace, world);
+    error = llvm::joinErrors(std::move(error), std::move(opened).moveInto(tracer));
+  }
+  if (!error && !options.profile.empty())
+    error = Profiler::open(options.profile, world.rank()).moveInto(profiler);
+  if (!error)
+    error = Reporter::open(options, world.rank()).moveInto(reporter);
+  return agree(world, std::move(error), "what the run writes");
+}
+
+llvm::Error Trainer::createSession() {
   SessionOptions sessionOptions;
   sessionOptions.communicator = &world;
   sessionOptions.device = options.device;
@@ -197,12 +247,10 @@ llvm::Error Trainer::createSession() {
         tracer->reduction(event);
     };
   }
-  llvm::Expected<std::unique_ptr<Session>> created = Session::create(program, sessionOptions);
-  error = created ? llvm::Error::success() : created.takeError();
-  if (created) {
-    session = std::move(*created);
+  llvm::Error error = Session::create(program, sessionOptions).moveInto(session);
+  if (!error) {
     if (!options.weights.empty())
-      error = loadWeights(*session, options.weights);
+      error = loadWeights(*session, options.weights, options.otherWeights);
     else if (!program.weights().empty())
       error =
           makeError("expected --weights: the program has parameters, buffers or constants to fill");
@@ -210,65 +258,28 @@ llvm::Error Trainer::createSession() {
   return agree(world, std::move(error), "the weights");
 }
 
-/// The step to continue from, 0 to start afresh.
-static llvm::Expected<int64_t> chooseCheckpoint(const TrainOptions &options) {
-  llvm::Expected<std::vector<int64_t>> steps = listCheckpoints(options.checkpoint);
-  if (!steps)
-    return steps.takeError();
-  if (steps->empty())
-    return 0;
-  if (!options.resume)
-    return makeError(
-        "{0}: there are checkpoints already, the newest of step {1}: give --resume to continue "
-        "from it, or another directory",
-        options.checkpoint, steps->back());
-  return steps->back();
-}
-
-llvm::Error Trainer::openCheckpoints() {
-  int64_t step = 0;
-  llvm::Error error = llvm::Error::success();
-  if (!options.checkpoint.empty() && isFirstRank()) {
-    auto opened = CheckpointDirectory::open(options.checkpoint);
-    llvm::Expected<int64_t> chosen = opened ? chooseCheckpoint(options) : opened.takeError();
-    if (!chosen)
-      error = chosen.takeError();
-    else
-      step = *chosen;
-    if (opened)
-      checkpoints = std::move(*opened);
-  }
-  if (llvm::Error refusal = agree(world, std::move(error), "the checkpoint directory"))
-    return refusal;
+llvm::Error Trainer::resume() {
   // The first rank's choice holds for all: what they see of a shared directory may be older.
   llvm::Expected<std::vector<std::string>> chosen =
-      world.allGatherBytes(std::to_string(step), "the checkpoint to resume from");
+      world.allGatherBytes(std::to_string(resumedStep), "the checkpoint to resume from");
   if (!chosen)
     return chosen.takeError();
-  llvm::StringRef(chosen->front()).getAsInteger(10, step);
-  error = step > 0 ? resumeFrom(step) : llvm::Error::success();
+  llvm::StringRef(chosen->front()).getAsInteger(10, resumedStep);
+  llvm::Error error = resumedStep > 0 ? resumeFrom(resumedStep) : llvm::Error::success();
   if (!error)
-    error = openProfile();
-  if (!error) {
-    auto opened = Reporter::open(options, world.rank(), completed);
-    opened ? void(reporter = std::move(*opened)) : void(error = opened.takeError());
-  }
+    error = startProfile();
   return agree(world, std::move(error), "the checkpoint");
 }
 
-llvm::Error Trainer::openProfile() {
-  if (options.profile.empty())
+llvm::Error Trainer::startProfile() {
+  if (!profiler)
     return llvm::Error::success();
   if (options.steps - completed <= options.profileSkip)
     return makeError(
         "--profile skips the first {0} steps, but the run has {1}: expected more --steps",
         options.profileSkip, options.steps - completed);
   constexpr int64_t most = 100; // enough for a median
-  auto opened =
-      Profiler::open(options.profile, world.rank(), completed + options.profileSkip + most);
-  if (!opened)
-    return opened.takeError();
-  profiler = std::move(*opened);
+  profiler->setLastStep(completed + options.profileSkip + most);
   return llvm::Error::success();
 }
 

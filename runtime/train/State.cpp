@@ -3,6 +3,10 @@
 #include "runtime/train/State.h"
 #include "runtime/exec/TensorFiles.h"
 #include "runtime/pipeline/GatherStages.h"
+#include "runtime/program/Form.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace cleave::runtime;
 
@@ -13,89 +17,118 @@ static TensorView viewOf(std::string name, const ConstTensorRef &tensor) {
           {reinterpret_cast<const uint8_t *>(tensor.data), tensor.bytes().size()}};
 }
 
-/// Of what all stages' ranks have, in the order of `names`; empty on all but the first.
-static llvm::Expected<StateView> viewGathered(llvm::Expected<std::vector<WholeTensor>> tensors,
-                                              llvm::ArrayRef<std::string> names) {
-  if (!tensors)
-    return tensors.takeError();
-  StateView view;
-  for (auto [tensor, name] : llvm::zip_first(*tensors, names)) {
-    view.assembled.push_back(std::move(tensor));
-    view.tensors.push_back(viewOf(name, view.assembled.back().ref()));
-  }
-  return view;
+/// The tensor of a value, of which this rank of an unscheduled program holds a part.
+static llvm::Expected<ConstTensorRef> viewWhole(Session &session, const ValueInfo &value,
+                                                StateView &view) {
+  llvm::Expected<ConstTensorRef> part = session.result(value.fileName);
+  if (!part || value.placements.empty())
+    return part;
+  llvm::Expected<WholeTensor> whole = assemble(value, *part, session.grid());
+  if (!whole)
+    return whole.takeError();
+  view.assembled.push_back(std::move(*whole));
+  return view.assembled.back().ref();
 }
 
-/// Adds the whole of which this rank holds `part`.
-static llvm::Error add(Session &session, const ValueInfo &value, std::string name,
-                       llvm::Expected<ConstTensorRef> part, StateView &view) {
-  if (!part)
-    return part.takeError();
-  ConstTensorRef tensor = *part;
-  if (!value.placements.empty()) {
-    llvm::Expected<WholeTensor> whole = assemble(value, *part, session.grid());
-    if (!whole)
-      return whole.takeError();
-    view.assembled.push_back(std::move(*whole));
-    tensor = view.assembled.back().ref();
+/// Calls `add` with each value that `isWanted` and its tensor, which lives as long as `view`.
+/// `gather` is for scheduled programs, whose ranks have them on the first place only.
+static llvm::Error
+forEach(Session &session, llvm::ArrayRef<ValueInfo> values,
+        llvm::function_ref<bool(const ValueInfo &)> isWanted,
+        llvm::function_ref<llvm::Expected<std::vector<WholeTensor>>(Session &)> gather,
+        StateView &view, llvm::function_ref<void(const ValueInfo &, const ConstTensorRef &)> add) {
+  auto wanted = llvm::make_filter_range(values, isWanted);
+  if (!session.isScheduled()) {
+    for (const ValueInfo &value : wanted) {
+      llvm::Expected<ConstTensorRef> tensor = viewWhole(session, value, view);
+      if (!tensor)
+        return tensor.takeError();
+      add(value, *tensor);
+    }
+    return llvm::Error::success();
   }
-  view.tensors.push_back(viewOf(std::move(name), tensor));
+  llvm::Expected<std::vector<WholeTensor>> tensors = gather(session);
+  if (!tensors)
+    return tensors.takeError();
+  for (auto [tensor, value] : llvm::zip_first(*tensors, wanted)) {
+    view.assembled.push_back(std::move(tensor));
+    add(value, view.assembled.back().ref());
+  }
   return llvm::Error::success();
 }
 
-llvm::Expected<StateView> cleave::runtime::viewModel(Session &session) {
-  if (session.isScheduled()) {
-    std::vector<std::string> names;
-    for (const ValueInfo &value : session.program().weights())
-      if (value.role != RoleKind::Constant)
-        names.push_back(value.name);
-    return viewGathered(gatherWeights(session), names);
-  }
-  StateView view;
-  for (const ValueInfo &value : session.program().weights()) {
-    // Constants never change: the weights file has them.
-    if (value.role == RoleKind::Constant)
-      continue;
-    if (llvm::Error error = add(session, value, value.name, session.result(value.fileName), view))
-      return error;
-  }
-  return view;
+/// Constants never change: the weights file has them.
+static bool isState(const ValueInfo &value) {
+  return value.role != RoleKind::Constant;
 }
 
-llvm::Expected<StateView> cleave::runtime::viewOptimizer(Session &session) {
-  if (session.isScheduled()) {
-    std::vector<std::string> names;
-    for (const ValueInfo &value : session.program().optimizerStates())
-      names.push_back(value.name + "." + value.slot);
-    return viewGathered(gatherOptimizerStates(session), names);
-  }
+static std::string getStateName(const ValueInfo &value) {
+  return value.name + "." + value.slot;
+}
+
+/// What the program makes of the buffer belongs to a run, though not to the model's state dict.
+static bool isChanged(const Program &program, const ValueInfo &buffer) {
+  return llvm::any_of(program.results(Phase::Microbatch), [&](const ValueInfo &result) {
+    return result.role == RoleKind::Buffer && result.name == buffer.name;
+  });
+}
+
+llvm::Expected<StateView> cleave::runtime::viewState(Session &session) {
+  const Program &program = session.program();
+  llvm::StringSet<> transient = listTransientBuffers(program);
   StateView view;
-  for (const ValueInfo &value : session.program().optimizerStates())
-    if (llvm::Error error = add(session, value, value.name + "." + value.slot,
-                                session.result(value.fileName), view))
-      return error;
+  auto addWeight = [&](const ValueInfo &value, const ConstTensorRef &tensor) {
+    if (!transient.contains(value.name)) {
+      view.model.push_back(viewOf(value.name, tensor));
+      for (const std::string &alias : value.aliases)
+        view.model.push_back(viewOf(alias, tensor));
+    } else if (isChanged(program, value)) {
+      view.optimizer.push_back(viewOf(value.fileName, tensor));
+    }
+  };
+  if (llvm::Error error =
+          forEach(session, program.weights(), isState, gatherWeights, view, addWeight))
+    return error;
+  auto addOptimizer = [&](const ValueInfo &value, const ConstTensorRef &tensor) {
+    view.optimizer.push_back(viewOf(getStateName(value), tensor));
+  };
+  auto all = [](const ValueInfo &) { return true; };
+  if (llvm::Error error = forEach(session, program.optimizerStates(), all, gatherOptimizerStates,
+                                  view, addOptimizer))
+    return error;
   return view;
 }
 
 llvm::Error cleave::runtime::restore(Session &session, const Checkpoint &checkpoint) {
+  const Program &program = session.program();
   std::vector<ValueInfo> model, optimizer;
-  for (ValueInfo value : session.program().weights())
-    if (value.role != RoleKind::Constant) {
-      value.aliases.clear(); // a checkpoint has a tied parameter once
-      model.push_back(std::move(value));
-    }
-  for (ValueInfo value : session.program().optimizerStates()) {
-    value.name += "." + value.slot;
-    optimizer.push_back(std::move(value));
-  }
-  if (llvm::Error error = readTensors(
-          *checkpoint.model, model, session.grid(), "parameters and buffers of the checkpoint",
-          [&](const ValueInfo &value) { return session.weight(value.name); }, nullptr,
-          [&](const ValueInfo &value) { return session.hasWeight(value.name); }))
+  llvm::StringSet<> transient = listTransientBuffers(program);
+  for (const ValueInfo &value : program.weights())
+    if (!transient.contains(value.name) && isState(value))
+      model.push_back(value);
+    else if (transient.contains(value.name) && isChanged(program, value))
+      optimizer.push_back(value);
+  auto isHere = [&](const ValueInfo &value) { return session.hasWeight(value.name); };
+  auto weight = [&](const ValueInfo &value) { return session.weight(value.name); };
+  // A buffer may have become transient since.
+  if (llvm::Error error =
+          readTensors(*checkpoint.model, model, session.grid(),
+                      "parameters and buffers of the checkpoint", weight,
+                      [&](llvm::StringRef name) { return transient.contains(name); }, isHere))
     return error;
+  for (const ValueInfo &value : program.optimizerStates())
+    optimizer.push_back(value);
+  for (ValueInfo &value : optimizer)
+    value.name = value.role == RoleKind::Buffer ? value.fileName : getStateName(value);
+  // Of values whose names here are those in the file.
+  auto originalName = [](const ValueInfo &value) {
+    llvm::StringRef name = value.name;
+    return value.role == RoleKind::Buffer ? name.drop_front(llvm::StringRef("buffer.").size())
+                                          : name.drop_back(value.slot.size() + 1);
+  };
   // A parameter may be frozen from here on: its states have then no further use.
   auto isOfFrozen = [&](llvm::StringRef state) {
-    return llvm::any_of(session.program().weights(), [&](const ValueInfo &value) {
+    return llvm::any_of(program.weights(), [&](const ValueInfo &value) {
       return value.frozen && state.starts_with(value.name + ".") &&
              !state.drop_front(value.name.size() + 1).contains('.');
     });
@@ -103,12 +136,14 @@ llvm::Error cleave::runtime::restore(Session &session, const Checkpoint &checkpo
   return readTensors(
       *checkpoint.optimizer, optimizer, session.grid(), "optimizer states of the checkpoint",
       [&](const ValueInfo &value) {
-        llvm::StringRef name = value.name;
-        return session.optimizerState(name.drop_back(value.slot.size() + 1), value.slot);
+        llvm::StringRef name = originalName(value);
+        return value.role == RoleKind::Buffer ? session.weight(name)
+                                              : session.optimizerState(name, value.slot);
       },
       isOfFrozen,
       [&](const ValueInfo &value) {
-        return session.hasOptimizerState(
-            llvm::StringRef(value.name).drop_back(value.slot.size() + 1));
+        llvm::StringRef name = originalName(value);
+        return value.role == RoleKind::Buffer ? session.hasWeight(name)
+                                              : session.hasOptimizerState(name);
       });
 }

@@ -11,20 +11,21 @@
 
 namespace cleave::runtime {
 
-/// Whole tensors: of an untyped program the session's own, valid until it runs again; else
-/// assembled from the ranks' parts.
+/// What a checkpoint holds, as whole tensors: of an untyped program the session's own, valid until
+/// it runs again; else assembled from the ranks' parts.
 struct StateView {
-  std::vector<TensorView> tensors;
+  /// What `load_state_dict(strict=True)` takes: parameters and buffers under all of their names,
+  /// without transient buffers.
+  std::vector<TensorView> model;
+  /// Optimizer state as NAME.SLOT, and transient buffers that the program changes as buffer.NAME.
+  std::vector<TensorView> optimizer;
   /// The views point into them: a list never moves them.
   std::list<WholeTensor> assembled;
 };
 
-/// Parameters and buffers under their state-dict names; a tied parameter once. All ranks of a typed
-/// or scheduled program call it together; of a scheduled one, those of the first stages have it
-/// all.
-llvm::Expected<StateView> viewModel(Session &session);
-/// Optimizer state as NAME.SLOT; likewise.
-llvm::Expected<StateView> viewOptimizer(Session &session);
+/// All ranks of a typed or scheduled program call it together; of a scheduled one, those of the
+/// first stages have it all.
+llvm::Expected<StateView> viewState(Session &session);
 
 /// Sets the session's parameters, buffers and optimizer state from a checkpoint; an error that
 /// names the differences if it is another model's.

@@ -27,7 +27,17 @@ llvm::Expected<std::unique_ptr<Tracer>> Tracer::open(llvm::StringRef path, Commu
   if (!origins)
     return origins.takeError();
   llvm::StringRef(origins->front()).getAsInteger(10, origin);
-  auto writer = TraceWriter::open(pathOfRank(path, world.rank()), world.rank(), origin);
+  bool isAlone = world.size() == 1;
+  if (!isAlone && world.rank() == 0) {
+    llvm::Expected<std::unique_ptr<OutputFile>> file = OutputFile::open(path);
+    if (!file)
+      return file.takeError();
+    if (!(*file)->isFile())
+      return makeError("{0}: expected a regular file, in which several ranks join their traces", path);
+    tracer->joined = std::move(*file);
+  }
+  auto writer = TraceWriter::open(isAlone ? path.str() : pathOfRank(path, world.rank()),
+                                  world.rank(), origin);
   if (!writer)
     return writer.takeError();
   tracer->writer = std::move(*writer);
@@ -80,11 +90,11 @@ llvm::Error Tracer::finish() {
     return error;
   if (llvm::Error error = world.barrier("the end of the trace"))
     return error;
-  if (world.rank() != 0)
+  if (!joined)
     return llvm::Error::success();
   std::vector<std::string> parts;
   for (int rank = 0; rank < world.size(); ++rank)
     if (std::string part = pathOfRank(path, rank); llvm::sys::fs::exists(part))
       parts.push_back(std::move(part));
-  return mergeTraces(parts, path);
+  return mergeTraces(parts, *joined);
 }

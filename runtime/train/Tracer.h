@@ -13,6 +13,8 @@ class Communicator;
 /// Writes this rank's slices; `finish` joins those of all ranks into one file.
 class Tracer {
 public:
+  /// All ranks call it together. Ranks that are several write each its part, FILE.rankN, which the
+  /// first one joins: FILE is then to be a regular file.
   static llvm::Expected<std::unique_ptr<Tracer>> open(llvm::StringRef path, Communicator &world);
 
   /// A slice an op, named and placed as the event says.
@@ -36,6 +38,8 @@ private:
 
   std::string path;
   Communicator &world;
+  /// Where the first of several ranks joins the parts.
+  std::unique_ptr<OutputFile> joined;
   std::unique_ptr<TraceWriter> writer;
   /// Tracks behind that of the program: their names, and the ends of their last slices.
   std::vector<std::pair<std::string, int64_t>> tracks;

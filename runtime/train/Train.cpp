@@ -4,6 +4,8 @@
 #include "runtime/comm/Communicator.h"
 #include "runtime/comm/Failure.h"
 #include "runtime/device/OpenDevice.h"
+#include "runtime/exec/Compare.h"
+#include "runtime/train/Agreement.h"
 #include "runtime/train/Inputs.h"
 #include "runtime/train/State.h"
 #include "runtime/train/Trainer.h"
@@ -22,10 +24,8 @@ llvm::Error cleave::runtime::train(Program &program, Communicator &world,
 }
 
 llvm::Error Trainer::run() {
-  reporter->say(llvm::formatv("{0}: {1}; {2} rank{3} x {4} microbatch{5} of {6}", program.name(),
-                              data->describe(), part.count, part.count == 1 ? "" : "s",
-                              microbatches, microbatches == 1 ? "" : "es", microbatchSize)
-                    .str());
+  reporter->say(
+      llvm::formatv("{0}: {1}; {2}", program.name(), data->describe(), describeBatch()).str());
   if (options.device)
     reporter->say("device: " + getDeviceText(*options.device));
   if (llvm::StringRef refusal = session->graphRefusal(); !refusal.empty())
@@ -45,20 +45,61 @@ llvm::Error Trainer::run() {
     if (llvm::Error error = runStep(step))
       return error;
     bool isDue = options.checkpointEvery > 0 && step % options.checkpointEvery == 0;
-    if (!options.checkpoint.empty() && (isDue || step == options.steps))
+    bool isSaved = !options.checkpoint.empty() && (isDue || step == options.steps);
+    if (isSaved)
       if (llvm::Error error = save(step))
         return error;
-    if (tracer && (step == options.steps || step - completed >= options.traceSteps)) {
-      if (llvm::Error error = tracer->finish())
+    if (signal && step < options.steps)
+      return interrupt(step, isSaved);
+    if (step == options.steps || step - completed >= options.traceSteps)
+      if (llvm::Error error = finishTrace())
         return error;
-      tracer.reset();
-    }
   }
   if (profiler)
     if (llvm::Error error = writeProfile())
       return error;
   reportMemory();
   return options.onEnd ? options.onEnd(*session) : llvm::Error::success();
+}
+
+std::string Trainer::describeBatch() const {
+  std::string ranks =
+      llvm::formatv("{0} rank{1}", world.size(), world.size() == 1 ? "" : "s").str();
+  // Ranks that share a model take each microbatch together.
+  if (part.count == 1 && world.size() > 1)
+    ranks += " together,";
+  else if (part.count != world.size())
+    ranks += llvm::formatv(" in {0} groups x", part.count).str();
+  else
+    ranks += " x";
+  return llvm::formatv("{0} {1} microbatch{2} of {3}", ranks, microbatches,
+                       microbatches == 1 ? "" : "es", microbatchSize)
+      .str();
+}
+
+llvm::Error Trainer::finishTrace() {
+  if (!tracer)
+    return llvm::Error::success();
+  llvm::Error error = tracer->finish();
+  tracer.reset();
+  return error;
+}
+
+llvm::Error Trainer::interrupt(int64_t step, bool isSaved) {
+  // Nobody ends before the checkpoint is whole: the others' end would be taken for a failure.
+  if (llvm::Error error = agree(
+          world, isSaved || options.checkpoint.empty() ? llvm::Error::success() : save(step),
+          "the checkpoint"))
+    return error;
+  if (llvm::Error error = finishTrace())
+    return error;
+  std::string text =
+      llvm::formatv("interrupted by {0} after step {1}", describeSignal(signal), step).str();
+  if (!options.checkpoint.empty())
+    text += llvm::formatv("; saved {0}, from which --resume continues",
+                          getCheckpointPath(options.checkpoint, step))
+                .str();
+  return llvm::make_error<Interruption>(signal, std::move(text));
 }
 
 void Trainer::reportMemory() {
@@ -152,15 +193,33 @@ llvm::Error Trainer::runStep(int64_t step) {
   metrics.loss = *loss;
   metrics.tokensPerSecond = double(totalMicrobatches() * countTokens(inputs)) / seconds;
   metrics.milliseconds = seconds * 1e3;
+  metrics.gradientNorm = readGradientNorm();
+  for (const RateSchedule &rate : rates)
+    metrics.learningRates.push_back(rate.at(step));
   noteMemory(metrics);
   return reporter->report(metrics);
 }
 
+std::optional<double> Trainer::readGradientNorm() {
+  if (!reportsNorm)
+    return std::nullopt;
+  llvm::Expected<ConstTensorRef> norm = session->result(kGradientNorm);
+  if (!norm) {
+    // No update of this rank's stages gives it.
+    llvm::consumeError(norm.takeError());
+    return std::nullopt;
+  }
+  return toNumber(*norm);
+}
+
 llvm::Expected<double> Trainer::averageLoss(int64_t step, llvm::ArrayRef<double> losses) {
-  // A message is the rank's part of the batch and its losses.
-  std::string message(sizeof part.index + losses.size() * sizeof(double), '\0');
-  std::memcpy(message.data(), &part.index, sizeof part.index);
-  std::memcpy(message.data() + sizeof part.index, losses.data(), losses.size() * sizeof(double));
+  // A message is the rank's part of the batch, a signal that it got, and its losses.
+  struct Head {
+    int64_t part, signal;
+  } head{part.index, options.pendingSignal ? options.pendingSignal() : 0};
+  std::string message(sizeof head + losses.size() * sizeof(double), '\0');
+  std::memcpy(message.data(), &head, sizeof head);
+  std::memcpy(message.data() + sizeof head, losses.data(), losses.size() * sizeof(double));
   llvm::Expected<std::vector<std::string>> all = world.allGatherBytes(message, "the loss");
   if (!all)
     return all.takeError();
@@ -168,19 +227,23 @@ llvm::Expected<double> Trainer::averageLoss(int64_t step, llvm::ArrayRef<double>
   llvm::BitVector seen(part.count);
   for (int rank = 0; rank < world.size(); ++rank) {
     const std::string &theirs = (*all)[rank];
-    if (theirs.size() == sizeof part.index)
+    Head other{-1, 0};
+    if (theirs.size() >= sizeof other)
+      std::memcpy(&other, theirs.data(), sizeof other);
+    if (!signal)
+      signal = int(other.signal);
+    if (theirs.size() == sizeof other)
       continue; // its stages do not make the loss
-    int64_t index = -1;
-    if (theirs.size() == sizeof index + microbatches * sizeof(double))
-      std::memcpy(&index, theirs.data(), sizeof index);
-    if (index < 0 || index >= part.count)
+    int64_t index = other.part;
+    if (theirs.size() != sizeof other + microbatches * sizeof(double) || index < 0 ||
+        index >= part.count)
       return makeError("step {0}: rank {1} sent no losses of this run", step, rank);
     if (seen.test(index))
       continue; // ranks with the same part of the batch have the same losses
     seen.set(index);
     for (int64_t microbatch = 0; microbatch < microbatches; ++microbatch) {
       double loss;
-      std::memcpy(&loss, theirs.data() + sizeof index + microbatch * sizeof loss, sizeof loss);
+      std::memcpy(&loss, theirs.data() + sizeof other + microbatch * sizeof loss, sizeof loss);
       if (options.stopOnNan && !std::isfinite(loss))
         return llvm::make_error<CollectiveRefusal>(
             llvm::formatv("step {0}: the loss is {1} on rank {2}, microbatch {3} (--stop-on-nan)",
@@ -211,13 +274,10 @@ llvm::Error Trainer::save(int64_t step) {
   bool takesPart = program.isTyped() || (session->isScheduled() && part.index == 0);
   if (!isFirstRank() && !takesPart)
     return llvm::Error::success();
-  llvm::Expected<StateView> model = viewModel(*session);
-  if (!model)
-    return model.takeError();
-  llvm::Expected<StateView> optimizer = viewOptimizer(*session);
-  if (!optimizer)
-    return optimizer.takeError();
+  llvm::Expected<StateView> state = viewState(*session);
+  if (!state)
+    return state.takeError();
   if (!isFirstRank())
     return llvm::Error::success();
-  return checkpoints->write(stateAt(step), model->tensors, optimizer->tensors, options.keepLast);
+  return checkpoints->write(stateAt(step), state->model, state->optimizer, options.keepLast);
 }

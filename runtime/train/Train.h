@@ -23,8 +23,9 @@ struct TrainOptions {
   Device *device = nullptr;
   /// As SessionOptions has them.
   bool recordGraphs = false, nameRanges = false;
-  /// Safetensors file with the weights to start from.
-  std::string weights;
+  /// Safetensors file with the weights to start from, or a checkpoint; and one for what state dicts
+  /// leave out, where the former lacks it.
+  std::string weights, otherWeights;
   /// Steps of the whole run, those before a resumed checkpoint included.
   int64_t steps = 0;
   /// Of one rank in a step; absent: what `batch` gives, else 1.
@@ -40,8 +41,8 @@ struct TrainOptions {
   std::string kernels = "best";
   /// Bytes that a rank may need in a step; more is refused before anything is allocated.
   std::optional<int64_t> memoryLimit;
-  /// Replaces the base of the program's learning rate; its schedule stays.
-  std::optional<double> learningRate;
+  /// Replaces the base of the program's learning rate, or multiplies that of each; schedules stay.
+  std::optional<double> learningRate, learningRateScale;
 
   /// DataOptions::source and ::shuffle.
   std::string data;
@@ -64,6 +65,9 @@ struct TrainOptions {
   int64_t keepLast = 0;
   /// Continue from the newest checkpoint, if there is one.
   bool resume = false;
+  /// A signal that asks this rank to save a checkpoint and end, 0 for none; asked after each step.
+  /// When a rank has one, `train` ends on all ranks after that step, with an `Interruption`.
+  std::function<int()> pendingSignal;
   /// End with an error, without an update, when the loss is not finite.
   bool stopOnNan = false;
 

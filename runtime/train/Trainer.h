@@ -5,6 +5,7 @@
 
 #include "runtime/io/Checkpoint.h"
 #include "runtime/io/Data.h"
+#include "runtime/program/RateSchedule.h"
 #include "runtime/train/Profiler.h"
 #include "runtime/train/Reporter.h"
 #include "runtime/train/Tracer.h"
@@ -25,10 +26,12 @@ private:
   // Setting up, in this order. The first two speak to no other rank.
   llvm::Error checkOptions();
   llvm::Error openData();
-  llvm::Error createSession();
+  llvm::Error openOutputs();
   llvm::Error openCheckpoints();
-  llvm::Error openProfile();
+  llvm::Error createSession();
+  llvm::Error resume();
   llvm::Error resumeFrom(int64_t step);
+  llvm::Error startProfile();
   llvm::Error checkSameRun(const CheckpointState &saved);
 
   llvm::Error runStep(int64_t step);
@@ -37,9 +40,16 @@ private:
   llvm::Error runMicrobatches(int64_t step);
   /// Of the step, by microbatch; none where this rank makes none.
   llvm::Expected<std::vector<double>> takeLosses();
-  /// Mean over the microbatches of all ranks, in the order of the batch.
+  /// Mean over the microbatches of all ranks, in the order of the batch. Ranks tell each other of
+  /// signals, too.
   llvm::Expected<double> averageLoss(int64_t step, llvm::ArrayRef<double> losses);
   llvm::Error save(int64_t step);
+  /// Ends the run after a step because of a signal; `isSaved`: its checkpoint is there already.
+  llvm::Error interrupt(int64_t step, bool isSaved);
+  llvm::Error finishTrace();
+  std::optional<double> readGradientNorm();
+  /// "2 ranks x 4 microbatches of 2"
+  std::string describeBatch() const;
   llvm::Error writeProfile();
   void noteMemory(StepMetrics &metrics);
   void reportMemory();
@@ -65,8 +75,16 @@ private:
   std::unique_ptr<Session> session;
   std::unique_ptr<CheckpointDirectory> checkpoints;
   std::unique_ptr<Reporter> reporter;
+  std::vector<RateSchedule> rates;
+  /// What --clip-gradients makes updates give.
+  static constexpr llvm::StringLiteral kGradientNorm = "output.gradient_norm";
+  bool reportsNorm = false;
   /// Steps that the run had behind it when it started.
   int64_t completed = 0;
+  /// The checkpoint that the first rank would continue from; 0 for none.
+  int64_t resumedStep = 0;
+  /// That a rank got, as all of them know.
+  int signal = 0;
   /// The microbatches of this step that have a loss, in the order in which they made it.
   std::vector<int64_t> lossOrder;
   /// Of a lowered program: the most of all steps.

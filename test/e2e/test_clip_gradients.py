@@ -3,10 +3,11 @@
 import re
 import subprocess
 
+import pytest
 import torch
 from combinations_cover import seed
 from safetensors.torch import load_file, save_file
-from training import Model, checkpoint_tensors, newest_checkpoint, random_batches, save_batches, train
+from training import Model, checkpoint_tensors, newest_checkpoint, random_batches, read_metrics, save_batches, train
 
 
 def clipped(build, program, passes, path):
@@ -17,9 +18,18 @@ def clipped(build, program, passes, path):
     return path
 
 
+def norm_file(out):
+    return out.with_suffix(".jsonl")
+
+
+def reported_norm(out):
+    (row,) = read_metrics(norm_file(out))
+    return row["gradient_norm"]
+
+
 def step(build, program, subject, data, out, *options):
     train(build, program, "--weights", subject.weights, "--steps", 1, "--seed", 3, "--threads", 1,
-          "--data", f"safetensors:{data}", "--checkpoint", out, *options)  # fmt: skip
+          "--data", f"safetensors:{data}", "--checkpoint", out, "--metrics", norm_file(out), *options)  # fmt: skip
     return checkpoint_tensors(newest_checkpoint(out))
 
 
@@ -49,6 +59,7 @@ def test_clipping_is_torch_s(build_dir, tmp_path):
         program = clipped(build_dir, subject.program, [f"--clip-gradients=max-norm={bound!r}"],
                           tmp_path / "clipped.mlir")  # fmt: skip
         state = step(build_dir, program, subject, data, tmp_path / f"step{factor}")
+        assert abs(reported_norm(tmp_path / f"step{factor}") / norm - 1) < 1e-6
         names = [name[5:] for name in dump if name.startswith("grad.")]
         for name, parameter in zip(names, parameters, strict=True):
             gradient = parameter.grad if factor is None else dump[f"grad.{name}"]
@@ -78,3 +89,34 @@ def test_clipping_comes_after_the_reduction(build_dir, tmp_path):
     total = torch.stack([wanted[name].norm() for name in moments]).norm()
     expected = torch.stack([alone[name].norm() for name in moments]).norm()
     torch.testing.assert_close(total, expected, rtol=1e-5, atol=0)
+    # All of them report the norm before it was bounded.
+    norms = [reported_norm(tmp_path / name) for name in "abc"]
+    assert norms[0] == norms[1] > 0.01 and abs(norms[2] / norms[0] - 1) < 1e-5
+
+
+FORMS = {
+    "lowered": (["--lower-to-exec"], []),
+    "stages": (["--outline-stages=count=2 balance=cost"], []),
+    "pipeline": (["--outline-stages=count=2 balance=cost"], ["--ranks", 2]),
+    "lowered pipeline": (["--outline-stages=count=2 balance=cost"], ["--ranks", 2]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_norm_is_reported_in_every_form(build_dir, tmp_path, form):
+    subject = Model("gpt_tied", tmp_path / "model")
+    batches = random_batches(subject.spec, 2, 2, seed())
+    data = save_batches(subject.spec, batches, tmp_path / "data.safetensors")
+    before, options = FORMS[form]
+    clip = "--clip-gradients=max-norm=0.01"
+    schedule = ["--build-schedule=schedule=1f1b ranks=2 microbatches=2", "--insert-p2p"] if "pipeline" in form else []
+    after = ["--lower-to-exec"] if "lowered" in form else []
+    passes = [*(p for p in before if p not in after), clip, *schedule, *after]
+    program = clipped(build_dir, subject.program, passes, tmp_path / "program.mlir")
+    plain = clipped(build_dir, subject.program, [clip], tmp_path / "plain.mlir")
+    norms = []
+    for path, more in ((program, options), (plain, [])):
+        train(build_dir, path, "--weights", subject.weights, "--steps", 2, "--threads", 1, "--microbatches", 2,
+              "--data", f"safetensors:{data}", "--metrics", tmp_path / "m", *more)  # fmt: skip
+        norms.append([row["gradient_norm"] for row in read_metrics(tmp_path / "m")])
+    assert norms[0] == pytest.approx(norms[1], rel=1e-6) and norms[0][0] != norms[0][1]

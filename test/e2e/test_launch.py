@@ -180,12 +180,7 @@ def test_killed_rank_is_named_and_nobody_is_left(build_dir, tmp_path, programs, 
         os.kill(ranks[lost], signal.SIGKILL)
         status, _, errors = finish(process, timeout=20)
     assert status == 128 + signal.SIGKILL
-    assert f"error: rank {lost} was killed by signal 9 (Killed)" in errors
-    assert re.search(
-        rf"rank 1: error: .*(all_reduce|all_gather) of .*, operation \d+ of group .*, cannot complete: "
-        rf"rank {lost} is lost: its process has ended",
-        errors,
-    ), errors
+    assert errors == f"error: rank {lost} was killed by signal 9 (Killed)\n"
     assert not any(map(exists, ranks))
 
 
@@ -313,7 +308,7 @@ def test_different_processors_are_refused_where_bits_are_compared(build_dir, tmp
     results = train_on_two_processors(build_dir, tmp_path, programs, "--check", "replicated")
     assert [status for status, _ in results] == [1, 1]
     assert results[0][1] == (
-        "rank 0: error: the ranks' environments differ, so that --check replicated would find "
+        "error: the ranks' environments differ, so that --check replicated would find "
         f"different bits where nothing is wrong: {DIFFERENT_PROCESSORS}\n"
     )
 

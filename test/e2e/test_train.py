@@ -8,9 +8,10 @@ import torch
 from cleave import testing
 from cleave.data import TextBatches
 from combinations_cover import cover, name, run_all, seed
+from safetensors.torch import load_file
 from training import (
-    MODELS, checkpoint_tensors, expected_tensors, losses, newest_checkpoint, random_batches,
-    read_metrics, save_batches, train,
+    MODELS, checkpoint_tensors, expected_tensors, load_strictly, losses, newest_checkpoint,
+    random_batches, read_metrics, run, save_batches, train,
 )  # fmt: skip
 
 TEXT = "/usr/share/common-licenses/GPL-3"
@@ -47,7 +48,8 @@ def test_steps_are_those_of_eager_mode_bit_for_bit(build_dir, tmp_path, model, c
     expected = testing.train(subject.spec, batches, microbatches, case["seed"])
     assert losses(tmp_path / "m.jsonl") == expected.losses
     found = checkpoint_tensors(newest_checkpoint(tmp_path / "run"))
-    assert_same_state(found, expected_tensors(expected))
+    assert_same_state(found, expected_tensors(expected, subject.spec))
+    load_strictly(subject.spec, newest_checkpoint(tmp_path / "run"))
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "nesterov", "adam"])
@@ -75,7 +77,7 @@ def test_optimizers_and_schedules_are_pytorchs(build_dir, tmp_path, optimizer):
     expected = testing.train(spec, batches)
     assert losses(tmp_path / "m.jsonl") == expected.losses
     found = checkpoint_tensors(newest_checkpoint(tmp_path / "run"))
-    assert_same_state(found, expected_tensors(expected))
+    assert_same_state(found, expected_tensors(expected, spec))
 
 
 @pytest.mark.parametrize("ranks, microbatches", [(1, 4), (2, 2), (4, 1)])
@@ -122,8 +124,12 @@ def test_reports(build_dir, tmp_path, model):
     assert [row["step"] for row in rows] == [1, 2, 3, 4, 5, 6]
     assert all(row["tokens_per_s"] > 0 and row["ms"] > 0 for row in rows)
 
+    assert {row["lr"] for row in rows} == {1e-3}  # a constant schedule
+    assert "  lr 0.001  " in output
+
     events = EventAccumulator(str(tmp_path / "tb"))
     events.Reload()
+    assert [e.value for e in events.Scalars("train/lr")] == [pytest.approx(1e-3)] * 6
     assert [e.value for e in events.Scalars("train/loss")] == pytest.approx(losses(tmp_path / "m.jsonl"))
 
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
@@ -146,6 +152,49 @@ def test_reports(build_dir, tmp_path, model):
             assert not open_until or end <= open_until[-1] + 1e-3, e
             open_until.append(end)
     assert not list(tmp_path.glob("trace.json.rank*"))
+
+
+@pytest.fixture(scope="module")
+def grouped(tmp_path_factory):
+    """A program whose parameter groups have rates of their own, and a schedule."""
+    import cleave
+    import gpt
+
+    spec = gpt.tied()
+    first, *others = spec.module.parameters()
+    optimizer = torch.optim.SGD([{"params": [first], "lr": 1e-3}, {"params": others, "lr": 2e-3}])
+    spec = dataclasses.replace(spec, optimizer=optimizer, lr_schedule=cleave.WarmupCosine(warmup=2, total=6))
+    return spec, cleave.export_spec(spec, tmp_path_factory.mktemp("grouped"))
+
+
+def test_rates_are_reported_as_the_schedule_gives_them(build_dir, tmp_path, grouped):
+    spec, program = grouped
+    output = train(build_dir, program, "--steps", 6, "--data", f"text:{TEXT}", "--metrics", tmp_path / "m")
+    expected = [[rate * spec.lr_schedule.factor(step) for rate in (1e-3, 2e-3)] for step in range(1, 7)]
+    assert [row["lr"] for row in read_metrics(tmp_path / "m")] == [pytest.approx(rates) for rates in expected]
+    assert "  lr 0.0005, 0.001  " in output
+
+
+def test_rates_of_several_groups(build_dir, tmp_path, grouped):
+    _, program = grouped
+    arguments = [program, "--steps", 2, "--data", f"text:{TEXT}", "--metrics", tmp_path / "m"]
+    message = run(build_dir, *arguments, "--lr", 0.1)
+    assert message.returncode == 1
+    assert (
+        "--lr: the program's parameter groups have the learning rates 0.001, 0.002, which one number cannot "
+        "replace: --lr-scale multiplies each of them"
+    ) in message.stderr
+    train(build_dir, *arguments, "--lr-scale", 4)
+    assert read_metrics(tmp_path / "m")[1]["lr"] == pytest.approx([4e-3, 8e-3])
+    # A run at rate 0 evaluates.
+    train(build_dir, *arguments, "--lr", 0, "--checkpoint", tmp_path / "c")
+    assert read_metrics(tmp_path / "m")[1]["lr"] == 0
+    before, after = load_file(program.with_suffix(".safetensors")), newest_checkpoint(tmp_path / "c")
+    assert all(t.equal(before[n]) for n, t in load_file(after / "model.safetensors").items() if n in before)
+    for option in ("--lr", "--lr-scale"):
+        for number in ("nan", "-1", "inf"):
+            result = run(build_dir, *arguments, f"{option}={number}")
+            assert f"{option}: expected a number that is finite and not negative" in result.stderr
 
 
 def test_learning_rate_option_replaces_the_base(build_dir, tmp_path, model):

@@ -1,5 +1,6 @@
 """What the tests of cleave-run's training share: exported models, runs, and what a run leaves."""
 
+import copy
 import json
 import os
 import pathlib
@@ -15,6 +16,7 @@ from exported_models import MODELS, export_model  # noqa: E402,F401
 from safetensors.torch import load_file, save_file  # noqa: E402
 
 from cleave import testing  # noqa: E402
+from cleave.export.roles import State  # noqa: E402
 
 # Bitwise comparisons take one thread: some sums depend on how they are divided.
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -42,6 +44,11 @@ class Model:
 
 def command(build, program, *options):
     return [str(part) for part in (build / "bin" / "cleave-run", program, *options)]
+
+
+def optimize(build, program, *options):
+    """Runs cleave-opt, which must succeed."""
+    subprocess.run([str(part) for part in (build / "bin" / "cleave-opt", program, *options)], check=True)
 
 
 def run(build, program, *options, timeout=300):
@@ -77,13 +84,22 @@ def checkpoint_tensors(path):
     return tensors | {f"optim.{n}": t for n, t in load_file(path / "optimizer.safetensors").items()}
 
 
-def expected_tensors(training):
+def expected_tensors(training, spec):
     """What cleave.testing.train has of those, in the same form."""
+    transient = State(spec).transient
     renamed = {}
     for name, tensor in training.tensors.items():
         kind, rest = name.split(".", 1)
-        renamed[("optim." if kind == "optim" else "state.") + rest] = tensor
+        if rest not in transient:
+            renamed[("optim." if kind == "optim" else "state.") + rest] = tensor
     return renamed
+
+
+def load_strictly(spec, checkpoint):
+    """The spec's module with a checkpoint's state: its own copy."""
+    module = copy.deepcopy(spec.module)
+    module.load_state_dict(load_file(checkpoint / "model.safetensors"), strict=True)
+    return module
 
 
 def random_batches(spec, steps, microbatches, seed):

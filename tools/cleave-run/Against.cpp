@@ -2,6 +2,7 @@
 
 #include "tools/cleave-run/Against.h"
 #include "runtime/comm/Failure.h"
+#include "runtime/io/Metrics.h"
 #include "tools/cleave-run/Evaluate.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -65,8 +66,7 @@ static std::vector<run::Row> compareResults(const Results &ours, const Results &
 
 /// Results of a program on the ranks that it is for; none on others.
 static llvm::Expected<Results> runOne(const Program &program, Communicator &world,
-                                      run::Options options, int64_t microbatches) {
-  options.weightGradients = run::chooseWeightGradients(program, options.weightGradients);
+                                      const run::Options &options, int64_t microbatches) {
   const ScheduleInfo *schedule = program.schedule();
   if (world.size() == 1 || program.isTyped() || (schedule && schedule->ranks == world.size()))
     return run::runOnce(program, world, options, microbatches);
@@ -91,7 +91,7 @@ llvm::Error run::compare(const Program &program, Communicator &world, const Opti
   llvm::Expected<Results> ours = runOne(program, world, options, microbatches);
   if (!ours)
     return ours.takeError();
-  llvm::Expected<Results> theirs = runOne(**other, world, options, microbatches);
+  llvm::Expected<Results> theirs = runOne(**other, world, adapt(options, **other), microbatches);
   if (!theirs)
     return theirs.takeError();
   llvm::Error error = llvm::Error::success();
@@ -136,9 +136,11 @@ llvm::Error run::reportDifferences(llvm::ArrayRef<Row> rows, double floor, doubl
   llvm::outs() << bitwise << " of " << rows.size() << " values are bitwise equal\n";
   for (const std::string &complaint : complaints)
     llvm::outs() << complaint << "\n";
+  if (rows.empty())
+    complaints.push_back("they have no value in common to compare");
   if (above)
     complaints.push_back(llvm::formatv("{0} of {1} values differ by more than the tolerance {2}",
-                                       above, rows.size(), tolerance));
+                                       above, rows.size(), formatNumber(tolerance)));
   if (complaints.empty())
     return llvm::Error::success();
   return makeError(paths.first + " and " + paths.second +

@@ -102,7 +102,10 @@ llvm::Error run::compareTraining(Program &program, Communicator &world,
   silent.checkpointEvery = silent.keepLast = 0;
   silent.resume = false;
   silent.quiet = true;
-  silent.weightGradients = chooseWeightGradients(**other, training.weightGradients);
+  Options adapted = adapt(options, **other);
+  silent.weightGradients = adapted.weightGradients;
+  silent.kernels = adapted.kernels;
+  silent.poisonsDeadMemory = adapted.poisonsDeadMemory;
   llvm::Expected<Outcome> theirs = trainOne(**other, world, silent, program);
   if (!theirs)
     return theirs.takeError();

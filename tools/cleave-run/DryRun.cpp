@@ -18,12 +18,19 @@ void run::printCosts(const Program &program, int64_t microbatches, WeightGradien
       os << " \"" << axis.name << "\" = " << (axis.size ? std::to_string(axis.size) : "?");
     os << "\n";
   }
-  os << "\nmemory of one rank, " << microbatches
-     << (microbatches == 1 ? " microbatch a step (bytes)\n" : " microbatches a step (bytes)\n");
-  os << describeMemory(costs);
-
-  if (program.schedule())
+  auto printMemory = [&](const llvm::Twine &where, int64_t count, const ProgramCosts &memory) {
+    os << "\nmemory of " << where << ", " << count << " microbatch" << (count == 1 ? "" : "es")
+       << " a step (bytes)\n"
+       << describeMemory(memory);
+  };
+  if (const ScheduleInfo *schedule = program.schedule()) {
+    for (int64_t place = 0; place < schedule->ranks; ++place)
+      printMemory("rank " + llvm::Twine(place) + " along \"" + schedule->axis + "\"",
+                  schedule->microbatches, computeStageCosts(program, place));
     os << "\n" << describeSchedule(program);
+  } else {
+    printMemory("one rank", microbatches, costs);
+  }
 
   int64_t total = 0;
   for (const auto &[name, count] : costs.ops)

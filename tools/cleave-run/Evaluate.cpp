@@ -51,7 +51,7 @@ llvm::Expected<std::vector<WholeTensor>> run::runOnce(const Program &program, Co
     if (!session)
       return session.takeError();
     if (!program.weights().empty())
-      if (llvm::Error error = loadWeights(**session, options.weights))
+      if (llvm::Error error = loadWeights(**session, options.weights, options.besideProgram))
         return error;
     if (options.inputs.empty())
       return llvm::Error::success();
@@ -98,20 +98,28 @@ static llvm::Expected<double> average(Communicator &world, std::optional<double>
 }
 
 llvm::Error run::evaluate(const Program &program, Communicator &world, const Options &options) {
-  auto results = runOnce(program, world, options, countMicrobatches(program));
-  if (!results)
-    return results.takeError();
   // Ranks that hold the stages together have their results on the first of them.
   bool isScheduled = isRunBySchedule(program, &world);
   int64_t together = isScheduled ? program.schedule()->ranks : 1;
   bool isShared = program.isTyped() || world.size() == together;
-  bool writes = !isScheduled || !results->empty();
+  // Opened first: what cannot be written need not be computed.
+  std::unique_ptr<OutputFile> file;
   if (!options.dump.empty()) {
     llvm::Error error = llvm::Error::success();
     if (world.rank() == 0)
-      error = dump(*results, options.dump);
-    else if (!isShared && writes)
-      error = dump(*results, options.dump + ".rank" + std::to_string(world.rank()));
+      error = OutputFile::open(options.dump).moveInto(file);
+    else if (!isShared)
+      error = OutputFile::open(options.dump + ".rank" + std::to_string(world.rank())).moveInto(file);
+    if (llvm::Error refusal = agree(world, std::move(error), "the dump"))
+      return refusal;
+  }
+  auto results = runOnce(program, world, options, countMicrobatches(program));
+  if (!results)
+    return results.takeError();
+  if (!options.dump.empty()) {
+    // Of ranks with stages in common the first ones have the results.
+    bool writes = file && !(isScheduled && results->empty());
+    llvm::Error error = writes ? dump(*results, *file) : llvm::Error::success();
     if (llvm::Error refusal = agree(world, std::move(error), "the dump"))
       return refusal;
   }

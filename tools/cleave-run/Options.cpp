@@ -3,6 +3,7 @@
 #include "tools/cleave-run/Options.h"
 #include "runtime/environment/Environment.h"
 #include "runtime/environment/Version.h"
+#include "runtime/program/Form.h"
 #include "tools/cleave-run/Devices.h"
 #include "tools/cleave-run/Ranks.h"
 #include "tools/cleave-run/Training.h"
@@ -10,9 +11,12 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <cmath>
 
 namespace cl = llvm::cl;
 
@@ -24,8 +28,8 @@ static cl::OptionCategory checking("Checking a program as it runs");
 static cl::opt<std::string> program(cl::Positional, cl::desc("<program.mlir>"), cl::cat(general));
 static cl::opt<std::string>
     weights("weights",
-            cl::desc("Parameters, buffers and constants (default: NAME.safetensors "
-                     "beside NAME.mlir)"),
+            cl::desc("Parameters, buffers and constants, or a checkpoint (default: "
+                     "NAME.safetensors beside NAME.mlir)"),
             cl::value_desc("file.safetensors"), cl::cat(general));
 static cl::opt<uint64_t> seed("seed", cl::desc("Seed of random numbers (default: 0)"), cl::init(0),
                               cl::cat(general));
@@ -54,7 +58,7 @@ static cl::opt<cleave::runtime::WeightGradients>
 static cl::opt<std::string>
     kernels("kernels",
             cl::desc("Which of the program's compiled kernels run: best (default): those for the "
-                     "best processor that this machine is; those for x86-64-v2, x86-64-v3 or "
+                     "newest instruction set that this machine has; those for x86-64-v2, x86-64-v3 or "
                      "x86-64-v4; none: the ops of each kernel run one by one"),
             cl::init("best"), cl::value_desc("best | TARGET | none"), cl::cat(general));
 static cl::opt<std::string> inputs("inputs", cl::desc("Inputs and targets of one microbatch"),
@@ -96,12 +100,50 @@ static const char *overview =
     "  cleave-run gpt.mlir --against gpt.local.mlir --inputs batch.safetensors\n"
     "  cleave-run gpt.mlir --dry-run\n";
 
-cleave::runtime::WeightGradients
-cleave::run::chooseWeightGradients(const runtime::Program &program,
-                                   runtime::WeightGradients wanted) {
-  return llvm::is_contained(program.microbatchPhases(), runtime::Phase::BackwardWeight)
-             ? wanted
-             : runtime::WeightGradients::Immediate;
+cleave::run::Options cleave::run::adapt(Options options, const runtime::Program &program) {
+  if (!llvm::is_contained(program.microbatchPhases(), runtime::Phase::BackwardWeight))
+    options.weightGradients = runtime::WeightGradients::Immediate;
+  if (!hasKernels(program))
+    options.kernels = "best";
+  options.poisonsDeadMemory &= isLowered(program);
+  return options;
+}
+
+std::vector<cleave::runtime::NamedPath> cleave::run::listInputs(const Options &options) {
+  std::vector<runtime::NamedPath> inputs = {{"program", options.program}};
+  for (auto [option, path] : {std::pair("--weights", options.weights),
+                              std::pair("--weights", options.besideProgram),
+                              std::pair("--inputs", options.inputs),
+                              std::pair("--against", options.against)})
+    if (!path.empty())
+      inputs.push_back({option, path});
+  return inputs;
+}
+
+std::vector<cleave::runtime::NamedPath> cleave::run::listOutputs(const Options &options) {
+  if (options.dump.empty())
+    return {};
+  return {{"--dump", options.dump}};
+}
+
+[[noreturn]] static void fail(const llvm::Twine &message) {
+  llvm::WithColor::error(llvm::errs(), "cleave-run") << message << "\n";
+  exit(EXIT_FAILURE);
+}
+
+/// What an option may not be, and what is only heeded beside another one.
+static void checkOptions() {
+  if (!std::isfinite(tolerance) || tolerance < 0)
+    fail("--tolerance: expected a number of at least 0, found " +
+         llvm::formatv("{0}", double(tolerance)).str());
+  if (tolerance.getNumOccurrences() && against.empty())
+    fail("--tolerance is for --against");
+  if (!dump.empty() && !against.empty())
+    fail("--dump is for the evaluation of one program, not for --against");
+  constexpr int kMostThreads = 1024;
+  if (threads.getNumOccurrences() && (threads < 1 || threads > kMostThreads))
+    fail("--threads: expected a number from 1 to " + llvm::Twine(kMostThreads) + ", found " +
+         llvm::Twine(threads));
 }
 
 /// "1.5GiB" in bytes; nothing for what is no positive amount.
@@ -135,13 +177,10 @@ static cleave::runtime::ReplicationCheck parseCheck() {
   if (!injectFault.getNumOccurrences())
     return result;
   result.fault = parseFault(injectFault);
-  if (!result.fault || !result.isOn) {
-    llvm::WithColor::error(llvm::errs(), "cleave-run")
-        << (result.isOn ? "--inject-fault: expected rank=R,op=N, found '" + injectFault + "'"
-                        : "--inject-fault is for --check replicated")
-        << "\n";
-    exit(EXIT_FAILURE);
-  }
+  if (!result.isOn)
+    fail("--inject-fault is for --check replicated");
+  if (!result.fault)
+    fail("--inject-fault: expected rank=R,op=N, found '" + injectFault + "'");
   return result;
 }
 
@@ -159,18 +198,14 @@ cleave::run::Options cleave::run::parseOptions(int argc, char **argv) {
   options.printEnvironment = printEnvironment;
   if (printEnvironment)
     return options;
-  if (program.empty()) {
-    llvm::WithColor::error(llvm::errs(), "cleave-run")
-        << "expected a program, as in: cleave-run gpt.mlir (--help explains)\n";
-    exit(EXIT_FAILURE);
-  }
+  if (program.empty())
+    fail("expected a program, as in: cleave-run gpt.mlir (--help explains)");
+  checkOptions();
   options.program = program;
-  options.weights = weights;
-  if (options.weights.empty()) {
-    llvm::SmallString<128> path(options.program);
-    llvm::sys::path::replace_extension(path, "safetensors");
-    options.weights = path.str();
-  }
+  llvm::SmallString<128> path(options.program);
+  llvm::sys::path::replace_extension(path, "safetensors");
+  options.besideProgram = path.str();
+  options.weights = weights.empty() ? options.besideProgram : weights;
   options.inputs = inputs;
   options.dump = dump;
   options.against = against;
@@ -181,12 +216,9 @@ cleave::run::Options cleave::run::parseOptions(int argc, char **argv) {
   options.dryRun = dryRun;
   if (memoryLimit.getNumOccurrences()) {
     options.memoryLimit = parseBytes(memoryLimit);
-    if (!options.memoryLimit) {
-      llvm::WithColor::error(llvm::errs(), "cleave-run")
-          << "expected --memory-limit as a number of bytes, or with KiB, MiB, GiB or TiB, found '"
-          << memoryLimit << "'\n";
-      exit(EXIT_FAILURE);
-    }
+    if (!options.memoryLimit)
+      fail("expected --memory-limit as a number of bytes, or with KiB, MiB, GiB or TiB, found '" +
+           memoryLimit + "'");
   }
   options.weightGradients = weightGradients;
   options.kernels = kernels;

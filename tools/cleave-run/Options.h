@@ -4,6 +4,7 @@
 #define CLEAVE_TOOLS_CLEAVE_RUN_OPTIONS_H
 
 #include "cleave/Session.h"
+#include "runtime/io/OutputFile.h"
 
 #include <cstdint>
 #include <optional>
@@ -13,7 +14,8 @@ namespace cleave::run {
 
 struct Options {
   std::string program;
-  std::string weights; ///< never empty: NAME.safetensors beside the program where not given
+  std::string weights;       ///< never empty: what follows, where not given
+  std::string besideProgram; ///< NAME.safetensors beside NAME.mlir
   std::string inputs, dump;
   std::string against;
   double tolerance = 0;
@@ -30,9 +32,13 @@ struct Options {
   bool poisonsDeadMemory = false;
 };
 
-/// `wanted` where `program` has a weight part to defer, for the other program of a comparison.
-runtime::WeightGradients chooseWeightGradients(const runtime::Program &program,
-                                               runtime::WeightGradients wanted);
+/// The options for the other program of a comparison, `program`: without what it has no weight part,
+/// no kernels or no plan of memory for.
+Options adapt(Options options, const runtime::Program &program);
+
+/// What a run reads and writes, whatever its mode, for `checkOutputs`.
+std::vector<runtime::NamedPath> listInputs(const Options &options);
+std::vector<runtime::NamedPath> listOutputs(const Options &options);
 
 /// Reads the command line; on a mistake, or after --help, it does not return.
 Options parseOptions(int argc, char **argv);

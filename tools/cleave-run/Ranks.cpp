@@ -2,12 +2,16 @@
 
 #include "tools/cleave-run/Ranks.h"
 #include "cleave/Session.h"
+#include "runtime/io/Error.h"
 #include "runtime/launch/Job.h"
 #include "tools/cleave-run/Devices.h"
 
 #include "llvm/Support/WithColor.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <thread>
 
 using namespace cleave;
@@ -40,8 +44,22 @@ bool run::hasRanks() {
   return !environment || environment->size > 1;
 }
 
+llvm::Error run::flushOutput() {
+  llvm::outs().flush();
+  bool isLost = std::fflush(stdout) != 0 || std::ferror(stdout);
+  std::error_code error = llvm::outs().error();
+  if (!error && isLost)
+    error = {errno ? errno : EIO, std::generic_category()};
+  // What is reported is not to end the process at its exit.
+  llvm::outs().clear_error();
+  std::clearerr(stdout);
+  return error ? makeError("cannot write to standard output: {0}", error.message())
+               : llvm::Error::success();
+}
+
 int run::runOnRanks(const Options &options,
-                    const std::function<llvm::Error(Communicator &, const Options &)> &body) {
+                    const std::function<llvm::Error(Communicator &, const Options &)> &body,
+                    bool isInterruptible) {
   if (llvm::Error error = loadDevice()) {
     llvm::WithColor::error(llvm::errs(), "cleave-run") << llvm::toString(std::move(error)) << "\n";
     return EXIT_FAILURE;
@@ -49,6 +67,7 @@ int run::runOnRanks(const Options &options,
   JobOptions job;
   if (ranks.getNumOccurrences())
     job.ranks = ranks;
+  job.isInterruptible = isInterruptible;
   job.asThreads = ranksAs == RanksAs::Threads;
   if (timeout.getNumOccurrences())
     job.timeout = std::chrono::milliseconds(int64_t(std::min<double>(timeout, 1e9) * 1000));
@@ -64,12 +83,16 @@ int run::runOnRanks(const Options &options,
       return device.takeError();
     Options mine = options;
     mine.device = device->get();
+    auto runBody = [&](Communicator &ranks) {
+      llvm::Error error = body(ranks, mine);
+      return error ? std::move(error) : flushOutput();
+    };
     if (!*device || (world.size() == 1 && !wantsNccl()))
-      return body(world, mine);
+      return runBody(world);
     llvm::Expected<std::unique_ptr<Communicator>> ofDevices = makeCommunicator(world, **device);
     if (!ofDevices)
       return ofDevices.takeError();
-    if (llvm::Error error = body(**ofDevices, mine))
+    if (llvm::Error error = runBody(**ofDevices))
       return error;
     return (*ofDevices)->finish();
   });

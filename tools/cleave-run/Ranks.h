@@ -20,8 +20,13 @@ bool hasRanks();
 
 /// Runs `body` on every rank, with the options that name the rank's device; the status for `main`
 /// to return. Call it before anything of MLIR or LibTorch is used: it may fork.
+/// `isInterruptible` as JobOptions has it.
 int runOnRanks(const Options &options,
-               const std::function<llvm::Error(runtime::Communicator &, const Options &)> &body);
+               const std::function<llvm::Error(runtime::Communicator &, const Options &)> &body,
+               bool isInterruptible = false);
+
+/// An error where what was printed could not be written.
+llvm::Error flushOutput();
 
 } // namespace cleave::run
 

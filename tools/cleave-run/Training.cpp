@@ -2,11 +2,14 @@
 
 #include "tools/cleave-run/Training.h"
 #include "cleave/Session.h"
-#include "runtime/io/Error.h"
+#include "runtime/io/Data.h"
 #include "runtime/train/Agreement.h"
 #include "runtime/train/Train.h"
 #include "tools/cleave-run/CompareTraining.h"
+#include "tools/cleave-run/Interrupts.h"
 #include "tools/cleave-run/Ranks.h"
+
+#include "llvm/Support/WithColor.h"
 
 using namespace cleave;
 using namespace cleave::runtime;
@@ -29,6 +32,10 @@ static cl::opt<int64_t>
           cl::value_desc("n"), cl::cat(run::trainingCategory));
 static cl::opt<double> learningRate("lr", cl::desc("Another base learning rate than the program's"),
                                     cl::value_desc("x"), cl::cat(run::trainingCategory));
+static cl::opt<double>
+    learningRateScale("lr-scale",
+                      cl::desc("Multiply the program's base learning rates, one for each group"),
+                      cl::value_desc("x"), cl::cat(run::trainingCategory));
 static cl::opt<bool> stopOnNan("stop-on-nan",
                                cl::desc("End with an error when the loss is not finite"),
                                cl::cat(run::trainingCategory));
@@ -45,7 +52,8 @@ static cl::opt<Graphs> graphs(
 static cl::opt<std::string>
     data("data",
          cl::desc("text:PATH (bytes as tokens), u16:PATH or u32:PATH (tokens), or "
-                  "safetensors:PATH (batches); paths separated by commas"),
+                  "safetensors:PATH (batches); files, or directories of text or .safetensors, "
+                  "separated by commas"),
          cl::value_desc("kind:path"), cl::cat(run::dataCategory));
 static cl::opt<bool> shuffle("shuffle",
                              cl::desc("Draw windows of tokens in an order that --seed chooses"),
@@ -79,7 +87,8 @@ static cl::opt<bool> quiet("quiet", cl::desc("Print warnings and errors only"),
                            cl::cat(run::reportingCategory));
 
 static cl::opt<std::string> checkpoint("checkpoint",
-                                       cl::desc("Save the run's state in a directory"),
+                                       cl::desc("Save the run's state in a directory: at the end "
+                                                "and on SIGTERM and SIGINT"),
                                        cl::value_desc("directory"),
                                        cl::cat(run::checkpointCategory));
 static cl::opt<int64_t>
@@ -120,6 +129,7 @@ static TrainOptions collect(const run::Options &options) {
   result.recordGraphs = graphs == Graphs::On || (graphs == Graphs::Default && options.device);
   result.nameRanges = options.nameRanges;
   result.weights = options.weights;
+  result.otherWeights = options.besideProgram;
   result.steps = steps;
   result.microbatches = given(microbatches);
   result.batch = given(batch);
@@ -130,6 +140,7 @@ static TrainOptions collect(const run::Options &options) {
   result.kernels = options.kernels;
   result.memoryLimit = options.memoryLimit;
   result.learningRate = given(learningRate);
+  result.learningRateScale = given(learningRateScale);
   result.data = data;
   result.shuffle = shuffle;
   result.vocabulary = given(vocabulary);
@@ -145,11 +156,49 @@ static TrainOptions collect(const run::Options &options) {
   result.keepLast = keepLast;
   result.resume = resume;
   result.stopOnNan = stopOnNan;
+  if (!checkpoint.empty())
+    result.pendingSignal = run::getNotedSignal;
   return result;
 }
 
+std::vector<NamedPath> run::listTrainingInputs() {
+  std::vector<NamedPath> inputs;
+  for (const std::string &path : listDataPaths(data))
+    inputs.push_back({"--data", path});
+  return inputs;
+}
+
+std::vector<NamedPath> run::listTrainingOutputs() {
+  std::vector<NamedPath> outputs;
+  for (const cl::opt<std::string> *option :
+       {&metrics, &tensorboard, &trace, &profile, &checkpoint})
+    if (!option->empty())
+      outputs.push_back({("--" + option->ArgStr).str(), option->getValue()});
+  return outputs;
+}
+
+/// What belongs to other modes, or is missing.
+static llvm::Error checkMode(const run::Options &options) {
+  for (auto [option, path] :
+       {std::pair("--inputs", options.inputs), std::pair("--dump", options.dump)})
+    if (!path.empty())
+      return makeError("{0} is for evaluating a program once; training (--steps, --data) reads "
+                       "--data and saves to --checkpoint",
+                       option);
+  if (!steps.getNumOccurrences())
+    return makeError("expected --steps N with --data: how many steps to train for");
+  return llvm::Error::success();
+}
+
 int run::runTraining(const Options &options) {
-  return runOnRanks(options, [](Communicator &world, const Options &options) -> llvm::Error {
+  if (llvm::Error error = checkMode(options)) {
+    llvm::WithColor::error(llvm::errs(), "cleave-run") << llvm::toString(std::move(error)) << "\n";
+    return EXIT_FAILURE;
+  }
+  bool isInterruptible = !checkpoint.empty();
+  auto body = [=](Communicator &world, const Options &options) -> llvm::Error {
+    if (isInterruptible)
+      noteSignals();
     TrainOptions trainOptions = collect(options);
     auto program = loadProgram(options.program, {world.rank(), world.size()});
     llvm::Error failure = program ? llvm::Error::success() : program.takeError();
@@ -158,5 +207,6 @@ int run::runTraining(const Options &options) {
     if (!options.against.empty())
       return compareTraining(**program, world, trainOptions, options);
     return train(**program, world, trainOptions);
-  });
+  };
+  return runOnRanks(options, body, isInterruptible);
 }

@@ -18,6 +18,10 @@ bool isTraining();
 /// The name of an option on the command line that only training heeds; empty if there is none.
 llvm::StringRef givenTrainingOption();
 
+/// What training reads and writes besides what every mode does.
+std::vector<runtime::NamedPath> listTrainingInputs();
+std::vector<runtime::NamedPath> listTrainingOutputs();
+
 /// The number that --microbatches gives, or 1.
 int64_t getMicrobatches();
 

@@ -69,13 +69,18 @@ static llvm::Error printEnvironment() {
   llvm::outs() << describeEnvironment();
   if (!refusal.empty())
     llvm::outs() << "  refused: " << refusal << "\n";
-  return error;
+  if (error)
+    return error;
+  return run::flushOutput();
 }
 
 /// In this process alone.
 static llvm::Error runHere(const run::Options &options) {
-  if (options.dryRun)
-    return printCosts(options);
+  if (options.dryRun) {
+    if (llvm::Error error = printCosts(options))
+      return error;
+    return run::flushOutput();
+  }
   if (llvm::Error error = run::loadDevice())
     return error;
   installCachingAllocator();
@@ -86,10 +91,13 @@ static llvm::Error runHere(const run::Options &options) {
     return device.takeError();
   run::Options mine = options;
   mine.device = device->get();
-  return evaluate(mine, *makeSingleRankCommunicator());
+  if (llvm::Error error = evaluate(mine, *makeSingleRankCommunicator()))
+    return error;
+  return run::flushOutput();
 }
 
 static int fail(llvm::Error error) {
+  llvm::consumeError(run::flushOutput());
   llvm::WithColor::error(llvm::errs(), "cleave-run") << llvm::toString(std::move(error)) << "\n";
   return EXIT_FAILURE;
 }
@@ -103,6 +111,11 @@ int main(int argc, char **argv) {
     return error ? fail(std::move(error)) : EXIT_SUCCESS;
   }
   if (llvm::Error error = checkTorchVersion())
+    return fail(std::move(error));
+  std::vector<NamedPath> inputs = run::listInputs(options), outputs = run::listOutputs(options);
+  llvm::append_range(inputs, run::listTrainingInputs());
+  llvm::append_range(outputs, run::listTrainingOutputs());
+  if (llvm::Error error = checkOutputs(inputs, outputs))
     return fail(std::move(error));
   if (!options.dryRun) {
     if (run::isTraining())

@@ -113,7 +113,11 @@ class Program:
             functions += "\n" + update.write(gradients)
         name = self._spec.name
         symbol = name if name.isidentifier() and name.isascii() else string(name)
-        return f"module @{symbol} {{\n{functions}}}\n" + self._locations.definitions()
+        transient = [name for name in self._state.buffers if name in self._state.transient]
+        extra = ""
+        if transient:
+            extra = f" attributes {{train.transient = [{', '.join(map(string, transient))}]}}"
+        return f"module @{symbol}{extra} {{\n{functions}}}\n" + self._locations.definitions()
 
     def _accumulate(self, gradient: torch.fx.Node, accumulator: str, role: Role) -> str:
         total = self._names.fresh(f"sum.{role.name}")

@@ -30,6 +30,7 @@ class State:
     """Parameters and buffers under their state-dict names, each tensor once.
 
     canonical: every name, aliases included, to the name that stands for the tensor.
+    transient: the names that state dicts leave out.
     """
 
     def __init__(self, spec: ExportSpec):
@@ -37,11 +38,15 @@ class State:
         self.buffers: dict[str, torch.Tensor] = {}
         self.canonical: dict[str, str] = {}
         self._aliases: dict[str, list[str]] = {}
+        self.transient: set[str] = set()
         seen: dict[int, str] = {}
         modules = [("", spec.module)]
         if isinstance(spec.loss, torch.nn.Module):
             modules.append(("loss.", spec.loss))
         for prefix, module in modules:
+            for path, owner in module.named_modules(prefix.rstrip("."), remove_duplicate=False):
+                for name in owner._non_persistent_buffers_set:
+                    self.transient.add(f"{path}.{name}" if path else name)
             for table, entries in (
                 (self.parameters, module.named_parameters(remove_duplicate=False)),
                 (self.buffers, module.named_buffers(remove_duplicate=False)),
@@ -58,12 +63,15 @@ class State:
                         self._aliases.setdefault(first, []).append(name)
 
     def parameter_role(self, name: str) -> Role:
-        fields = ""
-        if name in self._aliases:
-            fields += " aliases [" + ", ".join(map(string, self._aliases[name])) + "]"
-        if not self.parameters[name].requires_grad:
-            fields += " frozen"
-        return Role("parameter", name, fields)
+        frozen = "" if self.parameters[name].requires_grad else " frozen"
+        return Role("parameter", name, self._alias_field(name) + frozen)
+
+    def buffer_role(self, name: str) -> Role:
+        return Role("buffer", name, self._alias_field(name))
+
+    def _alias_field(self, name: str) -> str:
+        aliases = [alias for alias in self._aliases.get(name, []) if alias not in self.transient]
+        return f" aliases [{', '.join(map(string, aliases))}]" if aliases else ""
 
     def traced_name(self, target: str) -> str:
         """The canonical name for a name in the traced step ("module.wte.weight")."""
@@ -76,7 +84,7 @@ def argument_role(desc, capture: Capture, state: State) -> Role:
     if isinstance(desc, aot.ParamAOTInput):
         return state.parameter_role(state.traced_name(desc.target))
     if isinstance(desc, aot.BufferAOTInput):
-        return Role("buffer", state.traced_name(desc.target))
+        return state.buffer_role(state.traced_name(desc.target))
     if isinstance(desc, aot.PlainAOTInput):
         source = capture.signature.inputs[desc.idx]
         fields = f" batch {source.batch}" if source.batch is not None else ""
@@ -117,7 +125,7 @@ def result_role(
     if isinstance(desc, aot.InputMutationAOTOutput):
         of = desc.mutated_input
         if isinstance(of, aot.BufferAOTInput):
-            return Role("buffer", state.traced_name(of.target))
+            return state.buffer_role(state.traced_name(of.target))
         if isinstance(of, aot.ParamAOTInput):
             raise ExportError(
                 f"forward changes parameter '{state.traced_name(of.target)}' in place; only "

@@ -224,14 +224,19 @@ func.func @over_twice(%a: tensor<4xf32> {train.role = #train.role<input "x" batc
 
 // -----
 
-// expected-error @below {{expects aliases and 'frozen' on parameters only, found #train.role<buffer "x" aliases ["y"]>}}
-func.func @aliases_of_buffer(%a: tensor<4xf32> {train.role = #train.role<buffer "x" aliases ["y"]>}) {
+// expected-error @below {{expects aliases on parameters and buffers only, found #train.role<constant "x" aliases ["y"]>}}
+func.func @aliases_of_constant(%a: tensor<4xf32> {train.role = #train.role<constant "x" aliases ["y"]>}) {
   return
 }
 
 // -----
 
-// expected-error @below {{expects aliases and 'frozen' on parameters only, found #train.role<input "x" frozen>}}
+// expected-error @below {{expects 'train.transient' to be a list of buffers' names on a module}}
+module attributes {train.transient = [1]} {}
+
+// -----
+
+// expected-error @below {{expects 'frozen' on parameters only, found #train.role<input "x" frozen>}}
 func.func @frozen_input(%a: tensor<4xf32> {train.role = #train.role<input "x" frozen>}) {
   return
 }

@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 #include <cstring>
 #include <set>
+#include <sys/stat.h>
 
 using namespace cleave::runtime;
 
@@ -229,6 +230,47 @@ TEST(Tensors, TokensOutsideTheVocabularyAreRefused) {
   EXPECT_ERROR(errorOf(optionsFor("safetensors:" + (directory / "a.safetensors")),
                        {tokens({1, 1}, false, 5)}),
                "token -1 at position 2 is outside the vocabulary of 5");
+}
+
+TEST(Tensors, WhatTheLossIgnoresIsNoToken) {
+  TemporaryDirectory directory;
+  std::vector<int64_t> values = {1, 2, -100, 9};
+  TensorView x{"x", DType::I64, {4, 1}, {reinterpret_cast<uint8_t *>(values.data()), 32}};
+  llvm::cantFail(writeSafetensors(directory / "a.safetensors", {x}));
+  InputSpec target = tokens({1, 1}, true, 10);
+  target.name = "x";
+  DataOptions options = optionsFor("safetensors:" + (directory / "a.safetensors"));
+  EXPECT_ERROR(errorOf(options, {target}),
+               "target \"x\": token -100 at position 2 is outside the vocabulary of 10 (0 to 9)");
+  target.ignored = -100;
+  llvm::cantFail(DataSource::open(options, {target}));
+  target.vocabulary = 9;
+  EXPECT_ERROR(errorOf(options, {target}),
+               "token 9 at position 3 is outside the vocabulary of 9 (0 to 8, or -100, which the "
+               "loss ignores)");
+}
+
+TEST(Tensors, DirectoryIsItsFilesInTheOrderOfTheirPaths) {
+  TemporaryDirectory directory;
+  EXPECT_ERROR(errorOf(optionsFor("safetensors:" + directory.path()), kTensorInputs),
+               "expected .safetensors files in the directory, found none");
+  writeBatches(directory, "b.safetensors", 100);
+  writeBatches(directory, "a.safetensors", 0);
+  directory.write("notes.txt", "not a batch");
+  auto source = llvm::cantFail(
+      DataSource::open(optionsFor("safetensors:" + directory.path()), kTensorInputs));
+  EXPECT_NE(source->describe().find("from 2 files"), std::string::npos);
+  float first;
+  std::memcpy(&first, llvm::cantFail(source->read({}))[0].bytes.data(), sizeof first);
+  EXPECT_EQ(first, 0);
+}
+
+TEST(Data, NamedPipeIsRefusedAtOnce) {
+  TemporaryDirectory directory;
+  std::string pipe = directory / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_ERROR(errorOf(optionsFor("text:" + pipe), {tokens({1, 2})}),
+               "pipe: expected a file, found something that is not a regular file");
 }
 
 TEST(Data, FingerprintTellsDataApart) {

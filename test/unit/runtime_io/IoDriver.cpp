@@ -65,7 +65,8 @@ static llvm::Error writeTrace(const std::string &path) {
     if (llvm::Error error = (*trace)->close())
       return error;
   }
-  return mergeTraces(parts, path);
+  auto joined = OutputFile::open(path);
+  return joined ? mergeTraces(parts, **joined) : joined.takeError();
 }
 
 int main(int argc, char **argv) {

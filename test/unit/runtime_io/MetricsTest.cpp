@@ -3,6 +3,7 @@
 #include "runtime/io/Metrics.h"
 #include "TemporaryDirectory.h"
 #include "runtime/io/Crc32c.h"
+#include "runtime/io/Progress.h"
 #include "runtime/io/Trace.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
@@ -22,6 +23,12 @@ StepMetrics metricsOf(int64_t step, double loss) {
   return metrics;
 }
 
+std::unique_ptr<MetricsFile> begin(const std::string &path, int64_t completedSteps) {
+  auto file = llvm::cantFail(MetricsFile::open(path));
+  llvm::cantFail(file->begin(completedSteps));
+  return file;
+}
+
 TEST(Crc32c, KnownAnswers) {
   // RFC 3720, appendix B.4.
   std::vector<uint8_t> bytes(32, 0);
@@ -36,7 +43,7 @@ TEST(MetricsFile, WritesLossesThatReadBackExactly) {
   std::string path = directory / "m.jsonl";
   double loss = double(0.1f) * 1e-9;
   {
-    auto file = llvm::cantFail(MetricsFile::open(path, 0));
+    auto file = begin(path, 0);
     llvm::cantFail(file->write(metricsOf(1, loss)));
     llvm::cantFail(file->write(metricsOf(2, std::nan(""))));
   }
@@ -57,23 +64,60 @@ TEST(MetricsFile, ResumedRunDropsStepsThatRunAgain) {
   TemporaryDirectory directory;
   std::string path = directory / "m.jsonl";
   {
-    auto file = llvm::cantFail(MetricsFile::open(path, 0));
+    auto file = begin(path, 0);
     for (int step = 1; step <= 5; ++step)
       llvm::cantFail(file->write(metricsOf(step, step)));
   }
   std::ofstream(path, std::ios::app) << "{\"step\": 6, \"lo"; // killed here
-  llvm::cantFail(llvm::cantFail(MetricsFile::open(path, 3))->write(metricsOf(4, 40)));
+  llvm::cantFail(begin(path, 3)->write(metricsOf(4, 40)));
   std::string text = readFile(path);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
   EXPECT_NE(text.find("{\"step\": 4, \"loss\": 40,"), std::string::npos);
   // A new run starts an empty file.
-  llvm::cantFail(llvm::cantFail(MetricsFile::open(path, 0))->write(metricsOf(1, 1)));
+  llvm::cantFail(begin(path, 0)->write(metricsOf(1, 1)));
   EXPECT_EQ(readFile(path).find("\"step\": 2"), std::string::npos);
+}
+
+TEST(MetricsFile, NothingChangesBeforeTheRunBegins) {
+  TemporaryDirectory directory;
+  std::string path = directory.write("m.jsonl", "old\n");
+  llvm::cantFail(MetricsFile::open(path));
+  EXPECT_EQ(readFile(path), "old\n");
+  llvm::cantFail(MetricsFile::open(directory / "new.jsonl"));
+  EXPECT_FALSE(std::filesystem::exists(directory / "new.jsonl"));
+}
+
+TEST(MetricsFile, RatesAndNormWhereTheyAreKnown) {
+  TemporaryDirectory directory;
+  std::string path = directory / "m.jsonl";
+  {
+    auto file = begin(path, 0);
+    StepMetrics metrics = metricsOf(1, 1);
+    metrics.learningRates = {0.1};
+    llvm::cantFail(file->write(metrics));
+    metrics.learningRates = {0.001, 0.002};
+    metrics.gradientNorm = 0.25;
+    llvm::cantFail(file->write(metrics));
+  }
+  std::string text = readFile(path);
+  EXPECT_NE(text.find("\"ms\": 7.25, \"lr\": 0.1}\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\"lr\": [0.001, 0.002], \"gradient_norm\": 0.25}\n"), std::string::npos)
+      << text;
+}
+
+TEST(MetricsFile, LinksAreFollowedAlsoByAResumedRun) {
+  TemporaryDirectory directory;
+  std::string path = directory.write("real", "{\"step\": 1}\n{\"step\": 2}\n");
+  std::filesystem::create_symlink("real", directory / "link");
+  llvm::cantFail(begin(directory / "link", 1)->write(metricsOf(2, 1)));
+  EXPECT_TRUE(std::filesystem::is_symlink(directory / "link"));
+  std::string text = readFile(path);
+  EXPECT_EQ(text.find("{\"step\": 1}\n{\"step\": 2, \"loss\": 1,"), 0u) << text;
 }
 
 TEST(MetricsFile, UnwritablePathIsAnError) {
   TemporaryDirectory directory;
-  auto file = MetricsFile::open(directory / "none/m.jsonl", 0);
+  auto file = MetricsFile::open(directory / "none/m.jsonl");
   ASSERT_FALSE(bool(file));
   EXPECT_NE(llvm::toString(file.takeError()).find("cannot write: No such file"), std::string::npos);
   auto events = EventWriter::open(directory.write("file", "x"));
@@ -91,7 +135,8 @@ TEST(Trace, PartsMergeIntoOneJsonFile) {
     trace->slice("aten.mm", "op", "gpt.py:57 \"c_attn\"", now, now + 1500);
     llvm::cantFail(trace->close());
   }
-  llvm::cantFail(mergeTraces(parts, directory / "t.json"));
+  auto joined = llvm::cantFail(OutputFile::open(directory / "t.json"));
+  llvm::cantFail(mergeTraces(parts, *joined));
   auto value = llvm::cantFail(llvm::json::parse(readFile(directory / "t.json")));
   const llvm::json::Array &events = *value.getAsObject()->getArray("traceEvents");
   ASSERT_EQ(events.size(), 6u);
@@ -112,6 +157,20 @@ TEST(Progress, LineHasLossSpeedAndTimeLeft) {
             "step 0/7384  loss 1.0000  1,235 tokens/s  ETA 1:01:32");
 }
 
+TEST(Progress, LineHasRatesAndNormWhereTheyAreKnown) {
+  StepMetrics metrics = metricsOf(1, 1);
+  metrics.learningRates = {3e-4, 1e-3};
+  metrics.gradientNorm = 12.3456;
+  EXPECT_EQ(Progress::format(metrics, 1, 1),
+            "step 1/1  loss 1.0000  lr 0.0003, 0.001  norm 12.3  1,235 tokens/s  ETA 0:00");
+}
+
+TEST(Progress, LineIsCutToTheTerminal) {
+  EXPECT_EQ(Progress::cut("step 1/100  loss", 10), "step 1/10");
+  EXPECT_EQ(Progress::cut("step 1/100  loss", 17), "step 1/100  loss");
+  EXPECT_EQ(Progress::cut("step", 0), "step"); // a terminal that does not say
+}
+
 TEST(Progress, LossThatIsNotFiniteHasItsName) {
   EXPECT_EQ(Progress::format(metricsOf(1, -std::nan("")), 1, 1),
             "step 1/1  loss nan  1,235 tokens/s  ETA 0:00");
@@ -130,7 +189,8 @@ TEST(Progress, TerminalLineIsRewrittenAndFileGetsFirstAndLast) {
     std::fclose(stream);
     std::string found(text, size);
     ::free(text);
-    EXPECT_EQ(std::count(found.begin(), found.end(), '\n'), isTerminal ? 1 : 2) << found;
+    // The terminal's line is ended on the terminal itself.
+    EXPECT_EQ(std::count(found.begin(), found.end(), '\n'), isTerminal ? 0 : 2) << found;
     EXPECT_EQ(std::count(found.begin(), found.end(), '\r'), isTerminal ? 3 : 0) << found;
   }
 }

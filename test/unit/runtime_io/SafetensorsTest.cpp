@@ -225,16 +225,4 @@ TEST(Safetensors, WriterRefusesWhatCouldNotBeRead) {
   EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
 }
 
-TEST(Safetensors, FailedWriteKeepsTheOldFile) {
-  TemporaryDirectory directory;
-  std::string path = directory.write("x.safetensors", "old");
-  {
-    auto file = AtomicFile::create(path);
-    ASSERT_TRUE(bool(file));
-    ASSERT_FALSE(bool((*file)->write(llvm::StringRef("new"))));
-  }
-  EXPECT_EQ(readFile(path), "old");
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.path()), {}), 1);
-}
-
 } // namespace

@@ -5,6 +5,7 @@
 
 #include "runtime/comm/Failure.h"
 #include "runtime/comm/SameProgram.h"
+#include "runtime/comm/Socket.h"
 #include "runtime/launch/Job.h"
 
 #include "gtest/gtest.h"
@@ -71,11 +72,8 @@ TEST(Job, AKilledRankEndsAllAndIsNamed) {
     });
     EXPECT_EQ(job.wait(6), 128 + SIGKILL) << job.errors();
     std::string name = "rank " + std::to_string(lost);
-    expectContains(job.errors(), "error: " + name + " was killed by signal 9 (Killed)\n");
-    expectContains(job.errors(),
-                   "rank 1: error: all_reduce of gradient \"w\", operation 2 of group "
-                   "\"world\", cannot complete: " +
-                       name + " is lost: its process has ended");
+    // The other ranks have nothing to add.
+    EXPECT_EQ(job.errors(), "error: " + name + " was killed by signal 9 (Killed)\n");
   }
 }
 
@@ -94,7 +92,55 @@ TEST(Job, AStoppedRankIsNamedWithinTheTimeout) {
       1s);
   EXPECT_EQ(job.wait(8), kPeerFailureStatus) << job.errors();
   expectContains(job.errors(), "did not complete within 1 s: rank 1 does not answer");
-  expectContains(job.errors(), "stopped rank 1, which had not ended");
+  expectContains(job.errors(), "error: stopped rank 1, which had not ended");
+  EXPECT_EQ(llvm::StringRef(job.errors()).count("does not answer"), 1u) << job.errors();
+}
+
+TEST(Job, TheStoppedFirstRankAloneIsAccused) {
+  Job job(
+      3,
+      [](Communicator &world, const RankEnvironment &) -> llvm::Error {
+        if (llvm::Error error = reduceOnce(world, "the first gradient"))
+          return error;
+        if (world.rank() == 0) {
+          letOthersFollow();
+          ::raise(SIGSTOP);
+        }
+        return reduceOnce(world, "gradient \"w\"");
+      },
+      1s);
+  EXPECT_EQ(job.wait(8), kPeerFailureStatus) << job.errors();
+  std::string errors = job.errors();
+  expectContains(errors, "did not complete within 1 s: rank 0 does not answer");
+  for (const char *other : {"rank 1 does not", "rank 2 does not", "rank 1 has", "rank 2 has"})
+    EXPECT_EQ(errors.find(other), std::string::npos) << errors;
+}
+
+TEST(Job, AnInterruptionIsSaidOnceAndGivesTheSignalsStatus) {
+  for (bool asThreads : {false, true}) {
+    Job job(
+        3,
+        [](Communicator &, const RankEnvironment &) -> llvm::Error {
+          return llvm::make_error<Interruption>(SIGTERM, "interrupted after step 3");
+        },
+        20s, asThreads);
+    EXPECT_EQ(job.wait(6), 128 + SIGTERM);
+    EXPECT_EQ(job.errors(), "error: interrupted after step 3\n");
+  }
+}
+
+TEST(Job, ASilentStrangerOnThePortIsFoundOut) {
+  FileDescriptor stranger = llvm::cantFail(listenOn(0, /*loopbackOnly=*/true));
+  std::string port = std::to_string(llvm::cantFail(listeningPort(stranger)));
+  Job job(
+      std::nullopt, [](Communicator &, const RankEnvironment &) { return llvm::Error::success(); },
+      1s, false,
+      {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"},
+       {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}});
+  EXPECT_EQ(job.wait(6), kPeerFailureStatus) << job.errors();
+  expectContains(job.errors(), "rank 1: error: 127.0.0.1:" + port +
+                                   " accepts connections but does not answer as the ranks' "
+                                   "rendezvous within 1 s");
 }
 
 TEST(Job, ABusyRankIsNamedWithinTheTimeout) {
@@ -129,12 +175,7 @@ TEST(Job, ARanksErrorEndsAllAndIsTheOneReported) {
         },
         20s, asThreads);
     EXPECT_EQ(job.wait(6), 1) << job.errors();
-    expectContains(job.errors(), "rank 1: error: the loss is NaN at step 3\n");
-    // The others are in the reduction, or not yet out of the barrier.
-    expectContains(job.errors(), "of group \"world\", cannot complete: rank 1 is lost: the loss is "
-                                 "NaN at step 3\n");
-    if (!asThreads)
-      expectContains(job.errors(), "error: rank 1 exited with status 1");
+    EXPECT_EQ(job.errors(), "rank 1: error: the loss is NaN at step 3\n");
   }
 }
 
@@ -160,7 +201,7 @@ TEST(Job, DifferentProgramsAreRefusedOnce) {
         },
         20s, asThreads);
     EXPECT_EQ(job.wait(6), 1);
-    std::string refusal = "rank 0: error: the ranks were given different programs: gpt.mlir "
+    std::string refusal = "error: the ranks were given different programs: gpt.mlir "
                           "(fingerprint 000000000000) on ranks 0, 1; gpt.mlir (fingerprint "
                           "010101010101) on rank 2\n";
     expectContains(job.errors(), refusal);

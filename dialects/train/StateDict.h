@@ -1,0 +1,15 @@
+//===- StateDict.h - which tensors a module's state dict has ---------*- C++ -*-===//
+
+#ifndef CLEAVE_DIALECTS_TRAIN_STATEDICT_H
+#define CLEAVE_DIALECTS_TRAIN_STATEDICT_H
+
+#include "llvm/ADT/StringRef.h"
+
+namespace cleave::train {
+
+/// On the module: names of the buffers that state dicts leave out.
+inline constexpr llvm::StringLiteral kTransientAttrName = "train.transient";
+
+} // namespace cleave::train
+
+#endif // CLEAVE_DIALECTS_TRAIN_STATEDICT_H

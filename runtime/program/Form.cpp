@@ -1,0 +1,30 @@
+//===- Form.cpp - what form a program has, beyond its signature ------------===//
+
+#include "runtime/program/Form.h"
+#include "dialects/exec/Exec.h"
+#include "dialects/exec/Lowered.h"
+#include "dialects/train/StateDict.h"
+#include "runtime/program/ProgramImpl.h"
+
+using namespace cleave;
+using namespace cleave::runtime;
+
+bool cleave::runtime::isLowered(const Program &program) {
+  return llvm::any_of(program.impl().phaseFunctions, [](const PhaseFunction &part) {
+    return bool(exec::getLowered(part.function));
+  });
+}
+
+bool cleave::runtime::hasKernels(const Program &program) {
+  mlir::ModuleOp module = *program.impl().module;
+  return !module.getOps<exec::KernelOp>().empty();
+}
+
+llvm::StringSet<> cleave::runtime::listTransientBuffers(const Program &program) {
+  llvm::StringSet<> names;
+  mlir::ModuleOp module = *program.impl().module;
+  if (auto list = module->getAttrOfType<mlir::ArrayAttr>(train::kTransientAttrName))
+    for (llvm::StringRef name : list.getAsValueRange<mlir::StringAttr>())
+      names.insert(name);
+  return names;
+}

@@ -1,0 +1,23 @@
+//===- Form.h - what form a program has, beyond its signature --------*- C++ -*-===//
+
+#ifndef CLEAVE_RUNTIME_PROGRAM_FORM_H
+#define CLEAVE_RUNTIME_PROGRAM_FORM_H
+
+#include "llvm/ADT/StringSet.h"
+
+namespace cleave::runtime {
+
+class Program;
+
+/// Whether functions say where their values lie in memory (`docs/executable.md`).
+bool isLowered(const Program &program);
+
+/// Whether ops are fused into kernels.
+bool hasKernels(const Program &program);
+
+/// The buffers that state dicts leave out, by name.
+llvm::StringSet<> listTransientBuffers(const Program &program);
+
+} // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_PROGRAM_FORM_H
