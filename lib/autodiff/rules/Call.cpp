@@ -8,11 +8,13 @@
 #include "dialects/aten/ops/Call.h"
 #include "dialects/aten/ops/Arithmetic.h"
 #include "dialects/aten/ops/Part.h"
+#include "dialects/dist/Dist.h"
 #include "lib/autodiff/Rules.h"
 
 #include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
+using namespace cleave;
 using namespace cleave::aten;
 using namespace cleave::autodiff;
 
