@@ -91,7 +91,7 @@ class Program:
             elif node.op not in ("placeholder", "get_attr", "output"):
                 raise self._refusal(node, f"a {node.op} node")
             # As soon as it is there: so it can be freed, and its reduction can begin.
-            if _is_backward(node):
+            if node in self._backward:
                 for role in made.pop(node, ()):
                     totals[role] = self._accumulate(node, accumulators[role.name], role)
         if self._capture.checkpointed and not self._tagged and self._spec.mode == "joint":

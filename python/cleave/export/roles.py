@@ -44,7 +44,9 @@ class State:
         if isinstance(spec.loss, torch.nn.Module):
             modules.append(("loss.", spec.loss))
         for prefix, module in modules:
-            for path, owner in module.named_modules(prefix.rstrip("."), remove_duplicate=False):
+            for path, owner in module.named_modules(
+                prefix=prefix.rstrip("."), remove_duplicate=False
+            ):
                 for name in owner._non_persistent_buffers_set:
                     self.transient.add(f"{path}.{name}" if path else name)
             for table, entries in (
