@@ -75,6 +75,12 @@ Error cleave::checkArguments(ArrayRef<char *> arguments) {
     auto [name, value] = argument.ltrim('-').split('=');
     if (!argument.starts_with("-") || name.empty())
       continue;
+    bool hasValue = argument.contains('=');
+    // MLIR registers it only when it parses.
+    if (name == "o") {
+      i += !hasValue;
+      continue;
+    }
     auto found = options.find(name);
     if (found == options.end()) {
       if (hasPrefix(options, name))
@@ -84,7 +90,6 @@ Error cleave::checkArguments(ArrayRef<char *> arguments) {
                                (near.empty() ? "" : "; did you mean '--" + near.str() + "'?") +
                                " (--help lists passes and options)");
     }
-    bool hasValue = argument.contains('=');
     if (const mlir::PassInfo *pass = mlir::PassInfo::lookup(name)) {
       if (Error error = checkPassOptions(*pass, value))
         return error;
