@@ -286,7 +286,9 @@ int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
   cl::ParseCommandLineOptions(argc, argv, "Cleave: simulates and searches pipeline schedules\n");
-  if (llvm::Error error = llvm::joinErrors(runTool(), finishOutput())) {
+  llvm::Error error = runTool();
+  error = llvm::joinErrors(std::move(error), finishOutput());
+  if (error) {
     llvm::errs() << "cleave-sim: error: " << llvm::toString(std::move(error)) << '\n';
     return 1;
   }
