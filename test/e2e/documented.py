@@ -10,6 +10,7 @@ import shlex
 
 # Not about what a program computes, or in need of what a test of its own builds; by a text of the command.
 ELSEWHERE = {
+    "file=": "needs the file: test/e2e/test_schedule_files.py",
     "cuda=": "needs ptxas: test/passes/lowering/compile-kernels-cuda.mlir",
     "--load-pass-plugin": "the examples out of tree: examples/check_installed.sh",
     "--my-pass": "a placeholder",
