@@ -52,6 +52,37 @@ def test_lowered_computes_what_the_program_does(name, passes, program, lower, ex
                        "--check", "memory")  # fmt: skip
 
 
+VIEW = """
+module @view {
+  func.func @microbatch(%x: tensor<4x8xf32> {train.role = #train.role<input "x">})
+      -> (tensor<32xf32> {train.role = #train.role<output "0">},
+          tensor<32xf32> {train.role = #train.role<output "1">})
+      attributes {train.phase = #train.phase<microbatch>} {
+    %0 = aten.t(%x) : (tensor<4x8xf32>) -> tensor<8x4xf32>
+    %1 = aten.exp(%0) : (tensor<8x4xf32>) -> tensor<8x4xf32>
+    %2 = aten.view(%1, size = [32]) : (tensor<8x4xf32>) -> tensor<32xf32>
+    %3 = aten.neg(%2) : (tensor<32xf32>) -> tensor<32xf32>
+    %4 = aten.exp(%1) : (tensor<8x4xf32>) -> tensor<8x4xf32>
+    %5 = aten.view(%4, size = [32]) : (tensor<8x4xf32>) -> tensor<32xf32>
+    return %3, %5 : tensor<32xf32>, tensor<32xf32>
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("passes", [[], [LOWER], [FUSE, LOWER]], ids=["plain", "lowered", "fused"])
+def test_a_view_that_strides_do_not_allow_copies(passes, build_dir, cleave_run, tmp_path):
+    """The plan takes it for a view; what it is laid over stays as it is."""
+    program, output = tmp_path / "view.mlir", tmp_path / "output.mlir"
+    program.write_text(VIEW)
+    subprocess.run([build_dir / "bin" / "cleave-opt", program, *passes, "-o", output], check=True)
+    x = torch.randn(4, 8, generator=torch.Generator().manual_seed(4))
+    check = ["--check", "memory"] if passes else []
+    found = cleave_run.evaluate(output, {"x": x}, tmp_path, *check)
+    assert torch.equal(found["output.0"], -x.t().exp().reshape(32))
+    assert torch.equal(found["output.1"], x.t().exp().exp().reshape(32))
+
+
 @pytest.fixture(scope="module")
 def data(program, tmp_path_factory):
     """A file with data for 3 steps of 8 microbatches in all."""

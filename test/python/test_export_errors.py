@@ -450,7 +450,7 @@ def test_command_line(tmp_path, monkeypatch, capsys):
         (["cleave.placement_page", "--help"], 0),
         (["cleave.placement_page"], 2),
     ],
-    ids=" ".join,
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_usage_does_not_wait_for_pytorch(tmp_path, arguments, status):
     (tmp_path / "torch.py").write_text("raise ImportError('PyTorch is imported')")

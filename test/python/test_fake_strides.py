@@ -15,6 +15,7 @@ from interpreter import Interpreter
 from library_models import LIBRARY_MODELS
 from torch import nn
 from torch._subclasses import FakeTensorMode
+from torch.utils._pytree import tree_map_only
 
 LAYERS = [
     F.celu, F.elu, F.gelu, F.glu, F.hardshrink, F.hardsigmoid, F.hardswish, F.hardtanh, F.leaky_relu, F.logsigmoid,
@@ -82,8 +83,8 @@ def wrong_fakes(overload, args, kwargs):
         except RuntimeError:
             continue  # a view that is not possible
         with FakeTensorMode() as mode:
-            fakes = [mode.from_tensor(a) if isinstance(a, torch.Tensor) else a for a in laid_out]
-            fake = overload(*fakes, **kwargs)
+            fakes, named = tree_map_only(torch.Tensor, mode.from_tensor, (laid_out, kwargs))
+            fake = overload(*fakes, **named)
             if strides(fake) != strides(found):
                 corrected = with_layouts(overload, fakes, fake) if overload in LAYOUTS else fake
                 yield strides(corrected) == strides(found)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import torch
 import torch.utils._pytree as pytree
+from torch._guards import detect_fake_mode
 
 from cleave.export.errors import ExportError
 from cleave.export.locations import place
@@ -47,12 +48,23 @@ def settle_strides(graph: torch.fx.Graph):
     Values get the strides that kernels give them, in `meta["val"]`, and the view becomes a copy.
     """
     changed: set[torch.fx.Node] = set()
+    _value_constants(graph)
     for node in list(graph.nodes):
         if node.target in LAYOUTS or not changed.isdisjoint(node.all_input_nodes):
             _settle(graph, node, changed)
     for node in list(graph.nodes):
         if node.target in (aten.as_strided.default, aten.as_strided_scatter.default):
             _Strided(graph, node).rewrite()
+
+
+def _value_constants(graph: torch.fx.Graph):
+    """Gives constants the fake values that other nodes have."""
+    nodes = [node for node in graph.nodes if node.op != "get_attr"]
+    mode = detect_fake_mode([node.meta.get("val") for node in nodes])
+    for node in graph.nodes:
+        value = getattr(graph.owning_module, node.target, None) if node.op == "get_attr" else None
+        if isinstance(value, torch.Tensor) and mode is not None:
+            node.meta.setdefault("val", mode.from_tensor(value))
 
 
 def _settle(graph: torch.fx.Graph, node: torch.fx.Node, changed: set[torch.fx.Node]):
