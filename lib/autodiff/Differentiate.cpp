@@ -30,8 +30,12 @@ public:
       return failure();
     varied = findVaried(function, sources);
     if (!varied.contains(loss)) {
-      function.emitError() << "has a loss that depends on no parameter that takes a gradient";
-      return failure();
+      if (auto cut = loss.getDefiningOp<aten::DetachOp>())
+        return cut.emitOpError("is what the function returns as its loss, so that no parameter takes "
+                               "a gradient; if it was exported for evaluation, export it with a "
+                               "loss and without gradients (--no-gradients) to differentiate it");
+      return function.emitError()
+             << "has a loss that depends on no parameter that takes a gradient";
     }
     OpBuilder builder(function.front().getTerminator());
     dist::PlacementAttr frame = findFrame();

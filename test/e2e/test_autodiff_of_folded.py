@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 FOLDS = {
     "none": [],
     "canonicalize": ["--canonicalize"],
-    "all": ["--canonicalize", "--cse", "--canonicalize", "--remove-dead-values"],
+    "all": ["--canonicalize", "--cse", "--canonicalize"],
 }
 
 
@@ -46,6 +46,19 @@ class NoGrad(Base):
         with torch.no_grad():
             scale = self.features(x).abs().amax(1, keepdim=True) + self.w.norm()
         return (self.features(x) / scale * self.features(x)).mean()
+
+
+class Inference(Base):
+    """Another way to make no gradients, with regions of either kind in each other."""
+
+    def forward(self, x):
+        with torch.inference_mode():
+            shift = self.features(x).sum()
+            with torch.enable_grad():
+                shift = shift + self.codes.sum()
+        with torch.no_grad(), torch.inference_mode(False):
+            y = self.features(x)
+        return (y.sin() + shift).mean()
 
 
 class SetGradEnabled(Base):
@@ -106,7 +119,7 @@ class Views(Base):
         return (row * y.t().detach().t() + row.permute(1, 0).permute(1, 0)).square().mean()
 
 
-CASES = [Detached, NoGrad, SetGradEnabled, StraightThrough, Quantized, StoppedTarget, Data,
+CASES = [Detached, NoGrad, Inference, SetGradEnabled, StraightThrough, Quantized, StoppedTarget, Data,
          Checkpointed, Views]  # fmt: skip
 
 
@@ -146,3 +159,16 @@ def test_a_joint_program_holds_no_cuts(tmp_path):
     x = torch.randn(7, 6)
     text = cleave.export_spec(cleave.ExportSpec(Detached(), (x,), mode="joint"), tmp_path).read_text()
     assert "gradient" in text and "aten.detach" not in text
+
+
+def test_a_program_for_evaluation_is_not_differentiated(build_dir, tmp_path):
+    """It was traced without gradients, so that no region without them is to be seen in it."""
+    spec = cleave.ExportSpec(NoGrad(), (torch.randn(7, 6),), mode="loss")
+    program = cleave.export_spec(spec, tmp_path)
+    result = subprocess.run(
+        [build_dir / "bin" / "cleave-opt", program, "--canonicalize", "--autodiff"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert result.returncode == 1
+    assert "'aten.detach' op is what the function returns as its loss" in result.stderr
+    assert "export it with a loss and without gradients (--no-gradients)" in result.stderr

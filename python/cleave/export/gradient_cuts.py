@@ -1,7 +1,8 @@
 """Makes visible in a forward graph where its author cut or replaced gradients.
 
-A forward graph of ATen calls is all that `cleave-opt --autodiff` sees. What `torch.no_grad` computes looks
-like anything else there, and the backward of a `torch.autograd.Function` is not there at all.
+A forward graph of ATen calls is all that `cleave-opt --autodiff` sees. What `torch.no_grad` or
+`torch.inference_mode` computes looks like anything else there, and the backward of a
+`torch.autograd.Function` is not there at all.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import operator
 
 import torch
+from torch.autograd import grad_mode
 
 from cleave.export.errors import ExportError
 from cleave.export.locations import place
@@ -37,11 +39,17 @@ def _refuse_custom_functions(graph: torch.fx.Graph):
 
 def _detach_regions(graph: torch.fx.Graph) -> bool:
     """Whether anything was detached."""
-    enabled, cut, changed = True, set(), False
+    enabled, inference, around, cut, changed = True, False, [], set(), False
     for node in list(graph.nodes):
         if node.target is torch._C._set_grad_enabled:
             enabled = node.args[0]
-        elif not enabled or (_is_projection(node) and node.args[0] in cut):
+        elif node.target is grad_mode._enter_inference_mode:
+            around.append((enabled, inference))
+            inference = node.args[0]
+            enabled = not inference
+        elif node.target is grad_mode._exit_inference_mode:
+            enabled, inference = around.pop()
+        elif inference or not enabled or (_is_projection(node) and node.args[0] in cut):
             cut.add(node)
         else:
             for value in node.all_input_nodes:

@@ -102,6 +102,9 @@ class Program:
             for role in roles:
                 totals[role] = self._accumulate(node, accumulators[role.name], role)
 
+        for node, _, role in results:
+            if role.kind == "loss" and self._spec.mode == "loss":
+                totals[role] = self._detach(node)
         returned = [
             (totals.get(role, self._values[node]), type_, role) for node, type_, role in results
         ]
@@ -126,6 +129,16 @@ class Program:
             f"{self._types[gradient]} {self._locations.of(gradient)}"
         )
         return total
+
+    def _detach(self, node: torch.fx.Node) -> str:
+        """The loss of a trace without gradients, which does not show where the model cuts them off:
+        nobody may make them of it."""
+        value, type_ = self._names.fresh("loss"), self._types[node]
+        self._body.append(
+            f"{value} = aten.detach({self._values[node]}) : ({type_}) -> {type_} "
+            + self._locations.of(node)
+        )
+        return value
 
     def _keep_forward(self, results: list[torch.fx.Node]):
         """Leaves out the backward, and what the forward makes for it alone.
