@@ -228,6 +228,7 @@ std::string cleave::dist::suggestOps(llvm::StringRef op, const AxisPlacement &so
       {Effect::Same, "whose result has the shape of the operand"},
       {Effect::Gather, "whose result is all ranks' parts together"},
       {Effect::Scatter, "whose result is one rank's part of the operand"},
+      {Effect::Exchange, "whose result is divided along another dimension"},
   };
   for (auto [effect, meaning] : others)
     if (auto steps = findSteps(source, destination, effect); !steps.empty())

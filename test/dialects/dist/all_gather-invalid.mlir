@@ -160,7 +160,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #P = #dist.on<@mesh, tp = P>
 
 func.func @partial(%a: tensor<4xf32, #P>) {
-  // expected-error @+1 {{'dist.all_gather' op cannot take P to R along axis 'tp': use dist.all_reduce (dist.all_gather takes S(d) to R or I; V to R, I or V)}}
+  // expected-error @+1 {{'dist.all_gather' op cannot take P to R along axis 'tp': use dist.all_reduce, whose result has the shape of the operand (dist.all_gather takes S(d) to R or I; V to R, I or V)}}
   %0 = dist.all_gather(%a) dim 0 over @mesh ["tp"] : tensor<4xf32, #P> -> tensor<8xf32, #R>
   return
 }
@@ -183,7 +183,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #V = #dist.on<@mesh, tp = V>
 
 func.func @invariant_to_varying(%a: tensor<4xf32, #I>) {
-  // expected-error @+1 {{'dist.all_gather' op cannot take I to V along axis 'tp': use dist.convert (dist.all_gather takes S(d) to R or I; V to R, I or V)}}
+  // expected-error @+1 {{'dist.all_gather' op cannot take I to V along axis 'tp': use dist.convert, whose result is one rank's part of the operand (dist.all_gather takes S(d) to R or I; V to R, I or V)}}
   %0 = dist.all_gather(%a) dim 0 over @mesh ["tp"] : tensor<4xf32, #I> -> tensor<8xf32, #V>
   return
 }
@@ -195,7 +195,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #S0 = #dist.on<@mesh, tp = S(0)>
 
 func.func @shard_to_varying(%a: tensor<4xf32, #S0>) {
-  // expected-error @+1 {{'dist.all_gather' op cannot take S(0) to V along axis 'tp': use dist.reinterpret (dist.all_gather takes S(d) to R or I; V to R, I or V)}}
+  // expected-error @+1 {{'dist.all_gather' op cannot take S(0) to V along axis 'tp': use dist.all_gather to R, then dist.reinterpret (dist.all_gather takes S(d) to R or I; V to R, I or V)}}
   %0 = dist.all_gather(%a) dim 0 over @mesh ["tp"] : tensor<4xf32, #S0> -> tensor<8xf32, #V>
   return
 }

@@ -324,7 +324,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #S0 = #dist.on<@mesh, tp = S(0)>
 
 func.func @shards(%a: tensor<8xf32, #S0>) {
-  // expected-error @+1 {{'dist.all_reduce' op cannot take S(0) to R along axis 'tp': use dist.all_gather (dist.all_reduce takes P(k) to R or I; V to V, R or I)}}
+  // expected-error @+1 {{'dist.all_reduce' op cannot take S(0) to R along axis 'tp': use dist.reinterpret to V, then dist.all_reduce (dist.all_reduce takes P(k) to R or I; V to V, R or I)}}
   %0 = dist.all_reduce sum(%a) over @mesh ["tp"] : tensor<8xf32, #S0> -> tensor<8xf32, #R>
   return
 }
@@ -347,7 +347,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #S0 = #dist.on<@mesh, tp = S(0)>
 
 func.func @partial_to_shard(%a: tensor<8xf32, #P>) {
-  // expected-error @+1 {{'dist.all_reduce' op cannot take P to S(0) along axis 'tp': use dist.reduce_scatter (dist.all_reduce takes P(k) to R or I; V to V, R or I)}}
+  // expected-error @+1 {{'dist.all_reduce' op cannot take P to S(0) along axis 'tp': use dist.reduce_scatter, whose result is one rank's part of the operand (dist.all_reduce takes P(k) to R or I; V to V, R or I)}}
   %0 = dist.all_reduce sum(%a) over @mesh ["tp"] : tensor<8xf32, #P> -> tensor<8xf32, #S0>
   return
 }

@@ -139,7 +139,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #S1 = #dist.on<@mesh, tp = S(1)>
 
 func.func @replicated(%a: tensor<4x8xf32, #R>) {
-  // expected-error @+1 {{'dist.all_to_all' op cannot take R to S(1) along axis 'tp': use dist.convert (dist.all_to_all takes S(d) to S(d); V to V)}}
+  // expected-error @+1 {{'dist.all_to_all' op cannot take R to S(1) along axis 'tp': use dist.convert, whose result is one rank's part of the operand (dist.all_to_all takes S(d) to S(d); V to V)}}
   %0 = dist.all_to_all(%a) split 1 concat 0 over @mesh ["tp"] : tensor<4x8xf32, #R> -> tensor<8x4xf32, #S1>
   return
 }
@@ -151,7 +151,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #S0 = #dist.on<@mesh, tp = S(0)>
 
 func.func @shard_to_varying(%a: tensor<4x8xf32, #S0>) {
-  // expected-error @+1 {{'dist.all_to_all' op cannot take S(0) to V along axis 'tp': use dist.reinterpret (dist.all_to_all takes S(d) to S(d); V to V)}}
+  // expected-error @+1 {{'dist.all_to_all' op cannot take S(0) to V along axis 'tp': use dist.all_to_all to S(d), then dist.reinterpret (dist.all_to_all takes S(d) to S(d); V to V)}}
   %0 = dist.all_to_all(%a) split 1 concat 0 over @mesh ["tp"] : tensor<4x8xf32, #S0> -> tensor<8x4xf32, #V>
   return
 }

@@ -131,7 +131,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #S0 = #dist.on<@mesh, tp = S(0)>
 
 func.func @shard(%a: tensor<8xf32, #S0>) {
-  // expected-error @+1 {{'dist.broadcast' op cannot take S(0) to R along axis 'tp': use dist.all_gather (dist.broadcast takes V to V, R or I)}}
+  // expected-error @+1 {{'dist.broadcast' op cannot take S(0) to R along axis 'tp': use dist.reinterpret to V, then dist.broadcast (dist.broadcast takes V to V, R or I)}}
   %0 = dist.broadcast(%a) root 0 over @mesh ["tp"] : tensor<8xf32, #S0> -> tensor<8xf32, #R>
   return
 }

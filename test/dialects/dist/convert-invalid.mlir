@@ -118,7 +118,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #S0 = #dist.on<@mesh, tp = S(0)>
 
 func.func @partial_to_shard(%a: tensor<8xf32, #P>) {
-  // expected-error @+1 {{'dist.convert' op cannot take P to S(0) along axis 'tp': use dist.reduce_scatter (dist.convert takes I to R, V, S(d) or P; R to V, S(d), P or I; V to P; S(d) to P)}}
+  // expected-error @+1 {{'dist.convert' op cannot take P to S(0) along axis 'tp': use dist.reduce_scatter, whose result is one rank's part of the operand (dist.convert takes I to R, V, S(d) or P; R to V, S(d), P or I; V to P; S(d) to P)}}
   %0 = dist.convert %a : tensor<8xf32, #P> -> tensor<4xf32, #S0>
   return
 }
@@ -130,7 +130,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #S0 = #dist.on<@mesh, tp = S(0)>
 
 func.func @shard_to_replicated(%a: tensor<4xf32, #S0>) {
-  // expected-error @+1 {{'dist.convert' op cannot take S(0) to R along axis 'tp': use dist.all_gather (dist.convert takes I to R, V, S(d) or P; R to V, S(d), P or I; V to P; S(d) to P)}}
+  // expected-error @+1 {{'dist.convert' op cannot take S(0) to R along axis 'tp': use dist.all_gather, whose result is all ranks' parts together (dist.convert takes I to R, V, S(d) or P; R to V, S(d), P or I; V to P; S(d) to P)}}
   %0 = dist.convert %a : tensor<4xf32, #S0> -> tensor<8xf32, #R>
   return
 }
@@ -142,7 +142,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #V = #dist.on<@mesh, tp = V>
 
 func.func @varying_to_replicated(%a: tensor<4xf32, #V>) {
-  // expected-error @+1 {{'dist.convert' op cannot take V to R along axis 'tp': use dist.all_reduce, dist.all_gather or dist.broadcast (dist.convert takes I to R, V, S(d) or P; R to V, S(d), P or I; V to P; S(d) to P)}}
+  // expected-error @+1 {{'dist.convert' op cannot take V to R along axis 'tp': use dist.all_reduce or dist.broadcast (dist.convert takes I to R, V, S(d) or P; R to V, S(d), P or I; V to P; S(d) to P)}}
   %0 = dist.convert %a dim 0 : tensor<4xf32, #V> -> tensor<8xf32, #R>
   return
 }
@@ -178,7 +178,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #S1 = #dist.on<@mesh, tp = S(1)>
 
 func.func @shard_to_shard(%a: tensor<4x8xf32, #S0>) {
-  // expected-error @+1 {{'dist.convert' op cannot take S(0) to S(1) along axis 'tp': use dist.all_to_all (dist.convert takes I to R, V, S(d) or P; R to V, S(d), P or I; V to P; S(d) to P)}}
+  // expected-error @+1 {{'dist.convert' op cannot take S(0) to S(1) along axis 'tp': use dist.all_to_all, whose result is divided along another dimension (dist.convert takes I to R, V, S(d) or P; R to V, S(d), P or I; V to P; S(d) to P)}}
   %0 = dist.convert %a : tensor<4x8xf32, #S0> -> tensor<8x4xf32, #S1>
   return
 }

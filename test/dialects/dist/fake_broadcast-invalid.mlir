@@ -66,7 +66,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #V = #dist.on<@mesh, tp = V>
 
 func.func @replicated(%a: tensor<8xf32, #R>) {
-  // expected-error @+1 {{'dist.fake_broadcast' op cannot take R to V along axis 'tp': use dist.convert or dist.reinterpret (dist.fake_broadcast takes I to V or R)}}
+  // expected-error @+1 {{'dist.fake_broadcast' op cannot take R to V along axis 'tp': use dist.reinterpret (dist.fake_broadcast takes I to V or R)}}
   %0 = dist.fake_broadcast(%a) over @mesh ["tp"] : tensor<8xf32, #R> -> tensor<8xf32, #V>
   return
 }
@@ -90,7 +90,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #V = #dist.on<@mesh, tp = V>
 
 func.func @varying_to_replicated(%a: tensor<8xf32, #V>) {
-  // expected-error @+1 {{'dist.fake_broadcast' op cannot take V to R along axis 'tp': use dist.all_reduce, dist.all_gather or dist.broadcast (dist.fake_broadcast takes I to V or R)}}
+  // expected-error @+1 {{'dist.fake_broadcast' op cannot take V to R along axis 'tp': use dist.all_reduce or dist.broadcast (dist.fake_broadcast takes I to V or R)}}
   %0 = dist.fake_broadcast(%a) over @mesh ["tp"] : tensor<8xf32, #V> -> tensor<8xf32, #R>
   return
 }

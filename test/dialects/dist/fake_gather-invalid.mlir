@@ -89,7 +89,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #I = #dist.on<@mesh, tp = I>
 
 func.func @partial(%a: tensor<4xf32, #P>) {
-  // expected-error @+1 {{'dist.fake_gather' op cannot take P to I along axis 'tp': use dist.all_reduce (dist.fake_gather takes V to I; S(d) to I)}}
+  // expected-error @+1 {{'dist.fake_gather' op cannot take P to I along axis 'tp': use dist.all_reduce, whose result has the shape of the operand (dist.fake_gather takes V to I; S(d) to I)}}
   %0 = dist.fake_gather(%a) dim 0 over @mesh ["tp"] : tensor<4xf32, #P> -> tensor<8xf32, #I>
   return
 }

@@ -89,7 +89,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #I = #dist.on<@mesh, tp = I>
 
 func.func @to_replicated(%a: tensor<8xf32, #I>) {
-  // expected-error @+1 {{'dist.fake_scatter' op cannot take I to R along axis 'tp': use dist.convert (dist.fake_scatter takes I to V or S(d))}}
+  // expected-error @+1 {{'dist.fake_scatter' op cannot take I to R along axis 'tp': use dist.convert, whose result has the shape of the operand (dist.fake_scatter takes I to V or S(d))}}
   %0 = dist.fake_scatter(%a) dim 0 over @mesh ["tp"] : tensor<8xf32, #I> -> tensor<4xf32, #R>
   return
 }

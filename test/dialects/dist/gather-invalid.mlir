@@ -87,7 +87,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #S0 = #dist.on<@mesh, tp = S(0)>
 
 func.func @shard(%a: tensor<4xf32, #S0>) {
-  // expected-error @+1 {{'dist.gather' op cannot take S(0) to V along axis 'tp': use dist.reinterpret (dist.gather takes V to V)}}
+  // expected-error @+1 {{'dist.gather' op cannot take S(0) to V along axis 'tp': use dist.reinterpret to V, then dist.gather (dist.gather takes V to V)}}
   %0 = dist.gather(%a) dim 0 root 0 over @mesh ["tp"] : tensor<4xf32, #S0> -> tensor<8xf32, #V>
   return
 }
@@ -99,7 +99,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #V = #dist.on<@mesh, tp = V>
 
 func.func @to_replicated(%a: tensor<4xf32, #V>) {
-  // expected-error @+1 {{'dist.gather' op cannot take V to R along axis 'tp': use dist.all_reduce, dist.all_gather or dist.broadcast (dist.gather takes V to V)}}
+  // expected-error @+1 {{'dist.gather' op cannot take V to R along axis 'tp': use dist.all_gather (dist.gather takes V to V)}}
   %0 = dist.gather(%a) dim 0 root 0 over @mesh ["tp"] : tensor<4xf32, #V> -> tensor<8xf32, #R>
   return
 }

@@ -116,7 +116,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #V = #dist.on<@mesh, tp = V>
 
 func.func @replicated(%a: tensor<8xf32, #R>) {
-  // expected-error @+1 {{'dist.permute' op cannot take R to V along axis 'tp': use dist.convert or dist.reinterpret (dist.permute takes V to V)}}
+  // expected-error @+1 {{'dist.permute' op cannot take R to V along axis 'tp': use dist.reinterpret (dist.permute takes V to V)}}
   %0 = dist.permute(%a) [0 -> 1] over @mesh ["tp"] : tensor<8xf32, #R> -> tensor<8xf32, #V>
   return
 }

@@ -110,7 +110,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #V = #dist.on<@mesh, tp = V>
 
 func.func @varying_to_invariant(%a: tensor<8xf32, #V>) {
-  // expected-error @+1 {{'dist.reduce' op cannot take V to I along axis 'tp': use dist.all_reduce, dist.all_gather or dist.broadcast (dist.reduce takes P(k) to V; V to V)}}
+  // expected-error @+1 {{'dist.reduce' op cannot take V to I along axis 'tp': use dist.all_reduce or dist.broadcast (dist.reduce takes P(k) to V; V to V)}}
   %0 = dist.reduce sum(%a) root 0 over @mesh ["tp"] : tensor<8xf32, #V> -> tensor<8xf32, #I>
   return
 }

@@ -120,7 +120,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #S0 = #dist.on<@mesh, tp = S(0)>
 
 func.func @varying_to_shard(%a: tensor<8xf32, #V>) {
-  // expected-error @+1 {{'dist.reduce_scatter' op cannot take V to S(0) along axis 'tp': use dist.reinterpret (dist.reduce_scatter takes P(k) to S(d) or V; V to V)}}
+  // expected-error @+1 {{'dist.reduce_scatter' op cannot take V to S(0) along axis 'tp': use dist.reduce_scatter to V, then dist.reinterpret (dist.reduce_scatter takes P(k) to S(d) or V; V to V)}}
   %0 = dist.reduce_scatter sum(%a) dim 0 over @mesh ["tp"] : tensor<8xf32, #V> -> tensor<4xf32, #S0>
   return
 }
@@ -132,7 +132,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #P = #dist.on<@mesh, tp = P>
 
 func.func @partial_to_replicated(%a: tensor<8xf32, #P>) {
-  // expected-error @+1 {{'dist.reduce_scatter' op cannot take P to R along axis 'tp': use dist.all_reduce (dist.reduce_scatter takes P(k) to S(d) or V; V to V)}}
+  // expected-error @+1 {{'dist.reduce_scatter' op cannot take P to R along axis 'tp': use dist.all_reduce, whose result has the shape of the operand (dist.reduce_scatter takes P(k) to S(d) or V; V to V)}}
   %0 = dist.reduce_scatter sum(%a) dim 0 over @mesh ["tp"] : tensor<8xf32, #P> -> tensor<4xf32, #R>
   return
 }

@@ -38,7 +38,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #V = #dist.on<@mesh, tp = V>
 
 func.func @partial_to_varying(%a: tensor<8xf32, #P>) {
-  // expected-error @+1 {{'dist.reinterpret' op cannot take P to V along axis 'tp': use dist.reduce_scatter or dist.reduce (dist.reinterpret takes R to V; V to P(k); R to P; V to S(d); S(d) to V)}}
+  // expected-error @+1 {{'dist.reinterpret' op cannot take P to V along axis 'tp': use dist.reduce (dist.reinterpret takes R to V; V to P(k); R to P; V to S(d); S(d) to V)}}
   %0 = dist.reinterpret %a : tensor<8xf32, #P> -> tensor<8xf32, #V>
   return
 }
@@ -62,7 +62,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #V = #dist.on<@mesh, tp = V>
 
 func.func @varying_to_replicated(%a: tensor<8xf32, #V>) {
-  // expected-error @+1 {{'dist.reinterpret' op cannot take V to R along axis 'tp': use dist.all_reduce, dist.all_gather or dist.broadcast (dist.reinterpret takes R to V; V to P(k); R to P; V to S(d); S(d) to V)}}
+  // expected-error @+1 {{'dist.reinterpret' op cannot take V to R along axis 'tp': use dist.all_reduce or dist.broadcast (dist.reinterpret takes R to V; V to P(k); R to P; V to S(d); S(d) to V)}}
   %0 = dist.reinterpret %a : tensor<8xf32, #V> -> tensor<8xf32, #R>
   return
 }
@@ -98,7 +98,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #S0 = #dist.on<@mesh, tp = S(0)>
 
 func.func @shard_to_partial(%a: tensor<8xf32, #S0>) {
-  // expected-error @+1 {{'dist.reinterpret' op cannot take S(0) to P along axis 'tp': use dist.convert (dist.reinterpret takes R to V; V to P(k); R to P; V to S(d); S(d) to V)}}
+  // expected-error @+1 {{'dist.reinterpret' op cannot take S(0) to P along axis 'tp': use dist.reinterpret to V, then dist.reinterpret (dist.reinterpret takes R to V; V to P(k); R to P; V to S(d); S(d) to V)}}
   %0 = dist.reinterpret %a : tensor<8xf32, #S0> -> tensor<8xf32, #P>
   return
 }

@@ -99,7 +99,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #S0 = #dist.on<@mesh, tp = S(0)>
 
 func.func @varying_to_shard(%a: tensor<8xf32, #V>) {
-  // expected-error @+1 {{'dist.scatter' op cannot take V to S(0) along axis 'tp': use dist.reinterpret (dist.scatter takes V to V)}}
+  // expected-error @+1 {{'dist.scatter' op cannot take V to S(0) along axis 'tp': use dist.scatter to V, then dist.reinterpret (dist.scatter takes V to V)}}
   %0 = dist.scatter(%a) dim 0 root 0 over @mesh ["tp"] : tensor<8xf32, #V> -> tensor<4xf32, #S0>
   return
 }

@@ -1,6 +1,6 @@
 // RUN: cleave-opt %s --check-spmd-types --verify-diagnostics
 
-// Rule 3: an I that carries a gradient joins only I.
+// Rule 3: an I that carries a gradient joins only I, and R that carries none.
 
 #R = #dist.on<@mesh, tp = R>
 #I = #dist.on<@mesh, tp = I>
@@ -24,11 +24,12 @@ func.func @missing_f(
   return %1 : tensor<4x8xf32, #S1>
 }
 
+// An R without a gradient is like an I; one with a gradient is used by each rank in its own way.
 func.func @with_replicate(
     // expected-note@below {{'other' is argument 0}}
     %w: tensor<8xf32, #I> {train.role = #train.role<parameter "w">},
     // expected-note@below {{'self' is argument 1}}
-    %x: tensor<4x8xf32, #R>) -> tensor<4x8xf32, #R> {
+    %x: tensor<4x8xf32, #R> {train.role = #train.role<parameter "x">}) -> tensor<4x8xf32, #R> {
   // expected-error@below {{'aten.mul' op mixes I and R on axis "tp": 'other' carries a gradient}}
   %0 = aten.mul(%x, %w) : (tensor<4x8xf32, #R>, tensor<8xf32, #I>) -> tensor<4x8xf32, #R>
   return %0 : tensor<4x8xf32, #R>
@@ -58,14 +59,14 @@ func.func @with_partial(
 func.func @behind_communication(
     %w: tensor<8xf32, #S0> {train.role = #train.role<parameter "w">},
     // expected-note@below {{'self' is argument 1}}
-    %x: tensor<4x8xf32, #R>) -> tensor<4x8xf32, #R> {
+    %x: tensor<4x8xf32, #V>) -> tensor<4x8xf32, #V> {
   %0 = dist.all_gather(%w) dim 0 over @mesh ["tp"] : tensor<8xf32, #S0> -> !dist.future<tensor<16xf32, #I>>
   %1 = dist.wait %0 : tensor<16xf32, #I>
   // expected-note@below {{'other' is made by 'aten.slice'}}
   %2 = aten.slice(%1, dim = 0, start = 0, end = 8) : (tensor<16xf32, #I>) -> tensor<8xf32, #I>
-  // expected-error@below {{'aten.mul' op mixes I and R on axis "tp": 'other' carries a gradient}}
-  %3 = aten.mul(%x, %2) : (tensor<4x8xf32, #R>, tensor<8xf32, #I>) -> tensor<4x8xf32, #R>
-  return %3 : tensor<4x8xf32, #R>
+  // expected-error@below {{'aten.mul' op mixes I and V on axis "tp": 'other' carries a gradient}}
+  %3 = aten.mul(%x, %2) : (tensor<4x8xf32, #V>, tensor<8xf32, #I>) -> tensor<4x8xf32, #V>
+  return %3 : tensor<4x8xf32, #V>
 }
 
 // The parameter of a convert is I for all I know; its result is not, and what is declared is checked.
@@ -75,4 +76,15 @@ func.func @declared(
   // expected-error@below {{'aten.relu' op gives I on axis "tp", found R declared for result 0; declare I and insert dist.convert from I to R}}
   %0 = aten.relu(%w) : (tensor<8xf32, #I>) -> tensor<8xf32, #R>
   return %0 : tensor<8xf32, #R>
+}
+
+// What each rank would use in its own way has to be said where it begins.
+func.func @declared_replicated(
+    // expected-note@below {{'other' is argument 0}}
+    %w: tensor<8xf32, #I> {train.role = #train.role<parameter "w">},
+    // expected-note@below {{'self' is argument 1}}
+    %x: tensor<4x8xf32, #R>) -> tensor<4x8xf32, #R> {
+  // expected-error@below {{'aten.mul' op gives I on axis "tp", found R declared for result 0; declare I and insert dist.convert from I to R}}
+  %0 = aten.mul(%x, %w) : (tensor<4x8xf32, #R>, tensor<8xf32, #I>) -> tensor<4x8xf32, #R>
+  return %0 : tensor<4x8xf32, #R>
 }

@@ -86,7 +86,7 @@ func.func @partial_and_shard(
     %a: tensor<4x8xf32, #P>,
     // expected-note@below {{'other' is argument 1}}
     %b: tensor<4x8xf32, #S1>) -> tensor<4x8xf32, #S1> {
-  // expected-error@below {{'aten.add' op joins P and S(1) on axis "tp" ('self' and 'other'): each rank would join its term with other data; insert dist.reduce_scatter sum dim 1 from P to S(1)}}
+  // expected-error@below {{'aten.add' op joins P and S(1) on axis "tp" ('self' and 'other'): each rank would join its term with other data; insert dist.reduce_scatter sum dim 1 of 'self' from P to S(1)}}
   %0 = aten.add(%a, %b) : (tensor<4x8xf32, #P>, tensor<4x8xf32, #S1>) -> tensor<4x8xf32, #S1>
   return %0 : tensor<4x8xf32, #S1>
 }
