@@ -20,14 +20,15 @@ namespace cleave::placement {
 struct AxisOperand {
   /// None for what is no tensor.
   std::optional<dist::AxisPlacement> placement;
-  /// Whether a gradient will flow to it (rule 3). Asked of `I` only.
+  /// Whether a gradient will flow to it (rule 3). Asked of `I` and `R` only.
   bool carriesGradient = false;
 };
 
 /// Why an op may not join its operands on this axis.
 struct Conflict {
   enum class Reason {
-    InvariantMixed,   ///< `operand` is I and carries a gradient; `other` is not I
+    InvariantMixed,   ///< `operand` is I and carries a gradient; `other` is not the same on all
+                      ///< ranks, or is R and carries one
     PartialPlusWhole, ///< P `operand` is added to `other`, which is not P
     PartialProduct,   ///< `operand` and `other` are P, and are multiplied
     PartialNonlinear, ///< the op is not linear in P `operand`
@@ -59,8 +60,8 @@ struct AxisChoice {
 };
 
 /// All ways, the one to take first; or why there is none. More than one way has an op whose results
-/// depend on no operand (I or R), and a view that splits a sharded dimension into one of size 1 and
-/// a rest.
+/// depend on no operand (I or R), one that joins I and R where no gradient flows (R or I), and a view
+/// that splits a sharded dimension into one of size 1 and a rest.
 using AxisResult = std::variant<llvm::SmallVector<AxisChoice, 1>, Conflict>;
 
 /// `operands` are those of the rule, in its order.

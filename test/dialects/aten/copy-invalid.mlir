@@ -206,3 +206,27 @@ func.func @repeat_4(%x: tensor<4xf32>) {
   %0 = aten.repeat(%x, repeats = [4611686018427387904]) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @flip(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{'aten.flip' op expects `dims` in [-2, 1], found 2}}
+  %0 = aten.flip(%x, dims = [2]) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @flip_2(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{'aten.flip' op expects a result of type 'tensor<4x8xf32>', found 'tensor<8x4xf32>'}}
+  %0 = aten.flip(%x, dims = [0]) : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  return
+}
+
+// -----
+
+func.func @roll(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{'aten.roll' op expects in `shifts` one element for each of `dims`, or one where there are none, found [1, 2] and [0]}}
+  %0 = aten.roll(%x, shifts = [1, 2], dims = [0]) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}

@@ -99,3 +99,31 @@ func.func @triu(%x: tensor<2x8x8xf32>) {
   %0 = aten.triu(%x, diagonal = 1) : (tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
   return
 }
+
+// CHECK-LABEL: @flip(
+// CHECK: aten.flip(%{{.*}}, dims = [0, -1]) : (tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
+func.func @flip(%x: tensor<2x4x8xf32>) {
+  %0 = aten.flip(%x, dims = [0, -1]) : (tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @flip_2(
+// CHECK: aten.flip(%{{.*}}, dims = []) : (tensor<4xi1>) -> tensor<4xi1>
+func.func @flip_2(%x: tensor<4xi1>) {
+  %0 = aten.flip(%x, dims = []) : (tensor<4xi1>) -> tensor<4xi1>
+  return
+}
+
+// CHECK-LABEL: @roll(
+// CHECK: aten.roll(%{{.*}}, shifts = [1, -2], dims = [0, -1]) : (tensor<4x6x8xf32>) -> tensor<4x6x8xf32>
+func.func @roll(%x: tensor<4x6x8xf32>) {
+  %0 = aten.roll(%x, shifts = [1, -2], dims = [0, -1]) : (tensor<4x6x8xf32>) -> tensor<4x6x8xf32>
+  return
+}
+
+// CHECK-LABEL: @roll_2(
+// CHECK: aten.roll(%{{.*}}, shifts = [3]) : (tensor<4x6xi64>) -> tensor<4x6xi64>
+func.func @roll_2(%x: tensor<4x6xi64>) {
+  %0 = aten.roll(%x, shifts = [3]) : (tensor<4x6xi64>) -> tensor<4x6xi64>
+  return
+}

@@ -66,6 +66,25 @@ TEST(Stuck, OperationsThatDoNotMatchAreNamed) {
   expectContains(outcomes[0].message + outcomes[1].message, "is in another operation there");
 }
 
+/// Gloo would end the process.
+TEST(Stuck, SizesThatDoNotMatchAreAnError) {
+  for (auto run : {reduceOnce, gatherOnce}) {
+    auto outcomes = runThreadRanks(3, 20s, [&](Communicator &world) -> llvm::Error {
+      if (llvm::Error error = run(world, "x", 1000))
+        return error;
+      return run(world, "y", world.rank() == 1 ? 2000 : 3000);
+    });
+    std::string all;
+    for (auto &outcome : outcomes) {
+      EXPECT_TRUE(outcome.failed);
+      EXPECT_LT(outcome.seconds, 10);
+      all += outcome.message + "\n";
+    }
+    expectContains(all, " elements of Float, another rank has ");
+    expectContains(all, "expected the same on all ranks");
+  }
+}
+
 TEST(Lost, RankThatEndsEarlyIsNamedAtOnce) {
   for (int lost : {0, 2}) {
     auto outcomes = runThreadRanks(4, 20s, [&](Communicator &world) -> llvm::Error {

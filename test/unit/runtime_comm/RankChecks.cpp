@@ -176,9 +176,15 @@ Error test::checkEverything(Communicator &world) {
   return world.barrier("the end of the checks");
 }
 
-Error test::reduceOnce(Communicator &world, StringRef what) {
-  at::Tensor tensor = at::ones({100});
+Error test::reduceOnce(Communicator &world, StringRef what, int64_t elements) {
+  at::Tensor tensor = at::ones({elements});
   return world.allReduceSum(tensor, what);
+}
+
+Error test::gatherOnce(Communicator &world, StringRef what, int64_t elements) {
+  at::Tensor mine = at::ones({elements}), all = at::empty({world.size() * elements});
+  auto work = world.startAllGather(all, mine, what);
+  return work ? (*work)->wait() : work.takeError();
 }
 
 Error test::receiveOnce(Communicator &world, int peer, StringRef what) {

@@ -25,8 +25,10 @@ llvm::Error checkSubgroups(Communicator &world);
 /// All of the above.
 llvm::Error checkEverything(Communicator &world);
 
-/// One all-reduce of a few numbers, described as `what`.
-llvm::Error reduceOnce(Communicator &world, llvm::StringRef what);
+/// One all-reduce of `elements` numbers, described as `what`.
+llvm::Error reduceOnce(Communicator &world, llvm::StringRef what, int64_t elements = 100);
+/// One all-gather of as many from each rank.
+llvm::Error gatherOnce(Communicator &world, llvm::StringRef what, int64_t elements);
 /// Receives a tensor that `peer` is not going to send.
 llvm::Error receiveOnce(Communicator &world, int peer, llvm::StringRef what);
 /// One broadcast from rank 0.
