@@ -10,7 +10,7 @@
 // CHECK-NEXT: %[[T:.*]] = aten.t(%[[M]]) : (tensor<8x4xf32>) -> tensor<4x8xf32>
 // CHECK-NEXT: train.accumulate %[[T]] into %{{.*}} : tensor<4x8xf32>
 // CHECK-LABEL: func.func @reduce(
-// CHECK-NEXT: dist.reduce_scatter sum(%{{.*}}) dim 1 over @mesh ["dp"] : tensor<4x8xf32> -> tensor<4x4xf32>
+// CHECK: dist.reduce_scatter sum(%{{.*}}) dim 1 over @mesh ["dp"] : tensor<4x8xf32> -> tensor<4x4xf32>
 // CHECK-NEXT: return
 module {
 dist.mesh @mesh ["dp" = 2]
@@ -39,7 +39,7 @@ func.func @microbatch(%w: tensor<4x4xf32> {train.role = #train.role<parameter "w
 // CHECK: aten.view(%{{.*}}, size = [8]) : (tensor<1x1x8xf32, #{{.*}}>) -> tensor<8xf32, #P_dp_R_tp>
 // CHECK: dist.convert %{{.*}} : tensor<8xf32, #P_dp_R_tp> -> tensor<8xf32, #P_dp_I_tp>
 // CHECK-LABEL: func.func @reduce(
-// CHECK-NEXT: dist.reduce_scatter sum(%{{.*}}) dim 0 over @mesh ["dp"] : tensor<4xf32, #P_dp_S0_tp> -> tensor<2xf32, #S0o1_dp_S0o0_tp>
+// CHECK: dist.reduce_scatter sum(%{{.*}}) dim 0 over @mesh ["dp"] : tensor<4xf32, #P_dp_S0_tp> -> tensor<2xf32, #S0o1_dp_S0o0_tp>
 // CHECK-NEXT: dist.reduce_scatter sum(%{{.*}}) dim 0 over @mesh ["dp"] : tensor<8xf32, #P_dp_I_tp> -> tensor<4xf32, #S0_dp_I_tp>
 // CHECK-NEXT: return
 module {
@@ -67,7 +67,7 @@ func.func @microbatch(%b: tensor<2xf32, #dist.on<@mesh, dp = S(0, 1), tp = S(0, 
 // A view that merges the scattered dimension behind another one stays: parts of the whole are not its parts.
 
 // CHECK-LABEL: func.func @reduce(
-// CHECK-NEXT: dist.reduce_scatter sum(%{{.*}}) dim 1 over @mesh ["dp"] : tensor<2x4xf32> -> tensor<2x2xf32>
+// CHECK: dist.reduce_scatter sum(%{{.*}}) dim 1 over @mesh ["dp"] : tensor<2x4xf32> -> tensor<2x2xf32>
 // CHECK-NEXT: aten.view(%{{.*}}, size = [4]) : (tensor<2x2xf32>) -> tensor<4xf32>
 module {
 dist.mesh @mesh ["dp" = 2]
@@ -91,7 +91,7 @@ func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">
 // CHECK-NEXT: %[[C:.*]] = aten.clone(%[[T]], memory_format = "contiguous_format") : (tensor<4x2xf32>) -> tensor<4x2xf32>
 // CHECK-NEXT: aten.view(%[[C]], size = [8]) : (tensor<4x2xf32>) -> tensor<8xf32>
 // CHECK-LABEL: func.func @reduce(
-// CHECK-NEXT: dist.reduce_scatter sum(%{{.*}}) dim 0 over @mesh ["dp"] : tensor<8xf32> -> tensor<4xf32>
+// CHECK: dist.reduce_scatter sum(%{{.*}}) dim 0 over @mesh ["dp"] : tensor<8xf32> -> tensor<4xf32>
 // CHECK-NEXT: return
 module {
 dist.mesh @mesh ["dp" = 2]

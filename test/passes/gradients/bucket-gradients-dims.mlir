@@ -7,8 +7,8 @@
 dist.mesh @mesh ["dp" = 2]
 func.func @microbatch(%w: tensor<3x2xf32> {train.role = #train.role<parameter "w">},
                       %b: tensor<2xf32> {train.role = #train.role<parameter "b">},
-                      %x: tensor<3x4xf32> {train.role = #train.role<input "x" over ["dp"]>},
-                      %y: tensor<4xf32> {train.role = #train.role<input "y" over ["dp"]>})
+                      %x: tensor<3x4xf32> {train.role = #train.role<input "x" batch 0 over ["dp"]>},
+                      %y: tensor<4xf32> {train.role = #train.role<input "y" batch 0 over ["dp"]>})
     -> (tensor<3x4xf32> {train.role = #train.role<gradient "w">},
         tensor<4xf32> {train.role = #train.role<gradient "b">})
     attributes {train.phase = #train.phase<microbatch>} {
