@@ -187,9 +187,8 @@ def test_sharded_ranks_train_as_one_device(case, exported, lay_out, train, one_d
         path, combinations_cover.name(case), *FORMS[case["form"]], "--check-spmd-types",
         plan=Plan(mesh, {**styles, "": style}))  # fmt: skip
     text = local.read_text()
-    # Nothing of a gradient is reduced by itself.
-    assert re.search(r"train\.bucket @\w+ of f64 .* scatter \[", text)
-    assert "train.accumulate" not in text and not re.search(r"dist\.reduce_scatter.*_dp_\w+> -> .*\n.*train\.contribute", text)
+    # Gradients lie in buckets, and those of shards are scattered by them.
+    assert re.search(r"train\.bucket @\w+ of f64 .* scatter \[", text) and "train.accumulate" not in text
 
     ranks = 2 if case["form"] == "zbv" else 1
     for size in mesh.values():
