@@ -29,6 +29,7 @@ public:
 
 private:
   llvm::Error add(Action action, uint32_t position);
+  llvm::Error findCallback(ScheduledAction &entry) const;
   ScheduledAction make(Action action, uint32_t position) const;
   void findFunctions(ScheduledAction &entry) const;
   uint32_t findChannel(bool isForward, int64_t stage);
@@ -170,10 +171,9 @@ llvm::Error Compiler::add(Action action, uint32_t position) {
     [[fallthrough]];
   }
   case ActionKind::Custom:
-    return makeError("schedule '" + plan.info.name + "', rank " + llvm::Twine(stages.place()) +
-                     ", position " + llvm::Twine(position) + ": " + entry.text +
-                     " is for the schedule's own user; a program has no function of this name to "
-                     "run");
+    if (llvm::Error error = findCallback(entry))
+      return error;
+    break;
   case ActionKind::Compose:
     return llvm::Error::success();
   }
@@ -186,6 +186,29 @@ llvm::Error Compiler::add(Action action, uint32_t position) {
 void Compiler::nameMessages(ScheduledAction &entry) const {
   for (const Channel::Value &value : list.channels[entry.channel].values)
     entry.messages.push_back(entry.text + " (\"" + value.name + "\")");
+}
+
+llvm::Error Compiler::findCallback(ScheduledAction &entry) const {
+  entry.kind = Kind::User;
+  if (entry.action.kind == ActionKind::Custom) {
+    const schedule::CustomAction &custom = plan.program.customOf(entry.action);
+    entry.user.name = custom.name;
+    if (custom.stage != schedule::CustomAction::noIndex)
+      entry.user.stage = custom.stage;
+    if (custom.microbatch != schedule::CustomAction::noIndex)
+      entry.user.microbatch = custom.microbatch;
+  } else {
+    const schedule::CollectiveAction &collective = plan.program.collectiveOf(entry.action);
+    entry.user.name = collective.name;
+    entry.user.places = collective.ranks;
+  }
+  entry.callback = getUserAction(entry.user.name);
+  if (entry.callback)
+    return llvm::Error::success();
+  return makeError("schedule '" + plan.info.name + "', rank " + llvm::Twine(stages.place()) +
+                   ", position " + llvm::Twine(entry.position) + ": " + entry.text +
+                   " is an action of the schedule's user: expected a callback for \"" +
+                   entry.user.name + "\" (cleave/UserActions.h), found none");
 }
 
 bool Compiler::isStageSum(llvm::StringRef name) const {

@@ -8,6 +8,7 @@
 #ifndef CLEAVE_RUNTIME_PIPELINE_ACTIONLIST_H
 #define CLEAVE_RUNTIME_PIPELINE_ACTIONLIST_H
 
+#include "cleave/UserActions.h"
 #include "runtime/pipeline/StageMap.h"
 #include "runtime/program/ProgramImpl.h"
 
@@ -35,6 +36,7 @@ struct ScheduledAction {
     Receive,
     Once,   ///< functions of the whole step: unshard, reduce, update
     Sum,    ///< a sum over stages, which all ranks of the pipeline enter
+    User,   ///< what the schedule's user has set
     Release ///< reshard
   };
   static constexpr uint32_t kNone = ~0u;
@@ -51,6 +53,9 @@ struct ScheduledAction {
   uint32_t channel = kNone;
   /// Of a sum: its name.
   std::string sum;
+  /// Of a user's action: what to call with what; the step is not set.
+  UserCallback callback;
+  UserAction user;
   /// Of a transfer: each value of the channel in it, for errors: `sendF0.1 ("h.0.add")`.
   std::vector<std::string> messages;
   /// Of a receive, and of a send whose values have to be packed: which of `ActionList`'s slots of
@@ -80,8 +85,8 @@ struct ActionList {
   /// transfers come first, so that they run under its computations.
   std::vector<ScheduledAction> actions, steps;
 
-  /// The list of the rank that `stages` is of. Fails for what no session can run: actions of the
-  /// user's, or transfers that are only implied.
+  /// The list of the rank that `stages` is of. Fails for what cannot run: actions of the
+  /// user's for which nothing is set, or transfers that are only implied. The program outlives it.
   static llvm::Expected<ActionList> compile(const Program &program, const StageMap &stages);
 };
 

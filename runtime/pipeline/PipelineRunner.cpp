@@ -184,6 +184,8 @@ llvm::Error PipelineRunner::run(const ScheduledAction &entry, MicrobatchCallback
     return runOnce(entry);
   case Kind::Sum:
     return sumStages(entry);
+  case Kind::User:
+    return callUser(entry);
   case Kind::Release:
     release(entry);
     return llvm::Error::success();
@@ -292,6 +294,20 @@ llvm::Error PipelineRunner::runOnce(const ScheduledAction &entry) {
     if (llvm::Error error = session.runPhase(bound, none))
       return error;
   }
+  observe(entry, begin, begin);
+  return llvm::Error::success();
+}
+
+llvm::Error PipelineRunner::callUser(const ScheduledAction &entry) {
+  int64_t begin = now();
+  UserAction action = entry.user;
+  action.step = step;
+  action.rank = session.ranks->rank();
+  if (llvm::Error error = entry.callback(action))
+    return error;
+  // What it wrote through views of tensors on a device.
+  if (llvm::Error error = session.closeViews())
+    return error;
   observe(entry, begin, begin);
   return llvm::Error::success();
 }

@@ -50,6 +50,7 @@ private:
   llvm::Error finishSends();
   llvm::Error runOnce(const ScheduledAction &entry);
   llvm::Error sumStages(const ScheduledAction &entry);
+  llvm::Error callUser(const ScheduledAction &entry);
   void release(const ScheduledAction &entry);
   llvm::Error copyTied();
 
