@@ -5,7 +5,8 @@
 
 namespace cleave::run {
 
-/// From here on the first SIGTERM or SIGINT is only noted; a second one ends the process at once.
+/// From here on the first SIGTERM or SIGINT is only noted; one that comes two seconds later does what
+/// it did before.
 void noteSignals();
 
 /// The one that was noted, or 0.
