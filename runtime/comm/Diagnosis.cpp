@@ -42,7 +42,7 @@ llvm::Error cleave::runtime::lossError(const PeerLoss &loss, llvm::StringRef bef
   blamed = loss.blamed.empty() ? std::vector{loss.rank} : loss.blamed;
   return llvm::make_error<PeerFailure>(
       (before + "rank " + std::to_string(loss.rank) + " is lost: " + loss.reason).str(), blamed,
-      /*isLoss=*/true);
+      /*isReported=*/loss.reason != kProcessEnded);
 }
 
 llvm::Error cleave::runtime::diagnose(PeerMonitor &monitor, const GroupView &group,

@@ -20,14 +20,14 @@ class PeerFailure : public llvm::ErrorInfo<PeerFailure> {
 public:
   static char ID;
 
-  PeerFailure(std::string message, std::vector<int> missing, bool isLoss = false)
-      : text(std::move(message)), missing(std::move(missing)), loss(isLoss) {}
+  PeerFailure(std::string message, std::vector<int> missing, bool isReported = false)
+      : text(std::move(message)), missing(std::move(missing)), reported(isReported) {}
 
   /// The world ranks at fault, ascending; empty where every rank is present but data did not
   /// arrive.
   llvm::ArrayRef<int> missingRanks() const { return missing; }
-  /// Whether a rank has ended, and told why or was seen to end: news from elsewhere.
-  bool isLoss() const { return loss; }
+  /// Whether another rank has told this reason, and so reports it itself.
+  bool isReported() const { return reported; }
 
   void log(llvm::raw_ostream &os) const override { os << text; }
   std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
@@ -35,7 +35,7 @@ public:
 private:
   std::string text;
   std::vector<int> missing;
-  bool loss;
+  bool reported;
 };
 
 /// The ranks together found that they must not go on. Every rank has this same error, so that one

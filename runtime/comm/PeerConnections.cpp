@@ -208,5 +208,5 @@ void PeerMonitor::connectionBroke(int peer) {
     connections.erase(peer);
   }
   if (!expected)
-    recordLoss({peer, "its process has ended or cannot be reached any more", {}});
+    recordLoss({peer, kProcessEnded.str(), {}});
 }

@@ -54,8 +54,8 @@ static int report(llvm::Error error, const RankEnvironment &env) {
       std::move(error),
       [&](const PeerFailure &failure) {
         status = kPeerFailureStatus;
-        // The rank that is lost, or the supervisor, says why; a timeout, the first that notices.
-        isSilent = isLocal && (failure.isLoss() || !claimReport());
+        // The rank at fault says why itself, or else the first that notices.
+        isSilent = isLocal && (failure.isReported() || !claimReport());
         if (!isSilent)
           printError(prefix, failure.message());
       },

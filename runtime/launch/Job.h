@@ -25,8 +25,9 @@ using JobBody = std::function<llvm::Error(Communicator &world, const RankEnviron
 
 /// Starts or joins the ranks, runs `body` on each and returns the status for `main` to return: 0 if
 /// every rank succeeded. Prints each error once, on standard error, with its rank if there are
-/// several. The status of a job that ended by an `Interruption` is 128 + the signal. Call it before the process has a second thread: before MLIR and LibTorch are used.
-/// May not return in a process that is one of several ranks.
+/// several. The status of a job that ended by an `Interruption` is 128 + the signal. Call it before
+/// the process has a second thread: before MLIR and LibTorch are used. May not return in a process
+/// that is one of several ranks.
 int runJob(const JobOptions &options, const JobBody &body);
 
 } // namespace cleave::runtime

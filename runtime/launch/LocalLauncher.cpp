@@ -56,8 +56,8 @@ static std::atomic<bool> ownClaim;
 static std::atomic<bool> *claimed = &ownClaim;
 
 static void shareClaim() {
-  void *page = ::mmap(nullptr, sizeof *claimed, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                      -1, 0);
+  void *page =
+      ::mmap(nullptr, sizeof *claimed, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (page != MAP_FAILED)
     claimed = new (page) std::atomic<bool>(false);
 }

@@ -72,8 +72,12 @@ TEST(Job, AKilledRankEndsAllAndIsNamed) {
     });
     EXPECT_EQ(job.wait(6), 128 + SIGKILL) << job.errors();
     std::string name = "rank " + std::to_string(lost);
-    // The other ranks have nothing to add.
-    EXPECT_EQ(job.errors(), "error: " + name + " was killed by signal 9 (Killed)\n");
+    expectContains(job.errors(), "error: " + name + " was killed by signal 9 (Killed)\n");
+    // The first that notices says what it waited for; the others have nothing to add.
+    std::string waiting = ": error: all_reduce of gradient \"w\", operation 2 of group \"world\", "
+                          "cannot complete: " +
+                          name + " is lost: its process has ended";
+    EXPECT_EQ(llvm::StringRef(job.errors()).count(waiting), 1u) << job.errors();
   }
 }
 
@@ -132,11 +136,14 @@ TEST(Job, AnInterruptionIsSaidOnceAndGivesTheSignalsStatus) {
 TEST(Job, ASilentStrangerOnThePortIsFoundOut) {
   FileDescriptor stranger = llvm::cantFail(listenOn(0, /*loopbackOnly=*/true));
   std::string port = std::to_string(llvm::cantFail(listeningPort(stranger)));
-  Job job(
-      std::nullopt, [](Communicator &, const RankEnvironment &) { return llvm::Error::success(); },
-      1s, false,
-      {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"},
-       {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}});
+  Job job(std::nullopt,
+          [](Communicator &, const RankEnvironment &) { return llvm::Error::success(); }, 1s, false,
+          {{"RANK", "1"},
+           {"WORLD_SIZE", "2"},
+           {"LOCAL_RANK", "1"},
+           {"LOCAL_WORLD_SIZE", "2"},
+           {"MASTER_ADDR", "127.0.0.1"},
+           {"MASTER_PORT", port}});
   EXPECT_EQ(job.wait(6), kPeerFailureStatus) << job.errors();
   expectContains(job.errors(), "rank 1: error: 127.0.0.1:" + port +
                                    " accepts connections but does not answer as the ranks' "
