@@ -71,8 +71,7 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
   void clipTo(ImplicitLocOpBuilder &b, func::FuncOp update, ArrayRef<OpOperand *> gradients,
               Value norm) {
     scaleToNorm(b, gradients, norm, maxNorm);
-    backward::addResult(update, norm,
-                        train::RoleAttr::get(&getContext(), RoleKind::Output, kNorm));
+    backward::addResult(update, norm, train::RoleAttr::get(&getContext(), RoleKind::Output, kNorm));
   }
 
   LogicalResult clip(func::FuncOp update, ArrayRef<OpOperand *> gradients) {

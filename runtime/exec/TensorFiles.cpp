@@ -122,9 +122,10 @@ llvm::Error cleave::runtime::loadWeights(Session &session, llvm::StringRef path,
     return llvm::Error::success();
   auto rest = SafetensorsFile::open(others);
   if (!rest)
-    return makeError("{0}: '{1}', which state dicts leave out, is not in it, nor can it be read from "
-                     "beside the program: {2}",
-                     path, leftOut.front().name, llvm::toString(rest.takeError()));
+    return makeError(
+        "{0}: '{1}', which state dicts leave out, is not in it, nor can it be read from "
+        "beside the program: {2}",
+        path, leftOut.front().name, llvm::toString(rest.takeError()));
   return read(**rest, leftOut, [](llvm::StringRef) { return true; });
 }
 

@@ -21,8 +21,8 @@ std::vector<std::string> cleave::runtime::listDataPaths(llvm::StringRef source) 
   return paths;
 }
 
-llvm::Expected<std::vector<std::string>>
-cleave::runtime::listDirectory(llvm::StringRef path, llvm::StringRef extension) {
+llvm::Expected<std::vector<std::string>> cleave::runtime::listDirectory(llvm::StringRef path,
+                                                                        llvm::StringRef extension) {
   std::vector<std::string> files;
   std::error_code error;
   std::filesystem::recursive_directory_iterator it(path.str(), error), end;

@@ -55,13 +55,13 @@ static llvm::Error checkVocabulary(const SafetensorsFile &file, const TensorView
     int64_t value = width == 8 ? int64_t(llvm::support::endian::read64le(from))
                                : int64_t(int32_t(llvm::support::endian::read32le(from)));
     if ((value < 0 || value >= spec.vocabulary) && value != spec.ignored)
-      return makeError("{0}: {1} \"{2}\": token {3} at position {4} is outside the vocabulary of {5} (0 to "
-                       "{6}{7})",
-                       file.path(), spec.isTarget ? "target" : "input", spec.name, value, i,
-                       spec.vocabulary, spec.vocabulary - 1,
-                       spec.ignored ? llvm::formatv(", or {0}, which the loss ignores",
-                                                    *spec.ignored).str()
-                                    : "");
+      return makeError(
+          "{0}: {1} \"{2}\": token {3} at position {4} is outside the vocabulary of {5} (0 to "
+          "{6}{7})",
+          file.path(), spec.isTarget ? "target" : "input", spec.name, value, i, spec.vocabulary,
+          spec.vocabulary - 1,
+          spec.ignored ? llvm::formatv(", or {0}, which the loss ignores", *spec.ignored).str()
+                       : "");
   }
   return llvm::Error::success();
 }

@@ -104,8 +104,8 @@ llvm::Error MetricsFile::write(const StepMetrics &metrics) {
   if (metrics.learningRates.size() == 1)
     line += ", \"lr\": " + formatNumber(metrics.learningRates.front());
   else if (!metrics.learningRates.empty())
-    line += ", \"lr\": [" +
-            llvm::join(llvm::map_range(metrics.learningRates, formatNumber), ", ") + "]";
+    line += ", \"lr\": [" + llvm::join(llvm::map_range(metrics.learningRates, formatNumber), ", ") +
+            "]";
   if (metrics.gradientNorm)
     line += ", \"gradient_norm\": " + formatNumber(*metrics.gradientNorm);
   if (metrics.tensorBytes)

@@ -28,7 +28,8 @@ static std::string resolve(llvm::StringRef path) {
   fs::path resolved = fs::weakly_canonical(path.str(), error);
   // Only the directories are canonical where the last link leads to nothing.
   for (int links = 0; !error && links < 40 && fs::is_symlink(resolved, error); ++links)
-    resolved = fs::weakly_canonical(resolved.parent_path() / fs::read_symlink(resolved, error), error);
+    resolved =
+        fs::weakly_canonical(resolved.parent_path() / fs::read_symlink(resolved, error), error);
   return error ? path.str() : resolved.string();
 }
 

@@ -62,9 +62,9 @@ llvm::Error Trainer::setUp() {
   if (llvm::Error error = resume())
     return error;
   rates = listRateSchedules(program);
-  reportsNorm = isFirstRank() && llvm::any_of(program.results(Phase::Update), [](const auto &value) {
-                  return value.fileName == kGradientNorm;
-                });
+  reportsNorm = isFirstRank() &&
+                llvm::any_of(program.results(Phase::Update),
+                             [](const auto &value) { return value.fileName == kGradientNorm; });
   return reporter->begin(completed);
 }
 

@@ -111,10 +111,9 @@ llvm::Error cleave::runtime::restore(Session &session, const Checkpoint &checkpo
   auto isHere = [&](const ValueInfo &value) { return session.hasWeight(value.name); };
   auto weight = [&](const ValueInfo &value) { return session.weight(value.name); };
   // A buffer may have become transient since.
-  if (llvm::Error error =
-          readTensors(*checkpoint.model, model, session.grid(),
-                      "parameters and buffers of the checkpoint", weight,
-                      [&](llvm::StringRef name) { return transient.contains(name); }, isHere))
+  if (llvm::Error error = readTensors(
+          *checkpoint.model, model, session.grid(), "parameters and buffers of the checkpoint",
+          weight, [&](llvm::StringRef name) { return transient.contains(name); }, isHere))
     return error;
   for (const ValueInfo &value : program.optimizerStates())
     optimizer.push_back(value);

@@ -87,9 +87,9 @@ llvm::Error Trainer::finishTrace() {
 
 llvm::Error Trainer::interrupt(int64_t step, bool isSaved) {
   // Nobody ends before the checkpoint is whole: the others' end would be taken for a failure.
-  if (llvm::Error error = agree(
-          world, isSaved || options.checkpoint.empty() ? llvm::Error::success() : save(step),
-          "the checkpoint"))
+  if (llvm::Error error =
+          agree(world, isSaved || options.checkpoint.empty() ? llvm::Error::success() : save(step),
+                "the checkpoint"))
     return error;
   if (llvm::Error error = finishTrace())
     return error;

@@ -132,7 +132,8 @@ def test_inputs_are_not_overwritten(build_dir, tmp_path, subject, batch):
         assert {path: path.read_bytes() for path in before} == before
     result = training.run(build_dir, *train, "--metrics", tmp_path / "m", "--trace", tmp_path / "m")
     assert result.returncode == 1 and "are the same file" in result.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["i.safetensors", "link", "p.mlir", "texts", "w.safetensors"]
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["i.safetensors", "link", "p.mlir", "texts", "w.safetensors"]
 
 
 def test_refused_run_leaves_earlier_results_alone(build_dir, tmp_path, subject):
@@ -174,4 +175,4 @@ def test_ranks_join_their_traces_in_a_file(build_dir, tmp_path, subject):
     result = training.run(build_dir, *run, "/dev/null")
     assert result.returncode == 1
     assert "/dev/null: expected a regular file, in which several ranks join their traces" in result.stderr
-    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(("t", "l"))) == ["link", "trace.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "trace.json"]

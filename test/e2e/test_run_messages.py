@@ -45,7 +45,8 @@ def test_full_disk_at_standard_output(build_dir, subject, example, ranks):
                 text=True, env=training.ENVIRONMENT,
             )  # fmt: skip
         assert result.returncode == 1
-        assert re.fullmatch(r"(rank 0: )?error: cannot write to standard output: No space left on device\n", result.stderr)
+        expected = r"(rank 0: )?error: cannot write to standard output: No space left on device\n"
+        assert re.fullmatch(expected, result.stderr), result.stderr
 
 
 @pytest.mark.parametrize("options", [["--dry-run"], ["--environment"], ["--against"]])
@@ -61,7 +62,8 @@ def test_full_disk_at_the_output_of_one_process(build_dir, subject, example, opt
 
 def test_memory_of_each_rank_of_a_pipeline(build_dir, subject, staged):
     output = training.train(build_dir, staged, "--dry-run")
-    sections = re.findall(r'^memory of rank (\d) along "(\w+)", 4 microbatches a step \(bytes\)\n((?:  .*\n)+)', output, re.M)
+    section = r'^memory of rank (\d) along "(\w+)", 4 microbatches a step \(bytes\)\n((?:  .*\n)+)'
+    sections = re.findall(section, output, re.MULTILINE)
     assert [(place, axis) for place, axis, _ in sections] == [("0", "pp"), ("1", "pp")]
     assert "memory of one rank" not in output
     whole = training.train(build_dir, subject.program, "--dry-run")
@@ -74,7 +76,8 @@ def test_memory_of_each_rank_of_a_pipeline(build_dir, subject, staged):
 @pytest.mark.parametrize("umask, mode", [(0o022, 0o755), (0o077, 0o700), (0o002, 0o775)])
 def test_checkpoints_follow_the_umask(build_dir, tmp_path, subject, umask, mode):
     subprocess.run(
-        training.command(build_dir, subject.program, "--steps", 1, "--data", f"text:{TEXT}", "--checkpoint", tmp_path / "run"),
+        training.command(build_dir, subject.program, "--steps", 1, "--data", f"text:{TEXT}",
+                         "--checkpoint", tmp_path / "run"),
         check=True, capture_output=True, env=training.ENVIRONMENT, umask=umask,
     )  # fmt: skip
     for directory in (tmp_path / "run", training.newest_checkpoint(tmp_path / "run")):

@@ -37,7 +37,8 @@ def make_spec(length=8):
     module = Model(length)
     tokens = torch.randint(256, (2, length))
     return cleave.ExportSpec(
-        module, (tokens,), targets=(tokens.clone(),), loss=lambda out, y: nn.functional.cross_entropy(out.flatten(0, 1), y.flatten()),
+        module, (tokens,), targets=(tokens.clone(),),
+        loss=lambda out, y: nn.functional.cross_entropy(out.flatten(0, 1), y.flatten()),
         optimizer=torch.optim.AdamW(module.parameters(), lr=1e-2), name=f"model{length}",
     )  # fmt: skip
 
@@ -73,7 +74,8 @@ def test_checkpoint_loads_strictly(build_dir, tmp_path, exported, form):
     assert module.head.weight is module.embed.weight
 
     # It goes on from there as if it had not stopped, the counter outside of the state dict included.
-    training.train(build_dir, *run, "--steps", 4, "--checkpoint", tmp_path / "run", "--resume", "--metrics", tmp_path / "a")
+    training.train(build_dir, *run, "--steps", 4, "--checkpoint", tmp_path / "run", "--resume",
+                   "--metrics", tmp_path / "a")  # fmt: skip
     training.train(build_dir, *run, "--steps", 4, "--metrics", tmp_path / "b")
     assert training.losses(tmp_path / "a") == training.losses(tmp_path / "b")[2:]
 
@@ -112,5 +114,6 @@ def test_models_of_the_project(build_dir, tmp_path, model, name):
     subject = model(name)
     batches = training.random_batches(subject.spec, 1, 1, 0)
     data = training.save_batches(subject.spec, batches, tmp_path / "data.safetensors")
-    training.train(build_dir, subject.program, "--steps", 1, "--data", f"safetensors:{data}", "--checkpoint", tmp_path / "run")
+    training.train(build_dir, subject.program, "--steps", 1, "--data", f"safetensors:{data}",
+                   "--checkpoint", tmp_path / "run")  # fmt: skip
     training.load_strictly(subject.spec, training.newest_checkpoint(tmp_path / "run"))

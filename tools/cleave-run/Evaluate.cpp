@@ -109,7 +109,8 @@ llvm::Error run::evaluate(const Program &program, Communicator &world, const Opt
     if (world.rank() == 0)
       error = OutputFile::open(options.dump).moveInto(file);
     else if (!isShared)
-      error = OutputFile::open(options.dump + ".rank" + std::to_string(world.rank())).moveInto(file);
+      error =
+          OutputFile::open(options.dump + ".rank" + std::to_string(world.rank())).moveInto(file);
     if (llvm::Error refusal = agree(world, std::move(error), "the dump"))
       return refusal;
   }

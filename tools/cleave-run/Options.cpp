@@ -55,12 +55,12 @@ static cl::opt<cleave::runtime::WeightGradients>
                                clEnumValN(cleave::runtime::WeightGradients::Deferred, "deferred",
                                           "After the input parts of all microbatches of the step")),
                     cl::cat(general));
-static cl::opt<std::string>
-    kernels("kernels",
-            cl::desc("Which of the program's compiled kernels run: best (default): those for the "
-                     "newest instruction set that this machine has; those for x86-64-v2, x86-64-v3 or "
-                     "x86-64-v4; none: the ops of each kernel run one by one"),
-            cl::init("best"), cl::value_desc("best | TARGET | none"), cl::cat(general));
+static cl::opt<std::string> kernels(
+    "kernels",
+    cl::desc("Which of the program's compiled kernels run: best (default): those for the "
+             "newest instruction set that this machine has; those for x86-64-v2, x86-64-v3 or "
+             "x86-64-v4; none: the ops of each kernel run one by one"),
+    cl::init("best"), cl::value_desc("best | TARGET | none"), cl::cat(general));
 static cl::opt<std::string> inputs("inputs", cl::desc("Inputs and targets of one microbatch"),
                                    cl::value_desc("file.safetensors"), cl::cat(evaluating));
 static cl::opt<std::string>
@@ -111,10 +111,9 @@ cleave::run::Options cleave::run::adapt(Options options, const runtime::Program 
 
 std::vector<cleave::runtime::NamedPath> cleave::run::listInputs(const Options &options) {
   std::vector<runtime::NamedPath> inputs = {{"program", options.program}};
-  for (auto [option, path] : {std::pair("--weights", options.weights),
-                              std::pair("--weights", options.besideProgram),
-                              std::pair("--inputs", options.inputs),
-                              std::pair("--against", options.against)})
+  for (auto [option, path] :
+       {std::pair("--weights", options.weights), std::pair("--weights", options.besideProgram),
+        std::pair("--inputs", options.inputs), std::pair("--against", options.against)})
     if (!path.empty())
       inputs.push_back({option, path});
   return inputs;

@@ -32,8 +32,8 @@ struct Options {
   bool poisonsDeadMemory = false;
 };
 
-/// The options for the other program of a comparison, `program`: without what it has no weight part,
-/// no kernels or no plan of memory for.
+/// The options for the other program of a comparison, `program`: without what it has no weight
+/// part, no kernels or no plan of memory for.
 Options adapt(Options options, const runtime::Program &program);
 
 /// What a run reads and writes, whatever its mode, for `checkOutputs`.

@@ -170,8 +170,7 @@ std::vector<NamedPath> run::listTrainingInputs() {
 
 std::vector<NamedPath> run::listTrainingOutputs() {
   std::vector<NamedPath> outputs;
-  for (const cl::opt<std::string> *option :
-       {&metrics, &tensorboard, &trace, &profile, &checkpoint})
+  for (const cl::opt<std::string> *option : {&metrics, &tensorboard, &trace, &profile, &checkpoint})
     if (!option->empty())
       outputs.push_back({("--" + option->ArgStr).str(), option->getValue()});
   return outputs;

@@ -101,14 +101,15 @@ std::string check(const std::vector<NamedPath> &inputs, const std::vector<NamedP
 
 TEST(CheckOutputs, InputsAreFoundUnderAnyName) {
   TemporaryDirectory directory;
-  std::string input = directory.write("w", "x"), link = directory / "link", hard = directory / "hard";
+  std::string input = directory.write("w", "x"), link = directory / "link",
+              hard = directory / "hard";
   std::filesystem::create_symlink("w", link);
   std::filesystem::create_hard_link(input, hard);
-  for (const std::string &output : {input, link, hard, directory / "../" + directory.path().substr(
-                                        directory.path().rfind('/') + 1) + "/w"})
+  for (const std::string &output :
+       {input, link, hard,
+        directory / "../" + directory.path().substr(directory.path().rfind('/') + 1) + "/w"})
     EXPECT_EQ(check({{"--weights", input}}, {{"--dump", output}}),
-              "--dump " + output + " would overwrite --weights " + input +
-                  ", which the run reads");
+              "--dump " + output + " would overwrite --weights " + input + ", which the run reads");
   EXPECT_EQ(check({{"--weights", input}}, {{"--dump", directory / "other"}}), "");
   EXPECT_EQ(check({{"--weights", "/dev/null"}}, {{"--dump", "/dev/null"}}), "");
 }
