@@ -25,12 +25,15 @@ namespace fs = std::filesystem;
 /// The path with its links resolved, whether or not there is anything at its end.
 static std::string resolve(llvm::StringRef path) {
   std::error_code error;
-  fs::path resolved = fs::weakly_canonical(path.str(), error);
-  // Only the directories are canonical where the last link leads to nothing.
-  for (int links = 0; !error && links < 40 && fs::is_symlink(resolved, error); ++links)
-    resolved =
-        fs::weakly_canonical(resolved.parent_path() / fs::read_symlink(resolved, error), error);
-  return error ? path.str() : resolved.string();
+  fs::path current = fs::canonical(path.str(), error);
+  if (!error)
+    return current.string();
+  current = path.str();
+  for (int links = 0; links < 40 && fs::is_symlink(current, error); ++links)
+    current = current.parent_path() / fs::read_symlink(current, error);
+  fs::path parent = current.has_parent_path() ? current.parent_path() : fs::path(".");
+  fs::path directory = fs::canonical(parent, error);
+  return error ? current.string() : (directory / current.filename()).string();
 }
 
 /// Standard output or error if it is what `status` describes.
