@@ -63,7 +63,9 @@ static Error checkPassOptions(const mlir::PassInfo &pass, StringRef options) {
     pass.printHelpStr(2, kDescriptionColumn);
     outs().flush();
   }
-  return createStringError("--" + pass.getPassArgument() + ": " + text);
+  // Of a value that does not parse, LLVM has printed what it is.
+  return createStringError("--" + pass.getPassArgument() + ": " +
+                           (text.empty() ? "invalid value of an option" : text));
 }
 
 Error cleave::checkArguments(ArrayRef<char *> arguments) {
