@@ -165,8 +165,9 @@ static llvm::Expected<Request> readOptions() {
         "described machine), --profile=FILE (measured) or --costs=F,B,W,COMM",
         programOption.getValue());
   }
-  request.isBytes = hasStages && !request.costs.hasMemory();
-  if (request.isBytes)
+  bool isProgramsMemory = hasStages && !request.costs.hasMemory();
+  request.isBytes = isProgramsMemory || deviceOption.getNumOccurrences();
+  if (isProgramsMemory)
     if (llvm::Error error = simulate::setMemory(request.costs, request.program->stages))
       return schedule::makeError("{0}: {1}", programOption.getValue(),
                                  llvm::toString(std::move(error)));

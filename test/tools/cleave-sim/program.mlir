@@ -21,8 +21,8 @@
 // RUN: cleave-sim %t/p.mlir --device=%t/types.json --axis=dp=2 | FileCheck %s --check-prefix=TYPES
 // TYPES: makespan 19.000
 // An axis that the program does not have is not one of its own.
-// RUN: not cleave-sim %t/p.mlir --device=%t/machine.json --axis=foo=3 2>&1 | FileCheck %s --check-prefix=AXIS
-// AXIS: error: --axis: expected an axis of the program's mesh (dp), found 'foo'
+// RUN: not cleave-sim %t/p.mlir --device=%t/machine.json --axis=foo=3 2>&1 | FileCheck %s --check-prefix=FOO
+// FOO: error: --axis: expected an axis of the program's mesh (dp), found 'foo'
 // The page knows the units of what is described, and of a program's memory.
 // RUN: cleave-sim %t/p.mlir --device=%t/machine.json --axis=dp=2 --html=%t/page.html && FileCheck %s --check-prefix=UNITS < %t/page.html
 // UNITS: const page = {"timeUnit":"ms","memoryUnit":"B","runs":[
