@@ -199,7 +199,7 @@ static std::string findTwoSteps(llvm::StringRef op, const AxisPlacement &source,
       continue;
     for (const Transition *second : findSteps(middle, destination, std::nullopt)) {
       const Transition *moving = isLocal(first) ? second : &first;
-      bool isShapeRight = first.shape == Effect::Same    ? second->shape == shape
+      bool isShapeRight = first.shape == Effect::Same     ? second->shape == shape
                           : second->shape == Effect::Same ? first.shape == shape
                                                           : false;
       if (!isShapeRight || (!isLocal(first) && !isLocal(*second)))

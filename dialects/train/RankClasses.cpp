@@ -200,10 +200,9 @@ static LogicalResult checkFit(const FunctionClass &one, const FunctionClass &oth
     func::FuncOp b = isMissing ? nullptr : other.functions[i];
     if (isMissing || a->getAttr(kPhaseAttrName) != b->getAttr(kPhaseAttrName) ||
         a->getAttr(kStageAttrName) != b->getAttr(kStageAttrName)) {
-      InFlightDiagnostic diagnostic =
-          func::FuncOp(other.functions.front()).emitError()
-          << "and the other functions for " << other.ranks
-          << " are of other phases than those for other ranks";
+      InFlightDiagnostic diagnostic = func::FuncOp(other.functions.front()).emitError()
+                                      << "and the other functions for " << other.ranks
+                                      << " are of other phases than those for other ranks";
       diagnostic.attachNote(func::FuncOp(one.functions.front()).getLoc()) << "theirs begin here";
       return diagnostic;
     }
@@ -233,10 +232,9 @@ FailureOr<SmallVector<FunctionClass, 0>> cleave::train::getFunctionClasses(Modul
   };
   for (auto &[ranks, functions] : byRanks) {
     if (!ranks)
-      return functions.front().emitError() << "expects '" << kRanksAttrName
-                                           << "', as another function of the program has it";
-    llvm::stable_sort(functions,
-                      [&](func::FuncOp a, func::FuncOp b) { return key(a) < key(b); });
+      return functions.front().emitError()
+             << "expects '" << kRanksAttrName << "', as another function of the program has it";
+    llvm::stable_sort(functions, [&](func::FuncOp a, func::FuncOp b) { return key(a) < key(b); });
     classes.push_back({ranks, std::move(functions)});
   }
   if (failed(checkCover(module, classes)))

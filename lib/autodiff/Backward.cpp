@@ -15,8 +15,8 @@ void Backward::enter(Operation *newOp) {
   if (Attribute stage = op->getDiscardableAttr(train::kStageAttrName))
     attributes.push_back(builder.getNamedAttr(train::kStageAttrName, stage));
   setContext(op->getLoc(), attributes);
-  // The gradient of what is I has to be I, whatever R masks and indices it is made with: also what a
-  // rule makes for several operands at once prefers to be what some operand's gradient is.
+  // The gradient of what is I has to be I, whatever R masks and indices it is made with: also what
+  // a rule makes for several operands at once prefers to be what some operand's gradient is.
   preferred = {};
   for (Value operand : op->getOperands())
     if (!preferred && needs(operand))

@@ -31,9 +31,10 @@ public:
     varied = findVaried(function, sources);
     if (!varied.contains(loss)) {
       if (auto cut = loss.getDefiningOp<aten::DetachOp>())
-        return cut.emitOpError("is what the function returns as its loss, so that no parameter takes "
-                               "a gradient; if it was exported for evaluation, export it with a "
-                               "loss and without gradients (--no-gradients) to differentiate it");
+        return cut.emitOpError(
+            "is what the function returns as its loss, so that no parameter takes "
+            "a gradient; if it was exported for evaluation, export it with a "
+            "loss and without gradients (--no-gradients) to differentiate it");
       return function.emitError()
              << "has a loss that depends on no parameter that takes a gradient";
     }
@@ -154,8 +155,8 @@ private:
     return Type(gradientTypeOf(loss.getType()));
   }
 
-  /// The type checker knows of parameters' gradients alone. Inputs that are to have one may not join
-  /// what is I as they may without.
+  /// The type checker knows of parameters' gradients alone. Inputs that are to have one may not
+  /// join what is I as they may without.
   LogicalResult checkInputs(dist::PlacementAttr frame) {
     if (options.inputs.empty())
       return success();
@@ -247,7 +248,8 @@ private:
             insertArgument(accumulatorAt++, gradient.getType(), RoleKind::Accumulator, name);
         // As soon as it is there: so it can be freed, and its reduction can begin.
         OpBuilder::InsertionGuard guard(builder);
-        if (Operation *made = gradient.getDefiningOp(); made && made->hasAttr(train::kBackwardAttrName))
+        if (Operation *made = gradient.getDefiningOp();
+            made && made->hasAttr(train::kBackwardAttrName))
           builder.setInsertionPointAfter(made);
         gradient = train::AccumulateOp::create(builder, gradient.getLoc(), gradient.getType(),
                                                gradient, accumulator);

@@ -22,8 +22,8 @@ public:
     for (auto [i, operand] : llvm::enumerate(operands)) {
       placements.push_back(operand.placement);
       // What only lends its shape to a computation lends a shard's shape to a shard's.
-      bool countsWhole = llvm::is_contained(rule.shapeOnly, i) &&
-                         !(rule.kind == OpKind::Compute && isShard(i));
+      bool countsWhole =
+          llvm::is_contained(rule.shapeOnly, i) && !(rule.kind == OpKind::Compute && isShard(i));
       if (operand.placement && !countsWhole)
         active.push_back(i);
     }

@@ -6,7 +6,8 @@
 // thing here and another one there, or ranks would send each other what does not fit.
 //
 // Values are numbered by how they are computed: those of two classes with one number are computed
-// alike. The order of ops, copies and kernels may differ, as passes look at each function by itself.
+// alike. The order of ops, copies and kernels may differ, as passes look at each function by
+// itself.
 //
 //===----------------------------------------------------------------------===//
 
@@ -199,11 +200,10 @@ LogicalResult Comparison::checkTypes() const {
       if (like.empty() ||
           llvm::any_of(like, [&](Value each) { return fit(each.getType(), result.getType()); }))
         continue;
-      InFlightDiagnostic diagnostic = op.emitOpError()
-                                      << "gives " << result.getType() << ", but "
-                                      << like.front().getType()
-                                      << " on other ranks: only the sizes of sharded dimensions "
-                                         "may differ";
+      InFlightDiagnostic diagnostic =
+          op.emitOpError() << "gives " << result.getType() << ", but " << like.front().getType()
+                           << " on other ranks: only the sizes of sharded dimensions "
+                              "may differ";
       diagnostic.attachNote(like.front().getLoc()) << "theirs is here";
       return diagnostic;
     }

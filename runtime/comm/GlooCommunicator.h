@@ -76,8 +76,8 @@ private:
     c10::ScalarType type;
   };
   static Terms termsOf(llvm::StringRef kind, const at::Tensor &tensor);
-  /// Compares them with the other ranks' the first time that they are used for this value: Gloo ends
-  /// the process where they differ. Throws.
+  /// Compares them with the other ranks' the first time that they are used for this value: Gloo
+  /// ends the process where they differ. Throws.
   llvm::Error agree(const Operation &operation, const Terms &terms);
   /// Starts an operation and hands out its work; `start` returns c10d's and may throw.
   template <typename Start>

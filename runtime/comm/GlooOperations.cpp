@@ -142,8 +142,8 @@ llvm::Error GlooCommunicator::agree(const Operation &operation, const Terms &ter
     return llvm::Error::success();
   // The first rank's word counts; others that find another one do not begin. That ranks are in
   // different operations shows by itself.
-  std::string mine =
-      llvm::formatv("{0}: {1} elements of {2}", terms.kind, terms.elements, c10::toString(terms.type));
+  std::string mine = llvm::formatv("{0}: {1} elements of {2}", terms.kind, terms.elements,
+                                   c10::toString(terms.type));
   std::string key = path + "/terms/" + std::to_string(operation.number);
   std::vector<uint8_t> said =
       world->store->compareSet(key, {}, std::vector<uint8_t>(mine.begin(), mine.end()));
@@ -214,9 +214,9 @@ llvm::Expected<std::unique_ptr<Work>>
 GlooCommunicator::startAllReduce(at::Tensor &tensor, const ReductionOp &reduction, StringRef what) {
   c10d::AllreduceOptions options;
   options.reduceOp = toC10d(reduction);
-  return launchInPlace(begin("all_reduce", what), "all_reduce", tensor, [&](std::vector<at::Tensor> &tensors) {
-    return group->allreduce(tensors, options);
-  });
+  return launchInPlace(
+      begin("all_reduce", what), "all_reduce", tensor,
+      [&](std::vector<at::Tensor> &tensors) { return group->allreduce(tensors, options); });
 }
 
 llvm::Expected<std::unique_ptr<Work>> GlooCommunicator::startReduce(at::Tensor &tensor,
@@ -227,9 +227,9 @@ llvm::Expected<std::unique_ptr<Work>> GlooCommunicator::startReduce(at::Tensor &
   c10d::ReduceOptions options;
   options.reduceOp = toC10d(reduction);
   options.rootRank = root;
-  return launchInPlace(begin("reduce", what), "reduce", tensor, [&](std::vector<at::Tensor> &tensors) {
-    return group->reduce(tensors, options);
-  });
+  return launchInPlace(
+      begin("reduce", what), "reduce", tensor,
+      [&](std::vector<at::Tensor> &tensors) { return group->reduce(tensors, options); });
 }
 
 llvm::Expected<std::unique_ptr<Work>> GlooCommunicator::startBroadcast(at::Tensor &tensor, int root,
@@ -238,9 +238,9 @@ llvm::Expected<std::unique_ptr<Work>> GlooCommunicator::startBroadcast(at::Tenso
     return error;
   c10d::BroadcastOptions options;
   options.rootRank = root;
-  return launchInPlace(begin("broadcast", what), "broadcast", tensor, [&](std::vector<at::Tensor> &tensors) {
-    return group->broadcast(tensors, options);
-  });
+  return launchInPlace(
+      begin("broadcast", what), "broadcast", tensor,
+      [&](std::vector<at::Tensor> &tensors) { return group->broadcast(tensors, options); });
 }
 
 /// Equal parts of contiguous memory, one a rank.

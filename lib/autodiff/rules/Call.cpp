@@ -75,7 +75,8 @@ static Value writeZeros(CallOp op, Backward &b, Value src, ArrayRef<NamedAttribu
   Value g = b.gradient();
   SmallVector<Attribute> pending;
   dist::PlacementAttr placement = dist::getPlacement(g.getType()), whole = placement;
-  for (const dist::AxisEntry &entry : placement ? placement.getEntries() : ArrayRef<dist::AxisEntry>())
+  for (const dist::AxisEntry &entry :
+       placement ? placement.getEntries() : ArrayRef<dist::AxisEntry>())
     if (entry.placement.isPartialSum()) {
       pending.push_back(entry.axis);
       whole = whole.with(entry.axis, dist::AxisPlacement::replicate());

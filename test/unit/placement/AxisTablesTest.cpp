@@ -1,7 +1,7 @@
 //===- AxisTablesTest.cpp - what joins what, as tables -----------------------===//
 //
-// For each rule the result of every combination of operands. `i` and `r` are an I and an R that carry
-// a gradient; an error is written as the letters of its reason.
+// For each rule the result of every combination of operands. `i` and `r` are an I and an R that
+// carry a gradient; an error is written as the letters of its reason.
 //
 //===----------------------------------------------------------------------===//
 
