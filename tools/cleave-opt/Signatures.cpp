@@ -10,8 +10,8 @@
 
 using namespace llvm;
 
-/// Longer lines are broken up.
-static constexpr size_t kWidth = 200;
+/// Longer lines are broken up: of real programs all, of small ones few.
+static constexpr size_t kWidth = 1000;
 /// What broken lines are filled to.
 static constexpr size_t kFill = 100;
 
