@@ -98,16 +98,17 @@ const AxisChoice &Inference::choose(ArrayRef<AxisChoice> choices, StringAttr axi
     return llvm::all_of(choice.results, [](AxisPlacement p) { return p.isInvariant(); });
   };
   for (const AxisChoice &choice : choices) {
-    bool fits = true;
+    bool fits = true, isAsked = false;
     for (auto [result, placement] : llvm::enumerate(options.preferred)) {
       if (!placement)
         continue;
       if (std::optional<AxisPlacement> wanted = placement.get(axis)) {
         wanted->order = 0;
         fits &= choice.results[result] == *wanted;
+        isAsked = true;
       }
     }
-    if (fits)
+    if (fits && isAsked)
       return choice;
   }
   const AxisChoice *first = choices.begin();

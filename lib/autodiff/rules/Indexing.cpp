@@ -66,7 +66,7 @@ static LogicalResult differentiateIndexPut(IndexPutOp op, Backward &b) {
   b.to(op.getSelf(), [&] {
     if (accumulates)
       return g;
-    return indexLike<IndexPutOp, IndexPutOp>(op, b, g, shapeOf(g), b.zeroGradient(values));
+    return indexLike<IndexPutOp, IndexPutOp>(op, b, g, shapeOf(g), b.zeroBeside(g));
   });
   if (!b.needs(values))
     return success();
@@ -83,6 +83,24 @@ static LogicalResult differentiateIndexPut(IndexPutOp op, Backward &b) {
   }
   b.to(values, [&] { return indexLike<IndexPutOp, IndexOp>(op, b, g, indexedShape(op)); });
   return success();
+}
+
+/// Zeros to which the gradients of what was taken from `self` are added. Terms of its gradient, but
+/// where places or gradients vary: there the sum does, as a constant joins anything that varies.
+static Value zerosToAddTo(Backward &b, Value self, ValueRange beside) {
+  Value zero = b.zeros(shapeOf(self), dtypeOf(self));
+  RankedTensorType type = b.gradientType(self);
+  cleave::dist::PlacementAttr placement =
+      type ? cleave::dist::getPlacement(type) : cleave::dist::PlacementAttr();
+  if (!placement)
+    return zero;
+  cleave::dist::PlacementAttr constant = cleave::dist::getPlacement(zero.getType());
+  for (const cleave::dist::AxisEntry &entry : constant.getEntries())
+    if (llvm::any_of(beside, [&](Value value) {
+          return cleave::dist::getPlacement(value.getType()).get(entry.axis)->isVarying();
+        }))
+      placement = placement.with(entry.axis, entry.placement);
+  return b.conform(zero, placement);
 }
 
 /// The gradient with zeros where the op wrote.
@@ -108,7 +126,9 @@ void cleave::autodiff::attachIndexingRules(MLIRContext &context) {
   attach<EmbeddingOp, differentiateEmbedding>(context);
   attach<IndexOp, [](IndexOp op, Backward &b) {
     b.to(op.getSelf(), [&] {
-      return indexLike<IndexOp, IndexPutOp>(op, b, b.zeroGradient(op.getSelf()),
+      SmallVector<Value> beside(op.getIndices());
+      beside.push_back(b.gradient());
+      return indexLike<IndexOp, IndexPutOp>(op, b, zerosToAddTo(b, op.getSelf(), beside),
                                             shapeOf(op.getSelf()), b.gradient(),
                                             b.boolean("accumulate", true));
     });
@@ -117,7 +137,8 @@ void cleave::autodiff::attachIndexingRules(MLIRContext &context) {
   attach<IndexSelectOp, [](IndexSelectOp op, Backward &b) {
     Value self = op.getSelf();
     b.to(self, [&] {
-      return b.makeLike<IndexAddOp>(self, {b.zeroGradient(self), op.getIndex(), b.gradient()},
+      Value zeros = zerosToAddTo(b, self, {op.getIndex(), b.gradient()});
+      return b.makeLike<IndexAddOp>(self, {zeros, op.getIndex(), b.gradient()},
                                     b.integer("dim", op.getDim()));
     });
   }>(context);
@@ -134,7 +155,8 @@ void cleave::autodiff::attachIndexingRules(MLIRContext &context) {
   attach<GatherOp, [](GatherOp op, Backward &b) {
     Value self = op.getSelf();
     b.to(self, [&] {
-      return b.makeLike<ScatterAddOp>(self, {b.zeroGradient(self), op.getIndex(), b.gradient()},
+      Value zeros = zerosToAddTo(b, self, {op.getIndex(), b.gradient()});
+      return b.makeLike<ScatterAddOp>(self, {zeros, op.getIndex(), b.gradient()},
                                       b.integer("dim", op.getDim()));
     });
   }>(context);
