@@ -162,7 +162,8 @@ void RuleBuilder::addGroup(LinearGroup group) {
   llvm::erase_if(group.results, [&](unsigned result) {
     return !isa<RankedTensorType>(op->getResult(result).getType());
   });
-  if (!group.operands.empty() && !group.results.empty())
+  // Results that are left out depend on nothing: any operand may be partial that they alone need.
+  if (!group.operands.empty())
     rule.linear.push_back(std::move(group));
 }
 

@@ -148,7 +148,7 @@ std::string ShardingRule::check(Operation *op) const {
       if (std::string error = checkTensor(*this, type, tensors[i]); !error.empty())
         return what + std::to_string(i) + ": " + error;
   for (const LinearGroup &group : linear)
-    if (group.operands.empty() || group.results.empty() ||
+    if (group.operands.empty() ||
         llvm::any_of(group.operands, [&](unsigned i) { return i >= operands.size(); }) ||
         llvm::any_of(group.results, [&](unsigned i) { return i >= results.size(); }))
       return "a linear group has no operand or result, or one that the op has not";
