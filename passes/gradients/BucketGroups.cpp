@@ -102,31 +102,38 @@ static Operation *findOptimizer(const GradientPath &path) {
   return isa<train::AdamWOp, train::SGDOp>(user) ? user : nullptr;
 }
 
+/// The learning rate of an optimizer step, apart from how it lies on the mesh.
+static Value findRate(Operation *optimizer) {
+  Value rate = optimizer->getOperand(optimizer->getNumOperands() - 1);
+  while (auto convert = rate.getDefiningOp<dist::ConvertOp>())
+    rate = convert.getInput();
+  return rate;
+}
+
 std::vector<unsigned>
 cleave::gradients::groupGradients(const std::vector<GradientPath> &paths,
                                   function_ref<Type(const GradientPath &)> bufferElement) {
-  // Programs have a learning rate of their own for each parameter, or one for each parameter group,
-  // as their passes left them: it is the same rate where it is computed in the same way.
+  // Two rates are one where they are computed in the same way: passes repeat ops, and partitioning
+  // converts the rate for each parameter.
   backward::ValueNumbering numbering;
   if (!paths.empty())
     numbering.add(func::FuncOp(paths.front().taker));
-  using Key = std::tuple<Operation *, Attribute, unsigned, Type, Type, Type, Attribute, Attribute,
-                         Attribute>;
+  using Key =
+      std::tuple<Operation *, Attribute, unsigned, Type, Type, Attribute, Attribute, Attribute>;
   llvm::MapVector<Key, unsigned> groups;
   std::vector<unsigned> result;
   for (const GradientPath &path : paths) {
     Builder b(path.name.getContext());
     Attribute properties;
-    Value rate;
+    unsigned rate = 0;
     if (Operation *optimizer = findOptimizer(path)) {
       properties = b.getArrayAttr({b.getStringAttr(optimizer->getName().getStringRef()),
                                    optimizer->getPropertiesAsAttribute()});
-      rate = optimizer->getOperand(optimizer->getNumOperands() - 1);
+      rate = numbering.lookup(findRate(optimizer));
     }
     Key key{path.maker,
             properties,
-            rate ? numbering.lookup(rate) : 0,
-            rate ? rate.getType() : Type(),
+            rate,
             path.type.getElementType(),
             bufferElement(path),
             path.mesh,

@@ -8,7 +8,6 @@ import subprocess
 import placement_cases
 import pytest
 import torch
-import typed_gpt
 from cleave import export_spec, testing
 from safetensors.torch import load_file, save_file
 from training import MODELS, run
@@ -81,16 +80,18 @@ def test_dumped_gradients_are_whole(placed, build_dir, tmp_path):
         assert torch.allclose(found[key], tensor, rtol=1e-4, atol=1e-6), key
 
 
-def test_one_bucket_for_each_kind_of_reduction(placed):
-    """Parameter groups differ by what they mean: two of the optimizer's, on two sets of axes."""
-    _, local, _ = placed("gpt_untied", "dp2 x tp2", BUCKETS + "=bucket-size-mb=25 first-bucket-mb=25")
-    buckets = re.findall(r"train\.bucket @\w+ of f32 .* over @\w+ (\[.*?\])", local.read_text())
-    assert 2 <= len(buckets) <= 4, buckets
+@pytest.mark.parametrize("name", ["gpt_untied", "llama"])
+def test_one_bucket_for_each_set_of_axes(name, placed):
+    """All parameters have one learning rate, which the local program converts for each of them."""
+    _, local, _ = placed(name, "dp2 x tp2", BUCKETS)
+    text = local.read_text()
+    update = text[text.index("func.func @update") :]
+    assert update.count("dist.convert") > 2
+    axes = re.findall(r"train\.bucket @\w+ of f32 .* over @\w+ (\[.*?\])", text)
+    assert axes and len(axes) == len(set(axes))
 
 
-#===------------------------------------------------------------------------===#
 # Without an optimizer
-#===------------------------------------------------------------------------===#
 
 
 @pytest.mark.parametrize("mesh", ["dp2", "dp2 x tp2"])
@@ -112,15 +113,17 @@ def test_data_parallel_sums_without_an_optimizer(passes, build_dir, tmp_path):
     program, inputs = tmp_path / "dp.mlir", tmp_path / "inputs.safetensors"
     subprocess.run([build_dir / "bin" / "cleave-opt", source, "--sync-gradients", *passes, "-o",
                     program], check=True)  # fmt: skip
-    save_file({n: t.contiguous() for n, t in testing.example_inputs(spec).items()}, inputs)
     dumps = {}
     for path, ranks in ((source, 1), (program, 2)):
+        # Both ranks have the same examples.
+        examples = testing.example_inputs(spec)
+        save_file({n: torch.cat([t] * ranks) for n, t in examples.items()}, inputs)
         dump = tmp_path / f"dump{ranks}.safetensors"
         result = run(build_dir, path, "--weights", source.with_suffix(".safetensors"), "--inputs",
                      inputs, "--dump", dump, "--ranks", ranks, "--ranks-as", "threads")  # fmt: skip
         assert result.returncode == 0, result.stderr
         dumps[ranks] = load_file(dump)
-    # Both ranks evaluate the one microbatch; a sum of two equal numbers is exact.
+    # A sum of two equal numbers is exact.
     for key, tensor in dumps[1].items():
         factor = 2 if key.startswith("grad.") else 1
         assert dumps[2][key].equal(factor * tensor), key
@@ -139,14 +142,9 @@ def test_a_program_without_gradients_is_refused(build_dir, tmp_path):
         assert not (tmp_path / "out.mlir").exists()
 
 
-def test_scattered_gradients_are_whole_in_an_evaluation(build_dir, tmp_path):
-    """Each rank holds its part of a scattered member, beside tensor parallelism in one dimension."""
-    source = typed_gpt.write(build_dir, tmp_path, dp=2, tp=2, sharded=True)
-    bucketed = tmp_path / "bucketed.mlir"
-    subprocess.run([build_dir / "bin" / "cleave-opt", source, "--split-fsdp-collectives", BUCKETS, "-o",
-                    bucketed], check=True)  # fmt: skip
-    assert 'scatter ["dp"]' in bucketed.read_text()
-    inputs = tmp_path / "inputs.safetensors"
-    data = load_file(tmp_path / "data.safetensors")
-    save_file({name: tensor[:4].contiguous() for name, tensor in data.items()}, inputs)
-    agree(build_dir, bucketed, source, inputs, ranks=4)
+@pytest.mark.parametrize("name", ["gpt_untied", "llama"])
+def test_scattered_gradients_are_whole_in_an_evaluation(name, placed, build_dir):
+    """Each rank holds its part of a scattered member."""
+    source, local, inputs = placed(name, "fsdp2", "--split-fsdp-collectives", BUCKETS)
+    assert 'scatter ["dp"]' in local.read_text()
+    agree(build_dir, local, source, inputs, ranks=2)

@@ -14,10 +14,11 @@
 // LOCAL: train.bucket @bucket1 of f32 ["d" : tensor<8xf32>, "c" : tensor<4x4xf32>, "a" : tensor<8xf32>]{{$}}
 
 // CHECK-LABEL: func.func @microbatch
-// CHECK-SAME: %[[B0:[a-z0-9]+]]: !train.bucket<@bucket0 : tensor<8xf32>> {train.role = #train.role<accumulator "bucket0">}
-// CHECK-SAME: %[[B1:[a-z0-9]+]]: !train.bucket<@bucket1 : tensor<8xf32>> {train.role = #train.role<accumulator "bucket1">}
-// CHECK-SAME: %[[B2:[a-z0-9]+]]: !train.bucket<@bucket2 : tensor<24xf32>> {train.role = #train.role<accumulator "bucket2">}
-// CHECK-SAME: -> (tensor<f32> {train.role = #train.role<loss>}, !train.bucket<@bucket0 : tensor<8xf32>> {train.role = #train.role<gradient "bucket0">}
+// CHECK: %[[B0:[a-z0-9]+]]: !train.bucket<@bucket0 : tensor<8xf32>> {train.role = #train.role<accumulator "bucket0">}
+// CHECK: %[[B1:[a-z0-9]+]]: !train.bucket<@bucket1 : tensor<8xf32>> {train.role = #train.role<accumulator "bucket1">}
+// CHECK: %[[B2:[a-z0-9]+]]: !train.bucket<@bucket2 : tensor<24xf32>> {train.role = #train.role<accumulator "bucket2">}
+// CHECK: tensor<f32> {train.role = #train.role<loss>},
+// CHECK-NEXT: !train.bucket<@bucket0 : tensor<8xf32>> {train.role = #train.role<gradient "bucket0">}
 func.func @microbatch(
     %a: tensor<8xf32> {train.role = #train.role<parameter "a">},
     %b: tensor<8xf32> {train.role = #train.role<parameter "b">},

@@ -6,7 +6,7 @@
 
 // CHECK: dist.mesh @mesh ["dp" = ?]
 // CHECK-LABEL: func.func @microbatch
-// CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<4xf32> {train.role = #train.role<accumulator "w">}
+// CHECK: %[[A:[a-z0-9]+]]: tensor<4xf32> {train.role = #train.role<accumulator "w">}
 // BUCKET: train.bucket @bucket0 of f32 ["w" : tensor<4xf32>] over @mesh ["dp"]
 // BUCKET-LABEL: func.func @microbatch
 func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
@@ -25,9 +25,15 @@ func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">
   %1 = aten.sin(%w) : (tensor<4xf32>) -> tensor<4xf32>
   return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
-// CHECK: func.func @reduce(%[[T:.*]]: tensor<4xf32> {train.role = #train.role<gradient "w">}) -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
+// CHECK: func.func @reduce(
+// CHECK: %[[T:.*]]: tensor<4xf32> {train.role = #train.role<gradient "w">})
+// CHECK: -> (
+// CHECK: tensor<4xf32> {train.role = #train.role<gradient "w">})
 // CHECK: %[[R:.*]] = dist.all_reduce sum(%[[T]]) over @mesh ["dp"]
 // CHECK-NEXT: return %[[R]]
-// BUCKET: func.func @reduce(%[[B:.*]]: !train.bucket<@bucket0 : tensor<4xf32>> {train.role = #train.role<gradient "bucket0">}) -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
-// BUCKET-NEXT: %[[W:.*]] = train.wait_bucket %[[B]]
+// BUCKET: func.func @reduce(
+// BUCKET: %[[B:.*]]: !train.bucket<@bucket0 : tensor<4xf32>> {train.role = #train.role<gradient "bucket0">})
+// BUCKET: -> (
+// BUCKET: tensor<4xf32> {train.role = #train.role<gradient "w">})
+// BUCKET: %[[W:.*]] = train.wait_bucket %[[B]]
 // BUCKET-NEXT: return %[[W]]

@@ -13,11 +13,11 @@ func.func @microbatch(
     %w: tensor<2x2xf32> {train.role = #train.role<parameter "w">},
     %f: tensor<2xf32> {train.role = #train.role<parameter "f" frozen>},
     %a: tensor<2x2xf32> {train.role = #train.role<accumulator "w">},
-    // CHECK-SAME: #train.role<input "x" batch 0 over ["dp"]>
+    // CHECK: #train.role<input "x" batch 0 over ["dp"]>
     %x: tensor<4x2xf32> {train.role = #train.role<input "x" batch 0>},
-    // CHECK-SAME: #train.role<input "table">
+    // CHECK: #train.role<input "table">
     %t: tensor<2x2xf32> {train.role = #train.role<input "table">},
-    // CHECK-SAME: #train.role<target "y" batch 1 over ["dp"]>
+    // CHECK: #train.role<target "y" batch 1 over ["dp"]>
     %y: tensor<2x4xf32> {train.role = #train.role<target "y" batch 1>},
     %s: tensor<f32> {train.role = #train.role<seed>})
     -> (tensor<f32> {train.role = #train.role<loss>},
@@ -32,8 +32,8 @@ func.func @microbatch(
 }
 
 // CHECK-LABEL: func.func @update
-// CHECK-SAME: %[[W:[a-z0-9]+]]: tensor<2x2xf32> {train.role = #train.role<parameter "w">}
-// CHECK-SAME: %[[G:[a-z0-9]+]]: tensor<2x2xf32> {train.role = #train.role<gradient "w">}
+// CHECK: %[[W:[a-z0-9]+]]: tensor<2x2xf32> {train.role = #train.role<parameter "w">}
+// CHECK: %[[G:[a-z0-9]+]]: tensor<2x2xf32> {train.role = #train.role<gradient "w">}
 func.func @update(
     %w: tensor<2x2xf32> {train.role = #train.role<parameter "w">},
     %g: tensor<2x2xf32> {train.role = #train.role<gradient "w">},
