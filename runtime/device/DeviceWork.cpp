@@ -40,6 +40,7 @@ public:
     });
   }
   bool isDone() override { return work->isDone(); }
+  std::optional<int64_t> completedNs() override { return work->completedNs(); }
 
 private:
   std::unique_ptr<Work> work;

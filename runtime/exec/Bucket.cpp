@@ -92,11 +92,12 @@ std::optional<size_t> Bucket::findMember(llvm::StringRef member) const {
   return std::nullopt;
 }
 
-void Bucket::start(PendingOr operation) {
-  if (!operation)
-    throw CommunicationFailure{operation.takeError()};
-  reduction = std::move(*operation);
+void Bucket::start(llvm::function_ref<PendingOr()> operation) {
   startNs = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+  PendingOr started = operation();
+  if (!started)
+    throw CommunicationFailure{started.takeError()};
+  reduction = std::move(*started);
 }
 
 /// Waits for the operation under way, whose result goes to `into`.
@@ -119,7 +120,7 @@ void Bucket::finishReduction() {
   finish(result());
   if (!scatterGroup || !group)
     return;
-  start(startAllReduce(*group, {part}, {Reduction::Sum}, describe()));
+  start([&] { return startAllReduce(*group, {part}, {Reduction::Sum}, describe()); });
   finish(part);
 }
 
@@ -165,8 +166,11 @@ void Bucket::microbatchDone() {
     part.copy_(flat);
   if (!scatterGroup && !group)
     return;
-  start(scatterGroup ? startReduceScatter(*scatterGroup, {flat}, {Reduction::Sum}, 0, describe())
-                     : startAllReduce(*group, {result()}, {Reduction::Sum}, describe()));
+  start([&] {
+    return scatterGroup
+               ? startReduceScatter(*scatterGroup, {flat}, {Reduction::Sum}, 0, describe())
+               : startAllReduce(*group, {result()}, {Reduction::Sum}, describe());
+  });
 }
 
 std::vector<at::Tensor> Bucket::wait() {

@@ -59,7 +59,7 @@ private:
   explicit Bucket(const SessionOptions &options) : options(options) {}
   /// For messages: `bucket 'bucket0' ("a.weight" and 3 more)`.
   std::string describe() const;
-  void start(PendingOr operation);
+  void start(llvm::function_ref<PendingOr()> operation);
   void finish(at::Tensor &into);
   void finishReduction();
   /// Where the reduced gradients lie.
