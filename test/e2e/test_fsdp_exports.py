@@ -167,7 +167,8 @@ def expect_equal(found, expected, tolerance):
 
 def is_possible(case):
     if case["model"] == "resnet18":
-        return case["layout"] != "fsdp-tp" and case["form"] != "zbv"
+        # Its kernels are three wide: no two ranks share their columns.
+        return case["layout"] in ("fsdp", "hsdp") and case["form"] != "zbv"
     return True
 
 
