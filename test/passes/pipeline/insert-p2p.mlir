@@ -4,7 +4,7 @@
 
 // Attributes of the op are kept.
 //      CHECK: pipeline.schedule @schedule "1f1b" ranks 2 stages 2 microbatches 2 topology loop transfers explicit attributes {test.tag} {
-// CHECK-NEXT:   rank 0: recvB0.0 F0.0 sendF0.0 F0.1 sendF0.1 B0.0 recvB0.1 B0.1
+// CHECK-NEXT:   rank 0: recvB0.0 recvB0.1 F0.0 sendF0.0 F0.1 sendF0.1 B0.0 B0.1
 // CHECK-NEXT:   rank 1: recvF1.0 recvF1.1 F1.0 B1.0 sendB1.0 F1.1 B1.1 sendB1.1
 // CHECK-NEXT: }
 //      LATE: pipeline.schedule @schedule "1f1b" ranks 2 stages 2 microbatches 2 topology loop transfers explicit attributes {test.tag} {

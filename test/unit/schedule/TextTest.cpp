@@ -35,7 +35,7 @@ TEST(Text, PrintsWhatTheDocumentationShows) {
                             "stages 2\n"
                             "microbatches 2\n"
                             "topology loop\n"
-                            "rank 0: recvB0.0 F0.0 sendF0.0 F0.1 sendF0.1 B0.0 recvB0.1 B0.1\n"
+                            "rank 0: recvB0.0 recvB0.1 F0.0 sendF0.0 F0.1 sendF0.1 B0.0 B0.1\n"
                             "rank 1: recvF1.0 recvF1.1 F1.0 B1.0 sendB1.0 F1.1 B1.1 sendB1.1\n");
 }
 
