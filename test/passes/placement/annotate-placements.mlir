@@ -9,22 +9,22 @@
 // CHECK: dist.mesh @mesh ["dp" = 2, "tp" = 4]
 // CHECK-LABEL: func.func @microbatch
 func.func @microbatch(
-    // CHECK-SAME: dist.placement = #S0o1_dp_S0o0_tp, train.role = #train.role<parameter "h.0.up.weight">
+    // CHECK: dist.placement = #S0o1_dp_S0o0_tp, train.role = #train.role<parameter "h.0.up.weight">
     %up: tensor<16x8xf32> {train.role = #train.role<parameter "h.0.up.weight">},
-    // CHECK-SAME: dist.placement = #S0o1_dp_S0o0_tp, train.role = #train.role<parameter "h.0.down.weight">
+    // CHECK: dist.placement = #S0o1_dp_S0o0_tp, train.role = #train.role<parameter "h.0.down.weight">
     %down: tensor<16x8xf32> {train.role = #train.role<parameter "h.0.down.weight">},
-    // CHECK-SAME: dist.placement = #dist.on<@mesh, dp = S(0), tp = R>, train.role = #train.role<parameter "h.0.down.bias">
+    // CHECK: dist.placement = #dist.on<@mesh, dp = S(0), tp = R>, train.role = #train.role<parameter "h.0.down.bias">
     %bias: tensor<8xf32> {train.role = #train.role<parameter "h.0.down.bias">},
-    // CHECK-SAME: dist.placement = #dist.on<@mesh, dp = S(0), tp = R>, train.role = #train.role<parameter "norm.weight">
+    // CHECK: dist.placement = #dist.on<@mesh, dp = S(0), tp = R>, train.role = #train.role<parameter "norm.weight">
     %norm: tensor<8xf32> {train.role = #train.role<parameter "norm.weight">},
-    // CHECK-SAME: dist.placement = #dist.on<@mesh, dp = S(1)>, train.role = #train.role<parameter "scale">
+    // CHECK: dist.placement = #dist.on<@mesh, dp = S(1)>, train.role = #train.role<parameter "scale">
     %scale: tensor<8x8xf32> {train.role = #train.role<parameter "scale">},
     // No dimension of it divides evenly.
-    // CHECK-SAME: dist.placement = #R_dp, train.role = #train.role<parameter "odd">
+    // CHECK: dist.placement = #R_dp, train.role = #train.role<parameter "odd">
     %odd: tensor<3xf32> {train.role = #train.role<parameter "odd">},
-    // CHECK-SAME: dist.placement = #dist.on<@mesh, dp = S(0)>, train.role = #train.role<input "x" batch 0>
+    // CHECK: dist.placement = #dist.on<@mesh, dp = S(0)>, train.role = #train.role<input "x" batch 0>
     %x: tensor<2x8x8xf32> {train.role = #train.role<input "x" batch 0>},
-    // CHECK-SAME: tensor<f32> {train.role = #train.role<seed>}
+    // CHECK: tensor<f32> {train.role = #train.role<seed>}
     %s: tensor<f32> {train.role = #train.role<seed>})
     -> (tensor<f32> {train.role = #train.role<loss>},
         tensor<16x8xf32> {train.role = #train.role<gradient "h.0.up.weight">})

@@ -8,7 +8,7 @@
 // CHECK-SAME: "reasons":[{"axis":"tp","costs":[{"chosen":false,"gradient":"R","placement":"R","seconds":{{[0-9.e-]+}}},{"chosen":true,"gradient":"S(1)","placement":"S(1)",
 // CHECK-SAME: "from":1,"kind":"follows"
 // CHECK-SAME: "root":1
-// CHECK-SAME: "mesh":{"axes":[{"bandwidth":25000000000,"latency":0,"name":"tp","size":2}],"name":"mesh"},"version":1}
+// CHECK-SAME: "mesh":{"axes":[{"bandwidth":25000000000,"latency":0,"name":"tp","size":2}],"name":"mesh"},"program":"","version":1}
 dist.mesh @mesh ["tp" = 2]
 func.func @rows(
     // expected-remark @+1 {{argument 0 of 'rows' is placed tp = S(1): follows S(0) of argument 1 of 'rows' through 'aten.mm'}}
