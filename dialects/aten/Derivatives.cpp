@@ -37,14 +37,17 @@ void cleave::aten::claimDerivatives(AtenDialect &dialect) {
   claim<AddOp, AddScalarOp, SubOp, SubScalarOp, RsubScalarOp, MulOp, MulScalarOp, DivOp,
         DivScalarOp, AddcmulOp, PowOp, PowTensorScalarOp, SqrtOp, RsqrtOp, ReciprocalOp, NegOp,
         AbsOp, SgnOp, SignOp, ExpOp, LogOp, Log1pOp, SinOp, CosOp, ErfOp>(dialect);
+  claim<PowScalarOp, Expm1Op, XlogyOp, FloorOp, CeilOp, RoundOp, TruncOp>(dialect);
   claim<ReluOp, SiluOp, SigmoidOp, TanhOp, GeluOp>(dialect);
+  claim<SoftplusOp, LeakyReluOp, EluOp, HardtanhOp, SoftshrinkOp, ThresholdOp, HardswishOp,
+        HardsigmoidOp, MishOp, LogSigmoidForwardOp, PreluKernelOp, GluOp>(dialect);
   claim<WhereOp, MaskedFillScalarOp, MaskedFillOp, ClampOp, ClampMinOp, ClampMaxOp, MaximumOp,
         MinimumOp>(dialect);
   // Contraction
   claim<MmOp, BmmOp, AddmmOp, BaddbmmOp, MvOp, DotOp>(dialect);
   // Reduction
   claim<SumOp, SumDimIntListOp, MeanOp, MeanDimOp, CumsumOp, VarCorrectionOp, LinalgVectorNormOp,
-        AmaxOp, AminOp>(dialect);
+        LogsumexpOp, AmaxOp, AminOp>(dialect);
   claim<TopkOp, SortOp, MaxDimOp>(dialect);
   claim<SoftmaxOp, LogSoftmaxOp, SafeSoftmaxOp>(dialect);
   // View
@@ -54,21 +57,24 @@ void cleave::aten::claimDerivatives(AtenDialect &dialect) {
   // Copy
   claim<CloneOp, LiftFreshCopyOp, ToCopyOp, UnsafeViewOp, CatOp, StackOp, RepeatOp, FlipOp, RollOp,
         TrilOp, TriuOp>(dialect);
-  claim<ZerosLikeOp, OnesLikeOp, FullLikeOp, NewZerosOp, NewOnesOp, NewFullOp>(dialect);
+  claim<CopyOp, FillTensorOp, SliceScatterOp, SelectScatterOp, ConstantPadNdOp>(dialect);
+  claim<ZerosLikeOp, OnesLikeOp, EmptyLikeOp, FullLikeOp, ZeroOp, FillScalarOp, NewEmptyStridedOp,
+        NewZerosOp, NewOnesOp, NewFullOp>(dialect);
   // Normalization
-  claim<NativeLayerNormOp, NativeBatchNormLegitFunctionalOp, NativeBatchNormLegitNoTrainingOp>(
-      dialect);
+  claim<NativeLayerNormOp, NativeGroupNormOp, NativeBatchNormLegitFunctionalOp,
+        NativeBatchNormLegitNoTrainingOp>(dialect);
   // Attention
   claim<FlashAttentionForCpuOp>(dialect);
   // Indexing
-  claim<EmbeddingOp, IndexOp, IndexPutOp, IndexSelectOp, IndexAddOp, GatherOp, ScatterSrcOp,
-        ScatterAddOp, ScatterValueOp>(dialect);
+  claim<EmbeddingOp, IndexOp, UnsafeIndexOp, IndexPutOp, IndexSelectOp, IndexAddOp, GatherOp,
+        ScatterSrcOp, ScatterAddOp, ScatterValueOp>(dialect);
   // Loss
-  claim<NllLossForwardOp, MseLossOp>(dialect);
+  claim<NllLossForwardOp, MseLossOp, HuberLossOp, SmoothL1LossOp, SoftMarginLossOp,
+        BinaryCrossEntropyOp, BinaryCrossEntropyWithLogitsOp>(dialect);
   // Random
   claim<RngNativeDropoutOp, RngBernoulliOp, RngUniformOp, RngNormalOp>(dialect);
   // Pooling and convolution
-  claim<ConvolutionOp, MaxPool2dWithIndicesOp, AdaptiveAvgPool2dOp>(dialect);
+  claim<ConvolutionOp, MaxPool2dWithIndicesOp, AvgPool2dOp, AdaptiveAvgPool2dOp>(dialect);
   // Calls of other operators, by name
   claim<CallOp>(dialect);
 }

@@ -7,6 +7,7 @@
 #include "dialects/aten/ops/Attention.h"
 #include "dialects/aten/ops/Contraction.h"
 #include "dialects/aten/ops/Copy.h"
+#include "dialects/aten/ops/Creation.h"
 #include "dialects/aten/ops/Indexing.h"
 #include "dialects/aten/ops/Loss.h"
 #include "dialects/aten/ops/Normalization.h"
@@ -151,7 +152,10 @@ static bool isPointwise(Operation *op) {
              DivScalarOp, AddcmulOp, PowOp, PowTensorScalarOp, SqrtOp, RsqrtOp, ReciprocalOp, NegOp,
              AbsOp, SgnOp, SignOp, ExpOp, LogOp, Log1pOp, SinOp, CosOp, ErfOp, ReluOp, SiluOp,
              SigmoidOp, TanhOp, SiluBackwardOp, SigmoidBackwardOp, TanhBackwardOp,
-             ThresholdBackwardOp, GeluOp, GeluBackwardOp, NativeDropoutBackwardOp>(op);
+             ThresholdBackwardOp, GeluOp, GeluBackwardOp, NativeDropoutBackwardOp, PowScalarOp,
+             Expm1Op, XlogyOp, FloorOp, CeilOp, RoundOp, TruncOp, SoftplusOp, SoftplusBackwardOp,
+             LeakyReluOp, LeakyReluBackwardOp, EluOp, EluBackwardOp, HardswishOp,
+             HardswishBackwardOp, HardsigmoidOp, HardsigmoidBackwardOp, MishOp, MishBackwardOp>(op);
 }
 
 /// Kernels whose results are contiguous whatever the operands are.
@@ -178,9 +182,9 @@ static bool isReceived(Operation *op) {
 /// Kernels whose results are contiguous if the tensors they read are.
 static bool keepsContiguity(Operation *op) {
   using namespace aten;
-  return isa<CatOp, StackOp, SumDimIntListOp, MeanDimOp, SoftmaxOp, LogSoftmaxOp, SafeSoftmaxOp,
-             SoftmaxBackwardDataOp, LogSoftmaxBackwardDataOp, RngNativeDropoutOp, GatherOp,
-             ScatterAddOp, ScatterSrcOp, IndexAddOp, dist::AllReduceOp>(op);
+  return isa<CatOp, StackOp, SumDimIntListOp, MeanDimOp, LogsumexpOp, SoftmaxOp, LogSoftmaxOp,
+             SafeSoftmaxOp, SoftmaxBackwardDataOp, LogSoftmaxBackwardDataOp, RngNativeDropoutOp,
+             GatherOp, ScatterAddOp, ScatterSrcOp, IndexAddOp, dist::AllReduceOp>(op);
 }
 
 MaybeStrides StrideInference::get(Value value) {
@@ -215,6 +219,9 @@ MaybeStrides StrideInference::infer(Value value) {
     return std::nullopt;
   ArrayRef<int64_t> shape = type.getShape();
   Operation *op = value.getDefiningOp();
+  if (auto empty = dyn_cast_or_null<EmptyMemoryFormatOp>(op);
+      empty && empty.getMemoryFormat().value_or("contiguous_format") != "contiguous_format")
+    return std::nullopt;
   if (!op || op->getNumOperands() == 0 || isAlwaysContiguous(op) || isReceived(op))
     return contiguous(shape);
   if (isa<FlashAttentionForCpuOp, FlashAttentionForCpuBackwardOp>(op) && shape.size() == 4) {

@@ -87,12 +87,11 @@ void PropagatePlacements::runOnOperation() {
   FailureOr<Propagation> propagation = propagate(module, options);
   if (failed(propagation))
     return signalPassFailure();
-  if (explain || !explainJson.empty()) {
-    Explanation explanation(*propagation);
-    if (explain)
-      explanation.emitRemarks();
-    if (!explainJson.empty() && failed(writeExplanation(explanation, explainJson, module)))
-      return signalPassFailure();
-  }
+  Explanation explanation(*propagation);
+  explanation.emitReplicatedRemarks();
+  if (explain)
+    explanation.emitRemarks();
+  if (!explainJson.empty() && failed(writeExplanation(explanation, explainJson, module)))
+    return signalPassFailure();
   write(*propagation);
 }

@@ -31,6 +31,8 @@ INDEX = torch.tensor([3, 0, 0, 2, 1])
 PLACES = torch.tensor([[0, 5], [2, 2], [1, 0], [4, 3]])
 LABELS = torch.tensor([1, 0, 5, 3])
 CLASS_WEIGHTS = torch.linspace(0.5, 2.0, 6, dtype=torch.float64)
+SHARES = torch.linspace(0, 1, 24, dtype=torch.float64).reshape(4, 6)
+SIGNS = MASK * 2.0 - 1.0
 # Ties: amax and its like share the gradient among the largest.
 TIED = torch.tensor([[1.0, 2.0, 2.0], [0.0, 0.0, -1.0]], dtype=torch.float64)
 
@@ -64,6 +66,15 @@ POINTWISE = {
     "pow_tensor_scalar": case(lambda a: aten.pow.Tensor_Scalar(a, 3), X),
     "pow_half": case(lambda a: aten.pow.Tensor_Scalar(a, 0.5), X, positive=True),
     "pow_zero": case(lambda a: aten.pow.Tensor_Scalar(a, 0), X),
+    "pow_scalar": case(lambda a: aten.pow.Scalar(2.5, a), X),
+    "pow_of_zero": case(lambda a: aten.pow.Scalar(0, a), X, positive=True),
+    "expm1": case(aten.expm1, X),
+    "xlogy": case(lambda a, b: aten.xlogy(a, b), X, ROW, positive=True),
+    "xlogy_zero": case(lambda a, b: aten.xlogy(0 * a, b), X, ROW, smooth=False),
+    "floor": case(lambda a: aten.floor(a) * a, X),
+    "ceil": case(lambda a: aten.ceil(a) * a, X),
+    "round": case(lambda a: aten.round(a) * a, X),
+    "trunc": case(lambda a: aten.trunc(a) * a, X),
     "sqrt": case(aten.sqrt, X, positive=True),
     "rsqrt": case(aten.rsqrt, X, positive=True),
     "reciprocal": case(aten.reciprocal, X, positive=True),
@@ -93,6 +104,19 @@ POINTWISE = {
     "tanh": case(aten.tanh, X),
     "gelu": case(lambda a: aten.gelu(a), X),
     "gelu_tanh": case(lambda a: aten.gelu(a, approximate="tanh"), X),
+    "softplus": case(lambda a: aten.softplus(a, 2.0), X),
+    "softplus_threshold": case(lambda a: aten.softplus(a, 2, 0.5), X, smooth=False),
+    "leaky_relu": case(lambda a: aten.leaky_relu(a, 0.2), X),
+    "elu": case(lambda a: aten.elu(a, 1.5, 1.1, 0.9), X),
+    "hardtanh": case(lambda a: aten.hardtanh(a, -0.4, 0.6), X),
+    "softshrink": case(lambda a: aten.softshrink(a, 0.3), X),
+    "threshold": case(lambda a: aten.threshold(a, 0.1, 2.0), X),
+    "hardswish": case(aten.hardswish, X),
+    "hardsigmoid": case(aten.hardsigmoid, X),
+    "mish": case(aten.mish, X),
+    "log_sigmoid_forward": case(lambda a: aten.log_sigmoid_forward(a)[0], X),
+    "_prelu_kernel": case(lambda a, w: aten._prelu_kernel(a, w), X, (1, 6)),
+    "glu": case(lambda a: aten.glu(a, 0), X),
     "_softmax": case(lambda a: aten._softmax(a, 1, False), X),
     "_log_softmax": case(lambda a: aten._log_softmax(a, 0, False), X),
     "_safe_softmax": case(lambda a: aten._safe_softmax(a, -1), X),
@@ -125,11 +149,16 @@ PRODUCTS = {
         (2, 4, 6), (4, 3, 3)),
     "max_pool2d_with_indices": case(
         lambda x: aten.max_pool2d_with_indices(x, [3, 2], [2, 1], [1, 0])[0], (2, 3, 6, 5)),
+    "avg_pool2d": case(
+        lambda x: aten.avg_pool2d(x, [3, 2], [2, 1], [1, 0], False, False), (2, 3, 6, 5)),
+    "avg_pool2d_divisor": case(lambda x: aten.avg_pool2d(x, [2, 2], divisor_override=3), (2, 3, 6, 5)),
     "_adaptive_avg_pool2d": case(lambda x: aten._adaptive_avg_pool2d(x, [2, 3]), (2, 3, 6, 5)),
     "native_layer_norm": case(
         lambda x, w, b: aten.native_layer_norm(x, [6], w, b, 1e-5)[0], (2, 4, 6), (6,), (6,)),
     "layer_norm_plain": case(
         lambda x: aten.native_layer_norm(x, [4, 6], None, None, 1e-5)[0], (2, 4, 6)),
+    "native_group_norm": case(
+        lambda x, w, b: aten.native_group_norm(x, w, b, 4, 6, 5, 3, 1e-5)[0], (4, 6, 5), (6,), (6,)),
     "_native_batch_norm_legit_functional": case(
         lambda x, w, b: aten._native_batch_norm_legit_functional(
             x, w, b, torch.zeros(3).double(), torch.ones(3).double(), True, 0.1, 1e-5)[0],
@@ -143,6 +172,15 @@ PRODUCTS = {
     "nll_loss_none": case(lambda x: aten.nll_loss_forward(x, LABELS, None, 0, -100)[0], X),
     "mse_loss": case(lambda x, y: aten.mse_loss(x, y), X, Y),
     "mse_loss_none": case(lambda x, y: aten.mse_loss(x, y, 0), X, Y),
+    "huber_loss": case(lambda x, y: aten.huber_loss(x, y, 1, 0.7), X, Y),
+    "smooth_l1_loss": case(lambda x, y: aten.smooth_l1_loss(x, y, 2), X, Y),
+    "soft_margin_loss": case(lambda x: aten.soft_margin_loss(x, SIGNS), X),
+    "binary_cross_entropy": case(
+        lambda x: aten.binary_cross_entropy(aten.sigmoid(x), SHARES, CLASS_WEIGHTS), X),
+    "binary_cross_entropy_with_logits": case(
+        lambda x: aten.binary_cross_entropy_with_logits(x, SHARES), X),
+    "logits_weighted": case(
+        lambda x: aten.binary_cross_entropy_with_logits(x, SHARES, SHARES, CLASS_WEIGHTS, 2), X),
 }  # fmt: skip
 
 REDUCTIONS = {
@@ -162,6 +200,8 @@ REDUCTIONS = {
     "norm_3": case(lambda x: aten.linalg_vector_norm(x, 3, [0]), X),
     "norm_inf": case(lambda x: aten.linalg_vector_norm(x, float("inf"), [1]), X),
     "norm_at_0": case(lambda x: aten.linalg_vector_norm(0 * x, 2, [1]), X, smooth=False),
+    "logsumexp": case(lambda x: aten.logsumexp(x, [1]), X),
+    "logsumexp_all": case(lambda x: aten.logsumexp(x, [0, 1], True), X),
     "amax": case(lambda x: aten.amax(x, [1]), X),
     "amax_tie": case(lambda x: aten.amax(tie(x), [1]), (2, 3), smooth=False),
     "amin": case(lambda x: aten.amin(x, [0], True), X),
@@ -201,6 +241,17 @@ SHAPES = {
     "zeros_like": case(lambda x: aten.zeros_like(x) + x, X),
     "ones_like": case(lambda x: aten.ones_like(x) * x, X),
     "full_like": case(lambda x: aten.full_like(x, 3.0) * x, X),
+    "copy": case(lambda x, y: aten.clone(x).copy_(y), X, ROW),
+    "fill_tensor": case(lambda x, v: aten.fill(x, v) * x, X, SCALAR),
+    "fill_scalar": case(lambda x: aten.fill(x, 2.0) * x, X),
+    "zero": case(lambda x: aten.zero(x) + x, X),
+    "empty_like": case(lambda x: aten.copy(aten.empty_like(x), x), X),
+    "new_empty_strided": case(
+        lambda x: aten.copy(aten.new_empty_strided(x, [4, 6], [1, 4]), x), X),
+    "in_place_slice": case(lambda x, y: overwritten(x, y), X, (4, 3)),
+    "slice_scatter": case(lambda x, y: aten.slice_scatter(x, y, 1, 1, 4), X, (4, 3)),
+    "select_scatter": case(lambda x, y: aten.select_scatter(x, y, 1, 2), X, (4,)),
+    "constant_pad_nd": case(lambda x: aten.constant_pad_nd(x, [1, 2, -1, 0], 0.5), X),
     "new_zeros": case(lambda x: aten.new_zeros(x, [6]) + x, X),
     "new_ones": case(lambda x: aten.new_ones(x, [6]) * x, X),
     "new_full": case(lambda x: aten.new_full(x, [6], 2.0) * x, X),
@@ -214,6 +265,7 @@ INDEXING = {
     "embedding_by_frequency": case(
         lambda w: aten.embedding(w, INDEX, -1, True), X, smooth=False),
     "index": case(lambda x: aten.index(x, [None, PLACES]), X),
+    "_unsafe_index": case(lambda x: aten._unsafe_index(x, [None, PLACES]), X),
     "index_apart": case(lambda x: aten.index(x, [INDEX[:2], None, INDEX[1:3]]), X + (5,)),
     "index_put": case(lambda x, v: aten.index_put(x, [INDEX[:2]], v), X, (2, 6)),
     "index_put_added": case(lambda x, v: aten.index_put(x, [INDEX], v, True), X, (6,)),
@@ -228,11 +280,6 @@ INDEXING = {
     "scatter_value": case(lambda x: aten.scatter(x, 1, PLACES, 2.0), X),
     "call_flip": case(lambda x: aten.flip(x, [0, 1]), X),
     "call_roll": case(lambda x: aten.roll(x, [2, 1], [1, 0]), X),
-    "call_logsumexp": case(lambda x: aten.logsumexp(x, [1]), X),
-    "call_copy": case(lambda x, y: aten.clone(x).copy_(y), X, ROW),
-    "in_place_slice": case(lambda x, y: overwritten(x, y), X, (4, 3)),
-    "call_slice_scatter": case(lambda x, y: aten.slice_scatter(x, y, 1, 1, 4), X, (4, 3)),
-    "call_select_scatter": case(lambda x, y: aten.select_scatter(x, y, 1, 2), X, (4,)),
 }  # fmt: skip
 
 CASES = POINTWISE | PRODUCTS | REDUCTIONS | SHAPES | INDEXING

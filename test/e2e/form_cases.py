@@ -82,6 +82,30 @@ def safe_softmax_cases(axis):
     )
 
 
+def logsumexp_cases(axis, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(8)
+    x = torch.randn(3, 8, 4, generator=generator, dtype=torch.float64).to(dtype)
+    extreme = x.clone()
+    extreme[0, :4] = float("-inf")
+    extreme[1] = float("-inf")
+    extreme[2, 5] = float("inf")
+    kind = {torch.float64: "f64", torch.bfloat16: "bf16"}[dtype]
+    for name, tensor, dims, keep in [
+        ("one", x, [1], False),
+        ("kept", x, [-2], True),
+        ("two", x, [2, 1], False),
+        ("all", x, [], False),
+        ("extreme", extreme, [1], False),
+    ]:
+        yield Case(
+            f"logsumexp_{name}_{kind}",
+            f"aten.logsumexp(%x, dim = {dims}, keepdim = {str(keep).lower()})",
+            {"x": (tensor, axis("S(1)"))},
+            [aten.logsumexp(tensor, dims, keep)],
+            [""],
+        )
+
+
 def nll_cases(batch, classes):
     """Loss over a sharded batch, sharded classes or both; `batch` or `classes` is None for not."""
     generator = torch.Generator().manual_seed(3)
@@ -173,6 +197,40 @@ def mean_cases(axis):
             [aten.mse_loss_backward(gradient, x, y, 1)],
             [shard],
         )
+
+
+def element_loss_cases(axis):
+    """Means of losses, with what broadcasts against them."""
+    generator = torch.Generator().manual_seed(9)
+    x = torch.rand(4, 8, generator=generator, dtype=torch.float64)
+    y = torch.rand(4, 8, generator=generator, dtype=torch.float64)
+    row = torch.rand(8, generator=generator, dtype=torch.float64)
+    gradient = torch.randn((), generator=generator, dtype=torch.float64)
+    shard = axis("S(0)")
+    logits = "binary_cross_entropy_with_logits"
+    for op, names, text, constants in [
+        ("huber_loss", "", ", delta = 0.3", [1, 0.3]),
+        ("smooth_l1_loss", "", ", beta = 0.3", [1, 0.3]),
+        ("soft_margin_loss", "", "", [1]),
+        ("binary_cross_entropy", "%w, ", "", [row, 1]),
+        (logits, "none, %w, ", "", [None, row, 1]),
+    ]:
+        more = {"w": (row, "")} if names else {}
+        yield Case(
+            op,
+            f"aten.{op}(%x, %y, {names}reduction = 1{text})",
+            {"x": (x, shard), "y": (y, shard), **more},
+            [getattr(aten, op)(x, y, *constants)],
+            [axis("P")],
+        )
+        if op != logits:
+            yield Case(
+                f"{op}_backward",
+                f"aten.{op}_backward(%g, %x, %y, {names}reduction = 1{text})",
+                {"g": (gradient, ""), "x": (x, shard), "y": (y, shard), **more},
+                [getattr(aten, f"{op}_backward")(gradient, x, y, *constants)],
+                [shard],
+            )
 
 
 def attention_cases(axis, dtype=torch.float64, heads_axis=None):

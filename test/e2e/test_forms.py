@@ -25,7 +25,10 @@ def cases(axis):
     yield from form_cases.softmax_cases(axis, torch.bfloat16)
     yield from form_cases.safe_softmax_cases(axis)
     yield from form_cases.nll_cases(None, axis)
+    yield from form_cases.logsumexp_cases(axis)
+    yield from form_cases.logsumexp_cases(axis, torch.bfloat16)
     yield from form_cases.mean_cases(axis)
+    yield from form_cases.element_loss_cases(axis)
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
         yield from form_cases.attention_cases(axis, dtype)
     yield from form_cases.cumsum_cases(axis)

@@ -20,9 +20,10 @@ TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4, torch.float16: 2e-2, torc
 
 # Operands whose elements must be positive for the op to be defined.
 POSITIVE = {
-    "log", "log1p", "sqrt", "rsqrt", "pow", "pow_tensor_scalar", "reciprocal",
+    "log", "log1p", "sqrt", "rsqrt", "pow", "pow_tensor_scalar", "reciprocal", "xlogy",
 }  # fmt: skip
 POSITIVE_OPERANDS = {"running_var", "save_invstd", "rstd", "total_weight"}
+BETWEEN_0_AND_1 = {"binary_cross_entropy", "binary_cross_entropy_backward"}
 # Integers that must be as different as they can be, so that no two are tied.
 DISTINCT = {"sort", "topk", "max_dim", "argmax"}
 
@@ -39,7 +40,7 @@ def index_limit(call: Call, name: str, place: int, shapes: dict) -> int | None:
             return size("weight", 0)
         case "embedding_dense_backward", "indices":
             return call.value("num_weights")
-        case "index" | "index_put", "indices":
+        case "index" | "index_put" | "_unsafe_index" | "_unsafe_index_put", "indices":
             return size("self", place)
         case "index_select" | "index_add" | "gather" | "scatter_src" | "scatter_add" | "scatter_value", "index":
             return size("self", call.value("dim"))
@@ -71,6 +72,8 @@ def make_operand(call, name, place, shape, dtype, shapes, generator):
             return torch.randperm(count, generator=generator).reshape(shape).to(dtype)
         return torch.randint(1, 6, shape, generator=generator).to(dtype)
     values = torch.randn(shape, dtype=torch.float64, generator=generator)
+    if op in BETWEEN_0_AND_1:
+        return values.sigmoid().to(dtype)
     if op in POSITIVE or name in POSITIVE_OPERANDS or (op, name) == ("div", "other"):
         values = values.abs() + 0.5
     return values.to(dtype)
@@ -85,7 +88,13 @@ def run(call: Call, operands: list, **overrides) -> list:
     return call.run([o.contiguous() for o in operands], **overrides)
 
 
+# What their results hold is not said.
+UNINITIALIZED = {"empty_memory_format", "empty_like", "new_empty_strided"}
+
+
 def runs(call: Call) -> bool:
+    if call.op.mnemonic in UNINITIALIZED:
+        return False
     return not call.op.mnemonic.startswith("rng_") or call.op.mnemonic == "rng_native_dropout"
 
 

@@ -80,6 +80,20 @@ def Aten_PowTensorScalarOp
   let arguments = (ins Aten_Tensor:$self, Aten_ReqScalar:$exponent);
 }
 
+def Aten_PowScalarOp : Aten_PointwiseOp<"pow_scalar", "aten::pow.Scalar", Aten_Promoted, ["self"]> {
+  let summary = "a number to the power of a tensor";
+  let description = [{
+    Constraints:
+    1. The result has the shape of `exponent`.
+    2. The result has the dtype to which PyTorch promotes `self` and `exponent`.
+
+    ```mlir
+    %0 = aten.pow_scalar(self = 2, %x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_ReqScalar:$self, Aten_Tensor:$exponent);
+}
+
 def Aten_SqrtOp : Aten_UnaryOp<"sqrt", Aten_Floating, "square root">;
 def Aten_RsqrtOp : Aten_UnaryOp<"rsqrt", Aten_Floating, "reciprocal of the square root">;
 def Aten_ReciprocalOp : Aten_UnaryOp<"reciprocal", Aten_Floating, "`1 / self`">;
@@ -97,8 +111,21 @@ def Aten_SignOp : Aten_UnaryOp<"sign", Aten_Promoted, "sign: -1, 0 or 1 (of real
 def Aten_ExpOp : Aten_UnaryOp<"exp", Aten_Floating, "exponential">;
 def Aten_LogOp : Aten_UnaryOp<"log", Aten_Floating, "natural logarithm">;
 def Aten_Log1pOp : Aten_UnaryOp<"log1p", Aten_Floating, "`log(1 + self)`">;
+def Aten_Expm1Op : Aten_UnaryOp<"expm1", Aten_Floating, "`exp(self) - 1`">;
+def Aten_XlogyOp : Aten_BinaryOp<"xlogy", "aten::xlogy.Tensor", Aten_Floating, "`self * log(other)`, 0 where `self` is"> {
+  let linear = ["self"];
+}
 def Aten_SinOp : Aten_UnaryOp<"sin", Aten_Floating, "sine">;
 def Aten_CosOp : Aten_UnaryOp<"cos", Aten_Floating, "cosine">;
 def Aten_ErfOp : Aten_UnaryOp<"erf", Aten_Floating, "error function">;
+
+//===----------------------------------------------------------------------===//
+// Rounding
+//===----------------------------------------------------------------------===//
+
+def Aten_FloorOp : Aten_UnaryOp<"floor", Aten_LikeSelf, "the largest integer that is not above `self`">;
+def Aten_CeilOp : Aten_UnaryOp<"ceil", Aten_LikeSelf, "the smallest integer that is not below `self`">;
+def Aten_RoundOp : Aten_UnaryOp<"round", Aten_LikeSelf, "the nearest integer, the even one of two">;
+def Aten_TruncOp : Aten_UnaryOp<"trunc", Aten_LikeSelf, "`self` without what is behind the point">;
 
 #endif // CLEAVE_DIALECTS_ATEN_OPS_ARITHMETIC

@@ -42,6 +42,23 @@ LogicalResult ToCopyOp::verify() {
   return expectResult(*this, 0, shapeOf(getSelf()), dtype);
 }
 
+LogicalResult CopyOp::verify() {
+  // 1.
+  if (!broadcastsTo(shapeOf(getSrc()), shapeOf(getSelf())))
+    return emitOpError("expects a `src` that broadcasts to the shape of `self`, found ")
+           << getSrc().getType() << " and " << getSelf().getType();
+  // 2.
+  return expectResultLike(*this, 0, getSelf());
+}
+
+LogicalResult FillTensorOp::verify() {
+  // 1.
+  if (failed(expectRank(*this, "value", getValue(), 0)))
+    return failure();
+  // 2.
+  return expectResultLike(*this, 0, getSelf());
+}
+
 LogicalResult UnsafeViewOp::verify() {
   // 1.
   FailureOr<Shape> shape = resolveSize(*this, getSize(), tensorType(getSelf()).getNumElements());

@@ -85,6 +85,42 @@ def Aten_UnsafeViewOp : AtenOp<"_unsafe_view", "aten::_unsafe_view"> {
   let resultSizes = ["size"];
 }
 
+def Aten_CopyOp : AtenOp<"copy", "aten::copy"> {
+  let summary = "`src` in the shape and dtype of `self`";
+  let description = [{
+    Constraints:
+    1. `src` broadcasts to the shape of `self`.
+    2. The result has the type of `self`.
+
+    ```mlir
+    %0 = aten.copy(%x, %y) : (tensor<4x8xf32>, tensor<8xf64>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$src, Aten_Bool:$non_blocking);
+  let results = (outs Aten_Tensor:$result);
+  let hasVerifier = 1;
+  let sharding = Aten_Sharding<"rule.pointwise(); rule.shapeOnly(0);">;
+  let linear = ["src"];
+}
+
+def Aten_FillTensorOp : AtenOp<"fill_tensor", "aten::fill.Tensor"> {
+  let summary = "a number that a tensor holds everywhere in the shape of `self`";
+  let description = [{
+    Constraints:
+    1. `value` is 0-d.
+    2. The result has the type of `self`.
+
+    ```mlir
+    %0 = aten.fill_tensor(%x, %y) : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$value);
+  let results = (outs Aten_Tensor:$result);
+  let hasVerifier = 1;
+  let sharding = Aten_Sharding<"rule.pointwise(); rule.shapeOnly(0);">;
+  let linear = ["value"];
+}
+
 //===----------------------------------------------------------------------===//
 // Several tensors into one
 //===----------------------------------------------------------------------===//

@@ -46,6 +46,14 @@ LogicalResult OnesOp::verify() {
   return verifyCreation(*this, getSize(), getDtype(), f32(*this));
 }
 
+LogicalResult EmptyMemoryFormatOp::verify() {
+  // 1.
+  if (failed(expectMemoryFormat(*this, getMemoryFormat())))
+    return failure();
+  // 1. and 2.
+  return verifyCreation(*this, getSize(), getDtype(), f32(*this));
+}
+
 LogicalResult FullOp::verify() {
   return verifyCreation(*this, getSize(), getDtype(), typeOfScalar(getFillValue()));
 }
@@ -135,6 +143,28 @@ LogicalResult OnesLikeOp::verify() {
   return verifyLike(*this, getSelf(), getDtype(), getMemoryFormat());
 }
 
+LogicalResult EmptyLikeOp::verify() {
+  return verifyLike(*this, getSelf(), getDtype(), getMemoryFormat());
+}
+
+LogicalResult ZeroOp::verify() {
+  return expectResultLike(*this, 0, getSelf());
+}
+
+LogicalResult FillScalarOp::verify() {
+  return expectResultLike(*this, 0, getSelf());
+}
+
+LogicalResult NewEmptyStridedOp::verify() {
+  // 1.
+  ArrayRef<int64_t> stride = getStride();
+  if (stride.size() != getSize().size() || llvm::any_of(stride, [](int64_t s) { return s < 0; }))
+    return emitOpError("expects in `stride` a number of 0 or more for each of [")
+           << getSize() << "], found [" << stride << "]";
+  // 1. and 2.
+  return verifyCreation(*this, getSize(), getDtype(), dtypeOf(getSelf()));
+}
+
 LogicalResult FullLikeOp::verify() {
   return verifyLike(*this, getSelf(), getDtype(), getMemoryFormat());
 }
@@ -149,4 +179,16 @@ LogicalResult NewOnesOp::verify() {
 
 LogicalResult NewFullOp::verify() {
   return verifyCreation(*this, getSize(), getDtype(), dtypeOf(getSelf()));
+}
+
+//===----------------------------------------------------------------------===//
+// Sharding
+//===----------------------------------------------------------------------===//
+
+void NewEmptyStridedOp::describeSharding(RuleBuilder &rule) {
+  for (auto [dim, size] : llvm::enumerate(rule.operandShape(0)))
+    rule.operandDim(0, dim, rule.factor(size));
+  rule.closeWhole("`stride` is that of the whole tensor");
+  rule.kind(sharding::OpKind::Factory);
+  rule.shapeOnly(0);
 }

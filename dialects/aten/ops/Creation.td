@@ -44,6 +44,21 @@ class Aten_SizedOp<string mnemonic, string meaning>
 def Aten_ZerosOp : Aten_SizedOp<"zeros", "zeros">;
 def Aten_OnesOp : Aten_SizedOp<"ones", "ones">;
 
+def Aten_EmptyMemoryFormatOp : Aten_CreationOp<"empty_memory_format", "aten::empty.memory_format", "whatever its memory holds"> {
+  let description = [{
+    Constraints:
+    1. `dtype` is one that PyTorch has, `memory_format` as for `aten.clone`.
+    2. The result has shape `size`, and `dtype` or, without it, `f32`.
+
+    ```mlir
+    %0 = aten.empty_memory_format(size = [4, 8], dtype = i64) : () -> tensor<4x8xi64>
+    ```
+  }];
+  let arguments = (ins Aten_ReqInts:$size, Aten_DType:$dtype, Aten_MemoryFormat:$memory_format);
+  let sharding = Aten_FactorySharding;
+  let resultSizes = ["size"];
+}
+
 def Aten_FullOp : Aten_CreationOp<"full", "aten::full", "one number everywhere"> {
   let description = [{
     Constraints:
@@ -127,9 +142,50 @@ class Aten_LikeOp<string mnemonic, string extra, string meaning>
 }
 def Aten_ZerosLikeOp : Aten_LikeOp<"zeros_like", "", "zeros in the shape of `self`">;
 def Aten_OnesLikeOp : Aten_LikeOp<"ones_like", "", "ones in the shape of `self`">;
+def Aten_EmptyLikeOp : Aten_LikeOp<"empty_like", "", "whatever its memory holds, in the shape of `self`">;
 def Aten_FullLikeOp : Aten_LikeOp<"full_like", ", fill_value = 0.5", "one number in the shape of `self`"> {
   let arguments = (ins Aten_Tensor:$self, Aten_ReqScalar:$fill_value, Aten_DType:$dtype,
                        Aten_MemoryFormat:$memory_format);
+}
+
+def Aten_ZeroOp : Aten_CreationOp<"zero", "aten::zero", "zeros in the place of `self`"> {
+  let description = [{
+    Constraints:
+    1. The result has the type of `self`.
+
+    ```mlir
+    %0 = aten.zero(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self);
+  let sharding = Aten_LikeSharding;
+}
+
+def Aten_FillScalarOp : Aten_CreationOp<"fill_scalar", "aten::fill.Scalar", "a number in the place of `self`"> {
+  let description = [{
+    Constraints:
+    1. The result has the type of `self`.
+
+    ```mlir
+    %0 = aten.fill_scalar(%x, value = 0.5) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqScalar:$value);
+  let sharding = Aten_LikeSharding;
+}
+
+def Aten_NewEmptyStridedOp : Aten_CreationOp<"new_empty_strided", "aten::new_empty_strided", "whatever its memory holds, with these strides, in the dtype of `self`"> {
+  let description = [{
+    Constraints:
+    1. `dtype` is one that PyTorch has; `stride` has an element of 0 or more for each of `size`.
+    2. The result has shape `size`, and `dtype` or, without it, the dtype of `self`.
+
+    ```mlir
+    %0 = aten.new_empty_strided(%x, size = [2, 4], stride = [1, 2]) : (tensor<4x8xf32>) -> tensor<2x4xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$size, Aten_ReqInts:$stride, Aten_DType:$dtype);
+  let sharding = Aten_CustomSharding;
 }
 
 class Aten_NewOp<string mnemonic, string extra, string meaning>

@@ -105,30 +105,47 @@ static FailureOr<std::optional<Shape>> indexedShape(Operation *op, Value self, V
   return std::optional<Shape>(result);
 }
 
-LogicalResult IndexOp::verify() {
+template <typename OpTy> static LogicalResult verifyIndexRead(OpTy op) {
   // 1. to 3.
-  FailureOr<std::optional<Shape>> shape =
-      indexedShape(*this, getSelf(), getIndices(), getIndicesPresent(), /*masksAllowed=*/false);
+  FailureOr<std::optional<Shape>> shape = indexedShape(
+      op, op.getSelf(), op.getIndices(), op.getIndicesPresent(), /*masksAllowed=*/false);
   if (failed(shape))
     return failure();
   // 4.
-  return expectResult(*this, 0, **shape, dtypeOf(getSelf()));
+  return expectResult(op, 0, **shape, dtypeOf(op.getSelf()));
+}
+
+LogicalResult IndexOp::verify() {
+  return verifyIndexRead(*this);
+}
+
+LogicalResult UnsafeIndexOp::verify() {
+  return verifyIndexRead(*this);
+}
+
+template <typename OpTy> static LogicalResult verifyIndexWrite(OpTy op) {
+  // 1. to 3.
+  FailureOr<std::optional<Shape>> shape = indexedShape(
+      op, op.getSelf(), op.getIndices(), op.getIndicesPresent(), /*masksAllowed=*/true);
+  if (failed(shape))
+    return failure();
+  // 4.
+  Value values = op.getValues();
+  if (failed(expectSameDType(op, "values", values, "self", op.getSelf())))
+    return failure();
+  if (*shape && !broadcastsTo(shapeOf(values), **shape))
+    return op.emitOpError("expects `values` to broadcast to [")
+           << ArrayRef<int64_t>(**shape) << "], found " << values.getType();
+  // 5.
+  return expectResultLike(op, 0, op.getSelf());
 }
 
 LogicalResult IndexPutOp::verify() {
-  // 1. to 3.
-  FailureOr<std::optional<Shape>> shape =
-      indexedShape(*this, getSelf(), getIndices(), getIndicesPresent(), /*masksAllowed=*/true);
-  if (failed(shape))
-    return failure();
-  // 4.
-  if (failed(expectSameDType(*this, "values", getValues(), "self", getSelf())))
-    return failure();
-  if (*shape && !broadcastsTo(shapeOf(getValues()), **shape))
-    return emitOpError("expects `values` to broadcast to [")
-           << ArrayRef<int64_t>(**shape) << "], found " << getValues().getType();
-  // 5.
-  return expectResultLike(*this, 0, getSelf());
+  return verifyIndexWrite(*this);
+}
+
+LogicalResult UnsafeIndexPutOp::verify() {
+  return verifyIndexWrite(*this);
 }
 
 //===----------------------------------------------------------------------===//

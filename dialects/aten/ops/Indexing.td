@@ -58,7 +58,7 @@ def Aten_EmbeddingDenseBackwardOp
 // Several dimensions at once
 //===----------------------------------------------------------------------===//
 
-def Aten_IndexOp : Aten_IndexingOp<"index", "aten::index.Tensor", "`self[indices]`, an index for each of the first dimensions"> {
+class Aten_IndexReadOp<string mnemonic, string schema, string meaning> : Aten_IndexingOp<mnemonic, schema, meaning> {
   let description = [{
     `none` takes a whole dimension. The others broadcast to one shape, which stands in the result
     where the first of them is if they are side by side, and at the front if not.
@@ -70,7 +70,7 @@ def Aten_IndexOp : Aten_IndexingOp<"index", "aten::index.Tensor", "`self[indices
     4. The result has the shape that follows, and the dtype of `self`.
 
     ```mlir
-    %0 = aten.index(%x, [%i, none, %j])
+    %0 = aten.}] # mnemonic # [{(%x, [%i, none, %j])
         : (tensor<4x8x6xf32>, tensor<3x1xi64>, tensor<5xi64>) -> tensor<3x5x8xf32>
     ```
   }];
@@ -78,8 +78,10 @@ def Aten_IndexOp : Aten_IndexingOp<"index", "aten::index.Tensor", "`self[indices
   let sharding = Aten_CustomSharding;
   let moves = ["self"];
 }
+def Aten_IndexOp : Aten_IndexReadOp<"index", "aten::index.Tensor", "`self[indices]`, an index for each of the first dimensions">;
+def Aten_UnsafeIndexOp : Aten_IndexReadOp<"_unsafe_index", "aten::_unsafe_index.Tensor", "`index`, of indices that are known to be within bounds">;
 
-def Aten_IndexPutOp : Aten_IndexingOp<"index_put", "aten::index_put", "`self` with `values` written at, or added to, `self[indices]`"> {
+class Aten_IndexWriteOp<string mnemonic, string meaning> : Aten_IndexingOp<mnemonic, "aten::" # mnemonic, meaning> {
   let description = [{
     With `accumulate`, elements that are named several times get the sum.
 
@@ -92,7 +94,7 @@ def Aten_IndexPutOp : Aten_IndexingOp<"index_put", "aten::index_put", "`self` wi
     5. The result has the type of `self`.
 
     ```mlir
-    %0 = aten.index_put(%x, [%i], %v, accumulate = true)
+    %0 = aten.}] # mnemonic # [{(%x, [%i], %v, accumulate = true)
         : (tensor<4x8xf32>, tensor<3xi64>, tensor<3x8xf32>) -> tensor<4x8xf32>
     ```
   }];
@@ -101,6 +103,8 @@ def Aten_IndexPutOp : Aten_IndexingOp<"index_put", "aten::index_put", "`self` wi
   let sharding = Aten_CustomSharding;
   let linear = ["self, values"];
 }
+def Aten_IndexPutOp : Aten_IndexWriteOp<"index_put", "`self` with `values` written at, or added to, `self[indices]`">;
+def Aten_UnsafeIndexPutOp : Aten_IndexWriteOp<"_unsafe_index_put", "`index_put`, of indices that are known to be within bounds">;
 
 //===----------------------------------------------------------------------===//
 // Along one dimension

@@ -78,21 +78,29 @@ static TensorFactors indexedFactors(RuleBuilder &rule, const IndexedDims &dims, 
   return result;
 }
 
-void IndexOp::describeSharding(RuleBuilder &rule) {
-  IndexedDims dims = indexedDims(getIndicesPresent(), getIndices(), rankOf(getSelf()));
-  TensorFactors result = indexedFactors(rule, dims, getIndices(), Reduction::None);
+template <typename OpTy> static void indexReadSharding(OpTy op, RuleBuilder &rule) {
+  IndexedDims dims = indexedDims(op.getIndicesPresent(), op.getIndices(), rankOf(op.getSelf()));
+  TensorFactors result = indexedFactors(rule, dims, op.getIndices(), Reduction::None);
   for (auto [at, factors] : llvm::enumerate(result))
     rule.resultDim(0, at, factors);
   rule.closeWhole(anyReason);
 }
 
-void IndexPutOp::describeSharding(RuleBuilder &rule) {
-  IndexedDims dims = indexedDims(getIndicesPresent(), getIndices(), rankOf(getSelf()));
+void IndexOp::describeSharding(RuleBuilder &rule) {
+  indexReadSharding(*this, rule);
+}
+
+void UnsafeIndexOp::describeSharding(RuleBuilder &rule) {
+  indexReadSharding(*this, rule);
+}
+
+template <typename OpTy> static void indexWriteSharding(OpTy op, RuleBuilder &rule) {
+  IndexedDims dims = indexedDims(op.getIndicesPresent(), op.getIndices(), rankOf(op.getSelf()));
   if (dims.hasMask)
     return rule.closeWhole("how many elements a mask takes depends on all of it");
-  bool accumulate = getAccumulate().value_or(false);
+  bool accumulate = op.getAccumulate().value_or(false);
   TensorFactors written =
-      indexedFactors(rule, dims, getIndices(), accumulate ? Reduction::Sum : Reduction::None);
+      indexedFactors(rule, dims, op.getIndices(), accumulate ? Reduction::Sum : Reduction::None);
   rule.broadcastOperand(*rule.operand("values"), written);
   for (auto [dim, named] : llvm::enumerate(dims.named))
     if (!named)
@@ -103,6 +111,14 @@ void IndexPutOp::describeSharding(RuleBuilder &rule) {
     else
       rule.makeWhole(factors[0], orderReason);
   rule.closeWhole(anyReason);
+}
+
+void IndexPutOp::describeSharding(RuleBuilder &rule) {
+  indexWriteSharding(*this, rule);
+}
+
+void UnsafeIndexPutOp::describeSharding(RuleBuilder &rule) {
+  indexWriteSharding(*this, rule);
 }
 
 //===----------------------------------------------------------------------===//

@@ -76,29 +76,79 @@ LogicalResult NllLossBackwardOp::verify() {
 // Squared error
 //===----------------------------------------------------------------------===//
 
-LogicalResult MseLossOp::verify() {
+/// A loss of elements that broadcast against each other.
+static LogicalResult verifyElementLoss(Operation *op, std::optional<int64_t> given) {
   // 1.
-  int64_t reduction = getReduction().value_or(1);
-  if (failed(expectReduction(*this, reduction)))
+  int64_t reduction = given.value_or(1);
+  if (failed(expectReduction(op, reduction)))
     return failure();
   // 2.
-  FailureOr<Shape> shape = broadcastShapes(*this, getOperands());
+  FailureOr<Shape> shape = broadcastShapes(op, op->getOperands());
   if (failed(shape))
     return failure();
   // 3.
-  return expectResult(*this, 0, reduction == 0 ? *shape : Shape(), resultType(getOperands()));
+  return expectResult(op, 0, reduction == 0 ? *shape : Shape(), resultType(op->getOperands()));
+}
+
+static LogicalResult verifyElementLossBackward(Operation *op, Value self,
+                                               std::optional<int64_t> reduction) {
+  // 1.
+  if (failed(expectReduction(op, reduction.value_or(1))))
+    return failure();
+  // 2.
+  FailureOr<Shape> shape = broadcastShapes(op, op->getOperands());
+  if (failed(shape))
+    return failure();
+  // 3.
+  return expectResult(op, 0, *shape, dtypeOf(self));
+}
+
+LogicalResult MseLossOp::verify() {
+  return verifyElementLoss(*this, getReduction());
 }
 
 LogicalResult MseLossBackwardOp::verify() {
-  // 1.
-  if (failed(expectReduction(*this, getReduction())))
-    return failure();
-  // 2.
-  FailureOr<Shape> shape = broadcastShapes(*this, getOperands());
-  if (failed(shape))
-    return failure();
-  // 3.
-  return expectResult(*this, 0, *shape, dtypeOf(getSelf()));
+  return verifyElementLossBackward(*this, getSelf(), getReduction());
+}
+
+//===----------------------------------------------------------------------===//
+// Other distances, element by element
+//===----------------------------------------------------------------------===//
+
+LogicalResult HuberLossOp::verify() {
+  return verifyElementLoss(*this, getReduction());
+}
+
+LogicalResult HuberLossBackwardOp::verify() {
+  return verifyElementLossBackward(*this, getSelf(), getReduction());
+}
+
+LogicalResult SmoothL1LossOp::verify() {
+  return verifyElementLoss(*this, getReduction());
+}
+
+LogicalResult SmoothL1LossBackwardOp::verify() {
+  return verifyElementLossBackward(*this, getSelf(), getReduction());
+}
+
+LogicalResult SoftMarginLossOp::verify() {
+  return verifyElementLoss(*this, getReduction());
+}
+
+LogicalResult SoftMarginLossBackwardOp::verify() {
+  return verifyElementLossBackward(*this, getSelf(), getReduction());
+}
+
+LogicalResult BinaryCrossEntropyOp::verify() {
+  return verifyElementLoss(*this, getReduction());
+}
+
+LogicalResult BinaryCrossEntropyBackwardOp::verify() {
+  return verifyElementLossBackward(*this, getSelf(), getReduction());
+}
+
+LogicalResult BinaryCrossEntropyWithLogitsOp::verify() {
+  return verifyElementLoss(*this, getReduction());
 }
 
 //===----------------------------------------------------------------------===//
@@ -151,24 +201,70 @@ void NllLossBackwardOp::describeSharding(RuleBuilder &rule) {
     rule.operandDim(0, 0, *n);
 }
 
-void MseLossOp::describeSharding(RuleBuilder &rule) {
-  int64_t reduction = getReduction().value_or(meanReduction);
-  FailureOr<Shape> shape = broadcastShapes(shapeOf(getSelf()), shapeOf(getTarget()));
+static void elementLossSharding(RuleBuilder &rule, std::optional<int64_t> given) {
+  int64_t reduction = given.value_or(meanReduction);
+  Shape shape;
+  for (unsigned i = 0; i < rule.get().operands.size(); ++i)
+    shape = *broadcastShapes(shape, rule.operandShape(i));
   TensorFactors dims;
-  for (int64_t size : *shape)
+  for (int64_t size : shape)
     dims.push_back(
         {rule.factor(size, reduction == meanReduction ? Reduction::Avg : Reduction::Sum)});
-  for (unsigned i : {0, 1})
+  for (unsigned i = 0; i < rule.get().operands.size(); ++i)
     rule.broadcastOperand(i, dims);
   if (reduction == noReduction)
     for (auto [at, dim] : llvm::enumerate(dims))
       rule.resultDim(0, at, dim);
 }
 
-void MseLossBackwardOp::describeSharding(RuleBuilder &rule) {
+static void elementLossBackwardSharding(RuleBuilder &rule, std::optional<int64_t> reduction) {
   rule.pointwise();
-  if (getReduction() == meanReduction)
+  if (reduction.value_or(meanReduction) == meanReduction)
     for (FactorId i = 0; i < rule.get().factors.size(); ++i)
       rule.makeWhole(
           i, "the mean divides by the number of all elements; take reduction = 2 and divide");
+}
+
+void MseLossOp::describeSharding(RuleBuilder &rule) {
+  elementLossSharding(rule, getReduction());
+}
+
+void MseLossBackwardOp::describeSharding(RuleBuilder &rule) {
+  elementLossBackwardSharding(rule, getReduction());
+}
+
+void HuberLossOp::describeSharding(RuleBuilder &rule) {
+  elementLossSharding(rule, getReduction());
+}
+
+void HuberLossBackwardOp::describeSharding(RuleBuilder &rule) {
+  elementLossBackwardSharding(rule, getReduction());
+}
+
+void SmoothL1LossOp::describeSharding(RuleBuilder &rule) {
+  elementLossSharding(rule, getReduction());
+}
+
+void SmoothL1LossBackwardOp::describeSharding(RuleBuilder &rule) {
+  elementLossBackwardSharding(rule, getReduction());
+}
+
+void SoftMarginLossOp::describeSharding(RuleBuilder &rule) {
+  elementLossSharding(rule, getReduction());
+}
+
+void SoftMarginLossBackwardOp::describeSharding(RuleBuilder &rule) {
+  elementLossBackwardSharding(rule, getReduction());
+}
+
+void BinaryCrossEntropyOp::describeSharding(RuleBuilder &rule) {
+  elementLossSharding(rule, getReduction());
+}
+
+void BinaryCrossEntropyBackwardOp::describeSharding(RuleBuilder &rule) {
+  elementLossBackwardSharding(rule, getReduction());
+}
+
+void BinaryCrossEntropyWithLogitsOp::describeSharding(RuleBuilder &rule) {
+  elementLossSharding(rule, getReduction());
 }

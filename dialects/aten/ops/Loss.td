@@ -105,4 +105,101 @@ def Aten_MseLossBackwardOp : Aten_LossOp<"mse_loss_backward", "gradient of `mse_
   let linear = ["grad_output"];
 }
 
+//===----------------------------------------------------------------------===//
+// Other distances, element by element
+//===----------------------------------------------------------------------===//
+
+/// `numbers`: those of the example.
+class Aten_ElementLossOp<string mnemonic, string numbers, string meaning> : Aten_LossOp<mnemonic, meaning> {
+  let description = [{
+    Constraints:
+    1. `reduction` is 0 (none), 1 (mean, if absent) or 2 (sum).
+    2. The shapes of the tensors broadcast.
+    3. The result has this shape for no reduction, else it is 0-d; it has the dtype to which PyTorch
+       promotes the tensors.
+
+    ```mlir
+    %0 = aten.}] # mnemonic # "(%x, %t, " # numbers # [{)
+        : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<f32>
+    ```
+  }];
+  let results = (outs Aten_Tensor:$result);
+  let sharding = Aten_CustomSharding;
+}
+
+class Aten_ElementLossBackwardOp<string mnemonic, string forward, string numbers>
+    : Aten_LossOp<mnemonic, "gradient of `" # forward # "`"> {
+  let description = [{
+    Constraints:
+    1. `reduction` is 0 (none), 1 (mean) or 2 (sum).
+    2. The shapes of the operands broadcast.
+    3. The result has this shape and the dtype of `self`.
+
+    ```mlir
+    %0 = aten.}] # mnemonic # "(%g, %x, %t, " # numbers # [{)
+        : (tensor<f32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let results = (outs Aten_Tensor:$result);
+  let sharding = Aten_CustomSharding;
+  let linear = ["grad_output"];
+}
+
+def Aten_HuberLossOp : Aten_ElementLossOp<"huber_loss", "delta = 0.5", "half the squared distance, linear beyond `delta`"> {
+  let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$target, Aten_Int:$reduction, Aten_Float:$delta);
+}
+def Aten_HuberLossBackwardOp : Aten_ElementLossBackwardOp<"huber_loss_backward", "huber_loss", "reduction = 1, delta = 0.5"> {
+  let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$self, Aten_Tensor:$target,
+                       Aten_ReqInt:$reduction, Aten_ReqFloat:$delta);
+}
+
+def Aten_SmoothL1LossOp : Aten_ElementLossOp<"smooth_l1_loss", "beta = 0.5", "distance, but quadratic below `beta`"> {
+  let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$target, Aten_Int:$reduction, Aten_Float:$beta);
+}
+def Aten_SmoothL1LossBackwardOp
+    : Aten_ElementLossBackwardOp<"smooth_l1_loss_backward", "smooth_l1_loss", "reduction = 1, beta = 0.5"> {
+  let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$self, Aten_Tensor:$target,
+                       Aten_ReqInt:$reduction, Aten_ReqFloat:$beta);
+}
+
+def Aten_SoftMarginLossOp : Aten_ElementLossOp<"soft_margin_loss", "reduction = 1", "`log(1 + exp(-target * self))`"> {
+  let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$target, Aten_Int:$reduction);
+}
+def Aten_SoftMarginLossBackwardOp
+    : Aten_ElementLossBackwardOp<"soft_margin_loss_backward", "soft_margin_loss", "reduction = 1"> {
+  let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$self, Aten_Tensor:$target, Aten_ReqInt:$reduction);
+}
+
+def Aten_BinaryCrossEntropyOp
+    : Aten_ElementLossOp<"binary_cross_entropy", "none, reduction = 1", "cross-entropy of probabilities of two classes"> {
+  let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$target, Aten_OptTensor:$weight, Aten_Int:$reduction);
+}
+def Aten_BinaryCrossEntropyBackwardOp
+    : Aten_ElementLossBackwardOp<"binary_cross_entropy_backward", "binary_cross_entropy", "none, reduction = 1"> {
+  let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$self, Aten_Tensor:$target,
+                       Aten_OptTensor:$weight, Aten_Int:$reduction);
+}
+
+def Aten_BinaryCrossEntropyWithLogitsOp
+    : AtenOp<"binary_cross_entropy_with_logits", "aten::binary_cross_entropy_with_logits", [AttrSizedOperandSegments]> {
+  let summary = "cross-entropy of the sigmoid of logits of two classes";
+  let description = [{
+    Constraints:
+    1. `reduction` is 0 (none), 1 (mean, if absent) or 2 (sum).
+    2. The shapes of the tensors broadcast.
+    3. The result has this shape for no reduction, else it is 0-d; it has the dtype to which PyTorch
+       promotes the tensors.
+
+    ```mlir
+    %0 = aten.binary_cross_entropy_with_logits(%x, %t, none, %w, reduction = 0)
+        : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$target, Aten_OptTensor:$weight,
+                       Aten_OptTensor:$pos_weight, Aten_Int:$reduction);
+  let results = (outs Aten_Tensor:$result);
+  let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
+}
+
 #endif // CLEAVE_DIALECTS_ATEN_OPS_LOSS

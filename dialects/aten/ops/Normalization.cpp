@@ -1,4 +1,4 @@
-//===- Normalization.cpp - layer and batch normalization ------------------===//
+//===- Normalization.cpp - layer, group and batch normalization -----------===//
 
 #include "dialects/aten/ops/Normalization.h"
 #include "dialects/aten/Checks.h"
@@ -86,6 +86,67 @@ LogicalResult NativeLayerNormBackwardOp::verify() {
       failed(expectMaskedResult(*this, 2, mask, getNormalizedShape(), like(getBias()))))
     return failure();
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Group normalization
+//===----------------------------------------------------------------------===//
+
+/// Constraints 1 to 3 of both.
+template <typename OpTy> static LogicalResult verifyGroupNorm(OpTy op, Value bias) {
+  Value input = op.getInput();
+  int64_t examples = op.getN(), channels = op.getC(), group = op.getGroup();
+  // 1.
+  if (failed(expectFloating(op, "input", input)))
+    return failure();
+  ArrayRef<int64_t> shape = shapeOf(input);
+  int64_t count = 1;
+  for (int64_t size : shape.drop_front(std::min<size_t>(shape.size(), 2)))
+    count *= size;
+  if (shape.size() < 2 || shape[0] != examples || shape[1] != channels || count != op.getHxW())
+    return op.emitOpError("expects `input` of ")
+           << examples << " examples with " << channels << " channels of " << op.getHxW()
+           << " elements, found " << input.getType();
+  // 2.
+  if (group < 1 || channels % group != 0)
+    return op.emitOpError("expects a `group` of at least 1 that divides the ")
+           << channels << " channels, found " << group;
+  // 3.
+  if (failed(expectShape(op, "weight", op.getWeight(), {channels})))
+    return failure();
+  return expectShape(op, "bias", bias, {channels});
+}
+
+LogicalResult NativeGroupNormOp::verify() {
+  // 1. to 3.
+  if (failed(verifyGroupNorm(*this, getBias())))
+    return failure();
+  // 4.
+  if (failed(expectResultLike(*this, 0, getInput())))
+    return failure();
+  // 5.
+  return expectStatistics(*this, 1, getInput(), {int64_t(getN()), int64_t(getGroup())});
+}
+
+LogicalResult NativeGroupNormBackwardOp::verify() {
+  // 1. to 3.
+  if (failed(verifyGroupNorm(*this, {})))
+    return failure();
+  // 4.
+  int64_t statistics[] = {int64_t(getN()), int64_t(getGroup())};
+  if (failed(expectShape(*this, "grad_out", getGradOut(), shapeOf(getInput()))) ||
+      failed(expectShape(*this, "mean", getMean(), statistics)) ||
+      failed(expectShape(*this, "rstd", getRstd(), statistics)))
+    return failure();
+  // 5. and 6.
+  ArrayRef<bool> mask = getOutputMask();
+  int64_t channels = getC();
+  Type dtype = dtypeOf(getWeight() ? getWeight() : getInput());
+  if (failed(expectMaskLength(*this, mask)) ||
+      failed(expectMaskedResult(*this, 0, mask, shapeOf(getInput()), dtypeOf(getInput()))) ||
+      failed(expectMaskedResult(*this, 1, mask, {channels}, dtype)))
+    return failure();
+  return expectMaskedResult(*this, 2, mask, {channels}, dtype);
 }
 
 //===----------------------------------------------------------------------===//
@@ -202,6 +263,28 @@ void NativeLayerNormOp::describeSharding(RuleBuilder &rule) {
 
 void NativeLayerNormBackwardOp::describeSharding(RuleBuilder &rule) {
   layerNormSharding(rule, getNormalizedShape().size());
+}
+
+/// Examples are dimension 0 of images and of statistics; parameters' gradients are sums over them.
+static void groupNormSharding(RuleBuilder &rule, int64_t examples) {
+  FactorId n = rule.factor(examples, Reduction::Sum);
+  for (auto [i, tensor] : llvm::enumerate(rule.get().operands))
+    if (tensor.size() >= 2)
+      rule.operandDim(i, 0, n);
+  for (auto [i, tensor] : llvm::enumerate(rule.get().results))
+    if (tensor.size() >= 2)
+      rule.resultDim(i, 0, n);
+  rule.sizeIsFactor("N", n);
+  rule.closeWhole(
+      "mean and variance are those over all of a group, whose size `C`, `HxW` and `group` say");
+}
+
+void NativeGroupNormOp::describeSharding(RuleBuilder &rule) {
+  groupNormSharding(rule, getN());
+}
+
+void NativeGroupNormBackwardOp::describeSharding(RuleBuilder &rule) {
+  groupNormSharding(rule, getN());
 }
 
 /// Channels are dimension 1 of images and the only one of statistics and parameters.

@@ -1,4 +1,4 @@
-//===- Normalization.td - layer and batch normalization and their gradients -*- tablegen -*-===//
+//===- Normalization.td - layer, group and batch normalization and their gradients -*- tablegen -*-===//
 
 #ifndef CLEAVE_DIALECTS_ATEN_OPS_NORMALIZATION
 #define CLEAVE_DIALECTS_ATEN_OPS_NORMALIZATION
@@ -60,6 +60,67 @@ def Aten_NativeLayerNormBackwardOp
   let arguments = (ins Aten_Tensor:$grad_out, Aten_Tensor:$input, Aten_ReqInts:$normalized_shape,
                        Aten_Tensor:$mean, Aten_Tensor:$rstd, Aten_OptTensor:$weight,
                        Aten_OptTensor:$bias, Aten_ReqBools:$output_mask);
+  let results = (outs Aten_MaybeTensor:$grad_input, Aten_MaybeTensor:$grad_weight,
+                      Aten_MaybeTensor:$grad_bias);
+  let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
+  let linear = ["grad_out"];
+}
+
+//===----------------------------------------------------------------------===//
+// Group normalization
+//===----------------------------------------------------------------------===//
+
+def Aten_NativeGroupNormOp : AtenOp<"native_group_norm", "aten::native_group_norm", [AttrSizedOperandSegments]> {
+  let summary = "normalization of each example's groups of channels";
+  let description = [{
+    `(input - mean) * rstd * weight + bias`, where `mean` and `rstd = 1 / sqrt(var + eps)` are those
+    of each group of `C / group` channels of an example.
+
+    Constraints:
+    1. `input` has a floating-point dtype; its first two sizes are `N` and `C`, and the product of the
+       others is `HxW`.
+    2. `group` is at least 1 and divides `C`.
+    3. `weight` and `bias`, where present, have shape C.
+    4. The first result has the type of `input`.
+    5. `mean` and `rstd` are `N` x `group`, of the dtype of `input`, or `f32` where it is `f16` or `bf16`.
+
+    ```mlir
+    %0:3 = aten.native_group_norm(%x, %w, %b, N = 2, C = 8, HxW = 16, group = 4, eps = 1.0e-05)
+        : (tensor<2x8x4x4xf32>, tensor<8xf32>, tensor<8xf32>)
+        -> (tensor<2x8x4x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$input, Aten_OptTensor:$weight, Aten_OptTensor:$bias, Aten_ReqInt:$N,
+                       Aten_ReqInt:$C, Aten_ReqInt:$HxW, Aten_ReqInt:$group, Aten_ReqFloat:$eps);
+  let results = (outs Aten_Tensor:$result, Aten_Tensor:$mean, Aten_Tensor:$rstd);
+  let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
+}
+
+def Aten_NativeGroupNormBackwardOp : AtenOp<"native_group_norm_backward", "aten::native_group_norm_backward"> {
+  let summary = "gradients of `native_group_norm`";
+  let description = [{
+    Constraints:
+    1. `input` has a floating-point dtype; its first two sizes are `N` and `C`, and the product of the
+       others is `HxW`.
+    2. `group` is at least 1 and divides `C`.
+    3. `weight`, where present, has shape C.
+    4. `grad_out` has the shape of `input`; `mean` and `rstd` are `N` x `group`.
+    5. `output_mask` has three elements; where one is false, the result has type `none`.
+    6. The results are the gradients of `input`, `weight` and `bias`: the first has the type of
+       `input`, the others shape C and the dtype of `weight` or, without it, of `input`.
+
+    ```mlir
+    %0:3 = aten.native_group_norm_backward(%g, %x, %mean, %rstd, %w, N = 2, C = 8, HxW = 16, group = 4,
+                                           output_mask = [true, true, true])
+        : (tensor<2x8x4x4xf32>, tensor<2x8x4x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<8xf32>)
+        -> (tensor<2x8x4x4xf32>, tensor<8xf32>, tensor<8xf32>)
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$grad_out, Aten_Tensor:$input, Aten_Tensor:$mean, Aten_Tensor:$rstd,
+                       Aten_OptTensor:$weight, Aten_ReqInt:$N, Aten_ReqInt:$C, Aten_ReqInt:$HxW,
+                       Aten_ReqInt:$group, Aten_ReqBools:$output_mask);
   let results = (outs Aten_MaybeTensor:$grad_input, Aten_MaybeTensor:$grad_weight,
                       Aten_MaybeTensor:$grad_bias);
   let hasVerifier = 1;

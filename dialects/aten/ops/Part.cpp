@@ -184,6 +184,64 @@ LogicalResult SelectBackwardOp::verify() {
 }
 
 //===----------------------------------------------------------------------===//
+// Parts put in their place
+//===----------------------------------------------------------------------===//
+
+LogicalResult SliceScatterOp::verify() {
+  Shape shape(shapeOf(getSelf()));
+  // 1.
+  FailureOr<int64_t> dim = dimensionOf(*this, getDim().value_or(0), shape.size());
+  if (failed(dim))
+    return failure();
+  // 2.
+  int64_t step = getStep().value_or(1);
+  if (failed(expectStep(*this, step)))
+    return failure();
+  // 3.
+  shape[*dim] = sliceLength(shape[*dim], getStart(), getEnd(), step);
+  if (failed(expectShape(*this, "src", getSrc(), shape)))
+    return failure();
+  // 4.
+  return expectResultLike(*this, 0, getSelf());
+}
+
+LogicalResult SelectScatterOp::verify() {
+  Shape shape(shapeOf(getSelf()));
+  // 1.
+  FailureOr<int64_t> dim = dimensionOf(*this, getDim(), shape.size());
+  if (failed(dim))
+    return failure();
+  // 2.
+  if (failed(expectIndexWithin(*this, getIndex(), shape[*dim])))
+    return failure();
+  // 3.
+  shape.erase(shape.begin() + *dim);
+  if (failed(expectShape(*this, "src", getSrc(), shape)))
+    return failure();
+  // 4.
+  return expectResultLike(*this, 0, getSelf());
+}
+
+LogicalResult ConstantPadNdOp::verify() {
+  Shape shape(shapeOf(getSelf()));
+  ArrayRef<int64_t> pad = getPad();
+  // 1.
+  if (pad.size() % 2 != 0 || pad.size() > 2 * shape.size())
+    return emitOpError("expects in `pad` two numbers for each of at most ")
+           << shape.size() << " dimensions, found [" << pad << "]";
+  // 2.
+  for (size_t i = 0; i < pad.size() / 2; ++i) {
+    int64_t &size = shape[shape.size() - 1 - i];
+    if (llvm::AddOverflow(size, pad[2 * i], size) ||
+        llvm::AddOverflow(size, pad[2 * i + 1], size) || size < 0)
+      return emitOpError("pads ") << getSelf().getType() << " by [" << pad
+                                  << "], which leaves no size of 0 or more";
+  }
+  // 3.
+  return expectResult(*this, 0, shape, dtypeOf(getSelf()));
+}
+
+//===----------------------------------------------------------------------===//
 // Sharding
 //===----------------------------------------------------------------------===//
 
@@ -234,4 +292,33 @@ void SliceBackwardOp::describeSharding(RuleBuilder &rule) {
 
 void SelectBackwardOp::describeSharding(RuleBuilder &rule) {
   rule.sameDims({}, {wrapped(getDim(), getInputSizes().size())}, partReason);
+}
+
+void SliceScatterOp::describeSharding(RuleBuilder &rule) {
+  int64_t rank = rankOf(getSelf()), dim = wrapped(getDim().value_or(0), rank);
+  rule.allBut(takesAll(getStart(), getEnd(), getStep().value_or(1), shapeOf(getSelf())[dim]) ? rank
+                                                                                             : dim,
+              partReason);
+}
+
+void SelectScatterOp::describeSharding(RuleBuilder &rule) {
+  int64_t rank = rankOf(getSelf()), dim = wrapped(getDim(), rank);
+  for (int64_t at = 0; at < rank; ++at)
+    if (at != dim)
+      rule.operandDim(1, at < dim ? at : at - 1, rule.keep(0, at, 0, at));
+  rule.closeWhole(partReason);
+}
+
+void ConstantPadNdOp::describeSharding(RuleBuilder &rule) {
+  int64_t rank = rankOf(getSelf());
+  ArrayRef<int64_t> pad = getPad();
+  for (int64_t at = 0; at < rank; ++at) {
+    size_t back = 2 * (rank - 1 - at);
+    if (back >= pad.size() || (pad[back] == 0 && pad[back + 1] == 0))
+      rule.keep(0, at, 0, at);
+  }
+  rule.closeWhole("elements are added or left out at its ends");
+  // Another number than 0 would be counted once per term of a sum.
+  if (!getValueAttr() || isZero(getValueAttr()))
+    rule.linear("self");
 }

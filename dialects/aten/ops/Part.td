@@ -166,4 +166,72 @@ def Aten_SelectBackwardOp : AtenOp<"select_backward", "aten::select_backward"> {
   let resultSizes = ["input_sizes"];
 }
 
+//===----------------------------------------------------------------------===//
+// Parts put in their place
+//===----------------------------------------------------------------------===//
+
+def Aten_SliceScatterOp : AtenOp<"slice_scatter", "aten::slice_scatter"> {
+  let summary = "`self` with `src` written to `self[..., start:end:step, ...]`";
+  let description = [{
+    Constraints:
+    1. `dim` is a dimension of `self`, which has at least one; a negative one counts from the back.
+    2. `step` is at least 1.
+    3. `src` has the shape that `slice` gives for `self`.
+    4. The result has the type of `self`.
+
+    ```mlir
+    %0 = aten.slice_scatter(%x, %y, dim = 1, start = 2, end = -1)
+        : (tensor<4x8xf32>, tensor<4x5xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$src, Aten_Int:$dim, Aten_Int:$start, Aten_Int:$end,
+                       Aten_Int:$step);
+  let results = (outs Aten_Tensor:$result);
+  let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
+  let moves = ["self, src"];
+}
+
+def Aten_SelectScatterOp : AtenOp<"select_scatter", "aten::select_scatter"> {
+  let summary = "`self` with `src` written to `self[..., index, ...]`";
+  let description = [{
+    Constraints:
+    1. `dim` is a dimension of `self`, which has at least one; a negative one counts from the back.
+    2. `index` lies within the dimension; a negative one counts from its end.
+    3. `src` has the shape of `self` without `dim`.
+    4. The result has the type of `self`.
+
+    ```mlir
+    %0 = aten.select_scatter(%x, %y, dim = 1, index = 0)
+        : (tensor<4x8xf32>, tensor<4xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$src, Aten_ReqInt:$dim, Aten_ReqInt:$index);
+  let results = (outs Aten_Tensor:$result);
+  let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
+  let moves = ["self, src"];
+}
+
+def Aten_ConstantPadNdOp : AtenOp<"constant_pad_nd", "aten::constant_pad_nd"> {
+  let summary = "`self` with elements of one number added, or elements left out, at the ends of dimensions";
+  let description = [{
+    `pad` has two numbers for each dimension, from the last one on: how many elements to add in front
+    and behind; negative ones leave out as many.
+
+    Constraints:
+    1. `pad` has an even number of elements, at most two for each dimension of `self`.
+    2. No size of the result is negative.
+    3. The result has these sizes, and the dtype of `self`.
+
+    ```mlir
+    %0 = aten.constant_pad_nd(%x, pad = [1, 2, 0, -1], value = 0.0) : (tensor<4x8xf32>) -> tensor<3x11xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$pad, Aten_Scalar:$value);
+  let results = (outs Aten_Tensor:$result);
+  let hasVerifier = 1;
+  let sharding = Aten_CustomSharding;
+}
+
 #endif // CLEAVE_DIALECTS_ATEN_OPS_PART

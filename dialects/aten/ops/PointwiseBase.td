@@ -104,4 +104,37 @@ class Aten_BackwardOp<string mnemonic, string forward, string saved>
   }];
 }
 
+/// A function of one tensor and of numbers, which have no say over the dtype: `numbers` are those of the
+/// example.
+class Aten_NumbersOp<string mnemonic, string numbers, string meaning>
+    : Aten_PointwiseOp<mnemonic, "aten::" # mnemonic, Aten_LikeSelf> {
+  let summary = meaning;
+  let description = [{
+    Constraints:
+    1. The result has the shape of `self`.
+    2. The result has the dtype of the first operand.
+
+    ```mlir
+    %0 = aten.}] # mnemonic # "(%x, " # numbers # [{) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+}
+
+/// The same of the gradient of one; `example` are its arguments.
+class Aten_NumbersBackwardOp<string mnemonic, string forward, string saved, string example>
+    : Aten_BackwardOp<mnemonic, forward, saved> {
+  let description = [{
+    The gradient with respect to the operand of `}] # forward # [{`, given that of its result and `}] # saved # [{`.
+
+    Constraints:
+    1. The shapes of the operands broadcast to that of the result.
+    2. The result has the dtype to which PyTorch promotes the operands.
+
+    ```mlir
+    %0 = aten.}] # mnemonic # "(" # example # [{)
+        : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    ```
+  }];
+}
+
 #endif // CLEAVE_DIALECTS_ATEN_OPS_POINTWISEBASE

@@ -106,6 +106,45 @@ LogicalResult MaxPool2dWithIndicesBackwardOp::verify() {
   return expectResultLike(*this, 0, getSelf());
 }
 
+/// Constraints 1 to 3 of a mean over windows; gives the shape of the result.
+static FailureOr<Shape> averagedShape(Operation *op, Value self, const Windows &windows,
+                                      std::optional<int64_t> divisor) {
+  FailureOr<Shape> shape = pooledShape(op, self, windows);
+  if (succeeded(shape) && divisor == 0)
+    return op->emitOpError("expects a `divisor_override` other than 0");
+  return shape;
+}
+
+LogicalResult AvgPool2dOp::verify() {
+  // 1. to 3.
+  static constexpr int64_t zero = 0, one = 1;
+  FailureOr<Shape> shape =
+      averagedShape(*this, getSelf(),
+                    {getKernelSize(), getStride().value_or(ArrayRef<int64_t>()),
+                     getPadding().value_or(ArrayRef(zero)), one, getCeilMode().value_or(false)},
+                    getDivisorOverride());
+  if (failed(shape))
+    return failure();
+  // 4.
+  return expectResult(*this, 0, *shape, dtypeOf(getSelf()));
+}
+
+LogicalResult AvgPool2dBackwardOp::verify() {
+  // 1. to 3.
+  static constexpr int64_t one = 1;
+  FailureOr<Shape> shape = averagedShape(
+      *this, getSelf(), {getKernelSize(), getStride(), getPadding(), one, getCeilMode()},
+      getDivisorOverride());
+  if (failed(shape))
+    return failure();
+  // 4.
+  if (failed(expectShape(*this, "grad_output", getGradOutput(), *shape)) ||
+      failed(expectSameDType(*this, "grad_output", getGradOutput(), "self", getSelf())))
+    return failure();
+  // 5.
+  return expectResultLike(*this, 0, getSelf());
+}
+
 LogicalResult AdaptiveAvgPool2dOp::verify() {
   // 1.
   if (failed(expectImages(*this, getSelf())))
@@ -167,4 +206,12 @@ void AdaptiveAvgPool2dOp::describeSharding(RuleBuilder &rule) {
 void AdaptiveAvgPool2dBackwardOp::describeSharding(RuleBuilder &rule) {
   imageSharding(rule);
   rule.shapeOnly(*rule.operand("self"));
+}
+
+void AvgPool2dOp::describeSharding(RuleBuilder &rule) {
+  imageSharding(rule);
+}
+
+void AvgPool2dBackwardOp::describeSharding(RuleBuilder &rule) {
+  imageSharding(rule);
 }

@@ -96,4 +96,51 @@ def Aten_AdaptiveAvgPool2dBackwardOp : Aten_PoolingOp<"_adaptive_avg_pool2d_back
   let linear = ["grad_output"];
 }
 
+def Aten_AvgPool2dOp : Aten_PoolingOp<"avg_pool2d", "mean of each window"> {
+  let description = [{
+    Each list has two elements (height, width), or one that stands for both. `stride` is
+    `kernel_size` if absent or empty. The sum is divided by `divisor_override`, if given, else by the
+    size of the window, without the padding in it unless `count_include_pad` holds (as it does if
+    absent).
+
+    Constraints:
+    1. `self` is N x C x H x W or C x H x W.
+    2. Kernel and strides are at least 1; paddings are 0 or more and at most half of the kernel.
+    3. `divisor_override` is not 0.
+    4. The result has the shape of `self` with the number of windows as last two sizes, counted as for
+       `aten.max_pool2d_with_indices`, and its dtype.
+
+    ```mlir
+    %0 = aten.avg_pool2d(%x, kernel_size = [2, 2], stride = [2, 2])
+        : (tensor<2x4x16x16xf32>) -> tensor<2x4x8x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$kernel_size, Aten_Ints:$stride, Aten_Ints:$padding,
+                       Aten_Bool:$ceil_mode, Aten_Bool:$count_include_pad, Aten_Int:$divisor_override);
+  let results = (outs Aten_Tensor:$result);
+  let linear = ["self"];
+}
+
+def Aten_AvgPool2dBackwardOp : Aten_PoolingOp<"avg_pool2d_backward", "gradient of `avg_pool2d`"> {
+  let description = [{
+    Constraints:
+    1. `self` is N x C x H x W or C x H x W.
+    2. Kernel and strides are at least 1; paddings are 0 or more and at most half of the kernel.
+    3. `divisor_override` is not 0.
+    4. `grad_output` has the shape that the forward op gives, and the dtype of `self`.
+    5. The result has the type of `self`.
+
+    ```mlir
+    %0 = aten.avg_pool2d_backward(%g, %x, kernel_size = [2, 2], stride = [2, 2], padding = [0, 0],
+                                  ceil_mode = false, count_include_pad = true)
+        : (tensor<2x4x8x8xf32>, tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$self, Aten_ReqInts:$kernel_size,
+                       Aten_ReqInts:$stride, Aten_ReqInts:$padding, Aten_ReqBool:$ceil_mode,
+                       Aten_ReqBool:$count_include_pad, Aten_Int:$divisor_override);
+  let results = (outs Aten_Tensor:$result);
+  let linear = ["grad_output"];
+}
+
 #endif // CLEAVE_DIALECTS_ATEN_OPS_POOLING

@@ -101,6 +101,10 @@ LogicalResult LinalgVectorNormOp::verify() {
   return verifyReduction(*this, getSelf(), getDim(), getKeepdim(), dtype);
 }
 
+LogicalResult LogsumexpOp::verify() {
+  return verifyReduction(*this, getSelf(), getDim(), getKeepdim(), toFloating(dtypeOf(getSelf())));
+}
+
 //===----------------------------------------------------------------------===//
 // Extrema and truth
 //===----------------------------------------------------------------------===//
@@ -183,6 +187,11 @@ void LinalgVectorNormOp::describeSharding(RuleBuilder &rule) {
     reduction = order > 0 ? Reduction::Max : Reduction::Min;
   rule.reduce(dimsOf(getDim()), getKeepdim().value_or(false), reduction,
               "the root is that of the sum over all elements");
+}
+
+void LogsumexpOp::describeSharding(RuleBuilder &rule) {
+  rule.reduce(getDim(), getKeepdim().value_or(false), std::nullopt,
+              "the logarithm is that of the sum over all elements");
 }
 
 void AmaxOp::describeSharding(RuleBuilder &rule) {

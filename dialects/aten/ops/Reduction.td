@@ -114,6 +114,23 @@ def Aten_LinalgVectorNormOp
                        Aten_DType:$dtype);
 }
 
+def Aten_LogsumexpOp : Aten_ReductionOp<"logsumexp", "aten::logsumexp", "logarithm of the sum of exponentials over dimensions"> {
+  let description = [{
+    With none in `dim`, all dimensions are reduced.
+
+    Constraints:
+    1. The dtype is that of `self`, `f32` for integers and bool.
+    2. `dim` names dimensions of `self`, none twice; a negative one counts from the back.
+    3. The result has the shape of `self` without these dimensions (with `keepdim`, with size 1
+       there) and this dtype.
+
+    ```mlir
+    %0 = aten.logsumexp(%x, dim = [-1]) : (tensor<4x8xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$dim, Aten_Bool:$keepdim);
+}
+
 //===----------------------------------------------------------------------===//
 // Extrema and truth
 //===----------------------------------------------------------------------===//

@@ -43,9 +43,25 @@ static void differentiateMaxPool(MaxPool2dWithIndicesOp op, Backward &b) {
   });
 }
 
+static void differentiateAvgPool(AvgPool2dOp op, Backward &b) {
+  Value self = op.getSelf();
+  b.to(self, [&] {
+    SmallVector<NamedAttribute> attributes = {
+        b.integers("kernel_size", op.getKernelSize()),
+        b.integers("stride", op.getStride().value_or(ArrayRef<int64_t>{})),
+        b.integers("padding", op.getPadding().value_or(ArrayRef<int64_t>{0})),
+        b.boolean("ceil_mode", op.getCeilMode().value_or(false)),
+        b.boolean("count_include_pad", op.getCountIncludePad().value_or(true))};
+    if (std::optional<int64_t> divisor = op.getDivisorOverride())
+      attributes.push_back(b.integer("divisor_override", *divisor));
+    return b.makeLike<AvgPool2dBackwardOp>(self, {b.gradient(), self}, attributes);
+  });
+}
+
 void cleave::autodiff::attachConvolutionRules(MLIRContext &context) {
   attach<ConvolutionOp, differentiateConvolution>(context);
   attach<MaxPool2dWithIndicesOp, differentiateMaxPool>(context);
+  attach<AvgPool2dOp, differentiateAvgPool>(context);
   attach<AdaptiveAvgPool2dOp, [](AdaptiveAvgPool2dOp op, Backward &b) {
     Value self = op.getSelf();
     b.to(self, [&] { return b.makeLike<AdaptiveAvgPool2dBackwardOp>(self, {b.gradient(), self}); });

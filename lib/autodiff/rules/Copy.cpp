@@ -2,11 +2,13 @@
 
 #include "dialects/aten/ops/Copy.h"
 #include "dialects/aten/ops/Creation.h"
+#include "dialects/aten/ops/Part.h"
 #include "lib/autodiff/Rules.h"
 
 #include <numeric>
 
 using namespace mlir;
+using namespace cleave;
 using namespace cleave::aten;
 using namespace cleave::autodiff;
 
@@ -70,6 +72,48 @@ static void differentiateRepeat(RepeatOp op, Backward &b) {
   });
 }
 
+/// `self` with all elements overwritten by `src`.
+static void differentiateCopy(CopyOp op, Backward &b) {
+  b.to(op.getSelf(), [&] { return b.zeroGradient(op.getSelf()); });
+  b.to(op.getSrc(), b.gradient());
+}
+
+/// Zeros in the place of `src`, to stand beside a gradient that may be a pending sum.
+static Value zerosBeside(Backward &b, Value src, Value gradient) {
+  Value zeros = b.zeroGradient(src);
+  dist::PlacementAttr placement = dist::getPlacement(gradient.getType());
+  if (!placement)
+    return zeros;
+  dist::PlacementAttr wanted = dist::getPlacement(zeros.getType());
+  for (const dist::AxisEntry &entry : placement.getEntries())
+    if (entry.placement.isPartialSum())
+      wanted = wanted.with(entry.axis, entry.placement);
+  return b.conform(zeros, wanted);
+}
+
+/// `self` with a part overwritten by `src`, which `Part` reads back; `names` say which.
+template <typename Part, typename OpTy>
+static void differentiateScatter(OpTy op, Backward &b, ArrayRef<StringRef> names) {
+  Value g = b.gradient(), src = op.getSrc();
+  SmallVector<NamedAttribute> place;
+  for (StringRef name : names)
+    if (std::optional<Attribute> value = op->getInherentAttr(name); value && *value)
+      place.push_back(b.named(name, *value));
+  b.to(op.getSelf(), [&] { return b.makeLike<OpTy>(g, {g, zerosBeside(b, src, g)}, place); });
+  b.to(src, [&] { return b.make<Part>(shapeOf(src), dtypeOf(g), g, place); });
+}
+
+/// What was added is left out, and what was left out is added: zeros.
+static void differentiatePad(ConstantPadNdOp op, Backward &b) {
+  b.to(op.getSelf(), [&] {
+    Shape pad(op.getPad());
+    for (int64_t &count : pad)
+      count = -count;
+    return b.make<ConstantPadNdOp>(shapeOf(op.getSelf()), dtypeOf(b.gradient()), b.gradient(),
+                                   b.integers("pad", pad));
+  });
+}
+
 template <typename OpTy> static void differentiateTriangle(OpTy op, Backward &b) {
   b.to(op.getSelf(), [&] {
     SmallVector<NamedAttribute, 1> attributes;
@@ -110,6 +154,19 @@ void cleave::autodiff::attachCopyRules(MLIRContext &context) {
   attach<RollOp, differentiateRoll>(context);
   attach<TrilOp, differentiateTriangle<TrilOp>>(context);
   attach<TriuOp, differentiateTriangle<TriuOp>>(context);
+  attach<CopyOp, differentiateCopy>(context);
+  attach<FillTensorOp, [](FillTensorOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.zeroGradient(op.getSelf()); });
+    b.to(op.getValue(), [&] { return b.sum(b.gradient()); });
+  }>(context);
+  attach<SliceScatterOp, [](SliceScatterOp op, Backward &b) {
+    differentiateScatter<SliceOp>(op, b, {"dim", "start", "end", "step"});
+  }>(context);
+  attach<SelectScatterOp, [](SelectScatterOp op, Backward &b) {
+    differentiateScatter<SelectOp>(op, b, {"dim", "index"});
+  }>(context);
+  attach<ConstantPadNdOp, differentiatePad>(context);
   // Only shape and dtype of their operand matter.
-  attachCut<ZerosLikeOp, OnesLikeOp, FullLikeOp, NewZerosOp, NewOnesOp, NewFullOp>(context);
+  attachCut<ZerosLikeOp, OnesLikeOp, EmptyLikeOp, FullLikeOp, ZeroOp, FillScalarOp,
+            NewEmptyStridedOp, NewZerosOp, NewOnesOp, NewFullOp>(context);
 }

@@ -103,6 +103,17 @@ static Value zerosToAddTo(Backward &b, Value self, ValueRange beside) {
   return b.conform(zero, placement);
 }
 
+/// Each element that was read gets the sum of the gradients of where it went.
+template <typename Write, typename OpTy> static void differentiateIndex(OpTy op, Backward &b) {
+  Value self = op.getSelf();
+  b.to(self, [&] {
+    SmallVector<Value> beside(op.getIndices());
+    beside.push_back(b.gradient());
+    return indexLike<OpTy, Write>(op, b, zerosToAddTo(b, self, beside), shapeOf(self), b.gradient(),
+                                  b.boolean("accumulate", true));
+  });
+}
+
 /// The gradient with zeros where the op wrote.
 template <typename OpTy> static Value zeroScattered(OpTy op, Backward &b) {
   return b.makeLike<ScatterValueOp>(
@@ -124,15 +135,8 @@ template <typename OpTy> static LogicalResult gatherBack(OpTy op, Backward &b) {
 
 void cleave::autodiff::attachIndexingRules(MLIRContext &context) {
   attach<EmbeddingOp, differentiateEmbedding>(context);
-  attach<IndexOp, [](IndexOp op, Backward &b) {
-    b.to(op.getSelf(), [&] {
-      SmallVector<Value> beside(op.getIndices());
-      beside.push_back(b.gradient());
-      return indexLike<IndexOp, IndexPutOp>(op, b, zerosToAddTo(b, op.getSelf(), beside),
-                                            shapeOf(op.getSelf()), b.gradient(),
-                                            b.boolean("accumulate", true));
-    });
-  }>(context);
+  attach<IndexOp, differentiateIndex<IndexPutOp, IndexOp>>(context);
+  attach<UnsafeIndexOp, differentiateIndex<UnsafeIndexPutOp, UnsafeIndexOp>>(context);
   attach<IndexPutOp, differentiateIndexPut>(context);
   attach<IndexSelectOp, [](IndexSelectOp op, Backward &b) {
     Value self = op.getSelf();

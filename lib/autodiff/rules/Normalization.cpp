@@ -1,4 +1,4 @@
-//===- Normalization.cpp - derivatives of layer and batch normalization -------===//
+//===- Normalization.cpp - derivatives of layer, group and batch normalization ===//
 
 #include "dialects/aten/ops/Normalization.h"
 #include "lib/autodiff/Rules.h"
@@ -47,6 +47,22 @@ static LogicalResult differentiateLayerNorm(NativeLayerNormOp op, Backward &b) {
   return success();
 }
 
+static LogicalResult differentiateGroupNorm(NativeGroupNormOp op, Backward &b) {
+  if (failed(b.expectOnlyFirst()))
+    return failure();
+  Value input = op.getInput(), weight = op.getWeight(), bias = op.getBias();
+  Wanted wanted(b, input, weight, bias, shapeOf(input)[1]);
+  SmallVector<Value> operands = {b.gradient(), input, op.getMean(), op.getRstd()};
+  if (weight)
+    operands.push_back(weight);
+  Operation *kernel = b.create<NativeGroupNormBackwardOp>(
+      wanted.types, operands,
+      {b.integer("N", op.getN()), b.integer("C", op.getC()), b.integer("HxW", op.getHxW()),
+       b.integer("group", op.getGroup()), b.booleans("output_mask", wanted.mask)});
+  give(b, kernel, input, weight, bias);
+  return success();
+}
+
 /// `mean` and `var`: the running ones, `saved`: those of the batch.
 template <typename OpTy>
 static LogicalResult differentiateBatchNorm(OpTy op, Backward &b, Value mean, Value var,
@@ -69,6 +85,7 @@ static LogicalResult differentiateBatchNorm(OpTy op, Backward &b, Value mean, Va
 
 void cleave::autodiff::attachNormalizationRules(MLIRContext &context) {
   attach<NativeLayerNormOp, differentiateLayerNorm>(context);
+  attach<NativeGroupNormOp, differentiateGroupNorm>(context);
   attach<NativeBatchNormLegitFunctionalOp, [](NativeBatchNormLegitFunctionalOp op, Backward &b) {
     return differentiateBatchNorm(op, b, op.getRunningMeanOut(), op.getRunningVarOut(),
                                   op.getTraining());

@@ -5,6 +5,7 @@
 #include "dialects/aten/ops/Comparison.h"
 #include "lib/autodiff/Rules.h"
 
+#include <cmath>
 #include <numbers>
 
 using namespace mlir;
@@ -49,6 +50,41 @@ static void differentiateTensorPower(PowOp op, Backward &b) {
     Value slope = b.mul(op.getResult(), b.unary<LogOp>(base));
     return b.mul(g, b.where(flat, b.zeroBeside(slope), slope));
   });
+}
+
+/// A number to the power of a tensor, as `pow_backward_exponent`.
+static void differentiateExponential(PowScalarOp op, Backward &b) {
+  Attribute base = op.getSelf();
+  double number = 0;
+  if (auto real = dyn_cast<FloatAttr>(base))
+    number = real.getValueAsDouble();
+  else if (auto boolean = dyn_cast<BoolAttr>(base))
+    number = boolean.getValue();
+  else
+    number = cast<IntegerAttr>(base).getValue().getSExtValue();
+  b.to(op.getExponent(), [&] {
+    Value g = b.gradient(), slope = b.mulScalar(op.getResult(), b.scalar(std::log(number)));
+    if (number != 0)
+      return b.mul(g, slope);
+    Value flat = b.compare<GeScalarOp>(op.getExponent(), b.scalar(int64_t(0)));
+    return b.mul(g, b.where(flat, b.zeroBeside(slope), slope));
+  });
+}
+
+/// `self * log(other)`, which is 0 where `self` is, whatever the logarithm.
+static void differentiateXlogy(XlogyOp op, Backward &b) {
+  Value g = b.gradient(), self = op.getSelf(), other = op.getOther();
+  b.to(self, [&] {
+    Value none = b.compare<LogicalAndOp>(b.compare<EqScalarOp>(self, b.scalar(0.0)),
+                                         b.compare<LeScalarOp>(other, b.scalar(0.0)));
+    return b.maskedFill(b.makeLike<XlogyOp>(g, {g, other}), none, b.scalar(int64_t(0)));
+  });
+  b.to(other, [&] { return b.div(b.mul(g, self), other); });
+}
+
+/// A function that is constant between its steps.
+template <typename OpTy> static void differentiateStep(OpTy op, Backward &b) {
+  b.to(op.getSelf(), [&] { return b.zeroGradient(op.getSelf()); });
 }
 
 /// `maximum` and `minimum`: `Loses` compares `self` with `other` where it gets nothing. Ties share.
@@ -121,6 +157,16 @@ static void attachArithmetic(MLIRContext &context) {
 static void attachElementary(MLIRContext &context) {
   attach<PowOp, differentiateTensorPower>(context);
   attach<PowTensorScalarOp, differentiatePower>(context);
+  attach<PowScalarOp, differentiateExponential>(context);
+  attach<Expm1Op, [](Expm1Op op, Backward &b) {
+    b.to(op.getSelf(),
+         [&] { return b.mul(b.gradient(), b.addScalar(op.getResult(), b.scalar(int64_t(1)))); });
+  }>(context);
+  attach<XlogyOp, differentiateXlogy>(context);
+  attach<FloorOp, differentiateStep<FloorOp>>(context);
+  attach<CeilOp, differentiateStep<CeilOp>>(context);
+  attach<RoundOp, differentiateStep<RoundOp>>(context);
+  attach<TruncOp, differentiateStep<TruncOp>>(context);
   attach<SqrtOp, [](SqrtOp op, Backward &b) {
     b.to(op.getSelf(),
          [&] { return b.div(b.gradient(), b.mulScalar(op.getResult(), b.scalar(int64_t(2)))); });
@@ -140,12 +186,8 @@ static void attachElementary(MLIRContext &context) {
   attach<AbsOp, [](AbsOp op, Backward &b) {
     b.to(op.getSelf(), [&] { return b.mul(b.gradient(), b.unary<SgnOp>(op.getSelf())); });
   }>(context);
-  attach<SgnOp, [](SgnOp op, Backward &b) {
-    b.to(op.getSelf(), [&] { return b.zeroGradient(op.getSelf()); });
-  }>(context);
-  attach<SignOp, [](SignOp op, Backward &b) {
-    b.to(op.getSelf(), [&] { return b.zeroGradient(op.getSelf()); });
-  }>(context);
+  attach<SgnOp, differentiateStep<SgnOp>>(context);
+  attach<SignOp, differentiateStep<SignOp>>(context);
   attach<ExpOp, [](ExpOp op, Backward &b) {
     b.to(op.getSelf(), [&] { return b.mul(b.gradient(), op.getResult()); });
   }>(context);

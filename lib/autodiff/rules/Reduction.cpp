@@ -77,6 +77,17 @@ static void differentiateVariance(VarCorrectionOp op, Backward &b) {
   });
 }
 
+static void differentiateLogsumexp(LogsumexpOp op, Backward &b) {
+  Value self = op.getSelf();
+  b.to(self, [&] {
+    Shape dims = dimsOrAll(op.getDim(), rankOf(self));
+    bool keptDims = op.getKeepdim().value_or(false);
+    Value g = restoreDims(b, b.gradient(), dims, keptDims);
+    Value result = restoreDims(b, op.getResult(), dims, keptDims);
+    return b.mul(g, b.unary<ExpOp>(b.sub(self, result)));
+  });
+}
+
 /// The norm of order p; where its derivative is not defined, as `norm_backward` has it.
 static void differentiateNorm(LinalgVectorNormOp op, Backward &b) {
   Value self = op.getSelf();
@@ -168,6 +179,7 @@ void cleave::autodiff::attachReductionRules(MLIRContext &context) {
   }>(context);
   attach<CumsumOp, differentiateCumsum>(context);
   attach<VarCorrectionOp, differentiateVariance>(context);
+  attach<LogsumexpOp, differentiateLogsumexp>(context);
   attach<LinalgVectorNormOp, differentiateNorm>(context);
   attach<AmaxOp, differentiateExtremum<AmaxOp>>(context);
   attach<AminOp, differentiateExtremum<AminOp>>(context);

@@ -19,13 +19,37 @@ using dist::AxisPlacement;
 // Values of `reduction`.
 enum : int64_t { meanReduction = 1, sumReduction = 2 };
 
-/// The number of elements of the operands' common shape.
-static int64_t elements(Value a, Value b) {
-  FailureOr<Shape> shape = aten::broadcastShapes(shapeOf(a), shapeOf(b));
+/// The operands' common shape.
+static Shape broadcast(ValueRange operands) {
+  Shape shape;
+  for (Value operand : operands)
+    shape = *aten::broadcastShapes(shape, shapeOf(operand));
+  return shape;
+}
+
+static int64_t count(ArrayRef<int64_t> shape) {
   int64_t product = 1;
-  for (int64_t size : *shape)
+  for (int64_t size : shape)
     product *= size;
   return product;
+}
+
+/// What ranks take of an operand that broadcasts to `shape`, where dimension `dim` of this is
+/// sharded.
+static AxisPlacement partOf(Value operand, int64_t dim, ArrayRef<int64_t> shape) {
+  int64_t at = dim - int64_t(shape.size()) + rankOf(operand);
+  return at >= 0 && shapeOf(operand)[at] == shape[dim] ? AxisPlacement::shard(at)
+                                                       : AxisPlacement::replicate();
+}
+
+/// The loss' attributes with a sum in place of the mean.
+static SmallVector<NamedAttribute> asSum(Operation *op, LocalBuilder &b) {
+  SmallVector<NamedAttribute> attributes;
+  for (NamedAttribute attribute : op->getAttrs())
+    if (op->getInherentAttr(attribute.getName()) && attribute.getName().getValue() != "reduction")
+      attributes.push_back(attribute);
+  attributes.push_back(b.integer("reduction", sumReduction));
+  return attributes;
 }
 
 namespace {
@@ -74,22 +98,23 @@ private:
   }
 };
 
-class MseForm : public Form {
+/// A loss of elements (`mse_loss` and its like) that is their mean.
+template <typename OpTy> class ElementLossForm : public Form {
 public:
-  StringRef name() const override { return "mean squared error of a sharded batch, as a sum"; }
+  StringRef name() const override { return "mean loss of a sharded batch, as a sum"; }
   bool takesSeveralAxes() const override { return true; }
 
   void getStrategies(Operation *op, MeshAxis axis,
                      SmallVectorImpl<AxisStrategy> &strategies) const override {
-    auto loss = cast<aten::MseLossOp>(op);
-    if (loss.getReduction().value_or(meanReduction) != meanReduction ||
-        shapeOf(loss.getSelf()) != shapeOf(loss.getTarget()))
+    if (cast<OpTy>(op).getReduction().value_or(meanReduction) != meanReduction)
       return;
-    for (int64_t dim = 0; dim < rankOf(loss.getSelf()); ++dim) {
-      if (!dividesEvenly(shapeOf(loss.getSelf())[dim], axis))
+    Shape shape = broadcast(op->getOperands());
+    for (int64_t dim = 0; dim < int64_t(shape.size()); ++dim) {
+      if (!dividesEvenly(shape[dim], axis))
         continue;
       AxisStrategy &strategy = strategies.emplace_back(replicatedStrategy(op, this));
-      strategy.operands.assign(2, AxisPlacement::shard(dim));
+      for (auto [operand, placement] : llvm::zip_equal(op->getOperands(), strategy.operands))
+        placement = partOf(operand, dim, shape);
       strategy.results[0] = AxisPlacement::partial();
     }
   }
@@ -97,29 +122,29 @@ public:
   LocalValues build(Operation *op, ValueRange operands, ArrayRef<AxisStrategy>,
                     FormBuilder &form) const override {
     LocalBuilder b(op, operands, form);
-    Value sum = b.make<aten::MseLossOp>({}, dtypeOf(op->getResult(0)), operands,
-                                        b.integer("reduction", sumReduction));
-    int64_t count = elements(op->getOperand(0), op->getOperand(1));
-    return b.finish(b.divScalar(sum, b.scalar(double(count))));
+    Value sum = b.make<OpTy>({}, dtypeOf(op->getResult(0)), operands, asSum(op, b));
+    return b.finish(b.divScalar(sum, b.scalar(double(count(broadcast(op->getOperands()))))));
   }
 };
 
-class MseBackwardForm : public Form {
+/// Its gradient.
+template <typename OpTy> class ElementLossBackwardForm : public Form {
 public:
-  StringRef name() const override { return "gradient of a mean squared error of a sharded batch"; }
+  StringRef name() const override { return "gradient of a mean loss of a sharded batch"; }
   bool takesSeveralAxes() const override { return true; }
 
   void getStrategies(Operation *op, MeshAxis axis,
                      SmallVectorImpl<AxisStrategy> &strategies) const override {
-    auto backward = cast<aten::MseLossBackwardOp>(op);
-    if (backward.getReduction() != meanReduction || rankOf(backward.getGradOutput()) != 0 ||
-        shapeOf(backward.getSelf()) != shapeOf(backward.getTarget()))
+    std::optional<int64_t> reduction = cast<OpTy>(op).getReduction();
+    if (reduction.value_or(meanReduction) != meanReduction || rankOf(op->getOperand(0)) != 0)
       return;
-    for (int64_t dim = 0; dim < rankOf(backward.getSelf()); ++dim) {
-      if (!dividesEvenly(shapeOf(backward.getSelf())[dim], axis))
+    Shape shape(shapeOf(op->getResult(0)));
+    for (int64_t dim = 0; dim < int64_t(shape.size()); ++dim) {
+      if (!dividesEvenly(shape[dim], axis))
         continue;
       AxisStrategy &strategy = strategies.emplace_back(replicatedStrategy(op, this));
-      strategy.operands[1] = strategy.operands[2] = AxisPlacement::shard(dim);
+      for (auto [operand, placement] : llvm::zip_equal(op->getOperands(), strategy.operands))
+        placement = partOf(operand, dim, shape);
       strategy.results[0] = AxisPlacement::shard(dim);
     }
   }
@@ -127,21 +152,39 @@ public:
   LocalValues build(Operation *op, ValueRange operands, ArrayRef<AxisStrategy>,
                     FormBuilder &form) const override {
     LocalBuilder b(op, operands, form);
-    int64_t count = elements(op->getOperand(1), op->getOperand(2));
-    Value gradient = b.divScalar(operands[0], b.scalar(double(count)));
-    return b.finish(b.makeLike<aten::MseLossBackwardOp>(
-        operands[1], {gradient, operands[1], operands[2]}, b.integer("reduction", sumReduction)));
+    SmallVector<Value> local(operands);
+    local[0] = b.divScalar(local[0], b.scalar(double(count(shapeOf(op->getResult(0))))));
+    return b.finish(b.make<OpTy>(broadcast(local), dtypeOf(op->getResult(0)), local, asSum(op, b)));
   }
 };
 
 } // namespace
 
+template <typename OpTy, typename FormTy> static void add(FormTable &table) {
+  static const FormTy form;
+  table.add(OpTy::getOperationName(), &form);
+}
+
+template <typename OpTy> static void addLoss(FormTable &table) {
+  add<OpTy, ElementLossForm<OpTy>>(table);
+}
+
+template <typename OpTy> static void addLossBackward(FormTable &table) {
+  add<OpTy, ElementLossBackwardForm<OpTy>>(table);
+}
+
 void placement::addMeanForms(FormTable &table) {
-  static const MeanForm mean;
-  static const MseForm mse;
-  static const MseBackwardForm mseBackward;
-  table.add(aten::MeanOp::getOperationName(), &mean);
-  table.add(aten::MeanDimOp::getOperationName(), &mean);
-  table.add(aten::MseLossOp::getOperationName(), &mse);
-  table.add(aten::MseLossBackwardOp::getOperationName(), &mseBackward);
+  add<aten::MeanOp, MeanForm>(table);
+  add<aten::MeanDimOp, MeanForm>(table);
+  addLoss<aten::MseLossOp>(table);
+  addLoss<aten::HuberLossOp>(table);
+  addLoss<aten::SmoothL1LossOp>(table);
+  addLoss<aten::SoftMarginLossOp>(table);
+  addLoss<aten::BinaryCrossEntropyOp>(table);
+  addLoss<aten::BinaryCrossEntropyWithLogitsOp>(table);
+  addLossBackward<aten::MseLossBackwardOp>(table);
+  addLossBackward<aten::HuberLossBackwardOp>(table);
+  addLossBackward<aten::SmoothL1LossBackwardOp>(table);
+  addLossBackward<aten::SoftMarginLossBackwardOp>(table);
+  addLossBackward<aten::BinaryCrossEntropyBackwardOp>(table);
 }

@@ -1,4 +1,4 @@
-//===- Softmax.cpp - softmax over a sharded dimension ---------------------===//
+//===- Softmax.cpp - softmax and logsumexp over a sharded dimension -------===//
 //
 // The largest element and the sum of exponentials are reduced over the ranks; a number each, where
 // gathering would move all elements.
@@ -8,6 +8,7 @@
 #include "dialects/aten/ops/Softmax.h"
 #include "dialects/aten/ops/Arithmetic.h"
 #include "dialects/aten/ops/Comparison.h"
+#include "dialects/aten/ops/Reduction.h"
 #include "lib/placement/forms/Forms.h"
 #include "lib/placement/forms/LocalBuilder.h"
 
@@ -107,6 +108,67 @@ protected:
   int64_t reductions() const override { return 1; }
 };
 
+/// The operand is sharded in a dimension that is reduced.
+class LogsumexpForm : public Form {
+public:
+  StringRef name() const override { return "logsumexp over a sharded dimension"; }
+  bool takesSeveralAxes() const override { return true; }
+
+  void getStrategies(Operation *op, MeshAxis axis,
+                     SmallVectorImpl<AxisStrategy> &strategies) const override {
+    Value self = op->getOperand(0);
+    for (int64_t dim : dimsOf(op)) {
+      if (!dividesEvenly(shapeOf(self)[dim], axis))
+        continue;
+      AxisStrategy &strategy = strategies.emplace_back(replicatedStrategy(op, this));
+      strategy.operands[0] = AxisPlacement::shard(dim);
+      strategy.bytes = 2 * allReduceBytes(bytesOf(op->getResult(0)), axis);
+    }
+  }
+
+  LocalValues build(Operation *op, ValueRange operands, ArrayRef<AxisStrategy>,
+                    FormBuilder &form) const override {
+    LocalBuilder b(op, operands, form);
+    Shape dims = dimsOf(op);
+    Axes axes;
+    Value x = b.widened(operands[0]), largest = x;
+    for (int64_t dim : dims) {
+      axes = axes + b.axesOf(operands[0], dim);
+      largest = b.amax(largest, dim);
+    }
+    largest = b.allReduce(largest, axes, dist::Reduction::Max);
+    // As the kernel does: where all elements are -inf, or one is inf, these differences are NaN.
+    Value infinite = b.compare<aten::EqScalarOp>(b.unary<aten::AbsOp>(largest),
+                                                 b.scalar(std::numeric_limits<double>::infinity()));
+    largest = b.maskedFill(largest, infinite, b.scalar(0.0));
+    Value exponentials = b.unary<aten::ExpOp>(b.sub(x, largest));
+    Value sum = b.allReduce(b.sum(exponentials, dims, /*keepDim=*/true), axes);
+    Value result = b.add(b.unary<aten::LogOp>(sum), largest);
+    if (!cast<aten::LogsumexpOp>(op).getKeepdim().value_or(false)) {
+      llvm::sort(dims, std::greater<int64_t>());
+      for (int64_t dim : dims)
+        result = b.squeeze(result, dim);
+    }
+    return b.finish(b.toType(result, dtypeOf(op->getResult(0))));
+  }
+
+private:
+  /// The dimensions that are reduced, counted from the front; none of what is no floating-point
+  /// tensor, which is converted first.
+  static Shape dimsOf(Operation *op) {
+    auto logsumexp = cast<aten::LogsumexpOp>(op);
+    int64_t rank = rankOf(logsumexp.getSelf());
+    Shape dims;
+    if (!isa<FloatType>(dtypeOf(logsumexp.getSelf())))
+      return dims;
+    for (int64_t dim : logsumexp.getDim())
+      dims.push_back(dim < 0 ? dim + rank : dim);
+    if (dims.empty())
+      llvm::append_range(dims, llvm::seq<int64_t>(rank));
+    return dims;
+  }
+};
+
 } // namespace
 
 template <typename FormTy, typename OpTy> static void add(FormTable &table) {
@@ -115,6 +177,7 @@ template <typename FormTy, typename OpTy> static void add(FormTable &table) {
 }
 
 void placement::addSoftmaxForms(FormTable &table) {
+  add<LogsumexpForm, aten::LogsumexpOp>(table);
   add<ForwardForm<aten::SoftmaxOp>, aten::SoftmaxOp>(table);
   add<ForwardForm<aten::LogSoftmaxOp>, aten::LogSoftmaxOp>(table);
   add<ForwardForm<aten::SafeSoftmaxOp>, aten::SafeSoftmaxOp>(table);

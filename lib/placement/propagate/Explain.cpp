@@ -1,6 +1,8 @@
 //===- Explain.cpp - why each tensor is placed as it is --------------------===//
 
 #include "lib/placement/propagate/Explain.h"
+#include "dialects/aten/ops/Call.h"
+#include "lib/placement/ConflictText.h"
 #include "lib/placement/Form.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -260,6 +262,42 @@ void Explanation::emitRemarks() const {
       remark << ", of which a rank sends " << entry.plan->bytes << " bytes";
     if (entry.uses.size() > 1)
       remark << ", once for " << entry.uses.size() << " uses";
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Ops without a rule
+//===----------------------------------------------------------------------===//
+
+const char *propagate::reasonToReplicate(Operation *op) {
+  if (isa<aten::CallOp>(op))
+    return "Cleave knows only its schema";
+  return getForms(op->getName()).empty() ? sharding::getShardingRule(op).opaqueReason : nullptr;
+}
+
+std::string propagate::operatorName(Operation *op) {
+  auto aten = dyn_cast<aten::AtenOpInterface>(op);
+  return "'" + (aten ? aten.getSchemaName() : op->getName().getStringRef()).str() + "'";
+}
+
+void Explanation::emitReplicatedRemarks() const {
+  for (const OpNode &node : graph.ops) {
+    const char *reason = reasonToReplicate(node.op);
+    if (!reason)
+      continue;
+    InFlightDiagnostic remark = node.op->emitRemark()
+                                << operatorName(node.op)
+                                << " runs replicated on all ranks, because " << reason;
+    for (auto [operand, use] : llvm::enumerate(node.operands)) {
+      if (use == kNone)
+        continue;
+      unsigned value = graph.uses[use].value;
+      const Redistribution *plan =
+          planner.plan(graph.values[value].type(), p.made[value], p.taken[use]);
+      if (plan && plan->bytes)
+        remark << "; for " << describeOperand(node.op, operand) << " each rank sends "
+               << plan->bytes << " bytes (" << printPlan(plan) << ")";
+    }
   }
 }
 

@@ -32,6 +32,9 @@ public:
 
   /// Emits a remark for each tensor and each redistribution.
   void emitRemarks() const;
+  /// Emits a remark for each op that runs replicated because it has no sharding rule: which
+  /// operator it is, and what is sent for it.
+  void emitReplicatedRemarks() const;
   llvm::json::Value toJSON() const;
 
   llvm::ArrayRef<Redistributed> getRedistributions() const { return redistributions; }
@@ -59,6 +62,11 @@ private:
   mutable RedistributionPlanner planner;
   std::vector<Redistributed> redistributions;
 };
+
+/// Why the op can only run replicated; null where it has a rule or a form.
+const char *reasonToReplicate(mlir::Operation *op);
+/// "'aten::roll'", also where it is a call.
+std::string operatorName(mlir::Operation *op);
 
 /// Writes the JSON; emits an error at the module where the file cannot be written.
 llvm::LogicalResult writeExplanation(const Explanation &explanation, llvm::StringRef path,

@@ -3,6 +3,7 @@
 #include "lib/placement/propagate/Propagate.h"
 #include "lib/placement/Form.h"
 #include "lib/placement/propagate/Checks.h"
+#include "lib/placement/propagate/Explain.h"
 #include "lib/placement/propagate/Orders.h"
 
 using namespace mlir;
@@ -69,16 +70,12 @@ FailureOr<dist::MeshOp> propagate::getOrAddMesh(ModuleOp module, StringRef descr
 // Deciding
 //===----------------------------------------------------------------------===//
 
-static LogicalResult checkRules(const Graph &graph, bool strict) {
-  for (const OpNode &node : graph.ops) {
-    sharding::ShardingRule rule = sharding::getShardingRule(node.op);
-    if (!rule.isOpaque() || !getForms(node.op->getName()).empty())
-      continue;
-    if (strict)
-      return node.op->emitOpError("runs replicated on all ranks, because ")
-             << rule.opaqueReason << "; strict propagation refuses that";
-    node.op->emitRemark("runs replicated on all ranks, because ") << rule.opaqueReason;
-  }
+static LogicalResult refuseOpaque(const Graph &graph) {
+  for (const OpNode &node : graph.ops)
+    if (const char *reason = reasonToReplicate(node.op))
+      return node.op->emitError() << operatorName(node.op)
+                                  << " runs replicated on all ranks, because " << reason
+                                  << "; strict propagation refuses that";
   return success();
 }
 
@@ -103,7 +100,7 @@ FailureOr<Propagation> propagate::propagate(ModuleOp module, const PropagateOpti
     return failure();
   result.graph = std::make_unique<Graph>(std::move(*graph));
   if (failed(checkAnnotations(*result.graph, result.mesh, options.uneven)) ||
-      failed(checkRules(*result.graph, options.strict)))
+      (options.strict && failed(refuseOpaque(*result.graph))))
     return failure();
   result.solutions.reserve(result.axes.size());
   result.records.reserve(result.axes.size());

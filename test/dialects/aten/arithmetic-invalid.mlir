@@ -118,3 +118,27 @@ func.func @neg_2(%x: tensor<4xi4>) {
   %0 = aten.neg(%x) : (tensor<4xi4>) -> tensor<4xi4>
   return
 }
+
+// -----
+
+func.func @pow_scalar(%x: tensor<4xi64>) {
+  // expected-error @+1 {{'aten.pow_scalar' op expects a result of type 'tensor<4xf32>', found 'tensor<4xi64>'}}
+  %0 = aten.pow_scalar(self = 2.0, %x) : (tensor<4xi64>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @floor(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'aten.floor' op expects a result of type 'tensor<4xf32>', found 'tensor<4xi64>'}}
+  %0 = aten.floor(%x) : (tensor<4xf32>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @xlogy(%x: tensor<4xf32>, %y: tensor<3xf32>) {
+  // expected-error @+1 {{'aten.xlogy' op expects operands whose shapes broadcast, found 'tensor<4xf32>' and 'tensor<3xf32>'}}
+  %0 = aten.xlogy(%x, %y) : (tensor<4xf32>, tensor<3xf32>) -> tensor<4xf32>
+  return
+}

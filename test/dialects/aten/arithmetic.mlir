@@ -274,3 +274,59 @@ func.func @erf(%x: tensor<4xf32>) {
   %0 = aten.erf(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
+
+// CHECK-LABEL: @pow_scalar(
+// CHECK: aten.pow_scalar(self = 2, %{{.*}}) : (tensor<4xi64>) -> tensor<4xi64>
+func.func @pow_scalar(%x: tensor<4xi64>) {
+  %0 = aten.pow_scalar(self = 2, %x) : (tensor<4xi64>) -> tensor<4xi64>
+  return
+}
+
+// CHECK-LABEL: @pow_scalar_2(
+// CHECK: aten.pow_scalar(self = 2.500000e+00, %{{.*}}) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @pow_scalar_2(%x: tensor<4x8xf32>) {
+  %0 = aten.pow_scalar(self = 2.5, %x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @expm1(
+// CHECK: aten.expm1(%{{.*}}) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @expm1(%x: tensor<4x8xf32>) {
+  %0 = aten.expm1(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @xlogy(
+// CHECK: aten.xlogy(%{{.*}}, %{{.*}}) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+func.func @xlogy(%a: tensor<4x8xf32>, %b: tensor<8xf32>) {
+  %0 = aten.xlogy(%a, %b) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @floor(
+// CHECK: aten.floor(%{{.*}}) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @floor(%x: tensor<4x8xf32>) {
+  %0 = aten.floor(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @ceil(
+// CHECK: aten.ceil(%{{.*}}) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @ceil(%x: tensor<4x8xf32>) {
+  %0 = aten.ceil(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @round(
+// CHECK: aten.round(%{{.*}}) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @round(%x: tensor<4x8xf32>) {
+  %0 = aten.round(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @trunc(
+// CHECK: aten.trunc(%{{.*}}) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @trunc(%x: tensor<4x8xf32>) {
+  %0 = aten.trunc(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}

@@ -230,3 +230,35 @@ func.func @roll(%x: tensor<4x8xf32>) {
   %0 = aten.roll(%x, shifts = [1, 2], dims = [0]) : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return
 }
+
+// -----
+
+func.func @copy(%x: tensor<4xf32>, %y: tensor<3xf32>) {
+  // expected-error @+1 {{'aten.copy' op expects a `src` that broadcasts to the shape of `self`, found 'tensor<3xf32>' and 'tensor<4xf32>'}}
+  %0 = aten.copy(%x, %y) : (tensor<4xf32>, tensor<3xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @copy_2(%x: tensor<4xf32>, %y: tensor<4xf64>) {
+  // expected-error @+1 {{'aten.copy' op expects a result of type 'tensor<4xf32>', found 'tensor<4xf64>'}}
+  %0 = aten.copy(%x, %y) : (tensor<4xf32>, tensor<4xf64>) -> tensor<4xf64>
+  return
+}
+
+// -----
+
+func.func @fill(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'aten.fill_tensor' op expects `value` to have 0 dimensions, found 'tensor<4xf32>'}}
+  %0 = aten.fill_tensor(%x, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @fill_2(%x: tensor<4xf32>, %v: tensor<f64>) {
+  // expected-error @+1 {{'aten.fill_tensor' op expects a result of type 'tensor<4xf32>', found 'tensor<4xf64>'}}
+  %0 = aten.fill_tensor(%x, %v) : (tensor<4xf32>, tensor<f64>) -> tensor<4xf64>
+  return
+}

@@ -127,3 +127,24 @@ func.func @roll_2(%x: tensor<4x6xi64>) {
   %0 = aten.roll(%x, shifts = [3]) : (tensor<4x6xi64>) -> tensor<4x6xi64>
   return
 }
+
+// CHECK-LABEL: @copy(
+// CHECK: aten.copy(%{{.*}}, %{{.*}}) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+func.func @copy(%x: tensor<4x8xf32>, %y: tensor<8xf32>) {
+  %0 = aten.copy(%x, %y) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @copy_to_integers(
+// CHECK: aten.copy(%{{.*}}, %{{.*}}) : (tensor<4xi64>, tensor<4xf32>) -> tensor<4xi64>
+func.func @copy_to_integers(%x: tensor<4xi64>, %y: tensor<4xf32>) {
+  %0 = aten.copy(%x, %y) : (tensor<4xi64>, tensor<4xf32>) -> tensor<4xi64>
+  return
+}
+
+// CHECK-LABEL: @fill_tensor(
+// CHECK: aten.fill_tensor(%{{.*}}, %{{.*}}) : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
+func.func @fill_tensor(%x: tensor<4x8xf32>, %v: tensor<f32>) {
+  %0 = aten.fill_tensor(%x, %v) : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
+  return
+}

@@ -174,3 +174,43 @@ func.func @arange_5() {
   %0 = aten.arange(end = 1.0e+300) : () -> tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @empty() {
+  // expected-error @+1 {{'aten.empty_memory_format' op expects sizes of 0 or more in `size`, found [-1]}}
+  %0 = aten.empty_memory_format(size = [-1]) : () -> tensor<1xf32>
+  return
+}
+
+// -----
+
+func.func @empty_2() {
+  // expected-error @+1 {{'aten.empty_memory_format' op expects `memory_format` to be "contiguous_format", "preserve_format", "channels_last" or "channels_last_3d", found "rows"}}
+  %0 = aten.empty_memory_format(size = [1], memory_format = "rows") : () -> tensor<1xf32>
+  return
+}
+
+// -----
+
+func.func @zero(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'aten.zero' op expects a result of type 'tensor<4xf32>', found 'tensor<5xf32>'}}
+  %0 = aten.zero(%x) : (tensor<4xf32>) -> tensor<5xf32>
+  return
+}
+
+// -----
+
+func.func @fill_scalar(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'aten.fill_scalar' op expects a result of type 'tensor<4xf32>', found 'tensor<4xf64>'}}
+  %0 = aten.fill_scalar(%x, value = 1) : (tensor<4xf32>) -> tensor<4xf64>
+  return
+}
+
+// -----
+
+func.func @new_empty_strided(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'aten.new_empty_strided' op expects in `stride` a number of 0 or more for each of [2, 4], found [1]}}
+  %0 = aten.new_empty_strided(%x, size = [2, 4], stride = [1]) : (tensor<4xf32>) -> tensor<2x4xf32>
+  return
+}

@@ -176,3 +176,38 @@ func.func @new_full(%x: tensor<4xi64>) {
   %0 = aten.new_full(%x, size = [2], fill_value = 0.5) : (tensor<4xi64>) -> tensor<2xi64>
   return
 }
+
+// CHECK-LABEL: @empty_memory_format(
+// CHECK: aten.empty_memory_format(size = [4, 8], dtype = f32) : () -> tensor<4x8xf32>
+func.func @empty_memory_format() {
+  %0 = aten.empty_memory_format(size = [4, 8], dtype = f32) : () -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @empty_like(
+// CHECK: aten.empty_like(%{{.*}}, dtype = f64, memory_format = "contiguous_format") : (tensor<4x8xf32>) -> tensor<4x8xf64>
+func.func @empty_like(%x: tensor<4x8xf32>) {
+  %0 = aten.empty_like(%x, dtype = f64, memory_format = "contiguous_format") : (tensor<4x8xf32>) -> tensor<4x8xf64>
+  return
+}
+
+// CHECK-LABEL: @zero(
+// CHECK: aten.zero(%{{.*}}) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @zero(%x: tensor<4x8xf32>) {
+  %0 = aten.zero(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @fill_scalar(
+// CHECK: aten.fill_scalar(%{{.*}}, value = 3) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @fill_scalar(%x: tensor<4x8xf32>) {
+  %0 = aten.fill_scalar(%x, value = 3) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @new_empty_strided(
+// CHECK: aten.new_empty_strided(%{{.*}}, size = [2, 4], stride = [1, 2]) : (tensor<4x8xf32>) -> tensor<2x4xf32>
+func.func @new_empty_strided(%x: tensor<4x8xf32>) {
+  %0 = aten.new_empty_strided(%x, size = [2, 4], stride = [1, 2]) : (tensor<4x8xf32>) -> tensor<2x4xf32>
+  return
+}

@@ -141,3 +141,17 @@ func.func @scatter_value(%x: tensor<4x8xi1>, %i: tensor<4x2xi64>) {
   %0 = aten.scatter_value(%x, dim = 1, %i, value = true) : (tensor<4x8xi1>, tensor<4x2xi64>) -> tensor<4x8xi1>
   return
 }
+
+// CHECK-LABEL: @_unsafe_index(
+// CHECK: aten._unsafe_index(%{{.*}}, [none, %{{.*}}]) : (tensor<4x8xf32>, tensor<3xi64>) -> tensor<4x3xf32>
+func.func @_unsafe_index(%x: tensor<4x8xf32>, %i: tensor<3xi64>) {
+  %0 = aten._unsafe_index(%x, [none, %i]) : (tensor<4x8xf32>, tensor<3xi64>) -> tensor<4x3xf32>
+  return
+}
+
+// CHECK-LABEL: @_unsafe_index_put(
+// CHECK: aten._unsafe_index_put(%{{.*}}, [%{{.*}}], %{{.*}}, accumulate = true) : (tensor<4x8xf32>, tensor<3xi64>, tensor<3x8xf32>) -> tensor<4x8xf32>
+func.func @_unsafe_index_put(%x: tensor<4x8xf32>, %i: tensor<3xi64>, %v: tensor<3x8xf32>) {
+  %0 = aten._unsafe_index_put(%x, [%i], %v, accumulate = true) : (tensor<4x8xf32>, tensor<3xi64>, tensor<3x8xf32>) -> tensor<4x8xf32>
+  return
+}

@@ -166,3 +166,43 @@ func.func @mse_loss_backward_3(%g: tensor<f32>, %a: tensor<2xf32>, %b: tensor<2x
   %0 = aten.mse_loss_backward(%g, %a, %b, reduction = 1) : (tensor<f32>, tensor<2xf32>, tensor<2xf32>) -> tensor<f32>
   return
 }
+
+// -----
+
+func.func @huber(%x: tensor<4xf32>, %t: tensor<4xf32>) {
+  // expected-error @+1 {{'aten.huber_loss' op expects `reduction` 0 (none), 1 (mean) or 2 (sum), found 3}}
+  %0 = aten.huber_loss(%x, %t, reduction = 3) : (tensor<4xf32>, tensor<4xf32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @smooth_l1(%x: tensor<4xf32>, %t: tensor<4xf32>) {
+  // expected-error @+1 {{'aten.smooth_l1_loss' op expects a result of type 'tensor<f32>', found 'tensor<4xf32>'}}
+  %0 = aten.smooth_l1_loss(%x, %t) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @bce(%x: tensor<4xf32>, %t: tensor<3xf32>) {
+  // expected-error @+1 {{'aten.binary_cross_entropy' op expects operands whose shapes broadcast, found 'tensor<4xf32>' and 'tensor<3xf32>'}}
+  %0 = aten.binary_cross_entropy(%x, %t, none) : (tensor<4xf32>, tensor<3xf32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @logits(%x: tensor<4xf32>, %w: tensor<3xf32>) {
+  // expected-error @+1 {{'aten.binary_cross_entropy_with_logits' op expects operands whose shapes broadcast, found 'tensor<4xf32>' and 'tensor<4xf32>' and 'tensor<3xf32>'}}
+  %0 = aten.binary_cross_entropy_with_logits(%x, %x, none, %w) : (tensor<4xf32>, tensor<4xf32>, tensor<3xf32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @soft_margin_backward(%g: tensor<f32>, %x: tensor<4xf32>) {
+  // expected-error @+1 {{'aten.soft_margin_loss_backward' op expects a result of type 'tensor<4xf32>', found 'tensor<f32>'}}
+  %0 = aten.soft_margin_loss_backward(%g, %x, %x, reduction = 1) : (tensor<f32>, tensor<4xf32>, tensor<4xf32>) -> tensor<f32>
+  return
+}

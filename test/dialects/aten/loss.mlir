@@ -57,3 +57,199 @@ func.func @mse_loss_backward(%g: tensor<f32>, %a: tensor<2xf32>, %b: tensor<2xf3
   %0 = aten.mse_loss_backward(%g, %a, %b, reduction = 1) : (tensor<f32>, tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
   return
 }
+
+// CHECK-LABEL: @huber_loss_1(
+// CHECK: aten.huber_loss(%{{.*}}, %{{.*}}, reduction = 1, delta = 5.000000e-01) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<f32>
+func.func @huber_loss_1(%x: tensor<4x8xf32>, %t: tensor<4x8xf32>) {
+  %0 = aten.huber_loss(%x, %t, reduction = 1, delta = 0.5) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<f32>
+  return
+}
+
+// CHECK-LABEL: @huber_loss_backward_1(
+// CHECK: aten.huber_loss_backward(%{{.*}}, %{{.*}}, %{{.*}}, reduction = 1, delta = 5.000000e-01) : (tensor<f32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @huber_loss_backward_1(%g: tensor<f32>, %x: tensor<4x8xf32>, %t: tensor<4x8xf32>) {
+  %0 = aten.huber_loss_backward(%g, %x, %t, reduction = 1, delta = 0.5) : (tensor<f32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @huber_loss_0(
+// CHECK: aten.huber_loss(%{{.*}}, %{{.*}}, reduction = 0, delta = 5.000000e-01) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @huber_loss_0(%x: tensor<4x8xf32>, %t: tensor<4x8xf32>) {
+  %0 = aten.huber_loss(%x, %t, reduction = 0, delta = 0.5) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @huber_loss_backward_0(
+// CHECK: aten.huber_loss_backward(%{{.*}}, %{{.*}}, %{{.*}}, reduction = 0, delta = 5.000000e-01) : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @huber_loss_backward_0(%g: tensor<4x8xf32>, %x: tensor<4x8xf32>, %t: tensor<4x8xf32>) {
+  %0 = aten.huber_loss_backward(%g, %x, %t, reduction = 0, delta = 0.5) : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @huber_loss_2(
+// CHECK: aten.huber_loss(%{{.*}}, %{{.*}}, reduction = 2, delta = 5.000000e-01) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<f32>
+func.func @huber_loss_2(%x: tensor<4x8xf32>, %t: tensor<4x8xf32>) {
+  %0 = aten.huber_loss(%x, %t, reduction = 2, delta = 0.5) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<f32>
+  return
+}
+
+// CHECK-LABEL: @huber_loss_backward_2(
+// CHECK: aten.huber_loss_backward(%{{.*}}, %{{.*}}, %{{.*}}, reduction = 2, delta = 5.000000e-01) : (tensor<f32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @huber_loss_backward_2(%g: tensor<f32>, %x: tensor<4x8xf32>, %t: tensor<4x8xf32>) {
+  %0 = aten.huber_loss_backward(%g, %x, %t, reduction = 2, delta = 0.5) : (tensor<f32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @smooth_l1_loss_1(
+// CHECK: aten.smooth_l1_loss(%{{.*}}, %{{.*}}, reduction = 1, beta = 5.000000e-01) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<f32>
+func.func @smooth_l1_loss_1(%x: tensor<4x8xf32>, %t: tensor<4x8xf32>) {
+  %0 = aten.smooth_l1_loss(%x, %t, reduction = 1, beta = 0.5) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<f32>
+  return
+}
+
+// CHECK-LABEL: @smooth_l1_loss_backward_1(
+// CHECK: aten.smooth_l1_loss_backward(%{{.*}}, %{{.*}}, %{{.*}}, reduction = 1, beta = 5.000000e-01) : (tensor<f32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @smooth_l1_loss_backward_1(%g: tensor<f32>, %x: tensor<4x8xf32>, %t: tensor<4x8xf32>) {
+  %0 = aten.smooth_l1_loss_backward(%g, %x, %t, reduction = 1, beta = 0.5) : (tensor<f32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @smooth_l1_loss_0(
+// CHECK: aten.smooth_l1_loss(%{{.*}}, %{{.*}}, reduction = 0, beta = 5.000000e-01) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @smooth_l1_loss_0(%x: tensor<4x8xf32>, %t: tensor<4x8xf32>) {
+  %0 = aten.smooth_l1_loss(%x, %t, reduction = 0, beta = 0.5) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @smooth_l1_loss_backward_0(
+// CHECK: aten.smooth_l1_loss_backward(%{{.*}}, %{{.*}}, %{{.*}}, reduction = 0, beta = 5.000000e-01) : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @smooth_l1_loss_backward_0(%g: tensor<4x8xf32>, %x: tensor<4x8xf32>, %t: tensor<4x8xf32>) {
+  %0 = aten.smooth_l1_loss_backward(%g, %x, %t, reduction = 0, beta = 0.5) : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @smooth_l1_loss_2(
+// CHECK: aten.smooth_l1_loss(%{{.*}}, %{{.*}}, reduction = 2, beta = 5.000000e-01) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<f32>
+func.func @smooth_l1_loss_2(%x: tensor<4x8xf32>, %t: tensor<4x8xf32>) {
+  %0 = aten.smooth_l1_loss(%x, %t, reduction = 2, beta = 0.5) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<f32>
+  return
+}
+
+// CHECK-LABEL: @smooth_l1_loss_backward_2(
+// CHECK: aten.smooth_l1_loss_backward(%{{.*}}, %{{.*}}, %{{.*}}, reduction = 2, beta = 5.000000e-01) : (tensor<f32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @smooth_l1_loss_backward_2(%g: tensor<f32>, %x: tensor<4x8xf32>, %t: tensor<4x8xf32>) {
+  %0 = aten.smooth_l1_loss_backward(%g, %x, %t, reduction = 2, beta = 0.5) : (tensor<f32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @soft_margin_loss_1(
+// CHECK: aten.soft_margin_loss(%{{.*}}, %{{.*}}, reduction = 1) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<f32>
+func.func @soft_margin_loss_1(%x: tensor<4x8xf32>, %t: tensor<4x8xf32>) {
+  %0 = aten.soft_margin_loss(%x, %t, reduction = 1) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<f32>
+  return
+}
+
+// CHECK-LABEL: @soft_margin_loss_backward_1(
+// CHECK: aten.soft_margin_loss_backward(%{{.*}}, %{{.*}}, %{{.*}}, reduction = 1) : (tensor<f32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @soft_margin_loss_backward_1(%g: tensor<f32>, %x: tensor<4x8xf32>, %t: tensor<4x8xf32>) {
+  %0 = aten.soft_margin_loss_backward(%g, %x, %t, reduction = 1) : (tensor<f32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @soft_margin_loss_0(
+// CHECK: aten.soft_margin_loss(%{{.*}}, %{{.*}}, reduction = 0) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @soft_margin_loss_0(%x: tensor<4x8xf32>, %t: tensor<4x8xf32>) {
+  %0 = aten.soft_margin_loss(%x, %t, reduction = 0) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @soft_margin_loss_backward_0(
+// CHECK: aten.soft_margin_loss_backward(%{{.*}}, %{{.*}}, %{{.*}}, reduction = 0) : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @soft_margin_loss_backward_0(%g: tensor<4x8xf32>, %x: tensor<4x8xf32>, %t: tensor<4x8xf32>) {
+  %0 = aten.soft_margin_loss_backward(%g, %x, %t, reduction = 0) : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @soft_margin_loss_2(
+// CHECK: aten.soft_margin_loss(%{{.*}}, %{{.*}}, reduction = 2) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<f32>
+func.func @soft_margin_loss_2(%x: tensor<4x8xf32>, %t: tensor<4x8xf32>) {
+  %0 = aten.soft_margin_loss(%x, %t, reduction = 2) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<f32>
+  return
+}
+
+// CHECK-LABEL: @soft_margin_loss_backward_2(
+// CHECK: aten.soft_margin_loss_backward(%{{.*}}, %{{.*}}, %{{.*}}, reduction = 2) : (tensor<f32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @soft_margin_loss_backward_2(%g: tensor<f32>, %x: tensor<4x8xf32>, %t: tensor<4x8xf32>) {
+  %0 = aten.soft_margin_loss_backward(%g, %x, %t, reduction = 2) : (tensor<f32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @binary_cross_entropy_1(
+// CHECK: aten.binary_cross_entropy(%{{.*}}, %{{.*}}, %{{.*}}, reduction = 1) : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>) -> tensor<f32>
+func.func @binary_cross_entropy_1(%x: tensor<4x8xf32>, %t: tensor<4x8xf32>, %w: tensor<8xf32>) {
+  %0 = aten.binary_cross_entropy(%x, %t, %w, reduction = 1) : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>) -> tensor<f32>
+  return
+}
+
+// CHECK-LABEL: @binary_cross_entropy_backward_1(
+// CHECK: aten.binary_cross_entropy_backward(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, reduction = 1) : (tensor<f32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+func.func @binary_cross_entropy_backward_1(%g: tensor<f32>, %x: tensor<4x8xf32>, %t: tensor<4x8xf32>, %w: tensor<8xf32>) {
+  %0 = aten.binary_cross_entropy_backward(%g, %x, %t, %w, reduction = 1) : (tensor<f32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @binary_cross_entropy_0(
+// CHECK: aten.binary_cross_entropy(%{{.*}}, %{{.*}}, %{{.*}}, reduction = 0) : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+func.func @binary_cross_entropy_0(%x: tensor<4x8xf32>, %t: tensor<4x8xf32>, %w: tensor<8xf32>) {
+  %0 = aten.binary_cross_entropy(%x, %t, %w, reduction = 0) : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @binary_cross_entropy_backward_0(
+// CHECK: aten.binary_cross_entropy_backward(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, reduction = 0) : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+func.func @binary_cross_entropy_backward_0(%g: tensor<4x8xf32>, %x: tensor<4x8xf32>, %t: tensor<4x8xf32>, %w: tensor<8xf32>) {
+  %0 = aten.binary_cross_entropy_backward(%g, %x, %t, %w, reduction = 0) : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @binary_cross_entropy_2(
+// CHECK: aten.binary_cross_entropy(%{{.*}}, %{{.*}}, %{{.*}}, reduction = 2) : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>) -> tensor<f32>
+func.func @binary_cross_entropy_2(%x: tensor<4x8xf32>, %t: tensor<4x8xf32>, %w: tensor<8xf32>) {
+  %0 = aten.binary_cross_entropy(%x, %t, %w, reduction = 2) : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>) -> tensor<f32>
+  return
+}
+
+// CHECK-LABEL: @binary_cross_entropy_backward_2(
+// CHECK: aten.binary_cross_entropy_backward(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, reduction = 2) : (tensor<f32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+func.func @binary_cross_entropy_backward_2(%g: tensor<f32>, %x: tensor<4x8xf32>, %t: tensor<4x8xf32>, %w: tensor<8xf32>) {
+  %0 = aten.binary_cross_entropy_backward(%g, %x, %t, %w, reduction = 2) : (tensor<f32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @binary_cross_entropy_with_logits_1(
+// CHECK: aten.binary_cross_entropy_with_logits(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, reduction = 1) : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<4x8xf32>) -> tensor<f32>
+func.func @binary_cross_entropy_with_logits_1(%x: tensor<4x8xf32>, %t: tensor<4x8xf32>, %w: tensor<8xf32>, %p: tensor<4x8xf32>) {
+  %0 = aten.binary_cross_entropy_with_logits(%x, %t, %w, %p, reduction = 1) : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<4x8xf32>) -> tensor<f32>
+  return
+}
+
+// CHECK-LABEL: @binary_cross_entropy_with_logits_0(
+// CHECK: aten.binary_cross_entropy_with_logits(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, reduction = 0) : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @binary_cross_entropy_with_logits_0(%x: tensor<4x8xf32>, %t: tensor<4x8xf32>, %w: tensor<8xf32>, %p: tensor<4x8xf32>) {
+  %0 = aten.binary_cross_entropy_with_logits(%x, %t, %w, %p, reduction = 0) : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @binary_cross_entropy_with_logits_2(
+// CHECK: aten.binary_cross_entropy_with_logits(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, reduction = 2) : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<4x8xf32>) -> tensor<f32>
+func.func @binary_cross_entropy_with_logits_2(%x: tensor<4x8xf32>, %t: tensor<4x8xf32>, %w: tensor<8xf32>, %p: tensor<4x8xf32>) {
+  %0 = aten.binary_cross_entropy_with_logits(%x, %t, %w, %p, reduction = 2) : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<8xf32>, tensor<4x8xf32>) -> tensor<f32>
+  return
+}
+
+// CHECK-LABEL: @binary_cross_entropy_with_logits_plain(
+// CHECK: aten.binary_cross_entropy_with_logits(%{{.*}}, %{{.*}}, none, none) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<f32>
+func.func @binary_cross_entropy_with_logits_plain(%x: tensor<4x8xf32>, %t: tensor<4x8xf32>) {
+  %0 = aten.binary_cross_entropy_with_logits(%x, %t, none, none) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<f32>
+  return
+}

@@ -230,3 +230,59 @@ func.func @native_batch_norm_backward_4(%g: tensor<2x8xf32>, %x: tensor<2x8xf32>
   %0:3 = aten.native_batch_norm_backward(%g, %x, none, none, none, %s, %i, train = true, eps = 1.0e-05, output_mask = [true, true, true]) : (tensor<2x8xf32>, tensor<2x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<2x8xf32>, tensor<8xf32>, none)
   return
 }
+
+// -----
+
+func.func @group_norm(%x: tensor<2x8x4x4xi64>) {
+  // expected-error @+1 {{'aten.native_group_norm' op expects `input` to have a floating-point dtype, found 'tensor<2x8x4x4xi64>'}}
+  %0:3 = aten.native_group_norm(%x, none, none, N = 2, C = 8, HxW = 16, group = 4, eps = 1.0e-05) : (tensor<2x8x4x4xi64>) -> (tensor<2x8x4x4xi64>, tensor<2x4xf32>, tensor<2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @group_norm_2(%x: tensor<2x8x4x4xf32>) {
+  // expected-error @+1 {{'aten.native_group_norm' op expects `input` of 2 examples with 8 channels of 12 elements, found 'tensor<2x8x4x4xf32>'}}
+  %0:3 = aten.native_group_norm(%x, none, none, N = 2, C = 8, HxW = 12, group = 4, eps = 1.0e-05) : (tensor<2x8x4x4xf32>) -> (tensor<2x8x4x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @group_norm_3(%x: tensor<2x8x4x4xf32>) {
+  // expected-error @+1 {{'aten.native_group_norm' op expects a `group` of at least 1 that divides the 8 channels, found 3}}
+  %0:3 = aten.native_group_norm(%x, none, none, N = 2, C = 8, HxW = 16, group = 3, eps = 1.0e-05) : (tensor<2x8x4x4xf32>) -> (tensor<2x8x4x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @group_norm_4(%x: tensor<2x8x4x4xf32>, %w: tensor<4xf32>) {
+  // expected-error @+1 {{'aten.native_group_norm' op expects `weight` of shape [8], found 'tensor<4xf32>'}}
+  %0:3 = aten.native_group_norm(%x, %w, none, N = 2, C = 8, HxW = 16, group = 4, eps = 1.0e-05) : (tensor<2x8x4x4xf32>, tensor<4xf32>) -> (tensor<2x8x4x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @group_norm_5(%x: tensor<2x8x4x4xf32>) {
+  // expected-error @+1 {{'aten.native_group_norm' op expects result 1 of type 'tensor<2x4xf32>', found 'tensor<2x8xf32>'}}
+  %0:3 = aten.native_group_norm(%x, none, none, N = 2, C = 8, HxW = 16, group = 4, eps = 1.0e-05) : (tensor<2x8x4x4xf32>) -> (tensor<2x8x4x4xf32>, tensor<2x8xf32>, tensor<2x8xf32>)
+  return
+}
+
+// -----
+
+func.func @group_norm_backward(%x: tensor<2x8x4x4xf32>, %m: tensor<2x8xf32>) {
+  // expected-error @+1 {{'aten.native_group_norm_backward' op expects `mean` of shape [2, 4], found 'tensor<2x8xf32>'}}
+  %0:3 = aten.native_group_norm_backward(%x, %x, %m, %m, none, N = 2, C = 8, HxW = 16, group = 4, output_mask = [true, false, false]) : (tensor<2x8x4x4xf32>, tensor<2x8x4x4xf32>, tensor<2x8xf32>, tensor<2x8xf32>) -> (tensor<2x8x4x4xf32>, none, none)
+  return
+}
+
+// -----
+
+func.func @group_norm_backward_2(%x: tensor<2x8x4x4xf32>, %m: tensor<2x4xf32>) {
+  // expected-error @+1 {{'aten.native_group_norm_backward' op expects result 1 of type 'tensor<8xf32>', found 'none'}}
+  %0:3 = aten.native_group_norm_backward(%x, %x, %m, %m, none, N = 2, C = 8, HxW = 16, group = 4, output_mask = [true, true, false]) : (tensor<2x8x4x4xf32>, tensor<2x8x4x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> (tensor<2x8x4x4xf32>, none, none)
+  return
+}

@@ -71,3 +71,31 @@ func.func @native_batch_norm_backward_2(%g: tensor<2x64x8x8xf32>, %x: tensor<2x6
   %0:3 = aten.native_batch_norm_backward(%g, %x, none, %m, %v, none, none, train = false, eps = 1.0e-05, output_mask = [true, false, false]) : (tensor<2x64x8x8xf32>, tensor<2x64x8x8xf32>, tensor<64xf32>, tensor<64xf32>) -> (tensor<2x64x8x8xf32>, none, none)
   return
 }
+
+// CHECK-LABEL: @native_group_norm(
+// CHECK: aten.native_group_norm(%{{.*}}, %{{.*}}, %{{.*}}, N = 2, C = 8, HxW = 16, group = 4, eps = 5.000000e-01) : (tensor<2x8x4x4xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<2x8x4x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+func.func @native_group_norm(%x: tensor<2x8x4x4xf32>, %w: tensor<8xf32>, %b: tensor<8xf32>) {
+  %0:3 = aten.native_group_norm(%x, %w, %b, N = 2, C = 8, HxW = 16, group = 4, eps = 0.5) : (tensor<2x8x4x4xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<2x8x4x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+  return
+}
+
+// CHECK-LABEL: @native_group_norm_plain(
+// CHECK: aten.native_group_norm(%{{.*}}, none, none, N = 2, C = 8, HxW = 1, group = 4, eps = 5.000000e-01) : (tensor<2x8xf32>) -> (tensor<2x8xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+func.func @native_group_norm_plain(%x: tensor<2x8xf32>) {
+  %0:3 = aten.native_group_norm(%x, none, none, N = 2, C = 8, HxW = 1, group = 4, eps = 0.5) : (tensor<2x8xf32>) -> (tensor<2x8xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+  return
+}
+
+// CHECK-LABEL: @native_group_norm_backward(
+// CHECK: aten.native_group_norm_backward(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, N = 2, C = 8, HxW = 16, group = 4, output_mask = [true, true, true]) : (tensor<2x8x4x4xf32>, tensor<2x8x4x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<8xf32>) -> (tensor<2x8x4x4xf32>, tensor<8xf32>, tensor<8xf32>)
+func.func @native_group_norm_backward(%g: tensor<2x8x4x4xf32>, %x: tensor<2x8x4x4xf32>, %m: tensor<2x4xf32>, %r: tensor<2x4xf32>, %w: tensor<8xf32>) {
+  %0:3 = aten.native_group_norm_backward(%g, %x, %m, %r, %w, N = 2, C = 8, HxW = 16, group = 4, output_mask = [true, true, true]) : (tensor<2x8x4x4xf32>, tensor<2x8x4x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>, tensor<8xf32>) -> (tensor<2x8x4x4xf32>, tensor<8xf32>, tensor<8xf32>)
+  return
+}
+
+// CHECK-LABEL: @native_group_norm_backward_input(
+// CHECK: aten.native_group_norm_backward(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, none, N = 2, C = 8, HxW = 16, group = 4, output_mask = [true, false, false]) : (tensor<2x8x4x4xf32>, tensor<2x8x4x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> (tensor<2x8x4x4xf32>, none, none)
+func.func @native_group_norm_backward_input(%g: tensor<2x8x4x4xf32>, %x: tensor<2x8x4x4xf32>, %m: tensor<2x4xf32>, %r: tensor<2x4xf32>) {
+  %0:3 = aten.native_group_norm_backward(%g, %x, %m, %r, none, N = 2, C = 8, HxW = 16, group = 4, output_mask = [true, false, false]) : (tensor<2x8x4x4xf32>, tensor<2x8x4x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> (tensor<2x8x4x4xf32>, none, none)
+  return
+}

@@ -214,3 +214,67 @@ func.func @split_with_sizes_5(%x: tensor<4xf32>) {
   %0:3 = aten.split_with_sizes(%x, split_sizes = [9223372036854775807, 9223372036854775807, 6]) : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
   return
 }
+
+// -----
+
+func.func @slice_scatter(%x: tensor<4x8xf32>, %y: tensor<4x4xf32>) {
+  // expected-error @+1 {{'aten.slice_scatter' op expects `src` of shape [4, 5], found 'tensor<4x4xf32>'}}
+  %0 = aten.slice_scatter(%x, %y, dim = 1, end = 5) : (tensor<4x8xf32>, tensor<4x4xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @slice_scatter_2(%x: tensor<4x8xf32>, %y: tensor<4x4xf32>) {
+  // expected-error @+1 {{'aten.slice_scatter' op expects `step` of at least 1, found 0}}
+  %0 = aten.slice_scatter(%x, %y, dim = 1, step = 0) : (tensor<4x8xf32>, tensor<4x4xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @slice_scatter_3(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{'aten.slice_scatter' op expects a result of type 'tensor<4x8xf32>', found 'tensor<4x8xf64>'}}
+  %0 = aten.slice_scatter(%x, %x) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf64>
+  return
+}
+
+// -----
+
+func.func @select_scatter(%x: tensor<4x8xf32>, %y: tensor<8xf32>) {
+  // expected-error @+1 {{'aten.select_scatter' op expects `src` of shape [4], found 'tensor<8xf32>'}}
+  %0 = aten.select_scatter(%x, %y, dim = 1, index = 0) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @select_scatter_2(%x: tensor<4x8xf32>, %y: tensor<4xf32>) {
+  // expected-error @+1 {{'aten.select_scatter' op expects `index` within a dimension of size 8, found 8}}
+  %0 = aten.select_scatter(%x, %y, dim = 1, index = 8) : (tensor<4x8xf32>, tensor<4xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @pad(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'aten.constant_pad_nd' op expects in `pad` two numbers for each of at most 1 dimensions, found [1, 2, 3]}}
+  %0 = aten.constant_pad_nd(%x, pad = [1, 2, 3]) : (tensor<4xf32>) -> tensor<7xf32>
+  return
+}
+
+// -----
+
+func.func @pad_2(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'aten.constant_pad_nd' op pads 'tensor<4xf32>' by [-3, -2], which leaves no size of 0 or more}}
+  %0 = aten.constant_pad_nd(%x, pad = [-3, -2]) : (tensor<4xf32>) -> tensor<0xf32>
+  return
+}
+
+// -----
+
+func.func @pad_3(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'aten.constant_pad_nd' op expects a result of type 'tensor<5xf32>', found 'tensor<4xf32>'}}
+  %0 = aten.constant_pad_nd(%x, pad = [1, 0]) : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}

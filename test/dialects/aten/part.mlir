@@ -106,3 +106,38 @@ func.func @select_backward(%g: tensor<4xf32>) {
   %0 = aten.select_backward(%g, input_sizes = [4, 8], dim = -1, index = 7) : (tensor<4xf32>) -> tensor<4x8xf32>
   return
 }
+
+// CHECK-LABEL: @slice_scatter(
+// CHECK: aten.slice_scatter(%{{.*}}, %{{.*}}, dim = 1, start = 2, end = -1) : (tensor<4x8xf32>, tensor<4x5xf32>) -> tensor<4x8xf32>
+func.func @slice_scatter(%x: tensor<4x8xf32>, %y: tensor<4x5xf32>) {
+  %0 = aten.slice_scatter(%x, %y, dim = 1, start = 2, end = -1) : (tensor<4x8xf32>, tensor<4x5xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @slice_scatter_all(
+// CHECK: aten.slice_scatter(%{{.*}}, %{{.*}}) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @slice_scatter_all(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) {
+  %0 = aten.slice_scatter(%x, %y) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @select_scatter(
+// CHECK: aten.select_scatter(%{{.*}}, %{{.*}}, dim = -1, index = 0) : (tensor<4x8xf32>, tensor<4xf32>) -> tensor<4x8xf32>
+func.func @select_scatter(%x: tensor<4x8xf32>, %y: tensor<4xf32>) {
+  %0 = aten.select_scatter(%x, %y, dim = -1, index = 0) : (tensor<4x8xf32>, tensor<4xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @constant_pad_nd(
+// CHECK: aten.constant_pad_nd(%{{.*}}, pad = [1, -2, 0, 3], value = 5.000000e-01) : (tensor<4x8xf32>) -> tensor<7x7xf32>
+func.func @constant_pad_nd(%x: tensor<4x8xf32>) {
+  %0 = aten.constant_pad_nd(%x, pad = [1, -2, 0, 3], value = 0.5) : (tensor<4x8xf32>) -> tensor<7x7xf32>
+  return
+}
+
+// CHECK-LABEL: @constant_pad_nd_zero(
+// CHECK: aten.constant_pad_nd(%{{.*}}, pad = [1, 2]) : (tensor<4x8xf32>) -> tensor<4x11xf32>
+func.func @constant_pad_nd_zero(%x: tensor<4x8xf32>) {
+  %0 = aten.constant_pad_nd(%x, pad = [1, 2]) : (tensor<4x8xf32>) -> tensor<4x11xf32>
+  return
+}

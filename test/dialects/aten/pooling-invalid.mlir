@@ -150,3 +150,35 @@ func.func @_adaptive_avg_pool2d_backward_5(%g: tensor<4x2x2xf32>, %x: tensor<4x7
   %0 = aten._adaptive_avg_pool2d_backward(%g, %x) : (tensor<4x2x2xf32>, tensor<4x7x7xf32>) -> tensor<4x2x2xf32>
   return
 }
+
+// -----
+
+func.func @avg_pool(%x: tensor<4x4xf32>) {
+  // expected-error @+1 {{'aten.avg_pool2d' op expects `self` of 3 or 4 dimensions, found 'tensor<4x4xf32>'}}
+  %0 = aten.avg_pool2d(%x, kernel_size = [2, 2]) : (tensor<4x4xf32>) -> tensor<2x2xf32>
+  return
+}
+
+// -----
+
+func.func @avg_pool_2(%x: tensor<1x4x4xf32>) {
+  // expected-error @+1 {{'aten.avg_pool2d' op expects a `divisor_override` other than 0}}
+  %0 = aten.avg_pool2d(%x, kernel_size = [2, 2], divisor_override = 0) : (tensor<1x4x4xf32>) -> tensor<1x2x2xf32>
+  return
+}
+
+// -----
+
+func.func @avg_pool_3(%x: tensor<1x4x4xf32>) {
+  // expected-error @+1 {{'aten.avg_pool2d' op expects a result of type 'tensor<1x2x2xf32>', found 'tensor<1x3x3xf32>'}}
+  %0 = aten.avg_pool2d(%x, kernel_size = [2, 2]) : (tensor<1x4x4xf32>) -> tensor<1x3x3xf32>
+  return
+}
+
+// -----
+
+func.func @avg_pool_backward(%g: tensor<1x3x3xf32>, %x: tensor<1x4x4xf32>) {
+  // expected-error @+1 {{'aten.avg_pool2d_backward' op expects `grad_output` of shape [1, 2, 2], found 'tensor<1x3x3xf32>'}}
+  %0 = aten.avg_pool2d_backward(%g, %x, kernel_size = [2, 2], stride = [2, 2], padding = [0, 0], ceil_mode = false, count_include_pad = true) : (tensor<1x3x3xf32>, tensor<1x4x4xf32>) -> tensor<1x4x4xf32>
+  return
+}

@@ -50,3 +50,24 @@ func.func @_adaptive_avg_pool2d_backward(%g: tensor<2x4x2x2xf32>, %x: tensor<2x4
   %0 = aten._adaptive_avg_pool2d_backward(%g, %x) : (tensor<2x4x2x2xf32>, tensor<2x4x7x7xf32>) -> tensor<2x4x7x7xf32>
   return
 }
+
+// CHECK-LABEL: @avg_pool2d(
+// CHECK: aten.avg_pool2d(%{{.*}}, kernel_size = [2, 2], padding = [1, 0], count_include_pad = false) : (tensor<2x4x6x6xf32>) -> tensor<2x4x4x3xf32>
+func.func @avg_pool2d(%x: tensor<2x4x6x6xf32>) {
+  %0 = aten.avg_pool2d(%x, kernel_size = [2, 2], padding = [1, 0], count_include_pad = false) : (tensor<2x4x6x6xf32>) -> tensor<2x4x4x3xf32>
+  return
+}
+
+// CHECK-LABEL: @avg_pool2d_divisor(
+// CHECK: aten.avg_pool2d(%{{.*}}, kernel_size = [2, 2], stride = [2, 2], divisor_override = 3) : (tensor<2x4x6x6xf32>) -> tensor<2x4x3x3xf32>
+func.func @avg_pool2d_divisor(%x: tensor<2x4x6x6xf32>) {
+  %0 = aten.avg_pool2d(%x, kernel_size = [2, 2], stride = [2, 2], divisor_override = 3) : (tensor<2x4x6x6xf32>) -> tensor<2x4x3x3xf32>
+  return
+}
+
+// CHECK-LABEL: @avg_pool2d_backward(
+// CHECK: aten.avg_pool2d_backward(%{{.*}}, %{{.*}}, kernel_size = [2, 2], stride = [2, 2], padding = [0, 0], ceil_mode = false, count_include_pad = true) : (tensor<2x4x3x3xf32>, tensor<2x4x6x6xf32>) -> tensor<2x4x6x6xf32>
+func.func @avg_pool2d_backward(%g: tensor<2x4x3x3xf32>, %x: tensor<2x4x6x6xf32>) {
+  %0 = aten.avg_pool2d_backward(%g, %x, kernel_size = [2, 2], stride = [2, 2], padding = [0, 0], ceil_mode = false, count_include_pad = true) : (tensor<2x4x3x3xf32>, tensor<2x4x6x6xf32>) -> tensor<2x4x6x6xf32>
+  return
+}

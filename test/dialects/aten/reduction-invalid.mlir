@@ -206,3 +206,27 @@ func.func @argmax_2(%x: tensor<4x8xf32>) {
   %0 = aten.argmax(%x, dim = 1) : (tensor<4x8xf32>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @logsumexp(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{'aten.logsumexp' op expects a result of type 'tensor<4xf32>', found 'tensor<4x8xf32>'}}
+  %0 = aten.logsumexp(%x, dim = [1]) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @logsumexp_2(%x: tensor<4x8xi64>) {
+  // expected-error @+1 {{'aten.logsumexp' op expects a result of type 'tensor<4xf32>', found 'tensor<4xi64>'}}
+  %0 = aten.logsumexp(%x, dim = [1]) : (tensor<4x8xi64>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @logsumexp_3(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{'aten.logsumexp' op expects `dim` in [-2, 1], found 2}}
+  %0 = aten.logsumexp(%x, dim = [2]) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}

@@ -162,3 +162,24 @@ func.func @argmax_2(%x: tensor<4x8xf32>) {
   %0 = aten.argmax(%x, dim = 0, keepdim = true) : (tensor<4x8xf32>) -> tensor<1x8xi64>
   return
 }
+
+// CHECK-LABEL: @logsumexp(
+// CHECK: aten.logsumexp(%{{.*}}, dim = [-1], keepdim = true) : (tensor<4x8xf32>) -> tensor<4x1xf32>
+func.func @logsumexp(%x: tensor<4x8xf32>) {
+  %0 = aten.logsumexp(%x, dim = [-1], keepdim = true) : (tensor<4x8xf32>) -> tensor<4x1xf32>
+  return
+}
+
+// CHECK-LABEL: @logsumexp_all(
+// CHECK: aten.logsumexp(%{{.*}}, dim = []) : (tensor<4x8xf32>) -> tensor<f32>
+func.func @logsumexp_all(%x: tensor<4x8xf32>) {
+  %0 = aten.logsumexp(%x, dim = []) : (tensor<4x8xf32>) -> tensor<f32>
+  return
+}
+
+// CHECK-LABEL: @logsumexp_integers(
+// CHECK: aten.logsumexp(%{{.*}}, dim = [0]) : (tensor<4x8xi64>) -> tensor<8xf32>
+func.func @logsumexp_integers(%x: tensor<4x8xi64>) {
+  %0 = aten.logsumexp(%x, dim = [0]) : (tensor<4x8xi64>) -> tensor<8xf32>
+  return
+}

@@ -123,7 +123,7 @@ func.func @typed(%x: tensor<4xf32, #dist.on<@mesh, x = R>>) {
 // No rule: replicated, and said so.
 dist.mesh @mesh ["x" = 2]
 func.func @opaque(%x: tensor<4xf32> {dist.placement = #dist.on<@mesh, x = S(0)>}) -> tensor<4xf32> {
-  // expected-remark @+1 {{runs replicated on all ranks, because it stands for an operator of which Cleave knows only the schema}}
+  // expected-remark @+1 {{'aten::roll' runs replicated on all ranks, because Cleave knows only its schema; for 'self' each rank sends 8 bytes (all_gather over x)}}
   %0 = aten.call "aten::roll"(self = %x, shifts = [1], dims = [0]) : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }

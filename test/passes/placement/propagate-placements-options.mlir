@@ -17,7 +17,7 @@
 // AXIS: has no axis "tp", of which the options give bandwidth or latency
 // WORK: expected work as a number that is not negative
 // MICROBATCHES: expected at least one of microbatches, found 0
-// STRICT: runs replicated on all ranks, because {{.*}}; strict propagation refuses that
+// STRICT: error: 'aten::roll' runs replicated on all ranks, because {{.*}}; strict propagation refuses that
 // FILE: cannot write the explanation to '/nonexistent/why.json': No such file or directory
 func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = aten.call "aten::roll"(self = %x, shifts = [1], dims = [0]) : (tensor<4xf32>) -> tensor<4xf32>
