@@ -113,6 +113,9 @@ def forward(layers, dp, tp, sharded):
 
 def add_training(text):
     """Gives a joint program accumulators, and an update by SGD that sums over "dp" what is pending there."""
+    # Long signatures and returns are printed in several lines.
+    for part in (r"func\.func @microbatch\(.*?\{(?=\n)", r"(?<=\n)    return .*?(?=\n  \})"):
+        text = re.sub(part, lambda m: re.sub(r"\s*\n\s*", " ", m[0]), text, count=1, flags=re.DOTALL)
     head, signature, rest = re.split(r"(func\.func @microbatch\(.*\n)", text, maxsplit=1)
     pattern = r"(tensor<[^>]*?(?:, #\w+)?>) \{train\.role = #train\.role<%s \"([^\"]+)\">\}"
     arguments, results = signature.split(" -> (")
