@@ -28,7 +28,8 @@ class Terminal:
         self.main, other = pty.openpty()
         fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self.process = subprocess.Popen(arguments, stdin=other, stdout=other, stderr=other,
-                                        env=training.ENVIRONMENT, start_new_session=True)  # fmt: skip
+                                        env=training.ENVIRONMENT, start_new_session=True,
+                                        preexec_fn=training.heed_interrupts)  # fmt: skip
         os.close(other)
         self.text = ""
 

@@ -22,6 +22,7 @@ def subject(model):
 def start(arguments, **variables):
     return subprocess.Popen(
         arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=training.heed_interrupts,
         env=training.ENVIRONMENT | {name: str(value) for name, value in variables.items()},
     )  # fmt: skip
 

@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -40,6 +41,11 @@ class Model:
             )
             path.with_suffix(".safetensors").symlink_to(self.weights)
         return path
+
+
+def heed_interrupts():
+    """In a child: a shell's job in the background would ignore SIGINT, and so would the program."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def command(build, program, *options):
