@@ -5,6 +5,8 @@
 
 #include "dialects/aten/Aten.h"
 
+#include "mlir/IR/PatternMatch.h"
+
 #define GET_OP_CLASSES
 #include "dialects/aten/ops/View.h.inc"
 
