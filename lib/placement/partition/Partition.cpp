@@ -230,8 +230,10 @@ LogicalResult placement::partition(ModuleOp module, const PartitionSettings &set
       functions.push_back(function);
   dist::MeshOp mesh = getMesh(module);
   if (functions.empty() || !mesh)
-    return module.emitError("expects a placed program on one dist.mesh, found ")
-           << (functions.empty() ? "no placed function" : "no mesh, or several");
+    return module.emitError("expects a program with placements on one mesh, found ")
+           << (functions.empty()                       ? "no placements"
+               : module.getOps<dist::MeshOp>().empty() ? "no mesh"
+                                                       : "several meshes");
   for (func::FuncOp function : functions)
     if (!function.getBody().hasOneBlock())
       return function.emitError("expects functions of one block for --partition");

@@ -1,6 +1,6 @@
 // RUN: cleave-opt %s --partition --split-input-file --verify-diagnostics
 
-// expected-error @+1 {{expects a placed program on one dist.mesh, found no placed function}}
+// expected-error @+1 {{expects a program with placements on one mesh, found no placements}}
 module {
   func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
     return %x : tensor<4xf32>
@@ -10,7 +10,7 @@ module {
 // -----
 
 #R = #dist.on<@mesh, tp = R>
-// expected-error @+1 {{expects a placed program on one dist.mesh, found no mesh, or several}}
+// expected-error @+1 {{expects a program with placements on one mesh, found no mesh}}
 module {
   func.func @f(%x: tensor<4xf32> {dist.placement = #R}) {
     return
