@@ -59,7 +59,7 @@ thread_local int CountingAllocator::count = 0;
 
 /// What stage 0 makes of a microbatch: a transposed view, and one with gaps.
 StageTransfers::Values makeValues(int64_t step, int64_t microbatch) {
-  at::Tensor x = at::arange(24, at::kFloat).view({4, 6}) + double(100 * step + 10 * microbatch);
+  at::Tensor x = at::arange(24, at::kFloat).view({4, 6}).add(100 * step + 10 * microbatch);
   return {x.t(), x.slice(1, 0, 3)};
 }
 
