@@ -12,18 +12,17 @@ import torch.nn.functional as F
 from cleave.export.strides import LAYOUTS, with_layouts
 from exported_models import export_and_compare, microbatch_values
 from interpreter import Interpreter
-from library_models import LIBRARY_MODELS
 from torch import nn
 from torch._subclasses import FakeTensorMode
 from torch.utils._pytree import tree_map_only
 
 LAYERS = [
-    F.celu, F.elu, F.gelu, F.glu, F.hardshrink, F.hardsigmoid, F.hardswish, F.hardtanh, F.leaky_relu, F.logsigmoid,
+    F.celu, F.dropout, F.elu, F.gelu, F.glu, F.hardshrink, F.hardsigmoid, F.hardswish, F.hardtanh, F.leaky_relu, F.logsigmoid,
     F.mish, F.relu6, F.selu, F.silu, F.softplus, F.softshrink, F.softsign, F.tanhshrink, torch.sigmoid, torch.tanh,
     lambda x: x.abs() + x.clamp(-1, 1) + x.exp() + x.erf() + x.log1p().nan_to_num() + x.square().sqrt(),
     lambda x: x.softmax(1) * x.log_softmax(1) + x.cumsum(1) + x.var(1, keepdim=True) + x.amax(1, keepdim=True),
     lambda x: x.logsumexp(1) * x.norm(dim=1) * x.std(1) * x.max(1)[0] * x.mean(1) * x.sort(1)[0][:, 0],
-    lambda x: F.layer_norm(x, x.shape[2:]) + F.group_norm(x, 2) + F.instance_norm(x) + x.roll(1, 1) + x.flip(1),
+    lambda x: F.layer_norm(x, x.shape[2:]) + F.group_norm(x, 2) + x.roll(1, 1) + x.flip(1),
     lambda x: torch.where(x > 0, x, 2 * x) + torch.lerp(x, 2 * x, 0.3) + torch.addcmul(x, x, x) + x.tril(),
     lambda x: F.interpolate(F.avg_pool1d(x, 2) + F.max_pool1d(x, 2), scale_factor=2) + F.smooth_l1_loss(x, 2 * x),
     lambda x: F.mse_loss(x, x * x) + F.huber_loss(x, 2 * x) + F.binary_cross_entropy_with_logits(x, x.sigmoid()),
@@ -57,12 +56,11 @@ class Calls(Interpreter):
 
 
 def layouts(value):
-    """An operand as it is, and with its dimensions in other orders of memory."""
+    """An operand as it is, and with its dimensions in the other order of memory."""
     yield value
     if isinstance(value, torch.Tensor) and value.dim() >= 2 and value.is_floating_point():
         order = list(reversed(range(value.dim())))
         yield value.permute(order).contiguous().permute(order)
-        yield value.transpose(-1, -2).contiguous().transpose(-1, -2)
 
 
 def strides(value):
@@ -77,7 +75,7 @@ def strides(value):
 
 def wrong_fakes(overload, args, kwargs):
     """The layouts of operands for which the fake kernel's result is laid out differently."""
-    for laid_out in itertools.islice(itertools.product(*map(layouts, args)), 30):
+    for laid_out in itertools.islice(itertools.product(*map(layouts, args)), 8):
         try:
             found = overload(*laid_out, **kwargs)
         except RuntimeError:
@@ -101,9 +99,8 @@ def test_fake_kernels_with_wrong_strides_are_known(exported, tmp_path):
     torch.manual_seed(0)
     spec = cleave.ExportSpec(Layers(), torch.randn(2, 4, 8), loss=lambda y: y, mode="joint")
     seen = [*run_calls(*export_and_compare(spec, tmp_path), spec)]
-    for name in ("gpt_dropout", "resnet18", *LIBRARY_MODELS):
-        model = exported(name)
-        seen += run_calls(model.text, model.weights, model.spec)
+    model = exported("mamba")
+    seen += run_calls(model.text, model.weights, model.spec)
     wrong = {}
     for overload, args, kwargs in seen:
         for corrected in wrong_fakes(overload, args, kwargs):

@@ -30,13 +30,17 @@ def _contiguous(*values: torch.Tensor):
 # kernels do: those of another operand, mostly. Each with the layouts of its first results.
 # test/python/test_fake_strides.py finds what belongs here.
 LAYOUTS = {
+    aten._log_softmax_backward_data.default: lambda g, *_: _contiguous(g),
     aten.elu_backward.default: lambda g, alpha, scale, input_scale, is_result, x: _both(g, x),
     aten.hardsigmoid_backward.default: lambda g, x: _both(g, x),
     aten.hardswish_backward.default: lambda g, x: _both(g, x),
     aten.hardtanh_backward.default: lambda g, x, low, high: _both(g, x),
+    aten.huber_loss_backward.default: lambda g, x, *_: _contiguous(x),
     aten.log_sigmoid_forward.default: lambda x: _contiguous(x, x),
+    aten.mse_loss_backward.default: lambda g, x, *_: _contiguous(x),
     aten.native_layer_norm_backward.default: lambda g, x, *_: _contiguous(x),
     aten.native_dropout_backward.default: lambda g, mask, scale: _both(g, mask),
+    aten.smooth_l1_loss_backward.default: lambda g, x, *_: _contiguous(x),
     aten.softplus_backward.default: lambda g, x, beta, threshold: _both(g, x),
 }
 
