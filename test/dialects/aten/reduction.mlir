@@ -45,9 +45,9 @@ func.func @sum_dim_int_list_3(%x: tensor<4x8xi32>) {
 }
 
 // CHECK-LABEL: @sum_dim_int_list_4(
-// CHECK: aten.sum_dim_int_list(%{{.*}}, dim = []) : (tensor<4x8xf32>) -> tensor<f32>
+// CHECK: aten.sum_dim_int_list(%{{.*}}, dim = [0, 1]) : (tensor<4x8xf32>) -> tensor<f32>
 func.func @sum_dim_int_list_4(%x: tensor<4x8xf32>) {
-  %0 = aten.sum_dim_int_list(%x, dim = []) : (tensor<4x8xf32>) -> tensor<f32>
+  %0 = aten.sum_dim_int_list(%x, dim = [0, 1]) : (tensor<4x8xf32>) -> tensor<f32>
   return
 }
 
@@ -171,9 +171,9 @@ func.func @logsumexp(%x: tensor<4x8xf32>) {
 }
 
 // CHECK-LABEL: @logsumexp_all(
-// CHECK: aten.logsumexp(%{{.*}}, dim = []) : (tensor<4x8xf32>) -> tensor<f32>
+// CHECK: aten.logsumexp(%{{.*}}, dim = [0, 1]) : (tensor<4x8xf32>) -> tensor<f32>
 func.func @logsumexp_all(%x: tensor<4x8xf32>) {
-  %0 = aten.logsumexp(%x, dim = []) : (tensor<4x8xf32>) -> tensor<f32>
+  %0 = aten.logsumexp(%x, dim = [0, 1]) : (tensor<4x8xf32>) -> tensor<f32>
   return
 }
 

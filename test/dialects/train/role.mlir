@@ -5,35 +5,35 @@
 
 // CHECK-LABEL: func.func @microbatch
 func.func @microbatch(
-    // CHECK-SAME: #train.role<parameter "wte.weight" aliases ["lm_head.weight", "out.weight"]>
+    // CHECK: #train.role<parameter "wte.weight" aliases ["lm_head.weight", "out.weight"]>
     %w: tensor<8x8xf32> {train.role = #train.role<parameter "wte.weight" aliases ["lm_head.weight", "out.weight"]>},
-    // CHECK-SAME: #train.role<parameter "odd \22name\22" frozen>
+    // CHECK: #train.role<parameter "odd \22name\22" frozen>
     %f: tensor<f32> {train.role = #train.role<parameter "odd \"name\"" frozen>},
-    // CHECK-SAME: #train.role<buffer "running_mean">
+    // CHECK: #train.role<buffer "running_mean">
     %b: tensor<8xf32> {train.role = #train.role<buffer "running_mean">},
-    // CHECK-SAME: #train.role<constant "mask">
+    // CHECK: #train.role<constant "mask">
     %c: tensor<8xi1> {train.role = #train.role<constant "mask">},
-    // CHECK-SAME: #train.role<input "x" batch 0 over ["dp", "ep"]>
+    // CHECK: #train.role<input "x" batch 0 over ["dp", "ep"]>
     %x: tensor<4x8xi64> {train.role = #train.role<input "x" batch 0 over ["dp", "ep"]>},
-    // CHECK-SAME: #train.role<target "y" batch 1>
+    // CHECK: #train.role<target "y" batch 1>
     %y: tensor<8x4xi64> {train.role = #train.role<target "y" batch 1>},
-    // CHECK-SAME: #train.role<seed>
+    // CHECK: #train.role<seed>
     %s: tensor<f32> {train.role = #train.role<seed>},
-    // CHECK-SAME: #train.role<accumulator "wte.weight">
+    // CHECK: #train.role<accumulator "wte.weight">
     %a: tensor<8x8xf32> {train.role = #train.role<accumulator "wte.weight">},
-    // CHECK-SAME: #train.role<rng_seed>
+    // CHECK: #train.role<rng_seed>
     %r: tensor<i64> {train.role = #train.role<rng_seed>},
-    // CHECK-SAME: #train.role<rng_offset>
+    // CHECK: #train.role<rng_offset>
     %o: tensor<i64> {train.role = #train.role<rng_offset>})
-    // CHECK-SAME: #train.role<loss>
+    // CHECK: #train.role<loss>
     -> (tensor<f32> {train.role = #train.role<loss>},
-    // CHECK-SAME: #train.role<output "0" batch 0>
+    // CHECK: #train.role<output "0" batch 0>
         tensor<4x8xi64> {train.role = #train.role<output "0" batch 0>},
-    // CHECK-SAME: #train.role<gradient "wte.weight">
+    // CHECK: #train.role<gradient "wte.weight">
         tensor<8x8xf32> {train.role = #train.role<gradient "wte.weight">},
-    // CHECK-SAME: #train.role<buffer "running_mean">
+    // CHECK: #train.role<buffer "running_mean">
         tensor<8xf32> {train.role = #train.role<buffer "running_mean">})
-    // CHECK-SAME: train.draws = 1024 : i64, train.phase = #train.phase<microbatch>
+    // CHECK: train.draws = 1024 : i64, train.phase = #train.phase<microbatch>
     attributes {train.phase = #train.phase<microbatch>, train.draws = 1024 : i64} {
   return %s, %x, %a, %b : tensor<f32>, tensor<4x8xi64>, tensor<8x8xf32>, tensor<8xf32>
 }
@@ -42,13 +42,13 @@ func.func @microbatch(
 func.func @update(
     %w: tensor<8x8xf32> {train.role = #train.role<parameter "wte.weight">},
     %g: tensor<8x8xf32> {train.role = #train.role<gradient "wte.weight">},
-    // CHECK-SAME: #train.role<optimizer_state "wte.weight" slot "exp_avg">
+    // CHECK: #train.role<optimizer_state "wte.weight" slot "exp_avg">
     %m: tensor<8x8xf32> {train.role = #train.role<optimizer_state "wte.weight" slot "exp_avg">},
-    // CHECK-SAME: #train.role<step>
+    // CHECK: #train.role<step>
     %t: tensor<f32> {train.role = #train.role<step>})
     -> (tensor<8x8xf32> {train.role = #train.role<parameter "wte.weight">},
         tensor<8x8xf32> {train.role = #train.role<optimizer_state "wte.weight" slot "exp_avg">})
-    // CHECK-SAME: train.phase = #train.phase<update>
+    // CHECK: train.phase = #train.phase<update>
     attributes {train.phase = #train.phase<update>} {
   return %w, %m : tensor<8x8xf32>, tensor<8x8xf32>
 }
