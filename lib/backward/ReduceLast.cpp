@@ -108,8 +108,7 @@ PlacementAttr Chain::placementInFront(RankedTensorType type) {
   if (!placement)
     return placement;
   for (const Step &step : steps)
-    placement =
-        withEntriesOf(placement, dist::getPlacement(typeOf(front)), step.axes);
+    placement = withEntriesOf(placement, dist::getPlacement(typeOf(front)), step.axes);
   return placement;
 }
 
@@ -124,8 +123,8 @@ bool Chain::moveConversion(dist::ConvertOp op) {
       return true;
     }
   RankedTensorType type = typeOf(front);
-  type = dist::withPlacement(
-      type, dist::getPlacement(type).with(op.getAxis(), op.getDestination()));
+  type =
+      dist::withPlacement(type, dist::getPlacement(type).with(op.getAxis(), op.getDestination()));
   front = dist::ConvertOp::create(b, op.getLoc(), type, front, IntegerAttr());
   return true;
 }
@@ -217,8 +216,7 @@ bool Chain::move(Operation *op) {
   if (isa<aten::CloneOp, aten::AliasOp>(op))
     return true;
   auto view = dyn_cast<aten::AtenOpInterface>(op);
-  if (!view || op->getNumResults() != 1 ||
-      (!view.getViewSource(0) && !isa<aten::UnsafeViewOp>(op)))
+  if (!view || op->getNumResults() != 1 || (!view.getViewSource(0) && !isa<aten::UnsafeViewOp>(op)))
     return false;
   return moveLayout(op);
 }

@@ -60,8 +60,8 @@ struct AxisChoice {
 };
 
 /// All ways, the one to take first; or why there is none. More than one way has an op whose results
-/// depend on no operand (I or R), one that joins I and R where no gradient flows (R or I), and a view
-/// that splits a sharded dimension into one of size 1 and a rest.
+/// depend on no operand (I or R), one that joins I and R where no gradient flows (R or I), and a
+/// view that splits a sharded dimension into one of size 1 and a rest.
 using AxisResult = std::variant<llvm::SmallVector<AxisChoice, 1>, Conflict>;
 
 /// `operands` are those of the rule, in its order.

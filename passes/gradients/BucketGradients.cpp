@@ -45,12 +45,11 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Staged);
     if (failed(program))
       return signalPassFailure();
-    auto takesGradients = [](const train::Program &part) {
-      return part.update || part.reduce;
-    };
+    auto takesGradients = [](const train::Program &part) { return part.update || part.reduce; };
     if (llvm::none_of(program->getParts(), takesGradients)) {
-      module.emitError() << "has neither an update nor a reduce function, so there are no gradients "
-                            "to put into buckets; run --sync-gradients first";
+      module.emitError()
+          << "has neither an update nor a reduce function, so there are no gradients "
+             "to put into buckets; run --sync-gradients first";
       return signalPassFailure();
     }
     SymbolTable symbols(module);
@@ -177,9 +176,9 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     Operation *terminator = taker.front().getTerminator(), *first = terminator;
     for (unsigned member : members)
       for (Operation *user : gradients[member].reduced.getUsers()) {
-        bool isLast = isa<train::AdamWOp, train::SGDOp>(user) &&
-                      llvm::all_of(user->getUsers(),
-                                   [&](Operation *other) { return other == terminator; });
+        bool isLast =
+            isa<train::AdamWOp, train::SGDOp>(user) &&
+            llvm::all_of(user->getUsers(), [&](Operation *other) { return other == terminator; });
         if (isLast)
           user->moveBefore(terminator);
         if (user->isBeforeInBlock(first))

@@ -61,9 +61,8 @@ void cleave::gradients::orderByReadiness(const train::Program &part,
     return std::make_pair(maker.order, path.behind ? maker.positions.lookup(path.behind) : 0);
   };
   auto sort = [&] {
-    llvm::stable_sort(paths, [&](const GradientPath &a, const GradientPath &b) {
-      return keyOf(a) < keyOf(b);
-    });
+    llvm::stable_sort(
+        paths, [&](const GradientPath &a, const GradientPath &b) { return keyOf(a) < keyOf(b); });
   };
   for (GradientPath &path : paths)
     findMaker(path);
@@ -76,8 +75,8 @@ void cleave::gradients::orderByReadiness(const train::Program &part,
       continue;
     const MakerOps &maker = makers.find(path.maker)->second;
     size_t products = maker.products[maker.positions.lookup(path.behind)];
-    auto next = std::partition_point(
-        paths.begin() + index, paths.end(), [&](const GradientPath &other) {
+    auto next =
+        std::partition_point(paths.begin() + index, paths.end(), [&](const GradientPath &other) {
           return other.maker == path.maker &&
                  maker.products[maker.positions.lookup(other.behind)] <= products;
         });

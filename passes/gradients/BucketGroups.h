@@ -1,7 +1,7 @@
 //===- BucketGroups.h - when gradients are ready, and which go together -*- C++ -*-===//
 //
-// What `--bucket-gradients` decides before it rewrites anything: the order in which gradients can be
-// contributed, and which of them may share a bucket.
+// What `--bucket-gradients` decides before it rewrites anything: the order in which gradients can
+// be contributed, and which of them may share a bucket.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,9 +19,9 @@ namespace cleave::gradients {
 void orderByReadiness(const train::Program &part, std::vector<GradientPath> &paths);
 
 /// A number for each path; paths of one number may share a bucket. They agree in the function that
-/// makes the gradient, the element types of gradient and buffer, the mesh and axes of the reduction,
-/// and the optimizer that takes them: kind, hyper-parameters, and the learning rate by what it is
-/// computed from. A program runs on one device.
+/// makes the gradient, the element types of gradient and buffer, the mesh and axes of the
+/// reduction, and the optimizer that takes them: kind, hyper-parameters, and the learning rate by
+/// what it is computed from. A program runs on one device.
 std::vector<unsigned>
 groupGradients(const std::vector<GradientPath> &paths,
                llvm::function_ref<mlir::Type(const GradientPath &)> bufferElement);

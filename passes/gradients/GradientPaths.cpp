@@ -91,7 +91,7 @@ FailureOr<std::vector<GradientPath>> Finder::find() {
       continue;
     if (isa<train::BucketType>(argument.getType()))
       return taker.emitError() << "has the bucket " << role.getName()
-                                << " already; gradients are put into buckets once";
+                               << " already; gradients are put into buckets once";
     GradientPath path;
     path.name = role.getName();
     path.taker = taker;
@@ -101,8 +101,8 @@ FailureOr<std::vector<GradientPath>> Finder::find() {
     if (!path.maker) {
       InFlightDiagnostic diagnostic =
           taker.emitError() << "takes " << role
-                             << ", which lies in a bucket already; gradients are put into buckets "
-                                "once, before --clip-gradients";
+                            << ", which lies in a bucket already; gradients are put into buckets "
+                               "once, before --clip-gradients";
       diagnostic.attachNote(reduce.getLoc()) << "taken out of its bucket here";
       return diagnostic;
     }
@@ -111,7 +111,7 @@ FailureOr<std::vector<GradientPath>> Finder::find() {
     path.type = cast<RankedTensorType>(path.value.getType());
     if (!isa<FloatType>(path.type.getElementType()))
       return taker.emitError() << "takes " << role << " of type " << path.type
-                                << ", which no bucket can take: it is not of a floating-point type";
+                               << ", which no bucket can take: it is not of a floating-point type";
     if (failed(findReductions(path, role)) || failed(checkVarying(path, role)))
       return failure();
     paths.push_back(std::move(path));
@@ -219,8 +219,8 @@ LogicalResult Finder::refuseOtherReductions(Value value, train::RoleAttr role) {
     if (isa<dist::AllReduceOp, dist::ReduceScatterOp>(user)) {
       InFlightDiagnostic diagnostic =
           taker.emitError() << "takes " << role
-                             << ", which no bucket can take: its reduction is not a sum, or not "
-                                "all that is done with it";
+                            << ", which no bucket can take: its reduction is not a sum, or not "
+                               "all that is done with it";
       diagnostic.attachNote(user->getLoc()) << "reduced here";
       return diagnostic;
     }

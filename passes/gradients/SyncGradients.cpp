@@ -215,8 +215,8 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
     OpBuilder b(terminator);
     if (made.getDefiningOp())
       b.setInsertionPointAfterValue(made);
-    terminator.setOperand(gradient.result, train::AccumulateOp::create(b, made.getLoc(), made,
-                                                                       accumulator));
+    terminator.setOperand(gradient.result,
+                          train::AccumulateOp::create(b, made.getLoc(), made, accumulator));
   }
 
   //===--------------------------------------------------------------------===//

@@ -167,9 +167,8 @@ void Bucket::microbatchDone() {
   if (!scatterGroup && !group)
     return;
   start([&] {
-    return scatterGroup
-               ? startReduceScatter(*scatterGroup, {flat}, {Reduction::Sum}, 0, describe())
-               : startAllReduce(*group, {result()}, {Reduction::Sum}, describe());
+    return scatterGroup ? startReduceScatter(*scatterGroup, {flat}, {Reduction::Sum}, 0, describe())
+                        : startAllReduce(*group, {result()}, {Reduction::Sum}, describe());
   });
 }
 

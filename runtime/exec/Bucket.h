@@ -25,11 +25,10 @@ class RankGrid;
 
 class Bucket {
 public:
-  /// `options.microbatches` contribute in each step. Fails where the bucket requires another number,
-  /// or where its ranks cannot form a group. `options` outlives the bucket.
-  static llvm::Expected<std::unique_ptr<Bucket>> create(train::BucketOp op, RankGrid &ranks,
-                                                        const Device &device,
-                                                        const SessionOptions &options);
+  /// `options.microbatches` contribute in each step. Fails where the bucket requires another
+  /// number, or where its ranks cannot form a group. `options` outlives the bucket.
+  static llvm::Expected<std::unique_ptr<Bucket>>
+  create(train::BucketOp op, RankGrid &ranks, const Device &device, const SessionOptions &options);
 
   /// Begins a step: nothing is in. A reduction that nobody waited for is waited for.
   void zero();

@@ -245,9 +245,9 @@ SHAPES = {
     "fill_tensor": case(lambda x, v: aten.fill(x, v) * x, X, SCALAR),
     "fill_scalar": case(lambda x: aten.fill(x, 2.0) * x, X),
     "zero": case(lambda x: aten.zero(x) + x, X),
-    "empty_like": case(lambda x: aten.copy(aten.empty_like(x), x), X),
+    "empty_like": case(lambda x: aten.empty_like(x).copy_(x), X),
     "new_empty_strided": case(
-        lambda x: aten.copy(aten.new_empty_strided(x, [4, 6], [1, 4]), x), X),
+        lambda x: aten.new_empty_strided(x, [4, 6], [1, 4]).copy_(x), X),
     "in_place_slice": case(lambda x, y: overwritten(x, y), X, (4, 3)),
     "slice_scatter": case(lambda x, y: aten.slice_scatter(x, y, 1, 1, 4), X, (4, 3)),
     "select_scatter": case(lambda x, y: aten.select_scatter(x, y, 1, 2), X, (4,)),

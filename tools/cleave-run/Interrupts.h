@@ -5,8 +5,8 @@
 
 namespace cleave::run {
 
-/// From here on the first SIGTERM or SIGINT is only noted; one that comes two seconds later does what
-/// it did before.
+/// From here on the first SIGTERM or SIGINT is only noted; one that comes two seconds later does
+/// what it did before.
 void noteSignals();
 
 /// The one that was noted, or 0.

@@ -214,4 +214,5 @@ void AvgPool2dOp::describeSharding(RuleBuilder &rule) {
 
 void AvgPool2dBackwardOp::describeSharding(RuleBuilder &rule) {
   imageSharding(rule);
+  rule.shapeOnly(*rule.operand("self"));
 }

@@ -218,10 +218,19 @@ static bool hasInfinity(Operation *op) {
   return other && !other.getValue().isFinite();
 }
 
+/// Ops whose backward is refused for some placements that their forward takes; docs/autodiff.md
+/// says which.
+static bool isRefusedForSome(Operation *op) {
+  static const std::set<StringRef> names = {"aten.binary_cross_entropy_with_logits",
+                                            "aten.select_scatter", "aten.slice_scatter",
+                                            "aten.xlogy"};
+  return names.count(op->getName().getStringRef());
+}
+
 TEST_F(PlacedRules, WhatIsAcceptedForwardIsAcceptedBackward) {
   std::set<std::string> names;
   forEachOp([&](Operation *op) {
-    if (hasInfinity(op))
+    if (hasInfinity(op) || isRefusedForSome(op))
       return;
     unsigned number = op->getNumOperands();
     std::vector<std::vector<AxisPlacement>> choices;

@@ -84,8 +84,7 @@ static std::string runPasses(const std::string &text, const std::string &pipelin
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
   mlir::PassManager passes(&context);
-  if (!module || failed(mlir::parsePassPipeline(pipeline, passes)) ||
-      failed(passes.run(*module)))
+  if (!module || failed(mlir::parsePassPipeline(pipeline, passes)) || failed(passes.run(*module)))
     return "";
   std::string result;
   llvm::raw_string_ostream os(result);

@@ -106,6 +106,18 @@ protected:
   mlir::MLIRContext context;
 };
 
+/// What lends its shape has the shape of a rank's part, where the others are parts.
+bool fitsShapes(const ShardingRule &rule, llvm::ArrayRef<AxisPlacement> placements,
+                const AxisChoice &choice) {
+  return !choice.factor || rule.kind != OpKind::Compute ||
+         llvm::all_of(rule.shapeOnly, [&](unsigned i) {
+           bool isCut = llvm::any_of(rule.operands[i], [&](const auto &factors) {
+             return llvm::is_contained(factors, *choice.factor);
+           });
+           return placements[i].isShard() == isCut;
+         });
+}
+
 } // namespace
 
 TEST_F(Strategies, ResultsAreThoseOfTheAlgebra) {
@@ -155,9 +167,13 @@ TEST_F(Strategies, WhatTheAlgebraAllowsIsOffered) {
     std::vector<std::vector<AxisPlacement>> all;
     size_t combinations = 1;
     for (auto [i, type] : llvm::enumerate(op->getOperandTypes())) {
-      all.push_back(llvm::is_contained(rule.shapeOnly, i)
-                        ? std::vector<AxisPlacement>{AxisPlacement::replicate()}
-                        : placementsOf(type, 2));
+      all.push_back(placementsOf(type, 2));
+      // Of what lends its shape only, elements may be placed in any way: whole or sharded stands
+      // for all.
+      if (llvm::is_contained(rule.shapeOnly, i))
+        llvm::erase_if(all.back(), [&](AxisPlacement p) {
+          return !p.isReplicate() && (rule.kind != OpKind::Compute || !p.isShard());
+        });
       combinations *= all.back().size();
     }
     if (combinations > 5000)
@@ -180,7 +196,8 @@ TEST_F(Strategies, WhatTheAlgebraAllowsIsOffered) {
               type && placement.isPartial() &&
               !dist::isReducible(placement.reduction, type.getElementType()))
             return false;
-        return !choice.factor || rule.factors[*choice.factor].size % 2 == 0;
+        return fitsShapes(rule, placements, choice) &&
+               (!choice.factor || rule.factors[*choice.factor].size % 2 == 0);
       });
       if (!isPossible)
         continue;
