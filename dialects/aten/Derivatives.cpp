@@ -39,8 +39,8 @@ void cleave::aten::claimDerivatives(AtenDialect &dialect) {
         AbsOp, SgnOp, SignOp, ExpOp, LogOp, Log1pOp, SinOp, CosOp, ErfOp>(dialect);
   claim<PowScalarOp, Expm1Op, XlogyOp, FloorOp, CeilOp, RoundOp, TruncOp>(dialect);
   claim<ReluOp, SiluOp, SigmoidOp, TanhOp, GeluOp>(dialect);
-  claim<SoftplusOp, LeakyReluOp, EluOp, HardtanhOp, SoftshrinkOp, ThresholdOp, HardswishOp,
-        HardsigmoidOp, MishOp, LogSigmoidForwardOp, PreluKernelOp, GluOp>(dialect);
+  claim<SoftplusOp, LeakyReluOp, EluOp, HardtanhOp, ThresholdOp, HardswishOp, HardsigmoidOp, MishOp,
+        LogSigmoidForwardOp, PreluKernelOp, GluOp>(dialect);
   claim<WhereOp, MaskedFillScalarOp, MaskedFillOp, ClampOp, ClampMinOp, ClampMaxOp, MaximumOp,
         MinimumOp>(dialect);
   // Contraction

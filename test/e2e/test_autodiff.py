@@ -199,5 +199,6 @@ def test_every_claimed_derivative_has_a_case(cases, source_dir, build_dir):
     _, _, text = cases
     used = set(re.findall(r"aten\.(\w+)", text))
     # Random numbers are drawn, not differentiated; dropout is in the models' test.
-    missing = {c for c in claims if records[c] not in used and not c.startswith("Rng")}
+    # Calls of operators without a typed op are claimed so that they are refused by name.
+    missing = {c for c in claims if records[c] not in used and not c.startswith("Rng")} - {"Call"}
     assert len(claims) > 100 and not missing

@@ -73,11 +73,6 @@ static void attachWithConstants(MLIRContext &context) {
                                         {constant(b, "min_val", op.getMinValAttr(), -1),
                                          constant(b, "max_val", op.getMaxValAttr(), 1)});
   }>(context);
-  attach<SoftshrinkOp, [](SoftshrinkOp op, Backward &b) {
-    Attribute lambd = op.getLambdAttr();
-    differentiateBy<SoftshrinkBackwardOp>(b, op.getSelf(), op.getSelf(),
-                                          b.named("lambd", lambd ? lambd : b.scalar(0.5)));
-  }>(context);
   attach<ThresholdOp, [](ThresholdOp op, Backward &b) {
     differentiateBy<ThresholdBackwardOp>(b, op.getSelf(), op.getSelf(),
                                          b.named("threshold", op.getThreshold()));

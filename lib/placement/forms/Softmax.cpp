@@ -131,11 +131,12 @@ public:
     LocalBuilder b(op, operands, form);
     Shape dims = dimsOf(op);
     Axes axes;
-    Value x = b.widened(operands[0]), largest = x;
-    for (int64_t dim : dims) {
+    Value x = b.widened(operands[0]);
+    for (int64_t dim : dims)
       axes = axes + b.axesOf(operands[0], dim);
-      largest = b.amax(largest, dim);
-    }
+    Value largest =
+        b.make<aten::AmaxOp>(aten::reduceShape(shapeOf(x), dims, /*keepDims=*/true), dtypeOf(x), x,
+                             {b.integers("dim", dims), b.boolean("keepdim", true)});
     largest = b.allReduce(largest, axes, dist::Reduction::Max);
     // As the kernel does: where all elements are -inf, or one is inf, these differences are NaN.
     Value infinite = b.compare<aten::EqScalarOp>(b.unary<aten::AbsOp>(largest),
