@@ -45,7 +45,9 @@ class Tools:
         for text in texts:
             starts.append(joined.count("\n") + 1)
             joined += text.rstrip("\n") + "\n// -----\n"
-        _, _, messages = self.opt(joined, "-split-input-file", "-o", os.devnull, *passes)
+        _, _, messages = self.opt(
+            joined, "-split-input-file", "--error-limit=0", "-o", os.devnull, *passes
+        )
         found = [None] * len(texts)
         for match in re.finditer(
             r"program\.mlir:(\d+)(?: offset )?:[\d:]+: error: (.*)$", messages, re.M

@@ -187,7 +187,7 @@ def test_data(build_dir, tmp_path, model):
     refused(build_dir, model.program, "--steps", 1, "--data", f"text:{TEXT}", "--vocabulary", 100,
             expect="outside the vocabulary of 100")  # fmt: skip
     refused(build_dir, model.program, "--steps", 1, expect="expected --data")
-    refused(build_dir, model.program, "--data", f"text:{TEXT}", expect="--steps of at least 1")
+    refused(build_dir, model.program, "--data", f"text:{TEXT}", expect="expected --steps N with --data")
 
 
 def test_batch_that_does_not_divide(build_dir, tmp_path, model):

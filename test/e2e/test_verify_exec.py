@@ -67,7 +67,7 @@ def errors_by_variant(opt, variants, folder):
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if line == separator:
             starts.append(number + 1)
-    result = opt(path, "--split-input-file", "--verify-exec", "-o", folder / "none")
+    result = opt(path, "--split-input-file", "--error-limit=0", "--verify-exec", "-o", folder / "none")
     errors = [[] for _ in variants]
     for line, text in re.findall(rf"{re.escape(str(path))}:(\d+):\d+: error: (.*)", result.stderr):
         index = sum(start <= int(line) for start in starts) - 1
