@@ -59,7 +59,7 @@ def test_gradients_are_those_of_the_joint_graph(name, build_dir, cleave_run, tmp
     assert result.returncode == 0, result.stdout + result.stderr
     found, total = re.search(r"(\d+) of (\d+) values are bitwise equal", result.stdout).groups()
     assert found == total == str(joint.read_text().count("#train.role<gradient") // 2 + sum(
-        joint.read_text().split("attributes {")[0].split("-> (")[1].count(f"#train.role<{kind}")
+        joint.read_text().split("func.func")[1].split("attributes {")[0].split("-> (")[1].count(f"#train.role<{kind}")
         for kind in ("loss", "buffer")))  # fmt: skip
 
 

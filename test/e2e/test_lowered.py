@@ -48,8 +48,8 @@ def test_lowered_computes_what_the_program_does(name, passes, program, lower, ex
     _, lowered = lower(path, *passes)
     assert "exec.lowered" in lowered.read_text()
     # The default tolerance is 0. Reading memory that is dead by the plan would give NaN.
-    cleave_run.succeed(path, "--against", lowered, "--inputs", example(spec), "--seed", 3,
-                       "--check", "memory")  # fmt: skip
+    cleave_run.succeed(lowered, "--against", path, "--weights", path.with_suffix(".safetensors"),
+                       "--inputs", example(spec), "--seed", 3, "--check", "memory")  # fmt: skip
 
 
 VIEW = """

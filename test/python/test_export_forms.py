@@ -51,7 +51,7 @@ def batch(rows=8):
 def argument(text, role):
     """The line of the argument or result with a role."""
     (line,) = [
-        line for line in text.split("attributes")[0].splitlines() if f"#train.role<{role}>" in line
+        line for line in text.split("func.func")[1].split("attributes")[0].splitlines() if f"#train.role<{role}>" in line
     ]
     return line
 
