@@ -24,18 +24,18 @@ def run_all():
     return os.environ.get("CLEAVE_TEST_ALL", "0") not in ("", "0")
 
 
-def cover(axes, allowed=lambda combination: True):
+def cover(axes, allowed=lambda combination: True, order=None):
     """Combinations of `axes` (a dict from axis name to a list of values) as a list of dicts.
 
     `allowed` tells which combinations make sense. With CLEAVE_TEST_ALL all that are allowed are
-    given, otherwise a greedy pairwise cover of them.
+    given, otherwise a greedy pairwise cover of them: the run's, or with `order` always the same.
     """
     names = list(axes)
     product = [dict(zip(names, values)) for values in itertools.product(*axes.values())]
     product = [combination for combination in product if allowed(combination)]
     if run_all():
         return product
-    random.Random(seed()).shuffle(product)
+    random.Random(seed() if order is None else order).shuffle(product)
 
     def pairs(combination):
         return set(itertools.combinations([(name, combination[name]) for name in names], 2))
