@@ -31,7 +31,7 @@ run_tests() {
   export CLEAVE_TEST_SEED=${CLEAVE_TEST_SEED:-$(date -u +%Y%m%d)}
   # Tests run side by side; threads below each would only fight over the cores.
   export OMP_NUM_THREADS=1
-  say "All tests: up to 25 minutes on 2 cores from a fresh clone, of which 5 are downloads and 12" \
+  say "All tests: up to 40 minutes on 2 cores from a fresh clone, of which 5 are downloads and 12" \
     "the build. Seed of the pairwise cover: CLEAVE_TEST_SEED=$CLEAVE_TEST_SEED"
   setup_all
   build_preset release
