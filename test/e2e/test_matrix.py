@@ -1,8 +1,8 @@
 """The standing matrix: exported models x documented commands x layouts x batch sizes, in float64.
 
 Each combination is exported, goes through the command as a document prints it, trains for two steps on all
-its ranks, and has the losses, parameters, buffers and optimizer states of the program on one rank to 1e-9 (1e-6 where the model itself
-computes in float32).
+its ranks, and has the losses, parameters, buffers and optimizer states of the program on one rank to 1e-9
+(1e-6 where the model itself computes in float32).
 """
 
 import functools
