@@ -18,7 +18,7 @@
 #include "cleave/Session.h"
 #include "dialects/Register.h"
 #include "dialects/aten/Aten.h"
-#include "lib/bytecode/Buffer.h"
+#include "lib/support/Buffer.h"
 #include "runtime/aten/Operator.h"
 #include "runtime/aten/OutVariant.h"
 #include "runtime/kernels/CpuKernels.h"
@@ -242,7 +242,7 @@ int main(int argc, char **argv) {
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   auto sources = std::make_shared<llvm::SourceMgr>();
   auto buffer = check(llvm::errorOrToExpected(llvm::MemoryBuffer::getFile(argv[1])));
-  sources->AddNewSourceBuffer(bytecode::align(std::move(buffer)), llvm::SMLoc());
+  sources->AddNewSourceBuffer(support::align(std::move(buffer)), llvm::SMLoc());
   auto module = mlir::parseSourceFile<mlir::ModuleOp>(sources, &context);
   if (!module)
     return 1;

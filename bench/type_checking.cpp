@@ -11,8 +11,8 @@
 #include "dialects/Register.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/train/Program.h"
-#include "lib/placement/Check.h"
-#include "lib/placement/Inference.h"
+#include "lib/typing/Check.h"
+#include "lib/typing/Inference.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/Parser/Parser.h"

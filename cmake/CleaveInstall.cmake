@@ -24,7 +24,7 @@ function(cleave_collect_targets out dir)
 endfunction()
 
 set(installed cleave_mlir_headers cleave_mlir_shared cleave_mlir_static)
-foreach(area dialects lib passes runtime tools)
+foreach(area lib/support lib/schedule dialects lib passes runtime tools)
   if(area STREQUAL "runtime" AND NOT CLEAVE_ENABLE_RUNTIME)
     continue()
   endif()

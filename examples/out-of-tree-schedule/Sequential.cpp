@@ -2,7 +2,7 @@
 //
 // "sequential" is what model parallelism does without a pipeline: a microbatch runs through all
 // stages, forward and back, before the next one starts. The least memory, the largest bubble.
-#include "lib/schedule/Builder.h"
+#include "lib/schedule/builders/Builder.h"
 
 #include "mlir/Tools/Plugins/PassPlugin.h"
 

@@ -28,7 +28,7 @@ class Communicator;
 class Device; // runtime/device/Device.h
 class RankGrid;
 class SessionImpl;
-class StageMap;     // runtime/pipeline/StageMap.h
+class StageMap;     // runtime/ranks/StageMap.h
 struct ActionEvent; // runtime/pipeline/ActionObserver.h
 
 /// An executed instruction, for traces.

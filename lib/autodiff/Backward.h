@@ -17,7 +17,7 @@
 #ifndef CLEAVE_LIB_AUTODIFF_BACKWARD_H
 #define CLEAVE_LIB_AUTODIFF_BACKWARD_H
 
-#include "lib/autodiff/AtenBuilder.h"
+#include "lib/aten/AtenBuilder.h"
 
 #include "mlir/Support/LLVM.h"
 #include "llvm/ADT/DenseSet.h"
@@ -25,7 +25,13 @@
 
 namespace cleave::autodiff {
 
-class Backward : public AtenBuilder {
+using aten::dtypeOf;
+using aten::gradientTypeOf;
+using aten::rankOf;
+using aten::shapeOf;
+using mlir::Value;
+
+class Backward : public aten::AtenBuilder {
 public:
   /// `varied`: the values that depend differentiably on what is differentiated.
   Backward(mlir::OpBuilder &builder, const llvm::DenseSet<Value> &varied, dist::PlacementAttr frame)

@@ -11,7 +11,7 @@
 #include "dialects/train/Program.h"
 #include "lib/autodiff/Activity.h"
 #include "lib/autodiff/DistBuilder.h"
-#include "lib/placement/Inference.h"
+#include "lib/typing/Inference.h"
 
 using namespace mlir;
 using namespace cleave;

@@ -3,8 +3,8 @@
 #include "lib/backward/HeldValues.h"
 
 #include "dialects/aten/Aten.h"
+#include "lib/backward/MinCut.h"
 #include "lib/backward/Recompute.h"
-#include "lib/flow/MinCut.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -133,16 +133,16 @@ private:
     unsigned in = nodeOf(value);
     addEdge(in, in + 1, costOf(value));
     if (needs.contains(value))
-      addEdge(in + 1, sink, flow::Network::kUnlimited);
+      addEdge(in + 1, sink, backward::Network::kUnlimited);
     if (!isRecomputable(value)) {
-      addEdge(source, in, flow::Network::kUnlimited);
+      addEdge(source, in, backward::Network::kUnlimited);
       return;
     }
     // Computing again is work, if little: of two cuts of the same bytes the one with less of it.
     if (!getViewSource(value))
       addEdge(source, in, 1);
     for (Value operand : value.getDefiningOp()->getOperands())
-      addEdge(nodeOf(operand) + 1, in, flow::Network::kUnlimited);
+      addEdge(nodeOf(operand) + 1, in, backward::Network::kUnlimited);
   }
 
   /// Keeps of the cut what dW really comes to use.
@@ -190,7 +190,7 @@ private:
   llvm::SetVector<Value> needs;
   llvm::DenseSet<Value> held;
   llvm::DenseMap<Value, unsigned> nodes;
-  flow::Network network;
+  backward::Network network;
   unsigned source = network.addNode(), sink = network.addNode();
 };
 } // namespace

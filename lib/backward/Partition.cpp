@@ -1,12 +1,12 @@
 //===- Partition.cpp - what a forward saves for its backward -------------------===//
 
 #include "lib/backward/Partition.h"
-#include "lib/flow/MinCut.h"
+#include "lib/backward/MinCut.h"
 #include "lib/memory/MemoryPlan.h"
 
 using namespace mlir;
 using namespace cleave::backward;
-using cleave::flow::Network;
+using cleave::backward::Network;
 namespace memory = cleave::memory;
 
 /// Calls `visit` for each operand of the backward's own ops, and each result of the backward, that

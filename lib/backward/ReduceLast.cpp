@@ -6,7 +6,7 @@
 #include "dialects/aten/ops/View.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/sharding/ShardingRule.h"
-#include "lib/autodiff/Strides.h"
+#include "lib/aten/Strides.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -34,7 +34,7 @@ namespace {
 /// or is one of what follows on what has moved.
 class Chain {
 public:
-  Chain(autodiff::StrideInference &strides, const backward::GradientChain &chain)
+  Chain(aten::StrideInference &strides, const backward::GradientChain &chain)
       : strides(strides), chain(chain), b(chain.ops.front()), front(chain.start) {}
 
   void run();
@@ -62,7 +62,7 @@ private:
   void rebuild(ArrayRef<Operation *> rest);
   Type typeOfStep(const Step &step, Value operand);
 
-  autodiff::StrideInference &strides;
+  aten::StrideInference &strides;
   const backward::GradientChain &chain;
   OpBuilder b;
   /// What has moved so far ends in this value.
@@ -286,7 +286,7 @@ void Chain::run() {
 }
 
 void backward::reduceLast(func::FuncOp function, const GradientResults &results) {
-  autodiff::StrideInference strides;
+  aten::StrideInference strides;
   for (const GradientChain &chain : findGradientChains(function, results))
     Chain(strides, chain).run();
 }

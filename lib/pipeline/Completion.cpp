@@ -3,7 +3,7 @@
 #include "lib/pipeline/Completion.h"
 
 #include "lib/pipeline/Stages.h"
-#include "lib/schedule/Transforms.h"
+#include "lib/schedule/model/Transforms.h"
 
 using namespace mlir;
 using namespace cleave;

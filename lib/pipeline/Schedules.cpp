@@ -2,7 +2,7 @@
 
 #include "lib/pipeline/Schedules.h"
 
-#include "lib/schedule/Text.h"
+#include "lib/schedule/model/Text.h"
 
 #include "mlir/IR/Builders.h"
 

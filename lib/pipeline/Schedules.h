@@ -4,8 +4,8 @@
 #define CLEAVE_LIB_PIPELINE_SCHEDULES_H
 
 #include "dialects/pipeline/Pipeline.h"
-#include "lib/schedule/Program.h"
-#include "lib/schedule/Verify.h"
+#include "lib/schedule/model/Program.h"
+#include "lib/schedule/model/Verify.h"
 
 namespace cleave::pipeline {
 

@@ -9,8 +9,8 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::pipeline;
 
-/// Between a processor and an accelerator, as lib/stages balances stages: the order of passes
-/// depends on ratios of their times alone.
+/// Between a processor and an accelerator, as lib/pipeline/Balance.h balances stages: the order of
+/// passes depends on ratios of their times alone.
 static simulate::Machine getTypicalMachine() {
   simulate::Machine machine;
   machine.device.flops[""] = 32e12;

@@ -4,8 +4,8 @@
 
 #include "dialects/aten/Aten.h"
 #include "dialects/dist/Dist.h"
+#include "lib/aten/OpCost.h"
 #include "lib/memory/MemoryPlan.h"
-#include "lib/stages/OpCost.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -173,8 +173,8 @@ private:
           return failure();
         continue;
       } else {
-        work.work.bytes = double(countBytes(&op));
-        work.work.flops = double(countFlops(&op));
+        work.work.bytes = double(aten::countBytes(&op));
+        work.work.flops = double(aten::countFlops(&op));
         work.work.elementType = getElementType(&op);
       }
       list.push_back(std::move(work));

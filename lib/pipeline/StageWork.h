@@ -4,7 +4,7 @@
 #define CLEAVE_LIB_PIPELINE_STAGEWORK_H
 
 #include "dialects/train/Program.h"
-#include "lib/simulate/ProgramCosts.h"
+#include "lib/schedule/simulate/ProgramCosts.h"
 
 namespace cleave::pipeline {
 

@@ -4,7 +4,7 @@
 #define CLEAVE_LIB_PIPELINE_STAGES_H
 
 #include "dialects/train/Program.h"
-#include "lib/schedule/Program.h"
+#include "lib/schedule/model/Program.h"
 
 namespace cleave::pipeline {
 

@@ -2,9 +2,9 @@
 
 #include "passes/gradients/BucketGroups.h"
 
+#include "lib/aten/OpCost.h"
 #include "lib/backward/ValueNumbering.h"
 #include "lib/memory/MemoryPlan.h"
-#include "lib/stages/OpCost.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -47,7 +47,7 @@ static DenseMap<Operation *, MakerOps> numberOps(const train::Program &part) {
     maker.order = order;
     for (Operation &op : function.front()) {
       maker.positions[&op] = maker.products.size();
-      maker.products.push_back(maker.products.back() + (pipeline::countFlops(&op) > 0));
+      maker.products.push_back(maker.products.back() + (aten::countFlops(&op) > 0));
     }
   }
   return makers;

@@ -1,14 +1,14 @@
 //===- CompileForCuda.cpp - the part of --compile-kernels for GPUs -----------===//
 
 #include "passes/lowering/CompileForCuda.h"
-#include "lib/codegen/gpu/Compiler.h"
+#include "lib/kernels/gpu/Compiler.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace cleave;
-namespace gpu = codegen::gpu;
+namespace gpu = kernels::gpu;
 
 FailureOr<SmallVector<gpu::Chip>> lowering::findCudaChips(ModuleOp module,
                                                           ArrayRef<std::string> names) {

@@ -4,19 +4,19 @@
 #define CLEAVE_PASSES_LOWERING_COMPILEFORCUDA_H
 
 #include "dialects/exec/Exec.h"
-#include "lib/codegen/RowProgram.h"
-#include "lib/codegen/gpu/Chip.h"
+#include "lib/kernels/gpu/Chip.h"
+#include "lib/kernels/program/RowProgram.h"
 
 namespace cleave::lowering {
 
 /// A kernel with a row program.
 struct CudaKernel {
   exec::KernelOp kernel;
-  const codegen::RowProgram *program;
+  const kernels::RowProgram *program;
 };
 
 struct CudaOptions {
-  llvm::ArrayRef<codegen::gpu::Chip> chips;
+  llvm::ArrayRef<kernels::gpu::Chip> chips;
   /// Print what every function takes of a multiprocessor.
   bool printResources = false;
   /// Takes the binary for a chip.
@@ -24,7 +24,7 @@ struct CudaOptions {
 };
 
 /// The chips of those names, each once. Errors are emitted on `module`.
-mlir::FailureOr<llvm::SmallVector<codegen::gpu::Chip>>
+mlir::FailureOr<llvm::SmallVector<kernels::gpu::Chip>>
 findCudaChips(mlir::ModuleOp module, llvm::ArrayRef<std::string> names);
 
 /// Makes a binary for each chip, and gives each kernel its `code` for CUDA, beside what it has for

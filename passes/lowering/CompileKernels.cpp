@@ -1,8 +1,8 @@
 //===- CompileKernels.cpp - --compile-kernels --------------------------------===//
 
 #include "dialects/exec/Exec.h"
-#include "lib/codegen/cpu/Link.h"
-#include "lib/codegen/cpu/Object.h"
+#include "lib/kernels/cpu/Link.h"
+#include "lib/kernels/cpu/Object.h"
 #include "passes/lowering/CompileForCuda.h"
 #include "passes/lowering/Passes.h"
 
@@ -19,9 +19,9 @@ namespace cleave::lowering {
 
 using namespace mlir;
 using namespace cleave;
-using codegen::CpuKernel;
-using codegen::CpuTarget;
-using codegen::RowProgram;
+using kernels::CpuKernel;
+using kernels::CpuTarget;
+using kernels::RowProgram;
 
 namespace {
 
@@ -55,11 +55,11 @@ private:
 /// that every core of a large machine has one.
 CpuKernel planForCpu(const RowProgram &program, llvm::StringSet<> &names) {
   CpuKernel kernel;
-  kernel.program = codegen::flatten(program);
-  kernel.plan = codegen::planKernel(kernel.program, {});
-  for (const codegen::Phase &phase : kernel.plan.phases) {
+  kernel.program = kernels::flatten(program);
+  kernel.plan = kernels::planKernel(kernel.program, {});
+  for (const kernels::Phase &phase : kernel.plan.phases) {
     std::string name = program.name + (phase.isFinish ? "_finish" : "");
-    while (codegen::isLibraryFunction(name) || !names.insert(name).second)
+    while (kernels::isLibraryFunction(name) || !names.insert(name).second)
       name += "_";
     kernel.entries.push_back(name);
   }
@@ -71,16 +71,16 @@ CpuKernel planForCpu(const RowProgram &program, llvm::StringSet<> &names) {
 FailureOr<SmallVector<const CpuTarget *>> CompileKernels::findCpuTargets() {
   SmallVector<const CpuTarget *> targets;
   if (cpu.empty())
-    for (const CpuTarget &target : codegen::getCpuTargets())
+    for (const CpuTarget &target : kernels::getCpuTargets())
       targets.push_back(&target);
   for (const std::string &name : cpu) {
     if (name == "none")
       continue;
-    const CpuTarget *target = codegen::findCpuTarget(name);
+    const CpuTarget *target = kernels::findCpuTarget(name);
     if (!target) {
       InFlightDiagnostic error = getOperation().emitError();
       error << "--compile-kernels: expects cpu to be 'none' or of";
-      for (const CpuTarget &known : codegen::getCpuTargets())
+      for (const CpuTarget &known : kernels::getCpuTargets())
         error << " '" << known.name << "'";
       error << ", found '" << name << "'";
       return failure();
@@ -101,8 +101,8 @@ void CompileKernels::forget() {
 
 void CompileKernels::findPrograms() {
   for (auto kernel : getOperation().getOps<exec::KernelOp>()) {
-    codegen::Unsupported why;
-    std::optional<RowProgram> program = codegen::buildRowProgram(kernel, why);
+    kernels::Unsupported why;
+    std::optional<RowProgram> program = kernels::buildRowProgram(kernel, why);
     if (program) {
       if (printPrograms)
         program->print(llvm::outs());
@@ -142,7 +142,7 @@ LogicalResult CompileKernels::compileForCpu(ArrayRef<const CpuTarget *> targets)
   std::vector<std::vector<char>> binaries(targets.size());
   std::vector<std::string> errors(targets.size()), texts(targets.size());
   auto compileOne = [&](size_t i) {
-    auto code = codegen::compileForCpu(pointers, *targets[i], printAssembly ? &texts[i] : nullptr);
+    auto code = kernels::compileForCpu(pointers, *targets[i], printAssembly ? &texts[i] : nullptr);
     if (code)
       binaries[i] = std::move(*code);
     else

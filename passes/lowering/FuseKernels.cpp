@@ -1,8 +1,8 @@
 //===- FuseKernels.cpp - join ops to kernels ---------------------------------===//
 
-#include "lib/kernels/KernelLayout.h"
-#include "lib/kernels/RowOp.h"
-#include "lib/kernels/ViewCopies.h"
+#include "lib/kernels/fusion/KernelLayout.h"
+#include "lib/kernels/fusion/RowOp.h"
+#include "lib/kernels/fusion/ViewCopies.h"
 #include "passes/lowering/Passes.h"
 
 #include "dialects/dist/Dist.h"

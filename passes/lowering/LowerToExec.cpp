@@ -1,10 +1,10 @@
 //===- LowerToExec.cpp - decide memory and streams ---------------------------===//
 
 #include "dialects/train/Program.h"
-#include "lib/exec/Lower.h"
-#include "lib/exec/Plot.h"
-#include "lib/exec/Verify.h"
 #include "lib/memory/MemoryPlan.h"
+#include "lib/memory/plan/Lower.h"
+#include "lib/memory/plan/Plot.h"
+#include "lib/memory/verify/Verify.h"
 #include "passes/lowering/Passes.h"
 
 #include "llvm/ADT/StringExtras.h"

@@ -8,7 +8,7 @@ include "mlir/Pass/PassBase.td"
 def FuseKernels : Pass<"fuse-kernels", "::mlir::ModuleOp"> {
   let summary = "join pointwise ops, broadcasts and reductions to kernels";
   let description = [{
-    Ops that work on the rows of one matrix (`lib/kernels/RowOp.h`) become an `exec.kernel`, so that a
+    Ops that work on the rows of one matrix (`lib/kernels/fusion/RowOp.h`) become an `exec.kernel`, so that a
     row is read once for all of them: normalizations, softmax, rotary embeddings, cross-entropy,
     activations and gates, residual connections, and their gradients. Views that exchange or repeat
     rows join where that saves a copy. Contractions, attention, convolutions and ops that exchange

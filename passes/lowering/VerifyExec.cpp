@@ -1,6 +1,6 @@
 //===- VerifyExec.cpp - verify lowered functions ------------------------------===//
 
-#include "lib/exec/Verify.h"
+#include "lib/memory/verify/Verify.h"
 #include "passes/lowering/Passes.h"
 
 namespace cleave::lowering {

@@ -7,9 +7,9 @@
 #include "lib/pipeline/Schedules.h"
 #include "lib/pipeline/SearchSchedule.h"
 #include "lib/pipeline/Stages.h"
-#include "lib/schedule/Builder.h"
-#include "lib/schedule/Text.h"
-#include "lib/schedule/Transforms.h"
+#include "lib/schedule/builders/Builder.h"
+#include "lib/schedule/model/Text.h"
+#include "lib/schedule/model/Transforms.h"
 #include "passes/pipeline/Options.h"
 
 #include "mlir/IR/Builders.h"

@@ -4,7 +4,7 @@
 
 #include "lib/pipeline/Completion.h"
 #include "lib/pipeline/Schedules.h"
-#include "lib/schedule/Text.h"
+#include "lib/schedule/model/Text.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/ToolOutputFile.h"

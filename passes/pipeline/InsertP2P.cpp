@@ -3,7 +3,7 @@
 #include "passes/pipeline/Passes.h"
 
 #include "lib/pipeline/Schedules.h"
-#include "lib/schedule/P2P.h"
+#include "lib/schedule/model/P2P.h"
 #include "passes/pipeline/Options.h"
 
 #include "mlir/IR/Builders.h"

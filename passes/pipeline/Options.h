@@ -3,7 +3,7 @@
 #ifndef CLEAVE_PASSES_PIPELINE_OPTIONS_H
 #define CLEAVE_PASSES_PIPELINE_OPTIONS_H
 
-#include "lib/schedule/CommModel.h"
+#include "lib/schedule/model/CommModel.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

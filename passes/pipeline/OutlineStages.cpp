@@ -3,7 +3,7 @@
 #include "passes/pipeline/Passes.h"
 
 #include "dialects/train/Stages.h"
-#include "lib/stages/StageFunctions.h"
+#include "lib/pipeline/StageFunctions.h"
 
 #include "llvm/Support/FormatVariadic.h"
 

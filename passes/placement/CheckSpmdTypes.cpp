@@ -1,6 +1,6 @@
 //===- CheckSpmdTypes.cpp - refuse a program whose placements are wrong ------===//
 
-#include "lib/placement/Check.h"
+#include "lib/typing/Check.h"
 #include "passes/placement/Passes.h"
 
 using namespace cleave;

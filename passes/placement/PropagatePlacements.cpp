@@ -61,7 +61,7 @@ LogicalResult PropagatePlacements::readLinks(Topology &topology) {
   if (failed(readByAxis(module, "bandwidth", bandwidth, setter(&AxisLink::bandwidth), false)) ||
       failed(readByAxis(module, "latency", latency, setter(&AxisLink::latency), true)))
     return failure();
-  dist::MeshOp mesh = placement::getMesh(module);
+  dist::MeshOp mesh = dist::getMesh(module);
   for (const auto &link : topology.links)
     if (mesh && !mesh.findAxis(link.first()))
       return mesh.emitError("has no axis \"")

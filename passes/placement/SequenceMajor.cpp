@@ -12,9 +12,9 @@
 #include "dialects/aten/ops/Copy.h"
 #include "dialects/aten/ops/Loss.h"
 #include "dialects/aten/ops/View.h"
+#include "dialects/dist/Placed.h"
 #include "dialects/sharding/ShardingRule.h"
-#include "lib/autodiff/AtenBuilder.h"
-#include "lib/placement/Placed.h"
+#include "lib/aten/AtenBuilder.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -174,7 +174,7 @@ bool RowRegion::grow(Operation *merge) {
 //===----------------------------------------------------------------------===//
 
 /// Batch and sequence exchanged, in memory too.
-static Value exchanged(autodiff::AtenBuilder &b, Value value) {
+static Value exchanged(aten::AtenBuilder &b, Value value) {
   Value turned = b.transpose(value, 0, 1);
   return b.makeLike<aten::CloneOp>(turned, turned, b.string("memory_format", "contiguous_format"));
 }
@@ -190,7 +190,7 @@ static SmallVector<NamedAttribute> trainAttributes(Operation *op) {
 void RowRegion::reorder() {
   for (Operation *merge : merges) {
     OpBuilder builder(merge);
-    autodiff::AtenBuilder b(builder, nullptr);
+    aten::AtenBuilder b(builder, nullptr);
     b.setContext(merge->getLoc(), trainAttributes(merge));
     Value rowsFirst = exchanged(b, merge->getOperand(0));
     merge->getResult(0).replaceAllUsesWith(b.view(rowsFirst, shapeOf(merge->getResult(0))));
@@ -198,7 +198,7 @@ void RowRegion::reorder() {
   }
   for (Operation *split : splits) {
     OpBuilder builder(split);
-    autodiff::AtenBuilder b(builder, nullptr);
+    aten::AtenBuilder b(builder, nullptr);
     b.setContext(split->getLoc(), trainAttributes(split));
     Shape shape(shapeOf(split->getResult(0)));
     std::swap(shape[0], shape[1]);
@@ -218,7 +218,7 @@ struct SequenceMajor : placement::impl::SequenceMajorBase<SequenceMajor> {
 
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
-      if (placement::isPlaced(function)) {
+      if (dist::isPlaced(function)) {
         function.emitError("expects a program that is not yet annotated: what this pass replaces "
                            "would lose its placements; run --sequence-major first");
         return signalPassFailure();

@@ -11,7 +11,7 @@
 #include "runtime/exec/Communication.h"
 #include "runtime/exec/DistOps.h"
 #include "runtime/exec/Kernels.h"
-#include "runtime/exec/RankGrid.h"
+#include "runtime/ranks/RankGrid.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FormatVariadic.h"

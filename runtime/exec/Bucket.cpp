@@ -3,8 +3,8 @@
 #include "runtime/exec/Bucket.h"
 #include "runtime/device/Device.h"
 #include "runtime/exec/Instruction.h"
-#include "runtime/exec/RankGrid.h"
 #include "runtime/program/ProgramImpl.h"
+#include "runtime/ranks/RankGrid.h"
 
 #include <chrono>
 #include <stdexcept>

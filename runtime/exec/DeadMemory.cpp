@@ -3,8 +3,8 @@
 #include "runtime/exec/DeadMemory.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/exec/Lowered.h"
-#include "lib/exec/Verify.h"
 #include "lib/memory/MemoryPlan.h"
+#include "lib/memory/verify/Verify.h"
 
 #include "llvm/ADT/DenseMap.h"
 

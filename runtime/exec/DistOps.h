@@ -5,7 +5,7 @@
 
 #include "dialects/dist/Dist.h"
 #include "runtime/comm/Communicator.h"
-#include "runtime/exec/RankGrid.h"
+#include "runtime/ranks/RankGrid.h"
 
 namespace cleave::runtime {
 

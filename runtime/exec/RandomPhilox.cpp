@@ -11,7 +11,7 @@
 #include "runtime/device/Device.h"
 #include "runtime/device/Draw.h"
 #include "runtime/exec/Philox.h"
-#include "runtime/exec/RankGrid.h"
+#include "runtime/ranks/RankGrid.h"
 
 #include "dialects/dist/Dist.h"
 

@@ -12,7 +12,7 @@
 
 #include "cleave/Session.h"
 #include "runtime/exec/Instruction.h"
-#include "runtime/exec/RankGrid.h"
+#include "runtime/ranks/RankGrid.h"
 
 #include "mlir/IR/Value.h"
 #include "llvm/Support/xxhash.h"

@@ -3,7 +3,7 @@
 #include "runtime/pipeline/ActionList.h"
 #include "dialects/train/Stages.h"
 #include "lib/pipeline/Stages.h"
-#include "lib/schedule/Completions.h"
+#include "lib/schedule/model/Completions.h"
 #include "runtime/program/ReceivePlan.h"
 
 #include "llvm/ADT/DenseMap.h"

@@ -9,8 +9,8 @@
 #define CLEAVE_RUNTIME_PIPELINE_ACTIONLIST_H
 
 #include "cleave/UserActions.h"
-#include "runtime/pipeline/StageMap.h"
 #include "runtime/program/ProgramImpl.h"
+#include "runtime/ranks/StageMap.h"
 
 namespace cleave::runtime {
 

@@ -11,7 +11,7 @@
 #ifndef CLEAVE_RUNTIME_PIPELINE_ACTIONOBSERVER_H
 #define CLEAVE_RUNTIME_PIPELINE_ACTIONOBSERVER_H
 
-#include "lib/schedule/Action.h"
+#include "lib/schedule/model/Action.h"
 
 namespace cleave::runtime {
 

@@ -3,9 +3,9 @@
 #ifndef CLEAVE_RUNTIME_PIPELINE_PIPELINERUNNER_H
 #define CLEAVE_RUNTIME_PIPELINE_PIPELINERUNNER_H
 
-#include "runtime/exec/SessionImpl.h"
 #include "runtime/pipeline/ActionObserver.h"
 #include "runtime/pipeline/StageTransfers.h"
+#include "runtime/session/SessionImpl.h"
 
 namespace cleave::runtime {
 

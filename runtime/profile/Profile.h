@@ -8,7 +8,7 @@
 #ifndef CLEAVE_RUNTIME_PROFILE_PROFILE_H
 #define CLEAVE_RUNTIME_PROFILE_PROFILE_H
 
-#include "lib/schedule/Program.h"
+#include "lib/schedule/model/Program.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"

@@ -2,7 +2,7 @@
 
 #include "runtime/program/FramePlan.h"
 #include "dialects/exec/Lowered.h"
-#include "lib/schedule/Slots.h"
+#include "lib/schedule/model/Slots.h"
 #include "runtime/program/ProgramImpl.h"
 
 #include "llvm/Support/MathExtras.h"

@@ -2,10 +2,10 @@
 
 #include "dialects/Register.h"
 #include "dialects/exec/Exec.h"
-#include "lib/bytecode/Buffer.h"
-#include "lib/bytecode/Input.h"
-#include "lib/exec/Verify.h"
-#include "lib/placement/Check.h"
+#include "lib/memory/verify/Verify.h"
+#include "lib/support/Buffer.h"
+#include "lib/support/Input.h"
+#include "lib/typing/Check.h"
 #include "runtime/program/ProgramImpl.h"
 
 #include "mlir/IR/Verifier.h"
@@ -69,7 +69,7 @@ llvm::Expected<std::unique_ptr<Program>> cleave::runtime::loadProgram(llvm::Stri
   if ((*buffer)->getBufferSize() == 0)
     return makeError("cannot read program '" + path + "': the file is empty");
 
-  if (llvm::Error error = bytecode::checkInput((*buffer)->getBuffer(), path))
+  if (llvm::Error error = support::checkInput((*buffer)->getBuffer(), path))
     return error;
 
   auto impl = std::make_unique<Program::Impl>();
@@ -82,7 +82,7 @@ llvm::Expected<std::unique_ptr<Program>> cleave::runtime::loadProgram(llvm::Stri
   impl->path = path.str();
 
   auto sources = std::make_shared<llvm::SourceMgr>();
-  sources->AddNewSourceBuffer(bytecode::align(std::move(*buffer)), llvm::SMLoc());
+  sources->AddNewSourceBuffer(support::align(std::move(*buffer)), llvm::SMLoc());
   std::string diagnostics;
   llvm::raw_string_ostream os(diagnostics);
   SourceMgrDiagnosticHandler handler(*sources, impl->context.get(), os);

@@ -5,7 +5,7 @@
 
 #include "cleave/Program.h"
 #include "dialects/train/RankClasses.h"
-#include "runtime/pipeline/ProgramSchedule.h"
+#include "runtime/program/ProgramSchedule.h"
 
 #include "mlir/IR/OwningOpRef.h"
 

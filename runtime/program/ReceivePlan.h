@@ -1,7 +1,7 @@
 //===- ReceivePlan.h - where received values lie -------------------*- C++ -*-===//
 //
-// Every receive of a rank's schedule has a slot (lib/schedule/Slots.h): memory that is used again
-// by a later receive when what was in it has been used up.
+// Every receive of a rank's schedule has a slot (lib/schedule/model/Slots.h): memory that is used
+// again by a later receive when what was in it has been used up.
 //
 //===----------------------------------------------------------------------===//
 
@@ -9,7 +9,7 @@
 #define CLEAVE_RUNTIME_PROGRAM_RECEIVEPLAN_H
 
 #include "cleave/Program.h"
-#include "lib/schedule/Slots.h"
+#include "lib/schedule/model/Slots.h"
 
 namespace cleave::runtime {
 

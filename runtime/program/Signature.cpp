@@ -1,7 +1,7 @@
 //===- Signature.cpp - roles, names and types of a program -------------------===//
 
 #include "dialects/dist/Dist.h"
-#include "lib/placement/Placed.h"
+#include "dialects/dist/Placed.h"
 #include "runtime/io/DType.h"
 #include "runtime/program/ProgramImpl.h"
 #include "runtime/program/RankClasses.h"
@@ -262,7 +262,7 @@ static llvm::Error readMesh(Program::Impl &impl) {
   if (meshes.size() > 1)
     return makeError("it has " + llvm::Twine(meshes.size()) +
                      " meshes; a program that runs has at most one");
-  if (llvm::any_of(impl.module->getOps<func::FuncOp>(), placement::isPlaced))
+  if (llvm::any_of(impl.module->getOps<func::FuncOp>(), dist::isPlaced))
     return llvm::Error::success();
   for (dist::MeshOp mesh : meshes)
     for (auto axis : mesh.getAxes().getAsRange<dist::AxisAttr>())

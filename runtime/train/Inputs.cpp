@@ -3,8 +3,8 @@
 #include "runtime/train/Inputs.h"
 #include "dialects/aten/Aten.h"
 #include "dialects/dist/Dist.h"
-#include "runtime/exec/WholeTensors.h"
 #include "runtime/program/ProgramImpl.h"
+#include "runtime/ranks/WholeTensors.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace cleave::runtime;

@@ -4,8 +4,8 @@
 #define CLEAVE_RUNTIME_TRAIN_INPUTS_H
 
 #include "cleave/Session.h"
-#include "runtime/exec/RankGrid.h"
 #include "runtime/io/Data.h"
+#include "runtime/ranks/RankGrid.h"
 
 namespace cleave::runtime {
 

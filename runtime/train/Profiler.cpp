@@ -2,9 +2,9 @@
 
 #include "runtime/train/Profiler.h"
 #include "cleave/Session.h"
-#include "runtime/exec/RankGrid.h"
 #include "runtime/io/Trace.h"
 #include "runtime/program/ProgramImpl.h"
+#include "runtime/ranks/RankGrid.h"
 #include "runtime/train/Agreement.h"
 
 #include <thread>

@@ -1,9 +1,9 @@
 //===- Setup.cpp - what happens before the first step ---------------------===//
 
 #include "runtime/comm/Communicator.h"
-#include "runtime/exec/RankGrid.h"
-#include "runtime/exec/TensorFiles.h"
-#include "runtime/pipeline/StageMap.h"
+#include "runtime/ranks/RankGrid.h"
+#include "runtime/ranks/StageMap.h"
+#include "runtime/session/TensorFiles.h"
 #include "runtime/train/Agreement.h"
 #include "runtime/train/Inputs.h"
 #include "runtime/train/LearningRate.h"

@@ -1,9 +1,9 @@
 //===- State.cpp - between a session and its checkpoints ------------------===//
 
 #include "runtime/train/State.h"
-#include "runtime/exec/TensorFiles.h"
-#include "runtime/pipeline/GatherStages.h"
 #include "runtime/program/Form.h"
+#include "runtime/ranks/GatherStages.h"
+#include "runtime/session/TensorFiles.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"

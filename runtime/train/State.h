@@ -4,8 +4,8 @@
 #define CLEAVE_RUNTIME_TRAIN_STATE_H
 
 #include "cleave/Session.h"
-#include "runtime/exec/WholeTensors.h"
 #include "runtime/io/Checkpoint.h"
+#include "runtime/ranks/WholeTensors.h"
 
 #include <list>
 

@@ -9,9 +9,9 @@
 #include "dialects/Register.h"
 #include "dialects/dist/Transitions.h"
 #include "lib/autodiff/Register.h"
-#include "lib/bytecode/Buffer.h"
-#include "lib/bytecode/Digest.h"
-#include "lib/bytecode/Input.h"
+#include "lib/support/Buffer.h"
+#include "lib/support/Digest.h"
+#include "lib/support/Input.h"
 #include "passes/Register.h"
 #include "tools/cleave-opt/CheckArguments.h"
 #include "tools/cleave-opt/CommandLine.h"
@@ -74,12 +74,12 @@ int main(int argc, char **argv) {
   std::unique_ptr<llvm::MemoryBuffer> input = mlir::openInputFile(inputName, &message);
   if (!input)
     return fail(message);
-  if (llvm::Error error = bytecode::checkInput(input->getBuffer(), inputName))
+  if (llvm::Error error = support::checkInput(input->getBuffer(), inputName))
     return fail(llvm::toString(std::move(error)));
 
   std::string result;
   llvm::raw_string_ostream stream(result);
-  if (failed(mlir::MlirOptMain(stream, bytecode::align(std::move(input)), registry, config))) {
+  if (failed(mlir::MlirOptMain(stream, support::align(std::move(input)), registry, config))) {
     failures.report(llvm::errs());
     return EXIT_FAILURE;
   }
@@ -87,8 +87,8 @@ int main(int argc, char **argv) {
   std::unique_ptr<llvm::ToolOutputFile> output = mlir::openOutputFile(outputName, &message);
   if (!output)
     return fail(message);
-  output->os() << (bytecode::isBytecode(result) ? bytecode::addDigest(result)
-                                                : breakSignatures(result));
+  output->os() << (support::isBytecode(result) ? support::addDigest(result)
+                                               : breakSignatures(result));
   output->os().flush();
   if (output->os().has_error()) {
     message = output->os().error().message();

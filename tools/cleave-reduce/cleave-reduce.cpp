@@ -8,8 +8,8 @@
 
 #include "dialects/Register.h"
 #include "lib/autodiff/Register.h"
-#include "lib/bytecode/Buffer.h"
-#include "lib/bytecode/Input.h"
+#include "lib/support/Buffer.h"
+#include "lib/support/Input.h"
 #include "passes/Register.h"
 #include "tools/cleave-reduce/ReduceProgram.h"
 
@@ -54,7 +54,7 @@ int main(int argc, char **argv) {
   std::unique_ptr<llvm::MemoryBuffer> input = mlir::openInputFile(inputName, &message);
   if (!input)
     return fail(message);
-  if (llvm::Error error = bytecode::checkInput(input->getBuffer(), inputName))
+  if (llvm::Error error = support::checkInput(input->getBuffer(), inputName))
     return fail(llvm::toString(std::move(error)));
   std::unique_ptr<llvm::ToolOutputFile> output = mlir::openOutputFile(outputName, &message);
   if (!output)
@@ -62,7 +62,7 @@ int main(int argc, char **argv) {
 
   mlir::MLIRContext context(registry);
   auto sources = std::make_shared<llvm::SourceMgr>();
-  sources->AddNewSourceBuffer(bytecode::align(std::move(input)), llvm::SMLoc());
+  sources->AddNewSourceBuffer(support::align(std::move(input)), llvm::SMLoc());
   mlir::SourceMgrDiagnosticHandler diagnostics(*sources, &context);
   auto program = mlir::parseSourceFile<mlir::ModuleOp>(sources, &context);
   if (!program)

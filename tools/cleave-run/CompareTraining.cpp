@@ -2,8 +2,8 @@
 
 #include "tools/cleave-run/CompareTraining.h"
 #include "runtime/io/Error.h"
-#include "runtime/pipeline/GatherStages.h"
-#include "runtime/pipeline/StageMap.h"
+#include "runtime/ranks/GatherStages.h"
+#include "runtime/ranks/StageMap.h"
 #include "tools/cleave-run/Against.h"
 
 #include "llvm/ADT/STLExtras.h"

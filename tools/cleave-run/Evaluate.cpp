@@ -1,11 +1,11 @@
 //===- Evaluate.cpp - one run of a program on given inputs -------------------===//
 
 #include "tools/cleave-run/Evaluate.h"
-#include "runtime/exec/BatchFile.h"
 #include "runtime/exec/Compare.h"
-#include "runtime/exec/TensorFiles.h"
-#include "runtime/pipeline/GatherStages.h"
-#include "runtime/pipeline/StageMap.h"
+#include "runtime/ranks/GatherStages.h"
+#include "runtime/ranks/StageMap.h"
+#include "runtime/session/BatchFile.h"
+#include "runtime/session/TensorFiles.h"
 #include "runtime/train/Agreement.h"
 
 #include "llvm/ADT/StringExtras.h"

@@ -5,7 +5,7 @@
 
 #include "cleave/Session.h"
 #include "runtime/comm/Communicator.h"
-#include "runtime/exec/WholeTensors.h"
+#include "runtime/ranks/WholeTensors.h"
 #include "tools/cleave-run/Options.h"
 
 namespace cleave::run {

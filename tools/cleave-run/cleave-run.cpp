@@ -7,7 +7,7 @@
 #include "runtime/aten/CpuFeatures.h"
 #include "runtime/environment/Environment.h"
 #include "runtime/io/Error.h"
-#include "runtime/pipeline/StageMap.h"
+#include "runtime/ranks/StageMap.h"
 #include "runtime/train/Agreement.h"
 #include "tools/cleave-run/Against.h"
 #include "tools/cleave-run/Devices.h"

@@ -1,13 +1,13 @@
 // Reads the measured step of a profile.
 #include "Measured.h"
 
-#include "lib/schedule/Error.h"
-#include "lib/simulate/JSONReader.h"
+#include "lib/support/Error.h"
+#include "lib/support/JSONReader.h"
 
 using namespace cleave;
 using namespace cleave::sim;
-using schedule::makeError;
-using simulate::JSONReader;
+using cleave::makeError;
+using support::JSONReader;
 
 static llvm::Expected<MeasuredStep::Action> readAction(const llvm::json::Value &value,
                                                        const std::string &where) {
@@ -59,7 +59,7 @@ static llvm::Expected<MeasuredStep::Rank> readRank(const llvm::json::Value &valu
 }
 
 llvm::Expected<MeasuredStep> sim::readMeasured(llvm::StringRef path, unsigned numPlaces) {
-  auto value = simulate::readJSONFile(path);
+  auto value = support::readJSONFile(path);
   if (!value)
     return value.takeError();
   const llvm::json::Object *root = value->getAsObject();

@@ -3,12 +3,12 @@
 
 #include "dialects/Register.h"
 #include "dialects/dist/Dist.h"
-#include "lib/bytecode/Buffer.h"
-#include "lib/bytecode/Input.h"
 #include "lib/pipeline/Schedules.h"
 #include "lib/pipeline/StageWork.h"
 #include "lib/pipeline/Stages.h"
-#include "lib/schedule/Error.h"
+#include "lib/support/Buffer.h"
+#include "lib/support/Error.h"
+#include "lib/support/Input.h"
 
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/MapVector.h"
@@ -20,7 +20,7 @@
 using namespace mlir;
 using namespace cleave;
 using namespace cleave::sim;
-using schedule::makeError;
+using cleave::makeError;
 
 namespace {
 class Reader {
@@ -65,14 +65,14 @@ private:
       return makeError("{0}: {1}", request.path, buffer.getError().message());
     if ((*buffer)->getBufferSize() == 0)
       return makeError("{0}: the file is empty", request.path);
-    if (llvm::Error error = bytecode::checkInput((*buffer)->getBuffer(), request.path))
+    if (llvm::Error error = support::checkInput((*buffer)->getBuffer(), request.path))
       return error;
     DialectRegistry registry;
     registerDialects(registry);
     context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
     context->printOpOnDiagnostic(false);
     sources = std::make_shared<llvm::SourceMgr>();
-    sources->AddNewSourceBuffer(bytecode::align(std::move(*buffer)), llvm::SMLoc());
+    sources->AddNewSourceBuffer(support::align(std::move(*buffer)), llvm::SMLoc());
     handler = std::make_unique<SourceMgrDiagnosticHandler>(*sources, context.get(), os);
     module = parseSourceFile<ModuleOp>(sources, ParserConfig(context.get()));
     return module ? llvm::Error::success() : invalid();

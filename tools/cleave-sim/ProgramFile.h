@@ -1,8 +1,8 @@
 // What a program (.mlir, as text or bytecode) says about its pipeline. Hides MLIR from the tool.
 #pragma once
 
-#include "lib/schedule/Program.h"
-#include "lib/simulate/ProgramCosts.h"
+#include "lib/schedule/model/Program.h"
+#include "lib/schedule/simulate/ProgramCosts.h"
 
 #include <optional>
 

@@ -4,7 +4,7 @@
 #include "Measured.h"
 
 #include "lib/schedule/search/Auto.h"
-#include "lib/simulate/Metrics.h"
+#include "lib/schedule/simulate/Metrics.h"
 
 #include "llvm/Support/raw_ostream.h"
 

@@ -1,17 +1,17 @@
 // From names to programs to simulations.
 #include "Request.h"
 
-#include "lib/schedule/Builder.h"
-#include "lib/schedule/P2P.h"
-#include "lib/schedule/Text.h"
-#include "lib/schedule/Verify.h"
+#include "lib/schedule/builders/Builder.h"
+#include "lib/schedule/model/P2P.h"
+#include "lib/schedule/model/Text.h"
+#include "lib/schedule/model/Verify.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 using namespace cleave;
 using namespace cleave::sim;
-using schedule::makeError;
+using cleave::makeError;
 using schedule::Program;
 
 static llvm::Expected<Program> readFile(llvm::StringRef path) {

@@ -4,7 +4,7 @@
 #include "ProgramFile.h"
 #include "Report.h"
 
-#include "lib/schedule/Error.h"
+#include "lib/support/Error.h"
 
 namespace cleave::sim {
 

@@ -7,7 +7,7 @@
 #include "Report.h"
 #include "Request.h"
 
-#include "lib/schedule/Text.h"
+#include "lib/schedule/model/Text.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/DynamicLibrary.h"
 #include "llvm/Support/FileSystem.h"
@@ -91,8 +91,8 @@ static cl::opt<std::string> outputOption("o", cl::cat(category), cl::value_desc(
 static llvm::Expected<std::optional<ProgramFile>> readProgram() {
   if (programOption.empty()) {
     if (symbolOption.getNumOccurrences() || axisOption.getNumOccurrences())
-      return schedule::makeError("--{0} expects a program, found none",
-                                 symbolOption.getNumOccurrences() ? "symbol" : "axis");
+      return cleave::makeError("--{0} expects a program, found none",
+                               symbolOption.getNumOccurrences() ? "symbol" : "axis");
     return std::nullopt;
   }
   ProgramRequest request;
@@ -104,7 +104,7 @@ static llvm::Expected<std::optional<ProgramFile>> readProgram() {
     auto [name, size] = text.split('=');
     int64_t &value = request.axisSizes[name];
     if (name.empty() || size.getAsInteger(10, value) || value < 1)
-      return schedule::makeError("--axis: expected NAME=RANKS, found '{0}'", text);
+      return cleave::makeError("--axis: expected NAME=RANKS, found '{0}'", text);
   }
   auto program = readProgramFile(request);
   if (!program)
@@ -118,14 +118,14 @@ static llvm::Expected<Request> readOptions() {
   request.microbatches = microbatchesOption;
   if (chunksOption.getNumOccurrences()) {
     if (chunksOption == 0)
-      return schedule::makeError("--chunks: expected 1 or more, found 0");
+      return cleave::makeError("--chunks: expected 1 or more, found 0");
     request.chunks = chunksOption;
   }
   if (topologyOption.getNumOccurrences()) {
     request.topology = schedule::parseTopologyStyle(topologyOption);
     if (!request.topology)
-      return schedule::makeError("--topology: expected 'loop' or 'v', found '{0}'",
-                                 topologyOption.getValue());
+      return cleave::makeError("--topology: expected 'loop' or 'v', found '{0}'",
+                               topologyOption.getValue());
   }
   llvm::Expected<std::optional<ProgramFile>> program = readProgram();
   if (!program)
@@ -134,25 +134,25 @@ static llvm::Expected<Request> readOptions() {
   if (bool(costsOption.getNumOccurrences()) + bool(costFileOption.getNumOccurrences()) +
           bool(deviceOption.getNumOccurrences()) >
       1)
-    return schedule::makeError("--costs, --cost-table and --device exclude each other");
+    return cleave::makeError("--costs, --cost-table and --device exclude each other");
   bool hasStages = request.program && !request.program->stages.empty();
   request.isMilliseconds = deviceOption.getNumOccurrences() || costFileOption.getNumOccurrences();
   if (deviceOption.getNumOccurrences()) {
     if (!hasStages)
-      return schedule::makeError("--device expects a program in stages, found {0}",
-                                 request.program ? "one without" : "none");
+      return cleave::makeError("--device expects a program in stages, found {0}",
+                               request.program ? "one without" : "none");
     auto machine = simulate::readMachineFile(deviceOption);
     if (!machine)
       return machine.takeError();
     auto costs = simulate::costsOfStages(*machine, request.program->stages);
     if (!costs)
-      return schedule::makeError("{0}: {1}", deviceOption.getValue(),
-                                 llvm::toString(costs.takeError()));
+      return cleave::makeError("{0}: {1}", deviceOption.getValue(),
+                               llvm::toString(costs.takeError()));
     request.costs = std::move(*costs);
   } else if (costsOption.getNumOccurrences()) {
     auto costs = simulate::parseCosts(costsOption);
     if (!costs)
-      return schedule::makeError("--costs: {0}", llvm::toString(costs.takeError()));
+      return cleave::makeError("--costs: {0}", llvm::toString(costs.takeError()));
     request.costs = std::move(*costs);
   } else if (costFileOption.getNumOccurrences()) {
     auto costs = simulate::readCostFile(costFileOption);
@@ -160,42 +160,41 @@ static llvm::Expected<Request> readOptions() {
       return costs.takeError();
     request.costs = std::move(*costs);
   } else if (hasStages) {
-    return schedule::makeError(
-        "{0} has stages: expected what they cost, by --device=FILE (a "
-        "described machine), --profile=FILE (measured) or --costs=F,B,W,COMM",
-        programOption.getValue());
+    return cleave::makeError("{0} has stages: expected what they cost, by --device=FILE (a "
+                             "described machine), --profile=FILE (measured) or --costs=F,B,W,COMM",
+                             programOption.getValue());
   }
   bool isProgramsMemory = hasStages && !request.costs.hasMemory();
   request.isBytes = isProgramsMemory || deviceOption.getNumOccurrences();
   if (isProgramsMemory)
     if (llvm::Error error = simulate::setMemory(request.costs, request.program->stages))
-      return schedule::makeError("{0}: {1}", programOption.getValue(),
-                                 llvm::toString(std::move(error)));
+      return cleave::makeError("{0}: {1}", programOption.getValue(),
+                               llvm::toString(std::move(error)));
   if (memoryOption.getNumOccurrences()) {
     request.isBytes = false;
     if (llvm::Error error = simulate::parseActivationMemory(memoryOption, request.costs))
-      return schedule::makeError("--activation-memory: {0}", llvm::toString(std::move(error)));
+      return cleave::makeError("--activation-memory: {0}", llvm::toString(std::move(error)));
   }
   if (limitOption.getNumOccurrences()) {
     if (llvm::StringRef(limitOption).getAsDouble(request.memoryLimit) || !(request.memoryLimit > 0))
-      return schedule::makeError("--memory-limit: expected a positive number, found '{0}'",
-                                 limitOption.getValue());
+      return cleave::makeError("--memory-limit: expected a positive number, found '{0}'",
+                               limitOption.getValue());
     if (!request.costs.hasMemory())
-      return schedule::makeError("--memory-limit needs --activation-memory, or a cost table with "
-                                 "memory");
+      return cleave::makeError("--memory-limit needs --activation-memory, or a cost table with "
+                               "memory");
   }
   if (objectiveOption != "span" && objectiveOption != "makespan")
-    return schedule::makeError("--objective: expected 'span' or 'makespan', found '{0}'",
-                               objectiveOption.getValue());
+    return cleave::makeError("--objective: expected 'span' or 'makespan', found '{0}'",
+                             objectiveOption.getValue());
   request.spanFirst = objectiveOption == "span";
   if (!(effortOption >= 0) || effortOption > 1e6)
-    return schedule::makeError("--effort: expected a number from 0 to 1000000, found {0}",
-                               effortOption.getValue());
+    return cleave::makeError("--effort: expected a number from 0 to 1000000, found {0}",
+                             effortOption.getValue());
   request.effort = effortOption;
   request.seed = seedOption;
   if (transfersOption != "implied" && transfersOption != "gloo" && transfersOption != "nccl")
-    return schedule::makeError("--transfers: expected 'implied', 'gloo' or 'nccl', found '{0}'",
-                               transfersOption.getValue());
+    return cleave::makeError("--transfers: expected 'implied', 'gloo' or 'nccl', found '{0}'",
+                             transfersOption.getValue());
   request.transfers = transfersOption;
   return request;
 }
@@ -212,7 +211,7 @@ static llvm::Error writeFile(llvm::StringRef path,
     os.clear_error();
   }
   if (code)
-    return schedule::makeError("{0}: {1}", path, code.message());
+    return cleave::makeError("{0}: {1}", path, code.message());
   return llvm::Error::success();
 }
 
@@ -222,10 +221,10 @@ static llvm::Error loadPlugins() {
     // A name without a directory would be looked for among the system's libraries.
     llvm::SmallString<256> path(file);
     if (std::error_code code = llvm::sys::fs::make_absolute(path))
-      return schedule::makeError("--load-pass-plugin: {0}: {1}", file, code.message());
+      return cleave::makeError("--load-pass-plugin: {0}: {1}", file, code.message());
     std::string message;
     if (!llvm::sys::DynamicLibrary::getPermanentLibrary(path.c_str(), &message).isValid())
-      return schedule::makeError("--load-pass-plugin: {0}", message);
+      return cleave::makeError("--load-pass-plugin: {0}", message);
   }
   return llvm::Error::success();
 }
@@ -236,13 +235,13 @@ static llvm::Error runTool() {
   bool compare = compareOption.getNumOccurrences() > 0;
   bool named = scheduleOption.getNumOccurrences() > 0;
   if (compare && named)
-    return schedule::makeError("expected --schedule=NAME or --compare=A,B,..., found both");
+    return cleave::makeError("expected --schedule=NAME or --compare=A,B,..., found both");
   if (!compare && !named && programOption.empty())
-    return schedule::makeError(
+    return cleave::makeError(
         "expected a program, --schedule=NAME or --compare=A,B,..., found none of them");
   for (auto *option : {&traceOption, &outputOption, &measuredOption})
     if (compare && option->getNumOccurrences())
-      return schedule::makeError("--{0} is for one schedule, not for --compare", option->ArgStr);
+      return cleave::makeError("--{0} is for one schedule, not for --compare", option->ArgStr);
   auto request = readOptions();
   if (!request)
     return request.takeError();
@@ -279,7 +278,7 @@ static llvm::Error finishOutput() {
   llvm::outs().flush();
   std::error_code code = llvm::outs().error();
   llvm::outs().clear_error();
-  return code ? schedule::makeError("cannot write the standard output: {0}", code.message())
+  return code ? cleave::makeError("cannot write the standard output: {0}", code.message())
               : llvm::Error::success();
 }
 

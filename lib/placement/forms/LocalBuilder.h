@@ -10,7 +10,7 @@
 #ifndef CLEAVE_LIB_PLACEMENT_FORMS_LOCALBUILDER_H
 #define CLEAVE_LIB_PLACEMENT_FORMS_LOCALBUILDER_H
 
-#include "lib/autodiff/AtenBuilder.h"
+#include "lib/aten/AtenBuilder.h"
 #include "lib/placement/Form.h"
 
 namespace cleave::placement {
@@ -33,7 +33,7 @@ struct Axes {
   Axes operator+(const Axes &other) const;
 };
 
-class LocalBuilder : public autodiff::AtenBuilder {
+class LocalBuilder : public aten::AtenBuilder {
 public:
   /// New ops stand in front of `op`, have its location and its attributes of the training step.
   LocalBuilder(mlir::Operation *op, mlir::ValueRange operands, FormBuilder &form);

@@ -6,10 +6,10 @@
 #include "dialects/aten/ops/Copy.h"
 #include "dialects/aten/ops/Random.h"
 #include "dialects/aten/ops/View.h"
+#include "dialects/dist/Placed.h"
 #include "dialects/train/Train.h"
 #include "lib/placement/Form.h"
-#include "lib/placement/Inference.h"
-#include "lib/placement/Placed.h"
+#include "lib/typing/Inference.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -157,8 +157,8 @@ FailureOr<SmallVector<Value>> LocalOp::clone() {
     return failure();
   Operation *local = builder.clone(*op);
   local->setOperands(operands);
-  local->removeAttr(kOperandsAttr);
-  local->removeAttr(kResultsAttr);
+  local->removeAttr(dist::kOperandsAttr);
+  local->removeAttr(dist::kResultsAttr);
   if (failed(setTypes(local)))
     return failure();
   setSizes(local);

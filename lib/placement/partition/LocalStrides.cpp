@@ -44,8 +44,8 @@ bool LocalStrides::needsCopy(Value value, ArrayRef<int64_t> shape) {
   return inference.get(value).has_value() || comesFromCommunication(value);
 }
 
-bool LocalStrides::liesAs(Value value, const std::optional<autodiff::Strides> &global) {
-  std::optional<autodiff::Strides> local = inference.get(value);
+bool LocalStrides::liesAs(Value value, const std::optional<aten::Strides> &global) {
+  std::optional<aten::Strides> local = inference.get(value);
   if (!local || !global)
     return !local && !global && !comesFromCommunication(value);
   ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();

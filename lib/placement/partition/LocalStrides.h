@@ -3,7 +3,7 @@
 #ifndef CLEAVE_LIB_PLACEMENT_PARTITION_LOCALSTRIDES_H
 #define CLEAVE_LIB_PLACEMENT_PARTITION_LOCALSTRIDES_H
 
-#include "lib/autodiff/Strides.h"
+#include "lib/aten/Strides.h"
 
 namespace cleave::placement {
 
@@ -16,12 +16,12 @@ public:
   bool needsCopy(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   /// Whether the local `value`, a whole tensor, lies in memory as the global one, whose strides are
   /// given where they are known.
-  bool liesAs(mlir::Value value, const std::optional<autodiff::Strides> &global);
+  bool liesAs(mlir::Value value, const std::optional<aten::Strides> &global);
 
 private:
   bool comesFromCommunication(mlir::Value value);
 
-  autodiff::StrideInference inference;
+  aten::StrideInference inference;
   llvm::DenseMap<mlir::Value, bool> communicated;
 };
 

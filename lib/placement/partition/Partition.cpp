@@ -7,7 +7,7 @@
 #include "lib/placement/partition/RankClasses.h"
 #include "lib/placement/partition/Signature.h"
 
-#include "lib/placement/Placed.h"
+#include "dialects/dist/Placed.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -58,7 +58,7 @@ static func::FuncOp createLike(func::FuncOp global, const LocalSignature &signat
     local.setAllArgAttrs(attributes);
   if (ArrayAttr attributes = global.getAllResultAttrs())
     local.setAllResultAttrs(attributes);
-  erasePlacements(local);
+  dist::erasePlacements(local);
   Block &body = local.getBody().emplaceBlock();
   for (auto [type, argument] : llvm::zip_equal(signature.arguments, global.getArguments()))
     body.addArgument(type, argument.getLoc());
@@ -72,7 +72,7 @@ FailureOr<SmallVector<AxisPlacements>> FunctionPartitioner::operandEntries(Opera
       all.emplace_back(context.axes.size(), AxisPlacement::replicate());
       continue;
     }
-    FailureOr<AxisPlacements> entries = context.entriesOf(getPlacementOf(operand), [&] {
+    FailureOr<AxisPlacements> entries = context.entriesOf(dist::getPlacementOf(operand), [&] {
       InFlightDiagnostic diagnostic = op.emitOpError();
       diagnostic << "operand " << operand.getOperandNumber();
       return diagnostic;
@@ -91,7 +91,7 @@ FailureOr<SmallVector<AxisPlacements>> FunctionPartitioner::resultEntries(Operat
       all.emplace_back(context.axes.size(), AxisPlacement::replicate());
       continue;
     }
-    FailureOr<AxisPlacements> entries = context.entriesOf(getPlacementOf(result), [&] {
+    FailureOr<AxisPlacements> entries = context.entriesOf(dist::getPlacementOf(result), [&] {
       InFlightDiagnostic diagnostic = op.emitOpError();
       diagnostic << "result " << result.getResultNumber();
       return diagnostic;
@@ -114,7 +114,7 @@ static AxisPlacements along(unsigned axis, ArrayRef<AxisPlacements> all) {
 /// The accumulator of a step's first microbatch is empty: nothing that could be redistributed.
 LogicalResult FunctionPartitioner::checkAccumulator(train::AccumulateOp op,
                                                     ArrayRef<AxisPlacement> taken) {
-  FailureOr<AxisPlacements> made = context.entriesOf(getPlacementOf(op.getAccumulator()),
+  FailureOr<AxisPlacements> made = context.entriesOf(dist::getPlacementOf(op.getAccumulator()),
                                                      [&] { return op.emitOpError("accumulator"); });
   if (failed(made))
     return failure();
@@ -226,9 +226,10 @@ static FailureOr<SmallVector<MeshAxis>> axesOf(dist::MeshOp mesh, bool uneven) {
 LogicalResult placement::partition(ModuleOp module, const PartitionSettings &settings) {
   SmallVector<func::FuncOp> functions;
   for (auto function : module.getOps<func::FuncOp>())
-    if (!function.isExternal() && (isPlaced(function) || function->hasAttr(train::kPhaseAttrName)))
+    if (!function.isExternal() &&
+        (dist::isPlaced(function) || function->hasAttr(train::kPhaseAttrName)))
       functions.push_back(function);
-  dist::MeshOp mesh = getMesh(module);
+  dist::MeshOp mesh = dist::getMesh(module);
   if (functions.empty() || !mesh)
     return module.emitError("expects a program with placements on one mesh, found ")
            << (functions.empty()                       ? "no placements"
@@ -243,7 +244,7 @@ LogicalResult placement::partition(ModuleOp module, const PartitionSettings &set
   if (axes->empty()) {
     // One rank: the program is local already.
     for (func::FuncOp function : functions)
-      erasePlacements(function);
+      dist::erasePlacements(function);
     return success();
   }
   SmallVector<RankClass> classes = findRankClasses(functions, *axes);

@@ -8,7 +8,7 @@
 #ifndef CLEAVE_LIB_PLACEMENT_PARTITION_PARTITION_H
 #define CLEAVE_LIB_PLACEMENT_PARTITION_PARTITION_H
 
-#include "lib/autodiff/Strides.h"
+#include "lib/aten/Strides.h"
 #include "lib/placement/Redistribution.h"
 #include "lib/placement/partition/LocalStrides.h"
 
@@ -59,7 +59,7 @@ public:
   RedistributionPlanner planner;
   PartitionSettings settings;
   /// Of the values of the global function that is being partitioned, and of the local one.
-  autodiff::StrideInference strides;
+  aten::StrideInference strides;
   LocalStrides localStrides;
 };
 

@@ -13,7 +13,7 @@
 #include "dialects/aten/ops/Creation.h"
 #include "dialects/aten/ops/Random.h"
 #include "dialects/aten/ops/View.h"
-#include "lib/placement/Placed.h"
+#include "dialects/dist/Placed.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -64,7 +64,7 @@ private:
 /// The dimensions of a value from the one with the largest stride on, where its elements fill their
 /// memory; else, as where the strides are not known, those of a row-major tensor.
 static SmallVector<int64_t> memoryOrder(ArrayRef<int64_t> shape,
-                                        const std::optional<autodiff::Strides> &strides) {
+                                        const std::optional<aten::Strides> &strides) {
   auto rowMajor = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
   SmallVector<int64_t> order(rowMajor);
   if (!strides)
@@ -93,7 +93,7 @@ Value PartDrawer::permute(Value value, ArrayRef<int64_t> dims) {
 /// order in which those of the whole first operand lie in memory.
 Value PartDrawer::inMemoryOrder(llvm::function_ref<Value(ArrayRef<int64_t> order)> make) {
   auto global = cast<RankedTensorType>(op->getOperand(0).getType());
-  std::optional<autodiff::Strides> strides = context.strides.get(op->getOperand(0));
+  std::optional<aten::Strides> strides = context.strides.get(op->getOperand(0));
   if (!strides)
     op->emitRemark("draws in row-major order: the order in which its operand lies in memory on one "
                    "device, which deals the numbers out, is not known");
@@ -130,8 +130,8 @@ Value PartDrawer::arrange(Value whole) {
 
 Operation *PartDrawer::draw(Value like, ValueRange operands) {
   Operation *drawn = builder.clone(*op);
-  drawn->removeAttr(kOperandsAttr);
-  drawn->removeAttr(kResultsAttr);
+  drawn->removeAttr(dist::kOperandsAttr);
+  drawn->removeAttr(dist::kResultsAttr);
   drawn->setOperands(operands);
   drawn->setOperand(0, like);
   for (OpResult result : drawn->getResults())

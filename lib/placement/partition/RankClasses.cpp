@@ -1,7 +1,7 @@
 //===- RankClasses.cpp - ranks that hold parts of the same sizes -------------===//
 
 #include "lib/placement/partition/RankClasses.h"
-#include "lib/placement/Placed.h"
+#include "dialects/dist/Placed.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/SetVector.h"
@@ -31,12 +31,12 @@ UnevenSizes collect(ArrayRef<func::FuncOp> functions, const MeshAxis &axis) {
   UnevenSizes sizes;
   for (func::FuncOp function : functions) {
     for (BlockArgument argument : function.getArguments())
-      collect(argument.getType(), getPlacementOf(argument), axis, sizes);
+      collect(argument.getType(), dist::getPlacementOf(argument), axis, sizes);
     function.walk([&](Operation *op) {
       for (OpOperand &operand : op->getOpOperands())
-        collect(operand.get().getType(), getPlacementOf(operand), axis, sizes);
+        collect(operand.get().getType(), dist::getPlacementOf(operand), axis, sizes);
       for (OpResult result : op->getResults())
-        collect(result.getType(), getPlacementOf(result), axis, sizes);
+        collect(result.getType(), dist::getPlacementOf(result), axis, sizes);
     });
   }
   return sizes;

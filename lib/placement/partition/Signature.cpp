@@ -1,7 +1,7 @@
 //===- Signature.cpp - the types of local functions --------------------------===//
 
 #include "lib/placement/partition/Signature.h"
-#include "lib/placement/Placed.h"
+#include "dialects/dist/Placed.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -48,10 +48,10 @@ LogicalResult LocalSignatures::collect() {
   for (func::FuncOp function : functions) {
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       add({function, i, false, train::getArgumentRole(function, i), {}},
-          function.getArgAttrOfType<dist::PlacementAttr>(i, kPlacementAttr));
+          function.getArgAttrOfType<dist::PlacementAttr>(i, dist::kPlacementAttr));
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       add({function, i, true, train::getResultRole(function, i), {}},
-          function.getResultAttrOfType<dist::PlacementAttr>(i, kPlacementAttr));
+          function.getResultAttrOfType<dist::PlacementAttr>(i, dist::kPlacementAttr));
   }
   if (unplaced.empty())
     return success(isRight);

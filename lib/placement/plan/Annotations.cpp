@@ -59,8 +59,8 @@ Type placement::getType(Site site) {
 
 static dist::PlacementAttr getAttr(Site site) {
   if (auto *operand = dyn_cast<OpOperand *>(site))
-    return getPlacementOf(*operand);
-  return getPlacementOf(cast<Value>(site));
+    return dist::getPlacementOf(*operand);
+  return dist::getPlacementOf(cast<Value>(site));
 }
 
 void Annotations::addExisting(func::FuncOp function) {
@@ -181,9 +181,9 @@ LogicalResult Annotations::write() {
     if (failed(attribute.verifyEncoding(type.getShape(), type.getElementType(), emit)))
       return failure();
     if (auto *operand = dyn_cast<OpOperand *>(site))
-      setPlacementOf(*operand, attribute);
+      dist::setPlacementOf(*operand, attribute);
     else
-      setPlacementOf(cast<Value>(site), attribute);
+      dist::setPlacementOf(cast<Value>(site), attribute);
   }
   return success();
 }

@@ -8,7 +8,7 @@
 #ifndef CLEAVE_LIB_PLACEMENT_PLAN_ANNOTATIONS_H
 #define CLEAVE_LIB_PLACEMENT_PLAN_ANNOTATIONS_H
 
-#include "lib/placement/Placed.h"
+#include "dialects/dist/Placed.h"
 #include "lib/placement/plan/Plan.h"
 
 #include "llvm/ADT/MapVector.h"

@@ -2,8 +2,8 @@
 
 #include "lib/placement/plan/Plan.h"
 
-#include "lib/bytecode/Nesting.h"
-#include "lib/simulate/JSONReader.h"
+#include "lib/support/JSONReader.h"
+#include "lib/support/Nesting.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -13,11 +13,11 @@
 
 using namespace cleave;
 using namespace cleave::placement;
+using cleave::makeError;
 using llvm::Error;
 using llvm::Expected;
 using llvm::StringRef;
-using schedule::makeError;
-using simulate::JSONReader;
+using support::JSONReader;
 
 namespace {
 struct StyleWord {
@@ -329,7 +329,7 @@ Expected<Plan> placement::readPlan(StringRef path) {
   if (!buffer)
     return at(0, makeError("cannot read the plan '{0}': {1}", path, buffer.getError().message()));
   StringRef text = (*buffer)->getBuffer();
-  if (Error error = bytecode::checkNesting(text, path))
+  if (Error error = support::checkNesting(text, path))
     return at(0, std::move(error));
   Expected<llvm::json::Value> value = llvm::json::parse(text);
   if (!value)

@@ -1,7 +1,7 @@
 //===- AxisProblem.cpp - placing a program along one axis, as costs ----------===//
 
 #include "lib/placement/propagate/AxisProblem.h"
-#include "lib/stages/OpCost.h"
+#include "lib/aten/OpCost.h"
 
 #include "llvm/ADT/SmallSet.h"
 
@@ -53,7 +53,7 @@ AxisProblem::AxisProblem(const Graph &graph, const Candidates &candidates, MeshA
   for (const auto &link : topology.links)
     fastest = std::max(fastest, link.second.bandwidth);
   for (auto [number, op] : llvm::enumerate(graph.ops)) {
-    double bytes = pipeline::estimateCost(op.op);
+    double bytes = aten::estimateCost(op.op);
     for (const AxisSolution &solution : earlier)
       if (llvm::any_of(solution.strategies[number].operands,
                        [](AxisPlacement p) { return p.isShard(); }))

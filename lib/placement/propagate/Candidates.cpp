@@ -208,7 +208,7 @@ LogicalResult Candidates::Builder::readOps() {
     SmallVector<AxisStrategy> all = getStrategies(op.op, axis);
     llvm::erase_if(
         all, [&](const AxisStrategy &strategy) { return !compatible.fits(number, strategy); });
-    bool isAnnotated = op.op->hasAttr(kResultsAttr) || op.op->hasAttr(kOperandsAttr);
+    bool isAnnotated = op.op->hasAttr(dist::kResultsAttr) || op.op->hasAttr(dist::kOperandsAttr);
     for (const AxisStrategy &strategy : all)
       if (!isAnnotated || fitsAnnotations(op, strategy))
         fitting[number].push_back(strategy);
@@ -315,7 +315,8 @@ void Candidates::Builder::seed(unsigned now) {
         reach({graph.ports[port].value, static_cast<unsigned>(result.states[port]->dim)}, {});
   }
   for (auto [number, op] : llvm::enumerate(graph.ops)) {
-    if (!(op.op->hasAttr(kResultsAttr) || op.op->hasAttr(kOperandsAttr)) || levelOf(op) != now)
+    if (!(op.op->hasAttr(dist::kResultsAttr) || op.op->hasAttr(dist::kOperandsAttr)) ||
+        levelOf(op) != now)
       continue;
     for (unsigned value : op.results)
       if (value != kNone)

@@ -65,13 +65,13 @@ LogicalResult propagate::checkAnnotations(const Graph &graph, dist::MeshOp mesh,
   for (const OpNode &op : graph.ops) {
     for (auto [i, value] : llvm::enumerate(op.results))
       if (PlacementAttr placement =
-              value == kNone ? PlacementAttr() : getPlacementOf(op.op->getResult(i)))
+              value == kNone ? PlacementAttr() : dist::getPlacementOf(op.op->getResult(i)))
         isRight &= succeeded(checkOne(graph.values[value].type(), placement, mesh, uneven, [&] {
           return op.op->emitOpError("the placement of result ") << i << " ";
         }));
     for (auto [i, use] : llvm::enumerate(op.operands))
       if (PlacementAttr placement =
-              use == kNone ? PlacementAttr() : getPlacementOf(op.op->getOpOperand(i)))
+              use == kNone ? PlacementAttr() : dist::getPlacementOf(op.op->getOpOperand(i)))
         isRight &= succeeded(
             checkOne(graph.values[graph.uses[use].value].type(), placement, mesh, uneven,
                      [&] { return op.op->emitOpError("the placement of operand ") << i << " "; }));

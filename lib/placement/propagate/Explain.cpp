@@ -2,8 +2,8 @@
 
 #include "lib/placement/propagate/Explain.h"
 #include "dialects/aten/ops/Call.h"
-#include "lib/placement/ConflictText.h"
 #include "lib/placement/Form.h"
+#include "lib/typing/ConflictText.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/FileSystem.h"

@@ -21,8 +21,8 @@ using train::RoleKind;
 
 PlacementAttr Port::getAnnotation() const {
   auto f = func::FuncOp(function);
-  return isResult ? f.getResultAttrOfType<PlacementAttr>(number, kPlacementAttr)
-                  : f.getArgAttrOfType<PlacementAttr>(number, kPlacementAttr);
+  return isResult ? f.getResultAttrOfType<PlacementAttr>(number, dist::kPlacementAttr)
+                  : f.getArgAttrOfType<PlacementAttr>(number, dist::kPlacementAttr);
 }
 
 Location Port::getLoc() const {
@@ -58,11 +58,11 @@ OpOperand &Graph::getOperand(const Use &use) const {
 }
 
 PlacementAttr Graph::getAttribute(const ValueNode &value) const {
-  return getPlacementOf(value.value);
+  return dist::getPlacementOf(value.value);
 }
 
 PlacementAttr Graph::getAttribute(const Use &use) const {
-  return getPlacementOf(getOperand(use));
+  return dist::getPlacementOf(getOperand(use));
 }
 
 std::optional<AxisPlacement> Graph::getAnnotation(const ValueNode &value, StringAttr axis) const {

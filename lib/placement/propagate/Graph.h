@@ -10,8 +10,8 @@
 #ifndef CLEAVE_LIB_PLACEMENT_PROPAGATE_GRAPH_H
 #define CLEAVE_LIB_PLACEMENT_PROPAGATE_GRAPH_H
 
+#include "dialects/dist/Placed.h"
 #include "dialects/train/Program.h"
-#include "lib/placement/Placed.h"
 #include "lib/placement/Strategy.h"
 
 #include "llvm/ADT/DenseMap.h"

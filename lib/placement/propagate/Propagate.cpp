@@ -125,7 +125,7 @@ FailureOr<Propagation> propagate::propagate(ModuleOp module, const PropagateOpti
 static void writeFunction(const Propagation &propagation, func::FuncOp function) {
   const Graph &graph = *propagation.graph;
   MLIRContext *context = function.getContext();
-  StringAttr name = StringAttr::get(context, kPlacementAttr);
+  StringAttr name = StringAttr::get(context, dist::kPlacementAttr);
   SmallVector<DictionaryAttr> arguments, results;
   auto with = [&](DictionaryAttr old, PlacementAttr placement) {
     NamedAttrList list(old);
@@ -166,8 +166,8 @@ void propagate::write(const Propagation &propagation) {
     for (unsigned value : op.results)
       results.push_back(value == kNone ? open : Attribute(propagation.made[value]));
     if (!operands.empty())
-      op.op->setAttr(kOperandsAttr, ArrayAttr::get(context, operands));
+      op.op->setAttr(dist::kOperandsAttr, ArrayAttr::get(context, operands));
     if (!results.empty())
-      op.op->setAttr(kResultsAttr, ArrayAttr::get(context, results));
+      op.op->setAttr(dist::kResultsAttr, ArrayAttr::get(context, results));
   }
 }

@@ -1,7 +1,7 @@
 // The builders of this library.
 #pragma once
 
-#include "lib/schedule/Builder.h"
+#include "lib/schedule/builders/Builder.h"
 
 namespace cleave::schedule {
 

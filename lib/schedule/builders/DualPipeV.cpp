@@ -1,12 +1,13 @@
 // DualPipeV: the V-shaped half of DualPipe (DeepSeek-AI, arXiv 2412.19437), as published at
 // github.com/deepseek-ai/DualPipe. Two chunks a rank on a V; in steady state the forward of one
 // chunk runs overlapped with the backward of the other.
-#include "lib/schedule/Error.h"
 #include "lib/schedule/builders/VScheduleBuilder.h"
+#include "lib/support/Error.h"
 
 #include <deque>
 
 using namespace cleave::schedule;
+using cleave::makeError;
 
 namespace {
 class DualPipeVRank {

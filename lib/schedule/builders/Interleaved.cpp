@@ -5,10 +5,11 @@
 // Parallelism" (arXiv 2401.10241), ZB1P, which splits the backward and delays weight gradients.
 // Microbatches run through the chunks in rounds of about as many as there are ranks; the paper
 // needs a multiple of the ranks, here only the rounds need to be equal.
-#include "lib/schedule/Error.h"
 #include "lib/schedule/builders/Builders.h"
+#include "lib/support/Error.h"
 
 using namespace cleave::schedule;
+using cleave::makeError;
 
 namespace {
 /// The k-th forward (or backward) of a rank, as rounds give it.

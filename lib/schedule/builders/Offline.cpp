@@ -1,8 +1,9 @@
 // No pipeline: one rank runs every stage, microbatch by microbatch.
-#include "lib/schedule/Error.h"
 #include "lib/schedule/builders/Builders.h"
+#include "lib/support/Error.h"
 
 using namespace cleave::schedule;
+using cleave::makeError;
 
 namespace {
 class Offline : public ScheduleBuilder {

@@ -3,17 +3,18 @@
 // cool-down are the same, and their steady state repeated.
 #include "lib/schedule/search/Auto.h"
 
-#include "lib/schedule/Builder.h"
-#include "lib/schedule/Error.h"
+#include "lib/schedule/builders/Builder.h"
 #include "lib/schedule/search/Evolution.h"
 #include "lib/schedule/search/LocalSearch.h"
 #include "lib/schedule/search/Seeds.h"
 #include "lib/schedule/search/WeightFill.h"
+#include "lib/support/Error.h"
 
 #include <chrono>
 
 using namespace cleave::schedule;
 using namespace cleave::schedule::search;
+using cleave::makeError;
 namespace simulate = cleave::simulate;
 
 namespace {

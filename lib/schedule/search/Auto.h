@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lib/schedule/search/LowerBound.h"
-#include "lib/simulate/Metrics.h"
+#include "lib/schedule/simulate/Metrics.h"
 
 #include <limits>
 

@@ -1,12 +1,13 @@
 // The scheduling problem from a topology and a cost table; orders to programs and back.
 #include "lib/schedule/search/Pipeline.h"
 
-#include "lib/schedule/Error.h"
+#include "lib/support/Error.h"
 
 #include "llvm/ADT/DenseMap.h"
 
 using namespace cleave::schedule;
 using namespace cleave::schedule::search;
+using cleave::makeError;
 
 llvm::Expected<Pipeline> Pipeline::get(const Topology &topology, unsigned microbatches,
                                        const simulate::CostTable &costs, double memoryLimit) {

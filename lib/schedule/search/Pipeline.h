@@ -1,7 +1,7 @@
 // A scheduling problem in flat arrays, and the form in which the search holds its solutions.
 #pragma once
 
-#include "lib/simulate/CostTable.h"
+#include "lib/schedule/simulate/CostTable.h"
 
 namespace cleave::schedule::search {
 

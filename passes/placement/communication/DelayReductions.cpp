@@ -7,8 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "lib/placement/GradientFlow.h"
-#include "lib/placement/Inference.h"
+#include "lib/typing/GradientFlow.h"
+#include "lib/typing/Inference.h"
 #include "passes/placement/communication/Patterns.h"
 
 using namespace mlir;

@@ -12,8 +12,8 @@
 #include "lib/autodiff/Activity.h"
 #include "lib/autodiff/Backward.h"
 #include "lib/autodiff/Register.h"
-#include "lib/placement/Check.h"
-#include "lib/placement/Inference.h"
+#include "lib/typing/Check.h"
+#include "lib/typing/Inference.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
@@ -154,7 +154,7 @@ LogicalResult PlacedRules::differentiate(ModuleOp module, const Case &operands, 
         !derivative.carriesGradient(result.getResultNumber()))
       continue;
     varied.insert(result);
-    Type type = autodiff::gradientTypeOf(result.getType());
+    Type type = aten::gradientTypeOf(result.getType());
     types.push_back(type);
     backward.accumulate(result, function.front().addArgument(type, op->getLoc()));
     isReached = true;
@@ -169,7 +169,7 @@ LogicalResult PlacedRules::differentiate(ModuleOp module, const Case &operands, 
   op->setAttr(train::kBackwardAttrName, builder.getUnitAttr());
   for (Value operand : op->getOperands())
     if (Value gradient = backward.gradientOf(operand))
-      if (gradient.getType() != autodiff::gradientTypeOf(operand.getType())) {
+      if (gradient.getType() != aten::gradientTypeOf(operand.getType())) {
         llvm::raw_string_ostream(error) << "gives a gradient of type " << gradient.getType();
         return failure();
       }

@@ -1,10 +1,10 @@
 //===- BufferTest.cpp - bytecode in memory -------------------------------------===//
 
-#include "lib/bytecode/Buffer.h"
+#include "lib/support/Buffer.h"
 
 #include "gtest/gtest.h"
 
-using namespace cleave::bytecode;
+using namespace cleave::support;
 using llvm::MemoryBuffer;
 
 TEST(Buffer, IsAlignedWhateverItWas) {

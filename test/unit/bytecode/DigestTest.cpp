@@ -1,11 +1,11 @@
 //===- DigestTest.cpp - the digest inside bytecode files ----------------------===//
 
-#include "lib/bytecode/Digest.h"
+#include "lib/support/Digest.h"
 
 #include "gtest/gtest.h"
 #include <random>
 
-using namespace cleave::bytecode;
+using namespace cleave::support;
 
 /// A file that begins as bytecode does; what follows is not looked at.
 static std::string makeBytecode() {

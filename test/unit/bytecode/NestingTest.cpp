@@ -1,10 +1,10 @@
 //===- NestingTest.cpp - how deep brackets of a text are nested ----------------===//
 
-#include "lib/bytecode/Nesting.h"
+#include "lib/support/Nesting.h"
 
 #include "gtest/gtest.h"
 
-using namespace cleave::bytecode;
+using namespace cleave::support;
 
 static std::string repeat(llvm::StringRef text, unsigned times) {
   std::string result;

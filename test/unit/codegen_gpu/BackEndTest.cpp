@@ -1,8 +1,8 @@
 //===- BackEndTest.cpp - LLVM IR to cubin: libdevice, ptxas, and what goes wrong ---===//
 
-#include "lib/codegen/gpu/Optimize.h"
-#include "lib/codegen/gpu/Ptxas.h"
-#include "lib/codegen/gpu/Toolkit.h"
+#include "lib/kernels/gpu/Optimize.h"
+#include "lib/kernels/gpu/Ptxas.h"
+#include "lib/kernels/gpu/Toolkit.h"
 
 #include "llvm/AsmParser/Parser.h"
 #include "llvm/IR/LLVMContext.h"
@@ -13,7 +13,7 @@
 
 #include <cstdlib>
 
-using namespace cleave::codegen::gpu;
+using namespace cleave::kernels::gpu;
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include "test/unit/codegen_gpu/Interpreter.h"
 #include "test/unit/codegen_gpu/Reference.h"
 
-#include "lib/codegen/gpu/Compiler.h"
+#include "lib/kernels/gpu/Compiler.h"
 
 #include "llvm/IR/LLVMContext.h"
 
@@ -11,7 +11,7 @@
 #include <cstring>
 
 using namespace cleave::gputest;
-using namespace cleave::codegen;
+using namespace cleave::kernels;
 
 /// What rounding may change, relative to the largest number of the tensor.
 static double toleranceOf(mlir::Type dtype) {

@@ -16,7 +16,7 @@
 #include "dialects/aten/Aten.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/train/Train.h"
-#include "lib/codegen/gpu/Compiler.h"
+#include "lib/kernels/gpu/Compiler.h"
 #include "runtime/io/Safetensors.h"
 #include "test/unit/codegen_gpu/Reference.h"
 
@@ -26,7 +26,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 using namespace cleave;
-using codegen::RowProgram;
+using kernels::RowProgram;
 
 /// Rows times columns times nodes that are computed of a kernel.
 static constexpr int64_t kLimit = 300000;
@@ -36,7 +36,7 @@ static int fail(llvm::Error error) {
   return EXIT_FAILURE;
 }
 
-static int execute(std::vector<RowProgram> programs, const codegen::gpu::Toolkit &toolkit) {
+static int execute(std::vector<RowProgram> programs, const kernels::gpu::Toolkit &toolkit) {
   bool failed = false;
   for (RowProgram &program : programs) {
     // Fewer of the outermost dimension only: tensors stay without holes.
@@ -54,8 +54,8 @@ static int execute(std::vector<RowProgram> programs, const codegen::gpu::Toolkit
 }
 
 static int listResources(const std::vector<RowProgram> &programs,
-                         const codegen::gpu::Toolkit &toolkit) {
-  codegen::gpu::Compiler compiler;
+                         const kernels::gpu::Toolkit &toolkit) {
+  kernels::gpu::Compiler compiler;
   std::map<std::string, unsigned> threads;
   for (const RowProgram &program : programs) {
     auto launch = compiler.add(program);
@@ -64,7 +64,7 @@ static int listResources(const std::vector<RowProgram> &programs,
     for (const auto &phase : launch->phases)
       threads[phase.entry] = phase.threads;
   }
-  for (const codegen::gpu::Chip &chip : codegen::gpu::getChips()) {
+  for (const kernels::gpu::Chip &chip : kernels::gpu::getChips()) {
     auto cubin = compiler.compile(chip, toolkit);
     if (!cubin)
       return fail(cubin.takeError());
@@ -112,7 +112,7 @@ readTensors(exec::KernelOp kernel, const RowProgram &program,
 }
 
 static int evaluate(std::vector<exec::KernelOp> kernels, const std::vector<RowProgram> &programs,
-                    const codegen::gpu::Toolkit &toolkit, const char *from, const char *to) {
+                    const kernels::gpu::Toolkit &toolkit, const char *from, const char *to) {
   auto inputs = runtime::SafetensorsFile::open(from);
   if (!inputs)
     return fail(inputs.takeError());
@@ -149,7 +149,7 @@ int main(int argc, char **argv) {
     llvm::errs() << "usage: gpu-kernels FILE [resources | evaluate INPUTS OUTPUTS]\n";
     return EXIT_FAILURE;
   }
-  auto toolkit = codegen::gpu::findToolkit();
+  auto toolkit = kernels::gpu::findToolkit();
   if (!toolkit)
     return fail(toolkit.takeError());
   mlir::DialectRegistry registry;
@@ -162,8 +162,8 @@ int main(int argc, char **argv) {
   std::vector<RowProgram> programs;
   std::vector<exec::KernelOp> kernels;
   for (auto kernel : module->getOps<exec::KernelOp>()) {
-    codegen::Unsupported why;
-    if (std::optional<RowProgram> program = codegen::buildRowProgram(kernel, why)) {
+    kernels::Unsupported why;
+    if (std::optional<RowProgram> program = kernels::buildRowProgram(kernel, why)) {
       programs.push_back(std::move(*program));
       kernels.push_back(kernel);
     } else {

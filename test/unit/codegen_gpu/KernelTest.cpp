@@ -4,9 +4,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "lib/codegen/ProgramBuilder.h"
-#include "lib/codegen/gpu/Compiler.h"
-#include "lib/codegen/gpu/Optimize.h"
+#include "lib/kernels/gpu/Compiler.h"
+#include "lib/kernels/gpu/Optimize.h"
+#include "lib/kernels/program/ProgramBuilder.h"
 #include "test/unit/codegen_gpu/Reference.h"
 
 #include "mlir/IR/Builders.h"
@@ -16,7 +16,7 @@
 
 #include <cstdlib>
 
-using namespace cleave::codegen;
+using namespace cleave::kernels;
 using namespace cleave::gputest;
 
 namespace {

@@ -9,7 +9,7 @@
 #include <cstring>
 
 using namespace cleave::gputest;
-using namespace cleave::codegen;
+using namespace cleave::kernels;
 
 Tensor::Tensor(mlir::Type dtype, int64_t size) : dtype(dtype), size(size) {
   storage.assign(size * elementBytes() / 8 + 9, 0);

@@ -8,7 +8,7 @@
 #ifndef CLEAVE_TEST_UNIT_CODEGEN_GPU_REFERENCE_H
 #define CLEAVE_TEST_UNIT_CODEGEN_GPU_REFERENCE_H
 
-#include "lib/codegen/RowProgram.h"
+#include "lib/kernels/program/RowProgram.h"
 
 #include <map>
 #include <random>
@@ -32,10 +32,10 @@ struct Tensor {
 };
 
 /// The program's tensors, as large as its accesses need; arguments have random numbers.
-std::vector<Tensor> makeTensors(const codegen::RowProgram &program, std::mt19937 &random);
+std::vector<Tensor> makeTensors(const kernels::RowProgram &program, std::mt19937 &random);
 
 /// What the program stores: for each store, values by element of the tensor.
-std::vector<std::map<int64_t, double>> evaluate(const codegen::RowProgram &program,
+std::vector<std::map<int64_t, double>> evaluate(const kernels::RowProgram &program,
                                                 const std::vector<Tensor> &tensors);
 
 struct CheckOptions {
@@ -46,11 +46,11 @@ struct CheckOptions {
 
 /// Compiles the program and executes it in the interpreter, twice with threads in different order;
 /// the results are in `tensors` behind the arguments. Empty, or what is wrong.
-std::string execute(const codegen::RowProgram &program, const CheckOptions &options,
+std::string execute(const kernels::RowProgram &program, const CheckOptions &options,
                     std::vector<Tensor> &tensors);
 
 /// Executes the program on random numbers and compares with `evaluate`. Empty, or what is wrong.
-std::string checkProgram(const codegen::RowProgram &program, const CheckOptions &options);
+std::string checkProgram(const kernels::RowProgram &program, const CheckOptions &options);
 
 } // namespace cleave::gputest
 

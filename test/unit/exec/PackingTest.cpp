@@ -1,6 +1,6 @@
 //===- PackingTest.cpp - packing intervals into an arena ---------------------===//
 
-#include "lib/exec/Packing.h"
+#include "lib/memory/plan/Packing.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 //===- MinCutTest.cpp - minimum cuts against all cuts ---------------------------===//
 
-#include "lib/flow/MinCut.h"
+#include "lib/backward/MinCut.h"
 
 #include "gtest/gtest.h"
 
 #include <random>
 
-using namespace cleave::flow;
+using namespace cleave::backward;
 
 namespace {
 struct Edge {

@@ -1,6 +1,6 @@
 //===- KernelLayoutTest.cpp - where kernels' tensors lie ---------------------===//
 
-#include "lib/kernels/KernelLayout.h"
+#include "lib/kernels/fusion/KernelLayout.h"
 
 #include "dialects/aten/Aten.h"
 #include "dialects/exec/Exec.h"

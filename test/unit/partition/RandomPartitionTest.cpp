@@ -13,9 +13,9 @@
 #include "cleave/Session.h"
 #include "dialects/aten/Aten.h"
 #include "dialects/train/Train.h"
-#include "lib/placement/Check.h"
 #include "lib/placement/partition/Partition.h"
-#include "runtime/exec/WholeTensors.h"
+#include "lib/typing/Check.h"
+#include "runtime/ranks/WholeTensors.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"

@@ -3,8 +3,8 @@
 #include "RandomPlacements.h"
 #include "RandomGraph.h"
 
+#include "dialects/dist/Placed.h"
 #include "lib/placement/Form.h"
-#include "lib/placement/Placed.h"
 #include "lib/placement/Redistribution.h"
 
 using namespace mlir;
@@ -88,7 +88,7 @@ Entries Placer::anyEntries(RankedTensorType type, bool isResult) {
 bool Placer::canBe(Value value, const Entries &entries) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return !type || (isLegal(entries) &&
-                   planner.plan(type, planner.entriesOf(getPlacementOf(value)), entries));
+                   planner.plan(type, planner.entriesOf(dist::getPlacementOf(value)), entries));
 }
 
 bool Placer::tryStrategies(Operation &op, ArrayRef<SmallVector<AxisStrategy>> ways,
@@ -124,9 +124,9 @@ bool Placer::tryStrategies(Operation &op, ArrayRef<SmallVector<AxisStrategy>> wa
       return false;
   }
   for (auto [operand, entries] : llvm::zip_equal(op.getOpOperands(), operands))
-    setPlacementOf(operand, attribute(entries));
+    dist::setPlacementOf(operand, attribute(entries));
   for (auto [result, entries] : llvm::zip_equal(op.getResults(), results))
-    setPlacementOf(result, attribute(entries));
+    dist::setPlacementOf(result, attribute(entries));
   return true;
 }
 
@@ -147,8 +147,8 @@ void Placer::placeOp(Operation &op) {
 
 void Placer::place(func::FuncOp function) {
   for (BlockArgument argument : function.getArguments())
-    setPlacementOf(argument,
-                   attribute(anyEntries(cast<RankedTensorType>(argument.getType()), false)));
+    dist::setPlacementOf(argument,
+                         attribute(anyEntries(cast<RankedTensorType>(argument.getType()), false)));
   for (Operation &op : function.front().without_terminator())
     placeOp(op);
   for (OpOperand &operand : function.front().getTerminator()->getOpOperands())
@@ -158,13 +158,13 @@ void Placer::place(func::FuncOp function) {
                             : Entries(axes.size(), AxisPlacement::replicate());
       if (!canBe(operand.get(), entries))
         continue;
-      setPlacementOf(operand, attribute(entries));
+      dist::setPlacementOf(operand, attribute(entries));
       break;
     }
 }
 
 void cleave::test::placeAtRandom(ModuleOp module, std::mt19937 &random) {
-  dist::MeshOp mesh = placement::getMesh(module);
+  dist::MeshOp mesh = dist::getMesh(module);
   SmallVector<MeshAxis> axes;
   for (auto axis : mesh.getAxes().getAsRange<dist::AxisAttr>())
     axes.push_back({StringAttr::get(mesh.getContext(), axis.getName()), axis.getSize()});

@@ -3,7 +3,7 @@
 #ifndef CLEAVE_TEST_UNIT_PLACEMENT_RULES_H
 #define CLEAVE_TEST_UNIT_PLACEMENT_RULES_H
 
-#include "lib/placement/AxisInference.h"
+#include "lib/typing/AxisInference.h"
 
 namespace cleave::placement::test {
 

@@ -8,7 +8,7 @@
 
 #include "lib/placement/Strategy.h"
 #include "dialects/Register.h"
-#include "lib/placement/AxisInference.h"
+#include "lib/typing/AxisInference.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Parser/Parser.h"

@@ -1,6 +1,6 @@
 //===- RankGridTest.cpp - meshes over ranks -----------------------------------===//
 
-#include "runtime/exec/RankGrid.h"
+#include "runtime/ranks/RankGrid.h"
 
 #include "gtest/gtest.h"
 

@@ -1,7 +1,7 @@
 //===- TransferTest.cpp - memory and layouts of what crosses between ranks ------===//
 
-#include "runtime/exec/RankGrid.h"
 #include "runtime/pipeline/StageTransfers.h"
+#include "runtime/ranks/RankGrid.h"
 #include "test/unit/LoadedProgram.h"
 #include "test/unit/runtime_comm/ThreadRanks.h"
 

@@ -3,7 +3,7 @@
 #include "runtime/profile/Profile.h"
 #include "runtime/profile/StepTimes.h"
 
-#include "lib/simulate/CostTable.h"
+#include "lib/schedule/simulate/CostTable.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"

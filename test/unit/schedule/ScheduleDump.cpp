@@ -3,11 +3,11 @@
 // With --comms, sends and receives are inserted; with --unshard, unshards and reshards. With
 // --time, nothing is printed but the seconds that building, inserting and verifying took, and the
 // number of actions.
-#include "lib/schedule/Builder.h"
-#include "lib/schedule/P2P.h"
-#include "lib/schedule/Text.h"
-#include "lib/schedule/Transforms.h"
-#include "lib/schedule/Verify.h"
+#include "lib/schedule/builders/Builder.h"
+#include "lib/schedule/model/P2P.h"
+#include "lib/schedule/model/Text.h"
+#include "lib/schedule/model/Transforms.h"
+#include "lib/schedule/model/Verify.h"
 
 #include "llvm/Support/Format.h"
 

@@ -1,6 +1,6 @@
 // Receive buffers and frames by lifetime; send slots; when sends are complete.
-#include "lib/schedule/Slots.h"
-#include "lib/schedule/Completions.h"
+#include "lib/schedule/model/Slots.h"
+#include "lib/schedule/model/Completions.h"
 #include "test/unit/schedule/TestUtils.h"
 
 using namespace cleave::schedule;

@@ -1,10 +1,10 @@
 // What the schedule tests share.
 #pragma once
 
-#include "lib/schedule/Builder.h"
-#include "lib/schedule/P2P.h"
-#include "lib/schedule/Text.h"
-#include "lib/schedule/Verify.h"
+#include "lib/schedule/builders/Builder.h"
+#include "lib/schedule/model/P2P.h"
+#include "lib/schedule/model/Text.h"
+#include "lib/schedule/model/Verify.h"
 
 #include <gtest/gtest.h>
 

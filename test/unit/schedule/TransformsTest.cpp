@@ -1,5 +1,5 @@
 // Merged backwards, reductions, optimizer steps, unsharding: small cases by hand, all by verify.
-#include "lib/schedule/Transforms.h"
+#include "lib/schedule/model/Transforms.h"
 #include "test/unit/schedule/TestUtils.h"
 
 using namespace cleave::schedule;

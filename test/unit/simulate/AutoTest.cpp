@@ -1,8 +1,8 @@
 // The search under the memory limits of the published searches.
 #include "Published.h"
 
-#include "lib/schedule/Builder.h"
-#include "lib/schedule/Verify.h"
+#include "lib/schedule/builders/Builder.h"
+#include "lib/schedule/model/Verify.h"
 #include "lib/schedule/search/Auto.h"
 
 #include <gtest/gtest.h>

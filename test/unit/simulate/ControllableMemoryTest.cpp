@@ -1,8 +1,8 @@
 // V-Half and V-Min against what their paper promises (arXiv 2405.15362), its authors' scheduler and
 // the lower bound; forward, input gradient and weight gradient of a chunk take one unit each.
-#include "lib/schedule/Builder.h"
+#include "lib/schedule/builders/Builder.h"
 #include "lib/schedule/search/LowerBound.h"
-#include "lib/simulate/Metrics.h"
+#include "lib/schedule/simulate/Metrics.h"
 
 #include <gtest/gtest.h>
 

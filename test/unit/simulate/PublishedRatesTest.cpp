@@ -1,9 +1,9 @@
 // The fixed schedules of the Zero Bubble paper reproduce its bubble rates to four digits.
 #include "Published.h"
 
-#include "lib/schedule/Builder.h"
-#include "lib/schedule/P2P.h"
-#include "lib/simulate/Metrics.h"
+#include "lib/schedule/builders/Builder.h"
+#include "lib/schedule/model/P2P.h"
+#include "lib/schedule/simulate/Metrics.h"
 
 #include <gtest/gtest.h>
 

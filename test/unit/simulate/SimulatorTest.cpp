@@ -1,7 +1,7 @@
 // The simulator on small programs whose times can be worked out by hand.
-#include "lib/schedule/Builder.h"
-#include "lib/schedule/P2P.h"
-#include "lib/simulate/Metrics.h"
+#include "lib/schedule/builders/Builder.h"
+#include "lib/schedule/model/P2P.h"
+#include "lib/schedule/simulate/Metrics.h"
 
 #include <gtest/gtest.h>
 

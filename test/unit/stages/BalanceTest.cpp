@@ -1,6 +1,6 @@
 //===- BalanceTest.cpp - the contiguous partition against all there are -------===//
 
-#include "lib/stages/Balance.h"
+#include "lib/pipeline/Balance.h"
 
 #include <algorithm>
 #include <chrono>

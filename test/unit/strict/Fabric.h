@@ -6,7 +6,7 @@
 // proof of a deadlock, found the moment it arises; no clock is involved.
 #pragma once
 
-#include "lib/schedule/CommModel.h"
+#include "lib/schedule/model/CommModel.h"
 
 #include <condition_variable>
 #include <deque>

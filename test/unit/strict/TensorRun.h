@@ -2,8 +2,8 @@
 // and the slots that the library assigns, executed.
 #pragma once
 
-#include "lib/schedule/CommModel.h"
-#include "lib/schedule/Slots.h"
+#include "lib/schedule/model/CommModel.h"
+#include "lib/schedule/model/Slots.h"
 
 namespace cleave::strict {
 

@@ -1,0 +1,205 @@
+//===- Events.cpp - order between the streams ---------------------------------===//
+//
+// Each stream runs its ops in order, so the clock of a stream is one number for the other: the last
+// time of that one which it is after. A hazard needs an event only if the clock is behind.
+//
+//===----------------------------------------------------------------------===//
+
+#include "lib/memory/plan/Events.h"
+#include "dialects/dist/Dist.h"
+#include "dialects/train/Train.h"
+#include "lib/memory/Storage.h"
+
+#include "mlir/IR/Builders.h"
+
+#include <array>
+#include <map>
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::exec;
+
+namespace {
+
+constexpr int64_t kNever = -1;
+
+/// When streams have last read and written a piece of memory.
+struct Accesses {
+  std::array<int64_t, 2> read = {kNever, kNever}, write = {kNever, kNever};
+
+  void add(const Accesses &other) {
+    for (int stream = 0; stream < 2; ++stream) {
+      read[stream] = std::max(read[stream], other.read[stream]);
+      write[stream] = std::max(write[stream], other.write[stream]);
+    }
+  }
+};
+
+class EventPlanner {
+public:
+  EventPlanner(func::FuncOp function, const Timeline &timeline, const Buffers &buffers)
+      : function(function), timeline(timeline), buffers(buffers), accesses(buffers.all().size()) {}
+
+  std::vector<Event> run();
+
+private:
+  struct Access {
+    const Buffer *buffer;
+    bool isWrite;
+    unsigned completion;
+  };
+  size_t indexOf(const Buffer *buffer) const { return buffer - buffers.all().data(); }
+  const Buffer *bufferOf(Value value) const;
+  SmallVector<Access> accessesOf(ArrayRef<Operation *> ops) const;
+  void place(const Buffer &buffer);
+  void visit(unsigned time, Stream stream, ArrayRef<Access> list);
+
+  func::FuncOp function;
+  const Timeline &timeline;
+  const Buffers &buffers;
+  /// By buffer; a planned one begins with those of what was in its place.
+  std::vector<Accesses> accesses;
+  /// Who is where: by kind of memory, the buffers by their first byte.
+  struct Occupant {
+    int64_t end;
+    const Buffer *buffer; ///< null: what was there before the function
+  };
+  std::map<int64_t, Occupant> arena, frame;
+  /// By first byte in the frame.
+  llvm::DenseMap<int64_t, const Buffer *> framedArguments;
+  llvm::DenseSet<const Buffer *> placed;
+  /// By stream: the last time of the other one that it is after.
+  std::array<int64_t, 2> clock = {kNever, kNever};
+  /// The last completion on the communication stream that the end of the function has to be after.
+  int64_t lastCommunication = kNever;
+  std::vector<Event> events;
+};
+
+/// The buffer whose accesses are noted for `value`: of arguments that show the same bytes of the
+/// frame, one.
+const Buffer *EventPlanner::bufferOf(Value value) const {
+  const Buffer *buffer = buffers.of(value);
+  if (!buffer || buffer->kind != Buffer::Argument || buffer->memory.kind != ResultMemory::Frame)
+    return buffer;
+  return framedArguments.lookup(buffer->memory.offset);
+}
+
+/// What ops that run at one time read and write.
+SmallVector<EventPlanner::Access> EventPlanner::accessesOf(ArrayRef<Operation *> ops) const {
+  SmallVector<Access> list;
+  for (Operation *op : ops) {
+    if (isOnlyView(op))
+      continue;
+    for (Value operand : op->getOperands())
+      if (const Buffer *buffer = bufferOf(operand))
+        list.push_back({buffer, /*isWrite=*/false, timeline.completionOf(op)});
+    for (OpResult result : op->getResults())
+      if (const Buffer *buffer = bufferOf(result))
+        list.push_back({buffer, /*isWrite=*/true, timeline.completionOf(result)});
+  }
+  return list;
+}
+
+/// The first write to a planned buffer comes after all that was done in its place.
+void EventPlanner::place(const Buffer &buffer) {
+  if (buffer.kind != Buffer::Planned || !placed.insert(&buffer).second)
+    return;
+  std::map<int64_t, Occupant> &map = buffer.memory.kind == ResultMemory::Frame ? frame : arena;
+  int64_t begin = buffer.memory.offset, end = begin + buffer.bytes;
+  Accesses &own = accesses[indexOf(&buffer)];
+  // What lies in front of everything is what was there at time 0.
+  auto next = map.upper_bound(begin);
+  if (next != map.begin() && std::prev(next)->second.end > begin)
+    --next;
+  int64_t covered = begin;
+  while (next != map.end() && next->first < end) {
+    auto [from, occupant] = *next;
+    if (from > covered)
+      own.write[0] = std::max<int64_t>(own.write[0], 0);
+    covered = std::max(covered, occupant.end);
+    own.add(accesses[indexOf(occupant.buffer)]);
+    next = map.erase(next);
+    if (from < begin)
+      map[from] = {begin, occupant.buffer};
+    if (occupant.end > end)
+      next = map.insert({end, occupant}).first;
+  }
+  if (covered < end)
+    own.write[0] = std::max<int64_t>(own.write[0], 0);
+  map[begin] = {end, &buffer};
+}
+
+void EventPlanner::visit(unsigned time, Stream stream, ArrayRef<Access> list) {
+  unsigned here = unsigned(stream), there = 1 - here;
+  for (const Access &access : list)
+    if (access.isWrite)
+      place(*access.buffer);
+  int64_t needed = kNever;
+  for (const Access &access : list) {
+    const Accesses &before = accesses[indexOf(access.buffer)];
+    needed = std::max(needed, before.write[there]);
+    if (access.isWrite)
+      needed = std::max(needed, before.read[there]);
+  }
+  if (needed > clock[here]) {
+    events.push_back({unsigned(needed), time, stream});
+    clock[here] = needed;
+  }
+  for (const Access &access : list) {
+    Accesses &own = accesses[indexOf(access.buffer)];
+    int64_t &last = access.isWrite ? own.write[here] : own.read[here];
+    last = std::max<int64_t>(last, access.completion);
+    bool isBucket = isa<train::BucketType>(access.buffer->root.getType());
+    bool outlives =
+        access.buffer->kind != Buffer::Apart || access.buffer->reason == Buffer::Outlives;
+    if (stream == Stream::Communication && outlives && !isBucket)
+      lastCommunication = std::max<int64_t>(lastCommunication, access.completion);
+  }
+}
+
+std::vector<Event> EventPlanner::run() {
+  for (const Buffer &buffer : buffers.all())
+    if (buffer.kind == Buffer::Argument) {
+      accesses[indexOf(&buffer)].write[unsigned(Stream::Compute)] = 0;
+      int64_t begin = buffer.memory.offset;
+      if (buffer.memory.kind == ResultMemory::Frame &&
+          framedArguments.try_emplace(begin, &buffer).second)
+        frame[begin] = {begin + buffer.bytes, &buffer};
+    }
+  for (unsigned time = 1; time < timeline.end(); ++time) {
+    ArrayRef<Operation *> ops = timeline.at(time);
+    Stream stream = runsOnCommunication(ops.front()) ? Stream::Communication : Stream::Compute;
+    // A wait has no memory of its own to touch: it ends what was started.
+    if (!isa<dist::WaitOp>(ops.front()))
+      visit(time, stream, accessesOf(ops));
+  }
+  if (lastCommunication > clock[unsigned(Stream::Compute)])
+    events.push_back({unsigned(lastCommunication), timeline.end(), Stream::Compute});
+  return std::move(events);
+}
+
+} // namespace
+
+std::vector<Event> cleave::exec::planEvents(func::FuncOp function, const Timeline &timeline,
+                                            const Buffers &buffers) {
+  return EventPlanner(function, timeline, buffers).run();
+}
+
+void cleave::exec::insertEvents(func::FuncOp function, const Timeline &timeline,
+                                ArrayRef<Event> events) {
+  OpBuilder builder(function.getContext());
+  for (const Event &event : events) {
+    Operation *waiter = timeline.at(event.before).front();
+    Location loc = waiter->getLoc();
+    Stream other = event.stream == Stream::Compute ? Stream::Communication : Stream::Compute;
+    if (event.after == 0)
+      builder.setInsertionPointToStart(&function.front());
+    else
+      builder.setInsertionPointAfter(timeline.at(event.after).back());
+    auto record = RecordOp::create(builder, loc, EventType::get(builder.getContext()),
+                                   StreamAttr::get(builder.getContext(), other));
+    builder.setInsertionPoint(waiter);
+    exec::WaitOp::create(builder, loc, record.getEvent(),
+                         StreamAttr::get(builder.getContext(), event.stream));
+  }
+}

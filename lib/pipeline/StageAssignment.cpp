@@ -1,0 +1,486 @@
+//===- StageAssignment.cpp - which pipeline stage runs an op ------------------===//
+
+#include "lib/pipeline/StageAssignment.h"
+#include "dialects/dist/Dist.h"
+#include "lib/aten/OpCost.h"
+#include "lib/memory/MemoryPlan.h"
+#include "lib/pipeline/Balance.h"
+
+#include "mlir/IR/Location.h"
+
+using namespace mlir;
+using namespace cleave::pipeline;
+namespace train = cleave::train;
+namespace dist = cleave::dist;
+namespace memory = cleave::memory;
+using train::RoleKind;
+
+//===----------------------------------------------------------------------===//
+// Ops that every stage may run for itself
+//===----------------------------------------------------------------------===//
+
+/// What a value is computed from.
+namespace {
+enum Origin : unsigned { kNone = 0, kParameter = 1, kData = 2, kNeverShared = 4 };
+} // namespace
+
+static unsigned originOf(train::RoleAttr role) {
+  switch (role.getKind()) {
+  case RoleKind::Parameter:
+    return kParameter;
+  case RoleKind::Input:
+  case RoleKind::Target:
+    return kData;
+  case RoleKind::Buffer:
+  case RoleKind::Constant:
+    return kNone;
+  default: // random state: a number is drawn once
+    return kNeverShared;
+  }
+}
+
+void StageAssignment::findParameters() {
+  func::FuncOp function = graph.getFunction();
+  for (BlockArgument argument : function.getArguments())
+    if (train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
+        role.getKind() == RoleKind::Parameter)
+      parameters[role.getName()] = argument;
+}
+
+void StageAssignment::findShared() {
+  func::FuncOp function = graph.getFunction();
+  llvm::DenseMap<Value, unsigned> origins;
+  for (BlockArgument argument : function.getArguments())
+    origins[argument] = graph.isUpdatedBuffer(argument)
+                            ? unsigned(kNeverShared)
+                            : originOf(train::getArgumentRole(function, argument.getArgNumber()));
+  for (Operation &op : function.front().without_terminator()) {
+    unsigned origin = kNone;
+    for (Value operand : op.getOperands())
+      origin |= origins.lookup(operand);
+    if ((origin & kParameter) && (origin & kData))
+      origin |= kNeverShared;
+    for (Value result : op.getResults())
+      origins[result] = origin;
+    if (graph.isForward(&op) && !(origin & kNeverShared))
+      shared.insert(&op);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// The forward
+//===----------------------------------------------------------------------===//
+
+LogicalResult StageAssignment::placeByMarks() {
+  Block &body = graph.getFunction().front();
+  SmallVector<Operation *> marked; // by stage, one each
+  llvm::DenseSet<Operation *> floating;
+  for (Operation &op : body.without_terminator()) {
+    if (!isPlaced(&op))
+      continue;
+    auto mark = op.getAttrOfType<IntegerAttr>(train::kStageAttrName);
+    std::optional<unsigned> lowest;
+    Operation *maker = nullptr;
+    for (Value operand : op.getOperands())
+      if (Operation *source = operand.getDefiningOp(); source && stages.contains(source))
+        if (unsigned stage = stages.lookup(source); !lowest || stage > *lowest) {
+          lowest = stage;
+          maker = source;
+        }
+    if (!mark) {
+      stages[&op] = lowest.value_or(0);
+      if (!lowest)
+        floating.insert(&op);
+      continue;
+    }
+    constexpr int64_t kMostStages = 1 << 16;
+    if (mark.getInt() >= kMostStages)
+      return op.emitError() << "is marked for stage " << mark.getInt() << "; there are at most "
+                            << kMostStages;
+    unsigned stage = static_cast<unsigned>(mark.getInt());
+    if (lowest && stage < *lowest) {
+      InFlightDiagnostic diagnostic = op.emitError() << "is marked for stage " << stage
+                                                     << ", but takes a value of stage " << *lowest;
+      diagnostic.attachNote(maker->getLoc()) << "the value is made here";
+      return diagnostic;
+    }
+    stages[&op] = stage;
+    if (marked.size() <= stage)
+      marked.resize(stage + 1);
+    marked[stage] = &op;
+  }
+  if (marked.empty())
+    return graph.getFunction().emitError()
+           << "has no op of the forward that is marked with '" << train::kStageAttrName
+           << "'; mark some, or use the options 'count' or 'at'";
+  for (auto [stage, op] : llvm::enumerate(marked))
+    if (!op)
+      return graph.getFunction().emitError() << "has ops marked for stage " << marked.size() - 1
+                                             << ", but none for stage " << stage;
+  numStages = marked.size();
+  // What depends on no stage's value goes to who needs it first.
+  for (Operation &op : llvm::reverse(body.without_terminator())) {
+    if (!floating.contains(&op))
+      continue;
+    std::optional<unsigned> first;
+    for (Operation *user : op.getUsers())
+      if (stages.contains(user))
+        first = std::min(first.value_or(numStages - 1), stages.lookup(user));
+    stages[&op] = first.value_or(0);
+  }
+  return success();
+}
+
+/// Whether one of the module paths in `location` is `module` or inside it.
+static bool isInModule(Location location, StringRef module) {
+  if (auto name = dyn_cast<NameLoc>(location)) {
+    StringRef path = name.getName().getValue();
+    return (path.consume_front(module) && (path.empty() || path.front() == '.')) ||
+           isInModule(name.getChildLoc(), module);
+  }
+  if (auto fused = dyn_cast<FusedLoc>(location))
+    return llvm::any_of(fused.getLocations(),
+                        [&](Location part) { return isInModule(part, module); });
+  return false;
+}
+
+/// A stage begins at each of `beginnings`, in the order of the function.
+void StageAssignment::placeInOrder(ArrayRef<Operation *> beginnings) {
+  numStages = beginnings.size() + 1;
+  unsigned stage = 0;
+  for (Operation &op : graph.getFunction().front().without_terminator()) {
+    if (!isPlaced(&op))
+      continue;
+    if (stage < beginnings.size() && beginnings[stage] == &op)
+      ++stage;
+    stages[&op] = stage;
+  }
+}
+
+LogicalResult StageAssignment::placeByModules(ArrayRef<std::string> modules) {
+  func::FuncOp function = graph.getFunction();
+  SmallVector<Operation *> beginnings;
+  Operation *firstOp = nullptr;
+  for (const std::string &module : modules) {
+    Operation *first = nullptr;
+    for (Operation &op : function.front().without_terminator()) {
+      if (!isPlaced(&op))
+        continue;
+      if (!firstOp)
+        firstOp = &op;
+      if (isInModule(op.getLoc(), module)) {
+        first = &op;
+        break;
+      }
+    }
+    if (!first)
+      return function.emitError() << "has no op of the forward in module '" << module
+                                  << "', named by the option 'at'";
+    if (first == firstOp)
+      return first->emitError() << "is the first op of the forward, so no stage can begin with its "
+                                   "module '"
+                                << module << "', named by the option 'at'";
+    if (!beginnings.empty() && graph.getOrder(first) <= graph.getOrder(beginnings.back()))
+      return first->emitError() << "of module '" << module
+                                << "' does not come after those of the module before it in the "
+                                   "option 'at'";
+    beginnings.push_back(first);
+  }
+  placeInOrder(beginnings);
+  return success();
+}
+
+/// Whether a pending sum crosses with a value of this type: it is one itself, or its gradient is,
+/// as those of replicated values are.
+static bool isPendingAcross(Type type) {
+  dist::PlacementAttr placement = dist::getPlacement(type);
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return placement && llvm::any_of(placement.getEntries(), [&](const dist::AxisEntry &entry) {
+           return entry.placement.isPartial() ||
+                  (entry.placement.isReplicate() && isa<FloatType>(tensor.getElementType()));
+         });
+}
+
+LogicalResult StageAssignment::placeByCost(int64_t count, double slack) {
+  func::FuncOp function = graph.getFunction();
+  SmallVector<Operation *> ops;
+  llvm::DenseMap<Operation *, size_t> places;
+  std::vector<double> opCosts;
+  for (Operation &op : function.front().without_terminator()) {
+    if (!isPlaced(&op))
+      continue;
+    places[&op] = ops.size();
+    ops.push_back(&op);
+    opCosts.push_back(aten::estimateCost(&op));
+  }
+  if (count > static_cast<int64_t>(ops.size()))
+    return function.emitError() << "has " << ops.size()
+                                << " ops in its forward that stages can be made of, fewer than the "
+                                << count << " stages asked for";
+  // Bytes that are alive before each op: what a cut there would send. Pending sums come last: all
+  // ranks' terms would travel, and each be added later.
+  double pending = 1;
+  for (Operation *op : ops)
+    for (Value result : op->getResults())
+      pending += static_cast<double>(memory::getByteSize(result.getType()));
+  std::vector<double> changes(ops.size() + 1), boundary(ops.size());
+  for (auto [place, op] : llvm::enumerate(ops))
+    for (Value result : op->getResults()) {
+      size_t last = place;
+      for (Operation *user : result.getUsers())
+        if (auto found = places.find(user); found != places.end())
+          last = std::max(last, found->second);
+      double bytes = static_cast<double>(memory::getByteSize(result.getType())) +
+                     (isPendingAcross(result.getType()) ? pending : 0);
+      if (last > place) {
+        changes[place + 1] += bytes;
+        changes[last + 1] -= bytes;
+      }
+    }
+  double alive = 0;
+  for (size_t i = 0; i < boundary.size(); ++i)
+    boundary[i] = alive += changes[i];
+  SmallVector<Operation *> beginnings;
+  for (size_t begin : balance(opCosts, boundary, static_cast<size_t>(count), slack))
+    beginnings.push_back(ops[begin]);
+  placeInOrder(beginnings);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The backward
+//===----------------------------------------------------------------------===//
+
+/// Where the forward has each value: arguments and what stages compute for themselves where they
+/// are used, the others from the stage that makes them to the last that uses them.
+void StageAssignment::findPresence() {
+  Block &body = graph.getFunction().front();
+  llvm::SmallBitVector none(numStages);
+  auto at = [&](Value value) -> llvm::SmallBitVector & {
+    return presence.try_emplace(value, none).first->second;
+  };
+  for (BlockArgument argument : body.getArguments())
+    if (!graph.isTangent(argument))
+      at(argument);
+  for (Operation &op : llvm::reverse(body.without_terminator())) {
+    if (graph.isTangent(&op) || !graph.isForward(&op))
+      continue;
+    llvm::SmallBitVector users = none;
+    if (auto found = stages.find(&op); found != stages.end()) {
+      users.set(found->second);
+      for (Value result : op.getResults()) {
+        llvm::SmallBitVector &there = at(result);
+        there.set(found->second, std::max<int>(there.find_last(), found->second) + 1);
+        earliest[result] = found->second;
+      }
+    } else {
+      for (Value result : op.getResults())
+        users |= at(result);
+    }
+    for (Value operand : op.getOperands())
+      at(operand) |= users;
+  }
+  // What only the backward computes is where its operands are.
+  for (Operation &op : body.without_terminator()) {
+    if (graph.isTangent(&op) || graph.isForward(&op))
+      continue;
+    llvm::SmallBitVector there = whereAllPresent(&op, /*onlyPlaced=*/false);
+    if (there.all())
+      there.reset(); // of constants alone: anywhere
+    bool isBound =
+        llvm::any_of(op.getOperands(), [&](Value operand) { return earliest.contains(operand); });
+    unsigned stage = earliestStage(&op);
+    for (Value result : op.getResults()) {
+      presence[result] = there;
+      if (isBound)
+        earliest[result] = stage;
+    }
+  }
+}
+
+/// Stages that have all operands that are no tangents; `onlyPlaced` leaves out what any stage can
+/// have. All stages where there are none.
+llvm::SmallBitVector StageAssignment::whereAllPresent(Operation *op, bool onlyPlaced) const {
+  llvm::SmallBitVector there(numStages, true);
+  for (Value operand : op->getOperands()) {
+    if (graph.isTangent(operand) || (onlyPlaced && !earliest.contains(operand)))
+      continue;
+    auto found = presence.find(operand);
+    if (found != presence.end() && found->second.any())
+      there &= found->second;
+  }
+  return there;
+}
+
+unsigned StageAssignment::earliestStage(Operation *op) const {
+  unsigned stage = 0;
+  for (Value operand : op->getOperands())
+    stage = std::max(stage, earliest.lookup(operand));
+  return stage;
+}
+
+/// The last stage that the gradients which `op` takes have reached.
+unsigned StageAssignment::latestOfTangents(Operation *op) const {
+  func::FuncOp function = graph.getFunction();
+  unsigned stage = numStages - 1;
+  for (Value operand : op->getOperands()) {
+    if (Operation *maker = operand.getDefiningOp()) {
+      if (graph.isTangent(operand))
+        stage = std::min(stage, stages.lookup(maker));
+      continue;
+    }
+    auto argument = cast<BlockArgument>(operand);
+    train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
+    if (role.getKind() != RoleKind::Accumulator)
+      continue;
+    // A gradient gathers where the parameter is first used.
+    if (BlockArgument parameter = parameters.lookup(role.getName()))
+      stage = std::min(stage, getFirstTaker(parameter));
+  }
+  return stage;
+}
+
+void StageAssignment::placeBackward() {
+  auto lastUpTo = [](const llvm::SmallBitVector &there, unsigned stage) {
+    return there.find_prev(stage + 1);
+  };
+  for (Operation &op : graph.getFunction().front().without_terminator()) {
+    if (!graph.isTangent(&op))
+      continue;
+    unsigned reached = latestOfTangents(&op);
+    int stage = lastUpTo(whereAllPresent(&op, /*onlyPlaced=*/false), reached);
+    if (stage < 0)
+      stage = lastUpTo(whereAllPresent(&op, /*onlyPlaced=*/true), reached);
+    if (stage < 0)
+      stage = static_cast<int>(std::min(reached, earliestStage(&op)));
+    stages[&op] = static_cast<unsigned>(stage);
+  }
+}
+
+/// The parameter whose gradient, and nothing else, `op` computes a part of; null if there is none.
+BlockArgument StageAssignment::findParameter(Operation *op) const {
+  while (op->getNumResults() && op->getResult(0).hasOneUse()) {
+    op = *op->getResult(0).user_begin();
+    auto accumulate = dyn_cast<train::AccumulateOp>(op);
+    auto gathered =
+        accumulate ? dyn_cast<BlockArgument>(accumulate.getAccumulator()) : BlockArgument();
+    // Views, sums and copies of the gradient lead on, what computes another one from it does not.
+    bool leadsOn = llvm::all_of(op->getOperands(), [&](Value v) { return graph.isTangent(v); });
+    if (!gathered && leadsOn)
+      continue;
+    if (!gathered)
+      return {};
+    func::FuncOp function = graph.getFunction();
+    return parameters.lookup(train::getArgumentRole(function, gathered.getArgNumber()).getName());
+  }
+  return {};
+}
+
+/// Moves an op of the backward to the stage that needs its results, where no more crosses then.
+void StageAssignment::sinkBackward() {
+  Block &body = graph.getFunction().front();
+  for (Operation &op : llvm::reverse(body.without_terminator())) {
+    if (!graph.isTangent(&op) || op.use_empty())
+      continue;
+    // A stage's contribution to the gradient of a parameter that it uses is its own work.
+    BlockArgument parameter = findParameter(&op);
+    if (parameter && presence.lookup(parameter).test(stages.lookup(&op)))
+      continue;
+    unsigned target = 0;
+    int64_t resultBytes = 0, operandBytes = 0;
+    bool isReturned = false;
+    for (Value result : op.getResults()) {
+      resultBytes += memory::getByteSize(result.getType());
+      for (Operation *user : result.getUsers()) {
+        if (user == body.getTerminator())
+          isReturned = true;
+        else
+          target = std::max(target, stages.lookup(user));
+      }
+    }
+    llvm::SmallBitVector there = whereAllPresent(&op, /*onlyPlaced=*/false);
+    if (isReturned || target >= stages.lookup(&op) || !there.test(target))
+      continue;
+    for (Value operand : op.getOperands()) {
+      if (!graph.isTangent(operand) || !operand.getDefiningOp())
+        continue;
+      bool isThere = llvm::any_of(operand.getUsers(), [&](Operation *user) {
+        return user != &op && user != body.getTerminator() && stages.lookup(user) <= target;
+      });
+      operandBytes += isThere ? 0 : memory::getByteSize(operand.getType());
+    }
+    // In doubt a gradient of a parameter goes to the parameter, all else stays.
+    if (parameter ? operandBytes <= resultBytes : operandBytes < resultBytes)
+      stages[&op] = target;
+  }
+}
+
+void StageAssignment::placeResults() {
+  func::FuncOp function = graph.getFunction();
+  llvm::DenseMap<StringAttr, BlockArgument> buffers;
+  for (BlockArgument argument : function.getArguments())
+    if (train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
+        role.getKind() == RoleKind::Buffer)
+      buffers[role.getName()] = argument;
+  auto tiedArgument = [&](train::RoleAttr role) -> std::optional<unsigned> {
+    BlockArgument owner;
+    if (role.getKind() == RoleKind::Gradient || role.getKind() == RoleKind::Parameter)
+      owner = parameters.lookup(role.getName());
+    else if (role.getKind() == RoleKind::Buffer)
+      owner = buffers.lookup(role.getName());
+    return owner ? std::optional<unsigned>(getFirstTaker(owner)) : std::nullopt;
+  };
+  for (auto [index, value] : llvm::enumerate(function.front().getTerminator()->getOperands())) {
+    Operation *maker = value.getDefiningOp();
+    if (auto found = stages.find(maker); maker && found != stages.end()) {
+      resultStages.push_back(found->second);
+      continue;
+    }
+    // An argument, or what any stage can compute: where its owner is.
+    unsigned stage = tiedArgument(train::getResultRole(function, index)).value_or(0);
+    resultStages.push_back(std::max(stage, earliest.lookup(value)));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// All of it
+//===----------------------------------------------------------------------===//
+
+FailureOr<StageAssignment> StageAssignment::create(const backward::JointGraph &graph,
+                                                   const StageRequest &request) {
+  StageAssignment assignment(graph);
+  assignment.findParameters();
+  assignment.findShared();
+  LogicalResult placed = success();
+  switch (request.kind) {
+  case StageRequest::Kind::Marks:
+    placed = assignment.placeByMarks();
+    break;
+  case StageRequest::Kind::Modules:
+    placed = assignment.placeByModules(request.modules);
+    break;
+  case StageRequest::Kind::Cost:
+    placed = assignment.placeByCost(request.count, request.slack);
+    break;
+  }
+  if (failed(placed))
+    return failure();
+  assignment.costs.resize(assignment.numStages);
+  for (auto [op, stage] : assignment.stages)
+    assignment.costs[stage] += aten::estimateCost(op);
+  assignment.findPresence();
+  assignment.placeBackward();
+  assignment.sinkBackward();
+  assignment.placeResults();
+  return assignment;
+}
+
+std::optional<unsigned> StageAssignment::getStage(Operation *op) const {
+  auto found = stages.find(op);
+  return found == stages.end() ? std::nullopt : std::optional<unsigned>(found->second);
+}
+
+unsigned StageAssignment::getFirstTaker(BlockArgument argument) const {
+  auto found = presence.find(argument);
+  return found == presence.end() ? 0 : std::max(0, found->second.find_first());
+}

@@ -1,0 +1,90 @@
+//===- StageAssignment.h - which pipeline stage runs an op ----------*- C++ -*-===//
+//
+// The forward is cut as asked; where the backward runs follows from it by data flow, so no op needs
+// a mark of its own that passes would have to keep.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LIB_PIPELINE_STAGEASSIGNMENT_H
+#define CLEAVE_LIB_PIPELINE_STAGEASSIGNMENT_H
+
+#include "lib/backward/JointGraph.h"
+
+#include "llvm/ADT/SmallBitVector.h"
+
+namespace cleave::pipeline {
+
+/// How the forward is cut into stages.
+struct StageRequest {
+  enum class Kind {
+    Marks,   ///< `train.stage` on ops
+    Modules, ///< a stage begins with the first op of each of `modules`
+    Cost     ///< `count` stages of even cost
+  } kind = Kind::Marks;
+  int64_t count = 0;
+  llvm::SmallVector<std::string> modules;
+  /// Of Cost: how much dearer than the best possible the dearest stage may be, so that less
+  /// crosses.
+  double slack = 0.05;
+};
+
+/// The stage of each op and result of a joint function. Values go forward through stages in
+/// ascending order, gradients back in descending order.
+///
+/// Forward ops that compute from no activation (from parameters alone, or from inputs, buffers and
+/// constants alone: masks, rotary tables, casts and transposes of weights) have no stage: each
+/// stage that needs them runs them.
+class StageAssignment {
+public:
+  /// Fails, with an error at the op or function, where the request cannot be met.
+  static llvm::FailureOr<StageAssignment> create(const backward::JointGraph &graph,
+                                                 const StageRequest &request);
+
+  unsigned getNumStages() const { return numStages; }
+  /// None for an op that every stage that needs it runs.
+  std::optional<unsigned> getStage(mlir::Operation *op) const;
+  /// Where a result of the function comes from.
+  unsigned getResultStage(unsigned index) const { return resultStages[index]; }
+  /// The first stage whose forward takes the argument; 0 for one that no forward takes.
+  unsigned getFirstTaker(mlir::BlockArgument argument) const;
+  /// Cost of the forward ops of each stage (OpCost.h).
+  llvm::ArrayRef<double> getCosts() const { return costs; }
+
+private:
+  explicit StageAssignment(const backward::JointGraph &graph) : graph(graph) {}
+
+  void findParameters();
+  void findShared();
+  bool isPlaced(mlir::Operation *op) const {
+    return graph.isForward(op) && !graph.isTangent(op) && !shared.contains(op);
+  }
+  llvm::LogicalResult placeByMarks();
+  llvm::LogicalResult placeByModules(llvm::ArrayRef<std::string> modules);
+  llvm::LogicalResult placeByCost(int64_t count, double slack);
+  void placeInOrder(llvm::ArrayRef<mlir::Operation *> beginnings);
+  void findPresence();
+  void placeBackward();
+  void sinkBackward();
+  void placeResults();
+
+  llvm::SmallBitVector whereAllPresent(mlir::Operation *op, bool onlyPlaced) const;
+  unsigned earliestStage(mlir::Operation *op) const;
+  mlir::BlockArgument findParameter(mlir::Operation *op) const;
+  unsigned latestOfTangents(mlir::Operation *op) const;
+
+  const backward::JointGraph &graph;
+  unsigned numStages = 1;
+  llvm::DenseMap<mlir::StringAttr, mlir::BlockArgument> parameters; ///< by name
+  llvm::DenseSet<mlir::Operation *> shared;
+  llvm::DenseMap<mlir::Operation *, unsigned> stages;
+  /// Stages whose forward has a value; empty: it has no opinion.
+  llvm::DenseMap<mlir::Value, llvm::SmallBitVector> presence;
+  /// Values of the forward that are made in some stage, and those computed from such.
+  llvm::DenseMap<mlir::Value, unsigned> earliest;
+  llvm::SmallVector<unsigned> resultStages;
+  llvm::SmallVector<double> costs;
+};
+
+} // namespace cleave::pipeline
+
+#endif // CLEAVE_LIB_PIPELINE_STAGEASSIGNMENT_H

@@ -1,0 +1,22 @@
+// Which sends are known to be complete, and when.
+#pragma once
+
+#include "lib/schedule/model/Program.h"
+
+namespace cleave::schedule {
+
+/// `send` is complete once the value that `computation` waits for is here: its sender has used what
+/// was sent before.
+struct Completion {
+  Action computation, send;
+};
+
+/// What the arrival of values proves about the sends of `rank`, in the order of its list, where
+/// transfers of a group come before its computations. A send cannot be asked whether it is
+/// complete, only be waited for; behind these computations waiting costs nothing. Sends that are
+/// not named are complete at the end of the list. The program has sends and receives and passes
+/// verify. O(n) in the actions of `rank` and its neighbours, but for sends that stay under way
+/// long.
+std::vector<Completion> findCompletions(const Program &program, unsigned rank);
+
+} // namespace cleave::schedule

@@ -1,0 +1,150 @@
+// The program's side tables, and the spelling of actions.
+#include "lib/schedule/model/Program.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+
+using namespace cleave::schedule;
+
+llvm::StringRef cleave::schedule::getKindName(ActionKind kind) {
+  static constexpr const char *names[numActionKinds] = {
+      "forward",      "backward",       "backward-input", "backward-weight", "send forward",
+      "recv forward", "send backward",  "recv backward",  "unshard",         "reshard",
+      "reduce-grad",  "optimizer step", "compose",        "custom",          "collective"};
+  return names[static_cast<unsigned>(kind)];
+}
+
+Action Program::addGroup(llvm::ArrayRef<Action> actions) {
+  groupActions.insert(groupActions.end(), actions.begin(), actions.end());
+  groupEnds.push_back(static_cast<uint32_t>(groupActions.size()));
+  return Action(ActionKind::Compose, 0, static_cast<unsigned>(groupEnds.size() - 1));
+}
+
+template <typename T> static Action addTo(std::vector<T> &table, T entry, ActionKind kind) {
+  auto found = std::find(table.begin(), table.end(), entry);
+  unsigned index = static_cast<unsigned>(found - table.begin());
+  if (found == table.end())
+    table.push_back(std::move(entry));
+  return Action(kind, 0, index);
+}
+
+Action Program::addCustom(CustomAction custom) {
+  // Customs with a microbatch are many and distinct: looking for an equal one would be quadratic.
+  if (custom.microbatch != CustomAction::noIndex) {
+    customs.push_back(std::move(custom));
+    return Action(ActionKind::Custom, 0, static_cast<unsigned>(customs.size() - 1));
+  }
+  return addTo(customs, std::move(custom), ActionKind::Custom);
+}
+
+Action Program::addCollective(CollectiveAction collective) {
+  llvm::sort(collective.ranks);
+  return addTo(collectives, std::move(collective), ActionKind::Collective);
+}
+
+bool Program::hasP2P() const {
+  for (const std::vector<Action> &list : ranks)
+    for (const Action &action : list) {
+      bool found = false;
+      forEachLeaf(action, [&](Action leaf) { found |= isP2P(leaf.kind); });
+      if (found)
+        return true;
+    }
+  return false;
+}
+
+size_t Program::numActions() const {
+  size_t count = 0;
+  for (const std::vector<Action> &list : ranks)
+    count += list.size();
+  return count;
+}
+
+static void print(llvm::raw_ostream &os, const Program &program, Action action) {
+  static constexpr const char *spelling[] = {"F",       "B",       "I",      "W",
+                                             "sendF",   "recvF",   "sendB",  "recvB",
+                                             "unshard", "reshard", "reduce", "step"};
+  switch (action.kind) {
+  case ActionKind::Compose: {
+    os << '{';
+    llvm::interleave(
+        program.groupOf(action), os, [&](Action member) { print(os, program, member); }, " ");
+    os << '}';
+    return;
+  }
+  case ActionKind::Custom: {
+    const CustomAction &custom = program.customOf(action);
+    os << "call \"" << custom.name << '"';
+    if (custom.stage == CustomAction::noIndex)
+      return;
+    os << '(' << custom.stage;
+    if (custom.microbatch != CustomAction::noIndex)
+      os << '.' << custom.microbatch;
+    os << ')';
+    return;
+  }
+  case ActionKind::Collective: {
+    const CollectiveAction &collective = program.collectiveOf(action);
+    os << "collective \"" << collective.name << "\"[";
+    llvm::interleave(collective.ranks, os, " ");
+    os << ']';
+    return;
+  }
+  default:
+    os << spelling[static_cast<unsigned>(action.kind)] << action.stage;
+    if (hasMicrobatch(action.kind) || action.kind == ActionKind::ReduceGrad)
+      os << '.' << action.index;
+  }
+}
+
+std::string Program::str(Action action) const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  print(os, *this, action);
+  return text;
+}
+
+unsigned cleave::schedule::getPeer(const Topology &topology, Action p2p) {
+  bool next = p2p.kind == ActionKind::SendForward || p2p.kind == ActionKind::RecvBackward;
+  return topology.rankOf(next ? p2p.stage + 1u : p2p.stage - 1u);
+}
+
+Action cleave::schedule::getCounterpart(Action p2p) {
+  switch (p2p.kind) {
+  case ActionKind::SendForward:
+    return {ActionKind::RecvForward, p2p.stage + 1u, p2p.index};
+  case ActionKind::RecvForward:
+    return {ActionKind::SendForward, p2p.stage - 1u, p2p.index};
+  case ActionKind::SendBackward:
+    return {ActionKind::RecvBackward, p2p.stage - 1u, p2p.index};
+  default:
+    return {ActionKind::SendBackward, p2p.stage + 1u, p2p.index};
+  }
+}
+
+bool cleave::schedule::sameActions(const Program &a, const Program &b) {
+  auto sameAction = [&](Action x, Action y) {
+    if (x.kind != y.kind)
+      return false;
+    switch (x.kind) {
+    case ActionKind::Compose:
+      return a.groupOf(x) == b.groupOf(y);
+    case ActionKind::Custom:
+      return a.customOf(x) == b.customOf(y);
+    case ActionKind::Collective:
+      return a.collectiveOf(x) == b.collectiveOf(y);
+    default:
+      return x == y;
+    }
+  };
+  if (!(a.topology == b.topology) || a.numMicrobatches != b.numMicrobatches ||
+      a.forwardOnly != b.forwardOnly || a.ranks.size() != b.ranks.size())
+    return false;
+  for (size_t rank = 0; rank < a.ranks.size(); ++rank)
+    if (!std::equal(a.ranks[rank].begin(), a.ranks[rank].end(), b.ranks[rank].begin(),
+                    b.ranks[rank].end(), sameAction))
+      return false;
+  return true;
+}

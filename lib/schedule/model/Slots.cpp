@@ -1,0 +1,307 @@
+// Interval colouring of receive buffers; send slots along one execution.
+#include "lib/schedule/model/Slots.h"
+
+#include "lib/schedule/model/Progress.h"
+#include "lib/schedule/model/Verify.h"
+#include "lib/support/Error.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <queue>
+
+using namespace cleave::schedule;
+using cleave::makeError;
+
+namespace {
+/// What needs a slot, before it has one: its pool and, of a receive, where its value is first
+/// needed.
+struct Lifetime {
+  SlotUse use;
+  unsigned pool;
+  size_t firstUse;
+};
+
+/// Lifetimes begin in the order of the list: each takes a slot of its pool that is free, or a new
+/// one, which happens only where all slots of the pool overlap here. Slots are numbered over all
+/// pools; their count.
+unsigned color(std::vector<Lifetime> &lifetimes) {
+  using Busy = std::pair<size_t, unsigned>; // end, slot
+  struct Pool {
+    std::priority_queue<Busy, std::vector<Busy>, std::greater<>> busy;
+    std::priority_queue<unsigned, std::vector<unsigned>, std::greater<>> free;
+  };
+  llvm::DenseMap<unsigned, Pool> pools;
+  unsigned numSlots = 0;
+  for (Lifetime &life : lifetimes) {
+    Pool &pool = pools[life.pool];
+    while (!pool.busy.empty() && pool.busy.top().first < life.use.begin) {
+      pool.free.push(pool.busy.top().second);
+      pool.busy.pop();
+    }
+    if (pool.free.empty()) {
+      life.use.slot = numSlots++;
+    } else {
+      life.use.slot = pool.free.top();
+      pool.free.pop();
+    }
+    pool.busy.emplace(life.use.end, life.use.slot);
+  }
+  return numSlots;
+}
+
+class RankAssigner {
+public:
+  RankAssigner(const Program &program, unsigned rank, const SlotOptions &options)
+      : program(program), list(program.ranks[rank]), options(options) {}
+
+  RankSlots run() {
+    collect();
+    RankSlots result;
+    result.lowerBound = overlapByPool([](const Lifetime &life) { return life.firstUse; });
+    result.numSlots = color(lifetimes);
+    for (Lifetime &life : lifetimes)
+      result.uses.push_back(life.use);
+    return result;
+  }
+
+private:
+  static uint64_t keyOf(bool forward, unsigned stage, unsigned microbatch) {
+    return uint64_t(forward) << 48 | uint64_t(stage) << 32 | microbatch;
+  }
+
+  void collect() {
+    // The last place where each stage and microbatch needs its input, and its output's gradient.
+    llvm::DenseMap<uint64_t, size_t> firstUse, lastUse;
+    for (size_t at = 0; at < list.size(); ++at)
+      program.forEachLeaf(list[at], [&](Action leaf) {
+        if (!isCompute(leaf.kind))
+          return;
+        uint64_t input = keyOf(true, leaf.stage, leaf.index);
+        if (leaf.kind == ActionKind::Forward)
+          firstUse[input] = at;
+        else if (makesInputGradient(leaf.kind))
+          firstUse[keyOf(false, leaf.stage, leaf.index)] =
+              lastUse[keyOf(false, leaf.stage, leaf.index)] = at;
+        if (leaf.kind == ActionKind::Forward || options.release == SlotRelease::AfterBackward)
+          lastUse[input] = at;
+      });
+    for (size_t at = 0; at < list.size(); ++at)
+      program.forEachLeaf(list[at], [&](Action leaf) {
+        if (!isRecv(leaf.kind))
+          return;
+        bool forward = isForwardP2P(leaf.kind);
+        uint64_t key = keyOf(forward, leaf.stage, leaf.index);
+        lifetimes.push_back(
+            {{leaf, at, lastUse.lookup(key), 0}, poolOf(leaf), firstUse.lookup(key)});
+      });
+  }
+
+  unsigned poolOf(Action recv) const {
+    unsigned direction = isForwardP2P(recv.kind);
+    switch (options.pool) {
+    case SlotPool::PerRank:
+      return 0;
+    case SlotPool::PerDirection:
+      return direction;
+    case SlotPool::PerStageAndDirection:
+      return 2 * recv.stage + direction;
+    }
+    return 0;
+  }
+
+  /// The sum over pools of the most intervals [start, end] that hold one position.
+  unsigned overlapByPool(llvm::function_ref<size_t(const Lifetime &)> start) const {
+    llvm::DenseMap<unsigned, std::vector<std::pair<size_t, int>>> changes;
+    for (const Lifetime &life : lifetimes) {
+      changes[life.pool].emplace_back(start(life), 1);
+      changes[life.pool].emplace_back(life.use.end + 1, -1);
+    }
+    unsigned total = 0;
+    for (auto &[pool, events] : changes) {
+      llvm::sort(events);
+      int inUse = 0, peak = 0;
+      for (auto [position, change] : events)
+        peak = std::max(peak, inUse += change);
+      total += unsigned(peak);
+    }
+    return total;
+  }
+
+  const Program &program;
+  const std::vector<Action> &list;
+  const SlotOptions &options;
+  std::vector<Lifetime> lifetimes;
+};
+} // namespace
+
+std::vector<RankSlots> cleave::schedule::assignRecvSlots(const Program &program,
+                                                         const SlotOptions &options) {
+  std::vector<RankSlots> result;
+  for (unsigned rank = 0; rank < program.numRanks(); ++rank)
+    result.push_back(assignRecvSlots(program, rank, options));
+  return result;
+}
+
+RankSlots cleave::schedule::assignRecvSlots(const Program &program, unsigned rank,
+                                            const SlotOptions &options) {
+  return RankAssigner(program, rank, options).run();
+}
+
+FrameSlots cleave::schedule::assignFrameSlots(const Program &program, unsigned rank) {
+  const std::vector<Action> &list = program.ranks[rank];
+  std::vector<Lifetime> lifetimes;
+  llvm::DenseMap<uint64_t, size_t> numbers; // of lifetimes, by stage and microbatch
+  for (size_t at = 0; at < list.size(); ++at)
+    program.forEachLeaf(list[at], [&](Action leaf) {
+      if (!isCompute(leaf.kind))
+        return;
+      auto [found, isNew] =
+          numbers.try_emplace(uint64_t(leaf.stage) << 32 | leaf.index, lifetimes.size());
+      if (isNew)
+        lifetimes.push_back({{leaf, at, at, 0}, leaf.stage, at});
+      lifetimes[found->second].use.end = at;
+    });
+  color(lifetimes);
+
+  FrameSlots result;
+  result.numSlots.resize(program.numStages());
+  result.slots.resize(program.numStages());
+  std::vector<unsigned> inStage; // by number over all pools
+  for (const Lifetime &life : lifetimes) {
+    if (life.use.slot == inStage.size())
+      inStage.push_back(result.numSlots[life.pool]++);
+    std::vector<unsigned> &slots = result.slots[life.pool];
+    slots.resize(program.numMicrobatches);
+    slots[life.use.recv.index] = inStage[life.use.slot];
+  }
+  return result;
+}
+
+unsigned cleave::schedule::minimalSendSlots(const Program &program, CommModel model) {
+  unsigned most = 0;
+  for (const std::vector<Action> &list : program.ranks) {
+    unsigned sends = 0;
+    for (Action action : list)
+      program.forEachLeaf(action, [&](Action leaf) { sends += isSend(leaf.kind); });
+    most = std::max(most, sends);
+  }
+  auto runs = [&](unsigned slots) {
+    model.sendSlots = slots;
+    return !findDeadlock(program, model);
+  };
+  if (most == 0 || !runs(most))
+    return 0;
+  // More slots never hurt: what can start with fewer can start with more.
+  unsigned low = 1, high = 1;
+  while (high < most && !runs(high)) {
+    low = high + 1;
+    high = std::min(2 * high, most);
+  }
+  while (low < high) {
+    unsigned middle = low + (high - low) / 2;
+    if (runs(middle))
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return high;
+}
+
+//===----------------------------------------------------------------------===//
+// The plan of all slots
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The transfers of all ranks in order, without slots.
+SlotPlan listTransfers(const Program &program) {
+  SlotPlan plan;
+  for (const std::vector<Action> &list : program.ranks) {
+    RankSlotPlan &rank = plan.ranks.emplace_back();
+    rank.firstOf.reserve(list.size() + 1);
+    for (Action action : list) {
+      rank.firstOf.push_back(uint32_t(rank.transfers.size()));
+      program.forEachLeaf(action, [&](Action leaf) {
+        if (isP2P(leaf.kind))
+          rank.transfers.push_back({leaf, 0, noTransfer});
+      });
+    }
+    rank.firstOf.push_back(uint32_t(rank.transfers.size()));
+  }
+  return plan;
+}
+
+void assignReceives(RankSlotPlan &plan, const RankSlots &slots) {
+  plan.numRecvSlots = slots.numSlots;
+  std::vector<unsigned> lastIn(slots.numSlots, noTransfer);
+  size_t next = 0;
+  for (unsigned number = 0; number < plan.transfers.size(); ++number) {
+    TransferSlot &transfer = plan.transfers[number];
+    if (!isRecv(transfer.transfer.kind))
+      continue;
+    transfer.slot = slots.uses[next++].slot;
+    transfer.previous = std::exchange(lastIn[transfer.slot], number);
+  }
+}
+
+/// Hands out send slots while the program runs: each rank's starts come in the order of its list.
+class SendAssigner : public SendObserver {
+public:
+  explicit SendAssigner(SlotPlan &plan) : ranks(plan.ranks.size()), plan(plan) {}
+
+  void started(unsigned rank, Action) override {
+    RankSlotPlan &slots = plan.ranks[rank];
+    Rank &state = ranks[rank];
+    while (isRecv(slots.transfers[state.next].transfer.kind))
+      ++state.next;
+    TransferSlot &send = slots.transfers[state.next];
+    if (state.free.empty()) {
+      send.slot = slots.numSendSlots++;
+    } else {
+      send.previous = state.free.front();
+      send.slot = slots.transfers[send.previous].slot;
+      state.free.pop_front();
+    }
+    state.underWay[keyOf(send.transfer)] = state.next++;
+  }
+
+  void completed(unsigned rank, Action send) override {
+    auto found = ranks[rank].underWay.find(keyOf(send));
+    ranks[rank].free.push_back(found->second);
+    ranks[rank].underWay.erase(found);
+  }
+
+private:
+  static uint64_t keyOf(Action send) {
+    return uint64_t(isForwardP2P(send.kind)) << 48 | uint64_t(send.stage) << 32 | send.index;
+  }
+  struct Rank {
+    unsigned next = 0;         // the first transfer that may not have started
+    std::deque<unsigned> free; // complete sends whose slots nobody took over, oldest first
+    llvm::DenseMap<uint64_t, unsigned> underWay;
+  };
+  std::vector<Rank> ranks;
+  SlotPlan &plan;
+};
+} // namespace
+
+llvm::Expected<SlotPlan> cleave::schedule::planSlots(const Program &program, CommModel model,
+                                                     const SlotOptions &options) {
+  SlotPlan plan = listTransfers(program);
+  std::vector<RankSlots> receives = assignRecvSlots(program, options);
+  for (unsigned rank = 0; rank < program.numRanks(); ++rank)
+    assignReceives(plan.ranks[rank], receives[rank]);
+  // The receives' numbers are decided: they are no bound any more.
+  model.recvSlots = 0;
+  if (model.sendSlots == 0)
+    model.sendSlots = minimalSendSlots(program, model);
+  SendAssigner assigner(plan);
+  Progress progress(program, model, &assigner);
+  if (!progress.run())
+    return makeError("{0} send slots are too few: {1}", model.sendSlots,
+                     findDeadlock(program, model)->str());
+  return plan;
+}

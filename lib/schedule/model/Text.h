@@ -1,0 +1,34 @@
+// Programs as text: Cleave's own form, to be read and edited by hand, and PyTorch's CSV.
+#pragma once
+
+#include "lib/schedule/model/Program.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+namespace cleave::schedule {
+
+/// Prints the form that docs/schedules.md describes; parseText reads back an equal program.
+void printText(const Program &program, llvm::raw_ostream &os);
+
+/// Reads the form. Errors begin with "<source>:<line>:<column>: " and say what was expected and
+/// what was found. The result has a sound structure (checkStructure) but is not verified.
+llvm::Expected<Program> parseText(llvm::StringRef text, llvm::StringRef source = "<schedule>");
+
+struct CsvOptions {
+  /// Leave sends, receives, unshards, reshards and reductions out (torch: "compute_only").
+  bool computeOnly = false;
+};
+
+/// Prints the CSV that torch.distributed.pipelining reads: a row a rank, a cell an action ("2F0",
+/// "0SEND_F1", "(0F4;3B1)OVERLAP_F_B"). The buckets of a stage become its one REDUCE_GRAD, where
+/// the last of them is reduced; optimizer steps at the end of a list are left out, as torch's user
+/// takes them. What torch 2.11 has no spelling for is an error: other optimizer steps, custom and
+/// collective actions, groups with transfers.
+llvm::Error printCsv(const Program &program, llvm::raw_ostream &os, const CsvOptions &options = {});
+
+/// Reads that CSV; empty cells are torch's bubbles. Stages are placed where their actions are;
+/// the numbers of stages and microbatches are one more than the largest that occur. Errors as
+/// parseText's, plus stages that occur on two ranks or on none.
+llvm::Expected<Program> parseCsv(llvm::StringRef text, llvm::StringRef source = "<csv>");
+
+} // namespace cleave::schedule
