@@ -1,7 +1,7 @@
 //===- Parallel.h - work for ATen's threads -------------------------*- C++ -*-===//
 //
-// LibTorch's own parallel loop is a template that takes OpenMP; only one file is compiled with it.
-// The threads are those that its operators use.
+// LibTorch's own parallel loop is a template for compilers with OpenMP; this is a function, for any
+// compiler. The threads are those that its operators use.
 //
 //===----------------------------------------------------------------------===//
 

@@ -12,7 +12,6 @@
 using namespace mlir;
 using namespace cleave::runtime;
 namespace dist = cleave::dist;
-namespace placement = cleave::placement;
 namespace train = cleave::train;
 
 // The public enumeration names the dialect's kinds without its headers.

@@ -1,8 +1,8 @@
-//===- KernelPlan.h - how a row program is carried out --------------*- C++ -*-===//
+//===- KernelPlan.h - how a CPU carries out a row program -----------*- C++ -*-===//
 //
-// What CPU and GPU code have in common between a row program and instructions: the phases of a
-// launch, the walks over a row that each needs, what a walk computes, what it keeps for a later
-// one, and where sums down the columns are collected.
+// The phases of a launch, the walks over a row that each needs, what a walk computes, what it keeps
+// for a later one, and where sums down the columns are collected. GPU code has a plan of its own
+// (lib/kernels/gpu/Plan.h): threads share a row there, so that walks are cut differently.
 //
 //===----------------------------------------------------------------------===//
 

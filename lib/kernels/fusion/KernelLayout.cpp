@@ -22,7 +22,7 @@ private:
   bool layAll();
   void chooseOrder();
   void joinFactors();
-  Access access(const Layout &layout) const;
+  RowLayout access(const Layout &layout) const;
 
   Block &body;
   RowSpace space;
@@ -101,8 +101,8 @@ void KernelAnalysis::joinFactors() {
   }
 }
 
-Access KernelAnalysis::access(const Layout &layout) const {
-  Access access;
+RowLayout KernelAnalysis::access(const Layout &layout) const {
+  RowLayout access;
   access.columns = std::max<int64_t>(layout.columns, 1);
   access.isTotal = layout.isTotal;
   bool hasRows = !layout.rows.empty() || (order.empty() && !layout.isTotal);
@@ -139,7 +139,7 @@ std::optional<KernelLayout> KernelAnalysis::run() {
   if (layout.rows != space.countRows())
     return std::nullopt;
   for (auto &[value, its] : tensors) {
-    Access access = this->access(its);
+    RowLayout access = this->access(its);
     layout.columns = std::max(layout.columns, access.columns);
     layout.values.try_emplace(value, std::move(access));
   }

@@ -25,7 +25,7 @@ enum class Extent : uint8_t {
 
 /// How a contiguous tensor is read or written: element c of row (i0, i1, ...) is at
 /// `i0 * rowStrides[0] + i1 * rowStrides[1] + ... + c`.
-struct Access {
+struct RowLayout {
   Extent extent = Extent::Scalar;
   /// One for each factor of the rows, in elements; 0 for a factor that the tensor lacks.
   llvm::SmallVector<int64_t, 4> rowStrides;
@@ -53,7 +53,7 @@ struct KernelLayout {
   /// Of the widest tensor.
   int64_t columns = 1;
   /// Of every operand and result of the body's ops. Absent: no tensor, or an argument not used.
-  llvm::DenseMap<mlir::Value, Access> values;
+  llvm::DenseMap<mlir::Value, RowLayout> values;
 };
 
 /// Of a kernel's body; none where its ops do not lie over rows in common (`--fuse-kernels` makes

@@ -65,7 +65,7 @@ private:
 /// One op in the course of being taken apart.
 class OpDecomposer {
 public:
-  OpDecomposer(ProgramBuilder &builder, mlir::Operation *op, const kernels::KernelLayout &layout)
+  OpDecomposer(ProgramBuilder &builder, mlir::Operation *op, const KernelLayout &layout)
       : b(builder), op(op), layout(layout) {}
 
   /// The value of operand `i`, in the type that its dtype is computed in.
@@ -74,7 +74,7 @@ public:
   /// The value of the tensor argument `name`; none where it is not given.
   std::optional<NodeId> argument(llvm::StringRef name) const;
   /// How the tensor operand or result lies over the kernel's rows.
-  const kernels::Access &access(mlir::Value value) const { return layout.values.at(value); }
+  const RowLayout &access(mlir::Value value) const { return layout.values.at(value); }
   /// Of a row of operand `i`.
   int64_t columns(unsigned i = 0) const { return access(op->getOperand(i)).columns; }
   /// What result `i` is computed in.
@@ -100,7 +100,7 @@ public:
 
   ProgramBuilder &b;
   mlir::Operation *op;
-  const kernels::KernelLayout &layout;
+  const KernelLayout &layout;
   llvm::SmallVector<NodeId> operands;
   llvm::SmallVector<ComputeType> resultTypes;
   llvm::SmallVector<std::optional<NodeId>> results;

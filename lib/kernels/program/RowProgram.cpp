@@ -40,13 +40,13 @@ private:
   LogicalResult translate(Operation *op);
   LogicalResult store(Value value, unsigned result);
   NodeId use(Value value);
-  Access accessOf(unsigned tensor, const kernels::Access &tensorAccess) const;
+  Access accessOf(unsigned tensor, const RowLayout &tensorAccess) const;
   LogicalResult refuse(Operation *op, const Twine &reason) {
     why = {op, reason.str()};
     return failure();
   }
   /// Which coordinates of the row the tensor has.
-  static uint32_t rowDimsOf(const kernels::Access &access) {
+  static uint32_t rowDimsOf(const RowLayout &access) {
     uint32_t dims = 0;
     for (auto [dim, stride] : llvm::enumerate(access.rowStrides))
       dims |= uint32_t(stride != 0) << dim;
@@ -57,14 +57,14 @@ private:
   RowProgram &program;
   ProgramBuilder builder;
   Unsupported &why;
-  kernels::KernelLayout layout;
+  KernelLayout layout;
   llvm::DenseMap<Value, NodeId> made;
 };
 } // namespace
 
 LogicalResult Translation::findLayout() {
   Block &body = kernel.getBody().front();
-  std::optional<kernels::KernelLayout> found = kernels::analyzeKernel(body);
+  std::optional<KernelLayout> found = analyzeKernel(body);
   if (!found)
     return refuse(&body.front(), "and the kernel's other ops have no rows in common");
   // A mask has a bit for each.
@@ -78,7 +78,7 @@ LogicalResult Translation::findLayout() {
   return success();
 }
 
-Access Translation::accessOf(unsigned tensor, const kernels::Access &tensorAccess) const {
+Access Translation::accessOf(unsigned tensor, const RowLayout &tensorAccess) const {
   Access access;
   access.tensor = tensor;
   access.columnStride = tensorAccess.hasColumns();
@@ -92,7 +92,7 @@ NodeId Translation::use(Value value) {
     return it->second;
   auto argument = cast<BlockArgument>(value);
   Type dtype = cast<RankedTensorType>(value.getType()).getElementType();
-  const kernels::Access &access = layout.values.at(value);
+  const RowLayout &access = layout.values.at(value);
   return builder.load(accessOf(argument.getArgNumber(), access), *getComputeType(dtype),
                       rowDimsOf(access), access.hasColumns() ? access.columns : 0);
 }
@@ -130,7 +130,7 @@ LogicalResult Translation::store(Value value, unsigned result) {
   if (it == made.end())
     return refuse(op, "gives back what no op of it made");
   NodeId node = it->second;
-  const kernels::Access &access = layout.values.at(value);
+  const RowLayout &access = layout.values.at(value);
   Store store;
   store.value = node;
   store.access = accessOf(program.numArguments + result, access);

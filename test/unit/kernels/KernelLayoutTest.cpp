@@ -32,16 +32,16 @@ protected:
   }
   Block &body() { return (*module->getOps<exec::KernelOp>().begin()).getBody().front(); }
 
-  static Sizes strides(const Access &access) {
+  static Sizes strides(const RowLayout &access) {
     return Sizes(access.rowStrides.begin(), access.rowStrides.end());
   }
   static Sizes rows(const KernelLayout &layout) {
     return Sizes(layout.rowFactors.begin(), layout.rowFactors.end());
   }
-  const Access &argument(const KernelLayout &layout, unsigned i) {
+  const RowLayout &argument(const KernelLayout &layout, unsigned i) {
     return layout.values.at(body().getArgument(i));
   }
-  const Access &result(const KernelLayout &layout, unsigned i) {
+  const RowLayout &result(const KernelLayout &layout, unsigned i) {
     return layout.values.at(body().getTerminator()->getOperand(i));
   }
 

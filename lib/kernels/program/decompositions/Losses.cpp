@@ -84,7 +84,7 @@ static LogicalResult mseLoss(OpDecomposer &d) {
   NodeId value = b.mul(distance, distance);
   if (reductionOf(d) == kNone)
     return d.result(value);
-  const kernels::Access &from = d.access(d.op->getOperand(0)), &to = d.access(d.op->getResult(0));
+  const RowLayout &from = d.access(d.op->getOperand(0)), &to = d.access(d.op->getResult(0));
   if (from.hasColumns())
     value = b.reduceColumns(Reduction::Sum, value, from.columns);
   if (to.isTotal)

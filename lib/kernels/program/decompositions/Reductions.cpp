@@ -8,7 +8,7 @@ using namespace cleave::kernels;
 
 /// Over the columns, over the rows, or both, as operand and result say.
 static NodeId reduce(OpDecomposer &d, Reduction reduction, NodeId value) {
-  const kernels::Access &from = d.access(d.op->getOperand(0)), &to = d.access(d.op->getResult(0));
+  const RowLayout &from = d.access(d.op->getOperand(0)), &to = d.access(d.op->getResult(0));
   if (from.hasColumns() && !to.hasColumns())
     value = d.b.reduceColumns(reduction, value, from.columns);
   if (to.isTotal)
