@@ -245,7 +245,6 @@ LogicalResult cleave::dist::verifyPlacements(const Redistribution &what) {
 
 LogicalResult cleave::dist::verifyPlacement(const Redistribution &what, Type type,
                                             PlacementKind kind) {
-  bool isOperand = what.op->getNumOperands() != 0;
   bool typed;
   if (failed(verifyEncodings(what, {type}, typed)))
     return failure();

@@ -32,7 +32,7 @@ static void differentiateStack(StackOp op, Backward &b) {
   int64_t dim = fromFront(op.getDim().value_or(0), rank);
   Operation *parts = nullptr;
   for (auto [i, tensor] : llvm::enumerate(op.getTensors()))
-    b.to(tensor, [&, i = i, tensor = tensor] {
+    b.to(tensor, [&, i = i] {
       if (!parts) {
         Shape shape(shapeOf(op.getResult()));
         shape.erase(shape.begin() + dim);

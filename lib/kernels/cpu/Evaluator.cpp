@@ -247,8 +247,8 @@ Value Evaluator::getNumber(NodeId id) {
     Value column = getNumber(node.operands[1]);
     if (column.getType() != b.getI64Type())
       column = arith::ExtSIOp::create(b, b.getI64Type(), column);
-    auto values = std::exchange(this->values, {});
-    auto spreads = std::exchange(this->spreads, {});
+    auto values = std::exchange(this->values, decltype(this->values)());
+    auto spreads = std::exchange(this->spreads, decltype(this->spreads)());
     block.column = column;
     block.high = program.nodes[node.operands[0]].columns;
     value = get(node.operands[0]);

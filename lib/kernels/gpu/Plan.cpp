@@ -190,7 +190,7 @@ void Planner::mapReducedRows(Mapping &mapping, int64_t vectors, int64_t weight, 
     // more.
     int64_t part = llvm::bit_floor(uint64_t(unit / mapping.vector));
     if (part < int64_t(mapping.lanes) && part >= 4 &&
-        divideCeil(vectors, part) <= std::min<int64_t>(8, most))
+        int64_t(divideCeil(vectors, part)) <= std::min<int64_t>(8, most))
       mapping.lanes = part;
     mapping.slots = divideCeil(vectors, mapping.lanes);
     return;

@@ -192,6 +192,7 @@ static std::string tieKey(RoleAttr role, const llvm::StringSet<> &parameters) {
   case RoleKind::Step:
   case RoleKind::RngSeed:
   case RoleKind::RngOffset:
+  case RoleKind::StageSum:
     return "";
   }
   llvm_unreachable("all roles are handled");
