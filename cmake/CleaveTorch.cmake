@@ -24,6 +24,8 @@ target_include_directories(cleave_torch SYSTEM INTERFACE
   ${CLEAVE_TORCH_DIR}/include ${CLEAVE_TORCH_DIR}/include/torch/csrc/api/include)
 target_compile_definitions(cleave_torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
 target_link_libraries(cleave_torch INTERFACE cleave_torch_cpu cleave_c10)
+# The wheel is compiled with GCC. Since version 18 clang mangles templates with an enable_if otherwise.
+target_compile_options(cleave_torch INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-fclang-abi-compat=17>)
 # The OpenMP that the wheel brings along: two of them in a process would be two sets of threads.
 add_library(cleave_gomp SHARED IMPORTED)
 set_target_properties(cleave_gomp PROPERTIES IMPORTED_LOCATION ${CLEAVE_TORCH_DIR}/lib/libgomp.so.1)

@@ -48,9 +48,8 @@ struct Share {
     Value nonzero = b.maskedFill(input, isZero, b.scalar(int64_t(1)));
     Value product = axes.allReduce(Reduction::Product, nonzero,
                                    axes.typeWith(nonzero, AxisPlacement::varying()));
-    Value others = b.maskedFill(b.div(product, nonzero),
-                                b.compare<aten::NeScalarOp>(elsewhere, b.scalar(int64_t(0))),
-                                b.scalar(int64_t(0)));
+    Value hasZero = b.compare<aten::NeScalarOp>(elsewhere, b.scalar(int64_t(0)));
+    Value others = b.maskedFill(b.div(product, nonzero), hasZero, b.scalar(int64_t(0)));
     return b.mul(total, others);
   }
 
