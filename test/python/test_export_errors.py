@@ -2,6 +2,7 @@
 
 import pathlib
 import resource
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -407,12 +408,11 @@ def nonscalar():
 """
 
 
-def run(folder, *arguments):
+def run(folder, *arguments, package=cleave_path.SOURCE / "python"):
     """Runs `python -m cleave.export` in `folder`."""
     command = [sys.executable, "-m", "cleave.export", *arguments]
-    package = str(cleave_path.SOURCE / "python")
     return subprocess.run(
-        command, cwd=folder, env={"PYTHONPATH": package, "PATH": "", "OMP_NUM_THREADS": "1"},
+        command, cwd=folder, env={"PYTHONPATH": str(package), "PATH": "", "OMP_NUM_THREADS": "1"},
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
 
@@ -438,6 +438,20 @@ def test_command_line(tmp_path, monkeypatch, capsys):
     out, error = capsys.readouterr()
     assert out == "" and error.startswith("error: the loss has shape (8, 4)")
     assert error.count("\n") == 1
+
+
+def test_a_package_without_a_build(tmp_path):
+    package = tmp_path / "package"
+    ignored = shutil.ignore_patterns("typed_ops.json", "__pycache__")
+    shutil.copytree(pathlib.Path(cleave.__file__).parent, package / "cleave", ignore=ignored)
+    (tmp_path / "models.py").write_text(textwrap.dedent(SCRIPT))
+    done = run(tmp_path, "models.py:good", "-o", "out", package=package)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "error: expected the table of typed ops at cleave/typed_ops.json, which the build makes; found none: run "
+        "./dev build in Cleave's checkout, or install the package from there after a build\n"
+    )
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

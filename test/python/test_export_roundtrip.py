@@ -40,7 +40,7 @@ def test_a_graph_of_seven_thousand_ops(build_dir, tmp_path):
     check_fixed_point(path, build_dir, tmp_path / "check")
 
 
-def test_without_the_table_of_typed_ops(build_dir, tmp_path, monkeypatch):
+def test_a_program_of_calls_only(build_dir, tmp_path, monkeypatch):
     operators = importlib.import_module("cleave.export.operators")
     monkeypatch.setattr(operators, "load_typed_ops", dict)
     path = cleave.export_spec(MODELS["gpt_tied"](), tmp_path)

@@ -58,9 +58,11 @@ def export_spec(spec: ExportSpec, out=".") -> pathlib.Path:
     from safetensors.torch import save_file
 
     from cleave.export.capture import capture
+    from cleave.export.operators import load_typed_ops
     from cleave.export.program import Program
 
     spec.check()
+    load_typed_ops()  # refuses before anything is traced
     program = Program(spec, capture(spec))
     out = pathlib.Path(out)
     tensors = {name: tensor.cpu().contiguous().clone() for name, tensor in program.tensors.items()}

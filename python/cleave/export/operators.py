@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from cleave.export.errors import ExportError
+from cleave.export.paths import short_path
 from cleave.export.text import Unsupported, attribute, string, tensor_type
 
 # Where a program runs is not its business.
@@ -49,9 +51,17 @@ def check_call(overload: torch._ops.OpOverload, bound: dict[str, Any]):
 
 
 def load_typed_ops() -> dict[str, str]:
-    """Schema name to the mnemonic of the op that stands for it; empty without the build's table,
-    when every call is written as `aten.call`, which every Cleave reads."""
-    return json.loads(_TABLE.read_text()) if _TABLE.exists() else {}
+    """Schema name to the mnemonic of the op that stands for it.
+
+    Without the table every call would be an `aten.call`, which runs, but which no pass can lay out or split.
+    """
+    try:
+        return json.loads(_TABLE.read_text())
+    except FileNotFoundError:
+        raise ExportError(
+            f"expected the table of typed ops at {short_path(str(_TABLE))}, which the build makes; found none: run "
+            "./dev build in Cleave's checkout, or install the package from there after a build"
+        ) from None
 
 
 def schema_name(overload: torch._ops.OpOverload) -> str:
