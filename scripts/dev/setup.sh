@@ -34,32 +34,49 @@ setup_packages() {
     apt-get install -y --no-install-recommends "${missing[@]}"
 }
 
-# The environment is named by what it holds, so that checkouts share it; `.complete` is written
-# last, so that a broken-off installation is never taken for a whole one.
-setup_python() {
-  local key cache venv free
-  key=$(cat python/requirements.lock python/requirements-nodeps.lock | sha256sum | cut -c1-12)
+# make_environment LINK NAME GIGABYTES TIME LOCK...: a Python environment with the packages of hash-locked
+# lists. It is named by what it holds, so that checkouts share it; `.complete` is written last, so that an
+# interrupted installation is never taken for a whole one.
+make_environment() {
+  local link=$1 name=$2 needed=$3 time=$4 key cache venv free
+  shift 4
+  key=$(cat "$@" | sha256sum | cut -c1-12)
   cache=${XDG_CACHE_HOME:-$HOME/.cache}/cleave
-  venv=$cache/venv-$key
+  venv=$cache/$name-$key
   mkdir -p "$cache"
   (
     flock 9
     [ -f "$venv/.complete" ] && exit
     free=$(df --output=avail -B1G "$cache" 2>/dev/null | tail -n 1)
-    [ "$free" -ge 8 ] || die "expected 8 GB free in $cache for the Python packages, found $free"
+    [ "$free" -ge "$needed" ] ||
+      die "expected $needed GB free in $cache for the Python packages, found $free"
     rm -rf "$venv"
-    step "making the Python environment $venv (2 to 5 minutes)" install_python "$venv"
+    step "making the Python environment $venv ($time)" install_python "$venv" "$@"
     touch "$venv/.complete"
-  ) 9>"$cache/venv-$key.lock"
-  [ "$(readlink .venv || true)" = "$venv" ] || ln -sfn "$venv" .venv
+  ) 9>"$venv.lock"
+  [ "$(readlink "$link" || true)" = "$venv" ] || ln -sfn "$venv" "$link"
 }
 
+# install_python VENV LOCK...
 install_python() {
-  local pip=("$1/bin/pip" --disable-pip-version-check --no-input install --require-hashes)
-  python3 -m venv "$1" &&
-    "${pip[@]}" -r python/requirements.lock &&
-    "${pip[@]}" --no-deps -r python/requirements-nodeps.lock
+  local venv=$1 lock
+  local pip=("$venv/bin/pip" --disable-pip-version-check --no-input install --require-hashes)
+  shift
+  python3 -m venv "$venv" || return
+  for lock; do
+    case $lock in
+    *-nodeps.lock) "${pip[@]}" --no-deps -r "$lock" ;;
+    *) "${pip[@]}" -r "$lock" ;;
+    esac || return
+  done
 }
+
+setup_python() {
+  make_environment .venv venv 8 "2 to 5 minutes" python/requirements.lock python/requirements-nodeps.lock
+}
+
+# What builds the documentation is apart: only those who build it need it.
+setup_docs_python() { make_environment .venv-docs venv-docs 1 "up to a minute" python/requirements-docs.lock; }
 
 setup_all() {
   setup_packages "${packages[@]}"

@@ -83,7 +83,8 @@ test_install() {
 }
 
 test_docs() {
-  suite docs "reference pages of dialects, passes and tools" write_reference build/docs
+  setup_docs_python
+  suite docs "documentation site" build_site build/docs
 }
 
 # The last run of the full product, for readers.

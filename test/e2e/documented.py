@@ -16,6 +16,7 @@ ELSEWHERE = {
     "--my-pass": "a placeholder",
     "--print-sharding-rules": "prints: test/passes/placement/print-sharding-rules.mlir",
     "--mlir-print-ir-before-all": "prints",
+    "--mlir-print-debuginfo": "prints",
     "-o /dev/null": "prints or exports",
 }
 
