@@ -6,18 +6,18 @@
 include "mlir/Pass/PassBase.td"
 
 def Autodiff : Pass<"autodiff", "::mlir::ModuleOp"> {
-  let summary = "reverse mode: add the gradients of the loss to a forward-only program";
+  let summary = "differentiate a forward-only program in reverse mode";
   let description = [{
-    The microbatch function gets the argument `seed`, the gradient of the loss, and for each parameter
-    that is not frozen and on which the loss depends a result `gradient`; where the program has an update,
-    which takes sums over microbatches, with an `accumulator` argument and `train.accumulate`. What
-    PyTorch's autograd would compute is computed, by the same kernels in the same order, so that on
-    one device the gradients are those of its joint graph, bit for bit.
+    Adds to the microbatch function the argument `seed`, the gradient of the loss, and a `gradient` result
+    for each unfrozen parameter on which the loss depends. If the program has an update, which consumes
+    sums over microbatches, each gradient also gets an `accumulator` argument and a `train.accumulate`.
+    The backward runs the kernels of PyTorch's autograd in the same order, so that on one device gradients
+    are bitwise identical to those of PyTorch's joint graph.
 
-    Tied weights, one argument, get one sum. Activation-checkpointing tags stay on the ops of the forward;
-    ops of the backward are marked `train.backward`, and have location and stage of the op they
-    differentiate. An op without a derivative is an error at that op if a gradient must flow through it.
-    `aten.detach`, which cuts gradients off, is erased: what holds its gradients needs it no longer.
+    A tied weight is one argument and has one gradient. Activation-checkpoint tags stay on forward ops;
+    backward ops are marked `train.backward` and inherit location and stage of the op they
+    differentiate. An op without a derivative is an error if a gradient must flow through it.
+    `aten.detach`, which stops gradients, is erased: once gradients are explicit it has no effect.
 
     In a typed function the gradient of a value has the dual placement.
 
@@ -47,11 +47,11 @@ def Autodiff : Pass<"autodiff", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    ListOption<"inputs", "inputs", "std::string", "Inputs whose gradients are results too">
+    ListOption<"inputs", "inputs", "std::string", "inputs whose gradients to return as well">
   ];
   let statistics = [
-    Statistic<"numGradients", "gradients", "Gradients that became results">,
-    Statistic<"numOps", "ops of the backward", "Ops that were added">
+    Statistic<"numGradients", "gradients", "gradients added as results">,
+    Statistic<"numOps", "ops of the backward", "ops added">
   ];
   let dependentDialects = ["::cleave::aten::AtenDialect", "::cleave::dist::DistDialect",
                            "::cleave::train::TrainDialect"];

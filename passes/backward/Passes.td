@@ -6,22 +6,22 @@
 include "mlir/Pass/PassBase.td"
 
 def PartitionJoint : Pass<"partition-joint", "::mlir::ModuleOp"> {
-  let summary = "part a microbatch into forward and backward, with a list of saved values";
+  let summary = "split a microbatch into forward and backward, with a list of saved values";
   let description = [{
     Replaces the function of phase `microbatch` by one of phase `forward` and one of phase `backward`
-    (`docs/ir.md`, "Forward and backward"; `docs/backward.md` has the reasons). What depends on the
-    seed is backward; values that it needs of the forward have the role `saved`, or are computed
-    again. Parameters, inputs and random state are arguments of both.
+    (`docs/ir.md`, "Forward and backward"; `docs/backward.md` gives the rationale). Ops that depend on
+    the seed are backward; forward values that they need have the role `saved`, or are recomputed.
+    Parameters, inputs and random state are arguments of both.
 
     Policies:
-    - `save-all`: saves what the backward uses of the forward;
-    - `min-cut`: saves as few bytes as recomputation allows; `recompute` says of which ops: `views`
+    - `save-all`: saves every forward value that the backward uses;
+    - `min-cut`: saves as few bytes as recomputation allows; `recompute` selects the ops: `views`
       (and constants), `cheap` (also pointwise ops, conversions and copies), or `all`.
 
-    Activation-checkpoint tags (`train.checkpoint`) bind both policies: tagged `must_recompute` or
-    `prefer_recompute`, an op is computed again from what enters its region; tagged `must_save` or
-    `prefer_save`, it is not computed again. Random ops draw the same numbers again. Ops of the
-    backward that compute again are marked `train.recomputed`.
+    Both policies respect activation-checkpoint tags (`train.checkpoint`): an op tagged
+    `must_recompute` or `prefer_recompute` is recomputed from the inputs of its region; one tagged
+    `must_save` or `prefer_save` is not recomputed. Random ops draw the same numbers again. Recomputed
+    ops are marked `train.recomputed`.
 
     Before:
     ```mlir
@@ -40,52 +40,52 @@ def PartitionJoint : Pass<"partition-joint", "::mlir::ModuleOp"> {
       ...
     ```
 
-    A program without a backward, or one that is in parts already, is refused.
+    A program without a backward, or one already split, is rejected.
   }];
   let options = [
     Option<"policy", "policy", "::cleave::backward::PartitionPolicy",
-           "::cleave::backward::PartitionPolicy::MinCut", "What is saved",
+           "::cleave::backward::PartitionPolicy::MinCut", "what to save",
            [{::llvm::cl::values(
-              clEnumValN(::cleave::backward::PartitionPolicy::MinCut, "min-cut", "As few bytes as recomputation allows"),
-              clEnumValN(::cleave::backward::PartitionPolicy::SaveAll, "save-all", "All that the backward uses"))}]>,
+              clEnumValN(::cleave::backward::PartitionPolicy::MinCut, "min-cut", "as few bytes as recomputation allows"),
+              clEnumValN(::cleave::backward::PartitionPolicy::SaveAll, "save-all", "everything that the backward uses"))}]>,
     Option<"recompute", "recompute", "::cleave::backward::RecomputeLevel",
-           "::cleave::backward::RecomputeLevel::Cheap", "What min-cut may compute again",
+           "::cleave::backward::RecomputeLevel::Cheap", "what min-cut may recompute",
            [{::llvm::cl::values(
-              clEnumValN(::cleave::backward::RecomputeLevel::Views, "views", "Views and constants"),
-              clEnumValN(::cleave::backward::RecomputeLevel::Cheap, "cheap", "Also pointwise ops, conversions and copies"),
-              clEnumValN(::cleave::backward::RecomputeLevel::All, "all", "Everything"))}]>,
-    Option<"explain", "explain", "bool", "false", "Print both functions, the saved values and their memory">,
-    Option<"json", "json", "std::string", "\"\"", "Write what explain prints to this file, as JSON">
+              clEnumValN(::cleave::backward::RecomputeLevel::Views, "views", "views and constants"),
+              clEnumValN(::cleave::backward::RecomputeLevel::Cheap, "cheap", "also pointwise ops, conversions and copies"),
+              clEnumValN(::cleave::backward::RecomputeLevel::All, "all", "everything"))}]>,
+    Option<"explain", "explain", "bool", "false", "print both functions, the saved values and their memory">,
+    Option<"json", "json", "std::string", "\"\"", "write what explain prints to a JSON file">
   ];
   let statistics = [
-    Statistic<"numSaved", "saved values", "Values that the forward saves">,
-    Statistic<"savedBytes", "saved bytes", "Their bytes; memory that several share counts once">,
-    Statistic<"numRecomputed", "recomputed ops", "Ops that the backward computes again">
+    Statistic<"numSaved", "saved values", "values that the forward saves">,
+    Statistic<"savedBytes", "saved bytes", "bytes of the saved values; shared memory counts once">,
+    Statistic<"numRecomputed", "recomputed ops", "forward ops recomputed in the backward">
   ];
   let dependentDialects = ["::cleave::train::TrainDialect"];
 }
 
 def SplitBackward : Pass<"split-backward", "::mlir::ModuleOp"> {
-  let summary = "backward into backward-input (dI) and backward-weight (dW)";
+  let summary = "split the backward into backward-input (dI) and backward-weight (dW)";
   let description = [{
-    Replaces the function of phase `backward` by two. `backward_input` gives the gradients of inputs,
-    which the previous pipeline stage waits for; `backward_weight` gives those of parameters, at any
-    later time, from saved values and from what `backward_input` has computed on its way. Zero-bubble
-    schedules fill their bubbles with the second (Qi et al., arXiv 2401.10241). Gradients come out bit
-    for bit as without the split.
+    Replaces the function of phase `backward` by two. `backward_input` computes the gradients of
+    inputs, which the previous pipeline stage waits for; `backward_weight` computes those of
+    parameters, at any later time, from saved values and intermediate results of `backward_input`.
+    Zero-bubble schedules fill their bubbles with the latter (Qi et al., arXiv 2401.10241). Gradients
+    are bitwise identical to those of the unsplit backward.
 
-    Which is which is read from roles. An op with an `output_mask` is divided: one instance computes
-    the gradient of its input, another those of weight and bias. What is held between the halves is a
-    minimum cut by bytes, through which views are computed again in `backward_weight`; with
-    `recompute=cheap` also elementwise ops and conversions, where that holds less. Ops computed again
-    are marked `train.recomputed`. `explain` prints sizes of the halves and what is held.
+    Roles determine which half an op belongs to. An op with an `output_mask` is divided: one instance
+    computes the gradient of its input, another those of weight and bias. The values held between the
+    halves are a minimum cut by bytes. `backward_weight` recomputes views; with `recompute=cheap` also
+    elementwise ops and conversions, if that holds fewer bytes. Recomputed ops are marked
+    `train.recomputed`. `explain` prints the sizes of the halves and the values held.
 
-    A first stage has no gradient of an input, so that its `backward_input` is empty. With `inputs`,
-    gradients of activations take their place, and ops that make them are marked
-    `train.activation_gradient`: `inputs=activations` splits at every gradient of an activation that
-    one of a parameter starts from, `inputs=h.0` at those that leave module `h.0` for another.
+    The first stage has no input gradients, so its `backward_input` is empty. With `inputs`, gradients
+    of activations take their place, and ops that compute them are marked
+    `train.activation_gradient`: `inputs=activations` splits at every activation gradient from which a
+    parameter gradient is computed, `inputs=h.0` at those that leave module `h.0`.
 
-    Needs a program that `--partition-joint` has divided.
+    Requires a program split by `--partition-joint`.
 
     Before:
     ```mlir
@@ -125,53 +125,53 @@ def SplitBackward : Pass<"split-backward", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"inputs", "inputs", "std::string", "\"roles\"",
-           "What backward_input is for besides gradients of inputs: 'roles' (nothing), 'activations', or module paths">,
+           "what backward_input computes besides gradients of inputs: 'roles' (nothing), 'activations', or module paths">,
     Option<"recompute", "recompute", "std::string", "\"none\"",
-           "What backward_weight may compute again: 'none' (but views), or 'cheap'">,
-    Option<"explain", "explain", "bool", "false", "Print the halves and the memory held between them">
+           "what backward_weight may recompute: 'none' (except views), or 'cheap'">,
+    Option<"explain", "explain", "bool", "false", "print the halves and the memory held between them">
   ];
   let statistics = [
-    Statistic<"numInputOps", "ops in backward_input", "Ops of the backward-input">,
-    Statistic<"numWeightOps", "ops in backward_weight", "Ops of the backward-weight">,
-    Statistic<"numDividedOps", "ops divided by output mask", "Ops with an instance in each half">,
-    Statistic<"numRecomputedOps", "ops computed again", "Ops of backward_input that backward_weight repeats">,
-    Statistic<"numHeldBytes", "bytes held", "Bytes held from backward_input to backward_weight, for one microbatch">
+    Statistic<"numInputOps", "ops in backward_input", "ops of the backward-input">,
+    Statistic<"numWeightOps", "ops in backward_weight", "ops of the backward-weight">,
+    Statistic<"numDividedOps", "ops divided by output mask", "ops with an instance in each half">,
+    Statistic<"numRecomputedOps", "ops recomputed", "ops of backward_input that backward_weight recomputes">,
+    Statistic<"numHeldBytes", "bytes held", "bytes held from backward_input to backward_weight, per microbatch">
   ];
   let dependentDialects = ["::cleave::train::TrainDialect"];
 }
 
 def VerifySplitBackward : Pass<"verify-split-backward", "::mlir::ModuleOp"> {
-  let summary = "check that each half of a split backward holds what it should";
+  let summary = "check that the halves of a split backward do not overlap";
   let description = [{
-    `backward_input` must hold nothing that only a parameter's gradient needs, `backward_weight`
-    nothing that `backward_input` computes, except ops marked `train.recomputed`. `--split-backward`
-    checks this by itself; this pass is for programs that were edited afterwards.
+    `backward_input` must not contain ops that only a parameter's gradient needs, and
+    `backward_weight` none that `backward_input` computes, except ops marked `train.recomputed`.
+    `--split-backward` checks this itself; this pass is for programs edited afterwards.
   }];
 }
 
 def SplitFsdpCollectives : Pass<"split-fsdp-collectives", "::mlir::ModuleOp"> {
-  let summary = "gather parameters and reduce gradients once a step, not once a microbatch";
+  let summary = "gather parameters and reduce gradients once per step, not once per microbatch";
   let description = [{
     Under fully sharded data parallelism each microbatch gathers every parameter and reduces and
     scatters every gradient. This pass moves that out of the microbatch:
 
-    - what is made from parameters alone by `all_gather`, waits, placement conversions, casts and
-      copies goes to a function of phase `unshard`, which runs before a step's first microbatch.
-      Microbatches take the result as a saved value, views are made where they are used, and a
-      gather that forward and backward both have is one;
+    - values computed from parameters alone by `all_gather`, waits, placement conversions, casts and
+      copies go to a function of phase `unshard`, which runs before a step's first microbatch.
+      Microbatches take the result as a saved value, views stay where they are used, and a
+      gather common to forward and backward runs once;
     - the reductions at the end of a parameter's gradient (`reduce_scatter`, `all_reduce`, or both
       under hybrid sharding; of sums and means) go to a function of phase `reduce`, which runs after
-      the last microbatch, with the casts to a narrower type before them and the linear ops behind
-      them. Views, transpositions and conversions from `R` to `I` behind a reduction stay in the
-      microbatch, in front of it, so that what is reduced has the parameter's dimensions.
+      the last microbatch, with the preceding casts to a narrower type and the linear ops that
+      follow. Views, transpositions and conversions from `R` to `I` after a reduction stay in the
+      microbatch, before it, so that the reduced value has the parameter's dimensions.
       Microbatches accumulate before the reduction, so *accumulator and gradient of the
-      microbatch have the type of the whole gradient on the rank*; the update gets the reduced one,
-      as before. Where the accumulator had a wider element type than what was reduced, the
-      accumulated gradient keeps the wider type, and is reduced in it.
+      microbatch have the type of the rank's unreduced gradient*; the update consumes the reduced one,
+      as before. If the accumulator had a wider element type than the reduced value, the
+      accumulated gradient keeps the wider type and is reduced in it.
 
-    All other communication stays. The program may be a joint microbatch, forward and backward, or
-    have a split backward: the results are the same. With several microbatches sums are taken in
-    another order than without the pass. `explain` prints the memory that it costs.
+    All other communication stays. The microbatch may be joint, split into forward and backward, or
+    have a split backward; the results are the same. With several microbatches the order of
+    summation changes. `explain` prints the memory cost.
 
     Before, in the backward:
     ```mlir
@@ -191,13 +191,13 @@ def SplitFsdpCollectives : Pass<"split-fsdp-collectives", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"unshard", "unshard", "bool", "true", "Move the gathers of parameters">,
-    Option<"reduce", "reduce", "bool", "true", "Move the reductions of gradients">,
-    Option<"explain", "explain", "bool", "false", "Print what moved and the memory that it costs">
+    Option<"unshard", "unshard", "bool", "true", "move the gathers of parameters">,
+    Option<"reduce", "reduce", "bool", "true", "move the reductions of gradients">,
+    Option<"explain", "explain", "bool", "false", "print what moved and its memory cost">
   ];
   let statistics = [
-    Statistic<"numGathers", "gathers moved", "all_gathers that left the microbatch">,
-    Statistic<"numReductions", "reductions moved", "Reductions that left the microbatch">
+    Statistic<"numGathers", "gathers moved", "all-gathers moved out of the microbatch">,
+    Statistic<"numReductions", "reductions moved", "reductions moved out of the microbatch">
   ];
   let dependentDialects = ["::cleave::aten::AtenDialect", "::cleave::dist::DistDialect",
                            "::cleave::train::TrainDialect"];

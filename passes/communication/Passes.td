@@ -8,15 +8,15 @@ include "mlir/Pass/PassBase.td"
 def OverlapCommunication : Pass<"overlap-communication", "::mlir::ModuleOp"> {
   let summary = "start communications early and wait for them late";
   let description = [{
-    Splits each communication into a start, as early as its operands are there, and a wait, in front
-    of the first use of its result; compute in between runs while data moves. Only starts move:
+    Splits each communication into a start, as soon as its operands are available, and a wait, before
+    the first use of its result, so that the compute in between overlaps it. Only starts move:
     compute keeps its order, and so do communications among themselves (all ranks run the same
-    function, so they agree on the order). Nothing moves over a send, a receive or a barrier. A
-    communication of another one's result stays where it is.
+    function, so they agree on the order). Nothing moves across a send, a receive or a barrier. A
+    communication that consumes the result of another is not moved.
 
-    A start that moves up holds its result's memory longer: the results under way at any time have
-    at most `max-in-flight-mb`, but for one that is larger by itself. A communication that has nothing to overlap with
-    stays as it is.
+    An earlier start keeps its result's memory live for longer: results in flight at any time take
+    at most `max-in-flight-mb`, except a single larger one. A communication with nothing to overlap is
+    not split.
 
     Before:
     ```mlir
@@ -33,10 +33,10 @@ def OverlapCommunication : Pass<"overlap-communication", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"maxInFlightMb", "max-in-flight-mb", "double", "256", "Most MiB of results under way at one time">
+    Option<"maxInFlightMb", "max-in-flight-mb", "double", "256", "maximum size in MiB of results in flight">
   ];
   let statistics = [
-    Statistic<"numOverlapped", "communications overlapped", "Communications split into start and wait">
+    Statistic<"numOverlapped", "communications overlapped", "communications split into start and wait">
   ];
   let dependentDialects = ["::cleave::dist::DistDialect"];
 }
@@ -44,20 +44,19 @@ def OverlapCommunication : Pass<"overlap-communication", "::mlir::ModuleOp"> {
 def AsyncTP : Pass<"async-tp", "::mlir::ModuleOp"> {
   let summary = "decompose all_gather + mm and mm + reduce_scatter into rings that overlap";
   let description = [{
-    A product of gathered rows (`aten.mm`, `aten.addmm`, directly or behind a view that merges the rows' dimensions)
-    is that of each rank's block: blocks go round the ring by `dist.shift`, and a rank multiplies the one it has
-    while the next is on its way. All products of one gathered value share the ring. A product whose rows are
-    reduced and scattered makes its blocks one by one, the last one its own, and adds each to the sum that comes
-    from the rank before; a bias joins the sum.
+    A product of gathered rows (`aten.mm`, `aten.addmm`, directly or after a view that flattens the row
+    dimensions) is computed block by block: blocks travel round the ring by `dist.shift`, and a rank multiplies
+    one while it receives the next. All products of one gathered value share the ring. A product whose rows
+    are reduced and scattered computes its blocks one by one, its own last, and adds each to the partial sum
+    received from the previous rank; a bias is added to the sum.
 
-    Left as they are: what sends less than `min-mb`, blocks that do not divide by ranks and `chunks`, axes whose size
-    is not known, products that other ops stand in the way of, and products of which not each rank makes its own
-    part (results of type R). Where other ops use the gathered value too, as the gradient of the weight does,
-    they gather it again when they need it (and it need not be kept); with `regather=false` such a gather
-    is left as it is.
+    Not decomposed: communication of less than `min-mb`, blocks not divisible by ranks and `chunks`, axes of
+    unknown size, products separated from the collective by other ops, and products that are not distributed
+    (results of type R). Other users of the gathered value, such as the gradient of the weight, gather it
+    again when they need it, so it need not be kept; with `regather=false` such a gather is not decomposed.
 
-    Gathered products give the same rows; sums are in the order of the ring. Run `--overlap-communication` before
-    this pass, or not at all: the ring's starts stand where they belong.
+    Rows of gathered products are unchanged; sums are in ring order. Run `--overlap-communication` before
+    this pass or not at all: the ring's starts are already in place.
 
     Before:
     ```mlir
@@ -74,13 +73,13 @@ def AsyncTP : Pass<"async-tp", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"chunks", "chunks", "int64_t", "1", "Pieces into which a rank's block is cut, each sent by itself">,
-    Option<"minMb", "min-mb", "double", "1", "Least MiB of the gathered or summed value">,
-    Option<"regather", "regather", "bool", "true", "Whether other users of a gathered value gather it again">
+    Option<"chunks", "chunks", "int64_t", "1", "pieces per rank's block, each sent separately">,
+    Option<"minMb", "min-mb", "double", "1", "minimum size in MiB of the gathered or reduced value">,
+    Option<"regather", "regather", "bool", "true", "let other users of a gathered value gather it again">
   ];
   let statistics = [
-    Statistic<"numGathers", "gathers decomposed", "All-gathers that became rings">,
-    Statistic<"numScatters", "scatters decomposed", "Reduce-scatters that became rings">
+    Statistic<"numGathers", "gathers decomposed", "all-gathers decomposed into rings">,
+    Statistic<"numScatters", "scatters decomposed", "reduce-scatters decomposed into rings">
   ];
   let dependentDialects = ["::cleave::dist::DistDialect"];
 }

@@ -6,22 +6,21 @@
 include "mlir/Pass/PassBase.td"
 
 def SyncGradients : Pass<"sync-gradients", "::mlir::ModuleOp"> {
-  let summary = "data parallelism: sum every parameter's gradient over a mesh axis";
+  let summary = "sum every parameter's gradient over a mesh axis (data parallelism)";
   let description = [{
-    Puts one `dist.all_reduce` (sum) on each accumulated gradient that the update takes, and marks
-    every batched input as divided over the axis. The mean over ranks is in the seed of the
-    backward, so the reduction is a plain sum.
+    Inserts a `dist.all_reduce` (sum) for each accumulated gradient that the update consumes, and marks
+    every batched input as divided over the axis. The seed of the backward already averages over
+    ranks, so the reduction is a plain sum.
 
-    Makes the mesh if the module has none, with the size of the axis left open (`?`) unless `size`
-    is given; with a mesh, the axis must be one of its own. A program whose gradients are already
-    reduced over the axis is refused: a second sum would multiply them.
+    Creates the mesh if the module has none; the size of the axis is left open (`?`) unless `size` is
+    given. An existing mesh must have the axis. A program whose gradients are already reduced over the
+    axis is rejected: a second sum would scale them.
 
-    A program with placements is refused: its update holds the sums that its types ask for.
+    A program with placements is rejected: its update already contains the sums that its types require.
 
-    In a program without an update, whose caller steps an optimizer of its own, gradients of
-    parameters are added up over the step's microbatches, and a function of phase `reduce` gives
-    them back summed: over the axis, or, where gradients have placements, over the axes on which
-    they are pending sums.
+    In a program without an update, whose caller runs the optimizer, gradients of parameters are
+    accumulated over the step's microbatches, and a function of phase `reduce` returns them summed:
+    over the axis, or, if gradients have placements, over the axes on which they are pending sums.
 
     Before, in the update:
     ```mlir
@@ -34,38 +33,38 @@ def SyncGradients : Pass<"sync-gradients", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"axis", "axis", "std::string", "\"dp\"", "Mesh axis over which the batch is divided">,
-    Option<"size", "size", "int64_t", "0", "Ranks along the axis, where the pass makes the mesh (0: left open)">
+    Option<"axis", "axis", "std::string", "\"dp\"", "mesh axis over which the batch is divided">,
+    Option<"size", "size", "int64_t", "0", "size of the axis if the pass creates the mesh (0: left open)">
   ];
   let statistics = [
-    Statistic<"numReduced", "gradients reduced", "Gradients that got an all-reduce">
+    Statistic<"numReduced", "gradients reduced", "gradients given an all-reduce">
   ];
   let dependentDialects = ["::cleave::dist::DistDialect", "::cleave::train::TrainDialect"];
 }
 
 def BucketGradients : Pass<"bucket-gradients", "::mlir::ModuleOp"> {
-  let summary = "gather gradients in flat buffers that are reduced once each, as soon as they are complete";
+  let summary = "collect gradients in flat buffers, each reduced once, as soon as it is complete";
   let description = [{
-    Groups the gradients that the update takes by parameter group (optimizer op, its
-    hyper-parameters, and the schedule of its learning rate), element type, mesh, axes to reduce over and
-    the function that makes them, and puts each group, in the order in which gradients are ready,
-    into buckets of at most `bucket-size-mb`. Reductions of single gradients in the update
-    (`--sync-gradients`) become the buckets'; a gradient with nothing to reduce gets a local bucket.
+    Groups the gradients that the update consumes by parameter group (optimizer op, its
+    hyper-parameters and learning rate schedule), element type, mesh, reduction axes and producing
+    function, and packs each group, in the order in which gradients are ready, into buckets of at most
+    `bucket-size-mb`. A bucket's reduction replaces the reductions of its members in the update
+    (`--sync-gradients`); a gradient that is not reduced goes into a local bucket.
 
-    Each gradient is contributed where it is made; one that a collective brings, beside the next
-    gradient that a matrix product stands before, so that the collective has something to run
-    beside. The reduction is started by `train.reduce_bucket` behind the bucket's last contribution
-    in the step's last microbatch, and awaited in front of the update's first use. Optimizer steps
-    follow the order of the buckets: the first ones run while the last buckets are still reduced.
+    Each gradient is contributed where it is produced; one that a collective produces, next to the
+    following gradient that a matrix product precedes, so that the collective can overlap it.
+    `train.reduce_bucket` starts the reduction after the bucket's last contribution in the step's last
+    microbatch; the update waits for it before its first use. Optimizer steps follow the order of the
+    buckets: the first run while the last buckets are still being reduced.
 
-    In a program without an update the reduce function (`--sync-gradients` makes it) waits for the
-    buckets and gives their members' gradients back.
+    In a program without an update, the reduce function that `--sync-gradients` creates waits for the
+    buckets and returns their members' gradients.
 
-    Where a reduce function (`--split-fsdp-collectives`) scatters a gradient along a dimension, the
-    bucket does that too (one reduce-scatter, and one sum over further axes), and the update takes
-    its parts; a reduce function that is then empty goes.
+    If a reduce function (`--split-fsdp-collectives`) scatters a gradient along a dimension, so does the
+    bucket (one reduce-scatter, and one sum over the remaining axes), and the update consumes the
+    shards; a reduce function left empty is erased.
 
-    A gradient of which the accumulation or reduction is more than plain sums is refused.
+    A gradient whose accumulation or reduction is not a plain sum is rejected.
 
     Before:
     ```mlir
@@ -92,33 +91,34 @@ def BucketGradients : Pass<"bucket-gradients", "::mlir::ModuleOp"> {
     Sources: PyTorch's DistributedDataParallel reducer; d9d's `GradientSynchronizer`.
   }];
   let options = [
-    Option<"bucketSizeMb", "bucket-size-mb", "double", "25", "Most MiB of one bucket; a larger gradient has one to itself">,
-    Option<"firstBucketMb", "first-bucket-mb", "double", "1", "Most MiB of the bucket that is ready first">,
-    Option<"requireAccumulations", "require-accumulations", "int64_t", "0", "Microbatches that a step must have (0: as many as it is run with)">,
-    Option<"reduceInFp32", "reduce-in-fp32", "bool", "false", "Gather and reduce gradients of narrower types in f32">,
-    Option<"fuseAccumulate", "fuse-accumulate", "bool", "false", "Let matrix products write into the bucket (rounds otherwise than a product and a sum)">,
-    Option<"explain", "explain", "bool", "false", "Say in a remark what each bucket holds">
+    Option<"bucketSizeMb", "bucket-size-mb", "double", "25", "maximum bucket size in MiB; a larger gradient gets a bucket to itself">,
+    Option<"firstBucketMb", "first-bucket-mb", "double", "1", "maximum size in MiB of the bucket that is ready first">,
+    Option<"requireAccumulations", "require-accumulations", "int64_t", "0", "required number of microbatches per step (0: any)">,
+    Option<"reduceInFp32", "reduce-in-fp32", "bool", "false", "accumulate and reduce gradients of narrower types in f32">,
+    Option<"fuseAccumulate", "fuse-accumulate", "bool", "false", "let matrix products accumulate into the bucket (changes rounding)">,
+    Option<"explain", "explain", "bool", "false", "emit a remark with the contents of each bucket">
   ];
   let statistics = [
-    Statistic<"numBuckets", "buckets", "Buckets made">,
-    Statistic<"numMembers", "gradients in buckets", "Gradients put into buckets">,
-    Statistic<"numFused", "products in buckets", "Matrix products that write into a bucket">,
-    Statistic<"numReductions", "reductions per step", "Buckets that are reduced over mesh axes">
+    Statistic<"numBuckets", "buckets", "buckets created">,
+    Statistic<"numMembers", "gradients in buckets", "gradients placed in buckets">,
+    Statistic<"numFused", "products in buckets", "matrix products that accumulate into a bucket">,
+    Statistic<"numReductions", "reductions per step", "buckets reduced over mesh axes">
   ];
   let dependentDialects = ["::cleave::dist::DistDialect", "::cleave::train::TrainDialect"];
 }
 
 def ClipGradients : Pass<"clip-gradients", "::mlir::ModuleOp"> {
-  let summary = "bound the norm of all gradients together";
+  let summary = "clip gradients by their global norm";
   let description = [{
-    Multiplies every gradient that the optimizer takes by min(1, max-norm / (norm + 1e-6)), where the
-    norm is the 2-norm of all gradients together, over all mesh axes: what
-    `torch.nn.utils.clip_grad_norm_` does, op by op. It belongs behind the gradients' reduction
-    (`--sync-gradients`, `--bucket-gradients`): a gradient that is partial or varying over an axis is refused, one that is
-    sharded adds its squares over the axis.
+    Multiplies every gradient that the optimizer consumes by min(1, max-norm / (norm + 1e-6)), where
+    norm is the 2-norm of all gradients together, over all mesh axes: the computation of
+    `torch.nn.utils.clip_grad_norm_`, op by op. Run it after the gradients' reduction
+    (`--sync-gradients`, `--bucket-gradients`): a gradient that is partial or varying on an axis is
+    rejected; the squares of a sharded one are summed over the axis.
 
-    In a program of pipeline stages the norm is that of all stages: each stage's reduce function gives
-    the square of its norm as a term of a `stage_sum`, and the updates scale by the root of the sum.
+    In a program with pipeline stages the norm is that of all stages: each stage's reduce function
+    returns the square of its norm as a term of a `stage_sum`, and the updates scale by the square root
+    of the sum.
 
     Before, in the update:
     ```mlir
@@ -135,10 +135,10 @@ def ClipGradients : Pass<"clip-gradients", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"maxNorm", "max-norm", "double", "1.0", "Largest norm that the gradients keep">
+    Option<"maxNorm", "max-norm", "double", "1.0", "maximum norm">
   ];
   let statistics = [
-    Statistic<"numClipped", "gradients clipped", "Gradients that the factor multiplies">
+    Statistic<"numClipped", "gradients clipped", "gradients scaled">
   ];
   let dependentDialects = ["::cleave::aten::AtenDialect", "::cleave::dist::DistDialect", "::cleave::train::TrainDialect"];
 }

@@ -6,17 +6,17 @@
 include "mlir/Pass/PassBase.td"
 
 def FuseKernels : Pass<"fuse-kernels", "::mlir::ModuleOp"> {
-  let summary = "join pointwise ops, broadcasts and reductions to kernels";
+  let summary = "fuse pointwise ops, broadcasts and reductions into kernels";
   let description = [{
-    Ops that work on the rows of one matrix (`lib/kernels/fusion/RowOp.h`) become an `exec.kernel`, so that a
-    row is read once for all of them: normalizations, softmax, rotary embeddings, cross-entropy,
-    activations and gates, residual connections, and their gradients. Views that exchange or repeat
-    rows join where that saves a copy. Contractions, attention, convolutions and ops that exchange
-    rows and columns stay what they are. Equal regions, as those of a model's layers, share one
-    kernel. `docs/fusion.md` says what joins, and what does not.
+    Fuses ops on the rows of one matrix (`lib/kernels/fusion/RowOp.h`) into an `exec.kernel` that reads
+    each row once: normalizations, softmax, rotary embeddings, cross-entropy, activations and gates,
+    residual connections, and their gradients. Views that permute or repeat rows are fused if that saves
+    a copy. Contractions, attention, convolutions and ops that exchange rows and columns are not fused.
+    Identical regions, such as those of a model's layers, share one kernel. `docs/fusion.md` has the
+    fusion rules.
 
-    A kernel is executed like the ops it consists of, in their order, unless it is compiled: the
-    program computes the same. Ops around kernels may change places; communication keeps its order.
+    Unless it is compiled, a kernel executes its ops one by one in their order, so the results are the
+    same. Ops around kernels may be reordered; communication keeps its order.
 
     Before:
     ```mlir
@@ -34,29 +34,29 @@ def FuseKernels : Pass<"fuse-kernels", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"minOps", "min-ops", "unsigned", "2", "ops that a kernel has at least: a view counts for none, one of many steps (softmax) for two">,
+    Option<"minOps", "min-ops", "unsigned", "2", "minimum ops per kernel; a view counts as none, an op of several steps (softmax) as two">,
   ];
   let statistics = [
-    Statistic<"numKernels", "kernels", "kernels made">,
+    Statistic<"numKernels", "kernels", "kernels created">,
     Statistic<"numLaunches", "launches", "launches of kernels">,
-    Statistic<"numFused", "fused", "ops that are part of a launch now">,
+    Statistic<"numFused", "fused", "ops fused into kernels">,
   ];
   let dependentDialects = ["::cleave::exec::ExecDialect"];
 }
 
 def CompileKernels : Pass<"compile-kernels", "::mlir::ModuleOp"> {
-  let summary = "compile kernels to machine code that the program carries";
+  let summary = "compile kernels to machine code embedded in the program";
   let description = [{
-    Each `exec.kernel` gets a `code` attribute, and the module an `exec.binary` for each target: a shared
-    object for levels of the x86-64 architecture. `cleave-run` takes the best one that its machine can
-    execute, so that a program may be compiled for several. How code is made of a kernel is in
-    docs/kernels.md.
+    Each `exec.kernel` gets a `code` attribute, and the module an `exec.binary` per target: a shared
+    object for an x86-64 microarchitecture level, a cubin for a CUDA architecture. `cleave-run` selects the
+    best one that its machine can execute, so a program may be compiled for several. docs/kernels.md
+    describes code generation.
 
-    Code for GPUs needs the CUDA toolkit's `ptxas` and `libdevice`, at `CUDA_HOME` or around the `ptxas` on
-    PATH, but no GPU. Functions that spill registers get a remark.
+    Compiling for GPUs needs the CUDA toolkit's `ptxas` and `libdevice`, at `CUDA_HOME` or next to the
+    `ptxas` on PATH, but no GPU. Functions that spill registers get a remark.
 
-    A kernel with an op that the code generator does not know is left as it is, with a remark: its ops
-    run one by one. What was compiled before is compiled anew.
+    A kernel with an op that the code generator does not support is not compiled, with a remark: its ops
+    run one by one. Kernels that were compiled before are recompiled.
 
     Before:
     ```mlir
@@ -71,33 +71,33 @@ def CompileKernels : Pass<"compile-kernels", "::mlir::ModuleOp"> {
   }];
   let options = [
     ListOption<"cpu", "cpu", "std::string",
-        "levels of x86-64: x86-64-v2, x86-64-v3, x86-64-v4 (default: all three), or none">,
-    ListOption<"cuda", "cuda", "std::string", "GPUs: sm_80, sm_90, sm_100 (default: none)">,
-    Option<"printPrograms", "print-programs", "bool", "false", "print what kernels compute, in steps">,
+        "x86-64 levels: x86-64-v2, x86-64-v3, x86-64-v4 (default: all three), or none">,
+    ListOption<"cuda", "cuda", "std::string", "CUDA architectures: sm_80, sm_90, sm_100 (default: none)">,
+    Option<"printPrograms", "print-programs", "bool", "false", "print the row programs of kernels">,
     Option<"printResources", "print-resources", "bool", "false",
-        "print what each function for GPUs takes: registers, bytes spilled, shared memory">,
+        "print the resources of each GPU function: registers, bytes spilled, shared memory">,
     Option<"printAssembly", "print-assembly", "bool", "false",
-        "print the code for CPUs, and embed none">,
+        "print the code for CPUs instead of embedding it">,
   ];
   let statistics = [
     Statistic<"numCompiled", "compiled", "kernels compiled">,
-    Statistic<"numLeftOut", "left-out", "kernels that were left as they are">,
+    Statistic<"numLeftOut", "left-out", "kernels not compiled">,
   ];
   let dependentDialects = ["::cleave::exec::ExecDialect"];
 }
 
 def LowerToExec : Pass<"lower-to-exec", "::mlir::ModuleOp"> {
-  let summary = "decide what shares memory, and what runs beside what";
+  let summary = "plan memory and streams";
   let description = [{
-    Every result of a program's functions gets a place: in the rank's arena, in the frame of its microbatch
-    (what its functions save for each other), in the memory of an operand
-    (views, accumulators, optimizer state, pointwise ops over the last use of an operand), or apart. Ops
-    that communicate go to a stream of their own; events order the streams where they touch the
-    same bytes, and nowhere else. Functions keep their signature and their ops; sums of gradients move to
-    where the gradient is made, and optimizer steps next to each other. What attributes and events
-    mean is in `docs/executable.md`. The result is verified (`--verify-exec`).
+    Assigns memory to every result of a program's functions: in the rank's arena, in the frame of its
+    microbatch (values saved between functions), in the memory of an operand (views, accumulators,
+    optimizer state, pointwise ops at the last use of an operand), or on the heap. Communication runs on
+    a stream of its own; events order the streams where they access the same bytes, and nowhere
+    else. Functions keep their signatures and ops; gradient accumulations move to where the gradient is
+    produced, and optimizer steps next to each other. `docs/executable.md` defines the attributes and
+    events. The result is verified (`--verify-exec`).
 
-    A function that is lowered already is planned anew. Passes that change ops come before.
+    A function that was lowered before is planned again. Run passes that change ops before this one.
 
     Before:
     ```mlir
@@ -111,18 +111,18 @@ def LowerToExec : Pass<"lower-to-exec", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"target", "target", "std::string", "\"cpu\"", "what runs the program: cpu or cuda">,
-    Option<"chip", "chip", "std::string", "\"\"", "of cuda: sm_90, ...">,
-    Option<"explain", "explain", "bool", "false", "say for each function what became of its results">,
-    Option<"plot", "plot", "std::string", "\"\"", "SVG file for a picture of arenas and frames: time by address">,
+    Option<"target", "target", "std::string", "\"cpu\"", "target device: cpu or cuda">,
+    Option<"chip", "chip", "std::string", "\"\"", "CUDA architecture, such as sm_90">,
+    Option<"explain", "explain", "bool", "false", "print where the results of each function are placed">,
+    Option<"plot", "plot", "std::string", "\"\"", "draw arenas and frames, address over time, to an SVG file">,
   ];
   let statistics = [
     Statistic<"inArena", "in-arena", "results in the arena">,
     Statistic<"inFrame", "in-frame", "results in the microbatch's frame">,
-    Statistic<"inPlace", "in-place", "results over an operand's last use">,
-    Statistic<"sharing", "sharing", "results in the memory of an operand, these included">,
-    Statistic<"apartOutliving", "apart-outliving", "results apart because they outlive the function">,
-    Statistic<"apartOther", "apart-other", "results apart because the host reads them, or they are empty">,
+    Statistic<"inPlace", "in-place", "results that overwrite an operand at its last use">,
+    Statistic<"sharing", "sharing", "results in the memory of an operand, including in-place">,
+    Statistic<"apartOutliving", "apart-outliving", "results on the heap because they outlive the function">,
+    Statistic<"apartOther", "apart-other", "results on the heap because the host reads them, or they are empty">,
     Statistic<"numEvents", "events", "events between the streams">,
   ];
   let dependentDialects = ["::cleave::exec::ExecDialect"];
@@ -131,17 +131,16 @@ def LowerToExec : Pass<"lower-to-exec", "::mlir::ModuleOp"> {
 def VerifyExec : Pass<"verify-exec", "::mlir::ModuleOp"> {
   let summary = "verify memory, streams and events of lowered functions";
   let description = [{
-    An implementation of its own, which knows the attributes and events only. For each function with
-    `exec.lowered`:
+    Works from the attributes and events alone, independently of the planner. For each function with
+    `exec.lowered` it checks that
 
-    1. all functions of the program are lowered for one target;
-    2. values that are needed at one time do not share bytes, unless one is a view of the other;
-    3. an op that works in place overwrites nothing that is still read, and nothing of others;
-    4. what outlives the function is not in the arena, and what outlives its microbatch is not in the
-       frame, in which this holds over all functions of the microbatch, one after the other;
-    5. ops that communicate, and no others, are on the communication stream, and in their order;
-    6. of two ops on different streams that touch the same bytes, one of them writing, the later one
-       is after the earlier one by events.
+    1. all functions of the program are lowered for the same target;
+    2. values that are live at the same time do not share bytes, unless one is a view of the other;
+    3. an in-place op overwrites no value that is read later, and none that it does not own;
+    4. no value in the arena outlives its function, and none in the frame its microbatch; live ranges in
+       the frame extend over all functions of the microbatch;
+    5. exactly the communication ops are on the communication stream, in order;
+    6. events order any two ops on different streams that access the same bytes, one of them writing.
   }];
 }
 

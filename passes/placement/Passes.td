@@ -6,16 +6,16 @@
 include "mlir/Pass/PassBase.td"
 
 def CheckSpmdTypes : Pass<"check-spmd-types", "::mlir::ModuleOp"> {
-  let summary = "refuse a program whose placements are wrong: a missing, doubled or misplaced reduction";
+  let summary = "check placements: reject missing, duplicated or misplaced reductions";
   let description = [{
-    Types every function in which a tensor has a placement: what each op declares must be what
-    `docs/types.md` allows for its operands, and the signature must fit the roles of its arguments and
-    results (a gradient's type is dual to its parameter's, a loss is `I` or `P`). Functions without
-    placements pass. The program stays as it is.
+    Type-checks every function in which a tensor has a placement: the types that each op declares must be
+    allowed by `docs/types.md` for its operands, and the signature must match the roles of its arguments
+    and results (a gradient's type is dual to its parameter's, a loss is `I` or `P`). Functions without
+    placements are skipped. Does not change the program.
 
-    An error names the op, the axis and the types, says what to insert, and has a note where the operand
-    comes from; `docs/type-checking.md` explains them. cleave-opt runs this pass by itself after each of
-    Cleave's passes (not with `--verify-types=false`), and the runtime checks a program when it loads it.
+    An error names the op, the axis and the types, suggests what to insert, and has a note at the origin
+    of the operand; `docs/type-checking.md` explains each. cleave-opt runs this check after each of
+    Cleave's passes (unless `--verify-types=false`), and the runtime when it loads a program.
 
     For
     ```mlir
@@ -32,12 +32,12 @@ def CheckSpmdTypes : Pass<"check-spmd-types", "::mlir::ModuleOp"> {
 }
 
 def AnnotatePlacements : Pass<"annotate-placements", "::mlir::ModuleOp"> {
-  let summary = "a plan's mesh and placements, by parameter, module and op, as attributes";
+  let summary = "annotate a program with the mesh and placements of a plan";
   let description = [{
-    Reads the plan `plan=FILE` (docs/plans.md has the format; `cleave.export(plan=...)` writes one) and
-    says in the program what it says: `dist.mesh`, `dist.placement` on arguments and results,
-    `dist.operands` and `dist.results` on ops. What the plan does not mention stays open, for
-    `--propagate-placements` to decide. Attributes that the program has already count as rules.
+    Reads the plan `plan=FILE` (docs/plans.md describes the format; `cleave.export(plan=...)` writes one)
+    and adds it to the program as `dist.mesh`, as `dist.placement` on arguments and results, and as
+    `dist.operands` and `dist.results` on ops. Whatever the plan does not mention stays open for
+    `--propagate-placements`. Existing attributes count as rules.
 
     With the plan
     ```json
@@ -48,42 +48,42 @@ def AnnotatePlacements : Pass<"annotate-placements", "::mlir::ModuleOp"> {
     %t = aten.t(%weight) : (tensor<16x8xf32>) -> tensor<8x16xf32> loc("h.0.up")
     %y = aten.mm(%x, %t) : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32> loc("h.0.up")
     ```
-    the weight's argument has `dist.placement = #dist.on<@mesh, tp = S(0)>` after, and the product is
+    the weight's argument gets `dist.placement = #dist.on<@mesh, tp = S(0)>`, and the product becomes
     ```mlir
     %y = aten.mm(%x, %t) {dist.operands = [#dist.on<@mesh, tp = R>, #dist.on<@mesh, tp = S(1)>],
                           dist.results = [#dist.on<@mesh, tp = S(1)>] } : ...
     ```
-    A rule that matches nothing, names an axis that the mesh lacks or a dimension that a tensor lacks, or
-    disagrees with another one is an error that names the rules.
+    A rule that matches nothing, names an unknown axis or dimension, or conflicts with another rule is an
+    error that names the rules.
   }];
   let options = [
-    Option<"plan", "plan", "std::string", "\"\"", "The plan, a JSON file">,
+    Option<"plan", "plan", "std::string", "\"\"", "plan, a JSON file">,
     Option<"uneven", "uneven", "bool", "false",
-           "Shard parameters that no dimension of divides evenly, for --propagate-placements=uneven=true">
+           "allow uneven parameter shards, for --propagate-placements=uneven=true">
   ];
   let statistics = [
-    Statistic<"numPlaced", "values placed", "Values and uses of values that got a placement on some axis">
+    Statistic<"numPlaced", "values placed", "values and uses given a placement on some axis">
   ];
   let dependentDialects = ["::cleave::dist::DistDialect", "::cleave::train::TrainDialect"];
 }
 
 def SimplifyCommunication : Pass<"simplify-communication", "::mlir::ModuleOp"> {
-  let summary = "drop, merge and delay communication where types prove it safe";
+  let summary = "remove, merge and delay communication where types prove it safe";
   let description = [{
-    Works on typed functions, by what placements say the values mean; the derivative of what comes out is
-    the derivative of what went in. Only the order of sums may change, and with it their rounding.
+    Rewrites typed functions by the meaning that placements give to values; derivatives are preserved.
+    Only the order of sums may change, and with it their rounding.
 
     | before | after |
     | --- | --- |
-    | `all_gather` of what `convert` has just sliced, `fake_gather` of `fake_scatter` | the value itself |
+    | `all_gather` of a slice made by `convert`, `fake_gather` of `fake_scatter` | the value itself |
     | `all_gather` of `reduce_scatter` | `all_reduce` |
     | `all_to_all` of its inverse | the value itself |
-    | `reduce_scatter` of what `convert` has just padded | the value itself |
-    | `all_reduce` of what `convert` has just padded | `all_gather`, or the value itself |
+    | `reduce_scatter` of a value padded by `convert` | the value itself |
+    | `all_reduce` of a value padded by `convert` | `all_gather`, or the value itself |
     | `convert` of `convert`, `reinterpret` of `reinterpret`, on one axis | one, or none |
     | `all_reduce` of `all_reduce`, over different axes | one over all axes |
     | `convert` to the local slice of an `all_reduce` | `reduce_scatter`, `all_reduce` over the other axes |
-    | linear ops on results of `all_reduce` | the same on partial values, reduced once, where this sends less |
+    | linear ops on results of `all_reduce` | the same on partial values, reduced once, if this sends less |
 
     Before:
     ```mlir
@@ -96,30 +96,30 @@ def SimplifyCommunication : Pass<"simplify-communication", "::mlir::ModuleOp"> {
     %0 = aten.add(%p, %q) : (tensor<4x8xf32, #P_tp>, tensor<4x8xf32, #P_tp>) -> tensor<4x8xf32, #P_tp>
     %1 = dist.all_reduce sum(%0) over @mesh ["tp"] : tensor<4x8xf32, #P_tp> -> tensor<4x8xf32, #I_tp>
     ```
-    A value that several ops use is reduced where it was, and communication that is only started (a
-    future) stays as it is: run this pass before those that overlap.
+    A value with several uses keeps its reduction, and asynchronous communication (futures) is not
+    rewritten: run this pass before those that overlap communication.
   }];
   let statistics = [
-    Statistic<"numGathersDropped", "gathers dropped", "Gathers of what was just scattered, and all_to_all pairs">,
-    Statistic<"numConversionsFolded", "conversions folded", "Pairs of conversions that became one or none">,
-    Statistic<"numReductionsMerged", "reductions merged", "Reductions merged with others or scatters">,
-    Statistic<"numReductionsDelayed", "reductions delayed", "Reductions that were replaced by a later one of less data">
+    Statistic<"numGathersDropped", "gathers dropped", "gathers of scattered values, and all-to-all pairs, removed">,
+    Statistic<"numConversionsFolded", "conversions folded", "pairs of conversions folded to one or none">,
+    Statistic<"numReductionsMerged", "reductions merged", "reductions merged with others or with scatters">,
+    Statistic<"numReductionsDelayed", "reductions delayed", "reductions replaced by a later one of less data">
   ];
   let dependentDialects = ["::cleave::dist::DistDialect"];
 }
 
 def SequenceMajor : Pass<"sequence-major", "::mlir::ModuleOp"> {
-  let summary = "merge batch and sequence to rows with sequence positions first";
+  let summary = "flatten batch and sequence with the sequence as the outer dimension";
   let description = [{
-    In front of a linear layer or a loss a view merges batch and sequence to rows, example by example. Of a sharded
-    sequence a rank has some rows of each example, which no `S(d)` of the merged dimension describes, so
-    `--propagate-placements` has it gathered. This pass merges position by position, so that the
-    shard stays one: for context parallelism, before annotating.
+    Before a linear layer or a loss, a view flattens batch and sequence to rows, batch outermost. If the
+    sequence is sharded, a rank holds some rows of each example, which no `S(d)` of the flattened dimension
+    describes, so `--propagate-placements` gathers it. This pass makes the sequence outermost, so that
+    the shard stays contiguous. Use it for context parallelism, before annotating.
 
-    It changes the order only where all ops between merging views and the views that split rows again treat
-    rows alike: their sharding rules have a factor for the rows, or they are mean losses. Rows that
-    something else sees (an expert's slots are given out in order) stay as they are. Row by row the results are the same; sums
-    over rows are in another order. Each merging and splitting view comes to copy, which is what it costs.
+    The order changes only if all ops between the flattening and the unflattening views treat rows
+    alike: their sharding rules have a factor for the rows, or they are mean losses. Rows with other users
+    (expert slots are assigned in order) are not reordered. Results are the same row by row; sums over rows
+    are in a different order. Each flattening and unflattening view becomes a copy.
 
     Before:
     ```mlir
@@ -138,17 +138,17 @@ def SequenceMajor : Pass<"sequence-major", "::mlir::ModuleOp"> {
     %6 = aten.clone(%5, memory_format = "contiguous_format") : (tensor<2x4x5xf32>) -> tensor<2x4x5xf32>
     ```
   }];
-  let statistics = [Statistic<"numMerges", "merges reordered", "Views that merge position by position">];
+  let statistics = [Statistic<"numMerges", "merges reordered", "views that flatten with the sequence outermost">];
   let dependentDialects = ["::cleave::aten::AtenDialect"];
 }
 
 def PropagatePlacements : Pass<"propagate-placements", "::mlir::ModuleOp"> {
-  let summary = "decide where every tensor of an annotated program lives on the mesh";
+  let summary = "choose the placement of every tensor in an annotated program";
   let description = [{
     Takes a program for one device with a `dist.mesh` and annotations (`dist.placement` on arguments and
     results of functions, `dist.results` and `dist.operands` on ops), which may leave axes and whole tensors
-    open, and fills all in. Annotations are constraints; what they leave open follows them, by priority and
-    cost. `docs/placements.md` describes the algorithm.
+    open, and completes them. Annotations are constraints; everything else is decided by priority and cost.
+    `docs/placements.md` describes the algorithm.
 
     For
     ```mlir
@@ -168,34 +168,34 @@ def PropagatePlacements : Pass<"propagate-placements", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"mesh", "mesh", "std::string", "\"\"",
-           "Mesh to add to a program that has none, such as dp=2,tp=2; its name is @mesh">,
-    Option<"strict", "strict", "bool", "false", "Refuse ops that have no sharding rule">,
+           "mesh to add to a program that has none, such as dp=2,tp=2; it is named @mesh">,
+    Option<"strict", "strict", "bool", "false", "reject ops without a sharding rule">,
     Option<"uneven", "uneven", "bool", "false",
-           "Allow for shards of different sizes, where an axis does not divide a dimension">,
+           "allow shards of different sizes if an axis does not divide a dimension">,
     Option<"explain", "explain", "bool", "false",
-           "Remarks that say why each tensor is placed so, and what each redistribution costs">,
+           "emit remarks with the reason for each placement and the cost of each redistribution">,
     Option<"explainJson", "explain-json", "std::string", "\"\"",
-           "File that gets the same as JSON (docs/placements.md has the schema)">,
+           "write the same to a JSON file (schema in docs/placements.md)">,
     Option<"bandwidth", "bandwidth", "std::string", "\"\"",
-           "Bytes a second between two ranks; one number, or by axis as in dp=25e9,tp=300e9 (default 25e9)">,
+           "bandwidth between two ranks in bytes per second: one number, or by axis as in dp=25e9,tp=300e9 (default 25e9)">,
     Option<"latency", "latency", "std::string", "\"\"",
-           "Seconds a hop of a collective takes on top, as one number or by axis (default 0)">,
+           "latency of one hop of a collective in seconds: one number, or by axis (default 0)">,
     Option<"work", "work", "double", "16.0",
-           "What a byte of work is worth against a byte sent: large, so that annotated work is divided">,
+           "weight of compute against communication, in bytes sent per byte of work">,
     Option<"microbatches", "microbatches", "unsigned", "4",
-           "Microbatches a step, each of which pays for its communication">
+           "microbatches per step, for the cost of communication">
   ];
   let dependentDialects = ["::cleave::dist::DistDialect"];
 }
 
 def Partition : Pass<"partition", "::mlir::ModuleOp"> {
-  let summary = "from a placed program for one device to what each rank computes, collectives included";
+  let summary = "turn a placed program into the local program of each rank, with collectives";
   let description = [{
-    Takes a program in which every argument, result and op says how its tensors lie on the mesh
-    (`dist.placement`, `dist.operands`, `dist.results`; `--propagate-placements` completes them), and makes
-    it local: shapes are those of one rank, types say how values vary, and where an op takes a
-    value in another way than it was made stands the communication that sends least. `docs/placements.md`
-    says how; `--check-spmd-types` accepts the result.
+    Takes a program in which every argument, result and op has placements (`dist.placement`,
+    `dist.operands`, `dist.results`; `--propagate-placements` completes them), and makes it local: shapes
+    become those of one rank, types say how values vary, and wherever an op takes a value in a different
+    placement than it was produced, the communication that sends the fewest bytes is inserted.
+    `docs/placements.md` has the details; the result passes `--check-spmd-types`.
 
     Before:
     ```mlir
@@ -214,29 +214,29 @@ def Partition : Pass<"partition", "::mlir::ModuleOp"> {
       return %1 : tensor<4x6xf32, #R_tp>
     }
     ```
-    An op without a strategy for its placements and a value whose placement is open are errors, and so is a
-    dimension that its axes do not divide evenly. With `uneven`, one axis alone may do so: ranks then hold parts
-    of different sizes, as `torch.chunk` makes them, none empty, and each class of ranks that hold the same gets
-    functions of its own (`train.ranks`).
+    An op without a strategy for its placements, a value with an open placement, and a dimension that its
+    axes do not divide evenly are errors. With `uneven`, a single axis may shard a dimension unevenly: ranks
+    then hold shards of different, nonzero sizes, as from `torch.chunk`, and each class of ranks with shards
+    of the same sizes has its own functions (`train.ranks`).
   }];
   let options = [
     Option<"fsdpReshard", "fsdp-reshard", "bool", "true",
-           "Gather a sharded parameter again for the backward; false keeps what the forward gathered">,
+           "gather a sharded parameter again for the backward; false keeps the gathered parameter">,
     Option<"prefetch", "prefetch", "unsigned", "0",
-           "Start the gather of a parameter this many gathers before its use (0: at its use)">,
+           "start the gather of a parameter this many gathers before its use (0: at its use)">,
     Option<"uneven", "uneven", "bool", "false",
-           "Where an axis does not divide a dimension, parts of different sizes, with functions for each "
-           "class of ranks that hold the same">
+           "allow shards of different sizes if an axis does not divide a dimension, with functions per "
+           "class of ranks">
   ];
   let dependentDialects = ["::cleave::aten::AtenDialect", "::cleave::dist::DistDialect"];
 }
 
 def PrintShardingRules : Pass<"print-sharding-rules", "::mlir::ModuleOp"> {
-  let summary = "show every compute op's sharding rule, as remarks or as JSON";
+  let summary = "print the sharding rule of every compute op, as remarks or as JSON";
   let description = [{
-    For each op of `aten` and `train`: which dimensions of its operands and results correspond, which are
-    contracted and how, which must be whole and why, and in which operands the op is linear.
-    `dialects/sharding/ShardingRule.h` says what a rule means. The program stays as it is.
+    Prints for each op of `aten` and `train` which dimensions of its operands and results correspond, which
+    are contracted and how, which must not be sharded and why, and in which operands the op is linear.
+    `dialects/sharding/ShardingRule.h` defines rules. Does not change the program.
 
     For
     ```mlir
@@ -246,12 +246,12 @@ def PrintShardingRules : Pass<"print-sharding-rules", "::mlir::ModuleOp"> {
     ```
     [m, k], [k, n] -> [m, n]; m = 4, k = 8 (sum), n = 16; linear {0} {1}
     ```
-    A rule that contradicts its op (sizes that are no product of their factors) is an error: a mistake in
-    the op's record.
+    A rule that contradicts its op (a size that is not the product of its factors) is an error; it is a bug
+    in the op's definition.
   }];
   let options = [
     Option<"json", "json", "std::string", "\"\"",
-           "File that gets the rules as a JSON list, with the op, its file and line each; no remarks then">
+           "write the rules to a JSON file, with op, file and line of each, instead of emitting remarks">
   ];
 }
 

@@ -1,6 +1,6 @@
-"""`python -m cleave.overlap trace.json`: how much of the buckets' reductions computation hides.
+"""`python -m cleave.overlap trace.json`: how much of the time of bucket reductions overlaps computation.
 
-Reads what `cleave-run --trace FILE` writes. A reduction is covered while its rank runs an op that
+Reads a trace written by `cleave-run --trace FILE`. A reduction is overlapped while its rank runs an op that
 does not itself wait for communication.
 """
 
@@ -76,7 +76,7 @@ def measure(events: list[dict]) -> dict[int, Overlap]:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m cleave.overlap", description=__doc__)
-    parser.add_argument("trace", type=pathlib.Path, help="what cleave-run --trace wrote")
+    parser.add_argument("trace", type=pathlib.Path, help="trace written by cleave-run --trace")
     options = parser.parse_args(arguments)
     try:
         events = json.loads(options.trace.read_text())

@@ -1,7 +1,7 @@
-"""`python -m cleave.placement_page explain.json -o placements.html`: a picture of placements.
+"""`python -m cleave.placement_page explain.json -o placements.html`: a page that shows placements.
 
-One self-contained page with the model's modules, where each tensor lives on the mesh and why, and each
-collective with its bytes, from what `cleave-opt --propagate-placements=explain-json=FILE` writes.
+One self-contained page with the model's modules, the placement of each tensor and the reason for it, and
+each collective with its size, from the output of `cleave-opt --propagate-placements=explain-json=FILE`.
 """
 
 from __future__ import annotations
@@ -99,9 +99,9 @@ def render(explanation: dict[str, Any], name: str = "") -> str:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m cleave.placement_page", description=__doc__)
-    parser.add_argument("explanation", help="what --propagate-placements=explain-json=FILE wrote")
-    parser.add_argument("-o", "--out", help="default: beside it, as .html")
-    parser.add_argument("--name", help="of the program, for the title; default: its own")
+    parser.add_argument("explanation", help="JSON file written by --propagate-placements=explain-json=FILE")
+    parser.add_argument("-o", "--out", help="output file (default: the JSON file's name with .html)")
+    parser.add_argument("--name", help="program name for the title (default: the program's own)")
     options = parser.parse_args(argv)
     source = pathlib.Path(options.explanation)
     out = pathlib.Path(options.out) if options.out else source.with_suffix(".html")

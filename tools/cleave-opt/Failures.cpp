@@ -22,7 +22,7 @@ using namespace cleave;
 static llvm::cl::opt<unsigned>
     errorLimit("error-limit", llvm::cl::cat(ownOptions), llvm::cl::value_desc("n"),
                llvm::cl::init(5),
-               llvm::cl::desc("Errors of passes that are printed (default 5; 0: all)"));
+               llvm::cl::desc("Maximum number of pass errors to print (default 5; 0: all)"));
 
 struct Failures::State {
   unsigned errors = 0;

@@ -156,11 +156,12 @@ struct ReduceProgram : PassWrapper<ReduceProgram, OperationPass<ModuleOp>> {
     return "find a smaller program that a script still finds interesting (exit status 1)";
   }
 
-  Option<std::string> script{*this, "test",
-                             llvm::cl::desc("Script that is called with a program's file name and "
-                                            "exits with 1 if the program is interesting")};
+  Option<std::string> script{
+      *this, "test",
+      llvm::cl::desc("script to call with the file name of a program; exits with "
+                     "1 if the program is interesting")};
   ListOption<std::string> arguments{*this, "test-arg",
-                                    llvm::cl::desc("Arguments before the file name")};
+                                    llvm::cl::desc("arguments to pass before the file name")};
 
   void runOnOperation() override {
     ModuleOp module = getOperation();

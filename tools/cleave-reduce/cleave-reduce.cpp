@@ -44,7 +44,8 @@ int main(int argc, char **argv) {
   mlir::registerOptReductionPass();
 
   static cl::opt<std::string> inputName(cl::Positional, cl::desc("<input file>"), cl::init("-"));
-  static cl::opt<std::string> outputName("o", cl::desc("Where the reduced program goes, as text"),
+  static cl::opt<std::string> outputName("o",
+                                         cl::desc("Output file of the reduced program, as text"),
                                          cl::value_desc("file"), cl::init("-"));
   mlir::PassPipelineCLParser passes("", "Reduction passes to run");
   cl::ParseCommandLineOptions(argc, argv,

@@ -10,25 +10,26 @@ namespace cl = llvm::cl;
 
 cl::OptionCategory run::deviceCategory("Devices");
 
-static cl::opt<std::string> deviceKind("device", cl::desc("Where to run: cpu (default) or cuda"),
+static cl::opt<std::string> deviceKind("device",
+                                       cl::desc("Device to run on: cpu (default) or cuda"),
                                        cl::value_desc("kind"), cl::init("cpu"),
                                        cl::cat(run::deviceCategory));
 static cl::opt<std::string>
     devicePlugin("device-plugin",
-                 cl::desc("The plugin for --device (default: what CLEAVE_DEVICE_PLUGIN says, else "
-                          "libcleave_KIND.so beside cleave-run or in ../lib)"),
+                 cl::desc("Plugin for --device (default: CLEAVE_DEVICE_PLUGIN, else "
+                          "libcleave_KIND.so next to cleave-run or in ../lib)"),
                  cl::value_desc("file.so"), cl::cat(run::deviceCategory));
 
 enum class Communication { Automatic, Nccl, Host };
 static cl::opt<Communication> communication(
     "device-communication",
-    cl::desc("How ranks exchange what is on devices (default: nccl where no two share a device)"),
+    cl::desc("How ranks exchange device data (default: nccl unless ranks share a device)"),
     cl::init(Communication::Automatic),
-    cl::values(clEnumValN(Communication::Nccl, "nccl", "Between devices, by NCCL"),
-               clEnumValN(Communication::Host, "host", "Through the host's memory, by Gloo")),
+    cl::values(clEnumValN(Communication::Nccl, "nccl", "From device to device, with NCCL"),
+               clEnumValN(Communication::Host, "host", "Through host memory, with Gloo")),
     cl::cat(run::deviceCategory));
 
-static cl::opt<bool> nvtx("nvtx", cl::desc("Show ops by name to a profiler (NVTX ranges)"),
+static cl::opt<bool> nvtx("nvtx", cl::desc("Mark ops with NVTX ranges for profilers"),
                           cl::cat(run::deviceCategory));
 
 static std::optional<LoadedDevices> loaded;

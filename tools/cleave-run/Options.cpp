@@ -20,77 +20,77 @@
 
 namespace cl = llvm::cl;
 
-static cl::OptionCategory general("What to run");
-static cl::OptionCategory evaluating("Evaluating (the program once, on given inputs)");
+static cl::OptionCategory general("General options");
+static cl::OptionCategory evaluating("Evaluating (one run on given inputs)");
 static cl::OptionCategory comparing("Comparing two programs");
-static cl::OptionCategory checking("Checking a program as it runs");
+static cl::OptionCategory checking("Checking a program while it runs");
 
 static cl::opt<std::string> program(cl::Positional, cl::desc("<program.mlir>"), cl::cat(general));
 static cl::opt<std::string>
     weights("weights",
             cl::desc("Parameters, buffers and constants, or a checkpoint (default: "
-                     "NAME.safetensors beside NAME.mlir)"),
+                     "NAME.safetensors next to NAME.mlir)"),
             cl::value_desc("file.safetensors"), cl::cat(general));
-static cl::opt<uint64_t> seed("seed", cl::desc("Seed of random numbers (default: 0)"), cl::init(0),
+static cl::opt<uint64_t> seed("seed", cl::desc("Random seed (default: 0)"), cl::init(0),
                               cl::cat(general));
-static cl::opt<int> threads("threads",
-                            cl::desc("Threads that one op may use (default: LibTorch's choice)"),
+static cl::opt<int> threads("threads", cl::desc("Threads per op (default: LibTorch's choice)"),
                             cl::init(0), cl::cat(general));
-static cl::opt<bool> dryRun("dry-run", cl::desc("Print memory, ops and communication; run nothing"),
+static cl::opt<bool> dryRun("dry-run",
+                            cl::desc("Print memory, ops and communication without running"),
                             cl::cat(general));
 static cl::opt<bool> printEnvironment(
     "environment",
-    cl::desc("Print versions, processor, device and variables of this process, for bug reports"),
+    cl::desc("Print versions, processor, device and environment variables, for bug reports"),
     cl::cat(general));
 static cl::opt<std::string> memoryLimit(
     "memory-limit",
-    cl::desc("Refuse a program that needs more on a rank, with a table of what takes it"),
-    cl::value_desc("bytes, or as in 4GiB"), cl::cat(general));
-static cl::opt<cleave::runtime::WeightGradients>
-    weightGradients("weight-gradients",
-                    cl::desc("When the weight part of a split backward runs (default: immediate)"),
-                    cl::init(cleave::runtime::WeightGradients::Immediate),
-                    cl::values(clEnumValN(cleave::runtime::WeightGradients::Immediate, "immediate",
-                                          "After each microbatch's input part"),
-                               clEnumValN(cleave::runtime::WeightGradients::Deferred, "deferred",
-                                          "After the input parts of all microbatches of the step")),
-                    cl::cat(general));
+    cl::desc("Reject a program that needs more per rank, with a breakdown of its memory"),
+    cl::value_desc("bytes, or e.g. 4GiB"), cl::cat(general));
+static cl::opt<cleave::runtime::WeightGradients> weightGradients(
+    "weight-gradients",
+    cl::desc("When to run the backward-weight half of a split backward (default: immediate)"),
+    cl::init(cleave::runtime::WeightGradients::Immediate),
+    cl::values(clEnumValN(cleave::runtime::WeightGradients::Immediate, "immediate",
+                          "After the backward-input of its microbatch"),
+               clEnumValN(cleave::runtime::WeightGradients::Deferred, "deferred",
+                          "After the backward-input of all microbatches of the step")),
+    cl::cat(general));
 static cl::opt<std::string> kernels(
     "kernels",
-    cl::desc("Which of the program's compiled kernels run: best (default): those for the "
-             "newest instruction set that this machine has; those for x86-64-v2, x86-64-v3 or "
-             "x86-64-v4; none: the ops of each kernel run one by one"),
+    cl::desc("Compiled kernels to run: best (default): those for the newest instruction set of "
+             "this machine; x86-64-v2, x86-64-v3 or x86-64-v4: those for that level; none: run "
+             "the ops of each kernel one by one"),
     cl::init("best"), cl::value_desc("best | TARGET | none"), cl::cat(general));
 static cl::opt<std::string> inputs("inputs", cl::desc("Inputs and targets of one microbatch"),
                                    cl::value_desc("file.safetensors"), cl::cat(evaluating));
 static cl::opt<std::string>
-    dump("dump", cl::desc("Write every result: loss, output.N, grad.NAME, buffer.NAME"),
+    dump("dump", cl::desc("Write all results: loss, output.N, grad.NAME, buffer.NAME"),
          cl::value_desc("file.safetensors"), cl::cat(evaluating));
-static cl::opt<std::string>
-    against("against",
-            cl::desc("Run this program too, on the same weights and inputs (with --steps: train it "
-                     "on the same data), and print by how much each value differs"),
-            cl::value_desc("other.mlir"), cl::cat(comparing));
+static cl::opt<std::string> against(
+    "against",
+    cl::desc("Run this program as well, on the same weights and inputs (with --steps: train "
+             "on the same data), and print the difference of each value"),
+    cl::value_desc("other.mlir"), cl::cat(comparing));
 static cl::opt<double>
     tolerance("tolerance",
-              cl::desc("Largest difference, max|a-b| / max(max|b|, 1e-3 x median over gradients of "
-                       "max|g|), that is no failure (default: 0, bitwise equality)"),
+              cl::desc("Maximum difference, max|a-b| / max(max|b|, 1e-3 x median over gradients of "
+                       "max|g|) (default: 0, bitwise equality)"),
               cl::init(0), cl::cat(comparing));
 
 enum class Check { Nothing, Replicated, Memory };
-static cl::opt<Check> check(
-    "check", cl::desc("What to check after every op"), cl::init(Check::Nothing),
-    cl::values(clEnumValN(Check::Replicated, "replicated",
-                          "That values of types R and I have the same bits on all ranks along "
-                          "the axis"),
-               clEnumValN(Check::Memory, "memory",
-                          "That nothing reads memory that the plan of a lowered program holds for "
-                          "dead: it is filled with NaN")),
-    cl::cat(checking));
+static cl::opt<Check>
+    check("check", cl::desc("What to check after every op"), cl::init(Check::Nothing),
+          cl::values(clEnumValN(Check::Replicated, "replicated",
+                                "Values of types R and I are bitwise equal on all ranks along "
+                                "the axis"),
+                     clEnumValN(Check::Memory, "memory",
+                                "No op reads memory that is dead in the plan of a lowered "
+                                "program: it is filled with NaN")),
+          cl::cat(checking));
 static cl::opt<std::string> injectFault(
     "inject-fault",
-    cl::desc("Flip a bit of the first element that op N of the microbatch (from 0) gives "
-             "on a rank, to see --check find it"),
+    cl::desc("Flip a bit in the first result element of op N of the microbatch (from 0) on "
+             "a rank, to test --check"),
     cl::value_desc("rank=R,op=N"), cl::cat(checking));
 
 static const char *overview =

@@ -21,18 +21,18 @@ namespace cl = llvm::cl;
 cl::OptionCategory run::ranksCategory("Ranks");
 
 static cl::opt<int> ranks("ranks",
-                          cl::desc("Start so many ranks here (default: what torchrun, mpirun or "
-                                   "srun says, else 1)"),
+                          cl::desc("Number of ranks to start on this machine (default: from "
+                                   "torchrun, mpirun or srun, else 1)"),
                           cl::value_desc("n"), cl::cat(run::ranksCategory));
 enum class RanksAs { Processes, Threads };
 static cl::opt<RanksAs> ranksAs(
-    "ranks-as", cl::desc("What the ranks of --ranks are"), cl::init(RanksAs::Processes),
+    "ranks-as", cl::desc("How to run the ranks of --ranks"), cl::init(RanksAs::Processes),
     cl::values(clEnumValN(RanksAs::Processes, "processes", "Child processes (default)"),
                clEnumValN(RanksAs::Threads, "threads", "Threads of this process, for tests")),
     cl::cat(run::ranksCategory));
-static cl::opt<double>
-    timeout("timeout", cl::desc("Seconds that ranks wait for each other before they give up"),
-            cl::value_desc("s"), cl::cat(run::ranksCategory));
+static cl::opt<double> timeout("timeout",
+                               cl::desc("Seconds until ranks that wait for each other give up"),
+                               cl::value_desc("s"), cl::cat(run::ranksCategory));
 
 bool run::hasRanks() {
   if (ranks.getNumOccurrences())

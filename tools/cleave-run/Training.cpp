@@ -21,30 +21,29 @@ cl::OptionCategory run::reportingCategory("Reporting");
 cl::OptionCategory run::checkpointCategory("Checkpoints");
 
 static cl::opt<int64_t> steps("steps",
-                              cl::desc("Train for so many steps, those before --resume included"),
+                              cl::desc("Number of training steps, including those before --resume"),
                               cl::value_desc("n"), cl::cat(run::trainingCategory));
+static cl::opt<int64_t> microbatches("microbatches",
+                                     cl::desc("Microbatches per rank and step (default: 1)"),
+                                     cl::value_desc("n"), cl::cat(run::trainingCategory));
 static cl::opt<int64_t>
-    microbatches("microbatches",
-                 cl::desc("Microbatches that each rank runs in a step (default: 1)"),
-                 cl::value_desc("n"), cl::cat(run::trainingCategory));
-static cl::opt<int64_t>
-    batch("batch", cl::desc("Examples in a step, over all ranks, in place of --microbatches"),
+    batch("batch", cl::desc("Examples per step over all ranks, instead of --microbatches"),
           cl::value_desc("n"), cl::cat(run::trainingCategory));
-static cl::opt<double> learningRate("lr", cl::desc("Another base learning rate than the program's"),
+static cl::opt<double> learningRate("lr", cl::desc("Base learning rate, instead of the program's"),
                                     cl::value_desc("x"), cl::cat(run::trainingCategory));
 static cl::opt<double>
     learningRateScale("lr-scale",
-                      cl::desc("Multiply the program's base learning rates, one for each group"),
+                      cl::desc("Factor for the base learning rates of all parameter groups"),
                       cl::value_desc("x"), cl::cat(run::trainingCategory));
 static cl::opt<bool> stopOnNan("stop-on-nan",
-                               cl::desc("End with an error when the loss is not finite"),
+                               cl::desc("Stop with an error if the loss is not finite"),
                                cl::cat(run::trainingCategory));
 
 enum class Graphs { Default, On, Off };
 static cl::opt<Graphs> graphs(
     "graphs",
-    cl::desc("On a device: record a step as a graph and replay it, where nothing in the program or "
-             "the options forbids it (default: on)"),
+    cl::desc("On a device: record a step as a graph and replay it, if program and options allow it "
+             "(default: on)"),
     cl::values(clEnumValN(Graphs::On, "on", ""), clEnumValN(Graphs::Off, "off", ""),
                clEnumValN(Graphs::On, "", "")),
     cl::ValueOptional, cl::init(Graphs::Default), cl::cat(run::trainingCategory));
@@ -55,51 +54,48 @@ static cl::opt<std::string>
                   "safetensors:PATH (batches); files, or directories of text or .safetensors, "
                   "separated by commas"),
          cl::value_desc("kind:path"), cl::cat(run::dataCategory));
-static cl::opt<bool> shuffle("shuffle",
-                             cl::desc("Draw windows of tokens in an order that --seed chooses"),
-                             cl::init(true), cl::cat(run::dataCategory));
+static cl::opt<bool>
+    shuffle("shuffle", cl::desc("Draw windows of tokens in random order, determined by --seed"),
+            cl::init(true), cl::cat(run::dataCategory));
 static cl::opt<int64_t>
-    vocabulary("vocabulary", cl::desc("Tokens must be below it (default: rows of the embedding)"),
+    vocabulary("vocabulary", cl::desc("Upper bound of tokens (default: rows of the embedding)"),
                cl::value_desc("n"), cl::cat(run::dataCategory));
 
-static cl::opt<std::string> metrics("metrics", cl::desc("Write a line of JSON a step"),
+static cl::opt<std::string> metrics("metrics", cl::desc("Write one line of JSON per step"),
                                     cl::value_desc("file.jsonl"), cl::cat(run::reportingCategory));
 static cl::opt<std::string> tensorboard("tensorboard",
-                                        cl::desc("Write TensorBoard events to a directory"),
+                                        cl::desc("Write TensorBoard events to this directory"),
                                         cl::value_desc("directory"),
                                         cl::cat(run::reportingCategory));
-static cl::opt<std::string> trace("trace",
-                                  cl::desc("Write a trace of the ops, for ui.perfetto.dev"),
+static cl::opt<std::string> trace("trace", cl::desc("Write a trace of ops, for ui.perfetto.dev"),
                                   cl::value_desc("file.json"), cl::cat(run::reportingCategory));
 static cl::opt<int64_t> traceSteps("trace-steps",
-                                   cl::desc("Steps that the trace covers (default: 10)"),
+                                   cl::desc("Number of steps to trace (default: 10)"),
                                    cl::value_desc("n"), cl::init(10),
                                    cl::cat(run::reportingCategory));
 static cl::opt<std::string>
     profile("profile",
-            cl::desc("Write what stages' functions and transfers took, for cleave-sim --profile"),
+            cl::desc("Write measured durations of stages and transfers, for cleave-sim --profile"),
             cl::value_desc("file.json"), cl::cat(run::reportingCategory));
-static cl::opt<int64_t> profileSkip("profile-skip",
-                                    cl::desc("First steps that do not count (default: 2)"),
-                                    cl::value_desc("n"), cl::init(2),
-                                    cl::cat(run::reportingCategory));
+static cl::opt<int64_t>
+    profileSkip("profile-skip", cl::desc("Warm-up steps to leave out of the profile (default: 2)"),
+                cl::value_desc("n"), cl::init(2), cl::cat(run::reportingCategory));
 static cl::opt<bool> quiet("quiet", cl::desc("Print warnings and errors only"),
                            cl::cat(run::reportingCategory));
 
-static cl::opt<std::string> checkpoint("checkpoint",
-                                       cl::desc("Save the run's state in a directory: at the end "
-                                                "and on SIGTERM and SIGINT"),
-                                       cl::value_desc("directory"),
-                                       cl::cat(run::checkpointCategory));
+static cl::opt<std::string>
+    checkpoint("checkpoint",
+               cl::desc("Save checkpoints in this directory, at the end and "
+                        "on SIGTERM and SIGINT"),
+               cl::value_desc("directory"), cl::cat(run::checkpointCategory));
 static cl::opt<int64_t>
     checkpointEvery("checkpoint-every",
                     cl::desc("Steps between checkpoints (default: only at the end)"),
                     cl::value_desc("n"), cl::cat(run::checkpointCategory));
 static cl::opt<int64_t> keepLast("keep-last",
-                                 cl::desc("Keep only so many checkpoints (default: all)"),
+                                 cl::desc("Number of checkpoints to keep (default: all)"),
                                  cl::value_desc("n"), cl::cat(run::checkpointCategory));
-static cl::opt<bool> resume("resume",
-                            cl::desc("Continue from the newest checkpoint, if there is one"),
+static cl::opt<bool> resume("resume", cl::desc("Resume from the latest checkpoint, if any"),
                             cl::cat(run::checkpointCategory));
 
 template <typename T> static std::optional<T> given(const cl::opt<T> &option) {

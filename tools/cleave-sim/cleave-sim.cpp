@@ -20,51 +20,52 @@ using namespace cleave::sim;
 static cl::OptionCategory category("cleave-sim options");
 static cl::opt<std::string> programOption(
     cl::Positional, cl::cat(category), cl::value_desc("program.mlir"),
-    cl::desc("[program.mlir: a program in stages, with a schedule unless one is named]"));
+    cl::desc("[program.mlir: a program with stages, and a schedule unless --schedule is given]"));
 static cl::opt<std::string>
     deviceOption("device", cl::cat(category), cl::value_desc("file.json"),
-                 cl::desc("Costs of the program's stages on a described device and its links"));
+                 cl::desc("Take costs from the description of a device and its links"));
 static cl::opt<std::string>
     symbolOption("symbol", cl::cat(category), cl::value_desc("name"),
                  cl::desc("Name of the schedule, if the program has several"));
 static cl::list<std::string>
     axisOption("axis", cl::cat(category), cl::CommaSeparated, cl::value_desc("dp=N"),
-               cl::desc("Ranks along a mesh axis whose size the program leaves open"));
+               cl::desc("Size of a mesh axis that the program leaves open"));
 static cl::opt<std::string> scheduleOption(
     "schedule", cl::cat(category), cl::value_desc("name|file"),
-    cl::desc("A schedule's name, 'auto' (searches), or a file in text or PyTorch's CSV form"));
+    cl::desc("Name of a schedule, 'auto' (search), or a file in text or PyTorch's CSV form"));
 static cl::list<std::string> compareOption("compare", cl::cat(category), cl::CommaSeparated,
                                            cl::value_desc("a,b,c"),
                                            cl::desc("Compare several schedules"));
 static cl::opt<unsigned> ranksOption("ranks", cl::cat(category), cl::init(0),
-                                     cl::desc("Pipeline ranks"));
+                                     cl::desc("Number of pipeline ranks"));
 static cl::opt<unsigned> microbatchesOption("microbatches", cl::cat(category), cl::init(0),
-                                            cl::desc("Microbatches of a step"));
+                                            cl::desc("Microbatches per step"));
 static cl::opt<unsigned> chunksOption("chunks", cl::cat(category), cl::init(0),
-                                      cl::desc("Stages per rank (default: the schedule's own)"));
+                                      cl::desc("Stages per rank (default: the schedule's)"));
 static cl::opt<std::string> topologyOption("topology", cl::cat(category), cl::value_desc("loop|v"),
                                            cl::desc("Placement of stages on ranks"));
 static cl::opt<std::string> costsOption(
     "costs", cl::cat(category), cl::value_desc("F,B,W,COMM"),
-    cl::desc("Time of a stage's forward, input gradient, weight gradient, and of a transfer; with "
-             "--compare, of a stage at the largest number of chunks among those compared"));
-static cl::opt<std::string> costFileOption("cost-table", cl::cat(category),
-                                           cl::value_desc("file.json"),
-                                           cl::desc("Costs per stage, as cleave-run --profile "
-                                                    "measures them, or a described machine"));
+    cl::desc(
+        "Durations of a stage's forward, input gradient and weight gradient, and of a transfer; "
+        "with --compare, for the largest number of chunks compared"));
+static cl::opt<std::string>
+    costFileOption("cost-table", cl::cat(category), cl::value_desc("file.json"),
+                   cl::desc("Costs per stage, from cleave-run --profile, or "
+                            "a machine description"));
 static cl::alias profileOption("profile", cl::desc("Alias of --cost-table"),
                                cl::aliasopt(costFileOption));
 static cl::opt<std::string>
     memoryOption("activation-memory", cl::cat(category), cl::value_desc("F,B,W"),
-                 cl::desc("Memory that a stage's forward adds and its gradients release"));
+                 cl::desc("Memory that a stage's forward allocates and its gradients release"));
 static cl::opt<std::string> limitOption("memory-limit", cl::cat(category), cl::value_desc("X"),
-                                        cl::desc("Activation memory of a rank"));
+                                        cl::desc("Activation memory limit per rank"));
 static cl::opt<std::string> objectiveOption(
     "objective", cl::cat(category), cl::value_desc("span|makespan"), cl::init("span"),
-    cl::desc("What 'auto' minimises first: the largest span of a rank, or the makespan; its "
-             "makespan is never above that of a named schedule that fits"));
+    cl::desc("Objective of 'auto': the largest span of a rank, or the makespan; the makespan "
+             "is never above that of a named schedule that fits"));
 static cl::opt<double> effortOption("effort", cl::cat(category), cl::init(1),
-                                    cl::desc("How long 'auto' searches (1: some seconds)"));
+                                    cl::desc("Search effort of 'auto' (1: a few seconds)"));
 static cl::opt<unsigned> seedOption("seed", cl::cat(category), cl::init(1),
                                     cl::desc("Random seed of 'auto'"));
 static cl::opt<std::string> transfersOption(
@@ -76,14 +77,15 @@ static cl::opt<bool> jsonOption("json", cl::cat(category), cl::desc("Print JSON"
 static cl::opt<std::string> traceOption("trace", cl::cat(category), cl::value_desc("file"),
                                         cl::desc("Write a trace for Perfetto"));
 static cl::opt<std::string> htmlOption("html", cl::cat(category), cl::value_desc("file"),
-                                       cl::desc("Write one page with the timeline"));
+                                       cl::desc("Write the timeline as an HTML page"));
 static cl::opt<std::string>
     measuredOption("measured", cl::cat(category), cl::value_desc("file.json"),
-                   cl::desc("Set a measured step, of a profile by cleave-run of a run by this "
-                            "schedule, beside the predicted one"));
-static cl::list<std::string> pluginOption(
-    "load-pass-plugin", cl::cat(category), cl::CommaSeparated, cl::value_desc("file.so"),
-    cl::desc("Load schedules of your own: modules that cleave-opt takes by the same option"));
+                   cl::desc("Compare the prediction with the step measured in a profile of the "
+                            "same schedule"));
+static cl::list<std::string>
+    pluginOption("load-pass-plugin", cl::cat(category), cl::CommaSeparated,
+                 cl::value_desc("file.so"),
+                 cl::desc("Load custom schedules from a plugin, as in cleave-opt"));
 static cl::opt<std::string> outputOption("o", cl::cat(category), cl::value_desc("file"),
                                          cl::desc("Write the schedule in text form"));
 

@@ -76,20 +76,20 @@ def _call(what: str, function):
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m cleave.export", description=__doc__)
     parser.add_argument(
-        "target", metavar="FILE:FACTORY", help="a function that returns a cleave.ExportSpec"
+        "target", metavar="FILE:FACTORY", help="function that returns a cleave.ExportSpec"
     )
     parser.add_argument(
-        "-o", "--out", default=".", metavar="DIR", help="where the files go (default: here)"
+        "-o", "--out", default=".", metavar="DIR", help="output directory (default: .)"
     )
-    parser.add_argument("--mode", choices=MODES, help="instead of the spec's mode")
+    parser.add_argument("--mode", choices=MODES, help="mode, instead of the spec's")
     parser.add_argument(
         "--no-gradients",
         dest="gradients",
         action="store_const",
         const=False,
-        help="leave the backward out, for cleave-opt --autodiff to make",
+        help="omit the backward; cleave-opt --autodiff can derive it",
     )
-    parser.add_argument("--name", help="instead of the spec's name")
+    parser.add_argument("--name", help="program name, instead of the spec's")
     options = parser.parse_args(argv)
     try:
         spec = load_spec(options.target)
