@@ -170,7 +170,7 @@ static LogicalResult verifyMemory(Operation *op, LoweredAttr lowered) {
     else
       diagnostic << "none";
     diagnostic.attachNote(getLoweredFunction(op)->getLoc())
-        << "the function is lowered: passes that make or change ops come before --lower-to-exec";
+        << "the function is lowered: run passes that create or change ops before --lower-to-exec";
     return diagnostic;
   }
   for (auto [result, attribute] : llvm::zip(op->getResults(), list))

@@ -39,9 +39,9 @@ public:
       if (maker == given.end()) {
         InFlightDiagnostic diagnostic = complain(value) << "takes " << value.role << ", which ";
         return diagnostic << (from < 0
-                                  ? Twine("no stage can hand it: it is the ") +
+                                  ? Twine("no stage can provide it: it is the ") +
                                         (kind == RoleKind::Crossing ? "first" : "last") + " stage"
-                                  : "stage " + Twine(from) + " does not hand on");
+                                  : "stage " + Twine(from) + " does not provide");
       }
       if (maker->second.type != value.type) {
         InFlightDiagnostic diagnostic = complain(value)
@@ -55,7 +55,7 @@ public:
       if (!taken.contains(name)) {
         InFlightDiagnostic diagnostic = complain(value) << "gives " << value.role << ", which ";
         return diagnostic << (to < 0
-                                  ? Twine("no stage can take: it is the ") +
+                                  ? Twine("no stage can receive: it is the ") +
                                         (kind == RoleKind::Crossing ? "last" : "first") + " stage"
                                   : "stage " + Twine(to) + " does not take");
       }
@@ -163,8 +163,8 @@ static LogicalResult checkStageSumPlace(func::FuncOp function, Phase phase, Role
   if (phase == (verb == "gives" ? Phase::Reduce : Phase::Update))
     return success();
   return function.emitError() << "of phase " << stringifyPhase(phase) << " " << verb << " " << role
-                              << ", but terms of a sum over stages are given by reduce functions, "
-                                 "and sums are taken by updates";
+                              << ", but reduce functions return the terms of a sum over stages, "
+                                 "and updates take the sum";
 }
 
 /// Every sum has terms and takers, all of one type.
@@ -200,13 +200,14 @@ static LogicalResult checkStageSums(const Program &program) {
       return failure();
     if (!uses.maker)
       return uses.taker.emitError()
-             << "takes the sum over stages " << name << ", of which no stage gives a term";
+             << "takes the sum over stages " << name << ", for which no stage returns a term";
     if (!uses.taker)
       return uses.maker.emitError()
-             << "gives a term of the sum over stages " << name << ", which no update takes";
+             << "returns a term of the sum over stages " << name << ", which no update takes";
     if (!isa<FloatType>(cast<RankedTensorType>(uses.type).getElementType()))
-      return uses.maker.emitError() << "gives a term of the sum over stages " << name << " of type "
-                                    << uses.type << ", expected elements of a floating-point type";
+      return uses.maker.emitError()
+             << "returns a term of the sum over stages " << name << " of type " << uses.type
+             << ", expected elements of a floating-point type";
   }
   return result;
 }
@@ -220,8 +221,7 @@ static LogicalResult checkPlaces(func::FuncOp function, bool isStaged) {
     if (!isCrossing(role))
       return success();
     if (!isStaged)
-      return function.emitError() << verb << " " << role
-                                  << ", but the program has no stages that it could cross between";
+      return function.emitError() << verb << " " << role << ", but the program has no stages";
     bool isForward = role.getKind() == RoleKind::Crossing;
     bool fits = isForward ? phase == Phase::Forward
                           : phase == Phase::Backward || phase == Phase::BackwardInput;
@@ -255,7 +255,7 @@ static LogicalResult checkUpdates(const Program &program) {
       RoleAttr role = getArgumentRole(update, i);
       if (role.getKind() == RoleKind::Gradient && !gradients.contains(role.getName()))
         return update.emitError() << "takes " << role
-                                  << ", which no function of the same stage gives";
+                                  << ", which no function of the same stage returns";
     }
     for (unsigned i = 0; update && i < update.getNumResults(); ++i) {
       RoleAttr role = getResultRole(update, i);
@@ -266,7 +266,7 @@ static LogicalResult checkUpdates(const Program &program) {
         continue;
       InFlightDiagnostic diagnostic = update.emitError()
                                       << "gives " << role << " for the second time";
-      diagnostic.attachNote(first->second.getLoc()) << "this stage's update gives it already";
+      diagnostic.attachNote(first->second.getLoc()) << "this stage's update already returns it";
       return diagnostic;
     }
   }

@@ -127,9 +127,9 @@ static LogicalResult checkPhases(ModuleOp module, Program program, ProgramForms 
     auto phaseOf = [](func::FuncOp function) {
       return stringifyPhase(function->getAttrOfType<PhaseAttr>(kPhaseAttrName).getValue());
     };
-    InFlightDiagnostic diagnostic = one.emitError() << "is of phase " << phaseOf(one)
-                                                    << ", but the program has a function of phase "
-                                                    << phaseOf(other) << " that does the same work";
+    InFlightDiagnostic diagnostic = one.emitError() << "has phase " << phaseOf(one)
+                                                    << ", which conflicts with a function of phase "
+                                                    << phaseOf(other);
     diagnostic.attachNote(other.getLoc()) << "the other is here";
     return diagnostic;
   };
@@ -142,7 +142,7 @@ static LogicalResult checkPhases(ModuleOp module, Program program, ProgramForms 
   if (!program.forward) {
     for (func::FuncOp part : backwards)
       if (part)
-        return part.emitError() << "expects a function of phase forward beside this backward";
+        return part.emitError() << "expects a function of phase forward for this backward";
     return module.emitError()
            << "expects a program: a function with train.phase = #train.phase<microbatch>";
   }
@@ -153,9 +153,8 @@ static LogicalResult checkPhases(ModuleOp module, Program program, ProgramForms 
   } else if (!program.backwardInput && !program.backwardWeight) {
     if (isForwardOnly)
       return success();
-    return program.forward.emitError()
-           << "expects a function of phase backward, or two of phases backward_input and "
-              "backward_weight, beside this forward";
+    return program.forward.emitError() << "expects a function of phase backward, or two of phases "
+                                          "backward_input and backward_weight, for this forward";
   } else if (!program.backwardInput || !program.backwardWeight) {
     return (program.backwardInput ? program.backwardInput : program.backwardWeight).emitError()
            << "expects a function of phase "
@@ -164,8 +163,8 @@ static LogicalResult checkPhases(ModuleOp module, Program program, ProgramForms 
   }
   if (forms == ProgramForms::Joint)
     return program.forward.emitError()
-           << "is one part of a microbatch; this needs forward and backward in one function of "
-              "phase microbatch, as they are before --partition-joint";
+           << "is part of a split microbatch; expected forward and backward in one function of "
+              "phase microbatch, as before --partition-joint";
   return success();
 }
 
@@ -173,8 +172,7 @@ static LogicalResult checkPhases(ModuleOp module, Program program, ProgramForms 
 static LogicalResult checkStagePhases(ModuleOp module, const Program &program, ProgramForms forms) {
   if (forms != ProgramForms::Staged)
     return program.stages.front().getFunctions().front().emitError()
-           << "is of a pipeline stage; this needs the program whole, as it is before "
-              "--outline-stages";
+           << "belongs to a pipeline stage; expected the whole program, as before --outline-stages";
   bool isForwardOnly = llvm::all_of(program.stages, [](const Program &stage) {
     return stage.getMicrobatchFunctions() == ArrayRef(stage.forward);
   });
@@ -258,15 +256,15 @@ private:
                               << ", but unsharding starts from parameters, buffers and constants";
       if (port.phase == Phase::Reduce && port.role.getKind() != RoleKind::Gradient)
         return complain(port) << "of phase reduce takes " << port.role
-                              << ", but it has only gradients to reduce";
+                              << ", but only gradients can be reduced";
     }
     for (const Port &port : results) {
       if (port.phase == Phase::Unshard && !port.isSaved())
         return complain(port) << "of phase unshard gives " << port.role
-                              << ", but what it makes are saved values";
+                              << ", but it may return saved values only";
       if (port.phase == Phase::Reduce && !port.is({RoleKind::Gradient, RoleKind::StageSum}))
         return complain(port) << "of phase reduce gives " << port.role
-                              << ", but it has only gradients to reduce";
+                              << ", but only gradients can be reduced";
     }
     return success();
   }
@@ -301,10 +299,10 @@ private:
         continue;
       for (const Port &port : arguments)
         if (port.function != updated.function && keyOf(port) == keyOf(updated)) {
-          InFlightDiagnostic diagnostic =
-              complain(port) << "takes " << port.role
-                             << ", which another function of the microbatch updates; hand over "
-                                "the value that is meant as a saved one";
+          InFlightDiagnostic diagnostic = complain(port)
+                                          << "takes " << port.role
+                                          << ", which another function of the microbatch updates; "
+                                             "pass the intended value as a saved one";
           diagnostic.attachNote(updated.getLoc()) << "updated here";
           return diagnostic;
         }
@@ -324,7 +322,7 @@ private:
         continue;
       InFlightDiagnostic diagnostic = complain(port)
                                       << "gives " << port.role << " for the second time";
-      diagnostic.attachNote(found->second->getLoc()) << "this function gives it already";
+      diagnostic.attachNote(found->second->getLoc()) << "this function already returns it";
       return diagnostic;
     }
     return success();
@@ -342,20 +340,21 @@ private:
       const Port *maker = made.lookup(port.role.getName());
       if (!maker)
         return complain(port) << "takes " << port.role
-                              << ", which no function of the program makes";
+                              << ", which no function of the program returns";
       auto refuse = [&](const Twine &what, const Twine &note) {
         InFlightDiagnostic diagnostic = complain(port) << "takes " << port.role << what;
         diagnostic.attachNote(maker->getLoc()) << note;
         return diagnostic;
       };
       if (maker->getStage() != port.getStage())
-        return refuse(", which is of another stage; what stages hand on has the role crossing",
-                      "made here");
+        return refuse(
+            ", which is of another stage; values passed between stages have the role crossing",
+            "made here");
       if (maker->order >= port.order)
-        return refuse(", which is made only later", "made here");
+        return refuse(", which is computed only later", "made here");
       if (!isInMicrobatch(port) && maker->phase != Phase::Unshard)
-        return refuse(", which is gone when its microbatch ends",
-                      "made here, by a function that runs for each microbatch");
+        return refuse(", which does not outlive its microbatch",
+                      "computed here, by a function that runs for each microbatch");
       if (maker->type != port.type) {
         InFlightDiagnostic diagnostic = complain(port)
                                         << "takes " << port.role << " of type " << port.type;
@@ -394,15 +393,14 @@ private:
       // A bucket whose reduction is awaited here is given back as its members.
       auto bucket = dyn_cast<BucketType>(port.type);
       if (!bucket)
-        return complain(port) << "takes " << port.role << " and does not give it back";
+        return complain(port) << "takes " << port.role << " and does not return it";
       auto op = SymbolTable::lookupNearestSymbolFrom<BucketOp>(port.function, bucket.getSymbol());
       for (StringAttr member :
            op ? op.getNames().getAsRange<StringAttr>()
               : ArrayAttr::get(bucket.getContext(), {}).getAsRange<StringAttr>())
         if (!isGivenBack(port, member))
-          return complain(port) << "takes " << port.role
-                                << " and does not give back the gradient of " << member
-                                << ", which lies in that bucket";
+          return complain(port) << "takes " << port.role << " and does not return the gradient of "
+                                << member << ", which is in that bucket";
       known.erase(keyOf(port));
     }
     for (const Port &port : results)
@@ -457,7 +455,7 @@ FailureOr<Program> cleave::train::getProgram(ModuleOp module, ProgramForms forms
   for (auto function : module.getOps<func::FuncOp>())
     if (DictionaryAttr ranks = ranksOf(function); ranks && function->hasAttr(kPhaseAttrName))
       return function.emitError() << "is for the ranks " << ranks
-                                  << " alone, because dimensions do not divide evenly; this needs "
-                                     "a program with one function for all ranks";
+                                  << " only, because dimensions do not divide evenly; expected a "
+                                     "program with one function for all ranks";
   return getProgramOf(module, DictionaryAttr(), forms);
 }

@@ -42,7 +42,8 @@ RankedTensorType Backward::gradientType(Value operand) {
   if (!type && !failed)
     refuse("with respect to an operand of type ")
         << operand.getType()
-        << ": no gradient passes a pending reduction other than a sum; reduce plain V values";
+        << ": no gradient flows through a pending reduction other than a sum; reduce V values "
+           "instead";
   failed |= !type;
   return type;
 }

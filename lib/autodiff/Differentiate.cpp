@@ -31,12 +31,10 @@ public:
     varied = findVaried(function, sources);
     if (!varied.contains(loss)) {
       if (auto cut = loss.getDefiningOp<aten::DetachOp>())
-        return cut.emitOpError(
-            "is what the function returns as its loss, so that no parameter takes "
-            "a gradient; if it was exported for evaluation, export it with a "
-            "loss and without gradients (--no-gradients) to differentiate it");
-      return function.emitError()
-             << "has a loss that depends on no parameter that takes a gradient";
+        return cut.emitOpError("is the loss of the function, so no parameter receives a gradient; "
+                               "a program exported for evaluation must be exported with a loss and "
+                               "without gradients (--no-gradients) to be differentiated");
+      return function.emitError() << "has a loss that does not depend on any unfrozen parameter";
     }
     OpBuilder builder(function.front().getTerminator());
     dist::PlacementAttr frame = findFrame();
@@ -64,15 +62,13 @@ private:
       RoleAttr role = train::getArgumentRole(function, i);
       if (role.getKind() == RoleKind::Seed || role.getKind() == RoleKind::Accumulator ||
           role.getKind() == RoleKind::Gradient)
-        return function.emitError() << "has an argument with " << role
-                                    << "; expected a function without gradients, whose "
-                                       "derivative is to be made";
+        return function.emitError()
+               << "has an argument with " << role << "; expected a function without gradients";
     }
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       if (RoleAttr role = train::getResultRole(function, i); role.getKind() == RoleKind::Gradient)
-        return function.emitError() << "has a result with " << role
-                                    << "; expected a function without gradients, whose "
-                                       "derivative is to be made";
+        return function.emitError()
+               << "has a result with " << role << "; expected a function without gradients";
     for (Operation &op : function.front())
       if (op.hasAttr(train::kBackwardAttrName))
         return op.emitOpError() << "is part of a backward; expected a function without gradients";
@@ -110,7 +106,7 @@ private:
     }
     if (!wanted.empty())
       return function.emitError() << "has no input named '" << wanted.front()
-                                  << "', whose gradient is asked for";
+                                  << "', whose gradient is requested";
     return success();
   }
 
@@ -201,9 +197,9 @@ private:
       auto needs = [&](Value operand) { return varied.contains(operand); };
       bool needed = llvm::any_of(each->getOperands(), needs);
       if ((isa<dist::SendOp>(each) && needed) || (isa<dist::ReceiveOp>(each) && reached))
-        return each->emitOpError()
-               << "has no derivative: in which order ranks would send gradients back is not its to "
-                  "say; use dist.permute or dist.shift, or let a pipeline pass make the sends";
+        return each->emitOpError() << "has no derivative: the order in which ranks would send "
+                                      "gradients back is unknown; use dist.permute or dist.shift, "
+                                      "or let a pipeline pass insert the sends";
       if (!reached || !needed)
         continue;
       auto derivative = dyn_cast<DerivativeInterface>(each);

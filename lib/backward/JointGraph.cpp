@@ -42,7 +42,7 @@ LogicalResult JointGraph::sortResults(bool mayLackBackward) {
   }
   if (backwardResults.empty() && !mayLackBackward)
     return function.emitError()
-           << "has no gradients among its results, so there is no backward to part from it";
+           << "has no gradients among its results, so it has no backward to split off";
 
   for (unsigned index : forwardResults) {
     train::RoleAttr role = train::getResultRole(function, index);

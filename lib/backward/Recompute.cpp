@@ -95,8 +95,8 @@ LogicalResult RecomputeModel::readTags() {
     }
     if (!isMemoryEffectFree(&op)) {
       if (policy == "must_recompute")
-        return op.emitError() << "cannot be computed again, as its checkpoint tag asks: it has "
-                                 "effects";
+        return op.emitError()
+               << "cannot be recomputed as its checkpoint tag requires: it has side effects";
       continue;
     }
     tags[&op] = CheckpointPolicy::Recompute;

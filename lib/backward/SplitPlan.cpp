@@ -61,8 +61,7 @@ FailureOr<std::unique_ptr<backward::SplitPlan>> backward::planSplit(const train:
                                                                     const SplitOptions &options) {
   for (Operation &op : function.front().without_terminator())
     if (!isMemoryEffectFree(&op))
-      return op.emitError()
-             << "has effects, so the backward that it stands in cannot be taken apart";
+      return op.emitError() << "has side effects, so its backward cannot be split";
   auto plan = std::make_unique<SplitPlan>();
   FailureOr<GradientResults> results = sortResults(program, function);
   if (failed(results))
@@ -101,7 +100,7 @@ FailureOr<std::unique_ptr<backward::SplitPlan>> backward::planSplit(const train:
   for (Value value : plan->held)
     if (isa<dist::FutureType>(value.getType()))
       return value.getDefiningOp()->emitError()
-             << "is started for both halves of the backward, and no function can hand over what is "
-                "only started; run --split-backward before communication is overlapped";
+             << "is awaited in both halves of the backward, but a future cannot be passed between "
+                "functions; run --split-backward before overlapping communication";
   return plan;
 }

@@ -77,9 +77,9 @@ LogicalResult backward::verifySplit(const train::Program &program) {
         earlier, [&](Operation *other) { return other->getParentOp() == program.backwardInput; });
     if (inInput == earlier.end() || op->hasAttr(train::kRecomputedAttrName))
       return;
-    InFlightDiagnostic diagnostic =
-        op->emitError() << "computes what backward_input has computed, and is not marked "
-                        << train::kRecomputedAttrName;
+    InFlightDiagnostic diagnostic = op->emitError()
+                                    << "repeats a computation of backward_input, and is not marked "
+                                    << train::kRecomputedAttrName;
     diagnostic.attachNote((*inInput)->getLoc()) << "computed here";
     checked = diagnostic;
   });

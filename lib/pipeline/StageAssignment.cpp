@@ -215,8 +215,8 @@ LogicalResult StageAssignment::placeByCost(int64_t count, double slack) {
   }
   if (count > static_cast<int64_t>(ops.size()))
     return function.emitError() << "has " << ops.size()
-                                << " ops in its forward that stages can be made of, fewer than the "
-                                << count << " stages asked for";
+                                << " ops in its forward to divide into stages, fewer than the "
+                                << count << " stages requested";
   // Bytes that are alive before each op: what a cut there would send. Pending sums come last: all
   // ranks' terms would travel, and each be added later.
   double pending = 1;

@@ -298,11 +298,11 @@ LogicalResult StageWriter::writeUpdates() {
                      role.getKind() == RoleKind::Parameter ||
                      role.getKind() == RoleKind::OptimizerState;
       if (isOwned && needed.contains(argument) && owners.lookup(role.getNameOrEmpty()) != stage)
-        return update.emitError()
-               << "computes new values of stage " << stage << " from " << role << " of stage "
-               << owners.lookup(role.getNameOrEmpty())
-               << "; a stage's update has only what the stage has (outline stages before passes "
-                  "that join gradients, such as --clip-gradients)";
+        return update.emitError() << "computes new values of stage " << stage << " from " << role
+                                  << " of stage " << owners.lookup(role.getNameOrEmpty())
+                                  << "; a stage's update can only use values of its stage (outline "
+                                     "stages before passes "
+                                     "that join gradients, such as --clip-gradients)";
     }
     backward::TiedResults given(update, results);
     builder.addArguments([&](BlockArgument argument, bool isUsed) {

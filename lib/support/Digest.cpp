@@ -60,13 +60,14 @@ Error cleave::support::checkDigest(StringRef data, StringRef name) {
   StringRef producer = data.drop_front(std::min(producerStart, data.size())).split('\0').first;
   size_t at = producer.find(announcement);
   if (at == StringRef::npos)
-    return createStringError(name + ": expected bytecode that a Cleave tool has written, found "
-                                    "no digest at its start; the file is damaged, or was written "
-                                    "by another tool (cleave-opt reads its text form)");
+    return createStringError(
+        name + ": expected bytecode written by a Cleave tool, found no digest at its start; the "
+               "file is damaged or was written by another tool (cleave-opt reads the text form)");
   size_t position = producerStart + at + announcement.size();
   if (producer.size() != at + announcement.size() + digits ||
       data.substr(position, digits) != computeDigest(data, position))
-    return createStringError(name + ": the file is damaged: its digest does not fit its content (" +
+    return createStringError(name +
+                             ": the file is damaged: its digest does not match its content (" +
                              Twine(data.size()) + " bytes)");
   return Error::success();
 }

@@ -134,14 +134,14 @@ void ConflictWriter::writePartial(InFlightDiagnostic &diagnostic) const {
   switch (conflict.reason) {
   case Reason::PartialPlusWhole:
     diagnostic << "adds P and " << text(other) << " on axis " << axisText() << ": " << name(other)
-               << " would be in the sum over the ranks once for each of them; "
-               << reduceFirst(*this, operand) << ", or insert dist.convert of " << name(other)
-               << " from " << text(other) << " to P";
+               << " would be added once per rank; " << reduceFirst(*this, operand)
+               << ", or insert dist.convert of " << name(other) << " from " << text(other)
+               << " to P";
     break;
   case Reason::PartialAddend:
     diagnostic << "adds " << text(other) << " to a product that is P on axis " << axisText()
                << ", as " << shardedDim(operand) << " is sharded and summed: " << name(other)
-               << " would be in the sum over the ranks once for each of them; reduce the product's "
+               << " would be added once per rank; reduce the product's "
                   "sum before adding "
                << name(other) << " (dist.all_reduce sum from P to R), or insert dist.convert of "
                << name(other) << " from " << text(other) << " to P";
@@ -167,7 +167,7 @@ void ConflictWriter::writePartial(InFlightDiagnostic &diagnostic) const {
   default:
     diagnostic << "joins " << text(operand) << " and " << text(other) << " on axis " << axisText()
                << " (" << name(operand) << " and " << name(other)
-               << "): each rank would join its term with other data; ";
+               << "): each rank would combine its term with different data; ";
     if (std::optional<unsigned> dim = factorDim(operand))
       diagnostic << "insert dist.reduce_scatter " << stringifyReduction(on(operand).reduction)
                  << " dim " << *dim << " of " << name(operand) << " from " << text(operand)
@@ -225,8 +225,8 @@ void ConflictWriter::write(InFlightDiagnostic &diagnostic) const {
   case Reason::InvariantMixed:
     diagnostic << "mixes I and " << text(other) << " on axis " << axisText() << ": "
                << name(operand)
-               << " carries a gradient, of which each rank would compute another part, and "
-                  "nothing would sum the parts; insert dist.convert of "
+               << " carries a gradient of which each rank would compute only a part, and nothing "
+                  "would sum the parts; insert dist.convert of "
                << name(operand) << " from I to R (Megatron's f)";
     break;
   case Reason::PartialPlusWhole:

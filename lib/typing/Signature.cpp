@@ -105,7 +105,7 @@ LogicalResult SignatureChecker::checkCrossing(const Port &port) {
       continue;
     InFlightDiagnostic diagnostic = port.error()
                                     << " as V on axis \"" << entry.axis.getValue()
-                                    << "\", which says nothing of what the ranks hold together; ";
+                                    << "\", which does not say how the ranks' values combine; ";
     if (port.isResult)
       diagnostic << "insert dist.reinterpret from V to S(d) or P, or dist.all_gather";
     else
@@ -201,11 +201,11 @@ LogicalResult SignatureChecker::checkLoss(const Port &loss) {
     InFlightDiagnostic diagnostic = loss.error() << " as " << found << " on axis \""
                                                  << entry.axis.getValue() << "\", expected I or P";
     if (found.isReplicate())
-      diagnostic << ": the backward would start on every rank, and each gradient be counted as "
-                    "often; insert dist.convert from R to I where all ranks compute one loss, or "
+      diagnostic << ": the backward would start on every rank and count each gradient once per "
+                    "rank; insert dist.convert from R to I where all ranks compute one loss, or "
                     "dist.convert from R to P";
     else if (found.isPartial())
-      diagnostic << ": no gradient passes the pending reduction; insert dist.all_reduce "
+      diagnostic << ": no gradient flows through the pending reduction; insert dist.all_reduce "
                  << stringifyReduction(found.reduction) << " from " << found
                  << " to I, or divide and sum instead";
     else if (found.isVarying())

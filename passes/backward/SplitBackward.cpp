@@ -194,12 +194,11 @@ static func::FuncOp findBackward(train::Program &program) {
   if (program.backward)
     return program.backward;
   if (program.microbatch)
-    program.microbatch.emitError()
-        << "has no backward of its own to split; run --partition-joint first";
+    program.microbatch.emitError() << "has no separate backward; run --partition-joint first";
   else if (!program.backwardInput)
     program.forward.emitError() << "has no backward to split";
   else
-    program.backwardInput.emitError() << "is half of a backward that has been split already";
+    program.backwardInput.emitError() << "is half of an already split backward";
   return {};
 }
 
@@ -316,11 +315,10 @@ private:
   }
 
   void printTable(StringRef table, Splitter &splitter) {
-    llvm::errs() << llvm::formatv(
-                        "backward_input: {0} ops\nbackward_weight: {1} ops, {2} of them computed "
-                        "again\ndivided by output mask: {3} ops\n",
-                        countOps(splitter.getInput()), countOps(splitter.getWeight()),
-                        splitter.numRecomputed, splitter.numDivided)
+    llvm::errs() << llvm::formatv("backward_input: {0} ops\nbackward_weight: {1} ops, {2} of them "
+                                  "recomputed\ndivided by output mask: {3} ops\n",
+                                  countOps(splitter.getInput()), countOps(splitter.getWeight()),
+                                  splitter.numRecomputed, splitter.numDivided)
                  << table;
   }
 };

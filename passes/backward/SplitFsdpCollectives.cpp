@@ -330,7 +330,7 @@ struct SplitFsdpCollectives : backward::impl::SplitFsdpCollectivesBase<SplitFsdp
     for (func::FuncOp there : {part.unshard, part.reduce})
       if (there)
         return there.emitError()
-               << "is there already; communication that is once a step cannot be added to it";
+               << "already exists; communication once per step cannot be added to it";
     SmallVector<func::FuncOp, 3> functions = part.getMicrobatchFunctions();
     OpBuilder b(functions.front());
     Unsharder unsharder(part, names, b);

@@ -94,9 +94,8 @@ struct AsyncTP : communication::impl::AsyncTPBase<AsyncTP> {
 
   void runOnOperation() override {
     if (chunks < 1 || !(minMb >= 0)) {
-      getOperation().emitError()
-          << "expects chunks of at least 1 and a min-mb that is not negative,"
-          << " found " << int64_t(chunks) << " and " << double(minMb);
+      getOperation().emitError() << "expects chunks of at least 1 and a nonnegative min-mb,"
+                                 << " found " << int64_t(chunks) << " and " << double(minMb);
       return signalPassFailure();
     }
     SmallVector<dist::AllGatherOp> gathers;

@@ -35,11 +35,10 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     ModuleOp module = getOperation();
     auto isSize = [](double mb) { return mb > 0 && mb < 1e9; };
     if (!isSize(bucketSizeMb) || !isSize(firstBucketMb) || requireAccumulations < 0) {
-      module.emitError()
-          << "expects positive bucket sizes and no negative number of accumulations, "
-             "found bucket-size-mb="
-          << bucketSizeMb << " first-bucket-mb=" << firstBucketMb
-          << " require-accumulations=" << int64_t(requireAccumulations);
+      module.emitError() << "expects positive bucket sizes and a nonnegative number of "
+                            "accumulations, found bucket-size-mb="
+                         << bucketSizeMb << " first-bucket-mb=" << firstBucketMb
+                         << " require-accumulations=" << int64_t(requireAccumulations);
       return signalPassFailure();
     }
     FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Staged);

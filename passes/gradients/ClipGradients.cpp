@@ -76,7 +76,7 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
 
   LogicalResult clip(func::FuncOp update, ArrayRef<OpOperand *> gradients) {
     if (backward::findResult(update, RoleKind::Output, StringAttr::get(&getContext(), kNorm)))
-      return update.emitError() << "clips its gradients already";
+      return update.emitError() << "already clips its gradients";
     numClipped += gradients.size();
     // Behind the last gradient, in front of the first optimizer step.
     Operation *last = nullptr, *first = gradients.front()->getOwner();
@@ -114,7 +114,7 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
     for (const train::StageSum &sum : train::listStageSums(program))
       if (sum.name == kSquares)
         return func::FuncOp(program.stages[sum.takers.front()].update).emitError()
-               << "clips its gradients already";
+               << "already clips its gradients";
     SmallVector<Value> all;
     for (train::Program &stage : program.stages) {
       if (!stage.update)

@@ -48,9 +48,9 @@ FailureOr<SmallVector<OpOperand *>> cleave::gradients::findGradients(const train
     auto placement = dist::getPlacement(gradient->get().getType());
     // An untyped shard looks like a whole gradient: its norm would be silently too small.
     if (Operation *scatter = placement ? nullptr : findScattering(gradient->get(), part.reduce)) {
-      InFlightDiagnostic diagnostic =
-          op.emitError() << "takes a gradient that is sharded without a placement that says so; "
-                            "its norm over all ranks needs `#dist.on` types";
+      InFlightDiagnostic diagnostic = op.emitError()
+                                      << "takes a sharded gradient without a placement; its norm "
+                                         "over all ranks needs `#dist.on` types";
       diagnostic.attachNote(scatter->getLoc()) << "the gradient is scattered here";
       return diagnostic;
     }
@@ -59,7 +59,7 @@ FailureOr<SmallVector<OpOperand *>> cleave::gradients::findGradients(const train
       if (entry.placement.isPartial() || entry.placement.isVarying()) {
         InFlightDiagnostic diagnostic =
             op.emitError() << "takes a gradient that is " << entry.placement << " over axis "
-                           << entry.axis << ", of which there is no norm before it is reduced";
+                           << entry.axis << "; reduce it before computing its norm";
         diagnostic.attachNote(gradient->get().getLoc()) << "the gradient comes from here";
         return diagnostic;
       }

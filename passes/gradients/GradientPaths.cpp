@@ -70,11 +70,10 @@ LogicalResult Finder::checkVarying(const GradientPath &path, train::RoleAttr rol
     return success();
   for (Attribute axis : llvm::concat<const Attribute>(path.axes, path.scatter))
     if (!varying.contains(axis)) {
-      InFlightDiagnostic diagnostic =
-          path.reductions.front()->emitError()
-          << "reduces " << role << " over " << axis
-          << ", on which it does not vary: no input is divided over that axis, so the sum would "
-             "only multiply it";
+      InFlightDiagnostic diagnostic = path.reductions.front()->emitError()
+                                      << "reduces " << role << " over " << axis
+                                      << ", on which it does not vary: no input is divided over "
+                                         "that axis, so the sum would only scale it";
       diagnostic.attachNote(path.value.getLoc()) << "the gradient is made here";
       return diagnostic;
     }
@@ -100,9 +99,9 @@ FailureOr<std::vector<GradientPath>> Finder::find() {
     // The program's verifier has seen to it that some function makes it.
     if (!path.maker) {
       InFlightDiagnostic diagnostic =
-          taker.emitError() << "takes " << role
-                            << ", which lies in a bucket already; gradients are put into buckets "
-                               "once, before --clip-gradients";
+          taker.emitError()
+          << "takes " << role
+          << ", which is already in a bucket; gradients are bucketed once, before --clip-gradients";
       diagnostic.attachNote(reduce.getLoc()) << "taken out of its bucket here";
       return diagnostic;
     }
@@ -111,7 +110,7 @@ FailureOr<std::vector<GradientPath>> Finder::find() {
     path.type = cast<RankedTensorType>(path.value.getType());
     if (!isa<FloatType>(path.type.getElementType()))
       return taker.emitError() << "takes " << role << " of type " << path.type
-                               << ", which no bucket can take: it is not of a floating-point type";
+                               << ", which cannot be bucketed: it is not of a floating-point type";
     if (failed(findReductions(path, role)) || failed(checkVarying(path, role)))
       return failure();
     paths.push_back(std::move(path));
@@ -132,10 +131,10 @@ LogicalResult Finder::findContribution(GradientPath &path, train::RoleAttr role)
     bool isPlain = accumulate && accumulate.getAccumulator() == argument && argument.hasOneUse() &&
                    result.hasOneUse();
     if (!isPlain) {
-      InFlightDiagnostic diagnostic =
-          path.maker.emitError()
-          << "makes " << role
-          << ", which no bucket can take: it is not just `train.accumulate` of its accumulator";
+      InFlightDiagnostic diagnostic = path.maker.emitError()
+                                      << "makes " << role
+                                      << ", which cannot be bucketed: it is not exactly one "
+                                         "`train.accumulate` into its accumulator";
       diagnostic.attachNote(result.getLoc()) << "made here";
       for (Operation *user : argument.getUsers())
         if (user != accumulate)
@@ -205,8 +204,8 @@ LogicalResult Finder::findReductions(GradientPath &path, train::RoleAttr role) {
   if (path.reduceArgument && !path.reduceResult) {
     InFlightDiagnostic diagnostic =
         reduce.emitError() << "takes " << role
-                           << ", which no bucket can take: a bucket sums over mesh axes and "
-                              "scatters once, and more than that is done with it here";
+                           << ", which cannot be bucketed: a bucket sums over mesh axes and "
+                              "scatters once, but the gradient has further communication here";
     for (Operation *user : value.getUsers())
       diagnostic.attachNote(user->getLoc()) << "it is used here";
     return diagnostic;
@@ -218,9 +217,9 @@ LogicalResult Finder::refuseOtherReductions(Value value, train::RoleAttr role) {
   for (Operation *user : value.getUsers())
     if (isa<dist::AllReduceOp, dist::ReduceScatterOp>(user)) {
       InFlightDiagnostic diagnostic =
-          taker.emitError() << "takes " << role
-                            << ", which no bucket can take: its reduction is not a sum, or not "
-                               "all that is done with it";
+          taker.emitError()
+          << "takes " << role
+          << ", which cannot be bucketed: its reduction is not a sum, or not its only use";
       diagnostic.attachNote(user->getLoc()) << "reduced here";
       return diagnostic;
     }

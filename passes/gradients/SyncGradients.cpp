@@ -42,7 +42,7 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
   dist::MeshOp findOrMakeMesh(ModuleOp module) {
     auto meshes = llvm::to_vector(module.getOps<dist::MeshOp>());
     if (meshes.size() > 1) {
-      meshes[1].emitError() << "is a second mesh; the pass would not know which to reduce over";
+      meshes[1].emitError() << "is a second mesh; expected one mesh to reduce over";
       return {};
     }
     if (axis.empty()) {
@@ -100,15 +100,14 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
             reduced && llvm::is_contained(reduced.getAxes().getAsValueRange<StringAttr>(), axis)) {
           InFlightDiagnostic diagnostic = update.emitError()
                                           << "reduces " << role << " over '" << axis
-                                          << "' already; a second sum would multiply it";
+                                          << "' already; a second sum would scale it";
           diagnostic.attachNote(user->getLoc()) << "reduced here";
           return diagnostic;
         }
       if (dist::getPlacement(argument.getType()))
-        return update.emitError()
-               << "takes " << role << " of type " << argument.getType()
-               << "; the update of a program with placements holds the sums that "
-                  "its types ask for already";
+        return update.emitError() << "takes " << role << " of type " << argument.getType()
+                                  << "; the update of a program with placements already contains "
+                                     "the sums that its types require";
       Value reduced = sum(b, argument, mesh);
       argument.replaceAllUsesExcept(reduced, reduced.getDefiningOp());
     }
@@ -135,7 +134,7 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
     for (const train::Program &part : program.getParts()) {
       if (part.reduce)
         return func::FuncOp(part.reduce).emitError()
-               << "reduces gradients already; a second sum would multiply them";
+               << "already reduces gradients; a second sum would scale them";
       for (const Gradient &gradient : findGradients(part)) {
         hasGradients = true;
         isTyped |= bool(dist::getPlacement(gradient.type));
@@ -240,7 +239,7 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
       SmallVector<Attribute> over;
       if (role.getOver() && llvm::is_contained(role.getOver().getAsValueRange<StringAttr>(), axis))
         return function.emitError() << "takes " << role << ", which is divided over '" << axis
-                                    << "' already; a second sum of gradients would multiply them";
+                                    << "' already; a second sum of gradients would scale them";
       if (role.getOver())
         llvm::append_range(over, role.getOver());
       over.push_back(b.getStringAttr(axis));

@@ -88,9 +88,9 @@ LogicalResult LowerToExec::checkContents(func::FuncOp function) {
       return failure();
     if (auto generator = op.getAttrOfType<StringAttr>("generator");
         generator && generator.getValue() == "mt19937")
-      return op.emitOpError() << "draws from PyTorch's CPU generator, one number after the other, "
-                                 "which a CUDA device does not have; expected a program that is "
-                                 "exported with generator=\"philox\"";
+      return op.emitOpError()
+             << "draws from PyTorch's sequential CPU generator, which CUDA devices do not have; "
+                "export the program with generator=\"philox\"";
   }
   return success();
 }

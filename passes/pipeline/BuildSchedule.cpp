@@ -60,23 +60,23 @@ private:
       return module.emitError() << "expects a name for 'symbol', found none";
     if (Operation *other = SymbolTable::lookupSymbolIn(module, symbol))
       return other->emitError() << "has the name '" << symbol
-                                << "', which the schedule was to have; choose one with 'symbol'";
+                                << "', the name of the new schedule; choose another with 'symbol'";
     if (schedule.empty() == file.empty())
-      return module.emitError() << "expects either 'schedule', the name of one, or 'file', found "
+      return module.emitError() << "expects either 'schedule' or 'file', found "
                                 << (file.empty() ? "neither" : "both");
     bool isGiven = ranks || microbatches || chunks || !topology.empty() || forwardOnly ||
                    mergeBackward || buckets || steps;
     if (!file.empty() && isGiven)
-      return module.emitError() << "expects 'file' without other options than 'symbol', 'axis' and "
-                                   "'max-unsharded': the file says what the schedule is";
+      return module.emitError() << "expects no options but 'symbol', 'axis' and 'max-unsharded' "
+                                   "with 'file', which determines the rest";
     bool searches = isSearched();
     if (!searches &&
         (!device.empty() || !profile.empty() || memoryLimit || effort != 1 || seed != 1))
       return module.emitError() << "expects 'device', 'profile', 'memory-limit', 'effort' and "
-                                   "'seed' with schedule=auto, which searches with them";
+                                   "'seed' only with schedule=auto";
     if (searches && (stages.empty() || forwardOnly || chunks))
-      return module.emitError() << "expects a program in stages for schedule=auto, without "
-                                   "'forward-only' and 'chunks': it searches with their costs";
+      return module.emitError() << "expects a program with stages, and neither 'forward-only' nor "
+                                   "'chunks', for schedule=auto";
     if (searches && !device.empty() && !profile.empty())
       return module.emitError() << "expects either 'device' or 'profile', found both";
     if (searches && !(memoryLimit >= 0 && effort >= 0 && effort <= 1e6 && seed >= 0))
@@ -84,8 +84,8 @@ private:
              << "expects 'memory-limit', 'effort' (at most 1000000) and 'seed' of "
                 "0 or more";
     if (!stages.empty() && (buckets || steps))
-      return module.emitError() << "has stages, whose functions say what is reduced and updated; "
-                                   "'buckets' and 'steps' are for modules without";
+      return module.emitError() << "has stages, whose functions determine reductions and updates; "
+                                   "'buckets' and 'steps' are for modules without stages";
     if (!file.empty())
       return success();
     if (failed(pipeline::expectCount(module, "ranks", ranks, 1, schedule::maxStages)) ||
@@ -182,8 +182,7 @@ private:
   /// Without stages, options say what runs once a step.
   LogicalResult addAskedFor(ModuleOp module, schedule::Program &program) {
     if (program.forwardOnly && (buckets || steps))
-      return module.emitError()
-             << "expects 'buckets' and 'steps' for schedules with a backward only";
+      return module.emitError() << "expects no 'buckets' or 'steps' for a forward-only schedule";
     if (maxUnsharded)
       if (llvm::Error error = schedule::addUnshards(program, static_cast<unsigned>(maxUnsharded)))
         return module.emitError() << llvm::toString(std::move(error));

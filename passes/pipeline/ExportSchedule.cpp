@@ -40,9 +40,9 @@ struct ExportSchedule : pipeline::impl::ExportScheduleBase<ExportSchedule> {
     if (ops.size() == 1)
       return ops.front();
     if (ops.empty())
-      module.emitError() << "has no pipeline.schedule; --build-schedule makes one";
+      module.emitError() << "has no pipeline.schedule; run --build-schedule first";
     else
-      ops[1].emitOpError("is a second schedule; 'symbol' says which to write");
+      ops[1].emitOpError("is a second schedule; select one with 'symbol'");
     return {};
   }
 

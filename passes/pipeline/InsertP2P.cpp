@@ -27,7 +27,7 @@ struct InsertP2P : pipeline::impl::InsertP2PBase<InsertP2P> {
       return signalPassFailure();
     auto ops = llvm::to_vector(getOperation().getOps<pipeline::ScheduleOp>());
     if (ops.empty()) {
-      getOperation().emitError() << "has no pipeline.schedule; --build-schedule makes one";
+      getOperation().emitError() << "has no pipeline.schedule; run --build-schedule first";
       return signalPassFailure();
     }
     for (pipeline::ScheduleOp op : ops)
@@ -72,7 +72,7 @@ struct InsertP2P : pipeline::impl::InsertP2PBase<InsertP2P> {
 
   LogicalResult insert(pipeline::ScheduleOp op, const schedule::P2POptions &options) {
     if (op.hasTransfers())
-      return op.emitOpError("has explicit transfers already");
+      return op.emitOpError("already has explicit transfers");
     FailureOr<schedule::Program> compute = pipeline::readSchedule(op);
     if (failed(compute))
       return failure();

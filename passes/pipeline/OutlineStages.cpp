@@ -91,13 +91,13 @@ private:
   static LogicalResult checkSupported(const train::Program &program) {
     for (func::FuncOp function : {program.unshard, program.reduce})
       if (function)
-        return function.emitError() << "runs for all of the program; outline stages before "
-                                       "--split-fsdp-collectives";
+        return function.emitError()
+               << "belongs to the whole program; outline stages before --split-fsdp-collectives";
     func::FuncOp microbatch = program.microbatch;
     for (Type type : microbatch.getArgumentTypes())
       if (isa<train::BucketType>(type))
         return microbatch.emitError() << "gathers gradients in a bucket, " << type
-                                      << ", that several stages may share; outline stages before "
+                                      << ", which several stages may share; outline stages before "
                                          "--bucket-gradients";
     return success();
   }

@@ -26,7 +26,7 @@ struct VerifySchedule : pipeline::impl::VerifyScheduleBase<VerifySchedule> {
       return signalPassFailure();
     auto ops = llvm::to_vector(module.getOps<pipeline::ScheduleOp>());
     if (ops.empty()) {
-      module.emitError() << "has no pipeline.schedule; --build-schedule makes one";
+      module.emitError() << "has no pipeline.schedule; run --build-schedule first";
       return signalPassFailure();
     }
     for (pipeline::ScheduleOp op : ops)

@@ -59,7 +59,7 @@ struct AnnotatePlacements : placement::impl::AnnotatePlacementsBase<AnnotatePlac
       axes.push_back(dist::AxisAttr::get(b.getContext(), axis.axis, axis.size));
     auto meshes = llvm::to_vector(module.getOps<dist::MeshOp>());
     if (meshes.size() > 1) {
-      meshes[1].emitError() << "is a second mesh; a plan places tensors on one";
+      meshes[1].emitError() << "is a second mesh; a plan needs exactly one";
       return {};
     }
     if (meshes.size() == 1) {

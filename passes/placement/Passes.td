@@ -24,8 +24,7 @@ def CheckSpmdTypes : Pass<"check-spmd-types", "::mlir::ModuleOp"> {
     ```
     where a gradient flows to `%x`, the error is
     ```
-    'aten.mm' op mixes I and S(1) on axis "tp": 'self' carries a gradient, of which each rank would
-    compute another part, and nothing would sum the parts; insert dist.convert of 'self' from I to R
+    'aten.mm' op mixes I and S(1) on axis "tp": 'self' carries a gradient of which each rank would compute only a part, and nothing would sum the parts; insert dist.convert of 'self' from I to R
     (Megatron's f); operands are ...
     ```
   }];

@@ -65,14 +65,14 @@ LogicalResult PropagatePlacements::readLinks(Topology &topology) {
   for (const auto &link : topology.links)
     if (mesh && !mesh.findAxis(link.first()))
       return mesh.emitError("has no axis \"")
-             << link.first() << "\", of which the options give bandwidth or latency";
+             << link.first() << "\", for which the options give bandwidth or latency";
   topology.work = work;
   topology.microbatches = microbatches;
   if (!(topology.work >= 0) || !std::isfinite(topology.work))
-    return module.emitError("expected work as a number that is not negative, found ")
+    return module.emitError("expected a nonnegative number for work, found ")
            << static_cast<double>(work);
   if (microbatches < 1)
-    return module.emitError("expected at least one of microbatches, found ")
+    return module.emitError("expected at least one microbatch, found ")
            << static_cast<unsigned>(microbatches);
   return success();
 }

@@ -219,8 +219,8 @@ struct SequenceMajor : placement::impl::SequenceMajorBase<SequenceMajor> {
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (dist::isPlaced(function)) {
-        function.emitError("expects a program that is not yet annotated: what this pass replaces "
-                           "would lose its placements; run --sequence-major first");
+        function.emitError("expects a program without annotations: replaced values would lose "
+                           "their placements; run --sequence-major first");
         return signalPassFailure();
       }
       SmallVector<Operation *> views;

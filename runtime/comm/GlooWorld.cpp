@@ -271,7 +271,7 @@ cleave::runtime::connect(const Rendezvous &rendezvous, const ConnectOptions &opt
           std::min(options.lossGrace, options.timeout), [options](const PeerLoss &loss) {
             if (options.reportLoss)
               options.reportLoss("rank " + std::to_string(loss.rank) + " is lost: " + loss.reason +
-                                 "; this rank was busy and is ended");
+                                 "; this rank was busy and is terminated");
             ::_exit(options.lossExitStatus);
           });
     auto joined = waitForRanks(rendezvous, *world->monitor, *world->store, deadline);

@@ -173,7 +173,8 @@ void PeerMonitor::welcome(int peer, Connection connection) {
     taken = joined[peer];
   }
   if (taken) {
-    PeerLoss refusal{peer, "another process has joined as this rank: two have the same number", {}};
+    PeerLoss refusal{
+        peer, "another process has joined as this rank: two ranks have the same number", {}};
     sendAll(connection.socket, makeFrame(PeerFrame::Lost, 0, peer, encodeLoss(refusal)));
     return;
   }

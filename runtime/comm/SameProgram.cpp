@@ -150,14 +150,13 @@ static llvm::Error compareEnvironments(llvm::ArrayRef<ProgramIdentity> identitie
           "the ranks' environments differ, expected the same on all: " + text);
     if (decidesBits && needsEqualBits)
       return llvm::make_error<CollectiveRefusal>(
-          "the ranks' environments differ, so that --check replicated would find different bits "
-          "where nothing is wrong: " +
+          "the ranks' environments differ, so --check replicated would report differences that are "
+          "not errors: " +
           text);
     if (notes)
       notes->push_back("the ranks' environments differ" +
                        std::string(decidesBits
-                                       ? ", and with them perhaps the last bits of what they "
-                                         "compute alike: "
+                                       ? ", so replicated results may differ in their last bits: "
                                        : ": ") +
                        text);
   }

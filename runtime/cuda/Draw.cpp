@@ -64,7 +64,7 @@ static std::vector<char> compile(const std::string &chip) {
   Compiler compiler;
   nvrtcProgram program;
   TORCH_CHECK(compiler.create(&program, kSource, "draw.cu", 0, nullptr, nullptr) == NVRTC_SUCCESS,
-              "NVRTC does not start");
+              "cannot initialize NVRTC");
   std::string target = "--gpu-architecture=" + chip;
   // Contracted, numbers would differ from the processor's in their last bits.
   const char *options[] = {target.c_str(), "--fmad=false", "--std=c++17"};

@@ -52,11 +52,11 @@ static int countDevices(const Driver &driver, int32_t &count) {
     while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
     }
   if (!isAnswered)
-    return fail("the NVIDIA driver cannot be asked for its devices");
+    return fail("cannot query the NVIDIA driver's devices");
   if (answer.result == CUDA_ERROR_NO_DEVICE)
     return fail("the NVIDIA driver finds no device (nvidia-smi, CUDA_VISIBLE_DEVICES)");
   if (answer.result != CUDA_SUCCESS)
-    return fail("the NVIDIA driver does not start: " + driver.describe(answer.result));
+    return fail("cannot initialize the NVIDIA driver: " + driver.describe(answer.result));
   count = answer.count;
   return count > 0 ? 0 : fail("the NVIDIA driver finds no device");
 }
@@ -68,7 +68,7 @@ static int probe(int32_t *count) {
     return fail(reason);
   int version = 0;
   if (driver->getVersion(&version) != CUDA_SUCCESS)
-    return fail("the NVIDIA driver does not say its version");
+    return fail("cannot query the NVIDIA driver's version");
   // A driver runs all minor versions of its own major one.
   constexpr int needed = CUDART_VERSION / 1000 * 1000;
   if (version < needed)

@@ -65,7 +65,7 @@ llvm::Expected<std::unique_ptr<DevicePlugin>> DevicePlugin::load(llvm::StringRef
     std::string message = ("--device " + kind + ": there is no plugin at " + places.front()).str();
     for (size_t i = 1; i < places.size(); ++i)
       message += " or " + places[i];
-    return makeError(message + (isChosen ? "" : " (CLEAVE_DEVICE_PLUGIN may name another place)"));
+    return makeError(message + (isChosen ? "" : " (set CLEAVE_DEVICE_PLUGIN to use another path)"));
   }
   // LibTorch's own parts find each other's symbols: global, as `import torch` loads them.
   void *library = ::dlopen(found.c_str(), RTLD_NOW | RTLD_GLOBAL);
@@ -107,7 +107,7 @@ DevicePlugin::wrap(const CleaveDevicePlugin *table, llvm::StringRef kind, llvm::
 
 llvm::Error DevicePlugin::failure(const llvm::Twine &what) const {
   llvm::StringRef reason = table->lastError();
-  return makeError(what + ": " + (reason.empty() ? "the plugin does not say why" : reason));
+  return makeError(what + ": " + (reason.empty() ? "the plugin gives no reason" : reason));
 }
 
 llvm::Expected<int> DevicePlugin::probe() const {

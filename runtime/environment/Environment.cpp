@@ -98,10 +98,10 @@ llvm::Error cleave::runtime::checkTorchVersion(StringRef compiled, StringRef loa
   };
   if (release(compiled) == release(loaded))
     return llvm::Error::success();
-  return llvm::createStringError("expected LibTorch %s, with which this Cleave was built, found %s "
-                                 "in %s",
-                                 compiled.str().c_str(), loaded.str().c_str(),
-                                 directory.str().c_str());
+  return llvm::createStringError(
+      "expected LibTorch %s, the version that this Cleave was built with, found %s "
+      "in %s",
+      compiled.str().c_str(), loaded.str().c_str(), directory.str().c_str());
 }
 
 llvm::Error cleave::runtime::checkTorchVersion() {

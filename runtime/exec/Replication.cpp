@@ -162,7 +162,7 @@ llvm::Expected<std::string> ReplicationChecker::describe(const Mismatch &mismatc
   std::string text;
   if (llvm::XXH128_hash_t hash = hashOf(noted.tensor);
       hash.low64 != noted.hash.low64 || hash.high64 != noted.hash.high64)
-    text = "in elements that have been overwritten since";
+    text = "in elements overwritten since";
   // One of the two tells the other its data, and that one everybody the difference.
   at::Tensor left = world.rank() == mismatch.left ? noted.tensor : at::empty_like(noted.tensor);
   if (llvm::Error error =

@@ -67,7 +67,7 @@ llvm::Expected<int64_t> cleave::runtime::countMicrobatches(int64_t batch, int64_
   int64_t unit;
   if (llvm::MulOverflow(ranks, microbatchSize, unit) || unit < 1 || batch < 1 || batch % unit != 0)
     return makeError(
-        "a batch of {0} examples does not divide into {1} ranks with microbatches of {2}: "
+        "a batch of {0} examples is not divisible by {1} ranks with microbatches of {2}: "
         "expected a multiple of {1} x {2}",
         batch, ranks, microbatchSize);
   return batch / unit;

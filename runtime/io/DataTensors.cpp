@@ -94,7 +94,7 @@ llvm::Error TensorSource::addFile(llvm::StringRef path) {
   const SafetensorsFile &file = **opened;
   for (const TensorView &tensor : file.tensors())
     if (llvm::none_of(specs, [&](const InputSpec &spec) { return spec.name == tensor.name; }))
-      return makeError("{0}: the program has no input of the name \"{1}\"", path, tensor.name);
+      return makeError("{0}: the program has no input named \"{1}\"", path, tensor.name);
 
   int64_t stepsHere = -1;
   std::string first;

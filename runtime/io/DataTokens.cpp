@@ -81,7 +81,7 @@ llvm::Error TokenSource::selectInputs(llvm::ArrayRef<InputSpec> inputs) {
     if (slot || !fits || spec.shape.size() != 2 || spec.batchDim != 0u)
       return makeError(
           "data of tokens fills one input of integers [batch, time] and one such target; "
-          "the program's {0} \"{1}\", {2}{3}, is something else: give safetensors:PATH",
+          "the program's {0} \"{1}\", {2}{3}, does not match: use safetensors:PATH",
           spec.isTarget ? "target" : "input", spec.name, ::describe(spec.dtype, spec.shape),
           slot ? " (a second one)" : "");
     slot = &spec;

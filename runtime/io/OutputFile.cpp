@@ -51,7 +51,7 @@ static std::optional<int> findStandardStream(const struct stat &status) {
 static llvm::Expected<int> openSpecial(llvm::StringRef path) {
   int descriptor = ::open(path.str().c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (descriptor < 0 && errno == ENXIO)
-    return makeError("{0}: cannot write: nobody reads from it", path);
+    return makeError("{0}: cannot write: no process is reading from it", path);
   if (descriptor < 0)
     return makeSystemError(path, "write");
   ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);

@@ -213,8 +213,7 @@ llvm::Error cleave::runtime::writeSafetensors(OutputFile &file, llvm::ArrayRef<T
   llvm::StringSet<> names;
   for (const TensorView &tensor : tensors) {
     if (tensor.name == kMetadata || !names.insert(tensor.name).second)
-      return makeError("{0}: two tensors of the name \"{1}\", or a reserved name", path,
-                       tensor.name);
+      return makeError("{0}: two tensors named \"{1}\", or a reserved name", path, tensor.name);
     if (!json::isUTF8(tensor.name))
       return makeError("{0}: a tensor's name is not valid UTF-8", path);
     if (countBytes(tensor.dtype, tensor.shape) != std::optional<int64_t>(tensor.bytes.size()))

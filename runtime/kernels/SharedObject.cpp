@@ -94,7 +94,7 @@ llvm::Expected<std::shared_ptr<SharedObject>> SharedObject::load(llvm::ArrayRef<
   if (!object->handle) {
     llvm::StringRef message = dlerror();
     message.consume_front(path);
-    return makeError("the system does not load it" + message);
+    return makeError("the system cannot load it" + message);
   }
   known = object;
   return object;

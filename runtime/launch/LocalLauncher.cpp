@@ -389,7 +389,7 @@ int Supervisor::reportOutcome() {
     news.push_back(describeRanks({int(cause - children.data())}) + " " +
                    describeStatus(*cause->status));
   else if (!forwarded && !cause && !isExplained)
-    news.push_back("the ranks gave each other up");
+    news.push_back("the ranks stopped waiting for each other");
   if (!stoppedRanks.empty())
     news.push_back("stopped " + describeRanks(stoppedRanks) + ", which had not ended");
   endTerminalLine();

@@ -207,7 +207,7 @@ llvm::Error Compiler::findCallback(ScheduledAction &entry) const {
     return llvm::Error::success();
   return makeError("schedule '" + plan.info.name + "', rank " + llvm::Twine(stages.place()) +
                    ", position " + llvm::Twine(entry.position) + ": " + entry.text +
-                   " is an action of the schedule's user: expected a callback for \"" +
+                   " is an action of the embedding program: expected a callback for \"" +
                    entry.user.name + "\" (cleave/UserActions.h), found none");
 }
 

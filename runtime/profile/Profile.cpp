@@ -141,7 +141,7 @@ public:
     for (const RankRecord &record : records)
       visit(record);
     if (steps.empty())
-      return makeError("no step is left to measure: expected more than the {0} that are skipped",
+      return makeError("no step is left to measure: expected more than the {0} skipped",
                        notes.skippedSteps);
     for (const RankRecord &record : records)
       visitArrivals(record);

@@ -54,7 +54,7 @@ LogicalResult cleave::runtime::readSchedule(Program::Impl &impl) {
   pipeline::ScheduleOp op = ops.front();
   ArrayRef<train::Program> stages = impl.functions.stages;
   if (stages.empty())
-    return op.emitOpError("is of a program that is not in stages; --outline-stages makes them");
+    return op.emitOpError("is for a program with stages; run --outline-stages first");
   FailureOr<schedule::Program> program = pipeline::readSchedule(op);
   if (failed(program) || failed(pipeline::checkStages(stages, *program, op.getLoc())) ||
       failed(verify(op, *program, stages)))

@@ -176,8 +176,8 @@ static llvm::Expected<at::Tensor> reduceAndJoin(const ValueInfo &value, at::Tens
   for (const AxisPlacement &placement : value.placements) {
     if (placement.kind == Kind::Varying && grid.size(placement.axis) > 1)
       return llvm::createStringError(
-          llvm::formatv("'{0}' is V along \"{1}\": its parts have no known reassembly",
-                        value.fileName, placement.axis)
+          llvm::formatv("'{0}' is V along \"{1}\": its shards cannot be assembled", value.fileName,
+                        placement.axis)
               .str());
     if (placement.kind != Kind::Partial)
       continue;

@@ -26,10 +26,10 @@ llvm::Error SessionImpl::makeArena() {
                : planFrames(*program, options.microbatches, options.weightGradients);
   arena = Arena(*device, arenaBytes + frames.bytes, alignment);
   if (!isLowered && options.poisonsDeadMemory)
-    return makeError("program '{0}': --check memory expects a lowered program (cleave-opt "
-                     "--lower-to-exec), whose plan says what is dead; found one that plans no "
-                     "memory",
-                     program->path());
+    return makeError(
+        "program '{0}': --check memory expects a lowered program (cleave-opt "
+        "--lower-to-exec), whose plan determines dead memory; found one without a plan",
+        program->path());
   if (!isLowered)
     return llvm::Error::success();
   if (options.poisonsDeadMemory) {

@@ -42,7 +42,7 @@ llvm::Error cleave::runtime::setLearningRate(Program &program, double base) {
       bases.push_back(found);
   if (bases.size() > 1 && base != 0)
     return makeError("{0}: --lr: the program's parameter groups have the learning rates {1}, which "
-                     "one number cannot replace: --lr-scale multiplies each of them",
+                     "one number cannot replace; use --lr-scale to scale them",
                      program.path(), llvm::join(llvm::map_range(bases, formatNumber), ", "));
   for (cleave::train::LearningRateOp op : *ops)
     setBase(op, base);

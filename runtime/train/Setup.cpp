@@ -301,7 +301,7 @@ llvm::Error Trainer::checkSameRun(const CheckpointState &saved) {
   CheckpointState mine = stateAt(saved.step);
   auto differ = [&](llvm::StringRef what, const auto &then, const auto &now) {
     return makeError(
-        "{0}: the run was started with {1} {2}, found {3}: it would not continue as it began",
+        "{0}: the run was started with {1} {2}, found {3}: resuming would change its results",
         options.checkpoint, what, then, now);
   };
   if (saved.seed != mine.seed)

@@ -170,5 +170,5 @@ def test_a_program_for_evaluation_is_not_differentiated(build_dir, tmp_path):
         capture_output=True, text=True,
     )  # fmt: skip
     assert result.returncode == 1
-    assert "'aten.detach' op is what the function returns as its loss" in result.stderr
-    assert "export it with a loss and without gradients (--no-gradients)" in result.stderr
+    assert "'aten.detach' op is the loss of the function" in result.stderr
+    assert "must be exported with a loss and without gradients (--no-gradients)" in result.stderr

@@ -194,9 +194,9 @@ def test_batch_that_does_not_divide(build_dir, tmp_path, model):
     program = model.for_ranks(build_dir)
     options = ["--steps", 1, "--data", f"text:{TEXT}"]
     refused(build_dir, model.program, *options, "--batch", 3,
-            expect="a batch of 3 examples does not divide into 1 ranks with microbatches of 2")  # fmt: skip
+            expect="a batch of 3 examples is not divisible by 1 ranks with microbatches of 2")  # fmt: skip
     refused(build_dir, program, *options, "--batch", 6, "--ranks", 2,
-            expect="a batch of 6 examples does not divide into 2 ranks with microbatches of 2")  # fmt: skip
+            expect="a batch of 6 examples is not divisible by 2 ranks with microbatches of 2")  # fmt: skip
     refused(build_dir, program, *options, "--batch", 8, "--microbatches", 3, "--ranks", 2,
             expect="is 2 microbatches of 2 on each of 2 ranks, found --microbatches 3")  # fmt: skip
     refused(build_dir, program, *options, "--microbatches", 0, expect="--microbatches of at least 1")

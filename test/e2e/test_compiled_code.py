@@ -173,7 +173,7 @@ def test_code_that_is_no_shared_object(cleave_run, tmp_path, inputs):
 def test_code_that_needs_what_is_not_there(cleave_run, tmp_path, inputs):
     source = SOURCE + "void nowhere(void); void more(void) { nowhere(); }"
     message = refuse(cleave_run, tmp_path, inputs, compile_object(tmp_path, source=source))
-    assert "the system does not load it: undefined symbol: nowhere" in message
+    assert "the system cannot load it: undefined symbol: nowhere" in message
 
 
 def test_missing_function(cleave_run, tmp_path, inputs):

@@ -60,7 +60,7 @@ def test_devices_and_pipes_are_written_to(build_dir, tmp_path, subject, staged, 
     pipe, found = tmp_path / "pipe", []
     os.mkfifo(pipe)
     result = training.run(build_dir, *command, pipe)
-    assert result.returncode == 1 and f"error: {pipe}: cannot write: nobody reads from it" in result.stderr
+    assert result.returncode == 1 and f"error: {pipe}: cannot write: no process is reading from it" in result.stderr
     reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
     reader.start()
     descriptor = os.open(pipe, os.O_WRONLY)  # the reader is there

@@ -181,8 +181,7 @@ def test_rates_of_several_groups(build_dir, tmp_path, grouped):
     message = run(build_dir, *arguments, "--lr", 0.1)
     assert message.returncode == 1
     assert (
-        "--lr: the program's parameter groups have the learning rates 0.001, 0.002, which one number cannot "
-        "replace: --lr-scale multiplies each of them"
+        "--lr: the program's parameter groups have the learning rates 0.001, 0.002, which one number cannot replace; use --lr-scale to scale them"
     ) in message.stderr
     train(build_dir, *arguments, "--lr-scale", 4)
     assert read_metrics(tmp_path / "m")[1]["lr"] == pytest.approx([4e-3, 8e-3])

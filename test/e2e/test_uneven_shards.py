@@ -113,7 +113,7 @@ def test_passes_that_need_one_function_say_so(build_dir, files):
         capture_output=True, text=True,
     )  # fmt: skip
     assert result.returncode == 1
-    assert "because dimensions do not divide evenly; this needs a program with one function for all ranks" in result.stderr
+    assert "because dimensions do not divide evenly; expected a program with one function for all ranks" in result.stderr
 
 
 FUNCTION = """
@@ -220,4 +220,4 @@ def test_without_the_option_uneven_parts_are_refused(build_dir, model, tmp_path)
     )  # fmt: skip
     assert result.returncode == 1
     assert "of size 128, over the 3 ranks" in result.stderr
-    assert "unless the option uneven allows for others" in result.stderr
+    assert "unless the option uneven is set" in result.stderr

@@ -177,10 +177,10 @@ void cleave::printHelp(mlir::DialectRegistry &registry) {
     if (!foreign.contains(entry.first))
       options[entry.first] = entry.second;
 
-  outs() << "cleave-opt: passes over training programs\n\n"
-            "usage: cleave-opt [FILE] [passes, in the order in which they run] [options]\n"
-            "Reads text or bytecode (standard input without FILE), writes text to standard output "
-            "unless told otherwise.\n\n"
+  outs() << "cleave-opt: run passes on training programs\n\n"
+            "usage: cleave-opt [FILE] [passes, in order] [options]\n"
+            "Reads text or bytecode from FILE or standard input; writes text to standard output by "
+            "default.\n\n"
             "  cleave-opt gpt.mlir --sync-gradients=\"axis=dp\" --cse -o gpt.dp.mlir\n"
             "  cleave-opt gpt.mlir --pass-pipeline='builtin.module(sync-gradients{axis=dp},cse)'\n";
   printPasses(options);
@@ -199,5 +199,5 @@ void cleave::printHelp(mlir::DialectRegistry &registry) {
     for (const cl::Option *option : byHeading[group.heading])
       printOption(*option);
   }
-  outs() << "\n--help-hidden lists LLVM's own options as well.\n";
+  outs() << "\n--help-hidden lists LLVM's options as well.\n";
 }

@@ -54,7 +54,7 @@ int main(int argc, char **argv) {
     return EXIT_SUCCESS;
   }
   std::string header =
-      mlir::registerCLIOptions("cleave-opt: passes over training programs", registry);
+      mlir::registerCLIOptions("cleave-opt: run passes on training programs", registry);
   if (llvm::Error error = checkArguments(arguments))
     return fail(llvm::toString(std::move(error)));
   auto [inputName, outputName] = mlir::parseCLIOptions(arguments.size(), arguments.data(), header);

@@ -153,7 +153,7 @@ struct ReduceProgram : PassWrapper<ReduceProgram, OperationPass<ModuleOp>> {
 
   StringRef getArgument() const override { return "reduce-program"; }
   StringRef getDescription() const override {
-    return "find a smaller program that a script still finds interesting (exit status 1)";
+    return "reduce a program while a script finds it interesting (exit status 1)";
   }
 
   Option<std::string> script{

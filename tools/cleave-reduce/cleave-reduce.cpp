@@ -49,7 +49,7 @@ int main(int argc, char **argv) {
                                          cl::value_desc("file"), cl::init("-"));
   mlir::PassPipelineCLParser passes("", "Reduction passes to run");
   cl::ParseCommandLineOptions(argc, argv,
-                              "cleave-reduce: shrinks a program that shows a problem\n");
+                              "cleave-reduce: reduce a program that reproduces a problem\n");
 
   std::string message;
   std::unique_ptr<llvm::MemoryBuffer> input = mlir::openInputFile(inputName, &message);

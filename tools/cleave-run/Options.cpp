@@ -94,7 +94,7 @@ static cl::opt<std::string> injectFault(
     cl::value_desc("rank=R,op=N"), cl::cat(checking));
 
 static const char *overview =
-    "cleave-run: runs training programs\n\n"
+    "cleave-run: run, evaluate and compare training programs\n\n"
     "  cleave-run gpt.mlir --steps 100 --data text:book.txt --metrics loss.jsonl\n"
     "  cleave-run gpt.mlir --inputs batch.safetensors --dump results.safetensors\n"
     "  cleave-run gpt.mlir --against gpt.local.mlir --inputs batch.safetensors\n"

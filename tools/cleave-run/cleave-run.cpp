@@ -122,7 +122,7 @@ int main(int argc, char **argv) {
       return run::runTraining(options);
     if (llvm::StringRef unheeded = run::givenTrainingOption(); !unheeded.empty())
       return fail(makeError("expected --steps and --data with --{0}, which is for training; "
-                            "without them the program is evaluated once",
+                            "without them the program is evaluated",
                             unheeded));
     if (run::hasRanks())
       return run::runOnRanks(options, [](Communicator &world, const run::Options &mine) {

@@ -42,9 +42,9 @@ public:
       return invalid();
     if (stages->empty()) {
       if (!request.wantsSchedule)
-        return makeError("{0}: expected a program in stages, found none: cleave-opt "
-                         "--outline-stages makes them",
-                         request.path);
+        return makeError(
+            "{0}: expected a program with stages, found none: run cleave-opt --outline-stages",
+            request.path);
       return file;
     }
     if (file.schedule && failed(pipeline::checkStages(*stages, *file.schedule, location)))
@@ -106,13 +106,13 @@ private:
                      [&](pipeline::ScheduleOp op) { return op.getSymName() != request.symbol; });
     if (ops.empty())
       return request.symbol.empty()
-                 ? makeError("{0}: expected a pipeline.schedule, found none: cleave-opt "
-                             "--build-schedule makes one, or --schedule=NAME names one",
+                 ? makeError("{0}: expected a pipeline.schedule, found none: run cleave-opt "
+                             "--build-schedule, or give --schedule=NAME",
                              request.path)
                  : makeError("{0}: has no pipeline.schedule named '{1}'", request.path,
                              request.symbol);
     if (ops.size() > 1)
-      return makeError("{0}: has {1} schedules: --symbol says which ('{2}', '{3}', ...)",
+      return makeError("{0}: has {1} schedules: select one with --symbol ('{2}', '{3}', ...)",
                        request.path, ops.size(), ops[0].getSymName(), ops[1].getSymName());
     auto program = pipeline::readSchedule(ops.front());
     if (failed(program))

@@ -162,8 +162,8 @@ static llvm::Expected<Request> readOptions() {
       return costs.takeError();
     request.costs = std::move(*costs);
   } else if (hasStages) {
-    return cleave::makeError("{0} has stages: expected what they cost, by --device=FILE (a "
-                             "described machine), --profile=FILE (measured) or --costs=F,B,W,COMM",
+    return cleave::makeError("{0} has stages: expected their costs as --device=FILE, "
+                             "--profile=FILE or --costs=F,B,W,COMM",
                              programOption.getValue());
   }
   bool isProgramsMemory = hasStages && !request.costs.hasMemory();
@@ -280,14 +280,15 @@ static llvm::Error finishOutput() {
   llvm::outs().flush();
   std::error_code code = llvm::outs().error();
   llvm::outs().clear_error();
-  return code ? cleave::makeError("cannot write the standard output: {0}", code.message())
+  return code ? cleave::makeError("cannot write to standard output: {0}", code.message())
               : llvm::Error::success();
 }
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
-  cl::ParseCommandLineOptions(argc, argv, "Cleave: simulates and searches pipeline schedules\n");
+  cl::ParseCommandLineOptions(
+      argc, argv, "cleave-sim: simulate pipeline schedules, and search for better ones\n");
   llvm::Error error = runTool();
   error = llvm::joinErrors(std::move(error), finishOutput());
   if (error) {

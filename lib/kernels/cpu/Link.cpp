@@ -19,7 +19,7 @@ llvm::Expected<std::string> kernels::findLinker() {
     if (llvm::sys::fs::can_execute(*named))
       return *named;
     return llvm::createStringError("cannot link kernels: CLEAVE_LLD is '" + *named +
-                                   "', which is no program");
+                                   "', which is not an executable");
   }
   if (auto found = llvm::sys::findProgramByName("ld.lld", {CLEAVE_LLVM_TOOLS}))
     return *found;
@@ -53,7 +53,7 @@ static llvm::Error checkSymbols(llvm::ArrayRef<char> object) {
     if ((*flags & llvm::object::SymbolRef::SF_Undefined) && !name->empty() &&
         !kernels::isLibraryFunction(*name))
       return llvm::createStringError("cannot link kernels: the function '" + *name +
-                                     "' is in none of the libraries that they may use");
+                                     "' is not in any library available to them");
   }
   return llvm::Error::success();
 }

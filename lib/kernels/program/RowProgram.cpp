@@ -128,7 +128,7 @@ LogicalResult Translation::store(Value value, unsigned result) {
   auto it = made.find(value);
   Operation *op = kernel.getBody().front().getTerminator();
   if (it == made.end())
-    return refuse(op, "gives back what no op of it made");
+    return refuse(op, "returns a value that none of its ops computes");
   NodeId node = it->second;
   const RowLayout &access = layout.values.at(value);
   Store store;
@@ -147,7 +147,7 @@ LogicalResult Translation::run() {
   for (Type type : llvm::concat<const Type>(kernel.getArgumentTypes(), kernel.getResultTypes())) {
     Type dtype = cast<RankedTensorType>(type).getElementType();
     if (!getComputeType(dtype)) {
-      why.reason = "tensors of an element type that it does not compute in";
+      why.reason = "tensors of an unsupported element type";
       return failure();
     }
     program.tensors.push_back(dtype);

@@ -242,8 +242,8 @@ std::string ArenaPlot::str() const {
                       "style=\"width: 100%; max-width: {2}px\" font-family=\"sans-serif\" "
                       "font-size=\"12\">\n"
                       "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
-                      "<text x=\"{3}\" y=\"22\" font-size=\"15\">Results in planned memory, in the "
-                      "colour of the op that makes them; and the bytes that are in use</text>\n",
+                      "<text x=\"{3}\" y=\"22\" font-size=\"15\">Results in planned memory, "
+                      "coloured by op, and the bytes in use</text>\n",
                       kWidth, height, 2 * kWidth, kLeft);
   Colours colours = chooseColours();
   drawLegend(os, colours);

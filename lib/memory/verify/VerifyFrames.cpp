@@ -38,10 +38,9 @@ static LogicalResult verifySizes(const FunctionGroup &group) {
     if (!group.hasFrame && found != 0)
       return function.emitOpError()
              << "expects no frame, found one of " << found << " bytes: "
-             << (group.functions.size() > 1
-                     ? "two functions of the microbatch have one phase, so that their order is "
-                       "not known"
-                     : "the function is no part of a microbatch");
+             << (group.functions.size() > 1 ? "two functions of the microbatch have the same "
+                                              "phase, so their order is unknown"
+                                            : "the function is not part of a microbatch");
     if (int64_t expected = getLowered(first).getFrame(); found != expected) {
       InFlightDiagnostic diagnostic = function.emitOpError()
                                       << "expects a frame of " << expected << " bytes, as '"

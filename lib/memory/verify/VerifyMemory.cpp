@@ -79,7 +79,7 @@ LogicalResult MemoryVerifier::checkShared(OpResult result) {
   if (overwritten ? memory.operand == *overwritten : mayOverwrite(op, memory.operand))
     return checkOverwritten(result, memory.operand);
   return op->emitOpError() << "expects result " << index
-                           << " in memory of its own: the op does not work in place of operand "
+                           << " in memory of its own: the op cannot overwrite operand "
                            << memory.operand;
 }
 

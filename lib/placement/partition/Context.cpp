@@ -28,7 +28,7 @@ FailureOr<AxisPlacements>
 PartitionContext::entriesOf(PlacementAttr placement,
                             llvm::function_ref<InFlightDiagnostic()> emit) const {
   if (!placement)
-    return emit() << " has no placement; --propagate-placements gives every value one";
+    return emit() << " has no placement; run --propagate-placements first";
   if (placement.getMesh().getAttr() != dist::MeshOp(mesh).getSymNameAttr())
     return emit() << " is placed on " << placement.getMesh() << ", expected the program's mesh @"
                   << dist::MeshOp(mesh).getSymName();
@@ -41,7 +41,7 @@ PartitionContext::entriesOf(PlacementAttr placement,
     std::optional<AxisPlacement> entry = placement.get(axis.name.getValue());
     if (!entry)
       return emit() << " has no placement on axis \"" << axis.name.getValue() << "\", only "
-                    << placement << "; --propagate-placements completes it";
+                    << placement << "; run --propagate-placements first";
     if (entry->isInvariant() || entry->isVarying())
       return emit() << " is placed as " << *entry << " on axis \"" << axis.name.getValue()
                     << "\", expected R, P or S(d) in a program for one device";
@@ -85,10 +85,10 @@ PartitionContext::localType(RankedTensorType global, ArrayRef<AxisPlacement> ent
                 << axis.name.getValue() << "\", whose " << axis.size << " ranks do not divide "
                 << (left == size ? "it"
                                  : "the " + std::to_string(left) + " that the axes before it leave")
-                << (!isAlone            ? "; several axes make parts of one size"
-                    : axis.allowsUneven ? "; the last part would be empty"
-                                        : "; --partition=uneven=true makes parts of "
-                                          "different sizes");
+                << (!isAlone ? "; several axes need shards of the same size"
+                    : axis.allowsUneven
+                        ? "; the last shard would be empty"
+                        : "; --partition=uneven=true allows shards of different sizes");
 }
 
 Value PartitionContext::convertSameness(OpBuilder &builder, Location loc, Value value,

@@ -165,7 +165,7 @@ FailureOr<Value> LocalValues::make(const Wish &wish, Operation *user) {
     InFlightDiagnostic diagnostic = user->emitOpError("takes a value as ")
                                     << describe(wish.target) << " that is made as "
                                     << describe(forms[wish.global].front().entries)
-                                    << ", and no collectives lead from one to the other";
+                                    << ", and no collectives convert between them";
     diagnostic.attachNote(wish.global.getLoc()) << "it is made here: " << wish.global.getType();
     return diagnostic;
   }

@@ -122,14 +122,14 @@ LogicalResult FunctionPartitioner::checkAccumulator(train::AccumulateOp op,
     return success();
   return op.emitOpError("takes its accumulator as ")
          << describe(taken) << ", which is made as " << describe(*made)
-         << "; it is empty for the first microbatch, so it cannot be redistributed: place the "
-            "parameter's gradient as the accumulator, or leave it open";
+         << "; it is empty for the first microbatch, so it cannot be redistributed: give the "
+            "parameter's gradient the placement of the accumulator, or leave it open";
 }
 
 LogicalResult FunctionPartitioner::partitionOp(Operation &op) {
   if (isa<dist::DistDialect>(op.getDialect()))
-    return op.emitOpError("communicates: expected a program for one device, which --partition "
-                          "gives its communication");
+    return op.emitOpError(
+        "communicates: expected a program for one device; --partition inserts the communication");
   FailureOr<SmallVector<AxisPlacements>> operands = operandEntries(op);
   FailureOr<SmallVector<AxisPlacements>> results = resultEntries(op);
   if (failed(operands) || failed(results))

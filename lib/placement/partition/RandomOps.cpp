@@ -95,8 +95,8 @@ Value PartDrawer::inMemoryOrder(llvm::function_ref<Value(ArrayRef<int64_t> order
   auto global = cast<RankedTensorType>(op->getOperand(0).getType());
   std::optional<aten::Strides> strides = context.strides.get(op->getOperand(0));
   if (!strides)
-    op->emitRemark("draws in row-major order: the order in which its operand lies in memory on one "
-                   "device, which deals the numbers out, is not known");
+    op->emitRemark("draws in row-major order: the memory layout of its operand on one device, "
+                   "which determines the order, is unknown");
   SmallVector<int64_t> order = memoryOrder(global.getShape(), strides);
   SmallVector<int64_t> inverse(order.size());
   for (auto [i, dim] : llvm::enumerate(order))

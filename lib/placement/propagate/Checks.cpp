@@ -27,9 +27,9 @@ static LogicalResult checkEven(RankedTensorType type, PlacementAttr placement, d
     llvm::interleave(
         axes, [&](StringAttr axis) { diagnostic << "\"" << axis.getValue() << "\""; },
         [&] { diagnostic << " and "; });
-    diagnostic << ", which do not divide it: all shards must be of one size"
-               << (uneven ? " where several axes make them, and none may be empty"
-                          : ", unless the option uneven allows for others");
+    diagnostic << ", which do not divide it: all shards must have the same size"
+               << (uneven ? " if several axes shard a dimension, and none may be empty"
+                          : ", unless the option uneven is set");
     diagnostic.attachNote(mesh.getLoc()) << "the mesh is here";
     return diagnostic;
   }

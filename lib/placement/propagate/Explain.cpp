@@ -138,7 +138,7 @@ Explanation::Reason Explanation::reasonForPort(const Port &port, unsigned axis) 
   if (auto reason = follows(port.value, axis); reason && !port.isResult)
     return *reason;
   if (candidates.groups[port.group].size() == 1)
-    return {Kind::Only, "nothing that is annotated reaches it"};
+    return {Kind::Only, "no annotation reaches it"};
   return {Kind::Cheapest,
           "is the cheapest of " + std::to_string(candidates.groups[port.group].size()) + " ways"};
 }
@@ -147,7 +147,7 @@ Explanation::Reason Explanation::reasonFor(unsigned number, unsigned axis) const
   const ValueNode &value = graph.values[number];
   Location loc = value.op != kNone ? graph.ops[value.op].op->getLoc() : value.value.getLoc();
   if (graph.getAnnotation(value, p.axes[axis].name))
-    return {Kind::Annotation, "is annotated so", kNone, number, loc};
+    return {Kind::Annotation, "is annotated", kNone, number, loc};
   if (value.op == kNone)
     return reasonForPort(graph.ports[value.port], axis);
   if (auto reason = follows(number, axis))
@@ -164,7 +164,7 @@ Explanation::Reason Explanation::reasonFor(unsigned number, unsigned axis) const
     return {Kind::Annotation, "is what the op gives for operands as they are annotated", kNone,
             number, loc};
   if (count == 1)
-    return {Kind::Only, "nothing that is annotated reaches the op"};
+    return {Kind::Only, "no annotation reaches the op"};
   return {Kind::Cheapest, "is the cheapest of the op's " + std::to_string(count) + " ways"};
 }
 

@@ -84,8 +84,8 @@ LogicalResult Graph::checkFunction(func::FuncOp function) const {
            << "one block";
   for (Operation &op : function.getOps()) {
     if (isa<dist::DistDialect>(op.getDialect()))
-      return op.emitOpError("communicates; a program whose placements are propagated is one for a "
-                            "single device, as exported");
+      return op.emitOpError(
+          "communicates; placements are propagated in programs for a single device, as exported");
     if (op.getNumRegions())
       return op.emitOpError("has regions; placements are propagated in functions of plain ops");
     for (Type type : op.getResultTypes())

@@ -52,7 +52,7 @@ FailureOr<dist::MeshOp> propagate::getOrAddMesh(ModuleOp module, StringRef descr
   }
   if (meshes.empty()) {
     if (!described)
-      return module.emitError("has no dist.mesh to place its tensors on; add one, or give the "
+      return module.emitError("has no dist.mesh to place its tensors on; add one, or use the "
                               "option mesh, such as mesh=\"dp=2,tp=2\"");
     OpBuilder builder(module.getContext());
     builder.setInsertionPointToStart(module.getBody());
@@ -75,7 +75,7 @@ static LogicalResult refuseOpaque(const Graph &graph) {
     if (const char *reason = reasonToReplicate(node.op))
       return node.op->emitError() << operatorName(node.op)
                                   << " runs replicated on all ranks, because " << reason
-                                  << "; strict propagation refuses that";
+                                  << "; strict propagation rejects this";
   return success();
 }
 

@@ -37,7 +37,7 @@ llvm::Error ScheduleRegistry::add(std::unique_ptr<ScheduleBuilder> builder,
       return makeError("a schedule needs a name");
     for (const auto &[name, existing] : names)
       if (name == key)
-        return makeError("a schedule named '{0}' is registered already: {1}", existing->name(),
+        return makeError("a schedule named '{0}' is already registered: {1}", existing->name(),
                          existing->description());
   }
   for (std::string &key : keys)
@@ -91,8 +91,7 @@ llvm::Expected<Program> cleave::schedule::startProgram(const ScheduleBuilder &bu
                        request.ranks, stages);
     if (stages % request.ranks != 0 && !needs.unevenAllowed)
       return makeError("schedule '{0}' needs the same number of stages on each rank, found {1} "
-                       "stages for {2} ranks; 'looped-bfs', or a schedule from a file, can do "
-                       "without",
+                       "stages for {2} ranks; 'looped-bfs' and schedules from files do not",
                        name, stages, request.ranks);
     chunks = unsigned(llvm::divideCeil(stages, request.ranks));
   }

@@ -43,7 +43,7 @@ static std::string whyNotInCsv(const Program &program, Action action) {
         return "torch's groups hold compute actions only";
     return "";
   }
-  return spellingOf(action.kind) ? "" : "torch has no spelling for it";
+  return spellingOf(action.kind) ? "" : "PyTorch's format has no such action";
 }
 
 static void printCell(const Program &program, Action action, llvm::raw_ostream &os) {
@@ -113,7 +113,7 @@ public:
       rest = after;
     }
     if (program.ranks.empty())
-      return makeError("{0}: the file has no rows: expected one row a rank", source);
+      return makeError("{0}: the file has no rows: expected one row per rank", source);
     for (size_t stage = 0; stage < stageToRank.size(); ++stage)
       if (stageToRank[stage] == unplaced)
         return makeError("{0}: stage {1} occurs on no rank, but stage {2} does", source, stage,

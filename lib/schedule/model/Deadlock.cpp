@@ -42,8 +42,9 @@ public:
         }
     }
     Problem problem{ProblemKind::Deadlock, std::nullopt, "", {}};
-    problem.message = cycle ? "deadlock: each waits for the next, the last for the first"
-                            : "stuck: the last of these waits for something that never comes";
+    problem.message =
+        cycle ? "deadlock: each action waits for the next, the last for the first"
+              : "stuck: the last of these actions waits for something that never happens";
     for (size_t i = cycleStart; i < path.size(); ++i)
       problem.notes.emplace_back(Place{path[i].first.rank, path[i].first.position}, path[i].second);
     if (cycle)

@@ -70,7 +70,7 @@ static std::string checkLeaf(const Program &program, unsigned rank, Action leaf)
       leaf.stage == 0)
     return "the first stage has no previous stage";
   if (isP2P(leaf.kind) && getPeer(program.topology, leaf) == rank)
-    return "both stages are on this rank: the value is handed over without a transfer";
+    return "both stages are on this rank: no transfer is needed";
   bool ofBackward = leaf.kind == ActionKind::Backward || leaf.kind == ActionKind::BackwardInput ||
                     leaf.kind == ActionKind::BackwardWeight ||
                     leaf.kind == ActionKind::ReduceGrad || leaf.kind == ActionKind::OptimizerStep ||
@@ -477,12 +477,11 @@ std::optional<Problem> cleave::schedule::checkReplicas(const Program &program,
     auto nameAt = [&](auto it, auto end) {
       return it == end ? std::string("the end of the list") : program.str(*it);
     };
-    return problem(Place{rank, size_t(b - found.begin())},
-                   llvm::formatv("global rank {0} runs {1} where pipeline rank {2} runs {3}: ranks "
-                                 "of one pipeline position need one list, or their collectives "
-                                 "do not meet",
-                                 rank, nameAt(b, found.end()), coordinates[rank],
-                                 nameAt(a, expected.end())));
+    return problem(
+        Place{rank, size_t(b - found.begin())},
+        llvm::formatv("global rank {0} runs {1} where pipeline rank {2} runs {3}: ranks at the "
+                      "same pipeline position need identical lists for their collectives to match",
+                      rank, nameAt(b, found.end()), coordinates[rank], nameAt(a, expected.end())));
   }
   for (unsigned rank = 0; rank < program.numRanks(); ++rank)
     if (!seen[rank])

@@ -18,7 +18,7 @@ llvm::Expected<Pipeline> Pipeline::get(const Topology &topology, unsigned microb
   result.microbatches = microbatches;
   result.memoryLimit = memoryLimit;
   if (result.chunks > 80)
-    return makeError("the search takes at most 80 stages a rank, found {0}", result.chunks);
+    return makeError("the search supports at most 80 stages per rank, found {0}", result.chunks);
   for (unsigned rank = 0; rank < result.ranks; ++rank) {
     llvm::ArrayRef<unsigned> stages = topology.stagesOf(rank);
     if (stages.size() != result.chunks)

@@ -87,8 +87,8 @@ llvm::Expected<CostTable> CostTable::merged(unsigned numStages) const {
 llvm::Error CostTable::checkFor(unsigned numStages) const {
   if (stages.size() == 1 || stages.size() == numStages)
     return llvm::Error::success();
-  return makeError("the cost table has {0} stages, the schedule has {1}: expected 1 entry (all "
-                   "stages alike) or one a stage",
+  return makeError("the cost table has {0} stages, the schedule has {1}: expected 1 entry (for all "
+                   "stages) or one per stage",
                    stages.size(), numStages);
 }
 
@@ -105,8 +105,8 @@ llvm::Error CostTable::checkHalves(const schedule::Program &program) const {
         if (isHalf && !found && !of(leaf.stage).hasHalves)
           found = leaf;
       });
-  return found ? makeError("the schedule runs {0}, but of stage {1} only the cost of the whole "
-                           "backward is known: cleave-opt --split-backward parts it",
+  return found ? makeError("the schedule runs {0}, but for stage {1} only the cost of the full "
+                           "backward is known; split it with cleave-opt --split-backward",
                            program.str(*found), found->stage)
                : llvm::Error::success();
 }

@@ -305,9 +305,9 @@ private:
     if (blocked > 4)
       text += llvm::formatv("\n  and {0} more ranks", blocked - 4).str();
     if (blocked)
-      return makeError("the schedule cannot run to its end; blocked are:{0}", text);
+      return makeError("the schedule cannot complete; blocked:{0}", text);
     if (std::string open = transfers.describeUnmatched(); !open.empty())
-      return makeError("the schedule ends with transfers that have one end only: {0}", open);
+      return makeError("the schedule ends with unmatched transfers: {0}", open);
     return llvm::Error::success();
   }
 

@@ -76,7 +76,7 @@ func.func @f() {
 
 // -----
 
-// expected-note @below {{the function is lowered: passes that make or change ops come before --lower-to-exec}}
+// expected-note @below {{the function is lowered: run passes that create or change ops before --lower-to-exec}}
 func.func @f(%x: tensor<4xf32> {train.role = #train.role<input "x">})
     attributes {train.phase = #train.phase<microbatch>, exec.lowered = #exec.lowered<cpu, arena = 64, alignment = 64>} {
   // expected-error @below {{expects 'exec.memory' with 1 entries, as in all lowered functions; found none}}
@@ -86,7 +86,7 @@ func.func @f(%x: tensor<4xf32> {train.role = #train.role<input "x">})
 
 // -----
 
-// expected-note @below {{the function is lowered: passes that make or change ops come before --lower-to-exec}}
+// expected-note @below {{the function is lowered: run passes that create or change ops before --lower-to-exec}}
 func.func @f(%x: tensor<4xf32> {train.role = #train.role<input "x">})
     attributes {train.phase = #train.phase<microbatch>, exec.lowered = #exec.lowered<cpu, arena = 64, alignment = 64>} {
   // expected-error @below {{expects 'exec.memory' with 1 entries, as in all lowered functions; found 2}}

@@ -4,7 +4,7 @@
 
 // expected-note @below {{the other is here}}
 func.func @microbatch() attributes {train.phase = #train.phase<microbatch>} { return }
-// expected-error @below {{is of phase forward, but the program has a function of phase microbatch that does the same work}}
+// expected-error @below {{has phase forward, which conflicts with a function of phase microbatch}}
 func.func @forward() attributes {train.phase = #train.phase<forward>} { return }
 
 // -----
@@ -20,17 +20,17 @@ func.func @again() attributes {train.phase = #train.phase<backward>} { return }
 func.func @forward() attributes {train.phase = #train.phase<forward>} { return }
 // expected-note @below {{the other is here}}
 func.func @backward() attributes {train.phase = #train.phase<backward>} { return }
-// expected-error @below {{is of phase backward_weight, but the program has a function of phase backward that does the same work}}
+// expected-error @below {{has phase backward_weight, which conflicts with a function of phase backward}}
 func.func @weight() attributes {train.phase = #train.phase<backward_weight>} { return }
 
 // -----
 
-// expected-error @below {{expects a function of phase forward beside this backward}}
+// expected-error @below {{expects a function of phase forward for this backward}}
 func.func @backward() attributes {train.phase = #train.phase<backward>} { return }
 
 // -----
 
-// expected-error @below {{expects a function of phase backward, or two of phases backward_input and backward_weight, beside this forward}}
+// expected-error @below {{expects a function of phase backward, or two of phases backward_input and backward_weight, for this forward}}
 func.func @forward() attributes {train.phase = #train.phase<forward>} { return }
 
 // -----
@@ -48,7 +48,7 @@ func.func @weight() attributes {train.phase = #train.phase<backward_weight>} { r
 // -----
 
 func.func @forward() attributes {train.phase = #train.phase<forward>} { return }
-// expected-error @below {{takes #train.role<saved "h">, which no function of the program makes}}
+// expected-error @below {{takes #train.role<saved "h">, which no function of the program returns}}
 func.func @backward(%h: tensor<4xf32> {train.role = #train.role<saved "h">})
     attributes {train.phase = #train.phase<backward>} {
   return
@@ -79,7 +79,7 @@ func.func @backward(%h: tensor<2xf32> {train.role = #train.role<saved "h">})
 // -----
 
 func.func @forward() attributes {train.phase = #train.phase<forward>} { return }
-// expected-error @below {{takes #train.role<saved "h">, which is made only later}}
+// expected-error @below {{takes #train.role<saved "h">, which is computed only later}}
 func.func @input(%h: tensor<4xf32> {train.role = #train.role<saved "h">})
     attributes {train.phase = #train.phase<backward_input>} {
   return
@@ -92,7 +92,7 @@ func.func @weight(%x: tensor<4xf32> {train.role = #train.role<input "x">})
 
 // -----
 
-// expected-note @below {{made here, by a function that runs for each microbatch}}
+// expected-note @below {{computed here, by a function that runs for each microbatch}}
 func.func @forward(%x: tensor<4xf32> {train.role = #train.role<input "x">})
     -> (tensor<4xf32> {train.role = #train.role<saved "h">}) attributes {train.phase = #train.phase<forward>} {
   return %x : tensor<4xf32>
@@ -101,7 +101,7 @@ func.func @backward(%h: tensor<4xf32> {train.role = #train.role<saved "h">})
     attributes {train.phase = #train.phase<backward>} {
   return
 }
-// expected-error @below {{takes #train.role<saved "h">, which is gone when its microbatch ends}}
+// expected-error @below {{takes #train.role<saved "h">, which does not outlive its microbatch}}
 func.func @update(%h: tensor<4xf32> {train.role = #train.role<saved "h">})
     attributes {train.phase = #train.phase<update>} {
   return
@@ -127,7 +127,7 @@ func.func @forward(%b: tensor<4xf32> {train.role = #train.role<buffer "b">})
     -> (tensor<4xf32> {train.role = #train.role<buffer "b">}) attributes {train.phase = #train.phase<forward>} {
   return %b : tensor<4xf32>
 }
-// expected-error @below {{takes #train.role<buffer "b">, which another function of the microbatch updates; hand over the value that is meant as a saved one}}
+// expected-error @below {{takes #train.role<buffer "b">, which another function of the microbatch updates; pass the intended value as a saved one}}
 func.func @backward(%b: tensor<4xf32> {train.role = #train.role<buffer "b">})
     attributes {train.phase = #train.phase<backward>} {
   return
@@ -135,7 +135,7 @@ func.func @backward(%b: tensor<4xf32> {train.role = #train.role<buffer "b">})
 
 // -----
 
-// expected-note @below {{this function gives it already}}
+// expected-note @below {{this function already returns it}}
 func.func @forward(%x: tensor<4xf32> {train.role = #train.role<input "x">})
     -> (tensor<4xf32> {train.role = #train.role<output "0">}) attributes {train.phase = #train.phase<forward>} {
   return %x : tensor<4xf32>
@@ -158,7 +158,7 @@ func.func @unshard(%x: tensor<4xf32> {train.role = #train.role<input "x">})
 // -----
 
 func.func @microbatch() attributes {train.phase = #train.phase<microbatch>} { return }
-// expected-error @below {{of phase unshard gives #train.role<output "0">, but what it makes are saved values}}
+// expected-error @below {{of phase unshard gives #train.role<output "0">, but it may return saved values only}}
 func.func @unshard(%x: tensor<4xf32> {train.role = #train.role<parameter "x">})
     -> (tensor<4xf32> {train.role = #train.role<output "0">}) attributes {train.phase = #train.phase<unshard>} {
   return %x : tensor<4xf32>
@@ -167,7 +167,7 @@ func.func @unshard(%x: tensor<4xf32> {train.role = #train.role<parameter "x">})
 // -----
 
 func.func @microbatch() attributes {train.phase = #train.phase<microbatch>} { return }
-// expected-error @below {{of phase reduce takes #train.role<input "x">, but it has only gradients to reduce}}
+// expected-error @below {{of phase reduce takes #train.role<input "x">, but only gradients can be reduced}}
 func.func @reduce(%x: tensor<4xf32> {train.role = #train.role<input "x">})
     attributes {train.phase = #train.phase<reduce>} {
   return
@@ -176,7 +176,7 @@ func.func @reduce(%x: tensor<4xf32> {train.role = #train.role<input "x">})
 // -----
 
 func.func @microbatch() attributes {train.phase = #train.phase<microbatch>} { return }
-// expected-error @below {{of phase reduce gives #train.role<loss>, but it has only gradients to reduce}}
+// expected-error @below {{of phase reduce gives #train.role<loss>, but only gradients can be reduced}}
 func.func @reduce(%x: tensor<f32> {train.role = #train.role<gradient "x">})
     -> (tensor<f32> {train.role = #train.role<loss>}) attributes {train.phase = #train.phase<reduce>} {
   return %x : tensor<f32>
@@ -198,7 +198,7 @@ func.func @microbatch(%x: tensor<4xf32> {train.role = #train.role<input "x">})
     -> (tensor<4xf32> {train.role = #train.role<gradient "w">}) attributes {train.phase = #train.phase<microbatch>} {
   return %x : tensor<4xf32>
 }
-// expected-error @below {{takes #train.role<gradient "w"> and does not give it back}}
+// expected-error @below {{takes #train.role<gradient "w"> and does not return it}}
 func.func @reduce(%g: tensor<4xf32> {train.role = #train.role<gradient "w">})
     attributes {train.phase = #train.phase<reduce>} {
   return

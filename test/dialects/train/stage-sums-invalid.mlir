@@ -17,7 +17,7 @@ func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
 // -----
 
 // Terms come from reduce functions.
-// expected-error @below {{of phase backward gives #train.role<stage_sum "n">, but terms of a sum over stages are given by reduce functions, and sums are taken by updates}}
+// expected-error @below {{of phase backward gives #train.role<stage_sum "n">, but reduce functions return the terms of a sum over stages, and updates take the sum}}
 func.func @b0(%s: tensor<f32> {train.role = #train.role<seed>}, %a: tensor<f32> {train.role = #train.role<accumulator "w">})
     -> (tensor<f32> {train.role = #train.role<gradient "w">}, tensor<f32> {train.role = #train.role<stage_sum "n">})
     attributes {train.phase = #train.phase<backward>, train.stage = 0 : i64} {
@@ -59,7 +59,7 @@ func.func @f0(%w: tensor<4xf32> {train.role = #train.role<parameter "w">}) -> (t
     attributes {train.phase = #train.phase<forward>, train.stage = 0 : i64} {
   return %w : tensor<4xf32>
 }
-// expected-error @below {{takes the sum over stages "n", of which no stage gives a term}}
+// expected-error @below {{takes the sum over stages "n", for which no stage returns a term}}
 func.func @u0(%w: tensor<4xf32> {train.role = #train.role<parameter "w">}, %n: tensor<2xf32> {train.role = #train.role<stage_sum "n">})
     -> (tensor<4xf32> {train.role = #train.role<parameter "w">})
     attributes {train.phase = #train.phase<update>, train.stage = 0 : i64} {
@@ -77,7 +77,7 @@ func.func @b0(%a: tensor<4xf32> {train.role = #train.role<accumulator "w">}) -> 
     attributes {train.phase = #train.phase<backward>, train.stage = 0 : i64} {
   return %a : tensor<4xf32>
 }
-// expected-error @below {{gives a term of the sum over stages "n", which no update takes}}
+// expected-error @below {{returns a term of the sum over stages "n", which no update takes}}
 func.func @r0(%g: tensor<4xf32> {train.role = #train.role<gradient "w">})
     -> (tensor<4xf32> {train.role = #train.role<gradient "w">}, tensor<4xf32> {train.role = #train.role<stage_sum "n">})
     attributes {train.phase = #train.phase<reduce>, train.stage = 0 : i64} {
@@ -101,7 +101,7 @@ func.func @b0(%b: !train.bucket<@b : tensor<4xf32>> {train.role = #train.role<ac
   %3 = train.reduce_bucket %2 : !train.bucket<@b : tensor<4xf32>>
   return %3 : !train.bucket<@b : tensor<4xf32>>
 }
-// expected-error @below {{takes #train.role<gradient "b"> and does not give back the gradient of "w", which lies in that bucket}}
+// expected-error @below {{takes #train.role<gradient "b"> and does not return the gradient of "w", which is in that bucket}}
 func.func @r0(%b: !train.bucket<@b : tensor<4xf32>> {train.role = #train.role<gradient "b">})
     -> (tensor<2xf32> {train.role = #train.role<gradient "v">})
     attributes {train.phase = #train.phase<reduce>, train.stage = 0 : i64} {

@@ -62,7 +62,7 @@ func.func @u(%0: tensor<4xf32> {train.role = #train.role<parameter "w">})
 
 // -----
 
-// expected-error @below {{expects a function of phase backward, or two of phases backward_input and backward_weight, beside this forward}}
+// expected-error @below {{expects a function of phase backward, or two of phases backward_input and backward_weight, for this forward}}
 func.func @f0(%0: tensor<4xf32> {train.role = #train.role<input "x">})
     -> (tensor<4xf32> {train.role = #train.role<crossing "h">})
     attributes {train.phase = #train.phase<forward>, train.stage = 0 : i64} {
@@ -85,7 +85,7 @@ func.func @f0(%0: tensor<4xf32> {train.role = #train.role<input "x">})
     attributes {train.phase = #train.phase<forward>, train.stage = 0 : i64} {
   return %0 : tensor<4xf32>
 }
-// expected-error @below {{takes #train.role<crossing "h">, which stage 0 does not hand on}}
+// expected-error @below {{takes #train.role<crossing "h">, which stage 0 does not provide}}
 func.func @f1(%0: tensor<4xf32> {train.role = #train.role<crossing "h">})
     -> (tensor<4xf32> {train.role = #train.role<output "0">})
     attributes {train.phase = #train.phase<forward>, train.stage = 1 : i64} {
@@ -108,7 +108,7 @@ func.func @f1(%0: tensor<4xf32> {train.role = #train.role<input "x">})
 
 // -----
 
-// expected-error @below {{takes #train.role<crossing "h">, which no stage can hand it: it is the first stage}}
+// expected-error @below {{takes #train.role<crossing "h">, which no stage can provide it: it is the first stage}}
 func.func @f0(%0: tensor<4xf32> {train.role = #train.role<crossing "h">})
     -> (tensor<4xf32> {train.role = #train.role<output "0">})
     attributes {train.phase = #train.phase<forward>, train.stage = 0 : i64} {
@@ -117,7 +117,7 @@ func.func @f0(%0: tensor<4xf32> {train.role = #train.role<crossing "h">})
 
 // -----
 
-// expected-error @below {{gives #train.role<crossing "h">, which no stage can take: it is the last stage}}
+// expected-error @below {{gives #train.role<crossing "h">, which no stage can receive: it is the last stage}}
 func.func @f0(%0: tensor<4xf32> {train.role = #train.role<input "x">})
     -> (tensor<4xf32> {train.role = #train.role<crossing "h">})
     attributes {train.phase = #train.phase<forward>, train.stage = 0 : i64} {
@@ -173,7 +173,7 @@ func.func @b0()
 
 // -----
 
-// expected-error @below {{takes #train.role<crossing "h">, but the program has no stages that it could cross between}}
+// expected-error @below {{takes #train.role<crossing "h">, but the program has no stages}}
 func.func @f0(%0: tensor<4xf32> {train.role = #train.role<crossing "h">})
     -> (tensor<4xf32> {train.role = #train.role<output "0">})
     attributes {train.phase = #train.phase<microbatch>} {
@@ -219,7 +219,7 @@ func.func @b1(%0: tensor<4xf32> {train.role = #train.role<input "x">})
     attributes {train.phase = #train.phase<backward>, train.stage = 1 : i64} {
   return
 }
-// expected-error @below {{takes #train.role<crossing_gradient "g">, which stage 1 does not hand on}}
+// expected-error @below {{takes #train.role<crossing_gradient "g">, which stage 1 does not provide}}
 func.func @b0(%0: tensor<4xf32> {train.role = #train.role<crossing_gradient "g">})
     attributes {train.phase = #train.phase<backward>, train.stage = 0 : i64} {
   return
@@ -237,7 +237,7 @@ func.func @f1(%0: tensor<4xf32> {train.role = #train.role<crossing "h">})
     attributes {train.phase = #train.phase<forward>, train.stage = 1 : i64} {
   return %0 : tensor<4xf32>
 }
-// expected-error @below {{takes #train.role<crossing_gradient "g">, which no stage can hand it: it is the last stage}}
+// expected-error @below {{takes #train.role<crossing_gradient "g">, which no stage can provide it: it is the last stage}}
 func.func @b1(%0: tensor<4xf32> {train.role = #train.role<crossing_gradient "g">})
     attributes {train.phase = #train.phase<backward>, train.stage = 1 : i64} {
   return
@@ -260,7 +260,7 @@ func.func @f1(%0: tensor<4xf32> {train.role = #train.role<crossing "h">})
     attributes {train.phase = #train.phase<forward>, train.stage = 1 : i64} {
   return %0 : tensor<4xf32>
 }
-// expected-error @below {{takes #train.role<saved "s">, which is of another stage; what stages hand on has the role crossing}}
+// expected-error @below {{takes #train.role<saved "s">, which is of another stage; values passed between stages have the role crossing}}
 func.func @b1(%0: tensor<4xf32> {train.role = #train.role<saved "s">})
     attributes {train.phase = #train.phase<backward>, train.stage = 1 : i64} {
   return
@@ -291,7 +291,7 @@ func.func @b0(%0: tensor<4xf32> {train.role = #train.role<input "x">})
     attributes {train.phase = #train.phase<backward>, train.stage = 0 : i64} {
   return %0 : tensor<4xf32>
 }
-// expected-error @below {{takes #train.role<gradient "w">, which no function of the same stage gives}}
+// expected-error @below {{takes #train.role<gradient "w">, which no function of the same stage returns}}
 func.func @u1(%0: tensor<4xf32> {train.role = #train.role<parameter "w">}, %1: tensor<4xf32> {train.role = #train.role<gradient "w">})
     -> (tensor<4xf32> {train.role = #train.role<parameter "w">})
     attributes {train.phase = #train.phase<update>, train.stage = 1 : i64} {
@@ -310,7 +310,7 @@ func.func @f1(%0: tensor<4xf32> {train.role = #train.role<crossing "h">}, %1: te
     attributes {train.phase = #train.phase<forward>, train.stage = 1 : i64} {
   return %0 : tensor<4xf32>
 }
-// expected-note @below {{this stage's update gives it already}}
+// expected-note @below {{this stage's update already returns it}}
 func.func @u0(%0: tensor<4xf32> {train.role = #train.role<parameter "w">})
     -> (tensor<4xf32> {train.role = #train.role<parameter "w">})
     attributes {train.phase = #train.phase<update>, train.stage = 0 : i64} {

@@ -41,7 +41,7 @@ func.func @microbatch(%w: tensor<8xf32, #I> {train.role = #train.role<parameter 
     attributes {train.phase = #train.phase<microbatch>} {
   %x = dist.fake_broadcast(%w) over @mesh ["tp"] : tensor<8xf32, #I> -> tensor<8xf32, #V>
   %m = dist.reinterpret %x : tensor<8xf32, #V> -> tensor<8xf32, #M>
-  // expected-error @below {{'dist.all_reduce' op has no derivative with respect to an operand of type 'tensor<8xf32, #dist.on<@mesh, tp = P(max)>>': no gradient passes a pending reduction other than a sum; reduce plain V values}}
+  // expected-error @below {{'dist.all_reduce' op has no derivative with respect to an operand of type 'tensor<8xf32, #dist.on<@mesh, tp = P(max)>>': no gradient flows through a pending reduction other than a sum; reduce V values instead}}
   %y = dist.all_reduce max(%m) over @mesh ["tp"] : tensor<8xf32, #M> -> tensor<8xf32, #I>
   %s = aten.sum(%y) : (tensor<8xf32, #I>) -> tensor<f32, #I>
   return %s : tensor<f32, #I>
@@ -56,7 +56,7 @@ func.func @microbatch(%w: tensor<8xf32, #I> {train.role = #train.role<parameter 
     -> (tensor<f32, #I> {train.role = #train.role<loss>})
     attributes {train.phase = #train.phase<microbatch>} {
   %x = dist.fake_broadcast(%w) over @mesh ["tp"] : tensor<8xf32, #I> -> tensor<8xf32, #V>
-  // expected-error @below {{'dist.send' op has no derivative: in which order ranks would send gradients back is not its to say; use dist.permute or dist.shift, or let a pipeline pass make the sends}}
+  // expected-error @below {{'dist.send' op has no derivative: the order in which ranks would send gradients back is unknown; use dist.permute or dist.shift, or let a pipeline pass insert the sends}}
   dist.send(%x) from 0 to 1 tag 7 over @mesh ["tp"] : tensor<8xf32, #V>
   %s = aten.sum(%w) : (tensor<8xf32, #I>) -> tensor<f32, #I>
   return %s : tensor<f32, #I>
@@ -70,7 +70,7 @@ dist.mesh @mesh ["tp" = 2]
 func.func @microbatch(%w: tensor<8xf32, #I> {train.role = #train.role<parameter "w">})
     -> (tensor<f32, #I> {train.role = #train.role<loss>})
     attributes {train.phase = #train.phase<microbatch>} {
-  // expected-error @below {{'dist.receive' op has no derivative: in which order ranks would send gradients back}}
+  // expected-error @below {{'dist.receive' op has no derivative: the order in which ranks would send gradients back}}
   %x = dist.receive from 0 to 1 tag 7 over @mesh ["tp"] : tensor<8xf32, #V>
   %s = aten.sum(%x) : (tensor<8xf32, #V>) -> tensor<f32, #V>
   %l = dist.fake_reduce(%s) over @mesh ["tp"] : tensor<f32, #V> -> tensor<f32, #I>

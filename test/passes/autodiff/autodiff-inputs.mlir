@@ -2,7 +2,7 @@
 // RUN: not cleave-opt %s --autodiff="inputs=x,z" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // RUN: not cleave-opt %s --autodiff="inputs=tokens" 2>&1 | FileCheck %s --check-prefix=INTEGER
 
-// UNKNOWN: error: has no input named 'z', whose gradient is asked for
+// UNKNOWN: error: has no input named 'z', whose gradient is requested
 // INTEGER: error: cannot give a gradient of #train.role<input "tokens">, which has type 'tensor<4xi64>'; expected floating-point
 
 // Gradients of inputs are results without accumulators, also where parameters' are accumulated.

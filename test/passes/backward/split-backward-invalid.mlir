@@ -4,7 +4,7 @@
 // CHECK: error: expects 'none' or 'cheap' for 'recompute', found 'all'
 
 module {
-// expected-error @below {{has no backward of its own to split; run --partition-joint first}}
+// expected-error @below {{has no separate backward; run --partition-joint first}}
 func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
     -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
     attributes {train.phase = #train.phase<microbatch>} {
@@ -26,7 +26,7 @@ func.func @forward(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
     attributes {train.phase = #train.phase<forward>} {
   return %w : tensor<4xf32>
 }
-// expected-error @below {{is half of a backward that has been split already}}
+// expected-error @below {{is half of an already split backward}}
 func.func @backward_input() attributes {train.phase = #train.phase<backward_input>} {
   return
 }
@@ -65,7 +65,7 @@ func.func @forward(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
 func.func @backward(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
     -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
     attributes {train.phase = #train.phase<backward>} {
-  // expected-error @below {{has effects, so the backward that it stands in cannot be taken apart}}
+  // expected-error @below {{has side effects, so its backward cannot be split}}
   dist.barrier over @mesh ["dp"]
   return %w : tensor<4xf32>
 }
@@ -86,7 +86,7 @@ func.func @backward(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
     -> (tensor<4xf32> {train.role = #train.role<gradient "w">},
         tensor<4xf32> {train.role = #train.role<gradient "x">})
     attributes {train.phase = #train.phase<backward>} {
-  // expected-error @below {{is started for both halves of the backward, and no function can hand over what is only started; run --split-backward before communication is overlapped}}
+  // expected-error @below {{is awaited in both halves of the backward, but a future cannot be passed between functions; run --split-backward before overlapping communication}}
   %f:2 = dist.all_reduce sum(%w, %x) over @mesh ["dp"] : tensor<4xf32>, tensor<4xf32> -> !dist.future<tensor<4xf32>>, !dist.future<tensor<4xf32>>
   %gw = dist.wait %f#0 : tensor<4xf32>
   %gx = dist.wait %f#1 : tensor<4xf32>

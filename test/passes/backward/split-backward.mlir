@@ -5,7 +5,7 @@
 // order of the results.
 
 // EXPLAIN: backward_input: 3 ops
-// EXPLAIN-NEXT: backward_weight: 4 ops, 0 of them computed again
+// EXPLAIN-NEXT: backward_weight: 4 ops, 0 of them recomputed
 // EXPLAIN-NEXT: divided by output mask: 0 ops
 // EXPLAIN-NEXT: held from one to the other, per microbatch: 256 bytes in 2 values
 // EXPLAIN-NEXT: saved by the forward: 128 bytes

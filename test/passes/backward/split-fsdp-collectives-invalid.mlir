@@ -2,7 +2,7 @@
 
 module {
 dist.mesh @mesh ["fsdp" = 2]
-// expected-error @below {{is there already; communication that is once a step cannot be added to it}}
+// expected-error @below {{already exists; communication once per step cannot be added to it}}
 func.func @unshard(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
     -> (tensor<8xf32> {train.role = #train.role<saved "whole">})
     attributes {train.phase = #train.phase<unshard>} {

@@ -44,7 +44,7 @@ func.func @backward_input(%w: tensor<4xf32> {train.role = #train.role<parameter 
 func.func @backward_weight(%n: tensor<4xf32> {train.role = #train.role<saved "n">})
     -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
     attributes {train.phase = #train.phase<backward_weight>} {
-  // expected-error @below {{computes what backward_input has computed, and is not marked train.recomputed}}
+  // expected-error @below {{repeats a computation of backward_input, and is not marked train.recomputed}}
   %e = aten.exp(%n) {train.stage = 2 : i64} : (tensor<4xf32>) -> tensor<4xf32>
   %g = aten.neg(%e) : (tensor<4xf32>) -> tensor<4xf32>
   return %g : tensor<4xf32>

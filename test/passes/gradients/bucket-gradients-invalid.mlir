@@ -1,6 +1,6 @@
 // RUN: cleave-opt %s --bucket-gradients --split-input-file --verify-diagnostics
 // RUN: not cleave-opt %S/bucket-gradients.mlir --bucket-gradients="bucket-size-mb=0" 2>&1 | FileCheck %s
-// CHECK: error: expects positive bucket sizes and no negative number of accumulations, found bucket-size-mb=0.000000e+00 first-bucket-mb=1.000000e+00 require-accumulations=0
+// CHECK: error: expects positive bucket sizes and a nonnegative number of accumulations, found bucket-size-mb=0.000000e+00 first-bucket-mb=1.000000e+00 require-accumulations=0
 
 // expected-error @below {{has neither an update nor a reduce function, so there are no gradients to put into buckets; run --sync-gradients first}}
 module {
@@ -14,7 +14,7 @@ func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">
 // -----
 
 // The sum is used a second time: the bucket would have it only after the step.
-// expected-error @below {{makes #train.role<gradient "w">, which no bucket can take: it is not just `train.accumulate` of its accumulator}}
+// expected-error @below {{makes #train.role<gradient "w">, which cannot be bucketed: it is not exactly one `train.accumulate` into its accumulator}}
 func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
                       %a: tensor<4xf32> {train.role = #train.role<accumulator "w">})
     -> (tensor<4xf32> {train.role = #train.role<gradient "w">},
@@ -60,7 +60,7 @@ func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">
     attributes {train.phase = #train.phase<microbatch>} {
   return %w : tensor<4xf32>
 }
-// expected-error @below {{takes #train.role<gradient "w">, which no bucket can take: its reduction is not a sum, or not all that is done with it}}
+// expected-error @below {{takes #train.role<gradient "w">, which cannot be bucketed: its reduction is not a sum, or not its only use}}
 func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
                   %g: tensor<4xf32> {train.role = #train.role<gradient "w">})
     -> (tensor<4xf32> {train.role = #train.role<parameter "w">})
@@ -78,7 +78,7 @@ func.func @microbatch(%w: tensor<4xi64> {train.role = #train.role<parameter "w">
     attributes {train.phase = #train.phase<microbatch>} {
   return %w : tensor<4xi64>
 }
-// expected-error @below {{takes #train.role<gradient "w"> of type 'tensor<4xi64>', which no bucket can take: it is not of a floating-point type}}
+// expected-error @below {{takes #train.role<gradient "w"> of type 'tensor<4xi64>', which cannot be bucketed: it is not of a floating-point type}}
 func.func @update(%w: tensor<4xi64> {train.role = #train.role<parameter "w">},
                   %g: tensor<4xi64> {train.role = #train.role<gradient "w">})
     -> (tensor<4xi64> {train.role = #train.role<parameter "w">})
@@ -116,7 +116,7 @@ func.func @microbatch(%w: tensor<2xf32> {train.role = #train.role<parameter "w">
     attributes {train.phase = #train.phase<microbatch>} {
   return %x : tensor<4xf32>
 }
-// expected-error @below {{takes #train.role<gradient "w">, which no bucket can take: a bucket sums over mesh axes and scatters once, and more than that is done with it here}}
+// expected-error @below {{takes #train.role<gradient "w">, which cannot be bucketed: a bucket sums over mesh axes and scatters once, but the gradient has further communication here}}
 func.func @reduce(%g: tensor<4xf32> {train.role = #train.role<gradient "w">})
     -> (tensor<2xf32> {train.role = #train.role<gradient "w">})
     attributes {train.phase = #train.phase<reduce>} {
@@ -148,7 +148,7 @@ func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
                   %g: tensor<4xf32> {train.role = #train.role<gradient "w">})
     -> (tensor<4xf32> {train.role = #train.role<parameter "w">})
     attributes {train.phase = #train.phase<update>} {
-  // expected-error @below {{reduces #train.role<gradient "w"> over "cp", on which it does not vary: no input is divided over that axis, so the sum would only multiply it}}
+  // expected-error @below {{reduces #train.role<gradient "w"> over "cp", on which it does not vary: no input is divided over that axis, so the sum would only scale it}}
   %0 = dist.all_reduce sum(%g) over @mesh ["dp", "cp"] : tensor<4xf32>
   return %0 : tensor<4xf32>
 }

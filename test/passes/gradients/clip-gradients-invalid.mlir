@@ -29,7 +29,7 @@ func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
       : (tensor<f32>) -> tensor<f64>
   // expected-note @below {{the gradient is scattered here}}
   %s = dist.reduce_scatter sum(%g) dim 0 over @mesh ["fsdp"] : tensor<8xf32> -> tensor<4xf32>
-  // expected-error @below {{takes a gradient that is sharded without a placement that says so; its norm over all ranks needs `#dist.on` types}}
+  // expected-error @below {{takes a sharded gradient without a placement; its norm over all ranks needs `#dist.on` types}}
   %w1 = train.sgd(%w, %s, %t, %lr)
       {momentum = 0.0 : f64, dampening = 0.0 : f64, nesterov = false, weight_decay = 0.0 : f64} : tensor<4xf32>
   return %w1 : tensor<4xf32>

@@ -39,7 +39,7 @@ func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">
     attributes {train.phase = #train.phase<microbatch>} {
   return %w : tensor<4xf32>
 }
-// expected-error @below {{reduces gradients already; a second sum would multiply them}}
+// expected-error @below {{already reduces gradients; a second sum would scale them}}
 func.func @reduce(%g: tensor<4xf32> {train.role = #train.role<gradient "w">})
     -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
     attributes {train.phase = #train.phase<reduce>} {
@@ -159,7 +159,7 @@ func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
 
 dist.mesh @mesh ["dp" = 2]
 
-// expected-error @below {{is a second mesh; the pass would not know which to reduce over}}
+// expected-error @below {{is a second mesh; expected one mesh to reduce over}}
 dist.mesh @other ["dp" = 2]
 
 func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
@@ -185,7 +185,7 @@ func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">
   return %w : tensor<4xf32>
 }
 
-// expected-error @below {{reduces #train.role<gradient "w"> over 'dp' already; a second sum would multiply it}}
+// expected-error @below {{reduces #train.role<gradient "w"> over 'dp' already; a second sum would scale it}}
 func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
                   %g: tensor<4xf32> {train.role = #train.role<gradient "w">})
     -> (tensor<4xf32> {train.role = #train.role<parameter "w">})
@@ -205,7 +205,7 @@ func.func @microbatch(%w: tensor<4xf32, #dist.on<@mesh, dp = R>> {train.role = #
     attributes {train.phase = #train.phase<microbatch>} {
   return %g : tensor<4xf32, #dist.on<@mesh, dp = P>>
 }
-// expected-error @below {{takes #train.role<gradient "w"> of type 'tensor<4xf32, #dist.on<@mesh, dp = P>>'; the update of a program with placements holds the sums that its types ask for already}}
+// expected-error @below {{takes #train.role<gradient "w"> of type 'tensor<4xf32, #dist.on<@mesh, dp = P>>'; the update of a program with placements already contains the sums that its types require}}
 func.func @update(%w: tensor<4xf32, #dist.on<@mesh, dp = R>> {train.role = #train.role<parameter "w">},
                   %g: tensor<4xf32, #dist.on<@mesh, dp = P>> {train.role = #train.role<gradient "w">})
     -> (tensor<4xf32, #dist.on<@mesh, dp = R>> {train.role = #train.role<parameter "w">})

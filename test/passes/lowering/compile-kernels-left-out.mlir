@@ -3,7 +3,7 @@
 // RUN: env CLEAVE_LLD=/nowhere/ld.lld not cleave-opt %s --compile-kernels="cpu=x86-64-v2" --split-input-file 2>&1 | FileCheck %s --check-prefix=LINKER
 
 // TARGET: error: --compile-kernels: expects cpu to be 'none' or of 'x86-64-v2' 'x86-64-v3' 'x86-64-v4', found 'x86-64-v9'
-// LINKER: error: --compile-kernels: cannot link kernels: CLEAVE_LLD is '/nowhere/ld.lld', which is no program
+// LINKER: error: --compile-kernels: cannot link kernels: CLEAVE_LLD is '/nowhere/ld.lld', which is not an executable
 
 // A kernel that is compiled, beside one that is not.
 // CHECK-LABEL: exec.kernel @compiled(

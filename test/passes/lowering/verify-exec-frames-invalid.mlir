@@ -105,7 +105,7 @@ func.func @backward(%x: tensor<4x8xf32> {train.role = #train.role<input "x">})
 // -----
 
 // What all microbatches take is in none of their frames.
-// expected-error @below {{expects no frame, found one of 128 bytes: the function is no part of a microbatch}}
+// expected-error @below {{expects no frame, found one of 128 bytes: the function is not part of a microbatch}}
 func.func @unshard(%w: tensor<4x8xf32> {train.role = #train.role<parameter "w">})
     -> (tensor<4x8xf32> {train.role = #train.role<saved "w">})
     attributes {train.phase = #train.phase<unshard>, exec.lowered = #exec.lowered<cpu, arena = 0, frame = 128, alignment = 64>} {
@@ -116,7 +116,7 @@ func.func @unshard(%w: tensor<4x8xf32> {train.role = #train.role<parameter "w">}
 // -----
 
 // Of two forwards nobody knows which one runs first.
-// expected-error @below {{expects no frame, found one of 128 bytes: two functions of the microbatch have one phase, so that their order is not known}}
+// expected-error @below {{expects no frame, found one of 128 bytes: two functions of the microbatch have the same phase, so their order is unknown}}
 func.func @forward(%x: tensor<4x8xf32> {train.role = #train.role<input "x">})
     attributes {train.phase = #train.phase<forward>, exec.lowered = #exec.lowered<cpu, arena = 0, frame = 128, alignment = 64>} {
   return

@@ -76,7 +76,7 @@ dist.mesh @mesh ["dp" = 2]
 func.func @f(%x: tensor<4x8xf32> {train.role = #train.role<input "x">})
     attributes {train.phase = #train.phase<microbatch>, exec.lowered = #exec.lowered<cpu, arena = 256, alignment = 64>} {
   %0 = aten.relu(%x) {exec.memory = [#exec.at<0>]} : (tensor<4x8xf32>) -> tensor<4x8xf32>
-  // expected-error @below {{expects result 0 in memory of its own: the op does not work in place of operand 0}}
+  // expected-error @below {{expects result 0 in memory of its own: the op cannot overwrite operand 0}}
   %1 = aten.relu(%0) {exec.memory = [#exec.same<0>]} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return
 }

@@ -20,7 +20,7 @@ pipeline.schedule @cyclic "" ranks 2 stages 2 microbatches 2 topology loop trans
 
 // -----
 
-// expected-error @+1 {{has explicit transfers already}}
+// expected-error @+1 {{already has explicit transfers}}
 pipeline.schedule @done "" ranks 1 stages 1 microbatches 1 topology loop transfers explicit {rank 0: F0.0 B0.0}
 
 // -----
@@ -35,5 +35,5 @@ pipeline.schedule @range "" ranks 1 stages 1 microbatches 1 topology loop transf
 
 // -----
 
-// expected-error @+1 {{has no pipeline.schedule; --build-schedule makes one}}
+// expected-error @+1 {{has no pipeline.schedule; run --build-schedule first}}
 module {}

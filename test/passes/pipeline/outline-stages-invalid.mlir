@@ -15,7 +15,7 @@
 // RUN: not cleave-opt %S/Inputs/chain.mlir --bucket-gradients --outline-stages="count=2" 2>&1 | FileCheck %s --check-prefix=BUCKET
 
 // COUNT: error: expects at least one stage, found count=0
-// MANY: chain.mlir:{{.*}}: error: {{.*}}has 4 ops in its forward that stages can be made of, fewer than the 5 stages asked for
+// MANY: chain.mlir:{{.*}}: error: {{.*}}has 4 ops in its forward to divide into stages, fewer than the 5 stages requested
 // BOTH: error: expects either 'count' or 'at', found both options
 // BALANCE: error: expects 'cost' for the option 'balance', found 'memory'
 // ALONE: error: expects the option 'count' with 'balance'
@@ -24,10 +24,10 @@
 // FIRST: error: {{.*}}is the first op of the forward, so no stage can begin with its module 'a', named by the option 'at'
 // ORDER: error: {{.*}}of module 'b' does not come after those of the module before it in the option 'at'
 // EMPTY: error: expects module paths in the option 'at', found an empty one
-// PARTED: error: {{.*}}is one part of a microbatch; this needs forward and backward in one function
-// TWICE: error: {{.*}}is of a pipeline stage; this needs the program whole, as it is before --outline-stages
-// CLIP: error: {{.*}}computes new values of stage 0 from #train.role<gradient "{{.*}}"> of stage 1; a stage's update has only what the stage has (outline stages before passes that join gradients, such as --clip-gradients)
-// BUCKET: error: {{.*}}gathers gradients in a bucket, {{.*}}, that several stages may share; outline stages before --bucket-gradients
+// PARTED: error: {{.*}}is part of a split microbatch; expected forward and backward in one function
+// TWICE: error: {{.*}}belongs to a pipeline stage; expected the whole program, as before --outline-stages
+// CLIP: error: {{.*}}computes new values of stage 0 from #train.role<gradient "{{.*}}"> of stage 1; a stage's update can only use values of its stage (outline stages before passes that join gradients, such as --clip-gradients)
+// BUCKET: error: {{.*}}gathers gradients in a bucket, {{.*}}, which several stages may share; outline stages before --bucket-gradients
 
 // expected-error @below {{has no op of the forward that is marked with 'train.stage'; mark some, or use the options 'count' or 'at'}}
 func.func @microbatch(%x: tensor<4x4xf32> {train.role = #train.role<input "x">}, %w: tensor<4x4xf32> {train.role = #train.role<parameter "w">})

@@ -30,7 +30,7 @@
 // SHARE: error: schedule '1f1b' needs a stage for each of the 3 ranks, found 2
 // COUNT: error: schedule 'looped-bfs' is of 4 stages, but the program has 2
 // COUNT: note: the last stage is here
-// OPTION: error: has stages, whose functions say what is reduced and updated; 'buckets' and 'steps' are for modules without
+// OPTION: error: has stages, whose functions determine reductions and updates; 'buckets' and 'steps' are for modules without stages
 // What a file does not say is added.
 // FILE: rank 0: F0.0 sendF0.0 recvB0.0 B0.0 step0{{$}}
 // FILE-NEXT: rank 1: recvF1.0 F1.0 B1.0 reduce1.0 sendB1.0 step1{{$}}

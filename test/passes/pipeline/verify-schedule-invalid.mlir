@@ -36,7 +36,7 @@ pipeline.schedule @swapped "" ranks 2 stages 2 microbatches 2 topology loop forw
 // -----
 
 // A cycle of waiting.
-// expected-error @+5 {{'pipeline.schedule' op deadlock: each waits for the next, the last for the first}}
+// expected-error @+5 {{'pipeline.schedule' op deadlock: each action waits for the next, the last for the first}}
 // expected-note @+4 {{rank 0, position 3: B0.0 waits for recvB0.0 of rank 0, position 2}}
 // expected-note @+3 {{rank 0, position 2: recvB0.0 waits for sendB1.0 of rank 1, position 5}}
 // expected-note @+2 {{rank 1, position 3: F1.1 waits for recvF1.1 of rank 1, position 2}}

@@ -4,7 +4,7 @@
 // RUN: cleave-opt %s --verify-schedule --verify-schedule="matching=tag" -o /dev/null
 // RUN: not cleave-opt %s --verify-schedule="matching=nccl streams=peer" 2>&1 | FileCheck %s
 
-// CHECK: error: 'pipeline.schedule' op deadlock: each waits for the next, the last for the first
+// CHECK: error: 'pipeline.schedule' op deadlock: each action waits for the next, the last for the first
 // CHECK: note: rank 0, position 12: recvB2.0 is queued behind sendF0.2 of rank 0, position 11
 // CHECK: note: rank 0, position 11: sendF0.2 waits for recvF1.2 of rank 1, position 13
 // CHECK: note: rank 1, position 13: recvF1.2 is queued behind sendB3.0 of rank 1, position 10

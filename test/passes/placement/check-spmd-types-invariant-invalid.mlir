@@ -19,7 +19,7 @@ func.func @missing_f(
     %x: tensor<4x8xf32, #I>) -> tensor<4x8xf32, #S1> {
   // expected-note@below {{'self' is made by 'aten.mul': 'tensor<4x8xf32, #dist.on<@mesh, tp = I>>'}}
   %0 = aten.mul(%x, %norm) : (tensor<4x8xf32, #I>, tensor<8xf32, #I>) -> tensor<4x8xf32, #I>
-  // expected-error@below {{'aten.mm' op mixes I and S(1) on axis "tp": 'self' carries a gradient, of which each rank would compute another part, and nothing would sum the parts; insert dist.convert of 'self' from I to R (Megatron's f); operands are 'tensor<4x8xf32, #dist.on<@mesh, tp = I>>', 'tensor<8x8xf32, #dist.on<@mesh, tp = S(1)>>'}}
+  // expected-error@below {{'aten.mm' op mixes I and S(1) on axis "tp": 'self' carries a gradient of which each rank would compute only a part, and nothing would sum the parts; insert dist.convert of 'self' from I to R (Megatron's f); operands are 'tensor<4x8xf32, #dist.on<@mesh, tp = I>>', 'tensor<8x8xf32, #dist.on<@mesh, tp = S(1)>>'}}
   %1 = aten.mm(%0, %w) : (tensor<4x8xf32, #I>, tensor<8x8xf32, #S1>) -> tensor<4x8xf32, #S1>
   return %1 : tensor<4x8xf32, #S1>
 }

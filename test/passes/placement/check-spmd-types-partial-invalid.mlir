@@ -20,7 +20,7 @@ func.func @bias_of_row_parallel(
     %bias: tensor<8xf32, #R>) -> tensor<4x8xf32, #P> {
   // expected-note@below {{'self' is made by 'aten.mm': 'tensor<4x8xf32, #dist.on<@mesh, tp = P>>'}}
   %0 = aten.mm(%x, %w) : (tensor<4x8xf32, #S1>, tensor<8x8xf32, #S0>) -> tensor<4x8xf32, #P>
-  // expected-error@below {{'aten.add' op adds P and R on axis "tp": 'other' would be in the sum over the ranks once for each of them; reduce 'self' first (dist.all_reduce sum from P to R), or insert dist.convert of 'other' from R to P; operands are 'tensor<4x8xf32, #dist.on<@mesh, tp = P>>', 'tensor<8xf32, #dist.on<@mesh, tp = R>>'}}
+  // expected-error@below {{'aten.add' op adds P and R on axis "tp": 'other' would be added once per rank; reduce 'self' first (dist.all_reduce sum from P to R), or insert dist.convert of 'other' from R to P; operands are 'tensor<4x8xf32, #dist.on<@mesh, tp = P>>', 'tensor<8xf32, #dist.on<@mesh, tp = R>>'}}
   %1 = aten.add(%0, %bias) : (tensor<4x8xf32, #P>, tensor<8xf32, #R>) -> tensor<4x8xf32, #P>
   return %1 : tensor<4x8xf32, #P>
 }
@@ -32,7 +32,7 @@ func.func @bias_of_row_parallel_addmm(
     // expected-note@below {{'mat1' is argument 1}}
     %x: tensor<4x8xf32, #S1>,
     %w: tensor<8x8xf32, #S0>) -> tensor<4x8xf32, #P> {
-  // expected-error@below {{'aten.addmm' op adds I to a product that is P on axis "tp", as dimension 1 of 'mat1' is sharded and summed: 'self' would be in the sum over the ranks once for each of them; reduce the product's sum before adding 'self' (dist.all_reduce sum from P to R), or insert dist.convert of 'self' from I to P}}
+  // expected-error@below {{'aten.addmm' op adds I to a product that is P on axis "tp", as dimension 1 of 'mat1' is sharded and summed: 'self' would be added once per rank; reduce the product's sum before adding 'self' (dist.all_reduce sum from P to R), or insert dist.convert of 'self' from I to P}}
   %0 = aten.addmm(%bias, %x, %w) : (tensor<8xf32, #I>, tensor<4x8xf32, #S1>, tensor<8x8xf32, #S0>) -> tensor<4x8xf32, #P>
   return %0 : tensor<4x8xf32, #P>
 }
@@ -86,7 +86,7 @@ func.func @partial_and_shard(
     %a: tensor<4x8xf32, #P>,
     // expected-note@below {{'other' is argument 1}}
     %b: tensor<4x8xf32, #S1>) -> tensor<4x8xf32, #S1> {
-  // expected-error@below {{'aten.add' op joins P and S(1) on axis "tp" ('self' and 'other'): each rank would join its term with other data; insert dist.reduce_scatter sum dim 1 of 'self' from P to S(1)}}
+  // expected-error@below {{'aten.add' op joins P and S(1) on axis "tp" ('self' and 'other'): each rank would combine its term with different data; insert dist.reduce_scatter sum dim 1 of 'self' from P to S(1)}}
   %0 = aten.add(%a, %b) : (tensor<4x8xf32, #P>, tensor<4x8xf32, #S1>) -> tensor<4x8xf32, #S1>
   return %0 : tensor<4x8xf32, #S1>
 }
@@ -96,7 +96,7 @@ func.func @partial_and_varying(
     %a: tensor<4x8xf32, #P>,
     // expected-note@below {{'other' is argument 1}}
     %b: tensor<4x8xf32, #V>) -> tensor<4x8xf32, #V> {
-  // expected-error@below {{'aten.mul' op joins P and V on axis "tp" ('self' and 'other'): each rank would join its term with other data; reduce 'self' first (dist.all_reduce sum from P to R)}}
+  // expected-error@below {{'aten.mul' op joins P and V on axis "tp" ('self' and 'other'): each rank would combine its term with different data; reduce 'self' first (dist.all_reduce sum from P to R)}}
   %0 = aten.mul(%a, %b) : (tensor<4x8xf32, #P>, tensor<4x8xf32, #V>) -> tensor<4x8xf32, #V>
   return %0 : tensor<4x8xf32, #V>
 }

@@ -22,7 +22,7 @@ func.func @replicated_loss(
     attributes {train.phase = #train.phase<microbatch>} {
   // expected-note@below {{the loss is made by 'aten.sum': 'tensor<f32, #dist.on<@mesh, tp = R>>'}}
   %0 = aten.sum(%x) : (tensor<4xf32, #R>) -> tensor<f32, #R>
-  // expected-error@below {{'replicated_loss' returns #train.role<loss> as R on axis "tp", expected I or P: the backward would start on every rank, and each gradient be counted as often; insert dist.convert from R to I where all ranks compute one loss, or dist.convert from R to P; the loss is 'tensor<f32, #dist.on<@mesh, tp = R>>'}}
+  // expected-error@below {{'replicated_loss' returns #train.role<loss> as R on axis "tp", expected I or P: the backward would start on every rank and count each gradient once per rank; insert dist.convert from R to I where all ranks compute one loss, or dist.convert from R to P; the loss is 'tensor<f32, #dist.on<@mesh, tp = R>>'}}
   return %0 : tensor<f32, #R>
 }
 
@@ -32,7 +32,7 @@ func.func @averaged_loss(
     attributes {train.phase = #train.phase<microbatch>} {
   // expected-note@below {{the loss is made by 'aten.mean'}}
   %0 = aten.mean(%x) : (tensor<4xf32, #S0>) -> tensor<f32, #A>
-  // expected-error@below {{'averaged_loss' returns #train.role<loss> as P(avg) on axis "tp", expected I or P: no gradient passes the pending reduction; insert dist.all_reduce avg from P(avg) to I, or divide and sum instead}}
+  // expected-error@below {{'averaged_loss' returns #train.role<loss> as P(avg) on axis "tp", expected I or P: no gradient flows through the pending reduction; insert dist.all_reduce avg from P(avg) to I, or divide and sum instead}}
   return %0 : tensor<f32, #A>
 }
 
@@ -127,7 +127,7 @@ func.func @seed_of_invariant_loss(
 }
 
 func.func @varying_crosses(
-    // expected-error@below {{'varying_crosses' takes #train.role<input "x" batch 0> as V on axis "tp", which says nothing of what the ranks hold together; declare S(d), R, I or P, and insert dist.reinterpret to V where it is used; its type is 'tensor<4xf32, #dist.on<@mesh, tp = V>>'}}
+    // expected-error@below {{'varying_crosses' takes #train.role<input "x" batch 0> as V on axis "tp", which does not say how the ranks' values combine; declare S(d), R, I or P, and insert dist.reinterpret to V where it is used; its type is 'tensor<4xf32, #dist.on<@mesh, tp = V>>'}}
     %x: tensor<4xf32, #V> {train.role = #train.role<input "x" batch 0>},
     // The runtime computes each rank's offset.
     %offset: tensor<i64, #V> {train.role = #train.role<rng_offset>})
@@ -135,6 +135,6 @@ func.func @varying_crosses(
     attributes {train.phase = #train.phase<microbatch>} {
   // expected-note@below {{it is made by 'aten.relu'}}
   %0 = aten.relu(%x) : (tensor<4xf32, #V>) -> tensor<4xf32, #V>
-  // expected-error@below {{'varying_crosses' returns #train.role<output "0"> as V on axis "tp", which says nothing of what the ranks hold together; insert dist.reinterpret from V to S(d) or P, or dist.all_gather}}
+  // expected-error@below {{'varying_crosses' returns #train.role<output "0"> as V on axis "tp", which does not say how the ranks' values combine; insert dist.reinterpret from V to S(d) or P, or dist.all_gather}}
   return %0 : tensor<4xf32, #V>
 }

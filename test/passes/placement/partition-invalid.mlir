@@ -30,7 +30,7 @@ func.func @f(%x: tensor<4xf32> {dist.placement = #R}) {
 
 #R = #dist.on<@mesh, dp = R>
 dist.mesh @mesh ["dp" = 2, "tp" = 2]
-// expected-error @+1 {{'f' argument 0 has no placement on axis "tp", only #dist.on<@mesh, dp = R>; --propagate-placements completes it}}
+// expected-error @+1 {{'f' argument 0 has no placement on axis "tp", only #dist.on<@mesh, dp = R>; run --propagate-placements first}}
 func.func @f(%x: tensor<4xf32> {dist.placement = #R}) {
   return
 }
@@ -39,7 +39,7 @@ func.func @f(%x: tensor<4xf32> {dist.placement = #R}) {
 
 #R = #dist.on<@mesh, tp = R>
 dist.mesh @mesh ["tp" = 2]
-// expected-error @+1 {{'f' argument 1 has no placement; --propagate-placements gives every value one}}
+// expected-error @+1 {{'f' argument 1 has no placement; run --propagate-placements first}}
 func.func @f(%x: tensor<4xf32> {dist.placement = #R}, %y: tensor<4xf32>) {
   return
 }
@@ -48,7 +48,7 @@ func.func @f(%x: tensor<4xf32> {dist.placement = #R}, %y: tensor<4xf32>) {
 
 #R = #dist.on<@mesh, tp = R>
 dist.mesh @mesh ["tp" = 2]
-// expected-error @+2 {{'f' argument 1 has no placement; --propagate-placements gives every value one}}
+// expected-error @+2 {{'f' argument 1 has no placement; run --propagate-placements first}}
 // expected-note @+1 {{neither have 2 more arguments and results of the program}}
 func.func @f(%x: tensor<4xf32> {dist.placement = #R}, %y: tensor<4xf32>, %z: tensor<4xf32>) -> tensor<4xf32> {
   return %y : tensor<4xf32>
@@ -68,7 +68,7 @@ func.func @f(%x: tensor<4xf32> {dist.placement = #I}) {
 #S = #dist.on<@mesh, dp = S(0, 0), tp = S(0, 1)>
 dist.mesh @mesh ["dp" = 2, "tp" = 4]
 func.func @f(
-// expected-error @+1 {{'f' argument 0, #train.role<parameter "w">, has dimension 0 of size 12 sharded on axis "tp", whose 4 ranks do not divide the 6 that the axes before it leave; several axes make parts of one size}}
+// expected-error @+1 {{'f' argument 0, #train.role<parameter "w">, has dimension 0 of size 12 sharded on axis "tp", whose 4 ranks do not divide the 6 that the axes before it leave; several axes need shards of the same size}}
     %x: tensor<12xf32> {train.role = #train.role<parameter "w">, dist.placement = #S}) {
   return
 }
@@ -91,8 +91,8 @@ func.func @f(%x: tensor<4x4xf32> {dist.placement = #S0}) -> (tensor<4x4xf32> {di
 #R = #dist.on<@mesh, tp = R>
 dist.mesh @mesh ["tp" = 2]
 func.func @f(%x: tensor<4x4xf32> {dist.placement = #R}) -> (tensor<4x4xf32> {dist.placement = #R}) {
-  // expected-error @+2 {{'aten.relu' op operand 0 has no placement; --propagate-placements gives every value one}}
-  // expected-error @+1 {{'aten.relu' op result 0 has no placement; --propagate-placements gives every value one}}
+  // expected-error @+2 {{'aten.relu' op operand 0 has no placement; run --propagate-placements first}}
+  // expected-error @+1 {{'aten.relu' op result 0 has no placement; run --propagate-placements first}}
   %0 = aten.relu(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
   return %0 : tensor<4x4xf32>
 }
@@ -102,7 +102,7 @@ func.func @f(%x: tensor<4x4xf32> {dist.placement = #R}) -> (tensor<4x4xf32> {dis
 #R = #dist.on<@mesh, tp = R>
 dist.mesh @mesh ["tp" = 2]
 func.func @f(%x: tensor<4x4xf32> {dist.placement = #R}) -> (tensor<4x4xf32> {dist.placement = #R}) {
-  // expected-error @+1 {{'dist.all_reduce' op communicates: expected a program for one device, which --partition gives its communication}}
+  // expected-error @+1 {{'dist.all_reduce' op communicates: expected a program for one device; --partition inserts the communication}}
   %0 = dist.all_reduce sum(%x) over @mesh ["tp"] {dist.operands = [#R], dist.results = [#R]} : tensor<4x4xf32>
   return %0 : tensor<4x4xf32>
 }

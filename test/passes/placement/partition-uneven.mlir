@@ -5,7 +5,7 @@
 // same order.
 dist.mesh @mesh ["fsdp" = 3]
 
-// EVEN: shards dimension 0 of 'tensor<8x5xf32>', of size 8, over the 3 ranks of "fsdp", which do not divide it: all shards must be of one size, unless the option uneven allows for others
+// EVEN: shards dimension 0 of 'tensor<8x5xf32>', of size 8, over the 3 ranks of "fsdp", which do not divide it: all shards must have the same size, unless the option uneven is set
 
 // CHECK-LABEL: func.func @microbatch_0
 // CHECK-SAME: %arg1: tensor<3x5xf32, #S0_fsdp> {train.role = #train.role<parameter "w">}

@@ -13,11 +13,11 @@ dist.mesh @mesh ["tp" = 2]
 func.func @rows(
     // expected-remark @+1 {{argument 0 of 'rows' is placed tp = S(1): follows S(0) of argument 1 of 'rows' through 'aten.mm'}}
     %x: tensor<4x8xf32>,
-    // expected-remark @+1 {{argument 1 of 'rows' is placed tp = S(0): is annotated so}}
+    // expected-remark @+1 {{argument 1 of 'rows' is placed tp = S(0): is annotated}}
     %w: tensor<8x8xf32> {dist.placement = #dist.on<@mesh, tp = S(0)>}) -> tensor<4x8xf32> {
   // expected-remark @+1 {{the result of 'aten.mm' is placed tp = P: is the cheapest of the op's 2 ways}}
   %0 = aten.mm(%x, %w) : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-  // expected-remark @+2 {{the result of 'aten.relu' is placed tp = R: nothing that is annotated reaches the op}}
+  // expected-remark @+2 {{the result of 'aten.relu' is placed tp = R: no annotation reaches the op}}
   // expected-remark @+1 {{operand 0 of 'aten.relu' is redistributed from #dist.on<@mesh, tp = P> to #dist.on<@mesh, tp = R> by all_reduce over tp, of which a rank sends 128 bytes}}
   %1 = aten.relu(%0) : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return %1 : tensor<4x8xf32>

@@ -1,7 +1,7 @@
 // What cannot be placed, and where it was said.
 // RUN: cleave-opt %s --split-input-file --propagate-placements --verify-diagnostics
 
-// expected-error @+1 {{has no dist.mesh to place its tensors on; add one, or give the option mesh, such as mesh="dp=2,tp=2"}}
+// expected-error @+1 {{has no dist.mesh to place its tensors on; add one, or use the option mesh, such as mesh="dp=2,tp=2"}}
 module {
   func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
     return %x : tensor<4xf32>
@@ -17,7 +17,7 @@ dist.mesh @b ["x" = 2]
 
 // -----
 
-// expected-error @+1 {{has axis "x" of size ?; placements need to know how many ranks lie along it: write its size}}
+// expected-error @+1 {{has axis "x" of size ?; placements need the number of ranks along it: write its size}}
 dist.mesh @mesh ["x" = ?]
 
 // -----
@@ -25,7 +25,7 @@ dist.mesh @mesh ["x" = ?]
 // expected-note @+1 {{the mesh is here}}
 dist.mesh @mesh ["x" = 4, "y" = 2]
 func.func @uneven(
-    // expected-error @+1 {{the placement of argument 0 of 'uneven' shards dimension 0 of 'tensor<6x8xf32>', of size 6, over the 4 ranks of "x", which do not divide it: all shards must be of one size}}
+    // expected-error @+1 {{the placement of argument 0 of 'uneven' shards dimension 0 of 'tensor<6x8xf32>', of size 6, over the 4 ranks of "x", which do not divide it: all shards must have the same size}}
     %x: tensor<6x8xf32> {dist.placement = #dist.on<@mesh, x = S(0)>},
     // expected-error @+1 {{of size 12, over the 8 ranks of "x" and "y", which do not divide it}}
     %y: tensor<12xf32> {dist.placement = #dist.on<@mesh, x = S(0, 0), y = S(0, 1)>}) {
@@ -105,7 +105,7 @@ func.func @microbatch(
 
 dist.mesh @mesh ["x" = 2]
 func.func @communicates(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error @+1 {{communicates; a program whose placements are propagated is one for a single device, as exported}}
+  // expected-error @+1 {{communicates; placements are propagated in programs for a single device, as exported}}
   %0 = dist.all_reduce sum(%x) over @mesh ["x"] : tensor<4xf32>
   return %0 : tensor<4xf32>
 }

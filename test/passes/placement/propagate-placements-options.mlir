@@ -14,10 +14,10 @@
 // SIZE: expected a mesh such as 'dp=2,tp=2', found 'dp': 'dp' is no axis with a positive size
 // TWICE: expected a mesh with different axes, found 'dp=2,dp=2', which names 'dp' twice
 // BANDWIDTH: expected bandwidth as a number, or by axis as in 'dp=25e9,tp=300e9', found 'fast'
-// AXIS: has no axis "tp", of which the options give bandwidth or latency
-// WORK: expected work as a number that is not negative
-// MICROBATCHES: expected at least one of microbatches, found 0
-// STRICT: error: 'aten::roll' runs replicated on all ranks, because {{.*}}; strict propagation refuses that
+// AXIS: has no axis "tp", for which the options give bandwidth or latency
+// WORK: expected a nonnegative number for work
+// MICROBATCHES: expected at least one microbatch, found 0
+// STRICT: error: 'aten::roll' runs replicated on all ranks, because {{.*}}; strict propagation rejects this
 // FILE: cannot write the explanation to '/nonexistent/why.json': No such file or directory
 func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = aten.call "aten::roll"(self = %x, shifts = [1], dims = [0]) : (tensor<4xf32>) -> tensor<4xf32>

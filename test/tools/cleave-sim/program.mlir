@@ -41,9 +41,9 @@
 
 // What cannot be simulated is said.
 // RUN: not cleave-sim %t/staged.mlir --device=%t/machine.json --axis=dp=2 2>&1 | FileCheck %s --check-prefix=NONE
-// NONE: error: {{.*}}staged.mlir: expected a pipeline.schedule, found none: cleave-opt --build-schedule makes one
+// NONE: error: {{.*}}staged.mlir: expected a pipeline.schedule, found none: run cleave-opt --build-schedule
 // RUN: not cleave-sim %t/p.mlir 2>&1 | FileCheck %s --check-prefix=WHAT
-// WHAT: error: {{.*}}p.mlir has stages: expected what they cost, by --device=FILE
+// WHAT: error: {{.*}}p.mlir has stages: expected their costs as --device=FILE
 // RUN: not cleave-sim %t/p.mlir --device=%t/machine.json 2>&1 | FileCheck %s --check-prefix=AXIS
 // AXIS: p.mlir:{{[0-9]+}}:{{[0-9]+}}: error: 'dist.all_reduce' op runs along mesh axis 'dp', whose size is not known: expected it by --axis dp=N
 // RUN: not cleave-sim %t/p.mlir --device=%t/alone.json --axis=dp=2 2>&1 | FileCheck %s --check-prefix=ALONE
@@ -59,7 +59,7 @@
 // RUN: not cleave-sim --schedule=1f1b --ranks=2 --microbatches=2 --symbol=a 2>&1 | FileCheck %s --check-prefix=SYMBOL
 // SYMBOL: error: --symbol expects a program, found none
 // RUN: not cleave-sim %t/two.mlir 2>&1 | FileCheck %s --check-prefix=TWO
-// TWO: error: {{.*}}two.mlir: has 2 schedules: --symbol says which ('a', 'b', ...)
+// TWO: error: {{.*}}two.mlir: has 2 schedules: select one with --symbol ('a', 'b', ...)
 // RUN: cleave-sim %t/two.mlir --symbol=b | FileCheck %s --check-prefix=B
 // B: mine: 1 ranks, 1 stages (loop), 2 microbatches
 // RUN: not cleave-sim %t/two.mlir --symbol=c 2>&1 | FileCheck %s --check-prefix=C
@@ -67,7 +67,7 @@
 // RUN: not cleave-sim %t/two.mlir --symbol=b --ranks=2 2>&1 | FileCheck %s --check-prefix=OTHER
 // OTHER: error: {{.*}}two.mlir has 1 ranks and 2 microbatches, which --ranks and --microbatches contradict
 // RUN: not cleave-sim %t/two.mlir --schedule=1f1b --ranks=1 --microbatches=1 2>&1 | FileCheck %s --check-prefix=STAGES
-// STAGES: error: {{.*}}two.mlir: expected a program in stages, found none: cleave-opt --outline-stages makes them
+// STAGES: error: {{.*}}two.mlir: expected a program with stages, found none: run cleave-opt --outline-stages
 // RUN: not cleave-sim %t/order.mlir 2>&1 | FileCheck %s --check-prefix=ORDER
 // ORDER: order.mlir:1:1: error: 'pipeline.schedule' op
 // RUN: not cleave-sim %t/function.mlir --costs=1,1,1 2>&1 | FileCheck %s --check-prefix=FUNCTION

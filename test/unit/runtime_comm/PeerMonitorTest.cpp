@@ -100,7 +100,8 @@ TEST(PeerMonitor, ASecondProcessOfARankIsRefused) {
   auto second = llvm::cantFail(PeerMonitor::join(1, 2, monitors[0]->endpoint(), Clock::now() + 5s));
   auto loss = second->waitForLoss(5s);
   ASSERT_TRUE(loss);
-  EXPECT_EQ(loss->reason, "another process has joined as this rank: two have the same number");
+  EXPECT_EQ(loss->reason,
+            "another process has joined as this rank: two ranks have the same number");
   EXPECT_FALSE(monitors[0]->hasLoss());
   EXPECT_FALSE(monitors[1]->hasLoss());
 }

@@ -90,16 +90,15 @@ TEST(Environment, WhatDecidesBitsIsNotedUnlessBitsAreCompared) {
   std::vector<std::string> notes;
   llvm::Error error = compareIdentities({ours, theirs}, &notes);
   EXPECT_FALSE(bool(error)) << llvm::toString(std::move(error));
-  EXPECT_EQ(notes,
-            (std::vector<std::string>{
-                "the ranks' environments differ, and with them perhaps the last bits of what "
-                "they compute alike: chip: sm_90 on rank 0 (a); sm_80 on rank 1 (b)",
-                "the ranks' environments differ: driver: 13.0 on rank 0 (a); 13.1 on rank 1 "
-                "(b)"}));
+  EXPECT_EQ(notes, (std::vector<std::string>{
+                       "the ranks' environments differ, so replicated results may differ in their "
+                       "last bits: chip: sm_90 on rank 0 (a); sm_80 on rank 1 (b)",
+                       "the ranks' environments differ: driver: 13.0 on rank 0 (a); 13.1 on rank 1 "
+                       "(b)"}));
   ours.needsEqualBits = theirs.needsEqualBits = true;
   EXPECT_EQ(compare({ours, theirs}),
-            "the ranks' environments differ, so that --check replicated would find different bits "
-            "where nothing is wrong: chip: sm_90 on rank 0 (a); sm_80 on rank 1 (b)");
+            "the ranks' environments differ, so --check replicated would report differences that "
+            "are not errors: chip: sm_90 on rank 0 (a); sm_80 on rank 1 (b)");
 }
 
 TEST(Environment, GoesToAllRanks) {
@@ -110,8 +109,8 @@ TEST(Environment, GoesToAllRanks) {
         world, on("a", {{"threads", threads, DecidesBits}, {"x", "", Required}}), &notes);
     EXPECT_FALSE(bool(error));
     EXPECT_EQ(notes, std::vector<std::string>{
-                         "the ranks' environments differ, and with them perhaps the last bits of "
-                         "what they compute alike: threads: 4 on ranks 0, 1; 8 on rank 2"});
+                         "the ranks' environments differ, so replicated results may differ in "
+                         "their last bits: threads: 4 on ranks 0, 1; 8 on rank 2"});
     if (error)
       return error;
     return world.finish();

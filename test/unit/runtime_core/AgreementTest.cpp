@@ -36,16 +36,16 @@ TEST(Agreement, OtherCodeIsANote) {
   std::string printed;
   for (const std::string &error : agree({"x86-64-v2", "none", "best"}, false, printed))
     EXPECT_EQ(error, "");
-  EXPECT_EQ(printed, "note: the ranks' environments differ, and with them perhaps the last bits of "
-                     "what they compute alike: processor instructions of compiled kernels: "
+  EXPECT_EQ(printed, "note: the ranks' environments differ, so replicated results may differ in "
+                     "their last bits: processor instructions of compiled kernels: "
                      "x86-64-v2 on ranks 0, 2; none on rank 1\n");
 }
 
 TEST(Agreement, OtherCodeIsRefusedWhereBitsAreCompared) {
   std::string printed;
   for (const std::string &error : agree({"x86-64-v2", "none"}, true, printed))
-    EXPECT_EQ(error, "the ranks' environments differ, so that --check replicated would find "
-                     "different bits where nothing is wrong: processor instructions of compiled "
+    EXPECT_EQ(error, "the ranks' environments differ, so --check replicated would report "
+                     "differences that are not errors: processor instructions of compiled "
                      "kernels: x86-64-v2 on rank 0; none on rank 1");
   EXPECT_EQ(printed, "");
 }

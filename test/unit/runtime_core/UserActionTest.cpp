@@ -111,8 +111,8 @@ TEST_F(UserActions, NeedACallbackEach) {
   ASSERT_FALSE(bool(made));
   std::string message = llvm::toString(made.takeError());
   EXPECT_TRUE(llvm::StringRef(message).ends_with(
-      ": schedule 'mine', rank 0, position 2: call \"show\"(0.0) is an action of the schedule's "
-      "user: expected a callback for \"show\" (cleave/UserActions.h), found none"))
+      ": schedule 'mine', rank 0, position 2: call \"show\"(0.0) is an action of the embedding "
+      "program: expected a callback for \"show\" (cleave/UserActions.h), found none"))
       << message;
 }
 } // namespace

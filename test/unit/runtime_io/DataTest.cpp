@@ -161,7 +161,7 @@ TEST(Batch, DividesOrSaysWhyNot) {
   for (auto [batch, ranks, size] : {std::tuple(25, 2, 3), {0, 1, 1}, {-6, 2, 3}}) {
     auto bad = countMicrobatches(batch, ranks, size);
     ASSERT_FALSE(bool(bad));
-    EXPECT_ERROR(llvm::toString(bad.takeError()), "does not divide into");
+    EXPECT_ERROR(llvm::toString(bad.takeError()), "is not divisible by");
   }
 }
 
@@ -211,7 +211,7 @@ TEST(Tensors, BadBatchesAreRefused) {
                "\"x\" has 8 examples along dimension 1, which do not divide into batches of 6 "
                "(1 ranks x 3 microbatches x 2)");
   options.microbatches = 1;
-  EXPECT_ERROR(errorOf(options, {kTensorInputs[0]}), "no input of the name \"mask\"");
+  EXPECT_ERROR(errorOf(options, {kTensorInputs[0]}), "no input named \"mask\"");
   EXPECT_ERROR(errorOf(options, {kTensorInputs[0], kTensorInputs[1], tokens({2, 2}, true)}),
                "the program's target \"y\", I64 [2, 2], is missing");
   std::vector<InputSpec> wrong = kTensorInputs;

@@ -71,7 +71,7 @@ TEST(OutputFile, PipeWithAReaderIsWrittenTo) {
   TemporaryDirectory directory;
   std::string path = directory / "pipe";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  EXPECT_EQ(messageOf(path), path + ": cannot write: nobody reads from it");
+  EXPECT_EQ(messageOf(path), path + ": cannot write: no process is reading from it");
   int reader = ::open(path.c_str(), O_RDONLY | O_NONBLOCK);
   llvm::cantFail(writeText(path, "text"));
   char buffer[8];

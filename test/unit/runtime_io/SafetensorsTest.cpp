@@ -215,7 +215,7 @@ TEST(Safetensors, WriterRefusesWhatCouldNotBeRead) {
     return llvm::toString(writeSafetensors(directory / "x.safetensors", tensors));
   };
   TensorView good{"a", DType::F32, {1}, bytes};
-  EXPECT_NE(errorOfWriting({good, good}).find("two tensors of the name \"a\""), std::string::npos);
+  EXPECT_NE(errorOfWriting({good, good}).find("two tensors named \"a\""), std::string::npos);
   EXPECT_NE(errorOfWriting({{"a", DType::F64, {1}, bytes}}).find("F64 [1], but has 4 bytes"),
             std::string::npos);
   EXPECT_NE(errorOfWriting({{"__metadata__", DType::F32, {1}, bytes}}).find("reserved"),

@@ -152,7 +152,7 @@ TEST(Unsupervised, ABusyRankEndsItselfAfterALoss) {
   EXPECT_EQ(ranks[1]->wait(8), kPeerFailureStatus);
   expectContains(ranks[1]->errors(),
                  "rank 1: error: rank 0 is lost: its process has ended or cannot "
-                 "be reached any more; this rank was busy and is ended");
+                 "be reached any more; this rank was busy and is terminated");
 }
 
 TEST(Unsupervised, ARankThatNeverStartsIsNamed) {

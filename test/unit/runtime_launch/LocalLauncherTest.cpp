@@ -146,8 +146,9 @@ TEST(LocalLauncher, StoppedAndDeafRanksAreKilled) {
       },
       200ms);
   EXPECT_EQ(job.wait(5), kPeerFailureStatus);
-  EXPECT_EQ(job.errors(),
-            "error: the ranks gave each other up; stopped ranks 1, 2, which had not ended\n");
+  EXPECT_EQ(
+      job.errors(),
+      "error: the ranks stopped waiting for each other; stopped ranks 1, 2, which had not ended\n");
   expectGone(writtenPids(job.output()));
 }
 

@@ -25,7 +25,7 @@ TEST(Registry, RefusesTakenNames) {
   ScheduleRegistry registry;
   EXPECT_FALSE(bool(registry.add(create1F1B())));
   EXPECT_EQ(messageOf(registry.add(create1F1B())),
-            "a schedule named '1f1b' is registered already: one forward, one backward in steady "
+            "a schedule named '1f1b' is already registered: one forward, one backward in steady "
             "state (arXiv 2006.09503)");
   EXPECT_EQ(registry.all().size(), 1u);
 }
@@ -63,7 +63,7 @@ TEST(Registry, Preconditions) {
             "most 268435456 are supported");
   EXPECT_EQ(buildError("interleaved-1f1b", {.ranks = 2, .microbatches = 4, .stages = 5}),
             "schedule 'interleaved-1f1b' needs the same number of stages on each rank, found 5 "
-            "stages for 2 ranks; 'looped-bfs', or a schedule from a file, can do without");
+            "stages for 2 ranks; 'looped-bfs' and schedules from files do not");
   EXPECT_EQ(buildError("looped-bfs", {.ranks = 6, .microbatches = 4, .stages = 5}),
             "schedule 'looped-bfs' needs a stage for each of the 6 ranks, found 5");
   EXPECT_EQ(buildError("1f1b", {.ranks = 2, .microbatches = 1u << 25}),
@@ -120,6 +120,6 @@ TEST(Transfers, RefusesWhatHasThemAlready) {
   Program program = orFail(insertP2P(orFail(buildSchedule("1f1b", {2, 2}))));
   auto again = insertP2P(program);
   ASSERT_FALSE(bool(again));
-  EXPECT_EQ(messageOf(again.takeError()), "the program has sends and receives already");
+  EXPECT_EQ(messageOf(again.takeError()), "the program already has sends and receives");
 }
 } // namespace

@@ -162,15 +162,15 @@ TEST(Text, Csv) {
                       "reduce1.0 B0.0 reduce0.0 reduce0.1 reduce1.1 step0 step1")),
             "0F0,1F0,1B0,0B0,0REDUCE_GRAD,1REDUCE_GRAD\n");
   EXPECT_EQ(csv(parse("ranks 1 stages 1 microbatches 1 rank 0: step0 F0.0")),
-            "error: rank 0, position 0: step0 cannot be written as CSV: torch has no spelling for "
-            "it");
+            "error: rank 0, position 0: step0 cannot be written as CSV: PyTorch's format has no "
+            "such action");
   EXPECT_EQ(csv(parse("ranks 2 stages 2 microbatches 1 rank 0: {F0.0 sendF0.0} rank 1:")),
             "error: rank 0, position 0: {F0.0 sendF0.0} cannot be written as CSV: torch's groups "
             "hold compute actions only");
 }
 
 TEST(Text, CsvErrors) {
-  EXPECT_EQ(csvError(""), "f.csv: the file has no rows: expected one row a rank");
+  EXPECT_EQ(csvError(""), "f.csv: the file has no rows: expected one row per rank");
   EXPECT_EQ(csvError("0F0,F1"),
             "f.csv:1:5: expected [stage][action][microbatch], as in 2F0, found 'F1'");
   EXPECT_EQ(csvError("0F0\n1F0, 1X0"),

@@ -137,14 +137,14 @@ TEST(Verify, PyTorchIssue172668) {
   }
   EXPECT_EQ(verifyText(parse(issue172668Send),
                        {.models = {CommModel::nccl(StreamSharing::Peer)}, .buckets = {}}),
-            "deadlock: each waits for the next, the last for the first\n"
+            "deadlock: each action waits for the next, the last for the first\n"
             "  rank 0, position 4: recvF2.0 is queued behind sendF0.1 of rank 0, position 3\n"
             "  rank 0, position 3: sendF0.1 waits for recvF1.1 of rank 1, position 3\n"
             "  rank 1, position 3: recvF1.1 is queued behind sendF1.0 of rank 1, position 2\n"
             "  rank 1, position 2: sendF1.0 waits for recvF2.0 of rank 0, position 4\n");
   EXPECT_EQ(verifyText(parse(issue172668Swapped),
                        {.models = {CommModel::nccl(StreamSharing::Peer)}, .buckets = {}}),
-            "deadlock: each waits for the next, the last for the first\n"
+            "deadlock: each action waits for the next, the last for the first\n"
             "  rank 0, position 12: recvB2.0 is queued behind sendF0.2 of rank 0, position 11\n"
             "  rank 0, position 11: sendF0.2 waits for recvF1.2 of rank 1, position 13\n"
             "  rank 1, position 13: recvF1.2 is queued behind sendB3.0 of rank 1, position 10\n"
@@ -174,7 +174,7 @@ TEST(Verify, CyclicComputeOrder) {
   EXPECT_EQ(problemsOf("rank 0: F0.0 sendF0.0 recvB0.0 B0.0 F0.1 sendF0.1 recvB0.1 B0.1\n"
                        "rank 1: recvF1.0 F1.0 recvF1.1 F1.1 B1.0 sendB1.0 B1.1 sendB1.1\n",
                        "ranks 2 stages 2 microbatches 2\n"),
-            "deadlock: each waits for the next, the last for the first\n"
+            "deadlock: each action waits for the next, the last for the first\n"
             "  rank 0, position 3: B0.0 waits for recvB0.0 of rank 0, position 2\n"
             "  rank 0, position 2: recvB0.0 waits for sendB1.0 of rank 1, position 5\n"
             "  rank 1, position 3: F1.1 waits for recvF1.1 of rank 1, position 2\n"
@@ -205,7 +205,7 @@ TEST(Verify, SendSlotsBlock) {
   EXPECT_EQ(verifyText(program, {.models = {model}, .buckets = {}}), "");
   model.sendSlots = 1;
   EXPECT_EQ(verifyText(program, {.models = {model}, .buckets = {}}),
-            "deadlock: each waits for the next, the last for the first\n"
+            "deadlock: each action waits for the next, the last for the first\n"
             "  rank 0, position 7: sendF0.3 needs a send slot; all 1 are held, one by sendF0.2 of "
             "rank 0, position 5\n"
             "  rank 0, position 5: sendF0.2 waits for recvF1.2 of rank 1, position 6\n"
@@ -221,7 +221,7 @@ TEST(Verify, ReceiveSlotsBlock) {
                              "rank 0: F0.0 sendF0.0 F0.1 sendF0.1\n"
                              "rank 1: recvF1.0 recvF1.1 F1.0 F1.1\n"),
                        {.models = {model}, .buckets = {}}),
-            "deadlock: each waits for the next, the last for the first\n"
+            "deadlock: each action waits for the next, the last for the first\n"
             "  rank 1, position 1: recvF1.1 needs a receive slot; 1 of 1 are held until this rank "
             "runs later actions\n");
 }
@@ -231,7 +231,7 @@ TEST(Verify, CollectivesInDifferentOrders) {
                      "rank 0: F0.0 sendF0.0 collective \"a\"[0 1] collective \"b\"[0 1]\n"
                      "rank 1: recvF1.0 F1.0 collective \"b\"[0 1] collective \"a\"[0 1]\n";
   EXPECT_EQ(verifyText(parse(text), {.models = {CommModel::nccl()}, .buckets = {}}),
-            "deadlock: each waits for the next, the last for the first\n"
+            "deadlock: each action waits for the next, the last for the first\n"
             "  rank 0, position 2: collective \"a\"[0 1] waits for rank 1 to enter it at position "
             "3\n"
             "  rank 1, position 2: collective \"b\"[0 1] waits for rank 0 to enter it at position "
@@ -240,7 +240,7 @@ TEST(Verify, CollectivesInDifferentOrders) {
                              "rank 0: F0.0 sendF0.0 collective \"a\"[0 1]\n"
                              "rank 1: recvF1.0 F1.0\n"),
                        {.models = {CommModel::nccl()}, .buckets = {}}),
-            "stuck: the last of these waits for something that never comes\n"
+            "stuck: the last of these actions waits for something that never happens\n"
             "  rank 0, position 2: collective \"a\"[0 1] waits for rank 1, which never enters it "
             "(again)\n");
 }

@@ -328,7 +328,7 @@ TEST(Misuse, AGroupThatWaitsForItself) {
   ASSERT_EQ(verifyText(program, {.models = {CommModel::gloo()}, .buckets = {}}), "");
   EXPECT_FALSE(runWithTensors(program, CommModel::gloo()).stuck);
   EXPECT_EQ(verifyText(program, {.models = {CommModel::nccl()}, .buckets = {}}),
-            "deadlock: each waits for the next, the last for the first\n"
+            "deadlock: each action waits for the next, the last for the first\n"
             "  rank 0, position 3: B0.0 waits for recvB0.0 of rank 0, position 2\n"
             "  rank 0, position 2: recvB0.0 waits for sendB1.0 of rank 1, position 3\n"
             "  rank 1, position 1: F1.0 waits for {recvF1.0 recvF1.1} of rank 1, position 0\n"

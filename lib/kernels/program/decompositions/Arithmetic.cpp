@@ -74,7 +74,7 @@ static LogicalResult powScalar(OpDecomposer &d) {
   ProgramBuilder &b = d.b;
   bool isWhole = exponent == static_cast<int64_t>(exponent);
   if (!isFloat(d.type()) && (!isWhole || exponent < 0))
-    return d.refuse("has an exponent that integers have no powers of");
+    return d.refuse("has an exponent that integers do not support");
   if (exponent == 0.5)
     return d.result(b.map(Function::Sqrt, {self}));
   if (exponent == -0.5)
@@ -82,7 +82,7 @@ static LogicalResult powScalar(OpDecomposer &d) {
   constexpr int64_t kMost = 16;
   if (!isWhole || std::abs(exponent) > kMost) {
     if (!isFloat(d.type()))
-      return d.refuse("has an exponent that integers have no powers of");
+      return d.refuse("has an exponent that integers do not support");
     return d.result(b.map(Function::Pow, {self, b.constant(d.type(), exponent)}));
   }
   std::optional<NodeId> product;

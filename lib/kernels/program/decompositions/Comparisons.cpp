@@ -12,7 +12,7 @@ using namespace cleave::kernels;
 template <Function function> static LogicalResult compare(OpDecomposer &d) {
   std::optional<ComputeType> type = getComputeType(aten::resultType(d.op->getOperands()));
   if (!type)
-    return d.refuse("compares numbers of a type that is not computed in");
+    return d.refuse("compares numbers of an unsupported type");
   return d.result(d.b.map(function, {d.operand(0, *type), d.operand(1, *type)}));
 }
 
@@ -20,7 +20,7 @@ template <Function function> static LogicalResult compareScalar(OpDecomposer &d)
   Attribute other = d.op->getAttr("other");
   std::optional<ComputeType> type = getComputeType(aten::resultType(d.op->getOperands(), {other}));
   if (!type)
-    return d.refuse("compares numbers of a type that is not computed in");
+    return d.refuse("compares numbers of an unsupported type");
   return d.result(d.b.map(function, {d.operand(0, *type), d.scalar("other", *type)}));
 }
 
