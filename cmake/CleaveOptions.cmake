@@ -1,5 +1,6 @@
 # Flags that hold for every target of Cleave's own.
-add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wno-comment)
+# Fields that an initializer leaves out have the defaults that their struct gives them.
+add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wno-comment -Wno-missing-field-initializers)
 # libstdc++ 12 has std::stable_sort on a function that C++ 17 deprecates, and clang says so at each use.
 add_compile_options($<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
 add_compile_options(-ffunction-sections -fdata-sections)
