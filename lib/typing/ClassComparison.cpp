@@ -92,6 +92,19 @@ static DictionaryAttr propertiesOf(Operation *op) {
   return DictionaryAttr::get(op->getContext(), kept);
 }
 
+static Attribute getFrom(DictionaryAttr properties, StringAttr name) {
+  return properties ? properties.get(name) : Attribute();
+}
+
+/// A property that two ops do not have alike; an op without any has no dictionary.
+static StringAttr findUnlike(DictionaryAttr a, DictionaryAttr b) {
+  for (DictionaryAttr each : {a, b})
+    for (NamedAttribute property : each ? each.getValue() : ArrayRef<NamedAttribute>())
+      if (getFrom(a, property.getName()) != getFrom(b, property.getName()))
+        return property.getName();
+  return {};
+}
+
 static Attribute encodingOf(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(dist::valueTypeOf(type));
   return tensor ? tensor.getEncoding() : Attribute();
@@ -247,18 +260,25 @@ LogicalResult Comparison::explain(Value a, Value b, Operation *user) const {
     if (x->getName() != y->getName())
       return refuse(y) << "stands where other ranks run '" << x->getName() << "'";
     DictionaryAttr mine = propertiesOf(y), theirs = propertiesOf(x);
-    if (mine != theirs && mine && theirs)
-      for (NamedAttribute property : mine)
-        if (Attribute expected = theirs.get(property.getName()); expected != property.getValue()) {
-          InFlightDiagnostic diagnostic = refuse(y);
-          diagnostic << "has " << property.getName().getValue() << " = " << property.getValue();
-          return expected ? diagnostic << ", but " << expected << " on other ranks"
-                          : diagnostic << ", which it has not on other ranks";
-        }
+    if (StringAttr name = findUnlike(mine, theirs)) {
+      Attribute found = getFrom(mine, name), expected = getFrom(theirs, name);
+      InFlightDiagnostic diagnostic = refuse(y);
+      if (!found)
+        return diagnostic << "lacks " << name.getValue() << ", which is " << expected
+                          << " on other ranks";
+      diagnostic << "has " << name.getValue() << " = " << found;
+      return expected ? diagnostic << ", but " << expected << " on other ranks"
+                      : diagnostic << ", which it has not on other ranks";
+    }
     auto operands = llvm::zip(x->getOperands(), y->getOperands());
     auto unlike = llvm::find_if(operands, [&](auto pair) {
       return one.numberOf(std::get<0>(pair)) != other.numberOf(std::get<1>(pair));
     });
+    unsigned result = cast<OpResult>(b).getResultNumber();
+    unsigned expected = cast<OpResult>(a).getResultNumber();
+    if (unlike == operands.end() && result != expected)
+      return refuse(user) << "uses result " << result << " of '" << y->getName() << "', but result "
+                          << expected << " on other ranks";
     if (unlike == operands.end())
       return refuse(y) << "gives " << y->getResultTypes().front() << " unlike other ranks, where "
                        << "it gives " << x->getResultTypes().front();

@@ -1,5 +1,9 @@
 // RUN: cleave-opt %s --bucket-gradients --split-input-file --verify-diagnostics
 // RUN: not cleave-opt %S/bucket-gradients.mlir --bucket-gradients="bucket-size-mb=0" 2>&1 | FileCheck %s
+// RUN: not cleave-opt %S/bucket-gradients.mlir --bucket-gradients="bucket-size-mb=nan" 2>&1 | FileCheck %s --check-prefix=NAN
+// RUN: not cleave-opt %S/bucket-gradients.mlir --bucket-gradients="first-bucket-mb=nan" 2>&1 | FileCheck %s --check-prefix=FIRST
+// NAN: error: expects positive bucket sizes and a nonnegative number of accumulations, found bucket-size-mb=nan
+// FIRST: error: expects positive bucket sizes and a nonnegative number of accumulations, found bucket-size-mb=2.500000e+01 first-bucket-mb=nan
 // CHECK: error: expects positive bucket sizes and a nonnegative number of accumulations, found bucket-size-mb=0.000000e+00 first-bucket-mb=1.000000e+00 require-accumulations=0
 
 // expected-error @below {{has neither an update nor a reduce function, so there are no gradients to put into buckets; run --sync-gradients first}}
