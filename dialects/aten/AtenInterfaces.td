@@ -8,8 +8,8 @@ include "mlir/IR/OpBase.td"
 def AtenOpInterface : OpInterface<"AtenOpInterface"> {
   let cppNamespace = "::cleave::aten";
   let description = [{
-    An op that calls one operator of the dispatcher: `aten.call` and all typed ops. Nobody who asks
-    through this interface needs to know which op it is.
+    An op that calls one operator of the dispatcher: `aten.call` and all typed ops. Users of
+    this interface do not depend on the op.
   }];
   let methods = [
     InterfaceMethod<"The full name of the overload, `aten::add.Tensor`.",

@@ -7,9 +7,9 @@ include "dialects/dist/DistOps.td"
 
 def Dist_WaitOp : Dist_Op<"wait", [
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
-  let summary = "the value of a started communication, once it is there";
+  let summary = "wait for a communication and return its value";
   let description = [{
-    Pure where there is a value; waiting for the completion of a send or barrier (`none`) is an effect.
+    Pure if there is a value; waiting for the completion of a send or barrier (`none`) is a side effect.
 
     Constraints:
     1. The operand is the future of the result.
@@ -26,7 +26,7 @@ def Dist_WaitOp : Dist_Op<"wait", [
 }
 
 def Dist_BarrierOp : Dist_CommunicationOp<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "no rank goes on before all ranks along the axes have come here";
+  let summary = "block until every rank along the axes arrives";
   let description = [{
     Constraints:
     1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.

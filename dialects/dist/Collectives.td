@@ -6,7 +6,7 @@
 include "dialects/dist/DistOps.td"
 
 def Dist_AllReduceOp : Dist_CommunicationOp<"all_reduce", [Pure]> {
-  let summary = "reduction of a value over all ranks along mesh axes, given to each of them";
+  let summary = "reduce a value over all ranks along mesh axes; every rank gets the result";
   let description = [{
     Several operands are reduced by one communication (the coalesced form).
 
@@ -34,7 +34,7 @@ def Dist_AllReduceOp : Dist_CommunicationOp<"all_reduce", [Pure]> {
 }
 
 def Dist_AllGatherOp : Dist_CommunicationOp<"all_gather", [Pure]> {
-  let summary = "the values of all ranks, concatenated along a dimension, given to each rank";
+  let summary = "concatenate the values of all ranks along a dimension; every rank gets the result";
   let description = [{
     Several operands are gathered by one communication (the coalesced form).
 
@@ -61,7 +61,7 @@ def Dist_AllGatherOp : Dist_CommunicationOp<"all_gather", [Pure]> {
 }
 
 def Dist_ReduceScatterOp : Dist_CommunicationOp<"reduce_scatter", [Pure]> {
-  let summary = "reduction of a value over all ranks; each rank takes its part of a dimension";
+  let summary = "reduce a value over all ranks; each rank gets its shard of the result";
   let description = [{
     Several operands are reduced by one communication (the coalesced form).
 
@@ -89,7 +89,7 @@ def Dist_ReduceScatterOp : Dist_CommunicationOp<"reduce_scatter", [Pure]> {
 }
 
 def Dist_AllToAllOp : Dist_CommunicationOp<"all_to_all", [Pure]> {
-  let summary = "each rank splits its value, sends part i to rank i and concatenates what it gets";
+  let summary = "split the value, send part i to rank i and concatenate the received parts";
   let description = [{
     Constraints:
     1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.

@@ -22,16 +22,16 @@ class Dist_ConversionOp<string mnemonic>
 }
 
 def Dist_ConvertOp : Dist_ConversionOp<"convert"> {
-  let summary = "the same meaning in another type, made of what the rank has";
+  let summary = "change the placement locally; the global value is unchanged";
   let description = [{
-    To `S(d)`, or to `V` with `dim`, a rank takes its part of the dimension; from them to
-    `P` it puts its part where it belongs and zeros elsewhere; from `R` or `I` to `P` the first rank
-    along the axis keeps the value and the others take zeros.
+    To `S(d)`, or to `V` with `dim`, a rank slices its shard; from these to `P` it pads its shard
+    with zeros; from `R` or `I` to `P` the first rank along the axis keeps the value and the others
+    use zeros.
 
     Constraints:
     1. Both types have placements on one mesh and one set of axes, which differ on exactly one axis.
     2. Placements: `I` to `R`, `V`, `S(d)` or `P`; `R` to `V`, `S(d)`, `P` or `I`; `V` or `S(d)` to `P`; `P` is
-       `P(sum)`. Where an axis comes to shard or leaves a dimension, no other axis shards it below.
+       `P(sum)`. Where an axis starts or stops sharding a dimension, no other axis shards it below.
     3. There is a `dim`, a dimension of the tensor, exactly where one type is `V`.
     4. Element types are equal; shapes too, except that a `V` or `S(d)` type's dimension is what one rank
        holds of the other's (`torch.chunk`).
@@ -52,14 +52,14 @@ def Dist_ConvertOp : Dist_ConversionOp<"convert"> {
 }
 
 def Dist_ReinterpretOp : Dist_ConversionOp<"reinterpret"> {
-  let summary = "the same bits in another type";
+  let summary = "change the placement; each rank's data is unchanged";
   let description = [{
-    `R` to `P` scales the meaning by the axis' size: every rank's value becomes a term of the sum.
+    `R` to `P` scales the global value by the axis' size: every rank's value becomes a term of the sum.
 
     Constraints:
     1. Both types have placements on one mesh and one set of axes, which differ on exactly one axis.
     2. Placements: `R` to `V`; `V` to `P` (any reduction); `R` to `P(sum)`; `V` to `S(d)`; `S(d)` to `V`. Where
-       an axis comes to shard or leaves a dimension, no other axis shards it below.
+       an axis starts or stops sharding a dimension, no other axis shards it below.
     3. Shapes and element types are equal.
 
     ```mlir
@@ -70,7 +70,7 @@ def Dist_ReinterpretOp : Dist_ConversionOp<"reinterpret"> {
 }
 
 def Dist_AxisIndexOp : Dist_AxesOp<"axis_index", [Pure]> {
-  let summary = "the rank's index along mesh axes, the first listed axis major";
+  let summary = "the rank's index along mesh axes; the first listed axis is the major one";
   let description = [{
     Constraints:
     1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.

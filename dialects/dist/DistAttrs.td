@@ -8,7 +8,7 @@ include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/TensorEncoding.td"
 
-def Dist_Reduction : I32EnumAttr<"Reduction", "how values of several ranks become one", [
+def Dist_Reduction : I32EnumAttr<"Reduction", "how values of several ranks are combined", [
     I32EnumAttrCase<"Sum", 0, "sum">,
     I32EnumAttrCase<"Avg", 1, "avg">,
     I32EnumAttrCase<"PremulSum", 2, "premul_sum">,
@@ -48,10 +48,10 @@ def Dist_ReductionAttr : AttrDef<Dist_Dialect, "Reduction"> {
 
 def Dist_AxisAttr : AttrDef<Dist_Dialect, "Axis"> {
   let mnemonic = "axis";
-  let summary = "one axis of a mesh: its name and how many ranks lie along it";
+  let summary = "a mesh axis: its name and size";
   let description = [{
-    A size of 0 is printed `?`: the axis takes the ranks that the other axes leave when the
-    program is started.
+    A size of 0 is printed `?`: when the program starts, the axis gets the ranks that the other axes
+    leave.
   }];
   let parameters = (ins StringRefParameter<>:$name, "int64_t":$size);
   let hasCustomAssemblyFormat = 1;
@@ -60,7 +60,7 @@ def Dist_AxisAttr : AttrDef<Dist_Dialect, "Axis"> {
 def Dist_PlacementAttr : AttrDef<Dist_Dialect, "Placement", [
     DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
   let mnemonic = "on";
-  let summary = "how a tensor lies on a mesh: one placement for each axis";
+  let summary = "placement of a tensor on a mesh: one entry per axis";
   let description = [{
     The encoding of a distributed tensor's type; the shape is what one rank holds. Entries are
     sorted by axis name, so that equal placements are one attribute.

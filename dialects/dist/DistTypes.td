@@ -7,10 +7,10 @@ include "dialects/dist/DistAttrs.td"
 
 def Dist_FutureType : TypeDef<Dist_Dialect, "Future"> {
   let mnemonic = "future";
-  let summary = "a value that a started communication will have";
+  let summary = "the result of an asynchronous communication";
   let description = [{
-    `dist.wait` gives the value. `!dist.future<none>` is the completion of a communication that has
-    no value: a send or a barrier.
+    `dist.wait` returns the value. `!dist.future<none>` is the completion of a communication without
+    a value: a send or a barrier.
 
     Constraints:
     1. The value is a statically shaped tensor, or `none`.

@@ -6,9 +6,9 @@
 include "dialects/dist/DistOps.td"
 
 def Dist_FakeBroadcastOp : Dist_AxesOp<"fake_broadcast", [Pure]> {
-  let summary = "broadcast of a value that all ranks have already; its derivative is a sum over them";
+  let summary = "identity on a value that all ranks hold; its derivative is an all-reduce";
   let description = [{
-    Moves nothing. Megatron's f; before each use of a parameter, data parallelism.
+    Does not communicate. Megatron's f; in data parallelism, before each use of a parameter.
 
     Constraints:
     1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
@@ -28,9 +28,9 @@ def Dist_FakeBroadcastOp : Dist_AxesOp<"fake_broadcast", [Pure]> {
 }
 
 def Dist_FakeReduceOp : Dist_CommunicationOp<"fake_reduce", [Pure]> {
-  let summary = "sum over all ranks, one value from then on; its derivative moves nothing";
+  let summary = "all-reduce whose derivative is the identity";
   let description = [{
-    An all-reduce. Megatron's g.
+    Communicates: an all-reduce. Megatron's g.
 
     Constraints:
     1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
@@ -51,9 +51,9 @@ def Dist_FakeReduceOp : Dist_CommunicationOp<"fake_reduce", [Pure]> {
 }
 
 def Dist_FakeScatterOp : Dist_AxesOp<"fake_scatter", [Pure]> {
-  let summary = "each rank's part of a value that all have; its derivative gathers";
+  let summary = "slice a value that all ranks hold; its derivative is an all-gather";
   let description = [{
-    Moves nothing.
+    Does not communicate.
 
     Constraints:
     1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
@@ -76,9 +76,9 @@ def Dist_FakeScatterOp : Dist_AxesOp<"fake_scatter", [Pure]> {
 }
 
 def Dist_FakeGatherOp : Dist_CommunicationOp<"fake_gather", [Pure]> {
-  let summary = "all ranks' values concatenated, one value from then on; its derivative slices";
+  let summary = "all-gather whose derivative is a slice";
   let description = [{
-    An all-gather.
+    Communicates: an all-gather.
 
     Constraints:
     1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.

@@ -6,7 +6,7 @@
 include "dialects/dist/DistOps.td"
 
 def Dist_BroadcastOp : Dist_CommunicationOp<"broadcast", [Pure]> {
-  let summary = "the root's value, given to each rank";
+  let summary = "send the root's value to every rank";
   let description = [{
     Constraints:
     1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
@@ -27,7 +27,7 @@ def Dist_BroadcastOp : Dist_CommunicationOp<"broadcast", [Pure]> {
 }
 
 def Dist_ReduceOp : Dist_CommunicationOp<"reduce", [Pure]> {
-  let summary = "reduction of a value over all ranks, given to the root; the others get zeros";
+  let summary = "reduce a value over all ranks; the root gets the result, the others zeros";
   let description = [{
     Constraints:
     1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
@@ -50,7 +50,7 @@ def Dist_ReduceOp : Dist_CommunicationOp<"reduce", [Pure]> {
 }
 
 def Dist_GatherOp : Dist_CommunicationOp<"gather", [Pure]> {
-  let summary = "the values of all ranks, concatenated at the root; the others get zeros";
+  let summary = "concatenate the values of all ranks at the root; the others get zeros";
   let description = [{
     Constraints:
     1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
@@ -74,7 +74,7 @@ def Dist_GatherOp : Dist_CommunicationOp<"gather", [Pure]> {
 }
 
 def Dist_ScatterOp : Dist_CommunicationOp<"scatter", [Pure]> {
-  let summary = "the root's value, of which each rank takes its part";
+  let summary = "divide the root's value among the ranks";
   let description = [{
     Constraints:
     1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.

@@ -11,11 +11,11 @@ class Exec_Enum<string name, string summary, list<I32EnumAttrCase> cases>
   let genSpecializedAttr = 0;
 }
 
-def Exec_Family : Exec_Enum<"Family", "processors that are programmed in one way", [
+def Exec_Family : Exec_Enum<"Family", "target kind", [
   I32EnumAttrCase<"Cpu", 0, "cpu">,
   I32EnumAttrCase<"Cuda", 1, "cuda">]>;
 
-def Exec_BinaryFormat : Exec_Enum<"BinaryFormat", "what compiled code is", [
+def Exec_BinaryFormat : Exec_Enum<"BinaryFormat", "format of compiled code", [
   I32EnumAttrCase<"Elf", 0, "elf">,
   I32EnumAttrCase<"Cubin", 1, "cubin">]>;
 def Exec_BinaryFormatAttr : EnumAttr<Exec_Dialect, Exec_BinaryFormat, "format"> {
@@ -24,15 +24,15 @@ def Exec_BinaryFormatAttr : EnumAttr<Exec_Dialect, Exec_BinaryFormat, "format"> 
 
 def Exec_KernelPhaseAttr : AttrDef<Exec_Dialect, "KernelPhase"> {
   let mnemonic = "kernel_phase";
-  let summary = "a function of compiled code that computes a kernel, or a part of it";
+  let summary = "a compiled function that computes a kernel or a part of it";
   let description = [{
-    It is called once for each of `chunks` independent pieces of the work. On a CUDA device a piece is
+    It is called once for each of `chunks` independent chunks of the work. On a CUDA device a chunk is
     a block of `threads` threads.
 
     Constraints:
     1. The entry, the name of a function in the binary, is not empty.
     2. `chunks` is from 1 to 2^31 - 1.
-    3. `threads` is from 0 to 1024; 0, or left out, stands for a processor where a piece has one thread.
+    3. `threads` is from 0 to 1024; 0, the default, is for CPUs, where a chunk has one thread.
 
     ```mlir
     #exec.kernel_phase<"layer_norm", chunks = 32>
@@ -47,24 +47,24 @@ def Exec_KernelPhaseAttr : AttrDef<Exec_Dialect, "KernelPhase"> {
 
 def Exec_CodeAttr : AttrDef<Exec_Dialect, "Code"> {
   let mnemonic = "code";
-  let summary = "how the compiled form of a kernel is run";
+  let summary = "how to run a compiled kernel";
   let description = [{
-    The phases run one after another, the chunks of one in any order and at once. How the work is divided
-    is fixed by the compiler, so results do not depend on how many threads run the chunks.
+    Phases run one after another, the chunks of a phase concurrently and in any order. The compiler fixes
+    the division of work, so results do not depend on the number of threads.
 
-    - `scratch`: bytes that a worker has to itself while it runs a chunk, aligned to 64;
-    - `partials`: bytes that all chunks of all phases of a launch share, aligned to 64: what chunks
-      compute in parts (sums down the columns), and a later phase joins in a fixed order.
+    - `scratch`: bytes private to a worker while it runs a chunk, aligned to 64;
+    - `partials`: bytes shared by all chunks of all phases of a launch, aligned to 64: partial results of
+      chunks (sums down the columns), which a later phase combines in a fixed order.
 
-    What is called, for a phase of the family
+    Signature of a phase's function, by target kind:
     - `cpu`: `void entry(void *const *tensors, int64_t chunk, void *scratch, void *partials)`, where
       `tensors` are the kernel's arguments, then its results;
     - `cuda`: `__global__ void entry(T *argument0, ..., T *result0, ..., char *partials)`, on a grid
       of `chunks` blocks of `threads`.
 
     All tensors are contiguous and aligned to their elements; a boolean is a byte. Arguments may be the same
-    memory. A result overlaps nothing, but for one case: the only result of a kernel of pointwise ops may
-    be in the place of an argument of its type, so code reads each element before it writes there.
+    memory. A result overlaps nothing, with one exception: the only result of a kernel of pointwise ops may
+    share the memory of an argument of its type, so code reads each element before it writes it.
 
     Constraints:
     1. There is a phase.
@@ -86,6 +86,6 @@ def Exec_CodeAttr : AttrDef<Exec_Dialect, "Code"> {
   let genVerifyDecl = 1;
 }
 
-def Exec_CodeArrayAttr : TypedArrayAttrBase<Exec_CodeAttr, "how each family of processors runs it">;
+def Exec_CodeArrayAttr : TypedArrayAttrBase<Exec_CodeAttr, "how each target kind runs the kernel">;
 
 #endif // CLEAVE_DIALECTS_EXEC_CODEATTRS

@@ -13,18 +13,16 @@ class Exec_Op<string mnemonic, list<Trait> traits = []> : Op<Exec_Dialect, mnemo
 def Exec_BinaryOp : Exec_Op<"binary", [Symbol, HasParent<"::mlir::ModuleOp">]> {
   let summary = "compiled code of the module's kernels for one target";
   let description = [{
-    `elf` is a shared object for a level of the x86-64 architecture, `cubin` a module for a CUDA
-    chip. One of them has the code of all kernels that were compiled for its target; which functions
-    of it are a kernel's, the kernel's `code` says. What runs the program takes the best binary that
-    its machine can execute.
+    `elf` is a shared object for an x86-64 level, `cubin` a module for a CUDA architecture. A binary
+    contains the code of all kernels compiled for its target; the kernel's `code` names its functions.
+    The runtime selects the best binary that its machine can execute.
 
-    The code is a resource: bytes as they are in bytecode, hexadecimal digits in text.
+    The code is a resource: raw bytes in bytecode, hexadecimal digits in text.
 
     Constraints:
     1. `elf` is for "x86-64-v2", "x86-64-v3" or "x86-64-v4"; `cubin` is for "sm_" and a number, and may end
        with the letter a or f.
-    2. The code is a `tensor<Nxi8>` whose N bytes are there, and begins as ELF files do (cubins are
-       ELF files too).
+    2. The code is a `tensor<Nxi8>` of N bytes and begins with an ELF header (cubins are ELF files too).
     3. No other binary of the module is for this target.
 
     ```mlir
@@ -45,12 +43,11 @@ def Exec_BinaryOp : Exec_Op<"binary", [Symbol, HasParent<"::mlir::ModuleOp">]> {
 def Exec_KernelOp : Exec_Op<"kernel", [FunctionOpInterface, IsolatedFromAbove,
                                        HasParent<"::mlir::ModuleOp">,
                                        DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "ops that run as one kernel";
+  let summary = "a group of ops that runs as one kernel";
   let description = [{
-    A function of pure compute ops that is executed as one piece of code. The ops say what it
-    computes; whoever has no compiled code for it runs them one by one. Kernels know nothing of
-    placements: they compute on what one rank holds. `code` says how the compiled kernel is run by
-    each family of processors.
+    A function of pure compute ops that is executed as a unit. The ops define what it computes; without
+    compiled code they run one by one. Kernels have no placements: they compute on one rank's data.
+    `code` says how each target kind runs the compiled kernel.
 
     Constraints:
     1. The body is one block of ops without regions and effects, none of which communicates, ended
@@ -103,7 +100,7 @@ def Exec_ReturnOp : Exec_Op<"return", [Pure, Terminator, HasParent<"KernelOp">]>
 }
 
 def Exec_LaunchOp : Exec_Op<"launch", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "runs a kernel";
+  let summary = "run a kernel";
   let description = [{
     Constraints:
     1. `kernel` is an `exec.kernel` of the module.

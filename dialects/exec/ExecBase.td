@@ -10,9 +10,9 @@ include "mlir/IR/OpBase.td"
 
 def Exec_Dialect : Dialect {
   let name = "exec";
-  let summary = "what a rank executes: kernels, their compiled code and their launches";
+  let summary = "kernels, compiled code, and planned memory and streams";
   let description = [{
-    The reasons for what is here: [dialects/exec/README.md](../../dialects/exec/README.md).
+    Design rationale: [dialects/exec/README.md](../../dialects/exec/README.md).
   }];
   let cppNamespace = "::cleave::exec";
   let useDefaultAttributePrinterParser = 1;

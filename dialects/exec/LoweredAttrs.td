@@ -5,7 +5,7 @@
 
 include "dialects/exec/CodeAttrs.td"
 
-def Exec_Stream : Exec_Enum<"Stream", "what runs in its own order beside the other", [
+def Exec_Stream : Exec_Enum<"Stream", "execution stream", [
   I32EnumAttrCase<"Compute", 0, "compute">,
   I32EnumAttrCase<"Communication", 1, "communication">]>;
 def Exec_StreamAttr : EnumAttr<Exec_Dialect, Exec_Stream, "stream"> {
@@ -14,13 +14,13 @@ def Exec_StreamAttr : EnumAttr<Exec_Dialect, Exec_Stream, "stream"> {
 
 def Exec_LoweredAttr : AttrDef<Exec_Dialect, "Lowered"> {
   let mnemonic = "lowered";
-  let summary = "on a phase function: memory and streams are decided";
+  let summary = "marks a phase function with planned memory and streams";
   let description = [{
-    - `arena`: bytes that the function uses of the rank's arena, which all functions share and which holds
-      nothing between them;
-    - `frame`: bytes of the microbatch's frame, which holds what the functions of one microbatch save for
-      each other, from its first function to its last;
-    - `alignment`: of the arena, of the frame, and of all offsets in them.
+    - `arena`: bytes of the rank's arena that the function uses; all functions share the arena, and no
+      value in it outlives a function;
+    - `frame`: bytes of the microbatch's frame, which holds the values that the functions of one
+      microbatch save for each other, from its first function to its last;
+    - `alignment`: alignment of arena, frame, and all offsets in them.
 
     Every op with results then has `exec.memory`, a list with an entry for each result
     (`#exec.at`, `#exec.frame`, `#exec.same`, `#exec.apart`), and an op that is not on the compute
@@ -50,28 +50,28 @@ def Exec_LoweredAttr : AttrDef<Exec_Dialect, "Lowered"> {
 
 def Exec_AtAttr : AttrDef<Exec_Dialect, "At"> {
   let mnemonic = "at";
-  let summary = "a result lies in the arena, from this byte on";
+  let summary = "a result in the arena, at this offset";
   let parameters = (ins "int64_t":$offset);
   let assemblyFormat = "`<` $offset `>`";
 }
 
 def Exec_FrameAttr : AttrDef<Exec_Dialect, "Frame"> {
   let mnemonic = "frame";
-  let summary = "a result lies in the microbatch's frame, from this byte on";
+  let summary = "a result in the microbatch's frame, at this offset";
   let parameters = (ins "int64_t":$offset);
   let assemblyFormat = "`<` $offset `>`";
 }
 
 def Exec_SameAttr : AttrDef<Exec_Dialect, "Same"> {
   let mnemonic = "same";
-  let summary = "a result lies in the memory of an operand: it is a view of it, or overwrites it";
+  let summary = "a result in the memory of an operand: a view of it, or computed in place";
   let parameters = (ins "unsigned":$operand);
   let assemblyFormat = "`<` $operand `>`";
 }
 
 def Exec_ApartAttr : AttrDef<Exec_Dialect, "Apart"> {
   let mnemonic = "apart";
-  let summary = "a result has memory of its own, allocated when it is made and freed after its last use";
+  let summary = "a result on the heap, allocated by its op and freed after its last use";
 }
 
 #endif // CLEAVE_DIALECTS_EXEC_LOWEREDATTRS

@@ -9,17 +9,17 @@ include "dialects/exec/LoweredAttrs.td"
 
 def Exec_EventType : TypeDef<Exec_Dialect, "Event"> {
   let mnemonic = "event";
-  let summary = "a point in the order of a stream";
+  let summary = "a point in a stream";
 }
 
 def Exec_RecordOp : Exec_Op<"record"> {
-  let summary = "marks a point in the order of a stream";
+  let summary = "record an event on a stream";
   let description = [{
-    The event is reached when the stream has done everything before the op. See `exec.wait`.
+    The event completes when the stream has executed everything before this op. See `exec.wait`.
 
     Constraints:
     1. It is in a function with `exec.lowered`.
-    2. The event is waited for, once, on the other stream.
+    2. Exactly one `exec.wait` waits for the event, on the other stream.
 
     ```mlir
     %e = exec.record on compute
@@ -33,7 +33,7 @@ def Exec_RecordOp : Exec_Op<"record"> {
 }
 
 def Exec_WaitOp : Exec_Op<"wait"> {
-  let summary = "what follows on a stream runs after an event of the other stream";
+  let summary = "make a stream wait for an event of the other stream";
   let description = [{
     Constraints:
     1. It is in a function with `exec.lowered`.

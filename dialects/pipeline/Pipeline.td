@@ -11,20 +11,18 @@ class Pipeline_Op<string mnemonic, list<Trait> traits = []>
     : Op<Pipeline_Dialect, mnemonic, [HasParent<"::mlir::ModuleOp">] # traits>;
 
 def Pipeline_ScheduleOp : Pipeline_Op<"schedule", [Symbol]> {
-  let summary = "for each rank the ordered list of what it runs in one step";
+  let summary = "the ordered list of actions of each rank in one step";
   let description = [{
-    The name in quotes says which schedule it is ("1f1b"). `topology` says which rank holds each
-    stage: `loop` (stage s is on rank s mod ranks), `v` (down the ranks, then up, and so on), or
-    the rank of every stage in brackets. `forward_only` means that there is no backward at all.
-    `over "pp"` names the axis of the program's mesh along which the ranks are; without it that is
-    `"pp"`, and an axis of its own before all others where the mesh has none of this name.
-    With `transfers implied` lists have computations only; with `transfers explicit` they also say
-    where each send and receive starts.
+    The quoted name identifies the schedule ("1f1b"). `topology` maps stages to ranks: `loop` (stage s is on rank s mod ranks), `v` (down the ranks, then up, and so on), or
+    the rank of every stage in brackets. `forward_only` means that there is no backward.
+    `over "pp"` names the mesh axis of the pipeline ranks; the default is `"pp"`, or a new outermost
+    axis if the mesh has no axis of this name. With `transfers implied` lists contain computations
+    only; with `transfers explicit` also sends and receives.
 
     The lists are in the schedule library's text form (`docs/schedules.md`): `F2.0` is the forward
-    of stage 2 for microbatch 0, `{F2.0 B5.1}` a group that runs overlapped. The op keeps a list as
-    one string, with single spaces. It checks words, not what they mean: that is for
-    `--verify-schedule`.
+    of stage 2 for microbatch 0, `{F2.0 B5.1}` a group of overlapped actions. The op stores each
+    list as one string, with single spaces. It checks the syntax of actions; `--verify-schedule` checks
+    their meaning.
 
     Constraints:
     1. Microbatches are at least 1 and at most 2^24, stages at most 2^16.
@@ -32,8 +30,8 @@ def Pipeline_ScheduleOp : Pipeline_Op<"schedule", [Symbol]> {
     3. Each rank has a list.
     4. A list consists of words (letters, then numbers joined by dots), of groups of them in braces,
        which do not nest, and of `call` and `collective` with a name in quotes and numbers in
-       parentheses and brackets. `rank` is no word, since it starts the next list.
-    5. With `transfers implied` nothing is sent or received.
+       parentheses and brackets. `rank` is reserved, since it starts the next list.
+    5. With `transfers implied` there are no sends and receives.
 
     ```mlir
     pipeline.schedule @step "1f1b" ranks 2 stages 2 microbatches 2 topology loop transfers explicit {

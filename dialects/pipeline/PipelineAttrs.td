@@ -10,17 +10,17 @@ include "mlir/IR/OpBase.td"
 def Pipeline_Dialect : Dialect {
   let name = "pipeline";
   let cppNamespace = "::cleave::pipeline";
-  let summary = "schedules that say when each rank of a pipeline runs what";
+  let summary = "pipeline schedules";
   let description = [{
-    A schedule is one op with one list of words a rank, never an op per action: 1,024 ranks with
-    4,096 microbatches take some 29 million actions. What the words mean, and the proof that a
-    schedule is right, is the schedule library's (`docs/schedules.md`). The stages are the program's functions
-    with a `train.stage`; the rationale is in `dialects/pipeline/README.md`.
+    A schedule is one op with one list of actions per rank, not an op per action: 1,024 ranks with
+    4,096 microbatches take some 29 million actions. The schedule library defines and verifies actions
+    (`docs/schedules.md`). Stages are the program's functions with `train.stage`;
+    `dialects/pipeline/README.md` has the rationale.
   }];
   let useDefaultAttributePrinterParser = 1;
 }
 
-def Pipeline_Transfers : I32EnumAttr<"Transfers", "whether a schedule says when values are sent", [
+def Pipeline_Transfers : I32EnumAttr<"Transfers", "whether sends and receives are implied or explicit", [
   I32EnumAttrCase<"Implied", 0, "implied">,
   I32EnumAttrCase<"Explicit", 1, "explicit">]> {
   let cppNamespace = "::cleave::pipeline";

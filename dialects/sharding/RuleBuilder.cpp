@@ -204,7 +204,7 @@ void RuleBuilder::sizeIsFactor(const char *attribute, FactorId factor) {
 ShardingRule RuleBuilder::finish() {
   if (opaqueReason)
     return ShardingRule::opaque(op, opaqueReason);
-  closeWhole("its rule says nothing of this dimension");
+  closeWhole("its rule does not mention this dimension");
 
   for (auto [id, factor] : llvm::enumerate(rule.factors)) {
     bool isReduced = false;

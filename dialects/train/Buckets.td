@@ -12,18 +12,18 @@ def Train_GradientTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
 
 def Train_BucketOp : Op<Train_Dialect, "bucket", [
     Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "a flat buffer in which several parameters' gradients lie and are reduced at once";
+  let summary = "a flat buffer of several parameters' gradients, reduced together";
   let description = [{
-    Members lie one after another in the order given, each contiguous: their gradients are views.
-    The element type of the buffer is that of the reduction; a member of another one is converted as
-    it comes in and goes out. Without `over` the bucket is local: there is nothing to reduce.
+    Members are contiguous and in the given order; their gradients are views of the buffer.
+    The reduction uses the buffer's element type; members of another type are converted on the way in
+    and out. Without `over` the bucket is local: it is not reduced.
 
-    With `scatter` each rank along those axes gets its part of a dimension of every member (a
+    With `scatter` each rank along those axes gets its shard of every member along one dimension (a
     reduce-scatter), which is then summed over the axes of `over`, if any. The dimension is the first,
-    or the one that `dims` gives for the member. The buffer then holds the first rank's parts of all
-    members, then the second one's, and so on.
+    or the member's entry in `dims`. The buffer then holds the first rank's shards of all members, then
+    the second rank's, and so on.
 
-    `accumulations` says how many microbatches a step must have; without it, any number.
+    `accumulations` is the required number of microbatches per step; by default any number.
 
     Constraints:
     1. There is at least one member; names are unique and not empty.
@@ -71,10 +71,10 @@ class Train_BucketUserOp<string mnemonic, list<Trait> traits = []> : Op<Train_Di
     Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>] # traits>;
 
 def Train_ContributeOp : Train_BucketUserOp<"contribute", [AllTypesMatch<["bucket", "result"]>]> {
-  let summary = "adds a gradient to its place in a bucket";
+  let summary = "accumulate a gradient into its bucket";
   let description = [{
-    A step's first contribution to a member takes the place of what was there, bit for bit; later ones
-    are added. The result is tied to `bucket`.
+    A step's first contribution to a member overwrites its buffer, bit for bit; later ones are added. The
+    result is tied to `bucket`.
 
     Constraints:
     1. `bucket` is a value of a `train.bucket` that has the member, with the gradient's type and placement.
@@ -99,11 +99,11 @@ def Train_ContributeOp : Train_BucketUserOp<"contribute", [AllTypesMatch<["bucke
 }
 
 def Train_ContributeMmOp : Train_BucketUserOp<"contribute_mm", [AllTypesMatch<["bucket", "result"]>]> {
-  let summary = "adds the product of two matrices to a gradient's place in a bucket";
+  let summary = "accumulate a matrix product into its bucket";
   let description = [{
     `train.contribute` of `aten.mm(self, mat2)`, by one accumulating kernel that writes into the
-    bucket, so that the gradient is never in memory by itself. With `transposed` the member takes the
-    product's transpose. Sums are rounded otherwise than by a product and an addition: not bitwise.
+    bucket, so that the gradient is never materialized. With `transposed` the transpose of the product is
+    accumulated. Rounding differs from a product followed by an addition: not bitwise.
 
     Constraints:
     1. `self` is M x K, `mat2` K x N, both of the buffer's element type.
@@ -128,11 +128,11 @@ def Train_ContributeMmOp : Train_BucketUserOp<"contribute_mm", [AllTypesMatch<["
 }
 
 def Train_ReduceBucketOp : Train_BucketUserOp<"reduce_bucket", [AllTypesMatch<["bucket", "result"]>]> {
-  let summary = "starts a bucket's reduction once the step's last contribution is in";
+  let summary = "start a bucket's reduction after the step's last contribution";
   let description = [{
-    Stands behind a function's last contribution to the bucket. It counts microbatches: in a step's
-    last one it starts the sum over the bucket's mesh axes on the communication stream and returns
-    at once, in earlier ones it does nothing. The result is tied to `bucket`.
+    Follows a function's last contribution to the bucket. In a step's last microbatch it starts the sum
+    over the bucket's mesh axes on the communication stream and returns immediately; in earlier ones
+    it does nothing. The result is tied to `bucket`.
 
     Constraints:
     1. `bucket` is a value of a `train.bucket`.
@@ -152,10 +152,10 @@ def Train_ReduceBucketOp : Train_BucketUserOp<"reduce_bucket", [AllTypesMatch<["
 }
 
 def Train_WaitBucketOp : Train_BucketUserOp<"wait_bucket"> {
-  let summary = "waits for a bucket's reduction and gives its gradients";
+  let summary = "wait for a bucket's reduction and return its gradients";
   let description = [{
-    One result for each member, in their order: a view of the buffer, converted where the types differ.
-    A bucket that lacks contributions is an error when it runs.
+    One result per member, in order: a view of the buffer, converted if the types differ. A missing
+    contribution is a runtime error.
 
     Constraints:
     1. `bucket` is a value of a `train.bucket`; results have shape and element type of its

@@ -25,8 +25,7 @@ RoleAttr cleave::train::getResultRole(func::FuncOp function, unsigned result) {
 static LogicalResult verifyFields(Operation *op, RoleAttr role, RankedTensorType tensor) {
   RoleKind kind = role.getKind();
   if ((kind == RoleKind::OptimizerState) != bool(role.getSlot()))
-    return op->emitError() << "expects a slot for optimizer state, and for nothing else, found "
-                           << role;
+    return op->emitError() << "expects a slot for optimizer state only, found " << role;
   bool isData = kind == RoleKind::Input || kind == RoleKind::Target || kind == RoleKind::Output;
   if (role.getBatch() && !isData)
     return op->emitError()

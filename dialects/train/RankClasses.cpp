@@ -58,7 +58,7 @@ static FailureOr<SmallVector<dist::AxisAttr>> getClassAxes(ModuleOp module,
             axis = candidate;
       if (!axis || axis.getSize() == 0)
         return function.emitError() << "is for ranks along " << entry.getName()
-                                    << ", which is no axis of known size of the module's mesh";
+                                    << ", which is not an axis of known size of the module's mesh";
       if (int64_t last = cast<DenseI64ArrayAttr>(entry.getValue()).asArrayRef().back();
           last >= axis.getSize())
         return function.emitError() << "is for place " << last << " along axis " << entry.getName()
@@ -202,7 +202,7 @@ static LogicalResult checkFit(const FunctionClass &one, const FunctionClass &oth
         a->getAttr(kStageAttrName) != b->getAttr(kStageAttrName)) {
       InFlightDiagnostic diagnostic = func::FuncOp(other.functions.front()).emitError()
                                       << "and the other functions for " << other.ranks
-                                      << " are of other phases than those for other ranks";
+                                      << " have other phases than those for other ranks";
       diagnostic.attachNote(func::FuncOp(one.functions.front()).getLoc()) << "theirs begin here";
       return diagnostic;
     }

@@ -34,10 +34,10 @@ def Train_StepTensor : Train_Scalar<"getF32Type", "f32">;
 def Train_RateTensor : Train_Scalar<"getF64Type", "f64">;
 
 def Train_AccumulateOp : Train_Op<"accumulate", [SameOperandsAndResultType]> {
-  let summary = "adds a microbatch's gradient to what the step has gathered";
+  let summary = "add a microbatch's gradient to the step's accumulator";
   let description = [{
-    The result is tied to `accumulator`. An *empty* accumulator (a step's first) gives the
-    gradient itself, bit for bit.
+    The result is tied to `accumulator`. With an *empty* accumulator (the first microbatch
+    of a step) it is the gradient itself, bit for bit.
 
     ```mlir
     %sum = train.accumulate %grad into %acc : tensor<8x8xf32>
@@ -72,8 +72,7 @@ def Train_AdamWOp : Train_Op<"adamw", [
     AllTypesMatch<["parameter", "gradient", "expAvg", "expAvgSq", "newParameter", "newExpAvg", "newExpAvgSq"]>]> {
   let summary = "one step of AdamW for one parameter (Loshchilov and Hutter, arXiv 1711.05101)";
   let description = [{
-    What `torch.optim.AdamW(fused=True)` does with the parameter; executed by
-    `aten::_fused_adamw_`. Results are tied to `parameter`, `expAvg` and `expAvgSq`.
+    The update of `torch.optim.AdamW(fused=True)`, executed by `aten::_fused_adamw_`. Results are tied to `parameter`, `expAvg` and `expAvgSq`.
     `lr_scale` multiplies the learning rate for this parameter's group. Where `step` or `lr` has a
     placement, both their types follow that of the parameter.
 
@@ -101,7 +100,7 @@ def Train_AdamWOp : Train_Op<"adamw", [
 def Train_SGDOp : Train_Op<"sgd"> {
   let summary = "one step of stochastic gradient descent for one parameter";
   let description = [{
-    What `torch.optim.SGD(fused=True)` does with the parameter; executed by `aten::_fused_sgd_`.
+    The update of `torch.optim.SGD(fused=True)`, executed by `aten::_fused_sgd_`.
     With momentum, a momentum buffer enters and leaves; in step 1 its value is not read, the
     gradient becomes the buffer. Results are tied to `parameter` and `momentumBuffer`. Types are
     written as in `train.adamw`.

@@ -16,7 +16,7 @@ class Train_Enum<string name, string summary, list<I32EnumAttrCase> cases>
   let genSpecializedAttr = 0;
 }
 
-def Train_Phase : Train_Enum<"Phase", "part of a training step that a function is", [
+def Train_Phase : Train_Enum<"Phase", "phase of a training step that a function implements", [
   I32EnumAttrCase<"Microbatch", 0, "microbatch">,
   I32EnumAttrCase<"Update", 1, "update">,
   I32EnumAttrCase<"Forward", 2, "forward">,
@@ -27,7 +27,7 @@ def Train_Phase : Train_Enum<"Phase", "part of a training step that a function i
   I32EnumAttrCase<"Reduce", 7, "reduce">]>;
 def Train_PhaseAttr : Train_EnumAttr<"phase", Train_Phase>;
 
-def Train_RoleKind : Train_Enum<"RoleKind", "what an argument or result is to a training step", [
+def Train_RoleKind : Train_Enum<"RoleKind", "role of an argument or result in a training step", [
   I32EnumAttrCase<"Parameter", 0, "parameter">,
   I32EnumAttrCase<"Buffer", 1, "buffer">,
   I32EnumAttrCase<"Constant", 2, "constant">,
@@ -49,7 +49,7 @@ def Train_RoleKind : Train_Enum<"RoleKind", "what an argument or result is to a 
 
 def Train_RoleAttr : AttrDef<Train_Dialect, "Role"> {
   let mnemonic = "role";
-  let summary = "what an argument or result is to a training step";
+  let summary = "role of an argument or result in a training step";
   let description = [{
     `docs/ir.md` has the table of kinds.
 
@@ -60,11 +60,11 @@ def Train_RoleAttr : AttrDef<Train_Dialect, "Role"> {
     #train.role<loss>
     #train.role<saved "h.0.ln_1.0">
     ```
-    - `slot`: which state of the parameter's optimizer this is;
+    - `slot`: name of the optimizer state;
     - `batch`: the dimension that counts examples;
-    - `over`: mesh axes over whose ranks the examples are divided;
-    - `aliases`: further state-dict names of a tied parameter;
-    - `frozen`: a parameter that takes no gradient.
+    - `over`: mesh axes over which the examples are divided;
+    - `aliases`: other state-dict names of a tied parameter;
+    - `frozen`: a parameter without gradient.
   }];
   let parameters = (ins EnumParameter<Train_RoleKind>:$kind,
                         OptionalParameter<"::mlir::StringAttr">:$name,
@@ -86,7 +86,7 @@ def Train_RoleAttr : AttrDef<Train_Dialect, "Role"> {
   }];
 }
 
-def Train_ScheduleKind : Train_Enum<"ScheduleKind", "course of the learning rate", [
+def Train_ScheduleKind : Train_Enum<"ScheduleKind", "kind of learning rate schedule", [
   I32EnumAttrCase<"Constant", 0, "constant">,
   I32EnumAttrCase<"WarmupCosine", 1, "warmup_cosine">,
   I32EnumAttrCase<"Step", 2, "step">]>;
@@ -122,8 +122,8 @@ def Train_CheckpointAttr : AttrDef<Train_Dialect, "Checkpoint"> {
   let mnemonic = "checkpoint";
   let summary = "activation-checkpointing tag of an op";
   let description = [{
-    What `torch.utils.checkpoint` asked of the op's results: a policy ("must_save", "prefer_save",
-    "must_recompute", "prefer_recompute") and the checkpointed region it belongs to.
+    Tag of `torch.utils.checkpoint` for the op's results: a policy ("must_save", "prefer_save",
+    "must_recompute", "prefer_recompute") and the checkpointed region that contains it.
 
     ```mlir
     train.checkpoint = #train.checkpoint<"prefer_recompute", graph 3>

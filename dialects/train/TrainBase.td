@@ -8,11 +8,11 @@ include "mlir/IR/OpBase.td"
 def Train_Dialect : Dialect {
   let name = "train";
   let cppNamespace = "::cleave::train";
-  let summary = "what makes a graph a training step";
+  let summary = "structure of a training step";
   let description = [{
     Roles of arguments and results, phases of a step, accumulation of gradients over microbatches,
-    optimizer and learning-rate steps. A program's form is described in `docs/ir.md`, the rationale
-    is in `dialects/train/README.md`.
+    optimizer and learning-rate steps. `docs/ir.md` describes the form of a program,
+    `dialects/train/README.md` the rationale.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;

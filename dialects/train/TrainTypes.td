@@ -9,11 +9,11 @@ include "mlir/IR/BuiltinAttributes.td"
 
 def Train_BucketType : TypeDef<Train_Dialect, "Bucket"> {
   let mnemonic = "bucket";
-  let summary = "gradients of a step as they gather in one flat buffer";
+  let summary = "a flat buffer that accumulates the gradients of a step";
   let description = [{
-    The value of a `train.bucket`: its flat buffer, how many contributions are in, and the reduction
-    that may be under way. It is linear: whoever takes a bucket gives a new one, and nobody else
-    holds the old.
+    The state of a `train.bucket`: its flat buffer, the number of contributions, and the reduction that
+    may be in flight. It is linear: an op that consumes a bucket value returns a new one, and each value
+    has a single user.
 
     ```mlir
     !train.bucket<@bucket0 : tensor<1040xf32>>

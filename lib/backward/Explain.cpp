@@ -134,7 +134,7 @@ void Explanation::print(llvm::raw_ostream &os) const {
   for (const Function &part : functions) {
     if (part.recomputed.empty())
       continue;
-    os << "\n" << part.phase << " computes again\n";
+    os << "\n" << part.phase << " recomputes\n";
     for (const auto &[name, count] : part.recomputed)
       os << llvm::format("%8lld ", static_cast<long long>(count)) << name << "\n";
   }

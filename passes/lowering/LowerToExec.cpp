@@ -115,7 +115,7 @@ void LowerToExec::count(func::FuncOp function, const LoweringSummary &summary) {
         llvm::formatv("frame {0}, {1:f1} % more; {2} results in it; ", describe(summary.frameBytes),
                       waste(summary.frameBytes, summary.frameLowerBound), summary.inFrame);
   function.emitRemark() << llvm::formatv(
-      "{0}: arena {1}, {2:f1} % more than what is live at one time; {3} results in it, {4} in "
+      "{0}: arena {1}, {2:f1} % above the peak of live values; {3} results in it, {4} in "
       "place of an operand, {5} views and tied values; {6}apart: {7} that outlive the function "
       "({8}), {9} others; {10} events",
       function.getName(), describe(summary.arenaBytes),

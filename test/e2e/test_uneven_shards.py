@@ -151,7 +151,7 @@ def one(size, ranks, body=GATHER, name=None):
         ),
         (
             [one(3, "{ep = array<i64: 0>}")],
-            'is for ranks along "ep", which is no axis of known size of the module\'s mesh',
+            'is for ranks along "ep", which is not an axis of known size of the module\'s mesh',
         ),
         (
             [one(3, "{tp = array<i64: 0>}"), one(2, "{tp = array<i64: 1>}", ZEROS)],

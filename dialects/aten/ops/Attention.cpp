@@ -88,7 +88,7 @@ LogicalResult FlashAttentionForCpuBackwardOp::verify() {
 // Sharding
 //===----------------------------------------------------------------------===//
 
-static const char *causalReason = "the causal mask goes by positions in the whole sequence";
+static const char *causalReason = "the causal mask depends on positions in the whole sequence";
 
 void FlashAttentionForCpuOp::describeSharding(RuleBuilder &rule) {
   // Heads are groups (g) of heads that share a key (r). Queries attend independently of each other.

@@ -274,7 +274,7 @@ static void triangleSharding(RuleBuilder &rule) {
   int64_t rank = rule.resultShape(0).size();
   for (int64_t at = 0; at < rank - 2; ++at)
     rule.keep(0, at, 0, at);
-  rule.closeWhole("the diagonal goes by positions in the whole matrix");
+  rule.closeWhole("the diagonal depends on positions in the whole matrix");
 }
 
 void TrilOp::describeSharding(RuleBuilder &rule) {

@@ -139,7 +139,7 @@ void EventVerifier::checkOrder(const Access &before, const Access &after) {
   diagnostic << verbOf(after) << " " << after.range.str() << " on stream "
              << stringifyStream(after.stream) << " without waiting for ";
   if (!before.op) {
-    diagnostic << "stream compute, on which it was made ready before the function";
+    diagnostic << "stream compute, on which it was available before the function";
     diagnostic.attachNote(function.getLoc())
         << "expected an exec.record on compute from here on, and an exec.wait for it on "
         << stringifyStream(after.stream) << " before the op";

@@ -122,7 +122,7 @@ static Error readPattern(JSONReader &reader, StringRef field, PlanRule &rule) {
   if (Error error = reader.string(field, rule.pattern, /*required=*/true))
     return error;
   if (std::string wrong = checkPattern(rule.pattern); !wrong.empty())
-    return makeError("{0}: '{1}' is no pattern of names: {2}", rule.name, rule.pattern, wrong);
+    return makeError("{0}: '{1}' is not a pattern of names: {2}", rule.name, rule.pattern, wrong);
   return Error::success();
 }
 
@@ -163,7 +163,7 @@ static Error readOp(JSONReader &reader, PlanRule &rule) {
   if (Error error = reader.string("op", rule.opName, /*required=*/true))
     return error;
   if (std::string wrong = checkPattern(rule.opName); !wrong.empty())
-    return makeError("{0}: '{1}' is no pattern of op names: {2}", rule.name, rule.opName, wrong);
+    return makeError("{0}: '{1}' is not a pattern of op names: {2}", rule.name, rule.opName, wrong);
   if (Error error = reader.string("part", rule.part))
     return error;
   if (!rule.part.empty() && rule.part != "forward" && rule.part != "backward")

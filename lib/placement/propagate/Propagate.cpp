@@ -25,7 +25,7 @@ static FailureOr<SmallVector<Attribute>> parseAxes(ModuleOp module, StringRef de
     int64_t ranks = 0;
     if (name.trim().empty() || size.trim().getAsInteger(10, ranks) || ranks < 1)
       return module.emitError("expected a mesh such as 'dp=2,tp=2', found '")
-             << description << "': '" << part << "' is no axis with a positive size";
+             << description << "': '" << part << "' is not an axis with a positive size";
     for (Attribute other : axes)
       if (cast<dist::AxisAttr>(other).getName() == name.trim())
         return module.emitError("expected a mesh with different axes, found '")

@@ -94,7 +94,7 @@ exec.kernel @k(%x: tensor<4xf32>) -> tensor<4xf32> attributes {code = [#exec.cod
 // -----
 
 exec.binary @b elf for "x86-64-v3" = dense_resource<b2> : tensor<4xi8>
-// expected-error @below {{attribute 'code' failed to satisfy constraint: how each family of processors runs it}}
+// expected-error @below {{attribute 'code' failed to satisfy constraint: how each target kind runs the kernel}}
 exec.kernel @k(%x: tensor<4xf32>) -> tensor<4xf32> attributes {code = [1 : i64]} {
   %0 = aten.exp(%x) : (tensor<4xf32>) -> tensor<4xf32>
   exec.return %0 : tensor<4xf32>

@@ -5,7 +5,7 @@ func.func @attention(%q: tensor<2x4x6x8xf64>, %k: tensor<2x2x6x8xf64>, %v: tenso
   // Two heads (r) share a key (g). Queries may be sharded where no mask counts positions.
   // expected-remark@+1 {{rule: [b, g r, l, e], [b, g, s, e], [b, g, s, e] -> [b, g r, l, e], [b, g r, l]; b = 2, l = 6, e = 8, g = 2, s = 6, r = 2; whole e s because each query attends to all of every key; linear {2} to {0}}}
   %0:2 = aten._scaled_dot_product_flash_attention_for_cpu(%q, %k, %v) : (tensor<2x4x6x8xf64>, tensor<2x2x6x8xf64>, tensor<2x2x6x8xf64>) -> (tensor<2x4x6x8xf64>, tensor<2x4x6xf64>)
-  // expected-remark@+1 {{whole l because the causal mask goes by positions in the whole sequence}}
+  // expected-remark@+1 {{whole l because the causal mask depends on positions in the whole sequence}}
   %1:2 = aten._scaled_dot_product_flash_attention_for_cpu(%q, %k, %v, is_causal = true) : (tensor<2x4x6x8xf64>, tensor<2x2x6x8xf64>, tensor<2x2x6x8xf64>) -> (tensor<2x4x6x8xf64>, tensor<2x4x6xf64>)
   // expected-remark@+1 {{[b, g, s, e], [b, g, s, e], [b, 1, l, s] -> [b, g r, l, e], [b, g r, l];}}
   %2:2 = aten._scaled_dot_product_flash_attention_for_cpu(%q, %k, %v, %m) : (tensor<2x4x6x8xf64>, tensor<2x2x6x8xf64>, tensor<2x2x6x8xf64>, tensor<2x1x6x6xf64>) -> (tensor<2x4x6x8xf64>, tensor<2x4x6xf64>)
@@ -16,7 +16,7 @@ func.func @attention_backward(%q: tensor<2x4x6x8xf64>, %k: tensor<2x2x6x8xf64>, 
   // Given `out` and `logsumexp` of all keys, a part of the keys gives its own gradients.
   // expected-remark@+1 {{b = 2, l = 6 (sum), e = 8, g = 2, s = 6 (sum), r = 2 (sum); whole e because a score is a product over all of it; linear {0}}}
   %0:3 = aten._scaled_dot_product_flash_attention_for_cpu_backward(%q, %q, %k, %k, %q, %m, dropout_p = 0.0, is_causal = false, none) : (tensor<2x4x6x8xf64>, tensor<2x4x6x8xf64>, tensor<2x2x6x8xf64>, tensor<2x2x6x8xf64>, tensor<2x4x6x8xf64>, tensor<2x4x6xf64>) -> (tensor<2x4x6x8xf64>, tensor<2x2x6x8xf64>, tensor<2x2x6x8xf64>)
-  // expected-remark@+1 {{whole l s because the causal mask goes by positions in the whole sequence}}
+  // expected-remark@+1 {{whole l s because the causal mask depends on positions in the whole sequence}}
   %1:3 = aten._scaled_dot_product_flash_attention_for_cpu_backward(%q, %q, %k, %k, %q, %m, dropout_p = 0.0, is_causal = true, none) : (tensor<2x4x6x8xf64>, tensor<2x4x6x8xf64>, tensor<2x2x6x8xf64>, tensor<2x2x6x8xf64>, tensor<2x4x6x8xf64>, tensor<2x4x6xf64>) -> (tensor<2x4x6x8xf64>, tensor<2x2x6x8xf64>, tensor<2x2x6x8xf64>)
   return
 }
@@ -74,7 +74,7 @@ func.func @indexing(%w: tensor<16x8xf32>, %i: tensor<2x4xi64>, %g: tensor<2x4x8x
   %3 = aten.scatter_add(%w, dim = 1, %k, %s) : (tensor<16x8xf32>, tensor<16x4xi64>, tensor<16x4xf32>) -> tensor<16x8xf32>
   // expected-remark@+1 {{rule: [b, c], [a], [b, a] -> [b, d];}}
   %4 = aten.index_put(%w, [none, %j], %s, accumulate = true) : (tensor<16x8xf32>, tensor<4xi64>, tensor<16x4xf32>) -> tensor<16x8xf32>
-  // expected-remark@+1 {{rule: [a, b, c] -> [a, d, e]; a = 2, b = 4, c = 8, d = 4, e = 8; whole b c d e because the diagonal goes by positions in the whole matrix; linear {0}}}
+  // expected-remark@+1 {{rule: [a, b, c] -> [a, d, e]; a = 2, b = 4, c = 8, d = 4, e = 8; whole b c d e because the diagonal depends on positions in the whole matrix; linear {0}}}
   %5 = aten.tril(%g) : (tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
   return
 }

@@ -154,14 +154,14 @@ func.func @named_seed(%a: tensor<f32> {train.role = #train.role<seed "s">}) {
 
 // -----
 
-// expected-error @below {{expects a slot for optimizer state, and for nothing else, found #train.role<optimizer_state "w">}}
+// expected-error @below {{expects a slot for optimizer state only, found #train.role<optimizer_state "w">}}
 func.func @state_without_slot(%a: tensor<f32> {train.role = #train.role<optimizer_state "w">}) {
   return
 }
 
 // -----
 
-// expected-error @below {{expects a slot for optimizer state, and for nothing else, found #train.role<parameter "w" slot "s">}}
+// expected-error @below {{expects a slot for optimizer state only, found #train.role<parameter "w" slot "s">}}
 func.func @slot_of_parameter(%a: tensor<f32> {train.role = #train.role<parameter "w" slot "s">}) {
   return
 }

@@ -4,7 +4,7 @@
 // CHIP: error: --compile-kernels: no chip 'sm_42': kernels are compiled for sm_80, sm_90, sm_100
 //
 // RUN: env CUDA_HOME=/no/such/toolkit not cleave-opt %s --compile-kernels="cpu=none cuda=sm_90" 2>&1 | FileCheck %s --check-prefix=PTXAS
-// PTXAS: error: --compile-kernels: compiling for a GPU needs ptxas, but there is no program /no/such/toolkit/bin/ptxas (CUDA_HOME)
+// PTXAS: error: --compile-kernels: compiling for a GPU needs ptxas, but found none at /no/such/toolkit/bin/ptxas (CUDA_HOME)
 //
 // RUN: rm -rf %t && mkdir -p %t/bin && printf '#!/bin/sh\necho "ptxas fatal: out of luck"\nexit 1\n' > %t/bin/ptxas && chmod +x %t/bin/ptxas
 // RUN: env CUDA_HOME=%t not cleave-opt %s --compile-kernels="cpu=none cuda=sm_90" 2>&1 | FileCheck %s --check-prefix=LIBDEVICE

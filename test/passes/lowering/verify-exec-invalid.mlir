@@ -188,7 +188,7 @@ dist.mesh @mesh ["dp" = 2]
 // expected-note @below {{expected an exec.record on compute from here on, and an exec.wait for it on communication before the op}}
 func.func @f(%x: tensor<4x8xf32> {train.role = #train.role<input "x">})
     attributes {train.phase = #train.phase<microbatch>, exec.lowered = #exec.lowered<cpu, arena = 256, alignment = 64>} {
-  // expected-error @below {{reads an argument's memory on stream communication without waiting for stream compute, on which it was made ready before the function}}
+  // expected-error @below {{reads an argument's memory on stream communication without waiting for stream compute, on which it was available before the function}}
   %1 = dist.shift(%x) by 1 wrap over @mesh ["dp"] {exec.call = 0 : i64, exec.memory = [#exec.apart], exec.stream = "communication"} : tensor<4x8xf32>
   %g = exec.record on communication
   exec.wait %g on compute

@@ -11,7 +11,7 @@
 
 // CHECK: dist.mesh @mesh ["dp" = 2, "tp" = 4]
 // CHECK: func.func @f(%{{.*}}: tensor<4xf32> {dist.placement = #R_dp_R_tp}
-// SIZE: expected a mesh such as 'dp=2,tp=2', found 'dp': 'dp' is no axis with a positive size
+// SIZE: expected a mesh such as 'dp=2,tp=2', found 'dp': 'dp' is not an axis with a positive size
 // TWICE: expected a mesh with different axes, found 'dp=2,dp=2', which names 'dp' twice
 // BANDWIDTH: expected bandwidth as a number, or by axis as in 'dp=25e9,tp=300e9', found 'fast'
 // AXIS: has no axis "tp", for which the options give bandwidth or latency

@@ -124,7 +124,7 @@ TEST(Toolkit, IsTheOneOfCudaHome) {
   before ? setenv("CUDA_HOME", saved.c_str(), 1) : unsetenv("CUDA_HOME");
   ASSERT_FALSE(bool(found));
   EXPECT_EQ(llvm::toString(found.takeError()),
-            "compiling for a GPU needs ptxas, but there is no program "
+            "compiling for a GPU needs ptxas, but found none at "
             "/no/such/toolkit/bin/ptxas (CUDA_HOME)");
 }
 
