@@ -3,6 +3,8 @@
 #ifndef CLEAVE_DIALECTS_PIPELINE_PIPELINE_H
 #define CLEAVE_DIALECTS_PIPELINE_PIPELINE_H
 
+#include "lib/schedule/model/Program.h"
+
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinOps.h"

@@ -13,24 +13,25 @@ class Pipeline_Op<string mnemonic, list<Trait> traits = []>
 def Pipeline_ScheduleOp : Pipeline_Op<"schedule", [Symbol]> {
   let summary = "the ordered list of actions of each rank in one step";
   let description = [{
-    The quoted name identifies the schedule ("1f1b"). `topology` maps stages to ranks: `loop` (stage s is on rank s mod ranks), `v` (down the ranks, then up, and so on), or
-    the rank of every stage in brackets. `forward_only` means that there is no backward.
+    The quoted name identifies the schedule ("1f1b"). `topology` maps stages to ranks: `loop` (stage
+    s is on rank s mod ranks), `v` (down the ranks, then up, and so on), or the rank of every stage
+    in brackets. `forward_only` means that there is no backward.
     `over "pp"` names the mesh axis of the pipeline ranks; the default is `"pp"`, or a new outermost
     axis if the mesh has no axis of this name. With `transfers implied` lists contain computations
     only; with `transfers explicit` also sends and receives.
 
-    The lists are in the schedule library's text form (`docs/schedules.md`): `F2.0` is the forward
-    of stage 2 for microbatch 0, `{F2.0 B5.1}` a group of overlapped actions. The op stores each
-    list as one string, with single spaces. It checks the syntax of actions; `--verify-schedule` checks
-    their meaning.
+    Header and lists are in the schedule library's text form (`docs/schedules.md`), with `//` for
+    comments: `F2.0` is the forward of stage 2 for microbatch 0, `{F2.0 B5.1}` a group of overlapped
+    actions. The op stores each list as one string, with single spaces. It checks the syntax of
+    actions; `--verify-schedule` checks their meaning.
 
     Constraints:
     1. Microbatches are at least 1 and at most 2^24, stages at most 2^16.
     2. The topology names ranks that exist, and each of them holds a stage.
     3. Each rank has a list.
-    4. A list consists of words (letters, then numbers joined by dots), of groups of them in braces,
-       which do not nest, and of `call` and `collective` with a name in quotes and numbers in
-       parentheses and brackets. `rank` is reserved, since it starts the next list.
+    4. A list consists of the library's actions, of stages and microbatches that exist, in groups
+       that do not nest. Names of functions and collectives are printable ASCII without quotes and
+       backslashes.
     5. With `transfers implied` there are no sends and receives.
 
     ```mlir
@@ -50,6 +51,9 @@ def Pipeline_ScheduleOp : Pipeline_Op<"schedule", [Symbol]> {
                        I64Attr:$microbatches, UnitAttr:$forward_only,
                        Pipeline_TransfersAttr:$transfers, StrArrayAttr:$lists,
                        OptionalAttr<StrAttr>:$axis);
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$symbol,
+                                "const ::cleave::schedule::Program &":$program,
+                                "::cleave::pipeline::Transfers":$transfers)>];
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
   let extraClassDeclaration = [{
@@ -60,10 +64,9 @@ def Pipeline_ScheduleOp : Pipeline_Op<"schedule", [Symbol]> {
     ::llvm::StringRef getList(unsigned rank) {
       return ::llvm::cast<::mlir::StringAttr>(getLists()[rank]).getValue();
     }
-    /// "loop", "v", or the rank of each stage: "[0 1 1 0]". Also what the text form has.
-    std::string getTopologyText();
-    /// The text without comments, with single spaces and none inside of braces: what a list is kept as.
-    static std::string normalizeList(::llvm::StringRef text);
+    /// What the op says, as the schedule library has it. Checks what the verifier does; emits an
+    /// error otherwise.
+    ::mlir::FailureOr<::cleave::schedule::Program> read();
   }];
 }
 

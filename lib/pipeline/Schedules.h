@@ -9,14 +9,9 @@
 
 namespace cleave::pipeline {
 
-/// What the op's lists say. Checks their grammar and that stages, microbatches and ranks are in
-/// range; emits an error on the op, with the rank, otherwise. Whether the schedule makes sense is
-/// for schedule::verify to say.
+/// What the op says, with each action on the rank that holds its stage (schedule::checkStructure);
+/// emits an error otherwise. Whether the schedule makes sense is for schedule::verify to say.
 mlir::FailureOr<schedule::Program> readSchedule(ScheduleOp op);
-
-/// Makes the op `@symbol`. Time and memory are linear in the number of actions.
-ScheduleOp createSchedule(mlir::OpBuilder &builder, mlir::Location location, llvm::StringRef symbol,
-                          const schedule::Program &program, Transfers transfers);
 
 /// Emits the problem as an error on the op, each further place as a note.
 void emitProblem(ScheduleOp op, const schedule::Problem &problem);

@@ -8,6 +8,7 @@
 #include "lib/pipeline/SearchSchedule.h"
 #include "lib/pipeline/Stages.h"
 #include "lib/schedule/builders/Builder.h"
+#include "lib/schedule/model/ParseError.h"
 #include "lib/schedule/model/Text.h"
 #include "lib/schedule/model/Transforms.h"
 #include "passes/pipeline/Options.h"
@@ -43,9 +44,9 @@ struct BuildSchedule : pipeline::impl::BuildScheduleBase<BuildSchedule> {
       pipeline::keepForwards(*stages);
     numActions += program->numActions();
     auto b = OpBuilder::atBlockEnd(module.getBody());
-    pipeline::ScheduleOp made = pipeline::createSchedule(
-        b, module.getLoc(), symbol, *program,
-        program->hasP2P() ? pipeline::Transfers::Explicit : pipeline::Transfers::Implied);
+    auto made = pipeline::ScheduleOp::create(b, module.getLoc(), symbol, *program,
+                                             program->hasP2P() ? pipeline::Transfers::Explicit
+                                                               : pipeline::Transfers::Implied);
     if (!axis.empty())
       made.setAxis(axis);
   }
@@ -152,13 +153,14 @@ private:
                                               : schedule::parseText(text, path);
     if (program)
       return std::move(*program);
-    std::string message = llvm::toString(program.takeError());
-    StringRef rest = message;
-    unsigned line = 0, column = 0;
-    if (rest.consume_front(path) && rest.consume_front(":") && !rest.consumeInteger(10, line) &&
-        rest.consume_front(":") && !rest.consumeInteger(10, column) && rest.consume_front(": "))
-      return emitError(FileLineColLoc::get(&getContext(), path, line, column)) << rest;
-    return module.emitError() << message;
+    llvm::handleAllErrors(program.takeError(), [&](const schedule::ParseError &error) {
+      if (error.line() == 0)
+        module.emitError() << path << ": " << error.text();
+      else
+        emitError(FileLineColLoc::get(&getContext(), path, error.line(), error.column()))
+            << error.text();
+    });
+    return failure();
   }
 
   /// Adds what runs once a step, as far as a file does not have it already.

@@ -80,8 +80,8 @@ struct InsertP2P : pipeline::impl::InsertP2PBase<InsertP2P> {
     if (!program)
       return op.emitOpError() << llvm::toString(program.takeError());
     OpBuilder b(op);
-    pipeline::ScheduleOp made = pipeline::createSchedule(b, op.getLoc(), op.getSymName(), *program,
-                                                         pipeline::Transfers::Explicit);
+    auto made = pipeline::ScheduleOp::create(b, op.getLoc(), op.getSymName(), *program,
+                                             pipeline::Transfers::Explicit);
     made.setAxisAttr(op.getAxisAttr());
     made->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     op.erase();

@@ -1,4 +1,5 @@
 // The CSV form of torch.distributed.pipelining (torch 2.11, schedules.py, _Action).
+#include "lib/schedule/model/ParseError.h"
 #include "lib/schedule/model/Text.h"
 
 #include "lib/schedule/model/Verify.h"
@@ -104,41 +105,48 @@ public:
   CsvParser(llvm::StringRef text, llvm::StringRef source) : text(text), source(source) {}
 
   llvm::Expected<Program> run() {
-    unsigned line = 0;
     for (llvm::StringRef rest = text; !rest.empty();) {
       auto [row, after] = rest.split('\n');
-      ++line;
-      if (llvm::Error error = parseRow(row.rtrim("\r"), line))
+      rowStart = row.data() - text.data();
+      if (llvm::Error error = parseRow(row.rtrim("\r")))
         return error;
       rest = after;
     }
     if (program.ranks.empty())
-      return makeError("{0}: the file has no rows: expected one row per rank", source);
+      return error("the file has no rows: expected one row per rank");
     for (size_t stage = 0; stage < stageToRank.size(); ++stage)
       if (stageToRank[stage] == unplaced)
-        return makeError("{0}: stage {1} occurs on no rank, but stage {2} does", source, stage,
-                         stageToRank.size() - 1);
+        return error("stage {0} occurs on no rank, but stage {1} does", stage,
+                     stageToRank.size() - 1);
     auto topology = Topology::fromMap(unsigned(program.ranks.size()), stageToRank);
     if (!topology)
-      return makeError("{0}: {1}", source, llvm::toString(topology.takeError()));
+      return error("{0}", llvm::toString(topology.takeError()));
     program.topology = std::move(*topology);
     program.name = "csv";
     program.forwardOnly = !hasBackward;
     if (std::optional<Problem> problem = checkStructure(program))
-      return makeError("{0}: {1}", source, problem->str());
+      return error("{0}", problem->str());
     return std::move(program);
   }
 
 private:
   static constexpr unsigned unplaced = ~0u;
 
+  template <typename... Args> static std::string format(const char *format, Args &&...args) {
+    return llvm::formatv(/*Validate=*/false, format, std::forward<Args>(args)...).str();
+  }
+  template <typename... Args> llvm::Error error(const char *text, Args &&...args) const {
+    return llvm::make_error<ParseError>(format(text, std::forward<Args>(args)...), source);
+  }
+  /// `column` is of the current row, from 0.
   template <typename... Args>
-  llvm::Error errorAt(unsigned line, size_t column, const char *format, Args &&...args) const {
-    return makeError("{0}:{1}:{2}: {3}", source, line, column + 1,
-                     llvm::formatv(/*Validate=*/false, format, std::forward<Args>(args)...).str());
+  llvm::Error errorAt(size_t column, const char *message, Args &&...args) const {
+    Place place{unsigned(program.ranks.size() - 1), program.ranks.back().size()};
+    return llvm::make_error<ParseError>(format(message, std::forward<Args>(args)...), source, text,
+                                        rowStart + column, place);
   }
 
-  llvm::Error parseRow(llvm::StringRef row, unsigned line) {
+  llvm::Error parseRow(llvm::StringRef row) {
     program.ranks.emplace_back();
     for (size_t column = 0; column <= row.size();) {
       size_t end = std::min(row.find(',', column), row.size());
@@ -153,33 +161,32 @@ private:
       }
       if (cell.empty())
         continue;
-      if (llvm::Error error = parseCell(cell, line, at))
+      if (llvm::Error error = parseCell(cell, at))
         return error;
     }
     return llvm::Error::success();
   }
 
-  llvm::Error parseCell(llvm::StringRef cell, unsigned line, size_t column) {
+  llvm::Error parseCell(llvm::StringRef cell, size_t column) {
     std::vector<Action> &list = program.ranks.back();
     if (cell.front() != '(') {
       Action action;
-      if (llvm::Error error = parseAction(cell, line, column, action))
+      if (llvm::Error error = parseAction(cell, column, action))
         return error;
       list.push_back(action);
       return llvm::Error::success();
     }
     size_t close = cell.find(')');
     if (close == llvm::StringRef::npos)
-      return errorAt(line, column, "expected ')' in '{0}'", cell);
+      return errorAt(column, "expected ')' in '{0}'", cell);
     if (cell.drop_front(close + 1) != "OVERLAP_F_B")
-      return errorAt(line, column + close + 1,
-                     "expected 'OVERLAP_F_B' after the group, found '{0}'",
+      return errorAt(column + close + 1, "expected 'OVERLAP_F_B' after the group, found '{0}'",
                      cell.drop_front(close + 1));
     std::vector<Action> members;
     for (size_t at = 1; at <= close;) {
       size_t end = std::min(cell.find(';', at), close);
       Action member;
-      if (llvm::Error error = parseAction(cell.slice(at, end), line, column + at, member))
+      if (llvm::Error error = parseAction(cell.slice(at, end), column + at, member))
         return error;
       members.push_back(member);
       at = end + 1;
@@ -188,35 +195,33 @@ private:
     return llvm::Error::success();
   }
 
-  llvm::Error parseAction(llvm::StringRef text, unsigned line, size_t column, Action &action) {
-    llvm::StringRef rest = text;
+  llvm::Error parseAction(llvm::StringRef cell, size_t column, Action &action) {
+    llvm::StringRef rest = cell;
     unsigned stage = 0, index = 0;
     if (rest.consumeInteger(10, stage))
-      return errorAt(line, column, "expected [stage][action][microbatch], as in 2F0, found '{0}'",
-                     text);
+      return errorAt(column, "expected [stage][action][microbatch], as in 2F0, found '{0}'", cell);
     if (stage >= maxStages)
-      return errorAt(line, column, "stage {0} is out of range: at most {1} stages", stage,
-                     maxStages);
+      return errorAt(column, "stage {0} is out of range: at most {1} stages", stage, maxStages);
     const Spelling *found = llvm::find_if(
         spellings, [&](const Spelling &spelling) { return rest.consume_front(spelling.text); });
     if (found == std::end(spellings))
-      return errorAt(line, column,
+      return errorAt(column,
                      "expected F, I, B, W, SEND_F, RECV_F, SEND_B, RECV_B, UNSHARD, RESHARD or "
                      "REDUCE_GRAD after the stage, found '{0}'",
-                     text);
+                     cell);
     bool needsIndex = hasMicrobatch(found->kind);
     if (needsIndex ? rest.getAsInteger(10, index) : !rest.empty())
-      return errorAt(line, column, "expected {0} after {1}, found '{2}'",
-                     needsIndex ? "a microbatch" : "nothing", found->text, text);
+      return errorAt(column, "expected {0} after {1}, found '{2}'",
+                     needsIndex ? "a microbatch" : "nothing", found->text, cell);
     if (index >= maxMicrobatches)
-      return errorAt(line, column, "microbatch {0} is out of range: at most {1} microbatches",
-                     index, maxMicrobatches);
+      return errorAt(column, "microbatch {0} is out of range: at most {1} microbatches", index,
+                     maxMicrobatches);
     action = Action(found->kind, stage, index);
     unsigned rank = unsigned(program.ranks.size() - 1);
     if (stage >= stageToRank.size())
       stageToRank.resize(stage + 1, unplaced);
     if (stageToRank[stage] != unplaced && stageToRank[stage] != rank)
-      return errorAt(line, column, "stage {0} is on rank {1} already, and here on rank {2}", stage,
+      return errorAt(column, "stage {0} is on rank {1} already, and here on rank {2}", stage,
                      stageToRank[stage], rank);
     stageToRank[stage] = rank;
     if (needsIndex)
@@ -226,6 +231,7 @@ private:
   }
 
   llvm::StringRef text, source;
+  size_t rowStart = 0;
   Program program;
   std::vector<unsigned> stageToRank;
   bool hasBackward = false;

@@ -62,20 +62,19 @@ size_t Program::numActions() const {
   return count;
 }
 
-static void print(llvm::raw_ostream &os, const Program &program, Action action) {
+void Program::print(llvm::raw_ostream &os, Action action) const {
   static constexpr const char *spelling[] = {"F",       "B",       "I",      "W",
                                              "sendF",   "recvF",   "sendB",  "recvB",
                                              "unshard", "reshard", "reduce", "step"};
   switch (action.kind) {
   case ActionKind::Compose: {
     os << '{';
-    llvm::interleave(
-        program.groupOf(action), os, [&](Action member) { print(os, program, member); }, " ");
+    llvm::interleave(groupOf(action), os, [&](Action member) { print(os, member); }, " ");
     os << '}';
     return;
   }
   case ActionKind::Custom: {
-    const CustomAction &custom = program.customOf(action);
+    const CustomAction &custom = customOf(action);
     os << "call \"" << custom.name << '"';
     if (custom.stage == CustomAction::noIndex)
       return;
@@ -86,7 +85,7 @@ static void print(llvm::raw_ostream &os, const Program &program, Action action) 
     return;
   }
   case ActionKind::Collective: {
-    const CollectiveAction &collective = program.collectiveOf(action);
+    const CollectiveAction &collective = collectiveOf(action);
     os << "collective \"" << collective.name << "\"[";
     llvm::interleave(collective.ranks, os, " ");
     os << ']';
@@ -102,7 +101,7 @@ static void print(llvm::raw_ostream &os, const Program &program, Action action) 
 std::string Program::str(Action action) const {
   std::string text;
   llvm::raw_string_ostream os(text);
-  print(os, *this, action);
+  print(os, action);
   return text;
 }
 

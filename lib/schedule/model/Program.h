@@ -4,6 +4,8 @@
 #include "lib/schedule/model/Action.h"
 #include "lib/schedule/model/Topology.h"
 
+#include "llvm/Support/raw_ostream.h"
+
 #include <string>
 #include <vector>
 
@@ -24,6 +26,12 @@ struct CollectiveAction {
   std::string name;
   std::vector<unsigned> ranks;
   bool operator==(const CollectiveAction &) const = default;
+};
+
+/// Where an action stands.
+struct Place {
+  unsigned rank;
+  size_t position; // in the rank's list, from 0
 };
 
 /// The model of execution, which every part of this library shares: a rank runs its list in order.
@@ -75,6 +83,7 @@ public:
   size_t numActions() const;
 
   /// The text form of one action: "F0.3", "recvB2.1", "{F0.3 B3.1}" (see docs/schedules.md).
+  void print(llvm::raw_ostream &os, Action action) const;
   std::string str(Action action) const;
 
 private:

@@ -10,9 +10,31 @@ namespace cleave::schedule {
 /// Prints the form that docs/schedules.md describes; parseText reads back an equal program.
 void printText(const Program &program, llvm::raw_ostream &os);
 
-/// Reads the form. Errors begin with "<source>:<line>:<column>: " and say what was expected and
-/// what was found. The result has a sound structure (checkStructure) but is not verified.
+/// Reads the form. Errors are `ParseError`s, which say what was expected and what was found. The
+/// result has a sound structure (checkStructure) but is not verified.
 llvm::Expected<Program> parseText(llvm::StringRef text, llvm::StringRef source = "<schedule>");
+
+// Parts of the form, for texts with something else around them. Errors are `ParseError`s.
+
+struct TextOptions {
+  /// What messages call the text at their start and in "found the end of the file".
+  llvm::StringRef source = "<schedule>", name = "the file";
+  /// Begins a comment, which ends with its line.
+  llvm::StringRef comment = "#";
+  /// False: lists may have no sends and receives.
+  bool allowTransfers = true;
+};
+
+/// A program without actions.
+llvm::Expected<Program> parseHeader(llvm::StringRef text, const TextOptions &options);
+/// "rank 0: F0.0 rank 1: F1.0", into a program without actions.
+llvm::Error parseLists(llvm::StringRef text, Program &program, const TextOptions &options);
+
+/// The list of one rank as it is stored: "F0.0 sendF0.0", actions with single spaces in between.
+std::string printList(const Program &program, unsigned rank);
+/// Reads a list in exactly that form: what is accepted is printed as the same text.
+llvm::Error parseList(llvm::StringRef text, unsigned rank, Program &program,
+                      const TextOptions &options);
 
 struct CsvOptions {
   /// Leave sends, receives, unshards, reshards and reductions out (torch: "compute_only").

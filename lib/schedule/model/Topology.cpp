@@ -4,6 +4,8 @@
 #include "lib/schedule/model/Action.h"
 #include "lib/support/Error.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace cleave::schedule;
 using cleave::makeError;
 
@@ -82,4 +84,13 @@ llvm::Expected<Topology> Topology::fromMap(unsigned ranks, llvm::ArrayRef<unsign
                            : v  ? TopologyStyle::V
                                 : TopologyStyle::Custom;
   return topology;
+}
+
+std::string Topology::str() const {
+  if (topologyStyle != TopologyStyle::Custom)
+    return getStyleName(topologyStyle).str();
+  return "[" +
+         llvm::join(llvm::map_range(byStage, [](unsigned rank) { return std::to_string(rank); }),
+                    " ") +
+         "]";
 }

@@ -6,6 +6,7 @@
 #include "llvm/Support/Error.h"
 
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace cleave::schedule {
@@ -35,6 +36,8 @@ public:
   /// The stages of a rank, ascending: its chunks.
   llvm::ArrayRef<unsigned> stagesOf(unsigned rank) const { return byRank[rank]; }
   llvm::ArrayRef<unsigned> stageToRank() const { return byStage; }
+  /// "loop", "v", or the rank of each stage: "[0 1 1 0]".
+  std::string str() const;
 
   bool operator==(const Topology &o) const { return byStage == o.byStage; }
 

@@ -19,12 +19,6 @@ enum class ProblemKind : uint8_t {
   RanksDiffer, // ranks of one pipeline position have different lists
 };
 
-/// Where a problem shows.
-struct Place {
-  unsigned rank;
-  size_t position; // in the rank's list, from 0
-};
-
 struct Problem {
   ProblemKind kind;
   /// Without place where it is about an action that does not exist.

@@ -1,4 +1,5 @@
 // The text form and torch's CSV: round trips, and what each error says.
+#include "lib/schedule/model/ParseError.h"
 #include "test/unit/schedule/TestUtils.h"
 
 #include <random>
@@ -118,7 +119,7 @@ TEST(Text, Errors) {
             "f.sched:2:1: rank 2 is out of range: there are 2 ranks");
   EXPECT_EQ(textError(header + "rank 0:\nrank 0:"), "f.sched:3:1: rank 0 has a list already");
   EXPECT_EQ(textError(header + "rank 0: F0.0"),
-            "f.sched:2:13: the file ends without a list for rank 1");
+            "f.sched:2:13: expected the list of rank 1, found the end of the file");
   EXPECT_EQ(textError(header + "rank 0 F0.0"),
             "f.sched:2:8: expected ':' after the rank, found 'F0.0'");
   EXPECT_EQ(textError(header + "rank 0: F0.0 G0.1"),
@@ -145,6 +146,72 @@ TEST(Text, Errors) {
             "f.sched: 1 stages with 16777216 microbatches need at least 16777216 actions, found 1");
   EXPECT_EQ(textError(header + "rank 0: F1.0\nrank 1:"),
             "f.sched: rank 0, position 0: F1.0: stage 1 is on rank 1 in this topology (loop)");
+}
+
+TEST(Text, ErrorsHaveAPlace) {
+  auto program = parseText("ranks 2 stages 2 microbatches 1\nrank 0: F0.0\n  B0.0 # last\n"
+                           "rank 1: {F1.0 B1.0} W1.0 F1.7\n");
+  bool isReported = false;
+  llvm::handleAllErrors(program.takeError(), [&](const ParseError &error) {
+    isReported = true;
+    EXPECT_EQ(error.text(), "microbatch 7 is out of range: there are 1 microbatches");
+    EXPECT_EQ(error.line(), 4u);
+    EXPECT_EQ(error.column(), 26u);
+    EXPECT_EQ(error.offset(), 84u);
+    EXPECT_EQ(error.place()->rank, 1u);
+    EXPECT_EQ(error.place()->position, 2u);
+  });
+  EXPECT_TRUE(isReported);
+  auto sheet = parseCsv("0F0\n1F0, 1X0");
+  llvm::handleAllErrors(sheet.takeError(), [&](const ParseError &error) {
+    EXPECT_EQ(error.offset(), 9u);
+    EXPECT_EQ(error.place()->rank, 1u);
+    EXPECT_EQ(error.place()->position, 1u);
+  });
+  // An error of the whole has no line.
+  auto whole = parseText("ranks 2 stages 2 microbatches 1 rank 0: F1.0 rank 1:", "f");
+  llvm::handleAllErrors(whole.takeError(), [&](const ParseError &error) {
+    EXPECT_EQ(error.line(), 0u);
+    EXPECT_EQ(error.message(), "f: rank 0, position 0: F1.0: stage 1 is on rank 1 in this "
+                               "topology (loop)");
+  });
+}
+
+// Lists are stored as text: what the strict reader takes is what is printed, to the letter.
+TEST(Text, StoredListsAreCanonical) {
+  unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  const Program program =
+      parse("ranks 2 stages 3 microbatches 12 topology [0 1 1]\n"
+            "rank 0: unshard0 F0.0 sendF0.10 {F0.1 recvB0.1} I0.0 W0.0 reduce0.3 step0 call \"a b\"\n"
+            "  call \"log\"(0) call \"log\"(0.11) collective \"tied\"[0 1] {call \"x\"}\n"
+            "rank 1: collective \"tied\"[0 1]\n");
+  const std::string list = printList(program, 0);
+  const char alphabet[] = "0012.{}[]()\"FBIWsendrecv # \\\t ";
+  unsigned accepted = 0;
+  for (unsigned round = 0; round < 20000; ++round) {
+    std::string damaged = list;
+    for (unsigned i = random() % 3; i-- > 0;) {
+      size_t at = random() % damaged.size();
+      if (random() % 2)
+        damaged[at] = alphabet[random() % (sizeof(alphabet) - 1)];
+      else
+        damaged.insert(at, 1, alphabet[random() % (sizeof(alphabet) - 1)]);
+    }
+    Program read;
+    read.topology = program.topology;
+    read.numMicrobatches = program.numMicrobatches;
+    read.ranks.resize(2);
+    if (llvm::Error error = parseList(damaged, 0, read, {})) {
+      EXPECT_NE(damaged, list) << messageOf(std::move(error));
+      llvm::consumeError(std::move(error));
+      continue;
+    }
+    ++accepted;
+    EXPECT_EQ(printList(read, 0), damaged);
+  }
+  EXPECT_GT(accepted, 5000u);
 }
 
 TEST(Text, Csv) {
