@@ -29,7 +29,6 @@ struct Failures::State {
   /// The argument of the first pass that failed, and whether it is the check after it that did.
   std::string pass;
   bool isCheck = false;
-  llvm::DenseMap<const Pass *, std::string> checks;
 };
 
 namespace {
@@ -43,20 +42,18 @@ template <typename Note> struct NotePass : PassInstrumentation {
 Failures::Failures() : state(std::make_shared<State>()) {}
 Failures::~Failures() = default;
 
-void Failures::addCheck(const Pass *check, llvm::StringRef pass) {
-  state->checks[check] = pass.str();
+void Failures::addFailedCheck(llvm::StringRef pass) {
+  if (!state->pass.empty())
+    return;
+  state->pass = pass.str();
+  state->isCheck = true;
 }
 
 void Failures::watch(PassManager &manager) {
   auto note = [state = state](Pass *pass) {
     // The adaptors that run nested passes have no name.
-    auto check = state->checks.find(pass);
-    llvm::StringRef name =
-        check == state->checks.end() ? pass->getArgument() : llvm::StringRef(check->second);
-    if (!state->pass.empty() || name.empty())
-      return;
-    state->pass = name.str();
-    state->isCheck = check != state->checks.end();
+    if (state->pass.empty())
+      state->pass = pass->getArgument().str();
   };
   manager.addInstrumentation(std::make_unique<NotePass<decltype(note)>>(note));
   // Handlers that are registered later are asked first; what they do not take goes to the printer.

@@ -3,14 +3,12 @@
 #ifndef CLEAVE_TOOLS_CLEAVE_OPT_FAILURES_H
 #define CLEAVE_TOOLS_CLEAVE_OPT_FAILURES_H
 
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <memory>
 #include <string>
 
 namespace mlir {
-class Pass;
 class PassManager;
 } // namespace mlir
 
@@ -25,8 +23,8 @@ public:
 
   /// Watches the passes that `manager` runs.
   void watch(mlir::PassManager &manager);
-  /// Says that `check` is not a pass of the user's, but the check of what `pass` left.
-  void addCheck(const mlir::Pass *check, llvm::StringRef pass);
+  /// Says that what `pass` left did not pass its check.
+  void addFailedCheck(llvm::StringRef pass);
   /// The last lines of the run.
   void report(llvm::raw_ostream &os) const;
 

@@ -9,11 +9,10 @@
 
 namespace cleave {
 
-/// Makes `failures` watch the pipeline of `config`, and `--check-spmd-types` run each of Cleave's
-/// passes in it, and
-/// `--verify-exec` after each pass, unless the user says `--verify-types=false`. Upstream's passes
-/// and plugins' leave types as they are, or are checked with the next of Cleave's passes and by the
-/// runtime.
+/// Makes `failures` watch the pipeline of `config`, and, unless the user says
+/// `--verify-types=false`, checks what `--check-spmd-types` does after each of Cleave's passes, and
+/// what `--verify-exec` does after every pass. Upstream's passes and plugins' leave types as they
+/// are, or are checked with the next of Cleave's passes and by the runtime.
 void addPhaseChecks(mlir::MlirOptMainConfig &config, Failures &failures);
 
 } // namespace cleave
