@@ -1,4 +1,4 @@
-// Your own schedule, registered when this library is loaded.
+// Your own schedule, in a module that Cleave's tools load.
 //
 // "sequential" is what model parallelism does without a pipeline: a microbatch runs through all
 // stages, forward and back, before the next one starts. The least memory, the largest bubble.
@@ -36,12 +36,11 @@ public:
     return program;
   }
 };
-
-RegisterSchedule<Sequential> registered;
 } // namespace
 
-// cleave-opt --load-pass-plugin loads modules that have this function. There is no pass to
-// register: the schedule is registered by being loaded.
+// --load-pass-plugin loads the module and calls what this function returns. There is no pass to
+// register, only the schedule.
 extern "C" LLVM_ATTRIBUTE_WEAK mlir::PassPluginLibraryInfo mlirGetPassPluginInfo() {
-  return {MLIR_PLUGIN_API_VERSION, "SequentialSchedule", "0.1", [] {}};
+  return {MLIR_PLUGIN_API_VERSION, "SequentialSchedule", "0.1",
+          [] { registerSchedule(std::make_unique<Sequential>()); }};
 }

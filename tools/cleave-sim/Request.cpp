@@ -43,12 +43,8 @@ static llvm::Error expectCounts(const Request &request, llvm::StringRef name) {
 static llvm::Expected<Program> makeProgram(const Request &request, llvm::StringRef name,
                                            bool relaxChunks) {
   const schedule::ScheduleBuilder *builder = schedule::ScheduleRegistry::global().find(name);
-  if (!builder && llvm::sys::fs::exists(name)) {
-    auto program = readFile(name);
-    if (!program)
-      return program;
-    return program;
-  }
+  if (!builder && llvm::sys::fs::exists(name))
+    return readFile(name);
   if (!builder) {
     std::string known = "auto";
     for (const schedule::ScheduleBuilder *each : schedule::ScheduleRegistry::global().all())

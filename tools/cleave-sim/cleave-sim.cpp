@@ -8,6 +8,7 @@
 #include "Request.h"
 
 #include "lib/schedule/model/Text.h"
+#include "mlir/Tools/Plugins/PassPlugin.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/DynamicLibrary.h"
 #include "llvm/Support/FileSystem.h"
@@ -217,7 +218,7 @@ static llvm::Error writeFile(llvm::StringRef path,
   return llvm::Error::success();
 }
 
-/// A module registers its schedules when it is loaded.
+/// Loads modules, and has each register its schedules, as MLIR's tools do with passes.
 static llvm::Error loadPlugins() {
   for (llvm::StringRef file : pluginOption) {
     // A name without a directory would be looked for among the system's libraries.
@@ -225,8 +226,21 @@ static llvm::Error loadPlugins() {
     if (std::error_code code = llvm::sys::fs::make_absolute(path))
       return cleave::makeError("--load-pass-plugin: {0}: {1}", file, code.message());
     std::string message;
-    if (!llvm::sys::DynamicLibrary::getPermanentLibrary(path.c_str(), &message).isValid())
+    auto library = llvm::sys::DynamicLibrary::getPermanentLibrary(path.c_str(), &message);
+    if (!library.isValid())
       return cleave::makeError("--load-pass-plugin: {0}", message);
+    auto getInfo = reinterpret_cast<decltype(mlirGetPassPluginInfo) *>(
+        library.getAddressOfSymbol("mlirGetPassPluginInfo"));
+    if (!getInfo)
+      return cleave::makeError("--load-pass-plugin: {0}: expected a plug-in with the function "
+                               "mlirGetPassPluginInfo, found none",
+                               file);
+    mlir::PassPluginLibraryInfo info = getInfo();
+    if (info.apiVersion != MLIR_PLUGIN_API_VERSION || !info.registerPassRegistryCallbacks)
+      return cleave::makeError("--load-pass-plugin: {0}: expected a plug-in of version {1} that "
+                               "registers something, found version {2}",
+                               file, MLIR_PLUGIN_API_VERSION, info.apiVersion);
+    info.registerPassRegistryCallbacks();
   }
   return llvm::Error::success();
 }

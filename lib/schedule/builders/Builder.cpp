@@ -61,6 +61,12 @@ std::vector<const ScheduleBuilder *> ScheduleRegistry::all() const {
   return result;
 }
 
+void cleave::schedule::registerSchedule(std::unique_ptr<ScheduleBuilder> builder,
+                                        llvm::ArrayRef<llvm::StringRef> aliases) {
+  if (llvm::Error error = ScheduleRegistry::global().add(std::move(builder), aliases))
+    llvm::report_fatal_error(std::move(error), /*gen_crash_diag=*/false);
+}
+
 llvm::Expected<Program> cleave::schedule::buildSchedule(llvm::StringRef name,
                                                         const BuildRequest &request) {
   const ScheduleRegistry &registry = ScheduleRegistry::global();

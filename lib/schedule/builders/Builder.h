@@ -5,7 +5,6 @@
 
 #include "llvm/Support/raw_ostream.h"
 
-#include <cstdlib>
 #include <memory>
 
 namespace cleave::schedule {
@@ -77,15 +76,9 @@ llvm::Expected<Program> startProgram(const ScheduleBuilder &builder, const Build
 /// Finds the builder and runs it; an unknown name is an error that lists the known ones.
 llvm::Expected<Program> buildSchedule(llvm::StringRef name, const BuildRequest &request);
 
-/// Registers a builder when a library is loaded: `static RegisterSchedule<MyBuilder> mine;`.
-/// A name that is taken ends the process with a message, as there is no one to return it to.
-template <typename T> struct RegisterSchedule {
-  RegisterSchedule() {
-    if (llvm::Error error = ScheduleRegistry::global().add(std::make_unique<T>())) {
-      llvm::errs() << "error: " << llvm::toString(std::move(error)) << '\n';
-      std::exit(1);
-    }
-  }
-};
+/// Makes the builder known to this process. For plug-ins, whose function of registration returns no
+/// error: a name that is taken ends the process with a message.
+void registerSchedule(std::unique_ptr<ScheduleBuilder> builder,
+                      llvm::ArrayRef<llvm::StringRef> aliases = {});
 
 } // namespace cleave::schedule
