@@ -37,8 +37,6 @@ public:
   void emitReplicatedRemarks() const;
   llvm::json::Value toJSON() const;
 
-  llvm::ArrayRef<Redistributed> getRedistributions() const { return redistributions; }
-
 private:
   enum class Kind { Annotation, Tied, Follows, Cheapest, Only };
   struct Reason {

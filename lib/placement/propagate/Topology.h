@@ -51,8 +51,6 @@ public:
   /// Seconds to send so many bytes inside a form.
   double send(double bytes) const { return bytes ? bytes / link.bandwidth + hops() : 0; }
 
-  int64_t getRanks() const { return ranks; }
-
 private:
   double hops() const { return link.latency * static_cast<double>(ranks - 1); }
 
