@@ -1,9 +1,6 @@
 //===- ReduceProgram.cpp - makes a program smaller ---------------------------===//
 //
-// Delta debugging (Zeller and Hildebrandt, 2002) over what a program is made of: functions, their
-// results, ops, arguments. A candidate is a clone with some of them gone; it takes the program's
-// place if it verifies and the user's script still finds it interesting. Everything else in the
-// program stays as it was, roles included.
+// The search is described in Passes.td.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,6 +15,11 @@
 #include "mlir/Pass/Pass.h"
 #include "mlir/Reducer/Tester.h"
 #include "llvm/Support/FileSystem.h"
+
+namespace cleave {
+#define GEN_PASS_DEF_REDUCEPROGRAM
+#include "tools/cleave-reduce/Passes.h.inc"
+} // namespace cleave
 
 using namespace mlir;
 using namespace cleave;
@@ -146,22 +148,8 @@ static const Kind kinds[] = {
 //===----------------------------------------------------------------------===//
 
 namespace {
-struct ReduceProgram : PassWrapper<ReduceProgram, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ReduceProgram)
-  ReduceProgram() = default;
-  ReduceProgram(const ReduceProgram &other) : PassWrapper(other) {}
-
-  StringRef getArgument() const override { return "reduce-program"; }
-  StringRef getDescription() const override {
-    return "reduce a program while a script finds it interesting (exit status 1)";
-  }
-
-  Option<std::string> script{
-      *this, "test",
-      llvm::cl::desc("script to call with the file name of a program; exits with "
-                     "1 if the program is interesting")};
-  ListOption<std::string> arguments{*this, "test-arg",
-                                    llvm::cl::desc("arguments to pass before the file name")};
+struct ReduceProgram : cleave::impl::ReduceProgramBase<ReduceProgram> {
+  using ReduceProgramBase::ReduceProgramBase;
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -239,7 +227,3 @@ private:
   Tester tester;
 };
 } // namespace
-
-void cleave::registerReduceProgramPass() {
-  PassRegistration<ReduceProgram>();
-}

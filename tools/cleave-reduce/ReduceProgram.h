@@ -3,10 +3,16 @@
 #ifndef CLEAVE_TOOLS_CLEAVE_REDUCE_REDUCEPROGRAM_H
 #define CLEAVE_TOOLS_CLEAVE_REDUCE_REDUCEPROGRAM_H
 
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
 namespace cleave {
 
-/// Registers `--reduce-program="test=SCRIPT"`.
-void registerReduceProgramPass();
+#define GEN_PASS_DECL
+#include "tools/cleave-reduce/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "tools/cleave-reduce/Passes.h.inc"
 
 } // namespace cleave
 

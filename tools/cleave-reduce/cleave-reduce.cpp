@@ -40,7 +40,7 @@ int main(int argc, char **argv) {
   registerAllPasses();
   if (llvm::Error error = autodiff::checkModels(registry))
     return fail(llvm::toString(std::move(error)));
-  registerReduceProgramPass();
+  registerCleaveReducePasses();
   mlir::registerOptReductionPass();
 
   static cl::opt<std::string> inputName(cl::Positional, cl::desc("<input file>"), cl::init("-"));
