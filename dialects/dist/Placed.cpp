@@ -7,6 +7,86 @@ using namespace cleave;
 using namespace cleave::dist;
 using dist::PlacementAttr;
 
+//===----------------------------------------------------------------------===//
+// Verifiers
+//===----------------------------------------------------------------------===//
+
+/// An array with a placement or `unit` for each of `count` operands or results.
+static LogicalResult verifyEntries(Operation *op, NamedAttribute attribute, unsigned count,
+                                   StringRef what) {
+  auto entries = dyn_cast<ArrayAttr>(attribute.getValue());
+  if (!entries)
+    return op->emitError() << "expects a list for '" << attribute.getName().getValue()
+                           << "', found " << attribute.getValue();
+  if (entries.size() != count)
+    return op->emitError() << "expects " << count << " entries in '"
+                           << attribute.getName().getValue() << "', one for each " << what
+                           << ", found " << entries.size();
+  for (auto [number, entry] : llvm::enumerate(entries))
+    if (!isa<PlacementAttr, UnitAttr>(entry))
+      return op->emitError() << "expects a placement (#dist.on) or unit for " << what << " "
+                             << number << " in '" << attribute.getName().getValue() << "', found "
+                             << entry;
+  return success();
+}
+
+static InFlightDiagnostic refuseUnknown(Operation *op, NamedAttribute attribute) {
+  // A misspelt name would otherwise be kept and mean nothing.
+  return op->emitError() << "unknown attribute '" << attribute.getName().getValue() << "'";
+}
+
+LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  StringRef name = attribute.getName();
+  if (name == kOperandsAttr)
+    return verifyEntries(op, attribute, op->getNumOperands(), "operand");
+  if (name == kResultsAttr)
+    return verifyEntries(op, attribute, op->getNumResults(), "result");
+  if (name == kWholeShapeAttr) {
+    auto sizes = dyn_cast<DenseI64ArrayAttr>(attribute.getValue());
+    if (!sizes || !llvm::all_of(sizes.asArrayRef(), [](int64_t size) { return size >= 0; }))
+      return op->emitError() << "expects a list of sizes (array<i64>) for '" << name << "', found "
+                             << attribute.getValue();
+    return success();
+  }
+  if (name == kPlacementAttr)
+    return op->emitError() << "expects '" << name
+                           << "' on arguments and results of functions only; ops have '"
+                           << kOperandsAttr << "' and '" << kResultsAttr << "'";
+  return refuseUnknown(op, attribute);
+}
+
+static LogicalResult verifyPlacement(Operation *op, NamedAttribute attribute, StringRef what,
+                                     unsigned number, ArrayRef<Type> types) {
+  if (attribute.getName() != kPlacementAttr)
+    return refuseUnknown(op, attribute);
+  if (!isa<PlacementAttr>(attribute.getValue()))
+    return op->emitError() << "expects a placement (#dist.on) for '" << kPlacementAttr << "' of "
+                           << what << " " << number << ", found " << attribute.getValue();
+  if (!isa<RankedTensorType>(types[number]))
+    return op->emitError() << "expects '" << kPlacementAttr << "' on tensors only, found " << what
+                           << " " << number << " of type " << types[number];
+  return success();
+}
+
+LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned argument,
+                                                    NamedAttribute attribute) {
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  return function
+             ? verifyPlacement(op, attribute, "argument", argument, function.getArgumentTypes())
+             : refuseUnknown(op, attribute);
+}
+
+LogicalResult DistDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned result,
+                                                       NamedAttribute attribute) {
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  return function ? verifyPlacement(op, attribute, "result", result, function.getResultTypes())
+                  : refuseUnknown(op, attribute);
+}
+
+//===----------------------------------------------------------------------===//
+// Access
+//===----------------------------------------------------------------------===//
+
 dist::MeshOp dist::getMesh(ModuleOp module) {
   auto meshes = module.getOps<dist::MeshOp>();
   return llvm::hasSingleElement(meshes) ? *meshes.begin() : dist::MeshOp();

@@ -24,6 +24,9 @@ constexpr llvm::StringLiteral kResultsAttr = "dist.results";
 /// was made, the value is redistributed for this use. `unit` leaves it open.
 constexpr llvm::StringLiteral kOperandsAttr = "dist.operands";
 
+/// On ops that draw random numbers: the sizes of the whole tensor, of which a rank draws a part.
+constexpr llvm::StringLiteral kWholeShapeAttr = "dist.whole_shape";
+
 /// The one mesh of the module, null where it has none. A module of several meshes is not placed.
 dist::MeshOp getMesh(mlir::ModuleOp module);
 

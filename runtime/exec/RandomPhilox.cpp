@@ -13,7 +13,7 @@
 #include "runtime/exec/Philox.h"
 #include "runtime/ranks/RankGrid.h"
 
-#include "dialects/dist/Dist.h"
+#include "dialects/dist/Placed.h"
 
 #include <ATen/Dispatch.h>
 #include <ATen/ops/empty.h>
@@ -267,10 +267,10 @@ static llvm::Expected<DrawnPart> partOf(Binder &binder, Operation *op) {
   const RankGrid *grid = binder.services().ranks;
   if (!placement || !grid)
     return part;
-  auto given = op->getAttrOfType<DenseI64ArrayAttr>(kWholeShapeAttr);
+  auto given = op->getAttrOfType<DenseI64ArrayAttr>(dist::kWholeShapeAttr);
   if (given && given.size() != type.getRank())
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                   "expected a size a dimension in " + kWholeShapeAttr +
+                                   "expected a size a dimension in " + dist::kWholeShapeAttr +
                                        ", found " + llvm::Twine(given.size()) + " for " +
                                        llvm::Twine(type.getRank()) + " dimensions");
   for (int64_t dim = 0; dim < type.getRank(); ++dim) {

@@ -7,9 +7,6 @@
 
 namespace cleave::runtime {
 
-/// On a random op whose result is sharded unevenly, the shape of the whole.
-constexpr llvm::StringLiteral kWholeShapeAttr = "dist.whole_shape";
-
 /// Whether the op's `generator` is "philox".
 bool isPhilox(mlir::Operation *op);
 
