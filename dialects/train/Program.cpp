@@ -198,12 +198,15 @@ static LogicalResult verifyPhaseFunction(func::FuncOp function) {
       return function.emitError() << "expects " << role << " to keep its type " << before
                                   << ", found " << function.getResultTypes()[i];
   }
-  for (auto [role, argument] : arguments)
-    if (std::get<0>(role) == static_cast<unsigned>(RoleKind::Accumulator) &&
+  // In the order of arguments: which error is reported does not depend on addresses.
+  for (unsigned i = 0, e = function.getNumArguments(); i < e; ++i) {
+    RoleAttr role = getArgumentRole(function, i);
+    if (role.getKind() == RoleKind::Accumulator &&
         !results.contains(
-            {static_cast<unsigned>(RoleKind::Gradient), std::get<1>(role), StringAttr()}))
+            {static_cast<unsigned>(RoleKind::Gradient), role.getName(), StringAttr()}))
       return function.emitError() << "expects a gradient result for the accumulator of "
-                                  << std::get<1>(role);
+                                  << role.getName();
+  }
   return success();
 }
 
