@@ -78,16 +78,23 @@ enum class ProgramForms {
   Staged ///< either, or pipeline stages that have a forward and its backward each
 };
 
-/// Finds the program of `module` and checks what no single function can (`docs/ir.md`, "Forward and
-/// backward"): which functions there are, that they agree about parameters, inputs and saved
-/// values, that stages hand on what the next one takes, and that the update gets the gradients it
-/// takes. Emits an error otherwise, and for functions that only some ranks run.
+/// Finds the program of `module`. Where no `train.program` has it verified, checks what no single
+/// function can (`docs/ir.md`, "Forward and backward"): that functions agree about parameters,
+/// inputs and saved values, that stages hand on what the next one takes, and that the update gets
+/// the gradients it takes. Emits an error otherwise, for forms that the caller cannot work with, and
+/// for functions that only some ranks run.
 llvm::FailureOr<Program> getProgram(mlir::ModuleOp module,
                                     ProgramForms forms = ProgramForms::Joint);
 
 /// The same for the functions whose `train.ranks` is `ranks` (null: those that have none).
 llvm::FailureOr<Program> getProgramOf(mlir::ModuleOp module, mlir::DictionaryAttr ranks,
-                                      ProgramForms forms);
+                                      ProgramForms forms, bool isVerified);
+
+/// Whether the module's verifier sees to it that its functions are a program: it has a
+/// `train.program`.
+bool isVerifiedProgram(mlir::ModuleOp module);
+/// Adds a `train.program` in front, unless there is one.
+void markProgram(mlir::ModuleOp module);
 
 } // namespace cleave::train
 

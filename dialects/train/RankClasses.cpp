@@ -245,8 +245,9 @@ FailureOr<SmallVector<FunctionClass, 0>> cleave::train::getFunctionClasses(Modul
   return classes;
 }
 
-FailureOr<SmallVector<ProgramClass, 1>> cleave::train::getProgramClasses(ModuleOp module,
-                                                                         ProgramForms forms) {
+static FailureOr<SmallVector<ProgramClass, 1>> readProgramClasses(ModuleOp module,
+                                                                  ProgramForms forms,
+                                                                  bool isVerified) {
   FailureOr<SmallVector<FunctionClass, 0>> functions = getFunctionClasses(module);
   if (failed(functions))
     return failure();
@@ -257,10 +258,33 @@ FailureOr<SmallVector<ProgramClass, 1>> cleave::train::getProgramClasses(ModuleO
     ranks.push_back(DictionaryAttr());
   SmallVector<ProgramClass, 1> classes;
   for (DictionaryAttr each : ranks) {
-    FailureOr<Program> program = getProgramOf(module, each, forms);
+    FailureOr<Program> program = getProgramOf(module, each, forms, isVerified);
     if (failed(program))
       return failure();
     classes.push_back({each, std::move(*program)});
   }
   return classes;
+}
+
+FailureOr<SmallVector<ProgramClass, 1>> cleave::train::getProgramClasses(ModuleOp module,
+                                                                         ProgramForms forms) {
+  return readProgramClasses(module, forms, isVerifiedProgram(module));
+}
+
+FailureOr<SmallVector<ProgramClass, 1>> cleave::train::verifyProgramClasses(ModuleOp module,
+                                                                            ProgramForms forms) {
+  return readProgramClasses(module, forms, /*isVerified=*/false);
+}
+
+LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &) {
+  auto module = cast<ModuleOp>((*this)->getParentOp());
+  // 1.
+  ProgramOp first = *module.getOps<ProgramOp>().begin();
+  if (first != *this) {
+    InFlightDiagnostic diagnostic = emitOpError("is the second of its module");
+    diagnostic.attachNote(first.getLoc()) << "the first is here";
+    return diagnostic;
+  }
+  // 2.
+  return verifyProgramClasses(module, ProgramForms::Staged);
 }

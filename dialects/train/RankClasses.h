@@ -27,9 +27,13 @@ struct ProgramClass {
 
 /// The programs of all classes of ranks, one where no function has `train.ranks`. Checks each as
 /// `getProgram` does, that each rank of the mesh is of exactly one class, and that classes fit each
-/// other. Emits an error otherwise.
+/// other, where no `train.program` has it verified. Emits an error otherwise.
 llvm::FailureOr<llvm::SmallVector<ProgramClass, 1>> getProgramClasses(mlir::ModuleOp module,
                                                                       ProgramForms forms);
+
+/// The same, checked in any case.
+llvm::FailureOr<llvm::SmallVector<ProgramClass, 1>> verifyProgramClasses(mlir::ModuleOp module,
+                                                                         ProgramForms forms);
 
 /// Whether `ranks` is a well-formed `train.ranks` of `op`; emits an error where not.
 llvm::LogicalResult verifyRanks(mlir::Operation *op, mlir::Attribute ranks);

@@ -6,6 +6,7 @@
 include "dialects/train/Buckets.td"
 include "dialects/sharding/ShardingRuleInterface.td"
 include "dialects/train/TrainAttrs.td"
+include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
@@ -23,6 +24,28 @@ class Train_Op<string mnemonic, list<Trait> traits = []>
       return rule.finish();
     }
   }];
+}
+
+def Train_ProgramOp : Op<Train_Dialect, "program", [
+    HasParent<"::mlir::ModuleOp">, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "says that the module's phase functions are a whole program";
+  let description = [{
+    Functions are verified one by one; what they have to agree about is verified where this op is,
+    after each pass. Without it a module may hold parts of a program, such as an update whose gradients
+    `--autodiff` is still to make, and each pass that needs a whole one checks for itself.
+
+    Constraints:
+    1. A module has at most one.
+    2. The phase functions of the module are a program as `docs/ir.md` describes it, one for each class
+       of ranks: which phases there are, that they agree about parameters, inputs and saved
+       values, that stages hand on what the next one takes, and that the update gets the gradients
+       that it takes.
+
+    ```mlir
+    train.program
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
 }
 
 def Train_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;

@@ -294,18 +294,20 @@ private:
       return diagnostic;
     }
     // The value before or after the update? Only where one function has the buffer is that clear.
-    for (const Port &updated : results) {
-      if (updated.role.getKind() != RoleKind::Buffer)
+    DenseMap<Key, const Port *> updated;
+    for (const Port &port : results)
+      if (port.role.getKind() == RoleKind::Buffer)
+        updated.try_emplace(keyOf(port), &port);
+    for (const Port &port : arguments) {
+      const Port *maker = updated.lookup(keyOf(port));
+      if (!maker || maker->function == port.function)
         continue;
-      for (const Port &port : arguments)
-        if (port.function != updated.function && keyOf(port) == keyOf(updated)) {
-          InFlightDiagnostic diagnostic = complain(port)
-                                          << "takes " << port.role
-                                          << ", which another function of the microbatch updates; "
-                                             "pass the intended value as a saved one";
-          diagnostic.attachNote(updated.getLoc()) << "updated here";
-          return diagnostic;
-        }
+      InFlightDiagnostic diagnostic = complain(port)
+                                      << "takes " << port.role
+                                      << ", which another function of the microbatch updates; pass "
+                                         "the intended value as a saved one";
+      diagnostic.attachNote(maker->getLoc()) << "updated here";
+      return diagnostic;
     }
     return success();
   }
@@ -441,14 +443,26 @@ private:
 } // namespace
 
 FailureOr<Program> cleave::train::getProgramOf(ModuleOp module, DictionaryAttr ranks,
-                                               ProgramForms forms) {
+                                               ProgramForms forms, bool isVerified) {
   Program program;
   if (failed(findFunctions(module, ranks, program)) ||
       failed(program.isStaged() ? checkStagePhases(module, program, forms)
-                                : checkPhases(module, program, forms)) ||
-      failed(Agreement(program).check()) || failed(verifyStages(program)))
+                                : checkPhases(module, program, forms)))
+    return failure();
+  if (!isVerified && (failed(Agreement(program).check()) || failed(verifyStages(program))))
     return failure();
   return program;
+}
+
+bool cleave::train::isVerifiedProgram(ModuleOp module) {
+  return !module.getOps<ProgramOp>().empty();
+}
+
+void cleave::train::markProgram(ModuleOp module) {
+  if (isVerifiedProgram(module))
+    return;
+  auto b = OpBuilder::atBlockBegin(module.getBody());
+  ProgramOp::create(b, module.getLoc());
 }
 
 FailureOr<Program> cleave::train::getProgram(ModuleOp module, ProgramForms forms) {
@@ -457,5 +471,5 @@ FailureOr<Program> cleave::train::getProgram(ModuleOp module, ProgramForms forms
       return function.emitError() << "is for the ranks " << ranks
                                   << " only, because dimensions do not divide evenly; expected a "
                                      "program with one function for all ranks";
-  return getProgramOf(module, DictionaryAttr(), forms);
+  return getProgramOf(module, DictionaryAttr(), forms, isVerifiedProgram(module));
 }

@@ -31,8 +31,10 @@ struct Autodiff : autodiff::impl::AutodiffBase<Autodiff> {
     numGradients += statistics->gradients;
     numOps += statistics->ops;
     // Now the microbatch has what the update takes, or it never will.
+    // From here on the verifier sees to that.
     if (failed(train::getProgram(module)))
       return signalPassFailure();
+    train::markProgram(module);
   }
 
   /// The phase functions. A forward-only program with an update is none yet: the update takes

@@ -120,7 +120,9 @@ class Program:
         extra = ""
         if transient:
             extra = f" attributes {{train.transient = [{', '.join(map(string, transient))}]}}"
-        return f"module @{symbol}{extra} {{\n{functions}}}\n" + self._locations.definitions()
+        # An update whose gradients are still to be made (--autodiff) is part of a program only.
+        mark = "" if update and not self._spec.gradients else "  train.program\n\n"
+        return f"module @{symbol}{extra} {{\n{mark}{functions}}}\n" + self._locations.definitions()
 
     def _accumulate(self, gradient: torch.fx.Node, accumulator: str, role: Role) -> str:
         total = self._names.fresh(f"sum.{role.name}")
