@@ -16,7 +16,7 @@ namespace exec = cleave::exec;
 FrameEnds cleave::runtime::findFrameEnds(ModuleOp module) {
   FrameEnds ends;
   for (auto &[op, ranges] : exec::findFrameEnds(module))
-    for (const exec::Range &range : ranges)
+    for (const exec::MemoryRange &range : ranges)
       ends[op].push_back({range.begin, range.end - range.begin});
   return ends;
 }

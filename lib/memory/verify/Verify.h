@@ -21,7 +21,7 @@ namespace cleave::exec {
 llvm::LogicalResult verifyLowered(mlir::ModuleOp module);
 
 /// A range of bytes.
-struct Range {
+struct MemoryRange {
   /// Whose memory it is: a result or argument; null for the arena and the frame.
   mlir::Value root;
   ResultMemory::Kind region = ResultMemory::Apart;
@@ -32,7 +32,7 @@ struct Range {
 };
 
 /// Where saved values that functions take lie in the frame, as the functions say that made them.
-using FramedArguments = llvm::DenseMap<mlir::Value, Range>;
+using FramedArguments = llvm::DenseMap<mlir::Value, MemoryRange>;
 
 /// Where all values of a lowered function lie, as its attributes say.
 class Places {
@@ -42,7 +42,7 @@ public:
 
   /// The result or argument whose memory `value` has.
   mlir::Value rootOf(mlir::Value value) const { return roots.lookup(value); }
-  Range of(mlir::Value value) const;
+  MemoryRange of(mlir::Value value) const;
 
 private:
   llvm::DenseMap<mlir::Value, mlir::Value> roots;
@@ -52,7 +52,7 @@ private:
 /// Planned memory that a result has from time `begin` to time `end`, both included.
 struct Piece {
   mlir::Value root;
-  Range range;
+  MemoryRange range;
   unsigned begin = 0, end = 0;
 };
 
@@ -78,7 +78,8 @@ FramedArguments findFramedArguments(const FunctionGroup &group);
 
 /// By op, the ranges of its microbatch's frame that no op of the microbatch needs any more when it
 /// has run; without those that are dead only when a function ends. The module is verified.
-llvm::DenseMap<mlir::Operation *, llvm::SmallVector<Range, 1>> findFrameEnds(mlir::ModuleOp module);
+llvm::DenseMap<mlir::Operation *, llvm::SmallVector<MemoryRange, 1>>
+findFrameEnds(mlir::ModuleOp module);
 
 /// One after the other, the ops compute what they say: every value is there, unchanged, until its
 /// last use; nothing outlives the function in memory that does not.

@@ -30,7 +30,7 @@ struct Access {
   /// Null: before the function.
   Operation *op = nullptr;
   Stream stream = Stream::Compute;
-  Range range;
+  MemoryRange range;
   bool isWrite = false;
   /// Place of the op on its stream when it begins, and of the op at which the access is over: of
   /// what is only started, its wait.
@@ -59,7 +59,7 @@ private:
   void touch(const Access &access);
   void checkOrder(const Access &before, const Access &after);
   void checkEnd();
-  Cells &cellsOf(const Range &range);
+  Cells &cellsOf(const MemoryRange &range);
   Operation *endOf(Operation *op, unsigned time) const;
   void keepForEnd(const Access &access);
 
@@ -115,7 +115,7 @@ LogicalResult EventVerifier::checkStreams() {
   return success();
 }
 
-EventVerifier::Cells &EventVerifier::cellsOf(const Range &range) {
+EventVerifier::Cells &EventVerifier::cellsOf(const MemoryRange &range) {
   if (range.region == ResultMemory::Arena)
     return arena;
   if (range.region == ResultMemory::Frame)

@@ -15,7 +15,7 @@ FramedArguments cleave::exec::findFramedArguments(const FunctionGroup &group) {
   FramedArguments framed;
   if (!group.hasFrame)
     return framed;
-  llvm::DenseMap<StringAttr, Range> saved;
+  llvm::DenseMap<StringAttr, MemoryRange> saved;
   for (func::FuncOp function : group.functions) {
     for (BlockArgument argument : function.getArguments())
       if (StringAttr name = getSavedArgument(function, argument.getArgNumber()))
@@ -24,7 +24,7 @@ FramedArguments cleave::exec::findFramedArguments(const FunctionGroup &group) {
     Places places(function, framed);
     for (OpOperand &returned : function.front().getTerminator()->getOpOperands())
       if (StringAttr name = getSavedResult(function, returned.getOperandNumber()))
-        if (Range range = places.of(returned.get()); range.region == ResultMemory::Frame)
+        if (MemoryRange range = places.of(returned.get()); range.region == ResultMemory::Frame)
           saved[name] = range;
   }
   return framed;
@@ -112,8 +112,9 @@ LogicalResult cleave::exec::verifyFrame(const FunctionGroup &group,
   return checkOverlaps(sweep.pieces, [&](unsigned time) { return sweep.at(time); });
 }
 
-llvm::DenseMap<Operation *, SmallVector<Range, 1>> cleave::exec::findFrameEnds(ModuleOp module) {
-  llvm::DenseMap<Operation *, SmallVector<Range, 1>> ends;
+llvm::DenseMap<Operation *, SmallVector<MemoryRange, 1>>
+cleave::exec::findFrameEnds(ModuleOp module) {
+  llvm::DenseMap<Operation *, SmallVector<MemoryRange, 1>> ends;
   for (const FunctionGroup &group : findFunctionGroups(module)) {
     if (!group.hasFrame || !getLowered(group.functions.front()))
       continue;

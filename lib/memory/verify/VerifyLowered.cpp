@@ -22,7 +22,7 @@ Places::Places(func::FuncOp function, const FramedArguments &framed) : framed(fr
     }
 }
 
-Range Places::of(Value value) const {
+MemoryRange Places::of(Value value) const {
   Value root = rootOf(value);
   if (auto found = framed.find(root); found != framed.end())
     return found->second;
@@ -35,7 +35,7 @@ Range Places::of(Value value) const {
   return {{}, memory.kind, memory.offset, memory.offset + bytes};
 }
 
-std::string Range::str() const {
+std::string MemoryRange::str() const {
   StringRef where = region == ResultMemory::Arena   ? "the arena"
                     : region == ResultMemory::Frame ? "the frame"
                                                     : "memory of its own";

@@ -119,7 +119,7 @@ LogicalResult MemoryVerifier::checkOverwritten(OpResult result, unsigned index) 
 LogicalResult MemoryVerifier::checkReturned() {
   Operation *terminator = function.front().getTerminator();
   for (OpOperand &returned : terminator->getOpOperands()) {
-    Range range = places.of(returned.get());
+    MemoryRange range = places.of(returned.get());
     train::RoleAttr role = train::getResultRole(function, returned.getOperandNumber());
     bool isSaved = role && role.getKind() == train::RoleKind::Saved;
     if (range.region == ResultMemory::Apart || (range.region == ResultMemory::Frame && isSaved))
@@ -139,7 +139,7 @@ llvm::MapVector<Value, Piece> cleave::exec::listPieces(func::FuncOp function,
                                                        ResultMemory::Kind region) {
   llvm::MapVector<Value, Piece> pieces;
   auto extend = [&](Value value, unsigned begin, unsigned end) {
-    Range range = places.of(value);
+    MemoryRange range = places.of(value);
     if (range.region != region || range.begin == range.end)
       return;
     Value root = places.rootOf(value);
