@@ -24,8 +24,7 @@ Binder::Binder(FunctionOpInterface function, const Services &services)
 /// Whether only ops that are executed in groups stand between two ops.
 static bool isOneRun(Operation *first, Operation *last) {
   for (Operation *op = first->getNextNode(); op != last; op = op->getNextNode())
-    if (const Kernel *kernel = findKernel(op->getName().getStringRef());
-        !kernel || !kernel->batches)
+    if (const Kernel *kernel = findKernel(op); !kernel || !kernel->batches)
       return false;
   return true;
 }
@@ -35,7 +34,7 @@ static bool isOneRun(Operation *first, Operation *last) {
 void Binder::groupOps() {
   llvm::DenseMap<Operation *, size_t> groupOf;
   for (Operation &op : function.getFunctionBody().front().without_terminator()) {
-    const Kernel *kernel = findKernel(op.getName().getStringRef());
+    const Kernel *kernel = findKernel(&op);
     if (kernel && kernel->batches) {
       for (size_t i = groups.size(); i-- > 0;) {
         Group &group = groups[i];
@@ -137,7 +136,7 @@ llvm::Expected<std::unique_ptr<Instruction>> Binder::bindGroup(ArrayRef<Operatio
     return std::make_unique<PlannedInstruction>(std::move(*bound), std::move(results),
                                                 *shared.arena);
   };
-  if (const Kernel *kernel = findKernel(op->getName().getStringRef()))
+  if (const Kernel *kernel = findKernel(op))
     return plan(kernel->bind(*this, group));
   if (isa<aten::AtenOpInterface>(op)) {
     if (!shared.device->isHost())

@@ -1,50 +1,61 @@
 //===- Kernels.cpp - the table of ops with a kernel of their own -------------===//
 
 #include "runtime/exec/Kernels.h"
+#include "dialects/aten/ops/Random.h"
+#include "dialects/dist/Dist.h"
+#include "dialects/exec/Exec.h"
+#include "dialects/train/Train.h"
 
-#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/DenseMap.h"
 
+using namespace mlir;
+using namespace cleave;
 using namespace cleave::runtime;
 
-const Kernel *cleave::runtime::findKernel(llvm::StringRef opName) {
-  static const llvm::StringMap<Kernel> table = {
-      {"train.accumulate", {bindAccumulate}},
-      {"train.learning_rate", {bindLearningRate}},
-      {"train.adamw", {bindAdamW, batchesOptimizerSteps}},
-      {"train.sgd", {bindSGD, batchesOptimizerSteps}},
-      {"dist.all_gather", {bindCommunication}},
-      {"dist.all_reduce", {bindCommunication}},
-      {"dist.all_to_all", {bindCommunication}},
-      {"dist.axis_index", {bindAxisIndex}},
-      {"dist.barrier", {bindCommunication}},
-      {"dist.broadcast", {bindCommunication}},
-      {"dist.convert", {bindConvert}},
-      {"dist.fake_broadcast", {bindAlias}},
-      {"dist.fake_gather", {bindCommunication}},
-      {"dist.fake_reduce", {bindCommunication}},
-      {"dist.fake_scatter", {bindFakeScatter}},
-      {"dist.gather", {bindCommunication}},
-      {"dist.permute", {bindCommunication}},
-      {"dist.receive", {bindCommunication}},
-      {"dist.reduce", {bindCommunication}},
-      {"dist.reduce_scatter", {bindCommunication}},
-      {"dist.reinterpret", {bindAlias}},
-      {"dist.scatter", {bindCommunication}},
-      {"dist.send", {bindCommunication}},
-      {"dist.shift", {bindCommunication}},
-      {"dist.wait", {bindWait}},
-      {"train.contribute", {bindContribute}},
-      {"train.contribute_mm", {bindContributeMm}},
-      {"train.reduce_bucket", {bindReduceBucket}},
-      {"train.wait_bucket", {bindWaitBucket}},
-      {"aten.rng_native_dropout", {bindRngNativeDropout}},
-      {"aten.rng_bernoulli", {bindRngBernoulli}},
-      {"aten.rng_uniform", {bindRngUniform}},
-      {"aten.rng_normal", {bindRngNormal}},
-      {"exec.launch", {bindLaunch}},
-      {"exec.record", {bindRecord}},
-      {"exec.wait", {bindWaitEvent}},
-  };
-  auto found = table.find(opName);
-  return found == table.end() ? nullptr : &found->second;
+namespace {
+class KernelTable {
+public:
+  template <typename... Ops> void add(Kernel kernel) {
+    (table.try_emplace(TypeID::get<Ops>(), kernel), ...);
+  }
+
+  const Kernel *find(Operation *op) const {
+    auto found = table.find(op->getName().getTypeID());
+    return found == table.end() ? nullptr : &found->second;
+  }
+
+private:
+  llvm::DenseMap<TypeID, Kernel> table;
+};
+} // namespace
+
+static KernelTable makeTable() {
+  KernelTable table;
+  table.add<train::AccumulateOp>({bindAccumulate});
+  table.add<train::LearningRateOp>({bindLearningRate});
+  table.add<train::AdamWOp>({bindAdamW, batchesOptimizerSteps});
+  table.add<train::SGDOp>({bindSGD, batchesOptimizerSteps});
+  table.add<train::ContributeOp>({bindContribute});
+  table.add<train::ContributeMmOp>({bindContributeMm});
+  table.add<train::ReduceBucketOp>({bindReduceBucket});
+  table.add<train::WaitBucketOp>({bindWaitBucket});
+  table.add<dist::AxisIndexOp>({bindAxisIndex});
+  table.add<dist::ConvertOp>({bindConvert});
+  table.add<dist::FakeBroadcastOp, dist::ReinterpretOp>({bindAlias});
+  table.add<dist::FakeScatterOp>({bindFakeScatter});
+  table.add<dist::WaitOp>({bindWait});
+  table.add<aten::RngNativeDropoutOp>({bindRngNativeDropout});
+  table.add<aten::RngBernoulliOp>({bindRngBernoulli});
+  table.add<aten::RngUniformOp>({bindRngUniform});
+  table.add<aten::RngNormalOp>({bindRngNormal});
+  table.add<exec::LaunchOp>({bindLaunch});
+  table.add<exec::RecordOp>({bindRecord});
+  table.add<exec::WaitOp>({bindWaitEvent});
+  return table;
+}
+
+const Kernel *cleave::runtime::findKernel(Operation *op) {
+  static const Kernel communication{bindCommunication};
+  static const KernelTable table = makeTable();
+  return isa<dist::CommunicationOpInterface>(op) ? &communication : table.find(op);
 }

@@ -8,7 +8,7 @@
 namespace cleave::runtime {
 
 using BindResult = llvm::Expected<std::unique_ptr<Instruction>>;
-/// Binds a group of ops of one name; groups of several come only from a `Batching` kernel.
+/// Binds a group of ops of one name; groups of several come only from a kernel that `batches`.
 using BindFunction = BindResult (*)(Binder &, llvm::ArrayRef<mlir::Operation *>);
 
 struct Kernel {
@@ -18,7 +18,7 @@ struct Kernel {
 };
 
 /// The kernel of an op that is not a plain call of one dispatcher operator; null for others.
-const Kernel *findKernel(llvm::StringRef opName);
+const Kernel *findKernel(mlir::Operation *op);
 
 /// A call of the operator that an op with AtenOpInterface names.
 BindResult bindAtenCall(Binder &binder, mlir::Operation *op);
