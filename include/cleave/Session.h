@@ -29,7 +29,7 @@ class Device; // runtime/device/Device.h
 class RankGrid;
 class SessionImpl;
 class StageMap;     // runtime/ranks/StageMap.h
-struct ActionEvent; // runtime/pipeline/ActionObserver.h
+struct ActionEvent; // runtime/step/ActionEvent.h
 
 /// An executed instruction, for traces.
 struct OpEvent {

@@ -1,6 +1,6 @@
 //===- BindCommunication.cpp - communication ops become instructions ---------===//
 //
-// Each op's group of ranks is found when the op is bound; `SessionImpl` has connected it before.
+// Each op's group of ranks is found when the op is bound; the session has connected it before.
 //
 //===----------------------------------------------------------------------===//
 

@@ -7,8 +7,8 @@
 
 #include "dialects/train/Train.h"
 #include "runtime/device/Device.h"
+#include "runtime/exec/DeviceNumbers.h"
 #include "runtime/exec/Kernels.h"
-#include "runtime/exec/StepGraph.h"
 #include "runtime/program/RateSchedule.h"
 
 #include <ATen/ops/_fused_adamw.h>

@@ -326,6 +326,20 @@ bool cleave::runtime::isPhilox(Operation *op) {
   return generator && generator.getValue() == "philox";
 }
 
+Operation *cleave::runtime::findRandomOp(const Program &program,
+                                         llvm::function_ref<bool(Operation *)> matches) {
+  for (func::FuncOp function : program.impl().functions.getFunctions())
+    for (Operation &op : function.getOps())
+      if (op.getName().getStringRef().starts_with("aten.rng_") && matches(&op))
+        return &op;
+  return nullptr;
+}
+
+bool cleave::runtime::canDrawOnDevice(const Program &program, const Device &device) {
+  return !device.isHost() && device.plugin()->canDraw() &&
+         !findRandomOp(program, [](Operation *op) { return !isPhilox(op); });
+}
+
 BindResult cleave::runtime::bindPhiloxDropout(Binder &binder, Operation *op) {
   return bindPhilox<PhiloxDropout>(binder, op, [&](PhiloxDropout &instruction) {
     instruction.p = number(op, "p", 0.0);

@@ -7,8 +7,16 @@
 
 namespace cleave::runtime {
 
+class Device;
+class Program;
+
 /// Whether the op's `generator` is "philox".
 bool isPhilox(mlir::Operation *op);
+/// The first random op of the program that `matches`; null where there is none.
+mlir::Operation *findRandomOp(const Program &program,
+                              llvm::function_ref<bool(mlir::Operation *)> matches);
+/// Whether the device can draw all random numbers of the program.
+bool canDrawOnDevice(const Program &program, const Device &device);
 
 BindResult bindPhiloxDropout(Binder &binder, mlir::Operation *op);
 BindResult bindPhiloxBernoulli(Binder &binder, mlir::Operation *op);

@@ -1,7 +1,7 @@
 //===- SumStages.cpp - sums over the stages of all ranks -----------------------===//
 
 #include "runtime/comm/Collectives.h"
-#include "runtime/pipeline/PipelineRunner.h"
+#include "runtime/pipeline/ScheduledRunner.h"
 
 #include <ATen/ops/zeros.h>
 
@@ -9,16 +9,16 @@ using namespace cleave::runtime;
 
 /// Each rank has the terms of its stages: the ranks exchange them as rows, zeros where another rank
 /// has the term, so that all add the same numbers in the order of stages, as one process does.
-llvm::Error PipelineRunner::sumStages(const ScheduledAction &entry) {
+llvm::Error ScheduledRunner::sumStages(const ScheduledAction &entry) {
   int64_t begin = now();
-  auto group = session.ranks->group(std::vector{session.program->schedule()->axis});
+  auto group = context.ranks->group(std::vector{context.program.schedule()->axis});
   if (!group)
     return group.takeError();
-  SessionImpl::StageSum &sum = session.stageSums[session.stageSumIndex.lookup(entry.sum)];
+  StageSum &sum = context.state.stageSums[*context.places.stageSum(entry.sum)];
   const auto stages = static_cast<int64_t>(sum.terms.size());
   TensorType type;
   std::vector<bool> makes(sum.terms.size());
-  for (const PhaseFunction &part : session.program->impl().phaseFunctions)
+  for (const PhaseFunction &part : context.program.impl().phaseFunctions)
     for (const ValueInfo &value : part.signature.results)
       if (value.role == RoleKind::StageSum && value.name == entry.sum) {
         type = value.type;
@@ -29,7 +29,7 @@ llvm::Error PipelineRunner::sumStages(const ScheduledAction &entry) {
     c10::InferenceMode inferenceMode;
     c10::IntArrayRef shape(type.shape.data(), type.shape.size());
     at::Tensor rows =
-        at::zeros({stages, c10::multiply_integers(shape)}, session.device->options(type.dtype));
+        at::zeros({stages, c10::multiply_integers(shape)}, context.device.options(type.dtype));
     for (int64_t stage = 0; stage < stages; ++stage)
       if (sum.terms[stage].defined())
         rows[stage].copy_(sum.terms[stage].reshape({-1}));
@@ -46,7 +46,7 @@ llvm::Error PipelineRunner::sumStages(const ScheduledAction &entry) {
     for (int64_t stage = 0; stage < stages; ++stage)
       if (makes[stage])
         sum.terms[stage] = all->front().view({stages, -1})[stage].view(shape);
-    SessionImpl::addTerms(sum);
+    sum.add();
   });
   if (llvm::Error error = llvm::joinErrors(std::move(failure), std::move(thrown)))
     return error;

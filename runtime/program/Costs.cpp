@@ -4,7 +4,7 @@
 #include "dialects/aten/Aten.h"
 #include "dialects/dist/Dist.h"
 #include "lib/memory/MemoryPlan.h"
-#include "runtime/program/FramePlan.h"
+#include "runtime/program/MicrobatchFrames.h"
 #include "runtime/program/ProgramImpl.h"
 
 #include "llvm/ADT/StringMap.h"

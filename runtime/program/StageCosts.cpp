@@ -9,7 +9,7 @@
 #include "cleave/Session.h"
 #include "lib/memory/MemoryPlan.h"
 #include "lib/schedule/model/Completions.h"
-#include "runtime/program/FramePlan.h"
+#include "runtime/program/MicrobatchFrames.h"
 #include "runtime/program/ProgramImpl.h"
 #include "runtime/program/ReceivePlan.h"
 

@@ -4,8 +4,8 @@
 #define CLEAVE_RUNTIME_TRAIN_PROFILER_H
 
 #include "runtime/io/OutputFile.h"
-#include "runtime/pipeline/ActionObserver.h"
 #include "runtime/profile/Profile.h"
+#include "runtime/step/ActionEvent.h"
 
 namespace cleave::runtime {
 

@@ -2,7 +2,7 @@
 
 #include "runtime/train/Tracer.h"
 #include "runtime/comm/Communicator.h"
-#include "runtime/pipeline/ActionObserver.h"
+#include "runtime/step/ActionEvent.h"
 #include "llvm/Support/FileSystem.h"
 #include <chrono>
 

@@ -6,12 +6,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/aten/Requests.h"
+#include "runtime/device/DeviceClock.h"
 #include "runtime/device/DeviceCommunicator.h"
 #include "runtime/device/OpenDevice.h"
-#include "runtime/device/Timeline.h"
 #include "runtime/exec/Arena.h"
 #include "runtime/exec/DeviceVariants.h"
-#include "runtime/exec/StepGraph.h"
+#include "runtime/step/StepGraph.h"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -142,7 +142,7 @@ TEST_F(Cuda, EventsOrderStreams) {
 }
 
 TEST_F(Cuda, MarksHaveTimes) {
-  Timeline timeline(*device());
+  DeviceClock timeline(*device());
   int64_t first = timeline.mark();
   at::Tensor x = at::randn({2048, 2048}, device()->options(DType::F32));
   for (int i = 0; i < 10; ++i)

@@ -9,7 +9,7 @@
 #include "ProgramText.h"
 #include "dialects/exec/Lowered.h"
 #include "runtime/aten/Allocator.h"
-#include "runtime/program/FramePlan.h"
+#include "runtime/program/MicrobatchFrames.h"
 #include "runtime/program/ProgramImpl.h"
 
 using namespace cleave::runtime;
@@ -125,7 +125,7 @@ TEST_F(FrameTest, AsManyFramesAsMicrobatchesUnderWay) {
   ASSERT_TRUE(planned);
   EXPECT_EQ(computeCosts(*planned, 3, WeightGradients::Immediate).frameBytes, 2048);
   EXPECT_EQ(computeCosts(*planned, 3, WeightGradients::Deferred).frameBytes, 3 * 2048);
-  FramePlan frames = planFrames(*planned, 3, WeightGradients::Deferred);
+  MicrobatchFrames frames = planFrames(*planned, 3, WeightGradients::Deferred);
   EXPECT_EQ(frames.slotOf(0, 2), 2u);
 }
 

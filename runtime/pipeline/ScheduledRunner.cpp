@@ -1,16 +1,11 @@
-//===- PipelineRunner.cpp - runs a rank's part of a schedule ------------------===//
+//===- ScheduledRunner.cpp - runs a rank's part of a schedule -----------------===//
 
-#include "runtime/pipeline/PipelineRunner.h"
+#include "runtime/pipeline/ScheduledRunner.h"
 #include "runtime/comm/Failure.h"
-
-#include <chrono>
+#include "runtime/io/Error.h"
 
 using namespace cleave::runtime;
 using Kind = ScheduledAction::Kind;
-
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
 
 /// Runs `body`, which returns an error or lets LibTorch throw one.
 template <typename Body> static llvm::Error attempt(Body body) {
@@ -26,18 +21,18 @@ template <typename Body> static llvm::Error attempt(Body body) {
 // Creation
 //===----------------------------------------------------------------------===//
 
-llvm::Expected<std::unique_ptr<PipelineRunner>> PipelineRunner::create(SessionImpl &session) {
-  const ScheduleInfo &schedule = *session.program->schedule();
-  std::unique_ptr<PipelineRunner> runner(new PipelineRunner(session));
-  llvm::Expected<ActionList> list = ActionList::compile(*session.program, session.stages);
+llvm::Expected<std::unique_ptr<ScheduledRunner>> ScheduledRunner::create(StepContext &context) {
+  const ScheduleInfo &schedule = *context.program.schedule();
+  std::unique_ptr<ScheduledRunner> runner(new ScheduledRunner(context));
+  llvm::Expected<ActionList> list = ActionList::compile(context.program, context.stages);
   if (!list)
     return list.takeError();
   runner->list = std::move(*list);
-  llvm::Expected<RankGroup> group = session.ranks->group(std::vector{schedule.axis});
+  llvm::Expected<RankGroup> group = context.ranks->group(std::vector{schedule.axis});
   if (!group)
     return group.takeError();
   auto transfers = StageTransfers::create(std::move(*group), runner->list, schedule,
-                                          session.program->numStages(), *session.device);
+                                          context.program.numStages(), context.device);
   if (!transfers)
     return transfers.takeError();
   runner->transfers = std::move(*transfers);
@@ -46,33 +41,32 @@ llvm::Expected<std::unique_ptr<PipelineRunner>> PipelineRunner::create(SessionIm
   return runner;
 }
 
-void PipelineRunner::connectFunctions() {
+void ScheduledRunner::connectFunctions() {
   for (const Channel &channel : list.channels) {
     std::vector<size_t> &places = slots.emplace_back();
     for (const Channel::Value &value : channel.values)
-      places.push_back(session.savedIndex.lookup(SessionImpl::crossingKey(
-          channel.isForward, channel.isForward ? channel.stage : channel.stage - 1, value.name)));
+      places.push_back(*context.places.crossing(
+          channel.isForward, channel.isForward ? channel.stage : channel.stage - 1, value.name));
   }
-  const Program::Impl &impl = session.program->impl();
-  unsharded.resize(session.program->numStages());
+  const Program::Impl &impl = context.program.impl();
+  unsharded.resize(context.program.numStages());
   for (const PhaseFunction &part : impl.phaseFunctions)
     if (part.phase == Phase::Unshard)
       for (const ValueInfo &value : part.signature.results)
         if (value.role == RoleKind::Saved)
-          unsharded[part.stage].push_back(
-              session.unshardedIndex.lookup(SessionImpl::savedKey(part, value, true)));
-  states.resize(session.options.microbatches);
+          unsharded[part.stage].push_back(context.places.ofResult(part, value).index);
+  states.resize(context.options.microbatches);
   sendsUnderWay.resize(list.numSends);
   receivesUnderWay.resize(list.channels.size() * states.size());
 }
 
-void PipelineRunner::findTied() {
+void ScheduledRunner::findTied() {
   llvm::StringMap<char> updated;
-  for (const ValueInfo &value : session.program->results(Phase::Update))
+  for (const ValueInfo &value : context.program.results(Phase::Update))
     if (value.role == RoleKind::Parameter)
       updated.try_emplace(value.name);
-  for (auto [index, value] : llvm::enumerate(session.program->weights())) {
-    const StageMap::Holders &holders = session.stages.weight(value.name);
+  for (auto [index, value] : llvm::enumerate(context.program.weights())) {
+    const StageMap::Holders &holders = context.stages.weight(value.name);
     if (!updated.contains(value.name) || holders.places.size() < 2)
       continue;
     Tied &entry = tied.emplace_back();
@@ -87,11 +81,7 @@ void PipelineRunner::findTied() {
 // Observing, and errors
 //===----------------------------------------------------------------------===//
 
-int64_t PipelineRunner::now() const {
-  return isObserved() ? session.markTime() : 0;
-}
-
-void PipelineRunner::observe(const ScheduledAction &entry, int64_t begin, int64_t ready,
+void ScheduledRunner::observe(const ScheduledAction &entry, int64_t begin, int64_t ready,
                              int64_t bytes) {
   if (!isObserved())
     return;
@@ -104,11 +94,11 @@ void PipelineRunner::observe(const ScheduledAction &entry, int64_t begin, int64_
   event.readyNs = ready;
   event.endNs = now();
   event.bytes = bytes;
-  session.reportAction(event);
+  context.reporter.report(event);
 }
 
 /// Says which action failed; who is to blame stays with the error.
-llvm::Error PipelineRunner::describe(const ScheduledAction &entry, llvm::Error error) const {
+llvm::Error ScheduledRunner::describe(const ScheduledAction &entry, llvm::Error error) const {
   std::string prefix = ("step " + llvm::Twine(step) + ", action " + entry.text + " (position " +
                         llvm::Twine(entry.position) + " of the rank's list): ")
                            .str();
@@ -124,7 +114,7 @@ llvm::Error PipelineRunner::describe(const ScheduledAction &entry, llvm::Error e
         return llvm::Error(std::move(refusal));
       },
       [&](const llvm::ErrorInfoBase &other) -> llvm::Error {
-        return makeError(prefix + other.message());
+        return makeError("{0}{1}", prefix, other.message());
       });
 }
 
@@ -132,21 +122,28 @@ llvm::Error PipelineRunner::describe(const ScheduledAction &entry, llvm::Error e
 // A step
 //===----------------------------------------------------------------------===//
 
-llvm::Error PipelineRunner::beginStep(int64_t stepNumber) {
+llvm::Error ScheduledRunner::beginStep(int64_t stepNumber) {
   step = stepNumber;
   return guarded([&] {
     c10::InferenceMode inferenceMode;
-    session.beginStep(stepNumber);
+    context.beginStep(stepNumber);
     for (auto [index, state] : llvm::enumerate(states)) {
       state.index = int64_t(index);
-      state.saved.assign(session.savedIndex.size(), c10::IValue());
-      state.rngOffset = session.placeOffset(stepNumber, state.index);
+      state.saved.assign(context.places.numSaved(), c10::IValue());
+      state.rngOffset = context.makeOffset(stepNumber, state.index);
     }
   });
 }
 
-llvm::Error PipelineRunner::runMicrobatches(int64_t stepNumber, MicrobatchCallback fill,
-                                            MicrobatchCallback done) {
+llvm::Error ScheduledRunner::runMicrobatch(int64_t, int64_t) {
+  return makeError("schedule '{0}' runs the microbatches of a step together",
+                   context.program.schedule()->name);
+}
+
+llvm::Error ScheduledRunner::runMicrobatches(int64_t stepNumber, MicrobatchCallback fill,
+                                             MicrobatchCallback done) {
+  if (llvm::Error error = context.state.closeViews())
+    return error;
   if (llvm::Error error = beginStep(stepNumber))
     return error;
   for (const ScheduledAction &entry : list.actions) {
@@ -157,19 +154,25 @@ llvm::Error PipelineRunner::runMicrobatches(int64_t stepNumber, MicrobatchCallba
       states[entry.microbatch].inputs.clear();
     }
   }
-  return finishSends();
+  if (llvm::Error error = finishSends())
+    return error;
+  return context.reporter.flush();
 }
 
-llvm::Error PipelineRunner::runUpdate(int64_t) {
+llvm::Error ScheduledRunner::runUpdate(int64_t) {
+  if (llvm::Error error = context.state.closeViews())
+    return error;
   for (const ScheduledAction &entry : list.steps)
     if (llvm::Error error = attempt([&] { return runOnce(entry); }))
       return describe(entry, std::move(error));
-  return attempt([&] { return copyTied(); });
+  if (llvm::Error error = attempt([&] { return copyTied(); }))
+    return error;
+  return context.reporter.flush();
 }
 
-llvm::Error PipelineRunner::run(const ScheduledAction &entry, MicrobatchCallback fill,
+llvm::Error ScheduledRunner::run(const ScheduledAction &entry, MicrobatchCallback fill,
                                 MicrobatchCallback done) {
-  if (Communicator *world = session.ranks->communicator())
+  if (Communicator *world = context.ranks->communicator())
     if (llvm::Error error = world->checkPeers())
       return error;
   switch (entry.kind) {
@@ -197,7 +200,7 @@ llvm::Error PipelineRunner::run(const ScheduledAction &entry, MicrobatchCallback
 // Computations
 //===----------------------------------------------------------------------===//
 
-llvm::Error PipelineRunner::compute(const ScheduledAction &entry, MicrobatchCallback fill,
+llvm::Error ScheduledRunner::compute(const ScheduledAction &entry, MicrobatchCallback fill,
                                     MicrobatchCallback done) {
   int64_t begin = now();
   int64_t ready = begin;
@@ -209,9 +212,9 @@ llvm::Error PipelineRunner::compute(const ScheduledAction &entry, MicrobatchCall
   if (entry.readsInputs)
     if (llvm::Error error = readInputs(entry, fill))
       return error;
-  SessionImpl::MicrobatchState &state = states[entry.microbatch];
+  MicrobatchState &state = states[entry.microbatch];
   for (uint32_t function : entry.functions)
-    if (llvm::Error error = session.runPhase(*session.byFunction[function], state))
+    if (llvm::Error error = runPhase(context, *context.phases.byFunction[function], state))
       return error;
   observe(entry, begin, ready);
   if (entry.endsForward)
@@ -220,16 +223,16 @@ llvm::Error PipelineRunner::compute(const ScheduledAction &entry, MicrobatchCall
   return llvm::Error::success();
 }
 
-llvm::Error PipelineRunner::readInputs(const ScheduledAction &entry, MicrobatchCallback fill) {
+llvm::Error ScheduledRunner::readInputs(const ScheduledAction &entry, MicrobatchCallback fill) {
   if (llvm::Error error = fill(entry.microbatch))
     return error;
   // The next microbatch's data overwrites the session's while this one is still under way.
-  states[entry.microbatch].inputs = session.takeInputs(/*areCopied=*/true);
+  states[entry.microbatch].inputs = context.state.takeInputs(/*areCopied=*/true);
   return llvm::Error::success();
 }
 
 /// Waits for what the neighbouring stage on another rank has sent.
-llvm::Error PipelineRunner::takeInput(const ScheduledAction &entry) {
+llvm::Error ScheduledRunner::takeInput(const ScheduledAction &entry) {
   llvm::Expected<StageTransfers::Values> values =
       transfers->finishReceive(entry.channel, entry.microbatch);
   if (!values)
@@ -249,7 +252,7 @@ llvm::Error PipelineRunner::takeInput(const ScheduledAction &entry) {
 // Sends
 //===----------------------------------------------------------------------===//
 
-llvm::Error PipelineRunner::send(const ScheduledAction &entry) {
+llvm::Error ScheduledRunner::send(const ScheduledAction &entry) {
   StageTransfers::Values values;
   std::vector<c10::IValue> &saved = states[entry.microbatch].saved;
   for (size_t slot : slots[entry.channel]) {
@@ -260,7 +263,7 @@ llvm::Error PipelineRunner::send(const ScheduledAction &entry) {
   return transfers->startSend(entry, values);
 }
 
-llvm::Error PipelineRunner::finishSend(uint32_t number) {
+llvm::Error ScheduledRunner::finishSend(uint32_t number) {
   const Started &started = sendsUnderWay[number];
   if (!started.entry)
     return llvm::Error::success();
@@ -272,7 +275,7 @@ llvm::Error PipelineRunner::finishSend(uint32_t number) {
   return llvm::Error::success();
 }
 
-llvm::Error PipelineRunner::finishSends() {
+llvm::Error ScheduledRunner::finishSends() {
   for (uint32_t number = 0; number < list.numSends; ++number)
     if (sendsUnderWay[number].entry)
       if (llvm::Error error = finishSend(number))
@@ -284,46 +287,46 @@ llvm::Error PipelineRunner::finishSends() {
 // Once a step
 //===----------------------------------------------------------------------===//
 
-llvm::Error PipelineRunner::runOnce(const ScheduledAction &entry) {
+llvm::Error ScheduledRunner::runOnce(const ScheduledAction &entry) {
   int64_t begin = now();
-  SessionImpl::MicrobatchState none;
+  MicrobatchState none;
   for (uint32_t function : entry.functions) {
-    SessionImpl::BoundPhase &bound = *session.byFunction[function];
-    if (llvm::Error error = session.checkGradients(bound, step))
+    BoundPhase &bound = *context.phases.byFunction[function];
+    if (llvm::Error error = checkGradients(context, bound, step))
       return error;
-    if (llvm::Error error = session.runPhase(bound, none))
+    if (llvm::Error error = runPhase(context, bound, none))
       return error;
   }
   observe(entry, begin, begin);
   return llvm::Error::success();
 }
 
-llvm::Error PipelineRunner::callUser(const ScheduledAction &entry) {
+llvm::Error ScheduledRunner::callUser(const ScheduledAction &entry) {
   int64_t begin = now();
   UserAction action = entry.user;
   action.step = step;
-  action.rank = session.ranks->rank();
+  action.rank = context.ranks->rank();
   if (llvm::Error error = entry.callback(action))
     return error;
   // What it wrote through views of tensors on a device.
-  if (llvm::Error error = session.closeViews())
+  if (llvm::Error error = context.state.closeViews())
     return error;
   observe(entry, begin, begin);
   return llvm::Error::success();
 }
 
-void PipelineRunner::release(const ScheduledAction &entry) {
+void ScheduledRunner::release(const ScheduledAction &entry) {
   int64_t begin = now();
   for (size_t index : unsharded[entry.action.stage])
-    session.unsharded[index] = c10::IValue();
+    context.state.unsharded[index] = c10::IValue();
   observe(entry, begin, begin);
 }
 
-llvm::Error PipelineRunner::copyTied() {
+llvm::Error ScheduledRunner::copyTied() {
   for (auto [index, entry] : llvm::enumerate(tied))
-    if (session.weights[entry.weight].defined())
-      if (llvm::Error error = transfers->startCopy(session.weights[entry.weight], entry.owner,
-                                                   entry.places, int64_t(index), entry.what))
+    if (at::Tensor &weight = context.state.weights[entry.weight]; weight.defined())
+      if (llvm::Error error = transfers->startCopy(weight, entry.owner, entry.places,
+                                                   int64_t(index), entry.what))
         return error;
   return transfers->finishCopies();
 }

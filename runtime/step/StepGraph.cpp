@@ -1,6 +1,6 @@
 //===- StepGraph.cpp - a part of a step as one graph of the device ----------------===//
 
-#include "runtime/exec/StepGraph.h"
+#include "runtime/step/StepGraph.h"
 
 using namespace cleave::runtime;
 
@@ -30,11 +30,4 @@ llvm::Error StepGraph::run(llvm::function_ref<llvm::Error()> body) {
     return end;
   graph = std::move(*begun);
   return graph->replay();
-}
-
-DeviceNumbers::DeviceNumbers(const Device &device, int64_t count) {
-  if (device.isHost())
-    return;
-  staged = device.allocateStaging({DType::F32, {count}});
-  placed = device.allocate({DType::F32, {count}});
 }

@@ -1,4 +1,4 @@
-//===- ActionObserver.h - when each action of a schedule ran ------*- C++ -*-===//
+//===- ActionEvent.h - when each action of a schedule ran ---------*- C++ -*-===//
 //
 // What a profile or a trace of a pipeline is made of. A session that runs a schedule calls
 // `SessionOptions::onAction` on each rank for every action of its list, members of a group one by
@@ -8,8 +8,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef CLEAVE_RUNTIME_PIPELINE_ACTIONOBSERVER_H
-#define CLEAVE_RUNTIME_PIPELINE_ACTIONOBSERVER_H
+#ifndef CLEAVE_RUNTIME_STEP_ACTIONEVENT_H
+#define CLEAVE_RUNTIME_STEP_ACTIONEVENT_H
 
 #include "lib/schedule/model/Action.h"
 
@@ -33,4 +33,4 @@ struct ActionEvent {
 
 } // namespace cleave::runtime
 
-#endif // CLEAVE_RUNTIME_PIPELINE_ACTIONOBSERVER_H
+#endif // CLEAVE_RUNTIME_STEP_ACTIONEVENT_H

@@ -1,6 +1,6 @@
-//===- Timeline.cpp - when a device comes to what it was given -------------------===//
+//===- DeviceClock.cpp - when a device comes to what it was given ---------===//
 
-#include "runtime/device/Timeline.h"
+#include "runtime/device/DeviceClock.h"
 
 #include <chrono>
 
@@ -10,7 +10,7 @@ static int64_t steadyNs() {
   return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-int64_t Timeline::mark() {
+int64_t DeviceClock::mark() {
   if (!device.hasStreams()) {
     times.push_back(steadyNs());
     return int64_t(times.size()) - 1;
@@ -23,7 +23,7 @@ int64_t Timeline::mark() {
   return int64_t(marks.size()) - 1;
 }
 
-void Timeline::close() {
+void DeviceClock::close() {
   if (marks.empty())
     return;
   marks.back().synchronize();

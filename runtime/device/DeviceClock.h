@@ -1,20 +1,20 @@
-//===- Timeline.h - when a device comes to what it was given -------*- C++ -*-===//
+//===- DeviceClock.h - when a device comes to what it was given -*- C++ -*-===//
 //
 // The host is ahead of a device: when something happened there only the device knows. Marks are
 // events with times, read when all of them have passed.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef CLEAVE_RUNTIME_DEVICE_TIMELINE_H
-#define CLEAVE_RUNTIME_DEVICE_TIMELINE_H
+#ifndef CLEAVE_RUNTIME_DEVICE_DEVICECLOCK_H
+#define CLEAVE_RUNTIME_DEVICE_DEVICECLOCK_H
 
 #include "runtime/device/Device.h"
 
 namespace cleave::runtime {
 
-class Timeline {
+class DeviceClock {
 public:
-  explicit Timeline(const Device &device) : device(device) {}
+  explicit DeviceClock(const Device &device) : device(device) {}
 
   /// Marks the place that the compute stream has reached; its number. May throw.
   int64_t mark();
@@ -39,4 +39,4 @@ private:
 
 } // namespace cleave::runtime
 
-#endif // CLEAVE_RUNTIME_DEVICE_TIMELINE_H
+#endif // CLEAVE_RUNTIME_DEVICE_DEVICECLOCK_H

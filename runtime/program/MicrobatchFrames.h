@@ -1,4 +1,4 @@
-//===- FramePlan.h - the frames of microbatches under way ----------*- C++ -*-===//
+//===- MicrobatchFrames.h - the frames of microbatches under way *- C++ -*-===//
 //
 // What the functions of one microbatch save for each other lies in its frame
 // (docs/executable.md). Here: how many frames a rank has, where they begin, and which one a
@@ -6,15 +6,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef CLEAVE_RUNTIME_PROGRAM_FRAMEPLAN_H
-#define CLEAVE_RUNTIME_PROGRAM_FRAMEPLAN_H
+#ifndef CLEAVE_RUNTIME_PROGRAM_MICROBATCHFRAMES_H
+#define CLEAVE_RUNTIME_PROGRAM_MICROBATCHFRAMES_H
 
 #include "cleave/Session.h"
 
 namespace cleave::runtime {
 
 /// Frames of one rank, those of a stage one behind the other.
-struct FramePlan {
+struct MicrobatchFrames {
   struct Stage {
     /// Of one frame, a multiple of the alignment.
     int64_t frameBytes = 0;
@@ -38,12 +38,12 @@ struct FramePlan {
 
 /// Of a rank that runs the microbatches of a step one after the other. Where weight gradients are
 /// deferred, all of them are under way at the end.
-FramePlan planFrames(const Program &program, int64_t microbatches, WeightGradients weightGradients);
+MicrobatchFrames planFrames(const Program &program, int64_t microbatches, WeightGradients weightGradients);
 
 /// Of the rank at `place` along the pipeline axis, which runs its part of the program's schedule:
 /// microbatches that overlap in its list have frames of their own.
-FramePlan planStageFrames(const Program &program, int64_t place);
+MicrobatchFrames planStageFrames(const Program &program, int64_t place);
 
 } // namespace cleave::runtime
 
-#endif // CLEAVE_RUNTIME_PROGRAM_FRAMEPLAN_H
+#endif // CLEAVE_RUNTIME_PROGRAM_MICROBATCHFRAMES_H

@@ -1,6 +1,6 @@
-//===- FramePlan.cpp - the frames of microbatches under way -------------------===//
+//===- MicrobatchFrames.cpp - the frames of microbatches under way --------===//
 
-#include "runtime/program/FramePlan.h"
+#include "runtime/program/MicrobatchFrames.h"
 #include "dialects/exec/Lowered.h"
 #include "lib/schedule/model/Slots.h"
 #include "runtime/program/ProgramImpl.h"
@@ -14,8 +14,8 @@ namespace exec = cleave::exec;
 namespace schedule = cleave::schedule;
 
 /// Stages with the size of their frames.
-static FramePlan readSizes(const Program::Impl &impl) {
-  FramePlan plan;
+static MicrobatchFrames readSizes(const Program::Impl &impl) {
+  MicrobatchFrames plan;
   plan.stages.resize(std::max<size_t>(impl.functions.stages.size(), 1));
   for (const PhaseFunction &part : impl.phaseFunctions)
     if (exec::LoweredAttr lowered = exec::getLowered(part.function)) {
@@ -26,21 +26,21 @@ static FramePlan readSizes(const Program::Impl &impl) {
   return plan;
 }
 
-static FramePlan layOut(FramePlan plan) {
-  for (FramePlan::Stage &stage : plan.stages) {
+static MicrobatchFrames layOut(MicrobatchFrames plan) {
+  for (MicrobatchFrames::Stage &stage : plan.stages) {
     stage.offset = plan.bytes;
     plan.bytes += stage.frameBytes * stage.numSlots;
   }
   return plan;
 }
 
-FramePlan cleave::runtime::planFrames(const Program &program, int64_t microbatches,
+MicrobatchFrames cleave::runtime::planFrames(const Program &program, int64_t microbatches,
                                       WeightGradients weightGradients) {
   const Program::Impl &impl = program.impl();
-  FramePlan plan = readSizes(impl);
+  MicrobatchFrames plan = readSizes(impl);
   bool areDeferred = weightGradients == WeightGradients::Deferred &&
                      llvm::is_contained(impl.microbatchPhases, Phase::BackwardWeight);
-  for (FramePlan::Stage &stage : plan.stages) {
+  for (MicrobatchFrames::Stage &stage : plan.stages) {
     stage.numSlots = areDeferred ? unsigned(microbatches) : 1;
     if (!areDeferred)
       continue;
@@ -50,9 +50,9 @@ FramePlan cleave::runtime::planFrames(const Program &program, int64_t microbatch
   return layOut(std::move(plan));
 }
 
-FramePlan cleave::runtime::planStageFrames(const Program &program, int64_t place) {
+MicrobatchFrames cleave::runtime::planStageFrames(const Program &program, int64_t place) {
   const Program::Impl &impl = program.impl();
-  FramePlan plan = readSizes(impl);
+  MicrobatchFrames plan = readSizes(impl);
   schedule::FrameSlots slots = schedule::assignFrameSlots(impl.schedule->program, unsigned(place));
   for (auto [index, stage] : llvm::enumerate(plan.stages)) {
     stage.numSlots = slots.numSlots[index];

@@ -1,28 +1,30 @@
-//===- PipelineRunner.h - runs a rank's part of a schedule --------*- C++ -*-===//
+//===- ScheduledRunner.h - runs a rank's part of a schedule --------*- C++ -*-===//
 
-#ifndef CLEAVE_RUNTIME_PIPELINE_PIPELINERUNNER_H
-#define CLEAVE_RUNTIME_PIPELINE_PIPELINERUNNER_H
+#ifndef CLEAVE_RUNTIME_PIPELINE_SCHEDULEDRUNNER_H
+#define CLEAVE_RUNTIME_PIPELINE_SCHEDULEDRUNNER_H
 
-#include "runtime/pipeline/ActionObserver.h"
 #include "runtime/pipeline/StageTransfers.h"
-#include "runtime/session/SessionImpl.h"
+#include "runtime/step/StepContext.h"
+#include "runtime/step/StepRunner.h"
 
 namespace cleave::runtime {
 
 /// Steps through a rank's compiled list: starts transfers where it says so and waits for them where
-/// their values are used. The session has the state; every microbatch under way has its own.
-class PipelineRunner {
+/// their values are used. The context has the state; every microbatch under way has its own.
+class ScheduledRunner : public StepRunner {
 public:
-  /// `session` has bound the functions of this rank's stages, and outlives the runner.
-  static llvm::Expected<std::unique_ptr<PipelineRunner>> create(SessionImpl &session);
+  /// `context` has the bound functions of this rank's stages, and outlives the runner.
+  static llvm::Expected<std::unique_ptr<ScheduledRunner>> create(StepContext &context);
 
-  /// Everything of a step but its updates; callbacks as Session::runMicrobatches has them.
-  llvm::Error runMicrobatches(int64_t step, MicrobatchCallback fill, MicrobatchCallback done);
+  /// Fails: a schedule runs the microbatches of a step together.
+  llvm::Error runMicrobatch(int64_t step, int64_t index) override;
+  llvm::Error runMicrobatches(int64_t step, MicrobatchCallback fill,
+                              MicrobatchCallback done) override;
   /// The updates that the list ends with. Afterwards tied parameters are equal on all ranks.
-  llvm::Error runUpdate(int64_t step);
+  llvm::Error runUpdate(int64_t step) override;
 
 private:
-  explicit PipelineRunner(SessionImpl &session) : session(session) {}
+  explicit ScheduledRunner(StepContext &context) : context(context) {}
 
   /// A parameter that stages on several ranks take.
   struct Tied {
@@ -55,19 +57,19 @@ private:
   llvm::Error copyTied();
 
   llvm::Error describe(const ScheduledAction &entry, llvm::Error error) const;
-  bool isObserved() const { return bool(session.options.onAction); }
+  bool isObserved() const { return context.reporter.isOn(); }
   /// The steady clock where somebody listens, else 0.
-  int64_t now() const;
+  int64_t now() { return isObserved() ? context.reporter.now() : 0; }
   void observe(const ScheduledAction &entry, int64_t begin, int64_t ready, int64_t bytes = 0);
 
-  SessionImpl &session;
+  StepContext &context;
   ActionList list;
   std::unique_ptr<StageTransfers> transfers;
   /// By channel: where the values are in a microbatch's saved ones.
   std::vector<std::vector<size_t>> slots;
   /// By stage: what reshard frees.
   std::vector<std::vector<size_t>> unsharded;
-  std::vector<SessionImpl::MicrobatchState> states;
+  std::vector<MicrobatchState> states;
   std::vector<Tied> tied;
   std::vector<Started> sendsUnderWay, receivesUnderWay;
   int64_t step = 0;
@@ -75,4 +77,4 @@ private:
 
 } // namespace cleave::runtime
 
-#endif // CLEAVE_RUNTIME_PIPELINE_PIPELINERUNNER_H
+#endif // CLEAVE_RUNTIME_PIPELINE_SCHEDULEDRUNNER_H
