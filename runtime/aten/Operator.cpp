@@ -1,6 +1,7 @@
 //===- Operator.cpp - operators of the dispatcher and their arguments --------===//
 
 #include "runtime/aten/Operator.h"
+#include "runtime/io/Error.h"
 #include "runtime/program/ProgramImpl.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
@@ -8,10 +9,6 @@
 
 using namespace mlir;
 using namespace cleave::runtime;
-
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
 
 llvm::Expected<c10::OperatorHandle> cleave::runtime::findOperator(llvm::StringRef name,
                                                                   c10::DispatchKey key) {

@@ -1,6 +1,7 @@
 //===- DevicePlugin.cpp - loading a device plugin ------------------------------===//
 
 #include "runtime/device/DevicePlugin.h"
+#include "runtime/io/Error.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
@@ -13,10 +14,6 @@
 #include <dlfcn.h>
 
 using namespace cleave::runtime;
-
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
 
 //===----------------------------------------------------------------------===//
 // Loading

@@ -1,16 +1,13 @@
 //===- DeviceKernels.cpp - compiled kernels on a device --------------------------===//
 
 #include "runtime/exec/DeviceKernels.h"
+#include "runtime/io/Error.h"
 
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace cleave::runtime;
 namespace exec = cleave::exec;
-
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
 
 namespace {
 /// Phases one after another on the current stream; a stream keeps their order.

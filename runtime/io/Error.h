@@ -1,24 +1,17 @@
 //===- Error.h - errors that reach the user ----------------------*- C++ -*-===//
 //
-// One way to make an llvm::Error out of a sentence. A message says what was expected, what was
-// found, and where.
+// `makeError` (lib/support/Error.h), and the same for what the system reports.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef CLEAVE_RUNTIME_IO_ERROR_H
 #define CLEAVE_RUNTIME_IO_ERROR_H
 
-#include "llvm/Support/Error.h"
-#include "llvm/Support/FormatVariadic.h"
+#include "lib/support/Error.h"
 
 namespace cleave::runtime {
 
-/// An error with the message `format`, in the syntax of llvm::formatv: `{0}`, `{1}`, ...
-template <typename... Ts> llvm::Error makeError(const char *format, Ts &&...values) {
-  return llvm::make_error<llvm::StringError>(
-      llvm::formatv(/*Validate=*/false, format, std::forward<Ts>(values)...).str(),
-      llvm::inconvertibleErrorCode());
-}
+using cleave::makeError;
 
 /// `NAME: message of errno`, for a system call that has just failed on `path`.
 llvm::Error makeSystemError(llvm::StringRef path, llvm::StringRef attempted);

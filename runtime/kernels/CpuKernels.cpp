@@ -2,6 +2,7 @@
 
 #include "runtime/kernels/CpuKernels.h"
 #include "runtime/aten/Parallel.h"
+#include "runtime/io/Error.h"
 #include "runtime/kernels/CpuTarget.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -9,10 +10,6 @@
 using namespace mlir;
 using namespace cleave;
 using namespace cleave::runtime;
-
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
 
 //===----------------------------------------------------------------------===//
 // Memory

@@ -1,6 +1,7 @@
 //===- SharedObject.cpp - shared objects that are in memory ------------------===//
 
 #include "runtime/kernels/SharedObject.h"
+#include "runtime/io/Error.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -15,10 +16,6 @@
 #include <unistd.h>
 
 using namespace cleave::runtime;
-
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
 
 /// The system's loader maps what the program headers say and trusts them: a file that ends too
 /// early would be a bus error.

@@ -4,6 +4,7 @@
 #include "dialects/train/Stages.h"
 #include "lib/pipeline/Stages.h"
 #include "lib/schedule/model/Completions.h"
+#include "runtime/io/Error.h"
 #include "runtime/program/ReceivePlan.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -14,10 +15,6 @@ using namespace cleave::runtime;
 using cleave::schedule::Action;
 using cleave::schedule::ActionKind;
 using Kind = ScheduledAction::Kind;
-
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
 
 namespace {
 class Compiler {
@@ -228,9 +225,8 @@ llvm::Error Compiler::checkOnceAStep() const {
       return llvm::is_contained(entry.functions, wanted);
     });
     if (!runs)
-      return makeError("stage " + llvm::Twine(part.stage) + " has a function of phase " +
-                       getPhaseName(part.phase) + ", but schedule '" + plan.info.name +
-                       "' never runs it");
+      return makeError("stage {0} has a function of phase {1}, but schedule '{2}' never runs it",
+                       part.stage, getPhaseName(part.phase), plan.info.name);
   }
   return llvm::Error::success();
 }
@@ -350,9 +346,9 @@ void Compiler::countValues() {
 
 llvm::Expected<ActionList> Compiler::run() {
   if (plan.info.ranks > 1 && !plan.hasTransfers)
-    return makeError("schedule '" + plan.info.name +
-                     "' has implied transfers, so only one rank can run it; cleave-opt "
-                     "--insert-p2p makes them explicit");
+    return makeError("schedule '{0}' has implied transfers, so only one rank can run it; "
+                     "cleave-opt --insert-p2p makes them explicit",
+                     plan.info.name);
   llvm::ArrayRef<Action> actions = plan.program.ranks[stages.place()];
   for (auto [position, action] : llvm::enumerate(actions)) {
     llvm::SmallVector<Action> members;

@@ -6,6 +6,7 @@
 #include "lib/support/Buffer.h"
 #include "lib/support/Input.h"
 #include "lib/typing/Check.h"
+#include "runtime/io/Error.h"
 #include "runtime/program/ProgramImpl.h"
 
 #include "mlir/IR/Verifier.h"
@@ -53,10 +54,6 @@ std::string cleave::runtime::computeFingerprint(ModuleOp module) {
   for (auto binary : module.getOps<exec::BinaryOp>())
     stream.write(binary.getBytes().data(), binary.getBytes().size());
   return stream.digest();
-}
-
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
 llvm::Expected<std::unique_ptr<Program>> cleave::runtime::loadProgram(llvm::StringRef path,

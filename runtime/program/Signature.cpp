@@ -3,6 +3,7 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/dist/Placed.h"
 #include "runtime/io/DType.h"
+#include "runtime/io/Error.h"
 #include "runtime/program/ProgramImpl.h"
 #include "runtime/program/RankClasses.h"
 
@@ -77,10 +78,6 @@ std::string cleave::runtime::describeLocation(Location location) {
       if (text = describeLocation(part); !text.empty())
         return text;
   return text;
-}
-
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
 static std::vector<cleave::runtime::AxisPlacement> readPlacements(Type type) {

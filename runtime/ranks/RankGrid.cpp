@@ -1,16 +1,13 @@
 //===- RankGrid.cpp - the program's mesh over the ranks that run it ----------===//
 
 #include "runtime/ranks/RankGrid.h"
+#include "runtime/io/Error.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace cleave::runtime;
-
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
 
 /// `["pp" = 2, "dp" = ?]`
 static std::string describe(llvm::ArrayRef<MeshAxis> mesh) {

@@ -2,6 +2,7 @@
 
 #include "tools/cleave-run/Against.h"
 #include "runtime/comm/Failure.h"
+#include "runtime/io/Error.h"
 #include "runtime/io/Metrics.h"
 #include "tools/cleave-run/Evaluate.h"
 
@@ -13,10 +14,6 @@
 
 using namespace cleave;
 using namespace cleave::runtime;
-
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
 
 /// 1e-3 of the median over the reference's gradients of their largest element.
 static double gradientFloor(llvm::ArrayRef<run::Row> rows) {
