@@ -49,6 +49,10 @@ private:
 };
 } // namespace
 
+static uint64_t keyOf(Action action) {
+  return uint64_t(action.kind) << 48 | uint64_t(action.stage) << 32 | action.index;
+}
+
 /// Phases of the functions that an action runs, in their order.
 static llvm::ArrayRef<Phase> phasesOf(ActionKind kind) {
   static constexpr Phase kBackward[] = {Phase::Backward, Phase::BackwardInput,
@@ -232,9 +236,6 @@ llvm::Error Compiler::checkOnceAStep() const {
 }
 
 void Compiler::findCompletions() {
-  auto keyOf = [](Action action) {
-    return uint64_t(action.kind) << 48 | uint64_t(action.stage) << 32 | action.index;
-  };
   llvm::DenseMap<uint64_t, ScheduledAction *> entries;
   for (ScheduledAction &entry : list.actions)
     if (entry.kind == Kind::Compute || entry.kind == Kind::Send)
@@ -245,32 +246,25 @@ void Compiler::findCompletions() {
 
 void Compiler::assignReceives() {
   ReceivePlan receives = planReceives(program, stages.place());
-  auto keyOf = [](Action action) {
-    return uint64_t(action.kind) << 48 | uint64_t(action.stage) << 32 | action.index;
-  };
   llvm::DenseMap<uint64_t, unsigned> slots;
   for (const schedule::SlotUse &use : receives.uses)
-    slots[keyOf(use.recv)] = use.slot;
+    slots[keyOf(use.transfer)] = use.slot;
   for (ScheduledAction &entry : list.actions)
     if (entry.kind == Kind::Receive)
       entry.slot = slots.lookup(keyOf(entry.action));
   list.receiveSlots = std::move(receives.slotBytes);
 }
 
-/// A send has its slot until it is known to be complete.
 void Compiler::assignSends() {
-  std::vector<uint32_t> slotOf(list.numSends), free;
+  schedule::SendSlots sends = schedule::assignSendSlots(plan.program, unsigned(stages.place()));
+  llvm::DenseMap<uint64_t, unsigned> slots;
+  for (const schedule::SlotUse &use : sends.uses)
+    slots[keyOf(use.transfer)] = use.slot;
+  list.sendSlots.resize(sends.numSlots);
   for (ScheduledAction &entry : list.actions) {
-    for (uint32_t send : entry.completes)
-      free.push_back(slotOf[send]);
     if (entry.kind != Kind::Send)
       continue;
-    if (free.empty()) {
-      free.push_back(uint32_t(list.sendSlots.size()));
-      list.sendSlots.push_back(0);
-    }
-    entry.slot = slotOf[entry.send] = free.back();
-    free.pop_back();
+    entry.slot = slots.lookup(keyOf(entry.action));
     int64_t bytes = 0;
     for (const Channel::Value &value : list.channels[entry.channel].values)
       bytes += alignInMessage(value.type.numBytes());

@@ -1,17 +1,14 @@
 //===- ReceivePlan.cpp - where received values lie ----------------------------===//
 
 #include "runtime/program/ReceivePlan.h"
-#include "lib/memory/MemoryPlan.h"
-#include "runtime/program/ProgramImpl.h"
+#include "runtime/program/TakenValues.h"
 
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <numeric>
 
 using namespace cleave::runtime;
-namespace memory = cleave::memory;
 namespace schedule = cleave::schedule;
 
 int64_t cleave::runtime::alignInMessage(int64_t bytes) {
@@ -21,20 +18,6 @@ int64_t cleave::runtime::alignInMessage(int64_t bytes) {
 
 int64_t ReceivePlan::bytes() const {
   return std::accumulate(slotBytes.begin(), slotBytes.end(), int64_t(0));
-}
-
-/// Whether a forward saves what it takes from the stage before for its backward.
-static bool savesInput(const PhaseFunction &part) {
-  mlir::func::FuncOp function = part.function;
-  llvm::DenseSet<mlir::Value> saved;
-  auto returned = function.front().getTerminator()->getOperands();
-  for (auto [value, info] : llvm::zip_equal(returned, part.signature.results))
-    if (info.role == RoleKind::Saved)
-      saved.insert(memory::getStorage(value));
-  for (auto [index, info] : llvm::enumerate(part.signature.arguments))
-    if (info.role == RoleKind::Crossing && saved.contains(function.getArgument(index)))
-      return true;
-  return false;
 }
 
 ReceivePlan cleave::runtime::planReceives(const Program &program, int64_t place) {
@@ -51,7 +34,8 @@ ReceivePlan cleave::runtime::planReceives(const Program &program, int64_t place)
       if (value.role == RoleKind::Crossing || value.role == RoleKind::CrossingGradient)
         (value.role == RoleKind::Crossing ? inputs : gradients)[part.stage] +=
             alignInMessage(value.type.numBytes());
-    if (part.phase == Phase::Forward && savesInput(part))
+    // What a forward saves of its input lies in the slot until the backward.
+    if (part.phase == Phase::Forward && countTaken(part, RoleKind::Crossing).saved > 0)
       options.release = schedule::SlotRelease::AfterBackward;
   }
   schedule::RankSlots slots = schedule::assignRecvSlots(lists, unsigned(place), options);
@@ -59,8 +43,9 @@ ReceivePlan cleave::runtime::planReceives(const Program &program, int64_t place)
   plan.slotBytes.resize(slots.numSlots, 0);
   for (const schedule::SlotUse &use : slots.uses) {
     int64_t &bytes = plan.slotBytes[use.slot];
-    bytes = std::max(bytes,
-                     (schedule::isForwardP2P(use.recv.kind) ? inputs : gradients)[use.recv.stage]);
+    bytes = std::max(
+        bytes,
+        (schedule::isForwardP2P(use.transfer.kind) ? inputs : gradients)[use.transfer.stage]);
   }
   plan.uses = std::move(slots.uses);
   return plan;

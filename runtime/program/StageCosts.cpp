@@ -12,9 +12,9 @@
 #include "runtime/program/MicrobatchFrames.h"
 #include "runtime/program/ProgramImpl.h"
 #include "runtime/program/ReceivePlan.h"
+#include "runtime/program/TakenValues.h"
 
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -33,11 +33,7 @@ struct StagePlan {
   std::vector<Phase> phases;
   memory::MemoryPlan plan;
   /// What comes from the stage before, and from the one after.
-  struct Taken {
-    int64_t bytes = 0;
-    /// Of them, those that the function that takes them saves for a later one.
-    int64_t savedBytes = 0;
-  } input, gradient;
+  TakenBytes input, gradient;
 
   const memory::FunctionPlan *find(Phase phase) const {
     for (auto [index, each] : llvm::enumerate(phases))
@@ -70,17 +66,17 @@ private:
     const StagePlan &stage = plans[action.stage];
     switch (action.kind) {
     case ActionKind::SendForward:
-      send(action, plans[action.stage + 1].input.bytes);
+      send(action, plans[action.stage + 1].input.all);
       break;
     case ActionKind::SendBackward:
-      send(action, plans[action.stage - 1].gradient.bytes);
+      send(action, plans[action.stage - 1].gradient.all);
       break;
     case ActionKind::Forward:
       finishSends(action);
       runFunction(action, Phase::Forward, false);
       take(action, stage.input);
       if (action.stage + 1 < plans.size() && isHere(action.stage + 1))
-        hold(action.stage + 1, action.index, plans[action.stage + 1].input.bytes);
+        hold(action.stage + 1, action.index, plans[action.stage + 1].input.all);
       break;
     case ActionKind::Backward:
       finishSends(action);
@@ -118,15 +114,15 @@ private:
     peak = std::max(peak, live);
   }
   /// The function that takes it has run: only what it saves stays.
-  void take(Action action, const StagePlan::Taken &taken) {
+  void take(Action action, const TakenBytes &taken) {
     int64_t &arrived = received[{action.stage, action.index}];
-    int64_t gone = std::min(taken.bytes - taken.savedBytes, arrived);
+    int64_t gone = std::min(taken.all - taken.saved, arrived);
     arrived -= gone;
     live -= gone;
   }
   void giveGradient(Action action) {
     if (action.stage > 0 && isHere(action.stage - 1u))
-      hold(action.stage - 1u, action.index, plans[action.stage - 1].gradient.bytes);
+      hold(action.stage - 1u, action.index, plans[action.stage - 1].gradient.all);
   }
   void send(Action action, int64_t bytes) {
     sent[keyOf(action)] = bytes;
@@ -165,22 +161,6 @@ private:
 };
 } // namespace
 
-/// Adds what a function takes with a role.
-static void addTaken(const PhaseFunction &part, RoleKind role, StagePlan::Taken &taken) {
-  mlir::func::FuncOp function = part.function;
-  llvm::DenseSet<mlir::Value> saved;
-  auto returned = function.front().getTerminator()->getOperands();
-  for (auto [value, info] : llvm::zip_equal(returned, part.signature.results))
-    if (info.role == RoleKind::Saved)
-      saved.insert(memory::getStorage(value));
-  for (auto [index, value] : llvm::enumerate(part.signature.arguments))
-    if (value.role == role) {
-      taken.bytes += value.type.numBytes();
-      if (saved.contains(function.getArgument(index)))
-        taken.savedBytes += value.type.numBytes();
-    }
-}
-
 static std::vector<StagePlan> planStages(const Program::Impl &impl) {
   std::vector<StagePlan> plans(impl.functions.stages.size());
   for (auto [number, plan] : llvm::enumerate(plans)) {
@@ -190,8 +170,8 @@ static std::vector<StagePlan> planStages(const Program::Impl &impl) {
         continue;
       plan.phases.push_back(part.phase);
       functions.push_back(part.function);
-      addTaken(part, RoleKind::Crossing, plan.input);
-      addTaken(part, RoleKind::CrossingGradient, plan.gradient);
+      plan.input += countTaken(part, RoleKind::Crossing);
+      plan.gradient += countTaken(part, RoleKind::CrossingGradient);
     }
     plan.plan = memory::planMemory(functions, /*emptyAccumulators=*/false);
   }

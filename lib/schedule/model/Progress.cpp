@@ -3,8 +3,8 @@
 
 using namespace cleave::schedule;
 
-Progress::Progress(const Program &program, const CommModel &model, SendObserver *observer)
-    : program(program), model(model), observer(observer), ranks(program.numRanks()),
+Progress::Progress(const Program &program, const CommModel &model)
+    : program(program), model(model), ranks(program.numRanks()),
       collectiveWaiting(program.collectiveTable().size()),
       collectivePassed(program.numRanks(), false) {
   size_t size = size_t(program.numStages()) * program.numMicrobatches;
@@ -159,8 +159,6 @@ void Progress::start(unsigned rank, Action action) {
     ++(isSend(leaf.kind) ? sendStarts : recvStarts)[indexOf(leaf)];
     if (isRecv(leaf.kind))
       ++ranks[rank].recvSlotsInUse;
-    else if (observer)
-      observer->started(rank, leaf);
     if (model.matching == Matching::Tag)
       startTagged(rank, leaf);
   });
@@ -297,8 +295,6 @@ void Progress::completeTransfer(unsigned rank, Action leaf) {
     return;
   }
   --ranks[rank].incompleteSends;
-  if (observer)
-    observer->completed(rank, leaf);
 }
 
 /// A group is complete as a whole, as a device runs it.

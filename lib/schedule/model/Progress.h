@@ -31,16 +31,9 @@ struct StreamEntry {
   llvm::SmallVector<Side, 2> sides;
 };
 
-/// Is told when a send starts, and when it is complete.
-struct SendObserver {
-  virtual ~SendObserver() = default;
-  virtual void started(unsigned rank, Action send) = 0;
-  virtual void completed(unsigned rank, Action send) = 0;
-};
-
 class Progress {
 public:
-  Progress(const Program &program, const CommModel &model, SendObserver *observer = nullptr);
+  Progress(const Program &program, const CommModel &model);
 
   /// Advances all ranks as far as they go. True if every rank ended.
   bool run();
@@ -56,7 +49,6 @@ public:
   };
   const Program &program;
   const CommModel model;
-  SendObserver *const observer;
   std::vector<Rank> ranks;
 
   /// A transfer is numbered by the stage that receives it and its microbatch.

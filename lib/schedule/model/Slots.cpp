@@ -1,20 +1,17 @@
-// Interval colouring of receive buffers; send slots along one execution.
+// Interval colouring of receive buffers; send buffers until sends are known to be complete.
 #include "lib/schedule/model/Slots.h"
 
-#include "lib/schedule/model/Progress.h"
+#include "lib/schedule/model/Completions.h"
 #include "lib/schedule/model/Verify.h"
-#include "lib/support/Error.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
-#include <deque>
 #include <functional>
 #include <queue>
 
 using namespace cleave::schedule;
-using cleave::makeError;
 
 namespace {
 /// What needs a slot, before it has one: its pool and, of a receive, where its value is first
@@ -151,6 +148,44 @@ RankSlots cleave::schedule::assignRecvSlots(const Program &program, unsigned ran
   return RankAssigner(program, rank, options).run();
 }
 
+SendSlots cleave::schedule::assignSendSlots(const Program &program, unsigned rank) {
+  auto keyOf = [](Action action) {
+    return uint64_t(action.kind) << 48 | uint64_t(action.stage) << 32 | action.index;
+  };
+  llvm::DenseMap<uint64_t, llvm::SmallVector<Action, 1>> completed; // by computation
+  for (auto [computation, send] : findCompletions(program, rank))
+    completed[keyOf(computation)].push_back(send);
+  SendSlots result;
+  std::vector<unsigned> free;
+  llvm::DenseMap<uint64_t, size_t> underWay; // by send: its use
+  auto start = [&](Action send, size_t at) {
+    if (free.empty())
+      free.push_back(result.numSlots++);
+    underWay[keyOf(send)] = result.uses.size();
+    result.uses.push_back({send, at, program.ranks[rank].size(), free.back()});
+    free.pop_back();
+  };
+  auto finish = [&](Action computation, size_t at) {
+    for (Action send : completed.lookup(keyOf(computation))) {
+      SlotUse &use = result.uses[underWay.lookup(keyOf(send))];
+      use.end = at;
+      free.push_back(use.slot);
+    }
+  };
+  for (auto [at, action] : llvm::enumerate(program.ranks[rank])) {
+    // Transfers of a group start before its computations.
+    program.forEachLeaf(action, [&, at = at](Action leaf) {
+      if (isSend(leaf.kind))
+        start(leaf, at);
+    });
+    program.forEachLeaf(action, [&, at = at](Action leaf) {
+      if (isCompute(leaf.kind))
+        finish(leaf, at);
+    });
+  }
+  return result;
+}
+
 FrameSlots cleave::schedule::assignFrameSlots(const Program &program, unsigned rank) {
   const std::vector<Action> &list = program.ranks[rank];
   std::vector<Lifetime> lifetimes;
@@ -176,7 +211,7 @@ FrameSlots cleave::schedule::assignFrameSlots(const Program &program, unsigned r
       inStage.push_back(result.numSlots[life.pool]++);
     std::vector<unsigned> &slots = result.slots[life.pool];
     slots.resize(program.numMicrobatches);
-    slots[life.use.recv.index] = inStage[life.use.slot];
+    slots[life.use.transfer.index] = inStage[life.use.slot];
   }
   return result;
 }
@@ -209,99 +244,4 @@ unsigned cleave::schedule::minimalSendSlots(const Program &program, CommModel mo
       low = middle + 1;
   }
   return high;
-}
-
-//===----------------------------------------------------------------------===//
-// The plan of all slots
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// The transfers of all ranks in order, without slots.
-SlotPlan listTransfers(const Program &program) {
-  SlotPlan plan;
-  for (const std::vector<Action> &list : program.ranks) {
-    RankSlotPlan &rank = plan.ranks.emplace_back();
-    rank.firstOf.reserve(list.size() + 1);
-    for (Action action : list) {
-      rank.firstOf.push_back(uint32_t(rank.transfers.size()));
-      program.forEachLeaf(action, [&](Action leaf) {
-        if (isP2P(leaf.kind))
-          rank.transfers.push_back({leaf, 0, noTransfer});
-      });
-    }
-    rank.firstOf.push_back(uint32_t(rank.transfers.size()));
-  }
-  return plan;
-}
-
-void assignReceives(RankSlotPlan &plan, const RankSlots &slots) {
-  plan.numRecvSlots = slots.numSlots;
-  std::vector<unsigned> lastIn(slots.numSlots, noTransfer);
-  size_t next = 0;
-  for (unsigned number = 0; number < plan.transfers.size(); ++number) {
-    TransferSlot &transfer = plan.transfers[number];
-    if (!isRecv(transfer.transfer.kind))
-      continue;
-    transfer.slot = slots.uses[next++].slot;
-    transfer.previous = std::exchange(lastIn[transfer.slot], number);
-  }
-}
-
-/// Hands out send slots while the program runs: each rank's starts come in the order of its list.
-class SendAssigner : public SendObserver {
-public:
-  explicit SendAssigner(SlotPlan &plan) : ranks(plan.ranks.size()), plan(plan) {}
-
-  void started(unsigned rank, Action) override {
-    RankSlotPlan &slots = plan.ranks[rank];
-    Rank &state = ranks[rank];
-    while (isRecv(slots.transfers[state.next].transfer.kind))
-      ++state.next;
-    TransferSlot &send = slots.transfers[state.next];
-    if (state.free.empty()) {
-      send.slot = slots.numSendSlots++;
-    } else {
-      send.previous = state.free.front();
-      send.slot = slots.transfers[send.previous].slot;
-      state.free.pop_front();
-    }
-    state.underWay[keyOf(send.transfer)] = state.next++;
-  }
-
-  void completed(unsigned rank, Action send) override {
-    auto found = ranks[rank].underWay.find(keyOf(send));
-    ranks[rank].free.push_back(found->second);
-    ranks[rank].underWay.erase(found);
-  }
-
-private:
-  static uint64_t keyOf(Action send) {
-    return uint64_t(isForwardP2P(send.kind)) << 48 | uint64_t(send.stage) << 32 | send.index;
-  }
-  struct Rank {
-    unsigned next = 0;         // the first transfer that may not have started
-    std::deque<unsigned> free; // complete sends whose slots nobody took over, oldest first
-    llvm::DenseMap<uint64_t, unsigned> underWay;
-  };
-  std::vector<Rank> ranks;
-  SlotPlan &plan;
-};
-} // namespace
-
-llvm::Expected<SlotPlan> cleave::schedule::planSlots(const Program &program, CommModel model,
-                                                     const SlotOptions &options) {
-  SlotPlan plan = listTransfers(program);
-  std::vector<RankSlots> receives = assignRecvSlots(program, options);
-  for (unsigned rank = 0; rank < program.numRanks(); ++rank)
-    assignReceives(plan.ranks[rank], receives[rank]);
-  // The receives' numbers are decided: they are no bound any more.
-  model.recvSlots = 0;
-  if (model.sendSlots == 0)
-    model.sendSlots = minimalSendSlots(program, model);
-  SendAssigner assigner(plan);
-  Progress progress(program, model, &assigner);
-  if (!progress.run())
-    return makeError("{0} send slots are too few: {1}", model.sendSlots,
-                     findDeadlock(program, model)->str());
-  return plan;
 }

@@ -22,10 +22,10 @@ struct SlotOptions {
   SlotPool pool = SlotPool::PerRank;
 };
 
-/// One receive and its buffer. Positions are in the rank's list; the buffer is in use from `begin`
-/// to `end`, both included.
+/// One receive or send and its buffer. Positions are in the rank's list; the buffer is in use from
+/// `begin` to `end`, both included.
 struct SlotUse {
-  Action recv;
+  Action transfer;
   size_t begin, end;
   unsigned slot;
 };
@@ -47,6 +47,19 @@ std::vector<RankSlots> assignRecvSlots(const Program &program, const SlotOptions
 /// Those of one rank.
 RankSlots assignRecvSlots(const Program &program, unsigned rank, const SlotOptions &options);
 
+/// The buffers of one rank's sends.
+struct SendSlots {
+  /// In the order of the list, members of a group in theirs.
+  std::vector<SlotUse> uses;
+  unsigned numSlots = 0;
+};
+
+/// Assigns buffers to the sends of a rank: each is in use until the computation at which the send
+/// is known to be complete (findCompletions), else to the end of the list. So a slot is free when
+/// it is written again: slots make no rank wait, and cannot deadlock. The program must pass verify.
+/// O(n) in the actions of `rank` and its neighbours, but for sends that stay under way long.
+SendSlots assignSendSlots(const Program &program, unsigned rank);
+
 /// Which slot each microbatch under way has in what a rank holds for a stage.
 struct FrameSlots {
   /// By stage; 0 for stages of other ranks.
@@ -64,53 +77,5 @@ FrameSlots assignFrameSlots(const Program &program, unsigned rank);
 /// own sendSlots is ignored): what may be incomplete at a time. 0 where it does not run at all, or
 /// where nothing is sent.
 unsigned minimalSendSlots(const Program &program, CommModel model);
-
-//===----------------------------------------------------------------------===//
-// The plan of all slots
-//===----------------------------------------------------------------------===//
-
-constexpr unsigned noTransfer = ~0u;
-
-/// The slot of one send or receive. Sends and receives number theirs apart, from 0.
-struct TransferSlot {
-  Action transfer;
-  unsigned slot;
-  /// The transfer (by its number on this rank) that used the slot before; noTransfer if none did.
-  /// Of a send: it must be complete before this one's value is written to the slot, and that is the
-  /// only wait a runtime needs. Of a receive: whatever read its value stands earlier in the list,
-  /// so that there is nothing to wait for.
-  unsigned previous;
-};
-
-/// The slots of one rank. Its transfers are numbered from 0 in the order of its list, members of a
-/// group in theirs.
-struct RankSlotPlan {
-  unsigned numRecvSlots = 0, numSendSlots = 0;
-  std::vector<TransferSlot> transfers;
-  /// The transfers of the action at `position`, in order; empty where it has none.
-  llvm::ArrayRef<TransferSlot> of(size_t position) const {
-    return llvm::ArrayRef(transfers).slice(firstOf[position],
-                                           firstOf[position + 1] - firstOf[position]);
-  }
-  /// Per position the number of its first transfer, and then their count.
-  std::vector<uint32_t> firstOf;
-};
-
-struct SlotPlan {
-  std::vector<RankSlotPlan> ranks;
-};
-
-/// Gives every receive a slot (assignRecvSlots) and every send one of at most `model.sendSlots`; 0
-/// asks for as few as the program runs with (minimalSendSlots), which may make ranks wait more than
-/// they must.
-///
-/// Sends are coloured along one execution under the model: a send takes the slot that has been
-/// free for longest, so that what it must wait for happened before it in that execution. The
-/// program with these waits thus still runs to its end, whatever the order of events: an execution
-/// without waits of its own shows that it can, and one order decides for all (see verify).
-/// The program must pass verify. An error, with the deadlock, where the slots are too few.
-/// O(n log n).
-llvm::Expected<SlotPlan> planSlots(const Program &program, CommModel model,
-                                   const SlotOptions &options = {});
 
 } // namespace cleave::schedule

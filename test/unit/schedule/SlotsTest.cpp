@@ -137,6 +137,33 @@ TEST(Completions, AreProved) {
   }
 }
 
+/// No two sends share a slot before the first is known to be complete.
+TEST(Slots, SendsKeepTheirSlotsUntilTheyAreComplete) {
+  for (const char *name : {"gpipe", "1f1b", "interleaved-1f1b", "zbv", "zb-h2"}) {
+    Program program =
+        orFail(insertP2P(orFail(buildSchedule(name, {.ranks = 3, .microbatches = 6}))));
+    size_t allSlots = 0, allSends = 0;
+    for (unsigned rank = 0; rank < program.numRanks(); ++rank) {
+      SendSlots slots = assignSendSlots(program, rank);
+      size_t sends = 0;
+      for (Action action : program.ranks[rank])
+        program.forEachLeaf(action, [&](Action leaf) { sends += isSend(leaf.kind); });
+      ASSERT_EQ(slots.uses.size(), sends) << name;
+      allSlots += slots.numSlots;
+      allSends += sends;
+      std::vector<size_t> freeFrom(slots.numSlots, 0);
+      for (const SlotUse &use : slots.uses) {
+        ASSERT_LT(use.slot, slots.numSlots);
+        EXPECT_GE(use.begin, freeFrom[use.slot]) << name << " rank " << rank;
+        freeFrom[use.slot] = use.end;
+      }
+    }
+    // GPipe sends everything forward before anything comes back.
+    if (name != std::string("gpipe"))
+      EXPECT_LT(allSlots, allSends) << name;
+  }
+}
+
 TEST(Slots, AssignmentsAreSound) {
   for (const char *name : {"1f1b", "interleaved-1f1b", "zbv", "dualpipev", "zb-h2", "looped-bfs"})
     for (SlotPool pool :

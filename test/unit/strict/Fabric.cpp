@@ -190,7 +190,11 @@ void Fabric::complete(Entry &entry) {
     if (!streams[stream].empty() && --streams[stream].front()->pendingHeads == 0)
       active.push_back(streams[stream].front().get());
   }
-  if (entry.awaited && --rank.missing == 0) {
+  if (!entry.awaited || rank.missing == 0)
+    return;
+  // A group's works are one entry: it counts for each of them.
+  rank.missing -= std::min<size_t>(rank.missing, entry.awaited);
+  if (rank.missing == 0) {
     rank.blocked = false;
     --numBlocked;
     rank.wake.notify_one();
@@ -217,10 +221,10 @@ void Fabric::wait(unsigned number, const std::vector<std::shared_ptr<Entry>> &en
   if (rank.awaited.size() > allowed) {
     rank.missing = rank.awaited.size() - allowed;
     for (Entry *entry : rank.awaited)
-      entry->awaited = true;
+      ++entry->awaited;
     block(number, lock);
     for (Entry *entry : rank.awaited)
-      entry->awaited = false;
+      entry->awaited = 0;
   }
   for (const std::shared_ptr<Entry> &entry : entries)
     if (entry->complete && !entry->error.empty())

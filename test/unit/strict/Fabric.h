@@ -55,8 +55,9 @@ struct Entry {
   std::vector<Side> sides;
   std::vector<unsigned> streams;
   unsigned pendingHeads = 0, pendingSides = 0;
-  bool running = false, complete = false, awaited = false;
-  std::string error; // of the transfer, for whoever waits
+  bool running = false, complete = false;
+  unsigned awaited = 0; // how many of the works that the rank waits for it stands for
+  std::string error;    // of the transfer, for whoever waits
 };
 
 /// How a communicator orders and matches.
@@ -122,7 +123,7 @@ private:
   struct Rank {
     std::condition_variable wake;
     bool ended = false, blocked = false;
-    size_t missing = 0; // completions until it may go on
+    size_t missing = 0; // completed works until it may go on; 0: it does
     uint64_t nextNumber = 0;
     size_t position = 0;
     std::string failure, reason;

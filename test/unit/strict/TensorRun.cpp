@@ -62,7 +62,7 @@ Results sequentially(const Program &program) {
 class RankRun {
 public:
   RankRun(Fabric &fabric, const Program &program, unsigned rank, const CommModel &model,
-          const RankSlotPlan *plan, Results &results)
+          const SlotPlan *plan, Results &results)
       : fabric(fabric), program(program), rank(rank), model(model), plan(plan), results(results),
         pipeline(fabric, "pipeline", rank, everyone(program), optionsOf(model)) {
     unsigned microbatches = program.numMicrobatches;
@@ -73,17 +73,23 @@ public:
                                        std::vector<Tensor>(microbatches)});
     if (!plan)
       return;
-    for (unsigned i = 0; i < plan->numRecvSlots; ++i)
+    const RankSlots &receives = plan->receives[rank];
+    const SendSlots &sends = plan->sends[rank];
+    for (unsigned i = 0; i < receives.numSlots; ++i)
       recvSlots.push_back(at::empty({width}, at::kDouble));
-    for (unsigned i = 0; i < plan->numSendSlots; ++i)
+    for (unsigned i = 0; i < sends.numSlots; ++i)
       sendSlots.push_back(at::empty({width}, at::kDouble));
+    lastInSlot.resize(sends.numSlots);
+    for (const std::vector<SlotUse> *uses : {&receives.uses, &sends.uses})
+      for (const SlotUse &use : *uses)
+        slotOf[keyOf(use.transfer)] = use.slot;
   }
 
   void run() {
     const std::vector<Action> &list = program.ranks[rank];
     for (size_t position = 0; position < list.size(); ++position) {
       fabric.setPosition(rank, position);
-      runAction(position, list[position]);
+      runAction(list[position]);
     }
     fabric.setPosition(rank, list.size());
     pipeline.waitUntilAtMost(started, 0);
@@ -112,7 +118,11 @@ private:
     return options;
   }
 
-  void runAction(size_t position, Action action) {
+  static uint64_t keyOf(Action action) {
+    return uint64_t(action.kind) << 48 | uint64_t(action.stage) << 32 | action.index;
+  }
+
+  void runAction(Action action) {
     if (action.kind == ActionKind::Collective)
       return enter(action);
     std::vector<Action> computes, transfers;
@@ -123,7 +133,7 @@ private:
         computes.push_back(leaf);
     });
     if (!transfers.empty())
-      start(position, transfers);
+      start(transfers);
     // None of a group sees another's result: all inputs first.
     for (Action leaf : computes)
       awaitInputs(leaf);
@@ -142,7 +152,7 @@ private:
     return 2 * (stage * program.numMicrobatches + p2p.index) + forward;
   }
 
-  void start(size_t position, const std::vector<Action> &transfers) {
+  void start(const std::vector<Action> &transfers) {
     unsigned sends = 0, recvs = 0;
     for (Action transfer : transfers)
       ++(isSend(transfer.kind) ? sends : recvs);
@@ -150,7 +160,7 @@ private:
       awaitSlots(sends, recvs);
     std::vector<Tensor> buffers;
     for (size_t i = 0; i < transfers.size(); ++i)
-      buffers.push_back(bufferOf(position, i, transfers[i]));
+      buffers.push_back(bufferOf(transfers[i]));
     bool group = transfers.size() > 1 && model.matching == Matching::Fifo;
     if (group)
       pipeline.startCoalescing();
@@ -168,6 +178,8 @@ private:
       started.push_back(works[i]);
       if (isSend(transfers[i].kind)) {
         incompleteSends.push_back(works[i]);
+        if (plan)
+          lastInSlot[slotOf.at(keyOf(transfers[i]))] = works[i];
       } else {
         ++heldRecvs;
         received[tagOf(transfers[i])].push_back({works[i], buffers[i]});
@@ -191,10 +203,9 @@ private:
   }
 
   /// Where a transfer's value lives; a send's is there afterwards.
-  Tensor bufferOf(size_t position, size_t index, Action transfer) {
-    const TransferSlot *slot = plan ? &plan->of(position)[index] : nullptr;
+  Tensor bufferOf(Action transfer) {
     if (isRecv(transfer.kind))
-      return slot ? recvSlots[slot->slot] : at::empty({width}, at::kDouble);
+      return plan ? recvSlots[slotOf.at(keyOf(transfer))] : at::empty({width}, at::kDouble);
     StageState &stage = stages.at(transfer.stage);
     bool forward = isForwardP2P(transfer.kind);
     Tensor value = (forward ? stage.outputs : stage.inputGradients)[transfer.index];
@@ -202,11 +213,12 @@ private:
       errors.push_back(program.str(transfer) + " has nothing to send");
       value = at::zeros({width}, at::kDouble);
     }
-    if (!slot)
+    if (!plan)
       return value;
-    if (slot->previous != noTransfer)
-      started[slot->previous]->wait();
-    return sendSlots[slot->slot].copy_(value);
+    unsigned slot = slotOf.at(keyOf(transfer));
+    if (WorkPtr last = lastInSlot[slot]; last && !last->isCompleted())
+      errors.push_back(program.str(transfer) + " takes the slot of a send that is not complete");
+    return sendSlots[slot].copy_(value);
   }
 
   void enter(Action action) {
@@ -319,12 +331,14 @@ private:
   const Program &program;
   unsigned rank;
   const CommModel model;
-  const RankSlotPlan *plan;
+  const SlotPlan *plan;
   Results &results;
   StrictBackend pipeline;
   std::map<unsigned, StageState> stages;
   std::vector<Tensor> recvSlots, sendSlots;
-  std::vector<WorkPtr> started; // all transfers, in order
+  std::unordered_map<uint64_t, unsigned> slotOf; // by transfer
+  std::vector<WorkPtr> lastInSlot;               // by send slot
+  std::vector<WorkPtr> started;                  // all transfers, in order
   std::vector<WorkPtr> incompleteSends;
   std::unordered_map<int64_t, std::vector<std::pair<WorkPtr, Tensor>>> received; // by tag
   std::unordered_map<int64_t, bool> taken;
@@ -344,6 +358,11 @@ void compare(const Program &program, const Results &found, std::vector<std::stri
 }
 } // namespace
 
+SlotPlan::SlotPlan(const Program &program) : receives(assignRecvSlots(program)) {
+  for (unsigned rank = 0; rank < program.numRanks(); ++rank)
+    sends.push_back(assignSendSlots(program, rank));
+}
+
 TensorRun cleave::strict::runWithTensors(const Program &program, const CommModel &model,
                                          const SlotPlan *plan) {
   c10::InferenceMode guard;
@@ -357,7 +376,7 @@ TensorRun cleave::strict::runWithTensors(const Program &program, const CommModel
   std::vector<std::vector<std::string>> errors(program.numRanks());
   fabric.run([&](unsigned rank) {
     c10::InferenceMode guard;
-    RankRun body(fabric, program, rank, model, plan ? &plan->ranks[rank] : nullptr, results);
+    RankRun body(fabric, program, rank, model, plan, results);
     try {
       body.run();
     } catch (...) {

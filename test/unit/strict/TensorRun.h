@@ -7,6 +7,14 @@
 
 namespace cleave::strict {
 
+/// The slots that the library assigns to the transfers of each rank.
+struct SlotPlan {
+  std::vector<schedule::RankSlots> receives;
+  std::vector<schedule::SendSlots> sends;
+
+  explicit SlotPlan(const schedule::Program &program);
+};
+
 struct TensorRun {
   /// Nothing could happen any more; `report` has who waits for what.
   bool stuck = false;
@@ -22,9 +30,10 @@ struct TensorRun {
 /// Executes a program that passes checkStructure. Stage s multiplies its input by its own weights;
 /// the loss of a microbatch weighs its output, so that no two microbatches may change places.
 /// All numbers are small integers in double: results are exact, whatever the order.
-/// With a plan, received values and values to be sent live in its slots; without, each has memory
-/// of its own, and the model's slots are counted.
+/// With a plan, received values and values to be sent live in its slots, and a send slot that is
+/// written before its last send is known to be complete is an error; without, each has memory of
+/// its own, and the model's slots are counted.
 TensorRun runWithTensors(const schedule::Program &program, const schedule::CommModel &model,
-                         const schedule::SlotPlan *plan = nullptr);
+                         const SlotPlan *plan = nullptr);
 
 } // namespace cleave::strict
