@@ -62,9 +62,9 @@ struct AxisPlacement {
   enum class Kind : uint8_t { Replicate, Partial, Invariant, Varying, Shard };
   std::string axis;
   Kind kind = Kind::Replicate;
-  std::string reduction; ///< of a Partial: "sum", "avg", "max", "min", "product"
-  int64_t dim = 0;       ///< of a Shard: the tensor's dimension
-  int64_t order = 0;     ///< of a Shard: 0 the major one of the axes that shard the dimension
+  std::string reduction; ///< set for Partial: "sum", "avg", "max", "min", "product"
+  int64_t dim = 0;       ///< set for Shard: the tensor's dimension
+  int64_t order = 0;     ///< set for Shard: 0 is the major one of the axes that shard the dimension
 };
 
 /// One argument or result of a program function.
@@ -72,7 +72,7 @@ struct ValueInfo {
   RoleKind role = RoleKind::Input;
   std::string name; ///< empty for roles without one (loss, seed, step, ...)
   std::string slot; ///< optimizer state: "exp_avg", ...
-  TensorType type;  ///< of what this rank holds
+  TensorType type;  ///< what this rank holds
   /// The shape of the tensor of all ranks, where they hold parts of different sizes; else each
   /// holds as much as this one.
   std::optional<llvm::SmallVector<int64_t, 4>> wholeShape;
@@ -86,7 +86,7 @@ struct ValueInfo {
   std::vector<std::string> aliases;
   /// A parameter that takes no gradient.
   bool frozen = false;
-  /// Of a bucket of gradients: what lies in it, in order. The type is then the buffer's.
+  /// What lies in a bucket of gradients, in order; set if it is one. The type is then the buffer's.
   std::vector<ValueInfo> members;
   /// The name in evaluation dumps: `loss`, `output.0`, `grad.w`, `param.w`, `optim.w.exp_avg`.
   std::string fileName;
@@ -109,7 +109,7 @@ struct ScheduleInfo {
   std::string name;         ///< "1f1b"
   std::string axis;         ///< the mesh axis along which stages are placed
   int64_t ranks = 1;        ///< along that axis
-  int64_t microbatches = 1; ///< of a step, on the ranks that hold the stages together
+  int64_t microbatches = 1; ///< in a step, on the ranks that hold the stages together
   bool isForwardOnly = false;
 };
 

@@ -96,7 +96,7 @@ struct SessionOptions {
   /// Keep loss and batched outputs of all microbatches of a step, not only of the last.
   bool keepOutputs = false;
   ReplicationCheck check;
-  /// For checks of lowered programs: fill planned memory with NaN when nobody needs it any more.
+  /// For checks of lowered programs: fill planned memory with NaN as soon as it is dead.
   bool poisonsDeadMemory = false;
   /// Which of the program's compiled kernels run: "best", those for the best processor that this
   /// machine is; those for a target such as "x86-64-v3"; "none": the ops of each kernel run one by
@@ -235,8 +235,8 @@ struct ProgramCosts {
   /// Most bytes of values made in a microbatch that live at one time, without what kernels use
   /// inside; with several microbatches, without the gradients gathered so far.
   int64_t activationPeakBytes = 0;
-  /// Of lowered functions: memory that they use in turn, there from beginning to end. The values in
-  /// it are no part of the line above.
+  /// Memory that lowered functions use in turn, allocated from beginning to end. The values in it
+  /// are not part of the line above.
   int64_t arenaBytes = 0;
   /// What functions of a microbatch save for each other: frames of all that are under way at one
   /// time, there from beginning to end.
@@ -246,7 +246,7 @@ struct ProgramCosts {
   /// (op name, count) of all functions, most frequent first.
   std::vector<std::pair<std::string, int64_t>> ops;
   int64_t collectives = 0;     ///< in one step
-  int64_t collectiveBytes = 0; ///< of this rank's tensors that enter them, in one step
+  int64_t collectiveBytes = 0; ///< bytes of this rank's tensors that enter them, in one step
 };
 ProgramCosts computeCosts(const Program &program, int64_t microbatches = 1,
                           WeightGradients weightGradients = WeightGradients::Immediate);

@@ -27,7 +27,7 @@ class Requests {
 public:
   /// For memory of devices of one type; what is asked of other allocators is none of these.
   explicit Requests(c10::DeviceType type = c10::DeviceType::CPU) : type(type) {}
-  /// Of an op that has no results among them.
+  /// The requests of an op none of whose results are planned.
   static Requests ofWorkspace() {
     Requests requests;
     requests.expectNothing();
@@ -69,7 +69,7 @@ public:
   private:
     Requests *outer;
   };
-  /// Of this thread, for memory of that type; null where no such scope is open.
+  /// This thread's requests for memory of that type; null where no such scope is open.
   static Requests *current(c10::DeviceType type) {
     return running && running->type == type ? running : nullptr;
   }

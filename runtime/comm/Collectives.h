@@ -38,7 +38,7 @@ class Pending {
 public:
   using Tensors = std::vector<at::Tensor>;
 
-  /// Of an operation that needs no communication.
+  /// An operation that needs no communication.
   explicit Pending(Tensors results) : results(std::move(results)) {}
   /// `finish` makes the results once all works are complete.
   Pending(std::vector<std::unique_ptr<Work>> works, std::function<Tensors()> finish)

@@ -49,7 +49,7 @@ llvm::StringRef reductionName(Reduction reduction);
 /// A reduction with its parameter.
 struct ReductionOp {
   Reduction kind;
-  /// Of a PremultipliedSum.
+  /// What each operand is multiplied by; set for PremultipliedSum.
   double factor = 1;
 
   ReductionOp(Reduction kind, double factor = 1) : kind(kind), factor(factor) {}

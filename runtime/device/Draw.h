@@ -28,21 +28,21 @@ enum CleaveDrawKind {
   CleaveDrawBernoulli,   ///< bytes: 1 where u < `first`
   CleaveDrawBernoulliOf, ///< bytes: 1 where u < the element's own of `probabilities`
   CleaveDrawUniform,     ///< between `first` and `second`
-  CleaveDrawNormal       ///< of mean `first` and standard deviation `second`
+  CleaveDrawNormal       ///< with mean `first` and standard deviation `second`
 };
 enum CleaveDrawElement { CleaveDrawF16, CleaveDrawBF16, CleaveDrawF32, CleaveDrawF64 };
 #define CLEAVE_DRAW_MOST_DIMENSIONS 8
 
 /// One random op's numbers: of a part of a whole tensor, both in row-major order.
 typedef struct CleaveDraw {
-  void *out; ///< of the part; contiguous
+  void *out; ///< the part; contiguous
   /// The key, and where this microbatch's numbers begin: read when the numbers are drawn.
   const int64_t *seed, *offset;
-  int64_t position; ///< of the op, behind the offset
+  int64_t position; ///< where the op begins, behind the offset
   int32_t kind, element;
   double first, second;
   const double *probabilities;
-  /// Of the part, by dimension; its number of elements.
+  /// The part, by dimension; its number of elements.
   int32_t dimensions;
   int64_t whole[CLEAVE_DRAW_MOST_DIMENSIONS];
   int64_t begin[CLEAVE_DRAW_MOST_DIMENSIONS];
@@ -231,7 +231,7 @@ CLEAVE_DRAW void store(const CleaveDraw &draw, int64_t index, double value, cons
   }
 }
 
-/// Of an element of the part, its index in the whole.
+/// The index in the whole of an element of the part.
 CLEAVE_DRAW int64_t indexInWhole(const CleaveDraw &draw, int64_t index) {
   int64_t result = 0, stride = 1;
   for (int32_t d = draw.dimensions - 1; d > 0; --d) {

@@ -22,7 +22,7 @@ public:
   struct Argument {
     enum Kind : uint8_t { Constant, Tensor, List } kind;
     Operand operand; ///< for a list, `slot` is its index in `lists`
-    /// Of a list: the list itself, where its elements always are the same tensors.
+    /// A list itself, where its elements always are the same tensors.
     c10::IValue constant;
   };
   struct TensorList {

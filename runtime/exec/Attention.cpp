@@ -164,7 +164,7 @@ std::array<at::Tensor, 3> cleave::runtime::attendBackward(const Attention &atten
     return attendBackwardByProducts(attention, gradient, output, logarithms);
   at::Tensor query = withDenseRows(attention.query), key = withDenseRows(attention.key),
              value = withDenseRows(attention.value);
-  // Of dropout, which there is none of.
+  // The state of the random numbers of dropout, of which there is none.
   at::Tensor state = at::empty({}, query.options().dtype(at::kLong));
   if (kernel == AttentionKernel::Flash) {
     auto [ofQuery, ofKey, ofValue] = at::_scaled_dot_product_flash_attention_backward(

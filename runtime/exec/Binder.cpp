@@ -126,7 +126,7 @@ llvm::Expected<std::unique_ptr<Instruction>> Binder::bindGroup(ArrayRef<Operatio
   if (shared.device->hasStreams())
     if (BindResult event = bindDeviceEvent(*this, op); !event || *event)
       return event;
-  // Of an instruction that knows nothing of plans.
+  // An instruction that knows nothing of plans.
   auto plan = [&](BindResult bound) -> BindResult {
     if (!bound || !*bound || !lowered)
       return bound;

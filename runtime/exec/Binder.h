@@ -40,7 +40,7 @@ struct Services {
   /// Where the frame of the microbatch lies that the function being bound is for, in bytes from the
   /// arena's beginning.
   int64_t frame = 0;
-  /// For checks: to fill planned memory with NaN when nobody needs it any more.
+  /// For checks: fill planned memory with NaN as soon as it is dead.
   bool poisonsDeadMemory = false;
   const FrameEnds *frameEnds = nullptr;
   /// Whether the device draws random numbers, and has seeds and offsets.
@@ -79,7 +79,7 @@ public:
 
   /// Whether the function says where values lie.
   bool isLowered() const { return lowered; }
-  /// Of an op in a lowered function, all of whose results are defined: where they lie.
+  /// Where the results of an op in a lowered function lie, all of which are defined.
   std::vector<PlannedResult> planResults(mlir::Operation *op) const;
 
 private:

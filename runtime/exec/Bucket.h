@@ -79,7 +79,7 @@ private:
   at::Tensor part;
   std::vector<at::Tensor> partViews;
   std::optional<Pending> reduction;
-  int64_t startNs = 0; ///< of `reduction`, steady clock
+  int64_t startNs = 0; ///< when `reduction` started, steady clock
 };
 
 /// A session's buckets by symbol.

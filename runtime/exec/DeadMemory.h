@@ -24,7 +24,7 @@ struct DeadRange {
 /// By op: what is dead in its microbatch's frame when it has run, counted from the frame's
 /// beginning.
 using FrameEnds = llvm::DenseMap<mlir::Operation *, llvm::SmallVector<DeadRange, 1>>;
-/// Of all functions of a program.
+/// Those of all functions of a program.
 FrameEnds findFrameEnds(mlir::ModuleOp module);
 
 /// For each group of ops that one instruction executes, in order: what is dead after it. `frame`:

@@ -58,8 +58,8 @@ private:
   Frame frame;
   Phase phase;
   const Arena *arena;
-  /// Of a function that plans memory: the strides of the arguments for which the instructions have
-  /// prepared themselves, none for what has not been seen yet (an accumulator is empty at first).
+  /// The strides of the arguments for which the instructions have prepared themselves; used if the
+  /// function plans memory. None for what has not been seen yet (an accumulator is empty at first).
   std::vector<std::optional<llvm::SmallVector<int64_t, 4>>> layouts;
   /// Instructions that are not idle; empty where that is not known yet.
   std::vector<Instruction *> busy;

@@ -65,8 +65,8 @@ public:
   void execute(Frame &frame) override {
     if (!isChecked)
       check(frame);
-    // Of operands that are views, or numbers that the host knows: code takes contiguous memory of
-    // the device.
+    // Copies of operands that are views, or numbers that the host knows: code takes contiguous
+    // memory of the device.
     llvm::SmallVector<at::Tensor, 4> copies;
     size_t position = 0;
     for (const Argument &argument : operands) {
@@ -197,7 +197,7 @@ BindResult cleave::runtime::bindLaunch(Binder &binder, llvm::ArrayRef<Operation 
       return instruction;
     }
   }
-  // Of kernels it is checked as a whole what they give, not what happens inside.
+  // What kernels return is checked as a whole, not what happens inside.
   services.checksReplication = false;
   llvm::Expected<BoundFunction> body = Binder(kernel, services).bind();
   if (!body)

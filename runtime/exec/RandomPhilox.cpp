@@ -82,7 +82,7 @@ public:
   const Device *device = nullptr;
   /// Whether the device draws: then seed and offset are on it.
   bool drawsOnDevice = false;
-  /// Of a draw of the device: what is the same in each run.
+  /// What is the same in each run of a draw by the device.
   CleaveDraw request{};
 
 protected:

@@ -30,7 +30,7 @@ struct ReplicatedValue {
   };
   /// In the mesh's order, those with several ranks.
   std::vector<Axis> axes;
-  /// Of its type: the same number on all ranks.
+  /// Bytes of its type: the same number on all ranks.
   int64_t bytes = 0;
 };
 

@@ -22,7 +22,7 @@ namespace cleave::runtime {
 struct InputSpec {
   std::string name;
   DType dtype = DType::F32;
-  /// Of one microbatch.
+  /// The shape in one microbatch.
   std::vector<int64_t> shape;
   /// The dimension that counts examples; nullopt: every microbatch gets the same tensor.
   std::optional<unsigned> batchDim;

@@ -23,11 +23,11 @@ struct StepMetrics {
   double loss = 0;
   double tokensPerSecond = 0;
   double milliseconds = 0;
-  /// Of the parameter groups whose rates differ, in the order of the program.
+  /// The rates of the parameter groups that differ, in the order of the program.
   std::vector<double> learningRates;
-  /// Of all gradients together, before they are clipped, where the program computes it.
+  /// The norm of all gradients together, before they are clipped; set if the program computes it.
   std::optional<double> gradientNorm;
-  /// Of a lowered program: most bytes of tensors in the step, and of what ops use inside.
+  /// Peak bytes of tensors in the step, and of what ops use inside; set if the program is lowered.
   std::optional<int64_t> tensorBytes, workspaceBytes;
 };
 

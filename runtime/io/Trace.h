@@ -43,7 +43,7 @@ private:
   std::unique_ptr<OutputFile> file;
   std::string buffer;
   int64_t rank = 0, origin = 0;
-  /// Of the first write that failed.
+  /// The error of the first write that failed.
   llvm::Error error = llvm::Error::success();
   bool isFirst = true;
 };

@@ -27,8 +27,8 @@ public:
 private:
   SharedObject() = default;
   void *handle = nullptr;
-  /// Of the file in memory. Open as long as the object is loaded: the loader knows objects by their
-  /// path, which has this number.
+  /// The descriptor of the file in memory, open as long as the object is loaded: the loader knows
+  /// objects by their path, which has this number.
   int file = -1;
 };
 

@@ -16,7 +16,7 @@ namespace cleave::runtime {
 
 /// The values that one stage sends to a neighbour, one message each.
 struct Channel {
-  /// Of the activations of `stage` for the next stage, or of its gradients for the one before.
+  /// Carries activations of `stage` to the next stage, or else its gradients to the one before.
   bool isForward = true;
   int64_t stage = 0;
   int from = 0, to = 0; ///< places
@@ -36,6 +36,7 @@ struct ScheduledAction {
     Receive,
     Once,   ///< functions of the whole step: unshard, reduce, update
     Sum,    ///< a sum over stages, which all ranks of the pipeline enter
+    Call,   ///< a function of the program that the schedule's user calls
     User,   ///< what the schedule's user has set
     Release ///< reshard
   };
@@ -48,23 +49,23 @@ struct ScheduledAction {
   uint32_t microbatch = 0;
   /// Indices of `Program::Impl::phaseFunctions`.
   llvm::SmallVector<uint32_t, 2> functions;
-  /// Of a transfer: index of `ActionList::channels`. Of a computation: the channel whose values of
-  /// this microbatch it waits for, if another rank makes them.
+  /// Index of `ActionList::channels`: a transfer's own, or the channel whose values of this
+  /// microbatch a computation waits for, if another rank makes them.
   uint32_t channel = kNone;
-  /// Of a sum: its name.
+  /// The name of the sum; set for Sum.
   std::string sum;
   /// Of a user's action: what to call with what; the step is not set.
   UserCallback callback;
   UserAction user;
-  /// Of a transfer: each value of the channel in it, for errors: `sendF0.1 ("h.0.add")`.
+  /// The values that a transfer carries, for errors: `sendF0.1 ("h.0.add")`.
   std::vector<std::string> messages;
-  /// Of a receive, and of a send whose values have to be packed: which of `ActionList`'s slots of
-  /// its kind they lie in.
+  /// Which of `ActionList`'s slots of its kind the values lie in; set for Receive and Send. A send
+  /// uses it only if its values have to be packed.
   uint32_t slot = 0;
-  /// Of a send: its number among the list's sends.
+  /// Number among the list's sends; set for Send.
   uint32_t send = kNone;
-  /// Of a computation that waits: the sends that are complete once what it waits for is here,
-  /// because the other rank sent that after it had used them.
+  /// The sends that are complete once what a computation waits for is here, because the other rank
+  /// sent that after it had used them.
   llvm::SmallVector<uint32_t, 1> completes;
   /// The first action of its microbatch here, where some stage here reads the data.
   bool readsInputs = false;

@@ -45,7 +45,7 @@ private:
 
   const Device &device;
   std::vector<int64_t> slotBytes;
-  std::vector<Ref> slots, spares; ///< of a slot: from its first use on
+  std::vector<Ref> slots, spares; ///< a slot has memory from its first use on
 };
 
 } // namespace cleave::runtime

@@ -45,7 +45,8 @@ int64_t TransferTimes::count() const {
 
 std::optional<double> TransferTimes::typical() const {
   std::vector<Observed> sorted = values;
-  // Of equal values the bounds last: such a transfer may have taken as long as the known one.
+  // Among equal values the bounds come last: such a transfer may have taken as long as the known
+  // one.
   std::sort(sorted.begin(), sorted.end(), [](const Observed &a, const Observed &b) {
     return std::pair(a.milliseconds, a.isBound) < std::pair(b.milliseconds, b.isBound);
   });

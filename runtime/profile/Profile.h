@@ -28,11 +28,11 @@ struct RecordedAction {
   int64_t begin = 0;    ///< when the rank came to it
   int64_t ready = 0;    ///< when what it waits for was there
   int64_t end = 0;
-  int64_t bytes = 0; ///< of a transfer
+  int64_t bytes = 0; ///< bytes that a transfer moved
 };
 
 struct RankRecord {
-  int64_t rank = 0;    ///< of the run
+  int64_t rank = 0;    ///< in the run
   int64_t place = 0;   ///< along the pipeline
   int64_t replica = 0; ///< which of the pipelines that run side by side
   /// Ranks of one machine have one number, and one clock; that of another is compared by what its

@@ -49,7 +49,7 @@ private:
 class TransferTimes {
 public:
   void add(double milliseconds, bool isBound) { values.push_back({milliseconds, isBound}); }
-  /// Of those with a known time.
+  /// How many have a known time.
   int64_t count() const;
   /// The median by the product-limit estimator (Kaplan and Meier 1958, here for times bounded from
   /// above): the smallest known time v with P(time <= v) >= 1/2, or the smallest of all. Nothing

@@ -51,7 +51,7 @@ struct Microbatches {
 };
 } // namespace
 
-/// Of a function's arguments with these roles; a bucket's buffer is part of the state.
+/// Bytes of a function's arguments with these roles; a bucket's buffer is part of the state.
 static int64_t sumBytes(const Program::Impl &impl, Phase phase,
                         std::initializer_list<RoleKind> roles) {
   int64_t bytes = 0;

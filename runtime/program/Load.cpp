@@ -74,7 +74,7 @@ llvm::Expected<std::unique_ptr<Program>> cleave::runtime::loadProgram(llvm::Stri
   registerDialects(registry);
   // Without threads: a program is small, and starting a pool costs more than it gains.
   impl->context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
-  // Of a function that is the whole program.
+  // The op would often be a function with the whole program in it.
   impl->context->printOpOnDiagnostic(false);
   impl->path = path.str();
 

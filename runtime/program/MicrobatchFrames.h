@@ -16,7 +16,7 @@ namespace cleave::runtime {
 /// Frames of one rank, those of a stage one behind the other.
 struct MicrobatchFrames {
   struct Stage {
-    /// Of one frame, a multiple of the alignment.
+    /// Bytes of one frame, a multiple of the alignment.
     int64_t frameBytes = 0;
     /// How many microbatches are under way at most.
     unsigned numSlots = 0;
@@ -27,7 +27,7 @@ struct MicrobatchFrames {
   };
   /// One in a program that is not in stages.
   std::vector<Stage> stages;
-  /// Of all frames.
+  /// Bytes of all frames.
   int64_t bytes = 0;
 
   unsigned slotOf(int64_t stage, int64_t microbatch) const {
@@ -36,12 +36,12 @@ struct MicrobatchFrames {
   }
 };
 
-/// Of a rank that runs the microbatches of a step one after the other. Where weight gradients are
-/// deferred, all of them are under way at the end.
+/// The frames of a rank that runs the microbatches of a step one after the other. Where weight
+/// gradients are deferred, all of them are under way at the end.
 MicrobatchFrames planFrames(const Program &program, int64_t microbatches, WeightGradients weightGradients);
 
-/// Of the rank at `place` along the pipeline axis, which runs its part of the program's schedule:
-/// microbatches that overlap in its list have frames of their own.
+/// The frames of the rank at `place` along the pipeline axis, which runs its part of the program's
+/// schedule: microbatches that overlap in its list have frames of their own.
 MicrobatchFrames planStageFrames(const Program &program, int64_t place);
 
 } // namespace cleave::runtime

@@ -32,7 +32,7 @@ class Program::Impl {
 public:
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  /// Of all classes of ranks; `functions` are those of this rank.
+  /// The functions of all classes of ranks; `functions` are those of this rank.
   llvm::SmallVector<train::ProgramClass, 1> classes;
   train::Program functions;
 

@@ -14,7 +14,7 @@
 namespace cleave::runtime {
 
 struct ReceivePlan {
-  /// Of each slot: as large as the largest message in it.
+  /// By slot: as large as the largest message in it.
   std::vector<int64_t> slotBytes;
   /// In the order of the rank's list.
   std::vector<schedule::SlotUse> uses;
@@ -22,7 +22,7 @@ struct ReceivePlan {
   int64_t bytes() const;
 };
 
-/// Of the rank at `place` along the pipeline axis.
+/// The plan of the rank at `place` along the pipeline axis.
 ReceivePlan planReceives(const Program &program, int64_t place);
 
 /// The values of one message lie one behind the other, each from an aligned address on.

@@ -15,7 +15,7 @@ public:
   /// `world` may be null: one rank. Fails where the mesh and the number of ranks do not fit.
   static llvm::Expected<std::unique_ptr<RankGrid>> create(llvm::ArrayRef<MeshAxis> mesh,
                                                           Communicator *world);
-  /// Of the program's mesh. One rank alone needs no pipeline axis: it runs all stages.
+  /// The ranks on the program's mesh. One rank alone needs no pipeline axis: it runs all stages.
   static llvm::Expected<std::unique_ptr<RankGrid>> create(const Program &program,
                                                           Communicator *world);
 

@@ -35,7 +35,8 @@ static llvm::Error checkScheduled(const ScheduleInfo &schedule, const SessionOpt
   return llvm::Error::success();
 }
 
-/// Of several microbatches, the gradients that an update takes, or that are shown, must be sums.
+/// Where a step has several microbatches, the gradients that an update takes, or that are shown,
+/// must be sums over them.
 static llvm::Error checkAccumulated(const Program &program, const SessionOptions &options) {
   llvm::StringSet<> accumulated;
   for (const ValueInfo &value : program.arguments(Phase::Microbatch))

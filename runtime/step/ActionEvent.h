@@ -18,7 +18,7 @@ namespace cleave::runtime {
 struct ActionEvent {
   llvm::StringRef text; ///< "F2.0", "sendF2.0", "reduce2.0", "step2"
   schedule::Action action;
-  int64_t step = 0;     ///< of the run, from 1
+  int64_t step = 0;     ///< in the run, from 1
   int64_t position = 0; ///< in the rank's list, from 0; members of a group share it
   /// When the rank came to the action.
   int64_t beginNs = 0;
@@ -28,7 +28,7 @@ struct ActionEvent {
   /// When a computation ended; when a transfer was known to be complete, which is asked when its
   /// value is needed, or, for sends, at the end of the step's list.
   int64_t endNs = 0;
-  int64_t bytes = 0; ///< of a transfer
+  int64_t bytes = 0; ///< bytes that a transfer moved
 };
 
 } // namespace cleave::runtime

@@ -13,7 +13,7 @@ class Reporter {
 public:
   /// Makes sure that the files can be written and changes nothing in them.
   static llvm::Expected<std::unique_ptr<Reporter>> open(const TrainOptions &options, int rank);
-  /// Of a run that has `completedSteps` behind it.
+  /// Begins the report of a run that has `completedSteps` behind it.
   llvm::Error begin(int64_t completedSteps);
   /// Prints a line about the run, unless it is to be quiet.
   void say(const std::string &line);

@@ -119,7 +119,7 @@ llvm::Error cleave::runtime::restore(Session &session, const Checkpoint &checkpo
     optimizer.push_back(value);
   for (ValueInfo &value : optimizer)
     value.name = value.role == RoleKind::Buffer ? value.fileName : getStateName(value);
-  // Of values whose names here are those in the file.
+  // For values whose names here are those in the file.
   auto originalName = [](const ValueInfo &value) {
     llvm::StringRef name = value.name;
     return value.role == RoleKind::Buffer ? name.drop_front(llvm::StringRef("buffer.").size())

@@ -28,13 +28,13 @@ struct TrainOptions {
   std::string weights, otherWeights;
   /// Steps of the whole run, those before a resumed checkpoint included.
   int64_t steps = 0;
-  /// Of one rank in a step; absent: what `batch` gives, else 1.
+  /// Microbatches that one rank runs in a step; absent: as many as `batch` gives, else 1.
   std::optional<int64_t> microbatches;
   /// Examples in a step, over all ranks and microbatches.
   std::optional<int64_t> batch;
   uint64_t seed = 0;
   ReplicationCheck check;
-  /// Of a lowered program: fill planned memory with NaN when nobody needs it any more.
+  /// Fill the planned memory of a lowered program with NaN as soon as it is dead.
   bool poisonsDeadMemory = false;
   WeightGradients weightGradients = WeightGradients::Immediate;
   /// SessionOptions::kernels.

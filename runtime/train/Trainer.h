@@ -38,7 +38,7 @@ private:
   /// Runs a step's microbatches and notes their losses; and its update, where that need not wait
   /// for them.
   llvm::Error runMicrobatches(int64_t step);
-  /// Of the step, by microbatch; none where this rank makes none.
+  /// The step's losses by microbatch; none where this rank makes none.
   llvm::Expected<std::vector<double>> takeLosses();
   /// Mean over the microbatches of all ranks, in the order of the batch. Ranks tell each other of
   /// signals, too.
@@ -87,7 +87,7 @@ private:
   int signal = 0;
   /// The microbatches of this step that have a loss, in the order in which they made it.
   std::vector<int64_t> lossOrder;
-  /// Of a lowered program: the most of all steps.
+  /// The peak over all steps; set if the program is lowered.
   std::optional<Session::MemoryUse> measured;
 };
 
