@@ -29,9 +29,10 @@ enum class Phase : uint8_t {
   BackwardInput,
   BackwardWeight,
   Unshard,
-  Reduce
+  Reduce,
+  Action ///< a function that a schedule's custom actions run; none of the phases of a step
 };
-inline constexpr size_t kNumPhases = 8;
+inline constexpr size_t kNumPhases = 9;
 /// "backward_input"
 llvm::StringRef getPhaseName(Phase phase);
 

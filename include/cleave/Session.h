@@ -17,6 +17,7 @@
 #define CLEAVE_SESSION_H
 
 #include "cleave/Program.h"
+#include "cleave/UserActions.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 
@@ -81,6 +82,9 @@ struct SessionOptions {
   std::optional<double> lossSeed;
   /// Deferred needs a program with a backward_weight function.
   WeightGradients weightGradients = WeightGradients::Immediate;
+  /// What the schedule's `call` and `collective` actions run whose names are no function's of the
+  /// program.
+  UserCallbacks actions;
   /// Called after each instruction, if set.
   std::function<void(const OpEvent &)> onOp;
   /// Called after each action of a schedule, if set; without a schedule, after each function of a

@@ -19,13 +19,15 @@ using Kind = ScheduledAction::Kind;
 namespace {
 class Compiler {
 public:
-  Compiler(const Program &program, const StageMap &stages)
-      : program(program), impl(program.impl()), plan(*impl.schedule), stages(stages) {}
+  Compiler(const Program &program, const StageMap &stages, const UserCallbacks &callbacks)
+      : program(program), impl(program.impl()), plan(*impl.schedule), stages(stages),
+        callbacks(callbacks) {}
 
   llvm::Expected<ActionList> run();
 
 private:
   llvm::Error add(Action action, uint32_t position);
+  bool findCalled(ScheduledAction &entry) const;
   llvm::Error findCallback(ScheduledAction &entry) const;
   ScheduledAction make(Action action, uint32_t position) const;
   void findFunctions(ScheduledAction &entry) const;
@@ -45,6 +47,7 @@ private:
   const Program::Impl &impl;
   const ProgramSchedule &plan;
   const StageMap &stages;
+  const UserCallbacks &callbacks;
   ActionList list;
 };
 } // namespace
@@ -172,6 +175,8 @@ llvm::Error Compiler::add(Action action, uint32_t position) {
     [[fallthrough]];
   }
   case ActionKind::Custom:
+    if (findCalled(entry))
+      break;
     if (llvm::Error error = findCallback(entry))
       return error;
     break;
@@ -189,6 +194,20 @@ void Compiler::nameMessages(ScheduledAction &entry) const {
     entry.messages.push_back(entry.text + " (\"" + value.name + "\")");
 }
 
+/// Whether a custom action calls a function of the program.
+bool Compiler::findCalled(ScheduledAction &entry) const {
+  if (entry.action.kind != ActionKind::Custom)
+    return false;
+  const std::string &name = plan.program.customOf(entry.action).name;
+  for (auto [index, function] : llvm::enumerate(impl.actionFunctions))
+    if (function.name == name) {
+      entry.kind = Kind::Call;
+      entry.actionFunction = index;
+      return true;
+    }
+  return false;
+}
+
 llvm::Error Compiler::findCallback(ScheduledAction &entry) const {
   entry.kind = Kind::User;
   if (entry.action.kind == ActionKind::Custom) {
@@ -203,13 +222,18 @@ llvm::Error Compiler::findCallback(ScheduledAction &entry) const {
     entry.user.name = collective.name;
     entry.user.places = collective.ranks;
   }
-  entry.callback = getUserAction(entry.user.name);
-  if (entry.callback)
+  if (auto found = callbacks.find(entry.user.name.str());
+      found != callbacks.end() && found->second) {
+    entry.callback = found->second;
     return llvm::Error::success();
-  return makeError("schedule '" + plan.info.name + "', rank " + llvm::Twine(stages.place()) +
-                   ", position " + llvm::Twine(entry.position) + ": " + entry.text +
-                   " is an action of the embedding program: expected a callback for \"" +
-                   entry.user.name + "\" (cleave/UserActions.h), found none");
+  }
+  bool isCall = entry.action.kind == ActionKind::Custom;
+  return makeError(
+      "schedule '{0}', rank {1}, position {2}: {3} is an action of the embedding "
+      "program: expected {4}a callback for \"{5}\" (SessionOptions::actions), found {6}",
+      plan.info.name, stages.place(), entry.position, entry.text,
+      isCall ? ("a function @" + entry.user.name + " or ").str() : "", entry.user.name,
+      isCall ? "neither" : "none");
 }
 
 bool Compiler::isStageSum(llvm::StringRef name) const {
@@ -313,17 +337,27 @@ bool Compiler::isShared(int64_t stage) const {
 }
 
 /// The steps at the list's end become a list of their own, so that the loss is known before them;
-/// so do those of tied parameters, which other stages may still read.
+/// so do those of tied parameters, which other stages may still read. Calls that follow such a step
+/// see its results.
 void Compiler::partSteps() {
   auto isStep = [](const ScheduledAction &entry) {
     return entry.action.kind == ActionKind::OptimizerStep;
   };
+  auto isCall = [](const ScheduledAction &entry) {
+    return entry.action.kind == ActionKind::Custom;
+  };
   size_t end = list.actions.size();
-  while (end > 0 && isStep(list.actions[end - 1]))
-    --end;
+  for (size_t index = end; index > 0; --index) {
+    const ScheduledAction &entry = list.actions[index - 1];
+    if (isStep(entry))
+      end = index - 1;
+    else if (!isCall(entry))
+      break;
+  }
   std::vector<ScheduledAction> kept;
   for (auto [index, entry] : llvm::enumerate(list.actions)) {
-    bool isLate = isStep(entry) && (index >= end || isShared(entry.action.stage));
+    bool isLate = (isStep(entry) && (index >= end || isShared(entry.action.stage))) ||
+                  (isCall(entry) && !list.steps.empty());
     (isLate ? list.steps : kept).push_back(std::move(entry));
   }
   list.actions = std::move(kept);
@@ -366,6 +400,7 @@ llvm::Expected<ActionList> Compiler::run() {
   return std::move(list);
 }
 
-llvm::Expected<ActionList> ActionList::compile(const Program &program, const StageMap &stages) {
-  return Compiler(program, stages).run();
+llvm::Expected<ActionList> ActionList::compile(const Program &program, const StageMap &stages,
+                                               const UserCallbacks &callbacks) {
+  return Compiler(program, stages, callbacks).run();
 }

@@ -54,7 +54,9 @@ struct ScheduledAction {
   uint32_t channel = kNone;
   /// The name of the sum; set for Sum.
   std::string sum;
-  /// Of a user's action: what to call with what; the step is not set.
+  /// Index of `Program::Impl::actionFunctions`; set for Call.
+  uint32_t actionFunction = kNone;
+  /// What to call with what; set for User, except for the step.
   UserCallback callback;
   UserAction user;
   /// The values that a transfer carries, for errors: `sendF0.1 ("h.0.add")`.
@@ -82,13 +84,14 @@ struct ActionList {
   std::vector<int64_t> receiveSlots, sendSlots;
   /// Most values that any two stages of the program exchange at a time.
   int64_t mostValues = 1;
-  /// What runs before the update, and the optimizer steps at the list's end. Within a group
-  /// transfers come first, so that they run under its computations.
+  /// What runs before the update; and the optimizer steps at the list's end, with the calls that
+  /// follow them. Within a group transfers come first, so that they run under its computations.
   std::vector<ScheduledAction> actions, steps;
 
-  /// The list of the rank that `stages` is of. Fails for what cannot run: actions of the
-  /// user's for which nothing is set, or transfers that are only implied. The program outlives it.
-  static llvm::Expected<ActionList> compile(const Program &program, const StageMap &stages);
+  /// The list of the rank that `stages` is of. Fails for what cannot run: actions of the user's
+  /// without a function or a callback, or transfers that are only implied. The program outlives it.
+  static llvm::Expected<ActionList> compile(const Program &program, const StageMap &stages,
+                                            const UserCallbacks &callbacks = {});
 };
 
 } // namespace cleave::runtime

@@ -24,10 +24,12 @@ template <typename Body> static llvm::Error attempt(Body body) {
 llvm::Expected<std::unique_ptr<ScheduledRunner>> ScheduledRunner::create(StepContext &context) {
   const ScheduleInfo &schedule = *context.program.schedule();
   std::unique_ptr<ScheduledRunner> runner(new ScheduledRunner(context));
-  llvm::Expected<ActionList> list = ActionList::compile(context.program, context.stages);
+  llvm::Expected<ActionList> list = ActionList::compile(context.program, context.stages, context.options.actions);
   if (!list)
     return list.takeError();
   runner->list = std::move(*list);
+  if (llvm::Error error = runner->bindCalled())
+    return error;
   llvm::Expected<RankGroup> group = context.ranks->group(std::vector{schedule.axis});
   if (!group)
     return group.takeError();
@@ -39,6 +41,20 @@ llvm::Expected<std::unique_ptr<ScheduledRunner>> ScheduledRunner::create(StepCon
   runner->connectFunctions();
   runner->findTied();
   return runner;
+}
+
+llvm::Error ScheduledRunner::bindCalled() {
+  llvm::ArrayRef<ActionFunction> functions = context.program.impl().actionFunctions;
+  called.resize(functions.size());
+  for (auto [function, phase] : llvm::zip_equal(functions, called)) {
+    if (!llvm::is_contained(function.ranks, unsigned(context.stages.place())))
+      continue;
+    llvm::Expected<std::unique_ptr<BoundPhase>> bound = bindPhase(context, function.part);
+    if (!bound)
+      return bound.takeError();
+    phase = std::move(*bound);
+  }
+  return llvm::Error::success();
 }
 
 void ScheduledRunner::connectFunctions() {
@@ -163,7 +179,7 @@ llvm::Error ScheduledRunner::runUpdate(int64_t) {
   if (llvm::Error error = context.state.closeViews())
     return error;
   for (const ScheduledAction &entry : list.steps)
-    if (llvm::Error error = attempt([&] { return runOnce(entry); }))
+    if (llvm::Error error = attempt([&] { return run(entry, nullptr, nullptr); }))
       return describe(entry, std::move(error));
   if (llvm::Error error = attempt([&] { return copyTied(); }))
     return error;
@@ -187,6 +203,8 @@ llvm::Error ScheduledRunner::run(const ScheduledAction &entry, MicrobatchCallbac
     return runOnce(entry);
   case Kind::Sum:
     return sumStages(entry);
+  case Kind::Call:
+    return callFunction(entry);
   case Kind::User:
     return callUser(entry);
   case Kind::Release:
@@ -297,6 +315,15 @@ llvm::Error ScheduledRunner::runOnce(const ScheduledAction &entry) {
     if (llvm::Error error = runPhase(context, bound, none))
       return error;
   }
+  observe(entry, begin, begin);
+  return llvm::Error::success();
+}
+
+llvm::Error ScheduledRunner::callFunction(const ScheduledAction &entry) {
+  int64_t begin = now();
+  MicrobatchState none;
+  if (llvm::Error error = runPhase(context, *called[entry.actionFunction], none))
+    return error;
   observe(entry, begin, begin);
   return llvm::Error::success();
 }

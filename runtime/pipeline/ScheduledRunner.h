@@ -39,6 +39,7 @@ private:
     int64_t beginNs = 0;
   };
 
+  llvm::Error bindCalled();
   void connectFunctions();
   void findTied();
   llvm::Error beginStep(int64_t step);
@@ -52,6 +53,7 @@ private:
   llvm::Error finishSends();
   llvm::Error runOnce(const ScheduledAction &entry);
   llvm::Error sumStages(const ScheduledAction &entry);
+  llvm::Error callFunction(const ScheduledAction &entry);
   llvm::Error callUser(const ScheduledAction &entry);
   void release(const ScheduledAction &entry);
   llvm::Error copyTied();
@@ -64,6 +66,8 @@ private:
 
   StepContext &context;
   ActionList list;
+  /// By index of the program's action functions; null where the list does not call it.
+  std::vector<std::unique_ptr<BoundPhase>> called;
   std::unique_ptr<StageTransfers> transfers;
   /// By channel: where the values are in a microbatch's saved ones.
   std::vector<std::vector<size_t>> slots;

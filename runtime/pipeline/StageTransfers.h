@@ -49,7 +49,7 @@ public:
 
 private:
   StageTransfers(RankGroup group, const ActionList &list, const Device &device)
-      : group(std::move(group)), channels(list.channels), device(device), buffers(device) {
+      : group(std::move(group)), channels(list.channels), buffers(device) {
     buffers.addSlots(list.receiveSlots);
     firstSendSlot = buffers.addSlots(list.sendSlots);
   }
@@ -78,7 +78,6 @@ private:
 
   RankGroup group;
   std::vector<Channel> channels;
-  const Device &device;
   TransferBuffers buffers;
   unsigned firstSendSlot = 0;
   std::vector<Layout> layouts; ///< by channel

@@ -28,6 +28,15 @@ struct PhaseFunction {
   int64_t stage = 0;
 };
 
+/// A function that custom actions of the program's schedule run (ActionFunctions.h).
+struct ActionFunction {
+  std::string name;
+  /// Its phase is Action.
+  PhaseFunction part;
+  /// The ranks along the pipeline axis whose lists call it.
+  llvm::SmallVector<unsigned, 1> ranks;
+};
+
 class Program::Impl {
 public:
   std::unique_ptr<mlir::MLIRContext> context;
@@ -45,6 +54,8 @@ public:
   std::vector<ValueInfo> weights, optimizerStates, inputs, outcomes;
   std::vector<MeshAxis> mesh;
   std::optional<ProgramSchedule> schedule;
+  /// In the order in which the schedule's lists name them.
+  std::vector<ActionFunction> actionFunctions;
   int64_t draws = 0;
   bool isTyped = false;
 
@@ -54,6 +65,9 @@ public:
 /// Reads names, roles, types and the mesh from the verified module into `impl`, as they are for the
 /// rank at `place`.
 llvm::Error readSignature(Program::Impl &impl, RankPlace place);
+
+/// The signature of one function, whose arguments and results all have roles.
+Signature readSignature(mlir::func::FuncOp function);
 
 /// 40 hex digits of SHA-1 over the module's text without locations.
 std::string computeFingerprint(mlir::ModuleOp module);

@@ -3,6 +3,7 @@
 #include "runtime/program/ProgramSchedule.h"
 #include "lib/pipeline/Schedules.h"
 #include "lib/pipeline/Stages.h"
+#include "runtime/program/ActionFunctions.h"
 #include "runtime/program/ProgramImpl.h"
 
 using namespace mlir;
@@ -69,5 +70,5 @@ LogicalResult cleave::runtime::readSchedule(Program::Impl &impl) {
     return failure();
   schedule.program = std::move(*program);
   impl.schedule = std::move(schedule);
-  return success();
+  return readActionFunctions(op, impl.schedule->program, impl);
 }

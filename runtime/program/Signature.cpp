@@ -24,7 +24,7 @@ static_assert(unsigned(RoleKind::Parameter) == unsigned(train::RoleKind::Paramet
 static_assert(unsigned(Phase::Update) == unsigned(train::Phase::Update) &&
               unsigned(Phase::BackwardWeight) == unsigned(train::Phase::BackwardWeight) &&
               unsigned(Phase::Reduce) == unsigned(train::Phase::Reduce) &&
-              unsigned(Phase::Reduce) + 1 == kNumPhases);
+              unsigned(Phase::Reduce) + 2 == kNumPhases);
 
 DType cleave::runtime::toDType(Type element) {
   if (element.isF16())
@@ -146,7 +146,7 @@ static void readMembers(func::FuncOp function, ValueInfo &value, Type type) {
         op.getReducedType(index)));
 }
 
-static Signature readFunction(func::FuncOp function) {
+Signature cleave::runtime::readSignature(func::FuncOp function) {
   Signature signature;
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
     signature.arguments.push_back(
@@ -279,7 +279,7 @@ llvm::Error cleave::runtime::readSignature(Program::Impl &impl, RankPlace place)
     auto phase = Phase(function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName).getValue());
     auto stage = function->getAttrOfType<IntegerAttr>(train::kStageAttrName);
     impl.phaseFunctions.push_back(
-        {phase, function, readFunction(function), stage ? stage.getInt() : 0});
+        {phase, function, readSignature(function), stage ? stage.getInt() : 0});
     classes.readWholeShapes(impl.phaseFunctions.size() - 1, impl.phaseFunctions.back().signature);
     Signature &whole = impl.signatures[size_t(phase)];
     if (whole.arguments.empty() && whole.results.empty())
@@ -344,7 +344,7 @@ llvm::StringRef Program::fingerprint() const {
   return pimpl->fingerprint;
 }
 llvm::StringRef cleave::runtime::getPhaseName(Phase phase) {
-  return train::stringifyPhase(train::Phase(phase));
+  return phase == Phase::Action ? "action" : train::stringifyPhase(train::Phase(phase));
 }
 llvm::ArrayRef<Phase> Program::microbatchPhases() const {
   return pimpl->microbatchPhases;

@@ -12,6 +12,10 @@ bool cleave::runtime::isRunBySchedule(const Program &program, const Communicator
 
 StageMap::StageMap(const Program &program, const RankGrid &grid)
     : scheduled(isRunBySchedule(program, grid.communicator())) {
+  for (const ActionFunction &function : program.impl().actionFunctions)
+    for (const ValueInfo &value : function.part.signature.results)
+      if (value.role == RoleKind::Output)
+        actionOutputs[value.fileName] = int(*llvm::min_element(function.ranks));
   if (!scheduled)
     return;
   const ProgramSchedule &plan = *program.impl().schedule;
@@ -78,6 +82,8 @@ int StageMap::placeOfState(llvm::StringRef parameter) const {
 }
 
 std::optional<int> StageMap::placeOfResult(llvm::StringRef fileName) const {
+  if (auto found = actionOutputs.find(fileName); found != actionOutputs.end())
+    return scheduled ? std::optional<int>(found->second) : std::nullopt;
   if (!scheduled)
     return myPlace;
   auto found = results.find(fileName);

@@ -17,7 +17,7 @@ struct PhaseFunction;
 /// without a schedule.
 class StageMap {
 public:
-  /// Of one rank that has all.
+  /// One rank, which has all stages.
   StageMap() = default;
   StageMap(const Program &program, const RankGrid &grid);
 
@@ -45,8 +45,9 @@ public:
     return !scheduled || placeOfState(parameter) == myPlace;
   }
   bool hasInput(llvm::StringRef name) const { return !scheduled || inputs.contains(name); }
-  /// Where a result of a microbatch is made, by its file name; nothing where a forward-only
-  /// schedule never makes it.
+  /// Where a result of a microbatch, or an output of a function that the schedule calls, is made,
+  /// by its file name; nothing where it never is: by a forward-only schedule, or without a
+  /// schedule.
   std::optional<int> placeOfResult(llvm::StringRef fileName) const;
 
 private:
@@ -58,6 +59,8 @@ private:
   llvm::StringMap<Holders> weights;
   llvm::StringMap<int> states, results;
   llvm::StringMap<char> inputs;
+  /// What only the schedule's own functions make, by file name.
+  llvm::StringMap<int> actionOutputs;
   bool isForwardOnly = false;
 };
 

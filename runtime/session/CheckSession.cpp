@@ -2,6 +2,7 @@
 
 #include "runtime/session/CheckSession.h"
 #include "runtime/io/Error.h"
+#include "runtime/program/ProgramImpl.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -22,6 +23,18 @@ llvm::Error cleave::runtime::checkReplicable(const Program &program,
     return makeError("program '{0}': --check replicated expects a typed program, whose types say "
                      "what is equal; found no placements",
                      program.path());
+  return llvm::Error::success();
+}
+
+llvm::Error cleave::runtime::checkActions(const Program &program, bool isScheduled) {
+  if (isScheduled)
+    return llvm::Error::success();
+  for (const ActionFunction &function : program.impl().actionFunctions)
+    for (const ValueInfo &value : function.part.signature.results)
+      if (value.role != RoleKind::Output)
+        return makeError("program '{0}': call \"{1}\" of its schedule replaces '{2}', so it needs "
+                         "the schedule's {3} ranks; one rank runs the stages without the schedule",
+                         program.path(), function.name, value.fileName, program.schedule()->ranks);
   return llvm::Error::success();
 }
 

@@ -11,6 +11,10 @@ namespace cleave::runtime {
 /// is replicated.
 llvm::Error checkReplicable(const Program &program, const SessionOptions &options);
 
+/// An error where ranks that do not run the program's schedule would leave out one of its actions
+/// that changes the state.
+llvm::Error checkActions(const Program &program, bool isScheduled);
+
 /// An error where the program, on ranks that run it by its schedule or not, cannot run the number
 /// of microbatches, or defer weight gradients, as `options` say.
 llvm::Error checkMicrobatches(const Program &program, const SessionOptions &options,

@@ -50,7 +50,9 @@ llvm::Error SessionImpl::connect() {
     return error;
   if (llvm::Error error = findKernels())
     return error;
-  return checkMicrobatches(program, options, context.stages.isScheduled());
+  if (llvm::Error error = checkMicrobatches(program, options, context.stages.isScheduled()))
+    return error;
+  return checkActions(program, context.stages.isScheduled());
 }
 
 llvm::Error SessionImpl::findKernels() {

@@ -51,8 +51,8 @@ static llvm::Error observe(StepContext &context, BoundPhase &bound, bool takesFa
   return llvm::Error::success();
 }
 
-static llvm::Expected<std::unique_ptr<BoundPhase>> bindPhase(StepContext &context,
-                                                             const PhaseFunction &part) {
+llvm::Expected<std::unique_ptr<BoundPhase>>
+cleave::runtime::bindPhase(StepContext &context, const PhaseFunction &part, bool takesFault) {
   const PlaceIndex &places = context.places;
   auto result = std::make_unique<BoundPhase>();
   result->phase = part.phase;
@@ -78,6 +78,8 @@ static llvm::Expected<std::unique_ptr<BoundPhase>> bindPhase(StepContext &contex
     result->executors.push_back(
         std::make_unique<Executor>(std::move(*bound), part.phase, &context.arena));
   }
+  if (llvm::Error error = observe(context, *result, takesFault))
+    return error;
   return result;
 }
 
@@ -87,13 +89,11 @@ llvm::Error cleave::runtime::bindPhases(StepContext &context) {
     phases.byFunction.push_back(nullptr);
     if (!context.stages.runs(part))
       continue;
-    llvm::Expected<std::unique_ptr<BoundPhase>> bound = bindPhase(context, part);
-    if (!bound)
-      return bound.takeError();
     bool isFirst =
         part.phase == context.program.microbatchPhases().front() && phases.microbatch.empty();
-    if (llvm::Error error = observe(context, **bound, isFirst))
-      return error;
+    llvm::Expected<std::unique_ptr<BoundPhase>> bound = bindPhase(context, part, isFirst);
+    if (!bound)
+      return bound.takeError();
     phases.byFunction.back() = bound->get();
     BoundPhases::List &list = part.phase == Phase::Unshard  ? phases.unshard
                               : part.phase == Phase::Reduce ? phases.reduce

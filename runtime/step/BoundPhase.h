@@ -9,6 +9,7 @@
 namespace cleave::runtime {
 
 struct MicrobatchState;
+struct PhaseFunction;
 struct StepContext;
 
 /// A function of the program, bound: its instructions, and where its values come from and go.
@@ -34,6 +35,10 @@ struct BoundPhases {
 
 /// Binds this rank's functions into `context.phases`; the context is complete otherwise.
 llvm::Error bindPhases(StepContext &context);
+
+/// Binds one function of the program. `takesFault`: it is the one of `options.check.fault`.
+llvm::Expected<std::unique_ptr<BoundPhase>>
+bindPhase(StepContext &context, const PhaseFunction &part, bool takesFault = false);
 
 /// Runs a function with the values that its places name, and stores its results there.
 llvm::Error runPhase(StepContext &context, BoundPhase &bound, MicrobatchState &microbatch);

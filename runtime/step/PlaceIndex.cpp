@@ -44,6 +44,11 @@ void PlaceIndex::numberResults(const Program &program) {
   for (const ValueInfo &value : program.results(Phase::Update))
     if (value.role == RoleKind::Output && results.try_emplace(value.fileName, count).second)
       ++count;
+  // So is what the schedule's own functions report.
+  for (const ActionFunction &function : program.impl().actionFunctions)
+    for (const ValueInfo &value : function.part.signature.results)
+      if (value.role == RoleKind::Output && results.try_emplace(value.fileName, count).second)
+        ++count;
   accumulated.resize(count);
   for (const ValueInfo &value : program.arguments(Phase::Microbatch))
     if (value.role == RoleKind::Accumulator)

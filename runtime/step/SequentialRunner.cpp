@@ -15,6 +15,7 @@ void SequentialRunner::report(const BoundPhase &bound, int64_t microbatch, int64
   std::optional<ActionKind> kind;
   switch (bound.phase) {
   case Phase::Microbatch:
+  case Phase::Action:
     return;
   case Phase::Forward:
     kind = ActionKind::Forward;

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from pipelines import check_sequence, pipelines, schedule_passes, text, write_batch  # noqa: F401
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 schedules = pytest.importorskip("torch.distributed.pipelining.schedules")
 RANKS, MICROBATCHES = 2, 4
@@ -173,6 +173,74 @@ def test_actions_of_the_user_need_a_callback(named, pipelines, text, cleave_run,
     path = pipelines.edited(named("1f1b"), "called", lambda program: program.replace(" step0", ' call "log" step0'))
     error = cleave_run.fail(path, *training(text))
     assert 'call "log" is an action of the schedule\'s user' in error
+
+
+FUNCTION = """
+  func.func @halve(%w: {type} {{train.role = #train.role<parameter "{name}">}})
+      -> ({type} {{train.role = #train.role<parameter "{name}">}},
+          tensor<f32> {{train.role = #train.role<output "largest">}}) {{
+    %0 = aten.mul_scalar(%w, other = 0.5) : ({type}) -> {type}
+    %1 = aten.abs(%0) : ({type}) -> {type}
+    %2 = aten.call "aten::max"(self = %1) : ({type}) -> tensor<f32>
+    return %0, %2 : {type}, tensor<f32>
+  }}
+"""
+
+
+@pytest.fixture(scope="module")
+def halving(build_dir, model, pipelines, tmp_path_factory):  # noqa: F811
+    """A program of two stages, one in which its second rank halves a parameter first, and that parameter."""
+    subject, folder = model("gpt_tied"), tmp_path_factory.mktemp("halving")
+    stages, build = "--outline-stages=count=2 balance=cost", "--build-schedule=schedule=1f1b"
+    build += f" ranks={RANKS} microbatches={MICROBATCHES}"
+    plain = pipelines.make(subject.program, "plain", stages, build, "--insert-p2p")
+    last = re.search(r"func\.func @forward_1\((.*?)\) *->", plain.read_text(), re.DOTALL)[1]
+    kind, name = re.search(r'(tensor<\d+xf32>) {train\.role = #train\.role<parameter "([^"]+)"', last).groups()
+    # The function is in the program from the beginning, the call in the schedule's file.
+    source = folder / "source.mlir"
+    text = subject.program.read_text()
+    start = text.index("func.func")
+    source.write_text(text[:start] + FUNCTION.format(type=kind, name=name).strip() + "\n  " + text[start:])
+    source.with_suffix(".safetensors").symlink_to(subject.program.with_suffix(".safetensors").resolve())
+    file = folder / "halving.txt"
+    run(build_dir / "bin" / "cleave-opt", subject.program, stages, build, f"--export-schedule=output={file}",
+        "-o", folder / "ignored.mlir")  # fmt: skip
+    file.write_text(file.read_text().replace("rank 1:", 'rank 1: call "halve"'))
+    calling = pipelines.make(source, "calling", stages, f"--build-schedule=file={file}", "--insert-p2p",
+                             "--verify-schedule")  # fmt: skip
+    return SimpleNamespace(plain=plain, calling=calling, name=name, spec=subject.spec)
+
+
+def test_a_schedule_calls_functions_of_the_program(halving, cleave_run, tmp_path):
+    """One that halves a parameter: the step is that of a program whose weights are so."""
+    batch = write_batch(halving.spec, tmp_path / "batch.safetensors", MICROBATCHES)
+    weights = load_file(halving.plain.with_suffix(".safetensors"))
+    weights[halving.name] = weights[halving.name] * 0.5
+    save_file(weights, tmp_path / "halved.safetensors")
+    results = []
+    for program, *options in ((halving.calling,), (halving.plain, "--weights", tmp_path / "halved.safetensors")):
+        dump = tmp_path / f"{program.stem}.dump"
+        cleave_run.succeed(program, *options, "--ranks", RANKS, "--inputs", batch, "--dump", dump)
+        results.append(load_file(dump))
+    called, expected = results
+    largest = called.pop("output.largest")
+    assert largest == weights[halving.name].abs().max()
+    assert called.keys() == expected.keys()
+    assert all(called[name].equal(expected[name]) for name in called)
+
+
+def test_functions_of_the_schedule_train(halving, text, cleave_run):  # noqa: F811
+    cleave_run.succeed(halving.calling, *training(text))
+    error = cleave_run.fail(halving.calling, "--steps", 1, "--data", text, "--quiet")
+    assert "call \"halve\" of its schedule replaces 'param." in error
+    assert "needs the schedule's 2 ranks" in error
+
+
+def test_a_function_of_another_rank_is_refused(halving, pipelines, text, cleave_run):  # noqa: F811
+    swap = lambda program: program.replace('call "halve"', "").replace("rank 0:", 'rank 0: call "halve"')  # noqa: E731
+    path = pipelines.edited(halving.calling, "misplaced", swap)
+    error = cleave_run.fail(path, *training(text))
+    assert f"rank 0, position 0: call \"halve\" takes 'param.{halving.name}', which rank 0 does not hold" in error
 
 
 def test_a_trace_shows_the_schedule_of_a_file(model, pipelines, text, cleave_run, tmp_path):  # noqa: F811
