@@ -21,5 +21,5 @@ include(CleaveMLIRArchives)
 add_library(cleave_mlir_static INTERFACE)
 target_link_libraries(cleave_mlir_static INTERFACE
   MLIRIR MLIRParser MLIRBytecodeReader MLIRFuncDialect MLIRFunctionInterfaces MLIRCallInterfaces
-  MLIRControlFlowInterfaces MLIRSideEffectInterfaces MLIRInferTypeOpInterface MLIRSupport
+  MLIRControlFlowInterfaces MLIRSideEffectInterfaces MLIRInferTypeOpInterface MLIRViewLikeInterface MLIRSupport
   MLIRBytecodeOpInterface MLIRAsmParser LLVMSupport LLVMDemangle)

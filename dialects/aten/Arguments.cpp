@@ -49,10 +49,6 @@ SmallVector<Argument> cleave::aten::collectArguments(Operation *op) {
   return arguments;
 }
 
-Value cleave::aten::viewSource(Operation *op, unsigned) {
-  return op->hasTrait<ViewLike>() ? op->getOperand(0) : Value();
-}
-
 LogicalResult cleave::aten::verifyAtenOp(Operation *op) {
   // An attribute without a dialect's prefix is a misspelt argument: MLIR itself would keep it
   // silently and the call would run with the default.

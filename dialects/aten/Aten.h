@@ -8,6 +8,8 @@
 #ifndef CLEAVE_DIALECTS_ATEN_ATEN_H
 #define CLEAVE_DIALECTS_ATEN_ATEN_H
 
+#include "dialects/aten/Flops.h"
+#include "dialects/cost/CostInterface.h"
 #include "dialects/sharding/ShardingRule.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
@@ -17,6 +19,7 @@
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
 
 namespace cleave::aten {
 
@@ -46,8 +49,21 @@ bool isTensor(mlir::Type type);
 /// An attribute for a `Scalar`: i64, f64 or bool.
 bool isScalar(mlir::Attribute attribute);
 
+/// What of a matrix, whose columns are the last dimension, an element of an op's results needs.
+enum class RowKind : uint8_t {
+  Pointwise, ///< what the sharding rule says is in its place
+  Ordered,   ///< a view: the elements stay in their order
+  Exchanged, ///< a view that exchanges rows, or repeats them
+  Window,    ///< results and operands have windows of each other's rows
+  Reduced,   ///< a sum or maximum along rows, or over all of them
+  Whole,     ///< the whole row, which is all that the sharding rule says
+  Picked,    ///< one element of each row, which an index names
+};
+
 template <typename ConcreteOp>
-class ViewLike : public mlir::OpTrait::TraitBase<ConcreteOp, ViewLike> {};
+class Pointwise : public mlir::OpTrait::TraitBase<ConcreteOp, Pointwise> {};
+template <typename ConcreteOp>
+class PointwiseOut : public mlir::OpTrait::TraitBase<ConcreteOp, PointwiseOut> {};
 
 } // namespace cleave::aten
 
@@ -63,7 +79,6 @@ mlir::ParseResult parseAtenOp(mlir::OpAsmParser &parser, mlir::OperationState &s
                               llvm::ArrayRef<ArgumentSpec> specs);
 void printAtenOp(mlir::Operation *op, mlir::OpAsmPrinter &printer);
 llvm::SmallVector<Argument> collectArguments(mlir::Operation *op);
-mlir::Value viewSource(mlir::Operation *op, unsigned result);
 mlir::LogicalResult verifyAtenOp(mlir::Operation *op);
 
 } // namespace cleave::aten

@@ -11,7 +11,9 @@
 
 include "mlir/IR/OpBase.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/ViewLikeInterface.td"
 include "dialects/aten/AtenInterfaces.td"
+include "dialects/cost/CostInterface.td"
 include "dialects/sharding/ShardingRuleInterface.td"
 
 def Aten_Dialect : Dialect {
@@ -89,23 +91,48 @@ class Aten_ArgTable<dag args> {
 }
 
 //===----------------------------------------------------------------------===//
+// How an op lies over the rows of a compiled kernel: `RowKind` in `dialects/aten/Aten.h`
+//===----------------------------------------------------------------------===//
+
+/// `weight` pointwise ops, about.
+class Aten_Rows<string kind = "", int weight = 0> {
+  string enumerator = "::cleave::aten::RowKind::" # kind;
+  int ops = weight;
+  bit exist = !not(!empty(kind));
+}
+/// No kernel may contain the op.
+def Aten_NoRows : Aten_Rows;
+def Aten_PointwiseRows : Aten_Rows<"Pointwise", 1>;
+/// Many steps, which are worth a kernel of their own.
+def Aten_LongPointwiseRows : Aten_Rows<"Pointwise", 2>;
+def Aten_OrderedRows : Aten_Rows<"Ordered">;
+def Aten_ExchangedRows : Aten_Rows<"Exchanged">;
+def Aten_WindowViewRows : Aten_Rows<"Window">;
+def Aten_WindowRows : Aten_Rows<"Window", 1>;
+def Aten_ReducedRows : Aten_Rows<"Reduced", 1>;
+def Aten_WholeRows : Aten_Rows<"Whole", 2>;
+def Aten_PickedRows : Aten_Rows<"Picked", 2>;
+
+//===----------------------------------------------------------------------===//
 // Sharding rules: what they mean is in `dialects/sharding/ShardingRule.h`
 //===----------------------------------------------------------------------===//
 
 /// Which dimensions of operands and results correspond: the C++ statements that say so to `rule`, an
 /// `aten::RuleBuilder`.
-class Aten_Sharding<string text, bit isCustom = 0> {
+class Aten_Sharding<string text, bit isCustom = 0, Aten_Rows impliedRows = Aten_NoRows> {
   string statements = text;
   bit custom = isCustom;
+  // What the rule says of rows too.
+  Aten_Rows rows = impliedRows;
 }
 /// A text (`dialects/sharding/RuleText.h`), and the factors that must be whole: "v: an index may name any row".
 class Aten_ShardingText<string text, list<string> wholes = []>
     : Aten_Sharding<"static const ::cleave::sharding::RuleText text(\"" # text # "\", {"
         # !interleave(!foreach(whole, wholes, "\"" # whole # "\""), ", ") # "}); rule.text(text);">;
 /// Operands broadcast to the shape of the results.
-def Aten_PointwiseSharding : Aten_Sharding<"rule.pointwise();">;
+def Aten_PointwiseSharding : Aten_Sharding<"rule.pointwise();", 0, Aten_PointwiseRows>;
 /// The first result is the first operand in another shape.
-def Aten_ReshapeSharding : Aten_Sharding<"rule.reshape();">;
+def Aten_ReshapeSharding : Aten_Sharding<"rule.reshape();", 0, Aten_OrderedRows>;
 /// `describeSharding` in the category's .cpp file.
 def Aten_CustomSharding : Aten_Sharding<"describeSharding(rule);", 1>;
 /// Nothing may be sharded.
@@ -114,10 +141,7 @@ class Aten_OpaqueSharding<string reason> : Aten_Sharding<"rule.opaque(\"" # reas
 /// An op that stands for one overload of the dispatcher. `schema` is its full name
 /// ("aten::add.Tensor"). Ops with two or more optional tensors or tensor lists add
 /// AttrSizedOperandSegments.
-class AtenOp<string mnemonic, string schema, list<Trait> traits = []>
-    : Op<Aten_Dialect, mnemonic,
-         traits # [Pure, DeclareOpInterfaceMethods<AtenOpInterface, ["getSchemaName", "getArgumentSpecs"]>,
-                   DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["getShardingRule"]>]> {
+class AtenOp<string mnemonic, string schema, list<Trait> ownTraits = []> : Op<Aten_Dialect, mnemonic> {
   string schemaName = schema;
   let hasCustomAssemblyFormat = 1;
   Aten_Sharding sharding = Aten_OpaqueSharding<"it has no sharding rule">;
@@ -128,6 +152,23 @@ class AtenOp<string mnemonic, string schema, list<Trait> traits = []>
   list<string> moves = [];
   // Attributes that repeat the shape of the first result.
   list<string> resultSizes = [];
+  // All results share the memory of the first operand.
+  bit isView = 0;
+  // See the trait of this name.
+  bit pointwiseOut = 0;
+  // How it lies over the rows of a kernel, where the sharding rule does not say it.
+  Aten_Rows rows = sharding.rows;
+  // C++ expressions, for ops with another cost than their bytes (`CostOpInterface`).
+  string flops = "";
+  string table = "";
+  let traits = ownTraits
+      # [Pure, DeclareOpInterfaceMethods<AtenOpInterface, ["getSchemaName", "getArgumentSpecs"]>,
+         DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["getShardingRule"]>]
+      # !if(isView, [DeclareOpInterfaceMethods<ViewLikeOpInterface>], []<Trait>)
+      # !if(pointwiseOut, [PointwiseOut], []<Trait>)
+      # !if(rows.exist, [DeclareOpInterfaceMethods<RowOpInterface>], []<Trait>)
+      # !if(!empty(flops # table), []<Trait>, [DeclareOpInterfaceMethods<CostOpInterface,
+            !if(!empty(flops), []<string>, ["countFlops"]) # !if(!empty(table), []<string>, ["getTable"])>]);
   // Definitions that a subclass generates from the record.
   code extraDefinitions = "";
   code argumentEntries = Aten_ArgTable<arguments>.entries;
@@ -152,7 +193,12 @@ class AtenOp<string mnemonic, string schema, list<Trait> traits = []>
          # !interleave(!foreach(name, resultSizes, "      rule.sizeIsResultShape(\"" # name # "\");\n"), "") # [{
       return rule.finish();
     }
-  }] # extraDefinitions;
+  }] # !if(isView, "::mlir::Value $cppClass::getViewSource() { return getOperation()->getOperand(0); }\n", "")
+     # !if(rows.exist, "::cleave::aten::RowKind $cppClass::getRowKind() { return " # rows.enumerator # "; }\n"
+         # "unsigned $cppClass::getRowWeight() { return " # rows.ops # "; }\n", "")
+     # !if(!empty(flops), "", "int64_t $cppClass::countFlops() { return " # flops # "; }\n")
+     # !if(!empty(table), "", "::mlir::Value $cppClass::getTable() { return " # table # "; }\n")
+     # extraDefinitions;
   let extraClassDeclaration = [{
     static ::llvm::ArrayRef<::cleave::aten::ArgumentSpec> argumentSpecs();
   }] # !if(sharding.custom, "void describeSharding(::cleave::aten::RuleBuilder &rule);\n", "");

@@ -23,16 +23,41 @@ def AtenOpInterface : OpInterface<"AtenOpInterface"> {
         return ::cleave::aten::collectArguments($_op);
       }]>,
     InterfaceMethod<[{
-        The operand whose memory result `index` shares when it is executed (a view), or a null value.
-      }], "::mlir::Value", "getViewSource", (ins "unsigned":$index), [{}], [{
-        return ::cleave::aten::viewSource($_op, index);
+        The operand whose memory result `index` shares when it is executed, or a null value. Typed ops
+        that share memory are views of one operand, and say so by `ViewLikeOpInterface`.
+      }], "::mlir::Value", "getViewedOperand", (ins "unsigned":$index), [{}], [{
+        auto view = ::llvm::dyn_cast<::mlir::ViewLikeOpInterface>($_op.getOperation());
+        return view ? view.getViewSource() : ::mlir::Value();
       }]>,
   ];
   let verify = [{ return ::cleave::aten::verifyAtenOp($_op); }];
 }
 
-/// Marks an op whose first result may share the memory of its first operand (a view, as ATen has it).
-def ViewLike : NativeOpTrait<"ViewLike"> {
+def RowOpInterface : OpInterface<"RowOpInterface"> {
+  let cppNamespace = "::cleave::aten";
+  let description = [{
+    An op that a compiled kernel may contain, if it has a formula for it. A kernel walks over the rows
+    of a matrix; this says how the op lies over them.
+  }];
+  let methods = [
+    StaticInterfaceMethod<"What of a matrix an element of the results needs.",
+      "::cleave::aten::RowKind", "getRowKind">,
+    StaticInterfaceMethod<[{
+        About how many pointwise ops it stands for: 0 for views, which cost nothing outside of a
+        kernel.
+      }], "unsigned", "getRowWeight">,
+  ];
+}
+
+/// ATen computes the op by one pointwise kernel (`TensorIterator`): each element of the result from
+/// the elements in its place of the (broadcast) operands, whose strides decide those of the result.
+def Pointwise : NativeOpTrait<"Pointwise"> {
+  let cppNamespace = "::cleave::aten";
+}
+
+/// The `out` overload of a pointwise op is that kernel too, so that the result may be written over an
+/// operand. Others compute elsewhere and copy: nothing would be gained.
+def PointwiseOut : NativeOpTrait<"PointwiseOut"> {
   let cppNamespace = "::cleave::aten";
 }
 

@@ -22,7 +22,7 @@ bool cleave::aten::isFinite(Attribute scalar) {
 RuleBuilder::RuleBuilder(Operation *op)
     : sharding::RuleBuilder(op), specs(cast<AtenOpInterface>(op).getArgumentSpecs()),
       segments(operandSegments(op, specs)) {
-  if (op->hasTrait<ViewLike>())
+  if (isa<ViewLikeOpInterface>(op))
     kind(sharding::OpKind::View);
 }
 

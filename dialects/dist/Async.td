@@ -27,6 +27,7 @@ def Dist_WaitOp : Dist_Op<"wait", [
 
 def Dist_BarrierOp : Dist_CommunicationOp<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "block until every rank along the axes arrives";
+  let messages = "2 * (ranks - 1)";
   let description = [{
     Constraints:
     1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.

@@ -7,6 +7,7 @@ include "dialects/dist/DistOps.td"
 
 def Dist_AllReduceOp : Dist_CommunicationOp<"all_reduce", [Pure]> {
   let summary = "reduce a value over all ranks along mesh axes; every rank gets the result";
+  let messages = "2 * (ranks - 1)";
   let description = [{
     Several operands are reduced by one communication (the coalesced form).
 

@@ -50,6 +50,11 @@ AxisPlacement ConvertOp::getDestination() {
   return *getPlacement(getResult().getType()).get(getAxis().getValue());
 }
 
+/// What becomes a partial sum is padded with zeros, or is zeros, in memory of its own.
+Value ConvertOp::getViewSource() {
+  return getDestination().isPartial() ? Value() : getInput();
+}
+
 std::optional<int64_t> ConvertOp::getSlicedDim() {
   if (getDim())
     return getDim();
@@ -107,6 +112,9 @@ AxisPlacement ReinterpretOp::getSource() {
 }
 AxisPlacement ReinterpretOp::getDestination() {
   return *getPlacement(getResult().getType()).get(getAxis().getValue());
+}
+Value ReinterpretOp::getViewSource() {
+  return getInput();
 }
 
 LogicalResult ReinterpretOp::verify() {

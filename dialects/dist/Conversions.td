@@ -6,7 +6,8 @@
 include "dialects/dist/DistOps.td"
 
 class Dist_ConversionOp<string mnemonic>
-    : Dist_Op<mnemonic, [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+    : Dist_Op<mnemonic, [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+                         DeclareOpInterfaceMethods<ViewLikeOpInterface>]> {
   let arguments = (ins Dist_Tensor:$input);
   let results = (outs Dist_Tensor:$result);
   let hasVerifier = 1;

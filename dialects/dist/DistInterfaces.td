@@ -28,6 +28,10 @@ def CommunicationOpInterface : OpInterface<"CommunicationOpInterface"> {
         How many bytes the busiest rank sends when `ranks` ranks lie along the axes together, by
         the algorithm that sends least: a ring for all_reduce (2 (n - 1) / n of the value) and its halves.
       }], "int64_t", "getBytesSent", (ins "int64_t":$ranks)>,
+    InterfaceMethod<[{
+        How many messages follow each other when `ranks` ranks, at least 2, lie along the axes
+        together, by the same algorithm.
+      }], "int64_t", "countMessages", (ins "int64_t":$ranks)>,
   ];
 }
 

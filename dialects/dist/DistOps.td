@@ -8,6 +8,7 @@ include "dialects/dist/DistTypes.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/ViewLikeInterface.td"
 
 // A dimension, a rank's index, a distance.
 def Dist_Int : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit signless integer attribute"> {
@@ -25,6 +26,10 @@ class Dist_AxesOp<string mnemonic, list<Trait> traits = []>
 /// A communication: an op along axes that moves data.
 class Dist_CommunicationOp<string mnemonic, list<Trait> traits = []>
     : Dist_AxesOp<mnemonic,
-                  [DeclareOpInterfaceMethods<CommunicationOpInterface, ["getBytesSent"]>] # traits>;
+                  [DeclareOpInterfaceMethods<CommunicationOpInterface, ["getBytesSent", "countMessages"]>] # traits> {
+  // How many messages follow each other: those of a ring.
+  string messages = "ranks - 1";
+  let extraClassDefinition = "int64_t $cppClass::countMessages([[maybe_unused]] int64_t ranks) { return " # messages # "; }\n";
+}
 
 #endif // CLEAVE_DIALECTS_DIST_DISTOPS

@@ -18,6 +18,10 @@ LogicalResult FakeBroadcastOp::verifySymbolUses(SymbolTableCollection &symbols) 
   return verifyOnMesh(describe(*this), symbols);
 }
 
+Value FakeBroadcastOp::getViewSource() {
+  return getInput();
+}
+
 LogicalResult FakeReduceOp::verify() {
   // 2.
   if (failed(verifyReduction(*this, Reduction::Sum)))
@@ -55,6 +59,10 @@ LogicalResult FakeScatterOp::verify() {
 
 LogicalResult FakeScatterOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return verifyOnMesh(describeScatter(*this), symbols);
+}
+
+Value FakeScatterOp::getViewSource() {
+  return getInput();
 }
 
 static Redistribution describeGather(FakeGatherOp op) {

@@ -5,7 +5,7 @@
 
 include "dialects/dist/DistOps.td"
 
-def Dist_FakeBroadcastOp : Dist_AxesOp<"fake_broadcast", [Pure]> {
+def Dist_FakeBroadcastOp : Dist_AxesOp<"fake_broadcast", [Pure, DeclareOpInterfaceMethods<ViewLikeOpInterface>]> {
   let summary = "identity on a value that all ranks hold; its derivative is an all-reduce";
   let description = [{
     Does not communicate. Megatron's f; in data parallelism, before each use of a parameter.
@@ -29,6 +29,7 @@ def Dist_FakeBroadcastOp : Dist_AxesOp<"fake_broadcast", [Pure]> {
 
 def Dist_FakeReduceOp : Dist_CommunicationOp<"fake_reduce", [Pure]> {
   let summary = "all-reduce whose derivative is the identity";
+  let messages = "2 * (ranks - 1)";
   let description = [{
     Communicates: an all-reduce. Megatron's g.
 
@@ -50,7 +51,7 @@ def Dist_FakeReduceOp : Dist_CommunicationOp<"fake_reduce", [Pure]> {
   }];
 }
 
-def Dist_FakeScatterOp : Dist_AxesOp<"fake_scatter", [Pure]> {
+def Dist_FakeScatterOp : Dist_AxesOp<"fake_scatter", [Pure, DeclareOpInterfaceMethods<ViewLikeOpInterface>]> {
   let summary = "slice a value that all ranks hold; its derivative is an all-gather";
   let description = [{
     Does not communicate.

@@ -7,6 +7,7 @@ include "dialects/dist/DistOps.td"
 
 def Dist_PermuteOp : Dist_CommunicationOp<"permute", [Pure]> {
   let summary = "send each rank's value to another rank; ranks that receive nothing get zeros";
+  let messages = "1";
   let description = [{
     Constraints:
     1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
@@ -30,6 +31,7 @@ def Dist_PermuteOp : Dist_CommunicationOp<"permute", [Pure]> {
 
 def Dist_ShiftOp : Dist_CommunicationOp<"shift", [Pure]> {
   let summary = "send each rank's value to the rank `by` places further along the axes";
+  let messages = "1";
   let description = [{
     With `wrap` the last ranks' values go to the first ranks; without it they are dropped and the first
     ranks get zeros. A negative `by` shifts towards rank 0.
@@ -54,6 +56,7 @@ def Dist_ShiftOp : Dist_CommunicationOp<"shift", [Pure]> {
 
 def Dist_SendOp : Dist_CommunicationOp<"send", [MemoryEffects<[MemWrite]>]> {
   let summary = "send a value from one rank to another, to the `dist.receive` with the same tag";
+  let messages = "1";
   let description = [{
     Ranks other than `from` do nothing.
 
@@ -80,6 +83,7 @@ def Dist_SendOp : Dist_CommunicationOp<"send", [MemoryEffects<[MemWrite]>]> {
 
 def Dist_ReceiveOp : Dist_CommunicationOp<"receive", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "receive the value that another rank sends with the same tag; zeros on ranks other than `to`";
+  let messages = "1";
   let description = [{
     Constraints:
     1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.

@@ -299,6 +299,10 @@ LogicalResult ContributeMmOp::verify() {
   return verifyLinear(*this, getBucket());
 }
 
+int64_t ContributeMmOp::countFlops() {
+  return 2 * getSelf().getType().getNumElements() * getMat2().getType().getDimSize(1);
+}
+
 LogicalResult ContributeMmOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FailureOr<BucketOp> bucket = findBucket(*this, getBucket().getType(), symbols);
   if (failed(bucket))

@@ -3,6 +3,7 @@
 #ifndef CLEAVE_DIALECTS_TRAIN_BUCKETS
 #define CLEAVE_DIALECTS_TRAIN_BUCKETS
 
+include "dialects/cost/CostInterface.td"
 include "dialects/train/TrainAttrs.td"
 include "dialects/train/TrainTypes.td"
 include "mlir/IR/SymbolInterfaces.td"
@@ -98,7 +99,8 @@ def Train_ContributeOp : Train_BucketUserOp<"contribute", [AllTypesMatch<["bucke
   }];
 }
 
-def Train_ContributeMmOp : Train_BucketUserOp<"contribute_mm", [AllTypesMatch<["bucket", "result"]>]> {
+def Train_ContributeMmOp : Train_BucketUserOp<"contribute_mm", [
+    AllTypesMatch<["bucket", "result"]>, DeclareOpInterfaceMethods<CostOpInterface, ["countFlops"]>]> {
   let summary = "accumulate a matrix product into its bucket";
   let description = [{
     `train.contribute` of `aten.mm(self, mat2)`, by one accumulating kernel that writes into the

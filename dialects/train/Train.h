@@ -3,6 +3,7 @@
 #ifndef CLEAVE_DIALECTS_TRAIN_TRAIN_H
 #define CLEAVE_DIALECTS_TRAIN_TRAIN_H
 
+#include "dialects/cost/CostInterface.h"
 #include "dialects/sharding/ShardingRule.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"

@@ -7,8 +7,8 @@
 
 namespace cleave::aten {
 
-/// Floating-point operations of a contraction or an attention, or of their backward, a
-/// multiplication and an addition counted as two; 0 for all other ops.
+/// Floating-point operations, a multiplication and an addition counted as two; 0 for ops that do
+/// not say how many (`CostOpInterface`).
 int64_t countFlops(mlir::Operation *op);
 
 /// Bytes of memory that an op reads and writes: of its tensor operands and results; of a table that

@@ -2,8 +2,6 @@
 
 #include "lib/aten/Strides.h"
 #include "dialects/aten/Shapes.h"
-#include "dialects/aten/ops/Activation.h"
-#include "dialects/aten/ops/Arithmetic.h"
 #include "dialects/aten/ops/Attention.h"
 #include "dialects/aten/ops/Contraction.h"
 #include "dialects/aten/ops/Copy.h"
@@ -146,15 +144,9 @@ static MaybeStrides pointwiseStrides(ArrayRef<int64_t> shape,
   return result;
 }
 
+/// The gradient of dropout is two such kernels.
 static bool isPointwise(Operation *op) {
-  return isa<AddOp, AddScalarOp, SubOp, SubScalarOp, RsubScalarOp, MulOp, MulScalarOp, DivOp,
-             DivScalarOp, AddcmulOp, PowOp, PowTensorScalarOp, SqrtOp, RsqrtOp, ReciprocalOp, NegOp,
-             AbsOp, SgnOp, SignOp, ExpOp, LogOp, Log1pOp, SinOp, CosOp, ErfOp, ReluOp, SiluOp,
-             SigmoidOp, TanhOp, SiluBackwardOp, SigmoidBackwardOp, TanhBackwardOp,
-             ThresholdBackwardOp, GeluOp, GeluBackwardOp, NativeDropoutBackwardOp, PowScalarOp,
-             Expm1Op, XlogyOp, FloorOp, CeilOp, RoundOp, TruncOp, SoftplusOp, SoftplusBackwardOp,
-             LeakyReluOp, LeakyReluBackwardOp, EluOp, EluBackwardOp, HardswishOp,
-             HardswishBackwardOp, HardsigmoidOp, HardsigmoidBackwardOp, MishOp, MishBackwardOp>(op);
+  return op->hasTrait<aten::Pointwise>() || isa<NativeDropoutBackwardOp>(op);
 }
 
 /// Kernels whose results are contiguous whatever the operands are.

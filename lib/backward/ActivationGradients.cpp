@@ -101,7 +101,7 @@ void backward::ActivationGradients::walkEnd(Value gradient) {
       continue;
     }
     auto aten = dyn_cast<aten::AtenOpInterface>(op);
-    Value viewed = aten ? aten.getViewSource(cast<OpResult>(value).getResultNumber()) : Value();
+    Value viewed = aten ? aten.getViewedOperand(cast<OpResult>(value).getResultNumber()) : Value();
     if (isBehind && !viewed) {
       entering.insert(value);
       continue;

@@ -11,7 +11,7 @@ using train::RoleKind;
 
 static Value getViewSource(Value value) {
   auto aten = value.getDefiningOp<aten::AtenOpInterface>();
-  return aten ? aten.getViewSource(cast<OpResult>(value).getResultNumber()) : Value();
+  return aten ? aten.getViewedOperand(cast<OpResult>(value).getResultNumber()) : Value();
 }
 
 static bool isCopyOrCast(Operation *op) {

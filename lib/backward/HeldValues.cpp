@@ -2,9 +2,9 @@
 
 #include "lib/backward/HeldValues.h"
 
-#include "dialects/aten/Aten.h"
 #include "lib/backward/MinCut.h"
 #include "lib/backward/Recompute.h"
+#include "lib/memory/MemoryPlan.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -15,18 +15,6 @@ int64_t backward::getBytes(Type type) {
   if (!tensor)
     return 0;
   return tensor.getNumElements() * llvm::divideCeil(tensor.getElementTypeBitWidth(), 8u);
-}
-
-static Value getViewSource(Value value) {
-  auto result = dyn_cast<OpResult>(value);
-  auto aten = result ? dyn_cast<aten::AtenOpInterface>(result.getOwner()) : nullptr;
-  return aten ? aten.getViewSource(result.getResultNumber()) : Value();
-}
-
-Value backward::getBase(Value value) {
-  while (Value source = getViewSource(value))
-    value = source;
-  return value;
 }
 
 namespace {
@@ -107,7 +95,7 @@ private:
   /// What holding `value` costs. A view costs its base; what dW needs and nothing else can give
   /// costs nothing more, whatever is chosen.
   int64_t costOf(Value value) const {
-    Value base = backward::getBase(value);
+    Value base = memory::getStorage(value);
     if (auto argument = dyn_cast<BlockArgument>(base))
       if (isAlwaysThere(argument) || needs.contains(argument))
         return 0;
@@ -139,7 +127,7 @@ private:
       return;
     }
     // Computing again is work, if little: of two cuts of the same bytes the one with less of it.
-    if (!getViewSource(value))
+    if (memory::getStorage(value) == value)
       addEdge(source, in, 1);
     for (Value operand : value.getDefiningOp()->getOperands())
       addEdge(nodeOf(operand) + 1, in, backward::Network::kUnlimited);
@@ -169,7 +157,7 @@ private:
   void measure() {
     llvm::DenseSet<Value> counted;
     for (Value value : plan.held) {
-      Value base = backward::getBase(value);
+      Value base = memory::getStorage(value);
       if (!counted.insert(base).second)
         continue;
       auto argument = dyn_cast<BlockArgument>(base);

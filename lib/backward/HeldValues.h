@@ -22,9 +22,6 @@ void chooseHeldValues(const train::Program &program, mlir::func::FuncOp function
 /// Bytes of a tensor; 0 for anything else.
 int64_t getBytes(mlir::Type type);
 
-/// The value whose memory `value` shares, through any number of views.
-mlir::Value getBase(mlir::Value value);
-
 } // namespace cleave::backward
 
 #endif // CLEAVE_LIB_BACKWARD_HELDVALUES_H

@@ -216,7 +216,8 @@ bool Chain::move(Operation *op) {
   if (isa<aten::CloneOp, aten::AliasOp>(op))
     return true;
   auto view = dyn_cast<aten::AtenOpInterface>(op);
-  if (!view || op->getNumResults() != 1 || (!view.getViewSource(0) && !isa<aten::UnsafeViewOp>(op)))
+  if (!view || op->getNumResults() != 1 ||
+      (!view.getViewedOperand(0) && !isa<aten::UnsafeViewOp>(op)))
     return false;
   return moveLayout(op);
 }

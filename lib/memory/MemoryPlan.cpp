@@ -20,12 +20,9 @@ namespace train = cleave::train;
 Value cleave::memory::getViewSource(OpResult value) {
   Operation *op = value.getOwner();
   if (auto call = dyn_cast<aten::AtenOpInterface>(op))
-    return call.getViewSource(value.getResultNumber());
-  if (isa<dist::ReinterpretOp, dist::FakeBroadcastOp, dist::FakeScatterOp>(op))
-    return op->getOperand(0);
-  if (auto convert = dyn_cast<dist::ConvertOp>(op))
-    return convert.getDestination().isPartial() ? Value() : convert.getInput();
-  return {};
+    return call.getViewedOperand(value.getResultNumber());
+  auto view = dyn_cast<ViewLikeOpInterface>(op);
+  return view ? view.getViewSource() : Value();
 }
 
 Value cleave::memory::getStorage(Value value) {

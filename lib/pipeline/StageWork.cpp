@@ -28,17 +28,6 @@ static std::string getElementType(Operation *op) {
   return text;
 }
 
-/// Messages of a ring of `ranks` that follow each other.
-static double countMessages(Operation *op, int64_t ranks) {
-  if (ranks == 1)
-    return 0;
-  if (isa<dist::AllReduceOp, dist::BarrierOp, dist::FakeReduceOp>(op))
-    return 2.0 * double(ranks - 1);
-  if (isa<dist::SendOp, dist::ReceiveOp, dist::PermuteOp, dist::ShiftOp>(op))
-    return 1;
-  return double(ranks - 1);
-}
-
 namespace {
 /// Which values of a stage's functions one microbatch keeps in memory, and how much that is.
 class SavedMemory {
@@ -157,7 +146,7 @@ private:
         if (failed(ranks))
           return failure();
         work.sentBytes = double(communication.getBytesSent(*ranks));
-        work.messages = countMessages(&op, *ranks);
+        work.messages = *ranks == 1 ? 0 : double(communication.countMessages(*ranks));
         if (communication.isStarted() && work.messages > 0) {
           work.starts = numStarted++;
           for (Value result : op.getResults())

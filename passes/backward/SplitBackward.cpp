@@ -8,6 +8,7 @@
 #include "lib/backward/SplitPlan.h"
 #include "lib/backward/ValueNumbering.h"
 #include "lib/backward/VerifySplit.h"
+#include "lib/memory/MemoryPlan.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -280,7 +281,7 @@ private:
     SmallVector<Entry> entries;
     llvm::DenseSet<Value> counted;
     for (Value value : plan.held) {
-      Value base = backward::getBase(value);
+      Value base = memory::getStorage(value);
       if (!counted.insert(base).second)
         continue;
       std::string text;

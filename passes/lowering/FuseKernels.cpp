@@ -3,6 +3,7 @@
 #include "lib/kernels/fusion/KernelLayout.h"
 #include "lib/kernels/fusion/RowOp.h"
 #include "lib/kernels/fusion/ViewCopies.h"
+#include "lib/kernels/program/RowProgram.h"
 #include "passes/lowering/Passes.h"
 
 #include "dialects/dist/Dist.h"
@@ -198,7 +199,7 @@ void FuseKernels::sort(Block &block, llvm::DenseMap<Operation *, unsigned> &orde
 
 void FuseKernels::fuse(Block &block) {
   kernels::ViewCopies copies(block);
-  std::vector<Cluster> clusters = kernels::findClusters(block);
+  std::vector<Cluster> clusters = kernels::findClusters(block, kernels::hasFormula);
   kernels::trimResults(clusters);
   copies.join(clusters);
   kernels::trimOperands(clusters, {minOps});

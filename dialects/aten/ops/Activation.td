@@ -5,12 +5,16 @@
 
 include "dialects/aten/ops/PointwiseBase.td"
 
-def Aten_ReluOp : Aten_UnaryOp<"relu", Aten_LikeSelf, "`max(self, 0)`">;
-def Aten_SiluOp : Aten_UnaryOp<"silu", Aten_LikeSelf, "`self * sigmoid(self)`">;
+def Aten_ReluOp : Aten_UnaryOp<"relu", Aten_LikeSelf, "`max(self, 0)`"> {
+  let pointwiseOut = 0;
+}
+def Aten_SiluOp : Aten_UnaryOp<"silu", Aten_LikeSelf, "`self * sigmoid(self)`"> {
+  let rows = Aten_LongPointwiseRows;
+}
 def Aten_SigmoidOp : Aten_UnaryOp<"sigmoid", Aten_Floating, "`1 / (1 + exp(-self))`">;
 def Aten_TanhOp : Aten_UnaryOp<"tanh", Aten_Floating, "hyperbolic tangent">;
 
-def Aten_GeluOp : AtenOp<"gelu", "aten::gelu"> {
+def Aten_GeluOp : AtenOp<"gelu", "aten::gelu", [Pointwise]> {
   let summary = "Gaussian error linear unit";
   let description = [{
     Constraints:
@@ -24,11 +28,13 @@ def Aten_GeluOp : AtenOp<"gelu", "aten::gelu"> {
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_Str:$approximate);
   let sharding = Aten_PointwiseSharding;
+  let rows = Aten_LongPointwiseRows;
+  let pointwiseOut = 1;
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
 }
 
-def Aten_GeluBackwardOp : AtenOp<"gelu_backward", "aten::gelu_backward"> {
+def Aten_GeluBackwardOp : AtenOp<"gelu_backward", "aten::gelu_backward", [Pointwise]> {
   let summary = "gradient of `gelu`";
   let description = [{
     Constraints:
@@ -45,11 +51,14 @@ def Aten_GeluBackwardOp : AtenOp<"gelu_backward", "aten::gelu_backward"> {
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
   let sharding = Aten_PointwiseSharding;
+  let rows = Aten_LongPointwiseRows;
+  let pointwiseOut = 1;
   let linear = ["grad_output"];
 }
 
 def Aten_SiluBackwardOp : Aten_BackwardOp<"silu_backward", "silu", "self"> {
   let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$self);
+  let rows = Aten_LongPointwiseRows;
 }
 def Aten_SigmoidBackwardOp : Aten_BackwardOp<"sigmoid_backward", "sigmoid", "output"> {
   let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$output);
@@ -132,6 +141,7 @@ def Aten_ThresholdOp : Aten_NumbersOp<"threshold", "threshold = 0.1, value = 20"
 def Aten_HardswishOp : Aten_UnaryOp<"hardswish", Aten_LikeSelf, "`self` times `min(max(self + 3, 0), 6) / 6`">;
 def Aten_HardswishBackwardOp : Aten_BackwardOp<"hardswish_backward", "hardswish", "self"> {
   let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$self);
+  let pointwiseOut = 0;
 }
 def Aten_HardsigmoidOp : Aten_UnaryOp<"hardsigmoid", Aten_LikeSelf, "`min(max(self + 3, 0), 6) / 6`">;
 def Aten_HardsigmoidBackwardOp : Aten_BackwardOp<"hardsigmoid_backward", "hardsigmoid", "self"> {
@@ -140,6 +150,7 @@ def Aten_HardsigmoidBackwardOp : Aten_BackwardOp<"hardsigmoid_backward", "hardsi
 def Aten_MishOp : Aten_UnaryOp<"mish", Aten_LikeSelf, "`self * tanh(softplus(self))`">;
 def Aten_MishBackwardOp : Aten_BackwardOp<"mish_backward", "mish", "self"> {
   let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$self);
+  let pointwiseOut = 0;
 }
 
 //===----------------------------------------------------------------------===//
@@ -189,6 +200,7 @@ def Aten_PreluKernelOp : Aten_PointwiseOp<"_prelu_kernel", "aten::_prelu_kernel"
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$weight);
+  let pointwiseOut = 0;
 }
 
 def Aten_PreluKernelBackwardOp : AtenOp<"_prelu_kernel_backward", "aten::_prelu_kernel_backward"> {

@@ -17,6 +17,7 @@ class Aten_AlphaOp<string mnemonic, string schema, string meaning>
 class Aten_AlphaScalarOp<string mnemonic, string schema, string meaning>
     : Aten_ScalarOp<mnemonic, schema, Aten_Promoted, meaning> {
   let arguments = (ins Aten_Tensor:$self, Aten_ReqScalar:$other, Aten_Scalar:$alpha);
+  let pointwiseOut = 0;
 }
 
 def Aten_AddOp : Aten_AlphaOp<"add", "aten::add.Tensor", "`self + alpha * other`"> {
@@ -33,12 +34,14 @@ def Aten_MulOp : Aten_BinaryOp<"mul", "aten::mul.Tensor", Aten_Promoted, "produc
 }
 def Aten_MulScalarOp : Aten_ScalarOp<"mul_scalar", "aten::mul.Scalar", Aten_Promoted, "product with a number"> {
   let sharding = Aten_LinearWhere<"isFinite(getOther())">;
+  let pointwiseOut = 0;
 }
 def Aten_DivOp : Aten_BinaryOp<"div", "aten::div.Tensor", Aten_Floating, "true quotient of two tensors"> {
   let linear = ["self"];
 }
 def Aten_DivScalarOp : Aten_ScalarOp<"div_scalar", "aten::div.Scalar", Aten_Floating, "true quotient by a number"> {
   let sharding = Aten_LinearWhere<"isFinite(getOther()) && !isZero(getOther())">;
+  let pointwiseOut = 0;
 }
 
 def Aten_AddcmulOp : Aten_PointwiseOp<"addcmul", "aten::addcmul", Aten_Promoted> {

@@ -31,6 +31,7 @@ def Aten_FlashAttentionForCpuOp
   let results = (outs Aten_Tensor:$output, Aten_Tensor:$logsumexp);
   let hasVerifier = 1;
   let sharding = Aten_CustomSharding;
+  let flops = "countAttentionFlops(getQuery(), getKey())";
   let linear = ["value -> 0"];
 }
 
@@ -63,6 +64,7 @@ def Aten_FlashAttentionForCpuBackwardOp
   let results = (outs Aten_Tensor:$grad_query, Aten_Tensor:$grad_key, Aten_Tensor:$grad_value);
   let hasVerifier = 1;
   let sharding = Aten_CustomSharding;
+  let flops = "countAttentionBackwardFlops(getQuery(), getKey())";
   let linear = ["grad_out", "value, out -> 0, 1"];
 }
 

@@ -58,7 +58,7 @@ SmallVector<Argument> CallOp::getArguments() {
   return arguments;
 }
 
-Value CallOp::getViewSource(unsigned result) {
+Value CallOp::getViewedOperand(unsigned result) {
   std::optional<Schema> schema = lookupSchema(getCallee());
   if (!schema || schema->returns.empty())
     return {};
@@ -73,6 +73,27 @@ Value CallOp::getViewSource(unsigned result) {
       if (auto reference = dyn_cast_or_null<OperandAttr>(getArgs().get(argument.name)))
         return getOperand(reference.getIndex());
   return {};
+}
+
+/// Of the contractions that exporters leave as calls; the name is all that is known of them.
+int64_t CallOp::countFlops() {
+  if (getNumOperands() < 2 || getNumResults() == 0)
+    return 0;
+  StringRef name = getCallee().rsplit("::").second.split('.').first;
+  Value first = getOperand(0), second = getOperand(1), result = getResult(0);
+  if (name.starts_with("_scaled_dot_product") || name == "scaled_dot_product_attention") {
+    // Gradients of attention take that of the result first.
+    if (!name.ends_with("_backward"))
+      return countAttentionFlops(first, second);
+    return getNumOperands() > 2 ? countAttentionBackwardFlops(second, getOperand(2)) : 0;
+  }
+  if (llvm::is_contained({"mm", "bmm", "matmul", "_grouped_mm", "linear"}, name))
+    return countProductFlops(first, result);
+  if (llvm::is_contained({"addmm", "baddbmm", "addbmm"}, name))
+    return countProductFlops(second, result);
+  if (llvm::is_contained({"convolution", "_convolution", "conv2d"}, name))
+    return countConvolutionFlops(result, second);
+  return 0;
 }
 
 /// What kind of value a schema type takes, and whether `value` is one.

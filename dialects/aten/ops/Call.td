@@ -15,7 +15,8 @@ def Aten_OperandAttr : AttrDef<Aten_Dialect, "Operand"> {
 
 def Aten_CallOp : Op<Aten_Dialect, "call", [
     Pure, ShardingRuleOpInterface, DeclareOpInterfaceMethods<AtenOpInterface,
-        ["getSchemaName", "getArgumentSpecs", "getArguments", "getViewSource"]>]> {
+        ["getSchemaName", "getArgumentSpecs", "getArguments", "getViewedOperand"]>,
+    DeclareOpInterfaceMethods<CostOpInterface, ["countFlops"]>]> {
   let summary = "call of any operator of PyTorch's dispatcher";
   let description = [{
     For operators without a typed op. The call is checked against the schema table that the build

@@ -27,7 +27,7 @@ def Aten_LogicalNotOp : Aten_UnaryOp<"logical_not", Aten_Boolean, "whether it is
 //===----------------------------------------------------------------------===//
 
 class Aten_BitwiseOp<string mnemonic, string meaning>
-    : AtenOp<mnemonic, "aten::" # mnemonic # ".Tensor"> {
+    : AtenOp<mnemonic, "aten::" # mnemonic # ".Tensor", [Pointwise]> {
   let summary = meaning;
   let description = [{
     Constraints:
@@ -43,11 +43,12 @@ class Aten_BitwiseOp<string mnemonic, string meaning>
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
   let sharding = Aten_PointwiseSharding;
+  let pointwiseOut = 1;
 }
 def Aten_BitwiseAndOp : Aten_BitwiseOp<"bitwise_and", "bits that both have">;
 def Aten_BitwiseOrOp : Aten_BitwiseOp<"bitwise_or", "bits that one of them has">;
 
-def Aten_BitwiseNotOp : AtenOp<"bitwise_not", "aten::bitwise_not"> {
+def Aten_BitwiseNotOp : AtenOp<"bitwise_not", "aten::bitwise_not", [Pointwise]> {
   let summary = "all bits turned over; for bool, `not`";
   let description = [{
     Constraints:
@@ -62,6 +63,7 @@ def Aten_BitwiseNotOp : AtenOp<"bitwise_not", "aten::bitwise_not"> {
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
   let sharding = Aten_PointwiseSharding;
+  let pointwiseOut = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -98,7 +100,7 @@ def Aten_ClampMaxOp : Aten_BoundOp<"clamp_max", ["max"], "max = 1.0", "`self`, b
 // Selection
 //===----------------------------------------------------------------------===//
 
-def Aten_WhereOp : AtenOp<"where", "aten::where.self"> {
+def Aten_WhereOp : AtenOp<"where", "aten::where.self", [Pointwise]> {
   let summary = "`self` where `condition` holds, else `other`";
   let description = [{
     Constraints:
@@ -115,6 +117,7 @@ def Aten_WhereOp : AtenOp<"where", "aten::where.self"> {
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
   let sharding = Aten_PointwiseSharding;
+  let pointwiseOut = 1;
   let moves = ["self, other"];
 }
 

@@ -24,6 +24,7 @@ def Aten_MmOp : Aten_ProductOp<"mm", "product of two matrices"> {
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$mat2);
   let sharding = Aten_ShardingText<"mk, kn -> mn">;
+  let flops = "countProductFlops(getSelf(), getResult())";
   let linear = ["self", "mat2"];
 }
 
@@ -40,6 +41,7 @@ def Aten_BmmOp : Aten_ProductOp<"bmm", "product of two batches of matrices"> {
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$mat2);
   let sharding = Aten_ShardingText<"bmk, bkn -> bmn">;
+  let flops = "countProductFlops(getSelf(), getResult())";
   let linear = ["self", "mat2"];
 }
 
@@ -61,6 +63,7 @@ def Aten_AddmmOp : Aten_ProductOp<"addmm", "`beta * self + alpha * (mat1 @ mat2)
   let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$mat1, Aten_Tensor:$mat2, Aten_Scalar:$beta,
                        Aten_Scalar:$alpha);
   let sharding = Aten_ShardingText<"+~mn, mk, kn -> mn">;
+  let flops = "countProductFlops(getMat1(), getResult())";
   let linear = ["self, mat1", "self, mat2"];
 }
 
@@ -80,6 +83,7 @@ def Aten_BaddbmmOp : Aten_ProductOp<"baddbmm", "`beta * self + alpha * (batch1 @
   let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$batch1, Aten_Tensor:$batch2,
                        Aten_Scalar:$beta, Aten_Scalar:$alpha);
   let sharding = Aten_ShardingText<"+~bmn, bmk, bkn -> bmn">;
+  let flops = "countProductFlops(getBatch1(), getResult())";
   let linear = ["self, batch1", "self, batch2"];
 }
 
@@ -96,6 +100,7 @@ def Aten_MvOp : Aten_ProductOp<"mv", "product of a matrix and a vector"> {
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$vec);
   let sharding = Aten_ShardingText<"mk, k -> m">;
+  let flops = "countProductFlops(getSelf(), getResult())";
   let linear = ["self", "vec"];
 }
 
@@ -112,6 +117,7 @@ def Aten_DotOp : Aten_ProductOp<"dot", "inner product of two vectors"> {
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$tensor);
   let sharding = Aten_ShardingText<"k, k ->">;
+  let flops = "countProductFlops(getSelf(), getResult())";
   let linear = ["self", "tensor"];
 }
 

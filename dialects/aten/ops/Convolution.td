@@ -32,6 +32,7 @@ def Aten_ConvolutionOp : AtenOp<"convolution", "aten::convolution"> {
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
   let sharding = Aten_CustomSharding;
+  let flops = "countConvolutionFlops(getResult(), getWeight())";
   let linear = ["input, bias", "weight, bias"];
 }
 
@@ -67,6 +68,7 @@ def Aten_ConvolutionBackwardOp : AtenOp<"convolution_backward", "aten::convoluti
                       Aten_MaybeTensor:$grad_bias);
   let hasVerifier = 1;
   let sharding = Aten_CustomSharding;
+  let flops = "countConvolutionBackwardFlops(getGradOutput(), getWeight(), getOperation()->getResults())";
   let linear = ["grad_output", "input -> 1", "weight -> 0"];
 }
 

@@ -145,6 +145,7 @@ def Aten_CatOp : AtenOp<"cat", "aten::cat"> {
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
   let sharding = Aten_CustomSharding;
+  let rows = Aten_WindowRows;
   let moves = ["tensors"];
 }
 

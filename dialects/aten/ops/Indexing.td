@@ -31,6 +31,7 @@ def Aten_EmbeddingOp : Aten_IndexingOp<"embedding", "aten::embedding", "rows of 
   let arguments = (ins Aten_Tensor:$weight, Aten_Tensor:$indices, Aten_Int:$padding_idx,
                        Aten_Bool:$scale_grad_by_freq, Aten_Bool:$sparse);
   let sharding = Aten_ShardingText<"ve, * -> *e", ["v: an index may name any row"]>;
+  let table = "getWeight()";
   let moves = ["weight"];
 }
 
@@ -123,6 +124,7 @@ def Aten_IndexSelectOp : Aten_IndexingOp<"index_select", "aten::index_select", "
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$dim, Aten_Tensor:$index);
   let sharding = Aten_CustomSharding;
+  let table = "getSelf()";
   let moves = ["self"];
 }
 
@@ -159,6 +161,7 @@ def Aten_GatherOp : Aten_IndexingOp<"gather", "aten::gather", "for each element 
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$dim, Aten_Tensor:$index, Aten_Bool:$sparse_grad);
   let sharding = Aten_CustomSharding;
+  let table = "getSelf()";
   let moves = ["self"];
 }
 

@@ -37,6 +37,7 @@ def Aten_NllLossForwardOp : Aten_LossOp<"nll_loss_forward", "negative log likeli
                        Aten_ReqInt:$reduction, Aten_ReqInt:$ignore_index);
   let results = (outs Aten_Tensor:$output, Aten_Tensor:$total_weight);
   let sharding = Aten_CustomSharding;
+  let rows = Aten_PickedRows;
   let linear = ["self -> 0"];
 }
 
@@ -62,6 +63,7 @@ def Aten_NllLossBackwardOp : Aten_LossOp<"nll_loss_backward", "gradient of `nll_
                        Aten_Tensor:$total_weight);
   let results = (outs Aten_Tensor:$result);
   let sharding = Aten_CustomSharding;
+  let rows = Aten_PickedRows;
   let linear = ["grad_output"];
 }
 
@@ -84,6 +86,7 @@ def Aten_MseLossOp : Aten_LossOp<"mse_loss", "squared distance"> {
   let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$target, Aten_Int:$reduction);
   let results = (outs Aten_Tensor:$result);
   let sharding = Aten_CustomSharding;
+  let rows = Aten_ReducedRows;
 }
 
 def Aten_MseLossBackwardOp : Aten_LossOp<"mse_loss_backward", "gradient of `mse_loss`"> {
@@ -102,6 +105,7 @@ def Aten_MseLossBackwardOp : Aten_LossOp<"mse_loss_backward", "gradient of `mse_
                        Aten_ReqInt:$reduction);
   let results = (outs Aten_Tensor:$result);
   let sharding = Aten_CustomSharding;
+  let rows = Aten_PointwiseRows;
   let linear = ["grad_output"];
 }
 

@@ -34,6 +34,7 @@ def Aten_NativeLayerNormOp : AtenOp<"native_layer_norm", "aten::native_layer_nor
   let results = (outs Aten_Tensor:$result, Aten_Tensor:$mean, Aten_Tensor:$rstd);
   let hasVerifier = 1;
   let sharding = Aten_CustomSharding;
+  let rows = Aten_WholeRows;
 }
 
 def Aten_NativeLayerNormBackwardOp
@@ -64,6 +65,7 @@ def Aten_NativeLayerNormBackwardOp
                       Aten_MaybeTensor:$grad_bias);
   let hasVerifier = 1;
   let sharding = Aten_CustomSharding;
+  let rows = Aten_WholeRows;
   let linear = ["grad_out"];
 }
 

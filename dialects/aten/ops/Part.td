@@ -9,7 +9,8 @@ include "dialects/aten/AtenBase.td"
 // Views of one part
 //===----------------------------------------------------------------------===//
 
-def Aten_SliceOp : AtenOp<"slice", "aten::slice.Tensor", [ViewLike]> {
+def Aten_SliceOp : AtenOp<"slice", "aten::slice.Tensor"> {
+  let isView = 1;
   let summary = "`self[..., start:end:step, ...]`";
   let description = [{
     `start` and `end` are clamped to the dimension, and count from its end where negative.
@@ -29,10 +30,12 @@ def Aten_SliceOp : AtenOp<"slice", "aten::slice.Tensor", [ViewLike]> {
   let hasVerifier = 1;
   let hasFolder = 1;
   let sharding = Aten_CustomSharding;
+  let rows = Aten_WindowViewRows;
   let moves = ["self"];
 }
 
-def Aten_SelectOp : AtenOp<"select", "aten::select.int", [ViewLike]> {
+def Aten_SelectOp : AtenOp<"select", "aten::select.int"> {
+  let isView = 1;
   let summary = "`self[..., index, ...]`";
   let description = [{
     Constraints:
@@ -55,7 +58,8 @@ def Aten_SelectOp : AtenOp<"select", "aten::select.int", [ViewLike]> {
 // Views of all parts
 //===----------------------------------------------------------------------===//
 
-def Aten_SplitOp : AtenOp<"split", "aten::split.Tensor", [ViewLike]> {
+def Aten_SplitOp : AtenOp<"split", "aten::split.Tensor"> {
+  let isView = 1;
   let summary = "parts of `split_size` along a dimension, the last one possibly smaller";
   let description = [{
     Constraints:
@@ -76,7 +80,8 @@ def Aten_SplitOp : AtenOp<"split", "aten::split.Tensor", [ViewLike]> {
   let moves = ["self"];
 }
 
-def Aten_SplitWithSizesOp : AtenOp<"split_with_sizes", "aten::split_with_sizes", [ViewLike]> {
+def Aten_SplitWithSizesOp : AtenOp<"split_with_sizes", "aten::split_with_sizes"> {
+  let isView = 1;
   let summary = "parts of given sizes along a dimension";
   let description = [{
     Constraints:
@@ -97,7 +102,8 @@ def Aten_SplitWithSizesOp : AtenOp<"split_with_sizes", "aten::split_with_sizes",
   let moves = ["self"];
 }
 
-def Aten_UnbindOp : AtenOp<"unbind", "aten::unbind.int", [ViewLike]> {
+def Aten_UnbindOp : AtenOp<"unbind", "aten::unbind.int"> {
+  let isView = 1;
   let summary = "all selections along a dimension";
   let description = [{
     Constraints:
@@ -139,6 +145,7 @@ def Aten_SliceBackwardOp : AtenOp<"slice_backward", "aten::slice_backward"> {
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
   let sharding = Aten_CustomSharding;
+  let rows = Aten_WindowRows;
   let linear = ["grad_output"];
   let resultSizes = ["input_sizes"];
 }

@@ -24,17 +24,19 @@ def Aten_LikeSelf : Aten_DTypeRule<"Self", "The result has the dtype of the firs
 
 /// `scalars` names the Scalar arguments that take part in type promotion.
 class Aten_PointwiseOp<string mnemonic, string schema, Aten_DTypeRule rule, list<string> scalars = []>
-    : AtenOp<mnemonic, schema> {
+    : AtenOp<mnemonic, schema, [Pointwise]> {
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
   let sharding = Aten_PointwiseSharding;
+  let pointwiseOut = 1;
   let extraDefinitions = "::llvm::LogicalResult $cppClass::verify() { return ::cleave::aten::verifyPointwise(*this, "
       # rule.enumerator # ", {" # !interleave(!foreach(s, scalars, "\"" # s # "\""), ", ") # "}); }\n";
 }
 
 /// Linear in `self` for some numbers only.
 class Aten_LinearWhere<string condition>
-    : Aten_Sharding<Aten_PointwiseSharding.statements # " if (" # condition # ") rule.linear(\"self\");">;
+    : Aten_Sharding<Aten_PointwiseSharding.statements # " if (" # condition # ") rule.linear(\"self\");", 0,
+                    Aten_PointwiseRows>;
 
 class Aten_UnaryOp<string mnemonic, Aten_DTypeRule rule, string meaning>
     : Aten_PointwiseOp<mnemonic, "aten::" # mnemonic, rule> {

@@ -29,6 +29,7 @@ class Aten_FullSumOp<string mnemonic, string dtypes, string meaning>
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_DType:$dtype);
   let linear = ["self"];
+  let rows = Aten_ReducedRows;
 }
 
 class Aten_DimSumOp<string mnemonic, string schema, string dtypes, string meaning>
@@ -48,6 +49,7 @@ class Aten_DimSumOp<string mnemonic, string schema, string dtypes, string meanin
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_Ints:$dim, Aten_Bool:$keepdim, Aten_DType:$dtype);
   let linear = ["self"];
+  let rows = Aten_ReducedRows;
 }
 
 defvar sumTypes = "The dtype is `dtype` or, without it, that of `self`, with `i64` for integers and bool.";
@@ -151,7 +153,9 @@ class Aten_ExtremumOp<string mnemonic, string meaning>
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_Ints:$dim, Aten_Bool:$keepdim);
 }
-def Aten_AmaxOp : Aten_ExtremumOp<"amax", "largest element over dimensions">;
+def Aten_AmaxOp : Aten_ExtremumOp<"amax", "largest element over dimensions"> {
+  let rows = Aten_ReducedRows;
+}
 def Aten_AminOp : Aten_ExtremumOp<"amin", "smallest element over dimensions">;
 
 class Aten_TruthOp<string mnemonic, string meaning>

@@ -10,6 +10,7 @@ class Aten_SoftmaxBaseOp<string mnemonic, string meaning> : AtenOp<mnemonic, "at
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
   let sharding = Aten_CustomSharding;
+  let rows = Aten_WholeRows;
 }
 
 class Aten_SoftmaxForwardOp<string mnemonic, string meaning> : Aten_SoftmaxBaseOp<mnemonic, meaning> {

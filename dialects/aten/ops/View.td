@@ -7,7 +7,8 @@ include "dialects/aten/AtenBase.td"
 
 /// A view with one result of the dtype of `self`.
 class Aten_ViewBaseOp<string mnemonic, string schema, string meaning>
-    : AtenOp<mnemonic, schema, [ViewLike]> {
+    : AtenOp<mnemonic, schema> {
+  let isView = 1;
   let summary = meaning;
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
@@ -32,6 +33,7 @@ class Aten_IdentityOp<string mnemonic, string meaning, string effect>
   }];
   let arguments = (ins Aten_Tensor:$self);
   let sharding = Aten_PointwiseSharding;
+  let rows = Aten_OrderedRows;
 }
 def Aten_AliasOp : Aten_IdentityOp<"alias", "another name for `self`",
     "Canonicalizes to its operand."> {
@@ -73,6 +75,7 @@ def Aten_ExpandOp : Aten_ViewBaseOp<"expand", "aten::expand", "dimensions of siz
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$size, Aten_Bool:$implicit);
+  let rows = Aten_ExchangedRows;
   let resultSizes = ["size"];
   let hasFolder = 1;
 }
@@ -106,6 +109,7 @@ def Aten_TransposeOp : Aten_ViewBaseOp<"transpose", "aten::transpose.int", "two 
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$dim0, Aten_ReqInt:$dim1);
+  let rows = Aten_ExchangedRows;
   let hasFolder = 1;
 }
 
@@ -121,6 +125,7 @@ def Aten_PermuteOp : Aten_ViewBaseOp<"permute", "aten::permute", "dimensions in 
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$dims);
+  let rows = Aten_ExchangedRows;
   let hasFolder = 1;
   let hasCanonicalizeMethod = 1;
 }
@@ -140,6 +145,7 @@ def Aten_UnsqueezeOp : Aten_ViewBaseOp<"unsqueeze", "aten::unsqueeze", "a new di
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$dim);
+  let rows = Aten_OrderedRows;
 }
 
 def Aten_SqueezeOp : Aten_ViewBaseOp<"squeeze", "aten::squeeze", "all dimensions of size 1 dropped"> {
@@ -152,6 +158,7 @@ def Aten_SqueezeOp : Aten_ViewBaseOp<"squeeze", "aten::squeeze", "all dimensions
     ```
   }];
   let arguments = (ins Aten_Tensor:$self);
+  let rows = Aten_OrderedRows;
   let hasFolder = 1;
 }
 
@@ -167,6 +174,7 @@ def Aten_SqueezeDimOp : Aten_ViewBaseOp<"squeeze_dim", "aten::squeeze.dim", "a d
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$dim);
+  let rows = Aten_OrderedRows;
   let hasFolder = 1;
 }
 
@@ -182,6 +190,7 @@ def Aten_SqueezeDimsOp : Aten_ViewBaseOp<"squeeze_dims", "aten::squeeze.dims", "
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$dim);
+  let rows = Aten_OrderedRows;
   let hasFolder = 1;
 }
 

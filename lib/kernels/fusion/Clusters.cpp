@@ -20,7 +20,8 @@ namespace {
 
 class ClusterFinder {
 public:
-  explicit ClusterFinder(Block &block) : block(block) {}
+  ClusterFinder(Block &block, llvm::function_ref<bool(Operation *)> hasFormula)
+      : block(block), hasFormula(hasFormula) {}
 
   std::vector<Cluster> run();
 
@@ -64,6 +65,7 @@ private:
   llvm::SmallVector<RowSpace::Member> membersOf(int cluster);
 
   Block &block;
+  llvm::function_ref<bool(Operation *)> hasFormula;
   llvm::DenseMap<Operation *, unsigned> position;
   llvm::DenseMap<Operation *, int> owner;
   /// As of clusters, of ops that are in none.
@@ -78,7 +80,7 @@ private:
 
 const RowOp *ClusterFinder::analyze(Operation *op) {
   auto [it, isNew] = rowOps.try_emplace(op);
-  if (isNew && isFusible(op))
+  if (isNew && hasFormula(op))
     if (std::optional<RowOp> rowOp = analyzeRowOp(op))
       it->second = std::make_unique<RowOp>(std::move(*rowOp));
   return it->second.get();
@@ -421,8 +423,9 @@ std::vector<Cluster> ClusterFinder::run() {
   return found;
 }
 
-std::vector<Cluster> cleave::kernels::findClusters(Block &block) {
-  return ClusterFinder(block).run();
+std::vector<Cluster>
+cleave::kernels::findClusters(Block &block, llvm::function_ref<bool(Operation *)> hasFormula) {
+  return ClusterFinder(block, hasFormula).run();
 }
 
 void cleave::kernels::trimResults(std::vector<Cluster> &clusters) {

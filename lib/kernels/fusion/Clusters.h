@@ -23,11 +23,13 @@ struct ClusterOptions {
   unsigned minOps = 2;
 };
 
-/// The clusters of a block of pure straight-line code. Each fusible op joins the clusters that make
+/// The clusters of a block of pure straight-line code, of ops that have rows and, as `hasFormula`
+/// says, can be computed by kernels. Each joins the clusters that make
 /// its operands, or read them too, where that keeps them free of cycles; these then become one.
 /// Deterministic, and linear in the number of ops but for searches in the neighbourhood of a
 /// cluster, which are bounded.
-std::vector<Cluster> findClusters(mlir::Block &block);
+std::vector<Cluster> findClusters(mlir::Block &block,
+                                  llvm::function_ref<bool(mlir::Operation *)> hasFormula);
 
 /// Takes views out of the clusters that nothing inside needs: they are as free outside.
 void trimResults(std::vector<Cluster> &clusters);

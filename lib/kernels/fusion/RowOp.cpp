@@ -1,165 +1,43 @@
 //===- RowOp.cpp - ops that work row by row ---------------------------------===//
 
 #include "lib/kernels/fusion/RowOp.h"
+#include "dialects/aten/ops/Copy.h"
+#include "dialects/aten/ops/Loss.h"
+#include "dialects/aten/ops/Reduction.h"
 #include "dialects/sharding/ShardingRule.h"
 
 #include "mlir/IR/BuiltinTypes.h"
-#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace cleave;
 using namespace cleave::kernels;
+using aten::RowKind;
 using sharding::FactorId;
 using sharding::ShardingRule;
 using sharding::TensorFactors;
 
-/// What each element of a result needs is in the elements that the sharding rule assigns to it.
-static const llvm::StringSet<> &pointwiseOps() {
-  static const llvm::StringSet<> names = {"aten.add",
-                                          "aten.add_scalar",
-                                          "aten.sub",
-                                          "aten.sub_scalar",
-                                          "aten.rsub_scalar",
-                                          "aten.mul",
-                                          "aten.mul_scalar",
-                                          "aten.div",
-                                          "aten.div_scalar",
-                                          "aten.addcmul",
-                                          "aten.pow_tensor_scalar",
-                                          "aten.sqrt",
-                                          "aten.rsqrt",
-                                          "aten.reciprocal",
-                                          "aten.neg",
-                                          "aten.abs",
-                                          "aten.exp",
-                                          "aten.log",
-                                          "aten.log1p",
-                                          "aten.sin",
-                                          "aten.cos",
-                                          "aten.erf",
-                                          "aten.relu",
-                                          "aten.silu",
-                                          "aten.sigmoid",
-                                          "aten.tanh",
-                                          "aten.gelu",
-                                          "aten.gelu_backward",
-                                          "aten.silu_backward",
-                                          "aten.sigmoid_backward",
-                                          "aten.tanh_backward",
-                                          "aten.threshold_backward",
-                                          "aten.eq",
-                                          "aten.eq_scalar",
-                                          "aten.ne",
-                                          "aten.ne_scalar",
-                                          "aten.lt",
-                                          "aten.lt_scalar",
-                                          "aten.le",
-                                          "aten.le_scalar",
-                                          "aten.gt",
-                                          "aten.gt_scalar",
-                                          "aten.ge",
-                                          "aten.ge_scalar",
-                                          "aten.logical_and",
-                                          "aten.logical_or",
-                                          "aten.logical_not",
-                                          "aten.bitwise_and",
-                                          "aten.bitwise_or",
-                                          "aten.bitwise_not",
-                                          "aten.maximum",
-                                          "aten.minimum",
-                                          "aten.clamp",
-                                          "aten.clamp_min",
-                                          "aten.clamp_max",
-                                          "aten.where",
-                                          "aten.masked_fill_scalar",
-                                          "aten.masked_fill",
-                                          "aten.native_dropout_backward",
-                                          "aten.mse_loss_backward",
-                                          "aten.clone",
-                                          "aten._to_copy"};
-  return names;
-}
-
-/// Along rows, or over all of them.
-static const llvm::StringSet<> &reductionOps() {
-  static const llvm::StringSet<> names = {
-      "aten.sum_dim_int_list", "aten.mean_dim", "aten.amax", "aten.sum", "aten.mean",
-      "aten.mse_loss"};
-  return names;
-}
-
-/// Ops that compute on each row as a whole. Their sharding rules say no more than that.
-static const llvm::StringSet<> &wholeRowOps() {
-  static const llvm::StringSet<> names = {"aten._softmax",
-                                          "aten._safe_softmax",
-                                          "aten._log_softmax",
-                                          "aten._softmax_backward_data",
-                                          "aten._log_softmax_backward_data",
-                                          "aten.native_layer_norm",
-                                          "aten.native_layer_norm_backward"};
-  return names;
-}
-
-/// The elements stay in their order.
-static const llvm::StringSet<> &viewOps() {
-  static const llvm::StringSet<> names = {"aten.alias",       "aten.detach",       "aten.view",
-                                          "aten.unsqueeze",   "aten._unsafe_view", "aten.squeeze",
-                                          "aten.squeeze_dim", "aten.squeeze_dims"};
-  return names;
-}
-
-/// Views that exchange or repeat rows.
-static const llvm::StringSet<> &gatherOps() {
-  static const llvm::StringSet<> names = {"aten.expand", "aten.transpose", "aten.permute"};
-  return names;
-}
-
-/// Results and operands have windows of each other's rows.
-static const llvm::StringSet<> &windowOps() {
-  static const llvm::StringSet<> names = {"aten.slice", "aten.cat", "aten.slice_backward"};
-  return names;
-}
-
-/// Ops that take one element of each row by an index.
-static const llvm::StringSet<> &pickOps() {
-  static const llvm::StringSet<> names = {"aten.nll_loss_forward", "aten.nll_loss_backward"};
-  return names;
-}
-
-/// Pointwise ops of many steps, which are worth a kernel of their own.
-static const llvm::StringSet<> &longPointwiseOps() {
-  static const llvm::StringSet<> names = {"aten.gelu", "aten.gelu_backward", "aten.silu",
-                                          "aten.silu_backward"};
-  return names;
-}
-
-static bool isElementwise(StringRef name) {
-  return pointwiseOps().contains(name) || viewOps().contains(name) || gatherOps().contains(name);
-}
-
-bool kernels::isFusible(Operation *op) {
-  StringRef name = op->getName().getStringRef();
-  return isElementwise(name) || reductionOps().contains(name) || wholeRowOps().contains(name) ||
-         windowOps().contains(name) || pickOps().contains(name);
+static std::optional<RowKind> getRowKind(Operation *op) {
+  auto rows = dyn_cast<aten::RowOpInterface>(op);
+  return rows ? std::optional(rows.getRowKind()) : std::nullopt;
 }
 
 unsigned kernels::getWeight(Operation *op) {
-  StringRef name = op->getName().getStringRef();
-  if (viewOps().contains(name) || gatherOps().contains(name) || name == "aten.slice")
-    return 0;
-  bool isLong =
-      wholeRowOps().contains(name) || pickOps().contains(name) || longPointwiseOps().contains(name);
-  return isLong ? 2 : 1;
+  return cast<aten::RowOpInterface>(op).getRowWeight();
+}
+
+bool kernels::isView(Operation *op) {
+  auto rows = dyn_cast<aten::RowOpInterface>(op);
+  return rows && rows.getRowWeight() == 0;
 }
 
 bool kernels::keepsOrder(Operation *op) {
-  return viewOps().contains(op->getName().getStringRef());
+  return getRowKind(op) == RowKind::Ordered;
 }
 
 bool kernels::isRepeatable(Operation *op) {
   if (isView(op))
     return true;
-  if (op->getName().getStringRef() != "aten._to_copy")
+  if (!isa<aten::ToCopyOp>(op))
     return false;
   auto bits = [](Type type) {
     Type element = cast<RankedTensorType>(type).getElementType();
@@ -297,7 +175,7 @@ static std::optional<RowOp> analyzeReduction(Operation *op) {
   RowTensor &result = rowOp->results[0];
   if (result.rows != from.rows) {
     // A maximum over all rows is none of their sums.
-    if (!result.rows.empty() || op->getName().getStringRef() == "aten.amax")
+    if (!result.rows.empty() || isa<aten::AmaxOp>(op))
       return std::nullopt;
     result.isTotal = true;
   }
@@ -371,7 +249,7 @@ static std::optional<RowOp> analyzeWindowOp(Operation *op) {
 
 /// Losses by class: an element of each row of the first tensor of two dimensions.
 static std::optional<RowOp> analyzePickOp(Operation *op) {
-  bool isForward = op->getName().getStringRef() == "aten.nll_loss_forward";
+  bool isForward = isa<aten::NllLossForwardOp>(op);
   Value scores = op->getOperand(isForward ? 0 : 1);
   ArrayRef<int64_t> shape = shapeOf(scores);
   if (shape.size() != 2 || shape[0] < 2 || shape[1] < 2)
@@ -393,20 +271,31 @@ static std::optional<RowOp> analyzePickOp(Operation *op) {
   return analysis.take();
 }
 
-std::optional<RowOp> kernels::analyzeRowOp(Operation *op) {
-  StringRef name = op->getName().getStringRef();
-  if (wholeRowOps().contains(name))
-    return analyzeWholeRowOp(op);
-  if (pickOps().contains(name))
-    return analyzePickOp(op);
-  if (windowOps().contains(name))
-    return analyzeWindowOp(op);
-  if (reductionOps().contains(name))
-    return analyzeReduction(op);
-  if (!isElementwise(name))
-    return std::nullopt;
+/// Elements in their place, and views.
+static std::optional<RowOp> analyzeElements(Operation *op) {
   if (auto format = op->getAttrOfType<StringAttr>("memory_format"))
     if (format.getValue().starts_with("channels_last"))
       return std::nullopt;
   return RuleAnalysis(op).run();
+}
+
+std::optional<RowOp> kernels::analyzeRowOp(Operation *op) {
+  std::optional<RowKind> kind = getRowKind(op);
+  if (!kind)
+    return std::nullopt;
+  switch (*kind) {
+  case RowKind::Pointwise:
+  case RowKind::Ordered:
+  case RowKind::Exchanged:
+    return analyzeElements(op);
+  case RowKind::Window:
+    return analyzeWindowOp(op);
+  case RowKind::Reduced:
+    return analyzeReduction(op);
+  case RowKind::Whole:
+    return analyzeWholeRowOp(op);
+  case RowKind::Picked:
+    return analyzePickOp(op);
+  }
+  llvm_unreachable("all kinds of rows have an analysis");
 }

@@ -47,15 +47,10 @@ struct RowOp {
   std::optional<RowOp> withColumns() const;
 };
 
-/// Whether a kernel may contain ops of this name at all.
-bool isFusible(mlir::Operation *op);
-
-/// About how many pointwise ops a fusible one stands for: 0 for views, which cost nothing outside
+/// About how many pointwise ops an op with rows stands for: 0 for views, which cost nothing outside
 /// of a kernel.
 unsigned getWeight(mlir::Operation *op);
-inline bool isView(mlir::Operation *op) {
-  return isFusible(op) && getWeight(op) == 0;
-}
+bool isView(mlir::Operation *op);
 /// Whether a view leaves elements in their order. Others exchange rows, repeat them or take windows
 /// of them: that costs a copy where a kernel needs contiguous memory.
 bool keepsOrder(mlir::Operation *op);

@@ -1,13 +1,15 @@
 //===- ProgramBuilder.h - taking ops apart --------------------------*- C++ -*-===//
 //
-// An op that kernels may contain has a decomposition: a function that says in primitive steps what
-// it computes. Adding an op is adding one to a file of lib/kernels/program/decompositions.
+// An op that kernels may contain has a decomposition, its formula: a function that says in
+// primitive steps what it computes. Adding an op is adding one to a file of
+// lib/kernels/program/decompositions.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef CLEAVE_LIB_KERNELS_PROGRAM_PROGRAMBUILDER_H
 #define CLEAVE_LIB_KERNELS_PROGRAM_PROGRAMBUILDER_H
 
+#include "dialects/aten/Aten.h"
 #include "lib/kernels/fusion/KernelLayout.h"
 #include "lib/kernels/program/RowProgram.h"
 
@@ -108,9 +110,23 @@ public:
 };
 
 using Decomposition = mlir::LogicalResult (*)(OpDecomposer &);
-using DecompositionTable = llvm::StringMap<Decomposition>;
 
-/// How ops are taken apart, by name.
+/// How ops are taken apart, by class.
+class DecompositionTable {
+public:
+  template <typename... Ops> void add(Decomposition decomposition) {
+    static_assert((Ops::template hasTrait<aten::RowOpInterface::Trait>() && ...),
+                  "no kernel contains an op whose record does not say how it lies over rows");
+    (table.try_emplace(mlir::TypeID::get<Ops>(), decomposition), ...);
+  }
+
+  /// Null for an op that has none.
+  Decomposition find(mlir::Operation *op) const { return table.lookup(op->getName().getTypeID()); }
+
+private:
+  llvm::DenseMap<mlir::TypeID, Decomposition> table;
+};
+
 const DecompositionTable &getDecompositions();
 
 // Each adds those of one area.

@@ -113,10 +113,10 @@ LogicalResult Translation::translate(Operation *op) {
       return refuse(op, "computes 8- or 16-bit integers");
     decomposer.resultTypes.push_back(dtype ? *getComputeType(dtype) : ComputeType::F32);
   }
-  auto it = getDecompositions().find(op->getName().getStringRef());
-  if (it == getDecompositions().end())
+  Decomposition decompose = getDecompositions().find(op);
+  if (!decompose)
     return refuse(op, "is not known to the code generator");
-  if (failed(it->second(decomposer)))
+  if (failed(decompose(decomposer)))
     return refuse(op, decomposer.reason);
   for (auto [i, result] : llvm::enumerate(op->getResults()))
     if (decomposer.results[i])
@@ -174,6 +174,10 @@ std::optional<RowProgram> kernels::buildRowProgram(exec::KernelOp kernel, Unsupp
   if (failed(Translation(kernel, program, why).run()))
     return std::nullopt;
   return program;
+}
+
+bool kernels::hasFormula(Operation *op) {
+  return getDecompositions().find(op) != nullptr;
 }
 
 //===----------------------------------------------------------------------===//

@@ -147,6 +147,9 @@ struct RowProgram {
   void print(llvm::raw_ostream &os) const;
 };
 
+/// Whether there is a formula for the op, without which no kernel may contain it.
+bool hasFormula(mlir::Operation *op);
+
 /// Why a kernel has no row program.
 struct Unsupported {
   mlir::Operation *op = nullptr;

@@ -85,7 +85,7 @@ func.func @backward(%w: tensor<4x4xf32> {{train.role = #train.role<parameter "w"
 
 Value viewSource(Value value) {
   auto aten = value.getDefiningOp<aten::AtenOpInterface>();
-  return aten ? aten.getViewSource(0) : Value();
+  return aten ? aten.getViewedOperand(0) : Value();
 }
 
 /// The fewest bytes from which dW can have what it needs, over all sets of values to hold.

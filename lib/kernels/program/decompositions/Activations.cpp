@@ -4,11 +4,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/aten/ops/Activation.h"
 #include "lib/kernels/program/ProgramBuilder.h"
 
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
+using namespace cleave;
 using namespace cleave::kernels;
 
 namespace {
@@ -100,13 +102,13 @@ static LogicalResult thresholdBackward(OpDecomposer &d) {
 }
 
 void cleave::kernels::addActivations(DecompositionTable &table) {
-  table["aten.gelu"] = gelu;
-  table["aten.gelu_backward"] = geluBackward;
-  table["aten.silu"] = silu;
-  table["aten.silu_backward"] = siluBackward;
-  table["aten.sigmoid"] = sigmoid;
-  table["aten.sigmoid_backward"] = sigmoidBackward;
-  table["aten.tanh_backward"] = tanhBackward;
-  table["aten.relu"] = relu;
-  table["aten.threshold_backward"] = thresholdBackward;
+  table.add<aten::GeluOp>(gelu);
+  table.add<aten::GeluBackwardOp>(geluBackward);
+  table.add<aten::SiluOp>(silu);
+  table.add<aten::SiluBackwardOp>(siluBackward);
+  table.add<aten::SigmoidOp>(sigmoid);
+  table.add<aten::SigmoidBackwardOp>(sigmoidBackward);
+  table.add<aten::TanhBackwardOp>(tanhBackward);
+  table.add<aten::ReluOp>(relu);
+  table.add<aten::ThresholdBackwardOp>(thresholdBackward);
 }

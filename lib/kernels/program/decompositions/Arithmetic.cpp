@@ -1,8 +1,11 @@
 //===- Arithmetic.cpp - sums, products, powers, elementary functions ---------===//
 
+#include "dialects/aten/ops/Arithmetic.h"
+#include "dialects/aten/ops/Activation.h"
 #include "lib/kernels/program/ProgramBuilder.h"
 
 using namespace mlir;
+using namespace cleave;
 using namespace cleave::kernels;
 
 /// `self + alpha * other`, `sign` being that of the second term.
@@ -111,27 +114,27 @@ static LogicalResult reciprocal(OpDecomposer &d) {
 }
 
 void cleave::kernels::addArithmetic(DecompositionTable &table) {
-  table["aten.add"] = addTensor<1>;
-  table["aten.sub"] = addTensor<-1>;
-  table["aten.add_scalar"] = addScalar;
-  table["aten.sub_scalar"] = subScalar;
-  table["aten.rsub_scalar"] = rsubScalar;
-  table["aten.mul"] = mulTensor;
-  table["aten.mul_scalar"] = mulScalar;
-  table["aten.div"] = divTensor;
-  table["aten.div_scalar"] = divScalar;
-  table["aten.addcmul"] = addcmul;
-  table["aten.pow_tensor_scalar"] = powScalar;
-  table["aten.sqrt"] = unary<Function::Sqrt>;
-  table["aten.rsqrt"] = rsqrt;
-  table["aten.reciprocal"] = reciprocal;
-  table["aten.neg"] = unary<Function::Neg>;
-  table["aten.abs"] = unary<Function::Abs>;
-  table["aten.exp"] = unary<Function::Exp>;
-  table["aten.log"] = unary<Function::Log>;
-  table["aten.log1p"] = unary<Function::Log1p>;
-  table["aten.sin"] = unary<Function::Sin>;
-  table["aten.cos"] = unary<Function::Cos>;
-  table["aten.erf"] = unary<Function::Erf>;
-  table["aten.tanh"] = unary<Function::Tanh>;
+  table.add<aten::AddOp>(addTensor<1>);
+  table.add<aten::SubOp>(addTensor<-1>);
+  table.add<aten::AddScalarOp>(addScalar);
+  table.add<aten::SubScalarOp>(subScalar);
+  table.add<aten::RsubScalarOp>(rsubScalar);
+  table.add<aten::MulOp>(mulTensor);
+  table.add<aten::MulScalarOp>(mulScalar);
+  table.add<aten::DivOp>(divTensor);
+  table.add<aten::DivScalarOp>(divScalar);
+  table.add<aten::AddcmulOp>(addcmul);
+  table.add<aten::PowTensorScalarOp>(powScalar);
+  table.add<aten::SqrtOp>(unary<Function::Sqrt>);
+  table.add<aten::RsqrtOp>(rsqrt);
+  table.add<aten::ReciprocalOp>(reciprocal);
+  table.add<aten::NegOp>(unary<Function::Neg>);
+  table.add<aten::AbsOp>(unary<Function::Abs>);
+  table.add<aten::ExpOp>(unary<Function::Exp>);
+  table.add<aten::LogOp>(unary<Function::Log>);
+  table.add<aten::Log1pOp>(unary<Function::Log1p>);
+  table.add<aten::SinOp>(unary<Function::Sin>);
+  table.add<aten::CosOp>(unary<Function::Cos>);
+  table.add<aten::ErfOp>(unary<Function::Erf>);
+  table.add<aten::TanhOp>(unary<Function::Tanh>);
 }

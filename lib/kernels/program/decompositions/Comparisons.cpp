@@ -1,6 +1,7 @@
 //===- Comparisons.cpp - comparisons, logic, bounds, choices ----------------===//
 
 #include "dialects/aten/DTypes.h"
+#include "dialects/aten/ops/Comparison.h"
 #include "lib/kernels/program/ProgramBuilder.h"
 
 #include <cmath>
@@ -75,30 +76,30 @@ static LogicalResult maskedFill(OpDecomposer &d) {
 }
 
 void cleave::kernels::addComparisons(DecompositionTable &table) {
-  table["aten.eq"] = compare<Function::Equal>;
-  table["aten.ne"] = compare<Function::NotEqual>;
-  table["aten.lt"] = compare<Function::Less>;
-  table["aten.le"] = compare<Function::LessEqual>;
-  table["aten.gt"] = compare<Function::Greater>;
-  table["aten.ge"] = compare<Function::GreaterEqual>;
-  table["aten.eq_scalar"] = compareScalar<Function::Equal>;
-  table["aten.ne_scalar"] = compareScalar<Function::NotEqual>;
-  table["aten.lt_scalar"] = compareScalar<Function::Less>;
-  table["aten.le_scalar"] = compareScalar<Function::LessEqual>;
-  table["aten.gt_scalar"] = compareScalar<Function::Greater>;
-  table["aten.ge_scalar"] = compareScalar<Function::GreaterEqual>;
-  table["aten.logical_and"] = logical<Function::And>;
-  table["aten.logical_or"] = logical<Function::Or>;
-  table["aten.logical_not"] = logicalNot;
-  table["aten.bitwise_and"] = bitwise<Function::And>;
-  table["aten.bitwise_or"] = bitwise<Function::Or>;
-  table["aten.bitwise_not"] = bitwiseNot;
-  table["aten.maximum"] = bitwise<Function::Maximum>;
-  table["aten.minimum"] = bitwise<Function::Minimum>;
-  table["aten.clamp"] = clamp;
-  table["aten.clamp_min"] = clamp;
-  table["aten.clamp_max"] = clamp;
-  table["aten.where"] = where;
-  table["aten.masked_fill_scalar"] = maskedFillScalar;
-  table["aten.masked_fill"] = maskedFill;
+  table.add<aten::EqOp>(compare<Function::Equal>);
+  table.add<aten::NeOp>(compare<Function::NotEqual>);
+  table.add<aten::LtOp>(compare<Function::Less>);
+  table.add<aten::LeOp>(compare<Function::LessEqual>);
+  table.add<aten::GtOp>(compare<Function::Greater>);
+  table.add<aten::GeOp>(compare<Function::GreaterEqual>);
+  table.add<aten::EqScalarOp>(compareScalar<Function::Equal>);
+  table.add<aten::NeScalarOp>(compareScalar<Function::NotEqual>);
+  table.add<aten::LtScalarOp>(compareScalar<Function::Less>);
+  table.add<aten::LeScalarOp>(compareScalar<Function::LessEqual>);
+  table.add<aten::GtScalarOp>(compareScalar<Function::Greater>);
+  table.add<aten::GeScalarOp>(compareScalar<Function::GreaterEqual>);
+  table.add<aten::LogicalAndOp>(logical<Function::And>);
+  table.add<aten::LogicalOrOp>(logical<Function::Or>);
+  table.add<aten::LogicalNotOp>(logicalNot);
+  table.add<aten::BitwiseAndOp>(bitwise<Function::And>);
+  table.add<aten::BitwiseOrOp>(bitwise<Function::Or>);
+  table.add<aten::BitwiseNotOp>(bitwiseNot);
+  table.add<aten::MaximumOp>(bitwise<Function::Maximum>);
+  table.add<aten::MinimumOp>(bitwise<Function::Minimum>);
+  table.add<aten::ClampOp>(clamp);
+  table.add<aten::ClampMinOp>(clamp);
+  table.add<aten::ClampMaxOp>(clamp);
+  table.add<aten::WhereOp>(where);
+  table.add<aten::MaskedFillScalarOp>(maskedFillScalar);
+  table.add<aten::MaskedFillOp>(maskedFill);
 }

@@ -1,5 +1,6 @@
 //===- Losses.cpp - losses and their gradients -------------------------------===//
 
+#include "dialects/aten/ops/Loss.h"
 #include "lib/kernels/program/ProgramBuilder.h"
 
 #include <limits>
@@ -104,8 +105,8 @@ static LogicalResult mseLossBackward(OpDecomposer &d) {
 }
 
 void cleave::kernels::addLosses(DecompositionTable &table) {
-  table["aten.nll_loss_forward"] = nllForward;
-  table["aten.nll_loss_backward"] = nllBackward;
-  table["aten.mse_loss"] = mseLoss;
-  table["aten.mse_loss_backward"] = mseLossBackward;
+  table.add<aten::NllLossForwardOp>(nllForward);
+  table.add<aten::NllLossBackwardOp>(nllBackward);
+  table.add<aten::MseLossOp>(mseLoss);
+  table.add<aten::MseLossBackwardOp>(mseLossBackward);
 }

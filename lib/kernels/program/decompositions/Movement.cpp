@@ -1,8 +1,13 @@
 //===- Movement.cpp - views, conversions, windows ----------------------------------===//
 
+#include "dialects/aten/ops/Copy.h"
+#include "dialects/aten/ops/Part.h"
+#include "dialects/aten/ops/Random.h"
+#include "dialects/aten/ops/View.h"
 #include "lib/kernels/program/ProgramBuilder.h"
 
 using namespace mlir;
+using namespace cleave;
 using namespace cleave::kernels;
 
 /// Another shape, or another order of the rows: how each tensor lies over them says which.
@@ -69,12 +74,12 @@ static LogicalResult dropoutBackward(OpDecomposer &d) {
 }
 
 void cleave::kernels::addMovement(DecompositionTable &table) {
-  for (StringRef name : {"alias", "detach", "view", "unsqueeze", "_unsafe_view", "squeeze",
-                         "squeeze_dim", "squeeze_dims", "expand", "transpose", "permute", "clone"})
-    table[("aten." + name).str()] = view;
-  table["aten._to_copy"] = toCopy;
-  table["aten.slice"] = slice;
-  table["aten.cat"] = concat;
-  table["aten.slice_backward"] = sliceBackward;
-  table["aten.native_dropout_backward"] = dropoutBackward;
+  table.add<aten::AliasOp, aten::DetachOp, aten::ViewOp, aten::UnsqueezeOp, aten::UnsafeViewOp,
+            aten::SqueezeOp, aten::SqueezeDimOp, aten::SqueezeDimsOp, aten::ExpandOp,
+            aten::TransposeOp, aten::PermuteOp, aten::CloneOp>(view);
+  table.add<aten::ToCopyOp>(toCopy);
+  table.add<aten::SliceOp>(slice);
+  table.add<aten::CatOp>(concat);
+  table.add<aten::SliceBackwardOp>(sliceBackward);
+  table.add<aten::NativeDropoutBackwardOp>(dropoutBackward);
 }

@@ -1,8 +1,10 @@
 //===- Normalization.cpp - layer norm and its gradients ----------------------===//
 
+#include "dialects/aten/ops/Normalization.h"
 #include "lib/kernels/program/ProgramBuilder.h"
 
 using namespace mlir;
+using namespace cleave;
 using namespace cleave::kernels;
 
 static LogicalResult layerNorm(OpDecomposer &d) {
@@ -54,6 +56,6 @@ static LogicalResult layerNormBackward(OpDecomposer &d) {
 }
 
 void cleave::kernels::addNormalization(DecompositionTable &table) {
-  table["aten.native_layer_norm"] = layerNorm;
-  table["aten.native_layer_norm_backward"] = layerNormBackward;
+  table.add<aten::NativeLayerNormOp>(layerNorm);
+  table.add<aten::NativeLayerNormBackwardOp>(layerNormBackward);
 }

@@ -1,5 +1,6 @@
 //===- Reductions.cpp - sums, means and largest elements --------------------===//
 
+#include "dialects/aten/ops/Reduction.h"
 #include "lib/kernels/program/ProgramBuilder.h"
 
 using namespace mlir;
@@ -32,9 +33,9 @@ static LogicalResult largest(OpDecomposer &d) {
 }
 
 void cleave::kernels::addReductions(DecompositionTable &table) {
-  table["aten.sum"] = sum;
-  table["aten.sum_dim_int_list"] = sum;
-  table["aten.mean"] = mean;
-  table["aten.mean_dim"] = mean;
-  table["aten.amax"] = largest;
+  table.add<aten::SumOp>(sum);
+  table.add<aten::SumDimIntListOp>(sum);
+  table.add<aten::MeanOp>(mean);
+  table.add<aten::MeanDimOp>(mean);
+  table.add<aten::AmaxOp>(largest);
 }

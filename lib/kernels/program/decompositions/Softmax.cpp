@@ -1,10 +1,12 @@
 //===- Softmax.cpp - softmax, its logarithm, and their gradients ------------===//
 
+#include "dialects/aten/ops/Softmax.h"
 #include "lib/kernels/program/ProgramBuilder.h"
 
 #include <limits>
 
 using namespace mlir;
+using namespace cleave;
 using namespace cleave::kernels;
 
 /// The distance from the largest element of the row. A NaN makes the row's sum one, so that the
@@ -45,9 +47,9 @@ static LogicalResult logSoftmaxBackward(OpDecomposer &d) {
 }
 
 void cleave::kernels::addSoftmax(DecompositionTable &table) {
-  table["aten._softmax"] = softmax;
-  table["aten._safe_softmax"] = safeSoftmax;
-  table["aten._log_softmax"] = logSoftmax;
-  table["aten._softmax_backward_data"] = softmaxBackward;
-  table["aten._log_softmax_backward_data"] = logSoftmaxBackward;
+  table.add<aten::SoftmaxOp>(softmax);
+  table.add<aten::SafeSoftmaxOp>(safeSoftmax);
+  table.add<aten::LogSoftmaxOp>(logSoftmax);
+  table.add<aten::SoftmaxBackwardDataOp>(softmaxBackward);
+  table.add<aten::LogSoftmaxBackwardDataOp>(logSoftmaxBackward);
 }

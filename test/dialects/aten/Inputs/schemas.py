@@ -4,8 +4,9 @@ usage: schemas.py RECORDS.json
 
 A record must have the schema's arguments by name and order (all but device, layout and pin_memory),
 each of the schema's kind, required exactly where the schema has no default and no None; as many
-results; and be a view exactly where the schema shares memory. The check is itself checked: each kind
-of disagreement is planted in a record and must be found.
+results; be a view exactly where the schema shares memory; and, if it is pointwise, have a pointwise
+`out` overload exactly where PyTorch has one that it did not generate. The check is itself checked:
+each kind of disagreement is planted in a record and must be found.
 """
 
 import sys
@@ -33,6 +34,7 @@ HELD_AS = {
     "List[bool]": ("A", "DenseBoolArrayAttr"),
     "List[float]": ("A", "DenseF64ArrayAttr"),
 }
+VIEW = "ViewLikeOpInterface::Trait"
 NOT_IN_PROGRAMS = {"Optional[Layout]", "Optional[Device]", "Layout", "Device"}
 
 
@@ -58,6 +60,21 @@ def expected_arguments(schema) -> list[Argument]:
     return arguments
 
 
+def has_own_out(schema) -> bool:
+    """Whether the overload has a counterpart that writes its result into a tensor, by a kernel that
+    PyTorch did not generate from the overload itself."""
+    packet = getattr(torch.ops.aten, schema.name.removeprefix("aten::"))
+    inputs = [(a.name, str(a.real_type)) for a in schema.arguments]
+    for name in packet.overloads():
+        overload = getattr(packet, name)
+        arguments = overload._schema.arguments
+        written = [a for a in arguments if a.alias_info and a.alias_info.is_write]
+        read = [(a.name, str(a.real_type)) for a in arguments if a not in written]
+        if len(written) == 1 and written[0].kwarg_only and read == inputs:
+            return torch.Tag.generated not in overload.tags
+    return False
+
+
 def errors(op: Op) -> list[str]:
     """What disagrees between the record and the schema, in words."""
     name, _, overload = op.schema.partition(".")
@@ -80,8 +97,11 @@ def errors(op: Op) -> list[str]:
     if [("T" if r == "M" else r) for r in op.results] != wanted:
         found.append(f"expected results {returns}, found {op.results}")
     shares = any(r.alias_info for r in schema.returns)
-    if shares != ("ViewLike" in op.traits):
+    if shares != (VIEW in op.traits):
         found.append(f"the schema {'shares' if shares else 'does not share'} memory with its operand")
+    is_pointwise = "Pointwise" in op.traits
+    if ("PointwiseOut" in op.traits) != (is_pointwise and has_own_out(schema)):
+        found.append("PointwiseOut does not say whether `out` is a pointwise kernel of PyTorch's own")
     varying = sum(a.kind in "OL" for a in op.arguments)
     if (varying > 1) != ("AttrSizedOperandSegments" in op.traits):
         found.append(f"{varying} operand groups of varying size, AttrSizedOperandSegments wrong")
@@ -91,6 +111,7 @@ def errors(op: Op) -> list[str]:
 def planted(ops: dict[str, Op]):
     """Records with one disagreement each, by what is wrong with them."""
     add, norm, split = ops["add"], ops["native_layer_norm"], ops["split"]
+    add_scalar, out = ops["add_scalar"], {"PointwiseOut"}
 
     def with_argument(op: Op, i: int, **changes) -> Op:
         arguments = list(op.arguments)
@@ -108,8 +129,10 @@ def planted(ops: dict[str, Op]):
     yield "optional tensor required", with_argument(norm, 2, kind="T", optional=False)
     yield "missing result", replace(norm, results=norm.results[:-1])
     yield "list result as tensor", replace(split, results=("T",))
-    yield "view not marked", replace(split, traits=split.traits - {"ViewLike"})
-    yield "copy marked as view", replace(add, traits=add.traits | {"ViewLike"})
+    yield "view not marked", replace(split, traits=split.traits - {VIEW})
+    yield "copy marked as view", replace(add, traits=add.traits | {VIEW})
+    yield "generated out as PyTorch's own", replace(add_scalar, traits=add_scalar.traits | out)
+    yield "own out not marked", replace(add, traits=add.traits - out)
     yield "no segment sizes", replace(norm, traits=norm.traits - {"AttrSizedOperandSegments"})
     yield "mutating overload", replace(add, schema="aten::add_.Tensor")
 
