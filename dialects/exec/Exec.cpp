@@ -17,6 +17,20 @@ using namespace cleave::exec;
 #include "dialects/exec/ExecAttrs.cpp.inc"
 #define GET_TYPEDEF_CLASSES
 #include "dialects/exec/ExecTypes.cpp.inc"
+
+/// A stream by its name alone.
+static ParseResult parseStreamName(OpAsmParser &parser, StreamAttr &stream) {
+  FailureOr<Stream> name = FieldParser<Stream>::parse(parser);
+  if (failed(name))
+    return failure();
+  stream = StreamAttr::get(parser.getContext(), *name);
+  return success();
+}
+
+static void printStreamName(OpAsmPrinter &printer, Operation *, StreamAttr stream) {
+  printer << stringifyStream(stream.getValue());
+}
+
 #define GET_OP_CLASSES
 #include "dialects/exec/Exec.cpp.inc"
 

@@ -69,8 +69,8 @@ Stream cleave::exec::getStream(Operation *op) {
     return record.getStream();
   if (auto wait = dyn_cast<WaitOp>(op))
     return wait.getStream();
-  auto stream = op->getAttrOfType<StringAttr>(kStreamAttrName);
-  return (stream ? symbolizeStream(stream.getValue()) : std::nullopt).value_or(Stream::Compute);
+  auto stream = op->getAttrOfType<StreamAttr>(kStreamAttrName);
+  return stream ? stream.getValue() : Stream::Compute;
 }
 
 void cleave::exec::dropLowering(Operation *function) {
@@ -201,10 +201,8 @@ LogicalResult ExecDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   if (!getLoweredFunction(op))
     return op->emitOpError() << "expects '" << name << "' only in a function with '"
                              << kLoweredAttrName << "'";
-  auto stream = dyn_cast<StringAttr>(attribute.getValue());
-  if (name == kStreamAttrName && !(stream && symbolizeStream(stream.getValue())))
-    return op->emitOpError() << "expects '" << name
-                             << "' to be \"compute\" or \"communication\", found "
+  if (name == kStreamAttrName && !isa<StreamAttr>(attribute.getValue()))
+    return op->emitOpError() << "expects '" << name << "' to be an #exec.stream, found "
                              << attribute.getValue();
   if (name == kCallAttrName && !isa<IntegerAttr>(attribute.getValue()))
     return op->emitOpError() << "expects '" << name << "' to be a number, found "

@@ -16,7 +16,7 @@ namespace cleave::exec {
 inline constexpr llvm::StringLiteral kLoweredAttrName = "exec.lowered";
 /// On an op of a lowered function: a list with an entry for each result.
 inline constexpr llvm::StringLiteral kMemoryAttrName = "exec.memory";
-/// On an op of a lowered function: "communication"; absent on the compute stream.
+/// On an op of a lowered function: a `StreamAttr`; absent on the compute stream.
 inline constexpr llvm::StringLiteral kStreamAttrName = "exec.stream";
 /// On communicator calls of a lowered function (i64): their order, from 0, as it was when the
 /// program's communication was proved to fit together.

@@ -9,7 +9,7 @@ def Exec_Stream : Exec_Enum<"Stream", "execution stream", [
   I32EnumAttrCase<"Compute", 0, "compute">,
   I32EnumAttrCase<"Communication", 1, "communication">]>;
 def Exec_StreamAttr : EnumAttr<Exec_Dialect, Exec_Stream, "stream"> {
-  let assemblyFormat = "$value";
+  let assemblyFormat = "`<` $value `>`";
 }
 
 def Exec_LoweredAttr : AttrDef<Exec_Dialect, "Lowered"> {
@@ -24,7 +24,7 @@ def Exec_LoweredAttr : AttrDef<Exec_Dialect, "Lowered"> {
 
     Every op with results then has `exec.memory`, a list with an entry for each result
     (`#exec.at`, `#exec.frame`, `#exec.same`, `#exec.apart`), and an op that is not on the compute
-    stream has `exec.stream = "communication"`. `exec.call` numbers the ops that call a communicator.
+    stream has `exec.stream = #exec.stream<communication>`. `exec.call` numbers the ops that call a communicator.
 
     Constraints:
     1. `arena` and `frame` are not negative; `alignment` is a power of two.

@@ -28,7 +28,7 @@ def Exec_RecordOp : Exec_Op<"record"> {
   }];
   let arguments = (ins Exec_StreamAttr:$stream);
   let results = (outs Exec_EventType:$event);
-  let assemblyFormat = "`on` $stream attr-dict";
+  let assemblyFormat = "`on` custom<StreamName>($stream) attr-dict";
   let hasVerifier = 1;
 }
 
@@ -43,7 +43,7 @@ def Exec_WaitOp : Exec_Op<"wait"> {
     ```
   }];
   let arguments = (ins Exec_EventType:$event, Exec_StreamAttr:$stream);
-  let assemblyFormat = "$event `on` $stream attr-dict";
+  let assemblyFormat = "$event `on` custom<StreamName>($stream) attr-dict";
   let hasVerifier = 1;
 }
 

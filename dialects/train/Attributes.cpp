@@ -118,7 +118,7 @@ void RoleAttr::print(AsmPrinter &printer) const {
 }
 
 //===----------------------------------------------------------------------===//
-// ScheduleAttr, CheckpointAttr
+// ScheduleAttr
 //===----------------------------------------------------------------------===//
 
 LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError, ScheduleKind kind,
@@ -140,14 +140,5 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if ((!isCosine && (warmup || total || floor)) || (!isStep && (every || factor)))
     return emitError() << "found a field that a " << stringifyScheduleKind(kind)
                        << " schedule does not have";
-  return success();
-}
-
-LogicalResult CheckpointAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                                     StringAttr policy, int64_t graph) {
-  static constexpr StringLiteral policies[] = {"must_save", "prefer_save", "must_recompute",
-                                               "prefer_recompute"};
-  if (!llvm::is_contained(policies, policy.getValue()))
-    return emitError() << "unknown checkpoint policy " << policy;
   return success();
 }

@@ -118,20 +118,25 @@ def Train_ScheduleAttr : AttrDef<Train_Dialect, "Schedule"> {
   let genVerifyDecl = 1;
 }
 
+def Train_CheckpointPolicy : Train_Enum<"CheckpointPolicy", "what activation checkpointing asks of a value", [
+  I32EnumAttrCase<"MustSave", 0, "must_save">,
+  I32EnumAttrCase<"PreferSave", 1, "prefer_save">,
+  I32EnumAttrCase<"MustRecompute", 2, "must_recompute">,
+  I32EnumAttrCase<"PreferRecompute", 3, "prefer_recompute">]>;
+
 def Train_CheckpointAttr : AttrDef<Train_Dialect, "Checkpoint"> {
   let mnemonic = "checkpoint";
   let summary = "activation-checkpointing tag of an op";
   let description = [{
-    Tag of `torch.utils.checkpoint` for the op's results: a policy ("must_save", "prefer_save",
-    "must_recompute", "prefer_recompute") and the checkpointed region that contains it.
+    Tag of `torch.utils.checkpoint` for the op's results: a policy (`must_save`, `prefer_save`,
+    `must_recompute`, `prefer_recompute`) and the checkpointed region that contains it.
 
     ```mlir
-    train.checkpoint = #train.checkpoint<"prefer_recompute", graph 3>
+    train.checkpoint = #train.checkpoint<prefer_recompute, graph 3>
     ```
   }];
-  let parameters = (ins "::mlir::StringAttr":$policy, "int64_t":$graph);
+  let parameters = (ins EnumParameter<Train_CheckpointPolicy>:$policy, "int64_t":$graph);
   let assemblyFormat = "`<` $policy `,` `graph` $graph `>`";
-  let genVerifyDecl = 1;
 }
 
 #endif // CLEAVE_DIALECTS_TRAIN_TRAINATTRS

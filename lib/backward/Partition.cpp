@@ -54,7 +54,7 @@ static Partition saveAll(const JointGraph &graph, const RecomputeModel &model) {
       continue;
     Operation *op = value.getDefiningOp();
     bool isComputed =
-        op && (!graph.isForward(op) || model.getPolicy(value) == CheckpointPolicy::Recompute);
+        op && (!graph.isForward(op) || model.getPolicy(value) == CheckpointChoice::Recompute);
     if (!isComputed)
       saved.insert(value);
     else
@@ -110,12 +110,12 @@ private:
   void connect(Value value, SmallVectorImpl<Value> &worklist) {
     Network::Node node = nodes.lookup(value);
     Operation *op = value.getDefiningOp();
-    CheckpointPolicy policy = model.getPolicy(value);
-    bool isComputed = op && policy != CheckpointPolicy::Save &&
-                      (policy == CheckpointPolicy::Recompute || model.isRecomputable(op));
+    CheckpointChoice policy = model.getPolicy(value);
+    bool isComputed = op && policy != CheckpointChoice::Save &&
+                      (policy == CheckpointChoice::Recompute || model.isRecomputable(op));
     // What nobody computes twice is cut where it has memory of its own: views cost nothing again.
     bool isView = model.getStorage(value) != value;
-    bool isSavable = !isComputed || (policy != CheckpointPolicy::Recompute && !isView);
+    bool isSavable = !isComputed || (policy != CheckpointChoice::Recompute && !isView);
     network.addEdge(node, node + 1, isSavable ? getCapacity(value) : Network::kUnlimited);
     if (!isComputed)
       network.addEdge(source, node, Network::kUnlimited);

@@ -70,13 +70,13 @@ Value RecomputeModel::getStorage(Value value) const {
   return found == storage.end() ? value : found->second;
 }
 
-CheckpointPolicy RecomputeModel::getPolicy(Value value) const {
+CheckpointChoice RecomputeModel::getPolicy(Value value) const {
   Operation *op = value.getDefiningOp();
   if (!op)
-    return CheckpointPolicy::None;
-  CheckpointPolicy policy = tags.lookup_or(op, CheckpointPolicy::None);
-  if (policy == CheckpointPolicy::Recompute && boundaries.contains(value))
-    return CheckpointPolicy::Save;
+    return CheckpointChoice::None;
+  CheckpointChoice policy = tags.lookup_or(op, CheckpointChoice::None);
+  if (policy == CheckpointChoice::Recompute && boundaries.contains(value))
+    return CheckpointChoice::Save;
   return policy;
 }
 
@@ -88,18 +88,19 @@ LogicalResult RecomputeModel::readTags() {
     train::CheckpointAttr tag = tagOf(&op);
     if (!tag || !graph.isForward(&op))
       continue;
-    StringRef policy = tag.getPolicy().getValue();
-    if (policy == "must_save" || policy == "prefer_save") {
-      tags[&op] = CheckpointPolicy::Save;
+    train::CheckpointPolicy policy = tag.getPolicy();
+    if (policy == train::CheckpointPolicy::MustSave ||
+        policy == train::CheckpointPolicy::PreferSave) {
+      tags[&op] = CheckpointChoice::Save;
       continue;
     }
     if (!isMemoryEffectFree(&op)) {
-      if (policy == "must_recompute")
+      if (policy == train::CheckpointPolicy::MustRecompute)
         return op.emitError()
                << "cannot be recomputed as its checkpoint tag requires: it has side effects";
       continue;
     }
-    tags[&op] = CheckpointPolicy::Recompute;
+    tags[&op] = CheckpointChoice::Recompute;
     for (Value result : op.getResults())
       for (Operation *user : result.getUsers())
         if (train::CheckpointAttr other = tagOf(user);

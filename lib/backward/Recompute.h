@@ -18,7 +18,7 @@ enum class RecomputeLevel {
 bool isRecomputable(mlir::Operation *op, RecomputeLevel level);
 
 /// What checkpoint tags ask of a value.
-enum class CheckpointPolicy { None, Save, Recompute };
+enum class CheckpointChoice { None, Save, Recompute };
 
 /// Answers, for the forward's ops of one function, what may and what must be computed again.
 /// Recomputation changes no bits: all ops are pure, and random ones draw the same numbers again
@@ -30,7 +30,7 @@ public:
 
   /// What the tags say of the results of `op`. Values that enter a checkpointed region from another
   /// one are saved: a region is computed again from what enters it.
-  CheckpointPolicy getPolicy(mlir::Value value) const;
+  CheckpointChoice getPolicy(mlir::Value value) const;
   /// Whether the backward may compute the op again; tags are asked first.
   bool isRecomputable(mlir::Operation *op) const { return recomputable.contains(op); }
   /// The value whose memory `value` shares; itself where it has its own.
@@ -44,7 +44,7 @@ private:
 
   const JointGraph &graph;
   RecomputeLevel level;
-  llvm::DenseMap<mlir::Operation *, CheckpointPolicy> tags;
+  llvm::DenseMap<mlir::Operation *, CheckpointChoice> tags;
   llvm::DenseSet<mlir::Value> boundaries;
   llvm::DenseSet<mlir::Operation *> recomputable;
   llvm::DenseMap<mlir::Value, mlir::Value> storage;

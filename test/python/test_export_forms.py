@@ -330,8 +330,8 @@ def test_checkpoint_tags(tmp_path):
             )
 
     text, _ = export(tmp_path, Checkpointed(), batch(), loss=mean)
-    assert 'train.checkpoint = #train.checkpoint<"prefer_recompute", graph 0>' in text
-    assert 'train.checkpoint = #train.checkpoint<"must_save", graph 1>' in text
+    assert 'train.checkpoint = #train.checkpoint<prefer_recompute, graph 0>' in text
+    assert 'train.checkpoint = #train.checkpoint<must_save, graph 1>' in text
 
 
 def test_optimizer_groups_and_schedules(tmp_path):

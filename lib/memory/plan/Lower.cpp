@@ -115,7 +115,7 @@ static void writeStreams(func::FuncOp function) {
     if (!runsOnCommunication(&op))
       continue;
     op.setDiscardableAttr(kStreamAttrName,
-                          builder.getStringAttr(stringifyStream(Stream::Communication)));
+                          StreamAttr::get(function.getContext(), Stream::Communication));
     if (isCommunicatorCall(&op))
       op.setDiscardableAttr(kCallAttrName, builder.getI64IntegerAttr(calls++));
   }

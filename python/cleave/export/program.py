@@ -371,7 +371,7 @@ class Program:
             graph = node.meta.get("ac_graph_id", 0)
             number = self._checkpoint_graphs.setdefault(graph, len(self._checkpoint_graphs))
             attributes.append(
-                f'train.checkpoint = #train.checkpoint<"{policy.name.lower()}", graph {number}>'
+                f'train.checkpoint = #train.checkpoint<{policy.name.lower()}, graph {number}>'
             )
         stage = (node.meta.get("custom") or {}).get("stage")
         if stage is not None:

@@ -61,7 +61,7 @@ func.func @f(%x: tensor<4xf32>) {
 
 func.func @f(%x: tensor<4xf32>) {
   // expected-error @below {{expects 'exec.stream' only in a function with 'exec.lowered'}}
-  %0 = aten.relu(%x) {exec.stream = "compute"} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = aten.relu(%x) {exec.stream = #exec.stream<compute>} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
 
@@ -162,8 +162,8 @@ func.func @f(%x: tensor<4xf32> {train.role = #train.role<input "x">})
 
 func.func @f(%x: tensor<4xf32> {train.role = #train.role<input "x">})
     attributes {train.phase = #train.phase<microbatch>, exec.lowered = #exec.lowered<cpu, arena = 64, alignment = 64>} {
-  // expected-error @below {{expects 'exec.stream' to be "compute" or "communication", found "copy"}}
-  %0 = aten.relu(%x) {exec.memory = [#exec.apart], exec.stream = "copy"} : (tensor<4xf32>) -> tensor<4xf32>
+  // expected-error @below {{expects 'exec.stream' to be an #exec.stream, found "communication"}}
+  %0 = aten.relu(%x) {exec.memory = [#exec.apart], exec.stream = "communication"} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
 

@@ -17,8 +17,8 @@ func.func @microbatch(
   %e = exec.record on compute
   // CHECK: exec.wait %[[E]] on communication
   exec.wait %e on communication
-  // CHECK: dist.all_reduce {{.*}} {exec.memory = [#exec.same<0>], exec.stream = "communication"}
-  %1 = dist.all_reduce sum(%0) over @mesh ["dp"] {exec.memory = [#exec.same<0>], exec.stream = "communication"} : tensor<4x8xf32>
+  // CHECK: dist.all_reduce {{.*}} {exec.memory = [#exec.same<0>], exec.stream = #exec.stream<communication>}
+  %1 = dist.all_reduce sum(%0) over @mesh ["dp"] {exec.memory = [#exec.same<0>], exec.stream = #exec.stream<communication>} : tensor<4x8xf32>
   %f = exec.record on communication
   exec.wait %f on compute
   // CHECK: exec.memory = [#exec.frame<0>]

@@ -25,8 +25,9 @@ func.func @checkpoint(%a: tensor<2x2xf32>) {
 // -----
 
 func.func @policy(%a: tensor<2x2xf32>) {
-  // expected-error @+1 {{unknown checkpoint policy "forget"}}
-  %0 = aten.t(%a) {train.checkpoint = #train.checkpoint<"forget", graph 0>} : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  // expected-error @+2 {{expected ::cleave::train::CheckpointPolicy to be one of: must_save, prefer_save, must_recompute, prefer_recompute}}
+  // expected-error @+1 {{failed to parse Train_CheckpointAttr parameter 'policy' which is to be a `::cleave::train::CheckpointPolicy`}}
+  %0 = aten.t(%a) {train.checkpoint = #train.checkpoint<forget, graph 0>} : (tensor<2x2xf32>) -> tensor<2x2xf32>
   return
 }
 

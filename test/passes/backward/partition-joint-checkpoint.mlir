@@ -32,11 +32,11 @@ module @checkpointed {
           tensor<4x4xf32> {train.role = #train.role<gradient "w">})
       attributes {train.phase = #train.phase<microbatch>, train.draws = 16 : i64} {
     %h = aten.mm(%x, %w) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-    %e = aten.exp(%h) {train.checkpoint = #train.checkpoint<"prefer_recompute", graph 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
-    %d, %mask = aten.rng_native_dropout(%e, %rs, %ro, p = 0.5, position = 0, generator = "mt19937") {train.checkpoint = #train.checkpoint<"prefer_recompute", graph 0>} : (tensor<4x4xf32>, tensor<i64>, tensor<i64>) -> (tensor<4x4xf32>, tensor<4x4xi1>)
-    %c = aten.cos(%d) {train.checkpoint = #train.checkpoint<"must_recompute", graph 1>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
-    %p = aten.mm(%c, %w) {train.checkpoint = #train.checkpoint<"must_save", graph 1>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-    %q = aten.cos(%p) {train.checkpoint = #train.checkpoint<"prefer_recompute", graph 1>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %e = aten.exp(%h) {train.checkpoint = #train.checkpoint<prefer_recompute, graph 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %d, %mask = aten.rng_native_dropout(%e, %rs, %ro, p = 0.5, position = 0, generator = "mt19937") {train.checkpoint = #train.checkpoint<prefer_recompute, graph 0>} : (tensor<4x4xf32>, tensor<i64>, tensor<i64>) -> (tensor<4x4xf32>, tensor<4x4xi1>)
+    %c = aten.cos(%d) {train.checkpoint = #train.checkpoint<must_recompute, graph 1>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %p = aten.mm(%c, %w) {train.checkpoint = #train.checkpoint<must_save, graph 1>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %q = aten.cos(%p) {train.checkpoint = #train.checkpoint<prefer_recompute, graph 1>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     %loss = aten.mean(%q) : (tensor<4x4xf32>) -> tensor<f32>
     %b0 = aten.expand(%s, size = [4, 4]) : (tensor<f32>) -> tensor<4x4xf32>
     %b1 = aten.sin(%p) : (tensor<4x4xf32>) -> tensor<4x4xf32>

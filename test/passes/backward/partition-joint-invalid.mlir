@@ -22,7 +22,7 @@ func.func @microbatch(%s: tensor<f32> {train.role = #train.role<seed>})
     -> (tensor<f32> {train.role = #train.role<loss>}, tensor<f32> {train.role = #train.role<gradient "w">})
     attributes {train.phase = #train.phase<microbatch>} {
   // expected-error @below {{cannot be recomputed as its checkpoint tag requires: it has side effects}}
-  %0 = dist.receive from 0 to 1 tag 7 over @mesh ["pp"] {train.checkpoint = #train.checkpoint<"must_recompute", graph 0>} : tensor<f32>
+  %0 = dist.receive from 0 to 1 tag 7 over @mesh ["pp"] {train.checkpoint = #train.checkpoint<must_recompute, graph 0>} : tensor<f32>
   %1 = aten.mul(%0, %s) : (tensor<f32>, tensor<f32>) -> tensor<f32>
   return %0, %1 : tensor<f32>, tensor<f32>
 }

@@ -34,10 +34,10 @@ func.func @backward(%w: tensor<4x4xf32> {train.role = #train.role<parameter "in.
         tensor<4x4xf32> {train.role = #train.role<gradient "x">})
     attributes {train.phase = #train.phase<backward>} {
   %g = aten.expand(%seed, size = [4, 4]) : (tensor<f32>) -> tensor<4x4xf32>
-  %wt = aten.t(%w) {train.checkpoint = #train.checkpoint<"prefer_recompute", graph 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %wt = aten.t(%w) {train.checkpoint = #train.checkpoint<prefer_recompute, graph 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %ht = aten.t(%h) : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %d1 = aten.mm(%ht, %g) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-  %dh = aten.mm(%g, %wt) {train.checkpoint = #train.checkpoint<"must_recompute", graph 0>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %dh = aten.mm(%g, %wt) {train.checkpoint = #train.checkpoint<must_recompute, graph 0>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   %xt = aten.t(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %d0 = aten.mm(%xt, %dh) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   %dw = aten.add(%d1, %d0) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>

@@ -52,7 +52,7 @@ func.func @update(
   // The gradient is there on the compute stream.
   // CHECK-NEXT: %[[E0:.*]] = exec.record on compute
   // CHECK-NEXT: exec.wait %[[E0]] on communication
-  // CHECK-NEXT: dist.all_reduce sum(%arg1) over @mesh ["dp"] {exec.call = 0 : i64, exec.memory = [#exec.same<0>], exec.stream = "communication"}
+  // CHECK-NEXT: dist.all_reduce sum(%arg1) over @mesh ["dp"] {exec.call = 0 : i64, exec.memory = [#exec.same<0>], exec.stream = #exec.stream<communication>}
   // CHECK-NEXT: %[[E1:.*]] = exec.record on communication
   %r = dist.all_reduce sum(%g) over @mesh ["dp"] : tensor<8x8xf32>
   // A number for the host.

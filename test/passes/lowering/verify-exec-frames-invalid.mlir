@@ -159,7 +159,7 @@ func.func @backward_input(%a: tensor<4x8xf32> {train.role = #train.role<saved "a
   exec.wait %e0 on communication
   // expected-note @below {{'dist.shift' is here}}
   // expected-note @below {{expected an exec.record on communication after 'dist.shift' here, and an exec.wait for it on compute before 'aten.neg'}}
-  %1 = dist.shift(%a) by 1 wrap over @mesh ["dp"] {exec.call = 0 : i64, exec.memory = [#exec.apart], exec.stream = "communication"} : tensor<4x8xf32>
+  %1 = dist.shift(%a) by 1 wrap over @mesh ["dp"] {exec.call = 0 : i64, exec.memory = [#exec.apart], exec.stream = #exec.stream<communication>} : tensor<4x8xf32>
   // expected-error @below {{writes bytes 0 to 127 of the frame on stream compute without waiting for 'dist.shift', which reads bytes 0 to 127 of the frame on stream communication}}
   %0 = aten.neg(%x) {exec.memory = [#exec.frame<0>]} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %e1 = exec.record on communication

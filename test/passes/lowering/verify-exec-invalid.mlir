@@ -124,7 +124,7 @@ dist.mesh @mesh ["dp" = 2]
 func.func @f(%x: tensor<4x8xf32> {train.role = #train.role<input "x">})
     attributes {train.phase = #train.phase<microbatch>, exec.lowered = #exec.lowered<cpu, arena = 256, alignment = 64>} {
   // expected-error @below {{expects to run on stream compute, found communication}}
-  %0 = aten.relu(%x) {exec.memory = [#exec.apart], exec.stream = "communication"} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %0 = aten.relu(%x) {exec.memory = [#exec.apart], exec.stream = #exec.stream<communication>} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return
 }
 
@@ -138,7 +138,7 @@ func.func @f(%x: tensor<4x8xf32> {train.role = #train.role<input "x">})
   // expected-note @below {{expected an exec.record on compute after 'aten.relu' here, and an exec.wait for it on communication before 'dist.shift'}}
   %0 = aten.relu(%x) {exec.memory = [#exec.at<0>]} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   // expected-error @below {{reads bytes 0 to 127 of the arena on stream communication without waiting for 'aten.relu', which writes bytes 0 to 127 of the arena on stream compute}}
-  %1 = dist.shift(%0) by 1 wrap over @mesh ["dp"] {exec.call = 0 : i64, exec.memory = [#exec.apart], exec.stream = "communication"} : tensor<4x8xf32>
+  %1 = dist.shift(%0) by 1 wrap over @mesh ["dp"] {exec.call = 0 : i64, exec.memory = [#exec.apart], exec.stream = #exec.stream<communication>} : tensor<4x8xf32>
   %e = exec.record on communication
   exec.wait %e on compute
   return
@@ -155,7 +155,7 @@ func.func @f(%x: tensor<4x8xf32> {train.role = #train.role<input "x">})
   exec.wait %e on communication
   // expected-note @below {{'dist.shift' is here}}
   // expected-note @below {{expected an exec.record on communication after 'dist.shift' here, and an exec.wait for it on compute before 'aten.relu'}}
-  %1 = dist.shift(%0) by 1 wrap over @mesh ["dp"] {exec.call = 0 : i64, exec.memory = [#exec.apart], exec.stream = "communication"} : tensor<4x8xf32>
+  %1 = dist.shift(%0) by 1 wrap over @mesh ["dp"] {exec.call = 0 : i64, exec.memory = [#exec.apart], exec.stream = #exec.stream<communication>} : tensor<4x8xf32>
   // expected-error @below {{writes bytes 0 to 127 of the arena on stream compute without waiting for 'dist.shift', which reads bytes 0 to 127 of the arena on stream communication}}
   %2 = aten.relu(%x) {exec.memory = [#exec.at<0>]} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %g = exec.record on communication
@@ -173,7 +173,7 @@ func.func @f(%x: tensor<4x8xf32> {train.role = #train.role<input "x">})
   exec.wait %e on communication
   // expected-note @below {{'dist.shift' is here}}
   // expected-note @below {{expected an exec.record on communication after 'dist.shift' here, and an exec.wait for it on compute before 'aten.relu'}}
-  %1 = dist.shift(%x) by 1 wrap over @mesh ["dp"] {exec.call = 0 : i64, exec.memory = [#exec.at<0>], exec.stream = "communication"} : tensor<4x8xf32>
+  %1 = dist.shift(%x) by 1 wrap over @mesh ["dp"] {exec.call = 0 : i64, exec.memory = [#exec.at<0>], exec.stream = #exec.stream<communication>} : tensor<4x8xf32>
   // expected-error @below {{writes bytes 0 to 127 of the arena on stream compute without waiting for 'dist.shift', which writes bytes 0 to 127 of the arena on stream communication}}
   %2 = aten.relu(%x) {exec.memory = [#exec.at<0>]} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %g = exec.record on communication
@@ -189,7 +189,7 @@ dist.mesh @mesh ["dp" = 2]
 func.func @f(%x: tensor<4x8xf32> {train.role = #train.role<input "x">})
     attributes {train.phase = #train.phase<microbatch>, exec.lowered = #exec.lowered<cpu, arena = 256, alignment = 64>} {
   // expected-error @below {{reads an argument's memory on stream communication without waiting for stream compute, on which it was available before the function}}
-  %1 = dist.shift(%x) by 1 wrap over @mesh ["dp"] {exec.call = 0 : i64, exec.memory = [#exec.apart], exec.stream = "communication"} : tensor<4x8xf32>
+  %1 = dist.shift(%x) by 1 wrap over @mesh ["dp"] {exec.call = 0 : i64, exec.memory = [#exec.apart], exec.stream = #exec.stream<communication>} : tensor<4x8xf32>
   %g = exec.record on communication
   exec.wait %g on compute
   return
@@ -205,11 +205,11 @@ func.func @f(%x: tensor<4x8xf32> {train.role = #train.role<input "x">})
   %e = exec.record on compute
   exec.wait %e on communication
   // expected-note @below {{'dist.shift' is here}}
-  %s = dist.shift(%0) by 1 wrap over @mesh ["dp"] {exec.call = 0 : i64, exec.memory = [#exec.apart], exec.stream = "communication"} : tensor<4x8xf32> -> !dist.future<tensor<4x8xf32>>
+  %s = dist.shift(%0) by 1 wrap over @mesh ["dp"] {exec.call = 0 : i64, exec.memory = [#exec.apart], exec.stream = #exec.stream<communication>} : tensor<4x8xf32> -> !dist.future<tensor<4x8xf32>>
   %g = exec.record on communication
   exec.wait %g on compute
   // expected-note @below {{expected an exec.record on communication after 'dist.wait' here, and an exec.wait for it on compute before 'aten.relu'}}
-  %1 = dist.wait %s {exec.memory = [#exec.same<0>], exec.stream = "communication"} : tensor<4x8xf32>
+  %1 = dist.wait %s {exec.memory = [#exec.same<0>], exec.stream = #exec.stream<communication>} : tensor<4x8xf32>
   // expected-error @below {{reads memory of its own on stream compute without waiting for 'dist.shift', which writes memory of its own on stream communication}}
   %2 = aten.relu(%1) {exec.memory = [#exec.at<128>]} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %h = exec.record on communication
@@ -228,7 +228,7 @@ func.func @f(%x: tensor<4x8xf32> {train.role = #train.role<input "x">})
   exec.wait %e on communication
   // expected-note @below {{'dist.shift' is here}}
   // expected-note @below {{expected an exec.record on communication after 'dist.shift' here, and an exec.wait for it on compute before 'func.return'}}
-  %1 = dist.shift(%0) by 1 wrap over @mesh ["dp"] {exec.call = 0 : i64, exec.memory = [#exec.apart], exec.stream = "communication"} : tensor<4x8xf32>
+  %1 = dist.shift(%0) by 1 wrap over @mesh ["dp"] {exec.call = 0 : i64, exec.memory = [#exec.apart], exec.stream = #exec.stream<communication>} : tensor<4x8xf32>
   // expected-error @below {{ends the function on stream compute without waiting for 'dist.shift', which reads bytes 0 to 127 of the arena on stream communication}}
   return
 }
@@ -242,8 +242,8 @@ func.func @f(%x: tensor<4x8xf32> {train.role = #train.role<input "x">})
   %e = exec.record on compute
   exec.wait %e on communication
   // expected-error @below {{expects to be communicator call 0 of the function, found 1: other ranks call in the order that was}}
-  %1 = dist.shift(%x) by 1 wrap over @mesh ["dp"] {exec.call = 1 : i64, exec.memory = [#exec.apart], exec.stream = "communication"} : tensor<4x8xf32>
-  %2 = dist.shift(%x) by 1 wrap over @mesh ["dp"] {exec.call = 0 : i64, exec.memory = [#exec.apart], exec.stream = "communication"} : tensor<4x8xf32>
+  %1 = dist.shift(%x) by 1 wrap over @mesh ["dp"] {exec.call = 1 : i64, exec.memory = [#exec.apart], exec.stream = #exec.stream<communication>} : tensor<4x8xf32>
+  %2 = dist.shift(%x) by 1 wrap over @mesh ["dp"] {exec.call = 0 : i64, exec.memory = [#exec.apart], exec.stream = #exec.stream<communication>} : tensor<4x8xf32>
   %g = exec.record on communication
   exec.wait %g on compute
   return
@@ -258,9 +258,9 @@ func.func @f(%x: tensor<4x8xf32> {train.role = #train.role<input "x">})
   %e = exec.record on compute
   exec.wait %e on communication
   // expected-note @below {{call 0, 'dist.shift', is here}}
-  %1 = dist.shift(%x) by 1 wrap over @mesh ["dp"] {exec.call = 0 : i64, exec.memory = [#exec.apart], exec.stream = "communication"} : tensor<4x8xf32>
+  %1 = dist.shift(%x) by 1 wrap over @mesh ["dp"] {exec.call = 0 : i64, exec.memory = [#exec.apart], exec.stream = #exec.stream<communication>} : tensor<4x8xf32>
   // expected-error @below {{expects to be communicator call 1 of the function, found no number: other ranks call in the order that was}}
-  %2 = dist.shift(%x) by 1 wrap over @mesh ["dp"] {exec.memory = [#exec.apart], exec.stream = "communication"} : tensor<4x8xf32>
+  %2 = dist.shift(%x) by 1 wrap over @mesh ["dp"] {exec.memory = [#exec.apart], exec.stream = #exec.stream<communication>} : tensor<4x8xf32>
   %g = exec.record on communication
   exec.wait %g on compute
   return
