@@ -126,8 +126,11 @@ def SplitBackward : Pass<"split-backward", "::mlir::ModuleOp"> {
   let options = [
     Option<"inputs", "inputs", "std::string", "\"roles\"",
            "what backward_input computes besides gradients of inputs: 'roles' (nothing), 'activations', or module paths">,
-    Option<"recompute", "recompute", "std::string", "\"none\"",
-           "what backward_weight may recompute: 'none' (except views), or 'cheap'">,
+    Option<"recompute", "recompute", "::cleave::backward::RecomputeLevel",
+           "::cleave::backward::RecomputeLevel::Views", "what backward_weight may recompute",
+           [{::llvm::cl::values(
+              clEnumValN(::cleave::backward::RecomputeLevel::Views, "none", "nothing but views"),
+              clEnumValN(::cleave::backward::RecomputeLevel::Cheap, "cheap", "also pointwise ops, conversions and copies"))}]>,
     Option<"explain", "explain", "bool", "false", "print the halves and the memory held between them">
   ];
   let statistics = [

@@ -213,11 +213,6 @@ struct SplitBackward : backward::impl::SplitBackwardBase<SplitBackward> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    if (recompute != "none" && recompute != "cheap") {
-      module.emitError() << "expects 'none' or 'cheap' for 'recompute', found '" << recompute
-                         << "'";
-      return signalPassFailure();
-    }
     FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Staged);
     if (failed(program))
       return signalPassFailure();
@@ -251,7 +246,8 @@ private:
       return failure();
     // Of two equal ops, one for dI and one for dW, the second is a repetition.
     backward::mergeRepeatedOps(whole);
-    auto plan = backward::planSplit(part, whole, {inputs, recompute == "cheap"});
+    auto plan =
+        backward::planSplit(part, whole, {inputs, recompute == backward::RecomputeLevel::Cheap});
     if (failed(plan))
       return failure();
     std::string table = explain ? describe(whole, **plan) : "";

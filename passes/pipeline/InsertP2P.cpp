@@ -7,7 +7,6 @@
 #include "passes/pipeline/Options.h"
 
 #include "mlir/IR/Builders.h"
-#include "llvm/ADT/StringSwitch.h"
 
 namespace cleave::pipeline {
 #define GEN_PASS_DEF_INSERTP2P
@@ -36,23 +35,14 @@ struct InsertP2P : pipeline::impl::InsertP2PBase<InsertP2P> {
   }
 
   FailureOr<schedule::P2POptions> readOptions() {
-    using schedule::RecvStart;
     ModuleOp module = getOperation();
     schedule::P2POptions options;
     FailureOr<schedule::CommModel> model =
         pipeline::readModel(module, matching, streams, receiveSlots, sendSlots);
-    auto start = llvm::StringSwitch<std::optional<RecvStart>>(receives)
-                     .Case("early", RecvStart::Early)
-                     .Case("at-send", RecvStart::AtSend)
-                     .Case("late", RecvStart::Late)
-                     .Default(std::nullopt);
     if (failed(model))
       return failure();
-    if (!start)
-      return module.emitError() << "expects early, at-send or late for 'receives', found '"
-                                << receives << "'";
     options.model = *model;
-    options.recvStart = *start;
+    options.recvStart = receives;
     constexpr int64_t kMostCost = 1 << 20;
     auto readCost = [&](StringRef name, int64_t value, unsigned &cost) {
       cost = static_cast<unsigned>(value);

@@ -13,11 +13,10 @@ namespace cleave::pipeline {
 mlir::LogicalResult expectCount(mlir::ModuleOp module, llvm::StringRef option, int64_t value,
                                 int64_t least, int64_t most);
 
-/// The communication model of `matching` ("tag" or "nccl"), `streams` and slots. Emits an error on
-/// the module where one of them is none.
-mlir::FailureOr<schedule::CommModel> readModel(mlir::ModuleOp module, llvm::StringRef matching,
-                                               llvm::StringRef streams, int64_t receiveSlots,
-                                               int64_t sendSlots);
+/// The communication model with these slots. Emits an error on the module where a number is none.
+mlir::FailureOr<schedule::CommModel> readModel(mlir::ModuleOp module, schedule::Matching matching,
+                                               schedule::StreamSharing streams,
+                                               int64_t receiveSlots, int64_t sendSlots);
 
 } // namespace cleave::pipeline
 

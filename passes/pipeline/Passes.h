@@ -5,6 +5,7 @@
 
 #include "dialects/train/Train.h"
 #include "lib/backward/Partition.h"
+#include "lib/schedule/model/P2P.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 

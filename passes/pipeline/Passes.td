@@ -165,11 +165,26 @@ def InsertP2P : Pass<"insert-p2p", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"matching", "matching", "std::string", "\"nccl\"", "tag or nccl">,
-    Option<"streams", "streams", "std::string", "\"direction\"", "transfers that share a stream: all of a rank (world), with the same peer (peer), in the same direction (direction), of the same kind (kind)">,
+    Option<"matching", "matching", "::cleave::schedule::Matching",
+           "::cleave::schedule::Matching::Fifo", "how the backend matches a send and its receive",
+           [{::llvm::cl::values(
+              clEnumValN(::cleave::schedule::Matching::Tag, "tag", "by tag, as Gloo does"),
+              clEnumValN(::cleave::schedule::Matching::Fifo, "nccl", "in order, as NCCL does"))}]>,
+    Option<"streams", "streams", "::cleave::schedule::StreamSharing",
+           "::cleave::schedule::StreamSharing::Direction", "transfers that share a stream under nccl",
+           [{::llvm::cl::values(
+              clEnumValN(::cleave::schedule::StreamSharing::World, "world", "all of a rank"),
+              clEnumValN(::cleave::schedule::StreamSharing::Peer, "peer", "all with the same peer"),
+              clEnumValN(::cleave::schedule::StreamSharing::Direction, "direction", "all with the same peer in the same direction"),
+              clEnumValN(::cleave::schedule::StreamSharing::Kind, "kind", "all with the same peer in the same direction and of the same kind"))}]>,
     Option<"receiveSlots", "receive-slots", "int64_t", "0", "maximum receives per rank started and not yet consumed (0: the fewest that delay no send)">,
     Option<"sendSlots", "send-slots", "int64_t", "0", "maximum incomplete sends per rank (0: unlimited)">,
-    Option<"receives", "receives", "std::string", "\"early\"", "when receives start: early, at-send or late">,
+    Option<"receives", "receives", "::cleave::schedule::RecvStart",
+           "::cleave::schedule::RecvStart::Early", "when receives start",
+           [{::llvm::cl::values(
+              clEnumValN(::cleave::schedule::RecvStart::Early, "early", "as early as slots and matching allow"),
+              clEnumValN(::cleave::schedule::RecvStart::AtSend, "at-send", "where the data is computed"),
+              clEnumValN(::cleave::schedule::RecvStart::Late, "late", "just before use"))}]>,
     Option<"forwardCost", "forward-cost", "int64_t", "1", "relative duration of a forward, for the order of events">,
     Option<"backwardCost", "backward-cost", "int64_t", "2", "relative duration of a full backward">,
     Option<"inputCost", "input-cost", "int64_t", "1", "relative duration of a backward-input">,
@@ -198,8 +213,17 @@ def VerifySchedule : Pass<"verify-schedule", "::mlir::ModuleOp"> {
     Does not change the module.
   }];
   let options = [
-    ListOption<"matching", "matching", "std::string", "matching to verify: tag, nccl (empty: both)">,
-    Option<"streams", "streams", "std::string", "\"direction\"", "transfers that share a stream under nccl: world, peer, direction or kind">,
+    ListOption<"matching", "matching", "::cleave::schedule::Matching", "matching to verify (empty: both)",
+           [{::llvm::cl::values(
+              clEnumValN(::cleave::schedule::Matching::Tag, "tag", "by tag, as Gloo does"),
+              clEnumValN(::cleave::schedule::Matching::Fifo, "nccl", "in order, as NCCL does"))}]>,
+    Option<"streams", "streams", "::cleave::schedule::StreamSharing",
+           "::cleave::schedule::StreamSharing::Direction", "transfers that share a stream under nccl",
+           [{::llvm::cl::values(
+              clEnumValN(::cleave::schedule::StreamSharing::World, "world", "all of a rank"),
+              clEnumValN(::cleave::schedule::StreamSharing::Peer, "peer", "all with the same peer"),
+              clEnumValN(::cleave::schedule::StreamSharing::Direction, "direction", "all with the same peer in the same direction"),
+              clEnumValN(::cleave::schedule::StreamSharing::Kind, "kind", "all with the same peer in the same direction and of the same kind"))}]>,
     Option<"receiveSlots", "receive-slots", "int64_t", "0", "receive slots per rank (0: unlimited)">,
     Option<"sendSlots", "send-slots", "int64_t", "0", "send slots per rank (0: unlimited)">,
     Option<"maxProblems", "max-problems", "int64_t", "20", "maximum number of problems to report">

@@ -36,12 +36,12 @@ struct VerifySchedule : pipeline::impl::VerifyScheduleBase<VerifySchedule> {
   }
 
   LogicalResult readOptions(ArrayRef<train::Program> stages, schedule::VerifyOptions &options) {
-    SmallVector<std::string> names(matching.begin(), matching.end());
-    if (names.empty())
-      names = {"tag", "nccl"};
-    for (const std::string &name : names) {
+    SmallVector<schedule::Matching> kinds(matching.begin(), matching.end());
+    if (kinds.empty())
+      kinds = {schedule::Matching::Tag, schedule::Matching::Fifo};
+    for (schedule::Matching kind : kinds) {
       FailureOr<schedule::CommModel> model =
-          pipeline::readModel(getOperation(), name, streams, receiveSlots, sendSlots);
+          pipeline::readModel(getOperation(), kind, streams, receiveSlots, sendSlots);
       if (failed(model))
         return failure();
       options.models.push_back(*model);

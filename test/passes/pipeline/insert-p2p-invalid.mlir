@@ -5,9 +5,9 @@
 // RUN: not cleave-opt %S/Inputs/two-ranks.mlir --insert-p2p="receive-slots=-1" 2>&1 | FileCheck %s --check-prefix=SLOTS
 // RUN: not cleave-opt %S/Inputs/two-ranks.mlir --insert-p2p="forward-cost=-1" 2>&1 | FileCheck %s --check-prefix=COST
 
-// MATCHING: error: expects tag or nccl for 'matching', found 'mpi'
-// STREAMS: error: expects world, peer, direction or kind for 'streams', found 'two'
-// RECEIVES: error: expects early, at-send or late for 'receives', found 'soon'
+// MATCHING: Cannot find option named 'mpi'
+// STREAMS: Cannot find option named 'two'
+// RECEIVES: Cannot find option named 'soon'
 // SLOTS: error: expects from 0 to 1073741824 for 'receive-slots', found -1
 // COST: error: expects from 0 to 1048576 for 'forward-cost', found -1
 
