@@ -67,7 +67,7 @@ def main():
     parser.add_argument("--opt", default=str(ROOT / "build/bin/cleave-opt"))
     parser.add_argument("models", nargs="*", default=list(MODELS))
     options = parser.parse_args()
-    print("| model | ops | kB | launches | ops outside | kB | part |")
+    print("| model | ops | kB | launches | unfused ops | kB | ratio |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for name in options.models:
         with tempfile.TemporaryDirectory() as folder:
