@@ -88,7 +88,8 @@ def test_ir_parses(build_dir, tmp_path, page, text):
         return
     # Abridged: what it names exists.
     code = re.sub(r'//.*|"[^"\n]*"', "", text)
-    for op in sorted(set(re.findall(r"(?<![#!@%\w.])((?:aten|dist|train|exec|pipeline)\.\w+)(?=[\s(\[])(?! *=)", code))):
+    statement = r"^ *(?:%[\w:, %]+ = )?((?:aten|dist|train|exec|pipeline)\.\w+)\b(?! *=)"
+    for op in sorted(set(re.findall(statement, code, re.MULTILINE))):
         errors = parse_errors(build_dir, f'"{op}"() : () -> ()', tmp_path)
         assert "unregistered" not in errors and "not found" not in errors, f"{op}: {errors}"
 
