@@ -36,8 +36,8 @@ struct ScheduledAction {
     Receive,
     Once,   ///< functions of the whole step: unshard, reduce, update
     Sum,    ///< a sum over stages, which all ranks of the pipeline enter
-    Call,   ///< a function of the program that the schedule's user calls
-    User,   ///< what the schedule's user has set
+    Call,   ///< a function of the program
+    User,   ///< a callback of the session
     Release ///< reshard
   };
   static constexpr uint32_t kNone = ~0u;

@@ -172,7 +172,7 @@ def test_a_profile_names_sums_over_stages(named, text, cleave_run, tmp_path):  #
 def test_actions_of_the_user_need_a_callback(named, pipelines, text, cleave_run, tmp_path):  # noqa: F811
     path = pipelines.edited(named("1f1b"), "called", lambda program: program.replace(" step0", ' call "log" step0'))
     error = cleave_run.fail(path, *training(text))
-    assert 'call "log" is an action of the schedule\'s user' in error
+    assert 'call "log" is an action of the embedding program: expected a function @log or a callback' in error
 
 
 FUNCTION = """
