@@ -5,9 +5,9 @@ using namespace cleave::schedule;
 
 char ParseError::ID = 0;
 
-ParseError::ParseError(std::string message, llvm::StringRef source, llvm::StringRef input,
+ParseError::ParseError(std::string reason, llvm::StringRef source, llvm::StringRef input,
                        size_t offset, std::optional<Place> place)
-    : message(std::move(message)), source(source.str()), byte(offset), action(place) {
+    : reason(std::move(reason)), source(source.str()), byte(offset), action(place) {
   llvm::StringRef before = input.take_front(offset);
   lineNumber = static_cast<unsigned>(before.count('\n') + 1);
   // npos + 1 is 0: the first line.
@@ -18,5 +18,5 @@ void ParseError::log(llvm::raw_ostream &os) const {
   os << source << ':';
   if (lineNumber)
     os << lineNumber << ':' << columnNumber << ':';
-  os << ' ' << message;
+  os << ' ' << reason;
 }

@@ -16,14 +16,14 @@ public:
   static char ID;
 
   /// An error at `offset`, a byte of `input`.
-  ParseError(std::string message, llvm::StringRef source, llvm::StringRef input, size_t offset,
+  ParseError(std::string reason, llvm::StringRef source, llvm::StringRef input, size_t offset,
              std::optional<Place> place = std::nullopt);
   /// An error of the whole text.
-  ParseError(std::string message, llvm::StringRef source)
-      : message(std::move(message)), source(source.str()) {}
+  ParseError(std::string reason, llvm::StringRef source)
+      : reason(std::move(reason)), source(source.str()) {}
 
   /// What was expected, and what was found.
-  const std::string &text() const { return message; }
+  const std::string &text() const { return reason; }
   /// From 1; 0 where the error is about the whole text.
   unsigned line() const { return lineNumber; }
   unsigned column() const { return columnNumber; }
@@ -36,7 +36,7 @@ public:
   std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
 
 private:
-  std::string message, source;
+  std::string reason, source;
   unsigned lineNumber = 0, columnNumber = 0;
   size_t byte = 0;
   std::optional<Place> action;
