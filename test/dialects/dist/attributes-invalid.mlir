@@ -38,7 +38,7 @@ func.func @f(%x: tensor<4xf32> {dist.placements = #dist.on<@mesh, dp = R>}) {
 // -----
 
 // expected-error @+1 {{unknown attribute 'dist.place'}}
-func.func @f() -> (tensor<4xf32> {dist.place = #dist.on<@mesh, dp = R>})
+func.func private @f() -> (tensor<4xf32> {dist.place = #dist.on<@mesh, dp = R>})
 
 // -----
 

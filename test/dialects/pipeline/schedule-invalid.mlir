@@ -67,12 +67,12 @@ pipeline.schedule @s "" ranks 2 stages 2 microbatches 1 topology loop transfers 
 // -----
 
 // 4.
-// expected-error @+1 {{expected a microbatch, found '}'}}
+// expected-error @+1 {{expected a microbatch, found the end of the schedule}}
 pipeline.schedule @s "" ranks 2 stages 2 microbatches 1 topology loop transfers implied {rank 0: rank 1: F1.0 F1.}
 
 // -----
 
-// expected-error @+1 {{expected an action (F, B, I, W, sendF, recvF, sendB, recvB, unshard, reshard, reduce, step, call, collective, '{'), found 'forward}'}}
+// expected-error @+1 {{expected an action (F, B, I, W, sendF, recvF, sendB, recvB, unshard, reshard, reduce, step, call, collective, '{'), found 'forward'}}
 pipeline.schedule @s "" ranks 1 stages 1 microbatches 1 topology loop transfers implied {rank 0: forward}
 
 // -----
@@ -92,7 +92,7 @@ pipeline.schedule @s "" ranks 2 stages 2 microbatches 1 topology loop transfers 
 
 // -----
 
-// expected-error @+1 {{expected the function's name in quotes, found 'F0.0}'}}
+// expected-error @+1 {{expected the function's name in quotes, found 'F0.0'}}
 pipeline.schedule @s "" ranks 1 stages 1 microbatches 1 topology loop transfers implied {rank 0: call F0.0}
 
 // -----
@@ -102,12 +102,12 @@ pipeline.schedule @s "" ranks 1 stages 1 microbatches 1 topology loop transfers 
 
 // -----
 
-// expected-error @+1 {{expected a rank or ']', found '-1]}'}}
+// expected-error @+1 {{expected a rank or ']', found '-1]'}}
 pipeline.schedule @s "" ranks 1 stages 1 microbatches 1 topology loop transfers implied {rank 0: collective "tied"[0 -1]}
 
 // -----
 
-// expected-error @+1 {{expected ')', found '2)}'}}
+// expected-error @+1 {{expected ')', found '2)'}}
 pipeline.schedule @s "" ranks 1 stages 1 microbatches 1 topology loop transfers implied {rank 0: call "log"(1.0 2)}
 
 // -----

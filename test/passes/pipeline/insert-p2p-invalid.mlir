@@ -25,7 +25,7 @@ pipeline.schedule @done "" ranks 1 stages 1 microbatches 1 topology loop transfe
 
 // -----
 
-// expected-error @+1 {{expected an action (F, B, I, W, sendF, recvF, sendB, recvB, unshard, reshard, reduce, step, call, collective, '{'), found 'X1.0}'}}
+// expected-error @+1 {{expected an action (F, B, I, W, sendF, recvF, sendB, recvB, unshard, reshard, reduce, step, call, collective, '{'), found 'X1.0'}}
 pipeline.schedule @word "" ranks 2 stages 2 microbatches 1 topology loop transfers implied {rank 0: F0.0 rank 1: X1.0}
 
 // -----
