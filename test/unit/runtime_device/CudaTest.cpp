@@ -10,6 +10,7 @@
 #include "runtime/device/DeviceCommunicator.h"
 #include "runtime/device/OpenDevice.h"
 #include "runtime/exec/Arena.h"
+#include "runtime/exec/DeviceNumbers.h"
 #include "runtime/exec/DeviceVariants.h"
 #include "runtime/step/StepGraph.h"
 
