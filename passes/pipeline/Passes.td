@@ -213,10 +213,8 @@ def VerifySchedule : Pass<"verify-schedule", "::mlir::ModuleOp"> {
     Does not change the module.
   }];
   let options = [
-    ListOption<"matching", "matching", "::cleave::schedule::Matching", "matching to verify (empty: both)",
-           [{::llvm::cl::values(
-              clEnumValN(::cleave::schedule::Matching::Tag, "tag", "by tag, as Gloo does"),
-              clEnumValN(::cleave::schedule::Matching::Fifo, "nccl", "in order, as NCCL does"))}]>,
+    // MLIR parses elements of lists without their values: no enum.
+    ListOption<"matching", "matching", "std::string", "matching to verify: tag, nccl (empty: both)">,
     Option<"streams", "streams", "::cleave::schedule::StreamSharing",
            "::cleave::schedule::StreamSharing::Direction", "transfers that share a stream under nccl",
            [{::llvm::cl::values(

@@ -36,7 +36,13 @@ struct VerifySchedule : pipeline::impl::VerifyScheduleBase<VerifySchedule> {
   }
 
   LogicalResult readOptions(ArrayRef<train::Program> stages, schedule::VerifyOptions &options) {
-    SmallVector<schedule::Matching> kinds(matching.begin(), matching.end());
+    SmallVector<schedule::Matching> kinds;
+    for (const std::string &name : matching) {
+      if (name != "tag" && name != "nccl")
+        return getOperation().emitError()
+               << "expects tag or nccl for 'matching', found '" << name << "'";
+      kinds.push_back(name == "tag" ? schedule::Matching::Tag : schedule::Matching::Fifo);
+    }
     if (kinds.empty())
       kinds = {schedule::Matching::Tag, schedule::Matching::Fifo};
     for (schedule::Matching kind : kinds) {

@@ -2,7 +2,7 @@
 // RUN: not cleave-opt %S/Inputs/two-ranks.mlir --verify-schedule="matching=mpi" 2>&1 | FileCheck %s --check-prefix=MATCHING
 // RUN: not cleave-opt %S/Inputs/two-ranks.mlir --verify-schedule="max-problems=0" 2>&1 | FileCheck %s --check-prefix=PROBLEMS
 
-// MATCHING: Cannot find option named 'mpi'
+// MATCHING: error: expects tag or nccl for 'matching', found 'mpi'
 // PROBLEMS: error: expects from 1 to 1048576 for 'max-problems', found 0
 
 // A step that never runs, and one that runs twice.
