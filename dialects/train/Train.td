@@ -38,7 +38,7 @@ def Train_ProgramOp : Op<Train_Dialect, "program", [
     1. A module has at most one.
     2. The phase functions of the module are a program as `docs/ir.md` describes it, one for each class
        of ranks: which phases there are, that they agree about parameters, inputs and saved
-       values, that stages hand on what the next one takes, and that the update gets the gradients
+       values, that stages pass on what the next one takes, and that the update gets the gradients
        that it takes.
 
     ```mlir

@@ -89,8 +89,8 @@ FailureOr<Propagation> propagate::propagate(ModuleOp module, const PropagateOpti
   for (auto axis : result.mesh.getAxes().getAsRange<dist::AxisAttr>()) {
     if (axis.getSize() == 0)
       return result.mesh.emitError("has axis \"")
-             << axis.getName() << "\" of size ?; placements need to know how many ranks lie along "
-             << "it: write its size";
+             << axis.getName()
+             << "\" of size ?; placements need the number of ranks along it: write its size";
     if (axis.getSize() > 1)
       result.axes.push_back(
           {StringAttr::get(module.getContext(), axis.getName()), axis.getSize(), options.uneven});

@@ -2,7 +2,7 @@
 // RUN: not cleave-opt %s --symbol-dce 2>&1 | FileCheck %s
 // RUN: sed 's/^  train.program//' %s | cleave-opt --symbol-dce | FileCheck %s --check-prefix=PARTS
 
-// CHECK: error: expects a function of phase forward beside this backward
+// CHECK: error: expects a function of phase forward for this backward
 // CHECK: cleave-opt: error: --symbol-dce failed
 // PARTS: func.func @backward
 module {

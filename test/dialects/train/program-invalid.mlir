@@ -51,7 +51,7 @@ func.func @forward(%x: tensor<4xf32> {train.role = #train.role<input "x">})
   %0 = aten.sum(%x) : (tensor<4xf32>) -> tensor<f32>
   return %0 : tensor<f32>
 }
-// expected-error @below {{takes #train.role<saved "h">, which no function of the program makes}}
+// expected-error @below {{takes #train.role<saved "h">, which no function of the program returns}}
 func.func @backward(%h: tensor<4xf32> {train.role = #train.role<saved "h">})
     -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
     attributes {train.phase = #train.phase<backward>} {

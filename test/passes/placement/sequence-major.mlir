@@ -1,7 +1,7 @@
 // RUN: cleave-opt %s --split-input-file --sequence-major | FileCheck %s
 // RUN: not cleave-opt %S/Inputs/sequence-major-annotated.mlir --sequence-major 2>&1 | FileCheck %s --check-prefix=PLACED
 
-// PLACED: error: expects a program that is not yet annotated
+// PLACED: error: expects a program without annotations
 
 // The example of the pass' description.
 // CHECK-LABEL: func @linear
