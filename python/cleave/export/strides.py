@@ -10,6 +10,8 @@ from __future__ import annotations
 import torch
 import torch.utils._pytree as pytree
 from torch._guards import detect_fake_mode
+from torch._prims_common import compute_elementwise_output_logical_to_physical_perm as memory_order
+from torch._prims_common import suggest_memory_format
 
 from cleave.export.errors import ExportError
 from cleave.export.locations import place
@@ -22,26 +24,68 @@ def _both(a: torch.Tensor, b: torch.Tensor):
     return (torch.add(a, b),)
 
 
-def _contiguous(*values: torch.Tensor):
-    return tuple(value.new_empty(value.shape) for value in values)
+def _contiguous(*_):
+    return (torch.contiguous_format,)
+
+
+def _images(x: torch.Tensor, *_):
+    """With channels last where the operand has them so, else contiguous."""
+    return (suggest_memory_format(x),)
+
+
+def _rolled(x: torch.Tensor, *_):
+    """As claimed, unless channels are last."""
+    return tuple(layout for layout in _images(x) if layout != torch.contiguous_format)
+
+
+def _indexed(x: torch.Tensor, indices):
+    """Laid out like the elements found, which kernels go through in an order that the indices decide, too."""
+    indexed = [d for d, index in enumerate(indices) if index is not None]
+    found = torch.broadcast_tensors(*(indices[d] for d in indexed))
+    first, rank = indexed[0], found[0].dim()
+    if indexed[-1] - first + 1 != len(indexed):
+        x = x.permute(indexed + [d for d in range(x.dim()) if d not in indexed])
+        first = 0
+    last = first + len(indexed)
+    size = [*x.shape[:first], *found[0].shape, *x.shape[last:]]
+    source = x.as_strided(size, [*x.stride()[:first], *[0] * rank, *x.stride()[last:]])
+    ones = [1] * len(x.shape[last:])
+    found = [f.reshape([1] * first + list(f.shape) + ones).expand(size) for f in found]
+    order, _ = memory_order(source, *found)
+    return (x.new_empty([size[d] for d in order]).permute(_inverse(order)),)
 
 
 # The fake kernels of these, with which one traces, are decompositions, and give results other strides than the
-# kernels do: those of another operand, mostly. Each with the layouts of its first results.
+# kernels do: those of another operand, mostly. Each with the layouts of its first results, as tensors or formats.
 # test/python/test_fake_strides.py finds what belongs here.
 LAYOUTS = {
-    aten._log_softmax_backward_data.default: lambda g, *_: _contiguous(g),
+    aten._log_softmax_backward_data.default: _contiguous,
+    aten._native_batch_norm_legit.no_stats: _images,
+    aten._native_batch_norm_legit_functional.default: _images,
+    aten._native_batch_norm_legit_no_training.default: _images,
+    aten._weight_norm_interface.default: _contiguous,
     aten.elu_backward.default: lambda g, alpha, scale, input_scale, is_result, x: _both(g, x),
-    aten.hardsigmoid_backward.default: lambda g, x: _both(g, x),
-    aten.hardswish_backward.default: lambda g, x: _both(g, x),
+    aten.hardsigmoid_backward.default: _both,
+    aten.hardswish_backward.default: _both,
     aten.hardtanh_backward.default: lambda g, x, low, high: _both(g, x),
-    aten.huber_loss_backward.default: lambda g, x, *_: _contiguous(x),
-    aten.log_sigmoid_forward.default: lambda x: _contiguous(x, x),
-    aten.mse_loss_backward.default: lambda g, x, *_: _contiguous(x),
-    aten.native_layer_norm_backward.default: lambda g, x, *_: _contiguous(x),
+    aten.huber_loss_backward.default: _contiguous,
+    aten.index.Tensor: _indexed,
+    aten.log_sigmoid_forward.default: lambda x: _contiguous() * 2,
+    aten.logit_backward.default: lambda g, x, *_: _both(g, x),
+    aten.mse_loss_backward.default: _contiguous,
+    aten.native_batch_norm.default: _images,
+    aten.native_batch_norm_backward.default: lambda g, x, *_: _images(x),
     aten.native_dropout_backward.default: lambda g, mask, scale: _both(g, mask),
-    aten.smooth_l1_loss_backward.default: lambda g, x, *_: _contiguous(x),
+    aten.native_group_norm_backward.default: lambda g, x, *_: _images(x),
+    aten.native_layer_norm_backward.default: _contiguous,
+    aten.reflection_pad2d.default: _images,
+    aten.reflection_pad2d_backward.default: lambda g, x, padding: _images(x),
+    aten.replication_pad2d.default: _images,
+    aten.replication_pad2d_backward.default: lambda g, x, padding: _images(x),
+    aten.roll.default: _rolled,
+    aten.smooth_l1_loss_backward.default: _contiguous,
     aten.softplus_backward.default: lambda g, x, beta, threshold: _both(g, x),
+    aten.xlogy.Tensor: _both,
 }
 
 
@@ -95,7 +139,11 @@ def with_layouts(target, args, value):
     layouts = LAYOUTS[target](*args)
     values = list(value) if isinstance(value, (tuple, list)) else [value]
     for i, layout in enumerate(layouts):
-        if values[i] is not None:
+        if values[i] is None:
+            continue
+        if isinstance(layout, torch.memory_format):
+            values[i] = torch.empty_like(values[i], memory_format=layout)
+        else:
             values[i] = torch.empty_like(layout, dtype=values[i].dtype)
     return type(value)(values) if isinstance(value, (tuple, list)) else values[0]
 
