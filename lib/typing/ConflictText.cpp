@@ -133,8 +133,14 @@ void ConflictWriter::writePartial(InFlightDiagnostic &diagnostic) const {
   unsigned operand = conflict.operand, other = conflict.other;
   switch (conflict.reason) {
   case Reason::PartialPlusWhole:
-    diagnostic << "adds P and " << text(other) << " on axis " << axisText() << ": " << name(other)
-               << " would be added once per rank; " << reduceFirst(*this, operand)
+    diagnostic << "adds " << text(operand) << " and " << text(other) << " on axis " << axisText()
+               << ": ";
+    if (!on(operand).isPartialSum()) {
+      diagnostic << "only a pending sum passes through an addition; "
+                 << reduceFirst(*this, operand);
+      break;
+    }
+    diagnostic << name(other) << " would be added once per rank; " << reduceFirst(*this, operand)
                << ", or insert dist.convert of " << name(other) << " from " << text(other)
                << " to P";
     break;
@@ -203,8 +209,11 @@ void ConflictWriter::writeShard(InFlightDiagnostic &diagnostic) const {
   case Reason::ShardCrossed:
     diagnostic << "has " << shardedDim(operand) << " and " << shardedDim(other)
                << " sharded on axis " << axisText() << ", which do not correspond; "
-               << gather(operand) << ", or bring " << name(other)
-               << " to another dimension (dist.all_to_all)";
+               << gather(operand);
+    if (std::optional<unsigned> dim = factorDim(other))
+      diagnostic << ", or bring " << name(other) << " to dimension " << *dim
+                 << " (dist.all_to_all split " << *dim << " concat " << on(other).dim << " from "
+                 << text(other) << " to S(" << *dim << "))";
     break;
   case Reason::ShardInner:
     diagnostic << "would make " << shardedDim(operand) << ", sharded on axis " << axisText()

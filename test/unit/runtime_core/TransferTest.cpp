@@ -154,7 +154,7 @@ TEST(Transfers, UseTheirMemoryAgain) {
         for (int64_t step = 2; step < Steps::kSteps; ++step)
           EXPECT_EQ(steps.allocations[step], 0) << "rank " << ranks.rank() << ", step " << step;
         // A rank that is gone is lost to those that still receive.
-        return ranks.barrier("the end");
+        return ranks.finish();
       });
   c10::SetAllocator(c10::kCPU, before, /*priority=*/255);
   for (const test::Outcome &outcome : outcomes)
