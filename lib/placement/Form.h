@@ -21,13 +21,16 @@ namespace cleave::placement {
 /// What a form builds with: `forms/LocalBuilder.h` makes typed ops of it.
 class FormBuilder {
 public:
-  FormBuilder(mlir::OpBuilder &builder, dist::MeshOp mesh, llvm::ArrayRef<MeshAxis> axes)
-      : builder(builder), mesh(mesh), axes(axes) {}
+  FormBuilder(mlir::OpBuilder &builder, dist::MeshOp mesh, llvm::ArrayRef<MeshAxis> axes,
+              bool holdsGradients)
+      : builder(builder), mesh(mesh), axes(axes), holdsGradients(holdsGradients) {}
 
   mlir::OpBuilder &builder;
   dist::MeshOp mesh;
   /// The axes along which the form runs, major first.
   llvm::ArrayRef<MeshAxis> axes;
+  /// Else they may yet be made, of what is built.
+  bool holdsGradients;
 };
 
 class Form {

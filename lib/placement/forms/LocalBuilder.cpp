@@ -6,6 +6,7 @@
 #include "dialects/aten/ops/Creation.h"
 #include "dialects/aten/ops/Indexing.h"
 #include "dialects/aten/ops/Reduction.h"
+#include "dialects/aten/ops/View.h"
 #include "dialects/dist/Verify.h"
 
 #include "llvm/Support/SaveAndRestore.h"
@@ -104,6 +105,12 @@ Value LocalBuilder::allReduce(Value value, const Axes &axes, dist::Reduction red
              typeWith(value, shapeOf(value), axes, {}), value,
              {named("reduction", attribute), meshAttribute(), axesAttribute(axes)})
       ->getResult(0);
+}
+
+Value LocalBuilder::largestOfAll(Value largest, const Axes &axes) {
+  if (!form.holdsGradients)
+    largest = unary<aten::DetachOp>(largest);
+  return allReduce(largest, axes, dist::Reduction::Max);
 }
 
 Value LocalBuilder::allGather(Value value, int64_t dim, const Axes &axes) {

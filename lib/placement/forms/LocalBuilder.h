@@ -49,6 +49,9 @@ public:
 
   /// P(reduction) to R.
   Value allReduce(Value value, const Axes &axes, dist::Reduction reduction = dist::Reduction::Sum);
+  /// The largest of all ranks' values, P(max) to R, by which both sides of a quotient are divided:
+  /// results do not depend on it, so it takes no gradient.
+  Value largestOfAll(Value largest, const Axes &axes);
   /// S(dim) or V to R.
   Value allGather(Value value, int64_t dim, const Axes &axes);
   /// V to the rank `by` places further, in a ring: started, and waited for.

@@ -60,7 +60,7 @@ public:
     int64_t dim = *dimOf(cast<OpTy>(op));
     Axes axes = b.axesOf(operands[0], dim);
     Value x = b.widened(operands[0]);
-    Value largest = b.allReduce(b.amax(x, dim), axes, dist::Reduction::Max);
+    Value largest = b.largestOfAll(b.amax(x, dim), axes);
     Value shifted = b.sub(x, largest);
     Value exponentials = b.unary<aten::ExpOp>(shifted);
     Value sum = b.allReduce(b.sum(exponentials, dim, /*keepDim=*/true), axes);
@@ -137,7 +137,7 @@ public:
     Value largest =
         b.make<aten::AmaxOp>(aten::reduceShape(shapeOf(x), dims, /*keepDims=*/true), dtypeOf(x), x,
                              {b.integers("dim", dims), b.boolean("keepdim", true)});
-    largest = b.allReduce(largest, axes, dist::Reduction::Max);
+    largest = b.largestOfAll(largest, axes);
     // As the kernel does: where all elements are -inf, or one is inf, these differences are NaN.
     Value infinite = b.compare<aten::EqScalarOp>(b.unary<aten::AbsOp>(largest),
                                                  b.scalar(std::numeric_limits<double>::infinity()));

@@ -182,7 +182,7 @@ FailureOr<SmallVector<Value>> LocalOp::buildForm(const Form &form) {
   // A form builds in front of the op, in the global function; from there its ops come here.
   Operation *before = op->getPrevNode();
   OpBuilder inFront(op);
-  FormBuilder formBuilder(inFront, context.mesh, axes);
+  FormBuilder formBuilder(inFront, context.mesh, axes, context.holdsGradients);
   FailureOr<SmallVector<Value>> results = form.build(op, operands, chosen, formBuilder);
   Block *from = op->getBlock(), *to = builder.getInsertionBlock();
   to->getOperations().splice(builder.getInsertionPoint(), from->getOperations(),

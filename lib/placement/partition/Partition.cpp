@@ -8,6 +8,7 @@
 #include "lib/placement/partition/Signature.h"
 
 #include "dialects/dist/Placed.h"
+#include "lib/typing/GradientFlow.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -256,6 +257,7 @@ LogicalResult placement::partition(ModuleOp module, const PartitionSettings &set
     for (func::FuncOp function : functions) {
       context.strides = {};
       context.localStrides = {};
+      context.holdsGradients = holdsGradients(function);
       FailureOr<func::FuncOp> local =
           FunctionPartitioner(function, signatures.of(function), context).run();
       if (failed(local))

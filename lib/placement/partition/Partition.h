@@ -61,6 +61,8 @@ public:
   /// Of the values of the global function that is being partitioned, and of the local one.
   aten::StrideInference strides;
   LocalStrides localStrides;
+  /// Of the function at hand.
+  bool holdsGradients = false;
 };
 
 /// Whether they agree, whatever the order of axes that shard one dimension.
