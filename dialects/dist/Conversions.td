@@ -20,6 +20,7 @@ class Dist_ConversionOp<string mnemonic>
     ::cleave::dist::AxisPlacement getDestination();
   }];
   let extraClassDeclaration = conversionDeclarations;
+  let hasFolder = 1;
 }
 
 def Dist_ConvertOp : Dist_ConversionOp<"convert"> {

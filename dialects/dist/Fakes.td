@@ -77,6 +77,7 @@ def Dist_FakeScatterOp : Dist_AxesOp<"fake_scatter", [Pure, DeclareOpInterfaceMe
 }
 
 def Dist_FakeGatherOp : Dist_CommunicationOp<"fake_gather", [Pure]> {
+  let hasFolder = 1;
   let summary = "all-gather whose derivative is a slice";
   let description = [{
     Communicates: an all-gather.

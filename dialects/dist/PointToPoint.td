@@ -30,6 +30,7 @@ def Dist_PermuteOp : Dist_CommunicationOp<"permute", [Pure]> {
 }
 
 def Dist_ShiftOp : Dist_CommunicationOp<"shift", [Pure]> {
+  let hasFolder = 1;
   let summary = "send each rank's value to the rank `by` places further along the axes";
   let messages = "1";
   let description = [{
