@@ -92,19 +92,21 @@ namespace {
 struct AsyncTP : communication::impl::AsyncTPBase<AsyncTP> {
   using AsyncTPBase::AsyncTPBase;
 
+  LogicalResult initialize(MLIRContext *context) override {
+    if (chunks >= 1 && minMb >= 0)
+      return success();
+    return emitError(UnknownLoc::get(context))
+           << "expects chunks of at least 1 and a nonnegative min-mb, found " << int64_t(chunks)
+           << " and " << double(minMb);
+  }
+
   void runOnOperation() override {
-    if (chunks < 1 || !(minMb >= 0)) {
-      getOperation().emitError() << "expects chunks of at least 1 and a nonnegative min-mb,"
-                                 << " found " << int64_t(chunks) << " and " << double(minMb);
-      return signalPassFailure();
-    }
     SmallVector<dist::AllGatherOp> gathers;
     SmallVector<dist::ReduceScatterOp> scatters;
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      for (Block &block : function.getBody()) {
-        llvm::append_range(gathers, block.getOps<dist::AllGatherOp>());
-        llvm::append_range(scatters, block.getOps<dist::ReduceScatterOp>());
-      }
+    for (Block &block : getOperation().getBody()) {
+      llvm::append_range(gathers, block.getOps<dist::AllGatherOp>());
+      llvm::append_range(scatters, block.getOps<dist::ReduceScatterOp>());
+    }
     for (dist::AllGatherOp gather : gathers)
       if (failed(decompose(gather)))
         return signalPassFailure();

@@ -34,15 +34,16 @@ struct OverlapCommunication : communication::impl::OverlapCommunicationBase<Over
     size_t start, wait;
   };
 
+  LogicalResult initialize(MLIRContext *context) override {
+    if (maxInFlightMb > 0 && maxInFlightMb < 1e9)
+      return success();
+    return emitError(UnknownLoc::get(context))
+           << "expects a positive max-in-flight-mb, found " << double(maxInFlightMb);
+  }
+
   void runOnOperation() override {
-    if (!(maxInFlightMb > 0 && maxInFlightMb < 1e9)) {
-      getOperation().emitError() << "expects a positive max-in-flight-mb, found "
-                                 << double(maxInFlightMb);
-      return signalPassFailure();
-    }
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (llvm::hasSingleElement(function.getBody()))
-        overlap(function);
+    if (llvm::hasSingleElement(getOperation().getBody()))
+      overlap(getOperation());
   }
 
   /// Puts off to the end the sums over microbatches of what communication brings.

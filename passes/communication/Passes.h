@@ -4,6 +4,7 @@
 #define CLEAVE_PASSES_COMMUNICATION_PASSES_H
 
 #include "dialects/dist/Dist.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 

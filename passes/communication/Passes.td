@@ -5,7 +5,7 @@
 
 include "mlir/Pass/PassBase.td"
 
-def OverlapCommunication : Pass<"overlap-communication", "::mlir::ModuleOp"> {
+def OverlapCommunication : Pass<"overlap-communication", "::mlir::func::FuncOp"> {
   let summary = "start communications early and wait for them late";
   let description = [{
     Splits each communication into a start, as soon as its operands are available, and a wait, before
@@ -41,7 +41,7 @@ def OverlapCommunication : Pass<"overlap-communication", "::mlir::ModuleOp"> {
   let dependentDialects = ["::cleave::dist::DistDialect"];
 }
 
-def AsyncTP : Pass<"async-tp", "::mlir::ModuleOp"> {
+def AsyncTP : Pass<"async-tp", "::mlir::func::FuncOp"> {
   let summary = "decompose all_gather + mm and mm + reduce_scatter into rings that overlap";
   let description = [{
     A product of gathered rows (`aten.mm`, `aten.addmm`, directly or after a view that flattens the row

@@ -5,6 +5,7 @@
 
 #include "dialects/dist/Dist.h"
 #include "dialects/train/Train.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 

@@ -66,7 +66,7 @@ def AnnotatePlacements : Pass<"annotate-placements", "::mlir::ModuleOp"> {
   let dependentDialects = ["::cleave::dist::DistDialect", "::cleave::train::TrainDialect"];
 }
 
-def SimplifyCommunication : Pass<"simplify-communication", "::mlir::ModuleOp"> {
+def SimplifyCommunication : Pass<"simplify-communication", "::mlir::func::FuncOp"> {
   let summary = "remove, merge and delay communication where types prove it safe";
   let description = [{
     Rewrites typed functions by the meaning that placements give to values; derivatives are preserved.
@@ -107,7 +107,7 @@ def SimplifyCommunication : Pass<"simplify-communication", "::mlir::ModuleOp"> {
   let dependentDialects = ["::cleave::dist::DistDialect"];
 }
 
-def SequenceMajor : Pass<"sequence-major", "::mlir::ModuleOp"> {
+def SequenceMajor : Pass<"sequence-major", "::mlir::func::FuncOp"> {
   let summary = "flatten batch and sequence with the sequence as the outer dimension";
   let description = [{
     Before a linear layer or a loss, a view flattens batch and sequence to rows, batch outermost. If the

@@ -217,30 +217,29 @@ struct SequenceMajor : placement::impl::SequenceMajorBase<SequenceMajor> {
   using SequenceMajorBase::SequenceMajorBase;
 
   void runOnOperation() override {
-    for (auto function : getOperation().getOps<func::FuncOp>()) {
-      if (dist::isPlaced(function)) {
-        function.emitError("expects a program without annotations: replaced values would lose "
-                           "their placements; run --sequence-major first");
-        return signalPassFailure();
-      }
-      SmallVector<Operation *> views;
-      function.walk([&](Operation *op) {
-        if (mergedRows(op) && !dist::getPlacement(op->getResult(0).getType()))
-          views.push_back(op);
-      });
-      DenseSet<Operation *> seen;
-      for (Operation *view : views) {
-        if (seen.contains(view))
-          continue;
-        RowRegion region(*mergedRows(view));
-        bool isFree = region.grow(view);
-        seen.insert(view);
-        if (!isFree)
-          continue;
-        seen.insert(region.merges.begin(), region.merges.end());
-        numMerges += region.merges.size();
-        region.reorder();
-      }
+    func::FuncOp function = getOperation();
+    if (dist::isPlaced(function)) {
+      function.emitError("expects a program without annotations: replaced values would lose "
+                         "their placements; run --sequence-major first");
+      return signalPassFailure();
+    }
+    SmallVector<Operation *> views;
+    function.walk([&](Operation *op) {
+      if (mergedRows(op) && !dist::getPlacement(op->getResult(0).getType()))
+        views.push_back(op);
+    });
+    DenseSet<Operation *> seen;
+    for (Operation *view : views) {
+      if (seen.contains(view))
+        continue;
+      RowRegion region(*mergedRows(view));
+      bool isFree = region.grow(view);
+      seen.insert(view);
+      if (!isFree)
+        continue;
+      seen.insert(region.merges.begin(), region.merges.end());
+      numMerges += region.merges.size();
+      region.reorder();
     }
   }
 };

@@ -17,23 +17,22 @@ namespace {
 
 struct SimplifyCommunication : placement::impl::SimplifyCommunicationBase<SimplifyCommunication> {
   void runOnOperation() override {
+    func::FuncOp function = getOperation();
+    if (function.isExternal())
+      return;
     placement::SimplificationCounts counts;
     RewritePatternSet set(&getContext());
     placement::addGatherPatterns(set, counts);
     placement::addConversionPatterns(set, counts);
     placement::addReductionPatterns(set, counts);
     FrozenRewritePatternSet patterns(std::move(set));
-    for (auto function : getOperation().getOps<func::FuncOp>()) {
-      if (function.isExternal())
-        continue;
-      // Slices of sums become reduce_scatters before sums are moved away from their slices; what is
-      // moved may stand beside others afterwards.
-      if (failed(simplify(function, patterns)))
-        return signalPassFailure();
-      placement::delayReductions(function, counts);
-      if (failed(simplify(function, patterns)))
-        return signalPassFailure();
-    }
+    // Slices of sums become reduce_scatters before sums are moved away from their slices; what is
+    // moved may stand beside others afterwards.
+    if (failed(simplify(function, patterns)))
+      return signalPassFailure();
+    placement::delayReductions(function, counts);
+    if (failed(simplify(function, patterns)))
+      return signalPassFailure();
     numGathersDropped = counts.gathersDropped;
     numConversionsFolded = counts.conversionsFolded;
     numReductionsMerged = counts.reductionsMerged;

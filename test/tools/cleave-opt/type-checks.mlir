@@ -1,7 +1,7 @@
 // cleave-opt checks placements after each of Cleave's passes, not after upstream's and not without one.
 
 // RUN: not cleave-opt %s --cse --simplify-communication --print-sharding-rules 2>&1 | FileCheck %s
-// RUN: not cleave-opt %s --pass-pipeline='builtin.module(cse,simplify-communication,print-sharding-rules)' 2>&1 | FileCheck %s
+// RUN: not cleave-opt %s --pass-pipeline='builtin.module(cse,func.func(simplify-communication),print-sharding-rules)' 2>&1 | FileCheck %s
 // RUN: cleave-opt %s --cse --simplify-communication --verify-types=false
 // RUN: cleave-opt %s --cse
 // RUN: cleave-opt %s
