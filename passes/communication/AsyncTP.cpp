@@ -146,7 +146,8 @@ public:
   Ring(Operation *at, Value like, Operation *communication, Axes axes, FlatSymbolRefAttr meshName)
       : builder(at),
         mesh(SymbolTable::lookupNearestSymbolFrom<dist::MeshOp>(communication, meshName)),
-        form(builder, mesh, {}), b(at, like, form), axes(std::move(axes)) {
+        form(builder, mesh, {}, /*holdsGradients=*/false), b(at, like, form),
+        axes(std::move(axes)) {
     builder.setInsertionPoint(at);
   }
 

@@ -305,7 +305,7 @@ def test_different_processors_are_noted(build_dir, tmp_path, programs):
     (first, note), (second, nothing) = train_on_two_processors(build_dir, tmp_path, programs)
     assert (first, second) == (0, 0)
     assert note == (
-        "note: the ranks' environments differ, so replicated results may differ in their last bits: {DIFFERENT_PROCESSORS}\n"
+        f"note: the ranks' environments differ, so replicated results may differ in their last bits: {DIFFERENT_PROCESSORS}\n"
     )
     assert nothing == ""
 
@@ -314,7 +314,7 @@ def test_different_processors_are_refused_where_bits_are_compared(build_dir, tmp
     results = train_on_two_processors(build_dir, tmp_path, programs, "--check", "replicated")
     assert [status for status, _ in results] == [1, 1]
     assert results[0][1] == (
-        "error: the ranks' environments differ, so --check replicated would report differences that are not errors: {DIFFERENT_PROCESSORS}\n"
+        f"error: the ranks' environments differ, so --check replicated would report differences that are not errors: {DIFFERENT_PROCESSORS}\n"
     )
 
 

@@ -25,7 +25,7 @@ CHOICES = {
     "last": lambda dims, name: dims[-1],
     "mixed": lambda dims, name: random.Random(name).choice(dims),
 }
-REFUSAL = "no gradient passes a pending reduction other than a sum; reduce plain V values"
+REFUSAL = "no gradient flows through a pending reduction other than a sum; reduce V values instead"
 
 
 @pytest.fixture(scope="module")

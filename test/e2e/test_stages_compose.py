@@ -251,7 +251,7 @@ def test_stages_come_before_what_joins_them(exported, build_dir, tmp_path):
         ([outline(2), SYNC, CLIP, CLIP], "already clips its gradients"),
         ([outline(2), SYNC, CLIP, SYNC], "which is divided over 'dp' already"),
         ([outline(2), SYNC, BUCKETS, CLIP, BUCKETS], "which is already in a bucket"),
-        ([outline(2), SYNC, CLIP, SPLIT_FSDP], "is there already"),
+        ([outline(2), SYNC, CLIP, SPLIT_FSDP], "already exists"),
         ([outline(2), outline(2)], "expected the whole program"),
     ]:
         result = subprocess.run(

@@ -219,7 +219,7 @@ def test_rules_that_do_not_fit_the_program(annotate, tmp_path, rule, message):
     ('{"mesh": [["dp", 2]], "rules": [{"style": "colwise", "axis": "dp"}]}', 'expected "modules"'),
     ('{"mesh": [["dp", 2]], "rules": [{"style": "hsdp", "axis": "dp", "replicate_axis": "dp"}]}', "expected two axes"),
     ('{"mesh": [["dp", 2]], "rules": [{"parameters": "a..b", "placement": {"dp": "R"}}]}', "an empty component"),
-    ('{"mesh": [["dp", 2]], "rules": [{"parameters": "a[", "placement": {"dp": "R"}}]}', "no pattern of names"),
+    ('{"mesh": [["dp", 2]], "rules": [{"parameters": "a[", "placement": {"dp": "R"}}]}', "is not a pattern of names"),
     ('{"mesh": [["dp", 2]], "rules": [{"parameters": "a"}]}', 'expected an object "placement"'),
     ('{"mesh": [["dp", 2]], "rules": [{"parameters": "a", "placement": {}}]}', "at least one mesh axis"),
     ('{"mesh": [["dp", 2]], "rules": [{"parameters": "a", "placement": {"dp": "S(x)"}}]}', 'found "S(x)"'),

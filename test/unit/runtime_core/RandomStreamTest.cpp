@@ -6,6 +6,9 @@
 
 #include "gtest/gtest.h"
 
+#include <cstddef>
+#include <cstring>
+
 using namespace cleave::runtime;
 
 namespace {
@@ -30,6 +33,17 @@ TEST(RandomStreamTest, AnyPlaceGivesWhatTheSequenceHasThere) {
     EXPECT_EQ(draw(stream, 42, position, 5),
               std::vector<uint32_t>(sequence.begin() + position, sequence.begin() + position + 5))
         << position;
+}
+
+// Seed 0 is the one that a stream begins with, whatever was in its memory before.
+TEST(RandomStreamTest, BeginsWithSeedZero) {
+  at::CPUGeneratorImpl reference(0);
+  uint32_t first = reference.random();
+  alignas(RandomStream) std::byte memory[sizeof(RandomStream)];
+  std::memset(memory, 0xff, sizeof(memory));
+  auto *stream = new (memory) RandomStream;
+  EXPECT_EQ(draw(*stream, 0, 0, 1).front(), first);
+  stream->~RandomStream();
 }
 
 TEST(RandomStreamTest, AnotherSeedStartsOver) {
