@@ -29,7 +29,7 @@ public:
   dist::MeshOp mesh;
   /// The axes along which the form runs, major first.
   llvm::ArrayRef<MeshAxis> axes;
-  /// Else they may yet be made, of what is built.
+  /// Whether the function has its gradients. If not, --autodiff may yet make them of what is built.
   bool holdsGradients;
 };
 

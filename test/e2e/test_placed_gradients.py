@@ -2,7 +2,7 @@
 
 All ops with a derivative, exported as one forward-only program (`autodiff_cases`), whose parameters are sharded
 wherever that is possible, are laid out, made local and then differentiated. Left out is only what docs/autodiff.md
-refuses: gradients through a maximum or minimum that is pending.
+lists as refused.
 """
 
 import random
@@ -26,6 +26,13 @@ CHOICES = {
     "mixed": lambda dims, name: random.Random(name).choice(dims),
 }
 REFUSAL = "no gradient flows through a pending reduction other than a sum; reduce V values instead"
+
+
+# Parted first, these have no gradient, and say so; parted with their backward they have one.
+FORMS_WITHOUT_GRADIENT = (
+    r"'aten\.embedding' op has scale_grad_by_freq, which a table sharded by rows cannot keep"
+    r"|'aten\._scaled_dot_product_flash_attention_for_cpu' op has no derivative of result #1"
+)
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +78,17 @@ def without_pending_extrema(text):
     if not pending:
         return text
     line = re.compile(rf"^.*dist\.results = \[[^\]]*(?:{pending})\b.*$", re.MULTILINE)
-    return line.sub(lambda m: re.sub(r"#\w+(?=[,\]])", "#dist.on<@mesh, tp = R>", m[0]), text)
+    return line.sub(lambda m: replicated(m[0]), text)
+
+
+def replicated(line):
+    return re.sub(r"#\w+(?=[,\]])", "#dist.on<@mesh, tp = R>", line)
+
+
+def replicate_line(path, number):
+    lines = path.read_text().splitlines(keepends=True)
+    lines[number - 1] = replicated(lines[number - 1])
+    path.write_text("".join(lines))
 
 
 @pytest.mark.parametrize("dimension", CHOICES)
@@ -81,14 +98,19 @@ def test_gradients_on_two_ranks_are_those_of_one(dimension, exported, opt, cleav
     )
     placed.write_text(place(exported.read_text(), CHOICES[dimension]))
     assert opt(placed, "--propagate-placements", "-o", spread).returncode == 0
-    found = spread.read_text()
-    differentiable = without_pending_extrema(found)
-    if differentiable != found:
-        done = opt(spread, "--partition", "--autodiff", "-o", local)
-        assert done.returncode == 1 and REFUSAL in done.stderr and not local.exists()
-        spread.write_text(differentiable)
     assert opt(exported, "--autodiff", "-o", joint).returncode == 0
     done = opt(spread, "--partition", "--autodiff", "-o", local)
+    for _ in range(8):
+        if done.returncode == 0:
+            break
+        assert not local.exists()
+        if REFUSAL in done.stderr:
+            assert spread.read_text() != (differentiable := without_pending_extrema(spread.read_text()))
+            spread.write_text(differentiable)
+        else:
+            assert re.search(FORMS_WITHOUT_GRADIENT, done.stderr), done.stderr
+            replicate_line(spread, int(re.search(r"spread\.mlir:(\d+):", done.stderr)[1]))
+        done = opt(spread, "--partition", "--autodiff", "-o", local)
     assert done.returncode == 0, done.stderr
     assert "dist.all_reduce" in local.read_text()
     printed = cleave_run.succeed(

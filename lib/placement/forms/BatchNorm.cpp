@@ -85,8 +85,13 @@ public:
         b.addScalar(wholeVariance, b.scalar(norm.getEps().convertToDouble())));
 
     Type statistics = dtypeOf(norm.getSaveMean());
-    return b.finish({normalize(b, norm, operands, wholeMean, wholeVariance),
-                     b.toType(wholeMean, statistics), b.toType(invstd, statistics),
+    // The kernel that takes statistics has no gradient with respect to them.
+    Value output = form.holdsGradients ? normalize(b, norm, operands, wholeMean, wholeVariance)
+                                       : normalizeByOps(b, norm, operands, wholeMean, invstd);
+    wholeMean = b.withoutGradient(wholeMean);
+    wholeVariance = b.withoutGradient(wholeVariance);
+    invstd = b.withoutGradient(invstd);
+    return b.finish({output, b.toType(wholeMean, statistics), b.toType(invstd, statistics),
                      moved(b, norm, operands[runningMean(norm)], wholeMean, 1.0),
                      moved(b, norm, operands[runningMean(norm) + 1], wholeVariance,
                            double(count) / double(count - 1))});
@@ -113,6 +118,21 @@ private:
         {b.named("momentum", norm.getMomentumAttr()), b.named("eps", norm.getEpsAttr()),
          b.segments({1, norm.getWeight() ? 1 : 0, norm.getBias() ? 1 : 0, 1, 1})});
     return local->getResult(0);
+  }
+
+  /// The same in ops that gradients flow through, to the statistics too.
+  static Value normalizeByOps(LocalBuilder &b, aten::NativeBatchNormLegitFunctionalOp norm,
+                              ValueRange operands, Value mean, Value invstd) {
+    Value input = operands[0];
+    auto beside = [&](Value perChannel) {
+      return besideImages(b, b.toType(perChannel, dtypeOf(mean)), input);
+    };
+    Value output = b.mul(b.sub(b.widened(input), beside(mean)), beside(invstd));
+    if (norm.getWeight())
+      output = b.mul(output, beside(operands[*operandNumber(norm, "weight")]));
+    if (norm.getBias())
+      output = b.add(output, beside(operands[*operandNumber(norm, "bias")]));
+    return b.toType(output, dtypeOf(input));
   }
 
   /// A running statistic, moved towards the batch's times `correction`.

@@ -33,7 +33,12 @@ public:
 
   LocalValues build(Operation *op, ValueRange operands, ArrayRef<AxisStrategy>,
                     FormBuilder &form) const override {
+    auto embedding = cast<aten::EmbeddingOp>(op);
     LocalBuilder b(op, operands, form);
+    if (!form.holdsGradients && embedding.getScaleGradByFreq().value_or(false))
+      return op->emitOpError(
+          "has scale_grad_by_freq, which a table sharded by rows cannot keep for a "
+          "gradient that is yet to be made; run --autodiff before --partition");
     Value weight = operands[0], indices = operands[1];
     Axes axes = b.axesOf(weight, 0);
     int64_t rows = shapeOf(weight)[0];
@@ -43,6 +48,12 @@ public:
     Shape shape(shapeOf(indices));
     shape.push_back(shapeOf(weight)[1]);
     Value found = b.make<aten::EmbeddingOp>(shape, dtypeOf(weight), {weight, safe});
+    // The padding's row takes no gradient. Its number is another one on each rank.
+    int64_t padding = embedding.getPaddingIdx().value_or(-1);
+    if (padding >= 0 && !form.holdsGradients) {
+      Value isPadding = b.compare<aten::EqScalarOp>(indices, b.scalar(padding));
+      found = b.where(b.unsqueeze(isPadding, -1), b.withoutGradient(found), found);
+    }
     Value terms = b.maskedFill(found, b.unsqueeze(outside, -1), b.scalar(0.0));
     return b.finish(b.asPartial(terms, axes));
   }

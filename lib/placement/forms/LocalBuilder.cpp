@@ -107,10 +107,12 @@ Value LocalBuilder::allReduce(Value value, const Axes &axes, dist::Reduction red
       ->getResult(0);
 }
 
+Value LocalBuilder::withoutGradient(Value value) {
+  return form.holdsGradients ? value : unary<aten::DetachOp>(value);
+}
+
 Value LocalBuilder::largestOfAll(Value largest, const Axes &axes) {
-  if (!form.holdsGradients)
-    largest = unary<aten::DetachOp>(largest);
-  return allReduce(largest, axes, dist::Reduction::Max);
+  return allReduce(withoutGradient(largest), axes, dist::Reduction::Max);
 }
 
 Value LocalBuilder::allGather(Value value, int64_t dim, const Axes &axes) {

@@ -49,6 +49,8 @@ public:
 
   /// P(reduction) to R.
   Value allReduce(Value value, const Axes &axes, dist::Reduction reduction = dist::Reduction::Sum);
+  /// `value`, through which no gradient flows where gradients are yet to be made.
+  Value withoutGradient(Value value);
   /// The largest of all ranks' values, P(max) to R, by which both sides of a quotient are divided:
   /// results do not depend on it, so it takes no gradient.
   Value largestOfAll(Value largest, const Axes &axes);

@@ -100,7 +100,9 @@ public:
                                           b.integer("ignore_index", ignoreIndex)});
     // Along the batch the sums are pending by the op's rule; along the classes they only vary.
     Value sum = b.asPartial(local->getResult(0), classes);
-    Value weight = b.allReduce(b.asPartial(local->getResult(1), classes), batch + classes);
+    // It depends on the targets alone.
+    Value weight = b.withoutGradient(local->getResult(1));
+    weight = b.allReduce(b.asPartial(weight, classes), batch + classes);
     return b.finish({isMean ? b.div(sum, weight) : sum, weight});
   }
 };

@@ -3,7 +3,7 @@
 
 // What is an identity forward and backward folds; its neighbours, which are not, stay.
 
-dist.mesh @mesh ["tp" = 2, "cp" = 3]
+dist.mesh @mesh ["tp" = 2]
 
 #I = #dist.on<@mesh, tp = I>
 #R = #dist.on<@mesh, tp = R>
@@ -82,6 +82,6 @@ func.func @shift_by_nothing(%a: tensor<8xf32, #V>) -> tensor<8xf32, #V> {
 func.func @shift(%a: tensor<8xf32, #V>) -> tensor<8xf32, #V> {
   %0 = dist.shift(%a) by 1 over @mesh ["tp"] : tensor<8xf32, #V>
   %1 = dist.shift(%0) by 0 over @mesh ["tp"] : tensor<8xf32, #V> -> !dist.future<tensor<8xf32, #V>>
-  %2 = dist.wait(%1) : tensor<8xf32, #V>
+  %2 = dist.wait %1 : tensor<8xf32, #V>
   return %2 : tensor<8xf32, #V>
 }

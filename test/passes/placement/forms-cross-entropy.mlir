@@ -8,7 +8,8 @@ dist.mesh @mesh ["dp" = 2]
 // The mean of a sharded batch: the number of targets that count is reduced, the loss is not.
 // CHECK-LABEL: func @mean_of_a_sharded_batch
 // CHECK: %[[SUM:.*]], %[[COUNT:.*]] = aten.nll_loss_forward(%{{.*}}, %{{.*}}, none, reduction = 2, ignore_index = -100)
-// CHECK: %[[WEIGHT:.*]] = dist.all_reduce sum(%[[COUNT]]) over @mesh ["dp"] : tensor<f32, #P_dp> -> tensor<f32, #R_dp>
+// CHECK: %[[CUT:.*]] = aten.detach(%[[COUNT]])
+// CHECK: %[[WEIGHT:.*]] = dist.all_reduce sum(%[[CUT]]) over @mesh ["dp"] : tensor<f32, #P_dp> -> tensor<f32, #R_dp>
 // CHECK: %[[LOSS:.*]] = aten.div(%[[SUM]], %[[WEIGHT]]) : (tensor<f32, #P_dp>, tensor<f32, #R_dp>) -> tensor<f32, #P_dp>
 // CHECK-NOT: dist.
 // CHECK: return %[[LOSS]], %[[WEIGHT]]
