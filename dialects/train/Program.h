@@ -81,8 +81,8 @@ enum class ProgramForms {
 /// Finds the program of `module`. Where no `train.program` has it verified, checks what no single
 /// function can (`docs/ir.md`, "Forward and backward"): that functions agree about parameters,
 /// inputs and saved values, that stages hand on what the next one takes, and that the update gets
-/// the gradients it takes. Emits an error otherwise, for forms that the caller cannot work with, and
-/// for functions that only some ranks run.
+/// the gradients it takes. Emits an error otherwise, for forms that the caller cannot work with,
+/// and for functions that only some ranks run.
 llvm::FailureOr<Program> getProgram(mlir::ModuleOp module,
                                     ProgramForms forms = ProgramForms::Joint);
 

@@ -245,9 +245,8 @@ FailureOr<SmallVector<FunctionClass, 0>> cleave::train::getFunctionClasses(Modul
   return classes;
 }
 
-static FailureOr<SmallVector<ProgramClass, 1>> readProgramClasses(ModuleOp module,
-                                                                  ProgramForms forms,
-                                                                  bool isVerified) {
+static FailureOr<SmallVector<ProgramClass, 1>>
+readProgramClasses(ModuleOp module, ProgramForms forms, bool isVerified) {
   FailureOr<SmallVector<FunctionClass, 0>> functions = getFunctionClasses(module);
   if (failed(functions))
     return failure();

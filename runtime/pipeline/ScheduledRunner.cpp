@@ -24,7 +24,8 @@ template <typename Body> static llvm::Error attempt(Body body) {
 llvm::Expected<std::unique_ptr<ScheduledRunner>> ScheduledRunner::create(StepContext &context) {
   const ScheduleInfo &schedule = *context.program.schedule();
   std::unique_ptr<ScheduledRunner> runner(new ScheduledRunner(context));
-  llvm::Expected<ActionList> list = ActionList::compile(context.program, context.stages, context.options.actions);
+  llvm::Expected<ActionList> list =
+      ActionList::compile(context.program, context.stages, context.options.actions);
   if (!list)
     return list.takeError();
   runner->list = std::move(*list);
@@ -98,7 +99,7 @@ void ScheduledRunner::findTied() {
 //===----------------------------------------------------------------------===//
 
 void ScheduledRunner::observe(const ScheduledAction &entry, int64_t begin, int64_t ready,
-                             int64_t bytes) {
+                              int64_t bytes) {
   if (!isObserved())
     return;
   ActionEvent event;
@@ -187,7 +188,7 @@ llvm::Error ScheduledRunner::runUpdate(int64_t) {
 }
 
 llvm::Error ScheduledRunner::run(const ScheduledAction &entry, MicrobatchCallback fill,
-                                MicrobatchCallback done) {
+                                 MicrobatchCallback done) {
   if (Communicator *world = context.ranks->communicator())
     if (llvm::Error error = world->checkPeers())
       return error;
@@ -219,7 +220,7 @@ llvm::Error ScheduledRunner::run(const ScheduledAction &entry, MicrobatchCallbac
 //===----------------------------------------------------------------------===//
 
 llvm::Error ScheduledRunner::compute(const ScheduledAction &entry, MicrobatchCallback fill,
-                                    MicrobatchCallback done) {
+                                     MicrobatchCallback done) {
   int64_t begin = now();
   int64_t ready = begin;
   if (entry.channel != ScheduledAction::kNone) {
@@ -352,8 +353,8 @@ void ScheduledRunner::release(const ScheduledAction &entry) {
 llvm::Error ScheduledRunner::copyTied() {
   for (auto [index, entry] : llvm::enumerate(tied))
     if (at::Tensor &weight = context.state.weights[entry.weight]; weight.defined())
-      if (llvm::Error error = transfers->startCopy(weight, entry.owner, entry.places,
-                                                   int64_t(index), entry.what))
+      if (llvm::Error error =
+              transfers->startCopy(weight, entry.owner, entry.places, int64_t(index), entry.what))
         return error;
   return transfers->finishCopies();
 }

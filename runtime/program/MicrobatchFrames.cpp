@@ -35,7 +35,7 @@ static MicrobatchFrames layOut(MicrobatchFrames plan) {
 }
 
 MicrobatchFrames cleave::runtime::planFrames(const Program &program, int64_t microbatches,
-                                      WeightGradients weightGradients) {
+                                             WeightGradients weightGradients) {
   const Program::Impl &impl = program.impl();
   MicrobatchFrames plan = readSizes(impl);
   bool areDeferred = weightGradients == WeightGradients::Deferred &&

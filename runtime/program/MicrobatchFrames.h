@@ -38,7 +38,8 @@ struct MicrobatchFrames {
 
 /// The frames of a rank that runs the microbatches of a step one after the other. Where weight
 /// gradients are deferred, all of them are under way at the end.
-MicrobatchFrames planFrames(const Program &program, int64_t microbatches, WeightGradients weightGradients);
+MicrobatchFrames planFrames(const Program &program, int64_t microbatches,
+                            WeightGradients weightGradients);
 
 /// The frames of the rank at `place` along the pipeline axis, which runs its part of the program's
 /// schedule: microbatches that overlap in its list have frames of their own.

@@ -1,7 +1,7 @@
 //===- EmitFunction.h - scalar functions as arith and math ops ------*- C++ -*-===//
 //
-// The functions of row programs on numbers or on vectors of numbers. VectorMath.h replaces `math` ops
-// on vectors; GPU code has its own, on scalars (lib/kernels/gpu/Scalar.h).
+// The functions of row programs on numbers or on vectors of numbers. VectorMath.h replaces `math`
+// ops on vectors; GPU code has its own, on scalars (lib/kernels/gpu/Scalar.h).
 //
 //===----------------------------------------------------------------------===//
 

@@ -38,8 +38,8 @@ llvm::Expected<gpu::Toolkit> gpu::findToolkit() {
   path::append(ptxas, "bin", "ptxas");
   path::append(libdevice, "nvvm", "libdevice", "libdevice.10.bc");
   if (!fs::can_execute(ptxas))
-    return llvm::createStringError("compiling for a GPU needs ptxas, but found none at " +
-                                   ptxas + " (" + root->second + ")");
+    return llvm::createStringError("compiling for a GPU needs ptxas, but found none at " + ptxas +
+                                   " (" + root->second + ")");
   if (!fs::exists(libdevice))
     return llvm::createStringError("compiling for a GPU needs libdevice, but there is no file " +
                                    libdevice + " (" + root->second + ")");

@@ -117,7 +117,7 @@ def _value_constants(graph: torch.fx.Graph):
 
 def _settle(graph: torch.fx.Graph, node: torch.fx.Node, changed: set[torch.fx.Node]):
     """Computes a node's value again, from operands whose strides are settled."""
-    if node.op != "call_function":
+    if node.op != "call_function" or _has_dynamic_shape(node.meta["val"]):
         return
     args, kwargs = pytree.tree_map_only(
         torch.fx.Node, lambda operand: operand.meta["val"], (node.args, node.kwargs)
@@ -154,6 +154,15 @@ def _is_viewable(value: torch.Tensor, size) -> bool:
     except (RuntimeError, ValueError):  # fake tensors raise the second
         return False
     return True
+
+
+def _has_dynamic_shape(value) -> bool:
+    """Whether sizes depend on data: such a node is refused later, by what made it."""
+    return any(
+        not all(isinstance(size, int) for size in x.shape)
+        for x in pytree.tree_leaves(value)
+        if isinstance(x, torch.Tensor)
+    )
 
 
 def _has_strides_of(a, b) -> bool:

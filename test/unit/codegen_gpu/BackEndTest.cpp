@@ -123,9 +123,8 @@ TEST(Toolkit, IsTheOneOfCudaHome) {
   auto found = findToolkit();
   before ? setenv("CUDA_HOME", saved.c_str(), 1) : unsetenv("CUDA_HOME");
   ASSERT_FALSE(bool(found));
-  EXPECT_EQ(llvm::toString(found.takeError()),
-            "compiling for a GPU needs ptxas, but found none at "
-            "/no/such/toolkit/bin/ptxas (CUDA_HOME)");
+  EXPECT_EQ(llvm::toString(found.takeError()), "compiling for a GPU needs ptxas, but found none at "
+                                               "/no/such/toolkit/bin/ptxas (CUDA_HOME)");
 }
 
 TEST(Chips, AreLookedUpByName) {

@@ -14,8 +14,8 @@ TEST(Plugin, RegistersItsScheduleWhenLoaded) {
   ASSERT_NE(module, nullptr) << dlerror();
   // Loading does nothing; the tool that loads it asks it to register what it has.
   EXPECT_EQ(ScheduleRegistry::global().find("sequential"), nullptr);
-  auto getInfo = reinterpret_cast<decltype(mlirGetPassPluginInfo) *>(
-      dlsym(module, "mlirGetPassPluginInfo"));
+  auto getInfo =
+      reinterpret_cast<decltype(mlirGetPassPluginInfo) *>(dlsym(module, "mlirGetPassPluginInfo"));
   ASSERT_NE(getInfo, nullptr) << dlerror();
   getInfo().registerPassRegistryCallbacks();
   const ScheduleBuilder *builder = ScheduleRegistry::global().find("sequential");

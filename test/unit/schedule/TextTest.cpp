@@ -182,11 +182,11 @@ TEST(Text, StoredListsAreCanonical) {
   unsigned seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
-  const Program program =
-      parse("ranks 2 stages 3 microbatches 12 topology [0 1 1]\n"
-            "rank 0: unshard0 F0.0 sendF0.10 {F0.1 recvB0.1} I0.0 W0.0 reduce0.3 step0 call \"a b\"\n"
-            "  call \"log\"(0) call \"log\"(0.11) collective \"tied\"[0 1] {call \"x\"}\n"
-            "rank 1: collective \"tied\"[0 1]\n");
+  const Program program = parse(
+      "ranks 2 stages 3 microbatches 12 topology [0 1 1]\n"
+      "rank 0: unshard0 F0.0 sendF0.10 {F0.1 recvB0.1} I0.0 W0.0 reduce0.3 step0 call \"a b\"\n"
+      "  call \"log\"(0) call \"log\"(0.11) collective \"tied\"[0 1] {call \"x\"}\n"
+      "rank 1: collective \"tied\"[0 1]\n");
   const std::string list = printList(program, 0);
   const char alphabet[] = "0012.{}[]()\"FBIWsendrecv # \\\t ";
   unsigned accepted = 0;
