@@ -60,9 +60,19 @@ llvm::Error cleave::runtime::diagnose(PeerMonitor &monitor, const GroupView &gro
   std::vector<PeerPosition> positions = monitor.askPositions(group.path, milliseconds(1000));
   std::string reasons;
   blamed.clear();
+  auto isAwaited = [&](int place) {
+    return place != group.rank && (operation.peer < 0 || place == operation.peer);
+  };
+  auto isRunning = [&](int rank) {
+    return positions[rank].state == PeerPosition::State::Running ||
+           positions[rank].state == PeerPosition::State::Unknown;
+  };
+  // Where a rank cannot go on, others may be late because they wait for it.
+  bool isOneAway = false;
+  for (auto [index, rank] : llvm::enumerate(group.members))
+    isOneAway |= isAwaited(static_cast<int>(index)) && !isRunning(rank);
   for (auto [index, rank] : llvm::enumerate(group.members)) {
-    int place = static_cast<int>(index);
-    if (place == group.rank || (operation.peer >= 0 && place != operation.peer))
+    if (!isAwaited(static_cast<int>(index)) || (isOneAway && isRunning(rank)))
       continue;
     std::string absence = describeAbsence(positions[rank], operation);
     if (absence.empty())
