@@ -74,7 +74,9 @@ def main():
     options = parser.parse_args()
 
     import huggingface
-    from cleave.export import Program, capture, export_spec
+    from cleave.export import export_spec
+    from cleave.export.capture import capture
+    from cleave.export.program import Program
 
     capture(huggingface.llama())  # warms PyTorch's tracing machinery up
     start = time.perf_counter()

@@ -78,7 +78,8 @@ def run_cleave(opt, program, options):
 
 
 def measure(layers, options):
-    from cleave.export import capture, export_spec
+    from cleave.export import export_spec
+    from cleave.export.capture import capture
 
     joint = capture(llama(layers)).graph
     outputs = count_forward_outputs(joint.graph)
