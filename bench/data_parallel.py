@@ -48,8 +48,8 @@ def train(binary, program, weights, options, microbatches, out, *more):
 def train_ddp(options, microbatches, out):
     subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(options.ranks),
-         "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", DEMO / "reference.py",
-         "--steps", str(options.steps), "--microbatches", str(microbatches), "--metrics", out],
+         "--master-port", "0", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0",
+         DEMO / "reference.py", "--steps", str(options.steps), "--microbatches", str(microbatches), "--metrics", out],
         check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     return read(out)

@@ -107,9 +107,9 @@ def main():
 Loss {ours[0]:.4f} -> {ours[-1]:.4f}; PyTorch {theirs[0]:.4f} -> {theirs[-1]:.4f}.
 Largest relative difference: {difference:.1e} in the first 20 steps (expected below 1e-5), {whole:.1e} in all.
 Median step: {median(our_ms):.0f} ms, PyTorch {median(their_ms):.0f} ms (shared machine: only the ratio says something).
-PyTorch has a rank for each pipeline, {model.REPLICAS} in all. The pipelines' {ranks} do the same work; where there are fewer than
-{ranks} cores they share them, and pay for values that cross (7 % more processor time before kernels were fused, a quarter less
-after). Pipelines are for models that one machine cannot hold: here they show schedules, transfers and overlap at work.
+PyTorch has a rank for each pipeline, {model.REPLICAS} in all; the pipelines' {ranks} do the same work, and share the cores where there
+are fewer than {ranks}. Data-parallel ranks are faster for a model as small as this one (bench/results/demo_layouts.md compares
+the layouts). Pipelines are for models that do not fit one device: here they show schedules, transfers and overlap at work.
 
 Where to look next:
   {shown(out / 'gpt.mlir')}       the exported step, one microbatch
