@@ -41,7 +41,7 @@ private:
   void countValues();
   void partSteps();
   bool isShared(int64_t stage) const;
-  bool isStageSum(llvm::StringRef name) const;
+  std::optional<uint32_t> findSum(llvm::StringRef name);
 
   const Program &program;
   const Program::Impl &impl;
@@ -167,11 +167,12 @@ llvm::Error Compiler::add(Action action, uint32_t position) {
     break;
   case ActionKind::Collective: {
     llvm::StringRef name = plan.program.collectiveOf(action).name;
-    if (name.consume_front(pipeline::kStageSumPrefix) && isStageSum(name)) {
-      entry.kind = Kind::Sum;
-      entry.sum = name.str();
-      break;
-    }
+    if (name.consume_front(pipeline::kStageSumPrefix))
+      if (std::optional<uint32_t> sum = findSum(name)) {
+        entry.kind = Kind::Sum;
+        entry.sum = *sum;
+        break;
+      }
     [[fallthrough]];
   }
   case ActionKind::Custom:
@@ -236,10 +237,22 @@ llvm::Error Compiler::findCallback(ScheduledAction &entry) const {
       isCall ? "neither" : "none");
 }
 
-bool Compiler::isStageSum(llvm::StringRef name) const {
-  return llvm::any_of(impl.signature(Phase::Reduce).results, [&](const ValueInfo &value) {
-    return value.role == RoleKind::StageSum && value.name == name;
-  });
+/// The sum over stages of that name; none where no stage gives a term of it.
+std::optional<uint32_t> Compiler::findSum(llvm::StringRef name) {
+  for (auto [index, sum] : llvm::enumerate(list.sums))
+    if (sum.name == name)
+      return index;
+  StageSumExchange sum{name.str(), {}, std::vector<bool>(plan.program.numStages())};
+  for (const PhaseFunction &part : impl.phaseFunctions)
+    for (const ValueInfo &value : part.signature.results)
+      if (value.role == RoleKind::StageSum && value.name == name) {
+        sum.type = value.type;
+        sum.hasTerm[part.stage] = true;
+      }
+  if (!llvm::is_contained(sum.hasTerm, true))
+    return std::nullopt;
+  list.sums.push_back(std::move(sum));
+  return list.sums.size() - 1;
 }
 
 /// What has to run once a step but is in no list would leave parameters sharded, or gradients
@@ -268,11 +281,17 @@ void Compiler::findCompletions() {
     entries.lookup(keyOf(computation))->completes.push_back(entries.lookup(keyOf(send))->send);
 }
 
+/// The slot of each transfer.
+static llvm::DenseMap<uint64_t, unsigned> indexSlots(llvm::ArrayRef<schedule::SlotUse> uses) {
+  llvm::DenseMap<uint64_t, unsigned> slots;
+  for (const schedule::SlotUse &use : uses)
+    slots[keyOf(use.transfer)] = use.slot;
+  return slots;
+}
+
 void Compiler::assignReceives() {
   ReceivePlan receives = planReceives(program, stages.place());
-  llvm::DenseMap<uint64_t, unsigned> slots;
-  for (const schedule::SlotUse &use : receives.uses)
-    slots[keyOf(use.transfer)] = use.slot;
+  llvm::DenseMap<uint64_t, unsigned> slots = indexSlots(receives.uses);
   for (ScheduledAction &entry : list.actions)
     if (entry.kind == Kind::Receive)
       entry.slot = slots.lookup(keyOf(entry.action));
@@ -281,9 +300,7 @@ void Compiler::assignReceives() {
 
 void Compiler::assignSends() {
   schedule::SendSlots sends = schedule::assignSendSlots(plan.program, unsigned(stages.place()));
-  llvm::DenseMap<uint64_t, unsigned> slots;
-  for (const schedule::SlotUse &use : sends.uses)
-    slots[keyOf(use.transfer)] = use.slot;
+  llvm::DenseMap<uint64_t, unsigned> slots = indexSlots(sends.uses);
   list.sendSlots.resize(sends.numSlots);
   for (ScheduledAction &entry : list.actions) {
     if (entry.kind != Kind::Send)

@@ -29,6 +29,14 @@ struct Channel {
   int64_t number = 0;
 };
 
+/// A sum over stages, which the ranks of all stages compute together.
+struct StageSumExchange {
+  std::string name;
+  TensorType type;
+  /// By stage: whether its functions give a term.
+  std::vector<bool> hasTerm;
+};
+
 struct ScheduledAction {
   enum class Kind : uint8_t {
     Compute, ///< functions of one microbatch
@@ -52,8 +60,8 @@ struct ScheduledAction {
   /// Index of `ActionList::channels`: a transfer's own, or the channel whose values of this
   /// microbatch a computation waits for, if another rank makes them.
   uint32_t channel = kNone;
-  /// The name of the sum; set for Sum.
-  std::string sum;
+  /// Index of `ActionList::sums`; set for Sum.
+  uint32_t sum = kNone;
   /// Index of `Program::Impl::actionFunctions`; set for Call.
   uint32_t actionFunction = kNone;
   /// What to call with what; set for User, except for the step.
@@ -79,6 +87,7 @@ struct ScheduledAction {
 
 struct ActionList {
   std::vector<Channel> channels;
+  std::vector<StageSumExchange> sums;
   uint32_t numSends = 0;
   /// Bytes of the slots of receives and of packed sends.
   std::vector<int64_t> receiveSlots, sendSlots;

@@ -34,6 +34,7 @@ llvm::Expected<std::unique_ptr<ScheduledRunner>> ScheduledRunner::create(StepCon
   llvm::Expected<RankGroup> group = context.ranks->group(std::vector{schedule.axis});
   if (!group)
     return group.takeError();
+  runner->group = *group;
   auto transfers = StageTransfers::create(std::move(*group), runner->list, schedule,
                                           context.program.numStages(), context.device);
   if (!transfers)
@@ -65,6 +66,8 @@ void ScheduledRunner::connectFunctions() {
       places.push_back(*context.places.crossing(
           channel.isForward, channel.isForward ? channel.stage : channel.stage - 1, value.name));
   }
+  for (const StageSumExchange &sum : list.sums)
+    stageSums.push_back(*context.places.stageSum(sum.name));
   const Program::Impl &impl = context.program.impl();
   unsharded.resize(context.program.numStages());
   for (const PhaseFunction &part : impl.phaseFunctions)

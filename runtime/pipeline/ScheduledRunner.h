@@ -66,11 +66,15 @@ private:
 
   StepContext &context;
   ActionList list;
+  /// The ranks along the pipeline axis.
+  RankGroup group;
   /// By index of the program's action functions; null where the list does not call it.
   std::vector<std::unique_ptr<BoundPhase>> called;
   std::unique_ptr<StageTransfers> transfers;
   /// By channel: where the values are in a microbatch's saved ones.
   std::vector<std::vector<size_t>> slots;
+  /// By index of the list's sums: StepState's of the same name.
+  std::vector<size_t> stageSums;
   /// By stage: what reshard frees.
   std::vector<std::vector<size_t>> unsharded;
   std::vector<MicrobatchState> states;
