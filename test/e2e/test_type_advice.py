@@ -4,7 +4,6 @@ Every transition that a collective does not make: its error's advice is carried 
 run.
 """
 
-import bisect
 import itertools
 import json
 import re
@@ -24,27 +23,35 @@ def type_of(shape, kind, dtype="f64"):
     return f"tensor<{''.join(f'{n}x' for n in shape)}{dtype}, #dist.on<@mesh, tp = {kind}>>"
 
 
-def split_errors(build_dir, folder, programs):
-    """The first error of each program, None where it is accepted; all in one run."""
+def split_diagnostics(build_dir, folder, programs):
+    """The first error of each program and its notes, a line each, None where it is accepted; all in one run."""
     file = folder / "programs.mlir"
     file.write_text("\n// -----\n".join(programs))
     result = subprocess.run(
         [build_dir / "bin" / "cleave-opt", file, "--split-input-file", "--check-spmd-types", "--error-limit=0",
          "-o", "/dev/null"],
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=300,
     )  # fmt: skip
-    starts, line = [], 1
-    for program in programs:
-        starts.append(line)
-        line += program.count("\n") + 2
-    errors = [None] * len(programs)
-    for at, message in re.findall(
-        rf"^{re.escape(str(file))}:(\d+):\d+: error: (.*)", result.stderr, re.MULTILINE
+    owner = [number for number, text in enumerate(programs) for _ in range(text.count("\n") + 2)]
+    found = [None] * len(programs)
+    is_first = False
+    for line, kind, message in re.findall(
+        rf"^{re.escape(str(file))}:(\d+):\d+: (error|note): (.*)", result.stderr, re.MULTILINE
     ):
-        place = bisect.bisect(starts, int(at)) - 1
-        errors[place] = errors[place] or message
-    assert (result.returncode == 0) == (not any(errors)), result.stderr[-2000:]
-    return errors
+        if kind == "error":
+            current = owner[int(line) - 1]
+            is_first = found[current] is None
+            found[current] = found[current] or message
+        elif is_first:
+            found[current] += "\n" + message
+    assert (result.returncode == 0) == (not any(found)), result.stderr[-2000:]
+    return found
+
+
+def split_errors(build_dir, folder, programs):
+    """The first error of each program, None where it is accepted."""
+    found = split_diagnostics(build_dir, folder, programs)
+    return [message and message.split("\n")[0] for message in found]
 
 
 # Collectives -------------------------------------------------------------------------------------

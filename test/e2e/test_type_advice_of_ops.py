@@ -7,10 +7,9 @@ carried out, word for word, until the op is accepted. Nothing is run.
 import dataclasses
 import itertools
 import re
-import subprocess
 
 import pytest
-from test_type_advice import local, type_of, write_op
+from test_type_advice import local, split_diagnostics, type_of
 
 MODELS = ["gpt_untied", "moe", "resnet18"]
 KINDS = ["R", "I", "V", "P", "P(max)", "S(0)", "S(1)"]
@@ -123,26 +122,7 @@ def check(build_dir, folder, attempts):
     found = []
     for start in range(0, len(attempts), AT_ONCE):
         part = [write(attempt) for attempt in attempts[start : start + AT_ONCE]]
-        file = folder / "ops.mlir"
-        file.write_text("\n// -----\n".join(part))
-        done = subprocess.run(
-            [build_dir / "bin" / "cleave-opt", file, "--split-input-file", "--check-spmd-types", "--error-limit=0",
-             "-o", "/dev/null"],
-            capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
-        owner = [number for number, text in enumerate(part) for _ in range(text.count("\n") + 2)]
-        errors = [None] * len(part)
-        current = None
-        for line, kind, message in re.findall(
-            rf"^{re.escape(str(file))}:(\d+):\d+: (error|note): (.*)", done.stderr, re.MULTILINE
-        ):
-            if kind == "error":
-                current = owner[int(line) - 1]
-                first = errors[current] is None
-                errors[current] = errors[current] or message
-            elif first and errors[current].count("\n") < 8:
-                errors[current] += "\n" + message
-        found += errors
+        found += split_diagnostics(build_dir, folder, part)
     return found
 
 
