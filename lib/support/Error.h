@@ -1,5 +1,7 @@
 // Errors that reach the user: one message, which says what was expected, what was found, and where.
-#pragma once
+
+#ifndef CLEAVE_LIB_SUPPORT_ERROR_H
+#define CLEAVE_LIB_SUPPORT_ERROR_H
 
 #include "llvm/Support/Error.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -19,3 +21,5 @@ inline llvm::Error makeError(const llvm::Twine &message) {
 }
 
 } // namespace cleave
+
+#endif // CLEAVE_LIB_SUPPORT_ERROR_H

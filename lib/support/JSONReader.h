@@ -1,5 +1,7 @@
 // Strict reading of JSON objects: every field is known, has its type, and messages say where.
-#pragma once
+
+#ifndef CLEAVE_LIB_SUPPORT_JSONREADER_H
+#define CLEAVE_LIB_SUPPORT_JSONREADER_H
 
 #include "lib/support/Error.h"
 
@@ -42,3 +44,5 @@ private:
 };
 
 } // namespace cleave::support
+
+#endif // CLEAVE_LIB_SUPPORT_JSONREADER_H

@@ -4,7 +4,9 @@
 // communicator says in `supports`.
 //
 //===----------------------------------------------------------------------===//
-#pragma once
+
+#ifndef CLEAVE_RUNTIME_COMM_C10DREDUCTION_H
+#define CLEAVE_RUNTIME_COMM_C10DREDUCTION_H
 
 #include "runtime/comm/Communicator.h"
 
@@ -39,3 +41,5 @@ inline c10d::ReduceOp toC10d(const ReductionOp &reduction) {
 }
 
 } // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_COMM_C10DREDUCTION_H

@@ -3,7 +3,9 @@
 // Private to Collectives.cpp (those that reduce) and Exchanges.cpp (those that move).
 //
 //===----------------------------------------------------------------------===//
-#pragma once
+
+#ifndef CLEAVE_RUNTIME_COMM_COLLECTIVEPARTS_H
+#define CLEAVE_RUNTIME_COMM_COLLECTIVEPARTS_H
 
 #include "Message.h"
 #include "runtime/comm/Collectives.h"
@@ -55,3 +57,5 @@ inline at::Tensor messageAt(const at::Tensor &all, int64_t bytes, int index) {
 }
 
 } // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_COMM_COLLECTIVEPARTS_H

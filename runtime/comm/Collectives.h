@@ -22,7 +22,9 @@
 // kept alive by it. Places and roots count in the group's order.
 //
 //===----------------------------------------------------------------------===//
-#pragma once
+
+#ifndef CLEAVE_RUNTIME_COMM_COLLECTIVES_H
+#define CLEAVE_RUNTIME_COMM_COLLECTIVES_H
 
 #include "runtime/comm/RankGroup.h"
 
@@ -109,3 +111,5 @@ PendingOr startReceive(const RankGroup &group, at::Tensor tensor, int from, int 
                        llvm::StringRef what);
 
 } // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_COMM_COLLECTIVES_H

@@ -8,7 +8,9 @@
 // `gradient "proj.weight"`: errors repeat it.
 //
 //===----------------------------------------------------------------------===//
-#pragma once
+
+#ifndef CLEAVE_RUNTIME_COMM_COMMUNICATOR_H
+#define CLEAVE_RUNTIME_COMM_COMMUNICATOR_H
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
@@ -202,3 +204,5 @@ private:
 std::unique_ptr<Communicator> makeSingleRankCommunicator();
 
 } // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_COMM_COMMUNICATOR_H

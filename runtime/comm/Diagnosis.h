@@ -4,7 +4,9 @@
 // and the ranks at fault, which the peer monitor knows.
 //
 //===----------------------------------------------------------------------===//
-#pragma once
+
+#ifndef CLEAVE_RUNTIME_COMM_DIAGNOSIS_H
+#define CLEAVE_RUNTIME_COMM_DIAGNOSIS_H
 
 #include "runtime/comm/PeerMonitor.h"
 
@@ -43,3 +45,5 @@ llvm::Error diagnose(PeerMonitor &monitor, const GroupView &group, const Operati
 llvm::Error lossError(const PeerLoss &loss, llvm::StringRef before, std::vector<int> &blamed);
 
 } // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_COMM_DIAGNOSIS_H

@@ -4,7 +4,9 @@
 // rank that started a failure is reported as its cause, the others as its victims.
 //
 //===----------------------------------------------------------------------===//
-#pragma once
+
+#ifndef CLEAVE_RUNTIME_COMM_FAILURE_H
+#define CLEAVE_RUNTIME_COMM_FAILURE_H
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
@@ -81,3 +83,5 @@ std::string describeRanks(llvm::ArrayRef<int> ranks);
 std::string describeSeconds(double seconds);
 
 } // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_COMM_FAILURE_H

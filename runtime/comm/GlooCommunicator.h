@@ -3,7 +3,9 @@
 // Private to GlooCommunicator.cpp (groups and failures) and GlooOperations.cpp (operations).
 //
 //===----------------------------------------------------------------------===//
-#pragma once
+
+#ifndef CLEAVE_RUNTIME_COMM_GLOOCOMMUNICATOR_H
+#define CLEAVE_RUNTIME_COMM_GLOOCOMMUNICATOR_H
 
 #include "GlooWorld.h"
 
@@ -109,3 +111,5 @@ private:
 };
 
 } // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_COMM_GLOOCOMMUNICATOR_H

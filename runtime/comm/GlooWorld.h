@@ -3,7 +3,9 @@
 // Private to the two files that include c10d, GlooWorld.cpp and GlooCommunicator.cpp.
 //
 //===----------------------------------------------------------------------===//
-#pragma once
+
+#ifndef CLEAVE_RUNTIME_COMM_GLOOWORLD_H
+#define CLEAVE_RUNTIME_COMM_GLOOWORLD_H
 
 #include "runtime/comm/PeerMonitor.h"
 #include "runtime/comm/Rendezvous.h"
@@ -56,3 +58,5 @@ makeGlooCommunicator(std::shared_ptr<World> world,
                      c10::intrusive_ptr<c10d::ProcessGroupGloo> group);
 
 } // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_COMM_GLOOWORLD_H

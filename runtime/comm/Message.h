@@ -4,7 +4,9 @@
 // of a backend.
 //
 //===----------------------------------------------------------------------===//
-#pragma once
+
+#ifndef CLEAVE_RUNTIME_COMM_MESSAGE_H
+#define CLEAVE_RUNTIME_COMM_MESSAGE_H
 
 #include <ATen/core/Tensor.h>
 
@@ -37,3 +39,5 @@ private:
 };
 
 } // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_COMM_MESSAGE_H

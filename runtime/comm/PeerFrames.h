@@ -4,7 +4,9 @@
 // little-endian. Frames come from the network: decoding accepts nothing that does not fit.
 //
 //===----------------------------------------------------------------------===//
-#pragma once
+
+#ifndef CLEAVE_RUNTIME_COMM_PEERFRAMES_H
+#define CLEAVE_RUNTIME_COMM_PEERFRAMES_H
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Endian.h"
@@ -77,3 +79,5 @@ std::string encodeLoss(const PeerLoss &loss);
 std::optional<PeerLoss> decodeLoss(llvm::StringRef payload, int size);
 
 } // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_COMM_PEERFRAMES_H

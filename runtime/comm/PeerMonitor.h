@@ -7,7 +7,9 @@
 // does not answer (a stopped process), is named. Nothing is sent while all goes well.
 //
 //===----------------------------------------------------------------------===//
-#pragma once
+
+#ifndef CLEAVE_RUNTIME_COMM_PEERMONITOR_H
+#define CLEAVE_RUNTIME_COMM_PEERMONITOR_H
 
 #include "runtime/comm/PeerFrames.h"
 #include "runtime/comm/Socket.h"
@@ -125,3 +127,5 @@ private:
 };
 
 } // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_COMM_PEERMONITOR_H

@@ -5,7 +5,9 @@
 // several axes divide a dimension one after the other.
 //
 //===----------------------------------------------------------------------===//
-#pragma once
+
+#ifndef CLEAVE_RUNTIME_COMM_RANKGROUP_H
+#define CLEAVE_RUNTIME_COMM_RANKGROUP_H
 
 #include "runtime/comm/Communicator.h"
 
@@ -42,3 +44,5 @@ struct RankGroup {
 };
 
 } // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_COMM_RANKGROUP_H

@@ -4,7 +4,9 @@
 // takes another element type on the way.
 //
 //===----------------------------------------------------------------------===//
-#pragma once
+
+#ifndef CLEAVE_RUNTIME_COMM_REDUCTION_H
+#define CLEAVE_RUNTIME_COMM_REDUCTION_H
 
 #include "runtime/comm/Communicator.h"
 
@@ -37,3 +39,5 @@ private:
 };
 
 } // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_COMM_REDUCTION_H

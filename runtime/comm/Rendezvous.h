@@ -4,7 +4,9 @@
 // (runtime/launch), `connect` uses it.
 //
 //===----------------------------------------------------------------------===//
-#pragma once
+
+#ifndef CLEAVE_RUNTIME_COMM_RENDEZVOUS_H
+#define CLEAVE_RUNTIME_COMM_RENDEZVOUS_H
 
 #include "runtime/comm/Communicator.h"
 
@@ -64,3 +66,5 @@ llvm::Expected<std::unique_ptr<Communicator>> connect(const Rendezvous &rendezvo
                                                       const ConnectOptions &options = {});
 
 } // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_COMM_RENDEZVOUS_H

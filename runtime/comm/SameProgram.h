@@ -4,7 +4,9 @@
 // compute something that nobody asked for. They compare at the start instead.
 //
 //===----------------------------------------------------------------------===//
-#pragma once
+
+#ifndef CLEAVE_RUNTIME_COMM_SAMEPROGRAM_H
+#define CLEAVE_RUNTIME_COMM_SAMEPROGRAM_H
 
 #include "runtime/comm/Communicator.h"
 
@@ -52,3 +54,5 @@ llvm::Error compareIdentities(llvm::ArrayRef<ProgramIdentity> identities,
                               std::vector<std::string> *notes = nullptr);
 
 } // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_COMM_SAMEPROGRAM_H

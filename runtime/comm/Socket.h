@@ -1,5 +1,7 @@
 //===- Socket.h - The little of TCP that ranks need -------------*- C++ -*-===//
-#pragma once
+
+#ifndef CLEAVE_RUNTIME_COMM_SOCKET_H
+#define CLEAVE_RUNTIME_COMM_SOCKET_H
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -49,3 +51,5 @@ FileDescriptor acceptFrom(const FileDescriptor &listener);
 bool sendAll(const FileDescriptor &socket, llvm::StringRef bytes);
 
 } // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_COMM_SOCKET_H

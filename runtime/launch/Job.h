@@ -3,7 +3,9 @@
 // The one call that a program's `main` makes to run on all its ranks, however they are started.
 //
 //===----------------------------------------------------------------------===//
-#pragma once
+
+#ifndef CLEAVE_RUNTIME_LAUNCH_JOB_H
+#define CLEAVE_RUNTIME_LAUNCH_JOB_H
 
 #include "runtime/launch/LocalLauncher.h"
 
@@ -31,3 +33,5 @@ using JobBody = std::function<llvm::Error(Communicator &world, const RankEnviron
 int runJob(const JobOptions &options, const JobBody &body);
 
 } // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_LAUNCH_JOB_H

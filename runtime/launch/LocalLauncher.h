@@ -6,7 +6,9 @@
 // has to be put together again. The caller becomes their supervisor and runs nothing else.
 //
 //===----------------------------------------------------------------------===//
-#pragma once
+
+#ifndef CLEAVE_RUNTIME_LAUNCH_LOCALLAUNCHER_H
+#define CLEAVE_RUNTIME_LAUNCH_LOCALLAUNCHER_H
 
 #include "runtime/launch/RankEnvironment.h"
 
@@ -46,3 +48,5 @@ llvm::Expected<int> launchProcesses(const LocalLaunchOptions &options, const Ran
 llvm::Expected<int> launchThreads(const LocalLaunchOptions &options, const RankMain &rankMain);
 
 } // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_LAUNCH_LOCALLAUNCHER_H

@@ -3,7 +3,9 @@
 // Reads what torchrun, Open MPI's mpirun or SLURM's srun tell a process about its job.
 //
 //===----------------------------------------------------------------------===//
-#pragma once
+
+#ifndef CLEAVE_RUNTIME_LAUNCH_RANKENVIRONMENT_H
+#define CLEAVE_RUNTIME_LAUNCH_RANKENVIRONMENT_H
 
 #include "runtime/comm/Rendezvous.h"
 
@@ -53,3 +55,5 @@ llvm::Expected<int> chooseLocalDevice(const RankEnvironment &environment, int vi
 llvm::Expected<std::string> firstSlurmHost(llvm::StringRef nodeList);
 
 } // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_LAUNCH_RANKENVIRONMENT_H

@@ -22,12 +22,16 @@ build_preset() {
 
 # run_format [--check]: formats, or names the files that are not formatted and fails.
 run_format() {
-  local list=(git ls-files -z '*.h' '*.cpp')
+  local list=(git ls-files -z '*.h' '*.cpp') guards=(git ls-files -z '*.h') status=0
   if [ "${1:-}" != --check ]; then
+    "${guards[@]}" | xargs -0 -r python3 scripts/dev/guards.py
     "${list[@]}" | xargs -0 -r clang-format-22 -i
     return
   fi
+  "${guards[@]}" | xargs -0 -r python3 scripts/dev/guards.py --check || status=1
   "${list[@]}" | xargs -0 -r -n 16 -P "$jobs" clang-format-22 --dry-run 2>&1 |
     sed -n 's/^\(.*\):[0-9]*:[0-9]*: warning: code should be clang-formatted.*/\1/p' | sort -u |
-    { ! grep . ; } || { say "not formatted: run ./dev format"; return 1; }
+    { ! grep . ; } || status=1
+  [ $status = 0 ] || say "not formatted: run ./dev format"
+  return $status
 }

@@ -1,5 +1,7 @@
 // A measured step of a run, as cleave-run --profile writes it, to set beside the predicted one.
-#pragma once
+
+#ifndef CLEAVE_TOOLS_CLEAVE_SIM_MEASURED_H
+#define CLEAVE_TOOLS_CLEAVE_SIM_MEASURED_H
 
 #include "llvm/Support/Error.h"
 
@@ -32,3 +34,5 @@ struct MeasuredStep {
 llvm::Expected<MeasuredStep> readMeasured(llvm::StringRef path, unsigned numPlaces);
 
 } // namespace cleave::sim
+
+#endif // CLEAVE_TOOLS_CLEAVE_SIM_MEASURED_H

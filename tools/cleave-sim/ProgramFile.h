@@ -1,5 +1,7 @@
 // What a program (.mlir, as text or bytecode) says about its pipeline. Hides MLIR from the tool.
-#pragma once
+
+#ifndef CLEAVE_TOOLS_CLEAVE_SIM_PROGRAMFILE_H
+#define CLEAVE_TOOLS_CLEAVE_SIM_PROGRAMFILE_H
 
 #include "lib/schedule/model/Program.h"
 #include "lib/schedule/simulate/ProgramCosts.h"
@@ -33,3 +35,5 @@ struct ProgramRequest {
 llvm::Expected<ProgramFile> readProgramFile(const ProgramRequest &request);
 
 } // namespace cleave::sim
+
+#endif // CLEAVE_TOOLS_CLEAVE_SIM_PROGRAMFILE_H

@@ -1,5 +1,7 @@
 // What cleave-sim has simulated, and the forms in which it reports it.
-#pragma once
+
+#ifndef CLEAVE_TOOLS_CLEAVE_SIM_REPORT_H
+#define CLEAVE_TOOLS_CLEAVE_SIM_REPORT_H
 
 #include "Measured.h"
 
@@ -42,3 +44,5 @@ void printTrace(const Run &run, llvm::raw_ostream &os);
 void printHTML(llvm::ArrayRef<Run> runs, llvm::raw_ostream &os);
 
 } // namespace cleave::sim
+
+#endif // CLEAVE_TOOLS_CLEAVE_SIM_REPORT_H

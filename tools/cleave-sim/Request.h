@@ -1,5 +1,7 @@
 // What the command line asks for, and the runs it leads to.
-#pragma once
+
+#ifndef CLEAVE_TOOLS_CLEAVE_SIM_REQUEST_H
+#define CLEAVE_TOOLS_CLEAVE_SIM_REQUEST_H
 
 #include "ProgramFile.h"
 #include "Report.h"
@@ -34,3 +36,5 @@ struct Request {
 llvm::Expected<std::vector<Run>> runAll(Request request, const std::vector<std::string> &names);
 
 } // namespace cleave::sim
+
+#endif // CLEAVE_TOOLS_CLEAVE_SIM_REQUEST_H

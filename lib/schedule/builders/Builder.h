@@ -1,5 +1,7 @@
 // Schedule builders and the registry in which passes and tools find them by name.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_BUILDERS_BUILDER_H
+#define CLEAVE_LIB_SCHEDULE_BUILDERS_BUILDER_H
 
 #include "lib/schedule/model/Program.h"
 
@@ -82,3 +84,5 @@ void registerSchedule(std::unique_ptr<ScheduleBuilder> builder,
                       llvm::ArrayRef<llvm::StringRef> aliases = {});
 
 } // namespace cleave::schedule
+
+#endif // CLEAVE_LIB_SCHEDULE_BUILDERS_BUILDER_H

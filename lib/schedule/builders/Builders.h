@@ -1,5 +1,7 @@
 // The builders of this library.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_BUILDERS_BUILDERS_H
+#define CLEAVE_LIB_SCHEDULE_BUILDERS_BUILDERS_H
 
 #include "lib/schedule/builders/Builder.h"
 
@@ -22,3 +24,5 @@ std::unique_ptr<ScheduleBuilder> createVMin();
 std::unique_ptr<ScheduleBuilder> createOffline();
 
 } // namespace cleave::schedule
+
+#endif // CLEAVE_LIB_SCHEDULE_BUILDERS_BUILDERS_H

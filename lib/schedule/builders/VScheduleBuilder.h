@@ -1,5 +1,7 @@
 // What the schedules on a V of two chunks a rank share: the request, and its checks.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_BUILDERS_VSCHEDULEBUILDER_H
+#define CLEAVE_LIB_SCHEDULE_BUILDERS_VSCHEDULEBUILDER_H
 
 #include "lib/schedule/builders/Builders.h"
 
@@ -34,3 +36,5 @@ private:
 };
 
 } // namespace cleave::schedule
+
+#endif // CLEAVE_LIB_SCHEDULE_BUILDERS_VSCHEDULEBUILDER_H

@@ -1,6 +1,8 @@
 // The actions of a pipeline schedule: eight bytes each, so that a program of 1,024 ranks and 4,096
 // microbatches fits in memory. What does not fit (groups, names) is in the program's side tables.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_MODEL_ACTION_H
+#define CLEAVE_LIB_SCHEDULE_MODEL_ACTION_H
 
 #include "llvm/ADT/StringRef.h"
 
@@ -86,3 +88,5 @@ constexpr bool hasStage(ActionKind kind) {
 llvm::StringRef getKindName(ActionKind kind);
 
 } // namespace cleave::schedule
+
+#endif // CLEAVE_LIB_SCHEDULE_MODEL_ACTION_H

@@ -1,5 +1,7 @@
 // How point-to-point transfers of the backend are matched and ordered.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_MODEL_COMMMODEL_H
+#define CLEAVE_LIB_SCHEDULE_MODEL_COMMMODEL_H
 
 #include <cstdint>
 
@@ -37,3 +39,5 @@ struct CommModel {
 };
 
 } // namespace cleave::schedule
+
+#endif // CLEAVE_LIB_SCHEDULE_MODEL_COMMMODEL_H

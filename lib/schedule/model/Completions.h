@@ -1,5 +1,7 @@
 // Which sends are known to be complete, and when.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_MODEL_COMPLETIONS_H
+#define CLEAVE_LIB_SCHEDULE_MODEL_COMPLETIONS_H
 
 #include "lib/schedule/model/Program.h"
 
@@ -20,3 +22,5 @@ struct Completion {
 std::vector<Completion> findCompletions(const Program &program, unsigned rank);
 
 } // namespace cleave::schedule
+
+#endif // CLEAVE_LIB_SCHEDULE_MODEL_COMPLETIONS_H

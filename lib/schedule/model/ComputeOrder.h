@@ -1,5 +1,7 @@
 // A simulation of a compute-only program: in which order its actions end.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_MODEL_COMPUTEORDER_H
+#define CLEAVE_LIB_SCHEDULE_MODEL_COMPUTEORDER_H
 
 #include "lib/schedule/model/P2P.h"
 
@@ -11,3 +13,5 @@ llvm::Expected<std::vector<uint16_t>> simulateCompute(const Program &program,
                                                       const P2POptions &options);
 
 } // namespace cleave::schedule
+
+#endif // CLEAVE_LIB_SCHEDULE_MODEL_COMPUTEORDER_H

@@ -1,5 +1,7 @@
 // Adds sends and receives to a compute-only program.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_MODEL_P2P_H
+#define CLEAVE_LIB_SCHEDULE_MODEL_P2P_H
 
 #include "lib/schedule/model/CommModel.h"
 #include "lib/schedule/model/Program.h"
@@ -39,3 +41,5 @@ llvm::Expected<Program> insertP2P(const Program &compute, const P2POptions &opti
 Program removeP2P(const Program &program);
 
 } // namespace cleave::schedule
+
+#endif // CLEAVE_LIB_SCHEDULE_MODEL_P2P_H

@@ -1,6 +1,8 @@
 // Why a text is no schedule, and where: for callers that have a better way of saying so than a
 // line.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_MODEL_PARSEERROR_H
+#define CLEAVE_LIB_SCHEDULE_MODEL_PARSEERROR_H
 
 #include "lib/schedule/model/Program.h"
 
@@ -43,3 +45,5 @@ private:
 };
 
 } // namespace cleave::schedule
+
+#endif // CLEAVE_LIB_SCHEDULE_MODEL_PARSEERROR_H

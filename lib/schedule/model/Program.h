@@ -1,5 +1,7 @@
 // A schedule as data: for each rank the ordered list of its actions.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_MODEL_PROGRAM_H
+#define CLEAVE_LIB_SCHEDULE_MODEL_PROGRAM_H
 
 #include "lib/schedule/model/Action.h"
 #include "lib/schedule/model/Topology.h"
@@ -103,3 +105,5 @@ Action getCounterpart(Action p2p);
 bool sameActions(const Program &a, const Program &b);
 
 } // namespace cleave::schedule
+
+#endif // CLEAVE_LIB_SCHEDULE_MODEL_PROGRAM_H

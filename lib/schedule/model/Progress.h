@@ -1,6 +1,8 @@
 // The state of an execution without durations: what has started, what is complete, who waits.
 // Used by findDeadlock; not part of the library's interface.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_MODEL_PROGRESS_H
+#define CLEAVE_LIB_SCHEDULE_MODEL_PROGRESS_H
 
 #include "lib/schedule/model/CommModel.h"
 #include "lib/schedule/model/Program.h"
@@ -126,3 +128,5 @@ private:
 };
 
 } // namespace cleave::schedule
+
+#endif // CLEAVE_LIB_SCHEDULE_MODEL_PROGRESS_H

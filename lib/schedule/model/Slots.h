@@ -1,5 +1,7 @@
 // Which buffer each receive and each send uses: what a runtime allocates before it runs.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_MODEL_SLOTS_H
+#define CLEAVE_LIB_SCHEDULE_MODEL_SLOTS_H
 
 #include "lib/schedule/model/CommModel.h"
 #include "lib/schedule/model/Program.h"
@@ -79,3 +81,5 @@ FrameSlots assignFrameSlots(const Program &program, unsigned rank);
 unsigned minimalSendSlots(const Program &program, CommModel model);
 
 } // namespace cleave::schedule
+
+#endif // CLEAVE_LIB_SCHEDULE_MODEL_SLOTS_H

@@ -1,5 +1,7 @@
 // Programs as text: Cleave's own form, to be read and edited by hand, and PyTorch's CSV.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_MODEL_TEXT_H
+#define CLEAVE_LIB_SCHEDULE_MODEL_TEXT_H
 
 #include "lib/schedule/model/Program.h"
 
@@ -54,3 +56,5 @@ llvm::Error printCsv(const Program &program, llvm::raw_ostream &os, const CsvOpt
 llvm::Expected<Program> parseCsv(llvm::StringRef text, llvm::StringRef source = "<csv>");
 
 } // namespace cleave::schedule
+
+#endif // CLEAVE_LIB_SCHEDULE_MODEL_TEXT_H

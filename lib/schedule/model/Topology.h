@@ -1,5 +1,7 @@
 // Which rank holds which stage.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_MODEL_TOPOLOGY_H
+#define CLEAVE_LIB_SCHEDULE_MODEL_TOPOLOGY_H
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
@@ -48,3 +50,5 @@ private:
 };
 
 } // namespace cleave::schedule
+
+#endif // CLEAVE_LIB_SCHEDULE_MODEL_TOPOLOGY_H

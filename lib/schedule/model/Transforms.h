@@ -1,5 +1,7 @@
 // Rewrites of compute-only programs before sends and receives are added.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_MODEL_TRANSFORMS_H
+#define CLEAVE_LIB_SCHEDULE_MODEL_TRANSFORMS_H
 
 #include "lib/schedule/model/Program.h"
 
@@ -24,3 +26,5 @@ void addOptimizerSteps(Program &program);
 llvm::Error addUnshards(Program &program, unsigned maxActive = 3);
 
 } // namespace cleave::schedule
+
+#endif // CLEAVE_LIB_SCHEDULE_MODEL_TRANSFORMS_H

@@ -1,5 +1,7 @@
 // Proof that a program computes what it should and cannot hang; the first problems where it does.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_MODEL_VERIFY_H
+#define CLEAVE_LIB_SCHEDULE_MODEL_VERIFY_H
 
 #include "lib/schedule/model/CommModel.h"
 #include "lib/schedule/model/Program.h"
@@ -72,3 +74,5 @@ std::optional<Problem> checkReplicas(const Program &program,
                                      llvm::ArrayRef<unsigned> coordinates);
 
 } // namespace cleave::schedule
+
+#endif // CLEAVE_LIB_SCHEDULE_MODEL_VERIFY_H

@@ -1,5 +1,7 @@
 // kind=auto: searches the order of passes and the placement of chunks.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_SEARCH_AUTO_H
+#define CLEAVE_LIB_SCHEDULE_SEARCH_AUTO_H
 
 #include "lib/schedule/search/LowerBound.h"
 #include "lib/schedule/simulate/Metrics.h"
@@ -48,3 +50,5 @@ llvm::Expected<AutoResult> findSchedule(const AutoRequest &request);
 simulate::CostTable boundMemory(simulate::CostTable costs);
 
 } // namespace cleave::schedule::search
+
+#endif // CLEAVE_LIB_SCHEDULE_SEARCH_AUTO_H

@@ -1,5 +1,7 @@
 // Times of a pass order, fast enough to be asked a hundred thousand times.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_SEARCH_EVALUATOR_H
+#define CLEAVE_LIB_SCHEDULE_SEARCH_EVALUATOR_H
 
 #include "lib/schedule/search/Pipeline.h"
 
@@ -49,3 +51,5 @@ private:
 };
 
 } // namespace cleave::schedule::search
+
+#endif // CLEAVE_LIB_SCHEDULE_SEARCH_EVALUATOR_H

@@ -1,5 +1,7 @@
 // Random search and evolution over the parameters of the list scheduler.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_SEARCH_EVOLUTION_H
+#define CLEAVE_LIB_SCHEDULE_SEARCH_EVOLUTION_H
 
 #include "lib/schedule/search/Score.h"
 
@@ -11,3 +13,5 @@ void evolve(const Pipeline &pipeline, const Objective &objective, double budget,
             Solution &best);
 
 } // namespace cleave::schedule::search
+
+#endif // CLEAVE_LIB_SCHEDULE_SEARCH_EVOLUTION_H

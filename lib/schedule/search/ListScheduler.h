@@ -1,5 +1,7 @@
 // Builds orders in simulated time: whenever a rank is free, its most urgent ready pass runs.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_SEARCH_LISTSCHEDULER_H
+#define CLEAVE_LIB_SCHEDULE_SEARCH_LISTSCHEDULER_H
 
 #include "lib/schedule/search/Pipeline.h"
 
@@ -24,3 +26,5 @@ struct Urgency {
 std::optional<PassOrder> listSchedule(const Pipeline &pipeline, const Urgency &urgency);
 
 } // namespace cleave::schedule::search
+
+#endif // CLEAVE_LIB_SCHEDULE_SEARCH_LISTSCHEDULER_H

@@ -1,5 +1,7 @@
 // Improves an order by moving single passes, mostly on its critical path.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_SEARCH_LOCALSEARCH_H
+#define CLEAVE_LIB_SCHEDULE_SEARCH_LOCALSEARCH_H
 
 #include "lib/schedule/search/Score.h"
 
@@ -11,3 +13,5 @@ void anneal(const Pipeline &pipeline, const Objective &objective, const PassOrde
             double budget, uint64_t seed, Solution &best);
 
 } // namespace cleave::schedule::search
+
+#endif // CLEAVE_LIB_SCHEDULE_SEARCH_LOCALSEARCH_H

@@ -1,5 +1,7 @@
 // What no order of the passes can beat, under the memory limit.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_SEARCH_LOWERBOUND_H
+#define CLEAVE_LIB_SCHEDULE_SEARCH_LOWERBOUND_H
 
 #include "lib/schedule/search/Pipeline.h"
 
@@ -23,3 +25,5 @@ struct LowerBound {
 LowerBound lowerBound(const Pipeline &pipeline);
 
 } // namespace cleave::schedule::search
+
+#endif // CLEAVE_LIB_SCHEDULE_SEARCH_LOWERBOUND_H

@@ -1,5 +1,7 @@
 // A scheduling problem in flat arrays, and the form in which the search holds its solutions.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_SEARCH_PIPELINE_H
+#define CLEAVE_LIB_SCHEDULE_SEARCH_PIPELINE_H
 
 #include "lib/schedule/simulate/CostTable.h"
 
@@ -54,3 +56,5 @@ std::optional<PassOrder> fromProgram(const Program &program);
 Program toProgram(const PassOrder &order, const Topology &topology, unsigned microbatches);
 
 } // namespace cleave::schedule::search
+
+#endif // CLEAVE_LIB_SCHEDULE_SEARCH_PIPELINE_H

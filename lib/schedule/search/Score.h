@@ -1,5 +1,7 @@
 // What the search minimises, and the best it has found.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_SEARCH_SCORE_H
+#define CLEAVE_LIB_SCHEDULE_SEARCH_SCORE_H
 
 #include "lib/schedule/search/Evaluator.h"
 
@@ -67,3 +69,5 @@ private:
 };
 
 } // namespace cleave::schedule::search
+
+#endif // CLEAVE_LIB_SCHEDULE_SEARCH_SCORE_H

@@ -1,5 +1,7 @@
 // Orders to start from: the published schedules, and variants of ZBV.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_SEARCH_SEEDS_H
+#define CLEAVE_LIB_SCHEDULE_SEARCH_SEEDS_H
 
 #include "lib/schedule/search/Pipeline.h"
 
@@ -22,3 +24,5 @@ std::optional<PassOrder> stretch(const Pipeline &pipeline, const PassOrder &orde
                                  unsigned microbatches, unsigned back);
 
 } // namespace cleave::schedule::search
+
+#endif // CLEAVE_LIB_SCHEDULE_SEARCH_SEEDS_H

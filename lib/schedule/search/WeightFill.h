@@ -1,5 +1,7 @@
 // Weight gradients into the gaps of an order of forwards and input gradients.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_SEARCH_WEIGHTFILL_H
+#define CLEAVE_LIB_SCHEDULE_SEARCH_WEIGHTFILL_H
 
 #include "lib/schedule/search/Pipeline.h"
 
@@ -16,3 +18,5 @@ std::optional<PassOrder> refillWeights(const Pipeline &pipeline, const PassOrder
 PassOrder alternating(const Pipeline &pipeline, double slope);
 
 } // namespace cleave::schedule::search
+
+#endif // CLEAVE_LIB_SCHEDULE_SEARCH_WEIGHTFILL_H

@@ -1,5 +1,7 @@
 // What each action costs: time on the compute stream, time of transfers, activation memory.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_SIMULATE_COSTTABLE_H
+#define CLEAVE_LIB_SCHEDULE_SIMULATE_COSTTABLE_H
 
 #include "lib/schedule/model/Program.h"
 
@@ -83,3 +85,5 @@ llvm::Error parseActivationMemory(llvm::StringRef text, CostTable &table);
 llvm::Expected<CostTable> readCostFile(llvm::StringRef path);
 
 } // namespace cleave::simulate
+
+#endif // CLEAVE_LIB_SCHEDULE_SIMULATE_COSTTABLE_H

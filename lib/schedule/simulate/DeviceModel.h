@@ -1,5 +1,7 @@
 // A cost model of a described machine: the roofline of a device, and links with latency.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_SIMULATE_DEVICEMODEL_H
+#define CLEAVE_LIB_SCHEDULE_SIMULATE_DEVICEMODEL_H
 
 #include "lib/schedule/simulate/CostTable.h"
 
@@ -58,3 +60,5 @@ llvm::Expected<Machine> readMachineFile(llvm::StringRef path);
 llvm::Expected<CostTable> costsOfMachine(const llvm::json::Object &root, llvm::StringRef file);
 
 } // namespace cleave::simulate
+
+#endif // CLEAVE_LIB_SCHEDULE_SIMULATE_DEVICEMODEL_H

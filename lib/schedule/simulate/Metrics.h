@@ -1,5 +1,7 @@
 // What a timeline says about a schedule: makespan, bubbles, exposed communication, memory.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_SIMULATE_METRICS_H
+#define CLEAVE_LIB_SCHEDULE_SIMULATE_METRICS_H
 
 #include "lib/schedule/simulate/Simulator.h"
 
@@ -22,3 +24,5 @@ struct Metrics {
 Metrics measure(const schedule::Program &program, const Timeline &timeline);
 
 } // namespace cleave::simulate
+
+#endif // CLEAVE_LIB_SCHEDULE_SIMULATE_METRICS_H

@@ -1,5 +1,7 @@
 // Costs of a program in stages on a described machine: the roofline of every op.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_SIMULATE_PROGRAMCOSTS_H
+#define CLEAVE_LIB_SCHEDULE_SIMULATE_PROGRAMCOSTS_H
 
 #include "lib/schedule/simulate/DeviceModel.h"
 
@@ -46,3 +48,5 @@ llvm::Expected<CostTable> costsOfStages(const Machine &machine, llvm::ArrayRef<S
 llvm::Error setMemory(CostTable &table, llvm::ArrayRef<StageWork> stages);
 
 } // namespace cleave::simulate
+
+#endif // CLEAVE_LIB_SCHEDULE_SIMULATE_PROGRAMCOSTS_H

@@ -1,5 +1,7 @@
 // Simulates a schedule program: when each action starts and ends, and what it waited for.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_SIMULATE_SIMULATOR_H
+#define CLEAVE_LIB_SCHEDULE_SIMULATE_SIMULATOR_H
 
 #include "lib/schedule/model/CommModel.h"
 #include "lib/schedule/simulate/CostTable.h"
@@ -55,3 +57,5 @@ std::vector<double> memoryCurve(const schedule::Program &program, const CostTabl
                                 unsigned rank, double *peak = nullptr);
 
 } // namespace cleave::simulate
+
+#endif // CLEAVE_LIB_SCHEDULE_SIMULATE_SIMULATOR_H

@@ -1,5 +1,7 @@
 // The communication streams of a simulation: which send meets which receive, and when.
-#pragma once
+
+#ifndef CLEAVE_LIB_SCHEDULE_SIMULATE_TRANSFERS_H
+#define CLEAVE_LIB_SCHEDULE_SIMULATE_TRANSFERS_H
 
 #include "lib/schedule/simulate/Simulator.h"
 
@@ -60,3 +62,5 @@ private:
 };
 
 } // namespace cleave::simulate
+
+#endif // CLEAVE_LIB_SCHEDULE_SIMULATE_TRANSFERS_H

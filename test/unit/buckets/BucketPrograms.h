@@ -1,5 +1,7 @@
 //===- BucketPrograms.h - programs whose gradients go into buckets -*- C++ -*-===//
-#pragma once
+
+#ifndef CLEAVE_TEST_UNIT_BUCKETS_BUCKETPROGRAMS_H
+#define CLEAVE_TEST_UNIT_BUCKETS_BUCKETPROGRAMS_H
 
 #include <string>
 #include <vector>
@@ -31,3 +33,5 @@ std::string writeProgram(const Case &test);
 std::string writeShardedProgram(int dp);
 
 } // namespace cleave::test
+
+#endif // CLEAVE_TEST_UNIT_BUCKETS_BUCKETPROGRAMS_H

@@ -4,7 +4,9 @@
 // threads and as processes.
 //
 //===----------------------------------------------------------------------===//
-#pragma once
+
+#ifndef CLEAVE_TEST_UNIT_RUNTIME_COMM_RANKCHECKS_H
+#define CLEAVE_TEST_UNIT_RUNTIME_COMM_RANKCHECKS_H
 
 #include "runtime/comm/Communicator.h"
 
@@ -35,3 +37,5 @@ llvm::Error receiveOnce(Communicator &world, int peer, llvm::StringRef what);
 llvm::Error broadcastOnce(Communicator &world, llvm::StringRef what);
 
 } // namespace cleave::runtime::test
+
+#endif // CLEAVE_TEST_UNIT_RUNTIME_COMM_RANKCHECKS_H

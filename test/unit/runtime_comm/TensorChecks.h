@@ -4,7 +4,9 @@
 // specification, an operation on a list of tensors, by itself.
 //
 //===----------------------------------------------------------------------===//
-#pragma once
+
+#ifndef CLEAVE_TEST_UNIT_RUNTIME_COMM_TENSORCHECKS_H
+#define CLEAVE_TEST_UNIT_RUNTIME_COMM_TENSORCHECKS_H
 
 #include "runtime/comm/Communicator.h"
 
@@ -24,3 +26,5 @@ llvm::Error checkMoves(Communicator &world);
 llvm::Error checkPending(Communicator &world);
 
 } // namespace cleave::runtime::test
+
+#endif // CLEAVE_TEST_UNIT_RUNTIME_COMM_TENSORCHECKS_H

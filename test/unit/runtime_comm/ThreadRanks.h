@@ -1,5 +1,7 @@
 //===- ThreadRanks.h - Ranks as threads of a test ---------------*- C++ -*-===//
-#pragma once
+
+#ifndef CLEAVE_TEST_UNIT_RUNTIME_COMM_THREADRANKS_H
+#define CLEAVE_TEST_UNIT_RUNTIME_COMM_THREADRANKS_H
 
 #include "runtime/comm/Rendezvous.h"
 
@@ -27,3 +29,5 @@ std::vector<Outcome> runThreadRanks(int size, std::chrono::milliseconds timeout,
 Outcome outcomeOf(llvm::Error error);
 
 } // namespace cleave::runtime::test
+
+#endif // CLEAVE_TEST_UNIT_RUNTIME_COMM_THREADRANKS_H

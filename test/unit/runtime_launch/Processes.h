@@ -1,5 +1,7 @@
 //===- Processes.h - Child processes of a test, and what they wrote -*- C++ -*-===//
-#pragma once
+
+#ifndef CLEAVE_TEST_UNIT_RUNTIME_LAUNCH_PROCESSES_H
+#define CLEAVE_TEST_UNIT_RUNTIME_LAUNCH_PROCESSES_H
 
 #include <functional>
 #include <map>
@@ -44,3 +46,5 @@ void say(const std::string &line);
 bool exists(pid_t pid);
 
 } // namespace cleave::runtime::test
+
+#endif // CLEAVE_TEST_UNIT_RUNTIME_LAUNCH_PROCESSES_H

@@ -1,5 +1,7 @@
 // Random schedules, most of them broken, for comparing verdicts with executions.
-#pragma once
+
+#ifndef CLEAVE_TEST_UNIT_SCHEDULE_RANDOMPROGRAMS_H
+#define CLEAVE_TEST_UNIT_SCHEDULE_RANDOMPROGRAMS_H
 
 #include "test/unit/schedule/TestUtils.h"
 
@@ -122,3 +124,5 @@ private:
 };
 
 } // namespace cleave::schedule
+
+#endif // CLEAVE_TEST_UNIT_SCHEDULE_RANDOMPROGRAMS_H

@@ -1,5 +1,7 @@
 // What the schedule tests share.
-#pragma once
+
+#ifndef CLEAVE_TEST_UNIT_SCHEDULE_TESTUTILS_H
+#define CLEAVE_TEST_UNIT_SCHEDULE_TESTUTILS_H
 
 #include "lib/schedule/builders/Builder.h"
 #include "lib/schedule/model/P2P.h"
@@ -76,3 +78,5 @@ inline constexpr const char *issue172668Swapped =
     "        sendB1.1 recvF3.2 F3.2 B3.2 sendB3.2 recvB1.2 B1.2 sendB1.2\n";
 
 } // namespace cleave::schedule
+
+#endif // CLEAVE_TEST_UNIT_SCHEDULE_TESTUTILS_H

@@ -1,5 +1,7 @@
 // The rows of the Zero Bubble paper's tables, for the tests of the simulator and of the search.
-#pragma once
+
+#ifndef CLEAVE_TEST_UNIT_SIMULATE_PUBLISHED_H
+#define CLEAVE_TEST_UNIT_SIMULATE_PUBLISHED_H
 
 #include <string>
 #include <vector>
@@ -26,3 +28,5 @@ struct PublishedRow {
 std::vector<PublishedRow> readPublished();
 
 } // namespace cleave::test
+
+#endif // CLEAVE_TEST_UNIT_SIMULATE_PUBLISHED_H

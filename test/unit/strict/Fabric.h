@@ -4,7 +4,9 @@
 // Nothing is buffered: an operation is complete only when its counterparts run, too. Because every
 // completion happens while some rank starts something, "all ranks that have not ended wait" is
 // proof of a deadlock, found the moment it arises; no clock is involved.
-#pragma once
+
+#ifndef CLEAVE_TEST_UNIT_STRICT_FABRIC_H
+#define CLEAVE_TEST_UNIT_STRICT_FABRIC_H
 
 #include "lib/schedule/model/CommModel.h"
 
@@ -159,3 +161,5 @@ private:
 };
 
 } // namespace cleave::strict
+
+#endif // CLEAVE_TEST_UNIT_STRICT_FABRIC_H

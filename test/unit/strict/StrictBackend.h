@@ -1,6 +1,8 @@
 // A c10d backend for tests that is as strict as the devices that it stands for: nothing buffered,
 // NCCL's order of execution (or Gloo's matching by tag), and a deadlock reported when it arises.
-#pragma once
+
+#ifndef CLEAVE_TEST_UNIT_STRICT_STRICTBACKEND_H
+#define CLEAVE_TEST_UNIT_STRICT_STRICTBACKEND_H
 
 #include "test/unit/strict/Fabric.h"
 
@@ -61,3 +63,5 @@ private:
 };
 
 } // namespace cleave::strict
+
+#endif // CLEAVE_TEST_UNIT_STRICT_STRICTBACKEND_H

@@ -1,6 +1,8 @@
 // Runs a schedule with tensors, one thread a rank, over the strict backend: the verifier's verdicts
 // and the slots that the library assigns, executed.
-#pragma once
+
+#ifndef CLEAVE_TEST_UNIT_STRICT_TENSORRUN_H
+#define CLEAVE_TEST_UNIT_STRICT_TENSORRUN_H
 
 #include "lib/schedule/model/CommModel.h"
 #include "lib/schedule/model/Slots.h"
@@ -37,3 +39,5 @@ TensorRun runWithTensors(const schedule::Program &program, const schedule::CommM
                          const SlotPlan *plan = nullptr);
 
 } // namespace cleave::strict
+
+#endif // CLEAVE_TEST_UNIT_STRICT_TENSORRUN_H

@@ -1,5 +1,7 @@
 // The part of gloo/context.h that ProcessGroupGloo.hpp names (see ../README.md).
-#pragma once
+
+#ifndef CLEAVE_RUNTIME_COMM_GLOO_SHIM_GLOO_CONTEXT_H
+#define CLEAVE_RUNTIME_COMM_GLOO_SHIM_GLOO_CONTEXT_H
 
 #include <chrono>
 
@@ -12,3 +14,5 @@ namespace transport {
 class UnboundBuffer;
 } // namespace transport
 } // namespace gloo
+
+#endif // CLEAVE_RUNTIME_COMM_GLOO_SHIM_GLOO_CONTEXT_H

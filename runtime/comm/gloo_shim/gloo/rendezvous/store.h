@@ -1,5 +1,7 @@
 // The part of gloo/rendezvous/store.h that ProcessGroupGloo.hpp derives from (see ../../README.md).
-#pragma once
+
+#ifndef CLEAVE_RUNTIME_COMM_GLOO_SHIM_GLOO_RENDEZVOUS_STORE_H
+#define CLEAVE_RUNTIME_COMM_GLOO_SHIM_GLOO_RENDEZVOUS_STORE_H
 
 #include <chrono>
 #include <string>
@@ -16,3 +18,5 @@ public:
                     const std::chrono::milliseconds &timeout) = 0;
 };
 } // namespace gloo::rendezvous
+
+#endif // CLEAVE_RUNTIME_COMM_GLOO_SHIM_GLOO_RENDEZVOUS_STORE_H
