@@ -1,6 +1,7 @@
 //===- Schedules.cpp - schedules as ops and as the library's programs ------===//
 
 #include "lib/pipeline/Schedules.h"
+#include "lib/pipeline/ScheduleSource.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -11,24 +12,34 @@ FailureOr<schedule::Program> pipeline::readSchedule(ScheduleOp op) {
   if (failed(program))
     return failure();
   if (std::optional<schedule::Problem> problem = schedule::checkStructure(*program)) {
-    emitProblem(op, *problem);
+    emitProblems(op, *program, *problem);
     return failure();
   }
   return program;
 }
 
-void pipeline::emitProblem(ScheduleOp op, const schedule::Problem &problem) {
+void pipeline::emitProblems(ScheduleOp op, const schedule::Program &program,
+                            ArrayRef<schedule::Problem> problems) {
+  if (problems.empty())
+    return;
+  ScheduleSource source(op, program);
+  auto locate = [&](const std::optional<schedule::Place> &place) -> Location {
+    LocationAttr found = place ? source.locate(*place) : LocationAttr();
+    return found ? Location(found) : op.getLoc();
+  };
   auto print = [](Diagnostic &diagnostic, const std::optional<schedule::Place> &place,
                   StringRef message) {
     if (place)
       diagnostic << "rank " << place->rank << ", position " << place->position << ": ";
     diagnostic << message;
   };
-  InFlightDiagnostic diagnostic = op.emitOpError();
-  // A deadlock is of no one place.
-  bool isDeadlock = problem.kind == schedule::ProblemKind::Deadlock;
-  print(*diagnostic.getUnderlyingDiagnostic(), isDeadlock ? std::nullopt : problem.place,
-        problem.message);
-  for (const auto &[place, note] : problem.notes)
-    print(diagnostic.attachNote(), place, note);
+  for (const schedule::Problem &problem : problems) {
+    // A deadlock is of no one place.
+    bool isDeadlock = problem.kind == schedule::ProblemKind::Deadlock;
+    std::optional<schedule::Place> place = isDeadlock ? std::nullopt : problem.place;
+    InFlightDiagnostic diagnostic = emitError(locate(place)) << "'" << op->getName() << "' op ";
+    print(*diagnostic.getUnderlyingDiagnostic(), place, problem.message);
+    for (const auto &[where, note] : problem.notes)
+      print(diagnostic.attachNote(locate(where)), where, note);
+  }
 }

@@ -13,8 +13,10 @@ namespace cleave::pipeline {
 /// emits an error otherwise. Whether the schedule makes sense is for schedule::verify to say.
 mlir::FailureOr<schedule::Program> readSchedule(ScheduleOp op);
 
-/// Emits the problem as an error on the op, each further place as a note.
-void emitProblem(ScheduleOp op, const schedule::Problem &problem);
+/// Emits problems of `program`, what the op says, as errors with a note for each further place: at
+/// the action in the op's text or in the schedule's file, where these can be read, else at the op.
+void emitProblems(ScheduleOp op, const schedule::Program &program,
+                  llvm::ArrayRef<schedule::Problem> problems);
 
 } // namespace cleave::pipeline
 

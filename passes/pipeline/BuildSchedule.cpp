@@ -44,7 +44,10 @@ struct BuildSchedule : pipeline::impl::BuildScheduleBase<BuildSchedule> {
       pipeline::keepForwards(*stages);
     numActions += program->numActions();
     auto b = OpBuilder::atBlockEnd(module.getBody());
-    auto made = pipeline::ScheduleOp::create(b, module.getLoc(), symbol, *program,
+    // Where its actions are written, if they are.
+    Location location =
+        file.empty() ? module.getLoc() : Location(FileLineColLoc::get(&getContext(), file, 1, 1));
+    auto made = pipeline::ScheduleOp::create(b, location, symbol, *program,
                                              program->hasP2P() ? pipeline::Transfers::Explicit
                                                                : pipeline::Transfers::Implied);
     if (!axis.empty())

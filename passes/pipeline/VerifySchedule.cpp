@@ -68,8 +68,7 @@ struct VerifySchedule : pipeline::impl::VerifyScheduleBase<VerifySchedule> {
     if (program->forwardOnly)
       options.buckets.clear();
     std::vector<schedule::Problem> problems = schedule::verify(*program, options);
-    for (const schedule::Problem &problem : problems)
-      pipeline::emitProblem(op, problem);
+    pipeline::emitProblems(op, *program, problems);
     return success(problems.empty());
   }
 };

@@ -41,8 +41,7 @@ static LogicalResult verify(pipeline::ScheduleOp op, const schedule::Program &pr
     options.buckets.clear();
   options.computeOnly = !op.hasTransfers();
   std::vector<schedule::Problem> problems = schedule::verify(program, options);
-  for (const schedule::Problem &problem : problems)
-    pipeline::emitProblem(op, problem);
+  pipeline::emitProblems(op, program, problems);
   return success(problems.empty());
 }
 

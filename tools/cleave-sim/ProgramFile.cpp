@@ -120,10 +120,10 @@ private:
     schedule::VerifyOptions options;
     options.computeOnly = !program->hasP2P();
     options.maxProblems = 1;
-    for (const schedule::Problem &problem : schedule::verify(*program, options)) {
-      pipeline::emitProblem(ops.front(), problem);
+    std::vector<schedule::Problem> problems = schedule::verify(*program, options);
+    pipeline::emitProblems(ops.front(), *program, problems);
+    if (!problems.empty())
       return invalid();
-    }
     location = ops.front().getLoc();
     file.schedule = std::move(*program);
     return llvm::Error::success();

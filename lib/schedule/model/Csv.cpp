@@ -102,7 +102,8 @@ llvm::Error cleave::schedule::printCsv(const Program &program, llvm::raw_ostream
 namespace {
 class CsvParser {
 public:
-  CsvParser(llvm::StringRef text, llvm::StringRef source) : text(text), source(source) {}
+  CsvParser(llvm::StringRef text, llvm::StringRef source, ActionOffsets *offsets)
+      : text(text), source(source), offsets(offsets) {}
 
   llvm::Expected<Program> run() {
     for (llvm::StringRef rest = text; !rest.empty();) {
@@ -148,6 +149,8 @@ private:
 
   llvm::Error parseRow(llvm::StringRef row) {
     program.ranks.emplace_back();
+    if (offsets)
+      offsets->emplace_back();
     for (size_t column = 0; column <= row.size();) {
       size_t end = std::min(row.find(',', column), row.size());
       llvm::StringRef cell = row.slice(column, end);
@@ -169,6 +172,8 @@ private:
 
   llvm::Error parseCell(llvm::StringRef cell, size_t column) {
     std::vector<Action> &list = program.ranks.back();
+    if (offsets)
+      offsets->back().push_back(rowStart + column);
     if (cell.front() != '(') {
       Action action;
       if (llvm::Error error = parseAction(cell, column, action))
@@ -231,6 +236,7 @@ private:
   }
 
   llvm::StringRef text, source;
+  ActionOffsets *offsets;
   size_t rowStart = 0;
   Program program;
   std::vector<unsigned> stageToRank;
@@ -238,6 +244,7 @@ private:
 };
 } // namespace
 
-llvm::Expected<Program> cleave::schedule::parseCsv(llvm::StringRef text, llvm::StringRef source) {
-  return CsvParser(text, source).run();
+llvm::Expected<Program> cleave::schedule::parseCsv(llvm::StringRef text, llvm::StringRef source,
+                                                   ActionOffsets *offsets) {
+  return CsvParser(text, source, offsets).run();
 }

@@ -12,9 +12,13 @@ namespace cleave::schedule {
 /// Prints the form that docs/schedules.md describes; parseText reads back an equal program.
 void printText(const Program &program, llvm::raw_ostream &os);
 
+/// Where the actions of each rank begin, in bytes from the start of a text.
+using ActionOffsets = std::vector<std::vector<size_t>>;
+
 /// Reads the form. Errors are `ParseError`s, which say what was expected and what was found. The
 /// result has a sound structure (checkStructure) but is not verified.
-llvm::Expected<Program> parseText(llvm::StringRef text, llvm::StringRef source = "<schedule>");
+llvm::Expected<Program> parseText(llvm::StringRef text, llvm::StringRef source = "<schedule>",
+                                  ActionOffsets *offsets = nullptr);
 
 // Parts of the form, for texts with something else around them. Errors are `ParseError`s.
 
@@ -25,6 +29,8 @@ struct TextOptions {
   llvm::StringRef comment = "#";
   /// False: lists may have no sends and receives.
   bool allowTransfers = true;
+  /// Filled where it is given, up to an error if there is one.
+  ActionOffsets *offsets = nullptr;
 };
 
 /// A program without actions.
@@ -53,7 +59,8 @@ llvm::Error printCsv(const Program &program, llvm::raw_ostream &os, const CsvOpt
 /// Reads that CSV; empty cells are torch's bubbles. Stages are placed where their actions are;
 /// the numbers of stages and microbatches are one more than the largest that occur. Errors as
 /// parseText's, plus stages that occur on two ranks or on none.
-llvm::Expected<Program> parseCsv(llvm::StringRef text, llvm::StringRef source = "<csv>");
+llvm::Expected<Program> parseCsv(llvm::StringRef text, llvm::StringRef source = "<csv>",
+                                 ActionOffsets *offsets = nullptr);
 
 } // namespace cleave::schedule
 

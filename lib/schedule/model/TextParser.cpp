@@ -23,6 +23,8 @@ public:
   /// The lists of all ranks, up to the end.
   llvm::Error parseLists() {
     std::vector<bool> seen(program.numRanks(), false);
+    if (options.offsets)
+      options.offsets->resize(program.numRanks());
     while (!atEnd()) {
       size_t start = offset;
       unsigned rank = 0;
@@ -52,6 +54,8 @@ public:
   /// The list of one rank, without its heading.
   llvm::Error parseList(unsigned rank) {
     currentRank = rank;
+    if (options.offsets)
+      options.offsets->resize(program.numRanks());
     if (llvm::Error error = parseActions(program.ranks[rank], '\0'))
       return error;
     return atEnd() ? llvm::Error::success() : expected(anAction);
@@ -212,9 +216,12 @@ private:
       if (llvm::Error error = isFirst ? llvm::Error::success() : separate("a space"))
         return error;
       Action action;
+      size_t start = (skipSpace(), offset);
       if (llvm::Error error = parseAction(action, close))
         return error;
       list.push_back(action);
+      if (options.offsets && !close)
+        (*options.offsets)[*currentRank].push_back(start);
     }
     return llvm::Error::success();
   }
@@ -424,9 +431,11 @@ llvm::Error cleave::schedule::parseList(llvm::StringRef text, unsigned rank, Pro
   return Parser(text, program, options, /*isCanonical=*/true).parseList(rank);
 }
 
-llvm::Expected<Program> cleave::schedule::parseText(llvm::StringRef text, llvm::StringRef source) {
+llvm::Expected<Program> cleave::schedule::parseText(llvm::StringRef text, llvm::StringRef source,
+                                                    ActionOffsets *offsets) {
   TextOptions options;
   options.source = source;
+  options.offsets = offsets;
   Program program;
   Parser parser(text, program, options);
   if (llvm::Error error = parser.parseHeader())
