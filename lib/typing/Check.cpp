@@ -11,6 +11,10 @@
 #include "lib/typing/Inference.h"
 #include "lib/typing/KernelInference.h"
 
+#include "mlir/IR/Threading.h"
+
+#include <atomic>
+
 using namespace mlir;
 using namespace cleave;
 using namespace cleave::placement;
@@ -243,10 +247,19 @@ LogicalResult FunctionChecker::run() {
 }
 
 LogicalResult cleave::placement::checkSpmdTypes(ModuleOp module) {
-  bool isRight = true;
-  for (auto function : module.getOps<func::FuncOp>())
-    if (!function.isExternal() && isTyped(function))
-      isRight &= succeeded(FunctionChecker(function).run());
+  auto functions = llvm::to_vector(module.getOps<func::FuncOp>());
+  std::atomic<bool> isRight = true;
+  {
+    // Errors come in the order of the functions.
+    ParallelDiagnosticHandler diagnostics(module.getContext());
+    parallelFor(module.getContext(), 0, functions.size(), [&](size_t i) {
+      diagnostics.setOrderIDForThread(i);
+      func::FuncOp function = functions[i];
+      if (!function.isExternal() && isTyped(function) && failed(FunctionChecker(function).run()))
+        isRight = false;
+      diagnostics.eraseOrderIDForThread();
+    });
+  }
   // What an op gives is as declared, so signatures can be judged by declarations alone.
   return success(isRight && succeeded(checkSignatures(module)) &&
                  succeeded(checkRankClasses(module)));
