@@ -12,6 +12,7 @@ using namespace mlir;
 using namespace cleave::aten;
 
 #include "dialects/aten/AtenDialect.cpp.inc"
+#include "dialects/aten/AtenEnums.cpp.inc"
 #include "dialects/aten/AtenInterfaces.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialects/aten/AtenAttrs.cpp.inc"

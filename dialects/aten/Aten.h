@@ -60,8 +60,17 @@ enum class RowKind : uint8_t {
   Picked,    ///< one element of each row, which an index names
 };
 
+/// `indices` are places along dimension `dim` of `table`, or `ignored`, which is looked up nowhere.
+struct LookUp {
+  mlir::Value indices, table;
+  unsigned dim;
+  std::optional<int64_t> ignored;
+};
+
 template <typename ConcreteOp>
 class Pointwise : public mlir::OpTrait::TraitBase<ConcreteOp, Pointwise> {};
+template <typename ConcreteOp>
+class CopyLike : public mlir::OpTrait::TraitBase<ConcreteOp, CopyLike> {};
 template <typename ConcreteOp>
 class PointwiseOut : public mlir::OpTrait::TraitBase<ConcreteOp, PointwiseOut> {};
 
@@ -84,6 +93,7 @@ mlir::LogicalResult verifyAtenOp(mlir::Operation *op);
 } // namespace cleave::aten
 
 #include "dialects/aten/AtenDialect.h.inc"
+#include "dialects/aten/AtenEnums.h.inc"
 #include "dialects/aten/AtenInterfaces.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialects/aten/AtenAttrs.h.inc"

@@ -156,16 +156,25 @@ class AtenOp<string mnemonic, string schema, list<Trait> ownTraits = []> : Op<At
   bit isView = 0;
   // See the trait of this name.
   bit pointwiseOut = 0;
+  // See the trait `CopyLike`.
+  bit isCopy = 0;
+  // See `mixesElements` of the interface.
+  bit mixes = 0;
+  // C++: what `getLookUp` of the interface returns.
+  string lookUp = "";
   // How it lies over the rows of a kernel, where the sharding rule does not say it.
   Aten_Rows rows = sharding.rows;
   // C++ expressions, for ops with another cost than their bytes (`CostOpInterface`).
   string flops = "";
   string table = "";
   let traits = ownTraits
-      # [Pure, DeclareOpInterfaceMethods<AtenOpInterface, ["getSchemaName", "getArgumentSpecs"]>,
+      # [Pure, DeclareOpInterfaceMethods<AtenOpInterface, ["getSchemaName", "getArgumentSpecs"]
+             # !if(mixes, ["mixesElements"], []<string>)
+             # !if(!empty(lookUp), []<string>, ["getLookUp"])>,
          DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["getShardingRule"]>]
       # !if(isView, [DeclareOpInterfaceMethods<ViewLikeOpInterface>], []<Trait>)
       # !if(pointwiseOut, [PointwiseOut], []<Trait>)
+      # !if(isCopy, [CopyLike], []<Trait>)
       # !if(rows.exist, [DeclareOpInterfaceMethods<RowOpInterface>], []<Trait>)
       # !if(!empty(flops # table), []<Trait>, [DeclareOpInterfaceMethods<CostOpInterface,
             !if(!empty(flops), []<string>, ["countFlops"]) # !if(!empty(table), []<string>, ["getTable"])>]);
@@ -196,6 +205,9 @@ class AtenOp<string mnemonic, string schema, list<Trait> ownTraits = []> : Op<At
   }] # !if(isView, "::mlir::Value $cppClass::getViewSource() { return getOperation()->getOperand(0); }\n", "")
      # !if(rows.exist, "::cleave::aten::RowKind $cppClass::getRowKind() { return " # rows.enumerator # "; }\n"
          # "unsigned $cppClass::getRowWeight() { return " # rows.ops # "; }\n", "")
+     # !if(mixes, "bool $cppClass::mixesElements() { return true; }\n", "")
+     # !if(!empty(lookUp), "", "std::optional<::cleave::aten::LookUp> $cppClass::getLookUp() { return ::cleave::aten::LookUp"
+         # lookUp # "; }\n")
      # !if(!empty(flops), "", "int64_t $cppClass::countFlops() { return " # flops # "; }\n")
      # !if(!empty(table), "", "::mlir::Value $cppClass::getTable() { return " # table # "; }\n")
      # extraDefinitions;

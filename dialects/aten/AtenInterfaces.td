@@ -29,8 +29,25 @@ def AtenOpInterface : OpInterface<"AtenOpInterface"> {
         auto view = ::llvm::dyn_cast<::mlir::ViewLikeOpInterface>($_op.getOperation());
         return view ? view.getViewSource() : ::mlir::Value();
       }]>,
+    InterfaceMethod<[{
+        Whether it makes elements of others by products, by index, or one from those before it, rather
+        than moving, converting, adding or combining what is in one place. Typed ops have it in their
+        record; of an operator without one, nothing else is known.
+      }], "bool", "mixesElements", (ins), [{}], [{ return false; }]>,
+    InterfaceMethod<"What it looks up by indices that the program gets as input; nothing for most ops.",
+      "std::optional<::cleave::aten::LookUp>", "getLookUp", (ins), [{}], [{ return std::nullopt; }]>,
   ];
   let verify = [{ return ::cleave::aten::verifyAtenOp($_op); }];
+}
+
+def RandomOpInterface : OpInterface<"RandomOpInterface"> {
+  let cppNamespace = "::cleave::aten";
+  let description = [{
+    An op that draws random numbers, from the place in the stream that its seed, offset and position say.
+  }];
+  let methods = [
+    InterfaceMethod<"The generator of its numbers.", "::cleave::aten::Generator", "getGenerator">,
+  ];
 }
 
 def RowOpInterface : OpInterface<"RowOpInterface"> {
@@ -52,6 +69,12 @@ def RowOpInterface : OpInterface<"RowOpInterface"> {
 /// ATen computes the op by one pointwise kernel (`TensorIterator`): each element of the result from
 /// the elements in its place of the (broadcast) operands, whose strides decide those of the result.
 def Pointwise : NativeOpTrait<"Pointwise"> {
+  let cppNamespace = "::cleave::aten";
+}
+
+/// The result is the first operand: the same elements, converted to its dtype, in memory of its own.
+/// Its shape may be another one.
+def CopyLike : NativeOpTrait<"CopyLike"> {
   let cppNamespace = "::cleave::aten";
 }
 

@@ -5,8 +5,6 @@
 #include "dialects/aten/Aten.h"
 #include "lib/backward/OutputMask.h"
 
-#include "llvm/ADT/StringSet.h"
-
 using namespace mlir;
 using namespace cleave;
 
@@ -19,39 +17,7 @@ static bool isInEnd(Operation *op) {
   auto aten = dyn_cast<aten::AtenOpInterface>(op);
   if (!aten)
     return true; // train.accumulate, and communication of gradients
-  if (backward::getOutputMask(op) || op->getNumResults() != 1)
-    return false;
-  static const llvm::StringSet<> makers = {"mm",
-                                           "bmm",
-                                           "addmm",
-                                           "baddbmm",
-                                           "mv",
-                                           "dot",
-                                           "addmv",
-                                           "addr",
-                                           "addbmm",
-                                           "matmul",
-                                           "linear",
-                                           "einsum",
-                                           "_grouped_mm",
-                                           "_scaled_mm",
-                                           "convolution",
-                                           "index_put",
-                                           "index_add",
-                                           "index",
-                                           "index_select",
-                                           "scatter_add",
-                                           "scatter",
-                                           "gather",
-                                           "cumsum",
-                                           "_softmax_backward_data",
-                                           "_log_softmax_backward_data",
-                                           "embedding_dense_backward",
-                                           "embedding_backward",
-                                           "_embedding_bag_dense_backward"};
-  StringRef name = aten.getSchemaName();
-  name.consume_front("aten::");
-  return !makers.contains(name.split('.').first);
+  return !backward::getOutputMask(op) && op->getNumResults() == 1 && !aten.mixesElements();
 }
 
 backward::ActivationGradients::ActivationGradients(func::FuncOp function,

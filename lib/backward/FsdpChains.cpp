@@ -15,11 +15,7 @@ static Value getViewSource(Value value) {
 }
 
 static bool isCopyOrCast(Operation *op) {
-  auto aten = dyn_cast<aten::AtenOpInterface>(op);
-  if (!aten)
-    return false;
-  StringRef name = aten.getSchemaName();
-  return name == "aten::_to_copy" || name == "aten::clone" || name == "aten::_unsafe_view";
+  return op->hasTrait<aten::CopyLike>();
 }
 
 /// A view, copy, wait or conversion: one operand, one result.
@@ -52,11 +48,8 @@ static bool isReduction(Operation *op) {
 static bool isLinearTransport(Operation *op) {
   if (isLocalTransport(op) || isReduction(op))
     return true;
-  auto aten = dyn_cast<aten::AtenOpInterface>(op);
-  if (!aten || op->getNumOperands() != 1)
-    return false;
-  StringRef name = aten.getSchemaName();
-  return name == "aten::mul.Scalar" || name == "aten::div.Scalar" || name == "aten::neg";
+  return op->hasTrait<aten::Pointwise>() && op->getNumOperands() == 1 &&
+         sharding::getShardingRule(op).findLinear([](unsigned) { return true; });
 }
 
 //===----------------------------------------------------------------------===//

@@ -1,5 +1,6 @@
 //===- LowerToExec.cpp - decide memory and streams ---------------------------===//
 
+#include "dialects/aten/Aten.h"
 #include "dialects/train/Program.h"
 #include "lib/memory/MemoryPlan.h"
 #include "lib/memory/plan/Lower.h"
@@ -86,8 +87,8 @@ LogicalResult LowerToExec::checkContents(func::FuncOp function) {
   for (Operation &op : function.front()) {
     if (auto launch = dyn_cast<LaunchOp>(op); launch && failed(checkLaunch(launch)))
       return failure();
-    if (auto generator = op.getAttrOfType<StringAttr>("generator");
-        generator && generator.getValue() == "mt19937")
+    if (auto random = dyn_cast<aten::RandomOpInterface>(op);
+        random && random.getGenerator() == aten::Generator::Mt19937)
       return op.emitOpError()
              << "draws from PyTorch's sequential CPU generator, which CUDA devices do not have; "
                 "export the program with generator=\"philox\"";

@@ -1,11 +1,12 @@
 //===- DeviceVariants.cpp - operators that a device has under other names ---------===//
 
 #include "runtime/exec/DeviceVariants.h"
-#include "dialects/aten/Aten.h"
+#include "dialects/aten/ops/Attention.h"
+#include "dialects/aten/ops/Normalization.h"
 #include "runtime/aten/Operator.h"
 #include "runtime/device/Device.h"
 
-#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 #include <ATen/ops/native_layer_norm.h>
 #include <ATen/ops/native_layer_norm_backward.h>
@@ -14,62 +15,7 @@ using namespace mlir;
 using namespace cleave::runtime;
 namespace aten = cleave::aten;
 
-//===----------------------------------------------------------------------===//
-// Arguments by name
-//===----------------------------------------------------------------------===//
-
 namespace {
-/// The arguments of a call while it is bound, as its schema names them.
-class Call {
-public:
-  Call(Binder &binder, Operation *op) : binder(binder), op(op) {
-    for (aten::Argument &argument : cast<aten::AtenOpInterface>(op).getArguments())
-      arguments.try_emplace(argument.name, argument);
-  }
-
-  /// A tensor; nothing where it is left out. Each is asked for once.
-  std::optional<Operand> tensor(llvm::StringRef name) {
-    auto found = arguments.find(name);
-    if (found == arguments.end() || found->second.values.empty())
-      return std::nullopt;
-    return binder.use(found->second.values.front());
-  }
-  Value value(llvm::StringRef name) const {
-    auto found = arguments.find(name);
-    return found == arguments.end() || found->second.values.empty() ? Value()
-                                                                    : found->second.values.front();
-  }
-  template <typename T> T attribute(llvm::StringRef name) const {
-    auto found = arguments.find(name);
-    return found == arguments.end() ? T() : dyn_cast_or_null<T>(found->second.attribute);
-  }
-  bool flag(llvm::StringRef name) const {
-    auto attr = attribute<BoolAttr>(name);
-    return attr && attr.getValue();
-  }
-  std::optional<double> number(llvm::StringRef name) const {
-    if (auto attr = attribute<FloatAttr>(name))
-      return attr.getValueAsDouble();
-    if (auto attr = attribute<IntegerAttr>(name))
-      return double(attr.getInt());
-    return std::nullopt;
-  }
-
-  void defineResults(std::vector<Destination> &results, std::vector<at::ScalarType> &types) {
-    for (Value result : op->getResults()) {
-      results.push_back(binder.define(result));
-      auto type = dyn_cast<RankedTensorType>(result.getType());
-      types.push_back(type ? toScalarType(toDType(type.getElementType()))
-                           : at::ScalarType::Undefined);
-    }
-  }
-
-private:
-  Binder &binder;
-  Operation *op;
-  llvm::StringMap<aten::Argument> arguments;
-};
-
 at::Tensor read(const std::optional<Operand> &operand, Frame &frame) {
   return operand ? operand->tensor(frame) : at::Tensor();
 }
@@ -172,85 +118,110 @@ public:
 };
 } // namespace
 
-static void bindAttention(Call &call, const Device &device, AttentionVariant &instruction) {
-  instruction.query = call.tensor("query");
-  instruction.key = call.tensor("key");
-  instruction.value = call.tensor("value");
-  instruction.mask = call.tensor("attn_mask");
-  instruction.isCausal = call.flag("is_causal");
-  instruction.scale = call.number("scale");
-  instruction.capability = device.facts().capabilityMajor;
+//===----------------------------------------------------------------------===//
+// Binding: operands in the order in which `execute` reads them
+//===----------------------------------------------------------------------===//
+
+/// An optional operand.
+static std::optional<Operand> useIfPresent(Binder &binder, Value value) {
+  return value ? std::optional(binder.use(value)) : std::nullopt;
+}
+
+/// What the two directions share; `isCausal` is optional in one of them.
+template <typename AttentionOp>
+static void bindAttention(Binder &binder, AttentionOp op, AttentionVariant &instruction) {
+  instruction.query = binder.use(op.getQuery());
+  instruction.key = binder.use(op.getKey());
+  instruction.value = binder.use(op.getValue());
+  instruction.mask = useIfPresent(binder, op.getAttnMask());
+  instruction.isCausal = op.getIsCausalAttr() && op.getIsCausalAttr().getValue();
+  if (std::optional<APFloat> scale = op.getScale())
+    instruction.scale = scale->convertToDouble();
+  instruction.capability = binder.services().device->facts().capabilityMajor;
+}
+
+static std::unique_ptr<Variant> bindVariant(Binder &binder, aten::FlashAttentionForCpuOp op) {
+  auto instruction = std::make_unique<AttentionForward>();
+  bindAttention(binder, op, *instruction);
+  return instruction;
+}
+
+static std::unique_ptr<Variant> bindVariant(Binder &binder,
+                                            aten::FlashAttentionForCpuBackwardOp op) {
+  auto instruction = std::make_unique<AttentionBackward>();
+  instruction->gradient = binder.use(op.getGradOut());
+  bindAttention(binder, op, *instruction);
+  instruction->output = binder.use(op.getOut());
+  instruction->logarithms = binder.use(op.getLogsumexp());
+  return instruction;
+}
+
+static std::unique_ptr<Variant> bindVariant(Binder &binder, aten::NativeLayerNormOp op) {
+  auto instruction = std::make_unique<LayerNorm>();
+  instruction->input = binder.use(op.getInput());
+  instruction->weight = useIfPresent(binder, op.getWeight());
+  instruction->bias = useIfPresent(binder, op.getBias());
+  instruction->shape = op.getNormalizedShape().vec();
+  instruction->eps = op.getEps().convertToDouble();
+  return instruction;
+}
+
+static std::unique_ptr<Variant> bindVariant(Binder &binder, aten::NativeLayerNormBackwardOp op) {
+  auto instruction = std::make_unique<LayerNormBackward>();
+  instruction->gradient = binder.use(op.getGradOut());
+  instruction->input = binder.use(op.getInput());
+  instruction->mean = binder.use(op.getMean());
+  instruction->deviation = binder.use(op.getRstd());
+  instruction->weight = useIfPresent(binder, op.getWeight());
+  instruction->bias = useIfPresent(binder, op.getBias());
+  instruction->shape = op.getNormalizedShape().vec();
+  llvm::copy(op.getOutputMask().take_front(3), instruction->mask.begin());
+  return instruction;
 }
 
 /// Whether the device's kernels refuse the types, or give statistics of another one.
-static bool isNarrowOrMixed(const Call &call) {
-  auto elementOf = [&](llvm::StringRef name) {
-    Value value = call.value(name);
+template <typename NormOp> static bool isNarrowOrMixed(NormOp op) {
+  auto elementOf = [](Value value) {
     return value ? cast<RankedTensorType>(value.getType()).getElementType() : Type();
   };
-  Type input = elementOf("input");
-  for (llvm::StringRef name : {"weight", "bias"})
-    if (Type type = elementOf(name); type && type != input)
+  Type input = elementOf(op.getInput());
+  for (Value parameter : {Value(op.getWeight()), Value(op.getBias())})
+    if (Type type = elementOf(parameter); type && type != input)
       return true;
   return input.isF16() || input.isBF16();
 }
 
-static std::vector<int64_t> shapeOf(const Call &call) {
-  auto shape = call.attribute<DenseI64ArrayAttr>("normalized_shape");
-  return shape ? shape.asArrayRef().vec() : std::vector<int64_t>();
+/// Whether the device has no kernel for the operator.
+static bool isMissing(aten::AtenOpInterface op, const Device &device) {
+  llvm::Expected<c10::OperatorHandle> handle =
+      findOperator(op.getSchemaName(), device.dispatchKey());
+  if (handle)
+    return false;
+  llvm::consumeError(handle.takeError());
+  return true;
 }
 
 BindResult cleave::runtime::bindDeviceVariant(Binder &binder, Operation *op) {
   const Device &device = *binder.services().device;
-  llvm::StringRef name = cast<aten::AtenOpInterface>(op).getSchemaName();
-  auto isMissing = [&] {
-    llvm::Expected<c10::OperatorHandle> handle = findOperator(name, device.dispatchKey());
-    if (handle)
-      return false;
-    llvm::consumeError(handle.takeError());
-    return true;
+  auto bindAttentionOp = [&](auto attention) -> std::unique_ptr<Variant> {
+    return isMissing(attention, device) ? bindVariant(binder, attention) : nullptr;
   };
-  Call call(binder, op);
-  auto finish = [&](auto instruction) -> BindResult {
-    call.defineResults(instruction->results, instruction->types);
-    return instruction;
+  auto bindNormOp = [&](auto norm) -> std::unique_ptr<Variant> {
+    bool isProcessor = device.torchDevice().is_cpu();
+    return !isProcessor && isNarrowOrMixed(norm) ? bindVariant(binder, norm) : nullptr;
   };
-  if (name == "aten::_scaled_dot_product_flash_attention_for_cpu" && isMissing()) {
-    auto instruction = std::make_unique<AttentionForward>();
-    bindAttention(call, device, *instruction);
-    return finish(std::move(instruction));
+  std::unique_ptr<Variant> instruction =
+      llvm::TypeSwitch<Operation *, std::unique_ptr<Variant>>(op)
+          .Case<aten::FlashAttentionForCpuOp, aten::FlashAttentionForCpuBackwardOp>(bindAttentionOp)
+          .Case<aten::NativeLayerNormOp, aten::NativeLayerNormBackwardOp>(bindNormOp)
+          .Default([](Operation *) { return nullptr; });
+  if (!instruction)
+    return std::unique_ptr<Instruction>();
+  for (Value result : op->getResults()) {
+    instruction->results.push_back(binder.define(result));
+    auto type = dyn_cast<RankedTensorType>(result.getType());
+    instruction->types.push_back(type ? toScalarType(toDType(type.getElementType()))
+                                      : at::ScalarType::Undefined);
   }
-  if (name == "aten::_scaled_dot_product_flash_attention_for_cpu_backward" && isMissing()) {
-    // In the order in which `execute` reads them.
-    auto instruction = std::make_unique<AttentionBackward>();
-    instruction->gradient = call.tensor("grad_out");
-    bindAttention(call, device, *instruction);
-    instruction->output = call.tensor("out");
-    instruction->logarithms = call.tensor("logsumexp");
-    return finish(std::move(instruction));
-  }
-  bool isProcessor = device.torchDevice().is_cpu();
-  if (name == "aten::native_layer_norm" && !isProcessor && isNarrowOrMixed(call)) {
-    auto instruction = std::make_unique<LayerNorm>();
-    instruction->input = call.tensor("input");
-    instruction->weight = call.tensor("weight");
-    instruction->bias = call.tensor("bias");
-    instruction->shape = shapeOf(call);
-    instruction->eps = call.number("eps").value_or(1e-5);
-    return finish(std::move(instruction));
-  }
-  if (name == "aten::native_layer_norm_backward" && !isProcessor && isNarrowOrMixed(call)) {
-    auto instruction = std::make_unique<LayerNormBackward>();
-    instruction->gradient = call.tensor("grad_out");
-    instruction->input = call.tensor("input");
-    instruction->mean = call.tensor("mean");
-    instruction->deviation = call.tensor("rstd");
-    instruction->weight = call.tensor("weight");
-    instruction->bias = call.tensor("bias");
-    instruction->shape = shapeOf(call);
-    if (auto mask = call.attribute<DenseBoolArrayAttr>("output_mask"))
-      llvm::copy(mask.asArrayRef().take_front(3), instruction->mask.begin());
-    return finish(std::move(instruction));
-  }
-  return std::unique_ptr<Instruction>();
+  return instruction;
 }

@@ -322,15 +322,15 @@ static BindResult bindPhilox(Binder &binder, Operation *op, Make make) {
 }
 
 bool cleave::runtime::isPhilox(Operation *op) {
-  auto generator = op->getAttrOfType<StringAttr>("generator");
-  return generator && generator.getValue() == "philox";
+  auto random = dyn_cast<aten::RandomOpInterface>(op);
+  return random && random.getGenerator() == aten::Generator::Philox;
 }
 
 Operation *cleave::runtime::findRandomOp(const Program &program,
                                          llvm::function_ref<bool(Operation *)> matches) {
   for (func::FuncOp function : program.impl().functions.getFunctions())
     for (Operation &op : function.getOps())
-      if (op.getName().getStringRef().starts_with("aten.rng_") && matches(&op))
+      if (isa<aten::RandomOpInterface>(op) && matches(&op))
         return &op;
   return nullptr;
 }

@@ -9,23 +9,6 @@
 
 using namespace cleave::runtime;
 
-/// Argument `name` of the op; null if it is absent or no tensor.
-static mlir::Value getArgument(cleave::aten::AtenOpInterface op, llvm::StringRef name) {
-  for (const cleave::aten::Argument &argument : op.getArguments())
-    if (argument.name == name && !argument.values.empty())
-      return argument.values.front();
-  return {};
-}
-
-/// The target that a loss leaves out.
-static int64_t getIgnoredTarget(cleave::aten::AtenOpInterface op) {
-  for (const cleave::aten::Argument &argument : op.getArguments())
-    if (argument.name == "ignore_index")
-      if (auto number = llvm::dyn_cast_if_present<mlir::IntegerAttr>(argument.attribute))
-        return number.getInt();
-  return -100; // the schemas' default
-}
-
 /// Size of a dimension on all ranks together.
 static int64_t wholeSize(mlir::RankedTensorType type, unsigned dim, const RankGrid &grid) {
   int64_t size = type.getDimSize(dim);
@@ -56,37 +39,17 @@ struct LookUps {
 /// Adds what `value`, indices into something, is used with: directly, or after ops that only change
 /// its shape or type.
 static void findLookUps(mlir::Value value, const RankGrid &grid, LookUps &found) {
-  struct LookUp {
-    llvm::StringLiteral op, indices, table;
-    unsigned dimension;
-  };
-  static constexpr LookUp kLookUps[] = {{"aten::embedding", "indices", "weight", 0},
-                                        {"aten::nll_loss_forward", "target", "self", 1},
-                                        {"aten::nll_loss2d_forward", "target", "self", 1},
-                                        {"aten::nll_loss", "target", "self", 1},
-                                        {"aten::cross_entropy_loss", "target", "self", 1}};
   for (mlir::Operation *user : value.getUsers()) {
     auto op = llvm::dyn_cast<cleave::aten::AtenOpInterface>(user);
     if (!op)
       continue;
-    llvm::StringRef name = op.getSchemaName();
-    for (const LookUp &lookUp : kLookUps) {
-      if (name != lookUp.op || getArgument(op, lookUp.indices) != value)
-        continue;
-      mlir::Value table = getArgument(op, lookUp.table);
-      auto type = table ? llvm::dyn_cast<mlir::RankedTensorType>(table.getType()) : nullptr;
-      if (!type || type.getRank() < 2)
-        continue;
-      std::optional<int64_t> ignored;
-      if (lookUp.indices == "target")
-        ignored = getIgnoredTarget(op);
-      found.add(wholeSize(type, lookUp.dimension, grid), ignored);
+    std::optional<cleave::aten::LookUp> lookUp = op.getLookUp();
+    if (lookUp && lookUp->indices == value && lookUp->table) {
+      auto type = llvm::dyn_cast<mlir::RankedTensorType>(lookUp->table.getType());
+      if (type && type.getRank() >= 2)
+        found.add(wholeSize(type, lookUp->dim, grid), lookUp->ignored);
     }
-    bool keepsValues =
-        llvm::is_contained({"aten::view", "aten::reshape", "aten::_unsafe_view", "aten::clone",
-                            "aten::_to_copy", "aten::contiguous", "aten::unsqueeze"},
-                           name);
-    if (keepsValues)
+    if (user->hasTrait<cleave::aten::CopyLike>() || op.getViewedOperand(0) == value)
       findLookUps(user->getResult(0), grid, found);
   }
 }

@@ -27,12 +27,12 @@ module @draws {
           %T {train.role = #train.role<output "2">}, %T {train.role = #train.role<output "3">},
           %T {train.role = #train.role<output "4">}, %T {train.role = #train.role<output "5">})
       attributes {%RANKStrain.draws = 1000 : i64, train.phase = #train.phase<microbatch>} {
-    %y, %m = aten.rng_native_dropout(%x, %s, %o, p = 0.3, train = true, position = 0, generator = "philox")%WHOLE
+    %y, %m = aten.rng_native_dropout(%x, %s, %o, p = 0.3, train = true, position = 0, generator = #aten.generator<philox>)%WHOLE
         : (%T, %S, %S) -> (%T, %M)
-    %b = aten.rng_bernoulli(%x, %s, %o, p = 0.7, position = 200, generator = "philox")%WHOLE : (%T, %S, %S) -> %T
-    %c = aten.rng_bernoulli(%x, %s, %o, position = 400, generator = "philox")%WHOLE : (%T, %S, %S) -> %T
-    %u = aten.rng_uniform(%x, %s, %o, from = -1.0, to = 3.0, position = 600, generator = "philox")%WHOLE : (%T, %S, %S) -> %T
-    %n = aten.rng_normal(%x, %s, %o, mean = 1.0, std = 2.0, position = 800, generator = "philox")%WHOLE : (%T, %S, %S) -> %T
+    %b = aten.rng_bernoulli(%x, %s, %o, p = 0.7, position = 200, generator = #aten.generator<philox>)%WHOLE : (%T, %S, %S) -> %T
+    %c = aten.rng_bernoulli(%x, %s, %o, position = 400, generator = #aten.generator<philox>)%WHOLE : (%T, %S, %S) -> %T
+    %u = aten.rng_uniform(%x, %s, %o, from = -1.0, to = 3.0, position = 600, generator = #aten.generator<philox>)%WHOLE : (%T, %S, %S) -> %T
+    %n = aten.rng_normal(%x, %s, %o, mean = 1.0, std = 2.0, position = 800, generator = #aten.generator<philox>)%WHOLE : (%T, %S, %S) -> %T
     return %y, %m, %b, %c, %u, %n : %T, %M, %T, %T, %T, %T
   }
 }
@@ -212,7 +212,7 @@ def test_data_parallel_dropout_trains_as_one_rank(build_dir, tmp_path, program):
     spec.generator = "philox"
     path = cleave.export_spec(spec, tmp_path)
     text = path.read_text()
-    assert 'generator = "philox"' in text and "mt19937" not in text
+    assert 'generator = #aten.generator<philox>' in text and "mt19937" not in text
     parallel = tmp_path / "parallel.mlir"
     subprocess.run([build_dir / "bin" / "cleave-opt", path, "--sync-gradients", "-o", parallel], check=True)
     parallel.with_suffix(".safetensors").symlink_to(path.with_suffix(".safetensors"))

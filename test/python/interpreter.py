@@ -226,7 +226,7 @@ class Interpreter:
         ]
         like, seed, offset = tensors
         named = dict(a.split(" = ") for a in arguments if not a.startswith("%"))
-        assert named["generator"] == '"mt19937"'
+        assert named["generator"] == "#aten.generator<mt19937>"
         seek(int(seed), int(offset) + int(named["position"]))
         if op == "rng_native_dropout":
             p = float(named["p"])

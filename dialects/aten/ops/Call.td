@@ -3,19 +3,12 @@
 #ifndef CLEAVE_DIALECTS_ATEN_OPS_CALL
 #define CLEAVE_DIALECTS_ATEN_OPS_CALL
 
-include "dialects/aten/AtenBase.td"
-include "mlir/IR/AttrTypeBase.td"
-
-def Aten_OperandAttr : AttrDef<Aten_Dialect, "Operand"> {
-  let mnemonic = "operand";
-  let summary = "stands for an operand in the arguments of `aten.call`";
-  let parameters = (ins "unsigned":$index);
-  let assemblyFormat = "`<` $index `>`";
-}
+include "dialects/aten/AtenAttrs.td"
 
 def Aten_CallOp : Op<Aten_Dialect, "call", [
     Pure, ShardingRuleOpInterface, DeclareOpInterfaceMethods<AtenOpInterface,
-        ["getSchemaName", "getArgumentSpecs", "getArguments", "getViewedOperand"]>,
+        ["getSchemaName", "getArgumentSpecs", "getArguments", "getViewedOperand", "mixesElements",
+         "getLookUp"]>,
     DeclareOpInterfaceMethods<CostOpInterface, ["countFlops"]>]> {
   let summary = "call of any operator of PyTorch's dispatcher";
   let description = [{

@@ -9,6 +9,7 @@ class Aten_ProductOp<string mnemonic, string meaning> : AtenOp<mnemonic, "aten::
   let summary = meaning;
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let mixes = 1;
 }
 
 def Aten_MmOp : Aten_ProductOp<"mm", "product of two matrices"> {

@@ -34,6 +34,7 @@ def Aten_ConvolutionOp : AtenOp<"convolution", "aten::convolution"> {
   let sharding = Aten_CustomSharding;
   let flops = "countConvolutionFlops(getResult(), getWeight())";
   let linear = ["input, bias", "weight, bias"];
+  let mixes = 1;
 }
 
 def Aten_ConvolutionBackwardOp : AtenOp<"convolution_backward", "aten::convolution_backward"> {

@@ -24,6 +24,7 @@ def Aten_CloneOp : AtenOp<"clone", "aten::clone"> {
   let arguments = (ins Aten_Tensor:$self, Aten_MemoryFormat:$memory_format);
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let isCopy = 1;
   let sharding = Aten_PointwiseSharding;
   let moves = ["self"];
 }
@@ -41,6 +42,7 @@ def Aten_LiftFreshCopyOp : AtenOp<"lift_fresh_copy", "aten::lift_fresh_copy"> {
   let arguments = (ins Aten_Tensor:$self);
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let isCopy = 1;
   let sharding = Aten_PointwiseSharding;
   let moves = ["self"];
 }
@@ -60,6 +62,7 @@ def Aten_ToCopyOp : AtenOp<"_to_copy", "aten::_to_copy"> {
                        Aten_MemoryFormat:$memory_format);
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let isCopy = 1;
   let sharding = Aten_PointwiseSharding;
   let linear = ["self"];
 }
@@ -80,6 +83,7 @@ def Aten_UnsafeViewOp : AtenOp<"_unsafe_view", "aten::_unsafe_view"> {
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$size);
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let isCopy = 1;
   let sharding = Aten_ReshapeSharding;
   let moves = ["self"];
   let resultSizes = ["size"];

@@ -9,6 +9,7 @@ class Aten_IndexingOp<string mnemonic, string schema, string meaning> : AtenOp<m
   let summary = meaning;
   let results = (outs Aten_Tensor:$result);
   let hasVerifier = 1;
+  let mixes = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -32,6 +33,7 @@ def Aten_EmbeddingOp : Aten_IndexingOp<"embedding", "aten::embedding", "rows of 
                        Aten_Bool:$scale_grad_by_freq, Aten_Bool:$sparse);
   let sharding = Aten_ShardingText<"ve, * -> *e", ["v: an index may name any row"]>;
   let table = "getWeight()";
+  let lookUp = "{getIndices(), getWeight(), 0, std::nullopt}";
   let moves = ["weight"];
 }
 

@@ -39,6 +39,7 @@ def Aten_NllLossForwardOp : Aten_LossOp<"nll_loss_forward", "negative log likeli
   let sharding = Aten_CustomSharding;
   let rows = Aten_PickedRows;
   let linear = ["self -> 0"];
+  let lookUp = "{getTarget(), getSelf(), 1, int64_t(getIgnoreIndex())}";
 }
 
 def Aten_NllLossBackwardOp : Aten_LossOp<"nll_loss_backward", "gradient of `nll_loss_forward`"> {

@@ -21,9 +21,8 @@ void cleave::aten::addRandomOps(AtenDialect *dialect) {
 // Draws
 //===----------------------------------------------------------------------===//
 
-/// Constraints 1 to 3 of all random ops.
-static LogicalResult verifyPlace(Operation *op, Value seed, Value offset, int64_t position,
-                                 StringRef generator) {
+/// Constraints 1 and 2 of all random ops.
+static LogicalResult verifyPlace(Operation *op, Value seed, Value offset, int64_t position) {
   // 1.
   for (auto [name, value] : {std::pair(StringRef("seed"), seed), {StringRef("offset"), offset}})
     if (rankOf(value) != 0 || !dtypeOf(value).isSignlessInteger(64))
@@ -32,10 +31,6 @@ static LogicalResult verifyPlace(Operation *op, Value seed, Value offset, int64_
   // 2.
   if (position < 0)
     return op->emitOpError("expects `position` of 0 or more, found ") << position;
-  // 3.
-  if (generator != "mt19937" && generator != "philox")
-    return op->emitOpError("expects `generator` to be \"mt19937\" or \"philox\", found \"")
-           << generator << "\"";
   return success();
 }
 
@@ -47,57 +42,57 @@ static LogicalResult expectProbability(Operation *op, const APFloat &p) {
 }
 
 LogicalResult RngNativeDropoutOp::verify() {
-  // 1. to 3.
-  if (failed(verifyPlace(*this, getSeed(), getOffset(), getPosition(), getGenerator())))
+  // 1. and 2.
+  if (failed(verifyPlace(*this, getSeed(), getOffset(), getPosition())))
     return failure();
-  // 4.
+  // 3.
   if (failed(expectFloating(*this, "input", getInput())) ||
       failed(expectProbability(*this, getP())))
     return failure();
-  // 5.
+  // 4.
   if (failed(expectResultLike(*this, 0, getInput())))
     return failure();
   return expectResult(*this, 1, shapeOf(getInput()), IntegerType::get(getContext(), 1));
 }
 
 LogicalResult RngBernoulliOp::verify() {
-  // 1. to 3.
-  if (failed(verifyPlace(*this, getSeed(), getOffset(), getPosition(), getGenerator())))
+  // 1. and 2.
+  if (failed(verifyPlace(*this, getSeed(), getOffset(), getPosition())))
     return failure();
-  // 4.
+  // 3.
   if (std::optional<APFloat> p = getP(); p && failed(expectProbability(*this, *p)))
     return failure();
   if (!getP() && failed(expectFloating(*this, "like", getLike())))
     return failure();
-  // 5.
+  // 4.
   return expectResultLike(*this, 0, getLike());
 }
 
 LogicalResult RngUniformOp::verify() {
-  // 1. to 3.
-  if (failed(verifyPlace(*this, getSeed(), getOffset(), getPosition(), getGenerator())))
+  // 1. and 2.
+  if (failed(verifyPlace(*this, getSeed(), getOffset(), getPosition())))
     return failure();
-  // 4.
+  // 3.
   if (failed(expectFloating(*this, "like", getLike())))
     return failure();
   double from = getFrom().convertToDouble(), to = getTo().convertToDouble();
   if (!(from <= to))
     return emitOpError("expects `from` not above `to`, found ") << from << " and " << to;
-  // 5.
+  // 4.
   return expectResultLike(*this, 0, getLike());
 }
 
 LogicalResult RngNormalOp::verify() {
-  // 1. to 3.
-  if (failed(verifyPlace(*this, getSeed(), getOffset(), getPosition(), getGenerator())))
+  // 1. and 2.
+  if (failed(verifyPlace(*this, getSeed(), getOffset(), getPosition())))
     return failure();
-  // 4.
+  // 3.
   if (failed(expectFloating(*this, "like", getLike())))
     return failure();
   double deviation = getStd().convertToDouble();
   if (!(deviation >= 0))
     return emitOpError("expects `std` of 0 or more, found ") << deviation;
-  // 5.
+  // 4.
   return expectResultLike(*this, 0, getLike());
 }
 

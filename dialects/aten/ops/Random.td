@@ -3,7 +3,7 @@
 #ifndef CLEAVE_DIALECTS_ATEN_OPS_RANDOM
 #define CLEAVE_DIALECTS_ATEN_OPS_RANDOM
 
-include "dialects/aten/AtenBase.td"
+include "dialects/aten/AtenAttrs.td"
 
 //===----------------------------------------------------------------------===//
 // Draws. What each op takes from the generator is in docs/random.md.
@@ -12,14 +12,14 @@ include "dialects/aten/AtenBase.td"
 // Seed and offset have no dimensions. What an element draws depends on where it is in the whole.
 def Aten_RandomSharding
     : Aten_Sharding<"rule.pointwise(); rule.kind(::cleave::sharding::OpKind::Random);">;
-// With "mt19937" a number depends on the shape of what one rank draws alone; with "philox" on where
+// With mt19937 a number depends on the shape of what one rank draws alone; with philox on where
 // in the whole it is, as the placement of `like` says.
 def Aten_DrawLikeSharding : Aten_Sharding<Aten_RandomSharding.statements
-    # " if (getGenerator() != \"philox\") rule.shapeOnly(0);">;
+    # " if (getGenerator() != Generator::Philox) rule.shapeOnly(0);">;
 
 /// An op of Cleave's own: the dispatcher has none that takes its place in the stream of random
 /// numbers as an argument.
-class Aten_RandomOp<string mnemonic> : AtenOp<mnemonic, "cleave::" # mnemonic> {
+class Aten_RandomOp<string mnemonic> : AtenOp<mnemonic, "cleave::" # mnemonic, [RandomOpInterface]> {
   let hasVerifier = 1;
   let sharding = Aten_RandomSharding;
 }
@@ -33,18 +33,17 @@ def Aten_RngNativeDropoutOp : Aten_RandomOp<"rng_native_dropout"> {
     Constraints:
     1. `seed` and `offset` are 0-d, of dtype `i64`.
     2. `position` is 0 or more.
-    3. `generator` is "mt19937" or "philox".
-    4. `input` has a floating-point dtype, and `p` lies in [0, 1].
-    5. The first result has the type of `input`, `mask` its shape and dtype `i1`.
+    3. `input` has a floating-point dtype, and `p` lies in [0, 1].
+    4. The first result has the type of `input`, `mask` its shape and dtype `i1`.
 
     ```mlir
     %0:2 = aten.rng_native_dropout(%x, %seed, %offset, p = 0.1, train = true, position = 0,
-                                   generator = "mt19937")
+                                   generator = #aten.generator<mt19937>)
         : (tensor<4x8xf32>, tensor<i64>, tensor<i64>) -> (tensor<4x8xf32>, tensor<4x8xi1>)
     ```
   }];
   let arguments = (ins Aten_Tensor:$input, Aten_Tensor:$seed, Aten_Tensor:$offset, Aten_ReqFloat:$p,
-                       Aten_Bool:$train, Aten_ReqInt:$position, Aten_ReqStr:$generator);
+                       Aten_Bool:$train, Aten_ReqInt:$position, Aten_GeneratorAttr:$generator);
   let results = (outs Aten_Tensor:$result, Aten_Tensor:$mask);
   let linear = ["input -> 0"];
 }
@@ -57,12 +56,11 @@ class Aten_DrawOp<string mnemonic, string example, string constraint> : Aten_Ran
     Constraints:
     1. `seed` and `offset` are 0-d, of dtype `i64`.
     2. `position` is 0 or more.
-    3. `generator` is "mt19937" or "philox".
-    4. }] # constraint # [{
-    5. The result has the type of `like`.
+    3. }] # constraint # [{
+    4. The result has the type of `like`.
 
     ```mlir
-    %0 = aten.}] # mnemonic # "(%x, %seed, %offset, " # example # [{, position = 64, generator = "mt19937")
+    %0 = aten.}] # mnemonic # "(%x, %seed, %offset, " # example # [{, position = 64, generator = #aten.generator<mt19937>)
         : (tensor<4x8xf32>, tensor<i64>, tensor<i64>) -> tensor<4x8xf32>
     ```
   }];
@@ -73,10 +71,10 @@ def Aten_RngBernoulliOp : Aten_DrawOp<"rng_bernoulli", "p = 0.3",
     "`p`, where given, lies in [0, 1]; without it, `like` has a floating-point dtype."> {
   let summary = "1 with probability `p` (without it: with the element of `like` as probability), else 0";
   let arguments = (ins Aten_Tensor:$like, Aten_Tensor:$seed, Aten_Tensor:$offset, Aten_Float:$p,
-                       Aten_ReqInt:$position, Aten_ReqStr:$generator);
+                       Aten_ReqInt:$position, Aten_GeneratorAttr:$generator);
   // Without `p`, the elements of `like` are the probabilities.
   let sharding = Aten_Sharding<Aten_RandomSharding.statements
-      # " if (getP() && getGenerator() != \"philox\") rule.shapeOnly(0);">;
+      # " if (getP() && getGenerator() != Generator::Philox) rule.shapeOnly(0);">;
 }
 
 def Aten_RngUniformOp : Aten_DrawOp<"rng_uniform", "from = 0.0, to = 1.0",
@@ -84,7 +82,7 @@ def Aten_RngUniformOp : Aten_DrawOp<"rng_uniform", "from = 0.0, to = 1.0",
   let summary = "uniform numbers in [`from`, `to`)";
   let arguments = (ins Aten_Tensor:$like, Aten_Tensor:$seed, Aten_Tensor:$offset,
                        Aten_ReqFloat:$from, Aten_ReqFloat:$to, Aten_ReqInt:$position,
-                       Aten_ReqStr:$generator);
+                       Aten_GeneratorAttr:$generator);
   let sharding = Aten_DrawLikeSharding;
 }
 
@@ -93,7 +91,7 @@ def Aten_RngNormalOp : Aten_DrawOp<"rng_normal", "mean = 0.0, std = 1.0",
   let summary = "normally distributed numbers";
   let arguments = (ins Aten_Tensor:$like, Aten_Tensor:$seed, Aten_Tensor:$offset,
                        Aten_ReqFloat:$mean, Aten_ReqFloat:$std, Aten_ReqInt:$position,
-                       Aten_ReqStr:$generator);
+                       Aten_GeneratorAttr:$generator);
   let sharding = Aten_DrawLikeSharding;
 }
 

@@ -72,6 +72,7 @@ def Aten_CumsumOp : Aten_ReductionOp<"cumsum", "aten::cumsum", "running sum alon
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$dim, Aten_DType:$dtype);
   let linear = ["self"];
+  let mixes = 1;
 }
 
 //===----------------------------------------------------------------------===//

@@ -45,6 +45,7 @@ class Aten_SoftmaxBackwardOp<string mnemonic, string forward>
   let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$output, Aten_ReqInt:$dim,
                        Aten_ReqDType:$input_dtype);
   let linear = ["grad_output"];
+  let mixes = 1;
 }
 def Aten_SoftmaxBackwardDataOp : Aten_SoftmaxBackwardOp<"_softmax_backward_data", "_softmax">;
 def Aten_LogSoftmaxBackwardDataOp : Aten_SoftmaxBackwardOp<"_log_softmax_backward_data", "_log_softmax">;

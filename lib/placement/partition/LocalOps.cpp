@@ -201,8 +201,8 @@ bool LocalOp::drawsOthers() {
     return false;
   // What "philox" draws follows from the placement of the result, and from no memory order: the
   // runtime knows which part of the whole it is.
-  auto generator = op->getAttrOfType<StringAttr>("generator");
-  if (generator && generator.getValue() == "philox")
+  if (auto random = dyn_cast<aten::RandomOpInterface>(op);
+      random && random.getGenerator() == aten::Generator::Philox)
     return false;
   for (const AxisStrategy &strategy : strategies)
     if (llvm::any_of(strategy.results, [](AxisPlacement p) { return p.isShard(); }))

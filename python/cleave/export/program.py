@@ -336,7 +336,7 @@ class Program:
                 f"{like_value} = {text} : () -> {like_type} {self._locations.of(node)}"
             )
         attributes = [call.attributes] if call.attributes else []
-        attributes += [f"position = {self._draws}", f'generator = "{self._spec.generator}"']
+        attributes += [f"position = {self._draws}", f"generator = #aten.generator<{self._spec.generator}>"]
         self._draws += call.draws
         operands = ", ".join([like_value, *self._rng])
         self._emit(

@@ -3,7 +3,7 @@
 
 func.func @rng_native_dropout(%x: tensor<4xf32>, %s: tensor<1xi64>, %o: tensor<i64>) {
   // expected-error @+1 {{'aten.rng_native_dropout' op expects `seed` of type tensor<i64>, found 'tensor<1xi64>'}}
-  %0:2 = aten.rng_native_dropout(%x, %s, %o, p = 0.1, position = 0, generator = "mt19937") : (tensor<4xf32>, tensor<1xi64>, tensor<i64>) -> (tensor<4xf32>, tensor<4xi1>)
+  %0:2 = aten.rng_native_dropout(%x, %s, %o, p = 0.1, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xf32>, tensor<1xi64>, tensor<i64>) -> (tensor<4xf32>, tensor<4xi1>)
   return
 }
 
@@ -11,7 +11,7 @@ func.func @rng_native_dropout(%x: tensor<4xf32>, %s: tensor<1xi64>, %o: tensor<i
 
 func.func @rng_native_dropout_2(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i32>) {
   // expected-error @+1 {{'aten.rng_native_dropout' op expects `offset` of type tensor<i64>, found 'tensor<i32>'}}
-  %0:2 = aten.rng_native_dropout(%x, %s, %o, p = 0.1, position = 0, generator = "mt19937") : (tensor<4xf32>, tensor<i64>, tensor<i32>) -> (tensor<4xf32>, tensor<4xi1>)
+  %0:2 = aten.rng_native_dropout(%x, %s, %o, p = 0.1, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xf32>, tensor<i64>, tensor<i32>) -> (tensor<4xf32>, tensor<4xi1>)
   return
 }
 
@@ -19,15 +19,16 @@ func.func @rng_native_dropout_2(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i
 
 func.func @rng_native_dropout_3(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i64>) {
   // expected-error @+1 {{'aten.rng_native_dropout' op expects `position` of 0 or more, found -1}}
-  %0:2 = aten.rng_native_dropout(%x, %s, %o, p = 0.1, position = -1, generator = "mt19937") : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> (tensor<4xf32>, tensor<4xi1>)
+  %0:2 = aten.rng_native_dropout(%x, %s, %o, p = 0.1, position = -1, generator = #aten.generator<mt19937>) : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> (tensor<4xf32>, tensor<4xi1>)
   return
 }
 
 // -----
 
 func.func @rng_native_dropout_4(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i64>) {
-  // expected-error @+1 {{'aten.rng_native_dropout' op expects `generator` to be "mt19937" or "philox", found "xorshift"}}
-  %0:2 = aten.rng_native_dropout(%x, %s, %o, p = 0.1, position = 0, generator = "xorshift") : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> (tensor<4xf32>, tensor<4xi1>)
+  // expected-error @+2 {{expected ::cleave::aten::Generator to be one of: mt19937, philox}}
+  // expected-error @+1 {{failed to parse Aten_GeneratorAttr parameter 'value'}}
+  %0:2 = aten.rng_native_dropout(%x, %s, %o, p = 0.1, position = 0, generator = #aten.generator<xorshift>) : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> (tensor<4xf32>, tensor<4xi1>)
   return
 }
 
@@ -35,7 +36,7 @@ func.func @rng_native_dropout_4(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i
 
 func.func @rng_native_dropout_5(%x: tensor<4xi64>, %s: tensor<i64>, %o: tensor<i64>) {
   // expected-error @+1 {{'aten.rng_native_dropout' op expects `input` to have a floating-point dtype, found 'tensor<4xi64>'}}
-  %0:2 = aten.rng_native_dropout(%x, %s, %o, p = 0.1, position = 0, generator = "mt19937") : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> (tensor<4xi64>, tensor<4xi1>)
+  %0:2 = aten.rng_native_dropout(%x, %s, %o, p = 0.1, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> (tensor<4xi64>, tensor<4xi1>)
   return
 }
 
@@ -43,7 +44,7 @@ func.func @rng_native_dropout_5(%x: tensor<4xi64>, %s: tensor<i64>, %o: tensor<i
 
 func.func @rng_native_dropout_6(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i64>) {
   // expected-error @+1 {{'aten.rng_native_dropout' op expects `p` in [0, 1], found 1.500000e+00}}
-  %0:2 = aten.rng_native_dropout(%x, %s, %o, p = 1.5, position = 0, generator = "mt19937") : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> (tensor<4xf32>, tensor<4xi1>)
+  %0:2 = aten.rng_native_dropout(%x, %s, %o, p = 1.5, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> (tensor<4xf32>, tensor<4xi1>)
   return
 }
 
@@ -51,7 +52,7 @@ func.func @rng_native_dropout_6(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i
 
 func.func @rng_native_dropout_7(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i64>) {
   // expected-error @+1 {{'aten.rng_native_dropout' op expects result 0 of type 'tensor<4xf32>', found 'tensor<5xf32>'}}
-  %0:2 = aten.rng_native_dropout(%x, %s, %o, p = 0.1, position = 0, generator = "mt19937") : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> (tensor<5xf32>, tensor<4xi1>)
+  %0:2 = aten.rng_native_dropout(%x, %s, %o, p = 0.1, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> (tensor<5xf32>, tensor<4xi1>)
   return
 }
 
@@ -59,7 +60,7 @@ func.func @rng_native_dropout_7(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i
 
 func.func @rng_native_dropout_8(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i64>) {
   // expected-error @+1 {{'aten.rng_native_dropout' op expects result 1 of type 'tensor<4xi1>', found 'tensor<4xf32>'}}
-  %0:2 = aten.rng_native_dropout(%x, %s, %o, p = 0.1, position = 0, generator = "mt19937") : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> (tensor<4xf32>, tensor<4xf32>)
+  %0:2 = aten.rng_native_dropout(%x, %s, %o, p = 0.1, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> (tensor<4xf32>, tensor<4xf32>)
   return
 }
 
@@ -67,7 +68,7 @@ func.func @rng_native_dropout_8(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i
 
 func.func @rng_native_dropout_9(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i64>) {
   // expected-error @+1 {{'aten.rng_native_dropout' op requires attribute 'position'}}
-  %0:2 = aten.rng_native_dropout(%x, %s, %o, p = 0.1, generator = "mt19937") : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> (tensor<4xf32>, tensor<4xi1>)
+  %0:2 = aten.rng_native_dropout(%x, %s, %o, p = 0.1, generator = #aten.generator<mt19937>) : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> (tensor<4xf32>, tensor<4xi1>)
   return
 }
 
@@ -75,7 +76,7 @@ func.func @rng_native_dropout_9(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i
 
 func.func @rng_bernoulli(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i64>) {
   // expected-error @+1 {{'aten.rng_bernoulli' op expects `p` in [0, 1], found -5.000000e-01}}
-  %0 = aten.rng_bernoulli(%x, %s, %o, p = -0.5, position = 0, generator = "mt19937") : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<4xf32>
+  %0 = aten.rng_bernoulli(%x, %s, %o, p = -0.5, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<4xf32>
   return
 }
 
@@ -83,7 +84,7 @@ func.func @rng_bernoulli(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i64>) {
 
 func.func @rng_bernoulli_2(%x: tensor<4xi64>, %s: tensor<i64>, %o: tensor<i64>) {
   // expected-error @+1 {{'aten.rng_bernoulli' op expects `like` to have a floating-point dtype, found 'tensor<4xi64>'}}
-  %0 = aten.rng_bernoulli(%x, %s, %o, position = 0, generator = "mt19937") : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xi64>
+  %0 = aten.rng_bernoulli(%x, %s, %o, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xi64>
   return
 }
 
@@ -91,7 +92,7 @@ func.func @rng_bernoulli_2(%x: tensor<4xi64>, %s: tensor<i64>, %o: tensor<i64>) 
 
 func.func @rng_bernoulli_3(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i64>) {
   // expected-error @+1 {{'aten.rng_bernoulli' op expects a result of type 'tensor<4xf32>', found 'tensor<4xi1>'}}
-  %0 = aten.rng_bernoulli(%x, %s, %o, p = 0.5, position = 0, generator = "mt19937") : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<4xi1>
+  %0 = aten.rng_bernoulli(%x, %s, %o, p = 0.5, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<4xi1>
   return
 }
 
@@ -99,7 +100,7 @@ func.func @rng_bernoulli_3(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i64>) 
 
 func.func @rng_uniform(%x: tensor<4xi64>, %s: tensor<i64>, %o: tensor<i64>) {
   // expected-error @+1 {{'aten.rng_uniform' op expects `like` to have a floating-point dtype, found 'tensor<4xi64>'}}
-  %0 = aten.rng_uniform(%x, %s, %o, from = 0.0, to = 1.0, position = 0, generator = "mt19937") : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xi64>
+  %0 = aten.rng_uniform(%x, %s, %o, from = 0.0, to = 1.0, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xi64>
   return
 }
 
@@ -107,7 +108,7 @@ func.func @rng_uniform(%x: tensor<4xi64>, %s: tensor<i64>, %o: tensor<i64>) {
 
 func.func @rng_uniform_2(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i64>) {
   // expected-error @+1 {{'aten.rng_uniform' op expects `from` not above `to`, found 1.000000e+00 and 0.000000e+00}}
-  %0 = aten.rng_uniform(%x, %s, %o, from = 1.0, to = 0.0, position = 0, generator = "mt19937") : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<4xf32>
+  %0 = aten.rng_uniform(%x, %s, %o, from = 1.0, to = 0.0, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<4xf32>
   return
 }
 
@@ -115,7 +116,7 @@ func.func @rng_uniform_2(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i64>) {
 
 func.func @rng_uniform_3(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i64>) {
   // expected-error @+1 {{'aten.rng_uniform' op expects a result of type 'tensor<4xf32>', found 'tensor<4xf64>'}}
-  %0 = aten.rng_uniform(%x, %s, %o, from = 0.0, to = 1.0, position = 0, generator = "mt19937") : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<4xf64>
+  %0 = aten.rng_uniform(%x, %s, %o, from = 0.0, to = 1.0, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<4xf64>
   return
 }
 
@@ -123,7 +124,7 @@ func.func @rng_uniform_3(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i64>) {
 
 func.func @rng_normal(%x: tensor<4xi1>, %s: tensor<i64>, %o: tensor<i64>) {
   // expected-error @+1 {{'aten.rng_normal' op expects `like` to have a floating-point dtype, found 'tensor<4xi1>'}}
-  %0 = aten.rng_normal(%x, %s, %o, mean = 0.0, std = 1.0, position = 0, generator = "mt19937") : (tensor<4xi1>, tensor<i64>, tensor<i64>) -> tensor<4xi1>
+  %0 = aten.rng_normal(%x, %s, %o, mean = 0.0, std = 1.0, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xi1>, tensor<i64>, tensor<i64>) -> tensor<4xi1>
   return
 }
 
@@ -131,7 +132,7 @@ func.func @rng_normal(%x: tensor<4xi1>, %s: tensor<i64>, %o: tensor<i64>) {
 
 func.func @rng_normal_2(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i64>) {
   // expected-error @+1 {{'aten.rng_normal' op expects `std` of 0 or more, found -1.000000e+00}}
-  %0 = aten.rng_normal(%x, %s, %o, mean = 0.0, std = -1.0, position = 0, generator = "mt19937") : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<4xf32>
+  %0 = aten.rng_normal(%x, %s, %o, mean = 0.0, std = -1.0, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<4xf32>
   return
 }
 
@@ -139,7 +140,7 @@ func.func @rng_normal_2(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i64>) {
 
 func.func @rng_normal_3(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i64>) {
   // expected-error @+1 {{'aten.rng_normal' op expects a result of type 'tensor<4xf32>', found 'tensor<2x2xf32>'}}
-  %0 = aten.rng_normal(%x, %s, %o, mean = 0.0, std = 1.0, position = 0, generator = "mt19937") : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<2x2xf32>
+  %0 = aten.rng_normal(%x, %s, %o, mean = 0.0, std = 1.0, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<2x2xf32>
   return
 }
 

@@ -3,44 +3,44 @@
 // RUN: cleave-opt %s --emit-bytecode | cleave-opt | FileCheck %s
 
 // CHECK-LABEL: @rng_native_dropout(
-// CHECK: aten.rng_native_dropout(%{{.*}}, %{{.*}}, %{{.*}}, p = 1.000000e-01, train = true, position = 128, generator = "mt19937") : (tensor<2x32x32xf32>, tensor<i64>, tensor<i64>) -> (tensor<2x32x32xf32>, tensor<2x32x32xi1>)
+// CHECK: aten.rng_native_dropout(%{{.*}}, %{{.*}}, %{{.*}}, p = 1.000000e-01, train = true, position = 128, generator = #aten.generator<mt19937>) : (tensor<2x32x32xf32>, tensor<i64>, tensor<i64>) -> (tensor<2x32x32xf32>, tensor<2x32x32xi1>)
 func.func @rng_native_dropout(%x: tensor<2x32x32xf32>, %s: tensor<i64>, %o: tensor<i64>) {
-  %0:2 = aten.rng_native_dropout(%x, %s, %o, p = 0.1, train = true, position = 128, generator = "mt19937") : (tensor<2x32x32xf32>, tensor<i64>, tensor<i64>) -> (tensor<2x32x32xf32>, tensor<2x32x32xi1>)
+  %0:2 = aten.rng_native_dropout(%x, %s, %o, p = 0.1, train = true, position = 128, generator = #aten.generator<mt19937>) : (tensor<2x32x32xf32>, tensor<i64>, tensor<i64>) -> (tensor<2x32x32xf32>, tensor<2x32x32xi1>)
   return
 }
 
 // CHECK-LABEL: @rng_native_dropout_2(
-// CHECK: aten.rng_native_dropout(%{{.*}}, %{{.*}}, %{{.*}}, p = 5.000000e-01, position = 0, generator = "philox") : (tensor<4xbf16>, tensor<i64>, tensor<i64>) -> (tensor<4xbf16>, tensor<4xi1>)
+// CHECK: aten.rng_native_dropout(%{{.*}}, %{{.*}}, %{{.*}}, p = 5.000000e-01, position = 0, generator = #aten.generator<philox>) : (tensor<4xbf16>, tensor<i64>, tensor<i64>) -> (tensor<4xbf16>, tensor<4xi1>)
 func.func @rng_native_dropout_2(%x: tensor<4xbf16>, %s: tensor<i64>, %o: tensor<i64>) {
-  %0:2 = aten.rng_native_dropout(%x, %s, %o, p = 0.5, position = 0, generator = "philox") : (tensor<4xbf16>, tensor<i64>, tensor<i64>) -> (tensor<4xbf16>, tensor<4xi1>)
+  %0:2 = aten.rng_native_dropout(%x, %s, %o, p = 0.5, position = 0, generator = #aten.generator<philox>) : (tensor<4xbf16>, tensor<i64>, tensor<i64>) -> (tensor<4xbf16>, tensor<4xi1>)
   return
 }
 
 // CHECK-LABEL: @rng_bernoulli(
-// CHECK: aten.rng_bernoulli(%{{.*}}, %{{.*}}, %{{.*}}, p = 3.000000e-01, position = 0, generator = "mt19937") : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xi64>
+// CHECK: aten.rng_bernoulli(%{{.*}}, %{{.*}}, %{{.*}}, p = 3.000000e-01, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xi64>
 func.func @rng_bernoulli(%x: tensor<4xi64>, %s: tensor<i64>, %o: tensor<i64>) {
-  %0 = aten.rng_bernoulli(%x, %s, %o, p = 0.3, position = 0, generator = "mt19937") : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xi64>
+  %0 = aten.rng_bernoulli(%x, %s, %o, p = 0.3, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xi64>
   return
 }
 
 // CHECK-LABEL: @rng_bernoulli_2(
-// CHECK: aten.rng_bernoulli(%{{.*}}, %{{.*}}, %{{.*}}, position = 0, generator = "mt19937") : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<4xf32>
+// CHECK: aten.rng_bernoulli(%{{.*}}, %{{.*}}, %{{.*}}, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<4xf32>
 func.func @rng_bernoulli_2(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i64>) {
-  %0 = aten.rng_bernoulli(%x, %s, %o, position = 0, generator = "mt19937") : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<4xf32>
+  %0 = aten.rng_bernoulli(%x, %s, %o, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<4xf32>
   return
 }
 
 // CHECK-LABEL: @rng_uniform(
-// CHECK: aten.rng_uniform(%{{.*}}, %{{.*}}, %{{.*}}, from = -1.000000e+00, to = 1.000000e+00, position = 0, generator = "mt19937") : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<4xf32>
+// CHECK: aten.rng_uniform(%{{.*}}, %{{.*}}, %{{.*}}, from = -1.000000e+00, to = 1.000000e+00, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<4xf32>
 func.func @rng_uniform(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i64>) {
-  %0 = aten.rng_uniform(%x, %s, %o, from = -1.0, to = 1.0, position = 0, generator = "mt19937") : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<4xf32>
+  %0 = aten.rng_uniform(%x, %s, %o, from = -1.0, to = 1.0, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<4xf32>
   return
 }
 
 // CHECK-LABEL: @rng_normal(
-// CHECK: aten.rng_normal(%{{.*}}, %{{.*}}, %{{.*}}, mean = 0.000000e+00, std = 2.000000e-02, position = 0, generator = "mt19937") : (tensor<16xf64>, tensor<i64>, tensor<i64>) -> tensor<16xf64>
+// CHECK: aten.rng_normal(%{{.*}}, %{{.*}}, %{{.*}}, mean = 0.000000e+00, std = 2.000000e-02, position = 0, generator = #aten.generator<mt19937>) : (tensor<16xf64>, tensor<i64>, tensor<i64>) -> tensor<16xf64>
 func.func @rng_normal(%x: tensor<16xf64>, %s: tensor<i64>, %o: tensor<i64>) {
-  %0 = aten.rng_normal(%x, %s, %o, mean = 0.0, std = 0.02, position = 0, generator = "mt19937") : (tensor<16xf64>, tensor<i64>, tensor<i64>) -> tensor<16xf64>
+  %0 = aten.rng_normal(%x, %s, %o, mean = 0.0, std = 0.02, position = 0, generator = #aten.generator<mt19937>) : (tensor<16xf64>, tensor<i64>, tensor<i64>) -> tensor<16xf64>
   return
 }
 

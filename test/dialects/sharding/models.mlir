@@ -81,10 +81,10 @@ func.func @indexing(%w: tensor<16x8xf32>, %i: tensor<2x4xi64>, %g: tensor<2x4x8x
 
 func.func @random(%x: tensor<4x8xf32>, %seed: tensor<i64>, %offset: tensor<i64>) {
   // expected-remark@+1 {{rule: [a, b], [], [] -> [a, b], [a, b]; a = 4, b = 8; linear {0} to {0}; random}}
-  %0:2 = aten.rng_native_dropout(%x, %seed, %offset, p = 0.1, train = true, position = 0, generator = "mt19937") : (tensor<4x8xf32>, tensor<i64>, tensor<i64>) -> (tensor<4x8xf32>, tensor<4x8xi1>)
+  %0:2 = aten.rng_native_dropout(%x, %seed, %offset, p = 0.1, train = true, position = 0, generator = #aten.generator<mt19937>) : (tensor<4x8xf32>, tensor<i64>, tensor<i64>) -> (tensor<4x8xf32>, tensor<4x8xi1>)
   // expected-remark@+1 {{shape of {0}; random}}
-  %1 = aten.rng_bernoulli(%x, %seed, %offset, p = 0.3, position = 0, generator = "mt19937") : (tensor<4x8xf32>, tensor<i64>, tensor<i64>) -> tensor<4x8xf32>
+  %1 = aten.rng_bernoulli(%x, %seed, %offset, p = 0.3, position = 0, generator = #aten.generator<mt19937>) : (tensor<4x8xf32>, tensor<i64>, tensor<i64>) -> tensor<4x8xf32>
   // expected-remark@+1 {{rule: [a, b], [], [] -> [a, b]; a = 4, b = 8; random}}
-  %2 = aten.rng_bernoulli(%x, %seed, %offset, position = 0, generator = "mt19937") : (tensor<4x8xf32>, tensor<i64>, tensor<i64>) -> tensor<4x8xf32>
+  %2 = aten.rng_bernoulli(%x, %seed, %offset, position = 0, generator = #aten.generator<mt19937>) : (tensor<4x8xf32>, tensor<i64>, tensor<i64>) -> tensor<4x8xf32>
   return
 }

@@ -48,7 +48,7 @@ func.func @microbatch(
   %0 = aten.mul(%a, %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %1 = aten.mul(%0, %c) {train.stage = 1 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   // CHECK: %{{.*}}, %[[MASK:.*]] = aten.rng_native_dropout
-  %2:2 = aten.rng_native_dropout(%1, %s, %o, p = 0.1, train = true, position = 0, generator = "mt19937")
+  %2:2 = aten.rng_native_dropout(%1, %s, %o, p = 0.1, train = true, position = 0, generator = #aten.generator<mt19937>)
       {train.checkpoint = #train.checkpoint<must_save, graph 0>}
       : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> (tensor<4xf32>, tensor<4xi1>)
   %3 = aten.add(%2#0, %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>

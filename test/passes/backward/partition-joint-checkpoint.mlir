@@ -19,7 +19,7 @@
 // CHECK: aten.mm({{.*}})
 // The first, random numbers included: the same seed, offset and position.
 // CHECK: %[[EXP:.*]] = aten.exp(%[[MM]]) {train.recomputed}
-// CHECK-NEXT: aten.rng_native_dropout(%[[EXP]], %[[SEED]], %[[OFFSET]], p = 5.000000e-01, position = 0, generator = "mt19937") {train.recomputed}
+// CHECK-NEXT: aten.rng_native_dropout(%[[EXP]], %[[SEED]], %[[OFFSET]], p = 5.000000e-01, position = 0, generator = #aten.generator<mt19937>) {train.recomputed}
 // CHECK: return
 module @checkpointed {
   func.func @microbatch(
@@ -33,7 +33,7 @@ module @checkpointed {
       attributes {train.phase = #train.phase<microbatch>, train.draws = 16 : i64} {
     %h = aten.mm(%x, %w) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     %e = aten.exp(%h) {train.checkpoint = #train.checkpoint<prefer_recompute, graph 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
-    %d, %mask = aten.rng_native_dropout(%e, %rs, %ro, p = 0.5, position = 0, generator = "mt19937") {train.checkpoint = #train.checkpoint<prefer_recompute, graph 0>} : (tensor<4x4xf32>, tensor<i64>, tensor<i64>) -> (tensor<4x4xf32>, tensor<4x4xi1>)
+    %d, %mask = aten.rng_native_dropout(%e, %rs, %ro, p = 0.5, position = 0, generator = #aten.generator<mt19937>) {train.checkpoint = #train.checkpoint<prefer_recompute, graph 0>} : (tensor<4x4xf32>, tensor<i64>, tensor<i64>) -> (tensor<4x4xf32>, tensor<4x4xi1>)
     %c = aten.cos(%d) {train.checkpoint = #train.checkpoint<must_recompute, graph 1>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     %p = aten.mm(%c, %w) {train.checkpoint = #train.checkpoint<must_save, graph 1>} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     %q = aten.cos(%p) {train.checkpoint = #train.checkpoint<prefer_recompute, graph 1>} : (tensor<4x4xf32>) -> tensor<4x4xf32>

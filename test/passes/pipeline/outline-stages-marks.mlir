@@ -45,7 +45,7 @@ func.func @microbatch(
   %new = aten.add(%count, %0) {train.stage = 0 : i64} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
   %1 = aten.mul(%0, %table) {train.stage = 0 : i64} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
   %2 = aten.mm(%1, %w) {train.stage = 1 : i64} : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
-  %3, %mask = aten.rng_native_dropout(%2, %seed, %offset, p = 0.5, position = 0, generator = "mt19937") : (tensor<2x4xf32>, tensor<i64>, tensor<i64>) -> (tensor<2x4xf32>, tensor<2x4xi1>)
+  %3, %mask = aten.rng_native_dropout(%2, %seed, %offset, p = 0.5, position = 0, generator = #aten.generator<mt19937>) : (tensor<2x4xf32>, tensor<i64>, tensor<i64>) -> (tensor<2x4xf32>, tensor<2x4xi1>)
   %4 = aten.mul(%3, %table) : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
   %5 = aten.add(%4, %count) : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
   %loss = aten.sum(%5) : (tensor<2x4xf32>) -> tensor<f32>

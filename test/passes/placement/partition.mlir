@@ -92,7 +92,7 @@ func.func @dropout(%x: tensor<8x8xf32> {dist.placement = #S0}, %seed: tensor<i64
     %offset: tensor<i64> {dist.placement = #R})
     -> (tensor<8x8xf32> {dist.placement = #S1}, tensor<8x8xi1> {dist.placement = #S1}) {
   %0 = aten.t(%x) {dist.operands = [#S0], dist.results = [#S1]} : (tensor<8x8xf32>) -> tensor<8x8xf32>
-  %1:2 = aten.rng_native_dropout(%0, %seed, %offset, p = 0.1, train = true, position = 0, generator = "mt19937")
+  %1:2 = aten.rng_native_dropout(%0, %seed, %offset, p = 0.1, train = true, position = 0, generator = #aten.generator<mt19937>)
       {dist.operands = [#S1, #R, #R], dist.results = [#S1, #S1]}
       : (tensor<8x8xf32>, tensor<i64>, tensor<i64>) -> (tensor<8x8xf32>, tensor<8x8xi1>)
   return %1#0, %1#1 : tensor<8x8xf32>, tensor<8x8xi1>

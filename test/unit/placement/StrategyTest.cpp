@@ -244,7 +244,7 @@ TEST_F(Strategies, RandomNumbersMayBeDrawnInParts) {
   auto module = mlir::parseSourceString<mlir::ModuleOp>(R"(
     func.func @f(%x: tensor<4xf32>, %seed: tensor<i64>, %offset: tensor<i64>) {
       %0 = aten.rng_uniform(%x, %seed, %offset, from = 0.0, to = 1.0, position = 0,
-                            generator = "mt19937")
+                            generator = #aten.generator<mt19937>)
           : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<4xf32>
       return
     })",
