@@ -18,8 +18,8 @@ void WaitOp::getEffects(
     SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
   // Without a value, that it has been waited for is all that there is.
   if (isa<NoneType>(getResult().getType())) {
-    effects.emplace_back(MemoryEffects::Read::get());
-    effects.emplace_back(MemoryEffects::Write::get());
+    effects.emplace_back(MemoryEffects::Read::get(), ChannelResource::get());
+    effects.emplace_back(MemoryEffects::Write::get(), ChannelResource::get());
   }
 }
 

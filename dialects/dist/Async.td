@@ -9,7 +9,7 @@ def Dist_WaitOp : Dist_Op<"wait", [
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "wait for a communication and return its value";
   let description = [{
-    Pure if there is a value; waiting for the completion of a send or barrier (`none`) is a side effect.
+    Pure if there is a value; waiting for the completion of a send or barrier (`none`) has an effect on the channel.
 
     Constraints:
     1. The operand is the future of the result.
@@ -25,7 +25,8 @@ def Dist_WaitOp : Dist_Op<"wait", [
   let hasVerifier = 1;
 }
 
-def Dist_BarrierOp : Dist_CommunicationOp<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Dist_BarrierOp : Dist_CommunicationOp<"barrier", [
+    MemoryEffects<[MemRead<Dist_ChannelResource>, MemWrite<Dist_ChannelResource>]>]> {
   let summary = "block until every rank along the axes arrives";
   let messages = "2 * (ranks - 1)";
   let description = [{

@@ -17,6 +17,17 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
 
+namespace cleave::dist {
+
+/// Messages between single ranks and barriers, whose order matters to other ranks. Collectives are
+/// pure: every rank runs the same ones in the same order, so a pass that drops or merges one does
+/// so on all ranks.
+struct ChannelResource : mlir::SideEffects::Resource::Base<ChannelResource> {
+  llvm::StringRef getName() final { return "dist.channel"; }
+};
+
+} // namespace cleave::dist
+
 #include "dialects/dist/DistDialect.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dialects/dist/DistAttrs.h.inc"

@@ -10,6 +10,9 @@ include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "mlir/Interfaces/ViewLikeInterface.td"
 
+// Messages between single ranks, and barriers.
+def Dist_ChannelResource : Resource<"::cleave::dist::ChannelResource">;
+
 // A dimension, a rank's index, a distance.
 def Dist_Int : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit signless integer attribute"> {
   let convertFromStorage = "$_self.getInt()";

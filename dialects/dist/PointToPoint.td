@@ -55,7 +55,7 @@ def Dist_ShiftOp : Dist_CommunicationOp<"shift", [Pure]> {
   }];
 }
 
-def Dist_SendOp : Dist_CommunicationOp<"send", [MemoryEffects<[MemWrite]>]> {
+def Dist_SendOp : Dist_CommunicationOp<"send", [MemoryEffects<[MemWrite<Dist_ChannelResource>]>]> {
   let summary = "send a value from one rank to another, to the `dist.receive` with the same tag";
   let messages = "1";
   let description = [{
@@ -82,7 +82,8 @@ def Dist_SendOp : Dist_CommunicationOp<"send", [MemoryEffects<[MemWrite]>]> {
   }];
 }
 
-def Dist_ReceiveOp : Dist_CommunicationOp<"receive", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Dist_ReceiveOp : Dist_CommunicationOp<"receive", [
+    MemoryEffects<[MemRead<Dist_ChannelResource>, MemWrite<Dist_ChannelResource>]>]> {
   let summary = "receive the value that another rank sends with the same tag; zeros on ranks other than `to`";
   let messages = "1";
   let description = [{

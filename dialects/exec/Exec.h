@@ -14,6 +14,15 @@
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+namespace cleave::exec {
+
+/// What a stream executes, in order: an event is a place in it.
+struct StreamResource : mlir::SideEffects::Resource::Base<StreamResource> {
+  llvm::StringRef getName() final { return "exec.stream"; }
+};
+
+} // namespace cleave::exec
+
 #include "dialects/exec/ExecDialect.h.inc"
 #include "dialects/exec/ExecEnums.h.inc"
 #define GET_ATTRDEF_CLASSES

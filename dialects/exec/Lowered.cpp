@@ -4,6 +4,7 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/train/Program.h"
 
+#include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -231,6 +232,22 @@ LogicalResult RecordOp::verify() {
   auto wait = getEvent().hasOneUse() ? dyn_cast<exec::WaitOp>(*getEvent().user_begin()) : nullptr;
   if (!wait || wait.getStream() == getStream())
     return emitOpError() << "expects one exec.wait for its event, on the other stream";
+  return success();
+}
+
+/// Two events one right behind the other are the same place of their stream: the other stream need
+/// wait for it only once, where it does first.
+LogicalResult RecordOp::canonicalize(RecordOp op, PatternRewriter &rewriter) {
+  auto next = dyn_cast_or_null<RecordOp>(op->getNextNode());
+  if (!next || next.getStream() != op.getStream())
+    return failure();
+  auto wait = cast<exec::WaitOp>(*op.getEvent().user_begin());
+  auto nextWait = cast<exec::WaitOp>(*next.getEvent().user_begin());
+  if (wait->getBlock() != nextWait->getBlock())
+    return failure();
+  bool isFirst = wait->isBeforeInBlock(nextWait);
+  rewriter.eraseOp(isFirst ? nextWait : wait);
+  rewriter.eraseOp(isFirst ? next : op);
   return success();
 }
 

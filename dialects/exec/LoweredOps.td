@@ -12,7 +12,12 @@ def Exec_EventType : TypeDef<Exec_Dialect, "Event"> {
   let summary = "a point in a stream";
 }
 
-def Exec_RecordOp : Exec_Op<"record"> {
+// What a stream executes, in order.
+def Exec_StreamResource : Resource<"::cleave::exec::StreamResource">;
+class Exec_StreamOp<string mnemonic>
+    : Exec_Op<mnemonic, [MemoryEffects<[MemRead<Exec_StreamResource>, MemWrite<Exec_StreamResource>]>]>;
+
+def Exec_RecordOp : Exec_StreamOp<"record"> {
   let summary = "record an event on a stream";
   let description = [{
     The event completes when the stream has executed everything before this op. See `exec.wait`.
@@ -30,9 +35,10 @@ def Exec_RecordOp : Exec_Op<"record"> {
   let results = (outs Exec_EventType:$event);
   let assemblyFormat = "`on` custom<StreamName>($stream) attr-dict";
   let hasVerifier = 1;
+  let hasCanonicalizeMethod = 1;
 }
 
-def Exec_WaitOp : Exec_Op<"wait"> {
+def Exec_WaitOp : Exec_StreamOp<"wait"> {
   let summary = "make a stream wait for an event of the other stream";
   let description = [{
     Constraints:

@@ -5,6 +5,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -114,6 +115,14 @@ std::optional<unsigned> BucketOp::findMember(StringRef name) {
     if (member.getValue() == name)
       return index;
   return std::nullopt;
+}
+
+/// Members are scattered along their first dimensions unless `dims` says otherwise.
+LogicalResult BucketOp::canonicalize(BucketOp op, PatternRewriter &rewriter) {
+  if (!op.getDims() || llvm::any_of(*op.getDims(), [](int64_t dim) { return dim != 0; }))
+    return failure();
+  rewriter.modifyOpInPlace(op, [&] { op.removeDimsAttr(); });
+  return success();
 }
 
 LogicalResult BucketOp::verify() {

@@ -53,6 +53,7 @@ def Train_BucketOp : Op<Train_Dialect, "bucket", [
     (`accumulations` $accumulations^)? attr-dict
   }];
   let hasVerifier = 1;
+  let hasCanonicalizeMethod = 1;
   let extraClassDeclaration = [{
     /// The type of the values of this bucket.
     ::cleave::train::BucketType getBucketType();
@@ -68,8 +69,12 @@ def Train_BucketOp : Op<Train_Dialect, "bucket", [
   }];
 }
 
+def Train_BucketResource : Resource<"::cleave::train::BucketResource">;
+defvar Train_UsedBucket = Arg<Train_BucketType, "the bucket, whose state changes",
+                              [MemRead<Train_BucketResource>, MemWrite<Train_BucketResource>]>;
+
 class Train_BucketUserOp<string mnemonic, list<Trait> traits = []> : Op<Train_Dialect, mnemonic, [
-    Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>] # traits>;
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>] # traits>;
 
 def Train_ContributeOp : Train_BucketUserOp<"contribute", [AllTypesMatch<["bucket", "result"]>]> {
   let summary = "accumulate a gradient into its bucket";
@@ -85,7 +90,7 @@ def Train_ContributeOp : Train_BucketUserOp<"contribute", [AllTypesMatch<["bucke
     %1 = train.contribute %g to "a.weight" in %0 : tensor<8x8xf32>, !train.bucket<@bucket0 : tensor<72xf32>>
     ```
   }];
-  let arguments = (ins Train_GradientTensor:$gradient, StrAttr:$member, Train_BucketType:$bucket);
+  let arguments = (ins Train_GradientTensor:$gradient, StrAttr:$member, Train_UsedBucket:$bucket);
   let results = (outs Train_BucketType:$result);
   let assemblyFormat = "$gradient `to` $member `in` $bucket attr-dict `:` type($gradient) `,` qualified(type($bucket))";
   let hasVerifier = 1;
@@ -120,7 +125,7 @@ def Train_ContributeMmOp : Train_BucketUserOp<"contribute_mm", [
     ```
   }];
   let arguments = (ins Train_GradientTensor:$self, Train_GradientTensor:$mat2, UnitAttr:$transposed,
-                       StrAttr:$member, Train_BucketType:$bucket);
+                       StrAttr:$member, Train_UsedBucket:$bucket);
   let results = (outs Train_BucketType:$result);
   let assemblyFormat = [{
     `(` $self `,` $mat2 `)` (`transposed` $transposed^)? `to` $member `in` $bucket attr-dict `:`
@@ -144,7 +149,7 @@ def Train_ReduceBucketOp : Train_BucketUserOp<"reduce_bucket", [AllTypesMatch<["
     %2 = train.reduce_bucket %1 : !train.bucket<@bucket0 : tensor<72xf32>>
     ```
   }];
-  let arguments = (ins Train_BucketType:$bucket);
+  let arguments = (ins Train_UsedBucket:$bucket);
   let results = (outs Train_BucketType:$result);
   let assemblyFormat = "$bucket attr-dict `:` qualified(type($bucket))";
   let hasVerifier = 1;
@@ -169,7 +174,7 @@ def Train_WaitBucketOp : Train_BucketUserOp<"wait_bucket"> {
     %a, %b = train.wait_bucket %0 : !train.bucket<@bucket0 : tensor<72xf32>> -> tensor<8x8xf32>, tensor<8xf32>
     ```
   }];
-  let arguments = (ins Train_BucketType:$bucket);
+  let arguments = (ins Train_UsedBucket:$bucket);
   let results = (outs Variadic<Train_GradientTensor>:$gradients);
   let assemblyFormat = "$bucket attr-dict `:` qualified(type($bucket)) `->` type($gradients)";
   let hasVerifier = 1;

@@ -5,6 +5,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -13,6 +14,17 @@ using namespace cleave::train;
 bool cleave::train::isScalarTensor(Type type, Type element) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor && tensor.getRank() == 0 && tensor.getElementType() == element;
+}
+
+bool cleave::train::affectsOnlyBuckets(Operation *op) {
+  auto effects = dyn_cast<MemoryEffectOpInterface>(op);
+  if (!effects)
+    return false;
+  SmallVector<MemoryEffects::EffectInstance> all;
+  effects.getEffects(all);
+  return !all.empty() && llvm::all_of(all, [](const MemoryEffects::EffectInstance &effect) {
+    return isa<BucketResource>(effect.getResource());
+  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -49,6 +61,7 @@ ParseResult parseMembers(OpAsmParser &parser, ArrayAttr &names, ArrayAttr &types
 void printMembers(OpAsmPrinter &printer, Operation *op, ArrayAttr names, ArrayAttr types);
 } // namespace cleave::train
 
+#include "dialects/train/TrainInterfaces.cpp.inc"
 #define GET_OP_CLASSES
 #include "dialects/train/Train.cpp.inc"
 
@@ -66,6 +79,53 @@ void TrainDialect::initialize() {
 #include "dialects/train/Train.cpp.inc"
       >();
 }
+
+//===----------------------------------------------------------------------===//
+// Canonical forms
+//===----------------------------------------------------------------------===//
+
+/// A schedule whose factor is 1 in each step is the constant one.
+LogicalResult LearningRateOp::canonicalize(LearningRateOp op, PatternRewriter &rewriter) {
+  ScheduleAttr schedule = op.getSchedule();
+  bool isOne = false;
+  if (schedule.getKind() == ScheduleKind::Step)
+    isOne = schedule.getFactor().getValueAsDouble() == 1.0;
+  else if (schedule.getKind() == ScheduleKind::WarmupCosine)
+    isOne = schedule.getWarmup() == 0 && schedule.getFloor().getValueAsDouble() == 1.0;
+  if (!isOne)
+    return failure();
+  auto constant = ScheduleAttr::get(op.getContext(), ScheduleKind::Constant, /*warmup=*/0,
+                                    /*total=*/0, FloatAttr(), /*every=*/0, FloatAttr());
+  rewriter.modifyOpInPlace(op, [&] { op.setScheduleAttr(constant); });
+  return success();
+}
+
+/// A scale of 1 is no scale; the runtime joins steps of equal attributes to one kernel.
+template <typename StepOp>
+static LogicalResult dropRateScale(StepOp op, PatternRewriter &rewriter) {
+  if (!op.getLrScale() || op.getLrScale()->convertToDouble() != 1.0)
+    return failure();
+  rewriter.modifyOpInPlace(op, [&] { op.removeLrScaleAttr(); });
+  return success();
+}
+
+LogicalResult AdamWOp::canonicalize(AdamWOp op, PatternRewriter &rewriter) {
+  return dropRateScale(op, rewriter);
+}
+
+/// Dampening weakens what enters the momentum buffer: without momentum it says nothing.
+LogicalResult SGDOp::canonicalize(SGDOp op, PatternRewriter &rewriter) {
+  if (succeeded(dropRateScale(op, rewriter)))
+    return success();
+  if (!op.getMomentum().isZero() || op.getDampening().isPosZero())
+    return failure();
+  rewriter.modifyOpInPlace(op, [&] { op.setDampening(APFloat(0.0)); });
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Verifiers
+//===----------------------------------------------------------------------===//
 
 /// An attribute that must lie in [low, high), or in [low, infinity) without `high`.
 static LogicalResult checkRange(Operation *op, StringRef name, const APFloat &value, double low,

@@ -22,6 +22,16 @@ namespace cleave::train {
 /// Whether `type` is a 0-d tensor of `element`, with or without a placement.
 bool isScalarTensor(mlir::Type type, mlir::Type element);
 
+/// The state of buckets: buffers, contributions so far, reductions under way. A bucket's value
+/// stands for its state and has one user, so ops on one bucket stay in order without this; it keeps
+/// those whose results nobody uses.
+struct BucketResource : mlir::SideEffects::Resource::Base<BucketResource> {
+  llvm::StringRef getName() final { return "train.bucket"; }
+};
+
+/// Whether the op has effects, all of which are on buckets.
+bool affectsOnlyBuckets(mlir::Operation *op);
+
 } // namespace cleave::train
 
 #include "dialects/train/TrainDialect.h.inc"
@@ -29,6 +39,7 @@ bool isScalarTensor(mlir::Type type, mlir::Type element);
 #define GET_ATTRDEF_CLASSES
 #include "dialects/train/TrainAttrs.h.inc"
 #define GET_TYPEDEF_CLASSES
+#include "dialects/train/TrainInterfaces.h.inc"
 #include "dialects/train/TrainTypes.h.inc"
 #define GET_OP_CLASSES
 #include "dialects/train/Train.h.inc"

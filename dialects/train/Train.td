@@ -6,6 +6,7 @@
 include "dialects/train/Buckets.td"
 include "dialects/sharding/ShardingRuleInterface.td"
 include "dialects/train/TrainAttrs.td"
+include "dialects/train/TrainInterfaces.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
@@ -88,10 +89,12 @@ def Train_LearningRateOp : Train_Op<"learning_rate"> {
   let arguments = (ins Train_StepTensor:$step, F64Attr:$base, Train_ScheduleAttr:$schedule);
   let results = (outs Train_RateTensor:$result);
   let assemblyFormat = "`(` $step `)` attr-dict `:` functional-type($step, $result)";
+  let hasCanonicalizeMethod = 1;
   let hasVerifier = 1;
 }
 
 def Train_AdamWOp : Train_Op<"adamw", [
+    OptimizerStepOpInterface,
     AllTypesMatch<["parameter", "gradient", "expAvg", "expAvgSq", "newParameter", "newExpAvg", "newExpAvgSq"]>]> {
   let summary = "one step of AdamW for one parameter (Loshchilov and Hutter, arXiv 1711.05101)";
   let description = [{
@@ -117,10 +120,11 @@ def Train_AdamWOp : Train_Op<"adamw", [
                       Train_FloatTensor:$newExpAvgSq);
   let assemblyFormat = [{ `(` $parameter `,` $gradient `,` $expAvg `,` $expAvgSq `,` $step `,` $lr `)`
                           attr-dict `:` custom<StepTypes>(type($parameter), type($step), type($lr)) }];
+  let hasCanonicalizeMethod = 1;
   let hasVerifier = 1;
 }
 
-def Train_SGDOp : Train_Op<"sgd"> {
+def Train_SGDOp : Train_Op<"sgd", [OptimizerStepOpInterface]> {
   let summary = "one step of stochastic gradient descent for one parameter";
   let description = [{
     The update of `torch.optim.SGD(fused=True)`, executed by `aten::_fused_sgd_`.
@@ -146,6 +150,7 @@ def Train_SGDOp : Train_Op<"sgd"> {
                        OptionalAttr<F64Attr>:$lr_scale);
   let results = (outs Train_FloatTensor:$newParameter, Optional<Train_FloatTensor>:$newMomentumBuffer);
   let hasCustomAssemblyFormat = 1;
+  let hasCanonicalizeMethod = 1;
   let hasVerifier = 1;
 }
 

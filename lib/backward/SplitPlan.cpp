@@ -60,7 +60,7 @@ FailureOr<std::unique_ptr<backward::SplitPlan>> backward::planSplit(const train:
                                                                     func::FuncOp function,
                                                                     const SplitOptions &options) {
   for (Operation &op : function.front().without_terminator())
-    if (!isMemoryEffectFree(&op))
+    if (!isMemoryEffectFree(&op) && !train::affectsOnlyBuckets(&op))
       return op.emitError() << "has side effects, so its backward cannot be split";
   auto plan = std::make_unique<SplitPlan>();
   FailureOr<GradientResults> results = sortResults(program, function);

@@ -36,9 +36,8 @@ std::optional<unsigned> cleave::memory::getSharedOperand(Operation *op, unsigned
 std::optional<unsigned> cleave::memory::getOverwrittenOperand(Operation *op, unsigned index) {
   if (auto accumulate = dyn_cast<train::AccumulateOp>(op))
     return accumulate.getAccumulatorMutable().getOperandNumber();
-  // Results are tied to the first operand and to the states behind the gradient.
-  if (isa<train::AdamWOp, train::SGDOp>(op))
-    return index == 0 ? 0 : index + 1;
+  if (auto step = dyn_cast<train::OptimizerStepOpInterface>(op))
+    return step.getTiedOperand(index);
   // Of one value, an all-reduce overwrites its operand; several travel in a message of their own.
   if (auto reduce = dyn_cast<dist::AllReduceOp>(op))
     return reduce.getInputs().size() == 1 ? std::optional<unsigned>(0) : std::nullopt;

@@ -12,7 +12,7 @@ using namespace cleave;
 using namespace cleave::exec;
 
 bool cleave::exec::isOptimizerStep(Operation *op) {
-  return isa<train::AdamWOp, train::SGDOp>(op);
+  return isa<train::OptimizerStepOpInterface>(op);
 }
 
 bool cleave::exec::runsOnCommunication(Operation *op) {

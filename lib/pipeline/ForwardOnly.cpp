@@ -9,9 +9,10 @@ using namespace mlir;
 using namespace cleave;
 using train::RoleKind;
 
+/// Without gradients, buckets have no use either.
 static void eraseDeadOps(func::FuncOp function) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front())))
-    if (isOpTriviallyDead(&op))
+    if (isOpTriviallyDead(&op) || (train::affectsOnlyBuckets(&op) && op.use_empty()))
       op.erase();
 }
 

@@ -86,7 +86,7 @@ struct OverlapCommunication : communication::impl::OverlapCommunicationBase<Over
     for (Operation *op : ops) {
       size_t here = positions[op];
       if (!isSplittable(op)) {
-        if (!isMemoryEffectFree(op))
+        if (!isMemoryEffectFree(op) && !train::affectsOnlyBuckets(op))
           barrier = here + 1;
         continue;
       }

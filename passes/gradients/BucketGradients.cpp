@@ -176,7 +176,7 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     for (unsigned member : members)
       for (Operation *user : gradients[member].reduced.getUsers()) {
         bool isLast =
-            isa<train::AdamWOp, train::SGDOp>(user) &&
+            isa<train::OptimizerStepOpInterface>(user) &&
             llvm::all_of(user->getUsers(), [&](Operation *other) { return other == terminator; });
         if (isLast)
           user->moveBefore(terminator);

@@ -94,16 +94,15 @@ void cleave::gradients::orderByReadiness(const train::Program &part,
 //===----------------------------------------------------------------------===//
 
 /// The optimizer step that takes the gradient; null where something else, or nothing, does.
-static Operation *findOptimizer(const GradientPath &path) {
+static train::OptimizerStepOpInterface findOptimizer(const GradientPath &path) {
   if (!path.reduced.hasOneUse())
     return nullptr;
-  Operation *user = *path.reduced.getUsers().begin();
-  return isa<train::AdamWOp, train::SGDOp>(user) ? user : nullptr;
+  return dyn_cast<train::OptimizerStepOpInterface>(*path.reduced.getUsers().begin());
 }
 
 /// The learning rate of an optimizer step, apart from how it lies on the mesh.
-static Value findRate(Operation *optimizer) {
-  Value rate = optimizer->getOperand(optimizer->getNumOperands() - 1);
+static Value findRate(train::OptimizerStepOpInterface optimizer) {
+  Value rate = optimizer.getLr();
   while (auto convert = rate.getDefiningOp<dist::ConvertOp>())
     rate = convert.getInput();
   return rate;
@@ -125,7 +124,7 @@ cleave::gradients::groupGradients(const std::vector<GradientPath> &paths,
     Builder b(path.name.getContext());
     Attribute properties;
     unsigned rate = 0;
-    if (Operation *optimizer = findOptimizer(path)) {
+    if (train::OptimizerStepOpInterface optimizer = findOptimizer(path)) {
       properties = b.getArrayAttr({b.getStringAttr(optimizer->getName().getStringRef()),
                                    optimizer->getPropertiesAsAttribute()});
       rate = numbering.lookup(findRate(optimizer));

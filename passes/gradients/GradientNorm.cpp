@@ -38,13 +38,10 @@ FailureOr<SmallVector<OpOperand *>> cleave::gradients::findGradients(const train
   func::FuncOp update = part.update;
   SmallVector<OpOperand *> gradients;
   for (Operation &op : update.front()) {
-    OpOperand *gradient = nullptr;
-    if (auto adamw = dyn_cast<train::AdamWOp>(op))
-      gradient = &adamw.getGradientMutable();
-    else if (auto sgd = dyn_cast<train::SGDOp>(op))
-      gradient = &sgd.getGradientMutable();
-    if (!gradient)
+    auto step = dyn_cast<train::OptimizerStepOpInterface>(op);
+    if (!step)
       continue;
+    OpOperand *gradient = &step.getGradientMutable();
     auto placement = dist::getPlacement(gradient->get().getType());
     // An untyped shard looks like a whole gradient: its norm would be silently too small.
     if (Operation *scatter = placement ? nullptr : findScattering(gradient->get(), part.reduce)) {
