@@ -14,6 +14,10 @@
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+namespace mlir {
+class PatternRewriter;
+} // namespace mlir
+
 namespace cleave::exec {
 
 /// What a stream executes, in order: an event is a place in it.

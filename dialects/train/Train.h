@@ -17,6 +17,10 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+namespace mlir {
+class PatternRewriter;
+} // namespace mlir
+
 namespace cleave::train {
 
 /// Whether `type` is a 0-d tensor of `element`, with or without a placement.
