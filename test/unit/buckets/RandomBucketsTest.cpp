@@ -10,7 +10,7 @@
 #include "ThreadRanks.h"
 #include "cleave/Session.h"
 #include "passes/gradients/Passes.h"
-#include "test/unit/LoadedProgram.h"
+#include "test/unit/LoadProgram.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
@@ -228,11 +228,11 @@ TEST(RandomBuckets, ChangeNothing) {
                  std::to_string(test.microbatches) + " microbatches, " + test.options);
     std::string text = writeProgram(test), changed = putIntoBuckets(text, test.options);
     ASSERT_FALSE(changed.empty()) << text;
-    LoadedProgram plain(text), buckets(changed);
-    ASSERT_TRUE(plain.program && buckets.program);
-    Results expected = runRanks(*plain.program, test);
-    Results found = runRanks(*buckets.program, test);
-    expectEqual(test, *plain.program, found, expected);
+    auto plain = load(text), buckets = load(changed);
+    ASSERT_TRUE(plain && buckets);
+    Results expected = runRanks(*plain, test);
+    Results found = runRanks(*buckets, test);
+    expectEqual(test, *plain, found, expected);
     if (HasFatalFailure() || HasNonfatalFailure())
       return;
   }
@@ -257,10 +257,10 @@ TEST(ScatteredBuckets, ChangeNothing) {
         ASSERT_NE(changed.find("scatter [\"fsdp\"]"), std::string::npos) << text << changed;
         EXPECT_EQ(changed.find("dist.reduce_scatter"), std::string::npos);
         EXPECT_EQ(changed.find("@reduce"), std::string::npos);
-        LoadedProgram plain(text), buckets(changed);
-        ASSERT_TRUE(plain.program && buckets.program);
-        Results expected = runRanks(*plain.program, test);
-        Results found = runRanks(*buckets.program, test);
+        auto plain = load(text), buckets = load(changed);
+        ASSERT_TRUE(plain && buckets);
+        Results expected = runRanks(*plain, test);
+        Results found = runRanks(*buckets, test);
         // Two ranks along each axis: every sum is of two numbers.
         ASSERT_EQ(found, expected);
         ASSERT_NE(found[0], found[1]); // shards differ
@@ -318,9 +318,9 @@ TEST(WithoutUpdate, GradientsGatherAndAreReduced) {
     return values;
   };
   for (const char *pipeline : {"sync-gradients", "sync-gradients,bucket-gradients"}) {
-    LoadedProgram loaded(runPasses(text, pipeline));
-    ASSERT_TRUE(loaded.program);
-    Results found = runWithoutUpdate(*loaded.program, kRanks, kMicrobatches);
+    auto loaded = load(runPasses(text, pipeline));
+    ASSERT_TRUE(loaded);
+    Results found = runWithoutUpdate(*loaded, kRanks, kMicrobatches);
     for (int step = 1; step <= 2; ++step) {
       std::vector<double> expected(5), weight = value(1);
       for (int index = 0; index < kMicrobatches; ++index)
@@ -342,7 +342,7 @@ namespace {
 /// One rank's session of a program with one bucket.
 struct Misuse : testing::Test {
   Case test;
-  std::unique_ptr<LoadedProgram> loaded;
+  std::unique_ptr<Program> loaded;
   std::unique_ptr<Session> session;
 
   void start(int microbatches, const std::string &options) {
@@ -351,10 +351,10 @@ struct Misuse : testing::Test {
     parameter.type = "tensor<3xf32>";
     test.parameters.push_back(parameter);
     test.microbatches = microbatches;
-    loaded = std::make_unique<LoadedProgram>(putIntoBuckets(writeProgram(test), options));
+    loaded = load(putIntoBuckets(writeProgram(test), options));
     SessionOptions sessionOptions;
     sessionOptions.microbatches = microbatches;
-    auto made = Session::create(*loaded->program, sessionOptions);
+    auto made = Session::create(*loaded, sessionOptions);
     ASSERT_TRUE(bool(made)) << llvm::toString(made.takeError());
     session = std::move(*made);
     fill(*session->weight("p0"), 1);
@@ -388,7 +388,7 @@ TEST_F(Misuse, AnotherNumberOfMicrobatches) {
   start(2, "require-accumulations=2");
   SessionOptions options;
   options.microbatches = 4;
-  auto made = Session::create(*loaded->program, options);
+  auto made = Session::create(*loaded, options);
   ASSERT_FALSE(bool(made));
   EXPECT_NE(llvm::toString(made.takeError())
                 .find("bucket 'bucket0' requires 2 accumulations, but a step has 4 microbatches"),

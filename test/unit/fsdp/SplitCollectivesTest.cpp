@@ -9,12 +9,11 @@
 #include "ThreadRanks.h"
 #include "cleave/Session.h"
 #include "passes/backward/Passes.h"
+#include "test/unit/LoadProgram.h"
 
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "gtest/gtest.h"
 
 #include <cmath>
 #include <map>
@@ -150,17 +149,7 @@ std::unique_ptr<Program> load(Grid grid, Form form) {
   if (form == Form::CollectivesThenBackward)
     passes.addPass(cleave::backward::createSplitBackward());
   EXPECT_TRUE(succeeded(passes.run(*module)));
-  llvm::SmallString<128> path;
-  int descriptor = -1;
-  EXPECT_FALSE(llvm::sys::fs::createTemporaryFile("fsdp", "mlir", descriptor, path));
-  llvm::raw_fd_ostream(descriptor, /*shouldClose=*/true) << *module;
-  auto program = loadProgram(path);
-  llvm::sys::fs::remove(path);
-  if (!program) {
-    ADD_FAILURE() << llvm::toString(program.takeError());
-    return nullptr;
-  }
-  return std::move(*program);
+  return cleave::test::load(llvm::formatv("{0}", *module));
 }
 
 struct Outcome {

@@ -8,7 +8,7 @@
 #include "RandomGraph.h"
 #include "RandomPlacements.h"
 #include "ThreadRanks.h"
-#include "test/unit/LoadedProgram.h"
+#include "test/unit/LoadProgram.h"
 
 #include "cleave/Session.h"
 #include "dialects/aten/Aten.h"
@@ -36,7 +36,7 @@ using Results = std::map<std::string, std::vector<char>>;
 struct Case {
   unsigned seed = 0;
   std::string global, placed;
-  std::unique_ptr<LoadedProgram> program, local;
+  std::unique_ptr<Program> program, local;
   Results expected;
 };
 
@@ -54,7 +54,7 @@ static void makeLocal(Case &test, const std::vector<int64_t> &mesh, mlir::MLIRCo
   auto module = mlir::parseSourceString<mlir::ModuleOp>(test.global, &context);
   ASSERT_TRUE(module) << messages << test.global;
   // Without the mesh, which stands in the first line, one rank runs it.
-  test.program = std::make_unique<LoadedProgram>(test.global.substr(test.global.find('\n')));
+  test.program = load(test.global.substr(test.global.find('\n')));
   placeAtRandom(*module, random);
   llvm::raw_string_ostream(test.placed) << *module;
   cleave::placement::PartitionSettings settings{.fsdpReshard = bool(pick(random, 2)),
@@ -66,8 +66,8 @@ static void makeLocal(Case &test, const std::vector<int64_t> &mesh, mlir::MLIRCo
       << messages << test.placed;
   std::string text;
   llvm::raw_string_ostream(text) << *module;
-  test.local = std::make_unique<LoadedProgram>(text);
-  ASSERT_TRUE(test.local->program) << text;
+  test.local = load(text);
+  ASSERT_TRUE(test.local) << text;
 }
 
 /// Numbers that depend on `salt`; indices are small.
@@ -162,7 +162,7 @@ TEST(RandomPartition, MeansTheSameAsOneDevice) {
       makeLocal(test, mesh.sizes, context);
       if (HasFatalFailure())
         return;
-      auto expected = evaluate(*test.program->program, nullptr);
+      auto expected = evaluate(*test.program, nullptr);
       ASSERT_TRUE(bool(expected)) << llvm::toString(expected.takeError()) << test.global;
       test.expected = *expected;
     }
@@ -170,7 +170,7 @@ TEST(RandomPartition, MeansTheSameAsOneDevice) {
     for (const test::Outcome &outcome : test::runThreadRanks(
              ranks, std::chrono::seconds(60), [&](Communicator &communicator) -> llvm::Error {
                for (const Case &test : cases) {
-                 auto found = evaluate(*test.local->program, &communicator);
+                 auto found = evaluate(*test.local, &communicator);
                  if (!found)
                    return llvm::joinErrors(
                        llvm::createStringError("seed " + std::to_string(test.seed)),

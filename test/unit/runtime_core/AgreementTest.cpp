@@ -3,7 +3,7 @@
 #include "runtime/train/Agreement.h"
 #include "CodeProgram.h"
 #include "ThreadRanks.h"
-#include "test/unit/LoadedProgram.h"
+#include "test/unit/LoadProgram.h"
 
 #include <gtest/gtest.h>
 
@@ -15,15 +15,15 @@ namespace {
 /// What the ranks are told, each with its own choice of kernels, and what is printed.
 std::vector<std::string> agree(const std::vector<StringRef> &kernels, bool needsEqualBits,
                                std::string &printed) {
-  cleave::test::LoadedProgram loaded(cleave::test::codeProgram("7F454C460001"));
-  if (!loaded.program)
+  auto loaded = cleave::test::load(cleave::test::codeProgram("7F454C460001"));
+  if (!loaded)
     return {};
   std::vector<std::string> errors(kernels.size());
   testing::internal::CaptureStderr();
   auto outcomes =
       test::runThreadRanks(kernels.size(), std::chrono::seconds(20), [&](Communicator &world) {
         errors[world.rank()] = llvm::toString(
-            agreeOnProgram(world, *loaded.program, {}, kernels[world.rank()], needsEqualBits));
+            agreeOnProgram(world, *loaded, {}, kernels[world.rank()], needsEqualBits));
         return world.finish();
       });
   printed = testing::internal::GetCapturedStderr();

@@ -3,7 +3,7 @@
 #include "CodeProgram.h"
 #include "runtime/kernels/CpuTarget.h"
 #include "runtime/kernels/SharedObject.h"
-#include "test/unit/LoadedProgram.h"
+#include "test/unit/LoadProgram.h"
 
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -19,8 +19,8 @@ namespace {
 
 /// The fingerprint of a program whose binary has this code, in hexadecimal digits.
 std::string fingerprint(const std::string &digits) {
-  cleave::test::LoadedProgram loaded(cleave::test::codeProgram(digits));
-  return loaded.program ? loaded.program->fingerprint().str() : "";
+  auto loaded = cleave::test::load(cleave::test::codeProgram(digits));
+  return loaded ? loaded->fingerprint().str() : "";
 }
 
 TEST(CompiledCode, IsPartOfAProgramsIdentity) {

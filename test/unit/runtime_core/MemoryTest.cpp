@@ -2,10 +2,7 @@
 
 #include "cleave/Session.h"
 #include "runtime/aten/Allocator.h"
-
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/raw_ostream.h"
-#include "gtest/gtest.h"
+#include "test/unit/LoadProgram.h"
 
 #include <cmath>
 
@@ -52,14 +49,8 @@ class MemoryTest : public ::testing::Test {
 protected:
   void SetUp() override {
     installCachingAllocator();
-    llvm::SmallString<128> path;
-    int descriptor = -1;
-    ASSERT_FALSE(llvm::sys::fs::createTemporaryFile("memory", "mlir", descriptor, path));
-    llvm::raw_fd_ostream(descriptor, /*shouldClose=*/true) << kProgram;
-    auto loaded = loadProgram(path);
-    llvm::sys::fs::remove(path);
-    ASSERT_TRUE(bool(loaded)) << llvm::toString(loaded.takeError());
-    program = std::move(*loaded);
+    program = cleave::test::load(kProgram);
+    ASSERT_TRUE(program);
   }
 
   std::unique_ptr<Session> start(int64_t microbatches) {

@@ -7,12 +7,10 @@
 
 #include "cleave/Session.h"
 #include "runtime/aten/Allocator.h"
+#include "test/unit/LoadProgram.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/raw_ostream.h"
-#include "gtest/gtest.h"
 
 #include <cmath>
 
@@ -119,18 +117,7 @@ std::string stepFunctions() {
 }
 
 std::unique_ptr<Program> load(const std::string &functions) {
-  llvm::SmallString<128> path;
-  int descriptor = -1;
-  EXPECT_FALSE(llvm::sys::fs::createTemporaryFile("split", "mlir", descriptor, path));
-  llvm::raw_fd_ostream(descriptor, /*shouldClose=*/true) << "module @split {\n"
-                                                         << functions << kUpdate << "}\n";
-  auto program = loadProgram(path);
-  llvm::sys::fs::remove(path);
-  if (!program) {
-    ADD_FAILURE() << llvm::toString(program.takeError());
-    return nullptr;
-  }
-  return std::move(*program);
+  return cleave::test::load("module @split {\n" + functions + kUpdate + "}\n");
 }
 
 class SplitProgramTest : public ::testing::Test {

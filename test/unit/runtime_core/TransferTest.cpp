@@ -2,7 +2,7 @@
 
 #include "runtime/pipeline/StageTransfers.h"
 #include "runtime/ranks/RankGrid.h"
-#include "test/unit/LoadedProgram.h"
+#include "test/unit/LoadProgram.h"
 #include "test/unit/runtime_comm/ThreadRanks.h"
 
 #include <ATen/ops/arange.h>
@@ -10,7 +10,7 @@
 #include <c10/core/Allocator.h>
 
 using namespace cleave::runtime;
-using cleave::test::LoadedProgram;
+using cleave::test::load;
 using Kind = ScheduledAction::Kind;
 
 namespace {
@@ -143,11 +143,11 @@ TEST(Transfers, UseTheirMemoryAgain) {
   static CountingAllocator counting(*c10::GetAllocator(c10::kCPU));
   c10::Allocator *before = c10::GetAllocator(c10::kCPU);
   c10::SetAllocator(c10::kCPU, &counting, /*priority=*/255);
-  LoadedProgram loaded(kProgram);
-  ASSERT_TRUE(loaded.program);
+  auto loaded = load(kProgram);
+  ASSERT_TRUE(loaded);
   auto outcomes =
       test::runThreadRanks(2, std::chrono::seconds(20), [&](Communicator &ranks) -> llvm::Error {
-        Steps steps(*loaded.program, ranks);
+        Steps steps(*loaded, ranks);
         if (llvm::Error error = steps.run())
           return error;
         EXPECT_GT(steps.allocations[0], 0);
@@ -162,14 +162,14 @@ TEST(Transfers, UseTheirMemoryAgain) {
 }
 
 TEST(Transfers, HaveAsManySlotsAsOverlap) {
-  LoadedProgram loaded(kProgram);
-  ASSERT_TRUE(loaded.program);
+  auto loaded = load(kProgram);
+  ASSERT_TRUE(loaded);
   auto outcomes =
       test::runThreadRanks(2, std::chrono::seconds(20), [&](Communicator &ranks) -> llvm::Error {
-        auto grid = RankGrid::create(*loaded.program, &ranks);
+        auto grid = RankGrid::create(*loaded, &ranks);
         if (!grid)
           return grid.takeError();
-        auto list = ActionList::compile(*loaded.program, StageMap(*loaded.program, **grid));
+        auto list = ActionList::compile(*loaded, StageMap(*loaded, **grid));
         if (!list)
           return list.takeError();
         // Two receives are under way at a time; 6 x 4 and 4 x 3 numbers, each from an aligned

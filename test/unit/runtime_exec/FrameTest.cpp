@@ -166,12 +166,7 @@ TEST_F(FrameTest, PoisonShowsAValueOverAnotherInTheFrame) {
 
 TEST_F(FrameTest, AWrongPlanIsNotLoaded) {
   std::string text = edit(lowered(), "frame<1024>", "frame<512>");
-  llvm::SmallString<128> path;
-  int descriptor = -1;
-  ASSERT_FALSE(llvm::sys::fs::createTemporaryFile("frames", "mlir", descriptor, path));
-  llvm::raw_fd_ostream(descriptor, /*shouldClose=*/true) << text;
-  auto program = loadProgram(path);
-  llvm::sys::fs::remove(path);
+  auto program = cleave::test::tryToLoad(text);
   ASSERT_FALSE(bool(program));
   EXPECT_NE(llvm::toString(program.takeError()).find("still lies"), std::string::npos);
 }

@@ -9,15 +9,14 @@
 #define CLEAVE_TEST_UNIT_RUNTIME_EXEC_PROGRAMTEXT_H
 
 #include "cleave/Session.h"
-
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/raw_ostream.h"
-#include "gtest/gtest.h"
+#include "test/unit/LoadProgram.h"
 
 #include <cmath>
 #include <regex>
 
 namespace cleave::runtime {
+
+using cleave::test::load;
 
 inline std::string edit(std::string text, const char *pattern, const char *replacement) {
   return std::regex_replace(text, std::regex(pattern), replacement);
@@ -31,18 +30,6 @@ inline std::string withoutPlan(const char *text) {
 inline std::string withPlan(const char *text, const char *lowered) {
   std::string attribute = std::string(", exec.lowered = ") + lowered;
   return edit(edit(text, "LOWERED", attribute.c_str()), "memory = \\[", "exec.memory = [");
-}
-
-/// Null, and a failure of the test, where the text is no program.
-inline std::unique_ptr<Program> load(const std::string &text) {
-  llvm::SmallString<128> path;
-  int descriptor = -1;
-  EXPECT_FALSE(llvm::sys::fs::createTemporaryFile("program", "mlir", descriptor, path));
-  llvm::raw_fd_ostream(descriptor, /*shouldClose=*/true) << text;
-  auto program = loadProgram(path);
-  llvm::sys::fs::remove(path);
-  EXPECT_TRUE(bool(program)) << llvm::toString(program.takeError());
-  return program ? std::move(*program) : nullptr;
 }
 
 /// Values between -1 and 1, other ones for another `start`.
