@@ -118,27 +118,35 @@ module @parts {
 """
 
 
-@pytest.fixture
-def files(tmp_path):
+def write_files(folder, whole, parts, batch, hidden):
     """Both programs, their weights, one microbatch, and data for four steps."""
     torch.manual_seed(0)
-    for name, text in (("whole", WHOLE), ("parts", PARTS)):
-        (tmp_path / f"{name}.mlir").write_text(text)
-    save_file({"w": torch.randn(4, 6), "v": torch.randn(6, 2)}, tmp_path / "parts.safetensors")
-    (tmp_path / "whole.safetensors").symlink_to(tmp_path / "parts.safetensors")
-    save_file({"x": torch.randn(4, 4)}, tmp_path / "in.safetensors")
-    save_file({"x": torch.randn(16, 4)}, tmp_path / "data.safetensors")
-    return tmp_path
+    for name, text in (("whole", whole), ("parts", parts)):
+        (folder / f"{name}.mlir").write_text(text)
+    save_file({"w": torch.randn(4, hidden), "v": torch.randn(hidden, 2)}, folder / "parts.safetensors")
+    (folder / "whole.safetensors").symlink_to(folder / "parts.safetensors")
+    save_file({"x": torch.randn(batch, 4)}, folder / "in.safetensors")
+    save_file({"x": torch.randn(4 * batch, 4)}, folder / "data.safetensors")
+    return folder
 
 
-@pytest.mark.parametrize("kind", ["processes", "threads"])
-def test_results_are_those_of_the_whole_program(cleave_run, files, kind):
+@pytest.fixture
+def files(tmp_path):
+    return write_files(tmp_path, WHOLE, PARTS, 4, 6)
+
+
+def expect_same_results(cleave_run, files, kind):
     printed = cleave_run.succeed(
         files / "parts.mlir", "--against", files / "whole.mlir", "--inputs",
         files / "in.safetensors", "--ranks", 4, "--ranks-as", kind, "--tolerance", 1e-6,
     )  # fmt: skip
     for name in ("loss", "output.0", "grad.w", "grad.v"):
         assert re.search(rf"^{re.escape(name)} ", printed, re.MULTILINE), printed
+
+
+@pytest.mark.parametrize("kind", ["processes", "threads"])
+def test_results_are_those_of_the_whole_program(cleave_run, files, kind):
+    expect_same_results(cleave_run, files, kind)
     whole = cleave_run.succeed(files / "whole.mlir", "--inputs", files / "in.safetensors")
     parts = cleave_run.succeed(
         files / "parts.mlir", "--inputs", files / "in.safetensors", "--ranks", 4,

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from cleave import ColwiseParallel, Plan, RowwiseParallel
-from test_collectives_signature import PARTS, one_device
+from test_collectives_signature import PARTS, expect_same_results, one_device, write_files
 from training import ENVIRONMENT, losses, random_batches, save_batches, train
 
 BATCH, HIDDEN = 3, 5
@@ -44,24 +44,12 @@ def uneven():
 
 @pytest.fixture
 def files(tmp_path):
-    torch.manual_seed(0)
-    for name, text in (("whole", one_device(BATCH, HIDDEN)), ("parts", uneven())):
-        (tmp_path / f"{name}.mlir").write_text(text)
-    save_file({"w": torch.randn(4, HIDDEN), "v": torch.randn(HIDDEN, 2)}, tmp_path / "parts.safetensors")
-    (tmp_path / "whole.safetensors").symlink_to(tmp_path / "parts.safetensors")
-    save_file({"x": torch.randn(BATCH, 4)}, tmp_path / "in.safetensors")
-    save_file({"x": torch.randn(4 * BATCH, 4)}, tmp_path / "data.safetensors")
-    return tmp_path
+    return write_files(tmp_path, one_device(BATCH, HIDDEN), uneven(), BATCH, HIDDEN)
 
 
 @pytest.mark.parametrize("kind", ["processes", "threads"])
 def test_results_are_those_of_the_whole_program(cleave_run, files, kind):
-    printed = cleave_run.succeed(
-        files / "parts.mlir", "--against", files / "whole.mlir", "--inputs",
-        files / "in.safetensors", "--ranks", 4, "--ranks-as", kind, "--tolerance", 1e-6,
-    )  # fmt: skip
-    for name in ("loss", "output.0", "grad.w", "grad.v"):
-        assert re.search(rf"^{re.escape(name)} ", printed, re.MULTILINE), printed
+    expect_same_results(cleave_run, files, kind)
 
 
 def test_dumps_are_whole(cleave_run, files):
