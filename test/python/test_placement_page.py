@@ -2,14 +2,12 @@
 
 import json
 import re
-import shutil
 import subprocess
 
 import cleave_path  # noqa: F401
 import pytest
 from cleave import FSDP, ColwiseParallel, Plan, RowwiseParallel, placement_page
-
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+from test_timeline_page import BROWSER, open_page
 
 # Appended to the page: acts as a user would, and leaves what came of it in the document.
 PROBE = """
@@ -75,14 +73,7 @@ def test_page_shows_modules_tensors_and_collectives(explanation, tmp_path):
     assert placement_page.main([str(explanation), "-o", str(page), "--name", "a </script> GPT"]) == 0
     text = page.read_text()
     assert "http" not in text, "the page is self-contained"
-    page.write_text(text.replace("</html>", PROBE + "</html>"))
-    dom = subprocess.run(
-        [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,700",
-         f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", page.as_uri()],
-        check=True, capture_output=True, text=True, timeout=120).stdout
-    found = re.search(r'<pre id="result">(.*?)</pre>', dom, re.S)
-    assert found, "the page's script did not run to its end"
-    result = json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+    result = open_page(page, PROBE, tmp_path)
 
     data = json.loads(explanation.read_text())
     microbatch = next(f for f in data["functions"] if f["phase"] == "microbatch")

@@ -47,7 +47,7 @@ document.body.append(out);
 
 
 def open_page(page, probe, tmp_path):
-    """Opens a page of cleave-sim with a script at its end, and gives what that leaves as JSON."""
+    """Opens a page with a script at its end, and gives what that leaves as JSON."""
     # Capturing needs a real pointer.
     text = page.read_text().replace("lanes.setPointerCapture(e.pointerId);", "")
     page.write_text(text.replace("</html>", probe + "</html>"))
