@@ -12,8 +12,8 @@ import subprocess
 import sys
 
 import pytest
+from test_words import SOURCE, tracked
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^( *)```(\S*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 
 # IR that other tests read, by what marks it.
@@ -51,9 +51,7 @@ SHELL = {"cd", "cat", "chmod", "exit", "export", "eval", "echo", "for", "done", 
 
 
 def documents():
-    listed = subprocess.check_output(["git", "ls-files", "-co", "--exclude-standard", "*.md"], cwd=SOURCE, text=True)
-    kept = ("docs/site/", "bench/results/", "test/")
-    return [path for path in listed.split() if not path.startswith(kept) and (SOURCE / path).exists()]
+    return [path for path in tracked("*.md") if not path.startswith(("docs/site/", "bench/results/", "test/"))]
 
 
 def blocks(*languages):
