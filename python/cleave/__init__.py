@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from cleave.export import (
         Constant,
         ExportError,
+        ExportNote,
         ExportSpec,
         StepDecay,
         WarmupCosine,
@@ -40,6 +41,7 @@ __all__ = [
     "DataParallel",
     "ExpertParallel",
     "ExportError",
+    "ExportNote",
     "ExportSpec",
     "Op",
     "Partial",
@@ -54,7 +56,7 @@ __all__ = [
     "export_spec",
 ]
 
-_OF_EXPORT = {"Constant", "ExportError", "ExportSpec", "StepDecay", "WarmupCosine", "export_spec"}
+_OF_EXPORT = {"Constant", "ExportError", "ExportNote", "ExportSpec", "StepDecay", "WarmupCosine", "export_spec"}
 
 
 def __getattr__(name: str):

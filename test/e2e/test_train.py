@@ -10,7 +10,7 @@ from cleave.data import TextBatches
 from combinations_cover import cover, name, run_all, seed
 from safetensors.torch import load_file
 from training import (
-    MODELS, checkpoint_tensors, expected_tensors, load_strictly, losses, newest_checkpoint,
+    MODELS, Model, checkpoint_tensors, expected_tensors, load_strictly, losses, newest_checkpoint,
     random_batches, read_metrics, run, save_batches, train,
 )  # fmt: skip
 
@@ -50,6 +50,20 @@ def test_steps_are_those_of_eager_mode_bit_for_bit(build_dir, tmp_path, model, c
     found = checkpoint_tensors(newest_checkpoint(tmp_path / "run"))
     assert_same_state(found, expected_tensors(expected, subject.spec))
     load_strictly(subject.spec, newest_checkpoint(tmp_path / "run"))
+
+
+@pytest.mark.parametrize("name", ["opt", "bart"])
+def test_numbers_of_decided_branches_are_drawn_in_each_step(build_dir, tmp_path, name):
+    """These models draw a number for each layer, which decides nothing, but moves what dropout draws."""
+    subject = Model(name, tmp_path)
+    batches = random_batches(subject.spec, 6, 2, seed())
+    data = save_batches(subject.spec, batches, tmp_path / "data.safetensors")
+    train(build_dir, subject.program, "--steps", 6, "--microbatches", 2, "--threads", 1, "--seed", 11,
+          "--data", f"safetensors:{data}", "--metrics", tmp_path / "m.jsonl", "--checkpoint", tmp_path / "run")  # fmt: skip
+    expected = testing.train(subject.spec, batches, 2, 11)
+    assert losses(tmp_path / "m.jsonl") == expected.losses
+    found = checkpoint_tensors(newest_checkpoint(tmp_path / "run"))
+    assert_same_state(found, expected_tensors(expected, subject.spec))
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "nesterov", "adam"])

@@ -1,5 +1,7 @@
 """Small models of installed libraries, with random weights: what nobody wrote for Cleave."""
 
+import dataclasses
+
 import cleave_path  # noqa: F401
 import cleave
 import torch
@@ -43,7 +45,38 @@ def convnext():
     return _images(ConvNeXt(blocks, num_classes=5), "convnext", F.cross_entropy)
 
 
-LIBRARY_MODELS = {"t5": t5, "mamba": mamba, "convnextv2": convnextv2, "convnext": convnext}
+def opt():
+    """It draws a number for each layer, to leave out none."""
+    from transformers import OPTConfig, OPTForCausalLM
+
+    config = OPTConfig(
+        vocab_size=64, hidden_size=16, word_embed_proj_dim=16, ffn_dim=32, num_hidden_layers=2,
+        num_attention_heads=2, max_position_embeddings=16, dropout=0.1,
+    )  # fmt: skip
+    return _trained(OPTForCausalLM, config, "opt", attention_mask=torch.ones(2, 8, dtype=torch.long))
+
+
+def bart():
+    """So does its encoder, and its decoder, and attention has dropout, too."""
+    from transformers import BartConfig, BartForConditionalGeneration
+
+    config = BartConfig(
+        vocab_size=64, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=32, decoder_ffn_dim=32, max_position_embeddings=16,
+        dropout=0.1, attention_dropout=0.1,
+    )  # fmt: skip
+    return _trained(BartForConditionalGeneration, config, "bart", attention_mask=torch.ones(2, 8))
+
+
+LIBRARY_MODELS = {
+    "t5": t5, "mamba": mamba, "convnextv2": convnextv2, "convnext": convnext, "opt": opt, "bart": bart,
+}  # fmt: skip
+
+
+def _trained(*arguments, **inputs):
+    """A language model with an optimizer."""
+    spec = _language_model(*arguments, **inputs)
+    return dataclasses.replace(spec, optimizer=lambda p: torch.optim.AdamW(p, lr=1e-3))
 
 
 def _language_model(kind, config, name, **inputs):

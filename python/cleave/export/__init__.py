@@ -11,9 +11,10 @@ import pathlib
 import sys
 import tempfile
 import types
+import warnings
 from typing import TYPE_CHECKING
 
-from cleave.export.errors import ExportError
+from cleave.export.errors import ExportError, ExportNote
 
 if TYPE_CHECKING:
     from cleave.export.schedules import Constant, StepDecay, WarmupCosine
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Constant",
     "ExportError",
+    "ExportNote",
     "ExportSpec",
     "StepDecay",
     "WarmupCosine",
@@ -45,7 +47,8 @@ def export(module, args, kwargs=None, *, out=".", **options) -> pathlib.Path:
     """Exports `module` for the microbatch `args`, `kwargs`; the other options are ExportSpec's.
 
     Writes NAME.mlir and NAME.safetensors in the directory `out`, which is made if need be, with a
-    plan also NAME.plan.json, and returns the path of the first. Raises ExportError, and then leaves no file changed.
+    plan also NAME.plan.json, and returns the path of the first. Raises ExportError, and then leaves no file changed;
+    warns with ExportNote.
     """
     from cleave.export.spec import ExportSpec
 
@@ -63,7 +66,8 @@ def export_spec(spec: ExportSpec, out=".") -> pathlib.Path:
 
     spec.check()
     load_typed_ops()  # refuses before anything is traced
-    program = Program(spec, capture(spec))
+    captured = capture(spec)
+    program = Program(spec, captured)
     out = pathlib.Path(out)
     tensors = {name: tensor.cpu().contiguous().clone() for name, tensor in program.tensors.items()}
     try:
@@ -82,6 +86,8 @@ def export_spec(spec: ExportSpec, out=".") -> pathlib.Path:
         raise ExportError(f"cannot write to {out}: {error.strerror or error}") from None
     except SafetensorError as error:
         raise ExportError(f"cannot write to {out}: {error}") from None
+    for note in captured.notes:
+        warnings.warn(note, ExportNote, stacklevel=2)
     return out / f"{spec.name}.mlir"
 
 

@@ -9,9 +9,10 @@ import inspect
 import pathlib
 import sys
 import traceback
+import warnings
 from typing import TYPE_CHECKING
 
-from cleave.export.errors import ExportError
+from cleave.export.errors import ExportError, ExportNote
 from cleave.export.options import MODES
 from cleave.export.paths import short_path
 
@@ -98,7 +99,17 @@ def main(argv: list[str] | None = None) -> int:
         changes = {k: v for k in ("mode", "name", "gradients") if (v := getattr(options, k)) is not None}
         if changes:
             spec = dataclasses.replace(spec, **changes)
-        print(export_spec(spec, options.out))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ExportNote)
+            path = export_spec(spec, options.out)
+        for warning in caught:
+            if issubclass(warning.category, ExportNote):
+                print(f"note: {warning.message}", file=sys.stderr)
+            else:
+                warnings.showwarning(
+                    warning.message, warning.category, warning.filename, warning.lineno
+                )
+        print(path)
     except ExportError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

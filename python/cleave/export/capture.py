@@ -18,12 +18,14 @@ from torch._dynamo.functional_export import dynamo_graph_capture_for_export
 from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
 from torch._guards import tracing
 
+from cleave.export.branches import Branches
 from cleave.export.errors import ExportError
 from cleave.export.gradient_cuts import show_gradient_cuts
 from cleave.export.inputs import Signature
 from cleave.export.locations import frames, is_library
 from cleave.export.operators import COLLECTIVE
 from cleave.export.paths import short_path
+from cleave.export.random_ops import unused_draws_kept
 from cleave.export.spec import ExportSpec
 from cleave.export.strides import settle_strides
 from cleave.export.text import STATIC_SIZES
@@ -34,12 +36,14 @@ class Capture:
     """graph: FX graph whose placeholders and outputs carry descriptors in `meta["desc"]`.
     signature: the inputs, which `PlainAOTInput(i)` counts.
     returns_loss: whether output 0 is the loss.
+    notes: what its user should know of how it was traced.
     """
 
     graph: torch.fx.GraphModule
     signature: Signature
     returns_loss: bool
     checkpointed: bool
+    notes: list[str]
 
 
 class _Step(nn.Module):
@@ -99,10 +103,12 @@ def capture(spec: ExportSpec) -> Capture:
     step = _Step(spec, signature)
     tensors = tuple(i.value for i in signature.inputs)
     grad_mode = torch.enable_grad() if spec.mode == "joint" else torch.no_grad()
+    branches = Branches()
     torch._dynamo.reset()
     try:
-        with _left_as_found(step), grad_mode, _tracer_options(), _quiet():
-            traced = dynamo_graph_capture_for_export(step)(*tensors)
+        with _left_as_found(step), grad_mode, _tracer_options(), _quiet(), unused_draws_kept():
+            with branches.decided():
+                traced = dynamo_graph_capture_for_export(step)(*tensors)
             checkpointed = any("checkpoint" in str(n.target) for n in traced.graph.nodes)
             if not spec.gradients:
                 show_gradient_cuts(traced)
@@ -121,10 +127,10 @@ def capture(spec: ExportSpec) -> Capture:
                 f"mode '{spec.mode}' needs a loss: give a loss function, or let "
                 f"{type(spec.module).__name__}.forward return a 0-d tensor or a mapping with 'loss'"
             ) from None
-        raise ExportError(_describe(error)) from error
+        raise ExportError(_describe(error, branches)) from error
     finally:
         torch._dynamo.reset()
-    return Capture(graph, signature, spec.mode != "forward", checkpointed)
+    return Capture(graph, signature, spec.mode != "forward", checkpointed, branches.notes)
 
 
 @contextlib.contextmanager
@@ -199,7 +205,7 @@ def _quiet():
                 )
 
 
-def _describe(error: Exception) -> str:
+def _describe(error: Exception, branches: Branches) -> str:
     """One line for what tracing raised, with the model's source line."""
     text = str(error)
     head = text.partition("from user code:")[0]
@@ -224,7 +230,9 @@ def _describe(error: Exception) -> str:
         message += ": " + explanation.group(1).strip()
     elif not message or type(error).__module__ == "builtins":
         message = f"{type(error).__name__}: {message}"
-    if any(f"{os.sep}torch{os.sep}distributed{os.sep}" in file for file, _ in everything):
+    if branches.refusal and "Data-dependent branching" in message:
+        message = branches.refusal
+    elif any(f"{os.sep}torch{os.sep}distributed{os.sep}" in file for file, _ in everything):
         message = f"found {COLLECTIVE}"
     elif match := re.search(r"data-dependent expression (.*?u\d+.*?)(?: \(unhinted|$)", message):
         message = f"found a size that depends on data, {match.group(1)}; {STATIC_SIZES}"

@@ -1,4 +1,4 @@
-"""The one exception that every refusal of the exporter is."""
+"""The one exception that every refusal of the exporter is, and the warning that every note is."""
 
 
 class ExportError(Exception):
@@ -10,3 +10,7 @@ class ExportError(Exception):
 
     def __init__(self, message: str):
         super().__init__(" ".join(message.split()))
+
+
+class ExportNote(UserWarning):
+    """What an export took for granted, and whoever runs the program should know."""

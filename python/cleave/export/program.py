@@ -47,6 +47,8 @@ class Program:
         self._arguments: list[tuple[str, str, Role]] = []  # SSA name, type, role
         self._body: list[str] = []
         self._draws = 0
+        self._is_random = False
+        self._unnamed_draw: ExportError | None = None
         self._checkpoint_graphs: dict[int, int] = {}
         self._tagged = False
         self._holds_gradients = spec.mode == "joint" and spec.gradients
@@ -96,7 +98,9 @@ class Program:
                     totals[role] = self._accumulate(node, accumulators[role.name], role)
         if self._capture.checkpointed and not self._tagged and self._spec.mode == "joint":
             raise ExportError("the trace lost the tags of activation checkpointing")
-        if self._draws:
+        if self._is_random:
+            if self._unnamed_draw:
+                raise self._unnamed_draw
             self._add_random_arguments()
         for node, roles in made.items():
             for role in roles:
@@ -109,7 +113,7 @@ class Program:
             (totals.get(role, self._values[node]), type_, role) for node, type_, role in results
         ]
         attributes = ["train.phase = #train.phase<microbatch>"]
-        if self._draws:
+        if self._is_random:
             attributes.insert(0, f"train.draws = {self._draws} : i64")
         functions = function_text("microbatch", self._arguments, returned, attributes, self._body)
         if update:
@@ -322,7 +326,10 @@ class Program:
         self._emit(node, text, operand_types, types)
 
     def _write_random(self, node: torch.fx.Node, bound, value):
+        if not node.users:
+            return self._skip_draw(node, bound, value)
         call = random_ops.replace(node.target, bound, value)
+        self._is_random = True
         like = call.like
         if isinstance(like, torch.fx.Node):
             like_value, like_type = self._values[like], self._types[like]
@@ -345,6 +352,13 @@ class Program:
             f"{like_type}, tensor<i64>, tensor<i64>",
             result_types(value),
         )
+
+    def _skip_draw(self, node: torch.fx.Node, bound, value):
+        """Numbers that nothing uses: all that they do is to give later ones other places in the stream."""
+        try:
+            self._draws += random_ops.replace(node.target, bound, value).draws
+        except Unsupported as error:
+            self._unnamed_draw = self._refusal(node, str(error))
 
     def _emit(self, node: torch.fx.Node, text: str, operand_types: str, results: list[str]):
         name = self._names.fresh(node.name)

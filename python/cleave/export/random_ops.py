@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import math
 import operator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch.fx import node as fx_node
 
 from cleave.export.text import Unsupported, float_literal
 
@@ -28,6 +32,34 @@ class RandomCall:
     like: torch.fx.Node | torch.Tensor
     attributes: str
     draws: int
+
+
+@contextlib.contextmanager
+def unused_draws_kept() -> Iterator[None]:
+    """While this is entered, PyTorch's passes keep random calls whose results nothing uses.
+
+    Eager mode draws their numbers too, so that later calls get others.
+    """
+    kept = fx_node._side_effectful_functions
+    added = _random_overloads() - kept
+    kept |= added
+    try:
+        yield
+    finally:
+        kept -= added
+
+
+@functools.cache
+def _random_overloads() -> frozenset[torch._ops.OpOverload]:
+    """All pure operators of PyTorch that may draw random numbers."""
+    found = set()
+    for schema in torch._C._jit_get_all_schemas():
+        namespace, _, name = schema.name.partition("::")
+        packet = getattr(aten, name, None) if namespace == "aten" else None
+        overload = getattr(packet, schema.overload_name or "default", None)
+        if overload is not None and torch.Tag.nondeterministic_seeded in overload.tags:
+            found.add(overload)
+    return frozenset(found)
 
 
 def is_random(overload: torch._ops.OpOverload, bound: dict[str, Any]) -> bool:

@@ -1,0 +1,127 @@
+"""Decides branches on random numbers whose outcome no random number can change.
+
+`if torch.rand([]) < self.layerdrop` with a `layerdrop` of 0, as many models of transformers have it, looks to
+Dynamo like control flow that depends on data. The number is drawn all the same: what is drawn afterwards
+must be what eager mode draws.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import linecache
+import operator
+from collections.abc import Callable, Iterator
+
+import torch
+from torch._dynamo import symbolic_convert
+from torch._dynamo.variables import VariableTracker
+
+from cleave.export.paths import short_path
+
+_MIRRORED = {
+    operator.lt: operator.gt, operator.le: operator.ge, operator.gt: operator.lt, operator.ge: operator.le,
+}  # fmt: skip
+_TRANSLATORS = (
+    symbolic_convert.InstructionTranslator,
+    symbolic_convert.InliningInstructionTranslator,
+    symbolic_convert.InliningGeneratorInstructionTranslator,
+)
+# Python's versions name jumps differently: POP_JUMP_IF_TRUE, POP_JUMP_FORWARD_IF_TRUE, JUMP_IF_TRUE_OR_POP.
+_JUMPS = {
+    code: name
+    for name, code in dis.opmap.items()
+    if "JUMP" in name and ("IF_TRUE" in name or "IF_FALSE" in name)
+}
+
+
+class Branches:
+    """notes: what was decided, a sentence for each branch of the source.
+    refusal: why the branch that stopped the trace is none of these; None if it is on no random number.
+    """
+
+    def __init__(self):
+        self.notes: list[str] = []
+        self.refusal: str | None = None
+
+    @contextlib.contextmanager
+    def decided(self) -> Iterator[None]:
+        """While this is entered, Dynamo takes the branches that are decided."""
+        before = [(kind, kind.dispatch_table) for kind in _TRANSLATORS]
+        try:
+            for kind, table in before:
+                kind.dispatch_table = [
+                    self._jump(handler, _JUMPS[code]) if code in _JUMPS and handler else handler
+                    for code, handler in enumerate(table)
+                ]
+            yield
+        finally:
+            for kind, table in before:
+                kind.dispatch_table = table
+
+    def _jump(self, handler: Callable, name: str) -> Callable:
+        def jump(translator, instruction):
+            value = translator.stack[-1]
+            outcome = self._outcome(translator, value)
+            if outcome is None:
+                return handler(translator, instruction)
+            translator.pop()
+            if outcome == ("IF_TRUE" in name):
+                if name.endswith("OR_POP"):
+                    translator.push(value)
+                translator.jump(instruction)
+
+        return jump
+
+    def _outcome(self, translator, value: VariableTracker) -> bool | None:
+        if not value.is_tensor():
+            return None
+        compared = _comparison(value.as_proxy().node)
+        if compared is None:
+            return None
+        compare, number = compared
+        outcome = _decide(compare, number)
+        if outcome is None:
+            self.refusal = (
+                f"the branch depends on a random number in [0, 1), which is compared with {number:g}; expected a "
+                "branch that no random number changes: set what it is compared with to 0 or 1"
+            )
+            return None
+        file, line = translator.f_code.co_filename, translator.lineno
+        code = linecache.getline(file, line).strip()
+        note = (
+            f"the condition at {short_path(file)}:{line}" + (f" ('{code}')" if code else "")
+            + f" is always {'true' if outcome else 'false'}: a random number in [0, 1) is compared with {number:g}"
+        )  # fmt: skip
+        if note not in self.notes:
+            self.notes.append(note)
+        return outcome
+
+
+def _comparison(node: torch.fx.Node) -> tuple[Callable, float] | None:
+    """How a node compares numbers of torch.rand with a constant, which stands on the right."""
+    compare = node.target
+    if compare not in _MIRRORED or len(node.args) != 2:
+        return None
+    drawn, number = node.args
+    if isinstance(number, torch.fx.Node):
+        drawn, number, compare = number, drawn, _MIRRORED[compare]
+    if not isinstance(drawn, torch.fx.Node) or not isinstance(number, (bool, int, float)):
+        return None
+    if drawn.target is not torch.rand or "out" in drawn.kwargs:
+        return None
+    value = drawn.meta["example_value"]
+    # Whatever else takes the number could change it in place.
+    if value.numel() != 1 or node.users or any(u.target not in _MIRRORED for u in drawn.users):
+        return None
+    # The kernel rounds the constant to the tensor's type.
+    return compare, torch.tensor(number, dtype=value.dtype).item()
+
+
+def _decide(compare: Callable, number: float) -> bool | None:
+    """What `x compare number` is for each x of [0, 1); None where x matters."""
+    if number >= 1:
+        return compare in (operator.lt, operator.le)
+    if number < 0 or (number == 0 and compare in (operator.lt, operator.ge)):
+        return compare in (operator.gt, operator.ge)
+    return None

@@ -1,0 +1,175 @@
+"""Branches on random numbers are decided where no number of [0, 1) matters, and the numbers are drawn."""
+
+import cleave_path  # noqa: F401
+import cleave
+import pytest
+import torch
+from cleave.export.__main__ import main
+from exported_models import export
+from library_models import LIBRARY_MODELS
+from torch import nn
+from torch._dynamo import symbolic_convert
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+class Condition(nn.Module):
+    """A layer that `condition` may leave out, with dropout before and after."""
+
+    def __init__(self, condition):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.condition = condition
+
+    def forward(self, x):
+        x = nn.functional.dropout(self.first(x), 0.5)
+        if self.condition(x):
+            x = self.second(x)
+        return nn.functional.dropout(x, 0.5)
+
+
+def other(x):
+    """Not a constant."""
+    return x.shape[0] > 0
+
+
+# Conditions, and whether they hold.
+DECIDED = {
+    "less than 0": (lambda x: torch.rand([]) < 0, False),
+    "not less than 0": (lambda x: torch.rand([]) >= 0.0, True),
+    "at most less than nothing": (lambda x: torch.rand(1) <= -1e-9, False),
+    "less than 1": (lambda x: torch.rand([]) < 1.0, True),
+    "at most 1": (lambda x: torch.rand(()) <= 1, True),
+    "more than 1": (lambda x: torch.rand([]) > True, False),
+    "0 more": (lambda x: 0 > torch.rand([]), False),
+    "rounded to 1": (lambda x: torch.rand([]) < 1 - 1e-12, True),
+    "double": (lambda x: torch.rand([], dtype=torch.float64) < 0, False),
+    "infinite": (lambda x: torch.rand([]) < float("inf"), True),
+    "and": (lambda x: torch.rand([]) < 0 and other(x), False),
+    "or": (lambda x: torch.rand([]) < 0 or other(x), True),
+    "and then": (lambda x: other(x) and torch.rand([]) < 0, False),
+    "two": (lambda x: torch.rand([]) < 0 or torch.rand([]) < 1, True),
+}
+
+
+@pytest.mark.parametrize("name", DECIDED)
+def test_a_condition_is_decided_and_its_number_drawn(tmp_path, name):
+    condition, holds = DECIDED[name]
+    module = Condition(condition)
+    note = r"test_branches.py:\d+ .* is always (true|false): a random number in \[0, 1\) is compared with"
+    with pytest.warns(cleave.ExportNote, match=note):
+        text, _ = export(tmp_path, module, (torch.randn(2, 4),), loss=lambda y: y.sum())
+    assert ('gradient "second.weight"' in text) == holds
+
+
+def inverted(x):
+    number = torch.rand([])
+    number.neg_()
+    return number < 0
+
+
+def seen_through_a_view(x):
+    number = torch.rand([])
+    number.view(1).mul_(-1)
+    return number < 0
+
+
+UNDECIDED = {
+    "likely": (lambda x: torch.rand([]) < 0.9, "compared with 0.9"),
+    "nearly 0": (lambda x: torch.rand([]) <= 0.0, "compared with 0;"),
+    "nearly 1": (lambda x: torch.rand([], dtype=torch.float64) < 1 - 1e-12, "compared with 1;"),
+    "nan": (lambda x: torch.rand([]) < float("nan"), "compared with nan"),
+    "normal": (lambda x: torch.randn([]) < 0, "Data-dependent branching"),
+    "data": (lambda x: x.sum() < 0, "Data-dependent branching"),
+    "changed": (inverted, "Data-dependent branching"),
+    "view": (seen_through_a_view, "Data-dependent branching"),
+    "computed": (lambda x: torch.rand([]) - 1 < 0, "Data-dependent branching"),
+    "equal": (lambda x: torch.rand([]) == 2, "Data-dependent branching"),
+    "two numbers": (lambda x: torch.rand([]) < torch.rand([]), "Data-dependent branching"),
+}
+
+
+@pytest.mark.parametrize("name", UNDECIDED)
+def test_what_depends_on_the_number_is_refused(tmp_path, name):
+    condition, expected = UNDECIDED[name]
+    before = list(symbolic_convert.InstructionTranslator.dispatch_table)
+    with pytest.raises(cleave.ExportError) as caught:
+        cleave.export(Condition(condition), (torch.randn(2, 4),), loss=lambda y: y.sum(), out=tmp_path)
+    message = str(caught.value)
+    assert expected in message and "test_branches.py" in message
+    assert ("set what it is compared with to 0 or 1" in message) == ("compared" in expected)
+    assert not list(tmp_path.iterdir())
+    assert symbolic_convert.InstructionTranslator.dispatch_table == before
+
+
+class Unused(nn.Module):
+    def __init__(self, draw):
+        super().__init__()
+        self.layer, self.draw = nn.Linear(4, 4), draw
+
+    def forward(self, x):
+        self.draw(x)
+        return nn.functional.dropout(self.layer(x), 0.5)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [torch.rand_like, torch.nn.functional.dropout, lambda x: torch.randn(3, 8), lambda x: torch.empty(5).uniform_()],
+)
+def test_numbers_that_nothing_uses_are_drawn(tmp_path, draw):
+    text, _ = export(tmp_path, Unused(draw), (torch.randn(2, 4),), loss=lambda y: y.sum())
+    assert text.count("aten.rng_") == 1 and "position = 0" not in text
+
+
+def test_numbers_that_nothing_uses_and_nobody_can_count_are_refused(tmp_path):
+    def draw(x):
+        return torch.randperm(4)
+
+    class Still(Unused):
+        def forward(self, x):
+            self.draw(x)
+            return self.layer(x)
+
+    with pytest.raises(cleave.ExportError, match="aten::randperm.*a random operator"):
+        cleave.export(Unused(draw), (torch.randn(2, 4),), loss=lambda y: y.sum(), out=tmp_path)
+    text, _ = export(tmp_path, Still(draw), (torch.randn(2, 4),), loss=lambda y: y.sum())
+    assert "rng" not in text and "train.draws" not in text
+
+
+def test_a_note_is_given_once_for_each_line(tmp_path):
+    with pytest.warns(cleave.ExportNote) as notes:
+        cleave.export_spec(LIBRARY_MODELS["bart"](), tmp_path)
+    notes = [str(note.message) for note in notes if note.category is cleave.ExportNote]
+    assert len(notes) == 2  # the encoder's and the decoder's
+    for note in notes:
+        assert "modeling_bart.py:" in note and "('if dropout_probability < self.layerdrop:" in note
+        assert "always false" in note and "compared with 0" in note
+
+
+def test_layers_that_are_left_out_are_refused_with_what_to_set(tmp_path):
+    spec = LIBRARY_MODELS["opt"]()
+    spec.module.model.decoder.layerdrop = 0.1
+    with pytest.raises(cleave.ExportError) as caught:
+        cleave.export_spec(spec, tmp_path)
+    assert "modeling_opt.py" in str(caught.value) and "compared with 0.1; expected" in str(caught.value)
+
+
+FACTORY = """
+import cleave, torch
+
+class Layer(torch.nn.Linear):
+    def forward(self, x):
+        return super().forward(x) if torch.rand([]) >= 0 else x
+
+def layer():
+    return cleave.ExportSpec(Layer(4, 4), (torch.ones(2, 4),), loss=lambda y: y.sum(), name="layer")
+"""
+
+
+def test_the_command_prints_notes(tmp_path, capsys):
+    file = tmp_path / "layers.py"
+    file.write_text(FACTORY)
+    assert main([f"{file}:layer", "-o", str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.strip() == str(tmp_path / "out" / "layer.mlir")
+    assert printed.err.count("\n") == 1 and printed.err.startswith("note: the condition at layers.py:6 (")
