@@ -205,8 +205,10 @@ static void printOperandList(OpAsmPrinter &printer, ArrayRef<Value> values) {
   printer << ']';
 }
 
-static void printTail(OpAsmPrinter &printer, Operation *op) {
-  SmallVector<NamedAttribute> attributes(op->getDiscardableAttrs());
+static void printTail(OpAsmPrinter &printer, Operation *op,
+                      ArrayRef<NamedAttribute> inherent = {}) {
+  SmallVector<NamedAttribute> attributes(inherent);
+  llvm::append_range(attributes, op->getDiscardableAttrs());
   printer.printOptionalAttrDict(attributes);
   printer << " : ";
   printer.printFunctionalType(op);
@@ -360,5 +362,8 @@ void CallOp::print(OpAsmPrinter &printer) {
     }
   });
   printer << ')';
-  printTail(printer, *this);
+  SmallVector<NamedAttribute, 1> schema;
+  if (StringAttr text = getSchemaAttr())
+    schema.emplace_back(getSchemaAttrName(), text);
+  printTail(printer, *this, schema);
 }

@@ -23,6 +23,7 @@
 #include "dialects/aten/ops/Random.h"
 #include "dialects/aten/ops/Reduction.h"
 #include "dialects/aten/ops/Softmax.h"
+#include "dialects/aten/ops/Upsampling.h"
 #include "dialects/aten/ops/View.h"
 #include "dialects/derivative/DerivativeInterface.h"
 
@@ -37,10 +38,11 @@ void cleave::aten::claimDerivatives(AtenDialect &dialect) {
   claim<AddOp, AddScalarOp, SubOp, SubScalarOp, RsubScalarOp, MulOp, MulScalarOp, DivOp,
         DivScalarOp, AddcmulOp, PowOp, PowTensorScalarOp, SqrtOp, RsqrtOp, ReciprocalOp, NegOp,
         AbsOp, SgnOp, SignOp, ExpOp, LogOp, Log1pOp, SinOp, CosOp, ErfOp>(dialect);
+  claim<Log2Op, TanOp, AsinOp, AcosOp, AtanOp>(dialect);
   claim<PowScalarOp, Expm1Op, XlogyOp, FloorOp, CeilOp, RoundOp, TruncOp>(dialect);
   claim<ReluOp, SiluOp, SigmoidOp, TanhOp, GeluOp>(dialect);
-  claim<SoftplusOp, LeakyReluOp, EluOp, HardtanhOp, ThresholdOp, HardswishOp, HardsigmoidOp, MishOp,
-        LogSigmoidForwardOp, PreluKernelOp, GluOp>(dialect);
+  claim<SoftplusOp, LeakyReluOp, EluOp, CeluOp, HardshrinkOp, HardtanhOp, ThresholdOp, HardswishOp,
+        HardsigmoidOp, MishOp, LogSigmoidForwardOp, PreluKernelOp, GluOp>(dialect);
   claim<WhereOp, MaskedFillScalarOp, MaskedFillOp, ClampOp, ClampMinOp, ClampMaxOp, MaximumOp,
         MinimumOp>(dialect);
   // Contraction
@@ -69,12 +71,18 @@ void cleave::aten::claimDerivatives(AtenDialect &dialect) {
   claim<EmbeddingOp, IndexOp, UnsafeIndexOp, IndexPutOp, IndexSelectOp, IndexAddOp, GatherOp,
         ScatterSrcOp, ScatterAddOp, ScatterValueOp>(dialect);
   // Loss
-  claim<NllLossForwardOp, MseLossOp, HuberLossOp, SmoothL1LossOp, SoftMarginLossOp,
-        BinaryCrossEntropyOp, BinaryCrossEntropyWithLogitsOp>(dialect);
+  claim<NllLossForwardOp, NllLoss2dForwardOp, MultiMarginLossOp, MseLossOp, HuberLossOp,
+        SmoothL1LossOp, SoftMarginLossOp, BinaryCrossEntropyOp, BinaryCrossEntropyWithLogitsOp>(
+      dialect);
   // Random
   claim<RngNativeDropoutOp, RngBernoulliOp, RngUniformOp, RngNormalOp>(dialect);
   // Pooling and convolution
-  claim<ConvolutionOp, MaxPool2dWithIndicesOp, AvgPool2dOp, AdaptiveAvgPool2dOp>(dialect);
+  claim<ConvolutionOp, MaxPool2dWithIndicesOp, AvgPool2dOp, AdaptiveAvgPool2dOp, Im2colOp,
+        Col2imOp>(dialect);
+  claim<UpsampleNearest1dOp, UpsampleNearest2dOp, UpsampleNearest3dOp, UpsampleNearestExact1dOp,
+        UpsampleNearestExact2dOp, UpsampleNearestExact3dOp, UpsampleLinear1dOp,
+        UpsampleBilinear2dOp, UpsampleTrilinear3dOp, UpsampleBicubic2dOp, UpsampleBilinear2dAaOp,
+        UpsampleBicubic2dAaOp>(dialect);
   // Calls of other operators, by name
   claim<CallOp>(dialect);
 }

@@ -69,16 +69,17 @@ static SchemaValue parseValue(StringRef text) {
   return value;
 }
 
-static Schema parse(const Row &row) {
+std::optional<Schema> cleave::aten::parseSchema(StringRef name, StringRef text) {
   Schema schema;
-  schema.name = row.name;
-  schema.text = row.text;
-  schema.drawsRandomNumbers = row.seeded;
-  size_t arrow = row.text.rfind(") -> ");
-  for (StringRef argument : splitList(row.text.slice(1, arrow)))
+  schema.name = name;
+  schema.text = text;
+  size_t arrow = text.rfind(") -> ");
+  if (!text.starts_with("(") || arrow == StringRef::npos)
+    return std::nullopt;
+  for (StringRef argument : splitList(text.slice(1, arrow)))
     if (argument != "*") // what follows is by keyword only
       schema.arguments.push_back(parseValue(argument));
-  StringRef returns = row.text.drop_front(arrow + 5).trim();
+  StringRef returns = text.drop_front(arrow + 5).trim();
   // One return may carry an alias: `Tensor(a)`; several stand in parentheses.
   if (returns.starts_with("("))
     returns = returns.drop_front().drop_back();
@@ -96,5 +97,7 @@ std::optional<Schema> cleave::aten::lookupSchema(StringRef name) {
   const Row *row = partition_point(table, [&](const Row &r) { return StringRef(r.name) < name; });
   if (row == std::end(table) || row->name != name)
     return std::nullopt;
-  return parse(*row);
+  std::optional<Schema> schema = parseSchema(row->name, row->text);
+  schema->drawsRandomNumbers = row->seeded;
+  return schema;
 }

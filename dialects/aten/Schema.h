@@ -39,6 +39,9 @@ struct Schema {
 
 /// The schema of the overload `name` ("aten::add.Tensor"), if the dispatcher has it.
 std::optional<Schema> lookupSchema(llvm::StringRef name);
+/// The schema `text` of an operator that the dispatcher does not have; nothing where it is none. It
+/// refers to both.
+std::optional<Schema> parseSchema(llvm::StringRef name, llvm::StringRef text);
 
 } // namespace cleave::aten
 

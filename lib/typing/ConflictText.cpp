@@ -261,6 +261,9 @@ void ConflictWriter::write(InFlightDiagnostic &diagnostic) const {
 InFlightDiagnostic cleave::placement::emitConflict(Operation *op, const ShardingRule &rule,
                                                    StringAttr axis, const Conflict &conflict) {
   InFlightDiagnostic diagnostic = op->emitOpError();
+  // One op stands for many operators.
+  if (auto call = dyn_cast<aten::AtenOpInterface>(op); call && rule.isOpaque())
+    diagnostic << "calling '" << call.getSchemaName() << "' ";
   ConflictWriter{op, rule, axis, conflict}.write(diagnostic);
   for (unsigned operand : {conflict.operand, conflict.other}) {
     noteOrigin(diagnostic, op->getOperand(operand), describeOperand(op, operand));

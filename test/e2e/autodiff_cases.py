@@ -30,6 +30,7 @@ MASK = torch.tensor([[True, False, True, True, False, False]] * 4)
 INDEX = torch.tensor([3, 0, 0, 2, 1])
 PLACES = torch.tensor([[0, 5], [2, 2], [1, 0], [4, 3]])
 LABELS = torch.tensor([1, 0, 5, 3])
+PIXELS = torch.arange(40).reshape(2, 4, 5) % 3
 CLASS_WEIGHTS = torch.linspace(0.5, 2.0, 6, dtype=torch.float64)
 SHARES = torch.linspace(0, 1, 24, dtype=torch.float64).reshape(4, 6)
 SIGNS = MASK * 2.0 - 1.0
@@ -87,6 +88,11 @@ POINTWISE = {
     "log1p": case(aten.log1p, X, positive=True),
     "sin": case(aten.sin, X),
     "cos": case(aten.cos, X),
+    "tan": case(aten.tan, X),
+    "asin": case(lambda a: aten.asin(aten.tanh(a)), X),
+    "acos": case(lambda a: aten.acos(aten.tanh(a)), X),
+    "atan": case(aten.atan, X),
+    "log2": case(aten.log2, X, positive=True),
     "erf": case(aten.erf, X),
     "where": case(lambda a, b: aten.where(MASK, a, b), X, ROW),
     "masked_fill_scalar": case(lambda a: aten.masked_fill.Scalar(a, MASK, 2.0), X),
@@ -108,6 +114,8 @@ POINTWISE = {
     "softplus_threshold": case(lambda a: aten.softplus(a, 2, 0.5), X, smooth=False),
     "leaky_relu": case(lambda a: aten.leaky_relu(a, 0.2), X),
     "elu": case(lambda a: aten.elu(a, 1.5, 1.1, 0.9), X),
+    "celu": case(lambda a: aten.celu(a, 1.5), X),
+    "hardshrink": case(lambda a: aten.hardshrink(a, 0.3), X),
     "hardtanh": case(lambda a: aten.hardtanh(a, -0.4, 0.6), X),
     "threshold": case(lambda a: aten.threshold(a, 0.1, 2.0), X),
     "hardswish": case(aten.hardswish, X),
@@ -151,6 +159,9 @@ PRODUCTS = {
     "avg_pool2d": case(
         lambda x: aten.avg_pool2d(x, [3, 2], [2, 1], [1, 0], False, False), (2, 3, 6, 5)),
     "avg_pool2d_divisor": case(lambda x: aten.avg_pool2d(x, [2, 2], divisor_override=3), (2, 3, 6, 5)),
+    "im2col": case(lambda x: aten.im2col(x, [3, 2], [1, 2], [1, 0], [2, 2]), (2, 3, 6, 5)),
+    "col2im": case(
+        lambda x: aten.col2im(x, [6, 5], [3, 2], [1, 2], [1, 0], [2, 2]), (2, 18, 6)),
     "_adaptive_avg_pool2d": case(lambda x: aten._adaptive_avg_pool2d(x, [2, 3]), (2, 3, 6, 5)),
     "native_layer_norm": case(
         lambda x, w, b: aten.native_layer_norm(x, [6], w, b, 1e-5)[0], (2, 4, 6), (6,), (6,)),
@@ -169,6 +180,12 @@ PRODUCTS = {
     "nll_loss_forward": case(
         lambda x: aten.nll_loss_forward(x, LABELS, CLASS_WEIGHTS, 1, 0)[0], X),
     "nll_loss_none": case(lambda x: aten.nll_loss_forward(x, LABELS, None, 0, -100)[0], X),
+    "nll_loss2d_forward": case(
+        lambda x: aten.nll_loss2d_forward(x, PIXELS, CLASS_WEIGHTS[:3], 1, 0)[0], (2, 3, 4, 5)),
+    "nll_loss2d_none": case(lambda x: aten.nll_loss2d_forward(x, PIXELS, None, 0, -100)[0], (2, 3, 4, 5)),
+    "multi_margin_loss": case(lambda x: aten.multi_margin_loss(x, LABELS, 1, 0.8), X),
+    "multi_margin_squares": case(
+        lambda x: aten.multi_margin_loss(x, LABELS, 2, 1, CLASS_WEIGHTS, 0), X),
     "mse_loss": case(lambda x, y: aten.mse_loss(x, y), X, Y),
     "mse_loss_none": case(lambda x, y: aten.mse_loss(x, y, 0), X, Y),
     "huber_loss": case(lambda x, y: aten.huber_loss(x, y, 1, 0.7), X, Y),
@@ -180,6 +197,25 @@ PRODUCTS = {
         lambda x: aten.binary_cross_entropy_with_logits(x, SHARES), X),
     "logits_weighted": case(
         lambda x: aten.binary_cross_entropy_with_logits(x, SHARES, SHARES, CLASS_WEIGHTS, 2), X),
+}  # fmt: skip
+
+LINE, IMAGE, VOLUME = (2, 3, 4), (2, 3, 4, 3), (2, 3, 2, 4, 3)
+UPSAMPLING = {
+    "upsample_nearest1d": case(lambda x: aten.upsample_nearest1d(x, [7]), LINE),
+    "upsample_nearest2d": case(lambda x: aten.upsample_nearest2d(x, [8, 5]), IMAGE),
+    "upsample_nearest2d_scaled": case(lambda x: aten.upsample_nearest2d(x, [8, 5], 2.0, 1.75), IMAGE),
+    "upsample_nearest3d": case(lambda x: aten.upsample_nearest3d(x, [3, 8, 5]), VOLUME),
+    "_upsample_nearest_exact1d": case(lambda x: aten._upsample_nearest_exact1d(x, [7]), LINE),
+    "_upsample_nearest_exact2d": case(lambda x: aten._upsample_nearest_exact2d(x, [8, 5]), IMAGE),
+    "_upsample_nearest_exact3d": case(lambda x: aten._upsample_nearest_exact3d(x, [3, 8, 5]), VOLUME),
+    "upsample_linear1d": case(lambda x: aten.upsample_linear1d(x, [7], False), LINE),
+    "upsample_bilinear2d": case(lambda x: aten.upsample_bilinear2d(x, [8, 5], True), IMAGE),
+    "upsample_bilinear2d_scaled": case(
+        lambda x: aten.upsample_bilinear2d(x, [8, 5], False, 2.0, 1.75), IMAGE),
+    "upsample_trilinear3d": case(lambda x: aten.upsample_trilinear3d(x, [3, 8, 5], False), VOLUME),
+    "upsample_bicubic2d": case(lambda x: aten.upsample_bicubic2d(x, [8, 5], False), IMAGE),
+    "_upsample_bilinear2d_aa": case(lambda x: aten._upsample_bilinear2d_aa(x, [2, 5], False), IMAGE),
+    "_upsample_bicubic2d_aa": case(lambda x: aten._upsample_bicubic2d_aa(x, [2, 5], False), IMAGE),
 }  # fmt: skip
 
 REDUCTIONS = {
@@ -280,4 +316,4 @@ INDEXING = {
     "call_roll": case(lambda x: aten.roll(x, [2, 1], [1, 0]), X),
 }  # fmt: skip
 
-CASES = POINTWISE | PRODUCTS | REDUCTIONS | SHAPES | INDEXING
+CASES = POINTWISE | PRODUCTS | UPSAMPLING | REDUCTIONS | SHAPES | INDEXING

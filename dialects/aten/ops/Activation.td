@@ -118,6 +118,13 @@ def Aten_EluBackwardOp
                        Aten_ReqScalar:$input_scale, Aten_ReqBool:$is_result, Aten_Tensor:$self_or_result);
 }
 
+/// `elu` with `scale` 1 and `input_scale` 1 / `alpha`.
+def Aten_CeluOp : Aten_NumbersOp<"celu", "alpha = 1.5",
+    "`self` where it is positive, else `alpha * (exp(self / alpha) - 1)`"> {
+  let arguments = (ins Aten_Tensor:$self, Aten_Scalar:$alpha);
+  let pointwiseOut = 0;
+}
+
 def Aten_HardtanhOp : Aten_NumbersOp<"hardtanh", "min_val = 0, max_val = 6", "`self` between two bounds, else the nearer of them"> {
   let arguments = (ins Aten_Tensor:$self, Aten_Scalar:$min_val, Aten_Scalar:$max_val);
 }
@@ -132,6 +139,15 @@ def Aten_SoftshrinkOp : Aten_NumbersOp<"softshrink", "lambd = 0.3", "`self` move
 def Aten_SoftshrinkBackwardOp
     : Aten_NumbersBackwardOp<"softshrink_backward", "softshrink", "self", "%g, %x, lambd = 0.3"> {
   let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$self, Aten_ReqScalar:$lambd);
+}
+
+def Aten_HardshrinkOp : Aten_NumbersOp<"hardshrink", "lambd = 0.3", "`self` if its absolute value exceeds `lambd`, else 0"> {
+  let arguments = (ins Aten_Tensor:$self, Aten_Scalar:$lambd);
+}
+def Aten_HardshrinkBackwardOp
+    : Aten_NumbersBackwardOp<"hardshrink_backward", "hardshrink", "self", "%g, %x, lambd = 0.3"> {
+  let arguments = (ins Aten_Tensor:$grad_out, Aten_Tensor:$self, Aten_ReqScalar:$lambd);
+  let linear = ["grad_out"];
 }
 
 def Aten_ThresholdOp : Aten_NumbersOp<"threshold", "threshold = 0.1, value = 20", "`self` where it is above `threshold`, else `value`"> {

@@ -120,6 +120,11 @@ def Aten_XlogyOp : Aten_BinaryOp<"xlogy", "aten::xlogy.Tensor", Aten_Floating, "
 }
 def Aten_SinOp : Aten_UnaryOp<"sin", Aten_Floating, "sine">;
 def Aten_CosOp : Aten_UnaryOp<"cos", Aten_Floating, "cosine">;
+def Aten_TanOp : Aten_UnaryOp<"tan", Aten_Floating, "tangent">;
+def Aten_AsinOp : Aten_UnaryOp<"asin", Aten_Floating, "arcsine">;
+def Aten_AcosOp : Aten_UnaryOp<"acos", Aten_Floating, "arccosine">;
+def Aten_AtanOp : Aten_UnaryOp<"atan", Aten_Floating, "arctangent">;
+def Aten_Log2Op : Aten_UnaryOp<"log2", Aten_Floating, "logarithm to base 2">;
 def Aten_ErfOp : Aten_UnaryOp<"erf", Aten_Floating, "error function">;
 
 //===----------------------------------------------------------------------===//

@@ -17,6 +17,14 @@ void cleave::aten::addCallOps(AtenDialect *dialect) {
       >(dialect);
 }
 
+/// Of the dispatcher's operator, or the one that the call brings.
+static std::optional<Schema> schemaOf(CallOp call) {
+  if (std::optional<Schema> known = lookupSchema(call.getCallee()))
+    return known;
+  std::optional<StringRef> own = call.getSchema();
+  return own ? parseSchema(call.getCallee(), *own) : std::nullopt;
+}
+
 StringRef CallOp::getSchemaName() {
   return getCallee();
 }
@@ -27,7 +35,7 @@ ArrayRef<ArgumentSpec> CallOp::getArgumentSpecs() {
 
 SmallVector<Argument> CallOp::getArguments() {
   SmallVector<Argument> arguments;
-  std::optional<Schema> schema = lookupSchema(getCallee());
+  std::optional<Schema> schema = schemaOf(*this);
   if (!schema)
     return arguments;
   auto resolve = [&](Attribute value) -> Value {
@@ -59,7 +67,7 @@ SmallVector<Argument> CallOp::getArguments() {
 }
 
 Value CallOp::getViewedOperand(unsigned result) {
-  std::optional<Schema> schema = lookupSchema(getCallee());
+  std::optional<Schema> schema = schemaOf(*this);
   if (!schema || schema->returns.empty())
     return {};
   // A list return `Tensor(a)[]` gives all results.
@@ -73,6 +81,14 @@ Value CallOp::getViewedOperand(unsigned result) {
       if (auto reference = dyn_cast_or_null<OperandAttr>(getArgs().get(argument.name)))
         return getOperand(reference.getIndex());
   return {};
+}
+
+/// Any element of a tensor in memory may be one of `as_strided`, whatever dimension it is in.
+cleave::sharding::ShardingRule CallOp::getShardingRule() {
+  return cleave::sharding::ShardingRule::opaque(
+      *this, getCallee().starts_with("aten::as_strided")
+                 ? "it picks elements by their place in the memory of the whole tensor"
+                 : "Cleave knows only its schema");
 }
 
 /// Of the contractions that exporters leave as calls; the name is all that is known of them.
@@ -167,13 +183,22 @@ static bool drawsRandomNumbers(const Schema &schema, DictionaryAttr arguments) {
 
 LogicalResult CallOp::verify() {
   // 1.
-  std::optional<Schema> schema = lookupSchema(getCallee());
+  std::optional<Schema> schema = schemaOf(*this);
+  if (!schema && getSchema())
+    return emitOpError("expects a `schema` as in \"(Tensor x) -> Tensor\", found ")
+           << getSchemaAttr();
   if (!schema)
-    return emitOpError("calls '") << getCallee() << "', which PyTorch's dispatcher does not have";
+    return emitOpError("calls '")
+           << getCallee()
+           << "', which PyTorch's dispatcher does not have; an operator of another library needs "
+              "its `schema`";
   auto withSchema = [&](InFlightDiagnostic diagnostic) {
     diagnostic.attachNote() << "the schema is " << schema->name << schema->text;
     return diagnostic;
   };
+  if (getSchema() && *getSchema() != schema->text)
+    return withSchema(emitOpError("has another schema than the dispatcher's '")
+                      << getCallee() << "'");
   if (drawsRandomNumbers(*schema, getArgs()))
     return emitOpError("calls '")
            << getCallee()

@@ -26,6 +26,7 @@
   X(Random)                                                                                        \
   X(Reduction)                                                                                     \
   X(Softmax)                                                                                       \
+  X(Upsampling)                                                                                    \
   X(View)
 
 namespace cleave::aten {

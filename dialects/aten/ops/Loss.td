@@ -68,6 +68,101 @@ def Aten_NllLossBackwardOp : Aten_LossOp<"nll_loss_backward", "gradient of `nll_
   let linear = ["grad_output"];
 }
 
+/// The same of images, with a class for each pixel.
+def Aten_NllLoss2dForwardOp : Aten_LossOp<"nll_loss2d_forward", "negative log likelihood of the target class of each pixel"> {
+  let description = [{
+    As `aten.nll_loss_forward`, with each pixel an example.
+
+    Constraints:
+    1. `self` is N x C x H x W with a floating-point dtype; `target` is N x H x W of dtype `i64`.
+    2. `weight`, where present, has shape C and the dtype of `self`.
+    3. `reduction` is 0 (none), 1 (mean) or 2 (sum).
+    4. The result has the shape of `target` for no reduction, else it is 0-d; it has the dtype of `self`.
+    5. `total_weight` is 0-d with the dtype of `self`.
+
+    ```mlir
+    %0:2 = aten.nll_loss2d_forward(%x, %t, none, reduction = 1, ignore_index = -100)
+        : (tensor<2x8x4x6xf32>, tensor<2x4x6xi64>) -> (tensor<f32>, tensor<f32>)
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$target, Aten_OptTensor:$weight,
+                       Aten_ReqInt:$reduction, Aten_ReqInt:$ignore_index);
+  let results = (outs Aten_Tensor:$output, Aten_Tensor:$total_weight);
+  let sharding = Aten_CustomSharding;
+  let linear = ["self -> 0"];
+}
+
+def Aten_NllLoss2dBackwardOp : Aten_LossOp<"nll_loss2d_backward", "gradient of `nll_loss2d_forward`"> {
+  let description = [{
+    Constraints:
+    1. `self` is N x C x H x W with a floating-point dtype; `target` is N x H x W of dtype `i64`.
+    2. `weight`, where present, has shape C and the dtype of `self`.
+    3. `reduction` is 0 (none), 1 (mean) or 2 (sum).
+    4. `grad_output` has the shape of `target` for no reduction, else it is 0-d; it has the dtype of `self`.
+    5. `total_weight` is 0-d with the dtype of `self`.
+    6. The result has the type of `self`.
+
+    ```mlir
+    %0 = aten.nll_loss2d_backward(%g, %x, %t, none, reduction = 1, ignore_index = -100, %total)
+        : (tensor<f32>, tensor<2x8x4x6xf32>, tensor<2x4x6xi64>, tensor<f32>) -> tensor<2x8x4x6xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$self, Aten_Tensor:$target,
+                       Aten_OptTensor:$weight, Aten_ReqInt:$reduction, Aten_ReqInt:$ignore_index,
+                       Aten_Tensor:$total_weight);
+  let results = (outs Aten_Tensor:$result);
+  let sharding = Aten_CustomSharding;
+  let linear = ["grad_output"];
+}
+
+//===----------------------------------------------------------------------===//
+// Margins between classes
+//===----------------------------------------------------------------------===//
+
+def Aten_MultiMarginLossOp : Aten_LossOp<"multi_margin_loss", "by how much classes come nearer to the target class than a margin"> {
+  let description = [{
+    The mean over the classes `i` other than the target class `t` of `weight[t] * max(0, margin - self[t] + self[i])^p`.
+
+    Constraints:
+    1. `self` is N x C, or C for a single example, with a floating-point dtype; `target` is N, for a single
+       example 0-d or 1, of dtype `i64`.
+    2. `weight`, where present, has shape C and the dtype of `self`.
+    3. `p` is 1 (if absent) or 2, and `reduction` 0 (none), 1 (mean, if absent) or 2 (sum).
+    4. The result has the shape of `target` for no reduction, else it is 0-d; it has the dtype of `self`.
+
+    ```mlir
+    %0 = aten.multi_margin_loss(%x, %t, p = 1, margin = 0.5, none, reduction = 1)
+        : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<f32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$target, Aten_Scalar:$p, Aten_Scalar:$margin,
+                       Aten_OptTensor:$weight, Aten_Int:$reduction);
+  let results = (outs Aten_Tensor:$result);
+  let sharding = Aten_CustomSharding;
+}
+
+def Aten_MultiMarginLossBackwardOp : Aten_LossOp<"multi_margin_loss_backward", "gradient of `multi_margin_loss`"> {
+  let description = [{
+    Constraints:
+    1. `self` is N x C, or C for a single example, with a floating-point dtype; `target` is N, for a single
+       example 0-d or 1, of dtype `i64`.
+    2. `weight`, where present, has shape C and the dtype of `self`.
+    3. `p` is 1 or 2, and `reduction` 0 (none), 1 (mean, if absent) or 2 (sum).
+    4. `grad_output` has the shape of `target` for no reduction, else it is 0-d; it has the dtype of `self`.
+    5. The result has the type of `self`.
+
+    ```mlir
+    %0 = aten.multi_margin_loss_backward(%g, %x, %t, p = 1, margin = 0.5, none, reduction = 1)
+        : (tensor<f32>, tensor<4x8xf32>, tensor<4xi64>) -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$self, Aten_Tensor:$target, Aten_ReqScalar:$p,
+                       Aten_ReqScalar:$margin, Aten_OptTensor:$weight, Aten_Int:$reduction);
+  let results = (outs Aten_Tensor:$result);
+  let sharding = Aten_CustomSharding;
+  let linear = ["grad_output"];
+}
+
 //===----------------------------------------------------------------------===//
 // Squared error
 //===----------------------------------------------------------------------===//

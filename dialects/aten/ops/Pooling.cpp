@@ -175,6 +175,65 @@ LogicalResult AdaptiveAvgPool2dBackwardOp::verify() {
   return expectResultLike(*this, 0, getSelf());
 }
 
+/// The shape of the windows of `images` as columns, by constraint 2.
+template <typename OpTy> static FailureOr<Shape> columnsOf(OpTy op, ArrayRef<int64_t> images) {
+  int64_t count = 1, extent = 1;
+  for (auto [name, list] :
+       {std::pair("kernel_size", op.getKernelSize()), std::pair("dilation", op.getDilation()),
+        std::pair("padding", op.getPadding()), std::pair("stride", op.getStride())})
+    if (list.size() != 2)
+      return op.emitOpError("expects 2 elements in `") << name << "`, found " << list.size();
+  for (int i = 0; i < 2; ++i) {
+    int64_t kernel = op.getKernelSize()[i], by = op.getStride()[i], pad = op.getPadding()[i],
+            spread = op.getDilation()[i];
+    if (kernel < 1 || by < 1 || spread < 1 || pad < 0)
+      return op.emitOpError("expects kernel, stride and dilation of at least 1 and a padding of at "
+                            "least 0, found kernel ")
+             << kernel << ", stride " << by << ", dilation " << spread << " and padding " << pad;
+    int64_t size = images[images.size() - 2 + i];
+    int64_t windows = windowCount(size, kernel, by, pad, spread, /*ceil=*/false);
+    if (windows < 1)
+      return op.emitOpError("has a window of ")
+             << kernel << " elements that does not fit an image of " << size << " with padding "
+             << pad;
+    count *= windows;
+    extent *= kernel;
+  }
+  Shape shape(images.drop_back(3));
+  shape.append({images[images.size() - 3] * extent, count});
+  return shape;
+}
+
+LogicalResult Im2colOp::verify() {
+  // 1.
+  if (failed(expectImages(*this, getSelf())))
+    return failure();
+  // 2.
+  FailureOr<Shape> columns = columnsOf(*this, shapeOf(getSelf()));
+  if (failed(columns))
+    return failure();
+  // 3.
+  return expectResult(*this, 0, *columns, dtypeOf(getSelf()));
+}
+
+LogicalResult Col2imOp::verify() {
+  // 1.
+  ArrayRef<int64_t> images = shapeOf(getResult());
+  if (images.size() != 3 && images.size() != 4)
+    return emitOpError("expects a result of 3 or 4 dimensions, found ") << getResult().getType();
+  if (images.take_back(2) != getOutputSize())
+    return emitOpError("expects a result with `output_size` as last two sizes, found ")
+           << getResult().getType();
+  if (failed(expectResult(*this, 0, images, dtypeOf(getSelf()))))
+    return failure();
+  // 2.
+  FailureOr<Shape> columns = columnsOf(*this, images);
+  if (failed(columns))
+    return failure();
+  // 3.
+  return expectShape(*this, "self", getSelf(), *columns);
+}
+
 //===----------------------------------------------------------------------===//
 // Sharding
 //===----------------------------------------------------------------------===//
@@ -215,4 +274,36 @@ void AvgPool2dOp::describeSharding(RuleBuilder &rule) {
 void AvgPool2dBackwardOp::describeSharding(RuleBuilder &rule) {
   imageSharding(rule);
   rule.shapeOnly(*rule.operand("self"));
+}
+
+/// Batch and channels, which are the major part of the dimension of columns.
+static void columnsSharding(RuleBuilder &rule, ArrayRef<int64_t> images, ArrayRef<int64_t> columns,
+                            llvm::function_ref<void(unsigned, ArrayRef<FactorId>)> imageDim,
+                            llvm::function_ref<void(unsigned, ArrayRef<FactorId>)> columnDim) {
+  unsigned channel = images.size() - 3;
+  if (channel == 1) {
+    FactorId n = rule.factor(images[0]);
+    imageDim(0, n);
+    columnDim(0, n);
+  }
+  FactorId c = rule.factor(images[channel]);
+  FactorId k = rule.whole(images[channel] ? columns[channel] / images[channel] : columns[channel],
+                          "a window is one part of a column");
+  imageDim(channel, c);
+  columnDim(channel, {c, k});
+  rule.closeWhole("windows and positions are those of the whole image");
+}
+
+void Im2colOp::describeSharding(RuleBuilder &rule) {
+  columnsSharding(
+      rule, rule.operandShape(0), rule.resultShape(0),
+      [&](unsigned dim, ArrayRef<FactorId> factors) { rule.operandDim(0, dim, factors); },
+      [&](unsigned dim, ArrayRef<FactorId> factors) { rule.resultDim(0, dim, factors); });
+}
+
+void Col2imOp::describeSharding(RuleBuilder &rule) {
+  columnsSharding(
+      rule, rule.resultShape(0), rule.operandShape(0),
+      [&](unsigned dim, ArrayRef<FactorId> factors) { rule.resultDim(0, dim, factors); },
+      [&](unsigned dim, ArrayRef<FactorId> factors) { rule.operandDim(0, dim, factors); });
 }

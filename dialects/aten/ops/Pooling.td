@@ -1,4 +1,4 @@
-//===- Pooling.td - pooling over windows of images -*- tablegen -*-===//
+//===- Pooling.td - windows of images and pooling over them -*- tablegen -*-===//
 
 #ifndef CLEAVE_DIALECTS_ATEN_OPS_POOLING
 #define CLEAVE_DIALECTS_ATEN_OPS_POOLING
@@ -141,6 +141,48 @@ def Aten_AvgPool2dBackwardOp : Aten_PoolingOp<"avg_pool2d_backward", "gradient o
                        Aten_ReqBool:$count_include_pad, Aten_Int:$divisor_override);
   let results = (outs Aten_Tensor:$result);
   let linear = ["grad_output"];
+}
+
+def Aten_Im2colOp : Aten_PoolingOp<"im2col", "the windows of images as columns: `torch.nn.functional.unfold`"> {
+  let description = [{
+    Each list has two elements: height, width.
+
+    Constraints:
+    1. `self` is N x C x H x W or C x H x W.
+    2. Kernel, strides and dilations are at least 1; paddings are 0 or more.
+    3. The result has the shape of `self` with two sizes in place of the last three: C times the elements of a
+       window, and the number of windows, counted as for `aten.max_pool2d_with_indices`. It has the dtype of
+       `self`.
+
+    ```mlir
+    %0 = aten.im2col(%x, kernel_size = [3, 2], dilation = [1, 1], padding = [1, 0], stride = [2, 2])
+        : (tensor<2x4x8x8xf32>) -> tensor<2x24x16xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$kernel_size, Aten_ReqInts:$dilation,
+                       Aten_ReqInts:$padding, Aten_ReqInts:$stride);
+  let results = (outs Aten_Tensor:$result);
+  let linear = ["self"];
+}
+
+def Aten_Col2imOp : Aten_PoolingOp<"col2im", "images as sums of their windows: `torch.nn.functional.fold`"> {
+  let description = [{
+    Each list has two elements: height, width.
+
+    Constraints:
+    1. The result is N x C x H x W or C x H x W with `output_size` as last two sizes, and the dtype of `self`.
+    2. Kernel, strides and dilations are at least 1; paddings are 0 or more.
+    3. `self` has the shape that `aten.im2col` gives for the result.
+
+    ```mlir
+    %0 = aten.col2im(%x, output_size = [8, 8], kernel_size = [3, 2], dilation = [1, 1], padding = [1, 0], stride = [2, 2])
+        : (tensor<2x24x16xf32>) -> tensor<2x4x8x8xf32>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$output_size, Aten_ReqInts:$kernel_size,
+                       Aten_ReqInts:$dilation, Aten_ReqInts:$padding, Aten_ReqInts:$stride);
+  let results = (outs Aten_Tensor:$result);
+  let linear = ["self"];
 }
 
 #endif // CLEAVE_DIALECTS_ATEN_OPS_POOLING

@@ -68,6 +68,22 @@ static void attachWithConstants(MLIRContext &context) {
         {constant(b, "alpha", op.getAlphaAttr(), 1), constant(b, "scale", op.getScaleAttr(), 1),
          constant(b, "input_scale", op.getInputScaleAttr(), 1), b.boolean("is_result", false)});
   }>(context);
+  attach<CeluOp, [](CeluOp op, Backward &b) {
+    Attribute alpha = op.getAlphaAttr() ? op.getAlphaAttr() : b.scalar(int64_t(1));
+    auto real = dyn_cast<FloatAttr>(alpha);
+    double number = real ? real.getValueAsDouble() : double(cast<IntegerAttr>(alpha).getInt());
+    // PyTorch's formula reads `alpha` in single precision here.
+    Attribute inverse = b.scalar(1.0 / double(float(number)));
+    differentiateBy<EluBackwardOp>(b, op.getSelf(), op.getSelf(),
+                                   {b.named("alpha", alpha), constant(b, "scale", nullptr, 1),
+                                    b.named("input_scale", inverse),
+                                    b.boolean("is_result", false)});
+  }>(context);
+  attach<HardshrinkOp, [](HardshrinkOp op, Backward &b) {
+    Attribute lambd = op.getLambdAttr();
+    differentiateBy<HardshrinkBackwardOp>(b, op.getSelf(), op.getSelf(),
+                                          b.named("lambd", lambd ? lambd : b.scalar(0.5)));
+  }>(context);
   attach<HardtanhOp, [](HardtanhOp op, Backward &b) {
     differentiateBy<HardtanhBackwardOp>(b, op.getSelf(), op.getSelf(),
                                         {constant(b, "min_val", op.getMinValAttr(), -1),

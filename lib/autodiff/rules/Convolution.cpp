@@ -1,7 +1,8 @@
-//===- Convolution.cpp - derivatives of convolution and pooling ---------------===//
+//===- Convolution.cpp - derivatives of convolution, pooling, upsampling ------===//
 
 #include "dialects/aten/ops/Convolution.h"
 #include "dialects/aten/ops/Pooling.h"
+#include "dialects/aten/ops/Upsampling.h"
 #include "lib/autodiff/Rules.h"
 
 using namespace mlir;
@@ -58,7 +59,62 @@ static void differentiateAvgPool(AvgPool2dOp op, Backward &b) {
   });
 }
 
+/// The gradient takes what the op was told, and the shape that it gives back.
+template <typename OpTy, typename Gradient>
+static void differentiateUpsampling(OpTy op, Backward &b) {
+  Value self = op.getSelf();
+  b.to(self, [&] {
+    SmallVector<NamedAttribute> attributes = {b.integers("input_size", shapeOf(self))};
+    for (const ArgumentSpec &argument : OpTy::argumentSpecs())
+      if (Attribute given = op->getAttr(argument.name))
+        attributes.push_back(b.named(argument.name, given));
+    return b.makeLike<Gradient>(self, {b.gradient()}, attributes);
+  });
+}
+
+/// What both directions between images and columns are told.
+template <typename OpTy> static SmallVector<NamedAttribute> windowsOf(OpTy op, Backward &b) {
+  return {b.integers("kernel_size", op.getKernelSize()), b.integers("dilation", op.getDilation()),
+          b.integers("padding", op.getPadding()), b.integers("stride", op.getStride())};
+}
+
+static void differentiateIm2col(Im2colOp op, Backward &b) {
+  Value self = op.getSelf();
+  b.to(self, [&] {
+    SmallVector<NamedAttribute> attributes = windowsOf(op, b);
+    attributes.push_back(b.integers("output_size", shapeOf(self).take_back(2)));
+    return b.makeLike<Col2imOp>(self, {b.gradient()}, attributes);
+  });
+}
+
+static void differentiateCol2im(Col2imOp op, Backward &b) {
+  Value self = op.getSelf();
+  b.to(self, [&] { return b.makeLike<Im2colOp>(self, {b.gradient()}, windowsOf(op, b)); });
+}
+
+static void attachUpsampling(MLIRContext &context) {
+#define UPSAMPLING(NAME)                                                                           \
+  attach<Upsample##NAME##Op,                                                                       \
+         differentiateUpsampling<Upsample##NAME##Op, Upsample##NAME##BackwardOp>>(context)
+  UPSAMPLING(Nearest1d);
+  UPSAMPLING(Nearest2d);
+  UPSAMPLING(Nearest3d);
+  UPSAMPLING(NearestExact1d);
+  UPSAMPLING(NearestExact2d);
+  UPSAMPLING(NearestExact3d);
+  UPSAMPLING(Linear1d);
+  UPSAMPLING(Bilinear2d);
+  UPSAMPLING(Trilinear3d);
+  UPSAMPLING(Bicubic2d);
+  UPSAMPLING(Bilinear2dAa);
+  UPSAMPLING(Bicubic2dAa);
+#undef UPSAMPLING
+}
+
 void cleave::autodiff::attachConvolutionRules(MLIRContext &context) {
+  attachUpsampling(context);
+  attach<Im2colOp, differentiateIm2col>(context);
+  attach<Col2imOp, differentiateCol2im>(context);
   attach<ConvolutionOp, differentiateConvolution>(context);
   attach<MaxPool2dWithIndicesOp, differentiateMaxPool>(context);
   attach<AvgPool2dOp, differentiateAvgPool>(context);

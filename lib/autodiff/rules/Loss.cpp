@@ -8,7 +8,8 @@ using namespace mlir;
 using namespace cleave::aten;
 using namespace cleave::autodiff;
 
-static LogicalResult differentiateNllLoss(NllLossForwardOp op, Backward &b) {
+template <typename Gradient, typename OpTy>
+static LogicalResult differentiateNllLoss(OpTy op, Backward &b) {
   if (failed(b.expectOnlyFirst()))
     return failure();
   if (b.needs(op.getWeight()))
@@ -19,9 +20,27 @@ static LogicalResult differentiateNllLoss(NllLossForwardOp op, Backward &b) {
     if (op.getWeight())
       operands.push_back(op.getWeight());
     operands.push_back(op.getTotalWeight());
-    return b.makeLike<NllLossBackwardOp>(self, operands,
-                                         {b.integer("reduction", op.getReduction()),
-                                          b.integer("ignore_index", op.getIgnoreIndex())});
+    return b.makeLike<Gradient>(self, operands,
+                                {b.integer("reduction", op.getReduction()),
+                                 b.integer("ignore_index", op.getIgnoreIndex())});
+  });
+  return success();
+}
+
+static LogicalResult differentiateMargins(MultiMarginLossOp op, Backward &b) {
+  if (b.needs(op.getWeight()))
+    return b.refuse("with respect to `weight`");
+  Value self = op.getSelf();
+  b.to(self, [&] {
+    SmallVector<Value> operands = {b.gradient(), self, op.getTarget()};
+    if (op.getWeight())
+      operands.push_back(op.getWeight());
+    Attribute p = op.getPAttr(), margin = op.getMarginAttr();
+    return b.makeLike<MultiMarginLossBackwardOp>(
+        self, operands,
+        {b.named("p", p ? p : b.scalar(int64_t(1))),
+         b.named("margin", margin ? margin : b.scalar(int64_t(1))),
+         b.integer("reduction", op.getReduction().value_or(1))});
   });
   return success();
 }
@@ -92,7 +111,10 @@ static LogicalResult differentiateLogits(BinaryCrossEntropyWithLogitsOp op, Back
 }
 
 void cleave::autodiff::attachLossRules(MLIRContext &context) {
-  attach<NllLossForwardOp, differentiateNllLoss>(context);
+  attach<NllLossForwardOp, differentiateNllLoss<NllLossBackwardOp, NllLossForwardOp>>(context);
+  attach<NllLoss2dForwardOp, differentiateNllLoss<NllLoss2dBackwardOp, NllLoss2dForwardOp>>(
+      context);
+  attach<MultiMarginLossOp, differentiateMargins>(context);
   attach<MseLossOp, [](MseLossOp op, Backward &b) {
     differentiateDistance<MseLossBackwardOp>(op, b);
   }>(context);

@@ -194,20 +194,50 @@ static void attachElementary(MLIRContext &context) {
   attach<LogOp, [](LogOp op, Backward &b) {
     b.to(op.getSelf(), [&] { return b.div(b.gradient(), op.getSelf()); });
   }>(context);
+  attach<Log2Op, [](Log2Op op, Backward &b) {
+    b.to(op.getSelf(), [&] {
+      return b.div(b.gradient(), b.mulScalar(op.getSelf(), b.scalar(std::numbers::ln2)));
+    });
+  }>(context);
   attach<Log1pOp, [](Log1pOp op, Backward &b) {
     b.to(op.getSelf(),
          [&] { return b.div(b.gradient(), b.addScalar(op.getSelf(), b.scalar(int64_t(1)))); });
   }>(context);
+  attach<ErfOp, [](ErfOp op, Backward &b) {
+    b.to(op.getSelf(), [&] {
+      Value bell = b.unary<ExpOp>(b.neg(b.powScalar(op.getSelf(), 2)));
+      return b.mul(b.mulScalar(bell, b.scalar(2 * std::numbers::inv_sqrtpi)), b.gradient());
+    });
+  }>(context);
+}
+
+/// 1 / sqrt(1 - x^2)
+static Value slopeOfArcsine(Value self, Backward &b) {
+  return b.unary<RsqrtOp>(b.addScalar(b.mul(b.neg(self), self), b.scalar(int64_t(1))));
+}
+
+static void attachTrigonometric(MLIRContext &context) {
   attach<SinOp, [](SinOp op, Backward &b) {
     b.to(op.getSelf(), [&] { return b.mul(b.gradient(), b.unary<CosOp>(op.getSelf())); });
   }>(context);
   attach<CosOp, [](CosOp op, Backward &b) {
     b.to(op.getSelf(), [&] { return b.mul(b.gradient(), b.neg(b.unary<SinOp>(op.getSelf()))); });
   }>(context);
-  attach<ErfOp, [](ErfOp op, Backward &b) {
+  attach<TanOp, [](TanOp op, Backward &b) {
     b.to(op.getSelf(), [&] {
-      Value bell = b.unary<ExpOp>(b.neg(b.powScalar(op.getSelf(), 2)));
-      return b.mul(b.mulScalar(bell, b.scalar(2 * std::numbers::inv_sqrtpi)), b.gradient());
+      return b.mul(b.gradient(), b.addScalar(b.powScalar(op.getResult(), 2), b.scalar(int64_t(1))));
+    });
+  }>(context);
+  attach<AsinOp, [](AsinOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.mul(b.gradient(), slopeOfArcsine(op.getSelf(), b)); });
+  }>(context);
+  attach<AcosOp, [](AcosOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.mul(b.gradient(), b.neg(slopeOfArcsine(op.getSelf(), b))); });
+  }>(context);
+  attach<AtanOp, [](AtanOp op, Backward &b) {
+    b.to(op.getSelf(), [&] {
+      Value self = op.getSelf();
+      return b.div(b.gradient(), b.addScalar(b.mul(self, self), b.scalar(int64_t(1))));
     });
   }>(context);
 }
@@ -246,5 +276,6 @@ static void attachSelection(MLIRContext &context) {
 void cleave::autodiff::attachPointwiseRules(MLIRContext &context) {
   attachArithmetic(context);
   attachElementary(context);
+  attachTrigonometric(context);
   attachSelection(context);
 }

@@ -22,15 +22,20 @@ enum : int64_t { noReduction = 0, meanReduction = 1, sumReduction = 2 };
 /// What no rank has: marks the targets that a rank ignores.
 static constexpr int64_t ignored = -100;
 
+/// The dimension of classes: that of a single example, or the one behind the batch.
+static int64_t classDim(Value self) {
+  return rankOf(self) == 1 ? 0 : 1;
+}
+
 /// Whether classes may be sharded along the axis: a rank's number is subtracted from targets.
 template <typename OpTy> static bool mayShardClasses(OpTy op, MeshAxis axis) {
-  return dividesEvenly(shapeOf(op.getSelf()).back(), axis) &&
+  return dividesEvenly(shapeOf(op.getSelf())[classDim(op.getSelf())], axis) &&
          dtypeOf(op.getTarget()).isSignlessInteger(64);
 }
 
-/// S(last) for `self` and S(0) for `weight`.
+/// `self` sharded by class, and S(0) for `weight`.
 template <typename OpTy> static void shardClasses(OpTy op, AxisStrategy &strategy) {
-  strategy.operands[*operandNumber(op, "self")] = AxisPlacement::shard(rankOf(op.getSelf()) - 1);
+  strategy.operands[*operandNumber(op, "self")] = AxisPlacement::shard(classDim(op.getSelf()));
   if (std::optional<unsigned> weight = operandNumber(op, "weight"))
     strategy.operands[*weight] = AxisPlacement::shard(0);
 }
@@ -46,7 +51,7 @@ static Value localTargets(LocalBuilder &b, Value targets, int64_t classes, int64
 
 namespace {
 
-class ForwardForm : public Form {
+template <typename OpTy> class ForwardForm : public Form {
 public:
   StringRef name() const override {
     return "negative log likelihood of a sharded batch or classes";
@@ -55,14 +60,17 @@ public:
 
   void getStrategies(Operation *op, MeshAxis axis,
                      SmallVectorImpl<AxisStrategy> &strategies) const override {
-    auto loss = cast<aten::NllLossForwardOp>(op);
-    bool isBatched = rankOf(loss.getSelf()) == 2;
-    int64_t weightBytes = bytesOf(loss.getTotalWeight());
-    if (loss.getReduction() == meanReduction && isBatched &&
-        dividesEvenly(shapeOf(loss.getSelf())[0], axis)) {
+    auto loss = cast<OpTy>(op);
+    ArrayRef<int64_t> shape = shapeOf(loss.getSelf());
+    int64_t weightBytes = bytesOf(loss.getTotalWeight()), classes = classDim(loss.getSelf());
+    for (int64_t dim = 0, rank = shape.size(); dim < rank; ++dim) {
+      if (loss.getReduction() != meanReduction || dim == classes ||
+          !dividesEvenly(shape[dim], axis))
+        continue;
       AxisStrategy &strategy = strategies.emplace_back(replicatedStrategy(op, this));
-      strategy.operands[*operandNumber(op, "self")] = AxisPlacement::shard(0);
-      strategy.operands[*operandNumber(op, "target")] = AxisPlacement::shard(0);
+      strategy.operands[*operandNumber(op, "self")] = AxisPlacement::shard(dim);
+      // Targets lack the dimension of classes.
+      strategy.operands[*operandNumber(op, "target")] = AxisPlacement::shard(dim - (dim > classes));
       strategy.results[0] = AxisPlacement::partial();
       strategy.bytes = allReduceBytes(weightBytes, axis);
     }
@@ -76,16 +84,17 @@ public:
 
   LocalValues build(Operation *op, ValueRange operands, ArrayRef<AxisStrategy>,
                     FormBuilder &form) const override {
-    auto loss = cast<aten::NllLossForwardOp>(op);
+    auto loss = cast<OpTy>(op);
     LocalBuilder b(op, operands, form);
     Value self = operands[0], targets = operands[1];
     int64_t ignoreIndex = loss.getIgnoreIndex(), reduction = loss.getReduction();
     bool isMean = reduction == meanReduction;
-    Axes classes = b.axesOf(self, rankOf(self) - 1), batch;
-    if (rankOf(self) == 2)
-      batch = b.axesOf(self, 0);
+    Axes classes = b.axesOf(self, classDim(self)), batch;
+    for (int64_t dim = 0; dim < rankOf(self); ++dim)
+      if (dim != classDim(self))
+        batch = batch + b.axesOf(self, dim);
     if (!classes.empty()) {
-      targets = localTargets(b, targets, shapeOf(self).back(), ignoreIndex, classes);
+      targets = localTargets(b, targets, shapeOf(self)[classDim(self)], ignoreIndex, classes);
       ignoreIndex = ignored;
     }
     SmallVector<Value> inputs(operands);
@@ -94,10 +103,9 @@ public:
         RankedTensorType::get(reduction == noReduction ? shapeOf(targets) : ArrayRef<int64_t>(),
                               dtypeOf(self)),
         RankedTensorType::get({}, dtypeOf(self))};
-    Operation *local =
-        b.create<aten::NllLossForwardOp>(types, inputs,
-                                         {b.integer("reduction", isMean ? sumReduction : reduction),
-                                          b.integer("ignore_index", ignoreIndex)});
+    Operation *local = b.create<OpTy>(types, inputs,
+                                      {b.integer("reduction", isMean ? sumReduction : reduction),
+                                       b.integer("ignore_index", ignoreIndex)});
     // Along the batch the sums are pending by the op's rule; along the classes they only vary.
     Value sum = b.asPartial(local->getResult(0), classes);
     // It depends on the targets alone.
@@ -107,7 +115,7 @@ public:
   }
 };
 
-class BackwardForm : public Form {
+template <typename OpTy> class BackwardForm : public Form {
 public:
   StringRef name() const override {
     return "gradient of the negative log likelihood of sharded classes";
@@ -116,26 +124,26 @@ public:
 
   void getStrategies(Operation *op, MeshAxis axis,
                      SmallVectorImpl<AxisStrategy> &strategies) const override {
-    auto backward = cast<aten::NllLossBackwardOp>(op);
+    auto backward = cast<OpTy>(op);
     if (!mayShardClasses(backward, axis))
       return;
     AxisStrategy &strategy = strategies.emplace_back(replicatedStrategy(op, this));
     shardClasses(backward, strategy);
-    strategy.results[0] = AxisPlacement::shard(rankOf(backward.getSelf()) - 1);
+    strategy.results[0] = AxisPlacement::shard(classDim(backward.getSelf()));
   }
 
   LocalValues build(Operation *op, ValueRange operands, ArrayRef<AxisStrategy>,
                     FormBuilder &form) const override {
-    auto backward = cast<aten::NllLossBackwardOp>(op);
+    auto backward = cast<OpTy>(op);
     LocalBuilder b(op, operands, form);
     unsigned target = *operandNumber(op, "target");
     Value self = operands[*operandNumber(op, "self")];
-    int64_t dim = rankOf(self) - 1;
+    int64_t dim = classDim(self);
     Axes axes = b.axesOf(self, dim);
     SmallVector<Value> inputs(operands);
     inputs[target] =
         localTargets(b, inputs[target], shapeOf(self)[dim], backward.getIgnoreIndex(), axes);
-    Value result = b.makeLike<aten::NllLossBackwardOp>(
+    Value result = b.makeLike<OpTy>(
         self, inputs,
         {b.integer("reduction", backward.getReduction()), b.integer("ignore_index", ignored)});
     return b.finish(b.asShard(result, dim, axes));
@@ -145,8 +153,12 @@ public:
 } // namespace
 
 void placement::addNegativeLogLikelihoodForms(FormTable &table) {
-  static const ForwardForm forward;
-  static const BackwardForm backward;
+  static const ForwardForm<aten::NllLossForwardOp> forward;
+  static const ForwardForm<aten::NllLoss2dForwardOp> forwardOfPixels;
+  static const BackwardForm<aten::NllLossBackwardOp> backward;
+  static const BackwardForm<aten::NllLoss2dBackwardOp> backwardOfPixels;
   table.add(aten::NllLossForwardOp::getOperationName(), &forward);
+  table.add(aten::NllLoss2dForwardOp::getOperationName(), &forwardOfPixels);
   table.add(aten::NllLossBackwardOp::getOperationName(), &backward);
+  table.add(aten::NllLoss2dBackwardOp::getOperationName(), &backwardOfPixels);
 }

@@ -270,8 +270,6 @@ void Explanation::emitRemarks() const {
 //===----------------------------------------------------------------------===//
 
 const char *propagate::reasonToReplicate(Operation *op) {
-  if (isa<aten::CallOp>(op))
-    return "Cleave knows only its schema";
   return getForms(op->getName()).empty() ? sharding::getShardingRule(op).opaqueReason : nullptr;
 }
 

@@ -253,3 +253,31 @@ func.func @glu_backward(%g: tensor<4x4xf32>, %x: tensor<4x8xf32>) {
   %0 = aten.glu_backward(%g, %x, dim = -1) : (tensor<4x4xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   return
 }
+
+// CHECK-LABEL: @celu(
+// CHECK: aten.celu(%{{.*}}, alpha = 1.500000e+00) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @celu(%a: tensor<4x8xf32>) {
+  %0 = aten.celu(%a, alpha = 1.5) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @celu_default(
+// CHECK: aten.celu(%{{.*}}) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @celu_default(%a: tensor<4x8xf32>) {
+  %0 = aten.celu(%a) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @hardshrink(
+// CHECK: aten.hardshrink(%{{.*}}, lambd = 2.500000e-01) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @hardshrink(%a: tensor<4x8xf32>) {
+  %0 = aten.hardshrink(%a, lambd = 0.25) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @hardshrink_backward(
+// CHECK: aten.hardshrink_backward(%{{.*}}, %{{.*}}, lambd = 2.500000e-01) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @hardshrink_backward(%a: tensor<4x8xf32>, %b: tensor<4x8xf32>) {
+  %0 = aten.hardshrink_backward(%a, %b, lambd = 0.25) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}

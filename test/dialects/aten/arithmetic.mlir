@@ -330,3 +330,38 @@ func.func @trunc(%x: tensor<4x8xf32>) {
   %0 = aten.trunc(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return
 }
+
+// CHECK-LABEL: @tan(
+// CHECK: aten.tan(%{{.*}}) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @tan(%a: tensor<4x8xf32>) {
+  %0 = aten.tan(%a) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @asin(
+// CHECK: aten.asin(%{{.*}}) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @asin(%a: tensor<4x8xf32>) {
+  %0 = aten.asin(%a) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @acos(
+// CHECK: aten.acos(%{{.*}}) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @acos(%a: tensor<4x8xf32>) {
+  %0 = aten.acos(%a) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @atan(
+// CHECK: aten.atan(%{{.*}}) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @atan(%a: tensor<4x8xf32>) {
+  %0 = aten.atan(%a) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @log2(
+// CHECK: aten.log2(%{{.*}}) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @log2(%a: tensor<4x8xf32>) {
+  %0 = aten.log2(%a) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return
+}

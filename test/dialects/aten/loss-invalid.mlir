@@ -206,3 +206,91 @@ func.func @soft_margin_backward(%g: tensor<f32>, %x: tensor<4xf32>) {
   %0 = aten.soft_margin_loss_backward(%g, %x, %x, reduction = 1) : (tensor<f32>, tensor<4xf32>, tensor<4xf32>) -> tensor<f32>
   return
 }
+
+// -----
+
+func.func @nll_loss2d_forward(%x: tensor<2x8x4xf32>, %t: tensor<2x4xi64>) {
+  // expected-error @+1 {{'aten.nll_loss2d_forward' op expects `self` of four dimensions, found 'tensor<2x8x4xf32>'}}
+  %0:2 = aten.nll_loss2d_forward(%x, %t, none, reduction = 1, ignore_index = -100) : (tensor<2x8x4xf32>, tensor<2x4xi64>) -> (tensor<f32>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @nll_loss2d_forward_2(%x: tensor<2x8x4x6xf32>, %t: tensor<2x8x4xi64>) {
+  // expected-error @+1 {{'aten.nll_loss2d_forward' op expects `target` of shape [2, 4, 6], found 'tensor<2x8x4xi64>'}}
+  %0:2 = aten.nll_loss2d_forward(%x, %t, none, reduction = 1, ignore_index = -100) : (tensor<2x8x4x6xf32>, tensor<2x8x4xi64>) -> (tensor<f32>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @nll_loss2d_forward_3(%x: tensor<2x8x4x6xf32>, %t: tensor<2x4x6xui8>) {
+  // expected-error @+1 {{'aten.nll_loss2d_forward' op expects `target` to hold i64, found 'tensor<2x4x6xui8>'}}
+  %0:2 = aten.nll_loss2d_forward(%x, %t, none, reduction = 1, ignore_index = -100) : (tensor<2x8x4x6xf32>, tensor<2x4x6xui8>) -> (tensor<f32>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @nll_loss2d_forward_4(%x: tensor<2x8x4x6xf32>, %t: tensor<2x4x6xi64>, %w: tensor<4xf32>) {
+  // expected-error @+1 {{'aten.nll_loss2d_forward' op expects `weight` of shape [8], found 'tensor<4xf32>'}}
+  %0:2 = aten.nll_loss2d_forward(%x, %t, %w, reduction = 1, ignore_index = -100) : (tensor<2x8x4x6xf32>, tensor<2x4x6xi64>, tensor<4xf32>) -> (tensor<f32>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @nll_loss2d_backward(%g: tensor<f32>, %x: tensor<2x8x4x6xf32>, %t: tensor<2x4x6xi64>, %n: tensor<f32>) {
+  // expected-error @+1 {{'aten.nll_loss2d_backward' op expects `grad_output` of shape [2, 4, 6], found 'tensor<f32>'}}
+  %0 = aten.nll_loss2d_backward(%g, %x, %t, none, reduction = 0, ignore_index = -100, %n) : (tensor<f32>, tensor<2x8x4x6xf32>, tensor<2x4x6xi64>, tensor<f32>) -> tensor<2x8x4x6xf32>
+  return
+}
+
+// -----
+
+func.func @multi_margin_loss(%x: tensor<2x8x4xf32>, %t: tensor<2x4xi64>) {
+  // expected-error @+1 {{'aten.multi_margin_loss' op expects `self` of one or two dimensions, found 'tensor<2x8x4xf32>'}}
+  %0 = aten.multi_margin_loss(%x, %t, none) : (tensor<2x8x4xf32>, tensor<2x4xi64>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @multi_margin_loss_2(%x: tensor<4x8xf32>, %t: tensor<1xi64>) {
+  // expected-error @+1 {{'aten.multi_margin_loss' op expects `target` of shape [4], found 'tensor<1xi64>'}}
+  %0 = aten.multi_margin_loss(%x, %t, none) : (tensor<4x8xf32>, tensor<1xi64>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @multi_margin_loss_3(%x: tensor<4x8xf32>, %t: tensor<4xi32>) {
+  // expected-error @+1 {{'aten.multi_margin_loss' op expects `target` to hold i64, found 'tensor<4xi32>'}}
+  %0 = aten.multi_margin_loss(%x, %t, none) : (tensor<4x8xf32>, tensor<4xi32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @multi_margin_loss_4(%x: tensor<4x8xf32>, %t: tensor<4xi64>, %w: tensor<8xf64>) {
+  // expected-error @+1 {{'aten.multi_margin_loss' op expects `weight` to have the dtype of `self`, 'f32', found 'tensor<8xf64>'}}
+  %0 = aten.multi_margin_loss(%x, %t, %w) : (tensor<4x8xf32>, tensor<4xi64>, tensor<8xf64>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @multi_margin_loss_5(%x: tensor<4x8xf32>, %t: tensor<4xi64>) {
+  // expected-error @+1 {{'aten.multi_margin_loss' op expects `p` to be 1 or 2, found 3 : i64}}
+  %0 = aten.multi_margin_loss(%x, %t, p = 3, none) : (tensor<4x8xf32>, tensor<4xi64>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @multi_margin_loss_backward(%g: tensor<f32>, %x: tensor<4x8xf32>, %t: tensor<4xi64>) {
+  // expected-error @+1 {{'aten.multi_margin_loss_backward' op expects `grad_output` of shape [4], found 'tensor<f32>'}}
+  %0 = aten.multi_margin_loss_backward(%g, %x, %t, p = 1, margin = 1, none, reduction = 0) : (tensor<f32>, tensor<4x8xf32>, tensor<4xi64>) -> tensor<4x8xf32>
+  return
+}

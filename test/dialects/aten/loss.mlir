@@ -253,3 +253,101 @@ func.func @binary_cross_entropy_with_logits_plain(%x: tensor<4x8xf32>, %t: tenso
   %0 = aten.binary_cross_entropy_with_logits(%x, %t, none, none) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<f32>
   return
 }
+
+// CHECK-LABEL: @nll_loss2d_forward(
+// CHECK: aten.nll_loss2d_forward(%{{.*}}, %{{.*}}, none, reduction = 1, ignore_index = 3) : (tensor<2x8x4x6xf32>, tensor<2x4x6xi64>) -> (tensor<f32>, tensor<f32>)
+func.func @nll_loss2d_forward(%a: tensor<2x8x4x6xf32>, %b: tensor<2x4x6xi64>) {
+  %0:2 = aten.nll_loss2d_forward(%a, %b, none, reduction = 1, ignore_index = 3) : (tensor<2x8x4x6xf32>, tensor<2x4x6xi64>) -> (tensor<f32>, tensor<f32>)
+  return
+}
+
+// CHECK-LABEL: @nll_loss2d_backward(
+// CHECK: aten.nll_loss2d_backward(%{{.*}}, %{{.*}}, %{{.*}}, none, reduction = 1, ignore_index = 3, %{{.*}}) : (tensor<f32>, tensor<2x8x4x6xf32>, tensor<2x4x6xi64>, tensor<f32>) -> tensor<2x8x4x6xf32>
+func.func @nll_loss2d_backward(%a: tensor<f32>, %b: tensor<2x8x4x6xf32>, %c: tensor<2x4x6xi64>, %d: tensor<f32>) {
+  %0 = aten.nll_loss2d_backward(%a, %b, %c, none, reduction = 1, ignore_index = 3, %d) : (tensor<f32>, tensor<2x8x4x6xf32>, tensor<2x4x6xi64>, tensor<f32>) -> tensor<2x8x4x6xf32>
+  return
+}
+
+// CHECK-LABEL: @nll_loss2d_forward_2(
+// CHECK: aten.nll_loss2d_forward(%{{.*}}, %{{.*}}, %{{.*}}, reduction = 0, ignore_index = 3) : (tensor<2x8x4x6xf32>, tensor<2x4x6xi64>, tensor<8xf32>) -> (tensor<2x4x6xf32>, tensor<f32>)
+func.func @nll_loss2d_forward_2(%a: tensor<2x8x4x6xf32>, %b: tensor<2x4x6xi64>, %c: tensor<8xf32>) {
+  %0:2 = aten.nll_loss2d_forward(%a, %b, %c, reduction = 0, ignore_index = 3) : (tensor<2x8x4x6xf32>, tensor<2x4x6xi64>, tensor<8xf32>) -> (tensor<2x4x6xf32>, tensor<f32>)
+  return
+}
+
+// CHECK-LABEL: @nll_loss2d_backward_2(
+// CHECK: aten.nll_loss2d_backward(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, reduction = 0, ignore_index = 3, %{{.*}}) : (tensor<2x4x6xf32>, tensor<2x8x4x6xf32>, tensor<2x4x6xi64>, tensor<8xf32>, tensor<f32>) -> tensor<2x8x4x6xf32>
+func.func @nll_loss2d_backward_2(%a: tensor<2x4x6xf32>, %b: tensor<2x8x4x6xf32>, %c: tensor<2x4x6xi64>, %d: tensor<8xf32>, %e: tensor<f32>) {
+  %0 = aten.nll_loss2d_backward(%a, %b, %c, %d, reduction = 0, ignore_index = 3, %e) : (tensor<2x4x6xf32>, tensor<2x8x4x6xf32>, tensor<2x4x6xi64>, tensor<8xf32>, tensor<f32>) -> tensor<2x8x4x6xf32>
+  return
+}
+
+// CHECK-LABEL: @nll_loss2d_forward_3(
+// CHECK: aten.nll_loss2d_forward(%{{.*}}, %{{.*}}, none, reduction = 2, ignore_index = 3) : (tensor<2x8x4x6xf32>, tensor<2x4x6xi64>) -> (tensor<f32>, tensor<f32>)
+func.func @nll_loss2d_forward_3(%a: tensor<2x8x4x6xf32>, %b: tensor<2x4x6xi64>) {
+  %0:2 = aten.nll_loss2d_forward(%a, %b, none, reduction = 2, ignore_index = 3) : (tensor<2x8x4x6xf32>, tensor<2x4x6xi64>) -> (tensor<f32>, tensor<f32>)
+  return
+}
+
+// CHECK-LABEL: @nll_loss2d_backward_3(
+// CHECK: aten.nll_loss2d_backward(%{{.*}}, %{{.*}}, %{{.*}}, none, reduction = 2, ignore_index = 3, %{{.*}}) : (tensor<f32>, tensor<2x8x4x6xf32>, tensor<2x4x6xi64>, tensor<f32>) -> tensor<2x8x4x6xf32>
+func.func @nll_loss2d_backward_3(%a: tensor<f32>, %b: tensor<2x8x4x6xf32>, %c: tensor<2x4x6xi64>, %d: tensor<f32>) {
+  %0 = aten.nll_loss2d_backward(%a, %b, %c, none, reduction = 2, ignore_index = 3, %d) : (tensor<f32>, tensor<2x8x4x6xf32>, tensor<2x4x6xi64>, tensor<f32>) -> tensor<2x8x4x6xf32>
+  return
+}
+
+// CHECK-LABEL: @multi_margin_loss(
+// CHECK: aten.multi_margin_loss(%{{.*}}, %{{.*}}, p = 1, margin = 7.500000e-01, none, reduction = 1) : (tensor<4x8xf64>, tensor<4xi64>) -> tensor<f64>
+func.func @multi_margin_loss(%a: tensor<4x8xf64>, %b: tensor<4xi64>) {
+  %0 = aten.multi_margin_loss(%a, %b, p = 1, margin = 0.75, none, reduction = 1) : (tensor<4x8xf64>, tensor<4xi64>) -> tensor<f64>
+  return
+}
+
+// CHECK-LABEL: @multi_margin_loss_backward(
+// CHECK: aten.multi_margin_loss_backward(%{{.*}}, %{{.*}}, %{{.*}}, p = 1, margin = 7.500000e-01, none, reduction = 1) : (tensor<f64>, tensor<4x8xf64>, tensor<4xi64>) -> tensor<4x8xf64>
+func.func @multi_margin_loss_backward(%a: tensor<f64>, %b: tensor<4x8xf64>, %c: tensor<4xi64>) {
+  %0 = aten.multi_margin_loss_backward(%a, %b, %c, p = 1, margin = 0.75, none, reduction = 1) : (tensor<f64>, tensor<4x8xf64>, tensor<4xi64>) -> tensor<4x8xf64>
+  return
+}
+
+// CHECK-LABEL: @multi_margin_loss_2(
+// CHECK: aten.multi_margin_loss(%{{.*}}, %{{.*}}, p = 2, margin = 7.500000e-01, %{{.*}}, reduction = 0) : (tensor<4x8xf64>, tensor<4xi64>, tensor<8xf64>) -> tensor<4xf64>
+func.func @multi_margin_loss_2(%a: tensor<4x8xf64>, %b: tensor<4xi64>, %c: tensor<8xf64>) {
+  %0 = aten.multi_margin_loss(%a, %b, p = 2, margin = 0.75, %c, reduction = 0) : (tensor<4x8xf64>, tensor<4xi64>, tensor<8xf64>) -> tensor<4xf64>
+  return
+}
+
+// CHECK-LABEL: @multi_margin_loss_backward_2(
+// CHECK: aten.multi_margin_loss_backward(%{{.*}}, %{{.*}}, %{{.*}}, p = 2, margin = 7.500000e-01, %{{.*}}, reduction = 0) : (tensor<4xf64>, tensor<4x8xf64>, tensor<4xi64>, tensor<8xf64>) -> tensor<4x8xf64>
+func.func @multi_margin_loss_backward_2(%a: tensor<4xf64>, %b: tensor<4x8xf64>, %c: tensor<4xi64>, %d: tensor<8xf64>) {
+  %0 = aten.multi_margin_loss_backward(%a, %b, %c, p = 2, margin = 0.75, %d, reduction = 0) : (tensor<4xf64>, tensor<4x8xf64>, tensor<4xi64>, tensor<8xf64>) -> tensor<4x8xf64>
+  return
+}
+
+// CHECK-LABEL: @multi_margin_loss_3(
+// CHECK: aten.multi_margin_loss(%{{.*}}, %{{.*}}, p = 2, margin = 7.500000e-01, none, reduction = 2) : (tensor<4x8xf64>, tensor<4xi64>) -> tensor<f64>
+func.func @multi_margin_loss_3(%a: tensor<4x8xf64>, %b: tensor<4xi64>) {
+  %0 = aten.multi_margin_loss(%a, %b, p = 2, margin = 0.75, none, reduction = 2) : (tensor<4x8xf64>, tensor<4xi64>) -> tensor<f64>
+  return
+}
+
+// CHECK-LABEL: @multi_margin_loss_backward_3(
+// CHECK: aten.multi_margin_loss_backward(%{{.*}}, %{{.*}}, %{{.*}}, p = 2, margin = 7.500000e-01, none, reduction = 2) : (tensor<f64>, tensor<4x8xf64>, tensor<4xi64>) -> tensor<4x8xf64>
+func.func @multi_margin_loss_backward_3(%a: tensor<f64>, %b: tensor<4x8xf64>, %c: tensor<4xi64>) {
+  %0 = aten.multi_margin_loss_backward(%a, %b, %c, p = 2, margin = 0.75, none, reduction = 2) : (tensor<f64>, tensor<4x8xf64>, tensor<4xi64>) -> tensor<4x8xf64>
+  return
+}
+
+// CHECK-LABEL: @multi_margin_loss_4(
+// CHECK: aten.multi_margin_loss(%{{.*}}, %{{.*}}, none, reduction = 0) : (tensor<8xf32>, tensor<1xi64>) -> tensor<1xf32>
+func.func @multi_margin_loss_4(%a: tensor<8xf32>, %b: tensor<1xi64>) {
+  %0 = aten.multi_margin_loss(%a, %b, none, reduction = 0) : (tensor<8xf32>, tensor<1xi64>) -> tensor<1xf32>
+  return
+}
+
+// CHECK-LABEL: @multi_margin_loss_5(
+// CHECK: aten.multi_margin_loss(%{{.*}}, %{{.*}}, none) : (tensor<8xf32>, tensor<i64>) -> tensor<f32>
+func.func @multi_margin_loss_5(%a: tensor<8xf32>, %b: tensor<i64>) {
+  %0 = aten.multi_margin_loss(%a, %b, none) : (tensor<8xf32>, tensor<i64>) -> tensor<f32>
+  return
+}

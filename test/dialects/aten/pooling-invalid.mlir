@@ -182,3 +182,67 @@ func.func @avg_pool_backward(%g: tensor<1x3x3xf32>, %x: tensor<1x4x4xf32>) {
   %0 = aten.avg_pool2d_backward(%g, %x, kernel_size = [2, 2], stride = [2, 2], padding = [0, 0], ceil_mode = false, count_include_pad = true) : (tensor<1x3x3xf32>, tensor<1x4x4xf32>) -> tensor<1x4x4xf32>
   return
 }
+
+// -----
+
+func.func @im2col(%x: tensor<8x8xf32>) {
+  // expected-error @+1 {{'aten.im2col' op expects `self` of 3 or 4 dimensions, found 'tensor<8x8xf32>'}}
+  %0 = aten.im2col(%x, kernel_size = [3, 2], dilation = [1, 1], padding = [1, 0], stride = [2, 2]) : (tensor<8x8xf32>) -> tensor<6x16xf32>
+  return
+}
+
+// -----
+
+func.func @im2col_2(%x: tensor<4x8x8xf32>) {
+  // expected-error @+1 {{'aten.im2col' op expects 2 elements in `dilation`, found 1}}
+  %0 = aten.im2col(%x, kernel_size = [3, 2], dilation = [1], padding = [1, 0], stride = [2, 2]) : (tensor<4x8x8xf32>) -> tensor<24x16xf32>
+  return
+}
+
+// -----
+
+func.func @im2col_3(%x: tensor<4x8x8xf32>) {
+  // expected-error @+1 {{'aten.im2col' op expects kernel, stride and dilation of at least 1 and a padding of at least 0, found kernel 2, stride 0, dilation 1 and padding 0}}
+  %0 = aten.im2col(%x, kernel_size = [3, 2], dilation = [1, 1], padding = [1, 0], stride = [2, 0]) : (tensor<4x8x8xf32>) -> tensor<24x16xf32>
+  return
+}
+
+// -----
+
+func.func @im2col_4(%x: tensor<4x8x8xf32>) {
+  // expected-error @+1 {{'aten.im2col' op has a window of 12 elements that does not fit an image of 8 with padding 0}}
+  %0 = aten.im2col(%x, kernel_size = [3, 12], dilation = [1, 1], padding = [1, 0], stride = [2, 2]) : (tensor<4x8x8xf32>) -> tensor<24x16xf32>
+  return
+}
+
+// -----
+
+func.func @im2col_5(%x: tensor<4x8x8xf32>) {
+  // expected-error @+1 {{'aten.im2col' op expects result 0 of type 'tensor<24x16xf32>', found 'tensor<24x15xf32>'}}
+  %0 = aten.im2col(%x, kernel_size = [3, 2], dilation = [1, 1], padding = [1, 0], stride = [2, 2]) : (tensor<4x8x8xf32>) -> tensor<24x15xf32>
+  return
+}
+
+// -----
+
+func.func @col2im(%x: tensor<24x16xf32>) {
+  // expected-error @+1 {{'aten.col2im' op expects a result of 3 or 4 dimensions, found 'tensor<8x8xf32>'}}
+  %0 = aten.col2im(%x, output_size = [8, 8], kernel_size = [3, 2], dilation = [1, 1], padding = [1, 0], stride = [2, 2]) : (tensor<24x16xf32>) -> tensor<8x8xf32>
+  return
+}
+
+// -----
+
+func.func @col2im_2(%x: tensor<24x16xf32>) {
+  // expected-error @+1 {{'aten.col2im' op expects a result with `output_size` as last two sizes, found 'tensor<4x8x9xf32>'}}
+  %0 = aten.col2im(%x, output_size = [8, 8], kernel_size = [3, 2], dilation = [1, 1], padding = [1, 0], stride = [2, 2]) : (tensor<24x16xf32>) -> tensor<4x8x9xf32>
+  return
+}
+
+// -----
+
+func.func @col2im_3(%x: tensor<24x15xf32>) {
+  // expected-error @+1 {{'aten.col2im' op expects `self` of shape [24, 16], found 'tensor<24x15xf32>'}}
+  %0 = aten.col2im(%x, output_size = [8, 8], kernel_size = [3, 2], dilation = [1, 1], padding = [1, 0], stride = [2, 2]) : (tensor<24x15xf32>) -> tensor<4x8x8xf32>
+  return
+}

@@ -71,3 +71,31 @@ func.func @avg_pool2d_backward(%g: tensor<2x4x3x3xf32>, %x: tensor<2x4x6x6xf32>)
   %0 = aten.avg_pool2d_backward(%g, %x, kernel_size = [2, 2], stride = [2, 2], padding = [0, 0], ceil_mode = false, count_include_pad = true) : (tensor<2x4x3x3xf32>, tensor<2x4x6x6xf32>) -> tensor<2x4x6x6xf32>
   return
 }
+
+// CHECK-LABEL: @im2col(
+// CHECK: aten.im2col(%{{.*}}, kernel_size = [3, 2], dilation = [1, 2], padding = [1, 0], stride = [2, 2]) : (tensor<2x4x8x8xf32>) -> tensor<2x24x12xf32>
+func.func @im2col(%a: tensor<2x4x8x8xf32>) {
+  %0 = aten.im2col(%a, kernel_size = [3, 2], dilation = [1, 2], padding = [1, 0], stride = [2, 2]) : (tensor<2x4x8x8xf32>) -> tensor<2x24x12xf32>
+  return
+}
+
+// CHECK-LABEL: @im2col_unbatched(
+// CHECK: aten.im2col(%{{.*}}, kernel_size = [3, 2], dilation = [1, 2], padding = [1, 0], stride = [2, 2]) : (tensor<4x8x8xf32>) -> tensor<24x12xf32>
+func.func @im2col_unbatched(%a: tensor<4x8x8xf32>) {
+  %0 = aten.im2col(%a, kernel_size = [3, 2], dilation = [1, 2], padding = [1, 0], stride = [2, 2]) : (tensor<4x8x8xf32>) -> tensor<24x12xf32>
+  return
+}
+
+// CHECK-LABEL: @col2im(
+// CHECK: aten.col2im(%{{.*}}, output_size = [8, 8], kernel_size = [3, 2], dilation = [1, 2], padding = [1, 0], stride = [2, 2]) : (tensor<2x24x12xf32>) -> tensor<2x4x8x8xf32>
+func.func @col2im(%a: tensor<2x24x12xf32>) {
+  %0 = aten.col2im(%a, output_size = [8, 8], kernel_size = [3, 2], dilation = [1, 2], padding = [1, 0], stride = [2, 2]) : (tensor<2x24x12xf32>) -> tensor<2x4x8x8xf32>
+  return
+}
+
+// CHECK-LABEL: @col2im_unbatched(
+// CHECK: aten.col2im(%{{.*}}, output_size = [8, 8], kernel_size = [3, 2], dilation = [1, 2], padding = [1, 0], stride = [2, 2]) : (tensor<24x12xf32>) -> tensor<4x8x8xf32>
+func.func @col2im_unbatched(%a: tensor<24x12xf32>) {
+  %0 = aten.col2im(%a, output_size = [8, 8], kernel_size = [3, 2], dilation = [1, 2], padding = [1, 0], stride = [2, 2]) : (tensor<24x12xf32>) -> tensor<4x8x8xf32>
+  return
+}

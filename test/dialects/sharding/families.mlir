@@ -84,7 +84,7 @@ func.func @training(%p: tensor<4x8xf32>, %g: tensor<4x8xf32>, %t: tensor<f32>) {
 }
 
 func.func @call(%x: tensor<4xf32>) {
-  // expected-remark@+1 {{rule: opaque because it stands for an operator of which Cleave knows only the schema}}
+  // expected-remark@+1 {{rule: opaque because Cleave knows only its schema}}
   %0 = aten.call "aten::roll"(self = %x, shifts = [1], dims = [0]) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }

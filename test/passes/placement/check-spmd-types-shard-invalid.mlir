@@ -97,7 +97,7 @@ func.func @constant() -> tensor<4xf32, #S0> {
 // Of what only the schema is known, nothing may be sharded.
 // expected-note@below {{'self' is argument 0}}
 func.func @call(%x: tensor<4x8xf32, #S0>) -> tensor<4x8xf32, #S0> {
-  // expected-error@below {{'aten.call' op needs dimension 0 of 'self' whole, which is sharded on axis "tp", because it stands for an operator of which Cleave knows only the schema; gather 'self' first}}
+  // expected-error@below {{'aten.call' op calling 'aten::erfinv' needs dimension 0 of 'self' whole, which is sharded on axis "tp", because Cleave knows only its schema; gather 'self' first}}
   %0 = aten.call "aten::erfinv"(self = %x) : (tensor<4x8xf32, #S0>) -> tensor<4x8xf32, #S0>
   return %0 : tensor<4x8xf32, #S0>
 }

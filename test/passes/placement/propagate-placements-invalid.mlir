@@ -127,3 +127,13 @@ func.func @opaque(%x: tensor<4xf32> {dist.placement = #dist.on<@mesh, x = S(0)>}
   %0 = aten.call "aten::roll"(self = %x, shifts = [1], dims = [0]) : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+// No part of a tensor's memory holds what a part of this needs.
+dist.mesh @mesh ["x" = 2]
+func.func @strided(%x: tensor<4xf32> {dist.placement = #dist.on<@mesh, x = S(0)>}) -> tensor<2xf32> {
+  // expected-remark @+1 {{'aten::as_strided' runs replicated on all ranks, because it picks elements by their place in the memory of the whole tensor; for 'self' each rank sends 8 bytes (all_gather over x)}}
+  %0 = aten.call "aten::as_strided"(self = %x, size = [2], stride = [3]) : (tensor<4xf32>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}

@@ -24,7 +24,7 @@ from schemas import errors  # noqa: E402
 
 # By op of the guide: what follows from its record, and the methods that are generated for it.
 FOLLOWS = {
-    "hardshrink": (
+    "logit": (
         {"Pure", "Pointwise", "PointwiseOut", "AtenOpInterface::Trait",
          "ShardingRuleOpInterface::Trait", "RowOpInterface::Trait"},
         {"parse", "print", "verify", "getSchemaName", "getShardingRule", "getRowKind", "getRowWeight"},
