@@ -15,8 +15,12 @@ llvm::Expected<c10::OperatorHandle> cleave::runtime::findOperator(llvm::StringRe
   auto [base, overload] = name.split('.');
   std::optional<c10::OperatorHandle> handle =
       c10::Dispatcher::singleton().findSchema({base.str(), overload.str()});
-  if (!handle)
+  bool isOfTorch = name.starts_with("aten::") || name.starts_with("prims::");
+  if (!handle && isOfTorch)
     return makeError("this LibTorch has no operator '" + name + "'");
+  if (!handle)
+    return makeError("no library registers operator '" + name +
+                     "'; expected the one that does, by cleave-run --load-library");
   if (!handle->hasComputedKernelForDispatchKey(key))
     return makeError("operator '" + name + "' has no kernel for the " + c10::toString(key));
   return *handle;

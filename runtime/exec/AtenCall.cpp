@@ -2,9 +2,11 @@
 
 #include "runtime/exec/AtenCall.h"
 #include "dialects/aten/Aten.h"
+#include "dialects/aten/ops/Call.h"
 #include "runtime/aten/Operator.h"
 #include "runtime/device/Device.h"
 #include "runtime/exec/Kernels.h"
+#include "runtime/io/Error.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -114,6 +116,19 @@ void AtenCall::checkResults(llvm::ArrayRef<at::Tensor> values) const {
   }
 }
 
+/// The library that is loaded may be another than that of the export.
+static llvm::Error checkSchema(Operation *op, const c10::FunctionSchema &schema) {
+  auto call = dyn_cast<aten::CallOp>(op);
+  if (!call || !call.getSchema())
+    return llvm::Error::success();
+  std::string text = c10::toString(schema);
+  llvm::StringRef found = llvm::StringRef(text).drop_front(text.find('('));
+  if (found == *call.getSchema())
+    return llvm::Error::success();
+  return makeError("operator '{0}' is {1} in the program, but its library has {2}",
+                   call.getCallee(), *call.getSchema(), found);
+}
+
 BindResult cleave::runtime::bindAtenCall(Binder &binder, Operation *op) {
   auto call = cast<aten::AtenOpInterface>(op);
   llvm::Expected<c10::OperatorHandle> handle =
@@ -122,6 +137,8 @@ BindResult cleave::runtime::bindAtenCall(Binder &binder, Operation *op) {
     return handle.takeError();
   AtenCall made(*handle), *instruction = &made;
   const c10::FunctionSchema &schema = handle->schema();
+  if (llvm::Error error = checkSchema(op, schema))
+    return std::move(error);
 
   llvm::SmallVector<aten::Argument> given = call.getArguments();
   llvm::StringMap<const aten::Argument *> byName;

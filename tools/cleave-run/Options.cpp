@@ -31,6 +31,12 @@ static cl::opt<std::string>
             cl::desc("Parameters, buffers and constants, or a checkpoint (default: "
                      "NAME.safetensors next to NAME.mlir)"),
             cl::value_desc("file.safetensors"), cl::cat(general));
+static cl::list<std::string> libraries(
+    "load-library",
+    cl::desc(
+        "Load operators that LibTorch does not have; its code is trusted like cleave-run's own "
+        "(repeatable)"),
+    cl::value_desc("library.so"), cl::cat(general));
 static cl::opt<uint64_t> seed("seed", cl::desc("Random seed (default: 0)"), cl::init(0),
                               cl::cat(general));
 static cl::opt<int> threads("threads", cl::desc("Threads per op (default: LibTorch's choice)"),
@@ -116,6 +122,8 @@ std::vector<cleave::runtime::NamedPath> cleave::run::listInputs(const Options &o
         std::pair("--inputs", options.inputs), std::pair("--against", options.against)})
     if (!path.empty())
       inputs.push_back({option, path});
+  for (const std::string &library : options.libraries)
+    inputs.push_back({"--load-library", library});
   return inputs;
 }
 
@@ -205,6 +213,7 @@ cleave::run::Options cleave::run::parseOptions(int argc, char **argv) {
   llvm::sys::path::replace_extension(path, "safetensors");
   options.besideProgram = path.str();
   options.weights = weights.empty() ? options.besideProgram : weights;
+  options.libraries = libraries;
   options.inputs = inputs;
   options.dump = dump;
   options.against = against;

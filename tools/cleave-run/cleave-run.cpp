@@ -6,6 +6,7 @@
 
 #include "runtime/aten/CpuFeatures.h"
 #include "runtime/environment/Environment.h"
+#include "runtime/environment/OperatorLibrary.h"
 #include "runtime/io/Error.h"
 #include "runtime/ranks/StageMap.h"
 #include "runtime/train/Agreement.h"
@@ -118,6 +119,9 @@ int main(int argc, char **argv) {
   if (llvm::Error error = checkOutputs(inputs, outputs))
     return fail(std::move(error));
   if (!options.dryRun) {
+    for (const std::string &library : options.libraries)
+      if (llvm::Error error = loadOperatorLibrary(library))
+        return fail(std::move(error));
     if (run::isTraining())
       return run::runTraining(options);
     if (llvm::StringRef unheeded = run::givenTrainingOption(); !unheeded.empty())

@@ -28,6 +28,9 @@ _ONE_DTYPE = {
     aten.convolution, aten._scaled_dot_product_flash_attention_for_cpu,
 }  # fmt: skip
 
+# Under which a kernel that runs on the CPU is registered.
+_KERNEL_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
+
 COLLECTIVE = (
     "a collective of torch.distributed; a program is exported as one rank computes it, and Cleave's passes "
     "add the communication that a plan asks for (docs/plans.md)"
@@ -39,15 +42,34 @@ def check_call(overload: torch._ops.OpOverload, bound: dict[str, Any]):
     if overload.namespace in ("_c10d_functional", "_c10d_functional_autograd", "c10d", "_dtensor"):
         raise Unsupported(COLLECTIVE)
     if overload.namespace != "aten":
-        raise Unsupported(
-            f"an operator of the library '{overload.namespace}', which cleave-run does not load; expected "
-            "PyTorch's own operators (a torch.autograd.Function of them may have a backward of its own)"
-        )
+        _check_library_operator(overload)
     if overload.overloadpacket in _ONE_DTYPE:
         dtypes = {v.meta["val"].dtype: None for v in bound.values() if isinstance(v, torch.fx.Node)}
         if len(dtypes) > 1:
             found = " and ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
             raise Unsupported(f"operands of types {found}; expected one type")
+
+
+def _check_library_operator(overload: torch._ops.OpOverload):
+    """cleave-run loads libraries, but no Python."""
+    in_python = (f"{overload._name.replace('::', '/')}/{key}" for key in _KERNEL_KEYS)
+    if not torch.library._impls.isdisjoint(in_python):
+        raise Unsupported(
+            f"an operator of the library '{overload.namespace}' that is written in Python; expected one in C++ "
+            "(TORCH_LIBRARY), whose library cleave-run loads by --load-library"
+        )
+    if not overload.has_kernel_for_dispatch_key(torch._C.DispatchKey.CPU) and not any(
+        overload.has_kernel_for_dispatch_key(getattr(torch._C.DispatchKey, key)) for key in _KERNEL_KEYS
+    ):
+        raise Unsupported(f"an operator of the library '{overload.namespace}' without a kernel for the CPU")
+
+
+def own_schema(overload: torch._ops.OpOverload) -> str | None:
+    """What a call says of an operator that tools do not know: `(Tensor x) -> Tensor`."""
+    if overload.namespace in ("aten", "prims"):
+        return None
+    text = str(overload._schema)
+    return text[text.index("(") :]
 
 
 def load_typed_ops() -> dict[str, str]:
