@@ -1,8 +1,8 @@
-//===- AtenBase.td - what every op of the aten dialect is made of -*- tablegen -*-===//
+//===- AtenBase.td - the base of all aten ops -*- tablegen -*-===//
 //
 // One record per op: `AtenOp<mnemonic, schema>` with operands and attributes named and ordered as
-// the arguments of the dispatcher's schema. Parser, printer, argument table and the checks that
-// all ops share follow from the record; categories live in `ops/*.td`.
+// the arguments of the dispatcher's schema. Parser, printer, argument table and the common checks
+// are generated from the record; the categories are in `ops/*.td`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,9 +21,9 @@ def Aten_Dialect : Dialect {
   let cppNamespace = "::cleave::aten";
   let summary = "single-device tensor compute with ATen's names and semantics";
   let description = [{
-    Typed ops for the operators that training graphs are made of, and `aten.call` for every other
-    operator of the dispatcher. All are pure: what PyTorch mutates enters and leaves as a value.
-    The rationale is in `dialects/aten/README.md`, the syntax in `docs/ir.md`.
+    Typed ops for the operators of training graphs, and `aten.call` for every other operator of the
+    dispatcher. All ops are pure: a tensor that PyTorch mutates is an operand, and its new value a
+    result. The rationale is in `dialects/aten/README.md`, the syntax in `docs/ir.md`.
   }];
   let useDefaultAttributePrinterParser = 1;
 }
@@ -37,13 +37,13 @@ def Aten_Tensor : Type<CPred<"::cleave::aten::isTensor($_self)">,
                                  "statically shaped tensor of a dtype">;
 // `Tensor?`
 def Aten_OptTensor : Optional<Aten_Tensor>;
-// A result that the operator leaves undefined (its `output_mask` says so) has type `none`.
+// A result that `output_mask` leaves out has type `none`.
 def Aten_MaybeTensor : Type<CPred<"::llvm::isa<::mlir::NoneType>($_self) || ::cleave::aten::isTensor($_self)">,
                             "statically shaped tensor of a dtype, or none">;
 // `Tensor[]`
 def Aten_TensorList : Variadic<Aten_Tensor>;
 
-// Attributes. A `Req` one has no default in the schema; an absent one takes the schema's default.
+// Attributes. `Req` kinds have no default in the schema; for others, an absent attribute means the schema's default.
 def Aten_ReqInt : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit signless integer attribute"> {
   let convertFromStorage = "$_self.getInt()";
 }
@@ -57,7 +57,7 @@ defvar Aten_Floats = OptionalAttr<DenseF64ArrayAttr>;  // float[]
 defvar Aten_DType = OptionalAttr<TypeAttr>;         // ScalarType
 defvar Aten_MemoryFormat = OptionalAttr<StrAttr>;   // MemoryFormat
 
-// `Scalar`: an int, float or bool, which the dtype rules tell apart.
+// `Scalar`: an int, float or bool; the dtype rules distinguish them.
 def Aten_ReqScalar : Attr<CPred<"::cleave::aten::isScalar($_self)">, "int, float or bool"> {
   let storageType = "::mlir::Attribute";
   let returnType = "::mlir::Attribute";
@@ -75,7 +75,7 @@ defvar Aten_ReqDType = TypeAttr;
 // Ops
 //===----------------------------------------------------------------------===//
 
-// How an argument of the record is held: T tensor, O optional tensor, L list of tensors, A attribute.
+// Kind of an argument of the record: T tensor, O optional tensor, L list of tensors, A attribute.
 class Aten_ArgKind<dag args, int i> {
   string letter = !if(!initialized(!getdagarg<Optional>(args, i)), "O",
                   !if(!initialized(!getdagarg<Variadic>(args, i)), "L",
@@ -91,10 +91,10 @@ class Aten_ArgTable<dag args> {
 }
 
 //===----------------------------------------------------------------------===//
-// How an op lies over the rows of a compiled kernel: `RowKind` in `dialects/aten/Aten.h`
+// How an op accesses the rows of a compiled kernel: `RowKind` in `dialects/aten/Aten.h`
 //===----------------------------------------------------------------------===//
 
-/// `weight` pointwise ops, about.
+/// `weight` is the cost in pointwise ops, roughly.
 class Aten_Rows<string kind = "", int weight = 0> {
   string enumerator = "::cleave::aten::RowKind::" # kind;
   int ops = weight;
@@ -103,7 +103,7 @@ class Aten_Rows<string kind = "", int weight = 0> {
 /// No kernel may contain the op.
 def Aten_NoRows : Aten_Rows;
 def Aten_PointwiseRows : Aten_Rows<"Pointwise", 1>;
-/// Many steps, which are worth a kernel of their own.
+/// Expensive enough for a kernel of its own.
 def Aten_LongPointwiseRows : Aten_Rows<"Pointwise", 2>;
 def Aten_OrderedRows : Aten_Rows<"Ordered">;
 def Aten_ExchangedRows : Aten_Rows<"Exchanged">;
@@ -114,57 +114,57 @@ def Aten_WholeRows : Aten_Rows<"Whole", 2>;
 def Aten_PickedRows : Aten_Rows<"Picked", 2>;
 
 //===----------------------------------------------------------------------===//
-// Sharding rules: what they mean is in `dialects/sharding/ShardingRule.h`
+// Sharding rules, defined in `dialects/sharding/ShardingRule.h`
 //===----------------------------------------------------------------------===//
 
-/// Which dimensions of operands and results correspond: the C++ statements that say so to `rule`, an
-/// `aten::RuleBuilder`.
+/// Which dimensions of operands and results correspond, as C++ statements on `rule`, an `aten::RuleBuilder`.
 class Aten_Sharding<string text, bit isCustom = 0, Aten_Rows impliedRows = Aten_NoRows> {
   string statements = text;
   bit custom = isCustom;
-  // What the rule says of rows too.
+  // The row kind that follows from the rule.
   Aten_Rows rows = impliedRows;
 }
-/// A text (`dialects/sharding/RuleText.h`), and the factors that must be whole: "v: an index may name any row".
+/// A rule as text (`dialects/sharding/RuleText.h`), and the factors that must not be sharded, with reasons:
+/// "v: an index may name any row".
 class Aten_ShardingText<string text, list<string> wholes = []>
     : Aten_Sharding<"static const ::cleave::sharding::RuleText text(\"" # text # "\", {"
         # !interleave(!foreach(whole, wholes, "\"" # whole # "\""), ", ") # "}); rule.text(text);">;
 /// Operands broadcast to the shape of the results.
 def Aten_PointwiseSharding : Aten_Sharding<"rule.pointwise();", 0, Aten_PointwiseRows>;
-/// The first result is the first operand in another shape.
+/// The first result is the reshaped first operand.
 def Aten_ReshapeSharding : Aten_Sharding<"rule.reshape();", 0, Aten_OrderedRows>;
-/// `describeSharding` in the category's .cpp file.
+/// Defined by `describeSharding` in the category's .cpp file.
 def Aten_CustomSharding : Aten_Sharding<"describeSharding(rule);", 1>;
 /// Nothing may be sharded.
 class Aten_OpaqueSharding<string reason> : Aten_Sharding<"rule.opaque(\"" # reason # "\");">;
 
-/// An op that stands for one overload of the dispatcher. `schema` is its full name
+/// An op for one overload of the dispatcher. `schema` is its full name
 /// ("aten::add.Tensor"). Ops with two or more optional tensors or tensor lists add
 /// AttrSizedOperandSegments.
 class AtenOp<string mnemonic, string schema, list<Trait> ownTraits = []> : Op<Aten_Dialect, mnemonic> {
   string schemaName = schema;
   let hasCustomAssemblyFormat = 1;
   Aten_Sharding sharding = Aten_OpaqueSharding<"it has no sharding rule">;
-  // Groups of operands in which the op is jointly linear: ["self, other"], ["self", "mat2"]. With
-  // results, where others do not depend on the group: ["value -> 0"].
+  // Groups of operands in which the op is jointly linear: ["self, other"], ["self", "mat2"]. Results are
+  // named if the others do not depend on the group: ["value -> 0"].
   list<string> linear = [];
-  // Groups of which each element of the results is one.
+  // Groups of operands such that every element of the results is a copy of one of their elements.
   list<string> moves = [];
   // Attributes that repeat the shape of the first result.
   list<string> resultSizes = [];
   // All results share the memory of the first operand.
   bit isView = 0;
-  // See the trait of this name.
+  // Adds the trait of this name.
   bit pointwiseOut = 0;
-  // See the trait `CopyLike`.
+  // Adds the trait `CopyLike`.
   bit isCopy = 0;
   // See `mixesElements` of the interface.
   bit mixes = 0;
   // C++: what `getLookUp` of the interface returns.
   string lookUp = "";
-  // How it lies over the rows of a kernel, where the sharding rule does not say it.
+  // Its row kind, if it does not follow from the sharding rule.
   Aten_Rows rows = sharding.rows;
-  // C++ expressions, for ops with another cost than their bytes (`CostOpInterface`).
+  // C++ expressions for ops whose cost is not just their bytes (`CostOpInterface`).
   string flops = "";
   string table = "";
   let traits = ownTraits

@@ -1,4 +1,4 @@
-//===- AtenInterfaces.td - what passes and the runtime may ask an aten op -*- tablegen -*-===//
+//===- AtenInterfaces.td - interfaces of aten ops -*- tablegen -*-===//
 
 #ifndef CLEAVE_DIALECTS_ATEN_ATENINTERFACES
 #define CLEAVE_DIALECTS_ATEN_ATENINTERFACES
@@ -8,8 +8,7 @@ include "mlir/IR/OpBase.td"
 def AtenOpInterface : OpInterface<"AtenOpInterface"> {
   let cppNamespace = "::cleave::aten";
   let description = [{
-    An op that calls one operator of the dispatcher: `aten.call` and all typed ops. Users of
-    this interface do not depend on the op.
+    An op that calls one operator of the dispatcher: `aten.call` and all typed ops.
   }];
   let methods = [
     InterfaceMethod<"The full name of the overload, `aten::add.Tensor`.",
@@ -17,14 +16,14 @@ def AtenOpInterface : OpInterface<"AtenOpInterface"> {
     InterfaceMethod<"The arguments in the order of the schema, as the op's record lists them. Empty for `aten.call`.",
       "::llvm::ArrayRef<::cleave::aten::ArgumentSpec>", "getArgumentSpecs">,
     InterfaceMethod<[{
-        The arguments that are present, in the order of the schema, with their values. What is
-        absent takes the schema's default.
+        The arguments that are present, in the order of the schema, with their values. Absent ones have
+        the schema's default.
       }], "::llvm::SmallVector<::cleave::aten::Argument>", "getArguments", (ins), [{}], [{
         return ::cleave::aten::collectArguments($_op);
       }]>,
     InterfaceMethod<[{
-        The operand whose memory result `index` shares when it is executed, or a null value. Typed ops
-        that share memory are views of one operand, and say so by `ViewLikeOpInterface`.
+        The operand whose memory result `index` shares at run time, or a null value. A typed op that
+        shares memory is a view of one operand and implements `ViewLikeOpInterface`.
       }], "::mlir::Value", "getViewedOperand", (ins "unsigned":$index), [{}], [{
         auto view = ::llvm::dyn_cast<::mlir::ViewLikeOpInterface>($_op.getOperation());
         return view ? view.getViewSource() : ::mlir::Value();
@@ -53,33 +52,32 @@ def RandomOpInterface : OpInterface<"RandomOpInterface"> {
 def RowOpInterface : OpInterface<"RowOpInterface"> {
   let cppNamespace = "::cleave::aten";
   let description = [{
-    An op that a compiled kernel may contain, if it has a formula for it. A kernel walks over the rows
-    of a matrix; this says how the op lies over them.
+    An op that a compiled kernel may contain, given a formula for it. A kernel iterates over the rows of
+    a matrix; the interface describes how the op accesses them.
   }];
   let methods = [
-    StaticInterfaceMethod<"What of a matrix an element of the results needs.",
+    StaticInterfaceMethod<"The part of the matrix that an element of the results depends on.",
       "::cleave::aten::RowKind", "getRowKind">,
     StaticInterfaceMethod<[{
-        About how many pointwise ops it stands for: 0 for views, which cost nothing outside of a
-        kernel.
+        Its cost in pointwise ops, roughly: 0 for views, which cost nothing outside a kernel.
       }], "unsigned", "getRowWeight">,
   ];
 }
 
-/// ATen computes the op by one pointwise kernel (`TensorIterator`): each element of the result from
-/// the elements in its place of the (broadcast) operands, whose strides decide those of the result.
+/// ATen computes the op by one pointwise kernel (`TensorIterator`): each element of the result depends on the
+/// corresponding elements of the (broadcast) operands, whose strides determine those of the result.
 def Pointwise : NativeOpTrait<"Pointwise"> {
   let cppNamespace = "::cleave::aten";
 }
 
 /// The result is the first operand: the same elements, converted to its dtype, in memory of its own.
-/// Its shape may be another one.
+/// Its shape may differ.
 def CopyLike : NativeOpTrait<"CopyLike"> {
   let cppNamespace = "::cleave::aten";
 }
 
-/// The `out` overload of a pointwise op is that kernel too, so that the result may be written over an
-/// operand. Others compute elsewhere and copy: nothing would be gained.
+/// The `out` overload of a pointwise op runs that kernel too, so the result may overwrite an operand.
+/// Other overloads compute elsewhere and copy, which gains nothing.
 def PointwiseOut : NativeOpTrait<"PointwiseOut"> {
   let cppNamespace = "::cleave::aten";
 }

@@ -1,4 +1,4 @@
-//===- CostInterface.td - what an op computes and reads -*- tablegen -*-===//
+//===- CostInterface.td - the cost of an op -*- tablegen -*-===//
 
 #ifndef CLEAVE_DIALECTS_COST_COSTINTERFACE
 #define CLEAVE_DIALECTS_COST_COSTINTERFACE
@@ -8,18 +8,18 @@ include "mlir/IR/OpBase.td"
 def CostOpInterface : OpInterface<"CostOpInterface"> {
   let cppNamespace = "::cleave::cost";
   let description = [{
-    An op whose cost does not follow from the sizes of its operands and results alone. All other ops
-    are bound by memory: they read each operand and write each result once. Communication has an
-    interface of its own in `dist`.
+    An op whose cost does not follow from the sizes of its operands and results alone. All other ops are
+    memory-bound: they read each operand and write each result once. Communication has its own interface
+    in `dist`.
   }];
   let methods = [
     InterfaceMethod<[{
-        Floating-point operations, a multiplication and an addition counted as two; 0 where they do
-        not matter beside the bytes.
+        Floating-point operations; a multiply-add counts as two. 0 if they are negligible compared to
+        the bytes.
       }], "int64_t", "countFlops", (ins), [{}], [{ return 0; }]>,
     InterfaceMethod<[{
-        The operand of which only those elements are read that the results contain, such as a table
-        of embeddings; null where all operands are read whole.
+        The operand of which only the elements in the results are read, such as an embedding table; null
+        if all operands are read in full.
       }], "::mlir::Value", "getTable", (ins), [{}], [{ return {}; }]>,
   ];
 }

@@ -1,4 +1,4 @@
-//===- Async.td - waiting: for a communication, for each other -*- tablegen -*-===//
+//===- Async.td - wait and barrier -*- tablegen -*-===//
 
 #ifndef CLEAVE_DIALECTS_DIST_ASYNC
 #define CLEAVE_DIALECTS_DIST_ASYNC
@@ -9,7 +9,7 @@ def Dist_WaitOp : Dist_Op<"wait", [
     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "wait for a communication and return its value";
   let description = [{
-    Pure if there is a value; waiting for the completion of a send or barrier (`none`) has an effect on the channel.
+    Pure if there is a value; waiting for the completion of a send or barrier (`none`) affects the channel.
 
     Constraints:
     1. The operand is the future of the result.
@@ -31,7 +31,7 @@ def Dist_BarrierOp : Dist_CommunicationOp<"barrier", [
   let messages = "2 * (ranks - 1)";
   let description = [{
     Constraints:
-    1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
+    1. `mesh` names a `dist.mesh`; `axes` lists one or more distinct axes of it.
 
     ```mlir
     dist.barrier over @mesh ["tp"]

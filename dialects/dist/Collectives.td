@@ -1,4 +1,4 @@
-//===- Collectives.td - every rank gives and every rank takes -*- tablegen -*-===//
+//===- Collectives.td - symmetric collectives -*- tablegen -*-===//
 
 #ifndef CLEAVE_DIALECTS_DIST_COLLECTIVES
 #define CLEAVE_DIALECTS_DIST_COLLECTIVES
@@ -9,15 +9,15 @@ def Dist_AllReduceOp : Dist_CommunicationOp<"all_reduce", [Pure]> {
   let summary = "reduce a value over all ranks along mesh axes; every rank gets the result";
   let messages = "2 * (ranks - 1)";
   let description = [{
-    Several operands are reduced by one communication (the coalesced form).
+    Several operands are reduced by one coalesced communication.
 
     Constraints:
-    1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
-    2. Each operand has one result; all results are futures or none is.
-    3. The element type has the reduction: `sum`, `product`, `max` and `min` take numbers, `avg` and
-       `premul_sum` floating-point ones, `band`, `bor` and `bxor` integers and booleans.
+    1. `mesh` names a `dist.mesh`; `axes` lists one or more distinct axes of it.
+    2. There is one result per operand; either all results are futures or none is.
+    3. The element type supports the reduction: `sum`, `product`, `max` and `min` take numbers, `avg`
+       and `premul_sum` floating-point numbers, `band`, `bor` and `bxor` integers and booleans.
     4. A result has the shape and element type of its operand.
-    5. Placements: `P(k)` to `R` or `I`, by k's own reduction; `V` to `V`, `R` or `I` by any.
+    5. Placements: `P(k)` to `R` or `I`, with reduction k; `V` to `V`, `R` or `I` with any.
 
     ```mlir
     %1 = dist.all_reduce sum(%0) over @mesh ["dp"] : tensor<8xf32>
@@ -37,13 +37,13 @@ def Dist_AllReduceOp : Dist_CommunicationOp<"all_reduce", [Pure]> {
 def Dist_AllGatherOp : Dist_CommunicationOp<"all_gather", [Pure]> {
   let summary = "concatenate the values of all ranks along a dimension; every rank gets the result";
   let description = [{
-    Several operands are gathered by one communication (the coalesced form).
+    Several operands are gathered by one coalesced communication.
 
     Constraints:
-    1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
-    2. Each operand has one result; all results are futures or none is.
+    1. `mesh` names a `dist.mesh`; `axes` lists one or more distinct axes of it.
+    2. There is one result per operand; either all results are futures or none is.
     3. `dim` is a dimension of each operand.
-    4. An operand's `dim` is what one rank holds of the result's (`torch.chunk`); the other dimensions
+    4. An operand's `dim` is one rank's chunk of the result's (`torch.chunk`); the other dimensions
        and the element types are equal.
     5. Placements: `S(dim)` or `V` to `R` or `I`; `V` to `V`. Axes that shard `dim` are
        listed major first, and no other axis shards it below them.
@@ -64,16 +64,16 @@ def Dist_AllGatherOp : Dist_CommunicationOp<"all_gather", [Pure]> {
 def Dist_ReduceScatterOp : Dist_CommunicationOp<"reduce_scatter", [Pure]> {
   let summary = "reduce a value over all ranks; each rank gets its shard of the result";
   let description = [{
-    Several operands are reduced by one communication (the coalesced form).
+    Several operands are reduced by one coalesced communication.
 
     Constraints:
-    1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
-    2. Each operand has one result; all results are futures or none is.
-    3. The element type has the reduction (see `dist.all_reduce`).
+    1. `mesh` names a `dist.mesh`; `axes` lists one or more distinct axes of it.
+    2. There is one result per operand; either all results are futures or none is.
+    3. The element type supports the reduction (see `dist.all_reduce`).
     4. `dim` is a dimension of each operand.
-    5. A result's `dim` is what one rank holds of the operand's (`torch.chunk`); the other dimensions
+    5. A result's `dim` is one rank's chunk of the operand's (`torch.chunk`); the other dimensions
        and the element types are equal.
-    6. Placements: `P(k)` to `S(dim)` or `V`, by k's own reduction; `V` to `V` by any. Axes that
+    6. Placements: `P(k)` to `S(dim)` or `V`, with reduction k; `V` to `V` with any. Axes that
        shard `dim` are listed major first, and no other axis shards it below them.
 
     ```mlir
@@ -93,13 +93,14 @@ def Dist_AllToAllOp : Dist_CommunicationOp<"all_to_all", [Pure]> {
   let summary = "split the value, send part i to rank i and concatenate the received parts";
   let description = [{
     Constraints:
-    1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
+    1. `mesh` names a `dist.mesh`; `axes` lists one or more distinct axes of it.
     2. `split` and `concat` are dimensions of the operand.
-    3. The result's `split` is what one rank holds of the operand's, and the operand's `concat` what the
-       same rank holds of the result's (`torch.chunk`); the other dimensions and the element types
-       are equal. Where `split` and `concat` are one dimension, the ranks divide it and the shapes are equal.
-    4. Placements: `S(concat)` to `S(split)`, of two dimensions; `V` to `V`. Axes that shard a dimension are
-       listed major first, and no other axis shards it below them.
+    3. The result's `split` is the rank's chunk of the operand's, and the operand's `concat` the same
+       rank's chunk of the result's (`torch.chunk`); the other dimensions and the element types are
+       equal. If `split` and `concat` are the same dimension, the number of ranks divides it and the
+       shapes are equal.
+    4. Placements: `S(concat)` to `S(split)`, for different dimensions; `V` to `V`. Axes that shard a
+       dimension are listed major first, and no other axis shards it below them.
 
     ```mlir
     %1 = dist.all_to_all(%0) split 1 concat 0 over @mesh ["tp"]

@@ -1,4 +1,4 @@
-//===- Conversions.td - other types for a value, without communication -*- tablegen -*-===//
+//===- Conversions.td - local changes of placement -*- tablegen -*-===//
 
 #ifndef CLEAVE_DIALECTS_DIST_CONVERSIONS
 #define CLEAVE_DIALECTS_DIST_CONVERSIONS
@@ -31,12 +31,12 @@ def Dist_ConvertOp : Dist_ConversionOp<"convert"> {
     use zeros.
 
     Constraints:
-    1. Both types have placements on one mesh and one set of axes, which differ on exactly one axis.
+    1. Both types have placements on the same mesh and axes, which differ on exactly one axis.
     2. Placements: `I` to `R`, `V`, `S(d)` or `P`; `R` to `V`, `S(d)`, `P` or `I`; `V` or `S(d)` to `P`; `P` is
-       `P(sum)`. Where an axis starts or stops sharding a dimension, no other axis shards it below.
-    3. There is a `dim`, a dimension of the tensor, exactly where one type is `V`.
-    4. Element types are equal; shapes too, except that a `V` or `S(d)` type's dimension is what one rank
-       holds of the other's (`torch.chunk`).
+       `P(sum)`. An axis that starts or stops sharding a dimension is the most minor one that shards it.
+    3. `dim`, a dimension of the tensor, is given if and only if one type is `V`.
+    4. Element types are equal; shapes too, except that the dimension of a `V` or `S(d)` type is one
+       rank's chunk of the other's (`torch.chunk`).
 
     ```mlir
     %1 = dist.convert %0 : tensor<8xf32, #I_tp> -> tensor<8xf32, #R_tp>
@@ -48,7 +48,7 @@ def Dist_ConvertOp : Dist_ConversionOp<"convert"> {
     $input (`dim` $dim^)? attr-dict `:` custom<Transition>(type($input), type($result))
   }];
   let extraClassDeclaration = conversionDeclarations # [{
-    /// The dimension that is sliced or padded; nothing where the whole value stays or goes.
+    /// The dimension that is sliced or padded; nothing if the whole value is kept or zeroed.
     std::optional<int64_t> getSlicedDim();
   }];
 }
@@ -56,12 +56,13 @@ def Dist_ConvertOp : Dist_ConversionOp<"convert"> {
 def Dist_ReinterpretOp : Dist_ConversionOp<"reinterpret"> {
   let summary = "change the placement; each rank's data is unchanged";
   let description = [{
-    `R` to `P` scales the global value by the axis' size: every rank's value becomes a term of the sum.
+    `R` to `P` scales the global value by the size of the axis: every rank's value becomes a term of the
+    sum.
 
     Constraints:
-    1. Both types have placements on one mesh and one set of axes, which differ on exactly one axis.
-    2. Placements: `R` to `V`; `V` to `P` (any reduction); `R` to `P(sum)`; `V` to `S(d)`; `S(d)` to `V`. Where
-       an axis starts or stops sharding a dimension, no other axis shards it below.
+    1. Both types have placements on the same mesh and axes, which differ on exactly one axis.
+    2. Placements: `R` to `V`; `V` to `P` (any reduction); `R` to `P(sum)`; `V` to `S(d)`; `S(d)` to
+       `V`. An axis that starts or stops sharding a dimension is the most minor one that shards it.
     3. Shapes and element types are equal.
 
     ```mlir
@@ -75,7 +76,7 @@ def Dist_AxisIndexOp : Dist_AxesOp<"axis_index", [Pure]> {
   let summary = "the rank's index along mesh axes; the first listed axis is the major one";
   let description = [{
     Constraints:
-    1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
+    1. `mesh` names a `dist.mesh`; `axes` lists one or more distinct axes of it.
     2. The result is a 0-d i64 tensor; its placement is `V` along the axes, `R` or `I` along others.
 
     ```mlir

@@ -16,9 +16,9 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
     Ranks are numbered in row-major order: the last axis varies fastest.
 
     Constraints:
-    1. There is at least one axis, and names are unique and not empty.
-    2. Sizes are positive; at most one axis has the size `?`, which it gets when the program starts.
-    3. All sizes together are less than 2^31 ranks.
+    1. There is at least one axis; names are unique and not empty.
+    2. Sizes are positive; at most one axis has size `?`, which is determined when the program starts.
+    3. The number of ranks, the product of the sizes, is less than 2^31.
 
     ```mlir
     dist.mesh @mesh ["pp" = 2, "dp" = ?]
@@ -28,9 +28,9 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
   let assemblyFormat = "$sym_name custom<Axes>($axes) attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// The axis of that name, or null.
+    /// The axis with this name, or null.
     ::cleave::dist::AxisAttr findAxis(::llvm::StringRef name);
-    /// How many ranks lie along the axes together; nothing where one is left open (`?`) or missing.
+    /// The number of ranks along all the axes; nothing if the size of one is open (`?`) or unknown.
     std::optional<int64_t> countRanks(::mlir::ArrayAttr axes);
   }];
 }

@@ -8,7 +8,7 @@ include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/TensorEncoding.td"
 
-def Dist_Reduction : I32EnumAttr<"Reduction", "how values of several ranks are combined", [
+def Dist_Reduction : I32EnumAttr<"Reduction", "how the values of several ranks are combined", [
     I32EnumAttrCase<"Sum", 0, "sum">,
     I32EnumAttrCase<"Avg", 1, "avg">,
     I32EnumAttrCase<"PremulSum", 2, "premul_sum">,
@@ -31,7 +31,7 @@ def Dist_ReductionAttr : AttrDef<Dist_Dialect, "Reduction"> {
     its factor before they are summed.
 
     Constraints:
-    1. Exactly `premul_sum` has a factor, a finite f64.
+    1. `premul_sum`, and no other, has a factor: a finite f64.
   }];
   let parameters = (ins EnumParameter<Dist_Reduction>:$kind, OptionalParameter<"::mlir::FloatAttr">:$factor);
   let builders = [AttrBuilder<(ins "::cleave::dist::Reduction":$kind), [{
@@ -40,7 +40,7 @@ def Dist_ReductionAttr : AttrDef<Dist_Dialect, "Reduction"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// `sum`, `premul_sum<0.5>`, ...: as it stands in an op.
+    /// As printed in an op: `sum`, `premul_sum<0.5>`, ...
     static ::mlir::FailureOr<::cleave::dist::ReductionAttr> parseBare(::mlir::AsmParser &parser);
     void printBare(::mlir::AsmPrinter &printer) const;
   }];
@@ -50,8 +50,8 @@ def Dist_AxisAttr : AttrDef<Dist_Dialect, "Axis"> {
   let mnemonic = "axis";
   let summary = "a mesh axis: its name and size";
   let description = [{
-    A size of 0 is printed `?`: when the program starts, the axis gets the ranks that the other axes
-    leave.
+    A size of 0 is printed as `?`: when the program starts, it becomes the number of ranks divided by
+    the sizes of the other axes.
   }];
   let parameters = (ins StringRefParameter<>:$name, "int64_t":$size);
   let hasCustomAssemblyFormat = 1;
@@ -62,15 +62,15 @@ def Dist_PlacementAttr : AttrDef<Dist_Dialect, "Placement", [
   let mnemonic = "on";
   let summary = "placement of a tensor on a mesh: one entry per axis";
   let description = [{
-    The encoding of a distributed tensor's type; the shape is what one rank holds. Entries are
-    sorted by axis name, so that equal placements are one attribute.
+    The encoding of a distributed tensor's type; the shape is that of one rank's part. Entries are
+    sorted by axis name, so equal placements are the same attribute.
 
     Constraints:
     1. Each axis is named once.
-    2. `S(d)` has a dimension of the tensor; where several axes shard one dimension, their orders
-       are 0, 1, ... in some order.
+    2. In `S(d)`, d is a dimension of the tensor; the orders of the axes that shard one dimension are a
+       permutation of 0, 1, ...
     3. Pending reductions of several axes are equal, or `sum` and `avg`: others do not commute.
-    4. A pending reduction is `sum`, `avg`, `max`, `min` or `product`, and the element type has it
+    4. A pending reduction is `sum`, `avg`, `max`, `min` or `product`, and the element type supports it
        (see `dist.all_reduce`).
 
     ```mlir
@@ -88,14 +88,13 @@ def Dist_PlacementAttr : AttrDef<Dist_Dialect, "Placement", [
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// The placement on an axis; nothing where the type does not mention it (its size is 1).
+    /// The placement on an axis; nothing if the type does not list it (its size is 1).
     std::optional<::cleave::dist::AxisPlacement> get(::llvm::StringRef axis) const;
-    /// The same attribute with another placement on `axis`, which may be new. Orders of the other
-    /// axes stay as they are: where `axis` no longer shards a dimension that others shard, say
-    /// theirs too.
+    /// The same attribute with another placement on `axis`, which may be new. Orders of the other axes are
+    /// unchanged: if `axis` stops sharding a dimension that others shard, update theirs too.
     ::cleave::dist::PlacementAttr with(::llvm::StringRef axis, ::cleave::dist::AxisPlacement placement) const;
-    /// The placement of the cotangent (gradient) of a value with this placement. Failure (and no
-    /// message) for a pending reduction other than a sum: no gradient passes.
+    /// The placement of the cotangent (gradient) of a value with this placement. Fails, without a message,
+    /// for a pending reduction other than a sum: no gradient flows through it.
     ::llvm::FailureOr<::cleave::dist::PlacementAttr> dual() const;
     /// The axes that shard dimension `dim`, major first.
     ::llvm::SmallVector<::mlir::StringAttr> getShardingAxes(int64_t dim) const;

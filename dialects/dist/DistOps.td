@@ -1,4 +1,4 @@
-//===- DistOps.td - what every op of the dist dialect is made of -*- tablegen -*-===//
+//===- DistOps.td - the base of all dist ops -*- tablegen -*-===//
 
 #ifndef CLEAVE_DIALECTS_DIST_DISTOPS
 #define CLEAVE_DIALECTS_DIST_DISTOPS
@@ -13,7 +13,7 @@ include "mlir/Interfaces/ViewLikeInterface.td"
 // Messages between single ranks, and barriers.
 def Dist_ChannelResource : Resource<"::cleave::dist::ChannelResource">;
 
-// A dimension, a rank's index, a distance.
+// A dimension, a rank's index or a distance.
 def Dist_Int : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit signless integer attribute"> {
   let convertFromStorage = "$_self.getInt()";
 }
@@ -30,7 +30,7 @@ class Dist_AxesOp<string mnemonic, list<Trait> traits = []>
 class Dist_CommunicationOp<string mnemonic, list<Trait> traits = []>
     : Dist_AxesOp<mnemonic,
                   [DeclareOpInterfaceMethods<CommunicationOpInterface, ["getBytesSent", "countMessages"]>] # traits> {
-  // How many messages follow each other: those of a ring.
+  // Number of consecutive messages; by default those of a ring.
   string messages = "ranks - 1";
   let extraClassDefinition = "int64_t $cppClass::countMessages([[maybe_unused]] int64_t ranks) { return " # messages # "; }\n";
 }

@@ -1,4 +1,4 @@
-//===- DistTypes.td - what a started communication gives ------*- tablegen -*-===//
+//===- DistTypes.td - futures, and type constraints ------*- tablegen -*-===//
 
 #ifndef CLEAVE_DIALECTS_DIST_DISTTYPES
 #define CLEAVE_DIALECTS_DIST_DISTTYPES
@@ -9,8 +9,8 @@ def Dist_FutureType : TypeDef<Dist_Dialect, "Future"> {
   let mnemonic = "future";
   let summary = "the result of an asynchronous communication";
   let description = [{
-    `dist.wait` returns the value. `!dist.future<none>` is the completion of a communication without
-    a value: a send or a barrier.
+    `dist.wait` returns the value. `!dist.future<none>` is the completion of a communication without a
+    value, such as a send or a barrier.
 
     Constraints:
     1. The value is a statically shaped tensor, or `none`.
@@ -23,10 +23,10 @@ def Dist_FutureType : TypeDef<Dist_Dialect, "Future"> {
   let genVerifyDecl = 1;
 }
 
-// What lies on a mesh: numbers of a dtype, in a static shape, with a placement or without.
+// A statically shaped tensor of numbers, with or without a placement.
 def Dist_Tensor : Type<CPred<"::cleave::dist::isTensor($_self)">, "statically shaped tensor of numbers or booleans",
                        "::mlir::RankedTensorType">;
-// The result of a communication, or the future of it.
+// The result of a communication, or its future.
 def Dist_Result : Type<CPred<"::cleave::dist::isTensor(::cleave::dist::valueTypeOf($_self))">,
                        "statically shaped tensor of numbers or booleans, or a future of one">;
 // The completion of a communication without a value.

@@ -10,9 +10,9 @@ def Dist_PermuteOp : Dist_CommunicationOp<"permute", [Pure]> {
   let messages = "1";
   let description = [{
     Constraints:
-    1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
-    2. There are as many `sources` as `destinations`, all are indices of ranks along the axes, and no
-       rank is named twice among the sources or among the destinations.
+    1. `mesh` names a `dist.mesh`; `axes` lists one or more distinct axes of it.
+    2. `sources` and `destinations` have the same length; each lists distinct indices of ranks along the
+       axes.
     3. The result has the operand's shape and element type.
     4. Placements: `V` to `V`.
 
@@ -31,14 +31,14 @@ def Dist_PermuteOp : Dist_CommunicationOp<"permute", [Pure]> {
 
 def Dist_ShiftOp : Dist_CommunicationOp<"shift", [Pure]> {
   let hasFolder = 1;
-  let summary = "send each rank's value to the rank `by` places further along the axes";
+  let summary = "send each rank's value to the rank `by` positions further along the axes";
   let messages = "1";
   let description = [{
     With `wrap` the last ranks' values go to the first ranks; without it they are dropped and the first
     ranks get zeros. A negative `by` shifts towards rank 0.
 
     Constraints:
-    1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
+    1. `mesh` names a `dist.mesh`; `axes` lists one or more distinct axes of it.
     2. The result has the operand's shape and element type.
     3. Placements: `V` to `V`.
 
@@ -62,8 +62,8 @@ def Dist_SendOp : Dist_CommunicationOp<"send", [MemoryEffects<[MemWrite<Dist_Cha
     Ranks other than `from` do nothing.
 
     Constraints:
-    1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
-    2. `from` and `to` are indices of two different ranks along the axes.
+    1. `mesh` names a `dist.mesh`; `axes` lists one or more distinct axes of it.
+    2. `from` and `to` are the indices of two different ranks along the axes.
     3. `tag` is not negative.
     4. The operand has placement `V` along the axes.
 
@@ -88,8 +88,8 @@ def Dist_ReceiveOp : Dist_CommunicationOp<"receive", [
   let messages = "1";
   let description = [{
     Constraints:
-    1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
-    2. `from` and `to` are indices of two different ranks along the axes.
+    1. `mesh` names a `dist.mesh`; `axes` lists one or more distinct axes of it.
+    2. `from` and `to` are the indices of two different ranks along the axes.
     3. `tag` is not negative.
     4. The result has placement `V` along the axes.
 

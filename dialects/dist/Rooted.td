@@ -1,4 +1,4 @@
-//===- Rooted.td - collectives in which one rank is the root --*- tablegen -*-===//
+//===- Rooted.td - collectives with a root --*- tablegen -*-===//
 
 #ifndef CLEAVE_DIALECTS_DIST_ROOTED
 #define CLEAVE_DIALECTS_DIST_ROOTED
@@ -9,7 +9,7 @@ def Dist_BroadcastOp : Dist_CommunicationOp<"broadcast", [Pure]> {
   let summary = "send the root's value to every rank";
   let description = [{
     Constraints:
-    1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
+    1. `mesh` names a `dist.mesh`; `axes` lists one or more distinct axes of it.
     2. `root` is the index of a rank along the axes.
     3. The result has the operand's shape and element type.
     4. Placements: `V` to `V`, `R` or `I`.
@@ -30,11 +30,11 @@ def Dist_ReduceOp : Dist_CommunicationOp<"reduce", [Pure]> {
   let summary = "reduce a value over all ranks; the root gets the result, the others zeros";
   let description = [{
     Constraints:
-    1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
+    1. `mesh` names a `dist.mesh`; `axes` lists one or more distinct axes of it.
     2. `root` is the index of a rank along the axes.
-    3. The element type has the reduction (see `dist.all_reduce`).
+    3. The element type supports the reduction (see `dist.all_reduce`).
     4. The result has the operand's shape and element type.
-    5. Placements: `P(k)` to `V`, by k's own reduction; `V` to `V` by any.
+    5. Placements: `P(k)` to `V`, with reduction k; `V` to `V` with any.
 
     ```mlir
     %1 = dist.reduce sum(%0) root 0 over @mesh ["tp"] : tensor<8xf32, #V_tp>
@@ -53,10 +53,10 @@ def Dist_GatherOp : Dist_CommunicationOp<"gather", [Pure]> {
   let summary = "concatenate the values of all ranks at the root; the others get zeros";
   let description = [{
     Constraints:
-    1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
+    1. `mesh` names a `dist.mesh`; `axes` lists one or more distinct axes of it.
     2. `root` is the index of a rank along the axes.
     3. `dim` is a dimension of the operand.
-    4. The operand's `dim` is what one rank holds of the result's (`torch.chunk`); the other dimensions
+    4. The operand's `dim` is one rank's chunk of the result's (`torch.chunk`); the other dimensions
        and the element types are equal.
     5. Placements: `V` to `V`.
 
@@ -74,13 +74,13 @@ def Dist_GatherOp : Dist_CommunicationOp<"gather", [Pure]> {
 }
 
 def Dist_ScatterOp : Dist_CommunicationOp<"scatter", [Pure]> {
-  let summary = "divide the root's value among the ranks";
+  let summary = "split the root's value along a dimension; each rank gets its part";
   let description = [{
     Constraints:
-    1. `mesh` names a `dist.mesh`, `axes` are some of its axes, each once, at least one.
+    1. `mesh` names a `dist.mesh`; `axes` lists one or more distinct axes of it.
     2. `root` is the index of a rank along the axes.
     3. `dim` is a dimension of the operand.
-    4. The result's `dim` is what one rank holds of the operand's (`torch.chunk`); the other dimensions
+    4. The result's `dim` is one rank's chunk of the operand's (`torch.chunk`); the other dimensions
        and the element types are equal.
     5. Placements: `V` to `V`.
 

@@ -1,4 +1,4 @@
-//===- Exec.td - the executable form ------------------------*- tablegen -*-===//
+//===- Exec.td - ops of the exec dialect ------------------------*- tablegen -*-===//
 
 #ifndef CLEAVE_DIALECTS_EXEC_EXEC
 #define CLEAVE_DIALECTS_EXEC_EXEC
@@ -20,8 +20,8 @@ def Exec_BinaryOp : Exec_Op<"binary", [Symbol, HasParent<"::mlir::ModuleOp">]> {
     The code is a resource: raw bytes in bytecode, hexadecimal digits in text.
 
     Constraints:
-    1. `elf` is for "x86-64-v2", "x86-64-v3" or "x86-64-v4"; `cubin` is for "sm_" and a number, and may end
-       with the letter a or f.
+    1. The target of `elf` is "x86-64-v2", "x86-64-v3" or "x86-64-v4"; that of `cubin` is "sm_" and a
+       number, optionally followed by the letter a or f.
     2. The code is a `tensor<Nxi8>` of N bytes and begins with an ELF header (cubins are ELF files too).
     3. No other binary of the module is for this target.
 
@@ -35,7 +35,7 @@ def Exec_BinaryOp : Exec_Op<"binary", [Symbol, HasParent<"::mlir::ModuleOp">]> {
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     Family getFamily() { return getFormat() == BinaryFormat::Elf ? Family::Cpu : Family::Cuda; }
-    /// The code; empty where the file that this was read from does not have it.
+    /// The code; empty if the file that the op was read from does not contain it.
     ::llvm::ArrayRef<char> getBytes();
   }];
 }
@@ -50,11 +50,11 @@ def Exec_KernelOp : Exec_Op<"kernel", [FunctionOpInterface, IsolatedFromAbove,
     `code` says how each target kind runs the compiled kernel.
 
     Constraints:
-    1. The body is one block of ops without regions and effects, none of which communicates, ended
-       by `exec.return`.
+    1. The body is one block, terminated by `exec.return`, of ops without regions or side effects, none
+       of which communicates.
     2. Arguments and results are statically shaped tensors without placement.
-    3. The kernel has a result.
-    4. `code` has one entry for a family, of which the module has an `exec.binary`.
+    3. The kernel has at least one result.
+    4. `code` has at most one entry per target kind, for which the module has an `exec.binary`.
 
     ```mlir
     exec.kernel @gelu_bias(%x: tensor<8x32xf32>, %b: tensor<32xf32>) -> tensor<8x32xf32> {
@@ -76,7 +76,7 @@ def Exec_KernelOp : Exec_Op<"kernel", [FunctionOpInterface, IsolatedFromAbove,
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// How processors of `family` run it; null where it has no compiled code for them.
+    /// How to run it on targets of `family`; null if it has no compiled code for them.
     CodeAttr getCodeFor(Family family);
     ::llvm::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
     ::llvm::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
@@ -104,7 +104,7 @@ def Exec_LaunchOp : Exec_Op<"launch", [Pure, DeclareOpInterfaceMethods<SymbolUse
   let description = [{
     Constraints:
     1. `kernel` is an `exec.kernel` of the module.
-    2. Operands and results have the types of its arguments and results, but for placements.
+    2. Operands and results have the types of its arguments and results, apart from placements.
 
     ```mlir
     %y = exec.launch @gelu_bias(%x, %b) : (tensor<8x32xf32>, tensor<32xf32>) -> tensor<8x32xf32>

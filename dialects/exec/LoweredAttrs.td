@@ -1,4 +1,4 @@
-//===- LoweredAttrs.td - where values lie, what runs where --*- tablegen -*-===//
+//===- LoweredAttrs.td - planned memory and streams --*- tablegen -*-===//
 
 #ifndef CLEAVE_DIALECTS_EXEC_LOWEREDATTRS
 #define CLEAVE_DIALECTS_EXEC_LOWEREDATTRS
@@ -17,24 +17,24 @@ def Exec_LoweredAttr : AttrDef<Exec_Dialect, "Lowered"> {
   let summary = "marks a phase function with planned memory and streams";
   let description = [{
     - `arena`: bytes of the rank's arena that the function uses; all functions share the arena, and no
-      value in it outlives a function;
-    - `frame`: bytes of the microbatch's frame, which holds the values that the functions of one
-      microbatch save for each other, from its first function to its last;
-    - `alignment`: alignment of arena, frame, and all offsets in them.
+      value in it outlives its function;
+    - `frame`: bytes of the microbatch's frame, which holds the values saved between functions of one
+      microbatch, from its first function to its last;
+    - `alignment`: alignment of the arena, the frame and all offsets in them.
 
-    Every op with results then has `exec.memory`, a list with an entry for each result
-    (`#exec.at`, `#exec.frame`, `#exec.same`, `#exec.apart`), and an op that is not on the compute
-    stream has `exec.stream = #exec.stream<communication>`. `exec.call` numbers the ops that call a communicator.
+    Every op with results then has `exec.memory`, a list with an entry for each result (`#exec.at`,
+    `#exec.frame`, `#exec.same`, `#exec.apart`), and an op that is not on the compute stream has
+    `exec.stream = #exec.stream<communication>`. `exec.call` numbers the ops that call a communicator.
 
     Constraints:
     1. `arena` and `frame` are not negative; `alignment` is a power of two.
-    2. A `chip` like "sm_90" is named for `cuda`, and none for `cpu`.
-    3. It is on a function of phase `train.phase` with one block.
-    4. Every op of the function with results, but for `exec.record`, has `exec.memory` with as many entries;
-       no op outside of lowered functions has `exec.memory` or `exec.stream`.
-    5. What is in the arena or the frame is a statically shaped tensor, or the future of one, begins at a
+    2. A `chip`, such as "sm_90", is given if and only if the target is `cuda`.
+    3. The function has a `train.phase` and one block.
+    4. Every op of the function with results, except `exec.record`, has `exec.memory` with one entry per
+       result; no op outside lowered functions has `exec.memory` or `exec.stream`.
+    5. A value in the arena or the frame is a statically shaped tensor or the future of one, starts at a
        multiple of `alignment` and ends within `arena` or `frame`.
-    6. `#exec.same` names an operand.
+    6. `#exec.same` refers to an existing operand.
 
     ```mlir
     #exec.lowered<cpu, arena = 4096, frame = 512, alignment = 64>

@@ -1,6 +1,6 @@
-//===- LoweredOps.td - order between streams ----------------*- tablegen -*-===//
+//===- LoweredOps.td - synchronization of streams ----------------*- tablegen -*-===//
 
-// Included by Exec.td, which has the base of all ops.
+// Included by Exec.td, which defines the base of all ops.
 
 #ifndef CLEAVE_DIALECTS_EXEC_LOWEREDOPS
 #define CLEAVE_DIALECTS_EXEC_LOWEREDOPS

@@ -27,11 +27,10 @@ def Pipeline_ScheduleOp : Pipeline_Op<"schedule", [Symbol]> {
 
     Constraints:
     1. Microbatches are at least 1 and at most 2^24, stages at most 2^16.
-    2. The topology names ranks that exist, and each of them holds a stage.
+    2. The topology refers to existing ranks, and every rank has a stage.
     3. Each rank has a list.
-    4. A list consists of the library's actions, of stages and microbatches that exist, in groups
-       that do not nest. Names of functions and collectives are printable ASCII without quotes and
-       backslashes.
+    4. A list consists of the library's actions, for existing stages and microbatches, in groups that do
+       not nest. Names of functions and collectives are printable ASCII without quotes and backslashes.
     5. With `transfers implied` there are no sends and receives.
 
     ```mlir
@@ -60,12 +59,12 @@ def Pipeline_ScheduleOp : Pipeline_Op<"schedule", [Symbol]> {
     unsigned getNumRanks() { return getLists().size(); }
     unsigned getNumStages() { return getStageRanks().size(); }
     bool hasTransfers() { return getTransfers() == Transfers::Explicit; }
-    /// The words of a rank's list, separated by single spaces.
+    /// The actions of a rank, separated by single spaces.
     ::llvm::StringRef getList(unsigned rank) {
       return ::llvm::cast<::mlir::StringAttr>(getLists()[rank]).getValue();
     }
-    /// What the op says, as the schedule library has it. Checks what the verifier does; emits an
-    /// error otherwise.
+    /// The schedule as the schedule library represents it. Performs the verifier's checks and emits an error if
+    /// one fails.
     ::mlir::FailureOr<::cleave::schedule::Program> read();
   }];
 }

@@ -1,4 +1,4 @@
-//===- PipelineAttrs.td - what schedules say of transfers -*- tablegen -*-===//
+//===- PipelineAttrs.td - attributes of the pipeline dialect -*- tablegen -*-===//
 
 #ifndef CLEAVE_DIALECTS_PIPELINE_PIPELINEATTRS
 #define CLEAVE_DIALECTS_PIPELINE_PIPELINEATTRS
@@ -12,8 +12,8 @@ def Pipeline_Dialect : Dialect {
   let cppNamespace = "::cleave::pipeline";
   let summary = "pipeline schedules";
   let description = [{
-    A schedule is one op with one list of actions per rank, not an op per action: 1,024 ranks with
-    4,096 microbatches take some 29 million actions. The schedule library defines and verifies actions
+    A schedule is one op with one list of actions per rank, not an op per action: 1,024 ranks with 4,096
+    microbatches have about 29 million actions. The schedule library defines and verifies actions
     (`docs/schedules.md`). Stages are the program's functions with `train.stage`;
     `dialects/pipeline/README.md` has the rationale.
   }];

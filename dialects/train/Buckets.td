@@ -15,24 +15,24 @@ def Train_BucketOp : Op<Train_Dialect, "bucket", [
     Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "a flat buffer of several parameters' gradients, reduced together";
   let description = [{
-    Members are contiguous and in the given order; their gradients are views of the buffer.
-    The reduction uses the buffer's element type; members of another type are converted on the way in
-    and out. Without `over` the bucket is local: it is not reduced.
+    Members are contiguous and in the given order; their gradients are views of the buffer. The
+    reduction uses the buffer's element type; members of another type are converted when contributed and
+    when read. Without `over` the bucket is local: it is not reduced.
 
     With `scatter` each rank along those axes gets its shard of every member along one dimension (a
     reduce-scatter), which is then summed over the axes of `over`, if any. The dimension is the first,
     or the member's entry in `dims`. The buffer then holds the first rank's shards of all members, then
     the second rank's, and so on.
 
-    `accumulations` is the required number of microbatches per step; by default any number.
+    `accumulations` is the required number of microbatches per step (default: any).
 
     Constraints:
     1. There is at least one member; names are unique and not empty.
-    2. Members are tensors of a floating-point type and static shape, the element type is one too.
-    3. `over` and `scatter` name a `dist.mesh` of the module and axes of it, each once, at least one.
-    4. The sizes of the axes of `scatter` are known, and their product divides the dimension of each
-       member that is scattered. `dims` has one for each member.
-    5. Members that have placements are pending sums on the axes of `over` and `scatter`.
+    2. Members are statically shaped floating-point tensors; the element type is floating-point.
+    3. `over` and `scatter` name a `dist.mesh` of the module and one or more distinct axes of it.
+    4. The sizes of the axes of `scatter` are known, and their product divides the scattered dimension
+       of each member. `dims` has one entry per member.
+    5. Members with placements are pending sums on the axes of `over` and `scatter`.
     6. `accumulations` is positive.
 
     ```mlir
@@ -55,16 +55,16 @@ def Train_BucketOp : Op<Train_Dialect, "bucket", [
   let hasVerifier = 1;
   let hasCanonicalizeMethod = 1;
   let extraClassDeclaration = [{
-    /// The type of the values of this bucket.
+    /// The type of this bucket's values.
     ::cleave::train::BucketType getBucketType();
     /// Position of a member, or nothing.
     std::optional<unsigned> findMember(::llvm::StringRef name);
     ::mlir::RankedTensorType getMemberType(unsigned member);
-    /// How many parts a member is scattered to; 1 without `scatter`.
+    /// The number of parts into which members are scattered; 1 without `scatter`.
     int64_t countParts();
-    /// The dimension of a member that is scattered.
+    /// The scattered dimension of a member.
     int64_t getScatteredDim(unsigned member);
-    /// The type of a member's gradient once it is reduced: this rank's part.
+    /// The type of a member's reduced gradient: this rank's part.
     ::mlir::RankedTensorType getReducedType(unsigned member);
   }];
 }
@@ -79,12 +79,12 @@ class Train_BucketUserOp<string mnemonic, list<Trait> traits = []> : Op<Train_Di
 def Train_ContributeOp : Train_BucketUserOp<"contribute", [AllTypesMatch<["bucket", "result"]>]> {
   let summary = "accumulate a gradient into its bucket";
   let description = [{
-    A step's first contribution to a member overwrites its buffer, bit for bit; later ones are added. The
-    result is tied to `bucket`.
+    The first contribution to a member in a step overwrites its buffer, bit for bit; later ones are
+    added. The result is tied to `bucket`.
 
     Constraints:
     1. `bucket` is a value of a `train.bucket` that has the member, with the gradient's type and placement.
-    2. A bucket value has one user.
+    2. A bucket value has exactly one user.
 
     ```mlir
     %1 = train.contribute %g to "a.weight" in %0 : tensor<8x8xf32>, !train.bucket<@bucket0 : tensor<72xf32>>
@@ -113,9 +113,9 @@ def Train_ContributeMmOp : Train_BucketUserOp<"contribute_mm", [
     accumulated. Rounding differs from a product followed by an addition: not bitwise.
 
     Constraints:
-    1. `self` is M x K, `mat2` K x N, both of the buffer's element type.
+    1. `self` is M x K, `mat2` is K x N, both with the buffer's element type.
     2. `bucket` is a value of a `train.bucket` that has the member, as M x N (transposed: N x M).
-    3. A bucket value has one user.
+    3. A bucket value has exactly one user.
 
     ```mlir
     %1 = train.contribute_mm(%a, %b) to "w" in %0
@@ -137,13 +137,13 @@ def Train_ContributeMmOp : Train_BucketUserOp<"contribute_mm", [
 def Train_ReduceBucketOp : Train_BucketUserOp<"reduce_bucket", [AllTypesMatch<["bucket", "result"]>]> {
   let summary = "start a bucket's reduction after the step's last contribution";
   let description = [{
-    Follows a function's last contribution to the bucket. In a step's last microbatch it starts the sum
-    over the bucket's mesh axes on the communication stream and returns immediately; in earlier ones
+    Follows a function's last contribution to the bucket. In the last microbatch of a step it starts the
+    sum over the bucket's mesh axes on the communication stream and returns immediately; in earlier ones
     it does nothing. The result is tied to `bucket`.
 
     Constraints:
     1. `bucket` is a value of a `train.bucket`.
-    2. A bucket value has one user.
+    2. A bucket value has exactly one user.
 
     ```mlir
     %2 = train.reduce_bucket %1 : !train.bucket<@bucket0 : tensor<72xf32>>
@@ -165,10 +165,10 @@ def Train_WaitBucketOp : Train_BucketUserOp<"wait_bucket"> {
     contribution is a runtime error.
 
     Constraints:
-    1. `bucket` is a value of a `train.bucket`; results have shape and element type of its
-       members, or of this rank's part of them where the bucket is scattered. Placements become `R`
-       or `I` on the axes of `over`, `S(0)` on those of `scatter`, and stay elsewhere.
-    2. A bucket value has one user.
+    1. `bucket` is a value of a `train.bucket`; results have the shapes and element types of its
+       members, or of this rank's parts of them if the bucket is scattered. Placements become `R` or `I`
+       on the axes of `over`, `S(0)` on those of `scatter`, and are unchanged on other axes.
+    2. A bucket value has exactly one user.
 
     ```mlir
     %a, %b = train.wait_bucket %0 : !train.bucket<@bucket0 : tensor<72xf32>> -> tensor<8x8xf32>, tensor<8xf32>

@@ -16,7 +16,7 @@ class Train_Op<string mnemonic, list<Trait> traits = []>
          [Pure, DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["getShardingRule"]>] # traits> {
   // Operands in which the op is jointly linear.
   list<int> linear = [];
-  // Every op here works element by element, with 0-d step and rate.
+  // All these ops are elementwise, with 0-d step and rate.
   let extraClassDefinition = [{
     ::cleave::sharding::ShardingRule $cppClass::getShardingRule() {
       ::cleave::sharding::RuleBuilder rule(*this);
@@ -29,18 +29,18 @@ class Train_Op<string mnemonic, list<Trait> traits = []>
 
 def Train_ProgramOp : Op<Train_Dialect, "program", [
     HasParent<"::mlir::ModuleOp">, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "says that the module's phase functions are a whole program";
+  let summary = "declares that the module's phase functions form a complete program";
   let description = [{
-    Functions are verified one by one; what they have to agree about is verified where this op is,
-    after each pass. Without it a module may hold parts of a program, such as an update whose gradients
-    `--autodiff` is still to make, and each pass that needs a whole one checks for itself.
+    Functions are verified one by one; this op verifies, after each pass, that they are consistent with
+    each other. A module without it may hold an incomplete program, such as an update whose gradients
+    `--autodiff` has yet to compute; a pass that needs a complete program then checks it itself.
 
     Constraints:
-    1. A module has at most one.
-    2. The phase functions of the module are a program as `docs/ir.md` describes it, one for each class
-       of ranks: which phases there are, that they agree about parameters, inputs and saved
-       values, that stages pass on what the next one takes, and that the update gets the gradients
-       that it takes.
+    1. A module has at most one `train.program`.
+    2. For each class of ranks, the module's phase functions form a program as described in
+       `docs/ir.md`: the phases are complete, they agree on parameters, inputs and saved values, each
+       stage returns the values that the next one takes, and the gradients that the update takes are
+       computed.
 
     ```mlir
     train.program
@@ -50,7 +50,7 @@ def Train_ProgramOp : Op<Train_Dialect, "program", [
 }
 
 def Train_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
-// 0-d; the encoding, if any, is a placement.
+// A 0-d tensor; its encoding, if any, is a placement.
 class Train_Scalar<string element, string name>
     : Type<CPred<"::cleave::train::isScalarTensor($_self, ::mlir::Builder($_self.getContext())." # element # "())">,
            name # " scalar (0-d tensor)", "::mlir::RankedTensorType">;
@@ -98,9 +98,10 @@ def Train_AdamWOp : Train_Op<"adamw", [
     AllTypesMatch<["parameter", "gradient", "expAvg", "expAvgSq", "newParameter", "newExpAvg", "newExpAvgSq"]>]> {
   let summary = "one step of AdamW for one parameter (Loshchilov and Hutter, arXiv 1711.05101)";
   let description = [{
-    The update of `torch.optim.AdamW(fused=True)`, executed by `aten::_fused_adamw_`. Results are tied to `parameter`, `expAvg` and `expAvgSq`.
-    `lr_scale` multiplies the learning rate for this parameter's group. Where `step` or `lr` has a
-    placement, both their types follow that of the parameter.
+    The update of `torch.optim.AdamW(fused=True)`, executed by `aten::_fused_adamw_`. Results are tied
+    to `parameter`, `expAvg` and `expAvgSq`. `lr_scale` multiplies the learning rate for this
+    parameter's group. If `step` or `lr` has a placement, the types of both follow that of the
+    parameter.
 
     Constraints:
     1. 0 <= beta1, beta2 < 1; eps >= 0; weight_decay >= 0.
@@ -127,15 +128,15 @@ def Train_AdamWOp : Train_Op<"adamw", [
 def Train_SGDOp : Train_Op<"sgd", [OptimizerStepOpInterface]> {
   let summary = "one step of stochastic gradient descent for one parameter";
   let description = [{
-    The update of `torch.optim.SGD(fused=True)`, executed by `aten::_fused_sgd_`.
-    With momentum, a momentum buffer enters and leaves; in step 1 its value is not read, the
-    gradient becomes the buffer. Results are tied to `parameter` and `momentumBuffer`. Types are
-    written as in `train.adamw`.
+    The update of `torch.optim.SGD(fused=True)`, executed by `aten::_fused_sgd_`. With momentum, the
+    momentum buffer is an operand and a result; in step 1 its value is not read: the gradient becomes
+    the buffer. Results are tied to `parameter` and `momentumBuffer`. Types are written as in
+    `train.adamw`.
 
     Constraints:
     1. 0 <= momentum; 0 <= weight_decay; nesterov needs momentum and no dampening.
-    2. There is a momentum buffer exactly where momentum is not 0.
-    3. Parameter, gradient, buffer and results have one type.
+    2. There is a momentum buffer if and only if momentum is not 0.
+    3. Parameter, gradient, buffer and results have the same type.
 
     ```mlir
     %p1, %b1 = train.sgd(%p, %g, %b, %step, %lr)

@@ -61,10 +61,10 @@ def Train_RoleAttr : AttrDef<Train_Dialect, "Role"> {
     #train.role<saved "h.0.ln_1.0">
     ```
     - `slot`: name of the optimizer state;
-    - `batch`: the dimension that counts examples;
-    - `over`: mesh axes over which the examples are divided;
+    - `batch`: the dimension of the examples;
+    - `over`: mesh axes that divide the examples;
     - `aliases`: other state-dict names of a tied parameter;
-    - `frozen`: a parameter without gradient.
+    - `frozen`: the parameter has no gradient.
   }];
   let parameters = (ins EnumParameter<Train_RoleKind>:$kind,
                         OptionalParameter<"::mlir::StringAttr">:$name,
@@ -118,7 +118,7 @@ def Train_ScheduleAttr : AttrDef<Train_Dialect, "Schedule"> {
   let genVerifyDecl = 1;
 }
 
-def Train_CheckpointPolicy : Train_Enum<"CheckpointPolicy", "what activation checkpointing asks of a value", [
+def Train_CheckpointPolicy : Train_Enum<"CheckpointPolicy", "activation-checkpointing policy of a value", [
   I32EnumAttrCase<"MustSave", 0, "must_save">,
   I32EnumAttrCase<"PreferSave", 1, "prefer_save">,
   I32EnumAttrCase<"MustRecompute", 2, "must_recompute">,

@@ -1,4 +1,4 @@
-//===- Passes.td - passes that take a microbatch apart ----------*- tablegen -*-===//
+//===- Passes.td - passes that split a microbatch ----------*- tablegen -*-===//
 
 #ifndef CLEAVE_PASSES_BACKWARD_PASSES
 #define CLEAVE_PASSES_BACKWARD_PASSES

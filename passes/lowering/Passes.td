@@ -1,4 +1,4 @@
-//===- Passes.td - passes towards the executable form --------*- tablegen -*-===//
+//===- Passes.td - kernels, memory and streams --------*- tablegen -*-===//
 
 #ifndef CLEAVE_PASSES_LOWERING_PASSES
 #define CLEAVE_PASSES_LOWERING_PASSES

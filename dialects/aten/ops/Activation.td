@@ -85,7 +85,7 @@ def Aten_ThresholdBackwardOp
 }
 
 //===----------------------------------------------------------------------===//
-// With numbers, or in pieces
+// With scalar parameters, or piecewise
 //===----------------------------------------------------------------------===//
 
 def Aten_SoftplusOp : Aten_NumbersOp<"softplus", "beta = 2.0",
@@ -120,12 +120,12 @@ def Aten_EluBackwardOp
 
 /// `elu` with `scale` 1 and `input_scale` 1 / `alpha`.
 def Aten_CeluOp : Aten_NumbersOp<"celu", "alpha = 1.5",
-    "`self` where it is positive, else `alpha * (exp(self / alpha) - 1)`"> {
+    "`self` if positive, else `alpha * (exp(self / alpha) - 1)`"> {
   let arguments = (ins Aten_Tensor:$self, Aten_Scalar:$alpha);
   let pointwiseOut = 0;
 }
 
-def Aten_HardtanhOp : Aten_NumbersOp<"hardtanh", "min_val = 0, max_val = 6", "`self` between two bounds, else the nearer of them"> {
+def Aten_HardtanhOp : Aten_NumbersOp<"hardtanh", "min_val = 0, max_val = 6", "`self` clamped to `min_val` and `max_val`"> {
   let arguments = (ins Aten_Tensor:$self, Aten_Scalar:$min_val, Aten_Scalar:$max_val);
 }
 def Aten_HardtanhBackwardOp
@@ -133,7 +133,7 @@ def Aten_HardtanhBackwardOp
   let arguments = (ins Aten_Tensor:$grad_output, Aten_Tensor:$self, Aten_ReqScalar:$min_val, Aten_ReqScalar:$max_val);
 }
 
-def Aten_SoftshrinkOp : Aten_NumbersOp<"softshrink", "lambd = 0.3", "`self` moved by `lambd` towards 0, which it does not cross"> {
+def Aten_SoftshrinkOp : Aten_NumbersOp<"softshrink", "lambd = 0.3", "`self` moved towards 0 by `lambd`; 0 where `abs(self) <= lambd`"> {
   let arguments = (ins Aten_Tensor:$self, Aten_Scalar:$lambd);
 }
 def Aten_SoftshrinkBackwardOp
@@ -170,11 +170,11 @@ def Aten_MishBackwardOp : Aten_BackwardOp<"mish_backward", "mish", "self"> {
 }
 
 //===----------------------------------------------------------------------===//
-// Of several tensors, or with several results
+// With several tensors or several results
 //===----------------------------------------------------------------------===//
 
 def Aten_LogSigmoidForwardOp : AtenOp<"log_sigmoid_forward", "aten::log_sigmoid_forward"> {
-  let summary = "`log(sigmoid(self))`, and what its gradient needs";
+  let summary = "`log(sigmoid(self))`, and a buffer for its gradient";
   let description = [{
     Constraints:
     1. `self` has a floating-point dtype.
@@ -208,7 +208,7 @@ def Aten_PreluKernelOp : Aten_PointwiseOp<"_prelu_kernel", "aten::_prelu_kernel"
   let summary = "`self` where it is positive, else `weight * self`";
   let description = [{
     Constraints:
-    1. `weight` broadcasts to the shape of `self`, which the result has.
+    1. `weight` broadcasts to the shape of `self`, which is also that of the result.
     2. The result has the dtype of `self`.
 
     ```mlir
@@ -220,7 +220,7 @@ def Aten_PreluKernelOp : Aten_PointwiseOp<"_prelu_kernel", "aten::_prelu_kernel"
 }
 
 def Aten_PreluKernelBackwardOp : AtenOp<"_prelu_kernel_backward", "aten::_prelu_kernel_backward"> {
-  let summary = "gradients of `_prelu_kernel`, that of `weight` before it is summed to its shape";
+  let summary = "gradients of `_prelu_kernel`; that of `weight` is not yet reduced to its shape";
   let description = [{
     Constraints:
     1. `grad_output` has the shape of `self`, to which `weight` broadcasts.
@@ -242,9 +242,8 @@ def Aten_GluOp : AtenOp<"glu", "aten::glu"> {
   let summary = "the first half of a dimension times the sigmoid of the second";
   let description = [{
     Constraints:
-    1. `self` has a floating-point dtype, and `dim` (the last one if absent) is a dimension of even
-       size.
-    2. The result has the shape of `self` with half of it, and its dtype.
+    1. `self` has a floating-point dtype, and `dim` (default: the last one) is a dimension of even size.
+    2. The result has the shape of `self` with `dim` halved, and its dtype.
 
     ```mlir
     %0 = aten.glu(%x, dim = 1) : (tensor<4x8xf32>) -> tensor<4x4xf32>
@@ -261,7 +260,7 @@ def Aten_GluBackwardOp : AtenOp<"glu_backward", "aten::glu_backward"> {
   let description = [{
     Constraints:
     1. `self` has a floating-point dtype, and `dim` is a dimension of even size.
-    2. `grad_output` has the shape of `self` with half of it, and its dtype.
+    2. `grad_output` has the shape of `self` with `dim` halved, and its dtype.
     3. The result has the type of `self`.
 
     ```mlir

@@ -9,7 +9,7 @@ include "dialects/aten/ops/PointwiseBase.td"
 // Sums and products
 //===----------------------------------------------------------------------===//
 
-/// `self` and `alpha` times `other`.
+/// An op of `self` and `alpha * other`.
 class Aten_AlphaOp<string mnemonic, string schema, string meaning>
     : Aten_BinaryOp<mnemonic, schema, Aten_Promoted, meaning> {
   let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$other, Aten_Scalar:$alpha);
@@ -23,23 +23,23 @@ class Aten_AlphaScalarOp<string mnemonic, string schema, string meaning>
 def Aten_AddOp : Aten_AlphaOp<"add", "aten::add.Tensor", "`self + alpha * other`"> {
   let linear = ["self, other"];
 }
-def Aten_AddScalarOp : Aten_AlphaScalarOp<"add_scalar", "aten::add.Scalar", "`self + alpha * other`, a number">;
+def Aten_AddScalarOp : Aten_AlphaScalarOp<"add_scalar", "aten::add.Scalar", "`self + alpha * other` for a scalar `other`">;
 def Aten_SubOp : Aten_AlphaOp<"sub", "aten::sub.Tensor", "`self - alpha * other`"> {
   let linear = ["self, other"];
 }
-def Aten_SubScalarOp : Aten_AlphaScalarOp<"sub_scalar", "aten::sub.Scalar", "`self - alpha * other`, a number">;
-def Aten_RsubScalarOp : Aten_AlphaScalarOp<"rsub_scalar", "aten::rsub.Scalar", "`other - alpha * self`, `other` a number">;
+def Aten_SubScalarOp : Aten_AlphaScalarOp<"sub_scalar", "aten::sub.Scalar", "`self - alpha * other` for a scalar `other`">;
+def Aten_RsubScalarOp : Aten_AlphaScalarOp<"rsub_scalar", "aten::rsub.Scalar", "`other - alpha * self` for a scalar `other`">;
 def Aten_MulOp : Aten_BinaryOp<"mul", "aten::mul.Tensor", Aten_Promoted, "product of two tensors"> {
   let linear = ["self", "other"];
 }
-def Aten_MulScalarOp : Aten_ScalarOp<"mul_scalar", "aten::mul.Scalar", Aten_Promoted, "product with a number"> {
+def Aten_MulScalarOp : Aten_ScalarOp<"mul_scalar", "aten::mul.Scalar", Aten_Promoted, "product of a tensor and a scalar"> {
   let sharding = Aten_LinearWhere<"isFinite(getOther())">;
   let pointwiseOut = 0;
 }
-def Aten_DivOp : Aten_BinaryOp<"div", "aten::div.Tensor", Aten_Floating, "true quotient of two tensors"> {
+def Aten_DivOp : Aten_BinaryOp<"div", "aten::div.Tensor", Aten_Floating, "quotient of two tensors, without rounding"> {
   let linear = ["self"];
 }
-def Aten_DivScalarOp : Aten_ScalarOp<"div_scalar", "aten::div.Scalar", Aten_Floating, "true quotient by a number"> {
+def Aten_DivScalarOp : Aten_ScalarOp<"div_scalar", "aten::div.Scalar", Aten_Floating, "quotient of a tensor and a scalar, without rounding"> {
   let sharding = Aten_LinearWhere<"isFinite(getOther()) && !isZero(getOther())">;
   let pointwiseOut = 0;
 }
@@ -64,13 +64,13 @@ def Aten_AddcmulOp : Aten_PointwiseOp<"addcmul", "aten::addcmul", Aten_Promoted>
 // Powers
 //===----------------------------------------------------------------------===//
 
-def Aten_PowOp : Aten_BinaryOp<"pow", "aten::pow.Tensor_Tensor", Aten_Promoted, "`self` to the power of a tensor"> {
+def Aten_PowOp : Aten_BinaryOp<"pow", "aten::pow.Tensor_Tensor", Aten_Promoted, "`self` raised to a tensor `exponent`"> {
   let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$exponent);
 }
 
 def Aten_PowTensorScalarOp
     : Aten_PointwiseOp<"pow_tensor_scalar", "aten::pow.Tensor_Scalar", Aten_Promoted, ["exponent"]> {
-  let summary = "`self` to the power of a number";
+  let summary = "`self` raised to a scalar `exponent`";
   let description = [{
     Constraints:
     1. The result has the shape of `self`.
@@ -84,7 +84,7 @@ def Aten_PowTensorScalarOp
 }
 
 def Aten_PowScalarOp : Aten_PointwiseOp<"pow_scalar", "aten::pow.Scalar", Aten_Promoted, ["self"]> {
-  let summary = "a number to the power of a tensor";
+  let summary = "a scalar raised to a tensor `exponent`";
   let description = [{
     Constraints:
     1. The result has the shape of `exponent`.
@@ -110,12 +110,12 @@ def Aten_NegOp : Aten_UnaryOp<"neg", Aten_Promoted, "`-self`"> {
 }
 def Aten_AbsOp : Aten_UnaryOp<"abs", Aten_Promoted, "absolute value">;
 def Aten_SgnOp : Aten_UnaryOp<"sgn", Aten_Promoted, "sign: -1, 0 or 1">;
-def Aten_SignOp : Aten_UnaryOp<"sign", Aten_Promoted, "sign: -1, 0 or 1 (of real numbers)">;
+def Aten_SignOp : Aten_UnaryOp<"sign", Aten_Promoted, "sign: -1, 0 or 1 (real numbers only)">;
 def Aten_ExpOp : Aten_UnaryOp<"exp", Aten_Floating, "exponential">;
 def Aten_LogOp : Aten_UnaryOp<"log", Aten_Floating, "natural logarithm">;
 def Aten_Log1pOp : Aten_UnaryOp<"log1p", Aten_Floating, "`log(1 + self)`">;
 def Aten_Expm1Op : Aten_UnaryOp<"expm1", Aten_Floating, "`exp(self) - 1`">;
-def Aten_XlogyOp : Aten_BinaryOp<"xlogy", "aten::xlogy.Tensor", Aten_Floating, "`self * log(other)`, 0 where `self` is"> {
+def Aten_XlogyOp : Aten_BinaryOp<"xlogy", "aten::xlogy.Tensor", Aten_Floating, "`self * log(other)`, or 0 where `self` is 0"> {
   let linear = ["self"];
 }
 def Aten_SinOp : Aten_UnaryOp<"sin", Aten_Floating, "sine">;
@@ -131,9 +131,9 @@ def Aten_ErfOp : Aten_UnaryOp<"erf", Aten_Floating, "error function">;
 // Rounding
 //===----------------------------------------------------------------------===//
 
-def Aten_FloorOp : Aten_UnaryOp<"floor", Aten_LikeSelf, "the largest integer that is not above `self`">;
-def Aten_CeilOp : Aten_UnaryOp<"ceil", Aten_LikeSelf, "the smallest integer that is not below `self`">;
-def Aten_RoundOp : Aten_UnaryOp<"round", Aten_LikeSelf, "the nearest integer, the even one of two">;
-def Aten_TruncOp : Aten_UnaryOp<"trunc", Aten_LikeSelf, "`self` without what is behind the point">;
+def Aten_FloorOp : Aten_UnaryOp<"floor", Aten_LikeSelf, "largest integer not greater than `self`">;
+def Aten_CeilOp : Aten_UnaryOp<"ceil", Aten_LikeSelf, "smallest integer not less than `self`">;
+def Aten_RoundOp : Aten_UnaryOp<"round", Aten_LikeSelf, "nearest integer; ties go to the even one">;
+def Aten_TruncOp : Aten_UnaryOp<"trunc", Aten_LikeSelf, "`self` rounded towards zero">;
 
 #endif // CLEAVE_DIALECTS_ATEN_OPS_ARITHMETIC

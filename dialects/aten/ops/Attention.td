@@ -9,15 +9,15 @@ def Aten_FlashAttentionForCpuOp
     : AtenOp<"_scaled_dot_product_flash_attention_for_cpu", "aten::_scaled_dot_product_flash_attention_for_cpu"> {
   let summary = "`softmax(query @ key^T * scale + attn_mask) @ value` in one kernel";
   let description = [{
-    `scale` is `1 / sqrt(E)` if absent; `is_causal` masks what lies above the diagonal.
+    `scale` defaults to `1 / sqrt(E)`; `is_causal` masks the elements above the diagonal.
 
     Constraints:
-    1. `query` is B x H x L x E, `key` and `value` are B x G x S x E, where G divides H; all have one
-       floating-point dtype.
-    2. `dropout_p` is 0, the only value that the kernel takes.
+    1. `query` is B x H x L x E, `key` and `value` are B x G x S x E, where G divides H; all have the
+       same floating-point dtype.
+    2. `dropout_p` is 0; the kernel supports no other value.
     3. `attn_mask` broadcasts to B x H x L x S.
-    4. The result is B x H x L x E, of the same dtype.
-    5. `logsumexp` is B x H x L, of dtype `f64` where the operands have it, else `f32`.
+    4. The result is B x H x L x E, with the same dtype.
+    5. `logsumexp` is B x H x L, with dtype `f64` if that of the operands is `f64`, else `f32`.
 
     ```mlir
     %0:2 = aten._scaled_dot_product_flash_attention_for_cpu(%q, %k, %v, is_causal = true, none)
@@ -41,12 +41,12 @@ def Aten_FlashAttentionForCpuBackwardOp
   let summary = "gradients of flash attention";
   let description = [{
     Constraints:
-    1. `query` is B x H x L x E, `key` and `value` are B x G x S x E, where G divides H; all have one
-       floating-point dtype.
-    2. `dropout_p` is 0, the only value that the kernel takes.
+    1. `query` is B x H x L x E, `key` and `value` are B x G x S x E, where G divides H; all have the
+       same floating-point dtype.
+    2. `dropout_p` is 0; the kernel supports no other value.
     3. `attn_mask` broadcasts to B x H x L x S.
     4. `grad_out` and `out` have the type of `query`.
-    5. `logsumexp` is B x H x L, of dtype `f64` where the operands have it, else `f32`.
+    5. `logsumexp` is B x H x L, with dtype `f64` if that of the operands is `f64`, else `f32`.
     6. The results have the types of `query`, `key` and `value`.
 
     ```mlir

@@ -1,4 +1,4 @@
-//===- Call.td - every operator that has no typed op -*- tablegen -*-===//
+//===- Call.td - operators without a typed op -*- tablegen -*-===//
 
 #ifndef CLEAVE_DIALECTS_ATEN_OPS_CALL
 #define CLEAVE_DIALECTS_ATEN_OPS_CALL
@@ -11,20 +11,20 @@ def Aten_CallOp : Op<Aten_Dialect, "call", [
         ["getSchemaName", "getArgumentSpecs", "getArguments", "getViewedOperand", "mixesElements",
          "getLookUp"]>,
     DeclareOpInterfaceMethods<CostOpInterface, ["countFlops"]>]> {
-  let summary = "call of any operator of PyTorch's dispatcher";
+  let summary = "call any operator of PyTorch's dispatcher";
   let description = [{
-    For operators without a typed op. The call is checked against the schema table that the build
-    dumps from the dispatcher's registry; to everything else it is opaque. An operator of a library that
-    PyTorch does not have brings its `schema`, and runs where the library is loaded (`cleave-run --load-library`).
+    For operators without a typed op. The call is verified against the schema table that the build dumps
+    from the dispatcher's registry; everything else treats it as opaque. An operator of a library that PyTorch
+    does not have brings its `schema`, and runs if the library is loaded (`cleave-run --load-library`).
 
     Constraints:
-    1. `callee` is the full name of an overload in the table, or `schema` is present; where both are, they agree.
-    2. Every argument is one of the schema's, has its type, and none without a default is missing.
+    1. `callee` is the full name of an overload in the table, or `schema` is present; if both are, they agree.
+    2. Arguments match the schema by name and type; those without a default are present.
     3. Results correspond to the schema's returns.
-    4. The operator mutates none of its arguments.
+    4. The operator does not mutate its arguments.
 
-    An operator that draws random numbers from the global generator is refused: use `aten.rng_*`.
-    Attention draws only with a `dropout_p`.
+    Operators that draw random numbers from the global generator are rejected: use `aten.rng_*`.
+    Attention draws only if `dropout_p` is not 0.
 
     ```mlir
     %0 = aten.call "aten::roll"(self = %x, shifts = [1], dims = [0])

@@ -6,21 +6,21 @@
 include "dialects/aten/ops/PointwiseBase.td"
 
 def Aten_EqOp : Aten_BinaryOp<"eq", "aten::eq.Tensor", Aten_Boolean, "`self == other`">;
-def Aten_EqScalarOp : Aten_ScalarOp<"eq_scalar", "aten::eq.Scalar", Aten_Boolean, "`self == other`, a number">;
+def Aten_EqScalarOp : Aten_ScalarOp<"eq_scalar", "aten::eq.Scalar", Aten_Boolean, "`self == other` for a scalar `other`">;
 def Aten_NeOp : Aten_BinaryOp<"ne", "aten::ne.Tensor", Aten_Boolean, "`self != other`">;
-def Aten_NeScalarOp : Aten_ScalarOp<"ne_scalar", "aten::ne.Scalar", Aten_Boolean, "`self != other`, a number">;
+def Aten_NeScalarOp : Aten_ScalarOp<"ne_scalar", "aten::ne.Scalar", Aten_Boolean, "`self != other` for a scalar `other`">;
 def Aten_LtOp : Aten_BinaryOp<"lt", "aten::lt.Tensor", Aten_Boolean, "`self < other`">;
-def Aten_LtScalarOp : Aten_ScalarOp<"lt_scalar", "aten::lt.Scalar", Aten_Boolean, "`self < other`, a number">;
+def Aten_LtScalarOp : Aten_ScalarOp<"lt_scalar", "aten::lt.Scalar", Aten_Boolean, "`self < other` for a scalar `other`">;
 def Aten_LeOp : Aten_BinaryOp<"le", "aten::le.Tensor", Aten_Boolean, "`self <= other`">;
-def Aten_LeScalarOp : Aten_ScalarOp<"le_scalar", "aten::le.Scalar", Aten_Boolean, "`self <= other`, a number">;
+def Aten_LeScalarOp : Aten_ScalarOp<"le_scalar", "aten::le.Scalar", Aten_Boolean, "`self <= other` for a scalar `other`">;
 def Aten_GtOp : Aten_BinaryOp<"gt", "aten::gt.Tensor", Aten_Boolean, "`self > other`">;
-def Aten_GtScalarOp : Aten_ScalarOp<"gt_scalar", "aten::gt.Scalar", Aten_Boolean, "`self > other`, a number">;
+def Aten_GtScalarOp : Aten_ScalarOp<"gt_scalar", "aten::gt.Scalar", Aten_Boolean, "`self > other` for a scalar `other`">;
 def Aten_GeOp : Aten_BinaryOp<"ge", "aten::ge.Tensor", Aten_Boolean, "`self >= other`">;
-def Aten_GeScalarOp : Aten_ScalarOp<"ge_scalar", "aten::ge.Scalar", Aten_Boolean, "`self >= other`, a number">;
+def Aten_GeScalarOp : Aten_ScalarOp<"ge_scalar", "aten::ge.Scalar", Aten_Boolean, "`self >= other` for a scalar `other`">;
 
-def Aten_LogicalAndOp : Aten_BinaryOp<"logical_and", "aten::logical_and", Aten_Boolean, "whether both are nonzero">;
-def Aten_LogicalOrOp : Aten_BinaryOp<"logical_or", "aten::logical_or", Aten_Boolean, "whether one is nonzero">;
-def Aten_LogicalNotOp : Aten_UnaryOp<"logical_not", Aten_Boolean, "whether it is zero">;
+def Aten_LogicalAndOp : Aten_BinaryOp<"logical_and", "aten::logical_and", Aten_Boolean, "whether both operands are nonzero">;
+def Aten_LogicalOrOp : Aten_BinaryOp<"logical_or", "aten::logical_or", Aten_Boolean, "whether at least one operand is nonzero">;
+def Aten_LogicalNotOp : Aten_UnaryOp<"logical_not", Aten_Boolean, "whether `self` is zero">;
 
 //===----------------------------------------------------------------------===//
 // Bits
@@ -45,11 +45,11 @@ class Aten_BitwiseOp<string mnemonic, string meaning>
   let sharding = Aten_PointwiseSharding;
   let pointwiseOut = 1;
 }
-def Aten_BitwiseAndOp : Aten_BitwiseOp<"bitwise_and", "bits that both have">;
-def Aten_BitwiseOrOp : Aten_BitwiseOp<"bitwise_or", "bits that one of them has">;
+def Aten_BitwiseAndOp : Aten_BitwiseOp<"bitwise_and", "bitwise and">;
+def Aten_BitwiseOrOp : Aten_BitwiseOp<"bitwise_or", "bitwise or">;
 
 def Aten_BitwiseNotOp : AtenOp<"bitwise_not", "aten::bitwise_not", [Pointwise]> {
-  let summary = "all bits turned over; for bool, `not`";
+  let summary = "bitwise complement; logical not for bool";
   let description = [{
     Constraints:
     1. `self` holds integers or bool.
@@ -70,8 +70,8 @@ def Aten_BitwiseNotOp : AtenOp<"bitwise_not", "aten::bitwise_not", [Pointwise]> 
 // Bounds
 //===----------------------------------------------------------------------===//
 
-def Aten_MaximumOp : Aten_BinaryOp<"maximum", "aten::maximum", Aten_Promoted, "the larger of two; NaN if one is">;
-def Aten_MinimumOp : Aten_BinaryOp<"minimum", "aten::minimum", Aten_Promoted, "the smaller of two; NaN if one is">;
+def Aten_MaximumOp : Aten_BinaryOp<"maximum", "aten::maximum", Aten_Promoted, "elementwise maximum; NaN if either operand is NaN">;
+def Aten_MinimumOp : Aten_BinaryOp<"minimum", "aten::minimum", Aten_Promoted, "elementwise minimum; NaN if either operand is NaN">;
 
 class Aten_BoundOp<string mnemonic, list<string> bounds, string example, string meaning>
     : Aten_PointwiseOp<mnemonic, "aten::" # mnemonic, Aten_Promoted, bounds> {
@@ -86,7 +86,7 @@ class Aten_BoundOp<string mnemonic, list<string> bounds, string example, string 
     ```
   }];
 }
-def Aten_ClampOp : Aten_BoundOp<"clamp", ["min", "max"], "min = 0.0, max = 1.0", "`self` brought between bounds"> {
+def Aten_ClampOp : Aten_BoundOp<"clamp", ["min", "max"], "min = 0.0, max = 1.0", "`self` clamped to `min` and `max`"> {
   let arguments = (ins Aten_Tensor:$self, Aten_Scalar:$min, Aten_Scalar:$max);
 }
 def Aten_ClampMinOp : Aten_BoundOp<"clamp_min", ["min"], "min = 0.0", "`self`, but at least `min`"> {
@@ -101,11 +101,11 @@ def Aten_ClampMaxOp : Aten_BoundOp<"clamp_max", ["max"], "max = 1.0", "`self`, b
 //===----------------------------------------------------------------------===//
 
 def Aten_WhereOp : AtenOp<"where", "aten::where.self", [Pointwise]> {
-  let summary = "`self` where `condition` holds, else `other`";
+  let summary = "`self` where `condition` is true, else `other`";
   let description = [{
     Constraints:
     1. `condition` has dtype `i1` or `ui8`.
-    2. The shapes of all three broadcast to that of the result.
+    2. The shapes of all three operands broadcast to that of the result.
     3. The result has the dtype to which PyTorch promotes `self` and `other`.
 
     ```mlir
@@ -129,7 +129,7 @@ class Aten_MaskedFillBaseOp<string mnemonic, string schema, string meaning> : At
 }
 
 def Aten_MaskedFillScalarOp
-    : Aten_MaskedFillBaseOp<"masked_fill_scalar", "aten::masked_fill.Scalar", "a number where `mask` holds, else `self`"> {
+    : Aten_MaskedFillBaseOp<"masked_fill_scalar", "aten::masked_fill.Scalar", "a scalar where `mask` is true, else `self`"> {
   let description = [{
     Constraints:
     1. `mask` has dtype `i1`.
@@ -142,12 +142,12 @@ def Aten_MaskedFillScalarOp
     ```
   }];
   let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$mask, Aten_ReqScalar:$value);
-  // Another number than 0 would be counted once per term of a sum.
+  // A value other than 0 would be counted once per term of a sum.
   let sharding = Aten_LinearWhere<"isZero(getValue())">;
 }
 
 def Aten_MaskedFillOp
-    : Aten_MaskedFillBaseOp<"masked_fill", "aten::masked_fill.Tensor", "a 0-d tensor where `mask` holds, else `self`"> {
+    : Aten_MaskedFillBaseOp<"masked_fill", "aten::masked_fill.Tensor", "a 0-d tensor where `mask` is true, else `self`"> {
   let description = [{
     Constraints:
     1. `mask` has dtype `i1`.

@@ -16,8 +16,8 @@ def Aten_MmOp : Aten_ProductOp<"mm", "product of two matrices"> {
   let description = [{
     Constraints:
     1. `self` is M x K and `mat2` K x N.
-    2. Both have one dtype.
-    3. The result is M x N, of the same dtype.
+    2. Both have the same dtype.
+    3. The result is M x N, with the same dtype.
 
     ```mlir
     %0 = aten.mm(%a, %b) : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
@@ -33,8 +33,8 @@ def Aten_BmmOp : Aten_ProductOp<"bmm", "product of two batches of matrices"> {
   let description = [{
     Constraints:
     1. `self` is B x M x K and `mat2` B x K x N.
-    2. Both have one dtype.
-    3. The result is B x M x N, of the same dtype.
+    2. Both have the same dtype.
+    3. The result is B x M x N, with the same dtype.
 
     ```mlir
     %0 = aten.bmm(%a, %b) : (tensor<2x4x8xf32>, tensor<2x8x16xf32>) -> tensor<2x4x16xf32>
@@ -48,12 +48,12 @@ def Aten_BmmOp : Aten_ProductOp<"bmm", "product of two batches of matrices"> {
 
 def Aten_AddmmOp : Aten_ProductOp<"addmm", "`beta * self + alpha * (mat1 @ mat2)`"> {
   let description = [{
-    One kernel: its bits differ from those of `aten.mm` followed by `aten.add`.
+    A single kernel: results are not bitwise equal to those of `aten.mm` followed by `aten.add`.
 
     Constraints:
     1. `mat1` is M x K and `mat2` K x N.
-    2. All operands have one dtype.
-    3. The result is M x N, of the same dtype.
+    2. All operands have the same dtype.
+    3. The result is M x N, with the same dtype.
     4. `self` broadcasts to M x N.
 
     ```mlir
@@ -72,8 +72,8 @@ def Aten_BaddbmmOp : Aten_ProductOp<"baddbmm", "`beta * self + alpha * (batch1 @
   let description = [{
     Constraints:
     1. `batch1` is B x M x K and `batch2` B x K x N.
-    2. All operands have one dtype.
-    3. The result is B x M x N, of the same dtype.
+    2. All operands have the same dtype.
+    3. The result is B x M x N, with the same dtype.
     4. `self` broadcasts to B x M x N.
 
     ```mlir
@@ -92,8 +92,8 @@ def Aten_MvOp : Aten_ProductOp<"mv", "product of a matrix and a vector"> {
   let description = [{
     Constraints:
     1. `self` is M x K and `vec` has K elements.
-    2. Both have one dtype.
-    3. The result has M elements of the same dtype.
+    2. Both have the same dtype.
+    3. The result has M elements with the same dtype.
 
     ```mlir
     %0 = aten.mv(%a, %x) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4xf32>
@@ -109,8 +109,8 @@ def Aten_DotOp : Aten_ProductOp<"dot", "inner product of two vectors"> {
   let description = [{
     Constraints:
     1. `self` and `tensor` have K elements.
-    2. Both have one dtype.
-    3. The result is 0-d, of the same dtype.
+    2. Both have the same dtype.
+    3. The result is 0-d, with the same dtype.
 
     ```mlir
     %0 = aten.dot(%x, %y) : (tensor<8xf32>, tensor<8xf32>) -> tensor<f32>

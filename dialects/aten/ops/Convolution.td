@@ -8,17 +8,17 @@ include "dialects/aten/AtenBase.td"
 def Aten_ConvolutionOp : AtenOp<"convolution", "aten::convolution"> {
   let summary = "convolution over any number of spatial dimensions, or its transpose";
   let description = [{
-    With D spatial dimensions, `stride`, `padding`, `dilation` and `output_padding` have D elements,
-    or one that stands for all.
+    With D spatial dimensions, `stride`, `padding`, `dilation` and `output_padding` have D elements, or
+    one for all dimensions.
 
     Constraints:
-    1. `input` is N x C x (D sizes) and `weight` has as many dimensions; D is 1, 2 or 3. Both have
-       one dtype, `bias` too.
+    1. `input` is N x C x (D sizes) and `weight` has as many dimensions; D is 1, 2 or 3. `input`,
+       `weight` and `bias` have the same dtype.
     2. `groups` is at least 1 and divides C and the number of output channels O. `weight` is
-       O x C/groups x (kernel); transposed, C x O/groups x (kernel).
-    3. `bias`, where present, has shape O.
-    4. Strides and dilations are at least 1, paddings 0 or more, and the kernel fits the input.
-    5. The result is N x O x (output sizes), of the same dtype.
+       O x C/groups x (kernel), or C x O/groups x (kernel) if `transposed` is set.
+    3. `bias`, if present, has shape O.
+    4. Strides and dilations are at least 1, paddings at least 0, and the kernel fits the input.
+    5. The result is N x O x (output sizes), with the same dtype.
 
     ```mlir
     %0 = aten.convolution(%x, %w, none, stride = [2, 2], padding = [1, 1], dilation = [1, 1],
@@ -41,13 +41,14 @@ def Aten_ConvolutionBackwardOp : AtenOp<"convolution_backward", "aten::convoluti
   let summary = "gradients of `convolution`";
   let description = [{
     Constraints:
-    1. `input` is N x C x (D sizes) and `weight` has as many dimensions; D is 1, 2 or 3. Both have
-       one dtype, `grad_output` too.
+    1. `input` is N x C x (D sizes) and `weight` has as many dimensions; D is 1, 2 or 3. `input`,
+       `weight` and `grad_output` have the same dtype.
     2. `groups` is at least 1 and divides C and the number of output channels O. `weight` is
-       O x C/groups x (kernel); transposed, C x O/groups x (kernel).
-    3. Strides and dilations are at least 1, paddings 0 or more, and the kernel fits the input.
+       O x C/groups x (kernel), or C x O/groups x (kernel) if `transposed` is set.
+    3. Strides and dilations are at least 1, paddings at least 0, and the kernel fits the input.
     4. `grad_output` is N x O x (output sizes).
-    5. `output_mask` has three elements; where one is false, the result has type `none`.
+    5. `output_mask` has three elements; where an element is false, the corresponding result has type
+       `none`.
     6. The results are the gradients of `input`, `weight` and `bias`: the first two have their types,
        the last one shape O and the same dtype.
 

@@ -10,7 +10,7 @@ include "dialects/aten/AtenBase.td"
 //===----------------------------------------------------------------------===//
 
 def Aten_CloneOp : AtenOp<"clone", "aten::clone"> {
-  let summary = "copy with strides of its own";
+  let summary = "copy of `self`";
   let description = [{
     Constraints:
     1. `memory_format` is "contiguous_format", "preserve_format", "channels_last" or
@@ -30,7 +30,7 @@ def Aten_CloneOp : AtenOp<"clone", "aten::clone"> {
 }
 
 def Aten_LiftFreshCopyOp : AtenOp<"lift_fresh_copy", "aten::lift_fresh_copy"> {
-  let summary = "copy of a constant that the trace captured";
+  let summary = "copy of a constant captured by tracing";
   let description = [{
     Constraints:
     1. The result has the type of `self`.
@@ -48,11 +48,11 @@ def Aten_LiftFreshCopyOp : AtenOp<"lift_fresh_copy", "aten::lift_fresh_copy"> {
 }
 
 def Aten_ToCopyOp : AtenOp<"_to_copy", "aten::_to_copy"> {
-  let summary = "copy, converted to `dtype`";
+  let summary = "copy, optionally converted to `dtype`";
   let description = [{
     Constraints:
-    1. `dtype` is one that PyTorch has, `memory_format` as for `aten.clone`.
-    2. The result has the shape of `self`, and `dtype` or, without it, the dtype of `self`.
+    1. `dtype` is a PyTorch dtype, `memory_format` as for `aten.clone`.
+    2. The result has the shape of `self`, and dtype `dtype` (default: that of `self`).
 
     ```mlir
     %0 = aten._to_copy(%x, dtype = bf16) : (tensor<4x8xf32>) -> tensor<4x8xbf16>
@@ -68,13 +68,13 @@ def Aten_ToCopyOp : AtenOp<"_to_copy", "aten::_to_copy"> {
 }
 
 def Aten_UnsafeViewOp : AtenOp<"_unsafe_view", "aten::_unsafe_view"> {
-  let summary = "`self` in another shape, with the promise that `self` is used nowhere else";
+  let summary = "reshaped `self`, which must have no other use";
   let description = [{
-    Like `aten.view`; but to PyTorch the result is a new tensor.
+    Like `aten.view`, except that PyTorch treats the result as a new tensor.
 
     Constraints:
-    1. `size` has at most one -1, which stands for what the other sizes leave.
-    2. The result has this shape, as many elements as `self` and its dtype.
+    1. At most one element of `size` is -1; it is inferred from the others.
+    2. The result has this shape, and the number of elements and the dtype of `self`.
 
     ```mlir
     %0 = aten._unsafe_view(%x, size = [8, -1]) : (tensor<4x8xf32>) -> tensor<8x4xf32>
@@ -90,7 +90,7 @@ def Aten_UnsafeViewOp : AtenOp<"_unsafe_view", "aten::_unsafe_view"> {
 }
 
 def Aten_CopyOp : AtenOp<"copy", "aten::copy"> {
-  let summary = "`src` in the shape and dtype of `self`";
+  let summary = "`src` converted to the shape and dtype of `self`";
   let description = [{
     Constraints:
     1. `src` broadcasts to the shape of `self`.
@@ -108,7 +108,7 @@ def Aten_CopyOp : AtenOp<"copy", "aten::copy"> {
 }
 
 def Aten_FillTensorOp : AtenOp<"fill_tensor", "aten::fill.Tensor"> {
-  let summary = "a number that a tensor holds everywhere in the shape of `self`";
+  let summary = "the value of a 0-d tensor in every element of the shape of `self`";
   let description = [{
     Constraints:
     1. `value` is 0-d.
@@ -130,15 +130,15 @@ def Aten_FillTensorOp : AtenOp<"fill_tensor", "aten::fill.Tensor"> {
 //===----------------------------------------------------------------------===//
 
 def Aten_CatOp : AtenOp<"cat", "aten::cat"> {
-  let summary = "tensors one after the other along a dimension";
+  let summary = "concatenation along a dimension";
   let description = [{
-    Empty 1-d tensors (`tensor<0xf32>`) are passed over, whatever the shape of the others.
+    Empty 1-d tensors (`tensor<0xf32>`) are ignored, whatever the shape of the others.
 
     Constraints:
     1. There is at least one tensor, and none is 0-d.
-    2. `dim` is a dimension of the tensors; a negative one counts from the back.
-    3. The tensors have one shape but for `dim`.
-    4. The result has this shape, in `dim` the sum of the sizes, and the dtype to which PyTorch
+    2. `dim` is a dimension of the tensors; negative values count from the end.
+    3. The tensors have the same shape except in `dim`.
+    4. The result has this shape, with the sum of the sizes in `dim`, and the dtype to which PyTorch
        promotes the tensors.
 
     ```mlir
@@ -154,13 +154,13 @@ def Aten_CatOp : AtenOp<"cat", "aten::cat"> {
 }
 
 def Aten_StackOp : AtenOp<"stack", "aten::stack"> {
-  let summary = "tensors of one shape along a new dimension";
+  let summary = "concatenation of tensors along a new dimension";
   let description = [{
     Constraints:
-    1. There is at least one tensor; all have one shape.
-    2. `dim` is a dimension of the result; a negative one counts from the back.
-    3. The result has the number of tensors as size of `dim`, and the dtype to which PyTorch
-       promotes the tensors.
+    1. There is at least one tensor; all have the same shape.
+    2. `dim` is a dimension of the result; negative values count from the end.
+    3. The size of the result in `dim` is the number of tensors; its dtype is the one to which PyTorch
+       promotes them.
 
     ```mlir
     %0 = aten.stack([%a, %b]) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<2x4x8xf32>
@@ -174,10 +174,10 @@ def Aten_StackOp : AtenOp<"stack", "aten::stack"> {
 }
 
 def Aten_RepeatOp : AtenOp<"repeat", "aten::repeat"> {
-  let summary = "tensor repeated along each dimension";
+  let summary = "`self` repeated along each dimension";
   let description = [{
     Constraints:
-    1. `repeats` has at least as many elements as `self` has dimensions, none of them negative.
+    1. `repeats` has at least as many elements as `self` has dimensions; none is negative.
     2. Aligned at the last dimension, the result has the sizes of `self` (1 for new dimensions)
        times `repeats`, and the dtype of `self`.
 
@@ -193,7 +193,7 @@ def Aten_RepeatOp : AtenOp<"repeat", "aten::repeat"> {
 }
 
 //===----------------------------------------------------------------------===//
-// Other orders
+// Reordering
 //===----------------------------------------------------------------------===//
 
 class Aten_ReorderOp<string mnemonic, string meaning> : AtenOp<mnemonic, "aten::" # mnemonic> {
@@ -207,7 +207,7 @@ class Aten_ReorderOp<string mnemonic, string meaning> : AtenOp<mnemonic, "aten::
 def Aten_FlipOp : Aten_ReorderOp<"flip", "elements in reverse order along dimensions"> {
   let description = [{
     Constraints:
-    1. `dims` names dimensions of `self`, none twice; a negative one counts from the back.
+    1. `dims` lists distinct dimensions of `self`; negative values count from the end.
     2. The result has the type of `self`.
 
     ```mlir
@@ -217,13 +217,13 @@ def Aten_FlipOp : Aten_ReorderOp<"flip", "elements in reverse order along dimens
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInts:$dims);
 }
 
-def Aten_RollOp : Aten_ReorderOp<"roll", "elements moved along dimensions, from the end to the front"> {
+def Aten_RollOp : Aten_ReorderOp<"roll", "elements shifted along dimensions, wrapping around"> {
   let description = [{
-    Without `dims` the elements are moved in row-major order.
+    Without `dims`, elements are shifted in row-major order.
 
     Constraints:
-    1. `dims` names dimensions of `self`; a negative one counts from the back.
-    2. `shifts` has one element for each of `dims`, or one where `dims` is empty.
+    1. `dims` lists dimensions of `self`; negative values count from the end.
+    2. `shifts` has one element for each of `dims`, or one if `dims` is empty.
     3. The result has the type of `self`.
 
     ```mlir
@@ -243,7 +243,7 @@ class Aten_TriangleOp<string mnemonic, string meaning> : AtenOp<mnemonic, "aten:
     `diagonal` is counted upwards from the main diagonal.
 
     Constraints:
-    1. `self` has at least two dimensions; the last two are the matrices.
+    1. `self` has at least two dimensions; the last two are those of the matrices.
     2. The result has the type of `self`.
 
     ```mlir

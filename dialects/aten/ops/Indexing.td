@@ -1,4 +1,4 @@
-//===- Indexing.td - reading and writing at places that a tensor names -*- tablegen -*-===//
+//===- Indexing.td - reading and writing elements selected by index tensors -*- tablegen -*-===//
 
 #ifndef CLEAVE_DIALECTS_ATEN_OPS_INDEXING
 #define CLEAVE_DIALECTS_ATEN_OPS_INDEXING
@@ -16,13 +16,13 @@ class Aten_IndexingOp<string mnemonic, string schema, string meaning> : AtenOp<m
 // Embeddings
 //===----------------------------------------------------------------------===//
 
-def Aten_EmbeddingOp : Aten_IndexingOp<"embedding", "aten::embedding", "rows of a matrix"> {
+def Aten_EmbeddingOp : Aten_IndexingOp<"embedding", "aten::embedding", "rows of a table, selected by index"> {
   let description = [{
-    The gradient skips the row `padding_idx`; to the forward result it makes no difference.
+    The row `padding_idx` gets no gradient; the forward result does not depend on it.
 
     Constraints:
     1. `weight` is V x E.
-    2. `indices` holds `i64` or `i32`.
+    2. `indices` has dtype `i64` or `i32`.
     3. The result has the shape of `indices` with E appended, and the dtype of `weight`.
 
     ```mlir
@@ -41,9 +41,9 @@ def Aten_EmbeddingDenseBackwardOp
     : Aten_IndexingOp<"embedding_dense_backward", "aten::embedding_dense_backward", "gradient of `embedding`"> {
   let description = [{
     Constraints:
-    1. `indices` holds `i64` or `i32`.
+    1. `indices` has dtype `i64` or `i32`.
     2. `grad_output` has the shape of `indices` with E appended.
-    3. The result is `num_weights` x E, of the dtype of `grad_output`.
+    3. The result is `num_weights` x E, with the dtype of `grad_output`.
 
     ```mlir
     %0 = aten.embedding_dense_backward(%g, %i, num_weights = 256, padding_idx = -1,
@@ -63,14 +63,15 @@ def Aten_EmbeddingDenseBackwardOp
 
 class Aten_IndexReadOp<string mnemonic, string schema, string meaning> : Aten_IndexingOp<mnemonic, schema, meaning> {
   let description = [{
-    `none` takes a whole dimension. The others broadcast to one shape, which stands in the result
-    where the first of them is if they are side by side, and at the front if not.
+    `none` selects a whole dimension. The other indices broadcast to one shape, which takes the place of
+    the indexed dimensions in the result if these are adjacent, and comes first otherwise.
 
     Constraints:
-    1. There is at least one index, and not more than dimensions of `self`.
-    2. Indices hold `i64` or `i32`. A mask is refused: how much it takes depends on data.
+    1. There is at least one index, and at most one per dimension of `self`.
+    2. Indices have dtype `i64` or `i32`. Masks are rejected: the number of elements they select depends
+       on data.
     3. The shapes of the indices broadcast.
-    4. The result has the shape that follows, and the dtype of `self`.
+    4. The result has the resulting shape, and the dtype of `self`.
 
     ```mlir
     %0 = aten.}] # mnemonic # [{(%x, [%i, none, %j])
@@ -81,16 +82,16 @@ class Aten_IndexReadOp<string mnemonic, string schema, string meaning> : Aten_In
   let sharding = Aten_CustomSharding;
   let moves = ["self"];
 }
-def Aten_IndexOp : Aten_IndexReadOp<"index", "aten::index.Tensor", "`self[indices]`, an index for each of the first dimensions">;
-def Aten_UnsafeIndexOp : Aten_IndexReadOp<"_unsafe_index", "aten::_unsafe_index.Tensor", "`index`, of indices that are known to be within bounds">;
+def Aten_IndexOp : Aten_IndexReadOp<"index", "aten::index.Tensor", "`self[indices]`, with an index for each leading dimension">;
+def Aten_UnsafeIndexOp : Aten_IndexReadOp<"_unsafe_index", "aten::_unsafe_index.Tensor", "`index` without bounds checks">;
 
 class Aten_IndexWriteOp<string mnemonic, string meaning> : Aten_IndexingOp<mnemonic, "aten::" # mnemonic, meaning> {
   let description = [{
-    With `accumulate`, elements that are named several times get the sum.
+    With `accumulate`, values written to the same element are summed.
 
     Constraints:
-    1. There is at least one index, and not more than dimensions of `self`.
-    2. Indices hold `i64` or `i32`, or are masks of dtype `i1` or `ui8`.
+    1. There is at least one index, and at most one per dimension of `self`.
+    2. Indices have dtype `i64` or `i32`, or are masks of dtype `i1` or `ui8`.
     3. The shapes of the indices broadcast.
     4. `values` has the dtype of `self` and, if no index is a mask, broadcasts to the shape of
        `self[indices]`.
@@ -106,19 +107,20 @@ class Aten_IndexWriteOp<string mnemonic, string meaning> : Aten_IndexingOp<mnemo
   let sharding = Aten_CustomSharding;
   let linear = ["self, values"];
 }
-def Aten_IndexPutOp : Aten_IndexWriteOp<"index_put", "`self` with `values` written at, or added to, `self[indices]`">;
-def Aten_UnsafeIndexPutOp : Aten_IndexWriteOp<"_unsafe_index_put", "`index_put`, of indices that are known to be within bounds">;
+def Aten_IndexPutOp : Aten_IndexWriteOp<"index_put", "`self` with `values` written, or added, to `self[indices]`">;
+def Aten_UnsafeIndexPutOp : Aten_IndexWriteOp<"_unsafe_index_put", "`index_put` without bounds checks">;
 
 //===----------------------------------------------------------------------===//
 // Along one dimension
 //===----------------------------------------------------------------------===//
 
-def Aten_IndexSelectOp : Aten_IndexingOp<"index_select", "aten::index_select", "slices of a dimension, in any order"> {
+def Aten_IndexSelectOp : Aten_IndexingOp<"index_select", "aten::index_select", "slices along a dimension, selected by index"> {
   let description = [{
     Constraints:
-    1. `dim` is a dimension of `self`; a negative one counts from the back.
-    2. `index` has at most one dimension and holds `i64` or `i32`.
-    3. The result has the shape of `self` with the number of indices in `dim`, and its dtype.
+    1. `dim` is a dimension of `self`; negative values count from the end.
+    2. `index` has at most one dimension and dtype `i64` or `i32`.
+    3. The result has the shape of `self` except that the size of `dim` is the number of indices, and
+       its dtype.
 
     ```mlir
     %0 = aten.index_select(%x, dim = 0, %i) : (tensor<4x8xf32>, tensor<6xi64>) -> tensor<6x8xf32>
@@ -130,12 +132,13 @@ def Aten_IndexSelectOp : Aten_IndexingOp<"index_select", "aten::index_select", "
   let moves = ["self"];
 }
 
-def Aten_IndexAddOp : Aten_IndexingOp<"index_add", "aten::index_add", "`self` with `alpha` times slices of `source` added at `index`"> {
+def Aten_IndexAddOp : Aten_IndexingOp<"index_add", "aten::index_add", "`self` with slices of `alpha * source` added at `index`"> {
   let description = [{
     Constraints:
-    1. `dim` is a dimension of `self`; a negative one counts from the back.
-    2. `index` has at most one dimension and holds `i64` or `i32`.
-    3. `source` has the shape of `self` with the number of indices in `dim`, and its dtype.
+    1. `dim` is a dimension of `self`; negative values count from the end.
+    2. `index` has at most one dimension and dtype `i64` or `i32`.
+    3. `source` has the shape of `self` except that the size of `dim` is the number of indices, and its
+       dtype.
     4. The result has the type of `self`.
 
     ```mlir
@@ -149,12 +152,12 @@ def Aten_IndexAddOp : Aten_IndexingOp<"index_add", "aten::index_add", "`self` wi
   let linear = ["self, source"];
 }
 
-def Aten_GatherOp : Aten_IndexingOp<"gather", "aten::gather", "for each element of `index`, one of `self` at this place of `dim`"> {
+def Aten_GatherOp : Aten_IndexingOp<"gather", "aten::gather", "for each element of `index`, the element of `self` at this position in `dim`"> {
   let description = [{
     Constraints:
-    1. `dim` is a dimension of `self`; a negative one counts from the back.
-    2. `index` holds `i64` or `i32`, has as many dimensions as `self`, and in all but `dim` at most
-       its size.
+    1. `dim` is a dimension of `self`; negative values count from the end.
+    2. `index` has dtype `i64` or `i32`, has as many dimensions as `self`, and is at most as large as
+       `self` in every dimension but `dim`.
     3. The result has the shape of `index` and the dtype of `self`.
 
     ```mlir
@@ -171,10 +174,10 @@ class Aten_ScatterOp<string mnemonic, string schema, string meaning>
     : Aten_IndexingOp<mnemonic, schema, meaning> {
   let description = [{
     Constraints:
-    1. `dim` is a dimension of `self`; a negative one counts from the back.
-    2. `index` holds `i64` or `i32`, has as many dimensions as `self`, and in all but `dim` at most
-       its size.
-    3. `src` has the dtype of `self`, as many dimensions as `index`, and in each at least its size.
+    1. `dim` is a dimension of `self`; negative values count from the end.
+    2. `index` has dtype `i64` or `i32`, has as many dimensions as `self`, and is at most as large as
+       `self` in every dimension but `dim`.
+    3. `src` has the dtype of `self`, as many dimensions as `index`, and is at least as large in each.
     4. The result has the type of `self`.
 
     ```mlir
@@ -185,19 +188,19 @@ class Aten_ScatterOp<string mnemonic, string schema, string meaning>
   let arguments = (ins Aten_Tensor:$self, Aten_ReqInt:$dim, Aten_Tensor:$index, Aten_Tensor:$src);
   let sharding = Aten_CustomSharding;
 }
-def Aten_ScatterSrcOp : Aten_ScatterOp<"scatter_src", "aten::scatter.src", "`self` with each element of `src` written to its place of `dim`"> {
+def Aten_ScatterSrcOp : Aten_ScatterOp<"scatter_src", "aten::scatter.src", "`self` with the elements of `src` written to positions in `dim` given by `index`"> {
   let moves = ["self, src"];
 }
-def Aten_ScatterAddOp : Aten_ScatterOp<"scatter_add", "aten::scatter_add", "`self` with each element of `src` added at its place of `dim`"> {
+def Aten_ScatterAddOp : Aten_ScatterOp<"scatter_add", "aten::scatter_add", "`self` with the elements of `src` added at positions in `dim` given by `index`"> {
   let linear = ["self, src"];
 }
 
-def Aten_ScatterValueOp : Aten_IndexingOp<"scatter_value", "aten::scatter.value", "`self` with a number written to places of `dim`"> {
+def Aten_ScatterValueOp : Aten_IndexingOp<"scatter_value", "aten::scatter.value", "`self` with a scalar written to positions in `dim` given by `index`"> {
   let description = [{
     Constraints:
-    1. `dim` is a dimension of `self`; a negative one counts from the back.
-    2. `index` holds `i64` or `i32`, has as many dimensions as `self`, and in all but `dim` at most
-       its size.
+    1. `dim` is a dimension of `self`; negative values count from the end.
+    2. `index` has dtype `i64` or `i32`, has as many dimensions as `self`, and is at most as large as
+       `self` in every dimension but `dim`.
     3. The result has the type of `self`.
 
     ```mlir

@@ -16,16 +16,16 @@ class Aten_LossOp<string mnemonic, string meaning> : AtenOp<mnemonic, "aten::" #
 
 def Aten_NllLossForwardOp : Aten_LossOp<"nll_loss_forward", "negative log likelihood of the target classes"> {
   let description = [{
-    `-weight[t] * self[t]` for the target class `t` of each example, those whose target is
-    `ignore_index` left out. `total_weight` is the sum of the weights, by which the mean divides.
+    `-weight[t] * self[t]` for the target class `t` of each example, ignoring examples whose target is
+    `ignore_index`. `total_weight` is the sum of the weights, the divisor of the mean.
 
     Constraints:
     1. `self` is N x C, or C for a single example, with a floating-point dtype; `target` is N, or
        0-d, of dtype `i64` or `ui8`.
-    2. `weight`, where present, has shape C and the dtype of `self`.
+    2. `weight`, if present, has shape C and the dtype of `self`.
     3. `reduction` is 0 (none), 1 (mean) or 2 (sum).
-    4. The result has the shape of `target` for no reduction and batched examples, else it is 0-d;
-       it has the dtype of `self`.
+    4. The result has the shape of `target` if there is no reduction and the examples are batched, else
+       it is 0-d; it has the dtype of `self`.
     5. `total_weight` is 0-d with the dtype of `self`.
 
     ```mlir
@@ -47,10 +47,10 @@ def Aten_NllLossBackwardOp : Aten_LossOp<"nll_loss_backward", "gradient of `nll_
     Constraints:
     1. `self` is N x C, or C for a single example, with a floating-point dtype; `target` is N, or
        0-d, of dtype `i64` or `ui8`.
-    2. `weight`, where present, has shape C and the dtype of `self`.
+    2. `weight`, if present, has shape C and the dtype of `self`.
     3. `reduction` is 0 (none), 1 (mean) or 2 (sum).
-    4. `grad_output` has the shape of `target` for no reduction and batched examples, else it is
-       0-d; it has the dtype of `self`.
+    4. `grad_output` has the shape of `target` if there is no reduction and the examples are batched,
+       else it is 0-d; it has the dtype of `self`.
     5. `total_weight` is 0-d with the dtype of `self`.
     6. The result has the type of `self`.
 
@@ -167,13 +167,13 @@ def Aten_MultiMarginLossBackwardOp : Aten_LossOp<"multi_margin_loss_backward", "
 // Squared error
 //===----------------------------------------------------------------------===//
 
-def Aten_MseLossOp : Aten_LossOp<"mse_loss", "squared distance"> {
+def Aten_MseLossOp : Aten_LossOp<"mse_loss", "squared error"> {
   let description = [{
     Constraints:
     1. `reduction` is 0 (none), 1 (mean) or 2 (sum).
     2. The shapes of `self` and `target` broadcast.
-    3. The result has this shape for no reduction, else it is 0-d; it has the dtype to which PyTorch
-       promotes the operands.
+    3. The result has this shape if there is no reduction, else it is 0-d; it has the dtype to which
+       PyTorch promotes the operands.
 
     ```mlir
     %0 = aten.mse_loss(%x, %t) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<f32>
@@ -206,17 +206,17 @@ def Aten_MseLossBackwardOp : Aten_LossOp<"mse_loss_backward", "gradient of `mse_
 }
 
 //===----------------------------------------------------------------------===//
-// Other distances, element by element
+// Other elementwise losses
 //===----------------------------------------------------------------------===//
 
-/// `numbers`: those of the example.
+/// `numbers`: the scalar arguments in the example.
 class Aten_ElementLossOp<string mnemonic, string numbers, string meaning> : Aten_LossOp<mnemonic, meaning> {
   let description = [{
     Constraints:
-    1. `reduction` is 0 (none), 1 (mean, if absent) or 2 (sum).
+    1. `reduction` is 0 (none), 1 (mean; the default) or 2 (sum).
     2. The shapes of the tensors broadcast.
-    3. The result has this shape for no reduction, else it is 0-d; it has the dtype to which PyTorch
-       promotes the tensors.
+    3. The result has this shape if there is no reduction, else it is 0-d; it has the dtype to which
+       PyTorch promotes the tensors.
 
     ```mlir
     %0 = aten.}] # mnemonic # "(%x, %t, " # numbers # [{)
@@ -245,7 +245,7 @@ class Aten_ElementLossBackwardOp<string mnemonic, string forward, string numbers
   let linear = ["grad_output"];
 }
 
-def Aten_HuberLossOp : Aten_ElementLossOp<"huber_loss", "delta = 0.5", "half the squared distance, linear beyond `delta`"> {
+def Aten_HuberLossOp : Aten_ElementLossOp<"huber_loss", "delta = 0.5", "half the squared error, linear beyond `delta`"> {
   let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$target, Aten_Int:$reduction, Aten_Float:$delta);
 }
 def Aten_HuberLossBackwardOp : Aten_ElementLossBackwardOp<"huber_loss_backward", "huber_loss", "reduction = 1, delta = 0.5"> {
@@ -253,7 +253,7 @@ def Aten_HuberLossBackwardOp : Aten_ElementLossBackwardOp<"huber_loss_backward",
                        Aten_ReqInt:$reduction, Aten_ReqFloat:$delta);
 }
 
-def Aten_SmoothL1LossOp : Aten_ElementLossOp<"smooth_l1_loss", "beta = 0.5", "distance, but quadratic below `beta`"> {
+def Aten_SmoothL1LossOp : Aten_ElementLossOp<"smooth_l1_loss", "beta = 0.5", "absolute error, quadratic below `beta`"> {
   let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$target, Aten_Int:$reduction, Aten_Float:$beta);
 }
 def Aten_SmoothL1LossBackwardOp
@@ -271,7 +271,7 @@ def Aten_SoftMarginLossBackwardOp
 }
 
 def Aten_BinaryCrossEntropyOp
-    : Aten_ElementLossOp<"binary_cross_entropy", "none, reduction = 1", "cross-entropy of probabilities of two classes"> {
+    : Aten_ElementLossOp<"binary_cross_entropy", "none, reduction = 1", "binary cross-entropy of probabilities"> {
   let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$target, Aten_OptTensor:$weight, Aten_Int:$reduction);
 }
 def Aten_BinaryCrossEntropyBackwardOp
@@ -282,13 +282,13 @@ def Aten_BinaryCrossEntropyBackwardOp
 
 def Aten_BinaryCrossEntropyWithLogitsOp
     : AtenOp<"binary_cross_entropy_with_logits", "aten::binary_cross_entropy_with_logits", [AttrSizedOperandSegments]> {
-  let summary = "cross-entropy of the sigmoid of logits of two classes";
+  let summary = "binary cross-entropy of logits";
   let description = [{
     Constraints:
-    1. `reduction` is 0 (none), 1 (mean, if absent) or 2 (sum).
+    1. `reduction` is 0 (none), 1 (mean; the default) or 2 (sum).
     2. The shapes of the tensors broadcast.
-    3. The result has this shape for no reduction, else it is 0-d; it has the dtype to which PyTorch
-       promotes the tensors.
+    3. The result has this shape if there is no reduction, else it is 0-d; it has the dtype to which
+       PyTorch promotes the tensors.
 
     ```mlir
     %0 = aten.binary_cross_entropy_with_logits(%x, %t, none, %w, reduction = 0)

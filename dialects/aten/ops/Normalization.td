@@ -12,16 +12,16 @@ include "dialects/aten/AtenBase.td"
 def Aten_NativeLayerNormOp : AtenOp<"native_layer_norm", "aten::native_layer_norm", [AttrSizedOperandSegments]> {
   let summary = "normalization over the last dimensions";
   let description = [{
-    `(input - mean) * rstd * weight + bias`, where `mean` and `rstd = 1 / sqrt(var + eps)` are those
-    of each slice of shape `normalized_shape`.
+    `(input - mean) * rstd * weight + bias`, where `mean` and `rstd = 1 / sqrt(var + eps)` are computed
+    for each slice of shape `normalized_shape`.
 
     Constraints:
     1. `input` has a floating-point dtype, and its shape ends with `normalized_shape`, which is not
        empty.
-    2. `weight` and `bias`, where present, have shape `normalized_shape`.
+    2. `weight` and `bias`, if present, have shape `normalized_shape`.
     3. The first result has the type of `input`.
     4. `mean` and `rstd` have the shape of `input` with 1 for the normalized dimensions, and the
-       dtype of `input`, or `f32` where it is `f16` or `bf16`.
+       dtype of `input`, or `f32` if that is `f16` or `bf16`.
 
     ```mlir
     %0:3 = aten.native_layer_norm(%x, normalized_shape = [8], %w, %b, eps = 1.0e-05)
@@ -44,12 +44,13 @@ def Aten_NativeLayerNormBackwardOp
     Constraints:
     1. `input` has a floating-point dtype, and its shape ends with `normalized_shape`, which is not
        empty.
-    2. `weight` and `bias`, where present, have shape `normalized_shape`.
+    2. `weight` and `bias`, if present, have shape `normalized_shape`.
     3. `grad_out` has the shape of `input`.
     4. `mean` and `rstd` have the shape of `input` with 1 for the normalized dimensions.
-    5. `output_mask` has three elements; where one is false, the result has type `none`.
-    6. The results are the gradients of `input`, `weight` and `bias` and have their types; without
-       `weight` or `bias`, shape `normalized_shape` and the dtype of `input`.
+    5. `output_mask` has three elements; where an element is false, the corresponding result has type
+       `none`.
+    6. The results are the gradients of `input`, `weight` and `bias` and have their types; the gradient
+       of an absent `weight` or `bias` has shape `normalized_shape` and the dtype of `input`.
 
     ```mlir
     %0:3 = aten.native_layer_norm_backward(%g, %x, normalized_shape = [8], %mean, %rstd, %w, %b,
@@ -74,18 +75,19 @@ def Aten_NativeLayerNormBackwardOp
 //===----------------------------------------------------------------------===//
 
 def Aten_NativeGroupNormOp : AtenOp<"native_group_norm", "aten::native_group_norm", [AttrSizedOperandSegments]> {
-  let summary = "normalization of each example's groups of channels";
+  let summary = "normalization over groups of channels of each example";
   let description = [{
-    `(input - mean) * rstd * weight + bias`, where `mean` and `rstd = 1 / sqrt(var + eps)` are those
-    of each group of `C / group` channels of an example.
+    `(input - mean) * rstd * weight + bias`, where `mean` and `rstd = 1 / sqrt(var + eps)` are computed
+    for each group of `C / group` channels of an example.
 
     Constraints:
     1. `input` has a floating-point dtype; its first two sizes are `N` and `C`, and the product of the
        others is `HxW`.
     2. `group` is at least 1 and divides `C`.
-    3. `weight` and `bias`, where present, have shape C.
+    3. `weight` and `bias`, if present, have shape C.
     4. The first result has the type of `input`.
-    5. `mean` and `rstd` are `N` x `group`, of the dtype of `input`, or `f32` where it is `f16` or `bf16`.
+    5. `mean` and `rstd` are `N` x `group`, with the dtype of `input`, or `f32` if that is `f16` or
+       `bf16`.
 
     ```mlir
     %0:3 = aten.native_group_norm(%x, %w, %b, N = 2, C = 8, HxW = 16, group = 4, eps = 1.0e-05)
@@ -107,11 +109,12 @@ def Aten_NativeGroupNormBackwardOp : AtenOp<"native_group_norm_backward", "aten:
     1. `input` has a floating-point dtype; its first two sizes are `N` and `C`, and the product of the
        others is `HxW`.
     2. `group` is at least 1 and divides `C`.
-    3. `weight`, where present, has shape C.
+    3. `weight`, if present, has shape C.
     4. `grad_out` has the shape of `input`; `mean` and `rstd` are `N` x `group`.
-    5. `output_mask` has three elements; where one is false, the result has type `none`.
+    5. `output_mask` has three elements; where an element is false, the corresponding result has type
+       `none`.
     6. The results are the gradients of `input`, `weight` and `bias`: the first has the type of
-       `input`, the others shape C and the dtype of `weight` or, without it, of `input`.
+       `input`, the others have shape C and the dtype of `weight`, or of `input` if there is none.
 
     ```mlir
     %0:3 = aten.native_group_norm_backward(%g, %x, %mean, %rstd, %w, N = 2, C = 8, HxW = 16, group = 4,
@@ -137,19 +140,19 @@ def Aten_NativeGroupNormBackwardOp : AtenOp<"native_group_norm_backward", "aten:
 def Aten_NativeBatchNormLegitFunctionalOp
     : AtenOp<"_native_batch_norm_legit_functional", "aten::_native_batch_norm_legit_functional",
              [AttrSizedOperandSegments]> {
-  let summary = "normalization of each channel over all other dimensions, with updated statistics";
+  let summary = "batch normalization that returns the updated running statistics";
   let description = [{
-    In training, the batch's mean and variance normalize, and the running ones move towards them by
-    `momentum`; the moved ones are results. Otherwise the running ones normalize and come back as
-    they are.
+    In training, the input is normalized by the batch's mean and variance, and the running statistics
+    move towards them by `momentum`. Otherwise it is normalized by the running statistics, which are
+    returned unchanged.
 
     Constraints:
     1. `input` has a floating-point dtype and at least two dimensions; C is the size of dimension 1.
-    2. `weight`, `bias`, `running_mean` and `running_var`, where present, have shape C.
+    2. `weight`, `bias`, `running_mean` and `running_var`, if present, have shape C.
     3. The first result has the type of `input`.
-    4. `save_mean` and `save_invstd` have shape C in training, else 0, and the dtype of
-       `running_mean`, or `f32` where it is `f16` or `bf16`. (Under autocast, `input` is of half
-       precision, and all that belongs to channels is `f32`.)
+    4. `save_mean` and `save_invstd` have shape C in training, else 0, and the dtype of `running_mean`,
+       or `f32` if that is `f16` or `bf16`. (Under autocast, `input` has half precision and all
+       per-channel tensors are `f32`.)
     5. The last two results have the types of `running_mean` and `running_var`.
 
     ```mlir
@@ -171,14 +174,14 @@ def Aten_NativeBatchNormLegitFunctionalOp
 def Aten_NativeBatchNormLegitNoTrainingOp
     : AtenOp<"_native_batch_norm_legit_no_training", "aten::_native_batch_norm_legit_no_training",
              [AttrSizedOperandSegments]> {
-  let summary = "normalization of each channel by running statistics";
+  let summary = "batch normalization by the running statistics";
   let description = [{
     Constraints:
     1. `input` has a floating-point dtype and at least two dimensions; C is the size of dimension 1.
-    2. `weight`, `bias`, `running_mean` and `running_var`, where present, have shape C.
+    2. `weight`, `bias`, `running_mean` and `running_var`, if present, have shape C.
     3. The first result has the type of `input`.
-    4. `save_mean` and `save_invstd` have shape 0 and the dtype of `running_mean`, or `f32` where it
-       is `f16` or `bf16`.
+    4. `save_mean` and `save_invstd` have shape 0 and the dtype of `running_mean`, or `f32` if that is
+       `f16` or `bf16`.
 
     ```mlir
     %0:3 = aten._native_batch_norm_legit_no_training(%x, none, none, %mean, %var, momentum = 0.1,
@@ -201,12 +204,13 @@ def Aten_NativeBatchNormBackwardOp
   let description = [{
     Constraints:
     1. `input` has a floating-point dtype and at least two dimensions; C is the size of dimension 1.
-    2. `weight`, `running_mean` and `running_var`, where present, have shape C, and in training
+    2. `weight`, `running_mean` and `running_var`, if present, have shape C, and in training
        `save_mean` and `save_invstd` too.
     3. `grad_out` has the shape of `input`.
-    4. `output_mask` has three elements; where one is false, the result has type `none`.
+    4. `output_mask` has three elements; where an element is false, the corresponding result has type
+       `none`.
     5. The results are the gradients of `input`, `weight` and `bias`: the first has the type of
-       `input`, the others shape C and the dtype of `weight` or, without it, of `input`.
+       `input`, the others have shape C and the dtype of `weight`, or of `input` if there is none.
 
     ```mlir
     %0:3 = aten.native_batch_norm_backward(%g, %x, %w, %mean, %var, %save_mean, %save_invstd,

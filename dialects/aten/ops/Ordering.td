@@ -1,4 +1,4 @@
-//===- Ordering.td - elements by rank: the largest, or all in order -*- tablegen -*-===//
+//===- Ordering.td - sorting, and the largest elements -*- tablegen -*-===//
 
 #ifndef CLEAVE_DIALECTS_ATEN_OPS_ORDERING
 #define CLEAVE_DIALECTS_ATEN_OPS_ORDERING
@@ -6,12 +6,12 @@
 include "dialects/aten/AtenBase.td"
 
 def Aten_TopkOp : AtenOp<"topk", "aten::topk"> {
-  let summary = "the `k` largest (or smallest) elements of a dimension, and where they were";
+  let summary = "the `k` largest (or smallest) elements along a dimension, and their indices";
   let description = [{
     Constraints:
-    1. `dim` is a dimension of `self`; a negative one counts from the back.
+    1. `dim` is a dimension of `self`; negative values count from the end.
     2. `k` is between 0 and the size of `dim`.
-    3. `values` has the shape of `self` with `k` in `dim`, and its dtype.
+    3. `values` has the shape of `self` with size `k` in `dim`, and its dtype.
     4. `indices` has the same shape and dtype `i64`.
 
     ```mlir
@@ -26,10 +26,10 @@ def Aten_TopkOp : AtenOp<"topk", "aten::topk"> {
 }
 
 def Aten_SortOp : AtenOp<"sort", "aten::sort"> {
-  let summary = "the elements of a dimension in order, and where they were";
+  let summary = "the elements along a dimension in order, and their indices";
   let description = [{
     Constraints:
-    1. `dim` is a dimension of `self`; a negative one counts from the back.
+    1. `dim` is a dimension of `self`; negative values count from the end.
     2. `values` has the type of `self`.
     3. `indices` has the same shape and dtype `i64`.
 
@@ -44,11 +44,11 @@ def Aten_SortOp : AtenOp<"sort", "aten::sort"> {
 }
 
 def Aten_MaxDimOp : AtenOp<"max_dim", "aten::max.dim"> {
-  let summary = "the largest element of a dimension, and where it was";
+  let summary = "the largest element along a dimension, and its index";
   let description = [{
     Constraints:
-    1. `dim` is a dimension of `self`; a negative one counts from the back.
-    2. `values` has the shape of `self` without `dim` (with `keepdim`, with size 1 there), and its
+    1. `dim` is a dimension of `self`; negative values count from the end.
+    2. `values` has the shape of `self` without `dim` (with size 1 if `keepdim` is set), and its
        dtype.
     3. `indices` has the same shape and dtype `i64`.
 

@@ -13,13 +13,12 @@ def Aten_SliceOp : AtenOp<"slice", "aten::slice.Tensor"> {
   let isView = 1;
   let summary = "`self[..., start:end:step, ...]`";
   let description = [{
-    `start` and `end` are clamped to the dimension, and count from its end where negative.
+    `start` and `end` are clamped to the dimension; negative values count from its end.
 
     Constraints:
-    1. `dim` is a dimension of `self`, which has at least one; a negative one counts from the back.
+    1. `dim` is a dimension of `self`, which has at least one; negative values count from the end.
     2. `step` is at least 1.
-    3. The result has the shape of `self` with as many elements in `dim` as the slice takes, and
-       the dtype of `self`.
+    3. The result has the shape of `self` with the size of the slice in `dim`, and the dtype of `self`.
 
     ```mlir
     %0 = aten.slice(%x, dim = 1, start = 2, end = -1) : (tensor<4x8xf32>) -> tensor<4x5xf32>
@@ -39,8 +38,8 @@ def Aten_SelectOp : AtenOp<"select", "aten::select.int"> {
   let summary = "`self[..., index, ...]`";
   let description = [{
     Constraints:
-    1. `dim` is a dimension of `self`, which has at least one; a negative one counts from the back.
-    2. `index` lies within the dimension; a negative one counts from its end.
+    1. `dim` is a dimension of `self`, which has at least one; negative values count from the end.
+    2. `index` lies within the dimension; negative values count from its end.
     3. The result has the shape of `self` without `dim`, and the dtype of `self`.
 
     ```mlir
@@ -60,13 +59,13 @@ def Aten_SelectOp : AtenOp<"select", "aten::select.int"> {
 
 def Aten_SplitOp : AtenOp<"split", "aten::split.Tensor"> {
   let isView = 1;
-  let summary = "parts of `split_size` along a dimension, the last one possibly smaller";
+  let summary = "parts of size `split_size` along a dimension; the last may be smaller";
   let description = [{
     Constraints:
-    1. `dim` is a dimension of `self`, which has at least one; a negative one counts from the back.
-    2. `split_size` is at least 1, or 0 where the dimension has size 0.
-    3. There are as many results as parts; each has the shape of `self` with the part's size in
-       `dim`, and the dtype of `self`.
+    1. `dim` is a dimension of `self`, which has at least one; negative values count from the end.
+    2. `split_size` is at least 1, or 0 if the dimension has size 0.
+    3. There is one result per part, with the shape of `self` except for the part's size in `dim`, and
+       the dtype of `self`.
 
     ```mlir
     %0:3 = aten.split(%x, split_size = 3, dim = 1)
@@ -85,9 +84,9 @@ def Aten_SplitWithSizesOp : AtenOp<"split_with_sizes", "aten::split_with_sizes">
   let summary = "parts of given sizes along a dimension";
   let description = [{
     Constraints:
-    1. `dim` is a dimension of `self`, which has at least one; a negative one counts from the back.
+    1. `dim` is a dimension of `self`, which has at least one; negative values count from the end.
     2. `split_sizes` are not negative and add up to the size of the dimension.
-    3. There is a result for each size, with the shape of `self` and this size in `dim`, and the
+    3. There is one result per size, with the shape of `self` except for this size in `dim`, and the
        dtype of `self`.
 
     ```mlir
@@ -104,11 +103,11 @@ def Aten_SplitWithSizesOp : AtenOp<"split_with_sizes", "aten::split_with_sizes">
 
 def Aten_UnbindOp : AtenOp<"unbind", "aten::unbind.int"> {
   let isView = 1;
-  let summary = "all selections along a dimension";
+  let summary = "all slices along a dimension, without that dimension";
   let description = [{
     Constraints:
-    1. `dim` is a dimension of `self`, which has at least one; a negative one counts from the back.
-    2. There is a result for each element of the dimension, with the shape of `self` without it,
+    1. `dim` is a dimension of `self`, which has at least one; negative values count from the end.
+    2. There is one result per element of the dimension, with the shape of `self` without it,
        and the dtype of `self`.
 
     ```mlir
@@ -130,9 +129,9 @@ def Aten_SliceBackwardOp : AtenOp<"slice_backward", "aten::slice_backward"> {
   let summary = "gradient of `slice`: zeros with `grad_output` written to the slice";
   let description = [{
     Constraints:
-    1. `dim` is a dimension of `input_sizes`; a negative one counts from the back.
+    1. `dim` is a dimension of `input_sizes`; negative values count from the end.
     2. `step` is at least 1.
-    3. `grad_output` has the shape that `slice` gives for `input_sizes`.
+    3. `grad_output` has the shape of a `slice` of `input_sizes`.
     4. The result has shape `input_sizes` and the dtype of `grad_output`.
 
     ```mlir
@@ -154,8 +153,8 @@ def Aten_SelectBackwardOp : AtenOp<"select_backward", "aten::select_backward"> {
   let summary = "gradient of `select`: zeros with `grad_output` written to the selection";
   let description = [{
     Constraints:
-    1. `dim` is a dimension of `input_sizes`; a negative one counts from the back.
-    2. `index` lies within the dimension; a negative one counts from its end.
+    1. `dim` is a dimension of `input_sizes`; negative values count from the end.
+    2. `index` lies within the dimension; negative values count from its end.
     3. `grad_output` has shape `input_sizes` without `dim`.
     4. The result has shape `input_sizes` and the dtype of `grad_output`.
 
@@ -174,16 +173,16 @@ def Aten_SelectBackwardOp : AtenOp<"select_backward", "aten::select_backward"> {
 }
 
 //===----------------------------------------------------------------------===//
-// Parts put in their place
+// Writing to a part
 //===----------------------------------------------------------------------===//
 
 def Aten_SliceScatterOp : AtenOp<"slice_scatter", "aten::slice_scatter"> {
   let summary = "`self` with `src` written to `self[..., start:end:step, ...]`";
   let description = [{
     Constraints:
-    1. `dim` is a dimension of `self`, which has at least one; a negative one counts from the back.
+    1. `dim` is a dimension of `self`, which has at least one; negative values count from the end.
     2. `step` is at least 1.
-    3. `src` has the shape that `slice` gives for `self`.
+    3. `src` has the shape of a `slice` of `self`.
     4. The result has the type of `self`.
 
     ```mlir
@@ -203,8 +202,8 @@ def Aten_SelectScatterOp : AtenOp<"select_scatter", "aten::select_scatter"> {
   let summary = "`self` with `src` written to `self[..., index, ...]`";
   let description = [{
     Constraints:
-    1. `dim` is a dimension of `self`, which has at least one; a negative one counts from the back.
-    2. `index` lies within the dimension; a negative one counts from its end.
+    1. `dim` is a dimension of `self`, which has at least one; negative values count from the end.
+    2. `index` lies within the dimension; negative values count from its end.
     3. `src` has the shape of `self` without `dim`.
     4. The result has the type of `self`.
 
@@ -221,10 +220,10 @@ def Aten_SelectScatterOp : AtenOp<"select_scatter", "aten::select_scatter"> {
 }
 
 def Aten_ConstantPadNdOp : AtenOp<"constant_pad_nd", "aten::constant_pad_nd"> {
-  let summary = "`self` with elements of one number added, or elements left out, at the ends of dimensions";
+  let summary = "`self` padded with a scalar, or cropped, at the ends of dimensions";
   let description = [{
-    `pad` has two numbers for each dimension, from the last one on: how many elements to add in front
-    and behind; negative ones leave out as many.
+    `pad` has two numbers for each dimension, starting with the last one: how many elements to add
+    before and after. Negative numbers crop.
 
     Constraints:
     1. `pad` has an even number of elements, at most two for each dimension of `self`.

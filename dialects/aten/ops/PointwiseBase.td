@@ -1,4 +1,4 @@
-//===- PointwiseBase.td - what pointwise ops have in common -*- tablegen -*-===//
+//===- PointwiseBase.td - the base of pointwise ops -*- tablegen -*-===//
 //
 // Element i of the result depends on element i of the (broadcast) operands only. The verifier of
 // such an op follows from its dtype rule, so it is generated from the record.
@@ -10,7 +10,7 @@
 
 include "dialects/aten/AtenBase.td"
 
-/// The dtype of a result; `text` is its constraint in words.
+/// The dtype of a result; `text` states the constraint.
 class Aten_DTypeRule<string name, string text> {
   string enumerator = "::cleave::aten::DTypeRule::" # name;
   string constraint = text;
@@ -18,7 +18,7 @@ class Aten_DTypeRule<string name, string text> {
 def Aten_Promoted : Aten_DTypeRule<"Promoted",
     "The result has the dtype to which PyTorch promotes the operands.">;
 def Aten_Floating : Aten_DTypeRule<"Floating",
-    "The result has the dtype to which PyTorch promotes the operands; integers give `f32`.">;
+    "The result has the dtype to which PyTorch promotes the operands; `f32` for integers.">;
 def Aten_Boolean : Aten_DTypeRule<"Bool", "The result has dtype `i1`.">;
 def Aten_LikeSelf : Aten_DTypeRule<"Self", "The result has the dtype of the first operand.">;
 
@@ -33,7 +33,7 @@ class Aten_PointwiseOp<string mnemonic, string schema, Aten_DTypeRule rule, list
       # rule.enumerator # ", {" # !interleave(!foreach(s, scalars, "\"" # s # "\""), ", ") # "}); }\n";
 }
 
-/// Linear in `self` for some numbers only.
+/// Linear in `self` if the condition holds.
 class Aten_LinearWhere<string condition>
     : Aten_Sharding<Aten_PointwiseSharding.statements # " if (" # condition # ") rule.linear(\"self\");", 0,
                     Aten_PointwiseRows>;
@@ -71,7 +71,7 @@ class Aten_BinaryOp<string mnemonic, string schema, Aten_DTypeRule rule, string 
   let arguments = (ins Aten_Tensor:$self, Aten_Tensor:$other);
 }
 
-/// A tensor and a number, which never has a say over the dtype within its category.
+/// A tensor and a scalar; the scalar affects only the category of the dtype, as in PyTorch.
 class Aten_ScalarOp<string mnemonic, string schema, Aten_DTypeRule rule, string meaning>
     : Aten_PointwiseOp<mnemonic, schema, rule, ["other"]> {
   let summary = meaning;
@@ -94,7 +94,7 @@ class Aten_BackwardOp<string mnemonic, string forward, string saved>
   let summary = "gradient of `" # forward # "`";
   let linear = ["grad_output"];
   let description = [{
-    The gradient with respect to the operand of `}] # forward # [{`, given that of its result and `}] # saved # [{`.
+    The gradient of the operand of `}] # forward # [{`, given the gradient of its result and `}] # saved # [{`.
 
     Constraints:
     1. The shapes of the operands broadcast to that of the result.
@@ -106,8 +106,8 @@ class Aten_BackwardOp<string mnemonic, string forward, string saved>
   }];
 }
 
-/// A function of one tensor and of numbers, which have no say over the dtype: `numbers` are those of the
-/// example.
+/// A function of a tensor and of scalars, which do not affect the dtype; `numbers` are the scalar arguments
+/// in the example.
 class Aten_NumbersOp<string mnemonic, string numbers, string meaning>
     : Aten_PointwiseOp<mnemonic, "aten::" # mnemonic, Aten_LikeSelf> {
   let summary = meaning;
@@ -122,11 +122,11 @@ class Aten_NumbersOp<string mnemonic, string numbers, string meaning>
   }];
 }
 
-/// The same of the gradient of one; `example` are its arguments.
+/// The gradient of such a function; `example` are the arguments in the example.
 class Aten_NumbersBackwardOp<string mnemonic, string forward, string saved, string example>
     : Aten_BackwardOp<mnemonic, forward, saved> {
   let description = [{
-    The gradient with respect to the operand of `}] # forward # [{`, given that of its result and `}] # saved # [{`.
+    The gradient of the operand of `}] # forward # [{`, given the gradient of its result and `}] # saved # [{`.
 
     Constraints:
     1. The shapes of the operands broadcast to that of the result.

@@ -11,14 +11,14 @@ class Aten_PoolingOp<string mnemonic, string meaning> : AtenOp<mnemonic, "aten::
   let sharding = Aten_CustomSharding;
 }
 
-def Aten_MaxPool2dWithIndicesOp : Aten_PoolingOp<"max_pool2d_with_indices", "largest element of each window, and where it was"> {
+def Aten_MaxPool2dWithIndicesOp : Aten_PoolingOp<"max_pool2d_with_indices", "largest element of each window, and its index"> {
   let description = [{
-    Each list has two elements (height, width), or one that stands for both. `stride` is
-    `kernel_size` if absent or empty. `indices` are positions in an image, in row-major order.
+    Each list has two elements (height, width), or one for both. `stride` defaults to `kernel_size`,
+    also if empty. `indices` are positions in an image, in row-major order.
 
     Constraints:
     1. `self` is N x C x H x W or C x H x W.
-    2. Kernel, strides and dilations are at least 1; paddings are 0 or more and at most half of the
+    2. Kernel, strides and dilations are at least 1; paddings are at least 0 and at most half the
        kernel.
     3. The result has the shape of `self` with the number of windows as last two sizes: along each,
        `floor((size + 2 * padding - dilation * (kernel - 1) - 1) / stride) + 1`, with `ceil_mode`
@@ -41,9 +41,9 @@ def Aten_MaxPool2dWithIndicesBackwardOp
   let description = [{
     Constraints:
     1. `self` is N x C x H x W or C x H x W.
-    2. Kernel, strides and dilations are at least 1; paddings are 0 or more and at most half of the
+    2. Kernel, strides and dilations are at least 1; paddings are at least 0 and at most half the
        kernel.
-    3. `grad_output` and `indices` have the shape that the forward op gives; `indices` has dtype
+    3. `grad_output` and `indices` have the shape of the forward op's result; `indices` has dtype
        `i64`.
     4. The result has the type of `self`.
 
@@ -62,11 +62,11 @@ def Aten_MaxPool2dWithIndicesBackwardOp
   let linear = ["grad_output"];
 }
 
-def Aten_AdaptiveAvgPool2dOp : Aten_PoolingOp<"_adaptive_avg_pool2d", "means of windows that tile the image in a given number"> {
+def Aten_AdaptiveAvgPool2dOp : Aten_PoolingOp<"_adaptive_avg_pool2d", "means of windows that tile the image, for a given output size"> {
   let description = [{
     Constraints:
     1. `self` is N x C x H x W or C x H x W.
-    2. `output_size` has two elements of 0 or more.
+    2. `output_size` has two elements, each at least 0.
     3. The result has the shape of `self` with `output_size` as last two sizes, and its dtype.
 
     ```mlir
@@ -83,7 +83,7 @@ def Aten_AdaptiveAvgPool2dBackwardOp : Aten_PoolingOp<"_adaptive_avg_pool2d_back
   let description = [{
     Constraints:
     1. `self` is N x C x H x W or C x H x W.
-    2. `grad_output` has the shape of `self` but for the last two sizes, and its dtype.
+    2. `grad_output` has the shape of `self` except for the last two sizes, and its dtype.
     3. The result has the type of `self`.
 
     ```mlir
@@ -98,14 +98,13 @@ def Aten_AdaptiveAvgPool2dBackwardOp : Aten_PoolingOp<"_adaptive_avg_pool2d_back
 
 def Aten_AvgPool2dOp : Aten_PoolingOp<"avg_pool2d", "mean of each window"> {
   let description = [{
-    Each list has two elements (height, width), or one that stands for both. `stride` is
-    `kernel_size` if absent or empty. The sum is divided by `divisor_override`, if given, else by the
-    size of the window, without the padding in it unless `count_include_pad` holds (as it does if
-    absent).
+    Each list has two elements (height, width), or one for both. `stride` defaults to `kernel_size`,
+    also if empty. The sum is divided by `divisor_override`, if given, else by the size of the window,
+    which includes padding if `count_include_pad` is true (the default).
 
     Constraints:
     1. `self` is N x C x H x W or C x H x W.
-    2. Kernel and strides are at least 1; paddings are 0 or more and at most half of the kernel.
+    2. Kernel and strides are at least 1; paddings are at least 0 and at most half the kernel.
     3. `divisor_override` is not 0.
     4. The result has the shape of `self` with the number of windows as last two sizes, counted as for
        `aten.max_pool2d_with_indices`, and its dtype.
@@ -125,9 +124,9 @@ def Aten_AvgPool2dBackwardOp : Aten_PoolingOp<"avg_pool2d_backward", "gradient o
   let description = [{
     Constraints:
     1. `self` is N x C x H x W or C x H x W.
-    2. Kernel and strides are at least 1; paddings are 0 or more and at most half of the kernel.
+    2. Kernel and strides are at least 1; paddings are at least 0 and at most half the kernel.
     3. `divisor_override` is not 0.
-    4. `grad_output` has the shape that the forward op gives, and the dtype of `self`.
+    4. `grad_output` has the shape of the forward op's result, and the dtype of `self`.
     5. The result has the type of `self`.
 
     ```mlir

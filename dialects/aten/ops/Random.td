@@ -6,33 +6,33 @@
 include "dialects/aten/AtenAttrs.td"
 
 //===----------------------------------------------------------------------===//
-// Draws. What each op takes from the generator is in docs/random.md.
+// Draws. docs/random.md describes what each op takes from the generator.
 //===----------------------------------------------------------------------===//
 
-// Seed and offset have no dimensions. What an element draws depends on where it is in the whole.
+// Seed and offset are 0-d. What an element draws depends on its position in the global tensor.
 def Aten_RandomSharding
     : Aten_Sharding<"rule.pointwise(); rule.kind(::cleave::sharding::OpKind::Random);">;
-// With mt19937 a number depends on the shape of what one rank draws alone; with philox on where
-// in the whole it is, as the placement of `like` says.
+// With "mt19937" a number depends only on the shape that one rank draws; with "philox" on its position in
+// the global tensor, given by the placement of `like`.
 def Aten_DrawLikeSharding : Aten_Sharding<Aten_RandomSharding.statements
     # " if (getGenerator() != Generator::Philox) rule.shapeOnly(0);">;
 
-/// An op of Cleave's own: the dispatcher has none that takes its place in the stream of random
-/// numbers as an argument.
+/// An op of Cleave's own: no operator of the dispatcher takes its position in the stream of random numbers as
+/// an argument.
 class Aten_RandomOp<string mnemonic> : AtenOp<mnemonic, "cleave::" # mnemonic, [RandomOpInterface]> {
   let hasVerifier = 1;
   let sharding = Aten_RandomSharding;
 }
 
 def Aten_RngNativeDropoutOp : Aten_RandomOp<"rng_native_dropout"> {
-  let summary = "elements zeroed with probability `p`, the others scaled by `1 / (1 - p)`";
+  let summary = "dropout: elements zeroed with probability `p`, the others scaled by `1 / (1 - p)`";
   let description = [{
-    The results are the product and the mask of the elements that are kept. `position` is the number
-    of draws that earlier random ops of the function take.
+    The results are the scaled elements and the mask of those kept. `position` is the number of draws by
+    earlier random ops of the function.
 
     Constraints:
     1. `seed` and `offset` are 0-d, of dtype `i64`.
-    2. `position` is 0 or more.
+    2. `position` is at least 0.
     3. `input` has a floating-point dtype, and `p` lies in [0, 1].
     4. The first result has the type of `input`, `mask` its shape and dtype `i1`.
 
@@ -50,12 +50,12 @@ def Aten_RngNativeDropoutOp : Aten_RandomOp<"rng_native_dropout"> {
 
 class Aten_DrawOp<string mnemonic, string example, string constraint> : Aten_RandomOp<mnemonic> {
   let description = [{
-    `like` gives the shape, the dtype and the strides. `position` is the number of draws that
-    earlier random ops of the function take.
+    `like` gives the shape, the dtype and the strides. `position` is the number of draws by earlier
+    random ops of the function.
 
     Constraints:
     1. `seed` and `offset` are 0-d, of dtype `i64`.
-    2. `position` is 0 or more.
+    2. `position` is at least 0.
     3. }] # constraint # [{
     4. The result has the type of `like`.
 
@@ -68,8 +68,8 @@ class Aten_DrawOp<string mnemonic, string example, string constraint> : Aten_Ran
 }
 
 def Aten_RngBernoulliOp : Aten_DrawOp<"rng_bernoulli", "p = 0.3",
-    "`p`, where given, lies in [0, 1]; without it, `like` has a floating-point dtype."> {
-  let summary = "1 with probability `p` (without it: with the element of `like` as probability), else 0";
+    "`p`, if given, lies in [0, 1]; otherwise `like` has a floating-point dtype."> {
+  let summary = "1 with probability `p` (default: the element of `like`), else 0";
   let arguments = (ins Aten_Tensor:$like, Aten_Tensor:$seed, Aten_Tensor:$offset, Aten_Float:$p,
                        Aten_ReqInt:$position, Aten_GeneratorAttr:$generator);
   // Without `p`, the elements of `like` are the probabilities.

@@ -16,9 +16,9 @@ class Aten_SoftmaxBaseOp<string mnemonic, string meaning> : AtenOp<mnemonic, "at
 class Aten_SoftmaxForwardOp<string mnemonic, string meaning> : Aten_SoftmaxBaseOp<mnemonic, meaning> {
   let description = [{
     Constraints:
-    1. `self` has a floating-point dtype; `f16` if `half_to_float` holds.
-    2. `dim` is a dimension of `self`; a negative one counts from the back.
-    3. The result has the shape of `self` and its dtype, or `f32` if `half_to_float` holds.
+    1. `self` has a floating-point dtype; `f16` if `half_to_float` is true.
+    2. `dim` is a dimension of `self`; negative values count from the end.
+    3. The result has the shape of `self` and its dtype, or `f32` if `half_to_float` is true.
 
     ```mlir
     %0 = aten.}] # mnemonic # [{(%x, dim = -1, half_to_float = false) : (tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -33,8 +33,8 @@ class Aten_SoftmaxBackwardOp<string mnemonic, string forward>
     : Aten_SoftmaxBaseOp<mnemonic, "gradient of `" # forward # "`, given its result `output`"> {
   let description = [{
     Constraints:
-    1. `grad_output` has the type of `output`, a floating-point one.
-    2. `dim` is a dimension of `output`; a negative one counts from the back.
+    1. `grad_output` has the type of `output`, which is floating-point.
+    2. `dim` is a dimension of `output`; negative values count from the end.
     3. The result has the shape of `output` and dtype `input_dtype`.
 
     ```mlir
@@ -50,12 +50,12 @@ class Aten_SoftmaxBackwardOp<string mnemonic, string forward>
 def Aten_SoftmaxBackwardDataOp : Aten_SoftmaxBackwardOp<"_softmax_backward_data", "_softmax">;
 def Aten_LogSoftmaxBackwardDataOp : Aten_SoftmaxBackwardOp<"_log_softmax_backward_data", "_log_softmax">;
 
-def Aten_SafeSoftmaxOp : Aten_SoftmaxBaseOp<"_safe_softmax", "softmax that gives zeros for a row of -inf"> {
+def Aten_SafeSoftmaxOp : Aten_SoftmaxBaseOp<"_safe_softmax", "softmax that returns zeros for slices of -inf"> {
   let description = [{
     Constraints:
     1. `self` and, if given, `dtype` are floating-point.
-    2. `dim` is a dimension of `self`; a negative one counts from the back.
-    3. The result has the shape of `self`, and `dtype` or, without it, the dtype of `self`.
+    2. `dim` is a dimension of `self`; negative values count from the end.
+    3. The result has the shape of `self`, and dtype `dtype` (default: that of `self`).
 
     ```mlir
     %0 = aten._safe_softmax(%x, dim = -1) : (tensor<4x8xf32>) -> tensor<4x8xf32>

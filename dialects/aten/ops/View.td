@@ -35,21 +35,21 @@ class Aten_IdentityOp<string mnemonic, string meaning, string effect>
   let sharding = Aten_PointwiseSharding;
   let rows = Aten_OrderedRows;
 }
-def Aten_AliasOp : Aten_IdentityOp<"alias", "another name for `self`",
-    "Canonicalizes to its operand."> {
+def Aten_AliasOp : Aten_IdentityOp<"alias", "alias of `self`",
+    "Folds to its operand."> {
   let hasFolder = 1;
 }
-def Aten_DetachOp : Aten_IdentityOp<"detach", "`self`, cut off from autograd",
-    "No gradient passes it, so it does not fold. `--autodiff`, which needs it, erases it.">;
+def Aten_DetachOp : Aten_IdentityOp<"detach", "`self`, detached from autograd",
+    "Gradients do not flow through it, so it does not fold. `--autodiff` uses and then erases it.">;
 
-def Aten_ViewOp : Aten_ViewBaseOp<"view", "aten::view", "`self` in another shape"> {
+def Aten_ViewOp : Aten_ViewBaseOp<"view", "aten::view", "reshaped `self`"> {
   let description = [{
-    The elements stay in row-major order. Whether the strides of `self` allow it without a copy is
-    known when the program runs.
+    Elements stay in row-major order. Whether the strides of `self` permit a view without a copy is
+    known at run time.
 
     Constraints:
-    1. `size` has at most one -1, which stands for what the other sizes leave.
-    2. The result has this shape, as many elements as `self` and its dtype.
+    1. At most one element of `size` is -1; it is inferred from the others.
+    2. The result has this shape, and the number of elements and the dtype of `self`.
 
     ```mlir
     %0 = aten.view(%x, size = [8, -1]) : (tensor<4x8xf32>) -> tensor<8x4xf32>
@@ -62,11 +62,10 @@ def Aten_ViewOp : Aten_ViewBaseOp<"view", "aten::view", "`self` in another shape
   let hasCanonicalizeMethod = 1;
 }
 
-def Aten_ExpandOp : Aten_ViewBaseOp<"expand", "aten::expand", "dimensions of size 1 repeated without copying"> {
+def Aten_ExpandOp : Aten_ViewBaseOp<"expand", "aten::expand", "dimensions of size 1 repeated, without a copy"> {
   let description = [{
     Constraints:
-    1. `size` has at least as many elements as `self` has dimensions; a -1 keeps the size of a
-       dimension of `self`.
+    1. `size` has at least as many elements as `self` has dimensions; -1 keeps the size of a dimension.
     2. Aligned at the last dimension, each size equals that of `self`, or `self` has 1 there.
     3. The result has this shape and the dtype of `self`.
 
@@ -88,7 +87,7 @@ def Aten_TOp : Aten_ViewBaseOp<"t", "aten::t", "transpose of a matrix"> {
   let description = [{
     Constraints:
     1. `self` has at most two dimensions.
-    2. The result has them reversed, and the dtype of `self`.
+    2. The result has the dimensions reversed, and the dtype of `self`.
 
     ```mlir
     %0 = aten.t(%a) : (tensor<4x8xf32>) -> tensor<8x4xf32>
@@ -98,11 +97,11 @@ def Aten_TOp : Aten_ViewBaseOp<"t", "aten::t", "transpose of a matrix"> {
   let hasFolder = 1;
 }
 
-def Aten_TransposeOp : Aten_ViewBaseOp<"transpose", "aten::transpose.int", "two dimensions exchanged"> {
+def Aten_TransposeOp : Aten_ViewBaseOp<"transpose", "aten::transpose.int", "`self` with two dimensions swapped"> {
   let description = [{
     Constraints:
-    1. `dim0` and `dim1` are dimensions of `self`; a negative one counts from the back.
-    2. The result has their sizes exchanged, and the dtype of `self`.
+    1. `dim0` and `dim1` are dimensions of `self`; negative values count from the end.
+    2. The result has their sizes swapped, and the dtype of `self`.
 
     ```mlir
     %0 = aten.transpose(%x, dim0 = 1, dim1 = 2) : (tensor<2x4x8xf32>) -> tensor<2x8x4xf32>
@@ -113,10 +112,10 @@ def Aten_TransposeOp : Aten_ViewBaseOp<"transpose", "aten::transpose.int", "two 
   let hasFolder = 1;
 }
 
-def Aten_PermuteOp : Aten_ViewBaseOp<"permute", "aten::permute", "dimensions in another order"> {
+def Aten_PermuteOp : Aten_ViewBaseOp<"permute", "aten::permute", "`self` with its dimensions permuted"> {
   let description = [{
     Constraints:
-    1. `dims` names each dimension of `self` once; a negative one counts from the back.
+    1. `dims` lists each dimension of `self` once; negative values count from the end.
     2. Dimension i of the result has the size of dimension `dims[i]` of `self`; the dtype is that
        of `self`.
 
@@ -134,11 +133,11 @@ def Aten_PermuteOp : Aten_ViewBaseOp<"permute", "aten::permute", "dimensions in 
 // Dimensions of size 1
 //===----------------------------------------------------------------------===//
 
-def Aten_UnsqueezeOp : Aten_ViewBaseOp<"unsqueeze", "aten::unsqueeze", "a new dimension of size 1"> {
+def Aten_UnsqueezeOp : Aten_ViewBaseOp<"unsqueeze", "aten::unsqueeze", "`self` with a new dimension of size 1"> {
   let description = [{
     Constraints:
-    1. `dim` is a dimension of the result; a negative one counts from the back.
-    2. The result has the shape of `self` with a 1 put in there, and the dtype of `self`.
+    1. `dim` is a dimension of the result; negative values count from the end.
+    2. The result has the shape of `self` with a 1 inserted at `dim`, and the dtype of `self`.
 
     ```mlir
     %0 = aten.unsqueeze(%x, dim = -1) : (tensor<4x8xf32>) -> tensor<4x8x1xf32>
@@ -148,10 +147,10 @@ def Aten_UnsqueezeOp : Aten_ViewBaseOp<"unsqueeze", "aten::unsqueeze", "a new di
   let rows = Aten_OrderedRows;
 }
 
-def Aten_SqueezeOp : Aten_ViewBaseOp<"squeeze", "aten::squeeze", "all dimensions of size 1 dropped"> {
+def Aten_SqueezeOp : Aten_ViewBaseOp<"squeeze", "aten::squeeze", "`self` without its dimensions of size 1"> {
   let description = [{
     Constraints:
-    1. The result has the shape of `self` without its ones, and the dtype of `self`.
+    1. The result has the shape of `self` without sizes of 1, and the dtype of `self`.
 
     ```mlir
     %0 = aten.squeeze(%x) : (tensor<1x4x1xf32>) -> tensor<4xf32>
@@ -162,12 +161,11 @@ def Aten_SqueezeOp : Aten_ViewBaseOp<"squeeze", "aten::squeeze", "all dimensions
   let hasFolder = 1;
 }
 
-def Aten_SqueezeDimOp : Aten_ViewBaseOp<"squeeze_dim", "aten::squeeze.dim", "a dimension dropped if its size is 1"> {
+def Aten_SqueezeDimOp : Aten_ViewBaseOp<"squeeze_dim", "aten::squeeze.dim", "`self` without a dimension if its size is 1"> {
   let description = [{
     Constraints:
-    1. `dim` is a dimension of `self`; a negative one counts from the back.
-    2. The result has the shape of `self`, without `dim` where its size is 1, and the dtype of
-       `self`.
+    1. `dim` is a dimension of `self`; negative values count from the end.
+    2. The result has the shape of `self`, without `dim` if its size is 1, and the dtype of `self`.
 
     ```mlir
     %0 = aten.squeeze_dim(%x, dim = 1) : (tensor<4x1x8xf32>) -> tensor<4x8xf32>
@@ -178,10 +176,10 @@ def Aten_SqueezeDimOp : Aten_ViewBaseOp<"squeeze_dim", "aten::squeeze.dim", "a d
   let hasFolder = 1;
 }
 
-def Aten_SqueezeDimsOp : Aten_ViewBaseOp<"squeeze_dims", "aten::squeeze.dims", "several dimensions dropped where their size is 1"> {
+def Aten_SqueezeDimsOp : Aten_ViewBaseOp<"squeeze_dims", "aten::squeeze.dims", "`self` without those of several dimensions whose size is 1"> {
   let description = [{
     Constraints:
-    1. `dim` names dimensions of `self`, none twice; a negative one counts from the back.
+    1. `dim` lists distinct dimensions of `self`; negative values count from the end.
     2. The result has the shape of `self`, without those of them whose size is 1, and the dtype
        of `self`.
 

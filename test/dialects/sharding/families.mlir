@@ -62,7 +62,7 @@ func.func @products(%a: tensor<4x8xf32>, %b: tensor<8x16xf32>, %c: tensor<16xf32
 func.func @factories(%x: tensor<4x8xf32>) {
   // expected-remark@+1 {{rule: () -> [a, b]; a = 4, b = 8; `size` is the shape of result 0; factory}}
   %0 = aten.zeros(size = [4, 8]) : () -> tensor<4x8xf32>
-  // expected-remark@+1 {{rule: () -> [a]; a = 8; whole a because each element is its own position; factory}}
+  // expected-remark@+1 {{rule: () -> [a]; a = 8; whole a because the value of an element depends on its position; factory}}
   %1 = aten.arange(end = 8) : () -> tensor<8xi64>
   // expected-remark@+1 {{rule: [a, b] -> [a, b]; a = 4, b = 8; shape of {0}; factory}}
   %2 = aten.zeros_like(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
