@@ -3,7 +3,7 @@
 #ifndef CLEAVE_DIALECTS_PIPELINE_PIPELINE_H
 #define CLEAVE_DIALECTS_PIPELINE_PIPELINE_H
 
-#include "lib/schedule/model/Program.h"
+#include "lib/schedule/model/Schedule.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"

@@ -51,7 +51,7 @@ def Pipeline_ScheduleOp : Pipeline_Op<"schedule", [Symbol]> {
                        Pipeline_TransfersAttr:$transfers, StrArrayAttr:$lists,
                        OptionalAttr<StrAttr>:$axis);
   let builders = [OpBuilder<(ins "::llvm::StringRef":$symbol,
-                                "const ::cleave::schedule::Program &":$program,
+                                "const ::cleave::schedule::Schedule &":$program,
                                 "::cleave::pipeline::Transfers":$transfers)>];
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -65,7 +65,7 @@ def Pipeline_ScheduleOp : Pipeline_Op<"schedule", [Symbol]> {
     }
     /// The schedule as the schedule library represents it. Performs the verifier's checks and emits an error if
     /// one fails.
-    ::mlir::FailureOr<::cleave::schedule::Program> read();
+    ::mlir::FailureOr<::cleave::schedule::Schedule> read();
   }];
 }
 

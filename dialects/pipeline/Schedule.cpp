@@ -20,25 +20,25 @@ using namespace cleave::pipeline;
 // From programs and back
 //===----------------------------------------------------------------------===//
 
-static ArrayAttr printLists(Builder &b, const schedule::Program &program) {
+static ArrayAttr printLists(Builder &b, const schedule::Schedule &program) {
   SmallVector<Attribute> lists;
   for (unsigned rank = 0; rank < program.numRanks(); ++rank)
     lists.push_back(b.getStringAttr(schedule::printList(program, rank)));
   return b.getArrayAttr(lists);
 }
 
-static SmallVector<int32_t> listStageRanks(const schedule::Program &program) {
+static SmallVector<int32_t> listStageRanks(const schedule::Schedule &program) {
   return SmallVector<int32_t>(program.topology.stageToRank());
 }
 
 void ScheduleOp::build(OpBuilder &b, OperationState &state, StringRef symbol,
-                       const schedule::Program &program, Transfers transfers) {
+                       const schedule::Schedule &program, Transfers transfers) {
   build(b, state, symbol, program.name, listStageRanks(program), program.numMicrobatches,
         program.forwardOnly, transfers, printLists(b, program), /*axis=*/StringAttr());
 }
 
 /// Reads all but the lists; emits an error where the op is not sound.
-static LogicalResult readHeader(ScheduleOp op, schedule::Program &program) {
+static LogicalResult readHeader(ScheduleOp op, schedule::Schedule &program) {
   int64_t microbatches = op.getMicrobatches();
   if (microbatches < 1 || microbatches > schedule::maxMicrobatches)
     return op.emitOpError("expects from 1 to ")
@@ -60,7 +60,7 @@ static LogicalResult readHeader(ScheduleOp op, schedule::Program &program) {
 }
 
 /// Reads the list of `rank` into `program`; emits an error where it is not in canonical form.
-static LogicalResult readList(ScheduleOp op, unsigned rank, schedule::Program &program) {
+static LogicalResult readList(ScheduleOp op, unsigned rank, schedule::Schedule &program) {
   schedule::TextOptions options;
   options.name = "the list";
   options.allowTransfers = op.hasTransfers();
@@ -74,8 +74,8 @@ static LogicalResult readList(ScheduleOp op, unsigned rank, schedule::Program &p
   return result;
 }
 
-FailureOr<schedule::Program> ScheduleOp::read() {
-  schedule::Program program;
+FailureOr<schedule::Schedule> ScheduleOp::read() {
+  schedule::Schedule program;
   if (failed(readHeader(*this, program)))
     return failure();
   for (unsigned rank = 0; rank < getNumRanks(); ++rank)
@@ -86,7 +86,7 @@ FailureOr<schedule::Program> ScheduleOp::read() {
 
 // 1. to 5.
 LogicalResult ScheduleOp::verify() {
-  schedule::Program program;
+  schedule::Schedule program;
   if (failed(readHeader(*this, program)))
     return failure();
   for (unsigned rank = 0; rank < getNumRanks(); ++rank) {
@@ -200,7 +200,7 @@ static FailureOr<bool> takeOfLists(OpAsmParser &parser, unsigned &groups) {
 }
 
 /// The lists in braces.
-static ParseResult parseLists(OpAsmParser &parser, schedule::Program &program, bool hasTransfers) {
+static ParseResult parseLists(OpAsmParser &parser, schedule::Schedule &program, bool hasTransfers) {
   unsigned groups = 0;
   if (parser.parseLBrace())
     return failure();

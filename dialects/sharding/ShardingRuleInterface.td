@@ -18,7 +18,7 @@ def ShardingRuleOpInterface : OpInterface<"ShardingRuleOpInterface"> {
         opaque: it must not be sharded, and `opaqueReason` gives the reason.
       }], "::cleave::sharding::ShardingRule", "getShardingRule", (ins), [{}], [{
         return ::cleave::sharding::ShardingRule::opaque(
-            $_op, "Cleave knows only the schema of its operator");
+            $_op, "Cleave knows only its schema");
       }]>,
   ];
 }

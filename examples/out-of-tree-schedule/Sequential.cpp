@@ -14,9 +14,9 @@ public:
   llvm::StringRef name() const override { return "sequential"; }
   llvm::StringRef description() const override { return "one microbatch at a time (an example)"; }
 
-  llvm::Expected<Program> build(const BuildRequest &request) const override {
+  llvm::Expected<Schedule> build(const BuildRequest &request) const override {
     // Checks the request (and says what is wrong with it), and places the stages.
-    auto program = startProgram(*this, request, {.forwardOnlyAllowed = true});
+    auto program = startSchedule(*this, request, {.forwardOnlyAllowed = true});
     if (!program)
       return program.takeError();
     for (unsigned rank = 0; rank < request.ranks; ++rank) {

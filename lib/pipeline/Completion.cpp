@@ -24,7 +24,7 @@ namespace {
 class Completer {
 public:
   Completer(ArrayRef<train::Program> stages, const CompletionOptions &options,
-            schedule::Program &program, Location location)
+            schedule::Schedule &program, Location location)
       : stages(stages), once(getOncePerStep(stages)), options(options), program(program),
         location(location) {
     once.buckets.resize(program.numStages(), 0);
@@ -117,18 +117,18 @@ private:
   ArrayRef<train::Program> stages;
   OncePerStep once;
   const CompletionOptions &options;
-  schedule::Program &program;
+  schedule::Schedule &program;
   Location location;
 };
 } // namespace
 
 LogicalResult pipeline::completeSchedule(ArrayRef<train::Program> stages,
                                          const CompletionOptions &options,
-                                         schedule::Program &program, Location location) {
+                                         schedule::Schedule &program, Location location) {
   return Completer(stages, options, program, location).run();
 }
 
-void pipeline::removeStageSums(schedule::Program &program) {
+void pipeline::removeStageSums(schedule::Schedule &program) {
   for (std::vector<Action> &list : program.ranks)
     llvm::erase_if(list, [&](Action action) {
       return action.kind == ActionKind::Collective &&

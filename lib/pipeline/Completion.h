@@ -4,7 +4,7 @@
 #define CLEAVE_LIB_PIPELINE_COMPLETION_H
 
 #include "dialects/train/Program.h"
-#include "lib/schedule/model/Program.h"
+#include "lib/schedule/model/Schedule.h"
 
 namespace cleave::pipeline {
 
@@ -22,11 +22,11 @@ struct CompletionOptions {
 /// added, behind what is there. A forward-only schedule gets unshards alone. Emits an error at
 /// `location` otherwise.
 mlir::LogicalResult completeSchedule(llvm::ArrayRef<train::Program> stages,
-                                     const CompletionOptions &options, schedule::Program &program,
+                                     const CompletionOptions &options, schedule::Schedule &program,
                                      mlir::Location location);
 
 /// Takes out sums over stages, which completeSchedule adds: for forms that have no word for them.
-void removeStageSums(schedule::Program &program);
+void removeStageSums(schedule::Schedule &program);
 
 } // namespace cleave::pipeline
 

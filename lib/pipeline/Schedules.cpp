@@ -7,8 +7,8 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::pipeline;
 
-FailureOr<schedule::Program> pipeline::readSchedule(ScheduleOp op) {
-  FailureOr<schedule::Program> program = op.read();
+FailureOr<schedule::Schedule> pipeline::readSchedule(ScheduleOp op) {
+  FailureOr<schedule::Schedule> program = op.read();
   if (failed(program))
     return failure();
   if (std::optional<schedule::Problem> problem = schedule::checkStructure(*program)) {

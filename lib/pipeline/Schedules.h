@@ -4,14 +4,14 @@
 #define CLEAVE_LIB_PIPELINE_SCHEDULES_H
 
 #include "dialects/pipeline/Pipeline.h"
-#include "lib/schedule/model/Program.h"
+#include "lib/schedule/model/Schedule.h"
 #include "lib/schedule/model/Verify.h"
 
 namespace cleave::pipeline {
 
 /// What the op says, with each action on the rank that holds its stage (schedule::checkStructure);
 /// emits an error otherwise. Whether the schedule makes sense is for schedule::verify to say.
-mlir::FailureOr<schedule::Program> readSchedule(ScheduleOp op);
+mlir::FailureOr<schedule::Schedule> readSchedule(ScheduleOp op);
 
 /// Emits problems of `program`, what the op says, as errors with a note for each further place: at
 /// the action in the op's text or in the schedule's file, where these can be read, else at the op.

@@ -42,9 +42,9 @@ static llvm::Expected<simulate::CostTable> readCosts(ArrayRef<simulate::StageWor
   return table;
 }
 
-FailureOr<schedule::Program> pipeline::searchSchedule(ArrayRef<train::Program> stages,
-                                                      const SearchOptions &options,
-                                                      Location location) {
+FailureOr<schedule::Schedule> pipeline::searchSchedule(ArrayRef<train::Program> stages,
+                                                       const SearchOptions &options,
+                                                       Location location) {
   if (stages.size() % options.ranks != 0)
     return emitError(location) << "the search for a schedule needs the same number of stages on "
                                   "each rank, found "

@@ -4,7 +4,7 @@
 #define CLEAVE_LIB_PIPELINE_SEARCHSCHEDULE_H
 
 #include "dialects/train/Program.h"
-#include "lib/schedule/model/Program.h"
+#include "lib/schedule/model/Schedule.h"
 
 #include <limits>
 #include <optional>
@@ -27,9 +27,9 @@ struct SearchOptions {
 /// The best compute-only schedule of the program's stages that the search (lib/schedule/search)
 /// finds; the same for the same options and program. Mesh axes of size `?` count as one rank. Emits
 /// an error at `location` where there is none.
-mlir::FailureOr<schedule::Program> searchSchedule(llvm::ArrayRef<train::Program> stages,
-                                                  const SearchOptions &options,
-                                                  mlir::Location location);
+mlir::FailureOr<schedule::Schedule> searchSchedule(llvm::ArrayRef<train::Program> stages,
+                                                   const SearchOptions &options,
+                                                   mlir::Location location);
 
 } // namespace cleave::pipeline
 

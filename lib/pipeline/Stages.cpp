@@ -43,14 +43,14 @@ OncePerStep pipeline::getOncePerStep(ArrayRef<train::Program> stages) {
 //===----------------------------------------------------------------------===//
 
 /// All ranks of the pipeline: the sum is over its axis of the mesh.
-static std::vector<unsigned> listRanks(const schedule::Program &program) {
+static std::vector<unsigned> listRanks(const schedule::Schedule &program) {
   std::vector<unsigned> ranks(program.numRanks());
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
 }
 
 /// Whether some rank enters a collective of this name.
-static bool isEntered(const schedule::Program &program, StringRef name) {
+static bool isEntered(const schedule::Schedule &program, StringRef name) {
   return llvm::any_of(program.ranks, [&](const std::vector<Action> &list) {
     return llvm::any_of(list, [&](Action action) {
       return action.kind == ActionKind::Collective && program.collectiveOf(action).name == name;
@@ -58,7 +58,7 @@ static bool isEntered(const schedule::Program &program, StringRef name) {
   });
 }
 
-void pipeline::addStageSums(ArrayRef<train::Program> stages, schedule::Program &program) {
+void pipeline::addStageSums(ArrayRef<train::Program> stages, schedule::Schedule &program) {
   train::Program whole;
   whole.stages = stages.vec();
   for (const train::StageSum &sum : train::listStageSums(whole)) {
@@ -78,7 +78,7 @@ void pipeline::addStageSums(ArrayRef<train::Program> stages, schedule::Program &
 
 /// Every rank enters each sum once: behind what makes its terms, before what takes the sum.
 static LogicalResult checkStageSums(ArrayRef<train::Program> stages,
-                                    const schedule::Program &program, Location location) {
+                                    const schedule::Schedule &program, Location location) {
   train::Program whole;
   whole.stages = stages.vec();
   for (const train::StageSum &sum : train::listStageSums(whole)) {
@@ -147,7 +147,7 @@ static StringRef findMissing(const train::Program &stage, ActionKind kind) {
 }
 
 LogicalResult pipeline::checkStages(ArrayRef<train::Program> stages,
-                                    const schedule::Program &program, Location location) {
+                                    const schedule::Schedule &program, Location location) {
   if (stages.size() != program.numStages()) {
     InFlightDiagnostic diagnostic =
         emitError(location) << "schedule '" << program.name << "' is of " << program.numStages()

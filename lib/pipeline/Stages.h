@@ -4,7 +4,7 @@
 #define CLEAVE_LIB_PIPELINE_STAGES_H
 
 #include "dialects/train/Program.h"
-#include "lib/schedule/model/Program.h"
+#include "lib/schedule/model/Schedule.h"
 
 namespace cleave::pipeline {
 
@@ -30,14 +30,14 @@ OncePerStep getOncePerStep(llvm::ArrayRef<train::Program> stages);
 inline constexpr llvm::StringLiteral kStageSumPrefix = "stage_sum.";
 
 /// Adds those of these actions that no rank enters, in front of the ranks' first optimizer steps.
-void addStageSums(llvm::ArrayRef<train::Program> stages, schedule::Program &program);
+void addStageSums(llvm::ArrayRef<train::Program> stages, schedule::Schedule &program);
 
 /// Checks that there are as many stages as the schedule has, that each has a function for
 /// everything that the schedule runs on it, that every update is run, and that sums over stages
 /// come between their terms and the updates. `location` is what is
 /// reported about the schedule as a whole.
 mlir::LogicalResult checkStages(llvm::ArrayRef<train::Program> stages,
-                                const schedule::Program &program, mlir::Location location);
+                                const schedule::Schedule &program, mlir::Location location);
 
 } // namespace cleave::pipeline
 

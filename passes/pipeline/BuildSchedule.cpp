@@ -33,9 +33,9 @@ struct BuildSchedule : pipeline::impl::BuildScheduleBase<BuildSchedule> {
     FailureOr<std::vector<train::Program>> stages = pipeline::getStages(module);
     if (failed(stages) || failed(checkOptions(module, *stages)))
       return signalPassFailure();
-    FailureOr<schedule::Program> program = !file.empty()  ? read(module)
-                                           : isSearched() ? search(module, *stages)
-                                                          : build(module, *stages);
+    FailureOr<schedule::Schedule> program = !file.empty()  ? read(module)
+                                            : isSearched() ? search(module, *stages)
+                                                           : build(module, *stages);
     if (failed(program) || failed(complete(module, *stages, *program)))
       return signalPassFailure();
     // A program that runs has one schedule: without a backward it needs nothing for one.
@@ -103,7 +103,7 @@ private:
     return success();
   }
 
-  FailureOr<schedule::Program> build(ModuleOp module, ArrayRef<train::Program> stages) {
+  FailureOr<schedule::Schedule> build(ModuleOp module, ArrayRef<train::Program> stages) {
     schedule::BuildRequest request;
     request.ranks = ranks;
     request.microbatches = microbatches;
@@ -130,7 +130,7 @@ private:
     return success();
   }
 
-  FailureOr<schedule::Program> search(ModuleOp module, ArrayRef<train::Program> stages) {
+  FailureOr<schedule::Schedule> search(ModuleOp module, ArrayRef<train::Program> stages) {
     pipeline::SearchOptions options;
     options.ranks = ranks;
     options.microbatches = microbatches;
@@ -146,7 +146,7 @@ private:
   }
 
   /// Errors are at the file's line and column.
-  FailureOr<schedule::Program> read(ModuleOp module) {
+  FailureOr<schedule::Schedule> read(ModuleOp module) {
     StringRef path = file;
     auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
     if (!buffer)
@@ -168,7 +168,7 @@ private:
 
   /// Adds what runs once a step, as far as a file does not have it already.
   LogicalResult complete(ModuleOp module, ArrayRef<train::Program> stages,
-                         schedule::Program &program) {
+                         schedule::Schedule &program) {
     if (mergeBackward)
       schedule::mergeBackward(program);
     if (stages.empty())
@@ -185,7 +185,7 @@ private:
   }
 
   /// Without stages, options say what runs once a step.
-  LogicalResult addAskedFor(ModuleOp module, schedule::Program &program) {
+  LogicalResult addAskedFor(ModuleOp module, schedule::Schedule &program) {
     if (program.forwardOnly && (buckets || steps))
       return module.emitError() << "expects no 'buckets' or 'steps' for a forward-only schedule";
     if (maxUnsharded)

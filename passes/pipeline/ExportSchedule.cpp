@@ -49,7 +49,7 @@ struct ExportSchedule : pipeline::impl::ExportScheduleBase<ExportSchedule> {
   LogicalResult write(pipeline::ScheduleOp op) {
     if (output.empty())
       return op.emitOpError("expects a file to write to ('output'), found none");
-    FailureOr<schedule::Program> program = pipeline::readSchedule(op);
+    FailureOr<schedule::Schedule> program = pipeline::readSchedule(op);
     if (failed(program))
       return failure();
     std::error_code code;

@@ -63,7 +63,7 @@ struct InsertP2P : pipeline::impl::InsertP2PBase<InsertP2P> {
   LogicalResult insert(pipeline::ScheduleOp op, const schedule::P2POptions &options) {
     if (op.hasTransfers())
       return op.emitOpError("already has explicit transfers");
-    FailureOr<schedule::Program> compute = pipeline::readSchedule(op);
+    FailureOr<schedule::Schedule> compute = pipeline::readSchedule(op);
     if (failed(compute))
       return failure();
     auto program = schedule::insertP2P(*compute, options);

@@ -59,7 +59,7 @@ struct VerifySchedule : pipeline::impl::VerifyScheduleBase<VerifySchedule> {
 
   LogicalResult check(pipeline::ScheduleOp op, ArrayRef<train::Program> stages,
                       schedule::VerifyOptions options) {
-    FailureOr<schedule::Program> program = pipeline::readSchedule(op);
+    FailureOr<schedule::Schedule> program = pipeline::readSchedule(op);
     if (failed(program))
       return failure();
     if (!stages.empty() && failed(pipeline::checkStages(stages, *program, op.getLoc())))

@@ -134,7 +134,7 @@ struct Crossing {
 class ProfileBuilder {
 public:
   ProfileBuilder(llvm::ArrayRef<RankRecord> records, unsigned numStages, const ProfileNotes &notes,
-                 const schedule::Program &schedule)
+                 const schedule::Schedule &schedule)
       : records(records), notes(notes), schedule(schedule), computations(numStages),
         forwards(numStages), backwards(numStages) {}
 
@@ -333,7 +333,7 @@ private:
 
   llvm::ArrayRef<RankRecord> records;
   const ProfileNotes &notes;
-  const schedule::Program &schedule;
+  const schedule::Schedule &schedule;
   /// By stage.
   std::vector<std::map<ActionKind, StepTimes>> computations;
   std::vector<Crossing> forwards, backwards;
@@ -344,9 +344,8 @@ private:
 };
 } // namespace
 
-llvm::Expected<llvm::json::Object> cleave::runtime::makeProfile(llvm::ArrayRef<RankRecord> records,
-                                                                unsigned numStages,
-                                                                const ProfileNotes &notes,
-                                                                const schedule::Program &schedule) {
+llvm::Expected<llvm::json::Object>
+cleave::runtime::makeProfile(llvm::ArrayRef<RankRecord> records, unsigned numStages,
+                             const ProfileNotes &notes, const schedule::Schedule &schedule) {
   return ProfileBuilder(records, numStages, notes, schedule).build();
 }

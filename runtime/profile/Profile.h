@@ -8,7 +8,7 @@
 #ifndef CLEAVE_RUNTIME_PROFILE_PROFILE_H
 #define CLEAVE_RUNTIME_PROFILE_PROFILE_H
 
-#include "lib/schedule/model/Program.h"
+#include "lib/schedule/model/Schedule.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
@@ -71,7 +71,7 @@ std::string getProcessorName();
 /// where no step is left.
 llvm::Expected<llvm::json::Object> makeProfile(llvm::ArrayRef<RankRecord> records,
                                                unsigned numStages, const ProfileNotes &notes,
-                                               const schedule::Program &schedule = {});
+                                               const schedule::Schedule &schedule = {});
 
 } // namespace cleave::runtime
 

@@ -17,7 +17,7 @@ namespace {
 /// Reads the functions that one schedule calls.
 class Reader {
 public:
-  Reader(pipeline::ScheduleOp op, const schedule::Program &schedule, Program::Impl &impl);
+  Reader(pipeline::ScheduleOp op, const schedule::Schedule &schedule, Program::Impl &impl);
   LogicalResult run();
 
 private:
@@ -36,7 +36,7 @@ private:
   }
 
   pipeline::ScheduleOp op;
-  const schedule::Program &schedule;
+  const schedule::Schedule &schedule;
   Program::Impl &impl;
   /// `rank 0, position 3: call "ema" `
   std::string where;
@@ -61,7 +61,7 @@ static bool isState(train::RoleKind role) {
          role == train::RoleKind::OptimizerState;
 }
 
-Reader::Reader(pipeline::ScheduleOp op, const schedule::Program &schedule, Program::Impl &impl)
+Reader::Reader(pipeline::ScheduleOp op, const schedule::Schedule &schedule, Program::Impl &impl)
     : op(op), schedule(schedule), impl(impl) {
   for (const std::vector<ValueInfo> *values : {&impl.weights, &impl.optimizerStates})
     for (const ValueInfo &value : *values)
@@ -243,7 +243,7 @@ LogicalResult Reader::checkValues(const PhaseFunction &part, unsigned rank) {
 }
 
 LogicalResult cleave::runtime::readActionFunctions(pipeline::ScheduleOp op,
-                                                   const schedule::Program &schedule,
+                                                   const schedule::Schedule &schedule,
                                                    Program::Impl &impl) {
   return Reader(op, schedule, impl).run();
 }

@@ -15,7 +15,7 @@ namespace cleave::runtime {
 
 /// Finds the functions that `schedule`, which is what `op` says, calls on the ranks of `impl`'s
 /// stages. Emits an error with the rank and the action where one does not fit.
-mlir::LogicalResult readActionFunctions(pipeline::ScheduleOp op, const schedule::Program &schedule,
+mlir::LogicalResult readActionFunctions(pipeline::ScheduleOp op, const schedule::Schedule &schedule,
                                         Program::Impl &impl);
 
 } // namespace cleave::runtime

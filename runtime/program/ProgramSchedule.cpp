@@ -32,7 +32,7 @@ static LogicalResult placeOnMesh(pipeline::ScheduleOp op, ScheduleInfo &info,
   return success();
 }
 
-static LogicalResult verify(pipeline::ScheduleOp op, const schedule::Program &program,
+static LogicalResult verify(pipeline::ScheduleOp op, const schedule::Schedule &program,
                             ArrayRef<train::Program> stages) {
   schedule::VerifyOptions options;
   options.models = {schedule::CommModel::gloo()};
@@ -55,7 +55,7 @@ LogicalResult cleave::runtime::readSchedule(Program::Impl &impl) {
   ArrayRef<train::Program> stages = impl.functions.stages;
   if (stages.empty())
     return op.emitOpError("is for a program with stages; run --outline-stages first");
-  FailureOr<schedule::Program> program = pipeline::readSchedule(op);
+  FailureOr<schedule::Schedule> program = pipeline::readSchedule(op);
   if (failed(program) || failed(pipeline::checkStages(stages, *program, op.getLoc())) ||
       failed(verify(op, *program, stages)))
     return failure();

@@ -9,7 +9,7 @@
 #define CLEAVE_RUNTIME_PROGRAM_PROGRAMSCHEDULE_H
 
 #include "cleave/Program.h"
-#include "lib/schedule/model/Program.h"
+#include "lib/schedule/model/Schedule.h"
 
 #include "llvm/Support/LogicalResult.h"
 
@@ -17,7 +17,7 @@ namespace cleave::runtime {
 
 struct ProgramSchedule {
   ScheduleInfo info;
-  schedule::Program program;
+  schedule::Schedule program;
   /// Whether the lists have sends and receives; if not, one rank can run the stages.
   bool hasTransfers = false;
 };

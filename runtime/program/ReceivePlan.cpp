@@ -22,7 +22,7 @@ int64_t ReceivePlan::bytes() const {
 
 ReceivePlan cleave::runtime::planReceives(const Program &program, int64_t place) {
   const Program::Impl &impl = program.impl();
-  const schedule::Program &lists = impl.schedule->program;
+  const schedule::Schedule &lists = impl.schedule->program;
   // By stage and direction: what a message with its input, or its output's gradient, takes.
   std::vector<int64_t> inputs(lists.numStages(), 0), gradients(lists.numStages(), 0);
   schedule::SlotOptions options;

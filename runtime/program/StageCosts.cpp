@@ -150,7 +150,7 @@ private:
     mostHeld = std::max(mostHeld, live);
   }
 
-  const schedule::Program &schedule;
+  const schedule::Schedule &schedule;
   unsigned place;
   const std::vector<StagePlan> &plans;
   std::map<std::pair<unsigned, unsigned>, int64_t> held, received;

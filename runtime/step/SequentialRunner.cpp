@@ -41,7 +41,7 @@ void SequentialRunner::report(const BoundPhase &bound, int64_t microbatch, int64
   }
   schedule::Action action(*kind, unsigned(bound.stage),
                           schedule::hasMicrobatch(*kind) ? unsigned(microbatch) : 0);
-  std::string text = schedule::Program().str(action);
+  std::string text = schedule::Schedule().str(action);
   ActionEvent event;
   event.text = text;
   event.action = action;

@@ -69,7 +69,7 @@ llvm::Error Profiler::finish(const Program &program, const RankGrid &grid, int64
   notes.skippedSteps = skipped;
   const std::optional<ProgramSchedule> &schedule = program.impl().schedule;
   auto profile = makeProfile(records, unsigned(program.numStages()), notes,
-                             schedule ? schedule->program : schedule::Program());
+                             schedule ? schedule->program : schedule::Schedule());
   if (!profile)
     return makeError("{0}: {1}", path, llvm::toString(profile.takeError()));
   std::string text = llvm::formatv("{0:2}\n", llvm::json::Value(std::move(*profile))).str();

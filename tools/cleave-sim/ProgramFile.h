@@ -3,7 +3,7 @@
 #ifndef CLEAVE_TOOLS_CLEAVE_SIM_PROGRAMFILE_H
 #define CLEAVE_TOOLS_CLEAVE_SIM_PROGRAMFILE_H
 
-#include "lib/schedule/model/Program.h"
+#include "lib/schedule/model/Schedule.h"
 #include "lib/schedule/simulate/ProgramCosts.h"
 
 #include <optional>
@@ -13,7 +13,7 @@ namespace cleave::sim {
 struct ProgramFile {
   std::string path;
   /// The schedule of the program; nothing where none was asked for.
-  std::optional<schedule::Program> schedule;
+  std::optional<schedule::Schedule> schedule;
   /// The work of each stage; empty where the module has none.
   std::vector<simulate::StageWork> stages;
 };

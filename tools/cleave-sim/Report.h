@@ -15,7 +15,7 @@ namespace cleave::sim {
 /// One schedule with its simulation.
 struct Run {
   std::string name;
-  schedule::Program program;
+  schedule::Schedule program;
   simulate::CostTable costs;
   /// What costs count; where they do not, any unit.
   bool isMilliseconds = false, isBytes = false;

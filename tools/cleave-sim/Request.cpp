@@ -12,9 +12,9 @@
 using namespace cleave;
 using namespace cleave::sim;
 using cleave::makeError;
-using schedule::Program;
+using schedule::Schedule;
 
-static llvm::Expected<Program> readFile(llvm::StringRef path) {
+static llvm::Expected<Schedule> readFile(llvm::StringRef path) {
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
   if (!buffer)
     return makeError("{0}: {1}", path, buffer.getError().message());
@@ -40,8 +40,8 @@ static llvm::Error expectCounts(const Request &request, llvm::StringRef name) {
 }
 
 /// The program of a builder or file; 'auto' is not built here.
-static llvm::Expected<Program> makeProgram(const Request &request, llvm::StringRef name,
-                                           bool relaxChunks) {
+static llvm::Expected<Schedule> makeSchedule(const Request &request, llvm::StringRef name,
+                                             bool relaxChunks) {
   const schedule::ScheduleBuilder *builder = schedule::ScheduleRegistry::global().find(name);
   if (!builder && llvm::sys::fs::exists(name))
     return readFile(name);
@@ -155,8 +155,8 @@ llvm::Expected<std::vector<Run>> sim::runAll(Request request,
     if (!ofProgram && names[i] == "auto")
       continue;
     // With stages given, a schedule that cannot have as many chunks runs several as one.
-    auto program = ofProgram ? llvm::Expected<Program>(*request.program->schedule)
-                             : makeProgram(request, names[i], runs.size() > 1 || request.program);
+    auto program = ofProgram ? llvm::Expected<Schedule>(*request.program->schedule)
+                             : makeSchedule(request, names[i], runs.size() > 1 || request.program);
     if (!program)
       return program.takeError();
     if ((request.ranks && request.ranks != program->numRanks()) ||

@@ -67,8 +67,8 @@ void cleave::schedule::registerSchedule(std::unique_ptr<ScheduleBuilder> builder
     llvm::report_fatal_error(std::move(error), /*gen_crash_diag=*/false);
 }
 
-llvm::Expected<Program> cleave::schedule::buildSchedule(llvm::StringRef name,
-                                                        const BuildRequest &request) {
+llvm::Expected<Schedule> cleave::schedule::buildSchedule(llvm::StringRef name,
+                                                         const BuildRequest &request) {
   const ScheduleRegistry &registry = ScheduleRegistry::global();
   if (const ScheduleBuilder *builder = registry.find(name))
     return builder->build(request);
@@ -78,9 +78,9 @@ llvm::Expected<Program> cleave::schedule::buildSchedule(llvm::StringRef name,
   return makeError("unknown schedule '{0}'; known are: {1}", name, known);
 }
 
-llvm::Expected<Program> cleave::schedule::startProgram(const ScheduleBuilder &builder,
-                                                       const BuildRequest &request,
-                                                       const Preconditions &needs) {
+llvm::Expected<Schedule> cleave::schedule::startSchedule(const ScheduleBuilder &builder,
+                                                         const BuildRequest &request,
+                                                         const Preconditions &needs) {
   llvm::StringRef name = builder.name();
   if (request.ranks == 0)
     return makeError("schedule '{0}' needs at least 1 rank, found 0", name);
@@ -130,7 +130,7 @@ llvm::Expected<Program> cleave::schedule::startProgram(const ScheduleBuilder &bu
   auto topology = Topology::get(style, request.ranks, unsigned(stages));
   if (!topology)
     return topology.takeError();
-  Program program;
+  Schedule program;
   program.name = name.str();
   program.topology = std::move(*topology);
   program.numMicrobatches = request.microbatches;

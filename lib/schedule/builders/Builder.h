@@ -3,7 +3,7 @@
 #ifndef CLEAVE_LIB_SCHEDULE_BUILDERS_BUILDER_H
 #define CLEAVE_LIB_SCHEDULE_BUILDERS_BUILDER_H
 
-#include "lib/schedule/model/Program.h"
+#include "lib/schedule/model/Schedule.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -39,7 +39,7 @@ public:
   /// The topology it uses where the request leaves it open.
   virtual TopologyStyle defaultTopology() const { return TopologyStyle::Loop; }
   /// A precondition that does not hold is an error that says which, and what was found.
-  virtual llvm::Expected<Program> build(const BuildRequest &request) const = 0;
+  virtual llvm::Expected<Schedule> build(const BuildRequest &request) const = 0;
 };
 
 /// Builders by name. Look-up ignores case, '-' and '_'. Not for concurrent registration.
@@ -72,11 +72,11 @@ struct Preconditions {
 };
 
 /// Checks the request and returns a program without actions; the builder fills the lists.
-llvm::Expected<Program> startProgram(const ScheduleBuilder &builder, const BuildRequest &request,
-                                     const Preconditions &needs);
+llvm::Expected<Schedule> startSchedule(const ScheduleBuilder &builder, const BuildRequest &request,
+                                       const Preconditions &needs);
 
 /// Finds the builder and runs it; an unknown name is an error that lists the known ones.
-llvm::Expected<Program> buildSchedule(llvm::StringRef name, const BuildRequest &request);
+llvm::Expected<Schedule> buildSchedule(llvm::StringRef name, const BuildRequest &request);
 
 /// Makes the builder known to this process. For plug-ins, whose function of registration returns no
 /// error: a name that is taken ends the process with a message.

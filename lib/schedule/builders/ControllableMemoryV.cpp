@@ -136,7 +136,7 @@ public:
         half(half) {}
 
 private:
-  void fill(Program &program) const override {
+  void fill(Schedule &program) const override {
     unsigned ranks = program.numRanks(), microbatches = program.numMicrobatches;
     // A longer run repeats the steady state of a shorter one.
     unsigned modelled = std::min(microbatches, 2 * ranks + 8);
@@ -201,7 +201,7 @@ private:
     return middle.drop_back(interval) == middle.drop_front(interval);
   }
 
-  static void write(Program &program, unsigned rank, llvm::ArrayRef<Pass> sequence,
+  static void write(Schedule &program, unsigned rank, llvm::ArrayRef<Pass> sequence,
                     unsigned repeats) {
     llvm::ArrayRef<unsigned> stages = program.topology.stagesOf(rank);
     std::vector<Action> &list = program.ranks[rank];

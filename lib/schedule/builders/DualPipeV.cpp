@@ -12,7 +12,7 @@ using cleave::makeError;
 namespace {
 class DualPipeVRank {
 public:
-  DualPipeVRank(Program &program, unsigned rank)
+  DualPipeVRank(Schedule &program, unsigned rank)
       : program(program), list(program.ranks[rank]), stages(program.topology.stagesOf(rank)) {
     list.reserve(4 * size_t(program.numMicrobatches));
   }
@@ -45,7 +45,7 @@ public:
   }
 
 private:
-  Program &program;
+  Schedule &program;
   std::vector<Action> &list;
   llvm::ArrayRef<unsigned> stages;
   unsigned forwards[2] = {}, backwards[2] = {};
@@ -59,7 +59,7 @@ public:
                                       "on a V (arXiv 2412.19437)") {}
 
 private:
-  llvm::Error check(const Program &program) const override {
+  llvm::Error check(const Schedule &program) const override {
     if (program.numMicrobatches >= program.numStages())
       return llvm::Error::success();
     return makeError("schedule '{0}' needs at least as many microbatches as stages ({1}), "
@@ -67,12 +67,12 @@ private:
                      name(), program.numStages(), program.numMicrobatches);
   }
 
-  void fill(Program &program) const override {
+  void fill(Schedule &program) const override {
     for (unsigned rank = 0; rank < program.numRanks(); ++rank)
       fill(program, rank);
   }
 
-  static void fill(Program &program, unsigned rank) {
+  static void fill(Schedule &program, unsigned rank) {
     unsigned ranks = program.numRanks(), behind = ranks - 1 - rank;
     DualPipeVRank out(program, rank);
     for (unsigned i = 0; i < 2 * behind; ++i)

@@ -10,8 +10,8 @@ public:
   llvm::StringRef description() const override {
     return "all forwards, then all backwards (arXiv 1811.06965); also forward only";
   }
-  llvm::Expected<Program> build(const BuildRequest &request) const override {
-    auto program = startProgram(*this, request, {.chunks = 1, .forwardOnlyAllowed = true});
+  llvm::Expected<Schedule> build(const BuildRequest &request) const override {
+    auto program = startSchedule(*this, request, {.chunks = 1, .forwardOnlyAllowed = true});
     if (!program)
       return program.takeError();
     for (unsigned rank = 0; rank < request.ranks; ++rank) {

@@ -37,8 +37,8 @@ public:
   }
   unsigned defaultChunks() const override { return 2; }
 
-  llvm::Expected<Program> build(const BuildRequest &request) const override {
-    auto program = startProgram(*this, request, {.topology = TopologyStyle::Loop});
+  llvm::Expected<Schedule> build(const BuildRequest &request) const override {
+    auto program = startSchedule(*this, request, {.topology = TopologyStyle::Loop});
     if (!program)
       return program.takeError();
     unsigned numRounds = std::max(1u, request.microbatches / request.ranks);
@@ -54,7 +54,7 @@ public:
   }
 
 private:
-  void fill(Program &program, unsigned rank, Rounds rounds) const {
+  void fill(Schedule &program, unsigned rank, Rounds rounds) const {
     unsigned ranks = program.numRanks();
     unsigned total = rounds.chunks * program.numMicrobatches;
     unsigned warmup =

@@ -13,8 +13,8 @@ public:
     return "each chunk runs all microbatches in turn (arXiv 2211.05953); also forward only";
   }
   unsigned defaultChunks() const override { return 2; }
-  llvm::Expected<Program> build(const BuildRequest &request) const override {
-    auto program = startProgram(
+  llvm::Expected<Schedule> build(const BuildRequest &request) const override {
+    auto program = startSchedule(
         *this, request,
         {.topology = TopologyStyle::Loop, .forwardOnlyAllowed = true, .unevenAllowed = true});
     if (!program)

@@ -12,10 +12,10 @@ public:
   llvm::StringRef description() const override {
     return "all stages on one rank, one microbatch after the other; also forward only";
   }
-  llvm::Expected<Program> build(const BuildRequest &request) const override {
+  llvm::Expected<Schedule> build(const BuildRequest &request) const override {
     if (request.ranks != 1)
       return makeError("schedule '{0}' runs on exactly 1 rank, found {1}", name(), request.ranks);
-    auto program = startProgram(*this, request, {.forwardOnlyAllowed = true});
+    auto program = startSchedule(*this, request, {.forwardOnlyAllowed = true});
     if (!program)
       return program.takeError();
     unsigned stages = program->numStages();

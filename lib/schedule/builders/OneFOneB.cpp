@@ -11,8 +11,8 @@ public:
   llvm::StringRef description() const override {
     return "one forward, one backward in steady state (arXiv 2006.09503)";
   }
-  llvm::Expected<Program> build(const BuildRequest &request) const override {
-    auto program = startProgram(*this, request, {.chunks = 1});
+  llvm::Expected<Schedule> build(const BuildRequest &request) const override {
+    auto program = startSchedule(*this, request, {.chunks = 1});
     if (!program)
       return program.takeError();
     unsigned microbatches = request.microbatches;

@@ -16,8 +16,8 @@ public:
   unsigned defaultChunks() const override { return 2; }
   TopologyStyle defaultTopology() const override { return TopologyStyle::V; }
 
-  llvm::Expected<Program> build(const BuildRequest &request) const override {
-    auto program = startProgram(*this, request, {.chunks = 2, .topology = TopologyStyle::V});
+  llvm::Expected<Schedule> build(const BuildRequest &request) const override {
+    auto program = startSchedule(*this, request, {.chunks = 2, .topology = TopologyStyle::V});
     if (!program)
       return program.takeError();
     if (llvm::Error error = check(*program))
@@ -28,9 +28,9 @@ public:
 
 private:
   /// What the schedule needs beyond two chunks on a V.
-  virtual llvm::Error check(const Program &) const { return llvm::Error::success(); }
+  virtual llvm::Error check(const Schedule &) const { return llvm::Error::success(); }
   /// Writes the lists of all ranks.
-  virtual void fill(Program &program) const = 0;
+  virtual void fill(Schedule &program) const = 0;
 
   llvm::StringRef builderName, text;
 };

@@ -17,8 +17,8 @@ public:
     return variant == 1 ? "zero bubble at the memory of 1F1B (arXiv 2401.10241)"
                         : "zero bubble at twice the memory of 1F1B (arXiv 2401.10241)";
   }
-  llvm::Expected<Program> build(const BuildRequest &request) const override {
-    auto program = startProgram(*this, request, {.chunks = 1});
+  llvm::Expected<Schedule> build(const BuildRequest &request) const override {
+    auto program = startSchedule(*this, request, {.chunks = 1});
     if (!program)
       return program.takeError();
     unsigned microbatches = request.microbatches;

@@ -9,7 +9,7 @@ namespace {
 /// Appends one rank's actions, counting microbatches by stage and kind.
 class ZBVRank {
 public:
-  ZBVRank(Program &program, unsigned rank)
+  ZBVRank(Schedule &program, unsigned rank)
       : list(program.ranks[rank]), microbatches(program.numMicrobatches),
         stages(program.topology.stagesOf(rank)) {
     list.reserve(6 * size_t(microbatches));
@@ -45,12 +45,12 @@ public:
                                 "(arXiv 2401.10241)") {}
 
 private:
-  void fill(Program &program) const override {
+  void fill(Schedule &program) const override {
     for (unsigned rank = 0; rank < program.numRanks(); ++rank)
       fill(program, rank);
   }
 
-  static void fill(Program &program, unsigned rank) {
+  static void fill(Schedule &program, unsigned rank) {
     unsigned ranks = program.numRanks();
     unsigned total = std::max(2 * ranks - 1, program.numMicrobatches);
     ZBVRank out(program, rank);

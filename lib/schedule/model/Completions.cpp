@@ -12,7 +12,7 @@ namespace {
 /// Where another rank sends and uses each microbatch, by position in its list.
 class PeerPositions {
 public:
-  PeerPositions(const Program &program, unsigned rank) {
+  PeerPositions(const Schedule &program, unsigned rank) {
     for (auto [position, action] : llvm::enumerate(program.ranks[rank]))
       program.forEachLeaf(
           action, [&, at = position](Action leaf) { positions.try_emplace(key(leaf), at); });
@@ -30,7 +30,7 @@ private:
 };
 
 /// A rank's actions with groups opened, transfers first.
-std::vector<Action> listLeaves(const Program &program, unsigned rank) {
+std::vector<Action> listLeaves(const Schedule &program, unsigned rank) {
   std::vector<Action> leaves;
   for (Action action : program.ranks[rank]) {
     size_t begin = leaves.size();
@@ -62,7 +62,7 @@ std::optional<size_t> findUse(const PeerPositions &peer, Action send) {
 }
 } // namespace
 
-std::vector<Completion> cleave::schedule::findCompletions(const Program &program, unsigned rank) {
+std::vector<Completion> cleave::schedule::findCompletions(const Schedule &program, unsigned rank) {
   llvm::DenseMap<unsigned, PeerPositions> peers;
   auto peerAt = [&](unsigned peer) -> const PeerPositions & {
     return peers.try_emplace(peer, program, peer).first->second;

@@ -3,7 +3,7 @@
 #ifndef CLEAVE_LIB_SCHEDULE_MODEL_COMPLETIONS_H
 #define CLEAVE_LIB_SCHEDULE_MODEL_COMPLETIONS_H
 
-#include "lib/schedule/model/Program.h"
+#include "lib/schedule/model/Schedule.h"
 
 namespace cleave::schedule {
 
@@ -19,7 +19,7 @@ struct Completion {
 /// not named are complete at the end of the list. The program has sends and receives and passes
 /// verify. O(n) in the actions of `rank` and its neighbours, but for sends that stay under way
 /// long.
-std::vector<Completion> findCompletions(const Program &program, unsigned rank);
+std::vector<Completion> findCompletions(const Schedule &program, unsigned rank);
 
 } // namespace cleave::schedule
 

@@ -13,7 +13,7 @@ using cleave::makeError;
 namespace {
 class ComputeSimulation {
 public:
-  ComputeSimulation(const Program &program, const P2POptions &options)
+  ComputeSimulation(const Schedule &program, const P2POptions &options)
       : program(program), options(options), microbatches(program.numMicrobatches),
         forwardDone(size_t(program.numStages()) * microbatches), inputDone(forwardDone.size()),
         inputHere(forwardDone.size()), gradientHere(forwardDone.size()),
@@ -204,7 +204,7 @@ private:
              std::tie(other.time, other.isEnd, other.rank, other.index);
     }
   };
-  const Program &program;
+  const Schedule &program;
   const P2POptions &options;
   size_t microbatches;
   /// By stage and microbatch: what is made, and what has come to the stage's rank.
@@ -218,7 +218,7 @@ private:
 };
 } // namespace
 
-llvm::Expected<std::vector<uint16_t>> cleave::schedule::simulateCompute(const Program &program,
+llvm::Expected<std::vector<uint16_t>> cleave::schedule::simulateCompute(const Schedule &program,
                                                                         const P2POptions &options) {
   return ComputeSimulation(program, options).run();
 }

@@ -9,7 +9,7 @@ namespace cleave::schedule {
 
 /// The rank whose next action ends, for every action of the program, in order of time. Fails,
 /// naming the blocked actions, where the program cannot run to its end.
-llvm::Expected<std::vector<uint16_t>> simulateCompute(const Program &program,
+llvm::Expected<std::vector<uint16_t>> simulateCompute(const Schedule &program,
                                                       const P2POptions &options);
 
 } // namespace cleave::schedule

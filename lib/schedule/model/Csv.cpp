@@ -37,7 +37,7 @@ const char *spellingOf(ActionKind kind) {
 } // namespace
 
 /// Empty if torch can say it.
-static std::string whyNotInCsv(const Program &program, Action action) {
+static std::string whyNotInCsv(const Schedule &program, Action action) {
   if (action.kind == ActionKind::Compose) {
     for (Action member : program.groupOf(action))
       if (!isCompute(member.kind))
@@ -47,7 +47,7 @@ static std::string whyNotInCsv(const Program &program, Action action) {
   return spellingOf(action.kind) ? "" : "PyTorch's format has no such action";
 }
 
-static void printCell(const Program &program, Action action, llvm::raw_ostream &os) {
+static void printCell(const Schedule &program, Action action, llvm::raw_ostream &os) {
   if (action.kind == ActionKind::Compose) {
     os << '(';
     llvm::interleave(
@@ -70,7 +70,7 @@ static std::map<unsigned, size_t> findLastReductions(llvm::ArrayRef<Action> list
   return last;
 }
 
-llvm::Error cleave::schedule::printCsv(const Program &program, llvm::raw_ostream &os,
+llvm::Error cleave::schedule::printCsv(const Schedule &program, llvm::raw_ostream &os,
                                        const CsvOptions &options) {
   for (size_t rank = 0; rank < program.ranks.size(); ++rank) {
     llvm::ArrayRef<Action> list = program.ranks[rank];
@@ -105,7 +105,7 @@ public:
   CsvParser(llvm::StringRef text, llvm::StringRef source, ActionOffsets *offsets)
       : text(text), source(source), offsets(offsets) {}
 
-  llvm::Expected<Program> run() {
+  llvm::Expected<Schedule> run() {
     for (llvm::StringRef rest = text; !rest.empty();) {
       auto [row, after] = rest.split('\n');
       rowStart = row.data() - text.data();
@@ -238,13 +238,13 @@ private:
   llvm::StringRef text, source;
   ActionOffsets *offsets;
   size_t rowStart = 0;
-  Program program;
+  Schedule program;
   std::vector<unsigned> stageToRank;
   bool hasBackward = false;
 };
 } // namespace
 
-llvm::Expected<Program> cleave::schedule::parseCsv(llvm::StringRef text, llvm::StringRef source,
+llvm::Expected<Schedule> cleave::schedule::parseCsv(llvm::StringRef text, llvm::StringRef source,
                                                    ActionOffsets *offsets) {
   return CsvParser(text, source, offsets).run();
 }

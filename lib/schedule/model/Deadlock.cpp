@@ -311,11 +311,11 @@ private:
   }
 
   const Progress &state;
-  const Program &program;
+  const Schedule &program;
 };
 } // namespace
 
-std::optional<Problem> cleave::schedule::findDeadlock(const Program &program,
+std::optional<Problem> cleave::schedule::findDeadlock(const Schedule &program,
                                                       const CommModel &model) {
   Progress progress(program, model);
   if (progress.run())

@@ -24,10 +24,10 @@ struct PendingRecv {
 
 class Inserter {
 public:
-  Inserter(const Program &compute, const P2POptions &options)
+  Inserter(const Schedule &compute, const P2POptions &options)
       : compute(compute), options(options), topology(compute.topology), result(compute) {}
 
-  llvm::Expected<Program> run() {
+  llvm::Expected<Schedule> run() {
     auto order = simulateCompute(compute, options);
     if (!order)
       return order.takeError();
@@ -187,16 +187,16 @@ private:
     return unsigned(peak);
   }
 
-  const Program &compute;
+  const Schedule &compute;
   const P2POptions &options;
   const Topology &topology;
-  Program result;
+  Schedule result;
   std::vector<unsigned> consumers; // by direction, stage and microbatch: where a receive is used
 };
 } // namespace
 
-llvm::Expected<Program> cleave::schedule::insertP2P(const Program &compute,
-                                                    const P2POptions &options) {
+llvm::Expected<Schedule> cleave::schedule::insertP2P(const Schedule &compute,
+                                                     const P2POptions &options) {
   if (compute.hasP2P())
     return makeError("the program already has sends and receives");
   if (std::optional<Problem> problem = checkStructure(compute))
@@ -204,8 +204,8 @@ llvm::Expected<Program> cleave::schedule::insertP2P(const Program &compute,
   return Inserter(compute, options).run();
 }
 
-Program cleave::schedule::removeP2P(const Program &program) {
-  Program result;
+Schedule cleave::schedule::removeP2P(const Schedule &program) {
+  Schedule result;
   result.name = program.name;
   result.topology = program.topology;
   result.numMicrobatches = program.numMicrobatches;

@@ -4,7 +4,7 @@
 #define CLEAVE_LIB_SCHEDULE_MODEL_P2P_H
 
 #include "lib/schedule/model/CommModel.h"
-#include "lib/schedule/model/Program.h"
+#include "lib/schedule/model/Schedule.h"
 
 namespace cleave::schedule {
 
@@ -35,10 +35,10 @@ struct P2POptions {
 /// unbounded slots under every model; with bounded send slots it is checked. Time is
 /// O(n log ranks), memory O(n) for n actions. Errors: a malformed program; a compute schedule that
 /// cannot progress (names the blocked actions); too few slots (names the rank and the number).
-llvm::Expected<Program> insertP2P(const Program &compute, const P2POptions &options = {});
+llvm::Expected<Schedule> insertP2P(const Schedule &compute, const P2POptions &options = {});
 
 /// The program without its sends and receives (and groups without theirs).
-Program removeP2P(const Program &program);
+Schedule removeP2P(const Schedule &program);
 
 } // namespace cleave::schedule
 

@@ -4,7 +4,7 @@
 #ifndef CLEAVE_LIB_SCHEDULE_MODEL_PARSEERROR_H
 #define CLEAVE_LIB_SCHEDULE_MODEL_PARSEERROR_H
 
-#include "lib/schedule/model/Program.h"
+#include "lib/schedule/model/Schedule.h"
 
 #include "llvm/Support/Error.h"
 

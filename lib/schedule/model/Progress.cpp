@@ -3,7 +3,7 @@
 
 using namespace cleave::schedule;
 
-Progress::Progress(const Program &program, const CommModel &model)
+Progress::Progress(const Schedule &program, const CommModel &model)
     : program(program), model(model), ranks(program.numRanks()),
       collectiveWaiting(program.collectiveTable().size()),
       collectivePassed(program.numRanks(), false) {

@@ -5,7 +5,7 @@
 #define CLEAVE_LIB_SCHEDULE_MODEL_PROGRESS_H
 
 #include "lib/schedule/model/CommModel.h"
-#include "lib/schedule/model/Program.h"
+#include "lib/schedule/model/Schedule.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallVector.h"
@@ -35,7 +35,7 @@ struct StreamEntry {
 
 class Progress {
 public:
-  Progress(const Program &program, const CommModel &model);
+  Progress(const Schedule &program, const CommModel &model);
 
   /// Advances all ranks as far as they go. True if every rank ended.
   bool run();
@@ -49,7 +49,7 @@ public:
     unsigned recvSlotsInUse = 0;
     bool queued = false;
   };
-  const Program &program;
+  const Schedule &program;
   const CommModel model;
   std::vector<Rank> ranks;
 

@@ -52,7 +52,7 @@ unsigned color(std::vector<Lifetime> &lifetimes) {
 
 class RankAssigner {
 public:
-  RankAssigner(const Program &program, unsigned rank, const SlotOptions &options)
+  RankAssigner(const Schedule &program, unsigned rank, const SlotOptions &options)
       : program(program), list(program.ranks[rank]), options(options) {}
 
   RankSlots run() {
@@ -128,14 +128,14 @@ private:
     return total;
   }
 
-  const Program &program;
+  const Schedule &program;
   const std::vector<Action> &list;
   const SlotOptions &options;
   std::vector<Lifetime> lifetimes;
 };
 } // namespace
 
-std::vector<RankSlots> cleave::schedule::assignRecvSlots(const Program &program,
+std::vector<RankSlots> cleave::schedule::assignRecvSlots(const Schedule &program,
                                                          const SlotOptions &options) {
   std::vector<RankSlots> result;
   for (unsigned rank = 0; rank < program.numRanks(); ++rank)
@@ -143,12 +143,12 @@ std::vector<RankSlots> cleave::schedule::assignRecvSlots(const Program &program,
   return result;
 }
 
-RankSlots cleave::schedule::assignRecvSlots(const Program &program, unsigned rank,
+RankSlots cleave::schedule::assignRecvSlots(const Schedule &program, unsigned rank,
                                             const SlotOptions &options) {
   return RankAssigner(program, rank, options).run();
 }
 
-SendSlots cleave::schedule::assignSendSlots(const Program &program, unsigned rank) {
+SendSlots cleave::schedule::assignSendSlots(const Schedule &program, unsigned rank) {
   auto keyOf = [](Action action) {
     return uint64_t(action.kind) << 48 | uint64_t(action.stage) << 32 | action.index;
   };
@@ -186,7 +186,7 @@ SendSlots cleave::schedule::assignSendSlots(const Program &program, unsigned ran
   return result;
 }
 
-FrameSlots cleave::schedule::assignFrameSlots(const Program &program, unsigned rank) {
+FrameSlots cleave::schedule::assignFrameSlots(const Schedule &program, unsigned rank) {
   const std::vector<Action> &list = program.ranks[rank];
   std::vector<Lifetime> lifetimes;
   llvm::DenseMap<uint64_t, size_t> numbers; // of lifetimes, by stage and microbatch
@@ -216,7 +216,7 @@ FrameSlots cleave::schedule::assignFrameSlots(const Program &program, unsigned r
   return result;
 }
 
-unsigned cleave::schedule::minimalSendSlots(const Program &program, CommModel model) {
+unsigned cleave::schedule::minimalSendSlots(const Schedule &program, CommModel model) {
   unsigned most = 0;
   for (const std::vector<Action> &list : program.ranks) {
     unsigned sends = 0;

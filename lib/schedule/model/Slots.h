@@ -4,7 +4,7 @@
 #define CLEAVE_LIB_SCHEDULE_MODEL_SLOTS_H
 
 #include "lib/schedule/model/CommModel.h"
-#include "lib/schedule/model/Program.h"
+#include "lib/schedule/model/Schedule.h"
 
 #include "llvm/Support/Error.h"
 
@@ -45,9 +45,9 @@ struct RankSlots {
 /// Assigns receive buffers, as few as the lifetimes allow: lifetimes are intervals, and intervals
 /// are coloured greedily with as many colours as overlap somewhere, which no assignment can beat.
 /// The program must pass verify. O(n log n).
-std::vector<RankSlots> assignRecvSlots(const Program &program, const SlotOptions &options = {});
+std::vector<RankSlots> assignRecvSlots(const Schedule &program, const SlotOptions &options = {});
 /// Those of one rank.
-RankSlots assignRecvSlots(const Program &program, unsigned rank, const SlotOptions &options);
+RankSlots assignRecvSlots(const Schedule &program, unsigned rank, const SlotOptions &options);
 
 /// The buffers of one rank's sends.
 struct SendSlots {
@@ -60,7 +60,7 @@ struct SendSlots {
 /// is known to be complete (findCompletions), else to the end of the list. So a slot is free when
 /// it is written again: slots make no rank wait, and cannot deadlock. The program must pass verify.
 /// O(n) in the actions of `rank` and its neighbours, but for sends that stay under way long.
-SendSlots assignSendSlots(const Program &program, unsigned rank);
+SendSlots assignSendSlots(const Schedule &program, unsigned rank);
 
 /// Which slot each microbatch under way has in what a rank holds for a stage.
 struct FrameSlots {
@@ -73,12 +73,12 @@ struct FrameSlots {
 /// Assigns to each microbatch on `rank` a slot in each of the rank's stages, from the stage's first
 /// computation of it to the last, with as few slots as overlap somewhere: for what functions of one
 /// microbatch hold for each other. The program must pass verify. O(n log n) in the rank's actions.
-FrameSlots assignFrameSlots(const Program &program, unsigned rank);
+FrameSlots assignFrameSlots(const Schedule &program, unsigned rank);
 
 /// The smallest number of send slots per rank with which the program runs under the model (whose
 /// own sendSlots is ignored): what may be incomplete at a time. 0 where it does not run at all, or
 /// where nothing is sent.
-unsigned minimalSendSlots(const Program &program, CommModel model);
+unsigned minimalSendSlots(const Schedule &program, CommModel model);
 
 } // namespace cleave::schedule
 

@@ -3,7 +3,7 @@
 
 using namespace cleave::schedule;
 
-std::string cleave::schedule::printList(const Program &program, unsigned rank) {
+std::string cleave::schedule::printList(const Schedule &program, unsigned rank) {
   std::string text;
   text.reserve(program.ranks[rank].size() * 8);
   llvm::raw_string_ostream os(text);
@@ -11,7 +11,7 @@ std::string cleave::schedule::printList(const Program &program, unsigned rank) {
   return text;
 }
 
-void cleave::schedule::printText(const Program &program, llvm::raw_ostream &os) {
+void cleave::schedule::printText(const Schedule &program, llvm::raw_ostream &os) {
   constexpr size_t lineWidth = 100;
   os << "schedule \"" << program.name << "\"\n"
      << "ranks " << program.numRanks() << "\n"

@@ -3,21 +3,21 @@
 #ifndef CLEAVE_LIB_SCHEDULE_MODEL_TEXT_H
 #define CLEAVE_LIB_SCHEDULE_MODEL_TEXT_H
 
-#include "lib/schedule/model/Program.h"
+#include "lib/schedule/model/Schedule.h"
 
 #include "llvm/Support/raw_ostream.h"
 
 namespace cleave::schedule {
 
 /// Prints the form that docs/schedules.md describes; parseText reads back an equal program.
-void printText(const Program &program, llvm::raw_ostream &os);
+void printText(const Schedule &program, llvm::raw_ostream &os);
 
 /// Where the actions of each rank begin, in bytes from the start of a text.
 using ActionOffsets = std::vector<std::vector<size_t>>;
 
 /// Reads the form. Errors are `ParseError`s, which say what was expected and what was found. The
 /// result has a sound structure (checkStructure) but is not verified.
-llvm::Expected<Program> parseText(llvm::StringRef text, llvm::StringRef source = "<schedule>",
+llvm::Expected<Schedule> parseText(llvm::StringRef text, llvm::StringRef source = "<schedule>",
                                   ActionOffsets *offsets = nullptr);
 
 // Parts of the form, for texts with something else around them. Errors are `ParseError`s.
@@ -34,14 +34,14 @@ struct TextOptions {
 };
 
 /// A program without actions.
-llvm::Expected<Program> parseHeader(llvm::StringRef text, const TextOptions &options);
+llvm::Expected<Schedule> parseHeader(llvm::StringRef text, const TextOptions &options);
 /// "rank 0: F0.0 rank 1: F1.0", into a program without actions.
-llvm::Error parseLists(llvm::StringRef text, Program &program, const TextOptions &options);
+llvm::Error parseLists(llvm::StringRef text, Schedule &program, const TextOptions &options);
 
 /// The list of one rank as it is stored: "F0.0 sendF0.0", actions with single spaces in between.
-std::string printList(const Program &program, unsigned rank);
+std::string printList(const Schedule &program, unsigned rank);
 /// Reads a list in exactly that form: what is accepted is printed as the same text.
-llvm::Error parseList(llvm::StringRef text, unsigned rank, Program &program,
+llvm::Error parseList(llvm::StringRef text, unsigned rank, Schedule &program,
                       const TextOptions &options);
 
 struct CsvOptions {
@@ -54,12 +54,13 @@ struct CsvOptions {
 /// the last of them is reduced; optimizer steps at the end of a list are left out, as torch's user
 /// takes them. What torch 2.11 has no spelling for is an error: other optimizer steps, custom and
 /// collective actions, groups with transfers.
-llvm::Error printCsv(const Program &program, llvm::raw_ostream &os, const CsvOptions &options = {});
+llvm::Error printCsv(const Schedule &program, llvm::raw_ostream &os,
+                     const CsvOptions &options = {});
 
 /// Reads that CSV; empty cells are torch's bubbles. Stages are placed where their actions are;
 /// the numbers of stages and microbatches are one more than the largest that occur. Errors as
 /// parseText's, plus stages that occur on two ranks or on none.
-llvm::Expected<Program> parseCsv(llvm::StringRef text, llvm::StringRef source = "<csv>",
+llvm::Expected<Schedule> parseCsv(llvm::StringRef text, llvm::StringRef source = "<csv>",
                                  ActionOffsets *offsets = nullptr);
 
 } // namespace cleave::schedule

@@ -13,7 +13,7 @@ using namespace cleave::schedule;
 namespace {
 class Parser {
 public:
-  Parser(llvm::StringRef text, Program &program, const TextOptions &options,
+  Parser(llvm::StringRef text, Schedule &program, const TextOptions &options,
          bool isCanonical = false)
       : text(text), program(program), options(options), isCanonical(isCanonical) {}
 
@@ -336,7 +336,7 @@ private:
   }
 
   llvm::StringRef text;
-  Program &program;
+  Schedule &program;
   const TextOptions &options;
   const bool isCanonical;
   size_t offset = 0;
@@ -410,9 +410,9 @@ llvm::Error Parser::parseHeader() {
   return llvm::Error::success();
 }
 
-llvm::Expected<Program> cleave::schedule::parseHeader(llvm::StringRef text,
-                                                      const TextOptions &options) {
-  Program program;
+llvm::Expected<Schedule> cleave::schedule::parseHeader(llvm::StringRef text,
+                                                       const TextOptions &options) {
+  Schedule program;
   Parser parser(text, program, options);
   if (llvm::Error error = parser.parseHeader())
     return error;
@@ -421,22 +421,22 @@ llvm::Expected<Program> cleave::schedule::parseHeader(llvm::StringRef text,
   return program;
 }
 
-llvm::Error cleave::schedule::parseLists(llvm::StringRef text, Program &program,
+llvm::Error cleave::schedule::parseLists(llvm::StringRef text, Schedule &program,
                                          const TextOptions &options) {
   return Parser(text, program, options).parseLists();
 }
 
-llvm::Error cleave::schedule::parseList(llvm::StringRef text, unsigned rank, Program &program,
+llvm::Error cleave::schedule::parseList(llvm::StringRef text, unsigned rank, Schedule &program,
                                         const TextOptions &options) {
   return Parser(text, program, options, /*isCanonical=*/true).parseList(rank);
 }
 
-llvm::Expected<Program> cleave::schedule::parseText(llvm::StringRef text, llvm::StringRef source,
+llvm::Expected<Schedule> cleave::schedule::parseText(llvm::StringRef text, llvm::StringRef source,
                                                     ActionOffsets *offsets) {
   TextOptions options;
   options.source = source;
   options.offsets = offsets;
-  Program program;
+  Schedule program;
   Parser parser(text, program, options);
   if (llvm::Error error = parser.parseHeader())
     return error;

@@ -13,7 +13,7 @@
 using namespace cleave::schedule;
 using cleave::makeError;
 
-void cleave::schedule::mergeBackward(Program &program) {
+void cleave::schedule::mergeBackward(Schedule &program) {
   for (std::vector<Action> &list : program.ranks) {
     size_t kept = 0;
     for (size_t at = 0; at < list.size(); ++at) {
@@ -29,7 +29,7 @@ void cleave::schedule::mergeBackward(Program &program) {
   }
 }
 
-void cleave::schedule::addGradientReductions(Program &program, llvm::ArrayRef<unsigned> buckets) {
+void cleave::schedule::addGradientReductions(Schedule &program, llvm::ArrayRef<unsigned> buckets) {
   /// Where a stage's missing reductions go, and which there are.
   struct Reductions {
     size_t lastWeight = 0, lastReduction = 0;
@@ -64,7 +64,7 @@ void cleave::schedule::addGradientReductions(Program &program, llvm::ArrayRef<un
   }
 }
 
-void cleave::schedule::addOptimizerSteps(Program &program) {
+void cleave::schedule::addOptimizerSteps(Schedule &program) {
   std::vector<bool> steps(program.numStages(), false);
   for (const std::vector<Action> &list : program.ranks)
     for (Action action : list)
@@ -81,7 +81,7 @@ void cleave::schedule::addOptimizerSteps(Program &program) {
 namespace {
 class Unsharder {
 public:
-  Unsharder(Program &program, unsigned rank, unsigned maxActive)
+  Unsharder(Schedule &program, unsigned rank, unsigned maxActive)
       : list(program.ranks[rank]), maxActive(maxActive) {
     for (size_t at = 0; at < list.size(); ++at) {
       unsigned member = 0;
@@ -151,7 +151,7 @@ private:
 };
 } // namespace
 
-llvm::Error cleave::schedule::addUnshards(Program &program, unsigned maxActive) {
+llvm::Error cleave::schedule::addUnshards(Schedule &program, unsigned maxActive) {
   if (maxActive == 0)
     return makeError("a rank needs room for the parameters of at least 1 stage, found 0");
   for (unsigned rank = 0; rank < program.numRanks(); ++rank)

@@ -33,7 +33,7 @@ static std::string checkName(llvm::StringRef name) {
   return "";
 }
 
-static std::string checkLeaf(const Program &program, unsigned rank, Action leaf) {
+static std::string checkLeaf(const Schedule &program, unsigned rank, Action leaf) {
   if (leaf.kind == ActionKind::Custom)
     return leaf.index < program.customTable().size() ? checkName(program.customOf(leaf).name)
                                                      : "names no entry of the custom table";
@@ -82,7 +82,7 @@ static std::string checkLeaf(const Program &program, unsigned rank, Action leaf)
 
 /// Tables of stages x microbatches are only made where the lists are about as large: a header alone
 /// must not ask for terabytes.
-static std::optional<Problem> checkSize(const Program &program) {
+static std::optional<Problem> checkSize(const Schedule &program) {
   constexpr uint64_t small = 1u << 20;
   uint64_t needed = uint64_t(program.numStages()) * program.numMicrobatches, leaves = 0;
   if (needed <= small)
@@ -102,7 +102,7 @@ static std::optional<Problem> checkSize(const Program &program) {
                  {}};
 }
 
-std::optional<Problem> cleave::schedule::checkStructure(const Program &program) {
+std::optional<Problem> cleave::schedule::checkStructure(const Schedule &program) {
   if (program.ranks.size() != program.numRanks() || program.ranks.empty())
     return Problem{ProblemKind::Malformed,
                    std::nullopt,
@@ -156,7 +156,7 @@ namespace {
 /// of one rank, so that positions compare.
 class StepChecker {
 public:
-  StepChecker(const Program &program, const VerifyOptions &options, std::vector<Problem> &problems)
+  StepChecker(const Schedule &program, const VerifyOptions &options, std::vector<Problem> &problems)
       : program(program), options(options), problems(problems),
         microbatches(program.numMicrobatches) {}
 
@@ -403,7 +403,7 @@ private:
                          program.str(recv)));
   }
 
-  const Program &program;
+  const Schedule &program;
   const VerifyOptions &options;
   std::vector<Problem> &problems;
   size_t microbatches;
@@ -411,7 +411,7 @@ private:
 };
 } // namespace
 
-std::vector<Problem> cleave::schedule::verify(const Program &program,
+std::vector<Problem> cleave::schedule::verify(const Schedule &program,
                                               const VerifyOptions &options) {
   std::vector<Problem> problems;
   if (std::optional<Problem> problem = checkStructure(program)) {
@@ -452,7 +452,7 @@ std::vector<Problem> cleave::schedule::verify(const Program &program,
   return problems;
 }
 
-std::optional<Problem> cleave::schedule::checkReplicas(const Program &program,
+std::optional<Problem> cleave::schedule::checkReplicas(const Schedule &program,
                                                        llvm::ArrayRef<std::vector<Action>> lists,
                                                        llvm::ArrayRef<unsigned> coordinates) {
   auto problem = [](std::optional<Place> place, std::string message) {

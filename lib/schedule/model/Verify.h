@@ -4,7 +4,7 @@
 #define CLEAVE_LIB_SCHEDULE_MODEL_VERIFY_H
 
 #include "lib/schedule/model/CommModel.h"
-#include "lib/schedule/model/Program.h"
+#include "lib/schedule/model/Schedule.h"
 
 namespace cleave::schedule {
 
@@ -54,22 +54,22 @@ struct VerifyOptions {
 ///   steps once, after them; a stage that is ever unsharded is unsharded wherever it computes;
 /// - under each model the program runs to its end, and matching pairs each send with its receive.
 /// Returns the problems found, at most `maxProblems`; empty: all of it holds.
-std::vector<Problem> verify(const Program &program, const VerifyOptions &options = {});
+std::vector<Problem> verify(const Schedule &program, const VerifyOptions &options = {});
 
 /// Only the first point; what the other functions of this library rely on.
-std::optional<Problem> checkStructure(const Program &program);
+std::optional<Problem> checkStructure(const Schedule &program);
 
 /// Runs the program under the model, without durations. The result does not depend on the order in
 /// which ranks are advanced: what can happen stays possible whatever else happens first. A stuck
 /// program is a problem with the cycle of waiting actions; a program that checkStructure refuses
 /// must not be passed. Linear in the number of actions.
-std::optional<Problem> findDeadlock(const Program &program, const CommModel &model);
+std::optional<Problem> findDeadlock(const Schedule &program, const CommModel &model);
 
 /// For a mesh with further axes: `lists[i]` is the list of global rank i, whose coordinate on the
 /// pipeline axis is `coordinates[i]`. Collectives over the other axes meet in the same order on
 /// all ranks if and only if the ranks of one coordinate have one list, which this checks, naming
 /// the first difference; then the pipeline itself needs to be verified once only.
-std::optional<Problem> checkReplicas(const Program &program,
+std::optional<Problem> checkReplicas(const Schedule &program,
                                      llvm::ArrayRef<std::vector<Action>> lists,
                                      llvm::ArrayRef<unsigned> coordinates);
 

@@ -20,7 +20,7 @@ namespace simulate = cleave::simulate;
 namespace {
 /// A schedule of the registry that serves the request and fits.
 struct Named {
-  Program program;
+  Schedule program;
   simulate::Metrics metrics;
   std::string name;
 };
@@ -106,7 +106,7 @@ private:
     return llvm::Error::success();
   }
 
-  void consider(const Program &program, const simulate::Metrics &metrics, llvm::StringRef origin) {
+  void consider(const Schedule &program, const simulate::Metrics &metrics, llvm::StringRef origin) {
     if (haveResult && valueOf(metrics) >= valueOf(result.metrics))
       return;
     haveResult = true;
@@ -122,7 +122,7 @@ private:
     Evaluator evaluator(pipeline);
     if (!evaluator.fitsMemory(order) || !evaluator.run(order))
       return llvm::Error::success();
-    Program program = toProgram(order, pipeline.topology, pipeline.microbatches);
+    Schedule program = toSchedule(order, pipeline.topology, pipeline.microbatches);
     auto timeline = simulate::simulate(program, request.costs);
     if (!timeline)
       return timeline.takeError();
@@ -240,7 +240,7 @@ private:
       }
       if (!(program->topology == pipeline.topology))
         continue;
-      std::optional<PassOrder> order = fromProgram(*program);
+      std::optional<PassOrder> order = fromSchedule(*program);
       if (!order)
         continue;
       seeds.push_back(*order);

@@ -29,7 +29,7 @@ struct AutoRequest {
 };
 
 struct AutoResult {
-  Program program;
+  Schedule program;
   simulate::Metrics metrics;
   /// The bound for the topologies searched: no order can be better.
   LowerBound bound;

@@ -62,7 +62,7 @@ double Pipeline::work(unsigned rank) const {
   return sum * microbatches;
 }
 
-std::optional<PassOrder> cleave::schedule::search::fromProgram(const Program &program) {
+std::optional<PassOrder> cleave::schedule::search::fromSchedule(const Schedule &program) {
   if (program.forwardOnly || program.numStages() % program.numRanks())
     return std::nullopt;
   PassOrder order;
@@ -104,11 +104,11 @@ std::optional<PassOrder> cleave::schedule::search::fromProgram(const Program &pr
   return order;
 }
 
-Program cleave::schedule::search::toProgram(const PassOrder &order, const Topology &topology,
-                                            unsigned microbatches) {
+Schedule cleave::schedule::search::toSchedule(const PassOrder &order, const Topology &topology,
+                                              unsigned microbatches) {
   constexpr ActionKind kinds[] = {ActionKind::Forward, ActionKind::BackwardInput,
                                   ActionKind::BackwardWeight};
-  Program program;
+  Schedule program;
   program.topology = topology;
   program.numMicrobatches = microbatches;
   program.ranks.resize(order.ranks.size());

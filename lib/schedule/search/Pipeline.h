@@ -52,8 +52,8 @@ struct PassOrder {
 
 /// Nullopt if the program has anything but F, I and W (a full backward becomes I and W), or takes
 /// microbatches out of order.
-std::optional<PassOrder> fromProgram(const Program &program);
-Program toProgram(const PassOrder &order, const Topology &topology, unsigned microbatches);
+std::optional<PassOrder> fromSchedule(const Schedule &program);
+Schedule toSchedule(const PassOrder &order, const Topology &topology, unsigned microbatches);
 
 } // namespace cleave::schedule::search
 

@@ -92,7 +92,7 @@ llvm::Error CostTable::checkFor(unsigned numStages) const {
                    stages.size(), numStages);
 }
 
-llvm::Error CostTable::checkHalves(const schedule::Program &program) const {
+llvm::Error CostTable::checkHalves(const schedule::Schedule &program) const {
   using schedule::ActionKind;
   if (llvm::all_of(stages, [](const StageCost &cost) { return cost.hasHalves; }))
     return llvm::Error::success();

@@ -3,7 +3,7 @@
 #ifndef CLEAVE_LIB_SCHEDULE_SIMULATE_COSTTABLE_H
 #define CLEAVE_LIB_SCHEDULE_SIMULATE_COSTTABLE_H
 
-#include "lib/schedule/model/Program.h"
+#include "lib/schedule/model/Schedule.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -67,7 +67,7 @@ public:
   /// Fails where the number of entries is neither 1 nor the program's number of stages.
   llvm::Error checkFor(unsigned numStages) const;
   /// Fails where `program` runs a half of a stage's backward and only the whole one is known.
-  llvm::Error checkHalves(const schedule::Program &program) const;
+  llvm::Error checkHalves(const schedule::Schedule &program) const;
   /// Fails on times or memory that are negative or not finite, naming stage and field.
   llvm::Error check() const;
 };

@@ -16,7 +16,7 @@ double Metrics::maxPeakMemory() const {
   return peakMemory.empty() ? 0 : *std::max_element(peakMemory.begin(), peakMemory.end());
 }
 
-Metrics cleave::simulate::measure(const Program &program, const Timeline &timeline) {
+Metrics cleave::simulate::measure(const Schedule &program, const Timeline &timeline) {
   Metrics metrics;
   unsigned ranks = program.numRanks();
   metrics.busy.resize(ranks);

@@ -21,7 +21,7 @@ struct Metrics {
   double maxPeakMemory() const;
 };
 
-Metrics measure(const schedule::Program &program, const Timeline &timeline);
+Metrics measure(const schedule::Schedule &program, const Timeline &timeline);
 
 } // namespace cleave::simulate
 

@@ -18,7 +18,7 @@ using cleave::makeError;
 namespace {
 class Simulation {
 public:
-  Simulation(const Program &program, const CostTable &costs, const SimulationOptions &options)
+  Simulation(const Schedule &program, const CostTable &costs, const SimulationOptions &options)
       : program(program), costs(costs), microbatches(program.numMicrobatches),
         explicitP2P(program.hasP2P()), transfers(program, costs, options.model),
         outputs(size_t(program.numStages()) * microbatches), arrivals(outputs.size()),
@@ -311,7 +311,7 @@ private:
     return llvm::Error::success();
   }
 
-  const Program &program;
+  const Schedule &program;
   const CostTable &costs;
   size_t microbatches;
   bool explicitP2P;
@@ -326,7 +326,7 @@ private:
 };
 } // namespace
 
-llvm::Expected<Timeline> cleave::simulate::simulate(const Program &program, const CostTable &costs,
+llvm::Expected<Timeline> cleave::simulate::simulate(const Schedule &program, const CostTable &costs,
                                                     const SimulationOptions &options) {
   if (llvm::Error error = costs.checkFor(program.numStages()))
     return error;
@@ -335,7 +335,7 @@ llvm::Expected<Timeline> cleave::simulate::simulate(const Program &program, cons
   return Simulation(program, costs, options).run();
 }
 
-std::vector<double> cleave::simulate::memoryCurve(const Program &program, const CostTable &costs,
+std::vector<double> cleave::simulate::memoryCurve(const Schedule &program, const CostTable &costs,
                                                   unsigned rank, double *peak) {
   std::vector<double> curve;
   curve.reserve(program.ranks[rank].size());

@@ -28,7 +28,7 @@ struct ActionTime {
 
 /// Everything a simulation found out. Times are in the cost table's unit, from 0.
 struct Timeline {
-  /// By rank and position, parallel to Program::ranks.
+  /// By rank and position, parallel to Schedule::ranks.
   std::vector<std::vector<ActionTime>> ranks;
   /// When a rank's last action, and all it started, was complete.
   std::vector<double> rankEnd;
@@ -48,12 +48,12 @@ struct SimulationOptions {
 /// transfers and collectives of data-parallel ranks run beside it. Slots are taken as unbounded.
 /// Time and memory are O(actions). Errors: costs that do not fit the program; a program that
 /// cannot run to its end (names the blocked ranks with position and action).
-llvm::Expected<Timeline> simulate(const schedule::Program &program, const CostTable &costs,
+llvm::Expected<Timeline> simulate(const schedule::Schedule &program, const CostTable &costs,
                                   const SimulationOptions &options = {});
 
 /// Activation memory after each action of a rank's list (a group counts as one, with its peak in
 /// the middle): for memory curves. `peak`, if given, receives the largest value.
-std::vector<double> memoryCurve(const schedule::Program &program, const CostTable &costs,
+std::vector<double> memoryCurve(const schedule::Schedule &program, const CostTable &costs,
                                 unsigned rank, double *peak = nullptr);
 
 } // namespace cleave::simulate

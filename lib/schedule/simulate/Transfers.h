@@ -21,7 +21,7 @@ struct Transfer {
 
 class Transfers {
 public:
-  Transfers(const schedule::Program &program, const CostTable &costs,
+  Transfers(const schedule::Schedule &program, const CostTable &costs,
             const schedule::CommModel &model)
       : program(program), costs(costs), model(model) {}
 
@@ -53,7 +53,7 @@ private:
   void startByTag(const End &end, llvm::function_ref<void(const Transfer &)> complete);
   void drain(uint64_t stream, llvm::function_ref<void(const Transfer &)> complete);
 
-  const schedule::Program &program;
+  const schedule::Schedule &program;
   const CostTable &costs;
   schedule::CommModel model;
   llvm::DenseMap<uint64_t, double> linkFree; // by sender and receiver

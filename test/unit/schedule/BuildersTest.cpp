@@ -14,17 +14,17 @@ TEST_P(Builders, EveryLegalProgramIsValidUnderEveryModel) {
   options.models = {CommModel::gloo(), CommModel::nccl(StreamSharing::World),
                     CommModel::nccl(StreamSharing::Peer), CommModel::nccl(StreamSharing::Direction),
                     CommModel::nccl(StreamSharing::Kind)};
-  unsigned count = forEachLegal(builder(), [&](const BuildRequest &request, Program compute) {
+  unsigned count = forEachLegal(builder(), [&](const BuildRequest &request, Schedule compute) {
     SCOPED_TRACE(describe(builder(), request));
     ASSERT_EQ(verifyText(compute, {.models = {}, .buckets = {}, .computeOnly = true}), "");
-    Program program = orFail(insertP2P(compute, {.recvStart = RecvStart::AtSend}));
+    Schedule program = orFail(insertP2P(compute, {.recvStart = RecvStart::AtSend}));
     ASSERT_EQ(verifyText(program, options), "");
   });
   EXPECT_GT(count, 30u);
 }
 
 TEST_P(Builders, EarlyAndLateReceivesRunWhereReceivesAreIndependent) {
-  forEachLegal(builder(), [&](const BuildRequest &request, const Program &compute) {
+  forEachLegal(builder(), [&](const BuildRequest &request, const Schedule &compute) {
     SCOPED_TRACE(describe(builder(), request));
     for (CommModel model : {CommModel::gloo(), CommModel::nccl(StreamSharing::Direction),
                             CommModel::nccl(StreamSharing::Kind)})
@@ -32,7 +32,7 @@ TEST_P(Builders, EarlyAndLateReceivesRunWhereReceivesAreIndependent) {
         P2POptions options;
         options.model = model;
         options.recvStart = start;
-        Program program = orFail(insertP2P(compute, options));
+        Schedule program = orFail(insertP2P(compute, options));
         ASSERT_EQ(verifyText(program, {.models = {model}, .buckets = {}}), "");
       }
   });
@@ -40,7 +40,7 @@ TEST_P(Builders, EarlyAndLateReceivesRunWhereReceivesAreIndependent) {
 
 /// The most microbatches whose activations a rank holds: a forward of one of `chunks` stages adds
 /// 1 / chunks, its (weight) backward takes it away.
-double peakMicrobatches(const Program &program) {
+double peakMicrobatches(const Schedule &program) {
   double chunks = double(program.numStages()) / program.numRanks(), peak = 0;
   for (const std::vector<Action> &list : program.ranks) {
     int held = 0;

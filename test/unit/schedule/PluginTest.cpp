@@ -20,7 +20,7 @@ TEST(Plugin, RegistersItsScheduleWhenLoaded) {
   getInfo().registerPassRegistryCallbacks();
   const ScheduleBuilder *builder = ScheduleRegistry::global().find("sequential");
   ASSERT_NE(builder, nullptr);
-  unsigned count = forEachLegal(*builder, [&](const BuildRequest &request, Program compute) {
+  unsigned count = forEachLegal(*builder, [&](const BuildRequest &request, Schedule compute) {
     SCOPED_TRACE(describe(*builder, request));
     ASSERT_EQ(verifyText(orFail(insertP2P(compute))), "");
   });

@@ -35,7 +35,7 @@ public:
   }
 
   /// Sends and receives included; nullopt where the drawn request is not legal.
-  std::optional<Program> program() {
+  std::optional<Schedule> program() {
     std::vector<const ScheduleBuilder *> builders = ScheduleRegistry::global().all();
     const ScheduleBuilder *builder = builders[below(builders.size())];
     BuildRequest request{2 + below(3), 1 + below(8), std::nullopt};
@@ -47,7 +47,7 @@ public:
     P2POptions options;
     options.model = CommModel::nccl(StreamSharing::Direction);
     options.recvStart = static_cast<RecvStart>(below(3));
-    Program program = orFail(insertP2P(*compute, options));
+    Schedule program = orFail(insertP2P(*compute, options));
     if (below(3) == 0)
       addCollectives(program);
     if (below(4) == 0)
@@ -60,7 +60,7 @@ public:
 
 private:
   /// All ranks, or two of them, meet at a random place each, perhaps twice.
-  void addCollectives(Program &program) {
+  void addCollectives(Schedule &program) {
     for (unsigned i = 1 + below(2); i-- > 0;) {
       std::vector<unsigned> ranks;
       for (unsigned rank = 0; rank < program.numRanks(); ++rank)
@@ -75,7 +75,7 @@ private:
   }
 
   /// A receive overtakes an earlier one of its stage.
-  void overtake(Program &program) {
+  void overtake(Schedule &program) {
     std::vector<Action> &list = program.ranks[below(program.numRanks())];
     auto recv = std::find_if(list.begin() + below(list.size()), list.end(),
                              [](Action action) { return isRecv(action.kind); });
@@ -88,7 +88,7 @@ private:
       std::rotate(recv, later, later + 1);
   }
 
-  void mutate(Program &program) {
+  void mutate(Schedule &program) {
     std::vector<Action> &list = program.ranks[below(program.numRanks())];
     if (list.size() < 2)
       return;

@@ -74,7 +74,7 @@ TEST(Registry, ForwardOnlyPrograms) {
   for (const char *name : {"gpipe", "looped-bfs", "offline"}) {
     BuildRequest request{std::string(name) == "offline" ? 1u : 3u, 5};
     request.forwardOnly = true;
-    Program program = orFail(insertP2P(orFail(buildSchedule(name, request))));
+    Schedule program = orFail(insertP2P(orFail(buildSchedule(name, request))));
     EXPECT_EQ(verifyText(program), "") << name;
     EXPECT_EQ(verifyText(parse([&] {
                 std::string text;
@@ -88,7 +88,7 @@ TEST(Registry, ForwardOnlyPrograms) {
 
 TEST(Registry, RanksWithDifferentNumbersOfStages) {
   for (unsigned stages : {3u, 4u, 5u, 7u}) {
-    Program program =
+    Schedule program =
         orFail(buildSchedule("looped-bfs", {.ranks = 3, .microbatches = 4, .stages = stages}));
     EXPECT_EQ(program.numStages(), stages);
     EXPECT_EQ(verifyText(orFail(insertP2P(program))), "");
@@ -117,7 +117,7 @@ TEST(Topologies, LoopAndV) {
 }
 
 TEST(Transfers, RefusesWhatHasThemAlready) {
-  Program program = orFail(insertP2P(orFail(buildSchedule("1f1b", {2, 2}))));
+  Schedule program = orFail(insertP2P(orFail(buildSchedule("1f1b", {2, 2}))));
   auto again = insertP2P(program);
   ASSERT_FALSE(bool(again));
   EXPECT_EQ(messageOf(again.takeError()), "the program already has sends and receives");

@@ -6,7 +6,7 @@
 using namespace cleave::schedule;
 
 namespace {
-Program interleaved(RecvStart start, CommModel model = CommModel::nccl()) {
+Schedule interleaved(RecvStart start, CommModel model = CommModel::nccl()) {
   P2POptions options;
   options.model = model;
   options.recvStart = start;
@@ -15,7 +15,7 @@ Program interleaved(RecvStart start, CommModel model = CommModel::nccl()) {
       options));
 }
 
-std::pair<unsigned, unsigned> total(const Program &program, SlotOptions options) {
+std::pair<unsigned, unsigned> total(const Schedule &program, SlotOptions options) {
   unsigned slots = 0, bound = 0;
   for (const RankSlots &rank : assignRecvSlots(program, options)) {
     slots += rank.numSlots;
@@ -25,7 +25,7 @@ std::pair<unsigned, unsigned> total(const Program &program, SlotOptions options)
 }
 
 /// No two uses of a slot overlap.
-void expectSound(const Program &program, SlotOptions options) {
+void expectSound(const Schedule &program, SlotOptions options) {
   for (const RankSlots &rank : assignRecvSlots(program, options)) {
     std::map<unsigned, size_t> freeFrom;
     for (const SlotUse &use : rank.uses) {
@@ -41,7 +41,7 @@ void expectSound(const Program &program, SlotOptions options) {
 // The figures of pytorch pull request 196465 for 4 ranks with 4 chunks: 112 slots with a pool per
 // stage and direction, 67 with one per rank.
 TEST(Slots, InterleavedNeedsFewerThanPublished) {
-  Program late = interleaved(RecvStart::Late);
+  Schedule late = interleaved(RecvStart::Late);
   auto [slots, bound] = total(late, {});
   std::printf("interleaved 1f1b, 4 ranks, 4 chunks: %u slots, no placement needs fewer than %u\n",
               slots, bound);
@@ -62,7 +62,7 @@ TEST(Slots, InterleavedNeedsFewerThanPublished) {
 /// microbatches in flight somewhere.
 TEST(Slots, FramesAreTheMicrobatchesInFlight) {
   for (const char *name : {"gpipe", "1f1b", "interleaved-1f1b", "zbv", "dualpipev", "zb-h2"}) {
-    Program program =
+    Schedule program =
         orFail(insertP2P(orFail(buildSchedule(name, {.ranks = 4, .microbatches = 8}))));
     for (unsigned rank = 0; rank < program.numRanks(); ++rank) {
       FrameSlots frames = assignFrameSlots(program, rank);
@@ -93,7 +93,7 @@ TEST(Slots, FramesAreTheMicrobatchesInFlight) {
       EXPECT_EQ(frames.numSlots, most) << name << " rank " << rank;
     }
   }
-  Program oneFOneB = orFail(buildSchedule("1f1b", {.ranks = 4, .microbatches = 8}));
+  Schedule oneFOneB = orFail(buildSchedule("1f1b", {.ranks = 4, .microbatches = 8}));
   EXPECT_EQ(assignFrameSlots(oneFOneB, 0).numSlots, (std::vector<unsigned>{4, 0, 0, 0}));
   EXPECT_EQ(assignFrameSlots(oneFOneB, 3).slots[3], std::vector<unsigned>(8, 0));
 }
@@ -102,7 +102,7 @@ TEST(Slots, FramesAreTheMicrobatchesInFlight) {
 /// the computation waits for.
 TEST(Completions, AreProved) {
   for (const char *name : {"gpipe", "1f1b", "interleaved-1f1b", "zbv", "zb-h2"}) {
-    Program program =
+    Schedule program =
         orFail(insertP2P(orFail(buildSchedule(name, {.ranks = 3, .microbatches = 6}))));
     auto positionOf = [&](unsigned rank, Action wanted) {
       for (size_t at = 0; at < program.ranks[rank].size(); ++at) {
@@ -140,7 +140,7 @@ TEST(Completions, AreProved) {
 /// No two sends share a slot before the first is known to be complete.
 TEST(Slots, SendsKeepTheirSlotsUntilTheyAreComplete) {
   for (const char *name : {"gpipe", "1f1b", "interleaved-1f1b", "zbv", "zb-h2"}) {
-    Program program =
+    Schedule program =
         orFail(insertP2P(orFail(buildSchedule(name, {.ranks = 3, .microbatches = 6}))));
     size_t allSlots = 0, allSends = 0;
     for (unsigned rank = 0; rank < program.numRanks(); ++rank) {
@@ -169,25 +169,25 @@ TEST(Slots, AssignmentsAreSound) {
     for (SlotPool pool :
          {SlotPool::PerRank, SlotPool::PerDirection, SlotPool::PerStageAndDirection})
       for (SlotRelease release : {SlotRelease::AfterForward, SlotRelease::AfterBackward}) {
-        Program program =
+        Schedule program =
             orFail(insertP2P(orFail(buildSchedule(name, {.ranks = 4, .microbatches = 8}))));
         expectSound(program, {release, pool});
       }
 }
 
 TEST(Slots, FewReceiveSlotsAreRespectedOrRefused) {
-  Program compute = orFail(buildSchedule("1f1b", {.ranks = 4, .microbatches = 8}));
+  Schedule compute = orFail(buildSchedule("1f1b", {.ranks = 4, .microbatches = 8}));
   for (unsigned slots : {1u, 2u, 3u, 8u}) {
     P2POptions options;
     options.model.recvSlots = slots;
-    Program program = orFail(insertP2P(compute, options));
+    Schedule program = orFail(insertP2P(compute, options));
     EXPECT_EQ(verifyText(program, {.models = {options.model}, .buckets = {}}), "");
     for (const RankSlots &rank :
          assignRecvSlots(program, {SlotRelease::AfterForward, SlotPool::PerRank}))
       EXPECT_LE(rank.numSlots, slots);
   }
   // A group of a forward and a backward needs two values at once.
-  Program grouped = orFail(buildSchedule("dualpipev", {.ranks = 2, .microbatches = 8}));
+  Schedule grouped = orFail(buildSchedule("dualpipev", {.ranks = 2, .microbatches = 8}));
   P2POptions options;
   options.model.recvSlots = 1;
   auto refused = insertP2P(grouped, options);
@@ -197,7 +197,7 @@ TEST(Slots, FewReceiveSlotsAreRespectedOrRefused) {
 }
 
 TEST(Slots, SendSlots) {
-  Program program = orFail(insertP2P(orFail(buildSchedule("1f1b", {4, 8}))));
+  Schedule program = orFail(insertP2P(orFail(buildSchedule("1f1b", {4, 8}))));
   CommModel model = CommModel::nccl();
   unsigned least = minimalSendSlots(program, model);
   ASSERT_GE(least, 1u);
@@ -207,7 +207,7 @@ TEST(Slots, SendSlots) {
     model.sendSlots = least - 1;
     EXPECT_TRUE(findDeadlock(program, model));
   }
-  Program alone = orFail(buildSchedule("offline", {1, 2, 3}));
+  Schedule alone = orFail(buildSchedule("offline", {1, 2, 3}));
   EXPECT_EQ(minimalSendSlots(alone, model), 0u);
 }
 } // namespace

@@ -24,12 +24,12 @@ template <typename T> T orFail(llvm::Expected<T> value) {
   return T();
 }
 
-inline Program parse(llvm::StringRef text) {
+inline Schedule parse(llvm::StringRef text) {
   return orFail(parseText(text, "test"));
 }
 
 /// All problems as one text; empty where there are none.
-inline std::string verifyText(const Program &program, const VerifyOptions &options = {}) {
+inline std::string verifyText(const Schedule &program, const VerifyOptions &options = {}) {
   std::string text;
   for (const Problem &problem : verify(program, options))
     text += problem.str() + "\n";

@@ -7,13 +7,13 @@
 using namespace cleave::schedule;
 
 namespace {
-std::string print(const Program &program) {
+std::string print(const Schedule &program) {
   std::string text;
   llvm::raw_string_ostream os(text);
   printText(program, os);
   return text;
 }
-std::string csv(const Program &program, CsvOptions options = {}) {
+std::string csv(const Schedule &program, CsvOptions options = {}) {
   std::string text;
   llvm::raw_string_ostream os(text);
   if (llvm::Error error = printCsv(program, os, options))
@@ -36,7 +36,7 @@ ParseError errorOf(llvm::Expected<Program> program) {
 }
 
 TEST(Text, PrintsWhatTheDocumentationShows) {
-  Program program = orFail(insertP2P(orFail(buildSchedule("1f1b", {2, 2}))));
+  Schedule program = orFail(insertP2P(orFail(buildSchedule("1f1b", {2, 2}))));
   EXPECT_EQ(print(program), "schedule \"1f1b\"\n"
                             "ranks 2\n"
                             "stages 2\n"
@@ -56,8 +56,8 @@ TEST(Text, EveryKindOfActionSurvivesTheRoundTrip) {
                      "    reshard0 reduce0.3 step0 call \"log\" call \"log\"(0) call \"log\"(0.1)\n"
                      "    collective \"tied\"[0 1]\n"
                      "rank 1: {recvF1.0 recvF1.1} F1.0 collective \"tied\"[0 1] sendB1.0\n";
-  Program program = parse(text);
-  Program again = parse(print(program));
+  Schedule program = parse(text);
+  Schedule again = parse(print(program));
   EXPECT_TRUE(sameActions(program, again));
   EXPECT_EQ(print(program), print(again));
   EXPECT_EQ(again.topology.style(), TopologyStyle::Custom);
@@ -73,13 +73,13 @@ TEST(Text, RoundTripOfEveryBuilder) {
         llvm::consumeError(built.takeError());
         continue;
       }
-      Program program = orFail(insertP2P(*built));
+      Schedule program = orFail(insertP2P(*built));
       SCOPED_TRACE(builder->name().str());
-      Program again = parse(print(program));
+      Schedule again = parse(print(program));
       EXPECT_TRUE(sameActions(program, again));
-      Program fromCsv = orFail(parseCsv(csv(program), "csv"));
+      Schedule fromCsv = orFail(parseCsv(csv(program), "csv"));
       EXPECT_TRUE(sameActions(program, fromCsv));
-      Program compute = orFail(parseCsv(csv(program, {.computeOnly = true}), "csv"));
+      Schedule compute = orFail(parseCsv(csv(program, {.computeOnly = true}), "csv"));
       EXPECT_TRUE(sameActions(*built, compute));
       EXPECT_TRUE(sameActions(*built, removeP2P(program)));
     }
@@ -182,7 +182,7 @@ TEST(Text, StoredListsAreCanonical) {
   unsigned seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
-  const Program program = parse(
+  const Schedule program = parse(
       "ranks 2 stages 3 microbatches 12 topology [0 1 1]\n"
       "rank 0: unshard0 F0.0 sendF0.10 {F0.1 recvB0.1} I0.0 W0.0 reduce0.3 step0 call \"a b\"\n"
       "  call \"log\"(0) call \"log\"(0.11) collective \"tied\"[0 1] {call \"x\"}\n"
@@ -199,7 +199,7 @@ TEST(Text, StoredListsAreCanonical) {
       else
         damaged.insert(at, 1, alphabet[random() % (sizeof(alphabet) - 1)]);
     }
-    Program read;
+    Schedule read;
     read.topology = program.topology;
     read.numMicrobatches = program.numMicrobatches;
     read.ranks.resize(2);
@@ -221,7 +221,7 @@ TEST(Text, Csv) {
             "0UNSHARD,0F0,0SEND_F0,0RECV_B0,0I0,0W0,0RESHARD,0REDUCE_GRAD\n"
             "1RECV_F0,(1F0;1B1)OVERLAP_F_B,1SEND_B0\n");
   // torch writes bubbles as empty cells.
-  Program program = orFail(parseCsv("0F0,,0F1,,,0B0,0B1\r\n,1F0,1B0,1F1,1B1,\r\n"));
+  Schedule program = orFail(parseCsv("0F0,,0F1,,,0B0,0B1\r\n,1F0,1B0,1F1,1B1,\r\n"));
   EXPECT_EQ(program.ranks[0].size(), 4u);
   EXPECT_EQ(program.numMicrobatches, 2u);
   // torch reduces all of a stage's gradients at once, and leaves steps to its user.

@@ -61,13 +61,13 @@ TEST(Verify, Transfers) {
 }
 
 TEST(Verify, Structure) {
-  auto refuse = [](Program program, const std::string &message) {
+  auto refuse = [](Schedule program, const std::string &message) {
     std::vector<Problem> problems = verify(program);
     ASSERT_EQ(problems.size(), 1u);
     EXPECT_EQ(problems.front().str(), message);
   };
-  Program program = parse(std::string(header2) + good2);
-  Program wrong = program;
+  Schedule program = parse(std::string(header2) + good2);
+  Schedule wrong = program;
   wrong.ranks[0][0] = Action(ActionKind::Forward, 1, 0);
   refuse(wrong, "rank 0, position 0: F1.0: stage 1 is on rank 1 in this topology (loop)");
   wrong = program;
@@ -98,7 +98,7 @@ TEST(Verify, Structure) {
   wrong.ranks[0].push_back(Action(ActionKind::ReduceGrad, 0, 70000));
   refuse(wrong,
          "rank 0, position 4: reduce0.70000: bucket 70000 is out of range: at most 65536 buckets");
-  Program folded = orFail(buildSchedule("zbv", {2, 4}));
+  Schedule folded = orFail(buildSchedule("zbv", {2, 4}));
   folded.ranks[1].push_back(Action(ActionKind::SendForward, 1, 0));
   EXPECT_EQ(verify(folded).front().kind, ProblemKind::NeedlessP2P);
 }
@@ -122,7 +122,7 @@ TEST(Verify, GradientsAndParameters) {
   EXPECT_EQ(problemsOf("rank 0: F0.0 B0.0 step0 reduce0.0\n", header),
             "rank 0, position 2: step0 runs before the stage's last gradient reduction\n"
             "  rank 0, position 3: which is here\n");
-  Program program = parse(std::string(header) + "rank 0: F0.0 B0.0 reduce0.0\n");
+  Schedule program = parse(std::string(header) + "rank 0: F0.0 B0.0 reduce0.0\n");
   EXPECT_EQ(verifyText(program, {.models = {}, .buckets = {2}}),
             "rank 0 never reduces bucket 1 of stage 0 (reduce0.1)\n");
   EXPECT_EQ(verifyText(program, {.models = {}, .buckets = {0}}),
@@ -131,7 +131,7 @@ TEST(Verify, GradientsAndParameters) {
 
 TEST(Verify, PyTorchIssue172668) {
   for (const char *trace : {issue172668Send, issue172668Swapped}) {
-    Program program = parse(trace);
+    Schedule program = parse(trace);
     for (CommModel model : {CommModel::gloo(), CommModel::nccl(StreamSharing::Direction)})
       EXPECT_EQ(verifyText(program, {.models = {model}, .buckets = {}}), "");
   }
@@ -150,7 +150,7 @@ TEST(Verify, PyTorchIssue172668) {
             "  rank 1, position 13: recvF1.2 is queued behind sendB3.0 of rank 1, position 10\n"
             "  rank 1, position 10: sendB3.0 waits for recvB2.0 of rank 0, position 12\n");
   // The same compute order with our own transfers runs on one stream.
-  Program repaired = orFail(insertP2P(removeP2P(parse(issue172668Swapped))));
+  Schedule repaired = orFail(insertP2P(removeP2P(parse(issue172668Swapped))));
   for (StreamSharing streams : {StreamSharing::World, StreamSharing::Peer}) {
     P2POptions options;
     options.model = CommModel::nccl(streams);
@@ -160,9 +160,9 @@ TEST(Verify, PyTorchIssue172668) {
 }
 
 TEST(Verify, SwappedSendsAreWrongDataInOrderAndHarmlessByTag) {
-  Program program = parse("ranks 2 stages 2 microbatches 2 forward_only\n"
-                          "rank 0: F0.0 F0.1 sendF0.1 sendF0.0\n"
-                          "rank 1: recvF1.0 F1.0 recvF1.1 F1.1\n");
+  Schedule program = parse("ranks 2 stages 2 microbatches 2 forward_only\n"
+                           "rank 0: F0.0 F0.1 sendF0.1 sendF0.0\n"
+                           "rank 1: recvF1.0 F1.0 recvF1.1 F1.1\n");
   EXPECT_EQ(verifyText(program, {.models = {CommModel::gloo()}, .buckets = {}}), "");
   EXPECT_EQ(verifyText(program, {.models = {CommModel::nccl()}, .buckets = {}}),
             "rank 1, position 0: recvF1.0 would receive what sendF0.1 sends: their orders differ\n"
@@ -192,7 +192,7 @@ TEST(Verify, CyclicComputeOrder) {
 }
 
 TEST(Verify, SendSlotsBlock) {
-  Program program =
+  Schedule program =
       parse("ranks 2 stages 4 microbatches 4 forward_only\n"
             "rank 0: F0.0 sendF0.0 F0.1 sendF0.1 F0.2 sendF0.2 F0.3 sendF0.3\n"
             "        recvF2.0 F2.0 sendF2.0 recvF2.1 F2.1 sendF2.1\n"
@@ -246,7 +246,7 @@ TEST(Verify, CollectivesInDifferentOrders) {
 }
 
 TEST(Verify, ReplicasNeedOneList) {
-  Program program = orFail(insertP2P(orFail(buildSchedule("1f1b", {2, 4}))));
+  Schedule program = orFail(insertP2P(orFail(buildSchedule("1f1b", {2, 4}))));
   std::vector<std::vector<Action>> lists = {program.ranks[0], program.ranks[0], program.ranks[1],
                                             program.ranks[1]};
   std::vector<unsigned> coordinates = {0, 0, 1, 1};

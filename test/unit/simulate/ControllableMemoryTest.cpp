@@ -17,7 +17,7 @@ simulate::CostTable equalCosts() {
 }
 
 simulate::Metrics run(const char *name, unsigned ranks, unsigned microbatches) {
-  Program program =
+  Schedule program =
       llvm::cantFail(buildSchedule(name, {.ranks = ranks, .microbatches = microbatches}));
   return simulate::measure(program, llvm::cantFail(simulate::simulate(program, equalCosts())));
 }

@@ -9,8 +9,8 @@ using namespace cleave;
 using namespace cleave::schedule;
 using namespace cleave::simulate;
 
-static Program twoRanks(unsigned microbatches) {
-  Program program;
+static Schedule twoRanks(unsigned microbatches) {
+  Schedule program;
   program.topology = llvm::cantFail(Topology::get(TopologyStyle::Loop, 2, 2));
   program.numMicrobatches = microbatches;
   program.ranks.resize(2);
@@ -18,7 +18,7 @@ static Program twoRanks(unsigned microbatches) {
 }
 
 TEST(Simulator, TimesMemoryAndWhatWasWaitedFor) {
-  Program program = twoRanks(1);
+  Schedule program = twoRanks(1);
   program.ranks[0] = {Action(ActionKind::Forward, 0), Action(ActionKind::BackwardInput, 0),
                       Action(ActionKind::BackwardWeight, 0)};
   program.ranks[1] = {Action(ActionKind::Forward, 1), Action(ActionKind::BackwardInput, 1),
@@ -43,7 +43,7 @@ TEST(Simulator, TimesMemoryAndWhatWasWaitedFor) {
 }
 
 TEST(Simulator, TransfersOfALinkFollowEachOther) {
-  Program program = twoRanks(2);
+  Schedule program = twoRanks(2);
   program.forwardOnly = true;
   program.ranks[0] = {Action(ActionKind::Forward, 0, 0), Action(ActionKind::Forward, 0, 1)};
   program.ranks[1] = {Action(ActionKind::Forward, 1, 0), Action(ActionKind::Forward, 1, 1)};
@@ -53,7 +53,7 @@ TEST(Simulator, TransfersOfALinkFollowEachOther) {
 }
 
 TEST(Simulator, GroupsRunTogetherAndOverlap) {
-  Program program = llvm::cantFail(buildSchedule("dualpipev", {.ranks = 2, .microbatches = 4}));
+  Schedule program = llvm::cantFail(buildSchedule("dualpipev", {.ranks = 2, .microbatches = 4}));
   CostTable costs = CostTable::uniform(1, 1, 1, 0);
   double apart = measure(program, llvm::cantFail(simulate::simulate(program, costs))).makespan;
   costs.overlap = 1;
@@ -62,7 +62,7 @@ TEST(Simulator, GroupsRunTogetherAndOverlap) {
 }
 
 TEST(Simulator, RendezvousWaitsForBothEnds) {
-  Program program = twoRanks(1);
+  Schedule program = twoRanks(1);
   program.forwardOnly = true;
   Action custom = program.addCustom({"load"});
   program.ranks[0] = {Action(ActionKind::Forward, 0), Action(ActionKind::SendForward, 0)};
@@ -78,7 +78,7 @@ TEST(Simulator, RendezvousWaitsForBothEnds) {
 }
 
 TEST(Simulator, CollectivesStartWithTheLastRank) {
-  Program program = twoRanks(1);
+  Schedule program = twoRanks(1);
   program.forwardOnly = true;
   Action both = program.addCollective({"sum", {0, 1}});
   program.ranks[0] = {Action(ActionKind::Forward, 0), both};
@@ -92,7 +92,7 @@ TEST(Simulator, CollectivesStartWithTheLastRank) {
 }
 
 TEST(Simulator, ShardedStagesWaitForTheirParameters) {
-  Program program = twoRanks(1);
+  Schedule program = twoRanks(1);
   program.ranks[0] = {Action(ActionKind::Unshard, 0), Action(ActionKind::Forward, 0),
                       Action(ActionKind::Backward, 0), Action(ActionKind::ReduceGrad, 0),
                       Action(ActionKind::OptimizerStep, 0)};
@@ -109,7 +109,7 @@ TEST(Simulator, ShardedStagesWaitForTheirParameters) {
 }
 
 TEST(Simulator, NamesWhatIsBlocked) {
-  Program program = twoRanks(1);
+  Schedule program = twoRanks(1);
   program.ranks[0] = {Action(ActionKind::Backward, 0), Action(ActionKind::Forward, 0)};
   program.ranks[1] = {Action(ActionKind::Forward, 1), Action(ActionKind::Backward, 1)};
   auto timeline = simulate::simulate(program, CostTable());
@@ -136,7 +136,7 @@ TEST(Simulator, EveryScheduleRunsWithInsertedTransfers) {
         double least = model.matching == Matching::Tag ? free : implied;
         P2POptions options;
         options.model = model;
-        Program full = llvm::cantFail(insertP2P(*program, options));
+        Schedule full = llvm::cantFail(insertP2P(*program, options));
         Timeline timeline = llvm::cantFail(simulate::simulate(full, costs, {model}));
         EXPECT_GE(measure(full, timeline).makespan, least - 1e-9) << builder->name().str();
       }

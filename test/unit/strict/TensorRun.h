@@ -14,7 +14,7 @@ struct SlotPlan {
   std::vector<schedule::RankSlots> receives;
   std::vector<schedule::SendSlots> sends;
 
-  explicit SlotPlan(const schedule::Program &program);
+  explicit SlotPlan(const schedule::Schedule &program);
 };
 
 struct TensorRun {
@@ -35,7 +35,7 @@ struct TensorRun {
 /// With a plan, received values and values to be sent live in its slots, and a send slot that is
 /// written before its last send is known to be complete is an error; without, each has memory of
 /// its own, and the model's slots are counted.
-TensorRun runWithTensors(const schedule::Program &program, const schedule::CommModel &model,
+TensorRun runWithTensors(const schedule::Schedule &program, const schedule::CommModel &model,
                          const SlotPlan *plan = nullptr);
 
 } // namespace cleave::strict

@@ -42,7 +42,7 @@ struct Place {
 /// buffered); a rank ends when all it started is complete. Transfers carry (stage, microbatch,
 /// direction); stages form a chain (a value for a later stage is handed on by those between).
 /// Actions of one group (Compose) start together, and none sees another's result.
-class Program {
+class Schedule {
 public:
   std::string name;
   Topology topology;
@@ -102,7 +102,7 @@ unsigned getPeer(const Topology &topology, Action p2p);
 Action getCounterpart(Action p2p);
 
 /// True if both programs have the same lists, whatever the order of their side tables.
-bool sameActions(const Program &a, const Program &b);
+bool sameActions(const Schedule &a, const Schedule &b);
 
 } // namespace cleave::schedule
 

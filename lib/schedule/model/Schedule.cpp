@@ -1,5 +1,5 @@
 // The program's side tables, and the spelling of actions.
-#include "lib/schedule/model/Program.h"
+#include "lib/schedule/model/Schedule.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -16,7 +16,7 @@ llvm::StringRef cleave::schedule::getKindName(ActionKind kind) {
   return names[static_cast<unsigned>(kind)];
 }
 
-Action Program::addGroup(llvm::ArrayRef<Action> actions) {
+Action Schedule::addGroup(llvm::ArrayRef<Action> actions) {
   groupActions.insert(groupActions.end(), actions.begin(), actions.end());
   groupEnds.push_back(static_cast<uint32_t>(groupActions.size()));
   return Action(ActionKind::Compose, 0, static_cast<unsigned>(groupEnds.size() - 1));
@@ -30,7 +30,7 @@ template <typename T> static Action addTo(std::vector<T> &table, T entry, Action
   return Action(kind, 0, index);
 }
 
-Action Program::addCustom(CustomAction custom) {
+Action Schedule::addCustom(CustomAction custom) {
   // Customs with a microbatch are many and distinct: looking for an equal one would be quadratic.
   if (custom.microbatch != CustomAction::noIndex) {
     customs.push_back(std::move(custom));
@@ -39,12 +39,12 @@ Action Program::addCustom(CustomAction custom) {
   return addTo(customs, std::move(custom), ActionKind::Custom);
 }
 
-Action Program::addCollective(CollectiveAction collective) {
+Action Schedule::addCollective(CollectiveAction collective) {
   llvm::sort(collective.ranks);
   return addTo(collectives, std::move(collective), ActionKind::Collective);
 }
 
-bool Program::hasP2P() const {
+bool Schedule::hasP2P() const {
   for (const std::vector<Action> &list : ranks)
     for (const Action &action : list) {
       bool found = false;
@@ -55,14 +55,14 @@ bool Program::hasP2P() const {
   return false;
 }
 
-size_t Program::numActions() const {
+size_t Schedule::numActions() const {
   size_t count = 0;
   for (const std::vector<Action> &list : ranks)
     count += list.size();
   return count;
 }
 
-void Program::print(llvm::raw_ostream &os, Action action) const {
+void Schedule::print(llvm::raw_ostream &os, Action action) const {
   static constexpr const char *spelling[] = {"F",       "B",       "I",      "W",
                                              "sendF",   "recvF",   "sendB",  "recvB",
                                              "unshard", "reshard", "reduce", "step"};
@@ -98,7 +98,7 @@ void Program::print(llvm::raw_ostream &os, Action action) const {
   }
 }
 
-std::string Program::str(Action action) const {
+std::string Schedule::str(Action action) const {
   std::string text;
   llvm::raw_string_ostream os(text);
   print(os, action);
@@ -123,7 +123,7 @@ Action cleave::schedule::getCounterpart(Action p2p) {
   }
 }
 
-bool cleave::schedule::sameActions(const Program &a, const Program &b) {
+bool cleave::schedule::sameActions(const Schedule &a, const Schedule &b) {
   auto sameAction = [&](Action x, Action y) {
     if (x.kind != y.kind)
       return false;
