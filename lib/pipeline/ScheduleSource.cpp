@@ -51,7 +51,7 @@ static size_t findLists(StringRef text) {
   return StringRef::npos;
 }
 
-ScheduleSource::ScheduleSource(ScheduleOp op, const schedule::Program &program)
+ScheduleSource::ScheduleSource(ScheduleOp op, const schedule::Schedule &program)
     : program(program), context(op.getContext()) {
   auto location = op->getLoc()->findInstanceOf<FileLineColLoc>();
   if (!location)
@@ -111,7 +111,7 @@ LocationAttr ScheduleSource::locate(const schedule::Place &place) const {
   ArrayRef<schedule::Action> list = program.ranks[place.rank], text = written.ranks[place.rank];
   schedule::Action action = list[place.position];
   std::string name = schedule::hasStage(action.kind) ? "" : program.str(action);
-  auto isSame = [&](const schedule::Program &owner, schedule::Action other) {
+  auto isSame = [&](const schedule::Schedule &owner, schedule::Action other) {
     return schedule::hasStage(action.kind) ? other == action
                                            : other.kind == action.kind && owner.str(other) == name;
   };

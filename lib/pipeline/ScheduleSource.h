@@ -9,7 +9,7 @@
 #define CLEAVE_LIB_PIPELINE_SCHEDULESOURCE_H
 
 #include "dialects/pipeline/Pipeline.h"
-#include "lib/schedule/model/Program.h"
+#include "lib/schedule/model/Schedule.h"
 #include "lib/schedule/model/Text.h"
 
 #include "llvm/Support/MemoryBuffer.h"
@@ -21,7 +21,7 @@ class ScheduleSource {
 public:
   /// `program` is what `op` says. Without a text (standard input, bytecode, a schedule made by
   /// name, a file that has changed since) nothing is found.
-  ScheduleSource(ScheduleOp op, const schedule::Program &program);
+  ScheduleSource(ScheduleOp op, const schedule::Schedule &program);
 
   /// The line and column of an action; null where the text does not have it, as a pass inserted it.
   mlir::LocationAttr locate(const schedule::Place &place) const;
@@ -30,12 +30,12 @@ private:
   void readOp(llvm::StringRef text, llvm::StringRef symbol);
   void readFile(llvm::StringRef text, llvm::StringRef path);
 
-  const schedule::Program &program;
+  const schedule::Schedule &program;
   mlir::MLIRContext *context;
   mlir::StringAttr path;
   std::unique_ptr<llvm::MemoryBuffer> buffer;
   /// The actions of the text, and where they begin.
-  schedule::Program written;
+  schedule::Schedule written;
   schedule::ActionOffsets offsets;
 };
 

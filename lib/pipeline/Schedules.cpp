@@ -18,7 +18,7 @@ FailureOr<schedule::Schedule> pipeline::readSchedule(ScheduleOp op) {
   return program;
 }
 
-void pipeline::emitProblems(ScheduleOp op, const schedule::Program &program,
+void pipeline::emitProblems(ScheduleOp op, const schedule::Schedule &program,
                             ArrayRef<schedule::Problem> problems) {
   if (problems.empty())
     return;

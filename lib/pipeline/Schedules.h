@@ -15,7 +15,7 @@ mlir::FailureOr<schedule::Schedule> readSchedule(ScheduleOp op);
 
 /// Emits problems of `program`, what the op says, as errors with a note for each further place: at
 /// the action in the op's text or in the schedule's file, where these can be read, else at the op.
-void emitProblems(ScheduleOp op, const schedule::Program &program,
+void emitProblems(ScheduleOp op, const schedule::Schedule &program,
                   llvm::ArrayRef<schedule::Problem> problems);
 
 } // namespace cleave::pipeline

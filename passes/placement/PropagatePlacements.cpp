@@ -20,7 +20,7 @@ struct PropagatePlacements : placement::impl::PropagatePlacementsBase<PropagateP
   void runOnOperation() override;
 
 private:
-  LogicalResult readLinks(Topology &topology);
+  LogicalResult readLinks(MachineModel &machine);
 };
 
 } // namespace
@@ -45,30 +45,30 @@ static LogicalResult readByAxis(ModuleOp module, StringRef option, StringRef tex
   return success();
 }
 
-LogicalResult PropagatePlacements::readLinks(Topology &topology) {
+LogicalResult PropagatePlacements::readLinks(MachineModel &machine) {
   ModuleOp module = getOperation();
   auto setter = [&](double AxisLink::*field) {
-    return [&topology, field](StringRef axis, double value) {
+    return [&machine, field](StringRef axis, double value) {
       if (axis.empty()) {
-        topology.any.*field = value;
-        for (auto &link : topology.links)
+        machine.any.*field = value;
+        for (auto &link : machine.links)
           link.second.*field = value;
         return;
       }
-      topology.links.try_emplace(axis, topology.any).first->second.*field = value;
+      machine.links.try_emplace(axis, machine.any).first->second.*field = value;
     };
   };
   if (failed(readByAxis(module, "bandwidth", bandwidth, setter(&AxisLink::bandwidth), false)) ||
       failed(readByAxis(module, "latency", latency, setter(&AxisLink::latency), true)))
     return failure();
   dist::MeshOp mesh = dist::getMesh(module);
-  for (const auto &link : topology.links)
+  for (const auto &link : machine.links)
     if (mesh && !mesh.findAxis(link.first()))
       return mesh.emitError("has no axis \"")
              << link.first() << "\", for which the options give bandwidth or latency";
-  topology.work = work;
-  topology.microbatches = microbatches;
-  if (!(topology.work >= 0) || !std::isfinite(topology.work))
+  machine.work = work;
+  machine.microbatches = microbatches;
+  if (!(machine.work >= 0) || !std::isfinite(machine.work))
     return module.emitError("expected a nonnegative number for work, found ")
            << static_cast<double>(work);
   if (microbatches < 1)
@@ -82,7 +82,7 @@ void PropagatePlacements::runOnOperation() {
   PropagateOptions options;
   options.strict = strict;
   options.uneven = uneven;
-  if (failed(getOrAddMesh(module, mesh)) || failed(readLinks(options.topology)))
+  if (failed(getOrAddMesh(module, mesh)) || failed(readLinks(options.machine)))
     return signalPassFailure();
   FailureOr<Propagation> propagation = propagate(module, options);
   if (failed(propagation))

@@ -18,23 +18,23 @@ namespace cleave::runtime {
 
 inline c10d::ReduceOp toC10d(const ReductionOp &reduction) {
   switch (reduction.kind) {
-  case Reduction::Sum:
+  case ReductionKind::Sum:
     return c10d::ReduceOp::SUM;
-  case Reduction::Average:
+  case ReductionKind::Average:
     return c10d::ReduceOp::AVG;
-  case Reduction::PremultipliedSum:
+  case ReductionKind::PremultipliedSum:
     return c10d::makeNCCLPreMulSum(reduction.factor);
-  case Reduction::Max:
+  case ReductionKind::Max:
     return c10d::ReduceOp::MAX;
-  case Reduction::Min:
+  case ReductionKind::Min:
     return c10d::ReduceOp::MIN;
-  case Reduction::Product:
+  case ReductionKind::Product:
     return c10d::ReduceOp::PRODUCT;
-  case Reduction::BitAnd:
+  case ReductionKind::BitAnd:
     return c10d::ReduceOp::BAND;
-  case Reduction::BitOr:
+  case ReductionKind::BitOr:
     return c10d::ReduceOp::BOR;
-  case Reduction::BitXor:
+  case ReductionKind::BitXor:
     return c10d::ReduceOp::BXOR;
   }
   llvm_unreachable("unknown reduction");

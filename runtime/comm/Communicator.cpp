@@ -7,25 +7,25 @@ using namespace cleave::runtime;
 Work::~Work() = default;
 Communicator::~Communicator() = default;
 
-llvm::StringRef cleave::runtime::reductionName(Reduction reduction) {
+llvm::StringRef cleave::runtime::reductionName(ReductionKind reduction) {
   switch (reduction) {
-  case Reduction::Sum:
+  case ReductionKind::Sum:
     return "sum";
-  case Reduction::Average:
+  case ReductionKind::Average:
     return "avg";
-  case Reduction::PremultipliedSum:
+  case ReductionKind::PremultipliedSum:
     return "premul_sum";
-  case Reduction::Max:
+  case ReductionKind::Max:
     return "max";
-  case Reduction::Min:
+  case ReductionKind::Min:
     return "min";
-  case Reduction::Product:
+  case ReductionKind::Product:
     return "product";
-  case Reduction::BitAnd:
+  case ReductionKind::BitAnd:
     return "band";
-  case Reduction::BitOr:
+  case ReductionKind::BitOr:
     return "bor";
-  case Reduction::BitXor:
+  case ReductionKind::BitXor:
     return "bxor";
   }
   return "";
@@ -38,7 +38,7 @@ static llvm::Error waitFor(llvm::Expected<std::unique_ptr<Work>> work) {
 }
 
 llvm::Error Communicator::allReduceSum(at::Tensor &tensor, llvm::StringRef what) {
-  return waitFor(startAllReduce(tensor, Reduction::Sum, what));
+  return waitFor(startAllReduce(tensor, ReductionKind::Sum, what));
 }
 
 llvm::Error Communicator::broadcast(at::Tensor &tensor, int root, llvm::StringRef what) {

@@ -32,7 +32,7 @@ enum class ScalarType : int8_t;
 namespace cleave::runtime {
 
 /// Elementwise reductions over the ranks of a group.
-enum class Reduction {
+enum class ReductionKind {
   Sum,
   Average,
   /// Every rank's operand is multiplied by a factor first.
@@ -46,15 +46,15 @@ enum class Reduction {
 };
 
 /// "sum", "avg", "premul_sum", "max", ...: as the dist dialect spells them.
-llvm::StringRef reductionName(Reduction reduction);
+llvm::StringRef reductionName(ReductionKind reduction);
 
 /// A reduction with its parameter.
 struct ReductionOp {
-  Reduction kind;
+  ReductionKind kind;
   /// What each operand is multiplied by; set for PremultipliedSum.
   double factor = 1;
 
-  ReductionOp(Reduction kind, double factor = 1) : kind(kind), factor(factor) {}
+  ReductionOp(ReductionKind kind, double factor = 1) : kind(kind), factor(factor) {}
 };
 
 /// An operation in flight. It keeps its tensors alive; they may not be read or written before

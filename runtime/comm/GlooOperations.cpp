@@ -194,17 +194,17 @@ GlooCommunicator::launchInPlace(Operation operation, StringRef kind, at::Tensor 
 bool GlooCommunicator::supports(const ReductionOp &reduction, c10::ScalarType type) const {
   bool isWhole = type == at::kByte || type == at::kChar || type == at::kInt || type == at::kLong;
   switch (reduction.kind) {
-  case Reduction::Sum:
-  case Reduction::Product:
+  case ReductionKind::Sum:
+  case ReductionKind::Product:
     return isWhole || type == at::kFloat || type == at::kDouble;
-  case Reduction::Max:
-  case Reduction::Min:
-  case Reduction::BitAnd:
-  case Reduction::BitOr:
-  case Reduction::BitXor:
+  case ReductionKind::Max:
+  case ReductionKind::Min:
+  case ReductionKind::BitAnd:
+  case ReductionKind::BitOr:
+  case ReductionKind::BitXor:
     return isWhole;
-  case Reduction::Average:
-  case Reduction::PremultipliedSum:
+  case ReductionKind::Average:
+  case ReductionKind::PremultipliedSum:
     break;
   }
   return false;

@@ -10,14 +10,14 @@ using namespace cleave::runtime;
 llvm::Error cleave::runtime::checkReduction(const ReductionOp &reduction, at::ScalarType type) {
   const char *expected = nullptr;
   switch (reduction.kind) {
-  case Reduction::Average:
-  case Reduction::PremultipliedSum:
+  case ReductionKind::Average:
+  case ReductionKind::PremultipliedSum:
     if (!at::isFloatingType(type))
       expected = "a floating-point type";
     break;
-  case Reduction::BitAnd:
-  case Reduction::BitOr:
-  case Reduction::BitXor:
+  case ReductionKind::BitAnd:
+  case ReductionKind::BitOr:
+  case ReductionKind::BitXor:
     if (!at::isIntegralType(type, /*includeBool=*/true))
       expected = "an integer type or booleans";
     break;
@@ -31,14 +31,14 @@ llvm::Error cleave::runtime::checkReduction(const ReductionOp &reduction, at::Sc
                                  at::toString(type));
 }
 
-static Reduction onBytesOfBooleans(Reduction kind) {
+static ReductionKind onBytesOfBooleans(ReductionKind kind) {
   switch (kind) {
-  case Reduction::Sum:
-  case Reduction::Max:
-    return Reduction::BitOr;
-  case Reduction::Product:
-  case Reduction::Min:
-    return Reduction::BitAnd;
+  case ReductionKind::Sum:
+  case ReductionKind::Max:
+    return ReductionKind::BitOr;
+  case ReductionKind::Product:
+  case ReductionKind::Min:
+    return ReductionKind::BitAnd;
   default:
     return kind;
   }
@@ -47,16 +47,16 @@ static Reduction onBytesOfBooleans(Reduction kind) {
 LoweredReduction::LoweredReduction(const ReductionOp &reduction, at::ScalarType type, int terms)
     : asked(reduction), original(type), computed(type), between(reduction), terms(terms) {
   bool isSum =
-      reduction.kind == Reduction::Average || reduction.kind == Reduction::PremultipliedSum;
+      reduction.kind == ReductionKind::Average || reduction.kind == ReductionKind::PremultipliedSum;
   if (isSum)
-    between = Reduction::Sum;
+    between = ReductionKind::Sum;
   if (type == at::kBool) {
     computed = at::kByte;
     between = onBytesOfBooleans(reduction.kind);
   } else if (type == at::kShort) {
     computed = at::kInt;
   } else if ((type == at::kHalf || type == at::kBFloat16) &&
-             (between.kind == Reduction::Sum || between.kind == Reduction::Product)) {
+             (between.kind == ReductionKind::Sum || between.kind == ReductionKind::Product)) {
     computed = at::kFloat;
   }
 }
@@ -64,28 +64,28 @@ LoweredReduction::LoweredReduction(const ReductionOp &reduction, at::ScalarType 
 at::Tensor LoweredReduction::before(const at::Tensor &operand) const {
   at::Tensor result =
       original == at::kBool ? operand.contiguous().view(at::kByte) : operand.to(computed);
-  return asked.kind == Reduction::PremultipliedSum ? result.mul(asked.factor) : result;
+  return asked.kind == ReductionKind::PremultipliedSum ? result.mul(asked.factor) : result;
 }
 
 at::Tensor LoweredReduction::after(at::Tensor result) const {
-  if (asked.kind == Reduction::Average)
+  if (asked.kind == ReductionKind::Average)
     result.div_(double(terms));
   return original == at::kBool ? result.view(at::kBool) : result.to(original);
 }
 
-static at::Tensor combine(Reduction kind, const at::Tensor &a, const at::Tensor &b) {
+static at::Tensor combine(ReductionKind kind, const at::Tensor &a, const at::Tensor &b) {
   switch (kind) {
-  case Reduction::Max:
+  case ReductionKind::Max:
     return at::maximum(a, b);
-  case Reduction::Min:
+  case ReductionKind::Min:
     return at::minimum(a, b);
-  case Reduction::Product:
+  case ReductionKind::Product:
     return at::mul(a, b);
-  case Reduction::BitAnd:
+  case ReductionKind::BitAnd:
     return at::bitwise_and(a, b);
-  case Reduction::BitOr:
+  case ReductionKind::BitOr:
     return at::bitwise_or(a, b);
-  case Reduction::BitXor:
+  case ReductionKind::BitXor:
     return at::bitwise_xor(a, b);
   default:
     return at::add(a, b);

@@ -26,7 +26,7 @@ public:
       : Communicator(0, {worldRank}, std::move(name), std::chrono::milliseconds::max()) {}
 
   bool supports(const ReductionOp &reduction, c10::ScalarType) const override {
-    return reduction.kind != Reduction::PremultipliedSum;
+    return reduction.kind != ReductionKind::PremultipliedSum;
   }
   llvm::Expected<std::unique_ptr<Work>> startAllReduce(at::Tensor &, const ReductionOp &,
                                                        llvm::StringRef) override {

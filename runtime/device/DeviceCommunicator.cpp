@@ -224,11 +224,11 @@ bool DeviceCommunicator::supports(const ReductionOp &reduction, c10::ScalarType 
   // is asked for may be either's.
   bool isWhole = type == at::kByte || type == at::kChar || type == at::kInt || type == at::kLong;
   switch (reduction.kind) {
-  case Reduction::Sum:
-  case Reduction::Product:
+  case ReductionKind::Sum:
+  case ReductionKind::Product:
     return isWhole || type == at::kFloat || type == at::kDouble;
-  case Reduction::Max:
-  case Reduction::Min:
+  case ReductionKind::Max:
+  case ReductionKind::Min:
     return isWhole;
   default:
     return false;

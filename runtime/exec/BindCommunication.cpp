@@ -35,23 +35,23 @@ std::vector<std::string> cleave::runtime::axisNames(ArrayAttr axes) {
 ReductionOp cleave::runtime::toReduction(dist::ReductionAttr reduction) {
   switch (reduction.getKind()) {
   case dist::Reduction::Sum:
-    return Reduction::Sum;
+    return ReductionKind::Sum;
   case dist::Reduction::Avg:
-    return Reduction::Average;
+    return ReductionKind::Average;
   case dist::Reduction::PremulSum:
-    return {Reduction::PremultipliedSum, reduction.getFactor().getValueAsDouble()};
+    return {ReductionKind::PremultipliedSum, reduction.getFactor().getValueAsDouble()};
   case dist::Reduction::Max:
-    return Reduction::Max;
+    return ReductionKind::Max;
   case dist::Reduction::Min:
-    return Reduction::Min;
+    return ReductionKind::Min;
   case dist::Reduction::Product:
-    return Reduction::Product;
+    return ReductionKind::Product;
   case dist::Reduction::BitAnd:
-    return Reduction::BitAnd;
+    return ReductionKind::BitAnd;
   case dist::Reduction::BitOr:
-    return Reduction::BitOr;
+    return ReductionKind::BitOr;
   case dist::Reduction::BitXor:
-    return Reduction::BitXor;
+    return ReductionKind::BitXor;
   }
   llvm_unreachable("unknown reduction");
 }
@@ -123,7 +123,7 @@ struct StartBinder {
   }
 
   llvm::Error bind(dist::AllReduceOp op) { return bindReduce(toReduction(op.getReduction())); }
-  llvm::Error bind(dist::FakeReduceOp) { return bindReduce(Reduction::Sum); }
+  llvm::Error bind(dist::FakeReduceOp) { return bindReduce(ReductionKind::Sum); }
   llvm::Error bind(dist::AllGatherOp op) {
     return bindGather(op.getInputs(), op.getResults(), op.getDim());
   }

@@ -120,7 +120,7 @@ void Bucket::finishReduction() {
   finish(result());
   if (!scatterGroup || !group)
     return;
-  start([&] { return startAllReduce(*group, {part}, {Reduction::Sum}, describe()); });
+  start([&] { return startAllReduce(*group, {part}, {ReductionKind::Sum}, describe()); });
   finish(part);
 }
 
@@ -167,8 +167,9 @@ void Bucket::microbatchDone() {
   if (!scatterGroup && !group)
     return;
   start([&] {
-    return scatterGroup ? startReduceScatter(*scatterGroup, {flat}, {Reduction::Sum}, 0, describe())
-                        : startAllReduce(*group, {result()}, {Reduction::Sum}, describe());
+    return scatterGroup
+               ? startReduceScatter(*scatterGroup, {flat}, {ReductionKind::Sum}, 0, describe())
+               : startAllReduce(*group, {result()}, {ReductionKind::Sum}, describe());
   });
 }
 

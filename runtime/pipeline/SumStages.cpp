@@ -20,7 +20,7 @@ llvm::Error ScheduledRunner::sumStages(const ScheduledAction &entry) {
   for (int64_t stage = 0; stage < stages; ++stage)
     if (sum.terms[stage].defined())
       rows[stage].copy_(sum.terms[stage].reshape({-1}));
-  PendingOr pending = startAllReduce(group, {rows}, {Reduction::Sum}, entry.text);
+  PendingOr pending = startAllReduce(group, {rows}, {ReductionKind::Sum}, entry.text);
   if (!pending)
     return pending.takeError();
   llvm::Expected<Pending::Tensors> all = pending->wait();

@@ -140,11 +140,12 @@ void cleave::runtime::readPart(const ValueInfo &value, const ConstTensorRef &who
 // From parts to the whole
 //===----------------------------------------------------------------------===//
 
-static Reduction parseReduction(llvm::StringRef name) {
-  for (Reduction kind : {Reduction::Average, Reduction::Max, Reduction::Min, Reduction::Product})
+static ReductionKind parseReduction(llvm::StringRef name) {
+  for (ReductionKind kind :
+       {ReductionKind::Average, ReductionKind::Max, ReductionKind::Min, ReductionKind::Product})
     if (reductionName(kind) == name)
       return kind;
-  return Reduction::Sum;
+  return ReductionKind::Sum;
 }
 
 static llvm::Expected<at::Tensor> waitForOne(PendingOr pending) {

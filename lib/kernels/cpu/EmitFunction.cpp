@@ -231,15 +231,15 @@ Value cleave::kernels::emitFunction(ImplicitLocOpBuilder &b, const Node &node,
   return {};
 }
 
-Value cleave::kernels::emitJoin(ImplicitLocOpBuilder &b, Reduction reduction, Value x,
+Value cleave::kernels::emitJoin(ImplicitLocOpBuilder &b, RowReduction reduction, Value x,
                                 Value other) {
   bool isFloating = isa<FloatType>(getElementTypeOrSelf(x.getType()));
   switch (reduction) {
-  case Reduction::Sum:
+  case RowReduction::Sum:
     return emitBinary<arith::AddFOp, arith::AddIOp>(b, isFloating, x, other);
-  case Reduction::Max:
+  case RowReduction::Max:
     return emitBinary<arith::MaximumFOp, arith::MaxSIOp>(b, isFloating, x, other);
-  case Reduction::MaxNumbers: {
+  case RowReduction::MaxNumbers: {
     if (!isFloating)
       return arith::MaxSIOp::create(b, x, other);
     // One instruction; false for a NaN in `other`.
@@ -250,10 +250,10 @@ Value cleave::kernels::emitJoin(ImplicitLocOpBuilder &b, Reduction reduction, Va
   return {};
 }
 
-Value cleave::kernels::emitIdentity(ImplicitLocOpBuilder &b, Reduction reduction, ComputeType type,
-                                    int64_t lanes) {
+Value cleave::kernels::emitIdentity(ImplicitLocOpBuilder &b, RowReduction reduction,
+                                    ComputeType type, int64_t lanes) {
   Node constant{Node::Kind::Constant, type};
-  if (reduction == Reduction::Sum) {
+  if (reduction == RowReduction::Sum) {
     // Adding -0 changes no number, but sums of nothing are 0 in PyTorch.
     constant.number = 0;
   } else {

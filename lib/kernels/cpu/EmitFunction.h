@@ -34,10 +34,10 @@ mlir::Value emitFunction(mlir::ImplicitLocOpBuilder &b, const Node &node,
                          llvm::ArrayRef<mlir::Value> operands);
 
 /// `a` and `b` joined: of numbers or of vectors, lane by lane.
-mlir::Value emitJoin(mlir::ImplicitLocOpBuilder &b, Reduction reduction, mlir::Value a,
+mlir::Value emitJoin(mlir::ImplicitLocOpBuilder &b, RowReduction reduction, mlir::Value a,
                      mlir::Value other);
 /// What joined with any other number gives that number.
-mlir::Value emitIdentity(mlir::ImplicitLocOpBuilder &b, Reduction reduction, ComputeType type,
+mlir::Value emitIdentity(mlir::ImplicitLocOpBuilder &b, RowReduction reduction, ComputeType type,
                          int64_t lanes = 0);
 
 } // namespace cleave::kernels

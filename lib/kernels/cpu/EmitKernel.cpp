@@ -78,7 +78,7 @@ private:
   void emitBlock(ArrayRef<Root> roots, const ColumnBlock &columns, unsigned position,
                  SmallVectorImpl<Accumulators> &accumulators);
   void finishReduction(const Root &root, ArrayRef<Value> accumulators);
-  Value joinLanes(Reduction reduction, Value vector);
+  Value joinLanes(RowReduction reduction, Value vector);
   unsigned chooseUnroll(ArrayRef<Root> roots) const;
   Value getMask(Value left);
 
@@ -323,7 +323,7 @@ unsigned PhaseEmitter::chooseUnroll(ArrayRef<Root> roots) const {
 
 /// In halves, and so in as few steps as there can be; `vector.reduction` joins largest elements
 /// lane by lane.
-Value PhaseEmitter::joinLanes(Reduction reduction, Value vector) {
+Value PhaseEmitter::joinLanes(RowReduction reduction, Value vector) {
   for (int64_t count = lanes; count > 1; count /= 2) {
     auto half = [&](int64_t first) -> Value {
       SmallVector<int64_t> picks = llvm::to_vector(llvm::seq(first, first + count / 2));

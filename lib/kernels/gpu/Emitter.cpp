@@ -189,7 +189,7 @@ Value PhaseEmitter::shuffle(Value value, unsigned distance) {
   return LLVM::BitcastOp::create(b, type, both);
 }
 
-Value PhaseEmitter::reduceLanes(Value value, Reduction reduction, ComputeType type,
+Value PhaseEmitter::reduceLanes(Value value, RowReduction reduction, ComputeType type,
                                 unsigned lanes) {
   for (unsigned distance = lanes / 2; distance >= 1; distance /= 2)
     value = scalars.combine(reduction, type, value, shuffle(value, distance));

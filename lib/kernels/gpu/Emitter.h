@@ -77,10 +77,11 @@ protected:
 
   // Reductions over a block's threads, for values of nodes `ids`; all threads get the result.
   mlir::Value shuffle(mlir::Value value, unsigned distance);
-  mlir::Value reduceLanes(mlir::Value value, Reduction reduction, ComputeType type, unsigned lanes);
+  mlir::Value reduceLanes(mlir::Value value, RowReduction reduction, ComputeType type,
+                          unsigned lanes);
   struct Term {
     mlir::Value value;
-    Reduction reduction;
+    RowReduction reduction;
     ComputeType type;
   };
   /// Over groups of `lanes` threads; groups of more than a warp are the whole block. `second`: an

@@ -79,8 +79,8 @@ void Planner::findNodes(RowPhase &phase) {
   };
   auto totalOf = [&](NodeId sum) -> std::optional<NodeId> {
     const Node &operand = node(node(sum).operands[0]);
-    if (operand.kind != Node::Kind::ReduceColumns || operand.reduction != Reduction::Sum ||
-        node(sum).reduction != Reduction::Sum)
+    if (operand.kind != Node::Kind::ReduceColumns || operand.reduction != RowReduction::Sum ||
+        node(sum).reduction != RowReduction::Sum)
       return std::nullopt;
     return operand.operands[0];
   };

@@ -44,7 +44,7 @@ void RowEmitter::writeSums(ArrayRef<Value> sums) {
 
 /// The block's number, by one thread.
 void RowEmitter::writeNumber(NodeId sum, Value value) {
-  Reduction reduction = node(sum).reduction;
+  RowReduction reduction = node(sum).reduction;
   ComputeType type = node(sum).type;
   Value neutral = scalars.neutral(reduction, type);
   if (!phase.totals.contains(sum)) {

@@ -249,7 +249,7 @@ void RowEmitter::reduceRow(unsigned level, Value step) {
     auto add = [&](unsigned, const Column &column, ValueRange sofar) {
       SmallVector<Value> next;
       for (auto [id, value] : llvm::zip(ids, sofar)) {
-        Reduction reduction = node(id).reduction;
+        RowReduction reduction = node(id).reduction;
         ComputeType type = node(id).type;
         Lanes lanes = emit(node(id).operands[0], column);
         // A tree over the lanes, so that additions do not wait for each other.
@@ -328,7 +328,7 @@ SmallVector<Value> RowEmitter::finishRow(Value step, SmallVector<Value> sums) {
     auto body = [&](unsigned slot, const Column &column, ValueRange sofar) {
       SmallVector<Value> values(sofar);
       for (auto [sum, at] : work.sums) {
-        Reduction reduction = node(sum).reduction;
+        RowReduction reduction = node(sum).reduction;
         ComputeType type = node(sum).type;
         Lanes lanes = emit(summed(sum), column);
         bool isTotal = node(sum).columns == 0;

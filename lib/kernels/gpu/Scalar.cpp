@@ -216,21 +216,21 @@ Value ScalarEmitter::toStorage(Value value, ComputeType from, Type dtype) {
   return arith::TruncIOp::create(b, getStorageType(dtype), value);
 }
 
-Value ScalarEmitter::neutral(Reduction reduction, ComputeType type) {
-  if (reduction == Reduction::Sum)
+Value ScalarEmitter::neutral(RowReduction reduction, ComputeType type) {
+  if (reduction == RowReduction::Sum)
     return constant(type, 0, 0);
   return constant(type, -std::numeric_limits<double>::infinity(),
                   type == ComputeType::I32 ? std::numeric_limits<int32_t>::min()
                                            : std::numeric_limits<int64_t>::min());
 }
 
-Value ScalarEmitter::combine(Reduction reduction, ComputeType type, Value x, Value y) {
+Value ScalarEmitter::combine(RowReduction reduction, ComputeType type, Value x, Value y) {
   switch (reduction) {
-  case Reduction::Sum:
+  case RowReduction::Sum:
     return map(Function::Add, type, type, {x, y});
-  case Reduction::Max:
+  case RowReduction::Max:
     return map(Function::Maximum, type, type, {x, y});
-  case Reduction::MaxNumbers:
+  case RowReduction::MaxNumbers:
     return isFloat(type) ? Value(arith::MaxNumFOp::create(b, x, y))
                          : map(Function::Maximum, type, type, {x, y});
   }

@@ -35,8 +35,8 @@ public:
   mlir::Value toStorage(mlir::Value value, ComputeType from, mlir::Type dtype);
 
   /// What a reduction begins with, and its step.
-  mlir::Value neutral(Reduction reduction, ComputeType type);
-  mlir::Value combine(Reduction reduction, ComputeType type, mlir::Value a, mlir::Value b);
+  mlir::Value neutral(RowReduction reduction, ComputeType type);
+  mlir::Value combine(RowReduction reduction, ComputeType type, mlir::Value a, mlir::Value b);
 
 private:
   mlir::Value compare(Function function, ComputeType type, mlir::Value x, mlir::Value y);

@@ -21,7 +21,7 @@ static llvm::StringRef nameOf(Function function) {
   return names[static_cast<unsigned>(function)];
 }
 
-static llvm::StringRef nameOf(Reduction reduction) {
+static llvm::StringRef nameOf(RowReduction reduction) {
   static constexpr llvm::StringLiteral names[] = {"sum", "max", "max_numbers"};
   return names[static_cast<unsigned>(reduction)];
 }

@@ -99,10 +99,10 @@ NodeId ProgramBuilder::convert(NodeId value, ComputeType type) {
   return insert(std::move(node));
 }
 
-NodeId ProgramBuilder::reduceColumns(Reduction reduction, NodeId value, int64_t columns) {
+NodeId ProgramBuilder::reduceColumns(RowReduction reduction, NodeId value, int64_t columns) {
   const Node &from = program.nodes[value];
   if (from.columns == 0)
-    return reduction == Reduction::Sum ? mul(value, double(columns)) : value;
+    return reduction == RowReduction::Sum ? mul(value, double(columns)) : value;
   Node node{Node::Kind::ReduceColumns, from.type};
   node.reduction = reduction;
   node.rowDims = from.rowDims;
@@ -110,7 +110,7 @@ NodeId ProgramBuilder::reduceColumns(Reduction reduction, NodeId value, int64_t 
   return insert(std::move(node));
 }
 
-NodeId ProgramBuilder::reduceRows(Reduction reduction, NodeId value) {
+NodeId ProgramBuilder::reduceRows(RowReduction reduction, NodeId value) {
   if (program.rows() == 1)
     return value;
   const Node &from = program.nodes[value];

@@ -33,8 +33,8 @@ public:
   NodeId map(Function function, llvm::ArrayRef<NodeId> operands);
   NodeId convert(NodeId value, ComputeType type);
   /// Over `columns` columns, of which each has the value if it has none of its own.
-  NodeId reduceColumns(Reduction reduction, NodeId value, int64_t columns);
-  NodeId reduceRows(Reduction reduction, NodeId value);
+  NodeId reduceColumns(RowReduction reduction, NodeId value, int64_t columns);
+  NodeId reduceRows(RowReduction reduction, NodeId value);
   NodeId slice(NodeId value, int64_t start, int64_t columns);
   /// The values' columns side by side, `columns` of each.
   NodeId concat(llvm::ArrayRef<NodeId> values, llvm::ArrayRef<int64_t> columns);
@@ -55,7 +55,7 @@ public:
   NodeId select(NodeId condition, NodeId a, NodeId b) {
     return map(Function::Select, {condition, a, b});
   }
-  NodeId sum(NodeId a, int64_t columns) { return reduceColumns(Reduction::Sum, a, columns); }
+  NodeId sum(NodeId a, int64_t columns) { return reduceColumns(RowReduction::Sum, a, columns); }
 
   RowProgram &program;
 

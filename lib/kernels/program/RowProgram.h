@@ -70,7 +70,7 @@ enum class Function : uint8_t {
   RoundF16,  ///< F32 to the nearest f16, as F32
 };
 
-enum class Reduction : uint8_t {
+enum class RowReduction : uint8_t {
   Sum,
   Max,        ///< NaN if one is
   MaxNumbers, ///< the largest number; NaNs count for nothing
@@ -104,7 +104,7 @@ struct Node {
   Kind kind = Kind::Constant;
   ComputeType type = ComputeType::F32;
   Function function = Function::Add;
-  Reduction reduction = Reduction::Sum;
+  RowReduction reduction = RowReduction::Sum;
   /// Bit i: the value depends on coordinate i of the row.
   uint32_t rowDims = 0;
   int64_t columns = 0;

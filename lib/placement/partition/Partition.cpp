@@ -2,10 +2,10 @@
 
 #include "lib/placement/partition/Partition.h"
 #include "lib/placement/partition/LocalOps.h"
+#include "lib/placement/partition/LocalSignatures.h"
 #include "lib/placement/partition/LocalValues.h"
 #include "lib/placement/partition/Prefetch.h"
 #include "lib/placement/partition/RankClasses.h"
-#include "lib/placement/partition/Signature.h"
 
 #include "dialects/dist/Placed.h"
 #include "lib/typing/GradientFlow.h"

@@ -19,9 +19,9 @@ static constexpr size_t kMaxTable = 1 << 12;
 //===----------------------------------------------------------------------===//
 
 AxisProblem::AxisProblem(const Graph &graph, const Candidates &candidates, MeshAxis axis,
-                         const Topology &topology, ArrayRef<AxisSolution> earlier)
-    : graph(graph), candidates(candidates), axis(axis), topology(topology), earlier(earlier),
-      costs(axis.size, topology.getLink(axis.name)) {
+                         const MachineModel &machine, ArrayRef<AxisSolution> earlier)
+    : graph(graph), candidates(candidates), axis(axis), machine(machine), earlier(earlier),
+      costs(axis.size, machine.getLink(axis.name)) {
   for (const auto &choices : candidates.ops)
     problem.addVariable(choices.size());
   for (const auto &choices : candidates.groups)
@@ -49,8 +49,8 @@ AxisProblem::AxisProblem(const Graph &graph, const Candidates &candidates, MeshA
     }
   }
 
-  double fastest = topology.any.bandwidth;
-  for (const auto &link : topology.links)
+  double fastest = machine.any.bandwidth;
+  for (const auto &link : machine.links)
     fastest = std::max(fastest, link.second.bandwidth);
   for (auto [number, op] : llvm::enumerate(graph.ops)) {
     double bytes = aten::estimateCost(op.op);
@@ -58,7 +58,7 @@ AxisProblem::AxisProblem(const Graph &graph, const Candidates &candidates, MeshA
       if (llvm::any_of(solution.strategies[number].operands,
                        [](AxisPlacement p) { return p.isShard(); }))
         bytes /= static_cast<double>(solution.axis.size);
-    work.push_back(op.weight * bytes * topology.work / fastest);
+    work.push_back(op.weight * bytes * machine.work / fastest);
     std::vector<double> table;
     for (const AxisStrategy &strategy : candidates.ops[number])
       table.push_back(getWork(number, strategy));
@@ -118,7 +118,7 @@ double AxisProblem::getWork(unsigned op, const AxisStrategy &strategy) const {
   if (isDivided(strategy))
     seconds = part;
   else if (isPartial && llvm::any_of(candidates.ops[op], isDivided))
-    seconds = part + (work[op] - part) / (kMemoryToLink * std::max(topology.work, 1.0));
+    seconds = part + (work[op] - part) / (kMemoryToLink * std::max(machine.work, 1.0));
   if (strategy.bytes)
     seconds += graph.ops[op].weight * costs.send(static_cast<double>(strategy.bytes));
   // What can be reduced here as well as later is reduced here.

@@ -10,15 +10,15 @@
 #define CLEAVE_LIB_PLACEMENT_PROPAGATE_AXISPROBLEM_H
 
 #include "lib/placement/propagate/Candidates.h"
+#include "lib/placement/propagate/MachineModel.h"
 #include "lib/placement/propagate/Solver.h"
-#include "lib/placement/propagate/Topology.h"
 
 namespace cleave::placement::propagate {
 
 class AxisProblem {
 public:
   AxisProblem(const Graph &graph, const Candidates &candidates, MeshAxis axis,
-              const Topology &topology, llvm::ArrayRef<AxisSolution> earlier);
+              const MachineModel &machine, llvm::ArrayRef<AxisSolution> earlier);
 
   /// The cheapest choices found.
   AxisSolution solve();
@@ -53,7 +53,7 @@ private:
   const Graph &graph;
   const Candidates &candidates;
   MeshAxis axis;
-  const Topology &topology;
+  const MachineModel &machine;
   llvm::ArrayRef<AxisSolution> earlier;
   AxisCosts costs;
   CostProblem problem;

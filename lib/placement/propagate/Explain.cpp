@@ -40,7 +40,7 @@ void Explanation::findRedistributions() {
           if (!step.communicates())
             continue;
           for (StringAttr axis : step.axes) {
-            AxisLink link = p.topology.getLink(axis);
+            AxisLink link = p.machine.getLink(axis);
             bandwidth = bandwidth ? std::min(bandwidth, link.bandwidth) : link.bandwidth;
             for (const MeshAxis &info : p.axes)
               if (info.name == axis)
@@ -370,7 +370,7 @@ llvm::json::Object Explanation::describeValue(unsigned number) const {
 llvm::json::Value Explanation::toJSON() const {
   llvm::json::Array axes;
   for (const MeshAxis &axis : p.axes) {
-    AxisLink link = p.topology.getLink(axis.name);
+    AxisLink link = p.machine.getLink(axis.name);
     axes.push_back(llvm::json::Object{{"name", axis.name.getValue()},
                                       {"size", axis.size},
                                       {"bandwidth", link.bandwidth},

@@ -85,7 +85,7 @@ FailureOr<Propagation> propagate::propagate(ModuleOp module, const PropagateOpti
   if (failed(mesh))
     return failure();
   result.mesh = *mesh;
-  result.topology = options.topology;
+  result.machine = options.machine;
   for (auto axis : result.mesh.getAxes().getAsRange<dist::AxisAttr>()) {
     if (axis.getSize() == 0)
       return result.mesh.emitError("has axis \"")
@@ -95,7 +95,7 @@ FailureOr<Propagation> propagate::propagate(ModuleOp module, const PropagateOpti
       result.axes.push_back(
           {StringAttr::get(module.getContext(), axis.getName()), axis.getSize(), options.uneven});
   }
-  FailureOr<Graph> graph = Graph::build(module, options.topology.microbatches);
+  FailureOr<Graph> graph = Graph::build(module, options.machine.microbatches);
   if (failed(graph))
     return failure();
   result.graph = std::make_unique<Graph>(std::move(*graph));
@@ -111,7 +111,7 @@ FailureOr<Propagation> propagate::propagate(ModuleOp module, const PropagateOpti
     AxisRecord &record = result.records.emplace_back();
     record.candidates = std::move(*candidates);
     record.problem = std::make_unique<AxisProblem>(*result.graph, record.candidates, axis,
-                                                   result.topology, ArrayRef(result.solutions));
+                                                   result.machine, ArrayRef(result.solutions));
     result.solutions.push_back(record.problem->solve());
   }
   assignOrders(result);

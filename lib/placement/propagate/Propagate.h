@@ -24,7 +24,7 @@ struct AxisRecord {
 /// A program with everything decided; `explain` tells of it.
 struct Propagation {
   std::unique_ptr<Graph> graph;
-  Topology topology;
+  MachineModel machine;
   dist::MeshOp mesh;
   /// Axes of at least two ranks, in the mesh's order.
   llvm::SmallVector<MeshAxis> axes;
@@ -36,7 +36,7 @@ struct Propagation {
 };
 
 struct PropagateOptions {
-  Topology topology;
+  MachineModel machine;
   /// Refuse ops that have no sharding rule, in place of a remark that they run replicated.
   bool strict = false;
   /// Allow for shards of different sizes.

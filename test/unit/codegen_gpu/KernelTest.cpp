@@ -168,12 +168,12 @@ TEST_F(Kernels, Normalization) {
     result(builder->mul(normal, weight), dtype);
     result(scale, f32);
     if (i % 3 != 0)
-      result(builder->reduceRows(Reduction::Sum, builder->mul(dy, normal)), dtype);
+      result(builder->reduceRows(RowReduction::Sum, builder->mul(dy, normal)), dtype);
     if (i % 3 == 1)
-      result(builder->reduceRows(Reduction::Sum, builder->add(scale, mean)), f32);
+      result(builder->reduceRows(RowReduction::Sum, builder->add(scale, mean)), f32);
     if (i % 3 == 2)
       result(builder->map(Function::Sqrt,
-                          {builder->reduceRows(Reduction::Sum, sumOf(builder->mul(dy, dy)))}),
+                          {builder->reduceRows(RowReduction::Sum, sumOf(builder->mul(dy, dy)))}),
              f32);
     check();
   }
@@ -185,7 +185,7 @@ TEST_F(Kernels, SumsOfColumnsOnly) {
     mlir::Type dtype = pickFloat();
     NodeId x = full(dtype), y = full(dtype), weight = argument(dtype, 0, true);
     NodeId product = builder->mul(x, y);
-    NodeId sum = builder->reduceRows(Reduction::Sum, product);
+    NodeId sum = builder->reduceRows(RowReduction::Sum, product);
     result(product, dtype);
     result(sum, dtype);
     result(builder->mul(sum, weight), f32);
@@ -200,7 +200,7 @@ TEST_F(Kernels, SoftmaxWithGather) {
       program.rowShape = {2};
     mlir::Type dtype = pickFloat();
     NodeId x = full(dtype), target = argument(i64, 1, false);
-    NodeId most = builder->reduceColumns(Reduction::MaxNumbers, x, program.columns);
+    NodeId most = builder->reduceColumns(RowReduction::MaxNumbers, x, program.columns);
     NodeId e = builder->exp(builder->sub(x, most));
     NodeId sum = sumOf(e);
     NodeId chosen = builder->gather(x, target);
@@ -211,7 +211,7 @@ TEST_F(Kernels, SoftmaxWithGather) {
     result(builder->sub(builder->div(e, sum), ones), dtype);
     result(loss, f32);
     if (program.rows() > 1)
-      result(builder->reduceRows(Reduction::Sum, loss), f32);
+      result(builder->reduceRows(RowReduction::Sum, loss), f32);
     check();
   }
 }
@@ -269,7 +269,7 @@ TEST_F(Kernels, LongRowsDoNotSpill) {
       NodeId scaled = builder->mul(dy, weight);
       NodeId inner = sumOf(builder->mul(scaled, x)), total = sumOf(scaled);
       result(builder->sub(scaled, builder->add(builder->mul(x, inner), total)), dtype);
-      result(builder->reduceRows(Reduction::Sum, builder->mul(dy, x)), dtype);
+      result(builder->reduceRows(RowReduction::Sum, builder->mul(dy, x)), dtype);
       auto launch = compiler.add(program);
       ASSERT_TRUE(bool(launch));
       EXPECT_EQ(launch->phases.size(), 2u);
@@ -278,8 +278,8 @@ TEST_F(Kernels, LongRowsDoNotSpill) {
       program.name = "softmax_" + std::to_string(dtype.getIntOrFloatBitWidth()) + "_" +
                      std::to_string(columns);
       x = full(dtype);
-      NodeId e =
-          builder->exp(builder->sub(x, builder->reduceColumns(Reduction::MaxNumbers, x, columns)));
+      NodeId e = builder->exp(
+          builder->sub(x, builder->reduceColumns(RowReduction::MaxNumbers, x, columns)));
       result(builder->div(e, sumOf(e)), dtype);
       ASSERT_TRUE(bool(compiler.add(program)));
     }

@@ -151,7 +151,7 @@ Values Evaluator::sumRows(NodeId id) {
       sums = values;
     else
       for (auto [sum, value] : llvm::zip(sums, values))
-        sum = node.reduction == Reduction::Sum ? sum + value : std::max(sum, value);
+        sum = node.reduction == RowReduction::Sum ? sum + value : std::max(sum, value);
   }
   return sums;
 }
@@ -260,12 +260,12 @@ Values Evaluator::compute(const Node &node) {
   }
   case Node::Kind::ReduceColumns: {
     const Values &values = valueOf(node.operands[0]);
-    result[0] = node.reduction == Reduction::Sum ? 0 : -INFINITY;
+    result[0] = node.reduction == RowReduction::Sum ? 0 : -INFINITY;
     for (double value : values)
-      if (node.reduction == Reduction::Sum)
+      if (node.reduction == RowReduction::Sum)
         result[0] += value;
       else if (std::isnan(value) || std::isnan(result[0]))
-        result[0] = node.reduction == Reduction::Max ? NAN : std::fmax(result[0], value);
+        result[0] = node.reduction == RowReduction::Max ? NAN : std::fmax(result[0], value);
       else
         result[0] = std::max(result[0], value);
     break;

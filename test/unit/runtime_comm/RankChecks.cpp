@@ -27,14 +27,14 @@ static at::Tensor contribution(int rank, at::ScalarType type) {
   return (at::arange(6, at::kLong).reshape({2, 3}).remainder(4) + rank + 1).to(type);
 }
 
-static Error checkReduction(Communicator &world, Reduction reduction, at::ScalarType type) {
+static Error checkReduction(Communicator &world, ReductionKind reduction, at::ScalarType type) {
   at::Tensor expected = contribution(0, type);
   for (int rank = 1; rank < world.size(); ++rank) {
     at::Tensor next = contribution(rank, type);
-    expected = reduction == Reduction::Sum   ? expected + next
-               : reduction == Reduction::Max ? at::maximum(expected, next)
-               : reduction == Reduction::Min ? at::minimum(expected, next)
-                                             : expected * next;
+    expected = reduction == ReductionKind::Sum   ? expected + next
+               : reduction == ReductionKind::Max ? at::maximum(expected, next)
+               : reduction == ReductionKind::Min ? at::minimum(expected, next)
+                                                 : expected * next;
   }
   at::Tensor mine = contribution(world.rank(), type);
   // Different strides on different ranks must not matter.
@@ -51,7 +51,8 @@ static Error checkReduction(Communicator &world, Reduction reduction, at::Scalar
 Error test::checkReductions(Communicator &world) {
   for (at::ScalarType type :
        {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kLong, at::kInt})
-    for (Reduction reduction : {Reduction::Sum, Reduction::Max, Reduction::Min, Reduction::Product})
+    for (ReductionKind reduction :
+         {ReductionKind::Sum, ReductionKind::Max, ReductionKind::Min, ReductionKind::Product})
       if (Error error = checkReduction(world, reduction, type))
         return error;
   at::Tensor nothing = at::empty({0, 4});
@@ -71,7 +72,8 @@ Error test::checkOverlap(Communicator &world) {
   std::vector<std::unique_ptr<Work>> works;
   for (int i = 0; i < kOperations; ++i) {
     tensors.push_back(at::full({1000}, int64_t(i + world.rank()), at::kLong));
-    auto work = world.startAllReduce(tensors.back(), Reduction::Sum, "number " + std::to_string(i));
+    auto work =
+        world.startAllReduce(tensors.back(), ReductionKind::Sum, "number " + std::to_string(i));
     if (!work)
       return work.takeError();
     works.push_back(std::move(*work));

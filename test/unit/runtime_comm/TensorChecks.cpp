@@ -19,10 +19,10 @@ using Tensors = Pending::Tensors;
 static const at::ScalarType kTypes[] = {at::kFloat, at::kDouble, at::kHalf,  at::kBFloat16,
                                         at::kLong,  at::kInt,    at::kShort, at::kChar,
                                         at::kByte,  at::kBool};
-static const Reduction kReductions[] = {
-    Reduction::Sum,    Reduction::Average, Reduction::PremultipliedSum,
-    Reduction::Max,    Reduction::Min,     Reduction::Product,
-    Reduction::BitAnd, Reduction::BitOr,   Reduction::BitXor};
+static const ReductionKind kReductions[] = {
+    ReductionKind::Sum,    ReductionKind::Average, ReductionKind::PremultipliedSum,
+    ReductionKind::Max,    ReductionKind::Min,     ReductionKind::Product,
+    ReductionKind::BitAnd, ReductionKind::BitOr,   ReductionKind::BitXor};
 
 static Error expectEqual(const at::Tensor &found, const at::Tensor &expected, StringRef what,
                          const RankGroup &group) {
@@ -81,38 +81,38 @@ static at::Tensor reduceList(const Tensors &all, const ReductionOp &op) {
     terms.push_back(isHalf ? each.to(at::kFloat) : each.clone());
   at::Tensor result;
   for (const at::Tensor &term : terms) {
-    at::Tensor value = op.kind == Reduction::PremultipliedSum ? term * op.factor : term;
+    at::Tensor value = op.kind == ReductionKind::PremultipliedSum ? term * op.factor : term;
     if (!result.defined()) {
       result = value;
       continue;
     }
     switch (op.kind) {
-    case Reduction::Sum:
-    case Reduction::Average:
-    case Reduction::PremultipliedSum:
+    case ReductionKind::Sum:
+    case ReductionKind::Average:
+    case ReductionKind::PremultipliedSum:
       result = result + value;
       break;
-    case Reduction::Max:
+    case ReductionKind::Max:
       result = at::maximum(result, value);
       break;
-    case Reduction::Min:
+    case ReductionKind::Min:
       result = at::minimum(result, value);
       break;
-    case Reduction::Product:
+    case ReductionKind::Product:
       result = result * value;
       break;
-    case Reduction::BitAnd:
+    case ReductionKind::BitAnd:
       result = result.bitwise_and(value);
       break;
-    case Reduction::BitOr:
+    case ReductionKind::BitOr:
       result = result.bitwise_or(value);
       break;
-    case Reduction::BitXor:
+    case ReductionKind::BitXor:
       result = result.bitwise_xor(value);
       break;
     }
   }
-  if (op.kind == Reduction::Average)
+  if (op.kind == ReductionKind::Average)
     result = result / double(all.size());
   return result.to(type);
 }
@@ -160,7 +160,7 @@ static Error checkReductionOf(const RankGroup &group, const ReductionOp &op, at:
 Error test::checkTensorReductions(Communicator &world) {
   for (const RankGroup &group : groups(world))
     for (at::ScalarType type : kTypes)
-      for (Reduction kind : kReductions) {
+      for (ReductionKind kind : kReductions) {
         ReductionOp op(kind, 0.5);
         if (Error error = cleave::runtime::checkReduction(op, type)) {
           llvm::consumeError(std::move(error));
@@ -176,9 +176,9 @@ Error test::checkTensorReductions(Communicator &world) {
   return expectAll(startAllReduce(group,
                                   {floats[group.place].clone(), ints[group.place].clone(),
                                    floats[group.place].clone()},
-                                  Reduction::Sum, "numbers"),
-                   {reduceList(floats, Reduction::Sum), reduceList(ints, Reduction::Sum),
-                    reduceList(floats, Reduction::Sum)},
+                                  ReductionKind::Sum, "numbers"),
+                   {reduceList(floats, ReductionKind::Sum), reduceList(ints, ReductionKind::Sum),
+                    reduceList(floats, ReductionKind::Sum)},
                    "all_reduce of two types", group);
 }
 
@@ -186,8 +186,8 @@ Error test::checkSameBits(Communicator &world) {
   RankGroup group = RankGroup::of(world);
   at::Generator generator = at::detail::createCPUGenerator(world.rank());
   for (at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16})
-    for (Reduction kind :
-         {Reduction::Sum, Reduction::Average, Reduction::Product, Reduction::Max}) {
+    for (ReductionKind kind :
+         {ReductionKind::Sum, ReductionKind::Average, ReductionKind::Product, ReductionKind::Max}) {
       at::Tensor mine = at::randn({1003}, generator).to(type);
       PendingOr pending = startAllReduce(group, {mine}, kind, "numbers");
       if (!pending)
@@ -214,7 +214,7 @@ Error test::checkSpecialReductions(Communicator &world) {
     at::Tensor mine = at::full({2}, float(group.place));
     if (group.place == holder)
       mine[0] = nan;
-    for (Reduction kind : {Reduction::Max, Reduction::Min}) {
+    for (ReductionKind kind : {ReductionKind::Max, ReductionKind::Min}) {
       PendingOr pending = startAllReduce(group, {mine.clone()}, kind, "numbers");
       if (!pending)
         return pending.takeError();
@@ -222,19 +222,19 @@ Error test::checkSpecialReductions(Communicator &world) {
       if (!result)
         return result.takeError();
       at::Tensor found = result->front();
-      float expected = kind == Reduction::Max ? group.size() - 1 : 0;
+      float expected = kind == ReductionKind::Max ? group.size() - 1 : 0;
       if (!found[0].isnan().item<bool>() || found[1].item<float>() != expected)
         return llvm::createStringError("a NaN on place %d is lost in %s", holder,
                                        reductionName(kind).str().c_str());
     }
   }
-  auto refused = [&](Reduction kind, at::ScalarType type) {
+  auto refused = [&](ReductionKind kind, at::ScalarType type) {
     PendingOr pending = startAllReduce(group, {at::ones({2}, type)}, kind, "numbers");
     return pending ? std::string() : llvm::toString(pending.takeError());
   };
-  if (refused(Reduction::Average, at::kInt) !=
+  if (refused(ReductionKind::Average, at::kInt) !=
           "reduction avg expects a floating-point type, found Int" ||
-      refused(Reduction::BitXor, at::kFloat) !=
+      refused(ReductionKind::BitXor, at::kFloat) !=
           "reduction bxor expects an integer type or booleans, found Float")
     return llvm::createStringError("a reduction without meaning is not refused");
   return Error::success();
@@ -363,12 +363,13 @@ Error test::checkMoves(Communicator &world) {
 Error test::checkPending(Communicator &world) {
   RankGroup group = RankGroup::of(world);
   Tensors all = contributions(group, at::kFloat, {6});
-  at::Tensor sum = reduceList(all, Reduction::Sum), largest = reduceList(all, Reduction::Max);
+  at::Tensor sum = reduceList(all, ReductionKind::Sum),
+             largest = reduceList(all, ReductionKind::Max);
   auto mine = [&] { return all[group.place].clone(); };
   int64_t whole = 6 * group.size();
-  PendingOr first = startAllReduce(group, {mine()}, Reduction::Sum, "first"),
-            second = startAllReduce(group, {mine()}, Reduction::Max, "second"),
-            third = startReduceScatter(group, {mine()}, Reduction::Sum, 0, "third"),
+  PendingOr first = startAllReduce(group, {mine()}, ReductionKind::Sum, "first"),
+            second = startAllReduce(group, {mine()}, ReductionKind::Max, "second"),
+            third = startReduceScatter(group, {mine()}, ReductionKind::Sum, 0, "third"),
             fourth = startAllGather(group, {mine()}, 0, {whole}, "fourth"),
             fifth = startBroadcast(group, mine(), 0, "fifth");
   if (Error error = expectAll(std::move(fifth), {all[0]}, "fifth", group))

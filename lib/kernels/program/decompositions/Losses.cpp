@@ -48,8 +48,8 @@ static LogicalResult nllForward(OpDecomposer &d) {
   term = b.select(target.counts, b.select(target.exists, term, nan), zero);
   if (reduction == kNone)
     return d.result(term);
-  NodeId sum = b.reduceRows(Reduction::Sum, term);
-  NodeId total = b.reduceRows(Reduction::Sum, b.select(target.counts, weight, zero));
+  NodeId sum = b.reduceRows(RowReduction::Sum, term);
+  NodeId total = b.reduceRows(RowReduction::Sum, b.select(target.counts, weight, zero));
   d.set(0, reduction == kMean ? b.div(sum, total) : sum);
   d.set(1, total);
   return success();
@@ -87,9 +87,9 @@ static LogicalResult mseLoss(OpDecomposer &d) {
     return d.result(value);
   const RowLayout &from = d.access(d.op->getOperand(0)), &to = d.access(d.op->getResult(0));
   if (from.hasColumns())
-    value = b.reduceColumns(Reduction::Sum, value, from.columns);
+    value = b.reduceColumns(RowReduction::Sum, value, from.columns);
   if (to.isTotal)
-    value = b.reduceRows(Reduction::Sum, value);
+    value = b.reduceRows(RowReduction::Sum, value);
   if (reductionOf(d) == kMean)
     value = b.div(value, b.constant(d.type(), elementsOf(d.op->getOperand(0))));
   return d.result(value);

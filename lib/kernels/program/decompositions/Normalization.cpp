@@ -49,9 +49,9 @@ static LogicalResult layerNormBackward(OpDecomposer &d) {
     d.set(0, b.mul(b.sub(b.sub(scaled, first), b.mul(normalized, second)), rstd));
   }
   if (d.wants(1))
-    d.set(1, b.reduceRows(Reduction::Sum, b.mul(gradient, normalized)));
+    d.set(1, b.reduceRows(RowReduction::Sum, b.mul(gradient, normalized)));
   if (d.wants(2))
-    d.set(2, b.reduceRows(Reduction::Sum, gradient));
+    d.set(2, b.reduceRows(RowReduction::Sum, gradient));
   return success();
 }
 

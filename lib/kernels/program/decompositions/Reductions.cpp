@@ -8,7 +8,7 @@ using namespace cleave;
 using namespace cleave::kernels;
 
 /// Over the columns, over the rows, or both, as operand and result say.
-static NodeId reduce(OpDecomposer &d, Reduction reduction, NodeId value) {
+static NodeId reduce(OpDecomposer &d, RowReduction reduction, NodeId value) {
   const RowLayout &from = d.access(d.op->getOperand(0)), &to = d.access(d.op->getResult(0));
   if (from.hasColumns() && !to.hasColumns())
     value = d.b.reduceColumns(reduction, value, from.columns);
@@ -18,18 +18,18 @@ static NodeId reduce(OpDecomposer &d, Reduction reduction, NodeId value) {
 }
 
 static LogicalResult sum(OpDecomposer &d) {
-  return d.result(reduce(d, Reduction::Sum, d.operand(0, d.type())));
+  return d.result(reduce(d, RowReduction::Sum, d.operand(0, d.type())));
 }
 
 static LogicalResult mean(OpDecomposer &d) {
   auto count = [](Type type) { return double(cast<RankedTensorType>(type).getNumElements()); };
-  NodeId total = reduce(d, Reduction::Sum, d.operand(0, d.type()));
+  NodeId total = reduce(d, RowReduction::Sum, d.operand(0, d.type()));
   double terms = count(d.op->getOperand(0).getType()) / count(d.op->getResult(0).getType());
   return d.result(d.b.div(total, d.b.constant(d.type(), terms)));
 }
 
 static LogicalResult largest(OpDecomposer &d) {
-  return d.result(reduce(d, Reduction::Max, d.operand(0, d.type())));
+  return d.result(reduce(d, RowReduction::Max, d.operand(0, d.type())));
 }
 
 void cleave::kernels::addReductions(DecompositionTable &table) {

@@ -12,7 +12,7 @@ using namespace cleave::kernels;
 /// The distance from the largest element of the row. A NaN makes the row's sum one, so that the
 /// maximum need not see it.
 static NodeId belowLargest(OpDecomposer &d, NodeId x) {
-  return d.b.sub(x, d.b.reduceColumns(Reduction::MaxNumbers, x, d.columns()));
+  return d.b.sub(x, d.b.reduceColumns(RowReduction::MaxNumbers, x, d.columns()));
 }
 
 static LogicalResult softmax(OpDecomposer &d) {
@@ -24,7 +24,7 @@ static LogicalResult softmax(OpDecomposer &d) {
 static LogicalResult safeSoftmax(OpDecomposer &d) {
   ProgramBuilder &b = d.b;
   NodeId x = d.operand(0, d.type());
-  NodeId largest = b.reduceColumns(Reduction::Max, x, d.columns());
+  NodeId largest = b.reduceColumns(RowReduction::Max, x, d.columns());
   NodeId e = b.exp(b.sub(x, largest));
   NodeId y = b.mul(e, b.div(1.0, b.sum(e, d.columns())));
   NodeId nothing = b.constant(d.type(), -std::numeric_limits<double>::infinity());

@@ -1,6 +1,6 @@
-//===- Signature.cpp - the types of local functions --------------------------===//
+//===- LocalSignatures.cpp - the types of local functions --------------------------===//
 
-#include "lib/placement/partition/Signature.h"
+#include "lib/placement/partition/LocalSignatures.h"
 #include "dialects/dist/Placed.h"
 
 using namespace mlir;

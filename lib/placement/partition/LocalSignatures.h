@@ -1,7 +1,7 @@
-//===- Signature.h - the types of local functions -------------------*- C++ -*-===//
+//===- LocalSignatures.h - the types of local functions -------------------*- C++ -*-===//
 
-#ifndef CLEAVE_LIB_PLACEMENT_PARTITION_SIGNATURE_H
-#define CLEAVE_LIB_PLACEMENT_PARTITION_SIGNATURE_H
+#ifndef CLEAVE_LIB_PLACEMENT_PARTITION_LOCALSIGNATURES_H
+#define CLEAVE_LIB_PLACEMENT_PARTITION_LOCALSIGNATURES_H
 
 #include "lib/placement/partition/Partition.h"
 
@@ -64,4 +64,4 @@ private:
 
 } // namespace cleave::placement
 
-#endif // CLEAVE_LIB_PLACEMENT_PARTITION_SIGNATURE_H
+#endif // CLEAVE_LIB_PLACEMENT_PARTITION_LOCALSIGNATURES_H

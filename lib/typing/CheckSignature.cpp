@@ -1,4 +1,4 @@
-//===- Signature.cpp - the types of a program function's arguments and results -===//
+//===- CheckSignature.cpp - the types of a program function's arguments and results -===//
 
 #include "dialects/dist/Dist.h"
 #include "dialects/train/Program.h"

@@ -1,12 +1,12 @@
-//===- Topology.h - what it costs to move and to compute ------------*- C++ -*-===//
+//===- MachineModel.h - what it costs to move and to compute ------------*- C++ -*-===//
 //
 // The machine as propagation sees it: links along each mesh axis, and what a byte of work is worth
 // against a byte sent.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef CLEAVE_LIB_PLACEMENT_PROPAGATE_TOPOLOGY_H
-#define CLEAVE_LIB_PLACEMENT_PROPAGATE_TOPOLOGY_H
+#ifndef CLEAVE_LIB_PLACEMENT_PROPAGATE_MACHINEMODEL_H
+#define CLEAVE_LIB_PLACEMENT_PROPAGATE_MACHINEMODEL_H
 
 #include "dialects/dist/Placement.h"
 
@@ -23,7 +23,7 @@ struct AxisLink {
   double latency = 0;
 };
 
-struct Topology {
+struct MachineModel {
   llvm::StringMap<AxisLink> links;
   AxisLink any;
   /// What a byte of work (OpCost.h) costs, in bytes sent over the fastest link. Large: what the
@@ -65,4 +65,4 @@ constexpr double kImpossible = 1e15;
 
 } // namespace cleave::placement::propagate
 
-#endif // CLEAVE_LIB_PLACEMENT_PROPAGATE_TOPOLOGY_H
+#endif // CLEAVE_LIB_PLACEMENT_PROPAGATE_MACHINEMODEL_H

@@ -1,6 +1,6 @@
-//===- Topology.cpp - what redistributions cost ----------------------------===//
+//===- MachineModel.cpp - what redistributions cost ----------------------------===//
 
-#include "lib/placement/propagate/Topology.h"
+#include "lib/placement/propagate/MachineModel.h"
 
 using namespace cleave;
 using namespace cleave::placement::propagate;
