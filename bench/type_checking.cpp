@@ -120,7 +120,7 @@ int main(int argc, char **argv) {
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(argv[1], &context);
   if (!module)
     return EXIT_FAILURE;
-  FailureOr<train::Program> program = train::getProgram(*module);
+  FailureOr<train::ProgramFunctions> program = train::getProgram(*module);
   if (failed(program))
     return EXIT_FAILURE;
   if (program->update)

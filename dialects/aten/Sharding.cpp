@@ -100,8 +100,8 @@ void RuleBuilder::moves(StringRef group) {
 // Families
 //===----------------------------------------------------------------------===//
 
-void RuleBuilder::reduce(ArrayRef<int64_t> dims, bool keepDims, std::optional<Reduction> reduction,
-                         const char *reason) {
+void RuleBuilder::reduce(ArrayRef<int64_t> dims, bool keepDims,
+                         std::optional<FactorReduction> reduction, const char *reason) {
   ArrayRef<int64_t> shape = operandShape(0);
   int64_t rank = shape.size(), at = 0;
   auto isReduced = [&](int64_t dim) {

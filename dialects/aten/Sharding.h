@@ -14,7 +14,7 @@ namespace cleave::aten {
 
 using sharding::DimFactors;
 using sharding::FactorId;
-using sharding::Reduction;
+using sharding::FactorReduction;
 using sharding::TensorFactors;
 
 class RuleBuilder : public sharding::RuleBuilder {
@@ -36,7 +36,7 @@ public:
 
   /// Result 0 is operand 0 reduced over `dims` (none: all dimensions). Without a reduction, the
   /// reduced dimensions must be whole, because `reason`.
-  void reduce(llvm::ArrayRef<int64_t> dims, bool keepDims, std::optional<Reduction> reduction,
+  void reduce(llvm::ArrayRef<int64_t> dims, bool keepDims, std::optional<FactorReduction> reduction,
               const char *reason = nullptr);
   /// All operands and results have one rank, and what corresponds is in the same place, but for
   /// dimension `dim` (negative: from the back), which must be whole in each.

@@ -37,7 +37,7 @@ ArrayRef<int64_t> RuleBuilder::resultShape(unsigned result) const {
 // Dimension by dimension
 //===----------------------------------------------------------------------===//
 
-FactorId RuleBuilder::factor(int64_t size, Reduction reduction) {
+FactorId RuleBuilder::factor(int64_t size, FactorReduction reduction) {
   FactorId id = rule.factors.size();
   Factor &factor = rule.factors.emplace_back();
   factor.size = size;
@@ -212,7 +212,7 @@ ShardingRule RuleBuilder::finish() {
       isReduced |=
           isa<RankedTensorType>(op->getResult(i).getType()) && !ShardingRule::contains(result, id);
     if (!isReduced || factor.isWhole()) {
-      factor.reduction = Reduction::None;
+      factor.reduction = FactorReduction::None;
       factor.addends.clear();
       factor.unaffected.clear();
     }

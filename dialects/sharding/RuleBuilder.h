@@ -24,7 +24,7 @@ public:
   //===--------------------------------------------------------------------===//
 
   /// A new factor, which may be sharded.
-  FactorId factor(int64_t size, Reduction reduction = Reduction::None);
+  FactorId factor(int64_t size, FactorReduction reduction = FactorReduction::None);
   /// A new factor that must not be sharded, because `reason`.
   FactorId whole(int64_t size, const char *reason);
   /// Makes `factor` one that must not be sharded.

@@ -79,7 +79,7 @@ struct Letters {
       if (!factor) {
         fits &= unknown;
         unknown = false;
-        factor = builder.factor(left, Reduction::Sum);
+        factor = builder.factor(left, FactorReduction::Sum);
         builder.get().factors[*factor].name = std::string(1, letter);
         known.push_back({letter, *factor});
       }
@@ -116,7 +116,7 @@ void RuleText::apply(RuleBuilder &builder, ArrayRef<std::optional<unsigned>> num
       if (!letters.star) {
         letters.star.emplace();
         for (size_t i = 0; i < starred; ++i)
-          letters.star->push_back(builder.factor(shape[at + i], Reduction::Sum));
+          letters.star->push_back(builder.factor(shape[at + i], FactorReduction::Sum));
       }
       letters.fits &= letters.star->size() == starred;
       for (size_t i = 0; i < starred && letters.fits; ++i)

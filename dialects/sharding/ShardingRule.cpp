@@ -11,19 +11,19 @@ using namespace cleave::sharding;
 
 #include "dialects/sharding/ShardingRuleInterface.cpp.inc"
 
-StringRef cleave::sharding::toString(Reduction reduction) {
+StringRef cleave::sharding::toString(FactorReduction reduction) {
   switch (reduction) {
-  case Reduction::None:
+  case FactorReduction::None:
     return "none";
-  case Reduction::Sum:
+  case FactorReduction::Sum:
     return "sum";
-  case Reduction::Avg:
+  case FactorReduction::Avg:
     return "avg";
-  case Reduction::Max:
+  case FactorReduction::Max:
     return "max";
-  case Reduction::Min:
+  case FactorReduction::Min:
     return "min";
-  case Reduction::Product:
+  case FactorReduction::Product:
     return "product";
   }
   llvm_unreachable("all reductions have a name");
@@ -98,8 +98,8 @@ bool ShardingRule::contains(const TensorFactors &tensor, FactorId factor) {
                       [&](const DimFactors &dim) { return llvm::is_contained(dim, factor); });
 }
 
-Reduction ShardingRule::reductionAt(FactorId factor, unsigned result) const {
-  return llvm::is_contained(factors[factor].unaffected, result) ? Reduction::None
+FactorReduction ShardingRule::reductionAt(FactorId factor, unsigned result) const {
+  return llvm::is_contained(factors[factor].unaffected, result) ? FactorReduction::None
                                                                 : factors[factor].reduction;
 }
 
@@ -198,7 +198,7 @@ void ShardingRule::print(llvm::raw_ostream &os) const {
   for (const Factor &factor : factors) {
     os << separator << factor.name << " = " << factor.size;
     separator = ", ";
-    if (factor.reduction == Reduction::None)
+    if (factor.reduction == FactorReduction::None)
       continue;
     os << " (" << toString(factor.reduction);
     if (!factor.addends.empty()) {

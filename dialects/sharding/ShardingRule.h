@@ -14,7 +14,7 @@
 //   - that has the factor: the parts' results, put together along it, are the result;
 //   - that has it not: reducing the parts' results with the factor's reduction gives the result.
 //   With
-//     `Reduction::None` each part's result is the result: it does not depend on the factor.
+//     `FactorReduction::None` each part's result is the result: it does not depend on the factor.
 // `Avg` needs parts of equal size. An `addends` operand of a factor is *added* to what the factor
 // sums up: the parts must get terms of it (a partial value), not copies. And for every linear
 // group: the op is linear in these operands together, the others held fixed. Nothing is claimed of
@@ -39,8 +39,8 @@
 namespace cleave::sharding {
 
 /// How the parts of a result that lacks a factor become the result.
-enum class Reduction : uint8_t { None, Sum, Avg, Max, Min, Product };
-llvm::StringRef toString(Reduction reduction);
+enum class FactorReduction : uint8_t { None, Sum, Avg, Max, Min, Product };
+llvm::StringRef toString(FactorReduction reduction);
 
 /// Index into `ShardingRule::factors`.
 using FactorId = unsigned;
@@ -56,7 +56,7 @@ struct Factor {
   /// may.
   const char *wholeReason = nullptr;
   /// For results that lack it, but for `unaffected` ones.
-  Reduction reduction = Reduction::None;
+  FactorReduction reduction = FactorReduction::None;
   /// Operands that lack it and are added to the sum over it: where the factor is sharded over a
   /// mesh axis, they must be partial over this axis.
   llvm::SmallVector<unsigned, 1> addends;
@@ -128,7 +128,7 @@ struct ShardingRule {
   /// Whether `factor` stands anywhere in `tensor`.
   static bool contains(const TensorFactors &tensor, FactorId factor);
   /// What happens to result `result`, which lacks `factor`, where the factor is sharded.
-  Reduction reductionAt(FactorId factor, unsigned result) const;
+  FactorReduction reductionAt(FactorId factor, unsigned result) const;
   /// The group whose operands are exactly those that `isPartial` says are partial, or null.
   const LinearGroup *findLinear(llvm::function_ref<bool(unsigned)> isPartial) const;
 

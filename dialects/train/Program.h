@@ -34,7 +34,7 @@ inline constexpr llvm::StringLiteral kActivationGradientAttrName = "train.activa
 inline constexpr llvm::StringLiteral kRecomputedAttrName = "train.recomputed";
 
 /// The phase functions of a module; null where the module has none.
-struct Program {
+struct ProgramFunctions {
   mlir::func::FuncOp microbatch;
   mlir::func::FuncOp update;
   // A microbatch in parts, in place of `microbatch`: forward, and backward or its two halves.
@@ -47,15 +47,15 @@ struct Program {
   mlir::func::FuncOp reduce;
   /// A program in pipeline stages: the functions of each, from the first stage to the last. All of
   /// the above are then null.
-  std::vector<Program> stages;
+  std::vector<ProgramFunctions> stages;
 
   bool isStaged() const { return !stages.empty(); }
   /// What a pass that works on one stage at a time works on: each stage, or the program itself.
-  llvm::ArrayRef<Program> getParts() const {
+  llvm::ArrayRef<ProgramFunctions> getParts() const {
     return isStaged() ? llvm::ArrayRef(stages) : llvm::ArrayRef(*this);
   }
   bool hasUpdate() const {
-    return llvm::any_of(getParts(), [](const Program &part) { return bool(part.update); });
+    return llvm::any_of(getParts(), [](const ProgramFunctions &part) { return bool(part.update); });
   }
   /// Whether a microbatch is several functions.
   bool isSplit() const { return forward || isStaged(); }
@@ -83,12 +83,12 @@ enum class ProgramForms {
 /// inputs and saved values, that stages hand on what the next one takes, and that the update gets
 /// the gradients it takes. Emits an error otherwise, for forms that the caller cannot work with,
 /// and for functions that only some ranks run.
-llvm::FailureOr<Program> getProgram(mlir::ModuleOp module,
-                                    ProgramForms forms = ProgramForms::Joint);
+llvm::FailureOr<ProgramFunctions> getProgram(mlir::ModuleOp module,
+                                             ProgramForms forms = ProgramForms::Joint);
 
 /// The same for the functions whose `train.ranks` is `ranks` (null: those that have none).
-llvm::FailureOr<Program> getProgramOf(mlir::ModuleOp module, mlir::DictionaryAttr ranks,
-                                      ProgramForms forms, bool isVerified);
+llvm::FailureOr<ProgramFunctions> getProgramOf(mlir::ModuleOp module, mlir::DictionaryAttr ranks,
+                                               ProgramForms forms, bool isVerified);
 
 /// Whether the module's verifier sees to it that its functions are a program: it has a
 /// `train.program`.

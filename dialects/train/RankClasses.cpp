@@ -257,7 +257,7 @@ readProgramClasses(ModuleOp module, ProgramForms forms, bool isVerified) {
     ranks.push_back(DictionaryAttr());
   SmallVector<ProgramClass, 1> classes;
   for (DictionaryAttr each : ranks) {
-    FailureOr<Program> program = getProgramOf(module, each, forms, isVerified);
+    FailureOr<ProgramFunctions> program = getProgramOf(module, each, forms, isVerified);
     if (failed(program))
       return failure();
     classes.push_back({each, std::move(*program)});

@@ -19,7 +19,7 @@ namespace cleave::train {
 struct ProgramClass {
   /// `{tp = array<i64: 0>}`; null where the program has one class.
   mlir::DictionaryAttr ranks;
-  Program program;
+  ProgramFunctions program;
 
   /// Whether the rank with these places, by axis, is of the class.
   bool contains(const llvm::StringMap<int64_t> &places) const;

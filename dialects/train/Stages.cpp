@@ -94,7 +94,7 @@ static void forEachPort(func::FuncOp function, RoleKind kind, bool isResult,
       found(role, type);
 }
 
-SmallVector<StageSum> cleave::train::listStageSums(const Program &program) {
+SmallVector<StageSum> cleave::train::listStageSums(const ProgramFunctions &program) {
   llvm::MapVector<StringAttr, StageSum> sums;
   for (auto [number, stage] : llvm::enumerate(program.stages)) {
     auto at = [&](RoleAttr role, Type type) -> StageSum & {
@@ -109,7 +109,7 @@ SmallVector<StageSum> cleave::train::listStageSums(const Program &program) {
   return llvm::to_vector(llvm::make_second_range(sums));
 }
 
-SmallVector<SharedParameter> cleave::train::listSharedParameters(const Program &program) {
+SmallVector<SharedParameter> cleave::train::listSharedParameters(const ProgramFunctions &program) {
   llvm::MapVector<StringAttr, SharedParameter> updated;
   for (auto [number, stage] : llvm::enumerate(program.stages))
     forEachPort(
@@ -134,7 +134,7 @@ SmallVector<SharedParameter> cleave::train::listSharedParameters(const Program &
   return shared;
 }
 
-SmallVector<BucketOp> cleave::train::listReducedBuckets(const Program &stage) {
+SmallVector<BucketOp> cleave::train::listReducedBuckets(const ProgramFunctions &stage) {
   SmallVector<BucketOp> buckets;
   for (func::FuncOp function : stage.getMicrobatchFunctions())
     for (auto reduce : function.getOps<ReduceBucketOp>()) {
@@ -168,7 +168,7 @@ static LogicalResult checkStageSumPlace(func::FuncOp function, Phase phase, Role
 }
 
 /// Every sum has terms and takers, all of one type.
-static LogicalResult checkStageSums(const Program &program) {
+static LogicalResult checkStageSums(const ProgramFunctions &program) {
   struct Uses {
     func::FuncOp maker, taker;
     Type type;
@@ -188,7 +188,7 @@ static LogicalResult checkStageSums(const Program &program) {
     diagnostic.attachNote(first.getLoc()) << "this function has it with type " << uses.type;
     result = diagnostic;
   };
-  for (const Program &stage : program.stages) {
+  for (const ProgramFunctions &stage : program.stages) {
     func::FuncOp reduce = stage.reduce, update = stage.update;
     forEachPort(reduce, RoleKind::StageSum, true,
                 [&](RoleAttr role, Type type) { add(reduce, role, type, true); });
@@ -242,9 +242,9 @@ static LogicalResult checkPlaces(func::FuncOp function, bool isStaged) {
 }
 
 /// An update is of the stage that has the gradient, and each parameter has one.
-static LogicalResult checkUpdates(const Program &program) {
+static LogicalResult checkUpdates(const ProgramFunctions &program) {
   DenseMap<StringAttr, func::FuncOp> updates;
-  for (const Program &stage : program.stages) {
+  for (const ProgramFunctions &stage : program.stages) {
     llvm::DenseSet<StringAttr> gradients;
     for (func::FuncOp function : stage.getFunctions())
       for (unsigned i = 0; i < function.getNumResults(); ++i)
@@ -274,9 +274,9 @@ static LogicalResult checkUpdates(const Program &program) {
 }
 
 /// Numbers are counted by microbatch, so each stage says how many the whole of it draws.
-static LogicalResult checkDraws(const Program &program) {
+static LogicalResult checkDraws(const ProgramFunctions &program) {
   func::FuncOp first = program.stages.front().forward;
-  for (const Program &stage : program.stages) {
+  for (const ProgramFunctions &stage : program.stages) {
     func::FuncOp forward = stage.forward;
     if (forward->getAttr(kDrawsAttrName) == first->getAttr(kDrawsAttrName))
       continue;
@@ -289,7 +289,7 @@ static LogicalResult checkDraws(const Program &program) {
   return success();
 }
 
-LogicalResult cleave::train::verifyStages(const Program &program) {
+LogicalResult cleave::train::verifyStages(const ProgramFunctions &program) {
   for (func::FuncOp function : program.getFunctions())
     if (failed(checkPlaces(function, program.isStaged())))
       return failure();

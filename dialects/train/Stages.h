@@ -15,7 +15,7 @@ struct StageSum {
   llvm::SmallVector<unsigned> makers, takers;
 };
 /// The sums of a staged program, in the order in which they are first given.
-llvm::SmallVector<StageSum> listStageSums(const Program &program);
+llvm::SmallVector<StageSum> listStageSums(const ProgramFunctions &program);
 
 /// A parameter that one stage updates and others use: tied weights on different stages.
 struct SharedParameter {
@@ -27,19 +27,19 @@ struct SharedParameter {
   llvm::SmallVector<unsigned> takers;
 };
 /// The shared parameters of a staged program that are updated, in the order of updates.
-llvm::SmallVector<SharedParameter> listSharedParameters(const Program &program);
+llvm::SmallVector<SharedParameter> listSharedParameters(const ProgramFunctions &program);
 
 /// The buckets that a stage (or an unstaged program) reduces over mesh axes, in the order in which
 /// its functions complete them. The k-th is what the schedule's `reduceS.k` is about; behind all of
 /// them comes the stage's reduce function, if it has one.
-llvm::SmallVector<BucketOp> listReducedBuckets(const Program &stage);
+llvm::SmallVector<BucketOp> listReducedBuckets(const ProgramFunctions &stage);
 
 /// Checks that each stage of `program` takes from its neighbours what these give: forwards crossing
 /// values from the stage before, backwards crossing gradients from the stage after, with equal
 /// types; that sums over stages have one type, terms and takers; that no parameter has two updates
 /// and no gradient is updated with in another stage; and that all forwards draw the same count of
 /// numbers. A program that is not in stages has nothing that crosses. Emits an error otherwise.
-llvm::LogicalResult verifyStages(const Program &program);
+llvm::LogicalResult verifyStages(const ProgramFunctions &program);
 
 } // namespace cleave::train
 

@@ -17,7 +17,7 @@ using namespace cleave::train;
 // Phases
 //===----------------------------------------------------------------------===//
 
-/// The place of a phase's function in `program`; a Program or a const one.
+/// The place of a phase's function in `program`, which may be const.
 template <typename P> static auto *slotOf(P &program, Phase phase) {
   switch (phase) {
   case Phase::Microbatch:
@@ -40,11 +40,11 @@ template <typename P> static auto *slotOf(P &program, Phase phase) {
   llvm_unreachable("no such phase");
 }
 
-func::FuncOp Program::get(Phase phase) const {
+func::FuncOp ProgramFunctions::get(Phase phase) const {
   return *slotOf(*this, phase);
 }
 
-SmallVector<func::FuncOp, 3> Program::getMicrobatchFunctions() const {
+SmallVector<func::FuncOp, 3> ProgramFunctions::getMicrobatchFunctions() const {
   SmallVector<func::FuncOp, 3> functions;
   auto add = [&](std::initializer_list<func::FuncOp> list) {
     for (func::FuncOp function : list)
@@ -52,19 +52,19 @@ SmallVector<func::FuncOp, 3> Program::getMicrobatchFunctions() const {
         functions.push_back(function);
   };
   add({microbatch, forward, backward, backwardInput, backwardWeight});
-  for (const Program &stage : stages)
+  for (const ProgramFunctions &stage : stages)
     add({stage.forward});
-  for (const Program &stage : llvm::reverse(stages))
+  for (const ProgramFunctions &stage : llvm::reverse(stages))
     add({stage.backward, stage.backwardInput, stage.backwardWeight});
   return functions;
 }
 
-SmallVector<func::FuncOp, 8> Program::getFunctions() const {
+SmallVector<func::FuncOp, 8> ProgramFunctions::getFunctions() const {
   SmallVector<func::FuncOp, 8> functions;
   auto addOnceAStep = [&](Phase phase) {
     if (func::FuncOp function = get(phase))
       functions.push_back(function);
-    for (const Program &stage : stages)
+    for (const ProgramFunctions &stage : stages)
       if (func::FuncOp function = stage.get(phase))
         functions.push_back(function);
   };
@@ -79,8 +79,9 @@ static DictionaryAttr ranksOf(func::FuncOp function) {
   return function->getAttrOfType<DictionaryAttr>(kRanksAttrName);
 }
 
-static LogicalResult findFunctions(ModuleOp module, DictionaryAttr ranks, Program &program) {
-  std::map<int64_t, Program> stages;
+static LogicalResult findFunctions(ModuleOp module, DictionaryAttr ranks,
+                                   ProgramFunctions &program) {
+  std::map<int64_t, ProgramFunctions> stages;
   func::FuncOp unstaged, staged;
   for (auto function : module.getOps<func::FuncOp>()) {
     auto phase = function->getAttrOfType<PhaseAttr>(kPhaseAttrName);
@@ -88,7 +89,7 @@ static LogicalResult findFunctions(ModuleOp module, DictionaryAttr ranks, Progra
       continue;
     auto stage = function->getAttrOfType<IntegerAttr>(kStageAttrName);
     (stage ? staged : unstaged) = function;
-    Program &owner = stage ? stages[stage.getInt()] : program;
+    ProgramFunctions &owner = stage ? stages[stage.getInt()] : program;
     func::FuncOp &slot = *slotOf(owner, phase.getValue());
     if (slot) {
       InFlightDiagnostic diagnostic = function.emitError() << "is a second function of phase "
@@ -120,7 +121,7 @@ static LogicalResult findFunctions(ModuleOp module, DictionaryAttr ranks, Progra
 }
 
 /// One microbatch function, or a forward with its whole backward or both of its halves.
-static LogicalResult checkPhases(ModuleOp module, Program program, ProgramForms forms,
+static LogicalResult checkPhases(ModuleOp module, ProgramFunctions program, ProgramForms forms,
                                  bool isForwardOnly = false) {
   func::FuncOp backwards[] = {program.backward, program.backwardInput, program.backwardWeight};
   auto conflict = [](func::FuncOp one, func::FuncOp other) {
@@ -169,14 +170,15 @@ static LogicalResult checkPhases(ModuleOp module, Program program, ProgramForms 
 }
 
 /// Each stage has a forward; all of them, or none, have a backward.
-static LogicalResult checkStagePhases(ModuleOp module, const Program &program, ProgramForms forms) {
+static LogicalResult checkStagePhases(ModuleOp module, const ProgramFunctions &program,
+                                      ProgramForms forms) {
   if (forms != ProgramForms::Staged)
     return program.stages.front().getFunctions().front().emitError()
            << "belongs to a pipeline stage; expected the whole program, as before --outline-stages";
-  bool isForwardOnly = llvm::all_of(program.stages, [](const Program &stage) {
+  bool isForwardOnly = llvm::all_of(program.stages, [](const ProgramFunctions &stage) {
     return stage.getMicrobatchFunctions() == ArrayRef(stage.forward);
   });
-  for (const Program &stage : program.stages) {
+  for (const ProgramFunctions &stage : program.stages) {
     if (stage.microbatch)
       return func::FuncOp(stage.microbatch).emitError()
              << "expects a forward and a backward of a stage, found a function of phase microbatch";
@@ -220,7 +222,7 @@ using Key = std::pair<unsigned, StringAttr>;
 /// Checks the functions of a program against each other.
 class Agreement {
 public:
-  explicit Agreement(const Program &program) : program(program) {
+  explicit Agreement(const ProgramFunctions &program) : program(program) {
     for (auto [order, function] : llvm::enumerate(program.getFunctions())) {
       Phase phase = function->getAttrOfType<PhaseAttr>(kPhaseAttrName).getValue();
       for (unsigned i = 0; i < function.getNumArguments(); ++i)
@@ -437,14 +439,14 @@ private:
     return success();
   }
 
-  const Program &program;
+  const ProgramFunctions &program;
   SmallVector<Port> arguments, results;
 };
 } // namespace
 
-FailureOr<Program> cleave::train::getProgramOf(ModuleOp module, DictionaryAttr ranks,
-                                               ProgramForms forms, bool isVerified) {
-  Program program;
+FailureOr<ProgramFunctions> cleave::train::getProgramOf(ModuleOp module, DictionaryAttr ranks,
+                                                        ProgramForms forms, bool isVerified) {
+  ProgramFunctions program;
   if (failed(findFunctions(module, ranks, program)) ||
       failed(program.isStaged() ? checkStagePhases(module, program, forms)
                                 : checkPhases(module, program, forms)))
@@ -465,7 +467,7 @@ void cleave::train::markProgram(ModuleOp module) {
   ProgramOp::create(b, module.getLoc());
 }
 
-FailureOr<Program> cleave::train::getProgram(ModuleOp module, ProgramForms forms) {
+FailureOr<ProgramFunctions> cleave::train::getProgram(ModuleOp module, ProgramForms forms) {
   for (auto function : module.getOps<func::FuncOp>())
     if (DictionaryAttr ranks = ranksOf(function); ranks && function->hasAttr(kPhaseAttrName))
       return function.emitError() << "is for the ranks " << ranks

@@ -31,7 +31,7 @@ struct ScaleLearningRate : PassWrapper<ScaleLearningRate, OperationPass<ModuleOp
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<train::Program> program = train::getProgram(module);
+    FailureOr<train::ProgramFunctions> program = train::getProgram(module);
     if (failed(program))
       return signalPassFailure();
     if (!program->update) {

@@ -74,7 +74,7 @@ static Explanation::Function explainFunction(func::FuncOp function,
   return part;
 }
 
-Explanation cleave::backward::explainProgram(const train::Program &program) {
+Explanation cleave::backward::explainProgram(const train::ProgramFunctions &program) {
   Explanation explanation;
   auto functions = program.getMicrobatchFunctions();
   auto plan = memory::planMemory(functions, /*emptyAccumulators=*/true);

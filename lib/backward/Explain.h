@@ -40,7 +40,7 @@ struct Explanation {
   llvm::LogicalResult writeJSON(llvm::StringRef path, mlir::Operation *op) const;
 };
 
-Explanation explainProgram(const train::Program &program);
+Explanation explainProgram(const train::ProgramFunctions &program);
 
 } // namespace cleave::backward
 

@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace cleave;
 using train::RoleKind;
 
-FailureOr<backward::GradientResults> backward::sortResults(const train::Program &program,
+FailureOr<backward::GradientResults> backward::sortResults(const train::ProgramFunctions &program,
                                                            func::FuncOp function) {
   llvm::StringSet<> parameters, inputs;
   for (func::FuncOp other : program.getFunctions())
@@ -39,8 +39,8 @@ FailureOr<backward::GradientResults> backward::sortResults(const train::Program 
 }
 
 /// The function of `program` that gives `saved name`, and the index of that result.
-static std::optional<std::pair<func::FuncOp, unsigned>> findMaker(const train::Program &program,
-                                                                  StringAttr name) {
+static std::optional<std::pair<func::FuncOp, unsigned>>
+findMaker(const train::ProgramFunctions &program, StringAttr name) {
   for (func::FuncOp function : program.getFunctions())
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       if (train::RoleAttr role = train::getResultRole(function, i);
@@ -49,7 +49,8 @@ static std::optional<std::pair<func::FuncOp, unsigned>> findMaker(const train::P
   return std::nullopt;
 }
 
-SmallVector<Value> backward::findTangents(const train::Program &program, func::FuncOp function) {
+SmallVector<Value> backward::findTangents(const train::ProgramFunctions &program,
+                                          func::FuncOp function) {
   // Makers run before the functions that take what they make, so this ends.
   llvm::DenseMap<Operation *, llvm::DenseSet<Value>> continued;
   SmallVector<Value> tangents;

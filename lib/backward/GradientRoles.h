@@ -26,13 +26,13 @@ struct GradientResults {
 
 /// Sorts the results of `function`, a backward function of `program`. A gradient is a parameter's
 /// or an input's, as its name says; a name that is neither is an error.
-llvm::FailureOr<GradientResults> sortResults(const train::Program &program,
+llvm::FailureOr<GradientResults> sortResults(const train::ProgramFunctions &program,
                                              mlir::func::FuncOp function);
 
 /// The arguments of `function` that carry the gradient that it continues: the seed, gradients of
 /// outputs, and saved values that another function has computed from such an argument of its own (a
 /// prologue that has absorbed the tangents).
-llvm::SmallVector<mlir::Value> findTangents(const train::Program &program,
+llvm::SmallVector<mlir::Value> findTangents(const train::ProgramFunctions &program,
                                             mlir::func::FuncOp function);
 
 /// `values` and everything that is computed from them.

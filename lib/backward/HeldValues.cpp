@@ -23,8 +23,8 @@ namespace {
 /// not needed, one that the cut goes through is held, one on the sink's side is computed again.
 class HeldValues {
 public:
-  HeldValues(const train::Program &program, func::FuncOp function, backward::SplitPlan &plan,
-             bool recomputeCheap)
+  HeldValues(const train::ProgramFunctions &program, func::FuncOp function,
+             backward::SplitPlan &plan, bool recomputeCheap)
       : function(function), plan(plan), recomputeCheap(recomputeCheap) {
     if (func::FuncOp unshard = program.unshard)
       for (unsigned i = 0; i < unshard.getNumResults(); ++i)
@@ -183,7 +183,7 @@ private:
 };
 } // namespace
 
-void backward::chooseHeldValues(const train::Program &program, func::FuncOp function,
+void backward::chooseHeldValues(const train::ProgramFunctions &program, func::FuncOp function,
                                 SplitPlan &plan, bool recomputeCheap) {
   HeldValues(program, function, plan, recomputeCheap).choose();
 }

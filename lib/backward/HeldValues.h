@@ -16,8 +16,8 @@ namespace cleave::backward {
 /// Fills in `held`, `recomputed` and `memory` of a plan whose slices are known. Views are computed
 /// again wherever that holds no more; with `recomputeCheap` also elementwise ops and conversions,
 /// where that holds less.
-void chooseHeldValues(const train::Program &program, mlir::func::FuncOp function, SplitPlan &plan,
-                      bool recomputeCheap);
+void chooseHeldValues(const train::ProgramFunctions &program, mlir::func::FuncOp function,
+                      SplitPlan &plan, bool recomputeCheap);
 
 /// Bytes of a tensor; 0 for anything else.
 int64_t getBytes(mlir::Type type);

@@ -15,7 +15,7 @@ namespace train = cleave::train;
 // SavedNames
 //===----------------------------------------------------------------------===//
 
-SavedNames::SavedNames(const train::Program &program) {
+SavedNames::SavedNames(const train::ProgramFunctions &program) {
   for (func::FuncOp function : program.getFunctions())
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       if (train::RoleAttr role = train::getResultRole(function, i);

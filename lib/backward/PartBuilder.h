@@ -14,7 +14,7 @@ namespace cleave::backward {
 /// and the op. No two are equal, nor equal to one that the program has.
 class SavedNames {
 public:
-  explicit SavedNames(const train::Program &program);
+  explicit SavedNames(const train::ProgramFunctions &program);
   std::string makeName(mlir::Value value);
 
 private:

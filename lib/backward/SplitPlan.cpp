@@ -27,7 +27,8 @@ static bool readsUpdated(const backward::SplitPlan &plan, func::FuncOp function,
   return false;
 }
 
-static LogicalResult addActivationGradients(const train::Program &program, func::FuncOp function,
+static LogicalResult addActivationGradients(const train::ProgramFunctions &program,
+                                            func::FuncOp function,
                                             const backward::SplitOptions &options,
                                             backward::SplitPlan &plan) {
   if (options.inputs == "roles")
@@ -56,9 +57,9 @@ static LogicalResult addActivationGradients(const train::Program &program, func:
   return diagnostic;
 }
 
-FailureOr<std::unique_ptr<backward::SplitPlan>> backward::planSplit(const train::Program &program,
-                                                                    func::FuncOp function,
-                                                                    const SplitOptions &options) {
+FailureOr<std::unique_ptr<backward::SplitPlan>>
+backward::planSplit(const train::ProgramFunctions &program, func::FuncOp function,
+                    const SplitOptions &options) {
   for (Operation &op : function.front().without_terminator())
     if (!isMemoryEffectFree(&op) && !train::affectsOnlyBuckets(&op))
       return op.emitError() << "has side effects, so its backward cannot be split";

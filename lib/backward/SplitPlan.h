@@ -59,8 +59,9 @@ struct SplitPlan {
 
 /// Plans the split of `function`, the backward of `program`. Emits an error for gradients of
 /// unknown names and for options that name no module of the function.
-llvm::FailureOr<std::unique_ptr<SplitPlan>>
-planSplit(const train::Program &program, mlir::func::FuncOp function, const SplitOptions &options);
+llvm::FailureOr<std::unique_ptr<SplitPlan>> planSplit(const train::ProgramFunctions &program,
+                                                      mlir::func::FuncOp function,
+                                                      const SplitOptions &options);
 
 } // namespace cleave::backward
 

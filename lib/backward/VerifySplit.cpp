@@ -26,7 +26,7 @@ static LogicalResult checkNeeded(func::FuncOp function, const backward::Gradient
   return checked;
 }
 
-static LogicalResult checkInputHalf(const train::Program &program) {
+static LogicalResult checkInputHalf(const train::ProgramFunctions &program) {
   func::FuncOp function = program.backwardInput;
   FailureOr<backward::GradientResults> results = backward::sortResults(program, function);
   if (failed(results))
@@ -46,7 +46,7 @@ static LogicalResult checkInputHalf(const train::Program &program) {
   return checkNeeded(function, needed, "no gradient that it is for needs");
 }
 
-static LogicalResult checkWeightHalf(const train::Program &program) {
+static LogicalResult checkWeightHalf(const train::ProgramFunctions &program) {
   func::FuncOp function = program.backwardWeight;
   FailureOr<backward::GradientResults> results = backward::sortResults(program, function);
   if (failed(results))
@@ -61,7 +61,7 @@ static LogicalResult checkWeightHalf(const train::Program &program) {
   return checkNeeded(function, needed, "no result needs");
 }
 
-LogicalResult backward::verifySplit(const train::Program &program) {
+LogicalResult backward::verifySplit(const train::ProgramFunctions &program) {
   if (failed(checkInputHalf(program)) || failed(checkWeightHalf(program)))
     return failure();
   LogicalResult checked = success();

@@ -18,7 +18,7 @@ namespace cleave::backward {
 ///    `train.recomputed`; and what is so marked is in dI or, where the backward computes it again,
 ///    in the forward.
 /// Emits an error for each violation.
-llvm::LogicalResult verifySplit(const train::Program &program);
+llvm::LogicalResult verifySplit(const train::ProgramFunctions &program);
 
 } // namespace cleave::backward
 

@@ -23,7 +23,7 @@ static std::vector<Action>::iterator findTail(std::vector<Action> &list) {
 namespace {
 class Completer {
 public:
-  Completer(ArrayRef<train::Program> stages, const CompletionOptions &options,
+  Completer(ArrayRef<train::ProgramFunctions> stages, const CompletionOptions &options,
             schedule::Schedule &program, Location location)
       : stages(stages), once(getOncePerStep(stages)), options(options), program(program),
         location(location) {
@@ -114,7 +114,7 @@ private:
       });
   }
 
-  ArrayRef<train::Program> stages;
+  ArrayRef<train::ProgramFunctions> stages;
   OncePerStep once;
   const CompletionOptions &options;
   schedule::Schedule &program;
@@ -122,7 +122,7 @@ private:
 };
 } // namespace
 
-LogicalResult pipeline::completeSchedule(ArrayRef<train::Program> stages,
+LogicalResult pipeline::completeSchedule(ArrayRef<train::ProgramFunctions> stages,
                                          const CompletionOptions &options,
                                          schedule::Schedule &program, Location location) {
   return Completer(stages, options, program, location).run();

@@ -21,7 +21,7 @@ struct CompletionOptions {
 /// reshards, reductions, sums over stages, optimizer steps. Of each kind only what is missing is
 /// added, behind what is there. A forward-only schedule gets unshards alone. Emits an error at
 /// `location` otherwise.
-mlir::LogicalResult completeSchedule(llvm::ArrayRef<train::Program> stages,
+mlir::LogicalResult completeSchedule(llvm::ArrayRef<train::ProgramFunctions> stages,
                                      const CompletionOptions &options, schedule::Schedule &program,
                                      mlir::Location location);
 

@@ -47,9 +47,9 @@ static llvm::StringSet<> keepArguments(func::FuncOp function, RoleKind kind) {
   return kept;
 }
 
-void pipeline::keepForwards(ArrayRef<train::Program> stages) {
+void pipeline::keepForwards(ArrayRef<train::ProgramFunctions> stages) {
   llvm::StringSet<> crossing; // what the stage after takes
-  for (const train::Program &stage : llvm::reverse(stages)) {
+  for (const train::ProgramFunctions &stage : llvm::reverse(stages)) {
     for (func::FuncOp function :
          {stage.backward, stage.backwardInput, stage.backwardWeight, stage.reduce, stage.update})
       if (function)

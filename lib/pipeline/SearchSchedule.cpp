@@ -42,7 +42,7 @@ static llvm::Expected<simulate::CostTable> readCosts(ArrayRef<simulate::StageWor
   return table;
 }
 
-FailureOr<schedule::Schedule> pipeline::searchSchedule(ArrayRef<train::Program> stages,
+FailureOr<schedule::Schedule> pipeline::searchSchedule(ArrayRef<train::ProgramFunctions> stages,
                                                        const SearchOptions &options,
                                                        Location location) {
   if (stages.size() % options.ranks != 0)

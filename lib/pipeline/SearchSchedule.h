@@ -27,7 +27,7 @@ struct SearchOptions {
 /// The best compute-only schedule of the program's stages that the search (lib/schedule/search)
 /// finds; the same for the same options and program. Mesh axes of size `?` count as one rank. Emits
 /// an error at `location` where there is none.
-mlir::FailureOr<schedule::Schedule> searchSchedule(llvm::ArrayRef<train::Program> stages,
+mlir::FailureOr<schedule::Schedule> searchSchedule(llvm::ArrayRef<train::ProgramFunctions> stages,
                                                    const SearchOptions &options,
                                                    mlir::Location location);
 

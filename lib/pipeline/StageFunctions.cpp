@@ -121,10 +121,10 @@ private:
 /// Builds the functions of all stages.
 class StageWriter {
 public:
-  StageWriter(const train::Program &program, const backward::JointGraph &graph,
+  StageWriter(const train::ProgramFunctions &program, const backward::JointGraph &graph,
               const StageAssignment &assignment, const Outliner &outliner)
       : program(program), graph(graph), assignment(assignment), outliner(outliner),
-        crossingNames(train::Program()), savedNames(train::Program()) {
+        crossingNames(train::ProgramFunctions()), savedNames(train::ProgramFunctions()) {
     outlined.stages.resize(assignment.getNumStages());
     outlined.traffic.resize(assignment.getNumStages() - 1);
   }
@@ -144,7 +144,7 @@ private:
     return name;
   }
 
-  const train::Program &program;
+  const train::ProgramFunctions &program;
   const backward::JointGraph &graph;
   const StageAssignment &assignment;
   const Outliner &outliner;
@@ -317,7 +317,7 @@ LogicalResult StageWriter::writeUpdates() {
 void StageWriter::nameFunctions() {
   llvm::StringSet<> taken;
   auto module = cast<ModuleOp>(graph.getFunction()->getParentOp());
-  train::Program whole;
+  train::ProgramFunctions whole;
   whole.stages = outlined.stages;
   llvm::SmallDenseSet<Operation *> outlinedFunctions;
   for (func::FuncOp function : whole.getFunctions())
@@ -340,7 +340,7 @@ void StageWriter::nameFunctions() {
     function->moveBefore(graph.getFunction());
 }
 
-FailureOr<OutlinedStages> cleave::pipeline::buildStages(const train::Program &program,
+FailureOr<OutlinedStages> cleave::pipeline::buildStages(const train::ProgramFunctions &program,
                                                         const backward::JointGraph &graph,
                                                         const StageAssignment &assignment,
                                                         backward::PartitionPolicy policy,

@@ -18,7 +18,7 @@ struct BoundaryTraffic {
 
 /// The functions of one program, by stage.
 struct OutlinedStages {
-  std::vector<train::Program> stages;
+  std::vector<train::ProgramFunctions> stages;
   /// Between each stage and the next.
   llvm::SmallVector<BoundaryTraffic> traffic;
 };
@@ -28,7 +28,7 @@ struct OutlinedStages {
 /// Without gradients among the microbatch's results there are only forwards. Fails, with an error,
 /// where a buffer is read before the stage that updates it, a tag cannot be met, or the update
 /// mixes parameters of several stages.
-llvm::FailureOr<OutlinedStages> buildStages(const train::Program &program,
+llvm::FailureOr<OutlinedStages> buildStages(const train::ProgramFunctions &program,
                                             const backward::JointGraph &graph,
                                             const StageAssignment &assignment,
                                             backward::PartitionPolicy policy,

@@ -84,7 +84,7 @@ class Measurement {
 public:
   explicit Measurement(const llvm::StringMap<int64_t> *axisSizes) : axisSizes(axisSizes) {}
 
-  FailureOr<StageWork> measure(const train::Program &stage) {
+  FailureOr<StageWork> measure(const train::ProgramFunctions &stage) {
     StageWork work;
     std::pair<func::FuncOp, FunctionWork *> functions[] = {
         {stage.forward, &work.forward},     {stage.backward, &work.backward},
@@ -198,11 +198,11 @@ private:
 } // namespace
 
 FailureOr<std::vector<StageWork>>
-pipeline::measureStages(ArrayRef<train::Program> stages,
+pipeline::measureStages(ArrayRef<train::ProgramFunctions> stages,
                         const llvm::StringMap<int64_t> *axisSizes) {
   Measurement measurement(axisSizes);
   std::vector<StageWork> result;
-  for (const train::Program &stage : stages) {
+  for (const train::ProgramFunctions &stage : stages) {
     FailureOr<StageWork> work = measurement.measure(stage);
     if (failed(work))
       return failure();

@@ -14,7 +14,8 @@ namespace cleave::pipeline {
 /// stands for 1, for callers that need no times. Fails, with an error at the op, where a size is
 /// missing.
 mlir::FailureOr<std::vector<simulate::StageWork>>
-measureStages(llvm::ArrayRef<train::Program> stages, const llvm::StringMap<int64_t> *axisSizes);
+measureStages(llvm::ArrayRef<train::ProgramFunctions> stages,
+              const llvm::StringMap<int64_t> *axisSizes);
 
 } // namespace cleave::pipeline
 

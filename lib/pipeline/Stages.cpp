@@ -12,21 +12,22 @@ using namespace cleave::pipeline;
 using schedule::Action;
 using schedule::ActionKind;
 
-FailureOr<std::vector<train::Program>> pipeline::getStages(ModuleOp module) {
+FailureOr<std::vector<train::ProgramFunctions>> pipeline::getStages(ModuleOp module) {
   bool isStaged = llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp function) {
     return function->hasAttr(train::kStageAttrName) && function->hasAttr(train::kPhaseAttrName);
   });
   if (!isStaged)
-    return std::vector<train::Program>();
-  FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Staged);
+    return std::vector<train::ProgramFunctions>();
+  FailureOr<train::ProgramFunctions> program =
+      train::getProgram(module, train::ProgramForms::Staged);
   if (failed(program))
     return failure();
   return std::move(program->stages);
 }
 
-OncePerStep pipeline::getOncePerStep(ArrayRef<train::Program> stages) {
+OncePerStep pipeline::getOncePerStep(ArrayRef<train::ProgramFunctions> stages) {
   OncePerStep once;
-  for (const train::Program &stage : stages) {
+  for (const train::ProgramFunctions &stage : stages) {
     once.buckets.push_back(train::listReducedBuckets(stage).size() + (stage.reduce ? 1 : 0));
     once.waits.push_back(stage.reduce &&
                          !func::FuncOp(stage.reduce).getOps<train::WaitBucketOp>().empty());
@@ -58,8 +59,8 @@ static bool isEntered(const schedule::Schedule &program, StringRef name) {
   });
 }
 
-void pipeline::addStageSums(ArrayRef<train::Program> stages, schedule::Schedule &program) {
-  train::Program whole;
+void pipeline::addStageSums(ArrayRef<train::ProgramFunctions> stages, schedule::Schedule &program) {
+  train::ProgramFunctions whole;
   whole.stages = stages.vec();
   for (const train::StageSum &sum : train::listStageSums(whole)) {
     std::string name = (kStageSumPrefix + sum.name.getValue()).str();
@@ -77,9 +78,9 @@ void pipeline::addStageSums(ArrayRef<train::Program> stages, schedule::Schedule 
 }
 
 /// Every rank enters each sum once: behind what makes its terms, before what takes the sum.
-static LogicalResult checkStageSums(ArrayRef<train::Program> stages,
+static LogicalResult checkStageSums(ArrayRef<train::ProgramFunctions> stages,
                                     const schedule::Schedule &program, Location location) {
-  train::Program whole;
+  train::ProgramFunctions whole;
   whole.stages = stages.vec();
   for (const train::StageSum &sum : train::listStageSums(whole)) {
     std::string name = (kStageSumPrefix + sum.name.getValue()).str();
@@ -126,7 +127,7 @@ static LogicalResult checkStageSums(ArrayRef<train::Program> stages,
 //===----------------------------------------------------------------------===//
 
 /// The phase that is missing for the action; empty where the stage can run it.
-static StringRef findMissing(const train::Program &stage, ActionKind kind) {
+static StringRef findMissing(const train::ProgramFunctions &stage, ActionKind kind) {
   bool parts = stage.backwardInput || stage.backwardWeight;
   switch (kind) {
   case ActionKind::Backward:
@@ -146,7 +147,7 @@ static StringRef findMissing(const train::Program &stage, ActionKind kind) {
   }
 }
 
-LogicalResult pipeline::checkStages(ArrayRef<train::Program> stages,
+LogicalResult pipeline::checkStages(ArrayRef<train::ProgramFunctions> stages,
                                     const schedule::Schedule &program, Location location) {
   if (stages.size() != program.numStages()) {
     InFlightDiagnostic diagnostic =

@@ -11,7 +11,7 @@ namespace cleave::pipeline {
 /// The functions of each stage, from the first stage to the last; none where the module has no
 /// program in stages. Emits an error where the program is not sound (train::getProgram): a stage is
 /// missing, a stage's output is not its successor's input, ...
-mlir::FailureOr<std::vector<train::Program>> getStages(mlir::ModuleOp module);
+mlir::FailureOr<std::vector<train::ProgramFunctions>> getStages(mlir::ModuleOp module);
 
 /// What the stages have that runs once a step.
 struct OncePerStep {
@@ -23,20 +23,20 @@ struct OncePerStep {
   bool update = false;
   bool unshard = false;
 };
-OncePerStep getOncePerStep(llvm::ArrayRef<train::Program> stages);
+OncePerStep getOncePerStep(llvm::ArrayRef<train::ProgramFunctions> stages);
 
 /// A collective action of this name, and a sum's behind it, which all ranks of the pipeline enter,
 /// adds the stages' terms of that sum (train::StageSum).
 inline constexpr llvm::StringLiteral kStageSumPrefix = "stage_sum.";
 
 /// Adds those of these actions that no rank enters, in front of the ranks' first optimizer steps.
-void addStageSums(llvm::ArrayRef<train::Program> stages, schedule::Schedule &program);
+void addStageSums(llvm::ArrayRef<train::ProgramFunctions> stages, schedule::Schedule &program);
 
 /// Checks that there are as many stages as the schedule has, that each has a function for
 /// everything that the schedule runs on it, that every update is run, and that sums over stages
 /// come between their terms and the updates. `location` is what is
 /// reported about the schedule as a whole.
-mlir::LogicalResult checkStages(llvm::ArrayRef<train::Program> stages,
+mlir::LogicalResult checkStages(llvm::ArrayRef<train::ProgramFunctions> stages,
                                 const schedule::Schedule &program, mlir::Location location);
 
 } // namespace cleave::pipeline

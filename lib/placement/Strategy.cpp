@@ -14,18 +14,18 @@ using sharding::OpKind;
 using sharding::ShardingRule;
 using sharding::TensorFactors;
 
-static dist::Reduction toDist(sharding::Reduction reduction) {
+static dist::Reduction toDist(sharding::FactorReduction reduction) {
   switch (reduction) {
-  case sharding::Reduction::Avg:
+  case sharding::FactorReduction::Avg:
     return dist::Reduction::Avg;
-  case sharding::Reduction::Max:
+  case sharding::FactorReduction::Max:
     return dist::Reduction::Max;
-  case sharding::Reduction::Min:
+  case sharding::FactorReduction::Min:
     return dist::Reduction::Min;
-  case sharding::Reduction::Product:
+  case sharding::FactorReduction::Product:
     return dist::Reduction::Product;
-  case sharding::Reduction::None:
-  case sharding::Reduction::Sum:
+  case sharding::FactorReduction::None:
+  case sharding::FactorReduction::Sum:
     return dist::Reduction::Sum;
   }
   llvm_unreachable("all reductions are handled");
@@ -127,8 +127,8 @@ std::optional<AxisStrategy> StrategyList::cut(FactorId factor) const {
       if (!dim)
         return std::nullopt;
       strategy.results[result] = AxisPlacement::shard(*dim);
-    } else if (sharding::Reduction reduction = rule.reductionAt(factor, result);
-               reduction != sharding::Reduction::None &&
+    } else if (sharding::FactorReduction reduction = rule.reductionAt(factor, result);
+               reduction != sharding::FactorReduction::None &&
                isa<RankedTensorType>(op->getResult(result).getType())) {
       strategy.results[result] = AxisPlacement::partial(toDist(reduction));
     }
@@ -139,7 +139,7 @@ std::optional<AxisStrategy> StrategyList::cut(FactorId factor) const {
 /// Uneven parts of a factor are those of its dimension only where it is alone there; and a mean of
 /// means is none.
 bool StrategyList::mayBeUneven(FactorId factor) const {
-  if (rule.factors[factor].reduction == sharding::Reduction::Avg)
+  if (rule.factors[factor].reduction == sharding::FactorReduction::Avg)
     return false;
   auto isAlone = [&](const sharding::TensorFactors &tensor) {
     return llvm::all_of(tensor, [&](const sharding::DimFactors &dim) {

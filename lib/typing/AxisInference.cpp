@@ -271,21 +271,21 @@ std::variant<AxisChoice, Conflict> AxisInference::shardBy(FactorId factor, unsig
       continue;
     }
     switch (rule.reductionAt(factor, result)) {
-    case sharding::Reduction::None:
+    case sharding::FactorReduction::None:
       break;
-    case sharding::Reduction::Sum:
+    case sharding::FactorReduction::Sum:
       choice.results[result] = AxisPlacement::partial(dist::Reduction::Sum);
       break;
-    case sharding::Reduction::Avg:
+    case sharding::FactorReduction::Avg:
       choice.results[result] = AxisPlacement::partial(dist::Reduction::Avg);
       break;
-    case sharding::Reduction::Max:
+    case sharding::FactorReduction::Max:
       choice.results[result] = AxisPlacement::partial(dist::Reduction::Max);
       break;
-    case sharding::Reduction::Min:
+    case sharding::FactorReduction::Min:
       choice.results[result] = AxisPlacement::partial(dist::Reduction::Min);
       break;
-    case sharding::Reduction::Product:
+    case sharding::FactorReduction::Product:
       choice.results[result] = AxisPlacement::partial(dist::Reduction::Product);
       break;
     }

@@ -19,7 +19,7 @@ struct Autodiff : autodiff::impl::AutodiffBase<Autodiff> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<train::Program> program = findFunctions(module);
+    FailureOr<train::ProgramFunctions> program = findFunctions(module);
     if (failed(program))
       return signalPassFailure();
     autodiff::DifferentiateOptions options;
@@ -39,8 +39,8 @@ struct Autodiff : autodiff::impl::AutodiffBase<Autodiff> {
 
   /// The phase functions. A forward-only program with an update is none yet: the update takes
   /// gradients that nobody makes, so `train::getProgram` would refuse it.
-  static FailureOr<train::Program> findFunctions(ModuleOp module) {
-    train::Program program;
+  static FailureOr<train::ProgramFunctions> findFunctions(ModuleOp module) {
+    train::ProgramFunctions program;
     for (auto function : module.getOps<func::FuncOp>()) {
       auto phase = function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName);
       bool isUpdate = phase && phase.getValue() == train::Phase::Update;

@@ -22,7 +22,7 @@ struct PartitionJoint : backward::impl::PartitionJointBase<PartitionJoint> {
   using PartitionJointBase::PartitionJointBase;
 
   void runOnOperation() override {
-    FailureOr<train::Program> program = train::getProgram(getOperation());
+    FailureOr<train::ProgramFunctions> program = train::getProgram(getOperation());
     if (failed(program))
       return signalPassFailure();
     FailureOr<JointGraph> graph = JointGraph::create(program->microbatch);

@@ -68,7 +68,8 @@ struct Half {
 /// Takes a function apart as a plan says.
 class Splitter {
 public:
-  Splitter(const train::Program &program, func::FuncOp whole, const backward::SplitPlan &plan)
+  Splitter(const train::ProgramFunctions &program, func::FuncOp whole,
+           const backward::SplitPlan &plan)
       : whole(whole), plan(plan), names(program),
         input(whole, train::Phase::BackwardInput, "_input"),
         weight(whole, train::Phase::BackwardWeight, "_weight") {}
@@ -191,7 +192,7 @@ private:
 //===----------------------------------------------------------------------===//
 
 /// The program's backward function, or an error that says how to come by one.
-static func::FuncOp findBackward(train::Program &program) {
+static func::FuncOp findBackward(train::ProgramFunctions &program) {
   if (program.backward)
     return program.backward;
   if (program.microbatch)
@@ -213,7 +214,8 @@ struct SplitBackward : backward::impl::SplitBackwardBase<SplitBackward> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Staged);
+    FailureOr<train::ProgramFunctions> program =
+        train::getProgram(module, train::ProgramForms::Staged);
     if (failed(program))
       return signalPassFailure();
     if (!program->isStaged()) {
@@ -229,10 +231,10 @@ struct SplitBackward : backward::impl::SplitBackwardBase<SplitBackward> {
       return signalPassFailure();
   }
 
-  static LogicalResult verifyAll(const train::Program &program) {
+  static LogicalResult verifyAll(const train::ProgramFunctions &program) {
     if (!program.isStaged())
       return backward::verifySplit(program);
-    for (const train::Program &stage : program.stages)
+    for (const train::ProgramFunctions &stage : program.stages)
       if (failed(backward::verifySplit(stage)))
         return failure();
     return success();
@@ -240,7 +242,8 @@ struct SplitBackward : backward::impl::SplitBackwardBase<SplitBackward> {
 
 private:
   /// Splits the backward of `part`, the program or one of its stages.
-  LogicalResult split(train::Program &part, const train::Program &program, StringRef title) {
+  LogicalResult split(train::ProgramFunctions &part, const train::ProgramFunctions &program,
+                      StringRef title) {
     func::FuncOp whole = findBackward(part);
     if (!whole)
       return failure();
@@ -322,14 +325,15 @@ private:
 
 struct VerifySplitBackward : backward::impl::VerifySplitBackwardBase<VerifySplitBackward> {
   void runOnOperation() override {
-    FailureOr<train::Program> program =
+    FailureOr<train::ProgramFunctions> program =
         train::getProgram(getOperation(), train::ProgramForms::Staged);
     if (failed(program))
       return signalPassFailure();
-    bool isSplit = program->isStaged()
-                       ? llvm::all_of(program->stages,
-                                      [](const train::Program &s) { return bool(s.backwardInput); })
-                       : bool(program->backwardInput);
+    bool isSplit =
+        program->isStaged()
+            ? llvm::all_of(program->stages,
+                           [](const train::ProgramFunctions &s) { return bool(s.backwardInput); })
+            : bool(program->backwardInput);
     if (!isSplit) {
       getOperation().emitError() << "expects functions of phases backward_input and "
                                     "backward_weight; run --split-backward first";

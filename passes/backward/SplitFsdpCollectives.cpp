@@ -52,7 +52,7 @@ namespace {
 class Unsharder {
 public:
   /// For `program`, the whole or one stage. `taken` are the names of values in all of it.
-  Unsharder(const train::Program &program, llvm::StringSet<> &taken, OpBuilder &b)
+  Unsharder(const train::ProgramFunctions &program, llvm::StringSet<> &taken, OpBuilder &b)
       : program(program), b(b), taken(taken) {}
 
   void run() {
@@ -163,7 +163,7 @@ private:
         (void)function.eraseArgument(i);
   }
 
-  const train::Program &program;
+  const train::ProgramFunctions &program;
   OpBuilder &b;
   func::FuncOp unshard;
   backward::ValueNumbering numbering;
@@ -308,7 +308,8 @@ struct SplitFsdpCollectives : backward::impl::SplitFsdpCollectivesBase<SplitFsdp
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Staged);
+    FailureOr<train::ProgramFunctions> program =
+        train::getProgram(module, train::ProgramForms::Staged);
     if (failed(program))
       return signalPassFailure();
     llvm::StringSet<> names;
@@ -324,9 +325,9 @@ struct SplitFsdpCollectives : backward::impl::SplitFsdpCollectivesBase<SplitFsdp
   }
 
   /// Splits a part of the program (`getParts`).
-  LogicalResult split(const train::Program &program, size_t number, llvm::StringSet<> &names,
-                      SymbolTable &table) {
-    const train::Program &part = program.getParts()[number];
+  LogicalResult split(const train::ProgramFunctions &program, size_t number,
+                      llvm::StringSet<> &names, SymbolTable &table) {
+    const train::ProgramFunctions &part = program.getParts()[number];
     for (func::FuncOp there : {part.unshard, part.reduce})
       if (there)
         return there.emitError()
@@ -338,7 +339,7 @@ struct SplitFsdpCollectives : backward::impl::SplitFsdpCollectivesBase<SplitFsdp
       unsharder.run();
     b.setInsertionPointAfter(functions.back());
     // Parameters that only the new function takes are the program's all the same.
-    train::Program known = program;
+    train::ProgramFunctions known = program;
     (known.isStaged() ? known.stages[number] : known).unshard = unsharder.getFunction();
     Reducer reducer(b);
     if (reduce)

@@ -41,10 +41,13 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
                          << " require-accumulations=" << int64_t(requireAccumulations);
       return signalPassFailure();
     }
-    FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Staged);
+    FailureOr<train::ProgramFunctions> program =
+        train::getProgram(module, train::ProgramForms::Staged);
     if (failed(program))
       return signalPassFailure();
-    auto takesGradients = [](const train::Program &part) { return part.update || part.reduce; };
+    auto takesGradients = [](const train::ProgramFunctions &part) {
+      return part.update || part.reduce;
+    };
     if (llvm::none_of(program->getParts(), takesGradients)) {
       module.emitError()
           << "has neither an update nor a reduce function, so there are no gradients "
@@ -62,8 +65,8 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
 
   /// Puts the gradients of `part`, the program or one of its stages, into buckets called `prefix`
   /// and a number.
-  LogicalResult makeBuckets(SymbolTable &symbols, const train::Program &program,
-                            const train::Program &part, StringRef prefix) {
+  LogicalResult makeBuckets(SymbolTable &symbols, const train::ProgramFunctions &program,
+                            const train::ProgramFunctions &part, StringRef prefix) {
     reduce = part.update ? part.reduce : func::FuncOp();
     FailureOr<std::vector<GradientPath>> paths = gradients::findGradientPaths(program, part);
     if (failed(paths))

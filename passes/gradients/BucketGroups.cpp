@@ -40,7 +40,7 @@ struct MakerOps {
 };
 } // namespace
 
-static DenseMap<Operation *, MakerOps> numberOps(const train::Program &part) {
+static DenseMap<Operation *, MakerOps> numberOps(const train::ProgramFunctions &part) {
   DenseMap<Operation *, MakerOps> makers;
   for (auto [order, function] : llvm::enumerate(part.getMicrobatchFunctions())) {
     MakerOps &maker = makers[function];
@@ -53,7 +53,7 @@ static DenseMap<Operation *, MakerOps> numberOps(const train::Program &part) {
   return makers;
 }
 
-void cleave::gradients::orderByReadiness(const train::Program &part,
+void cleave::gradients::orderByReadiness(const train::ProgramFunctions &part,
                                          std::vector<GradientPath> &paths) {
   DenseMap<Operation *, MakerOps> makers = numberOps(part);
   auto keyOf = [&](const GradientPath &path) {

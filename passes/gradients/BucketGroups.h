@@ -16,7 +16,7 @@ namespace cleave::gradients {
 /// sets it: right behind the op that makes the gradient. One that communication brings is
 /// contributed later, beside the next gradient that a matrix product stands before, so that the
 /// communication has something to run beside.
-void orderByReadiness(const train::Program &part, std::vector<GradientPath> &paths);
+void orderByReadiness(const train::ProgramFunctions &part, std::vector<GradientPath> &paths);
 
 /// A number for each path; paths of one number may share a bucket. They agree in the function that
 /// makes the gradient, the element types of gradient and buffer, the mesh and axes of the

@@ -46,7 +46,8 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
       module.emitError() << "expects a positive max-norm, found " << double(maxNorm);
       return signalPassFailure();
     }
-    FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Staged);
+    FailureOr<train::ProgramFunctions> program =
+        train::getProgram(module, train::ProgramForms::Staged);
     if (failed(program))
       return signalPassFailure();
     if (!program->hasUpdate()) {
@@ -110,13 +111,13 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
   // Stages
   //===--------------------------------------------------------------------===//
 
-  LogicalResult clipStages(train::Program &program) {
+  LogicalResult clipStages(train::ProgramFunctions &program) {
     for (const train::StageSum &sum : train::listStageSums(program))
       if (sum.name == kSquares)
         return func::FuncOp(program.stages[sum.takers.front()].update).emitError()
                << "already clips its gradients";
     SmallVector<Value> all;
-    for (train::Program &stage : program.stages) {
+    for (train::ProgramFunctions &stage : program.stages) {
       if (!stage.update)
         continue;
       FailureOr<SmallVector<OpOperand *>> gradients = findGradients(stage);
@@ -130,7 +131,7 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
     RankedTensorType type = getNormType(all);
     if (type.getElementTypeBitWidth() < 32)
       type = cast<RankedTensorType>(type.clone(Float32Type::get(&getContext())));
-    for (train::Program &stage : program.stages) {
+    for (train::ProgramFunctions &stage : program.stages) {
       if (!stage.update)
         continue;
       FailureOr<SmallVector<OpOperand *>> gradients = findGradients(stage);
@@ -142,7 +143,8 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
 
   /// Moves what the update does to each gradient before the optimizer takes it (reductions, waiting
   /// for buckets) to the stage's reduce function, so that the update takes what is left to scale.
-  LogicalResult reduceBeforeUpdate(train::Program &stage, ArrayRef<OpOperand *> gradients) {
+  LogicalResult reduceBeforeUpdate(train::ProgramFunctions &stage,
+                                   ArrayRef<OpOperand *> gradients) {
     if (gradients.empty())
       return success();
     func::FuncOp update = stage.update;
@@ -225,7 +227,8 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
   }
 
   /// The stage's term of the sum, and the scaling by it. `type` is that of all stages' terms.
-  void clipStage(train::Program &stage, ArrayRef<OpOperand *> gradients, RankedTensorType type) {
+  void clipStage(train::ProgramFunctions &stage, ArrayRef<OpOperand *> gradients,
+                 RankedTensorType type) {
     func::FuncOp reduce = stage.reduce, update = stage.update;
     auto role = train::RoleAttr::get(&getContext(), RoleKind::StageSum, kSquares);
     SmallVector<Value> reduced;

@@ -34,7 +34,8 @@ static Operation *findScattering(Value gradient, func::FuncOp reduce) {
   return isa_and_nonnull<dist::ReduceScatterOp>(op) ? op : nullptr;
 }
 
-FailureOr<SmallVector<OpOperand *>> cleave::gradients::findGradients(const train::Program &part) {
+FailureOr<SmallVector<OpOperand *>>
+cleave::gradients::findGradients(const train::ProgramFunctions &part) {
   func::FuncOp update = part.update;
   SmallVector<OpOperand *> gradients;
   for (Operation &op : update.front()) {

@@ -17,7 +17,8 @@ namespace cleave::gradients {
 /// The gradient operands of the optimizer's ops in `part`'s update. An error where one has no norm
 /// yet: it is partial or varying, or scattered (there or in the reduce function) without a
 /// placement that says so.
-llvm::FailureOr<llvm::SmallVector<mlir::OpOperand *>> findGradients(const train::Program &part);
+llvm::FailureOr<llvm::SmallVector<mlir::OpOperand *>>
+findGradients(const train::ProgramFunctions &part);
 
 /// `value` in another element type.
 mlir::Value toElement(mlir::ImplicitLocOpBuilder &b, mlir::Value value, mlir::Type element);

@@ -12,7 +12,7 @@ using namespace cleave::gradients;
 namespace {
 class Finder {
 public:
-  Finder(const train::Program &program, const train::Program &part)
+  Finder(const train::ProgramFunctions &program, const train::ProgramFunctions &part)
       : program(program), part(part), taker(part.update ? part.update : part.reduce),
         reduce(part.update ? part.reduce : func::FuncOp()) {}
 
@@ -28,7 +28,7 @@ private:
   LogicalResult addReduction(GradientPath &path, Operation *op, ArrayAttr axes,
                              SmallVectorImpl<Attribute> &into, train::RoleAttr role);
 
-  const train::Program &program, &part;
+  const train::ProgramFunctions &program, &part;
   /// The function that takes reduced gradients in the end, and one before it, if any.
   func::FuncOp taker, reduce;
   DenseMap<StringAttr, std::pair<func::FuncOp, unsigned>> makers;
@@ -227,6 +227,7 @@ LogicalResult Finder::refuseOtherReductions(Value value, train::RoleAttr role) {
 }
 
 FailureOr<std::vector<GradientPath>>
-cleave::gradients::findGradientPaths(const train::Program &program, const train::Program &part) {
+cleave::gradients::findGradientPaths(const train::ProgramFunctions &program,
+                                     const train::ProgramFunctions &part) {
   return Finder(program, part).find();
 }

@@ -45,8 +45,8 @@ struct GradientPath {
 /// takes (without an update: that its reduce function takes), in the order of its arguments. An
 /// error where a gradient's accumulation or reduction is
 /// more than plain sums, or is no floating-point tensor.
-llvm::FailureOr<std::vector<GradientPath>> findGradientPaths(const train::Program &program,
-                                                             const train::Program &part);
+llvm::FailureOr<std::vector<GradientPath>> findGradientPaths(const train::ProgramFunctions &program,
+                                                             const train::ProgramFunctions &part);
 
 } // namespace cleave::gradients
 

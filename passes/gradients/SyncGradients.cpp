@@ -21,7 +21,8 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Staged);
+    FailureOr<train::ProgramFunctions> program =
+        train::getProgram(module, train::ProgramForms::Staged);
     if (failed(program))
       return signalPassFailure();
     if (!program->hasUpdate()) {
@@ -32,7 +33,7 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
     dist::MeshOp mesh = findOrMakeMesh(module);
     if (!mesh)
       return signalPassFailure();
-    for (const train::Program &part : program->getParts())
+    for (const train::ProgramFunctions &part : program->getParts())
       if (part.update && failed(reduceInUpdate(part.update, mesh)))
         return signalPassFailure();
     if (failed(divideInputs(*program)))
@@ -129,9 +130,9 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
   /// Who updates parameters is not in the program: gradients gather over the step's microbatches,
   /// and a function of phase reduce gives them back as sums, over the axis or, where gradients have
   /// placements, as these say.
-  LogicalResult reduceByFunctions(const train::Program &program) {
+  LogicalResult reduceByFunctions(const train::ProgramFunctions &program) {
     bool isTyped = false, hasGradients = false;
-    for (const train::Program &part : program.getParts()) {
+    for (const train::ProgramFunctions &part : program.getParts()) {
       if (part.reduce)
         return func::FuncOp(part.reduce).emitError()
                << "already reduces gradients; a second sum would scale them";
@@ -147,12 +148,12 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
     dist::MeshOp mesh;
     if (!isTyped && !(mesh = findOrMakeMesh(getOperation())))
       return failure();
-    for (const train::Program &part : program.getParts())
+    for (const train::ProgramFunctions &part : program.getParts())
       reduceByFunction(part, mesh);
     return isTyped ? success() : divideInputs(program);
   }
 
-  static SmallVector<Gradient> findGradients(const train::Program &part) {
+  static SmallVector<Gradient> findGradients(const train::ProgramFunctions &part) {
     llvm::SmallDenseSet<StringAttr> parameters;
     for (func::FuncOp function : part.getFunctions())
       for (unsigned i = 0; i < function.getNumArguments(); ++i)
@@ -170,7 +171,7 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
   }
 
   /// `mesh` is null where gradients have placements.
-  void reduceByFunction(const train::Program &part, dist::MeshOp mesh) {
+  void reduceByFunction(const train::ProgramFunctions &part, dist::MeshOp mesh) {
     func::FuncOp reduce;
     for (const Gradient &gradient : findGradients(part)) {
       accumulate(gradient);
@@ -222,7 +223,7 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
   // Inputs
   //===--------------------------------------------------------------------===//
 
-  LogicalResult divideInputs(const train::Program &program) {
+  LogicalResult divideInputs(const train::ProgramFunctions &program) {
     for (func::FuncOp function : program.getMicrobatchFunctions())
       if (failed(divideInputs(function)))
         return failure();

@@ -30,7 +30,7 @@ struct BuildSchedule : pipeline::impl::BuildScheduleBase<BuildSchedule> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<std::vector<train::Program>> stages = pipeline::getStages(module);
+    FailureOr<std::vector<train::ProgramFunctions>> stages = pipeline::getStages(module);
     if (failed(stages) || failed(checkOptions(module, *stages)))
       return signalPassFailure();
     FailureOr<schedule::Schedule> program = !file.empty()  ? read(module)
@@ -59,7 +59,7 @@ private:
 
   bool isSearched() const { return StringRef(schedule.getValue()) == kAuto; }
 
-  LogicalResult checkOptions(ModuleOp module, ArrayRef<train::Program> stages) {
+  LogicalResult checkOptions(ModuleOp module, ArrayRef<train::ProgramFunctions> stages) {
     if (symbol.empty())
       return module.emitError() << "expects a name for 'symbol', found none";
     if (Operation *other = SymbolTable::lookupSymbolIn(module, symbol))
@@ -103,7 +103,7 @@ private:
     return success();
   }
 
-  FailureOr<schedule::Schedule> build(ModuleOp module, ArrayRef<train::Program> stages) {
+  FailureOr<schedule::Schedule> build(ModuleOp module, ArrayRef<train::ProgramFunctions> stages) {
     schedule::BuildRequest request;
     request.ranks = ranks;
     request.microbatches = microbatches;
@@ -130,7 +130,7 @@ private:
     return success();
   }
 
-  FailureOr<schedule::Schedule> search(ModuleOp module, ArrayRef<train::Program> stages) {
+  FailureOr<schedule::Schedule> search(ModuleOp module, ArrayRef<train::ProgramFunctions> stages) {
     pipeline::SearchOptions options;
     options.ranks = ranks;
     options.microbatches = microbatches;
@@ -167,7 +167,7 @@ private:
   }
 
   /// Adds what runs once a step, as far as a file does not have it already.
-  LogicalResult complete(ModuleOp module, ArrayRef<train::Program> stages,
+  LogicalResult complete(ModuleOp module, ArrayRef<train::ProgramFunctions> stages,
                          schedule::Schedule &program) {
     if (mergeBackward)
       schedule::mergeBackward(program);

@@ -28,7 +28,7 @@ struct OutlineStages : pipeline::impl::OutlineStagesBase<OutlineStages> {
     FailureOr<StageRequest> request = readRequest();
     if (failed(request))
       return signalPassFailure();
-    FailureOr<train::Program> program = train::getProgram(getOperation());
+    FailureOr<train::ProgramFunctions> program = train::getProgram(getOperation());
     if (failed(program) || failed(checkSupported(*program)))
       return signalPassFailure();
     FailureOr<backward::JointGraph> graph =
@@ -88,7 +88,7 @@ private:
     return request;
   }
 
-  static LogicalResult checkSupported(const train::Program &program) {
+  static LogicalResult checkSupported(const train::ProgramFunctions &program) {
     for (func::FuncOp function : {program.unshard, program.reduce})
       if (function)
         return function.emitError()
@@ -121,7 +121,7 @@ private:
           traffic.pending ? llvm::formatv("; {0} of them pending sums", traffic.pending).str()
                           : "");
     }
-    train::Program whole;
+    train::ProgramFunctions whole;
     whole.stages = outlined.stages;
     for (const train::SharedParameter &parameter : train::listSharedParameters(whole)) {
       llvm::errs() << "stage " << parameter.updater << " updates " << parameter.name.getValue()

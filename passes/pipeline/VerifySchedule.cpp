@@ -21,7 +21,7 @@ struct VerifySchedule : pipeline::impl::VerifyScheduleBase<VerifySchedule> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     schedule::VerifyOptions options;
-    FailureOr<std::vector<train::Program>> stages = pipeline::getStages(module);
+    FailureOr<std::vector<train::ProgramFunctions>> stages = pipeline::getStages(module);
     if (failed(stages) || failed(readOptions(*stages, options)))
       return signalPassFailure();
     auto ops = llvm::to_vector(module.getOps<pipeline::ScheduleOp>());
@@ -35,7 +35,8 @@ struct VerifySchedule : pipeline::impl::VerifyScheduleBase<VerifySchedule> {
     markAllAnalysesPreserved();
   }
 
-  LogicalResult readOptions(ArrayRef<train::Program> stages, schedule::VerifyOptions &options) {
+  LogicalResult readOptions(ArrayRef<train::ProgramFunctions> stages,
+                            schedule::VerifyOptions &options) {
     SmallVector<schedule::Matching> kinds;
     for (const std::string &name : matching) {
       if (name != "tag" && name != "nccl")
@@ -57,7 +58,7 @@ struct VerifySchedule : pipeline::impl::VerifyScheduleBase<VerifySchedule> {
     return pipeline::expectCount(getOperation(), "max-problems", maxProblems, 1, 1 << 20);
   }
 
-  LogicalResult check(pipeline::ScheduleOp op, ArrayRef<train::Program> stages,
+  LogicalResult check(pipeline::ScheduleOp op, ArrayRef<train::ProgramFunctions> stages,
                       schedule::VerifyOptions options) {
     FailureOr<schedule::Schedule> program = pipeline::readSchedule(op);
     if (failed(program))

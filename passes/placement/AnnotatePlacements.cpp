@@ -36,7 +36,8 @@ struct AnnotatePlacements : placement::impl::AnnotatePlacementsBase<AnnotatePlac
       });
       return signalPassFailure();
     }
-    FailureOr<train::Program> program = train::getProgram(module, train::ProgramForms::Any);
+    FailureOr<train::ProgramFunctions> program =
+        train::getProgram(module, train::ProgramForms::Any);
     if (failed(program))
       return signalPassFailure();
     dist::MeshOp mesh = findOrMakeMesh(*read);

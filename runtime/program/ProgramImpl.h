@@ -43,7 +43,7 @@ public:
   mlir::OwningOpRef<mlir::ModuleOp> module;
   /// The functions of all classes of ranks; `functions` are those of this rank.
   llvm::SmallVector<train::ProgramClass, 1> classes;
-  train::Program functions;
+  train::ProgramFunctions functions;
 
   std::string path, name, fingerprint;
   /// In the order in which a step runs them.

@@ -33,7 +33,7 @@ static LogicalResult placeOnMesh(pipeline::ScheduleOp op, ScheduleInfo &info,
 }
 
 static LogicalResult verify(pipeline::ScheduleOp op, const schedule::Schedule &program,
-                            ArrayRef<train::Program> stages) {
+                            ArrayRef<train::ProgramFunctions> stages) {
   schedule::VerifyOptions options;
   options.models = {schedule::CommModel::gloo()};
   options.buckets = pipeline::getOncePerStep(stages).buckets;
@@ -52,7 +52,7 @@ LogicalResult cleave::runtime::readSchedule(Program::Impl &impl) {
   if (ops.size() > 1)
     return ops[1].emitOpError("is a second schedule; a program that runs has at most one");
   pipeline::ScheduleOp op = ops.front();
-  ArrayRef<train::Program> stages = impl.functions.stages;
+  ArrayRef<train::ProgramFunctions> stages = impl.functions.stages;
   if (stages.empty())
     return op.emitOpError("is for a program with stages; run --outline-stages first");
   FailureOr<schedule::Schedule> program = pipeline::readSchedule(op);

@@ -114,9 +114,10 @@ struct ConvolutionFactors {
   FactorId n, g, c, o;
 
   ConvolutionFactors(RuleBuilder &rule, ArrayRef<int64_t> input, int64_t outputs, int64_t groups)
-      : n(rule.factor(input[0], Reduction::Sum)), g(rule.factor(groups, Reduction::Sum)),
-        c(rule.factor(input[1] / groups, Reduction::Sum)),
-        o(rule.factor(outputs / groups, Reduction::Sum)) {
+      : n(rule.factor(input[0], FactorReduction::Sum)),
+        g(rule.factor(groups, FactorReduction::Sum)),
+        c(rule.factor(input[1] / groups, FactorReduction::Sum)),
+        o(rule.factor(outputs / groups, FactorReduction::Sum)) {
     rule.sizeIsFactor("groups", g);
   }
 

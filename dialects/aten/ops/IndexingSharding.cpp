@@ -58,7 +58,7 @@ static IndexedDims indexedDims(std::optional<ArrayRef<bool>> present, ValueRange
 /// The dimensions of `self[indices]`: those of the indices, and each of `self` that none names. The
 /// indices' factors have `reduction` where a result lacks them.
 static TensorFactors indexedFactors(RuleBuilder &rule, const IndexedDims &dims, ValueRange indices,
-                                    Reduction reduction) {
+                                    FactorReduction reduction) {
   Shape shape;
   for (Value index : indices)
     shape = *broadcastShapes(shape, shapeOf(index));
@@ -80,7 +80,7 @@ static TensorFactors indexedFactors(RuleBuilder &rule, const IndexedDims &dims, 
 
 template <typename OpTy> static void indexReadSharding(OpTy op, RuleBuilder &rule) {
   IndexedDims dims = indexedDims(op.getIndicesPresent(), op.getIndices(), rankOf(op.getSelf()));
-  TensorFactors result = indexedFactors(rule, dims, op.getIndices(), Reduction::None);
+  TensorFactors result = indexedFactors(rule, dims, op.getIndices(), FactorReduction::None);
   for (auto [at, factors] : llvm::enumerate(result))
     rule.resultDim(0, at, factors);
   rule.closeWhole(anyReason);
@@ -99,8 +99,8 @@ template <typename OpTy> static void indexWriteSharding(OpTy op, RuleBuilder &ru
   if (dims.hasMask)
     return rule.closeWhole("how many elements a mask takes depends on all of it");
   bool accumulate = op.getAccumulate().value_or(false);
-  TensorFactors written =
-      indexedFactors(rule, dims, op.getIndices(), accumulate ? Reduction::Sum : Reduction::None);
+  TensorFactors written = indexedFactors(rule, dims, op.getIndices(),
+                                         accumulate ? FactorReduction::Sum : FactorReduction::None);
   rule.broadcastOperand(*rule.operand("values"), written);
   for (auto [dim, named] : llvm::enumerate(dims.named))
     if (!named)
@@ -142,7 +142,7 @@ void IndexAddOp::describeSharding(RuleBuilder &rule) {
     if (at != dim) {
       rule.operandDim(source, at, rule.keep(0, at, 0, at));
     } else if (rankOf(getIndex()) == 1) {
-      FactorId added = rule.factor(shapeOf(getIndex())[0], Reduction::Sum);
+      FactorId added = rule.factor(shapeOf(getIndex())[0], FactorReduction::Sum);
       rule.operandDim(1, 0, added);
       rule.operandDim(source, at, added);
       rule.addend(added, 0);
@@ -177,7 +177,7 @@ static void scatterSharding(RuleBuilder &rule, int64_t dim, bool adds) {
       if (src)
         rule.operandDim(*src, at, kept);
     } else if (at == dim && aligned && adds) {
-      FactorId added = rule.factor(index[at], Reduction::Sum);
+      FactorId added = rule.factor(index[at], FactorReduction::Sum);
       rule.operandDim(1, at, added);
       rule.operandDim(*src, at, added);
       rule.addend(added, 0);

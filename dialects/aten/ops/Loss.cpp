@@ -244,7 +244,7 @@ enum : int64_t { noReduction = 0, meanReduction = 1, sumReduction = 2 };
 
 /// Classes of `self` (C, or the second dimension) and examples, of which `target` has the
 /// dimensions too.
-static TensorFactors exampleFactors(RuleBuilder &rule, Reduction reduction = Reduction::Sum) {
+static TensorFactors exampleFactors(RuleBuilder &rule, FactorReduction reduction = FactorReduction::Sum) {
   unsigned self = *rule.operand("self"), target = *rule.operand("target");
   ArrayRef<int64_t> shape = rule.operandShape(self);
   unsigned classes = shape.size() == 1 ? 0 : 1;
@@ -338,8 +338,8 @@ static void elementLossSharding(RuleBuilder &rule, std::optional<int64_t> given)
     shape = *broadcastShapes(shape, rule.operandShape(i));
   TensorFactors dims;
   for (int64_t size : shape)
-    dims.push_back(
-        {rule.factor(size, reduction == meanReduction ? Reduction::Avg : Reduction::Sum)});
+    dims.push_back({rule.factor(size, reduction == meanReduction ? FactorReduction::Avg
+                                                                 : FactorReduction::Sum)});
   for (unsigned i = 0; i < rule.get().operands.size(); ++i)
     rule.broadcastOperand(i, dims);
   if (reduction == noReduction)

@@ -241,7 +241,7 @@ LogicalResult NativeBatchNormBackwardOp::verify() {
 /// layer norm. Results without it are sums over it.
 static void batchDim(RuleBuilder &rule, unsigned at) {
   size_t rank = rule.operandShape(0).size();
-  FactorId factor = rule.factor(rule.operandShape(0)[at], Reduction::Sum);
+  FactorId factor = rule.factor(rule.operandShape(0)[at], FactorReduction::Sum);
   for (auto [i, tensor] : llvm::enumerate(rule.get().operands))
     if (tensor.size() == rank)
       rule.operandDim(i, at, factor);
@@ -267,7 +267,7 @@ void NativeLayerNormBackwardOp::describeSharding(RuleBuilder &rule) {
 
 /// Examples are dimension 0 of images and of statistics; parameters' gradients are sums over them.
 static void groupNormSharding(RuleBuilder &rule, int64_t examples) {
-  FactorId n = rule.factor(examples, Reduction::Sum);
+  FactorId n = rule.factor(examples, FactorReduction::Sum);
   for (auto [i, tensor] : llvm::enumerate(rule.get().operands))
     if (tensor.size() >= 2)
       rule.operandDim(i, 0, n);

@@ -149,19 +149,19 @@ static ArrayRef<int64_t> dimsOf(std::optional<ArrayRef<int64_t>> dims) {
 }
 
 void SumOp::describeSharding(RuleBuilder &rule) {
-  rule.reduce({}, false, Reduction::Sum);
+  rule.reduce({}, false, FactorReduction::Sum);
 }
 
 void SumDimIntListOp::describeSharding(RuleBuilder &rule) {
-  rule.reduce(dimsOf(getDim()), getKeepdim().value_or(false), Reduction::Sum);
+  rule.reduce(dimsOf(getDim()), getKeepdim().value_or(false), FactorReduction::Sum);
 }
 
 void MeanOp::describeSharding(RuleBuilder &rule) {
-  rule.reduce({}, false, Reduction::Avg);
+  rule.reduce({}, false, FactorReduction::Avg);
 }
 
 void MeanDimOp::describeSharding(RuleBuilder &rule) {
-  rule.reduce(dimsOf(getDim()), getKeepdim().value_or(false), Reduction::Avg);
+  rule.reduce(dimsOf(getDim()), getKeepdim().value_or(false), FactorReduction::Avg);
 }
 
 void CumsumOp::describeSharding(RuleBuilder &rule) {
@@ -180,11 +180,11 @@ void LinalgVectorNormOp::describeSharding(RuleBuilder &rule) {
     order = real.getValueAsDouble();
   else if (auto integer = dyn_cast_or_null<IntegerAttr>(getOrdAttr()))
     order = double(integer.getInt());
-  std::optional<Reduction> reduction;
+  std::optional<FactorReduction> reduction;
   if (order == 0 || order == 1)
-    reduction = Reduction::Sum;
+    reduction = FactorReduction::Sum;
   else if (std::isinf(order))
-    reduction = order > 0 ? Reduction::Max : Reduction::Min;
+    reduction = order > 0 ? FactorReduction::Max : FactorReduction::Min;
   rule.reduce(dimsOf(getDim()), getKeepdim().value_or(false), reduction,
               "the root is that of the sum over all elements");
 }
@@ -195,19 +195,19 @@ void LogsumexpOp::describeSharding(RuleBuilder &rule) {
 }
 
 void AmaxOp::describeSharding(RuleBuilder &rule) {
-  rule.reduce(dimsOf(getDim()), getKeepdim().value_or(false), Reduction::Max);
+  rule.reduce(dimsOf(getDim()), getKeepdim().value_or(false), FactorReduction::Max);
 }
 
 void AminOp::describeSharding(RuleBuilder &rule) {
-  rule.reduce(dimsOf(getDim()), getKeepdim().value_or(false), Reduction::Min);
+  rule.reduce(dimsOf(getDim()), getKeepdim().value_or(false), FactorReduction::Min);
 }
 
 void AnyOp::describeSharding(RuleBuilder &rule) {
-  rule.reduce({}, false, Reduction::Max);
+  rule.reduce({}, false, FactorReduction::Max);
 }
 
 void AllOp::describeSharding(RuleBuilder &rule) {
-  rule.reduce({}, false, Reduction::Min);
+  rule.reduce({}, false, FactorReduction::Min);
 }
 
 void ArgmaxOp::describeSharding(RuleBuilder &rule) {

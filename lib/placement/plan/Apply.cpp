@@ -19,8 +19,8 @@ StringRef placement::getModulePath(Location location) {
   return "";
 }
 
-PlanApplier::PlanApplier(dist::MeshOp mesh, const train::Program &program, Annotations &annotations,
-                         bool uneven)
+PlanApplier::PlanApplier(dist::MeshOp mesh, const train::ProgramFunctions &program,
+                         Annotations &annotations, bool uneven)
     : mesh(mesh), annotations(annotations), uneven(uneven),
       functions(program.getMicrobatchFunctions()) {
   collect(program);
@@ -48,7 +48,7 @@ InFlightDiagnostic PlanApplier::fail(const PlanRule &rule) const {
          << rule.name << " ";
 }
 
-void PlanApplier::collect(const train::Program &program) {
+void PlanApplier::collect(const train::ProgramFunctions &program) {
   llvm::StringMap<size_t> known;
   auto get = [&](train::RoleAttr role, Type type) -> Parameter & {
     auto [at, isNew] = known.try_emplace(role.getNameOrEmpty(), parameters.size());

@@ -21,7 +21,7 @@ std::string listSome(llvm::ArrayRef<llvm::StringRef> names);
 class PlanApplier {
 public:
   /// `uneven`: parameters may be sharded into parts of different sizes.
-  PlanApplier(dist::MeshOp mesh, const train::Program &program, Annotations &annotations,
+  PlanApplier(dist::MeshOp mesh, const train::ProgramFunctions &program, Annotations &annotations,
               bool uneven = false);
 
   llvm::LogicalResult apply(const Plan &plan);
@@ -47,7 +47,7 @@ private:
     bool isIn(llvm::StringRef pattern, bool directly) const;
   };
 
-  void collect(const train::Program &program);
+  void collect(const train::ProgramFunctions &program);
   llvm::LogicalResult checkAxes(const PlanRule &rule) const;
   llvm::LogicalResult apply(const PlanRule &rule);
   llvm::LogicalResult applyArguments(const PlanRule &rule);

@@ -94,10 +94,11 @@ static LogicalResult cutFactor(Operation *op, const ShardingRule &sharding, Fact
       if (failed(place(Value(result), AxisPlacement::shard(*dim))))
         return failure();
     } else if (!cut.isWhole() && !ShardingRule::contains(sharding.results[number], factor)) {
-      sharding::Reduction reduction = sharding.reductionAt(factor, number);
-      if (reduction != sharding::Reduction::None && reduction != sharding::Reduction::Sum)
+      sharding::FactorReduction reduction = sharding.reductionAt(factor, number);
+      if (reduction != sharding::FactorReduction::None &&
+          reduction != sharding::FactorReduction::Sum)
         continue;
-      if (failed(place(Value(result), reduction == sharding::Reduction::Sum
+      if (failed(place(Value(result), reduction == sharding::FactorReduction::Sum
                                           ? AxisPlacement::partial()
                                           : AxisPlacement::replicate())))
         return failure();

@@ -134,7 +134,7 @@ TEST(HeldValues, AreTheFewestBytes) {
     std::string text = randomProgram(random);
     auto module = parseSourceString<ModuleOp>(text, &context);
     ASSERT_TRUE(module) << text;
-    train::Program program;
+    train::ProgramFunctions program;
     for (auto function : module->getOps<func::FuncOp>())
       (function.getName() == "forward" ? program.forward : program.backward) = function;
     bool recomputeCheap = seed % 2;

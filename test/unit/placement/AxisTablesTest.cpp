@@ -169,9 +169,9 @@ TEST(AxisTables, BroadcastRow) {
 TEST(AxisTables, OneOperand) {
   expectUnary(unaryRule(true), "R I i V P S0 S1 max", "R I I V P S0 S1 pm");
   expectUnary(unaryRule(false), "R I i V P S0 S1 max", "R I I V pn S0 S1 pn");
-  expectUnary(reduceRule(sharding::Reduction::Sum), "R I V P S0 S1 avg", "R I V P P S0 pm");
-  expectUnary(reduceRule(sharding::Reduction::Avg), "P S0 S1", "P avg S0");
-  expectUnary(reduceRule(sharding::Reduction::Max), "P S0 S1", "pn max S0");
+  expectUnary(reduceRule(sharding::FactorReduction::Sum), "R I V P S0 S1 avg", "R I V P P S0 pm");
+  expectUnary(reduceRule(sharding::FactorReduction::Avg), "P S0 S1", "P avg S0");
+  expectUnary(reduceRule(sharding::FactorReduction::Max), "P S0 S1", "pn max S0");
   expectUnary(transposeRule(), "R P S0 S1 max avg", "R P S1 S0 max avg");
   expectUnary(flattenRule(), "R P S0 S1 max", "R P S0 si max");
   expectUnary(unflattenRule(), "R P S0 max", "R P S0 max");

@@ -64,14 +64,14 @@ inline ShardingRule mulRowRule() {
 /// mk, kn -> mn
 inline ShardingRule mmRule() {
   ShardingRule rule = makeRule(3, kSize, {{{0}, {1}}, {{1}, {2}}}, {{{0}, {2}}});
-  rule.factors[1].reduction = sharding::Reduction::Sum;
+  rule.factors[1].reduction = sharding::FactorReduction::Sum;
   rule.linear = {group({0}), group({1})};
   return rule;
 }
 /// n + mk, kn -> mn
 inline ShardingRule addmmRule() {
   ShardingRule rule = makeRule(3, kSize, {{{2}}, {{0}, {1}}, {{1}, {2}}}, {{{0}, {2}}});
-  rule.factors[1].reduction = sharding::Reduction::Sum;
+  rule.factors[1].reduction = sharding::FactorReduction::Sum;
   rule.factors[1].addends = {0};
   rule.linear = {group({0, 1}), group({0, 2})};
   rule.broadcasts = true;
@@ -85,10 +85,10 @@ inline ShardingRule unaryRule(bool isLinear) {
   return rule;
 }
 /// A reduction of the rows
-inline ShardingRule reduceRule(sharding::Reduction reduction) {
+inline ShardingRule reduceRule(sharding::FactorReduction reduction) {
   ShardingRule rule = makeRule(2, kSize, {{{0}, {1}}}, {{{1}}});
   rule.factors[0].reduction = reduction;
-  if (reduction == sharding::Reduction::Sum || reduction == sharding::Reduction::Avg)
+  if (reduction == sharding::FactorReduction::Sum || reduction == sharding::FactorReduction::Avg)
     rule.linear = {group({0})};
   return rule;
 }

@@ -43,10 +43,10 @@ TEST_F(ShardingTest, LinearGroupsMatchExactly) {
 TEST_F(ShardingTest, ReductionsOfResults) {
   ShardingRule rule;
   Factor &factor = rule.factors.emplace_back();
-  factor.reduction = Reduction::Sum;
+  factor.reduction = FactorReduction::Sum;
   factor.unaffected = {1};
-  EXPECT_EQ(rule.reductionAt(0, 0), Reduction::Sum);
-  EXPECT_EQ(rule.reductionAt(0, 1), Reduction::None);
+  EXPECT_EQ(rule.reductionAt(0, 0), FactorReduction::Sum);
+  EXPECT_EQ(rule.reductionAt(0, 1), FactorReduction::None);
 }
 
 TEST_F(ShardingTest, ChecksFindContradictions) {
