@@ -56,7 +56,7 @@ ScheduleSource::ScheduleSource(ScheduleOp op, const schedule::Schedule &program)
   auto location = op->getLoc()->findInstanceOf<FileLineColLoc>();
   if (!location)
     return;
-  auto file = llvm::MemoryBuffer::getFile(location.getFilename(), /*IsText=*/true);
+  auto file = llvm::MemoryBuffer::getFile(location.getFilename().getValue(), /*IsText=*/true);
   if (!file)
     return;
   buffer = std::move(*file);
