@@ -1,5 +1,7 @@
 //===- OperatorLibrary.h - operators that LibTorch does not have ----*- C++ -*-===//
-#pragma once
+
+#ifndef CLEAVE_RUNTIME_ENVIRONMENT_OPERATORLIBRARY_H
+#define CLEAVE_RUNTIME_ENVIRONMENT_OPERATORLIBRARY_H
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -12,3 +14,5 @@ namespace cleave::runtime {
 llvm::Error loadOperatorLibrary(llvm::StringRef path);
 
 } // namespace cleave::runtime
+
+#endif // CLEAVE_RUNTIME_ENVIRONMENT_OPERATORLIBRARY_H

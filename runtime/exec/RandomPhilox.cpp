@@ -13,6 +13,7 @@
 #include "runtime/exec/Philox.h"
 #include "runtime/ranks/RankGrid.h"
 
+#include "dialects/aten/Aten.h"
 #include "dialects/dist/Placed.h"
 
 #include <ATen/Dispatch.h>

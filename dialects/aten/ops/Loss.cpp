@@ -315,7 +315,7 @@ void NllLoss2dBackwardOp::describeSharding(RuleBuilder &rule) {
 void MultiMarginLossOp::describeSharding(RuleBuilder &rule) {
   int64_t reduction = getReduction().value_or(meanReduction);
   TensorFactors examples =
-      exampleFactors(rule, reduction == meanReduction ? Reduction::Avg : Reduction::Sum);
+      exampleFactors(rule, reduction == meanReduction ? FactorReduction::Avg : FactorReduction::Sum);
   if (reduction == noReduction)
     for (auto [at, dim] : llvm::enumerate(examples))
       rule.resultDim(0, at, dim);

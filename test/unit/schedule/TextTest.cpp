@@ -29,7 +29,7 @@ std::string csvError(llvm::StringRef text) {
   return program ? "accepted" : messageOf(program.takeError());
 }
 
-ParseError errorOf(llvm::Expected<Program> program) {
+ParseError errorOf(llvm::Expected<Schedule> program) {
   ParseError found("accepted", "");
   llvm::handleAllErrors(program.takeError(), [&](const ParseError &error) { found = error; });
   return found;

@@ -22,7 +22,7 @@ std::string describe(const CommModel &model) {
          std::to_string(model.recvSlots);
 }
 
-std::string textOf(const Program &program) {
+std::string textOf(const Schedule &program) {
   std::string text;
   llvm::raw_string_ostream os(text);
   printText(program, os);
@@ -63,7 +63,7 @@ std::vector<Case> casesToRun(RandomPrograms &random) {
   bool product = everything && *everything && llvm::StringRef(everything) != "0";
   std::vector<Case> all;
   for (const ScheduleBuilder *builder : ScheduleRegistry::global().all())
-    forEachLegal(*builder, [&](const BuildRequest &request, const Program &) {
+    forEachLegal(*builder, [&](const BuildRequest &request, const Schedule &) {
       for (unsigned model = 0; model < numModels; ++model) {
         size_t first = all.size();
         for (RecvStart start : {RecvStart::Early, RecvStart::Late, RecvStart::AtSend})
@@ -113,7 +113,7 @@ TEST(Schedules, EveryBuilderTrainsExactlyOnTheStrictBackend) {
     P2POptions options;
     options.model = model;
     options.recvStart = run.start;
-    Program program = orFail(insertP2P(orFail(run.builder->build(run.request)), options));
+    Schedule program = orFail(insertP2P(orFail(run.builder->build(run.request)), options));
     ASSERT_EQ(verifyText(program, {.models = {model}, .buckets = {}}), "");
     std::optional<SlotPlan> plan;
     if (run.planned)
@@ -137,7 +137,7 @@ TEST(Schedules, DeadlockIfAndOnlyIfTheExecutionIsStuck) {
   RandomPrograms random;
   unsigned stuck = 0, clean = 0, wrong = 0;
   for (unsigned round = 0; round < 3000; ++round) {
-    std::optional<Program> program = random.program();
+    std::optional<Schedule> program = random.program();
     if (!program || checkStructure(*program))
       continue;
     CommModel model = random.model();
@@ -187,7 +187,7 @@ TEST(Schedules, DeadlockIfAndOnlyIfTheExecutionIsStuck) {
 }
 
 /// The report of a run that must get stuck, at once.
-std::string hangs(const Program &program, const CommModel &model, const SlotPlan *plan = nullptr) {
+std::string hangs(const Schedule &program, const CommModel &model, const SlotPlan *plan = nullptr) {
   auto start = std::chrono::steady_clock::now();
   TensorRun run = runWithTensors(program, model, plan);
   EXPECT_TRUE(run.stuck) << textOf(program);
@@ -197,7 +197,7 @@ std::string hangs(const Program &program, const CommModel &model, const SlotPlan
 }
 
 /// A 1F1B program for 4 ranks, with all its transfers.
-Program pipelined(const CommModel &model) {
+Schedule pipelined(const CommModel &model) {
   P2POptions options;
   options.model = model;
   return orFail(insertP2P(orFail(buildSchedule("1f1b", {.ranks = 4, .microbatches = 8})), options));
@@ -212,7 +212,7 @@ std::vector<Action>::iterator find(std::vector<Action> &list, Action action) {
 TEST(Misuse, ADroppedReceiveHangs) {
   for (unsigned index = 0; index < numModels; ++index) {
     CommModel model = modelOf(index);
-    Program program = pipelined(model);
+    Schedule program = pipelined(model);
     std::vector<Action> &list = program.ranks[2];
     list.erase(find(list, {ActionKind::RecvForward, 2, 3}));
     EXPECT_FALSE(verify(program, {.models = {model}, .buckets = {}}).empty());
@@ -225,7 +225,7 @@ TEST(Misuse, ADroppedReceiveHangs) {
 
 TEST(Misuse, SwappedSendsHangOnOneStreamAndCorruptInOrder) {
   // The order of sends to different ranks: harmless, unless all share one stream.
-  Program program = parse("ranks 2 stages 2 microbatches 2\n"
+  Schedule program = parse("ranks 2 stages 2 microbatches 2\n"
                           "rank 0: F0.0 F0.1 sendF0.1 sendF0.0 recvB0.0 B0.0 recvB0.1 B0.1\n"
                           "rank 1: recvF1.0 F1.0 B1.0 sendB1.0 recvF1.1 F1.1 B1.1 sendB1.1\n");
   CommModel peer = CommModel::nccl(StreamSharing::Peer);
@@ -247,7 +247,7 @@ TEST(Misuse, SwappedSendsHangOnOneStreamAndCorruptInOrder) {
 
 TEST(Misuse, TooFewSlotsHang) {
   // Both ranks send before they receive: rank 1 needs room for the second output.
-  Program program = parse("ranks 2 stages 4 microbatches 2 topology loop forward_only\n"
+  Schedule program = parse("ranks 2 stages 4 microbatches 2 topology loop forward_only\n"
                           "rank 0: F0.0 sendF0.0 recvF2.0 F0.1 sendF0.1 F2.0 sendF2.0 recvF2.1 "
                           "F2.1 sendF2.1\n"
                           "rank 1: recvF1.0 F1.0 recvF1.1 F1.1 sendF1.1 sendF1.0 recvF3.0 F3.0 "
@@ -265,7 +265,7 @@ TEST(Misuse, TooFewSlotsHang) {
 
   model = CommModel::gloo();
   model.recvSlots = 1;
-  Program early = parse("ranks 2 stages 2 microbatches 2 forward_only\n"
+  Schedule early = parse("ranks 2 stages 2 microbatches 2 forward_only\n"
                         "rank 0: F0.0 sendF0.0 F0.1 sendF0.1\n"
                         "rank 1: recvF1.0 recvF1.1 F1.0 F1.1\n");
   ASSERT_TRUE(findDeadlock(early, model));
@@ -282,7 +282,7 @@ TEST(Misuse, SlotsAreEnoughWhereTheVerifierSaysSo) {
         for (bool sends : {false, true}) {
           P2POptions options;
           options.model = modelOf(index);
-          Program program = orFail(
+          Schedule program = orFail(
               insertP2P(orFail(buildSchedule(name, {.ranks = 3, .microbatches = 6})), options));
           CommModel model = modelOf(index);
           (sends ? model.sendSlots : model.recvSlots) = slots;
@@ -298,7 +298,7 @@ TEST(Misuse, SlotsAreEnoughWhereTheVerifierSaysSo) {
 
 TEST(Misuse, PyTorchIssue172668) {
   for (const char *trace : {issue172668Send, issue172668Swapped}) {
-    Program program = parse(trace);
+    Schedule program = parse(trace);
     for (unsigned index = 0; index < numModels; ++index) {
       CommModel model = modelOf(index);
       SCOPED_TRACE(describe(model));
@@ -318,7 +318,7 @@ TEST(Misuse, PyTorchIssue172668) {
 TEST(Misuse, AGroupThatWaitsForItself) {
   // Both receives are one group: the first forward also waits for the second activation, which rank
   // 0 sends only after the first gradient.
-  Program program = parse("ranks 2 stages 2 microbatches 2\n"
+  Schedule program = parse("ranks 2 stages 2 microbatches 2\n"
                           "rank 0: F0.0 sendF0.0 recvB0.0 B0.0 F0.1 sendF0.1 recvB0.1 B0.1\n"
                           "rank 1: {recvF1.0 recvF1.1} F1.0 B1.0 sendB1.0 F1.1 B1.1 sendB1.1\n");
   ASSERT_EQ(verifyText(program, {.models = {CommModel::gloo()}, .buckets = {}}), "");
@@ -335,7 +335,7 @@ TEST(Misuse, AGroupThatWaitsForItself) {
 TEST(Plans, AWrongSlotCorrupts) {
   // The check on the check: with all receives of a rank in one slot, numbers must be wrong.
   CommModel model = CommModel::gloo();
-  Program program = pipelined(model);
+  Schedule program = pipelined(model);
   SlotPlan plan(program);
   EXPECT_EQ(runWithTensors(program, model, &plan).wrong, std::vector<std::string>());
   SlotPlan wrong = plan;

@@ -32,14 +32,14 @@ struct Results {
   std::vector<Tensor> losses, inputGradients,
       weightGradients; // by microbatch, by microbatch, by stage
 
-  explicit Results(const Program &program)
+  explicit Results(const Schedule &program)
       : losses(program.numMicrobatches), inputGradients(program.numMicrobatches) {
     for (unsigned stage = 0; stage < program.numStages(); ++stage)
       weightGradients.push_back(at::zeros({width}, at::kDouble));
   }
 };
 
-Results sequentially(const Program &program) {
+Results sequentially(const Schedule &program) {
   Results results(program);
   for (unsigned m = 0; m < program.numMicrobatches; ++m) {
     std::vector<Tensor> inputs = {inputOf(m)};
@@ -61,7 +61,7 @@ Results sequentially(const Program &program) {
 /// One rank. Shares the results with the others, of which it writes its own stages' parts.
 class RankRun {
 public:
-  RankRun(Fabric &fabric, const Program &program, unsigned rank, const CommModel &model,
+  RankRun(Fabric &fabric, const Schedule &program, unsigned rank, const CommModel &model,
           const SlotPlan *plan, Results &results)
       : fabric(fabric), program(program), rank(rank), model(model), plan(plan), results(results),
         pipeline(fabric, "pipeline", rank, everyone(program), optionsOf(model)) {
@@ -103,7 +103,7 @@ private:
     std::vector<Tensor> inputs, outputs, keptGradients, inputGradients; // by microbatch
   };
 
-  static std::vector<unsigned> everyone(const Program &program) {
+  static std::vector<unsigned> everyone(const Schedule &program) {
     std::vector<unsigned> ranks(program.numRanks());
     for (unsigned i = 0; i < ranks.size(); ++i)
       ranks[i] = i;
@@ -328,7 +328,7 @@ private:
   }
 
   Fabric &fabric;
-  const Program &program;
+  const Schedule &program;
   unsigned rank;
   const CommModel model;
   const SlotPlan *plan;
@@ -345,7 +345,7 @@ private:
   unsigned heldRecvs = 0;
 };
 
-void compare(const Program &program, const Results &found, std::vector<std::string> &wrong) {
+void compare(const Schedule &program, const Results &found, std::vector<std::string> &wrong) {
   Results expected = sequentially(program);
   auto check = [&](const char *what, const std::vector<Tensor> &a, const std::vector<Tensor> &b) {
     for (size_t i = 0; i < b.size(); ++i)
@@ -358,12 +358,12 @@ void compare(const Program &program, const Results &found, std::vector<std::stri
 }
 } // namespace
 
-SlotPlan::SlotPlan(const Program &program) : receives(assignRecvSlots(program)) {
+SlotPlan::SlotPlan(const Schedule &program) : receives(assignRecvSlots(program)) {
   for (unsigned rank = 0; rank < program.numRanks(); ++rank)
     sends.push_back(assignSendSlots(program, rank));
 }
 
-TensorRun cleave::strict::runWithTensors(const Program &program, const CommModel &model,
+TensorRun cleave::strict::runWithTensors(const Schedule &program, const CommModel &model,
                                          const SlotPlan *plan) {
   c10::InferenceMode guard;
   Fabric fabric(program.numRanks(), deliverTensors, [&](unsigned rank, size_t position) {
