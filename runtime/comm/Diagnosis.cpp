@@ -37,12 +37,13 @@ static std::string describeAbsence(const PeerPosition &position, const Operation
   return "";
 }
 
-llvm::Error cleave::runtime::lossError(const PeerLoss &loss, llvm::StringRef before,
+llvm::Error cleave::runtime::lossError(const PeerLoss &loss, llvm::StringRef operation,
                                        std::vector<int> &blamed) {
   blamed = loss.blamed.empty() ? std::vector{loss.rank} : loss.blamed;
+  std::string before = operation.empty() ? "" : (operation + " cannot complete: ").str();
   return llvm::make_error<PeerFailure>(
-      (before + "rank " + std::to_string(loss.rank) + " is lost: " + loss.reason).str(), blamed,
-      /*isReported=*/loss.reason != kProcessEnded);
+      before + "rank " + std::to_string(loss.rank) + " is lost: " + loss.reason, blamed,
+      /*isReported=*/loss.reason != kProcessEnded, operation.rtrim(',').str());
 }
 
 llvm::Error cleave::runtime::diagnose(PeerMonitor &monitor, const GroupView &group,
@@ -55,7 +56,7 @@ llvm::Error cleave::runtime::diagnose(PeerMonitor &monitor, const GroupView &gro
             "\",";
   // A connection that broke brings the news of its rank's end a moment later.
   if (std::optional<PeerLoss> loss = monitor.waitForLoss(milliseconds(late ? 0 : 1000)))
-    return lossError(*loss, head + " cannot complete: ", blamed);
+    return lossError(*loss, head, blamed);
 
   std::vector<PeerPosition> positions = monitor.askPositions(group.path, milliseconds(1000));
   std::string reasons;
@@ -83,7 +84,7 @@ llvm::Error cleave::runtime::diagnose(PeerMonitor &monitor, const GroupView &gro
   // The one that was late may itself have been told of this failure meanwhile, by another rank.
   if (reasons.empty())
     if (std::optional<PeerLoss> loss = monitor.loss())
-      return lossError(*loss, head + " cannot complete: ", blamed);
+      return lossError(*loss, head, blamed);
 
   std::string text = head;
   if (late)

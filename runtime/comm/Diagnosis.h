@@ -41,8 +41,8 @@ llvm::Error diagnose(PeerMonitor &monitor, const GroupView &group, const Operati
                      llvm::StringRef cause, std::chrono::milliseconds limit,
                      std::vector<int> &blamed);
 
-/// The PeerFailure for a known loss; `before` says what it prevents, and ends in a space.
-llvm::Error lossError(const PeerLoss &loss, llvm::StringRef before, std::vector<int> &blamed);
+/// The PeerFailure for a known loss, which leaves `operation` (empty: none) incomplete.
+llvm::Error lossError(const PeerLoss &loss, llvm::StringRef operation, std::vector<int> &blamed);
 
 } // namespace cleave::runtime
 

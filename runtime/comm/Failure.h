@@ -22,14 +22,18 @@ class PeerFailure : public llvm::ErrorInfo<PeerFailure> {
 public:
   static char ID;
 
-  PeerFailure(std::string message, std::vector<int> missing, bool isReported = false)
-      : text(std::move(message)), missing(std::move(missing)), reported(isReported) {}
+  PeerFailure(std::string message, std::vector<int> missing, bool isReported = false,
+              std::string operation = {})
+      : text(std::move(message)), missing(std::move(missing)), reported(isReported),
+        waiting(std::move(operation)) {}
 
   /// The world ranks at fault, ascending; empty where every rank is present but data did not
   /// arrive.
   llvm::ArrayRef<int> missingRanks() const { return missing; }
   /// Whether another rank has told this reason, and so reports it itself.
   bool isReported() const { return reported; }
+  /// The operation that a lost rank leaves incomplete; empty for other failures.
+  llvm::StringRef operation() const { return waiting; }
 
   void log(llvm::raw_ostream &os) const override { os << text; }
   std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
@@ -38,6 +42,7 @@ private:
   std::string text;
   std::vector<int> missing;
   bool reported;
+  std::string waiting;
 };
 
 /// The ranks together found that they must not go on. Every rank has this same error, so that one

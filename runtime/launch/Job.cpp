@@ -54,8 +54,9 @@ static int report(llvm::Error error, const RankEnvironment &env) {
       std::move(error),
       [&](const PeerFailure &failure) {
         status = kPeerFailureStatus;
-        // The rank at fault says why itself, or else the first that notices.
-        isSilent = isLocal && (failure.isReported() || !claimReport());
+        // The rank at fault says why itself, or else how it ended, or else the first that notices.
+        isSilent =
+            isLocal && (failure.isReported() || deferReport(env.rank, failure) || !claimReport());
         if (!isSilent)
           printError(prefix, failure.message());
       },

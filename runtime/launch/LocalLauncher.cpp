@@ -51,19 +51,51 @@ static void writeAll(int fd, StringRef bytes) {
   }
 }
 
-/// Whether a rank has said why the job fails: in memory that forks share.
-static std::atomic<bool> ownClaim;
-static std::atomic<bool> *claimed = &ownClaim;
+namespace {
+/// A line that one process leaves to another.
+struct SharedText {
+  char bytes[1 << 14] = {};
 
-static void shareClaim() {
-  void *page =
-      ::mmap(nullptr, sizeof *claimed, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (page != MAP_FAILED)
-    claimed = new (page) std::atomic<bool>(false);
+  void set(StringRef text) { llvm::copy(text.take_front(sizeof bytes - 1), bytes); }
+};
+
+/// What ranks have said of the job's failure.
+struct Reports {
+  /// Whether a rank has said why the job fails.
+  std::atomic<bool> claimed = false;
+  /// The first failure of a rank because of others, once it is complete; and in which operation it
+  /// was, if one was lost.
+  std::atomic<bool> isDeferring = false, hasDeferred = false;
+  SharedText deferred, operation;
+};
+} // namespace
+
+static Reports ownReports;
+static Reports *reports = &ownReports;
+
+/// From here on forks have the reports in common.
+static void shareReports() {
+  void *memory =
+      ::mmap(nullptr, sizeof *reports, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory != MAP_FAILED)
+    reports = new (memory) Reports;
 }
 
 bool cleave::runtime::claimReport() {
-  return !claimed->exchange(true);
+  return !reports->claimed.exchange(true);
+}
+
+bool cleave::runtime::deferReport(int rank, const PeerFailure &failure) {
+  if (reports == &ownReports)
+    return false;
+  if (!reports->isDeferring.exchange(true)) {
+    std::string name = describeRanks({rank});
+    reports->deferred.set(name + ": error: " + failure.message());
+    if (!failure.operation().empty())
+      reports->operation.set((name + " was in " + failure.operation()).str());
+    reports->hasDeferred = true;
+  }
+  return true;
 }
 
 namespace {
@@ -201,7 +233,7 @@ llvm::Error Supervisor::start(const RankMain &rankMain) {
   rendezvous = std::move(*listening);
   if (llvm::Error error = blockSignals())
     return error;
-  shareClaim();
+  shareReports();
   shareTerminalLine();
   // What is buffered now would come out once per rank.
   std::fflush(nullptr);
@@ -381,20 +413,26 @@ int Supervisor::reportOutcome() {
   auto isOrderly = [&](const Child &child) {
     return WIFEXITED(*child.status) && WEXITSTATUS(*child.status) == 128 + forwarded;
   };
-  bool isExplained = *claimed;
+  bool isExplained = reports->claimed;
+  bool hasVictim = !forwarded && !isExplained && reports->hasDeferred;
   std::vector<std::string> news;
   if (forwarded && !(isExplained && llvm::all_of(children, isOrderly)))
-    news.push_back("interrupted by " + describeSignal(forwarded));
+    news.push_back("error: interrupted by " + describeSignal(forwarded));
   else if (!forwarded && cause && (WIFSIGNALED(*cause->status) || !isExplained))
-    news.push_back(describeRanks({int(cause - children.data())}) + " " +
+    news.push_back("error: " + describeRanks({int(cause - children.data())}) + " " +
                    describeStatus(*cause->status));
+  else if (hasVictim && !cause)
+    news.push_back(reports->deferred.bytes);
   else if (!forwarded && !cause && !isExplained)
-    news.push_back("the ranks stopped waiting for each other");
+    news.push_back("error: the ranks stopped waiting for each other");
+  if (hasVictim && cause && *reports->operation.bytes)
+    news.push_back(reports->operation.bytes);
   if (!stoppedRanks.empty())
-    news.push_back("stopped " + describeRanks(stoppedRanks) + ", which had not ended");
+    news.push_back((news.empty() ? "error: stopped " : "stopped ") + describeRanks(stoppedRanks) +
+                   ", which had not ended");
   endTerminalLine();
   if (!news.empty())
-    writeAll(STDERR_FILENO, "error: " + llvm::join(news, "; ") + "\n");
+    writeAll(STDERR_FILENO, llvm::join(news, "; ") + "\n");
   if (forwarded)
     return 128 + forwarded;
   int status = *(cause ? cause : first)->status;
@@ -427,7 +465,7 @@ llvm::Expected<int> cleave::runtime::launchThreads(const LocalLaunchOptions &opt
                                                    const RankMain &rankMain) {
   if (llvm::Error error = checkCount(options))
     return error;
-  claimed->store(false);
+  reports->claimed = false;
   std::shared_ptr<InProcessStore> store = makeInProcessStore();
   std::vector<int> statuses(options.ranks, 0);
   std::vector<std::thread> threads;

@@ -10,6 +10,7 @@
 #ifndef CLEAVE_RUNTIME_LAUNCH_LOCALLAUNCHER_H
 #define CLEAVE_RUNTIME_LAUNCH_LOCALLAUNCHER_H
 
+#include "runtime/comm/Failure.h"
 #include "runtime/launch/RankEnvironment.h"
 
 #include <functional>
@@ -35,6 +36,11 @@ struct LocalLaunchOptions {
 /// Notes that this rank, a fork of `launchProcesses` or a thread of `launchThreads`, says why the
 /// job fails. True for the first one.
 bool claimReport();
+
+/// In a fork of `launchProcesses`, rank `rank`, that failed because of others: leaves it to the
+/// supervisor, who knows how each rank ended, to say so. It tells the first such failure where no
+/// rank failed by itself. False elsewhere.
+bool deferReport(int rank, const PeerFailure &failure);
 
 /// Runs `rankMain` in `ranks` child processes. Rank 0 has the caller's output streams; every line
 /// that another rank writes comes out with "rank N: " in front. Signals to the caller go to all

@@ -128,7 +128,10 @@ llvm::Error ScheduledRunner::describe(const ScheduledAction &entry, llvm::Error 
         std::string text;
         llvm::raw_string_ostream os(text);
         failure.log(os);
-        return llvm::make_error<PeerFailure>(prefix + text, failure.missingRanks().vec());
+        std::string operation =
+            failure.operation().empty() ? "" : prefix + failure.operation().str();
+        return llvm::make_error<PeerFailure>(prefix + text, failure.missingRanks().vec(),
+                                             failure.isReported(), std::move(operation));
       },
       [&](std::unique_ptr<CollectiveRefusal> refusal) -> llvm::Error {
         return llvm::Error(std::move(refusal));
