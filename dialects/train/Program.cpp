@@ -232,12 +232,17 @@ LogicalResult TrainDialect::verifyOperationAttribute(Operation *op, NamedAttribu
              << stringifyPhase(phase.getValue());
     return success();
   }
-  if (name == kTransientAttrName) {
+  if (name == kTransientAttrName || name == kLossStateAttrName) {
+    bool isLoss = name == kLossStateAttrName;
+    auto isName = [&](Attribute each) {
+      auto text = dyn_cast<StringAttr>(each);
+      return text && (!isLoss || text.getValue().starts_with(kLossPrefix));
+    };
     auto names = dyn_cast<ArrayAttr>(attribute.getValue());
-    if (!isa<ModuleOp>(op) || !names ||
-        !llvm::all_of(names, [](Attribute each) { return isa<StringAttr>(each); }))
-      return op->emitError() << "expects '" << name
-                             << "' to be a list of buffers' names on a module";
+    if (!isa<ModuleOp>(op) || !names || !llvm::all_of(names, isName))
+      return op->emitError() << "expects '" << name << "' to be a list of "
+                             << (isLoss ? "names that begin with 'loss.'" : "buffers' names")
+                             << " on a module";
     return success();
   }
   if (name == kCheckpointAttrName) {

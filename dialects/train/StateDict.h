@@ -9,6 +9,10 @@ namespace cleave::train {
 
 /// On the module: names of the buffers that state dicts leave out.
 inline constexpr llvm::StringLiteral kTransientAttrName = "train.transient";
+/// On the module: names of the parameters and buffers that are the loss module's, each `loss.`
+/// before its name there.
+inline constexpr llvm::StringLiteral kLossStateAttrName = "train.loss_state";
+inline constexpr llvm::StringLiteral kLossPrefix = "loss.";
 
 } // namespace cleave::train
 

@@ -22,7 +22,7 @@ static constexpr int64_t kFormatVersion = 1;
 static constexpr llvm::StringLiteral kPrefix = "step-";
 /// Directories that are being written or removed.
 static constexpr llvm::StringLiteral kTemporaryPrefix = ".step-";
-static constexpr llvm::StringLiteral kModel = "model.safetensors",
+static constexpr llvm::StringLiteral kModel = "model.safetensors", kLoss = "loss.safetensors",
                                      kOptimizer = "optimizer.safetensors", kState = "state.json";
 
 std::string cleave::runtime::getCheckpointPath(llvm::StringRef directory, int64_t step) {
@@ -33,6 +33,10 @@ std::string cleave::runtime::getCheckpointPath(llvm::StringRef directory, int64_
 
 std::string cleave::runtime::getCheckpointModel(llvm::StringRef checkpoint) {
   return (checkpoint + "/" + kModel).str();
+}
+
+std::string cleave::runtime::getCheckpointLoss(llvm::StringRef checkpoint) {
+  return (checkpoint + "/" + kLoss).str();
 }
 
 //===----------------------------------------------------------------------===//
@@ -213,14 +217,18 @@ llvm::Expected<Checkpoint> cleave::runtime::readCheckpoint(llvm::StringRef path)
     return makeError("{0}: {1}", statePath, reader.problem);
 
   const json::Object *files = object->getObject("files");
-  for (llvm::StringRef name : {kModel, kOptimizer}) {
+  for (llvm::StringRef name : {kModel, kLoss, kOptimizer}) {
+    if (name == kLoss && !(files && files->get(kLoss)))
+      continue;
     std::string filePath = (path + "/" + name).str();
     if (llvm::Error error = checkFile(filePath, files ? files->getObject(name) : nullptr))
       return error;
     llvm::Expected<std::unique_ptr<SafetensorsFile>> tensors = SafetensorsFile::open(filePath);
     if (!tensors)
       return tensors.takeError();
-    (name == kModel ? checkpoint.model : checkpoint.optimizer) = std::move(*tensors);
+    (name == kModel  ? checkpoint.model
+     : name == kLoss ? checkpoint.loss
+                     : checkpoint.optimizer) = std::move(*tensors);
   }
   return checkpoint;
 }
@@ -231,24 +239,25 @@ llvm::Expected<Checkpoint> cleave::runtime::readCheckpoint(llvm::StringRef path)
 
 llvm::Error CheckpointDirectory::write(const CheckpointState &state,
                                        llvm::ArrayRef<TensorView> model,
-                                       llvm::ArrayRef<TensorView> optimizer,
-                                       int64_t keepLast) const {
+                                       llvm::ArrayRef<TensorView> optimizer, int64_t keepLast,
+                                       llvm::ArrayRef<TensorView> loss) const {
   std::string target = getCheckpointPath(path, state.step);
   std::string temporary =
       llvm::formatv("{0}/{1}writing-{2}", path, kTemporaryPrefix, state.step).str();
   if (std::error_code error =
           fs::create_directory(temporary, /*IgnoreExisting=*/false, fs::all_all))
     return makeError("{0}: cannot create the directory: {1}", temporary, error.message());
-  std::string modelPath = temporary + "/" + kModel.str(),
-              optimizerPath = temporary + "/" + kOptimizer.str();
-  if (llvm::Error error = writeSafetensors(modelPath, model, {{"format", "pt"}}))
-    return error;
-  if (llvm::Error error = writeSafetensors(optimizerPath, optimizer))
-    return error;
-
   json::Object object = toJson(state), files;
-  for (auto [name, filePath] :
-       {std::pair(kModel, modelPath), std::pair(kOptimizer, optimizerPath)}) {
+  for (auto [name, tensors] :
+       {std::pair(kModel, model), std::pair(kLoss, loss), std::pair(kOptimizer, optimizer)}) {
+    if (name == kLoss && tensors.empty())
+      continue;
+    std::string filePath = temporary + "/" + name.str();
+    std::map<std::string, std::string> metadata;
+    if (name != kOptimizer)
+      metadata["format"] = "pt";
+    if (llvm::Error error = writeSafetensors(filePath, tensors, metadata))
+      return error;
     llvm::Expected<json::Object> summary = summarize(filePath);
     if (!summary)
       return summary.takeError();

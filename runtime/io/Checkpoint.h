@@ -2,6 +2,7 @@
 //
 // A checkpoint is a directory `step-00000020` with
 //   model.safetensors      the model's state dict
+//   loss.safetensors       that of a loss module that has one
 //   optimizer.safetensors  optimizer state as NAME.SLOT, and what else changes from step to step
 //   state.json             what else the next step depends on, and a hash of each file
 // It is written under another name and renamed when all of it is on the disk, so a directory of
@@ -40,6 +41,7 @@ struct Checkpoint {
   std::string path;
   CheckpointState state;
   std::unique_ptr<SafetensorsFile> model, optimizer;
+  std::unique_ptr<SafetensorsFile> loss; ///< null where the loss has no state
 };
 
 /// The checkpoints of one run in one directory.
@@ -55,7 +57,8 @@ public:
 
   /// Writes `step-N` for `state.step` and, with keepLast > 0, removes all but the newest keepLast.
   llvm::Error write(const CheckpointState &state, llvm::ArrayRef<TensorView> model,
-                    llvm::ArrayRef<TensorView> optimizer, int64_t keepLast = 0) const;
+                    llvm::ArrayRef<TensorView> optimizer, int64_t keepLast = 0,
+                    llvm::ArrayRef<TensorView> loss = {}) const;
 
 private:
   CheckpointDirectory() = default;
@@ -70,7 +73,9 @@ llvm::Expected<std::vector<int64_t>> listCheckpoints(llvm::StringRef directory);
 std::string getCheckpointPath(llvm::StringRef directory, int64_t step);
 /// `CHECKPOINT/model.safetensors`.
 std::string getCheckpointModel(llvm::StringRef checkpoint);
-/// Opens the checkpoint and checks state.json and both files' sizes and hashes.
+/// `CHECKPOINT/loss.safetensors`, which not every checkpoint has.
+std::string getCheckpointLoss(llvm::StringRef checkpoint);
+/// Opens the checkpoint and checks state.json and all files' sizes and hashes.
 llvm::Expected<Checkpoint> readCheckpoint(llvm::StringRef path);
 
 } // namespace cleave::runtime

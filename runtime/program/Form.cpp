@@ -20,11 +20,19 @@ bool cleave::runtime::hasKernels(const Program &program) {
   return !module.getOps<exec::KernelOp>().empty();
 }
 
-llvm::StringSet<> cleave::runtime::listTransientBuffers(const Program &program) {
+static llvm::StringSet<> namesIn(const Program &program, llvm::StringRef attribute) {
   llvm::StringSet<> names;
   mlir::ModuleOp module = *program.impl().module;
-  if (auto list = module->getAttrOfType<mlir::ArrayAttr>(train::kTransientAttrName))
+  if (auto list = module->getAttrOfType<mlir::ArrayAttr>(attribute))
     for (llvm::StringRef name : list.getAsValueRange<mlir::StringAttr>())
       names.insert(name);
   return names;
+}
+
+llvm::StringSet<> cleave::runtime::listTransientBuffers(const Program &program) {
+  return namesIn(program, train::kTransientAttrName);
+}
+
+llvm::StringSet<> cleave::runtime::listLossState(const Program &program) {
+  return namesIn(program, train::kLossStateAttrName);
 }

@@ -17,6 +17,8 @@ bool hasKernels(const Program &program);
 
 /// The buffers that state dicts leave out, by name.
 llvm::StringSet<> listTransientBuffers(const Program &program);
+/// The names of the loss module's parameters and buffers in the program.
+llvm::StringSet<> listLossState(const Program &program);
 
 } // namespace cleave::runtime
 

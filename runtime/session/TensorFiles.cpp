@@ -1,6 +1,7 @@
 //===- TensorFiles.cpp - weights, inputs and dumps of a session --------------===//
 
 #include "runtime/session/TensorFiles.h"
+#include "dialects/train/StateDict.h"
 #include "runtime/io/Checkpoint.h"
 #include "runtime/program/Form.h"
 
@@ -8,6 +9,7 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 
+using namespace cleave;
 using namespace cleave::runtime;
 
 /// How many differences a message names; more of them mostly have one cause.
@@ -96,6 +98,26 @@ llvm::Error cleave::runtime::readTensors(
   return llvm::Error::success();
 }
 
+llvm::Error cleave::runtime::readLossState(const SafetensorsFile &file,
+                                           llvm::ArrayRef<ValueInfo> values, Session &session,
+                                           llvm::StringRef what) {
+  std::vector<ValueInfo> named;
+  for (ValueInfo value : values) {
+    value.name.erase(0, train::kLossPrefix.size());
+    for (std::string &alias : value.aliases)
+      alias.erase(0, train::kLossPrefix.size());
+    named.push_back(std::move(value));
+  }
+  auto inProgram = [](llvm::StringRef name) { return (train::kLossPrefix + name).str(); };
+  // What the loss shares with the model is in the model's file too.
+  llvm::StringSet<> known = listLossState(session.program());
+  return readTensors(
+      file, named, session.grid(), what,
+      [&](const ValueInfo &value) { return session.weight(inProgram(value.name)); },
+      [&](llvm::StringRef name) { return known.contains(inProgram(name)); },
+      [&](const ValueInfo &value) { return session.hasWeight(inProgram(value.name)); });
+}
+
 llvm::Error cleave::runtime::loadWeights(Session &session, llvm::StringRef path,
                                          llvm::StringRef others) {
   bool isCheckpoint = llvm::sys::fs::is_directory(path);
@@ -103,8 +125,14 @@ llvm::Error cleave::runtime::loadWeights(Session &session, llvm::StringRef path,
   if (!file)
     return file.takeError();
   llvm::StringSet<> transient = listTransientBuffers(session.program());
-  std::vector<ValueInfo> values, leftOut;
+  llvm::StringSet<> lossState = listLossState(session.program());
+  bool hasLoss = isCheckpoint && llvm::sys::fs::exists(getCheckpointLoss(path));
+  std::vector<ValueInfo> values, loss, leftOut;
   for (const ValueInfo &value : session.program().weights()) {
+    if (hasLoss && lossState.contains(value.name) && !transient.contains(value.name)) {
+      loss.push_back(value);
+      continue;
+    }
     bool mayBeElsewhere = value.role == RoleKind::Constant || transient.contains(value.name);
     bool isElsewhere = mayBeElsewhere && !others.empty() && !findTensor(**file, value);
     (isElsewhere ? leftOut : values).push_back(value);
@@ -118,6 +146,13 @@ llvm::Error cleave::runtime::loadWeights(Session &session, llvm::StringRef path,
   };
   if (llvm::Error error = read(**file, values, nullptr))
     return error;
+  if (hasLoss) {
+    auto lossFile = SafetensorsFile::open(getCheckpointLoss(path));
+    if (!lossFile)
+      return lossFile.takeError();
+    if (llvm::Error error = readLossState(**lossFile, loss, session, "weights of the loss"))
+      return error;
+  }
   if (leftOut.empty())
     return llvm::Error::success();
   auto rest = SafetensorsFile::open(others);

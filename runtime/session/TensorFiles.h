@@ -25,6 +25,11 @@ readTensors(const SafetensorsFile &file, llvm::ArrayRef<ValueInfo> values, const
             llvm::function_ref<bool(llvm::StringRef)> mayBeExtra = nullptr,
             llvm::function_ref<bool(const ValueInfo &)> isHere = nullptr);
 
+/// Reads the `values` that are the loss module's from its state dict; `what` is what the file is
+/// for.
+llvm::Error readLossState(const SafetensorsFile &file, llvm::ArrayRef<ValueInfo> values,
+                          Session &session, llvm::StringRef what);
+
 /// Reads all weights of the session's program from the safetensors file `path`, or from the
 /// checkpoint that is a directory of that name. What state dicts leave out, constants and transient
 /// buffers, may be missing there: then it comes from the file `others`, unless that is empty.

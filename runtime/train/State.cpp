@@ -1,6 +1,7 @@
 //===- State.cpp - between a session and its checkpoints ------------------===//
 
 #include "runtime/train/State.h"
+#include "dialects/train/StateDict.h"
 #include "runtime/program/Form.h"
 #include "runtime/ranks/GatherStages.h"
 #include "runtime/session/TensorFiles.h"
@@ -8,6 +9,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 
+using namespace cleave;
 using namespace cleave::runtime;
 
 static TensorView viewOf(std::string name, const ConstTensorRef &tensor) {
@@ -76,12 +78,19 @@ static bool isChanged(const Program &program, const ValueInfo &buffer) {
 llvm::Expected<StateView> cleave::runtime::viewState(Session &session) {
   const Program &program = session.program();
   llvm::StringSet<> transient = listTransientBuffers(program);
+  llvm::StringSet<> lossState = listLossState(program);
   StateView view;
+  auto addNamed = [&](llvm::StringRef name, const ConstTensorRef &tensor) {
+    if (lossState.contains(name))
+      view.loss.push_back(viewOf(name.drop_front(train::kLossPrefix.size()).str(), tensor));
+    else
+      view.model.push_back(viewOf(name.str(), tensor));
+  };
   auto addWeight = [&](const ValueInfo &value, const ConstTensorRef &tensor) {
     if (!transient.contains(value.name)) {
-      view.model.push_back(viewOf(value.name, tensor));
+      addNamed(value.name, tensor);
       for (const std::string &alias : value.aliases)
-        view.model.push_back(viewOf(alias, tensor));
+        addNamed(alias, tensor);
     } else if (isChanged(program, value)) {
       view.optimizer.push_back(viewOf(value.fileName, tensor));
     }
@@ -101,11 +110,11 @@ llvm::Expected<StateView> cleave::runtime::viewState(Session &session) {
 
 llvm::Error cleave::runtime::restore(Session &session, const Checkpoint &checkpoint) {
   const Program &program = session.program();
-  std::vector<ValueInfo> model, optimizer;
-  llvm::StringSet<> transient = listTransientBuffers(program);
+  std::vector<ValueInfo> model, loss, optimizer;
+  llvm::StringSet<> transient = listTransientBuffers(program), lossState = listLossState(program);
   for (const ValueInfo &value : program.weights())
     if (!transient.contains(value.name) && isState(value))
-      model.push_back(value);
+      (checkpoint.loss && lossState.contains(value.name) ? loss : model).push_back(value);
     else if (transient.contains(value.name) && isChanged(program, value))
       optimizer.push_back(value);
   auto isHere = [&](const ValueInfo &value) { return session.hasWeight(value.name); };
@@ -114,6 +123,11 @@ llvm::Error cleave::runtime::restore(Session &session, const Checkpoint &checkpo
   if (llvm::Error error = readTensors(
           *checkpoint.model, model, session.grid(), "parameters and buffers of the checkpoint",
           weight, [&](llvm::StringRef name) { return transient.contains(name); }, isHere))
+    return error;
+  if (llvm::Error error = checkpoint.loss
+                              ? readLossState(*checkpoint.loss, loss, session,
+                                              "parameters and buffers of the checkpoint's loss")
+                              : llvm::Error::success())
     return error;
   for (const ValueInfo &value : program.optimizerStates())
     optimizer.push_back(value);

@@ -17,6 +17,8 @@ struct StateView {
   /// What `load_state_dict(strict=True)` takes: parameters and buffers under all of their names,
   /// without transient buffers.
   std::vector<TensorView> model;
+  /// The same of the loss module.
+  std::vector<TensorView> loss;
   /// Optimizer state as NAME.SLOT, and transient buffers that the program changes as buffer.NAME.
   std::vector<TensorView> optimizer;
   /// The views point into them: a list never moves them.

@@ -279,5 +279,6 @@ llvm::Error Trainer::save(int64_t step) {
     return state.takeError();
   if (!isFirstRank())
     return llvm::Error::success();
-  return checkpoints->write(stateAt(step), state->model, state->optimizer, options.keepLast);
+  return checkpoints->write(stateAt(step), state->model, state->optimizer, options.keepLast,
+                            state->loss);
 }

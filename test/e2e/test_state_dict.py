@@ -117,3 +117,67 @@ def test_models_of_the_project(build_dir, tmp_path, model, name):
     training.train(build_dir, subject.program, "--steps", 1, "--data", f"safetensors:{data}",
                    "--checkpoint", tmp_path / "run")  # fmt: skip
     training.load_strictly(subject.spec, training.newest_checkpoint(tmp_path / "run"))
+
+
+class Margins(nn.Module):
+    """A loss with a state of its own, and with a weight of the model."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(1.5))
+        self.head = model.head
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, out, y):
+        self.calls.add_(1)
+        scores = self.scale * out.flatten(0, 1)
+        return nn.functional.cross_entropy(scores, y.flatten()) + 0.1 * self.head.weight.square().mean()
+
+
+class WithLoss(Model):
+    """A model that has a module of that name."""
+
+    def __init__(self):
+        super().__init__()
+        self.loss = nn.Linear(16, 16)
+
+    def forward(self, tokens):
+        return self.head(self.loss(self.mix(self.embed(tokens))))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_loss_with_a_state_loads_strictly(build_dir, tmp_path, form):
+    """The model's file holds the model's state, the loss's file the loss's."""
+    torch.manual_seed(1)
+    module = WithLoss()
+    loss, tokens = Margins(module), torch.randint(256, (2, 8))
+    parameters = {id(p): p for p in [*module.parameters(), *loss.parameters()]}
+    spec = cleave.ExportSpec(
+        module, (tokens,), targets=(tokens.clone(),), loss=loss, name="margins",
+        optimizer=torch.optim.AdamW(parameters.values(), lr=1e-2))  # fmt: skip
+    source = cleave.export_spec(spec, tmp_path)
+    passes, options = FORMS[form]
+    program = tmp_path / "program.mlir"
+    training.optimize(build_dir, source, *passes, "-o", program)
+    run = [program, "--weights", source.with_suffix(".safetensors"), "--data", f"text:{TEXT}", *options]
+    training.train(build_dir, *run, "--steps", 2, "--checkpoint", tmp_path / "run")
+    checkpoint = training.newest_checkpoint(tmp_path / "run")
+    trained = training.load_strictly(spec, checkpoint)
+    own = load_file(checkpoint / "loss.safetensors")
+    assert own["calls"] > 0 and own["scale"] != 1.5
+    loss.load_state_dict(own, strict=True)
+    assert torch.equal(own["head.weight"], trained.head.weight)
+
+    # Both are there for a run that goes on, or that begins with these weights.
+    training.train(build_dir, *run, "--steps", 4, "--checkpoint", tmp_path / "run", "--resume",
+                   "--metrics", tmp_path / "a")  # fmt: skip
+    training.train(build_dir, *run, "--steps", 4, "--metrics", tmp_path / "b")
+    assert training.losses(tmp_path / "a") == training.losses(tmp_path / "b")[2:]
+    if form == "joint":
+        fresh = ["--data", f"text:{TEXT}", "--steps", 1, "--metrics", tmp_path / "c"]
+        training.train(build_dir, program, *fresh, "--weights", checkpoint)
+        together = load_file(source.with_suffix(".safetensors")) | load_file(checkpoint / "model.safetensors")
+        together |= {f"loss.{name}": tensor for name, tensor in own.items()}
+        save_file(together, tmp_path / "all.safetensors")
+        training.train(build_dir, program, *fresh[:-1], tmp_path / "d", "--weights", tmp_path / "all.safetensors")
+        assert training.losses(tmp_path / "c") == training.losses(tmp_path / "d")

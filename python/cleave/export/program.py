@@ -122,9 +122,9 @@ class Program:
         name = self._spec.name
         symbol = name if name.isidentifier() and name.isascii() else string(name)
         transient = [name for name in self._state.buffers if name in self._state.transient]
-        extra = ""
-        if transient:
-            extra = f" attributes {{train.transient = [{', '.join(map(string, transient))}]}}"
+        lists = {"train.transient": transient, "train.loss_state": self._state.of_loss}
+        attributes = [f"{key} = [{', '.join(map(string, names))}]" for key, names in lists.items() if names]
+        extra = f" attributes {{{', '.join(attributes)}}}" if attributes else ""
         # An update whose gradients are still to be made (--autodiff) is part of a program only.
         mark = "" if update and not self._spec.gradients else "  train.program\n\n"
         return f"module @{symbol}{extra} {{\n{mark}{functions}}}\n" + self._locations.definitions()

@@ -31,6 +31,7 @@ class State:
 
     canonical: every name, aliases included, to the name that stands for the tensor.
     transient: the names that state dicts leave out.
+    of_loss: those of the loss module, `loss.` before each.
     """
 
     def __init__(self, spec: ExportSpec):
@@ -39,6 +40,7 @@ class State:
         self.canonical: dict[str, str] = {}
         self._aliases: dict[str, list[str]] = {}
         self.transient: set[str] = set()
+        self.of_loss: list[str] = []
         seen: dict[int, str] = {}
         modules = [("", spec.module)]
         if isinstance(spec.loss, torch.nn.Module):
@@ -57,6 +59,8 @@ class State:
                     name = prefix + name
                     if name in self.canonical:
                         raise ExportError(f"the module and its loss both have '{name}'")
+                    if prefix:
+                        self.of_loss.append(name)
                     first = seen.setdefault(id(tensor), name)
                     self.canonical[name] = first
                     if first == name:

@@ -236,6 +236,11 @@ module attributes {train.transient = [1]} {}
 
 // -----
 
+// expected-error @below {{expects 'train.loss_state' to be a list of names that begin with 'loss.' on a module}}
+module attributes {train.loss_state = ["weight"]} {}
+
+// -----
+
 // expected-error @below {{expects 'frozen' on parameters only, found #train.role<input "x" frozen>}}
 func.func @frozen_input(%a: tensor<4xf32> {train.role = #train.role<input "x" frozen>}) {
   return
