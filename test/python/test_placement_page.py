@@ -92,7 +92,8 @@ def test_page_shows_modules_tensors_and_collectives(explanation, tmp_path):
     # The product's result is cut along the batch over dp and along its features over tp.
     assert "on a rank 32×64" in result["detail"], result["detail"]
     assert result["slices"] == ["[0:32, 0:64]", "[0:32, 64:128]", "[32:64, 0:64]", "[32:64, 64:128]"]
-    assert "Why S(0) on dp" in result["detail"] and "It is annotated." in result["detail"]
+    assert "Why S(0) on dp" in result["detail"] and re.search(
+        r"It is annotated by rules\[2\] \(\S*test_placement_page.py:\d+\)\.", result["detail"]), result["detail"]
     assert re.search(r"R S\(0\) R\s+S\(0\)\s+[\d.]+ [mµn]s", result["detail"]), result["detail"]
     assert result["followed"].startswith(("input", "target"))
     assert "A rank sends" in result["move"] and "operand 0 of aten.t" in result["move"]

@@ -39,7 +39,7 @@ static std::string escape(StringRef text) {
 static std::string placeOf(Location location) {
   if (auto named = dyn_cast<NameLoc>(location)) {
     std::string place = named.getName().str();
-    if (auto file = dyn_cast<FileLineColLoc>(named.getChildLoc()))
+    if (auto file = named.getChildLoc()->findInstanceOf<FileLineColLoc>())
       place += llvm::formatv(" ({0}:{1})", file.getFilename().getValue(), file.getLine()).str();
     return place;
   }

@@ -3,6 +3,7 @@
 #include "lib/placement/plan/Annotations.h"
 
 #include "dialects/train/Program.h"
+#include "lib/placement/RuleLocation.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -180,10 +181,18 @@ LogicalResult Annotations::write() {
     auto type = cast<RankedTensorType>(getType(site));
     if (failed(attribute.verifyEncoding(type.getShape(), type.getElementType(), emit)))
       return failure();
-    if (auto *operand = dyn_cast<OpOperand *>(site))
+    if (auto *operand = dyn_cast<OpOperand *>(site)) {
       dist::setPlacementOf(*operand, attribute);
-    else
-      dist::setPlacementOf(cast<Value>(site), attribute);
+      continue;
+    }
+    auto value = cast<Value>(site);
+    dist::setPlacementOf(value, attribute);
+    llvm::StringMap<std::string> byAxis;
+    for (const Entry &entry : entries)
+      if (entry.rule)
+        byAxis[entry.axis] = entry.rule->name;
+    if (!byAxis.empty())
+      value.setLoc(withRules(value.getLoc(), byAxis));
   }
   return success();
 }

@@ -3,6 +3,7 @@
 #include "lib/placement/propagate/Explain.h"
 #include "dialects/aten/ops/Call.h"
 #include "lib/placement/Form.h"
+#include "lib/placement/RuleLocation.h"
 #include "lib/typing/ConflictText.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -86,6 +87,12 @@ static std::string locationText(Location location) {
   return file.empty() ? module : module + " (" + file + ")";
 }
 
+/// " by rules[3] (train.py:14)" where a plan has annotated the value at this location.
+static std::string byRule(Location location, StringRef axis) {
+  StringRef rule = getRule(location, axis);
+  return rule.empty() ? "" : (" by " + rule).str();
+}
+
 /// Why the sharding of the value came from elsewhere; none where nothing led here.
 std::optional<Explanation::Reason> Explanation::follows(unsigned number, unsigned axis) const {
   AxisPlacement made = p.solutions[axis].made[number];
@@ -132,7 +139,7 @@ Explanation::Reason Explanation::reasonForPort(const Port &port, unsigned axis) 
       continue;
     return {Kind::Tied,
             "is placed with " + other.describe() + ", which is annotated " +
-                dist::toString(*annotation.get(name)),
+                dist::toString(*annotation.get(name)) + byRule(other.getLoc(), name),
             other.value, other.value, other.getLoc()};
   }
   if (auto reason = follows(port.value, axis); reason && !port.isResult)
@@ -147,7 +154,7 @@ Explanation::Reason Explanation::reasonFor(unsigned number, unsigned axis) const
   const ValueNode &value = graph.values[number];
   Location loc = value.op != kNone ? graph.ops[value.op].op->getLoc() : value.value.getLoc();
   if (graph.getAnnotation(value, p.axes[axis].name))
-    return {Kind::Annotation, "is annotated", kNone, number, loc};
+    return {Kind::Annotation, "is annotated" + byRule(loc, p.axes[axis].name), kNone, number, loc};
   if (value.op == kNone)
     return reasonForPort(graph.ports[value.port], axis);
   if (auto reason = follows(number, axis))
