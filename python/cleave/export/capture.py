@@ -22,6 +22,7 @@ from cleave.export.branches import Branches
 from cleave.export.errors import ExportError
 from cleave.export.gradient_cuts import show_gradient_cuts
 from cleave.export.inputs import Signature
+from cleave.export.interpolation import interpolation_kept
 from cleave.export.locations import frames, is_library
 from cleave.export.operators import COLLECTIVE
 from cleave.export.paths import short_path
@@ -157,12 +158,13 @@ def _tracer_options():
     # transformers adds the last three to the class.
     names += ("warning_advice", "warning_once", "info_once")
     methods = {getattr(logging.Logger, name, None) for name in names} - {None}
-    with torch._dynamo.config.patch(
+    options = torch._dynamo.config.patch(
         assume_static_by_default=True,
         automatic_dynamic_shapes=False,
         capture_scalar_outputs=False,
         ignore_logging_functions={print, warnings.warn, *methods},
-    ):
+    )
+    with options, interpolation_kept():
         yield
 
 
