@@ -205,10 +205,8 @@ static void printOperandList(OpAsmPrinter &printer, ArrayRef<Value> values) {
   printer << ']';
 }
 
-static void printTail(OpAsmPrinter &printer, Operation *op,
-                      ArrayRef<NamedAttribute> inherent = {}) {
-  SmallVector<NamedAttribute> attributes(inherent);
-  llvm::append_range(attributes, op->getDiscardableAttrs());
+static void printTail(OpAsmPrinter &printer, Operation *op) {
+  SmallVector<NamedAttribute> attributes(op->getDiscardableAttrs());
   printer.printOptionalAttrDict(attributes);
   printer << " : ";
   printer.printFunctionalType(op);
@@ -242,6 +240,13 @@ ParseResult CallOp::parse(OpAsmParser &parser, OperationState &state) {
   StringAttr callee;
   if (parser.parseAttribute(callee, "callee", state.attributes))
     return failure();
+  // Behind the name of an operator of a library.
+  StringAttr schema;
+  if (OptionalParseResult own = parser.parseOptionalAttribute(schema); own.has_value()) {
+    if (failed(*own))
+      return failure();
+    state.addAttribute("schema", schema);
+  }
   NamedAttrList args;
   SmallVector<Operand> operands;
   auto append = [&](const ParsedList &list) {
@@ -323,6 +328,10 @@ ParseResult CallOp::parse(OpAsmParser &parser, OperationState &state) {
 void CallOp::print(OpAsmPrinter &printer) {
   printer << ' ';
   printer.printAttribute(getCalleeAttr());
+  if (StringAttr schema = getSchemaAttr()) {
+    printer << ' ';
+    printer.printAttribute(schema);
+  }
   printer << '(';
   auto printReference = [&](Attribute value) {
     if (auto reference = dyn_cast<OperandAttr>(value)) {
@@ -362,8 +371,5 @@ void CallOp::print(OpAsmPrinter &printer) {
     }
   });
   printer << ')';
-  SmallVector<NamedAttribute, 1> schema;
-  if (StringAttr text = getSchemaAttr())
-    schema.emplace_back(getSchemaAttrName(), text);
-  printTail(printer, *this, schema);
+  printTail(printer, *this);
 }

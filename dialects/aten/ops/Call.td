@@ -29,7 +29,7 @@ def Aten_CallOp : Op<Aten_Dialect, "call", [
     ```mlir
     %0 = aten.call "aten::roll"(self = %x, shifts = [1], dims = [0])
         : (tensor<4xf32>) -> tensor<4xf32>
-    %1 = aten.call "mine::cube"(x = %x) {schema = "(Tensor x) -> Tensor"} : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = aten.call "mine::cube" "(Tensor x) -> Tensor"(x = %x) : (tensor<4xf32>) -> tensor<4xf32>
     ```
   }];
   let arguments = (ins StrAttr:$callee, DictionaryAttr:$args, OptionalAttr<StrAttr>:$schema, Variadic<Aten_Tensor>:$inputs);

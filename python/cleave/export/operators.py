@@ -64,12 +64,12 @@ def _check_library_operator(overload: torch._ops.OpOverload):
         raise Unsupported(f"an operator of the library '{overload.namespace}' without a kernel for the CPU")
 
 
-def own_schema(overload: torch._ops.OpOverload) -> str | None:
-    """What a call says of an operator that tools do not know: `(Tensor x) -> Tensor`."""
+def _callee(overload: torch._ops.OpOverload, name: str) -> str:
+    """The name, and the schema of an operator that tools do not know."""
     if overload.namespace in ("aten", "prims"):
-        return None
+        return string(name)
     text = str(overload._schema)
-    return text[text.index("(") :]
+    return f"{string(name)} {string(text[text.index('(') :])}"
 
 
 def load_typed_ops() -> dict[str, str]:
@@ -207,7 +207,7 @@ class OperatorWriter:
                 continue
             else:
                 parts.append(f"{argument} = {attribute(value, schema_type)}")
-        op = f"aten.{mnemonic}(" if mnemonic else f"aten.call {string(name)}("
+        op = f"aten.{mnemonic}(" if mnemonic else f"aten.call {_callee(overload, name)}("
         return op + ", ".join(parts) + ")", ", ".join(map(self._type_of, operands))
 
     def _tensors(self, value: Any, operands: list[torch.fx.Node]) -> str:

@@ -18,7 +18,6 @@ from cleave.export.operators import (
     check_call,
     has_number_for_tensor,
     kernel_result_types,
-    own_schema,
     result_types,
     schema_name,
 )
@@ -370,17 +369,14 @@ class Program:
             self._types[node] = results[0]
         binding = name if len(results) == 1 else f"{name}:{len(results)}"
         types = results[0] if len(results) == 1 else "(" + ", ".join(results) + ")"
-        attributes = self._attributes(node)
+        discardable = self._discardable(node)
         self._body.append(
-            f"{binding} = {text}{attributes} : ({operand_types}) -> {types} "
+            f"{binding} = {text}{discardable} : ({operand_types}) -> {types} "
             + self._locations.of(node)
         )
 
-    def _attributes(self, node: torch.fx.Node) -> str:
+    def _discardable(self, node: torch.fx.Node) -> str:
         attributes = []
-        schema = own_schema(node.target) if isinstance(node.target, torch._ops.OpOverload) else None
-        if schema:
-            attributes.append(f"schema = {string(schema)}")
         if node in self._backward:
             attributes.append("train.backward")
         policy = node.meta.get("recompute")

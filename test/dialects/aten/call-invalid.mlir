@@ -19,7 +19,7 @@ func.func @unknown_overload(%x: tensor<4xf32>) {
 
 func.func @bad_schema(%x: tensor<4xf32>) {
   // expected-error @+1 {{'aten.call' op expects a `schema` as in "(Tensor x) -> Tensor", found "Tensor x"}}
-  %0 = aten.call "mine::cube"(x = %x) {schema = "Tensor x"} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = aten.call "mine::cube" "Tensor x"(x = %x) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
 
@@ -28,7 +28,7 @@ func.func @bad_schema(%x: tensor<4xf32>) {
 func.func @other_schema(%x: tensor<4xf32>) {
   // expected-error @+2 {{'aten.call' op has another schema than the dispatcher's 'aten::erfinv'}}
   // expected-note @+1 {{the schema is aten::erfinv(Tensor self) -> Tensor}}
-  %0 = aten.call "aten::erfinv"(x = %x) {schema = "(Tensor x) -> Tensor"} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = aten.call "aten::erfinv" "(Tensor x) -> Tensor"(x = %x) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
 
@@ -37,7 +37,7 @@ func.func @other_schema(%x: tensor<4xf32>) {
 func.func @argument_of_own_schema(%x: tensor<4xf32>) {
   // expected-error @+2 {{'aten.call' op has no argument named 'self'}}
   // expected-note @+1 {{the schema is mine::cube(Tensor x) -> Tensor}}
-  %0 = aten.call "mine::cube"(self = %x) {schema = "(Tensor x) -> Tensor"} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = aten.call "mine::cube" "(Tensor x) -> Tensor"(self = %x) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
 

@@ -44,8 +44,8 @@ func.func @attention(%q: tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32> {
 }
 
 // CHECK-LABEL: @library_operator(
-// CHECK: aten.call "mine::cube"(x = %{{.*}}) {schema = "(Tensor x) -> Tensor", train.backward} : (tensor<4xf32>) -> tensor<4xf32>
+// CHECK: aten.call "mine::cube" "(Tensor x) -> Tensor"(x = %{{.*}}) {train.backward} : (tensor<4xf32>) -> tensor<4xf32>
 func.func @library_operator(%x: tensor<4xf32>) {
-  %0 = aten.call "mine::cube"(x = %x) {schema = "(Tensor x) -> Tensor", train.backward} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = aten.call "mine::cube" "(Tensor x) -> Tensor"(x = %x) {train.backward} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }

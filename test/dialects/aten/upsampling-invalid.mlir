@@ -2,7 +2,7 @@
 // RUN: cleave-opt %s --split-input-file --verify-diagnostics
 
 func.func @upsample_nearest2d(%x: tensor<2x3x4xf32>) {
-  // expected-error @+1 {{'aten.upsample_nearest2d' op expects `self` of 4 dimensions, found 'tensor<2x3x4xf32>'}}
+  // expected-error @+1 {{'aten.upsample_nearest2d' op expects `self` to have 4 dimensions, found 'tensor<2x3x4xf32>'}}
   %0 = aten.upsample_nearest2d(%x, output_size = [8, 6]) : (tensor<2x3x4xf32>) -> tensor<2x3x8xf32>
   return
 }
@@ -34,7 +34,7 @@ func.func @upsample_bicubic2d(%x: tensor<2x3x4x4xf32>) {
 // -----
 
 func.func @upsample_trilinear3d(%x: tensor<2x3x4x4x4xf32>) {
-  // expected-error @+1 {{'aten.upsample_trilinear3d' op expects result 0 of type 'tensor<2x3x8x8x8xf32>', found 'tensor<2x3x8x8x9xf32>'}}
+  // expected-error @+1 {{'aten.upsample_trilinear3d' op expects a result of type 'tensor<2x3x8x8x8xf32>', found 'tensor<2x3x8x8x9xf32>'}}
   %0 = aten.upsample_trilinear3d(%x, output_size = [8, 8, 8], align_corners = true) : (tensor<2x3x4x4x4xf32>) -> tensor<2x3x8x8x9xf32>
   return
 }
@@ -66,7 +66,7 @@ func.func @upsample_nearest2d_backward_2(%g: tensor<2x3x8x9xf32>) {
 // -----
 
 func.func @upsample_nearest2d_backward_3(%g: tensor<2x3x8x8xf32>) {
-  // expected-error @+1 {{'aten.upsample_nearest2d_backward' op expects result 0 of type 'tensor<2x3x4x4xf32>', found 'tensor<2x3x4x5xf32>'}}
+  // expected-error @+1 {{'aten.upsample_nearest2d_backward' op expects a result of type 'tensor<2x3x4x4xf32>', found 'tensor<2x3x4x5xf32>'}}
   %0 = aten.upsample_nearest2d_backward(%g, output_size = [8, 8], input_size = [2, 3, 4, 4]) : (tensor<2x3x8x8xf32>) -> tensor<2x3x4x5xf32>
   return
 }
