@@ -218,7 +218,7 @@ func.func @im2col_4(%x: tensor<4x8x8xf32>) {
 // -----
 
 func.func @im2col_5(%x: tensor<4x8x8xf32>) {
-  // expected-error @+1 {{'aten.im2col' op expects result 0 of type 'tensor<24x16xf32>', found 'tensor<24x15xf32>'}}
+  // expected-error @+1 {{'aten.im2col' op expects a result of type 'tensor<24x16xf32>', found 'tensor<24x15xf32>'}}
   %0 = aten.im2col(%x, kernel_size = [3, 2], dilation = [1, 1], padding = [1, 0], stride = [2, 2]) : (tensor<4x8x8xf32>) -> tensor<24x15xf32>
   return
 }
