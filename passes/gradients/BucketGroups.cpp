@@ -27,6 +27,13 @@ static void findMaker(GradientPath &path) {
     path.behind = maker;
     path.views = std::move(views);
   }
+  // One that only starts is awaited where its value is contributed.
+  auto wait = dyn_cast_or_null<dist::WaitOp>(maker);
+  if (Operation *start = wait ? wait.getFuture().getDefiningOp() : nullptr;
+      start && wait->hasOneUse()) {
+    path.behind = start;
+    path.views.insert(path.views.begin(), wait);
+  }
 }
 
 namespace {

@@ -166,6 +166,17 @@ LogicalResult Finder::addReduction(GradientPath &path, Operation *op, ArrayAttr 
   return success();
 }
 
+/// What awaits a communication that only starts (--overlap-communication).
+static dist::WaitOp findWait(Operation *started) {
+  return started->hasOneUse() ? dyn_cast<dist::WaitOp>(*started->user_begin()) : dist::WaitOp();
+}
+
+/// Whether `op` sums one value, in one op or by a start and a wait.
+template <typename Op> static bool isSumOfOne(Op op) {
+  return op.getInputs().size() == 1 && op.getReduction().getKind() == dist::Reduction::Sum &&
+         (!op.isStarted() || findWait(op));
+}
+
 /// The chain of sums that begins at the argument of the reduce function, or of the taker.
 LogicalResult Finder::findReductions(GradientPath &path, train::RoleAttr role) {
   Value value = taker.getArgument(path.argument);
@@ -179,15 +190,11 @@ LogicalResult Finder::findReductions(GradientPath &path, train::RoleAttr role) {
   while (value.hasOneUse()) {
     OpOperand &use = *value.getUses().begin();
     Operation *user = use.getOwner();
-    if (auto all = dyn_cast<dist::AllReduceOp>(user);
-        all && all.getInputs().size() == 1 && !all.isStarted() &&
-        all.getReduction().getKind() == dist::Reduction::Sum) {
+    if (auto all = dyn_cast<dist::AllReduceOp>(user); all && isSumOfOne(all)) {
       if (failed(addReduction(path, all, all.getAxes(), path.axes, role)))
         return failure();
     } else if (auto scatter = dyn_cast<dist::ReduceScatterOp>(user);
-               scatter && scatter.getInputs().size() == 1 && !scatter.isStarted() &&
-               scatter.getReduction().getKind() == dist::Reduction::Sum &&
-               path.reductions.empty()) {
+               scatter && isSumOfOne(scatter) && path.reductions.empty()) {
       path.scatterDim = scatter.getDim();
       if (failed(addReduction(path, scatter, scatter.getAxes(), path.scatter, role)))
         return failure();
@@ -199,6 +206,10 @@ LogicalResult Finder::findReductions(GradientPath &path, train::RoleAttr role) {
       break;
     }
     value = user->getResult(0);
+    if (dist::WaitOp wait = findWait(user)) {
+      path.reductions.push_back(wait);
+      value = wait.getResult();
+    }
   }
   path.reduced = value;
   if (path.reduceArgument && !path.reduceResult) {

@@ -12,6 +12,10 @@ using namespace cleave::runtime;
 using llvm::StringRef;
 using Tensors = Pending::Tensors;
 
+bool Pending::isDone() const {
+  return llvm::all_of(works, [](const std::unique_ptr<Work> &work) { return work->isDone(); });
+}
+
 llvm::Expected<Tensors> Pending::wait() {
   for (std::unique_ptr<Work> &work : works) {
     if (llvm::Error error = work->wait())

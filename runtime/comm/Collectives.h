@@ -50,6 +50,8 @@ public:
   static Pending join(std::vector<Pending> parts,
                       std::function<Tensors(llvm::ArrayRef<Tensors>)> combine);
 
+  /// Whether `wait` would not block.
+  bool isDone() const;
   /// Blocks until the operation is complete and hands its results out. To be called once.
   llvm::Expected<Tensors> wait();
   /// Once waited for: when communication was complete (`Work::completedNs`).

@@ -15,9 +15,10 @@ namespace train = cleave::train;
 
 llvm::Expected<std::unique_ptr<Bucket>> Bucket::create(train::BucketOp op, RankGrid &ranks,
                                                        const Device &device,
-                                                       const SessionOptions &options) {
+                                                       const SessionOptions &options,
+                                                       ReplicaSums &replicaSums) {
   const int64_t microbatches = options.microbatches;
-  std::unique_ptr<Bucket> bucket(new Bucket(options));
+  std::unique_ptr<Bucket> bucket(new Bucket(options, replicaSums));
   bucket->name = op.getSymName().str();
   bucket->required = microbatches;
   if (op.getAccumulations() && int64_t(*op.getAccumulations()) != microbatches)
@@ -58,13 +59,14 @@ llvm::Expected<std::unique_ptr<Bucket>> Bucket::create(train::BucketOp op, RankG
     offset += size;
   }
   bucket->counts.resize(bucket->names.size());
-  auto join = [&](std::optional<ArrayAttr> list, std::optional<RankGroup> &result) -> llvm::Error {
+  auto join = [&](std::optional<ArrayAttr> list, std::optional<RankGroup> &result,
+                  llvm::StringRef lane = {}) -> llvm::Error {
     if (!list || list->empty())
       return llvm::Error::success();
     std::vector<std::string> axes;
     for (StringAttr axis : list->getAsRange<StringAttr>())
       axes.push_back(axis.str());
-    llvm::Expected<RankGroup> group = ranks.group(axes);
+    llvm::Expected<RankGroup> group = ranks.group(axes, lane);
     if (!group)
       return group.takeError();
     if (group->size() > 1)
@@ -73,7 +75,10 @@ llvm::Expected<std::unique_ptr<Bucket>> Bucket::create(train::BucketOp op, RankG
   };
   if (llvm::Error error = join(op.getScatter(), bucket->scatterGroup))
     return error;
-  if (llvm::Error error = join(op.getAxes(), bucket->group))
+  // Sums over replicas start when shards have arrived, which every rank sees at another moment.
+  bucket->sumsWhenReady = bucket->scatterGroup && !device.hasStreams();
+  if (llvm::Error error =
+          join(op.getAxes(), bucket->group, bucket->sumsWhenReady ? "replica sums" : ""))
     return error;
   return bucket;
 }
@@ -117,11 +122,35 @@ void Bucket::finish(at::Tensor &into) {
 void Bucket::finishReduction() {
   if (!reduction)
     return;
+  if (isHybrid() && sumsWhenReady) {
+    replicaSums.startThrough(*this);
+    replicaSums.startReady();
+  } else if (isHybrid()) {
+    startReplicaSum();
+  }
   finish(result());
-  if (!scatterGroup || !group)
-    return;
-  start([&] { return startAllReduce(*group, {part}, {ReductionKind::Sum}, describe()); });
+}
+
+void Bucket::startReplicaSum() {
   finish(part);
+  start([&] { return startAllReduce(*group, {part}, {ReductionKind::Sum}, describe()); });
+}
+
+void ReplicaSums::startFirst() {
+  // Out of the list first: where a rank is lost, the step ends here.
+  Bucket *bucket = waiting.front();
+  waiting.pop_front();
+  bucket->startReplicaSum();
+}
+
+void ReplicaSums::startReady() {
+  while (!waiting.empty() && waiting.front()->reduction->isDone())
+    startFirst();
+}
+
+void ReplicaSums::startThrough(const Bucket &bucket) {
+  while (llvm::is_contained(waiting, &bucket))
+    startFirst();
 }
 
 void Bucket::zero() {
@@ -136,6 +165,7 @@ Bucket::Target Bucket::beginContribution(size_t member) {
         describe() + " has all " + std::to_string(required) +
         " microbatches of the step and is reduced; one more contribution, of \"" + names[member] +
         "\", needs a new step");
+  replicaSums.startReady();
   return {views[member], counts[member]++ == 0};
 }
 
@@ -171,6 +201,8 @@ void Bucket::microbatchDone() {
                ? startReduceScatter(*scatterGroup, {flat}, {ReductionKind::Sum}, 0, describe())
                : startAllReduce(*group, {result()}, {ReductionKind::Sum}, describe());
   });
+  if (isHybrid() && sumsWhenReady)
+    replicaSums.add(*this);
 }
 
 std::vector<at::Tensor> Bucket::wait() {

@@ -6,6 +6,10 @@
 // A step goes zero -> contribute ... -> reduce -> wait (marks the gradients as reduced); anything
 // out of that order is an error.
 //
+// With hybrid sharding a reduction is two operations: shards are scattered within a group, then
+// summed over its replicas. The second one starts as soon as a contribution to any bucket finds the
+// first one complete (ReplicaSums), so that it overlaps the backward, too.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef CLEAVE_RUNTIME_EXEC_BUCKET_H
@@ -18,17 +22,41 @@
 
 #include "llvm/ADT/StringMap.h"
 
+#include <deque>
+
 namespace cleave::runtime {
 
+class Bucket;
 class Device;
 class RankGrid;
+
+/// The buckets of a session whose shards are on their way, to be summed over replicas after that.
+/// All ranks start these sums in the order in which the reduce-scatters started, and on
+/// communicators that serve nothing else: so each rank may start them when it is ready.
+class ReplicaSums {
+public:
+  /// `bucket`'s reduce-scatter has started.
+  void add(Bucket &bucket) { waiting.push_back(&bucket); }
+  /// Starts the sums of shards that have arrived.
+  void startReady();
+  /// Starts the sum of `bucket` and those before it, waiting for their shards.
+  void startThrough(const Bucket &bucket);
+
+private:
+  void startFirst();
+
+  std::deque<Bucket *> waiting;
+};
 
 class Bucket {
 public:
   /// `options.microbatches` contribute in each step. Fails where the bucket requires another
-  /// number, or where its ranks cannot form a group. `options` outlives the bucket.
-  static llvm::Expected<std::unique_ptr<Bucket>>
-  create(train::BucketOp op, RankGrid &ranks, const Device &device, const SessionOptions &options);
+  /// number, or where its ranks cannot form a group. `options` and `replicaSums` outlive the
+  /// bucket.
+  static llvm::Expected<std::unique_ptr<Bucket>> create(train::BucketOp op, RankGrid &ranks,
+                                                        const Device &device,
+                                                        const SessionOptions &options,
+                                                        ReplicaSums &replicaSums);
 
   /// Begins a step: nothing is in. A reduction that nobody waited for is waited for.
   void zero();
@@ -55,16 +83,22 @@ public:
   llvm::ArrayRef<std::string> members() const { return names; }
 
 private:
-  explicit Bucket(const SessionOptions &options) : options(options) {}
+  friend class ReplicaSums;
+  Bucket(const SessionOptions &options, ReplicaSums &replicaSums)
+      : options(options), replicaSums(replicaSums) {}
   /// For messages: `bucket 'bucket0' ("a.weight" and 3 more)`.
   std::string describe() const;
   void start(llvm::function_ref<PendingOr()> operation);
   void finish(at::Tensor &into);
   void finishReduction();
+  /// Takes the shards, waiting for them, and starts their sum over the replicas.
+  void startReplicaSum();
+  bool isHybrid() const { return scatterGroup && group; }
   /// Where the reduced gradients lie.
   at::Tensor &result() { return partViews.empty() ? flat : part; }
 
   const SessionOptions &options;
+  ReplicaSums &replicaSums;
   std::string name;
   std::vector<std::string> names;
   std::vector<at::ScalarType> types;
@@ -73,17 +107,24 @@ private:
   /// Contributions of this step, by member.
   std::vector<int64_t> counts;
   int64_t required = 1, done = 0;
-  /// None: nothing to reduce, nothing to scatter.
+  /// Of the sum, or of the sum over replicas; and of the reduce-scatter. None: there is nothing to
+  /// do.
   std::optional<RankGroup> group, scatterGroup;
+  /// Whether a sum over replicas starts when its shards are there. Where streams order operations
+  /// the host does not know when that is: it enqueues the sum when it comes to the wait.
+  bool sumsWhenReady = false;
   /// This rank's part after a reduce-scatter, and its views; empty without one.
   at::Tensor part;
   std::vector<at::Tensor> partViews;
+  /// Under way: the only operation, or one of a hybrid reduction's two.
   std::optional<Pending> reduction;
   int64_t startNs = 0; ///< when `reduction` started, steady clock
 };
 
 /// A session's buckets by symbol.
-using BucketSet = llvm::StringMap<std::unique_ptr<Bucket>>;
+struct BucketSet : llvm::StringMap<std::unique_ptr<Bucket>> {
+  ReplicaSums replicaSums;
+};
 
 } // namespace cleave::runtime
 

@@ -116,7 +116,7 @@ Part RankGrid::part(int64_t whole, llvm::ArrayRef<std::string> names) const {
   return part;
 }
 
-llvm::Expected<RankGroup> RankGrid::group(llvm::ArrayRef<std::string> names) {
+llvm::Expected<RankGroup> RankGrid::group(llvm::ArrayRef<std::string> names, llvm::StringRef lane) {
   RankGroup group;
   // World ranks in the order of the names: the last one named varies fastest.
   std::vector<int> inOrder = {rank()};
@@ -141,16 +141,17 @@ llvm::Expected<RankGroup> RankGrid::group(llvm::ArrayRef<std::string> names) {
   // One rank alone may have a world that does more than nothing (NCCL, to see its order).
   if (members.size() == 1)
     group.communicator = world && ranks() == 1 ? world : alone.get();
-  else if (int(members.size()) == ranks())
+  else if (int(members.size()) == ranks() && lane.empty())
     group.communicator = world;
   for (Subgroup &known : subgroups)
-    if (!group.communicator && known.members == members)
+    if (!group.communicator && known.members == members && known.lane == lane)
       group.communicator = known.communicator.get();
   if (!group.communicator) {
-    auto made = world->subgroup(members, llvm::join(names, "+"));
+    std::string name = llvm::join(names, "+");
+    auto made = world->subgroup(members, lane.empty() ? name : name + "/" + lane.str());
     if (!made)
       return made.takeError();
-    subgroups.push_back({members, std::move(*made)});
+    subgroups.push_back({members, lane.str(), std::move(*made)});
     group.communicator = subgroups.back().communicator.get();
   }
   return group;

@@ -43,8 +43,9 @@ public:
   Part part(int64_t whole, llvm::ArrayRef<std::string> axes) const;
 
   /// The ranks that differ from this one along `axes` only, in row-major order of `axes` as given.
-  /// All ranks ask for the same groups in the same order: it may connect them.
-  llvm::Expected<RankGroup> group(llvm::ArrayRef<std::string> axes);
+  /// All ranks ask for the same groups in the same order: it may connect them. Groups of different
+  /// lanes do not share a communicator, so the order of operations matters within a lane only.
+  llvm::Expected<RankGroup> group(llvm::ArrayRef<std::string> axes, llvm::StringRef lane = {});
 
 private:
   struct Axis {
@@ -61,6 +62,7 @@ private:
   std::vector<Axis> axes;
   struct Subgroup {
     std::vector<int> members;
+    std::string lane;
     std::unique_ptr<Communicator> communicator;
   };
   std::vector<Subgroup> subgroups;

@@ -135,7 +135,8 @@ llvm::Error SessionImpl::makeBuckets() {
   for (train::BucketOp op : program.impl().module.get().getOps<train::BucketOp>()) {
     if (context.stages.isScheduled() && !needed.contains(op.getSymName()))
       continue;
-    auto bucket = Bucket::create(op, *context.ranks, context.device, context.options);
+    auto bucket =
+        Bucket::create(op, *context.ranks, context.device, context.options, buckets.replicaSums);
     if (!bucket)
       return makeError("program '{0}': {1}", program.path(), llvm::toString(bucket.takeError()));
     buckets[op.getSymName()] = std::move(*bucket);
