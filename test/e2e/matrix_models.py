@@ -147,20 +147,12 @@ OTHERS = {
     "convnext": _convnext, "mobilenet": _mobilenet, "densenet": _densenet,
 }  # fmt: skip
 MODELS = placement_cases.MODELS + list(OTHERS)
-# Their norms (and rotations) compute in float32 whatever the weights are: a rounding that falls on the other side
-# is one of float32. Adam would divide such by gradients that are small, so these train with SGD.
-FLOAT32_PARTS = {"llama", "qwen2", "t5", "mamba"}
 
-
-def tolerance(model):
-    return 1e-6 if model in FLOAT32_PARTS else 1e-9
 
 def spec(model, batch):
     """The model in float64 with a microbatch of `batch` random examples."""
     torch.manual_seed(0)
     made = OTHERS[model](batch) if model in OTHERS else _double(placement_cases.spec(model, batch))
-    if model in FLOAT32_PARTS:
-        made.optimizer = torch.optim.SGD(made.module.parameters(), lr=0.01, momentum=0.9)
     return dataclasses.replace(made, name=model)
 
 
@@ -178,5 +170,3 @@ def batches(made, microbatches, steps):
     generator = torch.Generator().manual_seed(2)
     drawn = testing.random_batch(made, microbatches * steps, generator)
     return {name: tensor.contiguous() for name, tensor in drawn.items()}
-
-

@@ -8,8 +8,10 @@ import subprocess
 import cleave_run  # noqa: F401
 import placement_cases
 import pytest
-from cleave import export_spec, overlap
+import torch
+from cleave import export_spec, overlap, testing
 from combinations_cover import seed
+from safetensors.torch import save_file
 from training import MODELS, random_batches, save_batches, train
 
 BUCKETS = "--bucket-gradients=bucket-size-mb=0.02 first-bucket-mb=0.02"
@@ -120,3 +122,31 @@ def test_computation_covers_reductions(build_dir, model, opt, tmp_path):
     found = overlap.measure(events)
     assert found.keys() == {0, 1}
     assert all(0 < rank.covered < rank.total for rank in found.values())
+
+
+def test_sums_over_replicas_start_before_the_update_waits(build_dir, opt, tmp_path):
+    """With hybrid sharding: when the shards have arrived, in the middle of the backward."""
+    steps, spec = 3, placement_cases.spec("gpt_untied", placement_cases.BATCH)
+    source = export_spec(spec, tmp_path)
+    placement_cases.plan("gpt_untied", "hsdp 2 x 2").write(tmp_path / "plan.json")
+    program = opt(
+        source, tmp_path / "p.mlir", f"--annotate-placements=plan={tmp_path / 'plan.json'}",
+        "--propagate-placements", "--partition", "--split-fsdp-collectives", BUCKETS,
+    )  # fmt: skip
+    batches = testing.random_batch(spec, steps, torch.Generator().manual_seed(seed()))
+    save_file({name: t.contiguous() for name, t in batches.items()}, tmp_path / "data.safetensors")
+    trace = tmp_path / "trace.json"
+    train(build_dir, program, "--weights", source.with_suffix(".safetensors"), "--ranks", 4, "--ranks-as",
+          "threads", "--steps", steps, "--threads", 1, "--data", f"safetensors:{tmp_path / 'data.safetensors'}",
+          "--trace", trace, "--trace-steps", steps)  # fmt: skip
+    events = json.loads(trace.read_text())["traceEvents"]
+    buckets = len(re.findall(r"train\.bucket @", program.read_text()))
+    early = 0
+    for rank in range(4):
+        mine = sorted((e for e in events if e.get("ph") == "X" and e["pid"] == rank), key=lambda e: e["ts"])
+        waits = [e["ts"] for e in mine if e["name"] == "train.wait_bucket"]
+        # The first bucket's shards, then their sum, step by step.
+        sums = [e["ts"] for e in mine if e.get("cat") == "reduction" and e["name"] == "bucket0"][1::2]
+        assert len(waits) == steps * buckets and len(sums) == steps
+        early += sum(start < wait for start, wait in zip(sums, waits[::buckets]))
+    assert early > 0

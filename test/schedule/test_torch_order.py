@@ -9,8 +9,10 @@ import csv
 import json
 import subprocess
 from collections import Counter
+from random import Random
 from types import SimpleNamespace
 
+import combinations_cover
 import pytest
 
 schedules = pytest.importorskip("torch.distributed.pipelining.schedules")
@@ -192,7 +194,7 @@ def test_torch_reads_and_simulates_what_we_write(dump):
     """The CSV with transfers goes through torch's own parser and its dry run."""
     requests = [("1f1b", 4, 1, 8), ("interleaved-1f1b", 4, 2, 8), ("zbv", 4, 2, 8),
                 ("dualpipev", 4, 2, 16), ("v-half", 4, 2, 12), ("zb-h2", 4, 1, 12)]
-    for (name, ranks, chunks, _), rows in zip(requests, dump(requests, "--comms")):
+    for (name, ranks, chunks, _), rows in zip(requests, dump(requests, "--at-send")):
         style = "v" if name in ("zbv", "dualpipev", "v-half") else "loop"
         mapping = schedules.generate_stage_to_rank_mapping(ranks, ranks * chunks, style)
         order = {rank: [schedules._Action.from_str(cell) for cell in row]
@@ -204,32 +206,62 @@ def test_torch_reads_and_simulates_what_we_write(dump):
             map(len, flat.values()))
 
 
-def lowered(rows, style):
+V_TOPOLOGY = ("zbv", "v-half", "v-min", "dualpipev")
+
+
+def lowered(request, rows):
     """torch's own sends and receives for the same computations."""
-    stages = 1 + max(int(cell.split(kind)[0]) for row in rows for cell in row for kind in "FIBW" if kind in cell)
-    place = schedules.generate_stage_to_rank_mapping(len(rows), stages, style)
+    name, ranks, chunks, _ = request
+    stages = ranks * chunks
+    place = schedules.generate_stage_to_rank_mapping(ranks, stages, "v" if name in V_TOPOLOGY else "loop")
     order = {rank: [schedules._Action.from_str(cell) for cell in row] for rank, row in enumerate(rows)}
     order = schedules._add_send_recv(order, stage_to_rank=lambda stage: place[stage], num_stages=stages)
     return [[str(action) for action in order[rank]] for rank in sorted(order)]
 
 
-def test_transfers_are_no_slower_than_torch_s(dump, build_dir, tmp_path):
-    """Receives start early enough by default, where a transfer takes half of a computation at most."""
+@pytest.fixture
+def makespan(build_dir, tmp_path):
+    """How long a schedule with transfers takes, by its rows and the costs of F, B, W and a transfer."""
 
-    def makespan(rows, transfer):
+    def run(rows, costs):
         path = tmp_path / "lowered.csv"
         with path.open("w", newline="") as file:
             csv.writer(file).writerows(rows)
-        command = [build_dir / "bin" / "cleave-sim", f"--schedule={path}", f"--costs=1,1,1,{transfer}",
-                   "--transfers=nccl", "--json"]
+        command = [build_dir / "bin" / "cleave-sim", f"--schedule={path}", "--transfers=nccl", "--json",
+                   f"--costs={','.join(map(str, costs))}"]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
         return json.loads(done.stdout)["makespan"]
 
+    return run
+
+
+@pytest.mark.parametrize("receives, transfers", [("--comms", (0, 0.1, 0.5, 1, 2)), ("--at-send", (0, 0.1, 0.5))])
+def test_transfers_are_no_slower_than_torch_s(receives, transfers, dump, makespan):
+    """By default however long a transfer takes; with receives where a simulation makes the data, as long
+    as it takes no more than half of a computation."""
     requests = [("interleaved-1f1b", 3, 5, 33), ("interleaved-1f1b", 4, 3, 16), ("interleaved-zero-bubble", 3, 4, 24),
                 ("looped-bfs", 3, 2, 12), ("zbv", 2, 2, 16), ("zbv", 4, 2, 32), ("v-half", 4, 2, 16),
                 ("1f1b", 4, 1, 16), ("zb-h1", 3, 1, 24), ("zb-h2", 4, 1, 16)]
+    for request, rows, ours in zip(requests, dump(requests), dump(requests, receives)):
+        theirs = lowered(request, rows)
+        for transfer in transfers:
+            costs = (1, 1, 1, transfer)
+            assert makespan(ours, costs) <= makespan(theirs, costs) * (1 + 1e-9), (request, transfer)
+
+
+def test_transfers_of_random_schedules_are_no_slower_than_torch_s(dump, makespan):
+    """Ranks, chunks, microbatches, and costs that --insert-p2p knows nothing of."""
+    random = Random(combinations_cover.seed())
+    chunks = {name: (1,) for name in ("gpipe", "1f1b", "zb-h1", "zb-h2")}
+    chunks |= {name: (2,) for name in V_TOPOLOGY}
+    chunks |= {name: range(1, 6) for name in ("interleaved-1f1b", "interleaved-zero-bubble", "looped-bfs")}
+    names = [random.choice(list(chunks)) for _ in range(100)]
+    requests = [(name, random.randint(2, 8), random.choice(chunks[name]), random.randint(1, 40)) for name in names]
+    compared = 0
     for request, rows, ours in zip(requests, dump(requests), dump(requests, "--comms")):
-        theirs = lowered(rows, "v" if request[0] in ("zbv", "v-half") else "loop")
-        for transfer in (0, 0.1, 0.5):
-            limit = makespan(theirs, transfer) * (1 + 1e-9)
-            assert makespan(ours, transfer) <= limit, (request, transfer)
+        if rows[0][0].startswith("error:"):
+            continue  # torch's rules for ranks and microbatches
+        costs = random.choice([(1, 1, 1), (1, 2, 1), (1, 1.2, 0.8)]) + (round(random.uniform(0, 2), 2),)
+        assert makespan(ours, costs) <= makespan(lowered(request, rows), costs) * (1 + 1e-9), (request, costs)
+        compared += 1
+    assert compared > 50

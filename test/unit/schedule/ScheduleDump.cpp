@@ -1,8 +1,8 @@
 // Builds the schedules named on standard input, one "NAME RANKS CHUNKS MICROBATCHES" a line, and
 // prints each as torch's CSV, or as "error: ..." on one line, followed by a line "end".
-// With --comms, sends and receives are inserted; with --unshard, unshards and reshards. With
-// --time, nothing is printed but the seconds that building, inserting and verifying took, and the
-// number of actions.
+// With --comms, sends and receives are inserted, with --at-send receives where their data is made;
+// with --unshard, unshards and reshards. With --time, nothing is printed but the seconds that
+// building, inserting and verifying took, and the number of actions.
 #include "lib/schedule/builders/Builder.h"
 #include "lib/schedule/model/P2P.h"
 #include "lib/schedule/model/Text.h"
@@ -50,6 +50,8 @@ static llvm::Error dump(const std::string &line, llvm::StringRef mode) {
     return time(name, request);
   auto program = buildSchedule(name, request);
   if (program && mode == "--comms")
+    program = insertP2P(*program);
+  if (program && mode == "--at-send")
     program = insertP2P(*program, {.recvStart = RecvStart::AtSend});
   if (program && mode == "--unshard")
     if (llvm::Error error = addUnshards(*program))

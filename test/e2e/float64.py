@@ -1,0 +1,27 @@
+"""Exports models that compute in float64 from end to end: then ranks differ from one device by no more than
+the rounding of float64, and tests can ask for 1e-9."""
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+import cleave
+
+
+class Float64(TorchFunctionMode):
+    """Computes in float64 what modules compute in float32 whatever their weights are: norms, rotary
+    embeddings, softmax. (The exporter's tracer reads this, too: plain Python only.)"""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        if function is torch.Tensor.float:
+            return args[0].double()
+        if len(args) > 0 and isinstance(args[0], torch.Tensor) and args[0].dtype == torch.float64:
+            args = tuple([torch.float64 if value is torch.float32 else value for value in args])
+            kwargs = {name: torch.float64 if value is torch.float32 else value for name, value in kwargs.items()}
+        return function(*args, **kwargs)
+
+
+def export(spec, folder):
+    """The program's path. The spec's module is in float64 already."""
+    with Float64():
+        return cleave.export_spec(spec, folder)
