@@ -24,36 +24,36 @@ public:
   /// `from` hands values of `kind` to `to`; either may be none, at the ends of the chain.
   Boundary(RoleKind kind, int64_t from, int64_t to) : kind(kind), from(from), to(to) {}
 
-  void addMaker(func::FuncOp function) {
+  void addProducer(func::FuncOp function) {
     for (unsigned i = 0; function && i < function.getNumResults(); ++i)
       add(given, function, getResultRole(function, i), function.getResultTypes()[i]);
   }
-  void addTaker(func::FuncOp function) {
+  void addConsumer(func::FuncOp function) {
     for (unsigned i = 0; function && i < function.getNumArguments(); ++i)
       add(taken, function, getArgumentRole(function, i), function.getArgumentTypes()[i]);
   }
 
   LogicalResult check() const {
     for (auto &[name, value] : taken) {
-      auto maker = given.find(name);
-      if (maker == given.end()) {
-        InFlightDiagnostic diagnostic = complain(value) << "takes " << value.role << ", which ";
+      auto producer = given.find(name);
+      if (producer == given.end()) {
+        InFlightDiagnostic diagnostic = reportError(value) << "takes " << value.role << ", which ";
         return diagnostic << (from < 0
                                   ? Twine("no stage can provide it: it is the ") +
                                         (kind == RoleKind::Crossing ? "first" : "last") + " stage"
                                   : "stage " + Twine(from) + " does not provide");
       }
-      if (maker->second.type != value.type) {
-        InFlightDiagnostic diagnostic = complain(value)
+      if (producer->second.type != value.type) {
+        InFlightDiagnostic diagnostic = reportError(value)
                                         << "takes " << value.role << " of type " << value.type;
-        diagnostic.attachNote(func::FuncOp(maker->second.function).getLoc())
-            << "stage " << from << " gives it with type " << maker->second.type;
+        diagnostic.attachNote(func::FuncOp(producer->second.function).getLoc())
+            << "stage " << from << " gives it with type " << producer->second.type;
         return diagnostic;
       }
     }
     for (auto &[name, value] : given)
       if (!taken.contains(name)) {
-        InFlightDiagnostic diagnostic = complain(value) << "gives " << value.role << ", which ";
+        InFlightDiagnostic diagnostic = reportError(value) << "gives " << value.role << ", which ";
         return diagnostic << (to < 0
                                   ? Twine("no stage can receive: it is the ") +
                                         (kind == RoleKind::Crossing ? "last" : "first") + " stage"
@@ -67,7 +67,7 @@ private:
     if (role.getKind() == kind)
       crossings.insert({role.getName(), {function, role, type}});
   }
-  static InFlightDiagnostic complain(const Crossing &value) {
+  static InFlightDiagnostic reportError(const Crossing &value) {
     return func::FuncOp(value.function).emitError();
   }
 
@@ -102,9 +102,9 @@ SmallVector<StageSum> cleave::train::listStageSums(const ProgramFunctions &progr
           .first->second;
     };
     forEachPort(stage.reduce, RoleKind::StageSum, /*isResult=*/true,
-                [&](RoleAttr role, Type type) { at(role, type).makers.push_back(number); });
+                [&](RoleAttr role, Type type) { at(role, type).producers.push_back(number); });
     forEachPort(stage.update, RoleKind::StageSum, /*isResult=*/false,
-                [&](RoleAttr role, Type type) { at(role, type).takers.push_back(number); });
+                [&](RoleAttr role, Type type) { at(role, type).consumers.push_back(number); });
   }
   return llvm::to_vector(llvm::make_second_range(sums));
 }
@@ -123,13 +123,13 @@ SmallVector<SharedParameter> cleave::train::listSharedParameters(const ProgramFu
         auto found = updated.find(role.getName());
         if (found == updated.end() || found->second.updater == number)
           return;
-        SmallVector<unsigned> &takers = found->second.takers;
-        if (takers.empty() || takers.back() != number)
-          takers.push_back(number);
+        SmallVector<unsigned> &consumers = found->second.consumers;
+        if (consumers.empty() || consumers.back() != number)
+          consumers.push_back(number);
       });
   SmallVector<SharedParameter> shared;
   for (SharedParameter &parameter : llvm::make_second_range(updated))
-    if (!parameter.takers.empty())
+    if (!parameter.consumers.empty())
       shared.push_back(std::move(parameter));
   return shared;
 }
@@ -167,24 +167,24 @@ static LogicalResult checkStageSumPlace(func::FuncOp function, Phase phase, Role
                                  "and updates take the sum";
 }
 
-/// Every sum has terms and takers, all of one type.
+/// Every sum has terms and consumers, all of one type.
 static LogicalResult checkStageSums(const ProgramFunctions &program) {
   struct Uses {
-    func::FuncOp maker, taker;
+    func::FuncOp producer, consumer;
     Type type;
   };
   llvm::MapVector<StringAttr, Uses> sums;
   LogicalResult result = success();
-  auto add = [&](func::FuncOp function, RoleAttr role, Type type, bool isMaker) {
+  auto add = [&](func::FuncOp function, RoleAttr role, Type type, bool isProducer) {
     Uses &uses = sums[role.getName()];
-    func::FuncOp first = uses.maker ? uses.maker : uses.taker;
-    (isMaker ? uses.maker : uses.taker) = function;
+    func::FuncOp first = uses.producer ? uses.producer : uses.consumer;
+    (isProducer ? uses.producer : uses.consumer) = function;
     if (!uses.type)
       uses.type = type;
     if (uses.type == type || failed(result))
       return;
-    InFlightDiagnostic diagnostic = function.emitError() << (isMaker ? "gives " : "takes ") << role
-                                                         << " of type " << type;
+    InFlightDiagnostic diagnostic = function.emitError() << (isProducer ? "gives " : "takes ")
+                                                         << role << " of type " << type;
     diagnostic.attachNote(first.getLoc()) << "this function has it with type " << uses.type;
     result = diagnostic;
   };
@@ -198,14 +198,14 @@ static LogicalResult checkStageSums(const ProgramFunctions &program) {
   for (auto &[name, uses] : sums) {
     if (failed(result))
       return failure();
-    if (!uses.maker)
-      return uses.taker.emitError()
+    if (!uses.producer)
+      return uses.consumer.emitError()
              << "takes the sum over stages " << name << ", for which no stage returns a term";
-    if (!uses.taker)
-      return uses.maker.emitError()
+    if (!uses.consumer)
+      return uses.producer.emitError()
              << "returns a term of the sum over stages " << name << ", which no update takes";
     if (!isa<FloatType>(cast<RankedTensorType>(uses.type).getElementType()))
-      return uses.maker.emitError()
+      return uses.producer.emitError()
              << "returns a term of the sum over stages " << name << " of type " << uses.type
              << ", expected elements of a floating-point type";
   }
@@ -300,14 +300,14 @@ LogicalResult cleave::train::verifyStages(const ProgramFunctions &program) {
     Boundary forward(RoleKind::Crossing, s, s < last ? s + 1 : -1);
     Boundary backward(RoleKind::CrossingGradient, s < last ? s + 1 : -1, s);
     if (s >= 0) {
-      forward.addMaker(program.stages[s].forward);
-      backward.addTaker(program.stages[s].backward);
-      backward.addTaker(program.stages[s].backwardInput);
+      forward.addProducer(program.stages[s].forward);
+      backward.addConsumer(program.stages[s].backward);
+      backward.addConsumer(program.stages[s].backwardInput);
     }
     if (s < last) {
-      forward.addTaker(program.stages[s + 1].forward);
-      backward.addMaker(program.stages[s + 1].backward);
-      backward.addMaker(program.stages[s + 1].backwardInput);
+      forward.addConsumer(program.stages[s + 1].forward);
+      backward.addProducer(program.stages[s + 1].backward);
+      backward.addProducer(program.stages[s + 1].backwardInput);
     }
     if (failed(forward.check()) || failed(backward.check()))
       return failure();

@@ -12,7 +12,7 @@ struct StageSum {
   mlir::StringAttr name;
   mlir::RankedTensorType type;
   /// Stages, ascending, whose reduce function gives a term, and whose update takes the sum.
-  llvm::SmallVector<unsigned> makers, takers;
+  llvm::SmallVector<unsigned> producers, consumers;
 };
 /// The sums of a staged program, in the order in which they are first given.
 llvm::SmallVector<StageSum> listStageSums(const ProgramFunctions &program);
@@ -24,7 +24,7 @@ struct SharedParameter {
   /// The stage whose update gives the new value.
   unsigned updater = 0;
   /// The other stages that take it, ascending: they get the new value after the update.
-  llvm::SmallVector<unsigned> takers;
+  llvm::SmallVector<unsigned> consumers;
 };
 /// The shared parameters of a staged program that are updated, in the order of updates.
 llvm::SmallVector<SharedParameter> listSharedParameters(const ProgramFunctions &program);
@@ -36,9 +36,10 @@ llvm::SmallVector<BucketOp> listReducedBuckets(const ProgramFunctions &stage);
 
 /// Checks that each stage of `program` takes from its neighbours what these give: forwards crossing
 /// values from the stage before, backwards crossing gradients from the stage after, with equal
-/// types; that sums over stages have one type, terms and takers; that no parameter has two updates
-/// and no gradient is updated with in another stage; and that all forwards draw the same count of
-/// numbers. A program that is not in stages has nothing that crosses. Emits an error otherwise.
+/// types; that sums over stages have one type, terms and consumers; that no parameter has two
+/// updates and no gradient is updated with in another stage; and that all forwards draw the same
+/// count of numbers. A program that is not in stages has nothing that crosses. Emits an error
+/// otherwise.
 llvm::LogicalResult verifyStages(const ProgramFunctions &program);
 
 } // namespace cleave::train

@@ -244,7 +244,7 @@ private:
   static Key keyOf(const Port &port) {
     return {static_cast<unsigned>(port.role.getKind()), port.role.getName()};
   }
-  static InFlightDiagnostic complain(const Port &port) {
+  static InFlightDiagnostic reportError(const Port &port) {
     func::FuncOp function = port.function;
     return function.emitError();
   }
@@ -254,19 +254,20 @@ private:
     for (const Port &port : arguments) {
       if (port.phase == Phase::Unshard &&
           !port.is({RoleKind::Parameter, RoleKind::Buffer, RoleKind::Constant}))
-        return complain(port) << "of phase unshard takes " << port.role
-                              << ", but unsharding starts from parameters, buffers and constants";
+        return reportError(port)
+               << "of phase unshard takes " << port.role
+               << ", but unsharding starts from parameters, buffers and constants";
       if (port.phase == Phase::Reduce && port.role.getKind() != RoleKind::Gradient)
-        return complain(port) << "of phase reduce takes " << port.role
-                              << ", but only gradients can be reduced";
+        return reportError(port) << "of phase reduce takes " << port.role
+                                 << ", but only gradients can be reduced";
     }
     for (const Port &port : results) {
       if (port.phase == Phase::Unshard && !port.isSaved())
-        return complain(port) << "of phase unshard gives " << port.role
-                              << ", but it may return saved values only";
+        return reportError(port) << "of phase unshard gives " << port.role
+                                 << ", but it may return saved values only";
       if (port.phase == Phase::Reduce && !port.is({RoleKind::Gradient, RoleKind::StageSum}))
-        return complain(port) << "of phase reduce gives " << port.role
-                              << ", but only gradients can be reduced";
+        return reportError(port) << "of phase reduce gives " << port.role
+                                 << ", but only gradients can be reduced";
     }
     return success();
   }
@@ -289,7 +290,7 @@ private:
       const Port &other = *found->second;
       if (isNew || (other.role == port.role && other.type == port.type))
         continue;
-      InFlightDiagnostic diagnostic = complain(port)
+      InFlightDiagnostic diagnostic = reportError(port)
                                       << "takes " << port.role << " of type " << port.type;
       diagnostic.attachNote(other.getLoc()) << "this function of the microbatch takes it as "
                                             << other.role << " of type " << other.type;
@@ -301,20 +302,20 @@ private:
       if (port.role.getKind() == RoleKind::Buffer)
         updated.try_emplace(keyOf(port), &port);
     for (const Port &port : arguments) {
-      const Port *maker = updated.lookup(keyOf(port));
-      if (!maker || maker->function == port.function)
+      const Port *producer = updated.lookup(keyOf(port));
+      if (!producer || producer->function == port.function)
         continue;
-      InFlightDiagnostic diagnostic = complain(port)
+      InFlightDiagnostic diagnostic = reportError(port)
                                       << "takes " << port.role
                                       << ", which another function of the microbatch updates; pass "
                                          "the intended value as a saved one";
-      diagnostic.attachNote(maker->getLoc()) << "updated here";
+      diagnostic.attachNote(producer->getLoc()) << "updated here";
       return diagnostic;
     }
     return success();
   }
 
-  /// Each value has one maker.
+  /// Each value has one producer.
   LogicalResult checkResults() {
     DenseMap<Key, const Port *> first;
     for (const Port &port : results) {
@@ -324,7 +325,7 @@ private:
       auto [found, isNew] = first.try_emplace(keyOf(port), &port);
       if (isNew)
         continue;
-      InFlightDiagnostic diagnostic = complain(port)
+      InFlightDiagnostic diagnostic = reportError(port)
                                       << "gives " << port.role << " for the second time";
       diagnostic.attachNote(found->second->getLoc()) << "this function already returns it";
       return diagnostic;
@@ -341,35 +342,35 @@ private:
     for (const Port &port : arguments) {
       if (!port.isSaved())
         continue;
-      const Port *maker = made.lookup(port.role.getName());
-      if (!maker)
-        return complain(port) << "takes " << port.role
-                              << ", which no function of the program returns";
+      const Port *producer = made.lookup(port.role.getName());
+      if (!producer)
+        return reportError(port) << "takes " << port.role
+                                 << ", which no function of the program returns";
       auto refuse = [&](const Twine &what, const Twine &note) {
-        InFlightDiagnostic diagnostic = complain(port) << "takes " << port.role << what;
-        diagnostic.attachNote(maker->getLoc()) << note;
+        InFlightDiagnostic diagnostic = reportError(port) << "takes " << port.role << what;
+        diagnostic.attachNote(producer->getLoc()) << note;
         return diagnostic;
       };
-      if (maker->getStage() != port.getStage())
+      if (producer->getStage() != port.getStage())
         return refuse(
             ", which is of another stage; values passed between stages have the role crossing",
             "made here");
-      if (maker->order >= port.order)
+      if (producer->order >= port.order)
         return refuse(", which is computed only later", "made here");
-      if (!isInMicrobatch(port) && maker->phase != Phase::Unshard)
+      if (!isInMicrobatch(port) && producer->phase != Phase::Unshard)
         return refuse(", which does not outlive its microbatch",
                       "computed here, by a function that runs for each microbatch");
-      if (maker->type != port.type) {
-        InFlightDiagnostic diagnostic = complain(port)
+      if (producer->type != port.type) {
+        InFlightDiagnostic diagnostic = reportError(port)
                                         << "takes " << port.role << " of type " << port.type;
-        diagnostic.attachNote(maker->getLoc()) << "made here with type " << maker->type;
+        diagnostic.attachNote(producer->getLoc()) << "made here with type " << producer->type;
         return diagnostic;
       }
       used[port.role.getName()] = &port;
     }
     for (const Port &port : results)
       if (port.isSaved() && !used.contains(port.role.getName()))
-        return complain(port) << "gives " << port.role << ", which no later function takes";
+        return reportError(port) << "gives " << port.role << ", which no later function takes";
     return success();
   }
 
@@ -397,14 +398,15 @@ private:
       // A bucket whose reduction is awaited here is given back as its members.
       auto bucket = dyn_cast<BucketType>(port.type);
       if (!bucket)
-        return complain(port) << "takes " << port.role << " and does not return it";
+        return reportError(port) << "takes " << port.role << " and does not return it";
       auto op = SymbolTable::lookupNearestSymbolFrom<BucketOp>(port.function, bucket.getSymbol());
       for (StringAttr member :
            op ? op.getNames().getAsRange<StringAttr>()
               : ArrayAttr::get(bucket.getContext(), {}).getAsRange<StringAttr>())
         if (!isGivenBack(port, member))
-          return complain(port) << "takes " << port.role << " and does not return the gradient of "
-                                << member << ", which is in that bucket";
+          return reportError(port)
+                 << "takes " << port.role << " and does not return the gradient of " << member
+                 << ", which is in that bucket";
       known.erase(keyOf(port));
     }
     for (const Port &port : results)
@@ -414,21 +416,22 @@ private:
   }
 
   LogicalResult checkTaken(Phase phase, const DenseMap<Key, const Port *> &known) {
-    func::FuncOp maker = program.getMicrobatchFunctions().front();
-    StringRef makerName = program.isSplit() ? "microbatch's functions" : "microbatch function";
+    func::FuncOp producer = program.getMicrobatchFunctions().front();
+    StringRef producerName = program.isSplit() ? "microbatch's functions" : "microbatch function";
     for (const Port &port : arguments) {
       if (port.phase != phase || !port.is({RoleKind::Parameter, RoleKind::Gradient}))
         continue;
       const Port *found = known.lookup(keyOf(port));
       if (found && found->type == port.type)
         continue;
-      InFlightDiagnostic diagnostic = complain(port)
+      InFlightDiagnostic diagnostic = reportError(port)
                                       << "takes " << port.role << " of type " << port.type;
       if (!found) {
         bool hasGradients = llvm::any_of(
             results, [](const Port &result) { return result.is({RoleKind::Gradient}); });
-        diagnostic.attachNote(maker.getLoc())
-            << "the " << makerName << (program.isSplit() ? " have" : " has") << " none of that name"
+        diagnostic.attachNote(producer.getLoc())
+            << "the " << producerName << (program.isSplit() ? " have" : " has")
+            << " none of that name"
             << (hasGradients ? "" : ", and no gradients at all; cleave-opt --autodiff adds them");
       } else
         diagnostic.attachNote(found->getLoc())

@@ -134,8 +134,8 @@ private:
       InFlightDiagnostic diagnostic =
           function.emitError() << "has a loss that is " << along << " along axis " << entry.axis
                                << "; expected one value (I) or terms of one (P(sum))";
-      Operation *maker = loss.getDefiningOp();
-      Diagnostic &note = diagnostic.attachNote(maker ? maker->getLoc() : loss.getLoc());
+      Operation *producer = loss.getDefiningOp();
+      Diagnostic &note = diagnostic.attachNote(producer ? producer->getLoc() : loss.getLoc());
       note << "made here, with type " << loss.getType() << "; ";
       if (along.isReplicate())
         note << "dist.convert takes it to I";

@@ -40,7 +40,7 @@ FailureOr<backward::GradientResults> backward::sortResults(const train::ProgramF
 
 /// The function of `program` that gives `saved name`, and the index of that result.
 static std::optional<std::pair<func::FuncOp, unsigned>>
-findMaker(const train::ProgramFunctions &program, StringAttr name) {
+findProducer(const train::ProgramFunctions &program, StringAttr name) {
   for (func::FuncOp function : program.getFunctions())
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       if (train::RoleAttr role = train::getResultRole(function, i);
@@ -51,7 +51,7 @@ findMaker(const train::ProgramFunctions &program, StringAttr name) {
 
 SmallVector<Value> backward::findTangents(const train::ProgramFunctions &program,
                                           func::FuncOp function) {
-  // Makers run before the functions that take what they make, so this ends.
+  // Producers run before the functions that take what they make, so this ends.
   llvm::DenseMap<Operation *, llvm::DenseSet<Value>> continued;
   SmallVector<Value> tangents;
   for (BlockArgument argument : function.getArguments()) {
@@ -61,13 +61,14 @@ SmallVector<Value> backward::findTangents(const train::ProgramFunctions &program
       tangents.push_back(argument);
     if (role.getKind() != RoleKind::Saved)
       continue;
-    auto maker = findMaker(program, role.getName());
-    if (!maker || maker->first == function)
+    auto producer = findProducer(program, role.getName());
+    if (!producer || producer->first == function)
       continue;
-    auto [entry, isNew] = continued.try_emplace(maker->first);
+    auto [entry, isNew] = continued.try_emplace(producer->first);
     if (isNew)
-      entry->second = valuesFrom(maker->first, findTangents(program, maker->first));
-    if (entry->second.contains(maker->first.front().getTerminator()->getOperand(maker->second)))
+      entry->second = valuesFrom(producer->first, findTangents(program, producer->first));
+    if (entry->second.contains(
+            producer->first.front().getTerminator()->getOperand(producer->second)))
       tangents.push_back(argument);
   }
   return tangents;

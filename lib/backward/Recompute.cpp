@@ -150,9 +150,9 @@ void RecomputeModel::keepSkips() {
       if (depth.lookup(early) == deepest)
         continue;
       joins.insert(&op);
-      Operation *maker = early.getDefiningOp();
-      if (joins.contains(maker) && graph.isForward(maker) && !tags.contains(maker))
-        recomputable.erase(maker);
+      Operation *producer = early.getDefiningOp();
+      if (joins.contains(producer) && graph.isForward(producer) && !tags.contains(producer))
+        recomputable.erase(producer);
     }
   }
 }

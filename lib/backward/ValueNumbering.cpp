@@ -57,7 +57,7 @@ void backward::ValueNumbering::addOp(Operation *op, OnRepeated onRepeated) {
     operands.push_back(numbers.lookup(operand));
   Key key{op->getName().getAsOpaquePointer(), whatItDoes(op).getAsOpaquePointer(),
           std::move(operands)};
-  Makers &equal = makers[key];
+  Producers &equal = producers[key];
   if (equal.ops.empty()) {
     equal.number = next;
     next += op->getNumResults();
@@ -65,10 +65,10 @@ void backward::ValueNumbering::addOp(Operation *op, OnRepeated onRepeated) {
   for (unsigned i = 0; i < op->getNumResults(); ++i)
     numbers[op->getResult(i)] = equal.number + i;
   SmallVector<Operation *> earlier;
-  for (Operation *maker : equal.ops)
+  for (Operation *producer : equal.ops)
     if (llvm::any_of(llvm::seq(op->getNumResults()),
-                     [&](unsigned i) { return computes(op, i) && computes(maker, i); }))
-      earlier.push_back(maker);
+                     [&](unsigned i) { return computes(op, i) && computes(producer, i); }))
+      earlier.push_back(producer);
   equal.ops.push_back(op);
   if (!earlier.empty())
     onRepeated(op, earlier);

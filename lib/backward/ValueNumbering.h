@@ -34,7 +34,7 @@ public:
 private:
   using Key = std::tuple<const void *, const void *, std::vector<unsigned>>;
   /// Ops that are equal but for which of their results they compute.
-  struct Makers {
+  struct Producers {
     unsigned number = 0; ///< of their first result; the others follow
     llvm::SmallVector<mlir::Operation *, 1> ops;
   };
@@ -45,7 +45,7 @@ private:
   llvm::DenseMap<mlir::Value, unsigned> numbers;
   llvm::DenseMap<std::pair<unsigned, mlir::StringAttr>, unsigned> arguments;
   llvm::DenseMap<mlir::StringAttr, unsigned> saved;
-  std::map<Key, Makers> makers;
+  std::map<Key, Producers> producers;
   unsigned next = 1;
 };
 

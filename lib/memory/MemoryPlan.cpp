@@ -178,7 +178,7 @@ private:
       if (Value root = storage.of(result);
           living.contains(root) && kept.contains(root) && counted.insert(root).second)
         keptBytes += bytesOf(root);
-    // A saved value that its taker does not use is gone with the taker's frame.
+    // A saved value that its consumer does not use is gone with the consumer's frame.
     release(*terminator);
     part.heldBytes = live - keptBytes;
     return part;

@@ -69,15 +69,15 @@ private:
 
   LogicalResult addUnshards() {
     constexpr unsigned kUsual = 3;
-    unsigned most = !once.unshard ? 0 : options.maxUnsharded ? options.maxUnsharded : kUsual;
+    unsigned maximum = !once.unshard ? 0 : options.maxUnsharded ? options.maxUnsharded : kUsual;
     if (has({ActionKind::Unshard, ActionKind::Reshard})) {
       if (!options.maxUnsharded)
         return success();
       return emitError(location) << "expects 'max-unsharded' for schedules without unshards, but '"
                                  << program.name << "' has some";
     }
-    if (most)
-      if (llvm::Error error = schedule::addUnshards(program, most))
+    if (maximum)
+      if (llvm::Error error = schedule::addUnshards(program, maximum))
         return emitError(location) << llvm::toString(std::move(error));
     return success();
   }

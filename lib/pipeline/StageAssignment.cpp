@@ -80,12 +80,12 @@ LogicalResult StageAssignment::placeByMarks() {
       continue;
     auto mark = op.getAttrOfType<IntegerAttr>(train::kStageAttrName);
     std::optional<unsigned> lowest;
-    Operation *maker = nullptr;
+    Operation *producer = nullptr;
     for (Value operand : op.getOperands())
       if (Operation *source = operand.getDefiningOp(); source && stages.contains(source))
         if (unsigned stage = stages.lookup(source); !lowest || stage > *lowest) {
           lowest = stage;
-          maker = source;
+          producer = source;
         }
     if (!mark) {
       stages[&op] = lowest.value_or(0);
@@ -93,15 +93,15 @@ LogicalResult StageAssignment::placeByMarks() {
         floating.insert(&op);
       continue;
     }
-    constexpr int64_t kMostStages = 1 << 16;
-    if (mark.getInt() >= kMostStages)
+    constexpr int64_t kMaxStages = 1 << 16;
+    if (mark.getInt() >= kMaxStages)
       return op.emitError() << "is marked for stage " << mark.getInt() << "; there are at most "
-                            << kMostStages;
+                            << kMaxStages;
     unsigned stage = static_cast<unsigned>(mark.getInt());
     if (lowest && stage < *lowest) {
       InFlightDiagnostic diagnostic = op.emitError() << "is marked for stage " << stage
                                                      << ", but takes a value of stage " << *lowest;
-      diagnostic.attachNote(maker->getLoc()) << "the value is made here";
+      diagnostic.attachNote(producer->getLoc()) << "the value is made here";
       return diagnostic;
     }
     stages[&op] = stage;
@@ -324,9 +324,9 @@ unsigned StageAssignment::latestOfTangents(Operation *op) const {
   func::FuncOp function = graph.getFunction();
   unsigned stage = numStages - 1;
   for (Value operand : op->getOperands()) {
-    if (Operation *maker = operand.getDefiningOp()) {
+    if (Operation *producer = operand.getDefiningOp()) {
       if (graph.isTangent(operand))
-        stage = std::min(stage, stages.lookup(maker));
+        stage = std::min(stage, stages.lookup(producer));
       continue;
     }
     auto argument = cast<BlockArgument>(operand);
@@ -335,7 +335,7 @@ unsigned StageAssignment::latestOfTangents(Operation *op) const {
       continue;
     // A gradient gathers where the parameter is first used.
     if (BlockArgument parameter = parameters.lookup(role.getName()))
-      stage = std::min(stage, getFirstTaker(parameter));
+      stage = std::min(stage, getFirstConsumer(parameter));
   }
   return stage;
 }
@@ -428,11 +428,11 @@ void StageAssignment::placeResults() {
       owner = parameters.lookup(role.getName());
     else if (role.getKind() == RoleKind::Buffer)
       owner = buffers.lookup(role.getName());
-    return owner ? std::optional<unsigned>(getFirstTaker(owner)) : std::nullopt;
+    return owner ? std::optional<unsigned>(getFirstConsumer(owner)) : std::nullopt;
   };
   for (auto [index, value] : llvm::enumerate(function.front().getTerminator()->getOperands())) {
-    Operation *maker = value.getDefiningOp();
-    if (auto found = stages.find(maker); maker && found != stages.end()) {
+    Operation *producer = value.getDefiningOp();
+    if (auto found = stages.find(producer); producer && found != stages.end()) {
       resultStages.push_back(found->second);
       continue;
     }
@@ -480,7 +480,7 @@ std::optional<unsigned> StageAssignment::getStage(Operation *op) const {
   return found == stages.end() ? std::nullopt : std::optional<unsigned>(found->second);
 }
 
-unsigned StageAssignment::getFirstTaker(BlockArgument argument) const {
+unsigned StageAssignment::getFirstConsumer(BlockArgument argument) const {
   auto found = presence.find(argument);
   return found == presence.end() ? 0 : std::max(0, found->second.find_first());
 }

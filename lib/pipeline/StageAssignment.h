@@ -46,7 +46,7 @@ public:
   /// Where a result of the function comes from.
   unsigned getResultStage(unsigned index) const { return resultStages[index]; }
   /// The first stage whose forward takes the argument; 0 for one that no forward takes.
-  unsigned getFirstTaker(mlir::BlockArgument argument) const;
+  unsigned getFirstConsumer(mlir::BlockArgument argument) const;
   /// Cost of the forward ops of each stage (OpCost.h).
   llvm::ArrayRef<double> getCosts() const { return costs; }
 

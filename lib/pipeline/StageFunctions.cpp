@@ -75,27 +75,27 @@ private:
   void need(unsigned stage, Value value) { worklist.emplace_back(stage, value); }
 
   LogicalResult provide(unsigned stage, Value value) {
-    std::optional<unsigned> maker = stage;
+    std::optional<unsigned> producer = stage;
     Operation *op = value.getDefiningOp();
     if (op)
-      maker = assignment.getStage(op);
+      producer = assignment.getStage(op);
     else if (auto found = bufferStages.find(value); found != bufferStages.end())
-      maker = found->second;
-    if (!op && *maker > stage) {
+      producer = found->second;
+    if (!op && *producer > stage) {
       func::FuncOp function = graph.getFunction();
       return function.emitError() << "has "
                                   << train::getArgumentRole(
                                          function, cast<BlockArgument>(value).getArgNumber())
-                                  << ", which stage " << *maker << " updates, but stage " << stage
-                                  << " reads; put both into one stage";
+                                  << ", which stage " << *producer << " updates, but stage "
+                                  << stage << " reads; put both into one stage";
     }
-    if (!maker || *maker == stage) {
+    if (!producer || *producer == stage) {
       if (op && contents[stage].ops.insert(op).second)
         for (Value operand : op->getOperands())
           need(stage, operand);
       return success();
     }
-    if (*maker < stage) {
+    if (*producer < stage) {
       contents[stage].valuesIn.insert(value);
       contents[stage - 1].valuesOut.insert(value);
       need(stage - 1, value);
@@ -264,7 +264,7 @@ LogicalResult StageWriter::writeUpdates() {
   for (BlockArgument argument : microbatch.getArguments())
     if (train::RoleAttr role = train::getArgumentRole(microbatch, argument.getArgNumber());
         role.getKind() == RoleKind::Parameter)
-      owners[role.getNameOrEmpty()] = assignment.getFirstTaker(argument);
+      owners[role.getNameOrEmpty()] = assignment.getFirstConsumer(argument);
   for (unsigned i = 0; i < microbatch.getNumResults(); ++i)
     if (train::RoleAttr role = train::getResultRole(microbatch, i);
         role.getKind() == RoleKind::Gradient)

@@ -33,7 +33,7 @@ namespace {
 class SavedMemory {
 public:
   /// Bytes of what `function` (and the stage's functions visited before it) makes or receives that
-  /// `takers` take.
+  /// `consumers` take.
   void visit(func::FuncOp function) {
     Operation *terminator = function.front().getTerminator();
     for (auto [index, result] : llvm::enumerate(terminator->getOperands())) {
@@ -43,10 +43,10 @@ public:
     }
   }
 
-  double sumTaken(ArrayRef<func::FuncOp> takers) const {
+  double sumTaken(ArrayRef<func::FuncOp> consumers) const {
     llvm::DenseSet<Value> counted;
     double bytes = 0;
-    for (func::FuncOp function : takers)
+    for (func::FuncOp function : consumers)
       for (unsigned index = 0; function && index < function.getNumArguments(); ++index) {
         train::RoleAttr role = train::getArgumentRole(function, index);
         if (!role || role.getKind() != train::RoleKind::Saved)

@@ -86,7 +86,7 @@ static LogicalResult checkStageSums(ArrayRef<train::ProgramFunctions> stages,
     std::string name = (kStageSumPrefix + sum.name.getValue()).str();
     std::vector<unsigned> ranks = listRanks(program);
     for (unsigned rank : ranks) {
-      auto complain = [&]() {
+      auto reportError = [&]() {
         return emitError(location) << "schedule '" << program.name << "': rank " << rank << " ";
       };
       std::optional<size_t> entered;
@@ -94,28 +94,28 @@ static LogicalResult checkStageSums(ArrayRef<train::ProgramFunctions> stages,
         if (action.kind != ActionKind::Collective || program.collectiveOf(action).name != name)
           continue;
         if (entered)
-          return complain() << "enters collective \"" << name << "\" for the second time (position "
-                            << position << ")";
+          return reportError() << "enters collective \"" << name
+                               << "\" for the second time (position " << position << ")";
         if (program.collectiveOf(action).ranks != ranks)
-          return complain() << "enters collective \"" << name
-                            << "\" of some ranks only, expected all " << ranks.size()
-                            << " of the pipeline";
+          return reportError() << "enters collective \"" << name
+                               << "\" of some ranks only, expected all " << ranks.size()
+                               << " of the pipeline";
         entered = position;
       }
       if (!entered)
-        return complain() << "never enters collective \"" << name
-                          << "\", which the updates' sum over stages needs";
+        return reportError() << "never enters collective \"" << name
+                             << "\", which the updates' sum over stages needs";
       for (auto [position, action] : llvm::enumerate(program.ranks[rank])) {
         if (position < *entered && action.kind == ActionKind::OptimizerStep &&
-            llvm::is_contained(sum.takers, action.stage))
-          return complain() << "takes step" << action.stage << " (position " << position
-                            << ") before collective \"" << name << "\" (position " << *entered
-                            << "), whose sum it needs";
+            llvm::is_contained(sum.consumers, action.stage))
+          return reportError() << "takes step" << action.stage << " (position " << position
+                               << ") before collective \"" << name << "\" (position " << *entered
+                               << "), whose sum it needs";
         if (position > *entered && action.kind == ActionKind::ReduceGrad &&
-            llvm::is_contained(sum.makers, action.stage))
-          return complain() << "enters collective \"" << name << "\" (position " << *entered
-                            << ") before " << program.str(action) << " (position " << position
-                            << "), which makes its term";
+            llvm::is_contained(sum.producers, action.stage))
+          return reportError() << "enters collective \"" << name << "\" (position " << *entered
+                               << ") before " << program.str(action) << " (position " << position
+                               << "), which makes its term";
       }
     }
   }

@@ -33,7 +33,7 @@ public:
 
 private:
   /// So many ways to combine the operands of one op are tried; of more, the first of each operand.
-  static constexpr size_t kMostCombinations = 256;
+  static constexpr size_t kMaxCombinations = 256;
 
   std::optional<bool> narrow(const Node &node, Domains &domains) const;
   bool narrowAll(Domains &domains) const;
@@ -57,7 +57,7 @@ std::optional<bool> AxisSearch::narrow(const Node &node, Domains &domains) const
   SmallVector<Ways> options;
   for (Value operand : operands) {
     options.push_back(domains[operand]);
-    if (combinations > kMostCombinations)
+    if (combinations > kMaxCombinations)
       options.back().truncate(1);
   }
 

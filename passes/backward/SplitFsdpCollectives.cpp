@@ -74,33 +74,33 @@ private:
   /// make it from the parameter, so that every function has its chains to itself.
   void keepChainsTogether() {
     SmallVector<func::FuncOp, 3> functions = program.getMicrobatchFunctions();
-    for (func::FuncOp maker : functions) {
-      backward::ParameterChains chains(maker);
-      for (unsigned i = maker.getNumResults(); i-- > 0;) {
-        train::RoleAttr role = train::getResultRole(maker, i);
-        Value value = getReturn(maker).getOperand(i);
+    for (func::FuncOp producer : functions) {
+      backward::ParameterChains chains(producer);
+      for (unsigned i = producer.getNumResults(); i-- > 0;) {
+        train::RoleAttr role = train::getResultRole(producer, i);
+        Value value = getReturn(producer).getOperand(i);
         if (role.getKind() != RoleKind::Saved || !chains.isGathered(value))
           continue;
-        for (func::FuncOp taker : functions)
-          if (BlockArgument saved = findArgument(taker, RoleKind::Saved, role.getName()))
-            makeAgain(maker, value, taker, saved);
-        backward::eraseResult(maker, i);
+        for (func::FuncOp consumer : functions)
+          if (BlockArgument saved = findArgument(consumer, RoleKind::Saved, role.getName()))
+            makeAgain(producer, value, consumer, saved);
+        backward::eraseResult(producer, i);
       }
     }
   }
 
-  void makeAgain(func::FuncOp maker, Value value, func::FuncOp taker, BlockArgument saved) {
-    auto inner = OpBuilder::atBlockBegin(&taker.front());
+  void makeAgain(func::FuncOp producer, Value value, func::FuncOp consumer, BlockArgument saved) {
+    auto inner = OpBuilder::atBlockBegin(&consumer.front());
     IRMapping mapping;
     Value again = cloneChain(inner, value, mapping, [&](BlockArgument argument) {
-      train::RoleAttr role = train::getArgumentRole(maker, argument.getArgNumber());
-      BlockArgument own = findArgument(taker, role.getKind(), role.getName());
+      train::RoleAttr role = train::getArgumentRole(producer, argument.getArgNumber());
+      BlockArgument own = findArgument(consumer, role.getKind(), role.getName());
       if (!own)
-        own = addArgument(taker, argument.getType(), role, argument.getLoc());
+        own = addArgument(consumer, argument.getType(), role, argument.getLoc());
       mapping.map(argument, own);
     });
     saved.replaceAllUsesWith(again);
-    (void)taker.eraseArgument(saved.getArgNumber());
+    (void)consumer.eraseArgument(saved.getArgNumber());
   }
 
   void moveGathers(func::FuncOp function) {

@@ -112,16 +112,16 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
       names.push_back(gradients[member].name);
       types.push_back(TypeAttr::get(gradients[member].type));
     }
-    OpBuilder b(first.maker);
+    OpBuilder b(first.producer);
     int64_t accumulations = requireAccumulations;
     auto bucket = train::BucketOp::create(
-        b, first.maker.getLoc(), symbol, bufferElement(first), b.getArrayAttr(names),
+        b, first.producer.getLoc(), symbol, bufferElement(first), b.getArrayAttr(names),
         b.getArrayAttr(types), first.mesh, first.mesh ? b.getArrayAttr(first.axes) : ArrayAttr(),
         first.scatter.empty() ? ArrayAttr() : b.getArrayAttr(first.scatter),
         accumulations ? b.getI64IntegerAttr(accumulations) : IntegerAttr(),
         llvm::any_of(dims, [](int64_t dim) { return dim != 0; }) ? b.getDenseI64ArrayAttr(dims)
                                                                  : DenseI64ArrayAttr());
-    symbols.insert(bucket, first.maker->getIterator());
+    symbols.insert(bucket, first.producer->getIterator());
     train::BucketType type = bucket.getBucketType();
     StringRef name = bucket.getSymName();
 
@@ -129,11 +129,11 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
       return b.getDictionaryAttr(
           b.getNamedAttr(train::kRoleAttrName, train::RoleAttr::get(context, kind, name)));
     };
-    func::FuncOp maker = first.maker;
-    unsigned argument = maker.getNumArguments();
-    (void)maker.insertArgument(argument, type, dictionary(train::RoleKind::Accumulator),
-                               bucket.getLoc());
-    Value value = maker.getArgument(argument);
+    func::FuncOp producer = first.producer;
+    unsigned argument = producer.getNumArguments();
+    (void)producer.insertArgument(argument, type, dictionary(train::RoleKind::Accumulator),
+                                  bucket.getLoc());
+    Value value = producer.getArgument(argument);
     for (unsigned member : members) {
       GradientPath &gradient = gradients[member];
       Operation *behind = gradient.behind, *last = value.getDefiningOp();
@@ -143,26 +143,28 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
       if (behind)
         b.setInsertionPointAfter(behind);
       else
-        b.setInsertionPointToStart(&maker.front());
+        b.setInsertionPointToStart(&producer.front());
       for (Operation *view : gradient.views)
         view->moveBefore(b.getBlock(), b.getInsertionPoint());
       value = contribute(b, gradient, value);
       ++numMembers;
     }
     value = train::ReduceBucketOp::create(b, value.getLoc(), value);
-    (void)maker.insertResult(maker.getNumResults(), type, dictionary(train::RoleKind::Gradient));
-    Operation *terminator = maker.front().getTerminator();
+    (void)producer.insertResult(producer.getNumResults(), type,
+                                dictionary(train::RoleKind::Gradient));
+    Operation *terminator = producer.front().getTerminator();
     terminator->insertOperands(terminator->getNumOperands(), value);
 
-    func::FuncOp taker = first.taker;
-    unsigned taken = taker.getNumArguments();
-    (void)taker.insertArgument(taken, type, dictionary(train::RoleKind::Gradient), bucket.getLoc());
-    b.setInsertionPoint(sinkOptimizerSteps(taker, members));
+    func::FuncOp consumer = first.consumer;
+    unsigned taken = consumer.getNumArguments();
+    (void)consumer.insertArgument(taken, type, dictionary(train::RoleKind::Gradient),
+                                  bucket.getLoc());
+    b.setInsertionPoint(sinkOptimizerSteps(consumer, members));
     SmallVector<Type> resultTypes;
     for (unsigned member : members)
       resultTypes.push_back(gradients[member].reduced.getType());
-    auto wait = train::WaitBucketOp::create(b, taker.getArgument(taken).getLoc(), resultTypes,
-                                            taker.getArgument(taken));
+    auto wait = train::WaitBucketOp::create(b, consumer.getArgument(taken).getLoc(), resultTypes,
+                                            consumer.getArgument(taken));
     for (auto [result, member] : llvm::zip_equal(wait.getGradients(), members))
       gradients[member].reduced.replaceAllUsesWith(result);
     ++numBuckets;
@@ -174,8 +176,8 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
 
   /// Moves the optimizer steps that take the bucket's gradients behind those of the buckets before
   /// it, which are reduced earlier. Gives the first op that takes one of the gradients.
-  Operation *sinkOptimizerSteps(func::FuncOp taker, ArrayRef<unsigned> members) {
-    Operation *terminator = taker.front().getTerminator(), *first = terminator;
+  Operation *sinkOptimizerSteps(func::FuncOp consumer, ArrayRef<unsigned> members) {
+    Operation *terminator = consumer.front().getTerminator(), *first = terminator;
     for (unsigned member : members)
       for (Operation *user : gradients[member].reduced.getUsers()) {
         bool isLast =
@@ -255,16 +257,16 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
       return parts;
     };
     for (GradientPath &gradient : gradients) {
-      goneFrom(gradient.maker).results.set(gradient.result);
+      goneFrom(gradient.producer).results.set(gradient.result);
       if (gradient.accumulate)
-        goneFrom(gradient.maker)
+        goneFrom(gradient.producer)
             .arguments.set(
                 cast<BlockArgument>(gradient.accumulate.getAccumulator()).getArgNumber());
       if (gradient.reduceArgument) {
         goneFrom(reduce).arguments.set(*gradient.reduceArgument);
         goneFrom(reduce).results.set(*gradient.reduceResult);
       }
-      goneFrom(gradient.taker).arguments.set(gradient.argument);
+      goneFrom(gradient.consumer).arguments.set(gradient.argument);
     }
     for (auto &[function, parts] : gone)
       function.front().getTerminator()->eraseOperands(parts.results);

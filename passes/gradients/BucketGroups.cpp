@@ -18,13 +18,13 @@ using namespace cleave::gradients;
 
 /// Finds the op that makes a gradient, and whether it communicates; then the views of what it gives
 /// are not its own place but go with the contribution.
-static void findMaker(GradientPath &path) {
+static void findProducer(GradientPath &path) {
   path.behind = path.value.getDefiningOp();
   SmallVector<Operation *> views = memory::getPrivateViews(path.value);
-  Operation *maker = views.empty() ? path.behind : views.front()->getOperand(0).getDefiningOp();
-  path.isBrought = isa_and_nonnull<dist::CommunicationOpInterface, dist::WaitOp>(maker);
+  Operation *producer = views.empty() ? path.behind : views.front()->getOperand(0).getDefiningOp();
+  path.isBrought = isa_and_nonnull<dist::CommunicationOpInterface, dist::WaitOp>(producer);
   if (path.isBrought) {
-    path.behind = maker;
+    path.behind = producer;
     path.views = std::move(views);
   }
   // One that only starts is awaited where its value is contributed.
@@ -38,7 +38,7 @@ static void findMaker(GradientPath &path) {
 
 namespace {
 /// The ops of one function that makes gradients.
-struct MakerOps {
+struct ProducerOps {
   unsigned order = 0; ///< of the function, in the order in which a microbatch runs them
   /// From 1, in the order of the function.
   DenseMap<Operation *, size_t> positions;
@@ -47,32 +47,32 @@ struct MakerOps {
 };
 } // namespace
 
-static DenseMap<Operation *, MakerOps> numberOps(const train::ProgramFunctions &part) {
-  DenseMap<Operation *, MakerOps> makers;
+static DenseMap<Operation *, ProducerOps> numberOps(const train::ProgramFunctions &part) {
+  DenseMap<Operation *, ProducerOps> producers;
   for (auto [order, function] : llvm::enumerate(part.getMicrobatchFunctions())) {
-    MakerOps &maker = makers[function];
-    maker.order = order;
+    ProducerOps &producer = producers[function];
+    producer.order = order;
     for (Operation &op : function.front()) {
-      maker.positions[&op] = maker.products.size();
-      maker.products.push_back(maker.products.back() + (aten::countFlops(&op) > 0));
+      producer.positions[&op] = producer.products.size();
+      producer.products.push_back(producer.products.back() + (aten::countFlops(&op) > 0));
     }
   }
-  return makers;
+  return producers;
 }
 
 void cleave::gradients::orderByReadiness(const train::ProgramFunctions &part,
                                          std::vector<GradientPath> &paths) {
-  DenseMap<Operation *, MakerOps> makers = numberOps(part);
+  DenseMap<Operation *, ProducerOps> producers = numberOps(part);
   auto keyOf = [&](const GradientPath &path) {
-    const MakerOps &maker = makers.find(path.maker)->second;
-    return std::make_pair(maker.order, path.behind ? maker.positions.lookup(path.behind) : 0);
+    const ProducerOps &producer = producers.find(path.producer)->second;
+    return std::make_pair(producer.order, path.behind ? producer.positions.lookup(path.behind) : 0);
   };
   auto sort = [&] {
     llvm::stable_sort(
         paths, [&](const GradientPath &a, const GradientPath &b) { return keyOf(a) < keyOf(b); });
   };
   for (GradientPath &path : paths)
-    findMaker(path);
+    findProducer(path);
   sort();
 
   std::vector<Operation *> later(paths.size());
@@ -80,16 +80,16 @@ void cleave::gradients::orderByReadiness(const train::ProgramFunctions &part,
     later[index] = path.behind;
     if (!path.isBrought)
       continue;
-    const MakerOps &maker = makers.find(path.maker)->second;
-    size_t products = maker.products[maker.positions.lookup(path.behind)];
+    const ProducerOps &producer = producers.find(path.producer)->second;
+    size_t products = producer.products[producer.positions.lookup(path.behind)];
     auto next =
         std::partition_point(paths.begin() + index, paths.end(), [&](const GradientPath &other) {
-          return other.maker == path.maker &&
-                 maker.products[maker.positions.lookup(other.behind)] <= products;
+          return other.producer == path.producer &&
+                 producer.products[producer.positions.lookup(other.behind)] <= products;
         });
-    bool isThere = next != paths.end() && next->maker == path.maker;
+    bool isThere = next != paths.end() && next->producer == path.producer;
     later[index] =
-        isThere ? next->behind : func::FuncOp(path.maker).front().getTerminator()->getPrevNode();
+        isThere ? next->behind : func::FuncOp(path.producer).front().getTerminator()->getPrevNode();
   }
   for (auto [path, behind] : llvm::zip_equal(paths, later))
     path.behind = behind;
@@ -122,7 +122,7 @@ cleave::gradients::groupGradients(const std::vector<GradientPath> &paths,
   // converts the rate for each parameter.
   backward::ValueNumbering numbering;
   if (!paths.empty())
-    numbering.add(func::FuncOp(paths.front().taker));
+    numbering.add(func::FuncOp(paths.front().consumer));
   using Key =
       std::tuple<Operation *, Attribute, unsigned, Type, Type, Attribute, Attribute, Attribute>;
   llvm::MapVector<Key, unsigned> groups;
@@ -136,7 +136,7 @@ cleave::gradients::groupGradients(const std::vector<GradientPath> &paths,
                                    optimizer->getPropertiesAsAttribute()});
       rate = numbering.lookup(findRate(optimizer));
     }
-    Key key{path.maker,
+    Key key{path.producer,
             properties,
             rate,
             path.type.getElementType(),

@@ -114,7 +114,7 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
   LogicalResult clipStages(train::ProgramFunctions &program) {
     for (const train::StageSum &sum : train::listStageSums(program))
       if (sum.name == kSquares)
-        return func::FuncOp(program.stages[sum.takers.front()].update).emitError()
+        return func::FuncOp(program.stages[sum.consumers.front()].update).emitError()
                << "already clips its gradients";
     SmallVector<Value> all;
     for (train::ProgramFunctions &stage : program.stages) {

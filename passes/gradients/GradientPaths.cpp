@@ -13,13 +13,13 @@ namespace {
 class Finder {
 public:
   Finder(const train::ProgramFunctions &program, const train::ProgramFunctions &part)
-      : program(program), part(part), taker(part.update ? part.update : part.reduce),
+      : program(program), part(part), consumer(part.update ? part.update : part.reduce),
         reduce(part.update ? part.reduce : func::FuncOp()) {}
 
   FailureOr<std::vector<GradientPath>> find();
 
 private:
-  void findMakers();
+  void findProducers();
   void findVaryingAxes();
   LogicalResult checkVarying(const GradientPath &path, train::RoleAttr role);
   LogicalResult findContribution(GradientPath &path, train::RoleAttr role);
@@ -30,20 +30,20 @@ private:
 
   const train::ProgramFunctions &program, &part;
   /// The function that takes reduced gradients in the end, and one before it, if any.
-  func::FuncOp taker, reduce;
-  DenseMap<StringAttr, std::pair<func::FuncOp, unsigned>> makers;
+  func::FuncOp consumer, reduce;
+  DenseMap<StringAttr, std::pair<func::FuncOp, unsigned>> producers;
   /// Axes along which ranks compute different things.
   DenseSet<Attribute> varying;
 };
 } // namespace
 
 /// Which function that runs for each microbatch gives which gradient.
-void Finder::findMakers() {
+void Finder::findProducers() {
   for (func::FuncOp function : part.getMicrobatchFunctions())
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       if (train::RoleAttr role = train::getResultRole(function, i);
           role.getKind() == train::RoleKind::Gradient)
-        makers[role.getName()] = {function, i};
+        producers[role.getName()] = {function, i};
 }
 
 /// Ranks differ along the axes that divide inputs, and along those of ops whose results differ:
@@ -81,25 +81,25 @@ LogicalResult Finder::checkVarying(const GradientPath &path, train::RoleAttr rol
 }
 
 FailureOr<std::vector<GradientPath>> Finder::find() {
-  findMakers();
+  findProducers();
   findVaryingAxes();
   std::vector<GradientPath> paths;
-  for (BlockArgument argument : taker.getArguments()) {
-    train::RoleAttr role = train::getArgumentRole(taker, argument.getArgNumber());
+  for (BlockArgument argument : consumer.getArguments()) {
+    train::RoleAttr role = train::getArgumentRole(consumer, argument.getArgNumber());
     if (role.getKind() != train::RoleKind::Gradient)
       continue;
     if (isa<train::BucketType>(argument.getType()))
-      return taker.emitError() << "has the bucket " << role.getName()
-                               << " already; gradients are put into buckets once";
+      return consumer.emitError() << "has the bucket " << role.getName()
+                                  << " already; gradients are put into buckets once";
     GradientPath path;
     path.name = role.getName();
-    path.taker = taker;
+    path.consumer = consumer;
     path.argument = argument.getArgNumber();
-    std::tie(path.maker, path.result) = makers.lookup(role.getName());
+    std::tie(path.producer, path.result) = producers.lookup(role.getName());
     // The program's verifier has seen to it that some function makes it.
-    if (!path.maker) {
+    if (!path.producer) {
       InFlightDiagnostic diagnostic =
-          taker.emitError()
+          consumer.emitError()
           << "takes " << role
           << ", which is already in a bucket; gradients are bucketed once, before --clip-gradients";
       diagnostic.attachNote(reduce.getLoc()) << "taken out of its bucket here";
@@ -109,8 +109,9 @@ FailureOr<std::vector<GradientPath>> Finder::find() {
       return failure();
     path.type = cast<RankedTensorType>(path.value.getType());
     if (!isa<FloatType>(path.type.getElementType()))
-      return taker.emitError() << "takes " << role << " of type " << path.type
-                               << ", which cannot be bucketed: it is not of a floating-point type";
+      return consumer.emitError()
+             << "takes " << role << " of type " << path.type
+             << ", which cannot be bucketed: it is not of a floating-point type";
     if (failed(findReductions(path, role)) || failed(checkVarying(path, role)))
       return failure();
     paths.push_back(std::move(path));
@@ -120,18 +121,18 @@ FailureOr<std::vector<GradientPath>> Finder::find() {
 
 /// What a microbatch adds: the operand of the accumulation, whose only purpose is this result.
 LogicalResult Finder::findContribution(GradientPath &path, train::RoleAttr role) {
-  Operation *terminator = path.maker.front().getTerminator();
+  Operation *terminator = path.producer.front().getTerminator();
   Value result = terminator->getOperand(path.result);
   path.value = result;
-  for (BlockArgument argument : path.maker.getArguments()) {
-    train::RoleAttr tied = train::getArgumentRole(path.maker, argument.getArgNumber());
+  for (BlockArgument argument : path.producer.getArguments()) {
+    train::RoleAttr tied = train::getArgumentRole(path.producer, argument.getArgNumber());
     if (!tied.isTiedTo(role))
       continue;
     auto accumulate = result.getDefiningOp<train::AccumulateOp>();
     bool isPlain = accumulate && accumulate.getAccumulator() == argument && argument.hasOneUse() &&
                    result.hasOneUse();
     if (!isPlain) {
-      InFlightDiagnostic diagnostic = path.maker.emitError()
+      InFlightDiagnostic diagnostic = path.producer.emitError()
                                       << "makes " << role
                                       << ", which cannot be bucketed: it is not exactly one "
                                          "`train.accumulate` into its accumulator";
@@ -177,9 +178,9 @@ template <typename Op> static bool isSumOfOne(Op op) {
          (!op.isStarted() || findWait(op));
 }
 
-/// The chain of sums that begins at the argument of the reduce function, or of the taker.
+/// The chain of sums that begins at the argument of the reduce function, or of the consumer.
 LogicalResult Finder::findReductions(GradientPath &path, train::RoleAttr role) {
-  Value value = taker.getArgument(path.argument);
+  Value value = consumer.getArgument(path.argument);
   if (reduce)
     for (BlockArgument argument : reduce.getArguments())
       if (train::RoleAttr other = train::getArgumentRole(reduce, argument.getArgNumber());
@@ -200,7 +201,7 @@ LogicalResult Finder::findReductions(GradientPath &path, train::RoleAttr role) {
         return failure();
     } else if (reduce && user == reduce.front().getTerminator()) {
       path.reduceResult = use.getOperandNumber();
-      value = taker.getArgument(path.argument);
+      value = consumer.getArgument(path.argument);
       continue;
     } else {
       break;
@@ -228,7 +229,7 @@ LogicalResult Finder::refuseOtherReductions(Value value, train::RoleAttr role) {
   for (Operation *user : value.getUsers())
     if (isa<dist::AllReduceOp, dist::ReduceScatterOp>(user)) {
       InFlightDiagnostic diagnostic =
-          taker.emitError()
+          consumer.emitError()
           << "takes " << role
           << ", which cannot be bucketed: its reduction is not a sum, or not its only use";
       diagnostic.attachNote(user->getLoc()) << "reduced here";

@@ -19,8 +19,8 @@ struct GradientPath {
   mlir::StringAttr name;
   mlir::RankedTensorType type; ///< of what a microbatch contributes
 
-  mlir::func::FuncOp maker;       ///< a function that runs for each microbatch
-  unsigned result = 0;            ///< of `maker`
+  mlir::func::FuncOp producer;    ///< a function that runs for each microbatch
+  unsigned result = 0;            ///< of `producer`
   mlir::Value value;              ///< what a microbatch contributes
   train::AccumulateOp accumulate; ///< null where the program runs one microbatch a step
   /// The op behind which it is contributed (`orderByReadiness`); null: at the beginning.
@@ -32,8 +32,8 @@ struct GradientPath {
   /// the update.
   std::optional<unsigned> reduceArgument, reduceResult;
   /// The update; in a program without one, the reduce function.
-  mlir::func::FuncOp taker;
-  unsigned argument = 0;                               ///< of `taker`
+  mlir::func::FuncOp consumer;
+  unsigned argument = 0;                               ///< of `consumer`
   llvm::SmallVector<mlir::Operation *> reductions;     ///< in order; empty: nothing to reduce
   mlir::FlatSymbolRefAttr mesh;                        ///< null: nothing to reduce
   llvm::SmallVector<mlir::Attribute, 2> axes, scatter; ///< summed over; scattered along

@@ -174,8 +174,8 @@ void FuseKernels::sort(Block &block, llvm::DenseMap<Operation *, unsigned> &orde
   };
   for (Operation *op : ops) {
     for (Value operand : op->getOperands())
-      if (Operation *maker = operand.getDefiningOp())
-        follow(maker, op);
+      if (Operation *producer = operand.getDefiningOp())
+        follow(producer, op);
     if (!isa<dist::CommunicationOpInterface>(op))
       continue;
     if (lastCommunication)

@@ -43,18 +43,18 @@ struct InsertP2P : pipeline::impl::InsertP2PBase<InsertP2P> {
       return failure();
     options.model = *model;
     options.recvStart = receives;
-    constexpr int64_t kMostCost = 1 << 20;
+    constexpr int64_t kMaxCost = 1 << 20;
     auto readCost = [&](StringRef name, int64_t value, unsigned &cost) {
       cost = static_cast<unsigned>(value);
-      return pipeline::expectCount(module, name, value, 0, kMostCost);
+      return pipeline::expectCount(module, name, value, 0, kMaxCost);
     };
     if (failed(readCost("forward-cost", forwardCost, options.forwardCost)) ||
         failed(readCost("backward-cost", backwardCost, options.backwardCost)) ||
         failed(readCost("input-cost", inputCost, options.inputCost)) ||
         failed(readCost("weight-cost", weightCost, options.weightCost)))
       return failure();
-    if (!(transferCost >= 0 && transferCost <= double(kMostCost)))
-      return module.emitError() << "expects from 0 to " << kMostCost
+    if (!(transferCost >= 0 && transferCost <= double(kMaxCost)))
+      return module.emitError() << "expects from 0 to " << kMaxCost
                                 << " for 'transfer-cost', found " << transferCost;
     options.transferCost = transferCost;
     return options;

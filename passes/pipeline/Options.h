@@ -11,7 +11,7 @@ namespace cleave::pipeline {
 
 /// Checks that an option is within [least, most]; emits an error on the module otherwise.
 mlir::LogicalResult expectCount(mlir::ModuleOp module, llvm::StringRef option, int64_t value,
-                                int64_t least, int64_t most);
+                                int64_t minimum, int64_t maximum);
 
 /// The communication model with these slots. Emits an error on the module where a number is none.
 mlir::FailureOr<schedule::CommModel> readModel(mlir::ModuleOp module, schedule::Matching matching,

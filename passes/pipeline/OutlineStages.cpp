@@ -126,7 +126,7 @@ private:
     for (const train::SharedParameter &parameter : train::listSharedParameters(whole)) {
       llvm::errs() << "stage " << parameter.updater << " updates " << parameter.name.getValue()
                    << " for stages ";
-      llvm::interleaveComma(parameter.takers, llvm::errs());
+      llvm::interleaveComma(parameter.consumers, llvm::errs());
       llvm::errs() << " too\n";
     }
   }

@@ -32,7 +32,7 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr size_t kLargestSmall = 4096;
 constexpr size_t kSmallestLarge = size_t(32) << 20; // the most that malloc can be told to keep
-constexpr size_t kMostPerBin = 256;
+constexpr size_t kMaxPerBin = 256;
 /// Freed large blocks are kept up to this part of the peak.
 constexpr int64_t kKeptPartOfPeak = 2;
 
@@ -166,7 +166,7 @@ void deallocate(void *data) {
   block->count->current.fetch_sub(block->size, std::memory_order_relaxed);
   if (block->capacity <= kLargestSmall && !binsAreGone) {
     std::vector<Header *> &bin = smallBins.bins[block->capacity / kAlignment];
-    if (bin.size() < kMostPerBin)
+    if (bin.size() < kMaxPerBin)
       return bin.push_back(block);
   } else if (block->capacity >= kSmallestLarge) {
     return largeBlocks().keep(block);

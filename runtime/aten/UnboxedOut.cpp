@@ -45,12 +45,12 @@ std::unique_ptr<UnboxedOut> UnboxedOut::create(const c10::OperatorHandle &out) {
       return nullptr;
   }
   if (schema.returns().size() != 1 || !schema.arguments().back().is_out() || tensors == 0 ||
-      tensors > kMostTensors || scalars > kMostScalars)
+      tensors > kMaxTensors || scalars > kMaxScalars)
     return nullptr;
   using Make = std::unique_ptr<UnboxedOut> (*)(const c10::OperatorHandle &);
-  static constexpr Make makers[kMostTensors][kMostScalars + 1] = {
+  static constexpr Make producers[kMaxTensors][kMaxScalars + 1] = {
       {make<1, 0>, make<1, 1>, make<1, 2>},
       {make<2, 0>, make<2, 1>, make<2, 2>},
       {make<3, 0>, make<3, 1>, make<3, 2>}};
-  return makers[tensors - 1][scalars](out);
+  return producers[tensors - 1][scalars](out);
 }

@@ -14,7 +14,7 @@ namespace cleave::runtime {
 
 class UnboxedOut {
 public:
-  static constexpr size_t kMostTensors = 3, kMostScalars = 2;
+  static constexpr size_t kMaxTensors = 3, kMaxScalars = 2;
 
   /// For an overload that takes one to three tensors, then up to two numbers, then the tensor that
   /// it writes; null for others.

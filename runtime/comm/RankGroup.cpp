@@ -7,9 +7,9 @@
 using namespace cleave::runtime;
 
 Part cleave::runtime::partOf(int64_t whole, int64_t count, int64_t index) {
-  int64_t most = (whole + count - 1) / count;
-  int64_t begin = std::min(whole, most * index);
-  return {begin, std::min(most, whole - begin)};
+  int64_t maximum = (whole + count - 1) / count;
+  int64_t begin = std::min(whole, maximum * index);
+  return {begin, std::min(maximum, whole - begin)};
 }
 
 Part RankGroup::partAt(int64_t whole, int place) const {

@@ -119,9 +119,9 @@ public:
     return inner.getIpcDevPtr(std::move(handle));
   }
   bool isHistoryEnabled() override { return inner.isHistoryEnabled(); }
-  void recordHistory(bool isOn, CreateContextFn recorder, size_t most, RecordContext when,
+  void recordHistory(bool isOn, CreateContextFn recorder, size_t maximum, RecordContext when,
                      bool clears, const std::vector<std::string> &skipped) override {
-    inner.recordHistory(isOn, recorder, most, when, clears, skipped);
+    inner.recordHistory(isOn, recorder, maximum, when, clears, skipped);
   }
   void recordAnnotation(const std::vector<std::pair<std::string, std::string>> &text) override {
     inner.recordAnnotation(text);

@@ -106,8 +106,8 @@ CLEAVE_DRAW double cosOfTurns(double u) {
                w * w *
                    (-2.75573143513906633035e-07 +
                     z * (2.08757232129817482790e-09 + z * -1.13596475577881948265e-11));
-    double half = 0.5 * z, most = 1.0 - half;
-    result = most + (((1.0 - most) - half) + z * r);
+    double half = 0.5 * z, rest = 1.0 - half;
+    result = rest + (((1.0 - rest) - half) + z * r);
   }
   return quarter & 2 ? -result : result;
 }

@@ -85,7 +85,7 @@ void PlannedCall::runOut(Frame &frame) {
 
 void PlannedCall::runUnboxed(Frame &frame) {
   Requests::Scope scope = planned.open();
-  std::array<const at::Tensor *, UnboxedOut::kMostTensors> tensors;
+  std::array<const at::Tensor *, UnboxedOut::kMaxTensors> tensors;
   size_t count = 0;
   for (const Argument &argument : arguments)
     if (argument.kind == Argument::Tensor)

@@ -44,7 +44,7 @@ at::Generator &RandomStream::seek(uint64_t wantedSeed, uint64_t wantedPosition) 
     places.clear();
   }
   goTo(wantedPosition);
-  if (places.try_emplace(position, impl->engine()).second && places.size() > kMostPlaces)
+  if (places.try_emplace(position, impl->engine()).second && places.size() > kMaxPlaces)
     places.erase(places.begin()->first == position ? std::prev(places.end()) : places.begin());
   return generator;
 }

@@ -23,7 +23,7 @@ public:
   RandomStream();
 
   /// The generator, after `position` draws of 32 bits since `manual_seed(seed)`. Going back to one
-  /// of the last kMostPlaces places, as a backward does that computes a random op again, costs
+  /// of the last kMaxPlaces places, as a backward does that computes a random op again, costs
   /// nothing; other ways are drawn through.
   at::Generator &seek(uint64_t seed, uint64_t position);
 
@@ -33,7 +33,7 @@ public:
 
   /// Numbers drawn so far only to get to a place.
   uint64_t skippedDraws() const { return skipped; }
-  static constexpr size_t kMostPlaces = 4096;
+  static constexpr size_t kMaxPlaces = 4096;
 
 private:
   void goTo(uint64_t wantedPosition);

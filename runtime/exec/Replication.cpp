@@ -20,8 +20,8 @@ namespace dist = cleave::dist;
 static constexpr int64_t kHashBytes = sizeof(llvm::XXH128_hash_t);
 /// What is compared at once at most, and kept until then. Numbers that are equal on all ranks
 /// decide: all compare at the same ops.
-static constexpr size_t kMostValues = 32;
-static constexpr int64_t kMostBytes = 64 << 20;
+static constexpr size_t kMaxValues = 32;
+static constexpr int64_t kMaxBytes = 64 << 20;
 
 ReplicatedValue cleave::runtime::describeReplication(mlir::Value value, uint32_t slot,
                                                      std::string name, const RankGrid &grid) {
@@ -64,7 +64,7 @@ void ReplicationChecker::check(llvm::ArrayRef<ReplicatedValue> values, const Fra
     pending.push_back({&value, where, std::move(tensor), hash});
     pendingBytes += value.bytes;
   }
-  if (pending.size() >= kMostValues || pendingBytes >= kMostBytes)
+  if (pending.size() >= kMaxValues || pendingBytes >= kMaxBytes)
     compare();
 }
 

@@ -444,11 +444,11 @@ int Supervisor::reportOutcome() {
 //===----------------------------------------------------------------------===//
 
 static llvm::Error checkCount(const LocalLaunchOptions &options) {
-  constexpr int kMostRanks = 1024;
-  if (options.ranks >= 1 && options.ranks <= kMostRanks)
+  constexpr int kMaxRanks = 1024;
+  if (options.ranks >= 1 && options.ranks <= kMaxRanks)
     return llvm::Error::success();
   return llvm::createStringError("--ranks=%d: expected a number of ranks from 1 to %d",
-                                 options.ranks, kMostRanks);
+                                 options.ranks, kMaxRanks);
 }
 
 llvm::Expected<int> cleave::runtime::launchProcesses(const LocalLaunchOptions &options,

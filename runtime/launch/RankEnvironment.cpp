@@ -42,19 +42,19 @@ public:
   }
 
   /// A whole number of at least `least`.
-  llvm::Expected<std::optional<int>> number(StringRef name, int least) const {
+  llvm::Expected<std::optional<int>> number(StringRef name, int minimum) const {
     std::optional<std::string> value = text(name);
     if (!value)
       return std::nullopt;
     int result;
-    if (StringRef(*value).trim().getAsInteger(10, result) || result < least)
+    if (StringRef(*value).trim().getAsInteger(10, result) || result < minimum)
       return llvm::createStringError("%s=%s: expected a whole number of at least %d",
-                                     name.str().c_str(), value->c_str(), least);
+                                     name.str().c_str(), value->c_str(), minimum);
     return std::optional<int>(result);
   }
 
-  llvm::Expected<int> required(StringRef name, int least, StringRef because) const {
-    auto value = number(name, least);
+  llvm::Expected<int> required(StringRef name, int minimum, StringRef because) const {
+    auto value = number(name, minimum);
     if (!value)
       return value.takeError();
     if (!*value)

@@ -96,7 +96,7 @@ void Compiler::findFunctions(ScheduledAction &entry) const {
         entry.functions.push_back(index);
 }
 
-/// The channel of what `stage` makes; its values are in the order of the maker's results.
+/// The channel of what `stage` makes; its values are in the order of the producer's results.
 uint32_t Compiler::findChannel(bool isForward, int64_t stage) {
   for (auto [index, channel] : llvm::enumerate(list.channels))
     if (channel.isForward == isForward && channel.stage == stage)
@@ -385,7 +385,7 @@ void Compiler::countValues() {
     int64_t count = llvm::count_if(part.signature.results, [](const ValueInfo &value) {
       return value.role == RoleKind::Crossing || value.role == RoleKind::CrossingGradient;
     });
-    list.mostValues = std::max(list.mostValues, count);
+    list.maxValues = std::max(list.maxValues, count);
   }
 }
 

@@ -92,7 +92,7 @@ struct ActionList {
   /// Bytes of the slots of receives and of packed sends.
   std::vector<int64_t> receiveSlots, sendSlots;
   /// Most values that any two stages of the program exchange at a time.
-  int64_t mostValues = 1;
+  int64_t maxValues = 1;
   /// What runs before the update; and the optimizer steps at the list's end, with the calls that
   /// follow them. Within a group transfers come first, so that they run under its computations.
   std::vector<ScheduledAction> actions, steps;

@@ -15,7 +15,7 @@ StageTransfers::create(RankGroup group, const ActionList &list, const ScheduleIn
                        int64_t stages, const Device &device) {
   std::unique_ptr<StageTransfers> made(new StageTransfers(std::move(group), list, device));
   made->microbatches = schedule.microbatches;
-  made->mostValues = list.mostValues;
+  made->maxValues = list.maxValues;
   made->layouts.resize(list.channels.size());
   made->sends.resize(list.numSends);
   made->receives.resize(list.channels.size() * schedule.microbatches);
@@ -29,7 +29,7 @@ StageTransfers::create(RankGroup group, const ActionList &list, const ScheduleIn
     made->messageBytes.push_back(aligned);
   }
   // Counts are at most 2^16, 2^24 and what fits in memory: no overflow in 64 bits.
-  made->firstFreeTag = 2 * stages * (schedule.microbatches + 1) * list.mostValues;
+  made->firstFreeTag = 2 * stages * (schedule.microbatches + 1) * list.maxValues;
   if (made->firstFreeTag > std::numeric_limits<int>::max() / 2)
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
                                    "schedule '" + llvm::Twine(schedule.name) + "' has " +
@@ -51,7 +51,7 @@ StageTransfers::create(RankGroup group, const ActionList &list, const ScheduleIn
 
 /// Tags of microbatch -1 are for the channel's layout.
 int StageTransfers::tag(const Channel &channel, int64_t microbatch, size_t value) const {
-  return int((channel.number * (microbatches + 1) + microbatch + 1) * mostValues + int64_t(value));
+  return int((channel.number * (microbatches + 1) + microbatch + 1) * maxValues + int64_t(value));
 }
 
 llvm::Expected<StageTransfers::Message>

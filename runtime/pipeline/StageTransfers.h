@@ -86,7 +86,7 @@ private:
   std::vector<Batch> receives; ///< by channel and microbatch
   std::vector<Batch> sends;    ///< by number
   std::vector<Message> copies;
-  int64_t microbatches = 1, mostValues = 1;
+  int64_t microbatches = 1, maxValues = 1;
   /// Above those of channels.
   int64_t firstFreeTag = 0;
 };

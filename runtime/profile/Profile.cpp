@@ -22,7 +22,7 @@ using schedule::ActionKind;
 
 static constexpr double kMsPerNs = 1e-6;
 /// A shorter wait is none: what asking costs.
-static constexpr int64_t kLeastWaitNs = 20000;
+static constexpr int64_t kMinWaitNs = 20000;
 
 std::optional<double> cleave::runtime::median(std::vector<double> values) {
   if (values.empty())
@@ -222,7 +222,7 @@ private:
       Crossing &crossing = (isForward ? forwards : backwards)[from];
       crossing.bytes = found->second.bytes;
       crossing.times.add(std::max(0.0, double(recorded.ready - found->second.begin) * kMsPerNs),
-                         /*isBound=*/recorded.ready - recorded.begin < kLeastWaitNs);
+                         /*isBound=*/recorded.ready - recorded.begin < kMinWaitNs);
     }
   }
 

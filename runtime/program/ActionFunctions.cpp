@@ -29,7 +29,7 @@ private:
   LogicalResult checkValues(const PhaseFunction &part, unsigned rank);
 
   /// An error on the schedule at the current action, with a note at the function.
-  InFlightDiagnostic complain(func::FuncOp function) {
+  InFlightDiagnostic reportError(func::FuncOp function) {
     InFlightDiagnostic diagnostic = op.emitOpError() << where;
     diagnostic.attachNote(function.getLoc()) << "the function is here";
     return diagnostic;
@@ -127,14 +127,14 @@ LogicalResult Reader::add(unsigned rank, size_t position, Action action) {
 
 LogicalResult Reader::checkForm(func::FuncOp function) {
   if (auto phase = function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName))
-    return complain(function) << "expects a function without a phase, found one of phase "
-                              << train::stringifyPhase(phase.getValue());
+    return reportError(function) << "expects a function without a phase, found one of phase "
+                                 << train::stringifyPhase(phase.getValue());
   if (function.isExternal() || !llvm::hasSingleElement(function.getBody()))
-    return complain(function) << "expects a function with a body of one block";
+    return reportError(function) << "expects a function with a body of one block";
   for (Operation &inner : function.front()) {
     if (!isa<dist::CommunicationOpInterface>(inner))
       continue;
-    InFlightDiagnostic diagnostic = complain(function)
+    InFlightDiagnostic diagnostic = reportError(function)
                                     << "expects a function that does not communicate, found "
                                     << inner.getName();
     diagnostic.attachNote(inner.getLoc()) << "the op is here";
@@ -150,7 +150,7 @@ LogicalResult Reader::checkArguments(func::FuncOp function) {
     bool fits = role && (isState(role.getKind()) || role.getKind() == train::RoleKind::Constant ||
                          role.getKind() == train::RoleKind::Step);
     if (!fits) {
-      InFlightDiagnostic diagnostic = complain(function);
+      InFlightDiagnostic diagnostic = reportError(function);
       diagnostic << "expects parameters, buffers, constants, optimizer states and the step as "
                     "arguments, found argument "
                  << i;
@@ -159,7 +159,7 @@ LogicalResult Reader::checkArguments(func::FuncOp function) {
       return diagnostic << " without a role";
     }
     if (!seen.insert(role).second)
-      return complain(function) << "expects each argument once, found " << role << " twice";
+      return reportError(function) << "expects each argument once, found " << role << " twice";
   }
   return success();
 }
@@ -170,7 +170,7 @@ LogicalResult Reader::checkResults(func::FuncOp function) {
     train::RoleAttr role = train::getResultRole(function, i);
     bool isOutput = role && role.getKind() == train::RoleKind::Output;
     if (!role || !(isOutput || isState(role.getKind()))) {
-      InFlightDiagnostic diagnostic = complain(function);
+      InFlightDiagnostic diagnostic = reportError(function);
       diagnostic << "expects outputs and new values of its parameters, buffers and optimizer "
                     "states as results, found result "
                  << i;
@@ -179,7 +179,7 @@ LogicalResult Reader::checkResults(func::FuncOp function) {
       return diagnostic << " without a role";
     }
     if (!seen.insert(role).second)
-      return complain(function) << "expects each result once, found " << role << " twice";
+      return reportError(function) << "expects each result once, found " << role << " twice";
     if (isOutput) {
       if (failed(checkOutput(function, role)))
         return failure();
@@ -192,17 +192,17 @@ LogicalResult Reader::checkResults(func::FuncOp function) {
                  taken.getSlot() == role.getSlot();
     }
     if (!isTaken)
-      return complain(function) << "expects an argument that result " << i << ", " << role
-                                << ", is the new value of";
+      return reportError(function)
+             << "expects an argument that result " << i << ", " << role << ", is the new value of";
   }
   return success();
 }
 
 LogicalResult Reader::checkOutput(func::FuncOp function, train::RoleAttr role) {
   if (!outputs.insert(role.getFileName()).second)
-    return complain(function) << "expects outputs of names of their own, but another function "
-                                 "returns "
-                              << role;
+    return reportError(function) << "expects outputs of names of their own, but another function "
+                                    "returns "
+                                 << role;
   return success();
 }
 
@@ -219,25 +219,25 @@ LogicalResult Reader::checkValues(const PhaseFunction &part, unsigned rank) {
       continue;
     const State *state = find(value);
     if (!state)
-      return complain(part.function)
+      return reportError(part.function)
              << "takes '" << value.fileName << "', which no function of a phase takes";
     if (!state->ranks.contains(rank))
-      return complain(part.function)
+      return reportError(part.function)
              << "takes '" << value.fileName << "', which rank " << rank << " does not hold";
     if (state->type != type)
-      return complain(part.function) << "takes '" << value.fileName << "' as " << type
-                                     << ", but other functions take it as " << state->type;
+      return reportError(part.function) << "takes '" << value.fileName << "' as " << type
+                                        << ", but other functions take it as " << state->type;
   }
   for (auto [value, type] : llvm::zip_equal(part.signature.results, function.getResultTypes())) {
     const State *state = value.role == RoleKind::Output ? nullptr : find(value);
     if (!state)
       continue;
     if (state->type != type)
-      return complain(part.function) << "returns '" << value.fileName << "' as " << type
-                                     << ", but it takes it as " << state->type;
+      return reportError(part.function) << "returns '" << value.fileName << "' as " << type
+                                        << ", but it takes it as " << state->type;
     if (state->ranks.size() > 1)
-      return complain(part.function) << "replaces '" << value.fileName << "' on rank " << rank
-                                     << ", but other ranks hold it, too";
+      return reportError(part.function) << "replaces '" << value.fileName << "' on rank " << rank
+                                        << ", but other ranks hold it, too";
   }
   return success();
 }

@@ -49,7 +49,7 @@ public:
   /// `receiveBytes`: of the slots of receives, which are there from beginning to end.
   Walk(const Program::Impl &impl, int64_t place, const std::vector<StagePlan> &plans,
        int64_t receiveBytes)
-      : peak(receiveBytes), mostHeld(receiveBytes), schedule(impl.schedule->program),
+      : peak(receiveBytes), maxHeld(receiveBytes), schedule(impl.schedule->program),
         place(unsigned(place)), plans(plans), live(receiveBytes) {
     for (auto [computation, send] : schedule::findCompletions(schedule, this->place))
       completed[keyOf(computation)].push_back(send);
@@ -59,7 +59,7 @@ public:
     for (Action action : schedule.ranks[place])
       schedule.forEachLeaf(action, [&](Action leaf) { add(leaf); });
   }
-  int64_t peak, mostHeld;
+  int64_t peak, maxHeld;
 
 private:
   void add(Action action) {
@@ -147,7 +147,7 @@ private:
       live -= mine + arrived;
       mine = arrived = 0;
     }
-    mostHeld = std::max(mostHeld, live);
+    maxHeld = std::max(maxHeld, live);
   }
 
   const schedule::Schedule &schedule;
@@ -220,7 +220,7 @@ ProgramCosts cleave::runtime::computeStageCosts(const Program &program, int64_t 
   std::vector<StagePlan> plans = planStages(impl);
   Walk walk(impl, place, plans, planReceives(program, place).bytes());
   walk.run();
-  costs.savedBytes = walk.mostHeld;
+  costs.savedBytes = walk.maxHeld;
   costs.activationPeakBytes = walk.peak;
   costs.stateBytes = costs.parameterBytes + costs.bufferBytes + costs.optimizerStateBytes +
                      costs.inputBytes + costs.bucketBytes;

@@ -13,7 +13,7 @@ using namespace cleave;
 using namespace cleave::runtime;
 
 /// How many differences a message names; more of them mostly have one cause.
-static constexpr size_t kMostDifferences = 20;
+static constexpr size_t kMaxDifferences = 20;
 
 static TensorType fileType(const TensorView &tensor) {
   return {tensor.dtype, {tensor.shape.begin(), tensor.shape.end()}};
@@ -69,7 +69,7 @@ llvm::Error cleave::runtime::checkTensors(const SafetensorsFile &file,
     return llvm::Error::success();
 
   std::string text;
-  size_t shown = std::min(differences.size(), kMostDifferences);
+  size_t shown = std::min(differences.size(), kMaxDifferences);
   for (size_t i = 0; i < shown; ++i)
     text += "\n  " + differences[i];
   if (shown < differences.size())

@@ -74,10 +74,10 @@ void PlaceIndex::numberSaved(const Program &program, const StageMap &stages) {
       if (!key.empty() && !unsharded.contains(key)) {
         // What another rank makes arrives there.
         saved.try_emplace(key, saved.size());
-        lastTaker[key] = &part;
+        lastConsumer[key] = &part;
       }
       if (value.role == RoleKind::Input || value.role == RoleKind::Target)
-        lastInputTaker[value.name] = &part;
+        lastInputConsumer[value.name] = &part;
     }
   }
 }
@@ -115,7 +115,7 @@ llvm::Expected<Place> PlaceIndex::ofArgument(const PhaseFunction &part,
     return Place{Place::Weight, weights.lookup(value.name)};
   case RoleKind::Input:
   case RoleKind::Target: {
-    bool isLast = keepsInputs && lastInputTaker.lookup(value.name) == &part;
+    bool isLast = keepsInputs && lastInputConsumer.lookup(value.name) == &part;
     return Place{Place::Input, inputs.lookup(value.name), isLast};
   }
   case RoleKind::OptimizerState:
@@ -138,7 +138,7 @@ llvm::Expected<Place> PlaceIndex::ofArgument(const PhaseFunction &part,
   case RoleKind::CrossingGradient: {
     Place place = ofSaved(part, value, /*isResult=*/false);
     place.isTied =
-        place.kind == Place::Saved && lastTaker.lookup(savedKey(part, value, false)) == &part;
+        place.kind == Place::Saved && lastConsumer.lookup(savedKey(part, value, false)) == &part;
     return place;
   }
   case RoleKind::Loss:

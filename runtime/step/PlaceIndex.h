@@ -69,7 +69,7 @@ private:
   Map weights, states, inputs, results, gradients, saved, unsharded, stageSums;
   std::vector<bool> accumulated; ///< by index of the result
   /// Which function of a microbatch takes a saved value or an input last.
-  llvm::StringMap<const PhaseFunction *> lastTaker, lastInputTaker;
+  llvm::StringMap<const PhaseFunction *> lastConsumer, lastInputConsumer;
 };
 
 } // namespace cleave::runtime

@@ -278,8 +278,8 @@ llvm::Error Trainer::startProfile() {
     return makeError(
         "--profile skips the first {0} steps, but the run has {1}: expected more --steps",
         options.profileSkip, options.steps - completed);
-  constexpr int64_t most = 100; // enough for a median
-  profiler->setLastStep(completed + options.profileSkip + most);
+  constexpr int64_t maximum = 100; // enough for a median
+  profiler->setLastStep(completed + options.profileSkip + maximum);
   return llvm::Error::success();
 }
 

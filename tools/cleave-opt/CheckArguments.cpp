@@ -28,17 +28,17 @@ static bool hasPrefix(const OptionMap &options, StringRef name) {
 /// The pass or option of --help that is spelled most like `name`; "" where none is near.
 static StringRef findNear(const OptionMap &options, StringRef name) {
   StringRef best;
-  unsigned least = std::max<unsigned>(2, name.size() / 3) + 1;
+  unsigned minimum = std::max<unsigned>(2, name.size() / 3) + 1;
   for (auto &[known, option] : options) {
     if (!mlir::PassInfo::lookup(known) && !isCommonOption(*option, known))
       continue;
-    unsigned distance = name.edit_distance(known, /*AllowReplacements=*/true, least);
+    unsigned distance = name.edit_distance(known, /*AllowReplacements=*/true, minimum);
     // What begins with the name is what the user began to write.
     if (known.starts_with(name))
       distance = std::min(distance, 1u);
-    if (distance < least || (distance == least && !best.empty() && known < best)) {
+    if (distance < minimum || (distance == minimum && !best.empty() && known < best)) {
       best = known;
-      least = distance;
+      minimum = distance;
     }
   }
   return best;

@@ -39,25 +39,25 @@ static const WholeTensor *findResult(const Results &results, llvm::StringRef nam
   return nullptr;
 }
 
-/// Values by name that both programs, `a` and `b`, have; what only one has goes to `complaints`.
+/// Values by name that both programs, `a` and `b`, have; what only one has goes to `problems`.
 static std::vector<run::Row> compareResults(const Results &ours, const Results &theirs,
                                             llvm::StringRef a, llvm::StringRef b,
-                                            std::vector<std::string> &complaints) {
+                                            std::vector<std::string> &problems) {
   std::vector<run::Row> rows;
   for (const WholeTensor &result : theirs) {
     const WholeTensor *other = findResult(ours, result.name);
     if (!other)
-      complaints.push_back(("'" + result.name + "' is only in " + b).str());
+      problems.push_back(("'" + result.name + "' is only in " + b).str());
     else if (!(other->type == result.type))
-      complaints.push_back(("'" + result.name + "' is " + other->type.str() + " in " + a + " and " +
-                            result.type.str() + " in " + b)
-                               .str());
+      problems.push_back(("'" + result.name + "' is " + other->type.str() + " in " + a + " and " +
+                          result.type.str() + " in " + b)
+                             .str());
     else
       rows.push_back({result.name, computeDifference(other->ref(), result.ref())});
   }
   for (const WholeTensor &result : ours)
     if (!findResult(theirs, result.name))
-      complaints.push_back(("'" + result.name + "' is only in " + a).str());
+      problems.push_back(("'" + result.name + "' is only in " + a).str());
   return rows;
 }
 
@@ -93,10 +93,10 @@ llvm::Error run::compare(const Program &program, Communicator &world, const Opti
     return theirs.takeError();
   llvm::Error error = llvm::Error::success();
   if (world.rank() == 0) {
-    std::vector<std::string> complaints;
+    std::vector<std::string> problems;
     std::vector<Row> rows =
-        compareResults(*ours, *theirs, program.path(), (*other)->path(), complaints);
-    error = reportDifferences(rows, gradientFloor(rows), options.tolerance, std::move(complaints),
+        compareResults(*ours, *theirs, program.path(), (*other)->path(), problems);
+    error = reportDifferences(rows, gradientFloor(rows), options.tolerance, std::move(problems),
                               {program.path(), (*other)->path()});
   }
   if (world.size() == 1)
@@ -111,7 +111,7 @@ llvm::Error run::compare(const Program &program, Communicator &world, const Opti
 }
 
 llvm::Error run::reportDifferences(llvm::ArrayRef<Row> rows, double floor, double tolerance,
-                                   std::vector<std::string> complaints,
+                                   std::vector<std::string> problems,
                                    std::pair<llvm::StringRef, llvm::StringRef> paths) {
   size_t width = 8;
   for (const Row &row : rows)
@@ -131,15 +131,15 @@ llvm::Error run::reportDifferences(llvm::ArrayRef<Row> rows, double floor, doubl
                  << "\n";
   }
   llvm::outs() << bitwise << " of " << rows.size() << " values are bitwise equal\n";
-  for (const std::string &complaint : complaints)
-    llvm::outs() << complaint << "\n";
+  for (const std::string &problem : problems)
+    llvm::outs() << problem << "\n";
   if (rows.empty())
-    complaints.push_back("they have no value in common to compare");
+    problems.push_back("they have no value in common to compare");
   if (above)
-    complaints.push_back(llvm::formatv("{0} of {1} values differ by more than the tolerance {2}",
-                                       above, rows.size(), formatNumber(tolerance)));
-  if (complaints.empty())
+    problems.push_back(llvm::formatv("{0} of {1} values differ by more than the tolerance {2}",
+                                     above, rows.size(), formatNumber(tolerance)));
+  if (problems.empty())
     return llvm::Error::success();
   return makeError(paths.first + " and " + paths.second +
-                   " do not compute the same: " + llvm::join(complaints, "; "));
+                   " do not compute the same: " + llvm::join(problems, "; "));
 }

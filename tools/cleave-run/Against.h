@@ -17,9 +17,9 @@ struct Row {
 };
 
 /// Prints a line a value and fails if one differs by more than `tolerance` (0: in any bit), or if
-/// there are `complaints`. `floor` as relativeDifference takes it.
+/// there are `problems`. `floor` as relativeDifference takes it.
 llvm::Error reportDifferences(llvm::ArrayRef<Row> rows, double floor, double tolerance,
-                              std::vector<std::string> complaints,
+                              std::vector<std::string> problems,
                               std::pair<llvm::StringRef, llvm::StringRef> paths);
 
 /// Runs `program` and the one that `--against` names on the same weights and inputs, prints the

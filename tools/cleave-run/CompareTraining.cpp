@@ -113,17 +113,17 @@ llvm::Error run::compareTraining(Program &program, Communicator &world,
     return llvm::Error::success();
 
   std::vector<Row> rows;
-  std::vector<std::string> complaints;
+  std::vector<std::string> problems;
   for (const Outcome::Value &b : theirs->values) {
     const Outcome::Value *a = ours->find(b.name);
     if (!a || !(a->type == b.type))
-      complaints.push_back("'" + b.name + "' is only in " + (*other)->path().str());
+      problems.push_back("'" + b.name + "' is only in " + (*other)->path().str());
     else
       rows.push_back({b.name, computeDifference(a->ref(), b.ref())});
   }
   for (const Outcome::Value &a : ours->values)
     if (!theirs->find(a.name))
-      complaints.push_back("'" + a.name + "' is only in " + program.path().str());
-  return reportDifferences(rows, parameterFloor(rows), options.tolerance, std::move(complaints),
+      problems.push_back("'" + a.name + "' is only in " + program.path().str());
+  return reportDifferences(rows, parameterFloor(rows), options.tolerance, std::move(problems),
                            {program.path(), (*other)->path()});
 }

@@ -147,9 +147,9 @@ static void checkOptions() {
     fail("--tolerance is for --against");
   if (!dump.empty() && !against.empty())
     fail("--dump is for the evaluation of one program, not for --against");
-  constexpr int kMostThreads = 1024;
-  if (threads.getNumOccurrences() && (threads < 1 || threads > kMostThreads))
-    fail("--threads: expected a number from 1 to " + llvm::Twine(kMostThreads) + ", found " +
+  constexpr int kMaxThreads = 1024;
+  if (threads.getNumOccurrences() && (threads < 1 || threads > kMaxThreads))
+    fail("--threads: expected a number from 1 to " + llvm::Twine(kMaxThreads) + ", found " +
          llvm::Twine(threads));
 }
 

@@ -11,9 +11,9 @@ using namespace cleave;
 using namespace cleave::sim;
 
 double Run::boundRate() const {
-  double least =
+  double minimum =
       metrics.busy.empty() ? 0 : *std::max_element(metrics.busy.begin(), metrics.busy.end());
-  return bound && bound->largestSpan > 0 ? std::max(0.0, 1 - least / bound->largestSpan) : 0;
+  return bound && bound->largestSpan > 0 ? std::max(0.0, 1 - minimum / bound->largestSpan) : 0;
 }
 
 static llvm::json::Array toArray(llvm::ArrayRef<double> values) {

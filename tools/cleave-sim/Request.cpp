@@ -149,7 +149,7 @@ llvm::Expected<std::vector<Run>> sim::runAll(Request request,
   if (!ofProgram)
     chooseChunks(request);
   std::vector<Run> runs(ofProgram ? 1 : names.size());
-  unsigned mostChunks = request.chunks.value_or(1);
+  unsigned maxChunks = request.chunks.value_or(1);
   for (size_t i = 0; i < runs.size(); ++i) {
     runs[i].name = ofProgram ? request.program->schedule->name : names[i];
     if (!ofProgram && names[i] == "auto")
@@ -166,13 +166,13 @@ llvm::Expected<std::vector<Run>> sim::runAll(Request request,
                        ofProgram ? request.program->path : names[i], program->numRanks(),
                        program->numMicrobatches);
     runs[i].program = std::move(*program);
-    mostChunks = std::max(mostChunks, runs[i].program.numStages() / runs[i].program.numRanks());
+    maxChunks = std::max(maxChunks, runs[i].program.numStages() / runs[i].program.numRanks());
   }
   for (Run &run : runs) {
     bool searched = !ofProgram && run.name == "auto";
-    unsigned chunks = searched ? mostChunks : run.program.numStages() / run.program.numRanks();
+    unsigned chunks = searched ? maxChunks : run.program.numStages() / run.program.numRanks();
     unsigned stages = searched ? chunks * request.ranks : run.program.numStages();
-    double depth = runs.size() > 1 ? double(mostChunks) / chunks : 1;
+    double depth = runs.size() > 1 ? double(maxChunks) / chunks : 1;
     auto costs = fitCosts(request, stages, depth);
     if (!costs)
       return makeError("{0}: {1}", run.name, llvm::toString(costs.takeError()));

@@ -297,7 +297,7 @@ void PhaseEmitter::emitRange(ArrayRef<Root> roots, const Range &range, unsigned 
 /// Long bodies keep the processor busy by themselves; short ones wait for each other's additions,
 /// and for the loop.
 unsigned PhaseEmitter::chooseUnroll(ArrayRef<Root> roots) const {
-  constexpr unsigned kShort = 12, kMost = 4;
+  constexpr unsigned kShort = 12, kMax = 4;
   llvm::DenseSet<NodeId> seen;
   SmallVector<NodeId> waiting;
   bool reduces = false;
@@ -317,7 +317,7 @@ unsigned PhaseEmitter::chooseUnroll(ArrayRef<Root> roots) const {
     llvm::append_range(waiting, node.operands);
   }
   if (cost <= kShort)
-    return kMost;
+    return kMax;
   return reduces ? 2 : 1;
 }
 

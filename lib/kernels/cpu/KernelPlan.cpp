@@ -104,7 +104,7 @@ void Planner::divide(Phase &phase) {
   int64_t elements = std::max<int64_t>(1, rows * program.columns);
   if (phase.isFinish)
     elements *= plan.phases.front().chunks;
-  int64_t wanted = std::clamp<int64_t>(elements / options.elementsPerChunk, 1, options.mostChunks);
+  int64_t wanted = std::clamp<int64_t>(elements / options.elementsPerChunk, 1, options.maxChunks);
   int64_t size = phase.isOverRows ? rows : program.columns;
   phase.step = llvm::divideCeil(size, wanted);
   if (!phase.isOverRows)

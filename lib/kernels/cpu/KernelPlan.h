@@ -17,7 +17,7 @@ namespace cleave::kernels {
 
 struct PlanOptions {
   /// Chunks that a phase has at most.
-  int64_t mostChunks = 32;
+  int64_t maxChunks = 32;
   /// Elements of the matrix that a chunk has at least.
   int64_t elementsPerChunk = 16384;
   /// Chunks of columns begin at multiples of this.

@@ -28,14 +28,14 @@ public:
 private:
   static constexpr int kNone = -1;
   /// Ops that a search for a cycle looks at before it gives up and takes it for one.
-  static constexpr size_t kMostVisited = 4096;
+  static constexpr size_t kMaxVisited = 4096;
   /// How far apart ops are, at most, that are joined.
   static constexpr unsigned kNeighbourhood = 256;
-  static constexpr size_t kMostReaders = 16;
+  static constexpr size_t kMaxReaders = 16;
   /// Ops that are laid over other rows anew, because another op has wider ones.
-  static constexpr size_t kMostLaidAnew = 16;
+  static constexpr size_t kMaxLaidAnew = 16;
   /// How often a value that not all rows need may be computed, at most.
-  static constexpr int64_t kMostRepeats = 16;
+  static constexpr int64_t kMaxRepeats = 16;
 
   /// A cluster in the making. One that another has taken up is empty.
   struct Open {
@@ -101,7 +101,7 @@ llvm::SmallVector<RowSpace::Member> ClusterFinder::membersOf(int cluster) {
 /// Clusters that make operands of the op, then those that read the same: each time the latest
 /// first, since what was made long ago is rarely free of what came in between.
 llvm::SmallVector<int, 8> ClusterFinder::listCandidates(Operation *op) {
-  llvm::SmallSetVector<int, 8> makers, readers;
+  llvm::SmallSetVector<int, 8> producers, readers;
   // What is computed early for late must be kept in between.
   bool itsPhase = isBackward(op);
   auto isNear = [&](int its) {
@@ -109,17 +109,17 @@ llvm::SmallVector<int, 8> ClusterFinder::listCandidates(Operation *op) {
            position.lookup(op) - clusters[its].last < kNeighbourhood;
   };
   for (Value operand : op->getOperands()) {
-    Operation *maker = operand.getDefiningOp();
-    if (int its = maker ? clusterOf(maker) : kNone; its != kNone) {
+    Operation *producer = operand.getDefiningOp();
+    if (int its = producer ? clusterOf(producer) : kNone; its != kNone) {
       if (isNear(its))
-        makers.insert(its);
+        producers.insert(its);
       continue;
     }
     auto tensor = dyn_cast<RankedTensorType>(operand.getType());
     if (!tensor || tensor.getNumElements() < 2)
       continue;
     for (auto [count, user] : llvm::enumerate(operand.getUsers())) {
-      if (count == kMostReaders)
+      if (count == kMaxReaders)
         break;
       int its = user->getBlock() == &block ? clusterOf(user) : kNone;
       if (isNear(its))
@@ -129,11 +129,11 @@ llvm::SmallVector<int, 8> ClusterFinder::listCandidates(Operation *op) {
   auto isLater = [&](int a, int b) {
     return std::pair(clusters[a].last, a) > std::pair(clusters[b].last, b);
   };
-  llvm::SmallVector<int, 8> order(makers.begin(), makers.end());
+  llvm::SmallVector<int, 8> order(producers.begin(), producers.end());
   llvm::sort(order, isLater);
   llvm::SmallVector<int, 8> others;
   llvm::copy_if(readers, std::back_inserter(others),
-                [&](int its) { return !makers.contains(its); });
+                [&](int its) { return !producers.contains(its); });
   llvm::sort(others, isLater);
   order.append(others);
   return order;
@@ -165,7 +165,7 @@ bool ClusterFinder::isSound(Operation *op, const RowSpace &space, int a, int b,
           continue;
         Layout layout = *space.find(result);
         bool isNumber = layout.rows.empty() && layout.columns == 0;
-        if (!isNumber && space.countRows() / space.countRows(layout) > kMostRepeats)
+        if (!isNumber && space.countRows() / space.countRows(layout) > kMaxRepeats)
           return false;
         if (!llvm::all_of(result.getUsers(), isInside))
           return false;
@@ -185,13 +185,13 @@ bool ClusterFinder::dependsOn(Operation *op, int cluster, llvm::ArrayRef<int> jo
   llvm::DenseSet<Operation *> visited;
   llvm::DenseSet<int> visitedClusters;
   unsigned first = clusters[cluster].first;
-  auto visit = [&](Operation *maker, bool isOutside) {
-    if (!maker || (isInside(maker) && !isOutside))
+  auto visit = [&](Operation *producer, bool isOutside) {
+    if (!producer || (isInside(producer) && !isOutside))
       return false;
-    if (isInside(maker))
+    if (isInside(producer))
       return true;
-    if (reachOf(maker) > first && visited.insert(maker).second)
-      waiting.push_back(maker);
+    if (reachOf(producer) > first && visited.insert(producer).second)
+      waiting.push_back(producer);
     return false;
   };
   auto visitOperands = [&](Operation *of, bool isOutside) {
@@ -206,7 +206,7 @@ bool ClusterFinder::dependsOn(Operation *op, int cluster, llvm::ArrayRef<int> jo
     for (Operation *member : clusters[inside].ops)
       visitOperands(member, false);
   while (!waiting.empty()) {
-    if (visited.size() > kMostVisited)
+    if (visited.size() > kMaxVisited)
       return true;
     Operation *next = waiting.pop_back_val();
     int its = clusterOf(next);
@@ -255,7 +255,7 @@ bool ClusterFinder::start(Operation *op, int candidate) {
       open.space.rollback(before);
     }
   }
-  if (open.ops.size() > kMostLaidAnew)
+  if (open.ops.size() > kMaxLaidAnew)
     return false;
   RowSpace anew;
   llvm::SmallVector<RowSpace::Member> members = membersOf(candidate);
@@ -288,7 +288,7 @@ int ClusterFinder::join(Operation *op, int home, int candidate) {
       return into;
     space.rollback(before);
   }
-  if (clusters[home].ops.size() + clusters[candidate].ops.size() > kMostLaidAnew)
+  if (clusters[home].ops.size() + clusters[candidate].ops.size() > kMaxLaidAnew)
     return kNone;
   RowSpace anew;
   llvm::append_range(members, membersOf(into));
@@ -304,8 +304,8 @@ int ClusterFinder::join(Operation *op, int home, int candidate) {
 void ClusterFinder::place(Operation *op) {
   unsigned at = position.lookup(op), reach = at;
   for (Value operand : op->getOperands())
-    if (Operation *maker = operand.getDefiningOp())
-      reach = std::max(reach, reachOf(maker));
+    if (Operation *producer = operand.getDefiningOp())
+      reach = std::max(reach, reachOf(producer));
   if (Operation *before = communicationBefore.lookup(op))
     reach = std::max(reach, reachOf(before));
   reaches[op] = reach;
@@ -355,11 +355,11 @@ void ClusterFinder::breakCycles() {
     for (Operation &op : block) {
       Operation *node = nodeOf(&op);
       left.insert(node);
-      auto follow = [&](Operation *maker) {
-        if (!maker || nodeOf(maker) == node)
+      auto follow = [&](Operation *producer) {
+        if (!producer || nodeOf(producer) == node)
           return;
-        before[node].push_back(nodeOf(maker));
-        after[nodeOf(maker)].push_back(node);
+        before[node].push_back(nodeOf(producer));
+        after[nodeOf(producer)].push_back(node);
       };
       for (Value operand : op.getOperands())
         follow(operand.getDefiningOp());
@@ -449,8 +449,8 @@ static void trimOperands(Cluster &cluster, const ClusterOptions &options) {
       continue;
     // Others that read what it views do so beside it: the kernel is to know that it is the same.
     Value viewed = op->getOperand(0);
-    Operation *maker = viewed.getDefiningOp();
-    if (!(maker && isInside(maker)) && llvm::count_if(viewed.getUsers(), isInside) == 1)
+    Operation *producer = viewed.getDefiningOp();
+    if (!(producer && isInside(producer)) && llvm::count_if(viewed.getUsers(), isInside) == 1)
       inside.erase(op);
   }
   llvm::erase_if(cluster.ops, [&](Operation *op) { return !isInside(op); });

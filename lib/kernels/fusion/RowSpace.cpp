@@ -216,7 +216,7 @@ bool RowSpace::touches(Operation *op) const {
 /// are not open.
 static size_t chooseFirst(llvm::ArrayRef<RowSpace::Member> members) {
   size_t first = 0;
-  int64_t most = -1;
+  int64_t maximum = -1;
   for (auto [i, member] : llvm::enumerate(members)) {
     int64_t rows = 1, columns = 1;
     for (int64_t size : member.rowOp->factors)
@@ -224,8 +224,8 @@ static size_t chooseFirst(llvm::ArrayRef<RowSpace::Member> members) {
     for (const RowTensor &tensor : member.rowOp->operands)
       columns = std::max(columns, tensor.columns);
     int64_t its = 2 * rows * columns + !member.rowOp->column;
-    if (its > most) {
-      most = its;
+    if (its > maximum) {
+      maximum = its;
       first = i;
     }
   }

@@ -16,7 +16,7 @@ using namespace cleave::kernels::gpu;
 static constexpr unsigned kGlobal = 1, kShared = 3;
 
 PhaseEmitter::PhaseEmitter(const RowProgram &program, const Plan &plan, ModuleOp module,
-                           llvm::StringRef entry, unsigned threads, unsigned leastBlocks)
+                           llvm::StringRef entry, unsigned threads, unsigned minBlocks)
     : program(program), plan(plan), module(module),
       b(UnknownLoc::get(module.getContext()), module.getBodyRegion()), scalars(b, module),
       threads(threads) {
@@ -33,15 +33,15 @@ PhaseEmitter::PhaseEmitter(const RowProgram &program, const Plan &plan, ModuleOp
                     b.getDenseI32ArrayAttr({int32_t(threads)}));
   // How many blocks a multiprocessor has at least, from which follows how many registers a thread
   // may have. Left alone, ptxas would rather spill a few than have fewer threads at a time.
-  function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(leastBlocks));
+  function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), b.getI32IntegerAttr(minBlocks));
   b.setInsertionPointToStart(function.addEntryBlock(b));
   thread = NVVM::ThreadIdXOp::create(b, b.getI32Type());
   block = NVVM::BlockIdXOp::create(b, b.getI32Type());
   sharedBase = LLVM::AddressOfOp::create(b, shared);
-  int64_t most = program.columns;
+  int64_t maximum = program.columns;
   for (const Node &node : program.nodes)
-    most = std::max(most, node.columns);
-  indexType = most < (int64_t(1) << 30) ? b.getI32Type() : b.getI64Type();
+    maximum = std::max(maximum, node.columns);
+  indexType = maximum < (int64_t(1) << 30) ? b.getI32Type() : b.getI64Type();
 }
 
 void PhaseEmitter::finishFunction() {

@@ -44,7 +44,7 @@ struct Column {
 class PhaseEmitter {
 public:
   PhaseEmitter(const RowProgram &program, const Plan &plan, mlir::ModuleOp module,
-               llvm::StringRef entry, unsigned threads, unsigned leastBlocks);
+               llvm::StringRef entry, unsigned threads, unsigned minBlocks);
 
 protected:
   const Node &node(NodeId id) const { return program.nodes[id]; }

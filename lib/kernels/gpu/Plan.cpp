@@ -139,15 +139,15 @@ int64_t Planner::countHeld(const RowPhase &phase) {
     visit(visit, program.stores[store].value, last);
   for (NodeId sum : phase.sums)
     visit(visit, phase.totals.contains(sum) ? phase.totals.at(sum) : node(sum).operands[0], last);
-  int64_t most = 0;
+  int64_t maximum = 0;
   for (unsigned walk = 1; walk < last; ++walk) {
     int64_t registers = 0;
     for (auto &[id, range] : walks)
       if (range.first <= walk && walk < range.second)
         registers += sizeOfPartial(node(id).type) / 4;
-    most = std::max(most, registers);
+    maximum = std::max(maximum, registers);
   }
-  return most;
+  return maximum;
 }
 
 /// What all numbers of columns, and all places where columns are cut, are multiples of.
@@ -182,21 +182,21 @@ unsigned Planner::preferredVector(const RowPhase &phase) {
 
 /// Rows that are reduced: a group of threads has all of a row.
 void Planner::mapReducedRows(Mapping &mapping, int64_t vectors, int64_t weight, int64_t unit) {
-  int64_t most = std::max<int64_t>(1, kHeldNumbers / (mapping.vector * weight));
-  if (vectors <= 32 * std::min<int64_t>(4, most)) {
+  int64_t maximum = std::max<int64_t>(1, kHeldNumbers / (mapping.vector * weight));
+  if (vectors <= 32 * std::min<int64_t>(4, maximum)) {
     mapping.threads = 128;
     mapping.lanes = std::min<int64_t>(32, llvm::PowerOf2Ceil(vectors));
     // Where rows are put together of parts, a step is in one part only if that costs few steps
     // more.
     int64_t part = llvm::bit_floor(uint64_t(unit / mapping.vector));
     if (part < int64_t(mapping.lanes) && part >= 4 &&
-        int64_t(divideCeil(vectors, part)) <= std::min<int64_t>(8, most))
+        int64_t(divideCeil(vectors, part)) <= std::min<int64_t>(8, maximum))
       mapping.lanes = part;
     mapping.slots = divideCeil(vectors, mapping.lanes);
     return;
   }
   // Few rows: rather more threads than more columns for each.
-  int64_t slots = mapping.rows < 2 * kMultiprocessors ? std::min<int64_t>(2, most) : most;
+  int64_t slots = mapping.rows < 2 * kMultiprocessors ? std::min<int64_t>(2, maximum) : maximum;
   for (; slots >= 1; --slots) {
     int64_t threads = llvm::alignTo(divideCeil(vectors, slots), 32);
     if ((threads >= 128 || slots == 1) && threads <= 1024) {
@@ -205,7 +205,7 @@ void Planner::mapReducedRows(Mapping &mapping, int64_t vectors, int64_t weight, 
       return;
     }
   }
-  for (slots = 1; slots <= most; ++slots)
+  for (slots = 1; slots <= maximum; ++slots)
     if (int64_t(divideCeil(vectors, 1024)) <= slots) {
       mapping.threads = mapping.lanes = 1024;
       mapping.slots = slots;
@@ -219,19 +219,19 @@ void Planner::mapReducedRows(Mapping &mapping, int64_t vectors, int64_t weight, 
 /// Columns that nothing joins: they are shared among blocks.
 void Planner::mapIndependentColumns(Mapping &mapping, int64_t vectors, bool sumsColumns,
                                     int64_t unit) {
-  unsigned mostSlots = mapping.rows == 1 || !sumsColumns ? std::max(1u, 8 / mapping.vector) : 1;
+  unsigned maxSlots = mapping.rows == 1 || !sumsColumns ? std::max(1u, 8 / mapping.vector) : 1;
   mapping.threads = 256;
   if (vectors >= 256) {
     mapping.lanes = 256;
-    mapping.slots = std::min<int64_t>(mostSlots, divideCeil(vectors, 256));
+    mapping.slots = std::min<int64_t>(maxSlots, divideCeil(vectors, 256));
   } else {
     // The fewest idle threads; of those, the most lanes.
-    int64_t leastWaste = std::numeric_limits<int64_t>::max();
+    int64_t minWaste = std::numeric_limits<int64_t>::max();
     for (unsigned lanes = 256; lanes >= 1; lanes /= 2) {
       int64_t slots = divideCeil(vectors, lanes), waste = slots * lanes - vectors;
-      if (slots > std::max(4u, mostSlots) || waste >= leastWaste)
+      if (slots > std::max(4u, maxSlots) || waste >= minWaste)
         continue;
-      leastWaste = waste;
+      minWaste = waste;
       mapping.lanes = lanes;
       mapping.slots = slots;
     }

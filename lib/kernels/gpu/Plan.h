@@ -30,7 +30,7 @@ struct Mapping {
 
   unsigned groups() const { return threads / lanes; }
   /// Blocks that a multiprocessor is to have at a time: so that threads have 64 to 85 registers.
-  unsigned leastBlocks() const { return (threads >= 512 ? 1024 : 768) / threads; }
+  unsigned minBlocks() const { return (threads >= 512 ? 1024 : 768) / threads; }
   int64_t chunks() const { return parts * tiles; }
   /// Columns of one step of a group, and of all slots.
   int64_t slotColumns() const { return int64_t(lanes) * vector; }

@@ -14,7 +14,7 @@ public:
   RowEmitter(const RowProgram &program, const Plan &plan, const RowPhase &phase,
              mlir::ModuleOp module)
       : PhaseEmitter(program, plan, module, phase.entry, phase.mapping.threads,
-                     phase.mapping.leastBlocks()),
+                     phase.mapping.minBlocks()),
         phase(phase), mapping(phase.mapping) {}
 
   void run();

@@ -34,7 +34,7 @@ struct Buffer {
   int64_t bytes = 0;
   /// The first and the last time at which it is needed.
   unsigned begin = 0, end = 0;
-  /// Where it lies, once that is planned. Of an argument: in the frame, where its maker put it
+  /// Where it lies, once that is planned. Of an argument: in the frame, where its producer put it
   /// there.
   ResultMemory memory;
 };

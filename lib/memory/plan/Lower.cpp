@@ -27,8 +27,8 @@ static void sinkGradients(Block &block) {
     SmallVector<Operation *> moved = memory::getPrivateViews(accumulate.getGradient());
     Value brought = moved.empty() ? Value(accumulate.getGradient()) : moved.front()->getOperand(0);
     moved.push_back(accumulate);
-    Operation *maker = brought.getDefiningOp();
-    if (maker && runsOnCommunication(maker)) {
+    Operation *producer = brought.getDefiningOp();
+    if (producer && runsOnCommunication(producer)) {
       for (Operation *op : moved)
         op->moveBefore(block.getTerminator());
       continue;

@@ -101,12 +101,12 @@ int64_t findLowerBound(llvm::ArrayRef<Interval> intervals) {
     changes.emplace_back(interval.end + 1, -interval.bytes);
   }
   llvm::sort(changes);
-  int64_t live = 0, most = 0;
+  int64_t live = 0, maximum = 0;
   for (auto [time, change] : changes) {
     live += change;
-    most = std::max(most, live);
+    maximum = std::max(maximum, live);
   }
-  return most;
+  return maximum;
 }
 
 /// Places intervals in `order`, each in the smallest gap that it fits in; of equal ones, the

@@ -122,9 +122,9 @@ ArenaPlot::Colours ArenaPlot::chooseColours() const {
 
 /// The least of 1, 2 and 5 times a power of ten, or, of bytes, a power of two, that makes at most
 /// `most` steps up to `end`.
-static int64_t chooseStep(int64_t end, int64_t most, bool isBytes) {
+static int64_t chooseStep(int64_t end, int64_t maximum, bool isBytes) {
   int64_t step = 1;
-  for (int i = 0; step * most < end; ++i)
+  for (int i = 0; step * maximum < end; ++i)
     step = isBytes ? 2 * step : (i % 3 == 1 ? step / 2 * 5 : 2 * step);
   return step;
 }

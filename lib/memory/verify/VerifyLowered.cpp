@@ -45,8 +45,8 @@ std::string MemoryRange::str() const {
 }
 
 /// What lies in a frame is there only for functions of its microbatch that run later.
-static LogicalResult verifyTakers(ModuleOp module) {
-  llvm::DenseMap<std::pair<Attribute, StringAttr>, func::FuncOp> makers; // by ranks and name
+static LogicalResult verifyConsumers(ModuleOp module) {
+  llvm::DenseMap<std::pair<Attribute, StringAttr>, func::FuncOp> producers; // by ranks and name
   FramedArguments framed;
   for (const FunctionGroup &group : findFunctionGroups(module)) {
     FramedArguments own = findFramedArguments(group);
@@ -55,7 +55,7 @@ static LogicalResult verifyTakers(ModuleOp module) {
       for (OpOperand &returned : function.front().getTerminator()->getOpOperands())
         if (StringAttr name = getSavedResult(function, returned.getOperandNumber());
             name && places.of(returned.get()).region == ResultMemory::Frame)
-          makers[{function->getAttr(train::kRanksAttrName), name}] = function;
+          producers[{function->getAttr(train::kRanksAttrName), name}] = function;
     }
     framed.insert(own.begin(), own.end());
   }
@@ -64,14 +64,14 @@ static LogicalResult verifyTakers(ModuleOp module) {
       StringAttr name = getSavedArgument(function, argument.getArgNumber());
       if (!name || framed.contains(argument))
         continue;
-      func::FuncOp maker = makers.lookup({function->getAttr(train::kRanksAttrName), name});
-      if (!maker)
+      func::FuncOp producer = producers.lookup({function->getAttr(train::kRanksAttrName), name});
+      if (!producer)
         continue;
       InFlightDiagnostic diagnostic =
           function.emitOpError() << "takes saved value " << name << ", which lies in the frame of '"
-                                 << maker.getName()
+                                 << producer.getName()
                                  << "': expects a later function of the same microbatch and stage";
-      diagnostic.attachNote(maker.getLoc()) << "'" << maker.getName() << "' is here";
+      diagnostic.attachNote(producer.getLoc()) << "'" << producer.getName() << "' is here";
       return diagnostic;
     }
   return success();
@@ -114,5 +114,5 @@ LogicalResult cleave::exec::verifyLowered(ModuleOp module) {
     }
     isRight = isRight && succeeded(verifyFrame(group, timelines, places));
   }
-  return success(isRight && succeeded(verifyTakers(module)));
+  return success(isRight && succeeded(verifyConsumers(module)));
 }

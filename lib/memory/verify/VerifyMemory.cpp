@@ -57,7 +57,7 @@ static std::string describe(Value value) {
       .str();
 }
 
-static void noteMaker(InFlightDiagnostic &diagnostic, Value value) {
+static void noteProducer(InFlightDiagnostic &diagnostic, Value value) {
   diagnostic.attachNote(value.getLoc()) << describe(value) << " is from here";
 }
 
@@ -109,7 +109,7 @@ LogicalResult MemoryVerifier::checkOverwritten(OpResult result, unsigned index) 
                                     << "overwrites " << describe(value) << " ("
                                     << places.of(value).str() << ") before its last use";
     diagnostic.attachNote(reader->getLoc()) << "'" << reader->getName() << "' still reads it";
-    noteMaker(diagnostic, value);
+    noteProducer(diagnostic, value);
     return diagnostic;
   }
   current[root].clear();
@@ -127,7 +127,7 @@ LogicalResult MemoryVerifier::checkReturned() {
     InFlightDiagnostic diagnostic = terminator->emitOpError()
                                     << "gives result " << returned.getOperandNumber() << " in "
                                     << range.str() << ", which it does not outlive";
-    noteMaker(diagnostic, returned.get());
+    noteProducer(diagnostic, returned.get());
     return diagnostic;
   }
   return success();
@@ -193,7 +193,7 @@ LogicalResult cleave::exec::checkOverlaps(ArrayRef<Piece> pieces,
                               << cast<OpResult>(piece.root).getResultNumber() << " to "
                               << piece.range.str() << ", where " << describe(other.root, function)
                               << " still lies, in " << other.range.str();
-        noteMaker(diagnostic, other.root);
+        noteProducer(diagnostic, other.root);
         Operation *last = at(other.end);
         auto reader = last->getParentOfType<func::FuncOp>();
         diagnostic.attachNote(last->getLoc())

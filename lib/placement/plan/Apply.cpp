@@ -27,9 +27,9 @@ PlanApplier::PlanApplier(dist::MeshOp mesh, const train::ProgramFunctions &progr
 }
 
 std::string placement::listSome(ArrayRef<StringRef> names) {
-  constexpr size_t kMost = 6;
-  std::string text = llvm::join(names.take_front(kMost), ", ");
-  if (names.size() > kMost)
+  constexpr size_t kMax = 6;
+  std::string text = llvm::join(names.take_front(kMax), ", ");
+  if (names.size() > kMax)
     text += ", ... (" + std::to_string(names.size()) + " in all)";
   return names.empty() ? "none" : text;
 }

@@ -141,7 +141,7 @@ static void findUses(Value weight, int64_t dim, SmallVectorImpl<Reached> &uses) 
 }
 
 /// The ops that really compute dimension `dim` of a gradient: before views, casts and sums.
-static void findMakers(Value gradient, int64_t dim, SmallVectorImpl<Reached> &makers) {
+static void findProducers(Value gradient, int64_t dim, SmallVectorImpl<Reached> &producers) {
   auto result = dyn_cast<OpResult>(gradient);
   if (!result)
     return;
@@ -153,14 +153,14 @@ static void findMakers(Value gradient, int64_t dim, SmallVectorImpl<Reached> &ma
   if (!factor)
     return;
   if (reduces(rule)) {
-    makers.push_back({op, result.getResultNumber(), *factor});
+    producers.push_back({op, result.getResultNumber(), *factor});
     return;
   }
   for (OpOperand &operand : op->getOpOperands())
     if (isTensor(operand.get().getType()))
       if (std::optional<unsigned> at =
               rule.leadingDim(rule.operands[operand.getOperandNumber()], *factor))
-        findMakers(operand.get(), *at, makers);
+        findProducers(operand.get(), *at, producers);
 }
 
 LogicalResult PlanApplier::cutParameter(const Parameter &parameter, int64_t dim,
@@ -176,7 +176,7 @@ LogicalResult PlanApplier::cutParameter(const Parameter &parameter, int64_t dim,
     if (failed(annotations.place(updated, rule.axis, AxisPlacement::shard(dim), rule)))
       return failure();
   for (Value gradient : parameter.gradients)
-    findMakers(gradient, dim, reached);
+    findProducers(gradient, dim, reached);
   for (const Reached &use : reached)
     if (isInModules(use.op, rule.pattern) &&
         failed(cutFactor(use.op, sharding::getShardingRule(use.op), use.factor, rule, annotations)))

@@ -78,7 +78,7 @@ AxisProblem::AxisProblem(const Graph &graph, const Candidates &candidates, MeshA
 // Variables
 //===----------------------------------------------------------------------===//
 
-unsigned AxisProblem::makerOf(const ValueNode &value) const {
+unsigned AxisProblem::producerOf(const ValueNode &value) const {
   return value.op != kNone ? value.op : graph.ops.size() + graph.ports[value.port].group;
 }
 
@@ -141,7 +141,7 @@ double AxisProblem::getGroupCost(unsigned group, const GroupChoice &choice) cons
 double AxisProblem::costOfValue(unsigned number,
                                 llvm::function_ref<unsigned(unsigned)> choiceOf) const {
   const ValueNode &value = graph.values[number];
-  AxisPlacement made = getMade(value, choiceOf(makerOf(value)));
+  AxisPlacement made = getMade(value, choiceOf(producerOf(value)));
   SmallVector<std::pair<unsigned, AxisPlacement>, 4> paid;
   double seconds = 0;
   for (unsigned i : value.uses) {
@@ -155,10 +155,10 @@ double AxisProblem::costOfValue(unsigned number,
   return seconds * value.weight;
 }
 
-/// A table over the maker and those users whose choice makes a difference.
+/// A table over the producer and those users whose choice makes a difference.
 void AxisProblem::addValue(unsigned number) {
   const ValueNode &value = graph.values[number];
-  unsigned maker = makerOf(value);
+  unsigned producer = producerOf(value);
   SmallVector<unsigned, 8> variables;
   auto add = [&](unsigned variable) {
     if (problem.getNumChoices(variable) > 1 && !llvm::is_contained(variables, variable))
@@ -170,9 +170,9 @@ void AxisProblem::addValue(unsigned number) {
         return true;
     return false;
   };
-  if (varies(maker, [&](unsigned choice) { return getMade(value, choice); }))
-    add(maker);
-  valuesOf[maker].push_back(number);
+  if (varies(producer, [&](unsigned choice) { return getMade(value, choice); }))
+    add(producer);
+  valuesOf[producer].push_back(number);
   for (unsigned i : value.uses) {
     const Use &use = graph.uses[i];
     unsigned user = userOf(use);
@@ -211,22 +211,22 @@ void AxisProblem::addValue(unsigned number) {
   for (unsigned i : value.uses) {
     const Use &use = graph.uses[i];
     unsigned user = userOf(use);
-    bool isSwapped = user < maker;
+    bool isSwapped = user < producer;
     std::vector<double> table;
     auto entry = [&](unsigned made, unsigned taken) {
       return value.weight *
              costs.redistribute(getMade(value, made), getTaken(use, taken), useBytes[i]);
     };
-    if (user == maker) {
+    if (user == producer) {
       for (unsigned a = 0; a < problem.getNumChoices(user); ++a)
         table.push_back(entry(a, a));
       problem.addTable({user}, std::move(table));
       continue;
     }
-    for (unsigned a = 0; a < problem.getNumChoices(isSwapped ? user : maker); ++a)
-      for (unsigned b = 0; b < problem.getNumChoices(isSwapped ? maker : user); ++b)
+    for (unsigned a = 0; a < problem.getNumChoices(isSwapped ? user : producer); ++a)
+      for (unsigned b = 0; b < problem.getNumChoices(isSwapped ? producer : user); ++b)
         table.push_back(isSwapped ? entry(b, a) : entry(a, b));
-    problem.addTable({std::min(user, maker), std::max(user, maker)}, std::move(table));
+    problem.addTable({std::min(user, producer), std::max(user, producer)}, std::move(table));
   }
 }
 
@@ -270,7 +270,7 @@ std::vector<unsigned> AxisProblem::makeInitial() const {
         if (use == kNone)
           continue;
         const ValueNode &value = graph.values[graph.uses[use].value];
-        seconds += op.weight * costs.redistribute(getMade(value, assignment[makerOf(value)]),
+        seconds += op.weight * costs.redistribute(getMade(value, assignment[producerOf(value)]),
                                                   strategy.operands[operand], useBytes[use]);
       }
       if (i == 0 || seconds < best) {
@@ -313,7 +313,7 @@ AxisSolution AxisProblem::solve() {
   for (unsigned op = 0; op < graph.ops.size(); ++op)
     result.strategies.push_back(candidates.ops[op][solution.assignment[op]]);
   for (const ValueNode &value : graph.values)
-    result.made.push_back(getMade(value, solution.assignment[makerOf(value)]));
+    result.made.push_back(getMade(value, solution.assignment[producerOf(value)]));
   for (const Use &use : graph.uses)
     result.taken.push_back(getTaken(use, solution.assignment[userOf(use)]));
   return result;

@@ -40,7 +40,7 @@ public:
 private:
   dist::AxisPlacement getMade(const ValueNode &value, unsigned choice) const;
   dist::AxisPlacement getTaken(const Use &use, unsigned choice) const;
-  unsigned makerOf(const ValueNode &value) const;
+  unsigned producerOf(const ValueNode &value) const;
   unsigned userOf(const Use &use) const;
   double getWork(unsigned op, const AxisStrategy &strategy) const;
   /// Of a group of its own, apart from redistributions.

@@ -217,24 +217,24 @@ FrameSlots cleave::schedule::assignFrameSlots(const Schedule &program, unsigned 
 }
 
 unsigned cleave::schedule::minimalSendSlots(const Schedule &program, CommModel model) {
-  unsigned most = 0;
+  unsigned maximum = 0;
   for (const std::vector<Action> &list : program.ranks) {
     unsigned sends = 0;
     for (Action action : list)
       program.forEachLeaf(action, [&](Action leaf) { sends += isSend(leaf.kind); });
-    most = std::max(most, sends);
+    maximum = std::max(maximum, sends);
   }
   auto runs = [&](unsigned slots) {
     model.sendSlots = slots;
     return !findDeadlock(program, model);
   };
-  if (most == 0 || !runs(most))
+  if (maximum == 0 || !runs(maximum))
     return 0;
   // More slots never hurt: what can start with fewer can start with more.
   unsigned low = 1, high = 1;
-  while (high < most && !runs(high)) {
+  while (high < maximum && !runs(high)) {
     low = high + 1;
-    high = std::min(2 * high, most);
+    high = std::min(2 * high, maximum);
   }
   while (low < high) {
     unsigned middle = low + (high - low) / 2;

@@ -355,15 +355,15 @@ llvm::Error Parser::parseHeader() {
     size_t start = offset;
     if (key == "rank" || atEnd())
       break;
-    auto count = [&](std::optional<unsigned> &into, unsigned most) -> llvm::Error {
+    auto count = [&](std::optional<unsigned> &into, unsigned maximum) -> llvm::Error {
       offset += key.size();
       unsigned value = 0;
       if (llvm::Error error = parseNumber(value, "a number"))
         return error;
       if (into)
         return errorAt(start, "'{0}' is given twice", key);
-      if (value == 0 || value > most)
-        return errorAt(start, "'{0}' must be between 1 and {1}, found {2}", key, most, value);
+      if (value == 0 || value > maximum)
+        return errorAt(start, "'{0}' must be between 1 and {1}, found {2}", key, maximum, value);
       into = value;
       return llvm::Error::success();
     };

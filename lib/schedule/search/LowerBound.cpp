@@ -48,11 +48,11 @@ private:
   unsigned lastStage(unsigned rank) const { return pipeline.stage(rank, pipeline.chunks - 1); }
 
   /// The smallest memory and the largest time of a rank's forwards.
-  double leastForwardMemory(unsigned rank) const {
-    double least = std::numeric_limits<double>::infinity();
+  double minForwardMemory(unsigned rank) const {
+    double minimum = std::numeric_limits<double>::infinity();
     for (unsigned chunk = 0; chunk < pipeline.chunks; ++chunk)
-      least = std::min(least, pipeline.memory[ForwardPass][pipeline.stage(rank, chunk)]);
-    return least;
+      minimum = std::min(minimum, pipeline.memory[ForwardPass][pipeline.stage(rank, chunk)]);
+    return minimum;
   }
   double forwardWork(unsigned rank) const {
     double sum = 0;
@@ -62,7 +62,7 @@ private:
   }
   /// Forwards that fit in the memory before anything is released; infinity without a limit.
   double forwardsThatFit(unsigned rank) const {
-    double memory = leastForwardMemory(rank);
+    double memory = minForwardMemory(rank);
     return memory > 0 ? std::floor(pipeline.memoryLimit * (1 + 1e-9) / memory)
                       : std::numeric_limits<double>::infinity();
   }
@@ -111,10 +111,10 @@ private:
     double input = pipeline.cost[InputPass][stage], weight = pipeline.cost[WeightPass][stage];
     double held = pipeline.memory[ForwardPass][stage];
     double heldByWeight = -pipeline.memory[WeightPass][stage];
-    double best = 0, most = std::floor(room / held);
-    if (most > 1e6)
+    double best = 0, maximum = std::floor(room / held);
+    if (maximum > 1e6)
       return std::numeric_limits<double>::infinity();
-    for (double count = 0; count <= most; ++count)
+    for (double count = 0; count <= maximum; ++count)
       best = std::max(best, count * (input + weight) +
                                 std::floor((room - count * held) / heldByWeight) * weight);
     return best;

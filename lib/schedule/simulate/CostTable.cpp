@@ -147,10 +147,10 @@ llvm::Error CostTable::check() const {
 }
 
 static llvm::Expected<llvm::SmallVector<double>>
-parseNumbers(llvm::StringRef text, llvm::StringRef expected, size_t least, size_t most) {
+parseNumbers(llvm::StringRef text, llvm::StringRef expected, size_t minimum, size_t maximum) {
   llvm::SmallVector<llvm::StringRef> parts;
   text.split(parts, ',');
-  if (parts.size() < least || parts.size() > most)
+  if (parts.size() < minimum || parts.size() > maximum)
     return makeError("expected {0}, found '{1}'", expected, text);
   llvm::SmallVector<double> numbers;
   for (llvm::StringRef part : parts) {

@@ -44,19 +44,19 @@ static llvm::Error readFlops(JSONReader &reader, Device &device) {
   auto object = reader.child("flops");
   if (!object)
     return object.takeError();
-  double least = std::numeric_limits<double>::infinity();
+  double minimum = std::numeric_limits<double>::infinity();
   for (const auto &entry : **object) {
     double &flops = device.flops[entry.first.str()];
     flops = entry.second.getAsNumber().value_or(0);
     std::string where = reader.path("flops") + ": " + entry.first.str();
     if (llvm::Error error = expectPositive(flops, where))
       return error;
-    least = std::min(least, flops);
+    minimum = std::min(minimum, flops);
   }
   if (device.flops.empty())
     return makeError("{0}: expected a number for an element type, found none",
                      reader.path("flops"));
-  device.flops.try_emplace("", least);
+  device.flops.try_emplace("", minimum);
   return llvm::Error::success();
 }
 

@@ -44,7 +44,7 @@ struct GatherOfReduceScatter : Pattern<dist::AllGatherOp> {
   LogicalResult matchAndRewrite(dist::AllGatherOp gather,
                                 PatternRewriter &rewriter) const override {
     Value part = getOnlyOperand(gather);
-    auto scatter = part ? getMaker<dist::ReduceScatterOp>(part) : dist::ReduceScatterOp();
+    auto scatter = part ? getProducer<dist::ReduceScatterOp>(part) : dist::ReduceScatterOp();
     if (!scatter || !part.hasOneUse() || scatter.getDim() != gather.getDim() ||
         scatter.getMesh() != gather.getMesh() || scatter.getAxes() != gather.getAxes())
       return failure();
@@ -90,7 +90,7 @@ struct AllToAllPair : Pattern<dist::AllToAllOp> {
 
   LogicalResult matchAndRewrite(dist::AllToAllOp outer, PatternRewriter &rewriter) const override {
     Value middle = getOnlyOperand(outer);
-    auto inner = middle ? getMaker<dist::AllToAllOp>(middle) : dist::AllToAllOp();
+    auto inner = middle ? getProducer<dist::AllToAllOp>(middle) : dist::AllToAllOp();
     if (!inner || inner.getSplit() != outer.getConcat() || inner.getConcat() != outer.getSplit() ||
         inner.getMesh() != outer.getMesh() || inner.getAxes() != outer.getAxes() ||
         inner.getInput().getType() != outer.getResult().getType())

@@ -34,7 +34,7 @@ template <typename Op> mlir::Value getOnlyOperand(Op op) {
 }
 /// The op of this kind that makes `value`, if it is a communication of one value, waited for at
 /// once.
-template <typename Op> Op getMaker(mlir::Value value) {
+template <typename Op> Op getProducer(mlir::Value value) {
   auto op = value.getDefiningOp<Op>();
   return getOnlyOperand(op) ? op : Op();
 }

@@ -39,7 +39,7 @@ struct AllReducePair : Pattern<dist::AllReduceOp> {
 
   LogicalResult matchAndRewrite(dist::AllReduceOp outer, PatternRewriter &rewriter) const override {
     Value middle = getOnlyOperand(outer);
-    auto inner = middle ? getMaker<dist::AllReduceOp>(middle) : dist::AllReduceOp();
+    auto inner = middle ? getProducer<dist::AllReduceOp>(middle) : dist::AllReduceOp();
     Reduction reduction = outer.getReduction().getKind();
     if (!inner || inner.getReduction() != outer.getReduction() ||
         inner.getMesh() != outer.getMesh() || reduction == Reduction::PremulSum)
@@ -70,7 +70,7 @@ struct SliceOfAllReduce : Pattern<dist::ConvertOp> {
   using Pattern::Pattern;
 
   LogicalResult matchAndRewrite(dist::ConvertOp slice, PatternRewriter &rewriter) const override {
-    auto reduce = getMaker<dist::AllReduceOp>(slice.getInput());
+    auto reduce = getProducer<dist::AllReduceOp>(slice.getInput());
     std::optional<int64_t> dim = slice.getSlicedDim();
     StringAttr axis = slice.getAxis();
     if (!reduce || !dim || !slice.getInput().hasOneUse() || !slice.getSource().isSameOnAllRanks() ||

@@ -19,7 +19,7 @@ import torch
 from part import Failure, describe_failure
 from part_training import read_losses
 
-# Dense bfloat16 FLOP/s by the makers' data sheets.
+# Dense bfloat16 FLOP/s by the manufacturers' data sheets.
 PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "B200": 2250e12, "GB200": 2500e12}
 # The first steps set libraries up and record graphs; they are not timed.
 SKIPPED = 4

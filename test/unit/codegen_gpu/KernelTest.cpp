@@ -200,11 +200,11 @@ TEST_F(Kernels, SoftmaxWithGather) {
       program.rowShape = {2};
     mlir::Type dtype = pickFloat();
     NodeId x = full(dtype), target = argument(i64, 1, false);
-    NodeId most = builder->reduceColumns(RowReduction::MaxNumbers, x, program.columns);
-    NodeId e = builder->exp(builder->sub(x, most));
+    NodeId maximum = builder->reduceColumns(RowReduction::MaxNumbers, x, program.columns);
+    NodeId e = builder->exp(builder->sub(x, maximum));
     NodeId sum = sumOf(e);
     NodeId chosen = builder->gather(x, target);
-    NodeId loss = builder->sub(builder->add(builder->map(Function::Log, {sum}), most), chosen);
+    NodeId loss = builder->sub(builder->add(builder->map(Function::Log, {sum}), maximum), chosen);
     NodeId isTarget =
         builder->map(Function::Equal, {builder->columnIndex(program.columns), target});
     NodeId ones = builder->convert(isTarget, builder->typeOf(x));

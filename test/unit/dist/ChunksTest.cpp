@@ -42,11 +42,11 @@ TEST(Chunks, FollowEachOtherAndCoverTheDimension) {
 }
 
 TEST(Chunks, ManyRanksDoNotOverflow) {
-  constexpr int64_t most = std::numeric_limits<int32_t>::max();
+  constexpr int64_t maximum = std::numeric_limits<int32_t>::max();
   constexpr int64_t size = int64_t(1) << 62;
-  EXPECT_EQ(chunkOf(size, most, 0), (Chunk{0, size / most + 1}));
-  EXPECT_EQ(chunkOf(size, most, most - 1), (Chunk{size - 4, 4}));
-  EXPECT_EQ(chunkOf(3, most, most - 1), (Chunk{3, 0}));
+  EXPECT_EQ(chunkOf(size, maximum, 0), (Chunk{0, size / maximum + 1}));
+  EXPECT_EQ(chunkOf(size, maximum, maximum - 1), (Chunk{size - 4, 4}));
+  EXPECT_EQ(chunkOf(3, maximum, maximum - 1), (Chunk{3, 0}));
 }
 
 TEST(Chunks, SeveralAxesDivideOneAfterTheOther) {

@@ -84,7 +84,7 @@ TEST(RandomStreamTest, GoingBackToAKnownPlaceDrawsNothing) {
 TEST(RandomStreamTest, ForgetsTheLowestPlaces) {
   RandomStream stream;
   std::vector<uint32_t> first = draw(stream, 5, 10, 3);
-  for (uint64_t i = 0; i < RandomStream::kMostPlaces; ++i)
+  for (uint64_t i = 0; i < RandomStream::kMaxPlaces; ++i)
     stream.seek(5, 100 + i);
   uint64_t before = stream.skippedDraws();
   EXPECT_EQ(draw(stream, 5, 10, 3), first);

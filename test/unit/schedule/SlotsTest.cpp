@@ -75,7 +75,7 @@ TEST(Slots, FramesAreTheMicrobatchesInFlight) {
           if (isCompute(leaf.kind))
             lives.try_emplace({leaf.stage, leaf.index}, Life{at, at}).first->second.end = at;
         });
-      std::vector<unsigned> most(program.numStages());
+      std::vector<unsigned> maximum(program.numStages());
       for (auto &[key, life] : lives) {
         unsigned together = 0;
         for (auto &[other, otherLife] : lives) {
@@ -88,9 +88,9 @@ TEST(Slots, FramesAreTheMicrobatchesInFlight) {
           EXPECT_NE(frames.slots[key.first][key.second], frames.slots[key.first][other.second])
               << name << " rank " << rank;
         }
-        most[key.first] = std::max(most[key.first], together);
+        maximum[key.first] = std::max(maximum[key.first], together);
       }
-      EXPECT_EQ(frames.numSlots, most) << name << " rank " << rank;
+      EXPECT_EQ(frames.numSlots, maximum) << name << " rank " << rank;
     }
   }
   Schedule oneFOneB = orFail(buildSchedule("1f1b", {.ranks = 4, .microbatches = 8}));
@@ -120,10 +120,10 @@ TEST(Completions, AreProved) {
         ++found;
         EXPECT_LE(positionOf(rank, send), positionOf(rank, computation)) << name;
         bool isForward = computation.kind == ActionKind::Forward;
-        unsigned maker = isForward ? computation.stage - 1u : computation.stage + 1u;
-        Action source(isForward ? ActionKind::SendForward : ActionKind::SendBackward, maker,
+        unsigned producer = isForward ? computation.stage - 1u : computation.stage + 1u;
+        Action source(isForward ? ActionKind::SendForward : ActionKind::SendBackward, producer,
                       computation.index);
-        unsigned peer = program.topology.rankOf(maker);
+        unsigned peer = program.topology.rankOf(producer);
         ASSERT_EQ(peer, getPeer(program.topology, send));
         size_t use = program.ranks[peer].size();
         if (send.kind == ActionKind::SendForward)
@@ -199,12 +199,12 @@ TEST(Slots, FewReceiveSlotsAreRespectedOrRefused) {
 TEST(Slots, SendSlots) {
   Schedule program = orFail(insertP2P(orFail(buildSchedule("1f1b", {4, 8}))));
   CommModel model = CommModel::nccl();
-  unsigned least = minimalSendSlots(program, model);
-  ASSERT_GE(least, 1u);
-  model.sendSlots = least;
+  unsigned minimum = minimalSendSlots(program, model);
+  ASSERT_GE(minimum, 1u);
+  model.sendSlots = minimum;
   EXPECT_FALSE(findDeadlock(program, model));
-  if (least > 1) {
-    model.sendSlots = least - 1;
+  if (minimum > 1) {
+    model.sendSlots = minimum - 1;
     EXPECT_TRUE(findDeadlock(program, model));
   }
   Schedule alone = orFail(buildSchedule("offline", {1, 2, 3}));

@@ -133,12 +133,12 @@ TEST(Simulator, EveryScheduleRunsWithInsertedTransfers) {
       // Matched by tag, transfers of a link do not wait for each other; in stream order they do.
       double free = makespan(CostTable::uniform(1, 1, 1, 0)), implied = makespan(costs);
       for (CommModel model : {CommModel::gloo(), CommModel::nccl()}) {
-        double least = model.matching == Matching::Tag ? free : implied;
+        double minimum = model.matching == Matching::Tag ? free : implied;
         P2POptions options;
         options.model = model;
         Schedule full = llvm::cantFail(insertP2P(*program, options));
         Timeline timeline = llvm::cantFail(simulate::simulate(full, costs, {model}));
-        EXPECT_GE(measure(full, timeline).makespan, least - 1e-9) << builder->name().str();
+        EXPECT_GE(measure(full, timeline).makespan, minimum - 1e-9) << builder->name().str();
       }
     }
 }

@@ -82,8 +82,8 @@ static LogicalResult powScalar(OpDecomposer &d) {
     return d.result(b.map(Function::Sqrt, {self}));
   if (exponent == -0.5)
     return d.result(b.div(1.0, b.map(Function::Sqrt, {self})));
-  constexpr int64_t kMost = 16;
-  if (!isWhole || std::abs(exponent) > kMost) {
+  constexpr int64_t kMax = 16;
+  if (!isWhole || std::abs(exponent) > kMax) {
     if (!isFloat(d.type()))
       return d.refuse("has an exponent that integers do not support");
     return d.result(b.map(Function::Pow, {self, b.constant(d.type(), exponent)}));
