@@ -117,19 +117,6 @@ bool CallOp::mixesElements() {
   return true;
 }
 
-/// Of the losses that exporters leave as calls.
-std::optional<LookUp> CallOp::getLookUp() {
-  if (!llvm::is_contained(
-          {"aten::nll_loss", "aten::nll_loss2d_forward", "aten::cross_entropy_loss"}, getCallee()))
-    return std::nullopt;
-  auto tensor = [&](StringRef name) {
-    auto reference = getArgs().getAs<OperandAttr>(name);
-    return reference ? getOperand(reference.getIndex()) : Value();
-  };
-  auto ignored = getArgs().getAs<IntegerAttr>("ignore_index");
-  return LookUp{tensor("target"), tensor("self"), 1, ignored ? ignored.getInt() : -100};
-}
-
 /// What kind of value a schema type takes, and whether `value` is one.
 static bool accepts(StringRef type, Attribute value) {
   if (type.consume_back("?") && isa<UnitAttr>(value))

@@ -8,8 +8,7 @@ include "dialects/aten/AtenAttrs.td"
 def Aten_CallOp : Op<Aten_Dialect, "call", [
     Pure, DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["getShardingRule"]>,
     DeclareOpInterfaceMethods<AtenOpInterface,
-        ["getSchemaName", "getArgumentSpecs", "getArguments", "getViewedOperand", "mixesElements",
-         "getLookUp"]>,
+        ["getSchemaName", "getArgumentSpecs", "getArguments", "getViewedOperand", "mixesElements"]>,
     DeclareOpInterfaceMethods<CostOpInterface, ["countFlops"]>]> {
   let summary = "call any operator of PyTorch's dispatcher";
   let description = [{

@@ -90,6 +90,7 @@ def Aten_NllLoss2dForwardOp : Aten_LossOp<"nll_loss2d_forward", "negative log li
   let results = (outs Aten_Tensor:$output, Aten_Tensor:$total_weight);
   let sharding = Aten_CustomSharding;
   let linear = ["self -> 0"];
+  let lookUp = "{getTarget(), getSelf(), 1, int64_t(getIgnoreIndex())}";
 }
 
 def Aten_NllLoss2dBackwardOp : Aten_LossOp<"nll_loss2d_backward", "gradient of `nll_loss2d_forward`"> {
