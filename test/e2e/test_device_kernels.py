@@ -1,6 +1,6 @@
 """Compiled kernels on a device: the choice of a chip's code, and how it is launched.
 
-The fake device (test/unit/runtime_device/FakePlugin.cpp) takes shared objects for cubins, and calls
+The fake device (test/unit/runtime/device/FakePlugin.cpp) takes shared objects for cubins, and calls
 a function for each block, with the addresses of its arguments as a launch has them.
 """
 

@@ -12,7 +12,7 @@ from cleave.data import TextBatches, TokenBatches
 
 @pytest.fixture
 def driver(build_dir):
-    """Runs test/unit/runtime_io/IoDriver.cpp with arguments; its standard output."""
+    """Runs test/unit/runtime/io/IoDriver.cpp with arguments; its standard output."""
 
     def run(*arguments):
         command = [build_dir / "unit" / "cleave_io_driver", *map(str, arguments)]
