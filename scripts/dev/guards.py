@@ -29,7 +29,8 @@ def guarded(path, text):
         head = re.match(r"(?://.*\n)*", text)[0]
         body = text[len(head) :].strip("\n")
         head = head + "\n" if head else ""
-    return f"{head}#ifndef {name}\n#define {name}\n\n{body}\n\n#endif // {name}\n"
+    middle = body + "\n\n" if body else ""
+    return f"{head}#ifndef {name}\n#define {name}\n\n{middle}#endif // {name}\n"
 
 
 def main(arguments):

@@ -1,7 +1,7 @@
 // A schedule as data: for each rank the ordered list of its actions.
 
-#ifndef CLEAVE_LIB_SCHEDULE_MODEL_PROGRAM_H
-#define CLEAVE_LIB_SCHEDULE_MODEL_PROGRAM_H
+#ifndef CLEAVE_LIB_SCHEDULE_MODEL_SCHEDULE_H
+#define CLEAVE_LIB_SCHEDULE_MODEL_SCHEDULE_H
 
 #include "lib/schedule/model/Action.h"
 #include "lib/schedule/model/Topology.h"
@@ -106,4 +106,4 @@ bool sameActions(const Schedule &a, const Schedule &b);
 
 } // namespace cleave::schedule
 
-#endif // CLEAVE_LIB_SCHEDULE_MODEL_PROGRAM_H
+#endif // CLEAVE_LIB_SCHEDULE_MODEL_SCHEDULE_H
