@@ -4,16 +4,13 @@
 
 #include "dialects/dist/Dist.h"
 #include "dialects/exec/Exec.h"
+#include "dialects/train/EachFunction.h"
 #include "dialects/train/Program.h"
 #include "lib/typing/ClassComparison.h"
 #include "lib/typing/ConflictText.h"
 #include "lib/typing/GradientFlow.h"
 #include "lib/typing/Inference.h"
 #include "lib/typing/KernelInference.h"
-
-#include "mlir/IR/Threading.h"
-
-#include <atomic>
 
 using namespace mlir;
 using namespace cleave;
@@ -248,19 +245,11 @@ LogicalResult FunctionChecker::run() {
 
 LogicalResult cleave::placement::checkSpmdTypes(ModuleOp module) {
   auto functions = llvm::to_vector(module.getOps<func::FuncOp>());
-  std::atomic<bool> isRight = true;
-  {
-    // Errors come in the order of the functions.
-    ParallelDiagnosticHandler diagnostics(module.getContext());
-    parallelFor(module.getContext(), 0, functions.size(), [&](size_t i) {
-      diagnostics.setOrderIDForThread(i);
-      func::FuncOp function = functions[i];
-      if (!function.isExternal() && isTyped(function) && failed(FunctionChecker(function).run()))
-        isRight = false;
-      diagnostics.eraseOrderIDForThread();
-    });
-  }
+  LogicalResult checked = train::checkEach(functions, [](func::FuncOp function) {
+    bool isChecked = !function.isExternal() && isTyped(function);
+    return isChecked ? FunctionChecker(function).run() : success();
+  });
   // What an op gives is as declared, so signatures can be judged by declarations alone.
-  return success(isRight && succeeded(checkSignatures(module)) &&
+  return success(succeeded(checked) && succeeded(checkSignatures(module)) &&
                  succeeded(checkRankClasses(module)));
 }

@@ -1,5 +1,6 @@
 //===- VerifyLowered.cpp - that a lowered function computes what its ops say --===//
 
+#include "dialects/train/EachFunction.h"
 #include "dialects/train/Program.h"
 #include "lib/memory/MemoryPlan.h"
 #include "lib/memory/verify/Verify.h"
@@ -106,12 +107,18 @@ LogicalResult cleave::exec::verifyLowered(ModuleOp module) {
     FramedArguments framed = findFramedArguments(group);
     std::vector<std::unique_ptr<Timeline>> timelines;
     std::vector<std::unique_ptr<Places>> places;
+    llvm::DenseMap<Operation *, size_t> positions;
     for (func::FuncOp function : group.functions) {
+      positions[function] = timelines.size();
       timelines.push_back(std::make_unique<Timeline>(function));
       places.push_back(std::make_unique<Places>(function, framed));
-      isRight &= succeeded(verifyMemory(function, *timelines.back(), *places.back())) &&
-                 succeeded(verifyEvents(function, *timelines.back(), *places.back()));
     }
+    LogicalResult checked = train::checkEach(group.functions, [&](func::FuncOp function) {
+      size_t i = positions.lookup(function);
+      return success(succeeded(verifyMemory(function, *timelines[i], *places[i])) &&
+                     succeeded(verifyEvents(function, *timelines[i], *places[i])));
+    });
+    isRight &= succeeded(checked);
     isRight = isRight && succeeded(verifyFrame(group, timelines, places));
   }
   return success(isRight && succeeded(verifyConsumers(module)));
