@@ -51,8 +51,8 @@ static size_t findLists(StringRef text) {
   return StringRef::npos;
 }
 
-ScheduleSource::ScheduleSource(ScheduleOp op, const schedule::Schedule &program)
-    : program(program), context(op.getContext()) {
+ScheduleSource::ScheduleSource(ScheduleOp op, const schedule::Schedule &current)
+    : fallback(op.getLoc()), current(current) {
   auto location = op->getLoc()->findInstanceOf<FileLineColLoc>();
   if (!location)
     return;
@@ -76,9 +76,9 @@ void ScheduleSource::readOp(StringRef text, StringRef symbol) {
   size_t lists = findLists(text);
   if (lists == StringRef::npos)
     return;
-  written.topology = program.topology;
-  written.numMicrobatches = program.numMicrobatches;
-  written.ranks.resize(program.numRanks());
+  written.topology = current.topology;
+  written.numMicrobatches = current.numMicrobatches;
+  written.ranks.resize(current.numRanks());
   schedule::TextOptions options;
   options.comment = "//";
   options.offsets = &offsets;
@@ -102,21 +102,21 @@ void ScheduleSource::readFile(StringRef text, StringRef path) {
 // Finding an action
 //===----------------------------------------------------------------------===//
 
-LocationAttr ScheduleSource::locate(const schedule::Place &place) const {
-  if (place.rank >= offsets.size() || place.rank >= program.ranks.size() ||
-      place.position >= program.ranks[place.rank].size())
-    return {};
+Location ScheduleSource::locate(const schedule::Place &place) const {
+  if (place.rank >= offsets.size() || place.rank >= current.ranks.size() ||
+      place.position >= current.ranks[place.rank].size())
+    return fallback;
   // Passes insert actions and keep the order of the others: the second F0.0 of the one list is the
   // second of the other.
-  ArrayRef<schedule::Action> list = program.ranks[place.rank], text = written.ranks[place.rank];
+  ArrayRef<schedule::Action> list = current.ranks[place.rank], text = written.ranks[place.rank];
   schedule::Action action = list[place.position];
-  std::string name = schedule::hasStage(action.kind) ? "" : program.str(action);
+  std::string name = schedule::hasStage(action.kind) ? "" : current.str(action);
   auto isSame = [&](const schedule::Schedule &owner, schedule::Action other) {
     return schedule::hasStage(action.kind) ? other == action
                                            : other.kind == action.kind && owner.str(other) == name;
   };
   size_t earlier = llvm::count_if(list.take_front(place.position),
-                                  [&](schedule::Action other) { return isSame(program, other); });
+                                  [&](schedule::Action other) { return isSame(current, other); });
   for (size_t position = 0; position < offsets[place.rank].size(); ++position) {
     if (!isSame(written, text[position]) || earlier--)
       continue;
@@ -124,5 +124,5 @@ LocationAttr ScheduleSource::locate(const schedule::Place &place) const {
     size_t lineStart = before.rfind('\n') + 1; // 0 where there is none
     return FileLineColLoc::get(path, before.count('\n') + 1, before.size() - lineStart + 1);
   }
-  return {};
+  return fallback;
 }

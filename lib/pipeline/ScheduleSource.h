@@ -19,19 +19,20 @@ namespace cleave::pipeline {
 /// The text from which a schedule was read: an op in an MLIR file, or a schedule file.
 class ScheduleSource {
 public:
-  /// `program` is what `op` says. Without a text (standard input, bytecode, a schedule made by
-  /// name, a file that has changed since) nothing is found.
-  ScheduleSource(ScheduleOp op, const schedule::Schedule &program);
+  /// `current` is what `op` says now.
+  ScheduleSource(ScheduleOp op, const schedule::Schedule &current);
 
-  /// The line and column of an action; null where the text does not have it, as a pass inserted it.
-  mlir::LocationAttr locate(const schedule::Place &place) const;
+  /// The line and column of an action. The op's location where the text does not have the action,
+  /// as a pass inserted it, and where there is no text: standard input, bytecode, a schedule made
+  /// by name, a file that has changed since.
+  mlir::Location locate(const schedule::Place &place) const;
 
 private:
   void readOp(llvm::StringRef text, llvm::StringRef symbol);
   void readFile(llvm::StringRef text, llvm::StringRef path);
 
-  const schedule::Schedule &program;
-  mlir::MLIRContext *context;
+  mlir::Location fallback;
+  const schedule::Schedule &current;
   mlir::StringAttr path;
   std::unique_ptr<llvm::MemoryBuffer> buffer;
   /// The actions of the text, and where they begin.

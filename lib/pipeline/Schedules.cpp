@@ -23,9 +23,8 @@ void pipeline::emitProblems(ScheduleOp op, const schedule::Schedule &program,
   if (problems.empty())
     return;
   ScheduleSource source(op, program);
-  auto locate = [&](const std::optional<schedule::Place> &place) -> Location {
-    LocationAttr found = place ? source.locate(*place) : LocationAttr();
-    return found ? Location(found) : op.getLoc();
+  auto locate = [&](const std::optional<schedule::Place> &place) {
+    return place ? source.locate(*place) : op.getLoc();
   };
   auto print = [](Diagnostic &diagnostic, const std::optional<schedule::Place> &place,
                   StringRef message) {

@@ -2,6 +2,7 @@
 
 #include "runtime/program/ActionFunctions.h"
 #include "dialects/dist/Dist.h"
+#include "lib/pipeline/ScheduleSource.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallSet.h"
@@ -28,9 +29,10 @@ private:
   LogicalResult checkOutput(func::FuncOp function, train::RoleAttr role);
   LogicalResult checkValues(const PhaseFunction &part, unsigned rank);
 
-  /// An error on the schedule at the current action, with a note at the function.
+  /// An error at the current action, with a note at the function.
   InFlightDiagnostic reportError(func::FuncOp function) {
-    InFlightDiagnostic diagnostic = op.emitOpError() << where;
+    Location location = pipeline::ScheduleSource(op, schedule).locate(place);
+    InFlightDiagnostic diagnostic = emitError(location) << "'" << op->getName() << "' op " << where;
     diagnostic.attachNote(function.getLoc()) << "the function is here";
     return diagnostic;
   }
@@ -38,6 +40,7 @@ private:
   pipeline::ScheduleOp op;
   const schedule::Schedule &schedule;
   Program::Impl &impl;
+  schedule::Place place{};
   /// `rank 0, position 3: call "ema" `
   std::string where;
   /// Parameters, buffers, constants and optimizer states: the type, and the ranks along the
@@ -100,6 +103,7 @@ LogicalResult Reader::add(unsigned rank, size_t position, Action action) {
   auto function = impl.module->lookupSymbol<func::FuncOp>(name);
   if (!function)
     return success();
+  place = {rank, position};
   where = ("rank " + llvm::Twine(rank) + ", position " + llvm::Twine(position) + ": " +
            schedule.str(action) + " ")
               .str();
