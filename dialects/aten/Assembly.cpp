@@ -169,7 +169,7 @@ ParseResult cleave::aten::parseAtenOp(OpAsmParser &parser, OperationState &state
       if (llvm::is_contained(list.present, false)) {
         std::string mask = (Twine(spec.name) + "_present").str();
         if (llvm::none_of(specs, [&](ArgumentSpec s) { return s.name == mask; }))
-          return parser.emitError(location) << "list '" << spec.name << "' cannot hold none";
+          return parser.emitError(location) << "list '" << spec.name << "' cannot be none";
         state.addAttribute(mask, b.getDenseBoolArrayAttr(list.present));
       }
     } else if (parser.parseOperand(list.operands.emplace_back())) {

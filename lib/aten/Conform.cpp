@@ -43,8 +43,8 @@ Value AtenBuilder::conform(Value value, PlacementAttr wanted) {
     bool isLocal = want.isVarying() || want.isShard() || want.isPartialSum();
     bool crosses = have.isShard() && want.isShard() && have.dim != want.dim;
     if (have.isPartial() || crosses || !(isLocal || (have.isInvariant() && want.isReplicate()))) {
-      mlir::emitError(location) << "cannot make a gradient " << want << " along axis " << entry.axis
-                                << " of one that is " << have;
+      mlir::emitError(location) << "cannot produce a gradient " << want << " along axis "
+                                << entry.axis << " of one that is " << have;
       failed = true;
       return value;
     }

@@ -101,7 +101,7 @@ LogicalResult StageAssignment::placeByMarks() {
     if (lowest && stage < *lowest) {
       InFlightDiagnostic diagnostic = op.emitError() << "is marked for stage " << stage
                                                      << ", but takes a value of stage " << *lowest;
-      diagnostic.attachNote(producer->getLoc()) << "the value is made here";
+      diagnostic.attachNote(producer->getLoc()) << "the value is produced here";
       return diagnostic;
     }
     stages[&op] = stage;

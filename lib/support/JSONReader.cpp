@@ -115,7 +115,7 @@ llvm::Error JSONReader::objects(
 llvm::Error JSONReader::finish() const {
   for (const auto &entry : object)
     if (!llvm::is_contained(known, entry.first.str()))
-      return makeError("{0}: unknown field \"{1}\"; known are {2}", where, entry.first.str(),
+      return makeError("{0}: unknown field \"{1}\"; expected one of {2}", where, entry.first.str(),
                        llvm::join(known, ", "));
   return llvm::Error::success();
 }

@@ -301,11 +301,11 @@ private:
       entries.push_back({backward::getBytes(base.getType()), stream.str()});
     }
     llvm::stable_sort(entries, [](const Entry &a, const Entry &b) { return a.bytes > b.bytes; });
-    std::string table =
-        llvm::formatv("held from one to the other, per microbatch: {0} bytes in {1} values\n"
-                      "  saved by the forward: {2} bytes\n  made by backward_input: {3} bytes\n",
-                      plan.memory.totalBytes(), entries.size(), plan.memory.savedBytes,
-                      plan.memory.byProductBytes);
+    std::string table = llvm::formatv(
+        "held between the halves, per microbatch: {0} bytes in {1} values\n"
+        "  saved by the forward: {2} bytes\n  produced by backward_input: {3} bytes\n",
+        plan.memory.totalBytes(), entries.size(), plan.memory.savedBytes,
+        plan.memory.byProductBytes);
     constexpr size_t kShown = 10;
     for (const Entry &entry : ArrayRef(entries).take_front(kShown))
       table += llvm::formatv("{0,12}  {1}\n", entry.bytes, entry.text);

@@ -164,7 +164,7 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
       if (train::RoleAttr role = train::getArgumentRole(update, argument.getArgNumber());
           role.getKind() != RoleKind::Gradient)
         return update.emitError() << "computes a gradient from " << role
-                                  << "; what clips the gradients of stages needs gradients only";
+                                  << "; clipping across stages supports gradients only";
 
     if (!stage.reduce) {
       OpBuilder b(update);
@@ -193,7 +193,7 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
                << "expects to update a parameter of the stage, found another value";
       if (!passed.insert(before).second)
         return gradient->getOwner()->emitError()
-               << "takes the gradient that another parameter of the stage is updated with";
+               << "takes the gradient with which another parameter of the stage is updated";
       auto role = train::RoleAttr::get(&getContext(), RoleKind::Gradient, owner.getNameOrEmpty());
       backward::addResult(reduce, mapping.lookup(before), role);
       BlockArgument reduced =
@@ -209,7 +209,7 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
       if (!argument.use_empty())
         return update.emitError() << "uses "
                                   << train::getArgumentRole(update, argument.getArgNumber())
-                                  << " for more than what its parameter is updated with";
+                                  << " for more than the update of its parameter";
       gone.set(argument.getArgNumber());
     }
     return update.eraseArguments(gone);

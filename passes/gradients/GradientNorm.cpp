@@ -58,7 +58,7 @@ cleave::gradients::findGradients(const train::ProgramFunctions &part) {
         InFlightDiagnostic diagnostic =
             op.emitError() << "takes a gradient that is " << entry.placement << " over axis "
                            << entry.axis << "; reduce it before computing its norm";
-        diagnostic.attachNote(gradient->get().getLoc()) << "the gradient comes from here";
+        diagnostic.attachNote(gradient->get().getLoc()) << "the gradient is produced here";
         return diagnostic;
       }
     gradients.push_back(gradient);

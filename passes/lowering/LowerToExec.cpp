@@ -117,7 +117,8 @@ void LowerToExec::count(func::FuncOp function, const LoweringSummary &summary) {
                       waste(summary.frameBytes, summary.frameLowerBound), summary.inFrame);
   function.emitRemark() << llvm::formatv(
       "{0}: arena {1}, {2:f1} % above the peak of live values; {3} results in it, {4} in "
-      "place of an operand, {5} views and tied values; {6}apart: {7} that outlive the function "
+      "place of an operand, {5} views and tied values; {6}on the heap: {7} that outlive the "
+      "function "
       "({8}), {9} others; {10} events",
       function.getName(), describe(summary.arenaBytes),
       waste(summary.arenaBytes, summary.lowerBound), summary.inArena, summary.inPlace,

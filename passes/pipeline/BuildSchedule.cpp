@@ -71,8 +71,9 @@ private:
     bool isGiven = ranks || microbatches || chunks || !topology.empty() || forwardOnly ||
                    mergeBackward || buckets || steps;
     if (!file.empty() && isGiven)
-      return module.emitError() << "expects no options but 'symbol', 'axis' and 'max-unsharded' "
-                                   "with 'file', which determines the rest";
+      return module.emitError()
+             << "expects no options other than 'symbol', 'axis' and 'max-unsharded' "
+                "with 'file', which determines the rest";
     bool searches = isSearched();
     if (!searches &&
         (!device.empty() || !profile.empty() || memoryLimit || effort != 1 || seed != 1))

@@ -57,8 +57,9 @@ llvm::Expected<std::unique_ptr<Work>> Communicator::startReduceScatter(at::Tenso
                                                                        const at::Tensor &,
                                                                        const ReductionOp &,
                                                                        llvm::StringRef what) {
-  return llvm::createStringError("reduce_scatter of %s: the communicator of group \"%s\" has none",
-                                 what.str().c_str(), groupName.c_str());
+  return llvm::createStringError(
+      "reduce_scatter of %s: the communicator of group \"%s\" does not support it",
+      what.str().c_str(), groupName.c_str());
 }
 
 llvm::Error Communicator::explainStuck() {
@@ -92,7 +93,7 @@ llvm::Error Communicator::checkSubgroup(llvm::ArrayRef<int> ranks, llvm::StringR
     member |= ranks[i] == myRank;
   }
   if (!member)
-    return llvm::createStringError("subgroup \"%s\" does not contain rank %d, which asks for it",
+    return llvm::createStringError("subgroup \"%s\" does not contain rank %d, which requested it",
                                    name.str().c_str(), myRank);
   return llvm::Error::success();
 }

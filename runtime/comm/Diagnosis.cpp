@@ -15,7 +15,7 @@ static std::string describeAbsence(const PeerPosition &position, const Operation
   case PeerPosition::State::NotJoined:
     return "has not joined";
   case PeerPosition::State::Silent:
-    return "does not answer (its process is stopped, or its machine cannot be reached)";
+    return "does not respond (its process is stopped, or its machine is unreachable)";
   case PeerPosition::State::Left:
     return "has already finished";
   case PeerPosition::State::Lost:
@@ -25,7 +25,7 @@ static std::string describeAbsence(const PeerPosition &position, const Operation
   case PeerPosition::State::Running:
     break;
   }
-  std::string last = position.started == 0 ? "it has started none yet"
+  std::string last = position.started == 0 ? "it has not started any"
                                            : "its last is " + position.operation + ", operation " +
                                                  std::to_string(position.started);
   if (operation.peer >= 0)

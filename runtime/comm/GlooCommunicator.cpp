@@ -97,7 +97,7 @@ llvm::Expected<std::unique_ptr<Communicator>> GlooCommunicator::subgroup(llvm::A
   std::string groupPath = path + "/" + subgroupName.str() + "." + std::to_string(worldRanks[0]);
   groupPath += "." + std::to_string(subgroups[groupPath]++);
   int place = static_cast<int>(llvm::find(ranks, rank()) - ranks.begin());
-  Operation operation{"making group \"" + subgroupName.str() + "\"", 1};
+  Operation operation{"creating group \"" + subgroupName.str() + "\"", 1};
   world->monitor->setPosition(groupPath, 1, operation.text);
   try {
     auto made = world->makeGroup(groupPath, place, worldRanks.size());

@@ -112,8 +112,8 @@ joinStore(const Rendezvous &rendezvous, const c10d::TCPStoreOptions &options, mi
     return joined.get();
   return llvm::make_error<PeerFailure>(
       rendezvous.host + ":" + std::to_string(rendezvous.port) +
-          " accepts connections but does not answer as the ranks' rendezvous within " +
-          describeSeconds(seconds(timeout)) + ": another program may have the port",
+          " accepts connections but did not respond as the ranks' rendezvous within " +
+          describeSeconds(seconds(timeout)) + ": another program may be using the port",
       std::vector<int>{});
 }
 
@@ -144,7 +144,7 @@ openStore(const Rendezvous &rendezvous, milliseconds timeout, Clock::time_point 
       return llvm::make_error<PeerFailure>(
           "the rendezvous, which " +
               std::string(rendezvous.launcherHasStore ? "the launcher" : "rank 0") +
-              " serves, is not there: " + llvm::toString(probe.takeError()),
+              " serves, is unreachable: " + llvm::toString(probe.takeError()),
           rendezvous.launcherHasStore ? std::vector<int>{} : std::vector{0});
   }
   auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
@@ -213,7 +213,7 @@ static llvm::Error checkMembership(const Rendezvous &rendezvous, c10d::Store &st
            " on the one that joined first: expected the same number on all ranks";
   else if (store.add("/rank/" + rank, 1) > 1)
     text = rendezvous.rankName + "=" + rank +
-           " in two processes: expected another number in each, from 0 to " +
+           " in two processes: expected a different number in each, from 0 to " +
            std::to_string(rendezvous.size - 1);
   if (text.empty())
     return llvm::Error::success();

@@ -19,8 +19,7 @@
 namespace cleave::runtime {
 
 /// Why a rank is lost that did not say so itself.
-inline constexpr llvm::StringLiteral kProcessEnded =
-    "its process has ended or cannot be reached any more";
+inline constexpr llvm::StringLiteral kProcessEnded = "its process has ended or is unreachable";
 
 /// The first rank that was lost, and why: it told its reason, or its connection broke.
 struct PeerLoss {

@@ -36,7 +36,7 @@ static int countDevices(const Driver &driver, int32_t &count) {
   } answer;
   int ends[2];
   if (::pipe(ends) != 0)
-    return fail(std::string("cannot make a pipe: ") + std::strerror(errno));
+    return fail(std::string("cannot create a pipe: ") + std::strerror(errno));
   pid_t child = ::fork();
   if (child == 0) {
     answer.result = driver.init(0);

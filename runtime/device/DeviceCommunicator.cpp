@@ -112,7 +112,7 @@ private:
 llvm::Expected<BackendPtr> DeviceCommunicator::makeBackend(StringRef purpose) {
   auto *store = static_cast<c10d::Store *>(host.groupStore());
   if (!store)
-    return llvm::createStringError("group \"%s\" has no store to make a communicator over",
+    return llvm::createStringError("group \"%s\" has no store to create a communicator with",
                                    name().str().c_str());
   auto own = c10::make_intrusive<c10d::PrefixStore>(
       purpose.str(), c10::intrusive_ptr<c10d::Store>::reclaim_copy(store));
@@ -519,7 +519,7 @@ cleave::runtime::makeDeviceCommunicator(Communicator &host, const Device &device
   if (*medium == DeviceMedium::Backend && !sharing.empty())
     return llvm::make_error<CollectiveRefusal>(
         describeRanks(sharing) + " share the device " + facts.name +
-        ", but NCCL needs one for each rank: leave --device-communication out, or start fewer "
+        ", but NCCL needs one for each rank: omit --device-communication, or start fewer "
         "ranks");
   auto made = std::make_unique<DeviceCommunicator>(host, device, *medium);
   if (llvm::Error error = made->connect())

@@ -143,14 +143,14 @@ llvm::Expected<void *> DevicePlugin::createBackend(const CleaveBackendOptions &o
     return makeError("the plugin for '" + kind() + "' has no communicators");
   void *backend = nullptr;
   if (table->createBackend(&options, &backend) != 0)
-    return failure("cannot make a communicator of group \"" + llvm::Twine(options.name) + "\"");
+    return failure("cannot create a communicator of group \"" + llvm::Twine(options.name) + "\"");
   return backend;
 }
 
 llvm::Expected<std::unique_ptr<DeviceGraph>> DevicePlugin::beginCapture() const {
   void *handle = nullptr;
   if (table->beginCapture(&handle) != 0)
-    return failure("cannot begin to record a graph");
+    return failure("cannot start recording a graph");
   return std::make_unique<DeviceGraph>(*this, handle);
 }
 

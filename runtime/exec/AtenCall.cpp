@@ -101,7 +101,7 @@ llvm::SmallVector<at::Tensor, 4> AtenCall::popResults(Frame &frame) const {
 }
 
 void AtenCall::checkResults(llvm::ArrayRef<at::Tensor> values) const {
-  TORCH_CHECK(values.size() == results.size(), "the operator gave ", values.size(),
+  TORCH_CHECK(values.size() == results.size(), "the operator returned ", values.size(),
               " results, but the program has ", results.size());
   for (size_t i = 0; i < values.size(); ++i) {
     std::string found = "nothing", expected = "nothing";
@@ -168,7 +168,7 @@ BindResult cleave::runtime::bindAtenCall(Binder &binder, Operation *op) {
       list.isOptional = type && type->getElementType()->kind() == c10::TypeKind::OptionalType;
       if (!list.isOptional && llvm::is_contained(list.elements, std::nullopt))
         return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                       "argument '" + declared.name() + "' cannot hold none");
+                                       "argument '" + declared.name() + "' cannot be none");
       bound.kind = AtenCall::Argument::List;
       bound.operand.slot = instruction->lists.size();
       instruction->lists.push_back(std::move(list));

@@ -52,7 +52,7 @@ protected:
   void dropLists();
   /// Takes the results of the call from the stack.
   llvm::SmallVector<at::Tensor, 4> popResults(Frame &frame) const;
-  /// Compares what the operator gave with what the program says it gives. Throws.
+  /// Compares what the operator returned with what the program says it gives. Throws.
   void checkResults(llvm::ArrayRef<at::Tensor> values) const;
 
 private:

@@ -167,9 +167,10 @@ void Binder::noteReplicated(ValueRange values, llvm::StringRef prefix, BoundFunc
 
 llvm::Expected<BoundFunction> Binder::bind() {
   if (!llvm::hasSingleElement(function.getFunctionBody()))
-    return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                   "function '" + function.getName() +
-                                       "' has no single block; a program is straight-line code");
+    return llvm::createStringError(
+        llvm::inconvertibleErrorCode(),
+        "function '" + function.getName() +
+            "' does not consist of a single block; programs are straight-line code");
   groupOps();
   findLastUses();
   BoundFunction bound;

@@ -26,7 +26,7 @@ llvm::Expected<std::unique_ptr<Bucket>> Bucket::create(train::BucketOp op, RankG
         llvm::inconvertibleErrorCode(),
         "bucket '" + bucket->name + "' requires " + llvm::Twine(*op.getAccumulations()) +
             " accumulations, but a step has " + llvm::Twine(microbatches) +
-            " microbatches; run it with as many, or make the buckets with another "
+            " microbatches; run it with that many, or rebuild the buckets with another "
             "require-accumulations");
   for (StringAttr member : op.getNames().getAsRange<StringAttr>())
     bucket->names.push_back(member.str());
@@ -189,8 +189,8 @@ void Bucket::microbatchDone() {
     return;
   for (size_t i = 0; i < names.size(); ++i)
     if (counts[i] == 0)
-      throw std::runtime_error(describe() + " is to be reduced, but nothing contributed to \"" +
-                               names[i] + "\"");
+      throw std::runtime_error(
+          describe() + " is about to be reduced, but has no contribution to \"" + names[i] + "\"");
   // One part is the whole.
   if (!partViews.empty() && !scatterGroup)
     part.copy_(flat);

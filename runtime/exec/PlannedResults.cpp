@@ -48,7 +48,7 @@ bool PlannedResults::isWritable(size_t index, const Fixed &fixed,
   for (const at::Tensor &operand : operands) {
     if (!overlap(fixed.tensor, operand))
       continue;
-    TORCH_CHECK(plan[index].kind == PlannedResult::InPlace, "the plan lays result ", index,
+    TORCH_CHECK(plan[index].kind == PlannedResult::InPlace, "the plan places result ", index,
                 " over an operand");
     // Element by element, each is read before it is written.
     if (operand.const_data_ptr() != fixed.tensor.const_data_ptr() ||
@@ -133,7 +133,7 @@ void PlannedResults::place(Frame &frame, llvm::ArrayRef<at::Tensor> values) {
     if (!fixed.tensor.defined() || fixed.isView)
       continue;
     TORCH_CHECK(isSameLayout(values[i], fixed.tensor), "result ", i,
-                " is not laid out as in the first run");
+                " has a different layout than in the first run");
     if (values[i].const_data_ptr() == fixed.tensor.const_data_ptr())
       continue;
     // Where the results of one op lie at each other's places, none may be overwritten too early.

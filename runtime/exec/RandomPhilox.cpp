@@ -271,7 +271,7 @@ static llvm::Expected<DrawnPart> partOf(Binder &binder, Operation *op) {
   auto given = op->getAttrOfType<DenseI64ArrayAttr>(dist::kWholeShapeAttr);
   if (given && given.size() != type.getRank())
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                   "expected a size a dimension in " + dist::kWholeShapeAttr +
+                                   "expected one size per dimension in " + dist::kWholeShapeAttr +
                                        ", found " + llvm::Twine(given.size()) + " for " +
                                        llvm::Twine(type.getRank()) + " dimensions");
   for (int64_t dim = 0; dim < type.getRank(); ++dim) {

@@ -55,6 +55,7 @@ void RandomStream::advance(uint64_t count) {
     return;
   uint32_t next = generator.get<at::CPUGeneratorImpl>()->engine().data().next_;
   uint32_t expected = (position - 1) % at::MERSENNE_STATE_N + 1;
-  TORCH_CHECK(next == expected, "this LibTorch draws another number of random numbers than the ",
-              count, " that the program counts on");
+  TORCH_CHECK(next == expected,
+              "this LibTorch draws a different number of random numbers than the ", count,
+              " that the program expects");
 }

@@ -80,7 +80,7 @@ void ReplicationChecker::compare() {
   Communicator &world = *grid.communicator();
   at::Tensor all = at::empty({world.size(), mine.numel()}, at::kByte);
   if (llvm::Error error =
-          waitFor(world.startAllGather(all, mine, "hashes of what should be equal")))
+          waitFor(world.startAllGather(all, mine, "hashes of values that should be equal")))
     throw CommunicationFailure{std::move(error)};
   std::optional<Mismatch> mismatch = findMismatch(all);
   if (!mismatch)

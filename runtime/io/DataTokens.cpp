@@ -79,19 +79,17 @@ llvm::Error TokenSource::selectInputs(llvm::ArrayRef<InputSpec> inputs) {
     const InputSpec *&slot = spec.isTarget ? target : input;
     bool fits = spec.dtype == DType::I64 || spec.dtype == DType::I32;
     if (slot || !fits || spec.shape.size() != 2 || spec.batchDim != 0u)
-      return makeError(
-          "data of tokens fills one input of integers [batch, time] and one such target; "
-          "the program's {0} \"{1}\", {2}{3}, does not match: use safetensors:PATH",
-          spec.isTarget ? "target" : "input", spec.name, ::describe(spec.dtype, spec.shape),
-          slot ? " (a second one)" : "");
+      return makeError("token data fills one integer input [batch, time] and one such target; "
+                       "the program's {0} \"{1}\", {2}{3}, does not match: use safetensors:PATH",
+                       spec.isTarget ? "target" : "input", spec.name,
+                       ::describe(spec.dtype, spec.shape), slot ? " (a second one)" : "");
     slot = &spec;
   }
   if (!input)
-    return makeError(
-        "data of tokens needs an input of integers [batch, time]; the program has none");
+    return makeError("token data requires an integer input [batch, time]; the program has none");
   if (target && target->shape != input->shape)
     return makeError(
-        "data of tokens needs a target of the input's shape; \"{0}\" is {1}, \"{2}\" is {3}",
+        "token data requires a target with the input's shape; \"{0}\" is {1}, \"{2}\" is {3}",
         input->name, ::describe(input->dtype, input->shape), target->name,
         ::describe(target->dtype, target->shape));
   if (input->shape[0] < 1 || input->shape[1] < 1)

@@ -68,8 +68,7 @@ llvm::Error cleave::runtime::checkWritableDirectory(llvm::StringRef path) {
   std::string probe = llvm::formatv("{0}/.probe-{1}", path, ::getpid()).str();
   int descriptor = ::open(probe.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor < 0)
-    return makeError("{0}: expected a directory that files can be written to: {1}", path,
-                     std::strerror(errno));
+    return makeError("{0}: expected a writable directory: {1}", path, std::strerror(errno));
   ::close(descriptor);
   ::unlink(probe.c_str());
   return llvm::Error::success();

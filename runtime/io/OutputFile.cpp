@@ -213,7 +213,7 @@ llvm::Error cleave::runtime::checkOutputs(llvm::ArrayRef<NamedPath> inputs,
         return makeError("{0} {1} would overwrite {2} {3}, which the run reads", option, path,
                          input.option, input.path);
       if (output.isIn(identity))
-        return makeError("{0} {1} lies in {2} {3}, of which the run reads all files", option, path,
+        return makeError("{0} {1} is in {2} {3}, and the run reads all files there", option, path,
                          input.option, input.path);
     }
     for (auto [other, identity] : llvm::zip(outputs, written))

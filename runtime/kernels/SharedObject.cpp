@@ -33,7 +33,7 @@ static llvm::Error checkElf(llvm::ArrayRef<char> code) {
   uint64_t end = header.e_phoff + uint64_t(header.e_phnum) * sizeof(Elf64_Phdr);
   if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum == 0 ||
       header.e_phoff > code.size() || end > code.size())
-    return makeError("the code is damaged: its program headers are not all there");
+    return makeError("the code is damaged: its program headers are truncated");
   bool isDynamic = false;
   for (unsigned i = 0; i < header.e_phnum; ++i) {
     Elf64_Phdr segment;

@@ -135,9 +135,9 @@ int cleave::runtime::runJob(const JobOptions &options, const JobBody &body) {
   }
   if (env->launcher != Launcher::None) {
     printError("", "--ranks=" + std::to_string(*options.ranks) + ", but " +
-                       describe(env->launcher).str() + " has already made this process rank " +
+                       describe(env->launcher).str() + " has already assigned this process rank " +
                        std::to_string(env->rank) + " of " + std::to_string(env->size) +
-                       ": leave one of them out");
+                       ": omit one of them");
     return 1;
   }
   auto rankMain = [&](const RankEnvironment &rank) { return runRank(rank, options, body); };

@@ -180,10 +180,10 @@ static void noteSeparateAgents(const Reader &reader, RankEnvironment &env) {
   int count;
   if (reader.text("TORCHELASTIC_RUN_ID") && agents == "1" && tasks &&
       !StringRef(*tasks).getAsInteger(10, count) && count > 1)
-    env.notes.push_back("GROUP_WORLD_SIZE=1, but SLURM_STEP_NUM_TASKS=" + *tasks +
-                        ": srun started torchrun that often, and each is a job of its own; for one "
-                        "job give torchrun --nnodes and --rdzv-endpoint, or let srun start "
-                        "cleave-run");
+    env.notes.push_back(
+        "GROUP_WORLD_SIZE=1, but SLURM_STEP_NUM_TASKS=" + *tasks +
+        ": srun started torchrun that many times, each a separate job; for a single "
+        "job, pass --nnodes and --rdzv-endpoint to torchrun, or let srun start cleave-run");
 }
 
 static llvm::Error readTorchrun(const Reader &reader, RankEnvironment &env) {
@@ -249,10 +249,10 @@ static llvm::Error checkReachable(const Reader &reader, StringRef address, Strin
   bool loopback = address == "localhost" || address.starts_with("127.") || address == "::1";
   if (!loopback || nodes->value_or(1) == 1)
     return llvm::Error::success();
-  return llvm::createStringError(
-      "MASTER_ADDR=%s, but %s=%d: expected a host that all nodes reach; without MASTER_ADDR it is "
-      "the first of the node list",
-      address.str().c_str(), nodesName.str().c_str(), **nodes);
+  return llvm::createStringError("MASTER_ADDR=%s, but %s=%d: expected a host that all nodes can "
+                                 "reach; without MASTER_ADDR it is "
+                                 "the first of the node list",
+                                 address.str().c_str(), nodesName.str().c_str(), **nodes);
 }
 
 static llvm::Error readSlurm(const Reader &reader, RankEnvironment &env) {
@@ -345,7 +345,7 @@ llvm::Expected<RankEnvironment> RankEnvironment::detect(const Lookup &lookup) {
     return env;
   }
   if (llvm::Error error = read(Reader(lookup, env.launcher), env))
-    return llvm::createStringError("the environment that %s left is not usable: %s",
+    return llvm::createStringError("the environment set by %s is not usable: %s",
                                    describe(env.launcher).str().c_str(),
                                    llvm::toString(std::move(error)).c_str());
   env.rendezvous.rank = env.rank;

@@ -35,7 +35,7 @@ StageTransfers::create(RankGroup group, const ActionList &list, const ScheduleIn
                                    "schedule '" + llvm::Twine(schedule.name) + "' has " +
                                        llvm::Twine(stages) + " stages and " +
                                        llvm::Twine(schedule.microbatches) +
-                                       " microbatches: more messages than there are tags for");
+                                       " microbatches: more messages than tags");
   std::vector<int> peers;
   for (const Channel &channel : made->channels)
     for (int place : {channel.from, channel.to})

@@ -91,12 +91,12 @@ std::string RankRecord::encode() const {
 llvm::Expected<RankRecord> RankRecord::decode(llvm::StringRef bytes) {
   int64_t header[6];
   if (bytes.size() < sizeof header)
-    return makeError("a rank's profile is of {0} bytes, expected {1} or more", bytes.size(),
+    return makeError("a rank's profile has {0} bytes, expected at least {1}", bytes.size(),
                      sizeof header);
   std::memcpy(header, bytes.data(), sizeof header);
   size_t size = bytes.size() - sizeof header;
   if (size % sizeof(RecordedAction) != 0 || int64_t(size / sizeof(RecordedAction)) != header[5])
-    return makeError("a rank's profile of {0} actions is of {1} bytes", header[5], bytes.size());
+    return makeError("a rank's profile of {0} actions has {1} bytes", header[5], bytes.size());
   RankRecord record{header[0], header[1], header[2], uint64_t(header[3]), header[4], {}};
   record.actions.resize(size_t(header[5]));
   if (size > 0)

@@ -204,7 +204,7 @@ LogicalResult Reader::checkResults(func::FuncOp function) {
 
 LogicalResult Reader::checkOutput(func::FuncOp function, train::RoleAttr role) {
   if (!outputs.insert(role.getFileName()).second)
-    return reportError(function) << "expects outputs of names of their own, but another function "
+    return reportError(function) << "expects outputs with unique names, but another function "
                                     "returns "
                                  << role;
   return success();
@@ -224,7 +224,7 @@ LogicalResult Reader::checkValues(const PhaseFunction &part, unsigned rank) {
     const State *state = find(value);
     if (!state)
       return reportError(part.function)
-             << "takes '" << value.fileName << "', which no function of a phase takes";
+             << "takes '" << value.fileName << "', which no phase function takes";
     if (!state->ranks.contains(rank))
       return reportError(part.function)
              << "takes '" << value.fileName << "', which rank " << rank << " does not hold";
@@ -241,7 +241,7 @@ LogicalResult Reader::checkValues(const PhaseFunction &part, unsigned rank) {
                                         << ", but it takes it as " << state->type;
     if (state->ranks.size() > 1)
       return reportError(part.function) << "replaces '" << value.fileName << "' on rank " << rank
-                                        << ", but other ranks hold it, too";
+                                        << ", but other ranks also hold it";
   }
   return success();
 }

@@ -50,7 +50,7 @@ LogicalResult cleave::runtime::readSchedule(Program::Impl &impl) {
   if (ops.empty())
     return success();
   if (ops.size() > 1)
-    return ops[1].emitOpError("is a second schedule; a program that runs has at most one");
+    return ops[1].emitOpError("is a second schedule; an executable program has at most one");
   pipeline::ScheduleOp op = ops.front();
   ArrayRef<train::ProgramFunctions> stages = impl.functions.stages;
   if (stages.empty())

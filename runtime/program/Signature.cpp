@@ -257,7 +257,7 @@ static llvm::Error readMesh(Program::Impl &impl) {
   auto meshes = llvm::to_vector(impl.module->getOps<dist::MeshOp>());
   if (meshes.size() > 1)
     return makeError("it has " + llvm::Twine(meshes.size()) +
-                     " meshes; a program that runs has at most one");
+                     " meshes; an executable program has at most one");
   if (llvm::any_of(impl.module->getOps<func::FuncOp>(), dist::isPlaced))
     return llvm::Error::success();
   for (dist::MeshOp mesh : meshes)

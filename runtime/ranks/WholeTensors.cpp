@@ -87,7 +87,7 @@ llvm::Error cleave::runtime::checkReadable(const ValueInfo &value) {
     bool isVarying = placement.kind == Kind::Varying;
     if (isVarying || (placement.kind == Kind::Partial && placement.reduction != "sum"))
       return llvm::createStringError(
-          llvm::formatv("'{0}' is {1} along \"{2}\": no part of a whole tensor", value.fileName,
+          llvm::formatv("'{0}' is {1} along \"{2}\": not a shard of a whole tensor", value.fileName,
                         isVarying ? "V" : "P(" + placement.reduction + ")", placement.axis)
               .str());
   }

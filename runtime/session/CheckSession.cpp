@@ -13,7 +13,7 @@ llvm::Error cleave::runtime::checkDeferrable(const Program &program) {
   if (llvm::is_contained(program.microbatchPhases(), Phase::BackwardWeight))
     return llvm::Error::success();
   return makeError("program '{0}' has no function of phase backward_weight, so its weight "
-                   "gradients cannot be deferred; cleave-opt --split-backward makes one",
+                   "gradients cannot be deferred; cleave-opt --split-backward creates one",
                    program.path());
 }
 
@@ -43,8 +43,9 @@ static llvm::Error checkScheduled(const ScheduleInfo &schedule, const SessionOpt
     return makeError("schedule '{0}' is for {1} microbatches a step, found {2}", schedule.name,
                      schedule.microbatches, options.microbatches);
   if (options.weightGradients == WeightGradients::Deferred)
-    return makeError("schedule '{0}' says when weight gradients run, so they cannot be deferred",
-                     schedule.name);
+    return makeError(
+        "schedule '{0}' determines when weight gradients run, so they cannot be deferred",
+        schedule.name);
   return llvm::Error::success();
 }
 

@@ -201,7 +201,7 @@ llvm::Expected<at::Tensor *> SessionImpl::find(std::vector<at::Tensor> &list,
   at::Tensor *tensor = &list[*index];
   if (!tensor->defined())
     return makeError("{0} {1}", what.str(),
-                     isHere ? "was lost in a failed run" : "is of another rank's stages");
+                     isHere ? "was lost in a failed run" : "belongs to another rank's stages");
   return tensor;
 }
 
@@ -303,5 +303,5 @@ llvm::Expected<ConstTensorRef> SessionImpl::result(llvm::StringRef fileName) {
     return error;
   if (isThere)
     return found;
-  return makeError("value '{0}' is not there: run a microbatch first", fileName);
+  return makeError("value '{0}' is not available: run a microbatch first", fileName);
 }

@@ -74,7 +74,7 @@ llvm::Error cleave::runtime::checkTensors(const SafetensorsFile &file,
     text += "\n  " + differences[i];
   if (shown < differences.size())
     text += "\n  ... and " + std::to_string(differences.size() - shown) + " more";
-  return makeError("{0}: the {1} do not fit the program:{2}", file.path(), what, text);
+  return makeError("{0}: the {1} do not match the program:{2}", file.path(), what, text);
 }
 
 llvm::Error cleave::runtime::readTensors(
@@ -158,8 +158,8 @@ llvm::Error cleave::runtime::loadWeights(Session &session, llvm::StringRef path,
   auto rest = SafetensorsFile::open(others);
   if (!rest)
     return makeError(
-        "{0}: '{1}', which state dicts leave out, is not in it, nor can it be read from "
-        "beside the program: {2}",
+        "{0}: '{1}', which state dicts omit, is not in it and cannot be read from next to "
+        "the program: {2}",
         path, leftOut.front().name, llvm::toString(rest.takeError()));
   return read(**rest, leftOut, [](llvm::StringRef) { return true; });
 }

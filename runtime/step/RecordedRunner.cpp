@@ -9,7 +9,7 @@ using namespace cleave::runtime;
 std::string cleave::runtime::explainNoGraphs(const StepContext &context) {
   const SessionOptions &options = context.options;
   if (context.device.isHost() || !context.device.plugin()->hasGraphs())
-    return "this device has no graphs";
+    return "this device does not support graphs";
   if (context.stages.isScheduled())
     return "schedule '" + context.program.schedule()->name +
            "' starts transfers between its actions";
@@ -107,7 +107,7 @@ llvm::Error RecordedRunner::enqueueUpdate(int64_t step) {
   if (llvm::Error error = sequential.runUpdate(step))
     return error;
   if (context.device.isRecording() && before != addresses())
-    return makeError("the update gives a parameter or a state new memory");
+    return makeError("the update reallocates a parameter or an optimizer state");
   return llvm::Error::success();
 }
 

@@ -23,7 +23,7 @@ llvm::Error StepGraph::run(llvm::function_ref<llvm::Error()> body) {
     llvm::consumeError(std::move(end));
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
                                    "the step cannot be recorded as a graph (--graphs=off runs it "
-                                   "as it is): " +
+                                   "without recording): " +
                                        llvm::toString(std::move(failure)));
   }
   if (end)

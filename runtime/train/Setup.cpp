@@ -184,8 +184,8 @@ static llvm::Expected<int64_t> chooseCheckpoint(const TrainOptions &options) {
     return 0;
   if (!options.resume)
     return makeError(
-        "{0}: there are checkpoints already, the newest of step {1}: give --resume to continue "
-        "from it, or another directory",
+        "{0}: already has checkpoints, the latest of step {1}: use --resume to continue from "
+        "it, or choose another directory",
         options.checkpoint, steps->back());
   return steps->back();
 }
@@ -310,7 +310,7 @@ llvm::Error Trainer::checkSameRun(const CheckpointState &saved) {
   if (total != totalMicrobatches())
     return differ("microbatches in a step, over all ranks:", total, totalMicrobatches());
   if (saved.dataFingerprint != mine.dataFingerprint)
-    return differ("other data or another order of it, --data", saved.data, mine.data);
+    return differ("different data or a different order, --data", saved.data, mine.data);
   if (saved.programFingerprint != mine.programFingerprint && isFirstRank() && !options.quiet)
     std::fprintf(stderr,
                  "note: %s: written by another program for the same parameters; %s continues it\n",

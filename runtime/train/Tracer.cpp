@@ -33,8 +33,8 @@ llvm::Expected<std::unique_ptr<Tracer>> Tracer::open(llvm::StringRef path, Commu
     if (!file)
       return file.takeError();
     if (!(*file)->isFile())
-      return makeError("{0}: expected a regular file, in which several ranks join their traces",
-                       path);
+      return makeError(
+          "{0}: expected a regular file, since several ranks merge their traces into it", path);
     tracer->joined = std::move(*file);
   }
   auto writer = TraceWriter::open(isAlone ? path.str() : pathOfRank(path, world.rank()),

@@ -270,12 +270,12 @@ def test_no_graphs(model, text, cleave_run, fake, tmp_path):  # noqa: F811
         assert len(lines) == 1, lines
         return lines[0]
 
-    assert "this device has no graphs" in note("gpt_tied", *fake())
+    assert "this device does not support graphs" in note("gpt_tied", *fake())
     device = fake(GRAPHS=1)
     assert "draws its numbers on the host" in note("gpt_dropout", *device)
     trace = tmp_path / "trace.json"
     assert "ops or actions are timed" in note("gpt_tied", "--trace", trace, *device)
-    assert "this device has no graphs" in note("gpt_tied", "--graphs")
+    assert "this device does not support graphs" in note("gpt_tied", "--graphs")
     assert not notes("gpt_tied") and not notes("gpt_dropout", "--graphs=off", *device)
 
 

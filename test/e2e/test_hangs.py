@@ -34,8 +34,8 @@ def test_silent_stranger_on_the_port(build_dir, subject):
         )  # fmt: skip
     assert status == 76 and seconds < 15
     assert errors == (
-        f"rank 1: error: 127.0.0.1:{port} accepts connections but does not answer as the ranks' rendezvous "
-        "within 2 s: another program may have the port\n"
+        f"rank 1: error: 127.0.0.1:{port} accepts connections but did not respond as the ranks' rendezvous "
+        "within 2 s: another program may be using the port\n"
     )
 
 

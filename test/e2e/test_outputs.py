@@ -174,5 +174,5 @@ def test_ranks_join_their_traces_in_a_file(build_dir, tmp_path, subject):
     assert {event["pid"] for event in events} == {0, 1}
     result = training.run(build_dir, *run, "/dev/null")
     assert result.returncode == 1
-    assert "/dev/null: expected a regular file, in which several ranks join their traces" in result.stderr
+    assert "/dev/null: expected a regular file, since several ranks merge their traces into it" in result.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "trace.json"]

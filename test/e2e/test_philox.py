@@ -196,7 +196,7 @@ def test_uneven_parts(cleave_run, tmp_path, files):
 
 
 @pytest.mark.parametrize("whole, message", [
-    ("array<i64: 5>", "expected a size a dimension in dist.whole_shape, found 1 for 2 dimensions"),
+    ("array<i64: 5>", "expected one size per dimension in dist.whole_shape, found 1 for 2 dimensions"),
     ("array<i64: 9, 12>", "expected a part of 5 in dimension 0 of what is drawn, which has 9 in all, found 3"),
 ])
 def test_parts_that_do_not_fit_the_whole(cleave_run, tmp_path, files, whole, message):

@@ -97,7 +97,7 @@ def test_weights_of_a_checkpoint(build_dir, tmp_path, exported):
     alone.write_bytes(program.read_bytes())
     result = training.run(build_dir, alone, *run[1:], "--weights", checkpoint)
     assert result.returncode == 1
-    assert "which state dicts leave out, is not in it, nor can it be read from beside the program" in result.stderr
+    assert "which state dicts omit, is not in it and cannot be read from next to the program" in result.stderr
 
 
 def test_another_length_resumes(build_dir, tmp_path):

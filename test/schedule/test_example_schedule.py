@@ -44,7 +44,7 @@ def test_the_simulator_knows_it(build_dir, plugin, tmp_path):
     status, output = simulate(plugin, "--compare=sequential,1f1b")
     assert status == 0 and "sequential" in output and "1f1b" in output, output
     status, output = simulate("--schedule=sequential")
-    assert status == 1 and "no schedule and no file is named 'sequential'" in output
+    assert status == 1 and "there is no schedule or file named 'sequential'" in output
     status, output = simulate("--load-pass-plugin=none.so", "--schedule=1f1b")
     assert status == 1 and "error: --load-pass-plugin: " in output and "none.so" in output
 

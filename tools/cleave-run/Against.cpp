@@ -134,12 +134,12 @@ llvm::Error run::reportDifferences(llvm::ArrayRef<Row> rows, double floor, doubl
   for (const std::string &problem : problems)
     llvm::outs() << problem << "\n";
   if (rows.empty())
-    problems.push_back("they have no value in common to compare");
+    problems.push_back("they have no values in common");
   if (above)
     problems.push_back(llvm::formatv("{0} of {1} values differ by more than the tolerance {2}",
                                      above, rows.size(), formatNumber(tolerance)));
   if (problems.empty())
     return llvm::Error::success();
   return makeError(paths.first + " and " + paths.second +
-                   " do not compute the same: " + llvm::join(problems, "; "));
+                   " compute different values: " + llvm::join(problems, "; "));
 }

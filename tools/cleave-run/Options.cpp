@@ -206,7 +206,7 @@ cleave::run::Options cleave::run::parseOptions(int argc, char **argv) {
   if (printEnvironment)
     return options;
   if (program.empty())
-    fail("expected a program, as in: cleave-run gpt.mlir (--help explains)");
+    fail("expected a program, as in: cleave-run gpt.mlir (see --help)");
   checkOptions();
   options.program = program;
   llvm::SmallString<128> path(options.program);

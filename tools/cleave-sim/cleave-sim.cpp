@@ -137,7 +137,7 @@ static llvm::Expected<Request> readOptions() {
   if (bool(costsOption.getNumOccurrences()) + bool(costFileOption.getNumOccurrences()) +
           bool(deviceOption.getNumOccurrences()) >
       1)
-    return cleave::makeError("--costs, --cost-table and --device exclude each other");
+    return cleave::makeError("--costs, --cost-table and --device are mutually exclusive");
   bool hasStages = request.program && !request.program->stages.empty();
   request.isMilliseconds = deviceOption.getNumOccurrences() || costFileOption.getNumOccurrences();
   if (deviceOption.getNumOccurrences()) {
@@ -232,12 +232,12 @@ static llvm::Error loadPlugins() {
     auto getInfo = reinterpret_cast<decltype(mlirGetPassPluginInfo) *>(
         library.getAddressOfSymbol("mlirGetPassPluginInfo"));
     if (!getInfo)
-      return cleave::makeError("--load-pass-plugin: {0}: expected a plug-in with the function "
+      return cleave::makeError("--load-pass-plugin: {0}: expected a plugin with the function "
                                "mlirGetPassPluginInfo, found none",
                                file);
     mlir::PassPluginLibraryInfo info = getInfo();
     if (info.apiVersion != MLIR_PLUGIN_API_VERSION || !info.registerPassRegistryCallbacks)
-      return cleave::makeError("--load-pass-plugin: {0}: expected a plug-in of version {1} that "
+      return cleave::makeError("--load-pass-plugin: {0}: expected a plugin of version {1} that "
                                "registers something, found version {2}",
                                file, MLIR_PLUGIN_API_VERSION, info.apiVersion);
     info.registerPassRegistryCallbacks();

@@ -79,8 +79,8 @@ llvm::Expected<std::vector<char>> kernels::linkShared(llvm::ArrayRef<char> objec
     return linker.takeError();
   llvm::SmallString<128> folder;
   if (std::error_code error = llvm::sys::fs::createUniqueDirectory("cleave-kernels", folder))
-    return llvm::createStringError(error, "cannot make a temporary folder to link kernels in: " +
-                                              error.message());
+    return llvm::createStringError(
+        error, "cannot create a temporary directory to link kernels in: " + error.message());
   auto removal = llvm::make_scope_exit([&] { llvm::sys::fs::remove_directories(folder); });
   auto pathOf = [&](llvm::StringRef name) {
     llvm::SmallString<128> path(folder);

@@ -124,7 +124,7 @@ std::optional<Explanation::Reason> Explanation::follows(unsigned number, unsigne
   }
   reason.root = place.first;
   if (reason.root != origin.value)
-    os << "; it goes back to " << nameOf(reason.root);
+    os << "; it originates from " << nameOf(reason.root);
   return reason;
 }
 

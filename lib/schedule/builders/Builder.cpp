@@ -75,7 +75,7 @@ llvm::Expected<Schedule> cleave::schedule::buildSchedule(llvm::StringRef name,
   std::string known;
   for (const ScheduleBuilder *builder : registry.all())
     known += (known.empty() ? "" : ", ") + builder->name().str();
-  return makeError("unknown schedule '{0}'; known are: {1}", name, known);
+  return makeError("unknown schedule '{0}'; known schedules: {1}", name, known);
 }
 
 llvm::Expected<Schedule> cleave::schedule::startSchedule(const ScheduleBuilder &builder,

@@ -66,7 +66,7 @@ func.func @none_for_tensor(%x: tensor<4x4xf32>) {
 // -----
 
 func.func @none_in_list(%x: tensor<4xf32>) {
-  // expected-error @+1 {{list 'tensors' cannot hold none}}
+  // expected-error @+1 {{list 'tensors' cannot be none}}
   %0 = aten.cat([%x, none]) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }

@@ -20,12 +20,12 @@
 // CHEAP-NEXT: aten.mm(%[[T]],
 
 // TABLE: backward_weight: 2 ops, 1 of them recomputed
-// TABLE: held from one to the other, per microbatch: 256 bytes in 2 values
+// TABLE: held between the halves, per microbatch: 256 bytes in 2 values
 // TABLE-NEXT: saved by the forward: 128 bytes
-// TABLE-NEXT: made by backward_input: 128 bytes
+// TABLE-NEXT: produced by backward_input: 128 bytes
 
 // CHEAP-TABLE: backward_weight: 3 ops, 2 of them recomputed
-// CHEAP-TABLE: made by backward_input: 64 bytes
+// CHEAP-TABLE: produced by backward_input: 64 bytes
 
 func.func @forward(%w: tensor<8x8xf32> {train.role = #train.role<parameter "w">},
                    %x: tensor<4x8xf32> {train.role = #train.role<input "x" batch 0>})

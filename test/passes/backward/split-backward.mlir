@@ -7,9 +7,9 @@
 // EXPLAIN: backward_input: 3 ops
 // EXPLAIN-NEXT: backward_weight: 4 ops, 0 of them recomputed
 // EXPLAIN-NEXT: divided by output mask: 0 ops
-// EXPLAIN-NEXT: held from one to the other, per microbatch: 256 bytes in 2 values
+// EXPLAIN-NEXT: held between the halves, per microbatch: 256 bytes in 2 values
 // EXPLAIN-NEXT: saved by the forward: 128 bytes
-// EXPLAIN-NEXT: made by backward_input: 128 bytes
+// EXPLAIN-NEXT: produced by backward_input: 128 bytes
 // EXPLAIN-NEXT: 128 saved x, tensor<4x8xf32>
 // EXPLAIN-NEXT: 128 aten.threshold_backward, tensor<4x8xf32>
 

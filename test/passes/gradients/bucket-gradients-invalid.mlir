@@ -49,7 +49,7 @@ func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
                   %g: tensor<4xf32> {train.role = #train.role<gradient "w">})
     -> (tensor<4xf32> {train.role = #train.role<parameter "w">})
     attributes {train.phase = #train.phase<update>} {
-  // expected-note @below {{reduced here before}}
+  // expected-note @below {{first reduced here}}
   %0 = dist.all_reduce sum(%g) over @mesh ["dp"] : tensor<4xf32>
   // expected-error @below {{reduces #train.role<gradient "w"> over "dp" again}}
   %1 = dist.all_reduce sum(%0) over @mesh ["dp"] : tensor<4xf32>
@@ -101,7 +101,7 @@ func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">
   %1 = train.reduce_bucket %0 : !train.bucket<@bucket0 : tensor<4xf32>>
   return %1 : !train.bucket<@bucket0 : tensor<4xf32>>
 }
-// expected-error @below {{has the bucket "bucket0" already; gradients are put into buckets once}}
+// expected-error @below {{has the bucket "bucket0" already; gradients are bucketed once}}
 func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
                   %b: !train.bucket<@bucket0 : tensor<4xf32>> {train.role = #train.role<gradient "bucket0">})
     -> (tensor<4xf32> {train.role = #train.role<parameter "w">})
@@ -144,7 +144,7 @@ func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">
                       %x: tensor<4xf32> {train.role = #train.role<input "x" batch 0 over ["dp"]>})
     -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
     attributes {train.phase = #train.phase<microbatch>} {
-  // expected-note @below {{the gradient is made here}}
+  // expected-note @below {{the gradient is produced here}}
   %0 = aten.neg(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }

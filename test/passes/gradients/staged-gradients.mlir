@@ -81,8 +81,8 @@
 // WHOLE: func.func @reduce_1(
 
 // TWICE: error: already clips its gradients
-// AGAIN: error: has the bucket "bucket0_0" already; gradients are put into buckets once
+// AGAIN: error: has the bucket "bucket0_0" already; gradients are bucketed once
 // LATE: error: takes the bucket "bucket0_0"; sum gradients over 'dp' before --bucket-gradients
 // CLIPPED: error: takes #train.role<input "x" batch 0 over ["dp"]>, which is divided over 'dp' already; a second sum of gradients would scale them
 // BEHIND: error: takes #train.role<gradient "a.weight">, which is already in a bucket; gradients are bucketed once, before --clip-gradients
-// BEHIND: note: taken out of its bucket here
+// BEHIND: note: removed from its bucket here

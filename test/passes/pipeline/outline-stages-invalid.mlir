@@ -40,7 +40,7 @@ func.func @microbatch(%x: tensor<4x4xf32> {train.role = #train.role<input "x">},
 
 func.func @microbatch(%x: tensor<4x4xf32> {train.role = #train.role<input "x">}, %w: tensor<4x4xf32> {train.role = #train.role<parameter "w">})
     -> (tensor<4x4xf32> {train.role = #train.role<output "0">}) attributes {train.phase = #train.phase<microbatch>} {
-  // expected-note @below {{the value is made here}}
+  // expected-note @below {{the value is produced here}}
   %0 = aten.mm(%x, %w) {train.stage = 1 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   // expected-error @below {{is marked for stage 0, but takes a value of stage 1}}
   %1 = aten.mm(%0, %w) {train.stage = 0 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>

@@ -53,7 +53,7 @@
 // RUN: not cleave-sim %t/p.mlir --device=%t/machine.json --axis=dp=x 2>&1 | FileCheck %s --check-prefix=RANKS
 // RANKS: error: --axis: expected NAME=RANKS, found 'dp=x'
 // RUN: not cleave-sim %t/p.mlir --device=%t/machine.json --costs=1,1,1 --axis=dp=2 2>&1 | FileCheck %s --check-prefix=TWICE
-// TWICE: error: --costs, --cost-table and --device exclude each other
+// TWICE: error: --costs, --cost-table and --device are mutually exclusive
 // RUN: not cleave-sim --schedule=1f1b --ranks=2 --microbatches=2 --device=%t/machine.json 2>&1 | FileCheck %s --check-prefix=DEVICE
 // DEVICE: error: --device expects a program in stages, found none
 // RUN: not cleave-sim --schedule=1f1b --ranks=2 --microbatches=2 --symbol=a 2>&1 | FileCheck %s --check-prefix=SYMBOL

@@ -110,7 +110,7 @@ TEST(Arguments, RanksOutsideTheGroup) {
               "subgroup \"dp\": ranks must ascend without repetition, but 0 follows 1");
     EXPECT_EQ(outcomeOf(world.subgroup({1 - world.rank()}, "dp").takeError()).message,
               "subgroup \"dp\" does not contain rank " + std::to_string(world.rank()) +
-                  ", which asks for it");
+                  ", which requested it");
     return world.finish();
   });
   for (const Outcome &outcome : outcomes)

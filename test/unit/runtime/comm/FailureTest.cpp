@@ -179,7 +179,7 @@ TEST(Joining, AbsentRankZeroIsNamed) {
   Outcome outcome = outcomeOf(connect(rendezvous, options).takeError());
   EXPECT_EQ(outcome.missing, std::vector<int>{0});
   expectContains(outcome.message,
-                 "the rendezvous, which rank 0 serves, is not there: cannot connect to "
+                 "the rendezvous, which rank 0 serves, is unreachable: cannot connect to "
                  "127.0.0.1:" +
                      std::to_string(rendezvous.port));
 }

@@ -51,7 +51,7 @@ TEST(PeerMonitor, ABrokenConnectionIsALossOnAllOthers) {
       auto loss = monitors[rank]->waitForLoss(5s);
       ASSERT_TRUE(loss);
       EXPECT_EQ(loss->rank, lost);
-      EXPECT_EQ(loss->reason, "its process has ended or cannot be reached any more");
+      EXPECT_EQ(loss->reason, "its process has ended or is unreachable");
     }
   }
 }

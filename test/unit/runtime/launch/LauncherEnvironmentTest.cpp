@@ -150,9 +150,8 @@ TEST(Unsupervised, ABusyRankEndsItselfAfterALoss) {
       },
       500ms);
   EXPECT_EQ(ranks[1]->wait(8), kPeerFailureStatus);
-  expectContains(ranks[1]->errors(),
-                 "rank 1: error: rank 0 is lost: its process has ended or cannot "
-                 "be reached any more; this rank was busy and is terminated");
+  expectContains(ranks[1]->errors(), "rank 1: error: rank 0 is lost: its process has ended or is "
+                                     "unreachable; this rank was busy and is terminated");
 }
 
 TEST(Unsupervised, ARankThatNeverStartsIsNamed) {
@@ -214,8 +213,9 @@ TEST(Unsupervised, RanksWithOneNumberEndAtOnce) {
   }
   for (auto &rank : ranks)
     EXPECT_NE(rank->wait(8), 0) << rank->errors();
-  expectContains(ranks[0]->errors(), "RANK=1 in two processes: expected another number in each, "
-                                     "from 0 to 2");
+  expectContains(ranks[0]->errors(),
+                 "RANK=1 in two processes: expected a different number in each, "
+                 "from 0 to 2");
 }
 
 } // namespace

@@ -239,7 +239,7 @@ TEST(Slurm, TheLoopbackIsNoAddressForSeveralNodes) {
   Variables far = with(kSlurm, {{"SLURM_STEP_NUM_NODES", "2"}, {"MASTER_ADDR", "127.0.0.1"}});
   EXPECT_EQ(refused(far),
             "MASTER_ADDR=127.0.0.1, but SLURM_STEP_NUM_NODES=2: expected a host that all nodes "
-            "reach; without MASTER_ADDR it is the first of the node list");
+            "can reach; without MASTER_ADDR it is the first of the node list");
   EXPECT_EQ(detected(with(far, {{"SLURM_STEP_NUM_NODES", "1"}})).rendezvous.host, "127.0.0.1");
   EXPECT_EQ(refused(with(far, {{"SLURM_STEP_NUM_NODES", "two"}})),
             "SLURM_STEP_NUM_NODES=two: expected a whole number of at least 1");

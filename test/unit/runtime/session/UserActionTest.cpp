@@ -262,15 +262,15 @@ TEST(CalledFunctions, AreRefusedWhereTheyDoNotFit) {
       {function("%b: " + value("buffer \"b\""), value("parameter \"w\""), returnB),
        "expects an argument that result 0, #train.role<parameter \"w\">, is the new value of"},
       {function("%b: " + value("buffer \"b\""), value("output \"0\""), returnB),
-       "expects outputs of names of their own, but another function returns "
+       "expects outputs with unique names, but another function returns "
        "#train.role<output \"0\">"},
       {function("%b: " + value("buffer \"c\""), value("output \"s\""), returnB),
-       "takes 'buffer.c', which no function of a phase takes"},
+       "takes 'buffer.c', which no phase function takes"},
       {function("%b: " + value("buffer \"b\"", "tensor<3xf32>"),
                 value("output \"s\"", "tensor<3xf32>"), "return %b : tensor<3xf32>"),
        "takes 'buffer.b' as 'tensor<3xf32>', but other functions take it as 'tensor<2xf32>'"},
       {function("%b: " + value("parameter \"w\""), value("parameter \"w\""), returnB),
-       "replaces 'param.w' on rank 1, but other ranks hold it, too"},
+       "replaces 'param.w' on rank 1, but other ranks also hold it"},
   };
   for (const Wrong &each : wrong) {
     std::string message = errorOf(each.function);

@@ -17,7 +17,7 @@ TEST(Registry, FindsNamesLoosely) {
     EXPECT_NE(registry.find(name), nullptr) << name;
   EXPECT_EQ(registry.find("2f2b"), nullptr);
   EXPECT_EQ(buildError("2f2b", {}),
-            "unknown schedule '2f2b'; known are: gpipe, looped-bfs, 1f1b, interleaved-1f1b, "
+            "unknown schedule '2f2b'; known schedules: gpipe, looped-bfs, 1f1b, interleaved-1f1b, "
             "interleaved-zero-bubble, zb-h1, zb-h2, zbv, dualpipev, v-half, v-min, offline");
 }
 
