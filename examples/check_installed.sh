@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # check_installed.sh BUILD: installs Cleave from its build tree, builds the examples that use an
-# installed Cleave, and runs their tests; exports and runs a program with nothing but what is installed.
+# installed Cleave, and runs their tests; exports and runs a program with only what is installed.
 set -euo pipefail
 build=$(realpath "${1:?usage: check_installed.sh BUILD}")
 here=$(dirname "$(realpath "${BASH_SOURCE[0]}")")

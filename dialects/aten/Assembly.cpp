@@ -113,7 +113,7 @@ static ParseResult parseTail(OpAsmParser &parser, OperationState &state,
     if (!attribute.getName().getValue().contains('.'))
       return parser.emitError(location)
              << "'" << attribute.getName().getValue()
-             << "' has no dialect's prefix: an argument stands in the parentheses";
+             << "' has no dialect prefix: arguments belong inside the parentheses";
   state.attributes.append(discardable.begin(), discardable.end());
   location = parser.getCurrentLocation();
   if (parser.parseColonType(type))
@@ -144,7 +144,7 @@ ParseResult cleave::aten::parseAtenOp(OpAsmParser &parser, OperationState &state
         return parser.emitError(location) << "has no argument named '" << name << "'";
       if (spec->kind != 'A')
         return parser.emitError(location)
-               << "argument '" << name << "' is a tensor: it stands by position";
+               << "argument '" << name << "' is a tensor: it is given by position";
       if (state.attributes.get(name))
         return parser.emitError(location) << "argument '" << name << "' is given twice";
       Attribute value;

@@ -69,7 +69,8 @@ LogicalResult cleave::aten::expectIndex(Operation *op, StringRef name, Value val
   Type dtype = dtypeOf(value);
   if (dtype.isSignlessInteger(64) || dtype.isSignlessInteger(32))
     return success();
-  return op->emitOpError("expects `") << name << "` to hold i64 or i32, found " << value.getType();
+  return op->emitOpError("expects `")
+         << name << "` to have dtype i64 or i32, found " << value.getType();
 }
 
 LogicalResult cleave::aten::expectRank(Operation *op, StringRef name, Value value, int64_t rank) {
@@ -82,7 +83,7 @@ LogicalResult cleave::aten::expectRank(Operation *op, StringRef name, Value valu
 LogicalResult cleave::aten::expectDType(Operation *op, Type dtype, StringRef name) {
   if (RankedTensorType::isValidElementType(dtype) && isTensor(RankedTensorType::get({}, dtype)))
     return success();
-  return op->emitOpError("expects `") << name << "` to be one that PyTorch has, found " << dtype;
+  return op->emitOpError("expects `") << name << "` to be a PyTorch dtype, found " << dtype;
 }
 
 LogicalResult cleave::aten::expectMemoryFormat(Operation *op, std::optional<StringRef> format) {

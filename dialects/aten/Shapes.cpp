@@ -59,7 +59,7 @@ FailureOr<Shape> cleave::aten::wrapDims(Operation *op, ArrayRef<int64_t> dims, i
     if (failed(at))
       return failure();
     if (llvm::is_contained(wrapped, *at))
-      return op->emitOpError("names dimension ") << *at << " twice in `" << name << "`";
+      return op->emitOpError("lists dimension ") << *at << " twice in `" << name << "`";
     wrapped.push_back(*at);
   }
   return wrapped;
@@ -82,12 +82,12 @@ FailureOr<Shape> cleave::aten::resolveSize(Operation *op, ArrayRef<int64_t> size
   int64_t product = 1, open = -1;
   for (auto [i, extent] : llvm::enumerate(shape)) {
     if (extent < -1 || (extent == -1 && open >= 0))
-      return op->emitOpError("expects sizes of 0 or more in `size` and at most one -1, found [")
+      return op->emitOpError("expects non-negative sizes in `size` and at most one -1, found [")
              << size << "]";
     if (extent == -1)
       open = i;
     else if (llvm::MulOverflow(product, extent, product))
-      return op->emitOpError("expects sizes in `size` whose product can be counted, found [")
+      return op->emitOpError("expects sizes in `size` whose product does not overflow, found [")
              << size << "]";
   }
   if (open >= 0 && product != 0 && elements % product == 0) {

@@ -46,7 +46,7 @@ void RuleBuilder::text(const sharding::RuleText &text) {
     if (spec.kind == 'A')
       continue;
     if (spec.kind == 'L')
-      return opaque("its rule is a text, which has no place for lists of tensors");
+      return opaque("its rule is text, which does not support lists of tensors");
     int32_t count = segments[segment++];
     numbers.push_back(count ? std::optional(number) : std::nullopt);
     number += count;

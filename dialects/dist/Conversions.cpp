@@ -12,7 +12,7 @@ static FailureOr<Redistribution> describeConversion(Operation *op) {
   if (!source || !destination)
     return op->emitOpError("expects types with placements, found ") << from << " and " << to;
   if (source.getMesh() != destination.getMesh())
-    return op->emitOpError("expects placements on one mesh, found ") << from << " and " << to;
+    return op->emitOpError("expects placements on the same mesh, found ") << from << " and " << to;
   auto nameOf = [](const AxisEntry &entry) { return entry.axis; };
   if (!llvm::equal(llvm::map_range(source.getEntries(), nameOf),
                    llvm::map_range(destination.getEntries(), nameOf)))

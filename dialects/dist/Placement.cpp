@@ -161,7 +161,7 @@ LogicalResult PlacementAttr::verify(function_ref<InFlightDiagnostic()> emitError
   // 1. (entries are sorted)
   for (auto [first, second] : llvm::zip(entries, entries.drop_front(!entries.empty())))
     if (first.axis == second.axis)
-      return emitError() << "names axis '" << first.axis.getValue() << "' twice";
+      return emitError() << "lists axis '" << first.axis.getValue() << "' twice";
   // 2.
   for (const AxisEntry &entry : entries) {
     if (!entry.placement.isShard())
@@ -184,7 +184,7 @@ LogicalResult PlacementAttr::verify(function_ref<InFlightDiagnostic()> emitError
       if (axes.size() == 1)
         return diagnostic << "gives axis '" << axes[0].getValue() << "' order "
                           << entry.placement.order << " on dimension " << dim
-                          << ", which no other axis shards: write S(" << dim << ")";
+                          << ", which no other axis shards: use S(" << dim << ")";
       diagnostic << "shards dimension " << dim << " over axes ";
       llvm::interleave(
           axes, [&](StringAttr axis) { diagnostic << "'" << axis.getValue() << "'"; },

@@ -22,7 +22,7 @@ LogicalResult PermuteOp::verify() {
     llvm::DenseSet<int64_t> seen;
     for (int64_t rank : ranks)
       if (!seen.insert(rank).second)
-        return emitOpError("names rank ") << rank << " twice among the " << name;
+        return emitOpError("lists rank ") << rank << " twice among the " << name;
   }
   // 1., 3. and 4. (the mesh: verifySymbolUses)
   return verifyRedistribution(describe(*this));
@@ -76,7 +76,7 @@ template <typename Op> static LogicalResult verifyEnds(Op op) {
     return op.emitOpError("expects two different ranks, found ") << op.getFrom() << " twice";
   // 3.
   if (op.getTag() < 0)
-    return op.emitOpError("expects a tag that is not negative, found ") << op.getTag();
+    return op.emitOpError("expects a non-negative tag, found ") << op.getTag();
   return success();
 }
 

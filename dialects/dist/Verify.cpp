@@ -32,7 +32,7 @@ LogicalResult cleave::dist::verifyAxes(const Redistribution &what) {
   llvm::StringSet<> seen;
   for (StringAttr axis : what.axes)
     if (!seen.insert(axis.getValue()).second)
-      return what.op->emitOpError("names mesh axis '") << axis.getValue() << "' twice";
+      return what.op->emitOpError("lists mesh axis '") << axis.getValue() << "' twice";
   return success();
 }
 
@@ -153,7 +153,8 @@ static LogicalResult refuse(const Redistribution &what, StringAttr axis,
   const Transition *row = findTransition(name, source.kind, destination.kind);
   if (row && row->reduction == ReductionRule::Own) {
     diagnostic << "reduces " << source << " by '" << stringifyReduction(*what.reduction)
-               << "' along axis '" << axis.getValue() << "': a pending reduction takes its own, '"
+               << "' along axis '" << axis.getValue()
+               << "': a pending reduction requires its own, '"
                << stringifyReduction(source.reduction) << "'";
     return diagnostic;
   }
@@ -196,7 +197,7 @@ static LogicalResult verifyTransition(const Redistribution &what, Type from, Typ
       AxisPlacement first = *source.get(axes.front().getValue());
       AxisPlacement second = *destination.get(axes.front().getValue());
       if (first.kind != a.kind || second.kind != b.kind)
-        return what.op->emitOpError("makes one transition on all its axes, found ")
+        return what.op->emitOpError("makes the same transition on all its axes, found ")
                << first << " to " << second << " along axis '" << axes.front().getValue()
                << "' and " << a << " to " << b << " along axis '" << axis.getValue()
                << "': use one op for each";
@@ -219,7 +220,7 @@ static LogicalResult verifyTransition(const Redistribution &what, Type from, Typ
     if (llvm::is_contained(what.axes, entry.axis) || after == entry.placement)
       continue;
     InFlightDiagnostic diagnostic = what.op->emitOpError("does not run along axis '")
-                                    << entry.axis.getValue() << "', which has to stay "
+                                    << entry.axis.getValue() << "', which must stay "
                                     << entry.placement << ", found " << after;
     if (after.isShard(entry.placement.dim) && entry.placement.isShard())
       diagnostic << ": of axes that shard one dimension the minor one is gathered first and "
@@ -289,7 +290,7 @@ static LogicalResult verifyTypeOnMesh(const Redistribution &what, Type type, Mes
   for (StringAttr axis : what.axes)
     if (!placement.get(axis.getValue()) && mesh.findAxis(axis.getValue()).getSize() != 1)
       return noteMesh(what.op->emitOpError("runs along axis '")
-                          << axis.getValue() << "', on which a type says no placement: " << type,
+                          << axis.getValue() << "', on which a type has no placement: " << type,
                       mesh);
   return success();
 }

@@ -48,7 +48,7 @@ LogicalResult BinaryOp::verify() {
   if (!StringRef(bytes.data(), bytes.size())
            .starts_with("\x7f"
                         "ELF"))
-    return emitOpError() << "expects code that begins as ELF files do";
+    return emitOpError() << "expects code that starts with an ELF header";
   for (auto other : cast<ModuleOp>((*this)->getParentOp()).getOps<BinaryOp>()) {
     if (other == *this)
       break;

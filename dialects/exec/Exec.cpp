@@ -109,7 +109,7 @@ LogicalResult KernelOp::verify() {
     if (computes)
       continue;
     InFlightDiagnostic diagnostic = emitOpError() << "expects ops that only compute";
-    diagnostic.attachNote(op.getLoc()) << "'" << op.getName() << "' does more than that";
+    diagnostic.attachNote(op.getLoc()) << "'" << op.getName() << "' has other effects";
     return diagnostic;
   }
   return success();

@@ -150,7 +150,7 @@ static LogicalResult verifyResultMemory(OpResult result, Attribute attribute, Lo
   std::optional<int64_t> bytes = getPlannedBytes(result.getType());
   if (!bytes)
     return fail() << "be #exec.same or #exec.apart, since " << result.getType()
-                  << " is no statically shaped tensor; found " << attribute;
+                  << " is not a statically shaped tensor; found " << attribute;
   if (memory->offset < 0 || memory->offset % lowered.getAlignment())
     return fail() << "begin at a multiple of " << lowered.getAlignment() << " bytes, found "
                   << attribute;

@@ -45,7 +45,7 @@ static LogicalResult readHeader(ScheduleOp op, schedule::Schedule &program) {
            << schedule::maxMicrobatches << " microbatches, found " << microbatches;
   for (auto [stage, rank] : llvm::enumerate(op.getStageRanks()))
     if (rank < 0)
-      return op.emitOpError("expects a rank of 0 or more for stage ")
+      return op.emitOpError("expects a non-negative rank for stage ")
              << stage << ", found " << rank;
   auto topology =
       schedule::Topology::fromMap(op.getNumRanks(), SmallVector<unsigned>(op.getStageRanks()));

@@ -45,7 +45,7 @@ static FactorId addFactor(ShardingRule &rule, int64_t size, const char *wholeRea
 
 /// Without elements no products tell what corresponds: equal dimensions at the front do.
 static void reshapeEmpty(ArrayRef<int64_t> from, ArrayRef<int64_t> to, ShardingRule &rule) {
-  static const char *reason = "a tensor without elements does not tell what it corresponds to";
+  static const char *reason = "an empty tensor does not determine which dimensions correspond";
   bool same = true;
   for (size_t i = 0; i < std::max(from.size(), to.size()); ++i) {
     same = same && i < from.size() && i < to.size() && from[i] == to[i];

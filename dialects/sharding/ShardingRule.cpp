@@ -151,7 +151,7 @@ std::string ShardingRule::check(Operation *op) const {
     if (group.operands.empty() ||
         llvm::any_of(group.operands, [&](unsigned i) { return i >= operands.size(); }) ||
         llvm::any_of(group.results, [&](unsigned i) { return i >= results.size(); }))
-      return "a linear group has no operand or result, or one that the op has not";
+      return "a linear group has no operand or result, or one that the op does not have";
   for (const SizeAttribute &attribute : sizeAttributes)
     if (attribute.index >=
         (attribute.source == SizeAttribute::ResultShape ? results.size() : factors.size()))

@@ -150,7 +150,7 @@ LogicalResult BucketOp::verify() {
     return emitOpError("expects a floating-point element type, found ") << getElement();
   // 3. (the mesh itself is checked in verifySymbolUses)
   if (bool(getMesh()) != bool(getAxes()))
-    return emitOpError("expects a mesh and axes of it together");
+    return emitOpError("expects a mesh together with axes of it");
   SmallVector<StringAttr> axes;
   for (std::optional<ArrayAttr> list : {getAxes(), getScatter()})
     if (list)
@@ -160,10 +160,10 @@ LogicalResult BucketOp::verify() {
   llvm::StringSet<> seen;
   for (StringAttr axis : axes)
     if (!seen.insert(axis.getValue()).second)
-      return emitOpError("names mesh axis '") << axis.getValue() << "' twice";
+      return emitOpError("lists mesh axis '") << axis.getValue() << "' twice";
   if (getDims() && (!getScatter() || getDims()->size() != getNames().size() ||
                     llvm::any_of(*getDims(), [](int64_t dim) { return dim < 0; })))
-    return emitOpError("expects `dims` beside `scatter`, with a dimension for each of ")
+    return emitOpError("expects `dims` with `scatter`, with a dimension for each of ")
            << getNames().size() << " members, found [" << *getDims() << "]";
   // 5.
   for (auto [name, type] : llvm::zip_equal(getNames(), getTypes())) {
@@ -203,7 +203,7 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
   int64_t parts = countParts();
   if (parts == 0)
     return atMesh(emitOpError("scatters over axes ")
-                  << *getScatter() << ", one of which has no size yet");
+                  << *getScatter() << ", one of which has an open size");
   for (unsigned i = 0; i < getTypes().size(); ++i) {
     int64_t dim = getScatteredDim(i);
     if (dim >= getMemberType(i).getRank() || getMemberType(i).getDimSize(dim) % parts != 0)
@@ -224,12 +224,12 @@ static LogicalResult verifyLinear(Operation *op, Value bucket) {
     return success();
   for (Operation *other : bucket.getUsers())
     if (other != op) {
-      InFlightDiagnostic diagnostic =
-          op->emitOpError("takes a bucket value that another op takes too; it has one user");
+      InFlightDiagnostic diagnostic = op->emitOpError(
+          "uses a bucket value that another op uses too; a bucket value has exactly one user");
       diagnostic.attachNote(other->getLoc()) << "taken here";
       return diagnostic;
     }
-  return op->emitOpError("takes one bucket value twice");
+  return op->emitOpError("uses a bucket value twice");
 }
 
 /// The definition of a bucket value's bucket, if the type says what it says.
@@ -280,7 +280,7 @@ static LogicalResult verifyMember(Operation *op, BucketOp bucket, StringRef name
   if (member)
     note << "the bucket has it with type " << bucket.getMemberType(*member);
   else
-    note << "the bucket has no member of that name";
+    note << "the bucket has no member with that name";
   return diagnostic;
 }
 

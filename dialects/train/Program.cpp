@@ -38,7 +38,7 @@ static LogicalResult verifyFields(Operation *op, RoleAttr role, RankedTensorType
   if (role.getOver() &&
       role.getOver().size() !=
           llvm::SmallDenseSet<Attribute>(role.getOver().begin(), role.getOver().end()).size())
-    return op->emitError() << "names a mesh axis twice in " << role;
+    return op->emitError() << "lists a mesh axis twice in " << role;
   if (role.getFrozen() && kind != RoleKind::Parameter)
     return op->emitError() << "expects 'frozen' on parameters only, found " << role;
   if (role.getAliases() && kind != RoleKind::Parameter && kind != RoleKind::Buffer)

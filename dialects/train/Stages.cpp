@@ -47,13 +47,14 @@ public:
         InFlightDiagnostic diagnostic = reportError(value)
                                         << "takes " << value.role << " of type " << value.type;
         diagnostic.attachNote(func::FuncOp(producer->second.function).getLoc())
-            << "stage " << from << " gives it with type " << producer->second.type;
+            << "stage " << from << " returns it with type " << producer->second.type;
         return diagnostic;
       }
     }
     for (auto &[name, value] : given)
       if (!taken.contains(name)) {
-        InFlightDiagnostic diagnostic = reportError(value) << "gives " << value.role << ", which ";
+        InFlightDiagnostic diagnostic = reportError(value)
+                                        << "returns " << value.role << ", which ";
         return diagnostic << (to < 0
                                   ? Twine("no stage can receive: it is the ") +
                                         (kind == RoleKind::Crossing ? "last" : "first") + " stage"
@@ -160,7 +161,7 @@ static LogicalResult checkStageSumPlace(func::FuncOp function, Phase phase, Role
   if (!isStaged)
     return function.emitError() << verb << " " << role
                                 << ", but the program has no stages to sum over";
-  if (phase == (verb == "gives" ? Phase::Reduce : Phase::Update))
+  if (phase == (verb == "returns" ? Phase::Reduce : Phase::Update))
     return success();
   return function.emitError() << "of phase " << stringifyPhase(phase) << " " << verb << " " << role
                               << ", but reduce functions return the terms of a sum over stages, "
@@ -183,7 +184,7 @@ static LogicalResult checkStageSums(const ProgramFunctions &program) {
       uses.type = type;
     if (uses.type == type || failed(result))
       return;
-    InFlightDiagnostic diagnostic = function.emitError() << (isProducer ? "gives " : "takes ")
+    InFlightDiagnostic diagnostic = function.emitError() << (isProducer ? "returns " : "takes ")
                                                          << role << " of type " << type;
     diagnostic.attachNote(first.getLoc()) << "this function has it with type " << uses.type;
     result = diagnostic;
@@ -236,7 +237,7 @@ static LogicalResult checkPlaces(func::FuncOp function, bool isStaged) {
     if (failed(check(getArgumentRole(function, i), "takes")))
       return failure();
   for (unsigned i = 0; i < function.getNumResults(); ++i)
-    if (failed(check(getResultRole(function, i), "gives")))
+    if (failed(check(getResultRole(function, i), "returns")))
       return failure();
   return success();
 }
@@ -264,8 +265,7 @@ static LogicalResult checkUpdates(const ProgramFunctions &program) {
       auto [first, isNew] = updates.try_emplace(role.getName(), update);
       if (isNew)
         continue;
-      InFlightDiagnostic diagnostic = update.emitError()
-                                      << "gives " << role << " for the second time";
+      InFlightDiagnostic diagnostic = update.emitError() << "returns " << role << " a second time";
       diagnostic.attachNote(first->second.getLoc()) << "this stage's update already returns it";
       return diagnostic;
     }

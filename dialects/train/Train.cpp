@@ -162,7 +162,7 @@ LogicalResult SGDOp::verify() {
   // 2.
   bool hasMomentum = !getMomentum().isZero();
   if (bool(getMomentumBuffer()) != hasMomentum || bool(getNewMomentumBuffer()) != hasMomentum)
-    return emitOpError("expects a momentum buffer as operand and result exactly where momentum is "
+    return emitOpError("expects a momentum buffer as operand and result if and only if momentum is "
                        "not 0");
   // 3.
   Type type = getParameter().getType();

@@ -263,10 +263,10 @@ private:
     }
     for (const Port &port : results) {
       if (port.phase == Phase::Unshard && !port.isSaved())
-        return reportError(port) << "of phase unshard gives " << port.role
+        return reportError(port) << "of phase unshard returns " << port.role
                                  << ", but it may return saved values only";
       if (port.phase == Phase::Reduce && !port.is({RoleKind::Gradient, RoleKind::StageSum}))
-        return reportError(port) << "of phase reduce gives " << port.role
+        return reportError(port) << "of phase reduce returns " << port.role
                                  << ", but only gradients can be reduced";
     }
     return success();
@@ -326,7 +326,7 @@ private:
       if (isNew)
         continue;
       InFlightDiagnostic diagnostic = reportError(port)
-                                      << "gives " << port.role << " for the second time";
+                                      << "returns " << port.role << " a second time";
       diagnostic.attachNote(found->second->getLoc()) << "this function already returns it";
       return diagnostic;
     }
@@ -370,7 +370,7 @@ private:
     }
     for (const Port &port : results)
       if (port.isSaved() && !used.contains(port.role.getName()))
-        return reportError(port) << "gives " << port.role << ", which no later function takes";
+        return reportError(port) << "returns " << port.role << ", which no later function takes";
     return success();
   }
 
@@ -431,7 +431,7 @@ private:
             results, [](const Port &result) { return result.is({RoleKind::Gradient}); });
         diagnostic.attachNote(producer.getLoc())
             << "the " << producerName << (program.isSplit() ? " have" : " has")
-            << " none of that name"
+            << " none with that name"
             << (hasGradients ? "" : ", and no gradients at all; cleave-opt --autodiff adds them");
       } else
         diagnostic.attachNote(found->getLoc())

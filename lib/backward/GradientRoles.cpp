@@ -31,8 +31,8 @@ FailureOr<backward::GradientResults> backward::sortResults(const train::ProgramF
     else if (inputs.contains(role.getNameOrEmpty()))
       results.inputs.push_back(i);
     else
-      return function.emitError() << "gives " << role
-                                  << ", but the program has neither a parameter nor an input of "
+      return function.emitError() << "returns " << role
+                                  << ", but the program has neither a parameter nor an input with "
                                      "that name";
   }
   return results;

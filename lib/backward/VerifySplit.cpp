@@ -32,7 +32,7 @@ static LogicalResult checkInputHalf(const train::ProgramFunctions &program) {
   if (failed(results))
     return failure();
   if (!results->parameters.empty())
-    return function.emitError() << "is of phase backward_input and gives "
+    return function.emitError() << "has phase backward_input but returns "
                                 << train::getResultRole(function, results->parameters.front())
                                 << ", a parameter's gradient, which belongs in backward_weight";
   backward::GradientSlice needed;
@@ -43,7 +43,7 @@ static LogicalResult checkInputHalf(const train::ProgramFunctions &program) {
     if (op.hasAttr(train::kActivationGradientAttrName))
       for (Value result : op.getResults())
         needed.add(result);
-  return checkNeeded(function, needed, "no gradient that it is for needs");
+  return checkNeeded(function, needed, "none of the gradients computed there needs");
 }
 
 static LogicalResult checkWeightHalf(const train::ProgramFunctions &program) {
@@ -52,7 +52,7 @@ static LogicalResult checkWeightHalf(const train::ProgramFunctions &program) {
   if (failed(results))
     return failure();
   if (!results->inputs.empty())
-    return function.emitError() << "is of phase backward_weight and gives "
+    return function.emitError() << "has phase backward_weight but returns "
                                 << train::getResultRole(function, results->inputs.front())
                                 << ", an input's gradient, which belongs in backward_input";
   backward::GradientSlice needed;

@@ -94,8 +94,8 @@ static LogicalResult checkStageSums(ArrayRef<train::ProgramFunctions> stages,
         if (action.kind != ActionKind::Collective || program.collectiveOf(action).name != name)
           continue;
         if (entered)
-          return reportError() << "enters collective \"" << name
-                               << "\" for the second time (position " << position << ")";
+          return reportError() << "enters collective \"" << name << "\" a second time (position "
+                               << position << ")";
         if (program.collectiveOf(action).ranks != ranks)
           return reportError() << "enters collective \"" << name
                                << "\" of some ranks only, expected all " << ranks.size()
@@ -115,7 +115,7 @@ static LogicalResult checkStageSums(ArrayRef<train::ProgramFunctions> stages,
             llvm::is_contained(sum.producers, action.stage))
           return reportError() << "enters collective \"" << name << "\" (position " << *entered
                                << ") before " << program.str(action) << " (position " << position
-                               << "), which makes its term";
+                               << "), which computes its term";
       }
     }
   }

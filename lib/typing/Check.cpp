@@ -99,7 +99,7 @@ LogicalResult FunctionChecker::checkMesh(Value value) {
         !(isOfStage && axis.getName() == kPipelineAxis)) {
       InFlightDiagnostic diagnostic = error() << "expects placements on axis \"" << axis.getName()
                                               << "\" of mesh " << frame.getMesh()
-                                              << " too, as several ranks may lie along it";
+                                              << " too, since several ranks may lie along it";
       noteOrigin(diagnostic, value, "a tensor without one");
       return diagnostic;
     }
@@ -172,8 +172,8 @@ LogicalResult FunctionChecker::checkLaunch(exec::LaunchOp launch) {
   KernelPlacements found = inferKernel(launch, kernel, frame, carries);
   if (Operation *op = found.conflict) {
     InFlightDiagnostic diagnostic = launch.emitOpError()
-                                    << "runs a kernel whose '" << op->getName()
-                                    << "' may not join operands that are placed so: ";
+                                    << "runs a kernel in which '" << op->getName()
+                                    << "' must not combine operands with these placements: ";
     llvm::interleaveComma(op->getOperands(), diagnostic,
                           [&](Value operand) { diagnostic << found.values.lookup(operand); });
     diagnostic.attachNote(op->getLoc()) << "the op of the kernel is here";

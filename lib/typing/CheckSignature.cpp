@@ -165,9 +165,9 @@ LogicalResult SignatureChecker::checkGradient(const Port &gradient) {
     InFlightDiagnostic diagnostic = gradient.error() << " as " << found << " on axis \""
                                                      << entry.axis.getValue() << "\", ";
     if (failed(expected)) {
-      diagnostic << "but what is " << entry.placement << " has no gradient";
+      diagnostic << "but a value that is " << entry.placement << " has no gradient";
     } else {
-      diagnostic << "expected " << *expected << ", the type of the gradient of what is "
+      diagnostic << "expected " << *expected << ", the type of the gradient of a value that is "
                  << entry.placement;
       std::string advice = gradient.isResult ? describeTransition(found, *expected) : "";
       if (found.isSameOnAllRanks() && expected->isPartial() && !advice.empty())
@@ -178,7 +178,7 @@ LogicalResult SignatureChecker::checkGradient(const Port &gradient) {
         diagnostic << ", the backward of a dist.convert from I to R (Megatron's f)";
     }
     diagnostic << "; the types are " << gradient.value.getType() << " and " << of->value.getType();
-    noteOrigin(diagnostic, of->value, "what it is the gradient of");
+    noteOrigin(diagnostic, of->value, "the value it is the gradient of");
     if (gradient.isResult)
       noteOrigin(diagnostic, gradient.value, "the gradient");
     return diagnostic;

@@ -214,7 +214,7 @@ LogicalResult Comparison::checkTypes() const {
           llvm::any_of(like, [&](Value each) { return fit(each.getType(), result.getType()); }))
         continue;
       InFlightDiagnostic diagnostic =
-          op.emitOpError() << "gives " << result.getType() << ", but " << like.front().getType()
+          op.emitOpError() << "produces " << result.getType() << ", but " << like.front().getType()
                            << " on other ranks: only the sizes of sharded dimensions "
                               "may differ";
       diagnostic.attachNote(like.front().getLoc()) << "theirs is here";
@@ -258,7 +258,7 @@ LogicalResult Comparison::explain(Value a, Value b, Operation *user) const {
       return diagnostic;
     }
     if (x->getName() != y->getName())
-      return refuse(y) << "stands where other ranks run '" << x->getName() << "'";
+      return refuse(y) << "is where other ranks run '" << x->getName() << "'";
     DictionaryAttr mine = propertiesOf(y), theirs = propertiesOf(x);
     if (StringAttr name = findUnlike(mine, theirs)) {
       Attribute found = getFrom(mine, name), expected = getFrom(theirs, name);
@@ -268,7 +268,7 @@ LogicalResult Comparison::explain(Value a, Value b, Operation *user) const {
                           << " on other ranks";
       diagnostic << "has " << name.getValue() << " = " << found;
       return expected ? diagnostic << ", but " << expected << " on other ranks"
-                      : diagnostic << ", which it has not on other ranks";
+                      : diagnostic << ", which it does not have on other ranks";
     }
     auto operands = llvm::zip(x->getOperands(), y->getOperands());
     auto unlike = llvm::find_if(operands, [&](auto pair) {
@@ -280,8 +280,9 @@ LogicalResult Comparison::explain(Value a, Value b, Operation *user) const {
       return refuse(user) << "uses result " << result << " of '" << y->getName() << "', but result "
                           << expected << " on other ranks";
     if (unlike == operands.end())
-      return refuse(y) << "gives " << y->getResultTypes().front() << " unlike other ranks, where "
-                       << "it gives " << x->getResultTypes().front();
+      return refuse(y) << "produces " << y->getResultTypes().front()
+                       << " unlike other ranks, where "
+                       << "it produces " << x->getResultTypes().front();
     std::tie(a, b) = *unlike;
     user = y;
   }

@@ -279,7 +279,7 @@ InFlightDiagnostic cleave::placement::emitWrongResult(OpResult result, StringAtt
   Operation *op = result.getOwner();
   // No single op changes the order alone.
   bool isOrder = inferred.isShard() && declared.isShard(inferred.dim);
-  InFlightDiagnostic diagnostic = op->emitOpError("gives ")
+  InFlightDiagnostic diagnostic = op->emitOpError("produces ")
                                   << toString(inferred, isOrder) << " on axis \"" << axis.getValue()
                                   << "\", found " << toString(declared, isOrder)
                                   << " declared for result " << result.getResultNumber();

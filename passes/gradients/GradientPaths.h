@@ -22,7 +22,7 @@ struct GradientPath {
   mlir::func::FuncOp producer;    ///< a function that runs for each microbatch
   unsigned result = 0;            ///< of `producer`
   mlir::Value value;              ///< what a microbatch contributes
-  train::AccumulateOp accumulate; ///< null where the program runs one microbatch a step
+  train::AccumulateOp accumulate; ///< null where the program runs one microbatch per step
   /// The op behind which it is contributed (`orderByReadiness`); null: at the beginning.
   mlir::Operation *behind = nullptr;
   bool isBrought = false;                     ///< by communication

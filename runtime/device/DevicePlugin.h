@@ -23,7 +23,7 @@ public:
   DeviceModule(const DevicePlugin &plugin, void *handle) : plugin(plugin), handle(handle) {}
   ~DeviceModule();
   DeviceModule(const DeviceModule &) = delete;
-  /// The kernel of that name, for `DevicePlugin::launch`.
+  /// The kernel with that name, for `DevicePlugin::launch`.
   llvm::Expected<void *> getFunction(llvm::StringRef name) const;
 
 private:

@@ -50,7 +50,7 @@ llvm::Error cleave::runtime::checkMemoryLimit(const Program &program, int64_t mi
     return llvm::Error::success();
   return llvm::createStringError(
       llvm::inconvertibleErrorCode(),
-      llvm::formatv("program '{0}' needs {1} of memory on a rank with {2} microbatch{3} a step, "
+      llvm::formatv("program '{0}' needs {1} of memory on a rank with {2} microbatch{3} per step, "
                     "more than --memory-limit {4}:\n{5}",
                     program.path(), describeBytes(costs.peakBytes), microbatches,
                     microbatches == 1 ? "" : "es", describeBytes(limit),

@@ -13,7 +13,7 @@ using namespace cleave::runtime;
 /// The axis that a schedule without one of its own has.
 static constexpr llvm::StringLiteral kDefaultAxis = "pp";
 
-/// Puts the pipeline's axis on the mesh: the one of that name, or a new one before all others.
+/// Puts the pipeline's axis on the mesh: the one with that name, or a new one before all others.
 static LogicalResult placeOnMesh(pipeline::ScheduleOp op, ScheduleInfo &info,
                                  std::vector<MeshAxis> &mesh) {
   info.axis = op.getAxis().value_or(kDefaultAxis).str();

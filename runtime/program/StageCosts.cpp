@@ -233,7 +233,7 @@ ProgramCosts cleave::runtime::computeStageCosts(const Program &program, int64_t 
 std::string cleave::runtime::describeSchedule(const Program &program) {
   const ProgramSchedule &plan = *program.impl().schedule;
   std::string text =
-      llvm::formatv("schedule '{0}': {1} rank{2} along \"{3}\", {4} microbatches a step\n",
+      llvm::formatv("schedule '{0}': {1} rank{2} along \"{3}\", {4} microbatches per step\n",
                     plan.info.name, plan.info.ranks, plan.info.ranks == 1 ? "" : "s",
                     plan.info.axis, plan.info.microbatches)
           .str();

@@ -40,7 +40,7 @@ llvm::Error cleave::runtime::checkActions(const Program &program, bool isSchedul
 
 static llvm::Error checkScheduled(const ScheduleInfo &schedule, const SessionOptions &options) {
   if (schedule.microbatches != options.microbatches)
-    return makeError("schedule '{0}' is for {1} microbatches a step, found {2}", schedule.name,
+    return makeError("schedule '{0}' is for {1} microbatches per step, found {2}", schedule.name,
                      schedule.microbatches, options.microbatches);
   if (options.weightGradients == WeightGradients::Deferred)
     return makeError(
@@ -66,7 +66,7 @@ static llvm::Error checkAccumulated(const Program &program, const SessionOptions
   for (const ValueInfo &value : wanted)
     if (value.role == RoleKind::Gradient && !accumulated.contains(value.name))
       return makeError("the program does not accumulate the gradient of '{0}', so it runs one "
-                       "microbatch a step, not {1}",
+                       "microbatch per step, not {1}",
                        value.name, options.microbatches);
   return llvm::Error::success();
 }

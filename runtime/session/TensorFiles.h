@@ -31,8 +31,9 @@ llvm::Error readLossState(const SafetensorsFile &file, llvm::ArrayRef<ValueInfo>
                           Session &session, llvm::StringRef what);
 
 /// Reads all weights of the session's program from the safetensors file `path`, or from the
-/// checkpoint that is a directory of that name. What state dicts leave out, constants and transient
-/// buffers, may be missing there: then it comes from the file `others`, unless that is empty.
+/// checkpoint that is a directory with that name. What state dicts leave out, constants and
+/// transient buffers, may be missing there: then it comes from the file `others`, unless that is
+/// empty.
 llvm::Error loadWeights(Session &session, llvm::StringRef path, llvm::StringRef others = "");
 
 /// Writes tensors to a safetensors file.

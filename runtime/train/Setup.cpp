@@ -137,7 +137,7 @@ llvm::Error Trainer::checkOptions() {
       return makeError("{0}: schedule '{1}' is forward-only, so it cannot train", program.path(),
                        schedule->name);
     if (microbatches != schedule->microbatches)
-      return makeError("{0}: schedule '{1}' is for {2} microbatches a step, found {3} {4}",
+      return makeError("{0}: schedule '{1}' is for {2} microbatches per step, found {3} {4}",
                        program.path(), schedule->name, schedule->microbatches,
                        options.batch ? "a --batch of" : "--microbatches", microbatches);
   }

@@ -172,7 +172,7 @@ def test_memory_above_the_limit_is_refused_with_what_takes_it(build_dir, tmp_pat
     result = run(build_dir, *arguments, "0.1MiB")
     assert result.returncode == 1
     for text in (
-        "of memory on a rank with 2 microbatches a step, more than --memory-limit 102.4 KiB",
+        "of memory on a rank with 2 microbatches per step, more than --memory-limit 102.4 KiB",
         "optimizer state", "of these in buckets", "activations, peak",
     ):  # fmt: skip
         assert text in result.stderr

@@ -85,9 +85,9 @@ def test_numbers_that_do_not_fit(two, text, cleave_run):  # noqa: F811
     message = cleave_run.fail(two, "--ranks", 3, *options)
     assert 'mesh ["pp" = 2] expects 2 ranks, found 3' in message
     message = cleave_run.fail(two, "--ranks", 2, *options, "--microbatches", 3)
-    assert "schedule '1f1b' is for 4 microbatches a step, found --microbatches 3" in message
+    assert "schedule '1f1b' is for 4 microbatches per step, found --microbatches 3" in message
     message = cleave_run.fail(two, *options, "--batch", 6)
-    assert "schedule '1f1b' is for 4 microbatches a step" in message
+    assert "schedule '1f1b' is for 4 microbatches per step" in message
     message = cleave_run.fail(two, "--ranks", 2, *options, "--weight-gradients=deferred")
     assert "backward_weight" in message or "cannot be deferred" in message
     message = cleave_run.fail(two, "--ranks", 2, *options, "--memory-limit", "64KiB")

@@ -74,10 +74,10 @@ def without_gelu(function):
 
 
 CHANGES = {
-    "another op": (replacing(r"aten\.gelu\(", "aten.silu("), "'aten.silu' op stands where other ranks run 'aten.gelu'"),
+    "another op": (replacing(r"aten\.gelu\(", "aten.silu("), "'aten.silu' op is where other ranks run 'aten.gelu'"),
     "a property more": (
         replacing(r"aten\.gelu\((%\w+)\)", r'aten.gelu(\1, approximate = "tanh")'),
-        """'aten.gelu' op has approximate = "tanh", which it has not on other ranks""",
+        """'aten.gelu' op has approximate = "tanh", which it does not have on other ranks""",
     ),
     "a property less": (
         replacing(r"(scaled_dot_product\w+\([^\n]*), is_causal = true", r"\1"),
@@ -93,14 +93,14 @@ CHANGES = {
     ),
     "an op more": (
         replacing(r"(\n +)(%\w+)( = aten\.gelu\()(%\w+)([^\n]*)", r"\1%more\3\4\5\1\2\3%more\5"),
-        "'aten.gelu' op stands where other ranks run",
+        "'aten.gelu' op is where other ranks run",
     ),
-    "an op less": (without_gelu, "stands where other ranks run 'aten.gelu'"),
+    "an op less": (without_gelu, "is where other ranks run 'aten.gelu'"),
     "another place of a sum": (
         lambda function: re.sub(r"(\n +)(%\w+)( = dist\.all_reduce sum\(%\w+\)[^\n]*-> tensor<64x32xf32, )#R_tp>",
                                 r"\1%reduced\3#I_tp>\1\2 = dist.convert %reduced : tensor<64x32xf32, #I_tp> -> "
                                 r"tensor<64x32xf32, #R_tp>", function, count=1),
-        "'dist.convert' op stands where other ranks run 'dist.all_reduce'",
+        "'dist.convert' op is where other ranks run 'dist.all_reduce'",
     ),
 }  # fmt: skip
 

@@ -64,7 +64,7 @@ def test_full_disk_at_the_output_of_one_process(build_dir, subject, example, opt
 
 def test_memory_of_each_rank_of_a_pipeline(build_dir, subject, staged):
     output = training.train(build_dir, staged, "--dry-run")
-    section = r'^memory of rank (\d) along "(\w+)", 4 microbatches a step \(bytes\)\n((?:  .*\n)+)'
+    section = r'^memory of rank (\d) along "(\w+)", 4 microbatches per step \(bytes\)\n((?:  .*\n)+)'
     sections = re.findall(section, output, re.MULTILINE)
     assert [(place, axis) for place, axis, _ in sections] == [("0", "pp"), ("1", "pp")]
     assert "memory of one rank" not in output

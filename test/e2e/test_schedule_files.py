@@ -52,7 +52,7 @@ def write_csv(order, path):
 
 @pytest.fixture(scope="module")
 def named(model, pipelines):  # noqa: F811
-    """A program with the schedule of that name, and passes between stages and schedule."""
+    """A program with the schedule with that name, and passes between stages and schedule."""
 
     def make(schedule, *more):
         name = f"{schedule}.{len(more)}"

@@ -63,13 +63,13 @@ func.func @forgotten_%d(%%x: tensor<4xf32, #dist.on<@mesh, tp = S(0)>>) -> tenso
     result = opt(path, "--cse", "--simplify-communication", "-o", "/dev/null")
     assert result.returncode == 1
     assert_screenful(result.stderr)
-    assert result.stderr.count("error: 'aten.relu' op gives") == 5
+    assert result.stderr.count("error: 'aten.relu' op produces") == 5
     assert result.stderr.splitlines()[-2:] == [
         "35 more errors (--error-limit=0 prints all)",
         "cleave-opt: error: the type check after --simplify-communication failed",
     ]
     everything = opt(path, "--simplify-communication", "--error-limit=0", "-o", "/dev/null").stderr
-    assert everything.count("error: 'aten.relu' op gives") == 40 and "more errors" not in everything
+    assert everything.count("error: 'aten.relu' op produces") == 40 and "more errors" not in everything
 
 
 def test_bytecode_by_its_name(opt, data_parallel, tmp_path, cleave_run):

@@ -23,6 +23,6 @@ def test_a_program_that_does_not_type_check_is_not_run(build_dir, tmp_path):
     program.write_text(MISSING_REDUCTION.replace("RESULT", "R"))
     message = CleaveRun(build_dir).fail(program, "--dry-run")
     assert "missing.mlir' is not valid" in message
-    assert "missing.mlir:11:8: error: 'aten.mm' op gives P on axis \"tp\", found R declared" in message
+    assert "missing.mlir:11:8: error: 'aten.mm' op produces P on axis \"tp\", found R declared" in message
     assert "insert dist.all_reduce sum from P to R" in message
     assert "missing.mlir:7:5: note: 'self' is argument 0" in message

@@ -20,7 +20,7 @@ void run::printCosts(const Program &program, int64_t microbatches, WeightGradien
   }
   auto printMemory = [&](const llvm::Twine &where, int64_t count, const ProgramCosts &memory) {
     os << "\nmemory of " << where << ", " << count << " microbatch" << (count == 1 ? "" : "es")
-       << " a step (bytes)\n"
+       << " per step (bytes)\n"
        << describeMemory(memory);
   };
   if (const ScheduleInfo *schedule = program.schedule()) {

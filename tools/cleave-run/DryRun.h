@@ -9,7 +9,7 @@
 
 namespace cleave::run {
 
-/// Prints memory, ops and communication of one rank that runs `microbatches` microbatches a step.
+/// Prints memory, ops and communication of one rank that runs `microbatches` microbatches per step.
 void printCosts(const runtime::Program &program, int64_t microbatches,
                 runtime::WeightGradients weightGradients, llvm::raw_ostream &os);
 

@@ -212,7 +212,7 @@ LogicalResult CallOp::verify() {
   if (walk.wasInterrupted())
     return emitOpError("refers to an operand that it does not have");
   if (llvm::is_contained(uses, 0u))
-    return emitOpError("has an operand that none of its arguments names");
+    return emitOpError("has an operand that none of its arguments refers to");
   for (const SchemaValue &declared : schema->arguments) {
     if (!declared.hasDefault && !declared.type.ends_with("?") && !getArgs().get(declared.name))
       return withSchema(emitOpError("lacks the argument '") << declared.name << "'");

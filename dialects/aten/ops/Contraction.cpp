@@ -31,7 +31,7 @@ static LogicalResult verifyProduct(Operation *op, StringRef aName, Value a, Stri
   // 2.
   for (Value operand : op->getOperands())
     if (dtypeOf(operand) != dtypeOf(a))
-      return op->emitOpError("expects operands of one dtype, found ")
+      return op->emitOpError("expects operands of the same dtype, found ")
              << operand.getType() << " and " << a.getType();
   // 3.
   Shape shape(left.drop_back());

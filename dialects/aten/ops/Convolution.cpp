@@ -30,7 +30,7 @@ static FailureOr<Shape> outputShape(ConvOp op,
            << inputValue.getType() << " and " << weightValue.getType();
   for (Value operand : op->getOperands())
     if (dtypeOf(operand) != dtypeOf(inputValue))
-      return op.emitOpError("expects operands of one dtype, found ")
+      return op.emitOpError("expects operands of the same dtype, found ")
              << operand.getType() << " and " << inputValue.getType();
   // 2.
   int64_t groups = op.getGroups(), channels = input[1];
@@ -57,7 +57,7 @@ static FailureOr<Shape> outputShape(ConvOp op,
     int64_t by = (*stride)[i], pad = (*padding)[i], spread = (*dilation)[i], add = (*extra)[i];
     if (by < 1 || spread < 1 || pad < 0 || add < 0)
       return op.emitOpError(
-                 "expects strides and dilations of at least 1 and paddings of 0 or more, "
+                 "expects strides and dilations of at least 1 and non-negative paddings, "
                  "found stride ")
              << by << ", dilation " << spread << ", padding " << pad << " and output padding "
              << add;

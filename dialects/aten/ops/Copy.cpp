@@ -118,7 +118,7 @@ LogicalResult StackOp::verify() {
   Shape shape(shapeOf(getTensors().front()));
   for (Value tensor : getTensors())
     if (shapeOf(tensor) != ArrayRef<int64_t>(shape))
-      return emitOpError("expects tensors of one shape, found ")
+      return emitOpError("expects tensors of the same shape, found ")
              << getTensors().front().getType() << " and " << tensor.getType();
   // 2.
   FailureOr<int64_t> dim = wrapDim(*this, getDim().value_or(0), shape.size() + 1);
@@ -135,7 +135,7 @@ LogicalResult RepeatOp::verify() {
   // 1.
   if (shape.size() < self.size() || llvm::any_of(shape, [](int64_t r) { return r < 0; }))
     return emitOpError("expects in `repeats` at least ")
-           << self.size() << " numbers of 0 or more, found [" << getRepeats() << "]";
+           << self.size() << " non-negative numbers, found [" << getRepeats() << "]";
   // 2.
   for (auto [i, size] : llvm::enumerate(self)) {
     int64_t &extent = shape[shape.size() - self.size() + i];
@@ -219,7 +219,7 @@ void StackOp::describeSharding(RuleBuilder &rule) {
   int64_t dim = wrapped(getDim().value_or(0), shape.size());
   for (auto [at, size] : llvm::enumerate(shape)) {
     if (int64_t(at) == dim) {
-      rule.wholeResultDim(0, at, "each place of it is another operand");
+      rule.wholeResultDim(0, at, "each index of it is a different operand");
       continue;
     }
     FactorId factor = rule.factor(size);
@@ -259,11 +259,11 @@ static void reorderSharding(RuleBuilder &rule, ArrayRef<int64_t> dims, const cha
 }
 
 void FlipOp::describeSharding(RuleBuilder &rule) {
-  reorderSharding(rule, getDims(), "its elements change places with those at its other end");
+  reorderSharding(rule, getDims(), "its elements are reversed");
 }
 
 void RollOp::describeSharding(RuleBuilder &rule) {
-  static const char *reason = "its elements move to other places, from its end to its front";
+  static const char *reason = "its elements are shifted, wrapping around";
   ArrayRef<int64_t> dims = getDims().value_or(ArrayRef<int64_t>());
   auto all = llvm::to_vector(llvm::seq<int64_t>(0, rankOf(getSelf())));
   reorderSharding(rule, dims.empty() ? ArrayRef<int64_t>(all) : dims, reason);

@@ -30,7 +30,7 @@ static LogicalResult verifyCreation(Operation *op, ArrayRef<int64_t> shape,
     return failure();
   // 2.
   if (llvm::any_of(shape, [](int64_t size) { return size < 0; }))
-    return op->emitOpError("expects sizes of 0 or more in `size`, found [") << shape << "]";
+    return op->emitOpError("expects non-negative sizes in `size`, found [") << shape << "]";
   return expectResult(op, 0, shape, dtype);
 }
 
@@ -159,7 +159,7 @@ LogicalResult NewEmptyStridedOp::verify() {
   // 1.
   ArrayRef<int64_t> stride = getStride();
   if (stride.size() != getSize().size() || llvm::any_of(stride, [](int64_t s) { return s < 0; }))
-    return emitOpError("expects in `stride` a number of 0 or more for each of [")
+    return emitOpError("expects in `stride` a non-negative number for each of [")
            << getSize() << "], found [" << stride << "]";
   // 1. and 2.
   return verifyCreation(*this, getSize(), getDtype(), dtypeOf(getSelf()));

@@ -45,7 +45,7 @@ LogicalResult EmbeddingDenseBackwardOp::verify() {
   // 3.
   int64_t rows = getNumWeights();
   if (rows < 0)
-    return emitOpError("expects `num_weights` of 0 or more, found ") << rows;
+    return emitOpError("expects a non-negative `num_weights`, found ") << rows;
   return expectResult(*this, 0, {rows, gradient.back()}, dtypeOf(getGradOutput()));
 }
 
@@ -75,7 +75,7 @@ static FailureOr<std::optional<Shape>> indexedShape(Operation *op, Value self, V
   for (Value index : indices) {
     anyMask |= isMask(index);
     if (isMask(index) && !masksAllowed)
-      return op->emitOpError("expects indices that are no masks, as the shape of the result would "
+      return op->emitOpError("expects indices that are not masks, as the shape of the result would "
                              "depend on data, found ")
              << index.getType();
     if (!isMask(index) && failed(expectIndex(op, "indices", index)))
@@ -204,7 +204,7 @@ static LogicalResult verifyPlaces(Operation *op, Value self, int64_t dim, Value 
   for (auto [i, sizes] : llvm::enumerate(llvm::zip(shapeOf(self), shapeOf(index)))) {
     auto [limit, size] = sizes;
     if (int64_t(i) != *at && size > limit)
-      return op->emitOpError("expects `index` not to exceed `self` but in dimension ")
+      return op->emitOpError("expects `index` not to exceed `self` except in dimension ")
              << *at << ", found " << index.getType() << " and " << self.getType();
   }
   return success();

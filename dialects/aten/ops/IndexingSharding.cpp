@@ -7,8 +7,8 @@
 using namespace mlir;
 using namespace cleave::aten;
 
-static const char *anyReason = "an index may name any place of it";
-static const char *orderReason = "where two indices name one place, one of them counts";
+static const char *anyReason = "an index may select any element of it";
+static const char *orderReason = "if two indices select the same element, only one is written";
 
 void EmbeddingDenseBackwardOp::describeSharding(RuleBuilder &rule) {
   static const sharding::RuleText text("*e, * -> ve", {"v: an index may name any row"});
@@ -97,7 +97,7 @@ void UnsafeIndexOp::describeSharding(RuleBuilder &rule) {
 template <typename OpTy> static void indexWriteSharding(OpTy op, RuleBuilder &rule) {
   IndexedDims dims = indexedDims(op.getIndicesPresent(), op.getIndices(), rankOf(op.getSelf()));
   if (dims.hasMask)
-    return rule.closeWhole("how many elements a mask takes depends on all of it");
+    return rule.closeWhole("the number of elements that a mask selects depends on all of it");
   bool accumulate = op.getAccumulate().value_or(false);
   TensorFactors written = indexedFactors(rule, dims, op.getIndices(),
                                          accumulate ? FactorReduction::Sum : FactorReduction::None);
@@ -159,7 +159,7 @@ void GatherOp::describeSharding(RuleBuilder &rule) {
     if (at != dim && self[at] == index[at])
       rule.operandDim(0, at, kept);
     else if (at != dim)
-      rule.makeWhole(kept, "only the first places of the dimension are read");
+      rule.makeWhole(kept, "only the first elements of the dimension are read");
   }
   rule.closeWhole(anyReason);
 }

@@ -275,8 +275,8 @@ static void groupNormSharding(RuleBuilder &rule, int64_t examples) {
     if (tensor.size() >= 2)
       rule.resultDim(i, 0, n);
   rule.sizeIsFactor("N", n);
-  rule.closeWhole(
-      "mean and variance are those over all of a group, whose size `C`, `HxW` and `group` say");
+  rule.closeWhole("mean and variance are those over all of a group, whose size follows from `C`, "
+                  "`HxW` and `group`");
 }
 
 void NativeGroupNormOp::describeSharding(RuleBuilder &rule) {

@@ -235,7 +235,7 @@ LogicalResult ConstantPadNdOp::verify() {
     if (llvm::AddOverflow(size, pad[2 * i], size) ||
         llvm::AddOverflow(size, pad[2 * i + 1], size) || size < 0)
       return emitOpError("pads ") << getSelf().getType() << " by [" << pad
-                                  << "], which leaves no size of 0 or more";
+                                  << "], which makes a size negative";
   }
   // 3.
   return expectResult(*this, 0, shape, dtypeOf(getSelf()));
@@ -317,7 +317,7 @@ void ConstantPadNdOp::describeSharding(RuleBuilder &rule) {
     if (back >= pad.size() || (pad[back] == 0 && pad[back + 1] == 0))
       rule.keep(0, at, 0, at);
   }
-  rule.closeWhole("elements are added or left out at its ends");
+  rule.closeWhole("elements are added or removed at its ends");
   // Another number than 0 would be counted once per term of a sum.
   if (!getValueAttr() || isZero(getValueAttr()))
     rule.linear("self");

@@ -152,7 +152,7 @@ LogicalResult AdaptiveAvgPool2dOp::verify() {
   // 2.
   ArrayRef<int64_t> size = getOutputSize();
   if (size.size() != 2 || size[0] < 0 || size[1] < 0)
-    return emitOpError("expects two sizes of 0 or more in `output_size`, found [") << size << "]";
+    return emitOpError("expects two non-negative sizes in `output_size`, found [") << size << "]";
   // 3.
   Shape shape(shapeOf(getSelf()).drop_back(2));
   shape.append(size.begin(), size.end());

@@ -165,7 +165,7 @@ void MeanDimOp::describeSharding(RuleBuilder &rule) {
 }
 
 void CumsumOp::describeSharding(RuleBuilder &rule) {
-  rule.allBut(getDim(), "each element sums up all before it");
+  rule.allBut(getDim(), "each element is the sum of all before it");
 }
 
 void VarCorrectionOp::describeSharding(RuleBuilder &rule) {

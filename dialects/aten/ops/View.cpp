@@ -48,7 +48,7 @@ LogicalResult ExpandOp::verify() {
            << self.size() << " dimensions of `self`, found [" << getSize() << "]";
   for (auto [i, extent] : llvm::enumerate(size)) {
     if (extent < -1 || (extent == -1 && int64_t(i) < lead))
-      return emitOpError("expects sizes of 0 or more in `size`, or -1 for a dimension of `self`, "
+      return emitOpError("expects non-negative sizes in `size`, or -1 for a dimension of `self`, "
                          "found [")
              << getSize() << "]";
     if (extent == -1)

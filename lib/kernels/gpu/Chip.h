@@ -24,7 +24,7 @@ struct Chip {
 /// All of them, oldest first.
 llvm::ArrayRef<Chip> getChips();
 
-/// The chip of that name. Error: the name is none of them; the message lists those that are.
+/// The chip with that name. Error: the name is none of them; the message lists those that are.
 llvm::Expected<Chip> lookupChip(llvm::StringRef name);
 
 } // namespace cleave::kernels::gpu

@@ -24,7 +24,7 @@ static llvm::Expected<std::pair<std::string, std::string>> findRoot() {
                        std::string("the ptxas on PATH"));
   }
   if (fs::is_directory("/usr/local/cuda"))
-    return std::pair(std::string("/usr/local/cuda"), std::string("the default place"));
+    return std::pair(std::string("/usr/local/cuda"), std::string("the default location"));
   return llvm::createStringError(
       "compiling for a GPU needs a CUDA toolkit: CUDA_HOME is not set, ptxas is not on PATH, and "
       "there is no /usr/local/cuda");

@@ -106,7 +106,7 @@ LogicalResult EventVerifier::checkStreams() {
       diagnostic << call.getInt();
     else
       diagnostic << "no number";
-    diagnostic << ": other ranks call in the order that was";
+    diagnostic << ": other ranks use the original order";
     if (previous)
       diagnostic.attachNote(previous->getLoc())
           << "call " << calls - 1 << ", '" << previous->getName() << "', is here";

@@ -88,7 +88,7 @@ LogicalResult MemoryVerifier::checkOverwritten(OpResult result, unsigned index) 
   Value operand = op->getOperand(index), root = places.rootOf(operand);
   if (auto argument = dyn_cast<BlockArgument>(root); argument && !owned[argument.getArgNumber()])
     return op->emitOpError() << "overwrites " << describe(root)
-                             << ", which stays what it was for others than this function";
+                             << ", which other functions expect unchanged";
   // Whoever reads what was there has to have done so; operands of the op in its place may be read
   // while it runs, where it goes element by element.
   unsigned time = timeline.of(op);
@@ -125,8 +125,8 @@ LogicalResult MemoryVerifier::checkReturned() {
     if (range.region == ResultMemory::Apart || (range.region == ResultMemory::Frame && isSaved))
       continue;
     InFlightDiagnostic diagnostic = terminator->emitOpError()
-                                    << "gives result " << returned.getOperandNumber() << " in "
-                                    << range.str() << ", which it does not outlive";
+                                    << "returns result " << returned.getOperandNumber() << " in "
+                                    << range.str() << ", which does not outlive the function";
     noteProducer(diagnostic, returned.get());
     return diagnostic;
   }

@@ -44,7 +44,7 @@ PartitionContext::entriesOf(PlacementAttr placement,
                     << placement << "; run --propagate-placements first";
     if (entry->isInvariant() || entry->isVarying())
       return emit() << " is placed as " << *entry << " on axis \"" << axis.name.getValue()
-                    << "\", expected R, P or S(d) in a program for one device";
+                    << "\", expected R, P or S(d) in a single-device program";
     entries.push_back(*entry);
   }
   return entries;

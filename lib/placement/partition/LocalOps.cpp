@@ -174,7 +174,7 @@ FailureOr<SmallVector<Value>> LocalOp::buildForm(const Form &form) {
     if (strategy.form != &form || (!axes.empty() && !form.takesSeveralAxes()))
       return op->emitOpError("runs by distributed forms on axes \"")
              << axes.front().name.getValue() << "\" and \"" << axis.name.getValue()
-             << "\", and cannot by both at once (" << form.name() << ", " << strategy.form->name()
+             << "\", and cannot use both at once (" << form.name() << ", " << strategy.form->name()
              << "); replicate it on one of them";
     axes.push_back(axis);
     chosen.push_back(strategy);

@@ -106,9 +106,9 @@ LogicalResult LocalSignatures::compareFunctions() {
     const Port &other = ports[it->second];
     if (isNew || other.entries == port.entries)
       continue;
-    InFlightDiagnostic diagnostic = port.error() << " is placed as " << describe(port.entries)
-                                                 << ", expected " << describe(other.entries)
-                                                 << " as at its other places in the program";
+    InFlightDiagnostic diagnostic = port.error()
+                                    << " is placed as " << describe(port.entries) << ", expected "
+                                    << describe(other.entries) << " as elsewhere in the program";
     diagnostic.attachNote(func::FuncOp(other.function).getLoc())
         << "'" << func::FuncOp(other.function).getName() << "' has it as "
         << (other.isResult ? "result " : "argument ") << other.number;
@@ -152,7 +152,7 @@ LogicalResult LocalSignatures::findInvariants() {
       port.error() << " is placed as " << gradient << " on axis \""
                    << context.axes[axis].name.getValue() << "\", expected "
                    << (value.isShard() ? toString(value) : "P or R")
-                   << ": it is the gradient of what is " << value;
+                   << ": it is the gradient of a value that is " << value;
       isRight = false;
     }
   }

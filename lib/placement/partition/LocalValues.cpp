@@ -166,7 +166,7 @@ FailureOr<Value> LocalValues::make(const Wish &wish, Operation *user) {
                                     << describe(wish.target) << " that is made as "
                                     << describe(forms[wish.global].front().entries)
                                     << ", and no collectives convert between them";
-    diagnostic.attachNote(wish.global.getLoc()) << "it is made here: " << wish.global.getType();
+    diagnostic.attachNote(wish.global.getLoc()) << "it is produced here: " << wish.global.getType();
     return diagnostic;
   }
   forms[wish.global].push_back({*value, wish.target, wish.inBackward});

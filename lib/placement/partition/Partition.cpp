@@ -130,7 +130,7 @@ LogicalResult FunctionPartitioner::checkAccumulator(train::AccumulateOp op,
 LogicalResult FunctionPartitioner::partitionOp(Operation &op) {
   if (isa<dist::DistDialect>(op.getDialect()))
     return op.emitOpError(
-        "communicates: expected a program for one device; --partition inserts the communication");
+        "communicates: expected a single-device program; --partition inserts the communication");
   FailureOr<SmallVector<AxisPlacements>> operands = operandEntries(op);
   FailureOr<SmallVector<AxisPlacements>> results = resultEntries(op);
   if (failed(operands) || failed(results))

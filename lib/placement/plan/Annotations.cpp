@@ -104,7 +104,7 @@ FailureOr<bool> Annotations::place(Site site, StringRef axis, AxisPlacement plac
   auto type = dyn_cast<RankedTensorType>(getType(site));
   if (!type)
     return emitError(getLoc(site)) << rule.where() << " places " << describe(site) << " on axis \""
-                                   << axis << "\", but this is no tensor: " << getType(site);
+                                   << axis << "\", but it is not a tensor: " << getType(site);
   if (placement.isShard()) {
     int64_t dim = placement.dim < 0 ? placement.dim + type.getRank() : placement.dim;
     if (dim < 0 || dim >= type.getRank())

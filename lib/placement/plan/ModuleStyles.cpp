@@ -271,7 +271,7 @@ LogicalResult PlanApplier::applyExpert(const PlanRule &rule) {
 LogicalResult PlanApplier::applySequence(const PlanRule &rule) {
   int64_t dim = rule.dim.value_or(1);
   if (dim < 0)
-    return fail(rule) << "expects a sequence dimension of 0 or more, found " << dim;
+    return fail(rule) << "expects a non-negative sequence dimension, found " << dim;
   bool matched = false, inModule = false;
   for (const Parameter &parameter : parameters)
     if (parameter.isIn(rule.pattern, /*directly=*/false) &&

@@ -172,7 +172,7 @@ static Error readOp(JSONReader &reader, PlanRule &rule) {
   if (Error error = readInteger(reader, "index", rule.name, rule.index))
     return error;
   if (rule.index && *rule.index < 0)
-    return makeError("{0}: expected an \"index\" of 0 or more, found {1}", rule.name, *rule.index);
+    return makeError("{0}: expected a non-negative \"index\", found {1}", rule.name, *rule.index);
   if (Error error = readValues(reader, "operands", rule.name, rule.operands))
     return error;
   if (Error error = readValues(reader, "results", rule.name, rule.results))
@@ -186,7 +186,7 @@ static Error readOp(JSONReader &reader, PlanRule &rule) {
 static Error readArguments(JSONReader &reader, PlanRule &rule) {
   const char *const *role = llvm::find_if(kRoles, [&](auto *word) { return reader.has(word); });
   if (role == std::end(kRoles))
-    return makeError("{0}: expected what the rule is for: \"style\", \"ops\", or one of {1}",
+    return makeError("{0}: expected the target of the rule: \"style\", \"ops\", or one of {1}",
                      rule.name, llvm::join(std::begin(kRoles), std::end(kRoles), ", "));
   rule.role = *role;
   if (Error error = readPattern(reader, rule.role, rule))

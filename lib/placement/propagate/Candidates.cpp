@@ -132,7 +132,7 @@ LogicalResult Candidates::Builder::readGroups() {
                       : info.gradient->isReplicate() || info.gradient->isPartialSum();
       if (!fits)
         return contradict(graph, axis, gradientPort, *info.gradient, selfPort, *info.self)
-               << ": the gradient of what is S(d) is S(d), that of what is R is P or R";
+               << ": the gradient of S(d) is S(d), that of R is P or R";
     }
     if (info.gradient && info.gradient->isShard() && !info.self)
       info.self = info.gradient;
@@ -186,7 +186,7 @@ InFlightDiagnostic Candidates::Builder::noStrategy(const OpNode &op,
         print(value == kNone ? std::nullopt : graph.getAnnotation(graph.values[value], axis.name));
       },
       [&] { diagnostic << ", "; });
-  diagnostic << "); over " << axis.size << " ranks it has these ways";
+  diagnostic << "); over " << axis.size << " ranks its strategies are";
   for (const AxisSolution &solution : earlier)
     if (solution.strategies[&op - graph.ops.data()].factor)
       diagnostic << ", axis \"" << solution.axis.name.getValue() << "\" being taken";

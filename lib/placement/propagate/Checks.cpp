@@ -47,7 +47,7 @@ static LogicalResult checkOne(RankedTensorType type, PlacementAttr placement, di
                          << mesh.getSymName() << " does not have";
     if (entry.placement.isInvariant() || entry.placement.isVarying())
       return emitError() << "says " << entry.placement << " on axis \"" << entry.axis.getValue()
-                         << "\"; a program for a single device has R, P and S(dimension)";
+                         << "\"; a program for a single device supports R, P and S(dimension)";
     if (entry.placement.isShard() && entry.placement.dim >= type.getRank())
       return emitError() << "shards dimension " << entry.placement.dim << " of " << type
                          << ", which has " << type.getRank() << " dimensions";

@@ -146,8 +146,8 @@ Explanation::Reason Explanation::reasonForPort(const Port &port, unsigned axis) 
     return *reason;
   if (candidates.groups[port.group].size() == 1)
     return {Kind::Only, "no annotation reaches it"};
-  return {Kind::Cheapest,
-          "is the cheapest of " + std::to_string(candidates.groups[port.group].size()) + " ways"};
+  return {Kind::Cheapest, "is the cheapest of " +
+                              std::to_string(candidates.groups[port.group].size()) + " options"};
 }
 
 Explanation::Reason Explanation::reasonFor(unsigned number, unsigned axis) const {
@@ -163,16 +163,15 @@ Explanation::Reason Explanation::reasonFor(unsigned number, unsigned axis) const
   size_t count = p.records[axis].candidates.ops[value.op].size();
   const AxisStrategy &strategy = p.solutions[axis].strategies[value.op];
   if (strategy.form)
-    return {Kind::Cheapest, ("is what the form \"" + strategy.form->name() + "\" gives").str()};
+    return {Kind::Cheapest, ("follows from the form \"" + strategy.form->name() + "\"").str()};
   bool isAnnotated = llvm::any_of(op.operands, [&](unsigned use) {
     return use != kNone && graph.getAnnotation(graph.uses[use], p.axes[axis].name);
   });
   if (isAnnotated && count == 1)
-    return {Kind::Annotation, "is what the op gives for operands as they are annotated", kNone,
-            number, loc};
+    return {Kind::Annotation, "follows from the annotations of its operands", kNone, number, loc};
   if (count == 1)
     return {Kind::Only, "no annotation reaches the op"};
-  return {Kind::Cheapest, "is the cheapest of the op's " + std::to_string(count) + " ways"};
+  return {Kind::Cheapest, "is the cheapest of the op's " + std::to_string(count) + " strategies"};
 }
 
 /// By `Kind`.

@@ -90,7 +90,7 @@ LogicalResult Graph::checkFunction(func::FuncOp function) const {
       return op.emitOpError("has regions; placements are propagated in functions of plain ops");
     for (Type type : op.getResultTypes())
       if (dist::getPlacement(type))
-        return op.emitOpError("gives ")
+        return op.emitOpError("produces ")
                << type << ", what one rank holds; a program whose placements are propagated says "
                << "them in attributes (dist.placement, dist.results, dist.operands)";
   }
@@ -98,8 +98,8 @@ LogicalResult Graph::checkFunction(func::FuncOp function) const {
     if (dist::getPlacement(argument.getType()))
       return emitError(argument.getLoc())
              << "'" << function.getName() << "' takes " << argument.getType()
-             << ", what one rank holds; a program whose placements are propagated says them in "
-                "attributes (dist.placement)";
+             << ", what one rank holds; a program whose placements are propagated declares them "
+                "in attributes (dist.placement)";
   return success();
 }
 

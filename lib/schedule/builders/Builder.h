@@ -48,7 +48,7 @@ public:
   /// The process's registry, with every schedule of this library in it.
   static ScheduleRegistry &global();
 
-  /// Fails if a builder of that name (or alias) is there already.
+  /// Fails if a builder with that name (or alias) is there already.
   llvm::Error add(std::unique_ptr<ScheduleBuilder> builder,
                   llvm::ArrayRef<llvm::StringRef> aliases = {});
   /// Null if there is none.

@@ -29,7 +29,7 @@ std::string Problem::str() const {
 /// The text form has no escapes.
 static std::string checkName(llvm::StringRef name) {
   if (name.empty() || name.find_first_of("\"\n") != llvm::StringRef::npos)
-    return "its name must not be empty nor hold '\"' or a line break";
+    return "its name must not be empty or contain '\"' or a line break";
   return "";
 }
 
@@ -322,7 +322,7 @@ private:
     if (!program.forwardOnly) {
       if (backward != never && (input != never || weight != never))
         report(ProblemKind::Duplicate, Place{rank, input != never ? input : weight},
-               llvm::formatv("{0} and the full {1} both make the gradients of stage {2}, "
+               llvm::formatv("{0} and the full {1} both compute the gradients of stage {2}, "
                              "microbatch {3}",
                              name(input != never ? K::BackwardInput : K::BackwardWeight),
                              name(K::Backward), stage, microbatch),

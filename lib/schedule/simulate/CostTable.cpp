@@ -62,8 +62,8 @@ CostTable CostTable::scaled(double factor) const {
 
 llvm::Expected<CostTable> CostTable::merged(unsigned numStages) const {
   if (numStages == 0 || stages.size() % numStages != 0)
-    return makeError("the costs are of {0} stages, which are not divisible into {1}", stages.size(),
-                     numStages);
+    return makeError("the costs are for {0} stages, which are not divisible into {1}",
+                     stages.size(), numStages);
   CostTable result = *this;
   result.stages.clear();
   for (size_t first = 0, each = stages.size() / numStages; first < stages.size(); first += each) {
@@ -163,14 +163,14 @@ parseNumbers(llvm::StringRef text, llvm::StringRef expected, size_t minimum, siz
 }
 
 llvm::Expected<CostTable> cleave::simulate::parseCosts(llvm::StringRef text) {
-  auto numbers = parseNumbers(text, "costs F,B,W,COMM (COMM may be left out)", 3, 4);
+  auto numbers = parseNumbers(text, "costs F,B,W,COMM (COMM is optional)", 3, 4);
   if (!numbers)
     return numbers.takeError();
   CostTable table = CostTable::uniform((*numbers)[0], (*numbers)[1], (*numbers)[2],
                                        numbers->size() > 3 ? (*numbers)[3] : 0);
   for (double value : *numbers)
     if (value < 0)
-      return makeError("expected costs of 0 or more, found {0} in '{1}'", value, text);
+      return makeError("expected non-negative costs, found {0} in '{1}'", value, text);
   return table;
 }
 

@@ -34,7 +34,7 @@ func.func @given_twice(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @tensor_by_name(%x: tensor<4x8xf32>, %y: tensor<8x4xf32>) {
-  // expected-error @+1 {{argument 'mat2' is a tensor: it stands by position}}
+  // expected-error @+1 {{argument 'mat2' is a tensor: it is given by position}}
   %0 = aten.mm(%x, mat2 = %y) : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
   return
 }
@@ -106,7 +106,7 @@ func.func @float_for_int(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @argument_as_attribute(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{'dim' has no dialect's prefix: an argument stands in the parentheses}}
+  // expected-error @+1 {{'dim' has no dialect prefix: arguments belong inside the parentheses}}
   %0 = aten.slice(%x, dim = 1) {dim = 0} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return
 }

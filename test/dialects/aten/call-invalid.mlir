@@ -174,7 +174,7 @@ func.func @dangling_reference(%x: tensor<4xf32>) {
 // -----
 
 func.func @unnamed_operand(%x: tensor<4xf32>) {
-  // expected-error @+1 {{'aten.call' op has an operand that none of its arguments names}}
+  // expected-error @+1 {{'aten.call' op has an operand that none of its arguments refers to}}
   %0 = "aten.call"(%x, %x) <{callee = "aten::roll", args = {self = #aten.operand<0>, shifts = array<i64: 1>}}> : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return
 }

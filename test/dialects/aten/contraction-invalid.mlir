@@ -26,7 +26,7 @@ func.func @mm_3(%a: tensor<4x8xf32>, %b: tensor<4x16xf32>) {
 // -----
 
 func.func @mm_4(%a: tensor<4x8xf32>, %b: tensor<8x16xf64>) {
-  // expected-error @+1 {{'aten.mm' op expects operands of one dtype, found 'tensor<8x16xf64>' and 'tensor<4x8xf32>'}}
+  // expected-error @+1 {{'aten.mm' op expects operands of the same dtype, found 'tensor<8x16xf64>' and 'tensor<4x8xf32>'}}
   %0 = aten.mm(%a, %b) : (tensor<4x8xf32>, tensor<8x16xf64>) -> tensor<4x16xf32>
   return
 }
@@ -58,7 +58,7 @@ func.func @addmm(%c: tensor<4xf32>, %a: tensor<4x8xf32>, %b: tensor<8x16xf32>) {
 // -----
 
 func.func @addmm_2(%c: tensor<16xf64>, %a: tensor<4x8xf32>, %b: tensor<8x16xf32>) {
-  // expected-error @+1 {{'aten.addmm' op expects operands of one dtype, found 'tensor<16xf64>' and 'tensor<4x8xf32>'}}
+  // expected-error @+1 {{'aten.addmm' op expects operands of the same dtype, found 'tensor<16xf64>' and 'tensor<4x8xf32>'}}
   %0 = aten.addmm(%c, %a, %b) : (tensor<16xf64>, tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
   return
 }

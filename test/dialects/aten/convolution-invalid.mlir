@@ -18,7 +18,7 @@ func.func @convolution_2(%x: tensor<2x3x8x8xf32>, %w: tensor<16x3x3xf32>) {
 // -----
 
 func.func @convolution_3(%x: tensor<2x3x8x8xf32>, %w: tensor<16x3x3x3xf64>) {
-  // expected-error @+1 {{'aten.convolution' op expects operands of one dtype, found 'tensor<16x3x3x3xf64>' and 'tensor<2x3x8x8xf32>'}}
+  // expected-error @+1 {{'aten.convolution' op expects operands of the same dtype, found 'tensor<16x3x3x3xf64>' and 'tensor<2x3x8x8xf32>'}}
   %0 = aten.convolution(%x, %w, none, stride = [1], padding = [0], dilation = [1], transposed = false, output_padding = [0], groups = 1) : (tensor<2x3x8x8xf32>, tensor<16x3x3x3xf64>) -> tensor<2x16x6x6xf32>
   return
 }
@@ -66,7 +66,7 @@ func.func @convolution_8(%x: tensor<2x3x8x8xf32>, %w: tensor<16x3x3x3xf32>) {
 // -----
 
 func.func @convolution_9(%x: tensor<2x3x8x8xf32>, %w: tensor<16x3x3x3xf32>) {
-  // expected-error @+1 {{'aten.convolution' op expects strides and dilations of at least 1 and paddings of 0 or more, found stride 0, dilation 1, padding 0 and output padding 0}}
+  // expected-error @+1 {{'aten.convolution' op expects strides and dilations of at least 1 and non-negative paddings, found stride 0, dilation 1, padding 0 and output padding 0}}
   %0 = aten.convolution(%x, %w, none, stride = [0], padding = [0], dilation = [1], transposed = false, output_padding = [0], groups = 1) : (tensor<2x3x8x8xf32>, tensor<16x3x3x3xf32>) -> tensor<2x16x6x6xf32>
   return
 }

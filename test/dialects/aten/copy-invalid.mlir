@@ -26,7 +26,7 @@ func.func @lift_fresh_copy(%x: tensor<f32>) {
 // -----
 
 func.func @_to_copy(%x: tensor<4xf32>) {
-  // expected-error @+1 {{'aten._to_copy' op expects `dtype` to be one that PyTorch has, found 'i4'}}
+  // expected-error @+1 {{'aten._to_copy' op expects `dtype` to be a PyTorch dtype, found 'i4'}}
   %0 = aten._to_copy(%x, dtype = i4) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
@@ -138,7 +138,7 @@ func.func @stack() {
 // -----
 
 func.func @stack_2(%a: tensor<4xf32>, %b: tensor<5xf32>) {
-  // expected-error @+1 {{'aten.stack' op expects tensors of one shape, found 'tensor<4xf32>' and 'tensor<5xf32>'}}
+  // expected-error @+1 {{'aten.stack' op expects tensors of the same shape, found 'tensor<4xf32>' and 'tensor<5xf32>'}}
   %0 = aten.stack([%a, %b]) : (tensor<4xf32>, tensor<5xf32>) -> tensor<2x4xf32>
   return
 }
@@ -162,7 +162,7 @@ func.func @stack_4(%a: tensor<4xf32>, %b: tensor<4xf32>) {
 // -----
 
 func.func @repeat(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{'aten.repeat' op expects in `repeats` at least 2 numbers of 0 or more, found [2]}}
+  // expected-error @+1 {{'aten.repeat' op expects in `repeats` at least 2 non-negative numbers, found [2]}}
   %0 = aten.repeat(%x, repeats = [2]) : (tensor<4x8xf32>) -> tensor<8x8xf32>
   return
 }
@@ -170,7 +170,7 @@ func.func @repeat(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @repeat_2(%x: tensor<4xf32>) {
-  // expected-error @+1 {{'aten.repeat' op expects in `repeats` at least 1 numbers of 0 or more, found [-1]}}
+  // expected-error @+1 {{'aten.repeat' op expects in `repeats` at least 1 non-negative numbers, found [-1]}}
   %0 = aten.repeat(%x, repeats = [-1]) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }

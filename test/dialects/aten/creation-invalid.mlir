@@ -2,7 +2,7 @@
 // RUN: cleave-opt %s --split-input-file --verify-diagnostics
 
 func.func @zeros() {
-  // expected-error @+1 {{'aten.zeros' op expects sizes of 0 or more in `size`, found [4, -1]}}
+  // expected-error @+1 {{'aten.zeros' op expects non-negative sizes in `size`, found [4, -1]}}
   %0 = aten.zeros(size = [4, -1]) : () -> tensor<4x1xf32>
   return
 }
@@ -18,7 +18,7 @@ func.func @zeros_2() {
 // -----
 
 func.func @ones() {
-  // expected-error @+1 {{'aten.ones' op expects `dtype` to be one that PyTorch has, found 'complex<f32>'}}
+  // expected-error @+1 {{'aten.ones' op expects `dtype` to be a PyTorch dtype, found 'complex<f32>'}}
   %0 = aten.ones(size = [4], dtype = complex<f32>) : () -> tensor<4xf32>
   return
 }
@@ -122,7 +122,7 @@ func.func @zeros_like(%x: tensor<4xf32>) {
 // -----
 
 func.func @zeros_like_2(%x: tensor<4xf32>) {
-  // expected-error @+1 {{'aten.zeros_like' op expects `dtype` to be one that PyTorch has, found 'none'}}
+  // expected-error @+1 {{'aten.zeros_like' op expects `dtype` to be a PyTorch dtype, found 'none'}}
   %0 = aten.zeros_like(%x, dtype = none) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
@@ -154,7 +154,7 @@ func.func @new_zeros(%x: tensor<4xbf16>) {
 // -----
 
 func.func @new_ones(%x: tensor<4xf32>) {
-  // expected-error @+1 {{'aten.new_ones' op expects sizes of 0 or more in `size`, found [-2]}}
+  // expected-error @+1 {{'aten.new_ones' op expects non-negative sizes in `size`, found [-2]}}
   %0 = aten.new_ones(%x, size = [-2]) : (tensor<4xf32>) -> tensor<2xf32>
   return
 }
@@ -178,7 +178,7 @@ func.func @arange_5() {
 // -----
 
 func.func @empty() {
-  // expected-error @+1 {{'aten.empty_memory_format' op expects sizes of 0 or more in `size`, found [-1]}}
+  // expected-error @+1 {{'aten.empty_memory_format' op expects non-negative sizes in `size`, found [-1]}}
   %0 = aten.empty_memory_format(size = [-1]) : () -> tensor<1xf32>
   return
 }
@@ -210,7 +210,7 @@ func.func @fill_scalar(%x: tensor<4xf32>) {
 // -----
 
 func.func @new_empty_strided(%x: tensor<4xf32>) {
-  // expected-error @+1 {{'aten.new_empty_strided' op expects in `stride` a number of 0 or more for each of [2, 4], found [1]}}
+  // expected-error @+1 {{'aten.new_empty_strided' op expects in `stride` a non-negative number for each of [2, 4], found [1]}}
   %0 = aten.new_empty_strided(%x, size = [2, 4], stride = [1]) : (tensor<4xf32>) -> tensor<2x4xf32>
   return
 }

@@ -10,7 +10,7 @@ func.func @embedding(%w: tensor<256xf32>, %i: tensor<2x16xi64>) {
 // -----
 
 func.func @embedding_2(%w: tensor<256x32xf32>, %i: tensor<2x16xf32>) {
-  // expected-error @+1 {{'aten.embedding' op expects `indices` to hold i64 or i32, found 'tensor<2x16xf32>'}}
+  // expected-error @+1 {{'aten.embedding' op expects `indices` to have dtype i64 or i32, found 'tensor<2x16xf32>'}}
   %0 = aten.embedding(%w, %i) : (tensor<256x32xf32>, tensor<2x16xf32>) -> tensor<2x16x32xf32>
   return
 }
@@ -26,7 +26,7 @@ func.func @embedding_3(%w: tensor<256x32xf32>, %i: tensor<2x16xi64>) {
 // -----
 
 func.func @embedding_dense_backward(%g: tensor<16x32xf32>, %i: tensor<16xi1>) {
-  // expected-error @+1 {{'aten.embedding_dense_backward' op expects `indices` to hold i64 or i32, found 'tensor<16xi1>'}}
+  // expected-error @+1 {{'aten.embedding_dense_backward' op expects `indices` to have dtype i64 or i32, found 'tensor<16xi1>'}}
   %0 = aten.embedding_dense_backward(%g, %i, num_weights = 32, padding_idx = -1, scale_grad_by_freq = false) : (tensor<16x32xf32>, tensor<16xi1>) -> tensor<32x32xf32>
   return
 }
@@ -42,7 +42,7 @@ func.func @embedding_dense_backward_2(%g: tensor<15x32xf32>, %i: tensor<16xi64>)
 // -----
 
 func.func @embedding_dense_backward_3(%g: tensor<16x32xf32>, %i: tensor<16xi64>) {
-  // expected-error @+1 {{'aten.embedding_dense_backward' op expects `num_weights` of 0 or more, found -1}}
+  // expected-error @+1 {{'aten.embedding_dense_backward' op expects a non-negative `num_weights`, found -1}}
   %0 = aten.embedding_dense_backward(%g, %i, num_weights = -1, padding_idx = -1, scale_grad_by_freq = false) : (tensor<16x32xf32>, tensor<16xi64>) -> tensor<32x32xf32>
   return
 }
@@ -74,7 +74,7 @@ func.func @index_2(%x: tensor<4xf32>, %i: tensor<2xi64>, %j: tensor<2xi64>) {
 // -----
 
 func.func @index_3(%x: tensor<4xf32>, %m: tensor<4xi1>) {
-  // expected-error @+1 {{'aten.index' op expects indices that are no masks, as the shape of the result would depend on data, found 'tensor<4xi1>'}}
+  // expected-error @+1 {{'aten.index' op expects indices that are not masks, as the shape of the result would depend on data, found 'tensor<4xi1>'}}
   %0 = aten.index(%x, [%m]) : (tensor<4xf32>, tensor<4xi1>) -> tensor<4xf32>
   return
 }
@@ -82,7 +82,7 @@ func.func @index_3(%x: tensor<4xf32>, %m: tensor<4xi1>) {
 // -----
 
 func.func @index_4(%x: tensor<4xf32>, %i: tensor<2xf32>) {
-  // expected-error @+1 {{'aten.index' op expects `indices` to hold i64 or i32, found 'tensor<2xf32>'}}
+  // expected-error @+1 {{'aten.index' op expects `indices` to have dtype i64 or i32, found 'tensor<2xf32>'}}
   %0 = aten.index(%x, [%i]) : (tensor<4xf32>, tensor<2xf32>) -> tensor<2xf32>
   return
 }
@@ -106,7 +106,7 @@ func.func @index_6(%x: tensor<4x8x6xf32>, %i: tensor<3xi64>, %j: tensor<3xi64>) 
 // -----
 
 func.func @index_put(%x: tensor<4x8xf32>, %i: tensor<2xi16>, %v: tensor<8xf32>) {
-  // expected-error @+1 {{'aten.index_put' op expects `indices` to hold i64 or i32, found 'tensor<2xi16>'}}
+  // expected-error @+1 {{'aten.index_put' op expects `indices` to have dtype i64 or i32, found 'tensor<2xi16>'}}
   %0 = aten.index_put(%x, [%i], %v) : (tensor<4x8xf32>, tensor<2xi16>, tensor<8xf32>) -> tensor<4x8xf32>
   return
 }
@@ -154,7 +154,7 @@ func.func @index_select_2(%x: tensor<4x8xf32>, %i: tensor<1x2xi64>) {
 // -----
 
 func.func @index_select_3(%x: tensor<4x8xf32>, %i: tensor<2xi8>) {
-  // expected-error @+1 {{'aten.index_select' op expects `index` to hold i64 or i32, found 'tensor<2xi8>'}}
+  // expected-error @+1 {{'aten.index_select' op expects `index` to have dtype i64 or i32, found 'tensor<2xi8>'}}
   %0 = aten.index_select(%x, dim = 1, %i) : (tensor<4x8xf32>, tensor<2xi8>) -> tensor<4x2xf32>
   return
 }
@@ -210,7 +210,7 @@ func.func @gather_2(%x: tensor<4x8xf32>, %i: tensor<2xi64>) {
 // -----
 
 func.func @gather_3(%x: tensor<4x8xf32>, %i: tensor<5x2xi64>) {
-  // expected-error @+1 {{'aten.gather' op expects `index` not to exceed `self` but in dimension 1, found 'tensor<5x2xi64>' and 'tensor<4x8xf32>'}}
+  // expected-error @+1 {{'aten.gather' op expects `index` not to exceed `self` except in dimension 1, found 'tensor<5x2xi64>' and 'tensor<4x8xf32>'}}
   %0 = aten.gather(%x, dim = 1, %i) : (tensor<4x8xf32>, tensor<5x2xi64>) -> tensor<5x2xf32>
   return
 }
@@ -258,7 +258,7 @@ func.func @scatter_add_2(%x: tensor<4x8xf32>, %i: tensor<4x2xi64>, %s: tensor<4x
 // -----
 
 func.func @scatter_value(%x: tensor<4x8xf32>, %i: tensor<4x2xf32>) {
-  // expected-error @+1 {{'aten.scatter_value' op expects `index` to hold i64 or i32, found 'tensor<4x2xf32>'}}
+  // expected-error @+1 {{'aten.scatter_value' op expects `index` to have dtype i64 or i32, found 'tensor<4x2xf32>'}}
   %0 = aten.scatter_value(%x, dim = 1, %i, value = 1) : (tensor<4x8xf32>, tensor<4x2xf32>) -> tensor<4x8xf32>
   return
 }

@@ -26,7 +26,7 @@ func.func @nll_loss_forward_3(%x: tensor<4x8xf32>, %t: tensor<8xi64>) {
 // -----
 
 func.func @nll_loss_forward_4(%x: tensor<4x8xf32>, %t: tensor<4xi32>) {
-  // expected-error @+1 {{'aten.nll_loss_forward' op expects `target` to hold i64 or ui8, found 'tensor<4xi32>'}}
+  // expected-error @+1 {{'aten.nll_loss_forward' op expects `target` to have dtype i64 or ui8, found 'tensor<4xi32>'}}
   %0:2 = aten.nll_loss_forward(%x, %t, none, reduction = 1, ignore_index = -100) : (tensor<4x8xf32>, tensor<4xi32>) -> (tensor<f32>, tensor<f32>)
   return
 }

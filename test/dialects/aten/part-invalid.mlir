@@ -266,7 +266,7 @@ func.func @pad(%x: tensor<4xf32>) {
 // -----
 
 func.func @pad_2(%x: tensor<4xf32>) {
-  // expected-error @+1 {{'aten.constant_pad_nd' op pads 'tensor<4xf32>' by [-3, -2], which leaves no size of 0 or more}}
+  // expected-error @+1 {{'aten.constant_pad_nd' op pads 'tensor<4xf32>' by [-3, -2], which makes a size negative}}
   %0 = aten.constant_pad_nd(%x, pad = [-3, -2]) : (tensor<4xf32>) -> tensor<0xf32>
   return
 }

@@ -98,7 +98,7 @@ func.func @_adaptive_avg_pool2d(%x: tensor<7x7xf32>) {
 // -----
 
 func.func @_adaptive_avg_pool2d_2(%x: tensor<4x7x7xf32>) {
-  // expected-error @+1 {{'aten._adaptive_avg_pool2d' op expects two sizes of 0 or more in `output_size`, found [2]}}
+  // expected-error @+1 {{'aten._adaptive_avg_pool2d' op expects two non-negative sizes in `output_size`, found [2]}}
   %0 = aten._adaptive_avg_pool2d(%x, output_size = [2]) : (tensor<4x7x7xf32>) -> tensor<4x2x2xf32>
   return
 }

@@ -18,7 +18,7 @@ func.func @sum_2(%x: tensor<4xi1>) {
 // -----
 
 func.func @sum_3(%x: tensor<4xf32>) {
-  // expected-error @+1 {{'aten.sum' op expects `dtype` to be one that PyTorch has, found 'i7'}}
+  // expected-error @+1 {{'aten.sum' op expects `dtype` to be a PyTorch dtype, found 'i7'}}
   %0 = aten.sum(%x, dtype = i7) : (tensor<4xf32>) -> tensor<f32>
   return
 }
@@ -34,7 +34,7 @@ func.func @sum_dim_int_list(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @sum_dim_int_list_2(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{'aten.sum_dim_int_list' op names dimension 0 twice in `dim`}}
+  // expected-error @+1 {{'aten.sum_dim_int_list' op lists dimension 0 twice in `dim`}}
   %0 = aten.sum_dim_int_list(%x, dim = [0, -2]) : (tensor<4x8xf32>) -> tensor<8xf32>
   return
 }
@@ -162,7 +162,7 @@ func.func @linalg_vector_norm_4(%x: tensor<4xf32>) {
 // -----
 
 func.func @amax(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{'aten.amax' op names dimension 1 twice in `dim`}}
+  // expected-error @+1 {{'aten.amax' op lists dimension 1 twice in `dim`}}
   %0 = aten.amax(%x, dim = [1, 1]) : (tensor<4x8xf32>) -> tensor<4xf32>
   return
 }

@@ -74,7 +74,7 @@ func.func @_log_softmax_backward_data(%g: tensor<4xf32>, %y: tensor<4xf32>) {
 // -----
 
 func.func @_log_softmax_backward_data_2(%g: tensor<4xf32>, %y: tensor<4xf32>) {
-  // expected-error @+1 {{'aten._log_softmax_backward_data' op expects `input_dtype` to be one that PyTorch has, found 'index'}}
+  // expected-error @+1 {{'aten._log_softmax_backward_data' op expects `input_dtype` to be a PyTorch dtype, found 'index'}}
   %0 = aten._log_softmax_backward_data(%g, %y, dim = 0, input_dtype = index) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return
 }

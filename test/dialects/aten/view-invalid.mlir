@@ -18,7 +18,7 @@ func.func @detach(%x: tensor<4xf32>) {
 // -----
 
 func.func @view(%x: tensor<4xf32>) {
-  // expected-error @+1 {{'aten.view' op expects sizes of 0 or more in `size` and at most one -1, found [-1, -1]}}
+  // expected-error @+1 {{'aten.view' op expects non-negative sizes in `size` and at most one -1, found [-1, -1]}}
   %0 = aten.view(%x, size = [-1, -1]) : (tensor<4xf32>) -> tensor<2x2xf32>
   return
 }
@@ -26,7 +26,7 @@ func.func @view(%x: tensor<4xf32>) {
 // -----
 
 func.func @view_2(%x: tensor<4xf32>) {
-  // expected-error @+1 {{'aten.view' op expects sizes of 0 or more in `size` and at most one -1, found [-2]}}
+  // expected-error @+1 {{'aten.view' op expects non-negative sizes in `size` and at most one -1, found [-2]}}
   %0 = aten.view(%x, size = [-2]) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
@@ -82,7 +82,7 @@ func.func @expand(%x: tensor<4x4xf32>) {
 // -----
 
 func.func @expand_2(%x: tensor<4xf32>) {
-  // expected-error @+1 {{'aten.expand' op expects sizes of 0 or more in `size`, or -1 for a dimension of `self`, found [-1, 4]}}
+  // expected-error @+1 {{'aten.expand' op expects non-negative sizes in `size`, or -1 for a dimension of `self`, found [-1, 4]}}
   %0 = aten.expand(%x, size = [-1, 4]) : (tensor<4xf32>) -> tensor<1x4xf32>
   return
 }
@@ -162,7 +162,7 @@ func.func @permute_2(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @permute_3(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{'aten.permute' op names dimension 0 twice in `dims`}}
+  // expected-error @+1 {{'aten.permute' op lists dimension 0 twice in `dims`}}
   %0 = aten.permute(%x, dims = [0, -2]) : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return
 }
@@ -218,7 +218,7 @@ func.func @squeeze_dim_2(%x: tensor<1x4xf32>) {
 // -----
 
 func.func @squeeze_dims(%x: tensor<1x4xf32>) {
-  // expected-error @+1 {{'aten.squeeze_dims' op names dimension 0 twice in `dim`}}
+  // expected-error @+1 {{'aten.squeeze_dims' op lists dimension 0 twice in `dim`}}
   %0 = aten.squeeze_dims(%x, dim = [0, 0]) : (tensor<1x4xf32>) -> tensor<4xf32>
   return
 }
@@ -234,7 +234,7 @@ func.func @squeeze_dims_2(%x: tensor<1x4xf32>) {
 // -----
 
 func.func @view_8(%x: tensor<0xf32>) {
-  // expected-error @+1 {{'aten.view' op expects sizes in `size` whose product can be counted, found [4611686018427387904, 4]}}
+  // expected-error @+1 {{'aten.view' op expects sizes in `size` whose product does not overflow, found [4611686018427387904, 4]}}
   %0 = aten.view(%x, size = [4611686018427387904, 4]) : (tensor<0xf32>) -> tensor<4611686018427387904x4xf32>
   return
 }

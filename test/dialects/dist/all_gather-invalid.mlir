@@ -13,7 +13,7 @@ func.func @no_axis(%a: tensor<4xf32>) {
 dist.mesh @mesh ["tp" = 2, "cp" = 3]
 
 func.func @axis_twice(%a: tensor<4xf32>) {
-  // expected-error @+1 {{'dist.all_gather' op names mesh axis 'tp' twice}}
+  // expected-error @+1 {{'dist.all_gather' op lists mesh axis 'tp' twice}}
   %0 = dist.all_gather(%a) dim 0 over @mesh ["tp", "tp"] : tensor<4xf32> -> tensor<8xf32>
   return
 }
@@ -243,7 +243,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #R_S0 = #dist.on<@mesh, cp = R, tp = S(0)>
 
 func.func @major_axis_alone(%a: tensor<2xf32, #S0_S0>) {
-  // expected-error @+1 {{'dist.all_gather' op does not run along axis 'tp', which has to stay S(0, 1), found S(0): of axes that shard one dimension the minor one is gathered first and scattered last}}
+  // expected-error @+1 {{'dist.all_gather' op does not run along axis 'tp', which must stay S(0, 1), found S(0): of axes that shard one dimension the minor one is gathered first and scattered last}}
   %0 = dist.all_gather(%a) dim 0 over @mesh ["cp"] : tensor<2xf32, #S0_S0> -> tensor<6xf32, #R_S0>
   return
 }
@@ -255,7 +255,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #S0 = #dist.on<@mesh, tp = S(0)>
 
 func.func @axis_not_in_types(%a: tensor<4xf32, #S0>) {
-  // expected-error @+1 {{'dist.all_gather' op runs along axis 'cp', on which a type says no placement: 'tensor<4xf32, #dist.on<@mesh, tp = S(0)>>'}}
+  // expected-error @+1 {{'dist.all_gather' op runs along axis 'cp', on which a type has no placement: 'tensor<4xf32, #dist.on<@mesh, tp = S(0)>>'}}
   %0 = dist.all_gather(%a) dim 0 over @mesh ["cp"] : tensor<4xf32, #S0> -> tensor<12xf32, #S0>
   return
 }

@@ -13,7 +13,7 @@ func.func @no_axis(%a: tensor<8xf32>) {
 dist.mesh @mesh ["tp" = 2, "cp" = 3]
 
 func.func @axis_twice(%a: tensor<8xf32>) {
-  // expected-error @+1 {{'dist.all_reduce' op names mesh axis 'tp' twice}}
+  // expected-error @+1 {{'dist.all_reduce' op lists mesh axis 'tp' twice}}
   %0 = dist.all_reduce sum(%a) over @mesh ["tp", "tp"] : tensor<8xf32>
   return
 }
@@ -359,7 +359,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #P = #dist.on<@mesh, tp = P>
 
 func.func @another_reduction(%a: tensor<8xf32, #P>) {
-  // expected-error @+1 {{'dist.all_reduce' op reduces P by 'max' along axis 'tp': a pending reduction takes its own, 'sum'}}
+  // expected-error @+1 {{'dist.all_reduce' op reduces P by 'max' along axis 'tp': a pending reduction requires its own, 'sum'}}
   %0 = dist.all_reduce max(%a) over @mesh ["tp"] : tensor<8xf32, #P> -> tensor<8xf32, #R>
   return
 }
@@ -371,7 +371,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #P = #dist.on<@mesh, tp = P>
 
 func.func @premul_sum_of_partial(%a: tensor<8xf32, #P>) {
-  // expected-error @+1 {{'dist.all_reduce' op reduces P by 'premul_sum' along axis 'tp': a pending reduction takes its own, 'sum'}}
+  // expected-error @+1 {{'dist.all_reduce' op reduces P by 'premul_sum' along axis 'tp': a pending reduction requires its own, 'sum'}}
   %0 = dist.all_reduce premul_sum<0.5>(%a) over @mesh ["tp"] : tensor<8xf32, #P> -> tensor<8xf32, #R>
   return
 }
@@ -383,7 +383,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #Pmax = #dist.on<@mesh, tp = P(max)>
 
 func.func @sum_of_pending_max(%a: tensor<8xf32, #Pmax>) {
-  // expected-error @+1 {{'dist.all_reduce' op reduces P(max) by 'sum' along axis 'tp': a pending reduction takes its own, 'max'}}
+  // expected-error @+1 {{'dist.all_reduce' op reduces P(max) by 'sum' along axis 'tp': a pending reduction requires its own, 'max'}}
   %0 = dist.all_reduce sum(%a) over @mesh ["tp"] : tensor<8xf32, #Pmax> -> tensor<8xf32, #I>
   return
 }
@@ -394,7 +394,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #P_P = #dist.on<@mesh, cp = P, tp = P>
 
 func.func @two_transitions(%a: tensor<8xf32, #P_P>) {
-  // expected-error @+1 {{'dist.all_reduce' op makes one transition on all its axes, found P to R along axis 'cp' and P to I along axis 'tp': use one op for each}}
+  // expected-error @+1 {{'dist.all_reduce' op makes the same transition on all its axes, found P to R along axis 'cp' and P to I along axis 'tp': use one op for each}}
   %0 = dist.all_reduce sum(%a) over @mesh ["cp", "tp"] : tensor<8xf32, #P_P> -> tensor<8xf32, #dist.on<@mesh, cp = R, tp = I>>
   return
 }
@@ -406,7 +406,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #P_P = #dist.on<@mesh, cp = P, tp = P>
 
 func.func @another_axis_changes(%a: tensor<8xf32, #P_P>) {
-  // expected-error @+1 {{'dist.all_reduce' op does not run along axis 'cp', which has to stay P, found R}}
+  // expected-error @+1 {{'dist.all_reduce' op does not run along axis 'cp', which must stay P, found R}}
   %0 = dist.all_reduce sum(%a) over @mesh ["tp"] : tensor<8xf32, #P_P> -> tensor<8xf32, #R_R>
   return
 }
@@ -418,7 +418,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #P = #dist.on<@mesh, tp = P>
 
 func.func @axis_not_in_types(%a: tensor<8xf32, #P>) {
-  // expected-error @+1 {{'dist.all_reduce' op runs along axis 'cp', on which a type says no placement: 'tensor<8xf32, #dist.on<@mesh, tp = P>>'}}
+  // expected-error @+1 {{'dist.all_reduce' op runs along axis 'cp', on which a type has no placement: 'tensor<8xf32, #dist.on<@mesh, tp = P>>'}}
   %0 = dist.all_reduce sum(%a) over @mesh ["cp"] : tensor<8xf32, #P>
   return
 }

@@ -13,7 +13,7 @@ func.func @no_axis(%a: tensor<4x8xf32>) {
 dist.mesh @mesh ["tp" = 2, "cp" = 3]
 
 func.func @axis_twice(%a: tensor<4x8xf32>) {
-  // expected-error @+1 {{'dist.all_to_all' op names mesh axis 'tp' twice}}
+  // expected-error @+1 {{'dist.all_to_all' op lists mesh axis 'tp' twice}}
   %0 = dist.all_to_all(%a) split 1 concat 0 over @mesh ["tp", "tp"] : tensor<4x8xf32> -> tensor<8x4xf32>
   return
 }

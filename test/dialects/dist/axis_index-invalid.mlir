@@ -13,7 +13,7 @@ func.func @no_axis() {
 dist.mesh @mesh ["tp" = 2, "cp" = 3]
 
 func.func @axis_twice() {
-  // expected-error @+1 {{'dist.axis_index' op names mesh axis 'tp' twice}}
+  // expected-error @+1 {{'dist.axis_index' op lists mesh axis 'tp' twice}}
   %0 = dist.axis_index over @mesh ["tp", "tp"] : tensor<i64>
   return
 }

@@ -13,7 +13,7 @@ func.func @no_axis() {
 dist.mesh @mesh ["tp" = 2, "cp" = 3]
 
 func.func @axis_twice() {
-  // expected-error @+1 {{'dist.barrier' op names mesh axis 'tp' twice}}
+  // expected-error @+1 {{'dist.barrier' op lists mesh axis 'tp' twice}}
   dist.barrier over @mesh ["tp", "tp"]
   return
 }

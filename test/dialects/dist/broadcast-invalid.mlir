@@ -13,7 +13,7 @@ func.func @no_axis(%a: tensor<8xf32>) {
 dist.mesh @mesh ["tp" = 2, "cp" = 3]
 
 func.func @axis_twice(%a: tensor<8xf32>) {
-  // expected-error @+1 {{'dist.broadcast' op names mesh axis 'tp' twice}}
+  // expected-error @+1 {{'dist.broadcast' op lists mesh axis 'tp' twice}}
   %0 = dist.broadcast(%a) root 0 over @mesh ["tp", "tp"] : tensor<8xf32>
   return
 }

@@ -26,7 +26,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #other = #dist.on<@other, tp = V>
 
 func.func @other_mesh(%a: tensor<8xf32, #other>) {
-  // expected-error @+1 {{'dist.convert' op expects placements on one mesh, found 'tensor<8xf32, #dist.on<@other, tp = V>>' and 'tensor<8xf32, #dist.on<@mesh, tp = V>>'}}
+  // expected-error @+1 {{'dist.convert' op expects placements on the same mesh, found 'tensor<8xf32, #dist.on<@other, tp = V>>' and 'tensor<8xf32, #dist.on<@mesh, tp = V>>'}}
   %0 = dist.convert %a : tensor<8xf32, #other> -> tensor<8xf32, #V>
   return
 }

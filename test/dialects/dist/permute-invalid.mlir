@@ -13,7 +13,7 @@ func.func @no_axis(%a: tensor<8xf32>) {
 dist.mesh @mesh ["tp" = 2, "cp" = 3]
 
 func.func @axis_twice(%a: tensor<8xf32>) {
-  // expected-error @+1 {{'dist.permute' op names mesh axis 'tp' twice}}
+  // expected-error @+1 {{'dist.permute' op lists mesh axis 'tp' twice}}
   %0 = dist.permute(%a) [0 -> 1] over @mesh ["tp", "tp"] : tensor<8xf32>
   return
 }
@@ -64,7 +64,7 @@ func.func @lengths(%a: tensor<8xf32>) {
 dist.mesh @mesh ["tp" = 2, "cp" = 3]
 
 func.func @source_twice(%a: tensor<8xf32>) {
-  // expected-error @+1 {{'dist.permute' op names rank 0 twice among the sources}}
+  // expected-error @+1 {{'dist.permute' op lists rank 0 twice among the sources}}
   %0 = dist.permute(%a) [0 -> 1, 0 -> 0] over @mesh ["tp"] : tensor<8xf32>
   return
 }
@@ -74,7 +74,7 @@ func.func @source_twice(%a: tensor<8xf32>) {
 dist.mesh @mesh ["tp" = 2, "cp" = 3]
 
 func.func @destination_twice(%a: tensor<8xf32>) {
-  // expected-error @+1 {{'dist.permute' op names rank 1 twice among the destinations}}
+  // expected-error @+1 {{'dist.permute' op lists rank 1 twice among the destinations}}
   %0 = dist.permute(%a) [0 -> 1, 1 -> 1] over @mesh ["tp"] : tensor<8xf32>
   return
 }

@@ -1,6 +1,6 @@
 // RUN: cleave-opt %s --split-input-file --verify-diagnostics
 
-// expected-error @+1 {{names axis 'dp' twice}}
+// expected-error @+1 {{lists axis 'dp' twice}}
 func.func private @axis_twice(tensor<4xf32, #dist.on<@mesh, dp = R, dp = P>>)
 
 // -----
@@ -55,12 +55,12 @@ func.func private @order_with_a_gap(tensor<4xf32, #dist.on<@mesh, dp = S(0, 0), 
 
 // -----
 
-// expected-error @+1 {{gives axis 'tp' order 1 on dimension 0, which no other axis shards: write S(0)}}
+// expected-error @+1 {{gives axis 'tp' order 1 on dimension 0, which no other axis shards: use S(0)}}
 func.func private @order_alone(tensor<4x4xf32, #dist.on<@mesh, dp = S(1), tp = S(0, 1)>>)
 
 // -----
 
-// expected-error @+1 {{gives axis 'tp' order -1 on dimension 0, which no other axis shards: write S(0)}}
+// expected-error @+1 {{gives axis 'tp' order -1 on dimension 0, which no other axis shards: use S(0)}}
 func.func private @negative_order(tensor<4x4xf32, #dist.on<@mesh, tp = S(0, -1)>>)
 
 // -----

@@ -13,7 +13,7 @@ func.func @no_axis() {
 dist.mesh @mesh ["tp" = 2, "cp" = 3]
 
 func.func @axis_twice() {
-  // expected-error @+1 {{'dist.receive' op names mesh axis 'tp' twice}}
+  // expected-error @+1 {{'dist.receive' op lists mesh axis 'tp' twice}}
   %0 = dist.receive from 0 to 1 tag 0 over @mesh ["tp", "tp"] : tensor<8xf32>
   return
 }
@@ -84,7 +84,7 @@ func.func @to_out_of_range() {
 dist.mesh @mesh ["tp" = 2, "cp" = 3]
 
 func.func @negative_tag() {
-  // expected-error @+1 {{'dist.receive' op expects a tag that is not negative, found -7}}
+  // expected-error @+1 {{'dist.receive' op expects a non-negative tag, found -7}}
   %0 = dist.receive from 0 to 1 tag -7 over @mesh ["tp"] : tensor<8xf32>
   return
 }

@@ -13,7 +13,7 @@ func.func @no_axis(%a: tensor<8xf32>) {
 dist.mesh @mesh ["tp" = 2, "cp" = 3]
 
 func.func @axis_twice(%a: tensor<8xf32>) {
-  // expected-error @+1 {{'dist.reduce' op names mesh axis 'tp' twice}}
+  // expected-error @+1 {{'dist.reduce' op lists mesh axis 'tp' twice}}
   %0 = dist.reduce sum(%a) root 0 over @mesh ["tp", "tp"] : tensor<8xf32>
   return
 }
@@ -86,7 +86,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #Pmax = #dist.on<@mesh, tp = P(max)>
 
 func.func @another_reduction(%a: tensor<8xf32, #Pmax>) {
-  // expected-error @+1 {{'dist.reduce' op reduces P(max) by 'sum' along axis 'tp': a pending reduction takes its own, 'max'}}
+  // expected-error @+1 {{'dist.reduce' op reduces P(max) by 'sum' along axis 'tp': a pending reduction requires its own, 'max'}}
   %0 = dist.reduce sum(%a) root 0 over @mesh ["tp"] : tensor<8xf32, #Pmax> -> tensor<8xf32, #V>
   return
 }

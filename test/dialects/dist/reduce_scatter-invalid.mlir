@@ -13,7 +13,7 @@ func.func @no_axis(%a: tensor<8xf32>) {
 dist.mesh @mesh ["tp" = 2, "cp" = 3]
 
 func.func @axis_twice(%a: tensor<8xf32>) {
-  // expected-error @+1 {{'dist.reduce_scatter' op names mesh axis 'tp' twice}}
+  // expected-error @+1 {{'dist.reduce_scatter' op lists mesh axis 'tp' twice}}
   %0 = dist.reduce_scatter sum(%a) dim 0 over @mesh ["tp", "tp"] : tensor<8xf32> -> tensor<4xf32>
   return
 }
@@ -144,7 +144,7 @@ dist.mesh @mesh ["tp" = 2, "cp" = 3]
 #S0 = #dist.on<@mesh, tp = S(0)>
 
 func.func @another_reduction(%a: tensor<8xf32, #P>) {
-  // expected-error @+1 {{'dist.reduce_scatter' op reduces P by 'avg' along axis 'tp': a pending reduction takes its own, 'sum'}}
+  // expected-error @+1 {{'dist.reduce_scatter' op reduces P by 'avg' along axis 'tp': a pending reduction requires its own, 'sum'}}
   %0 = dist.reduce_scatter avg(%a) dim 0 over @mesh ["tp"] : tensor<8xf32, #P> -> tensor<4xf32, #S0>
   return
 }
@@ -178,7 +178,7 @@ func.func @minor_first(%a: tensor<12xf32, #P_P>) {
 dist.mesh @mesh ["tp" = 2, "cp" = 3]
 
 func.func @above_another_axis(%a: tensor<6xf32, #dist.on<@mesh, cp = S(0), tp = P>>) {
-  // expected-error @+1 {{'dist.reduce_scatter' op does not run along axis 'cp', which has to stay S(0), found S(0, 1): of axes that shard one dimension the minor one is gathered first and scattered last}}
+  // expected-error @+1 {{'dist.reduce_scatter' op does not run along axis 'cp', which must stay S(0), found S(0, 1): of axes that shard one dimension the minor one is gathered first and scattered last}}
   %0 = dist.reduce_scatter sum(%a) dim 0 over @mesh ["tp"] : tensor<6xf32, #dist.on<@mesh, cp = S(0), tp = P>> -> tensor<3xf32, #dist.on<@mesh, cp = S(0, 1), tp = S(0, 0)>>
   return
 }

@@ -13,7 +13,7 @@ func.func @no_axis(%a: tensor<8xf32>) {
 dist.mesh @mesh ["tp" = 2, "cp" = 3]
 
 func.func @axis_twice(%a: tensor<8xf32>) {
-  // expected-error @+1 {{'dist.send' op names mesh axis 'tp' twice}}
+  // expected-error @+1 {{'dist.send' op lists mesh axis 'tp' twice}}
   dist.send(%a) from 0 to 1 tag 0 over @mesh ["tp", "tp"] : tensor<8xf32>
   return
 }
@@ -84,7 +84,7 @@ func.func @to_out_of_range(%a: tensor<8xf32>) {
 dist.mesh @mesh ["tp" = 2, "cp" = 3]
 
 func.func @negative_tag(%a: tensor<8xf32>) {
-  // expected-error @+1 {{'dist.send' op expects a tag that is not negative, found -1}}
+  // expected-error @+1 {{'dist.send' op expects a non-negative tag, found -1}}
   dist.send(%a) from 0 to 1 tag -1 over @mesh ["tp"] : tensor<8xf32>
   return
 }

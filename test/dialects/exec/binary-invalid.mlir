@@ -47,7 +47,7 @@ exec.binary @b elf for "x86-64-v3" = dense_resource<not_there> : tensor<4xi8>
 
 // -----
 
-// expected-error @below {{expects code that begins as ELF files do}}
+// expected-error @below {{expects code that starts with an ELF header}}
 exec.binary @b elf for "x86-64-v3" = dense_resource<a7> : tensor<4xi8>
 {-# dialect_resources: { builtin: { a7: "0x0100000074657874" } } #-}
 

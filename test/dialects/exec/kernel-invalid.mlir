@@ -27,7 +27,7 @@ exec.kernel @k(%x: tensor<4xf32>) {
 dist.mesh @mesh ["dp" = 2]
 // expected-error @below {{expects ops that only compute}}
 exec.kernel @k(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-note @below {{'dist.all_reduce' does more than that}}
+  // expected-note @below {{'dist.all_reduce' has other effects}}
   %0 = dist.all_reduce sum(%x) over @mesh ["dp"] : tensor<4xf32>
   exec.return %0 : tensor<4xf32>
 }

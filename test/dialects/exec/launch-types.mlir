@@ -9,7 +9,7 @@ exec.kernel @add_gelu(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   exec.return %1 : tensor<4xf32>
 }
 func.func @f(%x: tensor<4xf32, #dist.on<@mesh, tp = P>>) -> tensor<4xf32, #dist.on<@mesh, tp = P>> {
-  // expected-error @below {{runs a kernel whose 'aten.gelu' may not join operands that are placed so: #dist.on<@mesh, tp = P>}}
+  // expected-error @below {{runs a kernel in which 'aten.gelu' must not combine operands with these placements: dist.on<@mesh, tp = P>}}
   %0 = exec.launch @add_gelu(%x, %x)
       : (tensor<4xf32, #dist.on<@mesh, tp = P>>, tensor<4xf32, #dist.on<@mesh, tp = P>>)
       -> tensor<4xf32, #dist.on<@mesh, tp = P>>
@@ -26,7 +26,7 @@ exec.kernel @neg_exp(%x: tensor<4xf32>) -> tensor<4xf32> {
 }
 // expected-note @below {{operand 0 is argument 0: 'tensor<4xf32, #dist.on<@mesh, tp = S(0)>>'}}
 func.func @f(%x: tensor<4xf32, #dist.on<@mesh, tp = S(0)>>) -> tensor<4xf32, #dist.on<@mesh, tp = R>> {
-  // expected-error @below {{gives S(0) on axis "tp", found R declared}}
+  // expected-error @below {{produces S(0) on axis "tp", found R declared}}
   %0 = exec.launch @neg_exp(%x) : (tensor<4xf32, #dist.on<@mesh, tp = S(0)>>) -> tensor<4xf32, #dist.on<@mesh, tp = R>>
   return %0 : tensor<4xf32, #dist.on<@mesh, tp = R>>
 }

@@ -153,7 +153,7 @@ func.func @f(%x: tensor<4xf32> {train.role = #train.role<input "x">})
 dist.mesh @mesh ["dp" = 2]
 func.func @f(%x: tensor<4xf32> {train.role = #train.role<input "x">})
     attributes {train.phase = #train.phase<microbatch>, exec.lowered = #exec.lowered<cpu, arena = 128, alignment = 64>} {
-  // expected-error @below {{expects 'exec.memory' of result 0 to be #exec.same or #exec.apart, since '!dist.future<none>' is no statically shaped tensor; found #exec.at<0>}}
+  // expected-error @below {{expects 'exec.memory' of result 0 to be #exec.same or #exec.apart, since '!dist.future<none>' is not a statically shaped tensor; found #exec.at<0>}}
   %0 = dist.send(%x) from 0 to 1 tag 7 over @mesh ["dp"] {exec.memory = [#exec.at<0>]} : tensor<4xf32> -> !dist.future<none>
   return
 }

@@ -157,7 +157,7 @@ pipeline.schedule @s "" ranks 1 stages 1 microbatches 1 topology loop transfers 
 
 // -----
 
-// expected-error @+1 {{'pipeline.schedule' op expects a rank of 0 or more for stage 0, found -1}}
+// expected-error @+1 {{'pipeline.schedule' op expects a non-negative rank for stage 0, found -1}}
 "pipeline.schedule"() <{sym_name = "s", name = "", stage_ranks = array<i32: -1>, microbatches = 1, transfers = #pipeline.transfers<implied>, lists = [""]}> : () -> ()
 
 // -----

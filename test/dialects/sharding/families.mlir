@@ -41,7 +41,7 @@ func.func @reduction(%x: tensor<4x8xf32>, %b: tensor<4x8xi1>) {
   %5 = aten.linalg_vector_norm(%x, ord = 1, dim = [1]) : (tensor<4x8xf32>) -> tensor<4xf32>
   // expected-remark@+1 {{rule: [a, b] -> [a]; a = 4, b = 8 (max)}}
   %6 = aten.linalg_vector_norm(%x, ord = 0x7FF0000000000000 : f64, dim = [1]) : (tensor<4x8xf32>) -> tensor<4xf32>
-  // expected-remark@+1 {{rule: [a, b] -> [a, b]; a = 4, b = 8; whole b because each element sums up all before it; linear {0}}}
+  // expected-remark@+1 {{rule: [a, b] -> [a, b]; a = 4, b = 8; whole b because each element is the sum of all before it; linear {0}}}
   %7 = aten.cumsum(%x, dim = 1) : (tensor<4x8xf32>) -> tensor<4x8xf32>
   // expected-remark@+1 {{whole b because any of its elements may be the largest}}
   %8:2 = aten.sort(%x) : (tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xi64>)

@@ -37,14 +37,14 @@ func.func @norms(%x: tensor<4x3x8xf32>, %w: tensor<8xf32>, %s: tensor<4x3x1xf32>
 }
 
 func.func @losses(%x: tensor<6x8xf32>, %t: tensor<6xi64>, %n: tensor<f32>, %w: tensor<8xf32>) {
-  // expected-remark@+1 {{rule: [b, a], [b] -> [], []; a = 8, b = 6 (sum); whole a because a target may name any class; linear {0} to {0}}}
+  // expected-remark@+1 {{rule: [b, a], [b] -> [], []; a = 8, b = 6 (sum); whole a because a target may be any class; linear {0} to {0}}}
   %0:2 = aten.nll_loss_forward(%x, %t, none, reduction = 2, ignore_index = 3) : (tensor<6x8xf32>, tensor<6xi64>) -> (tensor<f32>, tensor<f32>)
   // expected-remark@+1 {{whole b because the mean divides by the weight of the whole batch; take the sum (reduction = 2)}}
   %1:2 = aten.nll_loss_forward(%x, %t, none, reduction = 1, ignore_index = -100) : (tensor<6x8xf32>, tensor<6xi64>) -> (tensor<f32>, tensor<f32>)
   // expected-remark@+1 {{rule: [b, a], [b], [a] -> [b], []; a = 8, b = 6 (sum);}}
   %2:2 = aten.nll_loss_forward(%x, %t, %w, reduction = 0, ignore_index = -100) : (tensor<6x8xf32>, tensor<6xi64>, tensor<8xf32>) -> (tensor<6xf32>, tensor<f32>)
   // The backward is told the weight of the whole batch.
-  // expected-remark@+1 {{rule: [], [b, a], [b], [a], [] -> [b, a]; a = 8, b = 6; whole a because a target may name any class; linear {0}}}
+  // expected-remark@+1 {{rule: [], [b, a], [b], [a], [] -> [b, a]; a = 8, b = 6; whole a because a target may be any class; linear {0}}}
   %3 = aten.nll_loss_backward(%n, %x, %t, %w, reduction = 1, ignore_index = 3, %n) : (tensor<f32>, tensor<6x8xf32>, tensor<6xi64>, tensor<8xf32>, tensor<f32>) -> tensor<6x8xf32>
   // expected-remark@+1 {{rule: [a, b], [b] -> []; a = 6 (sum), b = 8 (sum)}}
   %4 = aten.mse_loss(%x, %w, reduction = 2) : (tensor<6x8xf32>, tensor<8xf32>) -> tensor<f32>

@@ -52,12 +52,12 @@ train.bucket @b of f32 ["a" : tensor<4xf32>] over @mesh []
 // -----
 
 dist.mesh @mesh ["dp" = 2]
-// expected-error @below {{names mesh axis 'dp' twice}}
+// expected-error @below {{lists mesh axis 'dp' twice}}
 train.bucket @b of f32 ["a" : tensor<4xf32>] over @mesh ["dp", "dp"]
 
 // -----
 
-// expected-error @below {{expects a mesh and axes of it together}}
+// expected-error @below {{expects a mesh together with axes of it}}
 "train.bucket"() {sym_name = "b", element = f32, names = ["a"], types = [tensor<4xf32>], axes = ["dp"]} : () -> ()
 
 // -----
@@ -68,7 +68,7 @@ train.bucket @b of f32 ["a" : tensor<4xf32>] over @mesh ["dp", "dp"]
 // -----
 
 dist.mesh @mesh ["dp" = 2]
-// expected-error @below {{names mesh axis 'dp' twice}}
+// expected-error @below {{lists mesh axis 'dp' twice}}
 train.bucket @b of f32 ["a" : tensor<4xf32>] over @mesh ["dp"] scatter ["dp"]
 
 // -----
@@ -76,7 +76,7 @@ train.bucket @b of f32 ["a" : tensor<4xf32>] over @mesh ["dp"] scatter ["dp"]
 // 4.
 // expected-note @below {{the mesh is defined here}}
 dist.mesh @mesh ["fsdp" = ?]
-// expected-error @below {{scatters over axes ["fsdp"], one of which has no size yet}}
+// expected-error @below {{scatters over axes ["fsdp"], one of which has an open size}}
 train.bucket @b of f32 ["a" : tensor<4xf32>] over @mesh [] scatter ["fsdp"]
 
 // -----
@@ -96,13 +96,13 @@ train.bucket @b of f32 ["a" : tensor<4xf32>, "b" : tensor<4x6xf32>] over @mesh [
 // -----
 
 dist.mesh @mesh ["fsdp" = 4]
-// expected-error @below {{expects `dims` beside `scatter`, with a dimension for each of 2 members, found [1]}}
+// expected-error @below {{expects `dims` with `scatter`, with a dimension for each of 2 members, found [1]}}
 train.bucket @b of f32 ["a" : tensor<4xf32>, "b" : tensor<4x8xf32>] over @mesh [] scatter ["fsdp"] dims [1]
 
 // -----
 
 dist.mesh @mesh ["fsdp" = 4]
-// expected-error @below {{expects `dims` beside `scatter`}}
+// expected-error @below {{expects `dims` with `scatter`}}
 train.bucket @b of f32 ["a" : tensor<4x4xf32>] over @mesh ["fsdp"] dims [1]
 
 // -----

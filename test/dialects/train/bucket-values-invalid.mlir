@@ -22,7 +22,7 @@ func.func @f(%0: !train.bucket<@b : tensor<4xf32>>) -> !train.bucket<@b : tensor
 train.bucket @b of f32 ["a" : tensor<4xf32>]
 func.func @f(%0: !train.bucket<@b : tensor<4xf32>>, %g: tensor<4xf32>)
     -> (!train.bucket<@b : tensor<4xf32>>, !train.bucket<@b : tensor<4xf32>>) {
-  // expected-error @below {{takes a bucket value that another op takes too; it has one user}}
+  // expected-error @below {{uses a bucket value that another op uses too; a bucket value has exactly one user}}
   %1 = train.contribute %g to "a" in %0 : tensor<4xf32>, !train.bucket<@b : tensor<4xf32>>
   // expected-note @below {{taken here}}
   %2 = train.contribute %g to "a" in %0 : tensor<4xf32>, !train.bucket<@b : tensor<4xf32>>
@@ -31,7 +31,7 @@ func.func @f(%0: !train.bucket<@b : tensor<4xf32>>, %g: tensor<4xf32>)
 
 // -----
 
-// expected-note @below {{the bucket has no member of that name}}
+// expected-note @below {{the bucket has no member with that name}}
 train.bucket @b of f32 ["a" : tensor<4xf32>]
 func.func @f(%0: !train.bucket<@b : tensor<4xf32>>, %g: tensor<4xf32>) -> !train.bucket<@b : tensor<4xf32>> {
   // expected-error @below {{contributes 'tensor<4xf32>' to 'c'}}

@@ -107,7 +107,7 @@ func.func @nesterov_with_dampening(%p: tensor<2xf32>, %t: tensor<f32>, %lr: tens
 // -----
 
 func.func @momentum_without_buffer(%p: tensor<2xf32>, %t: tensor<f32>, %lr: tensor<f64>) {
-  // expected-error @+1 {{expects a momentum buffer as operand and result exactly where momentum is not 0}}
+  // expected-error @+1 {{expects a momentum buffer as operand and result if and only if momentum is not 0}}
   %0 = train.sgd(%p, %p, %t, %lr)
       {momentum = 0.9 : f64, dampening = 0.0 : f64, nesterov = false, weight_decay = 0.0 : f64} : tensor<2xf32>
   return
@@ -116,7 +116,7 @@ func.func @momentum_without_buffer(%p: tensor<2xf32>, %t: tensor<f32>, %lr: tens
 // -----
 
 func.func @buffer_without_momentum(%p: tensor<2xf32>, %t: tensor<f32>, %lr: tensor<f64>) {
-  // expected-error @+1 {{expects a momentum buffer as operand and result exactly where momentum is not 0}}
+  // expected-error @+1 {{expects a momentum buffer as operand and result if and only if momentum is not 0}}
   %0:2 = train.sgd(%p, %p, %p, %t, %lr)
       {momentum = 0.0 : f64, dampening = 0.0 : f64, nesterov = false, weight_decay = 0.0 : f64} : tensor<2xf32>
   return

@@ -28,7 +28,7 @@ module {
 // -----
 
 train.program
-// expected-note @below {{the microbatch function has none of that name, and no gradients at all; cleave-opt --autodiff adds them}}
+// expected-note @below {{the microbatch function has none with that name, and no gradients at all; cleave-opt --autodiff adds them}}
 func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
     -> (tensor<4xf32> {train.role = #train.role<output "0">})
     attributes {train.phase = #train.phase<microbatch>} {

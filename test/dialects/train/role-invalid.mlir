@@ -217,7 +217,7 @@ func.func @over_without_batch(%a: tensor<4xf32> {train.role = #train.role<input 
 
 // -----
 
-// expected-error @below {{names a mesh axis twice in #train.role<input "x" batch 0 over ["dp", "dp"]>}}
+// expected-error @below {{lists a mesh axis twice in #train.role<input "x" batch 0 over ["dp", "dp"]>}}
 func.func @over_twice(%a: tensor<4xf32> {train.role = #train.role<input "x" batch 0 over ["dp", "dp"]>}) {
   return
 }

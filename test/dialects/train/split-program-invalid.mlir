@@ -56,7 +56,7 @@ func.func @backward(%h: tensor<4xf32> {train.role = #train.role<saved "h">})
 
 // -----
 
-// expected-error @below {{gives #train.role<saved "h">, which no later function takes}}
+// expected-error @below {{returns #train.role<saved "h">, which no later function takes}}
 func.func @forward(%x: tensor<4xf32> {train.role = #train.role<input "x">})
     -> (tensor<4xf32> {train.role = #train.role<saved "h">}) attributes {train.phase = #train.phase<forward>} {
   return %x : tensor<4xf32>
@@ -140,7 +140,7 @@ func.func @forward(%x: tensor<4xf32> {train.role = #train.role<input "x">})
     -> (tensor<4xf32> {train.role = #train.role<output "0">}) attributes {train.phase = #train.phase<forward>} {
   return %x : tensor<4xf32>
 }
-// expected-error @below {{gives #train.role<output "0"> for the second time}}
+// expected-error @below {{returns #train.role<output "0"> a second time}}
 func.func @backward(%x: tensor<4xf32> {train.role = #train.role<input "x">})
     -> (tensor<4xf32> {train.role = #train.role<output "0">}) attributes {train.phase = #train.phase<backward>} {
   return %x : tensor<4xf32>
@@ -158,7 +158,7 @@ func.func @unshard(%x: tensor<4xf32> {train.role = #train.role<input "x">})
 // -----
 
 func.func @microbatch() attributes {train.phase = #train.phase<microbatch>} { return }
-// expected-error @below {{of phase unshard gives #train.role<output "0">, but it may return saved values only}}
+// expected-error @below {{of phase unshard returns #train.role<output "0">, but it may return saved values only}}
 func.func @unshard(%x: tensor<4xf32> {train.role = #train.role<parameter "x">})
     -> (tensor<4xf32> {train.role = #train.role<output "0">}) attributes {train.phase = #train.phase<unshard>} {
   return %x : tensor<4xf32>
@@ -176,7 +176,7 @@ func.func @reduce(%x: tensor<4xf32> {train.role = #train.role<input "x">})
 // -----
 
 func.func @microbatch() attributes {train.phase = #train.phase<microbatch>} { return }
-// expected-error @below {{of phase reduce gives #train.role<loss>, but only gradients can be reduced}}
+// expected-error @below {{of phase reduce returns #train.role<loss>, but only gradients can be reduced}}
 func.func @reduce(%x: tensor<f32> {train.role = #train.role<gradient "x">})
     -> (tensor<f32> {train.role = #train.role<loss>}) attributes {train.phase = #train.phase<reduce>} {
   return %x : tensor<f32>
@@ -184,7 +184,7 @@ func.func @reduce(%x: tensor<f32> {train.role = #train.role<gradient "x">})
 
 // -----
 
-// expected-note @below {{the microbatch function has none of that name}}
+// expected-note @below {{the microbatch function has none with that name}}
 func.func @microbatch() attributes {train.phase = #train.phase<microbatch>} { return }
 // expected-error @below {{takes #train.role<gradient "w"> of type 'tensor<4xf32>'}}
 func.func @reduce(%g: tensor<4xf32> {train.role = #train.role<gradient "w">})

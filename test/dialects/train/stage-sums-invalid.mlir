@@ -17,7 +17,7 @@ func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
 // -----
 
 // Terms come from reduce functions.
-// expected-error @below {{of phase backward gives #train.role<stage_sum "n">, but reduce functions return the terms of a sum over stages, and updates take the sum}}
+// expected-error @below {{of phase backward returns #train.role<stage_sum "n">, but reduce functions return the terms of a sum over stages, and updates take the sum}}
 func.func @b0(%s: tensor<f32> {train.role = #train.role<seed>}, %a: tensor<f32> {train.role = #train.role<accumulator "w">})
     -> (tensor<f32> {train.role = #train.role<gradient "w">}, tensor<f32> {train.role = #train.role<stage_sum "n">})
     attributes {train.phase = #train.phase<backward>, train.stage = 0 : i64} {

@@ -94,7 +94,7 @@ func.func @f1(%0: tensor<4xf32> {train.role = #train.role<crossing "h">})
 
 // -----
 
-// expected-error @below {{gives #train.role<crossing "h">, which stage 1 does not take}}
+// expected-error @below {{returns #train.role<crossing "h">, which stage 1 does not take}}
 func.func @f0(%0: tensor<4xf32> {train.role = #train.role<input "x">})
     -> (tensor<4xf32> {train.role = #train.role<crossing "h">})
     attributes {train.phase = #train.phase<forward>, train.stage = 0 : i64} {
@@ -117,7 +117,7 @@ func.func @f0(%0: tensor<4xf32> {train.role = #train.role<crossing "h">})
 
 // -----
 
-// expected-error @below {{gives #train.role<crossing "h">, which no stage can receive: it is the last stage}}
+// expected-error @below {{returns #train.role<crossing "h">, which no stage can receive: it is the last stage}}
 func.func @f0(%0: tensor<4xf32> {train.role = #train.role<input "x">})
     -> (tensor<4xf32> {train.role = #train.role<crossing "h">})
     attributes {train.phase = #train.phase<forward>, train.stage = 0 : i64} {
@@ -126,7 +126,7 @@ func.func @f0(%0: tensor<4xf32> {train.role = #train.role<input "x">})
 
 // -----
 
-// expected-note @below {{stage 0 gives it with type 'tensor<4xf32>'}}
+// expected-note @below {{stage 0 returns it with type 'tensor<4xf32>'}}
 func.func @f0(%0: tensor<4xf32> {train.role = #train.role<input "x">})
     -> (tensor<4xf32> {train.role = #train.role<crossing "h">})
     attributes {train.phase = #train.phase<forward>, train.stage = 0 : i64} {
@@ -160,7 +160,7 @@ func.func @f1(%0: tensor<4xf32> {train.role = #train.role<crossing "h">})
     attributes {train.phase = #train.phase<forward>, train.stage = 1 : i64} {
   return %0 : tensor<4xf32>
 }
-// expected-error @below {{of phase backward gives #train.role<crossing "h">, but values cross from forward to forward}}
+// expected-error @below {{of phase backward returns #train.role<crossing "h">, but values cross from forward to forward}}
 func.func @b1(%0: tensor<4xf32> {train.role = #train.role<input "x">})
     -> (tensor<4xf32> {train.role = #train.role<crossing "h">})
     attributes {train.phase = #train.phase<backward>, train.stage = 1 : i64} {
@@ -192,7 +192,7 @@ func.func @f1(%0: tensor<4xf32> {train.role = #train.role<crossing "h">})
     attributes {train.phase = #train.phase<forward>, train.stage = 1 : i64} {
   return %0 : tensor<4xf32>
 }
-// expected-error @below {{gives #train.role<crossing_gradient "g">, which stage 0 does not take}}
+// expected-error @below {{returns #train.role<crossing_gradient "g">, which stage 0 does not take}}
 func.func @b1(%0: tensor<4xf32> {train.role = #train.role<input "x">})
     -> (tensor<4xf32> {train.role = #train.role<crossing_gradient "g">})
     attributes {train.phase = #train.phase<backward>, train.stage = 1 : i64} {
@@ -316,7 +316,7 @@ func.func @u0(%0: tensor<4xf32> {train.role = #train.role<parameter "w">})
     attributes {train.phase = #train.phase<update>, train.stage = 0 : i64} {
   return %0 : tensor<4xf32>
 }
-// expected-error @below {{gives #train.role<parameter "w"> for the second time}}
+// expected-error @below {{returns #train.role<parameter "w"> a second time}}
 func.func @u1(%0: tensor<4xf32> {train.role = #train.role<parameter "w">})
     -> (tensor<4xf32> {train.role = #train.role<parameter "w">})
     attributes {train.phase = #train.phase<update>, train.stage = 1 : i64} {

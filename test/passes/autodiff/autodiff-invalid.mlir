@@ -172,7 +172,7 @@ func.func @microbatch(%w: tensor<4x6xf32> {train.role = #train.role<parameter "w
 // The update takes a gradient that the loss does not give.
 
 module {
-// expected-note @below {{the microbatch function has none of that name}}
+// expected-note @below {{the microbatch function has none with that name}}
 func.func @microbatch(%w: tensor<f32> {train.role = #train.role<parameter "w">},
                       %v: tensor<f32> {train.role = #train.role<parameter "v">})
     -> (tensor<f32> {train.role = #train.role<loss>})

@@ -45,7 +45,7 @@ func.func @forward(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
     attributes {train.phase = #train.phase<forward>} {
   return %w : tensor<4xf32>
 }
-// expected-error @below {{gives #train.role<gradient "v">, but the program has neither a parameter nor an input of that name}}
+// expected-error @below {{returns #train.role<gradient "v">, but the program has neither a parameter nor an input with that name}}
 func.func @backward(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
     -> (tensor<4xf32> {train.role = #train.role<gradient "v">})
     attributes {train.phase = #train.phase<backward>} {

@@ -12,7 +12,7 @@ func.func @backward_input(%w: tensor<4xf32> {train.role = #train.role<parameter 
         tensor<4xf32> {train.role = #train.role<saved "n">})
     attributes {train.phase = #train.phase<backward_input>} {
   %x = aten.neg(%w) : (tensor<4xf32>) -> tensor<4xf32>
-  // expected-error @below {{is in 'backward_input', but no gradient that it is for needs it}}
+  // expected-error @below {{is in 'backward_input', but none of the gradients computed there needs it}}
   %n = aten.exp(%w) : (tensor<4xf32>) -> tensor<4xf32>
   return %x, %n : tensor<4xf32>, tensor<4xf32>
 }
@@ -105,7 +105,7 @@ func.func @forward(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
     attributes {train.phase = #train.phase<forward>} {
   return %w : tensor<4xf32>
 }
-// expected-error @below {{is of phase backward_input and gives #train.role<gradient "w">, a parameter's gradient, which belongs in backward_weight}}
+// expected-error @below {{has phase backward_input but returns #train.role<gradient "w">, a parameter's gradient, which belongs in backward_weight}}
 func.func @backward_input(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
     -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
     attributes {train.phase = #train.phase<backward_input>} {
@@ -127,7 +127,7 @@ func.func @forward(%x: tensor<4xf32> {train.role = #train.role<input "x">})
 func.func @backward_input() attributes {train.phase = #train.phase<backward_input>} {
   return
 }
-// expected-error @below {{is of phase backward_weight and gives #train.role<gradient "x">, an input's gradient, which belongs in backward_input}}
+// expected-error @below {{has phase backward_weight but returns #train.role<gradient "x">, an input's gradient, which belongs in backward_input}}
 func.func @backward_weight(%x: tensor<4xf32> {train.role = #train.role<input "x">})
     -> (tensor<4xf32> {train.role = #train.role<gradient "x">})
     attributes {train.phase = #train.phase<backward_weight>} {

@@ -88,7 +88,7 @@ func.func @again(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
 
 // -----
 
-// expected-note @below {{the microbatch function has none of that name}}
+// expected-note @below {{the microbatch function has none with that name}}
 func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
     -> (tensor<4xf32> {train.role = #train.role<gradient "v">})
     attributes {train.phase = #train.phase<microbatch>} {
@@ -105,7 +105,7 @@ func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
 
 // -----
 
-// expected-note @below {{the microbatch function has none of that name}}
+// expected-note @below {{the microbatch function has none with that name}}
 func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<input "w">})
     -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
     attributes {train.phase = #train.phase<microbatch>} {

@@ -84,7 +84,7 @@ func.func @forward(%x: tensor<4x8xf32> {train.role = #train.role<input "x">})
 func.func @backward(%a: tensor<4x8xf32> {train.role = #train.role<saved "a">})
     -> (tensor<4x8xf32> {train.role = #train.role<output "0">})
     attributes {train.phase = #train.phase<backward>, exec.lowered = #exec.lowered<cpu, arena = 0, frame = 128, alignment = 64>} {
-  // expected-error @below {{gives result 0 in bytes 0 to 127 of the frame, which it does not outlive}}
+  // expected-error @below {{returns result 0 in bytes 0 to 127 of the frame, which does not outlive the function}}
   return %a : tensor<4x8xf32>
 }
 

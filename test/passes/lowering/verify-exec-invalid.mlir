@@ -64,7 +64,7 @@ func.func @f(%x: tensor<4x8xf32> {train.role = #train.role<input "x">})
 dist.mesh @mesh ["dp" = 2]
 func.func @f(%x: tensor<4x8xf32> {train.role = #train.role<input "x">})
     attributes {train.phase = #train.phase<microbatch>, exec.lowered = #exec.lowered<cpu, arena = 256, alignment = 64>} {
-  // expected-error @below {{overwrites argument 'x', which stays what it was for others than this function}}
+  // expected-error @below {{overwrites argument 'x', which other functions expect unchanged}}
   %0 = aten.add(%x, %x) {exec.memory = [#exec.same<0>]} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   return
 }
@@ -101,7 +101,7 @@ func.func @f(%x: tensor<4x8xf32> {train.role = #train.role<input "x">})
     attributes {train.phase = #train.phase<microbatch>, exec.lowered = #exec.lowered<cpu, arena = 256, alignment = 64>} {
   // expected-note @below {{result 0 of 'aten.relu' is from here}}
   %0 = aten.relu(%x) {exec.memory = [#exec.at<0>]} : (tensor<4x8xf32>) -> tensor<4x8xf32>
-  // expected-error @below {{gives result 0 in bytes 0 to 127 of the arena, which it does not outlive}}
+  // expected-error @below {{returns result 0 in bytes 0 to 127 of the arena, which does not outlive the function}}
   return %0 : tensor<4x8xf32>
 }
 
@@ -241,7 +241,7 @@ func.func @f(%x: tensor<4x8xf32> {train.role = #train.role<input "x">})
     attributes {train.phase = #train.phase<microbatch>, exec.lowered = #exec.lowered<cpu, arena = 256, alignment = 64>} {
   %e = exec.record on compute
   exec.wait %e on communication
-  // expected-error @below {{expects to be communicator call 0 of the function, found 1: other ranks call in the order that was}}
+  // expected-error @below {{expects to be communicator call 0 of the function, found 1: other ranks use the original order}}
   %1 = dist.shift(%x) by 1 wrap over @mesh ["dp"] {exec.call = 1 : i64, exec.memory = [#exec.apart], exec.stream = #exec.stream<communication>} : tensor<4x8xf32>
   %2 = dist.shift(%x) by 1 wrap over @mesh ["dp"] {exec.call = 0 : i64, exec.memory = [#exec.apart], exec.stream = #exec.stream<communication>} : tensor<4x8xf32>
   %g = exec.record on communication
@@ -259,7 +259,7 @@ func.func @f(%x: tensor<4x8xf32> {train.role = #train.role<input "x">})
   exec.wait %e on communication
   // expected-note @below {{call 0, 'dist.shift', is here}}
   %1 = dist.shift(%x) by 1 wrap over @mesh ["dp"] {exec.call = 0 : i64, exec.memory = [#exec.apart], exec.stream = #exec.stream<communication>} : tensor<4x8xf32>
-  // expected-error @below {{expects to be communicator call 1 of the function, found no number: other ranks call in the order that was}}
+  // expected-error @below {{expects to be communicator call 1 of the function, found no number: other ranks use the original order}}
   %2 = dist.shift(%x) by 1 wrap over @mesh ["dp"] {exec.memory = [#exec.apart], exec.stream = #exec.stream<communication>} : tensor<4x8xf32>
   %g = exec.record on communication
   exec.wait %g on compute

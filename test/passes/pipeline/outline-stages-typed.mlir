@@ -10,7 +10,7 @@
 // RUN: sed 's/dist.mesh @mesh \["tp"/dist.mesh @mesh ["dp" = 2, "tp"/' %t.at.mlir | not cleave-opt --check-spmd-types 2>&1 | FileCheck %s --check-prefix=AXIS
 
 // The pipeline's axis is no axis of a stage's values; any other is.
-// AXIS: error: {{.*}}expects placements on axis "dp" of mesh @mesh too, as several ranks may lie along it
+// AXIS: error: {{.*}}expects placements on axis "dp" of mesh @mesh too, since several ranks may lie along it
 
 // Behind the conversion to R, which costs nothing, a cut would balance and send the same, but the gradient would be a
 // pending sum there.
@@ -26,7 +26,7 @@
 // PENDING: dist.all_reduce sum
 
 // DIFFER: error: takes #train.role<crossing "down.mm"> of type 'tensor<4x4xf32, #dist.on<@mesh, tp = V>>'
-// DIFFER: note: stage 0 gives it with type 'tensor<4x4xf32, #dist.on<@mesh, tp = P>>'
+// DIFFER: note: stage 0 returns it with type 'tensor<4x4xf32, #dist.on<@mesh, tp = P>>'
 
 #I = #dist.on<@mesh, tp = I>
 #R = #dist.on<@mesh, tp = R>

@@ -24,7 +24,7 @@
 
 // NEVER: error: schedule 'sums': rank 0 never enters collective "stage_sum.gradient_norm_squared", which the updates' sum over stages needs
 // LATE: error: schedule 'sums': rank 0 takes step0 (position 4) before collective "stage_sum.gradient_norm_squared" (position 5), whose sum it needs
-// EARLY: error: schedule 'sums': rank 0 enters collective "stage_sum.gradient_norm_squared" (position 3) before reduce0.1 (position 4), which makes its term
-// TWICE: error: schedule 'sums': rank 0 enters collective "stage_sum.gradient_norm_squared" for the second time (position 5)
+// EARLY: error: schedule 'sums': rank 0 enters collective "stage_sum.gradient_norm_squared" (position 3) before reduce0.1 (position 4), which computes its term
+// TWICE: error: schedule 'sums': rank 0 enters collective "stage_sum.gradient_norm_squared" a second time (position 5)
 // SOME: error: schedule 'sums': rank 0 enters collective "stage_sum.gradient_norm_squared" of some ranks only, expected all 2 of the pipeline
 // BUCKET: error: {{.*}}reduce1.2: stage 1 has 2 buckets

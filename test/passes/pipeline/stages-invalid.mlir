@@ -2,7 +2,7 @@
 //
 // RUN: cleave-opt %s --split-input-file --verify-diagnostics --verify-schedule
 
-// expected-note @+1 {{stage 0 gives it with type 'tensor<2xf32>'}}
+// expected-note @+1 {{stage 0 returns it with type 'tensor<2xf32>'}}
 func.func @forward_0(%w: tensor<2xf32> {train.role = #train.role<parameter "a">}) -> (tensor<2xf32> {train.role = #train.role<crossing "h">}) attributes {train.phase = #train.phase<forward>, train.stage = 0} {
   return %w : tensor<2xf32>
 }

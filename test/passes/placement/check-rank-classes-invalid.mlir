@@ -19,7 +19,7 @@ func.func @m0(%w: tensor<3xf64, #S0> {train.role = #train.role<parameter "w">}) 
 func.func @m1(%w: tensor<2xf64, #S0> {train.role = #train.role<parameter "w">}) -> (tensor<f64, #P> {train.role = #train.role<loss>})
    attributes {train.phase = #train.phase<microbatch>, train.ranks = {tp = array<i64: 1>}} {
   %a = aten.sum(%w) : (tensor<2xf64, #S0>) -> tensor<f64, #P>
-  // expected-error @+1 {{'aten.ones_like' op gives 'tensor<2xf64, #dist.on<@mesh, tp = R>>', but 'tensor<3xf64, #dist.on<@mesh, tp = R>>' on other ranks: only the sizes of sharded dimensions may differ}}
+  // expected-error @+1 {{'aten.ones_like' op produces 'tensor<2xf64, #dist.on<@mesh, tp = R>>', but 'tensor<3xf64, #dist.on<@mesh, tp = R>>' on other ranks: only the sizes of sharded dimensions may differ}}
   %z = aten.ones_like(%w) : (tensor<2xf64, #S0>) -> tensor<2xf64, #R>
   %s = aten.sum(%z) : (tensor<2xf64, #R>) -> tensor<f64, #R>
   %b = aten.mul(%a, %s) : (tensor<f64, #P>, tensor<f64, #R>) -> tensor<f64, #P>
@@ -71,7 +71,7 @@ func.func @m0(%w: tensor<3xf64, #S0> {train.role = #train.role<parameter "w">}) 
 func.func @m1(%w: tensor<2xf64, #S0> {train.role = #train.role<parameter "w">}) -> (tensor<f64, #P> {train.role = #train.role<loss>})
    attributes {train.phase = #train.phase<microbatch>, train.ranks = {tp = array<i64: 1>}} {
   %a = aten.sum(%w) : (tensor<2xf64, #S0>) -> tensor<f64, #P>
-  // expected-error @+1 {{'aten.ones_like' op gives 'tensor<2xf64, #dist.on<@mesh, tp = R>>', but 'tensor<3xf64, #dist.on<@mesh, tp = R>>' on other ranks}}
+  // expected-error @+1 {{'aten.ones_like' op produces 'tensor<2xf64, #dist.on<@mesh, tp = R>>', but 'tensor<3xf64, #dist.on<@mesh, tp = R>>' on other ranks}}
   %z = aten.ones_like(%w) : (tensor<2xf64, #S0>) -> tensor<2xf64, #R>
   %p = dist.convert %z : tensor<2xf64, #R> -> tensor<2xf64, #P>
   %q = dist.all_reduce sum(%p) over @mesh ["tp"] : tensor<2xf64, #P> -> tensor<2xf64, #R>
@@ -99,7 +99,7 @@ func.func @m1(%w: tensor<2xf64, #S0> {train.role = #train.role<parameter "w">}) 
    attributes {train.phase = #train.phase<microbatch>, train.ranks = {tp = array<i64: 1>}} {
   %a = aten.sum(%w) : (tensor<2xf64, #S0>) -> tensor<f64, #P>
   %s = aten.full(size = [], fill_value = 2.0, dtype = f64) : () -> tensor<f64, #R>
-  // expected-error @+1 {{'aten.div' op stands where other ranks run 'aten.mul'}}
+  // expected-error @+1 {{'aten.div' op is where other ranks run 'aten.mul'}}
   %b = aten.div(%a, %s) : (tensor<f64, #P>, tensor<f64, #R>) -> tensor<f64, #P>
   return %b : tensor<f64, #P>
 }
@@ -153,7 +153,7 @@ func.func @m0(%w: tensor<3xf64, #S0> {train.role = #train.role<parameter "w">}) 
 func.func @m1(%w: tensor<2xf64, #S0> {train.role = #train.role<parameter "w">}) -> (tensor<f64, #P> {train.role = #train.role<loss>})
    attributes {train.phase = #train.phase<microbatch>, train.ranks = {tp = array<i64: 1>}} {
   %a = aten.sum(%w) : (tensor<2xf64, #S0>) -> tensor<f64, #P>
-  // expected-error @+1 {{'dist.all_gather' op gives 'tensor<4xf64, #dist.on<@mesh, tp = R>>', but 'tensor<5xf64, #dist.on<@mesh, tp = R>>' on other ranks}}
+  // expected-error @+1 {{'dist.all_gather' op produces 'tensor<4xf64, #dist.on<@mesh, tp = R>>', but 'tensor<5xf64, #dist.on<@mesh, tp = R>>' on other ranks}}
   %g = dist.all_gather(%w) dim 0 over @mesh ["tp"] : tensor<2xf64, #S0> -> tensor<4xf64, #R>
   %s = aten.sum(%g) : (tensor<4xf64, #R>) -> tensor<f64, #R>
   %b = aten.mul(%a, %s) : (tensor<f64, #P>, tensor<f64, #R>) -> tensor<f64, #P>
@@ -179,7 +179,7 @@ func.func @m0(%w: tensor<3xf64, #S0> {train.role = #train.role<parameter "w">}) 
 func.func @m1(%w: tensor<2xf64, #S0> {train.role = #train.role<parameter "w">}) -> (tensor<f64, #P> {train.role = #train.role<loss>})
    attributes {train.phase = #train.phase<microbatch>, train.ranks = {tp = array<i64: 1>}} {
   %a = aten.sum(%w) : (tensor<2xf64, #S0>) -> tensor<f64, #P>
-  // expected-error @+1 {{'dist.all_reduce' op gives 'tensor<f64, #dist.on<@mesh, tp = I>>', but 'tensor<f64, #dist.on<@mesh, tp = R>>' on other ranks}}
+  // expected-error @+1 {{'dist.all_reduce' op produces 'tensor<f64, #dist.on<@mesh, tp = I>>', but 'tensor<f64, #dist.on<@mesh, tp = R>>' on other ranks}}
   %q = dist.all_reduce sum(%a) over @mesh ["tp"] : tensor<f64, #P> -> tensor<f64, #I>
   %b = dist.convert %q : tensor<f64, #I> -> tensor<f64, #P>
   return %b : tensor<f64, #P>

@@ -30,7 +30,7 @@ func.func @untyped(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 dist.mesh @mesh ["dp" = 2, "tp" = 2]
 
-// expected-error@below {{'axis_is_missing' expects placements on axis "dp" of mesh @mesh too, as several ranks may lie along it}}
+// expected-error@below {{'axis_is_missing' expects placements on axis "dp" of mesh @mesh too, since several ranks may lie along it}}
 func.func @axis_is_missing(
     // expected-note@below {{a tensor without one is argument 0}}
     %x: tensor<4xf32, #dist.on<@mesh, tp = R>>) {

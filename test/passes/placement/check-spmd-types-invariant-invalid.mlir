@@ -73,7 +73,7 @@ func.func @behind_communication(
 func.func @declared(
     // expected-note@below {{'self' is argument 0}}
     %w: tensor<8xf32, #I> {train.role = #train.role<parameter "w">}) -> tensor<8xf32, #R> {
-  // expected-error@below {{'aten.relu' op gives I on axis "tp", found R declared for result 0; declare I and insert dist.convert from I to R}}
+  // expected-error@below {{'aten.relu' op produces I on axis "tp", found R declared for result 0; declare I and insert dist.convert from I to R}}
   %0 = aten.relu(%w) : (tensor<8xf32, #I>) -> tensor<8xf32, #R>
   return %0 : tensor<8xf32, #R>
 }
@@ -84,7 +84,7 @@ func.func @declared_replicated(
     %w: tensor<8xf32, #I> {train.role = #train.role<parameter "w">},
     // expected-note@below {{'self' is argument 1}}
     %x: tensor<4x8xf32, #R>) -> tensor<4x8xf32, #R> {
-  // expected-error@below {{'aten.mul' op gives I on axis "tp", found R declared for result 0; declare I and insert dist.convert from I to R}}
+  // expected-error@below {{'aten.mul' op produces I on axis "tp", found R declared for result 0; declare I and insert dist.convert from I to R}}
   %0 = aten.mul(%x, %w) : (tensor<4x8xf32, #R>, tensor<8xf32, #I>) -> tensor<4x8xf32, #R>
   return %0 : tensor<4x8xf32, #R>
 }

@@ -121,14 +121,14 @@ func.func @missing_all_reduce(
     %x: tensor<4x8xf32, #S1>,
     // expected-note@below {{'mat2' is argument 1}}
     %w: tensor<8x8xf32, #S0>) -> tensor<4x8xf32, #R> {
-  // expected-error@below {{'aten.mm' op gives P on axis "tp", found R declared for result 0; declare P and insert dist.all_reduce sum from P to R; the result is 'tensor<4x8xf32, #dist.on<@mesh, tp = R>>', operands are 'tensor<4x8xf32, #dist.on<@mesh, tp = S(1)>>', 'tensor<8x8xf32, #dist.on<@mesh, tp = S(0)>>'}}
+  // expected-error@below {{'aten.mm' op produces P on axis "tp", found R declared for result 0; declare P and insert dist.all_reduce sum from P to R; the result is 'tensor<4x8xf32, #dist.on<@mesh, tp = R>>', operands are 'tensor<4x8xf32, #dist.on<@mesh, tp = S(1)>>', 'tensor<8x8xf32, #dist.on<@mesh, tp = S(0)>>'}}
   %0 = aten.mm(%x, %w) : (tensor<4x8xf32, #S1>, tensor<8x8xf32, #S0>) -> tensor<4x8xf32, #R>
   return %0 : tensor<4x8xf32, #R>
 }
 
 // expected-note@below {{'self' is argument 0}}
 func.func @invented_sum(%x: tensor<4x8xf32, #R>) -> tensor<4x8xf32, #R> {
-  // expected-error@below {{'aten.relu' op gives R on axis "tp", found P declared for result 0; declare R and insert dist.convert from R to P}}
+  // expected-error@below {{'aten.relu' op produces R on axis "tp", found P declared for result 0; declare R and insert dist.convert from R to P}}
   %0 = aten.relu(%x) : (tensor<4x8xf32, #R>) -> tensor<4x8xf32, #P>
   %1 = dist.all_reduce sum(%0) over @mesh ["tp"] : tensor<4x8xf32, #P> -> tensor<4x8xf32, #R>
   return %1 : tensor<4x8xf32, #R>

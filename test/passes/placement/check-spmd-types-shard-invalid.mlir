@@ -57,14 +57,14 @@ func.func @orders(
 
 // expected-note@below {{'self' is argument 0}}
 func.func @order_of_result(%x: tensor<4x8xf32, #S01>) -> tensor<4x8xf32, #S10> {
-  // expected-error@below {{'aten.relu' op gives S(0, 0) on axis "dp", found S(0, 1) declared for result 0; the result is}}
+  // expected-error@below {{'aten.relu' op produces S(0, 0) on axis "dp", found S(0, 1) declared for result 0; the result is}}
   %0 = aten.relu(%x) : (tensor<4x8xf32, #S01>) -> tensor<4x8xf32, #S10>
   return %0 : tensor<4x8xf32, #S10>
 }
 
 // expected-note@below {{'self' is argument 0}}
 func.func @other_dimension(%x: tensor<8x8xf32, #S0>) -> tensor<8x8xf32, #S0> {
-  // expected-error@below {{'aten.t' op gives S(1) on axis "tp", found S(0) declared for result 0; declare S(1) and insert dist.all_to_all split 0 concat 1 from S(1) to S(0)}}
+  // expected-error@below {{'aten.t' op produces S(1) on axis "tp", found S(0) declared for result 0; declare S(1) and insert dist.all_to_all split 0 concat 1 from S(1) to S(0)}}
   %0 = aten.t(%x) : (tensor<8x8xf32, #S0>) -> tensor<8x8xf32, #S0>
   return %0 : tensor<8x8xf32, #S0>
 }
@@ -72,7 +72,7 @@ func.func @other_dimension(%x: tensor<8x8xf32, #S0>) -> tensor<8x8xf32, #S0> {
 // V where S would do is not silent, nor the other way round.
 // expected-note@below {{'self' is argument 0}}
 func.func @forgotten(%x: tensor<4x8xf32, #S0>) -> tensor<4x8xf32, #V> {
-  // expected-error@below {{'aten.relu' op gives S(0) on axis "tp", found V declared for result 0; declare S(0) and insert dist.reinterpret from S(0) to V}}
+  // expected-error@below {{'aten.relu' op produces S(0) on axis "tp", found V declared for result 0; declare S(0) and insert dist.reinterpret from S(0) to V}}
   %0 = aten.relu(%x) : (tensor<4x8xf32, #S0>) -> tensor<4x8xf32, #V>
   return %0 : tensor<4x8xf32, #V>
 }
@@ -82,14 +82,14 @@ func.func @remembered(
     %x: tensor<4x8xf32, #V>,
     // expected-note@below {{'other' is argument 1}}
     %y: tensor<4x8xf32, #S0>) -> tensor<4x8xf32, #S0> {
-  // expected-error@below {{'aten.add' op gives V on axis "tp", found S(0) declared for result 0; declare V and insert dist.reinterpret from V to S(0)}}
+  // expected-error@below {{'aten.add' op produces V on axis "tp", found S(0) declared for result 0; declare V and insert dist.reinterpret from V to S(0)}}
   %0 = aten.add(%x, %y) : (tensor<4x8xf32, #V>, tensor<4x8xf32, #S0>) -> tensor<4x8xf32, #S0>
   return %0 : tensor<4x8xf32, #S0>
 }
 
 // Constants are R or I, ranks along an axis have them all.
 func.func @constant() -> tensor<4xf32, #S0> {
-  // expected-error@below {{'aten.full' op gives I on axis "tp", found S(0) declared for result 0; declare I and insert dist.convert from I to S(0)}}
+  // expected-error@below {{'aten.full' op produces I on axis "tp", found S(0) declared for result 0; declare I and insert dist.convert from I to S(0)}}
   %0 = aten.full(size = [4], fill_value = 1.0) : () -> tensor<4xf32, #S0>
   return %0 : tensor<4xf32, #S0>
 }

@@ -52,7 +52,7 @@ func.func @varying_loss(
 
 // Megatron's f is missing: in the backward its sum is, and the parameter's gradient is one rank's term.
 func.func @backward_of_missing_f(
-    // expected-note@below {{what it is the gradient of is argument 0, #train.role<parameter "norm">: 'tensor<8xf32, #dist.on<@mesh, tp = I>>'}}
+    // expected-note@below {{the value it is the gradient of is argument 0, #train.role<parameter "norm">: 'tensor<8xf32, #dist.on<@mesh, tp = I>>'}}
     %norm: tensor<8xf32, #I> {train.role = #train.role<parameter "norm">},
     %w: tensor<8x8xf32, #S1> {train.role = #train.role<parameter "up">},
     %x: tensor<4x8xf32, #I> {train.role = #train.role<input "x" batch 0>},
@@ -69,12 +69,12 @@ func.func @backward_of_missing_f(
   %dn = aten.mul(%dx, %x) : (tensor<4x8xf32, #P>, tensor<4x8xf32, #I>) -> tensor<4x8xf32, #P>
   // expected-note@below {{the gradient is made by 'aten.sum_dim_int_list'}}
   %dnorm = aten.sum_dim_int_list(%dn, dim = [0], keepdim = false) : (tensor<4x8xf32, #P>) -> tensor<8xf32, #P>
-  // expected-error@below {{'backward_of_missing_f' returns #train.role<gradient "norm"> as P on axis "tp", expected I, the type of the gradient of what is I; insert dist.all_reduce sum from P to I, the backward of a dist.convert from I to R (Megatron's f); the types are 'tensor<8xf32, #dist.on<@mesh, tp = P>>' and 'tensor<8xf32, #dist.on<@mesh, tp = I>>'}}
+  // expected-error@below {{'backward_of_missing_f' returns #train.role<gradient "norm"> as P on axis "tp", expected I, the type of the gradient of a value that is I; insert dist.all_reduce sum from P to I, the backward of a dist.convert from I to R (Megatron's f); the types are 'tensor<8xf32, #dist.on<@mesh, tp = P>>' and 'tensor<8xf32, #dist.on<@mesh, tp = I>>'}}
   return %dnorm, %dw : tensor<8xf32, #P>, tensor<8x8xf32, #S1>
 }
 
 func.func @gradient_reduced_too_early(
-    // expected-note@below {{what it is the gradient of is argument 0}}
+    // expected-note@below {{the value it is the gradient of is argument 0}}
     %w: tensor<8xf32, #R> {train.role = #train.role<parameter "w">},
     %x: tensor<8xf32, #S0> {train.role = #train.role<input "x" batch 0>},
     // expected-note@below {{the gradient is argument 2}}
@@ -82,15 +82,15 @@ func.func @gradient_reduced_too_early(
     -> (tensor<8xf32, #R> {train.role = #train.role<gradient "w">},
         tensor<8xf32, #S0> {train.role = #train.role<gradient "x">})
     attributes {train.phase = #train.phase<microbatch>} {
-  // expected-error@below {{'gradient_reduced_too_early' returns #train.role<gradient "w"> as R on axis "tp", expected P, the type of the gradient of what is R; leave out the reduction that made it R, or insert dist.convert from R to P}}
+  // expected-error@below {{'gradient_reduced_too_early' returns #train.role<gradient "w"> as R on axis "tp", expected P, the type of the gradient of a value that is R; leave out the reduction that made it R, or insert dist.convert from R to P}}
   return %g, %x : tensor<8xf32, #R>, tensor<8xf32, #S0>
 }
 
 // The update takes what the microbatch function gives.
 func.func @update_takes_reduced(
-    // expected-note@below {{what it is the gradient of is argument 0}}
+    // expected-note@below {{the value it is the gradient of is argument 0}}
     %w: tensor<8xf32, #R> {train.role = #train.role<parameter "w">},
-    // expected-error@below {{'update_takes_reduced' takes #train.role<gradient "w"> as R on axis "tp", expected P, the type of the gradient of what is R; the types are}}
+    // expected-error@below {{'update_takes_reduced' takes #train.role<gradient "w"> as R on axis "tp", expected P, the type of the gradient of a value that is R; the types are}}
     %g: tensor<8xf32, #R> {train.role = #train.role<gradient "w">},
     %t: tensor<f32, #I> {train.role = #train.role<step>})
     -> (tensor<8xf32, #R> {train.role = #train.role<parameter "w">})

@@ -26,7 +26,7 @@ dist.mesh @mesh ["tp" = 2]
 func.func @doubled_after_op(%x: tensor<4x8xf32, #P>) -> tensor<4x8xf32, #R> {
   // expected-note@below {{'self' is made by 'dist.all_reduce'}}
   %0 = dist.all_reduce sum(%x) over @mesh ["tp"] : tensor<4x8xf32, #P> -> tensor<4x8xf32, #R>
-  // expected-error@below {{'aten.mul_scalar' op gives R on axis "tp", found P declared for result 0}}
+  // expected-error@below {{'aten.mul_scalar' op produces R on axis "tp", found P declared for result 0}}
   %1 = aten.mul_scalar(%0, other = 2.0) : (tensor<4x8xf32, #R>) -> tensor<4x8xf32, #P>
   %2 = dist.all_reduce sum(%1) over @mesh ["tp"] : tensor<4x8xf32, #P> -> tensor<4x8xf32, #R>
   return %2 : tensor<4x8xf32, #R>

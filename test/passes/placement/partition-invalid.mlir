@@ -58,7 +58,7 @@ func.func @f(%x: tensor<4xf32> {dist.placement = #R}, %y: tensor<4xf32>, %z: ten
 
 #I = #dist.on<@mesh, tp = I>
 dist.mesh @mesh ["tp" = 2]
-// expected-error @+1 {{'f' argument 0 is placed as I on axis "tp", expected R, P or S(d) in a program for one device}}
+// expected-error @+1 {{'f' argument 0 is placed as I on axis "tp", expected R, P or S(d) in a single-device program}}
 func.func @f(%x: tensor<4xf32> {dist.placement = #I}) {
   return
 }
@@ -102,7 +102,7 @@ func.func @f(%x: tensor<4x4xf32> {dist.placement = #R}) -> (tensor<4x4xf32> {dis
 #R = #dist.on<@mesh, tp = R>
 dist.mesh @mesh ["tp" = 2]
 func.func @f(%x: tensor<4x4xf32> {dist.placement = #R}) -> (tensor<4x4xf32> {dist.placement = #R}) {
-  // expected-error @+1 {{'dist.all_reduce' op communicates: expected a program for one device; --partition inserts the communication}}
+  // expected-error @+1 {{'dist.all_reduce' op communicates: expected a single-device program; --partition inserts the communication}}
   %0 = dist.all_reduce sum(%x) over @mesh ["tp"] {dist.operands = [#R], dist.results = [#R]} : tensor<4x4xf32>
   return %0 : tensor<4x4xf32>
 }
@@ -125,7 +125,7 @@ dist.mesh @mesh ["tp" = 2]
 func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">, dist.placement = #S0})
     -> (tensor<4xf32> {train.role = #train.role<gradient "w">, dist.placement = #R})
     attributes {train.phase = #train.phase<microbatch>} {
-  // expected-error @+1 {{'microbatch' result 0, #train.role<gradient "w">, is placed as R on axis "tp", expected S(0): it is the gradient of what is S(0)}}
+  // expected-error @+1 {{'microbatch' result 0, #train.role<gradient "w">, is placed as R on axis "tp", expected S(0): it is the gradient of a value that is S(0)}}
   return %w : tensor<4xf32>
 }
 
@@ -139,7 +139,7 @@ func.func @forward(%w: tensor<4xf32> {train.role = #train.role<parameter "w">, d
     attributes {train.phase = #train.phase<forward>} {
   return
 }
-// expected-error @+1 {{'backward' argument 0, #train.role<parameter "w">, is placed as (R), expected (S(0)) as at its other places in the program}}
+// expected-error @+1 {{'backward' argument 0, #train.role<parameter "w">, is placed as (R), expected (S(0)) as elsewhere in the program}}
 func.func @backward(%w: tensor<4xf32> {train.role = #train.role<parameter "w">, dist.placement = #R})
     attributes {train.phase = #train.phase<backward>} {
   return

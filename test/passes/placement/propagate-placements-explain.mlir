@@ -15,7 +15,7 @@ func.func @rows(
     %x: tensor<4x8xf32>,
     // expected-remark @+1 {{argument 1 of 'rows' is placed tp = S(0): is annotated}}
     %w: tensor<8x8xf32> {dist.placement = #dist.on<@mesh, tp = S(0)>}) -> tensor<4x8xf32> {
-  // expected-remark @+1 {{the result of 'aten.mm' is placed tp = P: is the cheapest of the op's 2 ways}}
+  // expected-remark @+1 {{the result of 'aten.mm' is placed tp = P: is the cheapest of the op's 2 strategies}}
   %0 = aten.mm(%x, %w) : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
   // expected-remark @+2 {{the result of 'aten.relu' is placed tp = R: no annotation reaches the op}}
   // expected-remark @+1 {{operand 0 of 'aten.relu' is redistributed from #dist.on<@mesh, tp = P> to #dist.on<@mesh, tp = R> by all_reduce over tp, of which a rank sends 128 bytes}}

@@ -40,7 +40,7 @@ func.func @names(
     %a: tensor<4xf32> {dist.placement = #dist.on<@other, x = S(0)>},
     // expected-error @+1 {{names axis "z", which mesh @mesh does not have}}
     %b: tensor<4xf32> {dist.placement = #dist.on<@mesh, z = S(0)>},
-    // expected-error @+1 {{says I on axis "x"; a program for a single device has R, P and S(dimension)}}
+    // expected-error @+1 {{says I on axis "x"; a program for a single device supports R, P and S(dimension)}}
     %c: tensor<4xf32> {dist.placement = #dist.on<@mesh, x = I>},
     // expected-error @+1 {{shards dimension 1 of 'tensor<4xf32>', which has 1 dimensions}}
     %d: tensor<4xf32> {dist.placement = #dist.on<@mesh, x = S(1)>}) {
@@ -54,7 +54,7 @@ func.func @names(
 // Rows of one operand and columns of the other are no way to multiply.
 dist.mesh @mesh ["x" = 2]
 func.func @mm(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>) {
-  // expected-error @+1 {{cannot run along axis "x" as it is annotated (S(0), S(1) -> open); over 2 ranks it has these ways: R, R -> R; S(0), R -> S(0); S(1), S(0) -> P; R, S(1) -> S(1); P, R -> P; R, P -> P}}
+  // expected-error @+1 {{cannot run along axis "x" as it is annotated (S(0), S(1) -> open); over 2 ranks its strategies are: R, R -> R; S(0), R -> S(0); S(1), S(0) -> P; R, S(1) -> S(1); P, R -> P; R, P -> P}}
   %0 = aten.mm(%a, %b) {dist.operands = [#dist.on<@mesh, x = S(0)>, #dist.on<@mesh, x = S(1)>]} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return
 }
@@ -97,7 +97,7 @@ func.func @microbatch(
     attributes {train.phase = #train.phase<microbatch>} {
   %l = aten.sum(%w) : (tensor<4x4xf32>) -> tensor<f32>
   %g = aten.expand(%s, size = [4, 4]) : (tensor<f32>) -> tensor<4x4xf32>
-  // expected-error @+1 {{is annotated S(0) on axis "x", but #train.role<parameter "w"> of 'microbatch' is annotated R: the gradient of what is S(d) is S(d), that of what is R is P or R}}
+  // expected-error @+1 {{is annotated S(0) on axis "x", but #train.role<parameter "w"> of 'microbatch' is annotated R: the gradient of S(d) is S(d), that of R is P or R}}
   return %l, %g : tensor<f32>, tensor<4x4xf32>
 }
 
@@ -113,7 +113,7 @@ func.func @communicates(%x: tensor<4xf32>) -> tensor<4xf32> {
 // -----
 
 dist.mesh @mesh ["x" = 2]
-// expected-error @+1 {{what one rank holds; a program whose placements are propagated says them in attributes (dist.placement)}}
+// expected-error @+1 {{what one rank holds; a program whose placements are propagated declares them in attributes (dist.placement)}}
 func.func @typed(%x: tensor<4xf32, #dist.on<@mesh, x = R>>) {
   return
 }

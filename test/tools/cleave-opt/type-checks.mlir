@@ -8,7 +8,7 @@
 
 // The pass after the error is not run.
 // CHECK-NOT: remark
-// CHECK: error: 'aten.relu' op gives S(0) on axis "tp", found V declared for result 0
+// CHECK: error: 'aten.relu' op produces S(0) on axis "tp", found V declared for result 0
 // CHECK-NOT: remark
 
 // The pipeline that is asked for is the pipeline that is shown.

@@ -4,7 +4,7 @@
 // shared objects, and a block of a launch is a call. What it is asked for, it writes to the file
 // that CLEAVE_FAKE_LOG names. Further variables say how it is to differ from a device that works:
 //
-//   CLEAVE_FAKE_FAIL=open        the function of that name fails
+//   CLEAVE_FAKE_FAIL=open        the function with that name fails
 //   CLEAVE_FAKE_ABI, _TORCH, _KIND     what the table says of itself
 //   CLEAVE_FAKE_COUNT, _CAPABILITY     devices, and "9.0"
 //   CLEAVE_FAKE_DRAW=off               it draws no random numbers

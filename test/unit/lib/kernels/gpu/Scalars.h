@@ -19,7 +19,7 @@ Bits truncateTo(Bits bits, unsigned width);
 Bits binary(unsigned opcode, Bits x, Bits y, const llvm::Type *type);
 bool compare(llvm::CmpInst::Predicate predicate, Bits x, Bits y, const llvm::Type *type);
 Bits convert(unsigned opcode, Bits x, const llvm::Type *from, const llvm::Type *to);
-/// The intrinsic of that name on scalars. Throws Fault for one that is not known.
+/// The intrinsic with that name on scalars. Throws Fault for one that is not known.
 Bits intrinsic(llvm::StringRef name, llvm::ArrayRef<Bits> x, const llvm::Type *type,
                const llvm::Type *operandType);
 

@@ -30,7 +30,7 @@ TEST(Verify, Steps) {
   expectProblem("rank 0: F0.0 sendF0.0 recvB0.0 B0.0\nrank 1: recvF1.0 F1.0 F1.0 B1.0 sendB1.0\n",
                 "rank 1, position 2: F1.0 runs a second time\n  rank 1, position 1: here first");
   expectProblem("rank 0: F0.0 sendF0.0 recvB0.0 B0.0 W0.0\nrank 1: recvF1.0 F1.0 B1.0 sendB1.0\n",
-                "rank 0, position 4: W0.0 and the full B0.0 both make the gradients of stage 0, "
+                "rank 0, position 4: W0.0 and the full B0.0 both compute the gradients of stage 0, "
                 "microbatch 0\n  rank 0, position 3: the full backward is here");
 }
 
@@ -93,7 +93,7 @@ TEST(Verify, Structure) {
   refuse(wrong, "2 stages with 16777216 microbatches need at least 33554432 actions, found 8");
   wrong = program;
   wrong.ranks[0].push_back(wrong.addCustom({"a \"b\""}));
-  refuse(wrong, "rank 0, position 4: its name must not be empty nor hold '\"' or a line break");
+  refuse(wrong, "rank 0, position 4: its name must not be empty or contain '\"' or a line break");
   wrong = program;
   wrong.ranks[0].push_back(Action(ActionKind::ReduceGrad, 0, 70000));
   refuse(wrong,

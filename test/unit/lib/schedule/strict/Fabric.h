@@ -94,7 +94,7 @@ public:
   Fabric(unsigned ranks, Deliver deliver, Describe describe = nullptr)
       : ranks(ranks), deliver(std::move(deliver)), describe(std::move(describe)) {}
 
-  /// The communicator of that name, made at the first call. The rest must be equal in all calls.
+  /// The communicator with that name, made at the first call. The rest must be equal in all calls.
   Communicator &communicator(const std::string &name, const std::vector<unsigned> &members,
                              const CommOptions &options);
 
