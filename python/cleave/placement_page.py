@@ -89,7 +89,7 @@ def render(explanation: dict[str, Any], name: str = "") -> str:
     except (KeyError, TypeError, AttributeError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise PageError(
-            f"expected what --propagate-placements=explain-json writes, found {what}"
+            f"expected the output of --propagate-placements=explain-json, found {what}"
         ) from None
     # "</script" inside a string would end the script element.
     text = json.dumps(page, separators=(",", ":")).replace("<", "\\u003c")

@@ -53,7 +53,7 @@ class Placement:
 
 @dataclasses.dataclass(frozen=True)
 class Shard(Placement):
-    """Cut along a dimension, which counts from the back where it is negative."""
+    """Sharded along a dimension; negative values count from the end."""
 
     dim: int
 
@@ -110,7 +110,7 @@ class Style:
 
 @dataclasses.dataclass
 class ColwiseParallel(Style):
-    """Weights cut along their output, so that results are sharded in their last dimension."""
+    """Weights sharded along their output, so that results are sharded in their last dimension."""
 
     axis: str = "tp"
     word = "colwise"
@@ -118,7 +118,7 @@ class ColwiseParallel(Style):
 
 @dataclasses.dataclass
 class RowwiseParallel(Style):
-    """Weights cut along their input (an embedding's rows), so that results are partial sums."""
+    """Weights sharded along their input (an embedding's rows), so that results are partial sums."""
 
     axis: str = "tp"
     word = "rowwise"
@@ -162,7 +162,7 @@ class ContextParallel(Style):
 class FSDP(Style):
     """DataParallel with parameters sharded over the axis and gathered for each use.
 
-    dim: the dimension that is cut; by default the first that divides evenly (a parameter that has
+    dim: the sharded dimension; by default the first that divides evenly (a parameter that has
         none stays whole).
     """
 
@@ -213,7 +213,7 @@ class Op:
         if part not in (None, "forward", "backward"):
             raise ExportError(f"expected part to be 'forward' or 'backward', found {part!r}")
         if index is not None and (not isinstance(index, int) or index < 0):
-            raise ExportError(f"expected an index of 0 or more, found {index!r}")
+            raise ExportError(f"expected a non-negative index, found {index!r}")
         self.name, self.part, self.index = name, part, index
         self.operands, self.results = list(operands), list(results)
         self.where = _caller()
@@ -223,7 +223,7 @@ class Op:
 
 
 class Plan:
-    """A mesh and what lies how on it.
+    """A mesh, and the placements of tensors on it.
 
     mesh: sizes by axis, the major axis first: {"dp": 2, "tp": 2}.
     entries: by pattern, or a sequence of pairs of pattern and value (the same pattern may then
@@ -288,7 +288,7 @@ class Plan:
         if isinstance(value, tuple):
             if len(value) > len(self.mesh):
                 raise ExportError(
-                    f"expected at most a placement an axis of the mesh ({', '.join(self.mesh)}) for "
+                    f"expected at most one placement per axis of the mesh ({', '.join(self.mesh)}) for "
                     f"'{pattern}' at {where}, found {len(value)}"
                 )
             value = dict(zip(self.mesh, value))

@@ -448,7 +448,7 @@ def test_a_package_without_a_build(tmp_path):
     done = run(tmp_path, "models.py:good", "-o", "out", package=package)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "error: expected the table of typed ops at cleave/typed_ops.json, which the build makes; found none: run "
+        "error: expected the table of typed ops at cleave/typed_ops.json, which the build generates; found none: run "
         "./dev build in Cleave's checkout, or install the package from there after a build\n"
     )
     assert not (tmp_path / "out").exists()

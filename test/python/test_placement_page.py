@@ -110,7 +110,7 @@ def test_page_shows_modules_tensors_and_collectives(explanation, tmp_path):
 @pytest.mark.parametrize("text, message", [
     ("", "expected JSON"),
     ("[" * 100_000, "brackets are nested too deeply"),
-    ("[]", "expected what --propagate-placements=explain-json writes"),
+    ("[]", "expected the output of --propagate-placements=explain-json"),
     ("{}", "found no 'version'"),
     ('{"version": 2}', "expected version 1 of the explanation, found 2"),
     ('{"version": 1, "mesh": {"axes": []}, "functions": []}', "has no functions"),

@@ -32,8 +32,8 @@ def _refuse_custom_functions(graph: torch.fx.Graph):
     for node in graph.nodes:
         if "autograd_function_apply" in str(node.target):
             raise ExportError(
-                f"a torch.autograd.Function{place(node)} has a backward of its "
-                "own, which a forward alone does not hold; export with gradients"
+                f"a torch.autograd.Function{place(node)} has its own backward, "
+                "which a forward-only export does not contain; export with gradients"
             )
 
 

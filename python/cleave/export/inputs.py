@@ -24,7 +24,7 @@ class Input:
 
 
 class Signature:
-    """Takes the example arguments apart into tensors, and puts tensors together again.
+    """Flattens the example arguments into tensors, and rebuilds the arguments from tensors.
 
     inputs: the tensors in the order in which the traced function takes them.
     """
@@ -41,7 +41,7 @@ class Signature:
         for name in spec.batch_dims:
             if name not in known and not name.isdigit():
                 raise ExportError(
-                    f"batch_dims names '{name}', which is no input; there are "
+                    f"batch_dims names '{name}', which is not an input; the inputs are "
                     + ", ".join(sorted(known))
                 )
         self.examples = self._check_batch()

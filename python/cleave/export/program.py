@@ -289,7 +289,7 @@ class Program:
             elif isinstance(node.target, torch._ops.OpOverload):
                 self._write_call(node)
             else:
-                raise Unsupported("a call that is none of the dispatcher's operators")
+                raise Unsupported("a call to something other than the dispatcher's operators")
         except Unsupported as error:
             raise self._refusal(node, str(error)) from None
 
@@ -297,7 +297,7 @@ class Program:
         """A getitem is one of the results of the op that it takes apart."""
         source, index = node.args
         if not isinstance(source.meta["val"], (list, tuple)):
-            raise Unsupported("an index into something else than an op's results")
+            raise Unsupported("an index into something other than an op's results")
         self._values[node] = f"{self._values[source]}#{index}"
         self._types[node] = self._result_types[source][index]
 

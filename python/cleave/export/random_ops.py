@@ -106,7 +106,7 @@ def replace(overload, bound: dict[str, Any], result: Any) -> RandomCall:
             f"mean = {float_literal(mean)}, std = {float_literal(std)}",
             _normal_draws(first, wide),
         )
-    raise Unsupported("a random operator that programs have no op for")
+    raise Unsupported("a random operator without a counterpart in programs")
 
 
 def _like(bound: dict[str, Any], result: torch.Tensor):
@@ -123,8 +123,8 @@ def _normal_draws(result: torch.Tensor, wide: int) -> int:
         return wide * (n if n % 16 == 0 else n + 16)
     if n % 2:
         raise Unsupported(
-            f"a draw of {n} normal numbers (shape {tuple(result.shape)}): below 16 numbers PyTorch "
-            "makes them in pairs and keeps the odd one for a later draw; draw an even number"
+            f"a draw of {n} normal numbers (shape {tuple(result.shape)}): below 16, PyTorch generates "
+            "them in pairs and keeps the odd one for a later draw; draw an even number"
         )
     return 2 * n
 

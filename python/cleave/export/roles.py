@@ -97,7 +97,7 @@ def argument_role(desc, capture: Capture, state: State) -> Role:
         return Role("target" if source.is_target else "input", source.name, fields)
     if isinstance(desc, aot.TangentAOTInput) and desc.output == aot.PlainAOTOutput(0):
         return Role("seed")
-    raise ExportError(f"the trace has an argument that programs have no role for: {desc}")
+    raise ExportError(f"the trace has an argument without a role in programs: {desc}")
 
 
 def result_role(
@@ -140,4 +140,4 @@ def result_role(
         if isinstance(of, aot.PlainAOTInput):
             name = capture.signature.inputs[of.idx].name
             raise ExportError(f"forward changes its input '{name}' in place; clone it first")
-    raise ExportError(f"the trace has a result that programs have no role for: {desc}")
+    raise ExportError(f"the trace has a result without a role in programs: {desc}")

@@ -1,4 +1,4 @@
-"""Courses of the learning rate: a factor on the optimizer's rates, by the step's number."""
+"""Learning-rate schedules: a factor for the optimizer's rates, by step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Schedule:
     """A learning-rate schedule."""
 
     def factor(self, step: int) -> float:
-        """The factor of step number `step`, from 1."""
+        """The factor for step `step`, counted from 1."""
         raise NotImplementedError
 
     def attribute(self) -> str:

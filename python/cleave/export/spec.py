@@ -1,4 +1,4 @@
-"""What is to be exported: the value that a factory returns and that `cleave.export` works on."""
+"""What to export: the value that a factory returns and `cleave.export` takes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ExportSpec:
         self.check()
 
     def check(self):
-        """Raises ExportError for fields that are wrong, and brings the others into one form.
+        """Raises ExportError for invalid fields, and normalizes the others.
 
         Fields may have been assigned since the spec was made.
         """
@@ -126,7 +126,7 @@ class ExportSpec:
         if self.optimizer is not None and not isinstance(self.optimizer, torch.optim.Optimizer):
             if not callable(self.optimizer):
                 raise ExportError(
-                    "expected a torch.optim optimizer or a function that makes one, found "
+                    "expected a torch.optim optimizer or a function that creates one, found "
                     + _kind(self.optimizer)
                 )
             self.optimizer = self.optimizer(self.module.parameters())

@@ -36,7 +36,7 @@ class Unsupported(Exception):
 
 def element_type(dtype: torch.dtype) -> str:
     if dtype not in _ELEMENT_TYPES:
-        raise Unsupported(f"a tensor of {dtype}, which programs do not have")
+        raise Unsupported(f"a tensor of {dtype}, which programs do not support")
     return _ELEMENT_TYPES[dtype]
 
 
@@ -117,7 +117,7 @@ def attribute(value: Any, schema_type: str) -> str:
         return string(value)
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         raise Unsupported(f"the dynamic number {value}; export at a fixed microbatch size")
-    raise Unsupported(f"an argument of type {type(value).__name__}, which programs do not have")
+    raise Unsupported(f"an argument of type {type(value).__name__}, which programs do not support")
 
 
 class Names:
