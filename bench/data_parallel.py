@@ -67,7 +67,7 @@ def export(checkout, folder):
 
 
 def covered(binary, program, weights, options, microbatches, folder):
-    """Of the reductions' time in traced steps, what computation covers: the mean over ranks."""
+    """The share of the reductions' time in traced steps that overlaps computation: the mean over ranks."""
     trace = folder / "trace.json"
     train(binary, program, weights, options, microbatches, folder / "traced.jsonl", "--trace", trace,
           "--trace-steps", options.steps)  # fmt: skip

@@ -25,7 +25,7 @@ SIZES = {"f64": 8, "i64": 8, "f32": 4, "i32": 4, "bf16": 2, "f16": 2, "i1": 1}
 
 
 def count_bytes(text):
-    """Of all tensor types in `text`."""
+    """The sum over all tensor types in `text`."""
     total = 0
     for dims, dtype in re.findall(r"tensor<((?:\d+x)*)(\w+)", text):
         size = SIZES[dtype]

@@ -12,7 +12,7 @@
 #include "mlir/Transforms/Passes.h"
 
 void cleave::registerAllPasses() {
-  // Of upstream's passes, those that mean something on programs without control flow.
+  // The upstream passes that are useful for programs without control flow.
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   mlir::registerCompositeFixedPointPass();

@@ -207,7 +207,7 @@ struct Port {
   Phase phase = Phase::Microbatch;
 
   Location getLoc() const { return func::FuncOp(function).getLoc(); }
-  /// Of the function, without one -1.
+  /// The function's stage, or -1.
   int64_t getStage() const {
     auto stage = func::FuncOp(function)->getAttrOfType<IntegerAttr>(kStageAttrName);
     return stage ? stage.getInt() : -1;
@@ -319,7 +319,7 @@ private:
   LogicalResult checkResults() {
     DenseMap<Key, const Port *> first;
     for (const Port &port : results) {
-      // What crosses is made by each stage that hands it on.
+      // What crosses is made by each stage that forwards it.
       if (!isInMicrobatch(port) || port.is({RoleKind::Crossing, RoleKind::CrossingGradient}))
         continue;
       auto [found, isNew] = first.try_emplace(keyOf(port), &port);
@@ -395,7 +395,7 @@ private:
     for (const Port &port : arguments) {
       if (port.phase != Phase::Reduce || isGivenBack(port, port.role.getName()))
         continue;
-      // A bucket whose reduction is awaited here is given back as its members.
+      // A bucket whose reduction is awaited here is returned as its members.
       auto bucket = dyn_cast<BucketType>(port.type);
       if (!bucket)
         return reportError(port) << "takes " << port.role << " and does not return it";

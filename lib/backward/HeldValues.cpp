@@ -20,7 +20,7 @@ int64_t backward::getBytes(Type type) {
 namespace {
 /// The network: source -> what must be computed by dI -> ... -> what dW needs -> sink. Every value
 /// is two nodes with an edge of its bytes between them; a value on the source's side of the cut is
-/// not needed, one that the cut goes through is held, one on the sink's side is computed again.
+/// not needed, one that the cut goes through is held, one on the sink's side is recomputed.
 class HeldValues {
 public:
   HeldValues(const train::ProgramFunctions &program, func::FuncOp function,

@@ -48,7 +48,7 @@ static func::FuncOp buildForward(const JointGraph &graph, const Partition &parti
     builder.save(value, name);
   TiedResults tied(function, graph.getForwardResults());
   builder.addArguments([&](BlockArgument argument, bool isUsed) {
-    // What nobody uses stays an argument of the program all the same.
+    // Unused arguments of the program remain arguments.
     return isUsed || !takenByBackward.contains(argument) ||
            tied.contains(train::getArgumentRole(function, argument.getArgNumber()));
   });

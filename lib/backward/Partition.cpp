@@ -71,7 +71,7 @@ static Partition saveAll(const JointGraph &graph, const RecomputeModel &model) {
 namespace {
 /// The network whose cuts are the lists of saved values that suffice: a value is an edge as wide as
 /// its bytes, what it is computed from leads to it, and the backward's uses lead to the sink. What
-/// must not be computed again hangs on the source: it can only be had by a cut after it.
+/// must not be recomputed hangs on the source: it can only be had by a cut after it.
 class SavedValueNetwork {
 public:
   SavedValueNetwork(const JointGraph &graph, const RecomputeModel &model)
@@ -113,7 +113,7 @@ private:
     CheckpointChoice policy = model.getPolicy(value);
     bool isComputed = op && policy != CheckpointChoice::Save &&
                       (policy == CheckpointChoice::Recompute || model.isRecomputable(op));
-    // What nobody computes twice is cut where it has memory of its own: views cost nothing again.
+    // A value that is not computed twice is cut where it has its own memory: views are free.
     bool isView = model.getStorage(value) != value;
     bool isSavable = !isComputed || (policy != CheckpointChoice::Recompute && !isView);
     network.addEdge(node, node + 1, isSavable ? getCapacity(value) : Network::kUnlimited);
@@ -174,8 +174,8 @@ SmallVector<Operation *> cleave::backward::listBackwardOps(const JointGraph &gra
   llvm::DenseSet<Value> saved(partition.saved.begin(), partition.saved.end());
   llvm::DenseSet<Operation *> listed;
   SmallVector<Operation *> ops;
-  // What `roots` need and nobody has yet, in the order of the forward: as late as possible, so that
-  // little of it lives at one time.
+  // What `roots` need and is not there yet, in the order of the forward: as late as possible, so
+  // that little of it is live at the same time.
   auto compute = [&](ArrayRef<Value> roots) {
     SmallVector<Operation *> missing, worklist;
     auto need = [&](Value value) {

@@ -1,4 +1,4 @@
-//===- Recompute.cpp - what a backward may compute again -----------------------===//
+//===- Recompute.cpp - what a backward may recompute -----------------------===//
 
 #include "lib/backward/Recompute.h"
 #include "dialects/aten/Aten.h"
@@ -35,7 +35,7 @@ static bool takesOneElementEach(const sharding::ShardingRule &rule) {
 }
 
 bool cleave::backward::isRecomputable(Operation *op, RecomputeLevel level) {
-  // What is under way (a future) belongs to the function that started it.
+  // What is in flight (a future) belongs to the function that started it.
   auto isOther = [](Type type) { return !isa<RankedTensorType, NoneType>(type); };
   if (!isMemoryEffectFree(op) || llvm::any_of(op->getOperandTypes(), isOther) ||
       llvm::any_of(op->getResultTypes(), isOther))
@@ -128,7 +128,7 @@ void RecomputeModel::classify() {
 /// them would be computed when the backward starts, and kept until it ends. Saving them costs the
 /// same bytes and no time.
 void RecomputeModel::keepSkips() {
-  // How many ops that must not be computed again lie before a value.
+  // How many ops that must not be recomputed lie before a value.
   llvm::DenseMap<Value, unsigned> depth;
   llvm::DenseSet<Operation *> joins;
   for (Operation &op : graph.getFunction().front().without_terminator()) {

@@ -43,10 +43,10 @@ private:
   /// An op that stays behind what moves.
   struct Step {
     Operation *op;
-    /// Of a reduction: its axes, and what the value is on them from then on.
+    /// For reductions: the axes, and the placement of the result on them.
     SmallVector<StringAttr, 2> axes;
     PlacementAttr after;
-    /// Of a reduce_scatter: the dimension, and into how many parts.
+    /// For reduce_scatter: the dimension and the number of parts.
     int64_t dim = 0, parts = 1;
 
     bool isScatter() const { return isa<dist::ReduceScatterOp>(op); }
@@ -178,7 +178,7 @@ bool Chain::moveLayout(Operation *op) {
   for (const SizeAttribute &size : rule.sizeAttributes)
     if (moved->hasAttr(size.name))
       moved->setAttr(size.name, b.getDenseI64ArrayAttr(shape));
-  // Of the whole it has to say the same as of a part.
+  // It must hold for the whole as it does for a part.
   ShardingRule whole = sharding::getShardingRule(moved);
   bool isSame = true;
   for (auto [step, dim] : llvm::zip_equal(steps, dims)) {

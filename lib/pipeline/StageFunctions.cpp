@@ -1,7 +1,7 @@
 //===- StageFunctions.cpp - builds the functions of pipeline stages -----------===//
 //
 // By demand: a stage's results need ops, these need operands, and what another stage makes is asked
-// of the neighbour on the way to it, which hands it on.
+// of the neighbour on the way to it, which forwards it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -183,7 +183,7 @@ func::FuncOp StageWriter::writeJoint(unsigned stage) {
     if (contents.valuesIn.contains(argument))
       return false;
     train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
-    // The first stage, which is written last, has what nobody uses.
+    // The first stage, which is written last, has the unused ones.
     bool isTaken =
         isUsed || (stage == 0 && !takenArguments.contains(argument)) || given.contains(role);
     if (isTaken)

@@ -118,7 +118,7 @@ std::optional<AxisStrategy> StrategyList::cut(FactorId factor) const {
     }
   }
   // A factory's result is sharded where an operand lends the shape of a shard; a constant without
-  // operands has one value on all ranks, of which each takes its part for nothing.
+  // operands has one value on all ranks, of which each slices its part locally.
   if (!stands && rule.kind != OpKind::Random)
     return std::nullopt;
   for (auto [result, tensor] : llvm::enumerate(rule.results)) {
@@ -170,7 +170,7 @@ void StrategyList::addPartials() {
   if (rule.kind == OpKind::Factory)
     return;
   for (const LinearGroup &group : rule.linear) {
-    // Of groups of the same operands the first counts, as in `findLinear`.
+    // Among groups with the same operands the first counts, as in `findLinear`.
     if (rule.findLinear([&](unsigned i) { return llvm::is_contained(group.operands, i); }) !=
         &group)
       continue;

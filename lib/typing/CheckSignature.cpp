@@ -91,7 +91,7 @@ const Port *SignatureChecker::find(const Port &near, RoleKind kind, StringAttr n
   return best;
 }
 
-/// Rule 6: nobody could put together what varies without a known order. The offset of random
+/// Rule 6: what varies without a known order cannot be assembled. The offset of random
 /// numbers is no data of the caller's: the runtime computes each rank's.
 LogicalResult SignatureChecker::checkCrossing(const Port &port) {
   RoleKind kind = port.role.getKind();

@@ -138,7 +138,7 @@ void NumberedFunction::numberOp(Operation *op) {
     key.push_back(propertiesOf(op).getAsOpaquePointer());
     for (Value operand : op->getOperands())
       key.push_back(asKey(numbers.lookup(operand)));
-    // Of conversions nothing but the type says what they do.
+    // Conversions are distinguished only by their types.
     if (isa<dist::DistDialect>(op->getDialect()))
       for (Type type : op->getResultTypes())
         key.push_back(encodingOf(type).getAsOpaquePointer());
@@ -183,7 +183,7 @@ private:
   LogicalResult explain(Value a, Value b, Operation *user) const;
 
   const NumberedFunction &one, &other;
-  /// Of the other class.
+  /// In the other class.
   DictionaryAttr ranks;
 };
 

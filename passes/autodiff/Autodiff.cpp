@@ -38,7 +38,7 @@ struct Autodiff : autodiff::impl::AutodiffBase<Autodiff> {
   }
 
   /// The phase functions. A forward-only program with an update is none yet: the update takes
-  /// gradients that nobody makes, so `train::getProgram` would refuse it.
+  /// gradients that no function computes, so `train::getProgram` would refuse it.
   static FailureOr<train::ProgramFunctions> findFunctions(ModuleOp module) {
     train::ProgramFunctions program;
     for (auto function : module.getOps<func::FuncOp>()) {

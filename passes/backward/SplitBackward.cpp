@@ -247,7 +247,7 @@ private:
     func::FuncOp whole = findBackward(part);
     if (!whole)
       return failure();
-    // Of two equal ops, one for dI and one for dW, the second is a repetition.
+    // If dI and dW have the same op, the second is a repetition.
     backward::mergeRepeatedOps(whole);
     auto plan =
         backward::planSplit(part, whole, {inputs, recompute == backward::RecomputeLevel::Cheap});

@@ -77,7 +77,7 @@ struct OverlapCommunication : communication::impl::OverlapCommunicationBase<Over
   SmallVector<Split> plan(ArrayRef<Operation *> ops, DenseMap<Operation *, size_t> &positions) {
     const auto limit = static_cast<int64_t>(maxInFlightMb * 1024 * 1024);
     SmallVector<Split> splits;
-    // Results under way, by the position at which they are awaited.
+    // Results in flight, by the position at which they are awaited.
     using Awaited = std::pair<size_t, int64_t>;
     std::priority_queue<Awaited, std::vector<Awaited>, std::greater<>> inFlight;
     int64_t bytesInFlight = 0;
@@ -95,7 +95,7 @@ struct OverlapCommunication : communication::impl::OverlapCommunicationBase<Over
       int64_t bytes = 0;
       for (Type type : op->getResultTypes())
         bytes += bytesOf(type);
-      // What is awaited before the start is no longer under way.
+      // What is awaited before the start is no longer in flight.
       auto retire = [&] {
         while (!inFlight.empty() && inFlight.top().first <= start) {
           bytesInFlight -= inFlight.top().second;

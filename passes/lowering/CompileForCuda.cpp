@@ -24,7 +24,7 @@ FailureOr<SmallVector<gpu::Chip>> lowering::findCudaChips(ModuleOp module,
 }
 
 namespace {
-/// Of which kernel a function is, and with how many threads it runs.
+/// The kernel that a function belongs to, and the number of threads it runs with.
 struct Entry {
   exec::KernelOp kernel;
   unsigned threads = 0;

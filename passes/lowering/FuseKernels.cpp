@@ -142,7 +142,7 @@ exec::LaunchOp FuseKernels::launch(const Cluster &cluster, const Outline &outlin
                                    exec::KernelOp kernel) {
   SmallVector<Location> locations =
       llvm::map_to_vector(cluster.ops, [](Operation *op) { return op->getLoc(); });
-  // Of the last op, until the block is sorted.
+  // Position of the last op, until the block is sorted.
   OpBuilder builder(cluster.ops.back());
   auto types = llvm::map_to_vector(outlined.outputs, [](Value value) { return value.getType(); });
   auto launch = exec::LaunchOp::create(builder, locations.back(), types,

@@ -54,7 +54,7 @@ def common(first: list[Interval], second: list[Interval]) -> float:
 
 
 def measure(events: list[dict]) -> dict[int, Overlap]:
-    """By rank, from the events of a trace. Reductions that run at one time count once."""
+    """By rank, from the events of a trace. Reductions that run at the same time count once."""
     reductions: dict[int, list[Interval]] = {}
     computation: dict[int, list[Interval]] = {}
     for event in events:

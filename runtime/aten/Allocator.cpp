@@ -179,7 +179,7 @@ int64_t bytesInUse() {
          workspace.current.load(std::memory_order_relaxed);
 }
 
-/// Memory that somebody else owns is not given back.
+/// Memory owned by others is not freed.
 void keep(void *) {}
 
 class CachingAllocator : public c10::Allocator {

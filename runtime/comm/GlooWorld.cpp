@@ -97,7 +97,7 @@ static llvm::Error describeJoinFailure(PeerMonitor &monitor, const Rendezvous &r
 }
 
 /// A client of the store. c10d waits without an end for the answer of who has the port, so it waits
-/// in a thread, which is left behind where nobody answers: the process must then end by _exit.
+/// in a thread, which is abandoned if there is no answer: the process must then end by _exit.
 static llvm::Expected<c10::intrusive_ptr<c10d::Store>>
 joinStore(const Rendezvous &rendezvous, const c10d::TCPStoreOptions &options, milliseconds timeout,
           Clock::time_point deadline) {

@@ -96,6 +96,6 @@ at::Tensor LoweredReduction::fold(llvm::ArrayRef<at::Tensor> operands) const {
   at::Tensor result = before(operands.front());
   for (const at::Tensor &operand : operands.drop_front())
     result = combine(between.kind, result, before(operand));
-  // Of one operand, the result may still be its memory.
+  // With one operand, the result may share its memory.
   return after(operands.size() == 1 ? result.clone() : result);
 }

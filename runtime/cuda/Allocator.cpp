@@ -15,7 +15,7 @@ using namespace cleave::cuda;
 using namespace c10::cuda::CUDACachingAllocator;
 
 namespace {
-/// Memory that the caller owns is not given back.
+/// Memory owned by the caller is not freed.
 void keep(void *) {}
 
 class PlacingAllocator final : public CUDAAllocator {
@@ -35,7 +35,7 @@ public:
     hook.note(place);
     return {place, place, &keep, c10::Device(c10::DeviceType::CUDA, c10::cuda::current_device())};
   }
-  // Not all that is allocated can be given back by one function.
+  // Not all allocations can be freed by one function.
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
   bool is_simple_data_ptr(const c10::DataPtr &data) const override {
     return inner.is_simple_data_ptr(data);

@@ -121,7 +121,7 @@ llvm::Expected<BackendPtr> DeviceCommunicator::makeBackend(StringRef purpose) {
   options.store = own.get();
   options.rank = rank();
   options.size = size();
-  // One rank waits for nobody; backends add it to a time.
+  // A single rank waits for no one; backends add it to a time.
   options.timeoutMilliseconds =
       std::min(timeout(), std::chrono::milliseconds(std::chrono::hours(24))).count();
   options.name = label.c_str();
@@ -462,7 +462,7 @@ Started DeviceCommunicator::startReceive(at::Tensor &tensor, int peer, int tag, 
 llvm::Error DeviceCommunicator::connectPeers(llvm::ArrayRef<int> peers) {
   if (medium != DeviceMedium::Backend)
     return llvm::Error::success();
-  // All ranks go through the pairs in one order, so that nobody waits in a circle.
+  // All ranks go through the pairs in one order, so that there is no cycle of waits.
   std::vector<std::pair<int, int>> pairs;
   for (int peer : peers)
     if (peer != rank())

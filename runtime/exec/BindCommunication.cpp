@@ -285,7 +285,7 @@ BindResult cleave::runtime::bindCommunication(Binder &binder, ArrayRef<Operation
     instruction->results.push_back(binder.define(result));
   if (binder.isLowered())
     planResults(binder, op, *instruction);
-  // A future that nobody awaits would outlive the function: such an op is waited for here.
+  // A future that is never awaited would outlive the function: such an op is waited for here.
   instruction->isStartOnly = op.isStarted() && !op->use_empty();
   return instruction;
 }

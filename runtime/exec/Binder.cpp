@@ -153,7 +153,7 @@ void Binder::noteReplicated(ValueRange values, llvm::StringRef prefix, BoundFunc
   for (auto [index, value] : llvm::enumerate(values)) {
     auto slot = slots.find(value);
     if (slot == slots.end())
-      continue; // nobody uses it
+      continue; // unused
     std::string name = (prefix + " " + llvm::Twine(index)).str();
     if (isa<BlockArgument>(value))
       if (auto role = FunctionOpInterface(function).getArgAttrOfType<train::RoleAttr>(

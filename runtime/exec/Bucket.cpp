@@ -105,7 +105,7 @@ void Bucket::start(llvm::function_ref<PendingOr()> operation) {
   reduction = std::move(*started);
 }
 
-/// Waits for the operation under way, whose result goes to `into`.
+/// Waits for the operation in flight, whose result goes to `into`.
 void Bucket::finish(at::Tensor &into) {
   Pending ending = std::move(*reduction);
   reduction.reset();

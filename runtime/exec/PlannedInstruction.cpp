@@ -13,7 +13,7 @@ PlannedInstruction::PlannedInstruction(std::unique_ptr<Instruction> instruction,
 }
 
 void PlannedInstruction::execute(Frame &frame) {
-  // Other operands are not held here: whoever alone holds a tensor may overwrite it.
+  // Other operands are not held here: the only holder of a tensor may overwrite it.
   llvm::SmallVector<at::Tensor, 2> operands;
   if (!planned.isSettled())
     for (uint32_t slot : shown)

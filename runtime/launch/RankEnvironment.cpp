@@ -137,7 +137,7 @@ static llvm::Error readNumbers(const Reader &reader, const Names &names, RankEnv
 }
 
 /// RANK and its like, set by hand in a process that another launcher started, must say what that
-/// one says. torchrun itself may run inside of it: then its ranks are numbered anew.
+/// one says. torchrun itself may run inside of it: then its ranks are renumbered.
 static llvm::Error checkAgainstOuter(const Reader &reader) {
   if (reader.text("TORCHELASTIC_RUN_ID"))
     return llvm::Error::success();

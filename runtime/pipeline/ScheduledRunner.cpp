@@ -251,7 +251,7 @@ llvm::Error ScheduledRunner::compute(const ScheduledAction &entry, MicrobatchCal
 llvm::Error ScheduledRunner::readInputs(const ScheduledAction &entry, MicrobatchCallback fill) {
   if (llvm::Error error = fill(entry.microbatch))
     return error;
-  // The next microbatch's data overwrites the session's while this one is still under way.
+  // The next microbatch's data overwrites the session's while this one is still in flight.
   states[entry.microbatch].inputs = context.state.takeInputs(/*areCopied=*/true);
   return llvm::Error::success();
 }

@@ -241,7 +241,7 @@ private:
     }
   }
 
-  /// What a transfer takes that nobody was seen waiting for: like the others, by its bytes.
+  /// What a transfer takes for which no wait was observed: like the others, by its bytes.
   double estimate(const Crossing &crossing) const {
     double bytes = 0, milliseconds = 0;
     for (const auto *list : {&forwards, &backwards})

@@ -1,4 +1,4 @@
-//===- MicrobatchFrames.cpp - the frames of microbatches under way --------===//
+//===- MicrobatchFrames.cpp - the frames of microbatches in flight --------===//
 
 #include "runtime/program/MicrobatchFrames.h"
 #include "dialects/exec/Lowered.h"

@@ -154,7 +154,7 @@ private:
   unsigned place;
   const std::vector<StagePlan> &plans;
   std::map<std::pair<unsigned, unsigned>, int64_t> held, received;
-  /// By computation: the sends that are complete when it runs; by send: its bytes under way.
+  /// By computation: the sends that are complete when it runs; by send: its bytes in flight.
   llvm::DenseMap<uint64_t, llvm::SmallVector<Action, 1>> completed;
   llvm::DenseMap<uint64_t, int64_t> sent;
   int64_t live;

@@ -87,7 +87,7 @@ llvm::Error SessionImpl::prepare() {
   services.ranks = context.ranks.get();
   services.random = &context.random;
   services.buckets = &context.buckets;
-  // One rank has nobody to compare with.
+  // A single rank has nothing to compare with.
   services.checksReplication = options.check.isOn && context.ranks->ranks() > 1;
   services.device = &context.device;
   if (!context.kernels->target().empty())

@@ -5,7 +5,7 @@
 
 using namespace cleave::runtime;
 
-/// Roles of values that functions of a microbatch hand on to each other.
+/// Roles of values that functions of a microbatch pass to each other.
 static bool isHandedOn(RoleKind role) {
   return role == RoleKind::Saved || role == RoleKind::Crossing ||
          role == RoleKind::CrossingGradient;
@@ -87,7 +87,7 @@ std::string PlaceIndex::crossingKey(bool isForward, int64_t boundary, llvm::Stri
       .str();
 }
 
-/// The key of a value that functions hand on to each other.
+/// The key of a value that functions pass to each other.
 std::string PlaceIndex::savedKey(const PhaseFunction &part, const ValueInfo &value, bool isResult) {
   switch (value.role) {
   case RoleKind::Crossing:

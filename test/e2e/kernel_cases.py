@@ -285,7 +285,7 @@ def reductions(dtype, shape):
         k = kernel("cross_entropy_backward")
         number, classes = ((), dtype), ((rows,), torch.int64)
         gradient, y, weight = k.input(*number), k.input(*full), k.input(*number)
-        # Class 0 counts for nothing.
+        # Class 0 is ignored.
         target = k.input(*classes, below=columns)
         operands = [gradient, y, target, "none", "reduction = 1", "ignore_index = 0", weight]
         k.give(k.op("nll_loss_backward", operands, [full]))

@@ -113,7 +113,7 @@ def test_the_chips_code_runs(
 
 
 def test_kernels_write_where_it_is_planned(cleave_run, build_dir, marked, inputs, fake, tmp_path):
-    """Of a lowered program: dead memory is NaN, results are those of their places."""
+    """For a lowered program: dead memory is NaN, results are at their planned offsets."""
     lowered, dump = tmp_path / "lowered.mlirbc", tmp_path / "dump.safetensors"
     command = [build_dir / "bin" / "cleave-opt", marked, "--lower-to-exec=target=cuda chip=sm_90"]
     subprocess.run([*command, "--emit-bytecode", "-o", lowered], check=True)

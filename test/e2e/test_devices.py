@@ -107,7 +107,7 @@ def test_ranks(backend, model, pipelines, text, cleave_run, fake, tmp_path):  # 
     device = fake(COUNT=2, BACKEND=backend, LOG=log)
     cleave_run.succeed(path, *options, "--ranks", 2, "--metrics", two, *device)
     assert training.losses(one) == training.losses(two)
-    # In planned memory, with a frame for each microbatch under way.
+    # In planned memory, with a frame for each microbatch in flight.
     lowered = pipelines.make(source, "lowered", *schedule_passes("zb-h1", 2), LOWER["cuda"])
     assert "#exec.frame<" in lowered.read_text()
     three = tmp_path / "three.jsonl"
@@ -168,7 +168,7 @@ def test_communicator_of_one_rank(model, text, cleave_run, build_dir, fake, tmp_
 def test_rank_without_a_device(model, pipelines, text, cleave_run, fake):  # noqa: F811
     path = pipelines.schedule(model("gpt_tied").program, "1f1b", 4)
     message = cleave_run.fail(path, "--steps", 1, "--data", text, "--ranks", 4, *fake(COUNT=2))
-    # Of the ranks without one, whichever comes first.
+    # Any rank without one may come first.
     assert re.search(
         r"local rank of --ranks=[23], but this machine has 2 devices: expected a rank for each, from 0 to 1",
         message,

@@ -21,7 +21,7 @@ CHIPS = "x86-64-v2,x86-64-v3,x86-64-v4" if IS_FULL else "x86-64-v2"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENVIRONMENT = {n: v for n, v in os.environ.items() if n not in ("PYTHONPATH", "OUT")} | {
     "PYTHON": sys.executable, "OMP_NUM_THREADS": "1",
-    # Some virtual machines announce AMX and end whoever uses it, as PyTorch's bfloat16 does.
+    # Some virtual machines announce AMX and kill processes that use it, as PyTorch's bfloat16 does.
     "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_FP16",
 }  # fmt: skip
 

@@ -67,7 +67,7 @@ CLASSES = {"interleaved-1f1b": "ScheduleInterleaved1F1B", "zbv": "ScheduleZBVZer
 @pytest.mark.parametrize("schedule", CLASSES)
 @pytest.mark.parametrize("form", ["computations", "lowered"])
 def test_what_torch_writes_trains(schedule, form, model, named, pipelines, text, cleave_run, tmp_path):  # noqa: F811
-    """Bitwise as the schedule of the name; steps, and the sum over stages that clipping needs, are added."""
+    """Bitwise as the schedule of this name; steps, and the sum over stages that clipping needs, are added."""
     order = torch_order(getattr(schedules, CLASSES[schedule]))
     if form == "lowered":
         style = "v" if schedule == "zbv" else "loop"

@@ -39,7 +39,7 @@ def cases():
 
 
 class Blocks(nn.Module):
-    """Transformer blocks; with checkpoint, each is computed again in the backward."""
+    """Transformer blocks; with checkpoint, each is recomputed in the backward."""
 
     def __init__(self, config, again=False):
         super().__init__()

@@ -132,7 +132,7 @@ def test_everything_crosses(crossings, outline, example, cleave_run, tmp_path):
     text = staged.read_text()
     forward = [crossing(text, "crossing", f"forward_{s}") for s in range(3)]
     back = [crossing(text, "crossing_gradient", f"backward_{s}") for s in range(3)]
-    # The skip, the integer and the bool are handed on, the table is computed in each stage.
+    # The skip, the integer and the bool are forwarded, the table is computed in each stage.
     assert len(forward[0]) == 4 and len(set(forward[0]) & set(forward[1])) == 3
     assert not forward[2] and not any("cos" in name for name in forward[0])
     assert text.count("aten.cos") == 2

@@ -1,4 +1,4 @@
-"""Whoever uses the ops that an error names instead of a wrong one gets a program that is accepted.
+"""A program that uses the ops suggested by an error, instead of the wrong one, is accepted.
 
 Every transition that a collective does not make: its error's advice is carried out, word for word. Nothing is
 run.

@@ -1,4 +1,4 @@
-"""Whoever inserts the communication that an op's error names gets a program that is accepted.
+"""A program into which the communication suggested by an op's error is inserted is accepted.
 
 Each computing op of exported models, with its operands in every placement: each alternative that an error offers is
 carried out, word for word, until the op is accepted. Nothing is run.

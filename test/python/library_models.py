@@ -1,4 +1,4 @@
-"""Small models of installed libraries, with random weights: what nobody wrote for Cleave."""
+"""Small models of installed libraries, with random weights: not written for Cleave."""
 
 import dataclasses
 

@@ -63,7 +63,7 @@ static Error checkPassOptions(const mlir::PassInfo &pass, StringRef options) {
     pass.printHelpStr(2, kDescriptionColumn);
     outs().flush();
   }
-  // Of a value that does not parse, LLVM has printed what it is.
+  // For a value that does not parse, LLVM has printed the reason.
   return createStringError("--" + pass.getPassArgument() + ": " +
                            (text.empty() ? "invalid value of an option" : text));
 }

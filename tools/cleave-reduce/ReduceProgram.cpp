@@ -28,7 +28,7 @@ using namespace cleave;
 // What can go
 //===----------------------------------------------------------------------===//
 
-/// Removes ops whose results nobody reads, last first.
+/// Removes ops whose results are unused, last first.
 static void removeDeadOps(ModuleOp module) {
   module.walk([](func::FuncOp function) {
     for (Block &block : function.getBody())

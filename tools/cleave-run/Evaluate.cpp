@@ -118,7 +118,7 @@ llvm::Error run::evaluate(const Program &program, Communicator &world, const Opt
   if (!results)
     return results.takeError();
   if (!options.dump.empty()) {
-    // Of ranks with stages in common the first ones have the results.
+    // Among ranks with the same stages, the first ones have the results.
     bool writes = file && !(isScheduled && results->empty());
     llvm::Error error = writes ? dump(*results, *file) : llvm::Error::success();
     if (llvm::Error refusal = agree(world, std::move(error), "the dump"))

@@ -56,7 +56,7 @@ private:
     int64_t low, high;
     bool isStatic;
   };
-  /// Of each Reduce root, side by side.
+  /// For each Reduce root, side by side.
   using Accumulators = SmallVector<Value>;
 
   Value getTensor(unsigned index) override { return tensors[index]; }

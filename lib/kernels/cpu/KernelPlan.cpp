@@ -148,7 +148,7 @@ double Planner::costOf(NodeId id) {
   return costs[id] = cost;
 }
 
-/// Finds what walk `pass` would compute again that an earlier one (`first`: which) has computed
+/// Finds what walk `pass` would recompute that an earlier one (`first`: which) has computed
 /// for all columns.
 void Planner::visit(NodeId id, unsigned pass, bool isWhole,
                     llvm::DenseMap<NodeId, unsigned> &first) {

@@ -179,7 +179,7 @@ Value Formula::log(Value x) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   result = choose(P::OEQ, 0, number(-kInfinity), result);
   result = choose(P::OEQ, kInfinity, number(kInfinity), result);
-  // Of negative numbers and NaN.
+  // For negative numbers and NaN.
   return choose(P::UGE, 0, choose(P::UNO, 0, x, result),
                 number(std::numeric_limits<double>::quiet_NaN()));
 }

@@ -32,7 +32,7 @@ private:
   /// How far apart ops are, at most, that are joined.
   static constexpr unsigned kNeighbourhood = 256;
   static constexpr size_t kMaxReaders = 16;
-  /// Ops that are laid over other rows anew, because another op has wider ones.
+  /// Ops that are laid over other rows again, because another op has wider ones.
   static constexpr size_t kMaxLaidAnew = 16;
   /// How often a value that not all rows need may be computed, at most.
   static constexpr int64_t kMaxRepeats = 16;

@@ -84,7 +84,7 @@ const Buffer *EventPlanner::bufferOf(Value value) const {
   return framedArguments.lookup(buffer->memory.offset);
 }
 
-/// What ops that run at one time read and write.
+/// What ops that run at the same time read and write.
 SmallVector<EventPlanner::Access> EventPlanner::accessesOf(ArrayRef<Operation *> ops) const {
   SmallVector<Access> list;
   for (Operation *op : ops) {

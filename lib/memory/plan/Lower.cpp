@@ -21,7 +21,7 @@ using namespace cleave::exec;
 //===----------------------------------------------------------------------===//
 
 /// Each gradient is added up where it is made, or all of them would be there at once; one that
-/// communication brings at the end, since nobody has to wait for it before.
+/// communication brings at the end, since nothing waits for it before.
 static void sinkGradients(Block &block) {
   for (auto accumulate : llvm::to_vector(block.getOps<train::AccumulateOp>())) {
     SmallVector<Operation *> moved = memory::getPrivateViews(accumulate.getGradient());

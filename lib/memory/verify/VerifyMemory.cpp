@@ -1,8 +1,8 @@
 //===- VerifyMemory.cpp - that values are there until their last use ----------===//
 //
 // Two sweeps over time. The first follows what each piece of memory holds: an op that overwrites it
-// ends the values before. The second looks for pieces of memory that are needed at one time and
-// share bytes.
+// ends the values before. The second looks for pieces of memory that are needed at the same time
+// and share bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -89,7 +89,7 @@ LogicalResult MemoryVerifier::checkOverwritten(OpResult result, unsigned index) 
   if (auto argument = dyn_cast<BlockArgument>(root); argument && !owned[argument.getArgNumber()])
     return op->emitOpError() << "overwrites " << describe(root)
                              << ", which other functions expect unchanged";
-  // Whoever reads what was there has to have done so; operands of the op in its place may be read
+  // All reads of the old value must come before; operands of the op in its place may be read
   // while it runs, where it goes element by element.
   unsigned time = timeline.of(op);
   bool isPointwise = !memory::getOverwrittenOperand(op, result.getResultNumber());

@@ -181,7 +181,7 @@ LogicalResult FunctionPartitioner::partitionReturn(Operation &op) {
   return success();
 }
 
-/// Drops what nobody uses: views that were made again behind a redistribution of their source.
+/// Drops unused ops: views that were made again behind a redistribution of their source.
 static void eraseUnused(func::FuncOp function) {
   for (Operation *op = function.front().getTerminator()->getPrevNode(); op;) {
     Operation *previous = op->getPrevNode();

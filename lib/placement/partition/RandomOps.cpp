@@ -1,7 +1,7 @@
 //===- RandomOps.cpp - a rank's part of what is drawn ------------------------===//
 //
 // PyTorch's generator is a stream: which numbers an element gets depends on where it is in the
-// whole. So every rank draws the whole tensor, and its part is a slice, for nothing. ("philox" has
+// whole. So every rank draws the whole tensor, and its part is a slice, at no cost. ("philox" has
 // a number for each element of the whole; there each rank draws its part alone.)
 //
 //===----------------------------------------------------------------------===//
@@ -154,7 +154,7 @@ FailureOr<SmallVector<Value>> placement::drawParts(OpBuilder &builder, Operation
                                                    PartitionContext &context) {
   PartDrawer drawer(builder, op, context);
   if (auto dropout = dyn_cast<aten::RngNativeDropoutOp>(op)) {
-    // Of ones, the kept elements' scale: what each element of the input is multiplied by.
+    // Dropout of ones gives the factor for each element of the input.
     Operation *drawn = drawer.draw(drawer.makeOnes(), operands);
     FailureOr<Value> scale =
         drawer.redistribute(drawn->getResult(0), op->getResult(0).getType(), results[1]);

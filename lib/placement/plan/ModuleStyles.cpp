@@ -81,7 +81,7 @@ static LogicalResult cutFactor(Operation *op, const ShardingRule &sharding, Fact
         return failure();
     } else if (!cut.isWhole() && !llvm::is_contained(cut.addends, number) &&
                !ShardingRule::contains(sharding.operands[number], factor)) {
-      // Of a whole factor, only a form of the op knows what the other operands are.
+      // For a whole factor, only a form of the op determines the other operands.
       if (failed(place(&operand, AxisPlacement::replicate())))
         return failure();
     }

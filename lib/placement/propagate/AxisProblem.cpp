@@ -108,7 +108,7 @@ static bool isDivided(const AxisStrategy &strategy) {
 }
 
 double AxisProblem::getWork(unsigned op, const AxisStrategy &strategy) const {
-  // Of an op that could be divided, work that all ranks repeat counts in full. Work on terms of a
+  // If an op could be divided, work that all ranks repeat counts in full. Work on terms of a
   // sum is no repetition, only more of it than on parts: what it really takes is the time of a
   // memory so many times as fast as the link.
   constexpr double kMemoryToLink = 32;
@@ -132,7 +132,7 @@ double AxisProblem::getGroupCost(unsigned group, const GroupChoice &choice) cons
   bool canShard = llvm::any_of(candidates.groups[group],
                                [](const GroupChoice &other) { return other.self.isShard(); });
   double seconds = canShard && !choice.self.isShard() ? kTieBreak : 0;
-  // Of equal ways, a gradient's sum is left to the update.
+  // Among equal choices, prefer to leave a gradient's sum to the update.
   if (graph.groups[group].hasGradient && choice.gradient.isReplicate())
     seconds += 8 * kTieBreak;
   return seconds;
@@ -182,7 +182,7 @@ void AxisProblem::addValue(unsigned number) {
       add(user);
   }
   llvm::sort(variables);
-  // Of hundreds of uses the product would overflow.
+  // With hundreds of uses the product would overflow.
   size_t size = 1;
   for (unsigned variable : variables)
     if (size <= kMaxTable)

@@ -220,7 +220,7 @@ void Elimination::hold(unsigned variable) {
   touch(neighbours);
 }
 
-/// Of those that were held least often, the one with the most neighbours.
+/// The one with the most neighbours among those held least often.
 unsigned Elimination::pickHeld() const {
   unsigned best = sizes.size();
   size_t bestDegree = 0;

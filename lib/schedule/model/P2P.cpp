@@ -82,7 +82,7 @@ private:
     }
   }
 
-  /// A receive that starts no later than its send delays nothing. As many as are then under way on
+  /// A receive that starts no later than its send delays nothing. As many as are then in flight on
   /// any rank do for all: what is simulated is not quite what runs.
   unsigned countUsefulSlots() {
     unsigned slots = 0;

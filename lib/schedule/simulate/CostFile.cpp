@@ -9,7 +9,7 @@ using cleave::support::readJSONFile;
 
 static llvm::Error readStage(const llvm::json::Object &object, std::string where, StageCost &cost) {
   JSONReader reader(object, std::move(where));
-  // Of a backward that is not in halves only the whole is known.
+  // For an unsplit backward only the total is known.
   cost.hasHalves = !reader.has("backward") || reader.has("input");
   struct Field {
     const char *name;

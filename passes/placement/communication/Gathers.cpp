@@ -1,4 +1,4 @@
-//===- Gathers.cpp - what is put together after it was taken apart -----------===//
+//===- Gathers.cpp - gathers of what was scattered -----------===//
 
 #include "dialects/dist/Transitions.h"
 #include "passes/placement/communication/Patterns.h"

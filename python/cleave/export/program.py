@@ -294,7 +294,7 @@ class Program:
             raise self._refusal(node, str(error)) from None
 
     def _project(self, node: torch.fx.Node):
-        """A getitem is one of the results of the op that it takes apart."""
+        """A getitem is one of the results of its op."""
         source, index = node.args
         if not isinstance(source.meta["val"], (list, tuple)):
             raise Unsupported("an index into something other than an op's results")

@@ -4,8 +4,7 @@ MFU is the share of the chip's dense bfloat16 peak that the model's own arithmet
 
     MFU = tokens/s x (6 x parameters of matrix products + 12 x layers x width x context) / peak
 
-(PaLM paper, appendix B: forward and backward, attention's products over the whole context, nothing for what is computed
-again or for the embedding's look-up).
+(PaLM paper, appendix B: forward and backward, attention's products over the whole context, nothing for what is recomputed or for the embedding's look-up).
 """
 
 import json

@@ -140,7 +140,7 @@ std::optional<Cost> Relaxation::step(const State &a, const State &b, const State
         (destination.isShard() && !b[axis].isShard(destination.dim)))
       return std::nullopt;
     // What the planner leaves out on purpose: axes that have no part in the question, and pending
-    // sums that nobody asked for.
+    // sums that were not requested.
     if (from[axis].isReplicate() && to[axis].isReplicate())
       return std::nullopt;
     if (b[axis].isPartial() && !to[axis].isPartial())

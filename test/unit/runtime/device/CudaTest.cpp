@@ -117,7 +117,7 @@ TEST_F(Cuda, ResultsLieWhereTheyArePlanned) {
   run();
   EXPECT_EQ(y.const_data_ptr(), arena.at(512));
   EXPECT_EQ(device()->memory().current, before - 4000);
-  // Planned memory is of no stream, and is not given back.
+  // Planned memory is of no stream, and is not freed.
   device()->noteUse(y, StreamKind::Communication);
   at::Tensor shown = arena.tensorAt(arena.at(512), {1000}, at::kFloat);
   y = at::Tensor();

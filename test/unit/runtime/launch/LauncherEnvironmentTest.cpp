@@ -1,4 +1,4 @@
-//===- LauncherEnvironmentTest.cpp - Ranks that nobody supervises ---------===//
+//===- LauncherEnvironmentTest.cpp - Ranks without a supervisor ---------===//
 //
 // Processes with the environments of torchrun, mpirun and srun: without a supervisor, the ranks
 // themselves must find out who is lost and end.

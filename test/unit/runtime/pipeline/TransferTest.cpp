@@ -172,7 +172,7 @@ TEST(Transfers, HaveAsManySlotsAsOverlap) {
         auto list = ActionList::compile(*loaded, StageMap(*loaded, **grid));
         if (!list)
           return list.takeError();
-        // Two receives are under way at a time; 6 x 4 and 4 x 3 numbers, each from an aligned
+        // Two receives are in flight at a time; 6 x 4 and 4 x 3 numbers, each from an aligned
         // address.
         EXPECT_EQ(list->receiveSlots,
                   (ranks.rank() == 1 ? std::vector<int64_t>{192, 192} : std::vector<int64_t>{}));

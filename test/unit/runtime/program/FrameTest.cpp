@@ -1,7 +1,7 @@
 //===- FrameTest.cpp - values that functions of a microbatch save ------------===//
 //
 // A microbatch in three functions, whose saved values lie in its frame: as many frames as there are
-// microbatches under way. And plans that are wrong on purpose, which no program that is loaded can
+// microbatches in flight. And plans that are wrong on purpose, which no program that is loaded can
 // have: NaN in dead memory shows them.
 //
 //===----------------------------------------------------------------------===//

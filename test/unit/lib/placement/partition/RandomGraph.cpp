@@ -344,7 +344,7 @@ std::string Graph::make() {
   pool.push_back(input(shapes[pick(4)]));
   for (int ops = 4 + pick(8); ops > 0; --ops)
     addOp();
-  // What nobody uses is an output, and one value more.
+  // Unused values are outputs, and one more value.
   pool[pick(pool.size())].isUsed = false;
   std::string results, returned, types;
   int outputs = 0;
