@@ -19,7 +19,7 @@
 
 namespace cleave::sharding {
 
-/// A text taken apart. It is part of a program that is written once per op: what is wrong with it
+/// A parsed text. It is part of a program that is written once per op: what is wrong with it
 /// makes the op opaque, with `error` as reason.
 class RuleText {
 public:

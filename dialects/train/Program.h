@@ -29,7 +29,7 @@ inline constexpr llvm::StringLiteral kStageAttrName = "train.stage";
 /// that is not named stands for all of its places. See `RankClasses.h`.
 inline constexpr llvm::StringLiteral kRanksAttrName = "train.ranks";
 /// On ops of a backward (unit): makes the gradient of an activation that the backward-input is for;
-/// computes again what an earlier function of the microbatch has computed.
+/// recomputes what an earlier function of the microbatch has computed.
 inline constexpr llvm::StringLiteral kActivationGradientAttrName = "train.activation_gradient";
 inline constexpr llvm::StringLiteral kRecomputedAttrName = "train.recomputed";
 
@@ -80,7 +80,7 @@ enum class ProgramForms {
 
 /// Finds the program of `module`. Where no `train.program` has it verified, checks what no single
 /// function can (`docs/ir.md`, "Forward and backward"): that functions agree about parameters,
-/// inputs and saved values, that stages hand on what the next one takes, and that the update gets
+/// inputs and saved values, that stages pass on what the next one takes, and that the update gets
 /// the gradients it takes. Emits an error otherwise, for forms that the caller cannot work with,
 /// and for functions that only some ranks run.
 llvm::FailureOr<ProgramFunctions> getProgram(mlir::ModuleOp module,

@@ -195,8 +195,8 @@ public:
 
   /// Memory of a session whose program is lowered.
   struct MemoryUse {
-    int64_t plannedBytes = 0; ///< most bytes at one time in a step, as planned
-    /// Most bytes of the whole process' tensors at one time since the last reset, without what ops
+    int64_t plannedBytes = 0; ///< peak bytes in a step, as planned
+    /// Peak bytes of all tensors of the process since the last reset, without what ops
     /// use inside while they run; and that. The first run of a function, in which ops show where
     /// their results lie, counts results as workspace too.
     int64_t tensorBytes = 0;
@@ -236,16 +236,16 @@ struct ProgramCosts {
   int64_t savedBytes = 0;
   /// Bytes of all microbatches that wait for deferred weight gradients.
   int64_t deferredBytes = 0;
-  /// Most bytes of values made in a microbatch that live at one time, without what kernels use
+  /// Peak bytes of live values of a microbatch, without what kernels use
   /// inside; with several microbatches, without the gradients gathered so far.
   int64_t activationPeakBytes = 0;
   /// Memory that lowered functions use in turn, allocated from beginning to end. The values in it
   /// are not part of the line above.
   int64_t arenaBytes = 0;
-  /// What functions of a microbatch save for each other: frames of all that are under way at one
+  /// What functions of a microbatch save for each other: frames of all that are in flight at one
   /// time, there from beginning to end.
   int64_t frameBytes = 0;
-  /// Most bytes at one time in a step, state, arena and frames included.
+  /// Peak bytes in a step, including state, arena and frames.
   int64_t peakBytes = 0;
   /// (op name, count) of all functions, most frequent first.
   std::vector<std::pair<std::string, int64_t>> ops;
@@ -256,8 +256,8 @@ ProgramCosts computeCosts(const Program &program, int64_t microbatches = 1,
                           WeightGradients weightGradients = WeightGradients::Immediate);
 
 /// What the rank at `place` along the pipeline axis needs to run its part of the program's
-/// schedule: the stages that it holds, the microbatches under way, and what it sends and receives.
-/// `savedBytes` is what microbatches under way hold at most.
+/// schedule: the stages that it holds, the microbatches in flight, and what it sends and receives.
+/// `savedBytes` is what microbatches in flight hold at most.
 ProgramCosts computeStageCosts(const Program &program, int64_t place);
 /// How many kernels the program has, and a line for each family of processors that they are
 /// compiled for; empty without kernels.

@@ -34,8 +34,9 @@ public:
   // Any op
   //===--------------------------------------------------------------------===//
 
-  /// Makes an op of the name with results of these types (`none` for an undefined result). An aten
-  /// op's results get the placements that follow from its operands; types of dist ops are complete.
+  /// Creates the op with this name and results of these types (`none` for an undefined result). An
+  /// aten op's results get the placements that follow from its operands; types of dist ops are
+  /// complete.
   mlir::Operation *create(llvm::StringRef name, mlir::TypeRange types, mlir::ValueRange operands,
                           llvm::ArrayRef<mlir::NamedAttribute> attributes = {});
   template <typename OpTy>

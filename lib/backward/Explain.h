@@ -14,9 +14,9 @@ struct Explanation {
   struct Function {
     std::string phase;
     int64_t ops = 0;
-    /// (op name, how many of it compute again), most frequent first.
+    /// (op name, how many of it are recomputed), most frequent first.
     std::vector<std::pair<std::string, int64_t>> recomputed;
-    /// Most bytes at one time while it runs, without arguments; with what is held from before.
+    /// Peak bytes while it runs, without arguments; with what is held from before.
     int64_t peakBytes = 0;
     /// Bytes of saved values that are held when it has returned.
     int64_t heldBytes = 0;
@@ -24,14 +24,14 @@ struct Explanation {
   };
   struct Saved {
     std::string name, type, location;
-    /// Of the memory; 0 where that is an argument's or another result's.
+    /// Of its own memory; 0 if it shares that of an argument or another result.
     int64_t bytes = 0;
     std::string madeBy;
     std::vector<std::string> takenBy;
   };
   std::vector<Function> functions;
   std::vector<Saved> saved; ///< largest first
-  /// Of the microbatch as one function, where known.
+  /// Peak of the microbatch as one function, if known.
   std::optional<int64_t> jointPeakBytes;
 
   void print(llvm::raw_ostream &os) const;

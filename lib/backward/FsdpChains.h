@@ -26,7 +26,7 @@ public:
   bool contains(mlir::Value value) const { return gathered.contains(value); }
   /// Whether an all_gather is among what made it.
   bool isGathered(mlir::Value value) const { return gathered.lookup(value); }
-  /// The gathered value that `value` is a view of, or itself: what to hand over in its place.
+  /// The gathered value that `value` is a view of, or itself: what to pass in its place.
   mlir::Value getBase(mlir::Value value) const;
   /// The parameter's role; of coalesced gathers, that of the operand behind the result.
   train::RoleAttr getParameter(mlir::Value value) const;

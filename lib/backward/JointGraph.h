@@ -37,7 +37,7 @@ public:
   /// A buffer whose new value is a result: its old value is not an argument of another function.
   bool isUpdatedBuffer(mlir::Value value) const { return updatedBuffers.contains(value); }
   /// Arguments that the backward may have too; what they hold costs nothing to keep. Not so what
-  /// another pipeline stage hands over.
+  /// another pipeline stage passes.
   bool isFreeArgument(mlir::Value value) const {
     return llvm::isa<mlir::BlockArgument>(value) && !isUpdatedBuffer(value) && !isTangent(value) &&
            !crossings.contains(value);

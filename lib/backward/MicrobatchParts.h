@@ -11,12 +11,12 @@ namespace cleave::backward {
 /// The two functions that a joint one is parted into.
 struct MicrobatchParts {
   mlir::func::FuncOp forward, backward;
-  /// Ops that the backward computes again.
+  /// Ops that the backward recomputes.
   unsigned numRecomputed = 0;
 };
 
 /// Builds both before the function of `graph`, which stays. `names`: those of the saved values of
-/// `partition`, in its order. Ops computed again are marked `train.recomputed`.
+/// `partition`, in its order. Ops recomputed are marked `train.recomputed`.
 MicrobatchParts buildParts(const JointGraph &graph, const Partition &partition,
                            llvm::ArrayRef<std::string> names);
 

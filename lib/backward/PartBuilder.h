@@ -42,7 +42,7 @@ class PartBuilder {
 public:
   PartBuilder(mlir::func::FuncOp from, train::Phase phase) : from(from), phase(phase) {}
 
-  /// A value of `from` that another function hands on, saved or crossing.
+  /// A value of `from` that another function passes on, saved or crossing.
   void addSaved(mlir::Value value, llvm::StringRef name,
                 train::RoleKind kind = train::RoleKind::Saved);
   void addOp(mlir::Operation *op) { ops.push_back(op); }

@@ -13,7 +13,7 @@ enum class PartitionPolicy {
 };
 
 /// What crosses from the forward to the backward of a joint graph. Everything else that the
-/// backward needs of the forward it computes again, from saved values and arguments.
+/// backward needs of the forward it recomputes, from saved values and arguments.
 struct Partition {
   /// In the order in which the forward makes them; buffers' old values first.
   llvm::SmallVector<mlir::Value> saved;
@@ -24,7 +24,7 @@ Partition choosePartition(const JointGraph &graph, const RecomputeModel &model,
                           PartitionPolicy policy);
 
 /// The ops of `graph` that its backward runs, in order: those that only it can run in their old
-/// order, and before the first that needs it, each op that it computes again or for itself.
+/// order, and before the first that needs it, each op that it recomputes or computes for itself.
 llvm::SmallVector<mlir::Operation *> listBackwardOps(const JointGraph &graph,
                                                      const Partition &partition);
 /// The ops that the forward runs, in their old order.

@@ -1,4 +1,4 @@
-//===- Recompute.h - what a backward may compute again ---------------*- C++ -*-===//
+//===- Recompute.h - what a backward may recompute ---------------*- C++ -*-===//
 
 #ifndef CLEAVE_LIB_BACKWARD_RECOMPUTE_H
 #define CLEAVE_LIB_BACKWARD_RECOMPUTE_H
@@ -7,7 +7,7 @@
 
 namespace cleave::backward {
 
-/// Which ops the backward may compute again without being asked to by a checkpoint tag.
+/// Which ops the backward may recompute without being asked to by a checkpoint tag.
 enum class RecomputeLevel {
   Views, ///< what takes no time: views, and factories of constants
   Cheap, ///< and what takes little for its bytes: pointwise ops, conversions, copies
@@ -20,7 +20,7 @@ bool isRecomputable(mlir::Operation *op, RecomputeLevel level);
 /// What checkpoint tags ask of a value.
 enum class CheckpointChoice { None, Save, Recompute };
 
-/// Answers, for the forward's ops of one function, what may and what must be computed again.
+/// Answers, for the forward's ops of one function, what may and what must be recomputed.
 /// Recomputation changes no bits: all ops are pure, and random ones draw the same numbers again
 /// from the same seed, offset and position.
 class RecomputeModel {
@@ -29,7 +29,7 @@ public:
   static llvm::FailureOr<RecomputeModel> create(const JointGraph &graph, RecomputeLevel level);
 
   /// What the tags say of the results of `op`. Values that enter a checkpointed region from another
-  /// one are saved: a region is computed again from what enters it.
+  /// one are saved: a region is recomputed from what enters it.
   CheckpointChoice getPolicy(mlir::Value value) const;
   /// Whether the backward may compute the op again; tags are asked first.
   bool isRecomputable(mlir::Operation *op) const { return recomputable.contains(op); }

@@ -48,7 +48,7 @@ struct SplitPlan {
   GradientSlice weight{&input};
   /// Values of dI, or arguments, that dW starts from, in the order of the function.
   llvm::SetVector<mlir::Value> held;
-  /// Values of dI that dW computes again.
+  /// Values of dI that dW recomputes.
   llvm::DenseSet<mlir::Value> recomputed;
   HeldMemory memory;
 

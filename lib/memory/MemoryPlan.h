@@ -27,7 +27,7 @@ llvm::SmallVector<mlir::Operation *> getPrivateViews(mlir::Value value);
 
 /// One of the functions of a plan.
 struct FunctionPlan {
-  /// Most bytes that live at one time while it runs, and the op during which that is so; null for a
+  /// Peak live bytes while it runs, and the op during which that is so; null for a
   /// function without ops.
   int64_t peakBytes = 0;
   mlir::Operation *peakOp = nullptr;
@@ -36,7 +36,7 @@ struct FunctionPlan {
 };
 
 struct MemoryPlan {
-  /// Most bytes of values made by the functions' ops that live at one time. Arguments are not
+  /// Peak live bytes of values computed by the functions' ops. Arguments are not
   /// counted, nor what ops write into the memory of an argument.
   int64_t peakBytes = 0;
   /// The op during which that is so; null for functions without ops.

@@ -19,7 +19,7 @@ namespace cleave::memory {
 /// operand: it is a view, or what a communication has brought.
 std::optional<unsigned> getSharedOperand(mlir::Operation *op, unsigned index);
 
-/// The number of the operand that `op` overwrites with result `index` where nobody else needs what
+/// The number of the operand that `op` overwrites with result `index` if no other op needs what
 /// was there; none where it overwrites nothing. Pointwise ops are not asked.
 std::optional<unsigned> getOverwrittenOperand(mlir::Operation *op, unsigned index);
 

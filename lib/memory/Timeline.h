@@ -1,7 +1,8 @@
 //===- Timeline.h - when the ops of a function run -----------------*- C++ -*-===//
 //
 // Points of time are counted in ops, from 1; 0 is the beginning of the function and the last one
-// its end. Optimizer steps that stand one behind the other are executed by one call, at one time.
+// its end. Optimizer steps that stand one behind the other are executed by one call, at the same
+// time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +30,7 @@ bool isCommunicatorCall(mlir::Operation *op);
 bool isOnlyView(mlir::Operation *op);
 
 /// By argument, whether the function may overwrite it: the new value is a result of the function,
-/// or nobody needs the old one.
+/// or the old one is dead.
 llvm::BitVector findOwnedArguments(mlir::func::FuncOp function);
 
 class Timeline {

@@ -12,7 +12,7 @@
 
 namespace cleave::pipeline {
 
-/// The smallest cost that the dearest of `parts` contiguous parts of `costs` can have, up to
+/// The smallest cost that the most expensive of `parts` contiguous parts of `costs` can have, up to
 /// rounding. Costs are not negative; n log n.
 double findBottleneck(const std::vector<double> &costs, size_t parts);
 

@@ -8,7 +8,7 @@
 namespace cleave::pipeline {
 
 /// Takes backwards, reductions and updates out of a program in stages, and out of its forwards what
-/// they keep, compute and hand on for those alone.
+/// they keep, compute and forward for those alone.
 void keepForwards(llvm::ArrayRef<train::ProgramFunctions> stages);
 
 } // namespace cleave::pipeline

@@ -23,7 +23,7 @@ struct StageRequest {
   } kind = Kind::Marks;
   int64_t count = 0;
   llvm::SmallVector<std::string> modules;
-  /// Of Cost: how much dearer than the best possible the dearest stage may be, so that less
+  /// For Cost: by how much the most expensive stage may exceed the optimum so that less
   /// crosses.
   double slack = 0.05;
 };

@@ -12,7 +12,7 @@ namespace cleave::pipeline {
 struct BoundaryTraffic {
   unsigned values = 0, gradients = 0;
   int64_t valueBytes = 0, gradientBytes = 0;
-  /// Of values and gradients, how many are pending sums over a mesh axis.
+  /// How many values and gradients are pending sums over a mesh axis.
   unsigned pending = 0;
 };
 

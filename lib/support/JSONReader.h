@@ -13,7 +13,7 @@ namespace cleave::support {
 /// Reads and parses a whole file; errors name it.
 llvm::Expected<llvm::json::Value> readJSONFile(llvm::StringRef path);
 
-/// One object of a file. Fields are read one by one; `finish` refuses those nobody read.
+/// One object of a file. Fields are read one by one; `finish` rejects unknown ones.
 class JSONReader {
 public:
   /// `where` is for messages: "costs.json: stages[3]".

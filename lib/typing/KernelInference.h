@@ -1,7 +1,7 @@
 //===- KernelInference.h - the placements inside a kernel -----------*- C++ -*-===//
 //
-// A kernel's body has no placements of its own: it is typed anew for each launch, from what the
-// launch gives it and what it declares of the results.
+// A kernel's body has no placements of its own: it is typed separately for each launch, from what
+// the launch gives it and what it declares of the results.
 //
 //===----------------------------------------------------------------------===//
 

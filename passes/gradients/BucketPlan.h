@@ -18,7 +18,7 @@ namespace cleave::gradients {
 struct BucketCandidate {
   /// Gradients of different groups never share a bucket.
   unsigned group = 0;
-  /// Of its part of the buffer.
+  /// The bounds of its part of the buffer.
   int64_t bytes = 0;
 };
 

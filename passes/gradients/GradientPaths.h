@@ -38,7 +38,7 @@ struct GradientPath {
   mlir::FlatSymbolRefAttr mesh;                        ///< null: nothing to reduce
   llvm::SmallVector<mlir::Attribute, 2> axes, scatter; ///< summed over; scattered along
   int64_t scatterDim = 0;                              ///< the dimension that is scattered
-  mlir::Value reduced; ///< what the optimizer takes, or is given back
+  mlir::Value reduced;                                 ///< what the optimizer takes, or is returned
 };
 
 /// The paths of all gradients that the update of `part`, `program` itself or one of its stages,

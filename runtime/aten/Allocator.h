@@ -1,7 +1,7 @@
 //===- Allocator.h - CPU memory that steps use again ---------------*- C++ -*-===//
 //
 // A training step asks for the same sizes again and again. The system allocator gives large blocks
-// back to the kernel, which then has to clear every page anew; asking it also costs more than a
+// back to the kernel, which then has to clear every page again; asking it also costs more than a
 // small op. This allocator keeps freed blocks and counts what is in use. What a running op asks for
 // can be answered with a planned address (Requests.h).
 //
@@ -30,7 +30,7 @@ MemoryCounts memoryCounts();
 /// Sets the peaks to what is in use now.
 void resetMemoryPeak();
 
-/// What may have been handed out as an op's workspace has become a result. Memory of other origin
+/// Memory that may have served as an op's workspace has become a result. Memory of other origin
 /// is left alone.
 void countAsTensor(const c10::Storage &storage);
 

@@ -46,7 +46,7 @@ at::Tensor allocate(const TensorType &type);
 /// The data of a contiguous tensor.
 TensorRef refTo(const at::Tensor &tensor);
 
-/// Whether nobody else holds this tensor or shares its memory, so that it may be overwritten.
+/// Whether this is the only reference to the tensor and its memory, so that it may be overwritten.
 inline bool isSoleOwner(const at::Tensor &tensor) {
   return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
 }

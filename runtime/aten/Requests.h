@@ -6,7 +6,7 @@
 // plan has for the result. Everything else that is asked for while an op runs is its workspace.
 //
 // Works with the allocator of `installCachingAllocator`, and with those of devices whose plugin
-// asks (runtime/device/Plugin.h). Whoever relies on an address has to look where the result lies
+// asks (runtime/device/Plugin.h). Code that relies on an address must check where the result is
 // afterwards: the watched order is what kernels do, not what they promise.
 //
 //===----------------------------------------------------------------------===//
@@ -38,7 +38,7 @@ public:
   /// The next run is watched; what was known before is forgotten.
   void watch();
   /// After a watched run: the number of the request that was answered with `data`, the last one
-  /// where memory was given back and handed out again; none for memory of other origin.
+  /// if memory was freed and reused; none for memory of other origin.
   std::optional<uint32_t> find(const void *data) const;
   /// From now on request `index`, if it is for `bytes`, is for a result: it gets `address`, or new
   /// memory where that is null. Ends the watching.

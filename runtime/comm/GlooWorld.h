@@ -28,7 +28,7 @@ struct World {
   std::chrono::milliseconds timeout;
   c10::intrusive_ptr<c10d::Store> store;
   std::vector<std::shared_ptr<::gloo::transport::Device>> devices;
-  // Wakes whoever waits for an operation when the operation completes or a peer is lost.
+  // Wakes waiters when the operation completes or a peer is lost.
   std::mutex mutex;
   std::condition_variable wake;
   /// Operations whose wait must be aborted when a peer is lost.

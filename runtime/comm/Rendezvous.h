@@ -25,7 +25,7 @@ std::shared_ptr<InProcessStore> makeInProcessStore();
 struct Rendezvous {
   int rank = 0;
   int size = 1;
-  /// The variables in which the launcher said the two, for messages; empty where nobody else could
+  /// The variables in which the launcher said the two, for messages; empty if no one else could
   /// have said something different.
   std::string rankName, sizeName;
   /// Where the key-value store listens.

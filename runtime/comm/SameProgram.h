@@ -1,7 +1,7 @@
 //===- SameProgram.h - Ranks agree on what they run -------------*- C++ -*-===//
 //
 // Ranks that run different programs, or the same one with another number of microbatches, hang or
-// compute something that nobody asked for. They compare at the start instead.
+// compute something unintended. They compare at the start instead.
 //
 //===----------------------------------------------------------------------===//
 

@@ -40,7 +40,7 @@ llvm::Expected<FileDescriptor> listenOn(uint16_t port, bool loopbackOnly);
 /// The port that a listening socket has.
 llvm::Expected<uint16_t> listeningPort(const FileDescriptor &socket);
 
-/// Connects, trying again while nobody listens there yet, until `deadline`.
+/// Connects, retrying while no one listens there yet, until `deadline`.
 llvm::Expected<FileDescriptor> connectTo(llvm::StringRef host, uint16_t port,
                                          Clock::time_point deadline);
 

@@ -1,7 +1,7 @@
 //===- Arena.h - the memory that lowered functions plan ------------*- C++ -*-===//
 //
 // One block of a rank: the arena, which all its lowered functions use in turn, and behind it the
-// frames of microbatches under way. Its address is fixed before ops are bound, so that results lie
+// frames of microbatches in flight. Its address is fixed before ops are bound, so that results lie
 // at addresses that instructions know.
 //
 //===----------------------------------------------------------------------===//

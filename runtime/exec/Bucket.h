@@ -1,7 +1,7 @@
 //===- Bucket.h - gradients that are reduced together --------------*- C++ -*-===//
 //
 // What stands behind a `train.bucket`: one flat buffer, bound once and kept for all steps, views of
-// it for the members' gradients, counts of what came in, and the reduction under way.
+// it for the members' gradients, counts of what came in, and the reduction in flight.
 //
 // A step goes zero -> contribute ... -> reduce -> wait (marks the gradients as reduced); anything
 // out of that order is an error.
@@ -58,12 +58,12 @@ public:
                                                         const SessionOptions &options,
                                                         ReplicaSums &replicaSums);
 
-  /// Begins a step: nothing is in. A reduction that nobody waited for is waited for.
+  /// Begins a step: nothing is in. A pending reduction is awaited.
   void zero();
   /// Adds to a member; a step's first contribution overwrites what was there.
   void contribute(size_t member, const at::Tensor &gradient);
   /// Where an accumulating kernel writes a contribution itself: the member's view, and whether it
-  /// is the step's first, so that what is there counts for nothing.
+  /// is the step's first, so that its contents are ignored.
   struct Target {
     const at::Tensor &view;
     bool isFirst;

@@ -16,7 +16,7 @@ class Device;
 class InFlight : public torch::CustomClassHolder {
 public:
   /// `targets`: where results are to lie, undefined for those that may lie anywhere; empty: all.
-  /// `workspace`: whose the memory is that it takes while it is awaited; null where nobody counts.
+  /// `workspace`: whose the memory is that it takes while it is awaited; null if it is not counted.
   explicit InFlight(Pending pending, Pending::Tensors targets = {}, Requests *workspace = nullptr)
       : pending(std::move(pending)), targets(std::move(targets)), workspace(workspace) {}
 
@@ -58,7 +58,7 @@ public:
   bool overwrites = false;
   /// In a function that plans memory: tensors over the results' places, undefined for results that
   /// have none of their own; which results are to overwrite their operand; and the arena, where
-  /// they do it whoever holds the operand.
+  /// they do so even if there are other references to the operand.
   Pending::Tensors targets;
   std::vector<bool> isInPlace;
   const Arena *arena = nullptr;

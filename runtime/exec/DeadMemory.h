@@ -1,7 +1,7 @@
 //===- DeadMemory.h - when planned memory is free again ------------*- C++ -*-===//
 //
 // For checks: a plan that gives memory away too early, or an op that reads what it did not make,
-// shows when memory is filled with NaN as soon as nobody needs it. Found anew from the ops and
+// shows when memory is filled with NaN as soon as it is dead. Derived again from the ops and
 // where their results lie, without what made the plan.
 //
 //===----------------------------------------------------------------------===//

@@ -5,7 +5,7 @@
 //
 // Lifetimes are in the operands: the last use of a slot *takes* the value, so that memory is free
 // as soon as the instruction that needs it last has finished, and an instruction can tell that
-// nobody else holds a value and overwrite it (`isSoleOwner`).
+// they hold the only reference and overwrite it (`isSoleOwner`).
 //
 //===----------------------------------------------------------------------===//
 
@@ -56,7 +56,7 @@ struct Operand {
   }
 };
 
-/// Where a result goes; nowhere if nobody uses it.
+/// Where a result goes; nowhere if it is unused.
 struct Destination {
   static constexpr uint32_t kUnused = ~0u;
   uint32_t slot = kUnused;
@@ -67,7 +67,7 @@ struct Destination {
   }
 };
 
-/// A value that may be overwritten and read as flat memory: contiguous, and shared with nobody.
+/// A value that may be overwritten and read as flat memory: contiguous, and not shared.
 inline at::Tensor own(at::Tensor tensor) {
   if (tensor.is_contiguous() && isSoleOwner(tensor))
     return tensor;

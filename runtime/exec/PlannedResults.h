@@ -6,8 +6,8 @@
 // *fixed*. Views of fixed tensors are fixed too, and need not be made again.
 //
 // The plan is verified when the program is loaded. What it says of memory in the arena is the
-// authority: whoever else holds a tensor there, it may be overwritten. Memory outside of it is
-// overwritten only by who alone holds it.
+// authority: a tensor there may be overwritten even if it is referenced elsewhere. Memory outside
+// of it is overwritten only by who alone holds it.
 //
 //===----------------------------------------------------------------------===//
 

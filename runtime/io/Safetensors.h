@@ -42,7 +42,7 @@ public:
 
   /// In the order of their data.
   llvm::ArrayRef<TensorView> tensors() const { return views; }
-  /// Null if there is no tensor of the name.
+  /// Null if there is no tensor with this name.
   const TensorView *find(llvm::StringRef name) const;
   const std::map<std::string, std::string> &metadata() const { return strings; }
   llvm::StringRef path() const { return file->path(); }

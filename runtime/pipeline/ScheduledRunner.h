@@ -10,7 +10,7 @@
 namespace cleave::runtime {
 
 /// Steps through a rank's compiled list: starts transfers where it says so and waits for them where
-/// their values are used. The context has the state; every microbatch under way has its own.
+/// their values are used. The context has the state; every microbatch in flight has its own.
 class ScheduledRunner : public StepRunner {
 public:
   /// `context` has the bound functions of this rank's stages, and outlives the runner.
@@ -33,7 +33,7 @@ private:
     std::vector<int> places;
     std::string what;
   };
-  /// A transfer under way, for the observer.
+  /// A transfer in flight, for the observer.
   struct Started {
     const ScheduledAction *entry = nullptr;
     int64_t beginNs = 0;

@@ -54,7 +54,7 @@ private:
     firstSendSlot = buffers.addSlots(list.sendSlots);
   }
 
-  /// A message under way.
+  /// A message in flight.
   struct Message {
     std::unique_ptr<Work> work;
     at::Tensor tensor; ///< what is sent, or received into: flat

@@ -2,7 +2,7 @@
 //
 // A rank's receives and packed sends have slots (lib/schedule/model/Slots.h); each slot is memory
 // that is allocated once. A tensor in it owns its part as any tensor does: functions may overwrite
-// it, keep it or hand it on, and when the last holder is gone the slot is free. A value that
+// it, keep it or pass it on, and when the last holder is gone the slot is free. A value that
 // outlives its slot's time (a gradient that becomes an accumulator, a value that is sent on) keeps
 // its memory, and the next one takes a spare, which is also kept: after the first steps nothing is
 // allocated.

@@ -1,4 +1,4 @@
-//===- MicrobatchFrames.h - the frames of microbatches under way *- C++ -*-===//
+//===- MicrobatchFrames.h - the frames of microbatches in flight *- C++ -*-===//
 //
 // What the functions of one microbatch save for each other lies in its frame
 // (docs/executable.md). Here: how many frames a rank has, where they begin, and which one a
@@ -18,7 +18,7 @@ struct MicrobatchFrames {
   struct Stage {
     /// Bytes of one frame, a multiple of the alignment.
     int64_t frameBytes = 0;
-    /// How many microbatches are under way at most.
+    /// How many microbatches are in flight at most.
     unsigned numSlots = 0;
     /// Where the first frame begins, in bytes behind the arena's end.
     int64_t offset = 0;
@@ -37,7 +37,7 @@ struct MicrobatchFrames {
 };
 
 /// The frames of a rank that runs the microbatches of a step one after the other. Where weight
-/// gradients are deferred, all of them are under way at the end.
+/// gradients are deferred, all of them are in flight at the end.
 MicrobatchFrames planFrames(const Program &program, int64_t microbatches,
                             WeightGradients weightGradients);
 

@@ -23,7 +23,7 @@ struct Run {
   simulate::Metrics metrics;
   /// A step of a run by this schedule.
   std::optional<MeasuredStep> measured;
-  /// Of a search.
+  /// Set for a search.
   std::optional<double> searchSeconds;
   std::optional<schedule::search::LowerBound> bound;
   std::string origin;

@@ -1,6 +1,6 @@
 //===- Evaluator.h - emitting the values of a row program -----------*- C++ -*-===//
 //
-// Pull-based emission: whoever needs a value at some columns of the current row asks for it, and
+// Pull-based emission: a consumer of a value at some columns of the current row asks for it, and
 // gets the instructions that compute it there and then. Loops around them are the target's.
 //
 //===----------------------------------------------------------------------===//

@@ -37,7 +37,7 @@ struct RowLayout {
 
   bool hasColumns() const { return extent == Extent::Full || extent == Extent::Column; }
 
-  /// Whether it depends on every factor of the rows. A value that does not is computed anew in each
+  /// Whether it depends on every factor of the rows. A value that does not is recomputed in each
   /// row that needs it; the kernel never stores it, unless it is a total.
   bool hasAllRows = true;
   /// Whether row r begins at element r * columns.
@@ -52,7 +52,7 @@ struct KernelLayout {
   int64_t rows = 1;
   /// Of the widest tensor.
   int64_t columns = 1;
-  /// Of every operand and result of the body's ops. Absent: no tensor, or an argument not used.
+  /// For every operand and result of the body's ops; absent for non-tensors and unused arguments.
   llvm::DenseMap<mlir::Value, RowLayout> values;
 };
 

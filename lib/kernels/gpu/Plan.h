@@ -23,7 +23,7 @@ struct Mapping {
   /// Columns that a thread takes at once, and how often in straight-line code.
   unsigned vector = 1, slots = 1;
   /// A row has more columns than the slots cover: they are repeated in a loop, and what a later
-  /// walk over the row needs is computed again.
+  /// walk over the row needs is recomputed.
   bool isLooped = false;
   int64_t rows = 1, rowsPerPart = 1, parts = 1;
   int64_t tiles = 1;

@@ -64,7 +64,7 @@ private:
   llvm::StringMap<NodeId> known;
 };
 
-/// One op in the course of being taken apart.
+/// An op being decomposed.
 class OpDecomposer {
 public:
   OpDecomposer(ProgramBuilder &builder, mlir::Operation *op, const KernelLayout &layout)
@@ -111,7 +111,7 @@ public:
 
 using Decomposition = mlir::LogicalResult (*)(OpDecomposer &);
 
-/// How ops are taken apart, by class.
+/// How to decompose ops, by class.
 class DecompositionTable {
 public:
   template <typename... Ops> void add(Decomposition decomposition) {

@@ -2,7 +2,7 @@
 //
 // A row program is a graph of primitive steps over a matrix of rows and columns (see
 // lib/kernels/fusion/RowOp.h): loads, scalar functions, reductions along rows and down the columns,
-// stores. Composite ops (softmax, layer norm, gelu and their gradients) are taken apart when it is
+// stores. Composite ops (softmax, layer norm, gelu and their gradients) are decomposed when it is
 // made. It says nothing of loops, vectors or threads; those come with a plan (KernelPlan.h) and a
 // target.
 //
@@ -60,7 +60,7 @@ enum class Function : uint8_t {
   LessEqual,
   Greater,
   GreaterEqual,
-  // Of integers and truth values.
+  // On integers and booleans.
   And,
   Or,
   Xor,
@@ -73,7 +73,7 @@ enum class Function : uint8_t {
 enum class RowReduction : uint8_t {
   Sum,
   Max,        ///< NaN if one is
-  MaxNumbers, ///< the largest number; NaNs count for nothing
+  MaxNumbers, ///< the largest number; NaNs are ignored
 };
 
 /// Where the elements of a tensor lie, in elements: at `offset` plus the row's coordinates times

@@ -32,8 +32,8 @@ struct FramePlan {
 };
 
 /// Gives places to the values that `functions`, a microbatch's in their order, save for each other
-/// and for nobody else: from when a value is made to its last use in any of them. Marks them, and
-/// the arguments that show them, in the functions' buffers.
+/// and for no other function: from when a value is made to its last use in any of them. Marks them,
+/// and the arguments that show them, in the functions' buffers.
 FramePlan planFrame(llvm::MutableArrayRef<PlannedFunction> functions, int64_t alignment);
 
 } // namespace cleave::exec

@@ -11,7 +11,7 @@ struct LoweringOptions {
   Family target = Family::Cpu;
   /// For cuda: "sm_90".
   std::string chip;
-  /// Of all places in the arena; a power of two.
+  /// Alignment of all offsets in the arena; a power of two.
   int64_t alignment = 64;
 };
 

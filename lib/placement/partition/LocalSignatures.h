@@ -11,7 +11,7 @@
 
 namespace cleave::placement {
 
-/// Of one function: what its arguments and results are on one rank.
+/// The types of a function's arguments and results on one rank.
 struct LocalSignature {
   llvm::SmallVector<mlir::Type> arguments;
   llvm::SmallVector<mlir::Type> results;

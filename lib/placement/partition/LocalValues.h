@@ -38,7 +38,7 @@ private:
   struct Form {
     mlir::Value local;
     AxisPlacements entries;
-    /// Of a parameter that is gathered again for the backward: for there only.
+    /// For a parameter that is gathered again for the backward: valid there only.
     bool inBackward;
   };
   /// The form that leads to another one with the least communication.

@@ -58,10 +58,10 @@ public:
   llvm::SmallVector<MeshAxis> axes;
   RedistributionPlanner planner;
   PartitionSettings settings;
-  /// Of the values of the global function that is being partitioned, and of the local one.
+  /// Maps values of the global function that is being partitioned to those of the local one.
   aten::StrideInference strides;
   LocalStrides localStrides;
-  /// Of the function at hand.
+  /// For the current function.
   bool holdsGradients = false;
 };
 

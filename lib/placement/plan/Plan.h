@@ -55,22 +55,22 @@ struct PlanRule {
   unsigned line = 1;
   /// For messages at an op: `tp.json:7: rules[3] (train.py:14)`.
   std::string where() const { return file + ":" + std::to_string(line) + ": " + name; }
-  /// Of names or module paths; empty for a style of the whole program.
+  /// A pattern of names or module paths; empty for a style of the whole program.
   std::string pattern;
 
-  /// Of Arguments: "parameters", "inputs", ... (Apply.cpp), and what they are to be.
+  /// For Arguments: "parameters", "inputs", ... (Apply.cpp), and their placements.
   std::string role;
   PlannedPlacement placement;
 
   /// Of Module.
   Style style = Style::Data;
   std::string axis;
-  /// Of HSDP: the axis on which parameters are replicated.
+  /// For HSDP: the axis on which parameters are replicated.
   std::string replicateAxis;
-  /// Of Sequence and Context the sequence's dimension; of FSDP and HSDP the one that is cut.
+  /// For Sequence and Context the sequence dimension; for FSDP and HSDP the sharded one.
   std::optional<int64_t> dim;
 
-  /// Of Op: the op's name without its dialect, a glob.
+  /// For Op: a glob for the op's name without its dialect.
   std::string opName;
   /// "forward", "backward", or empty for either.
   std::string part;

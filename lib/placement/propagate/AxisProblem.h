@@ -43,7 +43,7 @@ private:
   unsigned producerOf(const ValueNode &value) const;
   unsigned userOf(const Use &use) const;
   double getWork(unsigned op, const AxisStrategy &strategy) const;
-  /// Of a group of its own, apart from redistributions.
+  /// The cost of a group itself, without redistributions.
   double getGroupCost(unsigned group, const GroupChoice &choice) const;
   double costOfValue(unsigned value, llvm::function_ref<unsigned(unsigned)> choiceOf) const;
   double costOfVariable(unsigned variable, unsigned choice) const;

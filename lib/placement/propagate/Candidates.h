@@ -65,7 +65,7 @@ public:
 
 private:
   class Builder;
-  /// Of optimizer states that are annotated, by port.
+  /// Annotated optimizer states, by port.
   std::vector<std::optional<dist::AxisPlacement>> states;
   const Graph *graph = nullptr;
 };

@@ -27,13 +27,13 @@ struct Use {
   unsigned value;
   /// The op that uses it, or the port that returns it.
   unsigned op = kNone, port = kNone;
-  /// Of the op or the return.
+  /// The operand number at the op or the return.
   unsigned operand;
 };
 
 struct ValueNode {
   mlir::Value value;
-  /// Of the whole tensor.
+  /// The type of the whole tensor.
   double bytes;
   /// The op that makes it, or the port that takes it.
   unsigned op = kNone, port = kNone;
@@ -53,7 +53,7 @@ struct OpNode {
   llvm::SmallVector<unsigned, 4> operands;
   llvm::SmallVector<unsigned, 2> results;
   double weight = 1;
-  /// Of a function that runs once a step.
+  /// Whether its function runs once per step.
   bool isOnce = false;
 };
 

@@ -40,7 +40,7 @@ struct Place {
 /// A send or receive only *starts* at its position; a compute action waits for the receive that
 /// brings its input; a transfer is complete only when both sides have started (nothing is
 /// buffered); a rank ends when all it started is complete. Transfers carry (stage, microbatch,
-/// direction); stages form a chain (a value for a later stage is handed on by those between).
+/// direction); stages form a chain (a value for a later stage is forwarded by those between).
 /// Actions of one group (Compose) start together, and none sees another's result.
 class Schedule {
 public:

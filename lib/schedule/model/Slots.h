@@ -59,10 +59,10 @@ struct SendSlots {
 /// Assigns buffers to the sends of a rank: each is in use until the computation at which the send
 /// is known to be complete (findCompletions), else to the end of the list. So a slot is free when
 /// it is written again: slots make no rank wait, and cannot deadlock. The program must pass verify.
-/// O(n) in the actions of `rank` and its neighbours, but for sends that stay under way long.
+/// O(n) in the actions of `rank` and its neighbours, but for sends that stay in flight long.
 SendSlots assignSendSlots(const Schedule &program, unsigned rank);
 
-/// Which slot each microbatch under way has in what a rank holds for a stage.
+/// Which slot each microbatch in flight has in what a rank holds for a stage.
 struct FrameSlots {
   /// By stage; 0 for stages of other ranks.
   std::vector<unsigned> numSlots;

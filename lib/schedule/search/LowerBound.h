@@ -9,7 +9,7 @@ namespace cleave::schedule::search {
 
 struct LowerBound {
   double makespan = 0;
-  /// Of the largest span of any rank (start of its first pass to end of its last).
+  /// Lower bound of the largest span of any rank (start of its first pass to end of its last).
   double largestSpan = 0;
 };
 

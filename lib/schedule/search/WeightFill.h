@@ -7,9 +7,10 @@
 
 namespace cleave::schedule::search {
 
-/// Keeps the order of forwards and input gradients of `order` and places the weight gradients anew:
-/// one runs where the next other pass is more than `threshold` of its own time away, or where
-/// that pass finds no memory; what is left comes at the end. Nullopt if the memory does not do.
+/// Keeps the order of forwards and input gradients of `order` and places the weight gradients
+/// again: one runs where the next other pass is more than `threshold` of its own time away, or
+/// where that pass finds no memory; what is left comes at the end. Nullopt if the memory does not
+/// do.
 std::optional<PassOrder> refillWeights(const Pipeline &pipeline, const PassOrder &order,
                                        double threshold);
 

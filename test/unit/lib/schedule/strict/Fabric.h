@@ -59,7 +59,7 @@ struct Entry {
   unsigned pendingHeads = 0, pendingSides = 0;
   bool running = false, complete = false;
   unsigned awaited = 0; // how many of the works that the rank waits for it stands for
-  std::string error;    // of the transfer, for whoever waits
+  std::string error;    // of the transfer, for the waiter
 };
 
 /// How a communicator orders and matches.
