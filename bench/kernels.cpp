@@ -75,7 +75,7 @@ public:
   }
 
   std::vector<at::Tensor> results;
-  /// Ops that are no views, and how many of them write where they are told.
+  /// Ops that are not views, and how many of them write where they are told.
   unsigned numOps() const { return calls.size(); }
   unsigned numInPlace = 0;
 

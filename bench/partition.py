@@ -26,7 +26,7 @@ torch.set_num_threads(1)
 
 
 def count_forward_outputs(graph):
-    """Outputs that are no gradients; they come first."""
+    """Outputs that are not gradients; they come first."""
     output = next(node for node in graph.nodes if node.op == "output")
     is_gradient = [isinstance(d, GradAOTOutput) for d in output.meta["desc"]]
     return is_gradient.index(True)

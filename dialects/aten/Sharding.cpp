@@ -54,7 +54,7 @@ void RuleBuilder::text(const sharding::RuleText &text) {
   text.apply(*this, numbers);
 }
 
-/// False where the group names an argument that the op's record has not.
+/// False if the group names an argument that the op's record has not.
 bool RuleBuilder::readGroup(StringRef group, SmallVectorImpl<unsigned> &operands,
                             SmallVectorImpl<unsigned> &results) {
   auto [names, numbers] = group.split("->");

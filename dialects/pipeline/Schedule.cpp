@@ -37,7 +37,7 @@ void ScheduleOp::build(OpBuilder &b, OperationState &state, StringRef symbol,
         program.forwardOnly, transfers, printLists(b, program), /*axis=*/StringAttr());
 }
 
-/// Reads all but the lists; emits an error where the op is not sound.
+/// Reads all but the lists; emits an error if the op is not sound.
 static LogicalResult readHeader(ScheduleOp op, schedule::Schedule &program) {
   int64_t microbatches = op.getMicrobatches();
   if (microbatches < 1 || microbatches > schedule::maxMicrobatches)
@@ -59,7 +59,7 @@ static LogicalResult readHeader(ScheduleOp op, schedule::Schedule &program) {
   return success();
 }
 
-/// Reads the list of `rank` into `program`; emits an error where it is not in canonical form.
+/// Reads the list of `rank` into `program`; emits an error if it is not in canonical form.
 static LogicalResult readList(ScheduleOp op, unsigned rank, schedule::Schedule &program) {
   schedule::TextOptions options;
   options.name = "the list";

@@ -152,7 +152,7 @@ void RuleText::apply(RuleBuilder &builder, ArrayRef<std::optional<unsigned>> num
         bool contracted = llvm::any_of(rule.results, [&](const TensorFactors &result) {
           return !ShardingRule::contains(result, id);
         });
-        // A dimension of size 1 that stretches over a kept factor is no addend of it.
+        // A dimension of size 1 that stretches over a kept factor is not an addend of it.
         if (contracted && !ShardingRule::contains(rule.operands[*numbers[i]], id))
           factor.addends.push_back(*numbers[i]);
       }

@@ -60,7 +60,7 @@ static bool isDense(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides) {
   return true;
 }
 
-/// Strides of a view in another shape, as `computeStride` of ATen finds them; nothing where the
+/// Strides of a view in another shape, as `computeStride` of ATen finds them; nothing if the
 /// elements would have to move.
 static MaybeStrides viewStrides(ArrayRef<int64_t> from, ArrayRef<int64_t> strides,
                                 ArrayRef<int64_t> to) {

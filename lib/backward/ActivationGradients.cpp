@@ -92,7 +92,7 @@ llvm::SetVector<Value> backward::ActivationGradients::all() const {
   return ordered;
 }
 
-/// The module path that the exporter has put around an op's file and line; empty where none is.
+/// The module path that the exporter has put around an op's file and line; empty if none is.
 static StringRef moduleOf(Operation *op) {
   auto name = dyn_cast<NameLoc>(op->getLoc());
   return name ? name.getName().getValue() : StringRef();

@@ -17,7 +17,7 @@ static func::FuncOp buildBackward(const JointGraph &graph, const Partition &part
     builder.addResult(index);
   TiedResults tied(graph.getFunction(), graph.getBackwardResults());
   builder.addArguments([&](BlockArgument argument, bool isUsed) {
-    // What is no free argument of the backward reaches it as a saved value.
+    // What is not a free argument of the backward reaches it as a saved value.
     bool isTaken =
         (isUsed && (graph.isFreeArgument(argument) || graph.isTangent(argument))) ||
         tied.contains(train::getArgumentRole(graph.getFunction(), argument.getArgNumber()));

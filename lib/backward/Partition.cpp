@@ -10,7 +10,7 @@ using cleave::backward::Network;
 namespace memory = cleave::memory;
 
 /// Calls `visit` for each operand of the backward's own ops, and each result of the backward, that
-/// is no tangent.
+/// is not a tangent.
 static void forEachNeed(const JointGraph &graph, function_ref<void(Value)> visit) {
   Block &body = graph.getFunction().front();
   for (Operation &op : body.without_terminator())

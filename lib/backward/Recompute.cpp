@@ -134,7 +134,7 @@ void RecomputeModel::keepSkips() {
   for (Operation &op : graph.getFunction().front().without_terminator()) {
     if (graph.isTangent(&op))
       continue;
-    SmallVector<Value> made; // memory that is no argument's
+    SmallVector<Value> made; // memory that is not an argument's
     unsigned deepest = 0;
     for (Value operand : op.getOperands())
       if (Value root = getStorage(operand); root.getDefiningOp()) {

@@ -15,7 +15,7 @@ static std::optional<Phase> getPhase(func::FuncOp function) {
   return phase ? std::optional(phase.getValue()) : std::nullopt;
 }
 
-/// The place of a phase among those of a microbatch; none for what runs once a step.
+/// The place of a phase among those of a microbatch; none for what runs once per step.
 static std::optional<unsigned> getOrder(Phase phase) {
   static constexpr Phase kOrder[] = {Phase::Microbatch, Phase::Forward, Phase::Backward,
                                      Phase::BackwardInput, Phase::BackwardWeight};

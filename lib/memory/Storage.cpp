@@ -46,7 +46,7 @@ std::optional<unsigned> cleave::memory::getOverwrittenOperand(Operation *op, uns
   return std::nullopt;
 }
 
-/// The operand whose memory a result has; null where it has its own.
+/// The operand whose memory a result has; null if it has its own.
 Value Storage::sourceOf(OpResult result) const {
   Operation *op = result.getOwner();
   auto accumulate = dyn_cast<train::AccumulateOp>(op);

@@ -1,4 +1,4 @@
-//===- Completion.cpp - what runs once a step, added to a schedule ---------===//
+//===- Completion.cpp - what runs once per step, added to a schedule ---------===//
 
 #include "lib/pipeline/Completion.h"
 

@@ -298,8 +298,8 @@ void StageAssignment::findPresence() {
   }
 }
 
-/// Stages that have all operands that are no tangents; `onlyPlaced` leaves out what any stage can
-/// have. All stages where there are none.
+/// Stages that have all operands that are not tangents; `onlyPlaced` leaves out what any stage can
+/// have. All stages if there are none.
 llvm::SmallBitVector StageAssignment::whereAllPresent(Operation *op, bool onlyPlaced) const {
   llvm::SmallBitVector there(numStages, true);
   for (Value operand : op->getOperands()) {

@@ -171,7 +171,7 @@ private:
     return success();
   }
 
-  /// A bucket is reduced once a step, before the update that waits for it.
+  /// A bucket is reduced once per step, before the update that waits for it.
   LogicalResult appendBucket(train::ReduceBucketOp op, FunctionWork &update) {
     auto type = op.getBucket().getType();
     auto bucket = SymbolTable::lookupNearestSymbolFrom<train::BucketOp>(op, type.getSymbol());

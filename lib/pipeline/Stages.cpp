@@ -126,7 +126,7 @@ static LogicalResult checkStageSums(ArrayRef<train::ProgramFunctions> stages,
 // The schedule against the stages
 //===----------------------------------------------------------------------===//
 
-/// The phase that is missing for the action; empty where the stage can run it.
+/// The phase that is missing for the action; empty if the stage can run it.
 static StringRef findMissing(const train::ProgramFunctions &stage, ActionKind kind) {
   bool parts = stage.backwardInput || stage.backwardWeight;
   switch (kind) {

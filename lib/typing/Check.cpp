@@ -195,7 +195,7 @@ LogicalResult FunctionChecker::checkOp(Operation *op) {
     return success();
   if (isa<sharding::ShardingRuleOpInterface>(op))
     return checkCompute(op);
-  // Buckets, which are no tensors, and what is put in them.
+  // Buckets, which are not tensors, and what is put in them.
   if (dialect == "train")
     return success();
   // Upstream folds casts that change a placement, and knows no rule.

@@ -92,7 +92,7 @@ const Port *SignatureChecker::find(const Port &near, RoleKind kind, StringAttr n
 }
 
 /// Rule 6: what varies without a known order cannot be assembled. The offset of random
-/// numbers is no data of the caller's: the runtime computes each rank's.
+/// numbers is not a data of the caller's: the runtime computes each rank's.
 LogicalResult SignatureChecker::checkCrossing(const Port &port) {
   RoleKind kind = port.role.getKind();
   PlacementAttr placement = port.placement();

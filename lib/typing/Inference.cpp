@@ -23,7 +23,7 @@ public:
   FailureOr<SmallVector<PlacementAttr>> run();
 
 private:
-  /// The placement of an operand, null where it has none.
+  /// The placement of an operand, null if it has none.
   PlacementAttr placementOf(unsigned operand) const {
     if (operand < options.operands.size() && options.operands[operand])
       return options.operands[operand];

@@ -28,7 +28,7 @@ public:
   AxisSearch(ArrayRef<Node> nodes, Domains known, llvm::function_ref<bool(Value)> carriesGradient)
       : nodes(nodes), domains(std::move(known)), carriesGradient(carriesGradient) {}
 
-  /// One placement for each value; none where no way was found.
+  /// One placement for each value; none if no way was found.
   std::optional<llvm::DenseMap<Value, AxisPlacement>> run();
 
 private:
@@ -45,7 +45,7 @@ private:
 
 } // namespace
 
-/// Drops what the op cannot join or give. Whether anything was dropped or found; none where nothing
+/// Drops what the op cannot join or give. Whether anything was dropped or found; none if nothing
 /// is left.
 std::optional<bool> AxisSearch::narrow(const Node &node, Domains &domains) const {
   // A value that stands twice among the operands is one.

@@ -1,4 +1,4 @@
-//===- SplitFsdpCollectives.cpp - once a step instead of once a microbatch ---===//
+//===- SplitFsdpCollectives.cpp - once per step instead of once per microbatch ---===//
 
 #include "passes/backward/Passes.h"
 

@@ -231,7 +231,7 @@ SmallVector<Operation *> AsyncTP::findProducts(dist::AllGatherOp gather, const A
   return products;
 }
 
-/// Moves what the products take beside the rows in front of `at`; false where something cannot be
+/// Moves what the products take beside the rows in front of `at`; false if something cannot be
 /// there: it communicates, or has other effects than its result.
 bool AsyncTP::makeReady(ArrayRef<Operation *> products, Operation *at) const {
   llvm::SetVector<Operation *> moved;

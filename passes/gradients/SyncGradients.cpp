@@ -170,7 +170,7 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
     return gradients;
   }
 
-  /// `mesh` is null where gradients have placements.
+  /// `mesh` is null if gradients have placements.
   void reduceByFunction(const train::ProgramFunctions &part, dist::MeshOp mesh) {
     func::FuncOp reduce;
     for (const Gradient &gradient : findGradients(part)) {

@@ -66,7 +66,7 @@ public:
 private:
   void fuse(Block &block);
   exec::LaunchOp launch(const Cluster &cluster, const Outline &outlined, exec::KernelOp kernel);
-  /// None where the ops have no rows in common by themselves.
+  /// None if the ops have no rows in common by themselves.
   exec::KernelOp getKernel(const Cluster &cluster, const Outline &outlined);
   void sort(Block &block, llvm::DenseMap<Operation *, unsigned> &order);
 

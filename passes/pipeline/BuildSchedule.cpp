@@ -167,7 +167,7 @@ private:
     return failure();
   }
 
-  /// Adds what runs once a step, as far as a file does not have it already.
+  /// Adds what runs once per step, as far as a file does not have it already.
   LogicalResult complete(ModuleOp module, ArrayRef<train::ProgramFunctions> stages,
                          schedule::Schedule &program) {
     if (mergeBackward)
@@ -185,7 +185,7 @@ private:
         succeeded(pipeline::checkStages(stages, program, module.getLoc())));
   }
 
-  /// Without stages, options say what runs once a step.
+  /// Without stages, options say what runs once per step.
   LogicalResult addAskedFor(ModuleOp module, schedule::Schedule &program) {
     if (program.forwardOnly && (buckets || steps))
       return module.emitError() << "expects no 'buckets' or 'steps' for a forward-only schedule";

@@ -44,7 +44,7 @@ class RowRegion {
 public:
   explicit RowRegion(Rows rows) : rows(rows) {}
 
-  /// Takes in everything that `merge`'s rows reach; false where rows have to keep their order.
+  /// Takes in everything that `merge`'s rows reach; false if rows have to keep their order.
   bool grow(Operation *merge);
   /// Puts sequence positions first. `grow` has succeeded.
   void reorder();
@@ -98,8 +98,8 @@ bool RowRegion::isSplit(Operation *op) const {
 //===----------------------------------------------------------------------===//
 
 /// Whether another order of the factor's elements gives the same results in that order: what holds
-/// of any parts holds of single elements. A mean of losses is no sum of parts' means, but does not
-/// know an order either.
+/// of any parts holds of single elements. A mean of losses is not a sum of parts' means, but does
+/// not know an order either.
 bool RowRegion::mayPermute(Operation *op, const ShardingRule &rule, FactorId factor) {
   if (rule.isOpaque() || rule.kind == sharding::OpKind::Random)
     return false;

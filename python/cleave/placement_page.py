@@ -19,7 +19,7 @@ _MOST_WAYS = 8
 
 
 class PageError(Exception):
-    """A file that is no explanation, or cannot be read or written."""
+    """A file that is not an explanation, or cannot be read or written."""
 
 
 def _module(location: str) -> str:

@@ -55,7 +55,7 @@ bool cleave::runtime::usesProcessor() {
   return getDeviceDescription().kind == "cpu";
 }
 
-/// A file's text, empty where it cannot be read. Files of /proc do not say how long they are.
+/// A file's text, empty if it cannot be read. Files of /proc do not say how long they are.
 static std::string readText(const llvm::Twine &path) {
   auto buffer = llvm::MemoryBuffer::getFileAsStream(path);
   return buffer ? (*buffer)->getBuffer().str() : "";

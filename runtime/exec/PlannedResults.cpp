@@ -27,7 +27,7 @@ static bool isSameLayout(const at::Tensor &a, const at::Tensor &b) {
          a.strides() == b.strides();
 }
 
-/// Where a result is to lie; null where that is not known before it is made.
+/// Where a result is to lie; null if that is not known before it is made.
 char *PlannedResults::findMemory(size_t index, const Frame &frame, const at::Tensor &value) const {
   const PlannedResult &result = plan[index];
   if (!value.is_non_overlapping_and_dense())
@@ -58,7 +58,7 @@ bool PlannedResults::isWritable(size_t index, const Fixed &fixed,
   return true;
 }
 
-/// A result in memory of its own is no workspace.
+/// A result in memory of its own is not a workspace.
 void PlannedResults::allocateApart(const at::Tensor &value) {
   const at::Storage &storage = value.storage();
   if (std::optional<uint32_t> request = requests.find(storage.data())) {
@@ -77,7 +77,7 @@ at::Tensor PlannedResults::leaveArena(size_t index, const at::Tensor &value) con
              : value;
 }
 
-/// A result that the operator leaves undefined, or that is no tensor and in its slot already.
+/// A result that the operator leaves undefined, or that is not a tensor and in its slot already.
 static void storeAbsent(Frame &frame, const PlannedResult &result) {
   if (result.destination.slot != Destination::kUnused &&
       frame.slots[result.destination.slot].isNone())

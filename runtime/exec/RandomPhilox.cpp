@@ -131,7 +131,7 @@ protected:
     return layOutLike(x, std::move(dense));
   }
 
-  /// Bytes that are 1 where u is less than `p`, or than the element of `x` where there is no `p`.
+  /// Bytes that are 1 where u is less than `p`, or than the element of `x` if there is no `p`.
   at::Tensor drawMask(const Place &at, const at::Tensor &x, std::optional<double> p) const {
     at::Tensor probabilities;
     if (!p)

@@ -319,7 +319,7 @@ llvm::Expected<RankEnvironment> RankEnvironment::detect(const Lookup &lookup) {
     std::optional<std::string> value = lookup(name);
     return value && !value->empty();
   };
-  // A batch script's own shell has SLURM_PROCID=0 and the job's number of tasks, but is no task.
+  // A batch script's own shell has SLURM_PROCID=0 and the job's number of tasks, but is not a task.
   bool batchShell = set("SLURM_JOB_ID") && !set("SLURM_STEP_ID");
   llvm::Error (*read)(const Reader &, RankEnvironment &) = nullptr;
   if (set("RANK") || set("WORLD_SIZE")) {

@@ -255,7 +255,7 @@ std::optional<uint32_t> Compiler::findSum(llvm::StringRef name) {
   return list.sums.size() - 1;
 }
 
-/// What has to run once a step but is in no list would leave parameters sharded, or gradients
+/// What has to run once per step but is in no list would leave parameters sharded, or gradients
 /// unreduced.
 llvm::Error Compiler::checkOnceAStep() const {
   for (auto [index, part] : llvm::enumerate(impl.phaseFunctions)) {

@@ -309,7 +309,7 @@ llvm::Error ScheduledRunner::finishSends() {
 }
 
 //===----------------------------------------------------------------------===//
-// Once a step
+// Once per step
 //===----------------------------------------------------------------------===//
 
 llvm::Error ScheduledRunner::runOnce(const ScheduledAction &entry) {

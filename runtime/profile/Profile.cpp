@@ -119,7 +119,7 @@ void cleave::runtime::alignClocks(std::vector<RankRecord> &records) {
 // Costs
 //===----------------------------------------------------------------------===//
 
-/// Whether the rank is busy with the action itself: it is no transfer in the background.
+/// Whether the rank is busy with the action itself: it is not a transfer in the background.
 static bool occupiesRank(ActionKind kind) {
   return !schedule::isP2P(kind);
 }
@@ -195,7 +195,7 @@ private:
   /// Adds the time of a computation, which `next` follows on its rank.
   void note(const RecordedAction &recorded, const RecordedAction *next) {
     int64_t end = recorded.end;
-    // Before the updates ranks agree on the loss: that is no part of a computation.
+    // Before the updates ranks agree on the loss: that is not part of a computation.
     if (next && next->step == recorded.step && schedule::isCompute(recorded.action.kind) &&
         schedule::isCompute(next->action.kind))
       end = std::max(end, next->begin);

@@ -30,7 +30,7 @@ static void countOps(mlir::func::FuncOp function, int64_t runs, llvm::StringMap<
       for (mlir::Value operand : communication.getCommunicated())
         costs.collectiveBytes += runs * toTensorType(operand.getType()).numBytes();
     }
-    // Once a step, whatever the microbatches.
+    // Once per step, whatever the microbatches.
     if (auto reduce = llvm::dyn_cast<train::ReduceBucketOp>(op)) {
       auto type = reduce.getBucket().getType();
       auto bucket =

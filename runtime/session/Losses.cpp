@@ -11,7 +11,7 @@
 
 using namespace cleave::runtime;
 
-/// The loss among a microbatch's results; null where there is none.
+/// The loss among a microbatch's results; null if there is none.
 const at::Tensor *Losses::find() const {
   for (auto [index, value] : llvm::enumerate(context.program.results(Phase::Microbatch)))
     if (value.role == RoleKind::Loss && context.state.results[index].isTensor())

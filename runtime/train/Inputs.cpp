@@ -21,7 +21,7 @@ static int64_t wholeSize(mlir::RankedTensorType type, unsigned dim, const RankGr
 namespace {
 /// How a program uses the integers of an input.
 struct LookUps {
-  /// They are below it: the least of all bounds; 0 where there is none.
+  /// They are below it: the least of all bounds; 0 if there is none.
   int64_t vocabulary = 0;
   /// One that every use leaves out, in or outside of the bound.
   std::optional<int64_t> ignored;

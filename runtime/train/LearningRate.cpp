@@ -11,7 +11,7 @@
 
 using namespace cleave::runtime;
 
-/// The ops that give the program's learning rates; an error where there are none, or for a `number`
+/// The ops that give the program's learning rates; an error if there are none, or for a `number`
 /// that gives no rate.
 static llvm::Expected<llvm::SmallVector<cleave::train::LearningRateOp>>
 findRates(Program &program, llvm::StringRef option, double number) {

@@ -12,7 +12,7 @@ from .values import partial, shard, sharded
 class Compute:
     """An op without communication.
 
-    `rule` maps the operands' kinds along one axis to the result's, or to None where the op is not allowed.
+    `rule` maps the operands' kinds along one axis to the result's, or to None if the op is not allowed.
     """
 
     mnemonic: str

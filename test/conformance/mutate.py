@@ -10,7 +10,7 @@ MUTATIONS = ("drop", "type", "reduction", "axis", "gradient type")
 
 
 def mutate(program, kind, random):
-    """A mutated copy, or None where the program has nothing of the kind.
+    """A mutated copy, or None if the program has nothing of the kind.
 
     The copy's `values` are evaluated again where that is possible; where shapes no longer fit they are the
     original's, and the program that is printed has operands of wrong shapes.
@@ -41,7 +41,7 @@ def _dist_steps(program, names=None):
 
 
 def _drop(program, random):
-    """Uses of a dist op take its operand instead; types stay as they are written."""
+    """Uses of a dist op take its operand instead; types stay unchanged written."""
     choices = [i for i in _dist_steps(program) if i != program.loss]
     if not choices:
         return False

@@ -87,7 +87,7 @@ def partial(kind):
 
 
 def dual(kind):
-    """The kind of a value's gradient; None where no gradient passes."""
+    """The kind of a value's gradient; None if no gradient passes."""
     return {"R": "P", "P": "R"}.get(kind) or (None if partial(kind) else kind)
 
 
@@ -166,7 +166,7 @@ def spread(tensor, mesh, kinds):
 
 
 def chunks(tensor, count, dim):
-    """`count` parts as torch.chunk makes them, the last ones shorter or empty where it does not divide."""
+    """`count` parts as torch.chunk makes them, the last ones shorter or empty if it does not divide."""
     size = -(-tensor.shape[dim] // count)
     starts = [min(i * size, tensor.shape[dim]) for i in range(count)]
     return [tensor.narrow(dim, s, min(size, tensor.shape[dim] - s)) for s in starts]

@@ -1,7 +1,7 @@
-"""Programs on a device: refusals where there is none, and a fake one over the host's memory.
+"""Programs on a device: refusals if there is none, and a fake one over the host's memory.
 
 The fake plugin (test/unit/runtime/device/FakePlugin.cpp) goes the ways that a device does: staged
-inputs, views of state, losses taken once a step, messages through the host or its own
+inputs, views of state, losses taken once per step, messages through the host or its own
 communicators. What is computed is the processor's, so everything is equal to the bit.
 """
 

@@ -72,7 +72,7 @@ module @view {
 
 @pytest.mark.parametrize("passes", [[], [LOWER], [FUSE, LOWER]], ids=["plain", "lowered", "fused"])
 def test_a_view_that_strides_do_not_allow_copies(passes, build_dir, cleave_run, tmp_path):
-    """The plan takes it for a view; what it is laid over stays as it is."""
+    """The plan takes it for a view; what it is laid over stays unchanged."""
     program, output = tmp_path / "view.mlir", tmp_path / "output.mlir"
     program.write_text(VIEW)
     subprocess.run([build_dir / "bin" / "cleave-opt", program, *passes, "-o", output], check=True)

@@ -124,7 +124,7 @@ def test_sequence_parallelism_gathers_and_scatters_twice_a_block_and_way(
     """Two blocks, each with two gathers and two scatters a way; the embedding's sum is scattered
     and the head's input gathered, and their gradients the other way. The softmax over the sharded
     vocabulary reduces maximum, sum and the targets' logits; each of the five norms' gradients is
-    reduced once a step."""
+    reduced once per step."""
     plan = placement_cases.plan("llama", "tp2, sequence").write(tmp_path / "plan.json")
     local, parted = tmp_path / "local.mlir", tmp_path / "parted.mlir"
     opt = build_dir / "bin" / "cleave-opt"

@@ -118,7 +118,7 @@ def write(attempt):
 
 
 def check(build_dir, folder, attempts):
-    """Each attempt's first error and its notes, None where it is accepted."""
+    """Each attempt's first error and its notes, None if it is accepted."""
     found = []
     for start in range(0, len(attempts), AT_ONCE):
         part = [write(attempt) for attempt in attempts[start : start + AT_ONCE]]

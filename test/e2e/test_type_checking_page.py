@@ -1,4 +1,4 @@
-"""docs/type-checking.md: its programs get the errors that it shows, or none where it shows none."""
+"""docs/type-checking.md: its programs get the errors that it shows, or none if it shows none."""
 
 import pathlib
 import re

@@ -55,7 +55,7 @@ def single(cls, ranks, microbatches):
 
 
 def order_of(cls, ranks, chunks, microbatches):
-    """torch's `pipeline_order` of a multi-stage schedule, or None where its constructor refuses."""
+    """torch's `pipeline_order` of a multi-stage schedule, or None if its constructor refuses."""
     bare = cls.__new__(cls)
     bare.pp_group_size = ranks
     bare._n_microbatches = microbatches
@@ -111,7 +111,7 @@ class Stage(SimpleNamespace):
 
 
 def constructed(cls, ranks, chunks, microbatches):
-    """The `pipeline_order` of a schedule that torch made itself; None where it refuses."""
+    """The `pipeline_order` of a schedule that torch made itself; None if it refuses."""
     stages = [Stage(ranks, ranks * chunks) for _ in range(chunks)]
     try:
         return cls(stages, microbatches, loss_fn=lambda *_: None).pipeline_order

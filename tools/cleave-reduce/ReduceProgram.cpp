@@ -206,7 +206,7 @@ private:
     removeDeadOps(*candidate);
     if (size(*candidate) >= size(module))
       return false;
-    // What takes too much away does not verify; that is no error of the user's.
+    // What takes too much away does not verify; that is not an error of the user's.
     ScopedDiagnosticHandler quiet(&getContext(), [](Diagnostic &) { return success(); });
     if (failed(verify(*candidate)) || !isInteresting(*candidate))
       return false;

@@ -153,7 +153,7 @@ static void checkOptions() {
          llvm::Twine(threads));
 }
 
-/// "1.5GiB" in bytes; nothing for what is no positive amount.
+/// "1.5GiB" in bytes; nothing for what is not a positive amount.
 static std::optional<int64_t> parseBytes(llvm::StringRef text) {
   static constexpr std::pair<const char *, double> units[] = {
       {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};

@@ -306,7 +306,7 @@ static void channelFactor(RuleBuilder &rule) {
 }
 
 /// All dimensions but the channels: whole in training, else independent of each other. `reduction`
-/// is for parameters' gradients; results in `unaffected` are no sums.
+/// is for parameters' gradients; results in `unaffected` are not sums.
 static void imageFactors(RuleBuilder &rule, bool training, ArrayRef<unsigned> unaffected) {
   for (unsigned at = 0; at < rule.operandShape(0).size(); ++at) {
     if (at == 1)

@@ -34,7 +34,7 @@ static Value indexLike(OpTy op, Backward &b, Value tensor, ArrayRef<int64_t> sha
   return b.make<Result>(shape, dtypeOf(tensor), operands, attributes);
 }
 
-/// The shape of `self[indices]` for indices that are no masks.
+/// The shape of `self[indices]` for indices that are not masks.
 static Shape indexedShape(IndexPutOp op) {
   Shape together, result;
   for (Value index : op.getIndices())

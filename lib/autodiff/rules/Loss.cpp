@@ -87,7 +87,7 @@ static LogicalResult differentiateBinaryCrossEntropy(BinaryCrossEntropyOp op, Ba
   return success();
 }
 
-/// As `binary_cross_entropy_with_logits_backward`, which is no operator.
+/// As `binary_cross_entropy_with_logits_backward`, which is not an operator.
 static LogicalResult differentiateLogits(BinaryCrossEntropyWithLogitsOp op, Backward &b) {
   Value self = op.getSelf(), target = op.getTarget();
   if (b.needs(target) || b.needs(op.getWeight()) || b.needs(op.getPosWeight()))

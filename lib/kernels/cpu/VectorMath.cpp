@@ -117,7 +117,7 @@ Value Formula::exp(Value x) {
                                          ValueRange{powers(r, 1), n, number(0), mask, rounding})
         .getResults();
   }
-  // 2^(n - 1) times twice e^r, since 2^128 is no usual number. With the exponent's bias in the
+  // 2^(n - 1) times twice e^r, since 2^128 is not a normal number. With the exponent's bias in the
   // magic number, the sum shifted to the left is that power; at the lower bound it is 0, so that
   // results below 2^-125 are.
   x = clamp(x, -87.6, 89.0);

@@ -35,7 +35,7 @@ static std::string escape(StringRef text) {
   return result;
 }
 
-/// "h.0.attn.c_attn (gpt.py:57)"; empty where nothing is known.
+/// "h.0.attn.c_attn (gpt.py:57)"; empty if nothing is known.
 static std::string placeOf(Location location) {
   if (auto named = dyn_cast<NameLoc>(location)) {
     std::string place = named.getName().str();

@@ -52,7 +52,7 @@ void AttentionRing::receive(ArrayRef<Value> futures, MutableArrayRef<Value> valu
 //===----------------------------------------------------------------------===//
 
 /// Queries, keys, values and all that has their shapes are sharded in the sequence; a mask in its
-/// rows. None where the sequences do not divide, or a causal mask has no diagonal of blocks.
+/// rows. None if the sequences do not divide, or a causal mask has no diagonal of blocks.
 template <typename OpTy>
 static std::optional<AxisStrategy> shardSequence(OpTy op, bool isCausal, const Form *form,
                                                  MeshAxis axis) {

@@ -21,7 +21,7 @@ using dist::AxisPlacement;
 
 namespace {
 
-/// `dim`, counted from the front; none where the tensor has no dimension.
+/// `dim`, counted from the front; none if the tensor has no dimension.
 template <typename OpTy> std::optional<int64_t> dimOf(OpTy op) {
   int64_t rank = rankOf(op->getOperand(0)), dim = op.getDim();
   return rank == 0 ? std::nullopt : std::optional(dim < 0 ? dim + rank : dim);
@@ -154,7 +154,7 @@ public:
   }
 
 private:
-  /// The dimensions that are reduced, counted from the front; none of what is no floating-point
+  /// The dimensions that are reduced, counted from the front; none of what is not a floating-point
   /// tensor, which is converted first.
   static Shape dimsOf(Operation *op) {
     auto logsumexp = cast<aten::LogsumexpOp>(op);

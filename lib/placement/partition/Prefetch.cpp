@@ -28,7 +28,7 @@ void placement::prefetchParameters(func::FuncOp function, unsigned distance) {
       gathers.push_back(gather);
   OpBuilder builder(function.getContext());
   SmallVector<Operation *> waits;
-  /// The first op that is no start: starts keep their order.
+  /// The first op that is not a start: starts keep their order.
   Operation *front = &function.front().front();
   for (auto [i, gather] : llvm::enumerate(gathers)) {
     Value result = gather.getResult(0);

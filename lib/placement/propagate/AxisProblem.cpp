@@ -109,7 +109,7 @@ static bool isDivided(const AxisStrategy &strategy) {
 
 double AxisProblem::getWork(unsigned op, const AxisStrategy &strategy) const {
   // If an op could be divided, work that all ranks repeat counts in full. Work on terms of a
-  // sum is no repetition, only more of it than on parts: what it really takes is the time of a
+  // sum is not a repetition, only more of it than on parts: what it really takes is the time of a
   // memory so many times as fast as the link.
   constexpr double kMemoryToLink = 32;
   double part = work[op] / static_cast<double>(axis.size);

@@ -167,7 +167,7 @@ void Graph::addFunction(func::FuncOp function, double weight, bool isOnce) {
 // Ties
 //===----------------------------------------------------------------------===//
 
-/// By which ports with this role are tied; empty where they are not.
+/// By which ports with this role are tied; empty if they are not.
 static std::string tieKey(RoleAttr role, const llvm::StringSet<> &parameters) {
   std::string name = role.getNameOrEmpty().str();
   switch (role.getKind()) {

@@ -47,7 +47,7 @@ private:
 
 } // namespace
 
-/// The order that an attribute says; none where no two of its axes share a dimension.
+/// The order that an attribute says; none if no two of its axes share a dimension.
 std::optional<Ranking> Orders::fromAttribute(PlacementAttr placement) const {
   if (!placement)
     return std::nullopt;

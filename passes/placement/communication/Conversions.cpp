@@ -18,7 +18,7 @@ StringAttr cleave::placement::getOnlyAxis(dist::CommunicationOpInterface op) {
   return op.getAxesAttr().size() == 1 ? cast<StringAttr>(op.getAxesAttr()[0]) : StringAttr();
 }
 
-/// The placements on the one axis on which two types differ; nothing where it is not one.
+/// The placements on the one axis on which two types differ; nothing if it is not one.
 static std::optional<std::pair<AxisPlacement, AxisPlacement>> findDifference(Type from, Type to) {
   PlacementAttr a = dist::getPlacement(from), b = dist::getPlacement(to);
   if (!a || !b || a.getMesh() != b.getMesh() || a.getEntries().size() != b.getEntries().size())
@@ -57,7 +57,7 @@ struct ConvertPair : OpRewritePattern<dist::ConvertOp> {
     auto inner = outer.getInput().getDefiningOp<dist::ConvertOp>();
     if (!inner || inner.getAxis() != outer.getAxis())
       return failure();
-    // A slice along one dimension, padded along another, is no part of the value.
+    // A slice along one dimension, padded along another, is not part of the value.
     std::optional<int64_t> innerDim = inner.getSlicedDim(), outerDim = outer.getSlicedDim();
     if (innerDim && outerDim && *innerDim != *outerDim)
       return failure();

@@ -33,7 +33,7 @@ bool isIdempotent(Reduction reduction) {
 }
 
 /// all_reduce over b of all_reduce over a is all_reduce over both; over the same axes again, it is
-/// nothing where the reduction is idempotent (types refuse it, but of V to V).
+/// nothing if the reduction is idempotent (types refuse it, but of V to V).
 struct AllReducePair : Pattern<dist::AllReduceOp> {
   using Pattern::Pattern;
 

@@ -153,7 +153,7 @@ def _left_as_found(step: nn.Module):
 
 @contextlib.contextmanager
 def _tracer_options():
-    """Fixed sizes; and what forward prints or logs is no part of the program."""
+    """Fixed sizes; and what forward prints or logs is not part of the program."""
     names = ("debug", "info", "warning", "error", "exception", "critical", "log")
     # transformers adds the last three to the class.
     names += ("warning_advice", "warning_once", "info_once")

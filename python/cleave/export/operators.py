@@ -203,7 +203,7 @@ class OperatorWriter:
                 text = self._tensors(value, operands)
                 parts.append(text if mnemonic else f"{argument} = {text}")
             elif value is None:
-                # No optional constant differs from its absence, except where None is no default.
+                # No optional constant differs from its absence, except where None is not a default.
                 continue
             else:
                 parts.append(f"{argument} = {attribute(value, schema_type)}")

@@ -23,7 +23,7 @@ class ExportSpec:
         like. Tensors become inputs named after forward's parameters ("tokens", "batch.mask");
         numbers, strings and None are part of the program.
     loss: `loss(outputs, *targets)`, a function or a module, to a 0-d tensor: the mean over the
-        microbatch. None where the module returns its own loss (a 0-d tensor, or a mapping or
+        microbatch. None if the module returns its own loss (a 0-d tensor, or a mapping or
         object with "loss").
     targets: one microbatch of what `loss` takes after the outputs.
     optimizer: a fresh torch.optim.AdamW, Adam (without weight decay) or SGD over the module's
@@ -34,7 +34,7 @@ class ExportSpec:
     gradients: False leaves the backward out of a joint program: what stays is the forward that
         training runs, with the update as ever; `cleave-opt --autodiff` adds the gradients.
     name: of the files and the MLIR module; the module's class in lower case by default.
-    batch_dims: for an input or target, the dimension that counts examples, or None where every
+    batch_dims: for an input or target, the dimension that counts examples, or None if every
         microbatch gets the same tensor; by default dimension 0, which must then have one size for
         all of them. For an output ("0", "1", ...) too: by default its dimension 0 where that has
         as many entries as there are examples.

@@ -255,7 +255,7 @@ class _Strided:
 
 
 def _memory_order(size, stride) -> list[int] | None:
-    """The dimensions from the outermost in memory to the innermost; None where elements leave gaps or
+    """The dimensions from the outermost in memory to the innermost; None if elements leave gaps or
     share memory."""
     order = sorted(range(len(size)), key=lambda d: (-stride[d], d))
     expected = 1

@@ -19,7 +19,7 @@ def size(values):
 
 
 def copy_bandwidth(part):
-    """Bytes a second, read and written, of a device-to-device copy that no cache holds."""
+    """Bytes per second, read and written, of a device-to-device copy that no cache holds."""
     count = (1 << 30) if part.device == "cuda" else (1 << 24)
     source = torch.empty(count // 4).normal_().to(part.device)
     target = torch.empty_like(source)
@@ -42,7 +42,7 @@ def run(part):
         names = list(MODULES[entry["kernel"]].forward.__code__.co_varnames[1 : 1 + len(inputs)])
         given = dict(module.named_parameters()) | dict(zip(names, inputs))
         with torch.no_grad():
-            # In double precision: PyTorch's own sums in bfloat16 are no measure.
+            # In double precision: PyTorch's own sums in bfloat16 are not measure.
             exact = MODULES[entry["kernel"]](entry["rows"], entry["columns"], torch.float64).to(part.device)
             expected = exact(*(v.double() if v.is_floating_point() else v for v in inputs))
             expected = [expected] if isinstance(expected, torch.Tensor) else list(expected)

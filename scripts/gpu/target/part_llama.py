@@ -1,4 +1,4 @@
-"""The Llama of about a billion parameters in bfloat16: tokens a second and MFU, beside eager PyTorch and torch.compile.
+"""The Llama of about a billion parameters in bfloat16: tokens per second and MFU, beside eager PyTorch and torch.compile.
 
 MFU is the share of the chip's dense bfloat16 peak that the model's own arithmetic takes:
 

@@ -139,7 +139,7 @@ class Call:
 
 
 def read_call(line: str, ops: dict) -> Call | None:
-    """The call in a line of a program; None where there is none. `ops`: records by mnemonic."""
+    """The call in a line of a program; None if there is none. `ops`: records by mnemonic."""
     match = STATEMENT.fullmatch(line.strip())
     if not match:
         return None

@@ -211,7 +211,7 @@ void PlacedRules::check(Operation *op, const Case &operands, unsigned seeded) {
       continue;
     AxisPlacement along = placement.getEntries().front().placement;
     // No gradient passes an average or a maximum that is pending (docs/autodiff.md), and a boolean
-    // is no term of a sum.
+    // is not a term of a sum.
     if (along.isPartial() &&
         (!along.isPartialSum() || !dist::isReducible(along.reduction, tensor.getElementType())))
       return;

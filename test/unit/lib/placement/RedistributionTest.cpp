@@ -122,7 +122,7 @@ private:
   const std::vector<State> &states;
 };
 
-/// What one op from `a` to `b` costs; nothing where there is none.
+/// What one op from `a` to `b` costs; nothing if there is none.
 std::optional<Cost> Relaxation::step(const State &a, const State &b, const State &from,
                                      const State &to) const {
   SmallVector<unsigned> moved;

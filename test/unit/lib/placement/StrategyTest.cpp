@@ -189,7 +189,7 @@ TEST_F(Strategies, WhatTheAlgebraAllowsIsOffered) {
       auto *choices = std::get_if<0>(&inferred);
       if (!choices)
         continue;
-      // Booleans are no terms of sums, and only even shards are offered.
+      // Booleans are not terms of sums, and only even shards are offered.
       bool isPossible = llvm::any_of(*choices, [&](const AxisChoice &choice) {
         for (auto [i, placement] : llvm::enumerate(choice.results))
           if (auto type = mlir::dyn_cast<RankedTensorType>(op->getResult(i).getType());

@@ -43,7 +43,7 @@ TEST(Digest, IsRequired) {
 
 TEST(Digest, NoticesEveryChangedByteAndEveryLength) {
   std::string sealed = addDigest(makeBytecode());
-  // The magic is not covered: without it the data is no bytecode at all.
+  // The magic is not covered: without it the data is not a bytecode at all.
   for (size_t i = 4; i < sealed.size(); ++i) {
     std::string damaged = sealed;
     damaged[i] ^= 0x10;

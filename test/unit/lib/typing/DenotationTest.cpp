@@ -36,7 +36,7 @@ struct Matrix {
   int rank() const { return isVector ? 1 : 2; }
 };
 using Ranks = std::vector<Matrix>;
-/// Nothing where the shapes do not fit.
+/// Nothing if the shapes do not fit.
 using Op = std::function<std::optional<Matrix>(const std::vector<Matrix> &)>;
 
 Matrix fill(int64_t rows, int64_t cols, const std::function<double(int64_t, int64_t)> &value,
@@ -102,7 +102,7 @@ double larger(double a, double b) {
 // What the ranks' values mean
 //===----------------------------------------------------------------------===//
 
-/// Nothing where they do not mean anything: different data as R.
+/// Nothing if they do not mean anything: different data as R.
 std::optional<Matrix> denote(const Ranks &ranks, AxisPlacement placement) {
   const Matrix &a = ranks[0], &b = ranks[1];
   if (placement.isSameOnAllRanks())

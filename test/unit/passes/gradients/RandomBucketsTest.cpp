@@ -74,7 +74,7 @@ private:
 };
 } // namespace
 
-/// What passes make of `text`; empty where they refuse it.
+/// What passes make of `text`; empty if they refuse it.
 static std::string runPasses(const std::string &text, const std::string &pipeline) {
   static std::once_flag registered;
   std::call_once(registered, [] { cleave::gradients::registerPasses(); });

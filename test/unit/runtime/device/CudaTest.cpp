@@ -1,6 +1,6 @@
 //===- CudaTest.cpp - the CUDA plugin on a GPU -----------------------------------===//
 //
-// Skipped, with the plugin's reason, where there is no GPU. A program of its own: the plugin is
+// Skipped, with the plugin's reason, if there is no GPU. A program of its own: the plugin is
 // loaded before anything of LibTorch is used.
 //
 //===----------------------------------------------------------------------===//
@@ -25,7 +25,7 @@ using namespace cleave::runtime;
 namespace {
 std::string reason;
 
-/// The device, opened by the first test; null where there is none.
+/// The device, opened by the first test; null if there is none.
 Device *device() {
   static Device *opened = []() -> Device * {
     auto fail = [](llvm::Error error) -> Device * {

@@ -1,6 +1,6 @@
 //===- FakePlugin.cpp - a device plugin over the host's memory -----------------===//
 //
-// Stands in for a device where there is none: its tensors are the processor's, its modules are
+// Stands in for a device if there is none: its tensors are the processor's, its modules are
 // shared objects, and a block of a launch is a call. What it is asked for, it writes to the file
 // that CLEAVE_FAKE_LOG names. Further variables say how it is to differ from a device that works:
 //
@@ -43,7 +43,7 @@ static void log(const std::string &line) {
 
 static thread_local std::string reason;
 
-/// What a function begins with: notes the call, and fails where it is asked to.
+/// What a function begins with: notes the call, and fails if it is asked to.
 static int enter(const char *function, const std::string &detail = "") {
   log(detail.empty() ? function : std::string(function) + " " + detail);
   if (variable("FAIL", "") != function)

@@ -133,7 +133,7 @@ TEST_F(PlannedResultsTest, AnotherLayoutThanInTheFirstRunIsRefused) {
   EXPECT_EQ(results.tensor(0).strides(), (std::vector<int64_t>{1, 4}));
 }
 /// As a device's variants of operators are: results in a layout of their own, one with padding, one
-/// that is left out, all of them by way of others in memory that is not planned.
+/// that is left out, all of them via others in memory that is not planned.
 class Variant : public Instruction {
 public:
   double value = 0;

@@ -104,7 +104,7 @@ std::string splitBackwardProgram() {
                    saved("%d", "32x64xf32", "d"), accumulator},
                   {gradient}, std::string(kWeight) + "return %g : tensor<64x64xf32>");
 }
-/// The gradients are doubled once a step, the weights are halved.
+/// The gradients are doubled once per step, the weights are halved.
 std::string stepFunctions() {
   return function(
              "unshard", {weight}, {saved("", "64x64xf32", "half")},
