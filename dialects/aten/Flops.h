@@ -1,7 +1,7 @@
 //===- Flops.h - floating-point operations of aten's contractions ---*- C++ -*-===//
 //
 // What `CostOpInterface` answers for the ops whose time is arithmetic. A multiplication and an
-// addition count as two. Values that are no ranked tensors (results that were not asked for) have
+// addition count as two. Values that are not ranked tensors (results that were not asked for) have
 // no operations.
 //
 //===----------------------------------------------------------------------===//

@@ -19,7 +19,7 @@ namespace cleave::aten {
 struct SchemaValue {
   llvm::StringRef type; ///< without alias annotation: `Tensor`, `Tensor?[]`, `SymInt[2]`, `Scalar?`
   llvm::StringRef name; ///< empty for an unnamed return
-  llvm::StringRef alias; ///< `a`, `a!`, `a -> *`; empty where nothing is shared
+  llvm::StringRef alias; ///< `a`, `a!`, `a -> *`; empty if nothing is shared
   bool hasDefault = false;
 
   bool isMutated() const { return alias.contains('!'); }

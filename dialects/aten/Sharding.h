@@ -21,7 +21,7 @@ class RuleBuilder : public sharding::RuleBuilder {
 public:
   explicit RuleBuilder(mlir::Operation *op);
 
-  /// The operand of the tensor argument `name`, as the op's record calls it; none where it is
+  /// The operand of the tensor argument `name`, as the op's record calls it; none if it is
   /// absent.
   std::optional<unsigned> operand(llvm::StringRef name) const;
 

@@ -27,10 +27,10 @@ constexpr llvm::StringLiteral kOperandsAttr = "dist.operands";
 /// On ops that draw random numbers: the sizes of the whole tensor, of which a rank draws a part.
 constexpr llvm::StringLiteral kWholeShapeAttr = "dist.whole_shape";
 
-/// The one mesh of the module, null where it has none. A module of several meshes is not placed.
+/// The one mesh of the module, null if it has none. A module of several meshes is not placed.
 dist::MeshOp getMesh(mlir::ModuleOp module);
 
-/// How a value is made: of an argument or an op's result. Null where nothing is said; axes that are
+/// How a value is made: of an argument or an op's result. Null if nothing is said; axes that are
 /// not mentioned are open.
 dist::PlacementAttr getPlacementOf(mlir::Value value);
 /// How the op takes the operand; a return's operands are placed as the function's results. Null

@@ -90,11 +90,11 @@ bool isTensor(mlir::Type type);
 /// numbers, `avg` and `premul_sum` floating-point ones, bitwise reductions integers and booleans.
 bool isReducible(Reduction reduction, mlir::Type elementType);
 
-/// The placement of a tensor type (or of a future's tensor type); null where it has none.
+/// The placement of a tensor type (or of a future's tensor type); null if it has none.
 PlacementAttr getPlacement(mlir::Type type);
 /// The same shape and element type with this placement; a null placement erases it.
 mlir::RankedTensorType withPlacement(mlir::RankedTensorType type, PlacementAttr placement);
-/// The type without placement; types that are no ranked tensors stay as they are.
+/// The type without placement; types that are not ranked tensors stay unchanged.
 mlir::Type erasePlacement(mlir::Type type);
 /// T for `!dist.future<T>`, else the type itself.
 mlir::Type valueTypeOf(mlir::Type type);

@@ -47,7 +47,7 @@ llvm::ArrayRef<Transition> transitions();
 const Transition *findTransition(llvm::StringRef op, std::optional<PlacementKind> source,
                                  std::optional<PlacementKind> destination);
 
-/// Whether a row holds for these placements and the op's reduction (none where it has none). Kinds
+/// Whether a row holds for these placements and the op's reduction (none if it has none). Kinds
 /// must be the row's.
 bool takesReduction(const Transition &row, const AxisPlacement &source,
                     const AxisPlacement &destination, std::optional<Reduction> reduction);
@@ -57,13 +57,13 @@ std::string describeTransitions(llvm::StringRef op);
 
 /// Which ops take one placement to the other in place of `dist.OP`, which would do `shape`, for
 /// messages: "dist.all_reduce", or two in a row: "dist.reinterpret to V, then dist.all_reduce".
-/// Where none does this to the shape, what the op does is said too. Empty where there are none.
+/// Where none does this to the shape, what the op does is said too. Empty if there are none.
 std::string suggestOps(llvm::StringRef op, const AxisPlacement &source,
                        const AxisPlacement &destination, ShapeEffect shape);
 
 /// The table as a JSON list of {op, reduction, source, destination, shape}, one element for each
 /// legal choice: reductions enumerated, placements as in the types' text with S for S(d), null
-/// where there is none.
+/// if there is none.
 void printTransitionsAsJson(llvm::raw_ostream &os);
 
 } // namespace cleave::dist

@@ -24,7 +24,7 @@ inline constexpr llvm::StringLiteral kCallAttrName = "exec.call";
 
 /// How the function was lowered; null for one that is not.
 LoweredAttr getLowered(mlir::Operation *function);
-/// The lowered function that an op is in; null where there is none.
+/// The lowered function that an op is in; null if there is none.
 mlir::Operation *getLoweredFunction(mlir::Operation *op);
 
 /// Where a result lies.

@@ -64,7 +64,7 @@ public:
   //===--------------------------------------------------------------------===//
 
   /// The op is linear in `operands` together; without `results`, all results follow. Ignored where
-  /// an operand or result is no number (bool).
+  /// an operand or result is not a number (bool).
   void linear(llvm::ArrayRef<unsigned> operands, llvm::ArrayRef<unsigned> results = {});
   /// Each element of the results is one of `operands`'.
   void moves(llvm::ArrayRef<unsigned> operands, llvm::ArrayRef<unsigned> results = {});

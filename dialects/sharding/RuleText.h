@@ -27,7 +27,7 @@ public:
   RuleText(const char *text, std::initializer_list<const char *> wholes = {});
 
   /// Writes the factors to `builder`. `operands` gives for each operand of the text the op's
-  /// operand number, or none where it is absent; results of type `none` are passed over.
+  /// operand number, or none if it is absent; results of type `none` are passed over.
   void apply(RuleBuilder &builder, llvm::ArrayRef<std::optional<unsigned>> operands) const;
 
 private:

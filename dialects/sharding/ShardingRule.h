@@ -52,7 +52,7 @@ struct Factor {
   int64_t size = 1;
   /// Unique within the rule: a letter, or a letter and a number.
   std::string name;
-  /// Why it must not be sharded, as the end of a sentence ("... because <reason>"); null where it
+  /// Why it must not be sharded, as the end of a sentence ("... because <reason>"); null if it
   /// may.
   const char *wholeReason = nullptr;
   /// For results that lack it, but for `unaffected` ones.
@@ -98,8 +98,8 @@ struct SizeAttribute {
 };
 
 struct ShardingRule {
-  /// By operand and result number of the op. A result of type `none`, and what is no ranked tensor,
-  /// has no dimensions.
+  /// By operand and result number of the op. A result of type `none`, and what is not a ranked
+  /// tensor, has no dimensions.
   llvm::SmallVector<TensorFactors, 4> operands;
   llvm::SmallVector<TensorFactors, 2> results;
   llvm::SmallVector<Factor, 6> factors;
@@ -111,7 +111,7 @@ struct ShardingRule {
   /// A dimension of size 1 of an operand, held whole, may stretch to a factor that others have
   /// sharded.
   bool broadcasts = false;
-  /// Null where the op has a rule, else why it has none. All factors are whole then.
+  /// Null if the op has a rule, else why it has none. All factors are whole then.
   const char *opaqueReason = nullptr;
 
   bool isOpaque() const { return opaqueReason != nullptr; }
@@ -122,7 +122,7 @@ struct ShardingRule {
   /// The factors that an `S(dim)` may cut: the first, and those behind factors of size 1 up to the
   /// first of another size. Whole ones are listed too.
   llvm::ArrayRef<FactorId> leadingFactors(const DimFactors &dim) const;
-  /// The dimension of `tensor` in which `factor` is leading; none where the tensor lacks it, or has
+  /// The dimension of `tensor` in which `factor` is leading; none if the tensor lacks it, or has
   /// it elsewhere only.
   std::optional<unsigned> leadingDim(const TensorFactors &tensor, FactorId factor) const;
   /// Whether `factor` stands anywhere in `tensor`.
@@ -133,7 +133,7 @@ struct ShardingRule {
   const LinearGroup *findLinear(llvm::function_ref<bool(unsigned)> isPartial) const;
 
   /// What is wrong with the rule as one of `op` (a size that is not the product of its factors, a
-  /// group of operands that do not exist); empty where nothing is.
+  /// group of operands that do not exist); empty if nothing is.
   std::string check(mlir::Operation *op) const;
 
   void print(llvm::raw_ostream &os) const;

@@ -19,7 +19,7 @@ struct FunctionClass {
   llvm::SmallVector<mlir::func::FuncOp> functions;
 };
 
-/// The functions of all classes of ranks; none where no function has `train.ranks`. Checks that
+/// The functions of all classes of ranks; none if no function has `train.ranks`. Checks that
 /// each rank of the mesh is of exactly one class, and that the functions' phases, signatures and
 /// communication fit each other. Emits an error otherwise.
 llvm::FailureOr<llvm::SmallVector<FunctionClass, 0>> getFunctionClasses(mlir::ModuleOp module);

@@ -33,7 +33,7 @@ inline constexpr llvm::StringLiteral kRanksAttrName = "train.ranks";
 inline constexpr llvm::StringLiteral kActivationGradientAttrName = "train.activation_gradient";
 inline constexpr llvm::StringLiteral kRecomputedAttrName = "train.recomputed";
 
-/// The phase functions of a module; null where the module has none.
+/// The phase functions of a module; null if the module has none.
 struct ProgramFunctions {
   mlir::func::FuncOp microbatch;
   mlir::func::FuncOp update;
@@ -42,7 +42,7 @@ struct ProgramFunctions {
   mlir::func::FuncOp backward;
   mlir::func::FuncOp backwardInput;
   mlir::func::FuncOp backwardWeight;
-  // Once a step, before the first and after the last microbatch.
+  // Once per step, before the first and after the last microbatch.
   mlir::func::FuncOp unshard;
   mlir::func::FuncOp reduce;
   /// A program in pipeline stages: the functions of each, from the first stage to the last. All of

@@ -17,7 +17,7 @@ namespace cleave::train {
 
 /// The functions that the ranks of one class run.
 struct ProgramClass {
-  /// `{tp = array<i64: 0>}`; null where the program has one class.
+  /// `{tp = array<i64: 0>}`; null if the program has one class.
   mlir::DictionaryAttr ranks;
   ProgramFunctions program;
 
@@ -35,7 +35,7 @@ llvm::FailureOr<llvm::SmallVector<ProgramClass, 1>> getProgramClasses(mlir::Modu
 llvm::FailureOr<llvm::SmallVector<ProgramClass, 1>> verifyProgramClasses(mlir::ModuleOp module,
                                                                          ProgramForms forms);
 
-/// Whether `ranks` is a well-formed `train.ranks` of `op`; emits an error where not.
+/// Whether `ranks` is a well-formed `train.ranks` of `op`; emits an error if not.
 llvm::LogicalResult verifyRanks(mlir::Operation *op, mlir::Attribute ranks);
 
 } // namespace cleave::train

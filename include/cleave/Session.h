@@ -35,7 +35,7 @@ struct ActionEvent; // runtime/step/ActionEvent.h
 /// An executed instruction, for traces.
 struct OpEvent {
   llvm::StringRef name;     ///< "aten.mm"
-  llvm::StringRef location; ///< "h.0.attn.c_attn (gpt.py:57)", empty where unknown
+  llvm::StringRef location; ///< "h.0.attn.c_attn (gpt.py:57)", empty if unknown
   Phase phase;
   int64_t startNs; ///< steady clock
   int64_t durationNs;
@@ -82,7 +82,7 @@ struct SessionOptions {
   std::optional<double> lossSeed;
   /// Deferred needs a program with a backward_weight function.
   WeightGradients weightGradients = WeightGradients::Immediate;
-  /// What the schedule's `call` and `collective` actions run whose names are no function's of the
+  /// What the schedule's `call` and `collective` actions run whose names are not function's of the
   /// program.
   UserCallbacks actions;
   /// Called after each instruction, if set.
@@ -180,7 +180,7 @@ public:
   /// Notes the last microbatch's `wholeLoss` for `takeLosses`, without waiting for a device to have
   /// computed it.
   llvm::Error noteLoss();
-  /// Why steps are not recorded as graphs though options ask for it; empty where they are.
+  /// Why steps are not recorded as graphs though options ask for it; empty if they are.
   llvm::StringRef graphRefusal() const;
   /// What was noted since the last call, in that order. Called together by all ranks of a typed
   /// program that noted it.

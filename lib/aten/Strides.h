@@ -21,7 +21,7 @@ using Strides = llvm::SmallVector<int64_t, 6>;
 
 class StrideInference {
 public:
-  /// The strides of `value`, in elements, or nothing where they are not known. Arguments of a
+  /// The strides of `value`, in elements, or nothing if they are not known. Arguments of a
   /// function are contiguous.
   std::optional<Strides> get(mlir::Value value);
 

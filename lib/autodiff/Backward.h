@@ -41,7 +41,7 @@ public:
   // For rules
   //===--------------------------------------------------------------------===//
 
-  /// The gradient of the op's result; null where none reached it.
+  /// The gradient of the op's result; null if none reached it.
   Value gradient(unsigned result = 0) const { return gradientOf(op->getResult(result)); }
 
   /// Whether the operand needs a gradient; false for null, an absent optional operand.

@@ -22,7 +22,7 @@ struct DifferentiateStatistics {
 /// Adds the gradients of the loss to the forward-only microbatch function: the argument `seed`, a
 /// `gradient` result for every parameter that is not frozen and on which the loss depends, each
 /// through a `train.accumulate` if there is an `update` (may be null) to take them. Emits an error
-/// and fails where the function has no loss, has gradients already, or a gradient must flow through
+/// and fails if the function has no loss, has gradients already, or a gradient must flow through
 /// an op without a derivative.
 llvm::FailureOr<DifferentiateStatistics> differentiate(mlir::func::FuncOp microbatch,
                                                        mlir::func::FuncOp update,

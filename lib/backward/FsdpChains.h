@@ -42,7 +42,7 @@ private:
 /// The reductions at the end of a parameter's gradient.
 struct GradientChain {
   unsigned result = 0; ///< of the function, which is the gradient
-  /// Adds to the accumulator; null where the program has none.
+  /// Adds to the accumulator; null if the program has none.
   mlir::Operation *accumulate = nullptr;
   /// What is reduced: the gradient of one microbatch on one rank.
   mlir::Value start;

@@ -33,7 +33,7 @@ public:
     /// The nodes on the sink's side. Of all minimum cuts this is the one with the fewest of them.
     llvm::BitVector sinkSide;
   };
-  /// A minimum cut between `source` and `sink`; none where a path of unlimited edges joins them.
+  /// A minimum cut between `source` and `sink`; none if a path of unlimited edges joins them.
   /// Finite capacities must sum to less than 2^62. Consumes the capacities: call it once.
   std::optional<Cut> findMinCut(Node source, Node sink);
 

@@ -25,7 +25,7 @@ enum class CheckpointChoice { None, Save, Recompute };
 /// from the same seed, offset and position.
 class RecomputeModel {
 public:
-  /// Fails where a tag asks to recompute what cannot be, with an error on the op.
+  /// Fails if a tag asks to recompute what cannot be, with an error on the op.
   static llvm::FailureOr<RecomputeModel> create(const JointGraph &graph, RecomputeLevel level);
 
   /// What the tags say of the results of `op`. Values that enter a checkpointed region from another

@@ -18,7 +18,7 @@
 namespace cleave::exec {
 
 /// Functions in the order in which they run for a microbatch: those of one stage on ranks of one
-/// kind, or one that is no part of a microbatch, alone.
+/// kind, or one that is not part of a microbatch, alone.
 struct FunctionGroup {
   llvm::SmallVector<mlir::func::FuncOp, 3> functions;
   /// Whether they are a microbatch's and have a frame, since their order is known: no two have the

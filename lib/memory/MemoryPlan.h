@@ -22,7 +22,8 @@ mlir::Value getViewSource(mlir::OpResult value);
 /// What `value` leads to through views: the value whose memory it is.
 mlir::Value getStorage(mlir::Value value);
 /// The ops that make `value` as a view of another one's memory and whose results nothing else uses,
-/// in their order: they can be moved to where `value` is used. Empty for a value that is no view.
+/// in their order: they can be moved to where `value` is used. Empty for a value that is not a
+/// view.
 llvm::SmallVector<mlir::Operation *> getPrivateViews(mlir::Value value);
 
 /// One of the functions of a plan.

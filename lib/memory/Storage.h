@@ -20,7 +20,7 @@ namespace cleave::memory {
 std::optional<unsigned> getSharedOperand(mlir::Operation *op, unsigned index);
 
 /// The number of the operand that `op` overwrites with result `index` if no other op needs what
-/// was there; none where it overwrites nothing. Pointwise ops are not asked.
+/// was there; none if it overwrites nothing. Pointwise ops are not asked.
 std::optional<unsigned> getOverwrittenOperand(mlir::Operation *op, unsigned index);
 
 /// Which memory a value lives in, named by the value that it was allocated for. Ops are visited in

@@ -1,7 +1,7 @@
 //===- Timeline.h - when the ops of a function run -----------------*- C++ -*-===//
 //
 // Points of time are counted in ops, from 1; 0 is the beginning of the function and the last one
-// its end. Optimizer steps that stand one behind the other are executed by one call, at the same
+// its end. Optimizer steps that stand one after the other are executed by one call, at the same
 // time.
 //
 //===----------------------------------------------------------------------===//

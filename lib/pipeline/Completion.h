@@ -1,4 +1,4 @@
-//===- Completion.h - what runs once a step, added to a schedule -----*- C++ -*-===//
+//===- Completion.h - what runs once per step, added to a schedule -----*- C++ -*-===//
 
 #ifndef CLEAVE_LIB_PIPELINE_COMPLETION_H
 #define CLEAVE_LIB_PIPELINE_COMPLETION_H
@@ -17,9 +17,9 @@ struct CompletionOptions {
   bool dropsIdle = false;
 };
 
-/// Adds to a schedule, which may have some of them, what the stages need once a step: unshards and
-/// reshards, reductions, sums over stages, optimizer steps. Of each kind only what is missing is
-/// added, behind what is there. A forward-only schedule gets unshards alone. Emits an error at
+/// Adds to a schedule, which may have some of them, what the stages need once per step: unshards
+/// and reshards, reductions, sums over stages, optimizer steps. Of each kind only what is missing
+/// is added, behind what is there. A forward-only schedule gets unshards alone. Emits an error at
 /// `location` otherwise.
 mlir::LogicalResult completeSchedule(llvm::ArrayRef<train::ProgramFunctions> stages,
                                      const CompletionOptions &options, schedule::Schedule &program,

@@ -26,7 +26,7 @@ struct SearchOptions {
 
 /// The best compute-only schedule of the program's stages that the search (lib/schedule/search)
 /// finds; the same for the same options and program. Mesh axes of size `?` count as one rank. Emits
-/// an error at `location` where there is none.
+/// an error at `location` if there is none.
 mlir::FailureOr<schedule::Schedule> searchSchedule(llvm::ArrayRef<train::ProgramFunctions> stages,
                                                    const SearchOptions &options,
                                                    mlir::Location location);

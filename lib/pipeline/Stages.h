@@ -8,15 +8,15 @@
 
 namespace cleave::pipeline {
 
-/// The functions of each stage, from the first stage to the last; none where the module has no
-/// program in stages. Emits an error where the program is not sound (train::getProgram): a stage is
+/// The functions of each stage, from the first stage to the last; none if the module has no
+/// program in stages. Emits an error if the program is not sound (train::getProgram): a stage is
 /// missing, a stage's output is not its successor's input, ...
 mlir::FailureOr<std::vector<train::ProgramFunctions>> getStages(mlir::ModuleOp module);
 
-/// What the stages have that runs once a step.
+/// What the stages have that runs once per step.
 struct OncePerStep {
   /// What each stage reduces: its buckets (train::listReducedBuckets), and behind them its reduce
-  /// function, if it has one. Empty where no stage has any.
+  /// function, if it has one. Empty if no stage has any.
   std::vector<unsigned> buckets;
   /// Whether a stage's reduce function waits for its buckets: it had better run late.
   std::vector<bool> waits;

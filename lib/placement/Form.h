@@ -42,7 +42,7 @@ public:
   /// Whether one op may run by this form along several axes at once, by the same of its strategies
   /// or by different ones. An op never runs by two forms.
   virtual bool takesSeveralAxes() const { return false; }
-  /// Appends the strategies that this form offers `op` along `axis`; none where it does not apply.
+  /// Appends the strategies that this form offers `op` along `axis`; none if it does not apply.
   virtual void getStrategies(mlir::Operation *op, MeshAxis axis,
                              llvm::SmallVectorImpl<AxisStrategy> &strategies) const = 0;
   /// Builds the op's local form in front of `op`, once for all axes that run by this form:

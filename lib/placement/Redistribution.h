@@ -26,7 +26,7 @@ struct RedistributionStep {
     AllGather,     ///< S(gathered) to R
     AllToAll,      ///< S(gathered) to S(scattered)
     Convert,       ///< R to S(scattered), R to P, S(gathered) to P: nothing is sent
-    Reinterpret,   ///< R to P(avg), P(max) or P(min), by way of V: nothing is sent
+    Reinterpret,   ///< R to P(avg), P(max) or P(min), via V: nothing is sent
   };
   Kind kind;
   /// Major first; conversions have one.
@@ -62,7 +62,7 @@ public:
   /// The way that sends the fewest bytes, then has the fewest collectives, then the fewest steps;
   /// parts stay even on it, where the axis does not allow for others, and an axis on which the
   /// value is and stays replicated takes no part. `type` has the global shape; `from` and `to` an
-  /// entry an axis, with orders. Null where there is no way: to a pending product, to parts of
+  /// entry per axis, with orders. Null if there is no way: to a pending product, to parts of
   /// unequal size. Found by search over all placements that lie between, once for each question.
   const Redistribution *plan(mlir::RankedTensorType type, llvm::ArrayRef<dist::AxisPlacement> from,
                              llvm::ArrayRef<dist::AxisPlacement> to);
@@ -79,14 +79,14 @@ private:
   std::unique_ptr<Memory> memory;
 };
 
-/// What one rank sends for this redistribution, in bytes; none where there is no way. Asks a
+/// What one rank sends for this redistribution, in bytes; none if there is no way. Asks a
 /// planner: who asks often keeps one.
 std::optional<int64_t> redistributionCost(mlir::RankedTensorType type,
                                           llvm::ArrayRef<dist::AxisPlacement> from,
                                           llvm::ArrayRef<dist::AxisPlacement> to,
                                           llvm::ArrayRef<MeshAxis> axes);
 
-/// The shape that one rank holds of a value of this global shape. None where a dimension cannot
+/// The shape that one rank holds of a value of this global shape. None if a dimension cannot
 /// be sharded so, and then `refused` is the number of the first axis that cannot; several axes that
 /// shard one dimension divide it evenly.
 std::optional<llvm::SmallVector<int64_t>> localShape(llvm::ArrayRef<int64_t> shape,

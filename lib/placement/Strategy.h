@@ -35,12 +35,12 @@ int64_t shardSize(int64_t size, const MeshAxis &axis);
 
 /// One way to run an op along one axis. Placements are R, P and S; orders of shards are 0.
 struct AxisStrategy {
-  /// By operand, and by result; R for what is no tensor.
+  /// By operand, and by result; R for what is not a tensor.
   llvm::SmallVector<dist::AxisPlacement, 4> operands;
   llvm::SmallVector<dist::AxisPlacement, 2> results;
   /// The factor of the sharding rule that is cut, if any is.
   std::optional<sharding::FactorId> factor = std::nullopt;
-  /// The form that runs it; null where each rank runs the op itself on its parts.
+  /// The form that runs it; null if each rank runs the op itself on its parts.
   const Form *form = nullptr;
   /// What one rank sends inside the form, in bytes.
   int64_t bytes = 0;

@@ -24,8 +24,8 @@ bool isBytecode(llvm::StringRef data);
 /// unchanged.
 std::string addDigest(llvm::StringRef bytecode);
 
-/// Success where `data` is no bytecode, or bytecode with the right digest. Otherwise an error that
-/// says what is wrong with the file `name`.
+/// Success where `data` is not a bytecode, or bytecode with the right digest. Otherwise an error
+/// that says what is wrong with the file `name`.
 llvm::Error checkDigest(llvm::StringRef data, llvm::StringRef name);
 
 } // namespace cleave::support

@@ -18,7 +18,7 @@ namespace cleave::placement {
 
 /// How one operand varies along the axis.
 struct AxisOperand {
-  /// None for what is no tensor.
+  /// None for what is not a tensor.
   std::optional<dist::AxisPlacement> placement;
   /// Whether a gradient will flow to it (rule 3). Asked of `I` and `R` only.
   bool carriesGradient = false;
@@ -44,7 +44,7 @@ struct Conflict {
   };
   Reason reason;
   unsigned operand;
-  /// Another operand; equal to `operand` where there is none.
+  /// Another operand; equal to `operand` if there is none.
   unsigned other;
   /// The factor that is sharded, for the reasons that speak of dimensions.
   std::optional<sharding::FactorId> factor = std::nullopt;
@@ -53,7 +53,7 @@ struct Conflict {
 
 /// One way in which the op is right on this axis.
 struct AxisChoice {
-  /// How each result varies; orders of shards are 0. What is no tensor has R.
+  /// How each result varies; orders of shards are 0. What is not a tensor has R.
   llvm::SmallVector<dist::AxisPlacement, 1> results;
   /// The factor that is sharded, if any is.
   std::optional<sharding::FactorId> factor;

@@ -23,7 +23,7 @@ mlir::InFlightDiagnostic emitWrongResult(mlir::OpResult result, mlir::StringAttr
                                          dist::AxisPlacement declared);
 
 /// What turns a value on one axis from `from` to `to`, "insert dist.all_reduce sum from P to R";
-/// empty where no single op does.
+/// empty if no single op does.
 std::string describeTransition(dist::AxisPlacement from, dist::AxisPlacement to);
 
 /// "'mat2'" for an operand that the op's schema names, else "operand 1".

@@ -31,10 +31,10 @@ struct InferenceOptions {
 };
 
 /// The placements of the results of `op`, an op that computes (`aten`, `train`), whose operands are
-/// placed on one mesh and set of axes. By result; null for what is no tensor, and for all where no
-/// operand has a placement. The results' types are looked at for their shapes only. Where the rules
-/// leave a choice and nothing is preferred, constants are I: they carry no gradient, so I joins
-/// anything.
+/// placed on one mesh and set of axes. By result; null for what is not a tensor, and for all where
+/// no operand has a placement. The results' types are looked at for their shapes only. Where the
+/// rules leave a choice and nothing is preferred, constants are I: they carry no gradient, so I
+/// joins anything.
 ///
 /// Emits an error at `op` (unless `quiet`) where the rules do not allow these operands together: it
 /// names the axis, the operands and their types, says what to insert, and has a note at the

@@ -16,7 +16,7 @@ namespace cleave::placement {
 struct KernelPlacements {
   /// Of the arguments, and of the results of all ops in front of `conflict`.
   llvm::DenseMap<mlir::Value, dist::PlacementAttr> values;
-  /// The op that may not join its operands, null where there is none.
+  /// The op that may not join its operands, null if there is none.
   mlir::Operation *conflict = nullptr;
 };
 

@@ -22,7 +22,7 @@ struct GradientPath {
   mlir::func::FuncOp producer;    ///< a function that runs for each microbatch
   unsigned result = 0;            ///< of `producer`
   mlir::Value value;              ///< what a microbatch contributes
-  train::AccumulateOp accumulate; ///< null where the program runs one microbatch per step
+  train::AccumulateOp accumulate; ///< null if the program runs one microbatch per step
   /// The op behind which it is contributed (`orderByReadiness`); null: at the beginning.
   mlir::Operation *behind = nullptr;
   bool isBrought = false;                     ///< by communication
@@ -44,7 +44,7 @@ struct GradientPath {
 /// The paths of all gradients that the update of `part`, `program` itself or one of its stages,
 /// takes (without an update: that its reduce function takes), in the order of its arguments. An
 /// error where a gradient's accumulation or reduction is
-/// more than plain sums, or is no floating-point tensor.
+/// more than plain sums, or is not a floating-point tensor.
 llvm::FailureOr<std::vector<GradientPath>> findGradientPaths(const train::ProgramFunctions &program,
                                                              const train::ProgramFunctions &part);
 

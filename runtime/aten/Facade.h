@@ -37,7 +37,7 @@ template <typename Body> llvm::Error guarded(Body body) {
 at::ScalarType toScalarType(DType dtype);
 /// The inverse; none for dtypes that programs do not have.
 std::optional<DType> toDType(at::ScalarType type);
-/// Type of a tensor; none where its dtype is not one of ours.
+/// Type of a tensor; none if its dtype is not one of ours.
 std::optional<TensorType> typeOf(const at::Tensor &tensor);
 
 /// A contiguous, uninitialised CPU tensor, as eager mode would allocate it.

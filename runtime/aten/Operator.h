@@ -9,7 +9,7 @@
 
 namespace cleave::runtime {
 
-/// The overload `name` ("aten::add.Tensor"). Fails where this LibTorch has no such operator, or no
+/// The overload `name` ("aten::add.Tensor"). Fails if this LibTorch has no such operator, or no
 /// kernel for it on the device of `key`.
 llvm::Expected<c10::OperatorHandle> findOperator(llvm::StringRef name,
                                                  c10::DispatchKey key = c10::DispatchKey::CPU);

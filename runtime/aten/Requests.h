@@ -69,7 +69,7 @@ public:
   private:
     Requests *outer;
   };
-  /// This thread's requests for memory of that type; null where no such scope is open.
+  /// This thread's requests for memory of that type; null if no such scope is open.
   static Requests *current(c10::DeviceType type) {
     return running && running->type == type ? running : nullptr;
   }

@@ -108,7 +108,7 @@ std::vector<std::pair<int, int>> shiftPairs(int size, int64_t offset, bool wrap)
 /// On the rank at `from`, sends; no results. On others nothing happens.
 PendingOr startSend(const RankGroup &group, const at::Tensor &tensor, int from, int to, int tag,
                     llvm::StringRef what);
-/// On the rank at `to`, receives into `tensor`, which is the result; others return it as it is.
+/// On the rank at `to`, receives into `tensor`, which is the result; others return it unchanged.
 PendingOr startReceive(const RankGroup &group, at::Tensor tensor, int from, int to, int tag,
                        llvm::StringRef what);
 

@@ -200,7 +200,7 @@ private:
   std::chrono::milliseconds limit;
 };
 
-/// The world of one rank: reductions and broadcasts leave their tensor as it is.
+/// The world of one rank: reductions and broadcasts leave their tensor unchanged.
 std::unique_ptr<Communicator> makeSingleRankCommunicator();
 
 } // namespace cleave::runtime

@@ -27,7 +27,7 @@ public:
       : text(std::move(message)), missing(std::move(missing)), reported(isReported),
         waiting(std::move(operation)) {}
 
-  /// The world ranks at fault, ascending; empty where every rank is present but data did not
+  /// The world ranks at fault, ascending; empty if every rank is present but data did not
   /// arrive.
   llvm::ArrayRef<int> missingRanks() const { return missing; }
   /// Whether another rank has told this reason, and so reports it itself.

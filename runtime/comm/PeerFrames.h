@@ -55,7 +55,7 @@ template <typename T> void appendNumber(std::string &to, T value) {
   to.append(bytes, sizeof(T));
 }
 
-/// Takes a number off the front; `ok` turns false where there is none left.
+/// Takes a number off the front; `ok` turns false if there is none left.
 template <typename T> T takeNumber(llvm::StringRef &from, bool &ok) {
   if (from.size() < sizeof(T)) {
     ok = false;

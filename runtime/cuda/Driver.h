@@ -1,7 +1,7 @@
 //===- Driver.h - CUDA's driver, found when the program runs -------*- C++ -*-===//
 //
 // Loads modules and launches kernels. Nothing links the driver: programs are built and started
-// where there is none.
+// if there is none.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +25,7 @@ struct Driver {
   decltype(&::cuLaunchKernel) launch;
   decltype(&::cuGetErrorString) getErrorString;
 
-  /// Null where this machine has none that is complete; `reason` then says why.
+  /// Null if this machine has none that is complete; `reason` then says why.
   static const Driver *find(std::string &reason);
   /// "out of memory (error 2)"
   std::string describe(CUresult result) const;

@@ -108,7 +108,7 @@ private:
 };
 
 /// Which of `chips` ("sm_80", "sm_90") a device of capability `major`.`minor` runs best: code for a
-/// chip runs on those of the same major number that are not older. Nothing where there is none.
+/// chip runs on those of the same major number that are not older. Nothing if there is none.
 std::optional<size_t> chooseChip(llvm::ArrayRef<std::string> chips, int major, int minor);
 
 } // namespace cleave::runtime

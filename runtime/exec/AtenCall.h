@@ -31,7 +31,7 @@ public:
   };
   struct Result {
     Destination destination;
-    /// The declared type; none where the operator leaves the result undefined.
+    /// The declared type; none if the operator leaves the result undefined.
     std::optional<TensorType> type;
   };
 

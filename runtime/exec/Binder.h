@@ -62,7 +62,7 @@ struct BoundFunction {
   int64_t arenaBytes = 0;
   /// What is dead after each instruction, where that is to be overwritten; else empty.
   std::vector<std::vector<DeadRange>> dead;
-  /// Null where all instructions run on one stream.
+  /// Null if all instructions run on one stream.
   const Device *streams = nullptr;
 };
 

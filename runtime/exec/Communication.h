@@ -62,7 +62,7 @@ public:
   Pending::Tensors targets;
   std::vector<bool> isInPlace;
   const Arena *arena = nullptr;
-  /// Null where there is one stream.
+  /// Null if there is one stream.
   const Device *device = nullptr;
 
   void execute(Frame &frame) override;

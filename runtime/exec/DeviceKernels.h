@@ -12,13 +12,13 @@ namespace cleave::runtime {
 class DeviceKernels : public KernelSource {
 public:
   /// `target`: "best", the newest code that runs on the device; the name of a chip, whose code it
-  /// is then; "none". Fails where the program has code for chips, but none that runs: the error
+  /// is then; "none". Fails if the program has code for chips, but none that runs: the error
   /// names them. Outlives the kernels that it gives, as `device` does it.
   static llvm::Expected<std::unique_ptr<DeviceKernels>>
   create(mlir::ModuleOp module, llvm::StringRef target, const Device &device);
 
   llvm::Expected<std::unique_ptr<CompiledKernel>> find(exec::KernelOp kernel) override;
-  /// "sm_90"; empty where no compiled code is used.
+  /// "sm_90"; empty if no compiled code is used.
   llvm::StringRef target() const override { return targetName; }
   /// What chunks of a launch share, as much as the kernel that needs most.
   char *partials() const {

@@ -20,7 +20,7 @@
 namespace cleave::runtime {
 
 /// An instruction for an op of the aten dialect that this session's device has under another name
-/// or computes otherwise; null where a call of the operator itself does.
+/// or computes otherwise; null if a call of the operator itself does.
 BindResult bindDeviceVariant(Binder &binder, mlir::Operation *op);
 
 /// Attention with additive `mask` (undefined: none), of queries [batch, heads, rows, width].

@@ -61,7 +61,7 @@ private:
   /// The strides of the arguments for which the instructions have prepared themselves; used if the
   /// function plans memory. None for what has not been seen yet (an accumulator is empty at first).
   std::vector<std::optional<llvm::SmallVector<int64_t, 4>>> layouts;
-  /// Instructions that are not idle; empty where that is not known yet.
+  /// Instructions that are not idle; empty if that is not known yet.
   std::vector<Instruction *> busy;
 };
 

@@ -12,7 +12,7 @@ class Program;
 
 /// Whether the op's `generator` is "philox".
 bool isPhilox(mlir::Operation *op);
-/// The first random op of the program that `matches`; null where there is none.
+/// The first random op of the program that `matches`; null if there is none.
 mlir::Operation *findRandomOp(const Program &program,
                               llvm::function_ref<bool(mlir::Operation *)> matches);
 /// Whether the device can draw all random numbers of the program.

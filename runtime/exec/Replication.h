@@ -34,7 +34,7 @@ struct ReplicatedValue {
   int64_t bytes = 0;
 };
 
-/// What `value` promises, as its type says; nothing where `axes` is empty.
+/// What `value` promises, as its type says; nothing if `axes` is empty.
 ReplicatedValue describeReplication(mlir::Value value, uint32_t slot, std::string name,
                                     const RankGrid &grid);
 

@@ -78,7 +78,7 @@ public:
   virtual uint64_t fingerprint() const = 0;
 };
 
-/// The paths of `KIND:PATH[,PATH...]`; none where it has another form.
+/// The paths of `KIND:PATH[,PATH...]`; none if it has another form.
 std::vector<std::string> listDataPaths(llvm::StringRef source);
 
 /// The number of microbatches of one rank's share of `batch` examples; an error if the batch does

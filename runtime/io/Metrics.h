@@ -37,10 +37,10 @@ const char *describeNonFinite(double loss);
 /// The shortest decimal that reads back as `value`; "null", as JSON has it, where it is not finite.
 std::string formatNumber(double value);
 
-/// Appends a line a step to a file of JSON lines: step, loss, tokens_per_s, ms, and where they are
-/// known lr (a list where there are several), gradient_norm, memory_bytes, workspace_bytes. A loss
-/// that is not finite is null, since JSON has no such numbers. Finite losses are written so that
-/// they read back bit for bit.
+/// Appends a line per step to a file of JSON lines: step, loss, tokens_per_s, ms, and where they
+/// are known lr (a list where there are several), gradient_norm, memory_bytes, workspace_bytes. A
+/// loss that is not finite is null, since JSON has no such numbers. Finite losses are written so
+/// that they read back bit for bit.
 class MetricsFile {
 public:
   /// Makes sure that the file can be written and changes nothing in it; `begin` must follow.

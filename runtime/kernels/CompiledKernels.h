@@ -31,7 +31,7 @@ public:
   virtual ~KernelSource() = default;
   /// Null for a kernel without code for this source's processor. An error names kernel and binary.
   virtual llvm::Expected<std::unique_ptr<CompiledKernel>> find(exec::KernelOp kernel) = 0;
-  /// What the code is for: "x86-64-v4", "sm_90"; empty where no compiled code is used.
+  /// What the code is for: "x86-64-v4", "sm_90"; empty if no compiled code is used.
   virtual llvm::StringRef target() const = 0;
 };
 

@@ -51,7 +51,7 @@ public:
                                                             llvm::StringRef target);
 
   llvm::Expected<std::unique_ptr<CompiledKernel>> find(exec::KernelOp kernel) override;
-  /// "x86-64-v4"; empty where no compiled code is used.
+  /// "x86-64-v4"; empty if no compiled code is used.
   llvm::StringRef target() const override { return targetName; }
   const KernelMemory &memory() const { return shared; }
 
@@ -63,7 +63,7 @@ private:
   KernelMemory shared;
 };
 
-/// An error where `target` is no value of the option: neither "best" nor "none" nor a target.
+/// An error where `target` is not a value of the option: neither "best" nor "none" nor a target.
 llvm::Error checkKernelTarget(llvm::StringRef target);
 
 } // namespace cleave::runtime

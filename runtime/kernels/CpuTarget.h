@@ -14,7 +14,7 @@ llvm::ArrayRef<llvm::StringRef> getCpuTargets();
 /// Whether this processor, and the system on it, execute code for one of these.
 bool executesCpuTarget(llvm::StringRef target);
 
-/// The best that it executes; empty where that is none.
+/// The best that it executes; empty if that is none.
 llvm::StringRef getBestCpuTarget();
 
 } // namespace cleave::runtime

@@ -21,7 +21,7 @@ public:
   ~SharedObject();
   SharedObject(const SharedObject &) = delete;
 
-  /// The address of a symbol; null where there is none.
+  /// The address of a symbol; null if there is none.
   void *find(llvm::StringRef symbol) const;
 
 private:

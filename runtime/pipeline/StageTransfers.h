@@ -22,7 +22,7 @@ namespace cleave::runtime {
 
 class StageTransfers {
 public:
-  /// `group` has the ranks along the pipeline axis, in order. Fails where tags would not be enough.
+  /// `group` has the ranks along the pipeline axis, in order. Fails if tags would not be enough.
   static llvm::Expected<std::unique_ptr<StageTransfers>>
   create(RankGroup group, const ActionList &list, const ScheduleInfo &schedule, int64_t stages,
          const Device &device);

@@ -28,7 +28,7 @@ public:
       result += sum.count;
     return result;
   }
-  /// Nothing where nothing was added.
+  /// Nothing if nothing was added.
   std::optional<double> typical() const {
     std::vector<double> means;
     for (const auto &[step, sum] : steps)

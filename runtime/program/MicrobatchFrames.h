@@ -13,7 +13,7 @@
 
 namespace cleave::runtime {
 
-/// Frames of one rank, those of a stage one behind the other.
+/// Frames of one rank, those of a stage one after the other.
 struct MicrobatchFrames {
   struct Stage {
     /// Bytes of one frame, a multiple of the alignment.
@@ -22,7 +22,7 @@ struct MicrobatchFrames {
     unsigned numSlots = 0;
     /// Where the first frame begins, in bytes behind the arena's end.
     int64_t offset = 0;
-    /// By microbatch of the step; empty where all have frame 0.
+    /// By microbatch of the step; empty if all have frame 0.
     std::vector<unsigned> slots;
   };
   /// One in a program that is not in stages.

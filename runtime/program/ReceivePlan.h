@@ -25,7 +25,7 @@ struct ReceivePlan {
 /// The plan of the rank at `place` along the pipeline axis.
 ReceivePlan planReceives(const Program &program, int64_t place);
 
-/// The values of one message lie one behind the other, each from an aligned address on.
+/// The values of one message lie one after the other, each from an aligned address on.
 int64_t alignInMessage(int64_t bytes);
 
 } // namespace cleave::runtime

@@ -12,7 +12,7 @@ namespace cleave::runtime {
 /// varies fastest.
 class RankGrid {
 public:
-  /// `world` may be null: one rank. Fails where the mesh and the number of ranks do not fit.
+  /// `world` may be null: one rank. Fails if the mesh and the number of ranks do not fit.
   static llvm::Expected<std::unique_ptr<RankGrid>> create(llvm::ArrayRef<MeshAxis> mesh,
                                                           Communicator *world);
   /// The ranks on the program's mesh. One rank alone needs no pipeline axis: it runs all stages.

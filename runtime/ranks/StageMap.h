@@ -46,7 +46,7 @@ public:
   }
   bool hasInput(llvm::StringRef name) const { return !scheduled || inputs.contains(name); }
   /// Where a result of a microbatch, or an output of a function that the schedule calls, is made,
-  /// by its file name; nothing where it never is: by a forward-only schedule, or without a
+  /// by its file name; nothing if it never is: by a forward-only schedule, or without a
   /// schedule.
   std::optional<int> placeOfResult(llvm::StringRef fileName) const;
 

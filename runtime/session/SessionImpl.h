@@ -44,7 +44,7 @@ private:
   llvm::Error makeRunner();
 
   llvm::Error checkUpdate() const;
-  /// A tensor of `list`; an error with `what` where there is none.
+  /// A tensor of `list`; an error with `what` if there is none.
   llvm::Expected<at::Tensor *> find(std::vector<at::Tensor> &list, PlaceIndex::Index index,
                                     bool isHere, const llvm::Twine &what);
   llvm::Expected<TensorRef> viewState(llvm::Expected<at::Tensor *> tensor);

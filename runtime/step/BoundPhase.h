@@ -29,7 +29,7 @@ struct BoundPhases {
   using List = std::vector<std::unique_ptr<BoundPhase>>;
   /// One of each for a program that is not in pipeline stages; `microbatch` in the order of a run.
   List unshard, microbatch, reduce, update;
-  /// By index of the program's functions; null where this rank does not run it.
+  /// By index of the program's functions; null if this rank does not run it.
   std::vector<BoundPhase *> byFunction;
 };
 

@@ -8,7 +8,7 @@
 
 namespace cleave::runtime {
 
-/// Why a session's steps cannot be recorded as graphs of its device; empty where they can.
+/// Why a session's steps cannot be recorded as graphs of its device; empty if they can.
 std::string explainNoGraphs(const StepContext &context);
 
 /// Runs a step sequentially while the device records it, and from then on replays the graph. What

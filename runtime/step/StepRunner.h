@@ -18,7 +18,7 @@ class StepRunner {
 public:
   virtual ~StepRunner();
 
-  /// One microbatch of a step, in order. Fails where all of a step run together.
+  /// One microbatch of a step, in order. Fails if all of a step run together.
   virtual llvm::Error runMicrobatch(int64_t step, int64_t index) = 0;
   /// Everything of a step but its update.
   virtual llvm::Error runMicrobatches(int64_t step, MicrobatchCallback fill,

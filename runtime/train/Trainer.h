@@ -38,7 +38,7 @@ private:
   /// Runs a step's microbatches and notes their losses; and its update, where that need not wait
   /// for them.
   llvm::Error runMicrobatches(int64_t step);
-  /// The step's losses by microbatch; none where this rank makes none.
+  /// The step's losses by microbatch; none if this rank makes none.
   llvm::Expected<std::vector<double>> takeLosses();
   /// Mean over the microbatches of all ranks, in the order of the batch. Ranks tell each other of
   /// signals, too.

@@ -12,9 +12,9 @@ namespace cleave::sim {
 
 struct ProgramFile {
   std::string path;
-  /// The schedule of the program; nothing where none was asked for.
+  /// The schedule of the program; nothing if none was asked for.
   std::optional<schedule::Schedule> schedule;
-  /// The work of each stage; empty where the module has none.
+  /// The work of each stage; empty if the module has none.
   std::vector<simulate::StageWork> stages;
 };
 

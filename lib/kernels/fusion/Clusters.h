@@ -11,7 +11,7 @@
 
 namespace cleave::kernels {
 
-/// Ops that can run as one row kernel: none of them needs, by way of an op outside, what another
+/// Ops that can run as one row kernel: none of them needs, via an op outside, what another
 /// one makes.
 struct Cluster {
   /// In program order.

@@ -56,7 +56,7 @@ struct KernelLayout {
   llvm::DenseMap<mlir::Value, RowLayout> values;
 };
 
-/// Of a kernel's body; none where its ops do not lie over rows in common (`--fuse-kernels` makes
+/// Of a kernel's body; none if its ops do not lie over rows in common (`--fuse-kernels` makes
 /// no such kernels, but a kernel may be written by hand).
 std::optional<KernelLayout> analyzeKernel(mlir::Block &body);
 

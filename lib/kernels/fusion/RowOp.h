@@ -23,7 +23,7 @@ namespace cleave::kernels {
 
 /// One tensor of an op, as elements in order: rows, then the columns of each.
 struct RowTensor {
-  /// False for an operand that is absent, or is no tensor.
+  /// False for an operand that is absent, or is not a tensor.
   bool exists = false;
   /// Factors of the rows, as indices into `RowOp::factors`, major first.
   llvm::SmallVector<unsigned, 4> rows;
@@ -43,7 +43,7 @@ struct RowOp {
   /// columns it counts to the rows, as all tensors here say. None: the tensors say what is.
   std::optional<unsigned> column;
 
-  /// With `column` as the columns; none where a tensor has them other than last.
+  /// With `column` as the columns; none if a tensor has them other than last.
   std::optional<RowOp> withColumns() const;
 };
 

@@ -11,7 +11,7 @@
 
 namespace cleave::kernels {
 
-/// Copies of a block's views and other ops that cost nothing where they are used (`isRepeatable`).
+/// Copies of a block's views and other ops that cost nothing if they are used (`isRepeatable`).
 /// Ops that share one need not become one kernel, nor wait for each other, and a kernel need not
 /// give it to others: each use gets its own.
 class ViewCopies {

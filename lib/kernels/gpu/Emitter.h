@@ -104,7 +104,7 @@ protected:
   mlir::Type indexType;
   mlir::Value indexConstant(int64_t value);
 
-  /// Coordinates of the current row; empty where there is none.
+  /// Coordinates of the current row; empty if there is none.
   llvm::SmallVector<mlir::Value> coordinates;
   /// Loads that are the same for all rows are written in front of this, if there is one, as long
   /// as their number allows.

@@ -73,7 +73,7 @@ public:
   /// The value of operand `i`, in the type that its dtype is computed in.
   NodeId operand(unsigned i) const { return operands[i]; }
   NodeId operand(unsigned i, ComputeType type) { return b.convert(operands[i], type); }
-  /// The value of the tensor argument `name`; none where it is not given.
+  /// The value of the tensor argument `name`; none if it is not given.
   std::optional<NodeId> argument(llvm::StringRef name) const;
   /// How the tensor operand or result lies over the kernel's rows.
   const RowLayout &access(mlir::Value value) const { return layout.values.at(value); }

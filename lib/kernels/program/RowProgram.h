@@ -53,7 +53,7 @@ enum class Function : uint8_t {
   Pow,
   Maximum, ///< NaN if one is
   Minimum, ///< NaN if one is
-  // To I1. All but NotEqual are false where a number is NaN.
+  // To I1. All but NotEqual are false if a number is NaN.
   Equal,
   NotEqual,
   Less,

@@ -15,10 +15,10 @@ namespace cleave::exec {
 /// A line says how many bytes are in use.
 class ArenaPlot {
 public:
-  /// Adds a panel for a function whose buffers have places; none where the arena is empty.
+  /// Adds a panel for a function whose buffers have places; none if the arena is empty.
   void add(llvm::StringRef name, const Timeline &timeline, const Buffers &buffers,
            int64_t arenaBytes);
-  /// Adds one for the frame of the functions; none where it is empty.
+  /// Adds one for the frame of the functions; none if it is empty.
   void add(llvm::ArrayRef<PlannedFunction> functions, const FramePlan &frame);
   std::string str() const;
 
@@ -34,7 +34,7 @@ private:
     unsigned length;
     int64_t bytes;
     std::vector<Rectangle> rectangles;
-    /// When functions begin, and their names; empty where there is one.
+    /// When functions begin, and their names; empty if there is one.
     std::vector<std::pair<unsigned, std::string>> functions = {};
 
     std::vector<int64_t> countLive() const;

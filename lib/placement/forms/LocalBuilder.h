@@ -44,7 +44,7 @@ public:
   Axes axesOf(llvm::ArrayRef<AxisStrategy> strategies, unsigned result, int64_t dim) const;
 
   //===--------------------------------------------------------------------===//
-  // Communication; along no axes the value stays as it is
+  // Communication; along no axes the value stays unchanged
   //===--------------------------------------------------------------------===//
 
   /// P(reduction) to R.
@@ -130,7 +130,7 @@ private:
 
 /// The strategy of a form whose operands and results are all replicated, to be changed.
 AxisStrategy replicatedStrategy(mlir::Operation *op, const Form *form);
-/// The operand number of the tensor argument of this name; none where it is absent.
+/// The operand number of the tensor argument of this name; none if it is absent.
 std::optional<unsigned> operandNumber(mlir::Operation *op, llvm::StringRef name);
 /// Whether every rank along the axis gets as much of `size` elements.
 bool dividesEvenly(int64_t size, MeshAxis axis);

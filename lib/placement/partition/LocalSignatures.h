@@ -27,7 +27,7 @@ public:
   LocalSignatures(llvm::ArrayRef<mlir::func::FuncOp> functions, const PartitionContext &context)
       : functions(functions), context(context) {}
 
-  /// Emits an error where a function is not completely placed, a dimension does not divide evenly,
+  /// Emits an error if a function is not completely placed, a dimension does not divide evenly,
   /// or functions disagree about what they hand each other.
   mlir::LogicalResult run();
 

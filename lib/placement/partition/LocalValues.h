@@ -21,7 +21,7 @@ public:
   LocalValues(mlir::OpBuilder &builder, PartitionContext &context)
       : builder(builder), context(context) {}
 
-  /// `local` is how `global` is made. Values that are no tensors have one form.
+  /// `local` is how `global` is made. Values that are not tensors have one form.
   void define(mlir::Value global, mlir::Value local);
   /// The value as `user`, an op of the global program, takes it. Failure after an error at it.
   mlir::FailureOr<mlir::Value> get(mlir::Value global, llvm::ArrayRef<dist::AxisPlacement> target,
@@ -54,9 +54,9 @@ private:
 
   Wish makeWish(mlir::Value global, llvm::ArrayRef<dist::AxisPlacement> target,
                 mlir::Operation *user) const;
-  /// Nothing where no form leads there.
+  /// Nothing if no form leads there.
   std::optional<Way> findWay(const Wish &wish);
-  /// What a rank sends until the wish is fulfilled, in bytes; none where there is no way.
+  /// What a rank sends until the wish is fulfilled, in bytes; none if there is no way.
   std::optional<int64_t> estimate(const Wish &wish);
   std::optional<ViewWay> throughView(const Wish &wish);
   mlir::FailureOr<mlir::Value> make(const Wish &wish, mlir::Operation *user);
@@ -66,7 +66,7 @@ private:
 
   mlir::OpBuilder &builder;
   PartitionContext &context;
-  /// By global value: as it was made first, then the others. What is no tensor has one.
+  /// By global value: as it was made first, then the others. What is not a tensor has one.
   llvm::DenseMap<mlir::Value, llvm::SmallVector<Form, 1>> forms;
   /// Made from one parameter alone, element by element or as a view.
   llvm::DenseSet<mlir::Value> ofParameter;

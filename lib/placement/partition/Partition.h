@@ -71,7 +71,7 @@ bool equalUpToOrder(llvm::ArrayRef<dist::AxisPlacement> a, llvm::ArrayRef<dist::
 /// "(R, S(0))" for messages.
 std::string describe(llvm::ArrayRef<dist::AxisPlacement> placements);
 
-/// Makes the placed functions of a module local. Emits an error where the module is not completely
+/// Makes the placed functions of a module local. Emits an error if the module is not completely
 /// placed, or an op has no strategy for its placements; the module is then not to be used.
 mlir::LogicalResult partition(mlir::ModuleOp module, const PartitionSettings &settings = {});
 

@@ -9,7 +9,7 @@ namespace cleave::placement {
 
 /// Ranks for which the same functions serve.
 struct RankClass {
-  /// `train.ranks` of the functions; null where there is only this class.
+  /// `train.ranks` of the functions; null if there is only this class.
   mlir::DictionaryAttr ranks;
   /// The mesh's axes, at the places of one of the ranks.
   llvm::SmallVector<MeshAxis> axes;

@@ -32,7 +32,7 @@ public:
   void addExisting(mlir::func::FuncOp function);
   /// Says how the value lies along an axis of the mesh. Negative dimensions count from the back.
   /// Fails, with an error at the value, where the tensor has no such dimension or another rule
-  /// disagrees. True if the placement now stands, false where an explicit one has gone before.
+  /// disagrees. True if the placement now stands, false if an explicit one has gone before.
   llvm::FailureOr<bool> place(Site site, llvm::StringRef axis, dist::AxisPlacement placement,
                               const PlanRule &rule, Strength strength = Strength::Explicit);
   /// What is said of a value along an axis.
@@ -51,7 +51,7 @@ private:
     std::string axis;
     dist::AxisPlacement placement;
     Strength strength;
-    /// Null where an attribute of the program said it.
+    /// Null if an attribute of the program said it.
     const PlanRule *rule;
   };
   /// Major shards first: explicit ones in the order of the rules, then defaults.

@@ -81,7 +81,7 @@ struct PlanRule {
 };
 
 struct Plan {
-  /// Empty where the program is to have its mesh already.
+  /// Empty if the program is to have its mesh already.
   std::vector<AxisSize> mesh;
   std::vector<PlanRule> rules;
 };
@@ -104,7 +104,7 @@ llvm::Expected<Plan> readPlan(llvm::StringRef path);
 /// Whether `path` ("h.0.mlp.c_fc") matches a pattern of components between dots: in one, `*`, `?`,
 /// `[a-z]` and `{a,b}` are as in a shell; the component `**` stands for any number of them.
 bool matchesPath(llvm::StringRef pattern, llvm::StringRef path);
-/// What is wrong with a pattern; empty where nothing is.
+/// What is wrong with a pattern; empty if nothing is.
 std::string checkPattern(llvm::StringRef pattern);
 
 } // namespace cleave::placement

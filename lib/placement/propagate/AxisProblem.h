@@ -27,7 +27,7 @@ public:
   const CostProblem &getProblem() const { return problem; }
   bool isOptimal() const { return solution.isOptimal; }
 
-  /// What the op costs by another of its candidates, in seconds a step, all else being as solved:
+  /// What the op costs by another of its candidates, in seconds per step, all else being as solved:
   /// its work and the redistributions of what it takes and gives.
   double costOf(unsigned op, unsigned candidate) const;
   /// The same for a group.

@@ -48,7 +48,7 @@ struct Origin {
 
 class Candidates {
 public:
-  /// Emits an error where annotations contradict each other or no strategy fits them.
+  /// Emits an error if annotations contradict each other or no strategy fits them.
   static mlir::FailureOr<Candidates> collect(const Graph &graph, MeshAxis axis,
                                              llvm::ArrayRef<AxisSolution> earlier);
 

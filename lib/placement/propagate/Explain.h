@@ -21,7 +21,7 @@ struct Redistributed {
   dist::PlacementAttr from, to;
   /// Uses, by number.
   llvm::SmallVector<unsigned, 2> uses;
-  /// Null where nothing gets there.
+  /// Null if nothing gets there.
   const Redistribution *plan;
   double seconds = 0;
 };
@@ -61,7 +61,7 @@ private:
   std::vector<Redistributed> redistributions;
 };
 
-/// Why the op can only run replicated; null where it has a rule or a form.
+/// Why the op can only run replicated; null if it has a rule or a form.
 const char *reasonToReplicate(mlir::Operation *op);
 /// "'aten::roll'", also where it is a call.
 std::string operatorName(mlir::Operation *op);

@@ -20,7 +20,7 @@
 
 namespace cleave::placement::propagate {
 
-/// Stands for "no op", "no port", "no value" (what is no tensor).
+/// Stands for "no op", "no port", "no value" (what is not a tensor).
 constexpr unsigned kNone = ~0u;
 
 struct Use {
@@ -49,7 +49,7 @@ struct ValueNode {
 
 struct OpNode {
   mlir::Operation *op;
-  /// Uses by operand, values by result; kNone for what is no tensor.
+  /// Uses by operand, values by result; kNone for what is not a tensor.
   llvm::SmallVector<unsigned, 4> operands;
   llvm::SmallVector<unsigned, 2> results;
   double weight = 1;
@@ -89,7 +89,7 @@ struct Group {
 
 class Graph {
 public:
-  /// Functions without a body are passed over. Emits an error where an op is no part of a global
+  /// Functions without a body are passed over. Emits an error if an op is not part of a global
   /// program (communication, tensors with placements in their types).
   static mlir::FailureOr<Graph> build(mlir::ModuleOp module, double microbatches);
 
@@ -104,7 +104,7 @@ public:
   std::optional<dist::AxisPlacement> getAnnotation(const ValueNode &value,
                                                    mlir::StringAttr axis) const;
   std::optional<dist::AxisPlacement> getAnnotation(const Use &use, mlir::StringAttr axis) const;
-  /// The placement attribute behind it, null where there is none.
+  /// The placement attribute behind it, null if there is none.
   dist::PlacementAttr getAttribute(const ValueNode &value) const;
   dist::PlacementAttr getAttribute(const Use &use) const;
   mlir::OpOperand &getOperand(const Use &use) const;

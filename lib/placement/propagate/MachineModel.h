@@ -16,7 +16,7 @@ namespace cleave::placement::propagate {
 
 /// A link between two ranks along an axis.
 struct AxisLink {
-  /// Bytes a second; an NVLink or a rail of a cluster's network.
+  /// Bytes per second; an NVLink or a rail of a cluster's network.
   double bandwidth = 25e9;
   /// Seconds that each hop of a collective takes on top. None by default: small collectives are
   /// merged later, so that their number says little.
@@ -29,7 +29,7 @@ struct MachineModel {
   /// What a byte of work (OpCost.h) costs, in bytes sent over the fastest link. Large: what the
   /// annotations let divide is divided, unless that moves many times what the op works on.
   double work = 16;
-  /// Microbatches a step, by which what an update does once is cheaper.
+  /// Microbatches per step, by which what an update does once is cheaper.
   double microbatches = 4;
 
   AxisLink getLink(llvm::StringRef axis) const {

@@ -51,7 +51,7 @@ mlir::FailureOr<Propagation> propagate(mlir::ModuleOp module, const PropagateOpt
 void write(const Propagation &propagation);
 
 /// The mesh of the module; with a description such as "dp=2,tp=2", a new one where it has none.
-/// Emits an error where there is none, or several, or another one than described.
+/// Emits an error if there is none, or several, or another one than described.
 mlir::FailureOr<dist::MeshOp> getOrAddMesh(mlir::ModuleOp module, llvm::StringRef description);
 
 } // namespace cleave::placement::propagate

@@ -75,11 +75,11 @@ constexpr bool isForwardP2P(ActionKind kind) {
 constexpr bool makesInputGradient(ActionKind kind) {
   return kind == ActionKind::Backward || kind == ActionKind::BackwardInput;
 }
-/// True where `index` is a microbatch.
+/// True if `index` is a microbatch.
 constexpr bool hasMicrobatch(ActionKind kind) {
   return kind <= ActionKind::RecvBackward;
 }
-/// True where `stage` means something.
+/// True if `stage` means something.
 constexpr bool hasStage(ActionKind kind) {
   return kind <= ActionKind::OptimizerStep;
 }

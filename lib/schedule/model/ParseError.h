@@ -1,4 +1,4 @@
-// Why a text is no schedule, and where: for callers that have a better way of saying so than a
+// Why a text is not a schedule, and where: for callers that have a better way of saying so than a
 // line.
 
 #ifndef CLEAVE_LIB_SCHEDULE_MODEL_PARSEERROR_H

@@ -49,7 +49,7 @@ public:
   unsigned numMicrobatches = 0;
   /// No backward at all: inference or evaluation.
   bool forwardOnly = false;
-  /// One list a rank.
+  /// One list per rank.
   std::vector<std::vector<Action>> ranks;
 
   unsigned numRanks() const { return topology.numRanks(); }

@@ -27,7 +27,7 @@ public:
 
   /// Fails unless ranks >= 1 and `stages` is a positive multiple of `ranks`. `style` is Loop or V.
   static llvm::Expected<Topology> get(TopologyStyle style, unsigned ranks, unsigned stages);
-  /// Fails where a rank is out of range or holds no stage. The style is Loop or V where the map
+  /// Fails if a rank is out of range or holds no stage. The style is Loop or V where the map
   /// happens to be one of them (one chunk is a Loop).
   static llvm::Expected<Topology> fromMap(unsigned ranks, llvm::ArrayRef<unsigned> stageToRank);
 

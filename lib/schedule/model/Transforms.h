@@ -13,7 +13,8 @@ void mergeBackward(Schedule &program);
 
 /// Adds the reduction of each stage's buckets (reduceS.0 to reduceS.n-1, n = buckets[S]) right
 /// after the last action that adds to the stage's weight gradients; where the program reduces some
-/// of the stage already, the others right after the last of these. `buckets` has one entry a stage.
+/// of the stage already, the others right after the last of these. `buckets` has one entry per
+/// stage.
 void addGradientReductions(Schedule &program, llvm::ArrayRef<unsigned> buckets);
 
 /// Adds the optimizer step of every stage that takes none yet at the end of its rank's list.

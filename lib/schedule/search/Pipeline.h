@@ -44,7 +44,7 @@ struct Pipeline {
 };
 
 /// For each rank the order of its passes, each as pass * chunks + chunk. The n-th occurrence is of
-/// microbatch n: microbatches stay in order, which loses nothing where all are alike.
+/// microbatch n: microbatches stay in order, which loses nothing if all are alike.
 struct PassOrder {
   unsigned chunks = 1;
   std::vector<std::vector<uint8_t>> ranks;

@@ -45,7 +45,7 @@ class CostTable {
 public:
   /// One entry (every stage alike) or one a stage.
   std::vector<StageCost> stages = {StageCost()};
-  /// Times of Custom and Collective actions by name; 0 where there is none.
+  /// Times of Custom and Collective actions by name; 0 if there is none.
   llvm::StringMap<double> named;
   /// How much of a group's smaller compute actions hides behind its largest one, 0 to 1.
   double overlap = 0;
@@ -64,9 +64,9 @@ public:
   /// The table of `numStages` stages, each of which runs as many stages of this one, in their
   /// order, as one. Refused unless `numStages` divides the number of entries.
   llvm::Expected<CostTable> merged(unsigned numStages) const;
-  /// Fails where the number of entries is neither 1 nor the program's number of stages.
+  /// Fails if the number of entries is neither 1 nor the program's number of stages.
   llvm::Error checkFor(unsigned numStages) const;
-  /// Fails where `program` runs a half of a stage's backward and only the whole one is known.
+  /// Fails if `program` runs a half of a stage's backward and only the whole one is known.
   llvm::Error checkHalves(const schedule::Schedule &program) const;
   /// Fails on times or memory that are negative or not finite, naming stage and field.
   llvm::Error check() const;

@@ -13,7 +13,7 @@ namespace cleave::simulate {
 struct Device {
   /// Floating-point operations a second, by element type ("bf16"); "" stands for all others.
   llvm::StringMap<double> flops;
-  double memoryBandwidth = 0; // bytes a second
+  double memoryBandwidth = 0; // bytes per second
   double efficiency = 1;      // what part of either is reached
   double overhead = 0;        // seconds every action takes at least on top
   double opOverhead = 0;      // seconds every op of an action takes at least on top
@@ -24,7 +24,7 @@ struct Device {
 /// A link between two pipeline neighbours (or the collective's slowest hop).
 struct Link {
   double latency = 0;   // seconds
-  double bandwidth = 0; // bytes a second
+  double bandwidth = 0; // bytes per second
 };
 
 /// A device and what connects several of it.

@@ -40,7 +40,7 @@ struct StageWork {
 /// Seconds of a function: its ops one after another, communications on a stream of their own.
 double timeOf(const Machine &machine, llvm::ArrayRef<OpWork> function);
 
-/// In milliseconds and bytes. Fails where stages communicate over mesh axes and the machine has no
+/// In milliseconds and bytes. Fails if stages communicate over mesh axes and the machine has no
 /// "collective" link.
 llvm::Expected<CostTable> costsOfStages(const Machine &machine, llvm::ArrayRef<StageWork> stages);
 

@@ -8,7 +8,7 @@
 
 namespace cleave::simulate {
 
-/// An action by its place in the program; noRank where there is none.
+/// An action by its place in the program; noRank if there is none.
 struct ActionRef {
   static constexpr uint32_t noRank = ~0u;
   uint32_t rank = noRank;
@@ -32,7 +32,7 @@ struct Timeline {
   std::vector<std::vector<ActionTime>> ranks;
   /// When a rank's last action, and all it started, was complete.
   std::vector<double> rankEnd;
-  /// Per rank: idle time of the compute stream that passed while the awaited data was on its way.
+  /// Per rank: idle time of the compute stream that passed while the awaited data was in transit.
   std::vector<double> exposedCommunication;
   /// Per rank: the largest sum of activation memory at any time.
   std::vector<double> peakMemory;

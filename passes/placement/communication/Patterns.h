@@ -39,7 +39,7 @@ template <typename Op> Op getProducer(mlir::Value value) {
   return getOnlyOperand(op) ? op : Op();
 }
 
-/// The axis along which a communication runs, null where it runs along several.
+/// The axis along which a communication runs, null if it runs along several.
 mlir::StringAttr getOnlyAxis(dist::CommunicationOpInterface op);
 
 /// `value` as `type`, which is its own type, or one that a `dist.convert` leads to; null where

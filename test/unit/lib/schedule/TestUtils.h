@@ -28,7 +28,7 @@ inline Schedule parse(llvm::StringRef text) {
   return orFail(parseText(text, "test"));
 }
 
-/// All problems as one text; empty where there are none.
+/// All problems as one text; empty if there are none.
 inline std::string verifyText(const Schedule &program, const VerifyOptions &options = {}) {
   std::string text;
   for (const Problem &problem : verify(program, options))

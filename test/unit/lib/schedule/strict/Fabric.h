@@ -118,7 +118,7 @@ public:
   const std::string &report() const { return text; }
   /// First-in-first-out matching disregards tags: the pairs that met with different ones.
   unsigned numMismatches() const { return mismatches; }
-  /// What ended a rank's body, other than Stuck; empty where it returned.
+  /// What ended a rank's body, other than Stuck; empty if it returned.
   const std::string &failure(unsigned rank) const { return ranks[rank].failure; }
 
 private:
