@@ -33,7 +33,7 @@ struct TensorType {
   }
 };
 
-/// A tensor's data, contiguous in row-major order, owned by somebody else.
+/// A tensor's data, contiguous in row-major order, not owned.
 struct TensorRef {
   TensorType type;
   char *data = nullptr;

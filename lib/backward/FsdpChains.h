@@ -3,7 +3,7 @@
 // Under fully sharded data parallelism a microbatch gathers each parameter from its shards before
 // it uses it, and reduces and scatters each gradient. Neither depends on the microbatch. Here such
 // chains are found, from a parameter forwards and from its gradient backwards; other collectives
-// are not touched by anybody who asks here.
+// are not changed by queries.
 //
 //===----------------------------------------------------------------------===//
 

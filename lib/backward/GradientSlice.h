@@ -17,7 +17,7 @@ namespace cleave::backward {
 
 class GradientSlice {
 public:
-  /// A slice that stops at the values of `given`, which somebody else computes.
+  /// A slice that stops at the values of `given`, which are computed elsewhere.
   explicit GradientSlice(const GradientSlice *given = nullptr) : given(given) {}
 
   /// Adds `value` and everything that it is computed from, block arguments excepted.

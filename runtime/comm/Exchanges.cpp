@@ -176,7 +176,7 @@ PendingOr cleave::runtime::startBroadcast(const RankGroup &group, at::Tensor ten
                                           StringRef what) {
   if (llvm::Error error = checkPlace(group, root, "broadcast"))
     return error;
-  // The others' operands stay unchanged: there may be other references them.
+  // The others' operands stay unchanged: there may be other references.
   at::Tensor buffer = group.place == root ? tensor.contiguous()
                                           : at::empty_like(tensor, at::MemoryFormat::Contiguous);
   at::Tensor bytes = bytesOf(buffer);

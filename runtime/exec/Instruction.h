@@ -100,7 +100,7 @@ public:
   std::string location; ///< "h.0.attn.c_attn (gpt.py:57)", may be empty
   /// On a device: the stream that it runs on.
   StreamKind stream = StreamKind::Compute;
-  /// Where its first result that somebody uses goes.
+  /// The slot of its first used result.
   std::optional<uint32_t> firstResult;
 };
 

@@ -67,7 +67,7 @@ struct TensorBatch {
     for (const Operand &operand : operands)
       tensors.push_back(operand.tensor(frame));
   }
-  /// Reads what the kernel overwrites, or its flat memory: a copy where somebody else holds it.
+  /// Reads what the kernel overwrites, or its flat memory: a copy if there are other references.
   void readOwned(Frame &frame) {
     read(frame);
     for (at::Tensor &tensor : tensors)

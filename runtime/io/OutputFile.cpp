@@ -47,7 +47,7 @@ static std::optional<int> findStandardStream(const struct stat &status) {
   return std::nullopt;
 }
 
-/// Opens what is not a regular file, without waiting for anybody.
+/// Opens what is not a regular file, without waiting for the other end.
 static llvm::Expected<int> openSpecial(llvm::StringRef path) {
   int descriptor = ::open(path.str().c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (descriptor < 0 && errno == ENXIO)

@@ -20,7 +20,7 @@
 
 namespace cleave::runtime {
 
-/// One named dense tensor, row-major. `bytes` belongs to somebody else (a mapped file, a tensor)
+/// One named dense tensor, row-major. `bytes` is owned elsewhere (a mapped file, a tensor)
 /// and may be unaligned for its type when it comes from a file.
 struct TensorView {
   std::string name;

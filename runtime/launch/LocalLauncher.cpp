@@ -210,7 +210,7 @@ llvm::Error Supervisor::blockSignals() {
 }
 
 Supervisor::~Supervisor() {
-  // Only after an error in `start` is anybody left.
+  // Ranks are left only after an error in `start`.
   for (Child &child : children)
     if (child.pid > 0 && !child.status) {
       ::kill(child.pid, SIGKILL);

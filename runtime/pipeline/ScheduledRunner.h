@@ -60,7 +60,7 @@ private:
 
   llvm::Error describe(const ScheduledAction &entry, llvm::Error error) const;
   bool isObserved() const { return context.reporter.isOn(); }
-  /// The steady clock where somebody listens, else 0.
+  /// The steady clock if there is an observer, else 0.
   int64_t now() { return isObserved() ? context.reporter.now() : 0; }
   void observe(const ScheduledAction &entry, int64_t begin, int64_t ready, int64_t bytes = 0);
 

@@ -32,7 +32,7 @@ public:
   /// Adds slots of these sizes; returns the number of the first.
   unsigned addSlots(llvm::ArrayRef<int64_t> bytes);
 
-  /// Memory of one slot, or a spare of `bytes` where somebody still holds a value in it. May throw.
+  /// Memory of one slot, or a spare of `bytes` if a value in it is still referenced. May throw.
   Ref take(unsigned slot, int64_t bytes);
   /// Any spare. May throw.
   Ref takeSpare(int64_t bytes);

@@ -111,7 +111,7 @@ def test_ranks_of_a_launcher_agree_on_the_step(build_dir, tmp_path, subject):
 
 
 def test_second_signal_ends_at_once(build_dir, tmp_path, subject):
-    # One step that takes longer than anybody waits for.
+    # One step that takes longer than any wait.
     long = options(tmp_path)
     long[long.index("--batch") + 1] = 2 * 10**6
     process = start(training.command(build_dir, subject.program, *long))
