@@ -31,7 +31,7 @@ LogicalResult cleave::aten::expectMaskedResult(Operation *op, unsigned index, Ar
   if (isa<NoneType>(op->getResult(index).getType()))
     return success();
   return op->emitOpError("expects result ")
-         << index << " of type none, as `output_mask` leaves it out, found "
+         << index << " of type none, since `output_mask` is false for it, found "
          << op->getResult(index).getType();
 }
 

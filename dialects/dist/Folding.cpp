@@ -38,7 +38,7 @@ OpFoldResult FakeGatherOp::fold(FoldAdaptor) {
   return {};
 }
 
-/// Nobody's value goes anywhere. A shift that is only started stays: its result is a future.
+/// No value moves. A shift that is only started stays: its result is a future.
 OpFoldResult ShiftOp::fold(FoldAdaptor) {
   if (getBy() == 0 && getInput().getType() == getResult().getType())
     return getInput();

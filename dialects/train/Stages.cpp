@@ -168,7 +168,7 @@ static LogicalResult checkStageSumPlace(func::FuncOp function, Phase phase, Role
                                  "and updates take the sum";
 }
 
-/// Every sum has terms and consumers, all of one type.
+/// Every sum has terms and consumers, all with the same type.
 static LogicalResult checkStageSums(const ProgramFunctions &program) {
   struct Uses {
     func::FuncOp producer, consumer;

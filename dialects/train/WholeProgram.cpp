@@ -113,7 +113,7 @@ static LogicalResult findFunctions(ModuleOp module, DictionaryAttr ranks,
   for (auto &[number, stage] : stages) {
     if (number != static_cast<int64_t>(program.stages.size()))
       return stage.getFunctions().front().emitError()
-             << "is of stage " << number << ", but the program has no stage "
+             << "belongs to stage " << number << ", but the program has no stage "
              << program.stages.size();
     program.stages.push_back(std::move(stage));
   }
@@ -353,18 +353,18 @@ private:
       };
       if (producer->getStage() != port.getStage())
         return refuse(
-            ", which is of another stage; values passed between stages have the role crossing",
-            "made here");
+            ", which belongs to another stage; values passed between stages have the role crossing",
+            ""produced here");
       if (producer->order >= port.order)
-        return refuse(", which is computed only later", "made here");
+        return refuse(", which is computed only later", ""produced here");
       if (!isInMicrobatch(port) && producer->phase != Phase::Unshard)
         return refuse(", which does not outlive its microbatch",
                       "computed here, by a function that runs for each microbatch");
       if (producer->type != port.type) {
-        InFlightDiagnostic diagnostic = reportError(port)
-                                        << "takes " << port.role << " of type " << port.type;
-        diagnostic.attachNote(producer->getLoc()) << "made here with type " << producer->type;
-        return diagnostic;
+          InFlightDiagnostic diagnostic = reportError(port)
+                                          << "takes " << port.role << " of type " << port.type;
+          diagnostic.attachNote(producer->getLoc()) << "produced here with type " << producer->type;
+          return diagnostic;
       }
       used[port.role.getName()] = &port;
     }

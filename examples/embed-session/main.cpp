@@ -2,7 +2,7 @@
 //
 // usage: embed-session PROGRAM.mlir
 //
-// Loads the program (line.mlir), makes a session and steps it, with data made here. Needs nothing
+// Loads the program (line.mlir), makes a session and steps it, with generated data. Needs nothing
 // of Cleave but the headers in include/cleave.
 //
 //===----------------------------------------------------------------------===//

@@ -136,7 +136,7 @@ private:
                                << "; expected one value (I) or terms of one (P(sum))";
       Operation *producer = loss.getDefiningOp();
       Diagnostic &note = diagnostic.attachNote(producer ? producer->getLoc() : loss.getLoc());
-      note << "made here, with type " << loss.getType() << "; ";
+      note << "produced here, with type " << loss.getType() << "; ";
       if (along.isReplicate())
         note << "dist.convert takes it to I";
       else if (along.isPartial())
@@ -167,7 +167,7 @@ private:
     return success();
   }
 
-  /// The seed stands behind the data, before what random ops take.
+  /// The seed comes after the data, before what random ops take.
   void addSeed(Backward &backward, Type type) {
     unsigned at = function.getNumArguments();
     auto isRandom = [&](unsigned i) {

@@ -151,7 +151,7 @@ LogicalResult pipeline::checkStages(ArrayRef<train::ProgramFunctions> stages,
                                     const schedule::Schedule &program, Location location) {
   if (stages.size() != program.numStages()) {
     InFlightDiagnostic diagnostic =
-        emitError(location) << "schedule '" << program.name << "' is of " << program.numStages()
+        emitError(location) << "schedule '" << program.name << "' has " << program.numStages()
                             << " stages, but the program has " << stages.size();
     diagnostic.attachNote(func::FuncOp(stages.back().forward).getLoc()) << "the last stage is here";
     return failure();
@@ -171,10 +171,11 @@ LogicalResult pipeline::checkStages(ArrayRef<train::ProgramFunctions> stages,
       StringRef missing = findMissing(stage, static_cast<ActionKind>(kind));
       if (!runs[number * kKinds + kind] || missing.empty())
         continue;
-      InFlightDiagnostic diagnostic =
-          forward.emitError() << "is of stage " << number << ", which has no function of phase "
-                              << missing << ", but schedule '" << program.name << "' has its "
-                              << schedule::getKindName(static_cast<ActionKind>(kind));
+      InFlightDiagnostic diagnostic = forward.emitError()
+                                      << "belongs to stage " << number
+                                      << ", which has no function of phase " << missing
+                                      << ", but schedule '" << program.name << "' has its "
+                                      << schedule::getKindName(static_cast<ActionKind>(kind));
       diagnostic.attachNote(location) << "the schedule is here";
       return failure();
     }

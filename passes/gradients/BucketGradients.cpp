@@ -51,7 +51,7 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     if (llvm::none_of(program->getParts(), takesGradients)) {
       module.emitError()
           << "has neither an update nor a reduce function, so there are no gradients "
-             "to put into buckets; run --sync-gradients first";
+             "to bucket; run --sync-gradients first";
       return signalPassFailure();
     }
     SymbolTable symbols(module);
@@ -73,7 +73,7 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
       return failure();
     if (paths->empty())
       return func::FuncOp(part.update ? part.update : part.reduce).emitError()
-             << "takes no gradients to put into buckets";
+             << "takes no gradients to bucket";
     gradients = std::move(*paths);
     gradients::orderByReadiness(part, gradients);
     std::vector<unsigned> groups = gradients::groupGradients(
@@ -206,7 +206,7 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     for (unsigned member : members)
       diagnostic.attachNote(gradients[member].value.getLoc())
           << "'" << gradients[member].name.getValue() << "' of type " << gradients[member].type
-          << " is made here";
+          << " is produced here";
   }
 
   /// Adds `gradient` to the bucket in front of `b`.

@@ -136,7 +136,7 @@ LogicalResult Finder::findContribution(GradientPath &path, train::RoleAttr role)
                                       << "makes " << role
                                       << ", which cannot be bucketed: it is not exactly one "
                                          "`train.accumulate` into its accumulator";
-      diagnostic.attachNote(result.getLoc()) << "made here";
+      diagnostic.attachNote(result.getLoc()) << "produced here";
       for (Operation *user : argument.getUsers())
         if (user != accumulate)
           diagnostic.attachNote(user->getLoc()) << "the accumulator is used here";

@@ -86,8 +86,8 @@ private:
       return module.emitError() << "expects either 'device' or 'profile', found both";
     if (searches && !(memoryLimit >= 0 && effort >= 0 && effort <= 1e6 && seed >= 0))
       return module.emitError()
-             << "expects 'memory-limit', 'effort' (at most 1000000) and 'seed' of "
-                "0 or more";
+             << "expects non-negative 'memory-limit', 'effort' (at most 1000000) and "
+                "'seed'";
     if (!stages.empty() && (buckets || steps))
       return module.emitError() << "has stages, whose functions determine reductions and updates; "
                                    "'buckets' and 'steps' are for modules without stages";

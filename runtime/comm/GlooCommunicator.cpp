@@ -72,8 +72,8 @@ GlooCommunicator::~GlooCommunicator() {
     broken = true;
     world->monitor->fail("it ended before the program did", blamed);
   }
-  // Gloo's threads stay with an operation that cannot complete until its timeout. Whoever reports
-  // the failure need not wait for them.
+  // Gloo's threads stay with an operation that cannot complete until its timeout. The thread that
+  // reports the failure need not wait for them.
   if (broken || world->monitor->hasLoss())
     std::thread([world = std::move(world), group = std::move(group)]() mutable {
       group.reset();

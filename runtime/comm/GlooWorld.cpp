@@ -87,7 +87,7 @@ static llvm::Error describeJoinFailure(PeerMonitor &monitor, const Rendezvous &r
   for (int rank = 0; rank < rendezvous.size; ++rank)
     if (positions[rank].state == PeerPosition::State::NotJoined)
       missing.push_back(rank);
-  // Nobody has an answer where rank 0, which knows, is stopped.
+  // No rank has an answer if rank 0, which knows, is stopped.
   if (missing.empty())
     missing.push_back(0);
   return llvm::make_error<PeerFailure>(

@@ -1,7 +1,7 @@
 //===- Allocator.cpp - the tensors' allocator, with places of the caller's ------===//
 //
-// Operators without an out variant ask LibTorch's allocator for their results. This one stands
-// before it: what the caller has a place for lies there, everything else is as it was.
+// Operators without an out variant ask LibTorch's allocator for their results. This one is
+// consulted first: what the caller has a place for lies there, everything else is as it was.
 //
 //===----------------------------------------------------------------------===//
 

@@ -191,7 +191,7 @@ std::optional<size_t> cleave::runtime::chooseChip(llvm::ArrayRef<std::string> ch
     llvm::StringRef text = chips[i];
     int number;
     if (!text.consume_front("sm_") || text.getAsInteger(10, number))
-      continue; // sm_90a and its like run on that very chip: not made here
+      continue; // sm_90a and its like run on that very chip only: not generated
     if (number / 10 == major && number % 10 <= minor && number > bestNumber) {
       best = i;
       bestNumber = number;

@@ -41,7 +41,7 @@ llvm::Expected<std::unique_ptr<Bucket>> Bucket::create(train::BucketOp op, RankG
     int64_t size = op.getMemberType(i).getNumElements();
     bucket->types.push_back(toScalarType(type.dtype));
     if (isScattered) {
-      // Part by part in memory; in the view the parts stand in front of the dimension that they
+      // Part by part in memory; in the view the parts precede the dimension that they
       // divide, so that a gradient only needs that dimension split to be of the view's shape.
       llvm::SmallVector<int64_t, 6> shape(toTensorType(op.getReducedType(i)).shape);
       bucket->partViews.push_back(bucket->part.narrow(0, offset, size / parts)

@@ -102,7 +102,7 @@ struct SharedScalar {
 
 /// Whether two optimizer ops have the same hyper-parameters, step and learning rate.
 bool cleave::runtime::batchesOptimizerSteps(Operation *a, Operation *b) {
-  // The kernels take tensors of one dtype.
+  // The kernels take tensors with the same dtype.
   auto element = [](Operation *op) {
     return cast<RankedTensorType>(op->getOperand(0).getType()).getElementType();
   };

@@ -118,7 +118,7 @@ llvm::Expected<std::unique_ptr<OutputFile>> OutputFile::open(llvm::StringRef pat
     return makeSystemError(path, "write");
   file->temporary = std::move(temporary);
   llvm::sys::RemoveFileOnSignal(file->temporary);
-  // Somebody may have decided who reads the file.
+  // The user may have decided who reads the file.
   if (target->exists)
     ::fchmod(file->descriptor, target->mode);
   return file;

@@ -55,8 +55,8 @@ at::Tensor RecordedRunner::stagedLoss() const {
 // What is recorded
 //===----------------------------------------------------------------------===//
 
-/// A recorded step reads and writes where it did when it was recorded: values that functions make
-/// anew go back to where they were.
+/// A recorded step reads and writes where it did when it was recorded: values that functions
+/// reallocate go back to where they were.
 void RecordedRunner::restorePlaces(llvm::ArrayRef<at::Tensor> before) {
   c10::InferenceMode inferenceMode;
   std::vector<at::Tensor> &weights = context.state.weights;

@@ -86,7 +86,7 @@ llvm::Error Trainer::finishTrace() {
 }
 
 llvm::Error Trainer::interrupt(int64_t step, bool isSaved) {
-  // Nobody ends before the checkpoint is whole: the others' end would be taken for a failure.
+  // No rank ends before the checkpoint is whole: the others' end would be taken for a failure.
   if (llvm::Error error =
           agree(world, isSaved || options.checkpoint.empty() ? llvm::Error::success() : save(step),
                 "the checkpoint"))

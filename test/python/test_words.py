@@ -1,5 +1,6 @@
-"""Users read plain English: none of scripts/dev/old_words.txt is in help, diagnostics, op descriptions and documents."""
+"""Plain English: none of scripts/dev/old_words.txt is in help, diagnostics, op descriptions, documents and comments."""
 
+import ast
 import pathlib
 import re
 import subprocess
@@ -30,7 +31,7 @@ def tracked(*patterns):
     return [path for path in listed.split() if (SOURCE / path).exists()]
 
 
-def complaints(place, text):
+def list_old_words(place, text):
     """Where the old words are: the place with the line, what was found, and what to write."""
     return [
         f"{place}:{text[: found.start()].count(chr(10)) + 1}: {' '.join(found[0].split())!r}: write {new!r}"
@@ -56,8 +57,31 @@ def literals(text):
     return "".join(kept)
 
 
+def comments(text):
+    """Line comments of C++, where they are; those of adjacent lines are one text."""
+    without = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', text)
+    return "\n".join(line.partition("//")[2].lstrip("/<") for line in without.splitlines())
+
+
+def python_messages(text):
+    """String literals of Python but for documentation, by line."""
+    lines = [""] * text.count("\n")
+    tree = ast.parse(text)
+    documentation = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
+            lines[node.lineno - 1] += " | " + node.value.replace("\n", " ")
+    return "\n".join(lines)
+
+
 def test_the_list_finds_what_it_names():
-    found = complaints("x", "the dearest stage\nwhat nobody needs any more\n")
+    found = list_old_words("x", "the dearest stage\nwhat nobody needs any more\n")
+    assert list_old_words("x", comments('call("//"); // the dearest\n// stage\n'))
+    assert list_old_words("x", python_messages('raise ValueError(f"the dearest {x}")\n'))
     assert any(line.startswith("x:1: 'dearest'") for line in found)
     assert any("what nobody needs any more" in line for line in found)
 
@@ -65,13 +89,13 @@ def test_the_list_finds_what_it_names():
 @pytest.mark.parametrize("tool", TOOLS)
 def test_help_of_tools(build_dir, tool):
     text = subprocess.run([build_dir / "bin" / tool, "--help"], capture_output=True, text=True, check=True).stdout
-    assert not complaints(f"{tool} --help", text)
+    assert not list_old_words(f"{tool} --help", text)
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_help_of_modules(module):
     text = subprocess.run([sys.executable, "-m", module, "--help"], capture_output=True, text=True, check=True).stdout
-    assert not complaints(f"{module} --help", text)
+    assert not list_old_words(f"{module} --help", text)
 
 
 def test_op_and_pass_descriptions():
@@ -79,14 +103,28 @@ def test_op_and_pass_descriptions():
     for path in tracked("dialects/*.td", "passes/*.td"):
         # Comments and C++ inside of records are not what users read.
         text = re.sub(r"^\s*//.*$", "", (SOURCE / path).read_text(), flags=re.MULTILINE)
-        found += complaints(path, text)
+        found += list_old_words(path, text)
     assert not found, "\n".join(found)
 
 
 def test_diagnostics():
     found = []
     for path in tracked("dialects/*.cpp", "lib/*.cpp", "passes/*.cpp", "runtime/*.cpp", "tools/*.cpp"):
-        found += complaints(path, literals((SOURCE / path).read_text()))
+        found += list_old_words(path, literals((SOURCE / path).read_text()))
+    assert not found, "\n".join(found)
+
+
+def test_python_messages():
+    found = []
+    for path in tracked("python/*.py", "scripts/*.py"):
+        found += list_old_words(path, python_messages((SOURCE / path).read_text()))
+    assert not found, "\n".join(found)
+
+
+def test_comments():
+    found = []
+    for path in tracked("*.cpp", "*.h"):
+        found += list_old_words(path, comments((SOURCE / path).read_text()))
     assert not found, "\n".join(found)
 
 
@@ -97,5 +135,5 @@ def test_documents():
             # Code and messages in documents have tests of their own.
             text = re.sub(r"^( *)```.*?^ *```$", lambda block: blank(block[0]), (SOURCE / path).read_text(),
                           flags=re.DOTALL | re.MULTILINE)  # fmt: skip
-            found += complaints(path, text)
+            found += list_old_words(path, text)
     assert not found, "\n".join(found)

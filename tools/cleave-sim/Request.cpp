@@ -49,7 +49,7 @@ static llvm::Expected<Schedule> makeSchedule(const Request &request, llvm::Strin
     std::string known = "auto";
     for (const schedule::ScheduleBuilder *each : schedule::ScheduleRegistry::global().all())
       known += ", " + each->name().str();
-    return makeError("there is no schedule or file named '{0}'; known are {1}", name, known);
+    return makeError("there is no schedule or file named '{0}'; known schedules: {1}", name, known);
   }
   if (llvm::Error error = expectCounts(request, name))
     return error;

@@ -365,7 +365,7 @@ void ClusterFinder::breakCycles() {
         follow(operand.getDefiningOp());
       follow(communicationBefore.lookup(&op));
     }
-    // What waits for nothing that is left, then what nothing that is left waits for.
+    // Nodes that wait for no remaining node, then nodes that no remaining node waits for.
     llvm::DenseSet<Operation *> done;
     for (auto *edges : {&before, &after}) {
       auto &others = edges == &before ? after : before;

@@ -84,7 +84,7 @@ static Attribute keyOf(train::RoleAttr role, func::FuncOp function) {
                                 std::nullopt, ArrayAttr(), ArrayAttr(), UnitAttr());
   case RoleKind::Accumulator:
   case RoleKind::Gradient: {
-    // What a function of phase reduce gives back lies in another way.
+    // What a function of phase reduce returns has another placement.
     auto phase = function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName);
     if (phase && (phase.getValue() == train::Phase::Reduce))
       return {};

@@ -357,7 +357,7 @@ void Candidates::Builder::spread(unsigned now) {
 // What is left to choose from
 //===----------------------------------------------------------------------===//
 
-/// Which values some candidate makes partial, by pending reduction (bits). Ops stand behind what
+/// Which values some candidate makes partial, by pending reduction (bits). Ops come after what
 /// they use; saved values come from functions in front.
 std::vector<char> Candidates::Builder::findPartials() const {
   std::vector<char> partial(graph.values.size(), 0);

@@ -39,11 +39,11 @@ static LogicalResult checkEven(RankedTensorType type, PlacementAttr placement, d
 static LogicalResult checkOne(RankedTensorType type, PlacementAttr placement, dist::MeshOp mesh,
                               bool uneven, llvm::function_ref<InFlightDiagnostic()> emitError) {
   if (placement.getMesh().getValue() != mesh.getSymName())
-    return emitError() << "names mesh " << placement.getMesh() << ", expected @"
+    return emitError() << "refers to mesh " << placement.getMesh() << ", expected @"
                        << mesh.getSymName();
   for (const AxisEntry &entry : placement.getEntries()) {
     if (!mesh.findAxis(entry.axis))
-      return emitError() << "names axis \"" << entry.axis.getValue() << "\", which mesh @"
+      return emitError() << "refers to axis \"" << entry.axis.getValue() << "\", which mesh @"
                          << mesh.getSymName() << " does not have";
     if (entry.placement.isInvariant() || entry.placement.isVarying())
       return emitError() << "says " << entry.placement << " on axis \"" << entry.axis.getValue()

@@ -151,7 +151,7 @@ private:
   Reason explainCollective(Waiter waiter, Action action) const {
     std::string name = program.str(action);
     if (state.model.matching == Matching::Fifo && state.model.streams == StreamSharing::World) {
-      // It may stand behind transfers in the rank's stream.
+      // It may be queued after transfers in the rank's stream.
       return explainQueued({true, waiter.rank, waiter.position});
     }
     return missingParticipant(action, name);

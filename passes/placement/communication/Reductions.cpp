@@ -107,7 +107,7 @@ struct SliceOfAllReduce : Pattern<dist::ConvertOp> {
 };
 
 /// The convert to P before a sum over its axis only, or null: the sum puts together what the
-/// convert has taken apart.
+/// convert has split.
 dist::ConvertOp getPadding(Value value, StringAttr axis, Reduction reduction) {
   auto convert = value ? value.getDefiningOp<dist::ConvertOp>() : dist::ConvertOp();
   bool fits = convert && axis && reduction == Reduction::Sum && convert.getAxis() == axis &&

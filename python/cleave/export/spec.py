@@ -27,7 +27,7 @@ class ExportSpec:
         object with "loss").
     targets: one microbatch of what `loss` takes after the outputs.
     optimizer: a fresh torch.optim.AdamW, Adam (without weight decay) or SGD over the module's
-        parameters, or a function of the parameters that makes one.
+        parameters, or a function of the parameters that creates one.
     lr_schedule: cleave.Constant(), WarmupCosine(...) or StepDecay(...) over the optimizer's rates.
     mode: "forward" (outputs), "loss" (loss and outputs), "joint" (loss and gradients); "auto" is
         joint where there is a loss or an optimizer, else forward.

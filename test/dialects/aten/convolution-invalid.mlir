@@ -114,7 +114,7 @@ func.func @convolution_backward_2(%g: tensor<2x16x6x6xf32>, %x: tensor<2x3x8x8xf
 // -----
 
 func.func @convolution_backward_3(%g: tensor<2x16x6x6xf32>, %x: tensor<2x3x8x8xf32>, %w: tensor<16x3x3x3xf32>) {
-  // expected-error @+1 {{'aten.convolution_backward' op expects result 2 of type none, as `output_mask` leaves it out, found 'tensor<16xf32>'}}
+  // expected-error @+1 {{'aten.convolution_backward' op expects result 2 of type none, since `output_mask` is false for it, found 'tensor<16xf32>'}}
   %0:3 = aten.convolution_backward(%g, %x, %w, bias_sizes = [0], stride = [1], padding = [0], dilation = [1], transposed = false, output_padding = [0], groups = 1, output_mask = [true, true, false]) : (tensor<2x16x6x6xf32>, tensor<2x3x8x8xf32>, tensor<16x3x3x3xf32>) -> (tensor<2x3x8x8xf32>, tensor<16x3x3x3xf32>, tensor<16xf32>)
   return
 }

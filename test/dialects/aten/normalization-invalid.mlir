@@ -98,7 +98,7 @@ func.func @native_layer_norm_backward_4(%g: tensor<2x8xf32>, %x: tensor<2x8xf32>
 // -----
 
 func.func @native_layer_norm_backward_5(%g: tensor<2x8xf32>, %x: tensor<2x8xf32>, %m: tensor<2x1xf32>, %r: tensor<2x1xf32>) {
-  // expected-error @+1 {{'aten.native_layer_norm_backward' op expects result 1 of type none, as `output_mask` leaves it out, found 'tensor<8xf32>'}}
+  // expected-error @+1 {{'aten.native_layer_norm_backward' op expects result 1 of type none, since `output_mask` is false for it, found 'tensor<8xf32>'}}
   %0:3 = aten.native_layer_norm_backward(%g, %x, normalized_shape = [8], %m, %r, none, none, output_mask = [true, false, false]) : (tensor<2x8xf32>, tensor<2x8xf32>, tensor<2x1xf32>, tensor<2x1xf32>) -> (tensor<2x8xf32>, tensor<8xf32>, none)
   return
 }

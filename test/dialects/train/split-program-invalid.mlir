@@ -65,7 +65,7 @@ func.func @backward() attributes {train.phase = #train.phase<backward>} { return
 
 // -----
 
-// expected-note @below {{made here with type 'tensor<4xf32>'}}
+// expected-note @below {{produced here with type 'tensor<4xf32>'}}
 func.func @forward(%x: tensor<4xf32> {train.role = #train.role<input "x">})
     -> (tensor<4xf32> {train.role = #train.role<saved "h">}) attributes {train.phase = #train.phase<forward>} {
   return %x : tensor<4xf32>
@@ -84,7 +84,7 @@ func.func @input(%h: tensor<4xf32> {train.role = #train.role<saved "h">})
     attributes {train.phase = #train.phase<backward_input>} {
   return
 }
-// expected-note @below {{made here}}
+// expected-note @below {{produced here}}
 func.func @weight(%x: tensor<4xf32> {train.role = #train.role<input "x">})
     -> (tensor<4xf32> {train.role = #train.role<saved "h">}) attributes {train.phase = #train.phase<backward_weight>} {
   return %x : tensor<4xf32>

@@ -20,7 +20,7 @@ func.func @f0(%0: tensor<4xf32> {train.role = #train.role<input "x">})
     attributes {train.phase = #train.phase<forward>, train.stage = 0 : i64} {
   return %0 : tensor<4xf32>
 }
-// expected-error @below {{is of stage 2, but the program has no stage 1}}
+// expected-error @below {{belongs to stage 2, but the program has no stage 1}}
 func.func @f2(%0: tensor<4xf32> {train.role = #train.role<input "x">})
     -> (tensor<4xf32> {train.role = #train.role<output "0">})
     attributes {train.phase = #train.phase<forward>, train.stage = 2 : i64} {
@@ -249,7 +249,7 @@ func.func @b0()
 
 // -----
 
-// expected-note @below {{made here}}
+// expected-note @below {{produced here}}
 func.func @f0(%0: tensor<4xf32> {train.role = #train.role<input "x">})
     -> (tensor<4xf32> {train.role = #train.role<crossing "h">}, tensor<4xf32> {train.role = #train.role<saved "s">})
     attributes {train.phase = #train.phase<forward>, train.stage = 0 : i64} {
@@ -260,7 +260,7 @@ func.func @f1(%0: tensor<4xf32> {train.role = #train.role<crossing "h">})
     attributes {train.phase = #train.phase<forward>, train.stage = 1 : i64} {
   return %0 : tensor<4xf32>
 }
-// expected-error @below {{takes #train.role<saved "s">, which is of another stage; values passed between stages have the role crossing}}
+// expected-error @below {{takes #train.role<saved "s">, which belongs to another stage; values passed between stages have the role crossing}}
 func.func @b1(%0: tensor<4xf32> {train.role = #train.role<saved "s">})
     attributes {train.phase = #train.phase<backward>, train.stage = 1 : i64} {
   return

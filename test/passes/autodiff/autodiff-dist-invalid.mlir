@@ -8,7 +8,7 @@ dist.mesh @mesh ["tp" = 2]
 func.func @microbatch(%w: tensor<8xf32, #R> {train.role = #train.role<parameter "w">})
     -> (tensor<f32, #R> {train.role = #train.role<loss>})
     attributes {train.phase = #train.phase<microbatch>} {
-  // expected-note @below {{made here, with type 'tensor<f32, #dist.on<@mesh, tp = R>>'; dist.convert takes it to I}}
+  // expected-note @below {{produced here, with type 'tensor<f32, #dist.on<@mesh, tp = R>>'; dist.convert takes it to I}}
   %s = aten.sum(%w) : (tensor<8xf32, #R>) -> tensor<f32, #R>
   return %s : tensor<f32, #R>
 }

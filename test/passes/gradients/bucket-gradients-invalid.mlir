@@ -6,7 +6,7 @@
 // FIRST: error: expects positive bucket sizes and a nonnegative number of accumulations, found bucket-size-mb=2.500000e+01 first-bucket-mb=nan
 // CHECK: error: expects positive bucket sizes and a nonnegative number of accumulations, found bucket-size-mb=0.000000e+00 first-bucket-mb=1.000000e+00 require-accumulations=0
 
-// expected-error @below {{has neither an update nor a reduce function, so there are no gradients to put into buckets; run --sync-gradients first}}
+// expected-error @below {{has neither an update nor a reduce function, so there are no gradients to bucket; run --sync-gradients first}}
 module {
 func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
     -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
@@ -24,7 +24,7 @@ func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">
     -> (tensor<4xf32> {train.role = #train.role<gradient "w">},
         tensor<4xf32> {train.role = #train.role<output "0">})
     attributes {train.phase = #train.phase<microbatch>} {
-  // expected-note @below {{made here}}
+  // expected-note @below {{produced here}}
   %s = train.accumulate %w into %a : tensor<4xf32>
   // expected-note @below {{the sum is used here}}
   %n = aten.neg(%s) : (tensor<4xf32>) -> tensor<4xf32>

@@ -20,7 +20,7 @@ pipeline.schedule @schedule "" ranks 2 stages 2 microbatches 1 topology loop for
 func.func @forward_0(%w: tensor<2xf32> {train.role = #train.role<parameter "a">}) -> (tensor<2xf32> {train.role = #train.role<output "0">}) attributes {train.phase = #train.phase<forward>, train.stage = 0} {
   return %w : tensor<2xf32>
 }
-// expected-error @+1 {{is of stage 2, but the program has no stage 1}}
+// expected-error @+1 {{belongs to stage 2, but the program has no stage 1}}
 func.func @forward_2(%w: tensor<2xf32> {train.role = #train.role<parameter "b">}) -> (tensor<2xf32> {train.role = #train.role<output "1">}) attributes {train.phase = #train.phase<forward>, train.stage = 2} {
   return %w : tensor<2xf32>
 }

@@ -25,10 +25,10 @@
 // FULL-NEXT: rank 1: F1.0 B1.0 F1.1 B1.1 reduce1.0 step1
 // ONE: rank 0: F0.0 F1.0 B1.0 {{(reduce1.0 )?}}B0.0 {{.*}}step0 step1
 
-// PARTS: :[[# @LINE + 10]]:1: error: is of stage 0, which has no function of phase backward_input or backward_weight, but schedule 'zb-h1' has its backward-input
+// PARTS: :[[# @LINE + 10]]:1: error: belongs to stage 0, which has no function of phase backward_input or backward_weight, but schedule 'zb-h1' has its backward-input
 // PARTS: note: the schedule is here
 // SHARE: error: schedule '1f1b' needs a stage for each of the 3 ranks, found 2
-// COUNT: error: schedule 'looped-bfs' is of 4 stages, but the program has 2
+// COUNT: error: schedule 'looped-bfs' has 4 stages, but the program has 2
 // COUNT: note: the last stage is here
 // OPTION: error: has stages, whose functions determine reductions and updates; 'buckets' and 'steps' are for modules without stages
 // What a file does not say is added.

@@ -36,9 +36,9 @@ func.func @uneven(
 
 dist.mesh @mesh ["x" = 2]
 func.func @names(
-    // expected-error @+1 {{the placement of argument 0 of 'names' names mesh @other, expected @mesh}}
+    // expected-error @+1 {{the placement of argument 0 of 'names' refers to mesh @other, expected @mesh}}
     %a: tensor<4xf32> {dist.placement = #dist.on<@other, x = S(0)>},
-    // expected-error @+1 {{names axis "z", which mesh @mesh does not have}}
+    // expected-error @+1 {{refers to axis "z", which mesh @mesh does not have}}
     %b: tensor<4xf32> {dist.placement = #dist.on<@mesh, z = S(0)>},
     // expected-error @+1 {{says I on axis "x"; a program for a single device supports R, P and S(dimension)}}
     %c: tensor<4xf32> {dist.placement = #dist.on<@mesh, x = I>},

@@ -71,7 +71,7 @@
 // RUN: not cleave-sim %t/order.mlir 2>&1 | FileCheck %s --check-prefix=ORDER
 // ORDER: order.mlir:1:1: error: 'pipeline.schedule' op
 // RUN: not cleave-sim %t/function.mlir --costs=1,1,1 2>&1 | FileCheck %s --check-prefix=FUNCTION
-// FUNCTION: function.mlir:1:1: error: is of stage 0, which has no function of phase backward, but schedule 'mine' has its backward
+// FUNCTION: function.mlir:1:1: error: belongs to stage 0, which has no function of phase backward, but schedule 'mine' has its backward
 // RUN: not cleave-sim %t/nothing.mlir 2>&1 | FileCheck %s --check-prefix=NOTHING
 // NOTHING: error: {{.*}}nothing.mlir: {{.*}}
 // RUN: not cleave-sim %t/machine.json 2>&1 | FileCheck %s --check-prefix=FORMAT

@@ -73,7 +73,7 @@ protected:
                               dist::AxisEntry{axis, placement});
   }
 
-  /// A module with a function that does what `op` does, on operands that are placed so.
+  /// A module with a function that does what `op` does, on operands with these placements.
   OwningOpRef<ModuleOp> makeProgram(Operation *op, const Case *placements) {
     OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(
         "module { dist.mesh @mesh [\"tp\" = 2]\n func.func @f() { return } }", &context);

@@ -177,7 +177,7 @@ static Results runRanks(const Program &program, const Case &test) {
     if (!values)
       return values.takeError();
     results[communicator ? communicator->rank() : 0] = std::move(*values);
-    // Nobody leaves before all have their last sums.
+    // No rank leaves before all have their last sums.
     return communicator ? communicator->finish() : llvm::Error::success();
   };
   if (test.ranks == 1) {

@@ -273,7 +273,7 @@ TEST_F(Cuda, AttentionIsTheProducts) {
           EXPECT_LT(distance(output, expected), tolerance);
           EXPECT_LT(distance(logarithms, expectedLogarithms), 1e-3);
           at::Tensor gradient = at::randn_like(output);
-          // What is saved may have been sent or laid out anew.
+          // What is saved may have been sent or laid out again.
           std::array<at::Tensor, 3> found = attendBackward(
               attention, kernel, gradient, output.contiguous(), logarithms.contiguous());
           std::array<at::Tensor, 3> wanted = attendBackward(attention, AttentionKernel::Products,

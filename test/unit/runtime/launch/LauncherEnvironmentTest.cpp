@@ -131,7 +131,7 @@ TEST(Unsupervised, AStoppedRankIsNamedWithinTheTimeout) {
         EXPECT_EQ(ranks[rank]->wait(6), kPeerFailureStatus);
         errors += ranks[rank]->errors();
       }
-    expectContains(errors, "rank " + std::to_string(stopped) + " does not answer");
+    expectContains(errors, "rank " + std::to_string(stopped) + " does not respond");
   }
 }
 
