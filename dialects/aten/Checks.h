@@ -29,12 +29,12 @@ mlir::LogicalResult expectSameDType(mlir::Operation *op, llvm::StringRef name, m
                                     llvm::StringRef likeName, mlir::Value like);
 /// The operand `name` must have a floating-point dtype.
 mlir::LogicalResult expectFloating(mlir::Operation *op, llvm::StringRef name, mlir::Value value);
-/// The operand `name` must hold i64 or i32 indices.
+/// The operand `name` must have dtype i64 or i32.
 mlir::LogicalResult expectIndex(mlir::Operation *op, llvm::StringRef name, mlir::Value value);
 /// The operand `name` must have `rank` dimensions.
 mlir::LogicalResult expectRank(mlir::Operation *op, llvm::StringRef name, mlir::Value value,
                                int64_t rank);
-/// The argument `name`, a dtype, must be one that PyTorch has.
+/// The argument `name`, a dtype, must be a PyTorch dtype.
 mlir::LogicalResult expectDType(mlir::Operation *op, mlir::Type dtype,
                                 llvm::StringRef name = "dtype");
 /// `format`, if given, must be a memory format.

@@ -39,7 +39,7 @@ public:
   void reduce(llvm::ArrayRef<int64_t> dims, bool keepDims, std::optional<FactorReduction> reduction,
               const char *reason = nullptr);
   /// All operands and results have one rank, and what corresponds is in the same place, but for
-  /// dimension `dim` (negative: from the back), which must be whole in each.
+  /// dimension `dim` (negative: from the end), which must be whole in each.
   void allBut(int64_t dim, const char *reason);
   /// Each result has the dimensions of operand 0 in their order, without those that `dropped` names
   /// and with those that `added` names (counted from the front); these must be whole.

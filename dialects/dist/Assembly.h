@@ -11,7 +11,7 @@ namespace cleave::dist {
 mlir::ParseResult parseAxes(mlir::OpAsmParser &parser, mlir::ArrayAttr &axes);
 void printAxes(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::ArrayAttr axes);
 
-/// `sum`: a reduction's name stands before its operand.
+/// `sum`: a reduction's name precedes its operand.
 mlir::ParseResult parseReduction(mlir::OpAsmParser &parser, ReductionAttr &reduction);
 void printReduction(mlir::OpAsmPrinter &printer, mlir::Operation *op, ReductionAttr reduction);
 

@@ -9,10 +9,10 @@
 // and `aten.view` of 8x4 as 2x16 is `[a b, c] -> [a, b c]; a = 2, b = 4, c = 4; moves {0}`.
 //
 // What a rule claims, for every factor that is not *whole*: cut it in parts, so that each tensor
-// that has the factor is cut along it and each that has it not is given to every part; run the op
+// that has the factor is cut along it and each without it is given to every part; run the op
 // once per part (with attributes as `sizeAttributes` says); then for each result
 //   - that has the factor: the parts' results, put together along it, are the result;
-//   - that has it not: reducing the parts' results with the factor's reduction gives the result.
+//   - without it: reducing the parts' results with the factor's reduction gives the result.
 //   With
 //     `FactorReduction::None` each part's result is the result: it does not depend on the factor.
 // `Avg` needs parts of equal size. An `addends` operand of a factor is *added* to what the factor

@@ -242,8 +242,8 @@ struct ProgramCosts {
   /// Memory that lowered functions use in turn, allocated from beginning to end. The values in it
   /// are not part of the line above.
   int64_t arenaBytes = 0;
-  /// What functions of a microbatch save for each other: frames of all that are in flight at one
-  /// time, there from beginning to end.
+  /// What functions of a microbatch save for each other: frames of all that are in flight at
+  /// once, there from beginning to end.
   int64_t frameBytes = 0;
   /// Peak bytes in a step, including state, arena and frames.
   int64_t peakBytes = 0;

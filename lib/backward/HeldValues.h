@@ -13,9 +13,9 @@
 
 namespace cleave::backward {
 
-/// Fills in `held`, `recomputed` and `memory` of a plan whose slices are known. Views are computed
-/// again wherever that holds no more; with `recomputeCheap` also elementwise ops and conversions,
-/// where that holds less.
+/// Fills in `held`, `recomputed` and `memory` of a plan whose slices are known. Views are
+/// recomputed wherever that holds no more; with `recomputeCheap` also elementwise ops and
+/// conversions, where that holds less.
 void chooseHeldValues(const train::ProgramFunctions &program, mlir::func::FuncOp function,
                       SplitPlan &plan, bool recomputeCheap);
 

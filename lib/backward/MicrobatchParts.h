@@ -8,7 +8,7 @@
 
 namespace cleave::backward {
 
-/// The two functions that a joint one is parted into.
+/// The two functions that a joint one is split into.
 struct MicrobatchParts {
   mlir::func::FuncOp forward, backward;
   /// Ops that the backward recomputes.

@@ -17,9 +17,9 @@ namespace cleave::pipeline {
 double findBottleneck(const std::vector<double> &costs, size_t parts);
 
 /// Where the parts after the first begin, ascending: `parts` contiguous parts, none empty, none
-/// dearer than (1 + slack) times the bottleneck, with the smallest sum of `boundary[i]` over their
-/// beginnings i (what a cut before element i costs, such as bytes that cross). In time n x parts.
-/// `parts` is from 1 to the number of costs; `boundary` is as long as `costs`.
+/// more expensive than (1 + slack) times the bottleneck, with the smallest sum of `boundary[i]`
+/// over their beginnings i (what a cut before element i costs, such as bytes that cross). In time n
+/// x parts. `parts` is from 1 to the number of costs; `boundary` is as long as `costs`.
 std::vector<size_t> balance(const std::vector<double> &costs, const std::vector<double> &boundary,
                             size_t parts, double slack);
 

@@ -30,7 +30,7 @@ std::string describeTransition(dist::AxisPlacement from, dist::AxisPlacement to)
 std::string describeOperand(mlir::Operation *op, unsigned operand);
 
 /// Attaches a note at the op that made `value`, or at the function whose argument it is: "`what` is
-/// made here: type".
+/// produced here: type".
 void noteOrigin(mlir::InFlightDiagnostic &diagnostic, mlir::Value value, const llvm::Twine &what);
 
 /// Whether both are placed on one mesh and mention the same axes.

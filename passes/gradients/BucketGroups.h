@@ -14,7 +14,7 @@ namespace cleave::gradients {
 
 /// Sorts `paths` by the place at which each gradient is contributed (`GradientPath::behind`), and
 /// sets it: right behind the op that makes the gradient. One that communication brings is
-/// contributed later, beside the next gradient that a matrix product stands before, so that the
+/// contributed later, next to the next gradient that a matrix product precedes, so that the
 /// communication has something to run beside.
 void orderByReadiness(const train::ProgramFunctions &part, std::vector<GradientPath> &paths);
 

@@ -25,7 +25,7 @@ namespace cleave::runtime {
 
 class Requests {
 public:
-  /// For memory of devices of one type; what is asked of other allocators is none of these.
+  /// For memory of devices of a single kind; what is asked of other allocators is none of these.
   explicit Requests(c10::DeviceType type = c10::DeviceType::CPU) : type(type) {}
   /// The requests of an op none of whose results are planned.
   static Requests ofWorkspace() {

@@ -1,7 +1,7 @@
 //===- Communicator.h - What ranks say to each other ------------*- C++ -*-===//
 //
 // A group of ranks and the operations they run together. The executor, the data loader and the
-// launcher know only this interface; Gloo (GlooCommunicator.h) and the single rank stand behind it.
+// launcher know only this interface; Gloo (GlooCommunicator.h) and the single rank implement it.
 // No LibTorch header is needed to use it.
 //
 // Every operation takes a description (`what`) of the value it moves, as in

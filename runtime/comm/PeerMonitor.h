@@ -4,7 +4,7 @@
 // The monitor knows: every rank holds one TCP connection to rank 0, beside the data connections.
 // The kernel closes it when a process dies, however it dies, and rank 0 tells all others within
 // milliseconds. A rank that must report a timeout asks all ranks where they are; who is behind, or
-// does not answer (a stopped process), is named. Nothing is sent while all goes well.
+// does not respond (a stopped process), is named. Nothing is sent while all goes well.
 //
 //===----------------------------------------------------------------------===//
 

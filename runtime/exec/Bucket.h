@@ -1,6 +1,6 @@
 //===- Bucket.h - gradients that are reduced together --------------*- C++ -*-===//
 //
-// What stands behind a `train.bucket`: one flat buffer, bound once and kept for all steps, views of
+// The state of a `train.bucket`: one flat buffer, bound once and kept for all steps, views of
 // it for the members' gradients, counts of what came in, and the reduction in flight.
 //
 // A step goes zero -> contribute ... -> reduce -> wait (marks the gradients as reduced); anything

@@ -7,7 +7,7 @@
 
 namespace cleave::runtime {
 
-/// Differences of two tensors of one type. What is NaN or infinite in one of them only, or
+/// Differences of two tensors with the same type. What is NaN or infinite in one of them only, or
 /// infinite with different signs, is infinitely far apart.
 struct Difference {
   bool isBitwiseEqual = true;

@@ -40,7 +40,7 @@ public:
   /// Instruction::refresh of all, with the arguments that have been filled.
   void refresh();
 
-  /// Fills planned memory with NaN when all streams have come here, and before they go on.
+  /// Fills planned memory with NaN when all streams have arrived, and before they continue.
   void poison(int64_t offset, int64_t bytes) const;
 
 private:

@@ -1,7 +1,7 @@
 //===- TerminalLine.h - who may print next to the progress -------*- C++ -*-===//
 //
-// Progress is a line of the terminal that is written again and again and has no end. Whoever prints
-// something else ends it first: this process, a rank forked from it, or their supervisor.
+// Progress is a line of the terminal that is written again and again and has no end. Code that
+// prints something else ends it first: this process, a rank forked from it, or their supervisor.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,4 +1,4 @@
-//===- ProgramImpl.h - what stands behind a loaded program ---------*- C++ -*-===//
+//===- ProgramImpl.h - the data of a loaded program ---------*- C++ -*-===//
 
 #ifndef CLEAVE_RUNTIME_PROGRAM_PROGRAMIMPL_H
 #define CLEAVE_RUNTIME_PROGRAM_PROGRAMIMPL_H

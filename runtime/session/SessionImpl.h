@@ -1,4 +1,4 @@
-//===- SessionImpl.h - what stands behind a session ----------------*- C++ -*-===//
+//===- SessionImpl.h - the implementation of a session ----------------*- C++ -*-===//
 
 #ifndef CLEAVE_RUNTIME_SESSION_SESSIONIMPL_H
 #define CLEAVE_RUNTIME_SESSION_SESSIONIMPL_H

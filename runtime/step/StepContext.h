@@ -15,7 +15,7 @@
 namespace cleave::runtime {
 
 /// What the runners of a session's steps share. The session owns it and completes it before it
-/// makes a runner; from then on only `state`, and what stands behind `buckets`, `random` and
+/// makes a runner; from then on only `state`, and the contents of `buckets`, `random` and
 /// `phases`, change.
 struct StepContext {
   StepContext(const Program &program, const SessionOptions &options);

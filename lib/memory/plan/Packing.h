@@ -28,8 +28,8 @@ struct Packing {
   std::vector<int64_t> offsets;
   /// Size of the arena.
   int64_t bytes = 0;
-  /// No packing is smaller: the most bytes, rounded up to the alignment, that are needed at one
-  /// time.
+  /// No packing is smaller: the most bytes, rounded up to the alignment, that are needed at the
+  /// same time.
   int64_t lowerBound = 0;
 };
 

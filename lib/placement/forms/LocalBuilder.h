@@ -35,7 +35,7 @@ struct Axes {
 
 class LocalBuilder : public aten::AtenBuilder {
 public:
-  /// New ops stand in front of `op`, have its location and its attributes of the training step.
+  /// New ops are inserted before `op`, have its location and its attributes of the training step.
   LocalBuilder(mlir::Operation *op, mlir::ValueRange operands, FormBuilder &form);
 
   /// The form's axes that shard dimension `dim` of the local value.

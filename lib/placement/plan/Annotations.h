@@ -30,7 +30,7 @@ public:
 
   /// Takes what attributes say already, as explicit.
   void addExisting(mlir::func::FuncOp function);
-  /// Says how the value lies along an axis of the mesh. Negative dimensions count from the back.
+  /// Says how the value lies along an axis of the mesh. Negative dimensions count from the end.
   /// Fails, with an error at the value, where the tensor has no such dimension or another rule
   /// disagrees. True if the placement now stands, false if an explicit one has gone before.
   llvm::FailureOr<bool> place(Site site, llvm::StringRef axis, dist::AxisPlacement placement,

@@ -27,7 +27,7 @@ struct AxisSize {
 };
 
 /// What a rule says about one tensor: placements by axis, in the order of the file's text ordered
-/// by axis name. A shard's dimension may be negative: it counts from the back.
+/// by axis name. A shard's dimension may be negative: it then counts from the end.
 using PlannedPlacement = std::vector<std::pair<std::string, dist::AxisPlacement>>;
 
 /// A way to run a module, or the program, along an axis.

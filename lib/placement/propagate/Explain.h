@@ -42,7 +42,7 @@ private:
   struct Reason {
     Kind kind;
     std::string text;
-    /// The value it follows, and the one whose annotation all of this goes back to.
+    /// The value it follows, and the one whose annotation all of this originates from.
     unsigned from = kNone, root = kNone;
     /// The annotation's place, or the op's by which it follows.
     std::optional<mlir::Location> loc;

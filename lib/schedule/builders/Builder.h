@@ -78,7 +78,7 @@ llvm::Expected<Schedule> startSchedule(const ScheduleBuilder &builder, const Bui
 /// Finds the builder and runs it; an unknown name is an error that lists the known ones.
 llvm::Expected<Schedule> buildSchedule(llvm::StringRef name, const BuildRequest &request);
 
-/// Makes the builder known to this process. For plug-ins, whose function of registration returns no
+/// Makes the builder known to this process. For plugins, whose function of registration returns no
 /// error: a name that is taken ends the process with a message.
 void registerSchedule(std::unique_ptr<ScheduleBuilder> builder,
                       llvm::ArrayRef<llvm::StringRef> aliases = {});

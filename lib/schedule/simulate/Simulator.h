@@ -16,8 +16,8 @@ struct ActionRef {
   explicit operator bool() const { return rank != noRank; }
 };
 
-/// When an action of the compute stream ran, or a send, receive, unshard or reduction was under
-/// way (from the moment both ends were there until it was complete).
+/// When an action of the compute stream ran, or a send, receive, unshard or reduction was
+/// in flight (from the moment both ends were there until it was complete).
 struct ActionTime {
   double start = 0;
   double end = 0;

@@ -30,20 +30,20 @@ inline sharding::LinearGroup group(std::initializer_list<unsigned> operands, boo
 
 constexpr int64_t kSize = 2;
 
-/// a + b of one shape
+/// a + b with the same shape
 inline ShardingRule addRule() {
   ShardingRule rule = makeRule(2, kSize, {{{0}, {1}}, {{0}, {1}}}, {{{0}, {1}}});
   rule.linear = {group({0, 1})};
   rule.broadcasts = true;
   return rule;
 }
-/// a * b of one shape
+/// a * b with the same shape
 inline ShardingRule mulRule() {
   ShardingRule rule = addRule();
   rule.linear = {group({0}), group({1})};
   return rule;
 }
-/// a / b of one shape
+/// a / b with the same shape
 inline ShardingRule divRule() {
   ShardingRule rule = addRule();
   rule.linear = {group({0})};

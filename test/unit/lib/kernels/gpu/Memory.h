@@ -35,7 +35,7 @@ public:
   /// Makes `size` bytes at `data` accessible. They are `initialized`, or must be written first.
   void addRegion(void *data, size_t size, std::string name, bool initialized);
   void removeRegion(void *data);
-  /// Nobody has touched anything: what was written before is there.
+  /// No thread has accessed anything: what was written before is there.
   void beginLaunch();
   /// Number of bytes of the region that have never been written.
   size_t countUninitialized(void *data) const;
