@@ -213,7 +213,7 @@ def test_unwritable_places_are_found_before_training(build_dir, tmp_path, model)
     (tmp_path / "file").write_text("")
     options = ["--steps", 10_000_000, "--data", f"text:{TEXT}"]
     for option, path, expected in (
-        ("--checkpoint", tmp_path / "file", "expected a directory"),
+        ("--checkpoint", tmp_path / "file", "expected a writable directory"),
         ("--checkpoint", tmp_path / "file" / "sub", "cannot create the directory"),
         ("--checkpoint", "/proc/self/nowhere", "cannot create the directory"),
         ("--tensorboard", tmp_path / "file" / "tb", "cannot create the directory"),
@@ -252,11 +252,11 @@ def test_checkpoint_of_another_model_or_run(build_dir, tmp_path, model, checkpoi
     )
     refused(build_dir, cleave.export_spec(spec, tmp_path), *options, "--resume",
             expect=["optimizer.safetensors: ", "missing: 'wte.weight.momentum_buffer'"])  # fmt: skip
-    refused(build_dir, model.program, *options, expect="there are checkpoints already.*step 4.*--resume")
+    refused(build_dir, model.program, *options, expect="already has checkpoints.*step 4.*--resume")
     for more, expected in (
         (("--seed", 3), "started with --seed 0, found 3"),
         (("--microbatches", 2), "over all ranks: 1, found 2"),
-        (("--shuffle=false",), "other data or another order"),
+        (("--shuffle=false",), "different data or a different order"),
         (("--data", "text:/usr/share/common-licenses/GPL-2"), "GPL-3, found text:.*GPL-2"),
     ):
         old = [o for o in options if more[0] != "--data" or o not in ("--data", f"text:{TEXT}")]

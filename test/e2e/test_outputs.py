@@ -142,7 +142,7 @@ def test_refused_run_leaves_earlier_results_alone(build_dir, tmp_path, subject):
     training.train(build_dir, *run)
     before = {path: path.read_bytes() for path in (tmp_path / "m", tmp_path / "t")}
     for more, message in [
-        ([], "there are checkpoints already"),
+        ([], "already has checkpoints"),
         (["--resume", "--seed", 5], "the run was started with --seed 0, found 5"),
         (["--resume", "--weights", tmp_path / "none"], "none: cannot open"),
         (["--resume", "--profile", tmp_path / "no" / "p"], "--profile expects a program in stages"),

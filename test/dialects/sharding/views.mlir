@@ -43,7 +43,7 @@ func.func @ones(%x: tensor<1x8xf32>, %y: tensor<4x1x8xf32>, %z: tensor<1x4xf32>)
 }
 
 func.func @empty(%x: tensor<0x4xf32>) {
-  // expected-remark@+1 {{[a, b] -> [a, c]; a = 0, b = 4, c = 8; whole b c because a tensor without elements}}
+  // expected-remark@+1 {{[a, b] -> [a, c]; a = 0, b = 4, c = 8; whole b c because an empty tensor}}
   %0 = aten.view(%x, size = [0, 8]) : (tensor<0x4xf32>) -> tensor<0x8xf32>
   return
 }

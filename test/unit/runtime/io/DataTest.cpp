@@ -148,7 +148,7 @@ TEST(Tokens, BadDataIsRefused) {
   EXPECT_ERROR(errorOf(optionsFor("text:" + text), {tokens({1, 2}), tokens({1, 2})}),
                "a second one");
   EXPECT_ERROR(errorOf(optionsFor("text:" + text), {tokens({1, 2}), tokens({1, 3}, true)}),
-               "a target of the input's shape");
+               "a target with the input's shape");
   EXPECT_ERROR(errorOf(optionsFor("text:" + text), {{"image", DType::F32, {1, 2}, 0u}}),
                "input \"image\", F32 [1, 2]");
   EXPECT_ERROR(errorOf(optionsFor("text:" + text), {}), "takes no inputs");

@@ -101,7 +101,7 @@ TEST(LocalLauncher, AKilledRankIsNamedAndNobodyIsLeft) {
   });
   EXPECT_EQ(job.wait(), 128 + SIGKILL);
   EXPECT_EQ(job.errors(), "error: rank 2 was killed by signal 9 (Killed); stopped ranks 0, 1, 3, "
-                          "which were still running\n");
+                          "still running\n");
   std::vector<pid_t> pids = writtenPids(job.output());
   EXPECT_EQ(pids.size(), 4u);
   expectGone(pids);
@@ -147,7 +147,7 @@ TEST(LocalLauncher, StoppedAndDeafRanksAreKilled) {
       200ms);
   EXPECT_EQ(job.wait(5), kPeerFailureStatus);
   EXPECT_EQ(job.errors(), "error: the ranks stopped waiting for each other; stopped ranks 1, 2, "
-                          "which were still running\n");
+                          "still running\n");
   expectGone(writtenPids(job.output()));
 }
 

@@ -125,7 +125,7 @@ TEST(Torchrun, Refusals) {
   EXPECT_EQ(refused(with(kTorchrun, {{"MASTER_PORT", "65536"}})),
             "MASTER_PORT=65536: expected a port, 1 to 65535");
   EXPECT_EQ(llvm::toString(detect(without(kTorchrun, "RANK")).takeError()).substr(0, 50),
-            "the environment that torchrun left is not usable: ");
+            "the environment set by torchrun is not usable: ");
 }
 
 TEST(Torchrun, LocalRankAlone) {
