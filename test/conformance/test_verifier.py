@@ -38,7 +38,7 @@ def test_refusals_say_what_is_wrong(answers):
         if "which values of type" in error:
             assert row.reduction in BITWISE, (row.key, error)
             assert any(f"pending '{k}'" in error for k in pending), (row.key, error)
-        elif "takes its own" in error:
+        elif "requires its own" in error:
             assert row.name in WITH_REDUCTION and f"reduces {row.source} by " in error, (
                 row.key,
                 error,

@@ -198,7 +198,7 @@ private:
 llvm::Expected<Schedule> cleave::schedule::insertP2P(const Schedule &compute,
                                                      const P2POptions &options) {
   if (compute.hasP2P())
-    return makeError("the program already has sends and receives");
+    return makeError("the schedule already has sends and receives");
   if (std::optional<Problem> problem = checkStructure(compute))
     return makeError("{0}", problem->str());
   return Inserter(compute, options).run();

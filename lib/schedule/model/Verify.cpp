@@ -36,10 +36,10 @@ static std::string checkName(llvm::StringRef name) {
 static std::string checkLeaf(const Schedule &program, unsigned rank, Action leaf) {
   if (leaf.kind == ActionKind::Custom)
     return leaf.index < program.customTable().size() ? checkName(program.customOf(leaf).name)
-                                                     : "names no entry of the custom table";
+                                                     : "refers to no entry of the table of custom actions";
   if (leaf.kind == ActionKind::Collective) {
     if (leaf.index >= program.collectiveTable().size())
-      return "names no entry of the table of collectives";
+      return "refers to no entry of the table of collectives";
     if (std::string message = checkName(program.collectiveOf(leaf).name); !message.empty())
       return message;
     llvm::ArrayRef<unsigned> ranks = program.collectiveOf(leaf).ranks;
@@ -76,7 +76,7 @@ static std::string checkLeaf(const Schedule &program, unsigned rank, Action leaf
                     leaf.kind == ActionKind::ReduceGrad || leaf.kind == ActionKind::OptimizerStep ||
                     (isP2P(leaf.kind) && !isForwardP2P(leaf.kind));
   if (program.forwardOnly && ofBackward)
-    return "a forward-only program has no " + getKindName(leaf.kind).str();
+    return "a forward-only schedule has no " + getKindName(leaf.kind).str();
   return "";
 }
 
@@ -110,7 +110,7 @@ std::optional<Problem> cleave::schedule::checkStructure(const Schedule &program)
                                  program.numRanks()),
                    {}};
   if (program.numMicrobatches == 0)
-    return Problem{ProblemKind::Malformed, std::nullopt, "the program has no microbatches", {}};
+    return Problem{ProblemKind::Malformed, std::nullopt, "the schedule has no microbatches", {}};
   if (std::optional<Problem> problem = checkSize(program))
     return problem;
   for (unsigned rank = 0; rank < program.numRanks(); ++rank)
@@ -121,7 +121,7 @@ std::optional<Problem> cleave::schedule::checkStructure(const Schedule &program)
       };
       if (action.kind == ActionKind::Compose) {
         if (action.index >= program.numGroups())
-          return problem(ProblemKind::Malformed, "the group is not in the program's table");
+          return problem(ProblemKind::Malformed, "the group is not in the schedule's table");
         if (program.groupOf(action).empty())
           return problem(ProblemKind::Malformed, "a group needs at least one action");
         for (Action member : program.groupOf(action))

@@ -119,8 +119,8 @@ TEST(CheckOutputs, DirectoriesThatAreReadWholeTakeNoOutput) {
   directory.write("texts/a", "x");
   std::string texts = directory / "texts", output = directory / "texts/new";
   EXPECT_EQ(check({{"--data", texts}}, {{"--metrics", output}}),
-            "--metrics " + output + " lies in --data " + texts +
-                ", of which the run reads all files");
+            "--metrics " + output + " is in --data " + texts +
+                ", and the run reads all files there");
   EXPECT_EQ(check({{"--data", texts}}, {{"--metrics", directory / "texts-new"}}), "");
 }
 

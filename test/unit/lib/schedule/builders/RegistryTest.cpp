@@ -120,6 +120,6 @@ TEST(Transfers, RefusesWhatHasThemAlready) {
   Schedule program = orFail(insertP2P(orFail(buildSchedule("1f1b", {2, 2}))));
   auto again = insertP2P(program);
   ASSERT_FALSE(bool(again));
-  EXPECT_EQ(messageOf(again.takeError()), "the program already has sends and receives");
+  EXPECT_EQ(messageOf(again.takeError()), "the schedule already has sends and receives");
 }
 } // namespace

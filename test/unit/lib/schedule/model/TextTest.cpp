@@ -254,7 +254,7 @@ TEST(Text, CsvErrors) {
   EXPECT_EQ(csvError("0F99999999"),
             "f.csv:1:1: microbatch 99999999 is out of range: at most 16777216 microbatches");
   EXPECT_EQ(csvError("99999F0"), "f.csv:1:1: stage 99999 is out of range: at most 65536 stages");
-  EXPECT_EQ(csvError("0UNSHARD"), "f.csv: the program has no microbatches");
+  EXPECT_EQ(csvError("0UNSHARD"), "f.csv: the schedule has no microbatches");
   EXPECT_EQ(csvError("0F0\n\n"), "f.csv: rank 1 holds no stage: 1 stages on 2 ranks");
 }
 

@@ -81,13 +81,13 @@ TEST(Verify, Structure) {
   refuse(wrong, "rank 1, position 4: sendF1.0: the last stage has no next stage");
   wrong = program;
   wrong.ranks[0].push_back(Action(ActionKind::Compose, 0, 7));
-  refuse(wrong, "rank 0, position 4: the group is not in the program's table");
+  refuse(wrong, "rank 0, position 4: the group is not in the schedule's table");
   wrong = program;
   wrong.ranks.pop_back();
   refuse(wrong, "1 lists of actions for 2 ranks");
   wrong = program;
   wrong.numMicrobatches = 0;
-  refuse(wrong, "the program has no microbatches");
+  refuse(wrong, "the schedule has no microbatches");
   wrong = program;
   wrong.numMicrobatches = maxMicrobatches;
   refuse(wrong, "2 stages with 16777216 microbatches need at least 33554432 actions, found 8");
