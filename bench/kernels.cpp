@@ -1,4 +1,4 @@
-//===- kernels.cpp - compiled kernels beside the ATen calls they stand for ------===//
+//===- kernels.cpp - compiled kernels against the ATen calls that they replace ------===//
 //
 // For each compiled kernel of a module: runs its code, and the ops of its body one after another,
 // on the same inputs. Operators write into memory that is there before, as far as ATen can: where

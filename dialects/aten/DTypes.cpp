@@ -23,7 +23,7 @@ Type cleave::aten::promoteTypes(Type a, Type b) {
                           : Type(IntegerType::get(a.getContext(), 16));
 }
 
-/// What of `lower` shows beside `higher`, the dtype of operands that take precedence.
+/// What remains of `lower` next to `higher`, the dtype of operands that take precedence.
 static Type combine(Type higher, Type lower) {
   if (!higher || !lower)
     return higher ? higher : lower;

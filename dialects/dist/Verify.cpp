@@ -13,7 +13,7 @@ static RankedTensorType tensorOf(Type type) {
   return cast<RankedTensorType>(valueTypeOf(type));
 }
 
-/// The operands' types beside their results'.
+/// The operands' types next to their results'.
 static auto eachTransition(Operation *op) {
   return llvm::zip_equal(op->getOperandTypes(), op->getResultTypes());
 }

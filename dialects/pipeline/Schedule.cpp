@@ -279,7 +279,7 @@ static void printTopology(OpAsmPrinter &printer, ScheduleOp op) {
 static void printList(OpAsmPrinter &printer, StringRef list, size_t used) {
   constexpr size_t kWidth = 100;
   while (!list.empty()) {
-    // A word, with the name in quotes behind it: names may have spaces in them.
+    // A word, with the name in quotes after it: names may have spaces in them.
     size_t end = 0;
     for (bool quoted = false; end < list.size(); ++end) {
       if (list[end] == ' ' && !quoted && !list.substr(end).starts_with(" \""))

@@ -80,7 +80,7 @@ static void takeWhole(Cursor &a, Cursor &b, ShardingRule &rule) {
   }
 }
 
-/// Dimensions of size 1 where `side` stands, and the larger one behind them, if any.
+/// Dimensions of size 1 where `side` stands, and the larger one after them, if any.
 static SmallVector<size_t> slotsAt(const Cursor &side) {
   SmallVector<size_t> slots;
   for (size_t at = side.at; at < side.shape.size(); ++at) {

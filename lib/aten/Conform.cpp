@@ -85,7 +85,7 @@ Value AtenBuilder::zeroBeside(Value beside) {
   PlacementAttr placement = dist::getPlacement(beside.getType());
   if (!placement || failed)
     return zero;
-  // Constants stand beside anything but a pending sum, of which they must be a term.
+  // Constants can be combined with anything but a pending sum, of which they must be a term.
   PlacementAttr wanted = dist::getPlacement(zero.getType());
   for (const AxisEntry &entry : placement.getEntries())
     if (entry.placement.isPartial())

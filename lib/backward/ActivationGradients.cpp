@@ -11,7 +11,7 @@ using namespace cleave;
 static constexpr int kNone = -1;
 static constexpr int kSeveral = -2;
 
-/// Whether the end of a parameter's gradient goes on behind this op: it moves, converts, sums or
+/// Whether the end of a parameter's gradient goes on after this op: it moves, converts, sums or
 /// combines elements. The rest is what a weight gradient is made by.
 static bool isInEnd(Operation *op) {
   auto aten = dyn_cast<aten::AtenOpInterface>(op);
@@ -55,7 +55,7 @@ void backward::ActivationGradients::findReach(const GradientResults &results) {
 }
 
 void backward::ActivationGradients::walkEnd(Value gradient) {
-  // With each value: whether it is behind the op that makes the parameter's gradient.
+  // With each value: whether it is after the op that makes the parameter's gradient.
   SmallVector<std::pair<Value, bool>> worklist{{gradient, false}};
   while (!worklist.empty()) {
     auto [value, isBehind] = worklist.pop_back_val();

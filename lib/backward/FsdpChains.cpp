@@ -168,7 +168,7 @@ SmallVector<backward::GradientChain> backward::findGradientChains(func::FuncOp f
 
   SmallVector<GradientChain> chains;
   for (Walk &walk : walks) {
-    size_t end = 0; // of what moves: behind the collective that comes first in the program
+    size_t end = 0; // of what moves: after the collective that comes first in the program
     for (size_t i = 0; i + 1 < walk.values.size(); ++i)
       if (isReduction(walk.values[i].getDefiningOp()))
         end = i + 1;

@@ -30,7 +30,7 @@ static PlacementAttr withEntriesOf(PlacementAttr to, PlacementAttr from,
 }
 
 namespace {
-/// The chain of one gradient, taken op by op: each either moves in front of the reductions so far,
+/// The chain of one gradient, taken op by op: each either moves before the reductions so far,
 /// or is one of what follows on what has moved.
 class Chain {
 public:
@@ -40,7 +40,7 @@ public:
   void run();
 
 private:
-  /// An op that stays behind what moves.
+  /// An op that stays after what moves.
   struct Step {
     Operation *op;
     /// For reductions: the axes, and the placement of the result on them.
@@ -57,7 +57,7 @@ private:
   bool moveConversion(dist::ConvertOp op);
   bool moveLayout(Operation *op);
   void copyForView(ArrayRef<int64_t> shape);
-  /// What an op that gives `type` behind the reductions gives in front of them.
+  /// What an op that gives `type` after the reductions gives before them.
   PlacementAttr placementInFront(RankedTensorType type);
   void rebuild(ArrayRef<Operation *> rest);
   Type typeOfStep(const Step &step, Value operand);

@@ -77,7 +77,7 @@ void pipeline::addStageSums(ArrayRef<train::ProgramFunctions> stages, schedule::
   }
 }
 
-/// Every rank enters each sum once: behind what makes its terms, before what takes the sum.
+/// Every rank enters each sum once: after what makes its terms, before what takes the sum.
 static LogicalResult checkStageSums(ArrayRef<train::ProgramFunctions> stages,
                                     const schedule::Schedule &program, Location location) {
   train::ProgramFunctions whole;

@@ -4,7 +4,7 @@
 
 using namespace llvm;
 
-/// The position just behind the string that starts at `begin`.
+/// The position just after the string that starts at `begin`.
 static size_t skipString(StringRef text, size_t begin) {
   for (size_t i = begin + 1;;) {
     i = text.find_first_of("\"\\\n", i);

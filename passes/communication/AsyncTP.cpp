@@ -1,6 +1,6 @@
 //===- AsyncTP.cpp - products that overlap with what they communicate -------===//
 //
-// An all_gather in front of a product and a reduce_scatter behind it become rings, in which a rank
+// An all_gather before a product and a reduce_scatter after it become rings, in which a rank
 // multiplies one block while the next is on its way. Rows of blocks are numbered by rank, which
 // only the run knows: blocks are found and put in place by index.
 //
@@ -165,7 +165,7 @@ public:
       count *= size;
     Value matrix = b.reshape(rows, {count, shape.back()});
     shape.back() = shapeOf(product->getResult(0)).back();
-    // Local rows do not tell a sharded batch of one example from the sequence behind it.
+    // Local rows do not tell a sharded batch of one example from the sequence after it.
     dist::PlacementAttr placement = dist::getPlacement(rows.getType());
     if (!withAddend)
       return b.viewAs(b.mm(matrix, cast<aten::AddmmOp>(product).getMat2()), shape, placement);
@@ -231,7 +231,7 @@ SmallVector<Operation *> AsyncTP::findProducts(dist::AllGatherOp gather, const A
   return products;
 }
 
-/// Moves what the products take beside the rows in front of `at`; false if something cannot be
+/// Moves what the products take beside the rows before `at`; false if something cannot be
 /// there: it communicates, or has other effects than its result.
 bool AsyncTP::makeReady(ArrayRef<Operation *> products, Operation *at) const {
   llvm::SetVector<Operation *> moved;

@@ -27,7 +27,7 @@ namespace {
 struct OverlapCommunication : communication::impl::OverlapCommunicationBase<OverlapCommunication> {
   using OverlapCommunicationBase::OverlapCommunicationBase;
 
-  /// A communication as it will be: started in front of the op at position `start`, awaited in
+  /// A communication as it will be: started before the op at position `start`, awaited in
   /// front of the one at `wait`.
   struct Split {
     Operation *op;
@@ -81,7 +81,7 @@ struct OverlapCommunication : communication::impl::OverlapCommunicationBase<Over
     using Awaited = std::pair<size_t, int64_t>;
     std::priority_queue<Awaited, std::vector<Awaited>, std::greater<>> inFlight;
     int64_t bytesInFlight = 0;
-    // No start moves in front of this position.
+    // No start moves before this position.
     size_t barrier = 0;
     for (Operation *op : ops) {
       size_t here = positions[op];
@@ -140,7 +140,7 @@ struct OverlapCommunication : communication::impl::OverlapCommunicationBase<Over
     return use;
   }
 
-  /// Puts each start in front of the first op at its position or behind it that stays in its place.
+  /// Puts each start before the first op at its position or after it that stays in its place.
   static void moveStarts(ArrayRef<Split> splits, ArrayRef<Operation *> ops) {
     DenseSet<Operation *> moved;
     for (const Split &split : splits)

@@ -174,7 +174,7 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
       remark(bucket, members);
   }
 
-  /// Moves the optimizer steps that take the bucket's gradients behind those of the buckets before
+  /// Moves the optimizer steps that take the bucket's gradients after those of the buckets before
   /// it, which are reduced earlier. Gives the first op that takes one of the gradients.
   Operation *sinkOptimizerSteps(func::FuncOp consumer, ArrayRef<unsigned> members) {
     Operation *terminator = consumer.front().getTerminator(), *first = terminator;
@@ -209,7 +209,7 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
           << " is produced here";
   }
 
-  /// Adds `gradient` to the bucket in front of `b`.
+  /// Adds `gradient` to the bucket before `b`.
   Value contribute(OpBuilder &b, const GradientPath &gradient, Value bucket) {
     Location location = gradient.value.getLoc();
     bool transposed = false;
@@ -285,7 +285,7 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
       reduce.erase();
   }
 
-  /// Erases a product that now writes into its bucket, and the transposes behind it.
+  /// Erases a product that now writes into its bucket, and the transposes after it.
   static void eraseDead(Value value) {
     while (value.use_empty()) {
       Operation *op = value.getDefiningOp();

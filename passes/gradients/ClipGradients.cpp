@@ -79,7 +79,7 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
     if (backward::findResult(update, RoleKind::Output, StringAttr::get(&getContext(), kNorm)))
       return update.emitError() << "already clips its gradients";
     numClipped += gradients.size();
-    // Behind the last gradient, in front of the first optimizer step.
+    // After the last gradient, before the first optimizer step.
     Operation *last = nullptr, *first = gradients.front()->getOwner();
     for (OpOperand *gradient : gradients) {
       if (Operation *op = gradient->get().getDefiningOp();
@@ -90,7 +90,7 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
     }
     ImplicitLocOpBuilder b(update.getLoc(), update.getContext());
     if (last && !last->isBeforeInBlock(first)) {
-      // Some gradients are made between optimizer steps: the steps move behind all of them.
+      // Some gradients are made between optimizer steps: the steps move after all of them.
       b.setInsertionPointAfter(last);
       Operation *position = last;
       for (OpOperand *gradient : gradients)

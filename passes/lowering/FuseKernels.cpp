@@ -129,7 +129,7 @@ exec::KernelOp FuseKernels::getKernel(const Cluster &cluster, const Outline &out
     return nullptr;
   }
   kernel.setSymName(chooseName(cluster));
-  // Behind the kernels that are there, or in front of the functions.
+  // After the kernels that are there, or before the functions.
   Block &module = *getOperation().getBody();
   Block::iterator place =
       llvm::find_if(module, [](Operation &op) { return isa<func::FuncOp>(op); });
@@ -158,7 +158,7 @@ exec::LaunchOp FuseKernels::launch(const Cluster &cluster, const Outline &outlin
   return launch;
 }
 
-/// Puts every op behind what makes its operands, as early as `order` says; ops that communicate
+/// Puts every op after what makes its operands, as early as `order` says; ops that communicate
 /// keep theirs.
 void FuseKernels::sort(Block &block, llvm::DenseMap<Operation *, unsigned> &order) {
   llvm::DenseMap<Operation *, unsigned> missing;

@@ -27,7 +27,7 @@ struct SimplifyCommunication : placement::impl::SimplifyCommunicationBase<Simpli
     placement::addReductionPatterns(set, counts);
     FrozenRewritePatternSet patterns(std::move(set));
     // Slices of sums become reduce_scatters before sums are moved away from their slices; what is
-    // moved may stand beside others afterwards.
+    // moved may be next to others afterwards.
     if (failed(simplify(function, patterns)))
       return signalPassFailure();
     placement::delayReductions(function, counts);

@@ -88,7 +88,7 @@ public:
   llvm::Error finish() override { return llvm::Error::success(); }
 
 private:
-  /// For a communicator beside this one.
+  /// For a communicator that complements this one.
   c10::intrusive_ptr<c10d::Store> store;
 
   llvm::Expected<std::unique_ptr<Work>> keep(llvm::StringRef operation, int root) {

@@ -1,7 +1,7 @@
 //===- Communication.cpp - NCCL, through LibTorch's process groups -------------===//
 //
-// ProcessGroupNCCL brings what a communicator needs beside NCCL: the exchange of its unique id over
-// the job's store, a watchdog with timeouts, and abort. In what order and on which stream
+// ProcessGroupNCCL provides what a communicator needs besides NCCL: the exchange of its unique id
+// over the job's store, a watchdog with timeouts, and abort. In what order and on which stream
 // operations run is the caller's: it asks for operations that are not asynchronous, which run on
 // the current stream.
 //

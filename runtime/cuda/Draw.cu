@@ -1,4 +1,4 @@
-// The kernel that draws a random op's numbers: compiled by NVRTC, behind runtime/device/Draw.h.
+// The kernel that draws a random op's numbers: compiled by NVRTC, after runtime/device/Draw.h.
 
 /// A thread draws four elements, which share a block of words where they need one each.
 extern "C" __global__ void cleave_draw(CleaveDraw draw) {

@@ -6,7 +6,7 @@
 
 using namespace cleave::runtime;
 
-/// Position just behind the string that starts at `begin`; npos if it does not end.
+/// Position just after the string that starts at `begin`; npos if it does not end.
 static size_t findEndOfString(llvm::StringRef text, size_t begin) {
   for (size_t i = begin + 1; i < text.size(); ++i) {
     if (text[i] == '\\')

@@ -40,7 +40,7 @@ static llvm::Expected<std::vector<int64_t>> parseSizes(const json::Value *value,
   return sizes;
 }
 
-/// Reads one entry of the header; `data` is everything behind the header.
+/// Reads one entry of the header; `data` is everything after the header.
 static llvm::Error parseTensor(const json::Value &value, llvm::ArrayRef<uint8_t> data,
                                TensorView &view) {
   const json::Object *object = value.getAsObject();

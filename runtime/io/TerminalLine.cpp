@@ -18,7 +18,7 @@ static Flag *isOpen = &ownFlag;
 void cleave::runtime::shareTerminalLine() {
   void *page =
       ::mmap(nullptr, sizeof(Flag), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  // Without it messages still appear, if need be behind the progress.
+  // Without it messages still appear, if need be after the progress.
   if (page != MAP_FAILED)
     isOpen = new (page) Flag(isOpen->load());
 }

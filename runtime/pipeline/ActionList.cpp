@@ -84,7 +84,7 @@ static llvm::ArrayRef<Phase> phasesOf(ActionKind kind) {
 }
 
 void Compiler::findFunctions(ScheduledAction &entry) const {
-  // A bucket's reduction has started with the last contribution, in the backward itself; behind the
+  // A bucket's reduction has started with the last contribution, in the backward itself; after the
   // buckets comes the reduce function.
   if (entry.action.kind == ActionKind::ReduceGrad &&
       entry.action.index <

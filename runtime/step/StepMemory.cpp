@@ -9,7 +9,7 @@
 using namespace cleave::runtime;
 namespace exec = cleave::exec;
 
-/// One arena serves all lowered functions of this rank: as large as the largest needs it. Behind it
+/// One arena serves all lowered functions of this rank: as large as the largest needs it. After it
 /// is a frame for each microbatch that is in flight at the same time.
 llvm::Error StepContext::allocateArena() {
   int64_t alignment = 1;

@@ -138,7 +138,7 @@ std::vector<cleave::runtime::NamedPath> cleave::run::listOutputs(const Options &
   exit(EXIT_FAILURE);
 }
 
-/// What an option may not be, and what is only heeded beside another one.
+/// What an option may not be, and which are valid only with another one.
 static void checkOptions() {
   if (!std::isfinite(tolerance) || tolerance < 0)
     fail("--tolerance: expected a number of at least 0, found " +

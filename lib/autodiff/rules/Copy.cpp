@@ -78,7 +78,7 @@ static void differentiateCopy(CopyOp op, Backward &b) {
   b.to(op.getSrc(), b.gradient());
 }
 
-/// Zeros in the place of `src`, to stand beside a gradient that may be a pending sum.
+/// Zeros in the place of `src`, to be combined with a gradient that may be a pending sum.
 static Value zerosBeside(Backward &b, Value src, Value gradient) {
   Value zeros = b.zeroGradient(src);
   dist::PlacementAttr placement = dist::getPlacement(gradient.getType());

@@ -53,7 +53,7 @@ private:
 };
 } // namespace
 
-/// Behind which walk of its phase each node is known.
+/// After which walk of its phase each node is known.
 void Planner::findLevels() {
   plan.levels.resize(program.nodes.size(), 0);
   for (auto [id, node] : llvm::enumerate(program.nodes)) {

@@ -184,7 +184,7 @@ Value Formula::log(Value x) {
                 number(std::numeric_limits<double>::quiet_NaN()));
 }
 
-/// What the C library computes: `name` for f64, with an f behind it for f32.
+/// What the C library computes: `name` for f64, with an f after it for f32.
 static StringRef libraryName(Operation *op) {
   return llvm::StringSwitch<StringRef>(op->getName().getStringRef())
       .Case("math.exp", "exp")

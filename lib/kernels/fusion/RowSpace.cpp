@@ -136,7 +136,7 @@ bool RowSpace::lay(Operation *op, const RowOp &rowOp) {
       auto known = tensor.exists ? layouts.find(value) : layouts.end();
       if (known == layouts.end())
         continue;
-      // A sum over all rows has no users here: not before it, and not behind it.
+      // A sum over all rows has no users here: not before it, and not after it.
       if ((areOperands ? known->second.isTotal : tensor.isTotal) ||
           !bind(tensor, known->second, rowOp, binding))
         return false;

@@ -227,7 +227,7 @@ SmallVector<Value> RowEmitter::emitRow(Value step, ValueRange sums) {
   return next;
 }
 
-/// Numbers of the row that are known behind `level` reductions, before the loops that need them.
+/// Numbers of the row that are known after `level` reductions, before the loops that need them.
 void RowEmitter::emitScalars(unsigned level) {
   for (NodeId id : phase.nodes)
     if (node(id).columns == 0 && phase.levels[id] == level)
@@ -354,7 +354,7 @@ SmallVector<Value> RowEmitter::finishRow(Value step, SmallVector<Value> sums) {
       }
       return values;
     };
-    // All loads in front of the first store: nothing says that they are of different memory, so
+    // All loads before the first store: nothing says that they are of different memory, so
     // no later load would be moved up.
     if (!mapping.isLooped)
       forSlots(count, {}, [&](unsigned, const Column &column, ValueRange) {

@@ -107,7 +107,7 @@ void EventPlanner::place(const Buffer &buffer) {
   std::map<int64_t, Occupant> &map = buffer.memory.kind == ResultMemory::Frame ? frame : arena;
   int64_t begin = buffer.memory.offset, end = begin + buffer.bytes;
   Accesses &own = accesses[indexOf(&buffer)];
-  // What lies in front of everything is what was there at time 0.
+  // What lies before everything is what was there at time 0.
   auto next = map.upper_bound(begin);
   if (next != map.begin() && std::prev(next)->second.end > begin)
     --next;

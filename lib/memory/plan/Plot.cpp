@@ -129,7 +129,7 @@ static int64_t chooseStep(int64_t end, int64_t maximum, bool isBytes) {
   return step;
 }
 
-/// "64 KiB", without digits behind the point where they are zeros.
+/// "64 KiB", without digits after the point where they are zeros.
 static std::string describeTick(int64_t bytes) {
   std::string text = memory::describeBytes(bytes);
   size_t zeros = text.find(".0 ");

@@ -33,7 +33,7 @@ static int64_t elements(Value input) {
   return count;
 }
 
-/// A value for each channel, to stand beside images.
+/// A value for each channel, to be combined with images.
 static Value besideImages(LocalBuilder &b, Value perChannel, Value input) {
   Shape shape(rankOf(input), 1);
   shape[1] = shapeOf(perChannel)[0];

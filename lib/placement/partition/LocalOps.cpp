@@ -179,7 +179,7 @@ FailureOr<SmallVector<Value>> LocalOp::buildForm(const Form &form) {
     axes.push_back(axis);
     chosen.push_back(strategy);
   }
-  // A form builds in front of the op, in the global function; its ops are moved here from there.
+  // A form builds before the op, in the global function; its ops are moved here from there.
   Operation *before = op->getPrevNode();
   OpBuilder inFront(op);
   FormBuilder formBuilder(inFront, context.mesh, axes, context.holdsGradients);

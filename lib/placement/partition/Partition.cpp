@@ -27,7 +27,7 @@ public:
       : global(global), signature(signature), context(context), builder(global.getContext()),
         values(builder, context) {}
 
-  /// The local function, beside the global one, which stays.
+  /// The local function; the global one stays.
   FailureOr<func::FuncOp> run();
 
 private:
@@ -181,7 +181,7 @@ LogicalResult FunctionPartitioner::partitionReturn(Operation &op) {
   return success();
 }
 
-/// Drops unused ops: views that were made again behind a redistribution of their source.
+/// Drops unused ops: views that were made again after a redistribution of their source.
 static void eraseUnused(func::FuncOp function) {
   for (Operation *op = function.front().getTerminator()->getPrevNode(); op;) {
     Operation *previous = op->getPrevNode();

@@ -117,7 +117,7 @@ struct Reached {
 };
 } // namespace
 
-/// The ops that really compute with dimension `dim` of a weight: behind views and casts of it.
+/// The ops that really compute with dimension `dim` of a weight: after views and casts of it.
 static void findUses(Value weight, int64_t dim, SmallVectorImpl<Reached> &uses) {
   for (OpOperand &use : weight.getUses()) {
     Operation *op = use.getOwner();
@@ -283,7 +283,7 @@ LogicalResult PlanApplier::applySequence(const PlanRule &rule) {
         continue;
       inModule = true;
       ShardingRule sharding = sharding::getShardingRule(&op);
-      // Activations have features behind the sequence.
+      // Activations have features after the sequence.
       auto isActivation = [&](Type type) {
         auto tensor = dyn_cast<RankedTensorType>(type);
         return tensor && tensor.getRank() > dim + 1 && tensor.getDimSize(dim) > 1;

@@ -63,7 +63,7 @@ public:
       at = *over + 1;
     }
     if (at >= end) {
-      // Behind the last pass weight gradients run until there is room.
+      // After the last pass weight gradients run until there is room.
       auto full = [&] { return pass <= Forward1 && before.back().memory >= limit; };
       while (passAt.size() < at || (passAt.size() < planned && full()))
         append(Idle);

@@ -212,7 +212,7 @@ private:
         if (entry.pendingHeads == 0)
           return explainActive(name, id);
       }
-    // A group stands at the head of this stream and is behind others in a further one: found above.
+    // A group stands at the head of this stream and is after others in a further one: found above.
     return {name + " waits", {}};
   }
 
@@ -225,7 +225,7 @@ private:
       return missingParticipant(leaf, name);
     unsigned rank = pending.front().rank, peer = getPeer(program.topology, leaf);
     auto meets = [&](Action other) { return meetsInChannel(leaf, rank, other); };
-    // Started by the peer, but behind something else there?
+    // Started by the peer, but after something else there?
     for (const std::deque<unsigned> &stream : state.streams)
       for (unsigned other : stream) {
         const StreamEntry &entry = state.entries[other];

@@ -1,6 +1,6 @@
 // The annealing. As in job-shop search, only changes on a critical path can help at once: a path
 // leaves a rank with a pass whose result another rank waits for, so that pass is moved forward in
-// its block, or another pass of the block behind it. Some moves are made at random, to get around
+// its block, or another pass of the block after it. Some moves are made at random, to get around
 // plateaus with many critical paths.
 #include "lib/schedule/search/LocalSearch.h"
 

@@ -165,7 +165,7 @@ private:
       computes |= isCompute(leaf.kind) || leaf.kind == ActionKind::OptimizerStep;
     if (computes || action.kind == ActionKind::Reshard)
       finish(rank, start, duration, latest ? latest->producer : ActionRef());
-    // What a group starts, it starts when the group does, beside its compute actions.
+    // What a group starts, it starts when the group does, concurrently with its compute actions.
     for (Action leaf : leaves)
       startOrPublish(rank, leaf, here, computes ? start : self.clock);
     return true;

@@ -1,4 +1,4 @@
-//===- Reductions.cpp - reductions that merge with what is beside them -------===//
+//===- Reductions.cpp - reductions that merge with their neighbours -------===//
 
 #include "dialects/dist/Transitions.h"
 #include "passes/placement/communication/Patterns.h"
