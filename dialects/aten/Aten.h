@@ -24,7 +24,7 @@
 namespace cleave::aten {
 
 /// One argument as an op's record declares it. `kind` is 'T' (tensor), 'O' (optional tensor),
-/// 'L' (list of tensors) or 'A' (attribute). An attribute `X_present` right behind a list X says
+/// 'L' (list of tensors) or 'A' (attribute). An attribute `X_present` right after a list X says
 /// which elements of a `Tensor?[]` are there; it has no place in the text form.
 struct ArgumentSpec {
   const char *name;

@@ -21,7 +21,7 @@
 // random numbers (`OpKind::Random`) but their shapes.
 //
 // Factors are those of the shapes at hand, so rules hold of local shapes as of global ones.
-// A dimension of size n that is sharded has its *leading* factors cut: the first, or one behind
+// A dimension of size n that is sharded has its *leading* factors cut: the first, or one after
 // factors of size 1 (`leadingFactors`). A factor that is not leading in some tensor has no `S(d)`
 // there. Where a dimension has several factors, shards of uneven size of the leading one are not
 // the chunks that an uneven `S(d)` of the merged dimension means.
@@ -119,7 +119,7 @@ struct ShardingRule {
   /// A rule by which nothing may be sharded and nothing partial may pass.
   static ShardingRule opaque(mlir::Operation *op, const char *reason);
 
-  /// The factors that an `S(dim)` may cut: the first, and those behind factors of size 1 up to the
+  /// The factors that an `S(dim)` may cut: the first, and those after factors of size 1 up to the
   /// first of another size. Whole ones are listed too.
   llvm::ArrayRef<FactorId> leadingFactors(const DimFactors &dim) const;
   /// The dimension of `tensor` in which `factor` is leading; none if the tensor lacks it, or has

@@ -30,7 +30,7 @@ struct SharedParameter {
 llvm::SmallVector<SharedParameter> listSharedParameters(const ProgramFunctions &program);
 
 /// The buckets that a stage (or an unstaged program) reduces over mesh axes, in the order in which
-/// its functions complete them. The k-th is what the schedule's `reduceS.k` is about; behind all of
+/// its functions complete them. The k-th is what the schedule's `reduceS.k` is about; after all of
 /// them comes the stage's reduce function, if it has one.
 llvm::SmallVector<BucketOp> listReducedBuckets(const ProgramFunctions &stage);
 

@@ -108,7 +108,7 @@ public:
   Value maskedFill(Value self, Value mask, mlir::Attribute value);
   /// `self` where the mask holds, else 0, as `where` with a 0-d zero.
   Value keepWhere(Value mask, Value self);
-  /// 0 as a 0-d tensor that may stand beside `beside` in an op that is linear in both.
+  /// 0 as a 0-d tensor that may be used together with `beside` in an op that is linear in both.
   Value zeroBeside(Value beside);
 
   //===--------------------------------------------------------------------===//
@@ -171,7 +171,7 @@ public:
 
 protected:
   /// Where the rules of placements leave a choice (a view that takes a shard to a dimension of size
-  /// 1 or to the one behind it), results of this shape take this placement. Null: no preference.
+  /// 1 or to the one after it), results of this shape take this placement. Null: no preference.
   mlir::RankedTensorType preferred;
 
   aten::Shape broadcast(Value a, Value b);

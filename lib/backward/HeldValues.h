@@ -1,8 +1,8 @@
 //===- HeldValues.h - what to keep from dI to dW -------------------*- C++ -*-===//
 //
 // dW needs values that dI has computed. Holding one of them may be more expensive than holding what
-// it is made of: a view keeps its whole base, a converted copy is there beside the original. Which
-// to hold is a minimum cut between what dI starts from and what dW needs.
+// it is made of: a view keeps its whole base, a converted copy exists in addition to the original.
+// Which to hold is a minimum cut between what dI starts from and what dW needs.
 //
 //===----------------------------------------------------------------------===//
 

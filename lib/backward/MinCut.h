@@ -1,7 +1,7 @@
 //===- MinCut.h - minimum cuts of networks with capacities ---------*- C++ -*-===//
 //
 // Dinic's algorithm (Dinitz 1970): shortest augmenting paths, all of one length at a time. Networks
-// of programs have a source beside every sink, so that paths are short and a few rounds suffice.
+// of programs have a source next to every sink, so that paths are short and a few rounds suffice.
 //
 //===----------------------------------------------------------------------===//
 

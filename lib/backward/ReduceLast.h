@@ -1,7 +1,7 @@
 //===- ReduceLast.h - a gradient's layout before its reductions ----*- C++ -*-===//
 //
 // A parameter's gradient is often reduced where it is made, and brought into the parameter's shape
-// and type behind that: transposed, viewed, converted from R to I. None of it depends on the
+// and type after that: transposed, viewed, converted from R to I. None of it depends on the
 // reduction, and what accumulates gradients before they are reduced, or reduces several at once,
 // wants them as the parameter is.
 //
@@ -15,9 +15,9 @@
 namespace cleave::backward {
 
 /// In the chains of `function`'s gradients (`findGradientChains`), moves views, permutations of
-/// dimensions and conversions of placements in front of the reductions, which then scatter the
+/// dimensions and conversions of placements before the reductions, which then scatter the
 /// dimension that corresponds. What cannot be moved (a view that merges the scattered dimension
-/// into another one) stays, with what is behind it. Copies behind a reduction that change strides
+/// into another one) stays, with what is after it. Copies after a reduction that change strides
 /// alone are dropped.
 void reduceLast(mlir::func::FuncOp function, const GradientResults &results);
 

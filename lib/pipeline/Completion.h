@@ -19,7 +19,7 @@ struct CompletionOptions {
 
 /// Adds to a schedule, which may have some of them, what the stages need once per step: unshards
 /// and reshards, reductions, sums over stages, optimizer steps. Of each kind only what is missing
-/// is added, behind what is there. A forward-only schedule gets unshards alone. Emits an error at
+/// is added, after what is there. A forward-only schedule gets unshards alone. Emits an error at
 /// `location` otherwise.
 mlir::LogicalResult completeSchedule(llvm::ArrayRef<train::ProgramFunctions> stages,
                                      const CompletionOptions &options, schedule::Schedule &program,

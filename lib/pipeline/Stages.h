@@ -15,7 +15,7 @@ mlir::FailureOr<std::vector<train::ProgramFunctions>> getStages(mlir::ModuleOp m
 
 /// What the stages have that runs once per step.
 struct OncePerStep {
-  /// What each stage reduces: its buckets (train::listReducedBuckets), and behind them its reduce
+  /// What each stage reduces: its buckets (train::listReducedBuckets), and after them its reduce
   /// function, if it has one. Empty if no stage has any.
   std::vector<unsigned> buckets;
   /// Whether a stage's reduce function waits for its buckets: it had better run late.
@@ -25,11 +25,11 @@ struct OncePerStep {
 };
 OncePerStep getOncePerStep(llvm::ArrayRef<train::ProgramFunctions> stages);
 
-/// A collective action of this name, and a sum's behind it, which all ranks of the pipeline enter,
+/// A collective action of this name, and a sum's after it, which all ranks of the pipeline enter,
 /// adds the stages' terms of that sum (train::StageSum).
 inline constexpr llvm::StringLiteral kStageSumPrefix = "stage_sum.";
 
-/// Adds those of these actions that no rank enters, in front of the ranks' first optimizer steps.
+/// Adds those of these actions that no rank enters, before the ranks' first optimizer steps.
 void addStageSums(llvm::ArrayRef<train::ProgramFunctions> stages, schedule::Schedule &program);
 
 /// Checks that there are as many stages as the schedule has, that each has a function for

@@ -45,7 +45,7 @@ public:
   /// Appends the strategies that this form offers `op` along `axis`; none if it does not apply.
   virtual void getStrategies(mlir::Operation *op, MeshAxis axis,
                              llvm::SmallVectorImpl<AxisStrategy> &strategies) const = 0;
-  /// Builds the op's local form in front of `op`, once for all axes that run by this form:
+  /// Builds the op's local form before `op`, once for all axes that run by this form:
   /// `strategies` are those of `form.axes`, in this order. `operands` are local values, placed as
   /// the strategies say on the form's axes and as other strategies say on the others. `op` has its
   /// global shapes. Returns a local value a result (null for one of type `none`), of the

@@ -13,9 +13,9 @@
 namespace cleave::gradients {
 
 /// Sorts `paths` by the place at which each gradient is contributed (`GradientPath::behind`), and
-/// sets it: right behind the op that makes the gradient. One that communication brings is
+/// sets it: right after the op that makes the gradient. One that communication brings is
 /// contributed later, next to the next gradient that a matrix product precedes, so that the
-/// communication has something to run beside.
+/// communication has something to overlap.
 void orderByReadiness(const train::ProgramFunctions &part, std::vector<GradientPath> &paths);
 
 /// A number for each path; paths of one number may share a bucket. They agree in the function that

@@ -23,7 +23,7 @@ struct GradientPath {
   unsigned result = 0;            ///< of `producer`
   mlir::Value value;              ///< what a microbatch contributes
   train::AccumulateOp accumulate; ///< null if the program runs one microbatch per step
-  /// The op behind which it is contributed (`orderByReadiness`); null: at the beginning.
+  /// The op after which it is contributed (`orderByReadiness`); null: at the beginning.
   mlir::Operation *behind = nullptr;
   bool isBrought = false;                     ///< by communication
   llvm::SmallVector<mlir::Operation *> views; ///< then: of what it brings, in their order

@@ -27,9 +27,9 @@ struct CudaOptions {
 mlir::FailureOr<llvm::SmallVector<kernels::gpu::Chip>>
 findCudaChips(mlir::ModuleOp module, llvm::ArrayRef<std::string> names);
 
-/// Makes a binary for each chip, and gives each kernel its `code` for CUDA, beside what it has for
-/// other processors. Functions that spill registers get a remark. Errors are emitted on `module`:
-/// no toolkit, a device function that libdevice has not, a failure of the assembler.
+/// Makes a binary for each chip, and gives each kernel its `code` for CUDA, in addition to what it
+/// has for other processors. Functions that spill registers get a remark. Errors are emitted on
+/// `module`: no toolkit, a device function that libdevice has not, a failure of the assembler.
 mlir::LogicalResult compileForCuda(mlir::ModuleOp module, llvm::ArrayRef<CudaKernel> kernels,
                                    const CudaOptions &options);
 

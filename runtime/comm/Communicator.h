@@ -165,7 +165,7 @@ public:
   /// Whether its operations on a device's tensors may be recorded in a graph of the device.
   virtual bool isRecordable() const { return false; }
 
-  // What a communicator for tensors on devices, which goes beside this one, needs of it.
+  // What a communicator for tensors on devices, which complements this one, needs from it.
 
   /// A c10d::Store of this group alone, as long as the communicator lives; null: there is none.
   virtual void *groupStore() { return nullptr; }

@@ -102,7 +102,7 @@ private:
   uint64_t started = 0;
   /// Hashes of the operations whose terms have been compared.
   llvm::DenseSet<uint64_t> agreed;
-  /// For a communicator beside this one.
+  /// For a communicator that complements this one.
   c10::intrusive_ptr<c10d::Store> storeOfGroup;
   /// An operation failed, or the ranks left in good order.
   bool broken = false, finished = false;

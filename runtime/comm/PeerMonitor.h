@@ -1,7 +1,7 @@
 //===- PeerMonitor.h - Which rank is lost, which is late --------*- C++ -*-===//
 //
 // A collective that fails says "connection closed" or "timed out", never which rank is to blame.
-// The monitor knows: every rank holds one TCP connection to rank 0, beside the data connections.
+// The monitor knows: every rank holds one TCP connection to rank 0, besides the data connections.
 // The kernel closes it when a process dies, however it dies, and rank 0 tells all others within
 // milliseconds. A rank that must report a timeout asks all ranks where they are; who is behind, or
 // does not respond (a stopped process), is named. Nothing is sent while all goes well.

@@ -1,6 +1,6 @@
 //===- DeviceCommunicator.h - communication of tensors on devices --*- C++ -*-===//
 //
-// Goes beside a communicator of the host (Gloo), which keeps what is said about tensors on the host
+// Complements a communicator of the host (Gloo), which keeps what is said about tensors on the host
 // and what ranks control each other by: agreement, bytes, barriers, and naming who is lost. Tensors
 // on the device take one of two ways:
 //
@@ -30,8 +30,8 @@ class Device;
 /// How tensors on devices are exchanged.
 enum class DeviceMedium : uint8_t { Backend, ThroughHost };
 
-/// A communicator for tensors on `device` and on the host, beside `host`; both outlive it. All
-/// ranks call it together. Without `medium` it is the backend where no two ranks have the same
+/// A communicator for tensors on `device` and on the host, complementing `host`; both outlive it.
+/// All ranks call it together. Without `medium` it is the backend where no two ranks have the same
 /// device; a backend that is asked for where ranks share one is refused.
 llvm::Expected<std::unique_ptr<Communicator>>
 makeDeviceCommunicator(Communicator &host, const Device &device,

@@ -51,8 +51,8 @@ private:
 class DevicePlugin {
 public:
   /// The plugin for devices of `kind` ("cuda"): the file `path` where that is not empty, else the
-  /// one that CLEAVE_DEVICE_PLUGIN names, else libcleave_KIND.so beside the executable or in the
-  /// lib directory beside its own. Errors are one line each: this LibTorch is not built for the
+  /// one that CLEAVE_DEVICE_PLUGIN names, else libcleave_KIND.so next to the executable or in the
+  /// lib directory next to its own. Errors are one line each: this LibTorch is not built for the
   /// kind, there is no plugin, it cannot be loaded, or it is for another version. To be called
   /// before LibTorch is used.
   static llvm::Expected<std::unique_ptr<DevicePlugin>> load(llvm::StringRef kind,

@@ -38,7 +38,7 @@ typedef struct CleaveDraw {
   void *out; ///< the part; contiguous
   /// The key, and where this microbatch's numbers begin: read when the numbers are drawn.
   const int64_t *seed, *offset;
-  int64_t position; ///< where the op begins, behind the offset
+  int64_t position; ///< where the op begins, after the offset
   int32_t kind, element;
   double first, second;
   const double *probabilities;

@@ -12,7 +12,7 @@
 
 namespace cleave::runtime {
 
-/// What a process computes on beside its processor. Empty strings if there is no such thing.
+/// What a process computes on besides its processor. Empty strings if there is no such thing.
 struct DeviceDescription {
   std::string kind = "cpu";  ///< "cuda"
   std::string chip;          ///< "NVIDIA H100 (sm_90)"

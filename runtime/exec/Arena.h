@@ -1,6 +1,6 @@
 //===- Arena.h - the memory that lowered functions plan ------------*- C++ -*-===//
 //
-// One block of a rank: the arena, which all its lowered functions use in turn, and behind it the
+// One block of a rank: the arena, which all its lowered functions use in turn, and after it the
 // frames of microbatches in flight. Its address is fixed before ops are bound, so that results lie
 // at addresses that instructions know.
 //

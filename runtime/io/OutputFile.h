@@ -33,7 +33,7 @@ struct OutputTarget {
 /// other.
 llvm::Expected<OutputTarget> findOutputTarget(llvm::StringRef path);
 
-/// A file that appears under its name only once it is whole: written beside it under another name,
+/// A file that appears under its name only once it is whole: written next to it under another name,
 /// flushed to the disk, renamed. Dropped without `commit`, or killed by a signal that can be
 /// caught, it leaves nothing behind. What is not a regular file is written directly.
 class OutputFile {

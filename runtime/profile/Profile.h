@@ -49,7 +49,7 @@ struct RankRecord {
 /// Puts the times of all ranks on the clock of the first one's machine.
 void alignClocks(std::vector<RankRecord> &records);
 
-/// What a profile says beside its numbers.
+/// What a profile contains besides its numbers.
 struct ProfileNotes {
   std::string program, fingerprint, schedule, processor;
   int64_t ranks = 1, threads = 1, cores = 1, microbatches = 1;

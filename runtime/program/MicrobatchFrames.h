@@ -20,7 +20,7 @@ struct MicrobatchFrames {
     int64_t frameBytes = 0;
     /// How many microbatches are in flight at most.
     unsigned numSlots = 0;
-    /// Where the first frame begins, in bytes behind the arena's end.
+    /// Where the first frame begins, in bytes after the arena's end.
     int64_t offset = 0;
     /// By microbatch of the step; empty if all have frame 0.
     std::vector<unsigned> slots;

@@ -35,7 +35,7 @@ struct StepContext {
   RandomStream random;
   std::unique_ptr<KernelSource> kernels;
 
-  /// The memory of lowered functions: what they use in turn, of `arenaBytes` bytes, and behind it
+  /// The memory of lowered functions: what they use in turn, of `arenaBytes` bytes, and after it
   /// the frames of microbatches. `frameEnds` says where dead memory is to be overwritten.
   Arena arena;
   int64_t arenaBytes = 0;

@@ -41,7 +41,7 @@ private:
   /// Where the first of several ranks joins the parts.
   std::unique_ptr<OutputFile> joined;
   std::unique_ptr<TraceWriter> writer;
-  /// Tracks behind that of the program: their names, and the ends of their last slices.
+  /// Tracks after that of the program: their names, and the ends of their last slices.
   std::vector<std::pair<std::string, int64_t>> tracks;
 };
 

@@ -25,8 +25,8 @@ bool namesRanges();
 /// tested.
 bool wantsNccl();
 
-/// A communicator for tensors on `device`, as --device-communication says, beside `world`, which
-/// outlives it. All ranks call it together.
+/// A communicator for tensors on `device`, as --device-communication says, complementing `world`,
+/// which outlives it. All ranks call it together.
 llvm::Expected<std::unique_ptr<runtime::Communicator>>
 makeCommunicator(runtime::Communicator &world, const runtime::Device &device);
 

@@ -1,6 +1,6 @@
 //===- OpsImpl.h - included by each category's .cpp --------------*- C++ -*-===//
 //
-// Registration stands beside the ops, so that no file includes all categories.
+// Registration is next to the ops, so that no file includes all categories.
 //
 //===----------------------------------------------------------------------===//
 

@@ -60,7 +60,7 @@ public:
   void store(const Store &store, mlir::Value value);
   /// To scratch memory.
   void keep(NodeId id, mlir::Value value);
-  /// Memory at element `index` behind `base`, for elements computed with as `type`.
+  /// Memory at element `index` after `base`, for elements computed with as `type`.
   mlir::Value loadPlain(mlir::Value base, ComputeType type, mlir::Value index);
   void storePlain(mlir::Value value, mlir::Value base, mlir::Value index);
 

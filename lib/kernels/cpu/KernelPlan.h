@@ -29,7 +29,7 @@ struct PlanOptions {
 
 /// A walk over the columns of a row.
 struct Pass {
-  /// ReduceColumns nodes: known behind the walk.
+  /// ReduceColumns nodes: known after the walk.
   llvm::SmallVector<NodeId, 2> reductions;
   /// ReduceRows nodes with columns: the walk adds to them.
   llvm::SmallVector<NodeId, 2> rowReductions;
@@ -52,7 +52,7 @@ struct Phase {
   bool isFinish = false;
   /// One after the other for each row.
   std::vector<Pass> passes;
-  /// Behind the walks, for each row: stores without columns, and ReduceRows nodes without.
+  /// After the walks, for each row: stores without columns, and ReduceRows nodes without.
   llvm::SmallVector<unsigned, 2> rowStores;
   llvm::SmallVector<NodeId, 2> scalarReductions;
 };
@@ -73,10 +73,10 @@ struct KernelPlan {
   /// Bytes for a row's kept values.
   int64_t scratchBytes = 0;
   /// Where the partial results of a ReduceRows node begin, in bytes: of chunk i of the first phase
-  /// at `i * max(1, columns)` elements behind.
+  /// `i * max(1, columns)` elements further.
   llvm::DenseMap<NodeId, int64_t> partials;
   int64_t partialBytes = 0;
-  /// The walk behind which a node is known, of its phase; that of a ReduceColumns is one above that
+  /// The walk after which a node is known, of its phase; that of a ReduceColumns is one above that
   /// of its operand.
   std::vector<unsigned> levels;
 };

@@ -11,8 +11,8 @@
 
 namespace cleave::kernels {
 
-/// The linker: what the environment variable CLEAVE_LLD names, or ld.lld beside LLVM's libraries or
-/// in `PATH`; or an error that says where it was looked for.
+/// The linker: what the environment variable CLEAVE_LLD names, or ld.lld next to LLVM's libraries
+/// or in `PATH`; or an error that says where it was looked for.
 llvm::Expected<std::string> findLinker();
 
 /// Whether `name` is a function of the C or mathematical library that kernels may call; theirs must

@@ -106,7 +106,7 @@ protected:
 
   /// Coordinates of the current row; empty if there is none.
   llvm::SmallVector<mlir::Value> coordinates;
-  /// Loads that are the same for all rows are written in front of this, if there is one, as long
+  /// Loads that are the same for all rows are written before this, if there is one, as long
   /// as their number allows.
   mlir::Operation *hoistPoint = nullptr;
   int64_t hoistBudget = 0;

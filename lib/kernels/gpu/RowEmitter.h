@@ -8,7 +8,7 @@
 namespace cleave::kernels::gpu {
 
 /// Begins with the same for all rows; then rows one after the other, each in walks over its
-/// columns with a reduction behind each but the last; then the sums over rows.
+/// columns with a reduction after each but the last; then the sums over rows.
 class RowEmitter : public PhaseEmitter {
 public:
   RowEmitter(const RowProgram &program, const Plan &plan, const RowPhase &phase,

@@ -40,7 +40,7 @@ public:
 
 private:
   mlir::Value compare(Function function, ComputeType type, mlir::Value x, mlir::Value y);
-  /// A function of libdevice: `name` with an `f` behind it for F32.
+  /// A function of libdevice: `name` with an `f` after it for F32.
   mlir::Value call(llvm::StringRef name, ComputeType type, mlir::ValueRange operands);
 
   mlir::ImplicitLocOpBuilder &b;

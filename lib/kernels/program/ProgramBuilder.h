@@ -40,7 +40,7 @@ public:
   NodeId concat(llvm::ArrayRef<NodeId> values, llvm::ArrayRef<int64_t> columns);
   NodeId gather(NodeId value, NodeId index);
 
-  // Shorthands for what formulas are written with. A number takes the type of the node beside it.
+  // Shorthands for what formulas are written with. A number takes the type of the node next to it.
   NodeId add(NodeId a, NodeId b) { return map(Function::Add, {a, b}); }
   NodeId sub(NodeId a, NodeId b) { return map(Function::Sub, {a, b}); }
   NodeId mul(NodeId a, NodeId b) { return map(Function::Mul, {a, b}); }

@@ -42,7 +42,7 @@ struct Buffer {
 /// What a function needs; made of a function that is not lowered.
 class Buffers {
 public:
-  /// `spread`: communication runs beside computation, so what it uses is kept until the function
+  /// `spread`: communication overlaps computation, so what it uses is kept until the function
   /// waits for it anyway, and memory is not used again in a way that one would have to wait for the
   /// other.
   Buffers(mlir::func::FuncOp function, const Timeline &timeline, bool spread);

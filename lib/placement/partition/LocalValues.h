@@ -1,7 +1,7 @@
 //===- LocalValues.h - the local forms of a program's values --------*- C++ -*-===//
 //
 // Each value of the global function has a local one, as it was made, and others: redistributed for
-// those who take it in another placement. Each of these is made once, in front of its first user.
+// those who take it in another placement. Each of these is made once, before its first user.
 //
 //===----------------------------------------------------------------------===//
 

@@ -15,7 +15,7 @@ struct Completion {
 
 /// What the arrival of values proves about the sends of `rank`, in the order of its list, where
 /// transfers of a group come before its computations. A send cannot be asked whether it is
-/// complete, only be waited for; behind these computations waiting costs nothing. Sends that are
+/// complete, only be waited for; after these computations waiting costs nothing. Sends that are
 /// not named are complete at the end of the list. The program has sends and receives and passes
 /// verify. O(n) in the actions of `rank` and its neighbours, but for sends that stay in flight
 /// long.

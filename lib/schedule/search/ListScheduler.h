@@ -14,7 +14,7 @@ struct Urgency {
   /// By chunk: the forward and the input gradient pass on at these multiples of their own time.
   std::vector<double> forwardSlack, inputSlack;
   /// In periods: extra latency at each end of a chunk, before the first input gradient, and of the
-  /// weight gradient behind its input gradient (by chunk: on the first and on the last rank).
+  /// weight gradient after its input gradient (by chunk: on the first and on the last rank).
   double forwardTurn = 0, lossTurn = 0, backwardTurn = 0;
   std::vector<double> weightDelayFirst, weightDelayLast;
   /// A ready pass waits for a more urgent one that comes within this part of its own duration.

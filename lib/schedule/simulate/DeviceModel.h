@@ -53,7 +53,7 @@ double timeOf(const Link &link, double bytes);
 /// number, or an object with one for each element type ({"f32": 67e12, "bf16": 989e12}).
 llvm::Expected<Machine> readMachineFile(llvm::StringRef path);
 
-/// The same with the work of stages beside it: "stages": [{"forward": {"flops", "bytes"},
+/// The same with the work of stages in addition: "stages": [{"forward": {"flops", "bytes"},
 /// "input": {...}, "weight": {...}, "output_bytes", "parameter_bytes", "activation_bytes",
 /// "input_releases_bytes"}]; the table is in milliseconds and bytes. `data_parallel` ranks (default
 /// 1) share parameters by ring all-gather and reduce-scatter.

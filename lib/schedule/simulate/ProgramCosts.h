@@ -16,7 +16,7 @@ struct OpWork {
   /// each other. No messages: it is none.
   double sentBytes = 0;
   double messages = 0;
-  /// A communication that runs beside the ops after it, and the op that waits for it, have the same
+  /// A communication that overlaps the ops after it, and the op that waits for it, have the same
   /// number; -1 for all others.
   int starts = -1;
   int awaits = -1;

@@ -45,7 +45,7 @@ struct SimulationOptions {
 };
 
 /// Discrete-event simulation by dependencies: each rank runs its list in order on a compute stream;
-/// transfers and collectives of data-parallel ranks run beside it. Slots are taken as unbounded.
+/// transfers and collectives of data-parallel ranks run concurrently. Slots are taken as unbounded.
 /// Time and memory are O(actions). Errors: costs that do not fit the program; a program that
 /// cannot run to its end (names the blocked ranks with position and action).
 llvm::Expected<Timeline> simulate(const schedule::Schedule &program, const CostTable &costs,

@@ -45,7 +45,7 @@ struct CheckOptions {
 };
 
 /// Compiles the program and executes it in the interpreter, twice with threads in different order;
-/// the results are in `tensors` behind the arguments. Empty, or what is wrong.
+/// the results are in `tensors` after the arguments. Empty, or what is wrong.
 std::string execute(const kernels::RowProgram &program, const CheckOptions &options,
                     std::vector<Tensor> &tensors);
 
