@@ -42,7 +42,7 @@ private:
   uint64_t seed = 0;
   at::Generator generator;
   /// The engine's state at places that were sought, with this seed; training leaves the lowest
-  /// after.
+  /// behind.
   std::map<uint64_t, at::mt19937> places;
   uint64_t skipped = 0;
   uint64_t position = 0;
