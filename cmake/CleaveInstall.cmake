@@ -36,8 +36,8 @@ foreach(area lib/support lib/schedule dialects lib passes runtime tools)
     endif()
   endforeach()
 endforeach()
-# The precompiled header's carrier has nothing in it.
-list(REMOVE_ITEM installed cleave_pch)
+# The carriers of precompiled headers have nothing in them.
+list(FILTER installed EXCLUDE REGEX "_pch$")
 if(CLEAVE_ENABLE_RUNTIME)
   list(APPEND installed cleave_torch)
 endif()

@@ -4,6 +4,8 @@ add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wno-comment -Wno-missin
 # libstdc++ 12 has std::stable_sort on a function that C++ 17 deprecates, and clang says so at each use.
 add_compile_options($<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
 add_compile_options(-ffunction-sections -fdata-sections)
+# Programs too, so that they share precompiled headers with libraries; CMake would compile them with -fPIE.
+add_compile_options(-fPIC)
 if(CLEAVE_SANITIZE)
   add_compile_options(-fsanitize=${CLEAVE_SANITIZE} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${CLEAVE_SANITIZE})
