@@ -15,31 +15,43 @@ namespace cleave::placement {
 
 namespace {
 
+/// Counts the patterns that were applied, by their labels.
+struct Counter : RewriterBase::Listener {
+  void notifyPatternEnd(const Pattern &pattern, LogicalResult status) override {
+    if (succeeded(status))
+      ++counts[pattern.getDebugLabels().front()];
+  }
+  llvm::StringMap<unsigned> counts;
+};
+
 struct SimplifyCommunication : placement::impl::SimplifyCommunicationBase<SimplifyCommunication> {
+  LogicalResult initialize(MLIRContext *context) override {
+    RewritePatternSet set(context);
+    placement::addGatherPatterns(set);
+    placement::addConversionPatterns(set);
+    placement::addReductionPatterns(set);
+    patterns = FrozenRewritePatternSet(std::move(set));
+    return success();
+  }
+
   void runOnOperation() override {
     func::FuncOp function = getOperation();
     if (function.isExternal())
       return;
-    placement::SimplificationCounts counts;
-    RewritePatternSet set(&getContext());
-    placement::addGatherPatterns(set, counts);
-    placement::addConversionPatterns(set, counts);
-    placement::addReductionPatterns(set, counts);
-    FrozenRewritePatternSet patterns(std::move(set));
+    Counter counter;
     // Slices of sums become reduce_scatters before sums are moved away from their slices; what is
     // moved may be next to others afterwards.
-    if (failed(simplify(function, patterns)))
+    if (failed(simplify(function, counter)))
       return signalPassFailure();
-    placement::delayReductions(function, counts);
-    if (failed(simplify(function, patterns)))
+    numReductionsDelayed += placement::delayReductions(function);
+    if (failed(simplify(function, counter)))
       return signalPassFailure();
-    numGathersDropped = counts.gathersDropped;
-    numConversionsFolded = counts.conversionsFolded;
-    numReductionsMerged = counts.reductionsMerged;
-    numReductionsDelayed = counts.reductionsDelayed;
+    numGathersDropped += counter.counts.lookup(placement::kGathersDropped);
+    numConversionsFolded += counter.counts.lookup(placement::kConversionsFolded);
+    numReductionsMerged += counter.counts.lookup(placement::kReductionsMerged);
   }
 
-  LogicalResult simplify(func::FuncOp function, const FrozenRewritePatternSet &patterns) {
+  LogicalResult simplify(func::FuncOp function, Counter &counter) {
     // Patterns only: what the ops of other dialects fold to is not this pass's business.
     return applyPatternsGreedily(
         function, patterns,
@@ -47,8 +59,11 @@ struct SimplifyCommunication : placement::impl::SimplifyCommunicationBase<Simpli
             .enableFolding(false)
             .enableConstantCSE(false)
             .setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled)
-            .setMaxIterations(GreedyRewriteConfig::kNoLimit));
+            .setMaxIterations(GreedyRewriteConfig::kNoLimit)
+            .setListener(&counter));
   }
+
+  FrozenRewritePatternSet patterns;
 };
 
 } // namespace

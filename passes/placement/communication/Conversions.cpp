@@ -50,8 +50,7 @@ Value cleave::placement::convertTo(RewriterBase &rewriter, Location location, Va
 namespace {
 
 struct ConvertPair : OpRewritePattern<dist::ConvertOp> {
-  ConvertPair(MLIRContext *context, SimplificationCounts &counts)
-      : OpRewritePattern(context), counts(counts) {}
+  using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(dist::ConvertOp outer, PatternRewriter &rewriter) const override {
     auto inner = outer.getInput().getDefiningOp<dist::ConvertOp>();
@@ -65,16 +64,13 @@ struct ConvertPair : OpRewritePattern<dist::ConvertOp> {
                             outerDim ? outerDim : innerDim);
     if (!value)
       return failure();
-    ++counts.conversionsFolded;
     rewriter.replaceOp(outer, value);
     return success();
   }
-  SimplificationCounts &counts;
 };
 
 struct ReinterpretPair : OpRewritePattern<dist::ReinterpretOp> {
-  ReinterpretPair(MLIRContext *context, SimplificationCounts &counts)
-      : OpRewritePattern(context), counts(counts) {}
+  using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(dist::ReinterpretOp outer,
                                 PatternRewriter &rewriter) const override {
@@ -90,16 +86,13 @@ struct ReinterpretPair : OpRewritePattern<dist::ReinterpretOp> {
         return failure();
       value = dist::ReinterpretOp::create(rewriter, outer.getLoc(), outer.getType(), value);
     }
-    ++counts.conversionsFolded;
     rewriter.replaceOp(outer, value);
     return success();
   }
-  SimplificationCounts &counts;
 };
 
 } // namespace
 
-void cleave::placement::addConversionPatterns(RewritePatternSet &patterns,
-                                              SimplificationCounts &counts) {
-  patterns.add<ConvertPair, ReinterpretPair>(patterns.getContext(), counts);
+void cleave::placement::addConversionPatterns(RewritePatternSet &patterns) {
+  patterns.addWithLabel<ConvertPair, ReinterpretPair>({kConversionsFolded}, patterns.getContext());
 }

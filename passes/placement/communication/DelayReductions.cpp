@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/dist/Verify.h"
 #include "lib/typing/GradientFlow.h"
 #include "lib/typing/Inference.h"
 #include "passes/placement/communication/Patterns.h"
@@ -29,10 +30,10 @@ struct Node {
 
 class Delayer {
 public:
-  Delayer(func::FuncOp function, SimplificationCounts &counts)
-      : function(function), flow(function), counts(counts) {}
+  explicit Delayer(func::FuncOp function) : function(function), flow(function) {}
 
-  void run();
+  /// Returns how many reductions were delayed.
+  unsigned run();
 
 private:
   void visit(dist::AllReduceOp reduce);
@@ -44,16 +45,11 @@ private:
 
   func::FuncOp function;
   GradientFlow flow;
-  SimplificationCounts &counts;
+  unsigned numDelayed = 0;
   DenseMap<Value, Node> nodes;
 };
 
 } // namespace
-
-static int64_t bytesOf(Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  return type.getNumElements() * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
-}
 
 void Delayer::visit(dist::AllReduceOp reduce) {
   Value input = getOnlyOperand(reduce);
@@ -65,7 +61,7 @@ void Delayer::visit(dist::AllReduceOp reduce) {
       return;
   Value result = reduce->getResult(0);
   if (result.hasOneUse())
-    nodes[result] = {reduce, partial, bytesOf(result), true};
+    nodes[result] = {reduce, partial, dist::bytesOf(result.getType()), true};
 }
 
 /// One all_reduce can stand for both.
@@ -114,8 +110,8 @@ void Delayer::visit(Operation *op) {
       op, {.carriesGradient = carries, .preferred = wanted, .operands = operands, .quiet = true});
   if (failed(inferred) || inferred->front() != wanted)
     return;
-  bool reduceHere = bytesOf(result) < above;
-  nodes[result] = {first->reduction, wanted, reduceHere ? bytesOf(result) : above, reduceHere};
+  int64_t here = dist::bytesOf(result.getType());
+  nodes[result] = {first->reduction, wanted, std::min(here, above), here < above};
 }
 
 /// Whether another node is made of this one.
@@ -160,7 +156,7 @@ void Delayer::makePartial(Value value) {
       continue;
     if (auto reduce = operand.get().getDefiningOp<dist::AllReduceOp>()) {
       operand.set(reduce->getOperand(0));
-      ++counts.reductionsDelayed;
+      ++numDelayed;
       continue;
     }
     makePartial(operand.get());
@@ -169,7 +165,7 @@ void Delayer::makePartial(Value value) {
       dist::withPlacement(cast<RankedTensorType>(value.getType()), nodes.at(value).partial));
 }
 
-void Delayer::run() {
+unsigned Delayer::run() {
   SmallVector<Value> order;
   for (Operation &op : function.getOps()) {
     if (auto reduce = dyn_cast<dist::AllReduceOp>(op))
@@ -194,9 +190,9 @@ void Delayer::run() {
   for (dist::AllReduceOp reduce : leaves)
     if (reduce->use_empty())
       reduce.erase();
+  return numDelayed;
 }
 
-void cleave::placement::delayReductions(func::FuncOp function, SimplificationCounts &counts) {
-  if (!function.isExternal())
-    Delayer(function, counts).run();
+unsigned cleave::placement::delayReductions(func::FuncOp function) {
+  return Delayer(function).run();
 }

@@ -9,15 +9,9 @@ using namespace cleave::placement;
 
 namespace {
 
-template <typename Op> struct Pattern : OpRewritePattern<Op> {
-  Pattern(MLIRContext *context, SimplificationCounts &counts)
-      : OpRewritePattern<Op>(context), counts(counts) {}
-  SimplificationCounts &counts;
-};
-
 /// all_gather(convert(x from R or I to a slice)) is x.
-struct GatherOfSlice : Pattern<dist::AllGatherOp> {
-  using Pattern::Pattern;
+struct GatherOfSlice : OpRewritePattern<dist::AllGatherOp> {
+  using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(dist::AllGatherOp gather,
                                 PatternRewriter &rewriter) const override {
@@ -31,15 +25,14 @@ struct GatherOfSlice : Pattern<dist::AllGatherOp> {
         convertTo(rewriter, gather.getLoc(), convert.getInput(), gather->getResult(0).getType());
     if (!value)
       return failure();
-    ++counts.gathersDropped;
     rewriter.replaceOp(gather, value);
     return success();
   }
 };
 
 /// all_gather(reduce_scatter(x)) is all_reduce(x): the same bytes, in one op.
-struct GatherOfReduceScatter : Pattern<dist::AllGatherOp> {
-  using Pattern::Pattern;
+struct GatherOfReduceScatter : OpRewritePattern<dist::AllGatherOp> {
+  using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(dist::AllGatherOp gather,
                                 PatternRewriter &rewriter) const override {
@@ -60,33 +53,29 @@ struct GatherOfReduceScatter : Pattern<dist::AllGatherOp> {
       if (!row || !dist::takesReduction(*row, from, to, scatter.getReduction().getKind()))
         return failure();
     }
-    ++counts.reductionsMerged;
     rewriter.replaceOpWithNewOp<dist::AllReduceOp>(gather, type, input, scatter.getReductionAttr(),
                                                    gather.getMeshAttr(), gather.getAxesAttr());
     return success();
   }
 };
 
-/// An op and the one that undoes it: fake_gather(fake_scatter(x)), all_to_all of its inverse.
-struct FakeGatherOfFakeScatter : Pattern<dist::FakeGatherOp> {
-  using Pattern::Pattern;
+/// fake_gather(fake_scatter(x)) folds to x.
+struct FakeGatherOfFakeScatter : OpRewritePattern<dist::FakeGatherOp> {
+  using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(dist::FakeGatherOp gather,
                                 PatternRewriter &rewriter) const override {
-    Value part = getOnlyOperand(gather);
-    auto scatter = part ? part.getDefiningOp<dist::FakeScatterOp>() : dist::FakeScatterOp();
-    if (!scatter || scatter.getDim() != gather.getDim() || scatter.getMesh() != gather.getMesh() ||
-        scatter.getAxes() != gather.getAxes() ||
-        scatter.getInput().getType() != gather.getResult().getType())
+    SmallVector<Value, 1> folded;
+    if (failed(rewriter.tryFold(gather, folded)) || folded.empty())
       return failure();
-    ++counts.gathersDropped;
-    rewriter.replaceOp(gather, scatter.getInput());
+    rewriter.replaceOp(gather, folded);
     return success();
   }
 };
 
-struct AllToAllPair : Pattern<dist::AllToAllOp> {
-  using Pattern::Pattern;
+/// all_to_all of its inverse.
+struct AllToAllPair : OpRewritePattern<dist::AllToAllOp> {
+  using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(dist::AllToAllOp outer, PatternRewriter &rewriter) const override {
     Value middle = getOnlyOperand(outer);
@@ -95,7 +84,6 @@ struct AllToAllPair : Pattern<dist::AllToAllOp> {
         inner.getMesh() != outer.getMesh() || inner.getAxes() != outer.getAxes() ||
         inner.getInput().getType() != outer.getResult().getType())
       return failure();
-    ++counts.gathersDropped;
     rewriter.replaceOp(outer, inner.getInput());
     return success();
   }
@@ -103,8 +91,8 @@ struct AllToAllPair : Pattern<dist::AllToAllOp> {
 
 } // namespace
 
-void cleave::placement::addGatherPatterns(RewritePatternSet &patterns,
-                                          SimplificationCounts &counts) {
-  patterns.add<GatherOfSlice, GatherOfReduceScatter, FakeGatherOfFakeScatter, AllToAllPair>(
-      patterns.getContext(), counts);
+void cleave::placement::addGatherPatterns(RewritePatternSet &patterns) {
+  patterns.addWithLabel<GatherOfSlice, FakeGatherOfFakeScatter, AllToAllPair>(
+      {kGathersDropped}, patterns.getContext());
+  patterns.addWithLabel<GatherOfReduceScatter>({kReductionsMerged}, patterns.getContext());
 }

@@ -9,22 +9,19 @@
 
 namespace cleave::placement {
 
-/// What the pass has done, for its statistics.
-struct SimplificationCounts {
-  unsigned gathersDropped = 0;
-  unsigned conversionsFolded = 0;
-  unsigned reductionsMerged = 0;
-  unsigned reductionsDelayed = 0;
-};
+// Each pattern has one of these as its label, by which the pass counts what it has done.
+constexpr llvm::StringLiteral kGathersDropped = "gathers-dropped";
+constexpr llvm::StringLiteral kConversionsFolded = "conversions-folded";
+constexpr llvm::StringLiteral kReductionsMerged = "reductions-merged";
 
 // Each adds the patterns of one file.
-void addGatherPatterns(mlir::RewritePatternSet &patterns, SimplificationCounts &counts);
-void addConversionPatterns(mlir::RewritePatternSet &patterns, SimplificationCounts &counts);
-void addReductionPatterns(mlir::RewritePatternSet &patterns, SimplificationCounts &counts);
+void addGatherPatterns(mlir::RewritePatternSet &patterns);
+void addConversionPatterns(mlir::RewritePatternSet &patterns);
+void addReductionPatterns(mlir::RewritePatternSet &patterns);
 
 /// Carries partial values through linear ops where fewer bytes are reduced then. Time is linear in
-/// the size of the function.
-void delayReductions(mlir::func::FuncOp function, SimplificationCounts &counts);
+/// the size of the function. Returns how many reductions were delayed.
+unsigned delayReductions(mlir::func::FuncOp function);
 
 /// A communication of one value that is waited for at once: its operand; null for any other.
 template <typename Op> mlir::Value getOnlyOperand(Op op) {

@@ -12,12 +12,6 @@ using dist::Reduction;
 
 namespace {
 
-template <typename Op> struct Pattern : OpRewritePattern<Op> {
-  Pattern(MLIRContext *context, SimplificationCounts &counts)
-      : OpRewritePattern<Op>(context), counts(counts) {}
-  SimplificationCounts &counts;
-};
-
 /// Reducing what all ranks have alike changes nothing.
 bool isIdempotent(Reduction reduction) {
   switch (reduction) {
@@ -34,8 +28,8 @@ bool isIdempotent(Reduction reduction) {
 
 /// all_reduce over b of all_reduce over a is all_reduce over both; over the same axes again, it is
 /// nothing if the reduction is idempotent (types refuse it, but of V to V).
-struct AllReducePair : Pattern<dist::AllReduceOp> {
-  using Pattern::Pattern;
+struct AllReducePair : OpRewritePattern<dist::AllReduceOp> {
+  using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(dist::AllReduceOp outer, PatternRewriter &rewriter) const override {
     Value middle = getOnlyOperand(outer);
@@ -46,7 +40,6 @@ struct AllReducePair : Pattern<dist::AllReduceOp> {
       return failure();
     if (inner.getAxes() == outer.getAxes() && isIdempotent(reduction) &&
         middle.getType() == outer->getResult(0).getType()) {
-      ++counts.reductionsMerged;
       rewriter.replaceOp(outer, middle);
       return success();
     }
@@ -56,7 +49,6 @@ struct AllReducePair : Pattern<dist::AllReduceOp> {
       return failure();
     SmallVector<Attribute> axes(inner.getAxes().begin(), inner.getAxes().end());
     llvm::append_range(axes, outer.getAxes());
-    ++counts.reductionsMerged;
     rewriter.replaceOpWithNewOp<dist::AllReduceOp>(
         outer, outer->getResultTypes(), inner->getOperands(), outer.getReductionAttr(),
         outer.getMeshAttr(), rewriter.getArrayAttr(axes));
@@ -66,8 +58,8 @@ struct AllReducePair : Pattern<dist::AllReduceOp> {
 
 /// The local slice of an all_reduce is a reduce_scatter over the axis, and an all_reduce over its
 /// other axes.
-struct SliceOfAllReduce : Pattern<dist::ConvertOp> {
-  using Pattern::Pattern;
+struct SliceOfAllReduce : OpRewritePattern<dist::ConvertOp> {
+  using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(dist::ConvertOp slice, PatternRewriter &rewriter) const override {
     auto reduce = getProducer<dist::AllReduceOp>(slice.getInput());
@@ -92,7 +84,6 @@ struct SliceOfAllReduce : Pattern<dist::ConvertOp> {
       return failure();
     RankedTensorType type = dist::withPlacement(
         slice.getType(), dist::getPlacement(input.getType()).with(axis, destination));
-    ++counts.reductionsMerged;
     auto scatter = dist::ReduceScatterOp::create(
         rewriter, slice.getLoc(), type, input, reduce.getReductionAttr(),
         rewriter.getI64IntegerAttr(*dim), reduce.getMeshAttr(), rewriter.getArrayAttr(axis));
@@ -116,8 +107,8 @@ dist::ConvertOp getPadding(Value value, StringAttr axis, Reduction reduction) {
 }
 
 /// reduce_scatter(convert(x from a slice to P)) is x.
-struct ScatterOfPadding : Pattern<dist::ReduceScatterOp> {
-  using Pattern::Pattern;
+struct ScatterOfPadding : OpRewritePattern<dist::ReduceScatterOp> {
+  using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(dist::ReduceScatterOp scatter,
                                 PatternRewriter &rewriter) const override {
@@ -126,15 +117,14 @@ struct ScatterOfPadding : Pattern<dist::ReduceScatterOp> {
     if (!convert || convert.getSlicedDim() != std::optional<int64_t>(scatter.getDim()) ||
         convert.getInput().getType() != scatter->getResult(0).getType())
       return failure();
-    ++counts.reductionsMerged;
     rewriter.replaceOp(scatter, convert.getInput());
     return success();
   }
 };
 
 /// all_reduce(convert(x from a slice to P)) is all_gather(x); from R or I it is x.
-struct AllReduceOfPadding : Pattern<dist::AllReduceOp> {
-  using Pattern::Pattern;
+struct AllReduceOfPadding : OpRewritePattern<dist::AllReduceOp> {
+  using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(dist::AllReduceOp reduce,
                                 PatternRewriter &rewriter) const override {
@@ -153,15 +143,13 @@ struct AllReduceOfPadding : Pattern<dist::AllReduceOp> {
         return failure();
       rewriter.replaceOp(reduce, value);
     }
-    ++counts.reductionsMerged;
     return success();
   }
 };
 
 } // namespace
 
-void cleave::placement::addReductionPatterns(RewritePatternSet &patterns,
-                                             SimplificationCounts &counts) {
-  patterns.add<AllReducePair, SliceOfAllReduce, ScatterOfPadding, AllReduceOfPadding>(
-      patterns.getContext(), counts);
+void cleave::placement::addReductionPatterns(RewritePatternSet &patterns) {
+  patterns.addWithLabel<AllReducePair, SliceOfAllReduce, ScatterOfPadding, AllReduceOfPadding>(
+      {kReductionsMerged}, patterns.getContext());
 }
