@@ -10,13 +10,6 @@ using namespace mlir;
 using namespace cleave;
 using train::RoleKind;
 
-int64_t backward::getBytes(Type type) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
-  if (!tensor)
-    return 0;
-  return tensor.getNumElements() * llvm::divideCeil(tensor.getElementTypeBitWidth(), 8u);
-}
-
 namespace {
 /// The network: source -> what must be computed by dI -> ... -> what dW needs -> sink. Every value
 /// is two nodes with an edge of its bytes between them; a value on the source's side of the cut is
@@ -99,7 +92,7 @@ private:
     if (auto argument = dyn_cast<BlockArgument>(base))
       if (isAlwaysThere(argument) || needs.contains(argument))
         return 0;
-    return backward::getBytes(base.getType()) * kUnit;
+    return memory::getByteSize(base.getType()) * kUnit;
   }
 
   unsigned nodeOf(Value value) {
@@ -162,9 +155,9 @@ private:
         continue;
       auto argument = dyn_cast<BlockArgument>(base);
       if (!argument)
-        plan.memory.byProductBytes += backward::getBytes(base.getType());
+        plan.memory.byProductBytes += memory::getByteSize(base.getType());
       else if (!isAlwaysThere(argument))
-        plan.memory.savedBytes += backward::getBytes(base.getType());
+        plan.memory.savedBytes += memory::getByteSize(base.getType());
     }
   }
 

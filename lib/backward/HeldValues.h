@@ -19,9 +19,6 @@ namespace cleave::backward {
 void chooseHeldValues(const train::ProgramFunctions &program, mlir::func::FuncOp function,
                       SplitPlan &plan, bool recomputeCheap);
 
-/// Bytes of a tensor; 0 for anything else.
-int64_t getBytes(mlir::Type type);
-
 } // namespace cleave::backward
 
 #endif // CLEAVE_LIB_BACKWARD_HELDVALUES_H

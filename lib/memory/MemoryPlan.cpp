@@ -2,7 +2,7 @@
 
 #include "lib/memory/MemoryPlan.h"
 #include "dialects/aten/Aten.h"
-#include "dialects/dist/Dist.h"
+#include "dialects/dist/Verify.h"
 #include "dialects/exec/Lowered.h"
 #include "lib/memory/Storage.h"
 
@@ -50,9 +50,7 @@ SmallVector<Operation *> cleave::memory::getPrivateViews(Value value) {
 
 int64_t cleave::memory::getByteSize(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(dist::valueTypeOf(type));
-  if (!tensor || !tensor.hasStaticShape())
-    return 0;
-  return tensor.getNumElements() * llvm::divideCeil(tensor.getElementTypeBitWidth(), 8);
+  return tensor && tensor.hasStaticShape() ? dist::bytesOf(tensor) : 0;
 }
 
 namespace {

@@ -298,7 +298,7 @@ private:
           stream << " in " << module.getName().getValue();
       }
       stream << ", " << base.getType();
-      entries.push_back({backward::getBytes(base.getType()), stream.str()});
+      entries.push_back({memory::getByteSize(base.getType()), stream.str()});
     }
     llvm::stable_sort(entries, [](const Entry &a, const Entry &b) { return a.bytes > b.bytes; });
     std::string table = llvm::formatv(

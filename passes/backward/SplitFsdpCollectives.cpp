@@ -5,10 +5,10 @@
 #include "dialects/aten/Aten.h"
 #include "dialects/dist/Dist.h"
 #include "lib/backward/FsdpChains.h"
-#include "lib/backward/HeldValues.h"
 #include "lib/backward/PhaseFunction.h"
 #include "lib/backward/ReduceLast.h"
 #include "lib/backward/ValueNumbering.h"
+#include "lib/memory/MemoryPlan.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/StringSet.h"
@@ -141,7 +141,7 @@ private:
     for (unsigned i = 1; !taken.insert(unique).second; ++i)
       unique = (Twine(name) + "." + Twine(i)).str();
     addResult(unshard, whole, train::RoleAttr::get(b.getContext(), RoleKind::Saved, unique));
-    heldBytes += backward::getBytes(whole.getType());
+    heldBytes += memory::getByteSize(whole.getType());
     return unique;
   }
 
@@ -250,7 +250,7 @@ private:
     OpBuilder inner(terminator);
     inner.setInsertionPointAfterValue(chain.start);
     Value start = chain.start;
-    int64_t before = backward::getBytes(gradient.getType());
+    int64_t before = memory::getByteSize(gradient.getType());
     if (chain.accumulate) {
       // Sums of many microbatches are kept no less precisely than they were.
       auto accumulate = cast<train::AccumulateOp>(chain.accumulate);
@@ -271,7 +271,7 @@ private:
                                        terminator->getOperandTypes()));
     mapping.map(chain.start, addArgument(reduce, returned.getType(), role, returned.getLoc()));
     pending.push_back({gradient, role});
-    addedBytes += backward::getBytes(returned.getType()) - before;
+    addedBytes += memory::getByteSize(returned.getType()) - before;
   }
 
   /// Clones an op of the chains, which may now work on a wider element type.

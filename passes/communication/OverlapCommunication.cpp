@@ -18,11 +18,6 @@ namespace cleave::communication {
 using namespace mlir;
 using namespace cleave;
 
-static int64_t bytesOf(Type type) {
-  auto tensor = cast<RankedTensorType>(type);
-  return tensor.getNumElements() * llvm::divideCeil(tensor.getElementTypeBitWidth(), 8);
-}
-
 namespace {
 struct OverlapCommunication : communication::impl::OverlapCommunicationBase<OverlapCommunication> {
   using OverlapCommunicationBase::OverlapCommunicationBase;
@@ -94,7 +89,7 @@ struct OverlapCommunication : communication::impl::OverlapCommunicationBase<Over
       size_t wait = firstUse(op, positions);
       int64_t bytes = 0;
       for (Type type : op->getResultTypes())
-        bytes += bytesOf(type);
+        bytes += memory::getByteSize(type);
       // What is awaited before the start is no longer in flight.
       auto retire = [&] {
         while (!inFlight.empty() && inFlight.top().first <= start) {

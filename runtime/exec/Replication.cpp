@@ -1,7 +1,7 @@
 //===- Replication.cpp - whether equal values are equal ----------------------===//
 
 #include "runtime/exec/Replication.h"
-#include "dialects/dist/Dist.h"
+#include "dialects/dist/Verify.h"
 #include "runtime/comm/Collectives.h"
 #include "runtime/comm/Failure.h"
 #include "runtime/exec/Compare.h"
@@ -30,7 +30,7 @@ ReplicatedValue cleave::runtime::describeReplication(mlir::Value value, uint32_t
   if (!type)
     return result;
   if (type.hasStaticShape() && type.getElementType().isIntOrFloat())
-    result.bytes = type.getNumElements() * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+    result.bytes = dist::bytesOf(type);
   dist::PlacementAttr placement = dist::getPlacement(value.getType());
   if (!placement)
     return result;

@@ -8,6 +8,7 @@
 #include "lib/backward/Recompute.h"
 
 #include "dialects/aten/Aten.h"
+#include "lib/memory/MemoryPlan.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "gtest/gtest.h"
@@ -107,7 +108,7 @@ int64_t fewestBytes(func::FuncOp function, const backward::SplitPlan &plan, bool
     for (auto [i, value] : llvm::enumerate(candidates))
       if (subset >> i & 1) {
         there.insert(value);
-        bytes += backward::getBytes(value.getType());
+        bytes += memory::getByteSize(value.getType());
       }
     if (bytes >= fewest)
       continue;
