@@ -1,5 +1,6 @@
 // The program's side tables, and the spelling of actions.
 #include "lib/schedule/model/Schedule.h"
+#include "lib/schedule/model/ActionWords.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -63,9 +64,6 @@ size_t Schedule::numActions() const {
 }
 
 void Schedule::print(llvm::raw_ostream &os, Action action) const {
-  static constexpr const char *spelling[] = {"F",       "B",       "I",      "W",
-                                             "sendF",   "recvF",   "sendB",  "recvB",
-                                             "unshard", "reshard", "reduce", "step"};
   switch (action.kind) {
   case ActionKind::Compose: {
     os << '{';
@@ -92,7 +90,7 @@ void Schedule::print(llvm::raw_ostream &os, Action action) const {
     return;
   }
   default:
-    os << spelling[static_cast<unsigned>(action.kind)] << action.stage;
+    os << actionWords[static_cast<unsigned>(action.kind)] << action.stage;
     if (hasMicrobatch(action.kind) || action.kind == ActionKind::ReduceGrad)
       os << '.' << action.index;
   }

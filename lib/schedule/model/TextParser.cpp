@@ -1,10 +1,10 @@
 // Reads Cleave's text form of programs: a recursive-descent parser.
+#include "lib/schedule/model/ActionWords.h"
 #include "lib/schedule/model/ParseError.h"
 #include "lib/schedule/model/Text.h"
 #include "lib/schedule/model/Verify.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -58,7 +58,7 @@ public:
       options.offsets->resize(program.numRanks());
     if (llvm::Error error = parseActions(program.ranks[rank], '\0'))
       return error;
-    return atEnd() ? llvm::Error::success() : expected(anAction);
+    return atEnd() ? llvm::Error::success() : expected(anAction());
   }
 
   /// Fails unless all has been read.
@@ -71,9 +71,9 @@ public:
   }
 
 private:
-  static constexpr llvm::StringLiteral anAction =
-      "an action (F, B, I, W, sendF, recvF, sendB, recvB, unshard, reshard, reduce, step, call, "
-      "collective, '{')";
+  static std::string anAction() {
+    return "an action (" + llvm::join(llvm::ArrayRef(actionWords), ", ") + ", call, collective, '{')";
+  }
 
   // Characters and words.
 
@@ -227,9 +227,9 @@ private:
   }
 
   llvm::Error parseAction(Action &action, bool inGroup) {
+    bool isGroup = peek('{');
     size_t start = offset;
-    if (peek('{')) {
-      start = offset;
+    if (isGroup) {
       if (inGroup)
         return errorAt(start, "groups do not nest");
       ++offset;
@@ -244,7 +244,6 @@ private:
       return llvm::Error::success();
     }
     llvm::StringRef word = peekWord();
-    start = offset;
     if (word == "call")
       return parseCustom(action);
     if (word == "collective") {
@@ -252,22 +251,10 @@ private:
         return errorAt(start, "a group holds no collectives");
       return parseCollective(action);
     }
-    auto kind = llvm::StringSwitch<std::optional<ActionKind>>(word)
-                    .Case("F", ActionKind::Forward)
-                    .Case("B", ActionKind::Backward)
-                    .Case("I", ActionKind::BackwardInput)
-                    .Case("W", ActionKind::BackwardWeight)
-                    .Case("sendF", ActionKind::SendForward)
-                    .Case("recvF", ActionKind::RecvForward)
-                    .Case("sendB", ActionKind::SendBackward)
-                    .Case("recvB", ActionKind::RecvBackward)
-                    .Case("unshard", ActionKind::Unshard)
-                    .Case("reshard", ActionKind::Reshard)
-                    .Case("reduce", ActionKind::ReduceGrad)
-                    .Case("step", ActionKind::OptimizerStep)
-                    .Default(std::nullopt);
-    if (!kind)
-      return expected(anAction);
+    const auto *found = llvm::find(actionWords, word);
+    if (found == std::end(actionWords))
+      return expected(anAction());
+    auto kind = static_cast<ActionKind>(found - std::begin(actionWords));
     offset += word.size();
     unsigned stage = 0, index = 0;
     if (llvm::Error error = parseNumber(stage, "a stage"))
@@ -275,20 +262,20 @@ private:
     if (stage >= program.numStages())
       return errorAt(start, "stage {0} is out of range: there are {1} stages", stage,
                      program.numStages());
-    if (hasMicrobatch(*kind) || *kind == ActionKind::ReduceGrad) {
-      const char *what = hasMicrobatch(*kind) ? "a microbatch" : "a bucket";
+    if (hasMicrobatch(kind) || kind == ActionKind::ReduceGrad) {
+      const char *what = hasMicrobatch(kind) ? "a microbatch" : "a bucket";
       if (!take('.'))
-        return expected(hasMicrobatch(*kind) ? "'.' and a microbatch" : "'.' and a bucket");
+        return expected(hasMicrobatch(kind) ? "'.' and a microbatch" : "'.' and a bucket");
       if (llvm::Error error = parseNumber(index, what))
         return error;
-      if (hasMicrobatch(*kind) && index >= program.numMicrobatches)
+      if (hasMicrobatch(kind) && index >= program.numMicrobatches)
         return errorAt(start, "microbatch {0} is out of range: there are {1} microbatches", index,
                        program.numMicrobatches);
-      if (*kind == ActionKind::ReduceGrad && index >= maxBuckets)
+      if (kind == ActionKind::ReduceGrad && index >= maxBuckets)
         return errorAt(start, "bucket {0} is out of range: at most {1} buckets", index, maxBuckets);
     }
-    action = Action(*kind, stage, index);
-    if (isP2P(*kind) && !options.allowTransfers)
+    action = Action(kind, stage, index);
+    if (isP2P(kind) && !options.allowTransfers)
       return errorAt(start, "expected no sends and receives, as transfers are implied, found '{0}'",
                      program.str(action));
     return llvm::Error::success();
