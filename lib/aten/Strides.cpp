@@ -289,12 +289,8 @@ MaybeStrides StrideInference::infer(Value value) {
       })
       .Case<SplitOp, SplitWithSizesOp>([&](auto) { return strides; })
       .Case<CloneOp, ToCopyOp>([&](auto op) -> MaybeStrides {
-        StringRef format = op.getMemoryFormat().value_or("preserve_format");
-        if (format == "contiguous_format")
-          return contiguous(shape);
-        if (format == "preserve_format" && isDense(from, strides))
-          return strides;
-        return std::nullopt;
+        bool isPreserved = op.getMemoryFormat().value_or("preserve_format") == "preserve_format";
+        return isPreserved && isDense(from, strides) ? MaybeStrides(strides) : std::nullopt;
       })
       .Default([](Operation *) { return std::nullopt; });
 }
