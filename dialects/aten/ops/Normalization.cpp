@@ -176,18 +176,26 @@ static FailureOr<int64_t> verifyBatchNorm(Operation *op, Value input,
   return channels;
 }
 
-LogicalResult NativeBatchNormLegitFunctionalOp::verify() {
+/// Constraints 1 to 3 of the ops that normalize: gives the number of channels.
+template <typename OpTy> static FailureOr<int64_t> verifyNormalized(OpTy op) {
   // 1. and 2.
-  FailureOr<int64_t> channels = verifyBatchNorm(*this, getInput(),
-                                                {{"weight", getWeight()},
-                                                 {"bias", getBias()},
-                                                 {"running_mean", getRunningMean()},
-                                                 {"running_var", getRunningVar()}});
+  FailureOr<int64_t> channels = verifyBatchNorm(op, op.getInput(),
+                                                {{"weight", op.getWeight()},
+                                                 {"bias", op.getBias()},
+                                                 {"running_mean", op.getRunningMean()},
+                                                 {"running_var", op.getRunningVar()}});
   // 3.
-  if (failed(channels) || failed(expectResultLike(*this, 0, getInput())))
+  if (failed(channels) || failed(expectResultLike(op, 0, op.getInput())))
     return failure();
+  return channels;
+}
+
+LogicalResult NativeBatchNormLegitFunctionalOp::verify() {
+  // 1. to 3.
+  FailureOr<int64_t> channels = verifyNormalized(*this);
   // 4.
-  if (failed(expectStatistics(*this, 1, getRunningMean(), {getTraining() ? *channels : 0})))
+  if (failed(channels) ||
+      failed(expectStatistics(*this, 1, getRunningMean(), {getTraining() ? *channels : 0})))
     return failure();
   // 5.
   if (failed(expectResultLike(*this, 3, getRunningMean())))
@@ -196,14 +204,8 @@ LogicalResult NativeBatchNormLegitFunctionalOp::verify() {
 }
 
 LogicalResult NativeBatchNormLegitNoTrainingOp::verify() {
-  // 1. and 2.
-  FailureOr<int64_t> channels = verifyBatchNorm(*this, getInput(),
-                                                {{"weight", getWeight()},
-                                                 {"bias", getBias()},
-                                                 {"running_mean", getRunningMean()},
-                                                 {"running_var", getRunningVar()}});
-  // 3.
-  if (failed(channels) || failed(expectResultLike(*this, 0, getInput())))
+  // 1. to 3.
+  if (failed(verifyNormalized(*this)))
     return failure();
   // 4.
   return expectStatistics(*this, 1, getRunningMean(), {0});

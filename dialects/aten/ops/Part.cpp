@@ -24,17 +24,33 @@ static FailureOr<int64_t> dimensionOf(Operation *op, int64_t dim, int64_t rank) 
   return wrapDim(op, dim, rank);
 }
 
-static LogicalResult expectStep(Operation *op, int64_t step) {
-  if (step >= 1)
-    return success();
-  return op->emitOpError("expects `step` of at least 1, found ") << step;
+/// The shape of a slice; an error where there is none. 1. and 2. of all ops on slices.
+static FailureOr<Shape> slicedShape(Operation *op, ArrayRef<int64_t> whole, int64_t dim,
+                                    std::optional<int64_t> start, std::optional<int64_t> end,
+                                    int64_t step) {
+  FailureOr<int64_t> at = dimensionOf(op, dim, whole.size());
+  if (failed(at))
+    return failure();
+  if (step < 1)
+    return op->emitOpError("expects `step` of at least 1, found ") << step;
+  Shape shape(whole);
+  shape[*at] = sliceLength(shape[*at], start, end, step);
+  return shape;
 }
 
-static LogicalResult expectIndexWithin(Operation *op, int64_t index, int64_t size) {
-  if (index >= -size && index < size)
-    return success();
-  return op->emitOpError("expects `index` within a dimension of size ")
-         << size << ", found " << index;
+/// The shape of what is selected; an error where there is none. 1. and 2. of all ops on selections.
+static FailureOr<Shape> selectedShape(Operation *op, ArrayRef<int64_t> whole, int64_t dim,
+                                      int64_t index) {
+  FailureOr<int64_t> at = dimensionOf(op, dim, whole.size());
+  if (failed(at))
+    return failure();
+  int64_t size = whole[*at];
+  if (index < -size || index >= size)
+    return op->emitOpError("expects `index` within a dimension of size ")
+           << size << ", found " << index;
+  Shape shape(whole);
+  shape.erase(shape.begin() + *at);
+  return shape;
 }
 
 //===----------------------------------------------------------------------===//
@@ -42,18 +58,13 @@ static LogicalResult expectIndexWithin(Operation *op, int64_t index, int64_t siz
 //===----------------------------------------------------------------------===//
 
 LogicalResult SliceOp::verify() {
-  Shape shape(shapeOf(getSelf()));
-  // 1.
-  FailureOr<int64_t> dim = dimensionOf(*this, getDim().value_or(0), shape.size());
-  if (failed(dim))
-    return failure();
-  // 2.
-  int64_t step = getStep().value_or(1);
-  if (failed(expectStep(*this, step)))
+  // 1. and 2.
+  FailureOr<Shape> shape = slicedShape(*this, shapeOf(getSelf()), getDim().value_or(0), getStart(),
+                                       getEnd(), getStep().value_or(1));
+  if (failed(shape))
     return failure();
   // 3.
-  shape[*dim] = sliceLength(shape[*dim], getStart(), getEnd(), step);
-  return expectResult(*this, 0, shape, dtypeOf(getSelf()));
+  return expectResult(*this, 0, *shape, dtypeOf(getSelf()));
 }
 
 /// A slice of everything changes nothing.
@@ -63,17 +74,12 @@ OpFoldResult SliceOp::fold(FoldAdaptor) {
 }
 
 LogicalResult SelectOp::verify() {
-  Shape shape(shapeOf(getSelf()));
-  // 1.
-  FailureOr<int64_t> dim = dimensionOf(*this, getDim(), shape.size());
-  if (failed(dim))
-    return failure();
-  // 2.
-  if (failed(expectIndexWithin(*this, getIndex(), shape[*dim])))
+  // 1. and 2.
+  FailureOr<Shape> shape = selectedShape(*this, shapeOf(getSelf()), getDim(), getIndex());
+  if (failed(shape))
     return failure();
   // 3.
-  shape.erase(shape.begin() + *dim);
-  return expectResult(*this, 0, shape, dtypeOf(getSelf()));
+  return expectResult(*this, 0, *shape, dtypeOf(getSelf()));
 }
 
 //===----------------------------------------------------------------------===//
@@ -150,34 +156,21 @@ LogicalResult UnbindOp::verify() {
 //===----------------------------------------------------------------------===//
 
 LogicalResult SliceBackwardOp::verify() {
-  Shape shape(getInputSizes());
-  // 1.
-  FailureOr<int64_t> dim = dimensionOf(*this, getDim(), shape.size());
-  if (failed(dim))
-    return failure();
-  // 2.
-  if (failed(expectStep(*this, getStep())))
-    return failure();
+  // 1. and 2.
+  FailureOr<Shape> shape =
+      slicedShape(*this, getInputSizes(), getDim(), getStart(), getEnd(), getStep());
   // 3.
-  shape[*dim] = sliceLength(shape[*dim], getStart(), getEnd(), getStep());
-  if (failed(expectShape(*this, "grad_output", getGradOutput(), shape)))
+  if (failed(shape) || failed(expectShape(*this, "grad_output", getGradOutput(), *shape)))
     return failure();
   // 4.
   return expectResult(*this, 0, getInputSizes(), dtypeOf(getGradOutput()));
 }
 
 LogicalResult SelectBackwardOp::verify() {
-  Shape shape(getInputSizes());
-  // 1.
-  FailureOr<int64_t> dim = dimensionOf(*this, getDim(), shape.size());
-  if (failed(dim))
-    return failure();
-  // 2.
-  if (failed(expectIndexWithin(*this, getIndex(), shape[*dim])))
-    return failure();
+  // 1. and 2.
+  FailureOr<Shape> shape = selectedShape(*this, getInputSizes(), getDim(), getIndex());
   // 3.
-  shape.erase(shape.begin() + *dim);
-  if (failed(expectShape(*this, "grad_output", getGradOutput(), shape)))
+  if (failed(shape) || failed(expectShape(*this, "grad_output", getGradOutput(), *shape)))
     return failure();
   // 4.
   return expectResult(*this, 0, getInputSizes(), dtypeOf(getGradOutput()));
@@ -188,35 +181,21 @@ LogicalResult SelectBackwardOp::verify() {
 //===----------------------------------------------------------------------===//
 
 LogicalResult SliceScatterOp::verify() {
-  Shape shape(shapeOf(getSelf()));
-  // 1.
-  FailureOr<int64_t> dim = dimensionOf(*this, getDim().value_or(0), shape.size());
-  if (failed(dim))
-    return failure();
-  // 2.
-  int64_t step = getStep().value_or(1);
-  if (failed(expectStep(*this, step)))
-    return failure();
+  // 1. and 2.
+  FailureOr<Shape> shape = slicedShape(*this, shapeOf(getSelf()), getDim().value_or(0), getStart(),
+                                       getEnd(), getStep().value_or(1));
   // 3.
-  shape[*dim] = sliceLength(shape[*dim], getStart(), getEnd(), step);
-  if (failed(expectShape(*this, "src", getSrc(), shape)))
+  if (failed(shape) || failed(expectShape(*this, "src", getSrc(), *shape)))
     return failure();
   // 4.
   return expectResultLike(*this, 0, getSelf());
 }
 
 LogicalResult SelectScatterOp::verify() {
-  Shape shape(shapeOf(getSelf()));
-  // 1.
-  FailureOr<int64_t> dim = dimensionOf(*this, getDim(), shape.size());
-  if (failed(dim))
-    return failure();
-  // 2.
-  if (failed(expectIndexWithin(*this, getIndex(), shape[*dim])))
-    return failure();
+  // 1. and 2.
+  FailureOr<Shape> shape = selectedShape(*this, shapeOf(getSelf()), getDim(), getIndex());
   // 3.
-  shape.erase(shape.begin() + *dim);
-  if (failed(expectShape(*this, "src", getSrc(), shape)))
+  if (failed(shape) || failed(expectShape(*this, "src", getSrc(), *shape)))
     return failure();
   // 4.
   return expectResultLike(*this, 0, getSelf());
