@@ -27,19 +27,26 @@ static Shape broadcast(ValueRange operands) {
   return shape;
 }
 
-static int64_t count(ArrayRef<int64_t> shape) {
-  int64_t product = 1;
-  for (int64_t size : shape)
-    product *= size;
-  return product;
-}
-
 /// What ranks take of an operand that broadcasts to `shape`, where dimension `dim` of this is
 /// sharded.
 static AxisPlacement partOf(Value operand, int64_t dim, ArrayRef<int64_t> shape) {
   int64_t at = dim - int64_t(shape.size()) + rankOf(operand);
   return at >= 0 && shapeOf(operand)[at] == shape[dim] ? AxisPlacement::shard(at)
                                                        : AxisPlacement::replicate();
+}
+
+/// Offers each dimension of the elements, of this shape, sharded; `result` is then the result's.
+static void shardElements(Operation *op, const Form *form, MeshAxis axis, ArrayRef<int64_t> shape,
+                          llvm::function_ref<AxisPlacement(int64_t)> result,
+                          SmallVectorImpl<AxisStrategy> &strategies) {
+  for (int64_t dim = 0; dim < int64_t(shape.size()); ++dim) {
+    if (!dividesEvenly(shape[dim], axis))
+      continue;
+    AxisStrategy &strategy = strategies.emplace_back(replicatedStrategy(op, form));
+    for (auto [operand, placement] : llvm::zip_equal(op->getOperands(), strategy.operands))
+      placement = partOf(operand, dim, shape);
+    strategy.results[0] = result(dim);
+  }
 }
 
 /// The loss' attributes with a sum in place of the mean.
@@ -108,22 +115,17 @@ public:
                      SmallVectorImpl<AxisStrategy> &strategies) const override {
     if (cast<OpTy>(op).getReduction().value_or(meanReduction) != meanReduction)
       return;
-    Shape shape = broadcast(op->getOperands());
-    for (int64_t dim = 0; dim < int64_t(shape.size()); ++dim) {
-      if (!dividesEvenly(shape[dim], axis))
-        continue;
-      AxisStrategy &strategy = strategies.emplace_back(replicatedStrategy(op, this));
-      for (auto [operand, placement] : llvm::zip_equal(op->getOperands(), strategy.operands))
-        placement = partOf(operand, dim, shape);
-      strategy.results[0] = AxisPlacement::partial();
-    }
+    shardElements(
+        op, this, axis, broadcast(op->getOperands()),
+        [](int64_t) { return AxisPlacement::partial(); }, strategies);
   }
 
   LocalValues build(Operation *op, ValueRange operands, ArrayRef<AxisStrategy>,
                     FormBuilder &form) const override {
     LocalBuilder b(op, operands, form);
     Value sum = b.make<OpTy>({}, dtypeOf(op->getResult(0)), operands, asSum(op, b));
-    return b.finish(b.divScalar(sum, b.scalar(double(count(broadcast(op->getOperands()))))));
+    return b.finish(b.divScalar(
+        sum, b.scalar(double(ShapedType::getNumElements(broadcast(op->getOperands()))))));
   }
 };
 
@@ -138,22 +140,17 @@ public:
     std::optional<int64_t> reduction = cast<OpTy>(op).getReduction();
     if (reduction.value_or(meanReduction) != meanReduction || rankOf(op->getOperand(0)) != 0)
       return;
-    Shape shape(shapeOf(op->getResult(0)));
-    for (int64_t dim = 0; dim < int64_t(shape.size()); ++dim) {
-      if (!dividesEvenly(shape[dim], axis))
-        continue;
-      AxisStrategy &strategy = strategies.emplace_back(replicatedStrategy(op, this));
-      for (auto [operand, placement] : llvm::zip_equal(op->getOperands(), strategy.operands))
-        placement = partOf(operand, dim, shape);
-      strategy.results[0] = AxisPlacement::shard(dim);
-    }
+    shardElements(
+        op, this, axis, shapeOf(op->getResult(0)),
+        [](int64_t dim) { return AxisPlacement::shard(dim); }, strategies);
   }
 
   LocalValues build(Operation *op, ValueRange operands, ArrayRef<AxisStrategy>,
                     FormBuilder &form) const override {
     LocalBuilder b(op, operands, form);
     SmallVector<Value> local(operands);
-    local[0] = b.divScalar(local[0], b.scalar(double(count(shapeOf(op->getResult(0))))));
+    local[0] = b.divScalar(local[0],
+                           b.scalar(double(ShapedType::getNumElements(shapeOf(op->getResult(0))))));
     return b.finish(b.make<OpTy>(broadcast(local), dtypeOf(op->getResult(0)), local, asSum(op, b)));
   }
 };
