@@ -1,6 +1,7 @@
 //===- StepGraph.cpp - a part of a step as one graph of the device ----------------===//
 
 #include "runtime/step/StepGraph.h"
+#include "runtime/io/Error.h"
 
 using namespace cleave::runtime;
 
@@ -21,10 +22,9 @@ llvm::Error StepGraph::run(llvm::function_ref<llvm::Error()> body) {
   llvm::Error end = (*begun)->end();
   if (failure) {
     llvm::consumeError(std::move(end));
-    return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                   "the step cannot be recorded as a graph (--graphs=off runs it "
-                                   "without recording): " +
-                                       llvm::toString(std::move(failure)));
+    return makeError("the step cannot be recorded as a graph (--graphs=off runs it without "
+                     "recording): {0}",
+                     llvm::toString(std::move(failure)));
   }
   if (end)
     return end;
