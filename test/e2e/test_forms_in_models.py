@@ -59,6 +59,8 @@ def test_models_compute_what_they_do_on_one_device(
     found.pop("all_reduce", None)
     assert found if collectives is None else found == collectives
     arguments = ("--ranks", 2, "--ranks-as", "threads", "--inputs", example(spec))
-    cleave_run.succeed(local, *arguments, "--against", path, "--tolerance", 1e-5)
+    # Batch norms over few positions multiply rounding.
+    tolerance = 1e-5 if model == "resnet18" else 3e-6
+    cleave_run.succeed(local, *arguments, "--against", path, "--tolerance", tolerance)
     dump = tmp_path / "dump.safetensors"
     cleave_run.succeed(local, *arguments, "--check", "replicated", "--dump", dump)

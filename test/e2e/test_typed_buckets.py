@@ -77,7 +77,7 @@ def test_dumped_gradients_are_whole(placed, build_dir, tmp_path):
     assert expected.keys() == found.keys() and sum(k.startswith("grad.") for k in found) > 10
     for key, tensor in expected.items():
         assert found[key].shape == tensor.shape, key
-        assert torch.allclose(found[key], tensor, rtol=1e-4, atol=1e-6), key
+        assert (found[key] - tensor).abs().max() <= 3e-6 * tensor.abs().max(), key
 
 
 @pytest.mark.parametrize("name", ["gpt_untied", "llama"])
