@@ -11,12 +11,17 @@
 
 using namespace cleave::runtime;
 
+Losses::Losses(StepContext &context) : context(context) {
+  for (auto [index, value] : llvm::enumerate(context.program.results(Phase::Microbatch)))
+    if (value.role == RoleKind::Loss)
+      place = index;
+}
+
 /// The loss among a microbatch's results; null if there is none.
 const at::Tensor *Losses::find() const {
-  for (auto [index, value] : llvm::enumerate(context.program.results(Phase::Microbatch)))
-    if (value.role == RoleKind::Loss && context.state.results[index].isTensor())
-      return &context.state.results[index].toTensor();
-  return nullptr;
+  if (!place || !context.state.results[*place].isTensor())
+    return nullptr;
+  return &context.state.results[*place].toTensor();
 }
 
 double Losses::loss() const {
@@ -26,15 +31,13 @@ double Losses::loss() const {
 
 /// The number of which each rank holds `part`.
 llvm::Expected<double> Losses::assemble(const ConstTensorRef &part) const {
-  for (const ValueInfo &value : context.program.results(Phase::Microbatch)) {
-    if (value.role != RoleKind::Loss || value.placements.empty())
-      continue;
-    llvm::Expected<WholeTensor> whole = cleave::runtime::assemble(value, part, *context.ranks);
-    if (!whole)
-      return whole.takeError();
-    return toNumber(whole->ref());
-  }
-  return toNumber(part);
+  const ValueInfo &value = context.program.results(Phase::Microbatch)[*place];
+  if (value.placements.empty())
+    return toNumber(part);
+  llvm::Expected<WholeTensor> whole = cleave::runtime::assemble(value, part, *context.ranks);
+  if (!whole)
+    return whole.takeError();
+  return toNumber(whole->ref());
 }
 
 llvm::Expected<double> Losses::wholeLoss() const {

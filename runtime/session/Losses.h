@@ -13,7 +13,7 @@ class StepRunner;
 /// The functions are Session's of the same names.
 class Losses {
 public:
-  explicit Losses(StepContext &context) : context(context) {}
+  explicit Losses(StepContext &context);
 
   double loss() const;
   llvm::Expected<double> wholeLoss() const;
@@ -27,6 +27,8 @@ private:
   llvm::Error awaitDevice() const;
 
   StepContext &context;
+  /// Which of a microbatch's results is the loss; none in a program without one.
+  std::optional<size_t> place;
   /// Noted since the last `take`: copies on their way to the host, each this rank's part, and
   /// numbers that were known at once.
   std::vector<at::Tensor> noted;

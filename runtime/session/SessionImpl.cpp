@@ -100,6 +100,11 @@ llvm::Error SessionImpl::prepare() {
   context.places = PlaceIndex(program, context.stages, /*keepsInputs=*/context.isDeferred());
   context.state.allocate(program, context.stages, context.places, context.device,
                          services.drawsOnDevice ? context.device : Device::host());
+  for (auto [value, tensor] : llvm::zip_equal(program.weights(), context.state.weights))
+    stateFiles[value.fileName] = &tensor;
+  for (auto [value, tensor] :
+       llvm::zip_equal(program.optimizerStates(), context.state.optimizerStates))
+    stateFiles[value.fileName] = &tensor;
   if (llvm::Error error = makeBuckets())
     return error;
   if (llvm::Error error = context.allocateArena())
@@ -253,17 +258,8 @@ std::vector<ConstTensorRef> SessionImpl::keptOutputs(llvm::StringRef fileName) {
 
 llvm::Expected<ConstTensorRef> SessionImpl::result(llvm::StringRef fileName) {
   StepState &state = context.state;
-  auto lookUp = [&](llvm::ArrayRef<ValueInfo> values, std::vector<at::Tensor> &tensors) {
-    for (auto [index, value] : llvm::enumerate(values))
-      if (value.fileName == fileName)
-        return &tensors[index];
-    return static_cast<at::Tensor *>(nullptr);
-  };
-  at::Tensor *tensor = lookUp(context.program.weights(), state.weights);
-  if (!tensor)
-    tensor = lookUp(context.program.optimizerStates(), state.optimizerStates);
   ConstTensorRef found;
-  if (tensor) {
+  if (at::Tensor *tensor = stateFiles.lookup(fileName)) {
     if (!tensor->defined())
       return makeError("value '{0}' was lost in a failed run", fileName);
     if (llvm::Error error = guarded([&] { found = state.views.forReading(*tensor); }))

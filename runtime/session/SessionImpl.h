@@ -49,6 +49,8 @@ private:
                                     bool isHere, const llvm::Twine &what);
   llvm::Expected<TensorRef> viewState(llvm::Expected<at::Tensor *> tensor);
 
+  /// Weights and optimizer states by file name.
+  llvm::StringMap<at::Tensor *> stateFiles;
   /// The bucket in which a gradient lies, by file name, and where in it.
   llvm::StringMap<std::pair<Bucket *, size_t>> bucketMembers;
   /// What `result` returned last, where it is not state.
