@@ -57,6 +57,14 @@ def export(module, args, kwargs=None, *, out=".", **options) -> pathlib.Path:
 
 def export_spec(spec: ExportSpec, out=".") -> pathlib.Path:
     """The same for an ExportSpec."""
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+    spec.check()
+    with unset_fake_temporarily():  # where a module without weights was made, and which may still be on
+        return _export(spec, pathlib.Path(out))
+
+
+def _export(spec: ExportSpec, out: pathlib.Path) -> pathlib.Path:
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
@@ -64,11 +72,8 @@ def export_spec(spec: ExportSpec, out=".") -> pathlib.Path:
     from cleave.export.operators import load_typed_ops
     from cleave.export.program import Program
 
-    spec.check()
     load_typed_ops()  # refuses before anything is traced
-    captured = capture(spec)
-    program = Program(spec, captured)
-    out = pathlib.Path(out)
+    program = Program(spec, capture(spec))
     tensors = {name: tensor.cpu().contiguous().clone() for name, tensor in program.tensors.items()}
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -86,8 +91,8 @@ def export_spec(spec: ExportSpec, out=".") -> pathlib.Path:
         raise ExportError(f"cannot write to {out}: {error.strerror or error}") from None
     except SafetensorError as error:
         raise ExportError(f"cannot write to {out}: {error}") from None
-    for note in captured.notes:
-        warnings.warn(note, ExportNote, stacklevel=2)
+    for note in program.notes:
+        warnings.warn(note, ExportNote, stacklevel=3)
     return out / f"{spec.name}.mlir"
 
 

@@ -30,6 +30,7 @@ from cleave.export.random_ops import unused_draws_kept
 from cleave.export.spec import ExportSpec
 from cleave.export.strides import settle_strides
 from cleave.export.text import STATIC_SIZES
+from cleave.export.weightless import with_stand_ins
 
 
 @dataclasses.dataclass
@@ -108,6 +109,7 @@ def capture(spec: ExportSpec) -> Capture:
     torch._dynamo.reset()
     try:
         with _left_as_found(step), grad_mode, _tracer_options(), _quiet(), unused_draws_kept():
+            tensors = with_stand_ins(step, tensors)
             with branches.decided():
                 traced = dynamo_graph_capture_for_export(step)(*tensors)
             checkpointed = any("checkpoint" in str(n.target) for n in traced.graph.nodes)
@@ -234,6 +236,11 @@ def _describe(error: Exception, branches: Branches) -> str:
         message = f"{type(error).__name__}: {message}"
     if branches.refusal and "Data-dependent branching" in message:
         message = branches.refusal
+    elif "different devices cpu, meta" in message:
+        message = (
+            "found a tensor on the meta device that is neither a parameter, a buffer nor an input; expected it to "
+            "have values"
+        )
     elif any(f"{os.sep}torch{os.sep}distributed{os.sep}" in file for file, _ in everything):
         message = f"found {COLLECTIVE}"
     elif match := re.search(r"data-dependent expression (.*?u\d+.*?)(?: \(unhinted|$)", message):

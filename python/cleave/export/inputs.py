@@ -11,6 +11,7 @@ import torch.utils._pytree as pytree
 
 from cleave.export.errors import ExportError
 from cleave.export.spec import ExportSpec
+from cleave.export.weightless import has_values
 
 
 @dataclasses.dataclass
@@ -121,17 +122,17 @@ class Signature:
 
 def _shares_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
     return a is b or (
-        a.numel() > 0 and a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+        has_values(a) and has_values(b) and a.numel() > 0 and a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
     )
 
 
 def _check_devices(spec: ExportSpec, inputs: list[Input]):
-    """Everything is on the CPU: kernels differ by device, and what is traced is the CPU's."""
+    """Everything is on the CPU, or has no values: kernels differ by device, and what is traced is the CPU's."""
     tensors = [(f"input '{i.name}'", i.value) for i in inputs]
     tensors += [(f"parameter '{n}'", p) for n, p in spec.module.named_parameters()]
     tensors += [(f"buffer '{n}'", b) for n, b in spec.module.named_buffers()]
     for name, tensor in tensors:
-        if tensor.device.type != "cpu":
+        if tensor.device.type not in ("cpu", "meta"):
             raise ExportError(
                 f"{name} is on {tensor.device}; expected everything on the CPU: a program does not "
                 "say where it runs, cleave-run does"

@@ -25,13 +25,15 @@ from cleave.export.optimizer import UpdateWriter
 from cleave.export.roles import Role, State, argument_role, result_role
 from cleave.export.spec import ExportSpec
 from cleave.export.text import Names, Unsupported, string, tensor_type
+from cleave.export.weightless import has_values, missing_note
 
 
 class Program:
     """The text of a program and the tensors that go with it.
 
     text: the MLIR module.
-    tensors: parameters, buffers and constants under the names of their roles.
+    tensors: parameters, buffers and constants under the names of their roles; those that have values.
+    notes: what its user should know.
     """
 
     def __init__(self, spec: ExportSpec, capture: Capture):
@@ -56,7 +58,11 @@ class Program:
         self._backward = _backward_nodes(self._graph.graph) if spec.mode == "joint" else set()
         self._writer = OperatorWriter(self._values.__getitem__, self._types.__getitem__)
         self.tensors: dict[str, torch.Tensor] = {}
+        self._missing: list[str] = []
+        self.notes = list(capture.notes)
         self.text = self._write()
+        if self._missing:
+            self.notes.append(missing_note(self._missing, self._state.buffers))
 
     # Functions ------------------------------------------------------------------------------
 
@@ -185,7 +191,10 @@ class Program:
             if role not in known:
                 known[role] = self._add_argument(role.name, type_, role)
                 table = self._state.parameters if role.kind == "parameter" else self._state.buffers
-                self.tensors[role.name] = table[role.name].detach()
+                if has_values(table[role.name]):
+                    self.tensors[role.name] = table[role.name].detach()
+                else:
+                    self._missing.append(role.name)
             self._values[node], self._types[node] = known[role], type_
         constants: dict[str, str] = {}
         for node in self._graph.graph.nodes:
@@ -199,6 +208,11 @@ class Program:
                 while name in self._state.canonical:
                     name += "_"
                 type_ = tensor_type(value)
+                if not has_values(value):
+                    raise ExportError(
+                        f"forward uses a tensor of shape {tuple(value.shape)}{place(node)} that has no values; "
+                        "expected what is neither a parameter nor a buffer to have some"
+                    )
                 constants[node.target] = self._add_argument(name, type_, Role("constant", name))
                 self.tensors[name] = value.detach()
             self._values[node], self._types[node] = constants[node.target], tensor_type(value)
