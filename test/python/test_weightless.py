@@ -83,7 +83,8 @@ def test_no_run_starts_without_the_missing_tensors(tmp_path, build_dir):
     weights = load_file(cleave.export(module, (x,), loss=mean, out=tmp_path).with_suffix(".safetensors"))
     expected = cleave.testing.evaluate(cleave.ExportSpec(module, (x,), loss=mean))
     with pytest.warns(cleave.ExportNote, match="4 tensors .*, among them the buffer 'scale'; "):
-        module.to("meta").second.weight = module.first.weight
+        module.to("meta")
+        module.second.weight = module.first.weight
         path = cleave.export(module, (x,), loss=mean, out=tmp_path)
     save_file({"x": x}, tmp_path / "inputs.safetensors")
     command = [build_dir / "bin" / "cleave-run", path, "--inputs", tmp_path / "inputs.safetensors"]
