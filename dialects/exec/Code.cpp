@@ -1,5 +1,6 @@
 //===- Code.cpp - compiled code: what is legal of it -------------------------===//
 
+#include "dialects/exec/CpuLevels.h"
 #include "dialects/exec/Exec.h"
 
 #include "mlir/IR/DialectResourceBlobManager.h"
@@ -21,7 +22,7 @@ ArrayRef<char> BinaryOp::getBytes() {
 /// Constraint 1.
 static bool isTargetOf(BinaryFormat format, StringRef target) {
   if (format == BinaryFormat::Elf)
-    return target == "x86-64-v2" || target == "x86-64-v3" || target == "x86-64-v4";
+    return llvm::is_contained(kCpuLevels, target);
   if (!target.consume_front("sm_"))
     return false;
   if (target.ends_with("a") || target.ends_with("f"))
@@ -31,9 +32,10 @@ static bool isTargetOf(BinaryFormat format, StringRef target) {
 
 LogicalResult BinaryOp::verify() {
   if (!isTargetOf(getFormat(), getTarget())) {
-    StringRef expected = getFormat() == BinaryFormat::Elf
-                             ? "elf for \"x86-64-v2\", \"x86-64-v3\" or \"x86-64-v4\""
-                             : "cubin for a chip like \"sm_90\"";
+    std::string expected = "cubin for a chip like \"sm_90\"";
+    if (getFormat() == BinaryFormat::Elf)
+      expected = "elf for \"" + llvm::join(llvm::ArrayRef(kCpuLevels).drop_back(), "\", \"") +
+                 "\" or \"" + std::end(kCpuLevels)[-1].str() + "\"";
     return emitOpError() << "expects " << expected << ", found " << getTargetAttr();
   }
   auto type = dyn_cast<RankedTensorType>(getCode().getType());

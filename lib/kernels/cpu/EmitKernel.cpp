@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "lib/kernels/cpu/EmitKernel.h"
+#include "dialects/exec/CpuLevels.h"
 #include "lib/kernels/cpu/Evaluator.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -16,12 +17,14 @@
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
+using namespace cleave;
 using namespace cleave::kernels;
 
 llvm::ArrayRef<CpuTarget> cleave::kernels::getCpuTargets() {
-  static constexpr CpuTarget targets[] = {{"x86-64-v2", 4, false, false, false},
-                                          {"x86-64-v3", 8, true, true, false},
-                                          {"x86-64-v4", 16, true, true, true}};
+  static constexpr CpuTarget targets[] = {{exec::kCpuLevels[0], 4, false, false, false},
+                                          {exec::kCpuLevels[1], 8, true, true, false},
+                                          {exec::kCpuLevels[2], 16, true, true, true}};
+  static_assert(std::size(targets) == std::size(exec::kCpuLevels));
   return targets;
 }
 
