@@ -354,9 +354,9 @@ private:
       if (producer->getStage() != port.getStage())
         return refuse(
             ", which belongs to another stage; values passed between stages have the role crossing",
-            ""produced here");
+            "produced here");
       if (producer->order >= port.order)
-        return refuse(", which is computed only later", ""produced here");
+        return refuse(", which is computed only later", "produced here");
       if (!isInMicrobatch(port) && producer->phase != Phase::Unshard)
         return refuse(", which does not outlive its microbatch",
                       "computed here, by a function that runs for each microbatch");

@@ -28,7 +28,7 @@ static void findProducer(GradientPath &path) {
     path.views = std::move(views);
   }
   // One that only starts is awaited where its value is contributed.
-  auto wait = dyn_cast_or_null<dist::WaitOp>(maker);
+  auto wait = dyn_cast_or_null<dist::WaitOp>(producer);
   if (Operation *start = wait ? wait.getFuture().getDefiningOp() : nullptr;
       start && wait->hasOneUse()) {
     path.behind = start;
