@@ -41,8 +41,8 @@ void cleave::aten::claimDerivatives(AtenDialect &dialect) {
   claim<Log2Op, TanOp, AsinOp, AcosOp, AtanOp>(dialect);
   claim<PowScalarOp, Expm1Op, XlogyOp, FloorOp, CeilOp, RoundOp, TruncOp>(dialect);
   claim<ReluOp, SiluOp, SigmoidOp, TanhOp, GeluOp>(dialect);
-  claim<SoftplusOp, LeakyReluOp, EluOp, CeluOp, HardshrinkOp, HardtanhOp, ThresholdOp, HardswishOp,
-        HardsigmoidOp, MishOp, LogSigmoidForwardOp, PreluKernelOp, GluOp>(dialect);
+  claim<SoftplusOp, LeakyReluOp, EluOp, CeluOp, HardshrinkOp, SoftshrinkOp, HardtanhOp, ThresholdOp,
+        HardswishOp, HardsigmoidOp, MishOp, LogSigmoidForwardOp, PreluKernelOp, GluOp>(dialect);
   claim<WhereOp, MaskedFillScalarOp, MaskedFillOp, ClampOp, ClampMinOp, ClampMaxOp, MaximumOp,
         MinimumOp>(dialect);
   // Contraction

@@ -361,10 +361,10 @@ private:
         return refuse(", which does not outlive its microbatch",
                       "computed here, by a function that runs for each microbatch");
       if (producer->type != port.type) {
-          InFlightDiagnostic diagnostic = reportError(port)
-                                          << "takes " << port.role << " of type " << port.type;
-          diagnostic.attachNote(producer->getLoc()) << "produced here with type " << producer->type;
-          return diagnostic;
+        InFlightDiagnostic diagnostic = reportError(port)
+                                        << "takes " << port.role << " of type " << port.type;
+        diagnostic.attachNote(producer->getLoc()) << "produced here with type " << producer->type;
+        return diagnostic;
       }
       used[port.role.getName()] = &port;
     }

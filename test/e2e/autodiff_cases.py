@@ -116,6 +116,7 @@ POINTWISE = {
     "elu": case(lambda a: aten.elu(a, 1.5, 1.1, 0.9), X),
     "celu": case(lambda a: aten.celu(a, 1.5), X),
     "hardshrink": case(lambda a: aten.hardshrink(a, 0.3), X),
+    "softshrink": case(lambda a: aten.softshrink(a, 0.3), X),
     "hardtanh": case(lambda a: aten.hardtanh(a, -0.4, 0.6), X),
     "threshold": case(lambda a: aten.threshold(a, 0.1, 2.0), X),
     "hardswish": case(aten.hardswish, X),

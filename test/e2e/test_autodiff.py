@@ -1,8 +1,8 @@
 """--autodiff: gradients of models and of single ops against PyTorch's."""
 
 import dataclasses
-import os
 import json
+import os
 import re
 import subprocess
 

@@ -14,8 +14,8 @@ namespace cleave::run {
 
 struct Options {
   std::string program;
-  std::string weights;       ///< never empty: what follows, where not given
-  std::string besideProgram; ///< NAME.safetensors beside NAME.mlir
+  std::string weights;                ///< never empty: what follows, where not given
+  std::string besideProgram;          ///< NAME.safetensors beside NAME.mlir
   std::vector<std::string> libraries; ///< of operators
   std::string inputs, dump;
   std::string against;

@@ -244,7 +244,8 @@ enum : int64_t { noReduction = 0, meanReduction = 1, sumReduction = 2 };
 
 /// Classes of `self` (C, or the second dimension) and examples, of which `target` has the
 /// dimensions too.
-static TensorFactors exampleFactors(RuleBuilder &rule, FactorReduction reduction = FactorReduction::Sum) {
+static TensorFactors exampleFactors(RuleBuilder &rule,
+                                    FactorReduction reduction = FactorReduction::Sum) {
   unsigned self = *rule.operand("self"), target = *rule.operand("target");
   ArrayRef<int64_t> shape = rule.operandShape(self);
   unsigned classes = shape.size() == 1 ? 0 : 1;
@@ -314,8 +315,8 @@ void NllLoss2dBackwardOp::describeSharding(RuleBuilder &rule) {
 
 void MultiMarginLossOp::describeSharding(RuleBuilder &rule) {
   int64_t reduction = getReduction().value_or(meanReduction);
-  TensorFactors examples =
-      exampleFactors(rule, reduction == meanReduction ? FactorReduction::Avg : FactorReduction::Sum);
+  TensorFactors examples = exampleFactors(rule, reduction == meanReduction ? FactorReduction::Avg
+                                                                           : FactorReduction::Sum);
   if (reduction == noReduction)
     for (auto [at, dim] : llvm::enumerate(examples))
       rule.resultDim(0, at, dim);

@@ -84,6 +84,11 @@ static void attachWithConstants(MLIRContext &context) {
     differentiateBy<HardshrinkBackwardOp>(b, op.getSelf(), op.getSelf(),
                                           b.named("lambd", lambd ? lambd : b.scalar(0.5)));
   }>(context);
+  attach<SoftshrinkOp, [](SoftshrinkOp op, Backward &b) {
+    Attribute lambd = op.getLambdAttr();
+    differentiateBy<SoftshrinkBackwardOp>(b, op.getSelf(), op.getSelf(),
+                                          b.named("lambd", lambd ? lambd : b.scalar(0.5)));
+  }>(context);
   attach<HardtanhOp, [](HardtanhOp op, Backward &b) {
     differentiateBy<HardtanhBackwardOp>(b, op.getSelf(), op.getSelf(),
                                         {constant(b, "min_val", op.getMinValAttr(), -1),

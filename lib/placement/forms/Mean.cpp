@@ -155,6 +155,42 @@ public:
   }
 };
 
+/// The mean over examples of margins between their classes, or its gradient.
+template <typename OpTy, bool isBackward> class MarginLossForm : public Form {
+public:
+  StringRef name() const override {
+    return isBackward ? "gradient of a mean loss of a sharded batch"
+                      : "mean loss of a sharded batch, as a sum";
+  }
+  bool takesSeveralAxes() const override { return true; }
+
+  void getStrategies(Operation *op, MeshAxis axis,
+                     SmallVectorImpl<AxisStrategy> &strategies) const override {
+    auto loss = cast<OpTy>(op);
+    if (loss.getReduction().value_or(meanReduction) != meanReduction ||
+        rankOf(loss.getSelf()) != 2 || !dividesEvenly(shapeOf(loss.getSelf())[0], axis))
+      return;
+    AxisStrategy &strategy = strategies.emplace_back(replicatedStrategy(op, this));
+    for (StringRef name : {"self", "target"})
+      strategy.operands[*operandNumber(op, name)] = AxisPlacement::shard(0);
+    strategy.results[0] = isBackward ? AxisPlacement::shard(0) : AxisPlacement::partial();
+  }
+
+  LocalValues build(Operation *op, ValueRange operands, ArrayRef<AxisStrategy>,
+                    FormBuilder &form) const override {
+    LocalBuilder b(op, operands, form);
+    auto examples = b.scalar(double(shapeOf(cast<OpTy>(op).getSelf())[0]));
+    SmallVector<Value> local(operands);
+    if (isBackward)
+      local[0] = b.divScalar(local[0], examples);
+    Shape shape;
+    if (isBackward)
+      shape = Shape(shapeOf(local[*operandNumber(op, "self")]));
+    Value result = b.make<OpTy>(shape, dtypeOf(op->getResult(0)), local, asSum(op, b));
+    return b.finish(isBackward ? result : b.divScalar(result, examples));
+  }
+};
+
 } // namespace
 
 template <typename OpTy, typename FormTy> static void add(FormTable &table) {
@@ -179,6 +215,9 @@ void placement::addMeanForms(FormTable &table) {
   addLoss<aten::SoftMarginLossOp>(table);
   addLoss<aten::BinaryCrossEntropyOp>(table);
   addLoss<aten::BinaryCrossEntropyWithLogitsOp>(table);
+  add<aten::MultiMarginLossOp, MarginLossForm<aten::MultiMarginLossOp, false>>(table);
+  add<aten::MultiMarginLossBackwardOp, MarginLossForm<aten::MultiMarginLossBackwardOp, true>>(
+      table);
   addLossBackward<aten::MseLossBackwardOp>(table);
   addLossBackward<aten::HuberLossBackwardOp>(table);
   addLossBackward<aten::SmoothL1LossBackwardOp>(table);

@@ -245,6 +245,6 @@ private:
 } // namespace
 
 llvm::Expected<Schedule> cleave::schedule::parseCsv(llvm::StringRef text, llvm::StringRef source,
-                                                   ActionOffsets *offsets) {
+                                                    ActionOffsets *offsets) {
   return CsvParser(text, source, offsets).run();
 }

@@ -18,7 +18,7 @@ using ActionOffsets = std::vector<std::vector<size_t>>;
 /// Reads the form. Errors are `ParseError`s, which say what was expected and what was found. The
 /// result has a sound structure (checkStructure) but is not verified.
 llvm::Expected<Schedule> parseText(llvm::StringRef text, llvm::StringRef source = "<schedule>",
-                                  ActionOffsets *offsets = nullptr);
+                                   ActionOffsets *offsets = nullptr);
 
 // Parts of the form, for texts with something else around them. Errors are `ParseError`s.
 
@@ -61,7 +61,7 @@ llvm::Error printCsv(const Schedule &program, llvm::raw_ostream &os,
 /// the numbers of stages and microbatches are one more than the largest that occur. Errors as
 /// parseText's, plus stages that occur on two ranks or on none.
 llvm::Expected<Schedule> parseCsv(llvm::StringRef text, llvm::StringRef source = "<csv>",
-                                 ActionOffsets *offsets = nullptr);
+                                  ActionOffsets *offsets = nullptr);
 
 } // namespace cleave::schedule
 

@@ -72,7 +72,8 @@ public:
 
 private:
   static std::string anAction() {
-    return "an action (" + llvm::join(llvm::ArrayRef(actionWords), ", ") + ", call, collective, '{')";
+    return "an action (" + llvm::join(llvm::ArrayRef(actionWords), ", ") +
+           ", call, collective, '{')";
   }
 
   // Characters and words.
@@ -419,7 +420,7 @@ llvm::Error cleave::schedule::parseList(llvm::StringRef text, unsigned rank, Sch
 }
 
 llvm::Expected<Schedule> cleave::schedule::parseText(llvm::StringRef text, llvm::StringRef source,
-                                                    ActionOffsets *offsets) {
+                                                     ActionOffsets *offsets) {
   TextOptions options;
   options.source = source;
   options.offsets = offsets;

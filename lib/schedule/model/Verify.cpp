@@ -35,8 +35,9 @@ static std::string checkName(llvm::StringRef name) {
 
 static std::string checkLeaf(const Schedule &program, unsigned rank, Action leaf) {
   if (leaf.kind == ActionKind::Custom)
-    return leaf.index < program.customTable().size() ? checkName(program.customOf(leaf).name)
-                                                     : "refers to no entry of the table of custom actions";
+    return leaf.index < program.customTable().size()
+               ? checkName(program.customOf(leaf).name)
+               : "refers to no entry of the table of custom actions";
   if (leaf.kind == ActionKind::Collective) {
     if (leaf.index >= program.collectiveTable().size())
       return "refers to no entry of the table of collectives";

@@ -22,7 +22,6 @@ from cleave.export.branches import Branches
 from cleave.export.errors import ExportError
 from cleave.export.gradient_cuts import show_gradient_cuts
 from cleave.export.inputs import Signature
-from cleave.export.interpolation import interpolation_kept
 from cleave.export.locations import frames, is_library
 from cleave.export.operators import COLLECTIVE
 from cleave.export.paths import short_path
@@ -31,6 +30,7 @@ from cleave.export.spec import ExportSpec
 from cleave.export.strides import settle_strides
 from cleave.export.text import STATIC_SIZES
 from cleave.export.weightless import with_stand_ins
+from cleave.export.whole_operators import operators_kept_whole
 
 
 @dataclasses.dataclass
@@ -166,7 +166,7 @@ def _tracer_options():
         capture_scalar_outputs=False,
         ignore_logging_functions={print, warnings.warn, *methods},
     )
-    with options, interpolation_kept():
+    with options, operators_kept_whole():
         yield
 
 

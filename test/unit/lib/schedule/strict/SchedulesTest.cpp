@@ -226,8 +226,8 @@ TEST(Misuse, ADroppedReceiveHangs) {
 TEST(Misuse, SwappedSendsHangOnOneStreamAndCorruptInOrder) {
   // The order of sends to different ranks: harmless, unless all share one stream.
   Schedule program = parse("ranks 2 stages 2 microbatches 2\n"
-                          "rank 0: F0.0 F0.1 sendF0.1 sendF0.0 recvB0.0 B0.0 recvB0.1 B0.1\n"
-                          "rank 1: recvF1.0 F1.0 B1.0 sendB1.0 recvF1.1 F1.1 B1.1 sendB1.1\n");
+                           "rank 0: F0.0 F0.1 sendF0.1 sendF0.0 recvB0.0 B0.0 recvB0.1 B0.1\n"
+                           "rank 1: recvF1.0 F1.0 B1.0 sendB1.0 recvF1.1 F1.1 B1.1 sendB1.1\n");
   CommModel peer = CommModel::nccl(StreamSharing::Peer);
   ASSERT_EQ(verify(program, {.models = {peer}, .buckets = {}}).front().kind, ProblemKind::Deadlock);
   std::string report = hangs(program, peer);
@@ -248,10 +248,10 @@ TEST(Misuse, SwappedSendsHangOnOneStreamAndCorruptInOrder) {
 TEST(Misuse, TooFewSlotsHang) {
   // Both ranks send before they receive: rank 1 needs room for the second output.
   Schedule program = parse("ranks 2 stages 4 microbatches 2 topology loop forward_only\n"
-                          "rank 0: F0.0 sendF0.0 recvF2.0 F0.1 sendF0.1 F2.0 sendF2.0 recvF2.1 "
-                          "F2.1 sendF2.1\n"
-                          "rank 1: recvF1.0 F1.0 recvF1.1 F1.1 sendF1.1 sendF1.0 recvF3.0 F3.0 "
-                          "recvF3.1 F3.1\n");
+                           "rank 0: F0.0 sendF0.0 recvF2.0 F0.1 sendF0.1 F2.0 sendF2.0 recvF2.1 "
+                           "F2.1 sendF2.1\n"
+                           "rank 1: recvF1.0 F1.0 recvF1.1 F1.1 sendF1.1 sendF1.0 recvF3.0 F3.0 "
+                           "recvF3.1 F3.1\n");
   CommModel model = CommModel::gloo();
   ASSERT_EQ(minimalSendSlots(program, model), 2u);
   model.sendSlots = 2;
@@ -266,8 +266,8 @@ TEST(Misuse, TooFewSlotsHang) {
   model = CommModel::gloo();
   model.recvSlots = 1;
   Schedule early = parse("ranks 2 stages 2 microbatches 2 forward_only\n"
-                        "rank 0: F0.0 sendF0.0 F0.1 sendF0.1\n"
-                        "rank 1: recvF1.0 recvF1.1 F1.0 F1.1\n");
+                         "rank 0: F0.0 sendF0.0 F0.1 sendF0.1\n"
+                         "rank 1: recvF1.0 recvF1.1 F1.0 F1.1\n");
   ASSERT_TRUE(findDeadlock(early, model));
   EXPECT_NE(hangs(early, model).find("rank 1, position 1: recvF1.1: waits for a receive slot"),
             std::string::npos);
@@ -319,8 +319,8 @@ TEST(Misuse, AGroupThatWaitsForItself) {
   // Both receives are one group: the first forward also waits for the second activation, which rank
   // 0 sends only after the first gradient.
   Schedule program = parse("ranks 2 stages 2 microbatches 2\n"
-                          "rank 0: F0.0 sendF0.0 recvB0.0 B0.0 F0.1 sendF0.1 recvB0.1 B0.1\n"
-                          "rank 1: {recvF1.0 recvF1.1} F1.0 B1.0 sendB1.0 F1.1 B1.1 sendB1.1\n");
+                           "rank 0: F0.0 sendF0.0 recvB0.0 B0.0 F0.1 sendF0.1 recvB0.1 B0.1\n"
+                           "rank 1: {recvF1.0 recvF1.1} F1.0 B1.0 sendB1.0 F1.1 B1.1 sendB1.1\n");
   ASSERT_EQ(verifyText(program, {.models = {CommModel::gloo()}, .buckets = {}}), "");
   EXPECT_FALSE(runWithTensors(program, CommModel::gloo()).stuck);
   EXPECT_EQ(verifyText(program, {.models = {CommModel::nccl()}, .buckets = {}}),

@@ -1,6 +1,6 @@
-"""Interpolation stays the operators that eager mode calls.
+"""Operators that stay those that eager mode calls.
 
-PyTorch's tracer has formulas for them in Python, of many indexings and with other last bits.
+PyTorch's tracer has formulas for them in Python: several operators in place of one, with other last bits.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import torch
 
 aten = torch.ops.aten
 
-_INTERPOLATIONS = [
+_WHOLE = [
+    aten.hardshrink, aten.softshrink, aten.multi_margin_loss,
     aten.upsample_nearest1d, aten.upsample_nearest2d, aten.upsample_nearest3d,
     aten._upsample_nearest_exact1d, aten._upsample_nearest_exact2d, aten._upsample_nearest_exact3d,
     aten.upsample_linear1d, aten.upsample_bilinear2d, aten.upsample_trilinear3d, aten.upsample_bicubic2d,
@@ -21,9 +22,9 @@ _KEYS = (torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAu
 
 
 @contextlib.contextmanager
-def interpolation_kept():
+def operators_kept_whole():
     """Takes the formulas out of the tracer, and puts them back."""
-    overloads = [getattr(packet, name) for packet in _INTERPOLATIONS for name in packet.overloads()]
+    overloads = [getattr(packet, name) for packet in _WHOLE for name in packet.overloads()]
     kept = [(overload, dict(overload.py_kernels)) for overload in overloads]
     try:
         for overload in overloads:
