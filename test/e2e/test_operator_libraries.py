@@ -40,13 +40,13 @@ TORCH_LIBRARY_IMPL(cleave_test, Meta, m) {
 """
 
 
-def keep(context, inputs, output):
-    context.save_for_backward(inputs[0])
-    context.factor = inputs[1]
+def keep(ctx, inputs, output):
+    ctx.save_for_backward(inputs[0])
+    ctx.factor = inputs[1]
 
 
-def backward(context, grad):
-    return torch.ops.cleave_test.cube_backward(grad, *context.saved_tensors, context.factor), None
+def backward(ctx, grad):
+    return torch.ops.cleave_test.cube_backward(grad, *ctx.saved_tensors, ctx.factor), None
 
 
 @pytest.fixture(scope="module")
