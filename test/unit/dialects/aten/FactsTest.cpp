@@ -175,4 +175,70 @@ TEST_F(FactsTest, MessagesOfCommunication) {
   EXPECT_EQ(messages("%0 = dist.shift(%x) by 1 wrap over @mesh [\"tp\"] : tensor<8xf32>"), 1);
 }
 
+//===----------------------------------------------------------------------===//
+// What an op does with elements
+//===----------------------------------------------------------------------===//
+
+TEST_F(FactsTest, WhatMixesElements) {
+  auto mixes = [&](const std::string &arguments, const std::string &text) {
+    return cast<aten::AtenOpInterface>(op(arguments, text)).mixesElements();
+  };
+  EXPECT_TRUE(mixes("%a: tensor<4x4xf32>", "%0 = aten.mm(%a, %a) : (tensor<4x4xf32>, "
+                                           "tensor<4x4xf32>) -> tensor<4x4xf32>"));
+  EXPECT_TRUE(mixes("%a: tensor<4x8xf32>",
+                    "%0 = aten.cumsum(%a, dim = 1) : (tensor<4x8xf32>) -> tensor<4x8xf32>"));
+  // Nothing is known of an operator without a record.
+  EXPECT_TRUE(mixes("%a: tensor<4x8xf32>", "%0 = aten.call \"aten::digamma\"(self = %a) : "
+                                           "(tensor<4x8xf32>) -> tensor<4x8xf32>"));
+  EXPECT_FALSE(mixes("%a: tensor<4x8xf32>", "%0 = aten.sum_dim_int_list(%a, dim = [0]) : "
+                                            "(tensor<4x8xf32>) -> tensor<8xf32>"));
+  EXPECT_FALSE(mixes("%a: tensor<4x8xf32>", "%0 = aten.t(%a) : (tensor<4x8xf32>) -> "
+                                            "tensor<8x4xf32>"));
+  EXPECT_FALSE(mixes("%a: tensor<4x8xf32>",
+                     "%0 = aten.add(%a, %a) : (tensor<4x8xf32>, tensor<4x8xf32>) -> "
+                     "tensor<4x8xf32>"));
+}
+
+TEST_F(FactsTest, WhatCopies) {
+  auto copies = [&](const std::string &arguments, const std::string &text) {
+    return op(arguments, text)->hasTrait<aten::CopyLike>();
+  };
+  EXPECT_TRUE(copies("%a: tensor<4xf32>",
+                     "%0 = aten._to_copy(%a, dtype = bf16) : (tensor<4xf32>) -> tensor<4xbf16>"));
+  EXPECT_TRUE(
+      copies("%a: tensor<4xf32>",
+             "%0 = aten._unsafe_view(%a, size = [2, 2]) : (tensor<4xf32>) -> tensor<2x2xf32>"));
+  // In another order, and no new memory.
+  EXPECT_FALSE(copies("%a: tensor<4xf32>",
+                      "%0 = aten.flip(%a, dims = [0]) : (tensor<4xf32>) -> tensor<4xf32>"));
+  EXPECT_FALSE(copies("%a: tensor<4xf32>",
+                      "%0 = aten.view(%a, size = [2, 2]) : (tensor<4xf32>) -> tensor<2x2xf32>"));
+}
+
+TEST_F(FactsTest, WhatLooksUp) {
+  auto lookUp = [&](const std::string &arguments, const std::string &text) {
+    return cast<aten::AtenOpInterface>(op(arguments, text)).getLookUp();
+  };
+  std::optional<aten::LookUp> rows =
+      lookUp("%w: tensor<16x8xf32>, %i: tensor<4xi64>",
+             "%0 = aten.embedding(%w, %i) : (tensor<16x8xf32>, tensor<4xi64>) -> tensor<4x8xf32>");
+  ASSERT_TRUE(rows);
+  EXPECT_EQ(rows->dim, 0u);
+  EXPECT_FALSE(rows->ignored);
+  std::optional<aten::LookUp> classes =
+      lookUp("%x: tensor<4x8xf32>, %t: tensor<4xi64>",
+             "%0:2 = aten.nll_loss_forward(%x, %t, none, reduction = 1, ignore_index = -100) : "
+             "(tensor<4x8xf32>, tensor<4xi64>) -> (tensor<f32>, tensor<f32>)");
+  ASSERT_TRUE(classes);
+  EXPECT_EQ(classes->dim, 1u);
+  EXPECT_EQ(classes->ignored, -100);
+  std::optional<aten::LookUp> pixels =
+      lookUp("%x: tensor<2x8x4x6xf32>, %t: tensor<2x4x6xi64>",
+             "%0:2 = aten.nll_loss2d_forward(%x, %t, none, reduction = 1, ignore_index = 255) : "
+             "(tensor<2x8x4x6xf32>, tensor<2x4x6xi64>) -> (tensor<f32>, tensor<f32>)");
+  ASSERT_TRUE(pixels);
+  EXPECT_EQ(pixels->ignored, 255);
+  EXPECT_FALSE(lookUp("%x: tensor<4xf32>", "%0 = aten.neg(%x) : (tensor<4xf32>) -> tensor<4xf32>"));
+}
+
 } // namespace
