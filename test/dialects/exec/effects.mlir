@@ -24,9 +24,9 @@ func.func @microbatch(%x: tensor<4x8xf32> {train.role = #train.role<input "x" ba
   %e = exec.record on compute
   %f = exec.record on compute
   exec.wait %f on communication
-  %1 = dist.all_reduce sum(%0) over @mesh ["dp"] {exec.memory = [#exec.same<0>], exec.stream = #exec.stream<communication>} : tensor<4x8xf32>
+  %1 = dist.all_reduce sum(%0) over @mesh ["dp"] {exec.memory = [#exec.same<0>], exec.stream = #exec.stream<communication>, exec.call = 0 : i64} : tensor<4x8xf32>
   exec.wait %e on communication
-  %2 = dist.all_reduce sum(%1) over @mesh ["dp"] {exec.memory = [#exec.same<0>], exec.stream = #exec.stream<communication>} : tensor<4x8xf32>
+  %2 = dist.all_reduce sum(%1) over @mesh ["dp"] {exec.memory = [#exec.same<0>], exec.stream = #exec.stream<communication>, exec.call = 1 : i64} : tensor<4x8xf32>
   // CANONICAL-NEXT: %[[G:.*]] = exec.record on communication
   // CANONICAL-NEXT: exec.wait %[[G]] on compute
   %g = exec.record on communication
