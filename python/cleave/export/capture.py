@@ -24,6 +24,7 @@ from cleave.export.gradient_cuts import show_gradient_cuts
 from cleave.export.inputs import Signature
 from cleave.export.locations import frames, is_library
 from cleave.export.operators import COLLECTIVE
+from cleave.export.patches import patched
 from cleave.export.paths import short_path
 from cleave.export.random_ops import unused_draws_kept
 from cleave.export.spec import ExportSpec
@@ -105,12 +106,12 @@ def capture(spec: ExportSpec) -> Capture:
     step = _Step(spec, signature)
     tensors = tuple(i.value for i in signature.inputs)
     grad_mode = torch.enable_grad() if spec.mode == "joint" else torch.no_grad()
-    branches = Branches()
+    branches, notes = Branches(), []
     torch._dynamo.reset()
     try:
         with _left_as_found(step), grad_mode, _tracer_options(), _quiet(), unused_draws_kept():
             tensors = with_stand_ins(step, tensors)
-            with branches.decided():
+            with branches.decided(), patched(step, notes):
                 traced = dynamo_graph_capture_for_export(step)(*tensors)
             checkpointed = any("checkpoint" in str(n.target) for n in traced.graph.nodes)
             if not spec.gradients:
@@ -133,7 +134,7 @@ def capture(spec: ExportSpec) -> Capture:
         raise ExportError(_describe(error, branches)) from error
     finally:
         torch._dynamo.reset()
-    return Capture(graph, signature, spec.mode != "forward", checkpointed, branches.notes)
+    return Capture(graph, signature, spec.mode != "forward", checkpointed, notes + branches.notes)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,93 @@
+"""Blocks whose experts loop over what data choose are exported by replacements, which compute what they do: results
+bitwise, gradients but for the order of sums over tokens."""
+
+import cleave_path  # noqa: F401
+import cleave
+import pytest
+import torch
+from cleave import testing
+from cleave.export import patches
+from exported_models import microbatch_values
+from interpreter import Interpreter
+from safetensors.torch import load_file
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+SMALL = {
+    "vocab_size": 64, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
+    "num_key_value_heads": 1, "head_dim": 8, "max_position_embeddings": 32, "num_experts_per_tok": 2,
+}  # fmt: skip
+MODELS = {
+    "mixtral": ("Mixtral", {"num_local_experts": 4, "attention_dropout": 0.1}),
+    "few tokens": ("Mixtral", {"num_local_experts": 8}),
+    "qwen3": ("Qwen3Moe", {"num_experts": 4, "moe_intermediate_size": 8, "norm_topk_prob": True}),
+    "qwen3 as it is": ("Qwen3Moe", {"num_experts": 4, "moe_intermediate_size": 8, "norm_topk_prob": False}),
+    "gpt-oss": ("GptOss", {"num_local_experts": 4, "sliding_window": 4}),
+}
+
+
+def make(name, length=8):
+    import transformers
+
+    torch.manual_seed(0)
+    family, changes = MODELS[name]
+    config = getattr(transformers, f"{family}Config")(**SMALL, **changes)
+    model = getattr(transformers, f"{family}ForCausalLM")(config).train()
+    tokens = torch.randint(3, 64, (2, length))
+    inputs = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "labels": tokens.clone()}
+    return cleave.ExportSpec(model, (), {**inputs, "use_cache": False}, mode="joint", name="experts")
+
+
+# With 4 tokens some of 8 experts are chosen by none.
+@pytest.mark.parametrize("name, length", [("mixtral", 8), ("few tokens", 2), ("qwen3", 8), ("qwen3 as it is", 8), ("gpt-oss", 8)])
+def test_a_replacement_computes_what_the_block_does(tmp_path, name, length):
+    spec = make(name, length)
+    kinds = {type(m): type(m).forward for m in spec.module.modules()}
+    with pytest.warns(cleave.ExportNote, match="is traced as a loop in which each expert computes every token") as notes:
+        path = cleave.export_spec(spec, tmp_path)
+    assert sum("each expert computes" in str(note.message) for note in notes) == 1
+    assert all(kind.forward is forward for kind, forward in kinds.items())
+    interpreter = Interpreter(path.read_text())
+    weights = load_file(path.with_suffix(".safetensors"))
+    found = interpreter.run("microbatch", microbatch_values(interpreter, weights, spec))
+    expected = testing.evaluate(spec, seed=7)
+    assert torch.equal(found["loss"], expected["loss"])
+    largest = max(value.abs().max() for value in expected.values())
+    for tensor, value in expected.items():
+        # Rounding of float32, by sums of 16 terms.
+        assert (found[tensor] - value).abs().max() <= 2**-20 * largest, tensor
+    unchosen = found.keys() - expected.keys()
+    assert bool(unchosen) == (name == "few tokens")
+    assert all("expert" in tensor and not found[tensor].any() for tensor in unchosen)
+
+
+def test_the_module_is_as_before_where_the_export_fails(tmp_path):
+    spec = make("mixtral")
+    kind = type(spec.module.model.layers[0].block_sparse_moe)
+    before = kind.forward
+    spec.loss = lambda outputs: outputs.loss.item()
+    with pytest.raises(cleave.ExportError):
+        cleave.export_spec(spec, tmp_path)
+    assert kind.forward is before
+
+
+def test_a_block_whose_source_has_changed_is_refused(tmp_path, monkeypatch):
+    spec = make("mixtral")
+    kind = type(spec.module.model.layers[0].block_sparse_moe)
+
+    def forward(self, hidden_states):
+        return self.gate(hidden_states), None
+
+    monkeypatch.setattr(kind, "forward", forward)
+    with pytest.raises(cleave.ExportError, match="MixtralSparseMoeBlock.forward loops over .* is not the one of transformers"):
+        cleave.export_spec(spec, tmp_path)
+    assert kind.forward is forward and not list(tmp_path.iterdir())
+
+
+def test_each_replacement_was_written_for_what_is_installed():
+    import importlib
+
+    for name, patch in patches.PATCHES.items():
+        module, _, kind = name.rpartition(".")
+        forward = getattr(importlib.import_module(module), kind).forward
+        assert patches.source_digest(forward) == patch.source, name
