@@ -1,5 +1,5 @@
 // RUN: cleave-opt %s --propagate-placements --partition | FileCheck %s
-// RUN: sed -e 's/"philox"/"mt19937"/' %s | cleave-opt --propagate-placements --partition | FileCheck %s --check-prefix=STREAM
+// RUN: sed -e 's/<philox>/<mt19937>/' %s | cleave-opt --propagate-placements --partition | FileCheck %s --check-prefix=STREAM
 
 // With Philox a rank draws its part and nothing else; PyTorch's generator has to draw the whole.
 
