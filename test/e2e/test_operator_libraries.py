@@ -154,7 +154,7 @@ def test_libraries_that_do_not_do(library, exported, cleave_run, tmp_path):
     again = tmp_path / "again.so"
     again.write_bytes(library.read_bytes())
     assert re.search("again.so': .*cleave_test", error("--load-library", library, "--load-library", again))
-    assert "--dump would overwrite" in error("--load-library", library, "--dump", library)
+    assert f"--dump {library} would overwrite --load-library" in error("--load-library", library, "--dump", library)
 
 
 def test_a_library_with_another_schema_is_refused(library, exported, cleave_run, tmp_path):
