@@ -203,7 +203,7 @@ def test_stopped_rank_is_named_within_the_timeout(build_dir, tmp_path, programs)
     assert time.monotonic() - begin < 10
     assert status == PEER_FAILURE
     assert re.fullmatch(
-        r"rank \d: error: .* did not complete within 2 s: rank 1 does not answer.*; "
+        r"rank \d: error: .* did not complete within 2 s: rank 1 does not respond.*; "
         r"stopped rank 1, which had not ended\n",
         errors,
     ), errors
@@ -331,7 +331,7 @@ def test_environment_is_printed_for_reports(build_dir):
     assert re.search(r"^instructions for compiled kernels +x86-64-v[234]$", facts, re.MULTILINE)
     assert "  NCCL_DEBUG=INFO\n" in variables and "  RANK=0\n" in variables
     # What a run would refuse is shown, and does not hide the rest.
-    assert "  refused: the environment that torchrun left is not usable: WORLD_SIZE is not set" in variables
+    assert "  refused: the environment set by torchrun is not usable: WORLD_SIZE is not set" in variables
     with started(([tool, "--version"],)) as (process,):
         status, output, _ = finish(process)
     assert status == 0 and re.match(
@@ -344,7 +344,7 @@ def test_environment_is_printed_for_reports(build_dir):
     [
         (["--ranks", 0], {}, "--ranks=0: expected a number of ranks from 1 to 1024"),
         (["--ranks", 2], torchrun_variables(1, 4, "29500"),
-         "--ranks=2, but torchrun has already made this process rank 1 of 4"),
+         "--ranks=2, but torchrun has already assigned this process rank 1 of 4"),
         (["--ranks", 2, "--timeout", 0], {}, "--timeout: expected more than 0 seconds"),
         ([], {"RANK": 0, "WORLD_SIZE": 2}, "MASTER_ADDR is not set, but WORLD_SIZE=2"),
         ([], {"WORLD_SIZE": 2}, "RANK is not set, but WORLD_SIZE is"),

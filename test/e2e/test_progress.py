@@ -144,8 +144,8 @@ def test_stopped_rank_alone_is_accused(build_dir, tmp_path, subject, stopped):
     assert process.returncode == 76
     [accused] = errors.splitlines()
     assert accused.endswith(f"; stopped rank {stopped}, which had not ended")
-    blamed = re.findall(r"rank (\d) (does not answer|has not reached|is lost|has not taken)", accused)
-    assert blamed == [(str(stopped), "does not answer")], errors
+    blamed = re.findall(r"rank (\d) (does not respond|has not reached|is lost|has not taken)", accused)
+    assert blamed == [(str(stopped), "does not respond")], errors
 
 
 @pytest.mark.parametrize("passes, ranks, expected", [

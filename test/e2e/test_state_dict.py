@@ -175,9 +175,9 @@ def test_loss_with_a_state_loads_strictly(build_dir, tmp_path, form):
     assert training.losses(tmp_path / "a") == training.losses(tmp_path / "b")[2:]
     if form == "joint":
         fresh = ["--data", f"text:{TEXT}", "--steps", 1, "--metrics", tmp_path / "c"]
-        training.train(build_dir, program, *fresh, "--weights", checkpoint)
+        training.train(build_dir, source, *fresh, "--weights", checkpoint)
         together = load_file(source.with_suffix(".safetensors")) | load_file(checkpoint / "model.safetensors")
         together |= {f"loss.{name}": tensor for name, tensor in own.items()}
         save_file(together, tmp_path / "all.safetensors")
-        training.train(build_dir, program, *fresh[:-1], tmp_path / "d", "--weights", tmp_path / "all.safetensors")
+        training.train(build_dir, source, *fresh[:-1], tmp_path / "d", "--weights", tmp_path / "all.safetensors")
         assert training.losses(tmp_path / "c") == training.losses(tmp_path / "d")

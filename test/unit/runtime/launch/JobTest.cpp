@@ -94,10 +94,10 @@ TEST(Job, AStoppedRankIsNamedWithinTheTimeout) {
       },
       1s);
   EXPECT_EQ(job.wait(8), kPeerFailureStatus) << job.errors();
-  expectContains(job.errors(), "did not complete within 1 s: rank 1 does not answer");
+  expectContains(job.errors(), "did not complete within 1 s: rank 1 does not respond");
   expectContains(job.errors(), "; stopped rank 1, which had not ended\n");
   EXPECT_EQ(llvm::StringRef(job.errors()).count('\n'), 1u) << job.errors();
-  EXPECT_EQ(llvm::StringRef(job.errors()).count("does not answer"), 1u) << job.errors();
+  EXPECT_EQ(llvm::StringRef(job.errors()).count("does not respond"), 1u) << job.errors();
 }
 
 TEST(Job, TheStoppedFirstRankAloneIsAccused) {
@@ -115,7 +115,7 @@ TEST(Job, TheStoppedFirstRankAloneIsAccused) {
       1s);
   EXPECT_EQ(job.wait(8), kPeerFailureStatus) << job.errors();
   std::string errors = job.errors();
-  expectContains(errors, "did not complete within 1 s: rank 0 does not answer");
+  expectContains(errors, "did not complete within 1 s: rank 0 does not respond");
   for (const char *other : {"rank 1 does not", "rank 2 does not", "rank 1 has", "rank 2 has"})
     EXPECT_EQ(errors.find(other), std::string::npos) << errors;
 }
@@ -146,7 +146,7 @@ TEST(Job, ASilentStrangerOnThePortIsFoundOut) {
            {"MASTER_PORT", port}});
   EXPECT_EQ(job.wait(6), kPeerFailureStatus) << job.errors();
   expectContains(job.errors(), "rank 1: error: 127.0.0.1:" + port +
-                                   " accepts connections but does not answer as the ranks' "
+                                   " accepts connections but did not respond as the ranks' "
                                    "rendezvous within 1 s");
 }
 
@@ -222,7 +222,7 @@ TEST(Job, RanksUnderALauncherAreRefused) {
       2, [](Communicator &, const RankEnvironment &) { return llvm::Error::success(); }, 20s, false,
       {{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "29500"}});
   EXPECT_EQ(job.wait(), 1);
-  EXPECT_EQ(job.errors(), "error: --ranks=2, but torchrun has already made this process rank 1 of "
+  EXPECT_EQ(job.errors(), "error: --ranks=2, but torchrun has already assigned this process rank 1 of "
                           "4: leave one of them out\n");
 }
 
@@ -231,7 +231,7 @@ TEST(Job, BadEnvironmentIsRefused) {
           [](Communicator &, const RankEnvironment &) { return llvm::Error::success(); }, 20s,
           false, {{"RANK", "1"}});
   EXPECT_EQ(job.wait(), 1);
-  EXPECT_EQ(job.errors(), "error: the environment that torchrun left is not usable: WORLD_SIZE is "
+  EXPECT_EQ(job.errors(), "error: the environment set by torchrun is not usable: WORLD_SIZE is "
                           "not set, but RANK is: expected all of torchrun's variables or none\n");
 }
 
