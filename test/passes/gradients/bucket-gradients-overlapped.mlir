@@ -4,15 +4,17 @@
 
 // CHECK: train.bucket @bucket0 of f32 ["w" : tensor<4x2xf32>, "b" : tensor<2xf32>] over @mesh ["dp"]
 dist.mesh @mesh ["dp" = 2]
-func.func @microbatch(%x: tensor<4x2xf32> {train.role = #train.role<input "x" batch 0 over ["dp"]>},
+func.func @microbatch(%w: tensor<4x2xf32> {train.role = #train.role<parameter "w">},
+                      %b: tensor<2xf32> {train.role = #train.role<parameter "b">},
+                      %x: tensor<4x2xf32> {train.role = #train.role<input "x" batch 0 over ["dp"]>},
+                      %y: tensor<2xf32> {train.role = #train.role<input "y" batch 0 over ["dp"]>},
                       %a: tensor<4x2xf32> {train.role = #train.role<accumulator "w">},
                       %c: tensor<2xf32> {train.role = #train.role<accumulator "b">})
     -> (tensor<4x2xf32> {train.role = #train.role<gradient "w">},
         tensor<2xf32> {train.role = #train.role<gradient "b">})
     attributes {train.phase = #train.phase<microbatch>} {
   %0 = train.accumulate %x into %a : tensor<4x2xf32>
-  %1 = aten.sum.dim_IntList(%x, dim = [0], keepdim = false) : (tensor<4x2xf32>) -> tensor<2xf32>
-  %2 = train.accumulate %1 into %c : tensor<2xf32>
+  %2 = train.accumulate %y into %c : tensor<2xf32>
   return %0, %2 : tensor<4x2xf32>, tensor<2xf32>
 }
 // CHECK-LABEL: func.func @update
@@ -41,7 +43,9 @@ func.func @update(%w: tensor<4x2xf32> {train.role = #train.role<parameter "w">},
 // CHECK: train.bucket @bucket0 of f32 ["w" : tensor<4x2xf32>, "v" : tensor<4x2xf32>] over @mesh ["dp"] scatter ["fsdp"]
 // CHECK-NOT: func.func @reduce
 dist.mesh @mesh ["dp" = 2, "fsdp" = 2]
-func.func @microbatch(%x: tensor<4x2xf32> {train.role = #train.role<input "x" batch 0 over ["dp", "fsdp"]>},
+func.func @microbatch(%w: tensor<2x2xf32> {train.role = #train.role<parameter "w">},
+                      %v: tensor<2x2xf32> {train.role = #train.role<parameter "v">},
+                      %x: tensor<4x2xf32> {train.role = #train.role<input "x" batch 0 over ["dp", "fsdp"]>},
                       %a: tensor<4x2xf32> {train.role = #train.role<accumulator "w">},
                       %c: tensor<4x2xf32> {train.role = #train.role<accumulator "v">})
     -> (tensor<4x2xf32> {train.role = #train.role<gradient "w">},
@@ -81,7 +85,9 @@ func.func @update(%w: tensor<2x2xf32> {train.role = #train.role<parameter "w">},
 
 // CHECK-LABEL: func.func @microbatch
 dist.mesh @mesh ["dp" = 2]
-func.func @microbatch(%x: tensor<4x4xf32> {train.role = #train.role<input "x" batch 0 over ["dp"]>},
+func.func @microbatch(%w: tensor<2x4xf32> {train.role = #train.role<parameter "w">},
+                      %v: tensor<4x4xf32> {train.role = #train.role<parameter "v">},
+                      %x: tensor<4x4xf32> {train.role = #train.role<input "x" batch 0 over ["dp"]>},
                       %a: tensor<2x4xf32> {train.role = #train.role<accumulator "w">},
                       %c: tensor<4x4xf32> {train.role = #train.role<accumulator "v">})
     -> (tensor<2x4xf32> {train.role = #train.role<gradient "w">},
