@@ -240,7 +240,7 @@ ParseResult CallOp::parse(OpAsmParser &parser, OperationState &state) {
   StringAttr callee;
   if (parser.parseAttribute(callee, "callee", state.attributes))
     return failure();
-  // Behind the name of an operator of a library.
+  // After the name of an operator of a library.
   StringAttr schema;
   if (OptionalParseResult own = parser.parseOptionalAttribute(schema); own.has_value()) {
     if (failed(*own))

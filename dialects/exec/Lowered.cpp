@@ -235,7 +235,7 @@ LogicalResult RecordOp::verify() {
   return success();
 }
 
-/// Two events one right behind the other are the same place of their stream: the other stream need
+/// Two events one right after the other are the same place of their stream: the other stream need
 /// wait for it only once, where it does first.
 LogicalResult RecordOp::canonicalize(RecordOp op, PatternRewriter &rewriter) {
   auto next = dyn_cast_or_null<RecordOp>(op->getNextNode());

@@ -100,7 +100,7 @@ LogicalResult LearningRateOp::canonicalize(LearningRateOp op, PatternRewriter &r
   return success();
 }
 
-/// A scale of 1 is no scale; the runtime joins steps of equal attributes to one kernel.
+/// A scale of 1 is not a scale; the runtime joins steps of equal attributes to one kernel.
 template <typename StepOp>
 static LogicalResult dropRateScale(StepOp op, PatternRewriter &rewriter) {
   if (!op.getLrScale() || op.getLrScale()->convertToDouble() != 1.0)

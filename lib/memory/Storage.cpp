@@ -15,7 +15,7 @@ using namespace cleave::memory;
 std::optional<unsigned> cleave::memory::getSharedOperand(Operation *op, unsigned index) {
   if (Value source = getViewSource(op->getResult(index)))
     return llvm::find(op->getOperands(), source).getIndex();
-  // Of the operator's schema it is no view; its kernel makes one.
+  // By its schema the operator is not a view, but its kernel returns one.
   if (isa<aten::UnsafeViewOp, dist::WaitOp>(op))
     return 0;
   // Views of the bucket, where nothing is converted.
@@ -25,7 +25,7 @@ std::optional<unsigned> cleave::memory::getSharedOperand(Operation *op, unsigned
         cast<RankedTensorType>(op->getResult(index).getType()).getElementType() == element;
     return isView ? std::optional<unsigned>(0) : std::nullopt;
   }
-  // A bucket is linear: whoever has the new value has the old one's memory.
+  // A bucket is linear: the new value has the old one's memory.
   if (isa<train::BucketType>(op->getResult(index).getType()))
     for (OpOperand &operand : op->getOpOperands())
       if (isa<train::BucketType>(operand.get().getType()))
@@ -38,7 +38,7 @@ std::optional<unsigned> cleave::memory::getOverwrittenOperand(Operation *op, uns
     return accumulate.getAccumulatorMutable().getOperandNumber();
   if (auto step = dyn_cast<train::OptimizerStepOpInterface>(op))
     return step.getTiedOperand(index);
-  // Of one value, an all-reduce overwrites its operand; several travel in a message of their own.
+  // An all-reduce of one value overwrites its operand; several are sent in a separate buffer.
   if (auto reduce = dyn_cast<dist::AllReduceOp>(op))
     return reduce.getInputs().size() == 1 ? std::optional<unsigned>(0) : std::nullopt;
   if (isa<dist::FakeReduceOp>(op))

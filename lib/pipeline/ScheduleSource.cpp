@@ -22,7 +22,7 @@ static size_t findOffset(StringRef text, unsigned line, unsigned column) {
   return offset == StringRef::npos ? text.size() : std::min(offset + column - 1, text.size());
 }
 
-/// Where the lists of a `pipeline.schedule` begin: behind the brace that follows `transfers` and
+/// Where the lists of a `pipeline.schedule` begin: after the brace that follows `transfers` and
 /// the attributes, if there are any.
 static size_t findLists(StringRef text) {
   bool isBehindTransfers = false, isAttributes = false;
@@ -82,7 +82,7 @@ void ScheduleSource::readOp(StringRef text, StringRef symbol) {
   schedule::TextOptions options;
   options.comment = "//";
   options.offsets = &offsets;
-  // Ends at the closing brace, which is no action.
+  // Ends at the closing brace, which is not an action.
   llvm::consumeError(schedule::parseLists(text.drop_front(lists), written, options));
   for (std::vector<size_t> &list : offsets)
     for (size_t &offset : list)
@@ -121,7 +121,7 @@ Location ScheduleSource::locate(const schedule::Place &place) const {
     if (!isSame(written, text[position]) || earlier--)
       continue;
     StringRef before = buffer->getBuffer().take_front(offsets[place.rank][position]);
-    size_t lineStart = before.rfind('\n') + 1; // 0 where there is none
+    size_t lineStart = before.rfind('\n') + 1; // 0 if there is none
     return FileLineColLoc::get(path, before.count('\n') + 1, before.size() - lineStart + 1);
   }
   return fallback;

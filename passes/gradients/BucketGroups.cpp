@@ -100,7 +100,7 @@ void cleave::gradients::orderByReadiness(const train::ProgramFunctions &part,
 // Groups
 //===----------------------------------------------------------------------===//
 
-/// The optimizer step that takes the gradient; null where something else, or nothing, does.
+/// The optimizer step that takes the gradient; null if something else, or nothing, does.
 static train::OptimizerStepOpInterface findOptimizer(const GradientPath &path) {
   if (!path.reduced.hasOneUse())
     return nullptr;

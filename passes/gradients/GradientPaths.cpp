@@ -74,7 +74,7 @@ LogicalResult Finder::checkVarying(const GradientPath &path, train::RoleAttr rol
                                       << "reduces " << role << " over " << axis
                                       << ", on which it does not vary: no input is divided over "
                                          "that axis, so the sum would only scale it";
-      diagnostic.attachNote(path.value.getLoc()) << "the gradient is made here";
+      diagnostic.attachNote(path.value.getLoc()) << "the gradient is produced here";
       return diagnostic;
     }
   return success();
@@ -90,7 +90,7 @@ FailureOr<std::vector<GradientPath>> Finder::find() {
       continue;
     if (isa<train::BucketType>(argument.getType()))
       return consumer.emitError() << "has the bucket " << role.getName()
-                                  << " already; gradients are put into buckets once";
+                                  << " already; gradients are bucketed once";
     GradientPath path;
     path.name = role.getName();
     path.consumer = consumer;
@@ -102,7 +102,7 @@ FailureOr<std::vector<GradientPath>> Finder::find() {
           consumer.emitError()
           << "takes " << role
           << ", which is already in a bucket; gradients are bucketed once, before --clip-gradients";
-      diagnostic.attachNote(reduce.getLoc()) << "taken out of its bucket here";
+      diagnostic.attachNote(reduce.getLoc()) << "removed from its bucket here";
       return diagnostic;
     }
     if (failed(findContribution(path, role)))
@@ -157,7 +157,7 @@ LogicalResult Finder::addReduction(GradientPath &path, Operation *op, ArrayAttr 
     if (llvm::is_contained(path.axes, axis) || llvm::is_contained(path.scatter, axis)) {
       InFlightDiagnostic diagnostic = op->emitError()
                                       << "reduces " << role << " over " << axis << " again";
-      diagnostic.attachNote(path.reductions.front()->getLoc()) << "reduced here before";
+      diagnostic.attachNote(path.reductions.front()->getLoc()) << "first reduced here";
       return diagnostic;
     }
     into.push_back(axis);

@@ -429,7 +429,7 @@ int Supervisor::reportOutcome() {
     news.push_back(reports->operation.bytes);
   if (!stoppedRanks.empty())
     news.push_back((news.empty() ? "error: stopped " : "stopped ") + describeRanks(stoppedRanks) +
-                   ", which had not ended");
+                   ", still running");
   endTerminalLine();
   if (!news.empty())
     writeAll(STDERR_FILENO, llvm::join(news, "; ") + "\n");

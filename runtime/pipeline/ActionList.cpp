@@ -237,7 +237,7 @@ llvm::Error Compiler::findCallback(ScheduledAction &entry) const {
       isCall ? "neither" : "none");
 }
 
-/// The sum over stages of that name; none where no stage gives a term of it.
+/// The sum over stages with that name; none if no stage gives a term of it.
 std::optional<uint32_t> Compiler::findSum(llvm::StringRef name) {
   for (auto [index, sum] : llvm::enumerate(list.sums))
     if (sum.name == name)

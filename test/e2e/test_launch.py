@@ -204,7 +204,7 @@ def test_stopped_rank_is_named_within_the_timeout(build_dir, tmp_path, programs)
     assert status == PEER_FAILURE
     assert re.fullmatch(
         r"rank \d: error: .* did not complete within 2 s: rank 1 does not respond.*; "
-        r"stopped rank 1, which had not ended\n",
+        r"stopped rank 1, still running\n",
         errors,
     ), errors
     assert not any(map(exists, ranks))

@@ -143,7 +143,7 @@ def test_stopped_rank_alone_is_accused(build_dir, tmp_path, subject, stopped):
         process.kill()
     assert process.returncode == 76
     [accused] = errors.splitlines()
-    assert accused.endswith(f"; stopped rank {stopped}, which had not ended")
+    assert accused.endswith(f"; stopped rank {stopped}, still running")
     blamed = re.findall(r"rank (\d) (does not respond|has not reached|is lost|has not taken)", accused)
     assert blamed == [(str(stopped), "does not respond")], errors
 

@@ -135,7 +135,7 @@ class Margins(nn.Module):
 
 
 class WithLoss(Model):
-    """A model that has a module of that name."""
+    """A model that has a module with that name."""
 
     def __init__(self):
         super().__init__()

@@ -24,7 +24,7 @@ def type_of(shape, kind, dtype="f64"):
 
 
 def split_diagnostics(build_dir, folder, programs):
-    """The first error of each program and its notes, a line each, None where it is accepted; all in one run."""
+    """The first error of each program and its notes, a line each, None if it is accepted; all in one run."""
     file = folder / "programs.mlir"
     file.write_text("\n// -----\n".join(programs))
     result = subprocess.run(
@@ -49,7 +49,7 @@ def split_diagnostics(build_dir, folder, programs):
 
 
 def split_errors(build_dir, folder, programs):
-    """The first error of each program, None where it is accepted."""
+    """The first error of each program, None if it is accepted."""
     found = split_diagnostics(build_dir, folder, programs)
     return [message and message.split("\n")[0] for message in found]
 

@@ -91,7 +91,7 @@ cleave::sharding::ShardingRule CallOp::getShardingRule() {
                  : "Cleave knows only its schema");
 }
 
-/// Of the contractions that exporters leave as calls; the name is all that is known of them.
+/// For contractions that exporters leave as calls; only their names are known.
 int64_t CallOp::countFlops() {
   if (getNumOperands() < 2 || getNumResults() == 0)
     return 0;

@@ -249,7 +249,7 @@ static TensorFactors exampleFactors(RuleBuilder &rule,
   unsigned self = *rule.operand("self"), target = *rule.operand("target");
   ArrayRef<int64_t> shape = rule.operandShape(self);
   unsigned classes = shape.size() == 1 ? 0 : 1;
-  FactorId c = rule.whole(shape[classes], "a target may name any class");
+  FactorId c = rule.whole(shape[classes], "a target may be any class");
   rule.operandDim(self, classes, c);
   if (std::optional<unsigned> at = rule.operand("weight"))
     rule.operandDim(*at, 0, c);
@@ -329,7 +329,7 @@ void MultiMarginLossBackwardOp::describeSharding(RuleBuilder &rule) {
   if (reduction == meanReduction)
     for (const DimFactors &dim : examples)
       rule.makeWhole(dim[0],
-                     "the mean divides by the number of examples; take reduction = 2 and divide");
+                     "the mean divides by the number of examples; use reduction = 2 and divide");
 }
 
 static void elementLossSharding(RuleBuilder &rule, std::optional<int64_t> given) {
@@ -353,7 +353,7 @@ static void elementLossBackwardSharding(RuleBuilder &rule, std::optional<int64_t
   if (reduction.value_or(meanReduction) == meanReduction)
     for (FactorId i = 0; i < rule.get().factors.size(); ++i)
       rule.makeWhole(
-          i, "the mean divides by the number of all elements; take reduction = 2 and divide");
+          i, "the mean divides by the number of all elements; use reduction = 2 and divide");
 }
 
 void MseLossOp::describeSharding(RuleBuilder &rule) {

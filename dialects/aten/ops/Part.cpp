@@ -24,7 +24,7 @@ static FailureOr<int64_t> dimensionOf(Operation *op, int64_t dim, int64_t rank) 
   return wrapDim(op, dim, rank);
 }
 
-/// The shape of a slice; an error where there is none. 1. and 2. of all ops on slices.
+/// The shape of a slice; an error if there is none. 1. and 2. of all ops on slices.
 static FailureOr<Shape> slicedShape(Operation *op, ArrayRef<int64_t> whole, int64_t dim,
                                     std::optional<int64_t> start, std::optional<int64_t> end,
                                     int64_t step) {
@@ -38,7 +38,7 @@ static FailureOr<Shape> slicedShape(Operation *op, ArrayRef<int64_t> whole, int6
   return shape;
 }
 
-/// The shape of what is selected; an error where there is none. 1. and 2. of all ops on selections.
+/// The shape of what is selected; an error if there is none. 1. and 2. of all ops on selections.
 static FailureOr<Shape> selectedShape(Operation *op, ArrayRef<int64_t> whole, int64_t dim,
                                       int64_t index) {
   FailureOr<int64_t> at = dimensionOf(op, dim, whole.size());

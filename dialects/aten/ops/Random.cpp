@@ -30,7 +30,7 @@ static LogicalResult verifyPlace(Operation *op, Value seed, Value offset, int64_
              << name << "` of type tensor<i64>, found " << value.getType();
   // 2.
   if (position < 0)
-    return op->emitOpError("expects `position` of 0 or more, found ") << position;
+    return op->emitOpError("expects a non-negative `position`, found ") << position;
   return success();
 }
 
@@ -91,7 +91,7 @@ LogicalResult RngNormalOp::verify() {
     return failure();
   double deviation = getStd().convertToDouble();
   if (!(deviation >= 0))
-    return emitOpError("expects `std` of 0 or more, found ") << deviation;
+    return emitOpError("expects a non-negative `std`, found ") << deviation;
   // 4.
   return expectResultLike(*this, 0, getLike());
 }

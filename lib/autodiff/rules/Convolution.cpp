@@ -59,7 +59,7 @@ static void differentiateAvgPool(AvgPool2dOp op, Backward &b) {
   });
 }
 
-/// The gradient takes what the op was told, and the shape that it gives back.
+/// The gradient takes the arguments of the op, and the shape of the gradient.
 template <typename OpTy, typename Gradient>
 static void differentiateUpsampling(OpTy op, Backward &b) {
   Value self = op.getSelf();

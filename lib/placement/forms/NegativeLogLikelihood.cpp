@@ -22,7 +22,7 @@ enum : int64_t { noReduction = 0, meanReduction = 1, sumReduction = 2 };
 /// What no rank has: marks the targets that a rank ignores.
 static constexpr int64_t ignored = -100;
 
-/// The dimension of classes: that of a single example, or the one behind the batch.
+/// The dimension of classes: that of a single example, or the one after the batch.
 static int64_t classDim(Value self) {
   return rankOf(self) == 1 ? 0 : 1;
 }

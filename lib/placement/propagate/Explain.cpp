@@ -93,7 +93,7 @@ static std::string byRule(Location location, StringRef axis) {
   return rule.empty() ? "" : (" by " + rule).str();
 }
 
-/// Why the sharding of the value came from elsewhere; none where nothing led here.
+/// Why the sharding of the value came from elsewhere; none if nothing led here.
 std::optional<Explanation::Reason> Explanation::follows(unsigned number, unsigned axis) const {
   AxisPlacement made = p.solutions[axis].made[number];
   const auto &reached = p.records[axis].candidates.reached;

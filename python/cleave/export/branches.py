@@ -119,7 +119,7 @@ def _comparison(node: torch.fx.Node) -> tuple[Callable, float] | None:
 
 
 def _decide(compare: Callable, number: float) -> bool | None:
-    """What `x compare number` is for each x of [0, 1); None where x matters."""
+    """What `x compare number` is for each x of [0, 1); None if x matters."""
     if number >= 1:
         return compare in (operator.lt, operator.le)
     if number < 0 or (number == 0 and compare in (operator.lt, operator.ge)):

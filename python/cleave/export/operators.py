@@ -81,7 +81,7 @@ def load_typed_ops() -> dict[str, str]:
         return json.loads(_TABLE.read_text())
     except FileNotFoundError:
         raise ExportError(
-            f"expected the table of typed ops at {short_path(str(_TABLE))}, which the build makes; found none: run "
+            f"expected the table of typed ops at {short_path(str(_TABLE))}, which the build generates; found none: run "
             "./dev build in Cleave's checkout, or install the package from there after a build"
         ) from None
 

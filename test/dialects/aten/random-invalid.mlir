@@ -18,7 +18,7 @@ func.func @rng_native_dropout_2(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i
 // -----
 
 func.func @rng_native_dropout_3(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i64>) {
-  // expected-error @+1 {{'aten.rng_native_dropout' op expects `position` of 0 or more, found -1}}
+  // expected-error @+1 {{'aten.rng_native_dropout' op expects a non-negative `position`, found -1}}
   %0:2 = aten.rng_native_dropout(%x, %s, %o, p = 0.1, position = -1, generator = #aten.generator<mt19937>) : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> (tensor<4xf32>, tensor<4xi1>)
   return
 }
@@ -131,7 +131,7 @@ func.func @rng_normal(%x: tensor<4xi1>, %s: tensor<i64>, %o: tensor<i64>) {
 // -----
 
 func.func @rng_normal_2(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i64>) {
-  // expected-error @+1 {{'aten.rng_normal' op expects `std` of 0 or more, found -1.000000e+00}}
+  // expected-error @+1 {{'aten.rng_normal' op expects a non-negative `std`, found -1.000000e+00}}
   %0 = aten.rng_normal(%x, %s, %o, mean = 0.0, std = -1.0, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<4xf32>
   return
 }

@@ -95,7 +95,7 @@ TEST(Job, AStoppedRankIsNamedWithinTheTimeout) {
       1s);
   EXPECT_EQ(job.wait(8), kPeerFailureStatus) << job.errors();
   expectContains(job.errors(), "did not complete within 1 s: rank 1 does not respond");
-  expectContains(job.errors(), "; stopped rank 1, which had not ended\n");
+  expectContains(job.errors(), "; stopped rank 1, still running\n");
   EXPECT_EQ(llvm::StringRef(job.errors()).count('\n'), 1u) << job.errors();
   EXPECT_EQ(llvm::StringRef(job.errors()).count("does not respond"), 1u) << job.errors();
 }
@@ -162,8 +162,8 @@ TEST(Job, ABusyRankIsNamedWithinTheTimeout) {
   EXPECT_EQ(job.wait(8), kPeerFailureStatus) << job.errors();
   expectContains(job.errors(),
                  "rank 0: error: barrier of step 7, operation 1 of group \"world\", did "
-                 "not complete within 1 s: rank 1 has not reached it (it has started "
-                 "none yet)");
+                 "not complete within 1 s: rank 1 has not reached it (it has not started "
+                 "any)");
 }
 
 TEST(Job, ARanksErrorEndsAllAndIsTheOneReported) {
@@ -222,8 +222,9 @@ TEST(Job, RanksUnderALauncherAreRefused) {
       2, [](Communicator &, const RankEnvironment &) { return llvm::Error::success(); }, 20s, false,
       {{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "29500"}});
   EXPECT_EQ(job.wait(), 1);
-  EXPECT_EQ(job.errors(), "error: --ranks=2, but torchrun has already assigned this process rank 1 of "
-                          "4: leave one of them out\n");
+  EXPECT_EQ(job.errors(),
+            "error: --ranks=2, but torchrun has already assigned this process rank 1 of "
+            "4: omit one of them\n");
 }
 
 TEST(Job, BadEnvironmentIsRefused) {
