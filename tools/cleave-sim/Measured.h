@@ -1,4 +1,4 @@
-// A measured step of a run, as cleave-run --profile writes it, to set beside the predicted one.
+// A measured step of a run, as cleave-run --profile writes it, to compare with the predicted one.
 
 #ifndef CLEAVE_TOOLS_CLEAVE_SIM_MEASURED_H
 #define CLEAVE_TOOLS_CLEAVE_SIM_MEASURED_H
