@@ -26,9 +26,9 @@ namespace cleave::train {
 /// Whether `type` is a 0-d tensor of `element`, with or without a placement.
 bool isScalarTensor(mlir::Type type, mlir::Type element);
 
-/// The state of buckets: buffers, contributions so far, reductions under way. A bucket's value
+/// The state of buckets: buffers, contributions so far, reductions in flight. A bucket's value
 /// stands for its state and has one user, so ops on one bucket stay in order without this; it keeps
-/// those whose results nobody uses.
+/// those whose results are unused.
 struct BucketResource : mlir::SideEffects::Resource::Base<BucketResource> {
   llvm::StringRef getName() final { return "train.bucket"; }
 };
