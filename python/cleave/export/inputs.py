@@ -121,9 +121,9 @@ class Signature:
 
 
 def _shares_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return a is b or (
-        has_values(a) and has_values(b) and a.numel() > 0 and a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
-    )
+    if a is b or not (has_values(a) and has_values(b)):
+        return a is b
+    return a.numel() > 0 and a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
 
 
 def _check_devices(spec: ExportSpec, inputs: list[Input]):

@@ -17,13 +17,11 @@ def has_values(tensor: torch.Tensor) -> bool:
     return not tensor.is_meta and not isinstance(tensor, FakeTensor)
 
 
-def with_stand_ins(
-    module: nn.Module, inputs: Iterable[torch.Tensor]
-) -> tuple[torch.Tensor, ...]:
+def with_stand_ins(module: nn.Module, inputs: Iterable[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     """`inputs` as the trace takes them: if a tensor has no values, all of one fake mode.
 
     The module's parameters and buffers without values are then replaced by fake ones. A tensor of several
-    names stays one. Others stay what they are: they are small or wanted.
+    names stays one. Those with values stay, as parts of the program.
     """
     inputs = tuple(inputs)
     tables = [t for m in module.modules() for t in (m._parameters, m._buffers)]
