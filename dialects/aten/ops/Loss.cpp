@@ -38,7 +38,7 @@ static FailureOr<Shape> verifyNll(Operation *op, Value self, Value target, Value
     return failure();
   Type indices = dtypeOf(target);
   if (!indices.isSignlessInteger(64) && (ofPixels || !indices.isUnsignedInteger(8)))
-    return op->emitOpError("expects `target` to hold ")
+    return op->emitOpError("expects `target` to have dtype ")
            << (ofPixels ? "i64" : "i64 or ui8") << ", found " << target.getType();
   // 2.
   if (weight && (failed(expectShape(op, "weight", weight, shape[classes])) ||
@@ -120,7 +120,7 @@ template <typename OpTy> static FailureOr<Shape> verifyMargins(OpTy op) {
   if (!isOneExample && failed(expectShape(op, "target", target, shape.drop_back())))
     return failure();
   if (!dtypeOf(target).isSignlessInteger(64))
-    return op.emitOpError("expects `target` to hold i64, found ") << target.getType();
+    return op.emitOpError("expects `target` to have dtype i64, found ") << target.getType();
   // 2.
   if (Value weight = op.getWeight())
     if (failed(expectShape(op, "weight", weight, shape.take_back())) ||

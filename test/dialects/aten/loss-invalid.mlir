@@ -226,7 +226,7 @@ func.func @nll_loss2d_forward_2(%x: tensor<2x8x4x6xf32>, %t: tensor<2x8x4xi64>) 
 // -----
 
 func.func @nll_loss2d_forward_3(%x: tensor<2x8x4x6xf32>, %t: tensor<2x4x6xui8>) {
-  // expected-error @+1 {{'aten.nll_loss2d_forward' op expects `target` to hold i64, found 'tensor<2x4x6xui8>'}}
+  // expected-error @+1 {{'aten.nll_loss2d_forward' op expects `target` to have dtype i64, found 'tensor<2x4x6xui8>'}}
   %0:2 = aten.nll_loss2d_forward(%x, %t, none, reduction = 1, ignore_index = -100) : (tensor<2x8x4x6xf32>, tensor<2x4x6xui8>) -> (tensor<f32>, tensor<f32>)
   return
 }
@@ -266,7 +266,7 @@ func.func @multi_margin_loss_2(%x: tensor<4x8xf32>, %t: tensor<1xi64>) {
 // -----
 
 func.func @multi_margin_loss_3(%x: tensor<4x8xf32>, %t: tensor<4xi32>) {
-  // expected-error @+1 {{'aten.multi_margin_loss' op expects `target` to hold i64, found 'tensor<4xi32>'}}
+  // expected-error @+1 {{'aten.multi_margin_loss' op expects `target` to have dtype i64, found 'tensor<4xi32>'}}
   %0 = aten.multi_margin_loss(%x, %t, none) : (tensor<4x8xf32>, tensor<4xi32>) -> tensor<f32>
   return
 }

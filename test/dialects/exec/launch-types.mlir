@@ -9,7 +9,7 @@ exec.kernel @add_gelu(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   exec.return %1 : tensor<4xf32>
 }
 func.func @f(%x: tensor<4xf32, #dist.on<@mesh, tp = P>>) -> tensor<4xf32, #dist.on<@mesh, tp = P>> {
-  // expected-error @below {{runs a kernel in which 'aten.gelu' must not combine operands with these placements: dist.on<@mesh, tp = P>}}
+  // expected-error @below {{runs a kernel in which 'aten.gelu' must not combine operands with these placements: #dist.on<@mesh, tp = P>}}
   %0 = exec.launch @add_gelu(%x, %x)
       : (tensor<4xf32, #dist.on<@mesh, tp = P>>, tensor<4xf32, #dist.on<@mesh, tp = P>>)
       -> tensor<4xf32, #dist.on<@mesh, tp = P>>

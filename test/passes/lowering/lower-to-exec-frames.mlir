@@ -4,8 +4,8 @@
 // RUN: cleave-opt %s --lower-to-exec="explain=true plot=%t.svg" -o /dev/null 2>&1 | FileCheck %s --check-prefix=EXPLAIN
 // RUN: FileCheck %s --check-prefix=PLOT --input-file %t.svg
 
-// EXPLAIN: remark: forward: arena 0 B, {{.*}}; frame 768 B, 0.0 % more; 2 results in it; apart: 2 that outlive the function
-// EXPLAIN: remark: backward_input: {{.*}}; frame 768 B, 0.0 % more; 1 results in it; apart: 0
+// EXPLAIN: remark: forward: arena 0 B, {{.*}}; frame 768 B, 0.0 % more; 2 results in it; on the heap: 2 that outlive the function
+// EXPLAIN: remark: backward_input: {{.*}}; frame 768 B, 0.0 % more; 1 results in it; on the heap: 0
 // PLOT: forward, backward_input, backward_weight: frame of 768 B, at most 768 B in use
 // PLOT: <title>backward_input begins</title>
 // PLOT: <title>backward_weight begins</title>

@@ -69,7 +69,7 @@
 // RUN: not cleave-sim %t/two.mlir --schedule=1f1b --ranks=1 --microbatches=1 2>&1 | FileCheck %s --check-prefix=STAGES
 // STAGES: error: {{.*}}two.mlir: expected a program with stages, found none: run cleave-opt --outline-stages
 // RUN: not cleave-sim %t/order.mlir 2>&1 | FileCheck %s --check-prefix=ORDER
-// ORDER: order.mlir:1:1: error: 'pipeline.schedule' op
+// ORDER: order.mlir:1:103: error: 'pipeline.schedule' op
 // RUN: not cleave-sim %t/function.mlir --costs=1,1,1 2>&1 | FileCheck %s --check-prefix=FUNCTION
 // FUNCTION: function.mlir:1:1: error: belongs to stage 0, which has no function of phase backward, but schedule 'mine' has its backward
 // RUN: not cleave-sim %t/nothing.mlir 2>&1 | FileCheck %s --check-prefix=NOTHING

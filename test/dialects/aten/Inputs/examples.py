@@ -13,7 +13,7 @@ sys.path.insert(0, sys.argv[2])
 from records import read  # noqa: E402
 
 STATEMENT = re.compile(
-    r"%(?P<result>\w+)(?::\d+)? = (?P<op>aten\.\w+)(?: \"[^\"]*\")?\((?P<arguments>.*)\)"
+    r"%(?P<result>\w+)(?::\d+)? = (?P<op>aten\.\w+)(?: \"[^\"]*\")*\((?P<arguments>.*)\)"
     r"\s*: \((?P<types>[^)]*)\)\s*-> (?P<results>\([^)]*\)|\S+)",
     re.DOTALL,
 )
