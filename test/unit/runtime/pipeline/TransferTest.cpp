@@ -142,7 +142,9 @@ private:
 TEST(Transfers, UseTheirMemoryAgain) {
   static CountingAllocator counting(*c10::GetAllocator(c10::kCPU));
   c10::Allocator *before = c10::GetAllocator(c10::kCPU);
-  c10::SetAllocator(c10::kCPU, &counting, /*priority=*/255);
+  // Cleave's own priority: a higher one would keep sessions of later tests from setting theirs.
+  constexpr uint8_t kPriority = 100;
+  c10::SetAllocator(c10::kCPU, &counting, kPriority);
   auto loaded = load(kProgram);
   ASSERT_TRUE(loaded);
   auto outcomes =
@@ -156,7 +158,7 @@ TEST(Transfers, UseTheirMemoryAgain) {
         // A rank that is gone is lost to those that still receive.
         return ranks.finish();
       });
-  c10::SetAllocator(c10::kCPU, before, /*priority=*/255);
+  c10::SetAllocator(c10::kCPU, before, kPriority);
   for (const test::Outcome &outcome : outcomes)
     EXPECT_FALSE(outcome.failed) << outcome.message;
 }

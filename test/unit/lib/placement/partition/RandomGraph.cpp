@@ -289,11 +289,11 @@ void Graph::addDraw(Value x) {
     pool.pop_back();
   }
   std::string name = "%v" + std::to_string(count++);
-  body +=
-      formatv("  {0}:2 = aten.rng_native_dropout({1}, %seed, %offset, p = 0.25, train = true, "
-              "position = {2}, generator = \"mt19937\") : ({3}, tensor<i64>, tensor<i64>) -> ({3}, "
-              "{4})\n",
-              name, x.name, draws, type(x.shape), type(x.shape, "i1"));
+  body += formatv("  {0}:2 = aten.rng_native_dropout({1}, %seed, %offset, p = 0.25, train = true, "
+                  "position = {2}, generator = #aten.generator<mt19937>) : ({3}, tensor<i64>, "
+                  "tensor<i64>) -> ({3}, "
+                  "{4})\n",
+                  name, x.name, draws, type(x.shape), type(x.shape, "i1"));
   pool.push_back({name + "#0", x.shape, 2 * x.bound});
   draws += 2 * elements;
 }
