@@ -162,8 +162,7 @@ TEST(Job, ABusyRankIsNamedWithinTheTimeout) {
   EXPECT_EQ(job.wait(8), kPeerFailureStatus) << job.errors();
   expectContains(job.errors(),
                  "rank 0: error: barrier of step 7, operation 1 of group \"world\", did "
-                 "not complete within 1 s: rank 1 has not reached it (it has not started "
-                 "any)");
+                 "not complete within 1 s: rank 1 has not reached it (it has not started any)");
 }
 
 TEST(Job, ARanksErrorEndsAllAndIsTheOneReported) {
