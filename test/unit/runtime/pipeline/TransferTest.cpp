@@ -1,5 +1,6 @@
 //===- TransferTest.cpp - memory and layouts of what crosses between ranks ------===//
 
+#include "runtime/aten/Allocator.h"
 #include "runtime/pipeline/StageTransfers.h"
 #include "runtime/ranks/RankGrid.h"
 #include "test/unit/LoadProgram.h"
@@ -140,6 +141,9 @@ private:
 };
 
 TEST(Transfers, UseTheirMemoryAgain) {
+  // Nothing has a higher priority than what is put back below: it has to be what other tests count
+  // by.
+  installCachingAllocator();
   static CountingAllocator counting(*c10::GetAllocator(c10::kCPU));
   c10::Allocator *before = c10::GetAllocator(c10::kCPU);
   // Cleave's own priority: a higher one would keep sessions of later tests from setting theirs.
