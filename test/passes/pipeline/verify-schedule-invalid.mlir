@@ -7,8 +7,8 @@
 
 // A step that never runs, and one that runs twice.
 // expected-error @+3 {{'pipeline.schedule' op rank 1 never runs F1.1 (the forward of stage 1, microbatch 1)}}
-// expected-error @+2 {{'pipeline.schedule' op rank 1, position 1: F1.0 runs a second time}}
-// expected-note @+1 {{rank 1, position 0: here first}}
+// expected-error @+4 {{'pipeline.schedule' op rank 1, position 1: F1.0 runs a second time}}
+// expected-note @+3 {{rank 1, position 0: here first}}
 pipeline.schedule @steps "" ranks 2 stages 2 microbatches 2 topology loop forward_only transfers implied {
   rank 0: F0.0 F0.1
   rank 1: F1.0 F1.0
@@ -17,7 +17,7 @@ pipeline.schedule @steps "" ranks 2 stages 2 microbatches 2 topology loop forwar
 // -----
 
 // A send without its receive.
-// expected-error @+1 {{'pipeline.schedule' op rank 0, position 1: sendF0.0 has no receive: rank 1 never starts recvF1.0}}
+// expected-error @+2 {{'pipeline.schedule' op rank 0, position 1: sendF0.0 has no receive: rank 1 never starts recvF1.0}}
 pipeline.schedule @missing "" ranks 2 stages 2 microbatches 1 topology loop forward_only transfers explicit {
   rank 0: F0.0 sendF0.0
   rank 1: F1.0
@@ -26,8 +26,8 @@ pipeline.schedule @missing "" ranks 2 stages 2 microbatches 1 topology loop forw
 // -----
 
 // Sends in another order than their receives: harmless by tag, silently wrong values under NCCL.
-// expected-error @+2 {{'pipeline.schedule' op rank 1, position 0: recvF1.0 would receive what sendF0.1 sends: their orders differ}}
-// expected-note @+1 {{rank 0, position 2: the send is here}}
+// expected-error @+4 {{'pipeline.schedule' op rank 1, position 0: recvF1.0 would receive what sendF0.1 sends: their orders differ}}
+// expected-note @+2 {{rank 0, position 2: the send is here}}
 pipeline.schedule @swapped "" ranks 2 stages 2 microbatches 2 topology loop forward_only transfers explicit {
   rank 0: F0.0 F0.1 sendF0.1 sendF0.0
   rank 1: recvF1.0 F1.0 recvF1.1 F1.1
@@ -37,10 +37,10 @@ pipeline.schedule @swapped "" ranks 2 stages 2 microbatches 2 topology loop forw
 
 // A cycle of waiting.
 // expected-error @+5 {{'pipeline.schedule' op deadlock: each action waits for the next, the last for the first}}
-// expected-note @+4 {{rank 0, position 3: B0.0 waits for recvB0.0 of rank 0, position 2}}
-// expected-note @+3 {{rank 0, position 2: recvB0.0 waits for sendB1.0 of rank 1, position 5}}
-// expected-note @+2 {{rank 1, position 3: F1.1 waits for recvF1.1 of rank 1, position 2}}
-// expected-note @+1 {{rank 1, position 2: recvF1.1 waits for sendF0.1 of rank 0, position 5}}
+// expected-note @+5 {{rank 0, position 3: B0.0 waits for recvB0.0 of rank 0, position 2}}
+// expected-note @+4 {{rank 0, position 2: recvB0.0 waits for sendB1.0 of rank 1, position 5}}
+// expected-note @+4 {{rank 1, position 3: F1.1 waits for recvF1.1 of rank 1, position 2}}
+// expected-note @+3 {{rank 1, position 2: recvF1.1 waits for sendF0.1 of rank 0, position 5}}
 pipeline.schedule @cyclic "" ranks 2 stages 2 microbatches 2 topology loop transfers explicit {
   rank 0: F0.0 sendF0.0 recvB0.0 B0.0 F0.1 sendF0.1 recvB0.1 B0.1
   rank 1: recvF1.0 F1.0 recvF1.1 F1.1 B1.0 sendB1.0 B1.1 sendB1.1
@@ -49,7 +49,7 @@ pipeline.schedule @cyclic "" ranks 2 stages 2 microbatches 2 topology loop trans
 // -----
 
 // An action on a rank that does not hold its stage.
-// expected-error @+1 {{'pipeline.schedule' op rank 0, position 1: F1.0: stage 1 is on rank 1 in this topology (loop)}}
+// expected-error @+2 {{'pipeline.schedule' op rank 0, position 1: F1.0: stage 1 is on rank 1 in this topology (loop)}}
 pipeline.schedule @place "" ranks 2 stages 2 microbatches 1 topology loop forward_only transfers implied {
   rank 0: F0.0 F1.0
   rank 1:
@@ -58,8 +58,8 @@ pipeline.schedule @place "" ranks 2 stages 2 microbatches 1 topology loop forwar
 // -----
 
 // A bucket that is reduced twice.
-// expected-error @+2 {{'pipeline.schedule' op rank 0, position 3: reduce0.0 reduces the bucket a second time}}
-// expected-note @+1 {{rank 0, position 2: here first}}
+// expected-error @+3 {{'pipeline.schedule' op rank 0, position 3: reduce0.0 reduces the bucket a second time}}
+// expected-note @+2 {{rank 0, position 2: here first}}
 pipeline.schedule @bucket "" ranks 1 stages 1 microbatches 1 topology loop transfers explicit {
   rank 0: F0.0 B0.0 reduce0.0 reduce0.0
 }

@@ -19,7 +19,7 @@
 // CSV: twice.csv:1:1: note: rank 0, position 0: here first
 // INSERTED: twice.txt:8:3: error: 'pipeline.schedule' op rank 0, position {{[3-9]}}: F0.0 runs a second time
 // INPUT: {{^}}<stdin>:[[#@LINE+1]]:1: error: 'pipeline.schedule' op rank 0, position 2: F0.0 runs a second time
-pipeline.schedule @twice "transfers {" ranks 2 stages 2 microbatches 2 topology loop forward_only transfers implied attributes {train.x = "{"} {
+pipeline.schedule @twice "transfers {" ranks 2 stages 2 microbatches 2 topology loop forward_only transfers implied attributes {pipeline.x = "{"} {
   rank 0: F0.0 F0.1
     // Again: {
       F0.0
