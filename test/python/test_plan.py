@@ -65,12 +65,12 @@ def placement(text, role):
 
 def ops(text, module, name, backward=False):
     """(operands, results) that the plan says of a module's ops."""
-    alias = re.search(rf'^(#loc\d*) = loc\("{re.escape(module)}"\(', text, re.M)[1]
+    aliases = re.findall(rf'^(#loc\d*) = loc\("{re.escape(module)}"\(', text, re.M)
     return [
         (line.split("dist.operands = [")[1].split("]")[0] if "dist.operands" in line else "",
          line.split("dist.results = [")[1].split("]")[0] if "dist.results" in line else "")
         for line in text.splitlines()
-        if f" aten.{name}(" in line and line.endswith(f"loc({alias})")
+        if f" aten.{name}(" in line and line.endswith(tuple(f"loc({alias})" for alias in aliases))
         and ("train.backward" in line) == backward
     ]
 
@@ -226,7 +226,7 @@ def test_rules_that_do_not_fit_the_program(annotate, tmp_path, rule, message):
     ('{"mesh": [["dp", 2]], "rules": [{"parameters": "a", "placement": {"dp": "P(band)"}}]}', 'found "P(band)"'),
     ('{"mesh": [["dp", 2]], "rules": [{"ops": "a", "op": "mm"}]}', '"operands" or "results"'),
     ('{"mesh": [["dp", 2]], "rules": [{"ops": "a", "op": "mm", "part": "both"}]}', 'found "both"'),
-    ('{"mesh": [["dp", 2]], "rules": [{"ops": "a", "op": "mm", "index": -1}]}', "0 or more, found -1"),
+    ('{"mesh": [["dp", 2]], "rules": [{"ops": "a", "op": "mm", "index": -1}]}', 'a non-negative "index", found -1'),
     ('{"mesh": [["dp", 2]], "rules": [{"ops": "a", "op": "mm", "results": [1]}]}', "results[0]: expected placements"),
 ])
 def test_files_that_are_no_plan(annotate, tmp_path, text, message):
@@ -267,7 +267,7 @@ def test_rules_that_disagree_name_both(annotate):
     (lambda: FSDP(dim=1.0), "expected a dimension"),
     (lambda: Op(""), "expected the name of an op"),
     (lambda: Op("mm", part="middle"), "'forward' or 'backward'"),
-    (lambda: Op("mm", index=-1), "0 or more"),
+    (lambda: Op("mm", index=-1), "a non-negative index, found -1"),
     (lambda: cleave.ExportSpec(torch.nn.ReLU(), (), plan={}), "a plan without a mesh"),
     (lambda: cleave.ExportSpec(torch.nn.ReLU(), (), mesh={"dp": 2}, plan=Plan({"dp": 4})), "the mesh of the plan"),
     (lambda: cleave.ExportSpec(torch.nn.ReLU(), (), generator="xorshift"), "mt19937, philox, found 'xorshift'"),
