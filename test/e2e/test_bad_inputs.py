@@ -95,7 +95,7 @@ def test_damaged_bytecode(cleave_run, build_dir, files, tmp_path):
 def test_weights_that_do_not_fit(cleave_run, files):
     weights = {"w": torch.ones(4, 5), "b": torch.zeros(4, dtype=torch.float64), "c": torch.ones(1)}
     message = cleave_run.fail(*files(weights=weights))
-    assert "small.safetensors: the weights do not fit the program" in message
+    assert "small.safetensors: the weights do not match the program" in message
     assert "'w': the program has F32 [4, 4], the file F32 [4, 5]" in message
     assert "'b': the program has F32 [4], the file F64 [4]" in message
     assert "extra: 'c' (F32 [1])" in message

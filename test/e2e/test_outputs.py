@@ -123,8 +123,8 @@ def test_inputs_are_not_overwritten(build_dir, tmp_path, subject, batch):
         (train, "--trace", weights, f"would overwrite --weights {weights}"),
         (train, "--metrics", program, f"would overwrite program {program}"),
         (train, "--profile", program, f"would overwrite program {program}"),
-        (train, "--metrics", text, f"lies in --data {text.parent}"),
-        (train, "--checkpoint", text.parent / "run", f"lies in --data {text.parent}"),
+        (train, "--metrics", text, f"is in --data {text.parent}"),
+        (train, "--checkpoint", text.parent / "run", f"is in --data {text.parent}"),
     ]:
         result = training.run(build_dir, *command, option, output)
         assert result.returncode == 1, (option, output)

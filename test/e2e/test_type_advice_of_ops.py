@@ -132,7 +132,7 @@ STEP = re.compile(
 )
 BOTH = re.compile(r"but not dimension (\d+) of ('\w+'), which corresponds to it; shard both")
 DECLARED = re.compile(r"declare (\S+) and insert (dist\.[^;]*?from \S+ to [^\s;]+)(?: and dist\.[^;]*)?;")
-GIVEN = re.compile(r"gives (\S+) on axis \"tp\", found \S+ declared for result (\d+)")
+GIVEN = re.compile(r"produces (\S+) on axis \"tp\", found \S+ declared for result (\d+)")
 
 
 def follow(attempt, error):
