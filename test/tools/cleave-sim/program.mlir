@@ -4,6 +4,10 @@
 // RUN: split-file %s %t
 // RUN: cleave-opt %t/staged.mlir --build-schedule="schedule=1f1b ranks=2 microbatches=2" --insert-p2p --verify-schedule -o %t/p.mlir
 // RUN: cleave-sim %t/p.mlir --device=%t/machine.json --axis=dp=2 --json | FileCheck %s
+// RUN: not cleave-sim %t/order.mlir --costs=1,1,1 --axis=foo=3 2>&1 | FileCheck %s --check-prefix=NOAXIS
+// NOAXIS: cleave-sim: error: --axis: expected an axis of the program's mesh (it has none), found 'foo'
+// RUN: not cleave-sim %t/order.mlir --costs=1,1,1 --axis=dp=0 2>&1 | FileCheck %s --check-prefix=NORANKS
+// NORANKS: cleave-sim: error: --axis: expected NAME=RANKS, found 'dp=0'
 // RUN: cleave-opt %t/p.mlir --emit-bytecode -o %t/p.mlirbc
 // RUN: cleave-sim %t/p.mlirbc --device=%t/machine.json --axis=dp=2 --json | FileCheck %s
 // F0 F0 sends; F1.0 from 2, B1.0 to 5, F1.1 B1.1 to 8; a send, B0.1, and the reduction of step0.
