@@ -11,8 +11,8 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::exec;
 
-Buffers::Buffers(func::FuncOp function, const Timeline &timeline, bool spread)
-    : function(function), timeline(timeline), spread(spread), owned(findOwnedArguments(function)) {
+Buffers::Buffers(func::FuncOp function, const ExecutionOrder &order, bool spread)
+    : function(function), order(order), spread(spread), owned(findOwnedArguments(function)) {
   findUses();
   share();
   makeBuffers();
@@ -53,8 +53,8 @@ void Buffers::findUses() {
   for (Operation &op : function.front())
     for (OpOperand &operand : op.getOpOperands()) {
       Value root = rootOf(operand.get());
-      useLast(root, timeline.of(&op), &operand);
-      if (timeline.completionOf(&op) > timeline.of(&op))
+      useLast(root, order.of(&op), &operand);
+      if (order.completionOf(&op) > order.of(&op))
         started[root].push_back(&op);
       if (runsOnCommunication(&op))
         communicated.insert(root);
@@ -73,13 +73,13 @@ void Buffers::useLast(Value root, unsigned time, ArrayRef<OpOperand *> users) {
 /// Whether `result` may be written over `operand`: nothing reads what is there once `op` has run.
 bool Buffers::mayTakeOver(Operation *op, unsigned operand, OpResult result, bool isPointwise) {
   Value value = op->getOperand(operand), root = rootOf(value);
-  unsigned time = timeline.of(op);
+  unsigned time = order.of(op);
   if (memory::getByteSize(value.getType()) != memory::getByteSize(result.getType()) ||
       lastUse.lookup(root) > time)
     return false;
   // An op that is started uses it until it is waited for.
   for (Operation *other : started.lookup(root))
-    if (other != op && timeline.completionOf(other) > time)
+    if (other != op && order.completionOf(other) > time)
       return false;
   if (auto argument = dyn_cast<BlockArgument>(root);
       argument && (isPointwise || !owned[argument.getArgNumber()]))
@@ -88,7 +88,7 @@ bool Buffers::mayTakeOver(Operation *op, unsigned operand, OpResult result, bool
   if (isPointwise && spread && communicated.contains(root))
     return false;
   // The arena does not hold what the function returns.
-  if (isPointwise && (lastUse.lookup(result) == timeline.end() ||
+  if (isPointwise && (lastUse.lookup(result) == order.end() ||
                       memory::getByteSize(root.getType()) != memory::getByteSize(value.getType())))
     return false;
   if (lastUse.lookup(root) == time)
@@ -144,7 +144,7 @@ void Buffers::makeBuffers() {
     buffer.begin = begin;
     buffer.end = std::max(begin, lastUse.lookup(root));
     for (Operation *op : started.lookup(root))
-      buffer.end = std::max(buffer.end, timeline.completionOf(op));
+      buffer.end = std::max(buffer.end, order.completionOf(op));
     indices[root] = unsigned(buffers.size());
     return buffers.emplace_back(buffer);
   };
@@ -154,9 +154,9 @@ void Buffers::makeBuffers() {
     for (OpResult result : op.getResults()) {
       if (shared.contains(result))
         continue;
-      Buffer &buffer = add(result, Buffer::Planned, timeline.of(&op));
-      buffer.end = std::max(buffer.end, timeline.completionOf(result));
-      buffer.reason = buffer.end == timeline.end()      ? Buffer::Outlives
+      Buffer &buffer = add(result, Buffer::Planned, order.of(&op));
+      buffer.end = std::max(buffer.end, order.completionOf(result));
+      buffer.reason = buffer.end == order.end()         ? Buffer::Outlives
                       : buffer.bytes == 0               ? Buffer::Empty
                       : isa<train::LearningRateOp>(&op) ? Buffer::Host
                                                         : Buffer::NotApart;
@@ -170,7 +170,7 @@ void Buffers::makeBuffers() {
 void Buffers::spreadCommunication() {
   // From the end: when computation is after the communications from here on.
   llvm::DenseMap<Operation *, unsigned> joined;
-  unsigned next = timeline.end();
+  unsigned next = order.end();
   for (Operation &op : llvm::reverse(function.front())) {
     if (!runsOnCommunication(&op))
       continue;
@@ -181,7 +181,7 @@ void Buffers::spreadCommunication() {
           if (isOnlyView(user))
             llvm::append_range(values, user->getResults());
           else if (!runsOnCommunication(user))
-            next = std::min(next, timeline.of(user));
+            next = std::min(next, order.of(user));
         }
     }
     joined[&op] = next;
@@ -196,7 +196,7 @@ void Buffers::spreadCommunication() {
         continue;
       Buffer &buffer = buffers[found->second];
       made = std::max(made, buffer.begin);
-      buffer.end = std::max(buffer.end, std::min(joined.lookup(&op), timeline.end() - 1));
+      buffer.end = std::max(buffer.end, std::min(joined.lookup(&op), order.end() - 1));
     }
     for (OpResult result : op.getResults())
       if (auto found = indices.find(result); found != indices.end()) {

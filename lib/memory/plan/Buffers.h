@@ -8,7 +8,7 @@
 #ifndef CLEAVE_LIB_MEMORY_PLAN_BUFFERS_H
 #define CLEAVE_LIB_MEMORY_PLAN_BUFFERS_H
 
-#include "lib/memory/Timeline.h"
+#include "lib/memory/ExecutionOrder.h"
 
 #include "llvm/ADT/DenseSet.h"
 
@@ -45,7 +45,7 @@ public:
   /// `spread`: communication overlaps computation, so what it uses is kept until the function
   /// waits for it anyway, and memory is not used again in a way that one would have to wait for the
   /// other.
-  Buffers(mlir::func::FuncOp function, const Timeline &timeline, bool spread);
+  Buffers(mlir::func::FuncOp function, const ExecutionOrder &order, bool spread);
 
   std::vector<Buffer> &all() { return buffers; }
   llvm::ArrayRef<Buffer> all() const { return buffers; }
@@ -70,7 +70,7 @@ private:
   mlir::Value rootOf(mlir::Value value) const;
 
   mlir::func::FuncOp function;
-  const Timeline &timeline;
+  const ExecutionOrder &order;
   bool spread;
   llvm::BitVector owned;
   std::vector<Buffer> buffers;

@@ -37,8 +37,8 @@ struct Accesses {
 
 class EventPlanner {
 public:
-  EventPlanner(func::FuncOp function, const Timeline &timeline, const Buffers &buffers)
-      : function(function), timeline(timeline), buffers(buffers), accesses(buffers.all().size()) {}
+  EventPlanner(func::FuncOp function, const ExecutionOrder &order, const Buffers &buffers)
+      : function(function), order(order), buffers(buffers), accesses(buffers.all().size()) {}
 
   std::vector<Event> run();
 
@@ -55,7 +55,7 @@ private:
   void visit(unsigned time, Stream stream, ArrayRef<Access> list);
 
   func::FuncOp function;
-  const Timeline &timeline;
+  const ExecutionOrder &order;
   const Buffers &buffers;
   /// By buffer; a planned one begins with those of what was in its place.
   std::vector<Accesses> accesses;
@@ -92,10 +92,10 @@ SmallVector<EventPlanner::Access> EventPlanner::accessesOf(ArrayRef<Operation *>
       continue;
     for (Value operand : op->getOperands())
       if (const Buffer *buffer = bufferOf(operand))
-        list.push_back({buffer, /*isWrite=*/false, timeline.completionOf(op)});
+        list.push_back({buffer, /*isWrite=*/false, order.completionOf(op)});
     for (OpResult result : op->getResults())
       if (const Buffer *buffer = bufferOf(result))
-        list.push_back({buffer, /*isWrite=*/true, timeline.completionOf(result)});
+        list.push_back({buffer, /*isWrite=*/true, order.completionOf(result)});
   }
   return list;
 }
@@ -166,36 +166,36 @@ std::vector<Event> EventPlanner::run() {
           framedArguments.try_emplace(begin, &buffer).second)
         frame[begin] = {begin + buffer.bytes, &buffer};
     }
-  for (unsigned time = 1; time < timeline.end(); ++time) {
-    ArrayRef<Operation *> ops = timeline.at(time);
+  for (unsigned time = 1; time < order.end(); ++time) {
+    ArrayRef<Operation *> ops = order.at(time);
     Stream stream = runsOnCommunication(ops.front()) ? Stream::Communication : Stream::Compute;
     // A wait has no memory of its own to touch: it ends what was started.
     if (!isa<dist::WaitOp>(ops.front()))
       visit(time, stream, accessesOf(ops));
   }
   if (lastCommunication > clock[unsigned(Stream::Compute)])
-    events.push_back({unsigned(lastCommunication), timeline.end(), Stream::Compute});
+    events.push_back({unsigned(lastCommunication), order.end(), Stream::Compute});
   return std::move(events);
 }
 
 } // namespace
 
-std::vector<Event> cleave::exec::planEvents(func::FuncOp function, const Timeline &timeline,
+std::vector<Event> cleave::exec::planEvents(func::FuncOp function, const ExecutionOrder &order,
                                             const Buffers &buffers) {
-  return EventPlanner(function, timeline, buffers).run();
+  return EventPlanner(function, order, buffers).run();
 }
 
-void cleave::exec::insertEvents(func::FuncOp function, const Timeline &timeline,
+void cleave::exec::insertEvents(func::FuncOp function, const ExecutionOrder &order,
                                 ArrayRef<Event> events) {
   OpBuilder builder(function.getContext());
   for (const Event &event : events) {
-    Operation *waiter = timeline.at(event.before).front();
+    Operation *waiter = order.at(event.before).front();
     Location loc = waiter->getLoc();
     Stream other = event.stream == Stream::Compute ? Stream::Communication : Stream::Compute;
     if (event.after == 0)
       builder.setInsertionPointToStart(&function.front());
     else
-      builder.setInsertionPointAfter(timeline.at(event.after).back());
+      builder.setInsertionPointAfter(order.at(event.after).back());
     auto record = RecordOp::create(builder, loc, EventType::get(builder.getContext()),
                                    StreamAttr::get(builder.getContext(), other));
     builder.setInsertionPoint(waiter);

@@ -17,11 +17,11 @@ struct Event {
 /// after read or write after write from one stream to the other that is not ordered by an earlier
 /// one. Arguments and planned memory are ready on the compute stream at time 0, and have to be
 /// again at the end; buckets order themselves from one function to the next.
-std::vector<Event> planEvents(mlir::func::FuncOp function, const Timeline &timeline,
+std::vector<Event> planEvents(mlir::func::FuncOp function, const ExecutionOrder &order,
                               const Buffers &buffers);
 
 /// Writes `exec.record` and `exec.wait` into the function.
-void insertEvents(mlir::func::FuncOp function, const Timeline &timeline,
+void insertEvents(mlir::func::FuncOp function, const ExecutionOrder &order,
                   llvm::ArrayRef<Event> events);
 
 } // namespace cleave::exec

@@ -76,7 +76,7 @@ FramePlan FramePlanner::run(int64_t alignment) {
   unsigned time = 0;
   for (const PlannedFunction &each : functions) {
     plan.begins.push_back(time);
-    time += each.timeline->end() + 1;
+    time += each.order->end() + 1;
   }
   plan.begins.push_back(time);
   for (unsigned index = 0; index < functions.size(); ++index)

@@ -17,7 +17,7 @@ namespace cleave::exec {
 /// A function whose values get places.
 struct PlannedFunction {
   mlir::func::FuncOp function;
-  std::unique_ptr<Timeline> timeline;
+  std::unique_ptr<ExecutionOrder> order;
   std::unique_ptr<Buffers> buffers;
 };
 

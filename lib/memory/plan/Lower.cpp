@@ -130,8 +130,8 @@ static LoweringSummary lowerFunction(const PlannedFunction &planned, const Frame
   summary.frameLowerBound = frame.packing.lowerBound;
   placeInArena(*planned.buffers, options.alignment, summary);
   if (plot)
-    plot->add(function.getName(), *planned.timeline, *planned.buffers, summary.arenaBytes);
-  std::vector<Event> events = planEvents(function, *planned.timeline, *planned.buffers);
+    plot->add(function.getName(), *planned.order, *planned.buffers, summary.arenaBytes);
+  std::vector<Event> events = planEvents(function, *planned.order, *planned.buffers);
   summary.events = events.size();
 
   MLIRContext *context = function.getContext();
@@ -139,7 +139,7 @@ static LoweringSummary lowerFunction(const PlannedFunction &planned, const Frame
       options.target == Family::Cuda ? StringAttr::get(context, options.chip) : StringAttr();
   writeMemory(function, *planned.buffers, summary);
   writeStreams(function);
-  insertEvents(function, *planned.timeline, events);
+  insertEvents(function, *planned.order, events);
   function->setDiscardableAttr(kLoweredAttrName,
                                LoweredAttr::get(context, options.target, chip, summary.arenaBytes,
                                                 summary.frameBytes, options.alignment));
@@ -157,8 +157,8 @@ void cleave::exec::lowerProgram(
       joinOptimizerSteps(function.front());
       PlannedFunction &planned = functions.emplace_back();
       planned.function = function;
-      planned.timeline = std::make_unique<Timeline>(function);
-      planned.buffers = std::make_unique<Buffers>(function, *planned.timeline,
+      planned.order = std::make_unique<ExecutionOrder>(function);
+      planned.buffers = std::make_unique<Buffers>(function, *planned.order,
                                                   /*spread=*/options.target == Family::Cuda);
     }
     FramePlan frame;

@@ -74,11 +74,11 @@ void ArenaPlot::add(ArrayRef<PlannedFunction> functions, const FramePlan &frame)
   panels.push_back(std::move(panel));
 }
 
-void ArenaPlot::add(StringRef name, const Timeline &timeline, const Buffers &buffers,
+void ArenaPlot::add(StringRef name, const ExecutionOrder &order, const Buffers &buffers,
                     int64_t arenaBytes) {
   if (arenaBytes == 0)
     return;
-  Panel panel{name.str(), "arena", timeline.end() + 1, arenaBytes, {}};
+  Panel panel{name.str(), "arena", order.end() + 1, arenaBytes, {}};
   for (const Buffer &buffer : buffers.all())
     if (buffer.kind == Buffer::Planned && buffer.memory.kind == ResultMemory::Arena)
       panel.rectangles.push_back(draw(buffer, buffer.begin, buffer.end));

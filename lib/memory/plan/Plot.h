@@ -16,7 +16,7 @@ namespace cleave::exec {
 class ArenaPlot {
 public:
   /// Adds a panel for a function whose buffers have places; none if the arena is empty.
-  void add(llvm::StringRef name, const Timeline &timeline, const Buffers &buffers,
+  void add(llvm::StringRef name, const ExecutionOrder &order, const Buffers &buffers,
            int64_t arenaBytes);
   /// Adds one for the frame of the functions; none if it is empty.
   void add(llvm::ArrayRef<PlannedFunction> functions, const FramePlan &frame);

@@ -8,8 +8,8 @@
 #ifndef CLEAVE_LIB_MEMORY_VERIFY_VERIFY_H
 #define CLEAVE_LIB_MEMORY_VERIFY_VERIFY_H
 
+#include "lib/memory/ExecutionOrder.h"
 #include "lib/memory/FrameGroups.h"
-#include "lib/memory/Timeline.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -64,13 +64,13 @@ llvm::LogicalResult checkOverlaps(llvm::ArrayRef<Piece> pieces,
 /// The pieces of a function's results in the arena or the frame, as far as the function itself
 /// needs them, and of `framed` arguments too, with `begin` at 0; by the value that has the memory.
 llvm::MapVector<mlir::Value, Piece> listPieces(mlir::func::FuncOp function,
-                                               const Timeline &timeline, const Places &places,
+                                               const ExecutionOrder &order, const Places &places,
                                                ResultMemory::Kind region);
 
 /// What functions of a microbatch save for each other is there, unchanged, until its last use, when
-/// they run one after the other. `timelines` and `places` are the functions'.
+/// they run one after the other. `orders` and `places` are the functions'.
 llvm::LogicalResult verifyFrame(const FunctionGroup &group,
-                                llvm::ArrayRef<std::unique_ptr<Timeline>> timelines,
+                                llvm::ArrayRef<std::unique_ptr<ExecutionOrder>> orders,
                                 llvm::ArrayRef<std::unique_ptr<Places>> places);
 
 /// The arguments of the group's functions that lie in the frame.
@@ -83,12 +83,12 @@ findFrameEnds(mlir::ModuleOp module);
 
 /// One after the other, the ops compute what they say: every value is there, unchanged, until its
 /// last use; nothing outlives the function in memory that does not.
-llvm::LogicalResult verifyMemory(mlir::func::FuncOp function, const Timeline &timeline,
+llvm::LogicalResult verifyMemory(mlir::func::FuncOp function, const ExecutionOrder &order,
                                  const Places &places);
 
 /// On two streams, they compute the same: what touches the same bytes runs in the function's order.
 /// Communicators are called in the order in which they were.
-llvm::LogicalResult verifyEvents(mlir::func::FuncOp function, const Timeline &timeline,
+llvm::LogicalResult verifyEvents(mlir::func::FuncOp function, const ExecutionOrder &order,
                                  const Places &places);
 
 } // namespace cleave::exec

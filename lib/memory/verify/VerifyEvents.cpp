@@ -46,8 +46,8 @@ struct Cell {
 
 class EventVerifier {
 public:
-  EventVerifier(func::FuncOp function, const Timeline &timeline, const Places &places)
-      : function(function), timeline(timeline), places(places) {}
+  EventVerifier(func::FuncOp function, const ExecutionOrder &order, const Places &places)
+      : function(function), order(order), places(places) {}
 
   LogicalResult run();
 
@@ -64,7 +64,7 @@ private:
   void keepForEnd(const Access &access);
 
   func::FuncOp function;
-  const Timeline &timeline;
+  const ExecutionOrder &order;
   const Places &places;
   /// By op: its place on its stream, from 1; 0 is what was before the function.
   llvm::DenseMap<Operation *, int64_t> position;
@@ -162,8 +162,8 @@ void EventVerifier::checkOrder(const Access &before, const Access &after) {
 /// The op at which `op` is over.
 Operation *EventVerifier::endOf(Operation *op, unsigned time) const {
   if (time == 0)
-    time = timeline.completionOf(op);
-  return time == timeline.of(op) ? op : timeline.at(time).front();
+    time = order.completionOf(op);
+  return time == order.of(op) ? op : order.at(time).front();
 }
 
 void EventVerifier::keepForEnd(const Access &access) {
@@ -255,9 +255,9 @@ void EventVerifier::visit(Operation *op) {
     keepForEnd(access);
   };
   for (Value operand : op->getOperands())
-    access(operand, /*isWrite=*/false, timeline.completionOf(op));
+    access(operand, /*isWrite=*/false, order.completionOf(op));
   for (OpResult result : op->getResults())
-    access(result, /*isWrite=*/true, timeline.completionOf(result));
+    access(result, /*isWrite=*/true, order.completionOf(result));
 }
 
 /// Who runs next may use the arena again, and what the function was given and gives.
@@ -293,7 +293,7 @@ LogicalResult EventVerifier::run() {
   return success(errors == 0);
 }
 
-LogicalResult cleave::exec::verifyEvents(func::FuncOp function, const Timeline &timeline,
+LogicalResult cleave::exec::verifyEvents(func::FuncOp function, const ExecutionOrder &order,
                                          const Places &places) {
-  return EventVerifier(function, timeline, places).run();
+  return EventVerifier(function, order, places).run();
 }

@@ -57,25 +57,25 @@ namespace {
 /// The functions of a microbatch, one after the other, and what lies in their frame.
 class FrameSweep {
 public:
-  FrameSweep(const FunctionGroup &group, ArrayRef<std::unique_ptr<Timeline>> timelines,
+  FrameSweep(const FunctionGroup &group, ArrayRef<std::unique_ptr<ExecutionOrder>> orders,
              ArrayRef<std::unique_ptr<Places>> places) {
     for (size_t index = 0; index < group.functions.size(); ++index)
-      add(group.functions[index], *timelines[index], *places[index]);
+      add(group.functions[index], *orders[index], *places[index]);
   }
 
   std::vector<Piece> pieces;
   /// The first of those that run at a time.
   Operation *at(unsigned time) const {
-    auto after = llvm::upper_bound(begins, std::pair(time, static_cast<const Timeline *>(nullptr)),
-                                   llvm::less_first());
-    auto [start, timeline] = *std::prev(after);
-    return timeline->at(std::max(time - start, 1u)).front();
+    auto after = llvm::upper_bound(
+        begins, std::pair(time, static_cast<const ExecutionOrder *>(nullptr)), llvm::less_first());
+    auto [start, order] = *std::prev(after);
+    return order->at(std::max(time - start, 1u)).front();
   }
 
 private:
-  void add(func::FuncOp function, const Timeline &timeline, const Places &places) {
+  void add(func::FuncOp function, const ExecutionOrder &order, const Places &places) {
     llvm::DenseMap<Value, size_t> indices; // of pieces, by what has their memory here
-    for (auto &[root, piece] : listPieces(function, timeline, places, ResultMemory::Frame)) {
+    for (auto &[root, piece] : listPieces(function, order, places, ResultMemory::Frame)) {
       auto argument = dyn_cast<BlockArgument>(root);
       size_t number = pieces.size();
       if (argument) {
@@ -90,25 +90,25 @@ private:
       if (StringAttr name = getSavedResult(function, returned.getOperandNumber()))
         if (auto found = indices.find(places.rootOf(returned.get())); found != indices.end())
           saved[name] = found->second;
-    begins.emplace_back(begin, &timeline);
-    begin += timeline.end() + 1;
+    begins.emplace_back(begin, &order);
+    begin += order.end() + 1;
   }
 
   /// The piece that has a saved value's memory.
   llvm::DenseMap<StringAttr, size_t> saved;
-  std::vector<std::pair<unsigned, const Timeline *>> begins;
+  std::vector<std::pair<unsigned, const ExecutionOrder *>> begins;
   unsigned begin = 0;
 };
 } // namespace
 
 LogicalResult cleave::exec::verifyFrame(const FunctionGroup &group,
-                                        ArrayRef<std::unique_ptr<Timeline>> timelines,
+                                        ArrayRef<std::unique_ptr<ExecutionOrder>> orders,
                                         ArrayRef<std::unique_ptr<Places>> places) {
   if (failed(verifySizes(group)))
     return failure();
   if (!group.hasFrame)
     return success();
-  FrameSweep sweep(group, timelines, places);
+  FrameSweep sweep(group, orders, places);
   return checkOverlaps(sweep.pieces, [&](unsigned time) { return sweep.at(time); });
 }
 
@@ -119,13 +119,13 @@ cleave::exec::findFrameEnds(ModuleOp module) {
     if (!group.hasFrame || !getLowered(group.functions.front()))
       continue;
     FramedArguments framed = findFramedArguments(group);
-    std::vector<std::unique_ptr<Timeline>> timelines;
+    std::vector<std::unique_ptr<ExecutionOrder>> orders;
     std::vector<std::unique_ptr<Places>> places;
     for (func::FuncOp function : group.functions) {
-      timelines.push_back(std::make_unique<Timeline>(function));
+      orders.push_back(std::make_unique<ExecutionOrder>(function));
       places.push_back(std::make_unique<Places>(function, framed));
     }
-    FrameSweep sweep(group, timelines, places);
+    FrameSweep sweep(group, orders, places);
     for (const Piece &piece : sweep.pieces)
       if (Operation *last = sweep.at(piece.end); !last->hasTrait<OpTrait::IsTerminator>())
         ends[last].push_back(piece.range);

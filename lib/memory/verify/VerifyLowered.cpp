@@ -105,21 +105,21 @@ LogicalResult cleave::exec::verifyLowered(ModuleOp module) {
   bool isRight = true;
   for (const FunctionGroup &group : findFunctionGroups(module)) {
     FramedArguments framed = findFramedArguments(group);
-    std::vector<std::unique_ptr<Timeline>> timelines;
+    std::vector<std::unique_ptr<ExecutionOrder>> orders;
     std::vector<std::unique_ptr<Places>> places;
     llvm::DenseMap<Operation *, size_t> positions;
     for (func::FuncOp function : group.functions) {
-      positions[function] = timelines.size();
-      timelines.push_back(std::make_unique<Timeline>(function));
+      positions[function] = orders.size();
+      orders.push_back(std::make_unique<ExecutionOrder>(function));
       places.push_back(std::make_unique<Places>(function, framed));
     }
     LogicalResult checked = train::checkEach(group.functions, [&](func::FuncOp function) {
       size_t i = positions.lookup(function);
-      return success(succeeded(verifyMemory(function, *timelines[i], *places[i])) &&
-                     succeeded(verifyEvents(function, *timelines[i], *places[i])));
+      return success(succeeded(verifyMemory(function, *orders[i], *places[i])) &&
+                     succeeded(verifyEvents(function, *orders[i], *places[i])));
     });
     isRight &= succeeded(checked);
-    isRight = isRight && succeeded(verifyFrame(group, timelines, places));
+    isRight = isRight && succeeded(verifyFrame(group, orders, places));
   }
   return success(isRight && succeeded(verifyConsumers(module)));
 }

@@ -24,9 +24,8 @@ namespace {
 
 class MemoryVerifier {
 public:
-  MemoryVerifier(func::FuncOp function, const Timeline &timeline, const Places &places)
-      : function(function), timeline(timeline), places(places),
-        owned(findOwnedArguments(function)) {}
+  MemoryVerifier(func::FuncOp function, const ExecutionOrder &order, const Places &places)
+      : function(function), order(order), places(places), owned(findOwnedArguments(function)) {}
 
   LogicalResult run();
 
@@ -36,7 +35,7 @@ private:
   LogicalResult checkReturned();
 
   func::FuncOp function;
-  const Timeline &timeline;
+  const ExecutionOrder &order;
   const Places &places;
   llvm::BitVector owned;
   /// By root: the values that what is there now is known by.
@@ -91,15 +90,14 @@ LogicalResult MemoryVerifier::checkOverwritten(OpResult result, unsigned index) 
                              << ", which other functions expect unchanged";
   // All reads of the old value must come before; operands of the op in its place may be read
   // while it runs, where it goes element by element.
-  unsigned time = timeline.of(op);
+  unsigned time = order.of(op);
   bool isPointwise = !memory::getOverwrittenOperand(op, result.getResultNumber());
   for (Value value : current[root]) {
     Operation *reader = nullptr;
     for (OpOperand &use : value.getUses()) {
       bool isItself = use.getOwner() == op &&
                       (use.getOperandNumber() == index || (isPointwise && value == operand));
-      bool isOver =
-          timeline.of(use.getOwner()) < time && timeline.completionOf(use.getOwner()) <= time;
+      bool isOver = order.of(use.getOwner()) < time && order.completionOf(use.getOwner()) <= time;
       if (!isItself && !isOver)
         reader = use.getOwner();
     }
@@ -134,7 +132,7 @@ LogicalResult MemoryVerifier::checkReturned() {
 }
 
 llvm::MapVector<Value, Piece> cleave::exec::listPieces(func::FuncOp function,
-                                                       const Timeline &timeline,
+                                                       const ExecutionOrder &order,
                                                        const Places &places,
                                                        ResultMemory::Kind region) {
   llvm::MapVector<Value, Piece> pieces;
@@ -150,9 +148,9 @@ llvm::MapVector<Value, Piece> cleave::exec::listPieces(func::FuncOp function,
     extend(argument, 0, 0);
   for (Operation &op : function.front()) {
     for (Value operand : op.getOperands())
-      extend(operand, timeline.of(&op), timeline.completionOf(&op));
+      extend(operand, order.of(&op), order.completionOf(&op));
     for (OpResult result : op.getResults())
-      extend(result, timeline.of(&op), timeline.completionOf(result));
+      extend(result, order.of(&op), order.completionOf(result));
   }
   return pieces;
 }
@@ -219,12 +217,12 @@ LogicalResult MemoryVerifier::run() {
   if (failed(checkReturned()))
     return failure();
   std::vector<Piece> pieces;
-  for (auto &[root, piece] : listPieces(function, timeline, places, ResultMemory::Arena))
+  for (auto &[root, piece] : listPieces(function, order, places, ResultMemory::Arena))
     pieces.push_back(piece);
-  return checkOverlaps(pieces, [&](unsigned time) { return timeline.at(time).front(); });
+  return checkOverlaps(pieces, [&](unsigned time) { return order.at(time).front(); });
 }
 
-LogicalResult cleave::exec::verifyMemory(func::FuncOp function, const Timeline &timeline,
+LogicalResult cleave::exec::verifyMemory(func::FuncOp function, const ExecutionOrder &order,
                                          const Places &places) {
-  return MemoryVerifier(function, timeline, places).run();
+  return MemoryVerifier(function, order, places).run();
 }

@@ -1,6 +1,6 @@
-//===- Timeline.cpp - when the ops of a function run --------------------------===//
+//===- ExecutionOrder.cpp - when the ops of a function run --------------------===//
 
-#include "lib/memory/Timeline.h"
+#include "lib/memory/ExecutionOrder.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/train/Program.h"
 #include "lib/memory/Storage.h"
@@ -56,7 +56,7 @@ llvm::BitVector cleave::exec::findOwnedArguments(func::FuncOp function) {
   return owned;
 }
 
-Timeline::Timeline(func::FuncOp function) {
+ExecutionOrder::ExecutionOrder(func::FuncOp function) {
   for (Operation &op : function.front()) {
     bool joins = isOptimizerStep(&op) && !units.empty() && isOptimizerStep(units.back().back());
     if (!joins)
@@ -66,7 +66,7 @@ Timeline::Timeline(func::FuncOp function) {
   }
 }
 
-unsigned Timeline::completionOf(OpResult result) const {
+unsigned ExecutionOrder::completionOf(OpResult result) const {
   unsigned time = 0;
   if (isa<dist::FutureType>(result.getType()))
     for (Operation *user : result.getUsers())
@@ -75,7 +75,7 @@ unsigned Timeline::completionOf(OpResult result) const {
   return time ? time : of(result.getOwner());
 }
 
-unsigned Timeline::completionOf(Operation *op) const {
+unsigned ExecutionOrder::completionOf(Operation *op) const {
   unsigned time = of(op);
   for (OpResult result : op->getResults())
     time = std::max(time, completionOf(result));

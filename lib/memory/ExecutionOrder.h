@@ -1,4 +1,4 @@
-//===- Timeline.h - when the ops of a function run -----------------*- C++ -*-===//
+//===- ExecutionOrder.h - when the ops of a function run -----------*- C++ -*-===//
 //
 // Points of time are counted in ops, from 1; 0 is the beginning of the function and the last one
 // its end. Optimizer steps that stand one after the other are executed by one call, at the same
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef CLEAVE_LIB_MEMORY_TIMELINE_H
-#define CLEAVE_LIB_MEMORY_TIMELINE_H
+#ifndef CLEAVE_LIB_MEMORY_EXECUTIONORDER_H
+#define CLEAVE_LIB_MEMORY_EXECUTIONORDER_H
 
 #include "dialects/exec/Lowered.h"
 
@@ -33,9 +33,9 @@ bool isOnlyView(mlir::Operation *op);
 /// or the old one is dead.
 llvm::BitVector findOwnedArguments(mlir::func::FuncOp function);
 
-class Timeline {
+class ExecutionOrder {
 public:
-  explicit Timeline(mlir::func::FuncOp function);
+  explicit ExecutionOrder(mlir::func::FuncOp function);
 
   unsigned of(mlir::Operation *op) const { return times.lookup(op); }
   unsigned end() const { return unsigned(units.size()); }
@@ -55,4 +55,4 @@ private:
 
 } // namespace cleave::exec
 
-#endif // CLEAVE_LIB_MEMORY_TIMELINE_H
+#endif // CLEAVE_LIB_MEMORY_EXECUTIONORDER_H
