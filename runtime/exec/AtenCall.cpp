@@ -197,9 +197,15 @@ BindResult cleave::runtime::bindAtenCall(Binder &binder, Operation *op) {
       type = toTensorType(result.getType());
     instruction->results.push_back({binder.define(result), type});
   }
-  if (binder.isLowered())
-    return std::make_unique<PlannedCall>(
-        std::move(made), binder.planResults(op), *binder.services().arena,
-        findOutVariant(*handle, binder.services().device->dispatchKey()));
+  if (binder.isLowered()) {
+    OutVariant variant = findOutVariant(*handle, binder.services().device->dispatchKey());
+    // Many losses first resize `out` to the shape that the loss has without reduction, which
+    // planned memory cannot be.
+    if (schema.argumentIndexWithName("reduction") && made.results.size() == 1 &&
+        made.results.front().type && made.results.front().type->shape.empty())
+      variant.kind = OutVariantKind::Copying;
+    return std::make_unique<PlannedCall>(std::move(made), binder.planResults(op),
+                                         *binder.services().arena, std::move(variant));
+  }
   return std::make_unique<AtenCall>(std::move(made));
 }

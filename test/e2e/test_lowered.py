@@ -3,6 +3,7 @@
 import re
 import subprocess
 
+import cleave
 import cleave_run  # noqa: F401
 import pytest
 import torch
@@ -50,6 +51,41 @@ def test_lowered_computes_what_the_program_does(name, passes, program, lower, ex
     # The default tolerance is 0. Reading memory that is dead by the plan would give NaN.
     cleave_run.succeed(lowered, "--against", path, "--weights", path.with_suffix(".safetensors"),
                        "--inputs", example(spec), "--seed", 3, "--check", "memory")  # fmt: skip
+
+
+
+class Scaled(torch.nn.Module):
+    """A loss that is not the program's result, so that it lies in planned memory."""
+
+    def __init__(self, loss):
+        super().__init__()
+        self.linear, self.loss = torch.nn.Linear(4, 4), loss
+
+    def forward(self, x, y):
+        return 0.5 * self.loss(self.linear(x).sigmoid(), y)
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize("loss", ["MSELoss", "SmoothL1Loss", "HuberLoss", "BCELoss", "SoftMarginLoss"])
+def test_losses_in_planned_memory(loss, reduction, build_dir, lower, tmp_path):
+    """In every step: the first one does not write where the plan says, later ones do."""
+    torch.manual_seed(0)
+    model = Scaled(getattr(torch.nn, loss)(reduction=reduction))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    path = cleave.export_spec(
+        cleave.ExportSpec(model, (torch.rand(3, 4), torch.rand(3, 4)), optimizer=optimizer, name="loss"), tmp_path
+    )
+    data = tmp_path / "data.safetensors"
+    save_file({"x": torch.rand(12, 4), "y": torch.rand(12, 4)}, data)
+    found = []
+    for program in lower(path):
+        metrics = program.with_suffix(".jsonl")
+        command = [build_dir / "bin" / "cleave-run", program, "--weights", path.with_suffix(".safetensors"),
+                   "--steps", 3, "--data", f"safetensors:{data}", "--metrics", metrics, "--quiet"]  # fmt: skip
+        result = subprocess.run([*map(str, command)], capture_output=True, text=True)
+        assert result.returncode == 0 and not result.stderr, result.stderr
+        found.append(losses(metrics))
+    assert len(found[0]) == 3 and found[0] == found[1]
 
 
 VIEW = """
