@@ -1,0 +1,54 @@
+//===- Certificate.h - what proves a lower bound -*- C++ -*-===//
+//
+// A bound is believed only as far as these functions confirm it. They know the problem and the
+// certificate, nothing of how it was found, and compute in exact integers.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LIB_SOLVE_CERTIFICATE_H
+#define CLEAVE_LIB_SOLVE_CERTIFICATE_H
+
+#include "lib/solve/Problem.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+namespace cleave::solve {
+
+/// Messages and prices are in units of 2^-shift.
+struct Certificate {
+  static constexpr unsigned shift = 32;
+  /// Node and choice: each of them impossible given those before it.
+  std::vector<std::pair<unsigned, unsigned>> removed;
+  /// By edge: what it takes from each choice of its first node, then of its second. Those of
+  /// removed choices mean nothing.
+  std::vector<Cost> messages;
+  /// Time and price of memory there, at least 0; in rising order of time.
+  std::vector<std::pair<int64_t, Cost>> prices;
+};
+
+struct Bound {
+  /// No solution exists.
+  bool isInfeasible = false;
+  /// No solution costs less.
+  Cost cost = 0;
+};
+
+/// Nothing where the certificate is wrong: choices removed without reason, negative prices, sums
+/// that overflow.
+std::optional<Bound> check(const Problem &problem, const Certificate &certificate);
+
+struct Proof {
+  /// Whether the search went through: then no solution is cheaper than `best`, or than `upper`.
+  bool isComplete = false;
+  std::optional<Assignment> best;
+};
+
+/// Looks for solutions that cost less than `upper` (nothing: any) through all choices, leaving out
+/// what the certificate, which holds, shows to be no better. Gives up after so many steps, or when
+/// stopped.
+Proof exhaust(const Problem &problem, const Certificate &certificate, std::optional<Cost> upper,
+              uint64_t steps, llvm::function_ref<bool()> isStopped);
+
+} // namespace cleave::solve
+
+#endif // CLEAVE_LIB_SOLVE_CERTIFICATE_H

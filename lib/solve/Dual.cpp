@@ -1,0 +1,281 @@
+//===- Dual.cpp - sweeps of messages and steps of prices ------------------===//
+
+#include "lib/solve/Dual.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace cleave::solve;
+
+static constexpr double infinity = std::numeric_limits<double>::infinity();
+
+Dual::Dual(const Problem &problem, const LiveRanges &live)
+    : problem(problem), live(live), potentials(problem.getCosts().size()),
+      prices(live.times.size()), before(problem.getNodes().size()),
+      after(problem.getNodes().size()), decoded(problem.getNodes().size()),
+      direction(live.times.size()) {
+  for (const Matrix &matrix : problem.getMatrices()) {
+    Transposed &entry = matrices.emplace_back();
+    for (int64_t cost : matrix.costs)
+      entry.rows.push_back(cost == forbidden ? infinity : static_cast<double>(cost));
+    for (size_t column = 0; column < matrix.columns; ++column)
+      for (size_t row = 0; row < matrix.rows; ++row)
+        entry.columns.push_back(entry.rows[row * matrix.columns + column]);
+  }
+  size_t offset = 0;
+  for (const Edge &edge : problem.getEdges()) {
+    size_t second = offset + problem.getNodes()[edge.first].size;
+    messageOffsets.push_back({offset, second});
+    offset = second + problem.getNodes()[edge.second].size;
+  }
+  messages.assign(offset, 0);
+  orderNodes();
+  setPotentials();
+}
+
+void Dual::orderNodes() {
+  size_t count = problem.getNodes().size();
+  std::vector<std::vector<Link>> links(count);
+  std::vector<unsigned> degree(count);
+  for (auto [number, edge] : llvm::enumerate(problem.getEdges())) {
+    links[edge.first].push_back({static_cast<unsigned>(number), edge.second, true});
+    links[edge.second].push_back({static_cast<unsigned>(number), edge.first, false});
+    ++degree[edge.first];
+    ++degree[edge.second];
+  }
+  std::vector<unsigned> leaves;
+  for (unsigned node = 0; node < count; ++node)
+    if (degree[node] == 1)
+      leaves.push_back(node);
+  std::vector<char> isInTree(count);
+  while (!leaves.empty()) {
+    unsigned node = leaves.back();
+    leaves.pop_back();
+    if (degree[node] != 1)
+      continue;
+    auto up = llvm::find_if(links[node], [&](Link &link) { return !isInTree[link.other]; });
+    isInTree[node] = 1;
+    trees.push_back({node, *up});
+    if (--degree[up->other] == 1)
+      leaves.push_back(up->other);
+  }
+  for (unsigned node = 0; node < count; ++node) {
+    if (isInTree[node])
+      continue;
+    core.push_back(node);
+    for (const Link &link : links[node])
+      if (!isInTree[link.other])
+        (link.other < node ? before : after)[node].push_back(link);
+  }
+}
+
+std::vector<unsigned> Dual::getOrder() const {
+  std::vector<unsigned> order = core;
+  for (auto &[node, up] : llvm::reverse(trees))
+    order.push_back(node);
+  return order;
+}
+
+void Dual::setPotentials() {
+  std::vector<double> sums{0};
+  for (double price : prices)
+    sums.push_back(sums.back() + price);
+  for (auto [number, node] : llvm::enumerate(problem.getNodes())) {
+    double price = sums[live.ranges[number].last] - sums[live.ranges[number].first];
+    for (size_t choice = node.offset; choice < node.offset + node.size; ++choice)
+      potentials[choice] = static_cast<double>(problem.getCosts()[choice]) +
+                           price * static_cast<double>(problem.getUsages()[choice]);
+  }
+  for (auto [edge, offsets] : llvm::zip_equal(problem.getEdges(), messageOffsets)) {
+    const Node &first = problem.getNodes()[edge.first], &second = problem.getNodes()[edge.second];
+    for (unsigned choice = 0; choice < first.size; ++choice)
+      potentials[first.offset + choice] += messages[offsets.first + choice];
+    for (unsigned choice = 0; choice < second.size; ++choice)
+      potentials[second.offset + choice] += messages[offsets.second + choice];
+  }
+}
+
+/// With the other end's choices as rows.
+const double *Dual::getRows(const Link &link) const {
+  const Transposed &matrix = matrices[problem.getEdges()[link.edge].matrix];
+  return link.isFirst ? matrix.columns.data() : matrix.rows.data();
+}
+
+double *Dual::toOwn(const Link &link) {
+  auto [first, second] = messageOffsets[link.edge];
+  return &messages[link.isFirst ? first : second];
+}
+
+double *Dual::toOther(const Link &link) {
+  auto [first, second] = messageOffsets[link.edge];
+  return &messages[link.isFirst ? second : first];
+}
+
+/// Moves all that the edge has to say into the node.
+void Dual::collect(unsigned node, const Link &link) {
+  const Node &own = problem.getNodes()[node], &other = problem.getNodes()[link.other];
+  const double *row = getRows(link);
+  const double *sent = toOther(link);
+  scratch.assign(own.size, infinity);
+  double *least = scratch.data();
+  for (unsigned partner = 0; partner < other.size; ++partner, row += own.size) {
+    double offset = sent[partner];
+    for (unsigned choice = 0; choice < own.size; ++choice) {
+      double value = row[choice] - offset;
+      least[choice] = value < least[choice] ? value : least[choice];
+    }
+  }
+  double *message = toOwn(link), *potential = &potentials[own.offset];
+  for (unsigned choice = 0; choice < own.size; ++choice) {
+    potential[choice] += least[choice] - message[choice];
+    message[choice] = least[choice];
+  }
+}
+
+/// Gives each of the edges this share of the node's potential.
+void Dual::distribute(unsigned node, llvm::ArrayRef<Link> links, double weight) {
+  if (links.empty())
+    return;
+  const Node &own = problem.getNodes()[node];
+  double *potential = &potentials[own.offset];
+  for (const Link &link : links) {
+    double *message = toOwn(link);
+    for (unsigned choice = 0; choice < own.size; ++choice)
+      message[choice] -= weight * potential[choice];
+  }
+  double left = 1 - weight * static_cast<double>(links.size());
+  for (unsigned choice = 0; choice < own.size; ++choice)
+    potential[choice] *= left;
+}
+
+void Dual::sweepTrees() {
+  for (auto &[node, up] : trees) {
+    distribute(node, up, 1);
+    Link down{up.edge, node, !up.isFirst};
+    collect(up.other, down);
+  }
+}
+
+void Dual::sweepForward() {
+  for (unsigned node : core) {
+    for (const Link &link : before[node])
+      collect(node, link);
+    const Node &own = problem.getNodes()[node];
+    // The choice given those already made.
+    scratch.assign(&potentials[own.offset], &potentials[own.offset] + own.size);
+    for (const Link &link : before[node]) {
+      const double *row = getRows(link) + size_t(decoded[link.other]) * own.size;
+      const double *message = toOwn(link);
+      for (unsigned choice = 0; choice < own.size; ++choice)
+        scratch[choice] += row[choice] - message[choice];
+    }
+    decoded[node] = std::min_element(scratch.begin(), scratch.end()) - scratch.begin();
+    distribute(
+        node, after[node],
+        1.0 / static_cast<double>(std::max({before[node].size(), after[node].size(), size_t(1)})));
+  }
+}
+
+void Dual::sweepBackward() {
+  for (unsigned node : llvm::reverse(core)) {
+    for (const Link &link : after[node])
+      collect(node, link);
+    distribute(
+        node, before[node],
+        1.0 / static_cast<double>(std::max({before[node].size(), after[node].size(), size_t(1)})));
+  }
+}
+
+void Dual::decodeTrees() {
+  for (auto &[node, up] : llvm::reverse(trees)) {
+    const Node &own = problem.getNodes()[node];
+    const double *row = getRows(up) + size_t(decoded[up.other]) * own.size;
+    const double *message = toOwn(up);
+    double least = infinity;
+    for (unsigned choice = 0; choice < own.size; ++choice) {
+      double value = row[choice] - message[choice];
+      if (value < least) {
+        least = value;
+        decoded[node] = choice;
+      }
+    }
+  }
+}
+
+double Dual::computeBound() const {
+  double sum = 0;
+  for (const Node &node : problem.getNodes())
+    sum += *std::min_element(&potentials[node.offset], &potentials[node.offset] + node.size);
+  for (double price : prices)
+    sum -= price * static_cast<double>(problem.limit);
+  return sum;
+}
+
+void Dual::restore() {
+  messages = best.messages;
+  prices = best.prices;
+  setPotentials();
+}
+
+/// Polyak's step towards a target above the best bound; the target comes closer while it is missed.
+void Dual::stepPrices(double upper) {
+  std::vector<double> excess(live.times.size() + 1);
+  for (auto [number, choice] : llvm::enumerate(decoded)) {
+    double usage = static_cast<double>(problem.getUsages(number)[choice]);
+    excess[live.ranges[number].first] += usage;
+    excess[live.ranges[number].last] -= usage;
+  }
+  double present = 0, norm = 0;
+  double limit = static_cast<double>(problem.limit);
+  for (size_t point = 0; point < prices.size(); ++point) {
+    present += excess[point];
+    direction[point] = 0.7 * direction[point] + 0.3 * (present - limit) / std::max(limit, 1.0);
+    if (prices[point] > 0 || direction[point] > 0)
+      norm += direction[point] * direction[point];
+  }
+  if (norm == 0)
+    return;
+  double target = std::max(std::abs(best.bound) * reach, 1.0);
+  if (std::isfinite(upper))
+    target = std::min(target, std::max(upper - best.bound, 1.0));
+  double step = target / norm / std::max(limit, 1.0);
+  std::vector<double> changes{0};
+  for (size_t point = 0; point < prices.size(); ++point) {
+    double next = std::max(0.0, prices[point] + step * direction[point]);
+    changes.push_back(changes.back() + next - prices[point]);
+    prices[point] = next;
+  }
+  for (auto [number, node] : llvm::enumerate(problem.getNodes())) {
+    double change = changes[live.ranges[number].last] - changes[live.ranges[number].first];
+    if (change != 0)
+      for (size_t choice = node.offset; choice < node.offset + node.size; ++choice)
+        potentials[choice] += change * static_cast<double>(problem.getUsages()[choice]);
+  }
+}
+
+void Dual::iterate(double upper) {
+  if (iterations > 0)
+    stepPrices(upper);
+  sweepTrees();
+  sweepForward();
+  decodeTrees();
+  sweepBackward();
+  ++iterations;
+  bound = computeBound();
+  if (bound > best.bound) {
+    best.messages = messages;
+    best.prices = prices;
+    best.bound = bound;
+  }
+  // Smaller steps have smaller successes.
+  if (best.bound > reference + 0.01 * reach * std::abs(reference) || iterations == 1) {
+    reference = best.bound;
+    sinceProgress = 0;
+  } else if (++sinceProgress >= 25) {
+    reach *= 0.6;
+    sinceProgress = 0;
+    restore();
+  }
+}

@@ -1,0 +1,104 @@
+//===- Search.h - upper bounds by moves that solve trees -*- C++ -*-===//
+//
+// An assignment that fits into memory is changed by moves: random nodes that hang together as a
+// tree take the choices that are best given all others, by dynamic programming, as far as they fit
+// into memory. Memory is paid at the dual's prices, and costs are perturbed by a temperature that
+// falls. Forbidden pairs are counted as one cost above all others until the search is rid of them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LIB_SOLVE_SEARCH_H
+#define CLEAVE_LIB_SOLVE_SEARCH_H
+
+#include "lib/solve/MemoryProfile.h"
+
+#include <functional>
+#include <random>
+
+namespace cleave::solve {
+
+class Search {
+public:
+  /// Starts where each node uses as little memory as it can; whether that fits is known before.
+  Search(const Problem &problem, const LiveRanges &live, uint64_t seed);
+
+  /// By point, per unit of usage.
+  void setPrices(llvm::ArrayRef<double> prices);
+  /// Leaves the present assignment for this one, which fits into memory.
+  void setAssignment(llvm::ArrayRef<unsigned> assignment);
+  /// One node after the other takes the choice that the messages (by edge, to the first node and
+  /// the second) and the choices made before say is best, as far as it fits into memory.
+  void construct(llvm::ArrayRef<unsigned> order, llvm::ArrayRef<double> messages, double price);
+
+  /// Temperature and the part of memory's price that is paid, which both change along the way.
+  struct Stage {
+    /// In units of cost.
+    double temperature = 0;
+    double price = 1;
+  };
+  /// Moves until `next` returns nothing; it is asked every so many moves.
+  void run(llvm::function_ref<std::optional<Stage>()> next);
+
+  bool hasSolution() const { return bestForbidden == 0; }
+  const Assignment &getBest() const { return best; }
+  bool isBetterThan(const Search &other) const { return bestEnergy < other.bestEnergy; }
+  /// Moves between two questions of `run`.
+  static constexpr unsigned movesAtOnce = 32;
+
+private:
+  struct Link {
+    unsigned other;
+    /// Where the messages to this node begin.
+    size_t messages;
+    /// The matrix with the other's choices as rows, and with this node's.
+    const double *toOwn, *toOther;
+  };
+  struct TreeNode {
+    unsigned node;
+    /// In the tree; of itself for the root.
+    unsigned parent;
+    const Link *up;
+    size_t offset;
+    double leastUsage;
+    unsigned next;
+  };
+  void move(const Stage &stage);
+  void growTree(unsigned root, unsigned size);
+  double changeOf(const Stage &stage);
+  void apply();
+  void rebuild();
+  void keepBest();
+  double uniform() { return static_cast<double>(random() >> 11) * 0x1p-53; }
+  double gumbel() { return noise[random() & (noise.size() - 1)]; }
+  llvm::ArrayRef<Link> getLinks(unsigned node) const {
+    return llvm::ArrayRef(links).slice(firstLink[node], firstLink[node + 1] - firstLink[node]);
+  }
+
+  const Problem &problem;
+  const LiveRanges &live;
+  std::mt19937_64 random;
+  double unit, forbiddenCost, usageUnit, limit;
+  std::vector<std::vector<double>> rows, columns;
+  std::vector<double> costs, usages, priced;
+  std::vector<Link> links;
+  std::vector<size_t> firstLink;
+  std::vector<unsigned> movable;
+  std::vector<double> noise;
+
+  Assignment present, best;
+  /// By choice: its cost given the neighbours' present choices.
+  std::vector<double> given;
+  MemoryProfile memory;
+  double energy = 0, bestEnergy = 0;
+  unsigned bestForbidden = ~0u;
+
+  std::vector<TreeNode> tree;
+  std::vector<unsigned> touched, frontier;
+  std::vector<const Link *> frontierLinks;
+  std::vector<unsigned> treeNeighbours, positionInTree;
+  std::vector<double> tables, message;
+};
+
+} // namespace cleave::solve
+
+#endif // CLEAVE_LIB_SOLVE_SEARCH_H

@@ -1,0 +1,135 @@
+// What the solver returns is what going through all assignments does, and depends on nothing but
+// the problem, the seed and the moves.
+
+#include "lib/solve/Solve.h"
+#include "test/unit/lib/solve/RandomProblems.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+using namespace cleave::solve;
+
+static uint64_t getSeed() {
+  const char *text = std::getenv("CLEAVE_TEST_SEED");
+  return text ? std::strtoull(text, nullptr, 10) : 1;
+}
+
+TEST(Solve, EqualsBruteForce) {
+  uint64_t seed = getSeed();
+  std::mt19937_64 random(seed);
+  SolveOptions options;
+  options.moves = 4096;
+  unsigned infeasible = 0;
+  for (unsigned i = 0; i < 10000; ++i) {
+    SCOPED_TRACE(testing::Message() << "CLEAVE_TEST_SEED=" << seed << ", problem " << i);
+    Problem raw = makeRandomProblem(random, 6);
+    std::optional<Cost> optimum = findOptimum(raw);
+    Problem problem = raw;
+    problem.mergeEdges();
+    SolveResult result = solve(problem, options);
+    if (!optimum) {
+      ++infeasible;
+      ASSERT_FALSE(result.assignment);
+      ASSERT_TRUE(result.bound.isInfeasible);
+      continue;
+    }
+    ASSERT_TRUE(result.assignment);
+    // Of the problem as it was, before edges were merged.
+    ASSERT_TRUE(raw.isFeasible(*result.assignment));
+    ASSERT_EQ(toString(*raw.getCost(*result.assignment)), toString(*optimum));
+    ASSERT_EQ(toString(result.bound.cost), toString(*optimum));
+  }
+  EXPECT_GT(infeasible, 500u);
+  EXPECT_LT(infeasible, 5000u);
+}
+
+TEST(Solve, IsExactOnLargerProblems) {
+  std::mt19937_64 random(getSeed());
+  SolveOptions options;
+  options.moves = 4096;
+  for (unsigned i = 0; i < 20; ++i) {
+    Problem raw = makeRandomProblem(random, 10);
+    std::optional<Cost> optimum = findOptimum(raw);
+    Problem problem = raw;
+    problem.mergeEdges();
+    SolveResult result = solve(problem, options);
+    ASSERT_EQ(bool(optimum), bool(result.assignment)) << "CLEAVE_TEST_SEED=" << getSeed();
+    if (optimum) {
+      ASSERT_EQ(toString(result.cost), toString(*optimum)) << "CLEAVE_TEST_SEED=" << getSeed();
+    }
+  }
+}
+
+/// A long chain with twigs, more than can be gone through.
+static Problem makeChain(unsigned nodes) {
+  std::mt19937_64 random(7);
+  Problem problem;
+  for (unsigned node = 0; node < nodes; ++node) {
+    std::vector<int64_t> costs, usages;
+    for (unsigned choice = 0; choice < 5; ++choice) {
+      costs.push_back(random() % 100);
+      usages.push_back(100 - costs.back());
+    }
+    problem.addNode(node, node + 4, costs, usages);
+    if (node > 0) {
+      Matrix matrix{5, 5, {}};
+      for (unsigned i = 0; i < 25; ++i)
+        matrix.costs.push_back(random() % 50);
+      unsigned other = node - 1 - random() % std::min(node, 3u);
+      problem.addEdge(other, node, problem.addMatrix(std::move(matrix)));
+    }
+  }
+  problem.limit = 220;
+  problem.mergeEdges();
+  return problem;
+}
+
+TEST(Solve, RepeatsBySeedAndMoves) {
+  Problem problem = makeChain(400);
+  SolveOptions options;
+  options.moves = 10240;
+  SolveResult first = solve(problem, options), second = solve(problem, options);
+  ASSERT_TRUE(first.assignment);
+  EXPECT_EQ(*first.assignment, *second.assignment);
+  EXPECT_EQ(toString(first.bound.cost), toString(second.bound.cost));
+  EXPECT_TRUE(problem.isFeasible(*first.assignment));
+  EXPECT_LE(first.bound.cost, first.cost);
+  // Memory is tight, and its prices leave a gap.
+  EXPECT_GT(first.bound.cost * 100, first.cost * 75);
+}
+
+TEST(Solve, StopsWithWhatThereIs) {
+  Problem problem = makeChain(400);
+  std::atomic<bool> stop = true;
+  SolveOptions options;
+  options.stop = &stop;
+  SolveResult result = solve(problem, options);
+  ASSERT_TRUE(result.assignment);
+  EXPECT_TRUE(problem.isFeasible(*result.assignment));
+  ASSERT_TRUE(result.hasBound);
+  EXPECT_LE(result.bound.cost, result.cost);
+}
+
+TEST(Solve, KeepsTheTimeLimit) {
+  Problem problem = makeChain(400);
+  SolveOptions options;
+  options.start = Clock::now();
+  options.deadline = options.start + std::chrono::milliseconds(300);
+  std::optional<Cost> cost, bound;
+  options.report = [&](const Progress &progress) {
+    // Neither gets worse.
+    if (cost && progress.cost) {
+      EXPECT_LE(*progress.cost, *cost);
+    }
+    if (bound && progress.bound) {
+      EXPECT_GE(*progress.bound, *bound);
+    }
+    cost = progress.cost;
+    bound = progress.bound;
+  };
+  SolveResult result = solve(problem, options);
+  EXPECT_TRUE(result.assignment);
+  // Much later only where the machine is busy.
+  EXPECT_LT(Clock::now() - options.start, std::chrono::seconds(5));
+}
