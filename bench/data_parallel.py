@@ -26,6 +26,14 @@ DEMO = ROOT / "examples" / "demo"
 WARM_UP = 2
 
 
+def set_environment():
+    """One thread a rank, and the demo's modules for every process that is started."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        map(str, (ROOT / "python", ROOT / "examples", DEMO))
+    )
+
+
 def read(path):
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     return [row["loss"] for row in rows], statistics.median(row["ms"] for row in rows[WARM_UP:])
@@ -85,10 +93,7 @@ def main():
     parser.add_argument("--before", type=pathlib.Path, metavar="DIR")
     options = parser.parse_args()
     binaries = options.build.resolve() / "bin"
-    os.environ["OMP_NUM_THREADS"] = "1"
-    os.environ["PYTHONPATH"] = os.pathsep.join(
-        map(str, (ROOT / "python", ROOT / "examples", DEMO))
-    )
+    set_environment()
     buckets = f"--bucket-gradients=bucket-size-mb={options.bucket_size_mb}"
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)

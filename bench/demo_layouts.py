@@ -67,10 +67,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     binaries = options.build.resolve() / "bin"
-    os.environ["OMP_NUM_THREADS"] = "1"
-    os.environ["PYTHONPATH"] = os.pathsep.join(
-        map(str, (ROOT / "python", ROOT / "examples", DEMO))
-    )
+    data_parallel.set_environment()
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         exported, metrics = data_parallel.export(ROOT, folder), folder / "metrics.jsonl"

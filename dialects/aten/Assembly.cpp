@@ -247,6 +247,9 @@ ParseResult CallOp::parse(OpAsmParser &parser, OperationState &state) {
       return failure();
     state.addAttribute("schema", schema);
   }
+  if (StringAttr sharding; succeeded(parser.parseOptionalKeyword("sharded")) &&
+                           parser.parseAttribute(sharding, "sharding", state.attributes))
+    return failure();
   NamedAttrList args;
   SmallVector<Operand> operands;
   auto append = [&](const ParsedList &list) {
@@ -331,6 +334,10 @@ void CallOp::print(OpAsmPrinter &printer) {
   if (StringAttr schema = getSchemaAttr()) {
     printer << ' ';
     printer.printAttribute(schema);
+  }
+  if (StringAttr sharding = getShardingAttr()) {
+    printer << " sharded ";
+    printer.printAttribute(sharding);
   }
   printer << '(';
   auto printReference = [&](Attribute value) {

@@ -28,11 +28,21 @@ void AtenDialect::initialize() {
   claimDerivatives(*this);
 }
 
+LogicalResult ComplexAttr::verify(function_ref<InFlightDiagnostic()> emitError, FloatAttr real,
+                                  FloatAttr imag) {
+  for (FloatAttr part : {real, imag})
+    if (!part.getType().isF64())
+      return emitError() << "expects parts of type f64, found " << part;
+  return success();
+}
+
 bool cleave::aten::isTensor(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || !tensor.hasStaticShape())
     return false;
   Type element = tensor.getElementType();
+  if (auto complex = dyn_cast<ComplexType>(element))
+    return complex.getElementType().isF32() || complex.getElementType().isF64();
   if (element.isF16() || element.isBF16() || element.isF32() || element.isF64())
     return true;
   auto integer = dyn_cast<IntegerType>(element);
@@ -44,7 +54,7 @@ bool cleave::aten::isTensor(Type type) {
 }
 
 bool cleave::aten::isScalar(Attribute attribute) {
-  if (isa<BoolAttr>(attribute))
+  if (isa<BoolAttr, ComplexAttr>(attribute))
     return true;
   if (auto integer = dyn_cast<IntegerAttr>(attribute))
     return integer.getType().isSignlessInteger(64);

@@ -44,9 +44,9 @@ struct Argument {
 };
 
 /// Ranked tensors of static shape with a dtype PyTorch has: f16, bf16, f32, f64, i8, ui8, i16,
-/// i32, i64, i1 (bool).
+/// i32, i64, i1 (bool), complex<f32>, complex<f64>.
 bool isTensor(mlir::Type type);
-/// An attribute for a `Scalar`: i64, f64 or bool.
+/// An attribute for a `Scalar`: i64, f64, bool or `#aten.complex`.
 bool isScalar(mlir::Attribute attribute);
 
 /// What of a matrix, whose columns are the last dimension, an element of an op's results needs.

@@ -57,8 +57,8 @@ defvar Aten_Floats = OptionalAttr<DenseF64ArrayAttr>;  // float[]
 defvar Aten_DType = OptionalAttr<TypeAttr>;         // ScalarType
 defvar Aten_MemoryFormat = OptionalAttr<StrAttr>;   // MemoryFormat
 
-// `Scalar`: an int, float or bool; the dtype rules distinguish them.
-def Aten_ReqScalar : Attr<CPred<"::cleave::aten::isScalar($_self)">, "int, float or bool"> {
+// `Scalar`: an int, float, bool or complex number; the dtype rules distinguish them.
+def Aten_ReqScalar : Attr<CPred<"::cleave::aten::isScalar($_self)">, "int, float, bool or complex number"> {
   let storageType = "::mlir::Attribute";
   let returnType = "::mlir::Attribute";
   let convertFromStorage = "$_self";

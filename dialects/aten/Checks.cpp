@@ -65,6 +65,13 @@ LogicalResult cleave::aten::expectFloating(Operation *op, StringRef name, Value 
          << name << "` to have a floating-point dtype, found " << value.getType();
 }
 
+LogicalResult cleave::aten::expectComplex(Operation *op, StringRef name, Value value) {
+  if (isComplex(dtypeOf(value)))
+    return success();
+  return op->emitOpError("expects `")
+         << name << "` to have a complex dtype, found " << value.getType();
+}
+
 LogicalResult cleave::aten::expectIndex(Operation *op, StringRef name, Value value) {
   Type dtype = dtypeOf(value);
   if (dtype.isSignlessInteger(64) || dtype.isSignlessInteger(32))
@@ -115,5 +122,9 @@ LogicalResult cleave::aten::verifyPointwise(Operation *op, DTypeRule rule,
   Type dtype = rule == DTypeRule::Bool   ? Type(IntegerType::get(op->getContext(), 1))
                : rule == DTypeRule::Self ? dtypeOf(op->getOperand(0))
                                          : resultType(op->getOperands(), numbers);
-  return expectResult(op, 0, *shape, rule == DTypeRule::Floating ? toFloating(dtype) : dtype);
+  if (rule == DTypeRule::Floating)
+    dtype = toFloating(dtype);
+  else if (rule == DTypeRule::Real)
+    dtype = toReal(dtype);
+  return expectResult(op, 0, *shape, dtype);
 }

@@ -29,6 +29,8 @@ mlir::LogicalResult expectSameDType(mlir::Operation *op, llvm::StringRef name, m
                                     llvm::StringRef likeName, mlir::Value like);
 /// The operand `name` must have a floating-point dtype.
 mlir::LogicalResult expectFloating(mlir::Operation *op, llvm::StringRef name, mlir::Value value);
+/// The operand `name` must have a complex dtype.
+mlir::LogicalResult expectComplex(mlir::Operation *op, llvm::StringRef name, mlir::Value value);
 /// The operand `name` must have dtype i64 or i32.
 mlir::LogicalResult expectIndex(mlir::Operation *op, llvm::StringRef name, mlir::Value value);
 /// The operand `name` must have `rank` dimensions.
@@ -48,6 +50,7 @@ enum class DTypeRule {
   Floating, ///< the same, with integers computed in f32
   Bool,     ///< always bool
   Self,     ///< that of the first operand
+  Real,     ///< promoted, and of complex numbers the type of their parts
 };
 
 /// Checks a pointwise op: 1. operands broadcast to the result's shape; 2. its dtype. `scalars`

@@ -1,18 +1,31 @@
 //===- DTypes.cpp - PyTorch's rules for element types ------------------------===//
 
 #include "dialects/aten/DTypes.h"
+#include "dialects/aten/Aten.h"
 
 using namespace mlir;
 using namespace cleave::aten;
 
-/// 0 bool, 1 integer, 2 float.
+/// 0 bool, 1 integer, 2 float, 3 complex.
 static int category(Type dtype) {
-  return isBool(dtype) ? 0 : isFloating(dtype) ? 2 : 1;
+  return isBool(dtype) ? 0 : isComplex(dtype) ? 3 : isFloating(dtype) ? 2 : 1;
+}
+
+Type cleave::aten::toReal(Type dtype) {
+  auto complex = dyn_cast<ComplexType>(dtype);
+  return complex ? complex.getElementType() : dtype;
+}
+
+/// Half precision has no complex numbers in programs: `f32` holds them.
+Type cleave::aten::toComplex(Type dtype) {
+  return ComplexType::get(dtype.isF64() ? dtype : Type(Float32Type::get(dtype.getContext())));
 }
 
 Type cleave::aten::promoteTypes(Type a, Type b) {
   if (a == b)
     return a;
+  if (isComplex(a) || isComplex(b))
+    return toComplex(promoteTypes(toReal(a), toReal(b)));
   if (category(a) != category(b))
     return category(a) > category(b) ? a : b;
   unsigned widthA = a.getIntOrFloatBitWidth(), widthB = b.getIntOrFloatBitWidth();
@@ -27,9 +40,11 @@ Type cleave::aten::promoteTypes(Type a, Type b) {
 static Type combine(Type higher, Type lower) {
   if (!higher || !lower)
     return higher ? higher : lower;
-  if (category(higher) == 2)
+  if (category(higher) == 3)
     return higher;
-  if (category(higher) == 0 || category(lower) == 2)
+  if (category(higher) == 2)
+    return category(lower) == 3 ? toComplex(higher) : higher;
+  if (category(higher) == 0 || category(lower) >= 2)
     return promoteTypes(higher, lower);
   return higher;
 }
@@ -52,11 +67,11 @@ Type cleave::aten::resultType(ValueRange tensors, ArrayRef<Attribute> scalars) {
 }
 
 Type cleave::aten::toFloating(Type dtype) {
-  return isFloating(dtype) ? dtype : Type(Float32Type::get(dtype.getContext()));
+  return isDifferentiable(dtype) ? dtype : Type(Float32Type::get(dtype.getContext()));
 }
 
 Type cleave::aten::sumType(Type dtype) {
-  return isFloating(dtype) ? dtype : Type(IntegerType::get(dtype.getContext(), 64));
+  return isDifferentiable(dtype) ? dtype : Type(IntegerType::get(dtype.getContext(), 64));
 }
 
 Type cleave::aten::typeOfScalar(Attribute scalar) {
@@ -65,5 +80,7 @@ Type cleave::aten::typeOfScalar(Attribute scalar) {
     return IntegerType::get(context, 1);
   if (isa<FloatAttr>(scalar))
     return Float32Type::get(context);
+  if (isa<ComplexAttr>(scalar))
+    return ComplexType::get(Float32Type::get(context));
   return IntegerType::get(context, 64);
 }

@@ -10,10 +10,13 @@
 #include "dialects/aten/ops/Attention.h"
 #include "dialects/aten/ops/Call.h"
 #include "dialects/aten/ops/Comparison.h"
+#include "dialects/aten/ops/Complex.h"
 #include "dialects/aten/ops/Contraction.h"
 #include "dialects/aten/ops/Convolution.h"
 #include "dialects/aten/ops/Copy.h"
 #include "dialects/aten/ops/Creation.h"
+#include "dialects/aten/ops/Cumulative.h"
+#include "dialects/aten/ops/Grouping.h"
 #include "dialects/aten/ops/Indexing.h"
 #include "dialects/aten/ops/Loss.h"
 #include "dialects/aten/ops/Normalization.h"
@@ -40,17 +43,20 @@ void cleave::aten::claimDerivatives(AtenDialect &dialect) {
         AbsOp, SgnOp, SignOp, ExpOp, LogOp, Log1pOp, SinOp, CosOp, ErfOp>(dialect);
   claim<Log2Op, TanOp, AsinOp, AcosOp, AtanOp>(dialect);
   claim<PowScalarOp, Expm1Op, XlogyOp, FloorOp, CeilOp, RoundOp, TruncOp>(dialect);
+  claim<RemainderOp, RemainderScalarOp>(dialect);
   claim<ReluOp, SiluOp, SigmoidOp, TanhOp, GeluOp>(dialect);
   claim<SoftplusOp, LeakyReluOp, EluOp, CeluOp, HardshrinkOp, SoftshrinkOp, HardtanhOp, ThresholdOp,
         HardswishOp, HardsigmoidOp, MishOp, LogSigmoidForwardOp, PreluKernelOp, GluOp>(dialect);
   claim<WhereOp, MaskedFillScalarOp, MaskedFillOp, ClampOp, ClampMinOp, ClampMaxOp, MaximumOp,
         MinimumOp>(dialect);
+  claim<ViewAsComplexOp, ViewAsRealOp, ComplexOp, PolarOp, ConjPhysicalOp, FftC2cOp, FftR2cOp,
+        FftC2rOp>(dialect);
   // Contraction
-  claim<MmOp, BmmOp, AddmmOp, BaddbmmOp, MvOp, DotOp>(dialect);
+  claim<MmOp, BmmOp, AddmmOp, BaddbmmOp, MvOp, DotOp, GroupedMmOp>(dialect);
   // Reduction
   claim<SumOp, SumDimIntListOp, MeanOp, MeanDimOp, CumsumOp, VarCorrectionOp, LinalgVectorNormOp,
         LogsumexpOp, AmaxOp, AminOp>(dialect);
-  claim<TopkOp, SortOp, MaxDimOp>(dialect);
+  claim<TopkOp, SortOp, SortStableOp, MaxDimOp>(dialect);
   claim<SoftmaxOp, LogSoftmaxOp, SafeSoftmaxOp>(dialect);
   // View
   claim<AliasOp, DetachOp, ViewOp, ExpandOp, TOp, TransposeOp, PermuteOp, UnsqueezeOp, SqueezeOp,
@@ -75,7 +81,10 @@ void cleave::aten::claimDerivatives(AtenDialect &dialect) {
         SmoothL1LossOp, SoftMarginLossOp, BinaryCrossEntropyOp, BinaryCrossEntropyWithLogitsOp>(
       dialect);
   // Random
-  claim<RngNativeDropoutOp, RngBernoulliOp, RngUniformOp, RngNormalOp>(dialect);
+  claim<RngNativeDropoutOp, RngBernoulliOp, RngUniformOp, RngNormalOp, RngExponentialOp,
+        RngRandintOp, RngRandpermOp, RngMultinomialOp>(dialect);
+  // Cumulative
+  claim<CumprodOp>(dialect);
   // Pooling and convolution
   claim<ConvolutionOp, MaxPool2dWithIndicesOp, AvgPool2dOp, AdaptiveAvgPool2dOp, Im2colOp,
         Col2imOp>(dialect);

@@ -4,6 +4,8 @@
 
 #include "mlir/IR/BuiltinTypes.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace cleave;
 
@@ -29,6 +31,17 @@ int64_t aten::countProductFlops(Value left, Value result) {
   return type ? 2 * countElements(result) * type.getShape().back() : 0;
 }
 
+int64_t aten::countGroupedProductFlops(Value left, Value right) {
+  RankedTensorType a = getMatrices(left, 2), b = getMatrices(right, 2);
+  if (!a || !b)
+    return 0;
+  int64_t columns = b.getShape().back();
+  // Where one of them has a matrix for each group, the other's dimension is divided among them.
+  if (a.getRank() == 3 && b.getRank() == 2)
+    return 2 * a.getDimSize(1) * a.getDimSize(2) * columns;
+  return 2 * a.getNumElements() * columns;
+}
+
 int64_t aten::countConvolutionFlops(Value output, Value weight) {
   return 2 * countElements(output) * getFilterSize(weight);
 }
@@ -37,6 +50,17 @@ int64_t aten::countConvolutionBackwardFlops(Value gradient, Value weight, ValueR
   int64_t wanted = llvm::count_if(results.take_front(2),
                                   [](Value result) { return countElements(result) != 0; });
   return wanted * countConvolutionFlops(gradient, weight);
+}
+
+int64_t aten::countFourierFlops(Value self, Value result, ArrayRef<int64_t> dims) {
+  // 5 n log2(n) for n complex numbers, as benchmarks of Fourier transforms count.
+  RankedTensorType type = getMatrices(countElements(self) < countElements(result) ? result : self);
+  if (!type)
+    return 0;
+  double steps = 0;
+  for (int64_t dim : dims)
+    steps += std::log2(std::max<int64_t>(type.getDimSize(dim < 0 ? dim + type.getRank() : dim), 1));
+  return int64_t(5.0 * double(type.getNumElements()) * steps);
 }
 
 int64_t aten::countAttentionFlops(Value query, Value key) {

@@ -8,6 +8,8 @@ using namespace mlir;
 using namespace cleave::aten;
 
 bool cleave::aten::isZero(Attribute scalar) {
+  if (auto complex = dyn_cast<ComplexAttr>(scalar))
+    return isZero(complex.getReal()) && isZero(complex.getImag());
   if (auto integer = dyn_cast<IntegerAttr>(scalar))
     return integer.getValue().isZero();
   auto real = dyn_cast<FloatAttr>(scalar);
@@ -15,6 +17,8 @@ bool cleave::aten::isZero(Attribute scalar) {
 }
 
 bool cleave::aten::isFinite(Attribute scalar) {
+  if (auto complex = dyn_cast<ComplexAttr>(scalar))
+    return isFinite(complex.getReal()) && isFinite(complex.getImag());
   auto real = dyn_cast<FloatAttr>(scalar);
   return !real || real.getValue().isFinite();
 }

@@ -285,22 +285,26 @@ SmallVector<StringAttr> PlacementAttr::getDifferingAxes(PlacementAttr other) con
 
 bool cleave::dist::isTensor(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor && tensor.hasStaticShape() && tensor.getElementType().isIntOrFloat();
+  return tensor && tensor.hasStaticShape() &&
+         (tensor.getElementType().isIntOrFloat() || isa<ComplexType>(tensor.getElementType()));
 }
 
 bool cleave::dist::isReducible(Reduction reduction, Type elementType) {
   bool isFloat = isa<FloatType>(elementType);
+  // Added part by part; products are not, and there is no order.
+  bool isComplex = isa<ComplexType>(elementType);
   bool isBool = elementType.isInteger(1);
   bool isNumber = isFloat || (isa<IntegerType>(elementType) && !isBool);
   switch (reduction) {
   case Reduction::Sum:
+    return isNumber || isComplex;
   case Reduction::Product:
   case Reduction::Max:
   case Reduction::Min:
     return isNumber;
   case Reduction::Avg:
   case Reduction::PremulSum:
-    return isFloat;
+    return isFloat || isComplex;
   case Reduction::BitAnd:
   case Reduction::BitOr:
   case Reduction::BitXor:

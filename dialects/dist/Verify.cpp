@@ -57,6 +57,8 @@ LogicalResult cleave::dist::verifyReduction(Operation *op, Reduction reduction) 
     InFlightDiagnostic diagnostic = op->emitOpError("cannot reduce values of type ")
                                     << type << " by '" << stringifyReduction(reduction)
                                     << "', which takes ";
+    if (isa<ComplexType>(element) && isReducible(reduction, Float32Type::get(op->getContext())))
+      return diagnostic << "real numbers";
     if (reduction == Reduction::Avg || reduction == Reduction::PremulSum)
       return diagnostic << "floating-point numbers";
     if (isReducible(Reduction::BitAnd, element))
@@ -384,10 +386,16 @@ LogicalResult cleave::dist::verifyRankOnMesh(const Redistribution &what, StringR
 // Bytes
 //===----------------------------------------------------------------------===//
 
+unsigned cleave::dist::getElementBits(Type element) {
+  if (auto complex = dyn_cast<ComplexType>(element))
+    return 2 * getElementBits(complex.getElementType());
+  return element.getIntOrFloatBitWidth();
+}
+
 int64_t cleave::dist::bytesOf(Type type) {
   RankedTensorType tensor = tensorOf(type);
   return tensor.getNumElements() *
-         static_cast<int64_t>(llvm::divideCeil(tensor.getElementTypeBitWidth(), 8));
+         static_cast<int64_t>(llvm::divideCeil(getElementBits(tensor.getElementType()), 8));
 }
 
 int64_t cleave::dist::bytesOf(TypeRange types) {

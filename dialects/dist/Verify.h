@@ -58,6 +58,8 @@ mlir::LogicalResult verifyOnMesh(const Redistribution &what, mlir::SymbolTableCo
 mlir::LogicalResult verifyRankOnMesh(const Redistribution &what, llvm::StringRef name,
                                      int64_t index, mlir::SymbolTableCollection &symbols);
 
+/// The bits of an element; of a complex number, of both parts.
+unsigned getElementBits(mlir::Type element);
 /// The bytes of a tensor, or of the tensor of a future.
 int64_t bytesOf(mlir::Type type);
 /// The bytes of all tensors.

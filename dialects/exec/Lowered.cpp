@@ -2,6 +2,7 @@
 
 #include "dialects/exec/Lowered.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/dist/Verify.h"
 #include "dialects/train/Program.h"
 
 #include "mlir/IR/PatternMatch.h"
@@ -121,7 +122,7 @@ static std::optional<int64_t> getPlannedBytes(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(dist::valueTypeOf(type));
   if (!tensor || !tensor.hasStaticShape())
     return std::nullopt;
-  return tensor.getNumElements() * llvm::divideCeil(tensor.getElementTypeBitWidth(), 8);
+  return dist::bytesOf(tensor);
 }
 
 static LogicalResult verifyResultMemory(OpResult result, Attribute attribute, LoweredAttr lowered) {

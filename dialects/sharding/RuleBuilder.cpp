@@ -173,7 +173,8 @@ void RuleBuilder::linear(ArrayRef<unsigned> operands, ArrayRef<unsigned> results
   auto loses = [&](unsigned operand, unsigned result) {
     auto element = [](Type type) { return cast<RankedTensorType>(type).getElementType(); };
     Type from = element(op->getOperand(operand).getType());
-    return isa<FloatType>(from) && !isa<FloatType>(element(op->getResult(result).getType()));
+    Type to = element(op->getResult(result).getType());
+    return isa<FloatType, ComplexType>(from) && !isa<FloatType, ComplexType>(to);
   };
   for (unsigned operand : operands)
     if (!isNumber(op->getOperand(operand).getType()))

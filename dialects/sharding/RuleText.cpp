@@ -3,20 +3,75 @@
 #include "dialects/sharding/RuleText.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace cleave::sharding;
 
-RuleText::RuleText(const char *text, std::initializer_list<const char *> wholes) {
-  auto [left, right] = StringRef(text).split("->");
+static constexpr const char *kSaidWhole = "its rule says so";
+
+RuleText::RuleText(StringRef text, std::initializer_list<const char *> wholes) {
+  auto [tensors, clauses] = text.split(';');
+  auto [left, right] = tensors.split("->");
+  if (!tensors.contains("->"))
+    error = "expected '->' between operands and results";
   parseTensors(left, operands);
   parseTensors(right, results);
   for (const char *whole : wholes) {
     auto [letters, reason] = StringRef(whole).split(": ");
     if (reason.empty())
-      error = "the text of its rule gives no reason for a whole factor";
+      error = "expected a reason for a whole factor";
     for (char letter : letters)
       this->wholes.push_back({letter, reason.data()});
+  }
+  if (!clauses.empty())
+    for (StringRef clause : llvm::split(clauses, ';'))
+      parseClause(clause.trim());
+}
+
+bool RuleText::hasLetter(ArrayRef<Tensor> tensors, char letter) const {
+  return llvm::any_of(tensors, [&](const Tensor &tensor) {
+    return llvm::any_of(tensor.dims, [&](StringRef dim) { return dim.contains(letter); });
+  });
+}
+
+void RuleText::parseClause(StringRef clause) {
+  auto [word, rest] = clause.split(' ');
+  SmallVector<StringRef> names;
+  rest.split(names, ' ', -1, /*KeepEmpty=*/false);
+  if (word == "linear") {
+    auto &group = linear.emplace_back();
+    for (StringRef name : names) {
+      unsigned operand = 0;
+      if (name.getAsInteger(10, operand) || operand >= operands.size())
+        error = "expected numbers of its operands after 'linear', found '" + name.str() + "'";
+      else
+        group.push_back(operand);
+    }
+    if (names.empty())
+      error = "expected numbers of its operands after 'linear', found none";
+    return;
+  }
+  auto reduction = llvm::StringSwitch<FactorReduction>(word)
+                       .Case("sum", FactorReduction::Sum)
+                       .Case("avg", FactorReduction::Avg)
+                       .Case("max", FactorReduction::Max)
+                       .Case("min", FactorReduction::Min)
+                       .Case("product", FactorReduction::Product)
+                       .Default(FactorReduction::None);
+  if (reduction == FactorReduction::None && word != "whole") {
+    error = "expected whole, sum, avg, max, min, product or linear, found '" + clause.str() + "'";
+    return;
+  }
+  for (StringRef name : names) {
+    if (name.size() != 1 || (!hasLetter(operands, name[0]) && !hasLetter(results, name[0])))
+      error =
+          "expected letters of its tensors after '" + word.str() + "', found '" + name.str() + "'";
+    else if (word == "whole")
+      wholes.push_back({name[0], kSaidWhole});
+    else
+      reductions.push_back({name[0], reduction});
   }
 }
 
@@ -39,7 +94,7 @@ void RuleText::parseTensors(StringRef text, SmallVectorImpl<Tensor> &tensors) {
         tensor.dims.emplace_back(part.slice(i + 1, close));
         i = close;
       } else
-        error = "the text of its rule is malformed";
+        error = std::string("found an unexpected '") + c + "' in its tensors";
     }
   }
 }
@@ -91,18 +146,28 @@ struct Letters {
 
 } // namespace
 
-void RuleText::apply(RuleBuilder &builder, ArrayRef<std::optional<unsigned>> numbers) const {
-  if (error)
-    return builder.opaque(error);
+std::string RuleText::apply(RuleBuilder &builder, ArrayRef<std::optional<unsigned>> numbers) const {
+  if (!error.empty()) {
+    builder.opaque("the text of its rule is malformed");
+    return error;
+  }
+  constexpr const char *noFit = "the text of its rule does not fit its operands";
   ShardingRule &rule = builder.get();
-  Letters letters{builder, {}, {}, numbers.size() == operands.size()};
-
-  auto assign = [&](const Tensor &tensor, ArrayRef<int64_t> shape, TensorFactors &dims,
-                    bool compoundOnly) {
+  if (numbers.size() != operands.size() || results.size() != rule.results.size()) {
+    builder.opaque(noFit);
+    return llvm::formatv("it is for {0} operands and {1} results, of which the op has {2} and {3}",
+                         operands.size(), results.size(), numbers.size(), rule.results.size());
+  }
+  Letters letters{builder, {}, {}};
+  std::string misfit;
+  auto assign = [&](const char *what, size_t number, const Tensor &tensor, ArrayRef<int64_t> shape,
+                    TensorFactors &dims, bool compoundOnly) {
     bool hasStar = llvm::is_contained(tensor.dims, "*");
     size_t starred = shape.size() + (hasStar ? 1 : 0) - tensor.dims.size();
     if (starred > shape.size() || (!hasStar && starred != 0)) {
       letters.fits = false;
+      misfit = llvm::formatv("{0} {1} has {2} dimensions, and {3} in its text", what, number,
+                             shape.size(), tensor.dims.size());
       return;
     }
     size_t at = 0;
@@ -128,15 +193,16 @@ void RuleText::apply(RuleBuilder &builder, ArrayRef<std::optional<unsigned>> num
   for (bool compoundOnly : {false, true}) {
     for (size_t i = 0; letters.fits && i < operands.size(); ++i)
       if (numbers[i] && !operands[i].broadcasts)
-        assign(operands[i], builder.operandShape(*numbers[i]), rule.operands[*numbers[i]],
-               compoundOnly);
+        assign("operand", i, operands[i], builder.operandShape(*numbers[i]),
+               rule.operands[*numbers[i]], compoundOnly);
     for (size_t i = 0; letters.fits && i < results.size() && i < rule.results.size(); ++i)
       if (!results[i].dims.empty() && !rule.results[i].empty())
-        assign(results[i], builder.resultShape(i), rule.results[i], compoundOnly);
+        assign("result", i, results[i], builder.resultShape(i), rule.results[i], compoundOnly);
   }
-  letters.fits &= results.size() == rule.results.size();
-  if (!letters.fits)
-    return builder.opaque("the text of its rule does not fit its operands");
+  if (!letters.fits) {
+    builder.opaque(noFit);
+    return misfit.empty() ? "its dimensions have other sizes" : misfit;
+  }
 
   for (size_t i = 0; i < operands.size(); ++i) {
     if (!operands[i].broadcasts || !numbers[i])
@@ -156,7 +222,19 @@ void RuleText::apply(RuleBuilder &builder, ArrayRef<std::optional<unsigned>> num
         if (contracted && !ShardingRule::contains(rule.operands[*numbers[i]], id))
           factor.addends.push_back(*numbers[i]);
       }
+  for (auto [letter, reduction] : reductions)
+    if (std::optional<FactorId> factor = letters.find(letter))
+      rule.factors[*factor].reduction = reduction;
   for (auto [letter, reason] : wholes)
     if (std::optional<FactorId> factor = letters.find(letter))
       builder.makeWhole(*factor, reason);
+  for (ArrayRef<unsigned> group : linear) {
+    SmallVector<unsigned> present;
+    for (unsigned operand : group)
+      if (numbers[operand])
+        present.push_back(*numbers[operand]);
+    if (!present.empty())
+      builder.linear(present);
+  }
+  return "";
 }

@@ -18,10 +18,12 @@ using namespace cleave::train;
 
 LogicalResult BucketType::verify(function_ref<InFlightDiagnostic()> emitError,
                                  FlatSymbolRefAttr symbol, RankedTensorType flat) {
-  if (flat.getRank() == 1 && flat.hasStaticShape() && isa<FloatType>(flat.getElementType()))
+  if (flat.getRank() == 1 && flat.hasStaticShape() &&
+      isa<FloatType, ComplexType>(flat.getElementType()))
     return success();
-  return emitError() << "expects a flat, statically shaped tensor of a floating-point type for "
-                     << symbol << ", found " << flat;
+  return emitError()
+         << "expects a flat, statically shaped tensor of a floating-point or complex type for "
+         << symbol << ", found " << flat;
 }
 
 //===----------------------------------------------------------------------===//
@@ -142,12 +144,17 @@ LogicalResult BucketOp::verify() {
   // 2.
   for (auto [name, type] : llvm::zip_equal(getNames(), getTypes())) {
     auto tensor = dyn_cast<RankedTensorType>(cast<TypeAttr>(type).getValue());
-    if (!tensor || !tensor.hasStaticShape() || !isa<FloatType>(tensor.getElementType()))
-      return emitOpError("expects statically shaped tensors of a floating-point type, found ")
+    if (!tensor || !tensor.hasStaticShape() ||
+        !isa<FloatType, ComplexType>(tensor.getElementType()))
+      return emitOpError(
+                 "expects statically shaped tensors of a floating-point or complex type, found ")
              << type << " for " << name;
+    if (isa<ComplexType>(tensor.getElementType()) != isa<ComplexType>(getElement()))
+      return emitOpError("expects complex members only where its element type is complex, found ")
+             << type << " for " << name << " in a bucket of " << getElement();
   }
-  if (!isa<FloatType>(getElement()))
-    return emitOpError("expects a floating-point element type, found ") << getElement();
+  if (!isa<FloatType, ComplexType>(getElement()))
+    return emitOpError("expects a floating-point or complex element type, found ") << getElement();
   // 3. (the mesh itself is checked in verifySymbolUses)
   if (bool(getMesh()) != bool(getAxes()))
     return emitOpError("expects a mesh together with axes of it");
@@ -270,15 +277,16 @@ static bool isReduced(Type type, BucketOp bucket, unsigned member) {
          });
 }
 
-static LogicalResult verifyMember(Operation *op, BucketOp bucket, StringRef name, Type gradient) {
-  std::optional<unsigned> member = bucket.findMember(name);
-  if (member && gradient == bucket.getMemberType(*member))
+/// `member` is null if the bucket has no member `name`.
+static LogicalResult verifyMember(Operation *op, BucketOp bucket, StringRef name, Type member,
+                                  Type gradient) {
+  if (member && gradient == member)
     return success();
   InFlightDiagnostic diagnostic = op->emitOpError("contributes ")
                                   << gradient << " to '" << name << "'";
   auto &note = diagnostic.attachNote(bucket.getLoc());
   if (member)
-    note << "the bucket has it with type " << bucket.getMemberType(*member);
+    note << "the bucket has it with type " << member;
   else
     note << "the bucket has no member with that name";
   return diagnostic;
@@ -289,11 +297,51 @@ LogicalResult ContributeOp::verify() {
   return verifyLinear(*this, getBucket());
 }
 
-LogicalResult ContributeOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  FailureOr<BucketOp> bucket = findBucket(*this, getBucket().getType(), symbols);
+/// The product that the op adds.
+static RankedTensorType getProductType(ContributeMmOp op, RankedTensorType member) {
+  int64_t rows = op.getSelf().getType().getDimSize(0);
+  int64_t columns = op.getMat2().getType().getDimSize(1);
+  auto product = RankedTensorType::get(op.getTransposed() ? ArrayRef<int64_t>{columns, rows}
+                                                          : ArrayRef<int64_t>{rows, columns},
+                                       op.getSelf().getType().getElementType());
+  // Which placement a product of two placed matrices has is a matter of the function.
+  return member ? dist::withPlacement(product, dist::getPlacement(member)) : product;
+}
+
+/// Verifies all contributions that follow each other, at the first of them: what the bucket says
+/// of its members is read once.
+static LogicalResult verifyContributions(Operation *op, TypedValue<BucketType> value,
+                                         SymbolTableCollection &symbols) {
+  if (isa_and_nonnull<ContributeOp, ContributeMmOp>(value.getDefiningOp()))
+    return success();
+  FailureOr<BucketOp> bucket = findBucket(op, value.getType(), symbols);
   if (failed(bucket))
     return failure();
-  return verifyMember(*this, *bucket, getMember(), getGradient().getType());
+  llvm::StringMap<RankedTensorType> members;
+  for (auto [index, name] : llvm::enumerate(bucket->getNames().getAsRange<StringAttr>()))
+    members[name.getValue()] = bucket->getMemberType(index);
+  while (true) {
+    LogicalResult result = success();
+    if (auto product = dyn_cast<ContributeMmOp>(op)) {
+      RankedTensorType member = members.lookup(product.getMember());
+      result =
+          verifyMember(op, *bucket, product.getMember(), member, getProductType(product, member));
+    } else if (auto contribution = dyn_cast<ContributeOp>(op)) {
+      result = verifyMember(op, *bucket, contribution.getMember(),
+                            members.lookup(contribution.getMember()),
+                            contribution.getGradient().getType());
+    } else {
+      return success();
+    }
+    // What else takes the value is no valid program (verifyLinear).
+    if (failed(result) || !op->getResult(0).hasOneUse())
+      return result;
+    op = *op->getResult(0).user_begin();
+  }
+}
+
+LogicalResult ContributeOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyContributions(*this, getBucket(), symbols);
 }
 
 LogicalResult ContributeMmOp::verify() {
@@ -313,17 +361,7 @@ int64_t ContributeMmOp::countFlops() {
 }
 
 LogicalResult ContributeMmOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  FailureOr<BucketOp> bucket = findBucket(*this, getBucket().getType(), symbols);
-  if (failed(bucket))
-    return failure();
-  int64_t rows = getSelf().getType().getDimSize(0), columns = getMat2().getType().getDimSize(1);
-  auto product = RankedTensorType::get(getTransposed() ? ArrayRef<int64_t>{columns, rows}
-                                                       : ArrayRef<int64_t>{rows, columns},
-                                       getSelf().getType().getElementType());
-  // Which placement a product of two placed matrices has is a matter of the function.
-  if (std::optional<unsigned> member = bucket->findMember(getMember()))
-    product = dist::withPlacement(product, dist::getPlacement(bucket->getMemberType(*member)));
-  return verifyMember(*this, *bucket, getMember(), product);
+  return verifyContributions(*this, getBucket(), symbols);
 }
 
 LogicalResult ReduceBucketOp::verify() {

@@ -9,7 +9,7 @@ include "dialects/train/TrainTypes.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
-def Train_GradientTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
+def Train_GradientTensor : StaticShapeTensorOf<[F16, BF16, F32, F64, Complex<F32>, Complex<F64>]>;
 
 def Train_BucketOp : Op<Train_Dialect, "bucket", [
     Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
@@ -28,7 +28,8 @@ def Train_BucketOp : Op<Train_Dialect, "bucket", [
 
     Constraints:
     1. There is at least one member; names are unique and not empty.
-    2. Members are statically shaped floating-point tensors; the element type is floating-point.
+    2. Members are statically shaped tensors of floating-point or complex numbers; the element type is
+       floating-point, or complex if all members are.
     3. `over` and `scatter` name a `dist.mesh` of the module and one or more distinct axes of it.
     4. The sizes of the axes of `scatter` are known, and their product divides the scattered dimension
        of each member. `dims` has one entry per member.

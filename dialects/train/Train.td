@@ -49,7 +49,8 @@ def Train_ProgramOp : Op<Train_Dialect, "program", [
   let assemblyFormat = "attr-dict";
 }
 
-def Train_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
+// What gradients, and what optimizers update, are made of: floating-point or complex numbers.
+def Train_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32, F64, Complex<F32>, Complex<F64>]>;
 // A 0-d tensor; its encoding, if any, is a placement.
 class Train_Scalar<string element, string name>
     : Type<CPred<"::cleave::train::isScalarTensor($_self, ::mlir::Builder($_self.getContext())." # element # "())">,
@@ -100,7 +101,7 @@ def Train_AdamWOp : Train_Op<"adamw", [
   let description = [{
     The update of `torch.optim.AdamW(fused=True)`, executed by `aten::_fused_adamw_`. Results are tied
     to `parameter`, `expAvg` and `expAvgSq`. `lr_scale` multiplies the learning rate for this
-    parameter's group. If `step` or `lr` has a placement, the types of both follow that of the
+    parameter's group. Complex tensors are updated part by part, as PyTorch does. If `step` or `lr` has a placement, the types of both follow that of the
     parameter.
 
     Constraints:
@@ -130,7 +131,7 @@ def Train_SGDOp : Train_Op<"sgd", [OptimizerStepOpInterface]> {
   let description = [{
     The update of `torch.optim.SGD(fused=True)`, executed by `aten::_fused_sgd_`. With momentum, the
     momentum buffer is an operand and a result; in step 1 its value is not read: the gradient becomes
-    the buffer. Results are tied to `parameter` and `momentumBuffer`. Types are written as in
+    the buffer. Results are tied to `parameter` and `momentumBuffer`. Complex tensors are updated part by part. Types are written as in
     `train.adamw`.
 
     Constraints:

@@ -222,7 +222,17 @@ int getNumThreads();
 /// the same sizes again and again. For the whole process, for good.
 void installCachingAllocator();
 
-/// Memory, ops and communication of one rank, known without running anything.
+/// What one op sends over the same mesh axes in a step.
+struct CommunicationCosts {
+  std::string op;        ///< "dist.all_gather", "train.reduce_bucket"; "send" between stages
+  std::string axes;      ///< "dp, tp"
+  int64_t count = 0;     ///< of communications
+  int64_t bytes = 0;     ///< bytes of this rank's tensors that enter
+  int64_t sentBytes = 0; ///< bytes the busiest rank sends, by rings; along axes of known size only
+};
+
+/// Memory, ops, floating-point operations and communication of one rank, known without running
+/// anything.
 struct ProgramCosts {
   int64_t parameterBytes = 0;
   int64_t bufferBytes = 0; ///< and constants
@@ -249,8 +259,10 @@ struct ProgramCosts {
   int64_t peakBytes = 0;
   /// (op name, count) of all functions, most frequent first.
   std::vector<std::pair<std::string, int64_t>> ops;
-  int64_t collectives = 0;     ///< in one step
-  int64_t collectiveBytes = 0; ///< bytes of this rank's tensors that enter them, in one step
+  /// In one step, by op and axes.
+  std::vector<CommunicationCosts> communication;
+  /// Floating-point operations of contractions and attention in one step.
+  int64_t flops = 0;
 };
 ProgramCosts computeCosts(const Program &program, int64_t microbatches = 1,
                           WeightGradients weightGradients = WeightGradients::Immediate);
@@ -259,17 +271,21 @@ ProgramCosts computeCosts(const Program &program, int64_t microbatches = 1,
 /// schedule: the stages that it holds, the microbatches in flight, and what it sends and receives.
 /// `savedBytes` is what microbatches in flight hold at most.
 ProgramCosts computeStageCosts(const Program &program, int64_t place);
+/// The same of every rank along the pipeline axis.
+std::vector<ProgramCosts> computeScheduleCosts(const Program &program);
 /// How many kernels the program has, and a line for each family of processors that they are
 /// compiled for; empty without kernels.
 std::string describeKernels(const Program &program);
 /// A line for each rank of the program's schedule: its stages, how many actions of each kind, and
-/// its peak memory.
-std::string describeSchedule(const Program &program);
+/// its peak memory. `costs` are those of `computeScheduleCosts`.
+std::string describeSchedule(const Program &program, const std::vector<ProgramCosts> &costs);
 
 /// "1.5 MiB"
 std::string describeBytes(int64_t bytes);
 /// A line for each thing that takes memory, and the peak.
 std::string describeMemory(const ProgramCosts &costs);
+/// A line for each kind of communication, and their sum; "none" without any.
+std::string describeCommunication(const ProgramCosts &costs);
 /// An error with that table where the peak of a step is above `limit` bytes.
 llvm::Error checkMemoryLimit(const Program &program, int64_t microbatches,
                              WeightGradients weightGradients, int64_t limit);

@@ -16,8 +16,9 @@
 namespace cleave::runtime {
 
 /// Element types, as `docs/ir.md` has them, in the order in which safetensors sorts tensors (by
-/// descending alignment).
-enum class DType : uint8_t { Bool, U8, I8, I16, F16, BF16, I32, F32, F64, I64 };
+/// descending alignment). Complex numbers (C64: two F32, C128: two F64) are stored as pairs of
+/// reals.
+enum class DType : uint8_t { Bool, U8, I8, I16, F16, BF16, I32, F32, F64, I64, C64, C128 };
 
 /// Element type and shape of a tensor.
 struct TensorType {

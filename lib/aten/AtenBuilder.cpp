@@ -5,6 +5,7 @@
 #include "dialects/aten/ops/Arithmetic.h"
 #include "dialects/aten/ops/Call.h"
 #include "dialects/aten/ops/Comparison.h"
+#include "dialects/aten/ops/Complex.h"
 #include "dialects/aten/ops/Contraction.h"
 #include "dialects/aten/ops/Copy.h"
 #include "dialects/aten/ops/Creation.h"
@@ -164,6 +165,34 @@ Value AtenBuilder::scale(Value a, Attribute by) {
 
 Value AtenBuilder::neg(Value a) {
   return unary<aten::NegOp>(a);
+}
+
+Value AtenBuilder::conj(Value a) {
+  return aten::isComplex(dtypeOf(a)) ? makeLike<aten::ConjPhysicalOp>(a, a) : a;
+}
+
+Attribute AtenBuilder::conj(Attribute scalar) {
+  auto complex = dyn_cast_or_null<aten::ComplexAttr>(scalar);
+  if (!complex)
+    return scalar;
+  FloatAttr imag =
+      FloatAttr::get(complex.getImag().getType(), llvm::neg(complex.getImag().getValue()));
+  return aten::ComplexAttr::get(scalar.getContext(), complex.getReal(), imag);
+}
+
+Value AtenBuilder::viewAsReal(Value a) {
+  Shape shape(shapeOf(a));
+  shape.push_back(2);
+  return make<aten::ViewAsRealOp>(shape, aten::toReal(dtypeOf(a)), a);
+}
+
+Value AtenBuilder::viewAsComplex(Value a) {
+  return make<aten::ViewAsComplexOp>(shapeOf(a).drop_back(), aten::toComplex(dtypeOf(a)), a);
+}
+
+Value AtenBuilder::part(Value a, int64_t index) {
+  return make<aten::SelectOp>(shapeOf(a), aten::toReal(dtypeOf(a)), viewAsReal(a),
+                              {integer("dim", rankOf(a)), integer("index", index)});
 }
 
 Value AtenBuilder::where(Value condition, Value a, Value b) {

@@ -95,6 +95,14 @@ public:
   /// `a` times the number, `a` itself where it is 1 (absent: 1), as PyTorch's `maybe_multiply`.
   Value scale(Value a, mlir::Attribute by);
   Value neg(Value a);
+  /// The conjugate of complex numbers; real ones are their own.
+  Value conj(Value a);
+  mlir::Attribute conj(mlir::Attribute scalar);
+  /// The real (0) or imaginary part (1) of complex numbers.
+  Value part(Value a, int64_t index);
+  Value viewAsReal(Value a);
+  /// Pairs of reals along the last dimension as complex numbers.
+  Value viewAsComplex(Value a);
   /// A floating-point function of one operand: `unary<aten::ExpOp>(x)`.
   template <typename OpTy> Value unary(Value a) { return makeLike<OpTy>(a, a); }
   /// A comparison or logical function, which gives booleans.

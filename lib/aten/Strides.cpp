@@ -3,9 +3,11 @@
 #include "lib/aten/Strides.h"
 #include "dialects/aten/Shapes.h"
 #include "dialects/aten/ops/Attention.h"
+#include "dialects/aten/ops/Complex.h"
 #include "dialects/aten/ops/Contraction.h"
 #include "dialects/aten/ops/Copy.h"
 #include "dialects/aten/ops/Creation.h"
+#include "dialects/aten/ops/Grouping.h"
 #include "dialects/aten/ops/Indexing.h"
 #include "dialects/aten/ops/Loss.h"
 #include "dialects/aten/ops/Normalization.h"
@@ -156,9 +158,13 @@ static bool isAlwaysContiguous(Operation *op) {
   };
   if (isContiguousCopy(dyn_cast<CloneOp>(op)) || isContiguousCopy(dyn_cast<ToCopyOp>(op)))
     return true;
+  // Rows start at multiples of 16 bytes, so others are padded.
+  if (auto product = dyn_cast<GroupedMmOp>(op))
+    return shapeOf(product).back() * dtypeOf(product).getIntOrFloatBitWidth() % 128 == 0;
   return isa<MmOp, AddmmOp, BmmOp, BaddbmmOp, MvOp, DotOp, EmbeddingOp, EmbeddingDenseBackwardOp,
              NativeLayerNormOp, NativeLayerNormBackwardOp, NllLossForwardOp, NllLossBackwardOp,
-             SumOp, MeanOp, IndexSelectOp, SliceBackwardOp, SelectBackwardOp, RepeatOp>(op);
+             SumOp, MeanOp, IndexSelectOp, SliceBackwardOp, SelectBackwardOp, RepeatOp, HistcOp,
+             BincountOp>(op);
 }
 
 /// What comes from another rank lies in a buffer of its own.
@@ -283,6 +289,20 @@ MaybeStrides StrideInference::infer(Value value) {
         strides.erase(strides.begin() + wrap(op.getDim(), rank));
         return strides;
       })
+      .Case([&](ViewAsRealOp) {
+        for (int64_t &stride : strides)
+          stride *= 2;
+        strides.push_back(1);
+        return strides;
+      })
+      .Case([&](ViewAsComplexOp) -> MaybeStrides {
+        // Of pairs; else the numbers are copied.
+        bool arePairs = strides.pop_back_val() == 1 &&
+                        llvm::all_of(strides, [](int64_t stride) { return stride % 2 == 0; });
+        for (int64_t &stride : strides)
+          stride /= 2;
+        return arePairs ? strides : contiguous(shape);
+      })
       .Case([&](UnbindOp op) {
         strides.erase(strides.begin() + wrap(op.getDim().value_or(0), rank));
         return strides;
@@ -302,6 +322,7 @@ bool StrideInference::isViewable(Value value, ArrayRef<int64_t> shape) {
 
 bool StrideInference::isColumnMajor(Value matrix) {
   MaybeStrides strides = get(matrix);
-  return strides && strides->size() == 2 && (*strides)[0] == 1 &&
-         (*strides)[1] == shapeOf(matrix)[0];
+  size_t rank = rankOf(matrix);
+  return strides && rank >= 2 && (*strides)[rank - 2] == 1 &&
+         (*strides)[rank - 1] == shapeOf(matrix)[rank - 2];
 }

@@ -9,7 +9,7 @@ using namespace cleave;
 
 bool autodiff::isDifferentiable(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(dist::valueTypeOf(type));
-  return tensor && isa<FloatType>(tensor.getElementType());
+  return tensor && isa<FloatType, ComplexType>(tensor.getElementType());
 }
 
 llvm::DenseSet<Value> autodiff::findVaried(func::FuncOp function, ArrayRef<BlockArgument> sources) {

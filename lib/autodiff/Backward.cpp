@@ -1,6 +1,7 @@
 //===- Backward.cpp - what a derivative rule sees -----------------------------===//
 
 #include "lib/autodiff/Backward.h"
+#include "dialects/aten/DTypes.h"
 #include "dialects/train/Program.h"
 #include "lib/autodiff/DistBuilder.h"
 
@@ -30,6 +31,9 @@ void Backward::accumulate(Value value, Value gradient) {
   RankedTensorType type = gradientType(value);
   if (!type || failed)
     return;
+  // Of real numbers that became complex, only the real direction counts (`handle_r_to_c`).
+  if (aten::isComplex(dtypeOf(gradient)) && !aten::isComplex(type.getElementType()))
+    gradient = part(gradient, 0);
   gradient = toType(sumTo(gradient, type.getShape()), type.getElementType());
   if (dist::PlacementAttr placement = dist::getPlacement(type))
     gradient = conform(gradient, placement);

@@ -82,7 +82,7 @@ private:
     if (!loss)
       return function.emitError() << "has no result with #train.role<loss> to differentiate; "
                                      "export it with a loss";
-    if (!isDifferentiable(loss.getType()))
+    if (!isa<FloatType>(aten::dtypeOf(loss)))
       return function.emitError() << "expects a floating-point loss, found " << loss.getType();
     return success();
   }

@@ -10,6 +10,15 @@
 using namespace mlir;
 using namespace cleave;
 
+bool autodiff::takesComplex(Operation *op) {
+  auto isOfComplex = [](Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(dist::valueTypeOf(type));
+    return tensor && isa<ComplexType>(tensor.getElementType());
+  };
+  return llvm::any_of(op->getOperandTypes(), isOfComplex) ||
+         llvm::any_of(op->getResultTypes(), isOfComplex);
+}
+
 static void attachAtenRules(MLIRContext *context, aten::AtenDialect *) {
   autodiff::attachPointwiseRules(*context);
   autodiff::attachActivationRules(*context);
@@ -19,6 +28,7 @@ static void attachAtenRules(MLIRContext *context, aten::AtenDialect *) {
   autodiff::attachCopyRules(*context);
   autodiff::attachNormalizationRules(*context);
   autodiff::attachAttentionRules(*context);
+  autodiff::attachComplexRules(*context);
   autodiff::attachIndexingRules(*context);
   autodiff::attachLossRules(*context);
   autodiff::attachRandomRules(*context);

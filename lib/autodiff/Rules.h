@@ -8,11 +8,16 @@
 
 namespace cleave::autodiff {
 
+/// Whether `op` has complex numbers as operands or results.
+bool takesComplex(mlir::Operation *op);
+
 /// The interface's model for `OpTy`: `rule` is a function of the op and a `Backward`, which returns
 /// nothing or a LogicalResult.
-template <typename OpTy, auto rule>
-struct RuleModel : DerivativeInterface::ExternalModel<RuleModel<OpTy, rule>, OpTy> {
+template <typename OpTy, auto rule, bool isForComplex>
+struct RuleModel : DerivativeInterface::ExternalModel<RuleModel<OpTy, rule, isForComplex>, OpTy> {
   mlir::LogicalResult differentiate(mlir::Operation *op, Backward &backward) const {
+    if (!isForComplex && takesComplex(op))
+      return backward.refuse("on complex numbers");
     if constexpr (std::is_void_v<decltype(rule(mlir::cast<OpTy>(op), backward))>) {
       rule(mlir::cast<OpTy>(op), backward);
       return mlir::success();
@@ -22,8 +27,16 @@ struct RuleModel : DerivativeInterface::ExternalModel<RuleModel<OpTy, rule>, OpT
   }
 };
 
+/// For a rule of real numbers.
 template <typename OpTy, auto rule> void attach(mlir::MLIRContext &context) {
-  OpTy::template attachInterface<RuleModel<OpTy, rule>>(context);
+  OpTy::template attachInterface<RuleModel<OpTy, rule, false>>(context);
+}
+
+/// For a rule that holds for complex numbers too: of a linear op, or one that conjugates what it
+/// multiplies gradients with. A gradient is that of the conjugate, as in PyTorch: the direction in
+/// which the loss grows.
+template <typename OpTy, auto rule> void attachForComplex(mlir::MLIRContext &context) {
+  OpTy::template attachInterface<RuleModel<OpTy, rule, true>>(context);
 }
 
 /// The model of ops that no gradient passes: `detach`, zeros in the shape of an operand, random
@@ -53,6 +66,7 @@ void attachViewRules(mlir::MLIRContext &context);
 void attachCopyRules(mlir::MLIRContext &context);
 void attachNormalizationRules(mlir::MLIRContext &context);
 void attachAttentionRules(mlir::MLIRContext &context);
+void attachComplexRules(mlir::MLIRContext &context);
 void attachIndexingRules(mlir::MLIRContext &context);
 void attachLossRules(mlir::MLIRContext &context);
 void attachRandomRules(mlir::MLIRContext &context);

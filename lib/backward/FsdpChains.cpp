@@ -4,6 +4,7 @@
 
 #include "dialects/aten/Aten.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/dist/Verify.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -108,7 +109,7 @@ llvm::SetVector<Value> backward::ParameterChains::needed() const {
 
 static unsigned getElementBits(Value value) {
   Type type = dist::valueTypeOf(value.getType());
-  return cast<RankedTensorType>(type).getElementTypeBitWidth();
+  return dist::getElementBits(cast<RankedTensorType>(type).getElementType());
 }
 
 /// The operand that `op`'s result for a chain is a function of.

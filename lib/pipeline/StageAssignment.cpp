@@ -50,10 +50,14 @@ void StageAssignment::findParameters() {
 void StageAssignment::findShared() {
   func::FuncOp function = graph.getFunction();
   llvm::DenseMap<Value, unsigned> origins;
-  for (BlockArgument argument : function.getArguments())
-    origins[argument] = graph.isUpdatedBuffer(argument)
-                            ? unsigned(kNeverShared)
-                            : originOf(train::getArgumentRole(function, argument.getArgNumber()));
+  for (BlockArgument argument : function.getArguments()) {
+    unsigned origin = graph.isUpdatedBuffer(argument)
+                          ? unsigned(kNeverShared)
+                          : originOf(train::getArgumentRole(function, argument.getArgNumber()));
+    origins[argument] = origin;
+    if (!(origin & (kParameter | kNeverShared)))
+      anywhere.insert(argument);
+  }
   for (Operation &op : function.front().without_terminator()) {
     unsigned origin = kNone;
     for (Value operand : op.getOperands())
@@ -62,8 +66,11 @@ void StageAssignment::findShared() {
       origin |= kNeverShared;
     for (Value result : op.getResults())
       origins[result] = origin;
-    if (graph.isForward(&op) && !(origin & kNeverShared))
-      shared.insert(&op);
+    if (!graph.isForward(&op) || (origin & kNeverShared))
+      continue;
+    shared.insert(&op);
+    if (!(origin & kParameter))
+      anywhere.insert(op.result_begin(), op.result_end());
   }
 }
 
@@ -197,7 +204,8 @@ static bool isPendingAcross(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return placement && llvm::any_of(placement.getEntries(), [&](const dist::AxisEntry &entry) {
            return entry.placement.isPartial() ||
-                  (entry.placement.isReplicate() && isa<FloatType>(tensor.getElementType()));
+                  (entry.placement.isReplicate() &&
+                   isa<FloatType, ComplexType>(tensor.getElementType()));
          });
 }
 
@@ -357,37 +365,106 @@ void StageAssignment::placeBackward() {
   }
 }
 
-/// The parameter whose gradient, and nothing else, `op` computes a part of; null if there is none.
-BlockArgument StageAssignment::findParameter(Operation *op) const {
-  while (op->getNumResults() && op->getResult(0).hasOneUse()) {
-    op = *op->getResult(0).user_begin();
-    auto accumulate = dyn_cast<train::AccumulateOp>(op);
-    auto gathered =
-        accumulate ? dyn_cast<BlockArgument>(accumulate.getAccumulator()) : BlockArgument();
-    // Views, sums and copies of the gradient lead on, what computes another one from it does not.
-    bool leadsOn = llvm::all_of(op->getOperands(), [&](Value v) { return graph.isTangent(v); });
-    if (!gathered && leadsOn)
+/// The ops that compute a part of one parameter's gradient and nothing else, with the parameter.
+llvm::DenseMap<Operation *, BlockArgument> StageAssignment::findContributions() const {
+  func::FuncOp function = graph.getFunction();
+  llvm::DenseMap<Operation *, BlockArgument> contributions;
+  for (Operation &op : llvm::reverse(function.front().without_terminator())) {
+    if (!graph.isTangent(&op) || !op.hasOneUse())
       continue;
-    if (!gathered)
-      return {};
-    func::FuncOp function = graph.getFunction();
-    return parameters.lookup(train::getArgumentRole(function, gathered.getArgNumber()).getName());
+    Operation *user = *op.user_begin();
+    BlockArgument parameter;
+    auto accumulate = dyn_cast<train::AccumulateOp>(user);
+    if (auto gathered =
+            accumulate ? dyn_cast<BlockArgument>(accumulate.getAccumulator()) : BlockArgument())
+      parameter =
+          parameters.lookup(train::getArgumentRole(function, gathered.getArgNumber()).getName());
+    else if (llvm::all_of(user->getOperands(), [&](Value v) { return graph.isTangent(v); }))
+      // Views, sums and copies of the gradient lead on, what computes another one from it does not.
+      parameter = contributions.lookup(user);
+    if (parameter)
+      contributions[&op] = parameter;
   }
-  return {};
+  return contributions;
+}
+
+/// The values of the forward that cross back to `target` if `value` is used there; none where that
+/// is made of parameters that `target` lacks.
+std::optional<SmallVector<Value>> StageAssignment::listSentBack(Value value,
+                                                                unsigned target) const {
+  llvm::DenseSet<Value> visited;
+  SmallVector<Value> worklist = {value}, sent;
+  while (!worklist.empty()) {
+    Value next = worklist.pop_back_val();
+    auto found = presence.find(next);
+    bool isThere = anywhere.contains(next) ||
+                   (found != presence.end() && found->second.test(target)) ||
+                   sentBack.contains({next, target});
+    if (isThere || !visited.insert(next).second)
+      continue;
+    Operation *producer = next.getDefiningOp();
+    if (!producer)
+      return std::nullopt;
+    if (stages.contains(producer))
+      sent.push_back(next);
+    else // each stage that needs it computes it
+      worklist.append(producer->operand_begin(), producer->operand_end());
+  }
+  return sent;
+}
+
+/// The bytes that cross to `target` if `op`, a part of a gradient, runs there: its operands, or
+/// what those are computed from, where that can run there too and is less. None where it cannot
+/// run there.
+std::optional<int64_t> StageAssignment::countBytesTaken(Operation *op, unsigned target,
+                                                        bool mayTakeBack) const {
+  Operation *terminator = graph.getFunction().front().getTerminator();
+  int64_t bytes = 0;
+  for (Value operand : op->getOperands()) {
+    if (!graph.isTangent(operand)) {
+      std::optional<SmallVector<Value>> sent = listSentBack(operand, target);
+      if (!sent || (!sent->empty() && !mayTakeBack))
+        return std::nullopt;
+      for (Value value : *sent)
+        bytes += memory::getByteSize(value.getType());
+      continue;
+    }
+    Operation *producer = operand.getDefiningOp();
+    if (!producer || stages.lookup(producer) <= target)
+      continue;
+    bool isThere = llvm::any_of(operand.getUsers(), [&](Operation *user) {
+      return user != op && user != terminator && stages.lookup(user) <= target;
+    });
+    if (isThere)
+      continue;
+    int64_t fewest = memory::getByteSize(operand.getType());
+    if (auto found = fewestBytes.find(producer); found != fewestBytes.end())
+      fewest = std::min(fewest, found->second);
+    bytes += fewest;
+  }
+  return bytes;
 }
 
 /// Moves an op of the backward to the stage that needs its results, where no more crosses then.
 void StageAssignment::sinkBackward() {
   Block &body = graph.getFunction().front();
+  // What computes one parameter's gradient moves as a whole, or from where it is least: the sum of
+  // two embeddings' gradients has as many bytes as each, what they are computed from has few.
+  llvm::DenseMap<Operation *, BlockArgument> contributions = findContributions();
+  for (Operation &op : body.without_terminator()) {
+    BlockArgument parameter = contributions.lookup(&op);
+    if (!parameter)
+      continue;
+    unsigned target = getFirstConsumer(parameter);
+    if (target < stages.lookup(&op))
+      if (std::optional<int64_t> bytes = countBytesTaken(&op, target, /*mayTakeBack=*/true))
+        fewestBytes[&op] = *bytes;
+  }
   for (Operation &op : llvm::reverse(body.without_terminator())) {
     if (!graph.isTangent(&op) || op.use_empty())
       continue;
-    // A stage's contribution to the gradient of a parameter that it uses is its own work.
-    BlockArgument parameter = findParameter(&op);
-    if (parameter && presence.lookup(parameter).test(stages.lookup(&op)))
-      continue;
     unsigned target = 0;
-    int64_t resultBytes = 0, operandBytes = 0;
+    int64_t resultBytes = 0;
     bool isReturned = false;
     for (Value result : op.getResults()) {
       resultBytes += memory::getByteSize(result.getType());
@@ -398,20 +475,22 @@ void StageAssignment::sinkBackward() {
           target = std::max(target, stages.lookup(user));
       }
     }
-    llvm::SmallBitVector there = whereAllPresent(&op, /*onlyPlaced=*/false);
-    if (isReturned || target >= stages.lookup(&op) || !there.test(target))
+    if (isReturned || target >= stages.lookup(&op))
       continue;
-    for (Value operand : op.getOperands()) {
-      if (!graph.isTangent(operand) || !operand.getDefiningOp())
-        continue;
-      bool isThere = llvm::any_of(operand.getUsers(), [&](Operation *user) {
-        return user != &op && user != body.getTerminator() && stages.lookup(user) <= target;
-      });
-      operandBytes += isThere ? 0 : memory::getByteSize(operand.getType());
-    }
-    // In doubt a gradient of a parameter goes to the parameter, all else stays.
-    if (parameter ? operandBytes <= resultBytes : operandBytes < resultBytes)
+    BlockArgument parameter = contributions.lookup(&op);
+    std::optional<int64_t> bytes = countBytesTaken(&op, target, /*mayTakeBack=*/bool(parameter));
+    if (!bytes)
+      continue;
+    // In doubt a gradient of a parameter goes to the parameter, and all else stays, as does a
+    // stage's contribution to the gradient of a parameter that it uses itself.
+    bool isElsewhere = parameter && !presence.lookup(parameter).test(stages.lookup(&op));
+    if (isElsewhere ? *bytes <= resultBytes : *bytes < resultBytes) {
       stages[&op] = target;
+      for (Value operand : op.getOperands())
+        if (!graph.isTangent(operand))
+          for (Value value : *listSentBack(operand, target))
+            sentBack.insert({value, target});
+    }
   }
 }
 

@@ -69,18 +69,29 @@ private:
 
   llvm::SmallBitVector whereAllPresent(mlir::Operation *op, bool onlyPlaced) const;
   unsigned earliestStage(mlir::Operation *op) const;
-  mlir::BlockArgument findParameter(mlir::Operation *op) const;
+  llvm::DenseMap<mlir::Operation *, mlir::BlockArgument> findContributions() const;
+  std::optional<llvm::SmallVector<mlir::Value>> listSentBack(mlir::Value value,
+                                                             unsigned target) const;
+  std::optional<int64_t> countBytesTaken(mlir::Operation *op, unsigned target,
+                                         bool mayTakeBack) const;
   unsigned latestOfTangents(mlir::Operation *op) const;
 
   const backward::JointGraph &graph;
   unsigned numStages = 1;
   llvm::DenseMap<mlir::StringAttr, mlir::BlockArgument> parameters; ///< by name
   llvm::DenseSet<mlir::Operation *> shared;
+  /// Values of inputs, buffers and constants alone: cheap to have in any stage.
+  llvm::DenseSet<mlir::Value> anywhere;
   llvm::DenseMap<mlir::Operation *, unsigned> stages;
   /// Stages whose forward has a value; empty: it has no opinion.
   llvm::DenseMap<mlir::Value, llvm::SmallBitVector> presence;
   /// Values of the forward that are made in some stage, and those computed from such.
   llvm::DenseMap<mlir::Value, unsigned> earliest;
+  /// The fewest bytes from which an op's part of a parameter's gradient can be computed in the
+  /// stage where that gathers; none where it cannot.
+  llvm::DenseMap<mlir::Operation *, int64_t> fewestBytes;
+  /// Values of the forward that an earlier stage has for its backward, by that stage.
+  llvm::DenseSet<std::pair<mlir::Value, unsigned>> sentBack;
   llvm::SmallVector<unsigned> resultStages;
   llvm::SmallVector<double> costs;
 };

@@ -13,7 +13,7 @@ using namespace cleave::placement;
 
 static bool isFloating(Value value) {
   auto tensor = dyn_cast<RankedTensorType>(dist::valueTypeOf(value.getType()));
-  return tensor && isa<FloatType>(tensor.getElementType());
+  return tensor && isa<FloatType, ComplexType>(tensor.getElementType());
 }
 
 bool cleave::placement::holdsGradients(func::FuncOp function) {

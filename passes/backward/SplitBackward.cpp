@@ -32,7 +32,7 @@ struct Half {
   func::FuncOp function;
   IRMapping mapping;
   SmallVector<Type> resultTypes;
-  SmallVector<DictionaryAttr> resultAttributes;
+  SmallVector<DictionaryAttr> argumentAttributes, resultAttributes;
   SmallVector<Value> results;
 
   Half(func::FuncOp whole, train::Phase phase, StringRef suffix) {
@@ -46,9 +46,8 @@ struct Half {
   }
 
   void addArgument(Value value, DictionaryAttr attributes) {
-    unsigned index = function.getNumArguments();
-    (void)function.insertArgument(index, value.getType(), attributes, value.getLoc());
-    mapping.map(value, function.getArgument(index));
+    mapping.map(value, function.front().addArgument(value.getType(), value.getLoc()));
+    argumentAttributes.push_back(attributes);
   }
 
   void addResult(Value value, DictionaryAttr attributes) {
@@ -57,10 +56,12 @@ struct Half {
     resultAttributes.push_back(attributes);
   }
 
+  /// The signature is set once: each change builds all of it again.
   void finish() {
     auto b = OpBuilder::atBlockEnd(&function.front());
     func::ReturnOp::create(b, function.getLoc(), results);
-    function.setType(b.getFunctionType(function.getArgumentTypes(), resultTypes));
+    function.setType(b.getFunctionType(function.front().getArgumentTypes(), resultTypes));
+    function.setAllArgAttrs(argumentAttributes);
     function.setAllResultAttrs(resultAttributes);
   }
 };

@@ -4,6 +4,7 @@
 
 #include "dialects/aten/Aten.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/dist/Verify.h"
 #include "lib/backward/FsdpChains.h"
 #include "lib/backward/PhaseFunction.h"
 #include "lib/backward/ReduceLast.h"
@@ -255,7 +256,7 @@ private:
       // Sums of many microbatches are kept no less precisely than they were.
       auto accumulate = cast<train::AccumulateOp>(chain.accumulate);
       Type element = elementOf(accumulate.getAccumulator());
-      if (element.getIntOrFloatBitWidth() > elementOf(start).getIntOrFloatBitWidth())
+      if (dist::getElementBits(element) > dist::getElementBits(elementOf(start)))
         start = castTo(inner, start, element);
       auto accumulator = cast<BlockArgument>(accumulate.getAccumulator());
       accumulator.setType(start.getType());

@@ -12,6 +12,7 @@
 
 #include "dialects/aten/ops/Contraction.h"
 #include "dialects/aten/ops/View.h"
+#include "dialects/dist/Verify.h"
 #include "dialects/train/Program.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/SymbolTable.h"
@@ -81,7 +82,7 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     std::vector<gradients::BucketCandidate> candidates;
     for (auto [gradient, group] : llvm::zip_equal(gradients, groups))
       candidates.push_back({group, gradient.type.getNumElements() *
-                                       bufferElement(gradient).getIntOrFloatBitWidth() / 8});
+                                       dist::getElementBits(bufferElement(gradient)) / 8});
     constexpr double mb = 1024 * 1024;
     auto plan = gradients::planBuckets(candidates, {static_cast<int64_t>(bucketSizeMb * mb),
                                                     static_cast<int64_t>(firstBucketMb * mb)});
@@ -93,7 +94,7 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
 
   Type bufferElement(const GradientPath &gradient) {
     Type element = gradient.type.getElementType();
-    if (reduceInFp32 && !gradient.reductions.empty() && element.getIntOrFloatBitWidth() < 32)
+    if (reduceInFp32 && !gradient.reductions.empty() && dist::getElementBits(element) < 32)
       return Float32Type::get(&getContext());
     return element;
   }
@@ -195,7 +196,7 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     InFlightDiagnostic diagnostic = bucket.emitRemark()
                                     << "bucket '" << bucket.getSymName() << "': ";
     int64_t bytes = bucket.getBucketType().getFlat().getNumElements() *
-                    bucket.getElement().getIntOrFloatBitWidth() / 8;
+                    dist::getElementBits(bucket.getElement()) / 8;
     diagnostic << members.size() << " gradients, " << bytes << " bytes of " << bucket.getElement();
     if (bucket.getScatter())
       diagnostic << ", scattered along " << *bucket.getScatter();

@@ -2,8 +2,10 @@
 
 #include "passes/gradients/GradientNorm.h"
 
+#include "dialects/aten/DTypes.h"
 #include "dialects/aten/ops/Arithmetic.h"
 #include "dialects/aten/ops/Comparison.h"
+#include "dialects/aten/ops/Complex.h"
 #include "dialects/aten/ops/Copy.h"
 #include "dialects/aten/ops/Reduction.h"
 
@@ -14,14 +16,24 @@ using namespace cleave;
 // Gradients
 //===----------------------------------------------------------------------===//
 
-/// The op that leaves each rank a part of `gradient`, an operand of the update, or null.
-static Operation *findScattering(Value gradient, func::FuncOp reduce) {
-  if (auto argument = dyn_cast<BlockArgument>(gradient); argument && reduce) {
+/// What the function returns, by role.
+static llvm::DenseMap<train::RoleAttr, Value> mapResults(func::FuncOp function) {
+  llvm::DenseMap<train::RoleAttr, Value> results;
+  for (unsigned i = 0; function && i < function.getNumResults(); ++i)
+    if (train::RoleAttr role = train::getResultRole(function, i))
+      results[role] = function.front().getTerminator()->getOperand(i);
+  return results;
+}
+
+/// The op that leaves each rank a part of `gradient`, an operand of the update, or null. `reduced`
+/// is what the update takes from the function that reduces.
+static Operation *findScattering(Value gradient,
+                                 const llvm::DenseMap<train::RoleAttr, Value> &reduced) {
+  if (auto argument = dyn_cast<BlockArgument>(gradient); argument && !reduced.empty()) {
     auto update = cast<func::FuncOp>(argument.getOwner()->getParentOp());
     train::RoleAttr role = train::getArgumentRole(update, argument.getArgNumber());
-    for (unsigned i = 0; i < reduce.getNumResults(); ++i)
-      if (train::getResultRole(reduce, i) == role)
-        gradient = reduce.front().getTerminator()->getOperand(i);
+    if (Value value = role ? reduced.lookup(role) : Value())
+      gradient = value;
   }
   Operation *op = gradient.getDefiningOp();
   if (auto wait = dyn_cast_or_null<train::WaitBucketOp>(op)) {
@@ -38,6 +50,7 @@ FailureOr<SmallVector<OpOperand *>>
 cleave::gradients::findGradients(const train::ProgramFunctions &part) {
   func::FuncOp update = part.update;
   SmallVector<OpOperand *> gradients;
+  llvm::DenseMap<train::RoleAttr, Value> reduced = mapResults(part.reduce);
   for (Operation &op : update.front()) {
     auto step = dyn_cast<train::OptimizerStepOpInterface>(op);
     if (!step)
@@ -45,7 +58,7 @@ cleave::gradients::findGradients(const train::ProgramFunctions &part) {
     OpOperand *gradient = &step.getGradientMutable();
     auto placement = dist::getPlacement(gradient->get().getType());
     // An untyped shard looks like a whole gradient: its norm would be silently too small.
-    if (Operation *scatter = placement ? nullptr : findScattering(gradient->get(), part.reduce)) {
+    if (Operation *scatter = placement ? nullptr : findScattering(gradient->get(), reduced)) {
       InFlightDiagnostic diagnostic = op.emitError()
                                       << "takes a sharded gradient without a placement; its norm "
                                          "over all ranks needs `#dist.on` types";
@@ -73,7 +86,7 @@ cleave::gradients::findGradients(const train::ProgramFunctions &part) {
 /// The element type in which torch.stack would join the norms.
 static Type promote(ArrayRef<Value> gradients) {
   auto elementOf = [](Value gradient) {
-    return cast<RankedTensorType>(gradient.getType()).getElementType();
+    return aten::toReal(cast<RankedTensorType>(gradient.getType()).getElementType());
   };
   Type element = elementOf(gradients.front());
   for (Value gradient : gradients) {
@@ -114,7 +127,7 @@ static Value makeTensorNorm(ImplicitLocOpBuilder &b, Value gradient) {
        placement ? placement.getEntries() : ArrayRef<dist::AxisEntry>())
     if (entry.placement.isShard())
       axes.push_back(entry.axis);
-  auto scalar = RankedTensorType::get({}, tensor.getElementType());
+  auto scalar = RankedTensorType::get({}, aten::toReal(tensor.getElementType()));
   if (axes.empty())
     return aten::LinalgVectorNormOp::create(b, dist::withPlacement(scalar, placement), gradient,
                                             b.getF64FloatAttr(2.0), nullptr, nullptr, nullptr);
@@ -123,6 +136,13 @@ static Value makeTensorNorm(ImplicitLocOpBuilder &b, Value gradient) {
     StringRef name = cast<StringAttr>(axis);
     partial = partial.with(name, dist::AxisPlacement::partial());
     whole = whole.with(name, dist::AxisPlacement::replicate());
+  }
+  if (aten::isComplex(tensor.getElementType())) {
+    // Squares of absolute values are those of both parts.
+    SmallVector<int64_t> shape(tensor.getShape());
+    shape.push_back(2);
+    tensor = RankedTensorType::get(shape, scalar.getElementType(), placement);
+    gradient = aten::ViewAsRealOp::create(b, tensor, gradient);
   }
   Value square = aten::MulOp::create(b, tensor, gradient, gradient);
   Value sum = aten::SumOp::create(b, dist::withPlacement(scalar, partial), square, TypeAttr());
@@ -182,7 +202,8 @@ void cleave::gradients::scaleToNorm(ImplicitLocOpBuilder &b, ArrayRef<OpOperand 
   };
   for (OpOperand *gradient : gradients) {
     auto type = cast<RankedTensorType>(gradient->get().getType());
-    Value scale = toElement(b, convertFor(dist::getPlacement(type)), type.getElementType());
+    Value scale =
+        toElement(b, convertFor(dist::getPlacement(type)), aten::toReal(type.getElementType()));
     gradient->set(aten::MulOp::create(b, gradient->get().getLoc(), type, gradient->get(), scale));
   }
 }

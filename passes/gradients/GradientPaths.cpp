@@ -108,10 +108,10 @@ FailureOr<std::vector<GradientPath>> Finder::find() {
     if (failed(findContribution(path, role)))
       return failure();
     path.type = cast<RankedTensorType>(path.value.getType());
-    if (!isa<FloatType>(path.type.getElementType()))
+    if (!isa<FloatType, ComplexType>(path.type.getElementType()))
       return consumer.emitError()
              << "takes " << role << " of type " << path.type
-             << ", which cannot be bucketed: it is not of a floating-point type";
+             << ", which cannot be bucketed: it is not of a floating-point or complex type";
     if (failed(findReductions(path, role)) || failed(checkVarying(path, role)))
       return failure();
     paths.push_back(std::move(path));

@@ -32,7 +32,9 @@ public:
 private:
   FailureOr<LoweringOptions> readOptions();
   LogicalResult checkContents(func::FuncOp function);
-  LogicalResult checkLaunch(LaunchOp launch);
+  /// Fails where a launch's kernel is compiled, but not for the chip. `checked`: kernels without
+  /// fault so far.
+  LogicalResult checkLaunch(LaunchOp launch, llvm::DenseSet<Attribute> &checked);
   LogicalResult writePlot(const ArenaPlot &picture);
   void count(func::FuncOp function, const LoweringSummary &summary);
 };
@@ -65,7 +67,9 @@ FailureOr<LoweringOptions> LowerToExec::readOptions() {
 }
 
 /// A kernel that has been compiled has code for the chip, or it would silently run op by op.
-LogicalResult LowerToExec::checkLaunch(LaunchOp launch) {
+LogicalResult LowerToExec::checkLaunch(LaunchOp launch, llvm::DenseSet<Attribute> &checked) {
+  if (!checked.insert(launch.getKernelAttr()).second)
+    return success();
   auto kernel = SymbolTable::lookupNearestSymbolFrom<KernelOp>(launch, launch.getKernelAttr());
   ArrayAttr code = kernel.getCodeAttr();
   if (!code || code.empty())
@@ -84,8 +88,9 @@ LogicalResult LowerToExec::checkLaunch(LaunchOp launch) {
 
 /// What a CUDA program cannot contain.
 LogicalResult LowerToExec::checkContents(func::FuncOp function) {
+  llvm::DenseSet<Attribute> checked;
   for (Operation &op : function.front()) {
-    if (auto launch = dyn_cast<LaunchOp>(op); launch && failed(checkLaunch(launch)))
+    if (auto launch = dyn_cast<LaunchOp>(op); launch && failed(checkLaunch(launch, checked)))
       return failure();
     if (auto random = dyn_cast<aten::RandomOpInterface>(op);
         random && random.getGenerator() == aten::Generator::Mt19937)

@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from cleave.checkpoint import load_checkpoint
     from cleave.export import (
         Constant,
         ExportError,
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
         export,
         export_spec,
     )
+    from cleave.init import initialize
     from cleave.plan import (
         FSDP,
         HSDP,
@@ -54,6 +56,8 @@ __all__ = [
     "WarmupCosine",
     "export",
     "export_spec",
+    "initialize",
+    "load_checkpoint",
 ]
 
 _OF_EXPORT = {"Constant", "ExportError", "ExportNote", "ExportSpec", "StepDecay", "WarmupCosine", "export_spec"}
@@ -65,7 +69,11 @@ def __getattr__(name: str):
         return importlib.import_module("cleave.export")  # which can be called
     if name not in __all__:
         raise AttributeError(f"module 'cleave' has no attribute '{name}'")
-    home = importlib.import_module("cleave.export" if name in _OF_EXPORT else "cleave.plan")
+    homes = dict.fromkeys(_OF_EXPORT, "cleave.export") | {
+        "initialize": "cleave.init",
+        "load_checkpoint": "cleave.checkpoint",
+    }
+    home = importlib.import_module(homes.get(name, "cleave.plan"))
     globals()[name] = value = getattr(home, name)
     return value
 

@@ -1,11 +1,13 @@
 """The batches that `cleave-run --data` reads, for Python: to compare a run with PyTorch's own.
 
-`TextBatches` and `TokenBatches` give the same tokens in the same order as cleave-run does for the
-same files, shapes and seed (docs/run.md, Order of the data).
+`TextBatches`, `TokenBatches` and `MixedBatches` give the same tokens in the same order as cleave-run
+does for the same files, shapes and seed (docs/run.md, Order of the data).
 """
 
 from __future__ import annotations
 
+import bisect
+import math
 import os
 import pathlib
 from collections.abc import Iterable
@@ -70,17 +72,45 @@ class TokenBatches:
     def microbatch(self, step: int, rank: int = 0, index: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
         """Inputs and targets, int64 [rows, length]. step counts from 1, rank and index from 0."""
         first = ((step - 1) * self.ranks + rank) * self.microbatches + index
-        inputs, targets = [], []
-        for example in range(first * self.rows, (first + 1) * self.rows):
-            epoch, window = divmod(example, self.windows)
-            if self.shuffle:
-                window = permute(window, self.windows, self.seed, epoch)
-            begin = window * self.length
-            inputs.append(self.stream[begin : begin + self.length])
-            targets.append(self.stream[begin + 1 : begin + 1 + self.length])
+        examples = [self.example(e) for e in range(first * self.rows, (first + 1) * self.rows)]
         return tuple(
-            torch.from_numpy(numpy.stack(rows).astype(numpy.int64)) for rows in (inputs, targets)
+            torch.from_numpy(numpy.stack(rows).astype(numpy.int64)) for rows in zip(*examples)
         )
+
+    def example(self, number: int) -> tuple[numpy.ndarray, numpy.ndarray]:
+        """Input and target of an example, counted from 0 over all steps."""
+        epoch, window = divmod(number, self.windows)
+        if self.shuffle:
+            window = permute(window, self.windows, self.seed, epoch)
+        begin = window * self.length
+        return self.stream[begin : begin + self.length], self.stream[begin + 1 : begin + 1 + self.length]
+
+
+class MixedBatches(TokenBatches):
+    """What `--data mix:WEIGHT=SOURCE;...` reads, for sources of tokens.
+
+    sources: pairs of a weight and a TokenBatches of the same rows, length, seed and shuffle.
+    """
+
+    BLOCK = 1 << 16
+
+    def __init__(self, sources: Iterable[tuple[float, TokenBatches]], microbatches: int = 1, ranks: int = 1):
+        self.sources = list(sources)
+        first = self.sources[0][1]
+        self.rows, self.length, self.seed = first.rows, first.length, first.seed
+        self.microbatches, self.ranks = microbatches, ranks
+        total, before, self.begins = sum(weight for weight, _ in self.sources), 0.0, [0]
+        for weight, _ in self.sources:
+            before += weight
+            self.begins.append(math.floor(before / total * self.BLOCK + 0.5))
+        self.begins[-1] = self.BLOCK
+
+    def example(self, number: int) -> tuple[numpy.ndarray, numpy.ndarray]:
+        block, place = divmod(number, self.BLOCK)
+        place = permute(place, self.BLOCK, self.seed, block)
+        part = bisect.bisect_right(self.begins, place) - 1
+        begin, end = self.begins[part : part + 2]
+        return self.sources[part][1].example(block * (end - begin) + place - begin)
 
 
 class TextBatches(TokenBatches):

@@ -38,8 +38,9 @@ def random_batch(spec: ExportSpec, microbatches: int, generator: torch.Generator
             continue
         shape = list(i.value.shape)
         shape[i.batch] *= microbatches
-        if i.value.is_floating_point():
-            batch[i.name] = torch.randn(shape, generator=generator).to(i.value.dtype)
+        if i.value.is_floating_point() or i.value.is_complex():
+            kind = torch.complex64 if i.value.is_complex() else None
+            batch[i.name] = torch.randn(shape, generator=generator, dtype=kind).to(i.value.dtype)
         else:
             low, high = int(i.value.min()), int(i.value.max())
             drawn = torch.randint(low, high + 1, shape, generator=generator)
@@ -116,14 +117,16 @@ def train(
             total.append(run.microbatch(part, 1.0 / microbatches)["loss"])
         for group, rate in zip(optimizer.param_groups, rates):
             group["lr"] = rate * spec.lr_schedule.factor(step)
-        optimizer.step()
+        run.step(optimizer)
         losses.append(sum(float(loss) for loss in total) / len(total))
     tensors = {f"param.{n}": p.detach().clone() for n, p in run.state.parameters.items()}
     tensors |= {f"buffer.{n}": b.detach().clone() for n, b in run.buffers().items()}
     for name, parameter in run.state.parameters.items():
+        state = optimizer.state.get(run.pairs.get(parameter, parameter), {})
         for slot in ("exp_avg", "exp_avg_sq", "momentum_buffer"):
-            value = optimizer.state.get(parameter, {}).get(slot)
+            value = state.get(slot)
             if value is not None:
+                value = torch.view_as_complex(value) if parameter.is_complex() else value
                 tensors[f"optim.{name}.{slot}"] = value.detach().clone()
     return Training(losses, tensors)
 
@@ -142,6 +145,8 @@ class _Run:
         self.signature = Signature(self.spec)
         self.state = State(self.spec)
         self.versions = {name: b._version for name, b in self.state.buffers.items()}
+        # What the fused kernels, which compute on reals, update in place of complex parameters: pairs in their memory.
+        self.pairs: dict[torch.Tensor, torch.nn.Parameter] = {}
 
     def microbatch(self, inputs: Mapping[str, torch.Tensor], loss_seed: float) -> Tensors:
         """Runs one microbatch, and its backward in mode "joint"; the results by dump name."""
@@ -179,8 +184,20 @@ class _Run:
         groups = []
         for group in self.optimizer.param_groups:
             options = {k: v for k, v in group.items() if k in _OPTIONS}
+            for parameter in options["params"]:
+                if parameter.is_complex():
+                    self.pairs[parameter] = torch.nn.Parameter(torch.view_as_real(parameter.detach()))
+            options["params"] = [self.pairs.get(p, p) for p in options["params"]]
             groups.append({**options, "fused": True})
         return kind(groups, lr=1.0, fused=True)
+
+    def step(self, optimizer: torch.optim.Optimizer):
+        for parameter, pair in self.pairs.items():
+            if parameter.grad is not None:
+                pair.grad = torch.view_as_real(parameter.grad.resolve_conj())
+        optimizer.step()
+        for parameter in self.pairs:
+            parameter.grad = None
 
 
 _OPTIONS = {

@@ -41,13 +41,17 @@ at::ScalarType cleave::runtime::toScalarType(DType dtype) {
     return at::kLong;
   case DType::Bool:
     return at::kBool;
+  case DType::C64:
+    return at::kComplexFloat;
+  case DType::C128:
+    return at::kComplexDouble;
   }
   return at::ScalarType::Undefined;
 }
 
 std::optional<DType> cleave::runtime::toDType(at::ScalarType type) {
   for (DType dtype : {DType::F32, DType::I64, DType::Bool, DType::BF16, DType::F64, DType::F16,
-                      DType::I32, DType::U8, DType::I8, DType::I16})
+                      DType::I32, DType::U8, DType::I8, DType::I16, DType::C64, DType::C128})
     if (toScalarType(dtype) == type)
       return dtype;
   return std::nullopt;

@@ -1,6 +1,7 @@
 //===- Operator.cpp - operators of the dispatcher and their arguments --------===//
 
 #include "runtime/aten/Operator.h"
+#include "dialects/aten/Aten.h"
 #include "runtime/io/Error.h"
 #include "runtime/program/ProgramImpl.h"
 
@@ -37,13 +38,16 @@ static std::optional<c10::IValue> toNumber(Attribute value) {
     return c10::IValue(integer.getInt());
   if (auto real = dyn_cast<FloatAttr>(value))
     return c10::IValue(real.getValueAsDouble());
+  if (auto complex = dyn_cast<cleave::aten::ComplexAttr>(value))
+    return c10::IValue(c10::complex<double>(complex.getReal().getValueAsDouble(),
+                                            complex.getImag().getValueAsDouble()));
   return std::nullopt;
 }
 
 /// int, SymInt, ScalarType and MemoryFormat all are integers to the dispatcher.
 static std::optional<c10::IValue> toInteger(Attribute value) {
   if (auto type = dyn_cast<TypeAttr>(value)) {
-    if (!type.getValue().isIntOrFloat())
+    if (!isa<ComplexType>(type.getValue()) && !type.getValue().isIntOrFloat())
       return std::nullopt;
     return c10::IValue(static_cast<int64_t>(toScalarType(toDType(type.getValue()))));
   }
@@ -118,7 +122,7 @@ static std::optional<c10::IValue> convert(Attribute value, const c10::Type &type
     std::optional<c10::IValue> number = isa<BoolAttr>(value) ? std::nullopt : toNumber(value);
     if (number && number->isInt())
       return c10::IValue(static_cast<double>(number->toInt()));
-    return number;
+    return number && number->isDouble() ? number : std::nullopt;
   }
   case c10::TypeKind::BoolType:
     if (auto boolean = dyn_cast<BoolAttr>(value))

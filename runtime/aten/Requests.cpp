@@ -27,6 +27,7 @@ void Requests::expect(uint32_t index, size_t bytes, void *address) {
 
 void Requests::expectNothing() {
   watching = false;
+  results.clear();
 }
 
 Requests::Answer Requests::next(size_t bytes) {

@@ -9,10 +9,9 @@
 #define CLEAVE_RUNTIME_COMM_C10DREDUCTION_H
 
 #include "runtime/comm/Communicator.h"
+#include "runtime/comm/TorchVersions.h"
 
 #include "llvm/Support/ErrorHandling.h"
-
-#include <torch/csrc/distributed/c10d/Types.hpp>
 
 namespace cleave::runtime {
 
@@ -23,7 +22,7 @@ inline c10d::ReduceOp toC10d(const ReductionOp &reduction) {
   case ReductionKind::Average:
     return c10d::ReduceOp::AVG;
   case ReductionKind::PremultipliedSum:
-    return c10d::makeNCCLPreMulSum(reduction.factor);
+    return makePremultipliedSum(reduction.factor);
   case ReductionKind::Max:
     return c10d::ReduceOp::MAX;
   case ReductionKind::Min:

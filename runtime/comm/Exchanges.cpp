@@ -16,6 +16,11 @@ static at::Tensor bytesOf(const at::Tensor &tensor) {
   return tensor.contiguous().as_strided({tensor.numel()}, {1}).view(at::kByte);
 }
 
+/// A tensor as backends send it; they do not know complex numbers.
+static at::Tensor partsOf(const at::Tensor &tensor) {
+  return tensor.is_complex() ? at::view_as_real(tensor) : tensor;
+}
+
 //===----------------------------------------------------------------------===//
 // Gathering and scattering
 //===----------------------------------------------------------------------===//
@@ -47,6 +52,8 @@ struct GatheredParts {
   }
 
   Tensors join(const RankGroup &group, const at::Tensor &all) const {
+    if (std::optional<at::Tensor> whole = viewWhole(group, all))
+      return {*whole};
     std::vector<Tensors> parts;
     for (int place = 0; place < group.size(); ++place)
       for (auto [i, part] :
@@ -59,6 +66,22 @@ struct GatheredParts {
     for (const Tensors &each : parts)
       results.push_back(at::cat(each, dim));
     return results;
+  }
+
+private:
+  /// The gathered messages themselves, where they lie as the parts do in the whole.
+  std::optional<at::Tensor> viewWhole(const RankGroup &group, const at::Tensor &all) const {
+    Tensors first = layouts.front().read(messageAt(all, bytes, 0));
+    std::vector<int64_t> shape = first.front().sizes().vec();
+    if (first.size() != 1 ||
+        llvm::any_of(llvm::ArrayRef(shape).take_front(dim), [](int64_t n) { return n != 1; }))
+      return std::nullopt;
+    for (int place = 0; place < group.size(); ++place)
+      if (group.rankAt[place] != place ||
+          layouts[place].read(messageAt(all, bytes, place)).front().nbytes() != size_t(bytes))
+        return std::nullopt;
+    shape[dim] *= group.size();
+    return all.view(first.front().scalar_type()).view(shape);
   }
 };
 } // namespace
@@ -227,7 +250,7 @@ PendingOr cleave::runtime::startSend(const RankGroup &group, const at::Tensor &t
       return error;
   if (group.place != from)
     return Pending(Tensors{});
-  at::Tensor contiguous = tensor.contiguous();
+  at::Tensor contiguous = partsOf(tensor.contiguous());
   return pending(group.communicator->startSend(contiguous, group.rankAt[to], tag, what),
                  [=] { return Tensors{}; });
 }
@@ -239,6 +262,7 @@ PendingOr cleave::runtime::startReceive(const RankGroup &group, at::Tensor tenso
       return error;
   if (group.place != to)
     return Pending(Tensors{tensor});
-  return pending(group.communicator->startReceive(tensor, group.rankAt[from], tag, what),
+  at::Tensor parts = partsOf(tensor);
+  return pending(group.communicator->startReceive(parts, group.rankAt[from], tag, what),
                  [=]() -> Tensors { return {tensor}; });
 }

@@ -12,8 +12,14 @@ llvm::Error cleave::runtime::checkReduction(const ReductionOp &reduction, at::Sc
   switch (reduction.kind) {
   case ReductionKind::Average:
   case ReductionKind::PremultipliedSum:
-    if (!at::isFloatingType(type))
-      expected = "a floating-point type";
+    if (!at::isFloatingType(type) && !at::isComplexType(type))
+      expected = "a floating-point or complex type";
+    break;
+  case ReductionKind::Max:
+  case ReductionKind::Min:
+  case ReductionKind::Product:
+    if (at::isComplexType(type))
+      expected = "a real type";
     break;
   case ReductionKind::BitAnd:
   case ReductionKind::BitOr:
@@ -53,6 +59,9 @@ LoweredReduction::LoweredReduction(const ReductionOp &reduction, at::ScalarType 
   if (type == at::kBool) {
     computed = at::kByte;
     between = onBytesOfBooleans(reduction.kind);
+  } else if (at::isComplexType(type)) {
+    // A sum of complex numbers is one of their parts.
+    computed = at::toRealValueType(type);
   } else if (type == at::kShort) {
     computed = at::kInt;
   } else if ((type == at::kHalf || type == at::kBFloat16) &&
@@ -62,14 +71,21 @@ LoweredReduction::LoweredReduction(const ReductionOp &reduction, at::ScalarType 
 }
 
 at::Tensor LoweredReduction::before(const at::Tensor &operand) const {
-  at::Tensor result =
-      original == at::kBool ? operand.contiguous().view(at::kByte) : operand.to(computed);
+  at::Tensor result;
+  if (original == at::kBool)
+    result = operand.contiguous().view(at::kByte);
+  else if (at::isComplexType(original))
+    result = at::view_as_real(operand.contiguous());
+  else
+    result = operand.to(computed);
   return asked.kind == ReductionKind::PremultipliedSum ? result.mul(asked.factor) : result;
 }
 
 at::Tensor LoweredReduction::after(at::Tensor result) const {
   if (asked.kind == ReductionKind::Average)
     result.div_(double(terms));
+  if (at::isComplexType(original))
+    return at::view_as_complex(result);
   return original == at::kBool ? result.view(at::kBool) : result.to(original);
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/aten/Operator.h"
 #include "runtime/device/Device.h"
 #include "runtime/exec/Kernels.h"
+#include "runtime/exec/LibraryOperator.h"
 #include "runtime/io/Error.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -29,6 +30,22 @@ static c10::IValue makeList(Frame &frame, const AtenCall::TensorList &list) {
   return tensors;
 }
 
+/// Whether the memory holds complex numbers.
+static bool arePairs(const at::Tensor &reals) {
+  if (reals.stride(-1) != 1 || reals.storage_offset() % 2)
+    return false;
+  for (int64_t dim = 0; dim + 1 < reals.dim(); ++dim)
+    if (reals.stride(dim) % 2)
+      return false;
+  return true;
+}
+
+/// PyTorch only marks what is conjugated or negated, for kernels to find. Programs, whose values
+/// are sent, dumped and read by compiled kernels, have no marks.
+static bool isMarked(const at::Tensor &value) {
+  return value.defined() && (value.is_conj() || value.is_neg());
+}
+
 void AtenCall::pushArguments(Frame &frame) {
   std::vector<c10::IValue> &stack = frame.stack;
   stack.clear();
@@ -47,6 +64,8 @@ void AtenCall::pushArguments(Frame &frame) {
     }
   }
   if (isStrided)
+    stack.front() = stack.front().toTensor().contiguous();
+  if (takesPairs && !arePairs(stack.front().toTensor()))
     stack.front() = stack.front().toTensor().contiguous();
 }
 
@@ -69,24 +88,31 @@ void AtenCall::dropLists() {
       argument.constant = c10::IValue();
 }
 
+void AtenCall::call(Frame &frame) {
+  if (!isOfLibrary)
+    return handle.callBoxed(frame.stack);
+  callOfLibrary(handle, frame.stack, /*compares=*/!hasRun);
+  hasRun = true;
+}
+
 void AtenCall::execute(Frame &frame) {
   pushArguments(frame);
-  handle.callBoxed(frame.stack);
-  if (isChecked && !returnsList) {
+  call(frame);
+  if (isChecked && !returnsList && !marksResults && !isOfLibrary) {
     for (size_t i = 0; i < results.size(); ++i)
       results[i].destination.write(frame, std::move(frame.stack[i]));
     frame.stack.clear();
     return;
   }
   llvm::SmallVector<at::Tensor, 4> values = popResults(frame);
-  if (!isChecked)
+  if (!isChecked || isOfLibrary)
     checkResults(values);
   isChecked = true;
   for (size_t i = 0; i < results.size(); ++i)
     results[i].destination.write(frame, std::move(values[i]));
 }
 
-llvm::SmallVector<at::Tensor, 4> AtenCall::popResults(Frame &frame) const {
+llvm::SmallVector<at::Tensor, 4> AtenCall::popResults(Frame &frame) {
   llvm::SmallVector<at::Tensor, 4> values;
   if (returnsList) {
     c10::List<at::Tensor> list = std::move(frame.stack.front()).toTensorList();
@@ -97,6 +123,11 @@ llvm::SmallVector<at::Tensor, 4> AtenCall::popResults(Frame &frame) const {
       values.push_back(std::move(value).toTensor());
   }
   frame.stack.clear();
+  for (at::Tensor &value : values)
+    if (isMarked(value)) {
+      marksResults = true;
+      value = value.resolve_conj().resolve_neg();
+    }
   return values;
 }
 
@@ -127,6 +158,13 @@ static llvm::Error checkSchema(Operation *op, const c10::FunctionSchema &schema)
     return llvm::Error::success();
   return makeError("operator '{0}' is {1} in the program, but its library has {2}",
                    call.getCallee(), *call.getSchema(), found);
+}
+
+/// Whether the `out` overload is no use for planned memory: many losses that are reduced to a
+/// scalar first resize it to the shape that they have without reduction.
+static bool resizesOut(const c10::FunctionSchema &schema, const AtenCall &call) {
+  return schema.argumentIndexWithName("reduction") && call.results.size() == 1 &&
+         call.results.front().type && call.results.front().type->shape.empty();
 }
 
 BindResult cleave::runtime::bindAtenCall(Binder &binder, Operation *op) {
@@ -182,11 +220,14 @@ BindResult cleave::runtime::bindAtenCall(Binder &binder, Operation *op) {
   // of a program: compiled kernels and collectives give contiguous results.
   if (call.getSchemaName() == "aten::view")
     instruction->handle = c10::Dispatcher::singleton().findSchemaOrThrow("aten::reshape", "");
+  instruction->takesPairs = call.getSchemaName() == "aten::view_as_complex";
   instruction->isStrided = call.getSchemaName().starts_with("aten::as_strided");
   if (!byName.empty())
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
                                    "operator '" + call.getSchemaName() + "' has no argument '" +
                                        byName.begin()->first() + "'");
+
+  instruction->isOfLibrary = isOfLibrary(*handle);
 
   const auto &returns = schema.returns();
   instruction->returnsList =
@@ -198,12 +239,9 @@ BindResult cleave::runtime::bindAtenCall(Binder &binder, Operation *op) {
     instruction->results.push_back({binder.define(result), type});
   }
   if (binder.isLowered()) {
-    OutVariant variant = findOutVariant(*handle, binder.services().device->dispatchKey());
-    // Many losses first resize `out` to the shape that the loss has without reduction, which
-    // planned memory cannot be.
-    if (schema.argumentIndexWithName("reduction") && made.results.size() == 1 &&
-        made.results.front().type && made.results.front().type->shape.empty())
-      variant.kind = OutVariantKind::Copying;
+    OutVariant variant;
+    if (!resizesOut(schema, *instruction))
+      variant = findOutVariant(*handle, binder.services().device->dispatchKey());
     return std::make_unique<PlannedCall>(std::move(made), binder.planResults(op),
                                          *binder.services().arena, std::move(variant));
   }

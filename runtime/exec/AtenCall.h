@@ -43,20 +43,29 @@ public:
   /// The operator reads the memory of its first argument by strides, which count elements in
   /// row-major order.
   bool isStrided = false;
+  /// The operator shows the memory of its argument as complex numbers: a copy's where strides do
+  /// not allow for it, as with `view`.
+  bool takesPairs = false;
+  /// Watched, as its schema may not be the truth.
+  bool isOfLibrary = false;
 
 protected:
+  /// Calls the operator with what is on the frame's stack.
+  void call(Frame &frame);
   /// Puts the arguments on the frame's empty stack.
   void pushArguments(Frame &frame);
   /// Makes lists once whose elements are all fixed in the frame; makes none any more.
   void keepLists(Frame &frame);
   void dropLists();
   /// Takes the results of the call from the stack.
-  llvm::SmallVector<at::Tensor, 4> popResults(Frame &frame) const;
+  llvm::SmallVector<at::Tensor, 4> popResults(Frame &frame);
   /// Compares what the operator returned with what the program says it gives. Throws.
   void checkResults(llvm::ArrayRef<at::Tensor> values) const;
 
 private:
+  bool hasRun = false;
   bool isChecked = false;
+  bool marksResults = false; ///< as conjugated or negated; known after the first run
 };
 
 /// A call in a function that plans memory: writes results where they are to lie if the operator can

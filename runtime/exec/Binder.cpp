@@ -8,6 +8,7 @@
 #include "lib/memory/Storage.h"
 #include "runtime/device/Device.h"
 #include "runtime/exec/DeviceVariants.h"
+#include "runtime/exec/Grouping.h"
 #include "runtime/exec/Kernels.h"
 #include "runtime/exec/PlannedInstruction.h"
 
@@ -139,6 +140,8 @@ llvm::Expected<std::unique_ptr<Instruction>> Binder::bindGroup(ArrayRef<Operatio
   if (const Kernel *kernel = findKernel(op))
     return plan(kernel->bind(*this, group));
   if (isa<aten::AtenOpInterface>(op)) {
+    if (BindResult grouping = plan(bindGrouping(*this, op)); !grouping || *grouping)
+      return grouping;
     if (!shared.device->isHost())
       if (BindResult variant = plan(bindDeviceVariant(*this, op)); !variant || *variant)
         return variant;

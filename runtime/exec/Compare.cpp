@@ -1,6 +1,7 @@
 //===- Compare.cpp - how far two tensors are apart ---------------------------===//
 
 #include "runtime/exec/Compare.h"
+#include "runtime/io/DType.h"
 
 #include "llvm/ADT/APFloat.h"
 
@@ -39,11 +40,31 @@ static double toDouble(DType dtype, const char *data) {
     return loadAs<float>(data);
   case DType::F64:
     return loadAs<double>(data);
+  case DType::C64:
+  case DType::C128:
+    break;
   }
   return std::numeric_limits<double>::quiet_NaN();
 }
 
+/// How far two numbers are apart, and how large the second one is.
+static std::pair<double, double> compareAt(DType dtype, const char *a, const char *b) {
+  std::optional<DType> part = partOf(dtype);
+  if (part) {
+    // Complex: equal parts are apart by 0, even if they are infinite.
+    auto [real, x] = compareAt(*part, a, b);
+    auto [imag, y] = compareAt(*part, a + byteSize(*part), b + byteSize(*part));
+    return {std::hypot(real, imag), std::hypot(x, y)};
+  }
+  double x = toDouble(dtype, a), y = toDouble(dtype, b);
+  bool isEqual = x == y || (std::isnan(x) && std::isnan(y));
+  return {isEqual ? 0 : std::fabs(x - y), std::fabs(y)};
+}
+
 double cleave::runtime::toNumber(const ConstTensorRef &tensor) {
+  std::optional<DType> part = partOf(tensor.type.dtype);
+  if (part) // its absolute value
+    return std::hypot(toDouble(*part, tensor.data), toDouble(*part, tensor.data + byteSize(*part)));
   return toDouble(tensor.type.dtype, tensor.data);
 }
 
@@ -53,13 +74,11 @@ Difference cleave::runtime::computeDifference(const ConstTensorRef &a, const Con
   int64_t count = b.type.numElements();
   int64_t width = count ? b.type.numBytes() / count : 0;
   for (int64_t i = 0; i < count; ++i) {
-    double x = toDouble(a.type.dtype, a.data + i * width);
-    double y = toDouble(b.type.dtype, b.data + i * width);
-    if (std::isfinite(y))
-      difference.maxReference = std::max(difference.maxReference, std::fabs(y));
-    if (x == y || (std::isnan(x) && std::isnan(y)))
+    auto [distance, size] = compareAt(a.type.dtype, a.data + i * width, b.data + i * width);
+    if (std::isfinite(size))
+      difference.maxReference = std::max(difference.maxReference, size);
+    if (distance == 0)
       continue;
-    double distance = std::fabs(x - y);
     if (!std::isfinite(distance))
       distance = std::numeric_limits<double>::infinity();
     difference.maxAbsolute = std::max(difference.maxAbsolute, distance);

@@ -48,6 +48,10 @@ static KernelTable makeTable() {
   table.add<aten::RngBernoulliOp>({bindRngBernoulli});
   table.add<aten::RngUniformOp>({bindRngUniform});
   table.add<aten::RngNormalOp>({bindRngNormal});
+  table.add<aten::RngExponentialOp>({bindRngExponential});
+  table.add<aten::RngRandintOp>({bindRngRandint});
+  table.add<aten::RngRandpermOp>({bindRngRandperm});
+  table.add<aten::RngMultinomialOp>({bindRngMultinomial});
   table.add<exec::LaunchOp>({bindLaunch});
   table.add<exec::RecordOp>({bindRecord});
   table.add<exec::WaitOp>({bindWaitEvent});

@@ -36,6 +36,10 @@ BindResult bindRngNativeDropout(Binder &binder, llvm::ArrayRef<mlir::Operation *
 BindResult bindRngBernoulli(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindRngUniform(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindRngNormal(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindRngExponential(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindRngRandint(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindRngRandperm(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindRngMultinomial(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 /// All ops with dist::CommunicationOpInterface.
 BindResult bindCommunication(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindWait(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);

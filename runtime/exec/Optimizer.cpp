@@ -14,6 +14,8 @@
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/view_as_complex.h>
+#include <ATen/ops/view_as_real.h>
 
 using namespace mlir;
 using namespace cleave::runtime;
@@ -56,7 +58,8 @@ BindResult cleave::runtime::bindLearningRate(Binder &binder, ArrayRef<Operation 
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The tensors of one kind of operand of all ops in the batch.
+/// The tensors of one kind of operand of all ops in the batch. The kernels compute on reals:
+/// complex numbers are updated part by part, as PyTorch's unfused optimizers do.
 struct TensorBatch {
   std::vector<Operand> operands;
   std::vector<Destination> results;
@@ -73,16 +76,27 @@ struct TensorBatch {
     for (at::Tensor &tensor : tensors)
       if (!tensor.is_contiguous() || !isSoleOwner(tensor))
         tensor = tensor.clone(at::MemoryFormat::Contiguous);
+    splitComplex();
   }
   void readContiguous(Frame &frame) {
     read(frame);
     for (at::Tensor &tensor : tensors)
       tensor = tensor.contiguous();
+    splitComplex();
   }
   void write(Frame &frame) {
     for (size_t i = 0; i < tensors.size(); ++i)
-      results[i].write(frame, std::move(tensors[i]));
+      results[i].write(frame, isComplex ? at::view_as_complex(tensors[i]) : std::move(tensors[i]));
     tensors.clear();
+  }
+
+private:
+  bool isComplex = false; ///< All are, or none.
+  void splitComplex() {
+    isComplex = !tensors.empty() && tensors.front().is_complex();
+    if (isComplex)
+      for (at::Tensor &tensor : tensors)
+        tensor = at::view_as_real(tensor);
   }
 };
 

@@ -28,9 +28,12 @@ void PlannedCall::execute(Frame &frame) {
     {
       Requests::Scope scope = planned.open();
       pushArguments(frame);
-      handle.callBoxed(frame.stack);
+      call(frame);
     }
-    planned.place(frame, popResults(frame));
+    llvm::SmallVector<at::Tensor, 4> values = popResults(frame);
+    if (isOfLibrary)
+      checkResults(values);
+    planned.place(frame, values);
     return;
   }
   case Nothing:
@@ -56,7 +59,7 @@ void PlannedCall::runFirst(Frame &frame) {
       }
     }
     llvm::erase_if(operands, [](const at::Tensor &operand) { return !operand.defined(); });
-    handle.callBoxed(frame.stack);
+    call(frame);
     values = popResults(frame);
   }
   checkResults(values);
@@ -74,6 +77,8 @@ void PlannedCall::runFirst(Frame &frame) {
   } else {
     mode = Placed;
   }
+  if (mode == Unboxed || mode == Out)
+    planned.passTensors();
 }
 
 void PlannedCall::runOut(Frame &frame) {

@@ -54,6 +54,9 @@ public:
   /// After any other run: what does not lie where it should is copied there; stores what is not
   /// fixed. Throws where a layout is not that of the first run.
   void place(Frame &frame, llvm::ArrayRef<at::Tensor> values);
+  /// From now on kernels are given the tensors of all results: what they ask for is workspace, of
+  /// whatever size.
+  void passTensors() { requests.expectNothing(); }
   /// Forgets the first run. The next one is watched.
   void reset();
 

@@ -1,17 +1,13 @@
 //===- Random.cpp - random ops, with PyTorch's generator --------------------===//
-//------------------------------------------------===//
 //
 // What each op draws, and how many numbers, is in `docs/random.md`.
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/device/Device.h"
-#include "runtime/exec/Kernels.h"
+#include "runtime/exec/RandomInstruction.h"
 #include "runtime/exec/RandomPhilox.h"
-#include "runtime/exec/RandomStream.h"
 
 #include <ATen/ops/bernoulli.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
@@ -20,30 +16,6 @@ using namespace mlir;
 using namespace cleave::runtime;
 
 namespace {
-/// Operands, results and the place in the stream, which all random ops have.
-class RandomInstruction : public Instruction {
-public:
-  Operand like, seed, offset;
-  std::vector<Destination> results;
-  RandomStream *stream = nullptr;
-  uint64_t position = 0;
-  const Device *device = nullptr;
-
-protected:
-  /// The generator is the host's, so numbers are drawn there: a tensor with `x`'s strides.
-  at::Tensor hostLike(const at::Tensor &x, at::ScalarType dtype) const {
-    return at::empty_like(x, at::TensorOptions().dtype(dtype).device(at::kCPU));
-  }
-  at::Tensor hostLike(const at::Tensor &x) const { return hostLike(x, x.scalar_type()); }
-
-  /// The generator at this op's place.
-  at::Generator &generator(Frame &frame) const {
-    int64_t at = *offset.tensor(frame).const_data_ptr<int64_t>();
-    int64_t seedValue = *seed.tensor(frame).const_data_ptr<int64_t>();
-    return stream->seek(static_cast<uint64_t>(seedValue), static_cast<uint64_t>(at) + position);
-  }
-};
-
 /// Draws of a tensor's elements where 64-bit elements take two: uniform numbers and the like.
 uint64_t drawsPerWidth(const at::Tensor &tensor) {
   return tensor.numel() * (tensor.scalar_type() == at::kDouble ? 2 : 1);
@@ -126,37 +98,26 @@ private:
     return result.scalar_type() == at::kDouble ? 2 * numbers : numbers;
   }
 };
+
+class Exponential : public RandomInstruction {
+public:
+  double rate = 1;
+
+  void execute(Frame &frame) override {
+    at::Generator &gen = generator(frame);
+    at::Tensor result = hostLike(like.tensor(frame)).exponential_(rate, gen);
+    stream->advance(2 * result.numel());
+    results[0].write(frame, device->fromHost(result));
+  }
+};
 } // namespace
-
-static double number(Operation *op, llvm::StringRef name, double otherwise) {
-  auto attribute = op->getAttrOfType<FloatAttr>(name);
-  return attribute ? attribute.getValueAsDouble() : otherwise;
-}
-
-/// Binds what all random ops have; `make` fills in the rest.
-template <typename T, typename Make>
-static BindResult bindRandom(Binder &binder, Operation *op, Make make) {
-  auto instruction = std::make_unique<T>();
-  // In the order in which `execute` reads them.
-  instruction->offset = binder.use(op->getOperand(2));
-  instruction->seed = binder.use(op->getOperand(1));
-  instruction->like = binder.use(op->getOperand(0));
-  for (Value result : op->getResults())
-    instruction->results.push_back(binder.define(result));
-  instruction->stream = binder.services().random;
-  instruction->device = binder.services().device;
-  if (auto position = op->getAttrOfType<IntegerAttr>("position"))
-    instruction->position = position.getInt();
-  make(*instruction);
-  return instruction;
-}
 
 BindResult cleave::runtime::bindRngNativeDropout(Binder &binder, ArrayRef<Operation *> ops) {
   Operation *op = ops.front();
   if (isPhilox(op))
     return bindPhiloxDropout(binder, op);
   return bindRandom<NativeDropout>(binder, op, [&](NativeDropout &instruction) {
-    instruction.p = number(op, "p", 0.0);
+    instruction.p = numberOf(op, "p", 0.0);
     if (auto train = op->getAttrOfType<BoolAttr>("train"))
       instruction.isTraining = train.getValue();
   });
@@ -168,7 +129,7 @@ BindResult cleave::runtime::bindRngBernoulli(Binder &binder, ArrayRef<Operation 
     return bindPhiloxBernoulli(binder, op);
   return bindRandom<Bernoulli>(binder, op, [&](Bernoulli &instruction) {
     if (op->hasAttr("p"))
-      instruction.p = number(op, "p", 0.0);
+      instruction.p = numberOf(op, "p", 0.0);
   });
 }
 
@@ -177,8 +138,8 @@ BindResult cleave::runtime::bindRngUniform(Binder &binder, ArrayRef<Operation *>
   if (isPhilox(op))
     return bindPhiloxUniform(binder, op);
   return bindRandom<Uniform>(binder, op, [&](Uniform &instruction) {
-    instruction.from = number(op, "from", 0.0);
-    instruction.to = number(op, "to", 1.0);
+    instruction.from = numberOf(op, "from", 0.0);
+    instruction.to = numberOf(op, "to", 1.0);
   });
 }
 
@@ -187,7 +148,15 @@ BindResult cleave::runtime::bindRngNormal(Binder &binder, ArrayRef<Operation *> 
   if (isPhilox(op))
     return bindPhiloxNormal(binder, op);
   return bindRandom<Normal>(binder, op, [&](Normal &instruction) {
-    instruction.mean = number(op, "mean", 0.0);
-    instruction.deviation = number(op, "std", 1.0);
+    instruction.mean = numberOf(op, "mean", 0.0);
+    instruction.deviation = numberOf(op, "std", 1.0);
   });
+}
+
+BindResult cleave::runtime::bindRngExponential(Binder &binder, ArrayRef<Operation *> ops) {
+  Operation *op = ops.front();
+  if (isPhilox(op))
+    return bindPhiloxExponential(binder, op);
+  return bindRandom<Exponential>(
+      binder, op, [&](Exponential &instruction) { instruction.rate = numberOf(op, "lambd", 1.0); });
 }

@@ -1,24 +1,14 @@
 //===- RandomPhilox.cpp - random ops whose generator is Philox ----------------===//
-//
-// An element's number comes from its index in the whole tensor, so ranks draw their parts and
-// nothing else. Everything is computed in double precision and rounded once: docs/random.md has the
-// formulas.
-//
-//===----------------------------------------------------------------------===//
 
 #include "runtime/exec/RandomPhilox.h"
 
-#include "runtime/device/Device.h"
-#include "runtime/device/Draw.h"
-#include "runtime/exec/Philox.h"
+#include "runtime/exec/PhiloxInstruction.h"
 #include "runtime/ranks/RankGrid.h"
 
-#include "dialects/aten/Aten.h"
+#include "dialects/aten/ops/Random.h"
 #include "dialects/dist/Placed.h"
 
 #include <ATen/Dispatch.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
@@ -31,12 +21,7 @@ using namespace cleave::runtime;
 
 using namespace cleave::draw;
 
-namespace {
-bool isWide(const at::Tensor &tensor) {
-  return tensor.scalar_type() == at::kDouble;
-}
-
-int32_t elementOf(const at::Tensor &tensor) {
+int32_t cleave::runtime::elementOf(const at::Tensor &tensor) {
   switch (tensor.scalar_type()) {
   case at::kHalf:
     return CleaveDrawF16;
@@ -51,8 +36,7 @@ int32_t elementOf(const at::Tensor &tensor) {
   }
 }
 
-/// The part as a device is told it: dimensions that are whole continue the one before them.
-llvm::Error describePart(const DrawnPart &part, CleaveDraw &request) {
+llvm::Error cleave::runtime::describePart(const DrawnPart &part, CleaveDraw &request) {
   request.count = 1;
   for (auto [whole, begin, size] : llvm::zip_equal(part.whole, part.begin, part.sizes)) {
     request.count *= size;
@@ -75,90 +59,7 @@ llvm::Error describePart(const DrawnPart &part, CleaveDraw &request) {
   return llvm::Error::success();
 }
 
-class PhiloxInstruction : public Instruction {
-public:
-  Operand like, seed, offset;
-  std::vector<Destination> results;
-  DrawnPart part;
-  const Device *device = nullptr;
-  /// Whether the device draws: then seed and offset are on it.
-  bool drawsOnDevice = false;
-  /// What is the same in each run of a draw by the device.
-  CleaveDraw request{};
-
-protected:
-  struct Place {
-    at::Tensor seed, offset;
-  };
-  Place place(Frame &frame) const {
-    at::Tensor at = offset.tensor(frame);
-    return {seed.tensor(frame), std::move(at)};
-  }
-
-  /// A tensor like `x` of `dtype`, for the device's `request`.
-  at::Tensor drawThere(const Place &at, const at::Tensor &x, at::ScalarType dtype,
-                       CleaveDraw draw) const {
-    at::Tensor dense = at::empty(x.sizes(), x.options().dtype(dtype));
-    draw.out = dense.mutable_data_ptr();
-    draw.seed = at.seed.const_data_ptr<int64_t>();
-    draw.offset = at.offset.const_data_ptr<int64_t>();
-    draw.element = elementOf(x);
-    if (llvm::Error error = device->plugin()->draw(draw))
-      throw std::runtime_error(llvm::toString(std::move(error)));
-    return layOutLike(x, std::move(dense));
-  }
-
-  /// The same, drawn by the host; element i of the part is `make(words, i)`, words being the
-  /// `perElement` numbers of the element's index in the whole.
-  template <typename T, typename Make>
-  at::Tensor drawHere(const Place &at, const at::Tensor &x, at::ScalarType dtype,
-                      int64_t perElement, Make make) const {
-    constexpr int64_t kChunk = 1024;
-    auto key = static_cast<uint64_t>(*at.seed.const_data_ptr<int64_t>());
-    auto stream = static_cast<uint64_t>(*at.offset.const_data_ptr<int64_t>() + request.position);
-    at::Tensor dense = at::empty(x.sizes(), at::TensorOptions().dtype(dtype));
-    T *out = dense.mutable_data_ptr<T>();
-    std::vector<uint32_t> words(kChunk * perElement);
-    part.forEachRun([&](int64_t local, int64_t whole, int64_t count) {
-      for (int64_t done = 0; done < count; done += kChunk) {
-        int64_t n = std::min(kChunk, count - done);
-        philoxWords(key, stream, static_cast<uint64_t>(whole + done) * perElement,
-                    llvm::MutableArrayRef(words).take_front(n * perElement));
-        for (int64_t i = 0; i < n; ++i)
-          out[local + done + i] = make(words.data() + i * perElement, local + done + i);
-      }
-    });
-    return layOutLike(x, std::move(dense));
-  }
-
-  /// Bytes that are 1 where u is less than `p`, or than the element of `x` if there is no `p`.
-  at::Tensor drawMask(const Place &at, const at::Tensor &x, std::optional<double> p) const {
-    at::Tensor probabilities;
-    if (!p)
-      probabilities = (drawsOnDevice ? x : device->toHost(x)).to(at::kDouble).contiguous();
-    const double *given = p ? nullptr : probabilities.const_data_ptr<double>();
-    if (drawsOnDevice) {
-      CleaveDraw draw = request;
-      draw.kind = p ? CleaveDrawBernoulli : CleaveDrawBernoulliOf;
-      draw.first = p.value_or(0);
-      draw.probabilities = given;
-      return drawThere(at, x, at::kBool, draw);
-    }
-    bool wide = !p && isWide(x);
-    return drawHere<bool>(at, x, at::kBool, wide ? 2 : 1, [&](const uint32_t *words, int64_t i) {
-      return (wide ? uniform64(words) : uniform32(words)) < (p ? *p : given[i]);
-    });
-  }
-
-private:
-  at::Tensor layOutLike(const at::Tensor &x, at::Tensor dense) const {
-    at::Tensor result = at::empty_like(x, x.options().dtype(dense.scalar_type()));
-    if (result.strides() == dense.strides())
-      return device->fromHost(dense);
-    return result.copy_(dense);
-  }
-};
-
+namespace {
 class PhiloxDropout : public PhiloxInstruction {
 public:
   double p = 0;
@@ -255,10 +156,30 @@ public:
     results[0].write(frame, std::move(result));
   }
 };
+
+class PhiloxExponential : public PhiloxInstruction {
+public:
+  double rate = 1;
+
+  void execute(Frame &frame) override {
+    Place at = place(frame);
+    at::Tensor x = like.tensor(frame), result;
+    AT_DISPATCH_FLOATING_TYPES_AND2(
+        at::kHalf, at::kBFloat16, x.scalar_type(), "rng_exponential", [&] {
+          bool wide = isWide(x);
+          // Of u, 0 is left out: the logarithm is finite, and 0 where u is rounded to 1.
+          result = drawHere<scalar_t>(
+              at, x, x.scalar_type(), wide ? 2 : 1, [&](const uint32_t *words, int64_t) {
+                double u = wide ? uniform64(words) + 0x1p-53 : (words[0] + 1.0) * 0x1p-32;
+                return static_cast<scalar_t>(-logOf(u) / rate);
+              });
+        });
+    results[0].write(frame, std::move(result));
+  }
+};
 } // namespace
 
-/// Which part of the whole this rank draws: what the result's placement says.
-static llvm::Expected<DrawnPart> partOf(Binder &binder, Operation *op) {
+llvm::Expected<DrawnPart> cleave::runtime::partOf(Binder &binder, Operation *op) {
   auto type = cast<RankedTensorType>(op->getResult(0).getType());
   DrawnPart part;
   part.whole.assign(type.getShape().begin(), type.getShape().end());
@@ -299,29 +220,6 @@ static double number(Operation *op, llvm::StringRef name, double otherwise) {
   return attribute ? attribute.getValueAsDouble() : otherwise;
 }
 
-template <typename T, typename Make>
-static BindResult bindPhilox(Binder &binder, Operation *op, Make make) {
-  llvm::Expected<DrawnPart> part = partOf(binder, op);
-  if (!part)
-    return part.takeError();
-  auto instruction = std::make_unique<T>();
-  // In the order in which `execute` reads them.
-  instruction->offset = binder.use(op->getOperand(2));
-  instruction->seed = binder.use(op->getOperand(1));
-  instruction->like = binder.use(op->getOperand(0));
-  for (Value result : op->getResults())
-    instruction->results.push_back(binder.define(result));
-  if (llvm::Error error = describePart(*part, instruction->request))
-    return error;
-  instruction->part = std::move(*part);
-  instruction->device = binder.services().device;
-  instruction->drawsOnDevice = binder.services().drawsOnDevice;
-  if (auto position = op->getAttrOfType<IntegerAttr>("position"))
-    instruction->request.position = position.getInt();
-  make(*instruction);
-  return instruction;
-}
-
 bool cleave::runtime::isPhilox(Operation *op) {
   auto random = dyn_cast<aten::RandomOpInterface>(op);
   return random && random.getGenerator() == aten::Generator::Philox;
@@ -337,8 +235,12 @@ Operation *cleave::runtime::findRandomOp(const Program &program,
 }
 
 bool cleave::runtime::canDrawOnDevice(const Program &program, const Device &device) {
+  // Devices draw floating-point numbers of the kinds that `CleaveDraw` lists.
   return !device.isHost() && device.plugin()->canDraw() &&
-         !findRandomOp(program, [](Operation *op) { return !isPhilox(op); });
+         !findRandomOp(program, [](Operation *op) {
+           return !isPhilox(op) || isa<aten::RngExponentialOp, aten::RngRandintOp,
+                                       aten::RngRandpermOp, aten::RngMultinomialOp>(op);
+         });
 }
 
 BindResult cleave::runtime::bindPhiloxDropout(Binder &binder, Operation *op) {
@@ -367,5 +269,11 @@ BindResult cleave::runtime::bindPhiloxNormal(Binder &binder, Operation *op) {
   return bindPhilox<PhiloxNormal>(binder, op, [&](PhiloxNormal &instruction) {
     instruction.mean = number(op, "mean", 0.0);
     instruction.deviation = number(op, "std", 1.0);
+  });
+}
+
+BindResult cleave::runtime::bindPhiloxExponential(Binder &binder, Operation *op) {
+  return bindPhilox<PhiloxExponential>(binder, op, [&](PhiloxExponential &instruction) {
+    instruction.rate = number(op, "lambd", 1.0);
   });
 }

@@ -22,6 +22,10 @@ BindResult bindPhiloxDropout(Binder &binder, mlir::Operation *op);
 BindResult bindPhiloxBernoulli(Binder &binder, mlir::Operation *op);
 BindResult bindPhiloxUniform(Binder &binder, mlir::Operation *op);
 BindResult bindPhiloxNormal(Binder &binder, mlir::Operation *op);
+BindResult bindPhiloxExponential(Binder &binder, mlir::Operation *op);
+BindResult bindPhiloxRandint(Binder &binder, mlir::Operation *op);
+BindResult bindPhiloxRandperm(Binder &binder, mlir::Operation *op);
+BindResult bindPhiloxMultinomial(Binder &binder, mlir::Operation *op);
 
 } // namespace cleave::runtime
 

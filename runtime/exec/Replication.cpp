@@ -29,7 +29,7 @@ ReplicatedValue cleave::runtime::describeReplication(mlir::Value value, uint32_t
   auto type = llvm::dyn_cast<mlir::RankedTensorType>(value.getType());
   if (!type)
     return result;
-  if (type.hasStaticShape() && type.getElementType().isIntOrFloat())
+  if (dist::isTensor(type))
     result.bytes = dist::bytesOf(type);
   dist::PlacementAttr placement = dist::getPlacement(value.getType());
   if (!placement)

@@ -17,7 +17,7 @@ constexpr Entry kTypes[] = {
     {DType::Bool, "BOOL", 1}, {DType::U8, "U8", 1},   {DType::I8, "I8", 1},
     {DType::I16, "I16", 2},   {DType::F16, "F16", 2}, {DType::BF16, "BF16", 2},
     {DType::I32, "I32", 4},   {DType::F32, "F32", 4}, {DType::F64, "F64", 8},
-    {DType::I64, "I64", 8},
+    {DType::I64, "I64", 8},   {DType::C64, "C64", 8}, {DType::C128, "C128", 16},
 };
 } // namespace
 
@@ -31,9 +31,21 @@ llvm::StringRef cleave::runtime::getName(DType dtype) {
 
 std::optional<DType> cleave::runtime::parseDType(llvm::StringRef name) {
   for (const Entry &entry : kTypes)
-    if (entry.name == name)
+    if (entry.name == name && !partOf(entry.dtype))
       return entry.dtype;
   return std::nullopt;
+}
+
+std::optional<DType> cleave::runtime::partOf(DType dtype) {
+  if (dtype == DType::C64)
+    return DType::F32;
+  return dtype == DType::C128 ? std::optional(DType::F64) : std::nullopt;
+}
+
+std::optional<DType> cleave::runtime::complexOf(DType part) {
+  if (part == DType::F32)
+    return DType::C64;
+  return part == DType::F64 ? std::optional(DType::C128) : std::nullopt;
 }
 
 std::optional<int64_t> cleave::runtime::countElements(llvm::ArrayRef<int64_t> shape) {

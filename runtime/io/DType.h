@@ -19,9 +19,15 @@ namespace cleave::runtime {
 
 /// Size of one element in bytes.
 unsigned byteSize(DType dtype);
-/// The name in a safetensors header: "F32", "BF16", "BOOL", ...
+/// The name in a safetensors header: "F32", "BF16", "BOOL", ... Complex numbers have names in
+/// messages only
+/// ("C64"): files hold pairs of reals.
 llvm::StringRef getName(DType dtype);
-/// The type a safetensors name stands for; nullopt for names that no program uses.
+/// The type of the two reals that a complex number is stored as; nullopt for other types.
+std::optional<DType> partOf(DType dtype);
+/// The complex type of pairs of `part`; nullopt where programs have none.
+std::optional<DType> complexOf(DType part);
+/// The type a safetensors name stands for; nullopt for names that no program uses, or files.
 std::optional<DType> parseDType(llvm::StringRef name);
 
 /// Product of the dimensions; nullopt if a dimension is negative or the product overflows.

@@ -2,41 +2,9 @@
 
 #include "runtime/io/Data.h"
 #include "runtime/io/DataSources.h"
-#include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
-#include <filesystem>
 
 using namespace cleave::runtime;
-
-static constexpr llvm::StringLiteral kKinds[] = {"text", "u16", "u32", "safetensors"};
-
-std::vector<std::string> cleave::runtime::listDataPaths(llvm::StringRef source) {
-  auto [kind, rest] = source.split(':');
-  std::vector<std::string> paths;
-  if (llvm::is_contained(kKinds, kind))
-    for (llvm::StringRef path : llvm::split(rest, ','))
-      if (!path.empty())
-        paths.push_back(path.str());
-  return paths;
-}
-
-llvm::Expected<std::vector<std::string>> cleave::runtime::listDirectory(llvm::StringRef path,
-                                                                        llvm::StringRef extension) {
-  std::vector<std::string> files;
-  std::error_code error;
-  std::filesystem::recursive_directory_iterator it(path.str(), error), end;
-  for (; !error && it != end; it.increment(error)) {
-    std::error_code ignored;
-    if (!it->is_symlink(ignored) && it->is_regular_file(ignored) &&
-        llvm::StringRef(it->path().native()).ends_with(extension))
-      files.push_back(it->path().string());
-  }
-  if (error)
-    return makeError("{0}: cannot read the directory: {1}", path, error.message());
-  llvm::sort(files);
-  return files;
-}
 
 llvm::Expected<std::unique_ptr<DataSource>> DataSource::open(const DataOptions &options,
                                                              llvm::ArrayRef<InputSpec> inputs) {
@@ -46,20 +14,27 @@ llvm::Expected<std::unique_ptr<DataSource>> DataSource::open(const DataOptions &
       options.ranks > kLimit)
     return makeError("expected 1 to {0} microbatches and ranks, found {1} and {2}", kLimit,
                      options.microbatches, options.ranks);
-  llvm::StringRef kind = llvm::StringRef(options.source).split(':').first;
-  std::vector<std::string> paths = listDataPaths(options.source);
-  if (paths.empty())
-    return makeError("expected data as text:PATH, u16:PATH, u32:PATH or safetensors:PATH, "
-                     "several paths separated by commas, found \"{0}\"",
-                     options.source);
+  llvm::Expected<std::vector<SourceTerm>> terms = parseSource(options.source);
+  if (!terms)
+    return terms.takeError();
   if (inputs.empty())
     return makeError("the program takes no inputs, so there is nothing to read from {0}",
                      options.source);
-  if (kind == "text")
-    return openText(options, inputs, paths);
-  if (kind == "safetensors")
-    return openTensors(options, inputs, paths);
-  return openTokens(options, inputs, paths, kind == "u16" ? 2 : 4);
+  return isMixture(options.source) ? openMixture(options, inputs, *terms)
+                                   : openTerm(options, inputs, terms->front());
+}
+
+llvm::Expected<std::unique_ptr<DataSource>>
+cleave::runtime::openTerm(const DataOptions &options, llvm::ArrayRef<InputSpec> inputs,
+                          const SourceTerm &term) {
+  llvm::Expected<std::vector<std::string>> files = listFiles(term);
+  if (!files)
+    return files.takeError();
+  if (term.kind == "text")
+    return openText(options, inputs, *files);
+  if (term.kind == "safetensors")
+    return openTensors(options, inputs, *files);
+  return openTokens(options, inputs, *files, term.kind == "u16" ? 2 : 4);
 }
 
 llvm::Expected<int64_t> cleave::runtime::countMicrobatches(int64_t batch, int64_t ranks,

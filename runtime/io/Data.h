@@ -41,8 +41,9 @@ struct HostTensor {
 };
 
 struct DataOptions {
-  /// `KIND:PATH[,PATH...]` with KIND one of text, u16, u32, safetensors. A directory of text or
-  /// safetensors stands for the files in it.
+  /// `KIND:PATH[,PATH...]` with KIND one of text, u16, u32, safetensors, where a path may be a
+  /// directory or a pattern; or a mixture of such sources, `mix:WEIGHT=SOURCE;WEIGHT=SOURCE...`, or
+  /// `mix:@FILE` with a line `WEIGHT SOURCE` for each. docs/run.md has the details.
   std::string source;
   uint64_t seed = 0;
   int64_t microbatches = 1;
@@ -69,16 +70,22 @@ public:
                                                           llvm::ArrayRef<InputSpec> inputs);
   virtual ~DataSource() = default;
 
+  /// Whole steps in one pass over the data.
+  virtual uint64_t countSteps() const = 0;
   /// The microbatch's tensors, in the order of the specifications `open` was given. Const and
   /// without shared state: several threads may read.
   virtual llvm::Expected<std::vector<HostTensor>> read(BatchPosition position) const = 0;
+  /// Copies example `example`, counted from 0 over all passes in the source's order, to row `row`
+  /// of tensors like those that `read` gives.
+  virtual llvm::Error readExample(uint64_t example, int64_t row,
+                                  llvm::MutableArrayRef<HostTensor> to) const = 0;
   /// Size and kind, for the first line a run prints: `1,234,567 byte tokens from 3 files`.
   virtual std::string describe() const = 0;
   /// A hash of the data and of what decides its order; a resumed run compares it.
   virtual uint64_t fingerprint() const = 0;
 };
 
-/// The paths of `KIND:PATH[,PATH...]`; none if it has another form.
+/// The paths of a source, of patterns those that match; none if it has another form.
 std::vector<std::string> listDataPaths(llvm::StringRef source);
 
 /// The number of microbatches of one rank's share of `batch` examples; an error if the batch does

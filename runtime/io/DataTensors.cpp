@@ -9,9 +9,7 @@
 #include "runtime/io/Safetensors.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Endian.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/xxhash.h"
-#include <cstring>
 
 using namespace cleave::runtime;
 
@@ -23,7 +21,10 @@ public:
       : options(options), specs(inputs.vec()) {}
 
   llvm::Error addFile(llvm::StringRef path);
+  uint64_t countSteps() const override { return steps; }
   llvm::Expected<std::vector<HostTensor>> read(BatchPosition position) const override;
+  llvm::Error readExample(uint64_t example, int64_t row,
+                          llvm::MutableArrayRef<HostTensor> to) const override;
   std::string describe() const override;
   uint64_t fingerprint() const override;
 
@@ -35,6 +36,9 @@ private:
   };
   llvm::Expected<const TensorView *> findInput(const SafetensorsFile &file,
                                                const InputSpec &spec) const;
+  const Part &partOf(int64_t step) const;
+  static void copyExamples(const TensorView &tensor, const InputSpec &spec, int64_t begin,
+                           int64_t count, int64_t row, HostTensor &to);
 
   DataOptions options;
   std::vector<InputSpec> specs;
@@ -126,10 +130,15 @@ llvm::Error TensorSource::addFile(llvm::StringRef path) {
   return llvm::Error::success();
 }
 
+/// The file with the batch of a step of the first pass.
+const TensorSource::Part &TensorSource::partOf(int64_t step) const {
+  return *std::prev(llvm::upper_bound(
+      parts, step, [](int64_t value, const Part &candidate) { return value < candidate.begin; }));
+}
+
 llvm::Expected<std::vector<HostTensor>> TensorSource::read(BatchPosition position) const {
   int64_t step = position.step % steps;
-  const Part &part = *std::prev(llvm::upper_bound(
-      parts, step, [](int64_t value, const Part &candidate) { return value < candidate.begin; }));
+  const Part &part = partOf(step);
   std::vector<HostTensor> result;
   for (const InputSpec &spec : specs) {
     const TensorView &tensor = *part.file->find(spec.name);
@@ -139,23 +148,41 @@ llvm::Expected<std::vector<HostTensor>> TensorSource::read(BatchPosition positio
       result.push_back(std::move(host));
       continue;
     }
-    unsigned dim = *spec.batchDim;
-    size_t inner = byteSize(spec.dtype), outer = 1;
-    for (size_t d = dim + 1; d < spec.shape.size(); ++d)
-      inner *= spec.shape[d];
-    for (size_t d = 0; d < dim; ++d)
-      outer *= spec.shape[d];
-    size_t size = spec.shape[dim], examples = tensor.shape[dim];
-    size_t begin = (((step - part.begin) * options.ranks + position.rank) * options.microbatches +
-                    position.microbatch) *
-                   size;
-    host.bytes.resize(outer * size * inner);
-    for (size_t o = 0; o < outer && size * inner > 0; ++o)
-      std::memcpy(host.bytes.data() + o * size * inner,
-                  tensor.bytes.data() + (o * examples + begin) * inner, size * inner);
+    int64_t size = spec.shape[*spec.batchDim];
+    int64_t begin = (((step - part.begin) * options.ranks + position.rank) * options.microbatches +
+                     position.microbatch) *
+                    size;
+    host.bytes.resize(*countBytes(spec.dtype, spec.shape));
+    copyExamples(tensor, spec, begin, size, 0, host);
     result.push_back(std::move(host));
   }
   return result;
+}
+
+/// Copies `count` examples of the tensor from `begin` on to rows of `to` from `row` on.
+void TensorSource::copyExamples(const TensorView &tensor, const InputSpec &spec, int64_t begin,
+                                int64_t count, int64_t row, HostTensor &to) {
+  int64_t width = byteSize(spec.dtype);
+  Box box = wholeBox(tensor.shape);
+  box[*spec.batchDim] = {begin, count};
+  std::vector<int64_t> from = byteStrides(tensor.shape, width);
+  std::vector<int64_t> strides = byteStrides(to.shape, width);
+  copyStrided(tensor.bytes.data() + begin * from[*spec.batchDim], from,
+              to.bytes.data() + row * strides[*spec.batchDim], strides, shapeOf(box), width);
+}
+
+llvm::Error TensorSource::readExample(uint64_t example, int64_t row,
+                                      llvm::MutableArrayRef<HostTensor> to) const {
+  auto batched = llvm::find_if(specs, [](const InputSpec &spec) { return spec.batchDim; });
+  uint64_t perStep =
+      uint64_t(options.ranks) * options.microbatches * batched->shape[*batched->batchDim];
+  uint64_t total = perStep * steps, index = example % total;
+  if (options.shuffle)
+    index = permute(index, total, options.seed, example / total);
+  const Part &part = partOf(index / perStep);
+  for (auto [spec, tensor] : llvm::zip_equal(specs, to))
+    copyExamples(*part.file->find(spec.name), spec, index - part.begin * perStep, 1, row, tensor);
+  return llvm::Error::success();
 }
 
 std::string TensorSource::describe() const {
@@ -176,19 +203,8 @@ llvm::Expected<std::unique_ptr<DataSource>>
 cleave::runtime::openTensors(const DataOptions &options, llvm::ArrayRef<InputSpec> inputs,
                              llvm::ArrayRef<std::string> paths) {
   auto source = std::make_unique<TensorSource>(options, inputs);
-  for (const std::string &path : paths) {
-    std::vector<std::string> files = {path};
-    if (llvm::sys::fs::is_directory(path)) {
-      llvm::Expected<std::vector<std::string>> listed = listDirectory(path, ".safetensors");
-      if (!listed)
-        return listed.takeError();
-      if (listed->empty())
-        return makeError("{0}: expected .safetensors files in the directory, found none", path);
-      files = std::move(*listed);
-    }
-    for (const std::string &file : files)
-      if (llvm::Error error = source->addFile(file))
-        return error;
-  }
+  for (const std::string &path : paths)
+    if (llvm::Error error = source->addFile(path))
+      return error;
   return source;
 }

@@ -10,7 +10,6 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Endian.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/xxhash.h"
 #include <algorithm>
 #include <numeric>
@@ -28,7 +27,12 @@ public:
 
   llvm::Error addFile(llvm::StringRef path);
   llvm::Error finish(llvm::ArrayRef<InputSpec> inputs);
+  uint64_t countSteps() const override {
+    return windows / (uint64_t(options.ranks) * options.microbatches * rows);
+  }
   llvm::Expected<std::vector<HostTensor>> read(BatchPosition position) const override;
+  llvm::Error readExample(uint64_t example, int64_t row,
+                          llvm::MutableArrayRef<HostTensor> to) const override;
   std::string describe() const override;
   uint64_t fingerprint() const override;
 
@@ -177,20 +181,26 @@ llvm::Expected<std::vector<HostTensor>> TokenSource::read(BatchPosition position
     result.push_back(
         {spec.dtype, spec.shape, std::vector<uint8_t>(*countBytes(spec.dtype, spec.shape))});
   uint64_t share = uint64_t(options.microbatches) * rows;
-  for (int64_t row = 0; row < rows; ++row) {
-    uint64_t example =
-        (position.step * options.ranks + position.rank) * share + position.microbatch * rows + row;
-    uint64_t epoch = example / windows, window = example % windows;
-    if (options.shuffle)
-      window = permute(window, windows, options.seed, epoch);
-    for (auto [spec, tensor] : llvm::zip_equal(specs, result)) {
-      size_t bytesPerRow = tensor.bytes.size() / rows;
-      if (llvm::Error error = copyTokens(window * length + (spec.isTarget ? 1 : 0), length,
-                                         spec.dtype, tensor.bytes.data() + row * bytesPerRow))
-        return error;
-    }
-  }
+  uint64_t first = (position.step * options.ranks + position.rank) * share +
+                   uint64_t(position.microbatch) * rows;
+  for (int64_t row = 0; row < rows; ++row)
+    if (llvm::Error error = readExample(first + row, row, result))
+      return error;
   return result;
+}
+
+llvm::Error TokenSource::readExample(uint64_t example, int64_t row,
+                                     llvm::MutableArrayRef<HostTensor> to) const {
+  uint64_t epoch = example / windows, window = example % windows;
+  if (options.shuffle)
+    window = permute(window, windows, options.seed, epoch);
+  for (auto [spec, tensor] : llvm::zip_equal(specs, to)) {
+    size_t bytesPerRow = tensor.bytes.size() / rows;
+    if (llvm::Error error = copyTokens(window * length + (spec.isTarget ? 1 : 0), length,
+                                       spec.dtype, tensor.bytes.data() + row * bytesPerRow))
+      return error;
+  }
+  return llvm::Error::success();
 }
 
 std::string TokenSource::describe() const {
@@ -221,18 +231,9 @@ llvm::Expected<std::unique_ptr<DataSource>>
 cleave::runtime::openText(const DataOptions &options, llvm::ArrayRef<InputSpec> inputs,
                           llvm::ArrayRef<std::string> paths) {
   auto source = std::make_unique<TokenSource>(options, /*width=*/1);
-  for (const std::string &path : paths) {
-    std::vector<std::string> files = {path};
-    if (llvm::sys::fs::is_directory(path)) {
-      llvm::Expected<std::vector<std::string>> listed = listDirectory(path);
-      if (!listed)
-        return listed.takeError();
-      files = std::move(*listed);
-    }
-    for (const std::string &file : files)
-      if (llvm::Error error = source->addFile(file))
-        return error;
-  }
+  for (const std::string &path : paths)
+    if (llvm::Error error = source->addFile(path))
+      return error;
   if (llvm::Error error = source->finish(inputs))
     return error;
   return source;

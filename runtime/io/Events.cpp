@@ -130,6 +130,9 @@ llvm::Error EventWriter::write(const StepMetrics &metrics) {
     if (llvm::Error error = write(tag, metrics.step, rate))
       return error;
   }
+  if (metrics.evalLoss)
+    if (llvm::Error error = write("eval/loss", metrics.step, *metrics.evalLoss))
+      return error;
   return metrics.gradientNorm ? write("train/gradient_norm", metrics.step, *metrics.gradientNorm)
                               : llvm::Error::success();
 }

@@ -108,6 +108,8 @@ llvm::Error MetricsFile::write(const StepMetrics &metrics) {
             "]";
   if (metrics.gradientNorm)
     line += ", \"gradient_norm\": " + formatNumber(*metrics.gradientNorm);
+  if (metrics.evalLoss)
+    line += ", \"eval_loss\": " + formatNumber(*metrics.evalLoss);
   if (metrics.tensorBytes)
     line += llvm::formatv(", \"memory_bytes\": {0}", *metrics.tensorBytes);
   if (metrics.workspaceBytes)

@@ -27,6 +27,8 @@ struct StepMetrics {
   std::vector<double> learningRates;
   /// The norm of all gradients together, before they are clipped; set if the program computes it.
   std::optional<double> gradientNorm;
+  /// The loss over the evaluation set after the step; set if it was computed.
+  std::optional<double> evalLoss;
   /// Peak bytes of tensors in the step, and of what ops use inside; set if the program is lowered.
   std::optional<int64_t> tensorBytes, workspaceBytes;
 };
@@ -38,7 +40,8 @@ const char *describeNonFinite(double loss);
 std::string formatNumber(double value);
 
 /// Appends a line per step to a file of JSON lines: step, loss, tokens_per_s, ms, and where they
-/// are known lr (a list where there are several), gradient_norm, memory_bytes, workspace_bytes. A
+/// are known lr (a list where there are several), gradient_norm, eval_loss, memory_bytes,
+/// workspace_bytes. A
 /// loss that is not finite is null, since JSON has no such numbers. Finite losses are written so
 /// that they read back bit for bit.
 class MetricsFile {
@@ -69,7 +72,7 @@ public:
   ~EventWriter();
   llvm::Error write(llvm::StringRef tag, int64_t step, double value);
   /// The tags `train/loss`, `speed/tokens_per_s`, `speed/step_ms`; where they are known `train/lr`
-  /// (`train/lr/0` and so on for several) and `train/gradient_norm`.
+  /// (`train/lr/0` and so on for several), `train/gradient_norm` and `eval/loss`.
   llvm::Error write(const StepMetrics &metrics);
 
 private:

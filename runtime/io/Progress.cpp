@@ -33,9 +33,14 @@ std::string Progress::format(const StepMetrics &metrics, int64_t totalSteps,
                   (long long)left / 60 % 60, (long long)left % 60);
   else
     std::snprintf(time, sizeof time, "%lld:%02lld", (long long)left / 60, (long long)left % 60);
-  std::string loss = std::isfinite(metrics.loss) ? llvm::formatv("{0:F4}", metrics.loss).str()
-                                                 : describeNonFinite(metrics.loss);
-  std::string line = llvm::formatv("step {0}/{1}  loss {2}", metrics.step, totalSteps, loss).str();
+  auto formatLoss = [](double loss) {
+    return std::isfinite(loss) ? llvm::formatv("{0:F4}", loss).str() : describeNonFinite(loss);
+  };
+  std::string line =
+      llvm::formatv("step {0}/{1}  loss {2}", metrics.step, totalSteps, formatLoss(metrics.loss))
+          .str();
+  if (metrics.evalLoss)
+    line += "  eval " + formatLoss(*metrics.evalLoss);
   if (!metrics.learningRates.empty())
     line += "  lr " + llvm::join(llvm::map_range(metrics.learningRates, formatShort), ", ");
   if (metrics.gradientNorm)
@@ -65,7 +70,7 @@ void Progress::update(const StepMetrics &metrics) {
     std::fprintf(stream, "\r%.*s\x1b[K", int(shown.size()), shown.data());
     beginTerminalLine();
     std::fflush(stream);
-  } else if (first || metrics.step >= totalSteps ||
+  } else if (first || metrics.step >= totalSteps || metrics.evalLoss ||
              Clock::now() - lastLine >= std::chrono::seconds(5)) {
     std::fprintf(stream, "%s\n", line.c_str());
     std::fflush(stream);

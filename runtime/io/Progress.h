@@ -10,15 +10,15 @@
 namespace cleave::runtime {
 
 /// One line on a terminal, rewritten after every step and cut to the terminal's width; on anything
-/// else a line every few seconds and for the first and the last step.
+/// else a line every few seconds, for the first and the last step, and for evaluations.
 class Progress {
 public:
   Progress(std::FILE *stream, bool isTerminal, int64_t totalSteps);
   /// Ends the line.
   ~Progress();
   void update(const StepMetrics &metrics);
-  /// `step 20/100  loss 3.1416  lr 0.001  norm 1.25  12,345 tokens/s  ETA 1:05`; the time left is
-  /// `secondsPerStep` times the steps left.
+  /// `step 20/100  loss 3.1416  eval 3.2  lr 0.001  norm 1.25  12,345 tokens/s  ETA 1:05`; the time
+  /// left is `secondsPerStep` times the steps left.
   static std::string format(const StepMetrics &metrics, int64_t totalSteps, double secondsPerStep);
   /// As much of `line` as `columns` show; the last one stays free, since some terminals begin a new
   /// line once it is written.

@@ -13,6 +13,7 @@ using namespace cleave::runtime;
 namespace json = llvm::json;
 
 static constexpr llvm::StringLiteral kMetadata = "__metadata__";
+static constexpr llvm::StringLiteral kComplex = "complex";
 static constexpr size_t kLengthBytes = 8;
 static constexpr size_t kMaxRank = 64;
 
@@ -151,9 +152,45 @@ llvm::Error SafetensorsFile::parse() {
     return std::make_tuple(a.bytes.begin(), a.bytes.end(), a.name) <
            std::make_tuple(b.bytes.begin(), b.bytes.end(), b.name);
   });
-  for (auto [i, view] : llvm::enumerate(views))
-    index[view.name] = i;
-  return checkCoverage(views, data);
+  if (llvm::Error error = checkCoverage(views, data))
+    return error;
+  if (llvm::Error error = readComplex())
+    return error;
+  for (const TensorView &view : views)
+    add({view.name, view.dtype, view.shape});
+  return llvm::Error::success();
+}
+
+/// Gives the tensors that the metadata lists the complex type of their pairs.
+llvm::Error SafetensorsFile::readComplex() {
+  auto list = strings.find(kComplex.str());
+  if (list == strings.end())
+    return llvm::Error::success();
+  llvm::Expected<json::Value> value = parseJsonStrictly(list->second, /*maxDepth=*/1);
+  if (!value)
+    return makeError("\"{0}\" in {1} is not valid: {2}", kComplex, kMetadata,
+                     llvm::toString(value.takeError()));
+  const json::Array *names = value->getAsArray();
+  if (!names)
+    return makeError("expected \"{0}\" in {1} to be a list of names, found {2}", kComplex,
+                     kMetadata, *value);
+  for (const json::Value &name : *names) {
+    std::optional<llvm::StringRef> text = name.getAsString();
+    auto found = llvm::find_if(views, [&](const TensorView &view) { return view.name == text; });
+    if (found == views.end())
+      return makeError("\"{0}\" in {1} lists {2}; expected the name of a tensor", kComplex,
+                       kMetadata, name);
+    TensorView &view = *found;
+    std::optional<DType> dtype = complexOf(view.dtype);
+    if (!dtype || view.shape.empty() || view.shape.back() != 2)
+      return makeError(
+          "tensor \"{0}\": expected pairs of F32 or F64 along the last dimension, since "
+          "\"{1}\" in {2} lists it, found {3}",
+          view.name, kComplex, kMetadata, describe(view.dtype, view.shape));
+    view.dtype = *dtype;
+    view.shape.pop_back();
+  }
+  return llvm::Error::success();
 }
 
 llvm::Expected<std::unique_ptr<SafetensorsFile>> SafetensorsFile::open(llvm::StringRef path) {
@@ -168,13 +205,39 @@ llvm::Expected<std::unique_ptr<SafetensorsFile>> SafetensorsFile::open(llvm::Str
 }
 
 const TensorView *SafetensorsFile::find(llvm::StringRef name) const {
-  auto it = index.find(name);
-  return it == index.end() ? nullptr : &views[it->second];
+  const TensorEntry *entry = findEntry(name);
+  return entry ? &views[entry - entries().data()] : nullptr;
+}
+
+llvm::Error SafetensorsFile::readBox(size_t index, llvm::ArrayRef<IndexRange> box,
+                                     uint8_t *to) const {
+  const TensorView &view = views[index];
+  copyBox(view.bytes.data(), view.shape, box, byteSize(view.dtype), to);
+  return llvm::Error::success();
 }
 
 //===----------------------------------------------------------------------===//
 // Writing
 //===----------------------------------------------------------------------===//
+
+/// The type under which the file has the elements.
+static DType storedType(const TensorView &tensor) {
+  return partOf(tensor.dtype).value_or(tensor.dtype);
+}
+
+/// The metadata with the list of complex tensors, if there are any.
+static std::map<std::string, std::string>
+withComplex(llvm::ArrayRef<const TensorView *> tensors,
+            const std::map<std::string, std::string> &metadata) {
+  json::Array names;
+  for (const TensorView *tensor : tensors)
+    if (partOf(tensor->dtype))
+      names.push_back(tensor->name);
+  std::map<std::string, std::string> result = metadata;
+  if (!names.empty())
+    result[kComplex.str()] = llvm::formatv("{0}", json::Value(std::move(names)));
+  return result;
+}
 
 static std::string writeHeader(llvm::ArrayRef<const TensorView *> tensors,
                                const std::map<std::string, std::string> &metadata) {
@@ -190,10 +253,12 @@ static std::string writeHeader(llvm::ArrayRef<const TensorView *> tensors,
     int64_t offset = 0;
     for (const TensorView *tensor : tensors)
       writer.attributeObject(tensor->name, [&] {
-        writer.attribute("dtype", getName(tensor->dtype));
+        writer.attribute("dtype", getName(storedType(*tensor)));
         writer.attributeArray("shape", [&] {
           for (int64_t size : tensor->shape)
             writer.value(size);
+          if (partOf(tensor->dtype))
+            writer.value(2);
         });
         writer.attributeArray("data_offsets", [&] {
           writer.value(offset);
@@ -222,10 +287,11 @@ llvm::Error cleave::runtime::writeSafetensors(OutputFile &file, llvm::ArrayRef<T
     sorted.push_back(&tensor);
   }
   llvm::sort(sorted, [](const TensorView *a, const TensorView *b) {
-    return a->dtype != b->dtype ? a->dtype > b->dtype : a->name < b->name;
+    return std::make_tuple(storedType(*b), llvm::StringRef(a->name)) <
+           std::make_tuple(storedType(*a), llvm::StringRef(b->name));
   });
 
-  std::string header = writeHeader(sorted, metadata);
+  std::string header = writeHeader(sorted, withComplex(sorted, metadata));
   uint8_t length[kLengthBytes];
   llvm::support::endian::write64le(length, header.size());
   if (llvm::Error error = file.write(llvm::ArrayRef<uint8_t>(length)))

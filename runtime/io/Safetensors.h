@@ -6,15 +6,18 @@
 // "__metadata__": {"key": "value"}}. Reading executes nothing and trusts nothing: every number in
 // the header is checked before it is used.
 //
+// Complex numbers are pairs of reals, F32 or F64 with a last dimension of size 2, which any reader
+// of the format knows. "__metadata__" lists the names of such tensors, as JSON: {"complex":
+// "[\"z\"]"}.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef CLEAVE_RUNTIME_IO_SAFETENSORS_H
 #define CLEAVE_RUNTIME_IO_SAFETENSORS_H
 
-#include "runtime/io/DType.h"
 #include "runtime/io/Files.h"
 #include "runtime/io/OutputFile.h"
-#include "llvm/ADT/StringMap.h"
+#include "runtime/io/TensorSet.h"
 #include <map>
 #include <vector>
 
@@ -30,7 +33,7 @@ struct TensorView {
 };
 
 /// A checked .safetensors file; the views live as long as it does.
-class SafetensorsFile {
+class SafetensorsFile final : public TensorSet {
 public:
   /// Headers above this size are refused, as the reference implementation does.
   static constexpr uint64_t kMaxHeaderBytes = 100'000'000;
@@ -45,13 +48,15 @@ public:
   /// Null if there is no tensor with this name.
   const TensorView *find(llvm::StringRef name) const;
   const std::map<std::string, std::string> &metadata() const { return strings; }
-  llvm::StringRef path() const { return file->path(); }
+  llvm::StringRef path() const override { return file->path(); }
 
 private:
   llvm::Error parse();
+  llvm::Error readComplex();
+  llvm::Error readBox(size_t index, llvm::ArrayRef<IndexRange> box, uint8_t *to) const override;
   std::unique_ptr<MappedFile> file;
+  /// As the entries of the set.
   std::vector<TensorView> views;
-  llvm::StringMap<size_t> index;
   std::map<std::string, std::string> strings;
 };
 

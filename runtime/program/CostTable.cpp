@@ -43,6 +43,27 @@ std::string cleave::runtime::describeMemory(const ProgramCosts &costs) {
   return text;
 }
 
+std::string cleave::runtime::describeCommunication(const ProgramCosts &costs) {
+  if (costs.communication.empty())
+    return "  none\n";
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  CommunicationCosts sum;
+  for (const CommunicationCosts &each : costs.communication) {
+    sum.count += each.count;
+    sum.bytes += each.bytes;
+    sum.sentBytes += each.sentBytes;
+    os << "  " << llvm::left_justify(each.op + " over " + each.axes, 36)
+       << llvm::right_justify(std::to_string(each.count), 8)
+       << llvm::right_justify(describeBytes(each.bytes), 12) << ", sent "
+       << llvm::right_justify(describeBytes(each.sentBytes), 12) << "\n";
+  }
+  os << "  " << sum.count << " communications, " << describeBytes(sum.bytes) << " (" << sum.bytes
+     << " bytes), of which a rank sends " << describeBytes(sum.sentBytes) << " (" << sum.sentBytes
+     << " bytes)\n";
+  return text;
+}
+
 llvm::Error cleave::runtime::checkMemoryLimit(const Program &program, int64_t microbatches,
                                               WeightGradients weightGradients, int64_t limit) {
   ProgramCosts costs = computeCosts(program, microbatches, weightGradients);

@@ -1,47 +1,16 @@
 //===- Costs.cpp - memory, ops and communication of a program ----------------===//
 
 #include "cleave/Session.h"
-#include "dialects/aten/Aten.h"
-#include "dialects/dist/Dist.h"
 #include "lib/memory/MemoryPlan.h"
 #include "runtime/program/MicrobatchFrames.h"
 #include "runtime/program/ProgramImpl.h"
+#include "runtime/program/StepWork.h"
 
-#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace cleave::runtime;
 namespace memory = cleave::memory;
 namespace train = cleave::train;
-
-/// `aten.mm`; calls by what they call: `aten::roll`.
-static std::string nameOf(mlir::Operation *op) {
-  if (op->getName().getStringRef() == "aten.call")
-    return cast<cleave::aten::AtenOpInterface>(op).getSchemaName().str();
-  return op->getName().getStringRef().str();
-}
-
-static void countOps(mlir::func::FuncOp function, int64_t runs, llvm::StringMap<int64_t> &counts,
-                     ProgramCosts &costs) {
-  for (mlir::Operation &op : function.front().without_terminator()) {
-    ++counts[nameOf(&op)];
-    if (auto communication = llvm::dyn_cast<cleave::dist::CommunicationOpInterface>(op)) {
-      costs.collectives += runs;
-      for (mlir::Value operand : communication.getCommunicated())
-        costs.collectiveBytes += runs * toTensorType(operand.getType()).numBytes();
-    }
-    // Once per step, whatever the microbatches.
-    if (auto reduce = llvm::dyn_cast<train::ReduceBucketOp>(op)) {
-      auto type = reduce.getBucket().getType();
-      auto bucket =
-          mlir::SymbolTable::lookupNearestSymbolFrom<train::BucketOp>(&op, type.getSymbol());
-      if (!bucket.getAxes())
-        continue;
-      ++costs.collectives;
-      costs.collectiveBytes += toTensorType(type).numBytes();
-    }
-  }
-}
 
 namespace {
 /// Bytes of a step's microbatches, without the state.
@@ -152,16 +121,16 @@ ProgramCosts cleave::runtime::computeCosts(const Program &program, int64_t micro
 
   const Program::Impl &impl = program.impl();
   auto [peak, kept] = planMicrobatches(impl, microbatches, weightGradients, costs);
-  llvm::StringMap<int64_t> counts;
+  StepWork work;
   for (mlir::func::FuncOp function : impl.functions.getMicrobatchFunctions())
-    countOps(function, microbatches, counts, costs);
+    work.add(function, microbatches);
   for (const PhaseFunction &part : impl.phaseFunctions) {
     if (part.phase != Phase::Unshard)
       continue;
     // What it makes stays until the last microbatch has ended.
     memory::MemoryPlan plan = memory::planMemory(part.function, /*emptyAccumulators=*/false);
     peak = std::max(plan.peakBytes, peak + plan.functions.front().heldBytes);
-    countOps(part.function, 1, counts, costs);
+    work.add(part.function, 1);
   }
   for (const PhaseFunction &part : impl.phaseFunctions) {
     if (part.phase != Phase::Reduce)
@@ -171,24 +140,20 @@ ProgramCosts cleave::runtime::computeCosts(const Program &program, int64_t micro
     kept += plan.resultBytes;
     for (const ValueInfo &value : part.signature.arguments)
       kept -= value.members.empty() ? value.type.numBytes() : 0;
-    countOps(part.function, 1, counts, costs);
+    work.add(part.function, 1);
   }
   for (const PhaseFunction &part : impl.phaseFunctions) {
     if (part.phase != Phase::Update)
       continue;
     memory::MemoryPlan plan = memory::planMemory(part.function, /*emptyAccumulators=*/false);
     peak = std::max(peak, kept + plan.peakBytes);
-    countOps(part.function, 1, counts, costs);
+    work.add(part.function, 1);
   }
   costs.stateBytes = costs.parameterBytes + costs.bufferBytes + costs.optimizerStateBytes +
                      costs.inputBytes + costs.bucketBytes;
   costs.arenaBytes = memory::getArenaBytes(impl.functions.getFunctions());
   costs.frameBytes = planFrames(program, microbatches, weightGradients).bytes;
   costs.peakBytes = costs.stateBytes + costs.arenaBytes + costs.frameBytes + peak;
-  for (const auto &entry : counts)
-    costs.ops.emplace_back(entry.first().str(), entry.second);
-  llvm::sort(costs.ops, [](const auto &a, const auto &b) {
-    return std::tie(b.second, a.first) < std::tie(a.second, b.first);
-  });
+  work.writeTo(costs);
   return costs;
 }

@@ -27,6 +27,8 @@ static_assert(unsigned(Phase::Update) == unsigned(train::Phase::Update) &&
               unsigned(Phase::Reduce) + 2 == kNumPhases);
 
 DType cleave::runtime::toDType(Type element) {
+  if (auto complex = dyn_cast<ComplexType>(element))
+    return complex.getElementType().isF64() ? DType::C128 : DType::C64;
   if (element.isF16())
     return DType::F16;
   if (element.isBF16())

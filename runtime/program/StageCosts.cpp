@@ -12,6 +12,7 @@
 #include "runtime/program/MicrobatchFrames.h"
 #include "runtime/program/ProgramImpl.h"
 #include "runtime/program/ReceivePlan.h"
+#include "runtime/program/StepWork.h"
 #include "runtime/program/TakenValues.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -208,7 +209,44 @@ static void addState(const PhaseFunction &part, llvm::StringSet<> &seen, Program
   }
 }
 
-ProgramCosts cleave::runtime::computeStageCosts(const Program &program, int64_t place) {
+/// How often a rank runs the functions of its stages, by what its list says.
+static StepWork measureWork(const Program::Impl &impl, int64_t place,
+                            const std::vector<StagePlan> &plans) {
+  const schedule::Schedule &schedule = impl.schedule->program;
+  std::map<std::pair<int64_t, ActionKind>, int64_t> runs;
+  StepWork work;
+  for (Action action : schedule.ranks[place])
+    schedule.forEachLeaf(action, [&](Action leaf) {
+      ++runs[{leaf.stage, leaf.kind}];
+      if (leaf.kind == ActionKind::SendForward)
+        work.addSend(impl.schedule->info.axis, plans[leaf.stage + 1].input.all);
+      else if (leaf.kind == ActionKind::SendBackward)
+        work.addSend(impl.schedule->info.axis, plans[leaf.stage - 1].gradient.all);
+    });
+  auto countRuns = [&](int64_t stage, Phase phase) -> int64_t {
+    switch (phase) {
+    case Phase::Forward:
+      return runs[{stage, ActionKind::Forward}];
+    case Phase::Backward:
+      return runs[{stage, ActionKind::Backward}];
+    case Phase::BackwardInput: // a full backward runs both halves
+      return runs[{stage, ActionKind::BackwardInput}] + runs[{stage, ActionKind::Backward}];
+    case Phase::BackwardWeight:
+      return runs[{stage, ActionKind::BackwardWeight}] + runs[{stage, ActionKind::Backward}];
+    case Phase::Unshard:
+      return runs[{stage, ActionKind::Unshard}];
+    default:
+      return 1;
+    }
+  };
+  for (const PhaseFunction &part : impl.phaseFunctions)
+    if (schedule.topology.rankOf(unsigned(part.stage)) == place)
+      work.add(part.function, countRuns(part.stage, part.phase));
+  return work;
+}
+
+static ProgramCosts computeCosts(const Program &program, int64_t place,
+                                 const std::vector<StagePlan> &plans) {
   const Program::Impl &impl = program.impl();
   ProgramCosts costs;
   llvm::StringSet<> seen;
@@ -217,7 +255,6 @@ ProgramCosts cleave::runtime::computeStageCosts(const Program &program, int64_t 
       addState(part, seen, costs);
       costs.arenaBytes = std::max(costs.arenaBytes, memory::getArenaBytes(part.function));
     }
-  std::vector<StagePlan> plans = planStages(impl);
   Walk walk(impl, place, plans, planReceives(program, place).bytes());
   walk.run();
   costs.savedBytes = walk.maxHeld;
@@ -227,10 +264,24 @@ ProgramCosts cleave::runtime::computeStageCosts(const Program &program, int64_t 
   costs.frameBytes = planStageFrames(program, place).bytes;
   costs.peakBytes =
       costs.stateBytes + costs.arenaBytes + costs.frameBytes + costs.gradientBytes + walk.peak;
+  measureWork(impl, place, plans).writeTo(costs);
   return costs;
 }
 
-std::string cleave::runtime::describeSchedule(const Program &program) {
+ProgramCosts cleave::runtime::computeStageCosts(const Program &program, int64_t place) {
+  return ::computeCosts(program, place, planStages(program.impl()));
+}
+
+std::vector<ProgramCosts> cleave::runtime::computeScheduleCosts(const Program &program) {
+  std::vector<StagePlan> plans = planStages(program.impl());
+  std::vector<ProgramCosts> costs;
+  for (int64_t place = 0; place < program.schedule()->ranks; ++place)
+    costs.push_back(::computeCosts(program, place, plans));
+  return costs;
+}
+
+std::string cleave::runtime::describeSchedule(const Program &program,
+                                              const std::vector<ProgramCosts> &costs) {
   const ProgramSchedule &plan = *program.impl().schedule;
   std::string text =
       llvm::formatv("schedule '{0}': {1} rank{2} along \"{3}\", {4} microbatches per step\n",
@@ -246,19 +297,17 @@ std::string cleave::runtime::describeSchedule(const Program &program) {
       stages.push_back(std::to_string(stage));
     for (auto [kind, count] : counts)
       words.push_back(llvm::formatv("{0} {1}", count, schedule::getKindName(kind)));
-    ProgramCosts costs = computeStageCosts(program, place);
     text += llvm::formatv("  rank {0}: stage{1} {2}; {3}; peak {4}, of it state {5}\n", place,
                           stages.size() == 1 ? "" : "s", llvm::join(stages, ", "),
-                          llvm::join(words, ", "), describeBytes(costs.peakBytes),
-                          describeBytes(costs.stateBytes))
+                          llvm::join(words, ", "), describeBytes(costs[place].peakBytes),
+                          describeBytes(costs[place].stateBytes))
                 .str();
   }
   return text;
 }
 
 llvm::Error cleave::runtime::checkScheduleMemoryLimit(const Program &program, int64_t limit) {
-  for (int64_t place = 0; place < program.schedule()->ranks; ++place) {
-    ProgramCosts costs = computeStageCosts(program, place);
+  for (auto [place, costs] : llvm::enumerate(computeScheduleCosts(program))) {
     if (costs.peakBytes > limit)
       return llvm::createStringError(
           llvm::inconvertibleErrorCode(),

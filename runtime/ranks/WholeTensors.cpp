@@ -94,46 +94,33 @@ llvm::Error cleave::runtime::checkReadable(const ValueInfo &value) {
   return llvm::Error::success();
 }
 
-/// Copies the ranges `parts` of a row-major tensor, outermost dimension first.
-static const char *copyRanges(const char *from, char *&to, llvm::ArrayRef<int64_t> shape,
-                              llvm::ArrayRef<Part> parts, int64_t width) {
-  if (shape.empty()) {
-    std::memcpy(to, from, width);
-    to += width;
-    return from + width;
+Box cleave::runtime::boxOf(const ValueInfo &value, llvm::ArrayRef<int64_t> whole,
+                           const RankGrid &grid) {
+  Box box;
+  for (auto [dim, size] : llvm::enumerate(whole)) {
+    Part part = grid.part(size, shardingAxes(value, dim));
+    box.push_back({part.begin, part.size});
   }
-  int64_t row = width;
-  for (int64_t size : shape.drop_front())
-    row *= size;
-  bool isWholeRow = true;
-  for (auto [size, part] : llvm::zip_equal(shape.drop_front(), parts.drop_front()))
-    isWholeRow &= size == part.size;
-  const char *begin = from + parts.front().begin * row;
-  if (isWholeRow) {
-    std::memcpy(to, begin, row * parts.front().size);
-    to += row * parts.front().size;
-  } else {
-    for (int64_t i = 0; i < parts.front().size; ++i)
-      copyRanges(begin + i * row, to, shape.drop_front(), parts.drop_front(), width);
-  }
-  return from + row * shape.front();
+  return box;
+}
+
+bool cleave::runtime::isZeroHere(const ValueInfo &value, const RankGrid &grid) {
+  return llvm::any_of(value.placements, [&](const AxisPlacement &placement) {
+    return placement.kind == Kind::Partial && grid.coordinate(placement.axis) != 0;
+  });
 }
 
 void cleave::runtime::readPart(const ValueInfo &value, const ConstTensorRef &whole,
                                const RankGrid &grid, const TensorRef &part) {
-  int64_t count = part.type.numElements();
-  if (count == 0)
+  if (part.type.numElements() == 0)
     return;
-  for (const AxisPlacement &placement : value.placements)
-    if (placement.kind == Kind::Partial && grid.coordinate(placement.axis) != 0) {
-      std::memset(part.data, 0, part.bytes().size());
-      return;
-    }
-  std::vector<Part> parts;
-  for (size_t dim = 0; dim < whole.type.shape.size(); ++dim)
-    parts.push_back(grid.part(whole.type.shape[dim], shardingAxes(value, dim)));
-  char *to = part.data;
-  copyRanges(whole.data, to, whole.type.shape, parts, part.type.numBytes() / count);
+  if (isZeroHere(value, grid)) {
+    std::memset(part.data, 0, part.bytes().size());
+    return;
+  }
+  copyBox(reinterpret_cast<const uint8_t *>(whole.data), whole.type.shape,
+          boxOf(value, whole.type.shape, grid), byteSize(part.type.dtype),
+          reinterpret_cast<uint8_t *>(part.data));
 }
 
 //===----------------------------------------------------------------------===//

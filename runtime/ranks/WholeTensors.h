@@ -10,6 +10,7 @@
 #define CLEAVE_RUNTIME_RANKS_WHOLETENSORS_H
 
 #include "cleave/Program.h"
+#include "runtime/io/TensorSet.h"
 #include "runtime/ranks/RankGrid.h"
 
 namespace cleave::runtime {
@@ -38,6 +39,10 @@ std::string describeWhole(const ValueInfo &value, const RankGrid &grid);
 /// An error for placements that cannot be read from a whole tensor: V, and other pending reductions
 /// than sums.
 llvm::Error checkReadable(const ValueInfo &value);
+/// This rank's part of a tensor of that shape, for which `isWholeOf` holds.
+Box boxOf(const ValueInfo &value, llvm::ArrayRef<int64_t> whole, const RankGrid &grid);
+/// Whether this rank's part is zeros: another rank's is the tensor, in a pending sum.
+bool isZeroHere(const ValueInfo &value, const RankGrid &grid);
 /// Copies this rank's part of `whole`, for which `isWholeOf` holds, to `part`.
 void readPart(const ValueInfo &value, const ConstTensorRef &whole, const RankGrid &grid,
               const TensorRef &part);

@@ -4,10 +4,12 @@
 #include "dialects/train/StateDict.h"
 #include "runtime/io/Checkpoint.h"
 #include "runtime/program/Form.h"
+#include "runtime/weights/OpenWeights.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
+#include <cstring>
 
 using namespace cleave;
 using namespace cleave::runtime;
@@ -15,24 +17,32 @@ using namespace cleave::runtime;
 /// How many differences a message names; more of them mostly have one cause.
 static constexpr size_t kMaxDifferences = 20;
 
-static TensorType fileType(const TensorView &tensor) {
+static TensorType fileType(const TensorEntry &tensor) {
   return {tensor.dtype, {tensor.shape.begin(), tensor.shape.end()}};
 }
 
 /// The tensor of a value, under its name or one of its aliases.
-static const TensorView *findTensor(const SafetensorsFile &file, const ValueInfo &value) {
-  if (const TensorView *tensor = file.find(value.name))
+static const TensorEntry *findTensor(const TensorSet &tensors, const ValueInfo &value) {
+  if (const TensorEntry *tensor = tensors.findEntry(value.name))
     return tensor;
   for (const std::string &alias : value.aliases)
-    if (const TensorView *tensor = file.find(alias))
+    if (const TensorEntry *tensor = tensors.findEntry(alias))
       return tensor;
   return nullptr;
 }
 
-llvm::Error cleave::runtime::checkTensors(const SafetensorsFile &file,
+/// "'w'", and what the files call it where that is something else.
+static std::string quoteName(const TensorSet &tensors, llvm::StringRef name) {
+  std::string inFiles = tensors.nameInFiles(name);
+  return inFiles == name ? llvm::formatv("'{0}'", name).str()
+                         : llvm::formatv("'{0}' (there '{1}')", name, inFiles).str();
+}
+
+llvm::Error cleave::runtime::checkTensors(const TensorSet &tensors,
                                           llvm::ArrayRef<ValueInfo> expected, const RankGrid &grid,
                                           llvm::StringRef what,
-                                          llvm::function_ref<bool(llvm::StringRef)> mayBeExtra) {
+                                          llvm::function_ref<bool(llvm::StringRef)> mayBeExtra,
+                                          llvm::function_ref<bool(const ValueInfo &)> isHere) {
   std::vector<std::string> differences;
   llvm::StringSet<> known;
   for (const ValueInfo &value : expected) {
@@ -41,27 +51,38 @@ llvm::Error cleave::runtime::checkTensors(const SafetensorsFile &file,
       continue;
     }
     std::string type = describeWhole(value, grid);
-    const TensorView *first = findTensor(file, value);
+    const TensorEntry *first = findTensor(tensors, value);
     if (!first)
-      differences.push_back(llvm::formatv("missing: '{0}' ({1})", value.name, type));
-    auto check = [&](llvm::StringRef name) {
+      differences.push_back(
+          llvm::formatv("missing: {0} ({1})", quoteName(tensors, value.name), type));
+    std::vector<std::string> names = {value.name};
+    llvm::append_range(names, value.aliases);
+    for (const std::string &name : names) {
       known.insert(name);
-      const TensorView *tensor = file.find(name);
+      const TensorEntry *tensor = tensors.findEntry(name);
       if (!tensor)
-        return;
-      if (!isWholeOf(value, fileType(*tensor), grid))
-        differences.push_back(llvm::formatv("'{0}': the program has {1}, the file {2}", name, type,
+        continue;
+      if (!isWholeOf(value, fileType(*tensor), grid)) {
+        differences.push_back(llvm::formatv("{0}: the program has {1}, the file {2}",
+                                            quoteName(tensors, name), type,
                                             describe(tensor->dtype, tensor->shape)));
-      else if (tensor->bytes != first->bytes)
-        differences.push_back(llvm::formatv("'{0}' is tied to '{1}' in the program, but has other "
+        continue;
+      }
+      if (tensor == first || (isHere && !isHere(value)) ||
+          !isWholeOf(value, fileType(*first), grid))
+        continue;
+      llvm::Expected<bool> areEqual =
+          tensors.areEqual(*tensor, *first, boxOf(value, tensor->shape, grid));
+      if (!areEqual)
+        return areEqual.takeError();
+      if (!*areEqual)
+        differences.push_back(llvm::formatv("{0} is tied to {1} in the program, but has other "
                                             "values in the file",
-                                            name, first->name));
-    };
-    check(value.name);
-    for (const std::string &alias : value.aliases)
-      check(alias);
+                                            quoteName(tensors, name),
+                                            quoteName(tensors, first->name)));
+    }
   }
-  for (const TensorView &tensor : file.tensors())
+  for (const TensorEntry &tensor : tensors.entries())
     if (!known.contains(tensor.name) && !(mayBeExtra && mayBeExtra(tensor.name)))
       differences.push_back(
           llvm::formatv("extra: '{0}' ({1})", tensor.name, describe(tensor.dtype, tensor.shape)));
@@ -74,16 +95,16 @@ llvm::Error cleave::runtime::checkTensors(const SafetensorsFile &file,
     text += "\n  " + differences[i];
   if (shown < differences.size())
     text += "\n  ... and " + std::to_string(differences.size() - shown) + " more";
-  return makeError("{0}: the {1} do not match the program:{2}", file.path(), what, text);
+  return makeError("{0}: the {1} do not match the program:{2}", tensors.path(), what, text);
 }
 
 llvm::Error cleave::runtime::readTensors(
-    const SafetensorsFile &file, llvm::ArrayRef<ValueInfo> values, const RankGrid &grid,
+    const TensorSet &tensors, llvm::ArrayRef<ValueInfo> values, const RankGrid &grid,
     llvm::StringRef what,
     llvm::function_ref<llvm::Expected<TensorRef>(const ValueInfo &)> destination,
     llvm::function_ref<bool(llvm::StringRef)> mayBeExtra,
     llvm::function_ref<bool(const ValueInfo &)> isHere) {
-  if (llvm::Error error = checkTensors(file, values, grid, what, mayBeExtra))
+  if (llvm::Error error = checkTensors(tensors, values, grid, what, mayBeExtra, isHere))
     return error;
   for (const ValueInfo &value : values) {
     if (isHere && !isHere(value))
@@ -91,14 +112,19 @@ llvm::Error cleave::runtime::readTensors(
     llvm::Expected<TensorRef> target = destination(value);
     if (!target)
       return target.takeError();
-    const TensorView *tensor = findTensor(file, value);
-    readPart(value, {fileType(*tensor), reinterpret_cast<const char *>(tensor->bytes.data())}, grid,
-             *target);
+    if (isZeroHere(value, grid)) {
+      std::memset(target->data, 0, target->bytes().size());
+      continue;
+    }
+    const TensorEntry *tensor = findTensor(tensors, value);
+    if (llvm::Error error = tensors.read(*tensor, boxOf(value, tensor->shape, grid),
+                                         reinterpret_cast<uint8_t *>(target->data)))
+      return error;
   }
   return llvm::Error::success();
 }
 
-llvm::Error cleave::runtime::readLossState(const SafetensorsFile &file,
+llvm::Error cleave::runtime::readLossState(const TensorSet &tensors,
                                            llvm::ArrayRef<ValueInfo> values, Session &session,
                                            llvm::StringRef what) {
   std::vector<ValueInfo> named;
@@ -112,21 +138,34 @@ llvm::Error cleave::runtime::readLossState(const SafetensorsFile &file,
   // What the loss shares with the model is in the model's file too.
   llvm::StringSet<> known = listLossState(session.program());
   return readTensors(
-      file, named, session.grid(), what,
+      tensors, named, session.grid(), what,
       [&](const ValueInfo &value) { return session.weight(inProgram(value.name)); },
       [&](llvm::StringRef name) { return known.contains(inProgram(name)); },
       [&](const ValueInfo &value) { return session.hasWeight(inProgram(value.name)); });
 }
 
-llvm::Error cleave::runtime::loadWeights(Session &session, llvm::StringRef path,
-                                         llvm::StringRef others) {
-  bool isCheckpoint = llvm::sys::fs::is_directory(path);
-  auto file = SafetensorsFile::open(isCheckpoint ? getCheckpointModel(path) : path.str());
-  if (!file)
-    return file.takeError();
+/// The tensors at the source, under the program's names.
+static llvm::Expected<std::unique_ptr<TensorSet>> openSource(const Program &program,
+                                                             const WeightSource &source) {
+  llvm::Expected<std::unique_ptr<TensorSet>> tensors = openWeights(source.path);
+  if (!tensors || (source.names.file.empty() && source.names.prefix.empty()))
+    return tensors;
+  std::vector<std::string> wanted;
+  for (const ValueInfo &value : program.weights()) {
+    wanted.push_back(value.name);
+    llvm::append_range(wanted, value.aliases);
+  }
+  return renameTensors(std::move(*tensors), source.names, wanted);
+}
+
+llvm::Error cleave::runtime::loadWeights(Session &session, const WeightSource &source) {
+  llvm::Expected<std::unique_ptr<TensorSet>> tensors = openSource(session.program(), source);
+  if (!tensors)
+    return tensors.takeError();
   llvm::StringSet<> transient = listTransientBuffers(session.program());
   llvm::StringSet<> lossState = listLossState(session.program());
-  bool hasLoss = isCheckpoint && llvm::sys::fs::exists(getCheckpointLoss(path));
+  std::string lossPath = getCheckpointLoss(source.path);
+  bool hasLoss = llvm::sys::fs::is_directory(source.path) && llvm::sys::fs::exists(lossPath);
   std::vector<ValueInfo> values, loss, leftOut;
   for (const ValueInfo &value : session.program().weights()) {
     if (hasLoss && lossState.contains(value.name) && !transient.contains(value.name)) {
@@ -134,20 +173,20 @@ llvm::Error cleave::runtime::loadWeights(Session &session, llvm::StringRef path,
       continue;
     }
     bool mayBeElsewhere = value.role == RoleKind::Constant || transient.contains(value.name);
-    bool isElsewhere = mayBeElsewhere && !others.empty() && !findTensor(**file, value);
+    bool isElsewhere = mayBeElsewhere && !source.others.empty() && !findTensor(**tensors, value);
     (isElsewhere ? leftOut : values).push_back(value);
   }
-  auto read = [&](const SafetensorsFile &from, llvm::ArrayRef<ValueInfo> wanted,
+  auto read = [&](const TensorSet &from, llvm::ArrayRef<ValueInfo> wanted,
                   llvm::function_ref<bool(llvm::StringRef)> mayBeExtra) {
     return readTensors(
         from, wanted, session.grid(), "weights",
         [&](const ValueInfo &value) { return session.weight(value.name); }, mayBeExtra,
         [&](const ValueInfo &value) { return session.hasWeight(value.name); });
   };
-  if (llvm::Error error = read(**file, values, nullptr))
+  if (llvm::Error error = read(**tensors, values, nullptr))
     return error;
   if (hasLoss) {
-    auto lossFile = SafetensorsFile::open(getCheckpointLoss(path));
+    auto lossFile = SafetensorsFile::open(lossPath);
     if (!lossFile)
       return lossFile.takeError();
     if (llvm::Error error = readLossState(**lossFile, loss, session, "weights of the loss"))
@@ -155,12 +194,12 @@ llvm::Error cleave::runtime::loadWeights(Session &session, llvm::StringRef path,
   }
   if (leftOut.empty())
     return llvm::Error::success();
-  auto rest = SafetensorsFile::open(others);
+  auto rest = SafetensorsFile::open(source.others);
   if (!rest)
     return makeError(
         "{0}: '{1}', which state dicts omit, is not in it and cannot be read from next to "
         "the program: {2}",
-        path, leftOut.front().name, llvm::toString(rest.takeError()));
+        source.path, leftOut.front().name, llvm::toString(rest.takeError()));
   return read(**rest, leftOut, [](llvm::StringRef) { return true; });
 }
 

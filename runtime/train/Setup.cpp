@@ -33,6 +33,9 @@ static std::vector<std::pair<std::string, std::string>> listOptions(const TrainO
           {"--lr", optional(options.learningRate)},
           {"--lr-scale", optional(options.learningRateScale)},
           {"--data", options.data},
+          {"--eval-data", options.evalData},
+          {"--eval-every", std::to_string(options.evalEvery)},
+          {"--evaluate", options.evaluatesOnly ? "true" : "false"},
           {"--shuffle", options.shuffle ? "true" : "false"},
           {"--trace", options.trace},
           {"--trace-steps", std::to_string(options.traceSteps)},
@@ -50,9 +53,13 @@ llvm::Error Trainer::setUp() {
   if (llvm::Error error =
           agreeOnProgram(world, program, listOptions(options), options.kernels, options.check.isOn))
     return error;
+  if (llvm::Error error = openEvaluation())
+    return error;
   llvm::Error error = checkOptions();
-  if (!error)
+  if (!error && !options.evaluatesOnly)
     error = openData();
+  if (!error && evaluation)
+    error = evaluation->openData(microbatches);
   if (llvm::Error refusal = agree(world, std::move(error), "the options and the data"))
     return refusal;
   if (llvm::Error error = openOutputs())
@@ -68,7 +75,14 @@ llvm::Error Trainer::setUp() {
   return reporter->begin(completed);
 }
 
-llvm::Error Trainer::checkOptions() {
+llvm::Error Trainer::openEvaluation() {
+  if (options.evalData.empty())
+    return llvm::Error::success();
+  return Evaluation::open(program, world, options).moveInto(evaluation);
+}
+
+/// What only a run with steps needs.
+llvm::Error Trainer::checkTraining() {
   if (options.steps < 1)
     return makeError("expected --steps of at least 1, found {0}", options.steps);
   if (options.checkpointEvery < 0 || options.keepLast < 0)
@@ -86,6 +100,10 @@ llvm::Error Trainer::checkOptions() {
     return makeError("{0}: expected a program with a loss, found none", program.path());
   if (options.data.empty())
     return makeError("expected --data to train on");
+  if (options.evalEvery < 0)
+    return makeError("expected --eval-every of at least 0, found {0}", options.evalEvery);
+  if (!options.evalData.empty() && !options.profile.empty())
+    return makeError("--profile measures steps of training: expected it without --eval-data");
   if (!options.profile.empty() && program.numStages() == 0)
     return makeError("{0}: --profile expects a program in stages (cleave-opt --outline-stages), "
                      "found one without",
@@ -94,6 +112,13 @@ llvm::Error Trainer::checkOptions() {
     return makeError("expected --profile-skip of at least 0, found {0}", options.profileSkip);
   if (options.traceSteps < 1)
     return makeError("expected --trace-steps of at least 1, found {0}", options.traceSteps);
+  return llvm::Error::success();
+}
+
+llvm::Error Trainer::checkOptions() {
+  if (!options.evaluatesOnly)
+    if (llvm::Error error = checkTraining())
+      return error;
   if (options.vocabulary && *options.vocabulary < 1)
     return makeError("expected --vocabulary of at least 1, found {0}", *options.vocabulary);
   if (options.learningRate && options.learningRateScale)
@@ -133,7 +158,7 @@ llvm::Error Trainer::checkOptions() {
     microbatches = *count;
   }
   if (schedule) {
-    if (schedule->isForwardOnly)
+    if (schedule->isForwardOnly && !options.evaluatesOnly)
       return makeError("{0}: schedule '{1}' is forward-only, so it cannot train", program.path(),
                        schedule->name);
     if (microbatches != schedule->microbatches)
@@ -249,12 +274,14 @@ llvm::Error Trainer::createSession() {
   }
   llvm::Error error = Session::create(program, sessionOptions).moveInto(session);
   if (!error) {
-    if (!options.weights.empty())
-      error = loadWeights(*session, options.weights, options.otherWeights);
+    if (!options.weights.path.empty())
+      error = loadWeights(*session, options.weights);
     else if (!program.weights().empty())
       error =
           makeError("expected --weights: the program has parameters, buffers or constants to fill");
   }
+  if (!error && evaluation)
+    error = evaluation->createSession(*session);
   return agree(world, std::move(error), "the weights");
 }
 

@@ -24,6 +24,16 @@ llvm::Error cleave::runtime::train(Program &program, Communicator &world,
 }
 
 llvm::Error Trainer::run() {
+  if (evaluation)
+    reporter->say(evaluation->describe());
+  if (options.evaluatesOnly) {
+    llvm::Expected<double> loss = evaluation->run(*session, /*step=*/1);
+    if (!loss)
+      return loss.takeError();
+    if (options.onEvaluated)
+      options.onEvaluated(*loss);
+    return llvm::Error::success();
+  }
   reporter->say(
       llvm::formatv("{0}: {1}; {2}", program.name(), data->describe(), describeBatch()).str());
   if (options.device)
@@ -197,6 +207,12 @@ llvm::Error Trainer::runStep(int64_t step) {
   for (const RateSchedule &rate : rates)
     metrics.learningRates.push_back(rate.at(step));
   noteMemory(metrics);
+  bool isDue = options.evalEvery > 0 && step % options.evalEvery == 0;
+  if (evaluation && (isDue || step == options.steps)) {
+    if (llvm::Error error = evaluation->run(*session, step).moveInto(metrics.evalLoss.emplace()))
+      return error;
+    session->resetMemoryUse();
+  }
   return reporter->report(metrics);
 }
 

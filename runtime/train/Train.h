@@ -9,6 +9,7 @@
 #define CLEAVE_RUNTIME_TRAIN_TRAIN_H
 
 #include "cleave/Session.h"
+#include "runtime/session/TensorFiles.h"
 #include <functional>
 #include <optional>
 #include <string>
@@ -23,9 +24,8 @@ struct TrainOptions {
   Device *device = nullptr;
   /// As SessionOptions has them.
   bool recordGraphs = false, nameRanges = false;
-  /// Safetensors file with the weights to start from, or a checkpoint; and one for what state dicts
-  /// leave out, where the former lacks it.
-  std::string weights, otherWeights;
+  /// The weights to start from.
+  WeightSource weights;
   /// Steps of the whole run, those before a resumed checkpoint included.
   int64_t steps = 0;
   /// Microbatches that one rank runs in a step; absent: as many as `batch` gives, else 1.
@@ -47,6 +47,14 @@ struct TrainOptions {
   /// DataOptions::source and ::shuffle.
   std::string data;
   bool shuffle = true;
+  /// Data to compute the loss on every `evalEvery` steps and after the last one, without an update;
+  /// empty for none. By the program in `evalProgram`, with the constants in `evalConstants`; where
+  /// that is empty, by the trained one.
+  std::string evalData, evalProgram, evalConstants;
+  int64_t evalEvery = 0;
+  /// Compute that loss alone, and train for no step; `onEvaluated` gets it, if set.
+  bool evaluatesOnly = false;
+  std::function<void(double)> onEvaluated;
   /// Tokens are below it; absent: what the program's embedding of the input takes.
   std::optional<int64_t> vocabulary;
 

@@ -6,6 +6,7 @@
 #include "runtime/io/Checkpoint.h"
 #include "runtime/io/Data.h"
 #include "runtime/program/RateSchedule.h"
+#include "runtime/train/Evaluation.h"
 #include "runtime/train/Profiler.h"
 #include "runtime/train/Reporter.h"
 #include "runtime/train/Tracer.h"
@@ -23,8 +24,10 @@ public:
   llvm::Error run();
 
 private:
-  // Setting up, in this order. The first two speak to no other rank.
+  // Setting up, in this order. The second and third speak to no other rank.
+  llvm::Error openEvaluation();
   llvm::Error checkOptions();
+  llvm::Error checkTraining();
   llvm::Error openData();
   llvm::Error openOutputs();
   llvm::Error openCheckpoints();
@@ -73,6 +76,8 @@ private:
   std::unique_ptr<Tracer> tracer;
   std::unique_ptr<Profiler> profiler;
   std::unique_ptr<Session> session;
+  /// Null unless options ask for one.
+  std::unique_ptr<Evaluation> evaluation;
   std::unique_ptr<CheckpointDirectory> checkpoints;
   std::unique_ptr<Reporter> reporter;
   std::vector<RateSchedule> rates;

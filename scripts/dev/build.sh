@@ -1,7 +1,11 @@
 # build.sh - configuring, building, formatting.
 
-# build_dir PRESET: where CMakePresets.json puts it.
-build_dir() { [ "$1" = release ] && echo build || echo "build-$1"; }
+# build_dir PRESET: where CMakePresets.json puts it; for another PyTorch than the default, beside that.
+build_dir() {
+  local dir=build
+  [ "$1" = release ] || dir=build-$1
+  echo "$dir${torch:+-torch-$torch}"
+}
 
 check_preset() {
   case $1 in
@@ -15,7 +19,8 @@ build_preset() {
   local preset=$1 dir
   shift
   dir=$(build_dir "$preset")
-  [ -f "$dir/build.ninja" ] || step "configuring $dir" cmake --preset "$preset"
+  [ -f "$dir/build.ninja" ] || step "configuring $dir" cmake --preset "$preset" \
+    ${torch:+-B "$dir" -D CLEAVE_PYTHON="$PWD/$venv/bin/python3"}
   step "building $dir (up to 12 minutes on 2 cores, seconds when little changed)" \
     cmake --build "$dir" -j "$jobs" ${@:+--target "$@"}
 }

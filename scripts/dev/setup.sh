@@ -71,8 +71,36 @@ install_python() {
   done
 }
 
+# The version of PyTorch that --torch asks for; empty for that of python/requirements.lock.
+torch=
+venv=.venv
+
+default_torch() { sed -n 's/^torch==//p' python/requirements.in; }
+
+# choose_torch VERSION
+choose_torch() {
+  local known lock
+  known=$(default_torch)
+  [ "$1" = "$known" ] && return
+  if [ ! -f "python/torch-$1-nodeps.lock" ] || [ -z "$1" ]; then
+    for lock in python/torch-*-nodeps.lock; do
+      lock=${lock#python/torch-}
+      known+=" or ${lock%-nodeps.lock}"
+    done
+    die "--torch expects $known, found '$1'"
+  fi
+  torch=$1
+  venv=.venv-torch-$1
+}
+
+# Another version of PyTorch has an environment with what differs, over the default one.
 setup_python() {
+  local default
   make_environment .venv venv 8 "2 to 5 minutes" python/requirements.lock python/requirements-nodeps.lock
+  [ -n "$torch" ] || return 0
+  default=$(readlink -f .venv)
+  make_environment "$venv" "venv-torch-$torch-${default##*-}" 3 "1 to 3 minutes" "python/torch-$torch-nodeps.lock"
+  (cd "$default" && printf '%s\n' "$PWD"/lib/python3*/site-packages) >"$(echo "$venv"/lib/python3*/site-packages)/default.pth"
 }
 
 # What builds the documentation is apart: only those who build it need it.

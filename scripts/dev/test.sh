@@ -17,6 +17,10 @@ run_tests() {
   while [ $# -gt 0 ]; do
     case $1 in
     --all) CLEAVE_TEST_ALL=1 ;;
+    --torch)
+      choose_torch "${2:-}"
+      shift
+      ;;
     --only)
       [[ ${2:-} =~ ^(format|unit|lit|python|install|docs)$ ]] ||
         die "--only expects format, unit, lit, python, install or docs, found '${2:-}'"
@@ -35,8 +39,8 @@ run_tests() {
     "the build. Seed of the pairwise cover: CLEAVE_TEST_SEED=$CLEAVE_TEST_SEED"
   setup_all
   build_preset release
-  export CLEAVE_BUILD=$PWD/build
-  export PATH=$CLEAVE_BUILD/bin:$PATH
+  export CLEAVE_BUILD=$PWD/$(build_dir release)
+  export PATH=$CLEAVE_BUILD/bin:$PWD/$venv/bin:$PATH
   export PYTHONPATH=$PWD/python${PYTHONPATH:+:$PYTHONPATH}
   local one
   for one in "${only[@]}"; do "test_$one"; done
@@ -62,24 +66,24 @@ test_unit() {
 run_ctest() {
   local name=$1 text=$2
   shift 2
-  suite "$name" "$text" ctest --test-dir build --output-on-failure -j "$jobs" "$@"
+  suite "$name" "$text" ctest --test-dir "$CLEAVE_BUILD" --output-on-failure -j "$jobs" "$@"
   # A program is one test to ctest; its cases are counted from the log.
-  sed -n 's/^\[==========\] \([0-9]*\) tests\? from .* ran\..*/\1/p' build/Testing/Temporary/LastTest.log |
+  sed -n 's/^\[==========\] \([0-9]*\) tests\? from .* ran\..*/\1/p' "$CLEAVE_BUILD"/Testing/Temporary/LastTest.log |
     awk '{ cases += $1 } END { print "    " cases " cases" }'
 }
 
 test_lit() {
-  suite lit "dialects, passes and tools (lit)" .venv/bin/lit -s -j "$jobs" build/test
+  suite lit "dialects, passes and tools (lit)" .venv/bin/lit -s -j "$jobs" "$CLEAVE_BUILD/test"
 }
 
 test_python() {
-  suite python "export, execution and training (pytest)" .venv/bin/python -m pytest -q -n "$jobs" \
+  suite python "export, execution and training (pytest)" "$venv/bin/python" -m pytest -q -n "$jobs" \
     -p no:cacheprovider --durations=5
 }
 
 test_install() {
   suite install "a user's pass and a user's trainer against the installed tree" \
-    bash examples/check_installed.sh build
+    bash examples/check_installed.sh "$CLEAVE_BUILD"
 }
 
 test_docs() {

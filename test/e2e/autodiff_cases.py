@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable
 
 import torch
+from grouped import grouped_mm
 
 aten = torch.ops.aten
 
@@ -36,6 +37,15 @@ SHARES = torch.linspace(0, 1, 24, dtype=torch.float64).reshape(4, 6)
 SIGNS = MASK * 2.0 - 1.0
 # Ties: amax and its like share the gradient among the largest.
 TIED = torch.tensor([[1.0, 2.0, 2.0], [0.0, 0.0, -1.0]], dtype=torch.float64)
+
+
+# One group has none.
+ENDS = torch.tensor([2, 2, 5], dtype=torch.int32)
+
+
+def by_group(a, b, ends=None):
+    """In float64, which eager mode's `_grouped_mm` does not take."""
+    return aten._grouped_mm(a, b, ends) if torch.compiler.is_compiling() else grouped_mm(a, b, ends)
 
 
 def overwritten(x, y):
@@ -72,6 +82,8 @@ POINTWISE = {
     "expm1": case(aten.expm1, X),
     "xlogy": case(lambda a, b: aten.xlogy(a, b), X, ROW, positive=True),
     "xlogy_zero": case(lambda a, b: aten.xlogy(0 * a, b), X, ROW, smooth=False),
+    "remainder": case(lambda a, b: aten.remainder.Tensor(a, b), X, ROW, positive=True),
+    "remainder_scalar": case(lambda a: aten.remainder.Scalar(a, 0.7), X),
     "floor": case(lambda a: aten.floor(a) * a, X),
     "ceil": case(lambda a: aten.ceil(a) * a, X),
     "round": case(lambda a: aten.round(a) * a, X),
@@ -136,6 +148,11 @@ PRODUCTS = {
     "mm": case(lambda a, b: aten.mm(a, b), (4, 6), (6, 5)),
     "mm_by_columns": case(lambda a, b: aten.mm(a.t(), b.t()), (6, 4), (5, 6)),
     "bmm": case(lambda a, b: aten.bmm(a, b), (2, 4, 6), (2, 6, 5)),
+    "_grouped_mm": case(lambda a, b: by_group(a, b, ENDS), (6, 4), (3, 4, 5)),
+    "grouped_by_columns": case(lambda a, b: by_group(a.t(), b.transpose(-2, -1), ENDS), (4, 6), (3, 5, 4)),
+    "grouped_sums": case(lambda a, b: by_group(a, b, ENDS), (4, 6), (6, 5)),
+    "grouped_columns": case(lambda a, b: by_group(a, b, ENDS), (3, 4, 5), (5, 6)),
+    "grouped_batches": case(lambda a, b: by_group(a, b), (3, 4, 5), (3, 5, 6)),
     "addmm": case(lambda c, a, b: aten.addmm(c, a, b, beta=0.5, alpha=2), (5,), (4, 6), (6, 5)),
     "baddbmm": case(lambda c, a, b: aten.baddbmm(c, a, b, beta=2, alpha=0.5),
                     (4, 5), (2, 4, 6), (2, 6, 5)),
@@ -226,6 +243,8 @@ REDUCTIONS = {
     "mean": case(lambda x: aten.mean(x), X),
     "mean_dim": case(lambda x: aten.mean.dim(x, [-1], True), X),
     "cumsum": case(lambda x: aten.cumsum(x, 1), X),
+    "cumprod": case(lambda x: aten.cumprod(x, 1), X),
+    "cumprod_with_zeros": case(lambda x: aten.cumprod(x * (x > 0), 0), X, smooth=False),
     "var_correction": case(lambda x: aten.var.correction(x, [1], correction=1), X),
     "var_all": case(lambda x: aten.var.correction(x, correction=0, keepdim=True), X),
     "linalg_vector_norm": case(lambda x: aten.linalg_vector_norm(x, 2, [1]), X),
@@ -243,6 +262,7 @@ REDUCTIONS = {
     "amin": case(lambda x: aten.amin(x, [0], True), X),
     "amin_tie": case(lambda x: aten.amin(tie(x), []), (2, 3), smooth=False),
     "topk": case(lambda x: aten.topk(x, 2)[0], X),
+    "sort_stable": case(lambda x: aten.sort.stable(x, stable=True, dim=0)[0], X),
     "sort": case(lambda x: aten.sort(x, 0, True)[0], X),
     "max_dim": case(lambda x: aten.max.dim(x, 1)[0], X),
 }
@@ -317,4 +337,64 @@ INDEXING = {
     "call_roll": case(lambda x: aten.roll(x, [2, 1], [1, 0]), X),
 }  # fmt: skip
 
-CASES = POINTWISE | PRODUCTS | UPSAMPLING | REDUCTIONS | SHAPES | INDEXING
+PAIRS, MORE_PAIRS, ROW_OF_PAIRS = (4, 6, 2), (4, 6, 2), (6, 2)
+
+
+def numbers(function, *shapes, positive=False):
+    """A function of complex numbers; tensors with pairs of reals are made such, and their results are shown as pairs."""
+
+    def of_pairs(*operands):
+        given = [aten.view_as_complex(x) if shape[-1:] == (2,) else x for x, shape in zip(operands, shapes)]
+        result = function(*given)
+        return aten.view_as_real(result) if result.is_complex() else result
+
+    return case(of_pairs, *shapes, positive=positive)
+
+
+COMPLEX = {
+    "complex_parts": numbers(lambda a, b: aten.complex(a, b), X, ROW),
+    "complex_polar": numbers(lambda a, b: aten.polar(a, b), X, ROW, positive=True),
+    "complex_conj": numbers(lambda z: z.conj().resolve_conj() * z, PAIRS),
+    "complex_add": numbers(lambda z, w: aten.add(z, w, alpha=2), PAIRS, ROW_OF_PAIRS),
+    "complex_sub_real": numbers(lambda z, x: aten.sub(x, z), PAIRS, ROW),
+    "complex_mul": numbers(lambda z, w: aten.mul(z, w), PAIRS, ROW_OF_PAIRS),
+    "complex_mul_real": numbers(lambda z, x: aten.mul(z, x), PAIRS, ROW),
+    "complex_mul_number": numbers(lambda z: aten.mul(z, 0.5 - 2j), PAIRS),
+    "complex_real_mul_number": numbers(lambda x: aten.mul(x, 1j), X),
+    "complex_div": numbers(lambda z, w: aten.div(z, w), PAIRS, ROW_OF_PAIRS),
+    "complex_div_number": numbers(lambda z: aten.div(z, 3j), PAIRS),
+    "complex_addcmul": numbers(
+        lambda a, b, c: aten.addcmul(a, b, c, value=0.5), PAIRS, MORE_PAIRS, ROW_OF_PAIRS),
+    "complex_neg": numbers(lambda z: aten.neg(z), PAIRS),
+    "complex_abs": numbers(lambda z: aten.abs(z), PAIRS),
+    "complex_exp": numbers(lambda z: aten.exp(z), PAIRS),
+    "complex_log": numbers(lambda z: aten.log(aten.mul(z, z)), PAIRS),
+    "complex_sqrt": numbers(lambda z: aten.sqrt(aten.exp(z)), PAIRS),
+    "complex_rsqrt": numbers(lambda z: aten.rsqrt(aten.exp(z)), PAIRS),
+    "complex_reciprocal": numbers(lambda z: aten.reciprocal(z), PAIRS),
+    "complex_sin": numbers(lambda z: aten.sin(z), PAIRS),
+    "complex_cos": numbers(lambda z: aten.cos(z), PAIRS),
+    "complex_pow": numbers(lambda z: aten.pow(z, 3), PAIRS),
+    "complex_where": numbers(lambda z, w: aten.where(MASK, z, w), PAIRS, ROW_OF_PAIRS),
+    "complex_masked_fill": numbers(lambda z: aten.masked_fill(z, MASK, 1.0), PAIRS),
+    "complex_mm": numbers(lambda z, w: aten.mm(z, aten.t(w)), PAIRS, MORE_PAIRS),
+    "complex_addmm": numbers(
+        lambda a, z, w: aten.addmm(a, z, w, beta=0.5, alpha=1.5), (3, 2), PAIRS, (6, 3, 2)),
+    "complex_bmm": numbers(lambda z, w: aten.bmm(z, w), (2, 3, 4, 2), (2, 4, 5, 2)),
+    "complex_sum": numbers(lambda z: aten.sum(z, [0]), PAIRS),
+    "complex_mean": numbers(lambda z: aten.mean(z, [1], True), PAIRS),
+    "complex_cumsum": numbers(lambda z: aten.cumsum(z, 0), PAIRS),
+    "complex_norm": numbers(lambda z: aten.linalg_vector_norm(z, 2, [1]), PAIRS),
+    "complex_slice": numbers(lambda z: aten.slice(z, 1, 1, 4), PAIRS),
+    "complex_cat": numbers(lambda z, x: aten.cat([z, x.to(z.dtype)], 0), PAIRS, X),
+    "complex_index": numbers(lambda z: z[INDEX], PAIRS),
+    "complex_fft": numbers(lambda z: torch.fft.fft(z, dim=0), PAIRS),
+    "complex_ifftn": numbers(lambda z: torch.fft.ifftn(z, norm="ortho"), PAIRS),
+    "complex_rfft_even": numbers(lambda x: torch.fft.rfft(x), X),
+    "complex_rfft_odd": numbers(lambda x: torch.fft.rfft(x, dim=0), (5, 3)),
+    "complex_fft_of_real": numbers(lambda x: torch.fft.fft(x, norm="forward"), X),
+    "complex_irfft_even": numbers(lambda z: torch.fft.irfft(z, n=10), PAIRS),
+    "complex_irfft_odd": numbers(lambda z: torch.fft.irfft(z, n=7, dim=0, norm="ortho"), PAIRS),
+    "complex_rfft2": numbers(lambda x: torch.fft.irfft2(torch.fft.rfft2(x) * 1j, s=(4, 6)), X),
+}  # fmt: skip
+CASES = POINTWISE | PRODUCTS | UPSAMPLING | REDUCTIONS | SHAPES | INDEXING | COMPLEX

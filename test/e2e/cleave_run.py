@@ -9,7 +9,7 @@ TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS / "python"))
 import cleave_path  # noqa: E402,F401
 
-from safetensors.torch import load_file, save_file  # noqa: E402
+from cleave.tensor_files import load_file, save_file  # noqa: E402
 
 
 class CleaveRun:

@@ -3,8 +3,8 @@
 import cleave_run as tool
 import pytest
 from cleave import testing
+from cleave.tensor_files import save_file
 from exported_models import export_model
-from safetensors.torch import save_file
 from training import Model
 
 

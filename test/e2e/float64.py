@@ -1,6 +1,8 @@
 """Exports models that compute in float64 from end to end: then ranks differ from one device by no more than
 the rounding of float64, and tests can ask for 1e-9."""
 
+import dataclasses
+
 import torch
 from torch.overrides import TorchFunctionMode
 
@@ -9,7 +11,17 @@ import cleave
 
 class Float64(TorchFunctionMode):
     """Computes in float64 what modules compute in float32 whatever their weights are: norms, rotary
-    embeddings, softmax. (The exporter's tracer reads this, too: plain Python only.)"""
+    embeddings, softmax, and tensors that they make without saying of which type. (The exporter's tracer reads
+    this, too: plain Python only.)"""
+
+    def __enter__(self):
+        self.before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        torch.set_default_dtype(self.before)
+        return super().__exit__(*error)
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
@@ -19,6 +31,19 @@ class Float64(TorchFunctionMode):
             args = tuple([torch.float64 if value is torch.float32 else value for value in args])
             kwargs = {name: torch.float64 if value is torch.float32 else value for name, value in kwargs.items()}
         return function(*args, **kwargs)
+
+
+def doubled(spec):
+    """The spec with its module, in place (the optimizer has the same parameters), and its tensors in float64."""
+    spec.module.double()
+
+    def double(value):
+        return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+    return dataclasses.replace(
+        spec, args=tuple(map(double, spec.args)), targets=tuple(map(double, spec.targets)),
+        kwargs={name: double(value) for name, value in (spec.kwargs or {}).items()},
+    )  # fmt: skip
 
 
 def export(spec, folder):

@@ -1,6 +1,7 @@
 """One op for each distributed form and corner of it, with PyTorch's results."""
 
 import torch
+from grouped import grouped_mm
 from placed_cases import Case
 
 aten = torch.ops.aten
@@ -313,6 +314,54 @@ def cumsum_cases(axis):
             [x.cumsum(dim)],
             [shard],
         )
+
+
+def sort_cases(axis):
+    generator = torch.Generator().manual_seed(10)
+    whole = torch.randint(4, (16,), generator=generator)
+    real = torch.randn(3, 8, generator=generator, dtype=torch.float64)
+    for name, text, x, dim, found in [
+        ("", "aten.sort(%x)", real, 1, real.sort()),
+        ("_stable", "aten.sort_stable(%x, stable = true)", whole, 0, whole.sort(stable=True)),
+        ("_down", "aten.sort_stable(%x, stable = true, dim = 0, descending = true)", real.t().contiguous(), 0,
+         real.t().sort(stable=True, dim=0, descending=True)),
+    ]:  # fmt: skip
+        shard = axis(f"S({dim})")
+        yield Case(f"sort{name}", text, {"x": (x, shard)}, list(found), [shard, shard])
+
+
+def grouped_product_cases(rows=None, groups=None, dtype=torch.float64):
+    """Products by group; `rows` is the axis along which what groups divide is sharded, `groups` that of the groups."""
+    generator = torch.Generator().manual_seed(9)
+    kind = {torch.float64: "", torch.float32: "_f32", torch.bfloat16: "_bf16"}[dtype]
+
+    def random(*shape):
+        return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
+
+    def place(*parts):
+        """Of the axes that there are, each with its placement."""
+        return ", ".join(axis(text) for axis, text in zip((rows, groups), parts) if axis and text)
+
+    for name, ends in {
+        "uneven": [1, 3, 3, 10, 10, 13, 15, 16],
+        "some": [0, 2, 2, 3, 3, 7, 9, 11],
+        "one": [0, 0, 0, 0, 0, 16, 16, 16],
+        "none": [0] * 8,
+    }.items():
+        ends = torch.tensor(ends, dtype=torch.int32)
+        forms = {
+            "rows": (random(16, 6), random(8, 6, 5), place("S(0)"), place("", "S(0)"), place("S(0)", "P")),
+            "sums": (random(3, 16), random(16, 5), place("S(1)"), place("S(0)"), place("P", "S(0)")),
+            "columns": (random(8, 3, 6), random(6, 16), place("", "S(0)"), place("S(1)"), place("S(1)", "P")),
+        }
+        for form, (left, right, left_place, right_place, result) in forms.items():
+            yield Case(
+                f"grouped_{form}_{name}{kind}",
+                "aten._grouped_mm(%x, %w, %e, none)",
+                {"x": (left, left_place), "w": (right, right_place), "e": (ends, "")},
+                [grouped_mm(left, right, ends)],
+                [result],
+            )
 
 
 def batch_norm_cases(axis, dtype=torch.float64):

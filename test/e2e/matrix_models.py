@@ -4,6 +4,7 @@ other test knows, in float64 and at any batch size."""
 import dataclasses
 
 import cleave_run  # noqa: F401  (puts the examples on the path)
+import float64
 import placement_cases
 import torch
 import torch.nn.functional as F
@@ -152,17 +153,8 @@ MODELS = placement_cases.MODELS + list(OTHERS)
 def spec(model, batch):
     """The model in float64 with a microbatch of `batch` random examples."""
     torch.manual_seed(0)
-    made = OTHERS[model](batch) if model in OTHERS else _double(placement_cases.spec(model, batch))
+    made = OTHERS[model](batch) if model in OTHERS else float64.doubled(placement_cases.spec(model, batch))
     return dataclasses.replace(made, name=model)
-
-
-def _double(made):
-    made.module.double()  # in place: the optimizer has the same parameters
-
-    def double(value):
-        return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
-
-    return dataclasses.replace(made, args=tuple(map(double, made.args)), targets=tuple(map(double, made.targets)))
 
 
 def batches(made, microbatches, steps):

@@ -105,7 +105,7 @@ def test_dry_run_counts_communication(program, cleave_run, build_dir, tmp_path):
     count = len(list(spec.module.parameters()))
     size = sum(p.numel() * 4 for p in spec.module.parameters())
     output = cleave_run.succeed(reduced, "--dry-run")
-    assert re.search(rf"{count} collectives, .*\({size} bytes\)", output), output
+    assert re.search(rf"{count} communications, .*\({size} bytes\)", output), output
 
 
 def train(cleave_run, program, against, data, *arguments):

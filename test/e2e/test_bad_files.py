@@ -175,12 +175,12 @@ def test_data(build_dir, tmp_path, model):
     (tmp_path / "odd.bin").write_bytes(b"123")
     for data, expected in {
         f"text:{tmp_path}/empty.txt": "the data is empty",
-        f"text:{tmp_path}/folder": "the data is empty",
+        f"text:{tmp_path}/folder": "expected regular files in the directory, found none",
         f"text:{tmp_path}/short.txt": "at least 33 tokens, a window of 32 and the token after it, found 5",
         f"text:{tmp_path}/none.txt": "none.txt: cannot open",
         f"u16:{tmp_path}/tokens.bin": r"token 300 at position 2 is outside the vocabulary of 256 \(0 to 255\)",
         f"u16:{tmp_path}/odd.bin": "tokens of 2 bytes, found 3 bytes",
-        f"u16:{tmp_path}/folder": "expected a file, found a directory",
+        f"u16:{tmp_path}/folder": "expected .bin files in the directory, found none",
         f"{tmp_path}/short.txt": "expected data as text:PATH",
     }.items():
         refused(build_dir, model.program, "--steps", 1, "--data", data, expect=expected)

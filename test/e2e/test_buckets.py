@@ -119,7 +119,7 @@ def test_one_reduction_for_each_bucket_and_no_second_copy(build_dir, tmp_path, m
 
     costs = run(build_dir, other, "--dry-run", "--microbatches", 4).stdout
     parameters = sum(t.numel() * 4 for t in load_file(subject.weights).values())
-    assert re.search(r"(\d+) collectives", costs)[1] == str(len(buckets))
+    assert re.search(r"(\d+) communications", costs)[1] == str(len(buckets))
     assert int(re.search(r"of these in buckets .* (\d+)\n", costs)[1]) == parameters
     plain = run(build_dir, program, "--dry-run", "--microbatches", 4).stdout
 

@@ -32,12 +32,22 @@ def cases(axis):
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
         yield from form_cases.attention_cases(axis, dtype)
     yield from form_cases.cumsum_cases(axis)
+    yield from form_cases.grouped_product_cases(rows=axis)
+    yield from form_cases.sort_cases(axis)
     yield from form_cases.batch_norm_cases(axis)
     yield from form_cases.batch_norm_cases(axis, torch.float32)
 
 
+def grouped_products(**axes):
+    for dtype in (torch.float64, torch.float32, torch.bfloat16):
+        yield from form_cases.grouped_product_cases(**axes, dtype=dtype)
+
+
 MESHES = {
     "2": ({"tp": 2}, [lambda: cases(on("tp"))]),
+    "2_experts": ({"ep": 2}, [lambda: grouped_products(groups=on("ep"))]),
+    "4_experts": ({"ep": 4}, [lambda: grouped_products(groups=on("ep"))]),
+    "2x2_rows_and_experts": ({"dp": 2, "ep": 2}, [lambda: grouped_products(rows=on("dp"), groups=on("ep"))]),
     "2_batch": ({"dp": 2}, [lambda: form_cases.nll_cases(on("dp"), None)]),
     "4": ({"tp": 4}, [lambda: cases(on("tp"))]),
     "2x2": ({"dp": 2, "tp": 2}, [lambda: cases(on("dp", "tp"))]),

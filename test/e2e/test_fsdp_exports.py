@@ -15,7 +15,10 @@ import pytest
 import torch
 from cleave import FSDP, HSDP, ColwiseParallel, Plan, RowwiseParallel, testing
 from exported_models import ALL_MODELS
+from matrix_runs import Tools, difference, on_ranks, placed
 from safetensors.torch import load_file, save_file
+
+import cleave
 
 STEPS, MICROBATCHES, TOLERANCE = 2, 2, 1e-9
 
@@ -218,3 +221,33 @@ def test_pages_pipelines_run_without_a_plan(page, model, exported, lay_out, trai
     path, data = exported(model, 2)
     local = lay_out(path, page, *LINES[page])
     expect_equal(train(local, data, "--ranks", 2), one_device(model, 2))
+
+
+class Widened(torch.nn.Module):
+    """As MobileBERT's head: what a layer lacks in width comes from another, which here has no elements."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense, self.rest = torch.nn.Linear(4, 6), torch.nn.Parameter(torch.empty(0, 4))
+
+    def forward(self, x):
+        return torch.nn.functional.linear(x, torch.cat([self.dense.weight, self.rest]), self.dense.bias)
+
+
+@pytest.mark.parametrize("more", [[], ONCE_A_STEP], ids=["each-use", "buckets"])
+def test_a_parameter_without_elements_stays_whole(more, build_dir, tmp_path):
+    torch.manual_seed(0)
+    model = Widened().double()
+    spec = cleave.ExportSpec(
+        model, (torch.randn(2, 4, dtype=torch.float64),), loss=lambda y: y.square().mean(), name="widened",
+        optimizer=torch.optim.AdamW(model.parameters(), lr=0.1),
+    )  # fmt: skip
+    tools, program = Tools(build_dir), cleave.export_spec(spec, tmp_path)
+    save_file({"x": torch.randn(8, 4, dtype=torch.float64)}, tmp_path / "data.safetensors")
+    plan = Plan({"dp": 2}, {"": FSDP()}).write(tmp_path / "plan.json")
+    sharded = tools.opt(program, tmp_path / "sharded.mlir", [*placed([], plan), *more])
+    losses, tensors = tools.train(program, tmp_path / "data.safetensors", "--microbatches", 2)
+    found_losses, found = tools.train(sharded, tmp_path / "data.safetensors", "--microbatches", 2, *on_ranks(2))
+    assert found_losses == pytest.approx(losses, rel=TOLERANCE)
+    assert found["model.rest"].shape == (0, 4)
+    assert difference(found, tensors)[0] <= TOLERANCE

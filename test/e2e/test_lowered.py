@@ -7,6 +7,7 @@ import cleave
 import cleave_run  # noqa: F401
 import pytest
 import torch
+import torch.nn.functional as F
 from cleave import FSDP, Plan, testing
 from exported_models import MODELS
 from library_models import LIBRARY_MODELS
@@ -42,6 +43,26 @@ def lower(build_dir, tmp_path_factory):
     return run
 
 
+@pytest.fixture
+def losses_of_steps(build_dir, lower, tmp_path):
+    """Losses of three steps of a module with the loss and data given, evaluated and lowered."""
+
+    def run(name, model, example, batches, **spec):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        path = cleave.export_spec(cleave.ExportSpec(model, example, optimizer=optimizer, name=name, **spec), tmp_path)
+        data = tmp_path / "data.safetensors"
+        save_file(batches, data)
+        found = []
+        for program in lower(path):
+            metrics = program.with_suffix(".jsonl")
+            train(build_dir, program, "--steps", 3, "--data", f"safetensors:{data}", "--metrics", metrics)
+            found.append(losses(metrics))
+        assert len(found[0]) == 3
+        return found
+
+    return run
+
+
 @pytest.mark.parametrize("passes", [[], [FUSE]], ids=["unfused", "fused"])
 @pytest.mark.parametrize("name", [*MODELS, *LIBRARY_MODELS])
 def test_lowered_computes_what_the_program_does(name, passes, program, lower, example, cleave_run):
@@ -67,25 +88,39 @@ class Scaled(torch.nn.Module):
 
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
 @pytest.mark.parametrize("loss", ["MSELoss", "SmoothL1Loss", "HuberLoss", "BCELoss", "SoftMarginLoss"])
-def test_losses_in_planned_memory(loss, reduction, build_dir, lower, tmp_path):
+def test_losses_in_planned_memory(loss, reduction, losses_of_steps):
     """In every step: the first one does not write where the plan says, later ones do."""
     torch.manual_seed(0)
     model = Scaled(getattr(torch.nn, loss)(reduction=reduction))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    path = cleave.export_spec(
-        cleave.ExportSpec(model, (torch.rand(3, 4), torch.rand(3, 4)), optimizer=optimizer, name="loss"), tmp_path
-    )
-    data = tmp_path / "data.safetensors"
-    save_file({"x": torch.rand(12, 4), "y": torch.rand(12, 4)}, data)
-    found = []
-    for program in lower(path):
-        metrics = program.with_suffix(".jsonl")
-        command = [build_dir / "bin" / "cleave-run", program, "--weights", path.with_suffix(".safetensors"),
-                   "--steps", 3, "--data", f"safetensors:{data}", "--metrics", metrics, "--quiet"]  # fmt: skip
-        result = subprocess.run([*map(str, command)], capture_output=True, text=True)
-        assert result.returncode == 0 and not result.stderr, result.stderr
-        found.append(losses(metrics))
-    assert len(found[0]) == 3 and found[0] == found[1]
+    example = (torch.rand(3, 4), torch.rand(3, 4))
+    evaluated, lowered = losses_of_steps("loss", model, example, {"x": torch.rand(12, 4), "y": torch.rand(12, 4)})
+    assert evaluated == lowered
+
+
+class Standardized(torch.nn.Module):
+    """A layer whose weights are standardized in each step, as convolutions of networks without normalization are."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(6, 4))
+        self.gain = torch.nn.Parameter(torch.ones(6))
+
+    def forward(self, x):
+        weight = F.batch_norm(self.weight[None], None, None, weight=self.gain, training=True, momentum=0.0)
+        return F.linear(x, weight[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_workspace_of_a_results_size(dtype, losses_of_steps):
+    """Kernels that are given where to write allocate as much beside it: never a result's own memory."""
+    torch.manual_seed(0)
+    model, labels = Standardized().to(dtype), torch.randint(6, (3,))
+    evaluated, lowered = losses_of_steps(
+        "standardized", model, (torch.randn(3, 4, dtype=dtype),),
+        {"x": torch.randn(12, 4, dtype=dtype), "target": torch.randint(6, (12,))},
+        loss=F.cross_entropy, targets=(labels,),
+    )  # fmt: skip
+    assert evaluated == lowered
 
 
 VIEW = """

@@ -5,12 +5,10 @@ its ranks, and has the losses, parameters, buffers and optimizer states of the p
 """
 
 import functools
-import json
 import math
 import pathlib
 import re
 import shutil
-import subprocess
 
 import combinations_cover
 import documented
@@ -18,16 +16,14 @@ import float64
 import matrix_models
 import placement_cases
 import pytest
-from cleave_run import CleaveRun
-from safetensors.torch import load_file, save_file
+from matrix_runs import STEPS, TOLERANCE, Tools, difference, on_ranks, placed, without_running_statistics
+from safetensors.torch import save_file
 
 from cleave import FSDP, HSDP, ContextParallel, DataParallel, Plan
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-STEPS, TOLERANCE = 2, 1e-9
 RECIPES = {recipe.where: recipe for recipe in documented.recipes(SOURCE)}
 TENSOR_PARALLEL = placement_cases.TENSOR_PARALLEL
-PLACING = ("--annotate-placements", "--propagate-placements", "--partition")
 
 # By name: the mesh, how many of its ranks share a batch, and the rules for a model.
 LAYOUTS = {
@@ -38,15 +34,6 @@ LAYOUTS = {
     "cp2": ({"cp": 2}, 1, lambda model: {"": ContextParallel()}),
     "fsdp2tp2": ({"dp": 2, "tp": 2}, 2, lambda model: [*placement_cases.tensor_parallel(model), ("", FSDP())]),
 }
-
-
-def placed(options, plan):
-    """The options with the placing ones naming this plan, and in front where the command has none."""
-    named = {option.split("=")[0]: option for option in options if option.split("=")[0] in PLACING}
-    steps = [f"{PLACING[0]}=plan={plan}", *(named.get(pass_, pass_) for pass_ in PLACING[1:])]
-    at = next((i for i, option in enumerate(options) if option in named.values()), options.count("--autodiff"))
-    others = [option for option in options if option not in named.values()]
-    return [*others[:at], *steps, *others[at:]]
 
 
 def is_first_of_its_kind(recipe, layout):
@@ -84,8 +71,7 @@ class Matrix:
     """Exports, references and runs, each made once in a process."""
 
     def __init__(self, build, folder):
-        self.build, self.folder = build, folder
-        self.run = CleaveRun(build)
+        self.tools, self.folder = Tools(build), folder
 
     @functools.cache
     def export(self, model, size, gradients):
@@ -94,57 +80,20 @@ class Matrix:
         spec.gradients = gradients
         return spec, float64.export(spec, folder)
 
-    def opt(self, source, output, options):
-        command = [self.build / "bin" / "cleave-opt", source, "--mlir-print-debuginfo", *options, "-o", output]
-        result = subprocess.run(command, capture_output=True, text=True, cwd=output.parent)
-        assert result.returncode == 0, f"{' '.join(map(str, command))}\n{result.stderr[:4000]}"
-        weights = output.with_suffix(".safetensors")
-        if not weights.exists():
-            weights.symlink_to(source.with_suffix(".safetensors"))
-        return output
-
-    def train(self, program, data, *options):
-        """Losses, and the tensors of the checkpoint."""
-        metrics, checkpoint = program.with_suffix(".jsonl"), program.with_suffix(".checkpoint")
-        self.run.succeed(
-            program, "--steps", STEPS, "--seed", 3, "--threads", 1, "--quiet", "--metrics", metrics,
-            "--checkpoint", checkpoint, "--data", f"safetensors:{data}", *options,
-        )  # fmt: skip
-        tensors = {}
-        for file in sorted(max(checkpoint.glob("step-*")).glob("*.safetensors")):
-            tensors |= {f"{file.stem}.{name}": tensor for name, tensor in load_file(file).items()}
-        shutil.rmtree(checkpoint)
-        return [json.loads(line)["loss"] for line in metrics.read_text().splitlines()], tensors
-
     @functools.cache
     def reference(self, model, size, microbatches, options):
         """What one rank trains, after those options only that change what is computed."""
         spec, program = self.export(model, size, "--autodiff" not in options)
         name = re.sub(r"\W+", "-", f"reference-{microbatches}{''.join(options)}")
-        program = self.opt(program, program.with_name(f"{name}.mlir"), options)
+        program = self.tools.opt(program, program.with_name(f"{name}.mlir"), options)
         data = program.with_suffix(".data.safetensors")
         save_file(matrix_models.batches(spec, microbatches, STEPS), data)
-        return data, self.train(program, data, "--microbatches", microbatches)
+        return data, self.tools.train(program, data, "--microbatches", microbatches)
 
 
 @pytest.fixture(scope="module")
 def matrix(build_dir, tmp_path_factory):
     return Matrix(build_dir, tmp_path_factory.mktemp("matrix"))
-
-
-def difference(found, expected):
-    """The largest relative difference of two dicts of tensors, and its name; as `--against` measures it."""
-    assert found.keys() == expected.keys()
-    floats = {name: t.double() for name, t in expected.items() if t.is_floating_point() and t.numel()}
-    sizes = sorted(t.abs().max().item() for t in floats.values())
-    floor = 1e-3 * sizes[len(sizes) // 2]
-    worst = max(
-        ((found[n].double() - t).abs().max().item() / max(t.abs().max().item(), floor), n)
-        for n, t in floats.items()
-    )  # fmt: skip
-    for name in expected.keys() - floats.keys():
-        assert found[name].equal(expected[name]), name
-    return worst
 
 
 def check(matrix, model, recipe, layout, batch):
@@ -164,13 +113,11 @@ def check(matrix, model, recipe, layout, batch):
     size = batch * sharers
     _, source = matrix.export(model, size, "--autodiff" not in alike)
     data, (losses, tensors) = matrix.reference(model, size, microbatches * data_ranks, alike)
-    program = matrix.opt(source, folder / "program.mlir", options)
-    several = ["--ranks", ranks, "--ranks-as", "threads", "--timeout", 60] if ranks > 1 else []
-    found_losses, found = matrix.train(program, data, "--microbatches", microbatches, *several)
+    program = matrix.tools.opt(source, folder / "program.mlir", options)
+    found_losses, found = matrix.tools.train(program, data, "--microbatches", microbatches, *on_ranks(ranks))
     assert found_losses == pytest.approx(losses, rel=TOLERANCE)
     if data_ranks > 1:
-        # Without types running statistics are each rank's own.
-        found, tensors = ({n: t for n, t in of.items() if not re.search(r"\.(running_|num_batches)", n)} for of in (found, tensors))
+        found, tensors = without_running_statistics(found), without_running_statistics(tensors)
     worst, name = difference(found, tensors)
     assert worst <= TOLERANCE, (name, worst)
     shutil.rmtree(folder)  # the whole matrix would fill a disk

@@ -130,3 +130,24 @@ def test_second_run_in_the_directory_is_refused(build_dir, tmp_path, dropout):
         first.communicate()
     assert second.returncode == 1
     assert "another run is writing its checkpoints to this directory" in second.stderr
+
+
+def test_a_mixture_resumes(build_dir, tmp_path, model):
+    """Its order depends on the step alone; other weights are other data."""
+    subject = model("gpt_tied")
+    text = open(TEXT).read()
+    (tmp_path / "a.txt").write_text(text[:9000])
+    (tmp_path / "b.txt").write_text(text[9000:12000])
+
+    def options(weight):
+        return ["--data", f"mix:{weight}=text:{tmp_path / 'a*'};1=text:{tmp_path / 'b.txt'}", "--seed", 3]
+
+    train(build_dir, subject.program, *options(2), "--steps", 6, "--metrics", tmp_path / "whole")
+    resumed = ["--checkpoint", tmp_path / "run", "--resume", "--metrics", tmp_path / "resumed"]
+    train(build_dir, subject.program, *options(2), *resumed, "--steps", 3)
+    train(build_dir, subject.program, *options(2), *resumed, "--steps", 6)
+    assert losses(tmp_path / "resumed") == losses(tmp_path / "whole")
+    result = run(build_dir, subject.program, *options(3), *resumed, "--steps", 9)
+    assert result.returncode == 1 and "different data or a different order" in result.stderr
+    text = run(build_dir, subject.program, *options(2), "--steps", 1, "--metrics", tmp_path / "a.txt")
+    assert text.returncode == 1 and "a.txt" in text.stderr  # an input that the pattern stands for

@@ -74,6 +74,15 @@ def test_memory_of_each_rank_of_a_pipeline(build_dir, subject, staged):
     everything = int(parameters.search(whole)[1])
     assert all(part < everything for part in parts) and sum(parts) >= everything
 
+    # Each computes its part of what four microbatches of the whole program do, and sends its neighbour one value each.
+    def flops(text):
+        return [float(number) for number in re.findall(r"floating-point operations of a step\n\s+(\S+)", text)]
+
+    assert len(flops(output)) == 2 and min(flops(output)) > 0
+    assert sum(flops(output)) == pytest.approx(4 * flops(whole)[0], rel=2e-3)
+    assert re.findall(r"^  send over pp +(\d+) ", output, re.M) == ["4", "4"]
+    assert "communication of a step\n  none" in whole
+
 
 @pytest.mark.parametrize("umask, mode", [(0o022, 0o755), (0o077, 0o700), (0o002, 0o775)])
 def test_checkpoints_follow_the_umask(build_dir, tmp_path, subject, umask, mode):

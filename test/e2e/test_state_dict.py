@@ -58,15 +58,20 @@ FORMS = {
 }  # fmt: skip
 
 
+def train_two_steps(build_dir, folder, source, form):
+    """What cleave-run was told of program and data, and the checkpoint."""
+    passes, options = FORMS[form]
+    program = folder / "program.mlir"
+    training.optimize(build_dir, source, *passes, "-o", program)
+    run = [program, "--weights", source.with_suffix(".safetensors"), "--data", f"text:{TEXT}", *options]
+    training.train(build_dir, *run, "--steps", 2, "--checkpoint", folder / "run")
+    return run, training.newest_checkpoint(folder / "run")
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_checkpoint_loads_strictly(build_dir, tmp_path, exported, form):
     spec, source = exported
-    passes, options = FORMS[form]
-    program = tmp_path / "program.mlir"
-    training.optimize(build_dir, source, *passes, "-o", program)
-    run = [program, "--weights", source.with_suffix(".safetensors"), "--data", f"text:{TEXT}", *options]
-    training.train(build_dir, *run, "--steps", 2, "--checkpoint", tmp_path / "run")
-    checkpoint = training.newest_checkpoint(tmp_path / "run")
+    run, checkpoint = train_two_steps(build_dir, tmp_path, source, form)
     saved = load_file(checkpoint / "model.safetensors")
     assert saved.keys() == spec.module.state_dict().keys()
     module = training.load_strictly(spec, checkpoint)
@@ -156,12 +161,7 @@ def test_loss_with_a_state_loads_strictly(build_dir, tmp_path, form):
         module, (tokens,), targets=(tokens.clone(),), loss=loss, name="margins",
         optimizer=torch.optim.AdamW(parameters.values(), lr=1e-2))  # fmt: skip
     source = cleave.export_spec(spec, tmp_path)
-    passes, options = FORMS[form]
-    program = tmp_path / "program.mlir"
-    training.optimize(build_dir, source, *passes, "-o", program)
-    run = [program, "--weights", source.with_suffix(".safetensors"), "--data", f"text:{TEXT}", *options]
-    training.train(build_dir, *run, "--steps", 2, "--checkpoint", tmp_path / "run")
-    checkpoint = training.newest_checkpoint(tmp_path / "run")
+    run, checkpoint = train_two_steps(build_dir, tmp_path, source, form)
     trained = training.load_strictly(spec, checkpoint)
     own = load_file(checkpoint / "loss.safetensors")
     assert own["calls"] > 0 and own["scale"] != 1.5

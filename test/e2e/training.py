@@ -14,10 +14,10 @@ import cleave_path  # noqa: E402,F401
 
 import torch  # noqa: E402
 from exported_models import MODELS, export_model  # noqa: E402,F401
-from safetensors.torch import load_file, save_file  # noqa: E402
 
 from cleave import testing  # noqa: E402
 from cleave.export.roles import State  # noqa: E402
+from cleave.tensor_files import load_file, save_file  # noqa: E402
 
 # Bitwise comparisons take one thread: some sums depend on how they are divided.
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -14,7 +14,7 @@ import torch
 _DTYPES = {
     "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64,
     "i8": torch.int8, "ui8": torch.uint8, "i16": torch.int16, "i32": torch.int32,
-    "i64": torch.int64, "i1": torch.bool,
+    "i64": torch.int64, "i1": torch.bool, "complex<f32>": torch.complex64, "complex<f64>": torch.complex128,
 }  # fmt: skip
 _TABLE = pathlib.Path(__file__).parents[2] / "python/cleave/typed_ops.json"
 _OP = re.compile(
@@ -56,8 +56,8 @@ def bracketed(text, start):
 
 def parse_type(text):
     """(shape, dtype) of `tensor<2x3xf32>`."""
-    *shape, dtype = re.fullmatch(r"tensor<(.*)>", text).group(1).split("x")
-    return [int(size) for size in shape], _DTYPES[dtype]
+    shape, dtype = re.fullmatch(r"tensor<((?:\d+x)*)(.*)>", text).groups()
+    return [int(size) for size in shape.split("x")[:-1]], _DTYPES[dtype]
 
 
 class Function:
@@ -238,6 +238,14 @@ class Interpreter:
             return result.uniform_(float(named["from"]), float(named["to"]))
         if op == "rng_normal":
             return result.normal_(float(named["mean"]), float(named["std"]))
+        if op == "rng_exponential":
+            return result.exponential_(float(named["lambd"]))
+        if op == "rng_randint":
+            return result.random_(int(named["low"]), int(named["high"]))
+        if op == "rng_randperm":
+            return torch.randperm(len(like), dtype=like.dtype)
+        if op == "rng_multinomial":
+            return torch.multinomial(like, int(named["num_samples"]), named["replacement"] == "true")
         assert op == "rng_bernoulli"
         return torch.bernoulli(like, float(named["p"])) if "p" in named else result.bernoulli_(like)
 
@@ -260,6 +268,8 @@ def number(text):
     text = text.removesuffix(" : f64")
     if text in ("true", "false"):
         return text == "true"
+    if text.startswith("#aten.complex<"):
+        return complex(*map(number, text.removeprefix("#aten.complex<").removesuffix(">").split(", ")))
     if text.startswith("0x"):
         return struct.unpack(">d", bytes.fromhex(text[2:]))[0]
     return float(text) if re.search(r"[.e]", text) else int(text)

@@ -3,6 +3,7 @@
 import functools
 import logging
 import re
+import subprocess
 import warnings
 
 import cleave_path  # noqa: F401
@@ -11,7 +12,7 @@ import cleave.testing
 import pytest
 import torch
 import torch.nn.functional as F
-from exported_models import export
+from exported_models import export, export_and_compare
 from interpreter import Interpreter, role_name
 from torch import nn
 from torch.utils.checkpoint import (
@@ -479,3 +480,32 @@ def test_transformers_own_loss(tmp_path):
     inputs = {"input_ids": tokens, "labels": tokens.clone(), "use_cache": False}
     text, _ = export(tmp_path, GPT2LMHeadModel(config), (), inputs, mode="joint")
     assert argument(text, 'input "labels" batch 0')
+
+
+class Penalty(nn.Module):
+    """Tensors that it makes without saying of which type."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        mask = torch.full((4, 4), torch.finfo(torch.get_default_dtype()).min).triu(1)
+        return (self.layer(x) + mask + torch.zeros(4)).softmax(-1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_tensors_of_the_default_type(tmp_path, dtype, build_dir):
+    """The program says it: cleave-run's default is another."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        torch.manual_seed(0)
+        spec = cleave.ExportSpec(
+            Penalty(), (torch.randn(4, 4),), loss=lambda y: y.square().sum(), mode="loss", name="penalty"
+        )
+        text, _ = export_and_compare(spec, tmp_path)
+    finally:
+        torch.set_default_dtype(before)
+    assert "aten.full(" in text
+    subprocess.run([build_dir / "bin" / "cleave-opt", tmp_path / "penalty.mlir", "-o", tmp_path / "read.mlir"], check=True)

@@ -7,7 +7,7 @@ import numpy
 import pytest
 import safetensors.torch
 import torch
-from cleave.data import TextBatches, TokenBatches
+from cleave.data import MixedBatches, TextBatches, TokenBatches
 
 
 @pytest.fixture
@@ -94,13 +94,30 @@ def test_text_batches_are_those_of_the_runtime(driver, tmp_path, microbatches, r
     output = driver("tokens", f"text:{tmp_path / 'texts'}", rows, length, microbatches, ranks, seed, steps)
     found = [list(map(int, line.split())) for line in output.splitlines()]
     batches = TextBatches([tmp_path / "texts"], rows, length, microbatches, ranks, seed)
-    expected = []
+    assert found == flat_batches(batches, steps)
+
+
+def flat_batches(batches, steps):
+    """Inputs and targets of all microbatches, as the driver prints them."""
+    flat = []
     for step in range(1, steps + 1):
-        for rank in range(ranks):
-            for index in range(microbatches):
+        for rank in range(batches.ranks):
+            for index in range(batches.microbatches):
                 inputs, targets = batches.microbatch(step, rank, index)
-                expected.append(inputs.flatten().tolist() + targets.flatten().tolist())
-    assert found == expected
+                flat.append(inputs.flatten().tolist() + targets.flatten().tolist())
+    return flat
+
+
+def test_mixed_batches_are_those_of_the_runtime(driver, tmp_path):
+    paths, weights, lengths = [tmp_path / name for name in "abc"], [0.5, 0.3, 0.2], [900, 100, 33]
+    for path, length, base in zip(paths, lengths, (0, 80, 160)):
+        path.write_bytes(bytes(base + i % 79 for i in range(length)))
+    source = ";".join(f"{weight}=text:{path}" for weight, path in zip(weights, paths))
+    rows, length, microbatches, ranks, seed, steps = 2, 4, 3, 2, 5, 40
+    output = driver("tokens", f"mix:{source}", rows, length, microbatches, ranks, seed, steps)
+    found = [list(map(int, line.split())) for line in output.splitlines()]
+    parts = [TextBatches([path], rows, length, seed=seed) for path in paths]
+    assert found == flat_batches(MixedBatches(zip(weights, parts), microbatches, ranks), steps)
 
 
 def test_token_files_are_those_of_numpy(driver, tmp_path):

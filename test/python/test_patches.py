@@ -5,6 +5,7 @@ import cleave_path  # noqa: F401
 import cleave
 import pytest
 import torch
+import torchtitan_models
 from cleave import testing
 from cleave.export import patches
 from exported_models import microbatch_values
@@ -90,4 +91,57 @@ def test_each_replacement_was_written_for_what_is_installed():
     for name, patch in patches.PATCHES.items():
         module, _, kind = name.rpartition(".")
         forward = getattr(importlib.import_module(module), kind).forward
-        assert patches.source_digest(forward) == patch.source, name
+        assert not patch.forward or patches.source_digest(forward, patch.calls) == patch.source, name
+
+
+TORCHTITAN = ["qwen3_moe", "qwen3_moe_float"]
+
+
+@pytest.mark.parametrize("name", TORCHTITAN)
+def test_experts_of_torchtitan_are_its_own_bit_for_bit(tmp_path, name):
+    import torchtitan.models.moe.moe as moe
+
+    spec = torchtitan_models.make(name)
+    before = torch.histc, moe.GroupedExperts.forward
+    with pytest.warns(cleave.ExportNote) as notes:
+        path = cleave.export_spec(spec, tmp_path)
+    assert (torch.histc, moe.GroupedExperts.forward) == before
+    texts = [str(note.message) for note in notes]
+    for kind, said in (("GroupedExperts", "without padding"), ("TokenReorderer", "histc"), ("TokenChoiceTopKRouter", "histc")):
+        assert sum(f".{kind} " in text and said in text for text in texts) == 1, kind
+    interpreter = Interpreter(path.read_text())
+    weights = load_file(path.with_suffix(".safetensors"))
+    found = interpreter.run("microbatch", microbatch_values(interpreter, weights, spec))
+    with torchtitan_models.runs_on_a_processor():
+        expected = testing.evaluate(spec, seed=7)
+    assert all(torch.equal(found[tensor], value) for tensor, value in expected.items())
+
+
+@pytest.mark.parametrize("changed", ["GroupedExperts.forward", "_run_experts_grouped_mm", "indices_padding_wrapper"])
+def test_experts_of_torchtitan_that_have_changed_are_refused(tmp_path, monkeypatch, changed):
+    import torchtitan.models.moe.moe as moe
+
+    def another(*arguments):
+        return arguments[-2]
+
+    owner, _, function = changed.rpartition(".")
+    monkeypatch.setattr(getattr(moe, owner) if owner else moe, function, another)
+    histc = torch.histc
+    with pytest.raises(cleave.ExportError, match="GroupedExperts.forward runs a Triton kernel.* not the one of torchtitan 0.2.2"):
+        cleave.export_spec(torchtitan_models.make("qwen3_moe"), tmp_path)
+    assert torch.histc is histc and not list(tmp_path.iterdir())
+
+
+def test_counts_have_static_lengths(tmp_path):
+    class Counts(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = torch.nn.Parameter(torch.ones(4))
+
+        def forward(self, numbers):
+            return (torch.bincount(numbers, minlength=4) * self.scale).sum()
+
+    numbers = torch.tensor([0, 1, 1, 3])
+    with pytest.warns(cleave.ExportNote, match="torch.bincount gives `minlength` counts"):
+        path = cleave.export_spec(cleave.ExportSpec(Counts(), (numbers,), mode="joint", name="counts"), tmp_path)
+    assert "tensor<4xi64>" in path.read_text()

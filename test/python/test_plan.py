@@ -35,8 +35,9 @@ def annotate(build_dir, exported, tmp_path):
 
     def run(model, plan, refused=False):
         path = plan if hasattr(plan, "suffix") else plan.write(tmp_path / "plan.json")
+        program = exported(model).path if isinstance(model, str) else model
         result = subprocess.run(
-            [build_dir / "bin" / "cleave-opt", exported(model).path, "--mlir-print-debuginfo",
+            [build_dir / "bin" / "cleave-opt", program, "--mlir-print-debuginfo",
              f"--annotate-placements=plan={path}"],
             capture_output=True, text=True, timeout=60)
         if refused:
@@ -116,6 +117,28 @@ def test_colwise_knows_conv1d_and_embeddings(annotate):
     assert placement(text, 'parameter "model.transformer.h.0.mlp.c_proj.bias"') == "tp = R"
     assert placement(text, 'parameter "model.transformer.wte.weight"') == "tp = S(0)"
     assert placement(text, 'parameter "model.transformer.wpe.weight"') == "tp = S(1)"
+
+
+class Projection(torch.nn.Module):
+    """Its layer's weight is used, and the layer is not called: the bias is another's."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.ModuleDict({"qkv": torch.nn.Linear(4, 8, bias=False)})
+        self.bias = torch.nn.Parameter(torch.randn(8))
+
+    def forward(self, x):
+        return torch.nn.functional.linear(x, self.inner.qkv.weight, self.bias)
+
+
+def test_a_layer_that_is_not_called(annotate, tmp_path):
+    spec = cleave.ExportSpec(Projection(), (torch.randn(2, 4),), loss=lambda y: y.sum(), name="projection")
+    program = cleave.export_spec(spec, tmp_path)
+    text = annotate(program, Plan({"tp": 2}, {"inner.qkv": ColwiseParallel()}))
+    assert placement(text, 'parameter "inner.qkv.weight"') == "tp = S(0)"
+    assert "aten.addmm" in text and re.search(r"aten.addmm\(.*dist.results = \[<tp = S\(1\)>\]", text)
+    text = annotate(program, Plan({"tp": 2}, {"inner.qkv": RowwiseParallel()}))
+    assert re.search(r"aten.addmm\(.*dist.results = \[<tp = P>\]", text)
 
 
 def test_convolutions(annotate):

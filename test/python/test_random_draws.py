@@ -28,6 +28,11 @@ def node(value):
     return placeholder
 
 
+def limit(x):
+    """Of random integers: narrow types hold no large ones."""
+    return 2**28 if x.dtype == torch.float64 else 100
+
+
 CALLS = {
     aten.native_dropout.default: (
         lambda x: (x, 0.3, True),
@@ -45,6 +50,15 @@ CALLS = {
         lambda x: (x, 1.0, 2.0),
         lambda x: {"self": x, "mean": 1.0, "std": 2.0},
     ),
+    aten.exponential.default: (lambda x: (x, 2.0), lambda x: {"self": x, "lambd": 2.0}),
+    aten.randint_like.default: (lambda x: (x, 10), lambda x: {"self": x, "high": 10}),
+    # From a range of 2**28 on, a number takes two draws.
+    aten.randint_like.low_dtype: (
+        lambda x: (x, -5, limit(x)),
+        lambda x: {"self": x, "low": -5, "high": limit(x.meta["val"])},
+    ),
+    aten.randperm.default: (lambda x: (x.numel(),), lambda x: {"n": x.meta["val"].numel()}),
+    aten.bernoulli.Tensor: (lambda x: (x, x.sigmoid()), lambda x: {"self": x, "p": x}),
 }
 
 
@@ -69,6 +83,19 @@ def test_draws(overload, dtype):
             seek(9, call.draws)
             assert engine() == after, (shape, x.stride())
             assert first.numel() == x.numel()
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: str(d)[6:])
+def test_draws_of_samples(dtype):
+    for shape in ((8,), (3, 7), (5, 40)):
+        for samples, replacement in ((1, False), (1, True), (4, False), (4, True)):
+            weights = torch.rand(shape).to(dtype) + 0.1
+            torch.manual_seed(9)
+            result = torch.multinomial(weights, samples, replacement)
+            after = engine()
+            bound = {"self": node(weights), "num_samples": samples, "replacement": replacement}
+            seek(9, random_ops.replace(aten.multinomial.default, bound, result).draws)
+            assert engine() == after, (shape, samples, replacement)
 
 
 def test_consecutive_draws_are_one_stream():

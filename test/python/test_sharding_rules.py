@@ -25,7 +25,9 @@ from aten_calls import read_call  # noqa: E402
 # Ops of which no element could be computed by itself.
 NOTHING_CLAIMED = {"arange", "arange_start", "arange_start_step", "scalar_tensor"}
 # Draws by position: their rules tell shapes, and nothing that could be run.
-RANDOM = {"rng_bernoulli", "rng_normal", "rng_uniform"}
+RANDOM = {
+    "rng_bernoulli", "rng_normal", "rng_uniform", "rng_exponential", "rng_randint", "rng_randperm", "rng_multinomial",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -59,9 +59,9 @@ static void replaceResults(Operation *op) {
     NamedAttrList args;
     args.set("size", b.getDenseI64ArrayAttr(type.getShape()));
     args.set("dtype", TypeAttr::get(type.getElementType()));
-    auto zeros =
-        aten::CallOp::create(b, op->getLoc(), TypeRange(type), b.getStringAttr(kZeros),
-                             args.getDictionary(b.getContext()), /*schema=*/nullptr, ValueRange());
+    auto zeros = aten::CallOp::create(b, op->getLoc(), TypeRange(type), b.getStringAttr(kZeros),
+                                      args.getDictionary(b.getContext()), /*schema=*/nullptr,
+                                      /*sharding=*/nullptr, ValueRange());
     result.replaceAllUsesWith(zeros.getResult(0));
   }
 }

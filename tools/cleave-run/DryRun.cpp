@@ -2,6 +2,7 @@
 
 #include "tools/cleave-run/DryRun.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 
 using namespace cleave;
@@ -9,7 +10,6 @@ using namespace cleave::runtime;
 
 void run::printCosts(const Program &program, int64_t microbatches, WeightGradients weightGradients,
                      llvm::raw_ostream &os) {
-  ProgramCosts costs = computeCosts(program, microbatches, weightGradients);
   os << "program " << program.name() << " (" << program.path() << ")\n"
      << "fingerprint " << program.fingerprint() << "\n";
   if (!program.mesh().empty()) {
@@ -18,18 +18,22 @@ void run::printCosts(const Program &program, int64_t microbatches, WeightGradien
       os << " \"" << axis.name << "\" = " << (axis.size ? std::to_string(axis.size) : "?");
     os << "\n";
   }
-  auto printMemory = [&](const llvm::Twine &where, int64_t count, const ProgramCosts &memory) {
+  auto printRank = [&](const llvm::Twine &where, int64_t count, const ProgramCosts &costs) {
     os << "\nmemory of " << where << ", " << count << " microbatch" << (count == 1 ? "" : "es")
        << " per step (bytes)\n"
-       << describeMemory(memory);
+       << describeMemory(costs) << "communication of a step\n"
+       << describeCommunication(costs) << "floating-point operations of a step\n  "
+       << llvm::format("%.4g", double(costs.flops)) << "\n";
   };
+  ProgramCosts costs = computeCosts(program, microbatches, weightGradients);
   if (const ScheduleInfo *schedule = program.schedule()) {
-    for (int64_t place = 0; place < schedule->ranks; ++place)
-      printMemory("rank " + llvm::Twine(place) + " along \"" + schedule->axis + "\"",
-                  schedule->microbatches, computeStageCosts(program, place));
-    os << "\n" << describeSchedule(program);
+    std::vector<ProgramCosts> ranks = computeScheduleCosts(program);
+    for (auto [place, each] : llvm::enumerate(ranks))
+      printRank("rank " + llvm::Twine(place) + " along \"" + schedule->axis + "\"",
+                schedule->microbatches, each);
+    os << "\n" << describeSchedule(program, ranks);
   } else {
-    printMemory("one rank", microbatches, costs);
+    printRank("one rank", microbatches, costs);
   }
 
   int64_t total = 0;
@@ -41,11 +45,4 @@ void run::printCosts(const Program &program, int64_t microbatches, WeightGradien
 
   if (std::string kernels = describeKernels(program); !kernels.empty())
     os << "\n" << kernels;
-
-  os << "\ncommunication of a step\n";
-  if (costs.collectives == 0)
-    os << "  none\n";
-  else
-    os << "  " << costs.collectives << " collectives, " << describeBytes(costs.collectiveBytes)
-       << " (" << costs.collectiveBytes << " bytes)\n";
 }

@@ -51,7 +51,7 @@ llvm::Expected<std::vector<WholeTensor>> run::runOnce(const Program &program, Co
     if (!session)
       return session.takeError();
     if (!program.weights().empty())
-      if (llvm::Error error = loadWeights(**session, options.weights, options.besideProgram))
+      if (llvm::Error error = loadWeights(**session, options.weights))
         return error;
     if (options.inputs.empty())
       return llvm::Error::success();

@@ -26,11 +26,28 @@ static cl::OptionCategory comparing("Comparing two programs");
 static cl::OptionCategory checking("Checking a program while it runs");
 
 static cl::opt<std::string> program(cl::Positional, cl::desc("<program.mlir>"), cl::cat(general));
+static cl::opt<std::string> weights(
+    "weights",
+    cl::desc("Parameters, buffers and constants: a safetensors file, a checkpoint, a Hugging "
+             "Face folder, or a folder of torch.distributed.checkpoint (default: "
+             "NAME.safetensors next to NAME.mlir)"),
+    cl::value_desc("file or directory"), cl::cat(general));
 static cl::opt<std::string>
-    weights("weights",
-            cl::desc("Parameters, buffers and constants, or a checkpoint (default: "
-                     "NAME.safetensors next to NAME.mlir)"),
-            cl::value_desc("file.safetensors"), cl::cat(general));
+    weightNames("weight-names",
+                cl::desc("JSON object from the program's names of weights, or patterns with *, to "
+                         "those in --weights"),
+                cl::value_desc("file.json"), cl::cat(general));
+static cl::opt<std::string>
+    weightPrefix("weight-prefix",
+                 cl::desc("Read the tensors of --weights whose names begin with this, and what "
+                          "follows it as their names"),
+                 cl::value_desc("prefix"), cl::cat(general));
+static cl::opt<std::string>
+    init("init",
+         cl::desc("Start from the module's own initialisation, with --seed: runs python -m "
+                  "cleave.init for the factory it was exported by, which writes "
+                  "NAME.init.safetensors"),
+         cl::value_desc("file.py:factory"), cl::cat(general));
 static cl::list<std::string> libraries(
     "load-library",
     cl::desc(
@@ -118,7 +135,9 @@ cleave::run::Options cleave::run::adapt(Options options, const runtime::Program 
 std::vector<cleave::runtime::NamedPath> cleave::run::listInputs(const Options &options) {
   std::vector<runtime::NamedPath> inputs = {{"program", options.program}};
   for (auto [option, path] :
-       {std::pair("--weights", options.weights), std::pair("--weights", options.besideProgram),
+       {std::pair("--weights", options.init.empty() ? options.weights.path : ""),
+        std::pair("--weights", options.weights.others),
+        std::pair("--weight-names", options.weights.names.file),
         std::pair("--inputs", options.inputs), std::pair("--against", options.against)})
     if (!path.empty())
       inputs.push_back({option, path});
@@ -128,9 +147,12 @@ std::vector<cleave::runtime::NamedPath> cleave::run::listInputs(const Options &o
 }
 
 std::vector<cleave::runtime::NamedPath> cleave::run::listOutputs(const Options &options) {
-  if (options.dump.empty())
-    return {};
-  return {{"--dump", options.dump}};
+  std::vector<runtime::NamedPath> outputs;
+  if (!options.dump.empty())
+    outputs.push_back({"--dump", options.dump});
+  if (!options.init.empty() && !options.dryRun)
+    outputs.push_back({"--init", options.weights.path});
+  return outputs;
 }
 
 [[noreturn]] static void fail(const llvm::Twine &message) {
@@ -143,8 +165,13 @@ static void checkOptions() {
   if (!std::isfinite(tolerance) || tolerance < 0)
     fail("--tolerance: expected a number of at least 0, found " +
          llvm::formatv("{0}", double(tolerance)).str());
+  for (const cl::opt<std::string> *option : {&weightNames, &weightPrefix})
+    if (option->getNumOccurrences() && weights.empty())
+      fail("--" + option->ArgStr + " is for --weights");
   if (tolerance.getNumOccurrences() && against.empty())
     fail("--tolerance is for --against");
+  if (!init.empty() && !weights.empty())
+    fail("--init makes the weights; expected it without --weights");
   if (!dump.empty() && !against.empty())
     fail("--dump is for the evaluation of one program, not for --against");
   constexpr int kMaxThreads = 1024;
@@ -211,8 +238,14 @@ cleave::run::Options cleave::run::parseOptions(int argc, char **argv) {
   options.program = program;
   llvm::SmallString<128> path(options.program);
   llvm::sys::path::replace_extension(path, "safetensors");
-  options.besideProgram = path.str();
-  options.weights = weights.empty() ? options.besideProgram : weights;
+  options.weights.others = path.str();
+  options.weights.path = weights.empty() ? options.weights.others : weights;
+  options.weights.names = {weightNames, weightPrefix};
+  options.init = init;
+  if (!init.empty()) {
+    llvm::sys::path::replace_extension(path, "init.safetensors");
+    options.weights.path = path.str();
+  }
   options.libraries = libraries;
   options.inputs = inputs;
   options.dump = dump;

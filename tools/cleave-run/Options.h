@@ -5,6 +5,7 @@
 
 #include "cleave/Session.h"
 #include "runtime/io/OutputFile.h"
+#include "runtime/session/TensorFiles.h"
 
 #include <cstdint>
 #include <optional>
@@ -14,8 +15,9 @@ namespace cleave::run {
 
 struct Options {
   std::string program;
-  std::string weights;                ///< never empty: what follows, where not given
-  std::string besideProgram;          ///< NAME.safetensors beside NAME.mlir
+  /// Where not given, and for what state dicts leave out, NAME.safetensors beside NAME.mlir.
+  runtime::WeightSource weights;
+  std::string init;                   ///< FILE:FACTORY; its module's initialisation makes `weights`
   std::vector<std::string> libraries; ///< of operators
   std::string inputs, dump;
   std::string against;

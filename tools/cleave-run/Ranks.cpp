@@ -35,8 +35,12 @@ static cl::opt<double> timeout("timeout",
                                cl::value_desc("s"), cl::cat(run::ranksCategory));
 
 bool run::hasRanks() {
+  return ranks.getNumOccurrences() || isLaunched();
+}
+
+bool run::isLaunched() {
   if (ranks.getNumOccurrences())
-    return true;
+    return false;
   // What is wrong with a launcher's variables is said when its job is joined.
   llvm::Expected<RankEnvironment> environment = RankEnvironment::detect();
   if (!environment)

@@ -17,6 +17,8 @@ extern llvm::cl::OptionCategory ranksCategory;
 
 /// Whether --ranks is given, or a launcher made this process one of several ranks.
 bool hasRanks();
+/// Whether a launcher made this process one of several ranks.
+bool isLaunched();
 
 /// Runs `body` on every rank, with the options that name the rank's device; the status for `main`
 /// to return. Call it before anything of MLIR or LibTorch is used: it may fork.

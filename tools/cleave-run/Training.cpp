@@ -9,7 +9,12 @@
 #include "tools/cleave-run/Interrupts.h"
 #include "tools/cleave-run/Ranks.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/WithColor.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace cleave;
 using namespace cleave::runtime;
@@ -48,12 +53,26 @@ static cl::opt<Graphs> graphs(
                clEnumValN(Graphs::On, "", "")),
     cl::ValueOptional, cl::init(Graphs::Default), cl::cat(run::trainingCategory));
 
+static cl::opt<std::string> data(
+    "data",
+    cl::desc("text:PATH (bytes as tokens), u16:PATH or u32:PATH (tokens), or "
+             "safetensors:PATH (batches); files, directories or patterns, separated by commas; "
+             "or mix:WEIGHT=SOURCE;WEIGHT=SOURCE..."),
+    cl::value_desc("source"), cl::cat(run::dataCategory));
 static cl::opt<std::string>
-    data("data",
-         cl::desc("text:PATH (bytes as tokens), u16:PATH or u32:PATH (tokens), or "
-                  "safetensors:PATH (batches); files, or directories of text or .safetensors, "
-                  "separated by commas"),
-         cl::value_desc("kind:path"), cl::cat(run::dataCategory));
+    evalData("eval-data", cl::desc("Compute the loss on this data, too, without an update"),
+             cl::value_desc("source"), cl::cat(run::dataCategory));
+static cl::opt<int64_t> evalEvery("eval-every",
+                                  cl::desc("Steps between evaluations (default: only at the end)"),
+                                  cl::value_desc("n"), cl::cat(run::dataCategory));
+static cl::opt<std::string>
+    evalProgram("eval-program",
+                cl::desc("Program of the same module in evaluation mode, for --eval-data (default: "
+                         "the program itself)"),
+                cl::value_desc("program.mlir"), cl::cat(run::dataCategory));
+static cl::opt<bool> evaluateData("evaluate",
+                                  cl::desc("Print the loss over all of --data, without training"),
+                                  cl::cat(run::dataCategory));
 static cl::opt<bool>
     shuffle("shuffle", cl::desc("Draw windows of tokens in random order, determined by --seed"),
             cl::init(true), cl::cat(run::dataCategory));
@@ -103,7 +122,7 @@ template <typename T> static std::optional<T> given(const cl::opt<T> &option) {
 }
 
 bool run::isTraining() {
-  return steps.getNumOccurrences() || data.getNumOccurrences();
+  return steps.getNumOccurrences() || data.getNumOccurrences() || evaluateData;
 }
 
 llvm::StringRef run::givenTrainingOption() {
@@ -125,7 +144,6 @@ static TrainOptions collect(const run::Options &options) {
   result.recordGraphs = graphs == Graphs::On || (graphs == Graphs::Default && options.device);
   result.nameRanges = options.nameRanges;
   result.weights = options.weights;
-  result.otherWeights = options.besideProgram;
   result.steps = steps;
   result.microbatches = given(microbatches);
   result.batch = given(batch);
@@ -137,7 +155,14 @@ static TrainOptions collect(const run::Options &options) {
   result.memoryLimit = options.memoryLimit;
   result.learningRate = given(learningRate);
   result.learningRateScale = given(learningRateScale);
-  result.data = data;
+  result.data = evaluateData ? std::string() : data.getValue();
+  result.evalData = (evaluateData ? data : evalData).getValue();
+  result.evalEvery = evalEvery;
+  result.evalProgram = evalProgram;
+  llvm::SmallString<128> constants(evalProgram);
+  llvm::sys::path::replace_extension(constants, "safetensors");
+  result.evalConstants = constants.str();
+  result.evaluatesOnly = evaluateData;
   result.shuffle = shuffle;
   result.vocabulary = given(vocabulary);
   result.metrics = metrics;
@@ -159,8 +184,11 @@ static TrainOptions collect(const run::Options &options) {
 
 std::vector<NamedPath> run::listTrainingInputs() {
   std::vector<NamedPath> inputs;
-  for (const std::string &path : listDataPaths(data))
-    inputs.push_back({"--data", path});
+  for (const cl::opt<std::string> *option : {&data, &evalData})
+    for (const std::string &path : listDataPaths(*option))
+      inputs.push_back({("--" + option->ArgStr).str(), path});
+  if (!evalProgram.empty())
+    inputs.push_back({"--eval-program", evalProgram});
   return inputs;
 }
 
@@ -172,6 +200,22 @@ std::vector<NamedPath> run::listTrainingOutputs() {
   return outputs;
 }
 
+/// What has no meaning where nothing is trained.
+static llvm::Error checkEvaluating(const run::Options &options) {
+  if (data.empty())
+    return makeError("expected --data with --evaluate: what to compute the loss on");
+  if (!options.against.empty())
+    return makeError("expected --evaluate without --against");
+  cl::OptionCategory *categories[] = {&run::trainingCategory, &run::dataCategory,
+                                      &run::reportingCategory, &run::checkpointCategory};
+  const cl::Option *heeded[] = {&data, &evaluateData, &microbatches, &vocabulary, &quiet};
+  for (auto &[name, option] : cl::getRegisteredOptions())
+    if (option->getNumOccurrences() && !llvm::is_contained(heeded, option) &&
+        llvm::is_contained(categories, option->Categories.front()))
+      return makeError("expected --evaluate without --{0}, which is for training", name);
+  return llvm::Error::success();
+}
+
 /// What belongs to other modes, or is missing.
 static llvm::Error checkMode(const run::Options &options) {
   for (auto [option, path] :
@@ -180,6 +224,10 @@ static llvm::Error checkMode(const run::Options &options) {
       return makeError("{0} is for evaluating a program once; training (--steps, --data) reads "
                        "--data and saves to --checkpoint",
                        option);
+  if (evaluateData)
+    return checkEvaluating(options);
+  if (evalData.empty() && (evalEvery.getNumOccurrences() || evalProgram.getNumOccurrences()))
+    return makeError("--eval-every and --eval-program need --eval-data SOURCE");
   if (!steps.getNumOccurrences())
     return makeError("expected --steps N with --data: how many steps to train for");
   return llvm::Error::success();
@@ -195,6 +243,11 @@ int run::runTraining(const Options &options) {
     if (isInterruptible)
       noteSignals();
     TrainOptions trainOptions = collect(options);
+    if (evaluateData && world.rank() == 0)
+      trainOptions.onEvaluated = [](double loss) {
+        llvm::outs() << "loss " << llvm::format("%.9g", loss) << "\n";
+        llvm::outs().flush();
+      };
     auto program = loadProgram(options.program, {world.rank(), world.size()});
     llvm::Error failure = program ? llvm::Error::success() : program.takeError();
     if (llvm::Error error = agree(world, std::move(failure), "the program"))

@@ -14,6 +14,7 @@
 #include "tools/cleave-run/Devices.h"
 #include "tools/cleave-run/DryRun.h"
 #include "tools/cleave-run/Evaluate.h"
+#include "tools/cleave-run/Initialize.h"
 #include "tools/cleave-run/Ranks.h"
 #include "tools/cleave-run/Training.h"
 
@@ -122,12 +123,16 @@ int main(int argc, char **argv) {
     for (const std::string &library : options.libraries)
       if (llvm::Error error = loadOperatorLibrary(library))
         return fail(std::move(error));
-    if (run::isTraining())
-      return run::runTraining(options);
-    if (llvm::StringRef unheeded = run::givenTrainingOption(); !unheeded.empty())
+    llvm::StringRef unheeded = run::isTraining() ? "" : run::givenTrainingOption();
+    if (!unheeded.empty())
       return fail(makeError("expected --steps and --data with --{0}, which is for training; "
                             "without them the program is evaluated",
                             unheeded));
+    if (!options.init.empty())
+      if (llvm::Error error = run::initializeWeights(options))
+        return fail(std::move(error));
+    if (run::isTraining())
+      return run::runTraining(options);
     if (run::hasRanks())
       return run::runOnRanks(options, [](Communicator &world, const run::Options &mine) {
         return evaluate(mine, world);

@@ -108,8 +108,8 @@ def Aten_ReciprocalOp : Aten_UnaryOp<"reciprocal", Aten_Floating, "`1 / self`">;
 def Aten_NegOp : Aten_UnaryOp<"neg", Aten_Promoted, "`-self`"> {
   let linear = ["self"];
 }
-def Aten_AbsOp : Aten_UnaryOp<"abs", Aten_Promoted, "absolute value">;
-def Aten_SgnOp : Aten_UnaryOp<"sgn", Aten_Promoted, "sign: -1, 0 or 1">;
+def Aten_AbsOp : Aten_UnaryOp<"abs", Aten_Real, "absolute value">;
+def Aten_SgnOp : Aten_UnaryOp<"sgn", Aten_Promoted, "sign: -1, 0 or 1; of a complex number, it divided by its absolute value, or 0">;
 def Aten_SignOp : Aten_UnaryOp<"sign", Aten_Promoted, "sign: -1, 0 or 1 (real numbers only)">;
 def Aten_ExpOp : Aten_UnaryOp<"exp", Aten_Floating, "exponential">;
 def Aten_LogOp : Aten_UnaryOp<"log", Aten_Floating, "natural logarithm">;
@@ -135,5 +135,15 @@ def Aten_FloorOp : Aten_UnaryOp<"floor", Aten_LikeSelf, "largest integer not gre
 def Aten_CeilOp : Aten_UnaryOp<"ceil", Aten_LikeSelf, "smallest integer not less than `self`">;
 def Aten_RoundOp : Aten_UnaryOp<"round", Aten_LikeSelf, "nearest integer; ties go to the even one">;
 def Aten_TruncOp : Aten_UnaryOp<"trunc", Aten_LikeSelf, "`self` rounded towards zero">;
+
+def Aten_FloorDivideOp : Aten_BinaryOp<"floor_divide", "aten::floor_divide", Aten_Promoted, "quotient of two tensors, rounded down">;
+def Aten_FloorDivideScalarOp
+    : Aten_ScalarOp<"floor_divide_scalar", "aten::floor_divide.Scalar", Aten_Promoted, "quotient of a tensor and a scalar, rounded down"> {
+  let pointwiseOut = 0;
+}
+def Aten_RemainderOp
+    : Aten_BinaryOp<"remainder", "aten::remainder.Tensor", Aten_Promoted, "what `self` exceeds a multiple of `other` by, with the sign of `other`">;
+def Aten_RemainderScalarOp
+    : Aten_ScalarOp<"remainder_scalar", "aten::remainder.Scalar", Aten_Promoted, "what `self` exceeds a multiple of a scalar by, with the scalar's sign">;
 
 #endif // CLEAVE_DIALECTS_ATEN_OPS_ARITHMETIC

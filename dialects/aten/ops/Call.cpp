@@ -3,6 +3,7 @@
 #include "dialects/aten/ops/Call.h"
 #include "dialects/aten/Schema.h"
 #include "dialects/aten/ops/OpsImpl.h"
+#include "dialects/sharding/RuleText.h"
 
 using namespace mlir;
 using namespace cleave::aten;
@@ -83,12 +84,67 @@ Value CallOp::getViewedOperand(unsigned result) {
   return {};
 }
 
+SmallVector<std::optional<unsigned>> CallOp::getTensorOperands() {
+  SmallVector<std::optional<unsigned>> operands;
+  std::optional<Schema> schema = schemaOf(*this);
+  if (!schema)
+    return operands;
+  auto add = [&](Attribute value) {
+    auto reference = dyn_cast_or_null<OperandAttr>(value);
+    operands.push_back(reference ? std::optional<unsigned>(reference.getIndex()) : std::nullopt);
+  };
+  for (const SchemaValue &declared : schema->arguments) {
+    if (!declared.isTensorLike())
+      continue;
+    Attribute value = getArgs().get(declared.name);
+    if (auto list = dyn_cast_or_null<ArrayAttr>(value))
+      llvm::for_each(list, add);
+    else if (value && !isa<DenseI64ArrayAttr>(value))
+      add(value);
+    else if (!value)
+      add({});
+  }
+  return operands;
+}
+
+/// The rule of `text`; `misfit` says why it does not fit the call, which is opaque then.
+static cleave::sharding::ShardingRule ruleOf(CallOp call, StringRef text, std::string &misfit) {
+  cleave::sharding::RuleBuilder builder(call);
+  misfit = cleave::sharding::RuleText(text).apply(builder, call.getTensorOperands());
+  return builder.finish();
+}
+
+/// Constraint 5.
+static LogicalResult verifySharding(CallOp call) {
+  std::optional<StringRef> text = call.getSharding();
+  if (!text)
+    return success();
+  std::string misfit;
+  cleave::sharding::ShardingRule rule = ruleOf(call, *text, misfit);
+  if (misfit.empty())
+    misfit = rule.check(call);
+  for (auto [id, factor] : llvm::enumerate(rule.factors))
+    if (misfit.empty() && !factor.isWhole() && factor.size != 1 &&
+        llvm::none_of(rule.operands, [&](const cleave::sharding::TensorFactors &operand) {
+          return cleave::sharding::ShardingRule::contains(operand, id);
+        }))
+      misfit = "no operand has factor " + factor.name + " of its results, which must be whole";
+  if (misfit.empty())
+    return success();
+  return call.emitOpError("expects a sharding rule that fits its operands and results, found \"")
+         << *text << "\": " << misfit;
+}
+
 /// Any element of a tensor in memory may be one of `as_strided`, whatever dimension it is in.
 cleave::sharding::ShardingRule CallOp::getShardingRule() {
-  return cleave::sharding::ShardingRule::opaque(
-      *this, getCallee().starts_with("aten::as_strided")
-                 ? "it picks elements by their place in the memory of the whole tensor"
-                 : "Cleave knows only its schema");
+  if (std::optional<StringRef> text = getSharding()) {
+    std::string misfit;
+    return ruleOf(*this, *text, misfit);
+  }
+  if (getCallee().starts_with("aten::as_strided"))
+    return cleave::sharding::ShardingRule::opaque(
+        *this, "it picks elements by their place in the memory of the whole tensor");
+  return sharding::ShardingRuleOpInterface::Trait<CallOp>::getShardingRule();
 }
 
 /// For contractions that exporters leave as calls; only their names are known.
@@ -142,6 +198,8 @@ static bool accepts(StringRef type, Attribute value) {
     return type == "bool" || type == "Scalar";
   if (isa<FloatAttr>(value))
     return isScalar(value) && (type == "float" || type == "Scalar");
+  if (isa<ComplexAttr>(value))
+    return type == "Scalar";
   if (isa<StringAttr>(value))
     return type == "str" || type == "MemoryFormat";
   if (isa<TypeAttr>(value))
@@ -229,5 +287,6 @@ LogicalResult CallOp::verify() {
   if (!isList && schema->returns.size() != getNumResults())
     return withSchema(emitOpError("expects ")
                       << schema->returns.size() << " results, found " << getNumResults());
-  return success();
+  // 5.
+  return verifySharding(*this);
 }

@@ -13,10 +13,13 @@
   X(Attention)                                                                                     \
   X(Call)                                                                                          \
   X(Comparison)                                                                                    \
+  X(Complex)                                                                                       \
   X(Contraction)                                                                                   \
   X(Convolution)                                                                                   \
   X(Copy)                                                                                          \
   X(Creation)                                                                                      \
+  X(Cumulative)                                                                                    \
+  X(Grouping)                                                                                      \
   X(Indexing)                                                                                      \
   X(Loss)                                                                                          \
   X(Normalization)                                                                                 \

@@ -23,7 +23,7 @@ void cleave::aten::addComparisonOps(AtenDialect *dialect) {
 
 static LogicalResult expectIntegers(Operation *op) {
   for (Value operand : op->getOperands())
-    if (isFloating(dtypeOf(operand)))
+    if (isDifferentiable(dtypeOf(operand)))
       return op->emitOpError("expects integers or bool, found ") << operand.getType();
   return success();
 }

@@ -85,6 +85,8 @@ static LogicalResult verifyArange(Operation *op, Attribute start, Attribute end,
       continue;
     anyFloat |= isa<FloatAttr>(number);
     // 2., first part
+    if (isa<ComplexAttr>(number))
+      return op->emitOpError("expects real numbers, found ") << number;
     if (!std::isfinite(toDouble(number)))
       return op->emitOpError("expects finite numbers, found ") << number;
   }

@@ -20,6 +20,8 @@ def Aten_Promoted : Aten_DTypeRule<"Promoted",
 def Aten_Floating : Aten_DTypeRule<"Floating",
     "The result has the dtype to which PyTorch promotes the operands; `f32` for integers.">;
 def Aten_Boolean : Aten_DTypeRule<"Bool", "The result has dtype `i1`.">;
+def Aten_Real : Aten_DTypeRule<"Real",
+    "The result has the dtype of the operand; of complex numbers, that of their parts.">;
 def Aten_LikeSelf : Aten_DTypeRule<"Self", "The result has the dtype of the first operand.">;
 
 /// `scalars` names the Scalar arguments that take part in type promotion.

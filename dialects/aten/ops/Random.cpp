@@ -96,6 +96,72 @@ LogicalResult RngNormalOp::verify() {
   return expectResultLike(*this, 0, getLike());
 }
 
+LogicalResult RngExponentialOp::verify() {
+  // 1. and 2.
+  if (failed(verifyPlace(*this, getSeed(), getOffset(), getPosition())))
+    return failure();
+  // 3.
+  if (failed(expectFloating(*this, "like", getLike())))
+    return failure();
+  double rate = getLambd().convertToDouble();
+  if (!(rate > 0))
+    return emitOpError("expects `lambd` above 0, found ") << rate;
+  // 4.
+  return expectResultLike(*this, 0, getLike());
+}
+
+LogicalResult RngRandintOp::verify() {
+  // 1. and 2.
+  if (failed(verifyPlace(*this, getSeed(), getOffset(), getPosition())))
+    return failure();
+  // 3.
+  if (getLow() >= getHigh())
+    return emitOpError("expects `low` below `high`, found ") << getLow() << " and " << getHigh();
+  // 4.
+  return expectResultLike(*this, 0, getLike());
+}
+
+LogicalResult RngRandpermOp::verify() {
+  // 1. and 2.
+  if (failed(verifyPlace(*this, getSeed(), getOffset(), getPosition())))
+    return failure();
+  // 3.
+  if (rankOf(getLike()) != 1)
+    return emitOpError("expects `like` of one dimension, found ") << getLike().getType();
+  // 4.
+  return expectResultLike(*this, 0, getLike());
+}
+
+LogicalResult RngMultinomialOp::verify() {
+  // 1. and 2.
+  if (failed(verifyPlace(*this, getSeed(), getOffset(), getPosition())))
+    return failure();
+  // 3.
+  if (failed(expectFloating(*this, "probabilities", getProbabilities())))
+    return failure();
+  Shape shape(shapeOf(getProbabilities()));
+  if (shape.empty() || shape.size() > 2)
+    return emitOpError("expects `probabilities` of one or two dimensions, found ")
+           << getProbabilities().getType();
+  // 4.
+  int64_t samples = getNumSamples();
+  if (samples <= 0)
+    return emitOpError("expects `num_samples` above 0, found ") << samples;
+  if (!getReplacement() && samples > shape.back())
+    return emitOpError("expects `num_samples` of at most ")
+           << shape.back() << ", the weights of a row, without `replacement`, found " << samples;
+  // 5.
+  shape.back() = samples;
+  return expectResult(*this, 0, shape, IntegerType::get(getContext(), 64));
+}
+
+void RngMultinomialOp::describeSharding(RuleBuilder &rule) {
+  rule.kind(sharding::OpKind::Random);
+  if (rankOf(getProbabilities()) == 2)
+    rule.keep(0, 0, 0, 0);
+  rule.closeWhole("a sample is drawn from the whole row");
+}
+
 //===----------------------------------------------------------------------===//
 // Gradient
 //===----------------------------------------------------------------------===//

@@ -95,6 +95,73 @@ def Aten_RngNormalOp : Aten_DrawOp<"rng_normal", "mean = 0.0, std = 1.0",
   let sharding = Aten_DrawLikeSharding;
 }
 
+def Aten_RngExponentialOp : Aten_DrawOp<"rng_exponential", "lambd = 1.0",
+    "`like` has a floating-point dtype, and `lambd` is above 0."> {
+  let summary = "exponentially distributed numbers with rate `lambd`";
+  let arguments = (ins Aten_Tensor:$like, Aten_Tensor:$seed, Aten_Tensor:$offset, Aten_ReqFloat:$lambd,
+                       Aten_ReqInt:$position, Aten_GeneratorAttr:$generator);
+  let sharding = Aten_DrawLikeSharding;
+}
+
+def Aten_RngRandintOp : Aten_DrawOp<"rng_randint", "low = 0, high = 10",
+    "`low` is below `high`."> {
+  let summary = "integers in [`low`, `high`)";
+  let arguments = (ins Aten_Tensor:$like, Aten_Tensor:$seed, Aten_Tensor:$offset, Aten_ReqInt:$low,
+                       Aten_ReqInt:$high, Aten_ReqInt:$position, Aten_GeneratorAttr:$generator);
+  let sharding = Aten_DrawLikeSharding;
+}
+
+def Aten_RngRandpermOp : Aten_RandomOp<"rng_randperm"> {
+  let summary = "the integers below the size of `like` in random order";
+  let description = [{
+    `like` gives the shape and the dtype. `position` is the number of draws by earlier random ops of the
+    function.
+
+    Constraints:
+    1. `seed` and `offset` are 0-d, of dtype `i64`.
+    2. `position` is at least 0.
+    3. `like` has one dimension.
+    4. The result has the type of `like`.
+
+    ```mlir
+    %0 = aten.rng_randperm(%x, %seed, %offset, position = 64, generator = #aten.generator<mt19937>)
+        : (tensor<8xi64>, tensor<i64>, tensor<i64>) -> tensor<8xi64>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$like, Aten_Tensor:$seed, Aten_Tensor:$offset, Aten_ReqInt:$position,
+                       Aten_GeneratorAttr:$generator);
+  let results = (outs Aten_Tensor:$result);
+  let sharding = Aten_Sharding<"rule.closeWhole(\"each number of a permutation depends on the others\");"
+      # " rule.kind(::cleave::sharding::OpKind::Random); rule.shapeOnly(0);">;
+}
+
+def Aten_RngMultinomialOp : Aten_RandomOp<"rng_multinomial"> {
+  let summary = "indices drawn from each row with its probabilities";
+  let description = [{
+    The rows of `probabilities` are weights; they need not add up to 1. `position` is the number of draws by
+    earlier random ops of the function.
+
+    Constraints:
+    1. `seed` and `offset` are 0-d, of dtype `i64`.
+    2. `position` is at least 0.
+    3. `probabilities` has a floating-point dtype and one or two dimensions.
+    4. `num_samples` is above 0, and without `replacement` at most the number of weights in a row.
+    5. The result has the shape of `probabilities` with size `num_samples` in the last dimension, and dtype
+       `i64`.
+
+    ```mlir
+    %0 = aten.rng_multinomial(%p, %seed, %offset, num_samples = 2, replacement = true, position = 64,
+                              generator = #aten.generator<mt19937>)
+        : (tensor<4x8xf32>, tensor<i64>, tensor<i64>) -> tensor<4x2xi64>
+    ```
+  }];
+  let arguments = (ins Aten_Tensor:$probabilities, Aten_Tensor:$seed, Aten_Tensor:$offset,
+                       Aten_ReqInt:$num_samples, Aten_ReqBool:$replacement, Aten_ReqInt:$position,
+                       Aten_GeneratorAttr:$generator);
+  let results = (outs Aten_Tensor:$result);
+  let sharding = Aten_CustomSharding;
+}
+
 //===----------------------------------------------------------------------===//
 // Gradient
 //===----------------------------------------------------------------------===//

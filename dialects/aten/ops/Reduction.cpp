@@ -36,8 +36,8 @@ static FailureOr<Type> sumDType(Operation *op, Value self, std::optional<Type> g
   Type dtype = given.value_or(isMean ? dtypeOf(self) : sumType(dtypeOf(self)));
   if (failed(expectDType(op, dtype)))
     return failure();
-  if (isMean && !isFloating(dtype))
-    return op->emitOpError("expects a floating-point dtype, found ") << dtype;
+  if (isMean && !isDifferentiable(dtype))
+    return op->emitOpError("expects a floating-point or complex dtype, found ") << dtype;
   return dtype;
 }
 
@@ -93,12 +93,14 @@ LogicalResult VarCorrectionOp::verify() {
 LogicalResult LinalgVectorNormOp::verify() {
   // 1.
   Type dtype = getDtype().value_or(dtypeOf(getSelf()));
-  if (failed(expectFloating(*this, "self", getSelf())))
+  bool isOfComplex = isComplex(dtypeOf(getSelf()));
+  if (!isOfComplex && failed(expectFloating(*this, "self", getSelf())))
     return failure();
-  if (!isFloating(dtype))
-    return emitOpError("expects a floating-point `dtype`, found ") << dtype;
-  // 2. and 3.
-  return verifyReduction(*this, getSelf(), getDim(), getKeepdim(), dtype);
+  if (isOfComplex ? !isComplex(dtype) : !isFloating(dtype))
+    return emitOpError("expects a ")
+           << (isOfComplex ? "complex" : "floating-point") << " `dtype`, found " << dtype;
+  // 2. and 3. Norms are real.
+  return verifyReduction(*this, getSelf(), getDim(), getKeepdim(), toReal(dtype));
 }
 
 LogicalResult LogsumexpOp::verify() {

@@ -7,6 +7,17 @@
 using namespace mlir;
 using namespace cleave::aten;
 
+static bool isPositive(int64_t size) {
+  return size > 0;
+}
+
+static LogicalResult expectOutputSize(Operation *op, ArrayRef<int64_t> outputSize, int64_t dims) {
+  if (int64_t(outputSize.size()) != dims || !llvm::all_of(outputSize, isPositive))
+    return op->emitOpError("expects ")
+           << dims << " sizes of at least 1 in `output_size`, found [" << outputSize << "]";
+  return success();
+}
+
 /// Constraints of an op whose images have `dims` dimensions; all ops of a kind share them.
 static LogicalResult verifyUpsampling(Operation *op, Value self, ArrayRef<int64_t> outputSize,
                                       int64_t dims) {
@@ -14,13 +25,11 @@ static LogicalResult verifyUpsampling(Operation *op, Value self, ArrayRef<int64_
   if (failed(expectRank(op, "self", self, dims + 2)))
     return failure();
   Shape shape(shapeOf(self));
-  auto isPositive = [](int64_t size) { return size > 0; };
   if (!llvm::all_of(ArrayRef(shape).drop_front(2), isPositive))
     return op->emitOpError("expects an image with elements in `self`, found ") << self.getType();
   // 2.
-  if (int64_t(outputSize.size()) != dims || !llvm::all_of(outputSize, isPositive))
-    return op->emitOpError("expects ")
-           << dims << " sizes of at least 1 in `output_size`, found [" << outputSize << "]";
+  if (failed(expectOutputSize(op, outputSize, dims)))
+    return failure();
   // 3.
   llvm::copy(outputSize, shape.begin() + 2);
   return expectResult(op, 0, shape, dtypeOf(self));
@@ -30,10 +39,8 @@ static LogicalResult verifyUpsamplingBackward(Operation *op, Value gradient,
                                               ArrayRef<int64_t> outputSize,
                                               ArrayRef<int64_t> inputSize, int64_t dims) {
   // 1.
-  auto isPositive = [](int64_t size) { return size > 0; };
-  if (int64_t(outputSize.size()) != dims || !llvm::all_of(outputSize, isPositive))
-    return op->emitOpError("expects ")
-           << dims << " sizes of at least 1 in `output_size`, found [" << outputSize << "]";
+  if (failed(expectOutputSize(op, outputSize, dims)))
+    return failure();
   auto isSize = [](int64_t size) { return size >= 0; };
   if (int64_t(inputSize.size()) != dims + 2 || !llvm::all_of(inputSize, isSize) ||
       !llvm::all_of(inputSize.drop_front(2), isPositive))

@@ -135,37 +135,40 @@ static void differentiateRoll(RollOp op, Backward &b) {
 }
 
 void cleave::autodiff::attachCopyRules(MLIRContext &context) {
-  attach<CloneOp, [](CloneOp op, Backward &b) { b.to(op.getSelf(), b.gradient()); }>(context);
-  attach<LiftFreshCopyOp,
-         [](LiftFreshCopyOp op, Backward &b) { b.to(op.getSelf(), b.gradient()); }>(context);
+  attachForComplex<CloneOp, [](CloneOp op, Backward &b) { b.to(op.getSelf(), b.gradient()); }>(
+      context);
+  attachForComplex<LiftFreshCopyOp, [](LiftFreshCopyOp op, Backward &b) {
+    b.to(op.getSelf(), b.gradient());
+  }>(context);
   // Converted back to the operand's dtype, as every gradient is.
-  attach<ToCopyOp, [](ToCopyOp op, Backward &b) { b.to(op.getSelf(), b.gradient()); }>(context);
-  attach<UnsafeViewOp, [](UnsafeViewOp op, Backward &b) {
+  attachForComplex<ToCopyOp, [](ToCopyOp op, Backward &b) { b.to(op.getSelf(), b.gradient()); }>(
+      context);
+  attachForComplex<UnsafeViewOp, [](UnsafeViewOp op, Backward &b) {
     b.to(op.getSelf(), [&] { return b.reshape(b.gradient(), shapeOf(op.getSelf())); });
   }>(context);
-  attach<CatOp, differentiateCat>(context);
-  attach<StackOp, differentiateStack>(context);
-  attach<RepeatOp, differentiateRepeat>(context);
-  attach<FlipOp, [](FlipOp op, Backward &b) {
+  attachForComplex<CatOp, differentiateCat>(context);
+  attachForComplex<StackOp, differentiateStack>(context);
+  attachForComplex<RepeatOp, differentiateRepeat>(context);
+  attachForComplex<FlipOp, [](FlipOp op, Backward &b) {
     b.to(op.getSelf(), [&] {
       return b.makeLike<FlipOp>(b.gradient(), b.gradient(), b.integers("dims", op.getDims()));
     });
   }>(context);
-  attach<RollOp, differentiateRoll>(context);
-  attach<TrilOp, differentiateTriangle<TrilOp>>(context);
-  attach<TriuOp, differentiateTriangle<TriuOp>>(context);
-  attach<CopyOp, differentiateCopy>(context);
-  attach<FillTensorOp, [](FillTensorOp op, Backward &b) {
+  attachForComplex<RollOp, differentiateRoll>(context);
+  attachForComplex<TrilOp, differentiateTriangle<TrilOp>>(context);
+  attachForComplex<TriuOp, differentiateTriangle<TriuOp>>(context);
+  attachForComplex<CopyOp, differentiateCopy>(context);
+  attachForComplex<FillTensorOp, [](FillTensorOp op, Backward &b) {
     b.to(op.getSelf(), [&] { return b.zeroGradient(op.getSelf()); });
     b.to(op.getValue(), [&] { return b.sum(b.gradient()); });
   }>(context);
-  attach<SliceScatterOp, [](SliceScatterOp op, Backward &b) {
+  attachForComplex<SliceScatterOp, [](SliceScatterOp op, Backward &b) {
     differentiateScatter<SliceOp>(op, b, {"dim", "start", "end", "step"});
   }>(context);
-  attach<SelectScatterOp, [](SelectScatterOp op, Backward &b) {
+  attachForComplex<SelectScatterOp, [](SelectScatterOp op, Backward &b) {
     differentiateScatter<SelectOp>(op, b, {"dim", "index"});
   }>(context);
-  attach<ConstantPadNdOp, differentiatePad>(context);
+  attachForComplex<ConstantPadNdOp, differentiatePad>(context);
   // Only shape and dtype of their operand matter.
   attachCut<ZerosLikeOp, OnesLikeOp, EmptyLikeOp, FullLikeOp, ZeroOp, FillScalarOp,
             NewEmptyStridedOp, NewZerosOp, NewOnesOp, NewFullOp>(context);

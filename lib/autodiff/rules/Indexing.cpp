@@ -134,11 +134,11 @@ template <typename OpTy> static LogicalResult gatherBack(OpTy op, Backward &b) {
 }
 
 void cleave::autodiff::attachIndexingRules(MLIRContext &context) {
-  attach<EmbeddingOp, differentiateEmbedding>(context);
-  attach<IndexOp, differentiateIndex<IndexPutOp, IndexOp>>(context);
-  attach<UnsafeIndexOp, differentiateIndex<UnsafeIndexPutOp, UnsafeIndexOp>>(context);
-  attach<IndexPutOp, differentiateIndexPut>(context);
-  attach<IndexSelectOp, [](IndexSelectOp op, Backward &b) {
+  attachForComplex<EmbeddingOp, differentiateEmbedding>(context);
+  attachForComplex<IndexOp, differentiateIndex<IndexPutOp, IndexOp>>(context);
+  attachForComplex<UnsafeIndexOp, differentiateIndex<UnsafeIndexPutOp, UnsafeIndexOp>>(context);
+  attachForComplex<IndexPutOp, differentiateIndexPut>(context);
+  attachForComplex<IndexSelectOp, [](IndexSelectOp op, Backward &b) {
     Value self = op.getSelf();
     b.to(self, [&] {
       Value zeros = zerosToAddTo(b, self, {op.getIndex(), b.gradient()});
@@ -146,7 +146,7 @@ void cleave::autodiff::attachIndexingRules(MLIRContext &context) {
                                     b.integer("dim", op.getDim()));
     });
   }>(context);
-  attach<IndexAddOp, [](IndexAddOp op, Backward &b) {
+  attachForComplex<IndexAddOp, [](IndexAddOp op, Backward &b) {
     Value source = op.getSource();
     b.to(op.getSelf(), b.gradient());
     b.to(source, [&] {
@@ -156,7 +156,7 @@ void cleave::autodiff::attachIndexingRules(MLIRContext &context) {
       return b.scale(taken, op.getAlphaAttr());
     });
   }>(context);
-  attach<GatherOp, [](GatherOp op, Backward &b) {
+  attachForComplex<GatherOp, [](GatherOp op, Backward &b) {
     Value self = op.getSelf();
     b.to(self, [&] {
       Value zeros = zerosToAddTo(b, self, {op.getIndex(), b.gradient()});
@@ -164,15 +164,15 @@ void cleave::autodiff::attachIndexingRules(MLIRContext &context) {
                                       b.integer("dim", op.getDim()));
     });
   }>(context);
-  attach<ScatterAddOp, [](ScatterAddOp op, Backward &b) {
+  attachForComplex<ScatterAddOp, [](ScatterAddOp op, Backward &b) {
     b.to(op.getSelf(), b.gradient());
     return gatherBack(op, b);
   }>(context);
-  attach<ScatterSrcOp, [](ScatterSrcOp op, Backward &b) {
+  attachForComplex<ScatterSrcOp, [](ScatterSrcOp op, Backward &b) {
     b.to(op.getSelf(), [&] { return zeroScattered(op, b); });
     return gatherBack(op, b);
   }>(context);
-  attach<ScatterValueOp, [](ScatterValueOp op, Backward &b) {
+  attachForComplex<ScatterValueOp, [](ScatterValueOp op, Backward &b) {
     b.to(op.getSelf(), [&] { return zeroScattered(op, b); });
   }>(context);
 }

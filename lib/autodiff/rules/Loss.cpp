@@ -8,6 +8,14 @@ using namespace mlir;
 using namespace cleave::aten;
 using namespace cleave::autodiff;
 
+/// What the gradient of a loss takes first: its own gradient, scores, targets, weights if any.
+template <typename OpTy> static SmallVector<Value> gradientOperands(OpTy op, Backward &b) {
+  SmallVector<Value> operands = {b.gradient(), op.getSelf(), op.getTarget()};
+  if (op.getWeight())
+    operands.push_back(op.getWeight());
+  return operands;
+}
+
 template <typename Gradient, typename OpTy>
 static LogicalResult differentiateNllLoss(OpTy op, Backward &b) {
   if (failed(b.expectOnlyFirst()))
@@ -16,9 +24,7 @@ static LogicalResult differentiateNllLoss(OpTy op, Backward &b) {
     return b.refuse("with respect to `weight`");
   Value self = op.getSelf();
   b.to(self, [&] {
-    SmallVector<Value> operands = {b.gradient(), self, op.getTarget()};
-    if (op.getWeight())
-      operands.push_back(op.getWeight());
+    SmallVector<Value> operands = gradientOperands(op, b);
     operands.push_back(op.getTotalWeight());
     return b.makeLike<Gradient>(self, operands,
                                 {b.integer("reduction", op.getReduction()),
@@ -32,9 +38,7 @@ static LogicalResult differentiateMargins(MultiMarginLossOp op, Backward &b) {
     return b.refuse("with respect to `weight`");
   Value self = op.getSelf();
   b.to(self, [&] {
-    SmallVector<Value> operands = {b.gradient(), self, op.getTarget()};
-    if (op.getWeight())
-      operands.push_back(op.getWeight());
+    SmallVector<Value> operands = gradientOperands(op, b);
     Attribute p = op.getPAttr(), margin = op.getMarginAttr();
     return b.makeLike<MultiMarginLossBackwardOp>(
         self, operands,
@@ -78,11 +82,8 @@ static LogicalResult differentiateBinaryCrossEntropy(BinaryCrossEntropyOp op, Ba
     return b.refuse("with respect to `target` or `weight`");
   Value self = op.getSelf();
   b.to(self, [&] {
-    SmallVector<Value> operands = {b.gradient(), self, op.getTarget()};
-    if (op.getWeight())
-      operands.push_back(op.getWeight());
     return b.makeLike<BinaryCrossEntropyBackwardOp>(
-        self, operands, b.integer("reduction", op.getReduction().value_or(1)));
+        self, gradientOperands(op, b), b.integer("reduction", op.getReduction().value_or(1)));
   });
   return success();
 }

@@ -14,12 +14,14 @@ using namespace cleave::autodiff;
 
 /// `a / b` with respect to `b`, as `div_tensor_other_grad`.
 static Value divisorGradient(Backward &b, Value self, Value other) {
-  return b.mul(b.neg(b.gradient()), b.div(b.div(self, other), other));
+  return b.mul(b.neg(b.gradient()), b.conj(b.div(b.div(self, other), other)));
 }
 
 /// `self ^ exponent` for a number.
-static void differentiatePower(PowTensorScalarOp op, Backward &b) {
+static LogicalResult differentiatePower(PowTensorScalarOp op, Backward &b) {
   Attribute number = op.getExponent();
+  if (isa<ComplexAttr>(number))
+    return b.refuse("for a complex exponent");
   auto real = dyn_cast<FloatAttr>(number);
   double exponent =
       real ? real.getValueAsDouble() : cast<IntegerAttr>(number).getValue().getSExtValue();
@@ -29,8 +31,9 @@ static void differentiatePower(PowTensorScalarOp op, Backward &b) {
     if (exponent == 0.0)
       return b.zeroGradient(op.getSelf());
     Value power = b.powScalar(op.getSelf(), exponent - 1);
-    return b.mul(b.gradient(), b.mulScalar(power, b.scalar(exponent)));
+    return b.mul(b.gradient(), b.conj(b.mulScalar(power, b.scalar(exponent))));
   });
+  return success();
 }
 
 /// `self ^ exponent` for tensors: no gradient where 0 ^ 0 would make NaN of it.
@@ -115,84 +118,96 @@ static void differentiateClamp(ClampOp op, Backward &b) {
 }
 
 static void attachArithmetic(MLIRContext &context) {
-  attach<AddOp, [](AddOp op, Backward &b) {
+  attachForComplex<AddOp, [](AddOp op, Backward &b) {
     b.to(op.getSelf(), b.gradient());
-    b.to(op.getOther(), [&] { return b.scale(b.gradient(), op.getAlphaAttr()); });
+    b.to(op.getOther(), [&] { return b.scale(b.gradient(), b.conj(op.getAlphaAttr())); });
   }>(context);
-  attach<SubOp, [](SubOp op, Backward &b) {
+  attachForComplex<SubOp, [](SubOp op, Backward &b) {
     b.to(op.getSelf(), b.gradient());
-    b.to(op.getOther(), [&] { return b.scale(b.neg(b.gradient()), op.getAlphaAttr()); });
+    b.to(op.getOther(), [&] { return b.scale(b.neg(b.gradient()), b.conj(op.getAlphaAttr())); });
   }>(context);
-  attach<MulOp, [](MulOp op, Backward &b) {
-    b.to(op.getSelf(), [&] { return b.mul(b.gradient(), op.getOther()); });
-    b.to(op.getOther(), [&] { return b.mul(b.gradient(), op.getSelf()); });
+  attachForComplex<MulOp, [](MulOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.mul(b.gradient(), b.conj(op.getOther())); });
+    b.to(op.getOther(), [&] { return b.mul(b.gradient(), b.conj(op.getSelf())); });
   }>(context);
-  attach<DivOp, [](DivOp op, Backward &b) {
-    b.to(op.getSelf(), [&] { return b.div(b.gradient(), op.getOther()); });
+  attachForComplex<DivOp, [](DivOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.div(b.gradient(), b.conj(op.getOther())); });
     b.to(op.getOther(), [&] { return divisorGradient(b, op.getSelf(), op.getOther()); });
   }>(context);
-  attach<AddcmulOp, [](AddcmulOp op, Backward &b) {
+  attachForComplex<AddcmulOp, [](AddcmulOp op, Backward &b) {
     b.to(op.getSelf(), b.gradient());
     b.to(op.getTensor1(),
-         [&] { return b.mul(b.gradient(), b.scale(op.getTensor2(), op.getValueAttr())); });
+         [&] { return b.mul(b.gradient(), b.conj(b.scale(op.getTensor2(), op.getValueAttr()))); });
     b.to(op.getTensor2(),
-         [&] { return b.mul(b.gradient(), b.scale(op.getTensor1(), op.getValueAttr())); });
+         [&] { return b.mul(b.gradient(), b.conj(b.scale(op.getTensor1(), op.getValueAttr()))); });
   }>(context);
   // With a number.
-  attach<AddScalarOp, [](AddScalarOp op, Backward &b) { b.to(op.getSelf(), b.gradient()); }>(
-      context);
-  attach<SubScalarOp, [](SubScalarOp op, Backward &b) { b.to(op.getSelf(), b.gradient()); }>(
-      context);
-  attach<RsubScalarOp, [](RsubScalarOp op, Backward &b) {
-    b.to(op.getSelf(), [&] { return b.scale(b.neg(b.gradient()), op.getAlphaAttr()); });
+  attachForComplex<AddScalarOp,
+                   [](AddScalarOp op, Backward &b) { b.to(op.getSelf(), b.gradient()); }>(context);
+  attachForComplex<SubScalarOp,
+                   [](SubScalarOp op, Backward &b) { b.to(op.getSelf(), b.gradient()); }>(context);
+  attachForComplex<RsubScalarOp, [](RsubScalarOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.scale(b.neg(b.gradient()), b.conj(op.getAlphaAttr())); });
   }>(context);
-  attach<MulScalarOp, [](MulScalarOp op, Backward &b) {
-    b.to(op.getSelf(), [&] { return b.mulScalar(b.gradient(), op.getOther()); });
+  attachForComplex<MulScalarOp, [](MulScalarOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.mulScalar(b.gradient(), b.conj(op.getOther())); });
   }>(context);
-  attach<DivScalarOp, [](DivScalarOp op, Backward &b) {
-    b.to(op.getSelf(), [&] { return b.divScalar(b.gradient(), op.getOther()); });
+  attachForComplex<DivScalarOp, [](DivScalarOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.divScalar(b.gradient(), b.conj(op.getOther())); });
   }>(context);
 }
 
 static void attachElementary(MLIRContext &context) {
   attach<PowOp, differentiateTensorPower>(context);
-  attach<PowTensorScalarOp, differentiatePower>(context);
+  attachForComplex<PowTensorScalarOp, differentiatePower>(context);
   attach<PowScalarOp, differentiateExponential>(context);
   attach<Expm1Op, [](Expm1Op op, Backward &b) {
     b.to(op.getSelf(),
          [&] { return b.mul(b.gradient(), b.addScalar(op.getResult(), b.scalar(int64_t(1)))); });
   }>(context);
   attach<XlogyOp, differentiateXlogy>(context);
+  attach<RemainderOp, [](RemainderOp op, Backward &b) {
+    Value g = b.gradient(), self = op.getSelf(), other = op.getOther();
+    b.to(self, g);
+    b.to(other, [&] {
+      Value quotient = b.makeLike<FloorDivideOp>(op.getResult(), {self, other});
+      return b.mul(b.neg(g), quotient);
+    });
+  }>(context);
+  attach<RemainderScalarOp,
+         [](RemainderScalarOp op, Backward &b) { b.to(op.getSelf(), b.gradient()); }>(context);
   attach<FloorOp, differentiateStep<FloorOp>>(context);
   attach<CeilOp, differentiateStep<CeilOp>>(context);
   attach<RoundOp, differentiateStep<RoundOp>>(context);
   attach<TruncOp, differentiateStep<TruncOp>>(context);
-  attach<SqrtOp, [](SqrtOp op, Backward &b) {
-    b.to(op.getSelf(),
-         [&] { return b.div(b.gradient(), b.mulScalar(op.getResult(), b.scalar(int64_t(2)))); });
-  }>(context);
-  attach<RsqrtOp, [](RsqrtOp op, Backward &b) {
+  attachForComplex<SqrtOp, [](SqrtOp op, Backward &b) {
     b.to(op.getSelf(), [&] {
-      return b.mul(b.mulScalar(b.gradient(), b.scalar(-0.5)), b.powScalar(op.getResult(), 3));
+      return b.div(b.gradient(), b.conj(b.mulScalar(op.getResult(), b.scalar(int64_t(2)))));
     });
   }>(context);
-  attach<ReciprocalOp, [](ReciprocalOp op, Backward &b) {
-    b.to(op.getSelf(),
-         [&] { return b.mul(b.neg(b.gradient()), b.mul(op.getResult(), op.getResult())); });
+  attachForComplex<RsqrtOp, [](RsqrtOp op, Backward &b) {
+    b.to(op.getSelf(), [&] {
+      return b.mul(b.mulScalar(b.gradient(), b.scalar(-0.5)),
+                   b.conj(b.powScalar(op.getResult(), 3)));
+    });
   }>(context);
-  attach<NegOp, [](NegOp op, Backward &b) {
+  attachForComplex<ReciprocalOp, [](ReciprocalOp op, Backward &b) {
+    b.to(op.getSelf(),
+         [&] { return b.mul(b.neg(b.gradient()), b.conj(b.mul(op.getResult(), op.getResult()))); });
+  }>(context);
+  attachForComplex<NegOp, [](NegOp op, Backward &b) {
     b.to(op.getSelf(), [&] { return b.neg(b.gradient()); });
   }>(context);
-  attach<AbsOp, [](AbsOp op, Backward &b) {
+  attachForComplex<AbsOp, [](AbsOp op, Backward &b) {
     b.to(op.getSelf(), [&] { return b.mul(b.gradient(), b.unary<SgnOp>(op.getSelf())); });
   }>(context);
   attach<SgnOp, differentiateStep<SgnOp>>(context);
   attach<SignOp, differentiateStep<SignOp>>(context);
-  attach<ExpOp, [](ExpOp op, Backward &b) {
-    b.to(op.getSelf(), [&] { return b.mul(b.gradient(), op.getResult()); });
+  attachForComplex<ExpOp, [](ExpOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.mul(b.gradient(), b.conj(op.getResult())); });
   }>(context);
-  attach<LogOp, [](LogOp op, Backward &b) {
-    b.to(op.getSelf(), [&] { return b.div(b.gradient(), op.getSelf()); });
+  attachForComplex<LogOp, [](LogOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.div(b.gradient(), b.conj(op.getSelf())); });
   }>(context);
   attach<Log2Op, [](Log2Op op, Backward &b) {
     b.to(op.getSelf(), [&] {
@@ -217,11 +232,12 @@ static Value slopeOfArcsine(Value self, Backward &b) {
 }
 
 static void attachTrigonometric(MLIRContext &context) {
-  attach<SinOp, [](SinOp op, Backward &b) {
-    b.to(op.getSelf(), [&] { return b.mul(b.gradient(), b.unary<CosOp>(op.getSelf())); });
+  attachForComplex<SinOp, [](SinOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.mul(b.gradient(), b.conj(b.unary<CosOp>(op.getSelf()))); });
   }>(context);
-  attach<CosOp, [](CosOp op, Backward &b) {
-    b.to(op.getSelf(), [&] { return b.mul(b.gradient(), b.neg(b.unary<SinOp>(op.getSelf()))); });
+  attachForComplex<CosOp, [](CosOp op, Backward &b) {
+    b.to(op.getSelf(),
+         [&] { return b.mul(b.gradient(), b.neg(b.conj(b.unary<SinOp>(op.getSelf())))); });
   }>(context);
   attach<TanOp, [](TanOp op, Backward &b) {
     b.to(op.getSelf(), [&] {
@@ -243,17 +259,17 @@ static void attachTrigonometric(MLIRContext &context) {
 }
 
 static void attachSelection(MLIRContext &context) {
-  attach<WhereOp, [](WhereOp op, Backward &b) {
+  attachForComplex<WhereOp, [](WhereOp op, Backward &b) {
     Value g = b.gradient();
     Value zero = b.zeroBeside(g);
     b.to(op.getSelf(), [&] { return b.where(op.getCondition(), g, zero); });
     b.to(op.getOther(), [&] { return b.where(op.getCondition(), zero, g); });
   }>(context);
-  attach<MaskedFillScalarOp, [](MaskedFillScalarOp op, Backward &b) {
+  attachForComplex<MaskedFillScalarOp, [](MaskedFillScalarOp op, Backward &b) {
     b.to(op.getSelf(),
          [&] { return b.maskedFill(b.gradient(), op.getMask(), b.scalar(int64_t(0))); });
   }>(context);
-  attach<MaskedFillOp, [](MaskedFillOp op, Backward &b) {
+  attachForComplex<MaskedFillOp, [](MaskedFillOp op, Backward &b) {
     b.to(op.getSelf(),
          [&] { return b.maskedFill(b.gradient(), op.getMask(), b.scalar(int64_t(0))); });
     b.to(op.getValue(), [&] { return b.sum(b.keepWhere(op.getMask(), b.gradient())); });

@@ -36,5 +36,6 @@ static void differentiateDropout(RngNativeDropoutOp op, Backward &b) {
 
 void cleave::autodiff::attachRandomRules(MLIRContext &context) {
   attach<RngNativeDropoutOp, differentiateDropout>(context);
-  attachCut<RngBernoulliOp, RngUniformOp, RngNormalOp>(context);
+  attachCut<RngBernoulliOp, RngUniformOp, RngNormalOp, RngExponentialOp, RngRandintOp,
+            RngRandpermOp, RngMultinomialOp>(context);
 }

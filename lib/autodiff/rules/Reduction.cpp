@@ -1,9 +1,12 @@
 //===- Reduction.cpp - derivatives of sums, extrema, norms and selections -----===//
 
 #include "dialects/aten/ops/Reduction.h"
+#include "dialects/aten/DTypes.h"
 #include "dialects/aten/ops/Arithmetic.h"
 #include "dialects/aten/ops/Comparison.h"
 #include "dialects/aten/ops/Copy.h"
+#include "dialects/aten/ops/Cumulative.h"
+#include "dialects/aten/ops/Grouping.h"
 #include "dialects/aten/ops/Indexing.h"
 #include "dialects/aten/ops/Ordering.h"
 #include "lib/autodiff/Rules.h"
@@ -61,6 +64,15 @@ static void differentiateCumsum(CumsumOp op, Backward &b) {
   });
 }
 
+static void differentiateCumprod(CumprodOp op, Backward &b) {
+  Value self = op.getSelf();
+  b.to(self, [&] {
+    Value g = b.toType(b.gradient(), dtypeOf(self));
+    return b.makeLike<CumprodBackwardOp>(g, {g, self, op.getResult()},
+                                         b.integer("dim", op.getDim()));
+  });
+}
+
 static void differentiateVariance(VarCorrectionOp op, Backward &b) {
   Value self = op.getSelf();
   b.to(self, [&] {
@@ -89,8 +101,14 @@ static void differentiateLogsumexp(LogsumexpOp op, Backward &b) {
 }
 
 /// The norm of order p; where its derivative is not defined, as `norm_backward` has it.
-static void differentiateNorm(LinalgVectorNormOp op, Backward &b) {
+static LogicalResult differentiateNorm(LinalgVectorNormOp op, Backward &b) {
   Value self = op.getSelf();
+  Attribute order = op.getOrdAttr();
+  bool isTwo = !order ||
+               (isa<FloatAttr>(order) && cast<FloatAttr>(order).getValueAsDouble() == 2.0) ||
+               (isa<IntegerAttr>(order) && cast<IntegerAttr>(order).getValue() == 2);
+  if (isComplex(dtypeOf(self)) && !isTwo)
+    return b.refuse("on complex numbers but for the norm of order 2");
   b.to(self, [&]() -> Value {
     double p = 2;
     if (Attribute ord = op.getOrdAttr())
@@ -128,6 +146,7 @@ static void differentiateNorm(LinalgVectorNormOp op, Backward &b) {
                          : b.mul(self, b.powScalar(magnitude, p - 2));
     return b.mul(scaled, zeroWhereNormIs(b.div(g, b.powScalar(norm, p - 1))));
   });
+  return success();
 }
 
 /// The largest or smallest elements share the gradient.
@@ -157,36 +176,40 @@ static void differentiateSelection(Backward &b, Value self, int64_t dim, Value i
 }
 
 void cleave::autodiff::attachReductionRules(MLIRContext &context) {
-  attach<SumOp, [](SumOp op, Backward &b) {
+  attachForComplex<SumOp, [](SumOp op, Backward &b) {
     b.to(op.getSelf(), [&] { return b.expand(b.gradient(), shapeOf(op.getSelf())); });
   }>(context);
-  attach<SumDimIntListOp, [](SumDimIntListOp op, Backward &b) {
+  attachForComplex<SumDimIntListOp, [](SumDimIntListOp op, Backward &b) {
     b.to(op.getSelf(), [&] { return spread(op, b); });
   }>(context);
-  attach<MeanOp, [](MeanOp op, Backward &b) {
+  attachForComplex<MeanOp, [](MeanOp op, Backward &b) {
     Value self = op.getSelf();
     b.to(self, [&] {
       int64_t count = tensorType(self).getNumElements();
       return b.divScalar(b.expand(b.gradient(), shapeOf(self)), b.scalar(count));
     });
   }>(context);
-  attach<MeanDimOp, [](MeanDimOp op, Backward &b) {
+  attachForComplex<MeanDimOp, [](MeanDimOp op, Backward &b) {
     Value self = op.getSelf();
     b.to(self, [&] {
       int64_t count = reducedElements(self, dimsOrAll(op.getDim(), rankOf(self)));
       return b.divScalar(spread(op, b), b.scalar(count));
     });
   }>(context);
-  attach<CumsumOp, differentiateCumsum>(context);
+  attach<CumprodOp, differentiateCumprod>(context);
+  attachForComplex<CumsumOp, differentiateCumsum>(context);
   attach<VarCorrectionOp, differentiateVariance>(context);
   attach<LogsumexpOp, differentiateLogsumexp>(context);
-  attach<LinalgVectorNormOp, differentiateNorm>(context);
+  attachForComplex<LinalgVectorNormOp, differentiateNorm>(context);
   attach<AmaxOp, differentiateExtremum<AmaxOp>>(context);
   attach<AminOp, differentiateExtremum<AminOp>>(context);
   attach<TopkOp, [](TopkOp op, Backward &b) {
     differentiateSelection(b, op.getSelf(), op.getDim().value_or(-1), op.getIndices(), true);
   }>(context);
   attach<SortOp, [](SortOp op, Backward &b) {
+    differentiateSelection(b, op.getSelf(), op.getDim().value_or(-1), op.getIndices(), true);
+  }>(context);
+  attach<SortStableOp, [](SortStableOp op, Backward &b) {
     differentiateSelection(b, op.getSelf(), op.getDim().value_or(-1), op.getIndices(), true);
   }>(context);
   attach<MaxDimOp, [](MaxDimOp op, Backward &b) {

@@ -82,34 +82,37 @@ static void differentiatePermute(PermuteOp op, Backward &b) {
 
 void cleave::autodiff::attachViewRules(MLIRContext &context) {
   attachCut<DetachOp>(context);
-  attach<AliasOp, [](AliasOp op, Backward &b) { b.to(op.getSelf(), b.gradient()); }>(context);
-  attach<ViewOp, reshapeBack<ViewOp>>(context);
-  // The sum over what was repeated is that of any broadcast operand.
-  attach<ExpandOp, [](ExpandOp op, Backward &b) { b.to(op.getSelf(), b.gradient()); }>(context);
-  attach<TOp, [](TOp op, Backward &b) { b.to(op.getSelf(), [&] { return b.t(b.gradient()); }); }>(
+  attachForComplex<AliasOp, [](AliasOp op, Backward &b) { b.to(op.getSelf(), b.gradient()); }>(
       context);
-  attach<TransposeOp, [](TransposeOp op, Backward &b) {
+  attachForComplex<ViewOp, reshapeBack<ViewOp>>(context);
+  // The sum over what was repeated is that of any broadcast operand.
+  attachForComplex<ExpandOp, [](ExpandOp op, Backward &b) { b.to(op.getSelf(), b.gradient()); }>(
+      context);
+  attachForComplex<TOp, [](TOp op, Backward &b) {
+    b.to(op.getSelf(), [&] { return b.t(b.gradient()); });
+  }>(context);
+  attachForComplex<TransposeOp, [](TransposeOp op, Backward &b) {
     b.to(op.getSelf(), [&] { return b.transpose(b.gradient(), op.getDim0(), op.getDim1()); });
   }>(context);
-  attach<PermuteOp, differentiatePermute>(context);
-  attach<UnsqueezeOp, [](UnsqueezeOp op, Backward &b) {
+  attachForComplex<PermuteOp, differentiatePermute>(context);
+  attachForComplex<UnsqueezeOp, [](UnsqueezeOp op, Backward &b) {
     b.to(op.getSelf(), [&] { return b.squeeze(b.gradient(), op.getDim()); });
   }>(context);
-  attach<SqueezeOp, [](SqueezeOp op, Backward &b) {
+  attachForComplex<SqueezeOp, [](SqueezeOp op, Backward &b) {
     unsqueezeBack(b, op.getSelf(), dimsOrAll(std::nullopt, rankOf(op.getSelf())));
   }>(context);
-  attach<SqueezeDimOp, [](SqueezeDimOp op, Backward &b) {
+  attachForComplex<SqueezeDimOp, [](SqueezeDimOp op, Backward &b) {
     unsqueezeBack(b, op.getSelf(), fromFront(op.getDim(), rankOf(op.getSelf())));
   }>(context);
-  attach<SqueezeDimsOp, [](SqueezeDimsOp op, Backward &b) {
+  attachForComplex<SqueezeDimsOp, [](SqueezeDimsOp op, Backward &b) {
     Shape dims;
     for (int64_t dim : op.getDim())
       dims.push_back(fromFront(dim, rankOf(op.getSelf())));
     unsqueezeBack(b, op.getSelf(), dims);
   }>(context);
-  attach<SliceOp, differentiateSlice>(context);
-  attach<SelectOp, differentiateSelect>(context);
-  attach<SplitOp, joinParts<SplitOp>>(context);
-  attach<SplitWithSizesOp, joinParts<SplitWithSizesOp>>(context);
-  attach<UnbindOp, differentiateUnbind>(context);
+  attachForComplex<SliceOp, differentiateSlice>(context);
+  attachForComplex<SelectOp, differentiateSelect>(context);
+  attachForComplex<SplitOp, joinParts<SplitOp>>(context);
+  attachForComplex<SplitWithSizesOp, joinParts<SplitWithSizesOp>>(context);
+  attachForComplex<UnbindOp, differentiateUnbind>(context);
 }

@@ -10,10 +10,12 @@ static FormTable makeTable() {
   addBatchNormForms(table);
   addCumsumForms(table);
   addEmbeddingForms(table);
+  addGroupedProductForms(table);
   addMeanForms(table);
   addNegativeLogLikelihoodForms(table);
   addRingAttentionForms(table);
   addSoftmaxForms(table);
+  addSortForms(table);
   return table;
 }
 

@@ -27,10 +27,12 @@ private:
 void addBatchNormForms(FormTable &table);
 void addCumsumForms(FormTable &table);
 void addEmbeddingForms(FormTable &table);
+void addGroupedProductForms(FormTable &table);
 void addMeanForms(FormTable &table);
 void addNegativeLogLikelihoodForms(FormTable &table);
 void addRingAttentionForms(FormTable &table);
 void addSoftmaxForms(FormTable &table);
+void addSortForms(FormTable &table);
 
 } // namespace cleave::placement
 

@@ -167,17 +167,18 @@ FailureOr<SmallVector<Value>> placement::drawParts(OpBuilder &builder, Operation
     state.addTypes(operands[0].getType());
     return SmallVector<Value>{builder.create(state)->getResult(0), *mask};
   }
-  // Where the elements of `like` are probabilities, they are needed.
+  // Where the elements of the first operand are probabilities, they are needed.
   auto bernoulli = dyn_cast<aten::RngBernoulliOp>(op);
+  bool ofProbabilities = (bernoulli && !bernoulli.getP()) || isa<aten::RngMultinomialOp>(op);
   FailureOr<Value> like;
-  if (bernoulli && !bernoulli.getP())
+  if (ofProbabilities)
     like = drawer.redistribute(operands[0], op->getOperand(0).getType(),
                                AxisPlacements(context.axes.size(), AxisPlacement::replicate()));
   else
     like = drawer.makeOnes();
   if (failed(like))
     return failure();
-  if (bernoulli && !bernoulli.getP())
+  if (ofProbabilities)
     like = drawer.arrange(*like);
   Operation *drawn = drawer.draw(*like, operands);
   FailureOr<Value> part =

@@ -159,7 +159,54 @@ int64_t Annotations::countShards(Site site, int64_t dim) const {
   return count;
 }
 
+namespace {
+/// The attributes of functions' arguments and results, written all at once: each list of them
+/// lives as long as the context.
+class SignatureAttributes {
+public:
+  void set(BlockArgument argument, dist::PlacementAttr placement) {
+    auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    set(get(function).arguments[argument.getArgNumber()], placement);
+  }
+  /// Of a return's operand.
+  void set(OpOperand &operand, dist::PlacementAttr placement) {
+    auto function = operand.getOwner()->getParentOfType<func::FuncOp>();
+    set(get(function).results[operand.getOperandNumber()], placement);
+  }
+
+  void write() {
+    for (auto &[function, lists] : functions) {
+      function.setAllArgAttrs(lists.arguments);
+      function.setAllResultAttrs(lists.results);
+    }
+  }
+
+private:
+  struct Lists {
+    SmallVector<DictionaryAttr> arguments, results;
+  };
+
+  Lists &get(func::FuncOp function) {
+    auto [entry, isNew] = functions.try_emplace(function);
+    if (isNew) {
+      function.getAllArgAttrs(entry->second.arguments);
+      function.getAllResultAttrs(entry->second.results);
+    }
+    return entry->second;
+  }
+
+  static void set(DictionaryAttr &attributes, dist::PlacementAttr placement) {
+    NamedAttrList list(attributes);
+    list.set(dist::kPlacementAttr, placement);
+    attributes = list.getDictionary(placement.getContext());
+  }
+
+  llvm::MapVector<func::FuncOp, Lists> functions;
+};
+} // namespace
+
 LogicalResult Annotations::write() {
+  SignatureAttributes signatures;
   auto symbol = FlatSymbolRefAttr::get(mesh.getSymNameAttr());
   for (auto &[site, entries] : sites) {
     SmallVector<dist::AxisEntry> placed;
@@ -182,11 +229,17 @@ LogicalResult Annotations::write() {
     if (failed(attribute.verifyEncoding(type.getShape(), type.getElementType(), emit)))
       return failure();
     if (auto *operand = dyn_cast<OpOperand *>(site)) {
-      dist::setPlacementOf(*operand, attribute);
+      if (isa<func::ReturnOp>(operand->getOwner()))
+        signatures.set(*operand, attribute);
+      else
+        dist::setPlacementOf(*operand, attribute);
       continue;
     }
     auto value = cast<Value>(site);
-    dist::setPlacementOf(value, attribute);
+    if (auto argument = dyn_cast<BlockArgument>(value))
+      signatures.set(argument, attribute);
+    else
+      dist::setPlacementOf(value, attribute);
     llvm::StringMap<std::string> byAxis;
     for (const Entry &entry : entries)
       if (entry.rule)
@@ -194,5 +247,6 @@ LogicalResult Annotations::write() {
     if (!byAxis.empty())
       value.setLoc(withRules(value.getLoc(), byAxis));
   }
+  signatures.write();
   return success();
 }

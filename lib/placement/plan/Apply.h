@@ -63,6 +63,13 @@ private:
   llvm::LogicalResult replicateParameter(const Parameter &parameter, const PlanRule &rule,
                                          Annotations::Strength strength);
   bool isInModules(mlir::Operation *op, llvm::StringRef pattern) const;
+  /// Whether one of the modules' ops uses a parameter of theirs. It is the modules' parent that
+  /// does where it reads the weight, and does not call the module (a projection without a bias,
+  /// say, whose parent makes the bias).
+  bool isCalled(const Parameter &parameter, llvm::StringRef pattern) const;
+  bool isCallerOf(const Parameter &parameter, mlir::Operation *op) const;
+  bool isOwnUse(const Parameter &parameter, bool called, mlir::Operation *op,
+                llvm::StringRef pattern) const;
 
   // Styles of the whole program (ProgramStyles.cpp).
   llvm::LogicalResult applyProgramStyle(const PlanRule &rule);

@@ -43,6 +43,14 @@ bool PlanApplier::isInModules(Operation *op, StringRef pattern) const {
   return false;
 }
 
+bool PlanApplier::isCallerOf(const Parameter &parameter, Operation *op) const {
+  StringRef caller = getModulePath(op->getLoc());
+  auto isWithin = [&](StringRef path) {
+    return path.consume_front(caller) && (caller.empty() || path.starts_with("."));
+  };
+  return isWithin(parameter.name) || llvm::any_of(parameter.aliases, isWithin);
+}
+
 static bool isTensor(Type type) {
   return isa<RankedTensorType>(type);
 }
@@ -163,9 +171,23 @@ static void findProducers(Value gradient, int64_t dim, SmallVectorImpl<Reached> 
         findProducers(operand.get(), *at, producers);
 }
 
+bool PlanApplier::isCalled(const Parameter &parameter, StringRef pattern) const {
+  SmallVector<Reached> uses;
+  for (Value value : parameter.values)
+    for (int64_t dim = 0; dim < parameter.type.getRank(); ++dim)
+      findUses(value, dim, uses);
+  return llvm::any_of(uses, [&](const Reached &use) { return isInModules(use.op, pattern); });
+}
+
+bool PlanApplier::isOwnUse(const Parameter &parameter, bool called, Operation *op,
+                           StringRef pattern) const {
+  return called ? isInModules(op, pattern) : isCallerOf(parameter, op);
+}
+
 LogicalResult PlanApplier::cutParameter(const Parameter &parameter, int64_t dim,
                                         const PlanRule &rule) {
   SmallVector<Reached> reached;
+  bool called = isCalled(parameter, rule.pattern);
   for (Value value : parameter.values) {
     if (failed(annotations.place(value, rule.axis, AxisPlacement::shard(dim), rule)))
       return failure();
@@ -178,7 +200,7 @@ LogicalResult PlanApplier::cutParameter(const Parameter &parameter, int64_t dim,
   for (Value gradient : parameter.gradients)
     findProducers(gradient, dim, reached);
   for (const Reached &use : reached)
-    if (isInModules(use.op, rule.pattern) &&
+    if (isOwnUse(parameter, called, use.op, rule.pattern) &&
         failed(cutFactor(use.op, sharding::getShardingRule(use.op), use.factor, rule, annotations)))
       return failure();
   return success();
@@ -234,8 +256,10 @@ LogicalResult PlanApplier::applyTensorParallel(const PlanRule &rule) {
         return failure();
       continue;
     }
-    std::optional<int64_t> dim = findDim(parameter.values, parameter.type, output,
-                                         [&](auto *op) { return isInModules(op, rule.pattern); });
+    bool called = isCalled(parameter, rule.pattern);
+    std::optional<int64_t> dim =
+        findDim(parameter.values, parameter.type, output,
+                [&](Operation *op) { return isOwnUse(parameter, called, op, rule.pattern); });
     if (!dim)
       return fail(rule)
              << "expects modules that multiply by their weights or look rows up in them, "

@@ -80,10 +80,12 @@ LogicalResult PlanApplier::shardParameters(const PlanRule &rule) {
   for (const Parameter &parameter : parameters) {
     bool isMeant = rule.pattern.empty() || parameter.isIn(rule.pattern, /*directly=*/false);
     matched |= isMeant;
+    // A parameter without elements has nothing to shard.
+    bool hasElements = parameter.type.getNumElements() != 0;
     auto placement = AxisPlacement::replicate();
     if (isMeant && rule.dim) {
       placement = AxisPlacement::shard(*rule.dim);
-    } else if (isMeant && !parameter.values.empty()) {
+    } else if (isMeant && hasElements && !parameter.values.empty()) {
       // The first dimension that divides evenly; else the first of which each rank gets a part,
       // where parts may be of different sizes; else the parameter stays whole.
       auto find = [&](auto divides) {

@@ -17,7 +17,8 @@ using dist::AxisPlacement;
 using dist::PlacementAttr;
 
 Explanation::Explanation(const Propagation &propagation)
-    : p(propagation), graph(*propagation.graph), planner(propagation.axes) {
+    : p(propagation), graph(*propagation.graph), planner(propagation.axes),
+      roots(propagation.axes.size()) {
   findRedistributions();
 }
 
@@ -93,6 +94,32 @@ static std::string byRule(Location location, StringRef axis) {
   return rule.empty() ? "" : (" by " + rule).str();
 }
 
+/// Places are reached once, so the way back ends.
+unsigned Explanation::findRoot(unsigned number, unsigned dim, unsigned axis) const {
+  const auto &reached = p.records[axis].candidates.reached;
+  auto &known = roots[axis];
+  SmallVector<std::pair<unsigned, unsigned>> way;
+  std::pair<unsigned, unsigned> place = {number, dim};
+  unsigned root = number;
+  while (true) {
+    auto at = reached.find(place);
+    if (at == reached.end() || at->second.value == kNone)
+      break;
+    if (auto found = known.find(place); found != known.end()) {
+      root = found->second;
+      break;
+    }
+    way.push_back(place);
+    root = at->second.value;
+    if (at->second.annotatedUse != kNone)
+      break;
+    place = {at->second.value, static_cast<unsigned>(at->second.dim)};
+  }
+  for (auto each : way)
+    known[each] = root;
+  return root;
+}
+
 /// Why the sharding of the value came from elsewhere; none if nothing led here.
 std::optional<Explanation::Reason> Explanation::follows(unsigned number, unsigned axis) const {
   AxisPlacement made = p.solutions[axis].made[number];
@@ -112,17 +139,7 @@ std::optional<Explanation::Reason> Explanation::follows(unsigned number, unsigne
   } else {
     os << ", which has the same role";
   }
-  // Back to the annotation that it all came from; places are reached once, so this ends.
-  std::pair<unsigned, unsigned> place = {origin.value, origin.dim};
-  const Origin *last = &origin;
-  while (last->annotatedUse == kNone) {
-    auto before = reached.find(place);
-    if (before == reached.end() || before->second.value == kNone)
-      break;
-    last = &before->second;
-    place = {last->value, last->dim};
-  }
-  reason.root = place.first;
+  reason.root = findRoot(number, static_cast<unsigned>(made.dim), axis);
   if (reason.root != origin.value)
     os << "; it originates from " << nameOf(reason.root);
   return reason;

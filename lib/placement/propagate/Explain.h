@@ -50,6 +50,8 @@ private:
   Reason reasonFor(unsigned value, unsigned axis) const;
   Reason reasonForPort(const Port &port, unsigned axis) const;
   std::optional<Reason> follows(unsigned value, unsigned axis) const;
+  /// The value whose annotation has led to dimension `dim` of `value`, which something has.
+  unsigned findRoot(unsigned value, unsigned dim, unsigned axis) const;
   llvm::json::Array costsOf(const ValueNode &value, unsigned axis) const;
   llvm::json::Object describeValue(unsigned value) const;
   std::string nameOf(unsigned value) const;
@@ -58,6 +60,8 @@ private:
   const Propagation &p;
   const Graph &graph;
   mutable RedistributionPlanner planner;
+  /// What `findRoot` has found so far, by axis: ways back are as long as the program.
+  mutable std::vector<llvm::DenseMap<std::pair<unsigned, unsigned>, unsigned>> roots;
   std::vector<Redistributed> redistributions;
 };
 

@@ -57,7 +57,7 @@ def export(module, args, kwargs=None, *, out=".", **options) -> pathlib.Path:
 
 def export_spec(spec: ExportSpec, out=".") -> pathlib.Path:
     """The same for an ExportSpec."""
-    from torch._subclasses.fake_tensor import unset_fake_temporarily
+    from cleave.export.pytorch import unset_fake_temporarily
 
     spec.check()
     with unset_fake_temporarily():  # where a module without weights was made, and which may still be on
@@ -66,11 +66,11 @@ def export_spec(spec: ExportSpec, out=".") -> pathlib.Path:
 
 def _export(spec: ExportSpec, out: pathlib.Path) -> pathlib.Path:
     from safetensors import SafetensorError
-    from safetensors.torch import save_file
 
     from cleave.export.capture import capture
     from cleave.export.operators import load_typed_ops
     from cleave.export.program import Program
+    from cleave.tensor_files import save_file
 
     load_typed_ops()  # refuses before anything is traced
     program = Program(spec, capture(spec))

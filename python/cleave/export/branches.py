@@ -14,18 +14,18 @@ import operator
 from collections.abc import Callable, Iterator
 
 import torch
-from torch._dynamo import symbolic_convert
-from torch._dynamo.variables import VariableTracker
 
 from cleave.export.paths import short_path
+from cleave.export.pytorch import BYTECODE_TRANSLATORS, VariableTracker
 
 _MIRRORED = {
     operator.lt: operator.gt, operator.le: operator.ge, operator.gt: operator.lt, operator.ge: operator.le,
 }  # fmt: skip
-_TRANSLATORS = (
-    symbolic_convert.InstructionTranslator,
-    symbolic_convert.InliningInstructionTranslator,
-    symbolic_convert.InliningGeneratorInstructionTranslator,
+# Methods and functions are what operators become under a TorchFunctionMode.
+_COMPARISONS = (
+    {compare: compare for compare in _MIRRORED}
+    | {getattr(torch, compare.__name__): compare for compare in _MIRRORED}
+    | {compare.__name__: compare for compare in _MIRRORED}
 )
 # Python's versions name jumps differently: POP_JUMP_IF_TRUE, POP_JUMP_FORWARD_IF_TRUE, JUMP_IF_TRUE_OR_POP.
 _JUMPS = {
@@ -47,7 +47,7 @@ class Branches:
     @contextlib.contextmanager
     def decided(self) -> Iterator[None]:
         """While this is entered, Dynamo takes the branches that are decided."""
-        before = [(kind, kind.dispatch_table) for kind in _TRANSLATORS]
+        before = [(kind, kind.dispatch_table) for kind in BYTECODE_TRANSLATORS]
         try:
             for kind, table in before:
                 kind.dispatch_table = [
@@ -100,8 +100,8 @@ class Branches:
 
 def _comparison(node: torch.fx.Node) -> tuple[Callable, float] | None:
     """How a node compares numbers of torch.rand with a constant, which stands on the right."""
-    compare = node.target
-    if compare not in _MIRRORED or len(node.args) != 2:
+    compare = _COMPARISONS.get(node.target)
+    if compare is None or len(node.args) != 2 or node.kwargs:
         return None
     drawn, number = node.args
     if isinstance(number, torch.fx.Node):
@@ -112,7 +112,7 @@ def _comparison(node: torch.fx.Node) -> tuple[Callable, float] | None:
         return None
     value = drawn.meta["example_value"]
     # Whatever else takes the number could change it in place.
-    if value.numel() != 1 or node.users or any(u.target not in _MIRRORED for u in drawn.users):
+    if value.numel() != 1 or node.users or any(u.target not in _COMPARISONS for u in drawn.users):
         return None
     # The kernel rounds the constant to the tensor's type.
     return compare, torch.tensor(number, dtype=value.dtype).item()

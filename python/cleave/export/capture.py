@@ -11,22 +11,27 @@ import re
 import warnings
 
 import torch
-import torch.fx.traceback
-import torch.utils._pytree as pytree
 from torch import nn
-from torch._dynamo.functional_export import dynamo_graph_capture_for_export
-from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
-from torch._guards import tracing
 
 from cleave.export.branches import Branches
 from cleave.export.errors import ExportError
-from cleave.export.gradient_cuts import show_gradient_cuts
+from cleave.export.fake_kernels import STATIC_COUNTS, fake_kernels
+from cleave.export.gradient_cuts import refuse_hooks, show_gradient_cuts
 from cleave.export.inputs import Signature
 from cleave.export.locations import frames, is_library
 from cleave.export.operators import COLLECTIVE
 from cleave.export.patches import patched
 from cleave.export.paths import short_path
-from cleave.export.random_ops import unused_draws_kept
+from cleave.export.pytorch import (
+    TRACER_LOGS,
+    erase_assertions,
+    joint_graph,
+    pytree,
+    reset_tracer,
+    trace_forward,
+    tracer_config,
+)
+from cleave.export.random_ops import spell_out_normals, unused_draws_kept
 from cleave.export.spec import ExportSpec
 from cleave.export.strides import settle_strides
 from cleave.export.text import STATIC_SIZES
@@ -107,22 +112,26 @@ def capture(spec: ExportSpec) -> Capture:
     tensors = tuple(i.value for i in signature.inputs)
     grad_mode = torch.enable_grad() if spec.mode == "joint" else torch.no_grad()
     branches, notes = Branches(), []
-    torch._dynamo.reset()
+    if spec.mode == "joint":
+        refuse_hooks(spec.module, spec.gradients)
+    reset_tracer()
     try:
-        with _left_as_found(step), grad_mode, _tracer_options(), _quiet(), unused_draws_kept():
+        with _left_as_found(step), grad_mode, _tracer_options(notes), _quiet(), unused_draws_kept():
             tensors = with_stand_ins(step, tensors)
             with branches.decided(), patched(step, notes):
-                traced = dynamo_graph_capture_for_export(step)(*tensors)
+                traced = trace_forward(step, tensors)
             checkpointed = any("checkpoint" in str(n.target) for n in traced.graph.nodes)
             if not spec.gradients:
                 show_gradient_cuts(traced)
             # The stack must be closed before real tensors are touched, also on failure.
             with contextlib.ExitStack() as stack:
-                stack.enter_context(tracing(traced.meta["tracing_context"]))
-                stack.enter_context(torch.fx.traceback.preserve_node_meta())
-                joint = aot_export_joint_with_descriptors(stack, traced, tensors)
-            graph = joint._aot_graph_capture.graph_module
+                graph = joint_graph(stack, traced, tensors)
+            spell_out_normals(graph.graph)
+            for text in dict.fromkeys(erase_assertions(graph.graph)):
+                notes.append("the program does not check what forward asserts of values" + (f": '{text}'" if text else ""))
             settle_strides(graph.graph)
+            if any(n.target is torch.ops.aten.bincount.default for n in graph.graph.nodes):
+                notes.append(STATIC_COUNTS)
     except ExportError:
         raise
     except Exception as error:  # whatever tracing runs into, in PyTorch or in the model
@@ -133,7 +142,7 @@ def capture(spec: ExportSpec) -> Capture:
             ) from None
         raise ExportError(_describe(error, branches)) from error
     finally:
-        torch._dynamo.reset()
+        reset_tracer()
     return Capture(graph, signature, spec.mode != "forward", checkpointed, notes + branches.notes)
 
 
@@ -155,19 +164,20 @@ def _left_as_found(step: nn.Module):
 
 
 @contextlib.contextmanager
-def _tracer_options():
+def _tracer_options(notes: list[str]):
     """Fixed sizes; and what forward prints or logs is not part of the program."""
     names = ("debug", "info", "warning", "error", "exception", "critical", "log")
     # transformers adds the last three to the class.
     names += ("warning_advice", "warning_once", "info_once")
     methods = {getattr(logging.Logger, name, None) for name in names} - {None}
-    options = torch._dynamo.config.patch(
+    options = tracer_config(
+        allow_rnn=True,
         assume_static_by_default=True,
         automatic_dynamic_shapes=False,
         capture_scalar_outputs=False,
         ignore_logging_functions={print, warnings.warn, *methods},
     )
-    with options, operators_kept_whole():
+    with options, operators_kept_whole(notes), fake_kernels():
         yield
 
 
@@ -178,11 +188,7 @@ def _quiet():
     Dynamo drops what forward does to Python objects. Counters and caches may go (transformers has
     always some), an assigned buffer may not: the program would train without it.
     """
-    # The first logs failures that are raised too, the second that it cannot log the options above.
-    logs = [
-        logging.getLogger(name)
-        for name in ("torch._subclasses.fake_tensor", "torch._dynamo.metrics_context")
-    ]
+    logs = [logging.getLogger(name) for name in TRACER_LOGS]
     before = [log.disabled for log in logs]
     try:
         for log in logs:
@@ -241,6 +247,11 @@ def _describe(error: Exception, branches: Branches) -> str:
         message = (
             "found a tensor on the meta device that is neither a parameter, a buffer nor an input; expected it to "
             "have values"
+        )
+    elif re.search("pack_padded_sequence|pad_packed_sequence|pack_sequence", message):
+        message = (
+            "found a packed sequence, whose sizes depend on data; expected padded sequences, and a mask of what counts "
+            "in the loss"
         )
     elif any(f"{os.sep}torch{os.sep}distributed{os.sep}" in file for file, _ in everything):
         message = f"found {COLLECTIVE}"

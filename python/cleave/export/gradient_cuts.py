@@ -14,12 +14,31 @@ from torch.autograd import grad_mode
 
 from cleave.export.errors import ExportError
 from cleave.export.locations import place
+from cleave.export.pytorch import SET_GRAD_ENABLED
+
+
+def refuse_hooks(module: torch.nn.Module, has_gradients: bool):
+    """Raises ExportError for hooks on parameters' gradients that the program would not have.
+
+    Those of `register_hook` are traced, with the backward.
+    """
+    for name, parameter in module.named_parameters():
+        if parameter._post_accumulate_grad_hooks:
+            raise ExportError(
+                f"parameter '{name}' has a hook that runs after its gradient is accumulated "
+                "(register_post_accumulate_grad_hook), which programs do not contain; remove it"
+            )
+        if parameter._backward_hooks and not has_gradients:
+            raise ExportError(
+                f"parameter '{name}' has a hook on its gradient (register_hook), which a forward-only export does not "
+                "contain; export with gradients"
+            )
 
 
 def show_gradient_cuts(traced: torch.fx.GraphModule):
     """Detaches what leaves a region without gradients, in Dynamo's graph and the graphs it calls.
 
-    Raises ExportError for a `torch.autograd.Function`.
+    Raises ExportError for a `torch.autograd.Function`, which Dynamo makes of a tensor's hook too.
     """
     for module in list(traced.modules()):
         if isinstance(module, torch.fx.GraphModule):
@@ -32,7 +51,7 @@ def _refuse_custom_functions(graph: torch.fx.Graph):
     for node in graph.nodes:
         if "autograd_function_apply" in str(node.target):
             raise ExportError(
-                f"a torch.autograd.Function{place(node)} has its own backward, "
+                f"a torch.autograd.Function{place(node)} has its own backward (a tensor's hook is one, too), "
                 "which a forward-only export does not contain; export with gradients"
             )
 
@@ -41,7 +60,7 @@ def _detach_regions(graph: torch.fx.Graph) -> bool:
     """Whether anything was detached."""
     enabled, inference, around, cut, changed = True, False, [], set(), False
     for node in list(graph.nodes):
-        if node.target is torch._C._set_grad_enabled:
+        if node.target is SET_GRAD_ENABLED:
             enabled = node.args[0]
         elif node.target is grad_mode._enter_inference_mode:
             around.append((enabled, inference))
@@ -78,4 +97,4 @@ def _is_projection(node: torch.fx.Node) -> bool:
 
 def _is_floating(node: torch.fx.Node) -> bool:
     value = node.meta.get("example_value")
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
+    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())

@@ -7,9 +7,9 @@ import inspect
 from typing import Any
 
 import torch
-import torch.utils._pytree as pytree
 
 from cleave.export.errors import ExportError
+from cleave.export.pytorch import pytree
 from cleave.export.spec import ExportSpec
 from cleave.export.weightless import has_values
 
@@ -67,7 +67,7 @@ class Signature:
                 if isinstance(leaf, torch.Tensor):
                     parts.append((True, len(self.inputs)))
                     self._add(leaf_name, leaf, spec, is_target)
-                elif leaf is None or isinstance(leaf, (bool, int, float, str, torch.dtype)):
+                elif leaf is None or isinstance(leaf, (bool, int, float, complex, str, torch.dtype)):
                     parts.append((False, leaf))
                 else:
                     raise ExportError(

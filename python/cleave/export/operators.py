@@ -12,6 +12,8 @@ import torch
 
 from cleave.export.errors import ExportError
 from cleave.export.paths import short_path
+from cleave.export.pytorch import DispatchKey, OpOverload, has_python_kernel
+from cleave.export.sharding_rules import sharding_text
 from cleave.export.text import Unsupported, attribute, string, tensor_type
 
 # Where a program runs is not its business.
@@ -28,6 +30,12 @@ _ONE_DTYPE = {
     aten.convolution, aten._scaled_dot_product_flash_attention_for_cpu,
 }  # fmt: skip
 
+# Which are others to autograd only: they make the same views.
+SAME_AS = {
+    aten.unsafe_split.Tensor: aten.split.Tensor,
+    aten.unsafe_split_with_sizes.default: aten.split_with_sizes.default,
+}
+
 # Under which a kernel that runs on the CPU is registered.
 _KERNEL_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
 
@@ -37,7 +45,7 @@ COLLECTIVE = (
 )
 
 
-def check_call(overload: torch._ops.OpOverload, bound: dict[str, Any]):
+def check_call(overload: OpOverload, bound: dict[str, Any]):
     """Raises Unsupported for a call that would fail when the program runs."""
     if overload.namespace in ("_c10d_functional", "_c10d_functional_autograd", "c10d", "_dtensor"):
         raise Unsupported(COLLECTIVE)
@@ -50,26 +58,27 @@ def check_call(overload: torch._ops.OpOverload, bound: dict[str, Any]):
             raise Unsupported(f"operands of types {found}; expected one type")
 
 
-def _check_library_operator(overload: torch._ops.OpOverload):
+def _check_library_operator(overload: OpOverload):
     """cleave-run loads libraries, but no Python."""
-    in_python = (f"{overload._name.replace('::', '/')}/{key}" for key in _KERNEL_KEYS)
-    if not torch.library._impls.isdisjoint(in_python):
+    if has_python_kernel(overload, _KERNEL_KEYS):
         raise Unsupported(
-            f"an operator of the library '{overload.namespace}' that is written in Python; expected one in C++ "
-            "(TORCH_LIBRARY), whose library cleave-run loads by --load-library"
+            f"an operator of the library '{overload.namespace}' that is written in Python, which cleave-run does not have; "
+            "expected one in C++ (TORCH_LIBRARY), whose library it loads by --load-library, or one implemented for "
+            "CompositeImplicitAutograd, of which the operators that it calls are exported"
         )
-    if not overload.has_kernel_for_dispatch_key(torch._C.DispatchKey.CPU) and not any(
-        overload.has_kernel_for_dispatch_key(getattr(torch._C.DispatchKey, key)) for key in _KERNEL_KEYS
+    if not overload.has_kernel_for_dispatch_key(DispatchKey.CPU) and not any(
+        overload.has_kernel_for_dispatch_key(getattr(DispatchKey, key)) for key in _KERNEL_KEYS
     ):
         raise Unsupported(f"an operator of the library '{overload.namespace}' without a kernel for the CPU")
 
 
-def _callee(overload: torch._ops.OpOverload, name: str) -> str:
-    """The name, and the schema of an operator that tools do not know."""
+def _callee(overload: OpOverload, name: str, sharding: str | None) -> str:
+    """The name, the schema of an operator that tools do not know, and a rule that was registered for it."""
+    rule = f" sharded {string(sharding)}" if sharding else ""
     if overload.namespace in ("aten", "prims"):
-        return string(name)
+        return string(name) + rule
     text = str(overload._schema)
-    return f"{string(name)} {string(text[text.index('(') :])}"
+    return f"{string(name)} {string(text[text.index('(') :])}{rule}"
 
 
 def load_typed_ops() -> dict[str, str]:
@@ -86,13 +95,13 @@ def load_typed_ops() -> dict[str, str]:
         ) from None
 
 
-def schema_name(overload: torch._ops.OpOverload) -> str:
+def schema_name(overload: OpOverload) -> str:
     """`aten::add.Tensor`, `aten::mm`."""
     schema = overload._schema
     return f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
 
 
-def bind(overload: torch._ops.OpOverload, args, kwargs) -> dict[str, Any]:
+def bind(overload: OpOverload, args, kwargs) -> dict[str, Any]:
     """Arguments by name, in the schema's order, without those that have their default."""
     bound = {}
     for i, argument in enumerate(overload._schema.arguments):
@@ -108,6 +117,20 @@ def bind(overload: torch._ops.OpOverload, args, kwargs) -> dict[str, Any]:
             continue
         bound[argument.name] = value
     return bound
+
+
+def with_default_dtype(overload: OpOverload, bound: dict[str, Any], result: Any) -> dict[str, Any]:
+    """The arguments with the dtype of a tensor that is made from none: the exporting process's default
+    (`torch.set_default_dtype`), where the program's is float32."""
+    arguments = [argument.name for argument in overload._schema.arguments]
+    if "dtype" not in arguments or "dtype" in bound or not isinstance(result, torch.Tensor):
+        return bound
+    if result.dtype in (torch.float32, torch.complex64) or not (result.is_floating_point() or result.is_complex()):
+        return bound
+    if any(isinstance(value, torch.fx.Node) for value in bound.values()):
+        return bound
+    named = {**bound, "dtype": result.dtype}
+    return {name: named[name] for name in arguments if name in named}
 
 
 def _same(value: Any, default: Any) -> bool:
@@ -128,7 +151,7 @@ def is_tensor_list_type(schema_type: str) -> bool:
 
 
 @functools.cache
-def argument_types(overload: torch._ops.OpOverload) -> dict[str, str]:
+def argument_types(overload: OpOverload) -> dict[str, str]:
     """Names to types as the schema spells them: "Tensor?", "int[]", "Scalar"."""
 
     def spell(text: str) -> str:
@@ -143,8 +166,8 @@ def argument_types(overload: torch._ops.OpOverload) -> dict[str, str]:
 
 
 def as_scalar_overload(
-    overload: torch._ops.OpOverload, bound: dict[str, Any]
-) -> torch._ops.OpOverload | None:
+    overload: OpOverload, bound: dict[str, Any]
+) -> OpOverload | None:
     """The overload that takes Python numbers where `bound` has them for tensors, if there is one.
 
     Python wraps such numbers in tensors that do not take part in type promotion; a Scalar
@@ -163,10 +186,10 @@ def as_scalar_overload(
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (bool, int, float))
+    return isinstance(value, (bool, int, float, complex))
 
 
-def has_number_for_tensor(overload: torch._ops.OpOverload, bound: dict[str, Any]) -> bool:
+def has_number_for_tensor(overload: OpOverload, bound: dict[str, Any]) -> bool:
     types = argument_types(overload)
     return any(is_tensor_type(types[n]) and _is_number(v) for n, v in bound.items())
 
@@ -181,8 +204,10 @@ class OperatorWriter:
         self._type_of = type_of
         self._typed = load_typed_ops()
 
-    def write(self, overload: torch._ops.OpOverload, bound: dict[str, Any]) -> tuple[str, str]:
-        """`aten.mm(%a, %b)` and the operands' types, `tensor<..>, tensor<..>`."""
+    def write(
+        self, overload: OpOverload, bound: dict[str, Any], result: Any = None
+    ) -> tuple[str, str]:
+        """`aten.mm(%a, %b)` and the operands' types, `tensor<..>, tensor<..>`; `result` is its value in the trace."""
         types = argument_types(overload)
         name = schema_name(overload)
         mnemonic = self._typed.get(name)
@@ -207,7 +232,10 @@ class OperatorWriter:
                 continue
             else:
                 parts.append(f"{argument} = {attribute(value, schema_type)}")
-        op = f"aten.{mnemonic}(" if mnemonic else f"aten.call {_callee(overload, name)}("
+        if mnemonic:
+            op = f"aten.{mnemonic}("
+        else:
+            op = f"aten.call {_callee(overload, name, sharding_text(overload, bound, result))}("
         return op + ", ".join(parts) + ")", ", ".join(map(self._type_of, operands))
 
     def _tensors(self, value: Any, operands: list[torch.fx.Node]) -> str:
@@ -235,7 +263,7 @@ def result_types(value: Any) -> list[str]:
 
 
 def kernel_result_types(
-    overload: torch._ops.OpOverload,
+    overload: OpOverload,
     value: Any,
     bound: dict[str, Any],
     type_of: Callable[[torch.fx.Node], str],

@@ -5,13 +5,13 @@ from __future__ import annotations
 import operator
 
 import torch
-from torch._functorch._aot_autograd import descriptors as aot
 
 from cleave.export import random_ops
 from cleave.export.capture import Capture
 from cleave.export.errors import ExportError
 from cleave.export.locations import Locations, place
 from cleave.export.operators import (
+    SAME_AS,
     OperatorWriter,
     as_scalar_overload,
     bind,
@@ -20,8 +20,11 @@ from cleave.export.operators import (
     kernel_result_types,
     result_types,
     schema_name,
+    with_default_dtype,
 )
 from cleave.export.optimizer import UpdateWriter
+from cleave.export.pytorch import OpOverload, part_of_step
+from cleave.export.pytorch import descriptors as aot
 from cleave.export.roles import Role, State, argument_role, result_role
 from cleave.export.spec import ExportSpec
 from cleave.export.text import Names, Unsupported, string, tensor_type
@@ -300,7 +303,7 @@ class Program:
         try:
             if node.target is operator.getitem:
                 self._project(node)
-            elif isinstance(node.target, torch._ops.OpOverload):
+            elif isinstance(node.target, OpOverload):
                 self._write_call(node)
             else:
                 raise Unsupported("a call to something other than the dispatcher's operators")
@@ -316,7 +319,7 @@ class Program:
         self._types[node] = self._result_types[source][index]
 
     def _write_call(self, node: torch.fx.Node):
-        overload = node.target
+        overload = SAME_AS.get(node.target, node.target)
         if overload is torch.ops.aten.detach.default and self._holds_gradients:
             # It cuts gradients off, and here they are made already.
             source = node.args[0]
@@ -329,13 +332,13 @@ class Program:
         value = node.meta["val"]
         if random_ops.is_random(overload, bound):
             return self._write_random(node, bound, value)
-        bound = random_ops.with_eager_scale(overload, bound)
+        bound = with_default_dtype(overload, random_ops.with_eager_scale(overload, bound), value)
         if has_number_for_tensor(overload, bound):
             scalar = as_scalar_overload(overload, bound)
             if scalar is None:
                 raise Unsupported(f"a number where {schema_name(overload)} takes a tensor")
             overload = scalar
-        text, operand_types = self._writer.write(overload, bound)
+        text, operand_types = self._writer.write(overload, bound, value)
         types = kernel_result_types(overload, value, bound, self._types.__getitem__)
         self._emit(node, text, operand_types, types)
 
@@ -415,23 +418,23 @@ def _backward_nodes(graph: torch.fx.Graph) -> set[torch.fx.Node]:
     What a torch.autograd.Function does in its backward has no tag.
     """
     calls = [node for node in graph.nodes if node.op == "call_function"]
-    tags = [node.meta.get("partitioner_tag") for node in calls]
-    forward = max((i for i, tag in enumerate(tags) if tag == "is_forward"), default=-1)
+    tags = [part_of_step(node) for node in calls]
+    forward = max((i for i, tag in enumerate(tags) if tag == "forward"), default=-1)
     return {
         node
         for i, (node, tag) in enumerate(zip(calls, tags))
-        if tag == "is_backward" or (tag is None and i > forward)
+        if tag == "backward" or (tag is None and i > forward)
     }
 
 
 def _draws(node: torch.fx.Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and random_ops.is_random(
+    return isinstance(node.target, OpOverload) and random_ops.is_random(
         node.target, bind(node.target, node.args, node.kwargs)
     )
 
 
 def _name(target) -> str:
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, OpOverload):
         return schema_name(target)
     return getattr(target, "__name__", str(target))
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.fx import node as fx_node
 
+from cleave.export.pytorch import KEPT_WHERE_UNUSED, OpOverload, schemas
 from cleave.export.text import Unsupported, float_literal
 
 aten = torch.ops.aten
@@ -40,20 +40,19 @@ def unused_draws_kept() -> Iterator[None]:
 
     Eager mode draws their numbers too, so that later calls get others.
     """
-    kept = fx_node._side_effectful_functions
-    added = _random_overloads() - kept
-    kept |= added
+    added = _random_overloads() - KEPT_WHERE_UNUSED
+    KEPT_WHERE_UNUSED.update(added)
     try:
         yield
     finally:
-        kept -= added
+        KEPT_WHERE_UNUSED.difference_update(added)
 
 
 @functools.cache
-def _random_overloads() -> frozenset[torch._ops.OpOverload]:
+def _random_overloads() -> frozenset[OpOverload]:
     """All pure operators of PyTorch that may draw random numbers."""
     found = set()
-    for schema in torch._C._jit_get_all_schemas():
+    for schema in schemas():
         namespace, _, name = schema.name.partition("::")
         packet = getattr(aten, name, None) if namespace == "aten" else None
         overload = getattr(packet, schema.overload_name or "default", None)
@@ -62,7 +61,7 @@ def _random_overloads() -> frozenset[torch._ops.OpOverload]:
     return frozenset(found)
 
 
-def is_random(overload: torch._ops.OpOverload, bound: dict[str, Any]) -> bool:
+def is_random(overload: OpOverload, bound: dict[str, Any]) -> bool:
     """Whether the call draws numbers; attention does only with dropout."""
     return torch.Tag.nondeterministic_seeded in overload.tags and not (
         "attention" in overload._schema.name and not bound.get("dropout_p", 0.0)
@@ -106,7 +105,88 @@ def replace(overload, bound: dict[str, Any], result: Any) -> RandomCall:
             f"mean = {float_literal(mean)}, std = {float_literal(std)}",
             _normal_draws(first, wide),
         )
+    if overload is aten.normal.float_float:
+        return RandomCall(
+            "rng_normal",
+            first,
+            f"mean = {float_literal(bound['mean'])}, std = {float_literal(bound['std'])}",
+            _normal_draws(first, wide),
+        )
+    if overload is aten.bernoulli.Tensor:
+        return _bernoulli_of_tensor(bound, first)
+    if overload is aten.exponential.default:
+        rate = bound.get("lambd", 1.0)
+        return RandomCall(
+            "rng_exponential", _like(bound, first), f"lambd = {float_literal(rate)}", 2 * n
+        )
+    if overload in _INTEGERS:
+        return _integers(bound, first)
+    if overload is aten.randperm.default:
+        return RandomCall("rng_randperm", first, "", max(n, 1) - 1)
+    if overload is aten.multinomial.default:
+        samples, replacement = bound["num_samples"], bound.get("replacement", False)
+        weights = bound["self"].meta["val"].numel()
+        return RandomCall(
+            "rng_multinomial",
+            bound["self"],
+            f"num_samples = {samples}, replacement = {str(replacement).lower()}",
+            # One sample is drawn as samples without replacement are: by a number for each weight.
+            2 * (n if replacement and samples > 1 else weights),
+        )
     raise Unsupported("a random operator without a counterpart in programs")
+
+
+_INTEGERS = {
+    aten.randint.default, aten.randint.low, aten.randint_like.default, aten.randint_like.low_dtype,
+}  # fmt: skip
+# From this range on, PyTorch makes an integer of two draws.
+_WIDE_RANGE = 2**28
+
+
+def _integers(bound: dict[str, Any], first: torch.Tensor) -> RandomCall:
+    low, high = bound.get("low", 0), bound["high"]
+    draws = first.numel() * (2 if high - low >= _WIDE_RANGE else 1)
+    return RandomCall("rng_randint", _like(bound, first), f"low = {low}, high = {high}", draws)
+
+
+def _bernoulli_of_tensor(bound: dict[str, Any], first: torch.Tensor) -> RandomCall:
+    """`x.bernoulli_(p)`: the same as `torch.bernoulli(p)` where p is of x's shape, dtype and strides."""
+    p = bound["p"].meta["val"]
+    if (p.dtype, p.shape, p.stride()) != (first.dtype, first.shape, first.stride()):
+        raise Unsupported(
+            "bernoulli_ with a tensor of probabilities of another type, shape or memory order than that of what it "
+            "fills; use torch.bernoulli(p)"
+        )
+    wide = 2 if first.dtype == torch.float64 else 1
+    return RandomCall("rng_bernoulli", bound["p"], "", wide * first.numel())
+
+
+def spell_out_normals(graph: torch.fx.Graph):
+    """`torch.normal` of tensors, as its kernel computes it: standard numbers times `std`, plus `mean`.
+
+    Eager mode gives neither of them a gradient.
+    """
+    for node in list(graph.nodes):
+        if node.target not in (aten.normal.Tensor_Tensor, aten.normal.Tensor_float, aten.normal.float_Tensor):
+            continue
+        mean, std, *_ = (*node.args, *([1.0] if len(node.args) < 2 else []))
+        with graph.inserting_before(node):
+
+            def add(target, *args, value=node.meta["val"], **kwargs):
+                made = graph.call_function(target, args, kwargs)
+                made.meta = {**node.meta, "val": value}
+                return made
+
+            def constant(number):
+                if not isinstance(number, torch.fx.Node):
+                    return number
+                return add(aten.detach.default, number, value=number.meta["val"])
+
+            value = node.meta["val"]
+            drawn = add(aten.randn.default, list(value.shape), dtype=value.dtype)
+            result = add(aten.add.Tensor, add(aten.mul.Tensor, drawn, constant(std)), constant(mean))
+        node.replace_all_uses_with(result)
+        graph.erase_node(node)
 
 
 def _like(bound: dict[str, Any], result: torch.Tensor):

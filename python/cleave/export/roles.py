@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 import torch
-from torch._functorch._aot_autograd import descriptors as aot
 
 from cleave.export.capture import Capture
 from cleave.export.errors import ExportError
+from cleave.export.pytorch import descriptors as aot
 from cleave.export.spec import ExportSpec
 from cleave.export.text import string
 

@@ -8,13 +8,10 @@ which reads memory instead of elements.
 from __future__ import annotations
 
 import torch
-import torch.utils._pytree as pytree
-from torch._guards import detect_fake_mode
-from torch._prims_common import compute_elementwise_output_logical_to_physical_perm as memory_order
-from torch._prims_common import suggest_memory_format
 
 from cleave.export.errors import ExportError
 from cleave.export.locations import place
+from cleave.export.pytorch import detect_fake_mode, memory_order, pytree, suggest_memory_format
 
 aten = torch.ops.aten
 
@@ -97,12 +94,33 @@ def settle_strides(graph: torch.fx.Graph):
     """
     changed: set[torch.fx.Node] = set()
     _value_constants(graph)
+    _resolve_marks(graph, changed)
     for node in list(graph.nodes):
-        if node.target in LAYOUTS or not changed.isdisjoint(node.all_input_nodes):
+        if node.target in LAYOUTS or node in changed or not changed.isdisjoint(node.all_input_nodes):
             _settle(graph, node, changed)
     for node in list(graph.nodes):
         if node.target in (aten.as_strided.default, aten.as_strided_scatter.default):
             _Strided(graph, node).rewrite()
+
+
+# Views that only mark what they show, for kernels to find, and what computes it.
+_MARKS = {aten._conj.default: aten.conj_physical.default, aten._neg_view.default: aten.neg.default}
+
+
+def _resolve_marks(graph: torch.fx.Graph, changed: set[torch.fx.Node]):
+    """Programs, whose values are sent, stored and read by compiled kernels, have no marks: conjugates are computed
+    where PyTorch notes that they are to be."""
+    for node in list(graph.nodes):
+        if node.target not in _MARKS:
+            continue
+        operand = node.args[0]
+        if isinstance(operand, (int, float, complex)):  # a number of the source, in the backward
+            value = operand.conjugate() if node.target is aten._conj.default else -operand
+            node.replace_all_uses_with(value)
+            graph.erase_node(node)
+            continue
+        node.target = _MARKS[node.target]
+        changed.add(node)
 
 
 def _value_constants(graph: torch.fx.Graph):
@@ -167,7 +185,8 @@ def _has_dynamic_shape(value) -> bool:
 
 def _has_strides_of(a, b) -> bool:
     return all(
-        not isinstance(x, torch.Tensor) or x.stride() == y.stride()
+        not isinstance(x, torch.Tensor)
+        or (x.stride() == y.stride() and x.is_conj() == y.is_conj() and x.is_neg() == y.is_neg())
         for x, y in zip(pytree.tree_leaves(a), pytree.tree_leaves(b), strict=True)
     )
 

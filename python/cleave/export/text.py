@@ -20,6 +20,8 @@ _ELEMENT_TYPES = {
     torch.int32: "i32",
     torch.int64: "i64",
     torch.bool: "i1",
+    torch.complex64: "complex<f32>",
+    torch.complex128: "complex<f64>",
 }
 
 _MEMORY_FORMATS = {
@@ -113,6 +115,8 @@ def attribute(value: Any, schema_type: str) -> str:
         return float_literal(float(value)) if base == "float" else str(value)
     if isinstance(value, float):
         return float_literal(value)
+    if isinstance(value, complex):
+        return f"#aten.complex<{float_literal(value.real)}, {float_literal(value.imag)}>"
     if isinstance(value, str):
         return string(value)
     if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):

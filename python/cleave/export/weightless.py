@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from cleave.export.pytorch import FakeTensor, FakeTensorMode
 
 
 def has_values(tensor: torch.Tensor) -> bool:
@@ -53,7 +54,8 @@ def with_stand_ins(module: nn.Module, inputs: Iterable[torch.Tensor]) -> tuple[t
 
 def missing_note(missing: list[str], buffers: Iterable[str]) -> str:
     """What a run needs that the file of weights does not have; `missing` is not empty."""
-    named = [f"'{name}'" for name in missing if name in set(buffers)]
+    buffers = set(buffers)
+    named = [f"'{name}'" for name in missing if name in buffers]
     listed = f", among them the buffer{'s' * (len(named) != 1)} {', '.join(named)}" if named else ""
     return (
         f"{len(missing)} tensor{'s' * (len(missing) != 1)} had no values, and are not in the file of weights{listed}; "

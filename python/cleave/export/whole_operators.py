@@ -6,8 +6,11 @@ PyTorch's tracer has formulas for them in Python: several operators in place of 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator
 
 import torch
+
+from cleave.export.pytorch import DispatchKey, OpOverload, python_kernels, record_call, run_kernel, without_onednn
 
 aten = torch.ops.aten
 
@@ -16,24 +19,62 @@ _WHOLE = [
     aten.upsample_nearest1d, aten.upsample_nearest2d, aten.upsample_nearest3d,
     aten._upsample_nearest_exact1d, aten._upsample_nearest_exact2d, aten._upsample_nearest_exact3d,
     aten.upsample_linear1d, aten.upsample_bilinear2d, aten.upsample_trilinear3d, aten.upsample_bicubic2d,
+    # Composite kernels in C++, whose steps are eager mode's.
+    aten.gru, aten.rnn_tanh, aten.rnn_relu,
 ]  # fmt: skip
 # Where the formulas are registered, in place of autograd's and the composite kernels in C++.
-_KEYS = (torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd)
+_KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
+
+
+_NOTE = (
+    "LSTMs are exported step by step, as PyTorch computes them without oneDNN: results differ from those of oneDNN's kernel "
+    "for a whole layer by rounding"
+)
 
 
 @contextlib.contextmanager
-def operators_kept_whole():
-    """Takes the formulas out of the tracer, and puts them back."""
+def operators_kept_whole(notes: list[str]) -> Iterator[None]:
+    """Takes the formulas out of the tracer, and puts them back.
+
+    notes: what the user should know of what was traced is added to them.
+    """
     overloads = [getattr(packet, name) for packet in _WHOLE for name in packet.overloads()]
-    kept = [(overload, dict(overload.py_kernels)) for overload in overloads]
-    try:
-        for overload in overloads:
-            for key in _KEYS:
-                overload.py_kernels.pop(key, None)
-            overload._dispatch_cache.clear()
+    recurrent = [getattr(aten.lstm, name) for name in aten.lstm.overloads()]
+    backward = aten.cumprod_backward.default
+    kernels: dict[OpOverload, dict] = {overload: {key: None for key in _KEYS} for overload in (*overloads, *recurrent)}
+    for overload in recurrent:
+        kernels[overload][DispatchKey.CompositeImplicitAutograd] = _step_by_step(overload, notes)
+    kernels[backward] = _as_one(backward, _cumprod_gradient)
+    with python_kernels(kernels):
         yield
-    finally:
-        for overload, kernels in kept:
-            overload.py_kernels.clear()
-            overload.py_kernels.update(kernels)
-            overload._dispatch_cache.clear()
+
+
+def _step_by_step(overload: OpOverload, notes: list[str]) -> Callable:
+    """PyTorch's own LSTM, as where oneDNN is switched off.
+
+    oneDNN's kernel for a whole layer keeps a workspace for its backward whose size depends on the processor.
+    """
+
+    def steps(*args, **kwargs):
+        if torch.backends.mkldnn.enabled and args[0].dtype != torch.float64 and _NOTE not in notes:
+            notes.append(_NOTE)
+        with without_onednn():
+            return run_kernel(overload, DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
+
+    return steps
+
+
+def _as_one(overload: OpOverload, fake: Callable) -> dict[DispatchKey, Callable]:
+    """Kernels by which the tracer records a composite operator without a derivative as one call."""
+
+    return {
+        DispatchKey.AutogradCPU: lambda *args, **kwargs: record_call(overload, *args, **kwargs),
+        DispatchKey.Meta: fake,
+        # The tracer asks for its parts; it has none.
+        DispatchKey.CompositeImplicitAutograd: lambda *args, **kwargs: NotImplemented,
+    }
+
+
+def _cumprod_gradient(grad, input, dim, output):
+    """Shape and strides of what the kernel makes, which looks at the data before it chooses a formula."""
+    return output.mul(grad).div(input)

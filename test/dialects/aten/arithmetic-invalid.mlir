@@ -42,7 +42,7 @@ func.func @add_5(%a: tensor<4xf16>, %b: tensor<4xbf16>) {
 // -----
 
 func.func @add_6(%a: tensor<4xf32>, %b: tensor<4xf32>) {
-  // expected-error @+1 {{custom op 'aten.add' attribute 'alpha' failed to satisfy constraint: int, float or bool}}
+  // expected-error @+1 {{custom op 'aten.add' attribute 'alpha' failed to satisfy constraint: int, float, bool or complex number}}
   %0 = aten.add(%a, %b, alpha = "one") : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return
 }
@@ -66,7 +66,7 @@ func.func @add_scalar_2(%a: tensor<4xf32>) {
 // -----
 
 func.func @mul_scalar(%a: tensor<4xf32>) {
-  // expected-error @+1 {{custom op 'aten.mul_scalar' attribute 'other' failed to satisfy constraint: int, float or bool}}
+  // expected-error @+1 {{custom op 'aten.mul_scalar' attribute 'other' failed to satisfy constraint: int, float, bool or complex number}}
   %0 = aten.mul_scalar(%a, other = 2 : i32) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }

@@ -365,3 +365,31 @@ func.func @log2(%a: tensor<4x8xf32>) {
   %0 = aten.log2(%a) : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return
 }
+
+// CHECK-LABEL: @floor_divide(
+// CHECK: aten.floor_divide(%{{.*}}, %{{.*}}) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+func.func @floor_divide(%a: tensor<4x8xf32>, %b: tensor<8xf32>) {
+  %0 = aten.floor_divide(%a, %b) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @floor_divide_scalar(
+// CHECK: aten.floor_divide_scalar(%{{.*}}, other = 2) : (tensor<4x8xi64>) -> tensor<4x8xi64>
+func.func @floor_divide_scalar(%a: tensor<4x8xi64>) {
+  %0 = aten.floor_divide_scalar(%a, other = 2) : (tensor<4x8xi64>) -> tensor<4x8xi64>
+  return
+}
+
+// CHECK-LABEL: @remainder(
+// CHECK: aten.remainder(%{{.*}}, %{{.*}}) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+func.func @remainder(%a: tensor<4x8xf32>, %b: tensor<8xf32>) {
+  %0 = aten.remainder(%a, %b) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: @remainder_scalar(
+// CHECK: aten.remainder_scalar(%{{.*}}, other = 3) : (tensor<4x8xi64>) -> tensor<4x8xi64>
+func.func @remainder_scalar(%a: tensor<4x8xi64>) {
+  %0 = aten.remainder_scalar(%a, other = 3) : (tensor<4x8xi64>) -> tensor<4x8xi64>
+  return
+}

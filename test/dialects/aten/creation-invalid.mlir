@@ -18,8 +18,8 @@ func.func @zeros_2() {
 // -----
 
 func.func @ones() {
-  // expected-error @+1 {{'aten.ones' op expects `dtype` to be a PyTorch dtype, found 'complex<f32>'}}
-  %0 = aten.ones(size = [4], dtype = complex<f32>) : () -> tensor<4xf32>
+  // expected-error @+1 {{'aten.ones' op expects `dtype` to be a PyTorch dtype, found 'i4'}}
+  %0 = aten.ones(size = [4], dtype = i4) : () -> tensor<4xf32>
   return
 }
 

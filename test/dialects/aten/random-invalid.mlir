@@ -167,3 +167,91 @@ func.func @native_dropout_backward_3(%g: tensor<4xf32>, %m: tensor<4xi1>) {
   %0 = aten.native_dropout_backward(%g, %m, scale = 2.0) : (tensor<4xf32>, tensor<4xi1>) -> tensor<4xf64>
   return
 }
+
+// -----
+
+func.func @rng_exponential(%x: tensor<4xf32>, %s: tensor<i64>, %o: tensor<i64>) {
+  // expected-error @+1 {{'aten.rng_exponential' op expects `lambd` above 0, found 0.000000e+00}}
+  %0 = aten.rng_exponential(%x, %s, %o, lambd = 0.0, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xf32>, tensor<i64>, tensor<i64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @rng_exponential_2(%x: tensor<4xi64>, %s: tensor<i64>, %o: tensor<i64>) {
+  // expected-error @+1 {{'aten.rng_exponential' op expects `like` to have a floating-point dtype, found 'tensor<4xi64>'}}
+  %0 = aten.rng_exponential(%x, %s, %o, lambd = 1.0, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @rng_randint(%x: tensor<4xi64>, %s: tensor<i64>, %o: tensor<i64>) {
+  // expected-error @+1 {{'aten.rng_randint' op expects `low` below `high`, found 3 and 3}}
+  %0 = aten.rng_randint(%x, %s, %o, low = 3, high = 3, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @rng_randint_2(%x: tensor<4xi64>, %s: tensor<i64>, %o: tensor<i64>) {
+  // expected-error @+1 {{'aten.rng_randint' op expects a result of type 'tensor<4xi64>', found 'tensor<4xi32>'}}
+  %0 = aten.rng_randint(%x, %s, %o, low = 0, high = 3, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xi64>, tensor<i64>, tensor<i64>) -> tensor<4xi32>
+  return
+}
+
+// -----
+
+func.func @rng_randperm(%x: tensor<4x2xi64>, %s: tensor<i64>, %o: tensor<i64>) {
+  // expected-error @+1 {{'aten.rng_randperm' op expects `like` of one dimension, found 'tensor<4x2xi64>'}}
+  %0 = aten.rng_randperm(%x, %s, %o, position = 0, generator = #aten.generator<mt19937>) : (tensor<4x2xi64>, tensor<i64>, tensor<i64>) -> tensor<4x2xi64>
+  return
+}
+
+// -----
+
+func.func @rng_randperm_2(%x: tensor<4xi64>, %s: tensor<1xi64>, %o: tensor<i64>) {
+  // expected-error @+1 {{'aten.rng_randperm' op expects `seed` of type tensor<i64>, found 'tensor<1xi64>'}}
+  %0 = aten.rng_randperm(%x, %s, %o, position = 0, generator = #aten.generator<mt19937>) : (tensor<4xi64>, tensor<1xi64>, tensor<i64>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
+func.func @rng_multinomial(%x: tensor<4x8xi64>, %s: tensor<i64>, %o: tensor<i64>) {
+  // expected-error @+1 {{'aten.rng_multinomial' op expects `probabilities` to have a floating-point dtype, found 'tensor<4x8xi64>'}}
+  %0 = aten.rng_multinomial(%x, %s, %o, num_samples = 1, replacement = false, position = 0, generator = #aten.generator<mt19937>) : (tensor<4x8xi64>, tensor<i64>, tensor<i64>) -> tensor<4x1xi64>
+  return
+}
+
+// -----
+
+func.func @rng_multinomial_2(%x: tensor<2x4x8xf32>, %s: tensor<i64>, %o: tensor<i64>) {
+  // expected-error @+1 {{'aten.rng_multinomial' op expects `probabilities` of one or two dimensions, found 'tensor<2x4x8xf32>'}}
+  %0 = aten.rng_multinomial(%x, %s, %o, num_samples = 1, replacement = false, position = 0, generator = #aten.generator<mt19937>) : (tensor<2x4x8xf32>, tensor<i64>, tensor<i64>) -> tensor<2x4x1xi64>
+  return
+}
+
+// -----
+
+func.func @rng_multinomial_3(%x: tensor<8xf32>, %s: tensor<i64>, %o: tensor<i64>) {
+  // expected-error @+1 {{'aten.rng_multinomial' op expects `num_samples` above 0, found 0}}
+  %0 = aten.rng_multinomial(%x, %s, %o, num_samples = 0, replacement = true, position = 0, generator = #aten.generator<mt19937>) : (tensor<8xf32>, tensor<i64>, tensor<i64>) -> tensor<0xi64>
+  return
+}
+
+// -----
+
+func.func @rng_multinomial_4(%x: tensor<8xf32>, %s: tensor<i64>, %o: tensor<i64>) {
+  // expected-error @+1 {{'aten.rng_multinomial' op expects `num_samples` of at most 8, the weights of a row, without `replacement`, found 9}}
+  %0 = aten.rng_multinomial(%x, %s, %o, num_samples = 9, replacement = false, position = 0, generator = #aten.generator<mt19937>) : (tensor<8xf32>, tensor<i64>, tensor<i64>) -> tensor<9xi64>
+  return
+}
+
+// -----
+
+func.func @rng_multinomial_5(%x: tensor<4x8xf32>, %s: tensor<i64>, %o: tensor<i64>) {
+  // expected-error @+1 {{'aten.rng_multinomial' op expects a result of type 'tensor<4x2xi64>', found 'tensor<4x8xi64>'}}
+  %0 = aten.rng_multinomial(%x, %s, %o, num_samples = 2, replacement = false, position = 0, generator = #aten.generator<mt19937>) : (tensor<4x8xf32>, tensor<i64>, tensor<i64>) -> tensor<4x8xi64>
+  return
+}

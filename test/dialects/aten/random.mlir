@@ -44,6 +44,41 @@ func.func @rng_normal(%x: tensor<16xf64>, %s: tensor<i64>, %o: tensor<i64>) {
   return
 }
 
+// CHECK-LABEL: @rng_exponential(
+// CHECK: aten.rng_exponential(%{{.*}}, %{{.*}}, %{{.*}}, lambd = 2.000000e+00, position = 3, generator = #aten.generator<philox>) : (tensor<4xbf16>, tensor<i64>, tensor<i64>) -> tensor<4xbf16>
+func.func @rng_exponential(%x: tensor<4xbf16>, %s: tensor<i64>, %o: tensor<i64>) {
+  %0 = aten.rng_exponential(%x, %s, %o, lambd = 2.0, position = 3, generator = #aten.generator<philox>) : (tensor<4xbf16>, tensor<i64>, tensor<i64>) -> tensor<4xbf16>
+  return
+}
+
+// CHECK-LABEL: @rng_randint(
+// CHECK: aten.rng_randint(%{{.*}}, %{{.*}}, %{{.*}}, low = -3, high = 10, position = 64, generator = #aten.generator<mt19937>) : (tensor<4x8xi64>, tensor<i64>, tensor<i64>) -> tensor<4x8xi64>
+func.func @rng_randint(%x: tensor<4x8xi64>, %s: tensor<i64>, %o: tensor<i64>) {
+  %0 = aten.rng_randint(%x, %s, %o, low = -3, high = 10, position = 64, generator = #aten.generator<mt19937>) : (tensor<4x8xi64>, tensor<i64>, tensor<i64>) -> tensor<4x8xi64>
+  return
+}
+
+// CHECK-LABEL: @rng_randperm(
+// CHECK: aten.rng_randperm(%{{.*}}, %{{.*}}, %{{.*}}, position = 0, generator = #aten.generator<mt19937>) : (tensor<8xi32>, tensor<i64>, tensor<i64>) -> tensor<8xi32>
+func.func @rng_randperm(%x: tensor<8xi32>, %s: tensor<i64>, %o: tensor<i64>) {
+  %0 = aten.rng_randperm(%x, %s, %o, position = 0, generator = #aten.generator<mt19937>) : (tensor<8xi32>, tensor<i64>, tensor<i64>) -> tensor<8xi32>
+  return
+}
+
+// CHECK-LABEL: @rng_multinomial(
+// CHECK: aten.rng_multinomial(%{{.*}}, %{{.*}}, %{{.*}}, num_samples = 9, replacement = true, position = 0, generator = #aten.generator<mt19937>) : (tensor<4x8xf32>, tensor<i64>, tensor<i64>) -> tensor<4x9xi64>
+func.func @rng_multinomial(%x: tensor<4x8xf32>, %s: tensor<i64>, %o: tensor<i64>) {
+  %0 = aten.rng_multinomial(%x, %s, %o, num_samples = 9, replacement = true, position = 0, generator = #aten.generator<mt19937>) : (tensor<4x8xf32>, tensor<i64>, tensor<i64>) -> tensor<4x9xi64>
+  return
+}
+
+// CHECK-LABEL: @rng_multinomial_2(
+// CHECK: aten.rng_multinomial(%{{.*}}, %{{.*}}, %{{.*}}, num_samples = 8, replacement = false, position = 0, generator = #aten.generator<philox>) : (tensor<8xf64>, tensor<i64>, tensor<i64>) -> tensor<8xi64>
+func.func @rng_multinomial_2(%x: tensor<8xf64>, %s: tensor<i64>, %o: tensor<i64>) {
+  %0 = aten.rng_multinomial(%x, %s, %o, num_samples = 8, replacement = false, position = 0, generator = #aten.generator<philox>) : (tensor<8xf64>, tensor<i64>, tensor<i64>) -> tensor<8xi64>
+  return
+}
+
 // CHECK-LABEL: @native_dropout_backward(
 // CHECK: aten.native_dropout_backward(%{{.*}}, %{{.*}}, scale = 1.1111111111111112) : (tensor<2x16x32xf32>, tensor<2x16x32xi1>) -> tensor<2x16x32xf32>
 func.func @native_dropout_backward(%g: tensor<2x16x32xf32>, %m: tensor<2x16x32xi1>) {

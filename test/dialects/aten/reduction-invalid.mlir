@@ -66,7 +66,7 @@ func.func @sum_dim_int_list_5(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @mean(%x: tensor<4xi64>) {
-  // expected-error @+1 {{'aten.mean' op expects a floating-point dtype, found 'i64'}}
+  // expected-error @+1 {{'aten.mean' op expects a floating-point or complex dtype, found 'i64'}}
   %0 = aten.mean(%x) : (tensor<4xi64>) -> tensor<f32>
   return
 }
@@ -82,7 +82,7 @@ func.func @mean_dim(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @mean_dim_2(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{'aten.mean_dim' op expects a floating-point dtype, found 'i64'}}
+  // expected-error @+1 {{'aten.mean_dim' op expects a floating-point or complex dtype, found 'i64'}}
   %0 = aten.mean_dim(%x, dim = [0], dtype = i64) : (tensor<4x8xf32>) -> tensor<8xi64>
   return
 }

@@ -88,3 +88,18 @@ func.func @call(%x: tensor<4xf32>) {
   %0 = aten.call "aten::roll"(self = %x, shifts = [1], dims = [0]) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
+
+func.func @complex_numbers(%x: tensor<4x8x2xf32>, %z: tensor<4x8x6xcomplex<f32>>, %r: tensor<4x8xf32>) {
+  // expected-remark@+1 {{rule: [a, b, c] -> [a, b]; a = 4, b = 8, c = 2; whole c because it is the two parts of a number; linear {0}}}
+  %0 = aten.view_as_complex(%x) : (tensor<4x8x2xf32>) -> tensor<4x8xcomplex<f32>>
+  // expected-remark@+1 {{rule: [a, b, c] -> [a, b, c, d]; a = 4, b = 8, c = 6, d = 2; whole d because it is the two parts of a number; linear {0}}}
+  %1 = aten.view_as_real(%z) : (tensor<4x8x6xcomplex<f32>>) -> tensor<4x8x6x2xf32>
+  // expected-remark@+1 {{rule: [a, b, c] -> [a, b, c]; a = 4, b = 8, c = 6; linear {0}}}
+  %2 = aten.conj_physical(%z) : (tensor<4x8x6xcomplex<f32>>) -> tensor<4x8x6xcomplex<f32>>
+  // All dimensions that are not transformed.
+  // expected-remark@+1 {{rule: [b, a, c] -> [d, a, e]; a = 8, b = 4, c = 6, d = 4, e = 6; whole b c d e because each element of the transform is a sum over all of it; linear {0}}}
+  %3 = aten._fft_c2c(%z, dim = [0, 2], normalization = 0, forward = true) : (tensor<4x8x6xcomplex<f32>>) -> tensor<4x8x6xcomplex<f32>>
+  // expected-remark@+1 {{rule: [a, b] -> [a, c]; a = 4, b = 8, c = 5}}
+  %4 = aten._fft_r2c(%r, dim = [1], normalization = 0, onesided = true) : (tensor<4x8xf32>) -> tensor<4x5xcomplex<f32>>
+  return
+}

@@ -17,17 +17,17 @@ train.bucket @b of f32 ["a" : tensor<4xf32>, "a" : tensor<4xf32>]
 // -----
 
 // 2.
-// expected-error @below {{expects statically shaped tensors of a floating-point type, found tensor<4xi64> for "a"}}
+// expected-error @below {{expects statically shaped tensors of a floating-point or complex type, found tensor<4xi64> for "a"}}
 train.bucket @b of f32 ["a" : tensor<4xi64>]
 
 // -----
 
-// expected-error @below {{expects statically shaped tensors of a floating-point type, found tensor<?xf32> for "a"}}
+// expected-error @below {{expects statically shaped tensors of a floating-point or complex type, found tensor<?xf32> for "a"}}
 train.bucket @b of f32 ["a" : tensor<?xf32>]
 
 // -----
 
-// expected-error @below {{expects a floating-point element type, found 'i32'}}
+// expected-error @below {{expects a floating-point or complex element type, found 'i32'}}
 train.bucket @b of i32 ["a" : tensor<4xf32>]
 
 // -----
@@ -121,7 +121,7 @@ train.bucket @b of f32 ["a" : tensor<4xf32>] accumulations 0
 // -----
 
 // The type.
-// expected-error @below {{expects a flat, statically shaped tensor of a floating-point type for @b, found 'tensor<2x2xf32>'}}
+// expected-error @below {{expects a flat, statically shaped tensor of a floating-point or complex type for @b, found 'tensor<2x2xf32>'}}
 func.func @f(%b: !train.bucket<@b : tensor<2x2xf32>>) {
   return
 }

@@ -204,3 +204,36 @@ func.func @two() -> (tensor<f32> {train.role = #train.role<loss>})
   return %0 : tensor<f32>
 }
 }
+
+// -----
+
+// Rules of real numbers are not for complex ones.
+func.func @microbatch(%w: tensor<4xcomplex<f32>> {train.role = #train.role<parameter "w">})
+    -> (tensor<f32> {train.role = #train.role<loss>})
+    attributes {train.phase = #train.phase<microbatch>} {
+  // expected-error @below {{'aten.sgn' op has no derivative on complex numbers}}
+  %0 = aten.sgn(%w) : (tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>>
+  %1 = aten.view_as_real(%0) : (tensor<4xcomplex<f32>>) -> tensor<4x2xf32>
+  %2 = aten.sum(%1) : (tensor<4x2xf32>) -> tensor<f32>
+  return %2 : tensor<f32>
+}
+
+// -----
+
+func.func @microbatch(%w: tensor<4xcomplex<f32>> {train.role = #train.role<parameter "w">})
+    -> (tensor<f32> {train.role = #train.role<loss>})
+    attributes {train.phase = #train.phase<microbatch>} {
+  // expected-error @below {{'aten.linalg_vector_norm' op has no derivative on complex numbers but for the norm of order 2}}
+  %0 = aten.linalg_vector_norm(%w, ord = 1) : (tensor<4xcomplex<f32>>) -> tensor<f32>
+  return %0 : tensor<f32>
+}
+
+// -----
+
+// expected-error @below {{expects a floating-point loss, found 'tensor<complex<f32>>'}}
+func.func @microbatch(%w: tensor<4xcomplex<f32>> {train.role = #train.role<parameter "w">})
+    -> (tensor<complex<f32>> {train.role = #train.role<loss>})
+    attributes {train.phase = #train.phase<microbatch>} {
+  %0 = aten.sum(%w) : (tensor<4xcomplex<f32>>) -> tensor<complex<f32>>
+  return %0 : tensor<complex<f32>>
+}

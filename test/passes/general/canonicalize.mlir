@@ -37,3 +37,22 @@ func.func @detached(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %1 = aten.mul(%x, %0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
+
+// Pairs of reals as complex numbers and back; a conjugate of a conjugate.
+// CHECK-LABEL: func.func @pairs
+// CHECK-SAME: (%[[X:.*]]: tensor<4x2xf32>, %[[Z:.*]]: tensor<4xcomplex<f32>>)
+func.func @pairs(%x: tensor<4x2xf32>, %z: tensor<4xcomplex<f32>>)
+    -> (tensor<4x2xf32>, tensor<4xcomplex<f32>>, tensor<4xcomplex<f32>>, tensor<4x2xf32>) {
+  %0 = aten.view_as_complex(%x) : (tensor<4x2xf32>) -> tensor<4xcomplex<f32>>
+  %1 = aten.view_as_real(%0) : (tensor<4xcomplex<f32>>) -> tensor<4x2xf32>
+  %2 = aten.view_as_real(%z) : (tensor<4xcomplex<f32>>) -> tensor<4x2xf32>
+  %3 = aten.view_as_complex(%2) : (tensor<4x2xf32>) -> tensor<4xcomplex<f32>>
+  %4 = aten.conj_physical(%z) : (tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>>
+  %5 = aten.conj_physical(%4) : (tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>>
+  // One conjugate is computed.
+  // CHECK-NEXT: %[[C:.*]] = aten.conj_physical(%[[Z]])
+  // CHECK-NEXT: %[[R:.*]] = aten.view_as_real(%[[C]])
+  %6 = aten.view_as_real(%4) : (tensor<4xcomplex<f32>>) -> tensor<4x2xf32>
+  // CHECK-NEXT: return %[[X]], %[[Z]], %[[Z]], %[[R]]
+  return %1, %3, %5, %6 : tensor<4x2xf32>, tensor<4xcomplex<f32>>, tensor<4xcomplex<f32>>, tensor<4x2xf32>
+}

@@ -82,7 +82,7 @@ func.func @microbatch(%w: tensor<4xi64> {train.role = #train.role<parameter "w">
     attributes {train.phase = #train.phase<microbatch>} {
   return %w : tensor<4xi64>
 }
-// expected-error @below {{takes #train.role<gradient "w"> of type 'tensor<4xi64>', which cannot be bucketed: it is not of a floating-point type}}
+// expected-error @below {{takes #train.role<gradient "w"> of type 'tensor<4xi64>', which cannot be bucketed: it is not of a floating-point or complex type}}
 func.func @update(%w: tensor<4xi64> {train.role = #train.role<parameter "w">},
                   %g: tensor<4xi64> {train.role = #train.role<gradient "w">})
     -> (tensor<4xi64> {train.role = #train.role<parameter "w">})

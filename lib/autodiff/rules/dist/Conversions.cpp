@@ -57,10 +57,10 @@ static LogicalResult differentiateFake(OpTy op, Backward &b) {
 
 void cleave::autodiff::attachDistConversionRules(MLIRContext &context) {
   using namespace dist;
-  attach<ConvertOp, differentiateConvert>(context);
-  attach<ReinterpretOp, differentiateReinterpret>(context);
-  attach<FakeBroadcastOp, differentiateFake<FakeReduceOp, FakeBroadcastOp>>(context);
-  attach<FakeReduceOp, differentiateFake<FakeBroadcastOp, FakeReduceOp>>(context);
-  attach<FakeScatterOp, differentiateFake<FakeGatherOp, FakeScatterOp>>(context);
-  attach<FakeGatherOp, differentiateFake<FakeScatterOp, FakeGatherOp>>(context);
+  attachForComplex<ConvertOp, differentiateConvert>(context);
+  attachForComplex<ReinterpretOp, differentiateReinterpret>(context);
+  attachForComplex<FakeBroadcastOp, differentiateFake<FakeReduceOp, FakeBroadcastOp>>(context);
+  attachForComplex<FakeReduceOp, differentiateFake<FakeBroadcastOp, FakeReduceOp>>(context);
+  attachForComplex<FakeScatterOp, differentiateFake<FakeGatherOp, FakeScatterOp>>(context);
+  attachForComplex<FakeGatherOp, differentiateFake<FakeScatterOp, FakeGatherOp>>(context);
 }

@@ -59,32 +59,33 @@ static LogicalResult moveBack(OpTy op, Backward &b, StringRef name,
 }
 
 void cleave::autodiff::attachDistMovementRules(MLIRContext &context) {
-  attach<dist::AllGatherOp, differentiateAllGather>(context);
-  attach<dist::BroadcastOp, differentiateBroadcast>(context);
-  attach<dist::AllToAllOp, [](dist::AllToAllOp op, Backward &b) {
+  attachForComplex<dist::AllGatherOp, differentiateAllGather>(context);
+  attachForComplex<dist::BroadcastOp, differentiateBroadcast>(context);
+  attachForComplex<dist::AllToAllOp, [](dist::AllToAllOp op, Backward &b) {
     return moveBack(op, b, op->getName().getStringRef(),
                     {b.integer("split", op.getConcat()), b.integer("concat", op.getSplit())});
   }>(context);
-  attach<dist::GatherOp, [](dist::GatherOp op, Backward &b) {
+  attachForComplex<dist::GatherOp, [](dist::GatherOp op, Backward &b) {
     return moveBack(op, b, dist::ScatterOp::getOperationName(),
                     {b.integer("dim", op.getDim()), b.integer("root", op.getRoot())});
   }>(context);
-  attach<dist::ScatterOp, [](dist::ScatterOp op, Backward &b) {
+  attachForComplex<dist::ScatterOp, [](dist::ScatterOp op, Backward &b) {
     return moveBack(op, b, dist::GatherOp::getOperationName(),
                     {b.integer("dim", op.getDim()), b.integer("root", op.getRoot())});
   }>(context);
-  attach<dist::PermuteOp, [](dist::PermuteOp op, Backward &b) {
+  attachForComplex<dist::PermuteOp, [](dist::PermuteOp op, Backward &b) {
     return moveBack(
         op, b, op->getName().getStringRef(),
         {b.integers("sources", op.getDestinations()), b.integers("destinations", op.getSources())});
   }>(context);
-  attach<dist::ShiftOp, [](dist::ShiftOp op, Backward &b) {
+  attachForComplex<dist::ShiftOp, [](dist::ShiftOp op, Backward &b) {
     SmallVector<NamedAttribute> attributes = {b.integer("by", -int64_t(op.getBy()))};
     if (op.getWrap())
       attributes.push_back(b.named("wrap", op.getWrapAttr()));
     return moveBack(op, b, op->getName().getStringRef(), attributes);
   }>(context);
   // What was started is differentiated where it was started, as if it had been done there.
-  attach<dist::WaitOp, [](dist::WaitOp op, Backward &b) { b.to(op.getFuture(), b.gradient()); }>(
-      context);
+  attachForComplex<dist::WaitOp, [](dist::WaitOp op, Backward &b) {
+    b.to(op.getFuture(), b.gradient());
+  }>(context);
 }

@@ -170,7 +170,7 @@ static LogicalResult differentiateReduce(dist::ReduceOp op, Backward &b) {
 }
 
 void cleave::autodiff::attachDistReductionRules(MLIRContext &context) {
-  attach<dist::AllReduceOp, differentiateAllReduce>(context);
-  attach<dist::ReduceScatterOp, differentiateReduceScatter>(context);
-  attach<dist::ReduceOp, differentiateReduce>(context);
+  attachForComplex<dist::AllReduceOp, differentiateAllReduce>(context);
+  attachForComplex<dist::ReduceScatterOp, differentiateReduceScatter>(context);
+  attachForComplex<dist::ReduceOp, differentiateReduce>(context);
 }

@@ -17,13 +17,16 @@ DTYPES = {
     "i32": torch.int32,
     "i64": torch.int64,
     "i1": torch.bool,
+    "complex<f32>": torch.complex64,
+    "complex<f64>": torch.complex128,
 }
+TENSOR = r"tensor<(?:[^<>]|<[^<>]*>)*>"
 STATEMENT = re.compile(r"%\w+(?::\d+)? = aten\.(\w+)\((.*)\) : \((.*?)\) -> (.*)")
 
 
 def tensor_type(text: str) -> tuple[list[int], torch.dtype]:
-    *sizes, dtype = text.removeprefix("tensor<").removesuffix(">").split("x")
-    return [int(size) for size in sizes], DTYPES[dtype]
+    sizes, dtype = re.fullmatch(r"tensor<((?:\d+x)*)(.*)>", text).groups()
+    return [int(size) for size in sizes.split("x")[:-1]], DTYPES[dtype]
 
 
 def type_text(value) -> str:
@@ -34,19 +37,21 @@ def type_text(value) -> str:
 
 
 def with_shape(type_: str, shape: list[int]) -> str:
-    dtype = type_.removeprefix("tensor<").removesuffix(">").split("x")[-1]
+    dtype = re.fullmatch(r"tensor<(?:\d+x)*(.*)>", type_).group(1)
     return "tensor<" + "".join(f"{size}x" for size in shape) + dtype + ">"
 
 
 def split_list(text: str) -> list[str]:
     """Splits at commas outside brackets."""
-    return [part.strip() for part in re.findall(r"(?:\[[^\]]*\]|[^,\[])+", text)]
+    return [part.strip() for part in re.findall(r"(?:\[[^\]]*\]|<[^>]*>|[^,\[<])+", text)]
 
 
 def constant(text: str):
     if text.startswith("["):
         inner = text[1:-1].strip()
         return [constant(part) for part in inner.split(", ")] if inner else []
+    if text.startswith("#aten.complex<"):
+        return complex(*map(constant, text.removeprefix("#aten.complex<").removesuffix(">").split(", ")))
     if text.startswith("0x"):
         return struct.unpack(">d", bytes.fromhex(text.split(" : ")[0][2:]))[0]
     if text in ("true", "false"):
@@ -165,7 +170,7 @@ def read_call(line: str, ops: dict) -> Call | None:
         ops[mnemonic],
         tensors,
         attributes,
-        re.findall(r"tensor<[^>]*>", operand_types),
-        re.findall(r"tensor<[^>]*>|none", results),
+        re.findall(TENSOR, operand_types),
+        re.findall(rf"{TENSOR}|none", results),
         order,
     )

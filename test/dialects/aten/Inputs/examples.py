@@ -13,7 +13,7 @@ sys.path.insert(0, sys.argv[2])
 from records import read  # noqa: E402
 
 STATEMENT = re.compile(
-    r"%(?P<result>\w+)(?::\d+)? = (?P<op>aten\.\w+)(?: \"[^\"]*\")*\((?P<arguments>.*)\)"
+    r"%(?P<result>\w+)(?::\d+)? = (?P<op>aten\.\w+)(?: (?:\w+ )?\"[^\"]*\")*\((?P<arguments>.*)\)"
     r"\s*: \((?P<types>[^)]*)\)\s*-> (?P<results>\([^)]*\)|\S+)",
     re.DOTALL,
 )
@@ -28,7 +28,7 @@ def function(op, example: str) -> str:
         if not match:
             sys.exit(f"aten.{op.mnemonic}: cannot read its example: {statement}")
         operands = re.findall(r"%\w+(?:#\d+)?", match["arguments"])
-        operand_types = re.findall(r"tensor<[^>]*>", match["types"])
+        operand_types = re.findall(r"tensor<(?:[^<>]|<[^<>]*>)*>", match["types"])
         if len(operands) != len(operand_types):
             sys.exit(f"aten.{op.mnemonic}: {len(operands)} operands, {len(operand_types)} types")
         for operand, operand_type in zip(operands, operand_types):

@@ -27,6 +27,8 @@ namespace {
 using State = SmallVector<AxisPlacement, 2>;
 using Cost = std::tuple<int64_t, unsigned, unsigned>;
 
+class Relaxation;
+
 class Redistributions : public testing::Test {
 protected:
   Redistributions() {
@@ -47,6 +49,9 @@ protected:
   std::vector<State> states(unsigned count, int64_t rank);
   void expectLegal(RankedTensorType type, const State &from, const State &to,
                    ArrayRef<MeshAxis> axes, const Redistribution &plan);
+  void expectLegalAndCheapest(RankedTensorType type, const State &from, const State &to,
+                              ArrayRef<MeshAxis> axes, RedistributionPlanner &planner,
+                              Relaxation &relaxation);
 
   MLIRContext context;
 };
@@ -243,6 +248,21 @@ void Redistributions::expectLegal(RankedTensorType type, const State &from, cons
   EXPECT_TRUE(succeeded(verify(*module))) << text(from) << "to " << text(to);
 }
 
+/// There is a plan if and only if the relaxation finds a way, and it costs as little.
+void Redistributions::expectLegalAndCheapest(RankedTensorType type, const State &from,
+                                             const State &to, ArrayRef<MeshAxis> axes,
+                                             RedistributionPlanner &planner,
+                                             Relaxation &relaxation) {
+  const Redistribution *plan = planner.plan(type, from, to);
+  std::optional<Cost> best = relaxation.run(from, to);
+  ASSERT_EQ(plan != nullptr, best.has_value()) << text(from) << "to " << text(to);
+  if (!plan)
+    return;
+  EXPECT_EQ(Cost(plan->bytes, plan->collectives, plan->steps.size()), *best)
+      << text(from) << "to " << text(to);
+  expectLegal(type, from, to, axes, *plan);
+}
+
 TEST_F(Redistributions, OnTwoAxesAreLegalAndCheapest) {
   for (const SmallVector<int64_t> &sizes :
        {SmallVector<int64_t>{2, 2}, SmallVector<int64_t>{2, 4}}) {
@@ -253,14 +273,7 @@ TEST_F(Redistributions, OnTwoAxesAreLegalAndCheapest) {
     Relaxation relaxation(type, mesh, all);
     for (const State &from : all)
       for (const State &to : all) {
-        const Redistribution *plan = planner.plan(type, from, to);
-        std::optional<Cost> best = relaxation.run(from, to);
-        ASSERT_EQ(plan != nullptr, best.has_value()) << text(from) << "to " << text(to);
-        if (!plan)
-          continue;
-        EXPECT_EQ(Cost(plan->bytes, plan->collectives, plan->steps.size()), *best)
-            << text(from) << "to " << text(to);
-        expectLegal(type, from, to, mesh, *plan);
+        ASSERT_NO_FATAL_FAILURE(expectLegalAndCheapest(type, from, to, mesh, planner, relaxation));
       }
   }
 }
@@ -274,14 +287,7 @@ TEST_F(Redistributions, OnThreeAxesAreLegalAndCheapest) {
   std::mt19937 random(5);
   for (int i = 0; i < 40; ++i) {
     const State &from = all[random() % all.size()], &to = all[random() % all.size()];
-    const Redistribution *plan = planner.plan(type, from, to);
-    std::optional<Cost> best = relaxation.run(from, to);
-    ASSERT_EQ(plan != nullptr, best.has_value()) << text(from) << "to " << text(to);
-    if (!plan)
-      continue;
-    EXPECT_EQ(Cost(plan->bytes, plan->collectives, plan->steps.size()), *best)
-        << text(from) << "to " << text(to);
-    expectLegal(type, from, to, mesh, *plan);
+    ASSERT_NO_FATAL_FAILURE(expectLegalAndCheapest(type, from, to, mesh, planner, relaxation));
   }
 }
 

@@ -60,6 +60,15 @@ TEST_F(RequestsTest, AnotherSizeOrAnotherThreadIsNotTheResult) {
   EXPECT_NE(bytes(128).const_data_ptr(), planned);
 }
 
+TEST_F(RequestsTest, WhereNothingIsExpectedAResultsRequestIsWorkspace) {
+  Requests requests;
+  alignas(64) char planned[128];
+  requests.expect(0, 128, planned);
+  requests.expectNothing();
+  Requests::Scope scope(requests);
+  EXPECT_NE(bytes(128).const_data_ptr(), planned);
+}
+
 TEST_F(RequestsTest, WhatIsForADeviceIsNotAnsweredOnTheHost) {
   Requests requests(c10::DeviceType::CUDA);
   alignas(64) char planned[128];

@@ -16,9 +16,9 @@ using llvm::Error;
 using llvm::StringRef;
 using Tensors = Pending::Tensors;
 
-static const at::ScalarType kTypes[] = {at::kFloat, at::kDouble, at::kHalf,  at::kBFloat16,
-                                        at::kLong,  at::kInt,    at::kShort, at::kChar,
-                                        at::kByte,  at::kBool};
+static const at::ScalarType kTypes[] = {
+    at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kLong,         at::kInt,
+    at::kShort, at::kChar,   at::kByte, at::kBool,     at::kComplexFloat, at::kComplexDouble};
 static const ReductionKind kReductions[] = {
     ReductionKind::Sum,    ReductionKind::Average, ReductionKind::PremultipliedSum,
     ReductionKind::Max,    ReductionKind::Min,     ReductionKind::Product,
@@ -62,6 +62,8 @@ static std::vector<RankGroup> groups(Communicator &world) {
 static at::Tensor contribution(int place, at::ScalarType type, at::IntArrayRef shape) {
   int64_t count = c10::multiply_integers(shape);
   at::Tensor numbers = (at::arange(count, at::kLong) * 7 + place * 3).remainder(4).reshape(shape);
+  if (at::isComplexType(type))
+    return at::complex(numbers.to(at::kDouble), numbers.flip(0).to(at::kDouble)).to(type);
   return type == at::kBool ? numbers.remainder(2).to(type) : numbers.to(type);
 }
 
@@ -75,6 +77,12 @@ static Tensors contributions(const RankGroup &group, at::ScalarType type, at::In
 /// The specification of a reduction.
 static at::Tensor reduceList(const Tensors &all, const ReductionOp &op) {
   at::ScalarType type = all.front().scalar_type();
+  if (at::isComplexType(type)) {
+    Tensors parts;
+    for (const at::Tensor &each : all)
+      parts.push_back(at::view_as_real(each.contiguous()));
+    return at::view_as_complex(reduceList(parts, op));
+  }
   bool isHalf = type == at::kHalf || type == at::kBFloat16;
   Tensors terms;
   for (const at::Tensor &each : all)
@@ -233,7 +241,9 @@ Error test::checkSpecialReductions(Communicator &world) {
     return pending ? std::string() : llvm::toString(pending.takeError());
   };
   if (refused(ReductionKind::Average, at::kInt) !=
-          "reduction avg expects a floating-point type, found Int" ||
+          "reduction avg expects a floating-point or complex type, found Int" ||
+      refused(ReductionKind::Max, at::kComplexFloat) !=
+          "reduction max expects a real type, found ComplexFloat" ||
       refused(ReductionKind::BitXor, at::kFloat) !=
           "reduction bxor expects an integer type or booleans, found Float")
     return llvm::createStringError("a reduction without meaning is not refused");

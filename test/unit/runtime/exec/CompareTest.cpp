@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 
 #include <cmath>
+#include <complex>
 #include <limits>
 
 using namespace cleave::runtime;
@@ -32,6 +33,18 @@ TEST(CompareTest, ZerosOfBothSignsDifferInBitsOnly) {
   Difference difference = compare<float>(DType::F32, {0.0f}, {-0.0f});
   EXPECT_FALSE(difference.isBitwiseEqual);
   EXPECT_EQ(relativeDifference(difference, 0), 0);
+}
+
+TEST(CompareTest, ComplexNumbersAreApartByAnAbsoluteValue) {
+  using Number = std::complex<double>;
+  Difference difference = compare<Number>(DType::C128, {{1, 2}, {0, 0}}, {{4, -2}, {0, 0}});
+  EXPECT_EQ(difference.maxAbsolute, 5);
+  EXPECT_EQ(difference.maxReference, std::hypot(4, 2));
+  double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(compare<Number>(DType::C128, {{infinity, 1}}, {{infinity, 1}}).maxAbsolute, 0);
+  EXPECT_EQ(compare<Number>(DType::C128, {{infinity, 1}}, {{-infinity, 1}}).maxAbsolute, infinity);
+  std::complex<float> number(3, -4);
+  EXPECT_EQ(toNumber({{DType::C64, {}}, reinterpret_cast<const char *>(&number)}), 5);
 }
 
 TEST(CompareTest, NonFinite) {

@@ -3,6 +3,7 @@
 #include "runtime/io/Data.h"
 #include "runtime/io/Safetensors.h"
 #include "test/unit/runtime/io/TemporaryDirectory.h"
+#include "llvm/ADT/STLExtras.h"
 #include "gtest/gtest.h"
 #include <cstring>
 #include <set>
@@ -263,6 +264,150 @@ TEST(Tensors, DirectoryIsItsFilesInTheOrderOfTheirPaths) {
   float first;
   std::memcpy(&first, llvm::cantFail(source->read({}))[0].bytes.data(), sizeof first);
   EXPECT_EQ(first, 0);
+}
+
+TEST(Data, PatternsAndDirectoriesOfTokens) {
+  TemporaryDirectory directory;
+  directory.write("t/b.bin", std::string("\3\0\4\0", 4));
+  directory.write("t/a.bin", std::string("\1\0\2\0", 4));
+  directory.write("t/a.idx", "no tokens");
+  for (std::string path : {"t/*.bin", "t/[ab].b?n", "t", "*"}) {
+    DataOptions options = optionsFor("u16:" + (directory / path));
+    options.shuffle = false;
+    auto source = DataSource::open(options, {tokens({1, 4})});
+    ASSERT_TRUE(bool(source)) << llvm::toString(source.takeError());
+    EXPECT_EQ(valuesOf((*(*source)->read({}))[0]), std::vector<int64_t>({1, 2, 3, 4}));
+  }
+  // A file whose name looks like a pattern is that file.
+  directory.write("[1].bin", std::string("\7\0\7\0", 4));
+  DataOptions options = optionsFor("u16:" + (directory / "[1].bin"));
+  auto source = DataSource::open(options, {tokens({1, 2})});
+  ASSERT_TRUE(bool(source)) << llvm::toString(source.takeError());
+  EXPECT_EQ(valuesOf((*(*source)->read({}))[0]), std::vector<int64_t>({7, 7}));
+  EXPECT_EQ(listDataPaths("u16:" + (directory / "t/*.bin")),
+            std::vector<std::string>({directory / "t/a.bin", directory / "t/b.bin"}));
+  EXPECT_ERROR(errorOf(optionsFor("u16:" + (directory / "*.txt")), {tokens({1, 2})}),
+               "*.txt: expected files that match, found none");
+  std::filesystem::create_directory(directory / "empty");
+  EXPECT_ERROR(errorOf(optionsFor("u32:" + (directory / "empty")), {tokens({1, 2})}),
+               "expected .bin files in the directory, found none");
+}
+
+class MixtureTest : public ::testing::Test {
+protected:
+  /// Each of the bytes 1 to 100, 101 to 120, and 121 to 124 as an input of one element.
+  void SetUp() override {
+    std::string a, b;
+    for (int i = 1; i <= 100; ++i)
+      a += char(i);
+    for (int i = 101; i <= 120; ++i)
+      b += char(i);
+    directory.write("a.txt", a);
+    directory.write("b.txt", b);
+    std::vector<int64_t> values = {121, 122, 123, 124};
+    TensorView x{"x", DType::I64, {4, 1}, {reinterpret_cast<uint8_t *>(values.data()), 32}};
+    llvm::cantFail(writeSafetensors(directory / "c.safetensors", {x}));
+    source = "mix:7=text:" + (directory / "a.txt") + ";2=text:" + (directory / "b.txt") +
+             ";1=safetensors:" + (directory / "c.safetensors");
+  }
+  /// The first `count` examples of a run with batches of 12.
+  std::vector<int64_t> examples(DataOptions options, int64_t count) {
+    options.microbatches = 6 / options.ranks;
+    auto opened = llvm::cantFail(DataSource::open(options, {tokens({2, 1})}));
+    std::vector<int64_t> found;
+    for (int64_t i = 0; i * 2 < count; ++i) {
+      BatchPosition position{i / 6, i % 6 / options.microbatches, i % options.microbatches};
+      llvm::append_range(found, valuesOf(llvm::cantFail(opened->read(position))[0]));
+    }
+    return found;
+  }
+
+  TemporaryDirectory directory;
+  std::string source;
+};
+
+TEST_F(MixtureTest, GivesEachSourceItsShare) {
+  DataOptions options = optionsFor(source);
+  options.seed = 3;
+  std::vector<int64_t> all = examples(options, 1 << 16);
+  auto count = [&](int64_t from, int64_t to, size_t until) {
+    return std::count_if(all.begin(), all.begin() + until,
+                         [&](int64_t value) { return value >= from && value <= to; });
+  };
+  // Exactly, but for rounding, in a block; nearly so in a part of it.
+  EXPECT_EQ(count(1, 100, 1 << 16), 45875);
+  EXPECT_EQ(count(101, 120, 1 << 16), 13107);
+  EXPECT_EQ(count(121, 124, 1 << 16), 6554);
+  EXPECT_NEAR(count(1, 100, 3000), 2100, 100);
+  EXPECT_NEAR(count(121, 124, 3000), 300, 60);
+  // A source goes through all of its data before it begins again: each value as often as the
+  // others.
+  for (int value : {1, 57, 100})
+    EXPECT_NEAR(count(value, value, 1 << 16), 45875 / 100, 1);
+  for (int value : {121, 122, 123, 124})
+    EXPECT_NEAR(count(value, value, 1 << 16), 6554 / 4, 1);
+}
+
+TEST_F(MixtureTest, DependsOnSeedAndPositionAlone) {
+  DataOptions one = optionsFor(source), two = one, other = one, inOrder = one;
+  two.ranks = 3;
+  other.seed = 1;
+  inOrder.shuffle = false;
+  std::vector<int64_t> first = examples(one, 600);
+  EXPECT_EQ(first, examples(two, 600));
+  EXPECT_NE(first, examples(other, 600));
+  // Without shuffling a source is read in order, and still mixed with the others.
+  std::vector<int64_t> ordered = examples(inOrder, 120), fromA;
+  llvm::copy_if(ordered, std::back_inserter(fromA), [](int64_t value) { return value <= 100; });
+  EXPECT_LT(fromA.size(), ordered.size());
+  auto fingerprint = [](const DataOptions &options) {
+    return llvm::cantFail(DataSource::open(options, {tokens({2, 1})}))->fingerprint();
+  };
+  EXPECT_NE(fingerprint(one), fingerprint(other));
+  DataOptions reweighted = one;
+  reweighted.source[4] = '6';
+  EXPECT_NE(fingerprint(one), fingerprint(reweighted));
+}
+
+TEST_F(MixtureTest, CanBeListedInAFile) {
+  DataOptions options = optionsFor(source);
+  std::string list = directory.write(
+      "list", "# sources\n7 text:" + (directory / "a.txt") + "\n\n2 text:" + (directory / "b.txt") +
+                  " # half\n1 safetensors:" + (directory / "*.safetensors") + "\n");
+  EXPECT_EQ(examples(optionsFor("mix:@" + list), 300), examples(options, 300));
+  EXPECT_EQ(listDataPaths("mix:@" + list).size(), 4u);
+  auto opened = llvm::cantFail(DataSource::open(options, {tokens({2, 1})}));
+  EXPECT_EQ(
+      opened->describe(),
+      "a mixture of 70.0% 100 byte tokens from 1 file, 100 windows of 1; 20.0% 20 byte tokens "
+      "from 1 file, 20 windows of 1; 10.0% batches for 2 steps from 1 file");
+  // 100 examples at 70 % last for 142, 20 at 20 % for 100, 4 at 10 % for 40.
+  EXPECT_EQ(opened->countSteps(), 71u);
+}
+
+TEST_F(MixtureTest, WhatIsNotOneIsRefused) {
+  auto refused = [&](std::string text) { return errorOf(optionsFor(text), {tokens({2, 1})}); };
+  std::string a = "text:" + (directory / "a.txt");
+  EXPECT_ERROR(refused("mix:"), "expected mix:WEIGHT=SOURCE;WEIGHT=SOURCE..., found \"mix:\"");
+  EXPECT_ERROR(refused("mix:0=" + a), "expected a weight above 0 before a source, found \"0\"");
+  EXPECT_ERROR(refused("mix:-1=" + a), "expected a weight above 0");
+  EXPECT_ERROR(refused("mix:nan=" + a), "expected a weight above 0");
+  EXPECT_ERROR(refused("mix:" + a), "expected a weight above 0 before a source, found \"text:");
+  EXPECT_ERROR(refused("mix:1=mix:1=" + a), "expected a source that is not itself a mixture");
+  EXPECT_ERROR(refused("mix:1=words:x"), "expected data as text:PATH");
+  EXPECT_ERROR(refused("mix:1e9=" + a + ";1=" + a), "is below one example in 65536");
+  EXPECT_ERROR(refused("mix:@" + (directory / "none")), "none: cannot open");
+  std::string list = directory.write("list", "1 " + a + "\nheavy " + a + "\n");
+  EXPECT_ERROR(refused("mix:@" + list), list + ":2: expected a weight above 0 before a source, "
+                                               "found \"heavy\"");
+  list = directory.write("list", "1 " + a + "\n\n1 text:/none.txt\n");
+  EXPECT_ERROR(refused("mix:@" + list), list + ":3: /none.txt: cannot open");
+  list = directory.write("list", "# none\n");
+  EXPECT_ERROR(refused("mix:@" + list), "expected lines with a weight and a source, found none");
+  InputSpec mask{"mask", DType::F32, {2}, std::nullopt, false, 0};
+  EXPECT_ERROR(errorOf(optionsFor(source), {tokens({2, 1}), mask}),
+               "a mixture draws examples, but the program's input \"mask\", F32 [2], has no batch "
+               "dimension");
 }
 
 TEST(Data, NamedPipeIsRefusedAtOnce) {

@@ -114,6 +114,24 @@ const HostileCase kHostile[] = {
     {"MetadataNotStrings", fileOf(R"({"__metadata__":{"a":1}})", 0),
      "expected a string under \"a\""},
     {"MetadataNotAnObject", fileOf(R"({"__metadata__":"a"})", 0), "expected __metadata__ to be"},
+    {"ComplexIsNoType", fileOf(R"({"a":{"dtype":"C64","shape":[1],"data_offsets":[0,8]}})", 8),
+     "found C64"},
+    {"ComplexNotAList", fileOf(R"({"__metadata__":{"complex":"3"}})", 0),
+     "expected \"complex\" in __metadata__ to be a list of names, found 3"},
+    {"ComplexNotJson", fileOf(R"({"__metadata__":{"complex":"["}})", 0),
+     "\"complex\" in __metadata__ is not valid"},
+    {"ComplexWithoutTensor", fileOf(R"({"__metadata__":{"complex":"[\"a\"]"}})", 0),
+     "\"complex\" in __metadata__ lists \"a\"; expected the name of a tensor"},
+    {"ComplexWithoutPairs",
+     fileOf(R"({"__metadata__":{"complex":"[\"a\"]"},)"
+            R"("a":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}})",
+            12),
+     "tensor \"a\": expected pairs of F32 or F64 along the last dimension"},
+    {"ComplexTwice",
+     fileOf(R"({"__metadata__":{"complex":"[\"a\",\"a\"]"},)"
+            R"("a":{"dtype":"F64","shape":[1,2],"data_offsets":[0,16]}})",
+            16),
+     "found C128 [1]"},
     {"TensorNotAnObject", fileOf(R"({"a":1})", 0), "expected an object, found 1"},
 };
 INSTANTIATE_TEST_SUITE_P(Safetensors, Hostile, testing::ValuesIn(kHostile),
@@ -185,6 +203,7 @@ TEST(Safetensors, WritesWhatItReads) {
   std::string path = directory / "x.safetensors";
   float floats[] = {1, -0.0f, 3};
   int64_t integers[] = {7};
+  float pairs[] = {1, 2, 3, 4};
   uint8_t bit = 1;
   auto bytesOf = [](auto &value) {
     return llvm::ArrayRef<uint8_t>(reinterpret_cast<const uint8_t *>(&value), sizeof value);
@@ -192,6 +211,7 @@ TEST(Safetensors, WritesWhatItReads) {
   std::vector<TensorView> tensors = {{"b\"\\é", DType::F32, {3}, bytesOf(floats)},
                                      {"a", DType::I64, {}, bytesOf(integers)},
                                      {"mask", DType::Bool, {1, 1}, bytesOf(bit)},
+                                     {"z", DType::C64, {2}, bytesOf(pairs)},
                                      {"nothing", DType::BF16, {4, 0}, {}}};
   ASSERT_FALSE(bool(writeSafetensors(path, tensors, {{"step", "3"}})));
   auto file = SafetensorsFile::open(path);
@@ -206,6 +226,7 @@ TEST(Safetensors, WritesWhatItReads) {
     EXPECT_EQ(found->bytes, tensor.bytes);
   }
   EXPECT_FALSE((*file)->find("none"));
+  EXPECT_EQ((*file)->metadata().at("complex"), "[\"z\"]");
 }
 
 TEST(Safetensors, WriterRefusesWhatCouldNotBeRead) {

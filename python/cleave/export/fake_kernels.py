@@ -1,0 +1,68 @@
+"""Fake kernels for operators whose own refuse what programs can hold.
+
+- `_grouped_mm`: its fake kernel takes what a GPU's does, bfloat16 in rows of a multiple of 16 bytes. Programs multiply any
+  floating-point numbers, of any width.
+- `bincount`: its result grows with the numbers. In a program it has `minlength` elements, and a number that is not below
+  `minlength` is an error when the program runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+
+from cleave.export.pytorch import FAKE_KERNELS
+
+STATIC_COUNTS = (
+    "torch.bincount gives `minlength` counts in the program, since sizes are static: a number that is not below `minlength` "
+    "is an error when the program runs"
+)
+
+
+def _grouped_mm(mode, operator, left, right, offs=None, bias=None, out_dtype=None):
+    shape = [left.shape[-2], right.shape[-1]]
+    if left.dim() == right.dim():
+        shape.insert(0, left.shape[0] if left.dim() == 3 else offs.shape[0])
+    dtype = out_dtype or left.dtype
+    # Rows begin at multiples of 16 bytes.
+    aligned = 16 // dtype.itemsize
+    strides = [1]
+    stride = -(-shape[-1] // aligned) * aligned
+    for size in reversed(shape[:-1]):
+        strides.insert(0, stride)
+        stride *= size
+    with mode:
+        return torch.empty_strided(shape, strides, dtype=dtype, device=left.device)
+
+
+def _make_bincount(original):
+    def bincount(mode, operator, numbers, weights=None, minlength=0):
+        if not minlength:
+            return original(mode, operator, numbers, weights, minlength)
+        dtype = torch.int64
+        if weights is not None:
+            dtype = torch.float32 if weights.dtype == torch.float32 else torch.float64
+        with mode:
+            return torch.empty(minlength, dtype=dtype, device=numbers.device)
+
+    return bincount
+
+
+@contextlib.contextmanager
+def fake_kernels() -> Iterator[None]:
+    """While this is entered, fake tensors of these operators have the shapes of programs."""
+    table = FAKE_KERNELS
+    grouped, bincount = torch.ops.aten._grouped_mm.default, torch.ops.aten.bincount.default
+    before = {operator: table.get(operator) for operator in (grouped, bincount)}
+    table[grouped] = _grouped_mm
+    table[bincount] = _make_bincount(before[bincount])
+    try:
+        yield
+    finally:
+        for operator, kernel in before.items():
+            if kernel is None:
+                table.pop(operator, None)
+            else:
+                table[operator] = kernel

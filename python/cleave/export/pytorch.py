@@ -1,0 +1,177 @@
+"""Everything of PyTorch that the exporter uses and PyTorch does not promise to keep.
+
+No other module of the package names anything private of `torch` (a test sees to that), so what a new version changes is
+changed here. docs/install.md lists the versions that were tried.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterator
+
+import torch
+import torch._dynamo.config
+import torch.fx.traceback
+from torch import fx
+from torch._dynamo import symbolic_convert
+from torch._dynamo.functional_export import dynamo_graph_capture_for_export
+from torch._dynamo.variables import VariableTracker
+from torch._functorch._aot_autograd import descriptors
+from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
+from torch._guards import detect_fake_mode, tracing
+from torch._ops import OpOverload
+from torch._prims_common import compute_elementwise_output_logical_to_physical_perm as memory_order
+from torch._prims_common import suggest_memory_format
+from torch._subclasses.fake_impls import op_implementations_dict as FAKE_KERNELS
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
+from torch.fx import node
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+__all__ = [
+    "BYTECODE_TRANSLATORS", "FAKE_KERNELS", "KEPT_WHERE_UNUSED", "SET_GRAD_ENABLED", "TRACER_LOGS", "DispatchKey",
+    "FakeTensor", "FakeTensorMode", "OpOverload", "TorchDispatchMode", "VariableTracker", "descriptors",
+    "detect_fake_mode", "dtensor_spec", "erase_assertions", "grouped_mm", "has_python_kernel", "joint_graph",
+    "memory_order", "part_of_step", "pytree", "python_kernels", "record_call", "registered_sharding",
+    "reset_tracer", "run_kernel", "schemas", "suggest_memory_format", "trace_forward", "tracer_config",
+    "unset_fake_temporarily", "without_onednn",
+]  # fmt: skip
+
+_ASSERTIONS = {getattr(torch.ops.aten._assert_async, name) for name in torch.ops.aten._assert_async.overloads()}
+# Calls that passes over graphs never erase.
+KEPT_WHERE_UNUSED = node._side_effectful_functions
+DispatchKey = torch._C.DispatchKey
+grouped_mm = torch._grouped_mm
+SET_GRAD_ENABLED = torch._C._set_grad_enabled
+# What the tracer runs bytecode with; the class attribute `dispatch_table` has a handler by opcode.
+BYTECODE_TRANSLATORS = (
+    symbolic_convert.InstructionTranslator,
+    symbolic_convert.InliningInstructionTranslator,
+    symbolic_convert.InliningGeneratorInstructionTranslator,
+)
+# The first logs failures that are raised too, the second that it cannot log tracer_config.
+TRACER_LOGS = ("torch._subclasses.fake_tensor", "torch._dynamo.metrics_context")
+
+
+def schemas() -> list:
+    """Of all operators that are registered."""
+    return torch._C._jit_get_all_schemas()
+
+
+# Tracing: the forward as Dynamo sees it, then with its backward as calls of the dispatcher.
+
+
+def reset_tracer():
+    torch._dynamo.reset()
+
+
+def tracer_config(**settings):
+    return torch._dynamo.config.patch(**settings)
+
+
+def trace_forward(module: torch.nn.Module, inputs: tuple) -> fx.GraphModule:
+    return dynamo_graph_capture_for_export(module)(*inputs)
+
+
+def joint_graph(stack: contextlib.ExitStack, traced: fx.GraphModule, inputs: tuple) -> fx.GraphModule:
+    """Forward and backward in one graph. `stack` must be closed before real tensors are touched."""
+    stack.enter_context(tracing(traced.meta["tracing_context"]))
+    stack.enter_context(torch.fx.traceback.preserve_node_meta())
+    return aot_export_joint_with_descriptors(stack, traced, inputs)._aot_graph_capture.graph_module
+
+
+def part_of_step(call: fx.Node) -> str | None:
+    """`forward` or `backward`; None where the tracer did not say."""
+    return (call.meta.get("partitioner_tag") or "").removeprefix("is_") or None
+
+
+def erase_assertions(graph: fx.Graph) -> list[str]:
+    """Takes out the checks of values, with what only they use; returns what they say.
+
+    PyTorch 2.15 traces those of its own functions too (torch.nn.functional.one_hot's); 2.11 does not.
+    """
+    said = []
+    for call in list(graph.nodes):
+        if call.target not in _ASSERTIONS:
+            continue
+        said.append(call.args[1] if len(call.args) > 1 else "")
+        unused = [call]
+        while unused:
+            erased = unused.pop()
+            operands = erased.all_input_nodes
+            graph.erase_node(erased)
+            unused += [n for n in operands if not n.users and n.op == "call_function" and not n.is_impure()]
+    return said
+
+
+# Kernels of operators.
+
+
+def has_python_kernel(overload: OpOverload, keys: tuple[str, ...]) -> bool:
+    """Whether a library's operator has a kernel that torch.library registered, under one of these keys."""
+    name = overload._name.replace("::", "/")
+    return not torch.library._impls.isdisjoint(f"{name}/{key}" for key in keys)
+
+
+@contextlib.contextmanager
+def python_kernels(kernels: dict[OpOverload, dict]) -> Iterator[None]:
+    """While this is entered, the operators have these kernels in Python by dispatch key; None: none under that key."""
+    kept = [(overload, dict(overload.py_kernels)) for overload in kernels]
+    try:
+        for overload, changes in kernels.items():
+            overload.py_kernels.update(changes)
+            for key in [key for key, kernel in changes.items() if kernel is None]:
+                del overload.py_kernels[key]
+            overload._dispatch_cache.clear()
+        yield
+    finally:
+        for overload, before in kept:
+            overload.py_kernels.clear()
+            overload.py_kernels.update(before)
+            overload._dispatch_cache.clear()
+
+
+def run_kernel(overload: OpOverload, key, *args, **kwargs):
+    """The operator's kernel in C++ under this key."""
+    return overload._op_dk(key, *args, **kwargs)
+
+
+@contextlib.contextmanager
+def without_onednn() -> Iterator[None]:
+    """torch.backends.mkldnn.flags sets TF32 too, and warns that it does."""
+    enabled = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(enabled)
+
+
+def record_call(overload: OpOverload, *args, **kwargs):
+    """Has the tracer record a call of the operator, below autograd."""
+    with torch._C._AutoDispatchBelowAutograd():
+        return run_kernel(overload, DispatchKey.Python, *args, **kwargs)
+
+
+# Shardings of operators, for torch.distributed.tensor, which is imported only where it is in use.
+
+
+def registered_sharding(overload: OpOverload) -> Callable | None:
+    """The function given to register_sharding, which keeps it in a partial of one of its own."""
+    module = sys.modules.get("torch.distributed.tensor")
+    if module is None:
+        return None
+    strategy = module.DTensor._op_dispatcher.sharding_propagator.op_strategy_funcs.get(overload)
+    if isinstance(strategy, functools.partial) and "register_sharding" in strategy.func.__qualname__:
+        return strategy.args[0]
+    return None
+
+
+def dtensor_spec(tensor: torch.Tensor) -> object:
+    """What that function is called with in place of a tensor."""
+    from torch.distributed.tensor import Replicate
+    from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
+
+    return DTensorSpec(None, (Replicate(),), TensorMeta(tensor.shape, tensor.stride(), tensor.dtype))

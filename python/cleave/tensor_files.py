@@ -1,0 +1,35 @@
+"""Safetensors files whose tensors may be complex, as cleave-run reads and writes them.
+
+The format has no complex types that all its readers know: such a tensor is stored as pairs of reals, with a last
+dimension of size 2, and the file's metadata lists its name: {"complex": '["freqs_cis"]'}.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import torch
+from safetensors import safe_open
+from safetensors import torch as safetensors
+
+_COMPLEX = "complex"
+
+
+def save_file(tensors: Mapping[str, torch.Tensor], path, metadata: Mapping[str, str] | None = None):
+    """Writes the tensors under their names."""
+    pairs = sorted(name for name, tensor in tensors.items() if tensor.is_complex())
+    stored = {
+        name: torch.view_as_real(tensor.resolve_conj()).contiguous() if name in pairs else tensor
+        for name, tensor in tensors.items()
+    }
+    everything = dict(metadata or {}) | ({_COMPLEX: json.dumps(pairs)} if pairs else {})
+    safetensors.save_file(stored, path, everything or None)
+
+
+def load_file(path) -> dict[str, torch.Tensor]:
+    """The tensors of a file by name."""
+    with safe_open(path, framework="pt") as file:
+        listed = json.loads((file.metadata() or {}).get(_COMPLEX, "[]"))
+        tensors = {name: file.get_tensor(name) for name in file.keys()}
+    return tensors | {name: torch.view_as_complex(tensors[name]) for name in listed}

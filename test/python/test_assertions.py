@@ -1,0 +1,24 @@
+"""Checks of values are no part of programs, and the exporter says so."""
+
+import pytest
+import torch
+from torch import nn
+
+import cleave
+
+
+class Checked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        torch._assert_async((x.abs() < 100).all(), "x is small")
+        return self.layer(x).sum()
+
+
+def test_a_check_of_values_is_left_out_and_said(tmp_path):
+    with pytest.warns(cleave.ExportNote, match="does not check what forward asserts of values: 'x is small'"):
+        program = cleave.export(Checked(), (torch.ones(2, 4),), out=tmp_path).read_text()
+    # Nor is there what only the check used.
+    assert not any(op in program for op in ("aten._assert", "aten.abs", "aten.lt", "aten.all"))
