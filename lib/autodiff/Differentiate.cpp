@@ -226,37 +226,56 @@ private:
   }
 
   void addResults(Backward &backward, OpBuilder &builder) {
-    Operation *end = function.front().getTerminator();
     unsigned accumulatorAt = 0;
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
       RoleKind kind = train::getArgumentRole(function, i).getKind();
       if (kind == RoleKind::Parameter || kind == RoleKind::Buffer || kind == RoleKind::Constant)
         accumulatorAt = i + 1;
     }
+    // Arguments and results come all at once: each change of the signature renumbers the rest.
+    auto makeRole = [&](RoleKind kind, StringRef name) {
+      return builder.getDictionaryAttr(builder.getNamedAttr(
+          train::kRoleAttrName, RoleAttr::get(function.getContext(), kind, name)));
+    };
+    SmallVector<Value> gradients;
+    SmallVector<unsigned> accumulated; // of `gradients`
+    SmallVector<Type> accumulatorTypes;
+    SmallVector<DictionaryAttr> accumulatorRoles, gradientRoles;
     for (BlockArgument source : sources) {
       Value gradient = backward.gradientOf(source);
       if (!gradient)
         continue;
       RoleAttr of = train::getArgumentRole(function, source.getArgNumber());
-      StringRef name = of.getNameOrEmpty();
       if (update && of.getKind() == RoleKind::Parameter) {
-        BlockArgument accumulator =
-            insertArgument(accumulatorAt++, gradient.getType(), RoleKind::Accumulator, name);
-        // As soon as it is there: so it can be freed, and its reduction can begin.
-        OpBuilder::InsertionGuard guard(builder);
-        if (Operation *made = gradient.getDefiningOp();
-            made && made->hasAttr(train::kBackwardAttrName))
-          builder.setInsertionPointAfter(made);
-        gradient = train::AccumulateOp::create(builder, gradient.getLoc(), gradient.getType(),
-                                               gradient, accumulator);
+        accumulated.push_back(gradients.size());
+        accumulatorTypes.push_back(gradient.getType());
+        accumulatorRoles.push_back(makeRole(RoleKind::Accumulator, of.getNameOrEmpty()));
       }
-      NamedAttribute role(train::kRoleAttrName,
-                          RoleAttr::get(function.getContext(), RoleKind::Gradient, name));
-      (void)function.insertResult(function.getNumResults(), gradient.getType(),
-                                  builder.getDictionaryAttr(role));
-      end->insertOperands(end->getNumOperands(), gradient);
-      ++statistics.gradients;
+      gradients.push_back(gradient);
+      gradientRoles.push_back(makeRole(RoleKind::Gradient, of.getNameOrEmpty()));
     }
+    statistics.gradients += gradients.size();
+    // Both succeed for a function whose body is there.
+    (void)function.insertArguments(SmallVector<unsigned>(accumulated.size(), accumulatorAt),
+                                   accumulatorTypes, accumulatorRoles,
+                                   SmallVector<Location>(accumulated.size(), loss.getLoc()));
+    for (auto [number, place] : llvm::enumerate(accumulated)) {
+      Value &gradient = gradients[place];
+      // As soon as it is there: so it can be freed, and its reduction can begin.
+      OpBuilder::InsertionGuard guard(builder);
+      if (Operation *made = gradient.getDefiningOp();
+          made && made->hasAttr(train::kBackwardAttrName))
+        builder.setInsertionPointAfter(made);
+      gradient =
+          train::AccumulateOp::create(builder, gradient.getLoc(), gradient.getType(), gradient,
+                                      function.getArgument(accumulatorAt + number));
+    }
+    SmallVector<Type> gradientTypes =
+        llvm::map_to_vector(gradients, [](Value gradient) { return gradient.getType(); });
+    (void)function.insertResults(SmallVector<unsigned>(gradients.size(), function.getNumResults()),
+                                 gradientTypes, gradientRoles);
+    Operation *end = function.front().getTerminator();
+    end->insertOperands(end->getNumOperands(), gradients);
   }
 
   /// `detach` has done what it is for: to a function that holds its gradients it means nothing.

@@ -8,12 +8,15 @@
 #include "lib/backward/FsdpChains.h"
 #include "lib/backward/PhaseFunction.h"
 #include "lib/backward/ReduceLast.h"
+#include "lib/backward/SignatureEditor.h"
 #include "lib/backward/ValueNumbering.h"
 #include "lib/memory/MemoryPlan.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
+
+#include <deque>
 
 namespace cleave::backward {
 #define GEN_PASS_DEF_SPLITFSDPCOLLECTIVES
@@ -24,10 +27,8 @@ using namespace mlir;
 using namespace cleave;
 using train::RoleKind;
 
-using backward::addArgument;
-using backward::addResult;
-using backward::findArgument;
 using backward::getReturn;
+using backward::SignatureEditor;
 
 /// Clones what makes `value`, down to arguments that `mapping` has, and returns the clone.
 static Value cloneChain(OpBuilder &b, Value value, IRMapping &mapping,
@@ -64,9 +65,11 @@ public:
       numbering.add(function);
     for (func::FuncOp function : functions)
       moveGathers(function);
+    if (unshard)
+      unshard->commit();
   }
 
-  func::FuncOp getFunction() const { return unshard; }
+  func::FuncOp getFunction() const { return unshard ? unshard->getFunction() : func::FuncOp(); }
   unsigned numGathers = 0;
   int64_t heldBytes = 0;
 
@@ -77,36 +80,45 @@ private:
     SmallVector<func::FuncOp, 3> functions = program.getMicrobatchFunctions();
     for (func::FuncOp producer : functions) {
       backward::ParameterChains chains(producer);
+      std::deque<SignatureEditor> signatures;
+      for (func::FuncOp function : functions)
+        signatures.emplace_back(function);
       for (unsigned i = producer.getNumResults(); i-- > 0;) {
         train::RoleAttr role = train::getResultRole(producer, i);
         Value value = getReturn(producer).getOperand(i);
         if (role.getKind() != RoleKind::Saved || !chains.isGathered(value))
           continue;
-        for (func::FuncOp consumer : functions)
-          if (BlockArgument saved = findArgument(consumer, RoleKind::Saved, role.getName()))
-            makeAgain(producer, value, consumer, saved);
-        backward::eraseResult(producer, i);
+        for (SignatureEditor &signature : signatures) {
+          if (BlockArgument saved = signature.findArgument(RoleKind::Saved, role.getName()))
+            makeAgain(producer, value, signature, saved);
+          if (signature.getFunction() == producer)
+            signature.eraseResult(i);
+        }
       }
+      for (SignatureEditor &signature : signatures)
+        signature.commit();
     }
   }
 
-  void makeAgain(func::FuncOp producer, Value value, func::FuncOp consumer, BlockArgument saved) {
-    auto inner = OpBuilder::atBlockBegin(&consumer.front());
+  void makeAgain(func::FuncOp producer, Value value, SignatureEditor &consumer,
+                 BlockArgument saved) {
+    auto inner = OpBuilder::atBlockBegin(&consumer.getFunction().front());
     IRMapping mapping;
     Value again = cloneChain(inner, value, mapping, [&](BlockArgument argument) {
       train::RoleAttr role = train::getArgumentRole(producer, argument.getArgNumber());
-      BlockArgument own = findArgument(consumer, role.getKind(), role.getName());
+      BlockArgument own = consumer.findArgument(role.getKind(), role.getName());
       if (!own)
-        own = addArgument(consumer, argument.getType(), role, argument.getLoc());
+        own = consumer.addArgument(argument.getType(), role, argument.getLoc());
       mapping.map(argument, own);
     });
     saved.replaceAllUsesWith(again);
-    (void)consumer.eraseArgument(saved.getArgNumber());
+    consumer.eraseArgument(saved);
   }
 
   void moveGathers(func::FuncOp function) {
     backward::ParameterChains chains(function);
     llvm::SetVector<Value> needed = chains.needed();
+    SignatureEditor signature(function);
     // Everything is copied before anything is replaced: one of the values may be made of another.
     SmallVector<std::string> names;
     for (Value value : needed) {
@@ -118,55 +130,56 @@ private:
     for (auto [needed, name] : llvm::zip_equal(needed.getArrayRef(), names)) {
       Value value = needed;
       auto role = train::RoleAttr::get(b.getContext(), RoleKind::Saved, name);
-      BlockArgument whole = findArgument(function, RoleKind::Saved, role.getName());
+      BlockArgument whole = signature.findArgument(RoleKind::Saved, role.getName());
       if (!whole)
-        whole = addArgument(function, value.getType(), role, value.getLoc());
+        whole = signature.addArgument(value.getType(), role, value.getLoc());
       value.replaceAllUsesWith(whole);
     }
-    eraseUnused(function, chains);
+    eraseUnused(signature, chains);
+    signature.commit();
   }
 
   std::string addToUnshard(func::FuncOp function, Value value, train::RoleAttr parameter) {
     if (!unshard)
-      unshard = backward::makePhaseFunction(b, function, train::Phase::Unshard);
-    auto inner = OpBuilder(getReturn(unshard));
+      unshard.emplace(backward::makePhaseFunction(b, function, train::Phase::Unshard));
+    auto inner = OpBuilder(getReturn(unshard->getFunction()));
     IRMapping &mapping = mappings[function];
     Value whole = cloneChain(inner, value, mapping, [&](BlockArgument argument) {
       train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
-      BlockArgument own = findArgument(unshard, role.getKind(), role.getName());
+      BlockArgument own = unshard->findArgument(role.getKind(), role.getName());
       if (!own)
-        own = addArgument(unshard, argument.getType(), role, argument.getLoc());
+        own = unshard->addArgument(argument.getType(), role, argument.getLoc());
       mapping.map(argument, own);
     });
     std::string name = ("unshard." + parameter.getNameOrEmpty()).str(), unique = name;
     for (unsigned i = 1; !taken.insert(unique).second; ++i)
       unique = (Twine(name) + "." + Twine(i)).str();
-    addResult(unshard, whole, train::RoleAttr::get(b.getContext(), RoleKind::Saved, unique));
+    unshard->addResult(whole, train::RoleAttr::get(b.getContext(), RoleKind::Saved, unique));
     heldBytes += memory::getByteSize(whole.getType());
     return unique;
   }
 
   /// Erases ops of chains that have lost their uses, and then the parameters that have.
-  void eraseUnused(func::FuncOp function, const backward::ParameterChains &chains) {
+  void eraseUnused(SignatureEditor &signature, const backward::ParameterChains &chains) {
+    Block &body = signature.getFunction().front();
     llvm::SmallDenseSet<Value> before;
-    for (BlockArgument argument : function.getArguments())
+    for (BlockArgument argument : body.getArguments())
       if (argument.use_empty())
         before.insert(argument);
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front())))
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
       if (op.getNumResults() != 0 && chains.contains(op.getResult(0)) && op.use_empty()) {
         numGathers += isa<dist::AllGatherOp>(op);
         op.erase();
       }
-    for (unsigned i = function.getNumArguments(); i-- > 0;)
-      if (BlockArgument argument = function.getArgument(i);
-          argument.use_empty() && !before.contains(argument) &&
-          train::getArgumentRole(function, i).getKind() == RoleKind::Parameter)
-        (void)function.eraseArgument(i);
+    for (BlockArgument argument : body.getArguments())
+      if (argument.use_empty() && !before.contains(argument) &&
+          signature.getRole(argument).getKind() == RoleKind::Parameter)
+        signature.eraseArgument(argument);
   }
 
   const train::ProgramFunctions &program;
   OpBuilder &b;
-  func::FuncOp unshard;
+  std::optional<SignatureEditor> unshard; ///< if there are gathers
   backward::ValueNumbering numbering;
   llvm::StringSet<> &taken;                    ///< names of saved values
   llvm::DenseMap<unsigned, std::string> saved; ///< by number
@@ -214,24 +227,27 @@ public:
     if (moved.empty())
       return;
     if (!reduce)
-      reduce = backward::makePhaseFunction(b, function, train::Phase::Reduce);
+      reduce.emplace(backward::makePhaseFunction(b, function, train::Phase::Reduce));
     for (backward::GradientChain &chain : chains)
       accumulateBefore(function, chain);
-    auto inner = OpBuilder(getReturn(reduce));
+    function.setType(FunctionType::get(function.getContext(), function.front().getArgumentTypes(),
+                                       getReturn(function)->getOperandTypes()));
+    auto inner = OpBuilder(getReturn(reduce->getFunction()));
     for (Operation &op : function.front())
       if (moved.contains(&op))
         moveOp(inner, &op);
     for (const Reduced &reduced : pending) {
       Value value = castTo(inner, mapping.lookup(reduced.gradient), elementOf(reduced.gradient));
-      addResult(reduce, value, reduced.role);
+      reduce->addResult(value, reduced.role);
     }
+    reduce->commit();
     pending.clear();
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front())))
       if (moved.contains(&op))
         op.erase();
   }
 
-  func::FuncOp getFunction() const { return reduce; }
+  func::FuncOp getFunction() const { return reduce ? reduce->getFunction() : func::FuncOp(); }
   unsigned numReductions = 0;
   int64_t addedBytes = 0;
 
@@ -241,7 +257,7 @@ private:
     train::RoleAttr role;
   };
 
-  /// Lets the function accumulate and return what its chain starts from.
+  /// Lets the function accumulate and return what its chain starts from; its type is set later.
   void accumulateBefore(func::FuncOp function, backward::GradientChain &chain) {
     train::RoleAttr role = train::getResultRole(function, chain.result);
     func::ReturnOp terminator = getReturn(function);
@@ -268,9 +284,7 @@ private:
       terminator->setOperand(chain.result, start);
     }
     Value returned = terminator.getOperand(chain.result);
-    function.setType(FunctionType::get(function.getContext(), function.front().getArgumentTypes(),
-                                       terminator->getOperandTypes()));
-    mapping.map(chain.start, addArgument(reduce, returned.getType(), role, returned.getLoc()));
+    mapping.map(chain.start, reduce->addArgument(returned.getType(), role, returned.getLoc()));
     pending.push_back({gradient, role});
     addedBytes += memory::getByteSize(returned.getType()) - before;
   }
@@ -293,7 +307,7 @@ private:
   }
 
   OpBuilder &b;
-  func::FuncOp reduce;
+  std::optional<SignatureEditor> reduce; ///< if there are reductions
   IRMapping mapping;
   SmallVector<Reduced> pending;
 };

@@ -14,6 +14,7 @@
 #include "dialects/aten/ops/View.h"
 #include "dialects/dist/Verify.h"
 #include "dialects/train/Program.h"
+#include "lib/backward/SignatureEditor.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/MapVector.h"
@@ -28,6 +29,7 @@ using namespace cleave;
 
 namespace {
 using gradients::GradientPath;
+using Signatures = llvm::MapVector<Operation *, std::unique_ptr<backward::SignatureEditor>>;
 
 struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
   using BucketGradientsBase::BucketGradientsBase;
@@ -86,8 +88,14 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     constexpr double mb = 1024 * 1024;
     auto plan = gradients::planBuckets(candidates, {static_cast<int64_t>(bucketSizeMb * mb),
                                                     static_cast<int64_t>(firstBucketMb * mb)});
+    position.clear();
+    for (auto [number, op] : llvm::enumerate(gradients.front().consumer.front()))
+      position[&op] = number;
+    Signatures signatures;
     for (auto [index, members] : llvm::enumerate(plan))
-      makeBucket(symbols, (prefix + Twine(index)).str(), members);
+      makeBucket(symbols, (prefix + Twine(index)).str(), members, signatures);
+    for (auto &[function, signature] : signatures)
+      signature->commit();
     eraseSignature();
     return success();
   }
@@ -103,7 +111,8 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
   // Rewriting
   //===--------------------------------------------------------------------===//
 
-  void makeBucket(SymbolTable &symbols, StringRef symbol, ArrayRef<unsigned> members) {
+  void makeBucket(SymbolTable &symbols, StringRef symbol, ArrayRef<unsigned> members,
+                  Signatures &signatures) {
     MLIRContext *context = &getContext();
     GradientPath &first = gradients[members.front()];
     SmallVector<Attribute> names, types;
@@ -126,15 +135,11 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     train::BucketType type = bucket.getBucketType();
     StringRef name = bucket.getSymName();
 
-    auto dictionary = [&](train::RoleKind kind) {
-      return b.getDictionaryAttr(
-          b.getNamedAttr(train::kRoleAttrName, train::RoleAttr::get(context, kind, name)));
-    };
     func::FuncOp producer = first.producer;
-    unsigned argument = producer.getNumArguments();
-    (void)producer.insertArgument(argument, type, dictionary(train::RoleKind::Accumulator),
-                                  bucket.getLoc());
-    Value value = producer.getArgument(argument);
+    Value value =
+        signatureOf(producer, signatures)
+            .addArgument(type, train::RoleAttr::get(context, train::RoleKind::Accumulator, name),
+                         bucket.getLoc());
     for (unsigned member : members) {
       GradientPath &gradient = gradients[member];
       Operation *behind = gradient.behind, *last = value.getDefiningOp();
@@ -151,21 +156,16 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
       ++numMembers;
     }
     value = train::ReduceBucketOp::create(b, value.getLoc(), value);
-    (void)producer.insertResult(producer.getNumResults(), type,
-                                dictionary(train::RoleKind::Gradient));
-    Operation *terminator = producer.front().getTerminator();
-    terminator->insertOperands(terminator->getNumOperands(), value);
+    auto role = train::RoleAttr::get(context, train::RoleKind::Gradient, name);
+    signatureOf(producer, signatures).addResult(value, role);
 
     func::FuncOp consumer = first.consumer;
-    unsigned taken = consumer.getNumArguments();
-    (void)consumer.insertArgument(taken, type, dictionary(train::RoleKind::Gradient),
-                                  bucket.getLoc());
+    Value taken = signatureOf(consumer, signatures).addArgument(type, role, bucket.getLoc());
     b.setInsertionPoint(sinkOptimizerSteps(consumer, members));
     SmallVector<Type> resultTypes;
     for (unsigned member : members)
       resultTypes.push_back(gradients[member].reduced.getType());
-    auto wait = train::WaitBucketOp::create(b, consumer.getArgument(taken).getLoc(), resultTypes,
-                                            consumer.getArgument(taken));
+    auto wait = train::WaitBucketOp::create(b, taken.getLoc(), resultTypes, taken);
     for (auto [result, member] : llvm::zip_equal(wait.getGradients(), members))
       gradients[member].reduced.replaceAllUsesWith(result);
     ++numBuckets;
@@ -184,12 +184,21 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
         bool isLast =
             isa<train::OptimizerStepOpInterface>(user) &&
             llvm::all_of(user->getUsers(), [&](Operation *other) { return other == terminator; });
-        if (isLast)
+        if (isLast) {
           user->moveBefore(terminator);
-        if (user->isBeforeInBlock(first))
+          position[user] = position[terminator]++;
+        }
+        if (user != terminator && position[user] < position[first])
           first = user;
       }
     return first;
+  }
+
+  static backward::SignatureEditor &signatureOf(func::FuncOp function, Signatures &signatures) {
+    std::unique_ptr<backward::SignatureEditor> &signature = signatures[function];
+    if (!signature)
+      signature = std::make_unique<backward::SignatureEditor>(function);
+    return *signature;
   }
 
   void remark(train::BucketOp bucket, ArrayRef<unsigned> members) {
@@ -300,5 +309,7 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
   /// Stands between the gradients and the update, if anything does.
   func::FuncOp reduce;
   std::vector<GradientPath> gradients;
+  /// Of the consumer's ops, in their order: a move would renumber the block.
+  llvm::DenseMap<Operation *, size_t> position;
 };
 } // namespace

@@ -12,6 +12,7 @@
 #include "dialects/aten/ops/Arithmetic.h"
 #include "dialects/train/Stages.h"
 #include "lib/backward/PhaseFunction.h"
+#include "lib/backward/SignatureEditor.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/SetVector.h"
@@ -79,7 +80,8 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
     if (backward::findResult(update, RoleKind::Output, StringAttr::get(&getContext(), kNorm)))
       return update.emitError() << "already clips its gradients";
     numClipped += gradients.size();
-    // After the last gradient, before the first optimizer step.
+    // After the last gradient, before the first optimizer step. Moves renumber the block, so all
+    // comparisons come before them.
     Operation *last = nullptr, *first = gradients.front()->getOwner();
     for (OpOperand *gradient : gradients) {
       if (Operation *op = gradient->get().getDefiningOp();
@@ -91,13 +93,15 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
     ImplicitLocOpBuilder b(update.getLoc(), update.getContext());
     if (last && !last->isBeforeInBlock(first)) {
       // Some gradients are made between optimizer steps: the steps move after all of them.
-      b.setInsertionPointAfter(last);
-      Operation *position = last;
+      llvm::SetVector<Operation *> early;
       for (OpOperand *gradient : gradients)
-        if (Operation *step = gradient->getOwner(); step->isBeforeInBlock(last)) {
-          step->moveAfter(position);
-          position = step;
-        }
+        if (gradient->getOwner()->isBeforeInBlock(last))
+          early.insert(gradient->getOwner());
+      Operation *position = last;
+      for (Operation *step : early) {
+        step->moveAfter(position);
+        position = step;
+      }
       b.setInsertionPointAfter(last);
     } else {
       b.setInsertionPoint(first);
@@ -166,64 +170,69 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
         return update.emitError() << "computes a gradient from " << role
                                   << "; clipping across stages supports gradients only";
 
-    if (!stage.reduce) {
-      OpBuilder b(update);
-      stage.reduce = backward::makePhaseFunction(b, update, train::Phase::Reduce);
-      stage.reduce->remove();
-      SymbolTable(getOperation()).insert(stage.reduce, Block::iterator(update));
-    }
-    func::FuncOp reduce = stage.reduce;
-    IRMapping mapping;
-    for (BlockArgument argument : taken)
-      mapping.map(argument, takeFromReduce(reduce, update, argument));
-    OpBuilder b(backward::getReturn(reduce));
-    for (Operation &op : update.front())
-      if (moved.contains(&op))
-        b.clone(op, mapping);
-
     // What is scaled is named by the parameter that it updates.
     llvm::SmallDenseSet<Value> passed;
+    SmallVector<train::RoleAttr> roles;
     for (OpOperand *gradient : gradients) {
-      Value before = gradient->get();
       auto parameter = dyn_cast<BlockArgument>(gradient->getOwner()->getOperand(0));
       train::RoleAttr owner =
           parameter ? train::getArgumentRole(update, parameter.getArgNumber()) : train::RoleAttr();
       if (!owner || owner.getKind() != RoleKind::Parameter)
         return gradient->getOwner()->emitError()
                << "expects to update a parameter of the stage, found another value";
-      if (!passed.insert(before).second)
+      if (!passed.insert(gradient->get()).second)
         return gradient->getOwner()->emitError()
                << "takes the gradient with which another parameter of the stage is updated";
-      auto role = train::RoleAttr::get(&getContext(), RoleKind::Gradient, owner.getNameOrEmpty());
-      backward::addResult(reduce, mapping.lookup(before), role);
-      BlockArgument reduced =
-          backward::addArgument(update, before.getType(), role, before.getLoc());
+      roles.push_back(
+          train::RoleAttr::get(&getContext(), RoleKind::Gradient, owner.getNameOrEmpty()));
+    }
+
+    if (!stage.reduce) {
+      OpBuilder b(update);
+      stage.reduce = backward::makePhaseFunction(b, update, train::Phase::Reduce);
+      stage.reduce->remove();
+      SymbolTable(getOperation()).insert(stage.reduce, Block::iterator(update));
+    }
+    backward::SignatureEditor reduce(stage.reduce), signature(update);
+    IRMapping mapping;
+    for (BlockArgument argument : taken)
+      mapping.map(argument, takeFromReduce(reduce, argument, signature.getRole(argument)));
+    OpBuilder b(backward::getReturn(stage.reduce));
+    for (Operation &op : update.front())
+      if (moved.contains(&op))
+        b.clone(op, mapping);
+    for (auto [gradient, role] : llvm::zip_equal(gradients, roles)) {
+      Value before = gradient->get();
+      reduce.addResult(mapping.lookup(before), role);
+      BlockArgument reduced = signature.addArgument(before.getType(), role, before.getLoc());
       before.replaceUsesWithIf(reduced,
                                [&](OpOperand &use) { return !moved.contains(use.getOwner()); });
     }
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(update.front())))
       if (moved.contains(&op) && op.use_empty())
         op.erase();
-    BitVector gone(update.getNumArguments());
-    for (BlockArgument argument : taken) {
-      if (!argument.use_empty())
-        return update.emitError() << "uses "
-                                  << train::getArgumentRole(update, argument.getArgNumber())
-                                  << " for more than the update of its parameter";
-      gone.set(argument.getArgNumber());
-    }
-    return update.eraseArguments(gone);
+    train::RoleAttr kept;
+    for (BlockArgument argument : taken)
+      if (argument.use_empty())
+        signature.eraseArgument(argument);
+      else if (!kept)
+        kept = signature.getRole(argument);
+    reduce.commit();
+    signature.commit();
+    if (kept)
+      return update.emitError() << "uses " << kept << " for more than the update of its parameter";
+    return success();
   }
 
   /// What stands for the update's argument in the reduce function, which no longer gives it.
-  static Value takeFromReduce(func::FuncOp reduce, func::FuncOp update, BlockArgument argument) {
-    train::RoleAttr role = train::getArgumentRole(update, argument.getArgNumber());
-    if (auto result = backward::findResult(reduce, role.getKind(), role.getName())) {
-      Value value = backward::getReturn(reduce).getOperand(*result);
-      backward::eraseResult(reduce, *result);
+  static Value takeFromReduce(backward::SignatureEditor &reduce, BlockArgument argument,
+                              train::RoleAttr role) {
+    if (auto result = reduce.findResult(role.getKind(), role.getName())) {
+      Value value = backward::getReturn(reduce.getFunction()).getOperand(*result);
+      reduce.eraseResult(*result);
       return value;
     }
-    return backward::addArgument(reduce, argument.getType(), role, argument.getLoc());
+    return reduce.addArgument(argument.getType(), role, argument.getLoc());
   }
 
   /// The stage's term of the sum, and the scaling by it. `type` is that of all stages' terms.
@@ -231,12 +240,13 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
                  RankedTensorType type) {
     func::FuncOp reduce = stage.reduce, update = stage.update;
     auto role = train::RoleAttr::get(&getContext(), RoleKind::StageSum, kSquares);
+    backward::SignatureEditor signature(reduce);
     SmallVector<Value> reduced;
     for (OpOperand *gradient : gradients) {
       train::RoleAttr name =
           train::getArgumentRole(update, cast<BlockArgument>(gradient->get()).getArgNumber());
       reduced.push_back(backward::getReturn(reduce).getOperand(
-          *backward::findResult(reduce, name.getKind(), name.getName())));
+          *signature.findResult(name.getKind(), name.getName())));
     }
     ImplicitLocOpBuilder b(reduce.getLoc(), backward::getReturn(reduce));
     Value norm = convertTo(b, makeNorm(b, reduced), type);

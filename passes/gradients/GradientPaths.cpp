@@ -20,6 +20,7 @@ public:
 
 private:
   void findProducers();
+  void findReduceArguments();
   void findVaryingAxes();
   LogicalResult checkVarying(const GradientPath &path, train::RoleAttr role);
   LogicalResult findContribution(GradientPath &path, train::RoleAttr role);
@@ -32,18 +33,34 @@ private:
   /// The function that takes reduced gradients in the end, and one before it, if any.
   func::FuncOp consumer, reduce;
   DenseMap<StringAttr, std::pair<func::FuncOp, unsigned>> producers;
+  /// By function, and by the gradient's name: its accumulator.
+  DenseMap<std::pair<Operation *, StringAttr>, BlockArgument> accumulators;
+  /// Of the reduce function, by the gradient's name.
+  DenseMap<StringAttr, BlockArgument> reduceArguments;
   /// Axes along which ranks compute different things.
   DenseSet<Attribute> varying;
 };
 } // namespace
 
-/// Which function that runs for each microbatch gives which gradient.
+/// Which function that runs for each microbatch gives which gradient, and adds it to what.
 void Finder::findProducers() {
-  for (func::FuncOp function : part.getMicrobatchFunctions())
+  for (func::FuncOp function : part.getMicrobatchFunctions()) {
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       if (train::RoleAttr role = train::getResultRole(function, i);
           role.getKind() == train::RoleKind::Gradient)
         producers[role.getName()] = {function, i};
+    for (BlockArgument argument : function.getArguments())
+      if (train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
+          role.getKind() == train::RoleKind::Accumulator)
+        accumulators[{function, role.getName()}] = argument;
+  }
+}
+
+void Finder::findReduceArguments() {
+  for (BlockArgument argument : reduce ? reduce.getArguments() : MutableArrayRef<BlockArgument>())
+    if (train::RoleAttr role = train::getArgumentRole(reduce, argument.getArgNumber());
+        role.getKind() == train::RoleKind::Gradient)
+      reduceArguments[role.getName()] = argument;
 }
 
 /// Ranks differ along the axes that divide inputs, and along those of ops whose results differ:
@@ -82,6 +99,7 @@ LogicalResult Finder::checkVarying(const GradientPath &path, train::RoleAttr rol
 
 FailureOr<std::vector<GradientPath>> Finder::find() {
   findProducers();
+  findReduceArguments();
   findVaryingAxes();
   std::vector<GradientPath> paths;
   for (BlockArgument argument : consumer.getArguments()) {
@@ -124,30 +142,28 @@ LogicalResult Finder::findContribution(GradientPath &path, train::RoleAttr role)
   Operation *terminator = path.producer.front().getTerminator();
   Value result = terminator->getOperand(path.result);
   path.value = result;
-  for (BlockArgument argument : path.producer.getArguments()) {
-    train::RoleAttr tied = train::getArgumentRole(path.producer, argument.getArgNumber());
-    if (!tied.isTiedTo(role))
-      continue;
-    auto accumulate = result.getDefiningOp<train::AccumulateOp>();
-    bool isPlain = accumulate && accumulate.getAccumulator() == argument && argument.hasOneUse() &&
-                   result.hasOneUse();
-    if (!isPlain) {
-      InFlightDiagnostic diagnostic = path.producer.emitError()
-                                      << "makes " << role
-                                      << ", which cannot be bucketed: it is not exactly one "
-                                         "`train.accumulate` into its accumulator";
-      diagnostic.attachNote(result.getLoc()) << "produced here";
-      for (Operation *user : argument.getUsers())
-        if (user != accumulate)
-          diagnostic.attachNote(user->getLoc()) << "the accumulator is used here";
-      for (Operation *user : result.getUsers())
-        if (user != terminator)
-          diagnostic.attachNote(user->getLoc()) << "the sum is used here";
-      return diagnostic;
-    }
-    path.accumulate = accumulate;
-    path.value = accumulate.getGradient();
+  BlockArgument accumulator = accumulators.lookup({path.producer, role.getName()});
+  if (!accumulator)
+    return success();
+  auto accumulate = result.getDefiningOp<train::AccumulateOp>();
+  bool isPlain = accumulate && accumulate.getAccumulator() == accumulator &&
+                 accumulator.hasOneUse() && result.hasOneUse();
+  if (!isPlain) {
+    InFlightDiagnostic diagnostic = path.producer.emitError()
+                                    << "makes " << role
+                                    << ", which cannot be bucketed: it is not exactly one "
+                                       "`train.accumulate` into its accumulator";
+    diagnostic.attachNote(result.getLoc()) << "produced here";
+    for (Operation *user : accumulator.getUsers())
+      if (user != accumulate)
+        diagnostic.attachNote(user->getLoc()) << "the accumulator is used here";
+    for (Operation *user : result.getUsers())
+      if (user != terminator)
+        diagnostic.attachNote(user->getLoc()) << "the sum is used here";
+    return diagnostic;
   }
+  path.accumulate = accumulate;
+  path.value = accumulate.getGradient();
   return success();
 }
 
@@ -181,13 +197,10 @@ template <typename Op> static bool isSumOfOne(Op op) {
 /// The chain of sums that begins at the argument of the reduce function, or of the consumer.
 LogicalResult Finder::findReductions(GradientPath &path, train::RoleAttr role) {
   Value value = consumer.getArgument(path.argument);
-  if (reduce)
-    for (BlockArgument argument : reduce.getArguments())
-      if (train::RoleAttr other = train::getArgumentRole(reduce, argument.getArgNumber());
-          other.getKind() == role.getKind() && other.getName() == role.getName()) {
-        path.reduceArgument = argument.getArgNumber();
-        value = argument;
-      }
+  if (BlockArgument argument = reduceArguments.lookup(role.getName())) {
+    path.reduceArgument = argument.getArgNumber();
+    value = argument;
+  }
   while (value.hasOneUse()) {
     OpOperand &use = *value.getUses().begin();
     Operation *user = use.getOwner();

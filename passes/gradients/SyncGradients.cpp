@@ -4,6 +4,7 @@
 
 #include "dialects/train/Program.h"
 #include "lib/backward/PhaseFunction.h"
+#include "lib/backward/SignatureEditor.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/SymbolTable.h"
 
@@ -172,9 +173,15 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
 
   /// `mesh` is null if gradients have placements.
   void reduceByFunction(const train::ProgramFunctions &part, dist::MeshOp mesh) {
-    func::FuncOp reduce;
+    std::optional<backward::SignatureEditor> signature, reduce;
     for (const Gradient &gradient : findGradients(part)) {
-      accumulate(gradient);
+      func::FuncOp function = gradient.function;
+      if (!signature || signature->getFunction() != function) {
+        if (signature)
+          signature->commit();
+        signature.emplace(function);
+      }
+      accumulate(gradient, *signature);
       dist::PlacementAttr placement = dist::getPlacement(gradient.type), reduced = placement;
       SmallVector<Attribute> axes;
       for (const dist::AxisEntry &entry :
@@ -185,33 +192,35 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
         }
       if (placement && axes.empty())
         continue;
-      func::FuncOp function = gradient.function;
       if (!reduce) {
         OpBuilder b(function);
-        reduce = backward::makePhaseFunction(b, function, train::Phase::Reduce);
-        reduce->remove();
-        SymbolTable(getOperation()).insert(reduce, std::next(Block::iterator(function)));
+        func::FuncOp made = backward::makePhaseFunction(b, function, train::Phase::Reduce);
+        made->remove();
+        SymbolTable(getOperation()).insert(made, std::next(Block::iterator(function)));
+        reduce.emplace(made);
       }
       Value made = backward::getReturn(function).getOperand(gradient.result);
-      Value taken = backward::addArgument(reduce, gradient.type, gradient.role, made.getLoc());
-      OpBuilder b(backward::getReturn(reduce));
+      Value taken = reduce->addArgument(gradient.type, gradient.role, made.getLoc());
+      OpBuilder b(backward::getReturn(reduce->getFunction()));
       Value total = placement ? sum(b, taken, dist::withPlacement(gradient.type, reduced),
                                     placement.getMesh(), b.getArrayAttr(axes))
                               : sum(b, taken, mesh);
-      backward::addResult(reduce, total, gradient.role);
+      reduce->addResult(total, gradient.role);
     }
+    for (std::optional<backward::SignatureEditor> *editor : {&signature, &reduce})
+      if (*editor)
+        (*editor)->commit();
   }
 
   /// Adds the gradient up over microbatches where it is made, unless it is added up already.
-  static void accumulate(const Gradient &gradient) {
-    func::FuncOp function = gradient.function;
+  static void accumulate(const Gradient &gradient, backward::SignatureEditor &signature) {
     StringAttr name = gradient.role.getName();
-    if (backward::findArgument(function, train::RoleKind::Accumulator, name))
+    if (signature.findArgument(train::RoleKind::Accumulator, name))
       return;
-    func::ReturnOp terminator = backward::getReturn(function);
+    func::ReturnOp terminator = backward::getReturn(signature.getFunction());
     Value made = terminator.getOperand(gradient.result);
     auto role = train::RoleAttr::get(name.getContext(), train::RoleKind::Accumulator, name);
-    Value accumulator = backward::addArgument(function, gradient.type, role, made.getLoc());
+    Value accumulator = signature.addArgument(gradient.type, role, made.getLoc());
     OpBuilder b(terminator);
     if (made.getDefiningOp())
       b.setInsertionPointAfterValue(made);
@@ -233,10 +242,14 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
   /// Batched inputs are from now on each rank's part of the batch.
   LogicalResult divideInputs(func::FuncOp function) {
     Builder b(&getContext());
+    SmallVector<DictionaryAttr> attributes;
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
       train::RoleAttr role = train::getArgumentRole(function, i);
-      if (!role.getBatch())
+      NamedAttrList list(function.getArgAttrDict(i));
+      if (!role.getBatch()) {
+        attributes.push_back(list.getDictionary(&getContext()));
         continue;
+      }
       SmallVector<Attribute> over;
       if (role.getOver() && llvm::is_contained(role.getOver().getAsValueRange<StringAttr>(), axis))
         return function.emitError() << "takes " << role << ", which is divided over '" << axis
@@ -244,12 +257,14 @@ struct SyncGradients : gradients::impl::SyncGradientsBase<SyncGradients> {
       if (role.getOver())
         llvm::append_range(over, role.getOver());
       over.push_back(b.getStringAttr(axis));
-      function.setArgAttr(i, train::kRoleAttrName,
-                          train::RoleAttr::get(&getContext(), role.getKind(), role.getName(),
-                                               role.getSlot(), role.getBatch(),
-                                               b.getArrayAttr(over), role.getAliases(),
-                                               role.getFrozen()));
+      list.set(train::kRoleAttrName,
+               train::RoleAttr::get(&getContext(), role.getKind(), role.getName(), role.getSlot(),
+                                    role.getBatch(), b.getArrayAttr(over), role.getAliases(),
+                                    role.getFrozen()));
+      attributes.push_back(list.getDictionary(&getContext()));
     }
+    // All at once: each list of attributes lives as long as the context.
+    function.setAllArgAttrs(attributes);
     return success();
   }
 };
