@@ -47,7 +47,8 @@ bool cleave::backward::isRecomputable(Operation *op, RecomputeLevel level) {
       }))
     return true;
   if (!isa<aten::AtenOpInterface>(op))
-    return isa<dist::ConvertOp>(op) && level == RecomputeLevel::Cheap;
+    return (isa<dist::ConvertOp>(op) && level >= RecomputeLevel::Cheap) ||
+           (isa<dist::AllGatherOp>(op) && level >= RecomputeLevel::Gathers);
   sharding::ShardingRule rule = sharding::getShardingRule(op);
   switch (rule.kind) {
   case sharding::OpKind::View:
@@ -56,7 +57,7 @@ bool cleave::backward::isRecomputable(Operation *op, RecomputeLevel level) {
   case sharding::OpKind::Random:
     return false;
   case sharding::OpKind::Compute:
-    return level == RecomputeLevel::Cheap && !rule.isOpaque() && takesOneElementEach(rule);
+    return level >= RecomputeLevel::Cheap && !rule.isOpaque() && takesOneElementEach(rule);
   }
   return false;
 }

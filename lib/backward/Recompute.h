@@ -9,9 +9,10 @@ namespace cleave::backward {
 
 /// Which ops the backward may recompute without being asked to by a checkpoint tag.
 enum class RecomputeLevel {
-  Views, ///< what takes no time: views, and factories of constants
-  Cheap, ///< and what takes little for its bytes: pointwise ops, conversions, copies
-  All    ///< everything, matrix products included
+  Views,   ///< what takes no time: views, and factories of constants
+  Cheap,   ///< and what takes little for its bytes: pointwise ops, conversions, copies
+  Gathers, ///< and gathers from other ranks: what is saved is the rank's shard
+  All      ///< everything, matrix products included
 };
 
 /// Whether computing `op` again is as cheap as `level` asks.

@@ -56,6 +56,7 @@ private:
   }
   bool isShapeOnly(unsigned operand) const { return llvm::is_contained(rule.shapeOnly, operand); }
   std::optional<AxisStrategy> cut(FactorId factor) const;
+  std::optional<unsigned> findDim(const TensorFactors &tensor, AxisStrategy &strategy) const;
   bool isPossible(const AxisStrategy &strategy) const;
   void add(AxisStrategy strategy);
 
@@ -101,6 +102,28 @@ void StrategyList::add(AxisStrategy strategy) {
 // A factor cut
 //===----------------------------------------------------------------------===//
 
+/// The dimension that is sharded where the strategy's factor is cut; none if a part of the factor
+/// is no shard of a dimension, whatever the other axes cut.
+std::optional<unsigned> StrategyList::findDim(const TensorFactors &tensor,
+                                              AxisStrategy &strategy) const {
+  FactorId factor = *strategy.factor;
+  if (std::optional<unsigned> dim = rule.leadingDim(tensor, factor))
+    return dim;
+  for (auto [dim, factors] : llvm::enumerate(tensor)) {
+    auto at = llvm::find(factors, factor);
+    if (at == factors.end())
+      continue;
+    for (FactorId before : llvm::make_range(factors.begin(), at)) {
+      if (rule.factors[before].isWhole())
+        return std::nullopt;
+      if (rule.factors[before].size != 1 && !llvm::is_contained(strategy.inFront, before))
+        strategy.inFront.push_back(before);
+    }
+    return dim;
+  }
+  return std::nullopt;
+}
+
 std::optional<AxisStrategy> StrategyList::cut(FactorId factor) const {
   AxisStrategy strategy = makeReplicated();
   strategy.factor = factor;
@@ -108,7 +131,7 @@ std::optional<AxisStrategy> StrategyList::cut(FactorId factor) const {
   bool stands = false;
   for (auto [operand, tensor] : llvm::enumerate(rule.operands)) {
     if (ShardingRule::contains(tensor, factor)) {
-      std::optional<unsigned> dim = rule.leadingDim(tensor, factor);
+      std::optional<unsigned> dim = findDim(tensor, strategy);
       if (!dim)
         return std::nullopt;
       strategy.operands[operand] = AxisPlacement::shard(*dim);
@@ -123,7 +146,7 @@ std::optional<AxisStrategy> StrategyList::cut(FactorId factor) const {
     return std::nullopt;
   for (auto [result, tensor] : llvm::enumerate(rule.results)) {
     if (ShardingRule::contains(tensor, factor)) {
-      std::optional<unsigned> dim = rule.leadingDim(tensor, factor);
+      std::optional<unsigned> dim = findDim(tensor, strategy);
       if (!dim)
         return std::nullopt;
       strategy.results[result] = AxisPlacement::shard(*dim);
@@ -152,14 +175,22 @@ bool StrategyList::mayBeUneven(FactorId factor) const {
 }
 
 void StrategyList::addShards() {
+  SmallVector<AxisStrategy> conditional;
   for (auto [factor, info] : llvm::enumerate(rule.factors)) {
     if (info.isWhole() || !canShard(info.size, axis))
       continue;
     if (info.size % axis.size != 0 && !mayBeUneven(factor))
       continue;
-    if (std::optional<AxisStrategy> strategy = cut(factor))
-      add(std::move(*strategy));
+    if (std::optional<AxisStrategy> strategy = cut(factor)) {
+      if (strategy->inFront.empty())
+        add(std::move(*strategy));
+      else
+        conditional.push_back(std::move(*strategy));
+    }
   }
+  // Where one of these agrees with one that other axes have no say in, that one stands for both.
+  for (AxisStrategy &strategy : conditional)
+    add(std::move(strategy));
 }
 
 //===----------------------------------------------------------------------===//
@@ -223,4 +254,14 @@ SmallVector<AxisStrategy> placement::getStrategies(Operation *op, MeshAxis axis)
   list.addPartials();
   list.addForms();
   return std::move(list.strategies);
+}
+
+bool placement::isCutInFront(const ShardingRule &rule, const AxisStrategy &strategy,
+                             ArrayRef<FactorCut> cuts) {
+  return llvm::all_of(strategy.inFront, [&](FactorId factor) {
+    int64_t ranks = 1;
+    for (auto [cut, size] : cuts)
+      ranks *= cut == factor ? size : 1;
+    return ranks == rule.factors[factor].size;
+  });
 }

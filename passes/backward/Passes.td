@@ -53,6 +53,7 @@ def PartitionJoint : Pass<"partition-joint", "::mlir::ModuleOp"> {
            [{::llvm::cl::values(
               clEnumValN(::cleave::backward::RecomputeLevel::Views, "views", "views and constants"),
               clEnumValN(::cleave::backward::RecomputeLevel::Cheap, "cheap", "also pointwise ops, conversions and copies"),
+              clEnumValN(::cleave::backward::RecomputeLevel::Gathers, "gathers", "also all_gathers: shards are saved"),
               clEnumValN(::cleave::backward::RecomputeLevel::All, "all", "everything"))}]>,
     Option<"explain", "explain", "bool", "false", "print both functions, the saved values and their memory">,
     Option<"json", "json", "std::string", "\"\"", "write what explain prints to a JSON file">

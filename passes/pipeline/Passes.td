@@ -65,6 +65,7 @@ def OutlineStages : Pass<"outline-stages", "::mlir::ModuleOp"> {
            [{::llvm::cl::values(
               clEnumValN(::cleave::backward::RecomputeLevel::Views, "views", "views and constants"),
               clEnumValN(::cleave::backward::RecomputeLevel::Cheap, "cheap", "also pointwise ops, conversions and copies"),
+              clEnumValN(::cleave::backward::RecomputeLevel::Gathers, "gathers", "also all_gathers: shards are saved"),
               clEnumValN(::cleave::backward::RecomputeLevel::All, "all", "everything"))}]>,
     Option<"explain", "explain", "bool", "false", "print the stages, their costs and the values that cross">
   ];

@@ -120,6 +120,11 @@ def SequenceMajor : Pass<"sequence-major", "::mlir::func::FuncOp"> {
     (expert slots are assigned in order) are not reordered. Results are the same row by row; sums over rows
     are in a different order. Each flattening and unflattening view becomes a copy.
 
+    If the batch is sharded too, over axes of `batch-shards` ranks in all, those shards stay outermost,
+    and the sequence comes next within each: a rank's rows are then a shard of a shard. Batches that do
+    not divide keep their order, and so do those with one example a shard, which need no other: both
+    shardings pass through their flattening as they are.
+
     Before:
     ```mlir
     %0 = aten.view(%x, size = [8, 3]) : (tensor<2x4x3xf32>) -> tensor<8x3xf32>
@@ -137,6 +142,9 @@ def SequenceMajor : Pass<"sequence-major", "::mlir::func::FuncOp"> {
     %6 = aten.clone(%5, memory_format = "contiguous_format") : (tensor<2x4x5xf32>) -> tensor<2x4x5xf32>
     ```
   }];
+  let options = [
+    Option<"batchShards", "batch-shards", "int64_t", "1", "ranks over which the batch is sharded as well">
+  ];
   let statistics = [Statistic<"numMerges", "merges reordered", "views that flatten with the sequence outermost">];
   let dependentDialects = ["::cleave::aten::AtenDialect"];
 }

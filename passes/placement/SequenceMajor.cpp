@@ -2,8 +2,9 @@
 //
 // A linear layer merges batch and sequence to rows, example by example. Where the sequence is
 // sharded, a rank's rows are then scattered over all rows, which no S(d) describes. In the order of
-// positions they are a shard. Rows may come in any order where every op treats them alike, which is
-// what a sharding rule says that has a factor for them.
+// positions they are a shard. Where the batch is sharded as well, its shards come first and the
+// positions of each next, so that a rank's rows are a shard of a shard. Rows may come in any order
+// where every op treats them alike, which is what a sharding rule says that has a factor for them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,8 +47,8 @@ public:
 
   /// Takes in everything that `merge`'s rows reach; false if rows have to keep their order.
   bool grow(Operation *merge);
-  /// Puts sequence positions first. `grow` has succeeded.
-  void reorder();
+  /// Puts sequence positions first in each of so many shards of the batch. `grow` has succeeded.
+  void reorder(int64_t shards);
 
   /// The merging views that were reached, whether or not `grow` succeeded.
   llvm::SetVector<Operation *> merges;
@@ -173,9 +174,9 @@ bool RowRegion::grow(Operation *merge) {
 // Another order
 //===----------------------------------------------------------------------===//
 
-/// Batch and sequence exchanged, in memory too.
-static Value exchanged(aten::AtenBuilder &b, Value value) {
-  Value turned = b.transpose(value, 0, 1);
+/// Dimensions `dim` and `dim + 1` exchanged, in memory too.
+static Value exchanged(aten::AtenBuilder &b, Value value, int64_t dim) {
+  Value turned = b.transpose(value, dim, dim + 1);
   return b.makeLike<aten::CloneOp>(turned, turned, b.string("memory_format", "contiguous_format"));
 }
 
@@ -187,22 +188,35 @@ static SmallVector<NamedAttribute> trainAttributes(Operation *op) {
   return kept;
 }
 
-void RowRegion::reorder() {
+void RowRegion::reorder(int64_t shards) {
+  // Where the whole batch is one shard, there is no dimension of shards.
+  int64_t dim = shards > 1;
   for (Operation *merge : merges) {
     OpBuilder builder(merge);
     aten::AtenBuilder b(builder, nullptr);
     b.setContext(merge->getLoc(), trainAttributes(merge));
-    Value rowsFirst = exchanged(b, merge->getOperand(0));
-    merge->getResult(0).replaceAllUsesWith(b.view(rowsFirst, shapeOf(merge->getResult(0))));
+    Value value = merge->getOperand(0);
+    if (shards > 1) {
+      Shape shape(shapeOf(value));
+      shape.front() /= shards;
+      shape.insert(shape.begin(), shards);
+      value = b.view(value, shape);
+    }
+    Value merged = b.view(exchanged(b, value, dim), shapeOf(merge->getResult(0)));
+    merge->getResult(0).replaceAllUsesWith(merged);
     merge->erase();
   }
   for (Operation *split : splits) {
     OpBuilder builder(split);
     aten::AtenBuilder b(builder, nullptr);
     b.setContext(split->getLoc(), trainAttributes(split));
-    Shape shape(shapeOf(split->getResult(0)));
+    Shape whole(shapeOf(split->getResult(0))), shape = whole;
+    shape.front() /= shards;
     std::swap(shape[0], shape[1]);
-    split->getResult(0).replaceAllUsesWith(exchanged(b, b.view(split->getOperand(0), shape)));
+    if (shards > 1)
+      shape.insert(shape.begin(), shards);
+    Value value = exchanged(b, b.view(split->getOperand(0), shape), dim);
+    split->getResult(0).replaceAllUsesWith(shards > 1 ? b.view(value, whole) : value);
     split->erase();
   }
 }
@@ -223,9 +237,16 @@ struct SequenceMajor : placement::impl::SequenceMajorBase<SequenceMajor> {
                          "their placements; run --sequence-major first");
       return signalPassFailure();
     }
+    if (batchShards < 1) {
+      function.emitError("expects a positive number of 'batch-shards', found ")
+          << int64_t(batchShards);
+      return signalPassFailure();
+    }
     SmallVector<Operation *> views;
     function.walk([&](Operation *op) {
-      if (mergedRows(op) && !dist::getPlacement(op->getResult(0).getType()))
+      std::optional<Rows> rows = mergedRows(op);
+      if (rows && rows->batch % batchShards == 0 && rows->batch > batchShards &&
+          !dist::getPlacement(op->getResult(0).getType()))
         views.push_back(op);
     });
     DenseSet<Operation *> seen;
@@ -239,7 +260,7 @@ struct SequenceMajor : placement::impl::SequenceMajorBase<SequenceMajor> {
         continue;
       seen.insert(region.merges.begin(), region.merges.end());
       numMerges += region.merges.size();
-      region.reorder();
+      region.reorder(batchShards);
     }
   }
 };

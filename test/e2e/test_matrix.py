@@ -32,6 +32,7 @@ LAYOUTS = {
     "fsdp2": ({"dp": 2}, 2, lambda model: {"": FSDP()}),
     "hsdp2x2": ({"replicas": 2, "shards": 2}, 4, lambda model: {"": HSDP("replicas", "shards")}),
     "cp2": ({"cp": 2}, 1, lambda model: {"": ContextParallel()}),
+    "dp2cp2": ({"dp": 2, "cp": 2}, 2, lambda model: [("", DataParallel()), ("", ContextParallel())]),
     "fsdp2tp2": ({"dp": 2, "tp": 2}, 2, lambda model: [*placement_cases.tensor_parallel(model), ("", FSDP())]),
 }
 
@@ -52,9 +53,9 @@ def allowed(combination):
         return False  # types have reduced them
     if recipe.asks_for("propagate-placements") and layout == "none":
         return False
-    if recipe.asks_for("sequence-major") != (layout == "cp2"):
+    if recipe.asks_for("sequence-major") != (layout in ("cp2", "dp2cp2")):
         return False
-    return layout not in ("cp2", "fsdp2tp2") or model in TENSOR_PARALLEL and model != "resnet18"
+    return layout not in ("cp2", "dp2cp2", "fsdp2tp2") or model in TENSOR_PARALLEL and model != "resnet18"
 
 
 # Each model with each command is some 400 runs: those of all models are for `./dev test --all`.

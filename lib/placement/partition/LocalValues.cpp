@@ -77,6 +77,14 @@ std::optional<LocalValues::ViewWay> LocalValues::throughView(const Wish &wish) {
     way.source.push_back(best->operands.front());
     way.strategies.push_back(*best);
   }
+  SmallVector<FactorCut> cuts;
+  for (auto [strategy, axis] : llvm::zip_equal(way.strategies, context.axes))
+    if (strategy.factor)
+      cuts.push_back({*strategy.factor, axis.size});
+  if (!llvm::all_of(way.strategies, [&](const AxisStrategy &strategy) {
+        return isCutInFront(sharding::getShardingRule(op), strategy, cuts);
+      }))
+    return std::nullopt;
   // Which axis would be major is not the view's to say.
   for (auto [i, p] : llvm::enumerate(way.source))
     for (const AxisPlacement &other : ArrayRef(way.source).drop_front(i + 1))

@@ -44,9 +44,17 @@ bool Compatibility::fits(const ValueNode &value, AxisPlacement placement) const 
 }
 
 bool Compatibility::fits(unsigned op, const AxisStrategy &strategy) const {
+  const OpNode &node = graph.ops[op];
+  if (!strategy.inFront.empty()) {
+    SmallVector<FactorCut> cuts;
+    for (const AxisSolution &solution : earlier)
+      if (std::optional<sharding::FactorId> factor = solution.strategies[op].factor)
+        cuts.push_back({*factor, solution.axis.size});
+    if (!isCutInFront(sharding::getShardingRule(node.op), strategy, cuts))
+      return false;
+  }
   if (earlier.empty())
     return true;
-  const OpNode &node = graph.ops[op];
   int64_t ranks = axis.size;
   bool isAlone = true;
   for (const AxisSolution &solution : earlier) {

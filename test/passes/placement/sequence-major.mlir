@@ -1,7 +1,10 @@
 // RUN: cleave-opt %s --split-input-file --sequence-major | FileCheck %s
+// RUN: cleave-opt %s --split-input-file --sequence-major="batch-shards=2" | FileCheck %s --check-prefix=SHARDS
+// RUN: not cleave-opt %s --split-input-file --sequence-major="batch-shards=0" 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not cleave-opt %S/Inputs/sequence-major-annotated.mlir --sequence-major 2>&1 | FileCheck %s --check-prefix=PLACED
 
 // PLACED: error: expects a program without annotations
+// NONE: error: expects a positive number of 'batch-shards', found 0
 
 // The example of the pass' description.
 // CHECK-LABEL: func @linear
@@ -64,4 +67,39 @@ func.func @other_rows(%x: tensor<2x4x3xf32>, %b: tensor<8x3xf32>, %y: tensor<2x4
   %3 = aten.view(%y, size = [8, 3]) : (tensor<2x4x3xf32>) -> tensor<8x3xf32>
   %4 = aten.view(%3, size = [4, 2, 3]) : (tensor<8x3xf32>) -> tensor<4x2x3xf32>
   return %2, %4 : tensor<2x4x3xf32>, tensor<4x2x3xf32>
+}
+
+// -----
+
+// Shards of the batch stay outermost.
+// SHARDS-LABEL: func @linear_of_shards
+// SHARDS: %[[X:.*]] = aten.view(%{{.*}}, size = [2, 3, 4, 3]) : (tensor<6x4x3xf32>) -> tensor<2x3x4x3xf32>
+// SHARDS: %[[T:.*]] = aten.transpose(%[[X]], dim0 = 1, dim1 = 2) : (tensor<2x3x4x3xf32>) -> tensor<2x4x3x3xf32>
+// SHARDS: %[[C:.*]] = aten.clone(%[[T]], memory_format = "contiguous_format")
+// SHARDS: %[[ROWS:.*]] = aten.view(%[[C]], size = [24, 3])
+// SHARDS: %[[Y:.*]] = aten.mm(%[[ROWS]], %{{.*}})
+// SHARDS: %[[S:.*]] = aten.view(%[[Y]], size = [2, 4, 3, 5])
+// SHARDS: %[[U:.*]] = aten.transpose(%[[S]], dim0 = 1, dim1 = 2) : (tensor<2x4x3x5xf32>) -> tensor<2x3x4x5xf32>
+// SHARDS: %[[D:.*]] = aten.clone(%[[U]], memory_format = "contiguous_format")
+// SHARDS: aten.view(%[[D]], size = [6, 4, 5]) : (tensor<2x3x4x5xf32>) -> tensor<6x4x5xf32>
+func.func @linear_of_shards(%x: tensor<6x4x3xf32>, %w: tensor<3x5xf32>) -> tensor<6x4x5xf32> {
+  %0 = aten.view(%x, size = [24, 3]) : (tensor<6x4x3xf32>) -> tensor<24x3xf32>
+  %1 = aten.mm(%0, %w) : (tensor<24x3xf32>, tensor<3x5xf32>) -> tensor<24x5xf32>
+  %2 = aten.view(%1, size = [6, 4, 5]) : (tensor<24x5xf32>) -> tensor<6x4x5xf32>
+  return %2 : tensor<6x4x5xf32>
+}
+
+// One example a shard needs no other order, and three do not divide.
+// SHARDS-LABEL: func @other_batches
+// SHARDS-NOT: aten.transpose
+// SHARDS: return
+func.func @other_batches(%x: tensor<2x4x3xf32>, %y: tensor<3x4x3xf32>, %w: tensor<3x5xf32>)
+    -> (tensor<2x4x5xf32>, tensor<3x4x5xf32>) {
+  %0 = aten.view(%x, size = [8, 3]) : (tensor<2x4x3xf32>) -> tensor<8x3xf32>
+  %1 = aten.mm(%0, %w) : (tensor<8x3xf32>, tensor<3x5xf32>) -> tensor<8x5xf32>
+  %2 = aten.view(%1, size = [2, 4, 5]) : (tensor<8x5xf32>) -> tensor<2x4x5xf32>
+  %3 = aten.view(%y, size = [12, 3]) : (tensor<3x4x3xf32>) -> tensor<12x3xf32>
+  %4 = aten.mm(%3, %w) : (tensor<12x3xf32>, tensor<3x5xf32>) -> tensor<12x5xf32>
+  %5 = aten.view(%4, size = [3, 4, 5]) : (tensor<12x5xf32>) -> tensor<3x4x5xf32>
+  return %2, %5 : tensor<2x4x5xf32>, tensor<3x4x5xf32>
 }

@@ -139,6 +139,9 @@ TEST_F(Strategies, ResultsAreThoseOfTheAlgebra) {
         // Each rank draws the whole and takes its part, or draws its part: no type says so.
         if (rule.kind == OpKind::Random && strategy.factor)
           continue;
+        // Only beside other axes.
+        if (!strategy.inFront.empty())
+          continue;
         AxisResult inferred = inferAxis(rule, toOperands(op, strategy.operands));
         auto *choices = std::get_if<0>(&inferred);
         ASSERT_TRUE(choices) << describe(op, strategy);
@@ -258,4 +261,38 @@ TEST_F(Strategies, RandomNumbersMayBeDrawnInParts) {
   EXPECT_EQ(strategies[1].results[0], AxisPlacement::replicate());
   EXPECT_EQ(strategies[2].operands[0], AxisPlacement::shard(0));
   EXPECT_EQ(strategies[2].results[0], AxisPlacement::shard(0));
+}
+
+TEST_F(Strategies, BehindFactorsThatOtherAxesCut) {
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(R"(
+    func.func @f(%x: tensor<2x4x3xf32>, %y: tensor<8x3xf32>) {
+      %0 = aten.view(%x, size = [8, 3]) : (tensor<2x4x3xf32>) -> tensor<8x3xf32>
+      %1 = aten.view(%y, size = [2, 4, 3]) : (tensor<8x3xf32>) -> tensor<2x4x3xf32>
+      return
+    })",
+                                                        &context);
+  ASSERT_TRUE(module);
+  mlir::Block &body = (*module->getOps<mlir::func::FuncOp>().begin()).front();
+  mlir::Operation *merge = &body.front(), *split = merge->getNextNode();
+  // The time of batch times time: by itself only behind a batch that is cut to single examples.
+  auto find = [&](mlir::Operation *op, int64_t from, int64_t to) {
+    std::optional<AxisStrategy> found;
+    for (AxisStrategy &strategy : getStrategies(op, {nullptr, 2}))
+      if (strategy.operands[0] == AxisPlacement::shard(from) &&
+          strategy.results[0] == AxisPlacement::shard(to))
+        found = strategy;
+    return found;
+  };
+  for (auto [op, from, to] : {std::tuple(merge, 1, 0), std::tuple(split, 0, 1)}) {
+    ShardingRule rule = sharding::getShardingRule(op);
+    std::optional<AxisStrategy> batch = find(op, 0, 0), time = find(op, from, to);
+    ASSERT_TRUE(batch && time);
+    EXPECT_TRUE(batch->inFront.empty());
+    ASSERT_EQ(time->inFront.size(), 1u);
+    EXPECT_EQ(time->inFront.front(), *batch->factor);
+    EXPECT_TRUE(isCutInFront(rule, *batch, {}));
+    EXPECT_FALSE(isCutInFront(rule, *time, {}));
+    EXPECT_FALSE(isCutInFront(rule, *time, {{*time->factor, 2}}));
+    EXPECT_TRUE(isCutInFront(rule, *time, {{*batch->factor, 2}, {*time->factor, 2}}));
+  }
 }

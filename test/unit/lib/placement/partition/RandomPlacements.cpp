@@ -111,6 +111,13 @@ bool Placer::tryStrategies(Operation &op, ArrayRef<SmallVector<AxisStrategy>> wa
     setOrders(entries);
     return entries;
   };
+  SmallVector<FactorCut> cuts;
+  for (auto [way, i, axis] : llvm::zip_equal(ways, chosen, axes))
+    if (way[i].factor)
+      cuts.push_back({*way[i].factor, axis.size});
+  for (auto [way, i] : llvm::zip_equal(ways, chosen))
+    if (!isCutInFront(sharding::getShardingRule(&op), way[i], cuts))
+      return false;
   SmallVector<Entries> operands, results;
   for (OpOperand &operand : op.getOpOperands()) {
     operands.push_back(along(false, operand.getOperandNumber()));
