@@ -1,5 +1,5 @@
 """Blocks whose experts loop over what data choose are exported by replacements, which compute what they do: results
-bitwise, gradients but for the order of sums over tokens."""
+bitwise, gradients but for rounding."""
 
 import cleave_path  # noqa: F401
 import cleave
@@ -16,23 +16,23 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 SMALL = {
     "vocab_size": 64, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
-    "num_key_value_heads": 1, "head_dim": 8, "max_position_embeddings": 32, "num_experts_per_tok": 2,
+    "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 32, "num_experts_per_tok": 2,
 }  # fmt: skip
 MODELS = {
     "mixtral": ("Mixtral", {"num_local_experts": 4, "attention_dropout": 0.1}),
     "few tokens": ("Mixtral", {"num_local_experts": 8}),
+    "three experts": ("Mixtral", {"num_local_experts": 4, "num_experts_per_tok": 3}),
     "qwen3": ("Qwen3Moe", {"num_experts": 4, "moe_intermediate_size": 8, "norm_topk_prob": True}),
     "qwen3 as it is": ("Qwen3Moe", {"num_experts": 4, "moe_intermediate_size": 8, "norm_topk_prob": False}),
     "gpt-oss": ("GptOss", {"num_local_experts": 4, "sliding_window": 4}),
 }
-
 
 def make(name, length=8):
     import transformers
 
     torch.manual_seed(0)
     family, changes = MODELS[name]
-    config = getattr(transformers, f"{family}Config")(**SMALL, **changes)
+    config = getattr(transformers, f"{family}Config")(**SMALL | changes)
     model = getattr(transformers, f"{family}ForCausalLM")(config).train()
     tokens = torch.randint(3, 64, (2, length))
     inputs = {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "labels": tokens.clone()}
@@ -40,18 +40,18 @@ def make(name, length=8):
 
 
 # With 4 tokens some of 8 experts are chosen by none.
-@pytest.mark.parametrize("name, length", [("mixtral", 8), ("few tokens", 2), ("qwen3", 8), ("qwen3 as it is", 8), ("gpt-oss", 8)])
-def test_a_replacement_computes_what_the_block_does(tmp_path, name, length):
-    spec = make(name, length)
+@pytest.mark.parametrize("name", MODELS)
+def test_a_replacement_computes_what_the_block_does(tmp_path, name):
+    spec = make(name, 2 if name == "few tokens" else 8)
     kinds = {type(m): type(m).forward for m in spec.module.modules()}
-    with pytest.warns(cleave.ExportNote, match="is traced as a loop in which each expert computes every token") as notes:
+    with pytest.warns(cleave.ExportNote, match="is traced as products of tokens sorted by expert") as notes:
         path = cleave.export_spec(spec, tmp_path)
-    assert sum("each expert computes" in str(note.message) for note in notes) == 1
+    assert sum("sorted by expert" in str(note.message) for note in notes) == 1
     assert all(kind.forward is forward for kind, forward in kinds.items())
-    interpreter = Interpreter(path.read_text())
-    weights = load_file(path.with_suffix(".safetensors"))
-    found = interpreter.run("microbatch", microbatch_values(interpreter, weights, spec))
-    expected = testing.evaluate(spec, seed=7)
+    found, expected = run(path, spec)
+    products = [line for line in path.read_text().splitlines() if "aten._grouped_mm" in line]
+    # In each of 2 layers: the forward's, and the two gradients of each.
+    assert len(products) == 2 * 3 * (2 if name == "gpt-oss" else 3)
     assert torch.equal(found["loss"], expected["loss"])
     largest = max(value.abs().max() for value in expected.values())
     for tensor, value in expected.items():
@@ -60,6 +60,61 @@ def test_a_replacement_computes_what_the_block_does(tmp_path, name, length):
     unchosen = found.keys() - expected.keys()
     assert bool(unchosen) == (name == "few tokens")
     assert all("expert" in tensor and not found[tensor].any() for tensor in unchosen)
+
+
+def run(path, spec):
+    """What the program computes, and what eager mode does."""
+    interpreter = Interpreter(path.read_text())
+    weights = load_file(path.with_suffix(".safetensors"))
+    found = interpreter.run("microbatch", microbatch_values(interpreter, weights, spec))
+    return found, testing.evaluate(spec, seed=7)
+
+
+class Adapted(torch.nn.Module):
+    """A linear layer with an adapter of rank 1."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+        self.down = torch.nn.Linear(layer.in_features, 1, bias=False)
+        self.up = torch.nn.Linear(1, layer.out_features, bias=False)
+
+    def forward(self, x):
+        return self.layer(x) + self.up(self.down(x))
+
+
+def test_experts_with_adapters_are_called_one_by_one(tmp_path):
+    spec = make("mixtral")
+    expert = spec.module.model.layers[1].block_sparse_moe.experts[2]
+    expert.w1 = Adapted(expert.w1)
+    with pytest.warns(cleave.ExportNote, match="a loop in which each expert computes every token.*not just the weights"):
+        path = cleave.export_spec(spec, tmp_path)
+    found, expected = run(path, spec)
+    assert "grad.model.layers.1.block_sparse_moe.experts.2.w1.up.weight" in found
+    assert torch.equal(found["loss"], expected["loss"])
+    largest = max(value.abs().max() for value in expected.values())
+    assert all((found[tensor] - value).abs().max() <= 2**-20 * largest for tensor, value in expected.items())
+
+
+class Autocast(torch.nn.Module):
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, **inputs):
+        with torch.autocast("cpu", torch.bfloat16):
+            return self.module(**inputs)
+
+
+def test_experts_have_the_type_that_autocast_gives_them(tmp_path):
+    spec = make("qwen3")
+    spec.module = Autocast(spec.module)
+    with pytest.warns(cleave.ExportNote, match="sorted by expert"):
+        path = cleave.export_spec(spec, tmp_path)
+    products = [line for line in path.read_text().splitlines() if "aten._grouped_mm" in line]
+    assert products and all("bf16" in line for line in products)
+    found, expected = run(path, spec)
+    assert torch.equal(found["loss"], expected["loss"])
 
 
 def test_the_module_is_as_before_where_the_export_fails(tmp_path):

@@ -1,9 +1,11 @@
 """Replacements for blocks of known libraries that no trace can hold, by name.
 
-The experts of transformers' blocks loop over `nonzero`, so sizes depend on data. Here each expert computes every token, and
-what belongs to it is added in the order in which the original adds, so that results have the same bits. Gradients
-of experts are the original's but for rounding: they sum over all tokens, most of which add zero. An expert that no token
-chose has gradients of zeros, where the original has none.
+The experts of transformers' blocks loop over `nonzero`, so sizes depend on data. Here rows of tokens are sorted by expert and
+multiplied by `torch._grouped_mm`, whose sizes are static: the original's products of the same rows in the same order. What an
+expert computes is added in the order in which the original adds. So results have the same bits. Gradients are the original's
+but for rounding: those of weights can be transposed products, and those of tokens add up what three or more experts give in
+another order. Experts that are modules of their own, and are not as the library makes them (adapters, hooks), compute every
+token instead. An expert that no token chose has gradients of zeros, where the original has none.
 
 torchtitan's blocks sort tokens by expert and multiply by `torch._grouped_mm`, whose sizes are static. They are traced as
 they are, but for what only a GPU has: counts of integers, and the padding of groups, whose indices a Triton kernel
@@ -32,6 +34,7 @@ class Patch:
     source: the digest of the forward that this was written for, and of the functions of its module that `calls` names.
     library: where that is.
     functions: what else is replaced: modules, names and functions.
+    fits: whether this is right for a block; where it is not for one of the module's, `otherwise` is taken for all.
     """
 
     note: str
@@ -41,47 +44,127 @@ class Patch:
     why: str = ""
     calls: tuple[str, ...] = ()
     functions: tuple[tuple[object, str, Callable], ...] = ()
+    fits: Callable[[nn.Module], bool] | None = None
+    otherwise: Patch | None = None
 
 
-def _sparse_block(self, hidden_states, normalized: bool):
+def _by_expert(tokens, chosen, weights, experts: int, compute):
+    """What `compute` makes of each token for each expert that it chose, weighted and added for each token.
+
+    compute: rows sorted by expert, the ends of each expert's rows and the experts by row, to rows.
+    """
+    slots = chosen.t()  # The original takes an expert's tokens by slot, too.
+    by_row, places = slots.flatten().sort(stable=True)
+    ends = _histc(by_row, experts, 0, experts).cumsum(0).to(torch.int32)
+    rows = compute(tokens[places % len(tokens)], ends, by_row) * weights.t().flatten()[places, None]
+    rows = rows.to(tokens.dtype)
+    rows = torch.zeros_like(rows).index_put((places,), rows).view(*slots.shape, -1)
+    if len(slots) > 2:  # The order of two terms does not matter.
+        rows = rows.gather(0, slots.argsort(dim=0)[..., None].expand_as(rows))
+    total = torch.zeros_like(tokens)
+    for row in rows:
+        total = total + row
+    return total
+
+
+def _times(rows, matrices, ends):
+    """A product for each group of rows, in the type that autocast gives to any other product."""
+    if torch.is_autocast_enabled("cpu"):
+        dtype = torch.get_autocast_dtype("cpu")
+        rows, matrices = rows.to(dtype), matrices.to(dtype)
+    return grouped_mm(rows, matrices, offs=ends)
+
+
+def _sparse_block(self, hidden_states, normalized: bool, add):
     tokens = hidden_states.view(-1, hidden_states.shape[-1])
     logits = self.gate(tokens)
     weights, chosen = torch.topk(logits.softmax(1, dtype=torch.float), self.top_k, dim=-1)
     if normalized:
         weights /= weights.sum(dim=-1, keepdim=True)
-    weights = weights.to(tokens.dtype)
+    return add(self.experts, tokens, chosen, weights.to(tokens.dtype)).reshape(hidden_states.shape), logits
+
+
+def _grouped(gate: str, up: str, down: str) -> Callable:
+    """Adds what experts with layers of these names compute, by products of their stacked weights."""
+
+    def add(experts, tokens, chosen, weights):
+        matrices = {
+            name: torch.stack([getattr(expert, name).weight for expert in experts]).transpose(-2, -1)
+            for name in (gate, up, down)
+        }
+
+        def compute(rows, ends, _):
+            gated = experts[0].act_fn(_times(rows, matrices[gate], ends)) * _times(rows, matrices[up], ends)
+            return _times(gated, matrices[down], ends)
+
+        return _by_expert(tokens, chosen, weights, len(experts), compute)
+
+    return add
+
+
+def _each_on_all(experts, tokens, chosen, weights):
+    """Adds what experts compute, whatever they are: each of all tokens."""
     total = torch.zeros_like(tokens)
-    for number, expert in enumerate(self.experts):
+    for number, expert in enumerate(experts):
         is_chosen = chosen == number
         weight = torch.where(is_chosen, weights, 0).sum(-1, keepdim=True)  # one term at most
         # Through a view, so that an expert's gradients are added to each other before they are to the others'.
         added = total + (expert(tokens.view_as(tokens)) * weight).to(tokens.dtype)
         total = torch.where(is_chosen.any(-1, keepdim=True), added, total)
-    return total.reshape(hidden_states.shape), logits
+    return total
 
 
-def _mixtral(self, hidden_states):
-    if self.training and self.jitter_noise > 0:
-        low, high = 1.0 - self.jitter_noise, 1.0 + self.jitter_noise
-        hidden_states *= torch.empty_like(hidden_states).uniform_(low, high)
-    return _sparse_block(self, hidden_states, True)
+def _mixtral(add: Callable) -> Callable:
+    def forward(self, hidden_states):
+        if self.training and self.jitter_noise > 0:
+            low, high = 1.0 - self.jitter_noise, 1.0 + self.jitter_noise
+            hidden_states *= torch.empty_like(hidden_states).uniform_(low, high)
+        return _sparse_block(self, hidden_states, True, add)
+
+    return forward
 
 
-def _qwen3(self, hidden_states):
-    return _sparse_block(self, hidden_states, self.norm_topk_prob)
+def _qwen3(add: Callable) -> Callable:
+    def forward(self, hidden_states):
+        return _sparse_block(self, hidden_states, self.norm_topk_prob, add)
+
+    return forward
+
+
+def _have_just_weights(layers: tuple[str, ...], source: str) -> Callable[[nn.Module], bool]:
+    """Whether a block's experts are what the library makes: linear layers of these names, without adapters or hooks.
+
+    source: the digest of an expert's forward.
+    """
+
+    def is_plain(part: nn.Module) -> bool:
+        hooks = (part._forward_hooks, part._forward_pre_hooks, part._backward_hooks, part._backward_pre_hooks)
+        return "forward" not in vars(part) and not any(hooks)
+
+    def fits(block: nn.Module) -> bool:
+        return all(
+            source_digest(type(expert).forward) == source
+            and type(expert.act_fn) is type(block.experts[0].act_fn)
+            and all(map(is_plain, expert.modules()))
+            and all(type(layer := getattr(expert, name)) is nn.Linear and layer.bias is None for name in layers)
+            for expert in block.experts
+        )  # fmt: skip
+
+    return fits
 
 
 def _gpt_oss(self, hidden_states, router_indices=None, routing_weights=None):
     tokens = hidden_states.reshape(-1, self.hidden_size)
-    total = torch.zeros_like(tokens)
-    for number in range(routing_weights.shape[1]):
-        gate_up = tokens @ self.gate_up_proj[number] + self.gate_up_proj_bias[number]
+
+    def compute(rows, ends, experts):
+        gate_up = _times(rows, self.gate_up_proj, ends) + self.gate_up_proj_bias[experts]
         gate = gate_up[..., ::2].clamp(max=self.limit)
         up = gate_up[..., 1::2].clamp(min=-self.limit, max=self.limit)
         gated = (up + 1) * (gate * torch.sigmoid(gate * self.alpha))
-        out = gated @ self.down_proj[number] + self.down_proj_bias[number]
-        added = total + (out * routing_weights[:, number, None]).to(tokens.dtype)
-        total = torch.where((router_indices == number).any(-1, keepdim=True), added, total)
+        return _times(gated, self.down_proj, ends) + self.down_proj_bias[experts]
+
+    weights = routing_weights.gather(1, router_indices)
+    total = _by_expert(tokens, router_indices, weights, routing_weights.shape[1], compute)
     return total.view(hidden_states.shape[0], -1, self.hidden_size)
 
 
@@ -110,9 +193,14 @@ def _grouped_experts(self, x, num_tokens_per_expert):
     return times(hidden, self.w2).type_as(x)
 
 
+_SORTED = (
+    "is traced as products of tokens sorted by expert, since sizes in its own depend on data: some gradients are rounded "
+    "differently, and an expert that no token chose gets gradients of zeros"
+)
 _ONE_BY_ONE = (
-    "is traced as a loop in which each expert computes every token, since sizes in its own depend on data: gradients are "
-    "rounded differently, and an expert that no token chose gets gradients of zeros"
+    "is traced as a loop in which each expert computes every token, since sizes in its own depend on data, and its experts are "
+    "not just the weights that their library gives them: gradients are rounded differently, and an expert that no token chose "
+    "gets gradients of zeros"
 )
 _COUNTS = "counts integers through float64, since a CPU's torch.histc takes none: the counts are the same"
 _GROUPS = (
@@ -121,17 +209,29 @@ _GROUPS = (
 )
 
 
-def _loop(forward: Callable, source: str) -> Patch:
-    return Patch(_ONE_BY_ONE, forward, source, "transformers 4.57", "loops over experts that data choose,")
+def _experts(forward: Callable, source: str, note: str = _SORTED) -> Patch:
+    return Patch(note, forward, source, "transformers 4.57", "loops over experts that data choose,")
+
+
+def _sparse_experts(make: Callable, source: str, layers: tuple[str, str, str], expert_source: str) -> Patch:
+    return dataclasses.replace(
+        _experts(make(_grouped(*layers)), source),
+        fits=_have_just_weights(layers, expert_source),
+        otherwise=_experts(make(_each_on_all), source, _ONE_BY_ONE),
+    )
 
 
 _MODELS = "transformers.models."
 _MOE = "torchtitan.models.moe.moe."
 _INTEGER_COUNTS = Patch(_COUNTS, functions=((torch, "histc", _histc),))
 PATCHES = {
-    f"{_MODELS}mixtral.modeling_mixtral.MixtralSparseMoeBlock": _loop(_mixtral, "16ab473c41862c54"),
-    f"{_MODELS}qwen3_moe.modeling_qwen3_moe.Qwen3MoeSparseMoeBlock": _loop(_qwen3, "21b88637319fb0e3"),
-    f"{_MODELS}gpt_oss.modeling_gpt_oss.GptOssExperts": _loop(_gpt_oss, "75a704441aeefa1e"),
+    f"{_MODELS}mixtral.modeling_mixtral.MixtralSparseMoeBlock": _sparse_experts(
+        _mixtral, "16ab473c41862c54", ("w1", "w3", "w2"), "725157515d19e80f"
+    ),
+    f"{_MODELS}qwen3_moe.modeling_qwen3_moe.Qwen3MoeSparseMoeBlock": _sparse_experts(
+        _qwen3, "21b88637319fb0e3", ("gate_proj", "up_proj", "down_proj"), "03df2d7685cf8446"
+    ),
+    f"{_MODELS}gpt_oss.modeling_gpt_oss.GptOssExperts": _experts(_gpt_oss, "75a704441aeefa1e"),
     f"{_MOE}TokenChoiceTopKRouter": _INTEGER_COUNTS,
     f"{_MOE}TokenReorderer": _INTEGER_COUNTS,
     f"{_MOE}GroupedExperts": Patch(
@@ -153,6 +253,8 @@ def patched(module: nn.Module, notes: list[str]) -> Iterator[None]:
             if name not in PATCHES:
                 continue
             patch = PATCHES[name]
+            if patch.fits and not all(patch.fits(block) for block in module.modules() if type(block) is kind):
+                patch = patch.otherwise
             if patch.forward:
                 forward = kind.__dict__["forward"]
                 if source_digest(forward, patch.calls) != patch.source:
