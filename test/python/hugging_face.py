@@ -100,7 +100,7 @@ _WHISPER = {
 MODELS = {
     "AlbertForMaskedLM": ("Albert", "ForMaskedLM", words),
     "AlbertForQuestionAnswering": ("Albert", "ForQuestionAnswering", answers),
-    "AllenaiLongformerBase": ("Longformer", "ForMaskedLM", words, {"attention_window": 4}),
+    "AllenaiLongformerBase": ("Longformer", "ForMaskedLM", unmasked, {"attention_window": 4}),
     "BartForCausalLM": ("Bart", "ForCausalLM", words),
     "BartForConditionalGeneration": ("Bart", "ForConditionalGeneration", words),
     "BertForMaskedLM": ("Bert", "ForMaskedLM", words),

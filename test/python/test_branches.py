@@ -1,4 +1,5 @@
-"""Branches on random numbers are decided where no number of [0, 1) matters, and the numbers are drawn."""
+"""Branches on random numbers are decided where no number of [0, 1) matters, and the numbers are drawn; branches on what is
+computed from constants alone are decided, too."""
 
 import cleave_path  # noqa: F401
 import cleave
@@ -64,6 +65,39 @@ def test_a_condition_is_decided_and_its_number_drawn(tmp_path, name):
     assert ('gradient "second.weight"' in text) == holds
 
 
+def mask(x):
+    """As models make one that they are not given: 1 where a token counts."""
+    return torch.ones(x.shape[:1], dtype=torch.long)
+
+
+CONSTANT = {
+    "tensor": (lambda x: (mask(x) > 1).any(), False),
+    "number": (lambda x: (mask(x) > 0).flatten().any().item(), True),
+    "compared": (lambda x: mask(x).sum().item() > 5, False),
+    "same shape": (lambda x: torch.ones_like(x).sum() > 0, None),  # a call that takes the input
+    "later": (lambda x: (number := mask(x)).any().item() and number.mul_(0) is not None, True),
+}
+
+
+@pytest.mark.parametrize("name", CONSTANT)
+def test_a_condition_on_constants_is_decided(tmp_path, name):
+    condition, holds = CONSTANT[name]
+    if holds is None:
+        with pytest.raises(cleave.ExportError, match="Data-dependent branching"):
+            cleave.export(Condition(condition), (torch.randn(2, 4),), loss=lambda y: y.sum(), out=tmp_path)
+        return
+    note = r"test_branches.py:\d+ .* is always (true|false): it is computed from constants alone"
+    with pytest.warns(cleave.ExportNote, match=note):
+        text, _ = export(tmp_path, Condition(condition), (torch.randn(2, 4),), loss=lambda y: y.sum())
+    assert ('gradient "second.weight"' in text) == holds
+
+
+def changed_by_data(x):
+    number = torch.zeros(4)
+    number[1:3].add_(x[0, 1:3])
+    return number.any()
+
+
 def inverted(x):
     number = torch.rand([])
     number.neg_()
@@ -87,6 +121,9 @@ UNDECIDED = {
     "view": (seen_through_a_view, "Data-dependent branching"),
     "computed": (lambda x: torch.rand([]) - 1 < 0, "Data-dependent branching"),
     "equal": (lambda x: torch.rand([]) == 2, "Data-dependent branching"),
+    "changed by data": (changed_by_data, "Data-dependent branching"),
+    "unwritten": (lambda x: torch.empty(4).any(), "Data-dependent branching"),
+    "drawn": (lambda x: torch.bernoulli(torch.ones(4)).any(), "Data-dependent branching"),
     "two numbers": (lambda x: torch.rand([]) < torch.rand([]), "Data-dependent branching"),
 }
 

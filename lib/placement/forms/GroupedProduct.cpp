@@ -16,6 +16,7 @@
 #include "dialects/aten/ops/Grouping.h"
 #include "dialects/aten/ops/Indexing.h"
 #include "dialects/aten/ops/Ordering.h"
+#include "dialects/train/Program.h"
 #include "lib/placement/forms/Forms.h"
 #include "lib/placement/forms/LocalBuilder.h"
 
@@ -162,6 +163,24 @@ private:
 // Rows put back
 //===----------------------------------------------------------------------===//
 
+/// What the forward returns where `value` is a saved value that the backward takes.
+Value beforeSaving(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto function =
+      argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
+  if (!function)
+    return value;
+  train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
+  auto module = function->getParentOfType<ModuleOp>();
+  if (!role || role.getKind() != train::RoleKind::Saved || !module)
+    return value;
+  for (auto other : module.getOps<func::FuncOp>())
+    for (unsigned i = 0; !other.isExternal() && i < other.getNumResults(); ++i)
+      if (train::getResultRole(other, i) == role)
+        return other.front().getTerminator()->getOperand(i);
+  return value;
+}
+
 /// Whether `op` writes all rows of `self`, each once: the indices are those of a sort.
 bool isPermutation(aten::IndexPutOp op) {
   if (op.getAccumulate().value_or(false) || op.getIndices().size() != 1)
@@ -169,7 +188,7 @@ bool isPermutation(aten::IndexPutOp op) {
   if (std::optional<ArrayRef<bool>> present = op.getIndicesPresent();
       present && !present->empty() && !present->front())
     return false;
-  Value places = op.getIndices().front();
+  Value places = beforeSaving(op.getIndices().front());
   return isa_and_nonnull<aten::SortOp, aten::SortStableOp>(places.getDefiningOp()) &&
          cast<OpResult>(places).getResultNumber() == 1 && rankOf(places) == 1 &&
          shapeOf(op.getValues()) == shapeOf(op.getSelf()) &&

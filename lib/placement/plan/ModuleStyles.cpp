@@ -125,7 +125,18 @@ struct Reached {
 };
 } // namespace
 
-/// The ops that really compute with dimension `dim` of a weight: after views and casts of it.
+/// Whether an op joins tensors that lie alike, as a stack of experts' weights does: what is cut in
+/// one is cut in all of them.
+static bool joinsAlike(Operation *op, const ShardingRule &rule, unsigned number) {
+  const sharding::TensorFactors &factors = rule.operands[number];
+  return factors.size() > 1 && llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
+           return isTensor(operand.get().getType()) &&
+                  rule.operands[operand.getOperandNumber()] == factors;
+         });
+}
+
+/// The ops that really compute with dimension `dim` of a weight: after views and casts of it, and
+/// after what joins it with weights that lie alike.
 static void findUses(Value weight, int64_t dim, SmallVectorImpl<Reached> &uses) {
   for (OpOperand &use : weight.getUses()) {
     Operation *op = use.getOwner();
@@ -137,7 +148,8 @@ static void findUses(Value weight, int64_t dim, SmallVectorImpl<Reached> &uses) 
                         : leadingFactor(rule, rule.operands[use.getOperandNumber()], dim);
     if (!factor)
       continue;
-    if (llvm::count_if(op->getOperandTypes(), isTensor) > 1 || reduces(rule)) {
+    if (reduces(rule) || (llvm::count_if(op->getOperandTypes(), isTensor) > 1 &&
+                          !joinsAlike(op, rule, use.getOperandNumber()))) {
       uses.push_back({op, use.getOperandNumber(), *factor});
       continue;
     }

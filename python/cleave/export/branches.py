@@ -1,8 +1,11 @@
-"""Decides branches on random numbers whose outcome no random number can change.
+"""Decides branches whose outcome no data can change: on random numbers, and on tensors that no input reaches.
 
 `if torch.rand([]) < self.layerdrop` with a `layerdrop` of 0, as many models of transformers have it, looks to
 Dynamo like control flow that depends on data. The number is drawn all the same: what is drawn afterwards
 must be what eager mode draws.
+
+`if mask.any().item()` with a mask that forward makes of ones, as Longformer has it, looks alike. A mask that is an input
+is data.
 """
 
 from __future__ import annotations
@@ -15,8 +18,9 @@ from collections.abc import Callable, Iterator
 
 import torch
 
+from cleave.export.constants import NotConstant, constant_value
 from cleave.export.paths import short_path
-from cleave.export.pytorch import BYTECODE_TRANSLATORS, VariableTracker
+from cleave.export.pytorch import BYTECODE_TRANSLATORS, VariableTracker, traced_node
 
 _MIRRORED = {
     operator.lt: operator.gt, operator.le: operator.ge, operator.gt: operator.lt, operator.ge: operator.le,
@@ -74,11 +78,17 @@ class Branches:
         return jump
 
     def _outcome(self, translator, value: VariableTracker) -> bool | None:
-        if not value.is_tensor():
+        node = traced_node(value)
+        if node is None:
             return None
-        compared = _comparison(value.as_proxy().node)
+        compared = _comparison(node) if value.is_tensor() else None
         if compared is None:
-            return None
+            try:
+                outcome = bool(constant_value(node))
+            except NotConstant:
+                return None
+            self._note(translator, outcome, "it is computed from constants alone")
+            return outcome
         compare, number = compared
         outcome = _decide(compare, number)
         if outcome is None:
@@ -87,15 +97,18 @@ class Branches:
                 "branch that no random number changes: set what it is compared with to 0 or 1"
             )
             return None
+        self._note(translator, outcome, f"a random number in [0, 1) is compared with {number:g}")
+        return outcome
+
+    def _note(self, translator, outcome: bool, reason: str):
         file, line = translator.f_code.co_filename, translator.lineno
         code = linecache.getline(file, line).strip()
         note = (
             f"the condition at {short_path(file)}:{line}" + (f" ('{code}')" if code else "")
-            + f" is always {'true' if outcome else 'false'}: a random number in [0, 1) is compared with {number:g}"
+            + f" is always {'true' if outcome else 'false'}: {reason}"
         )  # fmt: skip
         if note not in self.notes:
             self.notes.append(note)
-        return outcome
 
 
 def _comparison(node: torch.fx.Node) -> tuple[Callable, float] | None:

@@ -17,7 +17,7 @@ import torch.fx.traceback
 from torch import fx
 from torch._dynamo import symbolic_convert
 from torch._dynamo.functional_export import dynamo_graph_capture_for_export
-from torch._dynamo.variables import VariableTracker
+from torch._dynamo.variables import SymNodeVariable, VariableTracker
 from torch._functorch._aot_autograd import descriptors
 from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
 from torch._guards import detect_fake_mode, tracing
@@ -35,8 +35,8 @@ __all__ = [
     "FakeTensor", "FakeTensorMode", "OpOverload", "TorchDispatchMode", "VariableTracker", "descriptors",
     "detect_fake_mode", "dtensor_spec", "erase_assertions", "grouped_mm", "has_python_kernel", "joint_graph",
     "memory_order", "part_of_step", "pytree", "python_kernels", "record_call", "registered_sharding",
-    "reset_tracer", "run_kernel", "schemas", "suggest_memory_format", "trace_forward", "tracer_config",
-    "unset_fake_temporarily", "without_onednn",
+    "reset_tracer", "run_kernel", "schemas", "suggest_memory_format", "trace_forward", "traced_node",
+    "tracer_config", "unset_fake_temporarily", "without_onednn", "without_tracing",
 ]  # fmt: skip
 
 _ASSERTIONS = {getattr(torch.ops.aten._assert_async, name) for name in torch.ops.aten._assert_async.overloads()}
@@ -80,6 +80,20 @@ def joint_graph(stack: contextlib.ExitStack, traced: fx.GraphModule, inputs: tup
     stack.enter_context(tracing(traced.meta["tracing_context"]))
     stack.enter_context(torch.fx.traceback.preserve_node_meta())
     return aot_export_joint_with_descriptors(stack, traced, inputs)._aot_graph_capture.graph_module
+
+
+def traced_node(value: VariableTracker) -> fx.Node | None:
+    """The call that computes a tensor, or a number taken from one; None for all other values."""
+    if not value.is_tensor() and not isinstance(value, SymNodeVariable):
+        return None
+    return value.as_proxy().node
+
+
+@contextlib.contextmanager
+def without_tracing() -> Iterator[None]:
+    """Computes on real tensors inside of a trace."""
+    with unset_fake_temporarily(), torch._C.DisableTorchFunction(), torch.no_grad():
+        yield
 
 
 def part_of_step(call: fx.Node) -> str | None:
