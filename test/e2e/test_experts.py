@@ -1,7 +1,7 @@
-"""torchtitan's mixtures of experts on several ranks: what they compute on one device, and what ranks send.
+"""Mixtures of experts of torchtitan and transformers on several ranks: what they compute on one device, and what ranks send.
 
-In float64, in which the exporter leaves the casts to bfloat16 around `_grouped_mm` out, ranks agree with one device to
-1e-9. As they are, each group's product is one rank's, of the same kernel and sizes: differences are those of what is
+In float64, in which the exporter leaves torchtitan's casts to bfloat16 around `_grouped_mm` out, ranks agree with one device
+to 1e-9. As they are, each group's product is one rank's, of the same kernel and sizes: differences are those of what is
 summed over ranks elsewhere.
 """
 
@@ -12,10 +12,11 @@ import subprocess
 
 import cleave
 import float64
+import hugging_face
 import pytest
 import torch
 import torchtitan_models
-from cleave import FSDP, DataParallel, ExpertParallel, Plan, testing
+from cleave import FSDP, ColwiseParallel, DataParallel, ExpertParallel, Plan, RowwiseParallel, testing
 from safetensors.torch import load_file, save_file
 
 COLLECTIVES = re.compile(r"dist\.(all_reduce|all_gather|reduce_scatter|all_to_all)\b")
@@ -87,6 +88,77 @@ def test_ranks_compute_what_one_device_does(name, layout, exported, build_dir, c
     local = lay_out(build_dir, path, mesh, plan, tmp_path)
     whole, part = (PRODUCT.findall(program.read_text()) for program in (path, local))
     assert whole and part == [(str(int(n) // rows), str(int(e) // experts)) for n, e in whole]
+    cleave_run.succeed(
+        local, "--ranks", math.prod(mesh.values()), "--ranks-as", "threads", "--inputs", inputs, "--against", path,
+        "--tolerance", 1e-9)  # fmt: skip
+
+
+# In the models' own types, the largest difference relative to a tensor's largest element.
+OWN_TYPES = {
+    # Experts' products are bitwise one device's, and two of them a token's sum in any order.
+    "experts on 2": 0,
+    # Float32's rounding of what the data's ranks sum up, of some 100 terms.
+    "experts of the data's ranks": 2**-20,
+    # A gradient of experts' weights is a sum of two products in bfloat16, each rounded.
+    "data and experts": 2**-6,
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("layout", OWN_TYPES)
+def test_ranks_compute_in_bfloat16_what_one_device_does(name, layout, exported, build_dir, cleave_run, tmp_path):
+    mesh, plan, _, _ = LAYOUTS[layout]
+    _, path, inputs = exported(name, torch.float32)
+    local = lay_out(build_dir, path, mesh, plan, tmp_path)
+    products = [line for line in local.read_text().splitlines() if "aten._grouped_mm" in line]
+    assert products and all("bf16" in line for line in products)
+    cleave_run.succeed(
+        local, "--ranks", math.prod(mesh.values()), "--ranks-as", "threads", "--inputs", inputs, "--against", path,
+        "--tolerance", OWN_TYPES[layout])  # fmt: skip
+
+
+def gpt_oss():
+    return hugging_face.make("openai/gpt-oss-20b")
+
+
+def mixtral():
+    import transformers
+
+    torch.manual_seed(0)
+    config = hugging_face.narrow(transformers.MixtralConfig, num_local_experts=4, num_experts_per_tok=3)
+    config.use_cache = False
+    model = transformers.MixtralForCausalLM(config).train()
+    return cleave.ExportSpec(
+        model, (), hugging_face.words(config), optimizer=torch.optim.AdamW(model.parameters()), name="mixtral")  # fmt: skip
+
+
+OSS, MIXTRAL = "model.layers.*.mlp.experts", "model.layers.*.block_sparse_moe.experts.*"
+# The model, the mesh, its plan, and among how many ranks experts, and their widths, are divided.
+OF_TRANSFORMERS = {
+    "experts on 4": (gpt_oss, {"ep": 4}, {OSS: ExpertParallel("ep")}, 4, 1),
+    "data and experts": (gpt_oss, {"dp": 2, "ep": 2}, {OSS: ExpertParallel("ep"), "": FSDP("dp")}, 2, 1),
+    "within experts": (
+        mixtral, {"tp": 2}, {f"{MIXTRAL}.w[13]": ColwiseParallel("tp"), f"{MIXTRAL}.w2": RowwiseParallel("tp")}, 1, 2),
+}  # fmt: skip
+WEIGHTS = re.compile(r"aten\._grouped_mm.*, tensor<(\d+)x(\d+)x(\d+)xf64")
+
+
+@pytest.mark.parametrize("layout", OF_TRANSFORMERS)
+def test_experts_of_transformers_are_divided(layout, build_dir, cleave_run, tmp_path):
+    make, mesh, plan, experts, widths = OF_TRANSFORMERS[layout]
+    spec = float64.doubled(make())
+    with pytest.warns(cleave.ExportNote, match="products of tokens sorted by expert"):
+        path = float64.export(spec, tmp_path)
+    inputs = tmp_path / "inputs.safetensors"
+    save_file({n: t.contiguous() for n, t in testing.example_inputs(spec).items()}, inputs)
+    folder = tmp_path / "local"
+    folder.mkdir()
+    local = lay_out(build_dir, path, mesh, plan, folder)
+    whole, part = (WEIGHTS.findall(program.read_text()) for program in (path, local))
+    assert len(whole) == len(part) > 0
+    for before, after in zip(whole, part):
+        assert int(before[0]) == experts * int(after[0])
+        assert math.prod(map(int, before[1:])) == widths * math.prod(map(int, after[1:]))
     cleave_run.succeed(
         local, "--ranks", math.prod(mesh.values()), "--ranks-as", "threads", "--inputs", inputs, "--against", path,
         "--tolerance", 1e-9)  # fmt: skip
