@@ -20,6 +20,6 @@ target_link_libraries(cleave_mlir_shared INTERFACE MLIR LLVM)
 include(CleaveMLIRArchives)
 add_library(cleave_mlir_static INTERFACE)
 target_link_libraries(cleave_mlir_static INTERFACE
-  MLIRIR MLIRParser MLIRBytecodeReader MLIRFuncDialect MLIRFunctionInterfaces MLIRCallInterfaces
+  MLIRIR MLIRParser MLIRBytecodeReader MLIRArithDialect MLIRFuncDialect MLIRMathDialect MLIRFunctionInterfaces MLIRCallInterfaces
   MLIRControlFlowInterfaces MLIRSideEffectInterfaces MLIRInferTypeOpInterface MLIRViewLikeInterface MLIRSupport
   MLIRBytecodeOpInterface MLIRAsmParser LLVMSupport LLVMDemangle)

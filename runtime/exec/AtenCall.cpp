@@ -55,6 +55,7 @@ void AtenCall::pushArguments(Frame &frame) {
       stack.push_back(argument.constant);
       break;
     case Argument::Tensor:
+    case Argument::Number:
       stack.push_back(argument.operand.read(frame));
       break;
     case Argument::List:
@@ -211,7 +212,7 @@ BindResult cleave::runtime::bindAtenCall(Binder &binder, Operation *op) {
       bound.operand.slot = instruction->lists.size();
       instruction->lists.push_back(std::move(list));
     } else if (!argument->values.empty()) {
-      bound.kind = AtenCall::Argument::Tensor;
+      bound.kind = argument->kind == 'N' ? AtenCall::Argument::Number : AtenCall::Argument::Tensor;
       bound.operand = binder.use(argument->values.front());
     }
     instruction->arguments.push_back(std::move(bound));

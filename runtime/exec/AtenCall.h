@@ -1,7 +1,7 @@
 //===- AtenCall.h - instructions that call one operator ------------*- C++ -*-===//
 //
 // All operators are called the same way: boxed, through the dispatcher's handle, with arguments
-// prepared when the program was bound. What varies from step to step are tensors only.
+// prepared when the program was bound. What varies from step to step are tensors and numbers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +20,12 @@ public:
   void execute(Frame &frame) override;
 
   struct Argument {
-    enum Kind : uint8_t { Constant, Tensor, List } kind;
+    enum Kind : uint8_t {
+      Constant,
+      Tensor,
+      List,
+      Number, ///< a `Scalar` that the program computes
+    } kind;
     Operand operand; ///< for a list, `slot` is its index in `lists`
     /// A list itself, where its elements always are the same tensors.
     c10::IValue constant;

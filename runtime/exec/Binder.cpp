@@ -12,6 +12,8 @@
 #include "runtime/exec/Kernels.h"
 #include "runtime/exec/PlannedInstruction.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
@@ -139,6 +141,8 @@ llvm::Expected<std::unique_ptr<Instruction>> Binder::bindGroup(ArrayRef<Operatio
   };
   if (const Kernel *kernel = findKernel(op))
     return plan(kernel->bind(*this, group));
+  if (isa_and_nonnull<arith::ArithDialect, math::MathDialect>(op->getDialect()))
+    return bindArithmetic(*this, op);
   if (isa<aten::AtenOpInterface>(op)) {
     if (BindResult grouping = plan(bindGrouping(*this, op)); !grouping || *grouping)
       return grouping;

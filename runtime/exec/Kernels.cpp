@@ -1,6 +1,7 @@
 //===- Kernels.cpp - the table of ops with a kernel of their own -------------===//
 
 #include "runtime/exec/Kernels.h"
+#include "dialects/aten/ops/Call.h"
 #include "dialects/aten/ops/Random.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/exec/Exec.h"
@@ -32,6 +33,7 @@ private:
 static KernelTable makeTable() {
   KernelTable table;
   table.add<train::AccumulateOp>({bindAccumulate});
+  table.add<aten::ItemOp>({bindItem});
   table.add<train::LearningRateOp>({bindLearningRate});
   table.add<train::AdamWOp>({bindAdamW, batchesOptimizerSteps});
   table.add<train::SGDOp>({bindSGD, batchesOptimizerSteps});

@@ -23,8 +23,12 @@ const Kernel *findKernel(mlir::Operation *op);
 /// A call of the operator that an op with AtenOpInterface names.
 BindResult bindAtenCall(Binder &binder, mlir::Operation *op);
 
+/// An op of the `arith` or `math` dialect.
+BindResult bindArithmetic(Binder &binder, mlir::Operation *op);
+
 // One per op; the table is in Kernels.cpp.
 BindResult bindAccumulate(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindItem(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindLearningRate(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindAdamW(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindSGD(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);

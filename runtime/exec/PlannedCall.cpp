@@ -9,7 +9,10 @@ PlannedCall::PlannedCall(AtenCall call, std::vector<PlannedResult> plan, const A
     : AtenCall(std::move(call)), planned(std::move(plan), arena), variant(std::move(variant)) {
   if (this->variant.kind != OutVariantKind::Real)
     return;
-  unboxed = UnboxedOut::create(*this->variant.handle);
+  bool hasNumbers = llvm::any_of(
+      arguments, [](const Argument &argument) { return argument.kind == Argument::Number; });
+  if (!hasNumbers)
+    unboxed = UnboxedOut::create(*this->variant.handle);
   if (unboxed)
     for (const Argument &argument : arguments)
       if (argument.kind == Argument::Constant)

@@ -48,7 +48,9 @@ SmallVector<Argument> CallOp::getArguments() {
     if (!value)
       continue;
     auto list = dyn_cast<ArrayAttr>(value);
-    if (!declared.isTensorLike()) {
+    if (!declared.isTensorLike() && isa<OperandAttr>(value)) {
+      arguments.push_back({declared.name, 'N', {resolve(value)}, {}});
+    } else if (!declared.isTensorLike()) {
       // None of an optional constant is the same as its absence: the default is None.
       if (!isa<UnitAttr>(value))
         arguments.push_back({declared.name, 'A', {}, value});
@@ -173,6 +175,11 @@ bool CallOp::mixesElements() {
   return true;
 }
 
+/// There is nothing to cut, and it is linear in nothing: the operand is whole.
+cleave::sharding::ShardingRule ItemOp::getShardingRule() {
+  return cleave::sharding::RuleBuilder(*this).finish();
+}
+
 /// What kind of value a schema type takes, and whether `value` is one.
 static bool accepts(StringRef type, Attribute value) {
   if (type.consume_back("?") && isa<UnitAttr>(value))
@@ -180,6 +187,8 @@ static bool accepts(StringRef type, Attribute value) {
   auto isReference = [](Attribute a) { return isa<OperandAttr>(a); };
   if (type == "Tensor")
     return isReference(value);
+  if (isReference(value))
+    return type == "Scalar";
   if (type == "Tensor[]" || type == "Tensor?[]") {
     auto list = dyn_cast<ArrayAttr>(value);
     if (!list) {
@@ -269,6 +278,16 @@ LogicalResult CallOp::verify() {
   });
   if (walk.wasInterrupted())
     return emitOpError("refers to an operand that it does not have");
+  // 6.
+  for (const Argument &argument : getArguments()) {
+    bool isNumber = argument.kind == 'N';
+    for (Value value : argument.values)
+      if (value && isa<RankedTensorType>(value.getType()) == isNumber)
+        return withSchema(emitOpError("argument '")
+                          << argument.name << "' expects "
+                          << (isNumber ? "a number, f64 or i1" : "a tensor") << ", found "
+                          << value.getType());
+  }
   if (llvm::is_contained(uses, 0u))
     return emitOpError("has an operand that none of its arguments refers to");
   for (const SchemaValue &declared : schema->arguments) {
