@@ -35,7 +35,7 @@ struct ArgumentSpec {
 
 /// One argument of one op, with its value. Tensor: `values[0]`; list: `values`, in which a null
 /// value stands for None; everything else: `attribute`. An optional tensor that is None has kind
-/// 'O' and no values.
+/// 'O' and no values. A `Scalar` that is computed at run time has kind 'N' and is `values[0]`.
 struct Argument {
   llvm::StringRef name;
   char kind;

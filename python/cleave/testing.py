@@ -14,6 +14,7 @@ import torch
 
 from cleave.export.capture import own_loss, tensor_leaves
 from cleave.export.inputs import Signature
+from cleave.export.optimizer import fused_kind
 from cleave.export.roles import State
 from cleave.export.spec import ExportSpec
 
@@ -100,32 +101,35 @@ class Training:
 def train(
     spec: ExportSpec, batches: list[Tensors], microbatches: int = 1, seed: int = 0
 ) -> Training:
-    """Trains with the spec's optimizer in its fused form, one step for each of `batches`.
+    """Trains with the spec's optimizers, one step for each of `batches`: as programs do, in the fused form of those that
+    have one, and in the ordinary one of all others.
 
     A batch holds `microbatches` times the example's number of examples, by input name. PyTorch's
     generator is seeded once, before the first step.
     """
     run = _Run(spec)
-    optimizer = run.fused_optimizer()
-    rates = [float(group["lr"]) for group in optimizer.param_groups]
+    optimizers = run.make_optimizers()
+    groups = [group for optimizer in optimizers for group in optimizer.param_groups]
+    rates = [float(group["lr"]) for group in groups]
     losses = []
     torch.manual_seed(seed)
     for step, batch in enumerate(batches, start=1):
-        optimizer.zero_grad(set_to_none=True)
+        for optimizer in optimizers:
+            optimizer.zero_grad(set_to_none=True)
         total = []
         for part in split_batch(spec, batch, microbatches):
             total.append(run.microbatch(part, 1.0 / microbatches)["loss"])
-        for group, rate in zip(optimizer.param_groups, rates):
+        for group, rate in zip(groups, rates):
             group["lr"] = rate * spec.lr_schedule.factor(step)
-        run.step(optimizer)
+        run.step(optimizers)
         losses.append(sum(float(loss) for loss in total) / len(total))
     tensors = {f"param.{n}": p.detach().clone() for n, p in run.state.parameters.items()}
     tensors |= {f"buffer.{n}": b.detach().clone() for n, b in run.buffers().items()}
     for name, parameter in run.state.parameters.items():
-        state = optimizer.state.get(run.pairs.get(parameter, parameter), {})
-        for slot in ("exp_avg", "exp_avg_sq", "momentum_buffer"):
-            value = state.get(slot)
-            if value is not None:
+        key = run.pairs.get(parameter, parameter)
+        state = next((optimizer.state[key] for optimizer in optimizers if key in optimizer.state), {})
+        for slot, value in state.items():
+            if isinstance(value, torch.Tensor) and slot != "step":
                 value = torch.view_as_complex(value) if parameter.is_complex() else value
                 tensors[f"optim.{name}.{slot}"] = value.detach().clone()
     return Training(losses, tensors)
@@ -178,26 +182,36 @@ class _Run:
         """The buffers as they are now, also where forward put new tensors in their place."""
         return State(self.spec).buffers
 
-    def fused_optimizer(self) -> torch.optim.Optimizer:
+    def make_optimizers(self) -> list[torch.optim.Optimizer]:
+        return [self._fused(each) if fused_kind(each) else _ordinary(each) for each in self.spec.optimizers]
+
+    def _fused(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
         """The optimizer's groups in PyTorch's fused implementation."""
-        kind = type(self.optimizer)
         groups = []
-        for group in self.optimizer.param_groups:
+        for group in optimizer.param_groups:
             options = {k: v for k, v in group.items() if k in _OPTIONS}
             for parameter in options["params"]:
                 if parameter.is_complex():
                     self.pairs[parameter] = torch.nn.Parameter(torch.view_as_real(parameter.detach()))
             options["params"] = [self.pairs.get(p, p) for p in options["params"]]
             groups.append({**options, "fused": True})
-        return kind(groups, lr=1.0, fused=True)
+        return type(optimizer)(groups, lr=1.0, fused=True)
 
-    def step(self, optimizer: torch.optim.Optimizer):
+    def step(self, optimizers: list[torch.optim.Optimizer]):
         for parameter, pair in self.pairs.items():
             if parameter.grad is not None:
                 pair.grad = torch.view_as_real(parameter.grad.resolve_conj())
-        optimizer.step()
+        for optimizer in optimizers:
+            optimizer.step()
         for parameter in self.pairs:
             parameter.grad = None
+
+
+def _ordinary(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """Which computes parameter by parameter."""
+    for group in optimizer.param_groups:
+        group.update({option: False for option in ("foreach", "fused", "capturable") if option in group})
+    return optimizer
 
 
 _OPTIONS = {

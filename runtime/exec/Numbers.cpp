@@ -95,6 +95,7 @@ static Function findFunction(Operation *op) {
       .Case([](arith::SubFOp) { return [](const double *x) { return x[0] - x[1]; }; })
       .Case([](arith::MulFOp) { return [](const double *x) { return x[0] * x[1]; }; })
       .Case([](arith::DivFOp) { return [](const double *x) { return x[0] / x[1]; }; })
+      .Case([](arith::RemFOp) { return [](const double *x) { return std::fmod(x[0], x[1]); }; })
       .Case([](arith::NegFOp) { return [](const double *x) { return -x[0]; }; })
       .Case([](arith::SelectOp) { return [](const double *x) { return x[0] != 0 ? x[1] : x[2]; }; })
       .Case([](arith::AndIOp) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import pathlib
@@ -185,8 +186,16 @@ def as_scalar_overload(
     return None
 
 
+@dataclasses.dataclass(frozen=True)
+class RunTimeNumber:
+    """A number that the program computes: the name of its SSA value, and its type."""
+
+    name: str
+    type: str = "f64"
+
+
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (bool, int, float, complex))
+    return isinstance(value, (bool, int, float, complex, RunTimeNumber))
 
 
 def has_number_for_tensor(overload: OpOverload, bound: dict[str, Any]) -> bool:
@@ -205,13 +214,18 @@ class OperatorWriter:
         self._typed = load_typed_ops()
 
     def write(
-        self, overload: OpOverload, bound: dict[str, Any], result: Any = None
+        self, overload: OpOverload, bound: dict[str, Any], result: Any = None, rule: str | None = None
     ) -> tuple[str, str]:
-        """`aten.mm(%a, %b)` and the operands' types, `tensor<..>, tensor<..>`; `result` is its value in the trace."""
+        """`aten.mm(%a, %b)` and the operands' types, `tensor<..>, tensor<..>`; `result` is its value in the trace.
+
+        rule: how an operator without a typed op may be sharded, if nobody has registered that.
+        """
         types = argument_types(overload)
         name = schema_name(overload)
-        mnemonic = self._typed.get(name)
-        operands: list[torch.fx.Node] = []
+        # Attributes of typed ops are constants.
+        computed = any(isinstance(value, RunTimeNumber) for value in bound.values())
+        mnemonic = None if computed else self._typed.get(name)
+        operands: list[torch.fx.Node | RunTimeNumber] = []
         parts = []
         for argument, schema_type in types.items():
             if argument in _PLACEMENT_ARGUMENTS:
@@ -227,6 +241,11 @@ class OperatorWriter:
             if is_tensor or is_list:
                 text = self._tensors(value, operands)
                 parts.append(text if mnemonic else f"{argument} = {text}")
+            elif isinstance(value, RunTimeNumber):
+                if schema_type.rstrip("?") != "Scalar":
+                    raise Unsupported(f"a number that is computed at run time for '{argument}', which takes a {schema_type}")
+                operands.append(value)
+                parts.append(f"{argument} = {value.name}")
             elif value is None:
                 # No optional constant differs from its absence, except where None is not a default.
                 continue
@@ -235,8 +254,9 @@ class OperatorWriter:
         if mnemonic:
             op = f"aten.{mnemonic}("
         else:
-            op = f"aten.call {_callee(overload, name, sharding_text(overload, bound, result))}("
-        return op + ", ".join(parts) + ")", ", ".join(map(self._type_of, operands))
+            op = f"aten.call {_callee(overload, name, sharding_text(overload, bound, result) or rule)}("
+        operand_types = [each.type if isinstance(each, RunTimeNumber) else self._type_of(each) for each in operands]
+        return op + ", ".join(parts) + ")", ", ".join(operand_types)
 
     def _tensors(self, value: Any, operands: list[torch.fx.Node]) -> str:
         if value is None:

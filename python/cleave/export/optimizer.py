@@ -1,4 +1,4 @@
-"""The update function: one optimizer op for each parameter that the optimizer holds."""
+"""The update function: the steps of the optimizers for all parameters that they hold."""
 
 from __future__ import annotations
 
@@ -10,78 +10,117 @@ from cleave.export.errors import ExportError
 from cleave.export.roles import Role, State
 from cleave.export.spec import ExportSpec
 from cleave.export.text import Names, float_attribute, tensor_type
+from cleave.export.traced_update import TracedUpdate
+from cleave.export.update_text import UpdateText, state_role
+
+# They take a closure, or gradients that programs do not have.
+_REFUSED = {
+    torch.optim.LBFGS: "calls a closure several times a step",
+    torch.optim.SparseAdam: "takes sparse gradients",
+}
 
 
 class UpdateWriter:
-    """Checks an optimizer against a module's parameters and writes `@update` for it."""
+    """Checks the optimizers against a module's parameters and writes `@update` for them."""
 
     def __init__(self, spec: ExportSpec, state: State):
         self._schedule = spec.lr_schedule
         self._state = state
-        self._kind = _kind(spec.optimizer)
-        if spec.optimizer.state:
-            raise ExportError("the optimizer has taken steps already; export with a fresh one")
-        names = {id(parameter): name for name, parameter in state.parameters.items()}
-        self._groups: dict[str, dict] = {}
-        for group in spec.optimizer.param_groups:
-            _check_group(spec.optimizer, group)
-            for parameter in group["params"]:
-                if id(parameter) not in names:
-                    raise ExportError(
-                        f"the optimizer holds a parameter of shape {tuple(parameter.shape)} that "
-                        "the module does not have"
-                    )
-                self._groups[names[id(parameter)]] = group
+        self._optimizers = list(spec.optimizers)
+        self._names = {id(parameter): name for name, parameter in state.parameters.items()}
+        holders: dict[str, torch.optim.Optimizer] = {}
+        for optimizer in self._optimizers:
+            _check_optimizer(optimizer)
+            for group in optimizer.param_groups:
+                _check_group(optimizer, group)
+                for parameter in group["params"]:
+                    if id(parameter) not in self._names:
+                        raise ExportError(
+                            f"the optimizer holds a parameter of shape {tuple(parameter.shape)} that "
+                            "the module does not have"
+                        )
+                    name = self._names[id(parameter)]
+                    if holders.setdefault(name, optimizer) is not optimizer:
+                        raise ExportError(f"two optimizers hold parameter '{name}'; expected one")
+        self._held = set(holders)
 
     def write(self, gradients: list[str]) -> str:
         """`func.func @update`; `gradients` names the parameters that have one."""
         from cleave.export.program import function_text
 
-        names = Names()
-        updated = [n for n in self._state.parameters if n in self._groups and n in gradients]
+        updated = [n for n in self._state.parameters if n in self._held and n in gradients]
         if not updated:
             raise ExportError("the optimizer holds no parameter that takes a gradient")
-        types = {n: tensor_type(self._state.parameters[n]) for n in updated}
-        slots = {n: self._slots(self._groups[n]) for n in updated}
+        updates = [self._update(optimizer, set(updated)) for optimizer in self._optimizers]
+        slots = {name: types for update in updates for name, types in update.slots.items()}
+
+        names = Names()
         arguments, values = [], {}
 
         def add(key, wanted: str, type_: str, role: Role):
             values[key] = names.fresh(wanted)
             arguments.append((values[key], type_, role))
 
+        types = {n: tensor_type(self._state.parameters[n]) for n in updated}
         for n in updated:
             add(("parameter", n), n, types[n], self._state.parameter_role(n))
         for n in updated:
             add(("gradient", n), f"grad.{n}", types[n], Role("gradient", n))
         for n in updated:
-            for slot in slots[n]:
-                add((slot, n), f"{slot}.{n}", types[n], state_role(n, slot))
+            for slot, type_ in slots[n].items():
+                add((slot, n), f"{slot}.{n}", type_, state_role(n, slot))
         add("step", "step", "tensor<f32>", Role("step"))
 
-        body, rates, results = [], {}, []
+        text = UpdateText(names, values, self._schedule)
+        for update in updates:
+            update.write(text)
+        results = []
         for n in updated:
-            lr = float(self._groups[n]["lr"])
-            if lr not in rates:
-                rates[lr] = names.fresh("lr")
-                body.append(
-                    f"{rates[lr]} = train.learning_rate({values['step']}) {{base = "
-                    f"{float_attribute(lr)}, schedule = {self._schedule.attribute()}}} : "
-                    "(tensor<f32>) -> tensor<f64>"
-                )
-            outputs = [names.fresh(f"new.{n}")] + [names.fresh(f"new.{s}.{n}") for s in slots[n]]
-            operands = [values["parameter", n], values["gradient", n]]
-            operands += [values[slot, n] for slot in slots[n]] + [values["step"], rates[lr]]
-            body.append(
+            results.append((text.results["parameter", n], types[n], self._state.parameter_role(n)))
+            results += [(text.results[slot, n], type_, state_role(n, slot)) for slot, type_ in slots[n].items()]
+        return function_text("update", arguments, results, ["train.phase = #train.phase<update>"], text.body)
+
+    def _update(self, optimizer: torch.optim.Optimizer, updated: set[str]) -> FusedUpdate | TracedUpdate:
+        kind = fused_kind(optimizer)
+        if kind is None:
+            return TracedUpdate(optimizer, self._names, updated)
+        return FusedUpdate(kind, optimizer, self._names, updated, self._state)
+
+
+class FusedUpdate:
+    """Steps that are one op for each parameter, executed by PyTorch's fused kernels.
+
+    slots: of each parameter, the types of its states.
+    """
+
+    def __init__(self, kind: str, optimizer, names: dict[int, str], updated: set[str], state: State):
+        self._kind = kind
+        self._groups = {
+            names[id(parameter)]: group
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+            if names[id(parameter)] in updated
+        }
+        # In the order of the module, as everywhere.
+        self._groups = {name: self._groups[name] for name in state.parameters if name in self._groups}
+        self._types = {name: tensor_type(state.parameters[name]) for name in self._groups}
+        self.slots = {
+            name: dict.fromkeys(self._slots(group), self._types[name]) for name, group in self._groups.items()
+        }
+
+    def write(self, text: UpdateText):
+        for n, group in self._groups.items():
+            rate = text.learning_rate(float(group["lr"]))
+            slots = list(self.slots[n])
+            outputs = [text.names.fresh(f"new.{n}")] + [text.names.fresh(f"new.{s}.{n}") for s in slots]
+            operands = [text.values["parameter", n], text.values["gradient", n]]
+            operands += [text.values[slot, n] for slot in slots] + [text.values["step"], rate]
+            text.body.append(
                 f"{', '.join(outputs)} = train.{self._kind}({', '.join(operands)}) "
-                f"{{{self._attributes(self._groups[n])}}} : {types[n]}"
+                f"{{{self._attributes(group)}}} : {self._types[n]}"
             )
-            results.append((outputs[0], types[n], self._state.parameter_role(n)))
-            results += [
-                (value, types[n], state_role(n, slot)) for value, slot in zip(outputs[1:], slots[n])
-            ]
-        return function_text(
-            "update", arguments, results, ["train.phase = #train.phase<update>"], body
-        )
+            text.results["parameter", n] = outputs[0]
+            text.results.update({(slot, n): output for slot, output in zip(slots, outputs[1:])})
 
     def _slots(self, group: dict) -> list[str]:
         if self._kind == "adamw":
@@ -101,33 +140,35 @@ class UpdateWriter:
         return ", ".join(parts)
 
 
-def state_role(parameter: str, slot: str) -> Role:
-    return Role("optimizer_state", parameter, f' slot "{slot}"')
-
-
-def _kind(optimizer: torch.optim.Optimizer) -> str:
-    # Without weight decay AdamW and Adam are the same computation.
-    if type(optimizer) in (torch.optim.AdamW, torch.optim.Adam):
-        return "adamw"
+def fused_kind(optimizer: torch.optim.Optimizer) -> str | None:
+    """The op of `train` that is a step of the optimizer; None if there is none with its options."""
+    if any(group.get(option) for group in optimizer.param_groups for option in ("amsgrad", "maximize")):
+        return None
     if type(optimizer) is torch.optim.SGD:
         return "sgd"
-    raise ExportError(
-        f"expected torch.optim.AdamW, Adam without weight decay, or SGD as optimizer, found "
-        f"{type(optimizer).__module__}.{type(optimizer).__qualname__}"
-    )
+    if type(optimizer) is torch.optim.AdamW:
+        return "adamw"
+    # Without weight decay AdamW and Adam are the same computation.
+    if type(optimizer) is torch.optim.Adam and all(
+        group.get("decoupled_weight_decay") or not group["weight_decay"] for group in optimizer.param_groups
+    ):
+        return "adamw"
+    return None
+
+
+def _check_optimizer(optimizer: torch.optim.Optimizer):
+    for kind, reason in _REFUSED.items():
+        if isinstance(optimizer, kind):
+            raise ExportError(
+                f"{kind.__name__} {reason}, which programs cannot do; expected an optimizer with step() over dense gradients"
+            )
 
 
 def _check_group(optimizer: torch.optim.Optimizer, group: dict):
     name = type(optimizer).__name__
     for option, value in group.items():
-        for number in value if option == "betas" else [value]:
+        if option == "params":
+            continue
+        for number in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(number, (float, torch.Tensor)) and not math.isfinite(number):
                 raise ExportError(f"{name} has {option} = {value}; expected finite numbers")
-    for option in ("amsgrad", "maximize"):
-        if group.get(option):
-            raise ExportError(f"{name}({option}=True) is not supported")
-    if type(optimizer) is torch.optim.Adam and group["weight_decay"]:
-        if not group.get("decoupled_weight_decay"):
-            raise ExportError(
-                "Adam with weight decay is not supported; use AdamW, which decouples it"
-            )

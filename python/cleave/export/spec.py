@@ -26,8 +26,9 @@ class ExportSpec:
         microbatch. None if the module returns its own loss (a 0-d tensor, or a mapping or
         object with "loss").
     targets: one microbatch of what `loss` takes after the outputs.
-    optimizer: a fresh torch.optim.AdamW, Adam (without weight decay) or SGD over the module's
-        parameters, or a function of the parameters that creates one.
+    optimizer: a fresh optimizer of torch.optim (all but LBFGS and SparseAdam) or one of your own, over the
+        module's parameters; a list of several, each over some of them; or a function of the parameters that creates
+        either.
     lr_schedule: cleave.Constant(), WarmupCosine(...) or StepDecay(...) over the optimizer's rates.
     mode: "forward" (outputs), "loss" (loss and outputs), "joint" (loss and gradients); "auto" is
         joint where there is a loss or an optimizer, else forward.
@@ -123,13 +124,21 @@ class ExportSpec:
             raise ExportError("found a plan without a mesh; give its axes' sizes as mesh={'dp': 2}")
 
     def _make_optimizer(self):
-        if self.optimizer is not None and not isinstance(self.optimizer, torch.optim.Optimizer):
-            if not callable(self.optimizer):
-                raise ExportError(
-                    "expected a torch.optim optimizer or a function that creates one, found "
-                    + _kind(self.optimizer)
-                )
+        if callable(self.optimizer) and not isinstance(self.optimizer, torch.optim.Optimizer):
             self.optimizer = self.optimizer(self.module.parameters())
+        for optimizer in self.optimizers:
+            if not isinstance(optimizer, torch.optim.Optimizer):
+                raise ExportError(
+                    "expected a torch.optim optimizer, a list of them, or a function that creates either, found "
+                    + _kind(optimizer)
+                )
+
+    @property
+    def optimizers(self) -> list[torch.optim.Optimizer]:
+        """None, one or several, each over parameters of its own."""
+        if self.optimizer is None:
+            return []
+        return list(self.optimizer) if isinstance(self.optimizer, (list, tuple)) else [self.optimizer]
 
 
 def _kind(value: Any) -> str:

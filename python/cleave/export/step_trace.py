@@ -1,0 +1,311 @@
+"""One run of an optimizer's step over tensors without data: what it computes, as Values."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import copy
+import dataclasses
+import inspect
+from typing import Any
+
+import torch
+
+from cleave.export.errors import ExportError
+from cleave.export.operators import argument_types
+from cleave.export.pytorch import FakeTensor, FakeTensorMode, OpOverload, TorchDispatchMode, unset_fake_temporarily
+from cleave.export.step_numbers import Number, Recording, recorded_math
+from cleave.export.step_values import (
+    GRADIENT,
+    ITEM,
+    PARAMETER,
+    RATE,
+    RESULT,
+    Value,
+)
+
+aten = torch.ops.aten
+
+# They give their operand, whose memory is nobody's business in a program.
+_SAME_VALUE = {aten.detach.default, aten.alias.default, aten.lift_fresh.default}
+_COPIES = {aten.clone.default, aten.lift_fresh_copy.default}
+# Options that choose among implementations of one computation: programs have the ordinary one.
+_IMPLEMENTATION = {"foreach": False, "fused": False, "capturable": False}
+
+
+@dataclasses.dataclass
+class StepResults:
+    """What a step computes for each parameter. A state is a Value, or what Python keeps there."""
+
+    parameters: list[Value]
+    states: list[dict[str, Any]]
+
+
+@dataclasses.dataclass
+class _Cell:
+    """What a tensor holds at this point of the step. Aliases of it share the cell; a view has one of its own."""
+
+    value: Value
+    version: int = 0
+    base: _Cell | None = None
+    base_version: int = 0
+    is_lost: bool = False  # changed through a view
+
+
+class _Recorder(TorchDispatchMode):
+    def __init__(self, recording: Recording):
+        super().__init__()
+        self._recording = recording
+        self._values = recording.values
+        self._cells: dict[int, tuple[torch.Tensor, _Cell]] = {}  # the tensors live as long, so that ids are theirs
+
+    def define(self, tensor: torch.Tensor, value: Value):
+        self._cells[id(tensor)] = tensor, _Cell(value)
+
+    def read(self, tensor: torch.Tensor) -> Value:
+        cell = self._cell(tensor)
+        if cell.is_lost or (cell.base and cell.base.version != cell.base_version):
+            raise ExportError("it changes a tensor or a view of it, and then uses the other one")
+        return cell.value
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func.namespace == "prim":
+            return func(*args, **kwargs)
+        if func is aten._local_scalar_dense.default:
+            return self._item(args[0])
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            raise ExportError(f"it draws random numbers ({func})")
+        if func is aten.lift_fresh.default and not isinstance(args[0], FakeTensor):
+            constant = func(*args, **kwargs)
+            self.define(constant, self._constant(args[0]))
+            return constant
+        if func._schema.is_mutable:
+            return self._change(func, args, kwargs)
+        result = func(*args, **kwargs)
+        if func in _SAME_VALUE:
+            self._cells[id(result)] = result, self._cell(args[0])
+        else:
+            self._define_results(func, args, kwargs, result)
+        return result
+
+    def _item(self, tensor: torch.Tensor) -> Number:
+        if not tensor.is_floating_point():
+            raise ExportError(
+                "it takes a branch on the values of a tensor, or reads integers from one; expected torch.where for the former"
+            )
+        return self._recording.number(self._values.make(ITEM, (self.read(tensor),)))
+
+    def _constant(self, tensor: torch.Tensor) -> Value:
+        with unset_fake_temporarily():
+            elements = set(tensor.flatten().tolist())
+        if len(elements) != 1 or tensor.is_complex():
+            raise ExportError(f"it uses a constant tensor of shape {tuple(tensor.shape)}; expected equal elements")
+        return self._values.filled(elements.pop(), tensor)
+
+    def _cell(self, tensor: torch.Tensor) -> _Cell:
+        if id(tensor) not in self._cells:
+            if isinstance(tensor, FakeTensor):
+                raise ExportError(
+                    f"it uses a tensor of shape {tuple(tensor.shape)} that is neither a parameter, a gradient nor their state"
+                )
+            self.define(tensor, self._constant(tensor))
+        return self._cells[id(tensor)][1]
+
+    def _values_of(self, argument: Any) -> Any:
+        if isinstance(argument, torch.Tensor):
+            return self.read(argument)
+        if isinstance(argument, torch.SymFloat):
+            return argument.node.value
+        if isinstance(argument, (list, tuple)):
+            return tuple(map(self._values_of, argument))
+        return argument
+
+    def _apply(self, func: OpOverload, args, kwargs, result: Any) -> Value:
+        values = self._values_of(args)
+        if func in _COPIES:
+            return values[0]
+        if func is aten.index_put.default and not kwargs and len(args) == 3:
+            # `x[mask] = number`
+            mask = args[1][0]
+            is_mask = len(args[1]) == 1 and mask.dtype == torch.bool and mask.shape == args[0].shape
+            if is_mask and args[2].numel() == 1 and args[2].dim() == 0:
+                return self._values.make(aten.masked_fill.Tensor, (values[0], values[1][0], values[2]), fake=result)
+        return self._values.make(func, values, {n: self._values_of(v) for n, v in kwargs.items()}, result)
+
+    def _define_results(self, func: OpOverload, args, kwargs, result: Any):
+        value = self._apply(func, args, kwargs, result)
+        is_view = any(returned.alias_info is not None for returned in func._schema.returns)
+        results = list(result) if isinstance(result, (list, tuple)) else [result]
+        for index, tensor in enumerate(results):
+            if not isinstance(tensor, torch.Tensor):
+                raise ExportError(f"it calls {func}, which gives more than tensors")
+            each = value
+            if isinstance(result, (list, tuple)):
+                each = self._values.make(RESULT, (value, index), fake=tensor)
+            cell = _Cell(each)
+            if is_view:
+                cell.base = self._cell(args[0])
+                cell.base_version = cell.base.version
+            self._cells[id(tensor)] = tensor, cell
+
+    def _change(self, func: OpOverload, args, kwargs):
+        """An operator that changes a tensor computes its next value."""
+        functional, arguments, named, target = _functional(func, args, kwargs)
+        cell = self._cell(target)
+        if cell.base:
+            # From here on the view stands alone.
+            self.read(target)
+            cell.base.is_lost = True
+            cell.base.version += 1
+            cell.base = None
+        if functional is aten.copy.default and _is_like(target, args[1]):
+            value = self.read(args[1])
+        else:
+            made = functional(*arguments, **named)
+            value = self._apply(functional, arguments, named, made)
+            if not isinstance(made, torch.Tensor) or made.shape != target.shape:
+                raise ExportError(f"it calls {func}, which changes more than one tensor, or its shape")
+            if made.dtype != target.dtype:
+                value = self._values.make(aten._to_copy.default, (value,), {"dtype": target.dtype}, target)
+        result = func(*args, **kwargs)
+        cell.value = value
+        cell.version += 1
+        return result
+
+
+def _is_like(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    return tensor.shape == other.shape and tensor.dtype == other.dtype
+
+
+def _functional(func: OpOverload, args, kwargs) -> tuple[OpOverload, tuple, dict, torch.Tensor]:
+    """The operator without the change, its arguments, and the tensor that `func` changes."""
+    schema = func._schema
+    changed = [a for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    packet = schema.name.split("::")[1]
+    if len(changed) == 1 and changed[0].is_out:
+        named = {key: value for key, value in kwargs.items() if key != changed[0].name}
+        target = kwargs[changed[0].name]
+    elif len(changed) == 1 and packet.endswith("_") and changed[0].name == schema.arguments[0].name:
+        packet, named, target = packet[:-1], kwargs, args[0]
+    else:
+        raise ExportError(f"it calls {func}, which changes its arguments")
+    if packet == "zero":
+        return aten.zeros_like.default, (target,), {}, target
+    if packet == "fill":
+        return aten.full_like.default, (target, args[1]), {}, target
+    wanted = {name: type_ for name, type_ in argument_types(func).items() if not changed[0].is_out or name != changed[0].name}
+    family = getattr(getattr(torch.ops, func.namespace), packet, None)
+    for overload in [getattr(family, name) for name in family.overloads()] if family else ():
+        if argument_types(overload) == wanted and not overload._schema.is_mutable and isinstance(target, torch.Tensor):
+            return overload, args, named, target
+    raise ExportError(f"it calls {func}, which has no form that changes nothing")
+
+
+class _NumbersToTensors(torch.overrides.TorchFunctionMode):
+    """Functions of PyTorch that would ask for the value of a Number."""
+
+    def __init__(self, recording: Recording):
+        super().__init__()
+        self._recording = recording
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func in (torch.as_tensor, torch.tensor, torch.scalar_tensor) and args and isinstance(args[0], Number):
+            return torch.full((), args[0], dtype=kwargs.get("dtype") or torch.get_default_dtype())
+        result = func(*args, **kwargs)
+        if isinstance(result, torch.SymFloat) and not isinstance(result, Number):
+            return self._recording.number(result.node.value)
+        return result
+
+
+def run_step(
+    optimizer: torch.optim.Optimizer,
+    parameters: list[torch.Tensor],
+    states: list[dict[str, Any]],
+    recording: Recording,
+) -> StepResults:
+    """Runs `step` on a copy of the optimizer, for these of its parameters.
+
+    states: what there is of each of them before the step: Values, and what else Python keeps there.
+    """
+    values = recording.values
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+        recorder = _Recorder(recording)
+
+        def tensor(value: Value) -> torch.Tensor:
+            made = torch.empty(value.fake.shape, dtype=value.fake.dtype)
+            recorder.define(made, value)
+            return made
+
+        def state(entry: Any) -> Any:
+            if not isinstance(entry, Value):
+                return entry
+            return recording.number(entry) if entry.is_number else tensor(entry)
+
+        copies, groups = {}, []
+        for i, parameter in enumerate(parameters):
+            copies[id(parameter)] = tensor(values.make(PARAMETER, (i,), fake=parameter.detach()))
+            copies[id(parameter)].requires_grad_()
+            copies[id(parameter)].grad = tensor(values.make(GRADIENT, (i,), fake=parameter.detach()))
+        for number, group in enumerate(optimizer.param_groups):
+            kept = [copies[id(parameter)] for parameter in group["params"] if id(parameter) in copies]
+            options = {name: value for name, value in _IMPLEMENTATION.items() if name in group}
+            rate = {"lr": recording.number(values.make(RATE, (number,)))} if "lr" in group else {}
+            groups.append({**group, **options, **rate, "params": kept})
+        traced = copy.copy(optimizer)
+        traced.param_groups = [dict(group) for group in groups if group["params"]]
+        traced.state = collections.defaultdict(dict)
+        for parameter, entries in zip(parameters, states):
+            if entries:
+                traced.state[copies[id(parameter)]] = {slot: state(entry) for slot, entry in entries.items()}
+        before = dict(vars(traced))
+
+        for mode in (recorder, _NumbersToTensors(recording), torch.no_grad(), recorded_math()):
+            stack.enter_context(mode)
+        _plain_step(type(optimizer))(traced)
+        _check_unchanged(traced, before, [group for group in groups if group["params"]])
+
+        def result(entry: Any) -> Any:
+            if isinstance(entry, torch.Tensor):
+                return recorder.read(entry)
+            if isinstance(entry, Number):
+                return entry.value
+            if isinstance(entry, (int, float)) and not isinstance(entry, bool):
+                return values.number(entry)
+            if entry is None or isinstance(entry, (bool, str)):
+                return entry
+            raise ExportError(f"it keeps a {type(entry).__name__} as state; expected tensors and numbers")
+
+        own = [copies[id(parameter)] for parameter in parameters]
+        if any(not any(key is parameter for parameter in own) for key in traced.state):
+            raise ExportError("it keeps state that belongs to no parameter")
+        return StepResults(
+            [recorder.read(parameter) for parameter in own],
+            [{slot: result(entry) for slot, entry in traced.state[parameter].items()} for parameter in own],
+        )
+
+
+def _plain_step(kind: type[torch.optim.Optimizer]):
+    """`step` without the hooks that PyTorch puts around it."""
+    step = getattr(kind.step, "__wrapped__", kind.step) if getattr(kind.step, "hooked", False) else kind.step
+    required = [
+        p for p in list(inspect.signature(step).parameters.values())[1:]
+        if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+    ]  # fmt: skip
+    if required:
+        raise ExportError(f"its step needs '{required[0].name}', as one with a closure does; expected step() without arguments")
+    return step
+
+
+def _check_unchanged(traced: torch.optim.Optimizer, before: dict, groups: list[dict]):
+    for name, value in vars(traced).items():
+        if name not in ("param_groups", "state") and before.get(name) is not value:
+            raise ExportError(f"it changes its attribute '{name}'; expected what changes in the state of parameters")
+    for group, old in zip(traced.param_groups, groups):
+        for name, value in group.items():
+            if name not in old or (old[name] is not value):
+                raise ExportError(
+                    f"it changes '{name}' of a parameter group; expected what changes in the state of parameters"
+                )

@@ -1,0 +1,79 @@
+"""Optimizers whose steps are traced, against PyTorch's ordinary ones: bit for bit on one rank."""
+
+import cleave
+import pytest
+import torch
+from cleave import testing
+from cleave.export import ExportSpec, export_spec
+from torch import nn, optim
+from training import (
+    checkpoint_tensors, expected_tensors, losses, newest_checkpoint, random_batches, save_batches, train,
+)  # fmt: skip
+
+STEPS = 20
+
+# Each class with each of its options; ASGD averages from step 8 on.
+OPTIMIZERS = {
+    "adadelta": lambda p: optim.Adadelta(p, lr=0.5, weight_decay=0.01, maximize=True),
+    "adagrad": lambda p: optim.Adagrad(p, lr=0.05, lr_decay=0.1, weight_decay=0.01, initial_accumulator_value=0.1),
+    "adagrad-maximize": lambda p: optim.Adagrad(p, lr=0.05, maximize=True),
+    "adam": lambda p: optim.Adam(p, lr=0.01, weight_decay=0.1),
+    "adam-amsgrad": lambda p: optim.Adam(p, lr=0.01, amsgrad=True, maximize=True, decoupled_weight_decay=True),
+    "adamw-amsgrad": lambda p: optim.AdamW(p, lr=0.01, amsgrad=True, maximize=True),
+    "adamax": lambda p: optim.Adamax(p, lr=0.01, weight_decay=0.01, maximize=True),
+    "asgd": lambda p: optim.ASGD(p, lr=0.05, lambd=0.01, t0=8, weight_decay=0.01, maximize=True),
+    "nadam": lambda p: optim.NAdam(p, lr=0.01, weight_decay=0.01),
+    "nadam-decoupled": lambda p: optim.NAdam(p, lr=0.01, weight_decay=0.01, decoupled_weight_decay=True, maximize=True),
+    "radam": lambda p: optim.RAdam(p, lr=0.01, weight_decay=0.01),
+    "radam-decoupled": lambda p: optim.RAdam(p, lr=0.01, weight_decay=0.01, decoupled_weight_decay=True, maximize=True),
+    "rmsprop": lambda p: optim.RMSprop(p, lr=0.01, weight_decay=0.01),
+    "rmsprop-centered": lambda p: optim.RMSprop(p, lr=0.01, momentum=0.9, centered=True, maximize=True),
+    "rprop": lambda p: optim.Rprop(p, lr=0.01, maximize=True),
+    "sgd-maximize": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.1, weight_decay=0.01, maximize=True),
+    "sgd-nesterov": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, maximize=True),
+    "adafactor": lambda p: optim.Adafactor(p, lr=0.3, weight_decay=0.01, maximize=True),
+    "muon": lambda p: [
+        optim.Muon([each for each in p if each.dim() == 2], lr=0.02),
+        optim.AdamW([each for each in p if each.dim() != 2], lr=0.01),
+    ],
+    "muon-plain": lambda p: [
+        optim.Muon([each for each in p if each.dim() == 2], lr=0.02, nesterov=False, adjust_lr_fn="match_rms_adamw"),
+        optim.NAdam([each for each in p if each.dim() != 2], lr=0.01),
+    ],
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def make_spec(make, name, **options):
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.LayerNorm(8), nn.Linear(8, 3))
+    return ExportSpec(
+        module, (torch.randn(4, 5),), loss=nn.functional.cross_entropy, targets=(torch.randint(3, (4,)),), name=name,
+        optimizer=make(list(module.parameters())), lr_schedule=cleave.WarmupCosine(4, STEPS, 0.1), **options,
+    )  # fmt: skip
+
+
+def compare(build_dir, folder, spec, *options, steps=STEPS):
+    program = export_spec(spec, folder)
+    batches = random_batches(spec, steps, 2, seed=1)
+    data = save_batches(spec, batches, folder / "data.safetensors")
+    train(build_dir, program, "--steps", steps, "--microbatches", 2, "--threads", 1, "--data", f"safetensors:{data}",
+          "--metrics", folder / "m.jsonl", "--checkpoint", folder / "run", *options)  # fmt: skip
+    expected = testing.train(spec, batches, 2)
+    assert losses(folder / "m.jsonl") == expected.losses
+    found = checkpoint_tensors(newest_checkpoint(folder / "run"))
+    wanted = expected_tensors(expected, spec)
+    assert found.keys() == wanted.keys()
+    assert [name for name in wanted if not torch.equal(found[name], wanted[name])] == []
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_steps_are_those_of_the_ordinary_optimizer_bit_for_bit(build_dir, tmp_path, name):
+    compare(build_dir, tmp_path, make_spec(OPTIMIZERS[name], name))
