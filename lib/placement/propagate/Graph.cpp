@@ -4,7 +4,6 @@
 #include "lib/memory/MemoryPlan.h"
 
 #include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -168,11 +167,17 @@ void Graph::addFunction(func::FuncOp function, double weight, bool isOnce) {
 //===----------------------------------------------------------------------===//
 
 /// By which ports with this role are tied; empty if they are not.
-static std::string tieKey(RoleAttr role, const llvm::StringSet<> &parameters) {
+static std::string tieKey(RoleAttr role, Type type, const llvm::StringMap<Type> &parameters) {
   std::string name = role.getNameOrEmpty().str();
+  auto shapeOf = [](Type type) { return cast<RankedTensorType>(type).getShape(); };
   switch (role.getKind()) {
-  case RoleKind::Parameter:
   case RoleKind::OptimizerState:
+    // State of another shape (the sums of rows and columns of a matrix) is placed on its own.
+    if (auto found = parameters.find(name);
+        found != parameters.end() && shapeOf(found->second) != shapeOf(type))
+      return "optimizer_state " + name + " slot " + role.getSlotOrEmpty().str();
+    [[fallthrough]];
+  case RoleKind::Parameter:
     return "parameter " + name;
   case RoleKind::Gradient:
   case RoleKind::Accumulator:
@@ -213,13 +218,14 @@ static Slot slotOf(RoleAttr role) {
 }
 
 void Graph::tie() {
-  llvm::StringSet<> parameters;
+  llvm::StringMap<Type> parameters;
   for (const Port &port : ports)
     if (port.role && port.role.getKind() == RoleKind::Parameter)
-      parameters.insert(port.role.getNameOrEmpty());
+      parameters[port.role.getNameOrEmpty()] = values[port.value].value.getType();
   llvm::StringMap<unsigned> byKey;
   for (auto [number, port] : llvm::enumerate(ports)) {
-    std::string key = port.role ? tieKey(port.role, parameters) : "";
+    std::string key =
+        port.role ? tieKey(port.role, values[port.value].value.getType(), parameters) : "";
     port.slot = slotOf(port.role);
     auto [it, isNew] = byKey.try_emplace(key, groups.size());
     if (key.empty() || isNew) {

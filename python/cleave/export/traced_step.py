@@ -57,7 +57,7 @@ def _state_before(values: Values, parameter: int, slot: str, made: Any, counts_s
             return values.make(BEFORE)
         fake = torch.empty((), dtype=torch.float64)
         return values.make(ITEM, (values.make(STATE, (parameter, slot), fake=fake),))
-    if is_count and made.fake.dim() == 0 and made.fake.dtype == torch.float32:
+    if is_count and made.fake.dim() == 0 and made.fake.dtype in (torch.float32, torch.float64):
         return values.make(BEFORE_TENSOR, fake=made.fake)
     return values.make(STATE, (parameter, slot), fake=made.fake)
 

@@ -150,8 +150,10 @@ class _StepWriter:
             return values[value.op, self._unit[value.args[0]]]
         if value.op == STATE:
             return values[value.args[1], self._unit[value.args[0]]]
-        if value.op == STEP_TENSOR:
+        if value.op == STEP_TENSOR and value.fake.dtype == torch.float32:
             return values["step"]
+        if value.op == STEP_TENSOR:
+            return self._emit("step", f"aten._to_copy({values['step']}, dtype = f64) : (tensor<f32>) -> tensor<f64>")
         if value.op == RATE:
             return self._emit("rate", f"aten.item {self._text.learning_rate(self._rates[value.args[0]])} : tensor<f64>")
         if value.op == STEP:
