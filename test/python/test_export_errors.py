@@ -343,10 +343,9 @@ def test_optimizers(tmp_path):
     used.step()
     stranger = torch.optim.SGD([torch.ones(3, 3, requires_grad=True)], lr=0.1)
     for optimizer, expected in (
-        (torch.optim.Adagrad(parameters), ["Adagrad", "AdamW"]),
-        (torch.optim.AdamW(parameters, amsgrad=True), ["amsgrad"]),
-        (torch.optim.SGD(parameters, lr=0.1, maximize=True), ["maximize"]),
-        (torch.optim.Adam(parameters, weight_decay=0.1), ["weight decay"]),
+        (torch.optim.LBFGS(parameters), ["LBFGS", "closure"]),
+        (torch.optim.SparseAdam(parameters), ["SparseAdam", "sparse gradients"]),
+        ([torch.optim.SGD(parameters), torch.optim.NAdam(parameters)], ["two optimizers hold parameter"]),
         (torch.optim.SGD(parameters, lr=float("nan")), ["SGD has lr = nan", "finite"]),
         (torch.optim.AdamW(parameters, eps=float("inf")), ["AdamW has eps = inf", "finite"]),
         (used, ["has taken steps"]),

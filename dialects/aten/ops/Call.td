@@ -39,10 +39,10 @@ def Aten_CallOp : Op<Aten_Dialect, "call", [
     %0 = aten.call "aten::roll"(self = %x, shifts = [1], dims = [0])
         : (tensor<4xf32>) -> tensor<4xf32>
     %1 = aten.call "mine::cube" "(Tensor x) -> Tensor"(x = %x) : (tensor<4xf32>) -> tensor<4xf32>
-    %3 = aten.call "aten::add.Tensor" sharded "a, a -> a"(self = %x, other = %z, alpha = %rate)
-        : (tensor<4xf32>, tensor<4xf32>, f64) -> tensor<4xf32>
     %2 = aten.call "mine::total" "(Tensor x) -> Tensor" sharded "nc -> n; linear 0"(x = %y)
         : (tensor<4x8xf32>) -> tensor<4xf32>
+    %3 = aten.call "aten::add.Tensor" sharded "a, a -> a"(self = %x, other = %x, alpha = %rate)
+        : (tensor<4xf32>, tensor<4xf32>, f64) -> tensor<4xf32>
     ```
   }];
   let arguments = (ins StrAttr:$callee, DictionaryAttr:$args, OptionalAttr<StrAttr>:$schema, OptionalAttr<StrAttr>:$sharding,
@@ -64,13 +64,16 @@ def Aten_ItemOp : Op<Aten_Dialect, "item", [
     of `aten.call`. Numbers are on the host, are computed as Python computes its floats, and are the same on all ranks:
     they have no placement.
 
+    Constraints:
+    1. The operand is a 0-d tensor of f16, bf16, f32 or f64, the result an f64.
+
     ```mlir
-    %rate = aten.item %lr : tensor<f64>
+    %rate = aten.item(%lr) : (tensor<f64>) -> f64
     ```
   }];
   let arguments = (ins TensorRankOf<[F16, BF16, F32, F64], [0]>:$input);
   let results = (outs F64:$result);
-  let assemblyFormat = "$input attr-dict `:` type($input)";
+  let assemblyFormat = "`(` $input `)` attr-dict `:` functional-type($input, $result)";
 }
 
 #endif // CLEAVE_DIALECTS_ATEN_OPS_CALL

@@ -293,6 +293,14 @@ void Explanation::emitRemarks() const {
 //===----------------------------------------------------------------------===//
 
 const char *propagate::reasonToReplicate(Operation *op) {
+  // Numbers, and tensors of one, have no other way to run.
+  auto isDivisible = [](Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return tensor && tensor.getRank() > 0;
+  };
+  if (llvm::none_of(op->getOperandTypes(), isDivisible) &&
+      llvm::none_of(op->getResultTypes(), isDivisible))
+    return nullptr;
   return getForms(op->getName()).empty() ? sharding::getShardingRule(op).opaqueReason : nullptr;
 }
 

@@ -84,6 +84,8 @@ class UpdateWriter:
         kind = fused_kind(optimizer)
         if kind is None:
             return TracedUpdate(optimizer, self._names, updated)
+        if optimizer.state:
+            raise ExportError("the optimizer has taken steps already; export with a fresh one")
         return FusedUpdate(kind, optimizer, self._names, updated, self._state)
 
 

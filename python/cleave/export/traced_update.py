@@ -155,13 +155,13 @@ class _StepWriter:
         if value.op == STEP_TENSOR:
             return self._emit("step", f"aten._to_copy({values['step']}, dtype = f64) : (tensor<f32>) -> tensor<f64>")
         if value.op == RATE:
-            return self._emit("rate", f"aten.item {self._text.learning_rate(self._rates[value.args[0]])} : tensor<f64>")
+            return self._emit("rate", _item(self._text.learning_rate(self._rates[value.args[0]]), "tensor<f64>"))
         if value.op == STEP:
-            return self._emit("count", f"aten.item {values['step']} : tensor<f32>")
+            return self._emit("count", _item(values["step"], "tensor<f32>"))
         if value.op == CONSTANT:
             return self._emit("number", f"arith.constant {float_attribute(value.args[0])}")
         if value.op == ITEM:
-            return self._emit("item", f"aten.item {self._name(value.args[0])} : {tensor_type(value.args[0].fake)}")
+            return self._emit("item", _item(self._name(value.args[0]), tensor_type(value.args[0].fake)))
         if value.op == RESULT:
             return f"{self._name(value.args[0])}#{value.args[1]}"
         if isinstance(value.op, str):
@@ -204,6 +204,10 @@ class _StepWriter:
         node.meta["val"] = argument.fake
         self._nodes[node] = argument
         return node
+
+
+def _item(tensor: str, type_: str) -> str:
+    return f"aten.item({tensor}) : ({type_}) -> f64"
 
 
 def _joint(op: str) -> str:

@@ -28,7 +28,7 @@ def function(op, example: str) -> str:
         if not match:
             sys.exit(f"aten.{op.mnemonic}: cannot read its example: {statement}")
         operands = re.findall(r"%\w+(?:#\d+)?", match["arguments"])
-        operand_types = re.findall(r"tensor<(?:[^<>]|<[^<>]*>)*>", match["types"])
+        operand_types = re.findall(r"tensor<(?:[^<>]|<[^<>]*>)*>|f64", match["types"])
         if len(operands) != len(operand_types):
             sys.exit(f"aten.{op.mnemonic}: {len(operands)} operands, {len(operand_types)} types")
         for operand, operand_type in zip(operands, operand_types):
