@@ -3,6 +3,7 @@
 #include "dialects/train/Train.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
 using namespace cleave::train;
@@ -121,9 +122,36 @@ void RoleAttr::print(AsmPrinter &printer) const {
 // ScheduleAttr
 //===----------------------------------------------------------------------===//
 
+/// What only a table has.
+static LogicalResult verifyTable(function_ref<InFlightDiagnostic()> emitError,
+                                 DenseI64ArrayAttr starts, DenseFPElementsAttr values,
+                                 int64_t end) {
+  if (!values || values.getType().getRank() != 1 || !values.getElementType().isF64() ||
+      values.empty())
+    return emitError() << "expects values of type f64, at least one, in a table schedule";
+  for (auto [index, value] : llvm::enumerate(values.getValues<APFloat>()))
+    if (!value.isFinite())
+      return emitError() << "expects finite values in a table schedule, found value " << index
+                         << ": " << FloatAttr::get(values.getElementType(), value);
+  int64_t last = values.size() - 1;
+  if (starts) {
+    ArrayRef<int64_t> steps = starts;
+    if (int64_t(steps.size()) != values.size() || steps.front() != 0 ||
+        std::adjacent_find(steps.begin(), steps.end(), std::greater_equal<>()) != steps.end())
+      return emitError() << "expects a start for each of " << values.size()
+                         << " values in a table schedule, from 0 and ascending";
+    last = steps.back();
+  }
+  if (end != 0 && end <= last)
+    return emitError() << "expects the end of a table schedule after its last start " << last
+                       << ", found " << end;
+  return success();
+}
+
 LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError, ScheduleKind kind,
                                    int64_t warmup, int64_t total, FloatAttr floor, int64_t every,
-                                   FloatAttr factor) {
+                                   FloatAttr factor, DenseI64ArrayAttr starts,
+                                   DenseFPElementsAttr values, int64_t end) {
   for (FloatAttr number : {floor, factor})
     if (number && !number.getType().isF64())
       return emitError() << "expects numbers of type f64 in a schedule, found " << number;
@@ -131,14 +159,38 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "expects a floor from 0 to 1 in a schedule, found " << floor;
   if (factor && !(factor.getValueAsDouble() >= 0.0 && factor.getValue().isFinite()))
     return emitError() << "expects a finite factor of at least 0 in a schedule, found " << factor;
-  bool isCosine = kind == ScheduleKind::WarmupCosine, isStep = kind == ScheduleKind::Step;
+  bool isCosine = kind == ScheduleKind::WarmupCosine, isTable = kind == ScheduleKind::Table;
+  bool isPower = kind == ScheduleKind::Step || kind == ScheduleKind::Geometric;
   if (isCosine && (warmup < 0 || total <= warmup || !floor))
     return emitError() << "expects warmup, total and floor, with 0 <= warmup < total, in a "
                           "warmup_cosine schedule";
-  if (isStep && (every <= 0 || !factor))
-    return emitError() << "expects a positive 'every' and a factor in a step schedule";
-  if ((!isCosine && (warmup || total || floor)) || (!isStep && (every || factor)))
+  if (isPower && (every <= 0 || !factor))
+    return emitError() << "expects a positive 'every' and a factor in a "
+                       << stringifyScheduleKind(kind) << " schedule";
+  if ((!isCosine && (warmup || total || floor)) || (!isPower && (every || factor)) ||
+      (!isTable && (starts || values || end)))
     return emitError() << "found a field that a " << stringifyScheduleKind(kind)
                        << " schedule does not have";
+  return isTable ? verifyTable(emitError, starts, values, end) : success();
+}
+
+//===----------------------------------------------------------------------===//
+// PlateauAttr
+//===----------------------------------------------------------------------===//
+
+LogicalResult PlateauAttr::verify(function_ref<InFlightDiagnostic()> emitError, ThresholdMode,
+                                  FloatAttr factor, int64_t patience, FloatAttr threshold,
+                                  int64_t cooldown, FloatAttr min, FloatAttr eps) {
+  for (FloatAttr number : {factor, threshold, min, eps})
+    if (!number.getType().isF64() || !number.getValue().isFinite())
+      return emitError() << "expects finite numbers of type f64 in a plateau, found " << number;
+  if (!(factor.getValueAsDouble() >= 0.0 && factor.getValueAsDouble() < 1.0))
+    return emitError() << "expects a factor of at least 0 and less than 1 in a plateau, found "
+                       << factor;
+  if (min.getValueAsDouble() < 0.0)
+    return emitError() << "expects a min of at least 0 in a plateau, found " << min;
+  if (patience < 0 || cooldown < 0)
+    return emitError() << "expects patience and cooldown of at least 0 in a plateau, found "
+                       << patience << " and " << cooldown;
   return success();
 }

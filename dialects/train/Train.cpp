@@ -27,27 +27,6 @@ bool cleave::train::affectsOnlyBuckets(Operation *op) {
   });
 }
 
-//===----------------------------------------------------------------------===//
-// Types of step and learning rate: written only where they have a placement
-//===----------------------------------------------------------------------===//
-
-static ParseResult parseStepTypes(OpAsmParser &parser, Type &parameter, Type &step, Type &rate) {
-  if (parser.parseType(parameter))
-    return failure();
-  if (succeeded(parser.parseOptionalComma()))
-    return failure(parser.parseType(step) || parser.parseComma() || parser.parseType(rate));
-  step = RankedTensorType::get({}, parser.getBuilder().getF32Type());
-  rate = RankedTensorType::get({}, parser.getBuilder().getF64Type());
-  return success();
-}
-
-static void printStepTypes(OpAsmPrinter &printer, Operation *, Type parameter, Type step,
-                           Type rate) {
-  printer << parameter;
-  if (cast<RankedTensorType>(step).getEncoding() || cast<RankedTensorType>(rate).getEncoding())
-    printer << ", " << step << ", " << rate;
-}
-
 #include "dialects/train/TrainDialect.cpp.inc"
 #include "dialects/train/TrainEnums.cpp.inc"
 #define GET_ATTRDEF_CLASSES
@@ -88,14 +67,15 @@ void TrainDialect::initialize() {
 LogicalResult LearningRateOp::canonicalize(LearningRateOp op, PatternRewriter &rewriter) {
   ScheduleAttr schedule = op.getSchedule();
   bool isOne = false;
-  if (schedule.getKind() == ScheduleKind::Step)
+  if (schedule.getKind() == ScheduleKind::Step || schedule.getKind() == ScheduleKind::Geometric)
     isOne = schedule.getFactor().getValueAsDouble() == 1.0;
   else if (schedule.getKind() == ScheduleKind::WarmupCosine)
     isOne = schedule.getWarmup() == 0 && schedule.getFloor().getValueAsDouble() == 1.0;
   if (!isOne)
     return failure();
   auto constant = ScheduleAttr::get(op.getContext(), ScheduleKind::Constant, /*warmup=*/0,
-                                    /*total=*/0, FloatAttr(), /*every=*/0, FloatAttr());
+                                    /*total=*/0, FloatAttr(), /*every=*/0, FloatAttr(),
+                                    DenseI64ArrayAttr(), DenseFPElementsAttr(), /*end=*/0);
   rewriter.modifyOpInPlace(op, [&] { op.setScheduleAttr(constant); });
   return success();
 }
@@ -113,11 +93,16 @@ LogicalResult AdamWOp::canonicalize(AdamWOp op, PatternRewriter &rewriter) {
   return dropRateScale(op, rewriter);
 }
 
+/// Whether there is a momentum in some step.
+static bool hasMomentum(SGDOp op) {
+  return op.getScheduledMomentum() || (op.getMomentum() && !op.getMomentum()->isZero());
+}
+
 /// Dampening weakens what enters the momentum buffer: without momentum it says nothing.
 LogicalResult SGDOp::canonicalize(SGDOp op, PatternRewriter &rewriter) {
   if (succeeded(dropRateScale(op, rewriter)))
     return success();
-  if (!op.getMomentum().isZero() || op.getDampening().isPosZero())
+  if (hasMomentum(op) || op.getDampening().isPosZero())
     return failure();
   rewriter.modifyOpInPlace(op, [&] { op.setDampening(APFloat(0.0)); });
   return success();
@@ -141,27 +126,55 @@ static LogicalResult checkRange(Operation *op, StringRef name, const APFloat &va
 
 LogicalResult LearningRateOp::verify() {
   // 1.
-  return checkRange(*this, "base", getBase(), 0.0);
+  if (failed(checkRange(*this, "base", getBase(), 0.0)))
+    return failure();
+  // 2.
+  if (getPlateau() && getSchedule().getKind() != ScheduleKind::Constant)
+    return emitOpError("expects the constant schedule with a plateau, found ") << getSchedule();
+  return success();
+}
+
+LogicalResult HyperparameterOp::verify() {
+  // 1.
+  if (getSchedule().getKind() != ScheduleKind::Table)
+    return emitOpError("expects a table as schedule, found ") << getSchedule();
+  return success();
+}
+
+/// A number that is an attribute, or an operand if it changes from step to step.
+static LogicalResult checkScheduled(OptimizerStepOpInterface op, StringRef name,
+                                    const std::optional<APFloat> &attribute,
+                                    std::optional<double> high) {
+  Value operand = op.getScheduledNumber();
+  if (bool(operand) == attribute.has_value())
+    return op->emitOpError("expects ") << name << " as an attribute or an operand"
+                                       << (operand ? ", found both" : ", found neither");
+  if (attribute)
+    return checkRange(op, name, *attribute, 0.0, high);
+  if (operand.getType() != op.getLr().getType())
+    return op->emitOpError("expects ") << name << " of the learning rate's type "
+                                       << op.getLr().getType() << ", found " << operand.getType();
+  return success();
 }
 
 LogicalResult AdamWOp::verify() {
-  // 1.
-  return success(succeeded(checkRange(*this, "beta1", getBeta1(), 0.0, 1.0)) &&
+  // 1., 2.
+  return success(succeeded(checkScheduled(*this, "beta1", getBeta1(), 1.0)) &&
                  succeeded(checkRange(*this, "beta2", getBeta2(), 0.0, 1.0)) &&
                  succeeded(checkRange(*this, "eps", getEps(), 0.0)) &&
                  succeeded(checkRange(*this, "weight_decay", getWeightDecay(), 0.0)));
 }
 
 LogicalResult SGDOp::verify() {
-  // 1.
-  if (failed(checkRange(*this, "momentum", getMomentum(), 0.0)) ||
+  // 1., 4.
+  if (failed(checkScheduled(*this, "momentum", getMomentum(), std::nullopt)) ||
       failed(checkRange(*this, "weight_decay", getWeightDecay(), 0.0)))
     return failure();
-  if (getNesterov() && (getMomentum().isZero() || !getDampening().isZero()))
+  bool hasBuffer = hasMomentum(*this);
+  if (getNesterov() && (!hasBuffer || !getDampening().isZero()))
     return emitOpError("expects momentum and no dampening with nesterov");
   // 2.
-  bool hasMomentum = !getMomentum().isZero();
-  if (bool(getMomentumBuffer()) != hasMomentum || bool(getNewMomentumBuffer()) != hasMomentum)
+  if (bool(getMomentumBuffer()) != hasBuffer || bool(getNewMomentumBuffer()) != hasBuffer)
     return emitOpError("expects a momentum buffer as operand and result if and only if momentum is "
                        "not 0");
   // 3.
@@ -173,29 +186,86 @@ LogicalResult SGDOp::verify() {
   return success();
 }
 
-/// `(%p, %g[, %b], %step, %lr) {...} : type`: the buffer is there if there are five operands.
-ParseResult SGDOp::parse(OpAsmParser &parser, OperationState &state) {
+//===----------------------------------------------------------------------===//
+// Text of optimizer steps: `(%p, %g, ..., %step, %lr) [beta1 %number] {...} : type`. The types of
+// step and learning rate are written only where they have a placement.
+//===----------------------------------------------------------------------===//
+
+static ParseResult parseStepTypes(OpAsmParser &parser, Type &parameter, Type &step, Type &rate) {
+  if (parser.parseType(parameter))
+    return failure();
+  if (succeeded(parser.parseOptionalComma()))
+    return failure(parser.parseType(step) || parser.parseComma() || parser.parseType(rate));
+  step = RankedTensorType::get({}, parser.getBuilder().getF32Type());
+  rate = RankedTensorType::get({}, parser.getBuilder().getF64Type());
+  return success();
+}
+
+/// Parses the op with as many tensors as `sizes` allow, which `expected` describes. `scheduled`
+/// names the number that may be an operand.
+static ParseResult parseUpdate(OpAsmParser &parser, OperationState &state, ArrayRef<size_t> sizes,
+                               StringRef expected, StringRef scheduled, size_t &numTensors,
+                               bool &isScheduled) {
   SmallVector<OpAsmParser::UnresolvedOperand> operands;
-  Type type, step, rate;
   SMLoc location = parser.getCurrentLocation();
-  if (parser.parseOperandList(operands, OpAsmParser::Delimiter::Paren) ||
-      parser.parseOptionalAttrDict(state.attributes) || parser.parseColon() ||
+  if (parser.parseOperandList(operands, OpAsmParser::Delimiter::Paren))
+    return failure();
+  numTensors = operands.size() - 2;
+  if (operands.size() < 2 || !llvm::is_contained(sizes, numTensors))
+    return parser.emitError(location) << "expected " << expected;
+  isScheduled = succeeded(parser.parseOptionalKeyword(scheduled));
+  if (isScheduled && parser.parseOperand(operands.emplace_back()))
+    return failure();
+  Type type, step, rate;
+  if (parser.parseOptionalAttrDict(state.attributes) || parser.parseColon() ||
       parseStepTypes(parser, type, step, rate))
     return failure();
-  if (operands.size() != 4 && operands.size() != 5)
-    return parser.emitError(location) << "expected parameter, gradient, momentum buffer (with "
-                                         "momentum), step and learning rate";
-  bool hasMomentum = operands.size() == 5;
-  SmallVector<Type> types(operands.size(), type);
-  types[operands.size() - 2] = step;
-  types[operands.size() - 1] = rate;
-  state.addTypes(SmallVector<Type>(hasMomentum ? 2 : 1, type));
+  SmallVector<Type> types(numTensors, type);
+  types.append({step, rate});
+  if (isScheduled)
+    types.push_back(rate);
+  // All tensors but the gradient have a new value.
+  state.addTypes(SmallVector<Type>(numTensors - 1, type));
   return parser.resolveOperands(operands, types, location, state.operands);
 }
 
+static void printUpdate(OpAsmPrinter &printer, OptimizerStepOpInterface op, StringRef scheduled,
+                        ArrayRef<StringRef> elided = {}) {
+  Value number = op.getScheduledNumber();
+  printer << '(' << op->getOperands().drop_back(number ? 1 : 0) << ')';
+  if (number)
+    printer << ' ' << scheduled << ' ' << number;
+  printer.printOptionalAttrDict(op->getAttrs(), elided);
+  printer << " : " << op->getOperand(0).getType();
+  Type step = op.getStep().getType(), rate = op.getLr().getType();
+  if (cast<RankedTensorType>(step).getEncoding() || cast<RankedTensorType>(rate).getEncoding())
+    printer << ", " << step << ", " << rate;
+}
+
+ParseResult AdamWOp::parse(OpAsmParser &parser, OperationState &state) {
+  size_t numTensors;
+  bool isScheduled;
+  return parseUpdate(parser, state, {4},
+                     "parameter, gradient, exp_avg, exp_avg_sq, step and learning rate", "beta1",
+                     numTensors, isScheduled);
+}
+
+void AdamWOp::print(OpAsmPrinter &printer) {
+  printUpdate(printer, *this, "beta1");
+}
+
+ParseResult SGDOp::parse(OpAsmParser &parser, OperationState &state) {
+  size_t numTensors;
+  bool isScheduled;
+  if (parseUpdate(parser, state, {2, 3},
+                  "parameter, gradient, momentum buffer (with momentum), step and learning rate",
+                  "momentum", numTensors, isScheduled))
+    return failure();
+  auto segments = {1, 1, int32_t(numTensors - 2), 1, 1, int32_t(isScheduled)};
+  llvm::copy(segments, state.getOrAddProperties<SGDOp::Properties>().operandSegmentSizes.begin());
+  return success();
+}
+
 void SGDOp::print(OpAsmPrinter &printer) {
-  printer << '(' << getOperands() << ')';
-  printer.printOptionalAttrDict((*this)->getAttrs());
-  printer << " : ";
-  printStepTypes(printer, *this, getParameter().getType(), getStep().getType(), getLr().getType());
+  printUpdate(printer, *this, "momentum", {getOperandSegmentSizeAttr()});
 }

@@ -77,20 +77,44 @@ def Train_AccumulateOp : Train_Op<"accumulate", [SameOperandsAndResultType]> {
 def Train_LearningRateOp : Train_Op<"learning_rate"> {
   let summary = "the learning rate of a step";
   let description = [{
-    `base` times the schedule's factor; `step` counts from 1.
+    `base` times the schedule's factor; `step` counts from 1. With a `plateau`, `base` is reduced whenever the
+    evaluations of the run say so: between two of them the rate is a function of the step alone.
 
     Constraints:
     1. `base` is finite and not negative.
+    2. A `plateau` has the constant schedule.
 
     ```mlir
     %lr = train.learning_rate(%step) {base = 1.0e-03 : f64, schedule = #train.schedule<constant>}
         : (tensor<f32>) -> tensor<f64>
     ```
   }];
-  let arguments = (ins Train_StepTensor:$step, F64Attr:$base, Train_ScheduleAttr:$schedule);
+  let arguments = (ins Train_StepTensor:$step, F64Attr:$base, Train_ScheduleAttr:$schedule,
+                       OptionalAttr<Train_PlateauAttr>:$plateau);
   let results = (outs Train_RateTensor:$result);
   let assemblyFormat = "`(` $step `)` attr-dict `:` functional-type($step, $result)";
   let hasCanonicalizeMethod = 1;
+  let hasVerifier = 1;
+}
+
+def Train_HyperparameterOp : Train_Op<"hyperparameter"> {
+  let summary = "a number of the optimizer, other than the learning rate, that changes from step to step";
+  let description = [{
+    The schedule's factor; `step` counts from 1. `torch.optim.lr_scheduler.OneCycleLR` and `CyclicLR` write
+    the momentum, or the first beta, besides the rate.
+
+    Constraints:
+    1. The schedule is a table.
+
+    ```mlir
+    %beta1 = train.hyperparameter(%step) {name = "beta1",
+        schedule = #train.schedule<table, values = dense<[9.5e-01, 8.5e-01]> : tensor<2xf64>, end = 2>}
+        : (tensor<f32>) -> tensor<f64>
+    ```
+  }];
+  let arguments = (ins Train_StepTensor:$step, StrAttr:$name, Train_ScheduleAttr:$schedule);
+  let results = (outs Train_RateTensor:$result);
+  let assemblyFormat = "`(` $step `)` attr-dict `:` functional-type($step, $result)";
   let hasVerifier = 1;
 }
 
@@ -102,55 +126,64 @@ def Train_AdamWOp : Train_Op<"adamw", [
     The update of `torch.optim.AdamW(fused=True)`, executed by `aten::_fused_adamw_`. Results are tied
     to `parameter`, `expAvg` and `expAvgSq`. `lr_scale` multiplies the learning rate for this
     parameter's group. Complex tensors are updated part by part, as PyTorch does. If `step` or `lr` has a placement, the types of both follow that of the
-    parameter.
+    parameter. A `beta1` that changes from step to step is an operand, of the type of `lr`, instead of an attribute.
 
     Constraints:
     1. 0 <= beta1, beta2 < 1; eps >= 0; weight_decay >= 0.
+    2. `beta1` is an attribute or an operand, and not both.
 
     ```mlir
     %p1, %m1, %v1 = train.adamw(%p, %g, %m, %v, %step, %lr)
         {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-08 : f64, weight_decay = 0.01 : f64}
         : tensor<8x8xf32>
+    %p2, %m2, %v2 = train.adamw(%p1, %g, %m1, %v1, %step, %lr) beta1 %beta1
+        {beta2 = 0.999 : f64, eps = 1.0e-08 : f64, weight_decay = 0.01 : f64} : tensor<8x8xf32>
     ```
   }];
   let arguments = (ins Train_FloatTensor:$parameter, Train_FloatTensor:$gradient,
                        Train_FloatTensor:$expAvg, Train_FloatTensor:$expAvgSq,
                        Train_StepTensor:$step, Train_RateTensor:$lr,
-                       F64Attr:$beta1, F64Attr:$beta2, F64Attr:$eps, F64Attr:$weight_decay,
+                       Optional<Train_RateTensor>:$scheduledBeta1,
+                       OptionalAttr<F64Attr>:$beta1, F64Attr:$beta2, F64Attr:$eps, F64Attr:$weight_decay,
                        OptionalAttr<F64Attr>:$lr_scale);
   let results = (outs Train_FloatTensor:$newParameter, Train_FloatTensor:$newExpAvg,
                       Train_FloatTensor:$newExpAvgSq);
-  let assemblyFormat = [{ `(` $parameter `,` $gradient `,` $expAvg `,` $expAvgSq `,` $step `,` $lr `)`
-                          attr-dict `:` custom<StepTypes>(type($parameter), type($step), type($lr)) }];
+  let extraClassDeclaration = "::mlir::Value getScheduledNumber() { return getScheduledBeta1(); }";
+  let hasCustomAssemblyFormat = 1;
   let hasCanonicalizeMethod = 1;
   let hasVerifier = 1;
 }
 
-def Train_SGDOp : Train_Op<"sgd", [OptimizerStepOpInterface]> {
+def Train_SGDOp : Train_Op<"sgd", [OptimizerStepOpInterface, AttrSizedOperandSegments]> {
   let summary = "one step of stochastic gradient descent for one parameter";
   let description = [{
     The update of `torch.optim.SGD(fused=True)`, executed by `aten::_fused_sgd_`. With momentum, the
     momentum buffer is an operand and a result; in step 1 its value is not read: the gradient becomes
     the buffer. Results are tied to `parameter` and `momentumBuffer`. Complex tensors are updated part by part. Types are written as in
-    `train.adamw`.
+    `train.adamw`. A `momentum` that changes from step to step is an operand, of the type of `lr`, instead of an attribute.
 
     Constraints:
     1. 0 <= momentum; 0 <= weight_decay; nesterov needs momentum and no dampening.
-    2. There is a momentum buffer if and only if momentum is not 0.
+    2. There is a momentum buffer if and only if momentum is an operand or not 0.
     3. Parameter, gradient, buffer and results have the same type.
+    4. `momentum` is an attribute or an operand, and not both.
 
     ```mlir
     %p1, %b1 = train.sgd(%p, %g, %b, %step, %lr)
         {momentum = 0.9 : f64, dampening = 0.0 : f64, nesterov = false, weight_decay = 0.0 : f64}
         : tensor<8x8xf32>
+    %p2, %b2 = train.sgd(%p1, %g, %b1, %step, %lr) momentum %momentum
+        {dampening = 0.0 : f64, nesterov = false, weight_decay = 0.0 : f64} : tensor<8x8xf32>
     ```
   }];
   let arguments = (ins Train_FloatTensor:$parameter, Train_FloatTensor:$gradient,
                        Optional<Train_FloatTensor>:$momentumBuffer,
                        Train_StepTensor:$step, Train_RateTensor:$lr,
-                       F64Attr:$momentum, F64Attr:$dampening, BoolAttr:$nesterov, F64Attr:$weight_decay,
-                       OptionalAttr<F64Attr>:$lr_scale);
+                       Optional<Train_RateTensor>:$scheduledMomentum,
+                       OptionalAttr<F64Attr>:$momentum, F64Attr:$dampening, BoolAttr:$nesterov,
+                       F64Attr:$weight_decay, OptionalAttr<F64Attr>:$lr_scale);
   let results = (outs Train_FloatTensor:$newParameter, Optional<Train_FloatTensor>:$newMomentumBuffer);
+  let extraClassDeclaration = "::mlir::Value getScheduledNumber() { return getScheduledMomentum(); }";
   let hasCustomAssemblyFormat = 1;
   let hasCanonicalizeMethod = 1;
   let hasVerifier = 1;

@@ -89,23 +89,32 @@ def Train_RoleAttr : AttrDef<Train_Dialect, "Role"> {
 def Train_ScheduleKind : Train_Enum<"ScheduleKind", "kind of learning rate schedule", [
   I32EnumAttrCase<"Constant", 0, "constant">,
   I32EnumAttrCase<"WarmupCosine", 1, "warmup_cosine">,
-  I32EnumAttrCase<"Step", 2, "step">]>;
+  I32EnumAttrCase<"Step", 2, "step">,
+  I32EnumAttrCase<"Geometric", 3, "geometric">,
+  I32EnumAttrCase<"Table", 4, "table">]>;
 
 def Train_ScheduleAttr : AttrDef<Train_Dialect, "Schedule"> {
   let mnemonic = "schedule";
-  let summary = "the learning rate's factor as a function of the step";
+  let summary = "a factor as a function of the step";
   let description = [{
     With t = 0 for the first step, the factor is
     - `constant`: 1;
     - `warmup_cosine`: (t + 1) / warmup for t < warmup, then
       floor + (1 - floor) (1 + cos(pi (t - warmup) / (total - warmup))) / 2, and floor from
       `total` on;
-    - `step`: factor^(t div every).
+    - `step`: factor^(t div every);
+    - `geometric`: 1, multiplied by `factor` after every `every` steps. Each product is rounded, the first
+      one with the op's base: what PyTorch's StepLR and ExponentialLR compute;
+    - `table`: `values[i]` from t = `starts[i]` until the next start; without `starts` `values[t]`. The last
+      value holds from then on, unless there is an `end`: then no run may have more steps than that.
 
     ```mlir
     #train.schedule<constant>
     #train.schedule<warmup_cosine, warmup = 100, total = 1000, floor = 1.0e-01 : f64>
     #train.schedule<step, every = 30, factor = 1.0e-01 : f64>
+    #train.schedule<geometric, every = 30, factor = 1.0e-01 : f64>
+    #train.schedule<table, starts = [0, 30], values = dense<[1.0e-01, 2.5e-02]> : tensor<2xf64>>
+    #train.schedule<table, values = dense<[1.0e-01, 2.5e-02]> : tensor<2xf64>, end = 2>
     ```
   }];
   let parameters = (ins EnumParameter<Train_ScheduleKind>:$kind,
@@ -113,8 +122,38 @@ def Train_ScheduleAttr : AttrDef<Train_Dialect, "Schedule"> {
                         DefaultValuedParameter<"int64_t", "0">:$total,
                         OptionalParameter<"::mlir::FloatAttr">:$floor,
                         DefaultValuedParameter<"int64_t", "0">:$every,
-                        OptionalParameter<"::mlir::FloatAttr">:$factor);
-  let assemblyFormat = "`<` $kind (`,` struct($warmup, $total, $floor, $every, $factor)^)? `>`";
+                        OptionalParameter<"::mlir::FloatAttr">:$factor,
+                        OptionalParameter<"::mlir::DenseI64ArrayAttr">:$starts,
+                        OptionalParameter<"::mlir::DenseFPElementsAttr">:$values,
+                        DefaultValuedParameter<"int64_t", "0">:$end);
+  let assemblyFormat = [{
+    `<` $kind (`,` struct($warmup, $total, $floor, $every, $factor, $starts, $values, $end)^)? `>`
+  }];
+  let genVerifyDecl = 1;
+}
+
+def Train_ThresholdMode : Train_Enum<"ThresholdMode", "what an improvement's threshold is relative to", [
+  I32EnumAttrCase<"Relative", 0, "rel">,
+  I32EnumAttrCase<"Absolute", 1, "abs">]>;
+
+def Train_PlateauAttr : AttrDef<Train_Dialect, "Plateau"> {
+  let mnemonic = "plateau";
+  let summary = "reduction of the learning rate when the evaluation loss no longer improves";
+  let description = [{
+    `torch.optim.lr_scheduler.ReduceLROnPlateau` in mode `min`, fed by the loss of each evaluation of the run. A
+    loss improves if it is less than the best one by `threshold`, of the best one (`rel`) or in itself (`abs`).
+    After more than `patience` evaluations without an improvement, the rate is multiplied by `factor`, but
+    is at least `min`, and stays where it would change by no more than `eps`; then `cooldown` evaluations do not count.
+
+    ```mlir
+    #train.plateau<rel, factor = 1.0e-01 : f64, patience = 10, threshold = 1.0e-04 : f64, cooldown = 0,
+                   min = 0.0 : f64, eps = 1.0e-08 : f64>
+    ```
+  }];
+  let parameters = (ins EnumParameter<Train_ThresholdMode>:$mode, "::mlir::FloatAttr":$factor,
+                        "int64_t":$patience, "::mlir::FloatAttr":$threshold, "int64_t":$cooldown,
+                        "::mlir::FloatAttr":$min, "::mlir::FloatAttr":$eps);
+  let assemblyFormat = "`<` $mode `,` struct($factor, $patience, $threshold, $cooldown, $min, $eps) `>`";
   let genVerifyDecl = 1;
 }
 

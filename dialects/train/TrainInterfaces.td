@@ -9,11 +9,15 @@ def OptimizerStepOpInterface : OpInterface<"OptimizerStepOpInterface"> {
   let cppNamespace = "::cleave::train";
   let description = [{
     One optimizer step of one parameter. Operands are the parameter, its gradient, the optimizer's
-    states, the step and the learning rate; results are the new parameter and the new states.
+    states, the step, the learning rate, and the momentum or first beta where it changes from step to
+    step; results are the new parameter and the new states.
   }];
   let methods = [
     InterfaceMethod<"The gradient.", "::mlir::OpOperand &", "getGradientMutable">,
     InterfaceMethod<"The learning rate.", "::mlir::Value", "getLr">,
+    InterfaceMethod<"The step.", "::mlir::Value", "getStep">,
+    InterfaceMethod<"The momentum or first beta where it changes from step to step; else null.",
+      "::mlir::Value", "getScheduledNumber">,
     InterfaceMethod<"The operand whose new value result `index` is, and in whose memory it is computed.",
       "unsigned", "getTiedOperand", (ins "unsigned":$index), [{}], [{ return index == 0 ? 0 : index + 1; }]>,
   ];

@@ -166,11 +166,15 @@ public:
   /// only `runMicrobatches` runs microbatches, and a rank has the values of its stages alone.
   bool isScheduled() const;
   /// Runs the update of step `step` with the gradients of its microbatches; afterwards these are
-  /// gone.
+  /// gone. An error after the last step that the program's schedules have learning rates for.
   llvm::Error runUpdate(int64_t step);
   /// `runMicrobatches` and `runUpdate`; on a device as one graph, where steps are recorded. Then
   /// `done` is called for all microbatches once everything has been enqueued.
   llvm::Error runStep(int64_t step, MicrobatchCallback fill, MicrobatchCallback done);
+
+  /// Sets how often the learning rates that have a `#train.plateau` are reduced, from the next
+  /// update on: what the caller's evaluations have come to. 0 at first.
+  void setRateReductions(int64_t count);
 
   /// Loss of the last microbatch (its own mean); NaN for a program without a loss. Of a typed
   /// program this is what the rank holds: see `wholeLoss`.

@@ -107,12 +107,11 @@ static train::OptimizerStepOpInterface findOptimizer(const GradientPath &path) {
   return dyn_cast<train::OptimizerStepOpInterface>(*path.reduced.getUsers().begin());
 }
 
-/// The learning rate of an optimizer step, apart from how it lies on the mesh.
-static Value findRate(train::OptimizerStepOpInterface optimizer) {
-  Value rate = optimizer.getLr();
-  while (auto convert = rate.getDefiningOp<dist::ConvertOp>())
-    rate = convert.getInput();
-  return rate;
+/// A number of an optimizer step, apart from how it lies on the mesh.
+static Value skipConversions(Value number) {
+  while (auto convert = number.getDefiningOp<dist::ConvertOp>())
+    number = convert.getInput();
+  return number;
 }
 
 std::vector<unsigned>
@@ -123,22 +122,25 @@ cleave::gradients::groupGradients(const std::vector<GradientPath> &paths,
   backward::ValueNumbering numbering;
   if (!paths.empty())
     numbering.add(func::FuncOp(paths.front().consumer));
-  using Key =
-      std::tuple<Operation *, Attribute, unsigned, Type, Type, Attribute, Attribute, Attribute>;
+  using Key = std::tuple<Operation *, Attribute, unsigned, unsigned, Type, Type, Attribute,
+                         Attribute, Attribute>;
   llvm::MapVector<Key, unsigned> groups;
   std::vector<unsigned> result;
   for (const GradientPath &path : paths) {
     Builder b(path.name.getContext());
     Attribute properties;
-    unsigned rate = 0;
+    unsigned rate = 0, scheduled = 0;
     if (train::OptimizerStepOpInterface optimizer = findOptimizer(path)) {
       properties = b.getArrayAttr({b.getStringAttr(optimizer->getName().getStringRef()),
                                    optimizer->getPropertiesAsAttribute()});
-      rate = numbering.lookup(findRate(optimizer));
+      rate = numbering.lookup(skipConversions(optimizer.getLr()));
+      if (Value number = optimizer.getScheduledNumber())
+        scheduled = numbering.lookup(skipConversions(number));
     }
     Key key{path.producer,
             properties,
             rate,
+            scheduled,
             path.type.getElementType(),
             bufferElement(path),
             path.mesh,

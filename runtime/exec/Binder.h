@@ -45,6 +45,8 @@ struct Services {
   const FrameEnds *frameEnds = nullptr;
   /// Whether the device draws random numbers, and has seeds and offsets.
   bool drawsOnDevice = false;
+  /// How often a plateau has reduced learning rates; may change between steps.
+  const int64_t *rateReductions = nullptr;
 };
 
 /// A bound function of the program, or a kernel's body. Arguments are slots 0 to n-1.

@@ -35,6 +35,7 @@ static KernelTable makeTable() {
   table.add<train::AccumulateOp>({bindAccumulate});
   table.add<aten::ItemOp>({bindItem});
   table.add<train::LearningRateOp>({bindLearningRate});
+  table.add<train::HyperparameterOp>({bindHyperparameter});
   table.add<train::AdamWOp>({bindAdamW, batchesOptimizerSteps});
   table.add<train::SGDOp>({bindSGD, batchesOptimizerSteps});
   table.add<train::ContributeOp>({bindContribute});

@@ -30,6 +30,7 @@ BindResult bindArithmetic(Binder &binder, mlir::Operation *op);
 BindResult bindAccumulate(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindItem(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindLearningRate(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
+BindResult bindHyperparameter(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindAdamW(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindSGD(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);
 BindResult bindContribute(Binder &binder, llvm::ArrayRef<mlir::Operation *> ops);

@@ -1,4 +1,4 @@
-//===- Optimizer.cpp - learning rate and fused optimizer steps ---------------===//
+//===- Optimizer.cpp - scheduled numbers and fused optimizer steps -----------===//
 //
 // Optimizer ops of equal hyper-parameters become one call of ATen's fused kernel over all their
 // parameters. The kernel treats each tensor by itself, so this changes no bit of the result.
@@ -22,7 +22,7 @@ using namespace cleave::runtime;
 namespace train = cleave::train;
 
 //===----------------------------------------------------------------------===//
-// train.learning_rate
+// train.learning_rate, train.hyperparameter
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -30,24 +30,36 @@ class LearningRate : public Instruction {
 public:
   Operand step;
   Destination result;
-  explicit LearningRate(const RateSchedule &schedule) : schedule(schedule) {}
+  LearningRate(const RateSchedule &schedule, const int64_t *reductions)
+      : schedule(schedule), reductions(reductions) {}
 
   void execute(Frame &frame) override {
     auto number = static_cast<int64_t>(*step.tensor(frame).const_data_ptr<float>());
     at::Tensor rate = allocate({DType::F64, {}});
-    *rate.mutable_data_ptr<double>() = schedule.at(number);
+    *rate.mutable_data_ptr<double>() = schedule.at(number, reductions ? *reductions : 0);
     result.write(frame, std::move(rate));
   }
   void refresh(Frame &frame) override { execute(frame); }
 
 private:
   RateSchedule schedule;
+  /// How often a plateau has reduced the rate; null for none.
+  const int64_t *reductions;
 };
 } // namespace
 
 BindResult cleave::runtime::bindLearningRate(Binder &binder, ArrayRef<Operation *> ops) {
   auto op = cast<train::LearningRateOp>(ops.front());
-  auto instruction = std::make_unique<LearningRate>(RateSchedule(op));
+  auto instruction =
+      std::make_unique<LearningRate>(RateSchedule(op), binder.services().rateReductions);
+  instruction->step = binder.use(op.getStep());
+  instruction->result = binder.define(op.getResult());
+  return instruction;
+}
+
+BindResult cleave::runtime::bindHyperparameter(Binder &binder, ArrayRef<Operation *> ops) {
+  auto op = cast<train::HyperparameterOp>(ops.front());
+  auto instruction = std::make_unique<LearningRate>(RateSchedule(op), /*reductions=*/nullptr);
   instruction->step = binder.use(op.getStep());
   instruction->result = binder.define(op.getResult());
   return instruction;
@@ -112,6 +124,24 @@ struct SharedScalar {
     return value;
   }
 };
+
+/// A hyper-parameter: a constant, or a number that changes from step to step.
+struct Hyperparameter {
+  SharedScalar scheduled;
+  double constant = 0;
+
+  double read(Frame &frame) const {
+    return scheduled.operands.empty() ? constant : *scheduled.read(frame).const_data_ptr<double>();
+  }
+  void set(const std::optional<llvm::APFloat> &attribute) {
+    if (attribute)
+      constant = attribute->convertToDouble();
+  }
+  void use(Binder &binder, Value operand) {
+    if (operand)
+      scheduled.operands.push_back(binder.use(operand));
+  }
+};
 } // namespace
 
 /// Whether two optimizer ops have the same hyper-parameters, step and learning rate.
@@ -120,9 +150,11 @@ bool cleave::runtime::batchesOptimizerSteps(Operation *a, Operation *b) {
   auto element = [](Operation *op) {
     return cast<RankedTensorType>(op->getOperand(0).getType()).getElementType();
   };
-  size_t n = a->getNumOperands();
-  return n == b->getNumOperands() && a->getOperand(n - 1) == b->getOperand(n - 1) &&
-         a->getOperand(n - 2) == b->getOperand(n - 2) && element(a) == element(b) &&
+  auto first = cast<train::OptimizerStepOpInterface>(a);
+  auto second = cast<train::OptimizerStepOpInterface>(b);
+  return a->getName() == b->getName() && a->getNumOperands() == b->getNumOperands() &&
+         first.getStep() == second.getStep() && first.getLr() == second.getLr() &&
+         first.getScheduledNumber() == second.getScheduledNumber() && element(a) == element(b) &&
          a->getPropertiesAsAttribute() == b->getPropertiesAsAttribute();
 }
 
@@ -136,7 +168,8 @@ public:
   TensorBatch parameters, gradients, expAvgs, expAvgSqs;
   SharedScalar step, rate;
   explicit AdamW(const Device &device) : device(&device), numbers(device, 2) {}
-  double beta1 = 0, beta2 = 0, eps = 0, weightDecay = 0, rateScale = 1;
+  Hyperparameter beta1;
+  double beta2 = 0, eps = 0, weightDecay = 0, rateScale = 1;
 
   void execute(Frame &frame) override {
     parameters.readOwned(frame);
@@ -146,6 +179,7 @@ public:
     // The kernel reads one step count per parameter, where the parameters are.
     at::Tensor count = step.read(frame);
     double lr = *rate.read(frame).const_data_ptr<double>() * rateScale;
+    double firstBeta = beta1.read(frame);
     bool isRecorded = device->isRecording();
     if (isRecorded) {
       setNumbers(count, lr);
@@ -157,11 +191,11 @@ public:
     std::vector<at::Tensor> steps(parameters.tensors.size(), count);
     if (isRecorded)
       at::_fused_adamw_(parameters.tensors, gradients.tensors, expAvgs.tensors, expAvgSqs.tensors,
-                        /*max_exp_avg_sqs=*/{}, steps, numbers.get(kRate), beta1, beta2,
+                        /*max_exp_avg_sqs=*/{}, steps, numbers.get(kRate), firstBeta, beta2,
                         weightDecay, eps, /*amsgrad=*/false, /*maximize=*/false);
     else
       at::_fused_adamw_(parameters.tensors, gradients.tensors, expAvgs.tensors, expAvgSqs.tensors,
-                        /*max_exp_avg_sqs=*/{}, steps, lr, beta1, beta2, weightDecay, eps,
+                        /*max_exp_avg_sqs=*/{}, steps, lr, firstBeta, beta2, weightDecay, eps,
                         /*amsgrad=*/false, /*maximize=*/false);
     gradients.tensors.clear();
     parameters.write(frame);
@@ -188,7 +222,7 @@ private:
 BindResult cleave::runtime::bindAdamW(Binder &binder, ArrayRef<Operation *> ops) {
   auto first = cast<train::AdamWOp>(ops.front());
   auto instruction = std::make_unique<AdamW>(*binder.services().device);
-  instruction->beta1 = first.getBeta1().convertToDouble();
+  instruction->beta1.set(first.getBeta1());
   instruction->beta2 = first.getBeta2().convertToDouble();
   instruction->eps = first.getEps().convertToDouble();
   instruction->weightDecay = first.getWeightDecay().convertToDouble();
@@ -202,6 +236,7 @@ BindResult cleave::runtime::bindAdamW(Binder &binder, ArrayRef<Operation *> ops)
     instruction->expAvgSqs.operands.push_back(binder.use(op.getExpAvgSq()));
     instruction->step.operands.push_back(binder.use(op.getStep()));
     instruction->rate.operands.push_back(binder.use(op.getLr()));
+    instruction->beta1.use(binder, op.getScheduledBeta1());
   }
   for (Operation *each : ops) {
     auto op = cast<train::AdamWOp>(each);
@@ -221,7 +256,8 @@ class SGD : public Instruction {
 public:
   TensorBatch parameters, gradients, buffers;
   SharedScalar step, rate;
-  double momentum = 0, dampening = 0, weightDecay = 0, rateScale = 1;
+  Hyperparameter momentum;
+  double dampening = 0, weightDecay = 0, rateScale = 1;
   bool nesterov = false;
   explicit SGD(const Device &device) : device(&device), numbers(device, 1) {}
 
@@ -230,14 +266,15 @@ public:
     gradients.readContiguous(frame);
     buffers.readOwned(frame);
     double lr = *rate.read(frame).const_data_ptr<double>() * rateScale;
+    double share = momentum.read(frame);
     bool isFirst = *step.read(frame).const_data_ptr<float>() == 1.0f;
     if (device->isRecording()) {
       numbers.set(0, lr);
       numbers.send();
-      at::_fused_sgd_(parameters.tensors, gradients.tensors, buffers.tensors, weightDecay, momentum,
+      at::_fused_sgd_(parameters.tensors, gradients.tensors, buffers.tensors, weightDecay, share,
                       numbers.get(0), dampening, nesterov, /*maximize=*/false, isFirst);
     } else {
-      at::_fused_sgd_(parameters.tensors, gradients.tensors, buffers.tensors, weightDecay, momentum,
+      at::_fused_sgd_(parameters.tensors, gradients.tensors, buffers.tensors, weightDecay, share,
                       lr, dampening, nesterov, /*maximize=*/false, isFirst);
     }
     gradients.tensors.clear();
@@ -259,7 +296,7 @@ private:
 BindResult cleave::runtime::bindSGD(Binder &binder, ArrayRef<Operation *> ops) {
   auto first = cast<train::SGDOp>(ops.front());
   auto instruction = std::make_unique<SGD>(*binder.services().device);
-  instruction->momentum = first.getMomentum().convertToDouble();
+  instruction->momentum.set(first.getMomentum());
   instruction->dampening = first.getDampening().convertToDouble();
   instruction->weightDecay = first.getWeightDecay().convertToDouble();
   instruction->nesterov = first.getNesterov();
@@ -273,6 +310,7 @@ BindResult cleave::runtime::bindSGD(Binder &binder, ArrayRef<Operation *> ops) {
       instruction->buffers.operands.push_back(binder.use(op.getMomentumBuffer()));
     instruction->step.operands.push_back(binder.use(op.getStep()));
     instruction->rate.operands.push_back(binder.use(op.getLr()));
+    instruction->momentum.use(binder, op.getScheduledMomentum());
   }
   for (Operation *each : ops) {
     auto op = cast<train::SGDOp>(each);

@@ -77,6 +77,9 @@ llvm::Error Session::runUpdate(int64_t step) {
 llvm::Error Session::runStep(int64_t step, MicrobatchCallback fill, MicrobatchCallback done) {
   return impl->runStep(step, fill, done);
 }
+void Session::setRateReductions(int64_t count) {
+  impl->context.rateReductions = count;
+}
 llvm::StringRef Session::graphRefusal() const {
   return impl->graphRefusal;
 }

@@ -96,6 +96,8 @@ llvm::Error SessionImpl::prepare() {
   services.poisonsDeadMemory = options.poisonsDeadMemory;
   services.frameEnds = &context.frameEnds;
   services.drawsOnDevice = canDrawOnDevice(program, context.device);
+  services.rateReductions = &context.rateReductions;
+  lastStep = findLastStep(program);
 
   context.places = PlaceIndex(program, context.stages, /*keepsInputs=*/context.isDeferred());
   context.state.allocate(program, context.stages, context.places, context.device,
@@ -175,21 +177,21 @@ llvm::Error SessionImpl::makeRunner() {
 // Steps
 //===----------------------------------------------------------------------===//
 
-llvm::Error SessionImpl::checkUpdate() const {
+llvm::Error SessionImpl::checkUpdate(int64_t step) const {
   if (context.program.hasUpdate())
-    return llvm::Error::success();
+    return checkScheduledSteps(context.program, lastStep, step);
   return makeError("program '{0}' has no update function; export it with an optimizer to train",
                    context.program.path());
 }
 
 llvm::Error SessionImpl::runUpdate(int64_t step) {
-  if (llvm::Error error = checkUpdate())
+  if (llvm::Error error = checkUpdate(step))
     return error;
   return runner->runUpdate(step);
 }
 
 llvm::Error SessionImpl::runStep(int64_t step, MicrobatchCallback fill, MicrobatchCallback done) {
-  if (llvm::Error error = checkUpdate())
+  if (llvm::Error error = checkUpdate(step))
     return error;
   return runner->runStep(step, fill, done);
 }

@@ -30,6 +30,8 @@ public:
   Losses losses;
   /// Why steps are not recorded as graphs though options ask for it; else empty.
   std::string graphRefusal;
+  /// Where the first schedule of a learning rate ends.
+  std::optional<int64_t> lastStep;
 
 private:
   SessionImpl(const Program &program, const SessionOptions &options)
@@ -43,7 +45,7 @@ private:
   llvm::Error makeBuckets();
   llvm::Error makeRunner();
 
-  llvm::Error checkUpdate() const;
+  llvm::Error checkUpdate(int64_t step) const;
   /// A tensor of `list`; an error with `what` if there is none.
   llvm::Expected<at::Tensor *> find(std::vector<at::Tensor> &list, PlaceIndex::Index index,
                                     bool isHere, const llvm::Twine &what);

@@ -3,6 +3,7 @@
 #include "runtime/step/RecordedRunner.h"
 #include "runtime/exec/RandomPhilox.h"
 #include "runtime/io/Error.h"
+#include "runtime/program/RateSchedule.h"
 
 using namespace cleave::runtime;
 
@@ -23,6 +24,9 @@ std::string cleave::runtime::explainNoGraphs(const StepContext &context) {
     return "the outputs of each microbatch are kept";
   if (const Communicator *world = context.ranks->communicator(); world && !world->isRecordable())
     return "ranks exchange values through the host";
+  // Kernels take them as plain numbers, which a graph would keep.
+  if (changesHyperparameters(context.program))
+    return "a momentum or beta of the optimizer changes from step to step";
   auto any = [](mlir::Operation *) { return true; };
   if (mlir::Operation *op = findRandomOp(context.program, any);
       op && !context.services.drawsOnDevice)

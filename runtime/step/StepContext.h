@@ -15,8 +15,8 @@
 namespace cleave::runtime {
 
 /// What the runners of a session's steps share. The session owns it and completes it before it
-/// makes a runner; from then on only `state`, and the contents of `buckets`, `random` and
-/// `phases`, change.
+/// makes a runner; from then on only `state`, `rateReductions`, and the contents of `buckets`,
+/// `random` and `phases`, change.
 struct StepContext {
   StepContext(const Program &program, const SessionOptions &options);
 
@@ -33,6 +33,8 @@ struct StepContext {
   StepState state;
   BucketSet buckets;
   RandomStream random;
+  /// How often a plateau has reduced learning rates.
+  int64_t rateReductions = 0;
   std::unique_ptr<KernelSource> kernels;
 
   /// The memory of lowered functions: what they use in turn, of `arenaBytes` bytes, and after it

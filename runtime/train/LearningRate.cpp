@@ -40,6 +40,14 @@ llvm::Error cleave::runtime::setLearningRate(Program &program, double base) {
   for (cleave::train::LearningRateOp op : *ops)
     if (double found = op.getBase().convertToDouble(); !llvm::is_contained(bases, found))
       bases.push_back(found);
+  bool isTable = llvm::any_of(*ops, [](cleave::train::LearningRateOp op) {
+    return op.getSchedule().getKind() == cleave::train::ScheduleKind::Table;
+  });
+  if (isTable && base != 0)
+    return makeError(
+        "{0}: --lr: the program's learning rates are a table of the scheduler's, which "
+        "one number cannot replace; use --lr-scale to scale them",
+        program.path());
   if (bases.size() > 1 && base != 0)
     return makeError("{0}: --lr: the program's parameter groups have the learning rates {1}, which "
                      "one number cannot replace; use --lr-scale to scale them",
