@@ -16,6 +16,7 @@ from cleave.export.capture import own_loss, tensor_leaves
 from cleave.export.inputs import Signature
 from cleave.export.optimizer import fused_kind
 from cleave.export.roles import State
+from cleave.export.schedules import Schedule
 from cleave.export.spec import ExportSpec
 
 Tensors = dict[str, torch.Tensor]
@@ -109,8 +110,9 @@ def train(
     """
     run = _Run(spec)
     optimizers = run.make_optimizers()
-    groups = [group for optimizer in optimizers for group in optimizer.param_groups]
-    rates = [float(group["lr"]) for group in groups]
+    schedules = run.spec.lr_schedules
+    schedulers = [_scheduler(*pair) for pair in zip(schedules, run.spec.optimizers)]
+    rates = [[float(group.get("lr", 0.0)) for group in optimizer.param_groups] for optimizer in optimizers]
     losses = []
     torch.manual_seed(seed)
     for step, batch in enumerate(batches, start=1):
@@ -119,9 +121,17 @@ def train(
         total = []
         for part in split_batch(spec, batch, microbatches):
             total.append(run.microbatch(part, 1.0 / microbatches)["loss"])
-        for group, rate in zip(groups, rates):
-            group["lr"] = rate * spec.lr_schedule.factor(step)
+        for each, base, schedule, scheduler in zip(optimizers, rates, schedules, schedulers):
+            for number, group in enumerate(each.param_groups):
+                if scheduler is not None:
+                    scheduled = scheduler.optimizer.param_groups[number]
+                    group.update({o: scheduled[o] for o in ("lr", "momentum", "betas") if o in scheduled})
+                elif "lr" in group:
+                    group["lr"] = base[number] * schedule.factor(step)
         run.step(optimizers)
+        for scheduler in schedulers:
+            if scheduler is not None and step < len(batches):
+                scheduler.step()
         losses.append(sum(float(loss) for loss in total) / len(total))
     tensors = {f"param.{n}": p.detach().clone() for n, p in run.state.parameters.items()}
     tensors |= {f"buffer.{n}": b.detach().clone() for n, b in run.buffers().items()}
@@ -140,11 +150,11 @@ class _Run:
 
     def __init__(self, spec: ExportSpec):
         # One copy of all three keeps the optimizer's parameters the module's.
-        self.module, self.loss, self.optimizer = copy.deepcopy(
-            (spec.module, spec.loss, spec.optimizer)
+        self.module, self.loss, self.optimizer, self.lr_schedule = copy.deepcopy(
+            (spec.module, spec.loss, spec.optimizer, spec.lr_schedule)
         )
         self.spec = dataclasses.replace(
-            spec, module=self.module, loss=self.loss, optimizer=self.optimizer
+            spec, module=self.module, loss=self.loss, optimizer=self.optimizer, lr_schedule=self.lr_schedule
         )
         self.signature = Signature(self.spec)
         self.state = State(self.spec)
@@ -205,6 +215,13 @@ class _Run:
             optimizer.step()
         for parameter in self.pairs:
             parameter.grad = None
+
+
+def _scheduler(schedule, optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LRScheduler | None:
+    """The scheduler of an optimizer as it is in the spec, not of the fused one; None for schedules of Cleave's."""
+    if isinstance(schedule, Schedule):
+        return None
+    return schedule if isinstance(schedule, torch.optim.lr_scheduler.LRScheduler) else schedule(optimizer)
 
 
 def _ordinary(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:

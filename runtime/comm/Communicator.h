@@ -76,6 +76,16 @@ public:
   virtual std::optional<int64_t> completedNs() { return std::nullopt; }
 };
 
+/// How far a rank of the world has come, for who watches a run.
+struct RankPosition {
+  /// Whether the rank told: its process may be stopped, its machine unreachable.
+  bool responds = false;
+  /// The collective that it started last: `all-reduce of gradient "w"`; empty before the first.
+  std::string operation;
+  /// The ranks that have not come to it yet, or do not respond.
+  std::vector<int> waitsFor;
+};
+
 /// One rank's end of a group. All members issue the same operations in the same order. One thread
 /// at a time uses a communicator.
 class Communicator {
@@ -157,6 +167,9 @@ public:
 
   /// A PeerFailure if a peer is known to be lost. Costs an atomic load: for between operations.
   virtual llvm::Error checkPeers() = 0;
+  /// How far all ranks of the world are, by rank, asked of each of them; takes twice `patience` at
+  /// most. For any thread, at any time. Empty where the backend does not know.
+  virtual std::vector<RankPosition> askPositions(std::chrono::milliseconds) { return {}; }
   /// The error of work on a device that has not completed within the timeout; it names the ranks
   /// that are behind, where that is known.
   virtual llvm::Error explainStuck();

@@ -6,6 +6,7 @@
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include <map>
 #include <numeric>
 
 using namespace cleave::runtime;
@@ -41,6 +42,30 @@ llvm::Error GlooCommunicator::checkPeers() {
 void GlooCommunicator::abort(StringRef reason) {
   broken = true;
   world->monitor->fail(reason, blamed);
+}
+
+std::vector<RankPosition> GlooCommunicator::askPositions(std::chrono::milliseconds patience) {
+  std::vector<PeerPosition> last = world->monitor->askPositions(kAnyGroup, patience);
+  std::map<StringRef, std::vector<PeerPosition>> byGroup;
+  std::vector<RankPosition> result;
+  for (const PeerPosition &position : last) {
+    RankPosition &rank = result.emplace_back();
+    rank.responds = position.state == PeerPosition::State::Running;
+    auto [groupPath, operation] = StringRef(position.operation).split('\n');
+    if (!rank.responds || groupPath.empty())
+      continue;
+    rank.operation = operation.str();
+    auto [group, isNew] = byGroup.try_emplace(groupPath);
+    if (isNew)
+      group->second = world->monitor->askPositions(groupPath, patience);
+    for (auto [other, theirs] : llvm::enumerate(group->second)) {
+      bool isStopped = theirs.state == PeerPosition::State::Silent;
+      // Who is not in the group has started nothing there: its members all began with its creation.
+      if (isStopped || (theirs.started > 0 && theirs.started < position.started))
+        rank.waitsFor.push_back(int(other));
+    }
+  }
+  return result;
 }
 
 void *GlooCommunicator::groupStore() {

@@ -54,6 +54,7 @@ public:
   llvm::Expected<std::unique_ptr<Communicator>> subgroup(llvm::ArrayRef<int> ranks,
                                                          llvm::StringRef name) override;
   llvm::Error checkPeers() override;
+  std::vector<RankPosition> askPositions(std::chrono::milliseconds patience) override;
   void abort(llvm::StringRef reason) override;
   void *groupStore() override;
   uint64_t enterOperation(llvm::StringRef what) override;

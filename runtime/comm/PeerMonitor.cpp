@@ -139,6 +139,7 @@ void PeerMonitor::setPosition(StringRef group, uint64_t number, StringRef operat
   auto found = positions.find(group);
   if (found == positions.end())
     found = positions.emplace(group.str(), Started()).first;
+  lastGroup.assign(group.data(), group.size());
   found->second.number = number;
   found->second.operation.assign(operation.data(), std::min(operation.size(), kLongestText));
 }
@@ -147,9 +148,12 @@ PeerPosition PeerMonitor::ownPosition(StringRef group) {
   std::lock_guard lock(mutex);
   PeerPosition position;
   position.state = PeerPosition::State::Running;
-  if (auto found = positions.find(group); found != positions.end()) {
+  bool isAny = group == kAnyGroup;
+  auto found = positions.find(isAny ? StringRef(lastGroup) : group);
+  if (found != positions.end()) {
     position.started = found->second.number;
-    position.operation = found->second.operation;
+    position.operation = isAny ? lastGroup + "\n" : "";
+    position.operation += found->second.operation;
   }
   return position;
 }

@@ -28,6 +28,10 @@
 
 namespace cleave::runtime {
 
+/// Instead of a group's name in a question: the operation that a rank started last in any group. It
+/// is answered after the group's name and a line break.
+inline constexpr const char *kAnyGroup = "";
+
 class PeerMonitor {
 public:
   /// Rank 0's end. `hosts` are names under which other machines may know this one.
@@ -49,7 +53,7 @@ public:
   /// Notes that this rank starts the `number`th operation (from 1) of `group`.
   void setPosition(llvm::StringRef group, uint64_t number, llvm::StringRef operation);
 
-  /// Asks every rank where it is in `group`; by world rank. Takes `patience` at most.
+  /// Asks every rank where it is in `group`, or kAnyGroup; by world rank. Takes `patience` at most.
   std::vector<PeerPosition> askPositions(llvm::StringRef group, std::chrono::milliseconds patience);
 
   /// Calls `handler`, once, on the monitor's thread when a peer is lost.
@@ -119,6 +123,8 @@ private:
   std::chrono::milliseconds endGrace{0};
   Clock::time_point lossTime;
   std::map<std::string, Started, std::less<>> positions;
+  /// The group whose position changed last.
+  std::string lastGroup;
   std::map<uint64_t, Question> questions;
   uint64_t nextQuestion = 0;
   /// Held while writing to a connection, and while the map of connections changes.

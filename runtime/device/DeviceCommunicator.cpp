@@ -64,6 +64,9 @@ public:
                                                          StringRef name) override;
   bool isRecordable() const override { return medium == DeviceMedium::Backend; }
   llvm::Error checkPeers() override { return host.checkPeers(); }
+  std::vector<RankPosition> askPositions(std::chrono::milliseconds patience) override {
+    return host.askPositions(patience);
+  }
   llvm::Error explainStuck() override { return host.explainFailure(last.text, last.number, ""); }
   void abort(StringRef reason) override { host.abort(reason); }
   void *groupStore() override { return host.groupStore(); }

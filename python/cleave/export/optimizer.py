@@ -8,6 +8,7 @@ import torch
 
 from cleave.export.errors import ExportError
 from cleave.export.roles import Role, State
+from cleave.export.schedulers import GroupRates, group_rates
 from cleave.export.spec import ExportSpec
 from cleave.export.text import Names, float_attribute, tensor_type
 from cleave.export.traced_update import TracedUpdate
@@ -24,12 +25,12 @@ class UpdateWriter:
     """Checks the optimizers against a module's parameters and writes `@update` for them."""
 
     def __init__(self, spec: ExportSpec, state: State):
-        self._schedule = spec.lr_schedule
         self._state = state
         self._optimizers = list(spec.optimizers)
+        self._rates: list[list[GroupRates]] = []
         self._names = {id(parameter): name for name, parameter in state.parameters.items()}
         holders: dict[str, torch.optim.Optimizer] = {}
-        for optimizer in self._optimizers:
+        for optimizer, schedule in zip(self._optimizers, spec.lr_schedules):
             _check_optimizer(optimizer)
             for group in optimizer.param_groups:
                 _check_group(optimizer, group)
@@ -42,6 +43,7 @@ class UpdateWriter:
                     name = self._names[id(parameter)]
                     if holders.setdefault(name, optimizer) is not optimizer:
                         raise ExportError(f"two optimizers hold parameter '{name}'; expected one")
+            self._rates.append(group_rates(optimizer, schedule, spec.schedule_steps))
         self._held = set(holders)
 
     def write(self, gradients: list[str]) -> str:
@@ -51,7 +53,7 @@ class UpdateWriter:
         updated = [n for n in self._state.parameters if n in self._held and n in gradients]
         if not updated:
             raise ExportError("the optimizer holds no parameter that takes a gradient")
-        updates = [self._update(optimizer, set(updated)) for optimizer in self._optimizers]
+        updates = [self._update(*pair, set(updated)) for pair in zip(self._optimizers, self._rates)]
         slots = {name: types for update in updates for name, types in update.slots.items()}
 
         names = Names()
@@ -71,7 +73,7 @@ class UpdateWriter:
                 add((slot, n), f"{slot}.{n}", type_, state_role(n, slot))
         add("step", "step", "tensor<f32>", Role("step"))
 
-        text = UpdateText(names, values, self._schedule)
+        text = UpdateText(names, values)
         for update in updates:
             update.write(text)
         results = []
@@ -80,13 +82,15 @@ class UpdateWriter:
             results += [(text.results[slot, n], type_, state_role(n, slot)) for slot, type_ in slots[n].items()]
         return function_text("update", arguments, results, ["train.phase = #train.phase<update>"], text.body)
 
-    def _update(self, optimizer: torch.optim.Optimizer, updated: set[str]) -> FusedUpdate | TracedUpdate:
+    def _update(
+        self, optimizer: torch.optim.Optimizer, rates: list[GroupRates], updated: set[str]
+    ) -> FusedUpdate | TracedUpdate:
         kind = fused_kind(optimizer)
         if kind is None:
-            return TracedUpdate(optimizer, self._names, updated)
+            return TracedUpdate(optimizer, rates, self._names, updated)
         if optimizer.state:
             raise ExportError("the optimizer has taken steps already; export with a fresh one")
-        return FusedUpdate(kind, optimizer, self._names, updated, self._state)
+        return FusedUpdate(kind, optimizer, rates, self._names, updated, self._state)
 
 
 class FusedUpdate:
@@ -95,11 +99,13 @@ class FusedUpdate:
     slots: of each parameter, the types of its states.
     """
 
-    def __init__(self, kind: str, optimizer, names: dict[int, str], updated: set[str], state: State):
+    def __init__(
+        self, kind: str, optimizer, rates: list[GroupRates], names: dict[int, str], updated: set[str], state: State
+    ):
         self._kind = kind
         self._groups = {
-            names[id(parameter)]: group
-            for group in optimizer.param_groups
+            names[id(parameter)]: its
+            for group, its in zip(optimizer.param_groups, rates)
             for parameter in group["params"]
             if names[id(parameter)] in updated
         }
@@ -112,30 +118,34 @@ class FusedUpdate:
 
     def write(self, text: UpdateText):
         for n, group in self._groups.items():
-            rate = text.learning_rate(float(group["lr"]))
+            rate = text.learning_rate(group.rate)
+            scheduled = "".join(f" {name} {text.hyperparameter(name, its)}" for name, its in group.scheduled.items())
             slots = list(self.slots[n])
             outputs = [text.names.fresh(f"new.{n}")] + [text.names.fresh(f"new.{s}.{n}") for s in slots]
             operands = [text.values["parameter", n], text.values["gradient", n]]
             operands += [text.values[slot, n] for slot in slots] + [text.values["step"], rate]
             text.body.append(
-                f"{', '.join(outputs)} = train.{self._kind}({', '.join(operands)}) "
+                f"{', '.join(outputs)} = train.{self._kind}({', '.join(operands)}){scheduled} "
                 f"{{{self._attributes(group)}}} : {self._types[n]}"
             )
             text.results["parameter", n] = outputs[0]
             text.results.update({(slot, n): output for slot, output in zip(slots, outputs[1:])})
 
-    def _slots(self, group: dict) -> list[str]:
+    def _slots(self, group: GroupRates) -> list[str]:
         if self._kind == "adamw":
             return ["exp_avg", "exp_avg_sq"]
-        return ["momentum_buffer"] if group["momentum"] else []
+        return ["momentum_buffer"] if group.options["momentum"] or "momentum" in group.scheduled else []
 
-    def _attributes(self, group: dict) -> str:
+    def _attributes(self, rates: GroupRates) -> str:
+        group = rates.options
         if self._kind == "adamw":
             beta1, beta2 = group["betas"]
             numbers = {"beta1": beta1, "beta2": beta2, "eps": group["eps"]}
         else:
             numbers = {"momentum": group["momentum"], "dampening": group["dampening"]}
         numbers["weight_decay"] = group["weight_decay"]
+        for scheduled in rates.scheduled:
+            del numbers[scheduled]
         parts = [f"{name} = {float_attribute(float(value))}" for name, value in numbers.items()]
         if self._kind == "sgd":
             parts.append(f"nesterov = {'true' if group['nesterov'] else 'false'}")

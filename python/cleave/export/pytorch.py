@@ -35,7 +35,7 @@ __all__ = [
     "FakeTensor", "FakeTensorMode", "OpOverload", "TorchDispatchMode", "VariableTracker", "descriptors",
     "detect_fake_mode", "dtensor_spec", "erase_assertions", "grouped_mm", "has_python_kernel", "joint_graph",
     "memory_order", "part_of_step", "pytree", "python_kernels", "record_call", "registered_sharding",
-    "reset_tracer", "run_kernel", "schemas", "suggest_memory_format", "trace_forward", "traced_node",
+    "reset_tracer", "run_kernel", "scheduler_parts", "schemas", "suggest_memory_format", "trace_forward", "traced_node",
     "tracer_config", "unset_fake_temporarily", "without_onednn", "without_tracing",
 ]  # fmt: skip
 
@@ -53,6 +53,11 @@ BYTECODE_TRANSLATORS = (
 )
 # The first logs failures that are raised too, the second that it cannot log tracer_config.
 TRACER_LOGS = ("torch._subclasses.fake_tensor", "torch._dynamo.metrics_context")
+
+
+def scheduler_parts(scheduler: torch.optim.lr_scheduler.LRScheduler) -> tuple[list, list[int]]:
+    """The schedulers that SequentialLR or ChainedScheduler is made of, and where one takes over from the last."""
+    return getattr(scheduler, "_schedulers", []), getattr(scheduler, "_milestones", [])
 
 
 def schemas() -> list:

@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.optim.lr_scheduler import LRScheduler
 
 from cleave.export.errors import ExportError
 from cleave.export.options import GENERATORS, MODES
 from cleave.export.schedules import Constant, Schedule
 from cleave.plan import Plan
+
 
 @dataclasses.dataclass
 class ExportSpec:
@@ -29,7 +31,12 @@ class ExportSpec:
     optimizer: a fresh optimizer of torch.optim (all but LBFGS and SparseAdam) or one of your own, over the
         module's parameters; a list of several, each over some of them; or a function of the parameters that creates
         either.
-    lr_schedule: cleave.Constant(), WarmupCosine(...) or StepDecay(...) over the optimizer's rates.
+    lr_schedule: cleave.Constant(), WarmupCosine(...) or StepDecay(...) over the optimizer's rates; a fresh
+        torch.optim.lr_scheduler of it, stepped after each of its steps (ReduceLROnPlateau: after each
+        evaluation of a run), or a function of the optimizer that creates one. With several optimizers: one for all,
+        where a scheduler is of one of them and the others' rates stay, or a list with one for each.
+    schedule_steps: of how many steps the program has the rates, where a scheduler has no formula that
+        gives the same bits; 10,000 by default, of OneCycleLR all that it has.
     mode: "forward" (outputs), "loss" (loss and outputs), "joint" (loss and gradients); "auto" is
         joint where there is a loss or an optimizer, else forward.
     gradients: False leaves the backward out of a joint program: what stays is the forward that
@@ -51,7 +58,8 @@ class ExportSpec:
     loss: Callable[..., Any] | None = None
     targets: Sequence[Any] = ()
     optimizer: Any = None
-    lr_schedule: Schedule = Constant()
+    lr_schedule: Any = Constant()
+    schedule_steps: int | None = None
     mode: str = "auto"
     gradients: bool = True
     name: str | None = None
@@ -79,11 +87,15 @@ class ExportSpec:
         self.kwargs = dict(self.kwargs or {})
         if self.lr_schedule is None:
             self.lr_schedule = Constant()
-        if not isinstance(self.lr_schedule, Schedule):
-            raise ExportError(
-                "expected cleave.Constant, WarmupCosine or StepDecay as lr_schedule, found "
-                + _kind(self.lr_schedule)
-            )
+        given = self.lr_schedule
+        for schedule in given if isinstance(given, (list, tuple)) else [given]:
+            if not isinstance(schedule, (Schedule, LRScheduler)) and not callable(schedule):
+                raise ExportError(
+                    "expected a torch.optim.lr_scheduler, or a function of the optimizer that creates one, or "
+                    f"cleave.Constant, WarmupCosine or StepDecay as lr_schedule, found {_kind(schedule)}"
+                )
+        if self.schedule_steps is not None and not (isinstance(self.schedule_steps, int) and self.schedule_steps > 0):
+            raise ExportError(f"expected a positive number of steps as schedule_steps, found {self.schedule_steps!r}")
         if self.name is None:
             self.name = type(self.module).__name__.lower()
         if not self.name or any(c in self.name for c in "/\\\0"):
@@ -132,6 +144,13 @@ class ExportSpec:
                     "expected a torch.optim optimizer, a list of them, or a function that creates either, found "
                     + _kind(optimizer)
                 )
+        for schedule, optimizer in zip(self.lr_schedules, self.optimizers):
+            if not isinstance(schedule, LRScheduler):
+                continue
+            if schedule.optimizer is not optimizer:
+                raise ExportError("expected lr_schedule to be of the spec's optimizer, found one of another optimizer")
+            if getattr(schedule, "last_epoch", 0) != 0:
+                raise ExportError("lr_schedule has taken steps already; export with a fresh one")
 
     @property
     def optimizers(self) -> list[torch.optim.Optimizer]:
@@ -139,6 +158,18 @@ class ExportSpec:
         if self.optimizer is None:
             return []
         return list(self.optimizer) if isinstance(self.optimizer, (list, tuple)) else [self.optimizer]
+
+    @property
+    def lr_schedules(self) -> list[Schedule | LRScheduler | Callable]:
+        """Of each optimizer in turn."""
+        optimizers, given = self.optimizers, self.lr_schedule
+        if isinstance(given, (list, tuple)):
+            if len(given) != len(optimizers):
+                raise ExportError(f"expected an lr_schedule for each of {len(optimizers)} optimizers, found {len(given)}")
+            return list(given)
+        if isinstance(given, LRScheduler) and any(given.optimizer is each for each in optimizers):
+            return [given if given.optimizer is each else Constant() for each in optimizers]
+        return [given] * len(optimizers)
 
 
 def _kind(value: Any) -> str:

@@ -19,6 +19,7 @@ from cleave.export.operators import (
     with_default_dtype,
 )
 from cleave.export.pytorch import OpOverload
+from cleave.export.schedulers import GroupRates
 from cleave.export.step_values import (
     CONSTANT,
     GRADIENT,
@@ -46,8 +47,11 @@ class TracedUpdate:
     slots: of each parameter, the types of its states.
     """
 
-    def __init__(self, optimizer: torch.optim.Optimizer, names: dict[int, str], updated: set[str]):
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, rates: list[GroupRates], names: dict[int, str], updated: set[str]
+    ):
         self._optimizer = optimizer
+        self._rates = rates
         self._values = Values()
         parameters = [
             parameter
@@ -56,6 +60,8 @@ class TracedUpdate:
             if names[id(parameter)] in updated
         ]
         kind = type(optimizer).__name__
+        for scheduled in (name for group in rates for name in group.scheduled):
+            raise ExportError(f"lr_schedule changes {scheduled} of {kind}; expected only AdamW, Adam or SGD to have that")
         if any(parameter.is_complex() for parameter in parameters):
             raise ExportError(f"{kind} holds a complex parameter; expected AdamW, Adam or SGD for it")
         if not is_fresh([optimizer.state[p] for p in parameters if p in optimizer.state]):
@@ -96,9 +102,8 @@ class TracedUpdate:
     def write(self, text: UpdateText):
         # Numbers that depend on no parameter are computed once.
         shared: dict[Value, Any] = {}
-        rates = [float(group["lr"]) if "lr" in group else None for group in self._optimizer.param_groups]
         for unit, traced in self._units:
-            writer = _StepWriter(text, unit, rates, shared)
+            writer = _StepWriter(text, unit, self._rates, shared)
             for name, value, states in zip(unit, traced.parameters, traced.states):
                 text.results["parameter", name] = writer.result(value, f"new.{name}")
                 for slot, state in states.items():
@@ -108,7 +113,7 @@ class TracedUpdate:
 class _StepWriter:
     """Writes the Values of one traced step; `shared` has the SSA names of those that all steps share."""
 
-    def __init__(self, text: UpdateText, unit: list[str], rates: list[float | None], shared: dict[Value, str]):
+    def __init__(self, text: UpdateText, unit: list[str], rates: list[GroupRates], shared: dict[Value, str]):
         self._text = text
         self._unit = unit
         self._rates = rates
@@ -155,7 +160,7 @@ class _StepWriter:
         if value.op == STEP_TENSOR:
             return self._emit("step", f"aten._to_copy({values['step']}, dtype = f64) : (tensor<f32>) -> tensor<f64>")
         if value.op == RATE:
-            return self._emit("rate", _item(self._text.learning_rate(self._rates[value.args[0]]), "tensor<f64>"))
+            return self._emit("rate", _item(self._text.learning_rate(self._rates[value.args[0]].rate), "tensor<f64>"))
         if value.op == STEP:
             return self._emit("count", _item(values["step"], "tensor<f32>"))
         if value.op == CONSTANT:

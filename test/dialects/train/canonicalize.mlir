@@ -10,7 +10,7 @@ train.bucket @first of f32 ["a" : tensor<4x4xf32>, "b" : tensor<4xf32>] over @me
 train.bucket @other of f32 ["a" : tensor<4x4xf32>, "b" : tensor<4xf32>] over @mesh [] scatter ["fsdp"] dims [1, 0]
 
 // CHECK-LABEL: func.func @learning_rate
-func.func @learning_rate(%step: tensor<f32>) -> (tensor<f64>, tensor<f64>, tensor<f64>, tensor<f64>, tensor<f64>) {
+func.func @learning_rate(%step: tensor<f32>) -> (tensor<f64>, tensor<f64>, tensor<f64>, tensor<f64>, tensor<f64>, tensor<f64>) {
   // CHECK-NEXT: schedule = #train.schedule<constant>
   %0 = train.learning_rate(%step) {base = 0.1 : f64, schedule = #train.schedule<step, every = 3, factor = 1.0 : f64>} : (tensor<f32>) -> tensor<f64>
   // CHECK-NEXT: schedule = #train.schedule<step,
@@ -22,7 +22,9 @@ func.func @learning_rate(%step: tensor<f32>) -> (tensor<f64>, tensor<f64>, tenso
   %3 = train.learning_rate(%step) {base = 0.2 : f64, schedule = #train.schedule<warmup_cosine, warmup = 2, total = 9, floor = 1.0 : f64>} : (tensor<f32>) -> tensor<f64>
   // CHECK-NEXT: schedule = #train.schedule<warmup_cosine,
   %4 = train.learning_rate(%step) {base = 0.2 : f64, schedule = #train.schedule<warmup_cosine, warmup = 0, total = 9, floor = 0.5 : f64>} : (tensor<f32>) -> tensor<f64>
-  return %0, %1, %2, %3, %4 : tensor<f64>, tensor<f64>, tensor<f64>, tensor<f64>, tensor<f64>
+  // CHECK-NEXT: schedule = #train.schedule<constant>
+  %5 = train.learning_rate(%step) {base = 0.3 : f64, schedule = #train.schedule<geometric, every = 3, factor = 1.0 : f64>} : (tensor<f32>) -> tensor<f64>
+  return %0, %1, %2, %3, %4, %5 : tensor<f64>, tensor<f64>, tensor<f64>, tensor<f64>, tensor<f64>, tensor<f64>
 }
 
 // CHECK-LABEL: func.func @adamw

@@ -17,3 +17,25 @@ func.func @learning_rate(%t: tensor<f32>) -> (tensor<f64>, tensor<f64>, tensor<f
       : (tensor<f32>) -> tensor<f64>
   return %0, %1, %2 : tensor<f64>, tensor<f64>, tensor<f64>
 }
+
+// CHECK-LABEL: func.func @schedulers
+func.func @schedulers(%t: tensor<f32>) -> (tensor<f64>, tensor<f64>, tensor<f64>, tensor<f64>) {
+  // CHECK: schedule = #train.schedule<geometric, every = 1, factor = 5.000000e-01 : f64>
+  %0 = train.learning_rate(%t)
+      {base = 0.1 : f64, schedule = #train.schedule<geometric, every = 1, factor = 0.5 : f64>}
+      : (tensor<f32>) -> tensor<f64>
+  // CHECK: schedule = #train.schedule<table, starts = [0, 30], values = dense<[1.000000e-01, 2.500000e-02]> : tensor<2xf64>>
+  %1 = train.learning_rate(%t)
+      {base = 1.0 : f64, schedule = #train.schedule<table, starts = [0, 30], values = dense<[0.1, 0.025]> : tensor<2xf64>>}
+      : (tensor<f32>) -> tensor<f64>
+  // CHECK: schedule = #train.schedule<table, values = dense<[1.000000e-01, 2.500000e-02]> : tensor<2xf64>, end = 2>
+  %2 = train.learning_rate(%t)
+      {base = 1.0 : f64, schedule = #train.schedule<table, values = dense<[0.1, 0.025]> : tensor<2xf64>, end = 2>}
+      : (tensor<f32>) -> tensor<f64>
+  // CHECK: plateau = #train.plateau<rel, factor = 1.000000e-01 : f64, patience = 10, threshold = 1.000000e-04 : f64, cooldown = 0, min = 0.000000e+00 : f64, eps = 1.000000e-08 : f64>
+  %3 = train.learning_rate(%t)
+      {base = 0.1 : f64, schedule = #train.schedule<constant>,
+       plateau = #train.plateau<rel, factor = 0.1 : f64, patience = 10, threshold = 1.0e-4 : f64, cooldown = 0, min = 0.0 : f64, eps = 1.0e-8 : f64>}
+      : (tensor<f32>) -> tensor<f64>
+  return %0, %1, %2, %3 : tensor<f64>, tensor<f64>, tensor<f64>, tensor<f64>
+}

@@ -126,7 +126,7 @@ func.func @buffer_without_momentum(%p: tensor<2xf32>, %t: tensor<f32>, %lr: tens
 
 func.func @sgd_two_types(%p: tensor<2xf32>, %g: tensor<2xf16>, %t: tensor<f32>, %lr: tensor<f64>) {
   // expected-error @+1 {{expects the parameter's type 'tensor<2xf32>', found 'tensor<2xf16>'}}
-  %0 = "train.sgd"(%p, %g, %t, %lr) <{operandSegmentSizes = array<i32: 1, 1, 0, 1, 1>,
+  %0 = "train.sgd"(%p, %g, %t, %lr) <{operandSegmentSizes = array<i32: 1, 1, 0, 1, 1, 0>,
       momentum = 0.0 : f64, dampening = 0.0 : f64, nesterov = false, weight_decay = 0.0 : f64}>
       : (tensor<2xf32>, tensor<2xf16>, tensor<f32>, tensor<f64>) -> tensor<2xf32>
   return
@@ -138,5 +138,51 @@ func.func @sgd_operands(%p: tensor<2xf32>, %t: tensor<f32>) {
   // expected-error @+1 {{expected parameter, gradient, momentum buffer (with momentum), step and learning rate}}
   %0 = train.sgd(%p, %p, %t)
       {momentum = 0.0 : f64, dampening = 0.0 : f64, nesterov = false, weight_decay = 0.0 : f64} : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @beta1_twice(%p: tensor<2xf32>, %t: tensor<f32>, %lr: tensor<f64>) {
+  // expected-error @+1 {{expects beta1 as an attribute or an operand, found both}}
+  %0:3 = train.adamw(%p, %p, %p, %p, %t, %lr) beta1 %lr
+      {beta1 = 0.9 : f64, beta2 = 0.9 : f64, eps = 0.0 : f64, weight_decay = 0.0 : f64} : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @no_beta1(%p: tensor<2xf32>, %t: tensor<f32>, %lr: tensor<f64>) {
+  // expected-error @+1 {{expects beta1 as an attribute or an operand, found neither}}
+  %0:3 = train.adamw(%p, %p, %p, %p, %t, %lr)
+      {beta2 = 0.9 : f64, eps = 0.0 : f64, weight_decay = 0.0 : f64} : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @adamw_operands(%p: tensor<2xf32>, %t: tensor<f32>, %lr: tensor<f64>) {
+  // expected-error @+1 {{expected parameter, gradient, exp_avg, exp_avg_sq, step and learning rate}}
+  %0:3 = train.adamw(%p, %p, %p, %t, %lr)
+      {beta1 = 0.9 : f64, beta2 = 0.9 : f64, eps = 0.0 : f64, weight_decay = 0.0 : f64} : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @scheduled_momentum_without_buffer(%p: tensor<2xf32>, %t: tensor<f32>, %lr: tensor<f64>) {
+  // expected-error @+1 {{expects a momentum buffer as operand and result if and only if momentum is not 0}}
+  %0 = train.sgd(%p, %p, %t, %lr) momentum %lr
+      {dampening = 0.0 : f64, nesterov = false, weight_decay = 0.0 : f64} : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @scheduled_momentum_type(%p: tensor<2xf32>, %t: tensor<f32>, %lr: tensor<f64>, %m: tensor<f64, "m">) {
+  // expected-error @+1 {{expects momentum of the learning rate's type 'tensor<f64>', found 'tensor<f64, "m">'}}
+  %0:2 = "train.sgd"(%p, %p, %p, %t, %lr, %m) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1>,
+      dampening = 0.0 : f64, nesterov = false, weight_decay = 0.0 : f64}>
+      : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<f32>, tensor<f64>, tensor<f64, "m">) -> (tensor<2xf32>, tensor<2xf32>)
   return
 }
