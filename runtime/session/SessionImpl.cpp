@@ -8,6 +8,7 @@
 #include "runtime/kernels/CpuKernels.h"
 #include "runtime/pipeline/ScheduledRunner.h"
 #include "runtime/program/Form.h"
+#include "runtime/program/RateSchedule.h"
 #include "runtime/session/CheckSession.h"
 #include "runtime/step/RecordedRunner.h"
 
