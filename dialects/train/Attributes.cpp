@@ -119,6 +119,22 @@ void RoleAttr::print(AsmPrinter &printer) const {
 }
 
 //===----------------------------------------------------------------------===//
+// TargetsAttr
+//===----------------------------------------------------------------------===//
+
+LogicalResult TargetsAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr input,
+                                  int64_t ignored, ArrayRef<int64_t> begin, ArrayRef<int64_t> end) {
+  if (begin.size() != end.size())
+    return emitError() << "expects a range of each dimension of " << input << ", found "
+                       << begin.size() << " beginnings and " << end.size() << " ends";
+  for (auto [from, to] : llvm::zip_equal(begin, end))
+    if (from < 0 || to <= from)
+      return emitError() << "expects ranges of " << input << " with at least one index, found "
+                         << from << " to " << to;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // ScheduleAttr
 //===----------------------------------------------------------------------===//
 

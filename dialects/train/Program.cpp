@@ -232,6 +232,11 @@ LogicalResult TrainDialect::verifyOperationAttribute(Operation *op, NamedAttribu
              << stringifyPhase(phase.getValue());
     return success();
   }
+  if (name == kMeanOverAttrName) {
+    if (!isa<ModuleOp>(op) || !isa<TargetsAttr>(attribute.getValue()))
+      return op->emitError() << "expects '" << name << "' to be a #train.targets on a module";
+    return success();
+  }
   if (name == kTransientAttrName || name == kLossStateAttrName) {
     bool isLoss = name == kLossStateAttrName;
     auto isName = [&](Attribute each) {

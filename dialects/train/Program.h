@@ -20,6 +20,8 @@ inline constexpr llvm::StringLiteral kPhaseAttrName = "train.phase";
 inline constexpr llvm::StringLiteral kRoleAttrName = "train.role";
 /// Random numbers that one run of the function draws (i64).
 inline constexpr llvm::StringLiteral kDrawsAttrName = "train.draws";
+/// On the module: what the mean of the loss is over, a TargetsAttr; without it, the microbatches.
+inline constexpr llvm::StringLiteral kMeanOverAttrName = "train.mean_over";
 /// On ops: activation-checkpointing tag, part of the backward (unit), pipeline stage (i64; also on
 /// the functions of a program in stages).
 inline constexpr llvm::StringLiteral kCheckpointAttrName = "train.checkpoint";

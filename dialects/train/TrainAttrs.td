@@ -86,6 +86,27 @@ def Train_RoleAttr : AttrDef<Train_Dialect, "Role"> {
   }];
 }
 
+def Train_TargetsAttr : AttrDef<Train_Dialect, "Targets"> {
+  let mnemonic = "targets";
+  let summary = "the targets that count in the mean of the loss";
+  let description = [{
+    The elements of an input or target of the whole microbatch that lie in a range of each
+    dimension, but for those with the value that the loss ignores. As `train.mean_over` of a module
+    it makes the loss of a step the mean over all of them, whatever microbatch and rank they are in;
+    without it every microbatch counts the same.
+
+    ```mlir
+    module attributes {train.mean_over = #train.targets<"labels" except -100 from [0, 1] to [2, 64]>}
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$input, "int64_t":$ignored,
+                        ArrayRefParameter<"int64_t">:$begin, ArrayRefParameter<"int64_t">:$end);
+  let assemblyFormat = [{
+    `<` $input `except` $ignored `from` `[` $begin `]` `to` `[` $end `]` `>`
+  }];
+  let genVerifyDecl = 1;
+}
+
 def Train_ScheduleKind : Train_Enum<"ScheduleKind", "kind of learning rate schedule", [
   I32EnumAttrCase<"Constant", 0, "constant">,
   I32EnumAttrCase<"WarmupCosine", 1, "warmup_cosine">,

@@ -77,7 +77,7 @@ struct SessionOptions {
   int64_t microbatches = 1;
   /// Seed of the program's random numbers.
   uint64_t seed = 0;
-  /// Gradient of the loss that a microbatch starts from; absent:
+  /// Gradient of the loss that a microbatch starts from, until `setLossSeeds`; absent:
   /// 1 / (microbatches x data-parallel ranks).
   std::optional<double> lossSeed;
   /// Deferred needs a program with a backward_weight function.
@@ -175,6 +175,13 @@ public:
   /// Sets how often the learning rates that have a `#train.plateau` are reduced, from the next
   /// update on: what the caller's evaluations have come to. 0 at first.
   void setRateReductions(int64_t count);
+
+  /// Sets the gradient of the loss that each microbatch of this rank starts from, in the steps that
+  /// follow: its share of the step's loss. A program whose mean is over targets (`train.mean_over`)
+  /// runs no step of several microbatches before they are set.
+  llvm::Error setLossSeeds(llvm::ArrayRef<double> seeds);
+  /// What was set, by microbatch; empty before.
+  llvm::ArrayRef<double> lossSeeds() const;
 
   /// Loss of the last microbatch (its own mean); NaN for a program without a loss. Of a typed
   /// program this is what the rank holds: see `wholeLoss`.

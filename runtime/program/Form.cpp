@@ -3,6 +3,7 @@
 #include "runtime/program/Form.h"
 #include "dialects/exec/Exec.h"
 #include "dialects/exec/Lowered.h"
+#include "dialects/train/Program.h"
 #include "dialects/train/StateDict.h"
 #include "runtime/program/ProgramImpl.h"
 
@@ -18,6 +19,11 @@ bool cleave::runtime::isLowered(const Program &program) {
 bool cleave::runtime::hasKernels(const Program &program) {
   mlir::ModuleOp module = *program.impl().module;
   return !module.getOps<exec::KernelOp>().empty();
+}
+
+bool cleave::runtime::hasTargetMean(const Program &program) {
+  mlir::ModuleOp module = *program.impl().module;
+  return module->hasAttr(train::kMeanOverAttrName);
 }
 
 static llvm::StringSet<> namesIn(const Program &program, llvm::StringRef attribute) {

@@ -15,6 +15,9 @@ bool isLowered(const Program &program);
 /// Whether ops are fused into kernels.
 bool hasKernels(const Program &program);
 
+/// Whether the mean of the loss is over the targets that count, not over microbatches.
+bool hasTargetMean(const Program &program);
+
 /// The buffers that state dicts leave out, by name.
 llvm::StringSet<> listTransientBuffers(const Program &program);
 /// The names of the loss module's parameters and buffers in the program.

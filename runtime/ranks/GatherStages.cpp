@@ -7,9 +7,11 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/stack.h>
 
 #include <cstring>
+#include <limits>
 
 using namespace cleave::runtime;
 
@@ -93,6 +95,19 @@ static llvm::Error bring(Session &session, const ValueInfo &value, int owner,
 // What is gathered
 //===----------------------------------------------------------------------===//
 
+/// The mean of losses, each of which counts as much as its gradient does. May throw.
+static at::Tensor averageLosses(llvm::ArrayRef<at::Tensor> losses, llvm::ArrayRef<double> seeds) {
+  if (seeds.empty())
+    return at::stack(losses).mean();
+  at::Tensor sum = at::full_like(losses.front(), std::numeric_limits<double>::quiet_NaN());
+  bool isFirst = true;
+  // One without a share of the loss may be no number.
+  for (auto [loss, seed] : llvm::zip_equal(losses, seeds))
+    if (seed > 0)
+      sum = std::exchange(isFirst, false) ? loss.mul(seed) : sum.add(loss.mul(seed));
+  return sum;
+}
+
 /// The losses' mean, or the outputs one after another, of all microbatches.
 static llvm::Expected<WholeTensor> join(Session &session, const ValueInfo &value) {
   std::vector<ConstTensorRef> parts = session.keptOutputs(value.fileName);
@@ -114,8 +129,8 @@ static llvm::Expected<WholeTensor> join(Session &session, const ValueInfo &value
     std::vector<at::Tensor> views;
     for (const WholeTensor &whole : wholes)
       views.push_back(view(whole));
-    assign(joined,
-           value.role == RoleKind::Loss ? at::stack(views).mean() : at::cat(views, *value.batch));
+    assign(joined, value.role == RoleKind::Loss ? averageLosses(views, session.lossSeeds())
+                                                : at::cat(views, *value.batch));
   });
   if (error)
     return error;

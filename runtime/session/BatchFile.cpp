@@ -39,6 +39,36 @@ llvm::Expected<BatchFile> BatchFile::open(Session &session, llvm::StringRef path
   return batches;
 }
 
+/// The whole of an input in this rank's microbatch `index`. May throw.
+static at::Tensor viewInput(const SafetensorsFile &file, Session &session, const ValueInfo &value,
+                            int64_t microbatches, int64_t index) {
+  const TensorView *tensor = file.find(value.name);
+  TensorType type{tensor->dtype, {tensor->shape.begin(), tensor->shape.end()}};
+  // Only read from.
+  at::Tensor all = at::from_blob(const_cast<uint8_t *>(tensor->bytes.data()), type.shape,
+                                 toScalarType(type.dtype));
+  if (!value.batch)
+    return all;
+  int64_t size = wholeType(value, session.grid()).shape[*value.batch];
+  int64_t first =
+      value.placements.empty() ? session.batchPart().index * microbatches + index : index;
+  return all.narrow(*value.batch, first * size, size).contiguous();
+}
+
+llvm::Expected<int64_t> BatchFile::count(Session &session, const CountedTargets &targets,
+                                         int64_t index) const {
+  int64_t count = 0;
+  llvm::Error error = guarded([&] {
+    c10::InferenceMode inferenceMode;
+    const ValueInfo &value = session.program().inputs()[targets.input()];
+    at::Tensor whole = viewInput(*file, session, value, microbatches, index);
+    count = targets.count(refTo(whole));
+  });
+  if (error)
+    return error;
+  return count;
+}
+
 llvm::Error BatchFile::fill(Session &session, int64_t index) const {
   for (const ValueInfo &value : session.program().inputs()) {
     if (!session.hasInput(value.name))
@@ -46,19 +76,9 @@ llvm::Error BatchFile::fill(Session &session, int64_t index) const {
     llvm::Expected<TensorRef> target = session.input(value.name);
     if (!target)
       return target.takeError();
-    const TensorView *tensor = file->find(value.name);
-    TensorType type{tensor->dtype, {tensor->shape.begin(), tensor->shape.end()}};
     llvm::Error error = guarded([&] {
       c10::InferenceMode inferenceMode;
-      // Only read from.
-      at::Tensor part = at::from_blob(const_cast<uint8_t *>(tensor->bytes.data()), type.shape,
-                                      toScalarType(type.dtype));
-      if (value.batch) {
-        int64_t size = wholeType(value, session.grid()).shape[*value.batch];
-        int64_t first =
-            value.placements.empty() ? session.batchPart().index * microbatches + index : index;
-        part = part.narrow(*value.batch, first * size, size).contiguous();
-      }
+      at::Tensor part = viewInput(*file, session, value, microbatches, index);
       readPart(value, refTo(part), session.grid(), *target);
     });
     if (error)

@@ -3,8 +3,8 @@
 #ifndef CLEAVE_RUNTIME_SESSION_BATCHFILE_H
 #define CLEAVE_RUNTIME_SESSION_BATCHFILE_H
 
-#include "cleave/Session.h"
 #include "runtime/io/Safetensors.h"
+#include "runtime/session/CountedTargets.h"
 
 namespace cleave::runtime {
 
@@ -19,6 +19,9 @@ public:
 
   /// Copies this rank's part of microbatch `index` to where the session reads it.
   llvm::Error fill(Session &session, int64_t index) const;
+  /// How many targets count in this rank's microbatch `index`.
+  llvm::Expected<int64_t> count(Session &session, const CountedTargets &targets,
+                                int64_t index) const;
 
 private:
   std::unique_ptr<SafetensorsFile> file;

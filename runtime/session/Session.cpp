@@ -64,11 +64,22 @@ bool Session::hasInput(llvm::StringRef name) const {
   return stages().hasInput(name);
 }
 
+llvm::Error Session::setLossSeeds(llvm::ArrayRef<double> seeds) {
+  return impl->setLossSeeds(seeds);
+}
+llvm::ArrayRef<double> Session::lossSeeds() const {
+  return impl->context.lossSeeds;
+}
+
 llvm::Error Session::runMicrobatch(int64_t step, int64_t index) {
+  if (llvm::Error error = impl->checkLossSeeds())
+    return error;
   return impl->runner->runMicrobatch(step, index);
 }
 llvm::Error Session::runMicrobatches(int64_t step, MicrobatchCallback fill,
                                      MicrobatchCallback done) {
+  if (llvm::Error error = impl->checkLossSeeds())
+    return error;
   return impl->runner->runMicrobatches(step, fill, done);
 }
 llvm::Error Session::runUpdate(int64_t step) {

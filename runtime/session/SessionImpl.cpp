@@ -101,8 +101,9 @@ llvm::Error SessionImpl::prepare() {
   lastStep = findLastStep(program);
 
   context.places = PlaceIndex(program, context.stages, /*keepsInputs=*/context.isDeferred());
-  context.state.allocate(program, context.stages, context.places, context.device,
-                         services.drawsOnDevice ? context.device : Device::host());
+  context.state.allocate(program, context.stages, context.places, options.microbatches,
+                         context.device, services.drawsOnDevice ? context.device : Device::host());
+  context.fillSeeds();
   for (auto [value, tensor] : llvm::zip_equal(program.weights(), context.state.weights))
     stateFiles[value.fileName] = &tensor;
   for (auto [value, tensor] :
@@ -191,8 +192,28 @@ llvm::Error SessionImpl::runUpdate(int64_t step) {
   return runner->runUpdate(step);
 }
 
+llvm::Error SessionImpl::setLossSeeds(llvm::ArrayRef<double> seeds) {
+  if (int64_t(seeds.size()) != context.options.microbatches)
+    return makeError("expected a seed of the loss for each of {0} microbatches, found {1}",
+                     context.options.microbatches, seeds.size());
+  context.lossSeeds.assign(seeds.begin(), seeds.end());
+  return guarded([&] { context.fillSeeds(); });
+}
+
+llvm::Error SessionImpl::checkLossSeeds() const {
+  bool isKnown = context.totalMicrobatches() == 1 || context.options.lossSeed ||
+                 !context.lossSeeds.empty() || context.state.seeds.empty();
+  if (isKnown || !hasTargetMean(context.program))
+    return llvm::Error::success();
+  return makeError("program '{0}': the mean of its loss is over targets, and its step has {1} "
+                   "microbatches: expected the share of each (Session::setLossSeeds)",
+                   context.program.path(), context.totalMicrobatches());
+}
+
 llvm::Error SessionImpl::runStep(int64_t step, MicrobatchCallback fill, MicrobatchCallback done) {
   if (llvm::Error error = checkUpdate(step))
+    return error;
+  if (llvm::Error error = checkLossSeeds())
     return error;
   return runner->runStep(step, fill, done);
 }

@@ -15,6 +15,9 @@ public:
   static llvm::Expected<std::unique_ptr<SessionImpl>> create(const Program &program,
                                                              const SessionOptions &options);
 
+  llvm::Error setLossSeeds(llvm::ArrayRef<double> seeds);
+  /// An error where the microbatches of a step count differently, and nobody has said how.
+  llvm::Error checkLossSeeds() const;
   llvm::Error runUpdate(int64_t step);
   llvm::Error runStep(int64_t step, MicrobatchCallback fill, MicrobatchCallback done);
 

@@ -31,7 +31,7 @@ static void fillArguments(StepState &state, Executor &executor, const BoundPhase
       state.results[place.index] = c10::IValue();
       break;
     case Place::Seed:
-      slot = state.seed;
+      slot = state.seeds[microbatch.index];
       break;
     case Place::Step:
       slot = state.step;

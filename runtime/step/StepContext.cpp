@@ -10,10 +10,15 @@ StepContext::StepContext(const Program &program, const SessionOptions &options)
     : program(program), options(options), device(options.device ? *options.device : Device::host()),
       reporter(options.onAction, device) {}
 
+void StepContext::fillSeeds() {
+  c10::InferenceMode inferenceMode;
+  double equal = options.lossSeed.value_or(1.0 / double(totalMicrobatches()));
+  for (auto [index, seed] : llvm::enumerate(state.seeds))
+    seed.fill_(lossSeeds.empty() ? equal : lossSeeds[index]);
+}
+
 void StepContext::beginStep(int64_t step) {
   c10::InferenceMode inferenceMode;
-  if (state.seed.defined())
-    state.seed.fill_(options.lossSeed.value_or(1.0 / double(totalMicrobatches())));
   state.rngSeed.fill_(static_cast<int64_t>(options.seed));
   state.setStep(step);
   for (c10::IValue &value : state.results)

@@ -65,8 +65,14 @@ struct StepContext {
     return arenaBytes + frame.offset + slot * frame.frameBytes;
   }
 
+  /// Session::setLossSeeds.
+  std::vector<double> lossSeeds;
+
   /// Allocates the arena and the frames of the functions that this rank runs.
   llvm::Error allocateArena();
+  /// Gives microbatches the gradients of the loss that they start from. A recorded step reads them
+  /// where they are: so it is not part of one. May throw.
+  void fillSeeds();
   /// Sets what is the same for all microbatches of a step. May throw.
   void beginStep(int64_t step);
   /// A new tensor with `randomOffset`, as functions read it. May throw.

@@ -16,7 +16,7 @@ void StageSum::add() {
 }
 
 void StepState::allocate(const Program &program, const StageMap &stages, const PlaceIndex &places,
-                         const Device &device, const Device &drawing) {
+                         int64_t microbatches, const Device &device, const Device &drawing) {
   views.setDevice(device);
   stagedInputs.setDevice(device);
   for (const ValueInfo &value : program.weights())
@@ -37,7 +37,8 @@ void StepState::allocate(const Program &program, const StageMap &stages, const P
     sum.terms.resize(program.numStages());
   for (const ValueInfo &value : program.arguments(Phase::Microbatch))
     if (value.role == RoleKind::Seed)
-      seed = device.allocate(value.type);
+      for (int64_t index = 0; index < microbatches; ++index)
+        seeds.push_back(device.allocate(value.type));
   // These steer ops and are read by the host, unless the device draws random numbers.
   step = cleave::runtime::allocate({DType::F32, {}});
   rngSeed = drawing.allocate({DType::I64, {}});

@@ -38,16 +38,18 @@ struct StepState {
   /// What unshard functions have returned for all microbatches of the step.
   std::vector<c10::IValue> unsharded;
   std::vector<StageSum> stageSums; ///< by PlaceIndex::stageSum
-  /// Arguments that steps set: the gradient of the loss, the number of the step, the seed of random
-  /// numbers, and where those of a microbatch begin.
-  at::Tensor seed, step, rngSeed, rngOffset;
+  /// The gradient of the loss that each microbatch starts from; empty where none is taken.
+  std::vector<at::Tensor> seeds;
+  /// Arguments that steps set: the number of the step, the seed of random numbers, and where those
+  /// of a microbatch begin.
+  at::Tensor step, rngSeed, rngOffset;
   /// The callers' views of the state, and of the inputs where these are on a device.
   HostViews views;
   StagedInputs stagedInputs;
 
   /// Allocates everything. `drawing`: the device that draws random numbers. May throw.
   void allocate(const Program &program, const StageMap &stages, const PlaceIndex &places,
-                const Device &device, const Device &drawing);
+                int64_t microbatches, const Device &device, const Device &drawing);
   /// Ends what callers see of the state, before a run.
   llvm::Error closeViews();
   void setStep(int64_t number) { *step.mutable_data_ptr<float>() = static_cast<float>(number); }

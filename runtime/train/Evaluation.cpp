@@ -6,6 +6,7 @@
 #include "runtime/ranks/WholeTensors.h"
 #include "runtime/train/Agreement.h"
 #include "runtime/train/Inputs.h"
+#include "runtime/train/LossShares.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cstring>
@@ -75,6 +76,8 @@ llvm::Error Evaluation::openData(int64_t trainingMicrobatches) {
   const ScheduleInfo *schedule = program().schedule();
   microbatches = schedule ? schedule->microbatches : other ? 1 : trainingMicrobatches;
 
+  if (llvm::Error error = CountedTargets::find(program(), **grid).moveInto(targets))
+    return error;
   DataOptions dataOptions;
   dataOptions.source = options.evalData;
   dataOptions.seed = options.seed;
@@ -195,6 +198,11 @@ llvm::Expected<double> Evaluation::run(Session &from, int64_t step) {
     if (llvm::Error error = copyWeights(from))
       return error;
   Session &evaluated = session ? *session : from;
+  // The gradients of a program that makes them, too, are not used.
+  if (targets)
+    if (llvm::Error error =
+            evaluated.setLossSeeds(std::vector<double>(microbatches, 1.0 / double(microbatches))))
+      return error;
   double sum = 0;
   int64_t count = 0;
   int64_t total = int64_t(data->countSteps());
@@ -217,14 +225,28 @@ llvm::Expected<double> Evaluation::run(Session &from, int64_t step) {
       return losses.takeError();
     for (auto [index, loss] : llvm::zip_equal(order, *losses))
       if (numberOf(index) < total) {
-        sum += loss;
-        ++count;
+        llvm::Expected<int64_t> weight = weigh(numberOf(index));
+        if (!weight)
+          return weight.takeError();
+        // A microbatch without a target that counts has no loss.
+        if (*weight > 0)
+          sum += loss * double(*weight);
+        count += *weight;
       }
   }
   return average(sum, count);
 }
 
-/// The mean over the microbatches of all parts of the data.
+llvm::Expected<int64_t> Evaluation::weigh(int64_t number) const {
+  if (!targets)
+    return 1;
+  llvm::Expected<std::vector<HostTensor>> tensors = data->read({number, 0, 0});
+  if (!tensors)
+    return tensors.takeError();
+  return countTargets(*targets, *tensors);
+}
+
+/// The mean over what counts in all parts of the data.
 llvm::Expected<double> Evaluation::average(double sum, int64_t count) const {
   struct Message {
     int64_t part, count;
@@ -236,7 +258,7 @@ llvm::Expected<double> Evaluation::average(double sum, int64_t count) const {
     return all.takeError();
   llvm::BitVector seen(part.count);
   double total = 0;
-  int64_t microbatchesOfAll = 0;
+  int64_t countOfAll = 0;
   for (const std::string &bytes : *all) {
     Message theirs{-1, 0, 0};
     if (bytes.size() == sizeof theirs)
@@ -246,9 +268,9 @@ llvm::Expected<double> Evaluation::average(double sum, int64_t count) const {
       continue;
     seen.set(theirs.part);
     total += theirs.sum;
-    microbatchesOfAll += theirs.count;
+    countOfAll += theirs.count;
   }
-  return total / double(microbatchesOfAll);
+  return total / double(countOfAll);
 }
 
 std::string Evaluation::describe() const {

@@ -5,6 +5,7 @@
 
 #include "runtime/comm/Communicator.h"
 #include "runtime/io/Data.h"
+#include "runtime/session/CountedTargets.h"
 #include "runtime/train/Train.h"
 
 namespace cleave::runtime {
@@ -39,6 +40,8 @@ private:
   llvm::Error readConstants();
   /// Gives the other program's session the weights that `from` has now.
   llvm::Error copyWeights(Session &from);
+  /// How much a microbatch of the data, by its number, counts in the mean.
+  llvm::Expected<int64_t> weigh(int64_t number) const;
   llvm::Expected<double> average(double sum, int64_t count) const;
 
   const Program &training;
@@ -50,6 +53,8 @@ private:
   std::unique_ptr<Communicator> alone;
   std::unique_ptr<Session> session;
   std::unique_ptr<DataSource> data;
+  /// None where each microbatch counts the same.
+  std::optional<CountedTargets> targets;
   Session::BatchPart part;
   int64_t microbatches = 1, microbatchSize = 1;
 };

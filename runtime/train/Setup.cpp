@@ -188,6 +188,8 @@ llvm::Error Trainer::openData() {
   llvm::Expected<std::unique_ptr<RankGrid>> grid = RankGrid::create(program, &world);
   if (!grid)
     return grid.takeError();
+  if (llvm::Error error = LossShares::create(program, **grid).moveInto(shares))
+    return error;
   std::vector<InputSpec> specs = describeInputs(program, inputs, **grid);
   if (options.vocabulary)
     for (InputSpec &spec : specs)

@@ -148,8 +148,13 @@ llvm::Error Trainer::writeProfile() {
 
 llvm::Error Trainer::runMicrobatches(int64_t step) {
   int64_t begin = steadyNs();
+  if (shares)
+    if (llvm::Error error = shares->begin(step, *data, microbatches, *session, world))
+      return error;
   auto fill = [&](int64_t index) -> llvm::Error {
     begin = steadyNs();
+    if (shares)
+      return fillInputs(*session, shares->batch(index));
     llvm::Expected<std::vector<HostTensor>> batch = data->read({step - 1, part.index, index});
     if (!batch)
       return batch.takeError();
@@ -260,15 +265,19 @@ llvm::Expected<double> Trainer::averageLoss(int64_t step, llvm::ArrayRef<double>
     for (int64_t microbatch = 0; microbatch < microbatches; ++microbatch) {
       double loss;
       std::memcpy(&loss, theirs.data() + sizeof other + microbatch * sizeof loss, sizeof loss);
+      // A microbatch without a target that counts has no loss.
+      double share = shares ? shares->share(index, microbatch) : 1;
+      if (share == 0 && !shares->isEmpty())
+        continue;
       if (options.stopOnNan && !std::isfinite(loss))
         return llvm::make_error<CollectiveRefusal>(
             llvm::formatv("step {0}: the loss is {1} on rank {2}, microbatch {3} (--stop-on-nan)",
                           step, describeNonFinite(loss), rank, microbatch)
                 .str());
-      sum += loss;
+      sum += shares && share > 0 ? loss * share : loss;
     }
   }
-  return sum / double(totalMicrobatches());
+  return shares ? sum : sum / double(totalMicrobatches());
 }
 
 CheckpointState Trainer::stateAt(int64_t step) const {

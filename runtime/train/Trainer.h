@@ -7,6 +7,7 @@
 #include "runtime/io/Data.h"
 #include "runtime/program/RateSchedule.h"
 #include "runtime/train/Evaluation.h"
+#include "runtime/train/LossShares.h"
 #include "runtime/train/Profiler.h"
 #include "runtime/train/Reporter.h"
 #include "runtime/train/Tracer.h"
@@ -43,8 +44,8 @@ private:
   llvm::Error runMicrobatches(int64_t step);
   /// The step's losses by microbatch; none if this rank makes none.
   llvm::Expected<std::vector<double>> takeLosses();
-  /// Mean over the microbatches of all ranks, in the order of the batch. Ranks tell each other of
-  /// signals, too.
+  /// The mean over all ranks, of microbatches in the order of the batch or of the targets in them.
+  /// Ranks tell each other of signals, too.
   llvm::Expected<double> averageLoss(int64_t step, llvm::ArrayRef<double> losses);
   llvm::Error save(int64_t step);
   /// Ends the run after a step because of a signal; `isSaved`: its checkpoint is there already.
@@ -72,6 +73,8 @@ private:
   std::vector<ValueInfo> inputs;
   std::unique_ptr<DataSource> data;
   uint64_t dataFingerprint = 0;
+  /// Null where each microbatch counts the same.
+  std::unique_ptr<LossShares> shares;
   /// Before the session, which calls them.
   std::unique_ptr<Tracer> tracer;
   std::unique_ptr<Profiler> profiler;

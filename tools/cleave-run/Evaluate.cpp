@@ -2,6 +2,7 @@
 
 #include "tools/cleave-run/Evaluate.h"
 #include "runtime/exec/Compare.h"
+#include "runtime/program/Form.h"
 #include "runtime/ranks/GatherStages.h"
 #include "runtime/ranks/StageMap.h"
 #include "runtime/session/BatchFile.h"
@@ -21,6 +22,22 @@ static llvm::Error checkInputs(const Program &program, const run::Options &optio
                      "microbatch of it",
                      program.path(), program.inputs().front().name);
   return llvm::Error::success();
+}
+
+/// Where the mean of the loss is over targets, gives the session the shares of the microbatches of
+/// `inputs`.
+static llvm::Error shareLoss(Session &session, const BatchFile &inputs, int64_t microbatches) {
+  llvm::Expected<std::optional<CountedTargets>> targets =
+      CountedTargets::find(session.program(), session.grid());
+  if (!targets)
+    return targets.takeError();
+  if (!*targets)
+    return llvm::Error::success();
+  std::vector<int64_t> counts(microbatches);
+  for (int64_t index = 0; index < microbatches; ++index)
+    if (llvm::Error error = inputs.count(session, **targets, index).moveInto(counts[size_t(index)]))
+      return error;
+  return session.setLossSeeds(computeShares(counts));
 }
 
 llvm::Expected<std::vector<WholeTensor>> run::runOnce(const Program &program, Communicator &world,
@@ -59,7 +76,7 @@ llvm::Expected<std::vector<WholeTensor>> run::runOnce(const Program &program, Co
     if (!file)
       return file.takeError();
     inputs = std::move(*file);
-    return llvm::Error::success();
+    return shareLoss(**session, *inputs, microbatches);
   };
   if (llvm::Error error = agree(world, load(), "the weights and inputs"))
     return error;
@@ -102,6 +119,11 @@ llvm::Error run::evaluate(const Program &program, Communicator &world, const Opt
   bool isScheduled = isRunBySchedule(program, &world);
   int64_t together = isScheduled ? program.schedule()->ranks : 1;
   bool isShared = program.isTyped() || world.size() == together;
+  if (!isShared && hasTargetMean(program))
+    return makeError(
+        "{0}: the mean of its loss is over targets, of which each of {1} ranks has its "
+        "own: expected one rank, or --evaluate with --data",
+        program.path(), world.size());
   // Opened first: what cannot be written need not be computed.
   std::unique_ptr<OutputFile> file;
   if (!options.dump.empty()) {

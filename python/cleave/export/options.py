@@ -2,3 +2,4 @@
 
 MODES = ("auto", "forward", "loss", "joint")
 GENERATORS = ("mt19937", "philox")
+MEANS = ("microbatches", "targets")

@@ -27,6 +27,7 @@ from cleave.export.pytorch import OpOverload, part_of_step
 from cleave.export.pytorch import descriptors as aot
 from cleave.export.roles import Role, State, argument_role, result_role
 from cleave.export.spec import ExportSpec
+from cleave.export.targets import find_counted_targets
 from cleave.export.text import Names, Unsupported, string, tensor_type
 from cleave.export.weightless import has_values, missing_note
 
@@ -132,6 +133,8 @@ class Program:
         transient = [name for name in self._state.buffers if name in self._state.transient]
         lists = {"train.transient": transient, "train.loss_state": self._state.of_loss}
         attributes = [f"{key} = [{', '.join(map(string, names))}]" for key, names in lists.items() if names]
+        if self._spec.mean_over == "targets":
+            attributes.append(f"train.mean_over = {find_counted_targets(self._capture)}")
         extra = f" attributes {{{', '.join(attributes)}}}" if attributes else ""
         # An update whose gradients are still to be made (--autodiff) is part of a program only.
         mark = "" if update and not self._spec.gradients else "  train.program\n\n"

@@ -10,7 +10,7 @@ import torch
 from torch.optim.lr_scheduler import LRScheduler
 
 from cleave.export.errors import ExportError
-from cleave.export.options import GENERATORS, MODES
+from cleave.export.options import GENERATORS, MEANS, MODES
 from cleave.export.schedules import Constant, Schedule
 from cleave.plan import Plan
 
@@ -48,6 +48,10 @@ class ExportSpec:
         as many entries as there are examples.
     mesh, plan: how the program is to lie on a device mesh: sizes by axis, and what cleave.Plan
         takes; or a cleave.Plan alone. It is written beside the program, as NAME.plan.json.
+    mean_over: what the loss of a step is the mean of: "microbatches", whose losses count the same, as in a loop
+        of PyTorch with accumulation and DistributedDataParallel; or "targets", each that the loss does not ignore
+        (`ignore_index`) counting the same, in whatever microbatch and on whatever rank it is: the mean of one large
+        batch. For losses with reduction "mean", without weights of classes.
     generator: of the random numbers: "mt19937", PyTorch's, or "philox", whose numbers are the same
         on any mesh.
     """
@@ -66,6 +70,7 @@ class ExportSpec:
     batch_dims: Mapping[str, int | None] = dataclasses.field(default_factory=dict)
     mesh: Mapping[str, int] | None = None
     plan: Any = None
+    mean_over: str = "microbatches"
     generator: str = "mt19937"
 
     def __post_init__(self):
@@ -120,6 +125,10 @@ class ExportSpec:
             raise ExportError(
                 f"expected generator to be one of {', '.join(GENERATORS)}, found {self.generator!r}"
             )
+        if self.mean_over not in MEANS:
+            raise ExportError(f"expected mean_over to be one of {', '.join(MEANS)}, found {self.mean_over!r}")
+        if self.mean_over == "targets" and self.mode == "forward":
+            raise ExportError("expected a loss for mean_over='targets', found mode 'forward', which has none")
         self._make_plan()
         if self.mode == "joint":
             self._make_optimizer()
