@@ -11,11 +11,9 @@ import pathlib
 
 import torch
 
+from cleave.parts import PARTS_INDEX, CheckpointError, read_parts
+
 Tensors = dict[str, torch.Tensor]
-
-
-class CheckpointError(ValueError):
-    """Weights that cannot be read, or that are another module's; the message says why."""
 
 
 def load_checkpoint(
@@ -32,13 +30,13 @@ def load_checkpoint(
     module had `model` in it: tensors of other names are left out.
     """
     checkpoint = find_checkpoint(pathlib.Path(folder))
-    tensors = take_prefix(read_file(checkpoint / "model.safetensors"), prefix, checkpoint)
-    pairs = [(model, tensors, checkpoint / "model.safetensors")]
+    tensors, path = read_group(checkpoint, "model")
+    pairs = [(model, take_prefix(tensors, prefix, checkpoint), path)]
     if loss is not None:
-        path = checkpoint / "loss.safetensors"
-        if not path.exists():
+        tensors, path = read_group(checkpoint, "loss")
+        if not tensors:
             raise CheckpointError(f"{checkpoint}: the run's loss has no parameters or buffers, so there is none to set")
-        pairs.append((loss, read_file(path), path))
+        pairs.append((loss, tensors, path))
     for module, state, path in pairs:
         _check(module, state, path)
     for module, state, _ in pairs:
@@ -74,6 +72,15 @@ def find_checkpoint(folder: pathlib.Path) -> pathlib.Path:
     return max(steps, key=lambda path: int(path.name[5:]))
 
 
+def read_group(checkpoint: pathlib.Path, group: str) -> tuple[Tensors, pathlib.Path]:
+    """The tensors of a checkpoint's "model", "loss" (none, where it has no state) or "optimizer", whole, and the
+    file to name in messages. Several ranks may have written them, each its part."""
+    index, path = checkpoint / PARTS_INDEX, checkpoint / f"{group}.safetensors"
+    if index.exists():
+        return read_parts(index, group), index
+    return ({} if group == "loss" and not path.exists() else read_file(path)), path
+
+
 def read_file(path: pathlib.Path) -> Tensors:
     """The tensors of a safetensors file."""
     import safetensors
@@ -104,6 +111,8 @@ def read_weights(path: str | os.PathLike) -> Tensors:
         if path.name.endswith(".index.json"):
             return _read_shards(path)
         return read_file(path) if path.suffix == ".safetensors" else _read_pickled(path)
+    if (path / PARTS_INDEX).exists():
+        return read_parts(path / PARTS_INDEX, "model")
     if (path / ".metadata").exists():
         return _read_distributed(path)
     for name in ("model.safetensors", "pytorch_model.bin"):
@@ -112,12 +121,13 @@ def read_weights(path: str | os.PathLike) -> Tensors:
         if (path / name).exists():
             return read_file(path / name) if name.endswith(".safetensors") else _read_pickled(path / name)
     try:
-        return read_file(find_checkpoint(path) / "model.safetensors")
+        checkpoint = find_checkpoint(path)
     except CheckpointError:
         raise CheckpointError(
             f"{path}: expected a checkpoint of cleave-run, a Hugging Face folder or one of "
             "torch.distributed.checkpoint, found none of them"
         ) from None
+    return read_group(checkpoint, "model")[0]
 
 
 def _read_shards(index: pathlib.Path) -> Tensors:

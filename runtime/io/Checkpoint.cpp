@@ -1,6 +1,7 @@
 //===- Checkpoint.cpp - the saved state of a training run -----------------===//
 
 #include "runtime/io/Checkpoint.h"
+#include "runtime/io/CheckpointParts.h"
 #include "runtime/io/JsonCheck.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -18,7 +19,8 @@ using namespace cleave::runtime;
 namespace json = llvm::json;
 namespace fs = llvm::sys::fs;
 
-static constexpr int64_t kFormatVersion = 1;
+/// 2 has tensors in parts.
+static constexpr int64_t kFormatVersion = 1, kPartsFormatVersion = 2;
 static constexpr llvm::StringLiteral kPrefix = "step-";
 /// Directories that are being written or removed.
 static constexpr llvm::StringLiteral kTemporaryPrefix = ".step-";
@@ -35,8 +37,28 @@ std::string cleave::runtime::getCheckpointModel(llvm::StringRef checkpoint) {
   return (checkpoint + "/" + kModel).str();
 }
 
-std::string cleave::runtime::getCheckpointLoss(llvm::StringRef checkpoint) {
-  return (checkpoint + "/" + kLoss).str();
+std::string cleave::runtime::getUnfinishedPath(llvm::StringRef directory, int64_t step) {
+  return llvm::formatv("{0}/{1}writing-{2}", directory, kTemporaryPrefix, step).str();
+}
+
+template <typename Set>
+static llvm::Expected<std::unique_ptr<TensorSet>>
+widen(llvm::Expected<std::unique_ptr<Set>> tensors) {
+  if (!tensors)
+    return tensors.takeError();
+  return std::move(*tensors);
+}
+
+llvm::Expected<std::unique_ptr<TensorSet>>
+cleave::runtime::openCheckpointLoss(llvm::StringRef checkpoint) {
+  if (fs::exists(checkpoint + "/" + kPartsIndex)) {
+    auto tensors = PartedTensors::open(checkpoint, getGroupName(CheckpointGroup::Loss));
+    if (tensors && (*tensors)->entries().empty())
+      return nullptr;
+    return widen(std::move(tensors));
+  }
+  std::string path = (checkpoint + "/" + kLoss).str();
+  return fs::exists(path) ? widen(SafetensorsFile::open(path)) : nullptr;
 }
 
 //===----------------------------------------------------------------------===//
@@ -110,17 +132,8 @@ static std::string toHex(uint64_t value) {
   return llvm::utohexstr(value, /*LowerCase=*/true, 16);
 }
 
-/// Size and hash of a file that has been written.
-static llvm::Expected<json::Object> summarize(llvm::StringRef path) {
-  llvm::Expected<std::unique_ptr<MappedFile>> file = MappedFile::open(path);
-  if (!file)
-    return file.takeError();
-  return json::Object{{"bytes", int64_t((*file)->bytes().size())},
-                      {"xxh3", toHex(llvm::xxh3_64bits((*file)->bytes()))}};
-}
-
-static json::Object toJson(const CheckpointState &state) {
-  return json::Object{{"format", kFormatVersion},
+static json::Object toJson(const CheckpointState &state, bool isParted) {
+  return json::Object{{"format", isParted ? kPartsFormatVersion : kFormatVersion},
                       {"step", state.step},
                       {"seed", state.seed},
                       {"rng", json::Object{{"generator", "mt19937"}, {"offset", state.rngOffset}}},
@@ -163,7 +176,7 @@ private:
 };
 
 /// Compares one of the checkpoint's files with what state.json says of it.
-static llvm::Error checkFile(llvm::StringRef path, const json::Object *summary) {
+static llvm::Error checkFile(llvm::StringRef path, const json::Object *summary, bool hasHash) {
   StateReader reader;
   int64_t bytes = 0;
   uint64_t hash = 0;
@@ -177,13 +190,56 @@ static llvm::Error checkFile(llvm::StringRef path, const json::Object *summary) 
   if (int64_t((*file)->bytes().size()) != bytes)
     return makeError("{0}: expected {1} bytes, found {2}: the checkpoint is damaged", path, bytes,
                      (*file)->bytes().size());
-  if (llvm::xxh3_64bits((*file)->bytes()) != hash)
+  if (hasHash && llvm::xxh3_64bits((*file)->bytes()) != hash)
     return makeError(
         "{0}: its contents have changed since it was written: the checkpoint is damaged", path);
   return llvm::Error::success();
 }
 
-llvm::Expected<Checkpoint> cleave::runtime::readCheckpoint(llvm::StringRef path) {
+static llvm::Error checkWholeFiles(llvm::StringRef path, const json::Object *files) {
+  for (llvm::StringRef name : {kModel, kLoss, kOptimizer}) {
+    std::string filePath = (path + "/" + name).str();
+    // A loss without state has none.
+    if (name == kLoss && !(files && files->get(kLoss)) && !fs::exists(filePath))
+      continue;
+    if (llvm::Error error =
+            checkFile(filePath, files ? files->getObject(name) : nullptr, /*hasHash=*/true))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
+/// Ranks share the work of reading every byte.
+static llvm::Error checkPartFiles(llvm::StringRef path, const json::Object *files, int rank,
+                                  int ranks) {
+  if (!files || !files->get(kPartsIndex))
+    return makeError("{0}/{1}: not described in state.json", path, kPartsIndex);
+  std::vector<std::string> names;
+  for (const auto &[name, summary] : *files)
+    names.push_back(name.str());
+  llvm::sort(names);
+  for (auto [index, name] : llvm::enumerate(names)) {
+    if (name.find('/') != std::string::npos)
+      return makeError("{0}/{1}: expected files of the same folder, found \"{2}\"", path, kState,
+                       name);
+    bool isMine = int(index) % ranks == rank || name == kPartsIndex;
+    if (llvm::Error error =
+            checkFile(llvm::formatv("{0}/{1}", path, name).str(), files->getObject(name), isMine))
+      return error;
+  }
+  return llvm::Error::success();
+}
+
+static llvm::Expected<std::unique_ptr<TensorSet>> openGroup(llvm::StringRef path, bool isParted,
+                                                            CheckpointGroup group) {
+  llvm::StringRef name = getGroupName(group);
+  if (isParted)
+    return widen(PartedTensors::open(path, name));
+  return widen(SafetensorsFile::open(llvm::formatv("{0}/{1}.safetensors", path, name).str()));
+}
+
+llvm::Expected<Checkpoint> cleave::runtime::readCheckpoint(llvm::StringRef path, int rank,
+                                                           int ranks) {
   Checkpoint checkpoint;
   checkpoint.path = path.str();
   std::string statePath = (path + "/" + kState).str();
@@ -200,9 +256,10 @@ llvm::Expected<Checkpoint> cleave::runtime::readCheckpoint(llvm::StringRef path)
   StateReader reader;
   int64_t format = 0;
   reader.get(object, "format", format);
-  if (reader.problem.empty() && format != kFormatVersion)
-    return makeError("{0}: expected checkpoint format {1}, found {2}", statePath, kFormatVersion,
-                     format);
+  bool isParted = format == kPartsFormatVersion;
+  if (reader.problem.empty() && format != kFormatVersion && !isParted)
+    return makeError("{0}: expected checkpoint format {1} or {2}, found {3}", statePath,
+                     kFormatVersion, kPartsFormatVersion, format);
   reader.get(object, "step", state.step);
   reader.getUnsigned(object, "seed", state.seed);
   reader.get(object ? object->getObject("rng") : nullptr, "offset", state.rngOffset);
@@ -217,19 +274,17 @@ llvm::Expected<Checkpoint> cleave::runtime::readCheckpoint(llvm::StringRef path)
     return makeError("{0}: {1}", statePath, reader.problem);
 
   const json::Object *files = object->getObject("files");
-  for (llvm::StringRef name : {kModel, kLoss, kOptimizer}) {
-    if (name == kLoss && !(files && files->get(kLoss)))
-      continue;
-    std::string filePath = (path + "/" + name).str();
-    if (llvm::Error error = checkFile(filePath, files ? files->getObject(name) : nullptr))
-      return error;
-    llvm::Expected<std::unique_ptr<SafetensorsFile>> tensors = SafetensorsFile::open(filePath);
-    if (!tensors)
-      return tensors.takeError();
-    (name == kModel  ? checkpoint.model
-     : name == kLoss ? checkpoint.loss
-                     : checkpoint.optimizer) = std::move(*tensors);
-  }
+  if (llvm::Error error =
+          isParted ? checkPartFiles(path, files, rank, ranks) : checkWholeFiles(path, files))
+    return error;
+  if (llvm::Error error =
+          openGroup(path, isParted, CheckpointGroup::Model).moveInto(checkpoint.model))
+    return error;
+  if (llvm::Error error =
+          openGroup(path, isParted, CheckpointGroup::Optimizer).moveInto(checkpoint.optimizer))
+    return error;
+  if (llvm::Error error = openCheckpointLoss(path).moveInto(checkpoint.loss))
+    return error;
   return checkpoint;
 }
 
@@ -237,49 +292,57 @@ llvm::Expected<Checkpoint> cleave::runtime::readCheckpoint(llvm::StringRef path)
 // Writing
 //===----------------------------------------------------------------------===//
 
+llvm::Error CheckpointDirectory::begin(int64_t step) const {
+  std::string unfinished = getUnfinishedPath(path, step);
+  if (std::error_code error =
+          fs::create_directory(unfinished, /*IgnoreExisting=*/false, fs::all_all))
+    return makeError("{0}: cannot create the directory: {1}", unfinished, error.message());
+  return llvm::Error::success();
+}
+
 llvm::Error CheckpointDirectory::write(const CheckpointState &state,
                                        llvm::ArrayRef<TensorView> model,
                                        llvm::ArrayRef<TensorView> optimizer, int64_t keepLast,
                                        llvm::ArrayRef<TensorView> loss) const {
-  std::string target = getCheckpointPath(path, state.step);
-  std::string temporary =
-      llvm::formatv("{0}/{1}writing-{2}", path, kTemporaryPrefix, state.step).str();
-  if (std::error_code error =
-          fs::create_directory(temporary, /*IgnoreExisting=*/false, fs::all_all))
-    return makeError("{0}: cannot create the directory: {1}", temporary, error.message());
-  json::Object object = toJson(state), files;
+  if (llvm::Error error = begin(state.step))
+    return error;
+  std::string unfinished = getUnfinishedPath(path, state.step);
+  json::Object files;
   for (auto [name, tensors] :
        {std::pair(kModel, model), std::pair(kLoss, loss), std::pair(kOptimizer, optimizer)}) {
     if (name == kLoss && tensors.empty())
       continue;
-    std::string filePath = temporary + "/" + name.str();
+    std::string filePath = unfinished + "/" + name.str();
     std::map<std::string, std::string> metadata;
     if (name != kOptimizer)
       metadata["format"] = "pt";
     if (llvm::Error error = writeSafetensors(filePath, tensors, metadata))
       return error;
-    llvm::Expected<json::Object> summary = summarize(filePath);
+    llvm::Expected<json::Object> summary = summarizeFile(filePath);
     if (!summary)
       return summary.takeError();
     files[name] = std::move(*summary);
   }
+  return publish(state, std::move(files), keepLast);
+}
+
+llvm::Error CheckpointDirectory::publish(const CheckpointState &state, json::Object files,
+                                         int64_t keepLast) const {
+  std::string unfinished = getUnfinishedPath(path, state.step);
+  std::string target = getCheckpointPath(path, state.step);
+  json::Object object = toJson(state, /*isParted=*/files.get(kPartsIndex) != nullptr);
   object["files"] = std::move(files);
-  llvm::Expected<std::unique_ptr<OutputFile>> stateFile =
-      OutputFile::open(temporary + "/" + kState.str());
-  if (!stateFile)
-    return stateFile.takeError();
   std::string text = llvm::formatv("{0:2}\n", json::Value(std::move(object))).str();
-  if (llvm::Error error = (*stateFile)->write(llvm::StringRef(text)))
+  if (llvm::Error error = writeText(unfinished + "/" + kState.str(), text))
     return error;
-  if (llvm::Error error = (*stateFile)->commit())
-    return error;
-  if (::rename(temporary.c_str(), target.c_str()) != 0)
+  if (::rename(unfinished.c_str(), target.c_str()) != 0)
     return makeSystemError(target, "write");
   if (llvm::Error error = syncDirectory(path))
     return error;
+  return keepLast > 0 ? removeOld(keepLast) : llvm::Error::success();
+}
 
-  if (keepLast <= 0)
-    return llvm::Error::success();
+llvm::Error CheckpointDirectory::removeOld(int64_t keepLast) const {
   llvm::Expected<std::vector<int64_t>> steps = listCheckpoints(path);
   if (!steps)
     return steps.takeError();

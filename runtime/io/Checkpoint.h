@@ -5,6 +5,8 @@
 //   loss.safetensors       that of a loss module that has one
 //   optimizer.safetensors  optimizer state as NAME.SLOT, and what else changes from step to step
 //   state.json             what else the next step depends on, and a hash of each file
+// The ranks of a sharded program write, in place of one file of tensors, each a file of what they
+// hold, `model-00001-of-00004.safetensors`, and the first an index of them (PartedTensors.h).
 // It is written under another name and renamed when all of it is on the disk, so a directory of
 // this name is whole, whenever the run was killed.
 //
@@ -13,7 +15,8 @@
 #ifndef CLEAVE_RUNTIME_IO_CHECKPOINT_H
 #define CLEAVE_RUNTIME_IO_CHECKPOINT_H
 
-#include "runtime/io/Safetensors.h"
+#include "runtime/io/PartedTensors.h"
+#include <array>
 #include <optional>
 
 namespace cleave::runtime {
@@ -40,9 +43,28 @@ struct CheckpointState {
 struct Checkpoint {
   std::string path;
   CheckpointState state;
-  std::unique_ptr<SafetensorsFile> model, optimizer;
-  std::unique_ptr<SafetensorsFile> loss; ///< null where the loss has no state
+  std::unique_ptr<TensorSet> model, optimizer;
+  std::unique_ptr<TensorSet> loss; ///< null where the loss has no state
 };
+
+/// The sets of tensors that a checkpoint has.
+enum class CheckpointGroup : uint8_t { Model, Loss, Optimizer };
+inline constexpr size_t kNumCheckpointGroups = 3;
+/// "model"
+llvm::StringRef getGroupName(CheckpointGroup group);
+
+/// By group: what a rank writes.
+using CheckpointViews = std::array<std::vector<TensorView>, kNumCheckpointGroups>;
+/// By group: where all ranks' parts are.
+using CheckpointParts = std::array<std::vector<PartedTensor>, kNumCheckpointGroups>;
+
+/// `model-00001-of-00004.safetensors`, what rank 0 of 4 writes.
+std::string getPartFile(CheckpointGroup group, int rank, int ranks);
+
+/// Writes a rank's parts to a checkpoint that the first rank has begun, in a directory that all of
+/// them share. Gives what `CheckpointDirectory::finish` takes: sizes and hashes of the files.
+llvm::Expected<std::string> writeCheckpointParts(llvm::StringRef directory, int64_t step, int rank,
+                                                 int ranks, const CheckpointViews &views);
 
 /// The checkpoints of one run in one directory.
 class CheckpointDirectory {
@@ -60,7 +82,17 @@ public:
                     llvm::ArrayRef<TensorView> optimizer, int64_t keepLast = 0,
                     llvm::ArrayRef<TensorView> loss = {}) const;
 
+  /// The same by all ranks, each its parts: the first one begins it, then all of them write, then
+  /// the first one ends it with the ranks' reports. Only then is it there.
+  llvm::Error begin(int64_t step) const;
+  llvm::Error finish(const CheckpointState &state, const CheckpointParts &parts,
+                     llvm::ArrayRef<std::string> reports, int64_t keepLast = 0) const;
+
 private:
+  llvm::Error publish(const CheckpointState &state, llvm::json::Object files,
+                      int64_t keepLast) const;
+  llvm::Error removeOld(int64_t keepLast) const;
+
   CheckpointDirectory() = default;
   std::string path;
   int lock = -1;
@@ -71,12 +103,15 @@ private:
 llvm::Expected<std::vector<int64_t>> listCheckpoints(llvm::StringRef directory);
 /// `DIRECTORY/step-00000020`.
 std::string getCheckpointPath(llvm::StringRef directory, int64_t step);
+/// Where it is until it is whole: `DIRECTORY/.step-writing-20`.
+std::string getUnfinishedPath(llvm::StringRef directory, int64_t step);
 /// `CHECKPOINT/model.safetensors`.
 std::string getCheckpointModel(llvm::StringRef checkpoint);
-/// `CHECKPOINT/loss.safetensors`, which not every checkpoint has.
-std::string getCheckpointLoss(llvm::StringRef checkpoint);
-/// Opens the checkpoint and checks state.json and all files' sizes and hashes.
-llvm::Expected<Checkpoint> readCheckpoint(llvm::StringRef path);
+/// The loss's tensors in a checkpoint, which not every one has: null then.
+llvm::Expected<std::unique_ptr<TensorSet>> openCheckpointLoss(llvm::StringRef checkpoint);
+/// Opens the checkpoint and checks state.json, the index and all files' sizes; and of the files'
+/// hashes those that fall to `rank` of `ranks` that read it together.
+llvm::Expected<Checkpoint> readCheckpoint(llvm::StringRef path, int rank = 0, int ranks = 1);
 
 } // namespace cleave::runtime
 

@@ -107,10 +107,10 @@ int64_t RankGrid::index(llvm::ArrayRef<std::string> names) const {
   return index;
 }
 
-Part RankGrid::part(int64_t whole, llvm::ArrayRef<std::string> names) const {
+Part RankGrid::part(int64_t whole, llvm::ArrayRef<std::string> names, int rank) const {
   Part part{0, whole};
   for (const std::string &name : names) {
-    Part inner = partOf(part.size, size(name), coordinate(name));
+    Part inner = partOf(part.size, size(name), coordinate(name, rank));
     part = {part.begin + inner.begin, inner.size};
   }
   return part;

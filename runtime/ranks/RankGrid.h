@@ -40,7 +40,11 @@ public:
   /// Place along `axes` together in their row-major order as given: what `dist.axis_index` is.
   int64_t index(llvm::ArrayRef<std::string> axes) const;
   /// What this rank holds of a dimension of size `whole` that `axes`, major first, shard.
-  Part part(int64_t whole, llvm::ArrayRef<std::string> axes) const;
+  Part part(int64_t whole, llvm::ArrayRef<std::string> axes) const {
+    return part(whole, axes, rank());
+  }
+  /// What any rank holds of it.
+  Part part(int64_t whole, llvm::ArrayRef<std::string> axes, int rank) const;
 
   /// The ranks that differ from this one along `axes` only, in row-major order of `axes` as given.
   /// All ranks ask for the same groups in the same order: it may connect them. Groups of different

@@ -96,9 +96,14 @@ llvm::Error cleave::runtime::checkReadable(const ValueInfo &value) {
 
 Box cleave::runtime::boxOf(const ValueInfo &value, llvm::ArrayRef<int64_t> whole,
                            const RankGrid &grid) {
+  return boxOf(value, whole, grid, grid.rank());
+}
+
+Box cleave::runtime::boxOf(const ValueInfo &value, llvm::ArrayRef<int64_t> whole,
+                           const RankGrid &grid, int rank) {
   Box box;
   for (auto [dim, size] : llvm::enumerate(whole)) {
-    Part part = grid.part(size, shardingAxes(value, dim));
+    Part part = grid.part(size, shardingAxes(value, dim), rank);
     box.push_back({part.begin, part.size});
   }
   return box;

@@ -41,6 +41,8 @@ std::string describeWhole(const ValueInfo &value, const RankGrid &grid);
 llvm::Error checkReadable(const ValueInfo &value);
 /// This rank's part of a tensor of that shape, for which `isWholeOf` holds.
 Box boxOf(const ValueInfo &value, llvm::ArrayRef<int64_t> whole, const RankGrid &grid);
+/// That of any rank.
+Box boxOf(const ValueInfo &value, llvm::ArrayRef<int64_t> whole, const RankGrid &grid, int rank);
 /// Whether this rank's part is zeros: another rank's is the tensor, in a pending sum.
 bool isZeroHere(const ValueInfo &value, const RankGrid &grid);
 /// Copies this rank's part of `whole`, for which `isWholeOf` holds, to `part`.

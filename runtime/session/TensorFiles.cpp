@@ -164,11 +164,13 @@ llvm::Error cleave::runtime::loadWeights(Session &session, const WeightSource &s
     return tensors.takeError();
   llvm::StringSet<> transient = listTransientBuffers(session.program());
   llvm::StringSet<> lossState = listLossState(session.program());
-  std::string lossPath = getCheckpointLoss(source.path);
-  bool hasLoss = llvm::sys::fs::is_directory(source.path) && llvm::sys::fs::exists(lossPath);
+  std::unique_ptr<TensorSet> lossTensors;
+  if (llvm::sys::fs::is_directory(source.path))
+    if (llvm::Error error = openCheckpointLoss(source.path).moveInto(lossTensors))
+      return error;
   std::vector<ValueInfo> values, loss, leftOut;
   for (const ValueInfo &value : session.program().weights()) {
-    if (hasLoss && lossState.contains(value.name) && !transient.contains(value.name)) {
+    if (lossTensors && lossState.contains(value.name) && !transient.contains(value.name)) {
       loss.push_back(value);
       continue;
     }
@@ -185,13 +187,9 @@ llvm::Error cleave::runtime::loadWeights(Session &session, const WeightSource &s
   };
   if (llvm::Error error = read(**tensors, values, nullptr))
     return error;
-  if (hasLoss) {
-    auto lossFile = SafetensorsFile::open(lossPath);
-    if (!lossFile)
-      return lossFile.takeError();
-    if (llvm::Error error = readLossState(**lossFile, loss, session, "weights of the loss"))
+  if (lossTensors)
+    if (llvm::Error error = readLossState(*lossTensors, loss, session, "weights of the loss"))
       return error;
-  }
   if (leftOut.empty())
     return llvm::Error::success();
   auto rest = SafetensorsFile::open(source.others);

@@ -314,7 +314,7 @@ llvm::Error Trainer::startProfile() {
 
 llvm::Error Trainer::resumeFrom(int64_t step) {
   llvm::Expected<Checkpoint> checkpoint =
-      readCheckpoint(getCheckpointPath(options.checkpoint, step));
+      readCheckpoint(getCheckpointPath(options.checkpoint, step), world.rank(), world.size());
   if (!checkpoint)
     return makeError("{0} (remove this checkpoint to resume from the one before it)",
                      llvm::toString(checkpoint.takeError()));

@@ -3,7 +3,7 @@
 #include "runtime/train/State.h"
 #include "dialects/train/StateDict.h"
 #include "runtime/program/Form.h"
-#include "runtime/ranks/GatherStages.h"
+#include "runtime/ranks/StageMap.h"
 #include "runtime/session/TensorFiles.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -11,53 +11,6 @@
 
 using namespace cleave;
 using namespace cleave::runtime;
-
-static TensorView viewOf(std::string name, const ConstTensorRef &tensor) {
-  return {std::move(name),
-          tensor.type.dtype,
-          {tensor.type.shape.begin(), tensor.type.shape.end()},
-          {reinterpret_cast<const uint8_t *>(tensor.data), tensor.bytes().size()}};
-}
-
-/// The tensor of a value, of which this rank of an unscheduled program holds a part.
-static llvm::Expected<ConstTensorRef> viewWhole(Session &session, const ValueInfo &value,
-                                                StateView &view) {
-  llvm::Expected<ConstTensorRef> part = session.result(value.fileName);
-  if (!part || value.placements.empty())
-    return part;
-  llvm::Expected<WholeTensor> whole = assemble(value, *part, session.grid());
-  if (!whole)
-    return whole.takeError();
-  view.assembled.push_back(std::move(*whole));
-  return view.assembled.back().ref();
-}
-
-/// Calls `add` with each value that `isWanted` and its tensor, which lives as long as `view`.
-/// `gather` is for scheduled programs, whose ranks have them on the first place only.
-static llvm::Error
-forEach(Session &session, llvm::ArrayRef<ValueInfo> values,
-        llvm::function_ref<bool(const ValueInfo &)> isWanted,
-        llvm::function_ref<llvm::Expected<std::vector<WholeTensor>>(Session &)> gather,
-        StateView &view, llvm::function_ref<void(const ValueInfo &, const ConstTensorRef &)> add) {
-  auto wanted = llvm::make_filter_range(values, isWanted);
-  if (!session.isScheduled()) {
-    for (const ValueInfo &value : wanted) {
-      llvm::Expected<ConstTensorRef> tensor = viewWhole(session, value, view);
-      if (!tensor)
-        return tensor.takeError();
-      add(value, *tensor);
-    }
-    return llvm::Error::success();
-  }
-  llvm::Expected<std::vector<WholeTensor>> tensors = gather(session);
-  if (!tensors)
-    return tensors.takeError();
-  for (auto [tensor, value] : llvm::zip_first(*tensors, wanted)) {
-    view.assembled.push_back(std::move(tensor));
-    add(value, view.assembled.back().ref());
-  }
-  return llvm::Error::success();
-}
 
 /// Constants never change: the weights file has them.
 static bool isState(const ValueInfo &value) {
@@ -75,38 +28,172 @@ static bool isChanged(const Program &program, const ValueInfo &buffer) {
   });
 }
 
-llvm::Expected<StateView> cleave::runtime::viewState(Session &session) {
+namespace {
+/// A tensor of a checkpoint.
+struct StateTensor {
+  CheckpointGroup group;
+  std::string name;
+  const ValueInfo *value;
+  /// Under which name the group has had the value already; else empty.
+  std::string aliasOf;
+  /// Where along the pipeline axis it is written.
+  int place;
+};
+} // namespace
+
+static void addNames(std::vector<StateTensor> &list, const llvm::StringSet<> &lossState,
+                     const ValueInfo &value, int place) {
+  std::vector<std::string> names = {value.name};
+  llvm::append_range(names, value.aliases);
+  std::string inModel, inLoss;
+  for (llvm::StringRef name : names) {
+    bool isLoss = lossState.contains(name);
+    if (isLoss)
+      name = name.drop_front(train::kLossPrefix.size());
+    std::string &first = isLoss ? inLoss : inModel;
+    list.push_back({isLoss ? CheckpointGroup::Loss : CheckpointGroup::Model, name.str(), &value,
+                    first, place});
+    if (first.empty())
+      first = name.str();
+  }
+}
+
+/// All that a checkpoint holds.
+static std::vector<StateTensor> listState(const Session &session) {
   const Program &program = session.program();
+  const StageMap &stages = session.stages();
   llvm::StringSet<> transient = listTransientBuffers(program);
   llvm::StringSet<> lossState = listLossState(program);
-  StateView view;
-  auto addNamed = [&](llvm::StringRef name, const ConstTensorRef &tensor) {
-    if (lossState.contains(name))
-      view.loss.push_back(viewOf(name.drop_front(train::kLossPrefix.size()).str(), tensor));
-    else
-      view.model.push_back(viewOf(name.str(), tensor));
-  };
-  auto addWeight = [&](const ValueInfo &value, const ConstTensorRef &tensor) {
-    if (!transient.contains(value.name)) {
-      addNamed(value.name, tensor);
-      for (const std::string &alias : value.aliases)
-        addNamed(alias, tensor);
-    } else if (isChanged(program, value)) {
-      view.optimizer.push_back(viewOf(value.fileName, tensor));
-    }
-  };
-  if (llvm::Error error =
-          forEach(session, program.weights(), isState, gatherWeights, view, addWeight))
-    return error;
-  auto addOptimizer = [&](const ValueInfo &value, const ConstTensorRef &tensor) {
-    view.optimizer.push_back(viewOf(getStateName(value), tensor));
-  };
-  auto all = [](const ValueInfo &) { return true; };
-  if (llvm::Error error = forEach(session, program.optimizerStates(), all, gatherOptimizerStates,
-                                  view, addOptimizer))
-    return error;
-  return view;
+  std::vector<StateTensor> list;
+  for (const ValueInfo &value : program.weights()) {
+    if (!isState(value))
+      continue;
+    int place = stages.ownerOfWeight(value.name);
+    if (!transient.contains(value.name))
+      addNames(list, lossState, value, place);
+    else if (isChanged(program, value))
+      list.push_back({CheckpointGroup::Optimizer, value.fileName, &value, "", place});
+  }
+  for (const ValueInfo &value : program.optimizerStates())
+    list.push_back({CheckpointGroup::Optimizer, getStateName(value), &value, "",
+                    stages.isScheduled() ? stages.placeOfState(value.name) : 0});
+  return list;
 }
+
+static TensorView viewOf(std::string name, const ConstTensorRef &tensor) {
+  return {std::move(name),
+          tensor.type.dtype,
+          {tensor.type.shape.begin(), tensor.type.shape.end()},
+          {reinterpret_cast<const uint8_t *>(tensor.data), tensor.bytes().size()}};
+}
+
+llvm::Expected<CheckpointViews> cleave::runtime::viewState(Session &session) {
+  CheckpointViews views;
+  for (const StateTensor &tensor : listState(session)) {
+    llvm::Expected<ConstTensorRef> value = session.result(tensor.value->fileName);
+    if (!value)
+      return value.takeError();
+    views[size_t(tensor.group)].push_back(viewOf(tensor.name, *value));
+  }
+  return views;
+}
+
+//===----------------------------------------------------------------------===//
+// In parts
+//===----------------------------------------------------------------------===//
+
+static bool isPending(const ValueInfo &value) {
+  return llvm::any_of(value.placements, [](const AxisPlacement &placement) {
+    return placement.kind == AxisPlacement::Kind::Partial;
+  });
+}
+
+/// The ranks that write a tensor's parts. Of those that hold the same part one does: which one
+/// changes from tensor to tensor, so that all write about as much. What types do not call equal
+/// (an untyped program's buffers may differ) comes from the first.
+static std::vector<int> listWriters(const StateTensor &tensor, size_t number, Session &session) {
+  const RankGrid &grid = session.grid();
+  std::vector<std::string> replicas;
+  std::string pipeline = session.isScheduled() ? session.program().schedule()->axis : "";
+  for (const std::string &axis : grid.axisNames()) {
+    bool isSharded = llvm::any_of(tensor.value->placements, [&](const AxisPlacement &placement) {
+      return placement.kind == AxisPlacement::Kind::Shard && placement.axis == axis;
+    });
+    if (axis != pipeline && (!isSharded || isPending(*tensor.value)))
+      replicas.push_back(axis);
+  }
+  int64_t count = 1;
+  for (const std::string &axis : replicas)
+    count *= grid.size(axis);
+  bool areEqual = !tensor.value->placements.empty() && !isPending(*tensor.value);
+  int64_t chosen = areEqual ? int64_t(number) % count : 0;
+  std::vector<int> writers;
+  for (int rank = 0; rank < grid.ranks(); ++rank) {
+    if (!pipeline.empty() && grid.coordinate(pipeline, rank) != tensor.place)
+      continue;
+    int64_t replica = 0;
+    for (const std::string &axis : replicas)
+      replica = replica * grid.size(axis) + grid.coordinate(axis, rank);
+    if (replica == chosen)
+      writers.push_back(rank);
+  }
+  return writers;
+}
+
+/// The tensor with its parts, of which those without elements are left out.
+static PartedTensor divide(const StateTensor &tensor, size_t number, Session &session) {
+  TensorType whole = wholeType(*tensor.value, session.grid());
+  PartedTensor parted;
+  parted.name = tensor.name;
+  parted.dtype = whole.dtype;
+  parted.shape.assign(whole.shape.begin(), whole.shape.end());
+  parted.aliasOf = tensor.aliasOf;
+  if (!tensor.aliasOf.empty())
+    return parted;
+  for (int rank : listWriters(tensor, number, session)) {
+    Box box = isPending(*tensor.value) ? wholeBox(parted.shape)
+                                       : boxOf(*tensor.value, parted.shape, session.grid(), rank);
+    if (*countElements(shapeOf(box)) > 0)
+      parted.parts.push_back({getPartFile(tensor.group, rank, session.ranks()), std::move(box)});
+  }
+  return parted;
+}
+
+llvm::Expected<StateParts> cleave::runtime::viewParts(Session &session) {
+  StateParts state;
+  for (auto [number, tensor] : llvm::enumerate(listState(session))) {
+    const ValueInfo &value = *tensor.value;
+    for (const AxisPlacement &placement : value.placements)
+      if (placement.kind == AxisPlacement::Kind::Varying && session.grid().size(placement.axis) > 1)
+        return makeError("'{0}' is V along \"{1}\": its shards cannot be saved", value.fileName,
+                         placement.axis);
+    PartedTensor parted = divide(tensor, number, session);
+    std::string mine = getPartFile(tensor.group, session.rank(), session.ranks());
+    bool isMine = llvm::any_of(parted.parts, [&](const auto &part) { return part.file == mine; });
+    bool isHere = !session.isScheduled() || session.stages().place() == tensor.place;
+    // Ranks add a pending sum up together, whoever writes it.
+    if (isMine || (isHere && tensor.aliasOf.empty() && isPending(value))) {
+      llvm::Expected<ConstTensorRef> held = session.result(value.fileName);
+      if (!held)
+        return held.takeError();
+      ConstTensorRef written = *held;
+      if (isPending(value)) {
+        if (llvm::Error error =
+                assemble(value, *held, session.grid()).moveInto(state.assembled.emplace_back()))
+          return error;
+        written = state.assembled.back().ref();
+      }
+      if (isMine)
+        state.views[size_t(tensor.group)].push_back(viewOf(tensor.name, written));
+    }
+    state.parts[size_t(tensor.group)].push_back(std::move(parted));
+  }
+  return state;
+}
+
+//===----------------------------------------------------------------------===//
+// Back
+//===----------------------------------------------------------------------===//
 
 llvm::Error cleave::runtime::restore(Session &session, const Checkpoint &checkpoint) {
   const Program &program = session.program();

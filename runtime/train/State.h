@@ -11,23 +11,24 @@
 
 namespace cleave::runtime {
 
-/// What a checkpoint holds, as whole tensors: of an untyped program the session's own, valid until
-/// it runs again; else assembled from the ranks' parts.
-struct StateView {
-  /// What `load_state_dict(strict=True)` takes: parameters and buffers under all of their names,
-  /// without transient buffers.
-  std::vector<TensorView> model;
-  /// The same of the loss module.
-  std::vector<TensorView> loss;
-  /// Optimizer state as NAME.SLOT, and transient buffers that the program changes as buffer.NAME.
-  std::vector<TensorView> optimizer;
-  /// The views point into them: a list never moves them.
+/// What a checkpoint holds, of a session whose rank has all of it whole, valid until it runs again.
+/// The model's are what `load_state_dict(strict=True)` takes: parameters and buffers under all of
+/// their names, without transient buffers; the loss's the same of the loss module; the optimizer's
+/// its state as NAME.SLOT, and transient buffers that the program changes as buffer.NAME.
+llvm::Expected<CheckpointViews> viewState(Session &session);
+
+/// The same where ranks hold parts of it.
+struct StateParts {
+  /// What this rank writes. Of those who hold the same part, one does.
+  CheckpointViews views;
+  /// Where the parts of all ranks are; a tied parameter's names beyond the first are aliases.
+  CheckpointParts parts;
+  /// The views may point into them: a list never moves them.
   std::list<WholeTensor> assembled;
 };
 
-/// All ranks of a typed or scheduled program call it together; of a scheduled one, those of the
-/// first stages have it all.
-llvm::Expected<StateView> viewState(Session &session);
+/// All ranks call it together. An error where a tensor is not determined by its parts.
+llvm::Expected<StateParts> viewParts(Session &session);
 
 /// Sets the session's parameters, buffers and optimizer state from a checkpoint; an error that
 /// names the differences if it is another model's.

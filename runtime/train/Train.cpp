@@ -7,7 +7,6 @@
 #include "runtime/exec/Compare.h"
 #include "runtime/train/Agreement.h"
 #include "runtime/train/Inputs.h"
-#include "runtime/train/State.h"
 #include "runtime/train/Trainer.h"
 #include "llvm/ADT/BitVector.h"
 #include <cmath>
@@ -292,18 +291,4 @@ CheckpointState Trainer::stateAt(int64_t step) const {
   state.dataFingerprint = dataFingerprint;
   state.dataPosition = step * totalMicrobatches() * microbatchSize;
   return state;
-}
-
-llvm::Error Trainer::save(int64_t step) {
-  // What ranks hold in parts, they put together.
-  bool takesPart = program.isTyped() || (session->isScheduled() && part.index == 0);
-  if (!isFirstRank() && !takesPart)
-    return llvm::Error::success();
-  llvm::Expected<StateView> state = viewState(*session);
-  if (!state)
-    return state.takeError();
-  if (!isFirstRank())
-    return llvm::Error::success();
-  return checkpoints->write(stateAt(step), state->model, state->optimizer, options.keepLast,
-                            state->loss);
 }

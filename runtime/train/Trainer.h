@@ -48,6 +48,8 @@ private:
   /// Ranks tell each other of signals, too.
   llvm::Expected<double> averageLoss(int64_t step, llvm::ArrayRef<double> losses);
   llvm::Error save(int64_t step);
+  /// Writes a checkpoint of what ranks hold in parts, each rank its own.
+  llvm::Error saveParts(int64_t step);
   /// Ends the run after a step because of a signal; `isSaved`: its checkpoint is there already.
   llvm::Error interrupt(int64_t step, bool isSaved);
   llvm::Error finishTrace();

@@ -1,13 +1,12 @@
 //===- DistributedCheckpoint.cpp - folders of torch.distributed.checkpoint ===//
 
 #include "runtime/weights/DistributedCheckpoint.h"
+#include "runtime/io/PartedTensors.h"
 #include "runtime/weights/TorchArchive.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Path.h"
 #include <map>
-#include <set>
 
 using namespace cleave::runtime;
 using Kind = PickleNode::Kind;
@@ -76,49 +75,6 @@ llvm::Error DistributedCheckpoint::readMetadata(const PickleNode &metadata) {
       return makeError("tensor \"{0}\": {1}", *name, llvm::toString(std::move(error)));
   }
   return locateChunks(*storage);
-}
-
-/// An error unless the boxes cover the tensor, each element once.
-static llvm::Error checkCover(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<Box> boxes) {
-  int64_t covered = 0;
-  for (const Box &box : boxes) {
-    for (auto [range, size] : llvm::zip_equal(box, shape))
-      if (range.size > size || range.begin > size - range.size)
-        return makeError("a chunk lies outside of the tensor");
-    // Not above the tensor's size each; many of them may still be too many.
-    if (llvm::AddOverflow(covered, *countElements(shapeOf(box)), covered))
-      return makeError("two chunks hold the same elements");
-  }
-  if (covered != *countElements(shape))
-    return makeError("its chunks hold {0} elements, expected {1}", covered, *countElements(shape));
-  if (shape.empty() || covered == 0)
-    return llvm::Error::success();
-
-  // As many elements as the tensor has: they are all there unless two chunks overlap. A sweep along
-  // the dimension with the most cuts compares few pairs.
-  size_t dim = 0, most = 0;
-  for (size_t d = 0; d < shape.size(); ++d) {
-    std::set<int64_t> cuts;
-    for (const Box &box : boxes)
-      cuts.insert(box[d].begin);
-    if (cuts.size() > most)
-      std::tie(dim, most) = std::pair(d, cuts.size());
-  }
-  std::vector<const Box *> sorted, open;
-  for (const Box &box : boxes)
-    if (*countElements(shapeOf(box)) > 0)
-      sorted.push_back(&box);
-  llvm::sort(sorted, [&](const Box *a, const Box *b) { return (*a)[dim].begin < (*b)[dim].begin; });
-  for (const Box *box : sorted) {
-    llvm::erase_if(open, [&](const Box *other) {
-      return (*other)[dim].begin + (*other)[dim].size <= (*box)[dim].begin;
-    });
-    for (const Box *other : open)
-      if (*countElements(shapeOf(intersect(*box, *other))) > 0)
-        return makeError("two chunks hold the same elements");
-    open.push_back(box);
-  }
-  return llvm::Error::success();
 }
 
 llvm::Error DistributedCheckpoint::readTensor(llvm::StringRef name, const PickleNode &metadata) {

@@ -65,6 +65,8 @@ static llvm::Expected<std::unique_ptr<TensorSet>> openFolder(llvm::StringRef fol
                        folder, llvm::sys::path::filename(hasModel ? model : index));
     return widen(DistributedCheckpoint::open(folder));
   }
+  if (fs::exists(folder + "/" + kPartsIndex))
+    return widen(PartedTensors::open(folder, getGroupName(CheckpointGroup::Model)));
   // As from_pretrained does where both are there.
   if (hasModel)
     return widen(SafetensorsFile::open(model));
