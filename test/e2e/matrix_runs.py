@@ -9,7 +9,7 @@ import statistics
 import subprocess
 
 from cleave_run import CleaveRun
-from safetensors.torch import load_file
+from training import checkpoint_group
 
 PLACING = ("--annotate-placements", "--propagate-placements", "--partition")
 STEPS, TOLERANCE = 2, 1e-9
@@ -58,9 +58,9 @@ class Tools:
         )  # fmt: skip
         if result.returncode:
             raise ToolFailed(result)
-        tensors = {}
-        for file in sorted(max(checkpoint.glob("step-*")).glob("*.safetensors")):
-            tensors |= {f"{file.stem}.{name}": tensor for name, tensor in load_file(file).items()}
+        newest, tensors = max(checkpoint.glob("step-*")), {}
+        for group in ("model", "loss", "optimizer"):
+            tensors |= {f"{group}.{name}": tensor for name, tensor in checkpoint_group(newest, group).items()}
         shutil.rmtree(checkpoint)
         losses = [json.loads(line)["loss"] for line in metrics.read_text().splitlines()]
         return [math.nan if loss is None else loss for loss in losses], tensors

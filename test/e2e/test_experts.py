@@ -18,6 +18,7 @@ import torch
 import torchtitan_models
 from cleave import FSDP, ColwiseParallel, DataParallel, ExpertParallel, Plan, RowwiseParallel, testing
 from safetensors.torch import load_file, save_file
+from training import checkpoint_group
 
 COLLECTIVES = re.compile(r"dist\.(all_reduce|all_gather|reduce_scatter|all_to_all)\b")
 MODELS = ["qwen3_moe", "deepseek_v3", "llama4"]
@@ -178,7 +179,7 @@ def test_ranks_train_as_one_device(layout, exported, build_dir, cleave_run, tmp_
         cleave_run.succeed(
             program, "--data", f"safetensors:{data}", "--steps", STEPS, "--microbatches", microbatches, "--checkpoint",
             checkpoint, "--threads", 1, *options)  # fmt: skip
-        return load_file(max(checkpoint.glob("step-*")) / "model.safetensors")
+        return checkpoint_group(max(checkpoint.glob("step-*")))
 
     folder = tmp_path / "local"
     folder.mkdir()

@@ -16,7 +16,8 @@ import torch
 from cleave import FSDP, HSDP, ColwiseParallel, Plan, RowwiseParallel, testing
 from exported_models import ALL_MODELS
 from matrix_runs import Tools, difference, on_ranks, placed
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
+from training import checkpoint_group
 
 import cleave
 
@@ -142,7 +143,7 @@ def train(cleave_run):
             program, "--data", f"safetensors:{data}", "--steps", STEPS, "--checkpoint", checkpoint,
             "--metrics", metrics, "--ranks-as", "threads", "--threads", 1, *options)  # fmt: skip
         losses = [json.loads(line)["loss"] for line in metrics.read_text().splitlines()]
-        return losses, load_file(max(checkpoint.glob("step-*")) / "model.safetensors")
+        return losses, checkpoint_group(max(checkpoint.glob("step-*")))
 
     return run
 

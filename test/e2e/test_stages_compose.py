@@ -14,6 +14,7 @@ import torch
 import typed_gpt
 from cleave import testing
 from safetensors.torch import load_file, save_file
+from training import checkpoint_group
 
 SYNC = "--sync-gradients=axis=dp"
 BUCKETS = "--bucket-gradients=bucket-size-mb=0.02 first-bucket-mb=0.01"
@@ -100,7 +101,7 @@ def test_the_norm_that_clips_is_of_all_stages(ranks, exported, opt, cleave_run, 
         cleave_run.succeed(
             opt(path, tmp_path, name, *passes), "--data", f"safetensors:{data}", "--ranks", ranks,
             "--checkpoint", folder, "--steps", 1, "--microbatches", 2)  # fmt: skip
-        state = load_file(max(folder.glob("step-*")) / "optimizer.safetensors")
+        state = checkpoint_group(max(folder.glob("step-*")), "optimizer")
         moments[name] = {n: t for n, t in state.items() if n.endswith(".exp_avg")}
     floor = 1e-3 * sorted(float(t.abs().max()) for t in moments["whole"].values())[len(moments["whole"]) // 2]
     for name, whole in moments["whole"].items():
@@ -121,7 +122,7 @@ def test_clipped_parameters_of_stages(opt, cleave_run, build_dir, tmp_path):
     for program in (path, whole, staged):
         folder = tmp_path / f"{program.stem}.checkpoint"
         cleave_run.succeed(program, "--data", data, "--steps", 1, "--microbatches", 2, "--checkpoint", folder)
-        after[program.stem] = load_file(max(folder.glob("step-*")) / "model.safetensors")
+        after[program.stem] = checkpoint_group(max(folder.glob("step-*")))
     before = load_file(path.with_suffix(".safetensors"))
     squares = 0.0
     for name, start in before.items():

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from cleave import ColwiseParallel, Plan, RowwiseParallel
 from test_collectives_signature import PARTS, expect_same_results, one_device, write_files
-from training import ENVIRONMENT, losses, random_batches, save_batches, train
+from training import ENVIRONMENT, checkpoint_group, losses, random_batches, save_batches, train
 
 BATCH, HIDDEN = 3, 5
 # What stands for the batch (b) and the hidden dimension (h) in each type's local shape.
@@ -72,8 +72,8 @@ def test_training_and_resuming(cleave_run, files):
     cleave_run.succeed(files / "parts.mlir", "--steps", 2, *data, *saved)
     cleave_run.succeed(files / "parts.mlir", "--steps", 4, *data, *saved, "--resume")
     cleave_run.succeed(files / "whole.mlir", "--steps", 4, *data, "--checkpoint", files / "whole")
-    newest = [max((files / name).glob("step-*")) / "model.safetensors" for name in ("parts", "whole")]
-    parts, whole = map(load_file, newest)
+    newest = [max((files / name).glob("step-*")) for name in ("parts", "whole")]
+    parts, whole = map(checkpoint_group, newest)
     for name in ("w", "v"):
         torch.testing.assert_close(parts[name], whole[name], rtol=1e-6, atol=1e-6)
 

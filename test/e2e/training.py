@@ -17,6 +17,7 @@ from exported_models import MODELS, export_model  # noqa: E402,F401
 
 from cleave import testing  # noqa: E402
 from cleave.export.roles import State  # noqa: E402
+from cleave.parts import PARTS_INDEX, read_parts  # noqa: E402
 from cleave.tensor_files import load_file, save_file  # noqa: E402
 
 # Bitwise comparisons take one thread: some sums depend on how they are divided.
@@ -84,10 +85,18 @@ def newest_checkpoint(directory):
     return max(directory.glob("step-*"))
 
 
+def checkpoint_group(path, group="model"):
+    """The whole tensors of a checkpoint's "model", "loss" or "optimizer", whichever ranks have written them."""
+    if (path / PARTS_INDEX).exists():
+        return read_parts(path / PARTS_INDEX, group)
+    file = path / f"{group}.safetensors"
+    return load_file(file) if file.exists() or group != "loss" else {}
+
+
 def checkpoint_tensors(path):
     """A checkpoint's tensors under the names that cleave.testing.train gives them."""
-    tensors = {f"state.{n}": t for n, t in load_file(path / "model.safetensors").items()}
-    return tensors | {f"optim.{n}": t for n, t in load_file(path / "optimizer.safetensors").items()}
+    tensors = {f"state.{n}": t for n, t in checkpoint_group(path).items()}
+    return tensors | {f"optim.{n}": t for n, t in checkpoint_group(path, "optimizer").items()}
 
 
 def expected_tensors(training, spec):
@@ -104,7 +113,7 @@ def expected_tensors(training, spec):
 def load_strictly(spec, checkpoint):
     """The spec's module with a checkpoint's state: its own copy."""
     module = copy.deepcopy(spec.module)
-    module.load_state_dict(load_file(checkpoint / "model.safetensors"), strict=True)
+    module.load_state_dict(checkpoint_group(checkpoint), strict=True)
     return module
 
 
