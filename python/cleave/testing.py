@@ -12,12 +12,13 @@ from collections.abc import Iterator, Mapping
 
 import torch
 
-from cleave.export.capture import own_loss, tensor_leaves
+from cleave.export.capture import capture, own_loss, tensor_leaves
 from cleave.export.inputs import Signature
 from cleave.export.optimizer import fused_kind
 from cleave.export.roles import State
 from cleave.export.schedules import Schedule
 from cleave.export.spec import ExportSpec
+from cleave.export.targets import find_counted_targets
 
 Tensors = dict[str, torch.Tensor]
 
@@ -91,7 +92,7 @@ def evaluate(
 
 @dataclasses.dataclass
 class Training:
-    """losses: of each step, the mean over its microbatches, as Python floats.
+    """losses: of each step, the mean over its microbatches or targets (the spec's `mean_over`), as Python floats.
     tensors: at the end, "param.NAME", "buffer.NAME" and "optim.NAME.SLOT".
     """
 
@@ -114,13 +115,15 @@ def train(
     schedulers = [_scheduler(*pair) for pair in zip(schedules, run.spec.optimizers)]
     rates = [[float(group.get("lr", 0.0)) for group in optimizer.param_groups] for optimizer in optimizers]
     losses = []
+    targets = find_counted_targets(capture(spec)) if spec.mean_over == "targets" else None
     torch.manual_seed(seed)
     for step, batch in enumerate(batches, start=1):
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
-        total = []
-        for part in split_batch(spec, batch, microbatches):
-            total.append(run.microbatch(part, 1.0 / microbatches)["loss"])
+        parts = list(split_batch(spec, batch, microbatches))
+        counts = [targets.count(part[targets.name]) for part in parts] if targets else [1] * microbatches
+        shares = [count / sum(counts) for count in counts]
+        total = [run.microbatch(part, share)["loss"] for part, share in zip(parts, shares)]
         for each, base, schedule, scheduler in zip(optimizers, rates, schedules, schedulers):
             for number, group in enumerate(each.param_groups):
                 if scheduler is not None:
@@ -132,7 +135,10 @@ def train(
         for scheduler in schedulers:
             if scheduler is not None and step < len(batches):
                 scheduler.step()
-        losses.append(sum(float(loss) for loss in total) / len(total))
+        if targets:
+            losses.append(sum(float(loss) * share for loss, share in zip(total, shares) if share))
+        else:
+            losses.append(sum(float(loss) for loss in total) / len(total))
     tensors = {f"param.{n}": p.detach().clone() for n, p in run.state.parameters.items()}
     tensors |= {f"buffer.{n}": b.detach().clone() for n, b in run.buffers().items()}
     for name, parameter in run.state.parameters.items():

@@ -137,6 +137,13 @@ def test_as_one_batch(build_dir, subject, batches, tmp_path, form):
     check_training(build_dir, spec, program, options, batches, tmp_path)
 
 
+def test_the_oracle_counts_as_the_runtime_does(subject, batches):
+    spec, _ = subject
+    names = [source.name for source in cleave.testing.Signature(spec).inputs]
+    found = cleave.testing.train(spec, [dict(zip(names, batch)) for batch in batches], microbatches=PARTS)
+    assert found.losses == pytest.approx(train_in_one_batch(spec, batches)[0], rel=1e-9)
+
+
 @pytest.mark.parametrize("loss", [next_token_loss, smoothed_loss])
 def test_other_losses(build_dir, batches, tmp_path, loss):
     """Targets that are moved on their way to the loss, and a loss that ignores them in two ways."""
