@@ -122,7 +122,7 @@ def train(
             optimizer.zero_grad(set_to_none=True)
         parts = list(split_batch(spec, batch, microbatches))
         counts = [targets.count(part[targets.name]) for part in parts] if targets else [1] * microbatches
-        shares = [count / sum(counts) for count in counts]
+        shares = [count / max(sum(counts), 1) for count in counts]
         total = [run.microbatch(part, share)["loss"] for part, share in zip(parts, shares)]
         for each, base, schedule, scheduler in zip(optimizers, rates, schedules, schedulers):
             for number, group in enumerate(each.param_groups):
