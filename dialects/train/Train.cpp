@@ -129,6 +129,9 @@ LogicalResult LearningRateOp::verify() {
   if (failed(checkRange(*this, "base", getBase(), 0.0)))
     return failure();
   // 2.
+  if (std::optional<int64_t> group = getGroup(); group && *group < 0)
+    return emitOpError("expects a group of at least 0, found ") << *group;
+  // 3.
   if (getPlateau() && getSchedule().getKind() != ScheduleKind::Constant)
     return emitOpError("expects the constant schedule with a plateau, found ") << getSchedule();
   return success();

@@ -78,11 +78,13 @@ def Train_LearningRateOp : Train_Op<"learning_rate"> {
   let summary = "the learning rate of a step";
   let description = [{
     `base` times the schedule's factor; `step` counts from 1. With a `plateau`, `base` is reduced whenever the
-    evaluations of the run say so: between two of them the rate is a function of the step alone.
+    evaluations of the run say so: between two of them the rate is a function of the step alone. `group` numbers the
+    parameter group whose rate it is: whoever runs the program may set that group's rate at each step instead.
 
     Constraints:
     1. `base` is finite and not negative.
-    2. A `plateau` has the constant schedule.
+    2. `group` is not negative.
+    3. A `plateau` has the constant schedule.
 
     ```mlir
     %lr = train.learning_rate(%step) {base = 1.0e-03 : f64, schedule = #train.schedule<constant>}
@@ -90,7 +92,8 @@ def Train_LearningRateOp : Train_Op<"learning_rate"> {
     ```
   }];
   let arguments = (ins Train_StepTensor:$step, F64Attr:$base, Train_ScheduleAttr:$schedule,
-                       OptionalAttr<Train_PlateauAttr>:$plateau);
+                       OptionalAttr<Train_PlateauAttr>:$plateau,
+                       OptionalAttr<I64Attr>:$group);
   let results = (outs Train_RateTensor:$result);
   let assemblyFormat = "`(` $step `)` attr-dict `:` functional-type($step, $result)";
   let hasCanonicalizeMethod = 1;

@@ -17,6 +17,10 @@
 #include <string>
 #include <vector>
 
+namespace llvm {
+class MemoryBuffer;
+} // namespace llvm
+
 namespace cleave::runtime {
 
 /// Parts of a training step; each is a function of the program (`docs/ir.md`). A microbatch is one
@@ -167,7 +171,8 @@ public:
   const Impl &impl() const { return *pimpl; }
 
 private:
-  friend llvm::Expected<std::unique_ptr<Program>> loadProgram(llvm::StringRef, RankPlace);
+  friend llvm::Expected<std::unique_ptr<Program>> parseProgram(std::unique_ptr<llvm::MemoryBuffer>,
+                                                               RankPlace);
   explicit Program(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> pimpl;
 };
@@ -176,6 +181,9 @@ private:
 /// diagnostics with file, line and column. Where dimensions do not divide evenly, ranks have
 /// functions of their own (`train.ranks`): the program is then that of `place` on the mesh.
 llvm::Expected<std::unique_ptr<Program>> loadProgram(llvm::StringRef path, RankPlace place = {});
+/// The same of a program in memory, which errors call by the buffer's name.
+llvm::Expected<std::unique_ptr<Program>> parseProgram(std::unique_ptr<llvm::MemoryBuffer> buffer,
+                                                      RankPlace place = {});
 
 } // namespace cleave::runtime
 

@@ -22,6 +22,8 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <functional>
+#include <map>
+#include <string>
 
 namespace cleave::runtime {
 
@@ -106,6 +108,15 @@ struct SessionOptions {
   /// machine is; those for a target such as "x86-64-v3"; "none": the ops of each kernel run one by
   /// one.
   std::string kernels = "best";
+  /// Memory of the caller in which values live, by file name (`param.w`, `buffer.b`, `constant.c`,
+  /// `optim.w.exp_avg`): steps read and write them there, and they never move. Contiguous, on the
+  /// device, of the value's type on this rank; outlives the session. Its contents count: such a
+  /// value need not be filled. Other values are in memory of the session's own.
+  std::map<std::string, TensorRef> adopted;
+  /// Random numbers of PyTorch's generator (not Philox's) are those of the process's default
+  /// generator where a step finds it, and it is left where they end, as in eager mode. For
+  /// `Session::runStep`, which alone knows where a step ends.
+  bool followsDefaultGenerator = false;
 };
 
 /// An error where `program` has no weight part of its own to defer.
@@ -182,6 +193,10 @@ public:
   llvm::Error setLossSeeds(llvm::ArrayRef<double> seeds);
   /// What was set, by microbatch; empty before.
   llvm::ArrayRef<double> lossSeeds() const;
+
+  /// From now on the learning rates of parameter group `group` (`train.learning_rate` has it) are
+  /// `rate`, whatever their schedule says. An error where the program has no such group.
+  llvm::Error setLearningRate(int64_t group, double rate);
 
   /// Loss of the last microbatch (its own mean); NaN for a program without a loss. Of a typed
   /// program this is what the rank holds: see `wholeLoss`.

@@ -47,6 +47,8 @@ struct Services {
   bool drawsOnDevice = false;
   /// How often a plateau has reduced learning rates; may change between steps.
   const int64_t *rateReductions = nullptr;
+  /// Learning rates by parameter group, where they are set from outside; else NaN.
+  const std::vector<double> *learningRates = nullptr;
 };
 
 /// A bound function of the program, or a kernel's body. Arguments are slots 0 to n-1.

@@ -17,6 +17,8 @@
 #include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
 
+#include <cmath>
+
 using namespace mlir;
 using namespace cleave::runtime;
 namespace train = cleave::train;
@@ -30,13 +32,15 @@ class LearningRate : public Instruction {
 public:
   Operand step;
   Destination result;
-  LearningRate(const RateSchedule &schedule, const int64_t *reductions)
-      : schedule(schedule), reductions(reductions) {}
+  LearningRate(const RateSchedule &schedule, const int64_t *reductions, const double *given)
+      : schedule(schedule), reductions(reductions), given(given) {}
 
   void execute(Frame &frame) override {
     auto number = static_cast<int64_t>(*step.tensor(frame).const_data_ptr<float>());
     at::Tensor rate = allocate({DType::F64, {}});
-    *rate.mutable_data_ptr<double>() = schedule.at(number, reductions ? *reductions : 0);
+    bool isGiven = given && !std::isnan(*given);
+    *rate.mutable_data_ptr<double>() =
+        isGiven ? *given : schedule.at(number, reductions ? *reductions : 0);
     result.write(frame, std::move(rate));
   }
   void refresh(Frame &frame) override { execute(frame); }
@@ -45,13 +49,18 @@ private:
   RateSchedule schedule;
   /// How often a plateau has reduced the rate; null for none.
   const int64_t *reductions;
+  /// The rate of its parameter group, or NaN; null for an op without one.
+  const double *given;
 };
 } // namespace
 
 BindResult cleave::runtime::bindLearningRate(Binder &binder, ArrayRef<Operation *> ops) {
   auto op = cast<train::LearningRateOp>(ops.front());
-  auto instruction =
-      std::make_unique<LearningRate>(RateSchedule(op), binder.services().rateReductions);
+  const double *given = nullptr;
+  if (std::optional<int64_t> group = op.getGroup(); group && binder.services().learningRates)
+    given = &binder.services().learningRates->at(*group);
+  auto instruction = std::make_unique<LearningRate>(RateSchedule(op),
+                                                    binder.services().rateReductions, given);
   instruction->step = binder.use(op.getStep());
   instruction->result = binder.define(op.getResult());
   return instruction;
@@ -59,7 +68,7 @@ BindResult cleave::runtime::bindLearningRate(Binder &binder, ArrayRef<Operation 
 
 BindResult cleave::runtime::bindHyperparameter(Binder &binder, ArrayRef<Operation *> ops) {
   auto op = cast<train::HyperparameterOp>(ops.front());
-  auto instruction = std::make_unique<LearningRate>(RateSchedule(op), /*reductions=*/nullptr);
+  auto instruction = std::make_unique<LearningRate>(RateSchedule(op), /*reductions=*/nullptr, /*given=*/nullptr);
   instruction->step = binder.use(op.getStep());
   instruction->result = binder.define(op.getResult());
   return instruction;

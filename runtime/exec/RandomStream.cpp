@@ -6,7 +6,18 @@
 
 using namespace cleave::runtime;
 
-RandomStream::RandomStream() : generator(at::make_generator<at::CPUGeneratorImpl>(seed)) {}
+RandomStream::RandomStream()
+    : generator(at::make_generator<at::CPUGeneratorImpl>(seed)), first(seed) {}
+
+void RandomStream::continueFrom(const at::mt19937 &engine, uint64_t newSeed, uint64_t newPosition) {
+  auto *impl = generator.get<at::CPUGeneratorImpl>();
+  impl->set_current_seed(newSeed);
+  impl->set_engine(engine);
+  seed = newSeed;
+  position = beginning = newPosition;
+  first = engine;
+  places.clear();
+}
 
 void RandomStream::goTo(uint64_t wantedPosition) {
   auto *impl = generator.get<at::CPUGeneratorImpl>();
@@ -21,8 +32,10 @@ void RandomStream::goTo(uint64_t wantedPosition) {
   auto known = places.upper_bound(wantedPosition);
   if (known == places.begin()) {
     if (wantedPosition < position) {
-      engine = at::mt19937(seed);
-      position = 0;
+      TORCH_CHECK(wantedPosition >= beginning, "the random numbers at place ", wantedPosition,
+                  " are those of an earlier step");
+      engine = first;
+      position = beginning;
     }
   } else if (--known; wantedPosition < position || known->first > position) {
     engine = known->second;
@@ -40,7 +53,8 @@ at::Generator &RandomStream::seek(uint64_t wantedSeed, uint64_t wantedPosition) 
   if (wantedSeed != seed) {
     impl->set_current_seed(wantedSeed);
     seed = wantedSeed;
-    position = 0;
+    position = beginning = 0;
+    first = at::mt19937(seed);
     places.clear();
   }
   goTo(wantedPosition);
@@ -51,10 +65,11 @@ at::Generator &RandomStream::seek(uint64_t wantedSeed, uint64_t wantedPosition) 
 
 void RandomStream::advance(uint64_t count) {
   position += count;
-  if (position == 0)
+  if (position == beginning)
     return;
   uint32_t next = generator.get<at::CPUGeneratorImpl>()->engine().data().next_;
-  uint32_t expected = (position - 1) % at::MERSENNE_STATE_N + 1;
+  uint64_t drawn = first.data().next_ + (position - beginning);
+  uint32_t expected = (drawn - 1) % at::MERSENNE_STATE_N + 1;
   TORCH_CHECK(next == expected,
               "this LibTorch draws a different number of random numbers than the ", count,
               " that the program expects");

@@ -31,6 +31,10 @@ public:
   /// stand there, which would give later ops other numbers than eager mode's.
   void advance(uint64_t count);
 
+  /// From now on `engine`, which stands at `position`, begins the stream of `seed`: earlier places
+  /// are none of it.
+  void continueFrom(const at::mt19937 &engine, uint64_t seed, uint64_t position);
+
   /// Numbers drawn so far only to get to a place.
   uint64_t skippedDraws() const { return skipped; }
   static constexpr size_t kMaxPlaces = 4096;
@@ -46,6 +50,9 @@ private:
   std::map<uint64_t, at::mt19937> places;
   uint64_t skipped = 0;
   uint64_t position = 0;
+  /// Where the stream begins, and its engine there.
+  uint64_t beginning = 0;
+  at::mt19937 first;
 };
 
 } // namespace cleave::runtime

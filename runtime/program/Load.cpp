@@ -63,10 +63,16 @@ llvm::Expected<std::unique_ptr<Program>> cleave::runtime::loadProgram(llvm::Stri
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer)
     return makeError("cannot read program '" + path + "': " + buffer.getError().message());
-  if ((*buffer)->getBufferSize() == 0)
+  return parseProgram(std::move(*buffer), place);
+}
+
+llvm::Expected<std::unique_ptr<Program>>
+cleave::runtime::parseProgram(std::unique_ptr<llvm::MemoryBuffer> buffer, RankPlace place) {
+  std::string path = buffer->getBufferIdentifier().str();
+  if (buffer->getBufferSize() == 0)
     return makeError("cannot read program '" + path + "': the file is empty");
 
-  if (llvm::Error error = support::checkInput((*buffer)->getBuffer(), path))
+  if (llvm::Error error = support::checkInput(buffer->getBuffer(), path))
     return error;
 
   auto impl = std::make_unique<Program::Impl>();
@@ -76,10 +82,10 @@ llvm::Expected<std::unique_ptr<Program>> cleave::runtime::loadProgram(llvm::Stri
   impl->context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
   // The op would often be a function with the whole program in it.
   impl->context->printOpOnDiagnostic(false);
-  impl->path = path.str();
+  impl->path = path;
 
   auto sources = std::make_shared<llvm::SourceMgr>();
-  sources->AddNewSourceBuffer(support::align(std::move(*buffer)), llvm::SMLoc());
+  sources->AddNewSourceBuffer(support::align(std::move(buffer)), llvm::SMLoc());
   std::string diagnostics;
   llvm::raw_string_ostream os(diagnostics);
   SourceMgrDiagnosticHandler handler(*sources, impl->context.get(), os);

@@ -26,6 +26,24 @@ llvm::Error cleave::runtime::checkReplicable(const Program &program,
   return llvm::Error::success();
 }
 
+llvm::Error cleave::runtime::checkAdopted(const Program &program, const SessionOptions &options) {
+  for (const auto &[name, memory] : options.adopted) {
+    const ValueInfo *found = nullptr;
+    for (llvm::ArrayRef<ValueInfo> values :
+         {llvm::ArrayRef(program.weights()), llvm::ArrayRef(program.optimizerStates())})
+      for (const ValueInfo &value : values)
+        if (value.fileName == name)
+          found = &value;
+    if (!found)
+      return makeError("program '{0}' has no weight or optimizer state '{1}' to adopt memory for",
+                       program.path(), name);
+    if (found->type != memory.type)
+      return makeError("program '{0}': {1}: expected adopted memory of {2}, found {3}",
+                       program.path(), name, found->type.str(), memory.type.str());
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error cleave::runtime::checkActions(const Program &program, bool isScheduled) {
   if (isScheduled)
     return llvm::Error::success();

@@ -11,6 +11,9 @@ namespace cleave::runtime {
 /// is replicated.
 llvm::Error checkReplicable(const Program &program, const SessionOptions &options);
 
+/// An error where `options` adopt memory for what the program does not keep, or of another type.
+llvm::Error checkAdopted(const Program &program, const SessionOptions &options);
+
 /// An error where ranks that do not run the program's schedule would leave out one of its actions
 /// that changes the state.
 llvm::Error checkActions(const Program &program, bool isScheduled);

@@ -111,6 +111,10 @@ std::vector<ConstTensorRef> Session::keptOutputs(llvm::StringRef fileName) {
   return impl->keptOutputs(fileName);
 }
 
+llvm::Error Session::setLearningRate(int64_t group, double rate) {
+  return impl->setLearningRate(group, rate);
+}
+
 double Session::loss() const {
   return impl->losses.loss();
 }

@@ -14,6 +14,12 @@
 
 #include "llvm/ADT/StringSet.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <cmath>
+#include <limits>
+#include <mutex>
+
 using namespace cleave::runtime;
 
 //===----------------------------------------------------------------------===//
@@ -48,6 +54,8 @@ llvm::Error SessionImpl::connect() {
     if (value.batch && !value.over.empty() && !program.isTyped())
       context.part = context.ranks->along(value.over);
   if (llvm::Error error = checkReplicable(program, options))
+    return error;
+  if (llvm::Error error = checkAdopted(program, options))
     return error;
   if (llvm::Error error = findKernels())
     return error;
@@ -100,9 +108,16 @@ llvm::Error SessionImpl::prepare() {
   services.rateReductions = &context.rateReductions;
   lastStep = findLastStep(program);
 
+  for (const PhaseFunction &part : program.impl().phaseFunctions)
+    for (auto op : mlir::func::FuncOp(part.function).getOps<train::LearningRateOp>())
+      if (std::optional<int64_t> group = op.getGroup())
+        context.learningRates.resize(std::max<size_t>(context.learningRates.size(), *group + 1),
+                                     std::numeric_limits<double>::quiet_NaN());
+  services.learningRates = &context.learningRates;
+
   context.places = PlaceIndex(program, context.stages, /*keepsInputs=*/context.isDeferred());
-  context.state.allocate(program, context.stages, context.places, options.microbatches,
-                         context.device, services.drawsOnDevice ? context.device : Device::host());
+  context.state.allocate(program, context.stages, context.places, options, context.device,
+                         services.drawsOnDevice ? context.device : Device::host());
   context.fillSeeds();
   for (auto [value, tensor] : llvm::zip_equal(program.weights(), context.state.weights))
     stateFiles[value.fileName] = &tensor;
@@ -179,6 +194,11 @@ llvm::Error SessionImpl::makeRunner() {
 // Steps
 //===----------------------------------------------------------------------===//
 
+/// The draws of all steps before this one.
+static uint64_t stepOffset(const StepContext &context, int64_t step) {
+  return uint64_t(step - 1) * context.totalMicrobatches() * context.program.draws();
+}
+
 llvm::Error SessionImpl::checkUpdate(int64_t step) const {
   if (context.program.hasUpdate())
     return checkScheduledSteps(context.program, lastStep, step);
@@ -215,7 +235,49 @@ llvm::Error SessionImpl::runStep(int64_t step, MicrobatchCallback fill, Microbat
     return error;
   if (llvm::Error error = checkLossSeeds())
     return error;
-  return runner->runStep(step, fill, done);
+  if (llvm::Error error = guarded([&] {
+        if (hasFailed)
+          context.state.restoreAdopted(context.program, context.device);
+        takeGenerator(step);
+      }))
+    return error;
+  hasFailed = true;
+  if (llvm::Error error = runner->runStep(step, fill, done))
+    return error;
+  hasFailed = false;
+  return guarded([&] { leaveGenerator(step); });
+}
+
+void SessionImpl::takeGenerator(int64_t step) {
+  if (!context.options.followsDefaultGenerator || context.program.draws() == 0)
+    return;
+  at::Generator process = at::detail::getDefaultCPUGenerator();
+  std::lock_guard<std::mutex> lock(process.mutex());
+  context.random.continueFrom(process.get<at::CPUGeneratorImpl>()->engine(), context.options.seed,
+                              stepOffset(context, step));
+}
+
+void SessionImpl::leaveGenerator(int64_t step) {
+  if (!context.options.followsDefaultGenerator || context.program.draws() == 0)
+    return;
+  at::Generator &reached = context.random.seek(context.options.seed, stepOffset(context, step + 1));
+  at::Generator process = at::detail::getDefaultCPUGenerator();
+  std::lock_guard<std::mutex> lock(process.mutex());
+  process.get<at::CPUGeneratorImpl>()->set_engine(reached.get<at::CPUGeneratorImpl>()->engine());
+}
+
+llvm::Error SessionImpl::setLearningRate(int64_t group, double rate) {
+  if (group < 0 || size_t(group) >= context.learningRates.size())
+    return makeError(
+        "program '{0}' has no learning rate of parameter group {1}: its train.learning_"
+        "rate ops have {2} groups",
+        context.program.path(), group, context.learningRates.size());
+  if (!std::isfinite(rate) || rate < 0)
+    return makeError("parameter group {0}: expected a learning rate that is finite and not "
+                     "negative, found {1}",
+                     group, rate);
+  context.learningRates[group] = rate;
+  return llvm::Error::success();
 }
 
 //===----------------------------------------------------------------------===//

@@ -20,6 +20,7 @@ public:
   llvm::Error checkLossSeeds() const;
   llvm::Error runUpdate(int64_t step);
   llvm::Error runStep(int64_t step, MicrobatchCallback fill, MicrobatchCallback done);
+  llvm::Error setLearningRate(int64_t group, double rate);
 
   // Values by name, as Session has them.
   llvm::Expected<TensorRef> weight(llvm::StringRef name);
@@ -49,6 +50,10 @@ private:
   llvm::Error makeRunner();
 
   llvm::Error checkUpdate(int64_t step) const;
+  /// Has the step draw its random numbers where the process's generator stands, and leaves that
+  /// where they end. May throw.
+  void takeGenerator(int64_t step);
+  void leaveGenerator(int64_t step);
   /// A tensor of `list`; an error with `what` if there is none.
   llvm::Expected<at::Tensor *> find(std::vector<at::Tensor> &list, PlaceIndex::Index index,
                                     bool isHere, const llvm::Twine &what);
@@ -58,6 +63,8 @@ private:
   llvm::StringMap<at::Tensor *> stateFiles;
   /// The bucket in which a gradient lies, by file name, and where in it.
   llvm::StringMap<std::pair<Bucket *, size_t>> bucketMembers;
+  /// Whether the last step failed, so that values may be lost.
+  bool hasFailed = false;
   /// What `result` returned last, where it is not state.
   at::Tensor shown;
 };

@@ -3,10 +3,29 @@
 #include "runtime/io/Error.h"
 #include "runtime/step/StepContext.h"
 
+#include <ATen/ops/from_blob.h>
+
 using namespace cleave::runtime;
+
+/// Where a caller keeps a weight or an optimizer state; null if none does.
+static char *homeOf(const StepState &state, const Place &place) {
+  return (place.kind == Place::Weight ? state.weightHomes : state.stateHomes)[place.index];
+}
 
 static at::Tensor &stateAt(StepState &state, const Place &place) {
   return (place.kind == Place::Weight ? state.weights : state.optimizerStates)[place.index];
+}
+
+/// The value at `home`, where its caller keeps it.
+static at::Tensor putAt(char *home, at::Tensor value) {
+  if (value.data_ptr() == home && value.is_contiguous())
+    return value;
+  // What it is a view of may be what is overwritten.
+  if (value.storage().data() == home)
+    value = value.clone(at::MemoryFormat::Contiguous);
+  at::Tensor kept = at::from_blob(home, value.sizes(), value.options());
+  kept.copy_(value);
+  return kept;
 }
 
 /// Tied values are moved into the frame: so the function sees that it alone holds them and may
@@ -81,7 +100,9 @@ static llvm::Error storeResults(StepState &state, std::vector<c10::IValue> value
       }
       // State is flat memory of its own: two results may be views of one value.
       at::Tensor tensor = std::move(value).toTensor();
-      if (!tensor.is_contiguous() || !isSoleOwner(tensor))
+      if (char *home = homeOf(state, place))
+        tensor = putAt(home, std::move(tensor));
+      else if (!tensor.is_contiguous() || !isSoleOwner(tensor))
         tensor = tensor.clone(at::MemoryFormat::Contiguous);
       stateAt(state, place) = std::move(tensor);
     }

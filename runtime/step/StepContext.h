@@ -35,6 +35,8 @@ struct StepContext {
   RandomStream random;
   /// How often a plateau has reduced learning rates.
   int64_t rateReductions = 0;
+  /// Services::learningRates; an entry for each parameter group that the program names.
+  std::vector<double> learningRates;
   std::unique_ptr<KernelSource> kernels;
 
   /// The memory of lowered functions: what they use in turn, of `arenaBytes` bytes, and after it

@@ -38,6 +38,9 @@ struct StepState {
   /// What unshard functions have returned for all microbatches of the step.
   std::vector<c10::IValue> unsharded;
   std::vector<StageSum> stageSums; ///< by PlaceIndex::stageSum
+  /// Where callers keep weights and optimizer states, by the same indices; null for what is the
+  /// session's own. What functions return is put there.
+  std::vector<char *> weightHomes, stateHomes;
   /// The gradient of the loss that each microbatch starts from; empty where none is taken.
   std::vector<at::Tensor> seeds;
   /// Arguments that steps set: the number of the step, the seed of random numbers, and where those
@@ -49,7 +52,10 @@ struct StepState {
 
   /// Allocates everything. `drawing`: the device that draws random numbers. May throw.
   void allocate(const Program &program, const StageMap &stages, const PlaceIndex &places,
-                int64_t microbatches, const Device &device, const Device &drawing);
+                const SessionOptions &options, const Device &device, const Device &drawing);
+  /// Puts back what a failed run has lost of values that callers keep: what it left of them. May
+  /// throw.
+  void restoreAdopted(const Program &program, const Device &device);
   /// Ends what callers see of the state, before a run.
   llvm::Error closeViews();
   void setStep(int64_t number) { *step.mutable_data_ptr<float>() = static_cast<float>(number); }

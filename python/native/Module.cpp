@@ -1,0 +1,405 @@
+//===- Module.cpp - the extension module `cleave_native` ------------------------===//
+//
+// What cleave/native.py and its neighbours build on: programs, and sessions whose values lie in the
+// memory of PyTorch's tensors. It opens no socket, forks nothing and touches no signal, and its
+// symbols are its own: another MLIR or LLVM in the process is none of its business.
+//
+//===----------------------------------------------------------------------===//
+
+#include "cleave/Session.h"
+#include "python/native/Program.h"
+#include "runtime/aten/Facade.h"
+#include "runtime/comm/ProcessGroupCommunicator.h"
+#include "runtime/ranks/RankGrid.h"
+#include "runtime/train/Agreement.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/DynamicTypes.h>
+#include <torch/csrc/utils/pybind.h>
+#include <torch/headeronly/version.h>
+
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+
+#include <cmath>
+
+namespace py = pybind11;
+using namespace cleave::runtime;
+
+namespace {
+
+/// What every failure becomes: `cleave.Error`.
+struct Failure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+void raise(llvm::Error error) {
+  if (error)
+    throw Failure(llvm::toString(std::move(error)));
+}
+template <typename Value> Value take(llvm::Expected<Value> value) {
+  if (!value)
+    raise(value.takeError());
+  return std::move(*value);
+}
+
+std::string describe(const at::Tensor &tensor) {
+  std::optional<TensorType> type = typeOf(tensor);
+  return type ? type->str() : std::string("a tensor of ") + c10::toString(tensor.scalar_type());
+}
+
+//===----------------------------------------------------------------------===//
+// Ranks
+//===----------------------------------------------------------------------===//
+
+/// Ranks of the process group that Python has made.
+class Ranks {
+public:
+  /// `makeGroup`: ranks of the group to the name of a new group of them.
+  Ranks(const std::string &group, double timeout, py::function makeGroup)
+      : makeGroup(std::move(makeGroup)) {
+    ProcessGroupHost host;
+    host.makeGroup = [this](llvm::ArrayRef<int> ranks) { return callMakeGroup(ranks); };
+    host.poll = [] {
+      // Ctrl-C, and whatever else Python does in its signal handlers.
+      py::gil_scoped_acquire acquire;
+      if (PyErr_CheckSignals() == 0)
+        return llvm::Error::success();
+      // Kept for the caller, who raises it.
+      return llvm::createStringError("interrupted");
+    };
+    world = take(joinProcessGroup(group, std::chrono::milliseconds(int64_t(timeout * 1000)), host));
+  }
+
+  int rank() const { return world->rank(); }
+  int size() const { return world->size(); }
+  Communicator &communicator() { return *world; }
+
+private:
+  llvm::Expected<std::string> callMakeGroup(llvm::ArrayRef<int> ranks) {
+    py::gil_scoped_acquire acquire;
+    try {
+      return makeGroup(ranks.vec()).cast<std::string>();
+    } catch (py::error_already_set &error) {
+      return llvm::createStringError(error.what());
+    }
+  }
+
+  py::function makeGroup;
+  std::unique_ptr<Communicator> world;
+};
+
+/// Without the GIL, and as outside of what the caller's thread has set: autocast and Python's modes
+/// are not for a program's ops.
+template <typename Body> llvm::Error runFreely(Body body) {
+  py::gil_scoped_release release;
+  c10::impl::ExcludeDispatchKeyGuard noAutocast(c10::autocast_dispatch_keyset);
+  c10::impl::ExcludeDispatchKeyGuard noModes(
+      c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
+  llvm::Error failure = llvm::Error::success();
+  llvm::Error thrown = guarded([&] { failure = body(); });
+  return llvm::joinErrors(std::move(failure), std::move(thrown));
+}
+
+/// Raises what Python's signal handlers have raised meanwhile, or else the error.
+void raiseInterruptible(llvm::Error error) {
+  if (!error)
+    return;
+  if (PyErr_Occurred()) {
+    llvm::consumeError(std::move(error));
+    throw py::error_already_set();
+  }
+  raise(std::move(error));
+}
+
+//===----------------------------------------------------------------------===//
+// Sessions
+//===----------------------------------------------------------------------===//
+
+/// A tensor in whose memory a session has a value, and what it was when it did.
+struct Adopted {
+  std::string name;
+  at::Tensor tensor;
+  /// The same memory, whatever becomes of the tensor.
+  at::Tensor memory;
+
+  /// Empty, or what is no longer as it was.
+  std::string findChange() const {
+    if (tensor.scalar_type() != memory.scalar_type() || tensor.sizes() != memory.sizes())
+      return "expected " + describe(memory) + ", found " + describe(tensor);
+    if (tensor.const_data_ptr() != memory.const_data_ptr() || !tensor.is_contiguous())
+      return "it lies in other memory";
+    return "";
+  }
+};
+
+class PySession {
+public:
+  PySession(const cleave::python::Program &source, const std::map<std::string, at::Tensor> &adopt,
+            int64_t microbatches, uint64_t seed, bool followsGenerator, const std::string &kernels,
+            std::shared_ptr<Ranks> ranks)
+      : ranks(std::move(ranks)), microbatches(microbatches) {
+    SessionOptions options;
+    options.microbatches = microbatches;
+    options.seed = seed;
+    options.followsDefaultGenerator = followsGenerator;
+    options.kernels = kernels;
+    RankPlace place;
+    if (this->ranks) {
+      options.communicator = &this->ranks->communicator();
+      place = {this->ranks->rank(), this->ranks->size()};
+    }
+    for (const auto &[name, tensor] : adopt) {
+      std::optional<TensorType> type = typeOf(tensor);
+      if (!type || !tensor.is_contiguous() || !tensor.device().is_cpu())
+        throw Failure(name + ": expected a contiguous tensor on the CPU, found " +
+                      describe(tensor));
+      adopted.push_back({name, tensor, tensor.detach()});
+      char *data = static_cast<char *>(adopted.back().memory.mutable_data_ptr());
+      options.adopted[name] = TensorRef{*type, data};
+    }
+    std::string bytes = take(source.serialize());
+    raiseInterruptible(runFreely([&]() -> llvm::Error {
+      auto loaded = parseProgram(llvm::MemoryBuffer::getMemBufferCopy(bytes, source.name()), place);
+      llvm::Error error = loaded ? llvm::Error::success() : loaded.takeError();
+      if (loaded)
+        program = std::move(*loaded);
+      if (this->ranks && this->ranks->size() > 1) {
+        Communicator &world = this->ranks->communicator();
+        if (llvm::Error refusal = agree(world, std::move(error), "the program"))
+          return refusal;
+        error = agreeOnProgram(world, *program,
+                               {{"microbatches", std::to_string(microbatches)},
+                                {"seed", std::to_string(seed)},
+                                {"kernels", kernels}},
+                               kernels, /*needsEqualBits=*/false);
+      }
+      if (error)
+        return error;
+      return Session::create(*program, options).moveInto(session);
+    }));
+    inputs = program->inputs();
+  }
+
+  /// Runs a step on the tensors of all inputs, in the program's order, each with all microbatches
+  /// along its batch dimension. Returns the loss: the mean over all microbatches of all ranks.
+  double step(int64_t number, const std::vector<at::Tensor> &tensors) {
+    checkAdopted();
+    checkInputs(tensors);
+    double loss = 0;
+    raiseInterruptible(runFreely([&]() -> llvm::Error {
+      auto done = [&](int64_t) { return session->noteLoss(); };
+      auto fill = [&](int64_t index) { return fillInputs(tensors, index); };
+      if (llvm::Error error = session->runStep(number, fill, done))
+        return error;
+      return averageLoss().moveInto(loss);
+    }));
+    return loss;
+  }
+
+  /// What a name of the program has after a step, a copy: `loss`, `output.gradient_norm`.
+  std::optional<at::Tensor> result(const std::string &name) {
+    auto found = session->result(name);
+    if (!found) {
+      llvm::consumeError(found.takeError());
+      return std::nullopt;
+    }
+    return toTensor(*found).clone();
+  }
+
+  void setLearningRate(int64_t group, double rate) { raise(session->setLearningRate(group, rate)); }
+
+  /// Where this rank is along the axes, in their row-major order, and how many places there are.
+  std::pair<int64_t, int64_t> placeAlong(const std::vector<std::string> &axes) {
+    Session::BatchPart part = session->grid().along(axes);
+    return {part.index, part.count};
+  }
+  bool hasWeight(const std::string &name) const { return session->hasWeight(name); }
+  const Program &loaded() const { return *program; }
+
+private:
+  static at::Tensor toTensor(const ConstTensorRef &ref) {
+    return at::from_blob(const_cast<char *>(ref.data),
+                         at::IntArrayRef(ref.type.shape.data(), ref.type.shape.size()),
+                         at::TensorOptions().dtype(toScalarType(ref.type.dtype)));
+  }
+
+  void checkAdopted() const {
+    for (const Adopted &each : adopted)
+      if (std::string change = each.findChange(); !change.empty())
+        throw Failure(each.name + ": " + change +
+                      ": the step computes in the memory that the tensor had when it was compiled; "
+                      "change values in place, by copy_ or load_state_dict");
+  }
+
+  void checkInputs(const std::vector<at::Tensor> &tensors) const {
+    if (tensors.size() != inputs.size())
+      throw Failure("expected " + std::to_string(inputs.size()) + " tensors, found " +
+                    std::to_string(tensors.size()));
+    for (auto [value, tensor] : llvm::zip_equal(inputs, tensors)) {
+      TensorType expected = value.type;
+      if (value.batch)
+        expected.shape[*value.batch] *= microbatches;
+      if (!tensor.device().is_cpu() || typeOf(tensor) != expected)
+        throw Failure("input '" + value.name + "': expected " + expected.str() +
+                      " on the CPU, found " + describe(tensor) + " on " + tensor.device().str());
+    }
+  }
+
+  llvm::Error fillInputs(const std::vector<at::Tensor> &tensors, int64_t index) {
+    c10::InferenceMode inferenceMode;
+    for (auto [value, tensor] : llvm::zip_equal(inputs, tensors)) {
+      if (!session->hasInput(value.name))
+        continue;
+      llvm::Expected<TensorRef> memory = session->input(value.name);
+      if (!memory)
+        return memory.takeError();
+      at::Tensor part = tensor;
+      if (value.batch) {
+        int64_t size = value.type.shape[*value.batch];
+        part = tensor.narrow(*value.batch, index * size, size);
+      }
+      toTensor(*memory).copy_(part);
+    }
+    return llvm::Error::success();
+  }
+
+  /// All ranks call it. Those that do not make the loss, in a pipeline, get it from those that do.
+  llvm::Expected<double> averageLoss() {
+    llvm::Expected<std::vector<double>> losses = session->takeLosses();
+    if (!losses)
+      return losses.takeError();
+    double sum = llvm::sum_of(*losses, 0.0);
+    double count = double(losses->size());
+    if (session->ranks() > 1 && (session->isScheduled() || session->batchPart().count > 1)) {
+      at::Tensor both = at::empty({2}, at::kDouble);
+      both.mutable_data_ptr<double>()[0] = sum;
+      both.mutable_data_ptr<double>()[1] = count;
+      if (llvm::Error error = ranks->communicator().allReduceSum(both, "the loss"))
+        return error;
+      sum = both.const_data_ptr<double>()[0];
+      count = both.const_data_ptr<double>()[1];
+    }
+    return count ? sum / count : std::nan("");
+  }
+
+  std::shared_ptr<Ranks> ranks;
+  int64_t microbatches;
+  std::vector<Adopted> adopted;
+  std::unique_ptr<Program> program;
+  std::unique_ptr<Session> session;
+  std::vector<ValueInfo> inputs;
+};
+
+const char *roleName(RoleKind role) {
+  switch (role) {
+  case RoleKind::Parameter:
+    return "parameter";
+  case RoleKind::Buffer:
+    return "buffer";
+  case RoleKind::Constant:
+    return "constant";
+  case RoleKind::Input:
+    return "input";
+  case RoleKind::Target:
+    return "target";
+  case RoleKind::OptimizerState:
+    return "optimizer_state";
+  default:
+    return "value";
+  }
+}
+
+/// A value as Python sees it: its shape is what this rank holds.
+py::dict describeValue(const ValueInfo &value) {
+  py::dict result;
+  result["role"] = roleName(value.role);
+  result["name"] = value.name;
+  result["slot"] = value.slot;
+  result["file_name"] = value.fileName;
+  result["shape"] = std::vector<int64_t>(value.type.shape.begin(), value.type.shape.end());
+  result["dtype"] = py::reinterpret_borrow<py::object>(
+      py::handle(reinterpret_cast<PyObject *>(torch::getTHPDtype(toScalarType(value.type.dtype)))));
+  result["batch"] = value.batch ? py::object(py::int_(*value.batch)) : py::none();
+  result["frozen"] = value.frozen;
+  py::list shards;
+  for (const AxisPlacement &placement : value.placements)
+    if (placement.kind == AxisPlacement::Kind::Shard)
+      shards.append(py::make_tuple(placement.axis, placement.dim, placement.order));
+  result["shards"] = shards;
+  return result;
+}
+
+py::list describeValues(llvm::ArrayRef<ValueInfo> values) {
+  py::list list;
+  for (const ValueInfo &value : values)
+    list.append(describeValue(value));
+  return list;
+}
+
+} // namespace
+
+PYBIND11_MODULE(cleave_native, module) {
+  module.doc() = "Programs and sessions; see cleave.Program and cleave.Session.";
+  module.attr("TORCH_VERSION") = TORCH_VERSION;
+  py::register_exception<Failure>(module, "Error", PyExc_RuntimeError);
+
+  using cleave::python::Program;
+  py::class_<Program>(module, "Program")
+      .def_static(
+          "parse",
+          [](py::bytes data, const std::string &name) {
+            return take(Program::parse(std::string_view(data), name));
+          },
+          py::arg("data"), py::arg("name"))
+      .def("run_passes",
+           [](Program &self, const std::string &pipeline) {
+             py::gil_scoped_release release;
+             raise(self.runPasses(pipeline));
+           })
+      .def("text", &Program::print, py::arg("locations"))
+      .def("serialize", [](const Program &self) { return py::bytes(take(self.serialize())); })
+      .def_property_readonly("name", [](const Program &self) { return self.name().str(); });
+
+  py::class_<Ranks, std::shared_ptr<Ranks>>(module, "Ranks")
+      .def(py::init<const std::string &, double, py::function>(), py::arg("group"),
+           py::arg("timeout"), py::arg("make_group"))
+      .def_property_readonly("rank", &Ranks::rank)
+      .def_property_readonly("size", &Ranks::size);
+
+  py::class_<PySession>(module, "Session")
+      .def(py::init<const Program &, const std::map<std::string, at::Tensor> &, int64_t, uint64_t,
+                    bool, const std::string &, std::shared_ptr<Ranks>>(),
+           py::arg("program"), py::arg("adopt"), py::arg("microbatches"), py::arg("seed"),
+           py::arg("follows_generator"), py::arg("kernels"), py::arg("ranks").none(true))
+      .def("step", &PySession::step, py::arg("number"), py::arg("inputs"))
+      .def("result", &PySession::result)
+      .def("set_learning_rate", &PySession::setLearningRate)
+      .def("place_along", &PySession::placeAlong)
+      .def("has_weight", &PySession::hasWeight);
+
+  module.def(
+      "signature",
+      [](const Program &source, int rank, int ranks) {
+        auto program = take(parseProgram(
+            llvm::MemoryBuffer::getMemBufferCopy(take(source.serialize()), source.name()),
+            {rank, ranks}));
+        py::dict result;
+        result["weights"] = describeValues(program->weights());
+        result["optimizer_states"] = describeValues(program->optimizerStates());
+        result["inputs"] = describeValues(program->inputs());
+        result["has_update"] = program->hasUpdate();
+        result["typed"] = program->isTyped();
+        py::list mesh;
+        for (const MeshAxis &axis : program->mesh())
+          mesh.append(py::make_tuple(axis.name, axis.size));
+        result["mesh"] = mesh;
+        return result;
+      },
+      py::arg("program"), py::arg("rank") = 0, py::arg("ranks") = 1);
+}

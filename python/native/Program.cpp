@@ -1,0 +1,162 @@
+//===- Program.cpp - a program that passes change, for Python -----------------===//
+
+#include "python/native/Program.h"
+#include "dialects/Register.h"
+#include "lib/autodiff/Register.h"
+#include "lib/memory/verify/Verify.h"
+#include "lib/support/Buffer.h"
+#include "lib/support/Digest.h"
+#include "lib/support/Input.h"
+#include "lib/typing/Check.h"
+#include "passes/Register.h"
+
+#include "mlir/Bytecode/BytecodeWriter.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassInstrumentation.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "llvm/Support/SourceMgr.h"
+
+#include <mutex>
+
+using namespace cleave;
+using namespace mlir;
+
+/// Errors beyond these are counted: one wrong type may be wrong at a hundred ops.
+static constexpr unsigned kMaxErrors = 5;
+
+struct python::Program::Impl {
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+
+  explicit Impl(const DialectRegistry &registry)
+      // Without threads: those of a pool would be the process's for good.
+      : context(registry, MLIRContext::Threading::DISABLED) {
+    context.printOpOnDiagnostic(false);
+  }
+};
+
+static DialectRegistry makeRegistry() {
+  static std::once_flag isRegistered;
+  std::call_once(isRegistered, [] { registerAllPasses(); });
+  DialectRegistry registry;
+  registerDialects(registry);
+  autodiff::registerAllModels(registry);
+  return registry;
+}
+
+namespace {
+/// Collects what passes report, and which of them failed.
+class Diagnostics {
+public:
+  explicit Diagnostics(MLIRContext &context)
+      : handler(&context, [this](Diagnostic &diagnostic) { add(diagnostic); }) {}
+
+  std::string take(llvm::StringRef otherwise) {
+    if (errors > kMaxErrors)
+      text += llvm::formatv("{0} more errors\n", errors - kMaxErrors);
+    llvm::StringRef found = llvm::StringRef(text).rtrim();
+    return (found.empty() ? otherwise : found).str();
+  }
+
+private:
+  void add(Diagnostic &diagnostic) {
+    bool isError = diagnostic.getSeverity() == DiagnosticSeverity::Error;
+    if (!isError || ++errors > kMaxErrors)
+      return;
+    llvm::raw_string_ostream os(text);
+    auto print = [&](Diagnostic &each, llvm::StringRef kind) {
+      if (!llvm::isa<UnknownLoc>(each.getLocation()))
+        os << each.getLocation() << ": ";
+      os << kind << each.str() << "\n";
+    };
+    print(diagnostic, "error: ");
+    for (Diagnostic &note : diagnostic.getNotes())
+      print(note, "note: ");
+  }
+
+  std::string text;
+  unsigned errors = 0;
+  ScopedDiagnosticHandler handler;
+};
+
+struct NoteFailedPass : PassInstrumentation {
+  explicit NoteFailedPass(std::string &failed) : failed(failed) {}
+  void runAfterPassFailed(Pass *pass, Operation *) override {
+    // The adaptors that run nested passes have no name.
+    if (failed.empty())
+      failed = pass->getArgument().str();
+  }
+  std::string &failed;
+};
+} // namespace
+
+python::Program::Program() = default;
+python::Program::~Program() = default;
+
+llvm::Expected<std::unique_ptr<python::Program>> python::Program::parse(llvm::StringRef data,
+                                                                        llvm::StringRef name) {
+  if (data.empty())
+    return llvm::createStringError("program '" + name + "' is empty");
+  if (llvm::Error error = support::checkInput(data, name))
+    return error;
+  std::unique_ptr<Program> program(new Program());
+  program->fileName = name.str();
+  program->impl = std::make_unique<Impl>(makeRegistry());
+  auto sources = std::make_shared<llvm::SourceMgr>();
+  sources->AddNewSourceBuffer(support::align(llvm::MemoryBuffer::getMemBufferCopy(data, name)),
+                              llvm::SMLoc());
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  {
+    SourceMgrDiagnosticHandler handler(*sources, &program->impl->context, os);
+    program->impl->module =
+        parseSourceFile<ModuleOp>(sources, ParserConfig(&program->impl->context));
+  }
+  if (program->impl->module)
+    return program;
+  llvm::StringRef found = llvm::StringRef(text).rtrim();
+  return llvm::createStringError(
+      "program '" + name + "' is not valid:\n" +
+      (found.empty() ? "it is neither MLIR text nor MLIR bytecode" : found));
+}
+
+llvm::Error python::Program::runPasses(llvm::StringRef pipeline) {
+  PassManager manager(&impl->context, ModuleOp::getOperationName(),
+                      OpPassManager::Nesting::Implicit);
+  std::string problem;
+  llvm::raw_string_ostream os(problem);
+  Diagnostics diagnostics(impl->context);
+  auto refuse = [&](llvm::StringRef after) {
+    return llvm::createStringError(diagnostics.take(llvm::StringRef(problem).rtrim()) + after);
+  };
+  if (failed(parsePassPipeline(pipeline, manager, os)))
+    return refuse("");
+  std::string failedPass;
+  manager.addInstrumentation(std::make_unique<NoteFailedPass>(failedPass));
+  OwningOpRef<ModuleOp> copy = impl->module->clone();
+  if (failed(manager.run(*copy)))
+    return refuse(failedPass.empty() ? "" : "\n--" + failedPass + " failed");
+  if (failed(placement::checkSpmdTypes(*copy)) || failed(exec::verifyLowered(*copy)))
+    return refuse("\nthe check after '" + pipeline.str() + "' failed");
+  impl->module = std::move(copy);
+  return llvm::Error::success();
+}
+
+std::string python::Program::print(bool hasLocations) const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  OpPrintingFlags flags;
+  flags.assumeVerified().enableDebugInfo(hasLocations);
+  (*impl->module)->print(os, flags);
+  return text;
+}
+
+llvm::Expected<std::string> python::Program::serialize() const {
+  std::string bytes;
+  llvm::raw_string_ostream os(bytes);
+  if (failed(writeBytecodeToFile(*impl->module, os)))
+    return llvm::createStringError("program '" + fileName + "' cannot be written as bytecode");
+  return support::addDigest(bytes);
+}
