@@ -1,4 +1,4 @@
-"""Cleave's Python side: exporting PyTorch training steps as MLIR programs."""
+"""Cleave's Python side: PyTorch training steps as MLIR programs, exported, or traced and run in place."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cleave.checkpoint import load_checkpoint
+    from cleave.training_step import Pipeline, compile_step
     from cleave.export import (
         Constant,
         ExportError,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
         SequenceParallel,
         Shard,
     )
+    from cleave.programs import Program, load, trace
+    from cleave.sessions import Session
 
 __all__ = [
     "FSDP",
@@ -41,23 +44,30 @@ __all__ = [
     "Constant",
     "ContextParallel",
     "DataParallel",
+    "Error",
     "ExpertParallel",
     "ExportError",
     "ExportNote",
     "ExportSpec",
     "Op",
     "Partial",
+    "Pipeline",
     "Plan",
+    "Program",
     "Replicate",
     "RowwiseParallel",
     "SequenceParallel",
+    "Session",
     "Shard",
     "StepDecay",
     "WarmupCosine",
+    "compile_step",
     "export",
     "export_spec",
     "initialize",
+    "load",
     "load_checkpoint",
+    "trace",
 ]
 
 _OF_EXPORT = {"Constant", "ExportError", "ExportNote", "ExportSpec", "StepDecay", "WarmupCosine", "export_spec"}
@@ -69,9 +79,17 @@ def __getattr__(name: str):
         return importlib.import_module("cleave.export")  # which can be called
     if name not in __all__:
         raise AttributeError(f"module 'cleave' has no attribute '{name}'")
+    if name == "Error":
+        return importlib.import_module("cleave.native").native().Error
     homes = dict.fromkeys(_OF_EXPORT, "cleave.export") | {
         "initialize": "cleave.init",
         "load_checkpoint": "cleave.checkpoint",
+        "Pipeline": "cleave.training_step",
+        "compile_step": "cleave.training_step",
+        "Program": "cleave.programs",
+        "load": "cleave.programs",
+        "trace": "cleave.programs",
+        "Session": "cleave.sessions",
     }
     home = importlib.import_module(homes.get(name, "cleave.plan"))
     globals()[name] = value = getattr(home, name)

@@ -65,7 +65,7 @@ public:
       : makeGroup(std::move(makeGroup)) {
     ProcessGroupHost host;
     host.makeGroup = [this](llvm::ArrayRef<int> ranks) { return callMakeGroup(ranks); };
-    host.poll = [] {
+    host.poll = []() -> llvm::Error {
       // Ctrl-C, and whatever else Python does in its signal handlers.
       py::gil_scoped_acquire acquire;
       if (PyErr_CheckSignals() == 0)
@@ -363,6 +363,7 @@ PYBIND11_MODULE(cleave_native, module) {
              raise(self.runPasses(pipeline));
            })
       .def("text", &Program::print, py::arg("locations"))
+      .def("rate_groups", &Program::rateGroups)
       .def("serialize", [](const Program &self) { return py::bytes(take(self.serialize())); })
       .def_property_readonly("name", [](const Program &self) { return self.name().str(); });
 
@@ -393,6 +394,9 @@ PYBIND11_MODULE(cleave_native, module) {
         result["weights"] = describeValues(program->weights());
         result["optimizer_states"] = describeValues(program->optimizerStates());
         result["inputs"] = describeValues(program->inputs());
+        for (const ValueInfo &value : program->results(Phase::Microbatch))
+          if (value.role == RoleKind::Loss)
+            result["loss"] = describeValue(value);
         result["has_update"] = program->hasUpdate();
         result["typed"] = program->isTyped();
         py::list mesh;

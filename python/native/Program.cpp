@@ -153,6 +153,17 @@ std::string python::Program::print(bool hasLocations) const {
   return text;
 }
 
+std::vector<int64_t> python::Program::rateGroups() const {
+  std::vector<int64_t> groups;
+  impl->module->walk([&](train::LearningRateOp op) {
+    if (std::optional<int64_t> group = op.getGroup())
+      groups.push_back(*group);
+  });
+  llvm::sort(groups);
+  groups.erase(llvm::unique(groups), groups.end());
+  return groups;
+}
+
 llvm::Expected<std::string> python::Program::serialize() const {
   std::string bytes;
   llvm::raw_string_ostream os(bytes);

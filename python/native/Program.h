@@ -12,6 +12,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace cleave::python {
 
@@ -28,6 +29,8 @@ public:
 
   /// As text, with or without the source locations of ops.
   std::string print(bool hasLocations) const;
+  /// The parameter groups that learning rates name, ascending.
+  std::vector<int64_t> rateGroups() const;
   /// As bytecode with a digest.
   llvm::Expected<std::string> serialize() const;
   llvm::StringRef name() const { return fileName; }

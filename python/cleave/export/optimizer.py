@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import torch
@@ -44,7 +45,18 @@ class UpdateWriter:
                     if holders.setdefault(name, optimizer) is not optimizer:
                         raise ExportError(f"two optimizers hold parameter '{name}'; expected one")
             self._rates.append(group_rates(optimizer, schedule, spec.schedule_steps))
+        if spec.group_rates:
+            self._number_groups()
         self._held = set(holders)
+
+    def _number_groups(self):
+        """Has the rates name their parameter groups, in the order of the optimizers."""
+        first = 0
+        for index, rates in enumerate(self._rates):
+            self._rates[index] = [
+                dataclasses.replace(its, rate=f"{its.rate}, group = {number} : i64") for number, its in enumerate(rates, first)
+            ]
+            first += len(rates)
 
     def write(self, gradients: list[str]) -> str:
         """`func.func @update`; `gradients` names the parameters that have one."""

@@ -34,9 +34,9 @@ __all__ = [
     "BYTECODE_TRANSLATORS", "FAKE_KERNELS", "KEPT_WHERE_UNUSED", "SET_GRAD_ENABLED", "TRACER_LOGS", "DispatchKey",
     "FakeTensor", "FakeTensorMode", "OpOverload", "TorchDispatchMode", "VariableTracker", "descriptors",
     "detect_fake_mode", "dtensor_spec", "erase_assertions", "grouped_mm", "has_python_kernel", "joint_graph",
-    "memory_order", "part_of_step", "pytree", "python_kernels", "record_call", "registered_sharding",
-    "reset_tracer", "run_kernel", "scheduler_parts", "schemas", "suggest_memory_format", "trace_forward", "traced_node",
-    "tracer_config", "unset_fake_temporarily", "without_onednn", "without_tracing",
+    "memory_order", "note_optimizer_step", "part_of_step", "pytree", "python_kernels", "record_call",
+    "registered_sharding", "reset_tracer", "run_kernel", "scheduler_parts", "schemas", "suggest_memory_format",
+    "trace_forward", "traced_node", "tracer_config", "unset_fake_temporarily", "without_onednn", "without_tracing",
 ]  # fmt: skip
 
 _ASSERTIONS = {getattr(torch.ops.aten._assert_async, name) for name in torch.ops.aten._assert_async.overloads()}
@@ -194,3 +194,8 @@ def dtensor_spec(tensor: torch.Tensor) -> object:
     from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 
     return DTensorSpec(None, (Replicate(),), TensorMeta(tensor.shape, tensor.stride(), tensor.dtype))
+
+
+def note_optimizer_step(optimizer: torch.optim.Optimizer) -> None:
+    """Tells learning-rate schedulers that the optimizer has taken its step, which they would miss otherwise."""
+    optimizer._opt_called = True

@@ -54,6 +54,8 @@ class ExportSpec:
         batch. For losses with reduction "mean", without weights of classes.
     generator: of the random numbers: "mt19937", PyTorch's, or "philox", whose numbers are the same
         on any mesh.
+    group_rates: number the learning rates by parameter group, so that who runs the program may set
+        each group's at every step, as cleave.compile_step does.
     """
 
     module: torch.nn.Module
@@ -72,6 +74,7 @@ class ExportSpec:
     plan: Any = None
     mean_over: str = "microbatches"
     generator: str = "mt19937"
+    group_rates: bool = False
 
     def __post_init__(self):
         self.check()

@@ -1,0 +1,122 @@
+"""Programs in Python: traced, changed by passes, printed, saved and loaded."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import tempfile
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+
+from cleave.export.errors import ExportError, ExportNote
+from cleave.native import native
+from cleave.passes import pipeline_text
+from cleave.plan import Plan
+
+
+class Program:
+    """A training step as an MLIR module (docs/ir.md), with the tensors that go with it.
+
+    tensors: parameters, buffers and constants by name; those of a traced module are the module's own.
+    plan: how it is to lie on a mesh, where it was traced with a plan; see `place`.
+    """
+
+    def __init__(
+        self, text: str | bytes, name: str = "program", *, tensors: Mapping[str, torch.Tensor] | None = None,
+        plan: Plan | None = None,
+    ):  # fmt: skip
+        data = text.encode() if isinstance(text, str) else bytes(text)
+        self._native = native().Program.parse(data, name)
+        self.tensors = dict(tensors or {})
+        self.plan = plan
+
+    @property
+    def name(self) -> str:
+        """What errors call it: a file's path, or a name."""
+        return self._native.name
+
+    def run_passes(self, passes: str | Iterable[str]) -> Program:
+        """Runs passes on it, and returns it.
+
+        passes: as on cleave-opt's command line, "--sync-gradients=axis=dp --cse", or in MLIR's syntax,
+        "sync-gradients{axis=dp},cse"; or several of these. Raises Error, and then leaves the program as it was.
+        """
+        if text := pipeline_text(passes):
+            self._native.run_passes(text)
+        return self
+
+    def place(self) -> Program:
+        """Lays the program out on the mesh of its plan: each rank's part of it."""
+        if self.plan is None:
+            raise ExportError("the program was traced without a mesh and a plan: there is nothing to place it by")
+        with tempfile.TemporaryDirectory(prefix="cleave-") as folder:
+            path = self.plan.write(pathlib.Path(folder, "plan.json"))
+            return self.run_passes(f"annotate-placements{{plan={path}}},propagate-placements,partition")
+
+    def text(self, locations: bool = False) -> str:
+        """As text, on request with the Python line of each op."""
+        return self._native.text(locations)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"<cleave.Program '{self.name}'>"
+
+    def save(self, path: str | os.PathLike) -> pathlib.Path:
+        """Writes the program as cleave-run and cleave-opt read it: bytecode where `path` ends in .mlirbc, else text;
+        its tensors, if it has some, to a file of its stem that ends in .safetensors."""
+        from cleave.tensor_files import save_file
+
+        path = pathlib.Path(path)
+        data = self._native.serialize() if path.suffix == ".mlirbc" else self.text(locations=True).encode()
+        tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in self.tensors.items()}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # All files are complete before one takes its name.
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".save-") as folder:
+            program, weights = pathlib.Path(folder, "program"), pathlib.Path(folder, "weights")
+            program.write_bytes(data)
+            if tensors:
+                save_file(tensors, weights)
+                os.replace(weights, path.with_suffix(".safetensors"))
+            os.replace(program, path)
+        return path
+
+
+def load(path: str | os.PathLike) -> Program:
+    """The program in a file, text or bytecode; its tensors from the .safetensors of the same stem, if there is one."""
+    from cleave.checkpoint import read_file
+
+    path = pathlib.Path(path)
+    weights = path.with_suffix(".safetensors")
+    tensors = read_file(weights) if weights.exists() else {}
+    return Program(path.read_bytes(), str(path), tensors=tensors)
+
+
+def trace(module: torch.nn.Module, args: Any, kwargs: Mapping[str, Any] | None = None, **options) -> Program:
+    """Traces a training step as `cleave.export` does, with its options, but writes no file.
+
+    Raises ExportError; warns with ExportNote.
+    """
+    from cleave.export.spec import ExportSpec
+
+    return trace_spec(ExportSpec(module, args, kwargs, **options))
+
+
+def trace_spec(spec) -> Program:
+    """The same for an ExportSpec."""
+    from cleave.export.capture import capture
+    from cleave.export.operators import load_typed_ops
+    from cleave.export.program import Program as Writer
+    from cleave.export.pytorch import unset_fake_temporarily
+
+    spec.check()
+    load_typed_ops()  # refuses before anything is traced
+    with unset_fake_temporarily():
+        written = Writer(spec, capture(spec))
+    for note in written.notes:
+        warnings.warn(note, ExportNote, stacklevel=3)
+    return Program(written.text, spec.name, tensors=written.tensors, plan=spec.plan)

@@ -1,0 +1,117 @@
+"""The ranks of a compiled step: those of a process group of torch.distributed that is there already."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from cleave.export.errors import ExportError
+from cleave.native import native
+from cleave.plan import Plan
+
+
+class Ranks:
+    """This process and those that it trains with, on the axes of a mesh.
+
+    native: what the session takes for them; None for a process that trains alone.
+    """
+
+    def __init__(self, mesh: Mapping[str, int], pipeline: Any, group: Any, timeout: float):
+        self.mesh, self.native, self.rank, self.size = dict(mesh), None, 0, 1
+        self._group = group
+        self._stages = pipeline.stages if pipeline else 1
+        of_mesh = math.prod(self.mesh.values())
+        if dist.is_available() and dist.is_initialized() and (self.mesh or pipeline):
+            self._group = group if group is not None else dist.group.WORLD
+            self.rank, self.size = dist.get_rank(self._group), dist.get_world_size(self._group)
+        elif of_mesh > 1:
+            raise ExportError(
+                f"expected torch.distributed to be initialised with the {of_mesh} ranks of the mesh {self.mesh}: "
+                "call torch.distributed.init_process_group() and start with torchrun"
+            )
+        if self.size % of_mesh or (pipeline is None and self.size != of_mesh):
+            raise ExportError(
+                f"expected {'a multiple of ' if pipeline else ''}{of_mesh} ranks for the mesh {self.mesh}, found {self.size}"
+            )
+        self.size_of_pipeline = self.size // of_mesh if self.size > 1 else self._stages
+        if self._stages % self.size_of_pipeline:
+            raise ExportError(
+                f"expected stages that divide over the {self.size_of_pipeline} ranks of the pipeline, found {self._stages}"
+            )
+        if self.size > 1:
+            self.native = native().Ranks(self._group.group_name, timeout, self._make_group)
+
+    def _make_group(self, ranks: list[int]) -> str:
+        """A group of some of the ranks, which alone call it."""
+        members = [dist.get_global_rank(self._group, rank) for rank in ranks]
+        return dist.new_group(members, backend="gloo", use_local_synchronization=True).group_name
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Ends in an exception on all ranks where the body ends in one on any of them."""
+        error = None
+        try:
+            yield
+        except Exception as caught:
+            error = caught
+        if self.native is None:
+            if error is not None:
+                raise error
+            return
+        texts: list[str | None] = [None] * self.size
+        dist.all_gather_object(texts, None if error is None else f"{type(error).__name__}: {error}", group=self._group)
+        if error is not None:
+            raise error
+        if problems := [f"rank {rank}: {text}" for rank, text in enumerate(texts) if text]:
+            raise native().Error("\n".join(problems))
+
+    def check_same(self, what: str) -> None:
+        """Raises on all ranks unless they all bring the same text: what kind of batch they have, say."""
+        if self.native is None:
+            return
+        number = zlib.crc32(what.encode())
+        extremes = torch.tensor([number, -number])
+        dist.all_reduce(extremes, dist.ReduceOp.MAX, group=self._group)
+        if extremes[0] != -extremes[1]:
+            texts: list[str] = [""] * self.size
+            dist.all_gather_object(texts, what, group=self._group)
+            listed = "\n".join(f"rank {rank}: {text}" for rank, text in enumerate(texts))
+            raise native().Error(f"expected batches of the same types and shapes on all ranks, found\n{listed}")
+
+    def parts_of_batch(self, plan: Plan | None) -> int:
+        """Over how many ranks a laid-out program divides the batch of which each rank brings its part."""
+        if plan is None:
+            return 1
+        axes = {rule["axis"] for rule in plan.rules if rule.get("style") in ("data", "fsdp", "hsdp")}
+        axes |= {rule["replicate_axis"] for rule in plan.rules if rule.get("style") == "hsdp"}
+        return math.prod(size for axis, size in self.mesh.items() if axis in axes)
+
+    # Sharded values -----------------------------------------------------------------------------
+
+    def part(self, whole: torch.Tensor, value: dict) -> torch.Tensor:
+        """This rank's part of a tensor, of which the program has `value`."""
+        part = whole
+        for axis, dim, _ in sorted(value["shards"], key=lambda shard: shard[2]):
+            count, place = self.mesh[axis], self._coordinate(axis)
+            size = -(-part.shape[dim] // count)  # as torch.chunk divides
+            begin = min(place * size, part.shape[dim])
+            part = part.narrow(dim, begin, min(size, part.shape[dim] - begin))
+        if list(part.shape) != list(value["shape"]):
+            raise native().Error(
+                f"'{value['name']}': expected a part of shape {value['shape']} of {list(whole.shape)}, found {list(part.shape)}"
+            )
+        return part
+
+    def _coordinate(self, axis: str) -> int:
+        stride = 1
+        for name, size in reversed(self.mesh.items()):
+            if name == axis:
+                return self.rank // stride % size
+            stride *= size
+        raise KeyError(axis)

@@ -1,0 +1,318 @@
+"""`cleave.compile_step`: the step of your own training loop as a compiled program.
+
+Who owns what is in docs/python.md: parameters and buffers stay the module's and the optimizer's state stays the
+optimizer's; the session computes in their memory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from cleave.export.errors import ExportError
+from cleave.export.pytorch import note_optimizer_step, pytree
+from cleave.export.roles import State
+from cleave.export.spec import ExportSpec
+from cleave.native import native
+from cleave.optimizer_state import OptimizerState, fresh_copy
+from cleave.plan import Plan
+from cleave.programs import Program, trace_spec
+from cleave.ranks import Ranks
+
+
+@dataclasses.dataclass(frozen=True)
+class Pipeline:
+    """A pipeline schedule: its name as `--build-schedule` has it, stages, and microbatches in a step."""
+
+    schedule: str = "1f1b"
+    stages: int = 2
+    microbatches: int = 2
+    balance: str = "cost"
+
+
+@dataclasses.dataclass
+class StepResult:
+    """loss: the mean over the batch of all ranks, a 0-d tensor. grad_norm: before clipping; None without clip_norm."""
+
+    loss: torch.Tensor
+    grad_norm: torch.Tensor | None = None
+
+
+def compile_step(
+    model: torch.nn.Module,
+    loss_fn: Callable[..., torch.Tensor] | None,
+    optimizer: torch.optim.Optimizer,
+    *,
+    mesh: Mapping[str, int] | None = None,
+    plan: Any = None,
+    pipeline: Pipeline | None = None,
+    microbatches: int = 1,
+    clip_norm: float | None = None,
+    passes: str | Sequence[str] = (),
+    kernels: str = "best",
+    batch_dims: Mapping[str, int | None] | None = None,
+    seed: int = 0,
+    group: Any = None,
+    timeout: float = 300.0,
+) -> Step:
+    """A function that trains `model` by one step: `out = step(inputs, *targets)`.
+
+    The first call traces and compiles, for the shapes of its batch; a batch of other shapes compiles once more. Each
+    call does what eager mode does in the forward, backward, clipping and `optimizer.step()`, and nothing is left for
+    `loss.backward()` or `zero_grad()`. `scheduler.step()` stays yours.
+
+    loss_fn: `loss_fn(outputs, *targets)`, the mean over the batch; None where the model returns its own loss.
+    optimizer: over the model's parameters, of a kind that `cleave.export` takes. Learning rates are read at every
+        step; another change of a hyper-parameter is refused.
+    mesh, plan: how the program is to lie on ranks, as for `cleave.export`; `{"dp": 2}` alone is data parallelism. The
+        ranks are those of `group`, by default all of torch.distributed, which must be initialised.
+    pipeline: a schedule by which ranks run stages; they are the outermost axis of the mesh.
+    microbatches: into which a batch is divided; gradients are averages over them.
+    clip_norm: clip gradients by their global norm, as torch.nn.utils.clip_grad_norm_ does.
+    passes: run on the program at the end.
+    kernels: which compiled kernels run, as `cleave-run --kernels` has it.
+    batch_dims: as for `cleave.export`.
+    seed: of Philox's random numbers; others come from PyTorch's default generator, as in eager mode.
+    timeout: seconds after which a rank gives up waiting for the others.
+    """
+    return Step(
+        model, loss_fn, optimizer, mesh=mesh, plan=plan, pipeline=pipeline, microbatches=microbatches,
+        clip_norm=clip_norm, passes=passes, kernels=kernels, batch_dims=batch_dims, seed=seed, group=group,
+        timeout=timeout,
+    )  # fmt: skip
+
+
+# Steps that hold parameters: two on one model would change them behind each other's back.
+_live: weakref.WeakSet[Step] = weakref.WeakSet()
+
+
+class Step:
+    """What `compile_step` returns. `close()` gives the model back."""
+
+    def __init__(self, model, loss_fn, optimizer, *, mesh, plan, pipeline, microbatches, clip_norm, **options):
+        if not isinstance(model, torch.nn.Module):
+            raise ExportError(f"expected a torch.nn.Module to train, found a value of type {type(model).__qualname__}")
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            raise ExportError(f"expected a torch.optim optimizer, found a value of type {type(optimizer).__qualname__}")
+        if pipeline is not None and microbatches not in (1, pipeline.microbatches):
+            raise ExportError(
+                f"expected the pipeline's {pipeline.microbatches} microbatches, found microbatches={microbatches}"
+            )
+        self._microbatches = pipeline.microbatches if pipeline else microbatches
+        if not isinstance(self._microbatches, int) or self._microbatches < 1:
+            raise ExportError(f"expected a positive number of microbatches, found {self._microbatches!r}")
+        if clip_norm is not None and not clip_norm > 0:
+            raise ExportError(f"expected a positive clip_norm, found {clip_norm!r}")
+        self._model, self._loss_fn, self._optimizer = model, loss_fn, optimizer
+        self._pipeline, self._clip_norm, self._options = pipeline, clip_norm, options
+        self._plan = plan if isinstance(plan, Plan) else Plan(mesh, plan) if plan is not None and mesh else None
+        if plan is not None and self._plan is None:
+            raise ExportError("found a plan without a mesh; give its axes' sizes as mesh={'dp': 2}")
+        self._mesh = dict(self._plan.mesh if self._plan else mesh or {})
+        if self._plan is None and set(self._mesh) - {"dp"}:
+            raise ExportError(f"expected a plan for the mesh {self._mesh}: only the axis 'dp' needs none")
+        self._programs: dict[Any, _Compiled] = {}
+        self._state: OptimizerState | None = None
+        self._ranks: Ranks | None = None
+        self._closed = False
+        mine = {id(p) for p in model.parameters()}
+        for other in list(_live):
+            if not other._closed and mine & {id(p) for p in other._model.parameters()}:
+                raise native().Error(
+                    f"another step trains parameters of this {type(model).__name__}: close() it first"
+                )
+        _live.add(self)
+
+    def close(self) -> None:
+        """Forgets all programs. The model and the optimizer keep their values, and may be given to another step."""
+        self._closed = True
+        self._programs.clear()
+        _live.discard(self)
+
+    @property
+    def program(self) -> Program | None:
+        """The program that was compiled last, as it runs; None before the first step."""
+        return list(self._programs.values())[-1].program if self._programs else None
+
+    def __call__(self, inputs: Any, *targets: Any) -> StepResult:
+        if self._closed:
+            raise native().Error("the step is closed")
+        args, kwargs = _arguments(inputs)
+        leaves, tree = pytree.tree_flatten((args, kwargs, targets))
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        key = (tree, tuple(_kind(leaf) for leaf in leaves), self._model.training)
+        if self._ranks is None:
+            self._ranks = Ranks(self._mesh, self._pipeline, self._options["group"], self._options["timeout"])
+        self._ranks.check_same(f"{tree} of {key[1]}")
+        compiled = self._programs.get(key)
+        if compiled is None:
+            compiled = self._compile(key, args, kwargs, targets)
+        compiled.check(self._model)
+        number = self._state.begin_step(compiled.session, compiled.rate_groups)
+        loss = compiled.session.step(number, [tensors[i] for i in compiled.order])
+        self._state.end_step(number)
+        compiled.note_changes()
+        note_optimizer_step(self._optimizer)
+        norm = compiled.session.result("output.gradient_norm") if self._clip_norm is not None else None
+        return StepResult(torch.tensor(loss, dtype=compiled.loss_dtype), norm)
+
+    # Compiling ----------------------------------------------------------------------------------
+
+    def _compile(self, key, args, kwargs, targets) -> _Compiled:
+        # Ranks begin together or not at all: one that cannot compile tells the others.
+        with self._ranks.together():
+            program, names, state = self._trace(args, kwargs, targets)
+            signature = native().signature(program._native, self._ranks.rank, self._ranks.size)
+            adopt = {}
+            for value in signature["weights"]:
+                adopt[value["file_name"]] = self._adopt(value, program.tensors, state)
+            if self._state is None:
+                self._state = OptimizerState(self._optimizer, state.parameters, signature["optimizer_states"])
+            adopt |= self._state.memory()
+        session = native().Session(
+            program._native, adopt, microbatches=self._microbatches, seed=self._options["seed"],
+            follows_generator=True, kernels=self._options["kernels"], ranks=self._ranks.native,
+        )  # fmt: skip
+        order = [names.index(value["name"]) for value in signature["inputs"]]
+        self._programs[key] = _Compiled(self._model, program, session, order, state, signature["loss"]["dtype"])
+        return self._programs[key]
+
+    def _trace(self, args, kwargs, targets) -> tuple[Program, list[str], State]:
+        from cleave.export.inputs import Signature
+
+        def spec(args, kwargs, targets):
+            return ExportSpec(
+                self._model, args, kwargs, loss=self._loss_fn, targets=targets, optimizer=fresh_copy(self._optimizer),
+                mode="joint", group_rates=True, batch_dims=self._options["batch_dims"] or {},
+                plan=self._plan,
+            )  # fmt: skip
+
+        whole = spec(args, kwargs, targets)
+        inputs = Signature(whole).inputs
+        example = iter([self._example(source) for source in inputs])
+        leaves, tree = pytree.tree_flatten((args, kwargs, targets))
+        one = [next(example) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        traced = spec(*pytree.tree_unflatten(one, tree))
+        program = trace_spec(traced)
+        state = State(traced)
+        self._run_passes(program)
+        return program, [source.name for source in inputs], state
+
+    def _example(self, source) -> torch.Tensor:
+        """One microbatch of an input as the program takes it, of all ranks together where it is laid out on them."""
+        value = source.value.detach()
+        if source.batch is None:
+            return value
+        size = value.shape[source.batch]
+        if size % self._microbatches:
+            raise ExportError(
+                f"'{source.name}' has {size} examples, which do not divide into {self._microbatches} microbatches"
+            )
+        part = value.narrow(source.batch, 0, size // self._microbatches)
+        times = self._ranks.parts_of_batch(self._plan)
+        return torch.cat([part] * times, source.batch) if times > 1 else part.clone()
+
+    def _run_passes(self, program: Program) -> None:
+        if self._plan is not None:
+            program.place()
+        elif self._mesh:
+            program.run_passes("sync-gradients{axis=dp}")
+        clip = [] if self._clip_norm is None else [f"clip-gradients{{max-norm={self._clip_norm!r}}}"]
+        if pipe := self._pipeline:
+            ranks = self._ranks.size_of_pipeline
+            program.run_passes([f"outline-stages{{count={pipe.stages} balance={pipe.balance}}}", *clip])
+            program.run_passes(
+                f"build-schedule{{schedule={pipe.schedule} ranks={ranks} microbatches={pipe.microbatches}}},"
+                "insert-p2p,verify-schedule"
+            )
+        elif clip:
+            program.run_passes(clip)
+        program.run_passes(self._options["passes"])
+
+    def _adopt(self, value: dict, tensors: dict[str, torch.Tensor], state: State) -> torch.Tensor:
+        """The tensor in whose memory the session has a weight."""
+        name = value["name"]
+        owner = state.parameters.get(name, state.buffers.get(name))
+        if owner is None:
+            return _settled(tensors[name])  # a constant
+        if value["shards"]:
+            return self._ranks.shard(owner, value, self._plan)
+        if _settled(owner) is not owner:
+            owner.data = _settled(owner.detach())
+        return owner
+
+
+class _Compiled:
+    """A program for one kind of batch, bound to the model's memory."""
+
+    def __init__(self, model: torch.nn.Module, program: Program, session, order: list[int], state: State,
+                 loss_dtype: torch.dtype):  # fmt: skip
+        self.program, self.session, self.order = program, session, order
+        self.loss_dtype = loss_dtype
+        self.rate_groups = set(program._native.rate_groups())
+        # Where each tensor stands in the model, to see that it still does.
+        self._tables = [
+            (table, key, tensor, f"{path}.{key}" if path else key)
+            for path, module in model.named_modules()
+            for table in (module._parameters, module._buffers)
+            for key, tensor in table.items()
+            if tensor is not None
+        ]
+        self._trained = [p for p in state.parameters.values() if p.requires_grad]
+        self._frozen = [p for p in state.parameters.values() if not p.requires_grad]
+        self._names = {id(p): name for name, p in state.parameters.items()}
+        self._changing = self._trained + list(state.buffers.values())
+
+    def check(self, model: torch.nn.Module) -> None:
+        """Refuses what would make the step train something else than the model."""
+        for table, key, tensor, name in self._tables:
+            if table.get(key) is not tensor:
+                raise native().Error(
+                    f"'{name}' was replaced since the step was compiled, which trains the tensor that it was: change "
+                    "values in place, or compile another step"
+                )
+        for parameter in self._trained:
+            if parameter.grad is not None:
+                raise native().Error(
+                    f"'{self._names[id(parameter)]}' has a gradient, of a backward() beside the step, which makes its "
+                    "own and would ignore it: set it to None (optimizer.zero_grad())"
+                )
+            if not parameter.requires_grad:
+                raise native().Error(
+                    f"'{self._names[id(parameter)]}' was frozen since the step was compiled; close() the step and "
+                    "compile another one"
+                )
+        for parameter in self._frozen:
+            if parameter.requires_grad:
+                raise native().Error(
+                    f"'{self._names[id(parameter)]}' was frozen when the step was compiled and no longer is; close() "
+                    "the step and compile another one"
+                )
+
+    def note_changes(self) -> None:
+        """Lets autograd see that values have changed: a backward through old ones fails, as in eager mode."""
+        torch.autograd.graph.increment_version(self._changing)
+
+
+def _arguments(inputs: Any) -> tuple[tuple, dict]:
+    """What forward is called with: a tensor, a tuple of arguments or a dict of keywords."""
+    if isinstance(inputs, Mapping):
+        return (), dict(inputs)
+    return (tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)), {}
+
+
+def _kind(leaf: Any) -> Any:
+    if isinstance(leaf, torch.Tensor):
+        return leaf.dtype, tuple(leaf.shape), leaf.device.type
+    return leaf
+
+
+def _settled(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor itself, or a copy where the session could not compute in its memory: contiguous, and aligned."""
+    if tensor.is_contiguous() and tensor.data_ptr() % 64 == 0:
+        return tensor
+    return tensor.clone(memory_format=torch.contiguous_format)

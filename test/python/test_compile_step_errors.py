@@ -1,0 +1,171 @@
+"""Bad use of `cleave.compile_step`: one clear exception, and the step goes on afterwards where it can."""
+
+import re
+
+import cleave_path  # noqa: F401
+import cleave
+import pytest
+import torch
+import torch.nn.functional as F
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = torch.nn.Embedding(10, 8)
+        self.head = torch.nn.Linear(8, 4)
+
+    def forward(self, words):
+        return self.head(self.embed(words).mean(1))
+
+
+def batch(examples=2):
+    return torch.zeros(examples, 3, dtype=torch.int64), torch.zeros(examples, dtype=torch.int64)
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return Model()
+
+
+@pytest.fixture
+def optimizer(model):
+    return torch.optim.AdamW(model.parameters(), lr=1e-2, fused=True)
+
+
+@pytest.fixture
+def step(model, optimizer):
+    step = cleave.compile_step(model, F.cross_entropy, optimizer)
+    step(*batch())
+    return step
+
+
+def refuses(step, text, *arguments):
+    with pytest.raises((cleave.Error, cleave.ExportError), match=re.escape(text)) as caught:
+        step(*(arguments or batch()))
+    assert "\n  File" not in str(caught.value)
+
+
+def test_a_batch_of_another_type(step):
+    refuses(step, "", batch()[0].float(), batch()[1])
+    step(*batch())
+
+
+def test_a_batch_that_targets_do_not_fit(step):
+    refuses(step, "'target' has 3 entries in dimension 0 where 'words' has 2 examples", batch(2)[0], batch(3)[1])
+    step(*batch())
+
+
+def test_a_batch_that_does_not_divide(model, optimizer):
+    step = cleave.compile_step(model, F.cross_entropy, optimizer, microbatches=2)
+    refuses(step, "'words' has 3 examples, which do not divide into 2 microbatches", *batch(3))
+
+
+def test_a_token_that_the_embedding_lacks(step, model):
+    """An error of an op ends the step, not the session: the next step runs."""
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    words = torch.full((2, 3), 10)
+    refuses(step, "index out of range", words, batch()[1])
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    step(*batch())
+
+
+def test_a_parameter_in_other_memory(step, model):
+    memory = model.head.weight.data
+    model.head.weight.data = memory.clone()
+    refuses(step, "param.head.weight: it lies in other memory")
+    model.head.weight.data = memory
+    step(*batch())
+
+
+def test_a_parameter_of_another_shape(step, model):
+    memory = model.head.bias.data
+    model.head.bias.data = torch.zeros(5)
+    refuses(step, "param.head.bias: expected F32 [4], found F32 [5]")
+    model.head.bias.data = memory
+    step(*batch())
+
+
+def test_a_replaced_parameter(step, model):
+    model.head.bias = torch.nn.Parameter(torch.zeros(4))
+    refuses(step, "'head.bias' was replaced since the step was compiled")
+
+
+def test_a_parameter_that_is_frozen_later(step, model):
+    model.head.bias.requires_grad_(False)
+    refuses(step, "'head.bias' was frozen since the step was compiled")
+
+
+def test_a_backward_beside_it(step, model):
+    words, targets = batch()
+    F.cross_entropy(model(words), targets).backward()
+    refuses(step, "has a gradient, of a backward() beside the step")
+    model.zero_grad()
+    step(*batch())
+
+
+def test_a_backward_through_values_from_before_a_step(step, model):
+    words, targets = batch()
+    loss = F.cross_entropy(model(words), targets)
+    step(words, targets)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_another_weight_decay(step, optimizer):
+    optimizer.param_groups[0]["weight_decay"] = 0.5
+    refuses(step, "parameter group 0: expected weight_decay = 0.01, as when the step was compiled, found 0.5")
+
+
+def test_a_rate_that_is_no_number(step, optimizer):
+    optimizer.param_groups[0]["lr"] = float("nan")
+    refuses(step, "expected a learning rate that is finite and not negative, found nan")
+
+
+def test_another_parameter_group(step, optimizer):
+    optimizer.add_param_group({"params": [torch.nn.Parameter(torch.zeros(2))]})
+    refuses(step, "the optimizer's parameter groups have changed")
+
+
+def test_two_steps_on_one_model(step, model, optimizer):
+    with pytest.raises(cleave.Error, match="another step trains parameters of this Model"):
+        cleave.compile_step(model, F.cross_entropy, optimizer)
+    step.close()
+    with pytest.raises(cleave.Error, match="the step is closed"):
+        step(*batch())
+    cleave.compile_step(model, F.cross_entropy, optimizer)(*batch())
+
+
+def test_an_optimizer_that_is_not_known(model):
+    step = cleave.compile_step(model, F.cross_entropy, torch.optim.LBFGS(model.parameters()))
+    refuses(step, "LBFGS")
+
+
+def test_a_pass_that_does_not_exist(model, optimizer):
+    step = cleave.compile_step(model, F.cross_entropy, optimizer, passes="--no-such-pass")
+    refuses(step, "no-such-pass")
+
+
+def test_kernels_that_are_not_there(model, optimizer):
+    step = cleave.compile_step(model, F.cross_entropy, optimizer, kernels="x86-64-v3")
+    refuses(step, "expects a program with kernels")
+
+
+def test_ranks_that_are_not_there(model, optimizer):
+    step = cleave.compile_step(model, F.cross_entropy, optimizer, mesh={"dp": 2})
+    refuses(step, "expected torch.distributed to be initialised with the 2 ranks of the mesh {'dp': 2}")
+
+
+def test_a_mesh_without_a_plan(model, optimizer):
+    with pytest.raises(cleave.ExportError, match="expected a plan for the mesh"):
+        cleave.compile_step(model, F.cross_entropy, optimizer, mesh={"tp": 2})
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [({"microbatches": 0}, "expected a positive number of microbatches"), ({"clip_norm": -1.0}, "expected a positive clip_norm")],
+)
+def test_options_that_mean_nothing(model, optimizer, options, text):
+    with pytest.raises(cleave.ExportError, match=text):
+        cleave.compile_step(model, F.cross_entropy, optimizer, **options)
