@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 
@@ -21,23 +21,27 @@ def fresh_copy(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
 class OptimizerState:
     """Reads hyper-parameters before each step, and keeps `optimizer.state` what `optimizer.step()` would leave.
 
-    parameters: by name. values: the program's optimizer states, descriptions with name, slot, shape and dtype.
+    parameters: by name. values: the program's optimizer states, descriptions with name, slot, shape and dtype. show:
+        what others see of a tensor that is this rank's part of a whole one.
     """
 
     def __init__(
-        self, optimizer: torch.optim.Optimizer, parameters: Mapping[str, torch.nn.Parameter], values: list[dict]
-    ):
+        self, optimizer: torch.optim.Optimizer, parameters: Mapping[str, torch.nn.Parameter], values: list[dict],
+        show: Callable[[torch.Tensor, dict, torch.Tensor], torch.Tensor],
+    ):  # fmt: skip
         self._optimizer = optimizer
         self._steps = 0
         self._has_count = any(value["slot"] == "exp_avg" for value in values)
         # By parameter and slot: the tensor that the session computes in.
         self._tensors: dict[tuple[torch.nn.Parameter, str], torch.Tensor] = {}
+        self._shown: dict[tuple[torch.nn.Parameter, str], torch.Tensor] = {}
         self._file_names: dict[str, torch.Tensor] = {}
         self._names = {}
         for value in values:
             parameter = parameters[value["name"]]
             tensor = torch.zeros(value["shape"], dtype=value["dtype"])
             self._tensors[parameter, value["slot"]] = self._file_names[value["file_name"]] = tensor
+            self._shown[parameter, value["slot"]] = show(tensor, value, parameter)
             self._names[parameter, value["slot"]] = f"{value['slot']} of '{value['name']}'"
         self._counts = {p: torch.zeros(()) for p, _ in self._tensors} if self._has_count else {}
         self._options = [self._fixed_options(group) for group in optimizer.param_groups]
@@ -92,7 +96,7 @@ class OptimizerState:
         state = self._optimizer.state
         if self._steps == 0:
             return bool(state)
-        return any(state.get(p, {}).get(slot) is not tensor for (p, slot), tensor in self._tensors.items()) or any(
+        return any(state.get(p, {}).get(slot) is not shown for (p, slot), shown in self._shown.items()) or any(
             state.get(p, {}).get("step") is not count for p, count in self._counts.items()
         )
 
@@ -107,13 +111,14 @@ class OptimizerState:
         counts = set()
         for (parameter, slot), tensor in self._tensors.items():
             found = state.get(parameter, {}).get(slot)
-            if not isinstance(found, torch.Tensor) or found.shape != tensor.shape:
+            shown = self._shown[parameter, slot]
+            if not isinstance(found, torch.Tensor) or found.shape != shown.shape:
                 raise native().Error(
-                    f"the optimizer's state: expected {slot} of shape {tuple(tensor.shape)} for each parameter, as "
-                    f"{self._names[parameter, slot]}, found "
+                    f"the optimizer's state: expected {self._names[parameter, slot]} of shape {tuple(shown.shape)}, found "
                     + (f"shape {tuple(found.shape)}" if isinstance(found, torch.Tensor) else "none")
                 )
-            tensor.copy_(found)
+            with torch.no_grad():
+                shown.copy_(found)
         for parameter in self._counts:
             counts.add(int(state[parameter]["step"]))
         if len(counts) > 1:
@@ -127,7 +132,7 @@ class OptimizerState:
         self._show()
 
     def _show(self) -> None:
-        for (parameter, slot), tensor in self._tensors.items():
-            self._optimizer.state[parameter][slot] = tensor
+        for (parameter, slot), shown in self._shown.items():
+            self._optimizer.state[parameter][slot] = shown
         for parameter, count in self._counts.items():
             self._optimizer.state[parameter]["step"] = count

@@ -25,6 +25,8 @@ class Ranks:
     def __init__(self, mesh: Mapping[str, int], pipeline: Any, group: Any, timeout: float):
         self.mesh, self.native, self.rank, self.size = dict(mesh), None, 0, 1
         self._group = group
+        self.has_sharded = False
+        self._device_mesh: Any = None
         self._stages = pipeline.stages if pipeline else 1
         of_mesh = math.prod(self.mesh.values())
         if dist.is_available() and dist.is_initialized() and (self.mesh or pipeline):
@@ -93,6 +95,46 @@ class Ranks:
         return math.prod(size for axis, size in self.mesh.items() if axis in axes)
 
     # Sharded values -----------------------------------------------------------------------------
+
+    def shard(self, parameter: torch.Tensor, value: dict) -> torch.Tensor:
+        """Makes a parameter or buffer a DTensor, of which this rank has its part; returns that."""
+        part = self.part(parameter.detach(), value).clone(memory_format=torch.contiguous_format)
+        shown = self.show(part, value, parameter)
+        if isinstance(parameter, torch.nn.Parameter):
+            shown = torch.nn.Parameter(shown, requires_grad=parameter.requires_grad)
+        torch.utils.swap_tensors(parameter, shown)
+        self.has_sharded = True
+        return part
+
+    def show(self, part: torch.Tensor, value: dict, whole: torch.Tensor) -> torch.Tensor:
+        """A part as the DTensor that it is of; itself where it is all."""
+        from torch.distributed.tensor import DTensor, Replicate, Shard
+
+        if not value["shards"]:
+            return part
+        shards = {axis: dim for axis, dim, _ in value["shards"]}
+        axes = list(self.mesh)
+        inner_first = sorted(value["shards"], key=lambda shard: (shard[1], axes.index(shard[0])))
+        if any(a[1] == b[1] and a[2] > b[2] for a, b in zip(inner_first, inner_first[1:])):
+            raise native().Error(
+                f"'{value['name']}': a dimension is sharded by {[s[0] for s in value['shards']]} in another order than the "
+                f"mesh has them, {axes}, which a DTensor cannot say"
+            )
+        placements = [Shard(shards[axis]) if axis in shards else Replicate() for axis in axes]
+        return DTensor.from_local(
+            part, self._mesh_of_devices(), placements, run_check=False, shape=whole.shape, stride=whole.stride()
+        )
+
+    def _mesh_of_devices(self):
+        """The mesh as PyTorch knows it. All ranks call it at the same time."""
+        if self._device_mesh is None:
+            if self._group is not dist.group.WORLD:
+                raise ExportError("expected the group of all ranks where a plan shards parameters, found another one")
+            outer = self.size // math.prod(self.mesh.values())
+            sizes, names = (outer, *self.mesh.values()), ("_outer", *self.mesh)
+            whole = dist.init_device_mesh("cpu", sizes, mesh_dim_names=names)
+            self._device_mesh = whole[tuple(self.mesh)]
+        return self._device_mesh
 
     def part(self, whole: torch.Tensor, value: dict) -> torch.Tensor:
         """This rank's part of a tensor, of which the program has `value`."""

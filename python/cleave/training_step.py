@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from cleave.export.errors import ExportError
+from cleave.export.inputs import Input, Signature
 from cleave.export.pytorch import note_optimizer_step, pytree
 from cleave.export.roles import State
 from cleave.export.spec import ExportSpec
@@ -116,6 +117,8 @@ class Step:
         if self._plan is None and set(self._mesh) - {"dp"}:
             raise ExportError(f"expected a plan for the mesh {self._mesh}: only the axis 'dp' needs none")
         self._programs: dict[Any, _Compiled] = {}
+        # Of the first batch: its structure, and its inputs as they were traced.
+        self._first: tuple[Any, list[Any], list[Input]] | None = None
         self._state: OptimizerState | None = None
         self._ranks: Ranks | None = None
         self._closed = False
@@ -165,13 +168,22 @@ class Step:
     def _compile(self, key, args, kwargs, targets) -> _Compiled:
         # Ranks begin together or not at all: one that cannot compile tells the others.
         with self._ranks.together():
-            program, names, state = self._trace(args, kwargs, targets)
+            if self._ranks.has_sharded:
+                raise native().Error(
+                    "a batch of other types or shapes than that of the first step: expected the same ones, where the "
+                    f"plan shards parameters, found {key[1]}"
+                )
+            self._check_like_first(*key[:2])
+            self._settle()
+            program, names, state = self._trace(key, args, kwargs, targets)
             signature = native().signature(program._native, self._ranks.rank, self._ranks.size)
             adopt = {}
             for value in signature["weights"]:
                 adopt[value["file_name"]] = self._adopt(value, program.tensors, state)
             if self._state is None:
-                self._state = OptimizerState(self._optimizer, state.parameters, signature["optimizer_states"])
+                self._state = OptimizerState(
+                    self._optimizer, state.parameters, signature["optimizer_states"], self._ranks.show
+                )
             adopt |= self._state.memory()
         session = native().Session(
             program._native, adopt, microbatches=self._microbatches, seed=self._options["seed"],
@@ -181,9 +193,34 @@ class Step:
         self._programs[key] = _Compiled(self._model, program, session, order, state, signature["loss"]["dtype"])
         return self._programs[key]
 
-    def _trace(self, args, kwargs, targets) -> tuple[Program, list[str], State]:
-        from cleave.export.inputs import Signature
+    def _settle(self) -> None:
+        """Gives parameters and buffers memory in which a session can compute, before they are traced."""
+        for tensor in (*self._model.parameters(), *self._model.buffers()):
+            if (settled := _settled(tensor.detach())).data_ptr() != tensor.data_ptr():
+                tensor.data = settled
 
+    def _check_like_first(self, tree, kinds) -> None:
+        """A batch of another size is compiled again; anything else about it must be as in the first one."""
+        if self._first is None:
+            return
+        first_tree, first_kinds, inputs = self._first
+        if tree != first_tree:
+            raise native().Error(f"expected a batch of the first one's structure, {first_tree}, found {tree}")
+        sources = iter(inputs)
+        for kind, first in zip(kinds, first_kinds):
+            if not isinstance(first, _TensorKind):
+                if kind != first:
+                    raise native().Error(f"expected the argument {first!r}, as in the first batch, found {kind!r}")
+                continue
+            source = next(sources)
+            if not isinstance(kind, _TensorKind) or not kind.is_like(first, source.batch):
+                raise native().Error(
+                    f"'{source.name}': expected {first}, as in the first batch, "
+                    + ("" if source.batch is None else f"in any size of dimension {source.batch}, ")
+                    + f"found {kind}"
+                )
+
+    def _trace(self, key, args, kwargs, targets) -> tuple[Program, list[str], State]:
         def spec(args, kwargs, targets):
             return ExportSpec(
                 self._model, args, kwargs, loss=self._loss_fn, targets=targets, optimizer=fresh_copy(self._optimizer),
@@ -200,6 +237,7 @@ class Step:
         program = trace_spec(traced)
         state = State(traced)
         self._run_passes(program)
+        self._first = self._first or (*key[:2], inputs)
         return program, [source.name for source in inputs], state
 
     def _example(self, source) -> torch.Tensor:
@@ -239,11 +277,7 @@ class Step:
         owner = state.parameters.get(name, state.buffers.get(name))
         if owner is None:
             return _settled(tensors[name])  # a constant
-        if value["shards"]:
-            return self._ranks.shard(owner, value, self._plan)
-        if _settled(owner) is not owner:
-            owner.data = _settled(owner.detach())
-        return owner
+        return self._ranks.shard(owner, value) if value["shards"] else owner
 
 
 class _Compiled:
@@ -265,7 +299,8 @@ class _Compiled:
         self._trained = [p for p in state.parameters.values() if p.requires_grad]
         self._frozen = [p for p in state.parameters.values() if not p.requires_grad]
         self._names = {id(p): name for name, p in state.parameters.items()}
-        self._changing = self._trained + list(state.buffers.values())
+        changing = (*self._trained, *state.buffers.values())
+        self._changing = [t for t in changing if type(t) in (torch.Tensor, torch.nn.Parameter)]
 
     def check(self, model: torch.nn.Module) -> None:
         """Refuses what would make the step train something else than the model."""
@@ -305,10 +340,24 @@ def _arguments(inputs: Any) -> tuple[tuple, dict]:
     return (tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)), {}
 
 
+@dataclasses.dataclass(frozen=True)
+class _TensorKind:
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    device: str
+
+    def is_like(self, other: _TensorKind, batch: int | None) -> bool:
+        """Whether they differ at most in the number of examples, dimension `batch`."""
+        if (self.dtype, self.device, len(self.shape)) != (other.dtype, other.device, len(other.shape)):
+            return False
+        return all(a == b for dim, (a, b) in enumerate(zip(self.shape, other.shape)) if dim != batch)
+
+    def __str__(self):
+        return f"{str(self.dtype).removeprefix('torch.')} {list(self.shape)} on {self.device}"
+
+
 def _kind(leaf: Any) -> Any:
-    if isinstance(leaf, torch.Tensor):
-        return leaf.dtype, tuple(leaf.shape), leaf.device.type
-    return leaf
+    return _TensorKind(leaf.dtype, tuple(leaf.shape), leaf.device.type) if isinstance(leaf, torch.Tensor) else leaf
 
 
 def _settled(tensor: torch.Tensor) -> torch.Tensor:

@@ -48,8 +48,20 @@ def refuses(step, text, *arguments):
 
 
 def test_a_batch_of_another_type(step):
-    refuses(step, "", batch()[0].float(), batch()[1])
+    text = "'words': expected int64 [2, 3] on cpu, as in the first batch, in any size of dimension 0, found float32 [2, 3]"
+    refuses(step, text, batch()[0].float(), batch()[1])
     step(*batch())
+
+
+def test_a_batch_of_another_length(step):
+    refuses(step, "found int64 [2, 4] on cpu", torch.zeros(2, 4, dtype=torch.int64), batch()[1])
+    step(*batch())
+
+
+def test_arguments_of_another_structure(step):
+    words, targets = batch()
+    refuses(step, "expected a batch of the first one's structure", {"words": words}, targets)
+    step(words, targets)
 
 
 def test_a_batch_that_targets_do_not_fit(step):
