@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "PredictRows.h"
 #include "Report.h"
 #include "Request.h"
 
@@ -246,6 +247,8 @@ static llvm::Error loadPlugins() {
 }
 
 static llvm::Error runTool() {
+  if (wantsRows())
+    return predictRowsOfOptions();
   if (llvm::Error error = loadPlugins())
     return error;
   bool compare = compareOption.getNumOccurrences() > 0;
@@ -300,7 +303,7 @@ static llvm::Error finishOutput() {
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
-  cl::HideUnrelatedOptions(category);
+  cl::HideUnrelatedOptions({&category, &getRowsCategory()});
   cl::ParseCommandLineOptions(
       argc, argv, "cleave-sim: simulate pipeline schedules, and search for better ones\n");
   llvm::Error error = runTool();

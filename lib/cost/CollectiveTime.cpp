@@ -1,0 +1,90 @@
+//===- CollectiveTime.cpp - rings, trees, and exchanges between all -----------===//
+
+#include "lib/cost/CollectiveTime.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace cleave::cost;
+
+/// Bytes per second of one device of a unit of `size` in which all send.
+static double bandwidthOf(const Level &level, int64_t size) {
+  double bandwidth = level.link.bandwidth * level.width;
+  return level.link.shared != 0 && size > 0 ? bandwidth / static_cast<double>(size) : bandwidth;
+}
+
+/// Devices of the run below a level: what one link of it serves.
+static int64_t sizeBelow(const Cluster &cluster, size_t level) {
+  int64_t size = level == 0 ? cluster.levels[0].size : cluster.levels[level - 1].size;
+  return cluster.devices ? std::min(size, cluster.devices) : size;
+}
+
+namespace {
+/// The levels that a group crosses: of each, how many parts meet there, and how many ranks each
+/// part brings with it.
+struct Crossing {
+  const Link *link;
+  double bandwidth; // of one rank
+  int64_t parts, ranks;
+};
+} // namespace
+
+static std::vector<Crossing> crossings(const Cluster &cluster, const Group &group) {
+  std::vector<Crossing> result;
+  int64_t inside = 1;
+  for (size_t i = 0; i < cluster.levels.size() && inside < group.size; ++i) {
+    const Level &level = cluster.levels[i];
+    int64_t within = ranksWithin(group, level.size);
+    if (within > inside)
+      result.push_back({&level.link, bandwidthOf(level, sizeBelow(cluster, i)),
+                        (within + inside - 1) / inside, inside});
+    inside = std::max(inside, within);
+  }
+  return result;
+}
+
+double cleave::cost::timeOf(const Cluster &cluster, Collective kind, const Group &group,
+                            double bytes) {
+  if (group.size <= 1 || bytes <= 0)
+    return 0;
+  double n = static_cast<double>(group.size);
+  std::vector<Crossing> levels = crossings(cluster, group);
+  if (kind == Collective::AllToAll) {
+    // What goes to ranks beyond a level's units leaves through the next one's links.
+    double seconds = 0, latency = 0;
+    for (const Crossing &level : levels) {
+      double beyond = (n - static_cast<double>(level.ranks)) / n;
+      seconds = std::max(seconds,
+                         bytes * beyond / (level.bandwidth * level.link->allToAllEfficiency));
+      latency += level.link->latency * std::log2(static_cast<double>(level.parts) + 1);
+    }
+    return seconds + latency;
+  }
+  // A ring enters and leaves each unit once; as many rings as ranks in it share its links.
+  double slowest = 0, steps = 0, treeSteps = 0;
+  for (const Crossing &level : levels) {
+    double bandwidth = level.bandwidth * level.link->efficiency * static_cast<double>(level.ranks);
+    slowest = std::max(slowest, 1 / bandwidth);
+    double parts = static_cast<double>(level.parts);
+    steps += level.link->latency * (parts - 1);
+    treeSteps += level.link->latency * std::ceil(std::log2(parts));
+  }
+  double passes = kind == Collective::AllReduce ? 2 : 1;
+  double ring = passes * (bytes * (n - 1) / n * slowest + steps);
+  if (kind != Collective::AllReduce)
+    return ring;
+  return std::min(ring, 2 * (bytes * slowest + treeSteps));
+}
+
+double cleave::cost::sendTime(const Cluster &cluster, int64_t stride, double bytes) {
+  if (bytes <= 0)
+    return 0;
+  for (size_t i = 0; i < cluster.levels.size(); ++i) {
+    const Level &level = cluster.levels[i];
+    if (level.size != 0 && stride >= level.size)
+      continue;
+    return level.link.latency + bytes / (bandwidthOf(level, sizeBelow(cluster, i)) *
+                                         level.link.pointToPointEfficiency);
+  }
+  return 0;
+}

@@ -1,0 +1,35 @@
+//===- Constants.h - numbers of a device or link, with bounds -------*- C++ -*-===//
+
+#ifndef CLEAVE_LIB_COST_CONSTANTS_H
+#define CLEAVE_LIB_COST_CONSTANTS_H
+
+#include "lib/support/JSONReader.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+#include <vector>
+
+namespace cleave::cost {
+
+/// Most constants that a device or a link may have: more could be fitted to anything.
+constexpr size_t maxConstants = 12;
+
+/// One number that a file names: a fact of a data sheet, or a constant that is fitted: those stand in
+/// the file as {"value", "start", "lower", "upper", "unit", "meaning"};
+/// `start` is where a fit begins.
+struct NamedNumber {
+  llvm::StringRef name;
+  double *value;
+};
+
+/// Reads facts, plain numbers of 0 or more, all of them required, from the object's field "facts".
+llvm::Error readFacts(support::JSONReader &file, llvm::ArrayRef<NamedNumber> facts);
+
+/// Reads constants from the object's field "constants". Fails where a value lies outside its
+/// bounds or a name is not one of `constants`. Returns the names that the file leaves out.
+llvm::Expected<std::vector<std::string>> readConstants(support::JSONReader &file,
+                                                       llvm::ArrayRef<NamedNumber> constants);
+
+} // namespace cleave::cost
+
+#endif // CLEAVE_LIB_COST_CONSTANTS_H

@@ -1,0 +1,51 @@
+//===- Device.cpp - reading a device ------------------------------------------===//
+
+#include "lib/cost/Device.h"
+
+using namespace cleave;
+using namespace cleave::cost;
+using support::JSONReader;
+
+std::vector<NamedNumber> Device::facts() {
+  return {{"processors", &processors}, {"memory_bytes", &memory},
+          {"memory_bandwidth", &memoryBandwidth}, {"flops_16bit", &flops16},
+          {"flops_8bit", &flops8}, {"flops_4bit", &flops4}};
+}
+
+std::vector<NamedNumber> Device::constants() {
+  return {{"matrix_efficiency_16bit", &matrixEfficiency16},
+          {"matrix_efficiency_8bit", &matrixEfficiency8},
+          {"matrix_efficiency_4bit", &matrixEfficiency4},
+          {"attention_efficiency", &attentionEfficiency},
+          {"memory_efficiency", &memoryEfficiency},
+          {"depth_overhead", &depthOverhead},
+          {"kernel_seconds", &kernelSeconds},
+          {"host_seconds", &hostSeconds},
+          {"step_seconds", &stepSeconds},
+          {"overlap_slowdown", &overlapSlowdown}};
+}
+
+llvm::Expected<Device> cost::readDevice(const llvm::json::Object &object, llvm::StringRef file,
+                                        std::vector<std::string> &missing) {
+  JSONReader reader(object, file.str());
+  Device device;
+  if (llvm::Error error = reader.string("device", device.name, true))
+    return error;
+  if (llvm::Error error = reader.string("relative", device.relative))
+    return error;
+  if (llvm::Error error = readFacts(reader, device.facts()))
+    return error;
+  for (const NamedNumber &fact : device.facts())
+    if (*fact.value == 0 && fact.name != "flops_8bit" && fact.name != "flops_4bit")
+      return makeError("{0}: {1}: expected a positive number, found 0", file, fact.name);
+  auto names = readConstants(reader, device.constants());
+  if (!names)
+    return names.takeError();
+  if (llvm::Error error = reader.finish())
+    return error;
+  if (!names->empty() && device.relative.empty())
+    return makeError("{0}: expected the constant \"{1}\", or a \"relative\" to take it from", file,
+                     names->front());
+  missing = std::move(*names);
+  return device;
+}

@@ -1,0 +1,51 @@
+//===- Device.h - what a device computes and moves a second ---------*- C++ -*-===//
+
+#ifndef CLEAVE_LIB_COST_DEVICE_H
+#define CLEAVE_LIB_COST_DEVICE_H
+
+#include "lib/cost/Constants.h"
+
+#include <string>
+#include <vector>
+
+namespace cleave::cost {
+
+/// How wide the operands of a matrix product are.
+enum class Width { Bits16, Bits8, Bits4 };
+
+/// One accelerator. Units are SI: bytes, seconds, operations per second; a multiply-add is two.
+struct Device {
+  std::string name;
+  /// The device whose constants stand in for those that the file leaves out; empty if none.
+  std::string relative;
+
+  // From data sheets.
+  double processors = 1;      // units that run tiles side by side
+  double memory = 0;          // bytes
+  double memoryBandwidth = 1; // bytes per second
+  double flops16 = 1, flops8 = 0, flops4 = 0; // dense; 0: computed as the next wider
+
+  // Fitted, with bounds in the file.
+  double matrixEfficiency16 = 1; // of the peak, for large products
+  double matrixEfficiency8 = 1;
+  double matrixEfficiency4 = 1;
+  double attentionEfficiency = 1; // of the 16-bit peak, for fused attention
+  double memoryEfficiency = 1;    // of the bandwidth, for kernels that only move data
+  double depthOverhead = 0;       // steps of k that a tile's start and end take
+  double kernelSeconds = 0;       // of the device, for every kernel
+  double hostSeconds = 0;         // of the host, to launch a kernel
+  double stepSeconds = 0;         // once a step: what no op accounts for
+  double overlapSlowdown = 0;     // of hidden communication, that the ops over it take longer
+
+  std::vector<NamedNumber> facts();
+  std::vector<NamedNumber> constants();
+};
+
+/// Reads a file of {"device", "relative", "facts": {...}, "constants": {...}}; names of
+/// constants that it leaves out are added to `missing`.
+llvm::Expected<Device> readDevice(const llvm::json::Object &object, llvm::StringRef file,
+                                  std::vector<std::string> &missing);
+
+} // namespace cleave::cost
+
+#endif // CLEAVE_LIB_COST_DEVICE_H

@@ -1,0 +1,65 @@
+//===- OpTime.cpp - tiles, waves and bytes ------------------------------------===//
+
+#include "lib/cost/OpTime.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+using namespace cleave::cost;
+
+/// Tile sizes of the usual kernels. A small tile loads more operands for each product: its rate is
+/// that part of the largest tile's.
+static constexpr struct {
+  double m, n, rate;
+} tiles[] = {{256, 128, 1.0}, {128, 256, 1.0},  {128, 128, 0.97}, {256, 64, 0.9}, {64, 256, 0.9},
+             {128, 64, 0.85}, {64, 128, 0.85}, {64, 64, 0.65}};
+
+double MatrixProduct::bytes() const {
+  double operand = width == Width::Bits16 ? 2 : width == Width::Bits8 ? 1 : 0.5;
+  return batch * (operand * (m * k + k * n) + 2 * m * n);
+}
+
+double cleave::cost::reachedFlops(const Device &device, Width width) {
+  if (width == Width::Bits4 && device.flops4 > 0)
+    return device.flops4 * device.matrixEfficiency4;
+  if (width != Width::Bits16 && device.flops8 > 0)
+    return device.flops8 * device.matrixEfficiency8;
+  return device.flops16 * device.matrixEfficiency16;
+}
+
+double cleave::cost::timeOf(const Device &device, const MatrixProduct &product) {
+  if (!(product.flops() > 0))
+    return 0;
+  double rate = reachedFlops(device, product.width) / device.processors;
+  double best = std::numeric_limits<double>::infinity();
+  for (const auto &tile : tiles) {
+    double count =
+        product.batch * std::ceil(product.m / tile.m) * std::ceil(product.n / tile.n);
+    for (double split = 1; split <= 8; split *= 2) {
+      double depth = product.k / split;
+      if (split > 1 && (depth < 512 || count * split > device.processors))
+        break;
+      // Partial sums are written and read once more in 32 bits.
+      double extra = split > 1 ? timeOfBytes(device, 8 * split * product.batch * product.m * product.n)
+                               : 0;
+      double seconds = std::ceil(count * split / device.processors) * 2 * tile.m * tile.n *
+                           (depth + device.depthOverhead) / (rate * tile.rate) +
+                       extra;
+      best = std::min(best, seconds);
+    }
+  }
+  return std::max(best, timeOfBytes(device, product.bytes()));
+}
+
+double cleave::cost::attentionTime(const Device &device, double flops, double tiles) {
+  double waves = std::ceil(tiles / device.processors);
+  double idle = tiles > 0 ? waves * device.processors / tiles : 1;
+  // Blocks of different length fill a long run's last wave: only a short one leaves idle processors.
+  idle = waves > 4 ? 1 : idle;
+  return flops * idle / (device.flops16 * device.attentionEfficiency);
+}
+
+double cleave::cost::timeOfBytes(const Device &device, double bytes) {
+  return bytes / (device.memoryBandwidth * device.memoryEfficiency);
+}

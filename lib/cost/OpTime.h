@@ -1,0 +1,39 @@
+//===- OpTime.h - seconds of matrix products, attention, moved bytes -*- C++ -*-===//
+
+#ifndef CLEAVE_LIB_COST_OPTIME_H
+#define CLEAVE_LIB_COST_OPTIME_H
+
+#include "lib/cost/Device.h"
+
+namespace cleave::cost {
+
+/// `batch` products of m x k by k x n.
+struct MatrixProduct {
+  double batch = 1, m = 0, n = 0, k = 0;
+  Width width = Width::Bits16;
+
+  double flops() const { return 2 * batch * m * n * k; }
+  /// Operands in their width, results in 16 bits.
+  double bytes() const;
+};
+
+/// Seconds of one kernel without its launch. The result is cut into tiles; the processors run one
+/// each, in waves, and a last wave that is not full takes as long as a full one. A tile takes the
+/// time of its k steps and of `depthOverhead` more. A product is never faster than its bytes. Of
+/// the tile sizes that kernels are written for, the fastest counts, with k split where the tiles
+/// leave processors idle.
+double timeOf(const Device &device, const MatrixProduct &product);
+
+/// Operations a second that a large product of this width reaches.
+double reachedFlops(const Device &device, Width width);
+
+/// Fused (flash) attention: never slower than its operations at the reached rate allow, by tiles of
+/// 128 queries; `flops` counts the pairs of positions that are not masked.
+double attentionTime(const Device &device, double flops, double tiles);
+
+/// A kernel that moves bytes and computes next to nothing.
+double timeOfBytes(const Device &device, double bytes);
+
+} // namespace cleave::cost
+
+#endif // CLEAVE_LIB_COST_OPTIME_H

@@ -1,0 +1,107 @@
+//===- Defaults.cpp - reading what rows leave open ----------------------------===//
+
+#include "lib/predict/Defaults.h"
+
+using namespace cleave;
+using namespace cleave::predict;
+using support::JSONReader;
+
+namespace {
+struct Field {
+  const char *name;
+  double *value;
+};
+} // namespace
+
+static llvm::Error readNumbers(JSONReader &reader, llvm::ArrayRef<Field> fields) {
+  for (const Field &field : fields) {
+    if (llvm::Error error = reader.number(field.name, *field.value))
+      return error;
+    if (!(*field.value >= 0))
+      return makeError("{0}: expected 0 or more, found {1}", reader.path(field.name), *field.value);
+  }
+  return llvm::Error::success();
+}
+
+static llvm::Error readSoftware(JSONReader &reader, Software &s) {
+  if (llvm::Error error = reader.string("reason", s.reason, true))
+    return error;
+  return readNumbers(reader, {{"overlaps_gradients", &s.overlapsGradients},
+                              {"overlaps_tensor", &s.overlapsTensor},
+                              {"overlaps_experts", &s.overlapsExperts},
+                              {"blocking_transfers", &s.blockingTransfers},
+                              {"sequence_parallel", &s.sequenceParallel},
+                              {"fuses_pointwise", &s.fusesPointwise},
+                              {"graphs", &s.graphs},
+                              {"gradient_bytes", &s.gradientBytes},
+                              {"optimizer_bytes", &s.optimizerBytes},
+                              {"parameter_bytes", &s.parameterBytes},
+                              {"gradient_state_bytes", &s.gradientStateBytes},
+                              {"optimizer_state_bytes", &s.optimizerStateBytes},
+                              {"tied_embeddings", &s.tiedEmbeddings},
+                              {"microbatches_as_ranks", &s.microbatchesAsRanks}});
+}
+
+static llvm::Error readSource(JSONReader &reader, Source &source) {
+  if (llvm::Error error = reader.string("software", source.software, true))
+    return error;
+  if (llvm::Error error = reader.string("reason", source.reason, true))
+    return error;
+  return readNumbers(reader, {{"vocabulary", &source.vocabulary}});
+}
+
+static llvm::Error readModel(JSONReader &reader, Model &m) {
+  return readNumbers(reader, {{"head_dimension", &m.headDimension},
+                              {"gated", &m.gated},
+                              {"dense_layers", &m.denseLayers},
+                              {"dense_ffn", &m.denseFfn},
+                              {"shared_experts", &m.sharedExperts},
+                              {"query_rank", &m.queryRank},
+                              {"value_rank", &m.valueRank},
+                              {"rotary_dimension", &m.rotaryDimension},
+                              {"window", &m.window}});
+}
+
+template <typename T>
+static llvm::Error readEach(JSONReader &root, const char *field, llvm::StringMap<T> &items,
+                            llvm::Error (*read)(JSONReader &, T &)) {
+  auto object = root.child(field, true);
+  if (!object)
+    return object.takeError();
+  for (const auto &entry : **object) {
+    std::string where = root.path(field) + ": " + entry.first.str();
+    const llvm::json::Object *item = entry.second.getAsObject();
+    if (!item)
+      return makeError("{0}: expected an object", where);
+    JSONReader reader(*item, where);
+    if (llvm::Error error = read(reader, items[entry.first.str()]))
+      return error;
+    if (llvm::Error error = reader.finish())
+      return error;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<Defaults> Defaults::read(llvm::StringRef path) {
+  auto value = support::readJSONFile(path);
+  if (!value)
+    return value.takeError();
+  const llvm::json::Object *root = value->getAsObject();
+  if (!root)
+    return makeError("{0}: expected an object with \"software\", \"sources\" and \"models\"", path);
+  JSONReader reader(*root, path.str());
+  Defaults defaults;
+  if (llvm::Error error = readEach(reader, "software", defaults.software, readSoftware))
+    return error;
+  if (llvm::Error error = readEach(reader, "sources", defaults.sources, readSource))
+    return error;
+  if (llvm::Error error = readEach(reader, "models", defaults.models, readModel))
+    return error;
+  if (llvm::Error error = reader.finish())
+    return error;
+  for (const auto &source : defaults.sources)
+    if (!defaults.software.count(source.second.software))
+      return makeError("{0}: sources: {1}: has no software named \"{2}\"", path, source.first(),
+                       source.second.software);
+  return defaults;
+}

@@ -1,0 +1,71 @@
+//===- Defaults.h - what rows leave open: software and models -------*- C++ -*-===//
+
+#ifndef CLEAVE_LIB_PREDICT_DEFAULTS_H
+#define CLEAVE_LIB_PREDICT_DEFAULTS_H
+
+#include "lib/support/JSONReader.h"
+
+#include "llvm/ADT/StringMap.h"
+
+namespace cleave::predict {
+
+/// How a training program runs what it computes: facts of a code base and release.
+struct Software {
+  /// Gradient reductions (and ZeRO's gathers) run during the backward (and the forward).
+  double overlapsGradients = 0;
+  /// The part of tensor-parallel collectives that runs beside the products around them.
+  double overlapsTensor = 0;
+  /// The same of the exchanges between experts.
+  double overlapsExperts = 0;
+  /// Without a free stream: a rank waits for each transfer to its pipeline neighbour.
+  double blockingTransfers = 0;
+  /// Normalization and activation regions are sharded over the tensor-parallel ranks.
+  double sequenceParallel = 0;
+  /// Pointwise ops next to each other run as one kernel.
+  double fusesPointwise = 1;
+  /// Steps are replayed as graphs: launches cost the host nothing.
+  double graphs = 0;
+  /// Bytes of a gradient when it is reduced.
+  double gradientBytes = 2;
+  /// Bytes that the update moves for each parameter: norms, clipping, master copies, moments.
+  double optimizerBytes = 44;
+  /// Bytes that stay allocated for a parameter: itself, its gradient, what ZeRO's first stage shards.
+  double parameterBytes = 2, gradientStateBytes = 4, optimizerStateBytes = 12;
+  /// The input and the output embedding are one tensor.
+  double tiedEmbeddings = 0;
+  /// Microbatches where rows do not say: as many as pipeline ranks.
+  double microbatchesAsRanks = 0;
+  std::string reason;
+};
+
+/// What a source of rows leaves open.
+struct Source {
+  std::string software;
+  double vocabulary = 0; // 0: rows say
+  std::string reason;
+};
+
+/// Dimensions of a model that a row has no column for.
+struct Model {
+  double headDimension = 0; // 0: hidden / heads
+  double gated = 0;         // three matrices in the feed-forward network
+  double denseLayers = 0;   // without experts, ahead of the others
+  double denseFfn = 0;
+  double sharedExperts = 0;
+  // Attention through low-rank projections; 0: none.
+  double queryRank = 0, valueRank = 0, rotaryDimension = 0;
+  double window = 0; // every second layer attends to that many positions; 0: to all
+};
+
+struct Defaults {
+  llvm::StringMap<Software> software;
+  llvm::StringMap<Source> sources;
+  llvm::StringMap<Model> models;
+
+  /// Reads {"software": {NAME: {...}}, "sources": {...}, "models": {...}}.
+  static llvm::Expected<Defaults> read(llvm::StringRef path);
+};
+
+} // namespace cleave::predict
+
+#endif // CLEAVE_LIB_PREDICT_DEFAULTS_H

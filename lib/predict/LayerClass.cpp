@@ -1,0 +1,85 @@
+//===- LayerClass.cpp - seconds of a pass -------------------------------------===//
+
+#include "lib/predict/LayerClass.h"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace cleave;
+using namespace cleave::predict;
+
+static void append(Pass &pass, const Pass &other) {
+  pass.insert(pass.end(), other.begin(), other.end());
+}
+
+void LayerClass::append(const LayerClass &other) {
+  ::append(forward, other.forward);
+  ::append(backward, other.backward);
+  ::append(again, other.again);
+  parameters += other.parameters;
+  expertParameters += other.expertParameters;
+  savedBytes += other.savedBytes;
+  inputBytes += other.inputBytes;
+  savedWithoutAgain += other.savedWithoutAgain;
+}
+
+double PassTime::seconds() const {
+  return std::max(std::accumulate(exposed.begin(), exposed.end(), compute), host);
+}
+
+PassTime &PassTime::operator+=(const PassTime &other) {
+  compute += other.compute;
+  host += other.host;
+  for (size_t i = 0; i < numAxes; ++i)
+    exposed[i] += other.exposed[i];
+  return *this;
+}
+
+PassTime PassTime::scaled(double factor) const {
+  PassTime result = *this;
+  result.compute *= factor;
+  result.host *= factor;
+  for (double &seconds : result.exposed)
+    seconds *= factor;
+  return result;
+}
+
+PassTime predict::timeOf(const cost::Cluster &cluster, const Groups &groups, const Pass &pass,
+                         const Terms &terms, bool graphs) {
+  const cost::Device &device = cluster.device;
+  PassTime result;
+  std::array<double, numAxes> hidden = {};
+  for (const LayerOp &op : pass) {
+    if (op.kind == LayerOp::Communication) {
+      const cost::Group &group = groups[size_t(op.axis)];
+      double seconds = cost::timeOf(cluster, op.collective, group, op.bytes);
+      hidden[size_t(op.axis)] += op.overlap * seconds;
+      result.exposed[size_t(op.axis)] += (1 - op.overlap) * seconds;
+      if (group.size <= 1)
+        continue;
+    } else if (op.kind == LayerOp::Product) {
+      result.compute += terms.tiles
+                            ? cost::timeOf(device, op.product)
+                            : op.product.flops() / cost::reachedFlops(device, op.product.width);
+    } else if (op.kind == LayerOp::Attention) {
+      result.compute += cost::attentionTime(device, op.flops, terms.tiles ? op.tiles : 0);
+    } else if (terms.bytes) {
+      result.compute += cost::timeOfBytes(device, op.bytes);
+    }
+    if (terms.launches) {
+      result.compute += op.kernels * device.kernelSeconds;
+      if (!graphs)
+        result.host += op.kernels * device.hostSeconds;
+    }
+  }
+  // What may run beside the computation does so until there is none left.
+  double room = result.compute;
+  for (size_t i = 0; i < numAxes; ++i) {
+    double covered = std::min(hidden[i], room);
+    room -= covered;
+    result.exposed[i] += hidden[i] - covered;
+    if (terms.contention)
+      result.compute += covered * device.overlapSlowdown;
+  }
+  return result;
+}

@@ -1,0 +1,82 @@
+//===- LayerClass.h - what one layer of a kind does, and its seconds -*- C++ -*-===//
+
+#ifndef CLEAVE_LIB_PREDICT_LAYERCLASS_H
+#define CLEAVE_LIB_PREDICT_LAYERCLASS_H
+
+#include "lib/cost/CollectiveTime.h"
+#include "lib/cost/OpTime.h"
+
+#include <array>
+#include <vector>
+
+namespace cleave::predict {
+
+/// Mesh axes along which layers communicate.
+enum class Axis { Tensor, Context, Expert, Data };
+constexpr size_t numAxes = 4;
+
+/// One op, as far as its time depends on it.
+struct LayerOp {
+  enum Kind { Product, Attention, Bytes, Communication } kind;
+  cost::MatrixProduct product = {};
+  double flops = 0, tiles = 0; // of attention
+  double bytes = 0;            // of Bytes and Communication
+  double kernels = 1;
+  cost::Collective collective = cost::Collective::AllReduce;
+  Axis axis = Axis::Tensor;
+  /// The part of a communication that may run beside the layer's computation.
+  double overlap = 0;
+};
+
+/// A pass over one microbatch.
+using Pass = std::vector<LayerOp>;
+
+/// What all layers of a kind do on one rank: identical layers are costed once. Made by the formulas
+/// of Transformer.h; a program's exported layers give the same lists.
+struct LayerClass {
+  Pass forward, backward;
+  /// The ops of the forward that a backward under selective recomputation repeats.
+  Pass again;
+  /// Parameters of a rank; those of experts are reduced over other ranks.
+  double parameters = 0, expertParameters = 0;
+  /// Bytes that the forward keeps for the backward: all; the input only (whole-layer recomputation);
+  /// without those that `again` computes anew.
+  double savedBytes = 0, inputBytes = 0, savedWithoutAgain = 0;
+
+  void append(const LayerClass &other);
+};
+
+/// Process groups by axis.
+using Groups = std::array<cost::Group, numAxes>;
+
+/// Which of the model's terms count: for ablations. All but the named ones are as in the full model.
+struct Terms {
+  bool tiles = true;     // waves of tiles; otherwise operations at the reached rate
+  bool bytes = true;     // memory-bound kernels
+  bool launches = true;  // kernels' own time and the host's
+  bool latency = true;   // of links
+  bool contention = true; // slowdown of computation beside communication
+  bool bubble = true;    // of the pipeline, by simulation; otherwise the busiest rank's work
+  bool optimizer = true; // the update
+};
+
+/// Seconds of a pass on one rank.
+struct PassTime {
+  double compute = 0;
+  /// Communication that nothing hides, by axis.
+  std::array<double, numAxes> exposed = {};
+  /// What the host takes to launch it all.
+  double host = 0;
+
+  /// The device works off what the host launches: the longer of the two.
+  double seconds() const;
+  PassTime &operator+=(const PassTime &other);
+  PassTime scaled(double factor) const;
+};
+
+PassTime timeOf(const cost::Cluster &cluster, const Groups &groups, const Pass &pass,
+                const Terms &terms, bool graphs);
+
+} // namespace cleave::predict
+
+#endif // CLEAVE_LIB_PREDICT_LAYERCLASS_H

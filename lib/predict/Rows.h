@@ -1,0 +1,28 @@
+//===- Rows.h - a table of layouts in, one with predictions out -----*- C++ -*-===//
+
+#ifndef CLEAVE_LIB_PREDICT_ROWS_H
+#define CLEAVE_LIB_PREDICT_ROWS_H
+
+#include "lib/predict/LayerClass.h"
+#include "lib/predict/Table.h"
+
+namespace cleave::predict {
+
+/// What predictions of a table need.
+struct RowsRequest {
+  std::string rows;     // the table
+  std::string devices;  // the folder of devices, links and clusters
+  std::string defaults; // the file of what rows leave open
+  std::string plans;    // plans by op, {"plans": {NAME: {...}}}; empty if none
+  Terms terms;
+};
+
+/// Reads the table and adds the columns predicted_step_time_s, predicted_peak_memory_gib,
+/// predicted_error (the typical relative error of predictions for the cluster) and note. A row that
+/// cannot be predicted has a note that says why, with the column. A table without a column that all
+/// rows need is an error.
+llvm::Expected<Table> predictRows(const RowsRequest &request);
+
+} // namespace cleave::predict
+
+#endif // CLEAVE_LIB_PREDICT_ROWS_H

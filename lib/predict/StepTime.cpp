@@ -1,0 +1,415 @@
+//===- StepTime.cpp - a training step from its layers -------------------------===//
+
+#include "lib/predict/StepTime.h"
+
+#include "lib/predict/PlannedStages.h"
+#include "lib/predict/Transformer.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+using namespace cleave;
+using namespace cleave::predict;
+using cost::Collective;
+
+/// What stays free: the context, libraries, fragments.
+static constexpr double usableMemory = 0.92;
+
+namespace {
+/// One choice of what a layout leaves open.
+class Step {
+public:
+  Step(const Layout &layout, const cost::Cluster &cluster, const Terms &terms)
+      : layout(layout), cluster(cluster), terms(terms) {}
+
+  llvm::Expected<Prediction> run();
+  llvm::Expected<Prediction> runPlan(const llvm::json::Object &plan);
+
+private:
+  void makeStages();
+  StageTime makeStage(const LayerClass &layer, double count) const;
+  double parameterBytes(const StageTime &stage) const;
+  double activationBytes(size_t rank) const;
+  double memoryOf(size_t rank) const;
+  void fitRecomputation();
+  double gradientTime(const StageTime &stage, double microbatchBackward, double &hidden) const;
+  double updateTime(const StageTime &stage) const;
+  llvm::Expected<Prediction> finish();
+  void shardParameters(LayerClass &layer) const;
+
+  Layout layout;
+  cost::Cluster cluster;
+  Terms terms;
+  Groups groups;
+  std::vector<StageTime> stages;
+  double embeddingBytes = 0;
+};
+} // namespace
+
+/// Time and memory of `count` layers, with the layout's recomputation.
+StageTime Step::makeStage(const LayerClass &layer, double count) const {
+  StageTime result;
+  bool graphs = layout.software.graphs > 0;
+  PassTime forward = timeOf(cluster, groups, layer.forward, terms, graphs);
+  PassTime backward = timeOf(cluster, groups, layer.backward, terms, graphs);
+  double saved = layer.savedBytes;
+  if (layout.recompute == Recompute::Attention) {
+    backward += timeOf(cluster, groups, layer.again, terms, graphs);
+    saved = layer.savedWithoutAgain;
+  } else if (layout.recompute == Recompute::Selective) {
+    // Half of the products, and all that is memory-bound.
+    Pass again;
+    bool every = false;
+    for (const LayerOp &op : layer.forward)
+      if (op.kind == LayerOp::Bytes || (op.kind == LayerOp::Product && (every = !every)))
+        again.push_back(op);
+    backward += timeOf(cluster, groups, again, terms, graphs);
+    saved = 0.45 * saved;
+  } else if (layout.recomputedLayers > 0) {
+    backward += forward.scaled(layout.recomputedLayers);
+    saved = layout.recomputedLayers * layer.inputBytes + (1 - layout.recomputedLayers) * saved;
+  }
+  result.forward = forward.scaled(count);
+  result.backward = backward.scaled(count);
+  result.savedBytes = count * saved;
+  if (layout.recomputedLayers > 0)
+    result.workBytes = layer.savedBytes;
+  result.parameters = count * layer.parameters;
+  result.expertParameters = count * layer.expertParameters;
+  return result;
+}
+
+static void add(StageTime &to, const StageTime &from) {
+  to.forward += from.forward;
+  to.backward += from.backward;
+  to.savedBytes += from.savedBytes;
+  to.workBytes = std::max(to.workBytes, from.workBytes);
+  to.parameters += from.parameters;
+  to.expertParameters += from.expertParameters;
+}
+
+/// Parameters that are sharded as a whole are gathered for each pass, and their gradients reduced.
+void Step::shardParameters(LayerClass &layer) const {
+  if (layout.shardStage < 3 || layout.shardRanks <= 1)
+    return;
+  LayerOp op{LayerOp::Communication};
+  op.axis = Axis::Data;
+  op.overlap = layout.software.overlapsGradients;
+  op.bytes = 2 * layer.parameters;
+  op.collective = Collective::AllGather;
+  layer.forward.push_back(op);
+  layer.backward.push_back(op);
+  op.collective = Collective::ReduceScatter;
+  op.bytes = layout.software.gradientBytes * layer.parameters;
+  layer.backward.push_back(op);
+}
+
+void Step::makeStages() {
+  int64_t tensor = layout.tensor, context = layout.context, data = layout.data;
+  groups[size_t(Axis::Tensor)] = {tensor, 1};
+  groups[size_t(Axis::Context)] = {context, tensor};
+  groups[size_t(Axis::Expert)] = {layout.expert, 1};
+  groups[size_t(Axis::Data)] = {data * context, tensor};
+  Shape shape{&layout, double(layout.microBatch), double(tensor)};
+  size_t count = size_t(layout.pipeline * layout.chunks);
+  stages.assign(count, StageTime());
+
+  int64_t dense = layout.experts ? std::min(int64_t(layout.dimensions.denseLayers), layout.layers)
+                                 : layout.layers;
+  double denseFfn = layout.experts ? layout.dimensions.denseFfn : double(layout.ffn);
+  StageTime denseTime, expertTime;
+  if (dense > 0) {
+    LayerClass layer = getDenseLayer(shape, denseFfn);
+    shardParameters(layer);
+    denseTime = makeStage(layer, 1);
+  }
+  if (layout.experts) {
+    LayerClass layer = getExpertLayer(shape);
+    shardParameters(layer);
+    expertTime = makeStage(layer, 1);
+  }
+  // Where that comes out even, the embedding and the head count as layers; otherwise stages without
+  // them get what is left over.
+  int64_t next = 0;
+  bool asLayers = layout.layers % int64_t(count) && (layout.layers + 2) % int64_t(count) == 0;
+  int64_t total = layout.layers + (asLayers ? 2 : 0);
+  int64_t each = total / int64_t(count), left = total % int64_t(count);
+  for (size_t s = 0; s < count; ++s) {
+    bool extra = int64_t(s) >= 1 && int64_t(s) <= left;
+    int64_t layers = each + extra - (asLayers && (s == 0 || s + 1 == count));
+    for (int64_t i = 0; i < layers; ++i, ++next)
+      add(stages[s], next < dense ? denseTime : expertTime);
+  }
+  // Embedding and head are never recomputed.
+  LayerClass embedding = getEmbedding(shape), head = getHead(shape);
+  embeddingBytes = layout.software.gradientBytes * embedding.parameters;
+  shardParameters(embedding);
+  shardParameters(head);
+  Step plain(*this);
+  plain.layout.recompute = Recompute::None;
+  plain.layout.recomputedLayers = 0;
+  add(stages.front(), plain.makeStage(embedding, 1));
+  StageTime last = plain.makeStage(head, 1);
+  if (layout.software.tiedEmbeddings > 0 && layout.pipeline == 1)
+    last.parameters -= embedding.parameters;
+  add(stages.back(), last);
+  double bytes = 2 * shape.tokens() * double(layout.hidden) /
+                 (layout.sequenceParallel ? double(tensor) : 1);
+  for (StageTime &stage : stages)
+    stage.send = layout.pipeline > 1
+                     ? cost::sendTime(cluster, layout.gpus / layout.pipeline, bytes)
+                     : 0;
+}
+
+/// Parameters, gradients and optimizer state of a stage's rank.
+double Step::parameterBytes(const StageTime &stage) const {
+  double ranks = double(std::max<int64_t>(layout.shardRanks, 1));
+  double expertRanks = std::max(
+      1.0, double(layout.data * layout.context * layout.tensor) / double(layout.expert));
+  const Software &s = layout.software;
+  auto bytes = [&](double parameters, double shards) {
+    double of = parameters * s.parameterBytes / (layout.shardStage >= 3 ? shards : 1);
+    double gradients = parameters * s.gradientStateBytes / (layout.shardStage >= 2 ? shards : 1);
+    double state = parameters * s.optimizerStateBytes / (layout.shardStage >= 1 ? shards : 1);
+    return of + (layout.lowRankTuning ? 0 : gradients + state);
+  };
+  return bytes(stage.parameters, ranks) +
+         bytes(stage.expertParameters, layout.shardStage ? expertRanks : 1);
+}
+
+/// Activations of a pipeline rank, with as many microbatches in flight as 1F1B has there.
+double Step::activationBytes(size_t rank) const {
+  size_t ranks = size_t(layout.pipeline), chunks = size_t(layout.chunks);
+  double saved = 0, work = 0;
+  for (size_t chunk = 0; chunk < chunks; ++chunk) {
+    const StageTime &stage = stages[chunk * ranks + rank];
+    saved += stage.savedBytes / double(chunks);
+    work = std::max(work, stage.workBytes);
+  }
+  double inFlight = double(ranks - rank);
+  double total = double(chunks) * std::min(inFlight, double(layout.microbatches));
+  if (chunks > 1)
+    total = std::min(double(ranks - rank - 1) * 2 + double((chunks - 1) * ranks) + 1,
+                     double(chunks) * double(layout.microbatches));
+  return saved * total + work;
+}
+
+double Step::memoryOf(size_t rank) const {
+  double bytes = activationBytes(rank);
+  for (size_t stage = rank; stage < stages.size(); stage += size_t(layout.pipeline))
+    bytes += parameterBytes(stages[stage]);
+  return bytes;
+}
+
+/// As few layers recomputed as fit in memory.
+void Step::fitRecomputation() {
+  double limit = usableMemory * cluster.device.memory;
+  auto most = [&] {
+    double bytes = 0;
+    for (size_t rank = 0; rank < size_t(layout.pipeline); ++rank)
+      bytes = std::max(bytes, memoryOf(rank));
+    return bytes;
+  };
+  layout.recomputedLayers = 0;
+  makeStages();
+  double without = most();
+  if (without <= limit)
+    return;
+  layout.recomputedLayers = 1;
+  makeStages();
+  double with = most();
+  if (with < limit)
+    layout.recomputedLayers = (without - limit) / (without - with);
+  makeStages();
+  layout.notes.push_back(
+      llvm::formatv("recompute: {0:P0} of the layers, so that it fits", layout.recomputedLayers));
+}
+
+double Step::gradientTime(const StageTime &stage, double microbatchBackward, double &hidden) const {
+  hidden = 0;
+  if (layout.shardStage >= 3 || layout.lowRankTuning)
+    return 0;
+  auto reduce = [&](double parameters, const cost::Group &group) {
+    double bytes = layout.software.gradientBytes * parameters;
+    if (layout.shardStage == 0)
+      return cost::timeOf(cluster, Collective::AllReduce, group, bytes);
+    return cost::timeOf(cluster, Collective::ReduceScatter, group, bytes) +
+           cost::timeOf(cluster, Collective::AllGather, group, 2 * parameters);
+  };
+  cost::Group experts{layout.data * layout.context * layout.tensor / layout.expert, layout.expert};
+  double seconds = reduce(stage.parameters, groups[size_t(Axis::Data)]) +
+                   reduce(stage.expertParameters, experts);
+  // The last microbatch's backward covers them, but for what is ready last.
+  if (layout.software.overlapsGradients > 0)
+    hidden = std::min(0.95 * seconds, microbatchBackward);
+  return seconds - hidden;
+}
+
+double Step::updateTime(const StageTime &stage) const {
+  double shards = layout.shardStage ? double(std::max<int64_t>(layout.shardRanks, 1)) : 1;
+  double expertShards = layout.shardStage
+                            ? std::max(1.0, double(layout.data * layout.context * layout.tensor) /
+                                                double(layout.expert))
+                            : 1;
+  double parameters = stage.parameters / shards + stage.expertParameters / expertShards;
+  if (layout.lowRankTuning)
+    parameters *= 0.01;
+  return cost::timeOfBytes(cluster.device, layout.software.optimizerBytes * parameters);
+}
+
+llvm::Expected<Prediction> Step::finish() {
+  Prediction result;
+  result.notes = layout.notes;
+  size_t ranks = size_t(layout.pipeline);
+  unsigned microbatches = unsigned(layout.microbatches);
+  // The busiest rank's work, to tell bubbles from it.
+  double busiest = 0;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    PassTime both;
+    double busy = 0;
+    for (size_t s = rank; s < stages.size(); s += ranks) {
+      both += stages[s].forward;
+      both += stages[s].backward;
+      busy += microbatches * (stages[s].forward.seconds() + stages[s].backward.seconds());
+    }
+    if (busy <= busiest)
+      continue;
+    busiest = busy;
+    for (size_t i = 0; i < numAxes; ++i)
+      result.exposed[i] = microbatches * both.exposed[i];
+    result.compute = busy - std::accumulate(result.exposed.begin(), result.exposed.end(), 0.0);
+  }
+  double pipeline = busiest;
+  if (ranks > 1 && terms.bubble) {
+    auto seconds = pipelineTime(stages, layout.pipeline, microbatches,
+                                layout.software.blockingTransfers > 0 && layout.chunks == 1);
+    if (!seconds)
+      return seconds.takeError();
+    pipeline = *seconds;
+  }
+  result.bubble = pipeline - busiest;
+  double slowdown = terms.contention ? cluster.device.overlapSlowdown : 0;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    StageTime all;
+    for (size_t s = rank; s < stages.size(); s += ranks)
+      add(all, stages[s]);
+    double hidden = 0;
+    double gradients = gradientTime(all, all.backward.seconds(), hidden);
+    result.gradients = std::max(result.gradients, gradients + slowdown * hidden);
+    if (terms.optimizer)
+      result.update = std::max(result.update, updateTime(all));
+    result.memory = std::max(result.memory, memoryOf(rank));
+  }
+  if (layout.software.tiedEmbeddings > 0 && ranks > 1)
+    result.gradients += cost::timeOf(cluster, Collective::AllReduce,
+                                     {2, layout.gpus / layout.pipeline}, embeddingBytes);
+  if (terms.launches)
+    result.update += cluster.device.stepSeconds;
+  result.seconds = pipeline + result.gradients + result.update;
+  return result;
+}
+
+llvm::Expected<Prediction> Step::run() {
+  if (!terms.latency)
+    for (cost::Level &level : cluster.levels)
+      level.link.latency = 0;
+  if (layout.recompute == Recompute::Unknown)
+    fitRecomputation();
+  else
+    makeStages();
+  return finish();
+}
+
+llvm::Expected<Prediction> Step::runPlan(const llvm::json::Object &plan) {
+  auto planned = makePlannedStages(layout, cluster, plan, terms);
+  if (!planned)
+    return planned.takeError();
+  layout = planned->layout;
+  stages = std::move(planned->stages);
+  embeddingBytes = planned->embeddingBytes;
+  // Ranks of a stage reduce among themselves: each stage has its own degree.
+  Prediction result;
+  auto seconds = pipelineTime(stages, unsigned(stages.size()), unsigned(layout.microbatches), true);
+  if (!seconds)
+    return seconds.takeError();
+  result.notes = layout.notes;
+  double busiest = 0;
+  for (size_t rank = 0; rank < stages.size(); ++rank) {
+    const StageTime &stage = stages[rank];
+    busiest = std::max(busiest, double(layout.microbatches) *
+                                    (stage.forward.seconds() + stage.backward.seconds()));
+    groups[size_t(Axis::Data)] = {int64_t(stage.data), int64_t(stage.tensor)};
+    layout.data = int64_t(stage.data);
+    layout.shardRanks = layout.data;
+    double hidden = 0;
+    result.gradients = std::max(result.gradients, gradientTime(stage, 0, hidden));
+    if (terms.optimizer)
+      result.update = std::max(result.update, updateTime(stage));
+    double inFlight = std::min(double(stages.size() - rank), double(layout.microbatches));
+    result.memory = std::max(result.memory, parameterBytes(stage) + inFlight * stage.savedBytes +
+                                                stage.workBytes);
+  }
+  result.compute = busiest;
+  result.bubble = *seconds - busiest;
+  if (terms.launches)
+    result.update += cluster.device.stepSeconds;
+  result.seconds = *seconds + result.gradients + result.update;
+  return result;
+}
+
+/// What an open micro-batch and an open number of chunks may be.
+static std::vector<Layout> getChoices(const Layout &layout) {
+  std::vector<Layout> choices;
+  int64_t share = layout.globalBatch / layout.data;
+  for (int64_t micro : layout.microBatch ? std::vector<int64_t>{layout.microBatch}
+                                         : std::vector<int64_t>{1, 2, 4, 8, 16}) {
+    if (share % micro)
+      continue;
+    for (int64_t chunks : layout.chunks ? std::vector<int64_t>{layout.chunks}
+                                        : std::vector<int64_t>{1, 2, 4}) {
+      if (!layout.chunks && (layout.layers % (layout.pipeline * chunks) ||
+                             (chunks > 1 && (share / micro) % layout.pipeline)))
+        continue;
+      Layout &choice = choices.emplace_back(layout);
+      choice.microBatch = micro;
+      choice.microbatches = share / micro;
+      choice.chunks = chunks;
+      if (!layout.microBatch)
+        choice.notes.push_back("micro_batch: " + std::to_string(micro) + " is the fastest that fits");
+      if (!layout.chunks)
+        choice.notes.push_back("vpp: " + std::to_string(chunks) + " is the fastest that fits");
+    }
+  }
+  return choices;
+}
+
+llvm::Expected<Prediction> predict::predictStep(const Layout &layout, const cost::Cluster &cluster,
+                                                const llvm::json::Object *plans,
+                                                const Terms &terms) {
+  if (!layout.plan.empty()) {
+    const llvm::json::Object *plan = plans ? plans->getObject(layout.plan) : nullptr;
+    if (!plan)
+      return makeError("extra: the layout is a plan by op: expected '{0}' in the file of --plans",
+                       layout.plan);
+    return Step(layout, cluster, terms).runPlan(*plan);
+  }
+  std::optional<Prediction> best;
+  double limit = cluster.device.memory;
+  std::vector<Layout> choices = getChoices(layout);
+  if (choices.empty())
+    return makeError("micro_batch: no divisor of global_batch / dp from 1 to 16 can run");
+  for (const Layout &choice : choices) {
+    auto prediction = Step(choice, cluster, terms).run();
+    if (!prediction)
+      return prediction.takeError();
+    bool fits = prediction->memory <= limit;
+    bool bestFits = best && best->memory <= limit;
+    if (!best || (fits && !bestFits) ||
+        (fits == bestFits && prediction->seconds < best->seconds))
+      best = std::move(*prediction);
+  }
+  return std::move(*best);
+}

@@ -1,0 +1,47 @@
+//===- StepTime.h - seconds and memory of a whole training step -----*- C++ -*-===//
+
+#ifndef CLEAVE_LIB_PREDICT_STEPTIME_H
+#define CLEAVE_LIB_PREDICT_STEPTIME_H
+
+#include "lib/predict/LayerClass.h"
+#include "lib/predict/Layout.h"
+
+#include "llvm/Support/JSON.h"
+
+namespace cleave::predict {
+
+struct Prediction {
+  double seconds = 0;
+  /// Bytes that the allocator hands out at the most, on the rank that has most.
+  double memory = 0;
+  /// Where the seconds go, on the critical rank: computation (or its launches), exposed
+  /// communication by axis, bubbles, gradient reduction, update.
+  double compute = 0, bubble = 0, gradients = 0, update = 0;
+  std::array<double, numAxes> exposed = {};
+  std::vector<std::string> notes;
+};
+
+/// Seconds and activation bytes of a pipeline stage and one microbatch.
+struct StageTime {
+  PassTime forward, backward;
+  double send = 0;        // to the next stage
+  double savedBytes = 0;  // kept until the backward
+  double workBytes = 0;   // at the most beside them
+  double parameters = 0, expertParameters = 0;
+  double tensor = 1, data = 1; // of its ranks, where stages differ
+};
+
+/// Seconds of a pipeline of `ranks` ranks with stages.size() / ranks stages each. Long runs are
+/// simulated for few microbatches: their steady state repeats.
+llvm::Expected<double> pipelineTime(llvm::ArrayRef<StageTime> stages, unsigned ranks,
+                                    unsigned microbatches, bool blockingTransfers);
+
+/// The step of a layout. What it leaves open (micro-batch, chunks, recomputation) is what runs
+/// fastest and fits in memory, and is noted. `plans`: plans by op, for layouts that name one; may be
+/// null. Errors start with a column.
+llvm::Expected<Prediction> predictStep(const Layout &layout, const cost::Cluster &cluster,
+                                       const llvm::json::Object *plans, const Terms &terms = {});
+
+} // namespace cleave::predict
+
+#endif // CLEAVE_LIB_PREDICT_STEPTIME_H

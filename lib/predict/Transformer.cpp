@@ -1,0 +1,355 @@
+//===- Transformer.cpp - what the layers of transformers do -------------------===//
+
+#include "lib/predict/Transformer.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace cleave;
+using namespace cleave::predict;
+using cost::Collective;
+using cost::MatrixProduct;
+using cost::Width;
+
+double Shape::tokens() const {
+  return microBatch * static_cast<double>(layout->sequence) / static_cast<double>(layout->context);
+}
+
+namespace {
+/// Collects the ops of a block. Activations take 16 bits.
+class Builder {
+public:
+  explicit Builder(const Shape &shape)
+      : shape(shape), layout(*shape.layout), tokens(shape.tokens()),
+        hidden(static_cast<double>(layout.hidden)),
+        head(static_cast<double>(layout.headDimension())),
+        queries(static_cast<double>(layout.heads) * head / shape.tensor),
+        keys(std::max(static_cast<double>(layout.kvHeads) / shape.tensor, 1.0) * head),
+        shared(layout.sequenceParallel ? shape.tensor : 1) {}
+
+  /// x (m x k) times a weight (k x n): the gradients of both are products too.
+  void linear(double m, double k, double n, Width width, double batch = 1, double kernels = 1) {
+    forwardProduct({batch, m, n, k, width}, kernels);
+    backwardProduct({batch, m, k, n, width}, kernels);
+    if (!layout.lowRankTuning)
+      backwardProduct({batch, k, n, m, width}, kernels);
+    if (width == Width::Bits16)
+      return;
+    // Operands are read in 16 bits, and written in fewer, once as they are and once transposed.
+    double narrow = width == Width::Bits8 ? 4 : 3;
+    double fused = layout.software.fusesPointwise > 1 ? 0.5 : 1;
+    moved(fused * narrow * batch * m * k, fused * narrow * batch * m * n, 1, 1);
+  }
+  /// A product of two activations.
+  void product(const MatrixProduct &p) {
+    forwardProduct(p, 1);
+    backwardProduct({p.batch, p.m, p.k, p.n, p.width}, 1);
+    backwardProduct({p.batch, p.k, p.n, p.m, p.width}, 1);
+  }
+  void moved(double forward, double backward, double kernels, double backwardKernels) {
+    LayerOp op{LayerOp::Bytes};
+    op.bytes = forward;
+    op.kernels = kernels;
+    layer.forward.push_back(op);
+    op.bytes = backward;
+    op.kernels = backwardKernels;
+    layer.backward.push_back(op);
+  }
+  void communicate(Pass &pass, Collective kind, Axis axis, double bytes, double overlap) {
+    LayerOp op{LayerOp::Communication};
+    op.collective = kind;
+    op.axis = axis;
+    op.bytes = bytes;
+    op.overlap = overlap;
+    pass.push_back(op);
+  }
+  /// Sums what tensor-parallel ranks have of an activation (in `sum`), and passes gradients back
+  /// to all of them (in `other`).
+  void reduceTensor(Pass &pass) {
+    if (shape.tensor <= 1)
+      return;
+    double bytes = 2 * tokens * hidden;
+    double overlap = layout.software.overlapsTensor;
+    if (!layout.sequenceParallel)
+      return communicate(pass, Collective::AllReduce, Axis::Tensor, bytes, overlap);
+    communicate(pass, Collective::AllGather, Axis::Tensor, bytes, overlap);
+    communicate(pass, Collective::ReduceScatter, Axis::Tensor, bytes, overlap);
+  }
+  void keep(double bytes) {
+    layer.savedBytes += bytes;
+    layer.savedWithoutAgain += bytes;
+  }
+
+  void forwardProduct(const MatrixProduct &p, double kernels) { push(layer.forward, p, kernels); }
+  void backwardProduct(const MatrixProduct &p, double kernels) { push(layer.backward, p, kernels); }
+
+  void norm();
+  void attention();
+  void residual();
+
+  const Shape &shape;
+  const Layout &layout;
+  double tokens, hidden, head, queries, keys, shared;
+  LayerClass layer;
+
+private:
+  static void push(Pass &pass, const MatrixProduct &p, double kernels) {
+    LayerOp op{LayerOp::Product};
+    op.product = p;
+    op.kernels = kernels;
+    pass.push_back(op);
+  }
+};
+} // namespace
+
+void Builder::norm() {
+  double size = tokens * hidden / shared;
+  double unfused = layout.software.fusesPointwise > 0 ? 1 : 2;
+  moved(4 * unfused * size, 10 * size, 1, 2);
+  keep(2 * size);
+  layer.parameters += 2 * hidden;
+}
+
+void Builder::residual() {
+  double size = tokens * hidden / shared;
+  double fused = layout.dimensions.gated > 0 ? 6 : 7; // a dropout's mask is a byte more
+  double unfused = layout.software.fusesPointwise > 0 ? 1 : 1.7;
+  moved(fused * unfused * size, 4 * size, 1, 1);
+  if (layout.dimensions.gated == 0)
+    keep(size);
+}
+
+/// Scores, softmax and the product with the values, of the heads of a rank.
+void Builder::attention() {
+  double sequence = static_cast<double>(layout.sequence);
+  double heads = queries / head;
+  double rows = sequence / static_cast<double>(layout.context);
+  double size = shape.microBatch * heads * rows * sequence;
+  double depth = head + layout.dimensions.rotaryDimension;
+  if (layout.attention == AttentionKind::Flash) {
+    // Masked pairs are skipped. The backward has five products where the forward has two.
+    double pairs = size / 2;
+    if (layout.dimensions.window > 0 && layout.dimensions.window < sequence)
+      pairs = (pairs + shape.microBatch * heads * rows * layout.dimensions.window) / 2;
+    LayerOp op{LayerOp::Attention};
+    op.flops = 2 * pairs * (depth + head);
+    op.tiles = shape.microBatch * heads * std::ceil(rows / 128);
+    op.kernels = 1;
+    layer.forward.push_back(op);
+    layer.again.push_back(op);
+    op.flops *= 2.5;
+    op.kernels = 3;
+    layer.backward.push_back(op);
+    layer.savedBytes += 2 * tokens * queries;
+    return;
+  }
+  size_t begin = layer.forward.size();
+  product({shape.microBatch * heads, rows, sequence, depth, Width::Bits16});
+  // A mask is a pass of its own where it is not part of the softmax.
+  double passes = layout.attention == AttentionKind::Unfused ? 8 : 4;
+  moved(passes * size, (passes + 2) * size, passes / 4, passes / 4);
+  moved(5 * size, 5 * size, 1, 1); // dropout
+  product({shape.microBatch * heads, rows, head, sequence, Width::Bits16});
+  layer.again.insert(layer.again.end(), layer.forward.begin() + long(begin), layer.forward.end());
+  layer.savedBytes += 5 * size;
+}
+
+LayerClass predict::getBlock(const Shape &shape, Block block) {
+  Builder b(shape);
+  const Layout &layout = b.layout;
+  double ffn = static_cast<double>(layout.ffn) / shape.tensor;
+  double heads = b.queries / b.head;
+  double sequence = static_cast<double>(layout.sequence);
+  double size = shape.microBatch * heads * sequence * sequence;
+  switch (block) {
+  case Block::Norm1:
+  case Block::Norm2:
+    b.norm();
+    break;
+  case Block::Projection:
+    b.linear(b.tokens, b.hidden, b.queries + 2 * b.keys, layout.width);
+    b.moved(2 * 2 * b.tokens * (b.queries + 2 * b.keys), 2 * 2 * b.tokens * (b.queries + 2 * b.keys),
+            3, 3);
+    b.keep(2 * b.tokens * (b.queries + 2 * b.keys) + 2 * b.tokens * b.hidden / b.shared);
+    b.layer.parameters += b.hidden * (b.queries + 2 * b.keys);
+    b.reduceTensor(b.layer.backward);
+    break;
+  case Block::Scores:
+    b.product({shape.microBatch * heads, sequence, sequence, b.head, Width::Bits16});
+    break;
+  case Block::Softmax:
+    b.moved(4 * size, 6 * size, 1, 1);
+    b.layer.savedBytes += 2 * size;
+    break;
+  case Block::AttentionDropout:
+    b.moved(5 * size, 5 * size, 1, 1);
+    b.layer.savedBytes += 3 * size;
+    break;
+  case Block::Context:
+    b.product({shape.microBatch * heads, sequence, b.head, sequence, Width::Bits16});
+    break;
+  case Block::Output:
+    b.linear(b.tokens, b.queries, b.hidden, layout.width);
+    b.keep(2 * b.tokens * b.queries);
+    b.layer.parameters += b.hidden * b.queries;
+    b.reduceTensor(b.layer.forward);
+    break;
+  case Block::Residual1:
+  case Block::Residual2:
+    b.residual();
+    break;
+  case Block::Expand:
+    b.linear(b.tokens, b.hidden, ffn, layout.width);
+    b.keep(2 * b.tokens * b.hidden / b.shared);
+    b.layer.parameters += b.hidden * ffn;
+    b.reduceTensor(b.layer.backward);
+    break;
+  case Block::Activation:
+    b.moved(4 * b.tokens * ffn, 6 * b.tokens * ffn, 1, 1);
+    b.keep(2 * b.tokens * ffn);
+    break;
+  case Block::Contract:
+    b.linear(b.tokens, ffn, b.hidden, layout.width);
+    b.keep(2 * b.tokens * ffn);
+    b.layer.parameters += b.hidden * ffn;
+    b.reduceTensor(b.layer.forward);
+    break;
+  }
+  return b.layer;
+}
+
+/// Everything of a layer up to the feed-forward network.
+static void addAttention(Builder &b) {
+  const Layout &layout = b.layout;
+  const Model &model = layout.dimensions;
+  b.norm();
+  double unfused = layout.software.fusesPointwise > 0 ? 1 : 2;
+  if (model.queryRank > 0) {
+    // Low-rank projections are not parted along heads before their second product.
+    double heads = b.queries / b.head;
+    double full = heads * (b.head + model.rotaryDimension);
+    b.linear(b.tokens / b.shared, b.hidden, model.queryRank + model.valueRank + model.rotaryDimension,
+             layout.width);
+    b.moved(8 * b.tokens * (model.queryRank + model.valueRank), 16 * b.tokens * model.queryRank, 2, 4);
+    b.linear(b.tokens, model.queryRank, full, layout.width);
+    b.linear(b.tokens, model.valueRank, 2 * b.queries, layout.width);
+    b.moved(8 * b.tokens * full, 8 * b.tokens * full, 4, 4);
+    b.keep(2 * b.tokens * (2 * full + b.queries + model.queryRank + model.valueRank));
+    b.layer.parameters +=
+        b.hidden * (model.queryRank + model.valueRank) + model.queryRank * full +
+        2 * model.valueRank * b.queries;
+  } else {
+    double width = b.queries + 2 * b.keys;
+    b.linear(b.tokens, b.hidden, width, layout.width);
+    // Heads are moved next to each other; rotary embeddings do it on the way.
+    b.moved(4 * unfused * b.tokens * width, 4 * unfused * b.tokens * width, 3, 3);
+    b.keep(2 * b.tokens * width);
+    b.layer.parameters += b.hidden * width;
+  }
+  b.keep(2 * b.tokens * b.hidden / b.shared);
+  if (layout.context > 1) {
+    double bytes = 2 * 2 * b.tokens * static_cast<double>(layout.context) * b.keys;
+    b.communicate(b.layer.forward, Collective::AllGather, Axis::Context, bytes, 0.8);
+    b.communicate(b.layer.backward, Collective::AllGather, Axis::Context, bytes, 0.8);
+    b.communicate(b.layer.backward, Collective::ReduceScatter, Axis::Context, bytes, 0.8);
+  }
+  b.attention();
+  b.linear(b.tokens, b.queries, b.hidden, layout.width);
+  b.keep(2 * b.tokens * b.queries);
+  b.layer.parameters += b.hidden * b.queries;
+  b.reduceTensor(b.layer.forward);
+  b.reduceTensor(b.layer.backward);
+  b.residual();
+}
+
+/// A feed-forward network on `tokens` rows, `batch` of them side by side.
+static void addNetwork(Builder &b, double tokens, double ffn, double batch, double kernels) {
+  double matrices = b.layout.dimensions.gated > 0 ? 2 : 1;
+  double unfused = b.layout.software.fusesPointwise > 0 ? 1 : 2;
+  Width width = b.layout.width;
+  b.linear(tokens, b.hidden, matrices * ffn, width, batch, kernels);
+  double size = batch * tokens * ffn;
+  b.moved((2 * matrices + 2) * unfused * size, (4 * matrices + 2) * unfused * size, 1, 1);
+  b.linear(tokens, ffn, b.hidden, width, batch, kernels);
+  b.keep((2 * matrices + 2) * size);
+}
+
+LayerClass predict::getDenseLayer(const Shape &shape, double ffn) {
+  Builder b(shape);
+  addAttention(b);
+  b.norm();
+  addNetwork(b, b.tokens, ffn / shape.tensor, 1, 1);
+  b.keep(2 * b.tokens * b.hidden / b.shared);
+  b.layer.parameters +=
+      (b.layout.dimensions.gated > 0 ? 3 : 2) * b.hidden * ffn / shape.tensor;
+  b.reduceTensor(b.layer.forward);
+  b.reduceTensor(b.layer.backward);
+  b.residual();
+  b.layer.inputBytes = 2 * b.tokens * b.hidden / b.shared;
+  return b.layer;
+}
+
+LayerClass predict::getExpertLayer(const Shape &shape) {
+  Builder b(shape);
+  const Layout &layout = b.layout;
+  addAttention(b);
+  b.norm();
+  double ffn = static_cast<double>(layout.ffn);
+  double experts = static_cast<double>(layout.experts);
+  double chosen = static_cast<double>(layout.expertsPerToken);
+  double local = experts / static_cast<double>(layout.expert);
+  // Experts are not parted: each rank has its share of the tokens, balanced.
+  double own = b.tokens / shape.tensor;
+  double matrices = layout.dimensions.gated > 0 ? 3 : 2;
+  b.linear(own, b.hidden, experts, Width::Bits16); // router
+  b.moved(12 * own * experts, 12 * own * experts, 6, 6);
+  double bytes = 2 * own * chosen * b.hidden;
+  // A token goes once to each rank that has some of its experts.
+  double ranks = static_cast<double>(layout.expert);
+  double copies = ranks > 1 ? ranks * (1 - std::pow(1 - 1 / ranks, chosen)) / chosen : 1;
+  for (Pass *pass : {&b.layer.forward, &b.layer.backward})
+    for (int i = 0; i < 2; ++i)
+      b.communicate(*pass, Collective::AllToAll, Axis::Expert, bytes * copies,
+                    layout.software.overlapsExperts);
+  b.moved(4 * bytes, 4 * bytes, 4, 4); // sorted by expert, and back
+  addNetwork(b, own * chosen / local, ffn, local, 1);
+  b.keep(2 * own * chosen * b.hidden);
+  b.layer.expertParameters += matrices * local * b.hidden * ffn;
+  if (layout.dimensions.sharedExperts > 0) {
+    double size = layout.dimensions.sharedExperts * ffn / shape.tensor;
+    addNetwork(b, b.tokens, size, 1, 1);
+    b.layer.parameters += matrices * b.hidden * size;
+  }
+  b.residual();
+  b.keep(2 * b.tokens * b.hidden / b.shared);
+  b.layer.inputBytes = 2 * b.tokens * b.hidden / b.shared;
+  return b.layer;
+}
+
+LayerClass predict::getEmbedding(const Shape &shape) {
+  Builder b(shape);
+  double size = b.tokens * b.hidden;
+  b.moved(8 * size / b.shared, 8 * size, 3, 3);
+  b.layer.parameters = b.hidden * static_cast<double>(b.layout.vocabulary) / shape.tensor;
+  if (shape.tensor > 1)
+    b.communicate(b.layer.forward,
+                  b.layout.sequenceParallel ? Collective::ReduceScatter : Collective::AllReduce,
+                  Axis::Tensor, 2 * size, 0);
+  b.layer.inputBytes = b.layer.savedBytes = b.layer.savedWithoutAgain = 0;
+  return b.layer;
+}
+
+LayerClass predict::getHead(const Shape &shape) {
+  Builder b(shape);
+  double vocabulary = static_cast<double>(b.layout.vocabulary) / shape.tensor;
+  b.norm();
+  b.linear(b.tokens, b.hidden, vocabulary, Width::Bits16);
+  // The loss: logits to 32 bits, their maximum, exponentials and sum; one pass back.
+  double size = b.tokens * vocabulary;
+  b.moved(24 * size, 10 * size, 8, 4);
+  if (shape.tensor > 1 && !b.layout.sequenceParallel)
+    b.communicate(b.layer.backward, Collective::AllReduce, Axis::Tensor, 2 * b.tokens * b.hidden, 0);
+  b.keep(6 * size);
+  b.layer.parameters += b.hidden * vocabulary;
+  return b.layer;
+}

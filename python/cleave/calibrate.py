@@ -1,0 +1,330 @@
+"""Fits the constants of devices and links to measured runs, by least squares within their bounds.
+
+    python -m cleave.calibrate ROWS.csv [--plans plans.json] [--devices examples/devices] [--leave-out SOURCE,...]
+
+ROWS.csv has the columns that `cleave-sim --rows` reads, and step_time_s. Each file of a device or link gets the
+constants that fit best, and each file of a cluster its typical error; the same rows always give the same bytes.
+Constants that the rows do not decide stay close to where the file says that a fit starts, or to those of the
+device's relative. Prints each constant with an interval and the row that moves it most.
+
+Residuals are logarithms of predicted over measured time, so that a factor of two counts the same in either
+direction and at any scale. Large ones count less (they are often another software than assumed), and a family's
+rows count together as the square root of their number.
+"""
+
+import argparse
+import collections
+import csv
+import json
+import math
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import numpy
+
+STEP = 0.02  # of a constant's scale, for differences
+SCALE = 0.08  # residuals beyond it count less
+PRIOR = 0.02  # residual of a constant that is one unit of its scale off its start
+
+
+class CalibrationError(Exception):
+    """What the caller gave cannot be fitted to."""
+
+
+def read_rows(path):
+    """Header and rows of a table as dictionaries."""
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(line for line in file if not line.startswith("#"))
+            rows = list(reader)
+    except OSError as error:
+        raise CalibrationError(f"{path}: {error.strerror}") from None
+    for column in ("source", "step_time_s"):
+        if not reader.fieldnames or column not in reader.fieldnames:
+            raise CalibrationError(f'{path}: expected a column "{column}", found none')
+    return reader.fieldnames, rows
+
+
+def find_tool():
+    """cleave-sim on the path."""
+    tool = shutil.which("cleave-sim")
+    if not tool:
+        raise CalibrationError("expected cleave-sim on the path, found none")
+    return tool
+
+
+def predict(tool, table, devices, plans=None, without=()):
+    """Rows with predictions; `table` is a file."""
+    command = [str(tool), f"--rows={table}", f"--devices={devices}"]
+    if plans:
+        command.append(f"--plans={plans}")
+    if without:
+        command.append("--without=" + ",".join(without))
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CalibrationError(done.stderr.strip())
+    return list(csv.DictReader(line for line in done.stdout.splitlines() if not line.startswith("#")))
+
+
+class Constant:
+    """One constant of a file, on a scale without bounds."""
+
+    def __init__(self, file, owner, name, fields):
+        self.file, self.owner, self.name = file, owner, name
+        self.lower, self.upper = fields["lower"], fields["upper"]
+        self.start = self.position(fields["start"])
+
+    def position(self, value):
+        part = (value - self.lower) / (self.upper - self.lower)
+        part = min(max(part, 1e-3), 1 - 1e-3)
+        return math.log(part / (1 - part))
+
+    def value(self, position):
+        position = min(max(position, -8.0), 8.0)
+        return self.lower + (self.upper - self.lower) / (1 + math.exp(-position))
+
+
+class Files:
+    """A folder of devices, links and clusters."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.items = {}
+        for path in sorted(self.folder.glob("*.json")):
+            item = json.loads(path.read_text(encoding="utf-8"))
+            if any(isinstance(item.get(kind), str) for kind in ("device", "link", "cluster")):
+                self.items[path.name] = item
+        self.constants = []
+        for file, item in self.items.items():
+            for name, fields in item.get("constants", {}).items():
+                try:
+                    self.constants.append(Constant(file, self.name(item), name, fields))
+                except (KeyError, TypeError):
+                    raise CalibrationError(
+                        f'{self.folder / file}: constants: {name}: expected numbers "start", "lower" and "upper"') from None
+        if not self.constants:
+            raise CalibrationError(f"{folder}: expected files with constants, found none")
+        self.index = {(c.owner, c.name): i for i, c in enumerate(self.constants)}
+        self.named = {self.name(item): item for item in self.items.values() if "cluster" not in item}
+
+    @staticmethod
+    def name(item):
+        return item.get("cluster") or item.get("device") or item.get("link")
+
+    def owner(self, name, constant):
+        """The index of the constant that counts for a device or link: its own, or a relative's."""
+        while name and (name, constant) not in self.index:
+            name = self.named.get(name, {}).get("relative")
+        return self.index.get((name, constant))
+
+    def relative(self, constant):
+        """The index of the same constant of the relative, if there is one."""
+        parent = self.named[constant.owner].get("relative")
+        return self.owner(parent, constant.name) if parent else None
+
+    def cluster(self, row):
+        """The cluster of a row, which is what cleave-sim finds."""
+        for item in self.items.values():
+            if "cluster" in item and row["gpu_type"] in item["types"] and \
+                    float(row["gpus_per_node"] or 0) in (0, item["devices_per_node"]):
+                return item
+        return None
+
+    def write(self, folder, positions, errors=None):
+        """The files with constants at these positions."""
+        items = json.loads(json.dumps(self.items))
+        for constant, position in zip(self.constants, positions):
+            items[constant.file]["constants"][constant.name]["value"] = float(f"{constant.value(position):.5g}")
+        for file, item in items.items():
+            if errors and "cluster" in item and item["cluster"] in errors:
+                item["error"] = float(f"{errors[item['cluster']]:.3g}")
+            (pathlib.Path(folder) / file).write_text(json.dumps(item, indent=1) + "\n", encoding="utf-8")
+
+
+class Fit:
+    """Constants fitted to rows."""
+
+    def __init__(self, files, header, rows, tool, plans=None, without=(), positions=None):
+        self.files, self.tool, self.plans, self.without = files, tool, plans, without
+        self.header = header
+        self.rows = [row for row in rows if row["step_time_s"] and files.cluster(row)]
+        # What cannot be predicted has no residual.
+        self.positions = numpy.array([c.start for c in files.constants] if positions is None else positions)
+        with tempfile.TemporaryDirectory() as scratch:
+            self.scratch = pathlib.Path(scratch)
+            self.write_table()
+            known = [bool(row["predicted_step_time_s"]) for row in self.run(self.positions)]
+            self.rows = [row for row, is_known in zip(self.rows, known) if is_known]
+            if not self.rows:
+                raise CalibrationError("expected rows with step_time_s that can be predicted, found none")
+            self.write_table()
+            self.measured = numpy.array([math.log(float(row["step_time_s"])) for row in self.rows])
+            sizes = collections.Counter(family(row) for row in self.rows)
+            self.weights = numpy.array([sizes[family(row)] ** -0.25 for row in self.rows])
+            self.columns = self.make_columns()
+            self.solve()
+
+    def write_table(self):
+        with open(self.scratch / "rows.csv", "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, self.header, extrasaction="ignore")
+            writer.writeheader()
+            writer.writerows(self.rows)
+
+    def run(self, positions):
+        self.files.write(self.scratch, positions)
+        return predict(self.tool, self.scratch / "rows.csv", self.scratch, self.plans, self.without)
+
+    def residuals(self, positions):
+        times = [float(row["predicted_step_time_s"]) for row in self.run(positions)]
+        return numpy.log(times) - self.measured
+
+    def make_columns(self):
+        """Constants that no row has two of can be moved together: by name, and level for links. Of each such group,
+        the constant that each row has (-1: none)."""
+        columns = collections.defaultdict(lambda: [-1] * len(self.rows))
+        for at, row in enumerate(self.rows):
+            cluster = self.files.cluster(row)
+            names = [(cluster["of"], 0)] + [(level["link"], 1 + i) for i, level in enumerate(cluster["levels"])]
+            for name, level in names:
+                for constant in {c.name for c in self.files.constants}:
+                    owner = self.files.owner(name, constant)
+                    if owner is not None:
+                        columns[constant, level][at] = owner
+        return [numpy.array(column) for _, column in sorted(columns.items())]
+
+    def jacobian(self, positions, base):
+        result = numpy.zeros((len(self.rows), len(positions)))
+        for column in self.columns:
+            moved = positions.copy()
+            owners = [owner for owner in set(column.tolist()) if owner >= 0]
+            moved[owners] += STEP
+            change = (self.residuals(moved) - base) / STEP
+            has = numpy.nonzero(column >= 0)[0]
+            result[has, column[has]] += change[has]
+        return result
+
+    def prior(self, positions):
+        """How far constants are from where they start, or from their relative's; and its derivative."""
+        count = len(positions)
+        values, slopes = numpy.zeros(count), numpy.eye(count)
+        for i, constant in enumerate(self.files.constants):
+            parent = self.files.relative(constant)
+            values[i] = positions[i] - (constant.start if parent is None else positions[parent])
+            if parent is not None:
+                slopes[i, parent] = -1
+        return PRIOR * values, PRIOR * slopes
+
+    def cost(self, residuals, positions):
+        prior, _ = self.prior(positions)
+        part = self.weights * SCALE * SCALE * (numpy.sqrt(1 + (residuals / SCALE) ** 2) - 1)
+        return 2 * part.sum() + (prior**2).sum()
+
+    def solve(self, rounds=14):
+        """Levenberg-Marquardt, with weights that fall where residuals are large."""
+        damping = 1e-2
+        residuals = self.residuals(self.positions)
+        cost = self.cost(residuals, self.positions)
+        for _ in range(rounds):
+            slopes = self.jacobian(self.positions, residuals)
+            weights = self.weights / numpy.sqrt(1 + (residuals / SCALE) ** 2)
+            prior, prior_slopes = self.prior(self.positions)
+            matrix = slopes.T @ (weights[:, None] * slopes) + prior_slopes.T @ prior_slopes
+            gradient = slopes.T @ (weights * residuals) + prior_slopes.T @ prior
+            self.matrix, self.slopes = matrix, slopes
+            better = False
+            for _ in range(6):
+                step = numpy.linalg.solve(matrix + damping * numpy.diag(numpy.diag(matrix) + 1e-9), -gradient)
+                trial = numpy.clip(self.positions + numpy.clip(step, -1.5, 1.5), -7, 7)
+                trial_residuals = self.residuals(trial)
+                trial_cost = self.cost(trial_residuals, trial)
+                if trial_cost < cost:
+                    better = True
+                    break
+                damping *= 6
+            if not better:
+                break
+            gain = (cost - trial_cost) / cost
+            self.positions, residuals, cost = trial, trial_residuals, trial_cost
+            damping = max(damping / 4, 1e-6)
+            if gain < 1e-3:
+                break
+        self.final = residuals
+
+    def errors(self):
+        """The 68th percentile of relative errors, by cluster."""
+        by = collections.defaultdict(list)
+        for row, residual in zip(self.rows, self.final):
+            by[self.files.cluster(row)["cluster"]].append(abs(math.expm1(residual)))
+        return {name: float(numpy.quantile(values, 0.68)) for name, values in by.items()}
+
+    def report(self):
+        """A line for each constant: value, interval of two standard deviations, the row that moves it most."""
+        spread = numpy.median(numpy.abs(self.final)) * 1.48
+        covariance = numpy.linalg.pinv(self.matrix) * spread**2
+        lines = []
+        for i, constant in enumerate(self.files.constants):
+            deviation = 2 * math.sqrt(max(covariance[i, i], 0))
+            low, high = (constant.value(self.positions[i] + sign * deviation) for sign in (-1, 1))
+            moves = numpy.abs(self.slopes[:, i]) * self.weights
+            decides = self.rows[int(moves.argmax())].get("id", "") if moves.max() > 1e-6 else "no row: as it starts"
+            lines.append(f"{constant.owner:16} {constant.name:26} {constant.value(self.positions[i]):<12.4g} "
+                         f"{low:.3g} to {high:.3g}; {decides}")
+        return lines
+
+
+def family(row):
+    """Rows of one publication count together."""
+    source = row["source"]
+    for name in ("vtrain_single", "vtrain_multi", "megatron_bridge", "megatron_sc21", "korthikanti22", "torchtitan",
+                 "mlperf", "aceso", "mist"):
+        if source.startswith(name):
+            return name + ("_moe" if name == "megatron_bridge" and row.get("arch") != "dense" else "")
+    return source
+
+
+def newest(rows):
+    """Of runs that differ in the software's release only, the newest (`container` in `extra`)."""
+    def release(row):
+        extra = dict(part.split("=", 1) for part in row.get("extra", "").split(";") if "=" in part)
+        return [int(part) for part in extra["container"].split(".")] if "container" in extra else None
+    measured = {"id", "step_time_s", "tokens_per_s_per_gpu", "tflops_per_gpu", "peak_memory_gib", "derived", "extra"}
+    best = {}
+    for row in rows:
+        if release(row):
+            key = tuple(value for name, value in row.items() if name not in measured)
+            if key not in best or release(row) > release(best[key]):
+                best[key] = row
+    kept = {id(row) for row in best.values()}
+    return [row for row in rows if not release(row) or id(row) in kept]
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(prog="python -m cleave.calibrate", description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("rows", help="a table of measured runs")
+    parser.add_argument("--devices", default="examples/devices", help="folder of devices, links and clusters")
+    parser.add_argument("--output", help="folder to write them to (default: the same)")
+    parser.add_argument("--plans", help="plans by op that rows name")
+    parser.add_argument("--leave-out", default="", help="sources whose rows do not count, separated by commas")
+    options = parser.parse_args(arguments)
+    try:
+        header, rows = read_rows(options.rows)
+        left_out = set(filter(None, options.leave_out.split(",")))
+        unknown = left_out - {row["source"] for row in rows}
+        if unknown:
+            raise CalibrationError(f"--leave-out: {options.rows} has no source {sorted(unknown)[0]!r}")
+        files = Files(options.devices)
+        fit = Fit(files, header, newest([row for row in rows if row["source"] not in left_out]), find_tool(),
+                  options.plans)
+        output = pathlib.Path(options.output or options.devices)
+        output.mkdir(parents=True, exist_ok=True)
+        files.write(output, fit.positions, fit.errors())
+    except CalibrationError as error:
+        sys.exit(f"cleave.calibrate: error: {error}")
+    print("\n".join(fit.report()))
+
+
+if __name__ == "__main__":
+    main()

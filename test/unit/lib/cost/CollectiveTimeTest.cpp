@@ -1,0 +1,66 @@
+// Collectives by algorithm, ranks, bytes and levels.
+
+#include "lib/cost/CollectiveTime.h"
+
+#include <gtest/gtest.h>
+
+using namespace cleave::cost;
+
+/// Nodes of 8 devices: 100 bytes a second within, 10 between.
+static Cluster makeCluster() {
+  Cluster cluster;
+  Link inner, outer;
+  inner.bandwidth = 100;
+  outer.bandwidth = 10;
+  cluster.levels = {{inner, 8}, {outer, 0}};
+  return cluster;
+}
+
+TEST(CollectiveTime, OneRankTakesNothing) {
+  EXPECT_EQ(timeOf(makeCluster(), Collective::AllReduce, {1, 1}, 800), 0);
+}
+
+TEST(CollectiveTime, RingsWithinANode) {
+  Cluster cluster = makeCluster();
+  EXPECT_DOUBLE_EQ(timeOf(cluster, Collective::AllGather, {8, 1}, 800), 7);
+  EXPECT_DOUBLE_EQ(timeOf(cluster, Collective::ReduceScatter, {4, 1}, 800), 6);
+  EXPECT_DOUBLE_EQ(timeOf(cluster, Collective::AllReduce, {8, 1}, 800), 14);
+}
+
+TEST(CollectiveTime, RanksOfANodeShareItsWayOut) {
+  Cluster cluster = makeCluster();
+  // 16 neighbours: 8 ranks of each of two nodes, with 8 links between them.
+  EXPECT_DOUBLE_EQ(timeOf(cluster, Collective::AllGather, {16, 1}, 1600), 1500.0 / 80);
+  // Every 8th: one rank of each node.
+  EXPECT_DOUBLE_EQ(timeOf(cluster, Collective::AllGather, {2, 8}, 1600), 800.0 / 10);
+}
+
+TEST(CollectiveTime, TreesWhereLatencyCounts) {
+  Cluster cluster = makeCluster();
+  cluster.levels[1].link.latency = 1;
+  // 64 nodes: a ring has 63 steps each way, a tree 6.
+  EXPECT_NEAR(timeOf(cluster, Collective::AllReduce, {64, 8}, 0.001), 12, 1e-3);
+  EXPECT_NEAR(timeOf(cluster, Collective::AllGather, {64, 8}, 0.001), 63, 1e-3);
+}
+
+TEST(CollectiveTime, ASharedLinkIsPartedAmongDevicesOfTheRun) {
+  Cluster cluster = makeCluster();
+  cluster.levels[0].link.shared = 1;
+  EXPECT_DOUBLE_EQ(timeOf(cluster, Collective::AllGather, {2, 1}, 100), 50 / 12.5);
+  cluster.devices = 2;
+  EXPECT_DOUBLE_EQ(timeOf(cluster, Collective::AllGather, {2, 1}, 100), 1);
+}
+
+TEST(CollectiveTime, AllToAllSendsOnlyWhatLeaves) {
+  Cluster cluster = makeCluster();
+  EXPECT_DOUBLE_EQ(timeOf(cluster, Collective::AllToAll, {8, 1}, 800), 7);
+  // Half of it to the other node.
+  EXPECT_DOUBLE_EQ(timeOf(cluster, Collective::AllToAll, {16, 1}, 800), 40);
+}
+
+TEST(CollectiveTime, SendsByDistance) {
+  Cluster cluster = makeCluster();
+  EXPECT_DOUBLE_EQ(sendTime(cluster, 1, 100), 1);
+  EXPECT_DOUBLE_EQ(sendTime(cluster, 8, 100), 10);
+  EXPECT_EQ(sendTime(cluster, 8, 0), 0);
+}

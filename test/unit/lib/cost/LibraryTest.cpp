@@ -1,0 +1,101 @@
+// Descriptions of devices, links and clusters: what is read, borrowed and refused.
+
+#include "lib/cost/Cluster.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+using namespace cleave::cost;
+
+namespace {
+class LibraryTest : public testing::Test {
+protected:
+  void SetUp() override {
+    ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("library", folder));
+    write("a.json", device("a", "", "0.5"));
+    write("link.json", R"({"link": "wire", "facts": {"bandwidth": 1e9, "shared": 0}, "constants": {)" +
+                           constant("latency", "1e-6") + "," + constant("efficiency", "0.5") + "," +
+                           constant("point_to_point_efficiency", "0.5") + "," +
+                           constant("all_to_all_efficiency", "0.5") + "}}");
+    write("cluster.json", cluster("a"));
+  }
+  void TearDown() override { llvm::sys::fs::remove_directories(folder); }
+
+  static std::string constant(const char *name, const std::string &value) {
+    return std::string("\"") + name + "\": {\"value\": " + value +
+           R"(, "start": 0.5, "lower": 0, "upper": 1, "unit": "1", "meaning": "test"})";
+  }
+  static std::string device(const char *name, const char *relative, const std::string &efficiency) {
+    std::string text = std::string("{\"device\": \"") + name + "\", \"relative\": \"" + relative +
+                       R"(", "facts": {"processors": 10, "memory_bytes": 1e9, "memory_bandwidth": 1e9,
+                       "flops_16bit": 1e12, "flops_8bit": 0, "flops_4bit": 0})";
+    if (efficiency.empty())
+      return text + "}";
+    text += ", \"constants\": {";
+    for (const char *other :
+         {"matrix_efficiency_8bit", "matrix_efficiency_4bit", "attention_efficiency",
+          "memory_efficiency", "depth_overhead", "kernel_seconds", "host_seconds", "step_seconds",
+          "overlap_slowdown"})
+      text += constant(other, "0.25") + ", ";
+    return text + constant("matrix_efficiency_16bit", efficiency) + "}}";
+  }
+  static std::string cluster(const char *device) {
+    return std::string(R"({"cluster": "nodes", "types": ["A1"], "devices_per_node": 8, "of": ")") +
+           device + R"(", "levels": [{"link": "wire", "size": 8}, {"link": "wire", "size": 0}]})";
+  }
+  void write(const char *name, const std::string &text) {
+    llvm::SmallString<128> path(folder);
+    llvm::sys::path::append(path, name);
+    std::ofstream(path.str().str()) << text;
+  }
+  std::string fail() {
+    auto library = Library::read(folder);
+    return library ? "" : llvm::toString(library.takeError());
+  }
+
+  llvm::SmallString<128> folder;
+};
+} // namespace
+
+TEST_F(LibraryTest, FindsAClusterByTypeAndNode) {
+  Library library = llvm::cantFail(Library::read(folder));
+  Cluster found = llvm::cantFail(library.find("A1", 8));
+  EXPECT_EQ(found.device.name, "a");
+  EXPECT_DOUBLE_EQ(found.device.matrixEfficiency16, 0.5);
+  EXPECT_EQ(found.note, "");
+  ASSERT_EQ(found.levels.size(), 2u);
+  EXPECT_EQ(found.levels[0].size, 8);
+  EXPECT_NE(llvm::toString(library.find("A1", 4).takeError()).find("gpus_per_node: no cluster"),
+            std::string::npos);
+  EXPECT_NE(llvm::toString(library.find("B9", 8).takeError()).find("b9.json"), std::string::npos);
+}
+
+TEST_F(LibraryTest, ARelativeStandsInAndIsNamed) {
+  write("b.json", device("b", "a", ""));
+  write("cluster.json", cluster("b"));
+  Cluster found = llvm::cantFail(llvm::cantFail(Library::read(folder)).find("A1", 8));
+  EXPECT_DOUBLE_EQ(found.device.matrixEfficiency16, 0.5);
+  EXPECT_EQ(found.note, "b has constants of a");
+}
+
+TEST_F(LibraryTest, RefusesWhatIsOutOfBoundsOrMissing) {
+  write("a.json", device("a", "", "1.5"));
+  EXPECT_NE(fail().find("expected a value from 0 to 1, found 1.5"), std::string::npos);
+  write("a.json", device("a", "", ""));
+  EXPECT_NE(fail().find("expected the constant"), std::string::npos);
+  write("a.json", device("a", "zzz", ""));
+  EXPECT_NE(fail().find("found \"zzz\""), std::string::npos);
+  write("a.json", device("a", "", "0.5"));
+  write("cluster.json", cluster("c"));
+  EXPECT_NE(fail().find("has no device named \"c\""), std::string::npos);
+}
+
+TEST_F(LibraryTest, RelativesInACircleAreRefused) {
+  write("b.json", device("b", "c", ""));
+  write("c.json", device("c", "b", ""));
+  EXPECT_NE(fail().find("relative"), std::string::npos);
+}

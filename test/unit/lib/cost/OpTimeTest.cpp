@@ -1,0 +1,78 @@
+// Matrix products by tiles and waves, and what only moves bytes.
+
+#include "lib/cost/OpTime.h"
+
+#include <gtest/gtest.h>
+
+using namespace cleave::cost;
+
+/// 100 processors of 1e10 operations a second each, and memory so fast that it does not count.
+static Device makeDevice() {
+  Device device;
+  device.processors = 100;
+  device.flops16 = 1e12;
+  device.flops8 = 2e12;
+  device.memoryBandwidth = 1e15;
+  return device;
+}
+
+TEST(OpTime, FullWavesReachTheRate) {
+  Device device = makeDevice();
+  device.matrixEfficiency16 = 0.5;
+  // 10 x 20 tiles of 256 x 128: two full waves.
+  MatrixProduct product{1, 2560, 2560, 4096, Width::Bits16};
+  EXPECT_NEAR(timeOf(device, product), product.flops() / 0.5e12, 1e-9);
+}
+
+TEST(OpTime, AWaveThatIsNotFullTakesAsLong) {
+  Device device = makeDevice();
+  device.processors = 1;
+  device.flops16 = 1e10;
+  // One row more than a tile of 256 has: another tile, though it may be a small one.
+  double full = timeOf(device, {1, 256, 128, 64, Width::Bits16});
+  double more = timeOf(device, {1, 257, 128, 64, Width::Bits16});
+  EXPECT_GT(more, full * 1.2);
+  EXPECT_LE(more, full * 2);
+  // Within a tile, rows are free.
+  EXPECT_DOUBLE_EQ(timeOf(device, {1, 255, 128, 64, Width::Bits16}), full);
+}
+
+TEST(OpTime, ATileHasAnOverheadOfDepth) {
+  Device device = makeDevice();
+  MatrixProduct product{1, 2560, 2560, 256, Width::Bits16};
+  double without = timeOf(device, product);
+  device.depthOverhead = 256;
+  EXPECT_NEAR(timeOf(device, product), 2 * without, 1e-9);
+}
+
+TEST(OpTime, ANarrowerTypeIsFasterWhereTheDeviceHasIt) {
+  Device device = makeDevice();
+  EXPECT_DOUBLE_EQ(reachedFlops(device, Width::Bits8), 2e12);
+  // No units of 4 bits: the next wider compute.
+  EXPECT_DOUBLE_EQ(reachedFlops(device, Width::Bits4), 2e12);
+  device.flops8 = 0;
+  EXPECT_DOUBLE_EQ(reachedFlops(device, Width::Bits4), 1e12);
+}
+
+TEST(OpTime, AProductIsNeverFasterThanItsBytes) {
+  Device device = makeDevice();
+  device.memoryBandwidth = 1e9;
+  device.memoryEfficiency = 0.5;
+  MatrixProduct product{1, 1024, 1024, 16, Width::Bits16};
+  EXPECT_DOUBLE_EQ(product.bytes(), 2 * (1024 * 16 + 16 * 1024 + 1024 * 1024));
+  EXPECT_DOUBLE_EQ(timeOf(device, product), product.bytes() / 0.5e9);
+}
+
+TEST(OpTime, DeepProductsOfFewTilesAreSplit) {
+  Device device = makeDevice();
+  // One tile, 64 k deep: on eight processors, not on one.
+  MatrixProduct product{1, 128, 128, 65536, Width::Bits16};
+  EXPECT_LT(timeOf(device, product), product.flops() / 1e10 / 6);
+}
+
+TEST(OpTime, AttentionByOperationsAndByTilesIfFew) {
+  Device device = makeDevice();
+  device.attentionEfficiency = 0.25;
+  EXPECT_DOUBLE_EQ(attentionTime(device, 1e12, 1000), 4);
+  EXPECT_DOUBLE_EQ(attentionTime(device, 1e12, 50), 8);
+}

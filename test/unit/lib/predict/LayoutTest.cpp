@@ -1,0 +1,85 @@
+// Rows of a table: what they say, what their source fills in, what is refused with its column.
+
+#include "lib/predict/Layout.h"
+
+#include <gtest/gtest.h>
+
+using namespace cleave::predict;
+
+namespace {
+struct LayoutTest : testing::Test {
+  LayoutTest() {
+    defaults.software["tool"] = {};
+    Source source;
+    source.software = "tool";
+    source.vocabulary = 1000;
+    defaults.sources["paper"] = source;
+    set({{"source", "paper"}, {"arch", "dense"}, {"layers", "8"}, {"hidden", "64"}, {"ffn", "256"},
+         {"heads", "4"}, {"seq", "16"}, {"global_batch", "32"}, {"micro_batch", "2"}, {"gpus", "16"},
+         {"gpus_per_node", "8"}, {"dp", "4"}, {"tp", "2"}, {"pp", "2"}, {"fsdp_zero", "0"},
+         {"schedule", "1f1b"}, {"recompute", "none"}, {"precision", "bf16"}, {"attention", "flash"}});
+  }
+  void set(std::initializer_list<std::pair<const char *, const char *>> fields) {
+    table.rows.resize(1);
+    for (auto [name, value] : fields) {
+      auto found = llvm::find(table.header, name);
+      if (found == table.header.end()) {
+        table.header.push_back(name);
+        table.rows[0].push_back(value);
+      } else {
+        table.rows[0][size_t(found - table.header.begin())] = value;
+      }
+    }
+  }
+  llvm::Expected<Layout> read() { return readLayout(Row(table, 0), defaults); }
+  std::string fail() {
+    auto layout = read();
+    return layout ? "" : llvm::toString(layout.takeError());
+  }
+
+  Table table;
+  Defaults defaults;
+};
+} // namespace
+
+TEST_F(LayoutTest, ReadsARow) {
+  Layout layout = llvm::cantFail(read());
+  EXPECT_EQ(layout.microbatches, 4);
+  EXPECT_EQ(layout.chunks, 1);
+  EXPECT_EQ(layout.context, 1);
+  EXPECT_EQ(layout.vocabulary, 1000);
+  ASSERT_EQ(layout.notes.size(), 1u);
+  EXPECT_EQ(layout.notes[0], "vocab: 1000 assumed");
+}
+
+TEST_F(LayoutTest, NeverReadsMeasurements) {
+  set({{"step_time_s", "not a number"}, {"peak_memory_gib", "?"}, {"tflops_per_gpu", "-"}});
+  EXPECT_EQ(fail(), "");
+}
+
+TEST_F(LayoutTest, ReadsExpertsAndSharding) {
+  set({{"arch", "moe128top8"}, {"fsdp_zero", "zero1"}, {"ep", "4"}, {"recompute", "3/8 layers"}});
+  Layout layout = llvm::cantFail(read());
+  EXPECT_EQ(layout.experts, 128);
+  EXPECT_EQ(layout.expertsPerToken, 8);
+  EXPECT_EQ(layout.shardStage, 1);
+  EXPECT_EQ(layout.shardRanks, 4);
+  EXPECT_DOUBLE_EQ(layout.recomputedLayers, 0.375);
+}
+
+TEST_F(LayoutTest, RefusesWithTheColumn) {
+  set({{"gpus", "17"}});
+  EXPECT_EQ(fail(), "gpus: expected dp x tp x pp x cp = 16, found 17");
+  set({{"gpus", "16"}, {"global_batch", "30"}});
+  EXPECT_EQ(fail(), "global_batch: expected a multiple of dp = 4, found 30");
+  set({{"global_batch", "32"}, {"micro_batch", "3"}});
+  EXPECT_EQ(fail(), "micro_batch: expected a divisor of global_batch / dp = 8, found 3");
+  set({{"micro_batch", "2"}, {"precision", "int3"}});
+  EXPECT_EQ(fail(), "precision: expected fp16, bf16, fp8, mxfp8 or nvfp4, found 'int3'");
+  set({{"precision", "fp8"}, {"arch", "moe"}});
+  EXPECT_EQ(fail(), "arch: expected 'dense' or 'moe<EXPERTS>top<CHOSEN>', found 'moe'");
+  set({{"arch", "dense"}, {"layers", ""}});
+  EXPECT_EQ(fail(), "layers: expected a number, the field is empty");
+  set({{"layers", "8"}, {"source", "other"}});
+  EXPECT_EQ(fail(), "source: expected one that the file of defaults has, found 'other'");
+}

@@ -1,0 +1,130 @@
+// Whole steps, where they can be worked out by hand.
+
+#include "lib/predict/StepTime.h"
+#include "lib/predict/Transformer.h"
+
+#include <gtest/gtest.h>
+
+using namespace cleave;
+using namespace cleave::predict;
+
+static Layout makeLayout() {
+  Layout layout = {};
+  layout.layers = 8;
+  layout.hidden = 1024;
+  layout.ffn = 4096;
+  layout.heads = layout.kvHeads = 16;
+  layout.vocabulary = 32000;
+  layout.sequence = 1024;
+  layout.globalBatch = 16;
+  layout.microBatch = 2;
+  layout.microbatches = 8;
+  layout.gpus = layout.gpusPerNode = 1;
+  layout.data = layout.tensor = layout.pipeline = layout.chunks = layout.context = layout.expert = 1;
+  layout.shardRanks = 1;
+  layout.recompute = Recompute::None;
+  layout.attention = AttentionKind::Unfused;
+  return layout;
+}
+
+static cost::Cluster makeCluster() {
+  cost::Cluster cluster;
+  cluster.device.processors = 1;
+  cluster.device.memory = 1e15;
+  cluster.device.memoryBandwidth = 1e30;
+  cluster.device.flops16 = 1e12;
+  cost::Link link;
+  link.bandwidth = 1e30;
+  cluster.levels = {{link, 8}, {link, 0}};
+  return cluster;
+}
+
+static StageTime makeStage(double forward, double backward, double send) {
+  StageTime stage;
+  stage.forward.compute = forward;
+  stage.backward.compute = backward;
+  stage.send = send;
+  return stage;
+}
+
+TEST(StepTime, ProductsOfAGPT) {
+  Layout layout = makeLayout();
+  Prediction step = llvm::cantFail(predictStep(layout, makeCluster(), nullptr, {.tiles = false}));
+  // 6 operations a parameter and token, and two products of queries, keys and values, three times.
+  double tokens = 16 * 1024, hidden = 1024;
+  double parameters = 8 * 12 * hidden * hidden + hidden * 32000;
+  double flops = 6 * tokens * parameters + 3 * 8 * 4 * tokens * 1024 * hidden;
+  EXPECT_NEAR(step.seconds, flops / 1e12, 1e-6 * step.seconds);
+}
+
+TEST(StepTime, RecomputationRepeatsTheForward) {
+  Layout layout = makeLayout();
+  Terms terms{.tiles = false};
+  double without = llvm::cantFail(predictStep(layout, makeCluster(), nullptr, terms)).seconds;
+  layout.recompute = Recompute::Full;
+  layout.recomputedLayers = 1;
+  Prediction with = llvm::cantFail(predictStep(layout, makeCluster(), nullptr, terms));
+  double head = 6 * 16 * 1024.0 * 1024 * 32000 / 1e12;
+  EXPECT_NEAR(with.seconds - head, (without - head) * 4 / 3, 1e-6);
+}
+
+TEST(StepTime, MoreMemoryThanThereIsMeansRecomputation) {
+  Layout layout = makeLayout();
+  cost::Cluster cluster = makeCluster();
+  layout.recompute = Recompute::Unknown;
+  Prediction roomy = llvm::cantFail(predictStep(layout, cluster, nullptr));
+  EXPECT_TRUE(roomy.notes.empty());
+  cluster.device.memory = roomy.memory * 0.8;
+  Prediction tight = llvm::cantFail(predictStep(layout, cluster, nullptr));
+  EXPECT_GT(tight.seconds, roomy.seconds);
+  EXPECT_LT(tight.memory, roomy.memory);
+  ASSERT_EQ(tight.notes.size(), 1u);
+  EXPECT_EQ(tight.notes[0].substr(0, 10), "recompute:");
+}
+
+TEST(StepTime, OneForwardOneBackwardHasItsClosedForm) {
+  for (unsigned microbatches : {4u, 8u, 100u}) {
+    std::vector<StageTime> stages(4, makeStage(1, 2, 0));
+    EXPECT_NEAR(llvm::cantFail(pipelineTime(stages, 4, microbatches, false)),
+                3.0 * (microbatches + 3), 1e-9);
+  }
+}
+
+TEST(StepTime, FewMicrobatchesStandForMany) {
+  // Uneven stages: the slowest sets the pace. Against the whole simulation, of fewer than four
+  // rounds, and by its growth.
+  std::vector<StageTime> stages;
+  for (double seconds : {1.0, 1.5, 1.2, 1.7})
+    stages.push_back(makeStage(seconds, 2 * seconds, 0.1));
+  double some = llvm::cantFail(pipelineTime(stages, 4, 16, false));
+  double more = llvm::cantFail(pipelineTime(stages, 4, 20, false));
+  EXPECT_NEAR(more - some, 4 * 1.7 * 3, 1e-9);
+}
+
+TEST(StepTime, InterleavingShortensTheBubble) {
+  std::vector<StageTime> stages(8, makeStage(1, 2, 0));
+  // p - 1 bubbles of one chunk.
+  EXPECT_NEAR(llvm::cantFail(pipelineTime(stages, 4, 32, false)), 3.0 * (2 * 32 + 3), 1e-9);
+}
+
+TEST(StepTime, LayersAcrossTensorRanksShareTheirWork) {
+  Layout layout = makeLayout();
+  LayerClass one = getDenseLayer({&layout, 2, 1}, 4096), two = getDenseLayer({&layout, 2, 2}, 4096);
+  auto flops = [](const LayerClass &layer) {
+    double sum = 0;
+    for (const LayerOp &op : layer.forward)
+      sum += op.product.flops();
+    return sum;
+  };
+  EXPECT_DOUBLE_EQ(flops(one), 2 * flops(two));
+  EXPECT_TRUE(llvm::any_of(two.forward, [](const LayerOp &op) {
+    return op.kind == LayerOp::Communication && op.collective == cost::Collective::AllReduce;
+  }));
+}
+
+TEST(StepTime, APlanThatIsNotThereIsRefused) {
+  Layout layout = makeLayout();
+  layout.plan = "p";
+  EXPECT_EQ(llvm::toString(predictStep(layout, makeCluster(), nullptr).takeError()),
+            "extra: the layout is a plan by op: expected 'p' in the file of --plans");
+}

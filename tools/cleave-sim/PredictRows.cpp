@@ -1,0 +1,104 @@
+//===- PredictRows.cpp - predictions for a table of runs ----------------------===//
+
+#include "PredictRows.h"
+
+#include "lib/predict/Rows.h"
+#include "lib/support/Error.h"
+
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+using namespace cleave;
+namespace cl = llvm::cl;
+
+static cl::OptionCategory rowsCategory("Options for tables of runs");
+static cl::opt<std::string> rowsOption(
+    "rows", cl::cat(rowsCategory), cl::value_desc("in.csv"),
+    cl::desc("Predict step time and memory of the training runs in a table, one a row"));
+static cl::opt<std::string> outputOption("output", cl::cat(rowsCategory), cl::value_desc("out.csv"),
+                                         cl::init("-"),
+                                         cl::desc("The table with predictions (default: printed)"));
+static cl::opt<std::string>
+    devicesOption("devices", cl::cat(rowsCategory), cl::value_desc("folder"),
+                  cl::desc("Descriptions of devices, links and clusters"));
+static cl::opt<std::string> defaultsOption("defaults", cl::cat(rowsCategory),
+                                           cl::value_desc("file.json"),
+                                           cl::desc("What rows leave open, by source"));
+static cl::opt<std::string> plansOption("plans", cl::cat(rowsCategory), cl::value_desc("file.json"),
+                                        cl::desc("Plans by op that rows name"));
+static cl::list<std::string>
+    withoutOption("without", cl::cat(rowsCategory), cl::CommaSeparated, cl::value_desc("term"),
+                  cl::desc("Leave terms of the model out: tiles, bytes, launches, latency, "
+                           "contention, bubble, optimizer"));
+
+/// Something that is installed with the tool, or lies in the sources that it was built from.
+static std::string findBeside(llvm::StringRef installed, llvm::StringRef inSources) {
+  static int anchor;
+  llvm::SmallString<256> tool(llvm::sys::fs::getMainExecutable(nullptr, &anchor));
+  llvm::sys::path::remove_filename(tool);
+  for (llvm::StringRef relative : {installed, inSources}) {
+    llvm::SmallString<256> path(tool);
+    llvm::sys::path::append(path, relative);
+    llvm::sys::path::remove_dots(path, true);
+    if (llvm::sys::fs::exists(path))
+      return path.str().str();
+  }
+  return "";
+}
+
+cl::OptionCategory &sim::getRowsCategory() {
+  return rowsCategory;
+}
+
+bool sim::wantsRows() {
+  return rowsOption.getNumOccurrences() > 0;
+}
+
+llvm::Error sim::predictRowsOfOptions() {
+  predict::RowsRequest request;
+  request.rows = rowsOption;
+  request.devices = devicesOption;
+  if (request.devices.empty())
+    request.devices = findBeside("../share/cleave/devices", "../../examples/devices");
+  request.defaults = defaultsOption;
+  if (request.defaults.empty())
+    request.defaults = findBeside("../share/cleave/runs.json", "../../examples/devices/defaults/runs.json");
+  if (request.devices.empty() || request.defaults.empty())
+    return makeError("--rows: expected --devices=FOLDER and --defaults=FILE, found none");
+  request.plans = plansOption;
+  for (llvm::StringRef name : withoutOption) {
+    predict::Terms &terms = request.terms;
+    bool *term = llvm::StringSwitch<bool *>(name)
+                     .Case("tiles", &terms.tiles)
+                     .Case("bytes", &terms.bytes)
+                     .Case("launches", &terms.launches)
+                     .Case("latency", &terms.latency)
+                     .Case("contention", &terms.contention)
+                     .Case("bubble", &terms.bubble)
+                     .Case("optimizer", &terms.optimizer)
+                     .Default(nullptr);
+    if (!term)
+      return makeError("--without: expected tiles, bytes, launches, latency, contention, bubble or "
+                       "optimizer, found '{0}'",
+                       name);
+    *term = false;
+  }
+  auto table = predict::predictRows(request);
+  if (!table)
+    return table.takeError();
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  table->print(os);
+  std::error_code code;
+  llvm::raw_fd_ostream file(outputOption, code, llvm::sys::fs::OF_Text);
+  if (!code) {
+    file << text;
+    file.close();
+    code = file.error();
+    file.clear_error();
+  }
+  return code ? makeError("{0}: {1}", outputOption.getValue(), code.message())
+              : llvm::Error::success();
+}

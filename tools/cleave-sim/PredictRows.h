@@ -1,0 +1,22 @@
+//===- PredictRows.h - the table of --rows --------------------------*- C++ -*-===//
+
+#ifndef CLEAVE_TOOLS_CLEAVE_SIM_PREDICTROWS_H
+#define CLEAVE_TOOLS_CLEAVE_SIM_PREDICTROWS_H
+
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Error.h"
+
+namespace cleave::sim {
+
+/// The options of tables, for --help.
+llvm::cl::OptionCategory &getRowsCategory();
+/// True if the command line has --rows.
+bool wantsRows();
+
+/// Predicts the rows of a table, as the options --rows, --output, --devices, --defaults, --plans
+/// and --without say. Nothing is written unless all of it can be.
+llvm::Error predictRowsOfOptions();
+
+} // namespace cleave::sim
+
+#endif // CLEAVE_TOOLS_CLEAVE_SIM_PREDICTROWS_H
