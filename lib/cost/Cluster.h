@@ -62,8 +62,8 @@ public:
   /// are left to their readers. Checks that what they name is there.
   static llvm::Expected<Library> read(llvm::StringRef folder);
 
-  /// The cluster of nodes with that many of these devices (0: any number). An unknown one is an error that says
-  /// which file is to be written.
+  /// The cluster of nodes with that many of these devices (0: any number). An unknown one is an
+  /// error that says which file is to be written.
   llvm::Expected<Cluster> find(llvm::StringRef type, int64_t devicesPerNode) const;
 
 private:

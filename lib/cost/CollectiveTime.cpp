@@ -54,8 +54,8 @@ double cleave::cost::timeOf(const Cluster &cluster, Collective kind, const Group
     double seconds = 0, latency = 0;
     for (const Crossing &level : levels) {
       double beyond = (n - static_cast<double>(level.ranks)) / n;
-      seconds = std::max(seconds,
-                         bytes * beyond / (level.bandwidth * level.link->allToAllEfficiency));
+      seconds =
+          std::max(seconds, bytes * beyond / (level.bandwidth * level.link->allToAllEfficiency));
       latency += level.link->latency * std::log2(static_cast<double>(level.parts) + 1);
     }
     return seconds + latency;
@@ -76,6 +76,21 @@ double cleave::cost::timeOf(const Cluster &cluster, Collective kind, const Group
   return std::min(ring, 2 * (bytes * slowest + treeSteps));
 }
 
+double cleave::cost::exchangeTime(const Cluster &cluster, const Group &group, double bytes,
+                                  double copies) {
+  if (group.size <= 1 || bytes <= 0)
+    return 0;
+  double n = static_cast<double>(group.size), seconds = 0, latency = 0;
+  for (const Crossing &level : crossings(cluster, group)) {
+    double units = n / static_cast<double>(level.ranks);
+    double others = (units - 1) * (1 - std::pow(1 - 1 / units, copies));
+    seconds =
+        std::max(seconds, bytes * others / (level.bandwidth * level.link->allToAllEfficiency));
+    latency += level.link->latency * std::log2(static_cast<double>(level.parts) + 1);
+  }
+  return seconds + latency;
+}
+
 double cleave::cost::sendTime(const Cluster &cluster, int64_t stride, double bytes) {
   if (bytes <= 0)
     return 0;
@@ -83,8 +98,8 @@ double cleave::cost::sendTime(const Cluster &cluster, int64_t stride, double byt
     const Level &level = cluster.levels[i];
     if (level.size != 0 && stride >= level.size)
       continue;
-    return level.link.latency + bytes / (bandwidthOf(level, sizeBelow(cluster, i)) *
-                                         level.link.pointToPointEfficiency);
+    return level.link.latency +
+           bytes / (bandwidthOf(level, sizeBelow(cluster, i)) * level.link.pointToPointEfficiency);
   }
   return 0;
 }

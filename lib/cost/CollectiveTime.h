@@ -10,13 +10,18 @@ namespace cleave::cost {
 enum class Collective { AllReduce, AllGather, ReduceScatter, AllToAll };
 
 /// Seconds of a collective of a group, while the other groups of the same kind run it too: each has
-/// the bandwidth of its own ranks' links. `bytes`: of the whole tensor (all-reduce), of the gathered
-/// or the reduced one, of what a rank sends to all together (all-to-all, its own part included).
+/// the bandwidth of its own ranks' links. `bytes`: of the whole tensor (all-reduce), of the
+/// gathered or the reduced one, of what a rank sends to all together (all-to-all, its own part
+/// included).
 ///
 /// Rings: (n - 1) / n of the bytes, twice for an all-reduce, at the pace of the slowest level that
 /// the ring crosses, and a latency for each step. Trees, between the units of a level, for
 /// all-reduces: twice the bytes, and a latency for each of log2 steps. The faster counts.
 double timeOf(const Cluster &cluster, Collective kind, const Group &group, double bytes);
+
+/// Each rank sends each of its tokens, `bytes` all together, to `copies` ranks of the group at
+/// random. A token that several ranks of a unit want crosses to that unit once.
+double exchangeTime(const Cluster &cluster, const Group &group, double bytes, double copies);
 
 /// Bytes from a rank to the one `stride` ranks further, while all ranks do the same.
 double sendTime(const Cluster &cluster, int64_t stride, double bytes);

@@ -2,6 +2,9 @@
 
 #include "lib/cost/Constants.h"
 
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
 #include <cmath>
 
 using namespace cleave;
@@ -21,6 +24,13 @@ llvm::Error cost::readFacts(JSONReader &file, llvm::ArrayRef<NamedNumber> facts)
                        *fact.value);
   }
   return reader.finish();
+}
+
+/// Short, whatever the magnitude.
+static std::string print(double value) {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%g", value);
+  return text;
 }
 
 static llvm::Error readConstant(JSONReader &constants, const NamedNumber &constant) {
@@ -44,7 +54,7 @@ static llvm::Error readConstant(JSONReader &constants, const NamedNumber &consta
     return error;
   if (!(lower <= value && value <= upper))
     return makeError("{0}: expected a value from {1} to {2}, found {3}", reader.path("value"),
-                     lower, upper, value);
+                     print(lower), print(upper), print(value));
   *constant.value = value;
   return llvm::Error::success();
 }

@@ -14,9 +14,9 @@ namespace cleave::cost {
 /// Most constants that a device or a link may have: more could be fitted to anything.
 constexpr size_t maxConstants = 12;
 
-/// One number that a file names: a fact of a data sheet, or a constant that is fitted: those stand in
-/// the file as {"value", "start", "lower", "upper", "unit", "meaning"};
-/// `start` is where a fit begins.
+/// One number that a file names: a fact of a data sheet, or a constant that is fitted: those stand
+/// in the file as {"value", "start", "lower", "upper", "unit", "meaning"}; `start` is where a fit
+/// begins.
 struct NamedNumber {
   llvm::StringRef name;
   double *value;

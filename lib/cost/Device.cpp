@@ -7,9 +7,12 @@ using namespace cleave::cost;
 using support::JSONReader;
 
 std::vector<NamedNumber> Device::facts() {
-  return {{"processors", &processors}, {"memory_bytes", &memory},
-          {"memory_bandwidth", &memoryBandwidth}, {"flops_16bit", &flops16},
-          {"flops_8bit", &flops8}, {"flops_4bit", &flops4}};
+  return {{"processors", &processors},
+          {"memory_bytes", &memory},
+          {"memory_bandwidth", &memoryBandwidth},
+          {"flops_16bit", &flops16},
+          {"flops_8bit", &flops8},
+          {"flops_4bit", &flops4}};
 }
 
 std::vector<NamedNumber> Device::constants() {

@@ -20,9 +20,9 @@ struct Device {
   std::string relative;
 
   // From data sheets.
-  double processors = 1;      // units that run tiles side by side
-  double memory = 0;          // bytes
-  double memoryBandwidth = 1; // bytes per second
+  double processors = 1;                      // units that run tiles side by side
+  double memory = 0;                          // bytes
+  double memoryBandwidth = 1;                 // bytes per second
   double flops16 = 1, flops8 = 0, flops4 = 0; // dense; 0: computed as the next wider
 
   // Fitted, with bounds in the file.

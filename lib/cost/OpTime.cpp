@@ -12,8 +12,8 @@ using namespace cleave::cost;
 /// that part of the largest tile's.
 static constexpr struct {
   double m, n, rate;
-} tiles[] = {{256, 128, 1.0}, {128, 256, 1.0},  {128, 128, 0.97}, {256, 64, 0.9}, {64, 256, 0.9},
-             {128, 64, 0.85}, {64, 128, 0.85}, {64, 64, 0.65}};
+} tiles[] = {{256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.97}, {256, 64, 0.9},
+             {64, 256, 0.9},  {128, 64, 0.85}, {64, 128, 0.85},  {64, 64, 0.65}};
 
 double MatrixProduct::bytes() const {
   double operand = width == Width::Bits16 ? 2 : width == Width::Bits8 ? 1 : 0.5;
@@ -34,15 +34,14 @@ double cleave::cost::timeOf(const Device &device, const MatrixProduct &product) 
   double rate = reachedFlops(device, product.width) / device.processors;
   double best = std::numeric_limits<double>::infinity();
   for (const auto &tile : tiles) {
-    double count =
-        product.batch * std::ceil(product.m / tile.m) * std::ceil(product.n / tile.n);
+    double count = product.batch * std::ceil(product.m / tile.m) * std::ceil(product.n / tile.n);
     for (double split = 1; split <= 8; split *= 2) {
       double depth = product.k / split;
       if (split > 1 && (depth < 512 || count * split > device.processors))
         break;
       // Partial sums are written and read once more in 32 bits.
-      double extra = split > 1 ? timeOfBytes(device, 8 * split * product.batch * product.m * product.n)
-                               : 0;
+      double extra =
+          split > 1 ? timeOfBytes(device, 8 * split * product.batch * product.m * product.n) : 0;
       double seconds = std::ceil(count * split / device.processors) * 2 * tile.m * tile.n *
                            (depth + device.depthOverhead) / (rate * tile.rate) +
                        extra;
@@ -55,7 +54,8 @@ double cleave::cost::timeOf(const Device &device, const MatrixProduct &product) 
 double cleave::cost::attentionTime(const Device &device, double flops, double tiles) {
   double waves = std::ceil(tiles / device.processors);
   double idle = tiles > 0 ? waves * device.processors / tiles : 1;
-  // Blocks of different length fill a long run's last wave: only a short one leaves idle processors.
+  // Blocks of different length fill a long run's last wave: only a short one leaves idle
+  // processors.
   idle = waves > 4 ? 1 : idle;
   return flops * idle / (device.flops16 * device.attentionEfficiency);
 }

@@ -32,6 +32,8 @@ static llvm::Error readSoftware(JSONReader &reader, Software &s) {
                               {"blocking_transfers", &s.blockingTransfers},
                               {"sequence_parallel", &s.sequenceParallel},
                               {"fuses_pointwise", &s.fusesPointwise},
+                              {"softmax_multiple", &s.softmaxMultiple},
+                              {"gathers_of_layer", &s.gathersOfLayer},
                               {"graphs", &s.graphs},
                               {"gradient_bytes", &s.gradientBytes},
                               {"optimizer_bytes", &s.optimizerBytes},
@@ -47,7 +49,10 @@ static llvm::Error readSource(JSONReader &reader, Source &source) {
     return error;
   if (llvm::Error error = reader.string("reason", source.reason, true))
     return error;
-  return readNumbers(reader, {{"vocabulary", &source.vocabulary}});
+  if (llvm::Error error = reader.string("older", source.older))
+    return error;
+  return readNumbers(reader,
+                     {{"vocabulary", &source.vocabulary}, {"older_until", &source.olderUntil}});
 }
 
 static llvm::Error readModel(JSONReader &reader, Model &m) {
@@ -100,8 +105,9 @@ llvm::Expected<Defaults> Defaults::read(llvm::StringRef path) {
   if (llvm::Error error = reader.finish())
     return error;
   for (const auto &source : defaults.sources)
-    if (!defaults.software.count(source.second.software))
-      return makeError("{0}: sources: {1}: has no software named \"{2}\"", path, source.first(),
-                       source.second.software);
+    for (const std::string &name : {source.second.software, source.second.older})
+      if (!name.empty() && !defaults.software.count(name))
+        return makeError("{0}: sources: {1}: has no software named \"{2}\"", path, source.first(),
+                         name);
   return defaults;
 }

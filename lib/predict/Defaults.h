@@ -23,13 +23,19 @@ struct Software {
   double sequenceParallel = 0;
   /// Pointwise ops next to each other run as one kernel.
   double fusesPointwise = 1;
+  /// A kernel for masked softmax runs where the heads of a rank times the micro-batch are a
+  /// multiple of this; 0: rows say which attention runs.
+  double softmaxMultiple = 0;
+  /// Messages in which a layer's sharded parameters are gathered: 1, or one a parameter.
+  double gathersOfLayer = 1;
   /// Steps are replayed as graphs: launches cost the host nothing.
   double graphs = 0;
   /// Bytes of a gradient when it is reduced.
   double gradientBytes = 2;
   /// Bytes that the update moves for each parameter: norms, clipping, master copies, moments.
   double optimizerBytes = 44;
-  /// Bytes that stay allocated for a parameter: itself, its gradient, what ZeRO's first stage shards.
+  /// Bytes that stay allocated for a parameter: itself, its gradient, what ZeRO's first stage
+  /// shards.
   double parameterBytes = 2, gradientStateBytes = 4, optimizerStateBytes = 12;
   /// The input and the output embedding are one tensor.
   double tiedEmbeddings = 0;
@@ -41,6 +47,9 @@ struct Software {
 /// What a source of rows leaves open.
 struct Source {
   std::string software;
+  /// What releases up to number `olderUntil` (`container` in the column `extra`) ran instead.
+  std::string older;
+  double olderUntil = 0;
   double vocabulary = 0; // 0: rows say
   std::string reason;
 };

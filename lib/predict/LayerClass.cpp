@@ -52,7 +52,9 @@ PassTime predict::timeOf(const cost::Cluster &cluster, const Groups &groups, con
   for (const LayerOp &op : pass) {
     if (op.kind == LayerOp::Communication) {
       const cost::Group &group = groups[size_t(op.axis)];
-      double seconds = cost::timeOf(cluster, op.collective, group, op.bytes);
+      double seconds = op.collective == cost::Collective::AllToAll
+                           ? cost::exchangeTime(cluster, group, op.bytes, op.copies)
+                           : cost::timeOf(cluster, op.collective, group, op.bytes);
       hidden[size_t(op.axis)] += op.overlap * seconds;
       result.exposed[size_t(op.axis)] += (1 - op.overlap) * seconds;
       if (group.size <= 1)

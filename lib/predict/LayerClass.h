@@ -24,6 +24,7 @@ struct LayerOp {
   double kernels = 1;
   cost::Collective collective = cost::Collective::AllReduce;
   Axis axis = Axis::Tensor;
+  double copies = 1; // of an all-to-all: ranks that a token goes to
   /// The part of a communication that may run beside the layer's computation.
   double overlap = 0;
 };
@@ -39,8 +40,8 @@ struct LayerClass {
   Pass again;
   /// Parameters of a rank; those of experts are reduced over other ranks.
   double parameters = 0, expertParameters = 0;
-  /// Bytes that the forward keeps for the backward: all; the input only (whole-layer recomputation);
-  /// without those that `again` computes anew.
+  /// Bytes that the forward keeps for the backward: all; the input only (whole-layer
+  /// recomputation); without those that `again` computes anew.
   double savedBytes = 0, inputBytes = 0, savedWithoutAgain = 0;
 
   void append(const LayerClass &other);
@@ -49,15 +50,16 @@ struct LayerClass {
 /// Process groups by axis.
 using Groups = std::array<cost::Group, numAxes>;
 
-/// Which of the model's terms count: for ablations. All but the named ones are as in the full model.
+/// Which of the model's terms count: for ablations. All but the named ones are as in the full
+/// model.
 struct Terms {
-  bool tiles = true;     // waves of tiles; otherwise operations at the reached rate
-  bool bytes = true;     // memory-bound kernels
-  bool launches = true;  // kernels' own time and the host's
-  bool latency = true;   // of links
+  bool tiles = true;      // waves of tiles; otherwise operations at the reached rate
+  bool bytes = true;      // memory-bound kernels
+  bool launches = true;   // kernels' own time and the host's
+  bool latency = true;    // of links
   bool contention = true; // slowdown of computation beside communication
-  bool bubble = true;    // of the pipeline, by simulation; otherwise the busiest rank's work
-  bool optimizer = true; // the update
+  bool bubble = true;     // of the pipeline, by simulation; otherwise the busiest rank's work
+  bool optimizer = true;  // the update
 };
 
 /// Seconds of a pass on one rank.

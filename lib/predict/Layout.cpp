@@ -7,10 +7,12 @@ using namespace cleave::predict;
 
 llvm::ArrayRef<llvm::StringRef> predict::requiredColumns() {
   static const llvm::StringRef columns[] = {
-      "source", "model", "arch", "layers", "hidden", "ffn", "heads", "kv_heads", "vocab", "seq",
-      "global_batch", "micro_batch", "microbatches", "gpus", "gpu_type", "gpus_per_node", "dp",
-      "tp", "sp", "pp", "vpp", "cp", "ep", "fsdp_zero", "schedule", "recompute", "precision",
-      "attention"};
+      "source",        "model",       "arch",         "layers",    "hidden",
+      "ffn",           "heads",       "kv_heads",     "vocab",     "seq",
+      "global_batch",  "micro_batch", "microbatches", "gpus",      "gpu_type",
+      "gpus_per_node", "dp",          "tp",           "sp",        "pp",
+      "vpp",           "cp",          "ep",           "fsdp_zero", "schedule",
+      "recompute",     "precision",   "attention"};
   return columns;
 }
 
@@ -107,10 +109,14 @@ void Reader::readParts() {
   }
   llvm::StringRef sequence = row.get("sp");
   layout.sequenceParallel =
-      layout.tensor > 1 && (sequence.empty() ? layout.software.sequenceParallel > 0 : sequence != "0");
+      layout.tensor > 1 &&
+      (sequence.empty() ? layout.software.sequenceParallel > 0 : sequence != "0");
   layout.lowRankTuning = row.find("extra", "kind") == "LoRA";
-  layout.compiled = row.find("extra", "compile") != "0";
-  layout.asyncTensor = row.find("extra", "async_tp") == "1";
+  if (row.find("extra", "compile") == "0")
+    layout.software.fusesPointwise = 0;
+  // Products in parts, each with its part of the collective beside it.
+  if (row.find("extra", "async_tp") == "1")
+    layout.software.overlapsTensor = 0.8;
 }
 
 void Reader::readRecompute() {
@@ -172,7 +178,8 @@ void Reader::check() {
     return;
   int64_t product = layout.data * layout.tensor * layout.pipeline * layout.context;
   if (product != layout.gpus)
-    return fail(makeError("gpus: expected dp x tp x pp x cp = {0}, found {1}", product, layout.gpus));
+    return fail(
+        makeError("gpus: expected dp x tp x pp x cp = {0}, found {1}", product, layout.gpus));
   if (layout.globalBatch % layout.data)
     return fail(makeError("global_batch: expected a multiple of dp = {0}, found {1}", layout.data,
                           layout.globalBatch));
@@ -190,8 +197,8 @@ void Reader::check() {
     layout.microbatches = share / layout.microBatch;
   }
   if (layout.heads % layout.tensor)
-    return fail(makeError("tp: expected a divisor of heads = {0}, found {1}", layout.heads,
-                          layout.tensor));
+    return fail(
+        makeError("tp: expected a divisor of heads = {0}, found {1}", layout.heads, layout.tensor));
   // The embedding and the loss may have stages of their own.
   int64_t stages = layout.pipeline * std::max<int64_t>(layout.chunks, 1);
   if (layout.layers < stages && layout.layers + 2 != stages)
@@ -208,8 +215,14 @@ llvm::Expected<Layout> predict::readLayout(const Row &row, const Defaults &defau
   if (source == defaults.sources.end())
     return makeError("source: expected one that the file of defaults has, found '{0}'",
                      layout.source);
-  layout.software = defaults.software.find(source->second.software)->second;
-  auto model = defaults.models.find(layout.model);
+  double release = 0;
+  bool isOlder = !source->second.older.empty() &&
+                 !row.find("extra", "container").split('.').first.getAsDouble(release) &&
+                 release <= source->second.olderUntil;
+  layout.software =
+      defaults.software.find(isOlder ? source->second.older : source->second.software)->second;
+  // "NAME (variant)"
+  auto model = defaults.models.find(llvm::StringRef(layout.model).split(" (").first);
   if (model != defaults.models.end())
     layout.dimensions = model->second;
   Reader reader(row, layout);

@@ -37,8 +37,6 @@ struct Layout {
   AttentionKind attention = AttentionKind::Flash;
   cost::Width width = cost::Width::Bits16;
   bool lowRankTuning = false; // weights are frozen: no gradients of them
-  bool compiled = true;
-  bool asyncTensor = false;
   std::string plan;
 
   Model dimensions;

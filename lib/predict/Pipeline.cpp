@@ -32,7 +32,7 @@ static llvm::Expected<const schedule::Schedule *> getSchedule(unsigned ranks, un
 }
 
 static llvm::Expected<double> runSchedule(const simulate::CostTable &costs, unsigned ranks,
-                                       unsigned chunks, unsigned microbatches) {
+                                          unsigned chunks, unsigned microbatches) {
   auto program = getSchedule(ranks, chunks, microbatches);
   if (!program)
     return program.takeError();

@@ -78,7 +78,7 @@ static llvm::Error addByOp(PlannedStages &result, const cost::Cluster &cluster, 
         return makeError("extra: plan '{0}': stage {1}: expected degrees of 1 or more", layout.plan,
                          s);
       Shape shape{&layout, double(layout.microBatch) / double(data[i]), double(tensor[i])};
-      LayerClass layer = at == 0 ? getEmbedding(shape)
+      LayerClass layer = at == 0           ? getEmbedding(shape)
                          : at + 1 == total ? getHead(shape)
                          : at + 2 == total ? LayerClass() // part of the head
                                            : getBlock(shape, Block((at - 1) % numBlocks));
@@ -92,10 +92,9 @@ static llvm::Error addByOp(PlannedStages &result, const cost::Cluster &cluster, 
       stage.data = std::max(stage.data, double(data[i]));
       // Where degrees change, ranks gather what others have of the activation.
       if (i && (tensor[i] != tensor[i - 1] || data[i] != data[i - 1])) {
-        double seconds =
-            cost::timeOf(cluster, cost::Collective::AllGather,
-                         {std::max(tensor[i], tensor[i - 1]), 1},
-                         2 * shape.tokens() * double(data[i]) * double(layout.hidden));
+        double seconds = cost::timeOf(cluster, cost::Collective::AllGather,
+                                      {std::max(tensor[i], tensor[i - 1]), 1},
+                                      2 * shape.tokens() * double(data[i]) * double(layout.hidden));
         stage.forward.exposed[size_t(Axis::Tensor)] += seconds;
         stage.backward.exposed[size_t(Axis::Tensor)] += seconds;
       }
@@ -117,14 +116,16 @@ static llvm::Error addByStage(PlannedStages &result, const cost::Cluster &cluste
   const Array *recomputed = plan.getArray("checkpointed_layers_per_stage");
   const Array *strategies = plan.getArray("stage_strategies");
   if (!layers || !recomputed || !strategies || layers->size() != strategies->size())
-    return makeError("extra: plan '{0}': expected layers and strategies of each stage", layout.plan);
+    return makeError("extra: plan '{0}': expected layers and strategies of each stage",
+                     layout.plan);
   layout.microbatches = plan.getInteger("gradient_accumulation_steps").value_or(0);
   for (size_t s = 0; s < layers->size(); ++s) {
     const Array *strategy = (*strategies)[s].getAsArray();
     int64_t micro = numberAt(strategy, 0), data = numberAt(strategy, 1),
             tensor = numberAt(strategy, 2);
     if (micro < 1 || data < 1 || tensor < 1)
-      return makeError("extra: plan '{0}': stage {1}: expected degrees of 1 or more", layout.plan, s);
+      return makeError("extra: plan '{0}': stage {1}: expected degrees of 1 or more", layout.plan,
+                       s);
     layout.microBatch = micro;
     Shape shape{&layout, double(micro), double(tensor)};
     Groups groups = groupsOf(tensor, data);
@@ -142,9 +143,11 @@ static llvm::Error addByStage(PlannedStages &result, const cost::Cluster &cluste
     }
     if (s + 1 == layers->size())
       add(stage, getHead(shape), cluster, groups, terms, false, false);
-    layout.shardStage = numberAt(strategy, 3) ? 3 : numberAt(strategy, 4) ? 2 : numberAt(strategy, 5) ? 1 : 0;
-    stage.send = cost::sendTime(cluster, tensor * data,
-                                2 * shape.tokens() * double(layout.hidden));
+    layout.shardStage = numberAt(strategy, 3)   ? 3
+                        : numberAt(strategy, 4) ? 2
+                        : numberAt(strategy, 5) ? 1
+                                                : 0;
+    stage.send = cost::sendTime(cluster, tensor * data, 2 * shape.tokens() * double(layout.hidden));
   }
   return llvm::Error::success();
 }
@@ -170,6 +173,7 @@ llvm::Expected<PlannedStages> predict::makePlannedStages(const Layout &layout,
       return error;
   }
   if (result.stages.empty() || result.layout.microbatches < 1)
-    return makeError("extra: plan '{0}': expected stages and microbatches, found none", layout.plan);
+    return makeError("extra: plan '{0}': expected stages and microbatches, found none",
+                     layout.plan);
   return result;
 }

@@ -73,7 +73,8 @@ llvm::Expected<Table> predict::predictRows(const RowsRequest &request) {
   for (size_t i = 0; i < table->rows.size(); ++i) {
     auto fields = predictRow(Row(*table, i), context);
     if (!fields)
-      fields = std::vector<std::string>{"", "", "", "not predicted: " + llvm::toString(fields.takeError())};
+      fields = std::vector<std::string>{"", "", "",
+                                        "not predicted: " + llvm::toString(fields.takeError())};
     table->rows[i].insert(table->rows[i].end(), fields->begin(), fields->end());
   }
   for (const char *column :

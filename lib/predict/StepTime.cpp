@@ -98,13 +98,16 @@ void Step::shardParameters(LayerClass &layer) const {
   LayerOp op{LayerOp::Communication};
   op.axis = Axis::Data;
   op.overlap = layout.software.overlapsGradients;
-  op.bytes = 2 * layer.parameters;
-  op.collective = Collective::AllGather;
-  layer.forward.push_back(op);
-  layer.backward.push_back(op);
-  op.collective = Collective::ReduceScatter;
-  op.bytes = layout.software.gradientBytes * layer.parameters;
-  layer.backward.push_back(op);
+  double messages = std::max(layout.software.gathersOfLayer, 1.0);
+  for (double i = 0; i < messages; ++i) {
+    op.bytes = 2 * layer.parameters / messages;
+    op.collective = Collective::AllGather;
+    layer.forward.push_back(op);
+    layer.backward.push_back(op);
+    op.collective = Collective::ReduceScatter;
+    op.bytes = layout.software.gradientBytes * layer.parameters / messages;
+    layer.backward.push_back(op);
+  }
 }
 
 void Step::makeStages() {
@@ -156,19 +159,18 @@ void Step::makeStages() {
   if (layout.software.tiedEmbeddings > 0 && layout.pipeline == 1)
     last.parameters -= embedding.parameters;
   add(stages.back(), last);
-  double bytes = 2 * shape.tokens() * double(layout.hidden) /
-                 (layout.sequenceParallel ? double(tensor) : 1);
+  double bytes =
+      2 * shape.tokens() * double(layout.hidden) / (layout.sequenceParallel ? double(tensor) : 1);
   for (StageTime &stage : stages)
-    stage.send = layout.pipeline > 1
-                     ? cost::sendTime(cluster, layout.gpus / layout.pipeline, bytes)
-                     : 0;
+    stage.send =
+        layout.pipeline > 1 ? cost::sendTime(cluster, layout.gpus / layout.pipeline, bytes) : 0;
 }
 
 /// Parameters, gradients and optimizer state of a stage's rank.
 double Step::parameterBytes(const StageTime &stage) const {
   double ranks = double(std::max<int64_t>(layout.shardRanks, 1));
-  double expertRanks = std::max(
-      1.0, double(layout.data * layout.context * layout.tensor) / double(layout.expert));
+  double expertRanks =
+      std::max(1.0, double(layout.data * layout.context * layout.tensor) / double(layout.expert));
   const Software &s = layout.software;
   auto bytes = [&](double parameters, double shards) {
     double of = parameters * s.parameterBytes / (layout.shardStage >= 3 ? shards : 1);
@@ -349,8 +351,8 @@ llvm::Expected<Prediction> Step::runPlan(const llvm::json::Object &plan) {
     if (terms.optimizer)
       result.update = std::max(result.update, updateTime(stage));
     double inFlight = std::min(double(stages.size() - rank), double(layout.microbatches));
-    result.memory = std::max(result.memory, parameterBytes(stage) + inFlight * stage.savedBytes +
-                                                stage.workBytes);
+    result.memory = std::max(result.memory,
+                             parameterBytes(stage) + inFlight * stage.savedBytes + stage.workBytes);
   }
   result.compute = busiest;
   result.bubble = *seconds - busiest;
@@ -368,8 +370,8 @@ static std::vector<Layout> getChoices(const Layout &layout) {
                                          : std::vector<int64_t>{1, 2, 4, 8, 16}) {
     if (share % micro)
       continue;
-    for (int64_t chunks : layout.chunks ? std::vector<int64_t>{layout.chunks}
-                                        : std::vector<int64_t>{1, 2, 4}) {
+    for (int64_t chunks :
+         layout.chunks ? std::vector<int64_t>{layout.chunks} : std::vector<int64_t>{1, 2, 4}) {
       if (!layout.chunks && (layout.layers % (layout.pipeline * chunks) ||
                              (chunks > 1 && (share / micro) % layout.pipeline)))
         continue;
@@ -378,7 +380,8 @@ static std::vector<Layout> getChoices(const Layout &layout) {
       choice.microbatches = share / micro;
       choice.chunks = chunks;
       if (!layout.microBatch)
-        choice.notes.push_back("micro_batch: " + std::to_string(micro) + " is the fastest that fits");
+        choice.notes.push_back("micro_batch: " + std::to_string(micro) +
+                               " is the fastest that fits");
       if (!layout.chunks)
         choice.notes.push_back("vpp: " + std::to_string(chunks) + " is the fastest that fits");
     }
@@ -407,8 +410,7 @@ llvm::Expected<Prediction> predict::predictStep(const Layout &layout, const cost
       return prediction.takeError();
     bool fits = prediction->memory <= limit;
     bool bestFits = best && best->memory <= limit;
-    if (!best || (fits && !bestFits) ||
-        (fits == bestFits && prediction->seconds < best->seconds))
+    if (!best || (fits && !bestFits) || (fits == bestFits && prediction->seconds < best->seconds))
       best = std::move(*prediction);
   }
   return std::move(*best);

@@ -24,9 +24,9 @@ struct Prediction {
 /// Seconds and activation bytes of a pipeline stage and one microbatch.
 struct StageTime {
   PassTime forward, backward;
-  double send = 0;        // to the next stage
-  double savedBytes = 0;  // kept until the backward
-  double workBytes = 0;   // at the most beside them
+  double send = 0;       // to the next stage
+  double savedBytes = 0; // kept until the backward
+  double workBytes = 0;  // at the most beside them
   double parameters = 0, expertParameters = 0;
   double tensor = 1, data = 1; // of its ranks, where stages differ
 };
@@ -37,8 +37,8 @@ llvm::Expected<double> pipelineTime(llvm::ArrayRef<StageTime> stages, unsigned r
                                     unsigned microbatches, bool blockingTransfers);
 
 /// The step of a layout. What it leaves open (micro-batch, chunks, recomputation) is what runs
-/// fastest and fits in memory, and is noted. `plans`: plans by op, for layouts that name one; may be
-/// null. Errors start with a column.
+/// fastest and fits in memory, and is noted. `plans`: plans by op, for layouts that name one; may
+/// be null. Errors start with a column.
 llvm::Expected<Prediction> predictStep(const Layout &layout, const cost::Cluster &cluster,
                                        const llvm::json::Object *plans, const Terms &terms = {});
 

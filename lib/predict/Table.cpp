@@ -23,8 +23,7 @@ static void printField(llvm::raw_ostream &os, llvm::StringRef field) {
 }
 
 static void printLine(llvm::raw_ostream &os, llvm::ArrayRef<std::string> fields) {
-  llvm::interleave(
-      fields, os, [&](const std::string &field) { printField(os, field); }, ",");
+  llvm::interleave(fields, os, [&](const std::string &field) { printField(os, field); }, ",");
   os << '\n';
 }
 

@@ -58,6 +58,7 @@ public:
   void communicate(Pass &pass, Collective kind, Axis axis, double bytes, double overlap) {
     LayerOp op{LayerOp::Communication};
     op.collective = kind;
+    op.kernels = 3; // with the events around it
     op.axis = axis;
     op.bytes = bytes;
     op.overlap = overlap;
@@ -145,9 +146,14 @@ void Builder::attention() {
   }
   size_t begin = layer.forward.size();
   product({shape.microBatch * heads, rows, sequence, depth, Width::Bits16});
-  // A mask is a pass of its own where it is not part of the softmax.
-  double passes = layout.attention == AttentionKind::Unfused ? 8 : 4;
-  moved(passes * size, (passes + 2) * size, passes / 4, passes / 4);
+  bool fused = layout.attention == AttentionKind::FusedSoftmax;
+  if (double multiple = layout.software.softmaxMultiple)
+    fused = std::fmod(shape.microBatch * heads, multiple) == 0;
+  // Otherwise scale, mask, conversions and the softmax are passes of their own.
+  if (fused)
+    moved(4 * size, 6 * size, 1, 1);
+  else
+    moved(18 * size, 14 * size, 5, 4);
   moved(5 * size, 5 * size, 1, 1); // dropout
   product({shape.microBatch * heads, rows, head, sequence, Width::Bits16});
   layer.again.insert(layer.again.end(), layer.forward.begin() + long(begin), layer.forward.end());
@@ -168,8 +174,8 @@ LayerClass predict::getBlock(const Shape &shape, Block block) {
     break;
   case Block::Projection:
     b.linear(b.tokens, b.hidden, b.queries + 2 * b.keys, layout.width);
-    b.moved(2 * 2 * b.tokens * (b.queries + 2 * b.keys), 2 * 2 * b.tokens * (b.queries + 2 * b.keys),
-            3, 3);
+    b.moved(2 * 2 * b.tokens * (b.queries + 2 * b.keys),
+            2 * 2 * b.tokens * (b.queries + 2 * b.keys), 3, 3);
     b.keep(2 * b.tokens * (b.queries + 2 * b.keys) + 2 * b.tokens * b.hidden / b.shared);
     b.layer.parameters += b.hidden * (b.queries + 2 * b.keys);
     b.reduceTensor(b.layer.backward);
@@ -228,16 +234,16 @@ static void addAttention(Builder &b) {
     // Low-rank projections are not parted along heads before their second product.
     double heads = b.queries / b.head;
     double full = heads * (b.head + model.rotaryDimension);
-    b.linear(b.tokens / b.shared, b.hidden, model.queryRank + model.valueRank + model.rotaryDimension,
-             layout.width);
-    b.moved(8 * b.tokens * (model.queryRank + model.valueRank), 16 * b.tokens * model.queryRank, 2, 4);
+    b.linear(b.tokens / b.shared, b.hidden,
+             model.queryRank + model.valueRank + model.rotaryDimension, layout.width);
+    b.moved(8 * b.tokens * (model.queryRank + model.valueRank), 16 * b.tokens * model.queryRank, 2,
+            4);
     b.linear(b.tokens, model.queryRank, full, layout.width);
     b.linear(b.tokens, model.valueRank, 2 * b.queries, layout.width);
     b.moved(8 * b.tokens * full, 8 * b.tokens * full, 4, 4);
     b.keep(2 * b.tokens * (2 * full + b.queries + model.queryRank + model.valueRank));
-    b.layer.parameters +=
-        b.hidden * (model.queryRank + model.valueRank) + model.queryRank * full +
-        2 * model.valueRank * b.queries;
+    b.layer.parameters += b.hidden * (model.queryRank + model.valueRank) + model.queryRank * full +
+                          2 * model.valueRank * b.queries;
   } else {
     double width = b.queries + 2 * b.keys;
     b.linear(b.tokens, b.hidden, width, layout.width);
@@ -280,8 +286,7 @@ LayerClass predict::getDenseLayer(const Shape &shape, double ffn) {
   b.norm();
   addNetwork(b, b.tokens, ffn / shape.tensor, 1, 1);
   b.keep(2 * b.tokens * b.hidden / b.shared);
-  b.layer.parameters +=
-      (b.layout.dimensions.gated > 0 ? 3 : 2) * b.hidden * ffn / shape.tensor;
+  b.layer.parameters += (b.layout.dimensions.gated > 0 ? 3 : 2) * b.hidden * ffn / shape.tensor;
   b.reduceTensor(b.layer.forward);
   b.reduceTensor(b.layer.backward);
   b.residual();
@@ -304,13 +309,12 @@ LayerClass predict::getExpertLayer(const Shape &shape) {
   b.linear(own, b.hidden, experts, Width::Bits16); // router
   b.moved(12 * own * experts, 12 * own * experts, 6, 6);
   double bytes = 2 * own * chosen * b.hidden;
-  // A token goes once to each rank that has some of its experts.
-  double ranks = static_cast<double>(layout.expert);
-  double copies = ranks > 1 ? ranks * (1 - std::pow(1 - 1 / ranks, chosen)) / chosen : 1;
   for (Pass *pass : {&b.layer.forward, &b.layer.backward})
-    for (int i = 0; i < 2; ++i)
-      b.communicate(*pass, Collective::AllToAll, Axis::Expert, bytes * copies,
+    for (int i = 0; i < 2; ++i) {
+      b.communicate(*pass, Collective::AllToAll, Axis::Expert, 2 * own * b.hidden,
                     layout.software.overlapsExperts);
+      pass->back().copies = chosen;
+    }
   b.moved(4 * bytes, 4 * bytes, 4, 4); // sorted by expert, and back
   addNetwork(b, own * chosen / local, ffn, local, 1);
   b.keep(2 * own * chosen * b.hidden);
@@ -348,7 +352,8 @@ LayerClass predict::getHead(const Shape &shape) {
   double size = b.tokens * vocabulary;
   b.moved(24 * size, 10 * size, 8, 4);
   if (shape.tensor > 1 && !b.layout.sequenceParallel)
-    b.communicate(b.layer.backward, Collective::AllReduce, Axis::Tensor, 2 * b.tokens * b.hidden, 0);
+    b.communicate(b.layer.backward, Collective::AllReduce, Axis::Tensor, 2 * b.tokens * b.hidden,
+                  0);
   b.keep(6 * size);
   b.layer.parameters += b.hidden * vocabulary;
   return b.layer;

@@ -19,8 +19,19 @@ struct Shape {
 
 /// The ops of a GPT layer, in the order in which plans by op list them.
 enum class Block {
-  Norm1, Projection, Scores, Softmax, AttentionDropout, Context, Output, Residual1,
-  Norm2, Expand, Activation, Contract, Residual2
+  Norm1,
+  Projection,
+  Scores,
+  Softmax,
+  AttentionDropout,
+  Context,
+  Output,
+  Residual1,
+  Norm2,
+  Expand,
+  Activation,
+  Contract,
+  Residual2
 };
 constexpr unsigned numBlocks = 13;
 

@@ -56,13 +56,9 @@ def find_tool():
     return tool
 
 
-def predict(tool, table, devices, plans=None, without=()):
-    """Rows with predictions; `table` is a file."""
-    command = [str(tool), f"--rows={table}", f"--devices={devices}"]
-    if plans:
-        command.append(f"--plans={plans}")
-    if without:
-        command.append("--without=" + ",".join(without))
+def predict(tool, table, devices, options=()):
+    """Rows with predictions; `table` is a file, `options` are further ones of cleave-sim."""
+    command = [str(tool), f"--rows={table}", f"--devices={devices}", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise CalibrationError(done.stderr.strip())
@@ -147,8 +143,8 @@ class Files:
 class Fit:
     """Constants fitted to rows."""
 
-    def __init__(self, files, header, rows, tool, plans=None, without=(), positions=None):
-        self.files, self.tool, self.plans, self.without = files, tool, plans, without
+    def __init__(self, files, header, rows, tool, options=(), positions=None):
+        self.files, self.tool, self.options = files, tool, options
         self.header = header
         self.rows = [row for row in rows if row["step_time_s"] and files.cluster(row)]
         # What cannot be predicted has no residual.
@@ -175,7 +171,7 @@ class Fit:
 
     def run(self, positions):
         self.files.write(self.scratch, positions)
-        return predict(self.tool, self.scratch / "rows.csv", self.scratch, self.plans, self.without)
+        return predict(self.tool, self.scratch / "rows.csv", self.scratch, self.options)
 
     def residuals(self, positions):
         times = [float(row["predicted_step_time_s"]) for row in self.run(positions)]
@@ -307,6 +303,7 @@ def main(arguments=None):
     parser.add_argument("--devices", default="examples/devices", help="folder of devices, links and clusters")
     parser.add_argument("--output", help="folder to write them to (default: the same)")
     parser.add_argument("--plans", help="plans by op that rows name")
+    parser.add_argument("--defaults", help="what rows leave open, by source (default: cleave-sim's)")
     parser.add_argument("--leave-out", default="", help="sources whose rows do not count, separated by commas")
     options = parser.parse_args(arguments)
     try:
@@ -317,7 +314,7 @@ def main(arguments=None):
             raise CalibrationError(f"--leave-out: {options.rows} has no source {sorted(unknown)[0]!r}")
         files = Files(options.devices)
         fit = Fit(files, header, newest([row for row in rows if row["source"] not in left_out]), find_tool(),
-                  options.plans)
+                  [f"--{name}={value}" for name, value in (("plans", options.plans), ("defaults", options.defaults)) if value])
         output = pathlib.Path(options.output or options.devices)
         output.mkdir(parents=True, exist_ok=True)
         files.write(output, fit.positions, fit.errors())

@@ -14,15 +14,15 @@ using namespace cleave;
 namespace cl = llvm::cl;
 
 static cl::OptionCategory rowsCategory("Options for tables of runs");
-static cl::opt<std::string> rowsOption(
-    "rows", cl::cat(rowsCategory), cl::value_desc("in.csv"),
-    cl::desc("Predict step time and memory of the training runs in a table, one a row"));
+static cl::opt<std::string>
+    rowsOption("rows", cl::cat(rowsCategory), cl::value_desc("in.csv"),
+               cl::desc("Predict step time and memory of the training runs in a table, one a row"));
 static cl::opt<std::string> outputOption("output", cl::cat(rowsCategory), cl::value_desc("out.csv"),
                                          cl::init("-"),
                                          cl::desc("The table with predictions (default: printed)"));
-static cl::opt<std::string>
-    devicesOption("devices", cl::cat(rowsCategory), cl::value_desc("folder"),
-                  cl::desc("Descriptions of devices, links and clusters"));
+static cl::opt<std::string> devicesOption("devices", cl::cat(rowsCategory),
+                                          cl::value_desc("folder"),
+                                          cl::desc("Descriptions of devices, links and clusters"));
 static cl::opt<std::string> defaultsOption("defaults", cl::cat(rowsCategory),
                                            cl::value_desc("file.json"),
                                            cl::desc("What rows leave open, by source"));
@@ -64,7 +64,8 @@ llvm::Error sim::predictRowsOfOptions() {
     request.devices = findBeside("../share/cleave/devices", "../../examples/devices");
   request.defaults = defaultsOption;
   if (request.defaults.empty())
-    request.defaults = findBeside("../share/cleave/runs.json", "../../examples/devices/defaults/runs.json");
+    request.defaults =
+        findBeside("../share/cleave/runs.json", "../../examples/devices/defaults/runs.json");
   if (request.devices.empty() || request.defaults.empty())
     return makeError("--rows: expected --devices=FOLDER and --defaults=FILE, found none");
   request.plans = plansOption;

@@ -64,3 +64,11 @@ TEST(CollectiveTime, SendsByDistance) {
   EXPECT_DOUBLE_EQ(sendTime(cluster, 8, 100), 10);
   EXPECT_EQ(sendTime(cluster, 8, 0), 0);
 }
+
+TEST(CollectiveTime, ATokenCrossesToANodeOnce) {
+  Cluster cluster = makeCluster();
+  // Within a node, one copy: to each of 7 others with one chance in 8.
+  EXPECT_NEAR(exchangeTime(cluster, {8, 1}, 800, 1), 7, 1e-9);
+  // Two nodes and so many copies that each node surely wants the token: it leaves once.
+  EXPECT_NEAR(exchangeTime(cluster, {16, 1}, 800, 100), 80, 1e-6);
+}

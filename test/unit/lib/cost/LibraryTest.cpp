@@ -17,10 +17,11 @@ protected:
   void SetUp() override {
     ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("library", folder));
     write("a.json", device("a", "", "0.5"));
-    write("link.json", R"({"link": "wire", "facts": {"bandwidth": 1e9, "shared": 0}, "constants": {)" +
-                           constant("latency", "1e-6") + "," + constant("efficiency", "0.5") + "," +
-                           constant("point_to_point_efficiency", "0.5") + "," +
-                           constant("all_to_all_efficiency", "0.5") + "}}");
+    write("link.json",
+          R"({"link": "wire", "facts": {"bandwidth": 1e9, "shared": 0}, "constants": {)" +
+              constant("latency", "1e-6") + "," + constant("efficiency", "0.5") + "," +
+              constant("point_to_point_efficiency", "0.5") + "," +
+              constant("all_to_all_efficiency", "0.5") + "}}");
     write("cluster.json", cluster("a"));
   }
   void TearDown() override { llvm::sys::fs::remove_directories(folder); }
@@ -30,16 +31,16 @@ protected:
            R"(, "start": 0.5, "lower": 0, "upper": 1, "unit": "1", "meaning": "test"})";
   }
   static std::string device(const char *name, const char *relative, const std::string &efficiency) {
-    std::string text = std::string("{\"device\": \"") + name + "\", \"relative\": \"" + relative +
-                       R"(", "facts": {"processors": 10, "memory_bytes": 1e9, "memory_bandwidth": 1e9,
+    std::string text =
+        std::string("{\"device\": \"") + name + "\", \"relative\": \"" + relative +
+        R"(", "facts": {"processors": 10, "memory_bytes": 1e9, "memory_bandwidth": 1e9,
                        "flops_16bit": 1e12, "flops_8bit": 0, "flops_4bit": 0})";
     if (efficiency.empty())
       return text + "}";
     text += ", \"constants\": {";
-    for (const char *other :
-         {"matrix_efficiency_8bit", "matrix_efficiency_4bit", "attention_efficiency",
-          "memory_efficiency", "depth_overhead", "kernel_seconds", "host_seconds", "step_seconds",
-          "overlap_slowdown"})
+    for (const char *other : {"matrix_efficiency_8bit", "matrix_efficiency_4bit",
+                              "attention_efficiency", "memory_efficiency", "depth_overhead",
+                              "kernel_seconds", "host_seconds", "step_seconds", "overlap_slowdown"})
       text += constant(other, "0.25") + ", ";
     return text + constant("matrix_efficiency_16bit", efficiency) + "}}";
   }

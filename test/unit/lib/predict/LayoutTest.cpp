@@ -14,10 +14,25 @@ struct LayoutTest : testing::Test {
     source.software = "tool";
     source.vocabulary = 1000;
     defaults.sources["paper"] = source;
-    set({{"source", "paper"}, {"arch", "dense"}, {"layers", "8"}, {"hidden", "64"}, {"ffn", "256"},
-         {"heads", "4"}, {"seq", "16"}, {"global_batch", "32"}, {"micro_batch", "2"}, {"gpus", "16"},
-         {"gpus_per_node", "8"}, {"dp", "4"}, {"tp", "2"}, {"pp", "2"}, {"fsdp_zero", "0"},
-         {"schedule", "1f1b"}, {"recompute", "none"}, {"precision", "bf16"}, {"attention", "flash"}});
+    set({{"source", "paper"},
+         {"arch", "dense"},
+         {"layers", "8"},
+         {"hidden", "64"},
+         {"ffn", "256"},
+         {"heads", "4"},
+         {"seq", "16"},
+         {"global_batch", "32"},
+         {"micro_batch", "2"},
+         {"gpus", "16"},
+         {"gpus_per_node", "8"},
+         {"dp", "4"},
+         {"tp", "2"},
+         {"pp", "2"},
+         {"fsdp_zero", "0"},
+         {"schedule", "1f1b"},
+         {"recompute", "none"},
+         {"precision", "bf16"},
+         {"attention", "flash"}});
   }
   void set(std::initializer_list<std::pair<const char *, const char *>> fields) {
     table.rows.resize(1);

@@ -20,7 +20,8 @@ static Layout makeLayout() {
   layout.microBatch = 2;
   layout.microbatches = 8;
   layout.gpus = layout.gpusPerNode = 1;
-  layout.data = layout.tensor = layout.pipeline = layout.chunks = layout.context = layout.expert = 1;
+  layout.data = layout.tensor = layout.pipeline = layout.chunks = layout.context = layout.expert =
+      1;
   layout.shardRanks = 1;
   layout.recompute = Recompute::None;
   layout.attention = AttentionKind::Unfused;
