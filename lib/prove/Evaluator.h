@@ -1,0 +1,101 @@
+//===- Evaluator.h - what ops make of values ------------------------*- C++ -*-===//
+//
+// Ops with a sharding rule are a core on one element of each dimension that they keep; the rule
+// says which. What moves elements, adds and multiplies has its own meaning, and so have collectives.
+// The placements of types are not read, but for the conversions that they define.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LIB_PROVE_EVALUATOR_H
+#define CLEAVE_LIB_PROVE_EVALUATOR_H
+
+#include "dialects/dist/Dist.h"
+#include "dialects/sharding/ShardingRule.h"
+#include "lib/prove/Tensor.h"
+
+#include "llvm/ADT/MapVector.h"
+
+namespace cleave::prove {
+
+/// Whether an op with this factor in its rule reads along it: parts of it alone say nothing.
+bool isRead(const sharding::Factor &factor);
+
+/// A mesh axis: the digit that is a rank's place on it.
+struct Axis {
+  std::string name;
+  int64_t size;
+  Var place;
+};
+
+class Evaluator {
+public:
+  /// `axes`: those of the mesh that the program runs on; none for the program of one device.
+  Evaluator(Terms &terms, llvm::ArrayRef<Axis> axes) : terms(terms), axes(axes) {}
+
+  /// The values of the op's results. One that cannot be expressed is like nothing else; `unknown`
+  /// then says why.
+  std::vector<Tensor> evaluate(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
+                              std::string &unknown);
+
+  /// A value of which only the shape is known.
+  Tensor opaque(mlir::Type type);
+  /// The rank's part of a dimension that these axes shard, major first. Nothing where parts have
+  /// several sizes.
+  std::optional<Tensor> shard(const Tensor &value, unsigned dim, llvm::ArrayRef<Axis> along);
+  const Axis *findAxis(llvm::StringRef name) const;
+
+private:
+  Terms &terms;
+  llvm::ArrayRef<Axis> axes;
+  unsigned numOpaque = 0;
+
+  /// The operands of an op over the digits of its rule's factors.
+  struct Factors {
+    std::vector<llvm::SmallVector<Digit, 2>> digits;
+    std::vector<Meaning> operands;
+  };
+  /// What a core reads and makes beside the digits that it keeps.
+  struct Extent {
+    llvm::SmallVector<llvm::SmallVector<Var, 2>> read;
+    llvm::SmallVector<Index> results;
+    llvm::SmallVector<int64_t> resultSizes;
+  };
+  using Build = llvm::function_ref<Meaning(llvm::ArrayRef<Meaning>, const Extent &)>;
+
+  std::optional<llvm::SmallVector<Axis>> findAxes(mlir::ArrayAttr names) const;
+
+  // By sharding rule.
+  std::optional<Factors> cutOperands(mlir::Operation *op, const sharding::ShardingRule &rule,
+                                     llvm::ArrayRef<const Tensor *> operands);
+  std::optional<Tensor> build(mlir::Operation *op, const sharding::ShardingRule &rule,
+                             const Factors &factors, unsigned result, Build build);
+  bool evaluateByRule(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
+                      std::vector<Tensor> &results);
+
+  // Arithmetic, constants, and parts of tensors.
+  std::optional<Tensor> evaluateSpecial(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
+  /// The sum of two values of one shape.
+  std::optional<Tensor> addValues(Tensor left, Tensor right);
+  std::optional<Tensor> makeConstant(mlir::Operation *op);
+  std::optional<Tensor> makeRange(mlir::Operation *op);
+  std::optional<Tensor> slice(const Tensor &value, unsigned dim, int64_t start, int64_t step,
+                             int64_t length);
+  std::optional<Tensor> reshape(const Tensor &value, llvm::ArrayRef<int64_t> shape);
+  Tensor select(Tensor value, unsigned dim, int64_t place);
+  bool evaluateParts(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
+                     std::vector<Tensor> &results);
+
+  // Communication.
+  bool evaluateDist(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
+                    std::vector<Tensor> &results);
+  Tensor atPlaces(Tensor value, llvm::ArrayRef<Axis> along, llvm::ArrayRef<Var> places);
+  std::optional<Tensor> reduce(const Tensor &value, dist::ReductionAttr reduction,
+                              llvm::ArrayRef<Axis> along);
+  std::optional<Tensor> gather(const Tensor &value, unsigned dim, llvm::ArrayRef<Axis> along);
+  std::optional<Tensor> convert(mlir::Operation *op, const Tensor &value);
+  std::optional<Tensor> shift(dist::ShiftOp op, const Tensor &value, llvm::ArrayRef<Axis> along);
+};
+
+} // namespace cleave::prove
+
+#endif // CLEAVE_LIB_PROVE_EVALUATOR_H

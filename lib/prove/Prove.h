@@ -1,0 +1,52 @@
+//===- Prove.h - whether a program of many ranks is one of one device -*- C++ -*-===//
+//
+// GLOBAL is the program of one device, LOCAL what each rank of a mesh runs. If LOCAL's arguments lie
+// as its signature says, then its results do, and are GLOBAL's: over the reals, for all arguments.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LIB_PROVE_PROVE_H
+#define CLEAVE_LIB_PROVE_PROVE_H
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace cleave::prove {
+
+/// A result that was not proved.
+struct Finding {
+  /// The function of LOCAL and the result's role, or its number.
+  std::string function, result;
+  /// What is known of the result against what was expected.
+  std::string relation;
+  /// The first op of LOCAL on which the result depends and that has no counterpart in GLOBAL; null
+  /// if there is none.
+  mlir::Operation *op = nullptr;
+  /// An op of GLOBAL from the same line of the model, if there is one.
+  mlir::Operation *counterpart = nullptr;
+  /// Why the op has no meaning, if that is so.
+  std::string reason;
+};
+
+struct Proof {
+  /// All results were compared, and each is proved.
+  bool isProved = false;
+  /// The time was over before the end.
+  bool isLate = false;
+  /// Why nothing can be proved of these programs; empty if they were compared.
+  std::string outOfScope;
+  std::vector<Finding> findings;
+  unsigned numResults = 0, numTerms = 0;
+};
+
+/// Compares the programs. Failure if one of them is no program, or they are not of one model; the
+/// error is emitted.
+mlir::FailureOr<Proof> prove(mlir::ModuleOp global, mlir::ModuleOp local,
+                             std::chrono::steady_clock::time_point deadline);
+
+} // namespace cleave::prove
+
+#endif // CLEAVE_LIB_PROVE_PROVE_H

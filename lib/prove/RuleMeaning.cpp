@@ -1,0 +1,282 @@
+//===- RuleMeaning.cpp - ops by their sharding rules ------------------------===//
+//
+// A rule says of each factor that the op may be cut along it. Cut to the end, the op is a core on
+// one element of each factor that the result keeps, and a sum of cores over those that it lacks.
+// A whole factor the core reads along, and makes whole.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/aten/Aten.h"
+#include "dialects/dist/Placed.h"
+#include "lib/prove/Evaluator.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::prove;
+using sharding::FactorId;
+using sharding::FactorReduction;
+using sharding::OpKind;
+using sharding::ShardingRule;
+
+static RankedTensorType tensorOf(Type type) {
+  return dyn_cast<RankedTensorType>(dist::valueTypeOf(type));
+}
+
+bool cleave::prove::isRead(const sharding::Factor &factor) {
+  switch (factor.reduction) {
+  case FactorReduction::None:
+  case FactorReduction::Sum:
+  case FactorReduction::Avg:
+    return factor.isWhole() || !factor.addends.empty();
+  case FactorReduction::Max:
+  case FactorReduction::Min:
+  case FactorReduction::Product:
+    return true;
+  }
+  return true;
+}
+
+static int64_t sizeOf(const ShardingRule &rule, ArrayRef<FactorId> factors) {
+  int64_t size = 1;
+  for (FactorId factor : factors)
+    size *= rule.factors[factor].size;
+  return size;
+}
+
+std::optional<Evaluator::Factors> Evaluator::cutOperands(Operation *op, const ShardingRule &rule,
+                                                         ArrayRef<const Tensor *> operands) {
+  // Where the operands' digits cut each factor.
+  std::vector<SmallVector<int64_t>> cuts(rule.factors.size());
+  for (auto [i, tensor] : llvm::enumerate(rule.operands)) {
+    if (!tensorOf(op->getOperand(i).getType()))
+      continue;
+    llvm::SmallDenseSet<FactorId> seen;
+    for (auto [dim, factors] : llvm::enumerate(tensor)) {
+      for (FactorId factor : factors)
+        if (rule.factors[factor].size > 1 && !seen.insert(factor).second)
+          return std::nullopt;
+      int64_t whole = 1;
+      for (const Digit &digit : digitsOf(operands[i]->dims[dim], terms.variables)) {
+        whole *= digit.size;
+        int64_t stride = 1;
+        for (FactorId factor : llvm::reverse(factors)) {
+          int64_t size = rule.factors[factor].size;
+          if (digit.stride >= stride && digit.stride < stride * size) {
+            if (digit.stride % stride)
+              return std::nullopt;
+            cuts[factor].push_back(digit.stride / stride);
+          }
+          stride *= size;
+        }
+      }
+      if (whole != sizeOf(rule, factors))
+        return std::nullopt;
+    }
+  }
+
+  Factors result;
+  result.digits.resize(rule.factors.size());
+  for (auto [i, factor] : llvm::enumerate(rule.factors)) {
+    auto chain = chainOf(cuts[i], factor.size);
+    if (!chain)
+      return std::nullopt;
+    if (factor.size == 1)
+      continue;
+    for (auto [j, stride] : llvm::enumerate(*chain)) {
+      int64_t size = (j + 1 < chain->size() ? (*chain)[j + 1] : factor.size) / stride;
+      result.digits[i].push_back({terms.variables.make(size), size, stride});
+    }
+  }
+
+  for (auto [i, tensor] : llvm::enumerate(rule.operands)) {
+    Meaning &meaning = result.operands.emplace_back();
+    if (!tensorOf(op->getOperand(i).getType()))
+      continue;
+    Substitution digits;
+    for (auto [dim, factors] : llvm::enumerate(tensor)) {
+      SmallVector<Digit, 4> finer;
+      int64_t stride = 1;
+      for (FactorId factor : llvm::reverse(factors)) {
+        for (Digit digit : result.digits[factor])
+          finer.push_back({digit.var, digit.size, digit.stride * stride});
+        stride *= rule.factors[factor].size;
+      }
+      for (const Digit &digit : digitsOf(operands[i]->dims[dim], terms.variables)) {
+        std::optional<Index> index = expressDigit(digit, finer);
+        if (!index)
+          return std::nullopt;
+        digits[digit.var] = *index;
+      }
+    }
+    meaning = operands[i]->meaning;
+    substitute(meaning, digits);
+  }
+  return result;
+}
+
+std::optional<Tensor> Evaluator::build(Operation *op, const ShardingRule &rule,
+                                      const Factors &factors, unsigned result, Build build) {
+  Tensor value;
+  Extent extent;
+  // Factors that the core reads along keep their number among these, whatever the sizes.
+  for (auto [i, factor] : llvm::enumerate(rule.factors))
+    if (isRead(factor)) {
+      auto &group = extent.read.emplace_back();
+      for (const Digit &digit : llvm::reverse(factors.digits[i]))
+        group.push_back(digit.var);
+    }
+
+  llvm::SmallDenseSet<FactorId> kept;
+  for (const sharding::DimFactors &dim : rule.results[result]) {
+    auto &digits = value.dims.emplace_back();
+    for (FactorId id : dim) {
+      const sharding::Factor &factor = rule.factors[id];
+      if (!kept.insert(id).second && factor.size > 1)
+        return std::nullopt;
+      if (isRead(factor)) {
+        Var var = terms.variables.make(factor.size);
+        extent.results.push_back(Index::of(var));
+        extent.resultSizes.push_back(factor.size);
+        digits.push_back(var);
+      } else {
+        for (const Digit &digit : llvm::reverse(factors.digits[id]))
+          digits.push_back(digit.var);
+      }
+    }
+  }
+
+  SmallVector<Var> bound;
+  Rational scale(1);
+  Substitution digits;
+  for (auto [i, factor] : llvm::enumerate(rule.factors)) {
+    if (kept.contains(i) || isRead(factor))
+      continue;
+    FactorReduction reduction = rule.reductionAt(i, result);
+    if (reduction == FactorReduction::None) {
+      // The result is the same for each part: the first will do.
+      for (const Digit &digit : factors.digits[i])
+        digits[digit.var] = Index();
+      continue;
+    }
+    for (const Digit &digit : factors.digits[i])
+      bound.push_back(digit.var);
+    if (reduction == FactorReduction::Avg)
+      scale = scale / Rational(factor.size);
+  }
+  std::vector<Meaning> operands = factors.operands;
+  for (Meaning &operand : operands) {
+    substitute(operand, digits);
+    operand = terms.normalize(std::move(operand));
+  }
+  value.meaning = terms.scale(terms.sum(build(operands, extent), bound), scale);
+  coarsen(terms, value);
+  return value;
+}
+
+/// Everything about the op but its operands and the sizes of what it keeps.
+static std::string keyOf(Operation *op, const ShardingRule &rule, unsigned result) {
+  std::string key;
+  llvm::raw_string_ostream os(key);
+  os << op->getName() << '#' << result;
+  llvm::SmallDenseSet<StringRef> sizes;
+  for (const sharding::SizeAttribute &size : rule.sizeAttributes)
+    sizes.insert(size.name);
+  NamedAttrList attributes(op->getAttrDictionary());
+  for (NamedAttribute attribute : op->getDiscardableAttrs())
+    if (attribute.getName() != dist::kWholeShapeAttr)
+      attributes.erase(attribute.getName());
+  for (NamedAttribute attribute : attributes.getDictionary(op->getContext()))
+    if (!sizes.contains(attribute.getName().getValue()))
+      os << ' ' << attribute.getName().getValue() << '=' << attribute.getValue();
+  for (Type types : op->getOperandTypes())
+    if (RankedTensorType tensor = tensorOf(types))
+      os << ' ' << tensor.getElementType();
+  os << " ->";
+  for (Type types : op->getResultTypes())
+    if (RankedTensorType tensor = tensorOf(types))
+      os << ' ' << tensor.getElementType();
+  // Where in each tensor it reads along which factor.
+  unsigned numRead = 0;
+  SmallVector<int> numbers;
+  for (const sharding::Factor &factor : rule.factors)
+    numbers.push_back(isRead(factor) ? int(numRead++) : -1);
+  if (!numRead)
+    return key;
+  auto write = [&](const sharding::TensorFactors &tensor) {
+    os << " [";
+    for (const sharding::DimFactors &dim : tensor) {
+      for (FactorId factor : dim)
+        if (numbers[factor] >= 0)
+          os << numbers[factor] << ':' << rule.factors[factor].size;
+      os << ',';
+    }
+    os << ']';
+  };
+  for (const sharding::TensorFactors &tensor : rule.operands)
+    write(tensor);
+  for (const sharding::TensorFactors &tensor : rule.results)
+    write(tensor);
+  return key;
+}
+
+/// Whether each element of the result is the element of the only operand with the same factors.
+static bool isMove(Operation *op, const ShardingRule &rule) {
+  if (op->getNumOperands() != 1 || op->getNumResults() != 1 || rule.linear.empty() ||
+      !llvm::any_of(rule.linear, [](const sharding::LinearGroup &group) { return group.moves; }))
+    return false;
+  RankedTensorType from = tensorOf(op->getOperand(0).getType());
+  RankedTensorType to = tensorOf(op->getResult(0).getType());
+  if (!from || !to || from.getElementType() != to.getElementType())
+    return false;
+  return llvm::all_of(llvm::enumerate(rule.factors), [&](auto entry) {
+    return entry.value().size == 1 ||
+           (!entry.value().isWhole() && ShardingRule::contains(rule.results[0], entry.index()));
+  });
+}
+
+bool Evaluator::evaluateByRule(Operation *op, ArrayRef<const Tensor *> operands,
+                               std::vector<Tensor> &results) {
+  ShardingRule rule = sharding::getShardingRule(op);
+  // Of what is drawn nothing is claimed, nor of positions; and uninitialized elements are any.
+  if (rule.kind == OpKind::Random || (rule.kind == OpKind::Factory && op->getNumOperands() == 0))
+    rule = ShardingRule::opaque(op, "its elements depend on their places");
+  std::optional<Factors> factors = cutOperands(op, rule, operands);
+  if (!factors) {
+    rule = ShardingRule::opaque(op, "its operands are cut in another way");
+    factors = cutOperands(op, rule, operands);
+    if (!factors)
+      return false;
+  }
+  bool moves = isMove(op, rule);
+  for (unsigned i = 0; i < op->getNumResults(); ++i) {
+    RankedTensorType type = tensorOf(op->getResult(i).getType());
+    if (!type) {
+      results.emplace_back();
+      continue;
+    }
+    Core core;
+    core.key = keyOf(op, rule, i);
+    for (const sharding::LinearGroup &group : rule.linear) {
+      if (!llvm::is_contained(group.results, i))
+        continue;
+      // A conversion is no linear function.
+      if (llvm::all_of(group.operands, [&](unsigned operand) {
+            return tensorOf(op->getOperand(operand).getType()).getElementType() ==
+                   type.getElementType();
+          }))
+        core.linear.emplace_back(group.operands);
+    }
+    std::optional<Tensor> value =
+        build(op, rule, *factors, i, [&](ArrayRef<Meaning> meanings, const Extent &extent) {
+          return moves ? meanings[0]
+                       : terms.apply(core, meanings, extent.read, extent.results,
+                                     extent.resultSizes);
+        });
+    if (!value)
+      return false;
+    results.push_back(std::move(*value));
+  }
+  return true;
+}

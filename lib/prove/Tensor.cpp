@@ -1,0 +1,121 @@
+//===- Tensor.cpp - what a tensor of a program is ----------------------------===//
+
+#include "lib/prove/Tensor.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace cleave::prove;
+using llvm::ArrayRef;
+using llvm::SmallVector;
+
+SmallVector<SmallVector<Var, 2>, 4> cleave::prove::makeDims(Terms &terms,
+                                                            ArrayRef<int64_t> shape) {
+  SmallVector<SmallVector<Var, 2>, 4> dims;
+  for (int64_t size : shape) {
+    auto &digits = dims.emplace_back();
+    if (size != 1)
+      digits.push_back(terms.variables.make(size));
+  }
+  return dims;
+}
+
+Index cleave::prove::placeIn(ArrayRef<Var> digits, const Variables &variables) {
+  Index place;
+  for (const Digit &digit : digitsOf(digits, variables))
+    place = place + Index::of(digit.var, digit.stride);
+  return place;
+}
+
+static int64_t sizeOf(ArrayRef<Var> digits, const Variables &variables) {
+  int64_t size = 1;
+  for (Var var : digits)
+    size *= variables.getSize(var);
+  return size;
+}
+
+bool cleave::prove::cut(Terms &terms, Tensor &value, unsigned dim, ArrayRef<int64_t> strides) {
+  SmallVector<Digit, 2> old = digitsOf(value.dims[dim], terms.variables);
+  SmallVector<int64_t, 4> cuts(strides);
+  for (const Digit &digit : old)
+    cuts.push_back(digit.stride);
+  int64_t size = sizeOf(value.dims[dim], terms.variables);
+  auto chain = chainOf(cuts, size);
+  if (!chain)
+    return false;
+  if (chain->size() == old.size())
+    return true;
+  SmallVector<Digit, 2> finer;
+  for (auto [i, stride] : llvm::enumerate(*chain)) {
+    int64_t next = i + 1 < chain->size() ? (*chain)[i + 1] : size;
+    finer.push_back({terms.variables.make(next / stride), next / stride, stride});
+  }
+  Substitution digits;
+  for (const Digit &digit : old) {
+    std::optional<Index> index = expressDigit(digit, finer);
+    if (!index)
+      return false;
+    digits[digit.var] = *index;
+  }
+  substitute(value.meaning, digits);
+  value.dims[dim].clear();
+  for (const Digit &digit : llvm::reverse(finer))
+    value.dims[dim].push_back(digit.var);
+  return true;
+}
+
+void cleave::prove::coarsen(Terms &terms, Tensor &value) {
+  Variables &variables = terms.variables;
+  auto forEach = [&](auto visit) {
+    for (Summand &summand : value.meaning) {
+      for (Index &index : summand.reference.indices)
+        visit(index);
+      for (Guard &guard : summand.guards)
+        visit(guard.index);
+    }
+  };
+  for (auto &dim : value.dims)
+    for (unsigned i = 0; i + 1 < dim.size();) {
+      Var major = dim[i], minor = dim[i + 1];
+      bool fits = true;
+      forEach([&](Index &index) {
+        fits &= index.getCoefficient(major) ==
+                index.getCoefficient(minor) * variables.getSize(minor);
+      });
+      if (!fits) {
+        ++i;
+        continue;
+      }
+      Var merged = variables.make(variables.getSize(major) * variables.getSize(minor));
+      forEach([&](Index &index) {
+        int64_t coefficient = index.getCoefficient(minor);
+        if (coefficient)
+          index = index - Index::of(minor, coefficient) -
+                  Index::of(major, index.getCoefficient(major)) + Index::of(merged, coefficient);
+      });
+      dim[i] = merged;
+      dim.erase(dim.begin() + i + 1);
+      i = i ? i - 1 : 0;
+    }
+}
+
+bool cleave::prove::areEqual(Terms &terms, Tensor left, Tensor right) {
+  if (left.dims.size() != right.dims.size())
+    return false;
+  Substitution digits;
+  for (unsigned dim = 0; dim < left.dims.size(); ++dim) {
+    auto stridesOf = [&](const Tensor &value) {
+      SmallVector<int64_t> strides;
+      for (const Digit &digit : digitsOf(value.dims[dim], terms.variables))
+        strides.push_back(digit.stride);
+      return strides;
+    };
+    if (sizeOf(left.dims[dim], terms.variables) != sizeOf(right.dims[dim], terms.variables) ||
+        !cut(terms, left, dim, stridesOf(right)) || !cut(terms, right, dim, stridesOf(left)) ||
+        left.dims[dim].size() != right.dims[dim].size())
+      return false;
+    for (auto [mine, other] : llvm::zip(left.dims[dim], right.dims[dim]))
+      digits[other] = Index::of(mine);
+  }
+  substitute(right.meaning, digits);
+  return terms.areEqual(left.meaning, right.meaning);
+}

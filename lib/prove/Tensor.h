@@ -1,0 +1,36 @@
+//===- Tensor.h - what a tensor of a program is ----------------------*- C++ -*-===//
+//
+// The digits of each of its dimensions, and its element at them. In the program of one rank, the
+// meaning also has the digits of the rank's places on the mesh.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LIB_PROVE_TENSOR_H
+#define CLEAVE_LIB_PROVE_TENSOR_H
+
+#include "lib/prove/Term.h"
+
+namespace cleave::prove {
+
+struct Tensor {
+  /// Major first; a dimension of size 1 may have none.
+  llvm::SmallVector<llvm::SmallVector<Var, 2>, 4> dims;
+  Meaning meaning;
+};
+
+/// A digit for each dimension of `shape` that is larger than 1.
+llvm::SmallVector<llvm::SmallVector<Var, 2>, 4> makeDims(Terms &terms,
+                                                         llvm::ArrayRef<int64_t> shape);
+/// The place in a dimension with these digits.
+Index placeIn(llvm::ArrayRef<Var> digits, const Variables &variables);
+/// Cuts dimension `dim` at these strides too. Fails, and leaves the value, if its digits do not
+/// permit it.
+bool cut(Terms &terms, Tensor &value, unsigned dim, llvm::ArrayRef<int64_t> strides);
+/// Makes neighbours one digit wherever the meaning permits it.
+void coarsen(Terms &terms, Tensor &value);
+/// Whether both are the same tensor.
+bool areEqual(Terms &terms, Tensor left, Tensor right);
+
+} // namespace cleave::prove
+
+#endif // CLEAVE_LIB_PROVE_TENSOR_H

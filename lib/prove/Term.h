@@ -1,0 +1,142 @@
+//===- Term.h - values of the whole program, made unique ------------*- C++ -*-===//
+//
+// A term is a tensor of the program for one device, seen without its shape: a function of as many
+// digits as it depends on. It is a leaf (an argument), an op of other terms, or a sum. What one
+// element of a value is, on any rank, is a *meaning*: a sum of coefficient times sum over bound
+// digits times a term at an index. Two values with one meaning are equal over the reals, whatever
+// the arguments; the converse does not hold.
+//
+// Terms have one form for all ways to cut them: digits are merged wherever all uses permit it and
+// numbered by their first use, and sums over digits move inwards through ops that are linear.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LIB_PROVE_TERM_H
+#define CLEAVE_LIB_PROVE_TERM_H
+
+#include "lib/prove/Index.h"
+
+#include "mlir/Analysis/Presburger/Fraction.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <chrono>
+
+namespace cleave::prove {
+
+using Rational = mlir::presburger::Fraction;
+/// The number itself: every double is a fraction. Not of infinities and NaN.
+Rational exactly(double number);
+
+using TermId = unsigned;
+
+/// `term` at an index for each of its digits.
+struct Reference {
+  TermId term = 0;
+  llvm::SmallVector<Index, 4> indices;
+};
+
+/// 1 where `low <= index < high`, else 0.
+struct Guard {
+  Index index;
+  int64_t low, high;
+};
+
+struct Summand {
+  Rational coefficient = Rational(1);
+  llvm::SmallVector<Var, 2> bound;
+  llvm::SmallVector<Guard, 1> guards;
+  Reference reference;
+};
+
+/// A sum; none is 0.
+using Meaning = std::vector<Summand>;
+void substitute(Meaning &meaning, const Substitution &substitution);
+
+/// What an op computes on one element of each dimension that it keeps.
+struct Core {
+  /// Name, attributes, and types: cores with one key are one function.
+  std::string key;
+  /// Operands in which it is linear together.
+  llvm::SmallVector<llvm::SmallVector<unsigned, 2>, 2> linear;
+  /// The product of its operands, in any order.
+  bool isProduct = false;
+};
+
+struct Term {
+  enum class Kind : uint8_t { Leaf, Op, Sum };
+  Kind kind = Kind::Leaf;
+  Core core;
+  /// Sizes of its digits: of an op, first those that its operands have, then those of its result
+  /// alone. 0: any integer.
+  llvm::SmallVector<int64_t, 4> sizes;
+  /// Of an op: operands are indexed by its digits, numbered from 0, and by digits of their own,
+  /// numbered behind all of them: the op reads its operands along these.
+  llvm::SmallVector<int64_t, 2> readSizes;
+  llvm::SmallVector<unsigned, 2> readGroups;
+  unsigned numKept = 0;
+  std::vector<Reference> operands;
+  /// Of a sum: its bound digits are numbered behind its own.
+  Meaning body;
+  llvm::SmallVector<int64_t, 2> boundSizes;
+};
+
+class Terms {
+public:
+  Terms();
+
+  Variables variables;
+
+  /// The leaf of this name, whose digits have these sizes, at `indices`.
+  Meaning leaf(llvm::StringRef name, llvm::ArrayRef<int64_t> sizes,
+               llvm::ArrayRef<Index> indices);
+  Meaning number(const Rational &number);
+  /// The index as a number.
+  Meaning position(const Index &index);
+  /// `core` on operands that it reads along groups of digits (each is read by no other op), at
+  /// `results`, which are digits of these sizes of its result alone.
+  Meaning apply(const Core &core, llvm::ArrayRef<Meaning> operands,
+                llvm::ArrayRef<llvm::SmallVector<Var, 2>> read, llvm::ArrayRef<Index> results,
+                llvm::ArrayRef<int64_t> resultSizes);
+  /// The sum over these digits.
+  Meaning sum(Meaning meaning, llvm::ArrayRef<Var> bound);
+  Meaning add(Meaning left, const Meaning &right);
+  Meaning scale(Meaning meaning, const Rational &factor);
+  Meaning normalize(Meaning meaning);
+  bool areEqual(const Meaning &left, const Meaning &right);
+
+  const Term &get(TermId term) const { return terms[term]; }
+  /// Terms that are made later have higher numbers.
+  size_t size() const { return terms.size(); }
+
+  /// From then on, nothing is complete: `isLate` says so.
+  void setDeadline(std::chrono::steady_clock::time_point time) { deadline = time; }
+  bool isLate();
+
+  /// Merges digits among `vars` that all of `indices` use as one, and rewrites these; `outer` has
+  /// each digit that remains as a combination of those before.
+  void mergeDigits(llvm::ArrayRef<Index *> indices, llvm::SmallVectorImpl<Var> &vars,
+                   llvm::DenseMap<Var, Index> &outer);
+
+private:
+  std::vector<Term> terms;
+  llvm::StringMap<TermId> numbers;
+  TermId one, identity;
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  bool late = false;
+  unsigned sinceLook = 0;
+
+  TermId intern(llvm::StringRef key, Term term);
+  /// The reference to a term that is the meaning.
+  Reference wrap(const Meaning &meaning);
+  void normalizeSummand(Summand summand, Meaning &result);
+  /// Whether the guards may hold; drops those that always do.
+  bool simplifyGuards(Summand &summand);
+  bool pushInwards(const Summand &summand, Meaning &result);
+  Meaning instantiate(const Reference &reference, const Substitution &digits);
+  void combine(Meaning &meaning);
+  void combinePositions(Meaning &meaning);
+};
+
+} // namespace cleave::prove
+
+#endif // CLEAVE_LIB_PROVE_TERM_H
