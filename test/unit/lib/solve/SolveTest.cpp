@@ -41,7 +41,7 @@ TEST(Solve, EqualsBruteForce) {
     ASSERT_EQ(toString(result.bound.cost), toString(*optimum));
   }
   EXPECT_GT(infeasible, 500u);
-  EXPECT_LT(infeasible, 5000u);
+  EXPECT_LT(infeasible, 7500u);
 }
 
 TEST(Solve, IsExactOnLargerProblems) {
