@@ -115,11 +115,11 @@ class Model:
     tokens: int
     batch: int
     mesh: dict
-    plan: dict
+    plan: dict | list
     stages: int = 1
     microbatches: int = 1
     published: str = ""
-    before: tuple = ()  # passes before the layout
+    recompute: str = "cheap"  # what the backward may compute again
 
 
 LLAMA_405B = llama3(hidden_size=16384, intermediate_size=53248, num_attention_heads=128)
@@ -131,18 +131,18 @@ MODELS = {
     "llama3-70b": Model(
         "Llama 3 70B, 8,192 tokens", llama3(hidden_size=8192, intermediate_size=28672, num_attention_heads=64),
         80, 8192, 8, {"dp": 8, "tp": 8}, {**TENSOR, **SEQUENCE, "": FSDP("dp")},
-        published="torchtitan: TP 8, FSDP over 8 (64 devices)",
+        published="torchtitan: TP 8, FSDP over 8 (64 devices)", recompute="gathers",
     ),
     "llama3-405b": Model(
         "Llama 3 405B, 8,192 tokens", LLAMA_405B, 126, 8192, 128, {"dp": 128, "tp": 8},
         {**TENSOR, **SEQUENCE, "": FSDP("dp")}, 16, 16,
         "The Llama 3 Herd of Models, table 4: TP 8, CP 1, PP 16, DP 128 (16,384 devices), 16 sequences a replica",
+        recompute="gathers",
     ),
     "llama3-405b-long": Model(
-        "Llama 3 405B, 131,072 tokens", LLAMA_405B, 126, 131072, 1, {"cp": 16, "tp": 8},
-        {**TENSOR, "": ContextParallel("cp")}, 16, 16,
-        "the same, table 4: TP 8, CP 16, PP 16, DP 8 (16,384 devices), 16 sequences a replica; here one replica",
-        ("sequence-major",),
+        "Llama 3 405B, 131,072 tokens", LLAMA_405B, 126, 131072, 8, {"dp": 8, "cp": 16, "tp": 8},
+        [*TENSOR.items(), *SEQUENCE.items(), ("", ContextParallel("cp")), ("", FSDP("dp"))], 16, 16,
+        "the same, table 4: TP 8, CP 16, PP 16, DP 8 (16,384 devices), 16 sequences a replica", recompute="gathers",
     ),
     "deepseek-v3": Model(
         "DeepSeek-V3 671B, 4,096 tokens", deepseek_v3, 61, 4096, 64, {"ep": 64},
@@ -157,7 +157,7 @@ TIDY = ["cse", "canonicalize"]
 def phases(model, plan):
     """Name to passes, in order: each phase reads what the one before wrote."""
     layout = {
-        "annotate": [*model.before, f"annotate-placements=plan={plan}"],
+        "annotate": [f"annotate-placements=plan={plan}"],
         "propagate": ["propagate-placements"],
         "partition": ["partition", *TIDY],
     }
@@ -165,7 +165,7 @@ def phases(model, plan):
     if model.stages > 1:
         count = model.stages
         parts = {
-            "stage": [f"outline-stages=count={count} balance=cost", "split-backward"],
+            "stage": [f"outline-stages=count={count} balance=cost recompute={model.recompute}"],
             "gradients": [*gradients, "overlap-communication"],
             "schedule": [
                 f"build-schedule=schedule=1f1b ranks={count} microbatches={model.microbatches}",
@@ -174,7 +174,7 @@ def phases(model, plan):
             ],
         }
     else:
-        parts = {"stage": ["partition-joint"], "gradients": [*gradients, "overlap-communication"]}
+        parts = {"stage": [f"partition-joint=recompute={model.recompute}"], "gradients": [*gradients, "overlap-communication"]}
     code = {
         "fuse": ["fuse-kernels"],
         "compile for sm_90": ["compile-kernels=cuda=sm_90 cpu=none"],

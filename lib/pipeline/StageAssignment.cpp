@@ -445,6 +445,15 @@ std::optional<int64_t> StageAssignment::countBytesTaken(Operation *op, unsigned 
   return bytes;
 }
 
+/// Whether `op` shows what was gathered: gathered where it is used, less crosses.
+static bool isViewOfGathered(Operation *op) {
+  Operation *producer = op;
+  while (producer && producer->getNumResults() == 1 &&
+         memory::getViewSource(producer->getResult(0)))
+    producer = producer->getOperand(0).getDefiningOp();
+  return producer != op && isa_and_nonnull<dist::AllGatherOp>(producer);
+}
+
 /// Moves an op of the backward to the stage that needs its results, where no more crosses then.
 void StageAssignment::sinkBackward() {
   Block &body = graph.getFunction().front();
@@ -484,12 +493,15 @@ void StageAssignment::sinkBackward() {
     // In doubt a gradient of a parameter goes to the parameter, and all else stays, as does a
     // stage's contribution to the gradient of a parameter that it uses itself.
     bool isElsewhere = parameter && !presence.lookup(parameter).test(stages.lookup(&op));
-    if (isElsewhere ? *bytes <= resultBytes : *bytes < resultBytes) {
+    if (isElsewhere || isViewOfGathered(&op) ? *bytes <= resultBytes : *bytes < resultBytes) {
       stages[&op] = target;
-      for (Value operand : op.getOperands())
-        if (!graph.isTangent(operand))
-          for (Value value : *listSentBack(operand, target))
-            sentBack.insert({value, target});
+      for (Value operand : op.getOperands()) {
+        if (graph.isTangent(operand))
+          continue;
+        std::optional<SmallVector<Value>> sent = listSentBack(operand, target);
+        for (Value value : *sent)
+          sentBack.insert({value, target});
+      }
     }
   }
 }
