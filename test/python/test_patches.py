@@ -1,8 +1,11 @@
 """Blocks whose experts loop over what data choose are exported by replacements, which compute what they do: results
 bitwise, gradients but for rounding."""
 
+import dataclasses
+
 import cleave_path  # noqa: F401
 import cleave
+import hugging_face
 import pytest
 import torch
 import torchtitan_models
@@ -145,8 +148,30 @@ def test_each_replacement_was_written_for_what_is_installed():
 
     for name, patch in patches.PATCHES.items():
         module, _, kind = name.rpartition(".")
-        forward = getattr(importlib.import_module(module), kind).forward
-        assert not patch.forward or patches.source_digest(forward, patch.calls) == patch.source, name
+        method = getattr(getattr(importlib.import_module(module), kind), patch.method)
+        assert not patch.forward or patches.source_digest(method, patch.calls) == patch.source, name
+
+
+def gemma3_with_images():
+    spec = hugging_face.make("google/gemma-3-4b-it")
+    config = spec.module.config
+    image = slice(1, 1 + config.mm_tokens_per_image)
+    inputs = dict(spec.kwargs)
+    inputs["input_ids"][:, image] = config.image_token_id
+    inputs["token_type_ids"][:, image] = 1
+    size = config.vision_config.image_size
+    inputs["pixel_values"] = torch.randn(len(inputs["input_ids"]), 3, size, size)
+    return dataclasses.replace(spec, kwargs=inputs, mode="joint", optimizer=None, name="images")
+
+
+def test_gemma3_takes_images(tmp_path):
+    spec = gemma3_with_images()
+    with pytest.warns(cleave.ExportNote, match="as many as its tokens"):
+        path = cleave.export_spec(spec, tmp_path)
+    found, expected = run(path, spec)
+    assert any("vision_tower" in tensor for tensor in expected)
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[tensor], value) for tensor, value in expected.items())
 
 
 TORCHTITAN = ["qwen3_moe", "qwen3_moe_float"]

@@ -163,22 +163,27 @@ private:
 // Rows put back
 //===----------------------------------------------------------------------===//
 
-/// What the forward returns where `value` is a saved value that the backward takes.
-Value beforeSaving(Value value) {
-  auto argument = dyn_cast<BlockArgument>(value);
-  auto function =
-      argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
-  if (!function)
-    return value;
-  train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
-  auto module = function->getParentOfType<ModuleOp>();
-  if (!role || role.getKind() != train::RoleKind::Saved || !module)
-    return value;
-  for (auto other : module.getOps<func::FuncOp>())
-    for (unsigned i = 0; !other.isExternal() && i < other.getNumResults(); ++i)
-      if (train::getResultRole(other, i) == role)
-        return other.front().getTerminator()->getOperand(i);
-  return value;
+/// Whether `places` are the indices of a sort: of this function, or of the forward that saves them.
+bool areSortIndices(Value places) {
+  if (auto result = dyn_cast<OpResult>(places))
+    return isa<aten::SortOp, aten::SortStableOp>(result.getOwner()) &&
+           result.getResultNumber() == 1;
+  auto argument = cast<BlockArgument>(places);
+  auto function = dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  auto module = function ? function->getParentOfType<ModuleOp>() : ModuleOp();
+  train::RoleAttr role =
+      module ? train::getArgumentRole(function, argument.getArgNumber()) : train::RoleAttr();
+  if (!role || role.getKind() != train::RoleKind::Saved)
+    return false;
+  // While the program is partitioned, its forward is there twice, as it was and of one rank.
+  return llvm::any_of(module.getOps<func::FuncOp>(), [&](func::FuncOp other) {
+    for (unsigned i = 0; !other.isExternal() && i < other.getNumResults(); ++i) {
+      Value saved = other.front().getTerminator()->getOperand(i);
+      if (train::getResultRole(other, i) == role && isa<OpResult>(saved) && areSortIndices(saved))
+        return true;
+    }
+    return false;
+  });
 }
 
 /// Whether `op` writes all rows of `self`, each once: the indices are those of a sort.
@@ -188,9 +193,8 @@ bool isPermutation(aten::IndexPutOp op) {
   if (std::optional<ArrayRef<bool>> present = op.getIndicesPresent();
       present && !present->empty() && !present->front())
     return false;
-  Value places = beforeSaving(op.getIndices().front());
-  return isa_and_nonnull<aten::SortOp, aten::SortStableOp>(places.getDefiningOp()) &&
-         cast<OpResult>(places).getResultNumber() == 1 && rankOf(places) == 1 &&
+  Value places = op.getIndices().front();
+  return areSortIndices(places) && rankOf(places) == 1 &&
          shapeOf(op.getValues()) == shapeOf(op.getSelf()) &&
          shapeOf(places)[0] == shapeOf(op.getSelf())[0];
 }

@@ -300,7 +300,10 @@ LogicalResult PlanApplier::applyExpert(const PlanRule &rule) {
   if (!matched)
     return fail(rule) << "matches no module with stacked experts, parameters of three dimensions "
                          "of which the first counts experts: '"
-                      << rule.pattern << "'; " << listModules();
+                      << rule.pattern
+                      << "'; experts that are modules of their own are divided within, by colwise "
+                         "and rowwise; "
+                      << listModules();
   return success();
 }
 

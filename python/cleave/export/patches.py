@@ -1,5 +1,8 @@
 """Replacements for blocks of known libraries that no trace can hold, by name.
 
+Gemma 3 checks that an image's features are as many as its tokens, which is a size that depends on data. The place of
+features is the same without the check.
+
 The experts of transformers' blocks loop over `nonzero`, so sizes depend on data. Here rows of tokens are sorted by expert and
 multiplied by `torch._grouped_mm`, whose sizes are static: the original's products of the same rows in the same order. What an
 expert computes is added in the order in which the original adds. So results have the same bits. Gradients are the original's
@@ -30,8 +33,8 @@ from cleave.export.pytorch import grouped_mm
 @dataclasses.dataclass(frozen=True)
 class Patch:
     """note: what its user should know.
-    forward: instead of the class's, which `why` has no trace.
-    source: the digest of the forward that this was written for, and of the functions of its module that `calls` names.
+    forward: instead of the class's, or of its `method`, which `why` has no trace.
+    source: the digest of the method that this was written for, and of the functions of its module that `calls` names.
     library: where that is.
     functions: what else is replaced: modules, names and functions.
     fits: whether this is right for a block; where it is not for one of the module's, `otherwise` is taken for all.
@@ -44,6 +47,7 @@ class Patch:
     why: str = ""
     calls: tuple[str, ...] = ()
     functions: tuple[tuple[object, str, Callable], ...] = ()
+    method: str = "forward"
     fits: Callable[[nn.Module], bool] | None = None
     otherwise: Patch | None = None
 
@@ -168,6 +172,16 @@ def _gpt_oss(self, hidden_states, router_indices=None, routing_weights=None):
     return total.view(hidden_states.shape[0], -1, self.hidden_size)
 
 
+def _image_tokens(self, input_ids, inputs_embeds, image_features):
+    """Where images' features go, for each element of the embeddings."""
+    if input_ids is not None:
+        is_image = input_ids == self.config.image_token_id
+    else:
+        number = torch.tensor(self.config.image_token_id, dtype=torch.long, device=inputs_embeds.device)
+        is_image = (inputs_embeds == self.get_input_embeddings()(number)).all(-1)
+    return is_image.unsqueeze(-1).expand_as(inputs_embeds)
+
+
 _HISTC = torch.histc
 
 
@@ -221,6 +235,10 @@ def _sparse_experts(make: Callable, source: str, layers: tuple[str, str, str], e
     )
 
 
+_UNCOUNTED = (
+    "is traced without the check that an image's features are as many as its tokens, a size that depends on data: too few are "
+    "an error when the program runs, and of too many the first are taken"
+)
 _MODELS = "transformers.models."
 _MOE = "torchtitan.models.moe.moe."
 _INTEGER_COUNTS = Patch(_COUNTS, functions=((torch, "histc", _histc),))
@@ -232,6 +250,10 @@ PATCHES = {
         _qwen3, "21b88637319fb0e3", ("gate_proj", "up_proj", "down_proj"), "03df2d7685cf8446"
     ),
     f"{_MODELS}gpt_oss.modeling_gpt_oss.GptOssExperts": _experts(_gpt_oss, "75a704441aeefa1e"),
+    f"{_MODELS}gemma3.modeling_gemma3.Gemma3Model": Patch(
+        _UNCOUNTED, _image_tokens, "77052b38fe9df90d", "transformers 4.57", "checks a size that depends on data,",
+        method="get_placeholder_mask",
+    ),
     f"{_MOE}TokenChoiceTopKRouter": _INTEGER_COUNTS,
     f"{_MOE}TokenReorderer": _INTEGER_COUNTS,
     f"{_MOE}GroupedExperts": Patch(
@@ -256,13 +278,13 @@ def patched(module: nn.Module, notes: list[str]) -> Iterator[None]:
             if patch.fits and not all(patch.fits(block) for block in module.modules() if type(block) is kind):
                 patch = patch.otherwise
             if patch.forward:
-                forward = kind.__dict__["forward"]
-                if source_digest(forward, patch.calls) != patch.source:
+                method = kind.__dict__[patch.method]
+                if source_digest(method, patch.calls) != patch.source:
                     raise ExportError(
-                        f"{name}.forward {patch.why} and is not the one of {patch.library} that has a replacement; "
+                        f"{name}.{patch.method} {patch.why} and is not the one of {patch.library} that has a replacement; "
                         "install that version"
                     )
-                _replace(undone, kind, "forward", patch.forward)
+                _replace(undone, kind, patch.method, patch.forward)
             for owner, function, replacement in patch.functions:
                 _replace(undone, owner, function, replacement)
             notes.append(f"{name} {patch.note}")
@@ -274,11 +296,11 @@ def _replace(undone: contextlib.ExitStack, owner: object, name: str, value: Call
     setattr(owner, name, value)
 
 
-def source_digest(forward: Callable, calls: tuple[str, ...] = ()) -> str:
-    """Of a forward and the functions that it calls; none where one of them has no source."""
-    module = inspect.getmodule(forward)
+def source_digest(method: Callable, calls: tuple[str, ...] = ()) -> str:
+    """Of a method and the functions that it calls; none where one of them has no source."""
+    module = inspect.getmodule(method)
     try:
-        text = "".join(inspect.getsource(f) for f in (forward, *(getattr(module, name) for name in calls)))
+        text = "".join(inspect.getsource(f) for f in (method, *(getattr(module, name) for name in calls)))
     except (AttributeError, OSError, TypeError):
         return ""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
