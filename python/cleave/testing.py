@@ -145,6 +145,8 @@ def train(
         key = run.pairs.get(parameter, parameter)
         state = next((optimizer.state[key] for optimizer in optimizers if key in optimizer.state), {})
         for slot, value in state.items():
+            if isinstance(value, (int, float)):
+                value = torch.tensor(value, dtype=torch.float64)
             if isinstance(value, torch.Tensor) and slot != "step":
                 value = torch.view_as_complex(value) if parameter.is_complex() else value
                 tensors[f"optim.{name}.{slot}"] = value.detach().clone()

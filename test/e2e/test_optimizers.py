@@ -5,6 +5,7 @@ import pytest
 import torch
 from cleave import testing
 from cleave.export import ExportSpec, export_spec
+from own_optimizers import Lion, Lookahead, NormalizedSGD
 from torch import nn, optim
 from training import (
     checkpoint_tensors, expected_tensors, losses, newest_checkpoint, random_batches, save_batches, train,
@@ -77,3 +78,20 @@ def compare(build_dir, folder, spec, *options, steps=STEPS):
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_steps_are_those_of_the_ordinary_optimizer_bit_for_bit(build_dir, tmp_path, name):
     compare(build_dir, tmp_path, make_spec(OPTIMIZERS[name], name))
+
+
+@pytest.mark.parametrize("kind", [Lion, Lookahead, NormalizedSGD])
+def test_steps_of_a_users_own_optimizer_bit_for_bit(build_dir, tmp_path, kind):
+    compare(build_dir, tmp_path, make_spec(kind, "own"))
+
+
+def test_groups_frozen_parameters_and_a_part_without_decay(build_dir, tmp_path):
+    def make(parameters):
+        parameters[0].requires_grad_(False)
+        matrices, vectors = parameters[4:5], parameters[1:4]
+        return [
+            optim.RAdam([{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "lr": 0.02}], lr=0.01),
+            optim.SGD(parameters[5:], lr=0.1, momentum=0.9),
+        ]
+
+    compare(build_dir, tmp_path, make_spec(make, "groups"))

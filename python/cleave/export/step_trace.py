@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import copy
 import dataclasses
 import inspect
 from typing import Any
@@ -82,7 +81,7 @@ class _Recorder(TorchDispatchMode):
             return constant
         if func._schema.is_mutable:
             return self._change(func, args, kwargs)
-        result = func(*args, **kwargs)
+        result = _run(func, args, kwargs)
         if func in _SAME_VALUE:
             self._cells[id(result)] = result, self._cell(args[0])
         else:
@@ -162,16 +161,27 @@ class _Recorder(TorchDispatchMode):
         if functional is aten.copy.default and _is_like(target, args[1]):
             value = self.read(args[1])
         else:
-            made = functional(*arguments, **named)
+            made = _run(functional, arguments, named)
             value = self._apply(functional, arguments, named, made)
             if not isinstance(made, torch.Tensor) or made.shape != target.shape:
                 raise ExportError(f"it calls {func}, which changes more than one tensor, or its shape")
             if made.dtype != target.dtype:
                 value = self._values.make(aten._to_copy.default, (value,), {"dtype": target.dtype}, target)
-        result = func(*args, **kwargs)
+        result = _run(func, args, kwargs)
         cell.value = value
         cell.version += 1
         return result
+
+
+def _run(func: OpOverload, args, kwargs) -> Any:
+    """Calls the operator for its result's shape and dtype, which are the same whatever the numbers are."""
+
+    def plain(argument: Any) -> Any:
+        if isinstance(argument, (list, tuple)):
+            return type(argument)(map(plain, argument))
+        return 0.5 if isinstance(argument, torch.SymFloat) else argument
+
+    return func(*plain(args), **{name: plain(argument) for name, argument in kwargs.items()})
 
 
 def _is_like(tensor: torch.Tensor, other: torch.Tensor) -> bool:
@@ -254,7 +264,8 @@ def run_step(
             options = {name: value for name, value in _IMPLEMENTATION.items() if name in group}
             rate = {"lr": recording.number(values.make(RATE, (number,)))} if "lr" in group else {}
             groups.append({**group, **options, **rate, "params": kept})
-        traced = copy.copy(optimizer)
+        traced = object.__new__(type(optimizer))  # copy.copy would keep what is pickled
+        vars(traced).update(vars(optimizer))
         traced.param_groups = [dict(group) for group in groups if group["params"]]
         traced.state = collections.defaultdict(dict)
         for parameter, entries in zip(parameters, states):

@@ -207,8 +207,17 @@ def is_zero(value: Value) -> bool:
     return value.op is ITEM and is_zero(value.args[0])
 
 
+def _is_one(value: Value) -> bool:
+    """Whether it is a count of steps in the first one."""
+    if value.op in (aten.add.Tensor, "arith.addf") and not value.kwargs:
+        return is_zero(value.args[0]) and value.args[1] in (1, 1.0)
+    return (value.op == CONSTANT and value.args[0] == 1) or (value.op == ITEM and _is_one(value.args[0]))
+
+
 def _is_initial(first: Value, later: Value) -> bool:
     """Whether the state `later` is in the first step what the optimizer makes it there."""
+    if later.op in (STEP, STEP_TENSOR):
+        return _is_one(first)
     while later.op is ITEM:
         later = later.args[0]
     return later.op in _INITIALLY_ZERO and is_zero(first)

@@ -109,19 +109,20 @@ def _join(first: StepResults, later: StepResults, before: list[dict[str, Any]], 
     """None if a state "step" does not count the program's steps."""
     is_first = values.compute("arith.cmpf oeq", values.make(STEP), 1.0, is_boolean=True)
     memo: dict = {}
-    joined = _zip(first, later, lambda a, b: values.merge(is_first, a, b, memo, is_first=True))
     replaced: dict[Value, Value] = {}
 
-    def final(value: Value) -> Value:
-        return values.replace(value, lambda each: _count(values, each), replaced)
+    def join(a: Value, b: Value) -> Value:
+        b = values.replace(b, lambda each: _count(values, each), replaced)
+        return values.merge(is_first, a, b, memo, is_first=True)
 
+    joined = _zip(first, later, join)
     states: list[dict[str, Value]] = []
     for old, new in zip(before, joined.states):
         kept: dict[str, Value] = {}
         for slot, value in new.items():
             if not isinstance(value, Value):
                 continue
-            value, was = final(value), old[slot]
+            was = old[slot]
             if was.op in (BEFORE, BEFORE_TENSOR):
                 if value.op not in (STEP, STEP_TENSOR):
                     return None
@@ -130,7 +131,7 @@ def _join(first: StepResults, later: StepResults, before: list[dict[str, Any]], 
                 value = values.make(aten.scalar_tensor.default, (value,), {"dtype": torch.float64}, was.args[0].fake)
             kept[slot] = value
         states.append(kept)
-    return TracedStep([final(value) for value in joined.parameters], states)
+    return TracedStep(joined.parameters, states)
 
 
 def _count(values: Values, value: Value) -> Value | None:

@@ -1,0 +1,89 @@
+"""Optimizers that a user might write."""
+
+import math
+
+import torch
+
+
+class Lion(torch.optim.Optimizer):
+    """Chen et al., arXiv 2302.06675."""
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1):
+        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                state = self.state[p]
+                if not state:
+                    state["exp_avg"] = torch.zeros_like(p)
+                p.mul_(1 - group["lr"] * group["weight_decay"])
+                p.add_(torch.sign(state["exp_avg"] * beta1 + p.grad * (1 - beta1)), alpha=-group["lr"])
+                state["exp_avg"].mul_(beta2).add_(p.grad, alpha=1 - beta2)
+
+
+class Lookahead(torch.optim.Optimizer):
+    """Adam in the style of old, with weights that follow every fifth step (Zhang et al., arXiv 1907.08610)."""
+
+    def __init__(self, params, lr=1e-2, every=5, alpha=0.5):
+        super().__init__(params, {"lr": lr, "every": every, "alpha": alpha})
+
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if len(state) == 0:
+                    state["step"] = 0
+                    state["slow"] = p.data.clone()
+                    state["square"] = torch.zeros_like(p.data)
+                    state["rate"] = 0.5
+                state["step"] += 1
+                state["rate"] *= 0.9
+                state["square"].mul_(0.99).addcmul_(p.grad.data, p.grad.data, value=0.01)
+                rate = group["lr"] * math.sqrt(1 - 0.99 ** state["step"]) * (1 + state["rate"])
+                p.data.addcdiv_(p.grad.data, state["square"].sqrt().add_(1e-8), value=-rate)
+                if state["step"] % group["every"] == 0:
+                    state["slow"].lerp_(p.data, group["alpha"])
+                    p.data.copy_(state["slow"])
+
+
+class NormalizedSGD(torch.optim.Optimizer):
+    """Divides all gradients by their norm: each parameter's step depends on all of them."""
+
+    def __init__(self, params, lr=0.1):
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self):
+        gradients = [p.grad for group in self.param_groups for p in group["params"]]
+        norm = torch.stack([gradient.norm() for gradient in gradients]).norm().item()
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.sub_(p.grad, alpha=group["lr"] / max(norm, 1e-6))
+
+
+class Orthogonal(torch.optim.Optimizer):
+    """Muon's iteration in the parameters' own type."""
+
+    def __init__(self, params, lr=0.02, momentum=0.9):
+        super().__init__(params, {"lr": lr, "momentum": momentum})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if "momentum_buffer" not in state:
+                    state["momentum_buffer"] = p.grad.clone()
+                else:
+                    state["momentum_buffer"].mul_(group["momentum"]).add_(p.grad)
+                update = state["momentum_buffer"]
+                update = update / update.norm().clamp(min=1e-7)
+                for _ in range(5):
+                    gram = update @ update.T
+                    update = 3.4445 * update + (-4.775 * gram + 2.0315 * gram @ gram) @ update
+                p.add_(update, alpha=-group["lr"])
