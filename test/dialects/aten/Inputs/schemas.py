@@ -146,7 +146,7 @@ def main() -> int:
         for error in errors(op):
             print(f"aten.{op.mnemonic} ({op.schema}): {error}")
             failures += 1
-    seen = [op.schema for op in ops]
+    seen = [op.schema for op in ops if op.schema]
     for schema in {s for s in seen if seen.count(s) > 1}:
         print(f"{schema} has two typed ops")
         failures += 1
