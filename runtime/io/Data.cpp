@@ -1,6 +1,7 @@
 //===- Data.cpp - opening a data source, the order of examples ------------===//
 
 #include "runtime/io/Data.h"
+#include "runtime/io/DataDocuments.h"
 #include "runtime/io/DataSources.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -20,8 +21,11 @@ llvm::Expected<std::unique_ptr<DataSource>> DataSource::open(const DataOptions &
   if (inputs.empty())
     return makeError("the program takes no inputs, so there is nothing to read from {0}",
                      options.source);
-  return isMixture(options.source) ? openMixture(options, inputs, *terms)
-                                   : openTerm(options, inputs, terms->front());
+  auto open = [&](llvm::ArrayRef<InputSpec> specs) {
+    return isMixture(options.source) ? openMixture(options, specs, *terms)
+                                     : openTerm(options, specs, terms->front());
+  };
+  return options.documents.empty() ? open(inputs) : openDocuments(options, inputs, open);
 }
 
 llvm::Expected<std::unique_ptr<DataSource>>

@@ -52,6 +52,9 @@ struct DataOptions {
   /// Read windows of tokens in an order drawn from the seed, another one each epoch. Batches from
   /// safetensors files are always read in the order of the file.
   bool shuffle = true;
+  /// Which token ends a document, and what inputs are made of documents (DataDocuments.h); empty
+  /// where windows are not divided.
+  std::string documents;
 };
 
 /// Where in a run a microbatch stands. A step's batch is divided as docs/ir.md says: rank r has the

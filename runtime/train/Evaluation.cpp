@@ -82,6 +82,7 @@ llvm::Error Evaluation::openData(int64_t trainingMicrobatches) {
   dataOptions.source = options.evalData;
   dataOptions.seed = options.seed;
   dataOptions.shuffle = false; // a step of this source is a microbatch
+  dataOptions.documents = options.documents;
   std::vector<InputSpec> specs = describeInputs(program(), inputs, **grid);
   if (options.vocabulary)
     for (InputSpec &spec : specs)

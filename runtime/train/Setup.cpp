@@ -37,6 +37,7 @@ static std::vector<std::pair<std::string, std::string>> listOptions(const TrainO
           {"--eval-every", std::to_string(options.evalEvery)},
           {"--evaluate", options.evaluatesOnly ? "true" : "false"},
           {"--shuffle", options.shuffle ? "true" : "false"},
+          {"--documents", options.documents},
           {"--trace", options.trace},
           {"--trace-steps", std::to_string(options.traceSteps)},
           {"--profile", options.profile},
@@ -185,6 +186,7 @@ llvm::Error Trainer::openData() {
   dataOptions.microbatches = microbatches;
   dataOptions.ranks = part.count;
   dataOptions.shuffle = options.shuffle;
+  dataOptions.documents = options.documents;
   llvm::Expected<std::unique_ptr<RankGrid>> grid = RankGrid::create(program, &world);
   if (!grid)
     return grid.takeError();

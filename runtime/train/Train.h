@@ -44,9 +44,10 @@ struct TrainOptions {
   /// Replaces the base of the program's learning rate, or multiplies that of each; schedules stay.
   std::optional<double> learningRate, learningRateScale;
 
-  /// DataOptions::source and ::shuffle.
+  /// DataOptions::source, ::shuffle and ::documents, the last also of the data to evaluate on.
   std::string data;
   bool shuffle = true;
+  std::string documents;
   /// Data to compute the loss on every `evalEvery` steps and after the last one, without an update;
   /// empty for none. By the program in `evalProgram`, with the constants in `evalConstants`; where
   /// that is empty, by the trained one.

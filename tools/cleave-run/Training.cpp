@@ -76,6 +76,12 @@ static cl::opt<bool> evaluateData("evaluate",
 static cl::opt<bool>
     shuffle("shuffle", cl::desc("Draw windows of tokens in random order, determined by --seed"),
             cl::init(true), cl::cat(run::dataCategory));
+static cl::opt<std::string> documents(
+    "documents",
+    cl::desc(
+        "The token that ends a document, and what inputs are made of the documents in a window: "
+        "end=TOKEN INPUT=positions|ids|mask|within ..."),
+    cl::value_desc("what"), cl::cat(run::dataCategory));
 static cl::opt<int64_t>
     vocabulary("vocabulary", cl::desc("Upper bound of tokens (default: rows of the embedding)"),
                cl::value_desc("n"), cl::cat(run::dataCategory));
@@ -164,6 +170,7 @@ static TrainOptions collect(const run::Options &options) {
   result.evalConstants = constants.str();
   result.evaluatesOnly = evaluateData;
   result.shuffle = shuffle;
+  result.documents = documents;
   result.vocabulary = given(vocabulary);
   result.metrics = metrics;
   result.tensorboard = tensorboard;
@@ -208,7 +215,8 @@ static llvm::Error checkEvaluating(const run::Options &options) {
     return makeError("expected --evaluate without --against");
   cl::OptionCategory *categories[] = {&run::trainingCategory, &run::dataCategory,
                                       &run::reportingCategory, &run::checkpointCategory};
-  const cl::Option *heeded[] = {&data, &evaluateData, &microbatches, &vocabulary, &quiet};
+  const cl::Option *heeded[] = {&data,         &evaluateData, &documents,
+                                &microbatches, &vocabulary,   &quiet};
   for (auto &[name, option] : cl::getRegisteredOptions())
     if (option->getNumOccurrences() && !llvm::is_contained(heeded, option) &&
         llvm::is_contained(categories, option->Categories.front()))
