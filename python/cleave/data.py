@@ -113,6 +113,18 @@ class MixedBatches(TokenBatches):
         return self.sources[part][1].example(block * (end - begin) + place - begin)
 
 
+def pack_documents(tokens: torch.Tensor, end: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """What `--documents end=...` makes of tokens [batch, time]: the positions and the ids of their documents, int64
+    [batch, time], and the mask, bool [batch, time, time], of which queries see which keys."""
+    first = torch.zeros_like(tokens, dtype=torch.bool)
+    first[:, 1:] = tokens[:, :-1] == end
+    ids = first.long().cumsum(1)
+    place = torch.arange(tokens.shape[1]).expand_as(tokens)
+    positions = place - torch.where(first, place, 0).cummax(1).values
+    mask = (ids[:, :, None] == ids[:, None, :]) & (place[:, :, None] >= place[:, None, :])
+    return positions, ids, mask
+
+
 class TextBatches(TokenBatches):
     """The bytes of text files as tokens: what `--data text:PATH,PATH` reads."""
 
