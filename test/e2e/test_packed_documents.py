@@ -14,20 +14,20 @@ DOCUMENTS = f"end={END} positions=positions segments=ids mask=mask target=within
 
 
 class Packed(nn.Module):
-    """One layer of attention, with positions, a number for the document, and a mask."""
+    """One layer of attention, with positions. One head keeps documents apart by the mask, one by their numbers."""
 
     def __init__(self):
         super().__init__()
-        self.tokens, self.places, self.parts = (nn.Embedding(size, WIDTH) for size in (VOCABULARY, LENGTH, LENGTH))
+        self.tokens, self.places = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(LENGTH, WIDTH)
         self.qkv, self.head = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, VOCABULARY)
 
     def forward(self, tokens, positions, segments, mask):
-        # Of the number of a document only whether it is the same as its neighbour's may matter.
-        same = (segments == segments[:, :1]).long() * 0
-        x = self.tokens(tokens) + self.places(positions) + self.parts(same)
-        q, k, v = self.qkv(x).unsqueeze(1).chunk(3, -1)
-        x = x + functional.scaled_dot_product_attention(q, k, v, attn_mask=mask).squeeze(1)
-        return self.head(x)
+        x = self.tokens(tokens) + self.places(positions)
+        q, k, v = (each.unflatten(-1, (2, WIDTH // 2)).transpose(1, 2) for each in self.qkv(x).chunk(3, -1))
+        causal = torch.ones(tokens.shape[1], tokens.shape[1], dtype=torch.bool).tril()
+        numbered = (segments[:, None, :, None] == segments[:, None, None, :]) & causal
+        seen = functional.scaled_dot_product_attention(q, k, v, attn_mask=torch.cat([mask, numbered], 1))
+        return self.head(x + seen.transpose(1, 2).flatten(2))
 
 
 def loss(logits, target):
