@@ -16,7 +16,7 @@ public:
                                                              const SessionOptions &options);
 
   llvm::Error setLossSeeds(llvm::ArrayRef<double> seeds);
-  /// An error where the microbatches of a step count differently, and nobody has said how.
+  /// An error where the microbatches of a step count differently, and their shares are not set.
   llvm::Error checkLossSeeds() const;
   llvm::Error runUpdate(int64_t step);
   llvm::Error runStep(int64_t step, MicrobatchCallback fill, MicrobatchCallback done);

@@ -171,7 +171,7 @@ llvm::Expected<StateParts> cleave::runtime::viewParts(Session &session) {
     std::string mine = getPartFile(tensor.group, session.rank(), session.ranks());
     bool isMine = llvm::any_of(parted.parts, [&](const auto &part) { return part.file == mine; });
     bool isHere = !session.isScheduled() || session.stages().place() == tensor.place;
-    // Ranks add a pending sum up together, whoever writes it.
+    // Ranks add a pending sum up together, whichever of them writes it.
     if (isMine || (isHere && tensor.aliasOf.empty() && isPending(value))) {
       llvm::Expected<ConstTensorRef> held = session.result(value.fileName);
       if (!held)

@@ -225,7 +225,7 @@ def test_ranks_that_evaluate_their_own(build_dir, subject, batches, tmp_path):
 
 
 def test_a_step_without_targets(build_dir, subject, batches, tmp_path):
-    """Its loss is no number, as PyTorch's is; the parameters stay."""
+    """Its loss is NaN, as PyTorch's is; the parameters stay."""
     spec, program = subject
     tokens, target = batches[0]
     data = save(spec, [(tokens, torch.full_like(target, IGNORED))], tmp_path / "data.safetensors")
