@@ -63,7 +63,14 @@ def convert(
 def _write_safetensors(tensors: Tensors, path: pathlib.Path) -> None:
     import safetensors.torch
 
-    safetensors.torch.save_file({n: t.contiguous() for n, t in tensors.items()}, path, {"format": "pt"})
+    # A tied weight is in the file under each of its names; the format does not share memory.
+    seen: set[int] = set()
+    apart = {}
+    for name, tensor in tensors.items():
+        storage = tensor.untyped_storage().data_ptr()
+        apart[name] = (tensor.clone() if storage in seen else tensor).contiguous()
+        seen.add(storage)
+    safetensors.torch.save_file(apart, path, {"format": "pt"})
 
 
 def _write_huggingface(
