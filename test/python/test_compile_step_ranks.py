@@ -1,0 +1,79 @@
+"""`cleave.compile_step` under torchrun, on the process group that is there: as on one rank, and no hang."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import time
+
+import cleave_path  # noqa: F401
+import gpt
+import pytest
+import step_ranks
+import torch
+
+SCRIPT = pathlib.Path(__file__).with_name("step_ranks.py")
+
+
+def run_ranks(mode, file, ranks=2):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", SCRIPT, mode, file]
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+
+
+@pytest.fixture(scope="module")
+def eager():
+    """Losses and norms of the same training in eager mode, in double precision's neighbourhood of 1e-5."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    module = step_ranks.model()
+    optimizer = step_ranks.optimizer_of(module)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda number: 1 / (1 + number))
+    results = []
+    for number in range(step_ranks.STEPS):
+        tokens, targets = step_ranks.batch(number)
+        optimizer.zero_grad()
+        loss = gpt.cross_entropy(module(tokens), targets)
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+        optimizer.step()
+        scheduler.step()
+        results.append((loss.item(), norm.item()))
+    torch.set_num_threads(threads)
+    return results
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    file = tmp_path_factory.mktemp("ranks") / "losses.json"
+    ran = run_ranks("all", file)
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    return json.loads(file.read_text())
+
+
+@pytest.mark.parametrize("mode", ["dp", "fsdp", "tp", "pp"])
+def test_losses_on_two_ranks_are_those_of_one(trained, eager, mode):
+    assert len(trained[mode]) == step_ranks.STEPS
+    for (loss, norm), (expected, expected_norm) in zip(trained[mode], eager):
+        assert abs(loss - expected) < 1e-5
+        assert abs(norm - expected_norm) < 1e-4
+
+
+ERRORS = {
+    "different_batches": ("expected batches of the same types and shapes on all ranks, found\nrank 0: ",) * 2,
+    "different_models": ("have different programs",) * 2,
+    "one_fails": ("rank 1: Error: ", "no-such-pass"),
+    "wrong_mesh": ("expected 3 ranks for the mesh {'dp': 3}, found 2",) * 2,
+    "rank_dies": ("", None),
+    "rank_is_late": ("", "no error"),
+}
+
+
+@pytest.mark.parametrize("mode", ERRORS)
+def test_an_error_of_one_rank_is_one_exception_and_no_hang(tmp_path, mode):
+    file, begin = tmp_path / "error", time.monotonic()
+    run_ranks(mode, file)
+    assert time.monotonic() - begin < 60
+    for rank, text in enumerate(ERRORS[mode]):
+        if text is not None:
+            found = pathlib.Path(f"{file}.{rank}").read_text()
+            assert text in found and (mode == "rank_is_late" and rank == 1 or "rror: " in found), found
