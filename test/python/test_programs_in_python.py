@@ -130,6 +130,14 @@ def test_what_the_module_exports():
     assert not [name for name in names if re.match(r"(.*\b)?(llvm|mlir|cleave)::", name)]
 
 
+def test_the_module_has_its_own_mlir():
+    """One, in itself: a shared one beside it would have other dialects of the same names."""
+    ran = subprocess.run(["readelf", "-d", native_file()], capture_output=True, text=True, check=True)
+    libraries = re.findall(r"NEEDED.*\[(.*)\]", ran.stdout)
+    assert "libtorch_python.so" in libraries
+    assert not [name for name in libraries if re.search("mlir|llvm", name, re.IGNORECASE)]
+
+
 def test_what_the_module_uses():
     """Ranks are the process group's: the module opens no socket, and `signal` is not called."""
     ran = subprocess.run(["nm", "-D", "--undefined-only", native_file()], capture_output=True, text=True, check=True)
