@@ -3,7 +3,7 @@
 // Buffers that are live at the same time must not overlap in space. A search places them from the
 // bottom up, each as low as those before it allow, and turns back where some time's buffers no
 // longer fit above what is placed. Parts that share no time are placed apart from each other. It
-// starts again in another order, after more and more steps.
+// restarts often, in orders that begin with what was live where earlier searches failed.
 //
 //===----------------------------------------------------------------------===//
 
