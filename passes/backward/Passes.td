@@ -16,7 +16,8 @@ def PartitionJoint : Pass<"partition-joint", "::mlir::ModuleOp"> {
     Policies:
     - `save-all`: saves every forward value that the backward uses;
     - `min-cut`: saves as few bytes as recomputation allows; `recompute` selects the ops: `views`
-      (and constants), `cheap` (also pointwise ops, conversions and copies), or `all`.
+      (and constants), `cheap` (also pointwise ops, conversions and copies), `gathers` (also all_gathers, so
+      that shards are saved), or `all`.
 
     Both policies respect activation-checkpoint tags (`train.checkpoint`): an op tagged
     `must_recompute` or `prefer_recompute` is recomputed from the inputs of its region; one tagged
