@@ -121,6 +121,7 @@ UNDECIDED = {
     "view": (seen_through_a_view, "Data-dependent branching"),
     "computed": (lambda x: torch.rand([]) - 1 < 0, "Data-dependent branching"),
     "equal": (lambda x: torch.rand([]) == 2, "Data-dependent branching"),
+    "number from data": (lambda x: (x.sum() > 0).item(), "the branch depends on data; expected one that constants decide"),
     "changed by data": (changed_by_data, "Data-dependent branching"),
     "unwritten": (lambda x: torch.empty(4).any(), "Data-dependent branching"),
     "drawn": (lambda x: torch.bernoulli(torch.ones(4)).any(), "Data-dependent branching"),

@@ -42,11 +42,13 @@ _JUMPS = {
 class Branches:
     """notes: what was decided, a sentence for each branch of the source.
     refusal: why the branch that stopped the trace is none of these; None if it is on no random number.
+    depends_on_data: whether a branch on a number taken from a tensor stopped the trace.
     """
 
     def __init__(self):
         self.notes: list[str] = []
         self.refusal: str | None = None
+        self.depends_on_data = False
 
     @contextlib.contextmanager
     def decided(self) -> Iterator[None]:
@@ -68,7 +70,10 @@ class Branches:
             value = translator.stack[-1]
             outcome = self._outcome(translator, value)
             if outcome is None:
-                return handler(translator, instruction)
+                self.depends_on_data = not value.is_tensor() and traced_node(value) is not None
+                result = handler(translator, instruction)
+                self.depends_on_data = False
+                return result
             translator.pop()
             if outcome == ("IF_TRUE" in name):
                 if name.endswith("OR_POP"):

@@ -243,6 +243,11 @@ def _describe(error: Exception, branches: Branches) -> str:
         message = f"{type(error).__name__}: {message}"
     if branches.refusal and "Data-dependent branching" in message:
         message = branches.refusal
+    elif branches.depends_on_data:
+        message = (
+            "the branch depends on data; expected one that constants decide: leave out the input that it asks about "
+            "(a mask), or make it in forward"
+        )
     elif "different devices cpu, meta" in message:
         message = (
             "found a tensor on the meta device that is neither a parameter, a buffer nor an input; expected it to "
