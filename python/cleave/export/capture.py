@@ -245,7 +245,7 @@ def _describe(error: Exception, branches: Branches) -> str:
         message = branches.refusal
     elif branches.depends_on_data:
         message = (
-            "the branch depends on data; expected one that constants decide: leave out the input that it asks about "
+            "the branch depends on data; expected one that constants decide: omit the input that it asks about "
             "(a mask), or make it in forward"
         )
     elif "different devices cpu, meta" in message:
