@@ -10,6 +10,7 @@
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <torch/headeronly/version.h>
 
 using namespace cleave::cuda;
 using namespace c10::cuda::CUDACachingAllocator;
@@ -152,6 +153,24 @@ public:
     return inner.setCheckpointPoolState(device, std::move(state));
   }
   std::string name() override { return inner.name(); }
+  // What versions after 2.11 have more (runtime/comm/TorchVersions.h).
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR > 11
+  void markCaptureBegin(c10::DeviceIndex device) override { inner.markCaptureBegin(device); }
+  void markCaptureEnd(c10::DeviceIndex device) override { inner.markCaptureEnd(device); }
+  std::shared_ptr<c10::GatheredContext> getContextForPointer(const void *data) override {
+    return inner.getContextForPointer(data);
+  }
+  bool supportsUserMetadata() override { return inner.supportsUserMetadata(); }
+  void annotateMemory(const void *data, const std::string &text) override {
+    inner.annotateMemory(data, text);
+  }
+  void attachOomRejectionObserver(OomRejectionObserver observer) override {
+    inner.attachOomRejectionObserver(std::move(observer));
+  }
+  c10::DataPtr allocateWithAddress(size_t bytes, void *data) override {
+    return inner.allocateWithAddress(bytes, data);
+  }
+#endif
 
 private:
   CUDAAllocator &inner;
