@@ -1,0 +1,150 @@
+"""Traced optimizers on several ranks and in other forms of the program, against PyTorch's own on one: float64."""
+
+import cleave
+import pytest
+import torch
+from cleave import FSDP, ColwiseParallel, Plan, RowwiseParallel, testing
+from cleave.export import ExportSpec, export_spec
+from own_optimizers import Lookahead, NormalizedSGD, Orthogonal
+from torch import nn, optim
+from training import (
+    checkpoint_tensors, expected_tensors, losses, newest_checkpoint, optimize, random_batches, run, save_batches, train,
+)  # fmt: skip
+
+STEPS, TOLERANCE = 12, 1e-10
+
+
+def orthogonal(parameters):
+    """Two optimizers, of which one needs whole matrices."""
+    return [
+        Orthogonal([p for p in parameters if p.dim() == 2]),
+        optim.AdamW([p for p in parameters if p.dim() != 2], lr=0.01),
+    ]
+
+
+# All of them are past the branches of their step by then.
+OPTIMIZERS = {
+    "adafactor": lambda p: optim.Adafactor(p, lr=0.3, weight_decay=0.01),
+    "asgd": lambda p: optim.ASGD(p, lr=0.05, lambd=0.01, t0=4),
+    "lookahead": Lookahead,
+    "nadam": lambda p: optim.NAdam(p, lr=0.01),
+    "norm": NormalizedSGD,
+    "orthogonal": orthogonal,
+    "radam": lambda p: optim.RAdam(p, lr=0.01, weight_decay=0.01),
+    "rmsprop": lambda p: optim.RMSprop(p, lr=0.01, momentum=0.9, centered=True),
+    "rprop": lambda p: optim.Rprop(p, lr=0.01),
+}
+TP = {"0": ColwiseParallel("tp"), "3": RowwiseParallel("tp")}
+PLACED = ["--propagate-placements", "--partition"]
+# Ranks, microbatches on each, a plan and passes.
+FORMS = {
+    "data": (2, 1, None, ["--sync-gradients=axis=dp"]),
+    "buckets": (2, 1, None, ["--sync-gradients=axis=dp", "--bucket-gradients"]),
+    "fsdp": (2, 2, Plan({"dp": 2}, {"": FSDP("dp")}), PLACED),
+    "fsdp-buckets": (
+        2, 2, Plan({"dp": 2}, {"": FSDP("dp")}), [*PLACED, "--split-fsdp-collectives", "--bucket-gradients"]
+    ),
+    "fsdp-lowered": (2, 2, Plan({"dp": 2}, {"": FSDP("dp")}), [*PLACED, "--lower-to-exec"]),
+    "tp": (2, 2, Plan({"tp": 2}, TP), PLACED),
+    "fsdp-tp": (4, 2, Plan({"dp": 2, "tp": 2}, {"": FSDP("dp"), **TP}), PLACED),
+    "pipeline": (
+        2, 2, None,
+        ["--outline-stages=count=2 balance=cost", "--build-schedule=schedule=1f1b ranks=2 microbatches=2", "--insert-p2p"],
+    ),
+    "lowered": (1, 2, None, ["--canonicalize", "--cse", "--lower-to-exec"]),
+}  # fmt: skip
+CASES = [
+    ("data", "nadam"), ("buckets", "asgd"), ("fsdp", "radam"), ("fsdp", "orthogonal"), ("fsdp-buckets", "rprop"),
+    ("fsdp-lowered", "rmsprop"), ("tp", "adafactor"), ("fsdp-tp", "adafactor"), ("fsdp-tp", "orthogonal"),
+    ("tp", "norm"), ("pipeline", "lookahead"), ("pipeline", "orthogonal"), ("lowered", "asgd"),
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def double():
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def make_spec(name):
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.LayerNorm(8), nn.Linear(8, 4))
+    return ExportSpec(
+        module, (torch.randn(4, 6),), loss=nn.functional.cross_entropy, targets=(torch.randint(4, (4,)),), name=name,
+        optimizer=OPTIMIZERS[name](list(module.parameters())), lr_schedule=cleave.WarmupCosine(4, 20, 0.1),
+    )  # fmt: skip
+
+
+class Case:
+    """An exported program in a form, and data for it."""
+
+    def __init__(self, build_dir, folder, form, name):
+        self.build_dir, self.folder = build_dir, folder
+        self.spec = make_spec(name)
+        program = export_spec(self.spec, folder)
+        self.weights = program.with_suffix(".safetensors")
+        self.batches = random_batches(self.spec, STEPS, 2, seed=1)
+        self.data = save_batches(self.spec, self.batches, folder / "data.safetensors")
+        self.program = self.transform(program, form)
+
+    def transform(self, program, form, *more):
+        self.ranks, self.microbatches, plan, passes = FORMS[form]
+        if plan is not None:
+            plan.write(self.folder / "plan.json")
+            passes = [f"--annotate-placements=plan={self.folder / 'plan.json'}", *passes]
+        result = self.folder / f"{form}{len(more)}.mlir"
+        optimize(self.build_dir, program, *passes, *more, "-o", result)
+        return result
+
+    def options(self, steps=STEPS):
+        return ["--weights", self.weights, "--ranks", self.ranks, "--steps", steps, "--batch", 8, "--threads", 1,
+                "--microbatches", self.microbatches, "--data", f"safetensors:{self.data}",
+                "--metrics", self.folder / "m.jsonl"]  # fmt: skip
+
+
+def assert_close(found, expected):
+    assert found.keys() == expected.keys()
+    far = [n for n in expected if not torch.allclose(found[n], expected[n], rtol=TOLERANCE, atol=TOLERANCE)]
+    assert far == []
+
+
+@pytest.mark.parametrize("form, name", CASES)
+def test_steps_are_those_of_one_rank(build_dir, tmp_path, form, name):
+    case = Case(build_dir, tmp_path, form, name)
+    train(build_dir, case.program, *case.options(), "--checkpoint", tmp_path / "run")
+    expected = testing.train(case.spec, case.batches, 2)
+    assert losses(tmp_path / "m.jsonl") == pytest.approx(expected.losses, rel=TOLERANCE)
+    assert_close(checkpoint_tensors(newest_checkpoint(tmp_path / "run")), expected_tensors(expected, case.spec))
+
+
+def test_clipped_gradients_are_what_the_step_takes(build_dir, tmp_path):
+    case = Case(build_dir, tmp_path, "fsdp", "adafactor")
+    clip = "--clip-gradients=max-norm=0.01"
+    one = tmp_path / "one.mlir"
+    optimize(build_dir, tmp_path / "adafactor.mlir", clip, "-o", one)
+    states = []
+    for program, ranks in ((case.transform(tmp_path / "adafactor.mlir", "fsdp", clip), 2), (one, 1)):
+        folder = tmp_path / f"run{ranks}"
+        train(build_dir, program, *case.options(), "--ranks", ranks, "--checkpoint", folder)
+        states.append(checkpoint_tensors(newest_checkpoint(folder)))
+    assert_close(*states)
+    unclipped = expected_tensors(testing.train(case.spec, case.batches, 2), case.spec)
+    assert not torch.allclose(states[0]["optim.0.weight.row_var"], unclipped["optim.0.weight.row_var"])
+
+
+@pytest.mark.parametrize("name", ["asgd", "lookahead"])
+def test_resume_under_another_layout(build_dir, tmp_path, name):
+    """Counts, averages and slow weights go on: from 2 ranks of FSDP to one."""
+    case = Case(build_dir, tmp_path, "fsdp", name)
+    train(build_dir, case.program, *case.options(steps=7), "--checkpoint", tmp_path / "run")
+    case.ranks = 1
+    train(build_dir, tmp_path / f"{name}.mlir", *case.options(), "--checkpoint", tmp_path / "run", "--resume")
+    expected = testing.train(case.spec, case.batches, 2)
+    assert_close(checkpoint_tensors(newest_checkpoint(tmp_path / "run")), expected_tensors(expected, case.spec))
+
+
+def test_a_step_over_all_parameters_is_no_step_of_stages(build_dir, tmp_path):
+    program = export_spec(make_spec("norm"), tmp_path)
+    result = run(build_dir, program, "--steps", 0)
+    assert result.returncode != 0
