@@ -33,8 +33,34 @@ using train::RoleKind;
 /// runs report.
 static constexpr StringLiteral kSquares = "gradient_norm_squared", kNorm = "gradient_norm";
 
-static SmallVector<Value> getValues(ArrayRef<OpOperand *> operands) {
-  return llvm::map_to_vector(operands, [](OpOperand *operand) { return operand->get(); });
+static SmallVector<Value> getValues(ArrayRef<TakenGradient> gradients) {
+  return llvm::map_to_vector(gradients, [](const TakenGradient &each) { return each.value; });
+}
+
+static Operation *getFirstUser(ArrayRef<TakenGradient> gradients) {
+  Operation *first = gradients.front().getFirstUser();
+  for (const TakenGradient &gradient : gradients)
+    if (Operation *user = gradient.getFirstUser(); user->isBeforeInBlock(first))
+      first = user;
+  return first;
+}
+
+/// Moves what makes the gradients, which is made of gradients alone, before `position`.
+static void hoistGradients(ArrayRef<TakenGradient> gradients, Operation *position) {
+  llvm::SetVector<Operation *> made;
+  auto visit = [&](Value value) {
+    Operation *op = value.getDefiningOp();
+    if (op && position->isBeforeInBlock(op))
+      made.insert(op);
+  };
+  for (const TakenGradient &gradient : gradients)
+    visit(gradient.value);
+  for (size_t i = 0; i < made.size(); ++i)
+    llvm::for_each(made[i]->getOperands(), visit);
+  SmallVector<Operation *> ordered(made.begin(), made.end());
+  llvm::sort(ordered, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  for (Operation *op : ordered)
+    op->moveBefore(position);
 }
 
 namespace {
@@ -62,7 +88,7 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
         signalPassFailure();
       return;
     }
-    FailureOr<SmallVector<OpOperand *>> gradients = findGradients(*program);
+    FailureOr<SmallVector<TakenGradient>> gradients = findGradients(*program);
     if (failed(gradients))
       return signalPassFailure();
     if (!gradients->empty() && failed(clip(program->update, *gradients)))
@@ -70,33 +96,33 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
   }
 
   /// Scales by the norm, which the update gives from then on.
-  void clipTo(ImplicitLocOpBuilder &b, func::FuncOp update, ArrayRef<OpOperand *> gradients,
+  void clipTo(ImplicitLocOpBuilder &b, func::FuncOp update, ArrayRef<TakenGradient> gradients,
               Value norm) {
     scaleToNorm(b, gradients, norm, maxNorm);
     backward::addResult(update, norm, train::RoleAttr::get(&getContext(), RoleKind::Output, kNorm));
   }
 
-  LogicalResult clip(func::FuncOp update, ArrayRef<OpOperand *> gradients) {
+  LogicalResult clip(func::FuncOp update, ArrayRef<TakenGradient> gradients) {
     if (backward::findResult(update, RoleKind::Output, StringAttr::get(&getContext(), kNorm)))
       return update.emitError() << "already clips its gradients";
     numClipped += gradients.size();
     // After the last gradient, before the first optimizer step. Moves renumber the block, so all
     // comparisons come before them.
-    Operation *last = nullptr, *first = gradients.front()->getOwner();
-    for (OpOperand *gradient : gradients) {
-      if (Operation *op = gradient->get().getDefiningOp();
+    Operation *last = nullptr, *first = getFirstUser(gradients);
+    bool isFused = true;
+    for (const TakenGradient &gradient : gradients) {
+      if (Operation *op = gradient.value.getDefiningOp();
           op && (!last || last->isBeforeInBlock(op)))
         last = op;
-      if (gradient->getOwner()->isBeforeInBlock(first))
-        first = gradient->getOwner();
+      isFused &= isa<train::OptimizerStepOpInterface>(gradient.getFirstUser());
     }
     ImplicitLocOpBuilder b(update.getLoc(), update.getContext());
-    if (last && !last->isBeforeInBlock(first)) {
+    if (last && !last->isBeforeInBlock(first) && isFused) {
       // Some gradients are made between optimizer steps: the steps move after all of them.
       llvm::SetVector<Operation *> early;
-      for (OpOperand *gradient : gradients)
-        if (gradient->getOwner()->isBeforeInBlock(last))
-          early.insert(gradient->getOwner());
+      for (const TakenGradient &gradient : gradients)
+        if (gradient.getFirstUser()->isBeforeInBlock(last))
+          early.insert(gradient.getFirstUser());
       Operation *position = last;
       for (Operation *step : early) {
         step->moveAfter(position);
@@ -104,6 +130,8 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
       }
       b.setInsertionPointAfter(last);
     } else {
+      // Steps of many ops stay where they are.
+      hoistGradients(gradients, first);
       b.setInsertionPoint(first);
     }
 
@@ -124,7 +152,7 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
     for (train::ProgramFunctions &stage : program.stages) {
       if (!stage.update)
         continue;
-      FailureOr<SmallVector<OpOperand *>> gradients = findGradients(stage);
+      FailureOr<SmallVector<TakenGradient>> gradients = findGradients(stage);
       if (failed(gradients) || failed(reduceBeforeUpdate(stage, *gradients)))
         return failure();
       llvm::append_range(all, getValues(*gradients));
@@ -138,7 +166,7 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
     for (train::ProgramFunctions &stage : program.stages) {
       if (!stage.update)
         continue;
-      FailureOr<SmallVector<OpOperand *>> gradients = findGradients(stage);
+      FailureOr<SmallVector<TakenGradient>> gradients = findGradients(stage);
       if (succeeded(gradients) && !gradients->empty())
         clipStage(stage, *gradients, type);
     }
@@ -146,9 +174,10 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
   }
 
   /// Moves what the update does to each gradient before the optimizer takes it (reductions, waiting
-  /// for buckets) to the stage's reduce function, so that the update takes what is left to scale.
+  /// for buckets) to the stage's reduce function, so that the update takes what is left to scale:
+  /// the new values of `gradients`.
   LogicalResult reduceBeforeUpdate(train::ProgramFunctions &stage,
-                                   ArrayRef<OpOperand *> gradients) {
+                                   MutableArrayRef<TakenGradient> gradients) {
     if (gradients.empty())
       return success();
     func::FuncOp update = stage.update;
@@ -160,8 +189,8 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
       else
         moved.insert(value.getDefiningOp());
     };
-    for (OpOperand *gradient : gradients)
-      visit(gradient->get());
+    for (const TakenGradient &gradient : gradients)
+      visit(gradient.value);
     for (size_t i = 0; i < moved.size(); ++i)
       llvm::for_each(moved[i]->getOperands(), visit);
     for (BlockArgument argument : taken)
@@ -173,18 +202,14 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
     // What is scaled is named by the parameter that it updates.
     llvm::SmallDenseSet<Value> passed;
     SmallVector<train::RoleAttr> roles;
-    for (OpOperand *gradient : gradients) {
-      auto parameter = dyn_cast<BlockArgument>(gradient->getOwner()->getOperand(0));
-      train::RoleAttr owner =
-          parameter ? train::getArgumentRole(update, parameter.getArgNumber()) : train::RoleAttr();
-      if (!owner || owner.getKind() != RoleKind::Parameter)
-        return gradient->getOwner()->emitError()
+    for (const TakenGradient &gradient : gradients) {
+      if (!gradient.parameter)
+        return gradient.getFirstUser()->emitError()
                << "expects to update a parameter of the stage, found another value";
-      if (!passed.insert(gradient->get()).second)
-        return gradient->getOwner()->emitError()
+      if (!passed.insert(gradient.value).second)
+        return gradient.getFirstUser()->emitError()
                << "takes the gradient with which another parameter of the stage is updated";
-      roles.push_back(
-          train::RoleAttr::get(&getContext(), RoleKind::Gradient, owner.getNameOrEmpty()));
+      roles.push_back(train::RoleAttr::get(&getContext(), RoleKind::Gradient, gradient.parameter));
     }
 
     if (!stage.reduce) {
@@ -201,12 +226,13 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
     for (Operation &op : update.front())
       if (moved.contains(&op))
         b.clone(op, mapping);
-    for (auto [gradient, role] : llvm::zip_equal(gradients, roles)) {
-      Value before = gradient->get();
+    for (auto &&[gradient, role] : llvm::zip_equal(gradients, roles)) {
+      Value before = gradient.value;
       reduce.addResult(mapping.lookup(before), role);
       BlockArgument reduced = signature.addArgument(before.getType(), role, before.getLoc());
       before.replaceUsesWithIf(reduced,
                                [&](OpOperand &use) { return !moved.contains(use.getOwner()); });
+      gradient.value = reduced;
     }
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(update.front())))
       if (moved.contains(&op) && op.use_empty())
@@ -236,15 +262,15 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
   }
 
   /// The stage's term of the sum, and the scaling by it. `type` is that of all stages' terms.
-  void clipStage(train::ProgramFunctions &stage, ArrayRef<OpOperand *> gradients,
+  void clipStage(train::ProgramFunctions &stage, ArrayRef<TakenGradient> gradients,
                  RankedTensorType type) {
     func::FuncOp reduce = stage.reduce, update = stage.update;
     auto role = train::RoleAttr::get(&getContext(), RoleKind::StageSum, kSquares);
     backward::SignatureEditor signature(reduce);
     SmallVector<Value> reduced;
-    for (OpOperand *gradient : gradients) {
+    for (const TakenGradient &gradient : gradients) {
       train::RoleAttr name =
-          train::getArgumentRole(update, cast<BlockArgument>(gradient->get()).getArgNumber());
+          train::getArgumentRole(update, cast<BlockArgument>(gradient.value).getArgNumber());
       reduced.push_back(backward::getReturn(reduce).getOperand(
           *signature.findResult(name.getKind(), name.getName())));
     }
@@ -254,7 +280,7 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
 
     BlockArgument squares = backward::addArgument(update, type, role, update.getLoc());
     b.setLoc(update.getLoc());
-    b.setInsertionPoint(gradients.front()->getOwner());
+    b.setInsertionPoint(getFirstUser(gradients));
     clipTo(b, update, gradients, aten::SqrtOp::create(b, type, squares));
     numClipped += gradients.size();
   }

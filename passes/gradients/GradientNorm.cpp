@@ -11,6 +11,7 @@
 
 using namespace mlir;
 using namespace cleave;
+using cleave::gradients::TakenGradient;
 
 //===----------------------------------------------------------------------===//
 // Gradients
@@ -46,20 +47,96 @@ static Operation *findScattering(Value gradient,
   return isa_and_nonnull<dist::ReduceScatterOp>(op) ? op : nullptr;
 }
 
-FailureOr<SmallVector<OpOperand *>>
+Operation *TakenGradient::getFirstUser() const {
+  Operation *first = uses.front()->getOwner();
+  for (OpOperand *use : uses)
+    if (use->getOwner()->isBeforeInBlock(first))
+      first = use->getOwner();
+  return first;
+}
+
+/// Whether only the sum over ranks that `value` is a term of can be used; without a placement it
+/// may be.
+static bool mayBePending(Value value) {
+  auto placement = dist::getPlacement(value.getType());
+  return !placement || llvm::any_of(placement.getEntries(), [](const dist::AxisEntry &entry) {
+    return entry.placement.isPartial() || entry.placement.isVarying();
+  });
+}
+
+/// Follows a gradient from where the update takes it through what reduces it.
+static void followGradient(Value value, StringAttr name, SmallVectorImpl<TakenGradient> &found) {
+  while (value.hasOneUse() && mayBePending(value)) {
+    OpOperand &use = *value.use_begin();
+    Operation *user = use.getOwner();
+    if (auto wait = dyn_cast<train::WaitBucketOp>(user)) {
+      auto bucket = SymbolTable::lookupNearestSymbolFrom<train::BucketOp>(
+          user, wait.getBucket().getType().getSymbol());
+      for (auto [member, gradient] : llvm::zip_equal(bucket.getNames(), wait.getGradients()))
+        followGradient(gradient, cast<StringAttr>(member), found);
+      return;
+    }
+    if (isa<train::ReduceBucketOp, dist::WaitOp>(user))
+      value = user->getResult(0);
+    else if (isa<dist::AllReduceOp, dist::ReduceScatterOp>(user))
+      value = user->getResult(use.getOperandNumber());
+    else
+      break;
+  }
+  TakenGradient gradient{value, {}, name};
+  for (OpOperand &use : value.getUses())
+    if (!isa<func::ReturnOp, train::OptimizerStepOpInterface>(use.getOwner()))
+      gradient.uses.push_back(&use);
+  if (!gradient.uses.empty())
+    found.push_back(std::move(gradient));
+}
+
+/// The parameter that an operand is.
+static StringAttr getParameter(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument)
+    return {};
+  auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
+  return role && role.getKind() == train::RoleKind::Parameter ? role.getName() : StringAttr();
+}
+
+/// Those of fused steps in the order of the steps; where others are traced, in that of the
+/// arguments.
+static SmallVector<TakenGradient> listGradients(func::FuncOp update) {
+  SmallVector<TakenGradient> gradients, traced;
+  for (Operation &op : update.front())
+    if (auto step = dyn_cast<train::OptimizerStepOpInterface>(op)) {
+      OpOperand &gradient = step.getGradientMutable();
+      gradients.push_back({gradient.get(), {&gradient}, getParameter(op.getOperand(0))});
+    }
+  llvm::DenseMap<StringAttr, unsigned> order;
+  for (BlockArgument argument : update.getArguments()) {
+    train::RoleAttr role = train::getArgumentRole(update, argument.getArgNumber());
+    if (role && role.getKind() == train::RoleKind::Gradient)
+      followGradient(argument, role.getName(), traced);
+    else if (StringAttr parameter = getParameter(argument))
+      order[parameter] = argument.getArgNumber();
+  }
+  if (traced.empty())
+    return gradients;
+  llvm::append_range(gradients, traced);
+  llvm::stable_sort(gradients, [&](const TakenGradient &a, const TakenGradient &b) {
+    return order.lookup(a.parameter) < order.lookup(b.parameter);
+  });
+  return gradients;
+}
+
+FailureOr<SmallVector<TakenGradient>>
 cleave::gradients::findGradients(const train::ProgramFunctions &part) {
-  func::FuncOp update = part.update;
-  SmallVector<OpOperand *> gradients;
+  SmallVector<TakenGradient> gradients = listGradients(part.update);
   llvm::DenseMap<train::RoleAttr, Value> reduced = mapResults(part.reduce);
-  for (Operation &op : update.front()) {
-    auto step = dyn_cast<train::OptimizerStepOpInterface>(op);
-    if (!step)
-      continue;
-    OpOperand *gradient = &step.getGradientMutable();
-    auto placement = dist::getPlacement(gradient->get().getType());
+  for (const TakenGradient &gradient : gradients) {
+    Operation *op = gradient.getFirstUser();
+    auto placement = dist::getPlacement(gradient.value.getType());
     // An untyped shard looks like a whole gradient: its norm would be silently too small.
-    if (Operation *scatter = placement ? nullptr : findScattering(gradient->get(), reduced)) {
-      InFlightDiagnostic diagnostic = op.emitError()
+    if (Operation *scatter = placement ? nullptr : findScattering(gradient.value, reduced)) {
+      InFlightDiagnostic diagnostic = op->emitError()
                                       << "takes a sharded gradient without a placement; its norm "
                                          "over all ranks needs `#dist.on` types";
       diagnostic.attachNote(scatter->getLoc()) << "the gradient is scattered here";
@@ -69,12 +146,11 @@ cleave::gradients::findGradients(const train::ProgramFunctions &part) {
          placement ? placement.getEntries() : ArrayRef<dist::AxisEntry>())
       if (entry.placement.isPartial() || entry.placement.isVarying()) {
         InFlightDiagnostic diagnostic =
-            op.emitError() << "takes a gradient that is " << entry.placement << " over axis "
-                           << entry.axis << "; reduce it before computing its norm";
-        diagnostic.attachNote(gradient->get().getLoc()) << "the gradient is produced here";
+            op->emitError() << "takes a gradient that is " << entry.placement << " over axis "
+                            << entry.axis << "; reduce it before computing its norm";
+        diagnostic.attachNote(gradient.value.getLoc()) << "the gradient is produced here";
         return diagnostic;
       }
-    gradients.push_back(gradient);
   }
   return gradients;
 }
@@ -176,7 +252,7 @@ Value cleave::gradients::makeNorm(ImplicitLocOpBuilder &b, ArrayRef<Value> gradi
                                           nullptr);
 }
 
-void cleave::gradients::scaleToNorm(ImplicitLocOpBuilder &b, ArrayRef<OpOperand *> gradients,
+void cleave::gradients::scaleToNorm(ImplicitLocOpBuilder &b, ArrayRef<TakenGradient> gradients,
                                     Value norm, double maxNorm) {
   auto scalar = cast<RankedTensorType>(norm.getType());
   Value shifted = aten::AddScalarOp::create(b, scalar, norm, b.getF64FloatAttr(1e-6), Attribute());
@@ -200,10 +276,12 @@ void cleave::gradients::scaleToNorm(ImplicitLocOpBuilder &b, ArrayRef<OpOperand 
     }
     return value;
   };
-  for (OpOperand *gradient : gradients) {
-    auto type = cast<RankedTensorType>(gradient->get().getType());
+  for (const TakenGradient &gradient : gradients) {
+    auto type = cast<RankedTensorType>(gradient.value.getType());
     Value scale =
         toElement(b, convertFor(dist::getPlacement(type)), aten::toReal(type.getElementType()));
-    gradient->set(aten::MulOp::create(b, gradient->get().getLoc(), type, gradient->get(), scale));
+    Value scaled = aten::MulOp::create(b, gradient.value.getLoc(), type, gradient.value, scale);
+    for (OpOperand *use : gradient.uses)
+      use->set(scaled);
   }
 }

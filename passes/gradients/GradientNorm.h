@@ -14,10 +14,21 @@
 
 namespace cleave::gradients {
 
-/// The gradient operands of the optimizer's ops in `part`'s update. An error where one has no norm
+/// A gradient as the optimizer takes it: by one op of `train`, or by ops of a traced step.
+struct TakenGradient {
+  mlir::Value value;
+  llvm::SmallVector<mlir::OpOperand *, 1> uses;
+  /// The parameter that it updates; null where that is not said.
+  mlir::StringAttr parameter;
+
+  /// The first op that takes it.
+  mlir::Operation *getFirstUser() const;
+};
+
+/// The gradients that `part`'s update takes. An error where one has no norm
 /// yet: it is partial or varying, or scattered (there or in the reduce function) without a
 /// placement that says so.
-llvm::FailureOr<llvm::SmallVector<mlir::OpOperand *>>
+llvm::FailureOr<llvm::SmallVector<TakenGradient>>
 findGradients(const train::ProgramFunctions &part);
 
 /// `value` in another element type.
@@ -31,8 +42,8 @@ mlir::RankedTensorType getNormType(llvm::ArrayRef<mlir::Value> gradients);
 /// ranks add their squares.
 mlir::Value makeNorm(mlir::ImplicitLocOpBuilder &b, llvm::ArrayRef<mlir::Value> gradients);
 
-/// Multiplies each operand by min(1, maxNorm / (norm + 1e-6)).
-void scaleToNorm(mlir::ImplicitLocOpBuilder &b, llvm::ArrayRef<mlir::OpOperand *> gradients,
+/// Multiplies each gradient by min(1, maxNorm / (norm + 1e-6)), for all its uses.
+void scaleToNorm(mlir::ImplicitLocOpBuilder &b, llvm::ArrayRef<TakenGradient> gradients,
                  mlir::Value norm, double maxNorm);
 
 } // namespace cleave::gradients
