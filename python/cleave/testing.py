@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import warnings
 from collections.abc import Iterator, Mapping
 
 import torch
@@ -134,7 +135,10 @@ def train(
         run.step(optimizers)
         for scheduler in schedulers:
             if scheduler is not None and step < len(batches):
-                scheduler.step()
+                with warnings.catch_warnings():
+                    # Its optimizer takes no steps: the fused one does.
+                    warnings.simplefilter("ignore", UserWarning)
+                    scheduler.step()
         if targets:
             losses.append(sum(float(loss) * share for loss, share in zip(total, shares) if share))
         else:

@@ -24,6 +24,8 @@ static constexpr int64_t kFormatVersion = 1, kPartsFormatVersion = 2;
 static constexpr llvm::StringLiteral kPrefix = "step-";
 /// Directories that are being written or removed.
 static constexpr llvm::StringLiteral kTemporaryPrefix = ".step-";
+/// A link to the checkpoint with the lowest evaluation loss.
+static constexpr llvm::StringLiteral kBest = "best";
 static constexpr llvm::StringLiteral kModel = "model.safetensors", kLoss = "loss.safetensors",
                                      kOptimizer = "optimizer.safetensors", kState = "state.json";
 
@@ -133,7 +135,7 @@ static std::string toHex(uint64_t value) {
 }
 
 static json::Object toJson(const CheckpointState &state, bool isParted) {
-  return json::Object{{"format", isParted ? kPartsFormatVersion : kFormatVersion},
+  json::Object object{{"format", isParted ? kPartsFormatVersion : kFormatVersion},
                       {"step", state.step},
                       {"seed", state.seed},
                       {"rng", json::Object{{"generator", "mt19937"}, {"offset", state.rngOffset}}},
@@ -143,6 +145,13 @@ static json::Object toJson(const CheckpointState &state, bool isParted) {
                       {"data", json::Object{{"source", state.data},
                                             {"fingerprint", toHex(state.dataFingerprint)},
                                             {"position", state.dataPosition}}}};
+  json::Array rates;
+  for (double rate : state.learningRates)
+    rates.push_back(rate);
+  object["learning_rates"] = std::move(rates);
+  if (!state.evaluations.empty())
+    object["evaluations"] = state.evaluations.toJson();
+  return object;
 }
 
 /// Reads the fields of state.json, remembering the first one that is missing or malformed.
@@ -165,6 +174,24 @@ public:
     std::optional<llvm::StringRef> found = object ? object->getString(name) : std::nullopt;
     if (!found || found->getAsInteger(16, value))
       fail(name, "16 hexadecimal digits");
+  }
+  /// Fields that older checkpoints do not have.
+  void getOptional(const json::Object &object, const char *name, std::vector<double> &values) {
+    const json::Value *found = object.get(name);
+    const json::Array *array = found ? found->getAsArray() : nullptr;
+    if (found && !array)
+      return fail(name, "a list of numbers");
+    for (const json::Value &value : array ? *array : json::Array())
+      if (std::optional<double> number = value.getAsNumber())
+        values.push_back(*number);
+      else
+        return fail(name, "a list of numbers");
+  }
+  void getOptional(const json::Object &object, const char *name, EvaluationHistory &history) {
+    const json::Value *found = object.get(name);
+    std::optional<EvaluationHistory> read =
+        found ? EvaluationHistory::fromJson(*found) : EvaluationHistory();
+    read ? void(history = *read) : fail(name, "losses and numbers of evaluations");
   }
   std::string problem;
 
@@ -270,6 +297,10 @@ llvm::Expected<Checkpoint> cleave::runtime::readCheckpoint(llvm::StringRef path,
   reader.get(data, "source", state.data);
   reader.getHex(data, "fingerprint", state.dataFingerprint);
   reader.get(data, "position", state.dataPosition);
+  if (object) {
+    reader.getOptional(*object, "learning_rates", state.learningRates);
+    reader.getOptional(*object, "evaluations", state.evaluations);
+  }
   if (!reader.problem.empty())
     return makeError("{0}: {1}", statePath, reader.problem);
 
@@ -349,6 +380,8 @@ llvm::Error CheckpointDirectory::removeOld(int64_t keepLast) const {
   for (int64_t step : llvm::ArrayRef(*steps).drop_back(std::min<size_t>(keepLast, steps->size()))) {
     // Renamed first: a directory that is half removed must not look like a checkpoint.
     std::string old = getCheckpointPath(path, step);
+    if (fs::equivalent(old, path + "/" + kBest))
+      continue;
     std::string dying = llvm::formatv("{0}/{1}removing-{2}", path, kTemporaryPrefix, step).str();
     if (::rename(old.c_str(), dying.c_str()) != 0)
       return makeSystemError(old, "remove");

@@ -15,6 +15,7 @@
 #ifndef CLEAVE_RUNTIME_IO_CHECKPOINT_H
 #define CLEAVE_RUNTIME_IO_CHECKPOINT_H
 
+#include "runtime/io/EvaluationHistory.h"
 #include "runtime/io/PartedTensors.h"
 #include <array>
 #include <optional>
@@ -37,6 +38,10 @@ struct CheckpointState {
   std::string data;
   uint64_t dataFingerprint = 0;
   int64_t dataPosition = 0;
+  /// Learning rates of `step`, as metrics have them; empty in checkpoints of before they were
+  /// noted.
+  std::vector<double> learningRates;
+  EvaluationHistory evaluations;
 };
 
 /// A checkpoint that has been opened and whose files have the hashes that state.json gives.
@@ -77,7 +82,8 @@ public:
   CheckpointDirectory(const CheckpointDirectory &) = delete;
   CheckpointDirectory &operator=(const CheckpointDirectory &) = delete;
 
-  /// Writes `step-N` for `state.step` and, with keepLast > 0, removes all but the newest keepLast.
+  /// Writes `step-N` for `state.step` and, with keepLast > 0, removes all but the newest keepLast
+  /// and the one that `best` is a link to.
   llvm::Error write(const CheckpointState &state, llvm::ArrayRef<TensorView> model,
                     llvm::ArrayRef<TensorView> optimizer, int64_t keepLast = 0,
                     llvm::ArrayRef<TensorView> loss = {}) const;

@@ -133,6 +133,12 @@ llvm::Error EventWriter::write(const StepMetrics &metrics) {
   if (metrics.evalLoss)
     if (llvm::Error error = write("eval/loss", metrics.step, *metrics.evalLoss))
       return error;
+  if (metrics.utilization)
+    if (llvm::Error error = write("speed/mfu", metrics.step, *metrics.utilization))
+      return error;
+  if (metrics.tensorBytes)
+    if (llvm::Error error = write("memory/bytes", metrics.step, double(*metrics.tensorBytes)))
+      return error;
   return metrics.gradientNorm ? write("train/gradient_norm", metrics.step, *metrics.gradientNorm)
                               : llvm::Error::success();
 }

@@ -110,6 +110,8 @@ llvm::Error MetricsFile::write(const StepMetrics &metrics) {
     line += ", \"gradient_norm\": " + formatNumber(*metrics.gradientNorm);
   if (metrics.evalLoss)
     line += ", \"eval_loss\": " + formatNumber(*metrics.evalLoss);
+  if (metrics.utilization)
+    line += ", \"mfu\": " + formatNumber(*metrics.utilization);
   if (metrics.tensorBytes)
     line += llvm::formatv(", \"memory_bytes\": {0}", *metrics.tensorBytes);
   if (metrics.workspaceBytes)

@@ -29,6 +29,9 @@ struct StepMetrics {
   std::optional<double> gradientNorm;
   /// The loss over the evaluation set after the step; set if it was computed.
   std::optional<double> evalLoss;
+  /// Floating-point operations of the step over those that the devices could have done; set if
+  /// their peak is known.
+  std::optional<double> utilization;
   /// Peak bytes of tensors in the step, and of what ops use inside; set if the program is lowered.
   std::optional<int64_t> tensorBytes, workspaceBytes;
 };
@@ -40,10 +43,9 @@ const char *describeNonFinite(double loss);
 std::string formatNumber(double value);
 
 /// Appends a line per step to a file of JSON lines: step, loss, tokens_per_s, ms, and where they
-/// are known lr (a list where there are several), gradient_norm, eval_loss, memory_bytes,
-/// workspace_bytes. A
-/// loss that is not finite is null, since JSON has no such numbers. Finite losses are written so
-/// that they read back bit for bit.
+/// are known lr (a list where there are several), gradient_norm, eval_loss, mfu,
+/// memory_bytes, workspace_bytes. A loss that is not finite is null, since JSON has no such
+/// numbers. Finite losses are written so that they read back bit for bit.
 class MetricsFile {
 public:
   /// Makes sure that the file can be written and changes nothing in it; `begin` must follow.
@@ -72,7 +74,8 @@ public:
   ~EventWriter();
   llvm::Error write(llvm::StringRef tag, int64_t step, double value);
   /// The tags `train/loss`, `speed/tokens_per_s`, `speed/step_ms`; where they are known `train/lr`
-  /// (`train/lr/0` and so on for several), `train/gradient_norm` and `eval/loss`.
+  /// (`train/lr/0` and so on for several), `train/gradient_norm`, `eval/loss`, `speed/mfu` and
+  /// `memory/bytes`.
   llvm::Error write(const StepMetrics &metrics);
 
 private:

@@ -45,6 +45,8 @@ std::string Progress::format(const StepMetrics &metrics, int64_t totalSteps,
     line += "  lr " + llvm::join(llvm::map_range(metrics.learningRates, formatShort), ", ");
   if (metrics.gradientNorm)
     line += "  norm " + formatShort(*metrics.gradientNorm);
+  if (metrics.utilization)
+    line += llvm::formatv("  mfu {0:P1}", *metrics.utilization).str();
   return line + llvm::formatv("  {0:N} tokens/s  ETA {1}",
                               uint64_t(std::llround(metrics.tokensPerSecond)), time)
                     .str();

@@ -17,8 +17,8 @@ public:
   /// Ends the line.
   ~Progress();
   void update(const StepMetrics &metrics);
-  /// `step 20/100  loss 3.1416  eval 3.2  lr 0.001  norm 1.25  12,345 tokens/s  ETA 1:05`; the time
-  /// left is `secondsPerStep` times the steps left.
+  /// `step 20/100  loss 3.1416  eval 3.2  lr 0.001  norm 1.25  mfu 41.2%  12,345 tokens/s
+  /// ETA 1:05`; the time left is `secondsPerStep` times the steps left.
   static std::string format(const StepMetrics &metrics, int64_t totalSteps, double secondsPerStep);
   /// As much of `line` as `columns` show; the last one stays free, since some terminals begin a new
   /// line once it is written.

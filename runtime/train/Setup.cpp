@@ -35,6 +35,7 @@ static std::vector<std::pair<std::string, std::string>> listOptions(const TrainO
           {"--data", options.data},
           {"--eval-data", options.evalData},
           {"--eval-every", std::to_string(options.evalEvery)},
+          {"--early-stopping-patience", optional(options.earlyStoppingPatience)},
           {"--evaluate", options.evaluatesOnly ? "true" : "false"},
           {"--shuffle", options.shuffle ? "true" : "false"},
           {"--documents", options.documents},
@@ -44,7 +45,9 @@ static std::vector<std::pair<std::string, std::string>> listOptions(const TrainO
           {"--profile-skip", std::to_string(options.profileSkip)},
           {"--checkpoint", options.checkpoint},
           {"--checkpoint-every", std::to_string(options.checkpointEvery)},
+          {"--keep-best", options.keepBest ? "true" : "false"},
           {"--resume", options.resume ? "true" : "false"},
+          {"--status", options.status.empty() ? "not given" : "given"},
           {"--check", options.check.isOn ? "replicated" : "nothing"},
           {"--graphs", options.recordGraphs ? "true" : "false"},
           {"--stop-on-nan", options.stopOnNan ? "true" : "false"}};
@@ -67,9 +70,12 @@ llvm::Error Trainer::setUp() {
     return error;
   if (llvm::Error error = createSession())
     return error;
+  rates = listRateSchedules(program);
   if (llvm::Error error = resume())
     return error;
-  rates = listRateSchedules(program);
+  session->setRateReductions(evaluations.reductions);
+  if (options.peakFlops)
+    flopsPerStep = countFlops();
   reportsNorm = isFirstRank() &&
                 llvm::any_of(program.results(Phase::Update),
                              [](const auto &value) { return value.fileName == kGradientNorm; });
@@ -101,6 +107,10 @@ llvm::Error Trainer::checkTraining() {
     return makeError("{0}: expected a program with a loss, found none", program.path());
   if (options.data.empty())
     return makeError("expected --data to train on");
+  if (llvm::Error error = checkScheduledSteps(program, findLastStep(program), options.steps))
+    return error;
+  if (llvm::Error error = checkEvaluations())
+    return error;
   if (options.evalEvery < 0)
     return makeError("expected --eval-every of at least 0, found {0}", options.evalEvery);
   if (!options.evalData.empty() && !options.profile.empty())
@@ -242,7 +252,9 @@ llvm::Error Trainer::openOutputs() {
     error = Profiler::open(options.profile, world.rank()).moveInto(profiler);
   if (!error)
     error = Reporter::open(options, world.rank()).moveInto(reporter);
-  return agree(world, std::move(error), "what the run writes");
+  if (llvm::Error refusal = agree(world, std::move(error), "what the run writes"))
+    return refusal;
+  return openStatus();
 }
 
 llvm::Error Trainer::createSession() {
@@ -329,19 +341,31 @@ llvm::Error Trainer::resumeFrom(int64_t step) {
 }
 
 llvm::Error Trainer::checkSameRun(const CheckpointState &saved) {
+  evaluations = saved.evaluations;
   CheckpointState mine = stateAt(saved.step);
-  auto differ = [&](llvm::StringRef what, const auto &then, const auto &now) {
+  auto differ = [&](llvm::StringRef what, const auto &then, const auto &now,
+                    llvm::StringRef remedy = "") {
     return makeError(
-        "{0}: the run was started with {1} {2}, found {3}: resuming would change its results",
-        options.checkpoint, what, then, now);
+        "{0}: the run was started with {1} {2}, found {3}: resuming would change its results{4}",
+        options.checkpoint, what, then, now, remedy);
   };
   if (saved.seed != mine.seed)
     return differ("--seed", saved.seed, mine.seed);
   int64_t total = saved.microbatches * saved.ranks;
-  if (total != totalMicrobatches())
-    return differ("microbatches in a step, over all ranks:", total, totalMicrobatches());
-  if (saved.dataFingerprint != mine.dataFingerprint)
-    return differ("different data or a different order, --data", saved.data, mine.data);
+  if (total != totalMicrobatches() && !options.changesBatch)
+    return differ("microbatches in a step, over all ranks:", total, totalMicrobatches(),
+                  " (--continue-with=batch)");
+  if (saved.dataFingerprint != mine.dataFingerprint && !options.changesData)
+    return differ("different data or a different order, --data", saved.data, mine.data,
+                  " (--continue-with=data)");
+  // A longer table of the same rates is no change.
+  auto list = [](llvm::ArrayRef<double> rates) {
+    return llvm::join(llvm::map_range(rates, formatNumber), ", ");
+  };
+  if (!saved.learningRates.empty() && saved.learningRates != mine.learningRates &&
+      !options.changesRates)
+    return differ("learning rates in step " + std::to_string(saved.step) + " of",
+                  list(saved.learningRates), list(mine.learningRates), " (--continue-with=lr)");
   if (saved.programFingerprint != mine.programFingerprint && isFirstRank() && !options.quiet)
     std::fprintf(stderr,
                  "note: %s: written by another program for the same parameters; %s continues it\n",

@@ -22,6 +22,15 @@ llvm::Error cleave::runtime::train(Program &program, Communicator &world,
   return trainer.run();
 }
 
+/// The messages of an error, which stays.
+static std::string readMessages(const llvm::Error &error) {
+  std::string text;
+  llvm::visitErrors(error, [&](const llvm::ErrorInfoBase &info) {
+    text += (text.empty() ? "" : "\n") + info.message();
+  });
+  return text;
+}
+
 llvm::Error Trainer::run() {
   if (evaluation)
     reporter->say(evaluation->describe());
@@ -48,27 +57,67 @@ llvm::Error Trainer::run() {
                       .str());
     return llvm::Error::success();
   }
+  if (stopsEarly()) {
+    reporter->say(llvm::formatv("nothing to do: the run in {0} has stopped early after step {1} "
+                                "(--early-stopping-patience)",
+                                options.checkpoint, completed)
+                      .str());
+    return llvm::Error::success();
+  }
   if (completed > 0)
     reporter->say(llvm::formatv("resuming after step {0}", completed).str());
-  for (int64_t step = completed + 1; step <= options.steps; ++step) {
-    if (llvm::Error error = runStep(step))
-      return error;
-    bool isDue = options.checkpointEvery > 0 && step % options.checkpointEvery == 0;
-    bool isSaved = !options.checkpoint.empty() && (isDue || step == options.steps);
-    if (isSaved)
-      if (llvm::Error error = save(step))
-        return error;
-    if (signal && step < options.steps)
-      return interrupt(step, isSaved);
-    if (step == options.steps || step - completed >= options.traceSteps)
-      if (llvm::Error error = finishTrace())
-        return error;
-  }
+  if (status)
+    status->begin(completed);
+  llvm::Error error = runSteps();
+  if (status)
+    status->end(!error                      ? "finished"
+                : error.isA<Interruption>() ? "interrupted"
+                                            : "failed",
+                readMessages(error));
+  if (error)
+    return error;
   if (profiler)
     if (llvm::Error error = writeProfile())
       return error;
   reportMemory();
   return options.onEnd ? options.onEnd(*session) : llvm::Error::success();
+}
+
+llvm::Error Trainer::runSteps() {
+  for (int64_t step = completed + 1; step <= options.steps; ++step) {
+    if (llvm::Error error = runStep(step))
+      return error;
+    bool isLast = step == options.steps || stopsEarly();
+    bool isDue = options.checkpointEvery > 0 && step % options.checkpointEvery == 0;
+    bool isSaved = !options.checkpoint.empty() && (isDue || isLast || (isBest && options.keepBest));
+    if (isSaved) {
+      if (status)
+        status->setState("saving");
+      if (llvm::Error error = save(step))
+        return error;
+      if (isBest && options.keepBest)
+        if (llvm::Error error = linkBest(step))
+          return error;
+      if (status)
+        status->setState("training");
+    }
+    if (signal && !isLast)
+      return interrupt(step, isSaved);
+    if (isLast || step - completed >= options.traceSteps)
+      if (llvm::Error error = finishTrace())
+        return error;
+    if (isLast && step < options.steps)
+      reporter->say(llvm::formatv("stopped early after step {0}: no lower evaluation loss in {1} "
+                                  "evaluations; the lowest was "
+                                  "{2}, after step {3}",
+                                  step, evaluations.withoutImprovement,
+                                  formatNumber(evaluations.best.value_or(NAN)),
+                                  evaluations.bestStep)
+                        .str());
+    if (isLast)
+      break;
+  }
+  return llvm::Error::success();
 }
 
 std::string Trainer::describeBatch() const {
@@ -208,15 +257,14 @@ llvm::Error Trainer::runStep(int64_t step) {
   metrics.tokensPerSecond = double(totalMicrobatches() * countTokens(inputs)) / seconds;
   metrics.milliseconds = seconds * 1e3;
   metrics.gradientNorm = readGradientNorm();
-  for (const RateSchedule &rate : rates)
-    metrics.learningRates.push_back(rate.at(step));
+  metrics.learningRates = getRates(step);
+  if (options.peakFlops)
+    metrics.utilization = flopsPerStep / (seconds * *options.peakFlops);
   noteMemory(metrics);
-  bool isDue = options.evalEvery > 0 && step % options.evalEvery == 0;
-  if (evaluation && (isDue || step == options.steps)) {
-    if (llvm::Error error = evaluation->run(*session, step).moveInto(metrics.evalLoss.emplace()))
-      return error;
-    session->resetMemoryUse();
-  }
+  if (llvm::Error error = evaluate(metrics))
+    return error;
+  if (status)
+    status->report(metrics, evaluations);
   return reporter->report(metrics);
 }
 
@@ -290,5 +338,7 @@ CheckpointState Trainer::stateAt(int64_t step) const {
   state.data = options.data;
   state.dataFingerprint = dataFingerprint;
   state.dataPosition = step * totalMicrobatches() * microbatchSize;
+  state.learningRates = getRates(step);
+  state.evaluations = evaluations;
   return state;
 }

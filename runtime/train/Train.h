@@ -53,6 +53,8 @@ struct TrainOptions {
   /// that is empty, by the trained one.
   std::string evalData, evalProgram, evalConstants;
   int64_t evalEvery = 0;
+  /// End after this many evaluations in a row without a lower loss.
+  std::optional<int64_t> earlyStoppingPatience;
   /// Compute that loss alone, and train for no step; `onEvaluated` gets it, if set.
   bool evaluatesOnly = false;
   std::function<void(double)> onEvaluated;
@@ -60,7 +62,9 @@ struct TrainOptions {
   std::optional<int64_t> vocabulary;
 
   /// Files to report to; empty for none.
-  std::string metrics, tensorboard, trace;
+  std::string metrics, tensorboard, trace, status;
+  /// Floating-point operations that the device of a rank can do in a second.
+  std::optional<double> peakFlops;
   /// The trace covers this many steps from the first that runs.
   int64_t traceSteps = 10;
   /// Print nothing but warnings.
@@ -72,8 +76,12 @@ struct TrainOptions {
   int64_t checkpointEvery = 0;
   /// Keep this many of the newest; 0: all.
   int64_t keepLast = 0;
+  /// Also save, and keep, the checkpoint with the lowest evaluation loss; `best` is a link to it.
+  bool keepBest = false;
   /// Continue from the newest checkpoint, if there is one.
   bool resume = false;
+  /// What may differ from the run that is continued.
+  bool changesData = false, changesBatch = false, changesRates = false;
   /// A signal that asks this rank to save a checkpoint and end, 0 for none; asked after each step.
   /// When a rank has one, `train` ends on all ranks after that step, with an `Interruption`.
   std::function<int()> pendingSignal;

@@ -10,6 +10,7 @@
 #include "runtime/train/LossShares.h"
 #include "runtime/train/Profiler.h"
 #include "runtime/train/Reporter.h"
+#include "runtime/train/Status.h"
 #include "runtime/train/Tracer.h"
 #include "runtime/train/Train.h"
 
@@ -29,6 +30,7 @@ private:
   llvm::Error openEvaluation();
   llvm::Error checkOptions();
   llvm::Error checkTraining();
+  llvm::Error checkEvaluations();
   llvm::Error openData();
   llvm::Error openOutputs();
   llvm::Error openCheckpoints();
@@ -38,7 +40,20 @@ private:
   llvm::Error startProfile();
   llvm::Error checkSameRun(const CheckpointState &saved);
 
+  llvm::Error runSteps();
   llvm::Error runStep(int64_t step);
+  /// Computes the evaluation loss if the step is one after which that is due, and draws the
+  /// consequences: for learning rates, the best checkpoint and an early end.
+  llvm::Error evaluate(StepMetrics &metrics);
+  /// Whether evaluations have not improved for as long as options allow.
+  bool stopsEarly() const;
+  /// Makes `best` a link to the checkpoint of the step, which has just been written.
+  llvm::Error linkBest(int64_t step);
+  llvm::Error openStatus();
+  /// What a rank does in a step, in floating-point operations; the mean over ranks with stages.
+  double countFlops() const;
+  /// The learning rates that metrics show.
+  std::vector<double> getRates(int64_t step) const;
   /// Runs a step's microbatches and notes their losses; and its update, where that need not wait
   /// for them.
   llvm::Error runMicrobatches(int64_t step);
@@ -85,7 +100,12 @@ private:
   std::unique_ptr<Evaluation> evaluation;
   std::unique_ptr<CheckpointDirectory> checkpoints;
   std::unique_ptr<Reporter> reporter;
+  std::unique_ptr<Status> status;
   std::vector<RateSchedule> rates;
+  EvaluationHistory evaluations;
+  /// Whether the last evaluation had the lowest loss.
+  bool isBest = false;
+  double flopsPerStep = 0;
   /// What --clip-gradients makes updates give.
   static constexpr llvm::StringLiteral kGradientNorm = "output.gradient_norm";
   bool reportsNorm = false;

@@ -65,6 +65,10 @@ static cl::opt<std::string>
 static cl::opt<int64_t> evalEvery("eval-every",
                                   cl::desc("Steps between evaluations (default: only at the end)"),
                                   cl::value_desc("n"), cl::cat(run::dataCategory));
+static cl::opt<int64_t>
+    earlyStoppingPatience("early-stopping-patience",
+                          cl::desc("End after this many evaluations in a row without a lower loss"),
+                          cl::value_desc("n"), cl::cat(run::dataCategory));
 static cl::opt<std::string>
     evalProgram("eval-program",
                 cl::desc("Program of the same module in evaluation mode, for --eval-data (default: "
@@ -105,6 +109,14 @@ static cl::opt<std::string>
 static cl::opt<int64_t>
     profileSkip("profile-skip", cl::desc("Warm-up steps to leave out of the profile (default: 2)"),
                 cl::value_desc("n"), cl::init(2), cl::cat(run::reportingCategory));
+static cl::opt<std::string>
+    status("status", cl::desc("Keep a JSON file about the run, for python -m cleave.status_page"),
+           cl::value_desc("file.json"), cl::cat(run::reportingCategory));
+static cl::opt<double>
+    peakFlops("peak-flops",
+              cl::desc("Floating-point operations per second of a rank's device, to report "
+                       "how much of them is used (MFU)"),
+              cl::value_desc("x"), cl::cat(run::reportingCategory));
 static cl::opt<bool> quiet("quiet", cl::desc("Print warnings and errors only"),
                            cl::cat(run::reportingCategory));
 
@@ -122,6 +134,20 @@ static cl::opt<int64_t> keepLast("keep-last",
                                  cl::value_desc("n"), cl::cat(run::checkpointCategory));
 static cl::opt<bool> resume("resume", cl::desc("Resume from the latest checkpoint, if any"),
                             cl::cat(run::checkpointCategory));
+
+static cl::opt<bool> keepBest(
+    "keep-best",
+    cl::desc("Save and keep the checkpoint with the lowest evaluation loss, too, as `best`"),
+    cl::cat(run::checkpointCategory));
+
+enum class Change { Data, Batch, Rates };
+static cl::list<Change>
+    continueWith("continue-with", cl::desc("Let --resume continue a run with other:"),
+                 cl::CommaSeparated,
+                 cl::values(clEnumValN(Change::Data, "data", "data, or its order"),
+                            clEnumValN(Change::Batch, "batch", "examples in a step"),
+                            clEnumValN(Change::Rates, "lr", "learning rates")),
+                 cl::cat(run::checkpointCategory));
 
 template <typename T> static std::optional<T> given(const cl::opt<T> &option) {
   return option.getNumOccurrences() ? std::optional<T>(option.getValue()) : std::nullopt;
@@ -164,6 +190,7 @@ static TrainOptions collect(const run::Options &options) {
   result.data = evaluateData ? std::string() : data.getValue();
   result.evalData = (evaluateData ? data : evalData).getValue();
   result.evalEvery = evalEvery;
+  result.earlyStoppingPatience = given(earlyStoppingPatience);
   result.evalProgram = evalProgram;
   llvm::SmallString<128> constants(evalProgram);
   llvm::sys::path::replace_extension(constants, "safetensors");
@@ -174,6 +201,8 @@ static TrainOptions collect(const run::Options &options) {
   result.vocabulary = given(vocabulary);
   result.metrics = metrics;
   result.tensorboard = tensorboard;
+  result.status = status;
+  result.peakFlops = given(peakFlops);
   result.trace = trace;
   result.traceSteps = traceSteps;
   result.profile = profile;
@@ -183,6 +212,10 @@ static TrainOptions collect(const run::Options &options) {
   result.checkpointEvery = checkpointEvery;
   result.keepLast = keepLast;
   result.resume = resume;
+  result.keepBest = keepBest;
+  result.changesData = llvm::is_contained(continueWith, Change::Data);
+  result.changesBatch = llvm::is_contained(continueWith, Change::Batch);
+  result.changesRates = llvm::is_contained(continueWith, Change::Rates);
   result.stopOnNan = stopOnNan;
   if (!checkpoint.empty())
     result.pendingSignal = run::getNotedSignal;
@@ -201,7 +234,8 @@ std::vector<NamedPath> run::listTrainingInputs() {
 
 std::vector<NamedPath> run::listTrainingOutputs() {
   std::vector<NamedPath> outputs;
-  for (const cl::opt<std::string> *option : {&metrics, &tensorboard, &trace, &profile, &checkpoint})
+  for (const cl::opt<std::string> *option :
+       {&metrics, &tensorboard, &trace, &profile, &checkpoint, &status})
     if (!option->empty())
       outputs.push_back({("--" + option->ArgStr).str(), option->getValue()});
   return outputs;

@@ -156,6 +156,8 @@ class ExportSpec:
                     "expected a torch.optim optimizer, a list of them, or a function that creates either, found "
                     + _kind(optimizer)
                 )
+        if not self.optimizers and isinstance(self.lr_schedule, LRScheduler):
+            raise ExportError("found lr_schedule without the optimizer that it is of")
         for schedule, optimizer in zip(self.lr_schedules, self.optimizers):
             if not isinstance(schedule, LRScheduler):
                 continue
