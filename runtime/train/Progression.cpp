@@ -1,5 +1,6 @@
 //===- Progression.cpp - what a run's evaluations lead to -----------------===//
 
+#include "runtime/train/Agreement.h"
 #include "runtime/train/Trainer.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -108,7 +109,9 @@ llvm::Error Trainer::linkBest(int64_t step) {
 llvm::Error Trainer::openStatus() {
   if (options.status.empty())
     return llvm::Error::success();
-  return Status::open(options.status, program.name(), options.steps, world).moveInto(status);
+  llvm::Error error =
+      Status::open(options.status, program.name(), options.steps, world).moveInto(status);
+  return agree(world, std::move(error), "the status");
 }
 
 double Trainer::countFlops() const {

@@ -67,9 +67,10 @@ llvm::Expected<std::unique_ptr<Status>> Status::open(llvm::StringRef path, llvm:
     process.getAsInteger(10, rank.process);
     rank.host = host.str();
   }
+  // Dropped again: what is there stays until the run begins.
   if (world.rank() == 0)
-    if (llvm::Expected<OutputTarget> target = findOutputTarget(path); !target)
-      return target.takeError();
+    if (llvm::Expected<std::unique_ptr<OutputFile>> file = OutputFile::open(path); !file)
+      return file.takeError();
   return status;
 }
 

@@ -462,6 +462,8 @@ def test_a_package_without_a_build(tmp_path):
         (["cleave.export", "x.py:y", "--mode", "sideways"], 2),
         (["cleave.placement_page", "--help"], 0),
         (["cleave.placement_page"], 2),
+        (["cleave.status_page", "--help"], 0),
+        (["cleave.status_page"], 2),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

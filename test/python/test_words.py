@@ -10,7 +10,7 @@ import pytest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = ("cleave-opt", "cleave-run", "cleave-sim", "cleave-reduce")
-MODULES = ("cleave.export", "cleave.overlap", "cleave.placement_page")
+MODULES = ("cleave.export", "cleave.overlap", "cleave.placement_page", "cleave.status_page")
 
 
 def read_words():
