@@ -127,7 +127,7 @@ void Status::run() {
   std::unique_lock lock(mutex);
   for (bool isLast = false; !isLast;) {
     isLast = isEnding;
-    // A step that lasts: somebody may wait in vain.
+    // A step that takes longer than usual: a rank may be waiting for another.
     auto usual = std::chrono::duration<double, std::milli>(last ? last->milliseconds : 0);
     bool isLate = !isLast && Clock::now() - lastStep >
                                  std::max<Clock::duration>(

@@ -279,8 +279,8 @@ def test_fields_that_were_assigned_later(tmp_path):
     module = Plain()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
     spec = cleave.ExportSpec(module, (torch.ones(8, 4),), loss=mean, optimizer=optimizer)
-    spec.lr_schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10)
-    with pytest.raises(cleave.ExportError, match="as lr_schedule, found a value of type .*Cosine"):
+    spec.lr_schedule = "cosine"
+    with pytest.raises(cleave.ExportError, match="as lr_schedule, found a value of type builtins.str"):
         cleave.export_spec(spec, tmp_path)
     assert not list(tmp_path.iterdir())
 
