@@ -102,7 +102,7 @@ def Train_TargetsAttr : AttrDef<Train_Dialect, "Targets"> {
   let parameters = (ins "::mlir::StringAttr":$input, "int64_t":$ignored,
                         ArrayRefParameter<"int64_t">:$begin, ArrayRefParameter<"int64_t">:$end);
   let assemblyFormat = [{
-    `<` $input `except` $ignored `from` `[` $begin `]` `to` `[` $end `]` `>`
+    `<` $input `except` $ignored `from` ` ` `[` $begin `]` `to` ` ` `[` $end `]` `>`
   }];
   let genVerifyDecl = 1;
 }
