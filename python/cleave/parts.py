@@ -92,7 +92,8 @@ class _Tensor:
     def __init__(self, name: str, entry: dict):
         self.name, self.dtype = name, _DTYPES[entry["dtype"]]
         self.shape = _integers(entry["shape"])
-        self.parts = [(str(part["file"]), _integers(part["begin"]), _integers(part["shape"])) for part in entry["parts"]]
+        parts = entry["parts"]
+        self.parts = [(str(part["file"]), _integers(part["begin"]), _integers(part["shape"])) for part in parts]
         for _, begin, shape in self.parts:
             if not len(begin) == len(shape) == len(self.shape):
                 raise ValueError(f"parts of '{name}' with other dimensions")

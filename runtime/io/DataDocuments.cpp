@@ -114,8 +114,7 @@ llvm::Error DocumentSource::checkMade(const InputSpec &spec, DocumentKind kind) 
                      "\"within\", found \"{0}\"",
                      spec.name);
   if (kind != DocumentKind::Within && spec.isTarget)
-    return makeError("--documents: \"{0}\" is a target, which a model does not take",
-                     spec.name);
+    return makeError("--documents: \"{0}\" is a target, which a model does not take", spec.name);
   return llvm::Error::success();
 }
 

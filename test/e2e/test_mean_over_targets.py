@@ -43,7 +43,8 @@ def make_spec(loss=flat_loss, **options):
     torch.manual_seed(0)
     module = Tagger().double()
     tokens = torch.randint(VOCABULARY, (ROWS, LENGTH))
-    options = {"optimizer": torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.9), "mean_over": "targets"} | options
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.9)
+    options = {"optimizer": optimizer, "mean_over": "targets"} | options
     return cleave.ExportSpec(module, (tokens,), targets=(tokens.clone(),), loss=loss, name="tagger", **options)
 
 
@@ -240,7 +241,7 @@ def test_a_step_without_targets(build_dir, subject, batches, tmp_path):
 
 WRONG = {
     "another input": ("<\"target\" ", "<\"nothing\" ", "over targets of \"nothing\", which is not one of its inputs"),
-    "another shape": (f"to [{ROWS}, {LENGTH}]", f"to [{ROWS}, 99]", "over targets of \"target\", up to 99 of a dimension"),
+    "another shape": (f"to [{ROWS}, {LENGTH}]", f"to [{ROWS}, 99]", "of \"target\", up to 99 of a dimension"),
     "other dimensions": (f"from [0, 0] to [{ROWS}, {LENGTH}]", "from [0] to [2]", "of 1 dimensions, found"),
 }  # fmt: skip
 

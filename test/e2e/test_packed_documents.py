@@ -66,7 +66,8 @@ def as_inputs(tokens, target):
 def batches_of(source, steps, ranks=1, microbatches=1):
     """By input name, those of all ranks and microbatches of each step."""
     for step in range(1, steps + 1):
-        parts = [as_inputs(*source.microbatch(step, rank, index)) for rank in range(ranks) for index in range(microbatches)]
+        numbers = [(rank, index) for rank in range(ranks) for index in range(microbatches)]
+        parts = [as_inputs(*source.microbatch(step, *number)) for number in numbers]
         yield {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
 
@@ -83,7 +84,8 @@ def test_as_pytorch(build_dir, subject, text, tmp_path, form):
         source = TextBatches([text / "a.txt"], ROWS, LENGTH, microbatches=2, ranks=2, seed=7)
     elif form == "mixture":
         data = f"mix:3=text:{text / 'a.txt'};1=text:{text / 'b.txt'}"
-        terms = [(weight, TextBatches([text / name], ROWS, LENGTH, seed=7)) for weight, name in ((3, "a.txt"), (1, "b.txt"))]
+        shares = {"a.txt": 3, "b.txt": 1}
+        terms = [(share, TextBatches([text / name], ROWS, LENGTH, seed=7)) for name, share in shares.items()]
         source = MixedBatches(terms, microbatches=2)
     output = training.train(build_dir, program, "--steps", 3, "--seed", 7, "--data", data, "--documents", DOCUMENTS,
                             "--metrics", tmp_path / "m", *options)  # fmt: skip
@@ -120,7 +122,8 @@ def test_a_run_resumes(build_dir, subject, text, tmp_path):
     _, program = subject
     options = [program, "--data", f"text:{text / 'a.txt'}", "--microbatches", 2, "--checkpoint", tmp_path / "run"]
     training.train(build_dir, *options, "--documents", DOCUMENTS, "--steps", 1)
-    result = training.run(build_dir, *options, "--documents", DOCUMENTS.replace(str(END), "97"), "--steps", 2, "--resume")
+    other = DOCUMENTS.replace(str(END), "97")
+    result = training.run(build_dir, *options, "--documents", other, "--steps", 2, "--resume")
     assert result.returncode == 1 and "different data or a different order" in result.stderr
     training.train(build_dir, *options, "--documents", DOCUMENTS, "--steps", 2, "--resume")
 
@@ -135,7 +138,8 @@ def test_other_sources(build_dir, subject, text, tmp_path):
                    "--documents", DOCUMENTS, "--metrics", tmp_path / "m")  # fmt: skip
     batch = as_inputs(tokens, target)
     wanted = batch.pop("target")
-    assert training.losses(tmp_path / "m") == pytest.approx([loss(spec.module(*batch.values()), wanted).item()], rel=1e-9)
+    expected = loss(spec.module(*batch.values()), wanted).item()
+    assert training.losses(tmp_path / "m") == pytest.approx([expected], rel=1e-9)
 
 
 ERRORS = {
@@ -145,11 +149,11 @@ ERRORS = {
     "end=500 positions=positions segments=ids mask=mask": "the end 500 is outside the vocabulary of 128",
     "end=10 positions=places": 'found "positions=places"',
     "end=10 positions=positions positions=ids": 'found "positions" twice',
-    "end=10 places=positions": 'expected one integer input [batch, time] with the tokens, found "tokens" and "positions"',
+    "end=10 places=positions": 'expected one integer input [batch, time] with the tokens, found "tokens" and',
     "end=10 positions=positions segments=ids mask=mask places=ids": 'the program has no input "places"',
     "end=10 tokens=positions positions=positions segments=ids mask=mask": "expected an integer input",
-    "end=10 positions=mask segments=ids mask=mask": '"positions" is I64 [2, 24], expected BOOL [2, 24, 24] or BOOL [2, 1,',
-    "end=10 positions=positions segments=ids mask=ids": '"mask" is BOOL [2, 1, 24, 24], expected integers [batch, time]',
+    "end=10 positions=mask segments=ids mask=mask": '"positions" is I64 [2, 24], expected BOOL [2, 24, 24] or',
+    "end=10 positions=positions segments=ids mask=ids": '"mask" is BOOL [2, 1, 24, 24], expected integers',
     "end=10 positions=within segments=ids mask=mask": 'a value for "within", found "positions"',
     "end=10 positions=positions segments=ids mask=mask target=ids": '"target" is a target',
 }  # fmt: skip
@@ -158,6 +162,7 @@ ERRORS = {
 @pytest.mark.parametrize("documents", ERRORS)
 def test_errors(build_dir, subject, text, documents):
     _, program = subject
-    result = training.run(build_dir, program, "--steps", 1, "--data", f"text:{text / 'a.txt'}", "--documents", documents)
+    data = f"text:{text / 'a.txt'}"
+    result = training.run(build_dir, program, "--steps", 1, "--data", data, "--documents", documents)
     assert result.returncode == 1 and ERRORS[documents] in result.stderr, result.stderr
     assert result.stderr.count("error: ") == 1
