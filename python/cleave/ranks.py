@@ -96,15 +96,14 @@ class Ranks:
 
     # Sharded values -----------------------------------------------------------------------------
 
-    def shard(self, parameter: torch.Tensor, value: dict) -> torch.Tensor:
-        """Makes a parameter or buffer a DTensor, of which this rank has its part; returns that."""
-        part = self.part(parameter.detach(), value).clone(memory_format=torch.contiguous_format)
-        shown = self.show(part, value, parameter)
-        if isinstance(parameter, torch.nn.Parameter):
-            shown = torch.nn.Parameter(shown, requires_grad=parameter.requires_grad)
-        torch.utils.swap_tensors(parameter, shown)
+    def shard(self, whole: torch.Tensor, value: dict) -> tuple[torch.Tensor, torch.Tensor]:
+        """This rank's part of a parameter or buffer, and the DTensor that stands for the whole."""
+        part = self.part(whole.detach(), value).clone(memory_format=torch.contiguous_format)
+        shown = self.show(part, value, whole)
+        if isinstance(whole, torch.nn.Parameter):
+            shown = torch.nn.Parameter(shown, requires_grad=whole.requires_grad)
         self.has_sharded = True
-        return part
+        return part, shown
 
     def show(self, part: torch.Tensor, value: dict, whole: torch.Tensor) -> torch.Tensor:
         """A part as the DTensor that it is of; itself where it is all."""

@@ -277,7 +277,25 @@ class Step:
         owner = state.parameters.get(name, state.buffers.get(name))
         if owner is None:
             return _settled(tensors[name])  # a constant
-        return self._ranks.shard(owner, value) if value["shards"] else owner
+        if not value["shards"]:
+            return owner
+        part, shown = self._ranks.shard(owner, value)
+        self._replace(owner, shown)
+        table = state.parameters if name in state.parameters else state.buffers
+        table[name] = shown
+        return part
+
+    def _replace(self, old: torch.Tensor, new: torch.Tensor) -> None:
+        """Puts a tensor in another one's place, wherever the model and the optimizer have it."""
+        for module in self._model.modules():
+            for table in (module._parameters, module._buffers):
+                for key, tensor in table.items():
+                    if tensor is old:
+                        table[key] = new
+        for group in self._optimizer.param_groups:
+            group["params"] = [new if p is old else p for p in group["params"]]
+        if old in self._optimizer.state:
+            self._optimizer.state[new] = self._optimizer.state.pop(old)
 
 
 class _Compiled:

@@ -16,6 +16,8 @@
 #include "mlir/Pass/PassInstrumentation.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/Support/Signals.h"
 #include "llvm/Support/SourceMgr.h"
 
 #include <mutex>
@@ -136,6 +138,9 @@ llvm::Error python::Program::runPasses(llvm::StringRef pipeline) {
   std::string failedPass;
   manager.addInstrumentation(std::make_unique<NoteFailedPass>(failedPass));
   OwningOpRef<ModuleOp> copy = impl->module->clone();
+  // LLVM takes the process's signals where it makes temporary files, those of kernels' code; they
+  // are given back.
+  auto giveBack = llvm::scope_exit([] { llvm::sys::unregisterHandlers(); });
   if (failed(manager.run(*copy)))
     return refuse(failedPass.empty() ? "" : "\n--" + failedPass + " failed");
   if (failed(placement::checkSpmdTypes(*copy)) || failed(exec::verifyLowered(*copy)))
