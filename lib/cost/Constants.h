@@ -22,7 +22,7 @@ struct NamedNumber {
   double *value;
 };
 
-/// Reads facts, plain numbers of 0 or more, all of them required, from the object's field "facts".
+/// Reads facts, plain non-negative numbers, all of them required, from the object's field "facts".
 llvm::Error readFacts(support::JSONReader &file, llvm::ArrayRef<NamedNumber> facts);
 
 /// Reads constants from the object's field "constants". Fails where a value lies outside its

@@ -34,7 +34,7 @@ struct Device {
   double depthOverhead = 0;       // steps of k that a tile's start and end take
   double kernelSeconds = 0;       // of the device, for every kernel
   double hostSeconds = 0;         // of the host, to launch a kernel
-  double stepSeconds = 0;         // once a step: what no op accounts for
+  double stepSeconds = 0;         // per step: what no op accounts for
   double overlapSlowdown = 0;     // of hidden communication, that the ops over it take longer
 
   std::vector<NamedNumber> facts();

@@ -35,6 +35,8 @@ static llvm::Error readSoftware(JSONReader &reader, Software &s) {
                               {"softmax_multiple", &s.softmaxMultiple},
                               {"gathers_of_layer", &s.gathersOfLayer},
                               {"graphs", &s.graphs},
+                              {"logit_bytes", &s.logitBytes},
+                              {"drops_attention", &s.dropsAttention},
                               {"gradient_bytes", &s.gradientBytes},
                               {"optimizer_bytes", &s.optimizerBytes},
                               {"parameter_bytes", &s.parameterBytes},

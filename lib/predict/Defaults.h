@@ -37,6 +37,10 @@ struct Software {
   /// Bytes that stay allocated for a parameter: itself, its gradient, what ZeRO's first stage
   /// shards.
   double parameterBytes = 2, gradientStateBytes = 4, optimizerStateBytes = 12;
+  /// Bytes of each logit while the loss is computed: copies in several types, and gradients.
+  double logitBytes = 6;
+  /// Attention's probabilities are dropped out: a pass, and two tensors more that are kept.
+  double dropsAttention = 1;
   /// The input and the output embedding are one tensor.
   double tiedEmbeddings = 0;
   /// Microbatches where rows do not say: as many as pipeline ranks.

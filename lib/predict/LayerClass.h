@@ -41,7 +41,7 @@ struct LayerClass {
   /// Parameters of a rank; those of experts are reduced over other ranks.
   double parameters = 0, expertParameters = 0;
   /// Bytes that the forward keeps for the backward: all; the input only (whole-layer
-  /// recomputation); without those that `again` computes anew.
+  /// recomputation); without those that `again` recomputes.
   double savedBytes = 0, inputBytes = 0, savedWithoutAgain = 0;
 
   void append(const LayerClass &other);
@@ -70,7 +70,8 @@ struct PassTime {
   /// What the host takes to launch it all.
   double host = 0;
 
-  /// The device works off what the host launches: the longer of the two.
+  /// The device works off what the host launches: the longer of the two, and more where they are
+  /// alike.
   double seconds() const;
   PassTime &operator+=(const PassTime &other);
   PassTime scaled(double factor) const;

@@ -5,6 +5,9 @@
 using namespace cleave;
 using namespace cleave::predict;
 
+/// Beyond it a simulation takes more than seconds.
+static constexpr int64_t maxPipelineRanks = 1024;
+
 llvm::ArrayRef<llvm::StringRef> predict::requiredColumns() {
   static const llvm::StringRef columns[] = {
       "source",        "model",       "arch",         "layers",    "hidden",
@@ -59,6 +62,9 @@ void Reader::readModel() {
   layout.kvHeads = integer("kv_heads", 1, layout.heads);
   layout.sequence = integer("seq", 1);
   layout.globalBatch = integer("global_batch", 1);
+  // Otherwise a head has no dimension.
+  if (layout.headDimension() < 1)
+    fail(makeError("heads: expected at most hidden = {0}, found {1}", layout.hidden, layout.heads));
   layout.gpus = integer("gpus", 1);
   layout.gpusPerNode = integer("gpus_per_node", 1, 0);
   llvm::StringRef arch = row.get("arch");
@@ -176,10 +182,19 @@ void Reader::readPrecision() {
 void Reader::check() {
   if (error || !layout.plan.empty())
     return;
-  int64_t product = layout.data * layout.tensor * layout.pipeline * layout.context;
-  if (product != layout.gpus)
+  double product = double(layout.data) * double(layout.tensor) * double(layout.pipeline) *
+                   double(layout.context);
+  if (product != double(layout.gpus))
     return fail(
-        makeError("gpus: expected dp x tp x pp x cp = {0}, found {1}", product, layout.gpus));
+        makeError("gpus: expected dp x tp x pp x cp = {0:F0}, found {1}", product, layout.gpus));
+  if (layout.sequence % layout.context)
+    return fail(makeError("cp: expected a divisor of seq = {0}, found {1}", layout.sequence,
+                          layout.context));
+  if (layout.experts &&
+      (layout.experts % layout.expert || layout.gpus / layout.pipeline % layout.expert))
+    return fail(makeError("ep: expected a divisor of {0} experts and of dp x tp x cp = {1}, found "
+                          "{2}",
+                          layout.experts, layout.gpus / layout.pipeline, layout.expert));
   if (layout.globalBatch % layout.data)
     return fail(makeError("global_batch: expected a multiple of dp = {0}, found {1}", layout.data,
                           layout.globalBatch));
@@ -201,9 +216,19 @@ void Reader::check() {
         makeError("tp: expected a divisor of heads = {0}, found {1}", layout.heads, layout.tensor));
   // The embedding and the loss may have stages of their own.
   int64_t stages = layout.pipeline * std::max<int64_t>(layout.chunks, 1);
+  if (layout.pipeline > maxPipelineRanks || stages > 4 * maxPipelineRanks)
+    return fail(makeError("pp: expected at most {0} pipeline ranks and {1} stages, found {2} and "
+                          "{3}",
+                          maxPipelineRanks, 4 * maxPipelineRanks, layout.pipeline, stages));
   if (layout.layers < stages && layout.layers + 2 != stages)
     return fail(makeError("pp: expected at most {0} stages, one for each layer, found {1}",
                           layout.layers, stages));
+}
+
+/// The first two numbers of "26.04.01".
+static llvm::StringRef getRelease(llvm::StringRef text) {
+  size_t first = text.find('.');
+  return first == llvm::StringRef::npos ? text : text.take_front(text.find('.', first + 1));
 }
 
 llvm::Expected<Layout> predict::readLayout(const Row &row, const Defaults &defaults) {
@@ -217,7 +242,7 @@ llvm::Expected<Layout> predict::readLayout(const Row &row, const Defaults &defau
                      layout.source);
   double release = 0;
   bool isOlder = !source->second.older.empty() &&
-                 !row.find("extra", "container").split('.').first.getAsDouble(release) &&
+                 !getRelease(row.find("extra", "container")).getAsDouble(release) &&
                  release <= source->second.olderUntil;
   layout.software =
       defaults.software.find(isOlder ? source->second.older : source->second.software)->second;

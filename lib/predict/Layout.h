@@ -9,7 +9,7 @@
 
 namespace cleave::predict {
 
-/// What of the activations is computed again in the backward.
+/// What of the activations is recomputed in the backward.
 enum class Recompute {
   None,
   Attention, // scores, softmax and what follows up to the product with the values

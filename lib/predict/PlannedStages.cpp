@@ -143,6 +143,10 @@ static llvm::Error addByStage(PlannedStages &result, const cost::Cluster &cluste
     }
     if (s + 1 == layers->size())
       add(stage, getHead(shape), cluster, groups, terms, false, false);
+    // The last of a strategy's numbers: which part of the activations is moved to the host.
+    const llvm::json::Value *offloaded = strategy->size() > 9 ? &(*strategy)[9] : nullptr;
+    stage.savedBytes *=
+        1 - std::clamp(offloaded ? offloaded->getAsNumber().value_or(0) : 0, 0.0, 1.0);
     layout.shardStage = numberAt(strategy, 3)   ? 3
                         : numberAt(strategy, 4) ? 2
                         : numberAt(strategy, 5) ? 1

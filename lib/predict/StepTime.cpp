@@ -161,9 +161,13 @@ void Step::makeStages() {
   add(stages.back(), last);
   double bytes =
       2 * shape.tokens() * double(layout.hidden) / (layout.sequenceParallel ? double(tensor) : 1);
+  // A blocking transfer is a send, a receive, a wait and a synchronization of the host.
+  bool blocking = layout.software.blockingTransfers > 0 && layout.chunks == 1 && terms.launches;
+  double host = blocking ? 4 * cluster.device.hostSeconds : 0;
   for (StageTime &stage : stages)
-    stage.send =
-        layout.pipeline > 1 ? cost::sendTime(cluster, layout.gpus / layout.pipeline, bytes) : 0;
+    stage.send = layout.pipeline > 1
+                     ? cost::sendTime(cluster, layout.gpus / layout.pipeline, bytes) + host
+                     : 0;
 }
 
 /// Parameters, gradients and optimizer state of a stage's rank.
@@ -176,6 +180,11 @@ double Step::parameterBytes(const StageTime &stage) const {
     double of = parameters * s.parameterBytes / (layout.shardStage >= 3 ? shards : 1);
     double gradients = parameters * s.gradientStateBytes / (layout.shardStage >= 2 ? shards : 1);
     double state = parameters * s.optimizerStateBytes / (layout.shardStage >= 1 ? shards : 1);
+    // Shards are gathered for a layer at a time; in a pipeline, for the whole stage and step.
+    double gathered = layout.shardStage < 3 || shards <= 1 ? 0
+                      : layout.pipeline > 1 ? 1
+                                            : 2 / double(std::max<int64_t>(layout.layers, 2));
+    of += gathered * parameters * (2 + s.gradientBytes);
     return of + (layout.lowRankTuning ? 0 : gradients + state);
   };
   return bytes(stage.parameters, ranks) +

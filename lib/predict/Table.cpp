@@ -8,6 +8,9 @@
 using namespace cleave;
 using namespace cleave::predict;
 
+/// Of any field: products of a few of them are whole in doubles.
+static constexpr double maxInteger = 1e7;
+
 static void printField(llvm::raw_ostream &os, llvm::StringRef field) {
   if (field.find_first_of(",\"\n\r") == llvm::StringRef::npos) {
     os << field;
@@ -118,9 +121,9 @@ llvm::Expected<int64_t> Row::integer(llvm::StringRef column, int64_t minimum,
   if (text.empty())
     return makeError("{0}: expected a number, the field is empty", column);
   if (text.getAsDouble(value) || value != static_cast<double>(static_cast<int64_t>(value)) ||
-      value < static_cast<double>(minimum) || value > 1e15)
-    return makeError("{0}: expected a whole number of {1} or more, found '{2}'", column, minimum,
-                     text);
+      value < static_cast<double>(minimum) || value > maxInteger)
+    return makeError("{0}: expected a whole number from {1} to {2:F0}, found '{3}'", column,
+                     minimum, maxInteger, text);
   return static_cast<int64_t>(value);
 }
 

@@ -8,6 +8,8 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace cleave::predict {
@@ -32,8 +34,8 @@ public:
 
   /// Empty if the table has no such column.
   llvm::StringRef get(llvm::StringRef column) const;
-  /// A whole number of at least `minimum` ("16.0" is one), or `otherwise` where the field is empty.
-  /// Errors name the column.
+  /// A whole number of at least `minimum` and at most ten million ("16.0" is one), or `otherwise`
+  /// where the field is empty. Errors name the column.
   llvm::Expected<int64_t> integer(llvm::StringRef column, int64_t minimum,
                                   std::optional<int64_t> otherwise = std::nullopt) const;
   /// The value of KEY in a field of "KEY=VALUE;KEY=VALUE"; empty if it has none.

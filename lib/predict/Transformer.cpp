@@ -58,7 +58,6 @@ public:
   void communicate(Pass &pass, Collective kind, Axis axis, double bytes, double overlap) {
     LayerOp op{LayerOp::Communication};
     op.collective = kind;
-    op.kernels = 3; // with the events around it
     op.axis = axis;
     op.bytes = bytes;
     op.overlap = overlap;
@@ -154,10 +153,12 @@ void Builder::attention() {
     moved(4 * size, 6 * size, 1, 1);
   else
     moved(18 * size, 14 * size, 5, 4);
-  moved(5 * size, 5 * size, 1, 1); // dropout
+  bool drops = layout.software.dropsAttention > 0;
+  if (drops)
+    moved(5 * size, 5 * size, 1, 1);
   product({shape.microBatch * heads, rows, head, sequence, Width::Bits16});
   layer.again.insert(layer.again.end(), layer.forward.begin() + long(begin), layer.forward.end());
-  layer.savedBytes += 5 * size;
+  layer.savedBytes += (drops ? 5 : 2) * size;
 }
 
 LayerClass predict::getBlock(const Shape &shape, Block block) {
@@ -354,7 +355,7 @@ LayerClass predict::getHead(const Shape &shape) {
   if (shape.tensor > 1 && !b.layout.sequenceParallel)
     b.communicate(b.layer.backward, Collective::AllReduce, Axis::Tensor, 2 * b.tokens * b.hidden,
                   0);
-  b.keep(6 * size);
+  b.keep(b.layout.software.logitBytes * size);
   b.layer.parameters += b.hidden * vocabulary;
   return b.layer;
 }

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 using namespace cleave::cost;
 
 /// Nodes of 8 devices: 100 bytes a second within, 10 between.
@@ -69,6 +71,10 @@ TEST(CollectiveTime, ATokenCrossesToANodeOnce) {
   Cluster cluster = makeCluster();
   // Within a node, one copy: to each of 7 others with one chance in 8.
   EXPECT_NEAR(exchangeTime(cluster, {8, 1}, 800, 1), 7, 1e-9);
-  // Two nodes and so many copies that each node surely wants the token: it leaves once.
+  // It is passed on within nodes. Two nodes, and so many copies that each node surely wants the
+  // token: it leaves once.
+  EXPECT_NEAR(exchangeTime(cluster, {16, 1}, 800, 100),
+              800.0 * 15 * (1 - std::pow(15.0 / 16, 100)) / 100, 1e-9);
+  cluster.levels[0].link.bandwidth = 1e6;
   EXPECT_NEAR(exchangeTime(cluster, {16, 1}, 800, 100), 80, 1e-6);
 }

@@ -95,6 +95,17 @@ TEST_F(LayoutTest, RefusesWithTheColumn) {
   EXPECT_EQ(fail(), "arch: expected 'dense' or 'moe<EXPERTS>top<CHOSEN>', found 'moe'");
   set({{"arch", "dense"}, {"layers", ""}});
   EXPECT_EQ(fail(), "layers: expected a number, the field is empty");
-  set({{"layers", "8"}, {"source", "other"}});
+  set({{"layers", "99999999999"}});
+  EXPECT_EQ(fail(), "layers: expected a whole number from 1 to 10000000, found '99999999999'");
+  set({{"layers", "5000"}, {"pp", "5000"}, {"dp", "1"}, {"tp", "1"}, {"gpus", "5000"}});
+  EXPECT_EQ(fail(),
+            "pp: expected at most 1024 pipeline ranks and 4096 stages, found 5000 and 5000");
+  set({{"layers", "8"}, {"pp", "2"}, {"dp", "4"}, {"tp", "2"}, {"gpus", "16"}, {"heads", "100"}});
+  EXPECT_EQ(fail(), "heads: expected at most hidden = 64, found 100");
+  set({{"heads", "4"}, {"arch", "moe8top2"}, {"ep", "3"}});
+  EXPECT_EQ(fail(), "ep: expected a divisor of 8 experts and of dp x tp x cp = 8, found 3");
+  set({{"ep", ""}, {"arch", "dense"}, {"cp", "2"}, {"dp", "2"}, {"seq", "15"}});
+  EXPECT_EQ(fail(), "cp: expected a divisor of seq = 15, found 2");
+  set({{"cp", ""}, {"dp", "4"}, {"seq", "16"}, {"source", "other"}});
   EXPECT_EQ(fail(), "source: expected one that the file of defaults has, found 'other'");
 }

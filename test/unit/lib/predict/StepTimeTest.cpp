@@ -123,6 +123,21 @@ TEST(StepTime, LayersAcrossTensorRanksShareTheirWork) {
   }));
 }
 
+TEST(StepTime, ActivationsByTheFormulasOfKorthikanti) {
+  // arXiv 2205.05198, equations 1 to 4: bytes that a layer keeps, s b h (10 + 24 / t + 5 a s / (h
+  // t)).
+  Layout layout = makeLayout();
+  double s = 1024, b = 2, h = 1024, a = 16, t = 4;
+  LayerClass layer = getDenseLayer({&layout, b, t}, 4096);
+  EXPECT_DOUBLE_EQ(layer.savedBytes, s * b * h * (10 + 24 / t + 5 * a * s / (h * t)));
+  EXPECT_DOUBLE_EQ(layer.savedWithoutAgain, s * b * h * (10 + 24 / t));
+  EXPECT_DOUBLE_EQ(layer.inputBytes, 2 * s * b * h);
+  layout.sequenceParallel = true;
+  layer = getDenseLayer({&layout, b, t}, 4096);
+  EXPECT_DOUBLE_EQ(layer.savedBytes, s * b * h / t * (34 + 5 * a * s / h));
+  EXPECT_DOUBLE_EQ(layer.savedWithoutAgain, s * b * h / t * 34);
+}
+
 TEST(StepTime, APlanThatIsNotThereIsRefused) {
   Layout layout = makeLayout();
   layout.plan = "p";

@@ -36,7 +36,7 @@ TEST(Table, NumbersNameTheirColumn) {
   Table table = llvm::cantFail(read("n,m,extra\n16.0,x,a=1;plan=p q\n,1.5,\n"));
   EXPECT_EQ(llvm::cantFail(Row(table, 0).integer("n", 1)), 16);
   EXPECT_EQ(llvm::toString(Row(table, 0).integer("m", 1).takeError()),
-            "m: expected a whole number of 1 or more, found 'x'");
+            "m: expected a whole number from 1 to 10000000, found 'x'");
   EXPECT_EQ(llvm::cantFail(Row(table, 1).integer("n", 1, 7)), 7);
   EXPECT_EQ(llvm::toString(Row(table, 1).integer("n", 1).takeError()),
             "n: expected a number, the field is empty");
