@@ -30,6 +30,10 @@ SCALE = 0.08  # residuals beyond it count less
 PRIOR = 0.02  # residual of a constant that is one unit of its scale off its start
 
 
+# What predictions do not read.
+IGNORED = {"id", "step_time_s", "tokens_per_s_per_gpu", "tflops_per_gpu", "peak_memory_gib", "derived", "params_b"}
+
+
 class CalibrationError(Exception):
     """What the caller gave cannot be fitted to."""
 
@@ -56,13 +60,18 @@ def find_tool():
     return tool
 
 
-def predict(tool, table, devices, options=()):
-    """Rows with predictions; `table` is a file, `options` are further ones of cleave-sim."""
+def run_tool(tool, table, devices, options=()):
+    """The lines of the table with predictions; `table` is a file, `options` are further ones of cleave-sim."""
     command = [str(tool), f"--rows={table}", f"--devices={devices}", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise CalibrationError(done.stderr.strip())
-    return list(csv.DictReader(line for line in done.stdout.splitlines() if not line.startswith("#")))
+    return [line for line in done.stdout.splitlines() if not line.startswith("#")]
+
+
+def predict(tool, table, devices, options=()):
+    """Rows with predictions, as dictionaries."""
+    return list(csv.DictReader(run_tool(tool, table, devices, options)))
 
 
 class Constant:
@@ -99,8 +108,8 @@ class Files:
                 try:
                     self.constants.append(Constant(file, self.name(item), name, fields))
                 except (KeyError, TypeError):
-                    raise CalibrationError(
-                        f'{self.folder / file}: constants: {name}: expected numbers "start", "lower" and "upper"') from None
+                    where = f"{self.folder / file}: constants: {name}"
+                    raise CalibrationError(f'{where}: expected numbers "start", "lower" and "upper"') from None
         if not self.constants:
             raise CalibrationError(f"{folder}: expected files with constants, found none")
         self.index = {(c.owner, c.name): i for i, c in enumerate(self.constants)}
@@ -152,8 +161,7 @@ class Fit:
         with tempfile.TemporaryDirectory() as scratch:
             self.scratch = pathlib.Path(scratch)
             self.write_table()
-            known = [bool(row["predicted_step_time_s"]) for row in self.run(self.positions)]
-            self.rows = [row for row, is_known in zip(self.rows, known) if is_known]
+            self.rows = [row for row, time in zip(self.rows, self.run(self.positions)) if time]
             if not self.rows:
                 raise CalibrationError("expected rows with step_time_s that can be predicted, found none")
             self.write_table()
@@ -165,17 +173,19 @@ class Fit:
 
     def write_table(self):
         with open(self.scratch / "rows.csv", "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, self.header, extrasaction="ignore")
+            writer = csv.DictWriter(file, [name for name in self.header if name not in IGNORED], extrasaction="ignore")
             writer.writeheader()
             writer.writerows(self.rows)
 
     def run(self, positions):
+        """Predicted times, as text."""
         self.files.write(self.scratch, positions)
-        return predict(self.tool, self.scratch / "rows.csv", self.scratch, self.options)
+        header, *rows = csv.reader(run_tool(self.tool, self.scratch / "rows.csv", self.scratch, self.options))
+        column = header.index("predicted_step_time_s")
+        return [row[column] for row in rows]
 
     def residuals(self, positions):
-        times = [float(row["predicted_step_time_s"]) for row in self.run(positions)]
-        return numpy.log(times) - self.measured
+        return numpy.log(numpy.array(self.run(positions), dtype=float)) - self.measured
 
     def make_columns(self):
         """Constants that no row has two of can be moved together: by name, and level for links. Of each such group,
@@ -286,11 +296,10 @@ def newest(rows):
     def release(row):
         extra = dict(part.split("=", 1) for part in row.get("extra", "").split(";") if "=" in part)
         return [int(part) for part in extra["container"].split(".")] if "container" in extra else None
-    measured = {"id", "step_time_s", "tokens_per_s_per_gpu", "tflops_per_gpu", "peak_memory_gib", "derived", "extra"}
     best = {}
     for row in rows:
         if release(row):
-            key = tuple(value for name, value in row.items() if name not in measured)
+            key = tuple(value for name, value in row.items() if name not in IGNORED | {"extra"})
             if key not in best or release(row) > release(best[key]):
                 best[key] = row
     kept = {id(row) for row in best.values()}
@@ -314,7 +323,7 @@ def main(arguments=None):
             raise CalibrationError(f"--leave-out: {options.rows} has no source {sorted(unknown)[0]!r}")
         files = Files(options.devices)
         fit = Fit(files, header, newest([row for row in rows if row["source"] not in left_out]), find_tool(),
-                  [f"--{name}={value}" for name, value in (("plans", options.plans), ("defaults", options.defaults)) if value])
+                  [f"--{name}={getattr(options, name)}" for name in ("plans", "defaults") if getattr(options, name)])
         output = pathlib.Path(options.output or options.devices)
         output.mkdir(parents=True, exist_ok=True)
         files.write(output, fit.positions, fit.errors())

@@ -1,0 +1,114 @@
+"""Constants are found again from step times that they made, and bad tables are refused."""
+
+import csv
+import json
+import math
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from cleave import calibrate
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+TOOL = pathlib.Path(os.environ.get("CLEAVE_BUILD", SOURCE / "build")) / "bin/cleave-sim"
+DEFAULTS = SOURCE / "examples/devices/defaults/runs.json"
+COLUMNS = """id source model arch layers hidden ffn heads kv_heads vocab seq global_batch micro_batch microbatches gpus
+    gpu_type gpus_per_node dp tp sp pp vpp cp ep fsdp_zero schedule recompute precision attention step_time_s
+    extra""".split()
+
+
+def make_rows():
+    """Runs of a GPT on eight devices, by model, batch and layout."""
+    for layers in (12, 24):
+        for hidden in (1024, 4096):
+            for micro in (1, 8):
+                for tensor in (1, 2, 8):
+                    row = dict.fromkeys(COLUMNS, "")
+                    row |= {"id": f"{layers}-{hidden}-{micro}-{tensor}", "source": "vtrain_single", "model": "GPT",
+                            "arch": "dense", "layers": layers, "hidden": hidden, "ffn": 4 * hidden, "heads": 16,
+                            "seq": 1024, "global_batch": 64, "micro_batch": micro, "gpus": 8, "gpu_type": "A100",
+                            "gpus_per_node": 8, "dp": 8 // tensor, "tp": tensor, "pp": 1, "fsdp_zero": 0,
+                            "schedule": "1f1b", "recompute": "full", "precision": "fp16", "attention": "unfused"}
+                    yield row
+
+
+def write(path, rows):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+@pytest.fixture(name="devices")
+def copied_devices(tmp_path):
+    folder = tmp_path / "devices"
+    folder.mkdir()
+    for name in ("a100", "cluster-vtrain", "nvlink3", "infiniband-hdr"):
+        shutil.copy(SOURCE / f"examples/devices/{name}.json", folder)
+    return folder
+
+
+def set_constant(folder, name, value):
+    path = folder / "a100.json"
+    item = json.loads(path.read_text(encoding="utf-8"))
+    item["constants"][name]["value"] = value
+    path.write_text(json.dumps(item), encoding="utf-8")
+
+
+def run(table, devices, *options):
+    command = [sys.executable, "-m", "cleave.calibrate", str(table), f"--devices={devices}", f"--defaults={DEFAULTS}",
+               *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False,
+                          env=os.environ | {"PATH": f"{TOOL.parent}:{os.environ['PATH']}"})
+
+
+def test_finds_the_constants_that_made_the_times(tmp_path, devices):
+    truth = {"matrix_efficiency_16bit": 0.62, "memory_efficiency": 0.7, "host_seconds": 3e-5}
+    for name, value in truth.items():
+        set_constant(devices, name, value)
+    rows = list(make_rows())
+    write(tmp_path / "rows.csv", rows)
+    made = calibrate.predict(TOOL, tmp_path / "rows.csv", devices, [f"--defaults={DEFAULTS}"])
+    for row, predicted in zip(rows, made):
+        row["step_time_s"] = predicted["predicted_step_time_s"]
+    write(tmp_path / "rows.csv", rows)
+    outputs = []
+    for name in ("first", "second"):
+        done = run(tmp_path / "rows.csv", devices, f"--output={tmp_path / name}")
+        assert done.returncode == 0, done.stderr
+        outputs.append((tmp_path / name / "a100.json").read_bytes())
+    assert outputs[0] == outputs[1]
+    found = json.loads(outputs[0])["constants"]
+    for name, value in truth.items():
+        assert math.isclose(found[name]["value"], value, rel_tol=0.1), name
+    # What no row decides stays where it starts.
+    assert math.isclose(found["attention_efficiency"]["value"], found["attention_efficiency"]["start"], rel_tol=1e-3)
+    for constant in found.values():
+        assert constant["lower"] <= constant["value"] <= constant["upper"]
+    assert "host_seconds" in done.stdout
+    cluster = json.loads((tmp_path / "first/cluster-vtrain.json").read_text(encoding="utf-8"))
+    assert cluster["error"] < 0.03
+
+
+def test_of_releases_the_newest_counts():
+    def row(name, container, step="1"):
+        return {"id": name, "layers": "2", "step_time_s": step, "extra": f"container={container};kind=x"}
+    rows = [row("old", "25.11"), row("newest", "26.04.01", "2"), row("new", "26.04"), {"id": "other", "extra": ""}]
+    assert [kept["id"] for kept in calibrate.newest(rows)] == ["newest", "other"]
+
+
+@pytest.mark.parametrize("text, message", [
+    ("a,b\n1,2\n", 'expected a column "source", found none'),
+    (",".join(COLUMNS) + "\n", "expected rows with step_time_s that can be predicted, found none"),
+])
+def test_refuses_tables_without_what_it_needs(tmp_path, devices, text, message):
+    (tmp_path / "rows.csv").write_text(text, encoding="utf-8")
+    before = (devices / "a100.json").read_bytes()
+    done = run(tmp_path / "rows.csv", devices)
+    assert done.returncode == 1
+    assert message in done.stderr and "Traceback" not in done.stderr
+    assert (devices / "a100.json").read_bytes() == before
