@@ -1,0 +1,343 @@
+#!/usr/bin/env python3
+"""Predicted against measured step times and memory, by family, with constants fitted on other rows.
+
+    bench/prediction.py DATA [--build build] [--parts all,leave-out,folds,ablation] [--write]
+
+DATA has measured/iterations.csv and measured/plans.json. Constants are fitted by `cleave.calibrate`: on all rows; on
+all but one family; on four fifths of vTrain's models. Folds follow from the rows alone. Beside it stands a roofline
+with five constants, fitted on the same rows in the same way. Prints Markdown; --write puts it, with the date, into
+bench/results/prediction.md, with the error of every row (no measured value is copied).
+"""
+
+import argparse
+import collections
+import csv
+import datetime
+import hashlib
+import itertools
+import math
+import pathlib
+import statistics
+import sys
+import tempfile
+
+import numpy
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(SOURCE / "python"))
+from cleave import calibrate  # noqa: E402
+
+# What a family's median and 90th percentile are to be at most, in percent.
+TARGETS = {"vtrain_single": (5, 15), "vtrain_multi": (5, 15), "megatron_sc21": (5, 15), "korthikanti22": (5, 15),
+           "mlperf": (6, None), "megatron_bridge": (8, None), "megatron_bridge_moe": (12, None), "aceso": (10, None),
+           "megatron_in_mist_logs": (10, None), "mist": (10, None), "torchtitan": (10, None)}
+# Families whose GPU no other family has.
+ALONE = {"aceso", "megatron_in_mist_logs", "mist", "torchtitan"}
+TERMS = ("tiles", "bytes", "launches", "latency", "contention", "bubble", "optimizer")
+FOLDS = 5
+
+
+class Bench:
+    """Rows, the tool, and where a fit begins."""
+
+    def __init__(self, data, build):
+        self.tool = build / "bin/cleave-sim"
+        self.options = [f"--plans={data / 'measured/plans.json'}",
+                        f"--defaults={SOURCE / 'examples/devices/defaults/runs.json'}"]
+        self.header, every = calibrate.read_rows(data / "measured/iterations.csv")
+        self.every = every
+        self.rows = calibrate.newest(every)
+        self.files = calibrate.Files(SOURCE / "examples/devices")
+
+    def fit(self, rows, options=(), positions=None):
+        return calibrate.Fit(self.files, self.header, rows, self.tool, [*self.options, *options], positions)
+
+    def predict(self, positions, rows, options=()):
+        """Predictions of rows with these constants, by id."""
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            with open(folder / "rows.csv", "w", newline="", encoding="utf-8") as file:
+                writer = csv.DictWriter(file, self.header, extrasaction="ignore")
+                writer.writeheader()
+                writer.writerows(rows)
+            self.files.write(folder, positions)
+            done = calibrate.predict(self.tool, folder / "rows.csv", folder, [*self.options, *options])
+        return {row["id"]: row for row in done}
+
+
+def thin(rows):
+    """Every fourth of vTrain's 960 rows on one node: fits of folds then take a third of the time."""
+    single = [row for row in rows if row["source"] == "vtrain_single"]
+    kept = {row["id"] for row in single[::4]}
+    return [row for row in rows if row["source"] != "vtrain_single" or row["id"] in kept]
+
+
+def number(text):
+    return float(text) if text else None
+
+
+def errors_of(predictions, rows, predicted="predicted_step_time_s", measured="step_time_s"):
+    """Relative errors by id, where both are known."""
+    result = {}
+    for row in rows:
+        value, truth = number(predictions[row["id"]][predicted]), number(row[measured])
+        if value and truth:
+            result[row["id"]] = value / truth - 1
+    return result
+
+
+def summary(errors):
+    sizes = sorted(abs(error) for error in errors)
+    if not sizes:
+        return None
+    return (100 * statistics.median(sizes), 100 * float(numpy.quantile(sizes, 0.9)), 100 * statistics.median(errors))
+
+
+def by_family(errors, rows):
+    groups = collections.defaultdict(list)
+    for row in rows:
+        if row["id"] in errors:
+            groups[calibrate.family(row)].append(errors[row["id"]])
+    return groups
+
+
+# The baseline: operations, bytes, two kinds of links and a launch, each with one constant for all devices.
+def baseline_terms(row, item):
+    """Seconds of each kind at the data sheet's rates; nothing if the row has no layout."""
+    try:
+        integer = {name: int(float(row[name])) for name in ("layers", "hidden", "ffn", "seq", "global_batch", "gpus")}
+        tensor, data, pipeline = (int(float(row[name] or 1)) for name in ("tp", "dp", "pp"))
+        micro = int(float(row["micro_batch"] or 1))
+    except ValueError:
+        return None
+    facts = item["facts"]
+    active = row["arch"].partition("top")[2]
+    matrices = 3 if row["model"].upper().startswith(("LLAMA", "QWEN", "DEEPSEEK", "KIMI", "GPT OSS")) else 2
+    chosen = int(active) if active else 1
+    hidden, layers = integer["hidden"], integer["layers"]
+    vocabulary = int(row["vocab"] or 51200)
+    parameters = layers * (4 * hidden**2 + chosen * matrices * hidden * integer["ffn"]) + hidden * vocabulary
+    tokens = integer["global_batch"] * integer["seq"]
+    passes = 8 if row["recompute"] == "full" else 6
+    flops = passes * tokens * (parameters + layers * integer["seq"] * hidden) / integer["gpus"]
+    peak = facts["flops_16bit"]
+    if row["precision"].startswith(("fp8", "mxfp8")):
+        peak = facts["flops_8bit"] or peak
+    elif row["precision"].startswith("nvfp4"):
+        peak = facts["flops_4bit"] or facts["flops_8bit"] or peak
+    traffic = passes / 6 * 40 * 2 * tokens * hidden * layers / integer["gpus"]
+    steps = max(integer["global_batch"] // data // micro, 1)
+    stretch = 1 + (pipeline - 1) / max(steps, 1) / max(int(float(row["vpp"] or 1)), 1)
+    inner = passes / 2 * 2 * 2 * tokens / data * hidden * layers / pipeline * (tensor - 1) / tensor
+    outer = 4 * parameters / tensor / pipeline * (data - 1) / data
+    return numpy.array([flops / peak * stretch, traffic / facts["memory_bandwidth"] * stretch, inner / 3e11 * stretch,
+                        outer / 2.5e10, layers / pipeline * steps * 1e-3 * stretch])
+
+
+def fit_baseline(bench, rows):
+    """Five factors, one for each kind of time, by the same robust least squares on logarithms."""
+    items, truths, weights = [], [], []
+    sizes = collections.Counter(calibrate.family(row) for row in rows if row["step_time_s"])
+    for row in rows:
+        terms = baseline_of(bench, row)
+        if terms is not None and row["step_time_s"]:
+            items.append(terms)
+            truths.append(math.log(float(row["step_time_s"])))
+            weights.append(sizes[calibrate.family(row)] ** -0.25)
+    items, truths, weights = numpy.array(items), numpy.array(truths), numpy.array(weights)
+    position = numpy.log(numpy.array([2.0, 1.5, 1.5, 1.5, 1.0]))
+    for _ in range(60):
+        parts = items * numpy.exp(position)
+        total = parts.sum(1)
+        residuals = numpy.log(total) - truths
+        slopes = parts / total[:, None]
+        now = weights / numpy.sqrt(1 + (residuals / calibrate.SCALE) ** 2)
+        matrix = slopes.T @ (now[:, None] * slopes) + 1e-4 * numpy.eye(5)
+        position = numpy.clip(position - 0.5 * numpy.linalg.solve(matrix, slopes.T @ (now * residuals)), -6, 4)
+    return position
+
+
+def baseline_of(bench, row):
+    cluster = bench.files.cluster(row)
+    return baseline_terms(row, bench.files.named[cluster["of"]]) if cluster else None
+
+
+def baseline_errors(bench, position, rows):
+    result = {}
+    for row in rows:
+        terms = baseline_of(bench, row)
+        if terms is not None and row["step_time_s"]:
+            result[row["id"]] = float((terms * numpy.exp(position)).sum()) / float(row["step_time_s"]) - 1
+    return result
+
+
+def print_families(groups, others):
+    lines = ["| family | rows | median (%) | p90 (%) | bias (%) | baseline median / p90 | goal median / p90 |",
+             "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    for family, errors in groups.items():
+        median, high, bias = summary(errors)
+        other = summary(others.get(family, []))
+        goal = TARGETS.get(family)
+        lines.append(f"| {family} | {len(errors)} | {median:.1f} | {high:.1f} | {bias:+.1f} | "
+                     + (f"{other[0]:.1f} / {other[1]:.1f}" if other else "") + " | "
+                     + (f"{goal[0]} / {goal[1] or ''}" if goal else "") + " |")
+    return lines
+
+
+def ranking(rows, predictions):
+    """Mean Kendall correlation over pairs more than 5 % apart, and how much slower than the fastest plan the one
+    predicted fastest is, by groups of at least four plans of one model, batch and number of GPUs."""
+    groups = collections.defaultdict(list)
+    for row in rows:
+        value = number(predictions[row["id"]]["predicted_step_time_s"])
+        if value and row["step_time_s"] and row["source"].startswith("vtrain"):
+            key = tuple(row[name] for name in ("source", "layers", "hidden", "global_batch", "gpus"))
+            groups[key].append((float(row["step_time_s"]), value))
+    lines = ["| rows | groups | Kendall, all pairs | Kendall, mean of groups | slower than the fastest, median (%) "
+             "| at the most (%) |",
+             "| --- | ---: | ---: | ---: | ---: | ---: |"]
+    for source in ("vtrain_single", "vtrain_multi"):
+        taus, regrets, agree, total = [], [], 0, 0
+        for key, plans in groups.items():
+            if key[0] != source or len(plans) < 4:
+                continue
+            signs = [1 if (a[0] - b[0]) * (a[1] - b[1]) > 0 else -1 for a, b in itertools.combinations(plans, 2)
+                     if abs(a[0] - b[0]) > 0.05 * min(a[0], b[0])]
+            if signs:
+                taus.append(sum(signs) / len(signs))
+                agree += sum(signs)
+                total += len(signs)
+            chosen = min(plans, key=lambda plan: plan[1])
+            regrets.append(100 * (chosen[0] / min(plan[0] for plan in plans) - 1))
+        if taus:
+            lines.append(f"| {source} | {len(taus)} | {agree / total:.3f} | {statistics.mean(taus):.3f} | "
+                         f"{statistics.median(regrets):.1f} | {max(regrets):.1f} |")
+    return lines
+
+
+def fold(row):
+    """One of five, by the model alone."""
+    model = "/".join(row[name] for name in ("source", "layers", "hidden", "heads", "seq"))
+    return int(hashlib.sha256(model.encode()).hexdigest(), 16) % FOLDS
+
+
+def leave_out(bench, positions):
+    lines = ["| family left out | rows | median (%) | p90 (%) | bias (%) | baseline median / p90 | goal, median |",
+             "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    for family in TARGETS:
+        rest = [row for row in bench.rows if calibrate.family(row) != family]
+        judged = [row for row in bench.rows if calibrate.family(row) == family]
+        left = bench.fit(thin(rest))
+        errors = errors_of(bench.predict(left.positions, judged), judged)
+        median, high, bias = summary(list(errors.values()))
+        other = baseline_errors(bench, fit_baseline(bench, rest), judged)
+        low = summary([other[row["id"]] for row in judged if row["id"] in other and row["id"] in errors])
+        lines.append(f"| {family} | {len(errors)} | {median:.1f} | {high:.1f} | {bias:+.1f} | "
+                     + (f"{low[0]:.1f} / {low[1]:.1f}" if low else "") + f" | {20 if family in ALONE else 10} |")
+        print(lines[-1], file=sys.stderr, flush=True)
+    return lines
+
+
+def folds(bench):
+    lines = ["| fold | rows of vTrain judged | median (%) | p90 (%) |", "| --- | ---: | ---: | ---: |"]
+    every = []
+    for part in range(FOLDS):
+        judged = [row for row in bench.rows if row["source"].startswith("vtrain") and fold(row) == part]
+        if not judged:
+            continue
+        ids = {row["id"] for row in judged}
+        left = bench.fit(thin([row for row in bench.rows if row["id"] not in ids]))
+        errors = list(errors_of(bench.predict(left.positions, judged), judged).values())
+        every += errors
+        lines.append(f"| {part} | {len(errors)} | {summary(errors)[0]:.1f} | {summary(errors)[1]:.1f} |")
+        print(lines[-1], file=sys.stderr, flush=True)
+    lines.append(f"| all | {len(every)} | {summary(every)[0]:.1f} | {summary(every)[1]:.1f} |")
+    return lines
+
+
+def ablation(bench, full, positions):
+    """Medians by family with a term left out and the constants fitted again."""
+    families = list(full)
+    lines = ["| without | " + " | ".join(families) + " |", "| --- |" + " ---: |" * len(families),
+             "| nothing | " + " | ".join(f"{summary(full[family])[0]:.1f}" for family in families) + " |"]
+    for term in TERMS:
+        fit = bench.fit(thin(bench.rows), [f"--without={term}"], positions)
+        predictions = bench.predict(fit.positions, bench.rows, [f"--without={term}"])
+        groups = by_family(errors_of(predictions, bench.rows), bench.rows)
+        lines.append(f"| {term} | " + " | ".join(f"{summary(groups[family])[0]:.1f}" for family in families) + " |")
+        print(lines[-1], file=sys.stderr, flush=True)
+    return lines
+
+
+def memory(bench, predictions):
+    errors = errors_of(predictions, bench.rows, "predicted_peak_memory_gib", "peak_memory_gib")
+    groups = collections.defaultdict(list)
+    for row in bench.rows:
+        if row["id"] in errors:
+            groups[row["source"]].append(errors[row["id"]])
+    return ["| source | rows | median (%) | p90 (%) | bias (%) |", "| --- | ---: | ---: | ---: | ---: |",
+            *(f"| {name} | {len(values)} | " + " | ".join(f"{value:.1f}" for value in summary(values)) + " |"
+              for name, values in groups.items())]
+
+
+def noise(bench):
+    """How far the newest and the older releases of one layout are apart."""
+    kept = {row["id"] for row in bench.rows}
+
+    def key(row):
+        return tuple(value for name, value in row.items() if name not in calibrate.IGNORED | {"extra"})
+
+    newest = {key(row): row for row in bench.rows}
+    apart = [abs(float(row["step_time_s"]) / float(newest[key(row)]["step_time_s"]) - 1) for row in bench.every
+             if row["id"] not in kept and row["step_time_s"] and newest[key(row)]["step_time_s"]]
+    return summary(apart) if apart else None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("data", type=pathlib.Path)
+    parser.add_argument("--build", type=pathlib.Path, default=SOURCE / "build")
+    parser.add_argument("--parts", default="leave-out,folds,ablation", help="what is fitted again; all rows always are")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    parts = set(filter(None, options.parts.split(",")))
+    bench = Bench(options.data, options.build)
+    fit = bench.fit(bench.rows)
+    predictions = bench.predict(fit.positions, bench.rows)
+    errors = errors_of(predictions, bench.rows)
+    groups = by_family(errors, bench.rows)
+    others = by_family(baseline_errors(bench, fit_baseline(bench, bench.rows), bench.rows), bench.rows)
+    predicted = sum(bool(row["predicted_step_time_s"]) for row in bench.predict(fit.positions, bench.every).values())
+    lines = [f"{datetime.date.today()}; {predicted} of {len(bench.every)} rows are predicted, {len(errors)} judged.",
+             "", "## All rows in one fit", "", *print_families(groups, others)]
+    apart = noise(bench)
+    if apart:
+        lines += ["", "Of Bridge's layouts measured in several releases the newest counts; the older ones are "
+                  f"{apart[0]:.1f} % apart in the median, {apart[1]:.1f} % at the 90th percentile."]
+    lines += ["", "## Ranking of plans", "", *ranking(bench.rows, predictions)]
+    lines += ["", "## Memory", "", *memory(bench, predictions)]
+    if "leave-out" in parts:
+        lines += ["", "## One family left out of the fit", "", *leave_out(bench, fit.positions)]
+    if "folds" in parts:
+        lines += ["", "## vTrain, five folds over models", "", *folds(bench)]
+    if "ablation" in parts:
+        lines += ["", "## Without a term", "", "Median error in percent, constants fitted again.", "",
+                  *ablation(bench, groups, fit.positions)]
+    furthest = sorted(errors, key=lambda key: -abs(math.log(1 + errors[key])))[:10]
+    lines += ["", "## Furthest off", "", "| row | error (%) | note |", "| --- | ---: | --- |",
+              *(f"| {key} | {100 * errors[key]:+.0f} | {predictions[key]['note']} |" for key in furthest)]
+    reasons = collections.Counter(
+        (row["source"], predictions[row["id"]]["note"].removeprefix("not predicted: ")) for row in bench.rows
+        if not predictions[row["id"]]["predicted_step_time_s"])
+    lines += ["", "## Not predicted", "", "| source | rows | reason |", "| --- | ---: | --- |",
+              *(f"| {source} | {count} | {reason} |" for (source, reason), count in reasons.most_common())]
+    print("\n".join(lines))
+    if options.write:
+        lines += ["", "## Every row", "", "Error of the predicted step time in percent.", "", "```text",
+                  *(f"{key} {100 * error:+.1f}" for key, error in errors.items()), "```"]
+        path = SOURCE / "bench/results/prediction.md"
+        path.write_text("# Predicted step times\n\n" + "\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
