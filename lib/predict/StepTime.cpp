@@ -381,8 +381,9 @@ static std::vector<Layout> getChoices(const Layout &layout) {
       continue;
     for (int64_t chunks :
          layout.chunks ? std::vector<int64_t>{layout.chunks} : std::vector<int64_t>{1, 2, 4}) {
-      if (!layout.chunks && (layout.layers % (layout.pipeline * chunks) ||
-                             (chunks > 1 && (share / micro) % layout.pipeline)))
+      int64_t stages = layout.pipeline * chunks;
+      bool even = layout.layers % stages == 0 || (layout.layers + 2) % stages == 0;
+      if (!layout.chunks && chunks > 1 && (!even || (share / micro) % layout.pipeline))
         continue;
       Layout &choice = choices.emplace_back(layout);
       choice.microBatch = micro;
