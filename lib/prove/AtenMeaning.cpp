@@ -125,6 +125,18 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
     return combine([&](ArrayRef<Meaning> meanings, const Extent &extent) {
       return terms.apply(product, meanings, extent.read, extent.results, extent.resultSizes);
     });
+  auto applied = [&](const Core &core) {
+    return combine([&](ArrayRef<Meaning> meanings, const Extent &) {
+      return terms.apply(core, meanings, {}, {}, {});
+    });
+  };
+  Type element = tensorOf(op->getResult(0).getType()).getElementType();
+  if (isa<aten::DivOp>(op))
+    return applied(quotientOf(element));
+  if (isa<aten::ExpOp>(op))
+    return applied(functionOf("exp", element));
+  if (isa<aten::LogOp>(op))
+    return applied(functionOf("log", element));
   if (isa<aten::SumOp, aten::SumDimIntListOp, aten::MeanOp, aten::MeanDimOp>(op))
     return combine([&](ArrayRef<Meaning> meanings, const Extent &) { return meanings[0]; });
 
@@ -164,18 +176,9 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
 
 std::optional<Tensor> Evaluator::addValues(Tensor left, Tensor right) {
   Substitution digits;
-  for (unsigned dim = 0; dim < left.dims.size(); ++dim) {
-    SmallVector<int64_t> mine, other;
-    for (const Digit &digit : digitsOf(left.dims[dim], terms.variables))
-      mine.push_back(digit.stride);
-    for (const Digit &digit : digitsOf(right.dims[dim], terms.variables))
-      other.push_back(digit.stride);
-    if (!cut(terms, left, dim, other) || !cut(terms, right, dim, mine) ||
-        left.dims[dim].size() != right.dims[dim].size())
+  for (unsigned dim = 0; dim < left.dims.size(); ++dim)
+    if (!cutAlike(terms, left, dim, right, dim, digits))
       return std::nullopt;
-    for (auto [a, b] : llvm::zip(left.dims[dim], right.dims[dim]))
-      digits[b] = Index::of(a);
-  }
   substitute(right.meaning, digits);
   left.meaning = terms.add(std::move(left.meaning), right.meaning);
   coarsen(terms, left);
@@ -423,7 +426,8 @@ std::vector<Tensor> Evaluator::evaluate(Operation *op, ArrayRef<const Tensor *> 
       results.push_back(std::move(*value));
       isKnown = true;
     } else {
-      isKnown = evaluateParts(op, operands, results) || evaluateByRule(op, operands, results);
+      isKnown = evaluateParts(op, operands, results) ||
+                evaluateLookUp(op, operands, results) || evaluateByRule(op, operands, results);
     }
   }
   if (isKnown)

@@ -62,6 +62,9 @@ std::optional<Tensor> Evaluator::reduce(const Tensor &value, dist::ReductionAttr
     result.meaning = terms.scale(terms.sum(value.meaning, places), factor);
     return result;
   }
+  case Reduction::Max:
+    result.meaning = maximum(value.meaning, places);
+    return result;
   default: {
     // Another function of the values of all ranks; of the same value on all of them, that value.
     bool isSame = llvm::all_of(value.meaning, [&](const Summand &summand) {

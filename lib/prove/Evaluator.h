@@ -13,12 +13,18 @@
 #include "dialects/sharding/ShardingRule.h"
 #include "lib/prove/Tensor.h"
 
-#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace cleave::prove {
 
 /// Whether an op with this factor in its rule reads along it: parts of it alone say nothing.
 bool isRead(const sharding::Factor &factor);
+
+/// Says of a core what lemmas ask.
+void tag(mlir::Operation *op, Core &core);
+/// A division, and a function of one number, in this type.
+Core quotientOf(mlir::Type element);
+Core functionOf(llvm::StringRef name, mlir::Type element);
 
 /// A mesh axis: the digit that is a rank's place on it.
 struct Axis {
@@ -30,7 +36,10 @@ struct Axis {
 class Evaluator {
 public:
   /// `axes`: those of the mesh that the program runs on; none for the program of one device.
-  Evaluator(Terms &terms, llvm::ArrayRef<Axis> axes) : terms(terms), axes(axes) {}
+  /// `lookUps` are those of the program of one device, which is evaluated first: indices that it
+  /// takes for rows of a table are such.
+  Evaluator(Terms &terms, llvm::ArrayRef<Axis> axes, llvm::StringSet<> &lookUps)
+      : terms(terms), axes(axes), lookUps(lookUps) {}
 
   /// The values of the op's results. One that cannot be expressed is like nothing else; `unknown`
   /// then says why.
@@ -47,6 +56,7 @@ public:
 private:
   Terms &terms;
   llvm::ArrayRef<Axis> axes;
+  llvm::StringSet<> &lookUps;
   unsigned numOpaque = 0;
 
   /// The operands of an op over the digits of its rule's factors.
@@ -84,6 +94,30 @@ private:
   Tensor select(Tensor value, unsigned dim, int64_t place);
   bool evaluateParts(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
                      std::vector<Tensor> &results);
+
+  // Indices that are data, and what is over classes.
+  /// What is marked is another number.
+  struct Filled {
+    int64_t number;
+    Meaning mark;
+  };
+  Meaning isZero(const Meaning &difference);
+  const Term *asOp(const Meaning &meaning) const;
+  std::optional<Index> placeWhere(const Meaning &difference, const Meaning &meaning);
+  bool unmarkedWhere(const Meaning &difference, const Meaning &mark,
+                     llvm::SmallVectorImpl<Guard> &guards);
+  void limit(const Meaning &meaning, const Meaning &mark, int64_t &low, int64_t &high);
+  std::optional<Meaning> names(const Meaning &indices, const Index &place, int64_t rows,
+                               std::optional<Filled> &filled);
+  std::optional<Tensor> lookUp(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
+  std::optional<Tensor> zeroWhereMarked(mlir::Operation *op,
+                                        llvm::ArrayRef<const Tensor *> operands);
+  bool logLikelihood(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
+                     std::vector<Tensor> &results);
+  Meaning maximum(Meaning meaning, llvm::ArrayRef<Var> over);
+  std::optional<Tensor> overClasses(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
+  bool evaluateLookUp(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
+                      std::vector<Tensor> &results);
 
   // Communication.
   bool evaluateDist(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,

@@ -41,6 +41,7 @@ public:
 private:
   ModuleOp global, local;
   Terms terms;
+  llvm::StringSet<> lookUps;
   SmallVector<Axis> axes;
   Proof proof;
   std::optional<Evaluator> globalEvaluator, localEvaluator;
@@ -62,6 +63,12 @@ private:
     if (proof.outOfScope.empty())
       proof.outOfScope = reason.str();
   }
+  /// Whether LOCAL is a program of ranks, of which attributes say how values lie, and not one of one
+  /// device, where they say how values will lie.
+  bool communicates = false;
+
+  dist::PlacementAttr placementOf(BlockArgument argument);
+  dist::PlacementAttr resultPlacement(func::FuncOp function, unsigned result);
   FailureOr<SmallVector<Part>> getParts(ModuleOp module);
   void readMesh();
   void readArguments(ArrayRef<Part> parts);
@@ -144,7 +151,27 @@ FailureOr<SmallVector<Part>> Prover::getParts(ModuleOp module) {
   return parts;
 }
 
+dist::PlacementAttr Prover::placementOf(BlockArgument argument) {
+  if (dist::PlacementAttr placement = dist::getPlacement(argument.getType()))
+    return placement;
+  auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  return communicates ? function.getArgAttrOfType<dist::PlacementAttr>(argument.getArgNumber(),
+                                                                       dist::kPlacementAttr)
+                      : nullptr;
+}
+
+dist::PlacementAttr Prover::resultPlacement(func::FuncOp function, unsigned result) {
+  if (dist::PlacementAttr placement = dist::getPlacement(function.getResultTypes()[result]))
+    return placement;
+  return communicates
+             ? function.getResultAttrOfType<dist::PlacementAttr>(result, dist::kPlacementAttr)
+             : nullptr;
+}
+
 void Prover::readMesh() {
+  communicates = local.walk([](dist::CommunicationOpInterface) {
+                         return WalkResult::interrupt();
+                       }).wasInterrupted();
   dist::MeshOp mesh = dist::getMesh(local);
   if (!mesh)
     return;
@@ -191,7 +218,7 @@ static SmallVector<int64_t> wholeShape(RankedTensorType local, dist::PlacementAt
 
 bool Prover::readArgument(StringRef name, BlockArgument argument, RankedTensorType globalType) {
   RankedTensorType type = tensorOf(argument);
-  dist::PlacementAttr placement = dist::getPlacement(type);
+  dist::PlacementAttr placement = placementOf(argument);
   auto [place, isNew] = arguments.try_emplace(name);
   Argument &result = place->second;
   if (!isNew) {
@@ -255,9 +282,6 @@ bool Prover::readArgument(StringRef name, BlockArgument argument, RankedTensorTy
 }
 
 void Prover::readArguments(ArrayRef<Part> parts) {
-  bool communicates = local.walk([](dist::CommunicationOpInterface) {
-                             return WalkResult::interrupt();
-                           }).wasInterrupted();
   for (Part part : parts)
     for (BlockArgument argument : part.function.getArguments()) {
       train::RoleAttr role = train::getArgumentRole(part.function, argument.getArgNumber());
@@ -267,7 +291,7 @@ void Prover::readArguments(ArrayRef<Part> parts) {
       RankedTensorType type = tensorOf(argument);
       if (!type)
         return outOfScope("'" + name + "' is no tensor");
-      if (!axes.empty() && communicates && !dist::getPlacement(type))
+      if (!axes.empty() && communicates && !placementOf(argument))
         return outOfScope("'" + name +
                           "' has no placement, and the program communicates: its signature does "
                           "not say how its arguments lie");
@@ -280,7 +304,7 @@ void Prover::readArguments(ArrayRef<Part> parts) {
       RankedTensorType globalType =
           found != globalTypes.end()
               ? found->second
-              : RankedTensorType::get(wholeShape(type, dist::getPlacement(type), axes),
+              : RankedTensorType::get(wholeShape(type, placementOf(argument), axes),
                                       type.getElementType());
       if (!readArgument(name, argument, globalType))
         return;
@@ -313,7 +337,7 @@ void Prover::checkTies(ArrayRef<Part> parts) {
       train::RoleAttr role = train::getResultRole(part.function, i);
       if (!role || passesOn(role))
         continue;
-      dist::PlacementAttr placement = dist::getPlacement(part.function.getResultTypes()[i]);
+      dist::PlacementAttr placement = resultPlacement(part.function, i);
       SmallVector<std::string> takers;
       if (role.getKind() == RoleKind::Gradient) {
         auto of = [&](Part::Kind kind, RoleKind roleKind) {
@@ -425,7 +449,7 @@ void Prover::compare(const Result &result) {
   if (!expected)
     return fail("the program of one device has no such result");
 
-  dist::PlacementAttr placement = dist::getPlacement(function.getResultTypes()[result.number]);
+  dist::PlacementAttr placement = resultPlacement(function, result.number);
   Tensor value = localValues[result.returned];
   SmallVector<Var> summed;
   Rational scale(1);
@@ -540,8 +564,8 @@ FailureOr<Proof> Prover::run(std::chrono::steady_clock::time_point deadline) {
   if (failed(globalParts) || failed(localParts))
     return failure();
   readMesh();
-  globalEvaluator.emplace(terms, ArrayRef<Axis>());
-  localEvaluator.emplace(terms, axes);
+  globalEvaluator.emplace(terms, ArrayRef<Axis>(), lookUps);
+  localEvaluator.emplace(terms, axes, lookUps);
   for (Part part : *globalParts)
     for (BlockArgument argument : part.function.getArguments())
       if (RankedTensorType type = tensorOf(argument))

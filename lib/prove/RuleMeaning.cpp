@@ -258,6 +258,7 @@ bool Evaluator::evaluateByRule(Operation *op, ArrayRef<const Tensor *> operands,
     }
     Core core;
     core.key = keyOf(op, rule, i);
+    tag(op, core);
     for (const sharding::LinearGroup &group : rule.linear) {
       if (!llvm::is_contained(group.results, i))
         continue;

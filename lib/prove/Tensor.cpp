@@ -98,24 +98,31 @@ void cleave::prove::coarsen(Terms &terms, Tensor &value) {
     }
 }
 
+bool cleave::prove::cutAlike(Terms &terms, Tensor &left, unsigned leftDim, Tensor &right,
+                             unsigned rightDim, Substitution &digits) {
+  auto stridesOf = [&](ArrayRef<Var> vars) {
+    SmallVector<int64_t> strides;
+    for (const Digit &digit : digitsOf(vars, terms.variables))
+      strides.push_back(digit.stride);
+    return strides;
+  };
+  auto &mine = left.dims[leftDim], &other = right.dims[rightDim];
+  if (sizeOf(mine, terms.variables) != sizeOf(other, terms.variables) ||
+      !cut(terms, left, leftDim, stridesOf(other)) ||
+      !cut(terms, right, rightDim, stridesOf(mine)) || mine.size() != other.size())
+    return false;
+  for (auto [a, b] : llvm::zip(mine, other))
+    digits[b] = Index::of(a);
+  return true;
+}
+
 bool cleave::prove::areEqual(Terms &terms, Tensor left, Tensor right) {
   if (left.dims.size() != right.dims.size())
     return false;
   Substitution digits;
-  for (unsigned dim = 0; dim < left.dims.size(); ++dim) {
-    auto stridesOf = [&](const Tensor &value) {
-      SmallVector<int64_t> strides;
-      for (const Digit &digit : digitsOf(value.dims[dim], terms.variables))
-        strides.push_back(digit.stride);
-      return strides;
-    };
-    if (sizeOf(left.dims[dim], terms.variables) != sizeOf(right.dims[dim], terms.variables) ||
-        !cut(terms, left, dim, stridesOf(right)) || !cut(terms, right, dim, stridesOf(left)) ||
-        left.dims[dim].size() != right.dims[dim].size())
+  for (unsigned dim = 0; dim < left.dims.size(); ++dim)
+    if (!cutAlike(terms, left, dim, right, dim, digits))
       return false;
-    for (auto [mine, other] : llvm::zip(left.dims[dim], right.dims[dim]))
-      digits[other] = Index::of(mine);
-  }
   substitute(right.meaning, digits);
   return terms.areEqual(left.meaning, right.meaning);
 }

@@ -28,6 +28,10 @@ Index placeIn(llvm::ArrayRef<Var> digits, const Variables &variables);
 bool cut(Terms &terms, Tensor &value, unsigned dim, llvm::ArrayRef<int64_t> strides);
 /// Makes neighbours one digit wherever the meaning permits it.
 void coarsen(Terms &terms, Tensor &value);
+/// Cuts a dimension of each in the same digits; `digits` then says which of `right` is which of
+/// `left`. Fails if they have no digits in common.
+bool cutAlike(Terms &terms, Tensor &left, unsigned leftDim, Tensor &right, unsigned rightDim,
+              Substitution &digits);
 /// Whether both are the same tensor.
 bool areEqual(Terms &terms, Tensor left, Tensor right);
 

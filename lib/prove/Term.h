@@ -60,6 +60,11 @@ struct Core {
   llvm::SmallVector<llvm::SmallVector<unsigned, 2>, 2> linear;
   /// The product of its operands, in any order.
   bool isProduct = false;
+  /// What lemmas ask: a maximum over what is read; a comparison of an integer with `number`; an
+  /// integer that is `number` where a mark holds; 1 where the operand is 0, or where it holds.
+  enum class Tag : uint8_t { None, Max, Less, AtLeast, Equal, Or, Fill, IsZero, Marked };
+  Tag tag = Tag::None;
+  int64_t number = 0;
 };
 
 struct Term {
@@ -103,6 +108,16 @@ public:
   Meaning scale(Meaning meaning, const Rational &factor);
   Meaning normalize(Meaning meaning);
   bool areEqual(const Meaning &left, const Meaning &right);
+
+  /// The operands of an op at these indices; those that it reads along digits are over new ones,
+  /// which `read` takes.
+  std::vector<Meaning> getOperands(const Reference &reference,
+                                   llvm::SmallVectorImpl<Var> *read = nullptr);
+  /// The index of which the meaning is the number; nothing if it is no place.
+  std::optional<Index> asPosition(const Meaning &meaning) const;
+  bool mentions(const Meaning &meaning, Var var) const;
+  /// The same for meanings that differ only in where they are taken.
+  std::string identify(const Meaning &meaning) { return std::to_string(wrap(meaning).term); }
 
   const Term &get(TermId term) const { return terms[term]; }
   /// Terms that are made later have higher numbers.

@@ -1,0 +1,491 @@
+//===- LookupMeaning.cpp - indices that are data, and what is over classes --===//
+//
+// A row of a table is the sum over all rows, each times whether the index names it. So a table, or
+// classes, of which each rank holds a part, add up to the whole as any sum does. A rank marks what
+// is not in its part: where the index names a row, that mark says only where the row is.
+//
+// A logarithm of a softmax is made of a maximum, exponentials and their sum, for the same reason.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/aten/ops/Arithmetic.h"
+#include "dialects/aten/ops/Comparison.h"
+#include "dialects/aten/ops/Indexing.h"
+#include "dialects/aten/ops/Loss.h"
+#include "dialects/aten/ops/Reduction.h"
+#include "dialects/aten/ops/Softmax.h"
+#include "lib/prove/Evaluator.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::prove;
+
+static RankedTensorType tensorOf(Type type) { return dyn_cast<RankedTensorType>(type); }
+
+static std::optional<int64_t> integerAt(Operation *op, StringRef name) {
+  auto number = op->getAttrOfType<IntegerAttr>(name);
+  return number && !number.getType().isInteger(1) ? std::optional(number.getInt()) : std::nullopt;
+}
+
+static bool flagAt(Operation *op, StringRef name) {
+  auto flag = op->getAttrOfType<BoolAttr>(name);
+  return flag && flag.getValue();
+}
+
+void cleave::prove::tag(Operation *op, Core &core) {
+  if (isa<aten::LogicalOrOp>(op)) {
+    core.tag = Core::Tag::Or;
+    return;
+  }
+  RankedTensorType type = op->getNumOperands() ? tensorOf(op->getOperand(0).getType()) : nullptr;
+  if (!type || !isa<IntegerType>(type.getElementType()) || type.getElementType().isInteger(1))
+    return;
+  bool fills = isa<aten::MaskedFillScalarOp>(op);
+  std::optional<int64_t> number = integerAt(op, fills ? "value" : "other");
+  if (!number)
+    return;
+  core.number = *number;
+  if (fills)
+    core.tag = Core::Tag::Fill;
+  else if (isa<aten::LtScalarOp>(op))
+    core.tag = Core::Tag::Less;
+  else if (isa<aten::GeScalarOp>(op))
+    core.tag = Core::Tag::AtLeast;
+  else if (isa<aten::EqScalarOp>(op))
+    core.tag = Core::Tag::Equal;
+}
+
+static Core productOf(Type element) {
+  Core core;
+  llvm::raw_string_ostream(core.key) << "product " << element;
+  core.linear = {{0}, {1}};
+  core.isProduct = true;
+  return core;
+}
+
+Core cleave::prove::quotientOf(Type element) {
+  Core core;
+  llvm::raw_string_ostream(core.key) << "quotient " << element;
+  core.linear = {{0}};
+  return core;
+}
+
+Core cleave::prove::functionOf(StringRef name, Type element) {
+  Core core;
+  llvm::raw_string_ostream(core.key) << name << ' ' << element;
+  return core;
+}
+
+//===----------------------------------------------------------------------===//
+// Which row an index names
+//===----------------------------------------------------------------------===//
+
+/// 1 where `difference` is 0, else 0.
+Meaning Evaluator::isZero(const Meaning &difference) {
+  Core core;
+  core.key = "is zero";
+  core.tag = Core::Tag::IsZero;
+  return terms.apply(core, difference, {}, {}, {});
+}
+
+const Term *Evaluator::asOp(const Meaning &meaning) const {
+  if (meaning.size() != 1 || meaning[0].coefficient != Rational(1) || !meaning[0].bound.empty() ||
+      !meaning[0].guards.empty())
+    return nullptr;
+  const Term &term = terms.get(meaning[0].reference.term);
+  return term.kind == Term::Kind::Op && term.readSizes.empty() ? &term : nullptr;
+}
+
+/// The number that `meaning` is where `difference` is 0, if that is a place.
+std::optional<Index> Evaluator::placeWhere(const Meaning &difference, const Meaning &meaning) {
+  for (int64_t sign : {1, -1})
+    if (std::optional<Index> place =
+            terms.asPosition(terms.add(meaning, terms.scale(difference, Rational(sign)))))
+      return place;
+  return std::nullopt;
+}
+
+/// That the mark does not hold, where `difference` is 0, as conditions on places. Nothing if it
+/// cannot be said so.
+bool Evaluator::unmarkedWhere(const Meaning &difference, const Meaning &mark,
+                              SmallVectorImpl<Guard> &guards) {
+  const Term *term = asOp(mark);
+  if (!term)
+    return false;
+  Core core = term->core;
+  std::vector<Meaning> operands = terms.getOperands(mark[0].reference);
+  constexpr int64_t kFar = int64_t(1) << 50;
+  switch (core.tag) {
+  case Core::Tag::Or:
+    return operands.size() == 2 && unmarkedWhere(difference, operands[0], guards) &&
+           unmarkedWhere(difference, operands[1], guards);
+  case Core::Tag::Less:
+  case Core::Tag::AtLeast:
+  case Core::Tag::Equal: {
+    std::optional<Index> place = placeWhere(difference, operands[0]);
+    if (!place)
+      return false;
+    if (core.tag == Core::Tag::Equal) {
+      auto [least, greatest] = terms.variables.getRange(*place);
+      return core.number < least || core.number > greatest;
+    }
+    guards.push_back(core.tag == Core::Tag::Less ? Guard{*place, core.number, kFar}
+                                                 : Guard{*place, -kFar, core.number});
+    return true;
+  }
+  default:
+    return false;
+  }
+}
+
+/// Narrows `low` and `high` to what `meaning` may be where the mark does not hold.
+void Evaluator::limit(const Meaning &meaning, const Meaning &mark, int64_t &low, int64_t &high) {
+  const Term *term = asOp(mark);
+  if (!term)
+    return;
+  Core core = term->core;
+  std::vector<Meaning> operands = terms.getOperands(mark[0].reference);
+  if (core.tag == Core::Tag::Or) {
+    for (const Meaning &operand : operands)
+      limit(meaning, operand, low, high);
+  } else if (core.tag == Core::Tag::Less && terms.areEqual(operands[0], meaning)) {
+    low = std::max(low, core.number);
+  } else if (core.tag == Core::Tag::AtLeast && terms.areEqual(operands[0], meaning)) {
+    high = std::min(high, core.number);
+  }
+}
+
+/// Whether `indices` name row `place` of `rows`: a sum of cases. What is marked is `filled` with a
+/// number of its own. Nothing if rows that do not exist may be named, which the program of one
+/// device does not name either.
+std::optional<Meaning> Evaluator::names(const Meaning &indices, const Index &place, int64_t rows,
+                                        std::optional<Filled> &filled) {
+  Meaning position = terms.position(place);
+  auto differenceTo = [&](const Meaning &meaning) {
+    return terms.add(meaning, terms.scale(position, Rational(-1)));
+  };
+  const Term *term = asOp(indices);
+  if (term && term->core.tag == Core::Tag::Fill) {
+    int64_t number = term->core.number;
+    std::vector<Meaning> operands = terms.getOperands(indices[0].reference);
+    SmallVector<Guard> guards;
+    Meaning difference = differenceTo(operands[0]);
+    // What is not marked is a row.
+    int64_t low = -1, high = rows + 1;
+    limit(operands[0], operands[1], low, high);
+    if (low >= 0 && high <= rows && unmarkedWhere(difference, operands[1], guards)) {
+      filled = Filled{number, operands[1]};
+      Meaning cases = isZero(difference);
+      for (Summand &summand : cases)
+        llvm::append_range(summand.guards, guards);
+      return terms.normalize(std::move(cases));
+    }
+  }
+  std::string lookUp = terms.identify(indices) + " of " + std::to_string(rows);
+  if (axes.empty())
+    lookUps.insert(lookUp);
+  else if (!lookUps.contains(lookUp))
+    return std::nullopt;
+  return isZero(differenceTo(indices));
+}
+
+std::optional<Tensor> Evaluator::lookUp(Operation *op, ArrayRef<const Tensor *> operands) {
+  sharding::ShardingRule rule = sharding::getShardingRule(op);
+  Type element = tensorOf(op->getResult(0).getType()).getElementType();
+  if (op->getNumOperands() != 2)
+    return std::nullopt;
+  std::optional<Factors> factors = cutOperands(op, rule, operands);
+  if (!factors)
+    return std::nullopt;
+  bool fails = false;
+  std::optional<Tensor> result;
+  if (isa<aten::EmbeddingOp>(op)) {
+    int64_t rows = tensorOf(op->getOperand(0).getType()).getDimSize(0);
+    result = build(op, rule, *factors, 0, [&](ArrayRef<Meaning> meanings, const Extent &extent) {
+      if (extent.read.size() != 1) {
+        fails = true;
+        return Meaning();
+      }
+      ArrayRef<Var> digits = extent.read[0];
+      std::optional<Filled> filled;
+      std::optional<Meaning> named =
+          names(meanings[1], placeIn(digits, terms.variables), rows, filled);
+      fails = !named || (filled && (filled->number < 0 || filled->number >= rows));
+      if (fails)
+        return Meaning();
+      Core product = productOf(element);
+      Meaning sum = terms.sum(terms.apply(product, {*named, meanings[0]}, {}, {}, {}), digits);
+      if (filled) {
+        Substitution row;
+        for (const Digit &digit : digitsOf(digits, terms.variables))
+          row[digit.var] = Index(filled->number / digit.stride % digit.size);
+        Meaning taken = meanings[0];
+        substitute(taken, row);
+        Core mark;
+        mark.key = "marked";
+        mark.tag = Core::Tag::Marked;
+        Meaning marked = terms.apply(mark, filled->mark, {}, {}, {});
+        sum = terms.add(std::move(sum), terms.apply(product, {marked, taken}, {}, {}, {}));
+      }
+      return sum;
+    });
+  } else {
+    int64_t rows = *integerAt(op, "num_weights"), padding = *integerAt(op, "padding_idx");
+    if (flagAt(op, "scale_grad_by_freq"))
+      return std::nullopt;
+    result = build(op, rule, *factors, 0, [&](ArrayRef<Meaning> meanings, const Extent &extent) {
+      if (extent.results.size() != 1) {
+        fails = true;
+        return Meaning();
+      }
+      Index place = extent.results[0];
+      std::optional<Filled> filled;
+      std::optional<Meaning> named = names(meanings[1], place, rows, filled);
+      // What is marked must be what the kernel skips.
+      fails = !named || (filled && filled->number != padding);
+      if (fails)
+        return Meaning();
+      Meaning kept;
+      for (const Summand &summand : *named)
+        for (auto [low, high] : {std::pair<int64_t, int64_t>(0, padding), {padding + 1, rows}}) {
+          if (padding < 0 && low == 0)
+            continue;
+          Summand part = summand;
+          part.guards.push_back({place, std::max<int64_t>(low, 0), high});
+          kept.push_back(std::move(part));
+        }
+      Meaning sum = terms.apply(productOf(element), {terms.normalize(std::move(kept)), meanings[0]},
+                                {}, {}, {});
+      // Tokens that the rule does not cut are summed as well.
+      SmallVector<Var> tokens;
+      unsigned group = 0;
+      for (auto [i, factor] : llvm::enumerate(rule.factors)) {
+        if (!isRead(factor))
+          continue;
+        if (sharding::ShardingRule::contains(rule.operands[0], i))
+          llvm::append_range(tokens, extent.read[group]);
+        ++group;
+      }
+      return terms.sum(std::move(sum), tokens);
+    });
+  }
+  return fails ? std::nullopt : result;
+}
+
+/// `masked_fill(self, mask, 0)`: zero where marked.
+std::optional<Tensor> Evaluator::zeroWhereMarked(Operation *op,
+                                                 ArrayRef<const Tensor *> operands) {
+  sharding::ShardingRule rule = sharding::getShardingRule(op);
+  std::optional<Factors> factors = cutOperands(op, rule, operands);
+  if (!factors)
+    return std::nullopt;
+  bool fails = false;
+  std::optional<Tensor> result =
+      build(op, rule, *factors, 0, [&](ArrayRef<Meaning> meanings, const Extent &) {
+        Meaning kept;
+        for (const Summand &summand : meanings[0]) {
+          // A product with what says which row is named, or that the row is one that was marked.
+          bool isKept = false, isGone = false;
+          const Term &term = terms.get(summand.reference.term);
+          if (term.kind == Term::Kind::Op && term.readSizes.empty())
+            for (const Meaning &factor : terms.getOperands(summand.reference)) {
+              const Term *inner = asOp(factor);
+              if (!inner || isKept || isGone)
+                continue;
+              Core core = inner->core;
+              Meaning operand = terms.getOperands(factor[0].reference)[0];
+              SmallVector<Guard> guards;
+              if (core.tag == Core::Tag::Marked && terms.areEqual(operand, meanings[1])) {
+                isGone = true;
+              } else if (core.tag == Core::Tag::IsZero &&
+                         unmarkedWhere(operand, meanings[1], guards)) {
+                Summand part = summand;
+                llvm::append_range(part.guards, guards);
+                kept.push_back(std::move(part));
+                isKept = true;
+              }
+            }
+          fails |= !isKept && !isGone;
+        }
+        return terms.normalize(std::move(kept));
+      });
+  return fails ? std::nullopt : result;
+}
+
+//===----------------------------------------------------------------------===//
+// Negative log likelihood
+//===----------------------------------------------------------------------===//
+
+bool Evaluator::logLikelihood(Operation *op, ArrayRef<const Tensor *> operands,
+                              std::vector<Tensor> &results) {
+  bool isForward = isa<aten::NllLossForwardOp, aten::NllLoss2dForwardOp>(op);
+  // Without weights of classes.
+  if (op->getNumOperands() != (isForward ? 2 : 4))
+    return false;
+  unsigned selfAt = isForward ? 0 : 1, targetAt = selfAt + 1;
+  RankedTensorType type = tensorOf(op->getOperand(selfAt).getType());
+  Type element = type.getElementType();
+  int64_t reduction = *integerAt(op, "reduction"), ignored = *integerAt(op, "ignore_index");
+  unsigned classes = type.getRank() == 1 ? 0 : 1;
+  int64_t numClasses = type.getDimSize(classes);
+  if (reduction == 0 || ignored >= 0)
+    return false;
+
+  Tensor self = *operands[selfAt], target = *operands[targetAt];
+  Substitution alike;
+  for (unsigned dim = 0, at = 0; dim < self.dims.size(); ++dim) {
+    if (dim == classes)
+      continue;
+    if (!cutAlike(terms, self, dim, target, at, alike))
+      return false;
+    ++at;
+  }
+  substitute(target.meaning, alike);
+  Index place = placeIn(self.dims[classes], terms.variables);
+  std::optional<Filled> filled;
+  std::optional<Meaning> named = names(target.meaning, place, numClasses, filled);
+  if (!named || (filled && filled->number != ignored))
+    return false;
+
+  SmallVector<Var> all;
+  for (const auto &dim : self.dims)
+    llvm::append_range(all, dim);
+  if (isForward) {
+    Meaning weight = terms.sum(*named, all);
+    Meaning total = terms.scale(
+        terms.sum(terms.apply(productOf(element), {*named, self.meaning}, {}, {}, {}), all),
+        Rational(-1));
+    if (reduction == 1)
+      total = terms.apply(quotientOf(element), {total, weight}, {}, {}, {});
+    results.push_back({{}, terms.normalize(std::move(total))});
+    results.push_back({{}, std::move(weight)});
+    return true;
+  }
+  Meaning gradient = operands[0]->meaning;
+  if (!operands[0]->dims.empty())
+    return false;
+  if (reduction == 1)
+    gradient = terms.apply(quotientOf(element), {gradient, operands[3]->meaning}, {}, {}, {});
+  self.meaning = terms.scale(terms.apply(productOf(element), {*named, gradient}, {}, {}, {}),
+                             Rational(-1));
+  results.push_back(std::move(self));
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Maxima, and logarithms of softmax
+//===----------------------------------------------------------------------===//
+
+/// The greatest over these digits; a maximum of maxima is one.
+Meaning Evaluator::maximum(Meaning meaning, ArrayRef<Var> over) {
+  Core core;
+  core.key = "max";
+  core.tag = Core::Tag::Max;
+  SmallVector<Var, 2> read;
+  Substitution fresh;
+  for (Var var : over) {
+    read.push_back(terms.variables.make(terms.variables.getSize(var)));
+    fresh[var] = Index::of(read.back());
+  }
+  substitute(meaning, fresh);
+  if (meaning.size() == 1 && meaning[0].coefficient == Rational(1) && meaning[0].bound.empty() &&
+      meaning[0].guards.empty()) {
+    const Term &term = terms.get(meaning[0].reference.term);
+    if (term.kind == Term::Kind::Op && term.core.tag == Core::Tag::Max) {
+      SmallVector<Var> inner;
+      std::vector<Meaning> operands = terms.getOperands(meaning[0].reference, &inner);
+      meaning = std::move(operands[0]);
+      llvm::append_range(read, inner);
+    }
+  }
+  // A digit that nothing depends on does not matter.
+  llvm::erase_if(read, [&](Var var) { return !terms.mentions(meaning, var); });
+  if (read.empty())
+    return meaning;
+  return terms.apply(core, meaning, {read}, {}, {});
+}
+
+std::optional<Tensor> Evaluator::overClasses(Operation *op, ArrayRef<const Tensor *> operands) {
+  RankedTensorType type = tensorOf(op->getOperand(0).getType());
+  Type element = type.getElementType();
+  if (!isa<FloatType>(element) || type.getRank() == 0 ||
+      tensorOf(op->getResult(0).getType()).getElementType() != element)
+    return std::nullopt;
+  Tensor value = *operands[0];
+  if (isa<aten::AmaxOp>(op)) {
+    auto dims = op->getAttrOfType<DenseI64ArrayAttr>("dim");
+    SmallVector<bool> isReduced(type.getRank(), !dims || dims.empty());
+    if (dims)
+      for (int64_t dim : dims.asArrayRef())
+        isReduced[dim < 0 ? dim + type.getRank() : dim] = true;
+    Tensor result;
+    SmallVector<Var> over;
+    for (auto [dim, digits] : llvm::enumerate(value.dims)) {
+      if (!isReduced[dim])
+        result.dims.push_back(digits);
+      else
+        llvm::append_range(over, digits);
+      if (isReduced[dim] && flagAt(op, "keepdim"))
+        result.dims.emplace_back();
+    }
+    result.meaning = maximum(value.meaning, over);
+    return result;
+  }
+  int64_t dim = *integerAt(op, "dim");
+  dim += dim < 0 ? type.getRank() : 0;
+  Core exponential = functionOf("exp", element);
+  auto exp = [&](const Meaning &meaning) { return terms.apply(exponential, meaning, {}, {}, {}); };
+  if (isa<aten::LogSoftmaxOp>(op)) {
+    ArrayRef<Var> over = value.dims[dim];
+    Meaning centred = terms.add(
+        value.meaning, terms.scale(maximum(value.meaning, over), Rational(-1)));
+    Meaning logarithm = terms.apply(functionOf("log", element), terms.sum(exp(centred), over), {},
+                                    {}, {});
+    value.meaning = terms.add(std::move(centred), terms.scale(logarithm, Rational(-1)));
+    return value;
+  }
+  if (tensorOf(op->getOperand(1).getType()).getElementType() != element)
+    return std::nullopt;
+  // Of its gradient: what it takes off is the sum of all gradients, by the classes' shares.
+  Tensor output = *operands[1];
+  Substitution alike;
+  for (unsigned i = 0; i < value.dims.size(); ++i)
+    if (!cutAlike(terms, value, i, output, i, alike))
+      return std::nullopt;
+  substitute(output.meaning, alike);
+  Meaning total = terms.sum(value.meaning, value.dims[dim]);
+  Meaning taken =
+      terms.apply(productOf(element), {exp(output.meaning), total}, {}, {}, {});
+  value.meaning = terms.add(std::move(value.meaning), terms.scale(taken, Rational(-1)));
+  return value;
+}
+
+bool Evaluator::evaluateLookUp(Operation *op, ArrayRef<const Tensor *> operands,
+                               std::vector<Tensor> &results) {
+  auto take = [&](std::optional<Tensor> value) {
+    if (!value)
+      return false;
+    coarsen(terms, *value);
+    results.push_back(std::move(*value));
+    return true;
+  };
+  if (isa<aten::EmbeddingOp, aten::EmbeddingDenseBackwardOp>(op))
+    return take(lookUp(op, operands));
+  if (isa<aten::MaskedFillScalarOp>(op)) {
+    auto value = op->getAttrOfType<FloatAttr>("value");
+    return value && value.getValue().isZero() && take(zeroWhereMarked(op, operands));
+  }
+  if (isa<aten::NllLossForwardOp, aten::NllLoss2dForwardOp, aten::NllLossBackwardOp,
+          aten::NllLoss2dBackwardOp>(op)) {
+    bool isKnown = logLikelihood(op, operands, results);
+    if (isKnown)
+      for (Tensor &result : results)
+        coarsen(terms, result);
+    return isKnown;
+  }
+  if (isa<aten::AmaxOp, aten::LogSoftmaxOp, aten::LogSoftmaxBackwardDataOp>(op))
+    return take(overClasses(op, operands));
+  return false;
+}

@@ -1,0 +1,251 @@
+//===- MakeTerm.cpp - terms of ops and of sums ------------------------------===//
+
+#include "lib/prove/TermText.h"
+
+using namespace cleave::prove;
+using llvm::ArrayRef;
+using llvm::DynamicAPInt;
+using llvm::SmallVector;
+
+static void collectVars(const Index &index, SmallVector<Var> &vars) {
+  for (const Index::Part &part : index.getParts())
+    if (!llvm::is_contained(vars, part.var))
+      vars.push_back(part.var);
+}
+
+Reference Terms::wrap(const Meaning &meaning) {
+  if (meaning.size() == 1 && meaning[0].coefficient == Rational(1) && meaning[0].bound.empty() &&
+      meaning[0].guards.empty())
+    return meaning[0].reference;
+
+  Meaning body = meaning;
+  // An order that does not depend on how variables are numbered, as far as possible.
+  auto shape = [&](const Summand &summand) {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    stream << summand.reference.term << ' ' << summand.guards.size() << ' ';
+    write(stream, summand.coefficient);
+    for (const Index &index : summand.reference.indices) {
+      SmallVector<std::tuple<int64_t, int64_t, bool>, 4> parts;
+      for (const Index::Part &part : index.getParts())
+        parts.push_back({part.coefficient, 0, llvm::is_contained(summand.bound, part.var)});
+      llvm::sort(parts);
+      stream << '[';
+      // Free digits are not merged yet: only what is bound counts.
+      for (auto [coefficient, size, isBound] : parts)
+        if (isBound)
+          stream << coefficient << ' ';
+      stream << index.getConstant() << ']';
+    }
+    return text;
+  };
+  SmallVector<std::pair<std::string, unsigned>> order;
+  for (auto [i, summand] : llvm::enumerate(body))
+    order.push_back({shape(summand), unsigned(i)});
+  llvm::sort(order);
+
+  SmallVector<Index *> indices;
+  SmallVector<Var> bound, vars;
+  for (auto &[text, i] : order) {
+    for (Index &index : body[i].reference.indices)
+      indices.push_back(&index);
+    for (Guard &guard : body[i].guards)
+      indices.push_back(&guard.index);
+    llvm::append_range(bound, body[i].bound);
+  }
+  for (const Index *index : indices)
+    collectVars(*index, vars);
+  llvm::erase_if(vars, [&](Var var) { return llvm::is_contained(bound, var); });
+  llvm::DenseMap<Var, Index> outer;
+  mergeDigits(indices, vars, outer);
+
+  Names names;
+  unsigned next = 0;
+  for (const Index *index : indices)
+    nameByUse(*index, names, next, [&](Var var) { return llvm::is_contained(vars, var); });
+
+  Term term;
+  term.kind = Term::Kind::Sum;
+  Reference reference;
+  term.sizes.resize(vars.size());
+  reference.indices.resize(vars.size());
+  Substitution digits;
+  for (Var var : vars) {
+    term.sizes[names.lookup(var)] = variables.getSize(var);
+    reference.indices[names.lookup(var)] = outer.lookup(var);
+    digits[var] = Index::of(names.lookup(var));
+  }
+  SmallVector<std::pair<std::string, unsigned>> texts;
+  for (auto [i, summand] : llvm::enumerate(body)) {
+    Names own = names;
+    nameBound(summand, own, vars.size());
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    write(stream, summand.coefficient);
+    stream << ' ';
+    writeSummand(stream, summand, own, variables);
+    texts.push_back({std::move(text), unsigned(i)});
+  }
+  llvm::sort(texts);
+  std::string key = "sum";
+  for (int64_t size : term.sizes)
+    key += ' ' + std::to_string(size);
+  for (auto &[text, i] : texts)
+    key += '|' + text;
+  for (auto &[text, i] : texts) {
+    Summand summand = body[i];
+    Substitution all = digits;
+    for (Var &var : summand.bound) {
+      Var slot = term.sizes.size() + term.boundSizes.size();
+      term.boundSizes.push_back(variables.getSize(var));
+      all[var] = Index::of(slot);
+      var = slot;
+    }
+    Meaning one{std::move(summand)};
+    substitute(one, all);
+    term.body.push_back(std::move(one.front()));
+  }
+  reference.term = intern(key, std::move(term));
+  return reference;
+}
+
+/// The greatest number of which all coefficients are multiples; negative where they are, together.
+static Rational contentOf(ArrayRef<const Meaning *> meanings) {
+  DynamicAPInt numerator(0), denominator(1);
+  Rational total(0);
+  for (const Meaning *meaning : meanings)
+    for (const Summand &summand : *meaning) {
+      Rational reduced = reduce(summand.coefficient);
+      numerator = gcd(numerator, abs(reduced.num));
+      denominator = lcm(denominator, reduced.den);
+      total += reduced;
+    }
+  Rational content(numerator, denominator);
+  return total < Rational(0) ? -content : content;
+}
+
+Meaning Terms::apply(const Core &core, ArrayRef<Meaning> given,
+                     ArrayRef<SmallVector<Var, 2>> read, ArrayRef<Index> results,
+                     ArrayRef<int64_t> resultSizes) {
+  std::vector<Meaning> operands(given.begin(), given.end());
+  Rational coefficient(1);
+  for (ArrayRef<unsigned> group : core.linear) {
+    if (llvm::all_of(group, [&](unsigned i) { return operands[i].empty(); }))
+      return {};
+    SmallVector<const Meaning *> meanings;
+    for (unsigned i : group)
+      meanings.push_back(&operands[i]);
+    Rational content = contentOf(meanings);
+    coefficient *= content;
+    for (unsigned i : group)
+      operands[i] = scale(std::move(operands[i]), Rational(1) / content);
+  }
+
+  Term term;
+  term.kind = Term::Kind::Op;
+  term.core = core;
+  for (const Meaning &operand : operands)
+    term.operands.push_back(wrap(operand));
+  if (core.isProduct) {
+    llvm::erase_if(term.operands, [&](const Reference &operand) { return operand.term == one; });
+    if (term.operands.empty())
+      return number(coefficient);
+    if (term.operands.size() == 1)
+      return scale(instantiate(term.operands[0], Substitution()), coefficient);
+    term.core.linear.clear();
+    for (unsigned i = 0; i < term.operands.size(); ++i)
+      term.core.linear.push_back({i});
+    llvm::stable_sort(term.operands,
+                      [](const Reference &a, const Reference &b) { return a.term < b.term; });
+  }
+
+  // Digits: those that it reads along, and all others.
+  SmallVector<Index *> indices;
+  SmallVector<Var> vars;
+  for (Reference &operand : term.operands)
+    for (Index &index : operand.indices) {
+      indices.push_back(&index);
+      collectVars(index, vars);
+    }
+  auto isRead = [&](Var var) {
+    return llvm::any_of(read, [&](ArrayRef<Var> group) { return llvm::is_contained(group, var); });
+  };
+  llvm::erase_if(vars, isRead);
+  llvm::DenseMap<Var, Index> outer;
+  mergeDigits(indices, vars, outer);
+  SmallVector<std::pair<Var, unsigned>> readVars;
+  for (auto [i, group] : llvm::enumerate(read)) {
+    SmallVector<Var> digits(group.begin(), group.end());
+    mergeDigits(indices, digits, outer);
+    for (Var var : digits)
+      readVars.push_back({var, unsigned(i)});
+  }
+
+  unsigned numKept = vars.size(), numResults = results.size();
+  auto encode = [&](ArrayRef<Reference> order, Names &names, std::string &key) {
+    unsigned next = 0;
+    for (const Reference &operand : order)
+      for (const Index &index : operand.indices)
+        nameByUse(index, names, next, [&](Var var) { return llvm::is_contained(vars, var); });
+    for (auto [i, var] : llvm::enumerate(readVars))
+      names[var.first] = numKept + numResults + i;
+    llvm::raw_string_ostream stream(key);
+    stream << "op " << core.key << '(';
+    for (const Reference &operand : order) {
+      stream << operand.term << '[';
+      for (const Index &index : operand.indices)
+        write(stream, index, names);
+      stream << ']';
+    }
+    stream << ')';
+    SmallVector<int64_t> sizes(numKept);
+    for (Var var : vars)
+      sizes[names.lookup(var)] = variables.getSize(var);
+    for (int64_t size : sizes)
+      stream << size << ' ';
+    for (auto [var, group] : readVars)
+      stream << '<' << group << ':' << variables.getSize(var) << '>';
+    for (int64_t size : resultSizes)
+      stream << '{' << size << '}';
+  };
+  Names names;
+  std::string key;
+  encode(term.operands, names, key);
+  if (core.isProduct && term.operands.size() == 2 &&
+      term.operands[0].term == term.operands[1].term) {
+    Names otherNames;
+    std::string otherKey;
+    Reference swapped[] = {term.operands[1], term.operands[0]};
+    encode(swapped, otherNames, otherKey);
+    if (otherKey < key) {
+      std::swap(term.operands[0], term.operands[1]);
+      names = otherNames;
+      key = otherKey;
+    }
+  }
+
+  Summand summand;
+  summand.coefficient = coefficient;
+  summand.reference.indices.resize(numKept);
+  term.sizes.resize(numKept);
+  term.numKept = numKept;
+  Substitution slots;
+  for (Var var : vars) {
+    unsigned slot = names.lookup(var);
+    term.sizes[slot] = variables.getSize(var);
+    summand.reference.indices[slot] = outer.lookup(var);
+    slots[var] = Index::of(slot);
+  }
+  llvm::append_range(term.sizes, resultSizes);
+  llvm::append_range(summand.reference.indices, results);
+  for (auto [i, var] : llvm::enumerate(readVars)) {
+    term.readSizes.push_back(variables.getSize(var.first));
+    term.readGroups.push_back(var.second);
+    slots[var.first] = Index::of(numKept + numResults + i);
+  }
+  for (Reference &operand : term.operands)
+    for (Index &index : operand.indices)
+      index = substitute(index, slots);
+  summand.reference.term = intern(key, std::move(term));
+  return {summand};
+}

@@ -1,0 +1,326 @@
+"""Small programs of one rank, as lists of ops that can be printed, run on a mesh, and changed.
+
+A test of the prover needs programs that are wrong in every way, and what they compute, from somebody who does
+not know how proofs are made: this file prints ops and runs them with NumPy on all ranks at once. Nothing
+here reads a sharding rule or a type.
+"""
+
+import dataclasses
+import itertools
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Op:
+    """`inputs` are numbers of values: first the arguments, then each op's result."""
+
+    name: str
+    inputs: tuple
+    attributes: tuple = ()
+
+    def get(self, key):
+        return dict(self.attributes)[key]
+
+    def replace(self, **attributes):
+        return Op(self.name, self.inputs, tuple({**dict(self.attributes), **attributes}.items()))
+
+
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "shift")
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """Arguments and results have shapes of the whole tensor and placements: {axis: "R", "P" or a dimension}."""
+
+    name: str
+    mesh: tuple  # of (axis, size)
+    arguments: tuple  # of (shape, placement as pairs, dtype)
+    ops: tuple
+    results: tuple  # of (value, placement as pairs)
+
+    def size(self, axis):
+        return dict(self.mesh)[axis]
+
+    def local_shape(self, shape, placement):
+        shape = list(shape)
+        for axis, on in placement:
+            if isinstance(on, int):
+                shape[on] //= self.size(axis)
+        return tuple(shape)
+
+    def local_types(self):
+        """The shape and dtype of each value. Raises ValueError where an op does not fit its operands."""
+        types = [(self.local_shape(shape, placement), dtype) for shape, placement, dtype in self.arguments]
+        for op in self.ops:
+            types.append(infer(self, op, [types[i] for i in op.inputs]))
+        return types
+
+
+def check(condition):
+    if not condition:
+        raise ValueError
+
+
+def infer(program, op, types):
+    shapes = [shape for shape, _ in types]
+    dtype = types[0][1] if types else "i64"
+    name = op.name
+    if name == "axis_index":
+        return (), "i64"
+    shape = list(shapes[0])
+    if name in ("add", "sub", "mul", "div", "logical_or"):
+        check(types[0][1] == types[1][1] and (name == "logical_or") == (dtype == "i1"))
+        return tuple(np.broadcast_shapes(*shapes)), dtype
+    if name in ("tanh", "exp", "log", "relu", "neg", "mul_scalar", "shift", "all_reduce"):
+        check(dtype == "f64" or (name == "mul_scalar" and dtype == "i64" and isinstance(op.get("other"), int)))
+        return shapes[0], dtype
+    if name in ("lt_scalar", "ge_scalar"):
+        check(dtype == "i64")
+        return shapes[0], "i1"
+    if name == "masked_fill_scalar":
+        check(types[1][1] == "i1" and tuple(np.broadcast_shapes(*shapes)) == shapes[0])
+        return shapes[0], dtype
+    if name == "mm":
+        check(dtype == types[1][1] == "f64" and len(shape) == len(shapes[1]) == 2 and shape[1] == shapes[1][0])
+        return (shape[0], shapes[1][1]), dtype
+    if name == "t":
+        check(len(shape) == 2)
+        return (shape[1], shape[0]), dtype
+    if name in ("sum", "amax", "mean"):
+        check(dtype == "f64" and op.get("dim") < len(shape))
+        shape[op.get("dim")] = 1
+        return tuple(shape), dtype
+    if name in ("softmax", "log_softmax"):
+        check(dtype == "f64" and op.get("dim") < len(shape))
+        return shapes[0], dtype
+    if name == "view":
+        check(np.prod(op.get("size")) == np.prod(shape))
+        return tuple(op.get("size")), dtype
+    if name == "slice":
+        check(0 <= op.get("start") < op.get("end") <= shape[op.get("dim")])
+        shape[op.get("dim")] = op.get("end") - op.get("start")
+        return tuple(shape), dtype
+    if name == "unsqueeze":
+        return (*shapes[0], 1), dtype
+    if name == "embedding":
+        check(dtype == "f64" and types[1][1] == "i64" and len(shape) == 2)
+        return (*shapes[1], shape[1]), dtype
+    if name == "embedding_dense_backward":
+        check(dtype == "f64" and types[1][1] == "i64" and tuple(shape[:-1]) == shapes[1])
+        return (op.get("num_weights"), shape[-1]), dtype
+    ranks = program.size(op.get("axis"))
+    check(dtype == "f64")
+    if name == "all_gather":
+        shape[op.get("dim")] *= ranks
+    elif name == "reduce_scatter":
+        check(shape[op.get("dim")] % ranks == 0)
+        shape[op.get("dim")] //= ranks
+    elif name == "all_to_all":
+        check(op.get("split") != op.get("concat") and shape[op.get("split")] % ranks == 0)
+        shape[op.get("split")] //= ranks
+        shape[op.get("concat")] *= ranks
+    else:
+        raise AssertionError(name)
+    return tuple(shape), dtype
+
+
+# Running.
+
+
+def compute(op, values):
+    """What an op of one rank makes; IndexError where an index names no row."""
+    x = values[0] if values else None
+    simple = {
+        "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "logical_or": np.logical_or,
+        "tanh": np.tanh, "exp": np.exp, "log": np.log, "neg": np.negative, "mm": np.matmul, "t": np.transpose,
+    }  # fmt: skip
+    if op.name in simple:
+        return simple[op.name](*values)
+    if op.name in ("softmax", "log_softmax"):
+        shifted = x - x.max(op.get("dim"), keepdims=True)
+        logarithm = shifted - np.log(np.exp(shifted).sum(op.get("dim"), keepdims=True))
+        return logarithm if op.name == "log_softmax" else np.exp(logarithm)
+    if op.name == "embedding":
+        if values[1].min() < 0 or values[1].max() >= len(x):
+            raise IndexError
+        return x[values[1]]
+    if op.name == "embedding_dense_backward":
+        gradient = np.zeros((op.get("num_weights"), x.shape[-1]))
+        if values[1].min() < 0 or values[1].max() >= len(gradient):
+            raise IndexError
+        keep = values[1] != op.get("padding_idx")
+        np.add.at(gradient, values[1][keep], x[keep])
+        return gradient
+    return {
+        "relu": lambda: np.maximum(x, 0),
+        "mul_scalar": lambda: x * op.get("other"),
+        "lt_scalar": lambda: x < op.get("other"),
+        "ge_scalar": lambda: x >= op.get("other"),
+        "masked_fill_scalar": lambda: np.where(values[1], op.get("value"), x),
+        "sum": lambda: x.sum(op.get("dim"), keepdims=True),
+        "mean": lambda: x.mean(op.get("dim"), keepdims=True),
+        "amax": lambda: x.max(op.get("dim"), keepdims=True),
+        "view": lambda: x.reshape(op.get("size")),
+        "slice": lambda: np.take(x, range(op.get("start"), op.get("end")), op.get("dim")),
+        "unsqueeze": lambda: x[..., None],
+    }[op.name]()
+
+
+def communicate(program, op, places, values):
+    """What a collective makes of the values of all ranks."""
+    axis = op.get("axis")
+    at = [name for name, _ in program.mesh].index(axis)
+    size = program.size(axis)
+    results = []
+    for place in places:
+        group = [values[places.index((*place[:at], i, *place[at + 1 :]))] for i in range(size)]
+        mine = place[at]
+        if op.name == "axis_index":
+            results.append(np.array(mine))
+        elif op.name == "all_reduce":
+            reduce = {"sum": np.sum, "avg": np.mean, "max": np.max}[op.get("kind")]
+            results.append(reduce(np.stack(group), axis=0))
+        elif op.name == "all_gather":
+            results.append(np.concatenate(group, op.get("dim")))
+        elif op.name == "reduce_scatter":
+            results.append(np.split(sum(group), size, op.get("dim"))[mine])
+        elif op.name == "all_to_all":
+            parts = [np.split(value, size, op.get("split"))[mine] for value in group]
+            results.append(np.concatenate(parts, op.get("concat")))
+        elif op.name == "shift":
+            results.append(group[(mine - op.get("by")) % size])
+    return results
+
+
+def run(program, whole):
+    """The results of each rank, for arguments of the whole tensors."""
+    places = list(itertools.product(*(range(size) for _, size in program.mesh)))
+    values = []
+    for tensor, (_, placement, _) in zip(whole, program.arguments, strict=True):
+        values.append([shard(program, tensor, placement, place) for place in places])
+    for op in program.ops:
+        inputs = [values[i] for i in op.inputs]
+        if op.name in COLLECTIVES or op.name == "axis_index":
+            values.append(communicate(program, op, places, inputs[0] if inputs else places))
+        else:
+            values.append([compute(op, list(of_rank)) for of_rank in zip(*inputs, strict=True)])
+    return places, [values[value] for value, _ in program.results]
+
+
+def shard(program, tensor, placement, place):
+    at = dict(zip([name for name, _ in program.mesh], place, strict=True))
+    for axis, on in placement:
+        if isinstance(on, int):
+            tensor = np.split(tensor, program.size(axis), on)[at[axis]]
+    return tensor
+
+
+def difference(local, expected, whole):
+    """The largest difference between what ranks have and their part of what one device has; infinite where
+    a rank fails."""
+    try:
+        places, results = run(local, whole)
+    except IndexError:
+        return float("inf")
+    worst = 0.0
+    for values, (_, placement), tensor in zip(results, local.results, expected, strict=True):
+        summed = [axis for axis, on in placement if on == "P"]
+        names = [name for name, _ in local.mesh]
+        for place, value in zip(places, values, strict=True):
+            if summed:
+                others = [
+                    other
+                    for other, q in zip(values, places, strict=True)
+                    if all(q[i] == place[i] for i, name in enumerate(names) if name not in summed)
+                ]
+                value = sum(others)
+            part = shard(local, tensor, placement, place)
+            if value.shape != part.shape or not np.isfinite(value).all():
+                return float("inf")
+            worst = max(worst, float(np.abs(value - part).max(initial=0.0)))
+    return worst
+
+
+# Printing.
+
+
+def print_type(shape, dtype):
+    return f"tensor<{''.join(f'{n}x' for n in shape)}{dtype}>"
+
+
+def print_placement(placement):
+    """`P` on one axis and dimensions on others; axes that shard one dimension are listed major first."""
+    order, parts = {}, []
+    for axis, on in placement:
+        if isinstance(on, int):
+            parts.append(f"{axis} = S({on}, {order.setdefault(on, 0)})")
+            order[on] += 1
+        else:
+            parts.append(f"{axis} = {on}")
+    return f"#dist.on<@mesh, {', '.join(parts)}>"
+
+
+def print_attribute(value):
+    if isinstance(value, float):
+        return f"{value:.17e}"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(str, value))}]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+SPELLING = {"sum": "sum_dim_int_list", "mean": "mean_dim", "softmax": "_softmax", "log_softmax": "_log_softmax"}
+
+
+def print_op(op, number, types):
+    def typed(values):
+        return ", ".join(print_type(*types[i]) for i in values)
+
+    names = ", ".join(f"%{i}" for i in op.inputs)
+    result = print_type(*types[number])
+    if op.name in COLLECTIVES or op.name == "axis_index":
+        over = f'over @mesh ["{op.get("axis")}"]'
+        text = {
+            "all_reduce": lambda: f"all_reduce {op.get('kind')}({names}) {over}",
+            "all_gather": lambda: f"all_gather({names}) dim {op.get('dim')} {over}",
+            "reduce_scatter": lambda: f"reduce_scatter sum({names}) dim {op.get('dim')} {over}",
+            "all_to_all": lambda: f"all_to_all({names}) split {op.get('split')} concat {op.get('concat')} {over}",
+            "shift": lambda: f"shift({names}) by {op.get('by')} wrap {over}",
+            "axis_index": lambda: f"axis_index {over}",
+        }[op.name]()
+        operands = f"{typed(op.inputs)} -> " if op.inputs and types[op.inputs[0]] != types[number] else ""
+        return f"%{number} = dist.{text} : {operands}{result}"
+    attributes = dict(op.attributes)
+    if op.name in ("sum", "amax", "mean"):
+        attributes = {"dim": (attributes["dim"],), "keepdim": True}
+    if op.name.endswith("softmax"):
+        attributes["half_to_float"] = False
+    if op.name == "unsqueeze":
+        attributes = {"dim": -1}
+    if op.name == "embedding_dense_backward":
+        attributes["scale_grad_by_freq"] = False
+    written = "".join(f", {key} = {print_attribute(value)}" for key, value in attributes.items())
+    return f"%{number} = aten.{SPELLING.get(op.name, op.name)}({names}{written}) : ({typed(op.inputs)}) -> {result}"
+
+
+def print_function(program, name, is_global):
+    """The function of one device has whole shapes, that of a rank says how its arguments and results lie."""
+    types = program.local_types()
+
+    def placed(placement):
+        return "" if is_global else f" {{dist.placement = {print_placement(placement)}}}"
+
+    arguments = ", ".join(
+        f"%{i}: {print_type(*types[i])}{placed(placement)}" for i, (_, placement, _) in enumerate(program.arguments)
+    )
+    results = ", ".join(f"{print_type(*types[v])}{placed(placement)}" for v, placement in program.results)
+    lines = [f"func.func @{name}({arguments}) -> ({results}) {{"]
+    first = len(program.arguments)
+    lines += [f"  {print_op(op, first + i, types)}" for i, op in enumerate(program.ops)]
+    values = ", ".join(f"%{v}" for v, _ in program.results)
+    lines += [f"  return {values} : {', '.join(print_type(*types[v]) for v, _ in program.results)}", "}"]
+    return "\n".join(lines) + "\n"
+
+
+def print_mesh(mesh):
+    return "dist.mesh @mesh [" + ", ".join(f'"{axis}" = {size}' for axis, size in mesh) + "]\n"
