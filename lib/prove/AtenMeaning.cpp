@@ -15,6 +15,8 @@
 #include "dialects/train/Train.h"
 #include "lib/prove/Evaluator.h"
 
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -212,8 +214,8 @@ std::optional<Tensor> Evaluator::makeConstant(Operation *op) {
     if (auto real = dyn_cast<FloatAttr>(scalar)) {
       bool loses = false;
       APFloat converted = real.getValue();
-      converted.convert(cast<FloatType>(element).getFloatSemantics(),
-                        APFloat::rmNearestTiesToEven, &loses);
+      converted.convert(cast<FloatType>(element).getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                        &loses);
       isExact = !loses;
     } else {
       // Small integers are in every type.
@@ -252,8 +254,7 @@ std::optional<Tensor> Evaluator::makeRange(Operation *op) {
     return std::nullopt;
   Tensor value{makeDims(terms, type.getShape()), {}};
   Index place = placeIn(value.dims[0], terms.variables);
-  value.meaning =
-      terms.position(place * int64_t(step->num) + Index(int64_t(start->num)));
+  value.meaning = terms.position(place * int64_t(step->num) + Index(int64_t(start->num)));
   return value;
 }
 
@@ -262,7 +263,7 @@ std::optional<Tensor> Evaluator::makeRange(Operation *op) {
 //===----------------------------------------------------------------------===//
 
 std::optional<Tensor> Evaluator::slice(const Tensor &whole, unsigned dim, int64_t start,
-                                      int64_t step, int64_t length) {
+                                       int64_t step, int64_t length) {
   Tensor value = whole;
   SmallVector<Digit, 2> digits = digitsOf(value.dims[dim], terms.variables);
   int64_t size = digits.empty() ? 1 : digits.front().size * digits.front().stride;
@@ -332,7 +333,8 @@ bool Evaluator::evaluateParts(Operation *op, ArrayRef<const Tensor *> operands,
     auto attribute = op->getAttrOfType<IntegerAttr>(name);
     return attribute ? attribute.getInt() : fallback;
   };
-  if (!isa<aten::SliceOp, aten::SelectOp, aten::SplitOp, aten::SplitWithSizesOp, aten::UnbindOp>(op))
+  if (!isa<aten::SliceOp, aten::SelectOp, aten::SplitOp, aten::SplitWithSizesOp, aten::UnbindOp>(
+          op))
     return false;
   RankedTensorType type = tensorOf(op->getOperand(0).getType());
   int64_t dim = integer("dim", 0);
@@ -402,32 +404,37 @@ Tensor Evaluator::opaque(Type type) {
   for (const auto &dim : value.dims)
     llvm::for_each(dim, add);
   // Unlike anything else in either program.
-  std::string name = "unknown " + std::to_string(axes.size()) + ' ' + std::to_string(numOpaque++);
+  std::string name = "unknown " + std::to_string(terms.variables.make(1));
   value.meaning = terms.leaf(name, sizes, indices);
   return value;
 }
 
 std::vector<Tensor> Evaluator::evaluate(Operation *op, ArrayRef<const Tensor *> operands,
-                                       std::string &unknown) {
+                                        std::string &unknown) {
   std::vector<Tensor> results;
   bool isKnown = false;
-  if (op->getDialect() && op->getDialect()->getNamespace() == "dist") {
+  StringRef dialect = op->getName().getDialectNamespace();
+  if (dialect == "dist") {
     isKnown = evaluateDist(op, operands, results);
-  } else if (op->getNumRegions() == 0) {
+  } else if ((dialect == "aten" || dialect == "train") && isPure(op)) {
+    // Only ops that are functions of their operands: what else there is may hide anything.
     bool isSame = isCopy(op) && tensorOf(op->getOperand(0).getType()).getElementType() ==
                                     tensorOf(op->getResult(0).getType()).getElementType();
     if (isSame) {
       results.push_back(*operands[0]);
       isKnown = true;
-    } else if (std::optional<Tensor> value = isReshape(op) ? reshape(*operands[0], tensorOf(op->getResult(0).getType()).getShape()) : std::nullopt) {
+    } else if (std::optional<Tensor> value =
+                   isReshape(op)
+                       ? reshape(*operands[0], tensorOf(op->getResult(0).getType()).getShape())
+                       : std::nullopt) {
       results.push_back(std::move(*value));
       isKnown = true;
     } else if (std::optional<Tensor> value = evaluateSpecial(op, operands)) {
       results.push_back(std::move(*value));
       isKnown = true;
     } else {
-      isKnown = evaluateParts(op, operands, results) ||
-                evaluateLookUp(op, operands, results) || evaluateByRule(op, operands, results);
+      isKnown = evaluateParts(op, operands, results) || evaluateLookUp(op, operands, results) ||
+                evaluateByRule(op, operands, results);
     }
   }
   if (isKnown)

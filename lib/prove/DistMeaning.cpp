@@ -45,7 +45,7 @@ Tensor Evaluator::atPlaces(Tensor value, ArrayRef<Axis> along, ArrayRef<Var> pla
 }
 
 std::optional<Tensor> Evaluator::reduce(const Tensor &value, dist::ReductionAttr reduction,
-                                       ArrayRef<Axis> along) {
+                                        ArrayRef<Axis> along) {
   Tensor result = value;
   SmallVector<Var> places;
   for (const Axis &axis : along)
@@ -74,10 +74,9 @@ std::optional<Tensor> Evaluator::reduce(const Tensor &value, dist::ReductionAttr
       return llvm::all_of(summand.reference.indices, isFree) &&
              llvm::all_of(summand.guards, [&](const Guard &guard) { return isFree(guard.index); });
     });
-    bool isIdempotent = reduction.getKind() == Reduction::Max ||
-                        reduction.getKind() == Reduction::Min ||
-                        reduction.getKind() == Reduction::BitAnd ||
-                        reduction.getKind() == Reduction::BitOr;
+    bool isIdempotent =
+        reduction.getKind() == Reduction::Max || reduction.getKind() == Reduction::Min ||
+        reduction.getKind() == Reduction::BitAnd || reduction.getKind() == Reduction::BitOr;
     if (isSame && isIdempotent)
       return result;
     Core core;
@@ -177,7 +176,7 @@ std::optional<Tensor> Evaluator::convert(Operation *op, const Tensor &value) {
 }
 
 std::optional<Tensor> Evaluator::shift(dist::ShiftOp op, const Tensor &value,
-                                      ArrayRef<Axis> along) {
+                                       ArrayRef<Axis> along) {
   if (along.size() != 1)
     return std::nullopt;
   int64_t size = along[0].size, by = op.getBy();
@@ -248,22 +247,22 @@ bool Evaluator::evaluateDist(Operation *op, ArrayRef<const Tensor *> operands,
     return take(reduce(*operands[0], sum, *along));
   if (isa<dist::AllGatherOp, dist::FakeGatherOp>(op)) {
     int64_t dim = op->getAttrOfType<IntegerAttr>("dim").getInt();
-    return forEach([&](const Tensor &value, mlir::Value from, mlir::Value to)
-                       -> std::optional<Tensor> {
-      if (!grows(from, to, dim))
-        return std::nullopt;
-      return gather(value, dim, *along);
-    });
+    return forEach(
+        [&](const Tensor &value, mlir::Value from, mlir::Value to) -> std::optional<Tensor> {
+          if (!grows(from, to, dim))
+            return std::nullopt;
+          return gather(value, dim, *along);
+        });
   }
   if (auto scatter = dyn_cast<dist::ReduceScatterOp>(op)) {
     int64_t dim = op->getAttrOfType<IntegerAttr>("dim").getInt();
-    return forEach([&](const Tensor &value, mlir::Value from, mlir::Value to)
-                       -> std::optional<Tensor> {
-      if (!grows(to, from, dim))
-        return std::nullopt;
-      std::optional<Tensor> reduced = reduce(value, scatter.getReduction(), *along);
-      return reduced ? shard(*reduced, dim, *along) : std::nullopt;
-    });
+    return forEach(
+        [&](const Tensor &value, mlir::Value from, mlir::Value to) -> std::optional<Tensor> {
+          if (!grows(to, from, dim))
+            return std::nullopt;
+          std::optional<Tensor> reduced = reduce(value, scatter.getReduction(), *along);
+          return reduced ? shard(*reduced, dim, *along) : std::nullopt;
+        });
   }
   if (isa<dist::FakeScatterOp>(op)) {
     int64_t dim = op->getAttrOfType<IntegerAttr>("dim").getInt();

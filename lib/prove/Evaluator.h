@@ -1,8 +1,8 @@
 //===- Evaluator.h - what ops make of values ------------------------*- C++ -*-===//
 //
 // Ops with a sharding rule are a core on one element of each dimension that they keep; the rule
-// says which. What moves elements, adds and multiplies has its own meaning, and so have collectives.
-// The placements of types are not read, but for the conversions that they define.
+// says which. What moves elements, adds and multiplies has its own meaning, and so have
+// collectives. The placements of types are not read, but for the conversions that they define.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,7 +44,7 @@ public:
   /// The values of the op's results. One that cannot be expressed is like nothing else; `unknown`
   /// then says why.
   std::vector<Tensor> evaluate(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
-                              std::string &unknown);
+                               std::string &unknown);
 
   /// A value of which only the shape is known.
   Tensor opaque(mlir::Type type);
@@ -57,7 +57,6 @@ private:
   Terms &terms;
   llvm::ArrayRef<Axis> axes;
   llvm::StringSet<> &lookUps;
-  unsigned numOpaque = 0;
 
   /// The operands of an op over the digits of its rule's factors.
   struct Factors {
@@ -78,18 +77,19 @@ private:
   std::optional<Factors> cutOperands(mlir::Operation *op, const sharding::ShardingRule &rule,
                                      llvm::ArrayRef<const Tensor *> operands);
   std::optional<Tensor> build(mlir::Operation *op, const sharding::ShardingRule &rule,
-                             const Factors &factors, unsigned result, Build build);
+                              const Factors &factors, unsigned result, Build build);
   bool evaluateByRule(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
                       std::vector<Tensor> &results);
 
   // Arithmetic, constants, and parts of tensors.
-  std::optional<Tensor> evaluateSpecial(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
+  std::optional<Tensor> evaluateSpecial(mlir::Operation *op,
+                                        llvm::ArrayRef<const Tensor *> operands);
   /// The sum of two values of one shape.
   std::optional<Tensor> addValues(Tensor left, Tensor right);
   std::optional<Tensor> makeConstant(mlir::Operation *op);
   std::optional<Tensor> makeRange(mlir::Operation *op);
   std::optional<Tensor> slice(const Tensor &value, unsigned dim, int64_t start, int64_t step,
-                             int64_t length);
+                              int64_t length);
   std::optional<Tensor> reshape(const Tensor &value, llvm::ArrayRef<int64_t> shape);
   Tensor select(Tensor value, unsigned dim, int64_t place);
   bool evaluateParts(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
@@ -109,6 +109,7 @@ private:
   void limit(const Meaning &meaning, const Meaning &mark, int64_t &low, int64_t &high);
   std::optional<Meaning> names(const Meaning &indices, const Index &place, int64_t rows,
                                std::optional<Filled> &filled);
+  Meaning whereNamed(const Meaning &named, const Meaning &value, mlir::Type element);
   std::optional<Tensor> lookUp(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
   std::optional<Tensor> zeroWhereMarked(mlir::Operation *op,
                                         llvm::ArrayRef<const Tensor *> operands);
@@ -124,7 +125,7 @@ private:
                     std::vector<Tensor> &results);
   Tensor atPlaces(Tensor value, llvm::ArrayRef<Axis> along, llvm::ArrayRef<Var> places);
   std::optional<Tensor> reduce(const Tensor &value, dist::ReductionAttr reduction,
-                              llvm::ArrayRef<Axis> along);
+                               llvm::ArrayRef<Axis> along);
   std::optional<Tensor> gather(const Tensor &value, unsigned dim, llvm::ArrayRef<Axis> along);
   std::optional<Tensor> convert(mlir::Operation *op, const Tensor &value);
   std::optional<Tensor> shift(dist::ShiftOp op, const Tensor &value, llvm::ArrayRef<Axis> along);

@@ -46,9 +46,8 @@ Index Index::operator*(int64_t factor) const {
 }
 
 Index cleave::prove::substitute(const Index &index, const Substitution &substitution) {
-  bool changes = llvm::any_of(index.getParts(), [&](const Index::Part &part) {
-    return substitution.contains(part.var);
-  });
+  bool changes = llvm::any_of(
+      index.getParts(), [&](const Index::Part &part) { return substitution.contains(part.var); });
   if (!changes)
     return index;
   Index result(index.getConstant());
@@ -100,8 +99,7 @@ std::optional<llvm::SmallVector<int64_t, 4>> cleave::prove::chainOf(llvm::ArrayR
   return chain;
 }
 
-std::optional<Index> cleave::prove::expressDigit(const Digit &digit,
-                                                 llvm::ArrayRef<Digit> finer) {
+std::optional<Index> cleave::prove::expressDigit(const Digit &digit, llvm::ArrayRef<Digit> finer) {
   Index index;
   int64_t covered = 1;
   // Finer digits are a chain without gaps: one that begins where `digit` does, and as many values.

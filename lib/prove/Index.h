@@ -1,8 +1,8 @@
 //===- Index.h - places in tensors as sums of digits ----------------*- C++ -*-===//
 //
-// A variable is a digit: an integer from 0 to its size, exclusive. A dimension of a tensor is a list
-// of digits, major first; a rank's place along a mesh axis is one digit. An index is an integer
-// combination of digits, so that shards, reshapes and transposes are substitutions.
+// A variable is a digit: an integer from 0 to its size, exclusive. A dimension of a tensor is a
+// list of digits, major first; a rank's place along a mesh axis is one digit. An index is an
+// integer combination of digits, so that shards, reshapes and transposes are substitutions.
 //
 //===----------------------------------------------------------------------===//
 

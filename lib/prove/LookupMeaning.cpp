@@ -22,7 +22,9 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::prove;
 
-static RankedTensorType tensorOf(Type type) { return dyn_cast<RankedTensorType>(type); }
+static RankedTensorType tensorOf(Type type) {
+  return dyn_cast<RankedTensorType>(type);
+}
 
 static std::optional<int64_t> integerAt(Operation *op, StringRef name) {
   auto number = op->getAttrOfType<IntegerAttr>(name);
@@ -84,6 +86,11 @@ Core cleave::prove::functionOf(StringRef name, Type element) {
 
 /// 1 where `difference` is 0, else 0.
 Meaning Evaluator::isZero(const Meaning &difference) {
+  if (std::optional<Index> place = terms.asPosition(difference)) {
+    Meaning one = terms.number(Rational(1));
+    one[0].guards.push_back({*place, 0, 1});
+    return terms.normalize(std::move(one));
+  }
   Core core;
   core.key = "is zero";
   core.tag = Core::Tag::IsZero;
@@ -183,12 +190,34 @@ std::optional<Meaning> Evaluator::names(const Meaning &indices, const Index &pla
       return terms.normalize(std::move(cases));
     }
   }
+  if (std::optional<Index> known = terms.asPosition(indices)) {
+    auto [least, greatest] = terms.variables.getRange(*known);
+    if (least >= 0 && greatest < rows)
+      return isZero(differenceTo(indices));
+  }
   std::string lookUp = terms.identify(indices) + " of " + std::to_string(rows);
   if (axes.empty())
     lookUps.insert(lookUp);
   else if (!lookUps.contains(lookUp))
     return std::nullopt;
   return isZero(differenceTo(indices));
+}
+
+/// `value` where a row is named. Conditions on places stay outside of the product: a slice of the
+/// rows may fulfil them.
+Meaning Evaluator::whereNamed(const Meaning &named, const Meaning &value, Type element) {
+  Meaning total;
+  for (Summand part : named) {
+    SmallVector<Guard, 1> guards = std::move(part.guards);
+    part.guards.clear();
+    Meaning product =
+        terms.apply(productOf(element), {Meaning{std::move(part)}, value}, {}, {}, {});
+    for (Summand &summand : product) {
+      llvm::append_range(summand.guards, guards);
+      total.push_back(std::move(summand));
+    }
+  }
+  return terms.normalize(std::move(total));
 }
 
 std::optional<Tensor> Evaluator::lookUp(Operation *op, ArrayRef<const Tensor *> operands) {
@@ -215,8 +244,7 @@ std::optional<Tensor> Evaluator::lookUp(Operation *op, ArrayRef<const Tensor *> 
       fails = !named || (filled && (filled->number < 0 || filled->number >= rows));
       if (fails)
         return Meaning();
-      Core product = productOf(element);
-      Meaning sum = terms.sum(terms.apply(product, {*named, meanings[0]}, {}, {}, {}), digits);
+      Meaning sum = terms.sum(whereNamed(*named, meanings[0], element), digits);
       if (filled) {
         Substitution row;
         for (const Digit &digit : digitsOf(digits, terms.variables))
@@ -227,7 +255,8 @@ std::optional<Tensor> Evaluator::lookUp(Operation *op, ArrayRef<const Tensor *> 
         mark.key = "marked";
         mark.tag = Core::Tag::Marked;
         Meaning marked = terms.apply(mark, filled->mark, {}, {}, {});
-        sum = terms.add(std::move(sum), terms.apply(product, {marked, taken}, {}, {}, {}));
+        sum =
+            terms.add(std::move(sum), terms.apply(productOf(element), {marked, taken}, {}, {}, {}));
       }
       return sum;
     });
@@ -244,20 +273,20 @@ std::optional<Tensor> Evaluator::lookUp(Operation *op, ArrayRef<const Tensor *> 
       std::optional<Filled> filled;
       std::optional<Meaning> named = names(meanings[1], place, rows, filled);
       // What is marked must be what the kernel skips.
-      fails = !named || (filled && filled->number != padding);
+      fails = !named || (filled && (filled->number != padding || padding >= rows));
       if (fails)
         return Meaning();
       Meaning kept;
       for (const Summand &summand : *named)
         for (auto [low, high] : {std::pair<int64_t, int64_t>(0, padding), {padding + 1, rows}}) {
-          if (padding < 0 && low == 0)
+          // Without padding all rows are in the second part.
+          if (low >= high)
             continue;
           Summand part = summand;
           part.guards.push_back({place, std::max<int64_t>(low, 0), high});
           kept.push_back(std::move(part));
         }
-      Meaning sum = terms.apply(productOf(element), {terms.normalize(std::move(kept)), meanings[0]},
-                                {}, {}, {});
+      Meaning sum = whereNamed(terms.normalize(std::move(kept)), meanings[0], element);
       // Tokens that the rule does not cut are summed as well.
       SmallVector<Var> tokens;
       unsigned group = 0;
@@ -275,8 +304,7 @@ std::optional<Tensor> Evaluator::lookUp(Operation *op, ArrayRef<const Tensor *> 
 }
 
 /// `masked_fill(self, mask, 0)`: zero where marked.
-std::optional<Tensor> Evaluator::zeroWhereMarked(Operation *op,
-                                                 ArrayRef<const Tensor *> operands) {
+std::optional<Tensor> Evaluator::zeroWhereMarked(Operation *op, ArrayRef<const Tensor *> operands) {
   sharding::ShardingRule rule = sharding::getShardingRule(op);
   std::optional<Factors> factors = cutOperands(op, rule, operands);
   if (!factors)
@@ -354,9 +382,8 @@ bool Evaluator::logLikelihood(Operation *op, ArrayRef<const Tensor *> operands,
     llvm::append_range(all, dim);
   if (isForward) {
     Meaning weight = terms.sum(*named, all);
-    Meaning total = terms.scale(
-        terms.sum(terms.apply(productOf(element), {*named, self.meaning}, {}, {}, {}), all),
-        Rational(-1));
+    Meaning total =
+        terms.scale(terms.sum(whereNamed(*named, self.meaning, element), all), Rational(-1));
     if (reduction == 1)
       total = terms.apply(quotientOf(element), {total, weight}, {}, {}, {});
     results.push_back({{}, terms.normalize(std::move(total))});
@@ -368,8 +395,7 @@ bool Evaluator::logLikelihood(Operation *op, ArrayRef<const Tensor *> operands,
     return false;
   if (reduction == 1)
     gradient = terms.apply(quotientOf(element), {gradient, operands[3]->meaning}, {}, {}, {});
-  self.meaning = terms.scale(terms.apply(productOf(element), {*named, gradient}, {}, {}, {}),
-                             Rational(-1));
+  self.meaning = terms.scale(whereNamed(*named, gradient, element), Rational(-1));
   results.push_back(std::move(self));
   return true;
 }
@@ -439,10 +465,10 @@ std::optional<Tensor> Evaluator::overClasses(Operation *op, ArrayRef<const Tenso
   auto exp = [&](const Meaning &meaning) { return terms.apply(exponential, meaning, {}, {}, {}); };
   if (isa<aten::LogSoftmaxOp>(op)) {
     ArrayRef<Var> over = value.dims[dim];
-    Meaning centred = terms.add(
-        value.meaning, terms.scale(maximum(value.meaning, over), Rational(-1)));
-    Meaning logarithm = terms.apply(functionOf("log", element), terms.sum(exp(centred), over), {},
-                                    {}, {});
+    Meaning centred =
+        terms.add(value.meaning, terms.scale(maximum(value.meaning, over), Rational(-1)));
+    Meaning logarithm =
+        terms.apply(functionOf("log", element), terms.sum(exp(centred), over), {}, {}, {});
     value.meaning = terms.add(std::move(centred), terms.scale(logarithm, Rational(-1)));
     return value;
   }
@@ -456,8 +482,7 @@ std::optional<Tensor> Evaluator::overClasses(Operation *op, ArrayRef<const Tenso
       return std::nullopt;
   substitute(output.meaning, alike);
   Meaning total = terms.sum(value.meaning, value.dims[dim]);
-  Meaning taken =
-      terms.apply(productOf(element), {exp(output.meaning), total}, {}, {}, {});
+  Meaning taken = terms.apply(productOf(element), {exp(output.meaning), total}, {}, {}, {});
   value.meaning = terms.add(std::move(value.meaning), terms.scale(taken, Rational(-1)));
   return value;
 }

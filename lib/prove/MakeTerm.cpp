@@ -124,9 +124,8 @@ static Rational contentOf(ArrayRef<const Meaning *> meanings) {
   return total < Rational(0) ? -content : content;
 }
 
-Meaning Terms::apply(const Core &core, ArrayRef<Meaning> given,
-                     ArrayRef<SmallVector<Var, 2>> read, ArrayRef<Index> results,
-                     ArrayRef<int64_t> resultSizes) {
+Meaning Terms::apply(const Core &core, ArrayRef<Meaning> given, ArrayRef<SmallVector<Var, 2>> read,
+                     ArrayRef<Index> results, ArrayRef<int64_t> resultSizes) {
   std::vector<Meaning> operands(given.begin(), given.end());
   Rational coefficient(1);
   for (ArrayRef<unsigned> group : core.linear) {

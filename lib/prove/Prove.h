@@ -1,7 +1,8 @@
 //===- Prove.h - whether a program of many ranks is one of one device -*- C++ -*-===//
 //
-// GLOBAL is the program of one device, LOCAL what each rank of a mesh runs. If LOCAL's arguments lie
-// as its signature says, then its results do, and are GLOBAL's: over the reals, for all arguments.
+// GLOBAL is the program of one device, LOCAL what each rank of a mesh runs. If LOCAL's arguments
+// lie as its signature says, then its results do, and are GLOBAL's: over the reals, for all
+// arguments.
 //
 //===----------------------------------------------------------------------===//
 

@@ -117,7 +117,7 @@ std::optional<Evaluator::Factors> Evaluator::cutOperands(Operation *op, const Sh
 }
 
 std::optional<Tensor> Evaluator::build(Operation *op, const ShardingRule &rule,
-                                      const Factors &factors, unsigned result, Build build) {
+                                       const Factors &factors, unsigned result, Build build) {
   Tensor value;
   Extent extent;
   // Factors that the core reads along keep their number among these, whatever the sizes.
@@ -271,9 +271,9 @@ bool Evaluator::evaluateByRule(Operation *op, ArrayRef<const Tensor *> operands,
     }
     std::optional<Tensor> value =
         build(op, rule, *factors, i, [&](ArrayRef<Meaning> meanings, const Extent &extent) {
-          return moves ? meanings[0]
-                       : terms.apply(core, meanings, extent.read, extent.results,
-                                     extent.resultSizes);
+          return moves
+                     ? meanings[0]
+                     : terms.apply(core, meanings, extent.read, extent.results, extent.resultSizes);
         });
     if (!value)
       return false;

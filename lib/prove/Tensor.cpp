@@ -8,8 +8,7 @@ using namespace cleave::prove;
 using llvm::ArrayRef;
 using llvm::SmallVector;
 
-SmallVector<SmallVector<Var, 2>, 4> cleave::prove::makeDims(Terms &terms,
-                                                            ArrayRef<int64_t> shape) {
+SmallVector<SmallVector<Var, 2>, 4> cleave::prove::makeDims(Terms &terms, ArrayRef<int64_t> shape) {
   SmallVector<SmallVector<Var, 2>, 4> dims;
   for (int64_t size : shape) {
     auto &digits = dims.emplace_back();
@@ -78,8 +77,8 @@ void cleave::prove::coarsen(Terms &terms, Tensor &value) {
       Var major = dim[i], minor = dim[i + 1];
       bool fits = true;
       forEach([&](Index &index) {
-        fits &= index.getCoefficient(major) ==
-                index.getCoefficient(minor) * variables.getSize(minor);
+        fits &=
+            index.getCoefficient(major) == index.getCoefficient(minor) * variables.getSize(minor);
       });
       if (!fits) {
         ++i;

@@ -12,6 +12,7 @@ using namespace cleave::prove;
 using llvm::ArrayRef;
 using llvm::DynamicAPInt;
 using llvm::SmallVector;
+using llvm::SmallVectorImpl;
 
 Rational cleave::prove::exactly(double number) {
   int exponent = 0;
@@ -132,11 +133,32 @@ bool Terms::isLate() {
   return late;
 }
 
+/// Takes constants out of guards, and makes those of one index one.
+static void uniteGuards(SmallVectorImpl<Guard> &guards) {
+  SmallVector<Guard> united;
+  for (Guard guard : guards) {
+    int64_t constant = guard.index.getConstant();
+    guard = {guard.index - Index(constant), guard.low - constant, guard.high - constant};
+    auto *same = llvm::find_if(united, [&](const Guard &g) { return g.index == guard.index; });
+    if (same == united.end()) {
+      united.push_back(std::move(guard));
+      continue;
+    }
+    same->low = std::max(same->low, guard.low);
+    same->high = std::min(same->high, guard.high);
+  }
+  guards.assign(united.begin(), united.end());
+}
+
 bool Terms::simplifyGuards(Summand &summand) {
+  uniteGuards(summand.guards);
   for (unsigned i = 0; i < summand.guards.size();) {
     Guard &guard = summand.guards[i];
     auto [least, greatest] = variables.getRange(guard.index);
-    if (greatest < guard.low || least >= guard.high)
+    // Of two that mean the same there is one form.
+    guard.low = std::max(guard.low, least);
+    guard.high = std::min(guard.high, greatest + 1);
+    if (guard.low >= guard.high)
       return false;
     if (least >= guard.low && greatest < guard.high) {
       summand.guards.erase(summand.guards.begin() + i);
@@ -163,10 +185,12 @@ bool Terms::simplifyGuards(Summand &summand) {
         break;
       }
     }
-    if (isSolved)
+    if (isSolved) {
+      uniteGuards(summand.guards);
       i = 0;
-    else
+    } else {
       ++i;
+    }
   }
   return true;
 }
@@ -186,9 +210,8 @@ bool Terms::pushInwards(const Summand &summand, Meaning &result) {
     return false;
   ArrayRef<Index> indices = summand.reference.indices;
   for (Var var : summand.bound) {
-    if (llvm::any_of(summand.guards, [&](const Guard &guard) {
-          return guard.index.getCoefficient(var) != 0;
-        }) ||
+    if (llvm::any_of(summand.guards,
+                     [&](const Guard &guard) { return guard.index.getCoefficient(var) != 0; }) ||
         llvm::any_of(indices.drop_front(term.numKept),
                      [&](const Index &index) { return index.getCoefficient(var) != 0; }))
       continue;
@@ -241,6 +264,56 @@ bool Terms::pushInwards(const Summand &summand, Meaning &result) {
   return false;
 }
 
+/// Drops a bound digit that only one guard uses, where this holds for exactly one of its values.
+void Terms::dropChoices(Summand &summand) {
+  llvm::erase_if(summand.bound, [&](Var var) {
+    auto mentions = [&](const Index &index) { return index.getCoefficient(var) != 0; };
+    auto uses = [&](const Guard &guard) { return mentions(guard.index); };
+    if (llvm::any_of(summand.reference.indices, mentions) ||
+        llvm::count_if(summand.guards, uses) != 1)
+      return false;
+    auto *guard = llvm::find_if(summand.guards, uses);
+    int64_t stride = guard->index.getCoefficient(var), width = guard->high - guard->low;
+    if (std::abs(stride) != width)
+      return false;
+    // The multiple of the width that brings the rest between the bounds.
+    auto [least, greatest] =
+        variables.getRange(guard->index - Index::of(var, stride) - Index(guard->low));
+    int64_t last = width * (variables.getSize(var) - 1);
+    bool isOne = stride < 0 ? least >= 0 && greatest < last + width
+                            : least >= -last && greatest < width;
+    if (isOne)
+      summand.guards.erase(guard);
+    return isOne;
+  });
+}
+
+/// Of what says which row is named, a part of the rows is that of these rows.
+bool Terms::narrow(const Summand &summand, Meaning &result) {
+  const Term &term = terms[summand.reference.term];
+  auto isIndicator = [&](TermId id) { return terms[id].core.tag == Core::Tag::IsZero; };
+  if (term.kind != Term::Kind::Op || !term.readSizes.empty() || term.numKept != term.sizes.size() ||
+      !(isIndicator(summand.reference.term) ||
+        (term.core.isProduct && llvm::any_of(term.operands, [&](const Reference &operand) {
+           return isIndicator(operand.term);
+         }))))
+    return false;
+  if (llvm::all_of(llvm::zip(term.sizes, summand.reference.indices), [&](auto entry) {
+        auto [size, index] = entry;
+        return variables.getRange(index) == std::pair<int64_t, int64_t>(0, size - 1);
+      }))
+    return false;
+  Core core = term.core;
+  std::vector<Meaning> operands = getOperands(summand.reference);
+  for (Summand &part : apply(core, operands, {}, {}, {})) {
+    part.coefficient *= summand.coefficient;
+    llvm::append_range(part.bound, summand.bound);
+    llvm::append_range(part.guards, summand.guards);
+    normalizeSummand(std::move(part), result);
+  }
+  return true;
+}
+
 void Terms::normalizeSummand(Summand summand, Meaning &result) {
   // A digit of one value is 0.
   auto dropSingles = [&](Index &index) {
@@ -284,6 +357,7 @@ void Terms::normalizeSummand(Summand summand, Meaning &result) {
     return llvm::any_of(reference.indices, mentions) ||
            llvm::any_of(summand.guards, [&](const Guard &guard) { return mentions(guard.index); });
   };
+  dropChoices(summand);
   llvm::erase_if(summand.bound, [&](Var var) {
     if (isUsed(var))
       return false;
@@ -302,7 +376,7 @@ void Terms::normalizeSummand(Summand summand, Meaning &result) {
     mergeDigits(indices, bound, outer);
     summand.bound.assign(bound.begin(), bound.end());
   }
-  if (!summand.bound.empty() && pushInwards(summand, result))
+  if ((!summand.bound.empty() && pushInwards(summand, result)) || narrow(summand, result))
     return;
   result.push_back(std::move(summand));
 }
@@ -344,6 +418,23 @@ static std::optional<int64_t> asInteger(const Rational &number) {
   return int64_t(number.num);
 }
 
+/// Makes two that differ only in a guard, one ending where the other begins, one.
+bool Terms::joinIntervals(Meaning &meaning) {
+  for (unsigned i = 0; i < meaning.size(); ++i)
+    for (unsigned j = 0; j < meaning.size(); ++j) {
+      Summand &a = meaning[i], &b = meaning[j];
+      if (i == j || a.guards.size() != 1 || b.guards.size() != 1 || !a.bound.empty() ||
+          !b.bound.empty() || a.reference.term != b.reference.term ||
+          a.coefficient != b.coefficient || a.guards[0].index != b.guards[0].index ||
+          a.guards[0].high != b.guards[0].low || a.reference.indices != b.reference.indices)
+        continue;
+      a.guards[0].high = b.guards[0].high;
+      meaning.erase(meaning.begin() + j);
+      return true;
+    }
+  return false;
+}
+
 void Terms::combinePositions(Meaning &meaning) {
   auto isPlain = [&](const Summand &summand, TermId term) {
     return summand.reference.term == term && summand.bound.empty() && summand.guards.empty() &&
@@ -379,6 +470,11 @@ Meaning Terms::normalize(Meaning meaning) {
   for (Summand &summand : meaning)
     normalizeSummand(std::move(summand), result);
   combine(result);
+  while (joinIntervals(result)) {
+    // What holds everywhere is no condition.
+    llvm::erase_if(result, [&](Summand &summand) { return !simplifyGuards(summand); });
+    combine(result);
+  }
   combinePositions(result);
   return result;
 }

@@ -92,8 +92,7 @@ public:
   Variables variables;
 
   /// The leaf of this name, whose digits have these sizes, at `indices`.
-  Meaning leaf(llvm::StringRef name, llvm::ArrayRef<int64_t> sizes,
-               llvm::ArrayRef<Index> indices);
+  Meaning leaf(llvm::StringRef name, llvm::ArrayRef<int64_t> sizes, llvm::ArrayRef<Index> indices);
   Meaning number(const Rational &number);
   /// The index as a number.
   Meaning position(const Index &index);
@@ -146,9 +145,12 @@ private:
   void normalizeSummand(Summand summand, Meaning &result);
   /// Whether the guards may hold; drops those that always do.
   bool simplifyGuards(Summand &summand);
+  void dropChoices(Summand &summand);
   bool pushInwards(const Summand &summand, Meaning &result);
+  bool narrow(const Summand &summand, Meaning &result);
   Meaning instantiate(const Reference &reference, const Substitution &digits);
   void combine(Meaning &meaning);
+  bool joinIntervals(Meaning &meaning);
   void combinePositions(Meaning &meaning);
 };
 

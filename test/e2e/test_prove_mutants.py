@@ -65,11 +65,11 @@ def test_no_mutant_that_differs_is_proved(build_dir, tmp_path, pair):
     whole, local = pair
     made = list(variants(local))
     kinds, mutants = zip(*made, strict=True)
-    proved = prove(build_dir, tmp_path, whole, mutants)
+    alone = on_one_rank(whole)
+    proved = prove(build_dir, tmp_path, alone, mutants)
     assert proved[0], "the program itself is not proved"
 
     tensors = [local_mutants.arguments(whole, i) for i in range(3)]
-    alone = on_one_rank(whole)
     expected = [[values[0] for values in local_programs.run(alone, given)[1]] for given in tensors]
     counts = collections.Counter()
     for kind, mutant, is_proved in zip(kinds, mutants, proved, strict=True):
@@ -78,7 +78,7 @@ def test_no_mutant_that_differs_is_proved(build_dir, tmp_path, pair):
         )
         assert not (is_proved and worst > 1e-9), (
             f"{kind}: proved, but differs by {worst}\n"
-            + local_programs.print_function(whole, "one_device", is_global=True)
+            + local_programs.print_function(alone, "one_device", is_global=True)
             + local_programs.print_function(mutant, "rank", is_global=False)
         )
         counts["differs" if worst > 1e-9 else "proved" if is_proved else "equal, unknown"] += 1

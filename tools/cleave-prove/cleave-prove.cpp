@@ -28,9 +28,9 @@ using prove::Proof;
 enum ExitStatus { Proved = 0, Unknown = 2, BadInput = 3 };
 
 static cl::OptionCategory category("cleave-prove options");
-static cl::opt<std::string> globalOption(cl::Positional, cl::cat(category),
-                                         cl::value_desc("GLOBAL"),
-                                         cl::desc("<program of one device> <program of each rank>"));
+static cl::opt<std::string>
+    globalOption(cl::Positional, cl::cat(category), cl::value_desc("GLOBAL"),
+                 cl::desc("<program of one device> <program of each rank>"));
 static cl::opt<std::string> localOption(cl::Positional, cl::cat(category), cl::value_desc("LOCAL"));
 static cl::opt<double>
     limitOption("time-limit", cl::cat(category), cl::init(60), cl::value_desc("seconds"),
@@ -83,9 +83,8 @@ static std::string describe(mlir::Operation *op) {
 static void printJson(const Proof &proof) {
   llvm::json::Array findings;
   for (const Finding &finding : proof.findings) {
-    llvm::json::Object entry{{"function", finding.function},
-                             {"result", finding.result},
-                             {"relation", finding.relation}};
+    llvm::json::Object entry{
+        {"function", finding.function}, {"result", finding.result}, {"relation", finding.relation}};
     if (finding.op) {
       entry["op"] = finding.op->getName().getStringRef();
       entry["location"] = describe(finding.op->getLoc());
@@ -143,10 +142,11 @@ int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
   cl::SetVersionPrinter([](llvm::raw_ostream &os) { os << "cleave-prove\n"; });
-  if (!cl::ParseCommandLineOptions(argc, argv,
-                                   "Proves that what each rank of a mesh runs computes the program of one "
-                                   "device.\nExit status: 0 proved, 2 unknown, 3 bad input\n",
-                                   &llvm::errs()))
+  if (!cl::ParseCommandLineOptions(
+          argc, argv,
+          "Proves that what each rank of a mesh runs computes the program of one "
+          "device.\nExit status: 0 proved, 2 unknown, 3 bad input\n",
+          &llvm::errs()))
     return BadInput;
   if (globalOption.empty() || localOption.empty())
     return fail("expected two programs: cleave-prove GLOBAL LOCAL");

@@ -1,0 +1,290 @@
+//===- Signature.cpp - what the programs say of their arguments -------------===//
+//
+// All of LOCAL that is believed: how its arguments and results lie.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/dist/Placed.h"
+#include "lib/prove/Prover.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::prove;
+using train::RoleKind;
+
+llvm::StringRef cleave::prove::nameOf(Part::Kind kind) {
+  switch (kind) {
+  case Part::Microbatch:
+    return "microbatch";
+  case Part::Reduce:
+    return "reduce";
+  case Part::Update:
+    return "update";
+  case Part::Plain:
+    return "";
+  }
+  return "";
+}
+
+bool cleave::prove::passesOn(train::RoleAttr role) {
+  return role && (role.getKind() == RoleKind::Saved || role.getKind() == RoleKind::Crossing ||
+                  role.getKind() == RoleKind::CrossingGradient);
+}
+
+std::string cleave::prove::nameOf(train::RoleAttr role) {
+  return (train::stringifyRoleKind(role.getKind()) + " " + role.getNameOrEmpty() + " " +
+          role.getSlotOrEmpty())
+      .str();
+}
+
+std::string cleave::prove::nameOf(Part part, train::RoleAttr role, unsigned number) {
+  if (!role)
+    return (part.function.getName() + " argument " + Twine(number)).str();
+  if (role.getKind() == RoleKind::Gradient || role.getKind() == RoleKind::Accumulator)
+    return (nameOf(part.kind) + " " + nameOf(role)).str();
+  return nameOf(role);
+}
+
+static RankedTensorType tensorOf(mlir::Value value) {
+  return dyn_cast<RankedTensorType>(value.getType());
+}
+
+//===----------------------------------------------------------------------===//
+// Programs and their signatures
+//===----------------------------------------------------------------------===//
+
+FailureOr<SmallVector<Part>> Prover::getParts(ModuleOp module) {
+  SmallVector<Part> parts;
+  bool hasPhases = llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp function) {
+    return function->hasAttr(train::kPhaseAttrName);
+  });
+  if (!hasPhases) {
+    for (func::FuncOp function : module.getOps<func::FuncOp>())
+      if (!function.isExternal())
+        parts.push_back({Part::Plain, function});
+    return parts;
+  }
+  FailureOr<train::ProgramFunctions> program =
+      train::getProgram(module, train::ProgramForms::Staged);
+  if (failed(program))
+    return failure();
+  for (func::FuncOp function : program->getFunctions()) {
+    auto phase = function->getAttrOfType<train::PhaseAttr>(train::kPhaseAttrName).getValue();
+    Part::Kind kind = phase == train::Phase::Update   ? Part::Update
+                      : phase == train::Phase::Reduce ? Part::Reduce
+                                                      : Part::Microbatch;
+    parts.push_back({kind, function});
+  }
+  return parts;
+}
+
+dist::PlacementAttr Prover::placementOf(BlockArgument argument) {
+  if (dist::PlacementAttr placement = dist::getPlacement(argument.getType()))
+    return placement;
+  auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+  return communicates ? function.getArgAttrOfType<dist::PlacementAttr>(argument.getArgNumber(),
+                                                                       dist::kPlacementAttr)
+                      : nullptr;
+}
+
+dist::PlacementAttr Prover::resultPlacement(func::FuncOp function, unsigned result) {
+  if (dist::PlacementAttr placement = dist::getPlacement(function.getResultTypes()[result]))
+    return placement;
+  return communicates
+             ? function.getResultAttrOfType<dist::PlacementAttr>(result, dist::kPlacementAttr)
+             : nullptr;
+}
+
+void Prover::readMesh() {
+  communicates = local.walk([](dist::CommunicationOpInterface) { return WalkResult::interrupt(); })
+                     .wasInterrupted();
+  dist::MeshOp mesh = dist::getMesh(local);
+  if (!mesh)
+    return;
+  for (dist::AxisAttr axis : mesh.getAxes().getAsRange<dist::AxisAttr>()) {
+    if (axis.getSize() <= 0)
+      return outOfScope("the size of mesh axis '" + axis.getName() + "' is not known");
+    axes.push_back({axis.getName().str(), axis.getSize(), terms.variables.make(axis.getSize())});
+  }
+}
+
+std::optional<Tensor> Prover::toLocal(Tensor value, dist::PlacementAttr placement) {
+  if (!placement)
+    return value;
+  for (unsigned dim = 0; dim < value.dims.size(); ++dim) {
+    SmallVector<Axis> along;
+    for (StringAttr name : placement.getShardingAxes(dim)) {
+      const Axis *axis = localEvaluator->findAxis(name);
+      if (!axis)
+        return std::nullopt;
+      along.push_back(*axis);
+    }
+    if (along.empty())
+      continue;
+    std::optional<Tensor> part = localEvaluator->shard(value, dim, along);
+    if (!part)
+      return std::nullopt;
+    value = std::move(*part);
+  }
+  return value;
+}
+
+/// The size that the parts of `local`, placed so, have together in each dimension.
+static SmallVector<int64_t> wholeShape(RankedTensorType local, dist::PlacementAttr placement,
+                                       ArrayRef<Axis> axes) {
+  SmallVector<int64_t> shape(local.getShape());
+  if (placement)
+    for (auto [dim, size] : llvm::enumerate(shape))
+      for (StringAttr name : placement.getShardingAxes(dim))
+        for (const Axis &axis : axes)
+          if (axis.name == name.getValue())
+            size *= axis.size;
+  return shape;
+}
+
+bool Prover::readArgument(StringRef name, BlockArgument argument, RankedTensorType globalType) {
+  RankedTensorType type = tensorOf(argument);
+  dist::PlacementAttr placement = placementOf(argument);
+  auto [place, isNew] = arguments.try_emplace(name);
+  Argument &result = place->second;
+  if (!isNew) {
+    localValues[argument] = result.local;
+    if (result.placement == placement)
+      return true;
+    outOfScope("'" + name + "' lies in one way in one function and in another in '" +
+               cast<func::FuncOp>(argument.getOwner()->getParentOp()).getName() + "'");
+    return false;
+  }
+  result.placement = placement;
+  if (globalType.getElementType() != type.getElementType() ||
+      ArrayRef<int64_t>(wholeShape(type, placement, axes)) != globalType.getShape()) {
+    outOfScope("'" + name + "' is " + llvm::formatv("{0}", globalType).str() +
+               " on one device, of which " + llvm::formatv("{0}", type).str() +
+               " is not an even part");
+    return false;
+  }
+
+  // Terms of a sum, one a rank; elsewhere all ranks have parts of one tensor.
+  SmallVector<Var> summed;
+  SmallVector<Index> indices;
+  SmallVector<int64_t> sizes;
+  Rational scale(1);
+  for (const Axis &axis : axes) {
+    std::optional<dist::AxisPlacement> on = placement ? placement.get(axis.name) : std::nullopt;
+    if (!on || on->isSameOnAllRanks() || on->isShard())
+      continue;
+    indices.push_back(Index::of(axis.place));
+    sizes.push_back(axis.size);
+    if (on->isPartial() &&
+        (on->reduction == dist::Reduction::Sum || on->reduction == dist::Reduction::Avg)) {
+      summed.push_back(axis.place);
+      if (on->reduction == dist::Reduction::Avg)
+        scale = scale / Rational(axis.size);
+      continue;
+    }
+    // Nothing is known of how they belong together.
+    result.local = localEvaluator->opaque(type);
+    result.global = globalEvaluator->opaque(globalType);
+    localValues[argument] = result.local;
+    return true;
+  }
+  result.global.dims = makeDims(terms, globalType.getShape());
+  for (const auto &dim : result.global.dims)
+    for (Var var : dim) {
+      indices.push_back(Index::of(var));
+      sizes.push_back(terms.variables.getSize(var));
+    }
+  result.global.meaning = terms.leaf(name, sizes, indices);
+  std::optional<Tensor> part = toLocal(result.global, placement);
+  if (!part) {
+    outOfScope("'" + name + "' lies in parts of several sizes");
+    return false;
+  }
+  result.local = std::move(*part);
+  result.local.meaning = terms.normalize(std::move(result.local.meaning));
+  result.global.meaning = terms.scale(terms.sum(result.global.meaning, summed), scale);
+  localValues[argument] = result.local;
+  return true;
+}
+
+void Prover::readArguments(ArrayRef<Part> parts) {
+  for (Part part : parts)
+    for (BlockArgument argument : part.function.getArguments()) {
+      train::RoleAttr role = train::getArgumentRole(part.function, argument.getArgNumber());
+      if (passesOn(role))
+        continue;
+      std::string name = nameOf(part, role, argument.getArgNumber());
+      RankedTensorType type = tensorOf(argument);
+      if (!type)
+        return outOfScope("'" + name + "' is no tensor");
+      if (!axes.empty() && communicates && !placementOf(argument))
+        return outOfScope("'" + name +
+                          "' has no placement, and the program communicates: its signature does "
+                          "not say how its arguments lie");
+      if (role && role.getOver())
+        return outOfScope("'" + name +
+                          "' is divided by its role, not by its type: a program of data "
+                          "parallelism without types is another step than that of one device");
+      auto found = globalTypes.find(name);
+      // What only LOCAL takes, and a `reduce`, of which GLOBAL has none.
+      RankedTensorType globalType =
+          found != globalTypes.end()
+              ? found->second
+              : RankedTensorType::get(wholeShape(type, placementOf(argument), axes),
+                                      type.getElementType());
+      if (!readArgument(name, argument, globalType))
+        return;
+    }
+}
+
+/// Whether values that are placed so are the same on each rank.
+static bool areAlike(dist::PlacementAttr a, dist::PlacementAttr b, ArrayRef<Axis> axes) {
+  for (const Axis &axis : axes) {
+    auto on = [&](dist::PlacementAttr placement) {
+      std::optional<dist::AxisPlacement> found =
+          placement ? placement.get(axis.name) : std::nullopt;
+      if (!found || found->isInvariant())
+        return dist::AxisPlacement::replicate();
+      return *found;
+    };
+    if (on(a) != on(b))
+      return false;
+  }
+  return true;
+}
+
+/// What a function returns, the next one takes: both must say that it lies in the same way.
+void Prover::checkTies(ArrayRef<Part> parts) {
+  auto hasPart = [&](Part::Kind kind) {
+    return llvm::any_of(parts, [&](const Part &part) { return part.kind == kind; });
+  };
+  for (Part part : parts)
+    for (unsigned i = 0; i < part.function.getNumResults(); ++i) {
+      train::RoleAttr role = train::getResultRole(part.function, i);
+      if (!role || passesOn(role))
+        continue;
+      dist::PlacementAttr placement = resultPlacement(part.function, i);
+      SmallVector<std::string> takers;
+      if (role.getKind() == RoleKind::Gradient) {
+        auto of = [&](Part::Kind kind, RoleKind roleKind) {
+          takers.push_back((nameOf(kind) + " " + train::stringifyRoleKind(roleKind) + " " +
+                            role.getNameOrEmpty() + " ")
+                               .str());
+        };
+        if (part.kind == Part::Microbatch) {
+          of(Part::Microbatch, RoleKind::Accumulator);
+          of(hasPart(Part::Reduce) ? Part::Reduce : Part::Update, RoleKind::Gradient);
+        } else {
+          of(Part::Update, RoleKind::Gradient);
+        }
+      } else {
+        takers.push_back(nameOf(role));
+      }
+      for (const std::string &taker : takers) {
+        auto found = arguments.find(taker);
+        if (found != arguments.end() && !areAlike(found->second.placement, placement, axes))
+          outOfScope("'" + part.function.getName() + "' returns '" + nameOf(role) +
+                     "' in another placement than that in which '" + taker + "' is taken");
+      }
+    }
+}
