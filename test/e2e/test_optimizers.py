@@ -7,6 +7,7 @@ from cleave import testing
 from cleave.export import ExportSpec, export_spec
 from own_optimizers import Lion, Lookahead, NormalizedSGD
 from torch import nn, optim
+from torch.optim import lr_scheduler
 from training import (
     checkpoint_tensors, expected_tensors, losses, newest_checkpoint, random_batches, save_batches, train,
 )  # fmt: skip
@@ -52,12 +53,13 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
-def make_spec(make, name, **options):
+def make_spec(make, name, schedule=lambda optimizer: cleave.WarmupCosine(4, STEPS, 0.1)):
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.LayerNorm(8), nn.Linear(8, 3))
+    optimizer = make(list(module.parameters()))
     return ExportSpec(
         module, (torch.randn(4, 5),), loss=nn.functional.cross_entropy, targets=(torch.randint(3, (4,)),), name=name,
-        optimizer=make(list(module.parameters())), lr_schedule=cleave.WarmupCosine(4, STEPS, 0.1), **options,
+        optimizer=optimizer, lr_schedule=schedule(optimizer), schedule_steps=STEPS,
     )  # fmt: skip
 
 
@@ -95,3 +97,35 @@ def test_groups_frozen_parameters_and_a_part_without_decay(build_dir, tmp_path):
         ]
 
     compare(build_dir, tmp_path, make_spec(make, "groups"))
+
+
+SCHEDULES = {
+    "a traced one": ("radam", lambda o: lr_scheduler.LambdaLR(o, lambda epoch: 0.9**epoch)),
+    "one for each": (
+        "muon",
+        lambda o: [lr_scheduler.CosineAnnealingLR(o[0], STEPS), lr_scheduler.OneCycleLR(o[1], 0.02, total_steps=STEPS)],
+    ),
+    "of the second alone": ("muon-plain", lambda o: lr_scheduler.StepLR(o[1], 3, 0.5)),
+    "a function": ("muon-plain", lambda o: lambda each: lr_scheduler.LinearLR(each, 0.1, total_iters=7)),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_schedulers_of_several_optimizers(build_dir, tmp_path, name):
+    optimizer, schedule = SCHEDULES[name]
+    compare(build_dir, tmp_path, make_spec(OPTIMIZERS[optimizer], "scheduled", schedule))
+
+
+def test_what_schedulers_of_several_optimizers_cannot_do(tmp_path):
+    def refuse(optimizer, schedule):
+        with pytest.raises(cleave.ExportError) as error:
+            export_spec(make_spec(OPTIMIZERS[optimizer], "refused", schedule), tmp_path)
+        return str(error.value)
+
+    cycle = lambda o: lr_scheduler.OneCycleLR(o, 0.1, total_steps=STEPS)  # noqa: E731
+    assert refuse("rmsprop-centered", cycle) == (
+        "lr_schedule changes momentum of RMSprop; expected only AdamW, Adam or SGD to have that")
+    assert refuse("muon", lambda o: [cleave.Constant()]) == "expected an lr_schedule for each of 2 optimizers, found 1"
+    assert "one of another optimizer" in refuse("muon", lambda o: list(reversed(
+        [lr_scheduler.StepLR(each, 3) for each in o])))
+    assert not list(tmp_path.iterdir())

@@ -142,7 +142,11 @@ def _read(scheduler: LRScheduler) -> list[dict[str, float]]:
 def _constants(scheduler: LRScheduler) -> list[dict]:
     """The options of each parameter group that are part of the program."""
     return [
-        {o: group[o][1:] if o == "betas" else group[o] for o in scheduler.optimizer.defaults if o not in ("lr", "momentum")}
+        {
+            o: group[o][1:] if o == "betas" else group[o]
+            for o in scheduler.optimizer.defaults
+            if o in group and o not in ("lr", "momentum")
+        }
         for group in scheduler.optimizer.param_groups
     ]
 
