@@ -1,6 +1,7 @@
 //===- RateSchedule.cpp - the learning rate as a function of the step ------===//
 
 #include "runtime/program/RateSchedule.h"
+#include "dialects/aten/ops/Call.h"
 #include "runtime/io/Error.h"
 #include "runtime/program/ProgramImpl.h"
 
@@ -110,6 +111,13 @@ std::optional<int64_t> cleave::runtime::findLastStep(const Program &program) {
 bool cleave::runtime::changesHyperparameters(const Program &program) {
   for (const PhaseFunction &part : program.impl().phaseFunctions)
     if (!mlir::func::FuncOp(part.function).getOps<train::HyperparameterOp>().empty())
+      return true;
+  return false;
+}
+
+bool cleave::runtime::computesNumbers(const Program &program) {
+  for (const PhaseFunction &part : program.impl().phaseFunctions)
+    if (!mlir::func::FuncOp(part.function).getOps<aten::ItemOp>().empty())
       return true;
   return false;
 }

@@ -39,6 +39,8 @@ std::vector<RateSchedule> listRateSchedules(const Program &program);
 std::optional<int64_t> findLastStep(const Program &program);
 /// Whether a momentum or beta of the optimizer changes from step to step.
 bool changesHyperparameters(const Program &program);
+/// Whether the host computes numbers that operators take.
+bool computesNumbers(const Program &program);
 /// An error for a step, or a number of steps, after the last one.
 llvm::Error checkScheduledSteps(const Program &program, std::optional<int64_t> lastStep,
                                 int64_t step);

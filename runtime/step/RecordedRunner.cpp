@@ -27,6 +27,8 @@ std::string cleave::runtime::explainNoGraphs(const StepContext &context) {
   // Kernels take them as plain numbers, which a graph would keep.
   if (changesHyperparameters(context.program))
     return "a momentum or beta of the optimizer changes from step to step";
+  if (computesNumbers(context.program))
+    return "the optimizer's step computes numbers on the host";
   auto any = [](mlir::Operation *) { return true; };
   if (mlir::Operation *op = findRandomOp(context.program, any);
       op && !context.services.drawsOnDevice)

@@ -1,5 +1,7 @@
 """Optimizers whose steps are traced, against PyTorch's ordinary ones: bit for bit on one rank."""
 
+import dataclasses
+
 import cleave
 import pytest
 import torch
@@ -122,10 +124,26 @@ def test_what_schedulers_of_several_optimizers_cannot_do(tmp_path):
             export_spec(make_spec(OPTIMIZERS[optimizer], "refused", schedule), tmp_path)
         return str(error.value)
 
-    cycle = lambda o: lr_scheduler.OneCycleLR(o, 0.1, total_steps=STEPS)  # noqa: E731
-    assert refuse("rmsprop-centered", cycle) == (
-        "lr_schedule changes momentum of RMSprop; expected only AdamW, Adam or SGD to have that")
     assert refuse("muon", lambda o: [cleave.Constant()]) == "expected an lr_schedule for each of 2 optimizers, found 1"
     assert "one of another optimizer" in refuse("muon", lambda o: list(reversed(
         [lr_scheduler.StepLR(each, 3) for each in o])))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("optimizer", [optim.NAdam, lambda p: optim.RMSprop(p, lr=0.01, momentum=0.9)])
+def test_a_scheduler_that_writes_momentum_too(build_dir, tmp_path, optimizer):
+    def schedule(made):
+        return optim.lr_scheduler.OneCycleLR(made, max_lr=0.1, total_steps=STEPS)
+
+    compare(build_dir, tmp_path, dataclasses.replace(make_spec(optimizer, "cycle"), lr_schedule=schedule))
+
+
+def test_a_momentum_of_zero_is_refused(tmp_path):
+    def schedule(made):
+        return optim.lr_scheduler.OneCycleLR(made, max_lr=0.1, total_steps=STEPS, base_momentum=0.0, max_momentum=0.5)
+
+    spec = dataclasses.replace(
+        make_spec(lambda p: optim.RMSprop(p, momentum=0.9), "zero"), lr_schedule=schedule
+    )
+    with pytest.raises(cleave.ExportError, match="momentum above 0 in all steps"):
+        export_spec(spec, tmp_path)

@@ -10,7 +10,7 @@ from unittest import mock
 import torch
 
 from cleave.export.errors import ExportError
-from cleave.export.step_values import Value, Values
+from cleave.export.step_values import CONSTANT, HYPERPARAMETER, Value, Values
 
 
 class _Node:
@@ -84,6 +84,8 @@ class Recording:
         self.conditions: list[Value] = []
 
     def decide(self, condition: Value) -> bool:
+        if (known := _asks_for_zero(condition)) is not None:
+            return known
         if condition not in self.conditions:
             self.conditions.append(condition)
             if len(self.outcomes) < len(self.conditions):
@@ -92,6 +94,14 @@ class Recording:
 
     def number(self, value: Value) -> Number:
         return Number(self, value)
+
+
+def _asks_for_zero(condition: Value) -> bool | None:
+    """The outcome of asking whether a momentum or beta that a scheduler writes is 0: none is (schedulers.py)."""
+    number, other = condition.args
+    if getattr(number, "op", None) != HYPERPARAMETER or other.op != CONSTANT or other.args[0] != 0:
+        return None
+    return {"une": True, "ogt": True, "oge": True, "oeq": False, "ole": False, "olt": False}[condition.op.split(" ")[1]]
 
 
 class Number(torch.SymFloat):

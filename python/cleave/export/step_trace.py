@@ -13,9 +13,11 @@ import torch
 from cleave.export.errors import ExportError
 from cleave.export.operators import argument_types
 from cleave.export.pytorch import FakeTensor, FakeTensorMode, OpOverload, TorchDispatchMode, unset_fake_temporarily
+from cleave.export.schedulers import GroupRates
 from cleave.export.step_numbers import Number, Recording, recorded_math
 from cleave.export.step_values import (
     GRADIENT,
+    HYPERPARAMETER,
     ITEM,
     PARAMETER,
     RATE,
@@ -232,11 +234,13 @@ class _NumbersToTensors(torch.overrides.TorchFunctionMode):
 def run_step(
     optimizer: torch.optim.Optimizer,
     parameters: list[torch.Tensor],
+    groups: list[GroupRates],
     states: list[dict[str, Any]],
     recording: Recording,
 ) -> StepResults:
     """Runs `step` on a copy of the optimizer, for these of its parameters.
 
+    groups: the options of each parameter group, and which of them change from step to step.
     states: what there is of each of them before the step: Values, and what else Python keeps there.
     """
     values = recording.values
@@ -254,19 +258,24 @@ def run_step(
                 return entry
             return recording.number(entry) if entry.is_number else tensor(entry)
 
-        copies, groups = {}, []
+        copies, options = {}, []
         for i, parameter in enumerate(parameters):
             copies[id(parameter)] = tensor(values.make(PARAMETER, (i,), fake=parameter.detach()))
             copies[id(parameter)].requires_grad_()
             copies[id(parameter)].grad = tensor(values.make(GRADIENT, (i,), fake=parameter.detach()))
         for number, group in enumerate(optimizer.param_groups):
             kept = [copies[id(parameter)] for parameter in group["params"] if id(parameter) in copies]
-            options = {name: value for name, value in _IMPLEMENTATION.items() if name in group}
-            rate = {"lr": recording.number(values.make(RATE, (number,)))} if "lr" in group else {}
-            groups.append({**group, **options, **rate, "params": kept})
+            plain = {name: value for name, value in _IMPLEMENTATION.items() if name in group}
+            changing = {"lr": recording.number(values.make(RATE, (number,)))} if "lr" in group else {}
+            for name in groups[number].scheduled:
+                changing[name] = recording.number(values.make(HYPERPARAMETER, (number, name)))
+            set_by_scheduler = {**group, **groups[number].options}
+            if "beta1" in changing:
+                changing["betas"] = (changing.pop("beta1"), *set_by_scheduler["betas"][1:])
+            options.append({**set_by_scheduler, **plain, **changing, "params": kept})
         traced = object.__new__(type(optimizer))  # copy.copy would keep what is pickled
         vars(traced).update(vars(optimizer))
-        traced.param_groups = [dict(group) for group in groups if group["params"]]
+        traced.param_groups = [dict(group) for group in options if group["params"]]
         traced.state = collections.defaultdict(dict)
         for parameter, entries in zip(parameters, states):
             if entries:
@@ -276,7 +285,7 @@ def run_step(
         for mode in (recorder, _NumbersToTensors(recording), torch.no_grad(), recorded_math()):
             stack.enter_context(mode)
         _plain_step(type(optimizer))(traced)
-        _check_unchanged(traced, before, [group for group in groups if group["params"]])
+        _check_unchanged(traced, before, [group for group in options if group["params"]])
 
         def result(entry: Any) -> Any:
             if isinstance(entry, torch.Tensor):

@@ -19,11 +19,11 @@ aten = torch.ops.aten
 # What a step is given: values without operands.
 PARAMETER, GRADIENT, STATE = "parameter", "gradient", "state"  # of parameter `args[0]`; a state's slot is `args[1]`
 RATE = "rate"  # the number `lr` of parameter group `args[0]`
+HYPERPARAMETER = "hyperparameter"  # another that a scheduler writes, `args[1]`: "momentum" or "beta1"
 STEP, STEP_TENSOR = "step", "step_tensor"  # counted from 1
 BEFORE, BEFORE_TENSOR = "before", "before_tensor"  # the steps before this one
 CONSTANT = "arith.constant"
-_LEAVES = {PARAMETER, GRADIENT, STATE, RATE, STEP, STEP_TENSOR, BEFORE, BEFORE_TENSOR, CONSTANT}
-_NUMBERS = {RATE, STEP, BEFORE, CONSTANT}
+_LEAVES = {PARAMETER, GRADIENT, STATE, RATE, HYPERPARAMETER, STEP, STEP_TENSOR, BEFORE, BEFORE_TENSOR, CONSTANT}
 ITEM = "aten.item"
 RESULT = "result"  # number `args[1]` of those of an operator
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from cleave.export.errors import ExportError
+from cleave.export.schedulers import GroupRates
 from cleave.export.step_numbers import Recording
 from cleave.export.step_trace import StepResults, run_step
 from cleave.export.step_values import BEFORE, BEFORE_TENSOR, ITEM, STATE, STEP, STEP_TENSOR, Value, Values
@@ -28,20 +29,25 @@ class TracedStep:
 
 
 def trace_step(
-    optimizer: torch.optim.Optimizer, parameters: list[torch.Tensor], values: Values, initial: list[dict[str, Any]]
+    optimizer: torch.optim.Optimizer,
+    parameters: list[torch.Tensor],
+    groups: list[GroupRates],
+    values: Values,
+    initial: list[dict[str, Any]],
 ) -> TracedStep:
     """Traces the step for `parameters`, which are numbered from 0 in the result.
 
+    groups: of the optimizer, all of them.
     initial: the states that the optimizer has before its first step.
     """
-    first = _explore(optimizer, parameters, initial, values)
+    first = _explore(optimizer, parameters, groups, initial, values)
     # In later steps a state "step" is what the program knows anyway, if it counts steps.
     for counts_steps in (True, False):
         states = [
             {slot: _state_before(values, i, slot, value, counts_steps) for slot, value in of_one.items()}
             for i, of_one in enumerate(first.states)
         ]
-        later = _explore(optimizer, parameters, states, values)
+        later = _explore(optimizer, parameters, groups, states, values)
         traced = _join(first, later, states, values)
         if traced is not None:
             return traced
@@ -65,7 +71,7 @@ def _state_before(values: Values, parameter: int, slot: str, made: Any, counts_s
 # Branches ---------------------------------------------------------------------------------------
 
 
-def _explore(optimizer, parameters, states: list[dict[str, Any]], values: Values) -> StepResults:
+def _explore(optimizer, parameters, groups, states: list[dict[str, Any]], values: Values) -> StepResults:
     """Traces each outcome of the branches, and joins them."""
     traces = 0
 
@@ -75,7 +81,7 @@ def _explore(optimizer, parameters, states: list[dict[str, Any]], values: Values
         if traces > _MAX_TRACES:
             raise ExportError(f"its branches on numbers have more than {_MAX_TRACES} outcomes")
         recording = Recording(values, outcomes)
-        results = run_step(optimizer, parameters, states, recording)
+        results = run_step(optimizer, parameters, groups, states, recording)
         for i in reversed(range(len(outcomes), len(recording.conditions))):
             other = trace(recording.outcomes[:i] + [False])
             memo: dict = {}

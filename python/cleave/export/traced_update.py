@@ -23,6 +23,7 @@ from cleave.export.schedulers import GroupRates
 from cleave.export.step_values import (
     CONSTANT,
     GRADIENT,
+    HYPERPARAMETER,
     ITEM,
     PARAMETER,
     RATE,
@@ -60,8 +61,6 @@ class TracedUpdate:
             if names[id(parameter)] in updated
         ]
         kind = type(optimizer).__name__
-        for scheduled in (name for group in rates for name in group.scheduled):
-            raise ExportError(f"lr_schedule changes {scheduled} of {kind}; expected only AdamW, Adam or SGD to have that")
         if any(parameter.is_complex() for parameter in parameters):
             raise ExportError(f"{kind} holds a complex parameter; expected AdamW, Adam or SGD for it")
         if not is_fresh([optimizer.state[p] for p in parameters if p in optimizer.state]):
@@ -92,7 +91,7 @@ class TracedUpdate:
         states = [dict(self._optimizer.state[p]) if p in self._optimizer.state else {} for p in unit]
         kind = type(self._optimizer).__name__
         try:
-            return trace_step(self._optimizer, unit, self._values, initial_states(states, self._values))
+            return trace_step(self._optimizer, unit, self._rates, self._values, initial_states(states, self._values))
         except ExportError as error:
             raise ExportError(f"cannot trace the step of {kind}: {error}") from None
         except Exception as error:
@@ -161,6 +160,9 @@ class _StepWriter:
             return self._emit("step", f"aten._to_copy({values['step']}, dtype = f64) : (tensor<f32>) -> tensor<f64>")
         if value.op == RATE:
             return self._emit("rate", _item(self._text.learning_rate(self._rates[value.args[0]].rate), "tensor<f64>"))
+        if value.op == HYPERPARAMETER:
+            group, name = value.args
+            return self._emit(name, _item(self._text.hyperparameter(name, self._rates[group].scheduled[name]), "tensor<f64>"))
         if value.op == STEP:
             return self._emit("count", _item(values["step"], "tensor<f32>"))
         if value.op == CONSTANT:
