@@ -79,7 +79,10 @@ class Ranks:
             return
         number = zlib.crc32(what.encode())
         extremes = torch.tensor([number, -number])
-        dist.all_reduce(extremes, dist.ReduceOp.MAX, group=self._group)
+        try:
+            dist.all_reduce(extremes, dist.ReduceOp.MAX, group=self._group)
+        except RuntimeError as error:
+            raise native().Error(f"rank {self.rank} has lost another rank before a step: {error}") from None
         if extremes[0] != -extremes[1]:
             texts: list[str] = [""] * self.size
             dist.all_gather_object(texts, what, group=self._group)

@@ -150,7 +150,7 @@ class Step:
         key = (tree, tuple(_kind(leaf) for leaf in leaves), self._model.training)
         if self._ranks is None:
             self._ranks = Ranks(self._mesh, self._pipeline, self._options["group"], self._options["timeout"])
-        self._ranks.check_same(f"{tree} of {key[1]}")
+        self._ranks.check_same(", ".join(map(str, key[1])))
         compiled = self._programs.get(key)
         if compiled is None:
             compiled = self._compile(key, args, kwargs, targets)

@@ -138,9 +138,9 @@ llvm::Error python::Program::runPasses(llvm::StringRef pipeline) {
   std::string failedPass;
   manager.addInstrumentation(std::make_unique<NoteFailedPass>(failedPass));
   OwningOpRef<ModuleOp> copy = impl->module->clone();
-  // LLVM takes the process's signals where it makes temporary files, those of kernels' code; they
-  // are given back.
-  auto giveBack = llvm::scope_exit([] { llvm::sys::unregisterHandlers(); });
+  // LLVM takes the process's signals where it makes temporary files, those of kernels' code. This
+  // restores the handlers of the process.
+  auto restoreSignals = llvm::scope_exit([] { llvm::sys::unregisterHandlers(); });
   if (failed(manager.run(*copy)))
     return refuse(failedPass.empty() ? "" : "\n--" + failedPass + " failed");
   if (failed(placement::checkSpmdTypes(*copy)) || failed(exec::verifyLowered(*copy)))

@@ -1,8 +1,8 @@
 //===- ProcessGroupCommunicator.h - Ranks of a process group ----*- C++ -*-===//
 //
-// The ranks of a process group that somebody else has made: `torch.distributed` in a Python
-// process. Nothing is opened here, no thread is started and no signal is touched. What the group
-// does not tell, such as which rank is lost, no error can say.
+// The ranks of a process group that is there already: that of `torch.distributed` in a Python
+// process. Nothing is opened here, no thread outlives an operation, and no signal is touched. What
+// the group does not tell, such as which rank is lost, no error can say.
 //
 //===----------------------------------------------------------------------===//
 

@@ -18,6 +18,14 @@ func.func @learning_rate(%t: tensor<f32>) -> (tensor<f64>, tensor<f64>, tensor<f
   return %0, %1, %2 : tensor<f64>, tensor<f64>, tensor<f64>
 }
 
+// CHECK-LABEL: func.func @of_a_group
+func.func @of_a_group(%t: tensor<f32>) -> tensor<f64> {
+  // CHECK: {base = 1.000000e-03 : f64, group = 1 : i64, schedule = #train.schedule<constant>}
+  %0 = train.learning_rate(%t) {base = 1.0e-03 : f64, schedule = #train.schedule<constant>, group = 1 : i64}
+      : (tensor<f32>) -> tensor<f64>
+  return %0 : tensor<f64>
+}
+
 // CHECK-LABEL: func.func @schedulers
 func.func @schedulers(%t: tensor<f32>) -> (tensor<f64>, tensor<f64>, tensor<f64>, tensor<f64>) {
   // CHECK: schedule = #train.schedule<geometric, every = 1, factor = 5.000000e-01 : f64>

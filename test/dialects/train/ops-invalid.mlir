@@ -25,6 +25,15 @@ func.func @negative_rate(%t: tensor<f32>) {
 
 // -----
 
+func.func @negative_group(%t: tensor<f32>) {
+  // expected-error @+1 {{expects a group of at least 0, found -1}}
+  %0 = train.learning_rate(%t) {base = 0.1 : f64, schedule = #train.schedule<constant>, group = -1 : i64}
+      : (tensor<f32>) -> tensor<f64>
+  return
+}
+
+// -----
+
 func.func @infinite_rate(%t: tensor<f32>) {
   // expected-error @+1 {{expects base of at least 0.000000e+00, found 0x7FF0000000000000 : f64}}
   %0 = train.learning_rate(%t) {base = 0x7FF0000000000000 : f64, schedule = #train.schedule<constant>}
