@@ -40,7 +40,7 @@ struct AxisStrategy {
   llvm::SmallVector<dist::AxisPlacement, 2> results;
   /// The factor of the sharding rule that is cut, if any is.
   std::optional<sharding::FactorId> factor = std::nullopt;
-  /// Factors that stand in front of it in a dimension: a rank's part is one shard of the dimension
+  /// Factors that come before it in a dimension: a rank's part is one shard of the dimension
   /// only where other axes cut each of these into single elements (`isCutInFront`).
   llvm::SmallVector<sharding::FactorId, 1> inFront = {};
   /// The form that runs it; null if each rank runs the op itself on its parts.
@@ -57,7 +57,7 @@ llvm::SmallVector<AxisStrategy> getStrategies(mlir::Operation *op, MeshAxis axis
 
 /// A factor of an op that an axis cuts, and the ranks along that axis.
 using FactorCut = std::pair<sharding::FactorId, int64_t>;
-/// Whether `cuts`, those of all axes, leave single elements of what stands in front of the factor
+/// Whether `cuts`, those of all axes, leave single elements of what comes before the factor
 /// that `strategy` cuts: of batch times time the time, where each rank has one example.
 bool isCutInFront(const sharding::ShardingRule &rule, const AxisStrategy &strategy,
                   llvm::ArrayRef<FactorCut> cuts);
