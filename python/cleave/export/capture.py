@@ -25,6 +25,7 @@ from cleave.export.paths import short_path
 from cleave.export.pytorch import (
     TRACER_LOGS,
     erase_assertions,
+    erase_unused_numbers,
     joint_graph,
     pytree,
     reset_tracer,
@@ -129,6 +130,7 @@ def capture(spec: ExportSpec) -> Capture:
             spell_out_normals(graph.graph)
             for text in dict.fromkeys(erase_assertions(graph.graph)):
                 notes.append("the program does not check what forward asserts of values" + (f": '{text}'" if text else ""))
+            erase_unused_numbers(graph.graph)
             settle_strides(graph.graph)
             if any(n.target is torch.ops.aten.bincount.default for n in graph.graph.nodes):
                 notes.append(STATIC_COUNTS)

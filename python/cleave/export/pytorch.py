@@ -31,12 +31,13 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 __all__ = [
-    "BYTECODE_TRANSLATORS", "FAKE_KERNELS", "KEPT_WHERE_UNUSED", "SET_GRAD_ENABLED", "TRACER_LOGS", "DispatchKey",
-    "FakeTensor", "FakeTensorMode", "OpOverload", "TorchDispatchMode", "VariableTracker", "descriptors",
-    "detect_fake_mode", "dtensor_spec", "erase_assertions", "grouped_mm", "has_python_kernel", "joint_graph",
-    "memory_order", "note_optimizer_step", "part_of_step", "pytree", "python_kernels", "record_call",
-    "registered_sharding", "reset_tracer", "run_kernel", "scheduler_parts", "schemas", "suggest_memory_format",
-    "trace_forward", "traced_node", "tracer_config", "unset_fake_temporarily", "without_onednn", "without_tracing",
+    "BYTECODE_TRANSLATORS", "FAKE_KERNELS", "KEPT_WHERE_UNUSED", "SET_GRAD_ENABLED", "TRACER_LOGS",
+    "DispatchKey", "FakeTensor", "FakeTensorMode", "OpOverload", "TorchDispatchMode", "VariableTracker",
+    "descriptors", "detect_fake_mode", "dtensor_spec", "erase_assertions", "erase_unused_numbers", "grouped_mm",
+    "has_python_kernel", "joint_graph", "memory_order", "note_optimizer_step", "part_of_step", "pytree",
+    "python_kernels", "record_call", "registered_sharding", "reset_tracer", "run_kernel", "scheduler_parts",
+    "schemas", "suggest_memory_format", "trace_forward", "traced_node", "tracer_config",
+    "unset_fake_temporarily", "without_onednn", "without_tracing",
 ]  # fmt: skip
 
 _ASSERTIONS = {getattr(torch.ops.aten._assert_async, name) for name in torch.ops.aten._assert_async.overloads()}
@@ -113,16 +114,34 @@ def erase_assertions(graph: fx.Graph) -> list[str]:
     """
     said = []
     for call in list(graph.nodes):
-        if call.target not in _ASSERTIONS:
-            continue
-        said.append(call.args[1] if len(call.args) > 1 else "")
-        unused = [call]
-        while unused:
-            erased = unused.pop()
-            operands = erased.all_input_nodes
-            graph.erase_node(erased)
-            unused += [n for n in operands if not n.users and n.op == "call_function" and not n.is_impure()]
+        if call.target in _ASSERTIONS:
+            said.append(call.args[1] if len(call.args) > 1 else "")
+            _erase_with_operands(graph, call)
     return said
+
+
+def erase_unused_numbers(graph: fx.Graph):
+    """Takes out numbers taken from tensors that nothing uses, as those of branches that were decided.
+
+    PyTorch 2.11 does so itself, 2.15 does not, and checks of a flag that it is 0 or 1.
+    """
+    for call in list(graph.nodes):
+        condition = call.args[0] if call.target is torch.ops.aten._assert_scalar.default else None
+        if isinstance(condition, fx.Node) and getattr(condition.args[0], "target", None) is torch.sym_ite:
+            _erase_with_operands(graph, call)
+    for call in list(graph.nodes):
+        if call.target is torch.ops.aten._local_scalar_dense.default and not call.users:
+            _erase_with_operands(graph, call)
+
+
+def _erase_with_operands(graph: fx.Graph, call: fx.Node):
+    """Erases a call, and what only it used."""
+    unused = [call]
+    while unused:
+        erased = unused.pop()
+        operands = erased.all_input_nodes
+        graph.erase_node(erased)
+        unused += [n for n in operands if not n.users and n.op == "call_function" and not n.is_impure()]
 
 
 # Kernels of operators.
