@@ -87,3 +87,26 @@ class Orthogonal(torch.optim.Optimizer):
                     gram = update @ update.T
                     update = 3.4445 * update + (-4.775 * gram + 2.0315 * gram @ gram) @ update
                 p.add_(update, alpha=-group["lr"])
+
+
+class Numbers(torch.optim.Optimizer):
+    """All arithmetic that a step may do with numbers that are known at run time."""
+
+    def __init__(self, params, lr=0.1):
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            lr = group["lr"]
+            for p in group["params"]:
+                state = self.state[p]
+                state["step"] = t = state.get("step", 0) + 1
+                wave = math.sin(t) * math.cos(0.3 * t) + math.exp(-t) * math.log(t + 1)
+                steps = math.floor(t / 3) + math.ceil(t / 4) + t // 3 + t % 4 + (t - 5) % 3.5 + (5.5 - t) // 2
+                sizes = abs(wave) + math.fabs(wave - 1) + math.pow(t, 0.3) + math.sqrt(t) + 2**-t + (-t) ** 2
+                if t == 3 or not t != 4 or 6 <= t < 8:
+                    sizes = min(sizes, 2.5, t)
+                elif t >= 10 and t > 12:
+                    sizes = +max(sizes, 1.0) / 2
+                p.add_(p.grad, alpha=-lr * (wave + 0.01 * steps + 0.05 * sizes) / (1.5 + t))

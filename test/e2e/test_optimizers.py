@@ -7,7 +7,7 @@ import pytest
 import torch
 from cleave import testing
 from cleave.export import ExportSpec, export_spec
-from own_optimizers import Lion, Lookahead, NormalizedSGD
+from own_optimizers import Lion, Lookahead, NormalizedSGD, Numbers
 from torch import nn, optim
 from torch.optim import lr_scheduler
 from training import (
@@ -84,7 +84,7 @@ def test_steps_are_those_of_the_ordinary_optimizer_bit_for_bit(build_dir, tmp_pa
     compare(build_dir, tmp_path, make_spec(OPTIMIZERS[name], name))
 
 
-@pytest.mark.parametrize("kind", [Lion, Lookahead, NormalizedSGD])
+@pytest.mark.parametrize("kind", [Lion, Lookahead, NormalizedSGD, Numbers])
 def test_steps_of_a_users_own_optimizer_bit_for_bit(build_dir, tmp_path, kind):
     compare(build_dir, tmp_path, make_spec(kind, "own"))
 

@@ -173,7 +173,8 @@ class _StepWriter:
             return f"{self._name(value.args[0])}#{value.args[1]}"
         if isinstance(value.op, str):
             arguments = ", ".join(map(self._name, value.args))
-            return self._emit(value.op.split(" ")[0].partition(".")[2], f"{value.op}{_joint(value.op)}{arguments} : f64")
+            type_ = "i1" if value.op == "arith.select" and value.is_boolean else "f64"
+            return self._emit(value.op.split(" ")[0].partition(".")[2], f"{value.op}{_joint(value.op)}{arguments} : {type_}")
         return self._write_call(value)
 
     def _emit(self, wanted: str, text: str, results: int = 1) -> str:
