@@ -101,7 +101,12 @@ class Numbers(torch.optim.Optimizer):
             lr = group["lr"]
             for p in group["params"]:
                 state = self.state[p]
-                state["step"] = t = state.get("step", 0) + 1
+                if "step" not in state:
+                    state["step"] = 0
+                if state["step"] == 2:
+                    lr = lr * 2
+                state["step"] += 1
+                t = state["step"]
                 wave = math.sin(t) * math.cos(0.3 * t) + math.exp(-t) * math.log(t + 1)
                 steps = math.floor(t / 3) + math.ceil(t / 4) + t // 3 + t % 4 + (t - 5) % 3.5 + (5.5 - t) // 2
                 sizes = abs(wave) + math.fabs(wave - 1) + math.pow(t, 0.3) + math.sqrt(t) + 2**-t + (-t) ** 2

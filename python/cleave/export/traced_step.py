@@ -122,6 +122,11 @@ def _join(first: StepResults, later: StepResults, before: list[dict[str, Any]], 
         return values.merge(is_first, a, b, memo, is_first=True)
 
     joined = _zip(first, later, join)
+    rest: dict[Value, Value] = {}
+
+    def final(value: Value) -> Value:
+        return values.replace(value, lambda each: _from_count(values, each), rest)
+
     states: list[dict[str, Value]] = []
     for old, new in zip(before, joined.states):
         kept: dict[str, Value] = {}
@@ -135,9 +140,9 @@ def _join(first: StepResults, later: StepResults, before: list[dict[str, Any]], 
                 continue
             if value.is_number:
                 value = values.make(aten.scalar_tensor.default, (value,), {"dtype": torch.float64}, was.args[0].fake)
-            kept[slot] = value
+            kept[slot] = final(value)
         states.append(kept)
-    return TracedStep(joined.parameters, states)
+    return TracedStep([final(value) for value in joined.parameters], states)
 
 
 def _count(values: Values, value: Value) -> Value | None:
@@ -151,6 +156,15 @@ def _count(values: Values, value: Value) -> Value | None:
             return values.make(STEP)
     if value.op is ITEM and value.args[0].op is STEP_TENSOR:
         return values.make(STEP)
+    return None
+
+
+def _from_count(values: Values, value: Value) -> Value | None:
+    """The steps before are one less than the number of the step."""
+    if value.op == BEFORE:
+        return values.compute("arith.subf", values.make(STEP), 1.0)
+    if value.op == BEFORE_TENSOR:
+        return values.make(aten.sub.Tensor, (values.make(STEP_TENSOR, fake=value.fake), 1), fake=value.fake)
     return None
 
 
