@@ -79,7 +79,7 @@ def Train_LearningRateOp : Train_Op<"learning_rate"> {
   let description = [{
     `base` times the schedule's factor; `step` counts from 1. With a `plateau`, `base` is reduced whenever the
     evaluations of the run say so: between two of them the rate is a function of the step alone. `group` numbers the
-    parameter group whose rate it is: whoever runs the program may set that group's rate at each step instead.
+    parameter group whose rate it is: the caller may set that group's rate at each step instead.
 
     Constraints:
     1. `base` is finite and not negative.
