@@ -84,7 +84,7 @@ private:
   // Arithmetic, constants, and parts of tensors.
   std::optional<Tensor> evaluateSpecial(mlir::Operation *op,
                                         llvm::ArrayRef<const Tensor *> operands);
-  /// The sum of two values of one shape.
+  /// The sum of two values with the same shape.
   std::optional<Tensor> addValues(Tensor left, Tensor right);
   std::optional<Tensor> makeConstant(mlir::Operation *op);
   std::optional<Tensor> makeRange(mlir::Operation *op);

@@ -43,8 +43,8 @@ struct Proof {
   unsigned numResults = 0, numTerms = 0;
 };
 
-/// Compares the programs. Failure if one of them is no program, or they are not of one model; the
-/// error is emitted.
+/// Compares the programs. Failure if one of them is not a program, or they are not of one model;
+/// the error is emitted.
 mlir::FailureOr<Proof> prove(mlir::ModuleOp global, mlir::ModuleOp local,
                              std::chrono::steady_clock::time_point deadline);
 

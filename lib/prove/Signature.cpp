@@ -129,7 +129,7 @@ std::optional<Tensor> Prover::toLocal(Tensor value, dist::PlacementAttr placemen
   return value;
 }
 
-/// The size that the parts of `local`, placed so, have together in each dimension.
+/// The size that the parts of `local`, with these placements, have together in each dimension.
 static SmallVector<int64_t> wholeShape(RankedTensorType local, dist::PlacementAttr placement,
                                        ArrayRef<Axis> axes) {
   SmallVector<int64_t> shape(local.getShape());
@@ -216,7 +216,7 @@ void Prover::readArguments(ArrayRef<Part> parts) {
       std::string name = nameOf(part, role, argument.getArgNumber());
       RankedTensorType type = tensorOf(argument);
       if (!type)
-        return outOfScope("'" + name + "' is no tensor");
+        return outOfScope("'" + name + "' is not a tensor");
       if (!axes.empty() && communicates && !placementOf(argument))
         return outOfScope("'" + name +
                           "' has no placement, and the program communicates: its signature does "
@@ -237,7 +237,7 @@ void Prover::readArguments(ArrayRef<Part> parts) {
     }
 }
 
-/// Whether values that are placed so are the same on each rank.
+/// Whether values with these placements are the same on each rank.
 static bool areAlike(dist::PlacementAttr a, dist::PlacementAttr b, ArrayRef<Axis> axes) {
   for (const Axis &axis : axes) {
     auto on = [&](dist::PlacementAttr placement) {

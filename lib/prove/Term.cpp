@@ -280,8 +280,8 @@ void Terms::dropChoices(Summand &summand) {
     auto [least, greatest] =
         variables.getRange(guard->index - Index::of(var, stride) - Index(guard->low));
     int64_t last = width * (variables.getSize(var) - 1);
-    bool isOne = stride < 0 ? least >= 0 && greatest < last + width
-                            : least >= -last && greatest < width;
+    bool isOne =
+        stride < 0 ? least >= 0 && greatest < last + width : least >= -last && greatest < width;
     if (isOne)
       summand.guards.erase(guard);
     return isOne;

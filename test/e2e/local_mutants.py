@@ -40,6 +40,13 @@ class Builder:
         return Program(self.name, self.mesh, tuple(self.arguments), tuple(self.ops), placed)
 
 
+def _only_on_ranks(builder):
+    def add(op, value, **attributes):
+        return getattr(builder, op)(value, **attributes) if builder.local else value
+
+    return add
+
+
 def both(name, mesh, write):
     """The program of one device and that of a rank, from one description: `write` asks which it is for."""
     programs = []
@@ -48,7 +55,7 @@ def both(name, mesh, write):
         builder.local = is_local
         builder.ranks = (lambda b: lambda axis: dict(b.mesh)[axis] if b.local else 1)(builder)
         # On one device communication does nothing.
-        builder.only = (lambda b: lambda op, value, **attributes: getattr(b, op)(value, **attributes) if b.local else value)(builder)
+        builder.only = _only_on_ranks(builder)
         programs.append(write(builder))
     return programs
 
@@ -147,6 +154,20 @@ def _classes(b):
     return b.done((b.sub(y, len(b.arguments) + len(b.ops) - 1), "dp=0 tp=1"))
 
 
+def _loss(b):
+    """A mean over a sharded batch, in which some targets count, and its gradient."""
+    x, t, w = b.argument((8, 4), "dp=0"), b.argument((8,), "dp=0", I), b.argument((4, 8))
+    bias, seed = b.argument((8, 8), "dp=0"), b.argument(())
+    y = b.log_softmax(b.addmm(bias, x, w), dim=1)
+    if b.local:
+        count = b.all_reduce(b.nll_weight(y, t, reduction=2), kind="sum", axis="dp")
+        loss = b.div(b.nll_loss(y, t, reduction=2), count)
+    else:
+        loss, count = b.nll_loss(y, t, reduction=1), b.nll_weight(y, t, reduction=1)
+    d = b.log_softmax_backward(b.nll_loss_backward(seed, y, t, count, reduction=1), y, dim=1)
+    return b.done((loss, "dp=P"), (b.mm(b.t(x), d), "dp=P"), (d, "dp=0"))
+
+
 def programs():
     """Pairs of the program of one device and that of a rank."""
     return [
@@ -158,6 +179,7 @@ def programs():
         both("ring", {"cp": 4}, _ring),
         both("vocabulary", {"tp": 2}, _vocabulary),
         both("vocabulary_4", {"tp": 4}, _vocabulary),
+        both("loss", {"dp": 2}, _loss),
         both("classes", {"dp": 2, "tp": 2}, _classes),
     ]
 
@@ -165,10 +187,13 @@ def programs():
 def arguments(program, seed=0):
     """Whole tensors for the arguments of a program."""
     random = np.random.default_rng(seed)
-    return [
-        random.integers(0, 8, shape) if dtype == I else random.standard_normal(shape)
-        for shape, _, dtype in program.arguments
-    ]
+    tensors = []
+    for shape, _, dtype in program.arguments:
+        tensor = random.integers(0, 8, shape) if dtype == I else random.standard_normal(shape)
+        if program.name == "loss" and dtype == I:
+            tensor[random.permutation(shape[0])[: 1 + seed]] = -100  # targets that do not count
+        tensors.append(tensor)
+    return tensors
 
 
 # Changes.
@@ -222,7 +247,8 @@ def mutants(program):
             yield "drop a collective" if communicates else "drop an op", _without(program, at, given)
         if op.name == "all_reduce":
             for axis in axes:
-                yield "double a collective", _after(program, at, Op("all_reduce", (value,), (("kind", "sum"), ("axis", axis))))
+                again = Op("all_reduce", (value,), (("kind", "sum"), ("axis", axis)))
+                yield "double a collective", _after(program, at, again)
             for kind in ("sum", "avg", "max"):
                 if kind != op.get("kind"):
                     yield "wrong reduction", _with(program, at, op.replace(kind=kind))
@@ -234,14 +260,19 @@ def mutants(program):
             # Before the op that makes what is communicated, on each of its operands in turn.
             maker = program.ops[at - 1]
             for i, given in enumerate(maker.inputs):
-                later = Op(maker.name, tuple(value - 1 if j == i else v for j, v in enumerate(maker.inputs)), maker.attributes)
-                yield "move a collective", _with(_with(program, at - 1, dataclasses.replace(op, inputs=(given,))), at, later)
+                inputs = tuple(value - 1 if j == i else v for j, v in enumerate(maker.inputs))
+                later = Op(maker.name, inputs, maker.attributes)
+                earlier = dataclasses.replace(op, inputs=(given,))
+                yield "move a collective", _with(_with(program, at - 1, earlier), at, later)
         if communicates and at + 1 < len(program.ops):
             user = program.ops[at + 1]
             if value in user.inputs:
-                swapped = dataclasses.replace(user, inputs=tuple(op.inputs[0] if v == value else v for v in user.inputs))
+                inputs = tuple(op.inputs[0] if v == value else v for v in user.inputs)
+                swapped = dataclasses.replace(user, inputs=inputs)
                 moved = dataclasses.replace(op, inputs=(value,))
                 yield "move a collective", _with(_with(program, at, swapped), at + 1, moved)
+        if "reduction" in dict(op.attributes):
+            yield "wrong count", _with(program, at, op.replace(reduction=3 - op.get("reduction")))
         for key in ("dim", "split", "concat"):
             if key in dict(op.attributes):
                 for dim in range(3):
@@ -249,7 +280,8 @@ def mutants(program):
                         yield "wrong dimension", _with(program, at, op.replace(**{key: dim}))
         if op.name == "slice":
             for start, end in ((1, 1), (-1, -1), (1, 0), (0, -1)):
-                yield "shift a slice", _with(program, at, op.replace(start=op.get("start") + start, end=op.get("end") + end))
+                shifted = op.replace(start=op.get("start") + start, end=op.get("end") + end)
+                yield "shift a slice", _with(program, at, shifted)
         if op.name == "shift":
             for by in (-1, 0, 1, 2):
                 if by != op.get("by"):

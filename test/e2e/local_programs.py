@@ -1,7 +1,7 @@
 """Small programs of one rank, as lists of ops that can be printed, run on a mesh, and changed.
 
-A test of the prover needs programs that are wrong in every way, and what they compute, from somebody who does
-not know how proofs are made: this file prints ops and runs them with NumPy on all ranks at once. Nothing
+A test of the prover needs programs that are wrong in every way, and what they compute, from a source
+that knows nothing of proofs: this file prints ops and runs them with NumPy on all ranks at once. Nothing
 here reads a sharding rule or a type.
 """
 
@@ -94,6 +94,20 @@ def infer(program, op, types):
     if name in ("softmax", "log_softmax"):
         check(dtype == "f64" and op.get("dim") < len(shape))
         return shapes[0], dtype
+    if name == "addmm":
+        rest = infer(program, Op("mm", ()), types[1:])
+        check(dtype == "f64" and shapes[0] == rest[0])
+        return rest
+    if name in ("nll_loss", "nll_weight"):
+        check(dtype == "f64" and types[1][1] == "i64" and len(shape) == 2 and shapes[1] == (shape[0],))
+        return (), dtype
+    if name == "nll_loss_backward":
+        check(shapes[0] == shapes[3] == () and dtype == types[1][1] == types[3][1] == "f64" and types[2][1] == "i64")
+        check(len(shapes[1]) == 2 and shapes[2] == (shapes[1][0],))
+        return shapes[1], dtype
+    if name == "log_softmax_backward":
+        check(dtype == types[1][1] == "f64" and shapes[0] == shapes[1] and op.get("dim") < len(shape))
+        return shapes[0], dtype
     if name == "view":
         check(np.prod(op.get("size")) == np.prod(shape))
         return tuple(op.get("size")), dtype
@@ -141,6 +155,12 @@ def compute(op, values):
         shifted = x - x.max(op.get("dim"), keepdims=True)
         logarithm = shifted - np.log(np.exp(shifted).sum(op.get("dim"), keepdims=True))
         return logarithm if op.name == "log_softmax" else np.exp(logarithm)
+    if op.name == "addmm":
+        return x + values[1] @ values[2]
+    if op.name == "log_softmax_backward":
+        return x - np.exp(values[1]) * x.sum(op.get("dim"), keepdims=True)
+    if op.name.startswith("nll"):
+        return negative_log_likelihood(op, values)
     if op.name == "embedding":
         if values[1].min() < 0 or values[1].max() >= len(x):
             raise IndexError
@@ -165,6 +185,21 @@ def compute(op, values):
         "slice": lambda: np.take(x, range(op.get("start"), op.get("end")), op.get("dim")),
         "unsqueeze": lambda: x[..., None],
     }[op.name]()
+
+
+def negative_log_likelihood(op, values):
+    scores, targets = values[:2] if op.name != "nll_loss_backward" else values[1:3]
+    counts = targets != -100
+    if ((targets < 0) & counts).any() or (targets >= scores.shape[1]).any():
+        raise IndexError
+    named = np.zeros_like(scores)
+    named[np.nonzero(counts)[0], targets[counts]] = 1
+    mean = op.get("reduction") == 1
+    if op.name == "nll_weight":
+        return named.sum()
+    if op.name == "nll_loss":
+        return -(named * scores).sum() / (named.sum() if mean else 1)
+    return -named * values[0] / (values[3] if mean else 1)
 
 
 def communicate(program, op, places, values):
@@ -291,6 +326,20 @@ def print_op(op, number, types):
         operands = f"{typed(op.inputs)} -> " if op.inputs and types[op.inputs[0]] != types[number] else ""
         return f"%{number} = dist.{text} : {operands}{result}"
     attributes = dict(op.attributes)
+    if op.name.startswith("nll"):
+        given = f"reduction = {op.get('reduction')}, ignore_index = -100"
+        first = [f"%{i}" for i in op.inputs]
+        if op.name == "nll_loss_backward":
+            text = f"aten.nll_loss_backward({', '.join(first[:3])}, none, {given}, {first[3]})"
+            return f"%{number} = {text} : ({typed(op.inputs)}) -> {result}"
+        both = f"%{number}, %unused{number}" if op.name == "nll_loss" else f"%unused{number}, %{number}"
+        text = f"aten.nll_loss_forward({', '.join(first)}, none, {given})"
+        return f"{both} = {text} : ({typed(op.inputs)}) -> ({result}, {result})"
+    if op.name == "log_softmax_backward":
+        return (
+            f"%{number} = aten._log_softmax_backward_data({names}, dim = {op.get('dim')}, input_dtype = f64) "
+            f": ({typed(op.inputs)}) -> {result}"
+        )
     if op.name in ("sum", "amax", "mean"):
         attributes = {"dim": (attributes["dim"],), "keepdim": True}
     if op.name.endswith("softmax"):
