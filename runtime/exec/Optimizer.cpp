@@ -59,8 +59,8 @@ BindResult cleave::runtime::bindLearningRate(Binder &binder, ArrayRef<Operation 
   const double *given = nullptr;
   if (std::optional<int64_t> group = op.getGroup(); group && binder.services().learningRates)
     given = &binder.services().learningRates->at(*group);
-  auto instruction = std::make_unique<LearningRate>(RateSchedule(op),
-                                                    binder.services().rateReductions, given);
+  auto instruction =
+      std::make_unique<LearningRate>(RateSchedule(op), binder.services().rateReductions, given);
   instruction->step = binder.use(op.getStep());
   instruction->result = binder.define(op.getResult());
   return instruction;
@@ -68,7 +68,8 @@ BindResult cleave::runtime::bindLearningRate(Binder &binder, ArrayRef<Operation 
 
 BindResult cleave::runtime::bindHyperparameter(Binder &binder, ArrayRef<Operation *> ops) {
   auto op = cast<train::HyperparameterOp>(ops.front());
-  auto instruction = std::make_unique<LearningRate>(RateSchedule(op), /*reductions=*/nullptr, /*given=*/nullptr);
+  auto instruction =
+      std::make_unique<LearningRate>(RateSchedule(op), /*reductions=*/nullptr, /*given=*/nullptr);
   instruction->step = binder.use(op.getStep());
   instruction->result = binder.define(op.getResult());
   return instruction;
