@@ -70,7 +70,7 @@ class Branches:
             value = translator.stack[-1]
             outcome = self._outcome(translator, value)
             if outcome is None:
-                self.depends_on_data = not value.is_tensor() and traced_node(value) is not None
+                self.depends_on_data = not value.is_tensor() and _is_taken_from_tensor(traced_node(value))
                 result = handler(translator, instruction)
                 self.depends_on_data = False
                 return result
@@ -114,6 +114,13 @@ class Branches:
         )  # fmt: skip
         if note not in self.notes:
             self.notes.append(note)
+
+
+def _is_taken_from_tensor(node: torch.fx.Node | None) -> bool:
+    """Whether a number is computed from elements of a tensor, and not from its size."""
+    if node is None or isinstance(node.meta.get("example_value"), torch.Tensor):
+        return False
+    return node.target == "item" or any(map(_is_taken_from_tensor, node.all_input_nodes))
 
 
 def _comparison(node: torch.fx.Node) -> tuple[Callable, float] | None:
