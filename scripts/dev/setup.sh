@@ -1,7 +1,7 @@
 # setup.sh - system packages and the Python environment.
 
 packages=(
-  clang-22 g++ cmake ninja-build ccache git python3 python3-venv
+  clang-22 g++ cmake ninja-build ccache git python3 python3-dev python3-venv
   libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools lld-22
   libgtest-dev zlib1g-dev libzstd-dev
 )
