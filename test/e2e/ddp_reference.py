@@ -57,7 +57,7 @@ def train_rank(rank, options, folder):
     dist.init_process_group("gloo", store=store, rank=rank, world_size=options.ranks)
     spec = MODELS[options.model]()
     run = testing._Run(spec)
-    optimizer = run.fused_optimizer()
+    (optimizer,) = run.make_optimizers()
     rates = [float(group["lr"]) for group in optimizer.param_groups]
     run.module = DistributedDataParallel(run.module)
     inputs = testing.Signature(spec).inputs
