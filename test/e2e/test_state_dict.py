@@ -72,7 +72,7 @@ def train_two_steps(build_dir, folder, source, form):
 def test_checkpoint_loads_strictly(build_dir, tmp_path, exported, form):
     spec, source = exported
     run, checkpoint = train_two_steps(build_dir, tmp_path, source, form)
-    saved = load_file(checkpoint / "model.safetensors")
+    saved = training.checkpoint_group(checkpoint)
     assert saved.keys() == spec.module.state_dict().keys()
     module = training.load_strictly(spec, checkpoint)
     assert not torch.equal(module.embed.weight, spec.module.embed.weight)
@@ -163,7 +163,7 @@ def test_loss_with_a_state_loads_strictly(build_dir, tmp_path, form):
     source = cleave.export_spec(spec, tmp_path)
     run, checkpoint = train_two_steps(build_dir, tmp_path, source, form)
     trained = training.load_strictly(spec, checkpoint)
-    own = load_file(checkpoint / "loss.safetensors")
+    own = training.checkpoint_group(checkpoint, "loss")
     assert own["calls"] > 0 and own["scale"] != 1.5
     loss.load_state_dict(own, strict=True)
     assert torch.equal(own["head.weight"], trained.head.weight)
