@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import collections
-import copy
+import inspect
 from collections.abc import Callable, Mapping
 
 import torch
 
+from cleave.export.traced_step import is_fresh
 from cleave.native import native
 
 
 def fresh_copy(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     """The optimizer as it was before its first step: what is exported. Shares parameters and groups."""
-    fresh = copy.copy(optimizer)
-    fresh.state = collections.defaultdict(dict)
+    fresh = object.__new__(type(optimizer))
+    # Not copy.copy, which takes what checkpoints hold alone. A scheduler has put its own `step` beside the class's.
+    fresh.__dict__.update({name: value for name, value in optimizer.__dict__.items() if name != "step"})
+    fresh.state = _initial_state(optimizer)
     return fresh
+
+
+def _initial_state(optimizer: torch.optim.Optimizer) -> dict:
+    """The state that the optimizer had when it was made, as Adagrad has its sums."""
+    if not type(optimizer).__module__.startswith("torch.optim"):
+        return optimizer.state if is_fresh(list(optimizer.state.values())) else collections.defaultdict(dict)
+    accepted = inspect.signature(type(optimizer)).parameters
+    options = {name: value for name, value in optimizer.defaults.items() if name in accepted}
+    return type(optimizer)([dict(group) for group in optimizer.param_groups], **options).state
+
+
+def _counts_steps(optimizer: torch.optim.Optimizer, slots: set[str]) -> bool:
+    """Whether each parameter's state has a `step`, which programs have once for all."""
+    if type(optimizer).__module__.startswith("torch.optim"):
+        return not isinstance(optimizer, (torch.optim.SGD, torch.optim.Muon))
+    return "exp_avg" in slots
 
 
 class OptimizerState:
@@ -31,7 +50,7 @@ class OptimizerState:
     ):  # fmt: skip
         self._optimizer = optimizer
         self._steps = 0
-        self._has_count = any(value["slot"] == "exp_avg" for value in values)
+        self._has_count = _counts_steps(optimizer, {value["slot"] for value in values})
         # By parameter and slot: the tensor that the session computes in.
         self._tensors: dict[tuple[torch.nn.Parameter, str], torch.Tensor] = {}
         self._shown: dict[tuple[torch.nn.Parameter, str], torch.Tensor] = {}

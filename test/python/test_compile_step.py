@@ -133,6 +133,37 @@ def tagged(examples=6, seed=1):
     return torch.randn(examples, 8, generator=generator), torch.randint(4, (examples,), generator=generator)
 
 
+# Without a fused kernel: their steps are traced.
+TRACED = {
+    "adadelta": lambda p: torch.optim.Adadelta(p, foreach=False),
+    "adafactor": lambda p: torch.optim.Adafactor(p, lr=0.1, foreach=False),
+    "adagrad": lambda p: torch.optim.Adagrad(p, lr=1e-2, initial_accumulator_value=0.1, foreach=False),
+    "asgd": lambda p: torch.optim.ASGD(p, t0=3, foreach=False),
+    "radam": lambda p: torch.optim.RAdam(p, lr=1e-2, foreach=False),
+    "rmsprop": lambda p: torch.optim.RMSprop(p, lr=1e-2, momentum=0.9, foreach=False),
+    "rprop": lambda p: torch.optim.Rprop(p, foreach=False),
+}
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_traced_optimizers_are_those_of_eager_mode(name):
+    model, _ = tagger()
+    reference = copy.deepcopy(model)
+    optimizer, other = TRACED[name](model.parameters()), TRACED[name](reference.parameters())
+    schedulers = [torch.optim.lr_scheduler.LambdaLR(o, lambda step: 1 / (1 + step)) for o in (optimizer, other)]
+    data = [([x], [y]) for x, y in (tagged(seed=i) for i in range(12))]
+    expected, _ = train_eagerly(reference, F.cross_entropy, other, data[:8], schedulers[1])
+    step = cleave.compile_step(model, F.cross_entropy, optimizer)
+    assert train_compiled(step, data[:8], schedulers[0])[0] == expected
+    assert_same_state(model.state_dict(), reference.state_dict())
+    assert_same_optimizer_state(optimizer.state_dict()["state"], other.state_dict()["state"])
+
+    # Eager mode goes on from there.
+    step.close()
+    losses = [train_eagerly(m, F.cross_entropy, o, data[8:])[0] for m, o in ((model, optimizer), (reference, other))]
+    assert losses[0] == losses[1]
+
+
 def test_clipping_is_that_of_pytorch():
     model, optimizer = tagger()
     reference = copy.deepcopy(model)
