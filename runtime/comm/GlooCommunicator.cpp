@@ -2,6 +2,8 @@
 
 #include "GlooCommunicator.h"
 
+#include "runtime/comm/C10dHelpers.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>

@@ -1,6 +1,7 @@
 //===- GlooOperations.cpp - Operations of a Gloo group ---------------------===//
 
 #include "GlooCommunicator.h"
+#include "runtime/comm/C10dHelpers.h"
 #include "runtime/comm/C10dReduction.h"
 
 #include "llvm/ADT/Hashing.h"
@@ -368,24 +369,5 @@ llvm::Expected<std::unique_ptr<Work>> GlooCommunicator::startReceive(at::Tensor 
 
 llvm::Expected<std::vector<std::string>> GlooCommunicator::allGatherBytes(StringRef bytes,
                                                                           StringRef what) {
-  // Gloo gathers equal sizes only: the lengths first, then the bytes padded to the longest.
-  auto gather = [&](at::Tensor &all, const at::Tensor &mine) -> llvm::Error {
-    auto work = startAllGather(all, mine, what);
-    return work ? (*work)->wait() : work.takeError();
-  };
-  at::Tensor lengths = at::empty({size()}, at::kLong);
-  if (llvm::Error error = gather(lengths, at::full({1}, int64_t(bytes.size()), at::kLong)))
-    return error;
-  const int64_t *length = lengths.const_data_ptr<int64_t>();
-  int64_t longest = std::max<int64_t>(1, *std::max_element(length, length + size()));
-  at::Tensor padded = at::zeros({longest}, at::kByte);
-  std::copy(bytes.begin(), bytes.end(), padded.mutable_data_ptr<uint8_t>());
-  at::Tensor all = at::empty({size(), longest}, at::kByte);
-  if (llvm::Error error = gather(all, padded))
-    return error;
-  std::vector<std::string> result;
-  const char *data = reinterpret_cast<const char *>(all.const_data_ptr<uint8_t>());
-  for (int each = 0; each < size(); ++each)
-    result.emplace_back(data + each * longest, length[each]);
-  return result;
+  return gatherPadded(*this, bytes, what);
 }

@@ -7,6 +7,7 @@
 
 #include "GlooWorld.h"
 
+#include "runtime/comm/C10dHelpers.h"
 #include "runtime/comm/Failure.h"
 
 #include "llvm/ADT/SmallVector.h"
@@ -43,24 +44,6 @@ std::shared_ptr<InProcessStore> cleave::runtime::makeInProcessStore() {
   // Here, where the ranks' threads do not exist yet.
   disableFlightRecorder(true);
   return std::make_shared<InProcessStore>();
-}
-
-std::string cleave::runtime::describeException() {
-  std::string text;
-  try {
-    throw;
-  } catch (const c10::Error &error) {
-    text = error.what_without_backtrace();
-  } catch (const std::exception &error) {
-    text = error.what();
-  } catch (...) {
-    text = "unknown exception";
-  }
-  StringRef line = StringRef(text).split('\n').first.rtrim();
-  // "[../third_party/gloo/tcp/pair.cc:534] Connection closed by peer [...]"
-  if (line.starts_with("["))
-    line = line.split("] ").second.empty() ? line : line.split("] ").second;
-  return line.str();
 }
 
 c10::intrusive_ptr<c10d::ProcessGroupGloo> World::makeGroup(const std::string &key, int groupRank,

@@ -19,9 +19,6 @@ namespace cleave::runtime {
 
 inline constexpr const char *kWorldName = "world";
 
-/// What the exception being handled says, without LibTorch's stack traces.
-std::string describeException();
-
 /// What a world's communicator and its subgroups share.
 struct World {
   int rank, size;

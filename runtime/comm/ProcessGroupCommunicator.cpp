@@ -1,6 +1,7 @@
 //===- ProcessGroupCommunicator.cpp - Ranks of a process group ------------===//
 
 #include "runtime/comm/ProcessGroupCommunicator.h"
+#include "runtime/comm/C10dHelpers.h"
 #include "runtime/comm/C10dReduction.h"
 #include "runtime/comm/Failure.h"
 
@@ -22,25 +23,6 @@ using Clock = std::chrono::steady_clock;
 
 /// How often a wait looks whether it should end.
 static constexpr milliseconds kPollInterval(100);
-
-/// What the exception being handled says, without LibTorch's stack traces.
-static std::string describeCurrentException() {
-  std::string text;
-  try {
-    throw;
-  } catch (const c10::Error &error) {
-    text = error.what_without_backtrace();
-  } catch (const std::exception &error) {
-    text = error.what();
-  } catch (...) {
-    text = "unknown exception";
-  }
-  StringRef line = StringRef(text).split('\n').first.rtrim();
-  // "[../third_party/gloo/tcp/pair.cc:534] Connection closed by peer [...]"
-  if (line.starts_with("[") && !line.split("] ").second.empty())
-    line = line.split("] ").second;
-  return line.str();
-}
 
 namespace {
 
@@ -240,7 +222,7 @@ private:
     try {
       return std::make_unique<ProcessGroupWork>(*this, operation, begin(), isExchange);
     } catch (...) {
-      return fail(operation, describeCurrentException());
+      return fail(operation, describeException());
     }
   }
   template <typename Start>
@@ -337,7 +319,7 @@ llvm::Error ProcessGroupWork::wait(std::optional<milliseconds> timeout) {
     if (buffer.defined())
       result.copy_(buffer);
   } catch (...) {
-    return owner.fail(operation, describeCurrentException());
+    return owner.fail(operation, describeException());
   }
   finished = true;
   return llvm::Error::success();
@@ -375,26 +357,7 @@ llvm::Error ProcessGroupCommunicator::barrier(StringRef what) {
 
 llvm::Expected<std::vector<std::string>> ProcessGroupCommunicator::allGatherBytes(StringRef bytes,
                                                                                   StringRef what) {
-  // Equal sizes only: the lengths first, then the bytes padded to the longest.
-  auto gather = [&](at::Tensor &all, const at::Tensor &mine) -> llvm::Error {
-    auto work = startAllGather(all, mine, what);
-    return work ? (*work)->wait() : work.takeError();
-  };
-  at::Tensor lengths = at::empty({size()}, at::kLong);
-  if (llvm::Error error = gather(lengths, at::full({1}, int64_t(bytes.size()), at::kLong)))
-    return error;
-  const int64_t *length = lengths.const_data_ptr<int64_t>();
-  int64_t longest = std::max<int64_t>(1, *std::max_element(length, length + size()));
-  at::Tensor padded = at::zeros({longest}, at::kByte);
-  std::copy(bytes.begin(), bytes.end(), padded.mutable_data_ptr<uint8_t>());
-  at::Tensor all = at::empty({size(), longest}, at::kByte);
-  if (llvm::Error error = gather(all, padded))
-    return error;
-  std::vector<std::string> result;
-  const char *data = reinterpret_cast<const char *>(all.const_data_ptr<uint8_t>());
-  for (int each = 0; each < size(); ++each)
-    result.emplace_back(data + each * longest, length[each]);
-  return result;
+  return gatherPadded(*this, bytes, what);
 }
 
 //===----------------------------------------------------------------------===//
@@ -428,8 +391,7 @@ ProcessGroupCommunicator::subgroup(llvm::ArrayRef<int> ranks, StringRef subgroup
   try {
     return open(*registered, inFirst, subgroupName.str(), timeout(), host);
   } catch (...) {
-    return llvm::createStringError("subgroup \"" + subgroupName +
-                                   "\": " + describeCurrentException());
+    return llvm::createStringError("subgroup \"" + subgroupName + "\": " + describeException());
   }
 }
 
@@ -439,7 +401,6 @@ cleave::runtime::joinProcessGroup(const std::string &groupName, milliseconds tim
   try {
     return open(groupName, {}, "world", timeout, std::make_shared<ProcessGroupHost>(host));
   } catch (...) {
-    return llvm::createStringError("process group \"" + groupName +
-                                   "\": " + describeCurrentException());
+    return llvm::createStringError("process group \"" + groupName + "\": " + describeException());
   }
 }
