@@ -358,7 +358,7 @@ bool Evaluator::logLikelihood(Operation *op, ArrayRef<const Tensor *> operands,
   int64_t reduction = *integerAt(op, "reduction"), ignored = *integerAt(op, "ignore_index");
   unsigned classes = type.getRank() == 1 ? 0 : 1;
   int64_t numClasses = type.getDimSize(classes);
-  if (reduction == 0 || ignored >= 0)
+  if (reduction == aten::noReduction || ignored >= 0)
     return false;
 
   Tensor self = *operands[selfAt], target = *operands[targetAt];
@@ -384,7 +384,7 @@ bool Evaluator::logLikelihood(Operation *op, ArrayRef<const Tensor *> operands,
     Meaning weight = terms.sum(*named, all);
     Meaning total =
         terms.scale(terms.sum(whereNamed(*named, self.meaning, element), all), Rational(-1));
-    if (reduction == 1)
+    if (reduction == aten::meanReduction)
       total = terms.apply(quotientOf(element), {total, weight}, {}, {}, {});
     results.push_back({{}, terms.normalize(std::move(total))});
     results.push_back({{}, std::move(weight)});
@@ -393,7 +393,7 @@ bool Evaluator::logLikelihood(Operation *op, ArrayRef<const Tensor *> operands,
   Meaning gradient = operands[0]->meaning;
   if (!operands[0]->dims.empty())
     return false;
-  if (reduction == 1)
+  if (reduction == aten::meanReduction)
     gradient = terms.apply(quotientOf(element), {gradient, operands[3]->meaning}, {}, {}, {});
   self.meaning = terms.scale(whereNamed(*named, gradient, element), Rational(-1));
   results.push_back(std::move(self));

@@ -47,7 +47,7 @@ static FailureOr<Shape> verifyNll(Operation *op, Value self, Value target, Value
   // 3.
   if (failed(expectReduction(op, reduction)))
     return failure();
-  return reduction == 0 ? examples : Shape();
+  return reduction == noReduction ? examples : Shape();
 }
 
 template <typename OpTy> static LogicalResult verifyNllForward(OpTy op, bool ofPixels) {
@@ -130,10 +130,10 @@ template <typename OpTy> static FailureOr<Shape> verifyMargins(OpTy op) {
   Attribute p = op.getPAttr();
   if (p && !isOneOrTwo(p))
     return op.emitOpError("expects `p` to be 1 or 2, found ") << p;
-  int64_t reduction = op.getReduction().value_or(1);
+  int64_t reduction = op.getReduction().value_or(meanReduction);
   if (failed(expectReduction(op, reduction)))
     return failure();
-  return reduction == 0 ? Shape(targets) : Shape();
+  return reduction == noReduction ? Shape(targets) : Shape();
 }
 
 LogicalResult MultiMarginLossOp::verify() {
@@ -163,7 +163,7 @@ LogicalResult MultiMarginLossBackwardOp::verify() {
 /// A loss of elements that broadcast against each other.
 static LogicalResult verifyElementLoss(Operation *op, std::optional<int64_t> given) {
   // 1.
-  int64_t reduction = given.value_or(1);
+  int64_t reduction = given.value_or(meanReduction);
   if (failed(expectReduction(op, reduction)))
     return failure();
   // 2.
@@ -171,13 +171,14 @@ static LogicalResult verifyElementLoss(Operation *op, std::optional<int64_t> giv
   if (failed(shape))
     return failure();
   // 3.
-  return expectResult(op, 0, reduction == 0 ? *shape : Shape(), resultType(op->getOperands()));
+  return expectResult(op, 0, reduction == noReduction ? *shape : Shape(),
+                      resultType(op->getOperands()));
 }
 
 static LogicalResult verifyElementLossBackward(Operation *op, Value self,
                                                std::optional<int64_t> reduction) {
   // 1.
-  if (failed(expectReduction(op, reduction.value_or(1))))
+  if (failed(expectReduction(op, reduction.value_or(meanReduction))))
     return failure();
   // 2.
   FailureOr<Shape> shape = broadcastShapes(op, op->getOperands());
@@ -238,9 +239,6 @@ LogicalResult BinaryCrossEntropyWithLogitsOp::verify() {
 //===----------------------------------------------------------------------===//
 // Sharding
 //===----------------------------------------------------------------------===//
-
-// Values of `reduction`.
-enum : int64_t { noReduction = 0, meanReduction = 1, sumReduction = 2 };
 
 /// Classes of `self` (C, or the second dimension) and examples, of which `target` has the
 /// dimensions too.

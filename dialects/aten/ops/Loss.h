@@ -5,6 +5,13 @@
 
 #include "dialects/aten/Aten.h"
 
+namespace cleave::aten {
+
+/// Values of a loss's `reduction`, as in ATen's `at::Reduction`.
+enum LossReduction : int64_t { noReduction = 0, meanReduction = 1, sumReduction = 2 };
+
+} // namespace cleave::aten
+
 #define GET_OP_CLASSES
 #include "dialects/aten/ops/Loss.h.inc"
 

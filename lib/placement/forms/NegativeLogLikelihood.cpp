@@ -16,9 +16,6 @@ using namespace cleave;
 using namespace cleave::placement;
 using dist::AxisPlacement;
 
-// Values of `reduction`.
-enum : int64_t { noReduction = 0, meanReduction = 1, sumReduction = 2 };
-
 /// What no rank has: marks the targets that a rank ignores.
 static constexpr int64_t ignored = -100;
 
@@ -64,7 +61,7 @@ public:
     ArrayRef<int64_t> shape = shapeOf(loss.getSelf());
     int64_t weightBytes = bytesOf(loss.getTotalWeight()), classes = classDim(loss.getSelf());
     for (int64_t dim = 0, rank = shape.size(); dim < rank; ++dim) {
-      if (loss.getReduction() != meanReduction || dim == classes ||
+      if (loss.getReduction() != aten::meanReduction || dim == classes ||
           !dividesEvenly(shape[dim], axis))
         continue;
       AxisStrategy &strategy = strategies.emplace_back(replicatedStrategy(op, this));
@@ -88,7 +85,7 @@ public:
     LocalBuilder b(op, operands, form);
     Value self = operands[0], targets = operands[1];
     int64_t ignoreIndex = loss.getIgnoreIndex(), reduction = loss.getReduction();
-    bool isMean = reduction == meanReduction;
+    bool isMean = reduction == aten::meanReduction;
     Axes classes = b.axesOf(self, classDim(self)), batch;
     for (int64_t dim = 0; dim < rankOf(self); ++dim)
       if (dim != classDim(self))
@@ -100,12 +97,13 @@ public:
     SmallVector<Value> inputs(operands);
     inputs[1] = targets;
     SmallVector<Type> types = {
-        RankedTensorType::get(reduction == noReduction ? shapeOf(targets) : ArrayRef<int64_t>(),
-                              dtypeOf(self)),
+        RankedTensorType::get(
+            reduction == aten::noReduction ? shapeOf(targets) : ArrayRef<int64_t>(), dtypeOf(self)),
         RankedTensorType::get({}, dtypeOf(self))};
-    Operation *local = b.create<OpTy>(types, inputs,
-                                      {b.integer("reduction", isMean ? sumReduction : reduction),
-                                       b.integer("ignore_index", ignoreIndex)});
+    Operation *local =
+        b.create<OpTy>(types, inputs,
+                       {b.integer("reduction", isMean ? aten::sumReduction : reduction),
+                        b.integer("ignore_index", ignoreIndex)});
     // Along the batch the sums are pending by the op's rule; along the classes they only vary.
     Value sum = b.asPartial(local->getResult(0), classes);
     // It depends on the targets alone.
