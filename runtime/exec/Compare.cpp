@@ -61,11 +61,12 @@ static std::pair<double, double> compareAt(DType dtype, const char *a, const cha
   return {isEqual ? 0 : std::fabs(x - y), std::fabs(y)};
 }
 
-double cleave::runtime::toNumber(const ConstTensorRef &tensor) {
+double cleave::runtime::toNumber(const ConstTensorRef &tensor, int64_t index) {
+  const char *data = tensor.data + index * byteSize(tensor.type.dtype);
   std::optional<DType> part = partOf(tensor.type.dtype);
-  if (part) // its absolute value
-    return std::hypot(toDouble(*part, tensor.data), toDouble(*part, tensor.data + byteSize(*part)));
-  return toDouble(tensor.type.dtype, tensor.data);
+  if (part)
+    return std::hypot(toDouble(*part, data), toDouble(*part, data + byteSize(*part)));
+  return toDouble(tensor.type.dtype, data);
 }
 
 Difference cleave::runtime::computeDifference(const ConstTensorRef &a, const ConstTensorRef &b) {
@@ -81,7 +82,14 @@ Difference cleave::runtime::computeDifference(const ConstTensorRef &a, const Con
       continue;
     if (!std::isfinite(distance))
       distance = std::numeric_limits<double>::infinity();
-    difference.maxAbsolute = std::max(difference.maxAbsolute, distance);
+    if (distance > difference.maxAbsolute) {
+      difference.maxAbsolute = distance;
+      difference.at = i;
+    }
+  }
+  if (difference.maxAbsolute > 0) {
+    difference.a = toNumber(a, difference.at);
+    difference.b = toNumber(b, difference.at);
   }
   return difference;
 }

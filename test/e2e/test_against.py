@@ -1,5 +1,6 @@
 """--against runs two programs on the same numbers; --dry-run says what one costs."""
 
+import json
 import re
 
 import cleave_run  # noqa: F401
@@ -54,7 +55,9 @@ def test_the_measure_is_the_documented_one(program, cleave_run, inputs, tmp_path
     _, path = program("gpt_tied")
     weights = path.with_suffix(".safetensors")
     other = rewrite(path, tmp_path, r"eps = [0-9.eE+-]+", "eps = 1.0e-3")
-    result = cleave_run(other, "--against", path, "--inputs", inputs, "--weights", weights)
+    report = tmp_path / "report.json"
+    result = cleave_run(other, "--against", path, "--inputs", inputs, "--weights", weights, "--json", report)
+    values = {value["name"]: value for value in json.loads(report.read_text())["values"]}
     dumps = []
     for each in (other, path):
         cleave_run.succeed(each, "--inputs", inputs, "--weights", weights,
@@ -65,10 +68,26 @@ def test_the_measure_is_the_documented_one(program, cleave_run, inputs, tmp_path
     floor = 1e-3 * torch.tensor(largest).quantile(0.5).item()
     for name in b:
         row = next(line for line in result.stdout.splitlines() if line.split()[0] == name)
-        distance = (a[name] - b[name]).abs().max().item()
+        distance = (a[name].double() - b[name].double()).abs().max().item()
         relative = distance / max(b[name].abs().max().item(), floor)
         assert float(row.split()[1]) == pytest.approx(distance, rel=0.01)
         assert float(row.split()[2]) == pytest.approx(relative, rel=0.01)
+        value = values[name]
+        assert value["bitwise_equal"] == torch.equal(a[name], b[name]) and value["above_tolerance"] == (distance > 0)
+        assert value["max_difference"] == distance and value["relative"] == pytest.approx(relative, rel=1e-9)
+        if distance:
+            at = tuple(value["at"])
+            assert value["numbers"] == [a[name][at].item(), b[name][at].item()]
+            assert abs(value["numbers"][0] - value["numbers"][1]) == distance
+            assert "ABOVE TOLERANCE" + (f" at {list(at)}: " if at else ": ") in row
+
+
+def test_a_report_is_of_a_comparison(program, cleave_run, inputs, tmp_path):
+    _, path = program("gpt_tied")
+    message = cleave_run.fail(path, "--inputs", inputs, "--json", tmp_path / "report.json")
+    assert "--json is for --against" in message
+    message = cleave_run.fail(path, "--against", path, "--inputs", inputs, "--json", inputs)
+    assert "would overwrite --inputs" in message
 
 
 def test_programs_with_other_results(program, cleave_run, inputs, tmp_path):

@@ -6,6 +6,7 @@ import subprocess
 
 import placement_cases as cases
 import pytest
+from safetensors.torch import load_file
 from training import ENVIRONMENT
 
 # Attention around a ring, and functions by class of ranks, are not proved yet.
@@ -41,9 +42,9 @@ def prove(build_dir):
             [build_dir / "bin" / "cleave-prove", whole, part, "--json", *options],
             capture_output=True, text=True, timeout=120,
         )  # fmt: skip
-        assert result.returncode in (0, 2), result.stderr
+        assert result.returncode in (0, 1, 2), result.stderr
         answer = json.loads(result.stdout)
-        assert answer["answer"] == ("unknown" if result.returncode else "proved")
+        assert answer["answer"] == ["proved", "refuted", "unknown"][result.returncode]
         return answer
 
     return run
@@ -92,11 +93,66 @@ def test_wrong_programs_are_not_proved(prove, local, mesh, old, new, op):
         # The gradient of another parameter of this type.
         uses = re.findall(r"train.accumulate (%\w+) into %\w+ : tensor<32xf32", part.read_text())
         new = new.replace("%g ", f"{uses[1]} ")
-    answer = prove(whole, changed(part, old, new))
-    assert answer["answer"] == "unknown"
+    answer = prove(whole, changed(part, old, new), "--execute=false")
+    assert answer["answer"] == "unknown" and "execution" not in answer
     if op:
         assert answer["findings"][0]["op"] == op, answer["findings"][0]
         assert "gpt.py" in answer["findings"][0]["location"]
+
+
+@pytest.mark.parametrize(
+    "name, mesh, old, new, value",
+    [
+        # Row 127 is two ranks' own.
+        ("gpt_untied", "tp2", r"other = 128\) : \(tensor<i64", "other = 127) : (tensor<i64", "grad.wpe.weight"),
+        # A number, of which types know nothing.
+        ("gpt_untied", "dp2", r"eps = 1\.000000e-05", "eps = 1.000000e-01", "grad.wpe.weight"),
+    ],
+)
+def test_a_run_refutes_what_differs(build_dir, prove, local, tmp_path, name, mesh, old, new, value):
+    """The counterexample is what each program computes, and only what is wrong is refuted."""
+    whole, part = local(name, mesh)
+    wrong = changed(part, old, new)
+    kept = tmp_path / "inputs.safetensors"
+    answer = prove(whole, wrong, f"--counterexample={kept}")
+    assert answer["answer"] == "refuted", answer
+    found = {example["name"]: example for example in answer["execution"]["counterexamples"]}
+    assert value in found, found.keys()
+    dumps = []
+    for program, ranks in ((wrong, answer["execution"]["ranks"]), (whole, 1)):
+        dumps.append(tmp_path / f"{ranks}.safetensors")
+        subprocess.run(
+            [build_dir / "bin" / "cleave-run", program, "--weights", whole.with_suffix(".safetensors"), "--inputs", kept,
+             "--dump", dumps[-1], "--ranks", str(ranks)],
+            check=True, env=ENVIRONMENT, timeout=120,
+        )  # fmt: skip
+    here, there = (load_file(dump) for dump in dumps)
+    for name, example in found.items():
+        at = tuple(example["at"])
+        assert here[name][at].item() == example["local"] and there[name][at].item() == example["global"], example
+        assert abs(example["local"] - example["global"]) == (here[name].double() - there[name].double()).abs().max().item()
+
+
+def test_a_run_does_not_refute_what_is_right(prove, local):
+    """Not proved today, and right: attention around a ring."""
+    answer = prove(*local("llama", "cp2"), "--seed=3")
+    assert answer["answer"] == "unknown"
+    assert answer["execution"]["values"] > 10 and not answer["execution"]["counterexamples"]
+
+
+def test_what_is_not_run_says_why(prove, local, tmp_path):
+    whole, part = local("llama", "cp2")
+    missing = tmp_path / "no.safetensors"
+    answer = prove(whole, part, f"--weights={missing}")
+    assert answer["answer"] == "unknown"
+    assert answer["execution"] == {"not_run": f"expected weights in '{missing}', or --weights"}
+
+    many = prove(whole, changed(part, r'"cp" = 2', '"cp" = 2, "more" = 16'))
+    assert many["execution"] == {"not_run": "it is for 32 ranks, of which at most 16 are run"}
+
+    whole, part = local("gpt_autocast", "dp2")
+    answer = prove(whole, changed(part, r"eps = 1\.0+e-05", "eps = 2.0e-05"))
+    assert "less than float32" in answer["execution"]["not_run"]
 
 
 def test_without_time_nothing_is_proved(prove, local):

@@ -8,11 +8,14 @@
 #include "lib/prove/Prove.h"
 #include "lib/support/Buffer.h"
 #include "lib/support/Input.h"
+#include "tools/cleave-prove/Execute.h"
 
 #include "mlir/IR/Location.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Support/FileUtilities.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -21,11 +24,12 @@
 
 namespace cl = llvm::cl;
 using namespace cleave;
+using prove::Counterexample;
+using prove::Execution;
 using prove::Finding;
 using prove::Proof;
 
-// Refuted, which only an execution may say, is 1.
-enum ExitStatus { Proved = 0, Unknown = 2, BadInput = 3 };
+enum ExitStatus { Proved = 0, Refuted = 1, Unknown = 2, BadInput = 3 };
 
 static cl::OptionCategory category("cleave-prove options");
 static cl::opt<std::string>
@@ -35,6 +39,18 @@ static cl::opt<std::string> localOption(cl::Positional, cl::cat(category), cl::v
 static cl::opt<double>
     limitOption("time-limit", cl::cat(category), cl::init(60), cl::value_desc("seconds"),
                 cl::desc("After this time the answer is unknown (60 if not given)"));
+static cl::opt<bool> executeOption(
+    "execute", cl::cat(category), cl::init(true),
+    cl::desc(
+        "Where the answer is unknown, run both programs on random inputs, which may refute it"));
+static cl::opt<std::string>
+    weightsOption("weights", cl::cat(category), cl::value_desc("file.safetensors"),
+                  cl::desc("Weights of the run (the file beside GLOBAL if not given)"));
+static cl::opt<std::string> inputsOption("counterexample", cl::cat(category),
+                                         cl::value_desc("file.safetensors"),
+                                         cl::desc("Keep the inputs of the run in this file"));
+static cl::opt<uint64_t> seedOption("seed", cl::cat(category), cl::init(0),
+                                    cl::desc("Seed of the random inputs"));
 static cl::opt<bool> jsonOption("json", cl::cat(category), cl::desc("Print the answer as JSON"));
 
 static int fail(const llvm::Twine &message) {
@@ -80,7 +96,31 @@ static std::string describe(mlir::Operation *op) {
   return "'" + op->getName().getStringRef().str() + "'" + (place.empty() ? "" : " at " + place);
 }
 
-static void printJson(const Proof &proof) {
+static llvm::json::Value toJson(std::optional<double> number) {
+  return number ? llvm::json::Value(*number) : llvm::json::Value(nullptr);
+}
+
+static llvm::json::Object toJson(const Execution &execution) {
+  if (!execution.notRun.empty())
+    return llvm::json::Object{{"not_run", execution.notRun}};
+  llvm::json::Array values;
+  for (const Counterexample &example : execution.counterexamples)
+    values.push_back(llvm::json::Object{{"name", example.name},
+                                        {"at", llvm::json::Array(example.place)},
+                                        {"local", toJson(example.local)},
+                                        {"global", toJson(example.global)},
+                                        {"relative", toJson(example.relative)}});
+  return llvm::json::Object{{"ranks", execution.ranks},
+                            {"tolerance", execution.tolerance},
+                            {"values", int64_t(execution.numValues)},
+                            {"counterexamples", std::move(values)}};
+}
+
+static bool isRefuted(const std::optional<Execution> &execution) {
+  return execution && !execution->counterexamples.empty();
+}
+
+static void printJson(const Proof &proof, const std::optional<Execution> &execution) {
   llvm::json::Array findings;
   for (const Finding &finding : proof.findings) {
     llvm::json::Object entry{
@@ -96,7 +136,9 @@ static void printJson(const Proof &proof) {
     findings.push_back(std::move(entry));
   }
   llvm::json::Object answer{{"version", 1},
-                            {"answer", proof.isProved ? "proved" : "unknown"},
+                            {"answer", proof.isProved         ? "proved"
+                                       : isRefuted(execution) ? "refuted"
+                                                              : "unknown"},
                             {"results", int64_t(proof.numResults)},
                             {"terms", int64_t(proof.numTerms)},
                             {"findings", std::move(findings)}};
@@ -104,24 +146,60 @@ static void printJson(const Proof &proof) {
     answer["reason"] = proof.outOfScope;
   else if (proof.isLate)
     answer["reason"] = "the time limit was reached";
+  if (execution)
+    answer["execution"] = toJson(*execution);
   llvm::outs() << llvm::json::Value(std::move(answer)) << "\n";
 }
 
-static void printText(const Proof &proof) {
+static void print(std::optional<double> number) {
+  if (number)
+    llvm::outs() << llvm::format("%.9g", *number);
+  else
+    llvm::outs() << "not finite";
+}
+
+/// "grad.wte.weight at [3, 7] is 0.25, expected 0.5"
+static void print(const Counterexample &example) {
+  llvm::outs() << "  " << example.name;
+  if (!example.place.empty()) {
+    llvm::outs() << " at [";
+    llvm::interleaveComma(example.place, llvm::outs());
+    llvm::outs() << "]";
+  }
+  llvm::outs() << " is ";
+  print(example.local);
+  llvm::outs() << ", expected ";
+  print(example.global);
+  llvm::outs() << "\n";
+}
+
+static void printText(const Proof &proof, const std::optional<Execution> &execution) {
   if (proof.isProved) {
     llvm::outs() << "proved: " << proof.numResults << " results\n";
     return;
   }
-  llvm::outs() << "unknown";
-  if (!proof.outOfScope.empty())
-    llvm::outs() << ": " << proof.outOfScope;
-  else if (proof.isLate)
-    llvm::outs() << ": the time limit was reached";
-  else
-    llvm::outs() << ": " << proof.findings.size() << " of " << proof.numResults
-                 << " results are not proved";
-  llvm::outs() << "\n";
   constexpr size_t kShown = 10;
+  if (isRefuted(execution)) {
+    size_t count = execution->counterexamples.size();
+    llvm::outs() << "refuted: on random inputs " << count << " of " << execution->numValues
+                 << " values differ\n";
+    for (const Counterexample &example :
+         llvm::ArrayRef(execution->counterexamples).take_front(kShown))
+      print(example);
+    if (count > kShown)
+      llvm::outs() << "  and " << count - kShown << " more (--json lists all)\n";
+  } else {
+    llvm::outs() << "unknown";
+  }
+  if (!proof.outOfScope.empty())
+    llvm::outs() << (isRefuted(execution) ? "not compared: " : ": ") << proof.outOfScope;
+  else if (proof.isLate)
+    llvm::outs() << (isRefuted(execution) ? "not compared: " : ": ")
+                 << "the time limit was reached";
+  else
+    llvm::outs() << (isRefuted(execution) ? "" : ": ") << proof.findings.size() << " of "
+                 << proof.numResults << " results are not proved";
+  llvm::outs() << "\n";
   for (const Finding &finding : llvm::ArrayRef(proof.findings).take_front(kShown)) {
     llvm::outs() << finding.result;
     if (!finding.function.empty())
@@ -136,6 +214,14 @@ static void printText(const Proof &proof) {
   }
   if (proof.findings.size() > kShown)
     llvm::outs() << "and " << proof.findings.size() - kShown << " more (--json lists all)\n";
+  if (!execution || isRefuted(execution))
+    return;
+  if (!execution->notRun.empty())
+    llvm::outs() << "not run: " << execution->notRun << "\n";
+  else
+    llvm::outs() << "on random inputs all " << execution->numValues
+                 << " values agree, to a relative " << llvm::format("%g", execution->tolerance)
+                 << "; an update is not run\n";
 }
 
 int main(int argc, char **argv) {
@@ -145,7 +231,7 @@ int main(int argc, char **argv) {
   if (!cl::ParseCommandLineOptions(
           argc, argv,
           "Proves that what each rank of a mesh runs computes the program of one "
-          "device.\nExit status: 0 proved, 2 unknown, 3 bad input\n",
+          "device.\nExit status: 0 proved, 1 refuted, 2 unknown, 3 bad input\n",
           &llvm::errs()))
     return BadInput;
   if (globalOption.empty() || localOption.empty())
@@ -179,9 +265,14 @@ int main(int argc, char **argv) {
   mlir::FailureOr<Proof> proof = prove::prove(*global, *local, deadline);
   if (failed(proof))
     return BadInput;
+  std::optional<Execution> execution;
+  if (!proof->isProved && executeOption)
+    execution = prove::execute(
+        *global, *local,
+        {globalOption, localOption, weightsOption, inputsOption, seedOption, deadline});
   if (jsonOption)
-    printJson(*proof);
+    printJson(*proof, execution);
   else
-    printText(*proof);
-  return proof->isProved ? Proved : Unknown;
+    printText(*proof, execution);
+  return proof->isProved ? Proved : isRefuted(execution) ? Refuted : Unknown;
 }

@@ -10,7 +10,10 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <cmath>
 
 using namespace cleave;
 using namespace cleave::runtime;
@@ -53,7 +56,8 @@ static std::vector<run::Row> compareResults(const Results &ours, const Results &
                           result.type.str() + " in " + b)
                              .str());
     else
-      rows.push_back({result.name, computeDifference(other->ref(), result.ref())});
+      rows.push_back(
+          {result.name, result.type.shape, computeDifference(other->ref(), result.ref())});
   }
   for (const WholeTensor &result : ours)
     if (!findResult(theirs, result.name))
@@ -96,7 +100,7 @@ llvm::Error run::compare(const Program &program, Communicator &world, const Opti
     std::vector<std::string> problems;
     std::vector<Row> rows =
         compareResults(*ours, *theirs, program.path(), (*other)->path(), problems);
-    error = reportDifferences(rows, gradientFloor(rows), options.tolerance, std::move(problems),
+    error = reportDifferences(rows, gradientFloor(rows), options, std::move(problems),
                               {program.path(), (*other)->path()});
   }
   if (world.size() == 1)
@@ -110,7 +114,49 @@ llvm::Error run::compare(const Program &program, Communicator &world, const Opti
                               : llvm::make_error<CollectiveRefusal>(all->front());
 }
 
-llvm::Error run::reportDifferences(llvm::ArrayRef<Row> rows, double floor, double tolerance,
+/// The indices of an element, of which row-major order has `at` before it.
+static llvm::SmallVector<int64_t> unravel(int64_t at, llvm::ArrayRef<int64_t> shape) {
+  llvm::SmallVector<int64_t> indices(shape.size());
+  for (size_t dim = shape.size(); dim-- > 0; at /= shape[dim])
+    indices[dim] = at % shape[dim];
+  return indices;
+}
+
+/// " at [3, 7]: 0.25 and 0.5"
+static std::string describePlace(const run::Row &row) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (!row.shape.empty()) {
+    os << " at [";
+    llvm::interleaveComma(unravel(row.difference.at, row.shape), os);
+    os << "]";
+  }
+  os << ": " << llvm::format("%.6g", row.difference.a) << " and "
+     << llvm::format("%.6g", row.difference.b);
+  return text;
+}
+
+/// JSON has no infinity and no NaN.
+static llvm::json::Value toJson(double value) {
+  return std::isfinite(value) ? llvm::json::Value(value) : llvm::json::Value(nullptr);
+}
+
+static llvm::Error writeJson(llvm::StringRef path, llvm::json::Array values,
+                             llvm::ArrayRef<std::string> problems, double tolerance) {
+  auto file = OutputFile::open(path);
+  if (!file)
+    return file.takeError();
+  llvm::json::Object report{{"version", 1},
+                            {"tolerance", tolerance},
+                            {"values", std::move(values)},
+                            {"problems", llvm::json::Array(problems)}};
+  std::string text = llvm::formatv("{0:2}\n", llvm::json::Value(std::move(report)));
+  if (llvm::Error error = (*file)->write(text))
+    return error;
+  return (*file)->commit();
+}
+
+llvm::Error run::reportDifferences(llvm::ArrayRef<Row> rows, double floor, const Options &options,
                                    std::vector<std::string> problems,
                                    std::pair<llvm::StringRef, llvm::StringRef> paths) {
   size_t width = 8;
@@ -118,26 +164,42 @@ llvm::Error run::reportDifferences(llvm::ArrayRef<Row> rows, double floor, doubl
     width = std::max(width, row.name.size());
   llvm::outs() << llvm::left_justify("value", width) << "  max|a-b|    relative\n";
   size_t above = 0, bitwise = 0;
+  llvm::json::Array values;
   for (const Row &row : rows) {
-    double relative = relativeDifference(row.difference, floor);
-    bool isAbove = tolerance == 0 ? !row.difference.isBitwiseEqual : relative > tolerance;
+    const Difference &difference = row.difference;
+    double relative = relativeDifference(difference, floor);
+    bool isAbove =
+        options.tolerance == 0 ? !difference.isBitwiseEqual : relative > options.tolerance;
     above += isAbove;
-    bitwise += row.difference.isBitwiseEqual;
+    bitwise += difference.isBitwiseEqual;
     llvm::outs() << llvm::left_justify(row.name, width)
-                 << llvm::format("  %-10.3g  %-10.3g", row.difference.maxAbsolute, relative)
-                 << (row.difference.isBitwiseEqual ? "  bitwise equal"
-                     : isAbove                     ? "  ABOVE TOLERANCE"
-                                                   : "")
-                 << "\n";
+                 << llvm::format("  %-10.3g  %-10.3g", difference.maxAbsolute, relative)
+                 << (difference.isBitwiseEqual ? "  bitwise equal"
+                     : isAbove                 ? "  ABOVE TOLERANCE"
+                                               : "")
+                 << (isAbove && difference.maxAbsolute > 0 ? describePlace(row) : "") << "\n";
+    llvm::json::Object value{{"name", row.name},
+                             {"max_difference", toJson(difference.maxAbsolute)},
+                             {"relative", toJson(relative)},
+                             {"bitwise_equal", difference.isBitwiseEqual},
+                             {"above_tolerance", isAbove}};
+    if (difference.maxAbsolute > 0) {
+      value["at"] = llvm::json::Array(unravel(difference.at, row.shape));
+      value["numbers"] = llvm::json::Array{toJson(difference.a), toJson(difference.b)};
+    }
+    values.push_back(std::move(value));
   }
   llvm::outs() << bitwise << " of " << rows.size() << " values are bitwise equal\n";
   for (const std::string &problem : problems)
     llvm::outs() << problem << "\n";
+  if (!options.json.empty())
+    if (llvm::Error error = writeJson(options.json, std::move(values), problems, options.tolerance))
+      return error;
   if (rows.empty())
     problems.push_back("they have no values in common");
   if (above)
     problems.push_back(llvm::formatv("{0} of {1} values differ by more than the tolerance {2}",
-                                     above, rows.size(), formatNumber(tolerance)));
+                                     above, rows.size(), formatNumber(options.tolerance)));
   if (problems.empty())
     return llvm::Error::success();
   return makeError(paths.first + " and " + paths.second +

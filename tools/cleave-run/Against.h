@@ -13,12 +13,14 @@ namespace cleave::run {
 /// How far one value of two programs is apart.
 struct Row {
   std::string name;
+  llvm::SmallVector<int64_t, 4> shape;
   runtime::Difference difference;
 };
 
-/// Prints a line a value and fails if one differs by more than `tolerance` (0: in any bit), or if
-/// there are `problems`. `floor` as relativeDifference takes it.
-llvm::Error reportDifferences(llvm::ArrayRef<Row> rows, double floor, double tolerance,
+/// Prints a line a value and fails if one differs by more than the tolerance (0: in any bit), or if
+/// there are `problems`. `floor` as relativeDifference takes it. With --json the same goes to a
+/// file.
+llvm::Error reportDifferences(llvm::ArrayRef<Row> rows, double floor, const Options &options,
                               std::vector<std::string> problems,
                               std::pair<llvm::StringRef, llvm::StringRef> paths);
 

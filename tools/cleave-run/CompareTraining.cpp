@@ -119,11 +119,11 @@ llvm::Error run::compareTraining(Program &program, Communicator &world,
     if (!a || !(a->type == b.type))
       problems.push_back("'" + b.name + "' is only in " + (*other)->path().str());
     else
-      rows.push_back({b.name, computeDifference(a->ref(), b.ref())});
+      rows.push_back({b.name, b.type.shape, computeDifference(a->ref(), b.ref())});
   }
   for (const Outcome::Value &a : ours->values)
     if (!theirs->find(a.name))
       problems.push_back("'" + a.name + "' is only in " + program.path().str());
-  return reportDifferences(rows, parameterFloor(rows), options.tolerance, std::move(problems),
+  return reportDifferences(rows, parameterFloor(rows), options, std::move(problems),
                            {program.path(), (*other)->path()});
 }

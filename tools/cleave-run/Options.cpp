@@ -99,6 +99,8 @@ static cl::opt<double>
               cl::desc("Maximum difference, max|a-b| / max(max|b|, 1e-3 x median over gradients of "
                        "max|g|) (default: 0, bitwise equality)"),
               cl::init(0), cl::cat(comparing));
+static cl::opt<std::string> json("json", cl::desc("Write the comparison to this file, too"),
+                                 cl::value_desc("file.json"), cl::cat(comparing));
 
 enum class Check { Nothing, Replicated, Memory };
 static cl::opt<Check>
@@ -150,6 +152,8 @@ std::vector<cleave::runtime::NamedPath> cleave::run::listOutputs(const Options &
   std::vector<runtime::NamedPath> outputs;
   if (!options.dump.empty())
     outputs.push_back({"--dump", options.dump});
+  if (!options.json.empty())
+    outputs.push_back({"--json", options.json});
   if (!options.init.empty() && !options.dryRun)
     outputs.push_back({"--init", options.weights.path});
   return outputs;
@@ -170,6 +174,8 @@ static void checkOptions() {
       fail("--" + option->ArgStr + " is for --weights");
   if (tolerance.getNumOccurrences() && against.empty())
     fail("--tolerance is for --against");
+  if (!json.empty() && against.empty())
+    fail("--json is for --against");
   if (!init.empty() && !weights.empty())
     fail("--init makes the weights; expected it without --weights");
   if (!dump.empty() && !against.empty())
@@ -251,6 +257,7 @@ cleave::run::Options cleave::run::parseOptions(int argc, char **argv) {
   options.dump = dump;
   options.against = against;
   options.tolerance = tolerance;
+  options.json = json;
   options.seed = seed;
   options.nameRanges = namesRanges();
   options.threads = threads;

@@ -22,6 +22,7 @@ struct Options {
   std::string inputs, dump;
   std::string against;
   double tolerance = 0;
+  std::string json; ///< of a comparison
   uint64_t seed = 0;
   int threads = 0;                   ///< 0: LibTorch's choice
   bool nameRanges = false;           ///< ops by name in a profiler of the device
