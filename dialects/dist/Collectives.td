@@ -116,4 +116,39 @@ def Dist_AllToAllOp : Dist_CommunicationOp<"all_to_all", [Pure]> {
   }];
 }
 
+def Dist_RaggedAllToAllOp : Dist_CommunicationOp<"ragged_all_to_all", [Pure]> {
+  let summary = "send as many rows to each rank as data say; the received ones, then zeros";
+  let description = [{
+    Rows are indices of dimension 0. The first `sends[0]` rows go to rank 0, the next `sends[1]` to rank 1, and so
+    on; the rest go nowhere. The result has the rows that come from rank 0, of which there are `receives[0]`, then those
+    from rank 1, and so on; the rest of its rows, whose number is static, are zeros. `receives` on a rank is what the
+    others have in their `sends` for it: a `dist.all_to_all` of `sends`. The gradient takes the way back: `sends` and
+    `receives` change places.
+
+    More rows than the operand has, or than the result has room for, are an error of the run that names the rank
+    and the numbers. No row is dropped.
+
+    Constraints:
+    1. `mesh` names a `dist.mesh`; `axes` lists one or more distinct axes of it.
+    2. The operand has at least one dimension; the result has its element type and its shape but for dimension 0.
+    3. `sends` and `receives` have dtype `i64`, one dimension and an element for each rank along the axes.
+    4. Placements: `V` to `V`, and `V` of `sends` and `receives`. Along other axes the operand keeps its placement, which is
+       not `S(0)`, and the numbers are `R`, `I` or, if the operand is, `V`.
+
+    ```mlir
+    %1 = dist.ragged_all_to_all(%0, %sends, %receives) over @mesh ["ep"]
+        : (tensor<8x4xf32, #V_ep>, tensor<2xi64, #V_ep>, tensor<2xi64, #V_ep>) -> tensor<16x4xf32, #V_ep>
+    ```
+  }];
+  let arguments = (ins Dist_Tensor:$input, Dist_Tensor:$sends, Dist_Tensor:$receives,
+                       FlatSymbolRefAttr:$mesh, StrArrayAttr:$axes);
+  let results = (outs Dist_Result:$result);
+  let assemblyFormat = [{
+    `(` $input `,` $sends `,` $receives `)` `over` $mesh $axes attr-dict `:` functional-type(operands, results)
+  }];
+  let extraClassDeclaration = [{
+    ::mlir::OperandRange getCommunicated() { return getODSOperands(0); }
+  }];
+}
+
 #endif // CLEAVE_DIALECTS_DIST_COLLECTIVES

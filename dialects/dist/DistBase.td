@@ -21,6 +21,8 @@ def Dist_Dialect : Dialect {
     2. `dist.operands` and `dist.results` are lists on ops, with a `#dist.on` or `unit` (open) for each
        operand or result.
     3. `dist.whole_shape` is a list of sizes (`docs/random.md`).
+    4. `dist.parts` is a number of parts, on `aten.index_put`, `aten.index` and `aten._grouped_mm` whose rows
+       lie in as many equal parts, one for each rank that holds experts (`docs/placements.md`, Experts).
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;

@@ -48,6 +48,17 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
                              << attribute.getValue();
     return success();
   }
+  if (name == kPartsAttr) {
+    auto parts = dyn_cast<IntegerAttr>(attribute.getValue());
+    if (!parts || !parts.getType().isInteger(64) || parts.getInt() < 1)
+      return op->emitError() << "expects a positive number of parts (i64) for '" << name
+                             << "', found " << attribute.getValue();
+    static constexpr StringLiteral kOps[] = {"aten.index_put", "aten.index", "aten._grouped_mm"};
+    if (!llvm::is_contained(kOps, op->getName().getStringRef()))
+      return op->emitError() << "expects '" << name << "' on aten.index_put, aten.index and "
+                             << "aten._grouped_mm only";
+    return success();
+  }
   if (name == kPlacementAttr)
     return op->emitError() << "expects '" << name
                            << "' on arguments and results of functions only; ops have '"

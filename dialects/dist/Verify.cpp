@@ -172,6 +172,39 @@ static LogicalResult refuse(const Redistribution &what, StringAttr axis,
   return diagnostic;
 }
 
+/// Both types have placements on the same axes.
+static LogicalResult verifySameAxes(const Redistribution &what, Type from, Type to) {
+  auto nameOf = [](const AxisEntry &entry) { return entry.axis; };
+  if (llvm::equal(llvm::map_range(getPlacement(from).getEntries(), nameOf),
+                  llvm::map_range(getPlacement(to).getEntries(), nameOf)))
+    return success();
+  return what.op->emitOpError("expects placements on the same axes, found ")
+         << from << " and " << to;
+}
+
+LogicalResult cleave::dist::verifyOtherAxes(const Redistribution &what, Type from, Type to) {
+  bool typed;
+  if (failed(verifyEncodings(what, {from, to}, typed)))
+    return failure();
+  if (!typed)
+    return success();
+  if (failed(verifySameAxes(what, from, to)))
+    return failure();
+  for (const AxisEntry &entry : getPlacement(from).getEntries()) {
+    AxisPlacement after = *getPlacement(to).get(entry.axis.getValue());
+    if (llvm::is_contained(what.axes, entry.axis) || after == entry.placement)
+      continue;
+    InFlightDiagnostic diagnostic = what.op->emitOpError("does not run along axis '")
+                                    << entry.axis.getValue() << "', which must stay "
+                                    << entry.placement << ", found " << after;
+    if (after.isShard(entry.placement.dim) && entry.placement.isShard())
+      diagnostic << ": of axes that shard one dimension the minor one is gathered first and "
+                    "scattered last";
+    return diagnostic;
+  }
+  return success();
+}
+
 /// One operand and its result.
 static LogicalResult verifyTransition(const Redistribution &what, Type from, Type to) {
   bool typed;
@@ -180,11 +213,8 @@ static LogicalResult verifyTransition(const Redistribution &what, Type from, Typ
   if (!typed)
     return success();
   PlacementAttr source = getPlacement(from), destination = getPlacement(to);
-  auto nameOf = [](const AxisEntry &entry) { return entry.axis; };
-  if (!llvm::equal(llvm::map_range(source.getEntries(), nameOf),
-                   llvm::map_range(destination.getEntries(), nameOf)))
-    return what.op->emitOpError("expects placements on the same axes, found ")
-           << from << " and " << to;
+  if (failed(verifySameAxes(what, from, to)))
+    return failure();
 
   StringRef name = what.op->getName().stripDialect();
   SmallVector<StringAttr> axes; // those that the types mention
@@ -217,18 +247,8 @@ static LogicalResult verifyTransition(const Redistribution &what, Type from, Typ
              << a << " to " << b << " along axis '" << axis.getValue() << "'";
     axes.push_back(axis);
   }
-  for (const AxisEntry &entry : source.getEntries()) {
-    AxisPlacement after = *destination.get(entry.axis.getValue());
-    if (llvm::is_contained(what.axes, entry.axis) || after == entry.placement)
-      continue;
-    InFlightDiagnostic diagnostic = what.op->emitOpError("does not run along axis '")
-                                    << entry.axis.getValue() << "', which must stay "
-                                    << entry.placement << ", found " << after;
-    if (after.isShard(entry.placement.dim) && entry.placement.isShard())
-      diagnostic << ": of axes that shard one dimension the minor one is gathered first and "
-                    "scattered last";
-    return diagnostic;
-  }
+  if (failed(verifyOtherAxes(what, from, to)))
+    return failure();
   if (axes.empty())
     return success();
   std::pair<Type, AxisPlacement> sides[] = {{from, *source.get(axes.front().getValue())},

@@ -47,7 +47,10 @@ mlir::LogicalResult verifyPlacements(const Redistribution &what);
 mlir::LogicalResult verifyPlacement(const Redistribution &what, mlir::Type type,
                                     PlacementKind kind);
 
-/// All of the above, in this order.
+/// Along axes that the op does not run along, `to` has the placements of `from`.
+mlir::LogicalResult verifyOtherAxes(const Redistribution &what, mlir::Type from, mlir::Type to);
+
+/// All but the last two, in this order.
 mlir::LogicalResult verifyRedistribution(const Redistribution &what);
 
 /// The mesh exists and has the axes; types leave out only axes of size 1; gathered and scattered

@@ -171,8 +171,8 @@ static bool isAlwaysContiguous(Operation *op) {
 static bool isReceived(Operation *op) {
   if (auto wait = dyn_cast<dist::WaitOp>(op))
     op = wait.getFuture().getDefiningOp();
-  return isa_and_nonnull<dist::ShiftOp, dist::AllGatherOp, dist::ReduceScatterOp, dist::AllToAllOp>(
-      op);
+  return isa_and_nonnull<dist::ShiftOp, dist::AllGatherOp, dist::ReduceScatterOp, dist::AllToAllOp,
+                         dist::RaggedAllToAllOp>(op);
 }
 
 /// Kernels whose results are contiguous if the tensors they read are.

@@ -54,6 +54,10 @@ def AnnotatePlacements : Pass<"annotate-placements", "::mlir::ModuleOp"> {
     ```
     A rule that matches nothing, names an unknown axis or dimension, or conflicts with another rule is an
     error that names the rules.
+
+    Where ranks are to exchange the rows that tokens send to experts (`expert` rules, docs/plans.md), the program
+    is rewritten first: rows sorted by expert become rows in parts, one with room for the rows of each rank's experts,
+    and the ops that write, read and multiply them have `dist.parts`. What it computes stays the same.
   }];
   let options = [
     Option<"plan", "plan", "std::string", "\"\"", "plan, a JSON file">,
@@ -61,7 +65,8 @@ def AnnotatePlacements : Pass<"annotate-placements", "::mlir::ModuleOp"> {
            "allow uneven parameter shards, for --propagate-placements=uneven=true">
   ];
   let statistics = [
-    Statistic<"numPlaced", "values placed", "values and uses given a placement on some axis">
+    Statistic<"numPlaced", "values placed", "values and uses given a placement on some axis">,
+    Statistic<"numExchanged", "rows exchanged", "buffers of rows sorted by expert that became rows in parts">
   ];
   let dependentDialects = ["::cleave::dist::DistDialect", "::cleave::train::TrainDialect"];
 }

@@ -94,6 +94,12 @@ PendingOr startScatter(const RankGroup &group, const at::Tensor &tensor, int64_t
 /// whose size is then `whole`, of which each rank had its part.
 PendingOr startAllToAll(const RankGroup &group, const at::Tensor &tensor, int64_t splitDim,
                         int64_t concatDim, int64_t whole, llvm::StringRef what);
+/// Rows are indices of dimension 0. Sends the first `sends[0]` rows to place 0, the next `sends[1]`
+/// to place 1, ..., and joins those that come by place: `receives` says how many. The result has
+/// `room` rows, zeros after the last that came. An error if more come, or there are not as many.
+PendingOr startRaggedAllToAll(const RankGroup &group, const at::Tensor &rows,
+                              const at::Tensor &sends, const at::Tensor &receives, int64_t room,
+                              llvm::StringRef what);
 
 /// The root's tensor. The others' have its shape and are not read.
 PendingOr startBroadcast(const RankGroup &group, at::Tensor tensor, int root, llvm::StringRef what);

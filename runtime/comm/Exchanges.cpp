@@ -191,6 +191,82 @@ PendingOr cleave::runtime::startAllToAll(const RankGroup &group, const at::Tenso
                  });
 }
 
+/// Numbers of rows on the host, by place; their sum, or an error where one is negative.
+static llvm::Expected<int64_t> readNumbers(const at::Tensor &tensor, std::vector<int64_t> &numbers,
+                                           StringRef name, StringRef what) {
+  at::Tensor onHost = tensor.cpu().contiguous();
+  numbers.assign(onHost.const_data_ptr<int64_t>(),
+                 onHost.const_data_ptr<int64_t>() + onHost.numel());
+  for (int64_t number : numbers)
+    if (number < 0)
+      return llvm::createStringError("ragged_all_to_all of %s: expected numbers of rows in "
+                                     "'%s', found %lld",
+                                     what.str().c_str(), name.str().c_str(), (long long)number);
+  return std::accumulate(numbers.begin(), numbers.end(), int64_t(0));
+}
+
+PendingOr cleave::runtime::startRaggedAllToAll(const RankGroup &group, const at::Tensor &rows,
+                                               const at::Tensor &sends, const at::Tensor &receives,
+                                               int64_t room, StringRef what) {
+  const int size = group.size();
+  std::vector<int64_t> leaving, coming;
+  llvm::Expected<int64_t> left = readNumbers(sends, leaving, "sends", what);
+  if (!left)
+    return left.takeError();
+  llvm::Expected<int64_t> came = readNumbers(receives, coming, "receives", what);
+  if (!came)
+    return came.takeError();
+  const int rank = group.communicator->members()[group.communicator->rank()];
+  if (*left > rows.size(0))
+    return llvm::createStringError("ragged_all_to_all of %s: rank %d sends %lld rows, but has %lld",
+                                   what.str().c_str(), rank, (long long)*left,
+                                   (long long)rows.size(0));
+  if (*came > room)
+    return llvm::createStringError(
+        "ragged_all_to_all of %s: rank %d receives %lld rows, but has room for %lld: raise the "
+        "capacity of its experts",
+        what.str().c_str(), rank, (long long)*came, (long long)room);
+
+  std::vector<int64_t> shape = rows.sizes().vec();
+  shape[0] = room;
+  at::Tensor result = at::empty(shape, rows.options());
+  result.narrow(0, *came, room - *came).zero_();
+  const int64_t rowBytes = std::accumulate(shape.begin() + 1, shape.end(),
+                                           int64_t(rows.element_size()), std::multiplies<>());
+  at::Tensor out = bytesOf(rows.narrow(0, 0, *left));
+  at::Tensor in = bytesOf(result.narrow(0, 0, *came));
+  // By place, as rows lie here, and by the communicator's rank, as messages do.
+  std::vector<int64_t> sendBytes(size), receiveBytes(size);
+  bool isInOrder = true;
+  for (int place = 0; place < size; ++place) {
+    int member = group.rankAt[place];
+    isInOrder &= member == place;
+    sendBytes[member] = leaving[place] * rowBytes;
+    receiveBytes[member] = coming[place] * rowBytes;
+  }
+  if (isInOrder)
+    return pending(group.communicator->startAllToAll(in, out, receiveBytes, sendBytes, what),
+                   [=]() -> Tensors { return {result}; });
+  Tensors parts(size);
+  for (int64_t place = 0, begin = 0; place < size; begin += leaving[place++] * rowBytes)
+    parts[group.rankAt[place]] = out.narrow(0, begin, leaving[place] * rowBytes);
+  out = at::cat(parts);
+  at::Tensor arrived = at::empty_like(in);
+  return pending(group.communicator->startAllToAll(arrived, out, receiveBytes, sendBytes, what),
+                 [=]() -> Tensors {
+                   std::vector<int64_t> begins(size);
+                   for (int member = 1; member < size; ++member)
+                     begins[member] = begins[member - 1] + receiveBytes[member - 1];
+                   for (int64_t place = 0, begin = 0; place < size; ++place) {
+                     int member = group.rankAt[place];
+                     in.narrow(0, begin, receiveBytes[member])
+                         .copy_(arrived.narrow(0, begins[member], receiveBytes[member]));
+                     begin += receiveBytes[member];
+                   }
+                   return {result};
+                 });
+}
+
 //===----------------------------------------------------------------------===//
 // From one rank to others
 //===----------------------------------------------------------------------===//

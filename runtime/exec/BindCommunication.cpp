@@ -160,6 +160,20 @@ struct StartBinder {
     return llvm::Error::success();
   }
 
+  llvm::Error bind(dist::RaggedAllToAllOp op) {
+    for (Value numbers : {op.getSends(), op.getReceives()})
+      if (localSize(numbers, 0) != group.size())
+        return llvm::createStringError(
+            llvm::formatv("expected a number of rows for each of {0} ranks, found {1}",
+                          group.size(), localSize(numbers, 0))
+                .str());
+    int64_t room = localSize(op.getResult(), 0);
+    instruction.start = [=, group = group, what = what](Tensors operands) {
+      return startRaggedAllToAll(group, operands[0], operands[1], operands[2], room, what);
+    };
+    return llvm::Error::success();
+  }
+
   llvm::Error bind(dist::BroadcastOp op) {
     instruction.start = [group = group, what = what, root = int(op.getRoot())](Tensors operands) {
       return startBroadcast(group, std::move(operands.front()), root, what);
@@ -272,9 +286,10 @@ BindResult cleave::runtime::bindCommunication(Binder &binder, ArrayRef<Operation
   llvm::Error error =
       llvm::TypeSwitch<Operation *, llvm::Error>(op)
           .Case<dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp, dist::AllToAllOp,
-                dist::BroadcastOp, dist::ReduceOp, dist::GatherOp, dist::ScatterOp, dist::PermuteOp,
-                dist::ShiftOp, dist::SendOp, dist::ReceiveOp, dist::BarrierOp, dist::FakeReduceOp,
-                dist::FakeGatherOp>([&](auto each) { return start.bind(each); })
+                dist::RaggedAllToAllOp, dist::BroadcastOp, dist::ReduceOp, dist::GatherOp,
+                dist::ScatterOp, dist::PermuteOp, dist::ShiftOp, dist::SendOp, dist::ReceiveOp,
+                dist::BarrierOp, dist::FakeReduceOp, dist::FakeGatherOp>(
+              [&](auto each) { return start.bind(each); })
           .Default(
               [](Operation *) { return llvm::createStringError("the runtime cannot execute it"); });
   if (error)

@@ -10,6 +10,7 @@ static FormTable makeTable() {
   addBatchNormForms(table);
   addCumsumForms(table);
   addEmbeddingForms(table);
+  addExchangeForms(table);
   addGroupedProductForms(table);
   addMeanForms(table);
   addNegativeLogLikelihoodForms(table);

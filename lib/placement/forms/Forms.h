@@ -27,6 +27,7 @@ private:
 void addBatchNormForms(FormTable &table);
 void addCumsumForms(FormTable &table);
 void addEmbeddingForms(FormTable &table);
+void addExchangeForms(FormTable &table);
 void addGroupedProductForms(FormTable &table);
 void addMeanForms(FormTable &table);
 void addNegativeLogLikelihoodForms(FormTable &table);

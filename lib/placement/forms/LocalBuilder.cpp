@@ -125,6 +125,27 @@ Value LocalBuilder::allGather(Value value, int64_t dim, const Axes &axes) {
       ->getResult(0);
 }
 
+Value LocalBuilder::allToAll(Value value, const Axes &axes) {
+  if (hasFailed())
+    return value;
+  return create<dist::AllToAllOp>(
+             value.getType(), value,
+             {integer("split", 0), integer("concat", 0), meshAttribute(), axesAttribute(axes)})
+      ->getResult(0);
+}
+
+Value LocalBuilder::exchangeRows(Value value, Value sends, Value receives, int64_t rows,
+                                 const Axes &axes) {
+  if (hasFailed())
+    return value;
+  Shape shape(shapeOf(value));
+  shape[0] = rows;
+  return create<dist::RaggedAllToAllOp>(typeWith(value, shape, axes, AxisPlacement::varying()),
+                                        {value, sends, receives},
+                                        {meshAttribute(), axesAttribute(axes)})
+      ->getResult(0);
+}
+
 Value LocalBuilder::startShift(Value value, int64_t by, const Axes &axes) {
   if (hasFailed())
     return value;

@@ -56,6 +56,11 @@ public:
   Value largestOfAll(Value largest, const Axes &axes);
   /// S(dim) or V to R.
   Value allGather(Value value, int64_t dim, const Axes &axes);
+  /// V to V: part i of dimension 0, of equal parts, to rank i.
+  Value allToAll(Value value, const Axes &axes);
+  /// V to V: `sends` rows to each rank, `receives` from each (`dist.ragged_all_to_all`), in a
+  /// buffer of `rows`.
+  Value exchangeRows(Value value, Value sends, Value receives, int64_t rows, const Axes &axes);
   /// V to the rank `by` places further, in a ring: started, and waited for.
   Value startShift(Value value, int64_t by, const Axes &axes);
   Value wait(Value future);

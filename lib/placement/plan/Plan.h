@@ -70,6 +70,10 @@ struct PlanRule {
   /// For Sequence and Context the sequence dimension; for FSDP and HSDP the sharded one.
   std::optional<int64_t> dim;
 
+  /// For Expert: rows that a rank has room for, as a multiple of its even share; room for all where
+  /// absent.
+  std::optional<double> capacity;
+
   /// For Op: a glob for the op's name without its dialect.
   std::string opName;
   /// "forward", "backward", or empty for either.

@@ -65,6 +65,17 @@ void cleave::autodiff::attachDistMovementRules(MLIRContext &context) {
     return moveBack(op, b, op->getName().getStringRef(),
                     {b.integer("split", op.getConcat()), b.integer("concat", op.getSplit())});
   }>(context);
+  // What came goes back where it came from, and rows that went nowhere get zeros.
+  attachForComplex<dist::RaggedAllToAllOp, [](dist::RaggedAllToAllOp op, Backward &b) {
+    RankedTensorType type = b.gradientType(op.getInput());
+    if (!type)
+      return failure();
+    b.to(op.getInput(), [&] {
+      return DistBuilder(b, op).make(op->getName().getStringRef(),
+                                     {b.gradient(), op.getReceives(), op.getSends()}, type);
+    });
+    return success();
+  }>(context);
   attachForComplex<dist::GatherOp, [](dist::GatherOp op, Backward &b) {
     return moveBack(op, b, dist::ScatterOp::getOperationName(),
                     {b.integer("dim", op.getDim()), b.integer("root", op.getRoot())});
