@@ -43,6 +43,13 @@ def _check_dim(dim: Any, word: str) -> int:
     return dim
 
 
+def _check_capacity(capacity: Any):
+    if isinstance(capacity, bool) or not isinstance(capacity, (int, float)) or not 1 <= capacity < float("inf"):
+        raise ExportError(
+            f"expected a capacity of at least 1, an even share of the rows, for ExpertParallel, found {capacity!r}"
+        )
+
+
 # Placements: how one tensor lies along one axis ------------------------------------------------
 
 
@@ -101,6 +108,9 @@ class Style:
             if field.name == "dim":
                 if value is not None:
                     _check_dim(value, type(self).__name__)
+            elif field.name == "capacity":
+                if value is not None:
+                    _check_capacity(value)
             else:
                 _check_axis(value, type(self).__name__)
 
@@ -135,9 +145,15 @@ class SequenceParallel(Style):
 
 @dataclasses.dataclass
 class ExpertParallel(Style):
-    """Stacked experts, parameters whose dimension 0 counts experts, divided over the axis."""
+    """Stacked experts, parameters whose dimension 0 counts experts, divided over the axis.
+
+    capacity: the rows that a rank's experts have room for, as a multiple of its even share of all tokens' rows;
+        more are an error of the run. By default there is room for all rows. Where a capacity is given, ranks
+        exchange rows whatever else they could do (`docs/placements.md`, Experts).
+    """
 
     axis: str = "ep"
+    capacity: float | None = None
     word = "expert"
 
 

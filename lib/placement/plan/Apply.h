@@ -12,6 +12,9 @@ namespace cleave::placement {
 /// The module path of an op or argument: the outermost name in its location, "" where it has none.
 llvm::StringRef getModulePath(mlir::Location location);
 
+/// Whether the op belongs to a module that the pattern matches, or to one inside such.
+bool isInModules(mlir::Operation *op, llvm::StringRef pattern);
+
 /// For messages: "a, b, c, ... (9 in all)", "none".
 std::string listSome(llvm::ArrayRef<llvm::StringRef> names);
 
@@ -62,7 +65,6 @@ private:
   llvm::LogicalResult cutParameter(const Parameter &parameter, int64_t dim, const PlanRule &rule);
   llvm::LogicalResult replicateParameter(const Parameter &parameter, const PlanRule &rule,
                                          Annotations::Strength strength);
-  bool isInModules(mlir::Operation *op, llvm::StringRef pattern) const;
   /// Whether one of the modules' ops uses a parameter of theirs. It is the modules' parent that
   /// does where it reads the weight, and does not call the module (a projection without a bias,
   /// say, whose parent makes the bias).

@@ -35,7 +35,7 @@ bool PlanApplier::Parameter::isIn(StringRef pattern, bool directly) const {
   return matches(name) || llvm::any_of(aliases, matches);
 }
 
-bool PlanApplier::isInModules(Operation *op, StringRef pattern) const {
+bool placement::isInModules(Operation *op, StringRef pattern) {
   for (StringRef path = getModulePath(op->getLoc()); !path.empty();
        path = path.take_front(path.contains('.') ? path.rfind('.') : 0))
     if (matchesPath(pattern, path))

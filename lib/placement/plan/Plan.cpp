@@ -153,6 +153,14 @@ static Error readStyle(JSONReader &reader, PlanRule &rule) {
   if (rule.style == Style::HSDP && rule.axis == rule.replicateAxis)
     return makeError("{0}: expected two axes, found \"{1}\" to shard and to replicate over",
                      rule.name, rule.axis);
+  if (rule.style == Style::Expert && reader.has("capacity")) {
+    if (Error error = reader.number("capacity", rule.capacity.emplace()))
+      return error;
+    if (!(*rule.capacity >= 1))
+      return makeError("{0}: expected a \"capacity\" of at least 1, an even share of the rows, "
+                       "found {1}",
+                       rule.name, *rule.capacity);
+  }
   return style->takesDim ? readInteger(reader, "dim", rule.name, rule.dim) : Error::success();
 }
 
