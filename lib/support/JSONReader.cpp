@@ -70,6 +70,18 @@ llvm::Error JSONReader::string(llvm::StringRef field, std::string &value, bool r
   return llvm::Error::success();
 }
 
+llvm::Error JSONReader::boolean(llvm::StringRef field, bool &value) {
+  const llvm::json::Value *found = get(field);
+  if (!found)
+    return llvm::Error::success();
+  std::optional<bool> truth = found->getAsBoolean();
+  if (!truth)
+    return makeError("{0}: expected \"{1}\" to be true or false, found {2}", where, field,
+                     kindOf(*found));
+  value = *truth;
+  return llvm::Error::success();
+}
+
 llvm::Expected<const llvm::json::Object *> JSONReader::child(llvm::StringRef field, bool required) {
   const llvm::json::Value *found = get(field);
   if (!found) {

@@ -25,6 +25,7 @@ public:
   /// Leaves `value` alone where the field is absent.
   llvm::Error number(llvm::StringRef field, double &value, bool required = false);
   llvm::Error string(llvm::StringRef field, std::string &value, bool required = false);
+  llvm::Error boolean(llvm::StringRef field, bool &value);
   llvm::Expected<const llvm::json::Object *> child(llvm::StringRef field, bool required = false);
   llvm::Expected<const llvm::json::Array *> array(llvm::StringRef field);
   /// Reads an array of objects one by one; `read` gets each, and where it is, for messages.

@@ -208,7 +208,10 @@ LogicalResult Finder::findReductions(GradientPath &path, train::RoleAttr role) {
       if (failed(addReduction(path, all, all.getAxes(), path.axes, role)))
         return failure();
     } else if (auto scatter = dyn_cast<dist::ReduceScatterOp>(user);
-               scatter && isSumOfOne(scatter) && path.reductions.empty()) {
+               scatter && isSumOfOne(scatter) && path.axes.empty() &&
+               (path.scatter.empty() ||
+                path.scatterDim == static_cast<int64_t>(scatter.getDim()))) {
+      // Scattered over one axis and then another, as over both, the first one major.
       path.scatterDim = scatter.getDim();
       if (failed(addReduction(path, scatter, scatter.getAxes(), path.scatter, role)))
         return failure();

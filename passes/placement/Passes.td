@@ -86,6 +86,7 @@ def SimplifyCommunication : Pass<"simplify-communication", "::mlir::func::FuncOp
     | `all_reduce` of a value padded by `convert` | `all_gather`, or the value itself |
     | `convert` of `convert`, `reinterpret` of `reinterpret`, on one axis | one, or none |
     | `all_reduce` of `all_reduce`, over different axes | one over all axes |
+    | `reduce_scatter` of `reduce_scatter`, along the same dimension | one over all axes |
     | `convert` to the local slice of an `all_reduce` | `reduce_scatter`, `all_reduce` over the other axes |
     | linear ops on results of `all_reduce` | the same on partial values, reduced once, if this sends less |
 

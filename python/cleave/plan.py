@@ -111,7 +111,7 @@ class Style:
             elif field.name == "capacity":
                 if value is not None:
                     _check_capacity(value)
-            else:
+            elif field.type == "str":
                 _check_axis(value, type(self).__name__)
 
     def fields(self) -> dict[str, Any]:
@@ -167,11 +167,24 @@ class DataParallel(Style):
 
 @dataclasses.dataclass
 class ContextParallel(Style):
-    """The sequence, dimension `dim` of inputs, divided over the axis. For the whole program."""
+    """The sequence, dimension `dim` of inputs, divided over the axis. For the whole program.
+
+    shard_parameters: parameters are sharded over the axis and gathered for each use. After FSDP of another
+        axis this is fully sharded parallelism over both.
+    """
 
     axis: str = "cp"
     dim: int = 1
+    shard_parameters: bool = False
     word = "context"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not isinstance(self.shard_parameters, bool):
+            raise ExportError(f"expected shard_parameters to be True or False, found {self.shard_parameters!r}")
+
+    def fields(self) -> dict[str, Any]:
+        return {k: v for k, v in super().fields().items() if k != "shard_parameters" or v}
 
 
 @dataclasses.dataclass

@@ -21,7 +21,10 @@ CASES = {
     "examples_in_shards": ("llama", 4, ["--sequence-major=batch-shards=2"], DataParallel("dp")),
     "learned_positions": ("gpt_untied", 4, ["--sequence-major=batch-shards=2"], DataParallel("dp")),
     "fully_sharded": ("gpt_untied", 2, [], FSDP("dp")),
+    "fully_sharded_over_both": ("gpt_untied", 2, [], FSDP("dp")),
 }
+# Gathered once a step, gradients scattered once, in buckets.
+ONCE_A_STEP = ["--partition-joint", "--split-fsdp-collectives", "--bucket-gradients"]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -32,7 +35,8 @@ def test_no_activation_is_gathered(name, build_dir, tmp_path):
     source = float64.export(spec, tmp_path)
     data = tmp_path / "data.safetensors"
     save_file(matrix_models.batches(spec, 2, 2), data)
-    plan = Plan({"dp": 2, "cp": 2}, [("", style), ("", ContextParallel("cp"))]).write(tmp_path / "plan.json")
+    context = ContextParallel("cp", shard_parameters=name == "fully_sharded_over_both")
+    plan = Plan({"dp": 2, "cp": 2}, [("", style), ("", context)]).write(tmp_path / "plan.json")
     local = tools.opt(
         source, tmp_path / "local.mlir",
         [*passes, f"--annotate-placements=plan={plan}", "--propagate-placements", "--partition", "--check-spmd-types"],
@@ -45,6 +49,14 @@ def test_no_activation_is_gathered(name, build_dir, tmp_path):
         gathered = re.findall(r"dist\.all_gather\((%\w+)\)", text)
         assert gathered and set(gathered) <= weights
         found = collections.Counter({"shift": found["shift"]})
+    if context.shard_parameters:
+        # Each over all ranks at once, dp the major axis, and none held by more than a quarter.
+        over = set(re.findall(r'dist\.(?:all_gather|reduce_scatter)\(.*?over @mesh (\[.*?\])', text))
+        assert over == {'["dp", "cp"]'}
+        assert not re.search(r'#train.role<(?:parameter|accumulator) "h\.0\.mlp\.c_fc\.weight">.*tensor<128x', text)
+        again = tools.opt(local, tmp_path / "buckets.mlir", ONCE_A_STEP)
+        assert 'scatter ["dp", "cp"]' in again.read_text()
+        local = again
     assert found == {"shift": RING}
 
     losses, expected = tools.train(source, data, "--microbatches", 2)

@@ -77,7 +77,8 @@ private:
   llvm::LogicalResult applyProgramStyle(const PlanRule &rule);
   llvm::LogicalResult divideInputs(llvm::StringRef axis, const PlanRule &rule);
   llvm::LogicalResult divideSequence(const PlanRule &rule);
-  llvm::LogicalResult shardParameters(const PlanRule &rule);
+  /// Without `dim`, along the first dimension that divides.
+  llvm::LogicalResult shardParameters(const PlanRule &rule, std::optional<int64_t> dim);
   llvm::LogicalResult placeParameter(const Parameter &parameter, llvm::StringRef axis,
                                      dist::AxisPlacement placement, const PlanRule &rule);
 

@@ -161,6 +161,9 @@ static Error readStyle(JSONReader &reader, PlanRule &rule) {
                        "found {1}",
                        rule.name, *rule.capacity);
   }
+  if (rule.style == Style::Context)
+    if (Error error = reader.boolean("shard_parameters", rule.shardsParameters))
+      return error;
   return style->takesDim ? readInteger(reader, "dim", rule.name, rule.dim) : Error::success();
 }
 

@@ -69,6 +69,8 @@ struct PlanRule {
   std::string replicateAxis;
   /// For Sequence and Context the sequence dimension; for FSDP and HSDP the sharded one.
   std::optional<int64_t> dim;
+  /// For Context: parameters are sharded over the axis too, and gathered for each use.
+  bool shardsParameters = false;
 
   /// For Expert: rows that a rank has room for, as a multiple of its even share; room for all where
   /// absent.

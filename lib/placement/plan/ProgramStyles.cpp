@@ -31,7 +31,7 @@ LogicalResult PlanApplier::applyProgramStyle(const PlanRule &rule) {
       return failure();
     [[fallthrough]];
   default:
-    return failed(divideInputs(rule.axis, rule)) ? failure() : shardParameters(rule);
+    return failed(divideInputs(rule.axis, rule)) ? failure() : shardParameters(rule, rule.dim);
   }
 }
 
@@ -74,7 +74,7 @@ LogicalResult PlanApplier::placeParameter(const Parameter &parameter, StringRef 
   return success();
 }
 
-LogicalResult PlanApplier::shardParameters(const PlanRule &rule) {
+LogicalResult PlanApplier::shardParameters(const PlanRule &rule, std::optional<int64_t> dim) {
   int64_t ranks = mesh.findAxis(rule.axis).getSize();
   bool matched = false;
   for (const Parameter &parameter : parameters) {
@@ -83,16 +83,16 @@ LogicalResult PlanApplier::shardParameters(const PlanRule &rule) {
     // A parameter without elements has nothing to shard.
     bool hasElements = parameter.type.getNumElements() != 0;
     auto placement = AxisPlacement::replicate();
-    if (isMeant && rule.dim) {
-      placement = AxisPlacement::shard(*rule.dim);
+    if (isMeant && dim) {
+      placement = AxisPlacement::shard(*dim);
     } else if (isMeant && hasElements && !parameter.values.empty()) {
       // The first dimension that divides evenly; else the first of which each rank gets a part,
       // where parts may be of different sizes; else the parameter stays whole.
       auto find = [&](auto divides) {
-        for (int64_t dim = 0; dim < parameter.type.getRank() && !placement.isShard(); ++dim)
-          if (divides(parameter.type.getDimSize(dim),
-                      annotations.countShards(parameter.values.front(), dim)))
-            placement = AxisPlacement::shard(dim);
+        for (int64_t d = 0; d < parameter.type.getRank() && !placement.isShard(); ++d)
+          if (divides(parameter.type.getDimSize(d),
+                      annotations.countShards(parameter.values.front(), d)))
+            placement = AxisPlacement::shard(d);
       };
       find([&](int64_t size, int64_t shards) { return size % (shards * ranks) == 0; });
       find([&](int64_t size, int64_t shards) {
@@ -129,9 +129,14 @@ LogicalResult PlanApplier::divideSequence(const PlanRule &rule) {
   if (!divided)
     return fail(rule) << "divides the sequence over axis \"" << rule.axis
                       << "\", but no input has a dimension " << dim;
-  for (const Parameter &parameter : parameters)
-    if (failed(replicateParameter(parameter, rule, Strength::Default)))
+  if (rule.shardsParameters) {
+    if (failed(shardParameters(rule, /*dim=*/std::nullopt)))
       return failure();
+  } else {
+    for (const Parameter &parameter : parameters)
+      if (failed(replicateParameter(parameter, rule, Strength::Default)))
+        return failure();
+  }
 
   // Attention takes queries, keys and values of (batch, heads, sequence, features).
   constexpr int64_t kSequence = 2;

@@ -3,6 +3,8 @@
 #include "lib/placement/propagate/AxisProblem.h"
 #include "lib/aten/OpCost.h"
 
+#include "dialects/train/Train.h"
+
 #include "llvm/ADT/SmallSet.h"
 
 using namespace mlir;
@@ -138,6 +140,19 @@ double AxisProblem::getGroupCost(unsigned group, const GroupChoice &choice) cons
   return seconds;
 }
 
+/// The accumulator of a step's first microbatch is empty: nothing that could be redistributed. What
+/// is no choice costs more than any program does.
+double AxisProblem::getRedistribution(const Use &use, AxisPlacement made, AxisPlacement taken,
+                                      double bytes) const {
+  constexpr double kImpossible = 1e9;
+  auto accumulate =
+      use.op != kNone ? dyn_cast<train::AccumulateOp>(graph.ops[use.op].op) : train::AccumulateOp();
+  if (accumulate && made != taken &&
+      use.operand == accumulate.getAccumulatorMutable().getOperandNumber())
+    return kImpossible;
+  return costs.redistribute(made, taken, bytes);
+}
+
 double AxisProblem::costOfValue(unsigned number,
                                 llvm::function_ref<unsigned(unsigned)> choiceOf) const {
   const ValueNode &value = graph.values[number];
@@ -150,7 +165,7 @@ double AxisProblem::costOfValue(unsigned number,
     if (taken == made || llvm::is_contained(paid, std::pair(useKeys[i], taken)))
       continue;
     paid.push_back({useKeys[i], taken});
-    seconds += costs.redistribute(made, taken, useBytes[i]);
+    seconds += getRedistribution(use, made, taken, useBytes[i]);
   }
   return seconds * value.weight;
 }
@@ -215,7 +230,7 @@ void AxisProblem::addValue(unsigned number) {
     std::vector<double> table;
     auto entry = [&](unsigned made, unsigned taken) {
       return value.weight *
-             costs.redistribute(getMade(value, made), getTaken(use, taken), useBytes[i]);
+             getRedistribution(use, getMade(value, made), getTaken(use, taken), useBytes[i]);
     };
     if (user == producer) {
       for (unsigned a = 0; a < problem.getNumChoices(user); ++a)

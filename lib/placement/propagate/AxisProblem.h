@@ -45,6 +45,8 @@ private:
   double getWork(unsigned op, const AxisStrategy &strategy) const;
   /// The cost of a group itself, without redistributions.
   double getGroupCost(unsigned group, const GroupChoice &choice) const;
+  double getRedistribution(const Use &use, dist::AxisPlacement made, dist::AxisPlacement taken,
+                           double bytes) const;
   double costOfValue(unsigned value, llvm::function_ref<unsigned(unsigned)> choiceOf) const;
   double costOfVariable(unsigned variable, unsigned choice) const;
   void addValue(unsigned value);

@@ -56,6 +56,35 @@ struct AllReducePair : OpRewritePattern<dist::AllReduceOp> {
   }
 };
 
+/// reduce_scatter over b of reduce_scatter over a, along the same dimension, is reduce_scatter over
+/// both, a being major.
+struct ReduceScatterPair : OpRewritePattern<dist::ReduceScatterOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(dist::ReduceScatterOp outer,
+                                PatternRewriter &rewriter) const override {
+    Value middle = getOnlyOperand(outer);
+    auto inner = middle ? getProducer<dist::ReduceScatterOp>(middle) : dist::ReduceScatterOp();
+    if (!inner || inner.getReduction() != outer.getReduction() ||
+        inner.getDim() != outer.getDim() || inner.getMesh() != outer.getMesh() ||
+        !middle.hasOneUse() || outer.getReduction().getKind() == Reduction::PremulSum)
+      return failure();
+    SmallVector<Attribute> axes(inner.getAxes().begin(), inner.getAxes().end());
+    llvm::append_range(axes, outer.getAxes());
+    // Chunks of V may differ in size, and those of chunks are then other ones.
+    PlacementAttr placement = dist::getPlacement(outer->getResult(0).getType());
+    if (!placement || !llvm::all_of(axes, [&](Attribute axis) {
+          std::optional<AxisPlacement> entry = placement.get(cast<StringAttr>(axis));
+          return entry && entry->isShard();
+        }))
+      return failure();
+    rewriter.replaceOpWithNewOp<dist::ReduceScatterOp>(
+        outer, outer->getResultTypes(), inner->getOperands(), outer.getReductionAttr(),
+        outer.getDimAttr(), outer.getMeshAttr(), rewriter.getArrayAttr(axes));
+    return success();
+  }
+};
+
 /// The local slice of an all_reduce is a reduce_scatter over the axis, and an all_reduce over its
 /// other axes.
 struct SliceOfAllReduce : OpRewritePattern<dist::ConvertOp> {
@@ -150,6 +179,6 @@ struct AllReduceOfPadding : OpRewritePattern<dist::AllReduceOp> {
 } // namespace
 
 void cleave::placement::addReductionPatterns(RewritePatternSet &patterns) {
-  patterns.addWithLabel<AllReducePair, SliceOfAllReduce, ScatterOfPadding, AllReduceOfPadding>(
-      {kReductionsMerged}, patterns.getContext());
+  patterns.addWithLabel<AllReducePair, ReduceScatterPair, SliceOfAllReduce, ScatterOfPadding,
+                        AllReduceOfPadding>({kReductionsMerged}, patterns.getContext());
 }

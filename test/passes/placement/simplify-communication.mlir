@@ -10,6 +10,9 @@
 #PP = #dist.on<@mesh, dp = P, tp = P>
 #PR = #dist.on<@mesh, dp = P, tp = R>
 #PS = #dist.on<@mesh, dp = P, tp = S(0)>
+#SS = #dist.on<@mesh, dp = S(0, 1), tp = S(0)>
+#VP = #dist.on<@mesh, dp = V, tp = P>
+#VV = #dist.on<@mesh, dp = V, tp = V>
 
 dist.mesh @mesh ["dp" = 2, "tp" = 2]
 
@@ -151,6 +154,29 @@ func.func @slice_on_two_axes(%x: tensor<8xf32, #PP>) -> tensor<4xf32, #S0> {
   %0 = dist.all_reduce sum(%x) over @mesh ["dp", "tp"] : tensor<8xf32, #PP> -> tensor<8xf32, #R>
   %1 = dist.convert %0 : tensor<8xf32, #R> -> tensor<4xf32, #S0>
   return %1 : tensor<4xf32, #S0>
+}
+
+// The axis that was first is the major one.
+// CHECK-LABEL: func.func @scatters(
+// CHECK-NEXT: %[[S:.*]] = dist.reduce_scatter sum(%{{.*}}) dim 0 over @mesh ["tp", "dp"] : tensor<8xf32, #P_dp_P_tp> -> tensor<2xf32, #S0o1_dp_S0o0_tp>
+// CHECK-NEXT: return %[[S]]
+func.func @scatters(%x: tensor<8xf32, #PP>) -> tensor<2xf32, #SS> {
+  %0 = dist.reduce_scatter sum(%x) dim 0 over @mesh ["tp"] : tensor<8xf32, #PP> -> tensor<4xf32, #PS>
+  %1 = dist.reduce_scatter sum(%0) dim 0 over @mesh ["dp"] : tensor<4xf32, #PS> -> tensor<2xf32, #SS>
+  return %1 : tensor<2xf32, #SS>
+}
+
+// Parts of V are of different sizes; those of another dimension, or of a value with other uses, stay as they are.
+// CHECK-LABEL: func.func @scatters_apart(
+// CHECK-COUNT-6: dist.reduce_scatter
+func.func @scatters_apart(%x: tensor<9x8xf32, #VP>, %y: tensor<8x8xf32, #PP>) -> (tensor<3x8xf32, #VV>, tensor<4x4xf32, #dist.on<@mesh, dp = S(1), tp = S(0)>>, tensor<4x8xf32, #PS>, tensor<2x8xf32, #SS>) {
+  %0 = dist.reduce_scatter sum(%x) dim 0 over @mesh ["tp"] : tensor<9x8xf32, #VP> -> tensor<5x8xf32, #VV>
+  %1 = dist.reduce_scatter sum(%0) dim 0 over @mesh ["dp"] : tensor<5x8xf32, #VV> -> tensor<3x8xf32, #VV>
+  %2 = dist.reduce_scatter sum(%y) dim 0 over @mesh ["tp"] : tensor<8x8xf32, #PP> -> tensor<4x8xf32, #PS>
+  %3 = dist.reduce_scatter sum(%2) dim 1 over @mesh ["dp"] : tensor<4x8xf32, #PS> -> tensor<4x4xf32, #dist.on<@mesh, dp = S(1), tp = S(0)>>
+  %4 = dist.reduce_scatter sum(%y) dim 0 over @mesh ["tp"] : tensor<8x8xf32, #PP> -> tensor<4x8xf32, #PS>
+  %5 = dist.reduce_scatter sum(%4) dim 0 over @mesh ["dp"] : tensor<4x8xf32, #PS> -> tensor<2x8xf32, #SS>
+  return %1, %3, %4, %5 : tensor<3x8xf32, #VV>, tensor<4x4xf32, #dist.on<@mesh, dp = S(1), tp = S(0)>>, tensor<4x8xf32, #PS>, tensor<2x8xf32, #SS>
 }
 
 // The whole is used too; and a future is left to those that overlap.
