@@ -148,15 +148,31 @@ std::optional<AxisPlacement> Annotations::get(Site site, StringRef axis) const {
   return std::nullopt;
 }
 
-int64_t Annotations::countShards(Site site, int64_t dim) const {
+bool Annotations::isExplicit(Site site, StringRef axis) const {
+  return llvm::any_of(sites.lookup(site), [&](const Entry &entry) {
+    return entry.axis == axis && entry.strength == Strength::Explicit;
+  });
+}
+
+int64_t Annotations::countShards(Site site, int64_t dim,
+                                 llvm::function_ref<bool(const Entry &)> counts) const {
   int64_t count = 1;
   dist::MeshOp op = mesh;
   auto found = sites.find(site);
   if (found != sites.end())
     for (const Entry &entry : found->second)
-      if (entry.strength == Strength::Explicit && entry.placement.isShard(dim))
+      if (entry.placement.isShard(dim) && counts(entry))
         count *= op.findAxis(entry.axis).getSize();
   return count;
+}
+
+int64_t Annotations::countExplicitShards(Site site, int64_t dim) const {
+  return countShards(site, dim,
+                     [](const Entry &entry) { return entry.strength == Strength::Explicit; });
+}
+
+int64_t Annotations::countOtherShards(Site site, int64_t dim, StringRef axis) const {
+  return countShards(site, dim, [&](const Entry &entry) { return entry.axis != axis; });
 }
 
 namespace {

@@ -37,8 +37,12 @@ public:
                               const PlanRule &rule, Strength strength = Strength::Explicit);
   /// What is said of a value along an axis.
   std::optional<dist::AxisPlacement> get(Site site, llvm::StringRef axis) const;
-  /// Ranks along an axis that divide dimension `dim` by what explicit rules have said.
-  int64_t countShards(Site site, int64_t dim) const;
+  /// Whether an explicit rule places a value on an axis.
+  bool isExplicit(Site site, llvm::StringRef axis) const;
+  /// Ranks that divide dimension `dim` by what explicit rules have said.
+  int64_t countExplicitShards(Site site, int64_t dim) const;
+  /// Ranks along axes other than `axis` that divide it, by what any rule has said.
+  int64_t countOtherShards(Site site, int64_t dim, llvm::StringRef axis) const;
 
   /// Writes the attributes. Fails, with an error, where placements that are right by themselves
   /// cannot stand together (pending reductions that do not commute).
@@ -57,6 +61,7 @@ private:
   /// Major shards first: explicit ones in the order of the rules, then defaults.
   using Entries = llvm::SmallVector<Entry, 2>;
 
+  int64_t countShards(Site site, int64_t dim, llvm::function_ref<bool(const Entry &)> counts) const;
   llvm::LogicalResult disagree(Site site, const Entry &old, const Entry &found) const;
 
   dist::MeshOp mesh;

@@ -124,6 +124,10 @@ LogicalResult PlanApplier::apply(const Plan &plan) {
            (rule.style == Style::Data || rule.style == Style::Context ||
             rule.style == Style::FSDP || rule.style == Style::HSDP);
   };
+  for (const PlanRule &rule : plan.rules)
+    if (isWhole(rule) && (rule.style != Style::Context || rule.shardsParameters) &&
+        rule.style != Style::Data)
+      sharding.push_back(&rule);
   for (bool whole : {false, true})
     for (const PlanRule &rule : plan.rules)
       if (isWhole(rule) == whole && failed(apply(rule)))

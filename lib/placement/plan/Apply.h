@@ -77,7 +77,10 @@ private:
   llvm::LogicalResult applyProgramStyle(const PlanRule &rule);
   llvm::LogicalResult divideInputs(llvm::StringRef axis, const PlanRule &rule);
   llvm::LogicalResult divideSequence(const PlanRule &rule);
-  /// Without `dim`, along the first dimension that divides.
+  /// Ranks over which rules shard a parameter fully.
+  int64_t countShardingRanks(const Parameter &parameter) const;
+  /// How a parameter is sharded over an axis where no rule says along which dimension.
+  dist::AxisPlacement chooseSharding(const Parameter &parameter, llvm::StringRef axis) const;
   llvm::LogicalResult shardParameters(const PlanRule &rule, std::optional<int64_t> dim);
   llvm::LogicalResult placeParameter(const Parameter &parameter, llvm::StringRef axis,
                                      dist::AxisPlacement placement, const PlanRule &rule);
@@ -92,6 +95,8 @@ private:
   std::vector<Parameter> parameters;
   /// The functions that run for each microbatch.
   llvm::SmallVector<mlir::func::FuncOp, 3> functions;
+  /// The rules by which parameters are fully sharded.
+  llvm::SmallVector<const PlanRule *, 2> sharding;
 };
 
 } // namespace cleave::placement

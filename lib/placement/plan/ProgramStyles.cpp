@@ -74,31 +74,55 @@ LogicalResult PlanApplier::placeParameter(const Parameter &parameter, StringRef 
   return success();
 }
 
+int64_t PlanApplier::countShardingRanks(const Parameter &parameter) const {
+  llvm::SmallDenseSet<StringRef> axes;
+  dist::MeshOp op = mesh;
+  int64_t ranks = 1;
+  for (const PlanRule *rule : sharding)
+    if ((rule->pattern.empty() || parameter.isIn(rule->pattern, /*directly=*/false)) &&
+        !annotations.isExplicit(parameter.values.front(), rule->axis) &&
+        axes.insert(rule->axis).second)
+      ranks *= op.findAxis(rule->axis).getSize();
+  return ranks;
+}
+
+AxisPlacement PlanApplier::chooseSharding(const Parameter &parameter, StringRef axis) const {
+  // A parameter without elements has nothing to shard.
+  if (parameter.values.empty() || parameter.type.getNumElements() == 0)
+    return AxisPlacement::replicate();
+  Value value = parameter.values.front();
+  dist::MeshOp op = mesh;
+  int64_t ranks = op.findAxis(axis).getSize(), all = countShardingRanks(parameter);
+  auto placement = AxisPlacement::replicate();
+  auto find = [&](auto divides) {
+    for (int64_t dim = 0; dim < parameter.type.getRank() && !placement.isShard(); ++dim)
+      if (divides(parameter.type.getDimSize(dim), dim))
+        placement = AxisPlacement::shard(dim);
+  };
+  // The first dimension that all axes divide evenly, so that they gather at once; or that this one
+  // does; else the first of which each rank gets a part, where parts may be of different sizes;
+  // else the parameter stays whole.
+  find([&](int64_t size, int64_t dim) {
+    return size % (annotations.countExplicitShards(value, dim) * all) == 0;
+  });
+  find([&](int64_t size, int64_t dim) {
+    return size % (annotations.countOtherShards(value, dim, axis) * ranks) == 0;
+  });
+  find([&](int64_t size, int64_t dim) {
+    return uneven && annotations.countOtherShards(value, dim, axis) == 1 &&
+           canShard(size, {StringAttr(), ranks, uneven});
+  });
+  return placement;
+}
+
 LogicalResult PlanApplier::shardParameters(const PlanRule &rule, std::optional<int64_t> dim) {
-  int64_t ranks = mesh.findAxis(rule.axis).getSize();
   bool matched = false;
   for (const Parameter &parameter : parameters) {
     bool isMeant = rule.pattern.empty() || parameter.isIn(rule.pattern, /*directly=*/false);
     matched |= isMeant;
-    // A parameter without elements has nothing to shard.
-    bool hasElements = parameter.type.getNumElements() != 0;
     auto placement = AxisPlacement::replicate();
-    if (isMeant && dim) {
-      placement = AxisPlacement::shard(*dim);
-    } else if (isMeant && hasElements && !parameter.values.empty()) {
-      // The first dimension that divides evenly; else the first of which each rank gets a part,
-      // where parts may be of different sizes; else the parameter stays whole.
-      auto find = [&](auto divides) {
-        for (int64_t d = 0; d < parameter.type.getRank() && !placement.isShard(); ++d)
-          if (divides(parameter.type.getDimSize(d),
-                      annotations.countShards(parameter.values.front(), d)))
-            placement = AxisPlacement::shard(d);
-      };
-      find([&](int64_t size, int64_t shards) { return size % (shards * ranks) == 0; });
-      find([&](int64_t size, int64_t shards) {
-        return uneven && shards == 1 && canShard(size, {StringAttr(), ranks, uneven});
-      });
-    }
+    if (isMeant)
+      placement = dim ? AxisPlacement::shard(*dim) : chooseSharding(parameter, rule.axis);
     if (failed(placeParameter(parameter, rule.axis, placement, rule)))
       return failure();
     if (!rule.replicateAxis.empty() &&
