@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from cleave.checkpoint import load_checkpoint
     from cleave.training_step import Pipeline, compile_step
     from cleave.export import (
+        EMA,
         Constant,
         ExportError,
         ExportNote,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from cleave.sessions import Session
 
 __all__ = [
+    "EMA",
     "FSDP",
     "HSDP",
     "ColwiseParallel",
@@ -70,7 +72,7 @@ __all__ = [
     "trace",
 ]
 
-_OF_EXPORT = {"Constant", "ExportError", "ExportNote", "ExportSpec", "StepDecay", "WarmupCosine", "export_spec"}
+_OF_EXPORT = {"EMA", "Constant", "ExportError", "ExportNote", "ExportSpec", "StepDecay", "WarmupCosine", "export_spec"}
 
 
 def __getattr__(name: str):

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 
 import torch
+from torch.optim import swa_utils
 
 from cleave.export.capture import capture, own_loss, tensor_leaves
 from cleave.export.inputs import Signature
@@ -118,6 +119,9 @@ def train(
     losses = []
     targets = find_counted_targets(capture(spec)) if spec.mean_over == "targets" else None
     torch.manual_seed(seed)
+    averaged = None
+    if run.spec.ema is not None:
+        averaged = swa_utils.AveragedModel(run.module, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(run.spec.ema.decay))
     for step, batch in enumerate(batches, start=1):
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
@@ -133,6 +137,8 @@ def train(
                 elif "lr" in group:
                     group["lr"] = base[number] * schedule.factor(step)
         run.step(optimizers)
+        if averaged is not None:
+            averaged.update_parameters(run.module)
         for scheduler in schedulers:
             if scheduler is not None and step < len(batches):
                 with warnings.catch_warnings():
@@ -145,6 +151,7 @@ def train(
             losses.append(sum(float(loss) for loss in total) / len(total))
     tensors = {f"param.{n}": p.detach().clone() for n, p in run.state.parameters.items()}
     tensors |= {f"buffer.{n}": b.detach().clone() for n, b in run.buffers().items()}
+    held = {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
     for name, parameter in run.state.parameters.items():
         key = run.pairs.get(parameter, parameter)
         state = next((optimizer.state[key] for optimizer in optimizers if key in optimizer.state), {})
@@ -154,6 +161,8 @@ def train(
             if isinstance(value, torch.Tensor) and slot != "step":
                 value = torch.view_as_complex(value) if parameter.is_complex() else value
                 tensors[f"optim.{name}.{slot}"] = value.detach().clone()
+        if averaged is not None and key.grad is not None and id(key) in held:
+            tensors[f"optim.{name}.ema"] = dict(averaged.module.named_parameters())[name].detach().clone()
     return Training(losses, tensors)
 
 

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING
 from cleave.export.errors import ExportError, ExportNote
 
 if TYPE_CHECKING:
+    from cleave.export.averages import EMA
     from cleave.export.schedules import Constant, StepDecay, WarmupCosine
     from cleave.export.spec import ExportSpec
 
 __all__ = [
+    "EMA",
     "Constant",
     "ExportError",
     "ExportNote",
@@ -32,7 +34,9 @@ __all__ = [
 ]
 
 # Imported when asked for: they import PyTorch, which takes seconds.
-_HOMES = {"ExportSpec": "spec", "Constant": "schedules", "StepDecay": "schedules", "WarmupCosine": "schedules"}
+_HOMES = {
+    "EMA": "averages", "ExportSpec": "spec", "Constant": "schedules", "StepDecay": "schedules", "WarmupCosine": "schedules",
+}  # fmt: skip
 
 
 def __getattr__(name: str):

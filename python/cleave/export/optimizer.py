@@ -7,6 +7,7 @@ import math
 
 import torch
 
+from cleave.export.averages import add_slots, write_averages
 from cleave.export.errors import ExportError
 from cleave.export.roles import Role, State
 from cleave.export.schedulers import GroupRates, group_rates
@@ -27,6 +28,7 @@ class UpdateWriter:
 
     def __init__(self, spec: ExportSpec, state: State):
         self._state = state
+        self._average = spec.ema
         self._optimizers = list(spec.optimizers)
         self._rates: list[list[GroupRates]] = []
         self._names = {id(parameter): name for name, parameter in state.parameters.items()}
@@ -76,6 +78,8 @@ class UpdateWriter:
             arguments.append((values[key], type_, role))
 
         types = {n: tensor_type(self._state.parameters[n]) for n in updated}
+        if self._average is not None:
+            slots = add_slots(slots, types)
         for n in updated:
             add(("parameter", n), n, types[n], self._state.parameter_role(n))
         for n in updated:
@@ -88,6 +92,9 @@ class UpdateWriter:
         text = UpdateText(names, values)
         for update in updates:
             update.write(text)
+        if self._average is not None:
+            # After all steps: passes move these past each other.
+            write_averages(self._average, text, {n: self._state.parameters[n] for n in updated})
         results = []
         for n in updated:
             results.append((text.results["parameter", n], types[n], self._state.parameter_role(n)))

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.optim.lr_scheduler import LRScheduler
 
+from cleave.export.averages import EMA
 from cleave.export.errors import ExportError
 from cleave.export.options import GENERATORS, MEANS, MODES
 from cleave.export.schedules import Constant, Schedule
@@ -37,6 +38,7 @@ class ExportSpec:
         where a scheduler is of one of them and the others' rates stay, or a list with one for each.
     schedule_steps: of how many steps the program has the rates, where a scheduler has no formula that
         gives the same bits; 10,000 by default, of OneCycleLR all that it has.
+    ema: cleave.EMA(decay): the update keeps an exponential moving average of each parameter, too.
     mode: "forward" (outputs), "loss" (loss and outputs), "joint" (loss and gradients); "auto" is
         joint where there is a loss or an optimizer, else forward.
     gradients: False leaves the backward out of a joint program: what stays is the forward that
@@ -66,6 +68,7 @@ class ExportSpec:
     optimizer: Any = None
     lr_schedule: Any = Constant()
     schedule_steps: int | None = None
+    ema: EMA | None = None
     mode: str = "auto"
     gradients: bool = True
     name: str | None = None
@@ -104,6 +107,8 @@ class ExportSpec:
                 )
         if self.schedule_steps is not None and not (isinstance(self.schedule_steps, int) and self.schedule_steps > 0):
             raise ExportError(f"expected a positive number of steps as schedule_steps, found {self.schedule_steps!r}")
+        if self.ema is not None and not isinstance(self.ema, EMA):
+            raise ExportError(f"expected cleave.EMA(decay) as ema, found {_kind(self.ema)}")
         if self.name is None:
             self.name = type(self.module).__name__.lower()
         if not self.name or any(c in self.name for c in "/\\\0"):
@@ -135,6 +140,8 @@ class ExportSpec:
         self._make_plan()
         if self.mode == "joint":
             self._make_optimizer()
+        if self.ema is not None and (self.mode != "joint" or not self.optimizers):
+            raise ExportError("found ema without an optimizer, whose steps it follows")
 
     def _make_plan(self):
         if isinstance(self.plan, Plan):

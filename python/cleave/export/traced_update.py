@@ -102,14 +102,14 @@ class TracedUpdate:
         # Numbers that depend on no parameter are computed once.
         shared: dict[Value, Any] = {}
         for unit, traced in self._units:
-            writer = _StepWriter(text, unit, self._rates, shared)
+            writer = StepWriter(text, unit, self._rates, shared)
             for name, value, states in zip(unit, traced.parameters, traced.states):
                 text.results["parameter", name] = writer.result(value, f"new.{name}")
                 for slot, state in states.items():
                     text.results[slot, name] = writer.result(state, f"new.{slot}.{name}")
 
 
-class _StepWriter:
+class StepWriter:
     """Writes the Values of one traced step; `shared` has the SSA names of those that all steps share."""
 
     def __init__(self, text: UpdateText, unit: list[str], rates: list[GroupRates], shared: dict[Value, str]):
