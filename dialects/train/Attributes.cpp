@@ -5,6 +5,8 @@
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/STLExtras.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace cleave::train;
 
@@ -116,6 +118,26 @@ void RoleAttr::print(AsmPrinter &printer) const {
   if (getFrozen())
     printer << " frozen";
   printer << '>';
+}
+
+//===----------------------------------------------------------------------===//
+// LossScalingAttr
+//===----------------------------------------------------------------------===//
+
+LogicalResult LossScalingAttr::verify(function_ref<InFlightDiagnostic()> emitError, FloatAttr init,
+                                      FloatAttr growth, FloatAttr backoff, int64_t interval) {
+  // The scale is an f32.
+  double first = init.getValueAsDouble(), up = growth.getValueAsDouble(),
+         down = backoff.getValueAsDouble();
+  if (!(first > 0) || !std::isfinite(float(first)) || float(first) == 0)
+    return emitError() << "expects a positive initial scale, a number of f32, found " << first;
+  if (!(up > 1) || !std::isfinite(up))
+    return emitError() << "expects a growth above 1, found " << up;
+  if (!(down > 0) || !(down < 1))
+    return emitError() << "expects a backoff between 0 and 1, found " << down;
+  if (interval < 1)
+    return emitError() << "expects an interval of at least 1 step, found " << interval;
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

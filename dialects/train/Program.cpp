@@ -93,6 +93,7 @@ static LogicalResult verifyRole(Operation *op, Attribute attribute, Type type, b
     allowed = isArgument;
     named = false;
     break;
+  case RoleKind::LossScale:
   case RoleKind::Step:
     exact = b.getF32Type();
     allowed = isArgument;
@@ -235,6 +236,11 @@ LogicalResult TrainDialect::verifyOperationAttribute(Operation *op, NamedAttribu
   if (name == kMeanOverAttrName) {
     if (!isa<ModuleOp>(op) || !isa<TargetsAttr>(attribute.getValue()))
       return op->emitError() << "expects '" << name << "' to be a #train.targets on a module";
+    return success();
+  }
+  if (name == kLossScalingAttrName) {
+    if (!isa<ModuleOp>(op) || !isa<LossScalingAttr>(attribute.getValue()))
+      return op->emitError() << "expects '" << name << "' to be a #train.loss_scaling on a module";
     return success();
   }
   if (name == kTransientAttrName || name == kLossStateAttrName) {

@@ -22,6 +22,10 @@ inline constexpr llvm::StringLiteral kRoleAttrName = "train.role";
 inline constexpr llvm::StringLiteral kDrawsAttrName = "train.draws";
 /// On the module: what the mean of the loss is over, a TargetsAttr; without it, the microbatches.
 inline constexpr llvm::StringLiteral kMeanOverAttrName = "train.mean_over";
+/// On the module: the rule of the loss's scale, a LossScalingAttr; without it, losses have none.
+inline constexpr llvm::StringLiteral kLossScalingAttrName = "train.loss_scaling";
+/// The sum over stages that is 0 where all gradients of a scaled loss are finite, else NaN.
+inline constexpr llvm::StringLiteral kNonFiniteGradients = "nonfinite_gradients";
 /// On ops: activation-checkpointing tag, part of the backward (unit), pipeline stage (i64; also on
 /// the functions of a program in stages).
 inline constexpr llvm::StringLiteral kCheckpointAttrName = "train.checkpoint";

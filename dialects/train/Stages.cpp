@@ -157,10 +157,7 @@ static bool isCrossing(RoleAttr role) {
 
 /// Terms of sums over stages come from reduce functions, the sums go to updates.
 static LogicalResult checkStageSumPlace(func::FuncOp function, Phase phase, RoleAttr role,
-                                        StringRef verb, bool isStaged) {
-  if (!isStaged)
-    return function.emitError() << verb << " " << role
-                                << ", but the program has no stages to sum over";
+                                        StringRef verb) {
   if (phase == (verb == "returns" ? Phase::Reduce : Phase::Update))
     return success();
   return function.emitError() << "of phase " << stringifyPhase(phase) << " " << verb << " " << role
@@ -189,7 +186,7 @@ static LogicalResult checkStageSums(const ProgramFunctions &program) {
     diagnostic.attachNote(first.getLoc()) << "this function has it with type " << uses.type;
     result = diagnostic;
   };
-  for (const ProgramFunctions &stage : program.stages) {
+  for (const ProgramFunctions &stage : program.getParts()) {
     func::FuncOp reduce = stage.reduce, update = stage.update;
     forEachPort(reduce, RoleKind::StageSum, true,
                 [&](RoleAttr role, Type type) { add(reduce, role, type, true); });
@@ -218,7 +215,7 @@ static LogicalResult checkPlaces(func::FuncOp function, bool isStaged) {
   Phase phase = function->getAttrOfType<PhaseAttr>(kPhaseAttrName).getValue();
   auto check = [&](RoleAttr role, StringRef verb) -> LogicalResult {
     if (role.getKind() == RoleKind::StageSum)
-      return checkStageSumPlace(function, phase, role, verb, isStaged);
+      return checkStageSumPlace(function, phase, role, verb);
     if (!isCrossing(role))
       return success();
     if (!isStaged)
@@ -294,7 +291,7 @@ LogicalResult cleave::train::verifyStages(const ProgramFunctions &program) {
     if (failed(checkPlaces(function, program.isStaged())))
       return failure();
   if (!program.isStaged())
-    return success();
+    return checkStageSums(program);
   int64_t last = static_cast<int64_t>(program.stages.size()) - 1;
   for (int64_t s = -1; s <= last; ++s) {
     Boundary forward(RoleKind::Crossing, s, s < last ? s + 1 : -1);

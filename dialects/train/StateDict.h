@@ -13,6 +13,8 @@ inline constexpr llvm::StringLiteral kTransientAttrName = "train.transient";
 /// before its name there.
 inline constexpr llvm::StringLiteral kLossStateAttrName = "train.loss_state";
 inline constexpr llvm::StringLiteral kLossPrefix = "loss.";
+/// The optimizer state that is a parameter's moving average.
+inline constexpr llvm::StringLiteral kAverageSlot = "ema";
 
 } // namespace cleave::train
 

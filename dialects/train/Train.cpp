@@ -40,9 +40,37 @@ ParseResult parseMembers(OpAsmParser &parser, ArrayAttr &names, ArrayAttr &types
 void printMembers(OpAsmPrinter &printer, Operation *op, ArrayAttr names, ArrayAttr types);
 } // namespace cleave::train
 
+/// The type of both, or `GRADIENT into ACCUMULATOR`.
+static ParseResult parseAccumulatedTypes(OpAsmParser &parser, Type &gradient, Type &accumulator) {
+  if (parser.parseType(gradient))
+    return failure();
+  accumulator = gradient;
+  return succeeded(parser.parseOptionalKeyword("into")) ? parser.parseType(accumulator) : success();
+}
+
+static void printAccumulatedTypes(OpAsmPrinter &printer, Operation *, Type gradient,
+                                  Type accumulator) {
+  printer << gradient;
+  if (accumulator != gradient)
+    printer << " into " << accumulator;
+}
+
 #include "dialects/train/TrainInterfaces.cpp.inc"
 #define GET_OP_CLASSES
 #include "dialects/train/Train.cpp.inc"
+
+LogicalResult AccumulateOp::verify() {
+  auto gradient = cast<RankedTensorType>(getGradient().getType());
+  auto accumulator = cast<RankedTensorType>(getAccumulator().getType());
+  if (gradient == accumulator)
+    return success();
+  Type narrow = gradient.getElementType(), wide = accumulator.getElementType();
+  if ((narrow.isF16() || narrow.isBF16()) && wide.isF32() && gradient.clone(wide) == accumulator)
+    return success();
+  return emitOpError("expects to add a gradient up in its own type, or one of f16 or bf16 in f32, "
+                     "found ")
+         << gradient << " into " << accumulator;
+}
 
 void TrainDialect::initialize() {
   addAttributes<

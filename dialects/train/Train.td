@@ -58,20 +58,28 @@ class Train_Scalar<string element, string name>
 def Train_StepTensor : Train_Scalar<"getF32Type", "f32">;
 def Train_RateTensor : Train_Scalar<"getF64Type", "f64">;
 
-def Train_AccumulateOp : Train_Op<"accumulate", [SameOperandsAndResultType]> {
+def Train_AccumulateOp : Train_Op<"accumulate", [AllTypesMatch<["accumulator", "result"]>]> {
   let summary = "add a microbatch's gradient to the step's accumulator";
   let description = [{
     The result is tied to `accumulator`. With an *empty* accumulator (the first microbatch
-    of a step) it is the gradient itself, bit for bit.
+    of a step) it is the gradient itself, bit for bit. Gradients of narrower types may be added up in f32.
+
+    Constraints:
+    1. Gradient and accumulator have the same type, or the gradient has elements of type bf16 or f16 where those of the
+       accumulator are f32.
 
     ```mlir
     %sum = train.accumulate %grad into %acc : tensor<8x8xf32>
+    %sum = train.accumulate %grad into %acc : tensor<8x8xbf16> into tensor<8x8xf32>
     ```
   }];
   let arguments = (ins Train_FloatTensor:$gradient, Train_FloatTensor:$accumulator);
   let linear = [0, 1];
   let results = (outs Train_FloatTensor:$result);
-  let assemblyFormat = "$gradient `into` $accumulator attr-dict `:` type($result)";
+  let assemblyFormat = [{
+    $gradient `into` $accumulator attr-dict `:` custom<AccumulatedTypes>(type($gradient), type($accumulator))
+  }];
+  let hasVerifier = 1;
 }
 
 def Train_LearningRateOp : Train_Op<"learning_rate"> {

@@ -45,7 +45,8 @@ def Train_RoleKind : Train_Enum<"RoleKind", "role of an argument or result in a 
   I32EnumAttrCase<"Saved", 14, "saved">,
   I32EnumAttrCase<"Crossing", 15, "crossing">,
   I32EnumAttrCase<"CrossingGradient", 16, "crossing_gradient">,
-  I32EnumAttrCase<"StageSum", 17, "stage_sum">]>;
+  I32EnumAttrCase<"StageSum", 17, "stage_sum">,
+  I32EnumAttrCase<"LossScale", 18, "loss_scale">]>;
 
 def Train_RoleAttr : AttrDef<Train_Dialect, "Role"> {
   let mnemonic = "role";
@@ -104,6 +105,26 @@ def Train_TargetsAttr : AttrDef<Train_Dialect, "Targets"> {
   let assemblyFormat = [{
     `<` $input `except` $ignored `from` ` ` `[` $begin `]` `to` ` ` `[` $end `]` `>`
   }];
+  let genVerifyDecl = 1;
+}
+
+def Train_LossScalingAttr : AttrDef<Train_Dialect, "LossScaling"> {
+  let mnemonic = "loss_scaling";
+  let summary = "how the scale of the loss changes from step to step";
+  let description = [{
+    The rule of `torch.amp.GradScaler`. As `train.loss_scaling` of a module it multiplies the `seed` of each microbatch by the
+    scale, which reduce functions take (`loss_scale`) to divide gradients by it. The scale is `init` at first. A step
+    whose gradients are not all finite is skipped, and multiplies it by `backoff`; `interval` steps in a row that are
+    not multiply it by `growth`. A skipped step is no step of the optimizer: the update of the next one has its number.
+
+    ```mlir
+    module attributes {train.loss_scaling = #train.loss_scaling<init = 6.5536e+04 : f64, growth = 2.0 : f64,
+                                                                backoff = 5.0e-01 : f64, interval = 2000>}
+    ```
+  }];
+  let parameters = (ins "::mlir::FloatAttr":$init, "::mlir::FloatAttr":$growth, "::mlir::FloatAttr":$backoff,
+                        "int64_t":$interval);
+  let assemblyFormat = "`<` struct($init, $growth, $backoff, $interval) `>`";
   let genVerifyDecl = 1;
 }
 

@@ -257,9 +257,12 @@ private:
         return reportError(port)
                << "of phase unshard takes " << port.role
                << ", but unsharding starts from parameters, buffers and constants";
-      if (port.phase == Phase::Reduce && port.role.getKind() != RoleKind::Gradient)
+      if (port.phase == Phase::Reduce && !port.is({RoleKind::Gradient, RoleKind::LossScale}))
         return reportError(port) << "of phase reduce takes " << port.role
                                  << ", but only gradients can be reduced";
+      if (port.phase != Phase::Reduce && port.is({RoleKind::LossScale}))
+        return reportError(port) << "of phase " << stringifyPhase(port.phase) << " takes "
+                                 << port.role << ", by which reduce functions divide gradients";
     }
     for (const Port &port : results) {
       if (port.phase == Phase::Unshard && !port.isSaved())
@@ -393,7 +396,8 @@ private:
       return given.contains({port.function, name});
     };
     for (const Port &port : arguments) {
-      if (port.phase != Phase::Reduce || isGivenBack(port, port.role.getName()))
+      if (port.phase != Phase::Reduce || !port.is({RoleKind::Gradient}) ||
+          isGivenBack(port, port.role.getName()))
         continue;
       // A bucket whose reduction is awaited here is returned as its members.
       auto bucket = dyn_cast<BucketType>(port.type);

@@ -59,7 +59,8 @@ enum class RoleKind : uint8_t {
   Saved,
   Crossing,
   CrossingGradient,
-  StageSum
+  StageSum,
+  LossScale
 };
 
 /// How a value of a typed function lies along one mesh axis (`docs/types.md`).

@@ -16,6 +16,7 @@
 #ifndef CLEAVE_SESSION_H
 #define CLEAVE_SESSION_H
 
+#include "cleave/LossScale.h"
 #include "cleave/Program.h"
 #include "cleave/UserActions.h"
 
@@ -193,6 +194,18 @@ public:
   llvm::Error setLossSeeds(llvm::ArrayRef<double> seeds);
   /// What was set, by microbatch; empty before.
   llvm::ArrayRef<double> lossSeeds() const;
+
+  /// The scale of the loss that the next step starts from; none without `train.loss_scaling`. An
+  /// update whose gradients are not all finite changes nothing else, and later updates count as if
+  /// its step had not been: their number, for schedules and optimizers, is less by `skipped`.
+  std::optional<LossScale> lossScale() const;
+  /// Continues from the scale of another session of the program, which has one.
+  llvm::Error setLossScale(const LossScale &scale);
+
+  /// Exchanges the values of parameters and their moving averages (the optimizer state `ema`) on
+  /// all ranks, which call it together; a second call undoes it. Parameters without an average
+  /// keep their values. An error where the program has none.
+  llvm::Error swapAverages();
 
   /// From now on the learning rates of parameter group `group` (`train.learning_rate` has it) are
   /// `rate`, whatever their schedule says. An error where the program has no such group.

@@ -8,13 +8,11 @@
 
 #include "passes/gradients/GradientNorm.h"
 #include "passes/gradients/Passes.h"
+#include "passes/gradients/ReduceFunction.h"
 
 #include "dialects/aten/ops/Arithmetic.h"
 #include "dialects/train/Stages.h"
 #include "lib/backward/PhaseFunction.h"
-#include "lib/backward/SignatureEditor.h"
-#include "mlir/IR/IRMapping.h"
-#include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/SetVector.h"
 
 #include <cmath>
@@ -32,10 +30,6 @@ using train::RoleKind;
 /// The sum over stages that the norm is the root of, and the norm as an output of the update: what
 /// runs report.
 static constexpr StringLiteral kSquares = "gradient_norm_squared", kNorm = "gradient_norm";
-
-static SmallVector<Value> getValues(ArrayRef<TakenGradient> gradients) {
-  return llvm::map_to_vector(gradients, [](const TakenGradient &each) { return each.value; });
-}
 
 static Operation *getFirstUser(ArrayRef<TakenGradient> gradients) {
   Operation *first = gradients.front().getFirstUser();
@@ -153,7 +147,8 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
       if (!stage.update)
         continue;
       FailureOr<SmallVector<TakenGradient>> gradients = findGradients(stage);
-      if (failed(gradients) || failed(reduceBeforeUpdate(stage, *gradients)))
+      if (failed(gradients) ||
+          failed(reduceBeforeUpdate(stage, *gradients, "clipping across stages")))
         return failure();
       llvm::append_range(all, getValues(*gradients));
     }
@@ -173,109 +168,14 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
     return success();
   }
 
-  /// Moves what the update does to each gradient before the optimizer takes it (reductions, waiting
-  /// for buckets) to the stage's reduce function, so that the update takes what is left to scale:
-  /// the new values of `gradients`.
-  LogicalResult reduceBeforeUpdate(train::ProgramFunctions &stage,
-                                   MutableArrayRef<TakenGradient> gradients) {
-    if (gradients.empty())
-      return success();
-    func::FuncOp update = stage.update;
-    llvm::SetVector<Operation *> moved;
-    llvm::SmallSetVector<BlockArgument, 16> taken;
-    auto visit = [&](Value value) {
-      if (auto argument = dyn_cast<BlockArgument>(value))
-        taken.insert(argument);
-      else
-        moved.insert(value.getDefiningOp());
-    };
-    for (const TakenGradient &gradient : gradients)
-      visit(gradient.value);
-    for (size_t i = 0; i < moved.size(); ++i)
-      llvm::for_each(moved[i]->getOperands(), visit);
-    for (BlockArgument argument : taken)
-      if (train::RoleAttr role = train::getArgumentRole(update, argument.getArgNumber());
-          role.getKind() != RoleKind::Gradient)
-        return update.emitError() << "computes a gradient from " << role
-                                  << "; clipping across stages supports gradients only";
-
-    // What is scaled is named by the parameter that it updates.
-    llvm::SmallDenseSet<Value> passed;
-    SmallVector<train::RoleAttr> roles;
-    for (const TakenGradient &gradient : gradients) {
-      if (!gradient.parameter)
-        return gradient.getFirstUser()->emitError()
-               << "expects to update a parameter of the stage, found another value";
-      if (!passed.insert(gradient.value).second)
-        return gradient.getFirstUser()->emitError()
-               << "takes the gradient with which another parameter of the stage is updated";
-      roles.push_back(train::RoleAttr::get(&getContext(), RoleKind::Gradient, gradient.parameter));
-    }
-
-    if (!stage.reduce) {
-      OpBuilder b(update);
-      stage.reduce = backward::makePhaseFunction(b, update, train::Phase::Reduce);
-      stage.reduce->remove();
-      SymbolTable(getOperation()).insert(stage.reduce, Block::iterator(update));
-    }
-    backward::SignatureEditor reduce(stage.reduce), signature(update);
-    IRMapping mapping;
-    for (BlockArgument argument : taken)
-      mapping.map(argument, takeFromReduce(reduce, argument, signature.getRole(argument)));
-    OpBuilder b(backward::getReturn(stage.reduce));
-    for (Operation &op : update.front())
-      if (moved.contains(&op))
-        b.clone(op, mapping);
-    for (auto &&[gradient, role] : llvm::zip_equal(gradients, roles)) {
-      Value before = gradient.value;
-      reduce.addResult(mapping.lookup(before), role);
-      BlockArgument reduced = signature.addArgument(before.getType(), role, before.getLoc());
-      before.replaceUsesWithIf(reduced,
-                               [&](OpOperand &use) { return !moved.contains(use.getOwner()); });
-      gradient.value = reduced;
-    }
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(update.front())))
-      if (moved.contains(&op) && op.use_empty())
-        op.erase();
-    train::RoleAttr kept;
-    for (BlockArgument argument : taken)
-      if (argument.use_empty())
-        signature.eraseArgument(argument);
-      else if (!kept)
-        kept = signature.getRole(argument);
-    reduce.commit();
-    signature.commit();
-    if (kept)
-      return update.emitError() << "uses " << kept << " for more than the update of its parameter";
-    return success();
-  }
-
-  /// What stands for the update's argument in the reduce function, which no longer gives it.
-  static Value takeFromReduce(backward::SignatureEditor &reduce, BlockArgument argument,
-                              train::RoleAttr role) {
-    if (auto result = reduce.findResult(role.getKind(), role.getName())) {
-      Value value = backward::getReturn(reduce.getFunction()).getOperand(*result);
-      reduce.eraseResult(*result);
-      return value;
-    }
-    return reduce.addArgument(argument.getType(), role, argument.getLoc());
-  }
-
   /// The stage's term of the sum, and the scaling by it. `type` is that of all stages' terms.
   void clipStage(train::ProgramFunctions &stage, ArrayRef<TakenGradient> gradients,
                  RankedTensorType type) {
     func::FuncOp reduce = stage.reduce, update = stage.update;
     auto role = train::RoleAttr::get(&getContext(), RoleKind::StageSum, kSquares);
-    backward::SignatureEditor signature(reduce);
-    SmallVector<Value> reduced;
-    for (const TakenGradient &gradient : gradients) {
-      train::RoleAttr name =
-          train::getArgumentRole(update, cast<BlockArgument>(gradient.value).getArgNumber());
-      reduced.push_back(backward::getReturn(reduce).getOperand(
-          *signature.findResult(name.getKind(), name.getName())));
-    }
+    SmallVector<Value> reduced = getReduced(stage, gradients);
     ImplicitLocOpBuilder b(reduce.getLoc(), backward::getReturn(reduce));
-    Value norm = convertTo(b, makeNorm(b, reduced), type);
+    Value norm = convertScalar(b, makeNorm(b, reduced), type);
     backward::addResult(reduce, aten::MulOp::create(b, type, norm, norm), role);
 
     BlockArgument squares = backward::addArgument(update, type, role, update.getLoc());
@@ -283,22 +183,6 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
     b.setInsertionPoint(getFirstUser(gradients));
     clipTo(b, update, gradients, aten::SqrtOp::create(b, type, squares));
     numClipped += gradients.size();
-  }
-
-  /// `norm` in the type that all stages agree on: another stage's may be wider, or R where this
-  /// one's is I.
-  static Value convertTo(ImplicitLocOpBuilder &b, Value norm, RankedTensorType type) {
-    norm = toElement(b, norm, type.getElementType());
-    dist::PlacementAttr wanted = dist::getPlacement(type);
-    for (const dist::AxisEntry &entry :
-         wanted ? wanted.getEntries() : ArrayRef<dist::AxisEntry>()) {
-      dist::PlacementAttr found = dist::getPlacement(norm.getType());
-      if (*found.get(entry.axis) != entry.placement)
-        norm = dist::ConvertOp::create(
-            b, dist::withPlacement(type, found.with(entry.axis, entry.placement)), norm,
-            IntegerAttr());
-    }
-    return norm;
   }
 };
 } // namespace

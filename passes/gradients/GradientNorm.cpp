@@ -155,6 +155,10 @@ cleave::gradients::findGradients(const train::ProgramFunctions &part) {
   return gradients;
 }
 
+SmallVector<Value> cleave::gradients::getValues(ArrayRef<TakenGradient> gradients) {
+  return llvm::map_to_vector(gradients, [](const TakenGradient &each) { return each.value; });
+}
+
 //===----------------------------------------------------------------------===//
 // Norms
 //===----------------------------------------------------------------------===//
@@ -194,25 +198,46 @@ RankedTensorType cleave::gradients::getNormType(ArrayRef<Value> gradients) {
   return dist::withPlacement(type, joined);
 }
 
-/// The 2-norm of a whole gradient, of which this rank may hold a part.
-static Value makeTensorNorm(ImplicitLocOpBuilder &b, Value gradient) {
-  auto tensor = cast<RankedTensorType>(gradient.getType());
-  dist::PlacementAttr placement = dist::getPlacement(tensor);
+/// The axes that shard a tensor.
+static SmallVector<Attribute> listShardingAxes(dist::PlacementAttr placement) {
   SmallVector<Attribute> axes;
   for (const dist::AxisEntry &entry :
        placement ? placement.getEntries() : ArrayRef<dist::AxisEntry>())
     if (entry.placement.isShard())
       axes.push_back(entry.axis);
-  auto scalar = RankedTensorType::get({}, aten::toReal(tensor.getElementType()));
-  if (axes.empty())
-    return aten::LinalgVectorNormOp::create(b, dist::withPlacement(scalar, placement), gradient,
-                                            b.getF64FloatAttr(2.0), nullptr, nullptr, nullptr);
+  return axes;
+}
+
+/// The sum of a whole tensor's elements, of which this rank may hold a part.
+static Value sumElements(ImplicitLocOpBuilder &b, Value tensor) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  dist::PlacementAttr placement = dist::getPlacement(type);
+  SmallVector<Attribute> axes = listShardingAxes(placement);
+  auto scalar = RankedTensorType::get({}, type.getElementType());
   dist::PlacementAttr partial = placement, whole = placement;
   for (Attribute axis : axes) {
     StringRef name = cast<StringAttr>(axis);
     partial = partial.with(name, dist::AxisPlacement::partial());
     whole = whole.with(name, dist::AxisPlacement::replicate());
   }
+  Value sum = aten::SumOp::create(b, dist::withPlacement(scalar, partial), tensor, TypeAttr());
+  if (axes.empty())
+    return sum;
+  return dist::AllReduceOp::create(b, TypeRange{dist::withPlacement(scalar, whole)},
+                                   ValueRange{sum},
+                                   dist::ReductionAttr::get(b.getContext(), dist::Reduction::Sum),
+                                   placement.getMesh(), b.getArrayAttr(axes))
+      ->getResult(0);
+}
+
+/// The 2-norm of a whole gradient, of which this rank may hold a part.
+static Value makeTensorNorm(ImplicitLocOpBuilder &b, Value gradient) {
+  auto tensor = cast<RankedTensorType>(gradient.getType());
+  dist::PlacementAttr placement = dist::getPlacement(tensor);
+  auto scalar = RankedTensorType::get({}, aten::toReal(tensor.getElementType()));
+  if (listShardingAxes(placement).empty())
+    return aten::LinalgVectorNormOp::create(b, dist::withPlacement(scalar, placement), gradient,
+                                            b.getF64FloatAttr(2.0), nullptr, nullptr, nullptr);
   if (aten::isComplex(tensor.getElementType())) {
     // Squares of absolute values are those of both parts.
     SmallVector<int64_t> shape(tensor.getShape());
@@ -220,13 +245,7 @@ static Value makeTensorNorm(ImplicitLocOpBuilder &b, Value gradient) {
     tensor = RankedTensorType::get(shape, scalar.getElementType(), placement);
     gradient = aten::ViewAsRealOp::create(b, tensor, gradient);
   }
-  Value square = aten::MulOp::create(b, tensor, gradient, gradient);
-  Value sum = aten::SumOp::create(b, dist::withPlacement(scalar, partial), square, TypeAttr());
-  Value all =
-      dist::AllReduceOp::create(b, TypeRange{dist::withPlacement(scalar, whole)}, ValueRange{sum},
-                                dist::ReductionAttr::get(b.getContext(), dist::Reduction::Sum),
-                                placement.getMesh(), b.getArrayAttr(axes))
-          ->getResult(0);
+  Value all = sumElements(b, aten::MulOp::create(b, tensor, gradient, gradient));
   return aten::SqrtOp::create(b, all.getType(), all);
 }
 
@@ -238,34 +257,60 @@ Value cleave::gradients::toElement(ImplicitLocOpBuilder &b, Value value, Type el
                                 StringAttr());
 }
 
+/// Scalars, in the type that `type` is, as one vector.
+static Value stackScalars(ImplicitLocOpBuilder &b, ArrayRef<Value> scalars, RankedTensorType type) {
+  auto stacked =
+      dist::withPlacement(RankedTensorType::get({int64_t(scalars.size())}, type.getElementType()),
+                          dist::getPlacement(type));
+  return aten::StackOp::create(b, stacked, scalars, IntegerAttr());
+}
+
 Value cleave::gradients::makeNorm(ImplicitLocOpBuilder &b, ArrayRef<Value> gradients) {
   // As torch does: norms of the tensors, then the norm of these.
   RankedTensorType scalar = getNormType(gradients);
   SmallVector<Value> norms;
   for (Value gradient : gradients)
     norms.push_back(toElement(b, makeTensorNorm(b, gradient), scalar.getElementType()));
-  auto stacked =
-      dist::withPlacement(RankedTensorType::get({int64_t(norms.size())}, scalar.getElementType()),
-                          dist::getPlacement(scalar));
-  Value all = aten::StackOp::create(b, stacked, norms, IntegerAttr());
-  return aten::LinalgVectorNormOp::create(b, scalar, all, b.getF64FloatAttr(2.0), nullptr, nullptr,
-                                          nullptr);
+  return aten::LinalgVectorNormOp::create(b, scalar, stackScalars(b, norms, scalar),
+                                          b.getF64FloatAttr(2.0), nullptr, nullptr, nullptr);
 }
 
-void cleave::gradients::scaleToNorm(ImplicitLocOpBuilder &b, ArrayRef<TakenGradient> gradients,
-                                    Value norm, double maxNorm) {
-  auto scalar = cast<RankedTensorType>(norm.getType());
-  Value shifted = aten::AddScalarOp::create(b, scalar, norm, b.getF64FloatAttr(1e-6), Attribute());
-  Value inverse = aten::ReciprocalOp::create(b, scalar, shifted);
-  Value factor = aten::MulScalarOp::create(b, scalar, inverse, b.getF64FloatAttr(maxNorm));
-  Value bounded = aten::ClampOp::create(b, scalar, factor, Attribute(), b.getF64FloatAttr(1.0));
+Value cleave::gradients::makeFiniteFlag(ImplicitLocOpBuilder &b, ArrayRef<Value> gradients) {
+  // Zero times what is not finite is NaN, which all sums keep.
+  Type f32 = b.getF32Type();
+  auto scalar = cast<RankedTensorType>(getNormType(gradients).clone(f32));
+  SmallVector<Value> flags;
+  for (Value gradient : gradients) {
+    Value zeros = aten::MulScalarOp::create(b, gradient.getType(), gradient, b.getF64FloatAttr(0));
+    flags.push_back(toElement(b, sumElements(b, zeros), f32));
+  }
+  return aten::SumOp::create(b, scalar, stackScalars(b, flags, scalar), TypeAttr());
+}
+
+Value cleave::gradients::convertScalar(ImplicitLocOpBuilder &b, Value scalar,
+                                       RankedTensorType type) {
+  scalar = toElement(b, scalar, type.getElementType());
+  dist::PlacementAttr wanted = dist::getPlacement(type);
+  for (const dist::AxisEntry &entry : wanted ? wanted.getEntries() : ArrayRef<dist::AxisEntry>()) {
+    dist::PlacementAttr found = dist::getPlacement(scalar.getType());
+    if (*found.get(entry.axis) != entry.placement)
+      scalar = dist::ConvertOp::create(
+          b, dist::withPlacement(type, found.with(entry.axis, entry.placement)), scalar,
+          IntegerAttr());
+  }
+  return scalar;
+}
+
+SmallVector<Value> cleave::gradients::scaleBy(ImplicitLocOpBuilder &b, ArrayRef<Value> gradients,
+                                              Value factor) {
+  auto scalar = cast<RankedTensorType>(factor.getType());
   // What ranks may use differently scales what they may not only as the same on all of them.
   llvm::SmallDenseMap<dist::PlacementAttr, Value, 4> converted;
   auto convertFor = [&](dist::PlacementAttr placement) {
     Value &value = converted[placement];
     if (value)
       return value;
-    value = bounded;
+    value = factor;
     for (const dist::AxisEntry &entry :
          placement ? placement.getEntries() : ArrayRef<dist::AxisEntry>()) {
       dist::PlacementAttr found = dist::getPlacement(value.getType());
@@ -276,12 +321,23 @@ void cleave::gradients::scaleToNorm(ImplicitLocOpBuilder &b, ArrayRef<TakenGradi
     }
     return value;
   };
-  for (const TakenGradient &gradient : gradients) {
-    auto type = cast<RankedTensorType>(gradient.value.getType());
+  return llvm::map_to_vector(gradients, [&](Value gradient) -> Value {
+    auto type = cast<RankedTensorType>(gradient.getType());
     Value scale =
         toElement(b, convertFor(dist::getPlacement(type)), aten::toReal(type.getElementType()));
-    Value scaled = aten::MulOp::create(b, gradient.value.getLoc(), type, gradient.value, scale);
+    return aten::MulOp::create(b, gradient.getLoc(), type, gradient, scale);
+  });
+}
+
+void cleave::gradients::scaleToNorm(ImplicitLocOpBuilder &b, ArrayRef<TakenGradient> gradients,
+                                    Value norm, double maxNorm) {
+  auto scalar = cast<RankedTensorType>(norm.getType());
+  Value shifted = aten::AddScalarOp::create(b, scalar, norm, b.getF64FloatAttr(1e-6), Attribute());
+  Value inverse = aten::ReciprocalOp::create(b, scalar, shifted);
+  Value factor = aten::MulScalarOp::create(b, scalar, inverse, b.getF64FloatAttr(maxNorm));
+  Value bounded = aten::ClampOp::create(b, scalar, factor, Attribute(), b.getF64FloatAttr(1.0));
+  SmallVector<Value> scaled = scaleBy(b, getValues(gradients), bounded);
+  for (auto [gradient, value] : llvm::zip_equal(gradients, scaled))
     for (OpOperand *use : gradient.uses)
-      use->set(scaled);
-  }
+      use->set(value);
 }

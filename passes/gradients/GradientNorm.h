@@ -31,6 +31,8 @@ struct TakenGradient {
 llvm::FailureOr<llvm::SmallVector<TakenGradient>>
 findGradients(const train::ProgramFunctions &part);
 
+llvm::SmallVector<mlir::Value> getValues(llvm::ArrayRef<TakenGradient> gradients);
+
 /// `value` in another element type.
 mlir::Value toElement(mlir::ImplicitLocOpBuilder &b, mlir::Value value, mlir::Type element);
 
@@ -41,6 +43,19 @@ mlir::RankedTensorType getNormType(llvm::ArrayRef<mlir::Value> gradients);
 /// The 2-norm of `gradients` together, of `getNormType`. On an axis that shards a gradient its
 /// ranks add their squares.
 mlir::Value makeNorm(mlir::ImplicitLocOpBuilder &b, llvm::ArrayRef<mlir::Value> gradients);
+
+/// A scalar of f32 that is 0 if all elements of all `gradients` are finite, else NaN; I and R as in
+/// `getNormType`.
+mlir::Value makeFiniteFlag(mlir::ImplicitLocOpBuilder &b, llvm::ArrayRef<mlir::Value> gradients);
+
+/// `scalar` in the type that all stages agree on: another stage's may be wider, or R where this
+/// one's is I.
+mlir::Value convertScalar(mlir::ImplicitLocOpBuilder &b, mlir::Value scalar,
+                          mlir::RankedTensorType type);
+
+/// Each of `gradients` times a scalar.
+llvm::SmallVector<mlir::Value> scaleBy(mlir::ImplicitLocOpBuilder &b,
+                                       llvm::ArrayRef<mlir::Value> gradients, mlir::Value factor);
 
 /// Multiplies each gradient by min(1, maxNorm / (norm + 1e-6)), for all its uses.
 void scaleToNorm(mlir::ImplicitLocOpBuilder &b, llvm::ArrayRef<TakenGradient> gradients,

@@ -143,4 +143,46 @@ def ClipGradients : Pass<"clip-gradients", "::mlir::ModuleOp"> {
   let dependentDialects = ["::cleave::aten::AtenDialect", "::cleave::dist::DistDialect", "::cleave::train::TrainDialect"];
 }
 
+def ScaleLoss : Pass<"scale-loss", "::mlir::ModuleOp"> {
+  let summary = "scale the loss, unscale gradients, and skip steps whose gradients are not finite";
+  let description = [{
+    Dynamic loss scaling for gradients in f16, as `torch.amp.GradScaler` does it: writes the rule of the scale as
+    `train.loss_scaling` on the module, by which runs multiply the seed of the backward, and divides every gradient that
+    the optimizer takes by the scale. Where one of them is not finite, on whatever rank and in whatever stage, all
+    ranks skip the step's update.
+
+    What the update did to gradients (reductions, waiting for buckets) moves to a function of phase `reduce`, which
+    returns the unscaled gradients, and a term of the `stage_sum` "nonfinite_gradients": 0 if all are finite, else NaN. Run it after the
+    gradients' reduction (`--sync-gradients`, `--bucket-gradients`) and before `--clip-gradients`.
+
+    Gradients of f16, which PyTorch does not unscale, and complex ones are rejected.
+
+    Before, in the update:
+    ```mlir
+    %sum = dist.all_reduce sum(%g) over @mesh ["dp"] : tensor<8x8xf32>
+    %p1, %m1, %v1 = train.adamw(%p, %sum, %m, %v, %step, %lr) ...
+    ```
+    After, in the function that reduces:
+    ```mlir
+    func.func @reduce(%g: ... gradient "w", %scale: tensor<f32> {train.role = #train.role<loss_scale>})
+        -> (... gradient "w", tensor<f32> {train.role = #train.role<stage_sum "nonfinite_gradients">}) ... {
+      %sum = dist.all_reduce sum(%g) over @mesh ["dp"] : tensor<8x8xf32>
+      %inverse = aten.reciprocal(%scale) : (tensor<f32>) -> tensor<f32>
+      %unscaled = aten.mul(%sum, %inverse) ...
+      %zeros = aten.mul.Scalar(%sum, other = 0.0) ...
+      %flag = aten.sum(%zeros) ...
+    ```
+  }];
+  let options = [
+    Option<"initScale", "init-scale", "double", "65536.0", "scale of the first step">,
+    Option<"growthFactor", "growth-factor", "double", "2.0", "factor of the scale after growth-interval steps that were not skipped">,
+    Option<"backoffFactor", "backoff-factor", "double", "0.5", "factor of the scale after a step that was skipped">,
+    Option<"growthInterval", "growth-interval", "int64_t", "2000", "steps in a row without a skipped one until the scale grows">
+  ];
+  let statistics = [
+    Statistic<"numUnscaled", "gradients unscaled", "gradients divided by the scale">
+  ];
+  let dependentDialects = ["::cleave::aten::AtenDialect", "::cleave::dist::DistDialect", "::cleave::train::TrainDialect"];
+}
+
 #endif // CLEAVE_PASSES_GRADIENTS_PASSES

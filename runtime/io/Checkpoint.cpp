@@ -10,6 +10,7 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/xxhash.h"
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -151,6 +152,10 @@ static json::Object toJson(const CheckpointState &state, bool isParted) {
   object["learning_rates"] = std::move(rates);
   if (!state.evaluations.empty())
     object["evaluations"] = state.evaluations.toJson();
+  if (state.lossScale)
+    object["loss_scale"] = json::Object{{"scale", double(state.lossScale->scale)},
+                                        {"steps", state.lossScale->steps},
+                                        {"skipped", state.lossScale->skipped}};
   return object;
 }
 
@@ -192,6 +197,18 @@ public:
     std::optional<EvaluationHistory> read =
         found ? EvaluationHistory::fromJson(*found) : EvaluationHistory();
     read ? void(history = *read) : fail(name, "losses and numbers of evaluations");
+  }
+  void getOptional(const json::Object &object, const char *name, std::optional<LossScale> &scale) {
+    const json::Value *found = object.get(name);
+    if (!found)
+      return;
+    const json::Object *fields = found->getAsObject();
+    std::optional<double> number = fields ? fields->getNumber("scale") : std::nullopt;
+    LossScale read{float(number.value_or(0)), 0, 0};
+    get(fields, "steps", read.steps);
+    get(fields, "skipped", read.skipped);
+    read.scale > 0 && std::isfinite(read.scale) ? void(scale = read)
+                                                : fail(name, "a scale above 0 and counts of steps");
   }
   std::string problem;
 
@@ -300,6 +317,7 @@ llvm::Expected<Checkpoint> cleave::runtime::readCheckpoint(llvm::StringRef path,
   if (object) {
     reader.getOptional(*object, "learning_rates", state.learningRates);
     reader.getOptional(*object, "evaluations", state.evaluations);
+    reader.getOptional(*object, "loss_scale", state.lossScale);
   }
   if (!reader.problem.empty())
     return makeError("{0}: {1}", statePath, reader.problem);

@@ -15,6 +15,7 @@
 #ifndef CLEAVE_RUNTIME_IO_CHECKPOINT_H
 #define CLEAVE_RUNTIME_IO_CHECKPOINT_H
 
+#include "cleave/LossScale.h"
 #include "runtime/io/EvaluationHistory.h"
 #include "runtime/io/PartedTensors.h"
 #include <array>
@@ -42,6 +43,8 @@ struct CheckpointState {
   /// noted.
   std::vector<double> learningRates;
   EvaluationHistory evaluations;
+  /// Of a program that scales its loss.
+  std::optional<LossScale> lossScale;
 };
 
 /// A checkpoint that has been opened and whose files have the hashes that state.json gives.

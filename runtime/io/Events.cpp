@@ -130,6 +130,13 @@ llvm::Error EventWriter::write(const StepMetrics &metrics) {
     if (llvm::Error error = write(tag, metrics.step, rate))
       return error;
   }
+  if (metrics.lossScale)
+    if (llvm::Error error = write("train/loss_scale", metrics.step, *metrics.lossScale))
+      return error;
+  if (metrics.skippedSteps)
+    if (llvm::Error error =
+            write("train/skipped_steps", metrics.step, double(*metrics.skippedSteps)))
+      return error;
   if (metrics.evalLoss)
     if (llvm::Error error = write("eval/loss", metrics.step, *metrics.evalLoss))
       return error;

@@ -108,6 +108,10 @@ llvm::Error MetricsFile::write(const StepMetrics &metrics) {
             "]";
   if (metrics.gradientNorm)
     line += ", \"gradient_norm\": " + formatNumber(*metrics.gradientNorm);
+  if (metrics.lossScale)
+    line += ", \"loss_scale\": " + formatNumber(*metrics.lossScale);
+  if (metrics.skippedSteps)
+    line += ", \"skipped_steps\": " + std::to_string(*metrics.skippedSteps);
   if (metrics.evalLoss)
     line += ", \"eval_loss\": " + formatNumber(*metrics.evalLoss);
   if (metrics.utilization)

@@ -27,6 +27,10 @@ struct StepMetrics {
   std::vector<double> learningRates;
   /// The norm of all gradients together, before they are clipped; set if the program computes it.
   std::optional<double> gradientNorm;
+  /// The scale of the loss in the step, and how many steps were skipped until now, this one
+  /// included; set if the program scales its loss.
+  std::optional<double> lossScale;
+  std::optional<int64_t> skippedSteps;
   /// The loss over the evaluation set after the step; set if it was computed.
   std::optional<double> evalLoss;
   /// Floating-point operations of the step over those that the devices could have done; set if
@@ -43,9 +47,9 @@ const char *describeNonFinite(double loss);
 std::string formatNumber(double value);
 
 /// Appends a line per step to a file of JSON lines: step, loss, tokens_per_s, ms, and where they
-/// are known lr (a list where there are several), gradient_norm, eval_loss, mfu,
-/// memory_bytes, workspace_bytes. A loss that is not finite is null, since JSON has no such
-/// numbers. Finite losses are written so that they read back bit for bit.
+/// are known lr (a list where there are several), gradient_norm, loss_scale, skipped_steps,
+/// eval_loss, mfu, memory_bytes, workspace_bytes. A loss that is not finite is null, since JSON has
+/// no such numbers. Finite losses are written so that they read back bit for bit.
 class MetricsFile {
 public:
   /// Makes sure that the file can be written and changes nothing in it; `begin` must follow.
@@ -74,8 +78,8 @@ public:
   ~EventWriter();
   llvm::Error write(llvm::StringRef tag, int64_t step, double value);
   /// The tags `train/loss`, `speed/tokens_per_s`, `speed/step_ms`; where they are known `train/lr`
-  /// (`train/lr/0` and so on for several), `train/gradient_norm`, `eval/loss`, `speed/mfu` and
-  /// `memory/bytes`.
+  /// (`train/lr/0` and so on for several), `train/gradient_norm`, `train/loss_scale`,
+  /// `train/skipped_steps`, `eval/loss`, `speed/mfu` and `memory/bytes`.
   llvm::Error write(const StepMetrics &metrics);
 
 private:

@@ -150,6 +150,7 @@ llvm::Error ScheduledRunner::beginStep(int64_t stepNumber) {
   return guarded([&] {
     c10::InferenceMode inferenceMode;
     context.beginStep(stepNumber);
+    context.state.setStep(context.updateNumber(stepNumber));
     for (auto [index, state] : llvm::enumerate(states)) {
       state.index = int64_t(index);
       state.saved.assign(context.places.numSaved(), c10::IValue());
@@ -188,9 +189,13 @@ llvm::Error ScheduledRunner::runUpdate(int64_t) {
   for (const ScheduledAction &entry : list.steps)
     if (llvm::Error error = attempt([&] { return run(entry, nullptr, nullptr); }))
       return describe(entry, std::move(error));
-  if (llvm::Error error = attempt([&] { return copyTied(); }))
+  if (llvm::Error error = shareWeights())
     return error;
   return context.reporter.flush();
+}
+
+llvm::Error ScheduledRunner::shareWeights() {
+  return attempt([&] { return copyTied(); });
 }
 
 llvm::Error ScheduledRunner::run(const ScheduledAction &entry, MicrobatchCallback fill,

@@ -22,6 +22,7 @@ public:
                               MicrobatchCallback done) override;
   /// The updates that the list ends with. Afterwards tied parameters are equal on all ranks.
   llvm::Error runUpdate(int64_t step) override;
+  llvm::Error shareWeights() override;
 
 private:
   explicit ScheduledRunner(StepContext &context) : context(context) {}

@@ -26,6 +26,15 @@ bool cleave::runtime::hasTargetMean(const Program &program) {
   return module->hasAttr(train::kMeanOverAttrName);
 }
 
+std::optional<LossScaling> cleave::runtime::findLossScaling(const Program &program) {
+  mlir::ModuleOp module = *program.impl().module;
+  auto rule = module->getAttrOfType<train::LossScalingAttr>(train::kLossScalingAttrName);
+  if (!rule)
+    return std::nullopt;
+  return LossScaling{rule.getInit().getValueAsDouble(), rule.getGrowth().getValueAsDouble(),
+                     rule.getBackoff().getValueAsDouble(), rule.getInterval()};
+}
+
 static llvm::StringSet<> namesIn(const Program &program, llvm::StringRef attribute) {
   llvm::StringSet<> names;
   mlir::ModuleOp module = *program.impl().module;

@@ -5,6 +5,8 @@
 
 #include "llvm/ADT/StringSet.h"
 
+#include <optional>
+
 namespace cleave::runtime {
 
 class Program;
@@ -17,6 +19,14 @@ bool hasKernels(const Program &program);
 
 /// Whether the mean of the loss is over the targets that count, not over microbatches.
 bool hasTargetMean(const Program &program);
+
+/// How the scale of the loss changes: `#train.loss_scaling` has the same fields.
+struct LossScaling {
+  double init = 1, growth = 2, backoff = 0.5;
+  int64_t interval = 1;
+};
+/// None where losses are not scaled.
+std::optional<LossScaling> findLossScaling(const Program &program);
 
 /// The buffers that state dicts leave out, by name.
 llvm::StringSet<> listTransientBuffers(const Program &program);

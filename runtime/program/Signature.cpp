@@ -20,7 +20,7 @@ static_assert(unsigned(RoleKind::Parameter) == unsigned(train::RoleKind::Paramet
               unsigned(RoleKind::Loss) == unsigned(train::RoleKind::Loss) &&
               unsigned(RoleKind::RngOffset) == unsigned(train::RoleKind::RngOffset) &&
               unsigned(RoleKind::CrossingGradient) == unsigned(train::RoleKind::CrossingGradient) &&
-              unsigned(RoleKind::StageSum) == unsigned(train::RoleKind::StageSum));
+              unsigned(RoleKind::LossScale) == unsigned(train::RoleKind::LossScale));
 static_assert(unsigned(Phase::Update) == unsigned(train::Phase::Update) &&
               unsigned(Phase::BackwardWeight) == unsigned(train::Phase::BackwardWeight) &&
               unsigned(Phase::Reduce) == unsigned(train::Phase::Reduce) &&
@@ -203,8 +203,21 @@ static void joinMicrobatch(Program::Impl &impl) {
   impl.signatures[size_t(Phase::Microbatch)] = std::move(whole);
 }
 
+/// Whether an update waits for what a scaled loss makes of the gradients.
+static bool takesFlag(const Program::Impl &impl) {
+  return llvm::any_of(impl.signature(Phase::Update).arguments, [](const ValueInfo &value) {
+    return value.role == RoleKind::StageSum && value.name == train::kNonFiniteGradients;
+  });
+}
+
 /// What a step needs that no verifier of a single function sees.
 static llvm::Error checkUpdate(const Program::Impl &impl) {
+  bool isScaled = (*impl.module)->hasAttr(train::kLossScalingAttrName);
+  if (isScaled != takesFlag(impl))
+    return makeError(isScaled ? "it scales its loss (train.loss_scaling), but no update takes the "
+                                "stage_sum \"nonfinite_gradients\", by which steps are skipped"
+                              : "an update takes the stage_sum \"nonfinite_gradients\", but the "
+                                "module does not scale its loss (train.loss_scaling)");
   for (const ValueInfo &value : impl.signature(Phase::Update).arguments) {
     switch (value.role) {
     case RoleKind::Parameter:

@@ -115,6 +115,16 @@ llvm::Error Session::setLearningRate(int64_t group, double rate) {
   return impl->setLearningRate(group, rate);
 }
 
+std::optional<LossScale> Session::lossScale() const {
+  return impl->context.lossScale;
+}
+llvm::Error Session::setLossScale(const LossScale &scale) {
+  return impl->setLossScale(scale);
+}
+llvm::Error Session::swapAverages() {
+  return impl->swapAverages();
+}
+
 double Session::loss() const {
   return impl->losses.loss();
 }

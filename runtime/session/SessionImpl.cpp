@@ -118,6 +118,10 @@ llvm::Error SessionImpl::prepare() {
   context.places = PlaceIndex(program, context.stages, /*keepsInputs=*/context.isDeferred());
   context.state.allocate(program, context.stages, context.places, options, context.device,
                          services.drawsOnDevice ? context.device : Device::host());
+  if (std::optional<LossScaling> scaling = findLossScaling(program)) {
+    context.lossScaling = *scaling;
+    context.setLossScale({float(scaling->init), 0, 0});
+  }
   context.fillSeeds();
   for (auto [value, tensor] : llvm::zip_equal(program.weights(), context.state.weights))
     stateFiles[value.fileName] = &tensor;
@@ -209,7 +213,16 @@ llvm::Error SessionImpl::checkUpdate(int64_t step) const {
 llvm::Error SessionImpl::runUpdate(int64_t step) {
   if (llvm::Error error = checkUpdate(step))
     return error;
-  return runner->runUpdate(step);
+  if (llvm::Error error = runner->runUpdate(step))
+    return error;
+  return guarded([&] { context.adjustLossScale(); });
+}
+
+llvm::Error SessionImpl::setLossScale(const LossScale &scale) {
+  if (!context.lossScale)
+    return makeError("program '{0}' does not scale its loss (train.loss_scaling)",
+                     context.program.path());
+  return guarded([&] { context.setLossScale(scale); });
 }
 
 llvm::Error SessionImpl::setLossSeeds(llvm::ArrayRef<double> seeds) {
@@ -245,7 +258,10 @@ llvm::Error SessionImpl::runStep(int64_t step, MicrobatchCallback fill, Microbat
   if (llvm::Error error = runner->runStep(step, fill, done))
     return error;
   hasFailed = false;
-  return guarded([&] { leaveGenerator(step); });
+  return guarded([&] {
+    context.adjustLossScale();
+    leaveGenerator(step);
+  });
 }
 
 void SessionImpl::takeGenerator(int64_t step) {

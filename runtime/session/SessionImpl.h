@@ -21,6 +21,8 @@ public:
   llvm::Error runUpdate(int64_t step);
   llvm::Error runStep(int64_t step, MicrobatchCallback fill, MicrobatchCallback done);
   llvm::Error setLearningRate(int64_t group, double rate);
+  llvm::Error setLossScale(const LossScale &scale);
+  llvm::Error swapAverages();
 
   // Values by name, as Session has them.
   llvm::Expected<TensorRef> weight(llvm::StringRef name);

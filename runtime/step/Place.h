@@ -22,7 +22,8 @@ struct Place {
     RngOffset,
     Saved,     ///< by another function of the microbatch, in this stage or a neighbour
     Unsharded, ///< saved for all microbatches of the step
-    StageSum   ///< a sum of what the stages' reduce functions return
+    StageSum,  ///< a sum of what the stages' reduce functions return
+    LossScale
   } kind;
   size_t index = 0;
   /// The function may overwrite the value: a result replaces the argument, or this is the last use

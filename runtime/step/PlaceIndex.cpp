@@ -129,6 +129,8 @@ llvm::Expected<Place> PlaceIndex::ofArgument(const PhaseFunction &part,
     return Place{Place::Step};
   case RoleKind::StageSum:
     return Place{Place::StageSum, stageSums.lookup(value.name)};
+  case RoleKind::LossScale:
+    return Place{Place::LossScale};
   case RoleKind::RngSeed:
     return Place{Place::RngSeed};
   case RoleKind::RngOffset:

@@ -24,6 +24,8 @@ std::string cleave::runtime::explainNoGraphs(const StepContext &context) {
     return "the outputs of each microbatch are kept";
   if (const Communicator *world = context.ranks->communicator(); world && !world->isRecordable())
     return "ranks exchange values through the host";
+  if (context.lossScale)
+    return "the scale of the loss, and whether a step is skipped, is decided on the host";
   // Kernels take them as plain numbers, which a graph would keep.
   if (changesHyperparameters(context.program))
     return "a momentum or beta of the optimizer changes from step to step";

@@ -72,8 +72,18 @@ static void fillArguments(StepState &state, Executor &executor, const BoundPhase
     case Place::StageSum:
       slot = state.stageSums[place.index].total;
       break;
+    case Place::LossScale:
+      slot = state.lossScale;
+      break;
     }
   }
+}
+
+/// What an update that is skipped would have used up.
+static void dropGradients(StepState &state, const BoundPhase &update) {
+  for (const Place &place : update.arguments)
+    if (place.kind == Place::Result)
+      state.results[place.index] = c10::IValue();
 }
 
 static llvm::Error storeResults(StepState &state, std::vector<c10::IValue> values,
@@ -129,6 +139,15 @@ static void keepOutputs(StepContext &context, const BoundPhase &bound, int64_t i
 
 llvm::Error cleave::runtime::runPhase(StepContext &context, BoundPhase &bound,
                                       MicrobatchState &microbatch) {
+  if (bound.phase == Phase::Update && context.lossScale) {
+    bool isSkipped = false;
+    if (llvm::Error error = guarded([&] { isSkipped = context.isSkipped(); }))
+      return error;
+    if (isSkipped) {
+      dropGradients(context.state, bound);
+      return llvm::Error::success();
+    }
+  }
   unsigned frame = context.frames.slotOf(bound.stage, microbatch.index);
   Executor &executor = *bound.executors[bound.executors.size() > 1 ? frame : 0];
   fillArguments(context.state, executor, bound, microbatch);

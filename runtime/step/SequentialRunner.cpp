@@ -173,7 +173,7 @@ llvm::Error SequentialRunner::runUpdate(int64_t step) {
   for (const std::unique_ptr<BoundPhase> &bound : context.phases.update)
     if (llvm::Error error = checkGradients(context, *bound, step))
       return error;
-  context.state.setStep(step);
+  context.state.setStep(context.updateNumber(step));
   MicrobatchState none;
   for (std::unique_ptr<BoundPhase> &bound : context.phases.update)
     if (llvm::Error error = run(*bound, none))

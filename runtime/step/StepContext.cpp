@@ -1,8 +1,11 @@
 //===- StepContext.cpp - what the runners of a session's steps share ----------===//
 
 #include "runtime/step/StepContext.h"
+#include "dialects/train/Program.h"
 
 #include <ATen/ops/full.h>
+
+#include <cmath>
 
 using namespace cleave::runtime;
 
@@ -13,9 +16,48 @@ StepContext::StepContext(const Program &program, const SessionOptions &options)
 void StepContext::fillSeeds() {
   c10::InferenceMode inferenceMode;
   double equal = options.lossSeed.value_or(1.0 / double(totalMicrobatches()));
+  double scale = lossScale ? lossScale->scale : 1;
   for (auto [index, seed] : llvm::enumerate(state.seeds))
-    seed.fill_(lossSeeds.empty() ? equal : lossSeeds[index]);
+    seed.fill_((lossSeeds.empty() ? equal : lossSeeds[index]) * scale);
 }
+
+//===----------------------------------------------------------------------===//
+// The scale of the loss
+//===----------------------------------------------------------------------===//
+
+bool StepContext::isSkipped() const {
+  if (!lossScale)
+    return false;
+  const at::Tensor &flag =
+      state.stageSums[*places.stageSum(cleave::train::kNonFiniteGradients)].total;
+  return flag.defined() && !std::isfinite(device.toHost(flag).item<double>());
+}
+
+void StepContext::setLossScale(const LossScale &scale) {
+  c10::InferenceMode inferenceMode;
+  lossScale = scale;
+  state.lossScale.fill_(scale.scale);
+  fillSeeds();
+}
+
+void StepContext::adjustLossScale() {
+  if (!lossScale)
+    return;
+  // torch._amp_update_scale_
+  LossScale next = *lossScale;
+  if (isSkipped()) {
+    next = {float(next.scale * lossScaling.backoff), 0, next.skipped + 1};
+  } else if (++next.steps == lossScaling.interval) {
+    next.steps = 0;
+    if (auto grown = float(next.scale * lossScaling.growth); std::isfinite(grown))
+      next.scale = grown;
+  }
+  setLossScale(next);
+}
+
+//===----------------------------------------------------------------------===//
+// A step
+//===----------------------------------------------------------------------===//
 
 void StepContext::beginStep(int64_t step) {
   c10::InferenceMode inferenceMode;

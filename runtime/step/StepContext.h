@@ -6,6 +6,7 @@
 #include "runtime/exec/Binder.h"
 #include "runtime/exec/RandomStream.h"
 #include "runtime/kernels/CompiledKernels.h"
+#include "runtime/program/Form.h"
 #include "runtime/program/MicrobatchFrames.h"
 #include "runtime/ranks/RankGrid.h"
 #include "runtime/step/ActionReporter.h"
@@ -15,8 +16,8 @@
 namespace cleave::runtime {
 
 /// What the runners of a session's steps share. The session owns it and completes it before it
-/// makes a runner; from then on only `state`, `rateReductions`, and the contents of `buckets`,
-/// `random` and `phases`, change.
+/// makes a runner; from then on only `state`, `rateReductions`, `lossScale`, and the contents of
+/// `buckets`, `random` and `phases`, change.
 struct StepContext {
   StepContext(const Program &program, const SessionOptions &options);
 
@@ -69,6 +70,19 @@ struct StepContext {
 
   /// Session::setLossSeeds.
   std::vector<double> lossSeeds;
+
+  /// Session::lossScale, and the rule by which updates change it.
+  std::optional<LossScale> lossScale;
+  LossScaling lossScaling;
+  /// Whether gradients of this step are not finite, so that its update is skipped. Known once the
+  /// step's reduce functions have run; may throw.
+  bool isSkipped() const;
+  /// Session::setLossScale. May throw.
+  void setLossScale(const LossScale &scale);
+  /// What the step that has been updated, or skipped, makes of the scale. May throw.
+  void adjustLossScale();
+  /// The number of a step for its update.
+  int64_t updateNumber(int64_t step) const { return step - (lossScale ? lossScale->skipped : 0); }
 
   /// Allocates the arena and the frames of the functions that this rank runs.
   llvm::Error allocateArena();

@@ -13,6 +13,10 @@ llvm::Error StepRunner::runStep(int64_t step, MicrobatchCallback fill, Microbatc
   return runUpdate(step);
 }
 
+llvm::Error StepRunner::shareWeights() {
+  return llvm::Error::success();
+}
+
 at::Tensor StepRunner::stagedLoss() const {
   return at::Tensor();
 }

@@ -27,6 +27,10 @@ public:
   /// Both.
   virtual llvm::Error runStep(int64_t step, MicrobatchCallback fill, MicrobatchCallback done);
 
+  /// Gives parameters that stages on several ranks take the values that they have where they are
+  /// updated.
+  virtual llvm::Error shareWeights();
+
   /// The loss of the microbatch that `done` was called for last, where the runner puts it into
   /// page-locked memory of the host; else undefined: it is among the results.
   virtual at::Tensor stagedLoss() const;

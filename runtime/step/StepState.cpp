@@ -63,7 +63,8 @@ void StepState::allocate(const Program &program, const StageMap &stages, const P
   unsharded.resize(places.numUnsharded());
   stageSums.resize(places.numStageSums());
   for (StageSum &sum : stageSums)
-    sum.terms.resize(program.numStages());
+    sum.terms.resize(std::max<size_t>(program.numStages(), 1));
+  lossScale = device.allocate({DType::F32, {}});
   for (const ValueInfo &value : program.arguments(Phase::Microbatch))
     if (value.role == RoleKind::Seed)
       for (int64_t index = 0; index < options.microbatches; ++index)

@@ -46,6 +46,8 @@ struct StepState {
   /// Arguments that steps set: the number of the step, the seed of random numbers, and where those
   /// of a microbatch begin.
   at::Tensor step, rngSeed, rngOffset;
+  /// The scale of the loss; undefined in a program without one.
+  at::Tensor lossScale;
   /// The callers' views of the state, and of the inputs where these are on a device.
   HostViews views;
   StagedInputs stagedInputs;

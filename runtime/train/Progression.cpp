@@ -1,5 +1,6 @@
 //===- Progression.cpp - what a run's evaluations lead to -----------------===//
 
+#include "dialects/train/StateDict.h"
 #include "runtime/train/Agreement.h"
 #include "runtime/train/Trainer.h"
 
@@ -44,6 +45,13 @@ llvm::Error Trainer::checkEvaluations() {
         "expected --peak-flops above 0, the operations of a rank's device in a second, "
         "found {0}",
         formatNumber(*options.peakFlops));
+  bool hasAverages = llvm::any_of(program.optimizerStates(), [](const ValueInfo &value) {
+    return value.slot == train::kAverageSlot;
+  });
+  if (options.evaluatesAverages && !hasAverages)
+    return makeError("{0}: --eval-with ema expects moving averages of the parameters, found none: "
+                     "export it with ema=cleave.EMA(decay)",
+                     program.path());
   std::optional<PlateauRule> rule = findPlateau(program);
   for (const RateSchedule &rate : listRateSchedules(program))
     if (train::PlateauAttr plateau = rate.getPlateau(); plateau && !(readRule(plateau) == *rule))
@@ -65,9 +73,15 @@ llvm::Error Trainer::evaluate(StepMetrics &metrics) {
     return llvm::Error::success();
   if (status)
     status->setState("evaluating");
+  if (options.evaluatesAverages)
+    if (llvm::Error error = session->swapAverages())
+      return error;
   if (llvm::Error error =
           evaluation->run(*session, metrics.step).moveInto(metrics.evalLoss.emplace()))
     return error;
+  if (options.evaluatesAverages)
+    if (llvm::Error error = session->swapAverages())
+      return error;
   if (status)
     status->setState("training");
   session->resetMemoryUse();
@@ -86,10 +100,11 @@ bool Trainer::stopsEarly() const {
          evaluations.withoutImprovement >= *options.earlyStoppingPatience;
 }
 
-std::vector<double> Trainer::getRates(int64_t step) const {
+std::vector<double> Trainer::getRates(int64_t step, const std::optional<LossScale> &scale) const {
+  int64_t taken = scale ? std::max<int64_t>(step - scale->skipped, 1) : step;
   std::vector<double> result;
   for (const RateSchedule &rate : rates)
-    result.push_back(rate.at(step, evaluations.reductions));
+    result.push_back(rate.at(taken, evaluations.reductions));
   return result;
 }
 

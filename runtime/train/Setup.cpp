@@ -35,6 +35,7 @@ static std::vector<std::pair<std::string, std::string>> listOptions(const TrainO
           {"--data", options.data},
           {"--eval-data", options.evalData},
           {"--eval-every", std::to_string(options.evalEvery)},
+          {"--eval-with", options.evaluatesAverages ? "ema" : "parameters"},
           {"--early-stopping-patience", optional(options.earlyStoppingPatience)},
           {"--evaluate", options.evaluatesOnly ? "true" : "false"},
           {"--shuffle", options.shuffle ? "true" : "false"},
@@ -342,6 +343,9 @@ llvm::Error Trainer::resumeFrom(int64_t step) {
 
 llvm::Error Trainer::checkSameRun(const CheckpointState &saved) {
   evaluations = saved.evaluations;
+  if (saved.lossScale && session->lossScale())
+    if (llvm::Error error = session->setLossScale(*saved.lossScale))
+      return error;
   CheckpointState mine = stateAt(saved.step);
   auto differ = [&](llvm::StringRef what, const auto &then, const auto &now,
                     llvm::StringRef remedy = "") {

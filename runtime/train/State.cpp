@@ -21,6 +21,18 @@ static std::string getStateName(const ValueInfo &value) {
   return value.name + "." + value.slot;
 }
 
+/// The further names of a moving average, which is a tied parameter's under each of its names.
+static std::vector<std::string> listAliases(const Program &program, const ValueInfo &state) {
+  std::vector<std::string> names;
+  if (state.slot != train::kAverageSlot)
+    return names;
+  for (const ValueInfo &value : program.weights())
+    if (value.role == RoleKind::Parameter && value.name == state.name)
+      for (const std::string &alias : value.aliases)
+        names.push_back(alias + "." + state.slot);
+  return names;
+}
+
 /// What the program makes of the buffer belongs to a run, though not to the model's state dict.
 static bool isChanged(const Program &program, const ValueInfo &buffer) {
   return llvm::any_of(program.results(Phase::Microbatch), [&](const ValueInfo &result) {
@@ -74,9 +86,13 @@ static std::vector<StateTensor> listState(const Session &session) {
     else if (isChanged(program, value))
       list.push_back({CheckpointGroup::Optimizer, value.fileName, &value, "", place});
   }
-  for (const ValueInfo &value : program.optimizerStates())
-    list.push_back({CheckpointGroup::Optimizer, getStateName(value), &value, "",
-                    stages.isScheduled() ? stages.placeOfState(value.name) : 0});
+  for (const ValueInfo &value : program.optimizerStates()) {
+    int place = stages.isScheduled() ? stages.placeOfState(value.name) : 0;
+    std::string name = getStateName(value);
+    list.push_back({CheckpointGroup::Optimizer, name, &value, "", place});
+    for (const std::string &alias : listAliases(program, value))
+      list.push_back({CheckpointGroup::Optimizer, alias, &value, name, place});
+  }
   return list;
 }
 
@@ -218,8 +234,11 @@ llvm::Error cleave::runtime::restore(Session &session, const Checkpoint &checkpo
     return error;
   for (const ValueInfo &value : program.optimizerStates())
     optimizer.push_back(value);
-  for (ValueInfo &value : optimizer)
+  for (ValueInfo &value : optimizer) {
+    if (value.role == RoleKind::OptimizerState)
+      value.aliases = listAliases(program, value);
     value.name = value.role == RoleKind::Buffer ? value.fileName : getStateName(value);
+  }
   // For values whose names here are those in the file.
   auto originalName = [](const ValueInfo &value) {
     llvm::StringRef name = value.name;

@@ -190,6 +190,10 @@ std::string Status::compose(bool asks) {
     object["remaining_s"] = double(steps - last->step) * last->milliseconds * 1e-3;
     if (last->gradientNorm)
       object["gradient_norm"] = ::toJson(*last->gradientNorm);
+    if (last->lossScale)
+      object["loss_scale"] = ::toJson(*last->lossScale);
+    if (last->skippedSteps)
+      object["skipped_steps"] = *last->skippedSteps;
     if (last->utilization)
       object["mfu"] = *last->utilization;
     if (last->tensorBytes)

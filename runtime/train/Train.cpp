@@ -234,6 +234,7 @@ llvm::Expected<std::vector<double>> Trainer::takeLosses() {
 
 llvm::Error Trainer::runStep(int64_t step) {
   int64_t begin = steadyNs();
+  std::optional<LossScale> scale = session->lossScale();
   if (llvm::Error error = runMicrobatches(step))
     return error;
   llvm::Expected<std::vector<double>> losses = takeLosses();
@@ -257,7 +258,11 @@ llvm::Error Trainer::runStep(int64_t step) {
   metrics.tokensPerSecond = double(totalMicrobatches() * countTokens(inputs)) / seconds;
   metrics.milliseconds = seconds * 1e3;
   metrics.gradientNorm = readGradientNorm();
-  metrics.learningRates = getRates(step);
+  metrics.learningRates = getRates(step, scale);
+  if (scale) {
+    metrics.lossScale = scale->scale;
+    metrics.skippedSteps = session->lossScale()->skipped;
+  }
   if (options.peakFlops)
     metrics.utilization = flopsPerStep / (seconds * *options.peakFlops);
   noteMemory(metrics);
@@ -338,7 +343,8 @@ CheckpointState Trainer::stateAt(int64_t step) const {
   state.data = options.data;
   state.dataFingerprint = dataFingerprint;
   state.dataPosition = step * totalMicrobatches() * microbatchSize;
-  state.learningRates = getRates(step);
+  state.lossScale = session->lossScale();
+  state.learningRates = getRates(step, state.lossScale);
   state.evaluations = evaluations;
   return state;
 }

@@ -53,6 +53,8 @@ struct TrainOptions {
   /// that is empty, by the trained one.
   std::string evalData, evalProgram, evalConstants;
   int64_t evalEvery = 0;
+  /// Evaluate the moving averages of the parameters in place of these.
+  bool evaluatesAverages = false;
   /// End after this many evaluations in a row without a lower loss.
   std::optional<int64_t> earlyStoppingPatience;
   /// Compute that loss alone, and train for no step; `onEvaluated` gets it, if set.

@@ -52,8 +52,8 @@ private:
   llvm::Error openStatus();
   /// What a rank does in a step, in floating-point operations; the mean over ranks with stages.
   double countFlops() const;
-  /// The learning rates that metrics show.
-  std::vector<double> getRates(int64_t step) const;
+  /// The learning rates that metrics show. Steps that were skipped before do not count.
+  std::vector<double> getRates(int64_t step, const std::optional<LossScale> &scale) const;
   /// Runs a step's microbatches and notes their losses; and its update, where that need not wait
   /// for them.
   llvm::Error runMicrobatches(int64_t step);

@@ -74,6 +74,12 @@ static cl::opt<std::string>
                 cl::desc("Program of the same module in evaluation mode, for --eval-data (default: "
                          "the program itself)"),
                 cl::value_desc("program.mlir"), cl::cat(run::dataCategory));
+enum class Evaluated { Parameters, Averages };
+static cl::opt<Evaluated> evalWith(
+    "eval-with", cl::desc("Weights to compute the loss on --eval-data with:"),
+    cl::values(clEnumValN(Evaluated::Parameters, "parameters", "the trained ones (default)"),
+               clEnumValN(Evaluated::Averages, "ema", "their moving averages")),
+    cl::init(Evaluated::Parameters), cl::cat(run::dataCategory));
 static cl::opt<bool> evaluateData("evaluate",
                                   cl::desc("Print the loss over all of --data, without training"),
                                   cl::cat(run::dataCategory));
@@ -190,6 +196,7 @@ static TrainOptions collect(const run::Options &options) {
   result.data = evaluateData ? std::string() : data.getValue();
   result.evalData = (evaluateData ? data : evalData).getValue();
   result.evalEvery = evalEvery;
+  result.evaluatesAverages = evalWith == Evaluated::Averages;
   result.earlyStoppingPatience = given(earlyStoppingPatience);
   result.evalProgram = evalProgram;
   llvm::SmallString<128> constants(evalProgram);
@@ -268,8 +275,9 @@ static llvm::Error checkMode(const run::Options &options) {
                        option);
   if (evaluateData)
     return checkEvaluating(options);
-  if (evalData.empty() && (evalEvery.getNumOccurrences() || evalProgram.getNumOccurrences()))
-    return makeError("--eval-every and --eval-program need --eval-data SOURCE");
+  if (evalData.empty() && (evalEvery.getNumOccurrences() || evalProgram.getNumOccurrences() ||
+                           evalWith.getNumOccurrences()))
+    return makeError("--eval-every, --eval-program and --eval-with need --eval-data SOURCE");
   if (!steps.getNumOccurrences())
     return makeError("expected --steps N with --data: how many steps to train for");
   return llvm::Error::success();

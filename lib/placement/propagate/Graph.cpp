@@ -198,6 +198,7 @@ static std::string tieKey(RoleAttr role, Type type, const llvm::StringMap<Type> 
   case RoleKind::RngSeed:
   case RoleKind::RngOffset:
   case RoleKind::StageSum:
+  case RoleKind::LossScale:
     return "";
   }
   llvm_unreachable("all roles are handled");

@@ -1,12 +1,12 @@
 // RUN: cleave-opt %s --split-backward --split-input-file --verify-diagnostics
 
-// Without stages there is nothing to sum over.
+// A program without stages has the one term.
 func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">})
     -> (tensor<4xf32> {train.role = #train.role<gradient "w">})
     attributes {train.phase = #train.phase<microbatch>} {
   return %w : tensor<4xf32>
 }
-// expected-error @below {{takes #train.role<stage_sum "n">, but the program has no stages to sum over}}
+// expected-error @below {{takes the sum over stages "n", for which no stage returns a term}}
 func.func @update(%w: tensor<4xf32> {train.role = #train.role<parameter "w">},
                   %n: tensor<f32> {train.role = #train.role<stage_sum "n">})
     -> (tensor<4xf32> {train.role = #train.role<parameter "w">})
