@@ -248,7 +248,7 @@ private:
       RoleAttr of = train::getArgumentRole(function, source.getArgNumber());
       if (update && of.getKind() == RoleKind::Parameter) {
         accumulated.push_back(gradients.size());
-        accumulatorTypes.push_back(gradient.getType());
+        accumulatorTypes.push_back(getAccumulatorType(gradient, of));
         accumulatorRoles.push_back(makeRole(RoleKind::Accumulator, of.getNameOrEmpty()));
       }
       gradients.push_back(gradient);
@@ -267,7 +267,7 @@ private:
           made && made->hasAttr(train::kBackwardAttrName))
         builder.setInsertionPointAfter(made);
       gradient =
-          train::AccumulateOp::create(builder, gradient.getLoc(), gradient.getType(), gradient,
+          train::AccumulateOp::create(builder, gradient.getLoc(), accumulatorTypes[number], gradient,
                                       function.getArgument(accumulatorAt + number));
     }
     SmallVector<Type> gradientTypes =
@@ -276,6 +276,16 @@ private:
                                  gradientTypes, gradientRoles);
     Operation *end = function.front().getTerminator();
     end->insertOperands(end->getNumOperands(), gradients);
+  }
+
+  /// Gradients are added up in the element type in which the update takes them.
+  Type getAccumulatorType(Value gradient, RoleAttr of) {
+    auto type = cast<RankedTensorType>(gradient.getType());
+    for (BlockArgument argument : update.getArguments())
+      if (RoleAttr role = train::getArgumentRole(update, argument.getArgNumber());
+          role.getKind() == RoleKind::Gradient && role.getName() == of.getName())
+        return type.clone(cast<RankedTensorType>(argument.getType()).getElementType());
+    return type;
   }
 
   /// `detach` has done what it is for: to a function that holds its gradients it means nothing.

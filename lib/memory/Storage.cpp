@@ -58,10 +58,11 @@ Value Storage::sourceOf(OpResult result) const {
   if (std::optional<unsigned> operand = getSharedOperand(op, result.getResultNumber()))
     return op->getOperand(*operand);
   if (accumulate && emptyAccumulators) {
-    // The first gradient becomes the accumulator, unless it is not ours or not flat,
+    // The first gradient becomes the accumulator, unless it is narrower, not ours or not flat,
     // which a view may not be. In a lowered function it is copied.
     Value gradient = accumulate.getGradient();
-    bool isOwn = of(gradient) == gradient && !isa<BlockArgument>(gradient) && gradient.hasOneUse();
+    bool isOwn = of(gradient) == gradient && !isa<BlockArgument>(gradient) &&
+                 gradient.hasOneUse() && gradient.getType() == result.getType();
     return isOwn && !isLowered ? gradient : Value();
   }
   if (std::optional<unsigned> operand = getOverwrittenOperand(op, result.getResultNumber()))

@@ -101,7 +101,7 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
   }
 
   Type bufferElement(const GradientPath &gradient) {
-    Type element = gradient.type.getElementType();
+    Type element = gradient.element;
     if (reduceInFp32 && !gradient.reductions.empty() && dist::getElementBits(element) < 32)
       return Float32Type::get(&getContext());
     return element;

@@ -2,6 +2,7 @@
 
 #include "passes/gradients/GradientPaths.h"
 
+#include "dialects/aten/ops/Copy.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 
@@ -126,6 +127,9 @@ FailureOr<std::vector<GradientPath>> Finder::find() {
     if (failed(findContribution(path, role)))
       return failure();
     path.type = cast<RankedTensorType>(path.value.getType());
+    auto sum = path.accumulate ? cast<RankedTensorType>(path.accumulate.getResult().getType())
+                               : path.type;
+    path.element = sum.getElementType();
     if (!isa<FloatType, ComplexType>(path.type.getElementType()))
       return consumer.emitError()
              << "takes " << role << " of type " << path.type
@@ -227,6 +231,18 @@ LogicalResult Finder::findReductions(GradientPath &path, train::RoleAttr role) {
       path.reductions.push_back(wait);
       value = wait.getResult();
     }
+  }
+  // A bucket gives gradients back in the type in which they are contributed.
+  if (path.element != path.type.getElementType()) {
+    auto narrow = value.hasOneUse() ? dyn_cast<aten::ToCopyOp>(*value.user_begin())
+                                    : aten::ToCopyOp();
+    Type wanted = path.type.getElementType();
+    if (!narrow || cast<RankedTensorType>(narrow.getType()).getElementType() != wanted)
+      return consumer.emitError()
+             << "takes " << role << ", which cannot be bucketed: microbatches contribute " << wanted
+             << ", but its sum of " << path.element << " is not only converted to that";
+    path.reductions.push_back(narrow);
+    value = narrow.getResult();
   }
   path.reduced = value;
   if (path.reduceArgument && !path.reduceResult) {

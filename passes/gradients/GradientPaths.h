@@ -18,6 +18,7 @@ namespace cleave::gradients {
 struct GradientPath {
   mlir::StringAttr name;
   mlir::RankedTensorType type; ///< of what a microbatch contributes
+  mlir::Type element;          ///< in which it is added up and reduced
 
   mlir::func::FuncOp producer;    ///< a function that runs for each microbatch
   unsigned result = 0;            ///< of `producer`
@@ -34,7 +35,9 @@ struct GradientPath {
   /// The update; in a program without one, the reduce function.
   mlir::func::FuncOp consumer;
   unsigned argument = 0;                               ///< of `consumer`
-  llvm::SmallVector<mlir::Operation *> reductions;     ///< in order; empty: nothing to reduce
+  /// In order, and at the end what gives a sum of wider elements the contribution's type. Empty:
+  /// nothing to reduce.
+  llvm::SmallVector<mlir::Operation *> reductions;
   mlir::FlatSymbolRefAttr mesh;                        ///< null: nothing to reduce
   llvm::SmallVector<mlir::Attribute, 2> axes, scatter; ///< summed over; scattered along
   int64_t scatterDim = 0;                              ///< the dimension that is scattered

@@ -11,6 +11,7 @@ import pathlib
 
 import torch
 
+from cleave.export.averages import SLOT
 from cleave.parts import PARTS_INDEX, CheckpointError, read_parts
 
 Tensors = dict[str, torch.Tensor]
@@ -22,25 +23,42 @@ def load_checkpoint(
     *,
     loss: torch.nn.Module | None = None,
     prefix: str = "",
+    averages: bool = False,
 ) -> None:
     """Sets the parameters and buffers of `model`, all of them and no other (strict), from a checkpoint.
 
     folder: a checkpoint, `run1/step-00000100`, or a run's folder, whose newest one is taken. loss: a loss
     module to set as well. prefix: what the checkpoint's names have before the model's, where the exported
-    module had `model` in it: tensors of other names are left out.
+    module had `model` in it: tensors of other names are left out. averages: parameters get their moving averages
+    (`ema` of an export); those that the run did not update, and buffers, their values.
     """
     checkpoint = find_checkpoint(pathlib.Path(folder))
     tensors, path = read_group(checkpoint, "model")
-    pairs = [(model, take_prefix(tensors, prefix, checkpoint), path)]
+    found = read_averages(checkpoint) if averages else {}
+    pairs = [(model, take_prefix(tensors | _known(found, tensors), prefix, checkpoint), path)]
     if loss is not None:
         tensors, path = read_group(checkpoint, "loss")
         if not tensors:
             raise CheckpointError(f"{checkpoint}: the run's loss has no parameters or buffers, so there is none to set")
-        pairs.append((loss, tensors, path))
+        of_loss = {name.removeprefix("loss."): value for name, value in found.items() if name.startswith("loss.")}
+        pairs.append((loss, tensors | _known(of_loss, tensors), path))
     for module, state, path in pairs:
         _check(module, state, path)
     for module, state, _ in pairs:
         module.load_state_dict(state, strict=True)
+
+
+def read_averages(checkpoint: pathlib.Path) -> Tensors:
+    """The moving averages of parameters in a checkpoint, by the names of these."""
+    states, path = read_group(checkpoint, "optimizer")
+    found = {name.removesuffix(f".{SLOT}"): value for name, value in states.items() if name.endswith(f".{SLOT}")}
+    if not found:
+        raise CheckpointError(f"{path}: expected moving averages of the parameters (export with ema=), found none")
+    return found
+
+
+def _known(found: Tensors, tensors: Tensors) -> Tensors:
+    return {name: value for name, value in found.items() if name in tensors}
 
 
 def _check(module: torch.nn.Module, state: Tensors, path: pathlib.Path) -> None:
@@ -100,11 +118,15 @@ def take_prefix(tensors: Tensors, prefix: str, path: os.PathLike) -> Tensors:
     return taken
 
 
-def read_weights(path: str | os.PathLike) -> Tensors:
+def read_weights(path: str | os.PathLike, averages: bool = False) -> Tensors:
     """The tensors of a safetensors file, a checkpoint or a run of cleave-run, a Hugging Face folder, a folder
     of torch.distributed.checkpoint, or of a state dict that torch.save wrote, of which nothing but tensors is
-    accepted (weights_only)."""
+    accepted (weights_only). averages: of a checkpoint or a run, with moving averages in place of the parameters."""
     path = pathlib.Path(path)
+    if averages:
+        checkpoint = find_checkpoint(path)
+        tensors = read_group(checkpoint, "model")[0]
+        return tensors | _known(read_averages(checkpoint), tensors)
     if not path.is_dir():
         if not path.exists():
             raise CheckpointError(f"{path}: No such file or directory")

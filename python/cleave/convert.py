@@ -32,17 +32,18 @@ def convert(
     config: str | os.PathLike | None = None,
     max_shard_size: str = "5GB",
     key: str | None = None,
+    averages: bool = False,
 ) -> None:
     """Writes the weights at `source` to `target`, which must not exist yet, in one of FORMS.
 
     prefix: take tensors whose names begin with it, and strip it. config: for huggingface, a folder with the
     model's config.json. max_shard_size: of its shards. key: for dcp, the key under which the state dict is saved,
-    as in `dcp.save({"model": model.state_dict()})`.
+    as in `dcp.save({"model": model.state_dict()})`. averages: of a run, the moving averages of its parameters (`ema`).
     """
     target = pathlib.Path(target)
     if target.exists():
         raise CheckpointError(f"{target}: expected a name that is free, found a {'folder' if target.is_dir() else 'file'}")
-    tensors = take_prefix(read_weights(source), prefix, source)
+    tensors = take_prefix(read_weights(source, averages), prefix, source)
     target.parent.mkdir(parents=True, exist_ok=True)
     # Under another name until it is whole.
     with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as folder:
@@ -141,6 +142,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--prefix", default="", help="take tensors whose names begin with it, and strip it")
     parser.add_argument("--config", metavar="FOLDER", help="huggingface: where the model's config.json is")
     parser.add_argument("--max-shard-size", default="5GB", help="huggingface: bytes in a file (default: 5GB)")
+    parser.add_argument(
+        "--averages", action="store_true", help="of a run: the moving averages (ema) in place of the parameters"
+    )
     parser.add_argument("--key", help="dcp: key of the state dict in what is saved (default: none)")
     options = vars(parser.parse_args(arguments))
     try:

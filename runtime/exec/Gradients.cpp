@@ -18,11 +18,16 @@ class Accumulate : public Instruction {
 public:
   Operand gradient, accumulator;
   Destination result;
+  at::ScalarType element; ///< of the sum, which may be wider than the gradient's
 
   void execute(Frame &frame) override {
     c10::IValue sum = accumulator.read(frame);
     if (sum.isNone()) {
-      result.write(frame, own(gradient.tensor(frame)));
+      at::Tensor first = gradient.tensor(frame);
+      bool isNarrow = first.scalar_type() != element;
+      result.write(frame, isNarrow ? first.to(element, /*non_blocking=*/false, /*copy=*/true,
+                                              at::MemoryFormat::Contiguous)
+                                   : own(std::move(first)));
       return;
     }
     at::Tensor total = own(std::move(sum).toTensor());
@@ -38,5 +43,6 @@ BindResult cleave::runtime::bindAccumulate(Binder &binder, ArrayRef<Operation *>
   instruction->gradient = binder.use(op.getGradient());
   instruction->accumulator = binder.use(op.getAccumulator());
   instruction->result = binder.define(op.getResult());
+  instruction->element = toScalarType(toTensorType(op.getResult().getType()).dtype);
   return instruction;
 }

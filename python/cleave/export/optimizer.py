@@ -12,7 +12,7 @@ from cleave.export.errors import ExportError
 from cleave.export.roles import Role, State
 from cleave.export.schedulers import GroupRates, group_rates
 from cleave.export.spec import ExportSpec
-from cleave.export.text import Names, float_attribute, tensor_type
+from cleave.export.text import Names, element_type, float_attribute, tensor_type
 from cleave.export.traced_update import TracedUpdate
 from cleave.export.update_text import UpdateText, state_role
 
@@ -29,6 +29,7 @@ class UpdateWriter:
     def __init__(self, spec: ExportSpec, state: State):
         self._state = state
         self._average = spec.ema
+        self._accumulate_in = spec.accumulate_in
         self._optimizers = list(spec.optimizers)
         self._rates: list[list[GroupRates]] = []
         self._names = {id(parameter): name for name, parameter in state.parameters.items()}
@@ -82,14 +83,23 @@ class UpdateWriter:
             slots = add_slots(slots, types)
         for n in updated:
             add(("parameter", n), n, types[n], self._state.parameter_role(n))
+        sums = {n: gradient_type(self._state.parameters[n], self._accumulate_in) for n in updated}
         for n in updated:
-            add(("gradient", n), f"grad.{n}", types[n], Role("gradient", n))
+            add(("gradient", n), f"grad.{n}", sums[n], Role("gradient", n))
         for n in updated:
             for slot, type_ in slots[n].items():
                 add((slot, n), f"{slot}.{n}", type_, state_role(n, slot))
         add("step", "step", "tensor<f32>", Role("step"))
 
         text = UpdateText(names, values)
+        for n in updated:
+            if sums[n] != types[n]:
+                element = element_type(self._state.parameters[n].dtype)
+                narrow = names.fresh(f"narrow.{n}")
+                text.body.append(
+                    f"{narrow} = aten._to_copy({values['gradient', n]}, dtype = {element}) : ({sums[n]}) -> {types[n]}"
+                )
+                values["gradient", n] = narrow
         for update in updates:
             update.write(text)
         if self._average is not None:
@@ -110,6 +120,13 @@ class UpdateWriter:
         if optimizer.state:
             raise ExportError("the optimizer has taken steps already; export with a fresh one")
         return FusedUpdate(kind, optimizer, rates, self._names, updated, self._state)
+
+
+def gradient_type(parameter: torch.Tensor, accumulate_in: torch.dtype | None) -> str:
+    """The type in which a parameter's gradient is added up over a step."""
+    is_narrow = parameter.dtype in (torch.bfloat16, torch.float16)
+    wide = accumulate_in if is_narrow and accumulate_in else parameter.dtype
+    return tensor_type(torch.empty_like(parameter, dtype=wide, device="meta"))
 
 
 class FusedUpdate:

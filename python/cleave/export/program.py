@@ -22,7 +22,7 @@ from cleave.export.operators import (
     schema_name,
     with_default_dtype,
 )
-from cleave.export.optimizer import UpdateWriter
+from cleave.export.optimizer import UpdateWriter, gradient_type
 from cleave.export.pytorch import OpOverload, part_of_step
 from cleave.export.pytorch import descriptors as aot
 from cleave.export.roles import Role, State, argument_role, result_role
@@ -52,6 +52,7 @@ class Program:
         self._result_types: dict[torch.fx.Node, list[str]] = {}
         self._arguments: list[tuple[str, str, Role]] = []  # SSA name, type, role
         self._body: list[str] = []
+        self._sums: dict[str, str] = {}  # by parameter, the type in which gradients are added up
         self._draws = 0
         self._is_random = False
         self._unnamed_draw: ExportError | None = None
@@ -83,11 +84,8 @@ class Program:
         if update and self._spec.gradients:
             for name in gradients:
                 if name in self._state.parameters:
-                    accumulators[name] = self._add_argument(
-                        f"acc.{name}",
-                        tensor_type(self._state.parameters[name]),
-                        Role("accumulator", name),
-                    )
+                    self._sums[name] = gradient_type(self._state.parameters[name], self._spec.accumulate_in)
+                    accumulators[name] = self._add_argument(f"acc.{name}", self._sums[name], Role("accumulator", name))
         self._add_inputs()
         self._reserve_random_arguments()
         made: dict[torch.fx.Node, list[Role]] = {}
@@ -120,7 +118,8 @@ class Program:
             if role.kind == "loss" and self._spec.mode == "loss":
                 totals[role] = self._detach(node)
         returned = [
-            (totals.get(role, self._values[node]), type_, role) for node, type_, role in results
+            (totals.get(role, self._values[node]), self._sums[role.name] if role in totals else type_, role)
+            for node, type_, role in results
         ]
         attributes = ["train.phase = #train.phase<microbatch>"]
         if self._is_random:
@@ -141,10 +140,10 @@ class Program:
         return f"module @{symbol}{extra} {{\n{mark}{functions}}}\n" + self._locations.definitions()
 
     def _accumulate(self, gradient: torch.fx.Node, accumulator: str, role: Role) -> str:
-        total = self._names.fresh(f"sum.{role.name}")
+        total, type_ = self._names.fresh(f"sum.{role.name}"), self._types[gradient]
+        types = type_ if self._sums[role.name] == type_ else f"{type_} into {self._sums[role.name]}"
         self._body.append(
-            f"{total} = train.accumulate {self._values[gradient]} into {accumulator} : "
-            f"{self._types[gradient]} {self._locations.of(gradient)}"
+            f"{total} = train.accumulate {self._values[gradient]} into {accumulator} : {types} {self._locations.of(gradient)}"
         )
         return total
 

@@ -56,6 +56,8 @@ class ExportSpec:
         batch. For losses with reduction "mean", without weights of classes.
     generator: of the random numbers: "mt19937", PyTorch's, or "philox", whose numbers are the same
         on any mesh.
+    accumulate_in: torch.float32, to add up the gradients of bfloat16 and float16 parameters over the microbatches of a
+        step, and over ranks, in that type. The optimizer takes the sums in the parameters' own.
     group_rates: number the learning rates by parameter group, so that who runs the program may set
         each group's at every step, as cleave.compile_step does.
     """
@@ -77,6 +79,7 @@ class ExportSpec:
     plan: Any = None
     mean_over: str = "microbatches"
     generator: str = "mt19937"
+    accumulate_in: torch.dtype | None = None
     group_rates: bool = False
 
     def __post_init__(self):
@@ -140,6 +143,10 @@ class ExportSpec:
         self._make_plan()
         if self.mode == "joint":
             self._make_optimizer()
+        if self.accumulate_in not in (None, torch.float32):
+            raise ExportError(f"expected torch.float32 as accumulate_in, found {self.accumulate_in!r}")
+        if self.accumulate_in is not None and (self.mode != "joint" or not self.optimizers):
+            raise ExportError("found accumulate_in without an optimizer, for which gradients are added up")
         if self.ema is not None and (self.mode != "joint" or not self.optimizers):
             raise ExportError("found ema without an optimizer, whose steps it follows")
 
