@@ -8,8 +8,10 @@ import pytest
 import torch
 import training
 from cleave import FSDP, ColwiseParallel, Plan, RowwiseParallel, testing
+from cleave.convert import convert
 from cleave.export import ExportError
 from own_optimizers import Lookahead
+from safetensors.torch import load_file
 from torch import nn, optim
 
 STEPS, TOLERANCE = 6, 1e-10
@@ -91,3 +93,120 @@ def test_averages_are_those_of_averaged_model_bit_for_bit(build_dir, tmp_path, n
 def test_averages_of_models_bit_for_bit(build_dir, tmp_path, name):
     spec = dataclasses.replace(training.MODELS[name](), ema=cleave.EMA(0.9), name=name)
     expect_bits(build_dir, tmp_path, spec, cleave.export_spec(spec, tmp_path))
+
+
+# Ranks ---------------------------------------------------------------------------------------------
+
+PLACED = ["--propagate-placements", "--partition"]
+TP = {"up": ColwiseParallel("tp"), "down": RowwiseParallel("tp")}
+PIPELINE = ["--outline-stages=count=2 balance=cost", "--build-schedule=schedule=1f1b ranks=2 microbatches=2", "--insert-p2p"]
+# Ranks, microbatches on each, a plan and passes.
+FORMS = {
+    "data": (2, 1, None, ["--sync-gradients=axis=dp", "--bucket-gradients", "--clip-gradients"]),
+    "fsdp": (2, 2, Plan({"dp": 2}, {"": FSDP("dp")}), [*PLACED, "--split-fsdp-collectives", "--bucket-gradients"]),
+    "tp": (2, 2, Plan({"tp": 2}, TP), PLACED),
+    "pipeline": (2, 2, None, PIPELINE),
+    "lowered": (1, 2, None, ["--canonicalize", "--cse", "--lower-to-exec"]),
+    "fsdp-lowered": (2, 2, Plan({"dp": 2}, {"": FSDP("dp")}), [*PLACED, "--lower-to-exec"]),
+}
+
+
+def form_program(build_dir, folder, program, form):
+    ranks, microbatches, plan, passes = FORMS[form]
+    if plan is not None:
+        plan.write(folder / "plan.json")
+        passes = [f"--annotate-placements=plan={folder / 'plan.json'}", *passes]
+    formed = folder / f"{form}.form.mlir"
+    training.optimize(build_dir, program, *passes, "-o", formed)
+    return formed, ["--weights", program.with_suffix(".safetensors"), "--ranks", ranks, "--microbatches", microbatches,
+                    "--threads", 1]  # fmt: skip
+
+
+def averaged_loss(spec, checkpoint, batches):
+    """The mean loss of the averaged module, in PyTorch."""
+    module = copy.deepcopy(spec.module)
+    cleave.load_checkpoint(module, checkpoint, averages=True)
+    parts = [part for batch in batches for part in testing.split_batch(spec, batch, 2)]
+    names = [source.name for source in testing.Signature(spec).inputs]
+    with torch.no_grad():
+        return sum(spec.loss(module(part[names[0]]), part[names[1]]).item() for part in parts) / len(parts)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_averages_on_ranks_are_those_of_one(build_dir, tmp_path, form):
+    """And evaluations of them are those of the averaged module, after which training goes on with the parameters."""
+    spec = make_spec()
+    program = cleave.export_spec(spec, tmp_path)
+    batches, data = save(spec, tmp_path)
+    formed, options = form_program(build_dir, tmp_path, program, form)
+    clip = "--clip-gradients" in FORMS[form][3]
+    run = [formed, *options, "--data", data, "--metrics", tmp_path / "m.jsonl", "--checkpoint", tmp_path / "run"]
+    evaluate = ["--eval-data", data, "--eval-every", 3, "--eval-with", "ema"]
+    training.train(build_dir, *run, "--steps", 3, *evaluate)
+    training.train(build_dir, *run, "--steps", STEPS, *evaluate, "--resume")
+    rows = training.read_metrics(tmp_path / "m.jsonl")
+    for step in (3, STEPS):
+        wanted = averaged_loss(spec, tmp_path / "run" / f"step-{step:08}", batches)
+        assert rows[step - 1]["eval_loss"] == pytest.approx(wanted, rel=TOLERANCE)
+    if clip:
+        return
+    expected = testing.train(spec, batches, 2)
+    assert [row["loss"] for row in rows] == pytest.approx(expected.losses, rel=TOLERANCE)
+    found = training.checkpoint_tensors(training.newest_checkpoint(tmp_path / "run"))
+    wanted = training.expected_tensors(expected, spec)
+    far = [n for n in wanted if not torch.allclose(found[n], wanted[n], rtol=TOLERANCE, atol=TOLERANCE)]
+    assert far == []
+    assert found["optim.head.weight.ema"].equal(found["optim.embed.weight.ema"])
+
+
+# Back to PyTorch, and errors -----------------------------------------------------------------------
+
+
+def test_averages_in_pytorch(build_dir, tmp_path):
+    spec = make_spec()
+    program = cleave.export_spec(spec, tmp_path)
+    batches, data = save(spec, tmp_path)
+    training.train(build_dir, program, "--steps", STEPS, "--microbatches", 2, "--data", data, "--checkpoint", tmp_path / "run")
+    module, plain = copy.deepcopy(spec.module), copy.deepcopy(spec.module)
+    cleave.load_checkpoint(module, tmp_path / "run", averages=True)
+    cleave.load_checkpoint(plain, tmp_path / "run")
+    expected = testing.train(spec, batches, 2).tensors
+    assert torch.allclose(module.embed.weight, expected["optim.embed.weight.ema"], rtol=0, atol=1e-12)
+    assert module.head.weight is module.embed.weight and not torch.equal(module.up.weight, plain.up.weight)
+    # What has no average has its value.
+    assert torch.equal(module.mix.bias, plain.mix.bias) and torch.equal(module.scale, plain.scale)
+    convert(tmp_path / "run", tmp_path / "averaged.safetensors", "safetensors", averages=True)
+    state = load_file(tmp_path / "averaged.safetensors")
+    assert all(torch.equal(value, state[name]) for name, value in module.state_dict().items())
+
+
+def test_errors(build_dir, tmp_path):
+    for decay in (-0.1, 1.5, float("nan"), "0.9", True):
+        with pytest.raises(ExportError, match="expected a decay from 0 to 1 of the moving average, found"):
+            cleave.EMA(decay)
+    spec = make_spec()
+    with pytest.raises(ExportError, match=r"expected cleave.EMA\(decay\) as ema, found a value of type builtins.float"):
+        dataclasses.replace(spec, ema=0.9)
+    with pytest.raises(ExportError, match="found ema without an optimizer"):
+        dataclasses.replace(spec, optimizer=None, lr_schedule=None)
+
+    class Averaging(Lookahead):
+        def step(self):
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    self.state[parameter].setdefault("ema", torch.zeros_like(parameter)).add_(parameter.grad)
+
+    with pytest.raises(ExportError, match="the optimizer has a state 'ema' of 'embed.weight', which is the moving"):
+        cleave.export_spec(make_spec(Averaging), tmp_path)
+    plain = dataclasses.replace(make_spec(name="plain"), ema=None)
+    program = cleave.export_spec(plain, tmp_path)
+    _, data = save(plain, tmp_path)
+    run = [program, "--steps", 1, "--data", data, "--microbatches", 2]
+    message = training.run(build_dir, *run, "--eval-data", data, "--eval-with", "ema").stderr
+    assert "--eval-with ema expects moving averages of the parameters, found none: export it with ema=cleave.EMA" in message
+    assert "--eval-with need --eval-data" in training.run(build_dir, *run, "--eval-with", "ema").stderr
+    training.train(build_dir, *run, "--checkpoint", tmp_path / "run")
+    for read in (lambda: cleave.load_checkpoint(copy.deepcopy(plain.module), tmp_path / "run", averages=True),
+                 lambda: convert(tmp_path / "run", tmp_path / "out", "safetensors", averages=True)):  # fmt: skip
+        with pytest.raises(ValueError, match="expected moving averages of the parameters"):
+            read()
