@@ -96,20 +96,28 @@ def evaluate(
 class Training:
     """losses: of each step, the mean over its microbatches or targets (the spec's `mean_over`), as Python floats.
     tensors: at the end, "param.NAME", "buffer.NAME" and "optim.NAME.SLOT".
+    scales: with a scaler, of each step its scale, and how many steps were skipped until then, it included.
     """
 
     losses: list[float]
     tensors: Tensors
+    scales: list[tuple[float, int]] = dataclasses.field(default_factory=list)
 
 
 def train(
-    spec: ExportSpec, batches: list[Tensors], microbatches: int = 1, seed: int = 0
+    spec: ExportSpec,
+    batches: list[Tensors],
+    microbatches: int = 1,
+    seed: int = 0,
+    scaler: torch.amp.GradScaler | None = None,
+    max_norm: float | None = None,
 ) -> Training:
     """Trains with the spec's optimizers, one step for each of `batches`: as programs do, in the fused form of those that
     have one, and in the ordinary one of all others.
 
     A batch holds `microbatches` times the example's number of examples, by input name. PyTorch's
-    generator is seeded once, before the first step.
+    generator is seeded once, before the first step. scaler: of the loss; schedules and averages go by the steps that
+    it does not skip. max_norm: of clip_grad_norm_.
     """
     run = _Run(spec)
     optimizers = run.make_optimizers()
@@ -122,13 +130,20 @@ def train(
     averaged = None
     if run.spec.ema is not None:
         averaged = swa_utils.AveragedModel(run.module, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(run.spec.ema.decay))
-    for step, batch in enumerate(batches, start=1):
+    scales: list[tuple[float, int]] = []
+    taken = 0
+    for batch in batches:
+        step = taken + 1
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
         parts = list(split_batch(spec, batch, microbatches))
         counts = [targets.count(part[targets.name]) for part in parts] if targets else [1] * microbatches
         shares = [count / max(sum(counts), 1) for count in counts]
-        total = [run.microbatch(part, share)["loss"] for part, share in zip(parts, shares)]
+        total = []
+        for part, share in zip(parts, shares):
+            total.append(run.microbatch(part, share, scaler)["loss"])
+            run.add_up()
+        run.give_sums()
         for each, base, schedule, scheduler in zip(optimizers, rates, schedules, schedulers):
             for number, group in enumerate(each.param_groups):
                 if scheduler is not None:
@@ -136,11 +151,14 @@ def train(
                     group.update({o: scheduled[o] for o in ("lr", "momentum", "betas") if o in scheduled})
                 elif "lr" in group:
                     group["lr"] = base[number] * schedule.factor(step)
-        run.step(optimizers)
-        if averaged is not None:
+        is_taken = run.step(optimizers, scaler, max_norm)
+        taken += is_taken
+        if scaler is not None:
+            scales.append((run.scale, len(scales) + 1 - taken))
+        if averaged is not None and is_taken:
             averaged.update_parameters(run.module)
         for scheduler in schedulers:
-            if scheduler is not None and step < len(batches):
+            if scheduler is not None and is_taken and step < len(batches):
                 with warnings.catch_warnings():
                     # Its optimizer takes no steps: the fused one does.
                     warnings.simplefilter("ignore", UserWarning)
@@ -163,7 +181,7 @@ def train(
                 tensors[f"optim.{name}.{slot}"] = value.detach().clone()
         if averaged is not None and key.grad is not None and id(key) in held:
             tensors[f"optim.{name}.ema"] = dict(averaged.module.named_parameters())[name].detach().clone()
-    return Training(losses, tensors)
+    return Training(losses, tensors, scales)
 
 
 class _Run:
@@ -182,8 +200,11 @@ class _Run:
         self.versions = {name: b._version for name, b in self.state.buffers.items()}
         # What the fused kernels, which compute on reals, update in place of complex parameters: pairs in their memory.
         self.pairs: dict[torch.Tensor, torch.nn.Parameter] = {}
+        self.sums: dict[torch.nn.Parameter, torch.Tensor] = {}  # ExportSpec.accumulate_in
 
-    def microbatch(self, inputs: Mapping[str, torch.Tensor], loss_seed: float) -> Tensors:
+    def microbatch(
+        self, inputs: Mapping[str, torch.Tensor], loss_seed: float, scaler: torch.amp.GradScaler | None = None
+    ) -> Tensors:
         """Runs one microbatch, and its backward in mode "joint"; the results by dump name."""
         mode = self.spec.mode
         sources = self.signature.inputs
@@ -200,7 +221,8 @@ class _Run:
                 loss = self.loss(outputs, *targets) if self.loss is not None else own_loss(outputs)
                 result["loss"] = loss.detach()
             if mode == "joint":
-                loss.backward(torch.full_like(loss, loss_seed))
+                scaled = loss if scaler is None else scaler.scale(loss)
+                scaled.backward(torch.full_like(scaled, loss_seed))
                 for source, tensor in zip(sources, tensors):
                     if tensor.grad is not None:
                         result[f"grad.{source.name}"] = tensor.grad
@@ -208,6 +230,24 @@ class _Run:
                 leaves = [leaf for leaf in tensor_leaves(outputs) if leaf is not loss]
                 result |= {f"output.{n}": leaf.detach() for n, leaf in enumerate(leaves)}
         return result
+
+    def add_up(self):
+        """Takes a microbatch's gradients of narrow parameters to their sums, if these are wider."""
+        for parameter in self.state.parameters.values():
+            is_narrow = parameter.dtype in (torch.bfloat16, torch.float16)
+            if self.spec.accumulate_in is None or not is_narrow or parameter.grad is None:
+                continue
+            if parameter in self.sums:
+                self.sums[parameter] += parameter.grad
+            else:
+                self.sums[parameter] = parameter.grad.to(self.spec.accumulate_in)
+            parameter.grad = None
+
+    def give_sums(self):
+        """Makes the sums the gradients that optimizers take."""
+        for parameter, total in self.sums.items():
+            parameter.grad = total.to(parameter.dtype)
+        self.sums.clear()
 
     def buffers(self) -> Tensors:
         """The buffers as they are now, also where forward put new tensors in their place."""
@@ -228,14 +268,30 @@ class _Run:
             groups.append({**options, "fused": True})
         return type(optimizer)(groups, lr=1.0, fused=True)
 
-    def step(self, optimizers: list[torch.optim.Optimizer]):
+    def step(
+        self,
+        optimizers: list[torch.optim.Optimizer],
+        scaler: torch.amp.GradScaler | None = None,
+        max_norm: float | None = None,
+    ) -> bool:
+        """Whether the step was taken, and not skipped."""
         for parameter, pair in self.pairs.items():
             if parameter.grad is not None:
                 pair.grad = torch.view_as_real(parameter.grad.resolve_conj())
+        if scaler is not None:
+            self.scale = scaler.get_scale()
+            for optimizer in optimizers:
+                scaler.unscale_(optimizer)
+        if max_norm is not None:
+            torch.nn.utils.clip_grad_norm_(list(self.state.parameters.values()), max_norm)
         for optimizer in optimizers:
-            optimizer.step()
+            optimizer.step() if scaler is None else scaler.step(optimizer)
         for parameter in self.pairs:
             parameter.grad = None
+        if scaler is None:
+            return True
+        scaler.update()
+        return scaler.get_scale() >= self.scale
 
 
 def _scheduler(schedule, optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LRScheduler | None:

@@ -195,3 +195,27 @@ func.func @scheduled_momentum_type(%p: tensor<2xf32>, %t: tensor<f32>, %lr: tens
       : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<f32>, tensor<f64>, tensor<f64, "m">) -> (tensor<2xf32>, tensor<2xf32>)
   return
 }
+
+// -----
+
+func.func @accumulate_narrower(%g: tensor<2xf32>, %a: tensor<2xbf16>) {
+  // expected-error @+1 {{expects to add a gradient up in its own type, or one of f16 or bf16 in f32, found 'tensor<2xf32>' into 'tensor<2xbf16>'}}
+  %0 = train.accumulate %g into %a : tensor<2xf32> into tensor<2xbf16>
+  return
+}
+
+// -----
+
+func.func @accumulate_in_f64(%g: tensor<2xbf16>, %a: tensor<2xf64>) {
+  // expected-error @+1 {{or one of f16 or bf16 in f32, found 'tensor<2xbf16>' into 'tensor<2xf64>'}}
+  %0 = train.accumulate %g into %a : tensor<2xbf16> into tensor<2xf64>
+  return
+}
+
+// -----
+
+func.func @accumulate_shape(%g: tensor<2xbf16>, %a: tensor<3xf32>) {
+  // expected-error @+1 {{expects to add a gradient up in its own type, or one of f16 or bf16 in f32, found 'tensor<2xbf16>' into 'tensor<3xf32>'}}
+  %0 = train.accumulate %g into %a : tensor<2xbf16> into tensor<3xf32>
+  return
+}
