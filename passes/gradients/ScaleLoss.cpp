@@ -33,8 +33,10 @@ struct ScaleLoss : gradients::impl::ScaleLossBase<ScaleLoss> {
     auto rule = train::LossScalingAttr::getChecked(
         [&] { return module.emitError(); }, &getContext(), b.getF64FloatAttr(initScale),
         b.getF64FloatAttr(growthFactor), b.getF64FloatAttr(backoffFactor), int64_t(growthInterval));
+    if (!rule)
+      return signalPassFailure();
     FailureOr<train::ProgramFunctions> program =
-        rule ? train::getProgram(module, train::ProgramForms::Staged) : failure();
+        train::getProgram(module, train::ProgramForms::Staged);
     if (failed(program))
       return signalPassFailure();
     if (module->hasAttr(train::kLossScalingAttrName)) {
