@@ -24,6 +24,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 namespace cleave::runtime {
@@ -114,6 +115,9 @@ struct SessionOptions {
   /// device, of the value's type on this rank; outlives the session. Its contents count: such a
   /// value need not be filled. Other values are in memory of the session's own.
   std::map<std::string, TensorRef> adopted;
+  /// Values by file name that this session has no memory for: another one, of a program that takes
+  /// turns with this one, lends them for a step (runtime/session/SharedState.h).
+  std::set<std::string> borrowed;
   /// Random numbers of PyTorch's generator (not Philox's) are those of the process's default
   /// generator where a step finds it, and it is left where they end, as in eager mode. For
   /// `Session::runStep`, which alone knows where a step ends.
@@ -184,6 +188,11 @@ public:
   /// `done` is called for all microbatches once everything has been enqueued.
   llvm::Error runStep(int64_t step, MicrobatchCallback fill, MicrobatchCallback done);
 
+  /// Sets where in the program's stream the random numbers of the next steps begin: at `draws` of
+  /// the step that runs next, as if all steps before it had drawn so many. For programs that take
+  /// turns; else a step begins after as many draws as its own program has made in those before it.
+  void setDrawsBefore(int64_t draws);
+
   /// Sets how often the learning rates that have a `#train.plateau` are reduced, from the next
   /// update on: what the caller's evaluations have come to. 0 at first.
   void setRateReductions(int64_t count);
@@ -232,23 +241,25 @@ public:
   /// empty for what it does not.
   std::vector<ConstTensorRef> keptOutputs(llvm::StringRef fileName);
 
-  /// Memory of a session whose program is lowered.
+  /// Memory of a session's steps.
   struct MemoryUse {
-    int64_t plannedBytes = 0; ///< peak bytes in a step, as planned
-    /// Peak bytes of all tensors of the process since the last reset, without what ops
-    /// use inside while they run; and that. The first run of a function, in which ops show where
-    /// their results lie, counts results as workspace too.
+    /// Peak bytes in a step, as planned; set if the program is lowered.
+    std::optional<int64_t> plannedBytes;
+    /// Peak bytes of all tensors of the process since the last reset, without what ops of lowered
+    /// programs use inside while they run; and that. The first run of a function, in which ops show
+    /// where their results lie, counts results as workspace too.
     int64_t tensorBytes = 0;
     int64_t workspaceBytes = 0;
     /// Whether workspace is apart; else, on devices, it is among `tensorBytes`.
     bool isWorkspaceApart = true;
   };
-  /// None for programs that do not plan memory.
+  /// None where the process does not count its memory (`installCachingAllocator`).
   std::optional<MemoryUse> memoryUse() const;
   /// Sets the peaks to what is in use now.
   void resetMemoryUse();
 
 private:
+  friend class SharedState; // runtime/session/SharedState.h
   explicit Session(std::unique_ptr<SessionImpl> impl);
   std::unique_ptr<SessionImpl> impl;
 };

@@ -1,8 +1,8 @@
-//===- ClipGradients.cpp - bound the norm of all gradients together ----------===//
+//===- ClipGradients.cpp - bound or measure the norm of all gradients together -===//
 //
 // In the update, where one update has all gradients. The stages of a pipeline each have some: a
 // stage's reduce function then gives the square of its gradients' norm, a term of a sum over
-// stages, and the updates scale by the root of that sum.
+// stages, and the updates scale by the root of that sum, or give it only.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,6 +19,7 @@
 
 namespace cleave::gradients {
 #define GEN_PASS_DEF_CLIPGRADIENTS
+#define GEN_PASS_DEF_MEASUREGRADIENTNORM
 #include "passes/gradients/Passes.h.inc"
 } // namespace cleave::gradients
 
@@ -58,48 +59,51 @@ static void hoistGradients(ArrayRef<TakenGradient> gradients, Operation *positio
 }
 
 namespace {
-struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
-  using ClipGradientsBase::ClipGradientsBase;
+/// Makes a program compute the norm of its gradients, and clip them where there is a maximum.
+class JointNorm {
+public:
+  JointNorm(ModuleOp module, std::optional<double> maxNorm)
+      : module(module), context(module.getContext()), maxNorm(maxNorm) {}
 
-  void runOnOperation() override {
-    ModuleOp module = getOperation();
-    if (!std::isfinite(maxNorm) || maxNorm <= 0) {
-      module.emitError() << "expects a positive max-norm, found " << double(maxNorm);
-      return signalPassFailure();
-    }
+  LogicalResult run() {
     FailureOr<train::ProgramFunctions> program =
         train::getProgram(module, train::ProgramForms::Staged);
     if (failed(program))
-      return signalPassFailure();
-    if (!program->hasUpdate()) {
-      module.emitError() << "has no update function, so there are no gradients to clip; export it "
-                            "with an optimizer";
-      return signalPassFailure();
-    }
-    if (program->isStaged()) {
-      if (failed(clipStages(*program)) ||
-          failed(train::getProgram(module, train::ProgramForms::Staged)))
-        signalPassFailure();
-      return;
-    }
+      return failure();
+    if (!program->hasUpdate())
+      return module.emitError() << "has no update function, so there are no gradients to "
+                                << (maxNorm ? "clip" : "measure")
+                                << "; export it with an optimizer";
+    if (program->isStaged())
+      return failure(failed(addToStages(*program)) ||
+                     failed(train::getProgram(module, train::ProgramForms::Staged)));
     FailureOr<SmallVector<TakenGradient>> gradients = findGradients(*program);
     if (failed(gradients))
-      return signalPassFailure();
-    if (!gradients->empty() && failed(clip(program->update, *gradients)))
-      signalPassFailure();
+      return failure();
+    return gradients->empty() ? success() : addToUpdate(program->update, *gradients);
   }
 
-  /// Scales by the norm, which the update gives from then on.
-  void clipTo(ImplicitLocOpBuilder &b, func::FuncOp update, ArrayRef<TakenGradient> gradients,
-              Value norm) {
-    scaleToNorm(b, gradients, norm, maxNorm);
-    backward::addResult(update, norm, train::RoleAttr::get(&getContext(), RoleKind::Output, kNorm));
+  /// The gradients of which the norm is.
+  int64_t count() const { return numGradients; }
+
+private:
+  /// The update gives the norm from then on, and scales by it.
+  void use(ImplicitLocOpBuilder &b, func::FuncOp update, ArrayRef<TakenGradient> gradients,
+           Value norm) {
+    if (maxNorm)
+      scaleToNorm(b, gradients, norm, *maxNorm);
+    backward::addResult(update, norm, train::RoleAttr::get(context, RoleKind::Output, kNorm));
   }
 
-  LogicalResult clip(func::FuncOp update, ArrayRef<TakenGradient> gradients) {
-    if (backward::findResult(update, RoleKind::Output, StringAttr::get(&getContext(), kNorm)))
-      return update.emitError() << "already clips its gradients";
-    numClipped += gradients.size();
+  static LogicalResult refuseSecond(func::FuncOp update) {
+    return update.emitError() << "already computes the norm of its gradients; clip or measure them "
+                                 "once";
+  }
+
+  LogicalResult addToUpdate(func::FuncOp update, ArrayRef<TakenGradient> gradients) {
+    if (backward::findResult(update, RoleKind::Output, StringAttr::get(context, kNorm)))
+      return refuseSecond(update);
+    numGradients += gradients.size();
     // After the last gradient, before the first optimizer step. Moves renumber the block, so all
     // comparisons come before them.
     Operation *last = nullptr, *first = getFirstUser(gradients);
@@ -129,7 +133,7 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
       b.setInsertionPoint(first);
     }
 
-    clipTo(b, update, gradients, makeNorm(b, getValues(gradients)));
+    use(b, update, gradients, makeNorm(b, getValues(gradients)));
     return success();
   }
 
@@ -137,18 +141,17 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
   // Stages
   //===--------------------------------------------------------------------===//
 
-  LogicalResult clipStages(train::ProgramFunctions &program) {
+  LogicalResult addToStages(train::ProgramFunctions &program) {
     for (const train::StageSum &sum : train::listStageSums(program))
       if (sum.name == kSquares)
-        return func::FuncOp(program.stages[sum.consumers.front()].update).emitError()
-               << "already clips its gradients";
+        return refuseSecond(program.stages[sum.consumers.front()].update);
     SmallVector<Value> all;
     for (train::ProgramFunctions &stage : program.stages) {
       if (!stage.update)
         continue;
       FailureOr<SmallVector<TakenGradient>> gradients = findGradients(stage);
       if (failed(gradients) ||
-          failed(reduceBeforeUpdate(stage, *gradients, "clipping across stages")))
+          failed(reduceBeforeUpdate(stage, *gradients, "a norm across stages")))
         return failure();
       llvm::append_range(all, getValues(*gradients));
     }
@@ -157,22 +160,22 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
     // Squares of a narrow type would overflow where its norms do not.
     RankedTensorType type = getNormType(all);
     if (type.getElementTypeBitWidth() < 32)
-      type = cast<RankedTensorType>(type.clone(Float32Type::get(&getContext())));
+      type = cast<RankedTensorType>(type.clone(Float32Type::get(context)));
     for (train::ProgramFunctions &stage : program.stages) {
       if (!stage.update)
         continue;
       FailureOr<SmallVector<TakenGradient>> gradients = findGradients(stage);
       if (succeeded(gradients) && !gradients->empty())
-        clipStage(stage, *gradients, type);
+        addToStage(stage, *gradients, type);
     }
     return success();
   }
 
-  /// The stage's term of the sum, and the scaling by it. `type` is that of all stages' terms.
-  void clipStage(train::ProgramFunctions &stage, ArrayRef<TakenGradient> gradients,
-                 RankedTensorType type) {
+  /// The stage's term of the sum, and its root in the update. `type` is that of all stages' terms.
+  void addToStage(train::ProgramFunctions &stage, ArrayRef<TakenGradient> gradients,
+                  RankedTensorType type) {
     func::FuncOp reduce = stage.reduce, update = stage.update;
-    auto role = train::RoleAttr::get(&getContext(), RoleKind::StageSum, kSquares);
+    auto role = train::RoleAttr::get(context, RoleKind::StageSum, kSquares);
     SmallVector<Value> reduced = getReduced(stage, gradients);
     ImplicitLocOpBuilder b(reduce.getLoc(), backward::getReturn(reduce));
     Value norm = convertScalar(b, makeNorm(b, reduced), type);
@@ -181,8 +184,39 @@ struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
     BlockArgument squares = backward::addArgument(update, type, role, update.getLoc());
     b.setLoc(update.getLoc());
     b.setInsertionPoint(getFirstUser(gradients));
-    clipTo(b, update, gradients, aten::SqrtOp::create(b, type, squares));
-    numClipped += gradients.size();
+    use(b, update, gradients, aten::SqrtOp::create(b, type, squares));
+    numGradients += gradients.size();
+  }
+
+  ModuleOp module;
+  MLIRContext *context;
+  std::optional<double> maxNorm;
+  int64_t numGradients = 0;
+};
+
+struct ClipGradients : gradients::impl::ClipGradientsBase<ClipGradients> {
+  using ClipGradientsBase::ClipGradientsBase;
+
+  void runOnOperation() override {
+    if (!std::isfinite(maxNorm) || maxNorm <= 0) {
+      getOperation().emitError() << "expects a positive max-norm, found " << double(maxNorm);
+      return signalPassFailure();
+    }
+    JointNorm norm(getOperation(), maxNorm);
+    if (failed(norm.run()))
+      signalPassFailure();
+    numClipped += norm.count();
+  }
+};
+
+struct MeasureGradientNorm : gradients::impl::MeasureGradientNormBase<MeasureGradientNorm> {
+  using MeasureGradientNormBase::MeasureGradientNormBase;
+
+  void runOnOperation() override {
+    JointNorm norm(getOperation(), std::nullopt);
+    if (failed(norm.run()))
+      signalPassFailure();
+    numMeasured += norm.count();
   }
 };
 } // namespace

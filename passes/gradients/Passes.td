@@ -185,4 +185,26 @@ def ScaleLoss : Pass<"scale-loss", "::mlir::ModuleOp"> {
   let dependentDialects = ["::cleave::aten::AtenDialect", "::cleave::dist::DistDialect", "::cleave::train::TrainDialect"];
 }
 
+def MeasureGradientNorm : Pass<"measure-gradient-norm", "::mlir::ModuleOp"> {
+  let summary = "compute the global norm of gradients";
+  let description = [{
+    Makes the update give the 2-norm of all gradients that the optimizer consumes, over all mesh axes
+    and pipeline stages: its output `gradient_norm`, which runs report as such. The same as
+    `--clip-gradients` computes, of gradients that stay as they are; where it runs is the same, too.
+
+    After:
+    ```mlir
+    %n = aten.linalg_vector_norm(%g, ord = 2.0) : (tensor<8x8xf32>) -> tensor<f32>
+    %all = aten.stack([%n, ...]) ...
+    %norm = aten.linalg_vector_norm(%all, ord = 2.0) ...
+    %p1, %m1, %v1 = train.adamw(%p, %g, %m, %v, %step, %lr) ...
+    return %p1, %m1, %v1, ..., %norm
+    ```
+  }];
+  let statistics = [
+    Statistic<"numMeasured", "gradients measured", "gradients of which the norm is">
+  ];
+  let dependentDialects = ["::cleave::aten::AtenDialect", "::cleave::dist::DistDialect", "::cleave::train::TrainDialect"];
+}
+
 #endif // CLEAVE_PASSES_GRADIENTS_PASSES

@@ -80,9 +80,11 @@ public:
 struct RankPosition {
   /// Whether the rank told: its process may be stopped, its machine unreachable.
   bool responds = false;
-  /// The collective that it started last: `all-reduce of gradient "w"`; empty before the first.
+  /// The send or receive that it waits for, else the collective that it started last: `all-reduce
+  /// of gradient "w"`; empty before the first.
   std::string operation;
-  /// The ranks that have not come to it yet, or do not respond.
+  /// The peer of that send or receive; the ranks that have not come to the collective yet, or do
+  /// not respond.
   std::vector<int> waitsFor;
 };
 

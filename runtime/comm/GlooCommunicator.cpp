@@ -54,8 +54,16 @@ std::vector<RankPosition> GlooCommunicator::askPositions(std::chrono::millisecon
     RankPosition &rank = result.emplace_back();
     rank.responds = position.state == PeerPosition::State::Running;
     auto [groupPath, operation] = StringRef(position.operation).split('\n');
-    if (!rank.responds || groupPath.empty())
+    if (!rank.responds)
       continue;
+    // Operations may name what they move over several lines, a peer never does.
+    if (groupPath.empty()) {
+      auto [exchange, peer] = operation.rsplit('\n');
+      rank.operation = exchange.str();
+      if (int other; !peer.getAsInteger(10, other) && other >= 0 && other < int(last.size()))
+        rank.waitsFor.push_back(other);
+      continue;
+    }
     rank.operation = operation.str();
     auto [group, isNew] = byGroup.try_emplace(groupPath);
     if (isNew)

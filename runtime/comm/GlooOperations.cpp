@@ -6,6 +6,7 @@
 
 #include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <ATen/ATen.h>
@@ -109,8 +110,13 @@ public:
       return llvm::Error::success();
     milliseconds limit = timeout.value_or(owner.timeout());
     auto left = std::chrono::ceil<milliseconds>(operation.start + limit - Clock::now());
-    if (owner.shared().monitor->hasLoss())
+    PeerMonitor &monitor = *owner.shared().monitor;
+    if (monitor.hasLoss())
       return owner.diagnose(operation, "", limit);
+    // For who watches the run.
+    uint64_t exchange = monitor.beginExchange(llvm::StringRef(operation.text).rtrim(','),
+                                              owner.members()[operation.peer]);
+    auto end = llvm::make_scope_exit([&] { monitor.endExchange(exchange); });
     try {
       finished = work->wait(std::max(left, milliseconds(1)));
     } catch (...) {

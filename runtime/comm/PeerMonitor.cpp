@@ -144,11 +144,27 @@ void PeerMonitor::setPosition(StringRef group, uint64_t number, StringRef operat
   found->second.operation.assign(operation.data(), std::min(operation.size(), kLongestText));
 }
 
+uint64_t PeerMonitor::beginExchange(StringRef operation, int peer) {
+  std::lock_guard lock(mutex);
+  exchanges[++nextExchange] = {operation.take_front(kLongestText).str(), peer};
+  return nextExchange;
+}
+
+void PeerMonitor::endExchange(uint64_t exchange) {
+  std::lock_guard lock(mutex);
+  exchanges.erase(exchange);
+}
+
 PeerPosition PeerMonitor::ownPosition(StringRef group) {
   std::lock_guard lock(mutex);
   PeerPosition position;
   position.state = PeerPosition::State::Running;
   bool isAny = group == kAnyGroup;
+  if (isAny && !exchanges.empty()) {
+    const Exchange &waitedFor = exchanges.begin()->second;
+    position.operation = "\n" + waitedFor.operation + "\n" + std::to_string(waitedFor.peer);
+    return position;
+  }
   auto found = positions.find(isAny ? StringRef(lastGroup) : group);
   if (found != positions.end()) {
     position.started = found->second.number;

@@ -28,8 +28,9 @@
 
 namespace cleave::runtime {
 
-/// Instead of a group's name in a question: the operation that a rank started last in any group. It
-/// is answered after the group's name and a line break.
+/// Instead of a group's name in a question: the send or receive that a rank waits for, or else the
+/// operation that it started last in any group. It is answered after the group's name and a line
+/// break; a send or receive has no group, and another line break and its peer behind it.
 inline constexpr const char *kAnyGroup = "";
 
 class PeerMonitor {
@@ -52,6 +53,11 @@ public:
 
   /// Notes that this rank starts the `number`th operation (from 1) of `group`.
   void setPosition(llvm::StringRef group, uint64_t number, llvm::StringRef operation);
+
+  /// Notes that this rank waits for a send or receive with rank `peer` of the world, until
+  /// `endExchange` of what this gives.
+  uint64_t beginExchange(llvm::StringRef operation, int peer);
+  void endExchange(uint64_t exchange);
 
   /// Asks every rank where it is in `group`, or kAnyGroup; by world rank. Takes `patience` at most.
   std::vector<PeerPosition> askPositions(llvm::StringRef group, std::chrono::milliseconds patience);
@@ -125,6 +131,13 @@ private:
   std::map<std::string, Started, std::less<>> positions;
   /// The group whose position changed last.
   std::string lastGroup;
+  struct Exchange {
+    std::string operation;
+    int peer = -1;
+  };
+  /// Sends and receives that threads of this rank wait for, in the order in which they began to.
+  std::map<uint64_t, Exchange> exchanges;
+  uint64_t nextExchange = 0;
   std::map<uint64_t, Question> questions;
   uint64_t nextQuestion = 0;
   /// Held while writing to a connection, and while the map of connections changes.

@@ -88,6 +88,9 @@ llvm::Error Session::runUpdate(int64_t step) {
 llvm::Error Session::runStep(int64_t step, MicrobatchCallback fill, MicrobatchCallback done) {
   return impl->runStep(step, fill, done);
 }
+void Session::setDrawsBefore(int64_t draws) {
+  impl->context.drawsBefore = draws;
+}
 void Session::setRateReductions(int64_t count) {
   impl->context.rateReductions = count;
 }
@@ -140,10 +143,10 @@ llvm::Expected<std::vector<double>> Session::takeLosses() {
 
 std::optional<Session::MemoryUse> Session::memoryUse() const {
   const StepContext &context = impl->context;
-  if (!context.plannedBytes)
-    return std::nullopt;
   MemoryCounts counts = context.device.memory();
-  return MemoryUse{*context.plannedBytes, counts.tensorPeak, counts.workspacePeak,
+  if (counts.peak == 0)
+    return std::nullopt;
+  return MemoryUse{context.plannedBytes, counts.tensorPeak, counts.workspacePeak,
                    context.device.countsWorkspace()};
 }
 void Session::resetMemoryUse() {

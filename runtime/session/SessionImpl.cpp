@@ -198,11 +198,6 @@ llvm::Error SessionImpl::makeRunner() {
 // Steps
 //===----------------------------------------------------------------------===//
 
-/// The draws of all steps before this one.
-static uint64_t stepOffset(const StepContext &context, int64_t step) {
-  return uint64_t(step - 1) * context.totalMicrobatches() * context.program.draws();
-}
-
 llvm::Error SessionImpl::checkUpdate(int64_t step) const {
   if (context.program.hasUpdate())
     return checkScheduledSteps(context.program, lastStep, step);
@@ -270,13 +265,13 @@ void SessionImpl::takeGenerator(int64_t step) {
   at::Generator process = at::detail::getDefaultCPUGenerator();
   std::lock_guard<std::mutex> lock(process.mutex());
   context.random.continueFrom(process.get<at::CPUGeneratorImpl>()->engine(), context.options.seed,
-                              stepOffset(context, step));
+                              uint64_t(context.stepOffset(step)));
 }
 
 void SessionImpl::leaveGenerator(int64_t step) {
   if (!context.options.followsDefaultGenerator || context.program.draws() == 0)
     return;
-  at::Generator &reached = context.random.seek(context.options.seed, stepOffset(context, step + 1));
+  at::Generator &reached = context.random.seek(context.options.seed, context.stepOffset(step + 1));
   at::Generator process = at::detail::getDefaultCPUGenerator();
   std::lock_guard<std::mutex> lock(process.mutex());
   process.get<at::CPUGeneratorImpl>()->set_engine(reached.get<at::CPUGeneratorImpl>()->engine());

@@ -30,6 +30,8 @@ public:
   llvm::Expected<TensorRef> input(llvm::StringRef name);
   llvm::Expected<ConstTensorRef> result(llvm::StringRef fileName);
   std::vector<ConstTensorRef> keptOutputs(llvm::StringRef fileName);
+  /// Where a weight or optimizer state of this rank is kept, by its file name; null for others.
+  at::Tensor *findState(llvm::StringRef fileName) { return stateFiles.lookup(fileName); }
 
   StepContext context;
   std::unique_ptr<StepRunner> runner;

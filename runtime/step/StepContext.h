@@ -16,8 +16,8 @@
 namespace cleave::runtime {
 
 /// What the runners of a session's steps share. The session owns it and completes it before it
-/// makes a runner; from then on only `state`, `rateReductions`, `lossScale`, and the contents of
-/// `buckets`, `random` and `phases`, change.
+/// makes a runner; from then on only `state`, `rateReductions`, `lossScale`, `drawsBefore`, and the
+/// contents of `buckets`, `random` and `phases`, change.
 struct StepContext {
   StepContext(const Program &program, const SessionOptions &options);
 
@@ -36,6 +36,8 @@ struct StepContext {
   RandomStream random;
   /// How often a plateau has reduced learning rates.
   int64_t rateReductions = 0;
+  /// Session::setDrawsBefore.
+  std::optional<int64_t> drawsBefore;
   /// Services::learningRates; an entry for each parameter group that the program names.
   std::vector<double> learningRates;
   std::unique_ptr<KernelSource> kernels;
@@ -60,7 +62,11 @@ struct StepContext {
   /// Where the random numbers of this rank's microbatch `index` begin in the program's stream.
   int64_t randomOffset(int64_t step, int64_t index) const {
     int64_t number = part.index * options.microbatches + index;
-    return ((step - 1) * totalMicrobatches() + number) * program.draws();
+    return stepOffset(step) + number * program.draws();
+  }
+  /// The draws of all steps before this one.
+  int64_t stepOffset(int64_t step) const {
+    return drawsBefore.value_or((step - 1) * totalMicrobatches() * program.draws());
   }
   /// Bytes from the arena's beginning to a frame of a stage.
   int64_t frameOffset(int64_t stage, unsigned slot) const {

@@ -43,9 +43,10 @@ void StepState::allocate(const Program &program, const StageMap &stages, const P
     auto adopted = options.adopted.find(value.fileName);
     bool isAdopted = isHere && adopted != options.adopted.end();
     homes.push_back(isAdopted ? adopted->second.data : nullptr);
-    return isAdopted ? adopt(homes.back(), value.type, device)
-           : isHere  ? device.allocate(value.type)
-                     : at::Tensor();
+    bool isBorrowed = options.borrowed.count(value.fileName) > 0;
+    return isAdopted               ? adopt(homes.back(), value.type, device)
+           : isHere && !isBorrowed ? device.allocate(value.type)
+                                   : at::Tensor();
   };
   for (const ValueInfo &value : program.weights())
     weights.push_back(allocate(value, stages.hasWeight(value.name), weightHomes));

@@ -4,6 +4,7 @@
 #include "runtime/io/Safetensors.h"
 #include "runtime/program/Form.h"
 #include "runtime/ranks/WholeTensors.h"
+#include "runtime/session/SharedState.h"
 #include "runtime/train/Agreement.h"
 #include "runtime/train/Inputs.h"
 #include "runtime/train/LossShares.h"
@@ -94,16 +95,6 @@ llvm::Error Evaluation::openData(int64_t trainingMicrobatches) {
         "{0}: expected at least a microbatch of {1} examples to evaluate on, found less",
         options.evalData, microbatchSize);
   return llvm::Error::success();
-}
-
-static bool haveSamePlacements(const ValueInfo &a, const ValueInfo &b) {
-  auto fields = [](const AxisPlacement &p) {
-    return std::tie(p.axis, p.kind, p.reduction, p.dim, p.order);
-  };
-  return a.type == b.type && a.placements.size() == b.placements.size() &&
-         llvm::all_of(llvm::zip_equal(a.placements, b.placements), [&](auto pair) {
-           return fields(std::get<0>(pair)) == fields(std::get<1>(pair));
-         });
 }
 
 /// The training's value that an evaluated program's is; null if there is none.

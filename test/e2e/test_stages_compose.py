@@ -249,7 +249,7 @@ def test_stages_come_before_what_joins_them(exported, build_dir, tmp_path):
         ([SYNC, BUCKETS, outline(2)], "gathers gradients in a bucket"),
         ([SYNC, CLIP, outline(2)], "outline stages before passes that join gradients"),
         ([outline(2), SYNC, BUCKETS, SYNC], "takes the bucket"),
-        ([outline(2), SYNC, CLIP, CLIP], "already clips its gradients"),
+        ([outline(2), SYNC, CLIP, CLIP], "already computes the norm of its gradients"),
         ([outline(2), SYNC, CLIP, SYNC], "which is divided over 'dp' already"),
         ([outline(2), SYNC, BUCKETS, CLIP, BUCKETS], "which is already in a bucket"),
         ([outline(2), SYNC, CLIP, SPLIT_FSDP], "already exists"),

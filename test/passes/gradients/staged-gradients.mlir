@@ -80,7 +80,7 @@
 // WHOLE-NOT: dist.all_reduce
 // WHOLE: func.func @reduce_1(
 
-// TWICE: error: already clips its gradients
+// TWICE: error: already computes the norm of its gradients; clip or measure them once
 // AGAIN: error: has the bucket "bucket0_0" already; gradients are bucketed once
 // LATE: error: takes the bucket "bucket0_0"; sum gradients over 'dp' before --bucket-gradients
 // CLIPPED: error: takes #train.role<input "x" batch 0 over ["dp"]>, which is divided over 'dp' already; a second sum of gradients would scale them
