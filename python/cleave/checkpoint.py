@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import os
 import pathlib
+from collections.abc import Sequence
 
 import torch
 
+from cleave.checkpoint_optimizer import read_states
 from cleave.export.averages import SLOT
 from cleave.parts import PARTS_INDEX, CheckpointError, read_parts
 
@@ -22,17 +25,33 @@ def load_checkpoint(
     folder: str | os.PathLike,
     *,
     loss: torch.nn.Module | None = None,
+    optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | None = None,
     prefix: str = "",
     averages: bool = False,
-) -> None:
+) -> int | None:
     """Sets the parameters and buffers of `model`, all of them and no other (strict), from a checkpoint.
 
-    folder: a checkpoint, `run1/step-00000100`, or a run's folder, whose newest one is taken. loss: a loss
-    module to set as well. prefix: what the checkpoint's names have before the model's, where the exported
-    module had `model` in it: tensors of other names are left out. averages: parameters get their moving averages
-    (`ema` of an export); those that the run did not update, and buffers, their values.
+    folder: a checkpoint, `run1/step-00000100`, or a run's folder, whose newest one is taken; or weights of another
+    form: a Hugging Face folder, or one of torch.distributed.checkpoint. loss: a loss module to set as well.
+    optimizer: of the model's parameters, one or several, whose state becomes that of the checkpoint: its next step is
+    the one that the run would have taken. Learning rates stay: schedulers set them. prefix: what the checkpoint's
+    names have before the model's, where the exported module had `model` in it: tensors of other names are left out.
+    averages: parameters get their moving averages (`ema` of an export); those that the run did not update, and
+    buffers, their values.
+
+    Returns the number of steps that the checkpoint is of; None for weights of another form.
     """
-    checkpoint = find_checkpoint(pathlib.Path(folder))
+    folder = pathlib.Path(folder)
+    if not _is_run(folder):
+        if loss is not None or optimizer is not None or averages:
+            raise CheckpointError(
+                f"{folder}: expected a checkpoint of cleave-run, which has the state of a loss or optimizer, found none"
+            )
+        state = take_prefix(read_weights(folder), prefix, folder)
+        _check(model, add_tied_names(state, model), folder)
+        model.load_state_dict(state, strict=True)
+        return None
+    checkpoint = find_checkpoint(folder)
     tensors, path = read_group(checkpoint, "model")
     found = read_averages(checkpoint) if averages else {}
     pairs = [(model, take_prefix(tensors | _known(found, tensors), prefix, checkpoint), path)]
@@ -44,8 +63,57 @@ def load_checkpoint(
         pairs.append((loss, tensors | _known(of_loss, tensors), path))
     for module, state, path in pairs:
         _check(module, state, path)
+    steps = _read_steps(checkpoint)
+    optimizers = [] if optimizer is None else [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer)
+    if optimizers:
+        tensors, path = read_group(checkpoint, "optimizer")
+        states = read_states(optimizers, _name_parameters(model, prefix, loss), tensors, steps, path)
     for module, state, _ in pairs:
         module.load_state_dict(state, strict=True)
+    for number, each in enumerate(optimizers):
+        each.state.clear()
+        each.state.update(states[number])
+    return steps
+
+
+def _is_run(folder: pathlib.Path) -> bool:
+    """Whether it is a checkpoint or a run of cleave-run, or nothing that there is another way to read."""
+    others = (".metadata", "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
+    return (folder / "state.json").exists() or (folder.is_dir() and not any((folder / name).exists() for name in others))
+
+
+def add_tied_names(state: Tensors, model: torch.nn.Module) -> Tensors:
+    """Adds to `state` the names of the model's tied tensors that it has under another name: `save_pretrained` leaves
+    all but one out."""
+    names = collections.defaultdict(list)
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        names[id(tensor)].append(name)
+    for tied in names.values():
+        known = next((name for name in tied if name in state), None)
+        for name in tied:
+            if known is not None:
+                state.setdefault(name, state[known])
+    return state
+
+
+def _read_steps(checkpoint: pathlib.Path) -> int:
+    path = checkpoint / "state.json"
+    try:
+        return int(json.loads(path.read_text())["step"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path}: expected the state of a run: {error!r}") from None
+
+
+def _name_parameters(
+    model: torch.nn.Module, prefix: str, loss: torch.nn.Module | None
+) -> dict[torch.nn.Parameter, list[str]]:
+    """What a checkpoint may call a parameter."""
+    names = collections.defaultdict(list)
+    for module, before in ((model, prefix), (loss, "loss.")):
+        if module is not None:
+            for name, parameter in module.named_parameters(remove_duplicate=False):
+                names[parameter].append(before + name)
+    return names
 
 
 def read_averages(checkpoint: pathlib.Path) -> Tensors:

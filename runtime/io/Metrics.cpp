@@ -101,6 +101,8 @@ llvm::Error MetricsFile::write(const StepMetrics &metrics) {
                     formatNumber(std::round(metrics.tokensPerSecond * 10) / 10),
                     formatNumber(std::round(metrics.milliseconds * 1000) / 1000))
           .str();
+  if (!metrics.program.empty())
+    line += llvm::formatv(", \"program\": {0}", llvm::json::Value(metrics.program)).str();
   if (metrics.learningRates.size() == 1)
     line += ", \"lr\": " + formatNumber(metrics.learningRates.front());
   else if (!metrics.learningRates.empty())

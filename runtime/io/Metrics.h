@@ -23,6 +23,8 @@ struct StepMetrics {
   double loss = 0;
   double tokensPerSecond = 0;
   double milliseconds = 0;
+  /// The program that the step is of, where several take turns; else empty.
+  std::string program;
   /// The rates of the parameter groups that differ, in the order of the program.
   std::vector<double> learningRates;
   /// The norm of all gradients together, before they are clipped; set if the program computes it.
@@ -36,7 +38,8 @@ struct StepMetrics {
   /// Floating-point operations of the step over those that the devices could have done; set if
   /// their peak is known.
   std::optional<double> utilization;
-  /// Peak bytes of tensors in the step, and of what ops use inside; set if the program is lowered.
+  /// Peak bytes of tensors in the step; and apart from it, in lowered programs, what ops use
+  /// inside.
   std::optional<int64_t> tensorBytes, workspaceBytes;
 };
 
@@ -47,9 +50,9 @@ const char *describeNonFinite(double loss);
 std::string formatNumber(double value);
 
 /// Appends a line per step to a file of JSON lines: step, loss, tokens_per_s, ms, and where they
-/// are known lr (a list where there are several), gradient_norm, loss_scale, skipped_steps,
-/// eval_loss, mfu, memory_bytes, workspace_bytes. A loss that is not finite is null, since JSON has
-/// no such numbers. Finite losses are written so that they read back bit for bit.
+/// are known program, lr (a list where there are several), gradient_norm, loss_scale,
+/// skipped_steps, eval_loss, mfu, memory_bytes, workspace_bytes. A loss that is not finite is null,
+/// since JSON has no such numbers. Finite losses are written so that they read back bit for bit.
 class MetricsFile {
 public:
   /// Makes sure that the file can be written and changes nothing in it; `begin` must follow.

@@ -74,38 +74,31 @@ llvm::Error Trainer::evaluate(StepMetrics &metrics) {
   if (status)
     status->setState("evaluating");
   if (options.evaluatesAverages)
-    if (llvm::Error error = session->swapAverages())
+    if (llvm::Error error = session().swapAverages())
       return error;
   if (llvm::Error error =
-          evaluation->run(*session, metrics.step).moveInto(metrics.evalLoss.emplace()))
+          evaluation->run(session(), metrics.step).moveInto(metrics.evalLoss.emplace()))
     return error;
   if (options.evaluatesAverages)
-    if (llvm::Error error = session->swapAverages())
+    if (llvm::Error error = session().swapAverages())
       return error;
   if (status)
     status->setState("training");
-  session->resetMemoryUse();
+  session().resetMemoryUse();
   // One after the last step alone is not of the series, if the run is continued.
   if (!isDue)
     return llvm::Error::success();
   isBest = evaluations.add(metrics.step, *metrics.evalLoss);
   if (std::optional<PlateauRule> rule = findPlateau(program))
     if (evaluations.reduceOnPlateau(*metrics.evalLoss, *rule))
-      session->setRateReductions(evaluations.reductions);
+      for (const std::unique_ptr<TrainedProgram> &each : programs)
+        each->session->setRateReductions(evaluations.reductions);
   return llvm::Error::success();
 }
 
 bool Trainer::stopsEarly() const {
   return options.earlyStoppingPatience &&
          evaluations.withoutImprovement >= *options.earlyStoppingPatience;
-}
-
-std::vector<double> Trainer::getRates(int64_t step, const std::optional<LossScale> &scale) const {
-  int64_t taken = scale ? std::max<int64_t>(step - scale->skipped, 1) : step;
-  std::vector<double> result;
-  for (const RateSchedule &rate : rates)
-    result.push_back(rate.at(taken, evaluations.reductions));
-  return result;
 }
 
 llvm::Error Trainer::linkBest(int64_t step) {
@@ -127,14 +120,4 @@ llvm::Error Trainer::openStatus() {
   llvm::Error error =
       Status::open(options.status, program.name(), options.steps, world).moveInto(status);
   return agree(world, std::move(error), "the status");
-}
-
-double Trainer::countFlops() const {
-  if (!session->isScheduled())
-    return double(computeCosts(program, microbatches, options.weightGradients).flops);
-  double sum = 0;
-  std::vector<ProgramCosts> costs = computeScheduleCosts(program);
-  for (const ProgramCosts &place : costs)
-    sum += double(place.flops);
-  return sum / double(costs.size());
 }

@@ -7,11 +7,11 @@
 using namespace cleave::runtime;
 
 llvm::Error Trainer::save(int64_t step) {
-  if (world.size() > 1 && (program.isTyped() || session->isScheduled()))
+  if (world.size() > 1 && (program.isTyped() || session().isScheduled()))
     return saveParts(step);
   if (!isFirstRank())
     return llvm::Error::success();
-  llvm::Expected<CheckpointViews> views = viewState(*session);
+  llvm::Expected<CheckpointViews> views = viewState(session());
   if (!views)
     return views.takeError();
   auto &[model, loss, optimizer] = *views;
@@ -23,7 +23,7 @@ llvm::Error Trainer::saveParts(int64_t step) {
   llvm::Error error = isFirstRank() ? checkpoints->begin(step) : llvm::Error::success();
   if (llvm::Error refusal = agree(world, std::move(error), what))
     return refusal;
-  llvm::Expected<StateParts> state = viewParts(*session);
+  llvm::Expected<StateParts> state = viewParts(session());
   std::string report;
   error = state ? writeCheckpointParts(options.checkpoint, step, world.rank(), world.size(),
                                        state->views)

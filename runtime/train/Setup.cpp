@@ -1,12 +1,8 @@
 //===- Setup.cpp - what happens before the first step ---------------------===//
 
 #include "runtime/comm/Communicator.h"
-#include "runtime/ranks/RankGrid.h"
-#include "runtime/ranks/StageMap.h"
 #include "runtime/session/TensorFiles.h"
 #include "runtime/train/Agreement.h"
-#include "runtime/train/Inputs.h"
-#include "runtime/train/LearningRate.h"
 #include "runtime/train/State.h"
 #include "runtime/train/Trainer.h"
 #include "llvm/ADT/STLExtras.h"
@@ -40,6 +36,7 @@ static std::vector<std::pair<std::string, std::string>> listOptions(const TrainO
           {"--evaluate", options.evaluatesOnly ? "true" : "false"},
           {"--shuffle", options.shuffle ? "true" : "false"},
           {"--documents", options.documents},
+          {"--also", llvm::join(options.also, "; ")},
           {"--trace", options.trace},
           {"--trace-steps", std::to_string(options.traceSteps)},
           {"--profile", options.profile},
@@ -58,29 +55,56 @@ llvm::Error Trainer::setUp() {
   if (llvm::Error error =
           agreeOnProgram(world, program, listOptions(options), options.kernels, options.check.isOn))
     return error;
+  if (llvm::Error error = openOthers())
+    return error;
   if (llvm::Error error = openEvaluation())
     return error;
   llvm::Error error = checkOptions();
   if (!error && !options.evaluatesOnly)
     error = openData();
   if (!error && evaluation)
-    error = evaluation->openData(microbatches);
+    error = evaluation->openData(first().microbatches);
   if (llvm::Error refusal = agree(world, std::move(error), "the options and the data"))
     return refusal;
   if (llvm::Error error = openOutputs())
     return error;
   if (llvm::Error error = createSession())
     return error;
-  rates = listRateSchedules(program);
   if (llvm::Error error = resume())
     return error;
-  session->setRateReductions(evaluations.reductions);
-  if (options.peakFlops)
-    flopsPerStep = countFlops();
-  reportsNorm = isFirstRank() &&
-                llvm::any_of(program.results(Phase::Update),
-                             [](const auto &value) { return value.fileName == kGradientNorm; });
+  turns = order.turnsBefore(completed + 1);
+  for (const std::unique_ptr<TrainedProgram> &each : programs) {
+    each->session->setRateReductions(evaluations.reductions);
+    if (options.peakFlops)
+      flopsPerStep.push_back(each->countFlops());
+  }
   return reporter->begin(completed);
+}
+
+llvm::Error Trainer::openOthers() {
+  llvm::Error error = llvm::Error::success();
+  for (const std::string &text : options.also) {
+    llvm::Expected<OtherProgram> other = parseOtherProgram(text);
+    if (!other) {
+      error = other.takeError();
+      break;
+    }
+    auto loaded = loadProgram(other->path, {world.rank(), world.size()});
+    if (!loaded) {
+      error = loaded.takeError();
+      break;
+    }
+    programs.push_back(
+        std::make_unique<TrainedProgram>(std::move(*loaded), *other, world, options));
+    others.push_back(std::move(*other));
+  }
+  if (llvm::Error refusal = agree(world, std::move(error), "the programs"))
+    return refusal;
+  for (const std::unique_ptr<TrainedProgram> &each : llvm::drop_begin(programs))
+    if (llvm::Error refusal =
+            agreeOnProgram(world, each->program, {}, options.kernels, options.check.isOn))
+      return refusal;
+  return llvm::Error::success();
 }
 
 llvm::Error Trainer::openEvaluation() {
@@ -98,18 +122,13 @@ llvm::Error Trainer::checkTraining() {
                      options.checkpointEvery, options.keepLast);
   if (options.checkpoint.empty() && (options.checkpointEvery > 0 || options.resume))
     return makeError("--checkpoint-every and --resume need --checkpoint DIRECTORY");
-  if (!program.hasUpdate())
-    return makeError(
-        "{0}: expected a program with an update function, found none: export it with an "
-        "optimizer to train",
-        program.path());
-  if (llvm::none_of(program.results(Phase::Microbatch),
-                    [](const ValueInfo &value) { return value.role == RoleKind::Loss; }))
-    return makeError("{0}: expected a program with a loss, found none", program.path());
   if (options.data.empty())
     return makeError("expected --data to train on");
-  if (llvm::Error error = checkScheduledSteps(program, findLastStep(program), options.steps))
-    return error;
+  for (const std::unique_ptr<TrainedProgram> &each : programs)
+    if (llvm::Error error = each->checkTraining())
+      return error;
+  if (programs.size() > 1 && !options.profile.empty())
+    return makeError("--profile measures the steps of one program: expected it without --also");
   if (llvm::Error error = checkEvaluations())
     return error;
   if (options.evalEvery < 0)
@@ -136,83 +155,21 @@ llvm::Error Trainer::checkOptions() {
   if (options.learningRate && options.learningRateScale)
     return makeError("expected --lr or --lr-scale, found both");
 
-  llvm::Expected<std::unique_ptr<RankGrid>> grid = RankGrid::create(program, &world);
-  if (!grid)
-    return grid.takeError();
-  for (const ValueInfo &value : program.inputs())
-    if (value.batch && !value.over.empty() && !program.isTyped())
-      part = (*grid)->along(value.over);
-  inputs = readInputs(program, **grid);
-  const ScheduleInfo *schedule = program.schedule();
-  int64_t holders = isRunBySchedule(program, &world) ? schedule->ranks : 1;
-  if (!options.checkpoint.empty() && part.count * holders != world.size() && !program.isTyped())
-    return makeError(
-        "{0}: checkpoints need every rank to hold the whole model, but {1} ranks run {2} "
-        "parts of the batch",
-        program.path(), world.size(), part.count);
-
-  llvm::Expected<int64_t> size = getMicrobatchSize(program, inputs);
-  if (!size)
-    return size.takeError();
-  microbatchSize = *size;
-  microbatches = options.microbatches.value_or(schedule ? schedule->microbatches : 1);
-  if (microbatches < 1)
-    return makeError("expected --microbatches of at least 1, found {0}", microbatches);
-  if (options.batch) {
-    llvm::Expected<int64_t> count = countMicrobatches(*options.batch, part.count, microbatchSize);
-    if (!count)
-      return count.takeError();
-    if (options.microbatches && *options.microbatches != *count)
-      return makeError(
-          "a batch of {0} examples is {1} microbatches of {2} on each of {3} ranks, found "
-          "--microbatches {4}",
-          *options.batch, *count, microbatchSize, part.count, *options.microbatches);
-    microbatches = *count;
-  }
-  if (schedule) {
-    if (schedule->isForwardOnly && !options.evaluatesOnly)
-      return makeError("{0}: schedule '{1}' is forward-only, so it cannot train", program.path(),
-                       schedule->name);
-    if (microbatches != schedule->microbatches)
-      return makeError("{0}: schedule '{1}' is for {2} microbatches per step, found {3} {4}",
-                       program.path(), schedule->name, schedule->microbatches,
-                       options.batch ? "a --batch of" : "--microbatches", microbatches);
-  }
-  if (options.memoryLimit)
-    if (llvm::Error error = isRunBySchedule(program, &world)
-                                ? checkScheduleMemoryLimit(program, *options.memoryLimit)
-                                : checkMemoryLimit(program, microbatches, options.weightGradients,
-                                                   *options.memoryLimit))
+  for (const std::unique_ptr<TrainedProgram> &each : programs)
+    if (llvm::Error error = each->check())
       return error;
-  if (options.learningRate)
-    return setLearningRate(program, *options.learningRate);
-  return options.learningRateScale ? scaleLearningRates(program, *options.learningRateScale)
-                                   : llvm::Error::success();
+  return llvm::Error::success();
 }
 
 llvm::Error Trainer::openData() {
-  DataOptions dataOptions;
-  dataOptions.source = options.data;
-  dataOptions.seed = options.seed;
-  dataOptions.microbatches = microbatches;
-  dataOptions.ranks = part.count;
-  dataOptions.shuffle = options.shuffle;
-  dataOptions.documents = options.documents;
-  llvm::Expected<std::unique_ptr<RankGrid>> grid = RankGrid::create(program, &world);
-  if (!grid)
-    return grid.takeError();
-  if (llvm::Error error = LossShares::create(program, **grid).moveInto(shares))
-    return error;
-  std::vector<InputSpec> specs = describeInputs(program, inputs, **grid);
-  if (options.vocabulary)
-    for (InputSpec &spec : specs)
-      spec.vocabulary = *options.vocabulary;
-  llvm::Expected<std::unique_ptr<DataSource>> source = DataSource::open(dataOptions, specs);
-  if (!source)
-    return source.takeError();
-  data = std::move(*source);
-  dataFingerprint = data->fingerprint();
-  return llvm::Error::success();
+  std::vector<uint64_t> steps;
+  for (const std::unique_ptr<TrainedProgram> &each : programs) {
+    if (llvm::Error error = each->openData())
+      return error;
+    steps.push_back(each->data->countSteps());
+  }
+  dataFingerprint = fingerprintData();
+  return TurnOrder::create(others, steps, options.shuffle, options.seed).moveInto(order);
 }
 
 /// The step to continue from, 0 to start afresh.
@@ -262,9 +219,9 @@ llvm::Error Trainer::createSession() {
   SessionOptions sessionOptions;
   sessionOptions.communicator = &world;
   sessionOptions.device = options.device;
-  sessionOptions.recordGraphs = options.recordGraphs;
+  // A recorded step finds state where it was, which is not so where programs take turns.
+  sessionOptions.recordGraphs = options.recordGraphs && programs.size() == 1;
   sessionOptions.nameRanges = options.nameRanges;
-  sessionOptions.microbatches = microbatches;
   sessionOptions.seed = options.seed;
   sessionOptions.check = options.check;
   sessionOptions.poisonsDeadMemory = options.poisonsDeadMemory;
@@ -289,17 +246,23 @@ llvm::Error Trainer::createSession() {
         tracer->reduction(event);
     };
   }
-  llvm::Error error = Session::create(program, sessionOptions).moveInto(session);
+  llvm::Error error = first().createSession(sessionOptions);
   if (!error) {
     if (!options.weights.path.empty())
-      error = loadWeights(*session, options.weights);
+      error = loadWeights(session(), options.weights);
     else if (!program.weights().empty())
       error =
           makeError("expected --weights: the program has parameters, buffers or constants to fill");
   }
-  if (!error && evaluation)
-    error = evaluation->createSession(*session);
-  return agree(world, std::move(error), "the weights");
+  if (llvm::Error refusal = agree(world, std::move(error), "the weights"))
+    return refusal;
+  // What differs shows on all ranks: none of them waits in a group that others do not make.
+  for (const std::unique_ptr<TrainedProgram> &each : llvm::drop_begin(programs))
+    if (llvm::Error refusal =
+            agree(world, each->createSession(sessionOptions, first()), "the programs"))
+      return refusal;
+  return evaluation ? agree(world, evaluation->createSession(session()), "the evaluation")
+                    : llvm::Error::success();
 }
 
 llvm::Error Trainer::resume() {
@@ -333,7 +296,7 @@ llvm::Error Trainer::resumeFrom(int64_t step) {
   if (!checkpoint)
     return makeError("{0} (remove this checkpoint to resume from the one before it)",
                      llvm::toString(checkpoint.takeError()));
-  if (llvm::Error error = restore(*session, *checkpoint))
+  if (llvm::Error error = restore(session(), *checkpoint))
     return error;
   if (llvm::Error error = checkSameRun(checkpoint->state))
     return error;
@@ -343,8 +306,8 @@ llvm::Error Trainer::resumeFrom(int64_t step) {
 
 llvm::Error Trainer::checkSameRun(const CheckpointState &saved) {
   evaluations = saved.evaluations;
-  if (saved.lossScale && session->lossScale())
-    if (llvm::Error error = session->setLossScale(*saved.lossScale))
+  if (saved.lossScale && session().lossScale())
+    if (llvm::Error error = session().setLossScale(*saved.lossScale))
       return error;
   CheckpointState mine = stateAt(saved.step);
   auto differ = [&](llvm::StringRef what, const auto &then, const auto &now,
@@ -355,9 +318,9 @@ llvm::Error Trainer::checkSameRun(const CheckpointState &saved) {
   };
   if (saved.seed != mine.seed)
     return differ("--seed", saved.seed, mine.seed);
-  int64_t total = saved.microbatches * saved.ranks;
-  if (total != totalMicrobatches() && !options.changesBatch)
-    return differ("microbatches in a step, over all ranks:", total, totalMicrobatches(),
+  int64_t total = saved.microbatches * saved.ranks, found = first().totalMicrobatches();
+  if (total != found && !options.changesBatch)
+    return differ("microbatches in a step, over all ranks:", total, found,
                   " (--continue-with=batch)");
   if (saved.dataFingerprint != mine.dataFingerprint && !options.changesData)
     return differ("different data or a different order, --data", saved.data, mine.data,

@@ -9,6 +9,8 @@
 #include "runtime/train/Inputs.h"
 #include "runtime/train/Trainer.h"
 #include "llvm/ADT/BitVector.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/xxhash.h"
 #include <cmath>
 #include <cstring>
 
@@ -35,19 +37,21 @@ llvm::Error Trainer::run() {
   if (evaluation)
     reporter->say(evaluation->describe());
   if (options.evaluatesOnly) {
-    llvm::Expected<double> loss = evaluation->run(*session, /*step=*/1);
+    llvm::Expected<double> loss = evaluation->run(session(), /*step=*/1);
     if (!loss)
       return loss.takeError();
     if (options.onEvaluated)
       options.onEvaluated(*loss);
     return llvm::Error::success();
   }
-  reporter->say(
-      llvm::formatv("{0}: {1}; {2}", program.name(), data->describe(), describeBatch()).str());
+  for (const std::string &line : describeTraining())
+    reporter->say(line);
   if (options.device)
     reporter->say("device: " + getDeviceText(*options.device));
-  if (llvm::StringRef refusal = session->graphRefusal(); !refusal.empty())
+  if (llvm::StringRef refusal = session().graphRefusal(); !refusal.empty())
     reporter->say(("steps are not recorded as graphs: " + refusal).str());
+  else if (options.recordGraphs && programs.size() > 1)
+    reporter->say("steps are not recorded as graphs: several programs take turns");
   else if (options.recordGraphs && options.stopOnNan)
     reporter->say("a step is recorded as two graphs: its update waits for the losses "
                   "(--stop-on-nan)");
@@ -80,7 +84,7 @@ llvm::Error Trainer::run() {
     if (llvm::Error error = writeProfile())
       return error;
   reportMemory();
-  return options.onEnd ? options.onEnd(*session) : llvm::Error::success();
+  return options.onEnd ? options.onEnd(session()) : llvm::Error::success();
 }
 
 llvm::Error Trainer::runSteps() {
@@ -120,19 +124,15 @@ llvm::Error Trainer::runSteps() {
   return llvm::Error::success();
 }
 
-std::string Trainer::describeBatch() const {
-  std::string ranks =
-      llvm::formatv("{0} rank{1}", world.size(), world.size() == 1 ? "" : "s").str();
-  // Ranks that share a model take each microbatch together.
-  if (part.count == 1 && world.size() > 1)
-    ranks += " together,";
-  else if (part.count != world.size())
-    ranks += llvm::formatv(" in {0} groups x", part.count).str();
-  else
-    ranks += " x";
-  return llvm::formatv("{0} {1} microbatch{2} of {3}", ranks, microbatches,
-                       microbatches == 1 ? "" : "es", microbatchSize)
-      .str();
+std::vector<std::string> Trainer::describeTraining() const {
+  std::vector<std::string> lines;
+  for (const std::unique_ptr<TrainedProgram> &each : programs)
+    lines.push_back(llvm::formatv("{0}: {1}; {2}", each->program.name(), each->data->describe(),
+                                  each->describeBatch())
+                        .str());
+  if (programs.size() > 1)
+    lines.push_back("programs take turns: " + order.describe());
+  return lines;
 }
 
 llvm::Error Trainer::finishTrace() {
@@ -161,90 +161,56 @@ llvm::Error Trainer::interrupt(int64_t step, bool isSaved) {
 }
 
 void Trainer::reportMemory() {
-  if (!measured)
-    return;
-  reporter->say("memory: " + describeBytes(measured->plannedBytes) + " planned, " +
-                describeBytes(measured->tensorBytes) + " measured, " +
-                (measured->isWorkspaceApart
-                     ? "and " + describeBytes(measured->workspaceBytes) + " of workspace"
-                     : "workspace of operators included"));
-}
-
-/// What a step has used. The first one only counts where it is the only one: ops then still show
-/// where their results lie.
-void Trainer::noteMemory(StepMetrics &metrics) {
-  std::optional<Session::MemoryUse> use = session->memoryUse();
-  if (!use)
-    return;
-  metrics.tensorBytes = use->tensorBytes;
-  metrics.workspaceBytes = use->workspaceBytes;
-  if (!measured || metrics.step == completed + 2) {
-    measured = use;
-  } else {
-    measured->tensorBytes = std::max(measured->tensorBytes, use->tensorBytes);
-    measured->workspaceBytes = std::max(measured->workspaceBytes, use->workspaceBytes);
+  for (const std::unique_ptr<TrainedProgram> &each : programs) {
+    const std::optional<Session::MemoryUse> &measured = each->measured;
+    if (!measured || !measured->plannedBytes)
+      continue;
+    reporter->say("memory: " + describeBytes(*measured->plannedBytes) + " planned, " +
+                  describeBytes(measured->tensorBytes) + " measured, " +
+                  (measured->isWorkspaceApart
+                       ? "and " + describeBytes(measured->workspaceBytes) + " of workspace"
+                       : "workspace of operators included"));
   }
-  session->resetMemoryUse();
 }
 
 llvm::Error Trainer::writeProfile() {
   llvm::Expected<std::unique_ptr<RankGrid>> grid = RankGrid::create(program, &world);
   if (!grid)
     return grid.takeError();
-  return profiler->finish(program, **grid, microbatches, completed + options.profileSkip);
+  return profiler->finish(program, **grid, first().microbatches, completed + options.profileSkip);
 }
 
-llvm::Error Trainer::runMicrobatches(int64_t step) {
-  int64_t begin = steadyNs();
-  if (shares)
-    if (llvm::Error error = shares->begin(step, *data, microbatches, *session, world))
-      return error;
-  auto fill = [&](int64_t index) -> llvm::Error {
-    begin = steadyNs();
-    if (shares)
-      return fillInputs(*session, shares->batch(index));
-    llvm::Expected<std::vector<HostTensor>> batch = data->read({step - 1, part.index, index});
-    if (!batch)
-      return batch.takeError();
-    return fillInputs(*session, *batch);
-  };
-  auto done = [&](int64_t index) -> llvm::Error {
-    if (llvm::Error error = session->noteLoss())
-      return error;
-    lossOrder.push_back(index);
-    if (tracer && !session->isScheduled())
-      tracer->span(llvm::formatv("microbatch {0}", index).str(), begin, steadyNs());
-    return llvm::Error::success();
-  };
-  if (options.stopOnNan)
-    return session->runMicrobatches(step, fill, done);
-  // Ranks wait for each other's losses after the update.
-  return session->runStep(step, fill, done);
+int64_t Trainer::countDraws(llvm::ArrayRef<int64_t> turnsOfEach) const {
+  int64_t draws = 0;
+  for (auto [each, count] : llvm::zip_equal(programs, turnsOfEach))
+    draws += count * each->draws();
+  return draws;
 }
 
-llvm::Expected<std::vector<double>> Trainer::takeLosses() {
-  llvm::Expected<std::vector<double>> noted = session->takeLosses();
-  if (!noted)
-    return noted.takeError();
-  std::vector<double> losses(noted->empty() ? 0 : microbatches);
-  for (auto [index, loss] : llvm::zip_equal(std::exchange(lossOrder, {}), *noted))
-    losses[index] = loss;
-  return losses;
+/// The step's number among those that update: what was skipped before does not count.
+static int64_t updateNumber(int64_t step, const std::optional<LossScale> &scale) {
+  return scale ? std::max<int64_t>(step - scale->skipped, 1) : step;
 }
 
 llvm::Error Trainer::runStep(int64_t step) {
   int64_t begin = steadyNs();
-  std::optional<LossScale> scale = session->lossScale();
-  if (llvm::Error error = runMicrobatches(step))
+  size_t number = order.programOf(step);
+  TrainedProgram &current = *programs[number];
+  std::optional<LossScale> scale = session().lossScale();
+  if (llvm::Error error = current.takeLossScale(scale))
     return error;
-  llvm::Expected<std::vector<double>> losses = takeLosses();
+  if (llvm::Error error = current.beginTurn(countDraws(turns)))
+    return error;
+  if (llvm::Error error = current.runMicrobatches(step, ++turns[number], tracer.get()))
+    return error;
+  llvm::Expected<std::vector<double>> losses = current.takeLosses();
   if (!losses)
     return losses.takeError();
-  llvm::Expected<double> loss = averageLoss(step, *losses);
+  llvm::Expected<double> loss = averageLoss(current, step, *losses);
   if (!loss)
     return loss.takeError();
   if (options.stopOnNan)
-    if (llvm::Error error = session->runUpdate(step))
+    if (llvm::Error error = current.session->runUpdate(step))
       return error;
   int64_t end = steadyNs();
   if (options.onStep)
@@ -255,17 +221,30 @@ llvm::Error Trainer::runStep(int64_t step) {
   StepMetrics metrics;
   metrics.step = step;
   metrics.loss = *loss;
-  metrics.tokensPerSecond = double(totalMicrobatches() * countTokens(inputs)) / seconds;
+  metrics.tokensPerSecond =
+      double(current.totalMicrobatches() * countTokens(current.inputs)) / seconds;
   metrics.milliseconds = seconds * 1e3;
-  metrics.gradientNorm = readGradientNorm();
-  metrics.learningRates = getRates(step, scale);
+  metrics.gradientNorm = current.readGradientNorm();
+  metrics.learningRates = current.getRates(updateNumber(step, scale), evaluations.reductions);
   if (scale) {
     metrics.lossScale = scale->scale;
-    metrics.skippedSteps = session->lossScale()->skipped;
+    scale = current.session->lossScale();
+    metrics.skippedSteps = scale->skipped;
+    if (&current != &first())
+      if (llvm::Error error = session().setLossScale(*scale))
+        return error;
   }
+  if (programs.size() > 1)
+    metrics.program = llvm::sys::path::stem(current.program.path()).str();
   if (options.peakFlops)
-    metrics.utilization = flopsPerStep / (seconds * *options.peakFlops);
-  noteMemory(metrics);
+    metrics.utilization = flopsPerStep[number] / (seconds * *options.peakFlops);
+  if (std::optional<Session::MemoryUse> use = current.noteMemory()) {
+    metrics.tensorBytes = use->tensorBytes;
+    if (use->plannedBytes)
+      metrics.workspaceBytes = use->workspaceBytes;
+  }
+  if (llvm::Error error = current.endTurn())
+    return error;
   if (llvm::Error error = evaluate(metrics))
     return error;
   if (status)
@@ -273,19 +252,11 @@ llvm::Error Trainer::runStep(int64_t step) {
   return reporter->report(metrics);
 }
 
-std::optional<double> Trainer::readGradientNorm() {
-  if (!reportsNorm)
-    return std::nullopt;
-  llvm::Expected<ConstTensorRef> norm = session->result(kGradientNorm);
-  if (!norm) {
-    // No update of this rank's stages gives it.
-    llvm::consumeError(norm.takeError());
-    return std::nullopt;
-  }
-  return toNumber(*norm);
-}
-
-llvm::Expected<double> Trainer::averageLoss(int64_t step, llvm::ArrayRef<double> losses) {
+llvm::Expected<double> Trainer::averageLoss(const TrainedProgram &current, int64_t step,
+                                            llvm::ArrayRef<double> losses) {
+  const Session::BatchPart &part = current.part;
+  int64_t microbatches = current.microbatches;
+  const LossShares *shares = current.shares.get();
   // A message is the rank's part of the batch, a signal that it got, and its losses.
   struct Head {
     int64_t part, signal;
@@ -329,22 +300,43 @@ llvm::Expected<double> Trainer::averageLoss(int64_t step, llvm::ArrayRef<double>
       sum += shares && share > 0 ? loss * share : loss;
     }
   }
-  return shares ? sum : sum / double(totalMicrobatches());
+  return shares ? sum : sum / double(current.totalMicrobatches());
+}
+
+std::string Trainer::dataText() const {
+  std::string text = options.data;
+  for (const std::string &also : options.also)
+    text += " --also " + also;
+  return text;
+}
+
+uint64_t Trainer::fingerprintData() const {
+  if (programs.size() == 1)
+    return first().data->fingerprint();
+  uint64_t hash = llvm::xxh3_64bits(order.describe());
+  for (const std::unique_ptr<TrainedProgram> &each : programs) {
+    hash = hash * 31 + each->data->fingerprint();
+    hash = hash * 31 + uint64_t(each->totalMicrobatches() * each->microbatchSize);
+  }
+  return hash;
 }
 
 CheckpointState Trainer::stateAt(int64_t step) const {
   CheckpointState state;
   state.step = step;
   state.seed = options.seed;
-  state.rngOffset = step * totalMicrobatches() * program.draws();
-  state.microbatches = microbatches;
-  state.ranks = part.count;
+  std::vector<int64_t> done = order.turnsBefore(step + 1);
+  state.rngOffset = countDraws(done);
+  state.microbatches = first().microbatches;
+  state.ranks = first().part.count;
   state.programFingerprint = program.fingerprint().str();
-  state.data = options.data;
+  state.data = dataText();
   state.dataFingerprint = dataFingerprint;
-  state.dataPosition = step * totalMicrobatches() * microbatchSize;
-  state.lossScale = session->lossScale();
-  state.learningRates = getRates(step, state.lossScale);
+  for (auto [each, count] : llvm::zip_equal(programs, done))
+    state.dataPosition += count * each->totalMicrobatches() * each->microbatchSize;
+  state.lossScale = session().lossScale();
+  state.learningRates = programs[order.programOf(step)]->getRates(
+      updateNumber(step, state.lossScale), evaluations.reductions);
   state.evaluations = evaluations;
   return state;
 }

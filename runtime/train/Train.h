@@ -46,6 +46,9 @@ struct TrainOptions {
 
   /// DataOptions::source, ::shuffle and ::documents, the last also of the data to evaluate on.
   std::string data;
+  /// Programs that take turns with this one on the same parameters and optimizer state: what
+  /// `parseOtherProgram` (TurnOrder.h) reads.
+  std::vector<std::string> also;
   bool shuffle = true;
   std::string documents;
   /// Data to compute the loss on every `evalEvery` steps and after the last one, without an update;

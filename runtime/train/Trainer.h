@@ -4,15 +4,14 @@
 #define CLEAVE_RUNTIME_TRAIN_TRAINER_H
 
 #include "runtime/io/Checkpoint.h"
-#include "runtime/io/Data.h"
-#include "runtime/program/RateSchedule.h"
 #include "runtime/train/Evaluation.h"
-#include "runtime/train/LossShares.h"
 #include "runtime/train/Profiler.h"
 #include "runtime/train/Reporter.h"
 #include "runtime/train/Status.h"
 #include "runtime/train/Tracer.h"
 #include "runtime/train/Train.h"
+#include "runtime/train/TrainedProgram.h"
+#include "runtime/train/TurnOrder.h"
 
 namespace cleave::runtime {
 
@@ -20,13 +19,16 @@ namespace cleave::runtime {
 class Trainer {
 public:
   Trainer(Program &program, Communicator &world, const TrainOptions &options)
-      : program(program), world(world), options(options) {}
+      : program(program), world(world), options(options) {
+    programs.push_back(std::make_unique<TrainedProgram>(program, world, options));
+  }
 
   llvm::Error setUp();
   llvm::Error run();
 
 private:
-  // Setting up, in this order. The second and third speak to no other rank.
+  // Setting up, in this order. The third to sixth speak to no other rank.
+  llvm::Error openOthers();
   llvm::Error openEvaluation();
   llvm::Error checkOptions();
   llvm::Error checkTraining();
@@ -50,75 +52,62 @@ private:
   /// Makes `best` a link to the checkpoint of the step, which has just been written.
   llvm::Error linkBest(int64_t step);
   llvm::Error openStatus();
-  /// What a rank does in a step, in floating-point operations; the mean over ranks with stages.
-  double countFlops() const;
-  /// The learning rates that metrics show. Steps that were skipped before do not count.
-  std::vector<double> getRates(int64_t step, const std::optional<LossScale> &scale) const;
-  /// Runs a step's microbatches and notes their losses; and its update, where that need not wait
-  /// for them.
-  llvm::Error runMicrobatches(int64_t step);
-  /// The step's losses by microbatch; none if this rank makes none.
-  llvm::Expected<std::vector<double>> takeLosses();
   /// The mean over all ranks, of microbatches in the order of the batch or of the targets in them.
   /// Ranks tell each other of signals, too.
-  llvm::Expected<double> averageLoss(int64_t step, llvm::ArrayRef<double> losses);
+  llvm::Expected<double> averageLoss(const TrainedProgram &current, int64_t step,
+                                     llvm::ArrayRef<double> losses);
   llvm::Error save(int64_t step);
   /// Writes a checkpoint of what ranks hold in parts, each rank its own.
   llvm::Error saveParts(int64_t step);
   /// Ends the run after a step because of a signal; `isSaved`: its checkpoint is there already.
   llvm::Error interrupt(int64_t step, bool isSaved);
   llvm::Error finishTrace();
-  std::optional<double> readGradientNorm();
-  /// "2 ranks x 4 microbatches of 2"
-  std::string describeBatch() const;
   llvm::Error writeProfile();
-  void noteMemory(StepMetrics &metrics);
   void reportMemory();
+  /// The data and batch of each program, and when it takes its turn.
+  std::vector<std::string> describeTraining() const;
+  /// The random numbers that so many turns of each program draw.
+  int64_t countDraws(llvm::ArrayRef<int64_t> turns) const;
+  /// A hash of the data of all programs and of the order in which they read it.
+  uint64_t fingerprintData() const;
+  /// What says so in a message: `--data`, and what `--also` says.
+  std::string dataText() const;
   CheckpointState stateAt(int64_t step) const;
 
   bool isFirstRank() const;
-  /// Microbatches of a step on all ranks.
-  int64_t totalMicrobatches() const { return microbatches * part.count; }
+  TrainedProgram &first() const { return *programs.front(); }
+  /// The one that keeps the state.
+  Session &session() const { return *first().session; }
 
   Program &program;
   Communicator &world;
   const TrainOptions &options;
-  int64_t microbatches = 1;
-  int64_t microbatchSize = 1;
-  Session::BatchPart part;
-  /// What the data source reads for a microbatch.
-  std::vector<ValueInfo> inputs;
-  std::unique_ptr<DataSource> data;
-  uint64_t dataFingerprint = 0;
-  /// Null where each microbatch counts the same.
-  std::unique_ptr<LossShares> shares;
   /// Before the session, which calls them.
   std::unique_ptr<Tracer> tracer;
   std::unique_ptr<Profiler> profiler;
-  std::unique_ptr<Session> session;
+  /// The first, which is `program`, and those that take turns with it.
+  std::vector<std::unique_ptr<TrainedProgram>> programs;
+  std::vector<OtherProgram> others;
+  TurnOrder order;
+  /// The turns of each program in the steps that are over.
+  std::vector<int64_t> turns;
+  uint64_t dataFingerprint = 0;
   /// Null unless options ask for one.
   std::unique_ptr<Evaluation> evaluation;
   std::unique_ptr<CheckpointDirectory> checkpoints;
   std::unique_ptr<Reporter> reporter;
   std::unique_ptr<Status> status;
-  std::vector<RateSchedule> rates;
   EvaluationHistory evaluations;
   /// Whether the last evaluation had the lowest loss.
   bool isBest = false;
-  double flopsPerStep = 0;
-  /// What --clip-gradients makes updates give.
-  static constexpr llvm::StringLiteral kGradientNorm = "output.gradient_norm";
-  bool reportsNorm = false;
+  /// By program.
+  std::vector<double> flopsPerStep;
   /// Steps that the run had behind it when it started.
   int64_t completed = 0;
   /// The checkpoint that the first rank would continue from; 0 for none.
   int64_t resumedStep = 0;
   /// That a rank got, as all of them know.
   int signal = 0;
-  /// The microbatches of this step that have a loss, in the order in which they made it.
-  std::vector<int64_t> lossOrder;
-  /// The peak over all steps; set if the program is lowered.
-  std::optional<Session::MemoryUse> measured;
 };
 
 } // namespace cleave::runtime

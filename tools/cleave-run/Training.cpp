@@ -5,6 +5,7 @@
 #include "runtime/io/Data.h"
 #include "runtime/train/Agreement.h"
 #include "runtime/train/Train.h"
+#include "runtime/train/TurnOrder.h"
 #include "tools/cleave-run/CompareTraining.h"
 #include "tools/cleave-run/Interrupts.h"
 #include "tools/cleave-run/Ranks.h"
@@ -40,6 +41,12 @@ static cl::opt<double>
     learningRateScale("lr-scale",
                       cl::desc("Factor for the base learning rates of all parameter groups"),
                       cl::value_desc("x"), cl::cat(run::trainingCategory));
+static cl::list<std::string>
+    also("also",
+         cl::desc("Another program for the same parameters and optimizer state, such as one for "
+                  "another length of sequences, that takes turns: \"FILE [from=STEP | share=X] "
+                  "[data=SOURCE] [microbatches=M | batch=B]\"; once for each"),
+         cl::value_desc("program"), cl::cat(run::trainingCategory));
 static cl::opt<bool> stopOnNan("stop-on-nan",
                                cl::desc("Stop with an error if the loss is not finite"),
                                cl::cat(run::trainingCategory));
@@ -194,6 +201,7 @@ static TrainOptions collect(const run::Options &options) {
   result.learningRate = given(learningRate);
   result.learningRateScale = given(learningRateScale);
   result.data = evaluateData ? std::string() : data.getValue();
+  result.also.assign(also.begin(), also.end());
   result.evalData = (evaluateData ? data : evalData).getValue();
   result.evalEvery = evalEvery;
   result.evaluatesAverages = evalWith == Evaluated::Averages;
@@ -234,6 +242,14 @@ std::vector<NamedPath> run::listTrainingInputs() {
   for (const cl::opt<std::string> *option : {&data, &evalData})
     for (const std::string &path : listDataPaths(*option))
       inputs.push_back({("--" + option->ArgStr).str(), path});
+  for (const std::string &text : also)
+    if (llvm::Expected<OtherProgram> other = parseOtherProgram(text)) {
+      inputs.push_back({"--also", other->path});
+      for (const std::string &path : listDataPaths(other->data))
+        inputs.push_back({"--also", path});
+    } else {
+      llvm::consumeError(other.takeError()); // refused later
+    }
   if (!evalProgram.empty())
     inputs.push_back({"--eval-program", evalProgram});
   return inputs;
@@ -275,6 +291,8 @@ static llvm::Error checkMode(const run::Options &options) {
                        option);
   if (evaluateData)
     return checkEvaluating(options);
+  if (!also.empty() && !options.against.empty())
+    return makeError("--against compares two programs: expected it without --also");
   if (evalData.empty() && (evalEvery.getNumOccurrences() || evalProgram.getNumOccurrences() ||
                            evalWith.getNumOccurrences()))
     return makeError("--eval-every, --eval-program and --eval-with need --eval-data SOURCE");
