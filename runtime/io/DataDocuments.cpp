@@ -35,7 +35,9 @@ public:
   llvm::Error readExample(uint64_t example, int64_t row,
                           llvm::MutableArrayRef<HostTensor> to) const override;
   std::string describe() const override {
-    return llvm::formatv("{0}, in documents that end with {1}", source->describe(), end).str();
+    return end < 0 ? source->describe()
+                   : llvm::formatv("{0}, in documents that end with {1}", source->describe(), end)
+                         .str();
   }
   uint64_t fingerprint() const override {
     return source->fingerprint() * 31 + llvm::xxh3_64bits(text);
@@ -77,17 +79,20 @@ static llvm::Expected<DocumentSpec> parseDocuments(llvm::StringRef text) {
                     .Case("positions", DocumentKind::Positions)
                     .Case("ids", DocumentKind::Ids)
                     .Case("mask", DocumentKind::Mask)
+                    .Case("tokens", DocumentKind::Tokens)
                     .Case("within", DocumentKind::Within)
                     .Default(std::nullopt);
     if (name.empty() || !kind)
       return makeError("--documents: expected end=TOKEN and INPUT=KIND with a kind of positions, "
-                       "ids, mask or within, found \"{0}\"",
+                       "ids, mask, tokens or within, found \"{0}\"",
                        word);
     if (llvm::any_of(spec.inputs, [&](const DocumentInput &input) { return input.name == name; }))
       return makeError("--documents: found \"{0}\" twice", name);
     spec.inputs.push_back({name.str(), *kind});
   }
-  if (spec.end < 0 || spec.inputs.empty())
+  bool needsEnd = llvm::any_of(
+      spec.inputs, [](const DocumentInput &input) { return input.kind != DocumentKind::Tokens; });
+  if (spec.inputs.empty() || (needsEnd && spec.end < 0))
     return makeError("--documents: expected end=TOKEN, the token that ends a document, and an "
                      "INPUT=KIND that is made of documents; found \"{0}\"",
                      text);
@@ -200,6 +205,9 @@ void DocumentSource::make(int64_t row, llvm::MutableArrayRef<HostTensor> tensors
         break;
       case DocumentKind::Ids:
         setInteger(tensor, at, number[i]);
+        break;
+      case DocumentKind::Tokens:
+        setInteger(tensor, at, getInteger(tensors[tokens], at));
         break;
       case DocumentKind::Within:
         if (getInteger(tensors[tokens], at) == end)

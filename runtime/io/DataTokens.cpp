@@ -82,11 +82,21 @@ llvm::Error TokenSource::selectInputs(llvm::ArrayRef<InputSpec> inputs) {
   for (const InputSpec &spec : inputs) {
     const InputSpec *&slot = spec.isTarget ? target : input;
     bool fits = spec.dtype == DType::I64 || spec.dtype == DType::I32;
-    if (slot || !fits || spec.shape.size() != 2 || spec.batchDim != 0u)
+    if (slot || !fits || spec.shape.size() != 2 || spec.batchDim != 0u) {
+      // Hugging Face's models take labels beside the tokens, and shift them.
+      bool mayBeLabels = slot && fits && !spec.isTarget && spec.shape == slot->shape;
+      std::string labels =
+          mayBeLabels
+              ? llvm::formatv("--documents \"{0}=tokens\" if it takes the same tokens, as labels "
+                              "that the model shifts; else ",
+                              (slot->name.find("label") != std::string::npos ? *slot : spec).name)
+                    .str()
+              : "";
       return makeError("token data fills one integer input [batch, time] and one such target; "
-                       "the program's {0} \"{1}\", {2}{3}, does not match: use safetensors:PATH",
+                       "the program's {0} \"{1}\", {2}{3}, does not match: use {4}safetensors:PATH",
                        spec.isTarget ? "target" : "input", spec.name,
-                       ::describe(spec.dtype, spec.shape), slot ? " (a second one)" : "");
+                       ::describe(spec.dtype, spec.shape), slot ? " (a second one)" : "", labels);
+    }
     slot = &spec;
   }
   if (!input)
