@@ -9,6 +9,7 @@ import collections
 import json
 import os
 import pathlib
+import pickle
 from collections.abc import Sequence
 
 import torch
@@ -242,8 +243,6 @@ def _read_shards(index: pathlib.Path) -> Tensors:
 
 
 def _read_pickled(path: pathlib.Path) -> Tensors:
-    import pickle
-
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
@@ -255,13 +254,47 @@ def _read_pickled(path: pathlib.Path) -> Tensors:
 
 def _read_distributed(folder: pathlib.Path) -> Tensors:
     import torch.distributed.checkpoint as dcp
-    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+    from torch.distributed.checkpoint.metadata import Metadata, TensorStorageMetadata
 
-    metadata = dcp.FileSystemReader(folder).read_metadata().state_dict_metadata
+    path = folder / ".metadata"
+    try:
+        # PyTorch's own reader would call whatever the pickle names.
+        with path.open("rb") as file:
+            metadata = _MetadataReader(file).load()
+    except Exception as error:
+        raise CheckpointError(f"{path}: expected the metadata of a checkpoint: {error}") from None
+    if not isinstance(metadata, Metadata):
+        raise CheckpointError(f"{path}: expected the metadata of a checkpoint, found a {type(metadata).__name__}")
     tensors = {
         name: torch.empty(entry.size, dtype=entry.properties.dtype)
-        for name, entry in metadata.items()
+        for name, entry in metadata.state_dict_metadata.items()
         if isinstance(entry, TensorStorageMetadata)
     }
-    dcp.load(tensors, checkpoint_id=folder, no_dist=True)
+    try:
+        dcp.load(tensors, checkpoint_id=folder, no_dist=True)
+    except (dcp.api.CheckpointException, OSError, KeyError) as error:
+        raise CheckpointError(f"{folder}: {str(error).splitlines()[0]}") from None
     return tensors
+
+
+class _MetadataReader(pickle.Unpickler):
+    """Reads what the metadata of torch.distributed.checkpoint is made of, and nothing else."""
+
+    _MODULE = "torch.distributed.checkpoint.metadata"
+    _NAMES = {
+        (_MODULE, name)
+        for name in (
+            "Metadata", "TensorStorageMetadata", "BytesStorageMetadata", "ChunkStorageMetadata", "TensorProperties",
+            "MetadataIndex", "StorageMeta", "_MEM_FORMAT_ENCODING",
+        )
+    } | {
+        ("torch.distributed.checkpoint.filesystem", "_StorageInfo"), ("torch", "Size"), ("torch", "device"),
+        ("torch.serialization", "_get_layout"), ("collections", "OrderedDict"), ("pathlib", "PosixPath"),
+        ("pathlib._local", "PosixPath"),
+    }  # fmt: skip
+
+    def find_class(self, module: str, name: str):
+        is_dtype = module == "torch" and isinstance(getattr(torch, name, None), torch.dtype)
+        if is_dtype or (module, name) in self._NAMES:
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"it names {module}.{name}, which is not part of this format")
