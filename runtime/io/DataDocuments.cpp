@@ -80,18 +80,20 @@ static llvm::Expected<DocumentSpec> parseDocuments(llvm::StringRef text) {
                     .Case("ids", DocumentKind::Ids)
                     .Case("mask", DocumentKind::Mask)
                     .Case("tokens", DocumentKind::Tokens)
+                    .Case("ones", DocumentKind::Ones)
                     .Case("within", DocumentKind::Within)
                     .Default(std::nullopt);
     if (name.empty() || !kind)
       return makeError("--documents: expected end=TOKEN and INPUT=KIND with a kind of positions, "
-                       "ids, mask, tokens or within, found \"{0}\"",
+                       "ids, mask, tokens, ones or within, found \"{0}\"",
                        word);
     if (llvm::any_of(spec.inputs, [&](const DocumentInput &input) { return input.name == name; }))
       return makeError("--documents: found \"{0}\" twice", name);
     spec.inputs.push_back({name.str(), *kind});
   }
-  bool needsEnd = llvm::any_of(
-      spec.inputs, [](const DocumentInput &input) { return input.kind != DocumentKind::Tokens; });
+  bool needsEnd = llvm::any_of(spec.inputs, [](const DocumentInput &input) {
+    return input.kind != DocumentKind::Tokens && input.kind != DocumentKind::Ones;
+  });
   if (spec.inputs.empty() || (needsEnd && spec.end < 0))
     return makeError("--documents: expected end=TOKEN, the token that ends a document, and an "
                      "INPUT=KIND that is made of documents; found \"{0}\"",
@@ -208,6 +210,9 @@ void DocumentSource::make(int64_t row, llvm::MutableArrayRef<HostTensor> tensors
         break;
       case DocumentKind::Tokens:
         setInteger(tensor, at, getInteger(tensors[tokens], at));
+        break;
+      case DocumentKind::Ones:
+        setInteger(tensor, at, 1);
         break;
       case DocumentKind::Within:
         if (getInteger(tensors[tokens], at) == end)

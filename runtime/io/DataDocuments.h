@@ -14,12 +14,14 @@
 
 namespace cleave::runtime {
 
-/// `end=TOKEN INPUT=KIND...`, with what an input is made of (`end` may be left out for Tokens):
+/// `end=TOKEN INPUT=KIND...`, with what an input is made of (`end` may be left out for Tokens and
+/// Ones):
 enum class DocumentKind : uint8_t {
   Positions, ///< "positions": place in the document, from 0 at its first token in the example
   Ids,       ///< "ids": number of the document in the example, from 0
   Mask,      ///< "mask": whether the query [.., i, j] may see key j: not after it, same document
   Tokens,    ///< "tokens": the tokens themselves, for a model that shifts its labels
+  Ones,      ///< "ones": 1 for each token, a mask without padding
   Within     ///< "within": the target as it is, ignored where it is of the next document
 };
 

@@ -77,26 +77,30 @@ llvm::Error TokenSource::addFile(llvm::StringRef path) {
   return llvm::Error::success();
 }
 
+/// What fills a second input of integers, as Hugging Face's models take them beside the tokens.
+static std::string hintAt(const InputSpec &first, const InputSpec &second) {
+  for (const InputSpec *spec : {&first, &second}) {
+    llvm::StringRef name = spec->name;
+    if (name.contains("label"))
+      return llvm::formatv("--documents \"{0}=tokens\" for labels that the model shifts, or ", name)
+          .str();
+    if (name.contains("mask"))
+      return llvm::formatv("--documents \"{0}=ones\" for a mask without padding, or ", name).str();
+  }
+  return "";
+}
+
 llvm::Error TokenSource::selectInputs(llvm::ArrayRef<InputSpec> inputs) {
   const InputSpec *input = nullptr, *target = nullptr;
   for (const InputSpec &spec : inputs) {
     const InputSpec *&slot = spec.isTarget ? target : input;
     bool fits = spec.dtype == DType::I64 || spec.dtype == DType::I32;
-    if (slot || !fits || spec.shape.size() != 2 || spec.batchDim != 0u) {
-      // Hugging Face's models take labels beside the tokens, and shift them.
-      bool mayBeLabels = slot && fits && !spec.isTarget && spec.shape == slot->shape;
-      std::string labels =
-          mayBeLabels
-              ? llvm::formatv("--documents \"{0}=tokens\" if it takes the same tokens, as labels "
-                              "that the model shifts; else ",
-                              (slot->name.find("label") != std::string::npos ? *slot : spec).name)
-                    .str()
-              : "";
+    if (slot || !fits || spec.shape.size() != 2 || spec.batchDim != 0u)
       return makeError("token data fills one integer input [batch, time] and one such target; "
                        "the program's {0} \"{1}\", {2}{3}, does not match: use {4}safetensors:PATH",
                        spec.isTarget ? "target" : "input", spec.name,
-                       ::describe(spec.dtype, spec.shape), slot ? " (a second one)" : "", labels);
-    }
+                       ::describe(spec.dtype, spec.shape), slot ? " (a second one)" : "",
+                       slot && fits && !spec.isTarget ? hintAt(*slot, spec) : "");
     slot = &spec;
   }
   if (!input)

@@ -97,7 +97,7 @@ static cl::opt<std::string> documents(
     "documents",
     cl::desc(
         "The token that ends a document, and what inputs are made of the documents in a window: "
-        "end=TOKEN INPUT=positions|ids|mask|tokens|within ..."),
+        "end=TOKEN INPUT=positions|ids|mask|tokens|ones|within ..."),
     cl::value_desc("what"), cl::cat(run::dataCategory));
 static cl::opt<int64_t>
     vocabulary("vocabulary", cl::desc("Upper bound of tokens (default: rows of the embedding)"),
