@@ -280,21 +280,21 @@ def _read_distributed(folder: pathlib.Path) -> Tensors:
 class _MetadataReader(pickle.Unpickler):
     """Reads what the metadata of torch.distributed.checkpoint is made of, and nothing else."""
 
-    _MODULE = "torch.distributed.checkpoint.metadata"
     _NAMES = {
-        (_MODULE, name)
-        for name in (
+        "torch.distributed.checkpoint.metadata": (
             "Metadata", "TensorStorageMetadata", "BytesStorageMetadata", "ChunkStorageMetadata", "TensorProperties",
             "MetadataIndex", "StorageMeta", "_MEM_FORMAT_ENCODING",
-        )
-    } | {
-        ("torch.distributed.checkpoint.filesystem", "_StorageInfo"), ("torch", "Size"), ("torch", "device"),
-        ("torch.serialization", "_get_layout"), ("collections", "OrderedDict"), ("pathlib", "PosixPath"),
-        ("pathlib._local", "PosixPath"),
+        ),
+        "torch.distributed.checkpoint.filesystem": ("_StorageInfo",),
+        "torch": ("Size", "device"),
+        "torch.serialization": ("_get_layout",),
+        "collections": ("OrderedDict",),
+        "pathlib": ("PosixPath",),
+        "pathlib._local": ("PosixPath",),
     }  # fmt: skip
 
     def find_class(self, module: str, name: str):
         is_dtype = module == "torch" and isinstance(getattr(torch, name, None), torch.dtype)
-        if is_dtype or (module, name) in self._NAMES:
+        if is_dtype or name in self._NAMES.get(module, ()):
             return super().find_class(module, name)
         raise pickle.UnpicklingError(f"it names {module}.{name}, which is not part of this format")

@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 import torch
+from cleave import FSDP, Plan
 from combinations_cover import seed
 from safetensors.torch import load_file, save_file
 from training import Model, checkpoint_tensors, newest_checkpoint, random_batches, read_metrics, save_batches, train
@@ -120,3 +121,42 @@ def test_norm_is_reported_in_every_form(build_dir, tmp_path, form):
               "--data", f"safetensors:{data}", "--metrics", tmp_path / "m", *more)  # fmt: skip
         norms.append([row["gradient_norm"] for row in read_metrics(tmp_path / "m")])
     assert norms[0] == pytest.approx(norms[1], rel=1e-6) and norms[0][0] != norms[0][1]
+
+
+PLACED = ["--annotate-placements=plan={plan}", "--propagate-placements", "--partition"]
+MEASURED = {
+    "one": ([], [], ["--microbatches", 2]),
+    "lowered": ([], ["--lower-to-exec"], ["--microbatches", 2]),
+    "buckets": (["--sync-gradients=axis=dp", "--bucket-gradients"], [], ["--ranks", 2]),
+    "fsdp": (PLACED, [], ["--ranks", 2, "--microbatches", 2]),
+    "pipeline": (
+        ["--outline-stages=count=2 balance=cost"],
+        ["--build-schedule=schedule=1f1b ranks=2 microbatches=2", "--insert-p2p"],
+        ["--ranks", 2],
+    ),
+}
+
+
+@pytest.mark.parametrize("form", MEASURED)
+def test_the_norm_alone(build_dir, tmp_path, form):
+    """Gradients stay as they are: losses and state are those of the program without it, bit for bit."""
+    subject = Model("gpt_tied", tmp_path / "model")
+    Plan({"dp": 2}, {"": FSDP("dp")}).write(tmp_path / "plan.json")
+    batches = random_batches(subject.spec, 2, 2, seed())
+    data = save_batches(subject.spec, batches, tmp_path / "data.safetensors")
+    before, after, options = MEASURED[form]
+    before = [each.format(plan=tmp_path / "plan.json") for each in before]
+    rows, states = {}, {}
+    for name, passes in (("plain", []), ("measured", ["--measure-gradient-norm"]), ("clipped", ["--clip-gradients=max-norm=1e9"])):
+        program = clipped(build_dir, subject.program, [*before, *passes, *after], tmp_path / f"{name}.mlir")
+        train(build_dir, program, "--weights", subject.weights, "--steps", 2, "--threads", 1, "--data", f"safetensors:{data}",
+              "--metrics", tmp_path / "m", "--checkpoint", tmp_path / name, *options)  # fmt: skip
+        rows[name] = read_metrics(tmp_path / "m")
+        states[name] = checkpoint_tensors(newest_checkpoint(tmp_path / name))
+    assert [row["loss"] for row in rows["measured"]] == [row["loss"] for row in rows["plain"]]
+    assert states["measured"].keys() == states["plain"].keys()
+    assert all(value.equal(states["plain"][name]) for name, value in states["measured"].items())
+    norms = [row["gradient_norm"] for row in rows["measured"]]
+    assert norms == pytest.approx([row["gradient_norm"] for row in rows["clipped"]], rel=1e-6) and norms[0] > 0
+    assert "gradient_norm" not in rows["plain"][0]
+    assert all(row["memory_bytes"] > 0 and ("workspace_bytes" in row) == (form == "lowered") for row in rows["plain"])

@@ -58,6 +58,30 @@ def test_load_checkpoint(gpt2, run):
     expect_state(module, run / "step-00000002")
 
 
+def test_load_checkpoint_of_other_forms(gpt2, run, original, tmp_path):
+    """Hugging Face's folders, where tied weights have one name, and those of torch.distributed.checkpoint."""
+    convert(run, tmp_path / "hf", "huggingface", config=original, prefix="model.", max_shard_size="30KB")
+    convert(run, tmp_path / "dcp", "dcp", key="model")
+    module = copy.deepcopy(gpt2.spec.module)
+    before = copy.deepcopy(module.state_dict())
+    assert cleave.load_checkpoint(module.model, tmp_path / "hf") is None
+    expect_state(module, run / "step-00000002")
+    assert module.model.lm_head.weight is module.model.transformer.wte.weight
+    module.load_state_dict(before)
+    cleave.load_checkpoint(module, tmp_path / "dcp", prefix="model.")
+    expect_state(module, run / "step-00000002")
+
+    module.load_state_dict(before)
+    with pytest.raises(ValueError, match="(?s)do not match the module:.*missing: 'model.transformer.wpe.weight'"):
+        cleave.load_checkpoint(module, tmp_path / "hf")
+    with pytest.raises(ValueError, match="has the state of a loss or optimizer, found none"):
+        cleave.load_checkpoint(module.model, tmp_path / "hf", loss=torch.nn.Linear(1, 1))
+    (tmp_path / "dcp" / "__0_0.distcp").unlink()
+    with pytest.raises(ValueError, match="dcp: "):
+        cleave.load_checkpoint(module, tmp_path / "dcp", prefix="model.")
+    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+
+
 def test_load_checkpoint_refuses(gpt2, run, tmp_path):
     module = copy.deepcopy(gpt2.spec.module)
     before = copy.deepcopy(module.state_dict())

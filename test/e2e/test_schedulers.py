@@ -203,6 +203,40 @@ def test_a_plateau_needs_evaluations(build_dir, tmp_path):
     assert "expected --eval-data and --eval-every" in message
 
 
+def test_several_plateaus_are_one(build_dir, tmp_path):
+    """Evaluations are one series: plateaus of two optimizers may differ in what they make of it, not in when."""
+
+    def export(*patience):
+        module = Tiny()
+        optimizers = [torch.optim.SGD(module.first.parameters(), lr=0.3), torch.optim.NAdam(module.second.parameters(), lr=0.1)]
+        made = [schedulers.ReduceLROnPlateau(o, factor=f, patience=p) for o, f, p in zip(optimizers, (0.5, 0.25), patience)]
+        torch.manual_seed(4)
+        spec = cleave.ExportSpec(
+            module, (torch.randn(2, 4),), loss=nn.functional.mse_loss, targets=(torch.randn(2, 3),), optimizer=optimizers,
+            lr_schedule=made, name="tiny")  # fmt: skip
+        program = cleave.export_spec(spec, tmp_path)
+        for name, steps, seed in (("data", 20, 5), ("eval", 3, 6)):
+            training.save_batches(spec, training.random_batches(spec, steps, 1, seed), tmp_path / f"{name}.safetensors")
+        return made, training.run(
+            build_dir, program, "--data", f"safetensors:{tmp_path / 'data.safetensors'}", "--eval-data",
+            f"safetensors:{tmp_path / 'eval.safetensors'}", "--eval-every", 2, "--steps", 20, "--threads", 1, "--metrics",
+            tmp_path / "m")  # fmt: skip
+
+    _, result = export(0, 1)
+    assert result.returncode == 1 and result.stderr.count("error") == 1
+    assert "to have one threshold, patience and cooldown, found several" in result.stderr
+    assert not (tmp_path / "m").exists()
+    made, result = export(0, 0)
+    assert result.returncode == 0, result.stderr
+    rows, expected = training.read_metrics(tmp_path / "m"), []
+    for row in rows:
+        expected.append([each.optimizer.param_groups[0]["lr"] for each in made])
+        if "eval_loss" in row:
+            for each in made:
+                each.step(row["eval_loss"])
+    assert [row["lr"] for row in rows] == expected and len(set(map(tuple, expected))) > 2
+
+
 def test_long_tables_are_bits(tmp_path):
     """Of 10,000 steps unless a spec says otherwise."""
     text = cleave.export_spec(make_spec(SCHEDULERS["CosineAnnealingLR"]), tmp_path).read_text()

@@ -200,6 +200,16 @@ def test_status(build_dir, tmp_path, subject):
     assert result.returncode == 1 and found["state"] == "failed" and "--stop-on-nan" in found["message"]
 
 
+def wait_for_status(process, status, wanted):
+    deadline = time.monotonic() + 60
+    while True:
+        found = json.loads(status.read_text()) if status.exists() else {}
+        if found and wanted(found):
+            return found
+        assert process.poll() is None and time.monotonic() < deadline, found
+        time.sleep(0.1)
+
+
 def test_status_says_who_waits_for_whom(build_dir, tmp_path, model):
     """A rank is stopped; the status names it, while the others wait, and the page shows it."""
     status, program = tmp_path / "status.json", model("gpt_tied").for_ranks(build_dir)
@@ -209,13 +219,7 @@ def test_status_says_who_waits_for_whom(build_dir, tmp_path, model):
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=training.ENVIRONMENT)  # fmt: skip
 
     def wait_for(wanted):
-        deadline = time.monotonic() + 60
-        while True:
-            found = json.loads(status.read_text()) if status.exists() else {}
-            if found and wanted(found):
-                return found
-            assert process.poll() is None and time.monotonic() < deadline, found
-            time.sleep(0.1)
+        return wait_for_status(process, status, wanted)
 
     try:
         found = wait_for(lambda found: found["step"] > 2)
@@ -238,6 +242,35 @@ def test_status_says_who_waits_for_whom(build_dir, tmp_path, model):
     finally:
         process.kill()
         process.communicate(timeout=60)
+
+
+def test_status_says_who_waits_for_a_transfer(build_dir, tmp_path, model):
+    """A stage waits for what the other one sends."""
+    subject, program, status = model("gpt_tied"), tmp_path / "staged.mlir", tmp_path / "status.json"
+    training.optimize(build_dir, subject.program, "--outline-stages=count=2 balance=cost",
+                      "--build-schedule=schedule=1f1b ranks=2 microbatches=2", "--insert-p2p", "-o", program)  # fmt: skip
+    process = subprocess.Popen(
+        training.command(build_dir, program, "--ranks", 2, "--weights", subject.weights, "--steps", 10**8, "--data",
+                         "text:/usr/share/common-licenses/GPL-3", "--threads", 1, "--status", status, "--timeout", 100),
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=training.ENVIRONMENT)  # fmt: skip
+    transfers = set()
+    try:
+        # It may be stopped before or after the transfer that the first one comes to: in a collective, too.
+        for _ in range(6):
+            step = wait_for_status(process, status, lambda found: found["state"] == "training" and found["step"] > 1)["step"]
+            second = json.loads(status.read_text())["ranks"][1]["pid"]
+            os.kill(second, signal.SIGSTOP)
+            first, _ = wait_for_status(process, status, lambda found: found["ranks"][0].get("waits_for"))["ranks"]
+            assert first["waits_for"] == [1] and first["responds"]
+            transfers.add(first["operation"].split(" of ")[0])
+            os.kill(second, signal.SIGCONT)
+            wait_for_status(process, status, lambda now, step=step: now["step"] > step)
+            if "receive" in transfers:
+                break
+    finally:
+        process.kill()
+        process.communicate(timeout=60)
+    assert "receive" in transfers, transfers
 
 
 def test_traced_optimizers_have_schedulers_too(build_dir, tmp_path):

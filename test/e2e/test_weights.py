@@ -1,6 +1,7 @@
 """--weights reads weights as others write them: Hugging Face's folders and torch.distributed.checkpoint's. Each rank
 reads its part; what a run computes is what it computes from the program's own file, bit for bit."""
 
+import copy
 import json
 import os
 import pickle
@@ -91,6 +92,32 @@ def test_every_form_starts_the_same_run(ranks, folders, losses):
     for form, weights in folders.items():
         if form != "index" or ranks == 1:
             assert losses(ranks, "--weights", *weights) == expected, form
+
+
+def test_hugging_face_to_four_ranks_and_back(build_dir, gpt2, folders, program, tmp_path):
+    """A folder, FSDP x TP, a checkpoint, and from_pretrained: the text that the same training in PyTorch gives."""
+    from cleave import testing
+    from cleave.convert import convert
+    from transformers import AutoModelForCausalLM
+
+    steps = 12
+    batches = training.random_batches(gpt2.spec, steps, 2, 3)
+    data = training.save_batches(gpt2.spec, batches, tmp_path / "data.safetensors")
+    training.train(build_dir, program(4), "--ranks", 4, "--data", f"safetensors:{data}", "--steps", steps, "--microbatches", 2,
+                   "--checkpoint", tmp_path / "run", "--weights", *folders["shards"])  # fmt: skip
+    convert(tmp_path / "run", tmp_path / "hf", "huggingface", prefix="model.", config=folders["whole"][0])
+    expected = testing.train(gpt2.spec, batches, 2)
+    module = copy.deepcopy(gpt2.spec.module)
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            parameter.copy_(expected.tensors[f"param.{name}"])
+    prompts = torch.arange(12).view(4, 3) * 5
+    texts = [
+        model.eval().generate(prompts, max_new_tokens=10, do_sample=False, pad_token_id=0)
+        for model in (AutoModelForCausalLM.from_pretrained(tmp_path / "hf"), module.model,
+                      AutoModelForCausalLM.from_pretrained(folders["whole"][0]))
+    ]  # fmt: skip
+    assert torch.equal(texts[0], texts[1]) and not torch.equal(texts[0], texts[2])
 
 
 # Parts.
@@ -369,6 +396,24 @@ def test_hostile_metadata(build_dir, tmp_path):
         assert line.startswith(f"error: {tmp_path / str(number)}/.metadata: ") and MESSAGES[case] in line, line
 
 
+def test_hostile_metadata_in_python(tmp_path):
+    """load_checkpoint and cleave.convert read the same files."""
+    import cleave
+    from cleave.convert import main
+
+    marker = tmp_path / "ran"
+    for number, (case, pickled) in enumerate(hostile_pickles(marker).items()):
+        if case in ("nesting", "growth"):
+            continue  # Python's own reader takes plain data of any size
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / ".metadata").write_bytes(pickled)
+        with pytest.raises(ValueError, match=".metadata: expected the metadata of a checkpoint"):
+            cleave.load_checkpoint(torch.nn.Linear(2, 2), folder)
+        assert main([str(folder), str(tmp_path / "out"), "--to", "torch"]) == 1
+        assert not marker.exists() and not (tmp_path / "out").exists(), case
+
+
 def test_damaged_metadata(build_dir, folders, tmp_path):
     """Whatever byte is another, or where the file ends: an error or tensors, and no crash."""
     source = folders["dcp"][0]
@@ -376,14 +421,14 @@ def test_damaged_metadata(build_dir, folders, tmp_path):
     generator = torch.Generator().manual_seed(0)
     copies = []
     for number in range(300):
-        copy = tmp_path / str(number)
-        copy.mkdir()
+        folder = tmp_path / str(number)
+        folder.mkdir()
         for file in source.glob("*.distcp"):
-            (copy / file.name).symlink_to(file)
+            (folder / file.name).symlink_to(file)
         place, value = (int(torch.randint(most, (), generator=generator)) for most in (len(whole), 256))
         changed = whole[:place] + bytes([value]) + whole[place + 1 :]
-        (copy / ".metadata").write_bytes(whole[:place] if value % 4 == 0 else changed)
-        copies.append(copy)
+        (folder / ".metadata").write_bytes(whole[:place] if value % 4 == 0 else changed)
+        copies.append(folder)
     result = list_tensors(build_dir, *copies)
     assert result.returncode == 1
     lines = result.stderr.splitlines()

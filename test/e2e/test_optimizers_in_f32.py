@@ -1,0 +1,50 @@
+"""Every class of torch.optim, each option once, in f32 on 2 and 4 ranks under FSDP and TP, against PyTorch on one."""
+
+import cleave
+import combinations_cover
+import pytest
+import torch
+import training
+from cleave import FSDP, ColwiseParallel, Plan, RowwiseParallel, testing
+from test_optimizers import OPTIMIZERS, STEPS, make_spec
+from test_optimizers import one_thread  # noqa: F401
+
+TP = {"0": ColwiseParallel("tp"), "3": RowwiseParallel("tp")}
+LAYOUTS = {
+    "fsdp2": Plan({"dp": 2}, {"": FSDP("dp")}),
+    "tp2": Plan({"tp": 2}, TP),
+    "fsdp2 x tp2": Plan({"dp": 2, "tp": 2}, {"": FSDP("dp"), **TP}),
+    "fsdp4": Plan({"dp": 4}, {"": FSDP("dp")}),
+}
+
+
+def cases():
+    """All classes under all layouts, or each class under one of the day's."""
+    if combinations_cover.run_all():
+        return [(name, layout) for name in OPTIMIZERS for layout in LAYOUTS]
+    layouts, day = list(LAYOUTS), combinations_cover.seed()
+    return [(name, layouts[(number + day) % len(layouts)]) for number, name in enumerate(OPTIMIZERS)]
+
+
+@pytest.mark.parametrize("name, layout", cases())
+def test_steps_are_those_of_one_rank(build_dir, tmp_path, name, layout):
+    spec = make_spec(OPTIMIZERS[name], name)
+    program = cleave.export_spec(spec, tmp_path)
+    batches = training.random_batches(spec, STEPS, 2, seed=1)
+    data = training.save_batches(spec, batches, tmp_path / "data.safetensors")
+    LAYOUTS[layout].write(tmp_path / "plan.json")
+    path = tmp_path / "placed.mlir"
+    training.optimize(build_dir, program, f"--annotate-placements=plan={tmp_path / 'plan.json'}",
+                      "--propagate-placements", "--partition", "-o", path)  # fmt: skip
+    training.train(build_dir, path, "--weights", program.with_suffix(".safetensors"), "--ranks",
+                   4 if "4" in layout or "x" in layout else 2, "--ranks-as", "threads", "--steps", STEPS, "--microbatches", 2,
+                   "--threads", 1, "--data", f"safetensors:{data}", "--metrics", tmp_path / "m", "--checkpoint",
+                   tmp_path / "run")  # fmt: skip
+    expected = testing.train(spec, batches, 2)
+    found = training.checkpoint_tensors(training.newest_checkpoint(tmp_path / "run"))
+    wanted = training.expected_tensors(expected, spec)
+    assert found.keys() == wanted.keys()
+    losses = max(abs(a / b - 1) for a, b in zip(training.losses(tmp_path / "m"), expected.losses))
+    state = {n: float((found[n] - w).abs().max() / w.abs().max().clamp(min=1e-30)) for n, w in wanted.items()}
+    parameters = max(v for n, v in state.items() if n.startswith("state."))
+    print(f"MEASURED {name} {layout} losses {losses:.2e} parameters {parameters:.2e} state {max(state.values()):.2e}")
