@@ -11,6 +11,7 @@
 #include "runtime/aten/Facade.h"
 #include "runtime/comm/ProcessGroupCommunicator.h"
 #include "runtime/ranks/RankGrid.h"
+#include "runtime/session/TensorFunction.h"
 #include "runtime/train/Agreement.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -20,6 +21,7 @@
 #include <ATen/ops/from_blob.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/DynamicTypes.h>
+#include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 #include <torch/headeronly/version.h>
 
@@ -27,6 +29,7 @@
 #include <pybind11/stl.h>
 
 #include <cmath>
+#include <mutex>
 
 namespace py = pybind11;
 using namespace cleave::runtime;
@@ -296,6 +299,49 @@ private:
   std::vector<ValueInfo> inputs;
 };
 
+//===----------------------------------------------------------------------===//
+// Functions of tensors
+//===----------------------------------------------------------------------===//
+
+/// A program as a function of tensors. Several threads may call it; they take turns.
+class PyFunction {
+public:
+  PyFunction(const cleave::python::Program &source, const std::string &kernels) {
+    std::string bytes = take(source.serialize());
+    raise(runFreely([&]() -> llvm::Error {
+      auto buffer = llvm::MemoryBuffer::getMemBufferCopy(bytes, source.name());
+      if (llvm::Error error = parseProgram(std::move(buffer)).moveInto(program))
+        return error;
+      return TensorFunction::create(*program, kernels).moveInto(function);
+    }));
+  }
+
+  /// Takes the tensors out of the list: those that only it holds are freed after their last use.
+  std::vector<at::Tensor> call(py::list arguments) {
+    std::vector<at::Tensor> tensors;
+    tensors.reserve(arguments.size());
+    for (py::handle argument : arguments) {
+      if (!THPVariable_Check(argument.ptr()))
+        throw Failure("expected tensors, found a value of type " +
+                      std::string(py::str(py::type::of(argument))));
+      tensors.push_back(THPVariable_Unpack(argument.ptr()));
+    }
+    if (PyList_SetSlice(arguments.ptr(), 0, PyList_GET_SIZE(arguments.ptr()), nullptr) != 0)
+      throw py::error_already_set();
+    std::vector<at::Tensor> results;
+    raise(runFreely([&]() -> llvm::Error {
+      std::lock_guard<std::mutex> lock(mutex);
+      return function->call(std::move(tensors)).moveInto(results);
+    }));
+    return results;
+  }
+
+private:
+  std::unique_ptr<Program> program;
+  std::unique_ptr<TensorFunction> function;
+  std::mutex mutex;
+};
+
 const char *roleName(RoleKind role) {
   switch (role) {
   case RoleKind::Parameter:
@@ -383,6 +429,10 @@ PYBIND11_MODULE(cleave_native, module) {
       .def("set_learning_rate", &PySession::setLearningRate)
       .def("place_along", &PySession::placeAlong)
       .def("has_weight", &PySession::hasWeight);
+
+  py::class_<PyFunction>(module, "Function")
+      .def(py::init<const Program &, const std::string &>(), py::arg("program"), py::arg("kernels"))
+      .def("__call__", &PyFunction::call, py::arg("arguments"));
 
   module.def(
       "signature",

@@ -63,7 +63,7 @@ class UpdateWriter:
 
     def write(self, gradients: list[str]) -> str:
         """`func.func @update`; `gradients` names the parameters that have one."""
-        from cleave.export.program import function_text
+        from cleave.export.graph_writer import function_text
 
         updated = [n for n in self._state.parameters if n in self._held and n in gradients]
         if not updated:

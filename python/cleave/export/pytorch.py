@@ -7,9 +7,10 @@ changed here. docs/install.md lists the versions that were tried.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 import torch._dynamo.config
@@ -33,9 +34,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 __all__ = [
     "BYTECODE_TRANSLATORS", "FAKE_KERNELS", "KEPT_WHERE_UNUSED", "SET_GRAD_ENABLED", "TRACER_LOGS",
     "DispatchKey", "FakeTensor", "FakeTensorMode", "OpOverload", "TorchDispatchMode", "VariableTracker",
-    "descriptors", "detect_fake_mode", "dtensor_spec", "erase_assertions", "erase_unused_numbers", "grouped_mm",
-    "has_python_kernel", "joint_graph", "memory_order", "note_optimizer_step", "part_of_step", "pytree",
-    "python_kernels", "record_call", "registered_sharding", "reset_tracer", "run_kernel", "scheduler_parts",
+    "aot_backend", "asks_for_dynamic_shapes", "descriptors", "detect_fake_mode", "dtensor_spec", "erase_assertions", "erase_unused_numbers", "grouped_mm",
+    "has_python_kernel", "joint_graph", "make_static", "memory_order", "note_optimizer_step", "part_of_step", "pytree",
+    "python_kernels", "record_call", "registered_sharding", "reset_tracer", "run_kernel",
+    "save_all_partition", "scheduler_parts",
     "schemas", "suggest_memory_format", "trace_forward", "traced_node", "tracer_config",
     "unset_fake_temporarily", "without_onednn", "without_tracing",
 ]  # fmt: skip
@@ -218,3 +220,105 @@ def dtensor_spec(tensor: torch.Tensor) -> object:
 def note_optimizer_step(optimizer: torch.optim.Optimizer) -> None:
     """Tells learning-rate schedulers that the optimizer has taken its step, which they would miss otherwise."""
     optimizer._opt_called = True
+
+
+# Back ends of torch.compile.
+
+
+def aot_backend(graph: fx.GraphModule, inputs: Sequence, *, forward, backward, inference, partition) -> Callable:
+    """What runs in the place of a graph of Dynamo's: AOT Autograd with these compilers of its graphs."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    compiler = aot_autograd(
+        fw_compiler=forward, bw_compiler=backward, inference_compiler=inference, partition_fn=partition
+    )
+    return compiler(graph, inputs)
+
+
+def save_all_partition(joint: fx.GraphModule, inputs: Sequence, **options) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """Forward and backward as eager mode has them."""
+    from torch._functorch.partitioners import default_partition
+
+    return default_partition(joint, inputs, **options)
+
+
+def asks_for_dynamic_shapes() -> bool:
+    """Whether the call of torch.compile being compiled has `dynamic=True`."""
+    return not torch._dynamo.config.assume_static_by_default
+
+
+def make_static(graph: fx.GraphModule, inputs: Sequence) -> tuple[fx.GraphModule, list, list[int] | None]:
+    """The graph for the sizes that its inputs have now: asking for them makes Dynamo guard them, and compile again for
+    others. Returns the graph, the inputs that it then takes, and which of the old ones these are (None: all).
+    """
+    if not any(_is_symbolic(value) for value in inputs):
+        return graph, list(inputs), None
+    graph = fx.GraphModule(graph, copy.deepcopy(graph.graph))  # Dynamo calls what it gets by its own
+    static, kept = [], []
+    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    for place, (node, value) in enumerate(zip(placeholders, inputs, strict=True)):
+        if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            number = int(value) if isinstance(value, torch.SymInt) else value.node.pytype(value)
+            node.replace_all_uses_with(number)
+            graph.graph.erase_node(node)
+            continue
+        static.append(_with_static_sizes(value) if _is_symbolic(value) else value)
+        kept.append(place)
+    graph.recompile()
+    return graph, static, kept
+
+
+def _is_symbolic(value: object) -> bool:
+    if isinstance(value, torch.Tensor):
+        return any(isinstance(number, torch.SymInt) for number in (*value.shape, *value.stride(), value.storage_offset()))
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def _with_static_sizes(value: torch.Tensor) -> torch.Tensor:
+    """A fake tensor over the same memory, so that what shares it is still seen."""
+    mode = detect_fake_mode(value)
+    with mode, torch.no_grad():
+        sizes, strides = [int(size) for size in value.shape], [int(stride) for stride in value.stride()]
+        static = torch.empty((0,), dtype=value.dtype, device=value.device)
+        static.set_(value.untyped_storage(), int(value.storage_offset()), sizes, strides)
+    return static.requires_grad_(value.requires_grad)
+
+
+# Partitioners: what of a joint graph is forward, what backward.
+
+
+def joint_results(joint: fx.GraphModule, num_forward: int) -> tuple[list, list]:
+    """The results of the forward, and the gradients of the arguments in their order."""
+    from torch._functorch.partitioners import _extract_fwd_bwd_outputs
+
+    forward, backward, *_ = _extract_fwd_bwd_outputs(joint, num_fwd_outputs=num_forward)
+    return forward, backward
+
+
+def min_cut_partition(joint: fx.GraphModule, inputs: Sequence, **options) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """PyTorch's own."""
+    from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+    return min_cut_rematerialization_partition(joint, inputs, **options)
+
+
+def extract_parts(
+    joint: fx.GraphModule, saved: list[fx.Node], num_forward: int, static_inputs: Sequence[int]
+) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """Forward and backward with these saved values; the backward in the order of an autograd engine."""
+    from torch._functorch import partitioners
+
+    primals = [node for node in joint.graph.nodes if partitioners._is_primal(node)]
+    forward, backward = partitioners._extract_fwd_bwd_modules(
+        joint, list(saved), saved_sym_nodes=[], num_fwd_outputs=num_forward,
+        static_lifetime_input_nodes=partitioners.OrderedSet(primals[place] for place in static_inputs),
+    )  # fmt: skip
+    backward = partitioners.reordering_to_mimic_autograd_engine(backward)
+    return partitioners.raise_getitems(forward), partitioners.raise_getitems(backward)
+
+
+def partitioner_class() -> type:
+    """Of which Inductor's setting `custom_partitioner_fn` takes instances."""
+    from torch._inductor.custom_graph_pass import CustomPartitionerFn
+
+    return CustomPartitionerFn
