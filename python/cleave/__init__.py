@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from cleave import entry_points
+
 if TYPE_CHECKING:
     from cleave.checkpoint import load_checkpoint
     from cleave.training_step import Pipeline, compile_step
@@ -100,3 +102,6 @@ def __getattr__(name: str):
 
 def __dir__():
     return sorted({*globals(), *__all__})
+
+
+entry_points.announce()
