@@ -4,7 +4,7 @@
 #   include/              the public API, as "cleave/X.h"
 #   include/cleave/       the source tree's headers, as "dialects/dist/Dist.h"
 #   lib/, lib/cmake/Cleave/
-#   lib/cleave/python/    the Python package: for PYTHONPATH, or pip install
+#   lib/cleave/python/    the Python package with its extension module: for PYTHONPATH, or pip install
 #
 # What a build for one purpose (`./dev demo`) has left out is built first, so that no tree is left
 # half installed.
@@ -46,6 +46,9 @@ set(compiled ${installed})
 list(FILTER compiled EXCLUDE REGEX "^(cleave_mlir_.*|cleave_torch)$")
 add_custom_target(cleave_installed)
 add_dependencies(cleave_installed ${compiled} cleave_typed_ops)
+if(TARGET cleave_native)
+  add_dependencies(cleave_installed cleave_native)
+endif()
 # Ninja and Make keep their own account of what is up to date: a whole build costs a second here.
 install(CODE "
   message(STATUS \"Building what is installed and not built yet\")
@@ -70,7 +73,12 @@ foreach(area dialects lib passes runtime)
 endforeach()
 install(DIRECTORY python/cleave DESTINATION ${CMAKE_INSTALL_LIBDIR}/cleave/python
   FILES_MATCHING PATTERN "*.py" PATTERN "*.json" PATTERN "*.html" PATTERN "__pycache__" EXCLUDE)
-install(FILES python/pyproject.toml DESTINATION ${CMAKE_INSTALL_LIBDIR}/cleave/python)
+install(FILES python/pyproject.toml python/setup.py DESTINATION ${CMAKE_INSTALL_LIBDIR}/cleave/python)
+install(FILES ${CMAKE_BINARY_DIR}/python/cleave/typed_ops.json DESTINATION ${CMAKE_INSTALL_LIBDIR}/cleave/python/cleave)
+if(TARGET cleave_native)
+  install(TARGETS cleave_native LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/cleave/python/cleave)
+  install(FILES ${CMAKE_BINARY_DIR}/python/cleave_native.json DESTINATION ${CMAKE_INSTALL_LIBDIR}/cleave/python/cleave)
+endif()
 
 configure_package_config_file(cmake/CleaveConfig.cmake.in ${CMAKE_BINARY_DIR}/cmake/CleaveConfig.cmake
   INSTALL_DESTINATION ${CLEAVE_PACKAGE_DIR}

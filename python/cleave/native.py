@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.machinery
 import importlib.util
+import json
 import os
 import pathlib
 import sys
@@ -24,6 +25,11 @@ def native() -> types.ModuleType:
             f"expected Cleave's extension module in {' or '.join(map(str, _folders()))}, found none: build it with "
             "./dev build in Cleave's checkout, or set CLEAVE_BUILD to the build's folder"
         )
+    # Before its code is there: another torch's classes are laid out otherwise.
+    facts = found[0].with_name(f"{_NAME}.json")
+    built = json.loads(facts.read_text())["torch"] if facts.exists() else None
+    if built not in (None, torch.__version__.split("+")[0]):
+        raise ImportError(f"{found[0]}: built against torch {built}, found {torch.__version__}")
     try:
         spec = importlib.util.spec_from_file_location(_NAME, found[0])
         module = importlib.util.module_from_spec(spec)

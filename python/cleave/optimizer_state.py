@@ -12,22 +12,46 @@ from cleave.export.traced_step import is_fresh
 from cleave.native import native
 
 
-def fresh_copy(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-    """The optimizer as it was before its first step: what is exported. Shares parameters and groups."""
+def fresh_copy(
+    optimizer: torch.optim.Optimizer, stand_ins: Mapping[torch.Tensor, torch.Tensor] | None = None
+) -> torch.optim.Optimizer:
+    """The optimizer as it was before its first step: what is exported.
+
+    stand_ins: for some of its parameters; it shares the others with the optimizer.
+    """
+    stand_ins = stand_ins or {}
     fresh = object.__new__(type(optimizer))
     # Not copy.copy, which takes what checkpoints hold alone. A scheduler has put its own `step` beside the class's.
     fresh.__dict__.update({name: value for name, value in optimizer.__dict__.items() if name != "step"})
-    fresh.state = _initial_state(optimizer)
+    if stand_ins:
+        fresh.param_groups = [
+            {**group, "params": [stand_ins.get(p, p) for p in group["params"]]} for group in optimizer.param_groups
+        ]
+    fresh.state = _initial_state(fresh)
     return fresh
 
 
 def _initial_state(optimizer: torch.optim.Optimizer) -> dict:
-    """The state that the optimizer had when it was made, as Adagrad has its sums."""
+    """The state that the optimizer had when it was made, as Adagrad has its sums, without their memory."""
     if not type(optimizer).__module__.startswith("torch.optim"):
         return optimizer.state if is_fresh(list(optimizer.state.values())) else collections.defaultdict(dict)
     accepted = inspect.signature(type(optimizer)).parameters
     options = {name: value for name, value in optimizer.defaults.items() if name in accepted}
-    return type(optimizer)([dict(group) for group in optimizer.param_groups], **options).state
+    # It is made for one element of each parameter; states as large as that are large like the parameter.
+    ones = {p: p.new_empty((1,) * p.dim()) for group in optimizer.param_groups for p in group["params"]}
+    groups = [{**group, "params": [ones[p] for p in group["params"]]} for group in optimizer.param_groups]
+    made = type(optimizer)(groups, **options).state
+    state = collections.defaultdict(dict)
+    for parameter, one in ones.items():
+        for slot, value in made.get(one, {}).items():
+            is_like = isinstance(value, torch.Tensor) and value.shape == one.shape
+            state[parameter][slot] = value.expand(parameter.shape) if is_like else value
+    return state
+
+
+def can_be_adopted(tensor: torch.Tensor) -> bool:
+    """Whether a session can compute in its memory: it is contiguous and aligned."""
+    return tensor.is_contiguous() and tensor.data_ptr() % 64 == 0
 
 
 def _counts_steps(optimizer: torch.optim.Optimizer, slots: set[str]) -> bool:
@@ -37,19 +61,60 @@ def _counts_steps(optimizer: torch.optim.Optimizer, slots: set[str]) -> bool:
     return "exp_avg" in slots
 
 
+class OptimizerStates:
+    """Of all optimizers of a step; see OptimizerState."""
+
+    def __init__(
+        self, optimizers: list[torch.optim.Optimizer], parameters: Mapping[str, torch.nn.Parameter], values: list[dict],
+        show: Callable[[torch.Tensor, dict, torch.Tensor], torch.Tensor],
+    ):  # fmt: skip
+        self._states, first_group = [], 0
+        for optimizer in optimizers:
+            held = {p for group in optimizer.param_groups for p in group["params"]}
+            own = [value for value in values if parameters[value["name"]] in held]
+            self._states.append(OptimizerState(optimizer, first_group, parameters, own, show))
+            first_group += len(optimizer.param_groups)
+
+    def memory(self) -> dict[str, torch.Tensor]:
+        """The tensors by the program's file names."""
+        return {name: tensor for state in self._states for name, tensor in state.memory().items()}
+
+    def begin_step(self, session, rate_groups: set[int]) -> int:
+        """Follows or refuses what has changed; the number of the step to run.
+
+        rate_groups: the parameter groups, of all optimizers in turn, that the session's program trains.
+        """
+        for state in self._states:
+            state.begin_step(session, rate_groups)
+        # A program has one count of steps. Those that keep no state have none to differ from it.
+        steps = {state.steps for state in self._states if state.has_state}
+        if len(steps) > 1:
+            raise native().Error(
+                f"the optimizers' states: expected the same number of steps of all of them, found {sorted(steps)}"
+            )
+        return 1 + (steps.pop() if steps else self._states[0].steps)
+
+    def end_step(self, number: int) -> None:
+        for state in self._states:
+            state.end_step(number)
+
+
 class OptimizerState:
     """Reads hyper-parameters before each step, and keeps `optimizer.state` what `optimizer.step()` would leave.
 
-    parameters: by name. values: the program's optimizer states, descriptions with name, slot, shape and dtype. show:
+    first_group: the number of its first parameter group among those of all optimizers.
+    parameters: by name. values: the program's states of it, descriptions with name, slot, shape and dtype. show:
         what others see of a tensor that is this rank's part of a whole one.
     """
 
     def __init__(
-        self, optimizer: torch.optim.Optimizer, parameters: Mapping[str, torch.nn.Parameter], values: list[dict],
-        show: Callable[[torch.Tensor, dict, torch.Tensor], torch.Tensor],
+        self, optimizer: torch.optim.Optimizer, first_group: int, parameters: Mapping[str, torch.nn.Parameter],
+        values: list[dict], show: Callable[[torch.Tensor, dict, torch.Tensor], torch.Tensor],
     ):  # fmt: skip
-        self._optimizer = optimizer
-        self._steps = 0
+        self._optimizer, self._first_group = optimizer, first_group
+        # Since the state was fresh.
+        self.steps = 0
+        self.has_state = bool(values)
         self._has_count = _counts_steps(optimizer, {value["slot"] for value in values})
         # By parameter and slot: the tensor that the session computes in.
         self._tensors: dict[tuple[torch.nn.Parameter, str], torch.Tensor] = {}
@@ -58,7 +123,7 @@ class OptimizerState:
         self._names = {}
         for value in values:
             parameter = parameters[value["name"]]
-            tensor = torch.zeros(value["shape"], dtype=value["dtype"])
+            tensor = self._own(parameter, value)
             self._tensors[parameter, value["slot"]] = self._file_names[value["file_name"]] = tensor
             self._shown[parameter, value["slot"]] = show(tensor, value, parameter)
             self._names[parameter, value["slot"]] = f"{value['slot']} of '{value['name']}'"
@@ -67,15 +132,20 @@ class OptimizerState:
         self._groups = [list(group["params"]) for group in optimizer.param_groups]
         self._take_over()
 
+    def _own(self, parameter: torch.nn.Parameter, value: dict) -> torch.Tensor:
+        """A tensor for the session to compute in: that of the optimizer's state, where it can."""
+        found = self._optimizer.state.get(parameter, {}).get(value["slot"])
+        if type(found) is torch.Tensor and (found.dtype, list(found.shape)) == (value["dtype"], list(value["shape"])):
+            if not value["shards"] and can_be_adopted(found):
+                return found
+        return torch.zeros(value["shape"], dtype=value["dtype"])
+
     def memory(self) -> dict[str, torch.Tensor]:
         """The tensors by the program's file names."""
         return self._file_names
 
-    def begin_step(self, session, rate_groups: set[int]) -> int:
-        """Follows or refuses what has changed; the number of the step to run.
-
-        rate_groups: the parameter groups that the session's program trains.
-        """
+    def begin_step(self, session, rate_groups: set[int]) -> None:
+        """Follows or refuses what has changed."""
         groups = self._optimizer.param_groups
         if len(groups) != len(self._groups) or any(
             len(group["params"]) != len(known) or any(a is not b for a, b in zip(group["params"], known))
@@ -92,14 +162,13 @@ class OptimizerState:
                         f"parameter group {number}: expected {option} = {expected}, as when the step was compiled, found "
                         f"{value}: only lr may change; close() the step and compile another one"
                     )
-            if number in rate_groups:
-                session.set_learning_rate(number, float(group["lr"]))
+            if self._first_group + number in rate_groups:
+                session.set_learning_rate(self._first_group + number, float(group["lr"]))
         if self._is_replaced():
             self._take_over()
-        return self._steps + 1
 
     def end_step(self, number: int) -> None:
-        self._steps = number
+        self.steps = number
         for count in self._counts.values():
             count.fill_(number)
         if number == 1:
@@ -113,7 +182,7 @@ class OptimizerState:
     def _is_replaced(self) -> bool:
         """Whether load_state_dict, or someone else, has put other tensors into the optimizer's state."""
         state = self._optimizer.state
-        if self._steps == 0:
+        if self.steps == 0:
             return bool(state)
         return any(state.get(p, {}).get(slot) is not shown for (p, slot), shown in self._shown.items()) or any(
             state.get(p, {}).get("step") is not count for p, count in self._counts.items()
@@ -125,7 +194,7 @@ class OptimizerState:
         if not any(state.get(p) for p, _ in self._tensors):
             for tensor in self._tensors.values():
                 tensor.zero_()
-            self._steps = 0
+            self.steps = 0
             return
         counts = set()
         for (parameter, slot), tensor in self._tensors.items():
@@ -136,8 +205,9 @@ class OptimizerState:
                     f"the optimizer's state: expected {self._names[parameter, slot]} of shape {tuple(shown.shape)}, found "
                     + (f"shape {tuple(found.shape)}" if isinstance(found, torch.Tensor) else "none")
                 )
-            with torch.no_grad():
-                shown.copy_(found)
+            if found is not shown:
+                with torch.no_grad():
+                    shown.copy_(found)
         for parameter in self._counts:
             counts.add(int(state[parameter]["step"]))
         if len(counts) > 1:
@@ -145,9 +215,9 @@ class OptimizerState:
                 f"the optimizer's state: expected the same step for all parameters, found {sorted(counts)}"
             )
         # Momentum of a loaded state is not that of a first step.
-        self._steps = counts.pop() if counts else max(self._steps, 1)
+        self.steps = counts.pop() if counts else max(self.steps, 1)
         for count in self._counts.values():
-            count.fill_(self._steps)
+            count.fill_(self.steps)
         self._show()
 
     def _show(self) -> None:

@@ -16,6 +16,15 @@ from cleave.native import native
 from cleave.plan import Plan
 
 
+def is_sharded(tensor: torch.Tensor) -> bool:
+    """Whether it is one of which each rank holds a part."""
+    if type(tensor) in (torch.Tensor, torch.nn.Parameter):
+        return False
+    from torch.distributed.tensor import DTensor
+
+    return isinstance(tensor, DTensor)
+
+
 class Ranks:
     """This process and those that it trains with, on the axes of a mesh.
 
@@ -25,7 +34,6 @@ class Ranks:
     def __init__(self, mesh: Mapping[str, int], pipeline: Any, group: Any, timeout: float):
         self.mesh, self.native, self.rank, self.size = dict(mesh), None, 0, 1
         self._group = group
-        self.has_sharded = False
         self._device_mesh: Any = None
         self._stages = pipeline.stages if pipeline else 1
         of_mesh = math.prod(self.mesh.values())
@@ -55,8 +63,8 @@ class Ranks:
         return dist.new_group(members, backend="gloo", use_local_synchronization=True).group_name
 
     @contextlib.contextmanager
-    def together(self) -> Iterator[None]:
-        """Ends in an exception on all ranks where the body ends in one on any of them."""
+    def together(self, what: str) -> Iterator[None]:
+        """Ends in an exception on all ranks where the body, `what`, ends in one on any of them."""
         error = None
         try:
             yield
@@ -66,8 +74,10 @@ class Ranks:
             if error is not None:
                 raise error
             return
-        texts: list[str | None] = [None] * self.size
-        dist.all_gather_object(texts, None if error is None else f"{type(error).__name__}: {error}", group=self._group)
+        try:
+            texts = self.native.gather("" if error is None else f"{type(error).__name__}: {error}", what)
+        except RuntimeError as lost:
+            raise error or lost from None
         if error is not None:
             raise error
         if problems := [f"rank {rank}: {text}" for rank, text in enumerate(texts) if text]:
@@ -77,17 +87,14 @@ class Ranks:
         """Raises on all ranks unless they all bring the same text: what kind of batch they have, say."""
         if self.native is None:
             return
-        number = zlib.crc32(what.encode())
-        extremes = torch.tensor([number, -number])
         try:
-            dist.all_reduce(extremes, dist.ReduceOp.MAX, group=self._group)
+            if self.native.have_same(zlib.crc32(what.encode()), "what the batch is like"):
+                return
+            texts = self.native.gather(what, "what the batch is like")
         except RuntimeError as error:
             raise native().Error(f"rank {self.rank} has lost another rank before a step: {error}") from None
-        if extremes[0] != -extremes[1]:
-            texts: list[str] = [""] * self.size
-            dist.all_gather_object(texts, what, group=self._group)
-            listed = "\n".join(f"rank {rank}: {text}" for rank, text in enumerate(texts))
-            raise native().Error(f"expected batches of the same types and shapes on all ranks, found\n{listed}")
+        listed = "\n".join(f"rank {rank}: {text}" for rank, text in enumerate(texts))
+        raise native().Error(f"expected batches of the same types and shapes on all ranks, found\n{listed}")
 
     def parts_of_batch(self, plan: Plan | None) -> int:
         """Over how many ranks a laid-out program divides the batch of which each rank brings its part."""
@@ -105,8 +112,21 @@ class Ranks:
         shown = self.show(part, value, whole)
         if isinstance(whole, torch.nn.Parameter):
             shown = torch.nn.Parameter(shown, requires_grad=whole.requires_grad)
-        self.has_sharded = True
         return part, shown
+
+    def held(self, owner: torch.Tensor, value: dict) -> torch.Tensor:
+        """What this rank has of a parameter or buffer that a program before has laid out."""
+        part = owner.detach()
+        expected, found = _shards(value["shards"]), ()
+        if is_sharded(owner):
+            part = part.to_local()
+            found = _shards((axis, p.dim, 0) for axis, p in zip(self.mesh, owner.placements) if p.is_shard())
+        if expected != found or list(part.shape) != list(value["shape"]):
+            raise native().Error(
+                f"'{value['name']}': expected it sharded as for the first batch, {found or 'not at all'}, found "
+                f"{expected or 'not at all'} for a batch of this size"
+            )
+        return part
 
     def show(self, part: torch.Tensor, value: dict, whole: torch.Tensor) -> torch.Tensor:
         """A part as the DTensor that it is of; itself where it is all."""
@@ -126,6 +146,18 @@ class Ranks:
         return DTensor.from_local(
             part, self._mesh_of_devices(), placements, run_check=False, shape=whole.shape, stride=whole.stride()
         )
+
+    def show_output(self, part: torch.Tensor | None, value: dict, microbatches: int) -> torch.Tensor | None:
+        """What this rank has made of an output: its examples; a DTensor where it has only a part of what is of them."""
+        if part is None or all(dim == value["batch"] for _, dim, _ in value["shards"]):
+            return part
+        shape = list(value["whole_shape"] or value["shape"])
+        if value["whole_shape"] is None:
+            for axis, dim, _ in value["shards"]:
+                shape[dim] *= self.mesh[axis]
+        if value["batch"] is not None:
+            shape[value["batch"]] *= microbatches
+        return self.show(part, value, torch.empty(shape, device="meta"))
 
     def _mesh_of_devices(self):
         """The mesh as PyTorch knows it. All ranks call it at the same time."""
@@ -159,3 +191,7 @@ class Ranks:
                 return self.rank // stride % size
             stride *= size
         raise KeyError(axis)
+
+
+def _shards(shards) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted((axis, dim) for axis, dim, _ in shards))

@@ -6,9 +6,11 @@ optimizer's; the session computes in their memory.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,10 +21,10 @@ from cleave.export.pytorch import note_optimizer_step, pytree
 from cleave.export.roles import State
 from cleave.export.spec import ExportSpec
 from cleave.native import native
-from cleave.optimizer_state import OptimizerState, fresh_copy
+from cleave.optimizer_state import OptimizerStates, can_be_adopted, fresh_copy
 from cleave.plan import Plan
 from cleave.programs import Program, trace_spec
-from cleave.ranks import Ranks
+from cleave.ranks import Ranks, is_sharded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,22 +39,26 @@ class Pipeline:
 
 @dataclasses.dataclass
 class StepResult:
-    """loss: the mean over the batch of all ranks, a 0-d tensor. grad_norm: before clipping; None without clip_norm."""
+    """loss: the mean over the batch of all ranks, a 0-d tensor. grad_norm: before clipping; None without clip_norm.
+    outputs: see `compile_step`.
+    """
 
     loss: torch.Tensor
     grad_norm: torch.Tensor | None = None
+    outputs: Any = None
 
 
 def compile_step(
     model: torch.nn.Module,
     loss_fn: Callable[..., torch.Tensor] | None,
-    optimizer: torch.optim.Optimizer,
+    optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
     *,
     mesh: Mapping[str, int] | None = None,
     plan: Any = None,
     pipeline: Pipeline | None = None,
     microbatches: int = 1,
     clip_norm: float | None = None,
+    outputs: bool = False,
     passes: str | Sequence[str] = (),
     kernels: str = "best",
     batch_dims: Mapping[str, int | None] | None = None,
@@ -67,13 +73,16 @@ def compile_step(
     `loss.backward()` or `zero_grad()`. `scheduler.step()` stays yours.
 
     loss_fn: `loss_fn(outputs, *targets)`, the mean over the batch; None where the model returns its own loss.
-    optimizer: over the model's parameters, of a kind that `cleave.export` takes. Learning rates are read at every
-        step; another change of a hyper-parameter is refused.
+    optimizer: over the model's parameters, of a kind that `cleave.export` takes; or a list of several, each over some
+        of them. Learning rates are read at every step; another change of a hyper-parameter is refused.
     mesh, plan: how the program is to lie on ranks, as for `cleave.export`; `{"dp": 2}` alone is data parallelism. The
         ranks are those of `group`, by default all of torch.distributed, which must be initialised.
     pipeline: a schedule by which ranks run stages; they are the outermost axis of the mesh.
     microbatches: into which a batch is divided; gradients are averages over them.
     clip_norm: clip gradients by their global norm, as torch.nn.utils.clip_grad_norm_ does.
+    outputs: return what the model has made of the batch, too: its tensor, or all its tensors as a tuple (in the
+        order of its tuples, dicts and dataclasses; without its own loss), those that this rank makes. In a pipeline
+        only the ranks of the last stage have them.
     passes: run on the program at the end.
     kernels: which compiled kernels run, as `cleave-run --kernels` has it.
     batch_dims: as for `cleave.export`.
@@ -82,8 +91,8 @@ def compile_step(
     """
     return Step(
         model, loss_fn, optimizer, mesh=mesh, plan=plan, pipeline=pipeline, microbatches=microbatches,
-        clip_norm=clip_norm, passes=passes, kernels=kernels, batch_dims=batch_dims, seed=seed, group=group,
-        timeout=timeout,
+        clip_norm=clip_norm, outputs=outputs, passes=passes, kernels=kernels, batch_dims=batch_dims, seed=seed,
+        group=group, timeout=timeout,
     )  # fmt: skip
 
 
@@ -97,8 +106,11 @@ class Step:
     def __init__(self, model, loss_fn, optimizer, *, mesh, plan, pipeline, microbatches, clip_norm, **options):
         if not isinstance(model, torch.nn.Module):
             raise ExportError(f"expected a torch.nn.Module to train, found a value of type {type(model).__qualname__}")
-        if not isinstance(optimizer, torch.optim.Optimizer):
-            raise ExportError(f"expected a torch.optim optimizer, found a value of type {type(optimizer).__qualname__}")
+        optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
+        unknown = [each for each in optimizers if not isinstance(each, torch.optim.Optimizer)]
+        if unknown or not optimizers:
+            kind = f"a value of type {type(unknown[0]).__qualname__}" if unknown else "an empty list"
+            raise ExportError(f"expected a torch.optim optimizer, or a list of them, found {kind}")
         if pipeline is not None and microbatches not in (1, pipeline.microbatches):
             raise ExportError(
                 f"expected the pipeline's {pipeline.microbatches} microbatches, found microbatches={microbatches}"
@@ -108,7 +120,7 @@ class Step:
             raise ExportError(f"expected a positive number of microbatches, found {self._microbatches!r}")
         if clip_norm is not None and not clip_norm > 0:
             raise ExportError(f"expected a positive clip_norm, found {clip_norm!r}")
-        self._model, self._loss_fn, self._optimizer = model, loss_fn, optimizer
+        self._model, self._loss_fn, self._optimizers = model, loss_fn, optimizers
         self._pipeline, self._clip_norm, self._options = pipeline, clip_norm, options
         self._plan = plan if isinstance(plan, Plan) else Plan(mesh, plan) if plan is not None and mesh else None
         if plan is not None and self._plan is None:
@@ -119,8 +131,9 @@ class Step:
         self._programs: dict[Any, _Compiled] = {}
         # Of the first batch: its structure, and its inputs as they were traced.
         self._first: tuple[Any, list[Any], list[Input]] | None = None
-        self._state: OptimizerState | None = None
+        self._state: OptimizerStates | None = None
         self._ranks: Ranks | None = None
+        self._process = os.getpid()
         self._closed = False
         mine = {id(p) for p in model.parameters()}
         for other in list(_live):
@@ -144,6 +157,11 @@ class Step:
     def __call__(self, inputs: Any, *targets: Any) -> StepResult:
         if self._closed:
             raise native().Error("the step is closed")
+        if os.getpid() != self._process:
+            raise native().Error(
+                f"the step is of process {self._process}, found process {os.getpid()}, which was forked from it: a "
+                "process that trains compiles a step of its own"
+            )
         args, kwargs = _arguments(inputs)
         leaves, tree = pytree.tree_flatten((args, kwargs, targets))
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
@@ -159,43 +177,44 @@ class Step:
         loss = compiled.session.step(number, [tensors[i] for i in compiled.order])
         self._state.end_step(number)
         compiled.note_changes()
-        note_optimizer_step(self._optimizer)
+        for optimizer in self._optimizers:
+            note_optimizer_step(optimizer)
         norm = compiled.session.result("output.gradient_norm") if self._clip_norm is not None else None
-        return StepResult(torch.tensor(loss, dtype=compiled.loss_dtype), norm)
+        outputs = compiled.outputs(self._ranks, self._microbatches) if self._options["outputs"] else None
+        return StepResult(torch.tensor(loss, dtype=compiled.loss_dtype), norm, outputs)
 
     # Compiling ----------------------------------------------------------------------------------
 
     def _compile(self, key, args, kwargs, targets) -> _Compiled:
         # Ranks begin together or not at all: one that cannot compile tells the others.
-        with self._ranks.together():
-            if self._ranks.has_sharded:
-                raise native().Error(
-                    "a batch of other types or shapes than that of the first step: expected the same ones, where the "
-                    f"plan shards parameters, found {key[1]}"
-                )
+        with self._ranks.together("the trace of the step"):
             self._check_like_first(*key[:2])
             self._settle()
             program, names, state = self._trace(key, args, kwargs, targets)
             signature = native().signature(program._native, self._ranks.rank, self._ranks.size)
+        with self._ranks.together("the memory of the step"):
             adopt = {}
             for value in signature["weights"]:
                 adopt[value["file_name"]] = self._adopt(value, program.tensors, state)
             if self._state is None:
-                self._state = OptimizerState(
-                    self._optimizer, state.parameters, signature["optimizer_states"], self._ranks.show
+                self._state = OptimizerStates(
+                    self._optimizers, state.parameters, signature["optimizer_states"], self._ranks.show
                 )
             adopt |= self._state.memory()
         session = native().Session(
             program._native, adopt, microbatches=self._microbatches, seed=self._options["seed"],
-            follows_generator=True, kernels=self._options["kernels"], ranks=self._ranks.native,
+            follows_generator=True, kernels=self._options["kernels"], keep_outputs=self._options["outputs"],
+            ranks=self._ranks.native,
         )  # fmt: skip
         order = [names.index(value["name"]) for value in signature["inputs"]]
-        self._programs[key] = _Compiled(self._model, program, session, order, state, signature["loss"]["dtype"])
+        self._programs[key] = _Compiled(self._model, program, session, order, state, signature)
         return self._programs[key]
 
     def _settle(self) -> None:
         """Gives parameters and buffers memory in which a session can compute, before they are traced."""
         for tensor in (*self._model.parameters(), *self._model.buffers()):
+            if is_sharded(tensor):
+                continue
             if (settled := _settled(tensor.detach())).data_ptr() != tensor.data_ptr():
                 tensor.data = settled
 
@@ -221,24 +240,56 @@ class Step:
                 )
 
     def _trace(self, key, args, kwargs, targets) -> tuple[Program, list[str], State]:
-        def spec(args, kwargs, targets):
-            return ExportSpec(
-                self._model, args, kwargs, loss=self._loss_fn, targets=targets, optimizer=fresh_copy(self._optimizer),
-                mode="joint", group_rates=True, batch_dims=self._options["batch_dims"] or {},
-                plan=self._plan,
-            )  # fmt: skip
+        with self._whole() as stand_ins:
+            optimizers = [fresh_copy(optimizer, stand_ins) for optimizer in self._optimizers]
 
-        whole = spec(args, kwargs, targets)
-        inputs = Signature(whole).inputs
-        example = iter([self._example(source) for source in inputs])
-        leaves, tree = pytree.tree_flatten((args, kwargs, targets))
-        one = [next(example) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-        traced = spec(*pytree.tree_unflatten(one, tree))
-        program = trace_spec(traced)
-        state = State(traced)
+            def spec(args, kwargs, targets):
+                return ExportSpec(
+                    self._model, args, kwargs, loss=self._loss_fn, targets=targets, optimizer=optimizers, mode="joint",
+                    returns_outputs=self._options["outputs"], group_rates=True,
+                    batch_dims=self._options["batch_dims"] or {}, plan=self._plan,
+                )  # fmt: skip
+
+            whole = spec(args, kwargs, targets)
+            inputs = Signature(whole).inputs
+            example = iter([self._example(source) for source in inputs])
+            leaves, tree = pytree.tree_flatten((args, kwargs, targets))
+            one = [next(example) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+            traced = spec(*pytree.tree_unflatten(one, tree))
+            program = trace_spec(traced)
+            state = State(traced)
+        sharded = {id(whole): part for part, whole in stand_ins.items()}
+        for table in (state.parameters, state.buffers):
+            table.update({name: sharded[id(tensor)] for name, tensor in table.items() if id(tensor) in sharded})
         self._run_passes(program)
         self._first = self._first or (*key[:2], inputs)
         return program, [source.name for source in inputs], state
+
+    @contextlib.contextmanager
+    def _whole(self) -> Iterator[dict[torch.Tensor, torch.Tensor]]:
+        """The model as it is traced: of tensors that ranks hold parts of, others stand in that have the whole shape.
+
+        Yields those by what they stand in for. Nobody touches their memory, so that the system gives them none.
+        """
+        stand_ins: dict[torch.Tensor, torch.Tensor] = {}
+        places = []
+        for module in self._model.modules():
+            for table in (module._parameters, module._buffers):
+                for key, tensor in table.items():
+                    if tensor is None or not is_sharded(tensor):
+                        continue
+                    if tensor not in stand_ins:
+                        whole = torch.empty(tensor.shape, dtype=tensor.dtype)
+                        is_parameter = isinstance(tensor, torch.nn.Parameter)
+                        stand_ins[tensor] = torch.nn.Parameter(whole, tensor.requires_grad) if is_parameter else whole
+                    places.append((table, key, tensor))
+        try:
+            for table, key, tensor in places:
+                table[key] = stand_ins[tensor]
+            yield stand_ins
+        finally:
+            for table, key, tensor in places:
+                table[key] = tensor
 
     def _example(self, source) -> torch.Tensor:
         """One microbatch of an input as the program takes it, of all ranks together where it is laid out on them."""
@@ -277,8 +328,12 @@ class Step:
         owner = state.parameters.get(name, state.buffers.get(name))
         if owner is None:
             return _settled(tensors[name])  # a constant
+        if self._state is not None or is_sharded(owner):
+            return self._ranks.held(owner, value)
         if not value["shards"]:
             return owner
+        # The program's own would keep the whole tensor alive.
+        tensors.pop(name, None)
         part, shown = self._ranks.shard(owner, value)
         self._replace(owner, shown)
         table = state.parameters if name in state.parameters else state.buffers
@@ -292,19 +347,21 @@ class Step:
                 for key, tensor in table.items():
                     if tensor is old:
                         table[key] = new
-        for group in self._optimizer.param_groups:
-            group["params"] = [new if p is old else p for p in group["params"]]
-        if old in self._optimizer.state:
-            self._optimizer.state[new] = self._optimizer.state.pop(old)
+        for optimizer in self._optimizers:
+            for group in optimizer.param_groups:
+                group["params"] = [new if p is old else p for p in group["params"]]
+            if old in optimizer.state:
+                optimizer.state[new] = optimizer.state.pop(old)
 
 
 class _Compiled:
     """A program for one kind of batch, bound to the model's memory."""
 
     def __init__(self, model: torch.nn.Module, program: Program, session, order: list[int], state: State,
-                 loss_dtype: torch.dtype):  # fmt: skip
+                 signature: dict):  # fmt: skip
         self.program, self.session, self.order = program, session, order
-        self.loss_dtype = loss_dtype
+        self.loss_dtype = signature["loss"]["dtype"]
+        self._outputs = signature["outputs"]
         self.rate_groups = set(program._native.rate_groups())
         # Where each tensor stands in the model, to see that it still does.
         self._tables = [
@@ -346,6 +403,13 @@ class _Compiled:
                     "the step and compile another one"
                 )
 
+    def outputs(self, ranks: Ranks, microbatches: int) -> Any:
+        """Of the last step: a tensor, a tuple of several, or None where other ranks make them."""
+        made = [ranks.show_output(self.session.output(value["file_name"]), value, microbatches) for value in self._outputs]
+        if any(tensor is None for tensor in made):
+            return None
+        return made[0] if len(made) == 1 else tuple(made)
+
     def note_changes(self) -> None:
         """Lets autograd see that values have changed: a backward through old ones fails, as in eager mode."""
         torch.autograd.graph.increment_version(self._changing)
@@ -380,6 +444,6 @@ def _kind(leaf: Any) -> Any:
 
 def _settled(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor itself, or a copy where the session could not compute in its memory: contiguous, and aligned."""
-    if tensor.is_contiguous() and tensor.data_ptr() % 64 == 0:
+    if can_be_adopted(tensor):
         return tensor
     return tensor.clone(memory_format=torch.contiguous_format)

@@ -10,6 +10,7 @@
 #include "python/native/Program.h"
 #include "runtime/aten/Facade.h"
 #include "runtime/comm/ProcessGroupCommunicator.h"
+#include "runtime/program/Form.h"
 #include "runtime/ranks/RankGrid.h"
 #include "runtime/session/TensorFunction.h"
 #include "runtime/train/Agreement.h"
@@ -17,6 +18,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -56,47 +58,6 @@ std::string describe(const at::Tensor &tensor) {
   return type ? type->str() : std::string("a tensor of ") + c10::toString(tensor.scalar_type());
 }
 
-//===----------------------------------------------------------------------===//
-// Ranks
-//===----------------------------------------------------------------------===//
-
-/// Ranks of the process group that Python has made.
-class Ranks {
-public:
-  /// `makeGroup`: ranks of the group to the name of a new group of them.
-  Ranks(const std::string &group, double timeout, py::function makeGroup)
-      : makeGroup(std::move(makeGroup)) {
-    ProcessGroupHost host;
-    host.makeGroup = [this](llvm::ArrayRef<int> ranks) { return callMakeGroup(ranks); };
-    host.poll = []() -> llvm::Error {
-      // Ctrl-C, and whatever else Python does in its signal handlers.
-      py::gil_scoped_acquire acquire;
-      if (PyErr_CheckSignals() == 0)
-        return llvm::Error::success();
-      // Kept for the caller, who raises it.
-      return llvm::createStringError("interrupted");
-    };
-    world = take(joinProcessGroup(group, std::chrono::milliseconds(int64_t(timeout * 1000)), host));
-  }
-
-  int rank() const { return world->rank(); }
-  int size() const { return world->size(); }
-  Communicator &communicator() { return *world; }
-
-private:
-  llvm::Expected<std::string> callMakeGroup(llvm::ArrayRef<int> ranks) {
-    py::gil_scoped_acquire acquire;
-    try {
-      return makeGroup(ranks.vec()).cast<std::string>();
-    } catch (py::error_already_set &error) {
-      return llvm::createStringError(error.what());
-    }
-  }
-
-  py::function makeGroup;
-  std::unique_ptr<Communicator> world;
-};
-
 /// Without the GIL, and as outside of what the caller's thread has set: autocast and Python's modes
 /// are not for a program's ops.
 template <typename Body> llvm::Error runFreely(Body body) {
@@ -119,6 +80,88 @@ void raiseInterruptible(llvm::Error error) {
   }
   raise(std::move(error));
 }
+
+/// Lets Python's signal handlers run, that of Ctrl-C above all. True where one has raised: kept for
+/// raiseInterruptible.
+bool isInterrupted() {
+  py::gil_scoped_acquire acquire;
+  return PyErr_CheckSignals() != 0;
+}
+
+/// Lets them run between the ops of a step, of which one alone may take long.
+class InterruptPoint {
+public:
+  void operator()(const OpEvent &event) {
+    int64_t now = event.startNs + event.durationNs;
+    if (now - last < kInterval)
+      return;
+    last = now;
+    if (isInterrupted())
+      throw std::runtime_error("interrupted");
+  }
+
+private:
+  static constexpr int64_t kInterval = 100'000'000;
+  int64_t last = 0;
+};
+
+//===----------------------------------------------------------------------===//
+// Ranks
+//===----------------------------------------------------------------------===//
+
+/// Ranks of the process group that Python has made.
+class Ranks {
+public:
+  /// `makeGroup`: ranks of the group to the name of a new group of them.
+  Ranks(const std::string &group, double timeout, py::function makeGroup)
+      : makeGroup(std::move(makeGroup)) {
+    ProcessGroupHost host;
+    host.makeGroup = [this](llvm::ArrayRef<int> ranks) { return callMakeGroup(ranks); };
+    host.poll = []() -> llvm::Error {
+      if (!isInterrupted())
+        return llvm::Error::success();
+      return llvm::createStringError("interrupted");
+    };
+    world = take(joinProcessGroup(group, std::chrono::milliseconds(int64_t(timeout * 1000)), host));
+  }
+
+  int rank() const { return world->rank(); }
+  int size() const { return world->size(); }
+  Communicator &communicator() { return *world; }
+
+  /// Whether all ranks, which call it together, bring the same number.
+  bool haveSame(int64_t number, const std::string &what) {
+    at::Tensor extremes = at::empty({2}, at::kLong);
+    int64_t *values = extremes.mutable_data_ptr<int64_t>();
+    values[0] = number;
+    values[1] = -number;
+    raiseInterruptible(runFreely([&]() -> llvm::Error {
+      auto work = world->startAllReduce(extremes, ReductionKind::Max, what);
+      return work ? (*work)->wait() : work.takeError();
+    }));
+    return values[0] == -values[1];
+  }
+  /// The texts of all ranks, which call it together.
+  std::vector<std::string> gather(const std::string &text, const std::string &what) {
+    std::vector<std::string> texts;
+    raiseInterruptible(
+        runFreely([&] { return world->allGatherBytes(text, what).moveInto(texts); }));
+    return texts;
+  }
+
+private:
+  llvm::Expected<std::string> callMakeGroup(llvm::ArrayRef<int> ranks) {
+    py::gil_scoped_acquire acquire;
+    try {
+      return makeGroup(ranks.vec()).cast<std::string>();
+    } catch (py::error_already_set &error) {
+      return llvm::createStringError(error.what());
+    }
+  }
+
+  py::function makeGroup;
+  std::unique_ptr<Communicator> world;
+};
 
 //===----------------------------------------------------------------------===//
 // Sessions
@@ -145,13 +188,14 @@ class PySession {
 public:
   PySession(const cleave::python::Program &source, const std::map<std::string, at::Tensor> &adopt,
             int64_t microbatches, uint64_t seed, bool followsGenerator, const std::string &kernels,
-            std::shared_ptr<Ranks> ranks)
+            bool keepOutputs, std::shared_ptr<Ranks> ranks)
       : ranks(std::move(ranks)), microbatches(microbatches) {
     SessionOptions options;
     options.microbatches = microbatches;
     options.seed = seed;
     options.followsDefaultGenerator = followsGenerator;
     options.kernels = kernels;
+    options.keepOutputs = keepOutputs;
     RankPlace place;
     if (this->ranks) {
       options.communicator = &this->ranks->communicator();
@@ -184,6 +228,9 @@ public:
       }
       if (error)
         return error;
+      // Not where ops run as planned, without a look at each of them.
+      if (!isLowered(*program))
+        options.onOp = InterruptPoint();
       return Session::create(*program, options).moveInto(session);
     }));
     inputs = program->inputs();
@@ -213,6 +260,20 @@ public:
       return std::nullopt;
     }
     return toTensor(*found).clone();
+  }
+
+  /// An output of the model in the last step, a copy: with a batch dimension that of all
+  /// microbatches, else of the last one. None where other ranks make it.
+  std::optional<at::Tensor> output(const std::string &name) {
+    std::vector<at::Tensor> parts;
+    for (const ConstTensorRef &part : session->keptOutputs(name))
+      parts.push_back(toTensor(part));
+    if (parts.empty())
+      return result(name);
+    for (const ValueInfo &value : program->results(Phase::Microbatch))
+      if (value.fileName == name && value.batch)
+        return at::cat(parts, *value.batch);
+    return std::nullopt;
   }
 
   void setLearningRate(int64_t group, double rate) { raise(session->setLearningRate(group, rate)); }
@@ -255,6 +316,8 @@ private:
   }
 
   llvm::Error fillInputs(const std::vector<at::Tensor> &tensors, int64_t index) {
+    if (isInterrupted())
+      return llvm::createStringError("interrupted");
     c10::InferenceMode inferenceMode;
     for (auto [value, tensor] : llvm::zip_equal(inputs, tensors)) {
       if (!session->hasInput(value.name))
@@ -378,6 +441,10 @@ py::dict describeValue(const ValueInfo &value) {
     if (placement.kind == AxisPlacement::Kind::Shard)
       shards.append(py::make_tuple(placement.axis, placement.dim, placement.order));
   result["shards"] = shards;
+  result["whole_shape"] = value.wholeShape
+                              ? py::object(py::cast(std::vector<int64_t>(value.wholeShape->begin(),
+                                                                         value.wholeShape->end())))
+                              : py::none();
   return result;
 }
 
@@ -417,15 +484,19 @@ PYBIND11_MODULE(cleave_native, module) {
       .def(py::init<const std::string &, double, py::function>(), py::arg("group"),
            py::arg("timeout"), py::arg("make_group"))
       .def_property_readonly("rank", &Ranks::rank)
-      .def_property_readonly("size", &Ranks::size);
+      .def_property_readonly("size", &Ranks::size)
+      .def("have_same", &Ranks::haveSame, py::arg("number"), py::arg("what"))
+      .def("gather", &Ranks::gather, py::arg("text"), py::arg("what"));
 
   py::class_<PySession>(module, "Session")
       .def(py::init<const Program &, const std::map<std::string, at::Tensor> &, int64_t, uint64_t,
-                    bool, const std::string &, std::shared_ptr<Ranks>>(),
+                    bool, const std::string &, bool, std::shared_ptr<Ranks>>(),
            py::arg("program"), py::arg("adopt"), py::arg("microbatches"), py::arg("seed"),
-           py::arg("follows_generator"), py::arg("kernels"), py::arg("ranks").none(true))
+           py::arg("follows_generator"), py::arg("kernels"), py::arg("keep_outputs") = false,
+           py::arg("ranks").none(true) = py::none())
       .def("step", &PySession::step, py::arg("number"), py::arg("inputs"))
       .def("result", &PySession::result)
+      .def("output", &PySession::output)
       .def("set_learning_rate", &PySession::setLearningRate)
       .def("place_along", &PySession::placeAlong)
       .def("has_weight", &PySession::hasWeight);
@@ -444,9 +515,14 @@ PYBIND11_MODULE(cleave_native, module) {
         result["weights"] = describeValues(program->weights());
         result["optimizer_states"] = describeValues(program->optimizerStates());
         result["inputs"] = describeValues(program->inputs());
-        for (const ValueInfo &value : program->results(Phase::Microbatch))
+        py::list outputs;
+        for (const ValueInfo &value : program->results(Phase::Microbatch)) {
           if (value.role == RoleKind::Loss)
             result["loss"] = describeValue(value);
+          if (value.role == RoleKind::Output)
+            outputs.append(describeValue(value));
+        }
+        result["outputs"] = outputs;
         result["has_update"] = program->hasUpdate();
         result["typed"] = program->isTyped();
         py::list mesh;

@@ -1,14 +1,17 @@
 """What each rank of test_compile_step_ranks.py does under torchrun: `step_ranks.py MODE FILE`.
 
-MODE `all` trains a small GPT in each way and writes the losses to FILE, from rank 0. `errors` and `rank_dies` write what
-each misuse ends in to FILE.RANK.
+MODE `all` trains a small GPT in each way that this number of ranks has and writes the losses to FILE, from rank 0.
+`errors` and `rank_dies` write what each misuse ends in, and after how many seconds, to FILE.RANK.
 """
 
 import datetime
 import json
 import os
 import pathlib
+import signal
 import sys
+import threading
+import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).parents[2] / folder) for folder in ("python", "examples")]
 
@@ -17,12 +20,14 @@ import gpt
 import torch
 import torch.distributed as dist
 
-STEPS, EXAMPLES = 20, 4
+STEPS, EXAMPLES = 20, 8
 
 
 def batch(step):
+    """Of all ranks; some are smaller, as a DataLoader's last one is."""
     generator = torch.Generator().manual_seed(step)
-    return [torch.randint(256, (EXAMPLES, 32), generator=generator) for _ in range(2)]
+    examples = EXAMPLES // 2 if step in (7, 15) else EXAMPLES
+    return [torch.randint(256, (examples, 32), generator=generator) for _ in range(2)]
 
 
 def model():
@@ -39,31 +44,54 @@ TP = {
     "h.*.mlp.c_fc": cleave.ColwiseParallel(),
     "h.*.mlp.c_proj": cleave.RowwiseParallel(),
 }
+# By the number of ranks.
 MODES = {
-    "one": {},
-    "dp": {"mesh": {"dp": 2}},
-    "fsdp": {"mesh": {"dp": 2}, "plan": {"": cleave.FSDP("dp")}},
-    "tp": {"mesh": {"tp": 2}, "plan": TP},
-    "pp": {"pipeline": cleave.Pipeline("1f1b", stages=2, microbatches=2)},
+    2: {
+        "dp": {"mesh": {"dp": 2}},
+        "fsdp": {"mesh": {"dp": 2}, "plan": {"": cleave.FSDP("dp")}},
+        "tp": {"mesh": {"tp": 2}, "plan": TP},
+        "pp": {"pipeline": cleave.Pipeline("1f1b", stages=2, microbatches=2)},
+    },
+    4: {
+        "dp": {"mesh": {"dp": 4}},
+        "fsdp": {"mesh": {"dp": 4}, "plan": {"": cleave.FSDP("dp")}},
+        "tp": {"mesh": {"tp": 4}, "plan": TP},
+        "pp": {"pipeline": cleave.Pipeline("1f1b", stages=4, microbatches=4)},
+    },
 }
 
 
 def train(mode):
+    ranks = dist.get_world_size()
     module = model()
     optimizer = optimizer_of(module)
-    options = MODES[mode]
     divides = mode in ("dp", "fsdp")
-    step = cleave.compile_step(module, gpt.cross_entropy, optimizer, clip_norm=1.0, timeout=30, **options)
+    step = cleave.compile_step(module, gpt.cross_entropy, optimizer, clip_norm=1.0, timeout=60, outputs=True, **MODES[ranks][mode])
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda number: 1 / (1 + number))
     losses = []
     for number in range(STEPS):
         parts = batch(number)
         if divides:
-            parts = [part.chunk(2)[dist.get_rank()] for part in parts]
+            parts = [part.chunk(ranks)[dist.get_rank()] for part in parts]
         out = step(*parts)
+        if number == 0:
+            check_outputs(mode, out.outputs, parts[0])
         scheduler.step()
-        losses.append((out.loss.item(), None if out.grad_norm is None else out.grad_norm.item()))
+        losses.append((out.loss.item(), out.grad_norm.item()))
     return losses, module, optimizer
+
+
+def check_outputs(mode, outputs, tokens):
+    """Logits of this rank's examples, on the ranks that make them."""
+    from torch.distributed.tensor import DTensor
+
+    if mode == "pp" and dist.get_rank() < dist.get_world_size() - 1:
+        assert outputs is None
+        return
+    if isinstance(outputs, DTensor):
+        outputs = outputs.full_tensor()
+    with torch.no_grad():
+        torch.testing.assert_close(outputs, model()(tokens), rtol=1e-5, atol=1e-5)
 
 
 def check_shards(mode, module, optimizer):
@@ -83,46 +111,77 @@ def check_shards(mode, module, optimizer):
     assert (sharded > 0) == (mode in ("fsdp", "tp")), sharded
 
 
+def compiled(mode, group=None):
+    rank, module = dist.get_rank(), model()
+    if mode == "different_models" and rank == 1:
+        module.ln_f = torch.nn.Identity()
+    return cleave.compile_step(
+        module, gpt.cross_entropy, optimizer_of(module), mesh={"dp": 3 if mode == "wrong_mesh" else 2}, timeout=5,
+        passes="--no-such-pass" if mode == "one_fails" and rank == 1 else (), group=group,
+    )  # fmt: skip
+
+
 def misuse(mode):
     """Ends in an error on every rank that stays."""
     rank = dist.get_rank()
-    module = model()
-    if mode == "different_models" and rank == 1:
-        module.ln_f = torch.nn.Identity()
-    step = cleave.compile_step(
-        module, gpt.cross_entropy, optimizer_of(module), mesh={"dp": 3 if mode == "wrong_mesh" else 2}, timeout=5,
-        passes="--no-such-pass" if mode == "one_fails" and rank == 1 else (),
-    )  # fmt: skip
+    # Ranks that one of these leaves out of step have other groups for the next one.
+    step = compiled(mode, dist.new_group(backend="gloo"))
     step(*batch(0))
     if mode == "rank_dies" and rank == 1:
         os._exit(0)
-    step(*(part[: rank + 1] for part in batch(1)))
+    if mode == "loader_fails" and rank == 1:
+        raise OSError("a file that is not there")
+    if mode == "late" and rank == 1:
+        time.sleep(7)
+    if mode.startswith("interrupted"):
+        if rank == 0:
+            threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        else:
+            if mode == "interrupted_in_step":
+                # This rank begins the step and does not go on.
+                step._ranks.check_same(", ".join(f"int64 [{EXAMPLES}, 32] on cpu" for _ in range(2)))
+            time.sleep(4)
+            raise OSError("slept")
+    if mode == "different_batches":
+        step(*(part[: rank + 1] for part in batch(1)))
+    step(*batch(1))
 
 
 def describe_misuse(mode):
+    begin = time.monotonic()
     try:
         misuse(mode)
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-    return "no error"
+        found = "no error"
+    except BaseException as error:
+        found = f"{type(error).__name__}: {error}"
+    return found, time.monotonic() - begin
+
+
+# These leave both ranks there, so that one job does for all of them.
+MISUSE = [
+    "wrong_mesh", "one_fails", "different_models", "different_batches", "loader_fails", "late", "interrupted",
+    "interrupted_in_step",
+]  # fmt: skip
 
 
 def main():
     mode, file = sys.argv[1:]
     torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
-    if mode in MODES or mode == "all":
+    if mode == "all":
         results = {}
-        for each in [m for m in MODES if m != "one"] if mode == "all" else [mode]:
+        for each in MODES[dist.get_world_size()]:
             results[each], module, optimizer = train(each)
             check_shards(each, module, optimizer)
             dist.barrier()
         if dist.get_rank() == 0:
             pathlib.Path(file).write_text(json.dumps(results))
     else:
-        # These leave the ranks in step, so that one job does for all of them.
-        together = ["wrong_mesh", "one_fails", "different_models", "different_batches"]
-        found = {each: describe_misuse(each) for each in (together if mode == "errors" else [mode])}
+        found = {}
+        for each in MISUSE if mode == "errors" else [mode]:
+            found[each] = describe_misuse(each)
+            if mode == "errors":
+                dist.barrier()
         pathlib.Path(f"{file}.{dist.get_rank()}").write_text(json.dumps(found))
         os._exit(0)  # the other rank may not come to the end of the group
     dist.destroy_process_group()

@@ -15,8 +15,8 @@ import torch
 SCRIPT = pathlib.Path(__file__).with_name("step_ranks.py")
 
 
-def run_ranks(mode, file):
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node=2", SCRIPT, mode, file]
+def run_ranks(mode, file, ranks=2):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", SCRIPT, mode, file]
     return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
 
 
@@ -42,16 +42,17 @@ def eager():
     return results
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
+@pytest.fixture(scope="module", params=[2, 4])
+def trained(request, tmp_path_factory):
     file = tmp_path_factory.mktemp("ranks") / "losses.json"
-    ran = run_ranks("all", file)
+    ran = run_ranks("all", file, request.param)
     assert ran.returncode == 0, ran.stderr[-4000:]
     return json.loads(file.read_text())
 
 
 @pytest.mark.parametrize("mode", ["dp", "fsdp", "tp", "pp"])
-def test_losses_on_two_ranks_are_those_of_one(trained, eager, mode):
+def test_losses_on_ranks_are_those_of_one(trained, eager, mode):
+    """Of batches of two sizes; step_ranks.py looks at outputs and at what is sharded."""
     assert len(trained[mode]) == step_ranks.STEPS
     for (loss, norm), (expected, expected_norm) in zip(trained[mode], eager):
         assert abs(loss - expected) < 1e-5
@@ -79,16 +80,37 @@ def errors(tmp_path_factory):
 )
 def test_an_error_of_one_rank_is_one_exception_on_all(errors, mode, texts):
     for rank, found in enumerate(errors):
-        assert "Error: " in found[mode]
-        for text in texts:
-            assert text in found[mode], (rank, found[mode])
+        text, _ = found[mode]
+        assert "Error: " in text
+        for expected in texts:
+            assert expected in text, (rank, text)
     if mode == "one_fails":
-        assert errors[0][mode].startswith("Error: rank 1: Error: ")
+        assert errors[0][mode][0].startswith("Error: rank 1: Error: ")
+
+
+@pytest.mark.parametrize("mode", ["loader_fails", "late"])
+def test_a_rank_that_does_not_come_is_waited_for_until_the_timeout(errors, mode):
+    """An exception in its data loader, say, after which it makes no step."""
+    text, seconds = errors[0][mode]
+    assert text.startswith("Error: rank 0 has lost another rank before a step: all_reduce of what the batch is like failed")
+    assert "it did not complete within 5 s; a rank is lost, stuck or in another operation" in text
+    assert seconds < 30
+    if mode == "late":
+        assert "did not complete within 5 s" in errors[1][mode][0]
+
+
+@pytest.mark.parametrize("mode", ["interrupted", "interrupted_in_step"])
+def test_an_interrupt_ends_a_wait_for_other_ranks(errors, mode):
+    """The other rank sleeps for 4 s; the signal comes after one."""
+    text, seconds = errors[0][mode]
+    assert text.startswith("KeyboardInterrupt")
+    assert errors[1][mode][0] == "OSError: slept"
+    assert seconds < errors[1][mode][1] - 1
 
 
 def test_a_rank_that_is_lost_leaves_no_other_waiting(tmp_path):
     file, begin = tmp_path / "error", time.monotonic()
     run_ranks("rank_dies", file)
-    found = json.loads(pathlib.Path(f"{file}.0").read_text())["rank_dies"]
+    found, _ = json.loads(pathlib.Path(f"{file}.0").read_text())["rank_dies"]
     assert found.startswith("Error: rank 0 has lost another rank before a step: ")
     assert time.monotonic() - begin < 200

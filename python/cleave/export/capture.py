@@ -68,6 +68,7 @@ class _Step(nn.Module):
         self._has_module_loss = isinstance(spec.loss, nn.Module)
         self._signature = signature
         self._mode = spec.mode
+        self._returns_outputs = spec.returns_outputs
         # Module.__init__ starts in training mode; leave the traced module as it stands.
         self.training = spec.module.training
 
@@ -82,9 +83,11 @@ class _Step(nn.Module):
             loss = self.loss_function(outputs, *self._signature.targets(tensors))
         else:
             loss = own_loss(outputs)
+        rest = [output for output in tensor_leaves(outputs) if output is not loss]
         if self._mode == "joint":
-            return (loss,)
-        return (loss, *(output for output in tensor_leaves(outputs) if output is not loss))
+            # Backward begins from the loss alone.
+            return (loss, *(output.detach() for output in rest)) if self._returns_outputs else (loss,)
+        return (loss, *rest)
 
 
 def tensor_leaves(outputs):

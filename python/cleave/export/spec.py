@@ -58,6 +58,7 @@ class ExportSpec:
         on any mesh.
     accumulate_in: torch.float32, to add up the gradients of bfloat16 and float16 parameters over the microbatches of a
         step, and over ranks, in that type. The optimizer takes the sums in the parameters' own.
+    returns_outputs: a joint program gives the outputs, too, through which no gradient comes.
     group_rates: number the learning rates by parameter group, so that who runs the program may set
         each group's at every step, as cleave.compile_step does.
     """
@@ -80,6 +81,7 @@ class ExportSpec:
     mean_over: str = "microbatches"
     generator: str = "mt19937"
     accumulate_in: torch.dtype | None = None
+    returns_outputs: bool = False
     group_rates: bool = False
 
     def __post_init__(self):

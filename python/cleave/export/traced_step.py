@@ -181,9 +181,10 @@ def initial_states(states: list[dict[str, Any]], values: Values) -> list[dict[st
 
     def initial(slot: str, entry: Any) -> Any:
         if isinstance(entry, torch.Tensor):
-            if not bool((entry == entry.flatten()[0]).all()):
+            first = entry.detach()[(0,) * entry.dim()]
+            if any(entry.stride()) and not bool((entry == first).all()):
                 raise ExportError(f"its state '{slot}' begins with elements that differ; expected equal ones")
-            return values.filled(entry.flatten()[0].item(), entry.detach())
+            return values.filled(first.item(), entry.detach())
         if isinstance(entry, (int, float)) and not isinstance(entry, bool):
             return values.number(entry)
         return entry
