@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import tempfile
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 
 from cleave.export.errors import ExportError, ExportNote
+from cleave.figures import Costs, Page, Picture
 from cleave.native import native
+from cleave.ops import Op
 from cleave.passes import pipeline_text
 from cleave.plan import Plan
 
@@ -50,11 +53,65 @@ class Program:
 
     def place(self) -> Program:
         """Lays the program out on the mesh of its plan: each rank's part of it."""
+        with tempfile.TemporaryDirectory(prefix="cleave-") as folder:
+            return self.run_passes(f"{self._annotate(folder)},propagate-placements,partition")
+
+    def _annotate(self, folder: str) -> str:
         if self.plan is None:
             raise ExportError("the program was traced without a mesh and a plan: there is nothing to place it by")
+        return f"annotate-placements{{plan={self.plan.write(pathlib.Path(folder, 'plan.json'))}}}"
+
+    # Ops ----------------------------------------------------------------------------------------
+
+    def ops(self, name: str | None = None) -> list[Op]:
+        """All ops, or those of a name ("aten.mm"), in the program's order, each before those in it."""
+        found = [Op(self, each) for each in self._native.walk()]
+        return found if name is None else [op for op in found if op.name == name]
+
+    def rewrite(self, change: Callable[[Program], Any]) -> Program:
+        """Has a function change the program, its only argument, by its ops; verifies the result, and returns it.
+
+        A pass in Python. After an exception of the function's, or an Error because the result is not valid, the program is
+        what it was before.
+        """
+        self._native.begin_rewrite()
+        try:
+            change(self)
+        except BaseException:
+            self._native.end_rewrite(False)
+            raise
+        self._native.end_rewrite(True)
+        return self
+
+    # Figures ------------------------------------------------------------------------------------
+
+    def costs(self, microbatches: int = 1) -> Costs | list[Costs]:
+        """What a step takes on one rank; of a program with a schedule, on each along the pipeline."""
+        from cleave.native import native
+
+        ranks = [Costs(**each) for each in native().costs(self._native, microbatches)]
+        return ranks if len(ranks) > 1 else ranks[0]
+
+    def memory_plot(self) -> Picture:
+        """Addresses over time, of all that functions have in planned memory (`--lower-to-exec`)."""
         with tempfile.TemporaryDirectory(prefix="cleave-") as folder:
-            path = self.plan.write(pathlib.Path(folder, "plan.json"))
-            return self.run_passes(f"annotate-placements{{plan={path}}},propagate-placements,partition")
+            path = pathlib.Path(folder, "memory.svg")
+            self._copy().run_passes(f"lower-to-exec{{plot={path}}}")
+            return Picture(path.read_text())
+
+    def placements(self) -> Page:
+        """How each tensor lies on the mesh of its plan, and why; of a program before `place`."""
+        from cleave.placement_page import render
+
+        with tempfile.TemporaryDirectory(prefix="cleave-") as folder:
+            path = pathlib.Path(folder, "placements.json")
+            self._copy().run_passes(f"{self._annotate(folder)},propagate-placements{{explain-json={path}}}")
+            return Page(render(json.loads(path.read_text()), self.name))
+
+    def _copy(self) -> Program:
+        return Program(self._native.serialize(), self.name)
+
+    # Text ---------------------------------------------------------------------------------------
 
     def text(self, locations: bool = False) -> str:
         """As text, on request with the Python line of each op."""

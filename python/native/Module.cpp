@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "cleave/Session.h"
-#include "python/native/Program.h"
+#include "python/native/Bindings.h"
 #include "runtime/aten/Facade.h"
 #include "runtime/comm/ProcessGroupCommunicator.h"
 #include "runtime/program/Form.h"
@@ -35,23 +35,11 @@
 
 namespace py = pybind11;
 using namespace cleave::runtime;
+using cleave::python::Failure;
+using cleave::python::raise;
+using cleave::python::take;
 
 namespace {
-
-/// What every failure becomes: `cleave.Error`.
-struct Failure : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-void raise(llvm::Error error) {
-  if (error)
-    throw Failure(llvm::toString(std::move(error)));
-}
-template <typename Value> Value take(llvm::Expected<Value> value) {
-  if (!value)
-    raise(value.takeError());
-  return std::move(*value);
-}
 
 std::string describe(const at::Tensor &tensor) {
   std::optional<TensorType> type = typeOf(tensor);
@@ -463,7 +451,8 @@ PYBIND11_MODULE(cleave_native, module) {
   py::register_exception<Failure>(module, "Error", PyExc_RuntimeError);
 
   using cleave::python::Program;
-  py::class_<Program>(module, "Program")
+  py::class_<Program> program(module, "Program");
+  program
       .def_static(
           "parse",
           [](py::bytes data, const std::string &name) {
@@ -479,6 +468,7 @@ PYBIND11_MODULE(cleave_native, module) {
       .def("rate_groups", &Program::rateGroups)
       .def("serialize", [](const Program &self) { return py::bytes(take(self.serialize())); })
       .def_property_readonly("name", [](const Program &self) { return self.name().str(); });
+  cleave::python::bindOps(module, program);
 
   py::class_<Ranks, std::shared_ptr<Ranks>>(module, "Ranks")
       .def(py::init<const std::string &, double, py::function>(), py::arg("group"),

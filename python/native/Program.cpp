@@ -1,6 +1,5 @@
 //===- Program.cpp - a program that passes change, for Python -----------------===//
 
-#include "python/native/Program.h"
 #include "dialects/Register.h"
 #include "lib/autodiff/Register.h"
 #include "lib/memory/verify/Verify.h"
@@ -9,6 +8,7 @@
 #include "lib/support/Input.h"
 #include "lib/typing/Check.h"
 #include "passes/Register.h"
+#include "python/native/ProgramImpl.h"
 
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/IR/Verifier.h"
@@ -27,17 +27,6 @@ using namespace mlir;
 
 /// Errors beyond these are counted: one wrong type may be wrong at a hundred ops.
 static constexpr unsigned kMaxErrors = 5;
-
-struct python::Program::Impl {
-  MLIRContext context;
-  OwningOpRef<ModuleOp> module;
-
-  explicit Impl(const DialectRegistry &registry)
-      // Without threads: those of a pool would be the process's for good.
-      : context(registry, MLIRContext::Threading::DISABLED) {
-    context.printOpOnDiagnostic(false);
-  }
-};
 
 static DialectRegistry makeRegistry() {
   static std::once_flag isRegistered;
@@ -124,7 +113,19 @@ llvm::Expected<std::unique_ptr<python::Program>> python::Program::parse(llvm::St
       (found.empty() ? "it is neither MLIR text nor MLIR bytecode" : found));
 }
 
+llvm::Error python::Program::checkModule(llvm::StringRef what) {
+  Diagnostics diagnostics(impl->context);
+  if (succeeded(mlir::verify(*impl->module)) &&
+      succeeded(placement::checkSpmdTypes(*impl->module)) &&
+      succeeded(exec::verifyLowered(*impl->module)))
+    return llvm::Error::success();
+  return llvm::createStringError(diagnostics.take("it is not valid") + "\nthe check after " + what +
+                                 " failed");
+}
+
 llvm::Error python::Program::runPasses(llvm::StringRef pipeline) {
+  if (impl->before)
+    return llvm::createStringError("passes cannot run while the program is being rewritten");
   PassManager manager(&impl->context, ModuleOp::getOperationName(),
                       OpPassManager::Nesting::Implicit);
   std::string problem;
@@ -145,7 +146,7 @@ llvm::Error python::Program::runPasses(llvm::StringRef pipeline) {
     return refuse(failedPass.empty() ? "" : "\n--" + failedPass + " failed");
   if (failed(placement::checkSpmdTypes(*copy)) || failed(exec::verifyLowered(*copy)))
     return refuse("\nthe check after '" + pipeline.str() + "' failed");
-  impl->module = std::move(copy);
+  impl->replaceModule(std::move(copy));
   return llvm::Error::success();
 }
 

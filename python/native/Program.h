@@ -11,10 +11,30 @@
 #include "llvm/Support/Error.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+namespace mlir {
+class Operation;
+} // namespace mlir
+
 namespace cleave::python {
+
+/// An op as Python knows it.
+using OpId = int64_t;
+/// Result `index` of an op, or argument `index` of its block number `block`.
+struct ValueId {
+  OpId op;
+  int64_t block = -1;
+  int64_t index;
+};
+struct OpFacts {
+  std::string name, text, location;
+  std::string function; ///< that the op is in, or is; empty outside of functions
+  std::vector<ValueId> operands, results;
+  std::vector<std::pair<std::string, std::string>> attributes;
+};
 
 class Program {
 public:
@@ -35,8 +55,36 @@ public:
   llvm::Expected<std::string> serialize() const;
   llvm::StringRef name() const { return fileName; }
 
+  // Ops, by numbers; those of ops that are gone are errors.
+
+  /// All ops but the module, each before those in it.
+  std::vector<OpId> walk();
+  llvm::Expected<OpFacts> facts(OpId id);
+  llvm::Expected<std::string> typeOf(const ValueId &id);
+  /// In the order of the uses.
+  llvm::Expected<std::vector<OpId>> usersOf(const ValueId &id);
+
+  /// What follows changes the program, between these. `endRewrite` verifies it as `runPasses` does;
+  /// after an error, or where `keeps` is false, it is what it was before.
+  llvm::Error beginRewrite();
+  llvm::Error endRewrite(bool keeps);
+  /// Without a text the attribute is removed.
+  llvm::Error setAttribute(OpId id, llvm::StringRef name, std::optional<std::string> text);
+  llvm::Error setOperand(OpId id, int64_t index, const ValueId &to);
+  /// All uses of a value, but those by the op that makes the new one.
+  llvm::Error replace(const ValueId &from, const ValueId &to);
+  /// An op whose results nobody uses.
+  llvm::Error erase(OpId id);
+  llvm::Expected<OpId>
+  insertBefore(OpId id, const std::string &name, const std::vector<ValueId> &operands,
+               const std::vector<std::pair<std::string, std::string>> &attributes,
+               const std::vector<std::string> &types);
+
 private:
   Program();
+  /// An error unless the module, after `what`, is valid in every respect.
+  llvm::Error checkModule(llvm::StringRef what);
+  llvm::Expected<mlir::Operation *> findForChange(OpId id);
   struct Impl;
   std::unique_ptr<Impl> impl;
   std::string fileName;

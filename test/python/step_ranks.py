@@ -1,6 +1,7 @@
 """What each rank of test_compile_step_ranks.py does under torchrun: `step_ranks.py MODE FILE`.
 
-MODE `all` trains a small GPT in each way that this number of ranks has and writes the losses to FILE, from rank 0.
+MODE `all` trains a small GPT in each way that this number of ranks has and writes the losses to FILE, from rank 0; from
+FSDP on two ranks a checkpoint of torch.distributed.checkpoint to the folder FILE.checkpoint.
 `errors` and `rank_dies` write what each misuse ends in, and after how many seconds, to FILE.RANK.
 """
 
@@ -61,7 +62,18 @@ MODES = {
 }
 
 
-def train(mode):
+CHECKPOINT_STEP = 10
+
+
+def save_checkpoint(folder, module, optimizer, scheduler):
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.state_dict import get_state_dict
+
+    weights, state = get_state_dict(module, optimizer)
+    dcp.save({"model": weights, "optimizer": state, "scheduler": scheduler.state_dict()}, checkpoint_id=folder)
+
+
+def train(mode, checkpoint):
     ranks = dist.get_world_size()
     module = model()
     optimizer = optimizer_of(module)
@@ -78,6 +90,8 @@ def train(mode):
             check_outputs(mode, out.outputs, parts[0])
         scheduler.step()
         losses.append((out.loss.item(), out.grad_norm.item()))
+        if number + 1 == CHECKPOINT_STEP and mode == "fsdp" and ranks == 2:
+            save_checkpoint(checkpoint, module, optimizer, scheduler)
     return losses, module, optimizer
 
 
@@ -171,7 +185,7 @@ def main():
     if mode == "all":
         results = {}
         for each in MODES[dist.get_world_size()]:
-            results[each], module, optimizer = train(each)
+            results[each], module, optimizer = train(each, f"{file}.checkpoint")
             check_shards(each, module, optimizer)
             dist.barrier()
         if dist.get_rank() == 0:

@@ -7,6 +7,7 @@ import sys
 import time
 
 import cleave_path  # noqa: F401
+import cleave
 import gpt
 import pytest
 import step_ranks
@@ -47,7 +48,7 @@ def trained(request, tmp_path_factory):
     file = tmp_path_factory.mktemp("ranks") / "losses.json"
     ran = run_ranks("all", file, request.param)
     assert ran.returncode == 0, ran.stderr[-4000:]
-    return json.loads(file.read_text())
+    return {**json.loads(file.read_text()), "ranks": request.param, "checkpoint": f"{file}.checkpoint"}
 
 
 @pytest.mark.parametrize("mode", ["dp", "fsdp", "tp", "pp"])
@@ -57,6 +58,29 @@ def test_losses_on_ranks_are_those_of_one(trained, eager, mode):
     for (loss, norm), (expected, expected_norm) in zip(trained[mode], eager):
         assert abs(loss - expected) < 1e-5
         assert abs(norm - expected_norm) < 1e-4
+
+
+def test_a_sharded_checkpoint_goes_on_on_one_rank(trained, eager):
+    """That of FSDP on two ranks, by PyTorch's distributed checkpoints."""
+    if trained["ranks"] != 2:
+        pytest.skip("saved on two ranks")
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+
+    module = step_ranks.model()
+    optimizer = step_ranks.optimizer_of(module)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda number: 1 / (1 + number))
+    weights, state = get_state_dict(module, optimizer)
+    whole = {"model": weights, "optimizer": state, "scheduler": scheduler.state_dict()}
+    dcp.load(whole, checkpoint_id=trained["checkpoint"], no_dist=True)
+    set_state_dict(module, optimizer, model_state_dict=whole["model"], optim_state_dict=whole["optimizer"])
+    scheduler.load_state_dict(whole["scheduler"])
+    optimizer.zero_grad()
+    step = cleave.compile_step(module, gpt.cross_entropy, optimizer, clip_norm=1.0)
+    for number in range(step_ranks.CHECKPOINT_STEP, step_ranks.STEPS):
+        out = step(*step_ranks.batch(number))
+        scheduler.step()
+        assert abs(out.loss.item() - eager[number][0]) < 1e-5
 
 
 @pytest.fixture(scope="module")

@@ -138,3 +138,25 @@ def test_options_of_the_step_that_it_does_not_have(tmp_path):
     arguments = transformers.TrainingArguments(output_dir=tmp_path, use_cpu=True, report_to=[])
     with pytest.raises(cleave.ExportError, match="expected step to have the options .*, found pipeline"):
         Trainer(model=causal_model(), args=arguments, step={"pipeline": cleave.Pipeline()})
+
+
+def test_a_loop_under_accelerate_launch(tmp_path):
+    """Of two ranks, each with half of the batch; as one rank with all of it."""
+    import accelerate_ranks
+
+    script, file = pathlib.Path(accelerate_ranks.__file__), tmp_path / "losses.json"
+    command = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes=2", "--num_machines=1",
+               "--mixed_precision=no", "--dynamo_backend=no", "--main_process_port=0", script, file]  # fmt: skip
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    module = accelerate_ranks.model()
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2, fused=True)
+    expected = []
+    for _ in range(3):
+        for x, y in accelerate_ranks.loader(8):
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(module(x), y)
+            loss.backward()
+            optimizer.step()
+            expected.append(loss.item())
+    assert json.loads(file.read_text()) == pytest.approx(expected, abs=1e-5)

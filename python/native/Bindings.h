@@ -1,0 +1,36 @@
+//===- Bindings.h - the parts of the module `cleave_native` --------*- C++ -*-===//
+
+#ifndef CLEAVE_PYTHON_NATIVE_BINDINGS_H
+#define CLEAVE_PYTHON_NATIVE_BINDINGS_H
+
+#include "python/native/Program.h"
+
+#include "llvm/Support/Error.h"
+
+#include <pybind11/pybind11.h>
+
+#include <stdexcept>
+
+namespace cleave::python {
+
+/// What every failure becomes: `cleave.Error`.
+struct Failure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+inline void raise(llvm::Error error) {
+  if (error)
+    throw Failure(llvm::toString(std::move(error)));
+}
+template <typename Value> Value take(llvm::Expected<Value> value) {
+  if (!value)
+    raise(value.takeError());
+  return std::move(*value);
+}
+
+/// A program's ops: to walk, to look at and to change; and what it costs.
+void bindOps(pybind11::module_ &module, pybind11::class_<Program> &program);
+
+} // namespace cleave::python
+
+#endif // CLEAVE_PYTHON_NATIVE_BINDINGS_H

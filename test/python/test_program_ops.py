@@ -1,0 +1,191 @@
+"""`Program.ops`, `Program.rewrite` and figures: passes in Python, and what a notebook shows."""
+
+import re
+
+import cleave_path  # noqa: F401
+import cleave
+import gpt
+import pytest
+import torch
+import torch.nn.functional as F
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+class Twice(torch.nn.Module):
+    """What a pass may simplify: a relu of a relu."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 4)
+
+    def forward(self, x):
+        return torch.relu(torch.relu(self.linear(x)))
+
+
+def traced():
+    torch.manual_seed(0)
+    module = Twice()
+    x, y = torch.randn(6, 8), torch.randint(4, (6,))
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    return module, (x, y), cleave.trace(module, (x,), loss=F.cross_entropy, targets=(y,), optimizer=optimizer, name="twice")
+
+
+def test_ops_of_a_program():
+    _, _, program = traced()
+    names = [op.name for op in program.ops()]
+    assert names[0] == "func.func" and "aten.addmm" in names
+    (multiply,) = program.ops("aten.addmm")
+    assert multiply.function == "microbatch"
+    assert "test_program_ops.py" in multiply.location
+    assert str(multiply).strip() in str(program) or "aten.addmm" in str(multiply)
+    assert [value.type for value in multiply.operands] == ["tensor<4xf32>", "tensor<6x8xf32>", "tensor<8x4xf32>"]
+    assert multiply.operands[1].op is None and multiply.operands[2].op.name == "aten.t"
+    assert multiply.result.type == "tensor<6x4xf32>"
+    assert [op.name for op in multiply.result.users][0] == "aten.relu"
+    assert multiply in multiply.operands[2].users and len({multiply, *program.ops("aten.addmm")}) == 1
+
+
+def test_attributes_are_a_mapping_of_texts():
+    _, _, program = traced()
+    (loss,) = program.ops("aten.nll_loss_forward")
+    assert loss.attributes["ignore_index"] == "-100 : i64"
+    with pytest.raises(KeyError):
+        del loss.attributes["nothing"]
+
+    def ignore(program):
+        for op in program.ops():
+            if "ignore_index" in op.attributes:
+                op.attributes["ignore_index"] = "7"
+            if op.name == "aten.nll_loss_forward":
+                op.attributes["mine"] = '"a note"'
+
+    program.rewrite(ignore)
+    assert re.search(r'nll_loss_forward\(.*ignore_index = 7.*mine = "a note"', str(program))
+
+
+def drop_second_relu(program):
+    """relu(relu(x)) is relu(x), and so is its backward."""
+    for op in program.ops("aten.relu"):
+        first = op.operands[0].op
+        if first is not None and first.name == "aten.relu":
+            op.replace(first.result)
+
+
+def test_a_pass_in_python():
+    _, (x, y), program = traced()
+    _, _, whole = traced()
+    assert len(program.ops("aten.relu")) == 2
+    assert program.rewrite(drop_second_relu) is program
+    assert len(program.ops("aten.relu")) == 1
+    # What runs is the same.
+    losses = [[session.step([x, y]) for _ in range(3)] for session in map(cleave.Session, (program, whole))]
+    assert losses[0] == losses[1]
+    program.run_passes("canonicalize,cse")
+
+
+def test_an_op_that_is_made():
+    _, (x, y), program = traced()
+    expected = cleave.Session(traced()[2]).step([x, y])
+
+    def double(program):
+        """The logits, by an op of their own before the loss."""
+        (softmax,) = program.ops("aten._log_softmax")
+        logits = softmax.operands[0]
+        made = softmax.insert_before("aten.neg", [logits], types=[logits.type])
+        softmax.set_operand(0, softmax.insert_before("aten.neg", [made.result], types=[logits.type]).result)
+
+    program.rewrite(double)
+    assert len(program.ops("aten.neg")) == 2
+    assert cleave.Session(program).step([x, y]) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda p: p.ops("aten.relu")[0].erase(), "'aten.relu' cannot be erased: 'aten.relu' uses it"),
+        (lambda p: p.ops("aten.relu")[0].replace(p.ops("aten.t")[0].result), r"expected a value of type tensor<6x4xf32>"),
+        (lambda p: p.ops("aten.relu")[0].replace([]), "expected 1 values to replace 'aten.relu', found 0"),
+        (lambda p: p.ops("aten.relu")[0].insert_before("aten.nothing"), "no op is called 'aten.nothing'"),
+        (lambda p: p.ops("aten.relu")[0].insert_before("aten.neg", types=["tensor<"]), "expected a type in MLIR's syntax"),
+        (lambda p: p.ops("aten.relu")[0].attributes.update(a="<"), "'a': expected an attribute in MLIR's syntax, found '<'"),
+        (lambda p: p.ops("aten.relu")[0].set_operand(3, p.ops("aten.t")[0].result), "'aten.relu' has 1 operands, no number 3"),
+        # Found when it is verified.
+        (lambda p: p.ops("aten.relu")[0].set_operand(0, p.ops("aten.t")[0].result), r"(?s)error: .*the check after the rewrite"),
+        (lambda p: p.rewrite(lambda q: None), "is being rewritten already"),
+        (lambda p: p.run_passes("cse"), "passes cannot run while the program is being rewritten"),
+    ],
+)
+def test_a_change_that_is_refused_leaves_the_program_as_it_was(change, text):
+    _, _, program = traced()
+    before = str(program)
+    with pytest.raises(cleave.Error, match=text):
+        program.rewrite(change)
+    assert str(program) == before
+    program.rewrite(lambda p: None)
+
+
+def test_an_exception_of_a_pass_leaves_the_program_as_it_was():
+    _, _, program = traced()
+    before = str(program)
+
+    def fails(program):
+        drop_second_relu(program)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        program.rewrite(fails)
+    assert str(program) == before
+
+
+def test_ops_that_are_gone():
+    _, _, program = traced()
+    gone = program.ops("aten.relu")
+    with pytest.raises(cleave.Error, match="a program changes only in Program.rewrite"):
+        gone[0].attributes["a"] = "1"
+    program.rewrite(drop_second_relu)
+    with pytest.raises(cleave.Error, match="the op is gone: it was erased, or passes have run since"):
+        gone[1].operands
+    program.run_passes("cse")
+    with pytest.raises(cleave.Error, match="the op is gone"):
+        gone[0].name
+
+
+# Figures --------------------------------------------------------------------------------------------
+
+
+def test_costs_of_a_step():
+    _, _, program = traced()
+    costs = program.costs()
+    assert costs.parameter_bytes == 4 * (8 * 4 + 4)
+    assert costs.flops > 0 and dict(costs.ops)["aten.relu"] == 2
+    assert costs.peak_bytes >= costs.parameter_bytes
+    assert "parameters" in str(costs)
+    page = costs._repr_html_()
+    assert f"<td>parameter</td><td>{costs.parameter_bytes}</td>" in page and page.count("<table>") == page.count("</table>")
+
+
+def test_costs_of_the_ranks_of_a_pipeline():
+    spec = gpt.tied()
+    program = cleave.trace(spec.module, spec.args, loss=spec.loss, targets=spec.targets, optimizer=spec.optimizer)
+    program.run_passes("outline-stages{count=2 balance=cost}")
+    program.run_passes("build-schedule{schedule=1f1b ranks=2 microbatches=4},insert-p2p")
+    first, second = program.costs()
+    assert [each[0] for each in first.communication] == ["send"] and "send" in first._repr_html_()
+    assert first.saved_bytes > second.saved_bytes  # more microbatches in flight
+
+
+def test_pictures(tmp_path):
+    spec = gpt.tied()
+    program = cleave.trace(
+        spec.module, spec.args, loss=spec.loss, targets=spec.targets, optimizer=spec.optimizer, mesh={"dp": 2},
+        plan={"": cleave.DataParallel("dp")},
+    )  # fmt: skip
+    before = str(program)
+    picture, page = program.memory_plot(), program.placements()
+    assert str(program) == before
+    assert picture._repr_svg_().startswith("<svg") and picture.save(tmp_path / "memory.svg").read_text() == picture.svg
+    assert "wte.weight" in page.html and page._repr_html_().startswith('<iframe srcdoc="')
+    assert "<script" not in page._repr_html_()  # escaped, so that it runs inside of the frame
+    with pytest.raises(cleave.ExportError, match="without a mesh and a plan"):
+        traced()[2].placements()
