@@ -4,6 +4,7 @@
 #   include/              the public API, as "cleave/X.h"
 #   include/cleave/       the source tree's headers, as "dialects/dist/Dist.h"
 #   lib/, lib/cmake/Cleave/
+#   share/cleave/devices/ descriptions of devices, links and clusters
 #   lib/cleave/python/    the Python package with its extension module: for PYTHONPATH, or pip install
 #
 # What a build for one purpose (`./dev demo`) has left out is built first, so that no tree is left
@@ -24,7 +25,7 @@ function(cleave_collect_targets out dir)
 endfunction()
 
 set(installed cleave_mlir_headers cleave_mlir_shared cleave_mlir_static)
-foreach(area lib/support lib/schedule dialects lib passes runtime tools)
+foreach(area lib/support lib/cost lib/schedule dialects lib passes runtime tools)
   if(area STREQUAL "runtime" AND NOT CLEAVE_ENABLE_RUNTIME)
     continue()
   endif()
@@ -73,6 +74,8 @@ foreach(area dialects lib passes runtime)
 endforeach()
 install(DIRECTORY python/cleave DESTINATION ${CMAKE_INSTALL_LIBDIR}/cleave/python
   FILES_MATCHING PATTERN "*.py" PATTERN "*.json" PATTERN "*.html" PATTERN "__pycache__" EXCLUDE)
+# Where cleave-sim looks for descriptions of clusters.
+install(DIRECTORY examples/devices DESTINATION ${CMAKE_INSTALL_DATADIR}/cleave FILES_MATCHING PATTERN "*.json")
 install(FILES python/pyproject.toml python/setup.py DESTINATION ${CMAKE_INSTALL_LIBDIR}/cleave/python)
 install(FILES ${CMAKE_BINARY_DIR}/python/cleave/typed_ops.json DESTINATION ${CMAKE_INSTALL_LIBDIR}/cleave/python/cleave)
 if(TARGET cleave_native)

@@ -162,7 +162,8 @@ llvm::Error Library::resolve() {
     return error;
   for (const Nodes &cluster : nodes) {
     if (!findDevice(cluster.device))
-      return makeError("{0}: has no device named \"{1}\"", cluster.file, cluster.device);
+      return makeError("{0}: has no device named \"{1}\": write a file of it, {2}/{1}.json",
+                       cluster.file, cluster.device, folder);
     if (cluster.levels.empty())
       return makeError("{0}: levels: expected one or more, found none", cluster.file);
     for (const Nodes::NamedLevel &level : cluster.levels)
@@ -202,36 +203,68 @@ llvm::Expected<Library> Library::read(llvm::StringRef folder) {
   return library;
 }
 
+Cluster Library::make(const Nodes &cluster) const {
+  const Device *device = findDevice(cluster.device);
+  Cluster result;
+  result.name = cluster.name;
+  result.device = *device;
+  result.error = cluster.error;
+  std::vector<std::string> borrowed;
+  if (!missingOfDevice[size_t(device - devices.data())].empty())
+    borrowed.push_back(device->name + " has constants of " + device->relative);
+  for (const Nodes::NamedLevel &level : cluster.levels) {
+    const Link *link = findLink(level.link);
+    result.levels.push_back({*link, int64_t(level.size), level.width});
+    if (!missingOfLink[size_t(link - links.data())].empty())
+      borrowed.push_back(link->name + " has constants of " + link->relative);
+  }
+  result.note = llvm::join(borrowed, "; ");
+  return result;
+}
+
 llvm::Expected<Cluster> Library::find(llvm::StringRef type, int64_t devicesPerNode) const {
   bool known = false;
   for (const Nodes &cluster : nodes) {
     if (!llvm::is_contained(cluster.types, type))
       continue;
     known = true;
-    if (devicesPerNode && cluster.devicesPerNode != double(devicesPerNode))
-      continue;
-    const Device *device = findDevice(cluster.device);
-    Cluster result;
-    result.name = cluster.name;
-    result.device = *device;
-    result.error = cluster.error;
-    std::vector<std::string> borrowed;
-    if (!missingOfDevice[size_t(device - devices.data())].empty())
-      borrowed.push_back(device->name + " has constants of " + device->relative);
-    for (const Nodes::NamedLevel &level : cluster.levels) {
-      const Link *link = findLink(level.link);
-      result.levels.push_back({*link, int64_t(level.size), level.width});
-      if (!missingOfLink[size_t(link - links.data())].empty())
-        borrowed.push_back(link->name + " has constants of " + link->relative);
-    }
-    result.note = llvm::join(borrowed, "; ");
-    return result;
+    if (!devicesPerNode || cluster.devicesPerNode == double(devicesPerNode))
+      return make(cluster);
   }
   if (known)
     return makeError("gpus_per_node: no cluster of nodes with {0} {1} is described: write a file "
                      "of it in {2}",
                      devicesPerNode, type, folder);
-  return makeError("gpu_type: no cluster of this device is described, found '{0}': write files of "
-                   "the device and the cluster, {1}/{2}.json and {1}/{2}-cluster.json",
-                   type, folder, type.lower());
+  return findNamed(type, "gpu_type");
+}
+
+llvm::Expected<Cluster> Library::findNamed(llvm::StringRef name, llvm::StringRef what) const {
+  for (const Nodes &cluster : nodes)
+    if (cluster.name == name)
+      return make(cluster);
+  for (const Nodes &cluster : nodes)
+    if (llvm::is_contained(cluster.types, name))
+      return make(cluster);
+  return makeError("{0}: no cluster of this device is described, found '{1}': write files of "
+                   "the device and the cluster, {2}/{3}.json and {2}/{3}-cluster.json",
+                   what, name, folder, name.lower());
+}
+
+llvm::Expected<Cluster> Library::readCluster(llvm::StringRef path) {
+  auto value = support::readJSONFile(path);
+  if (!value)
+    return value.takeError();
+  const llvm::json::Object *object = value->getAsObject();
+  std::optional<llvm::StringRef> name = object ? object->getString("cluster") : std::nullopt;
+  if (!name)
+    return makeError("{0}: expected a JSON object with \"cluster\", \"of\" and \"levels\"", path);
+  llvm::StringRef folder = llvm::sys::path::parent_path(path);
+  auto library = read(folder.empty() ? "." : folder);
+  if (!library)
+    return library.takeError();
+  // Of several files with this name, the one that was asked for.
+  for (const Nodes &cluster : library->nodes)
+    if (llvm::sys::fs::equivalent(cluster.file, path))
+      return library->make(cluster);
+  return library->findNamed(*name, path);
 }

@@ -65,6 +65,11 @@ public:
   /// The cluster of nodes with that many of these devices (0: any number). An unknown one is an
   /// error that says which file is to be written.
   llvm::Expected<Cluster> find(llvm::StringRef type, int64_t devicesPerNode) const;
+  /// The cluster of this name, or of devices that tables call so. `what` is the option that has the
+  /// name, for the error: it says which files are to be written.
+  llvm::Expected<Cluster> findNamed(llvm::StringRef name, llvm::StringRef what) const;
+  /// The cluster that a file describes, with devices and links of the files beside it.
+  static llvm::Expected<Cluster> readCluster(llvm::StringRef path);
 
 private:
   struct Nodes {
@@ -80,6 +85,7 @@ private:
   llvm::Error readFile(llvm::StringRef path);
   llvm::Error readNodes(const llvm::json::Object &object, llvm::StringRef path);
   llvm::Error resolve();
+  Cluster make(const Nodes &cluster) const;
   const Link *findLink(llvm::StringRef name) const;
   const Device *findDevice(llvm::StringRef name) const;
 

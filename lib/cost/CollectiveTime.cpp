@@ -47,6 +47,8 @@ double cleave::cost::timeOf(const Cluster &cluster, Collective kind, const Group
                             double bytes) {
   if (group.size <= 1 || bytes <= 0)
     return 0;
+  if (kind == Collective::Send)
+    return sendTime(cluster, group.stride, bytes);
   double n = static_cast<double>(group.size);
   std::vector<Crossing> levels = crossings(cluster, group);
   if (kind == Collective::AllToAll) {

@@ -7,7 +7,8 @@
 
 namespace cleave::cost {
 
-enum class Collective { AllReduce, AllGather, ReduceScatter, AllToAll };
+/// `Send`: each rank to the one a stride further.
+enum class Collective { AllReduce, AllGather, ReduceScatter, AllToAll, Send };
 
 /// Seconds of a collective of a group, while the other groups of the same kind run it too: each has
 /// the bandwidth of its own ranks' links. `bytes`: of the whole tensor (all-reduce), of the

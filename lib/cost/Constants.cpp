@@ -17,7 +17,7 @@ llvm::Error cost::readFacts(JSONReader &file, llvm::ArrayRef<NamedNumber> facts)
     return object.takeError();
   JSONReader reader(**object, file.path("facts"));
   for (const NamedNumber &fact : facts) {
-    if (llvm::Error error = reader.number(fact.name, *fact.value, true))
+    if (llvm::Error error = reader.number(fact.name, *fact.value, !fact.isOptional))
       return error;
     if (!(*fact.value >= 0) || !std::isfinite(*fact.value))
       return makeError("{0}: expected 0 or a positive number, found {1}", reader.path(fact.name),
@@ -34,6 +34,14 @@ static std::string print(double value) {
 }
 
 static llvm::Error readConstant(JSONReader &constants, const NamedNumber &constant) {
+  if (!constants.isObject(constant.name)) {
+    if (llvm::Error error = constants.number(constant.name, *constant.value, true))
+      return error;
+    if (!(*constant.value >= 0) || !std::isfinite(*constant.value))
+      return makeError("{0}: expected 0 or a positive number, found {1}",
+                       constants.path(constant.name), print(*constant.value));
+    return llvm::Error::success();
+  }
   auto object = constants.child(constant.name, true);
   if (!object)
     return object.takeError();

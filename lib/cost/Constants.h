@@ -16,13 +16,15 @@ constexpr size_t maxConstants = 12;
 
 /// One number that a file names: a fact of a data sheet, or a constant that is fitted: those stand
 /// in the file as {"value", "start", "lower", "upper", "unit", "meaning"}; `start` is where a fit
-/// begins.
+/// begins. A constant that is not to be fitted may be a plain number.
 struct NamedNumber {
   llvm::StringRef name;
   double *value;
+  /// A fact that a file need not have.
+  bool isOptional = false;
 };
 
-/// Reads facts, plain non-negative numbers, all of them required, from the object's field "facts".
+/// Reads facts, plain non-negative numbers, from the object's field "facts".
 llvm::Error readFacts(support::JSONReader &file, llvm::ArrayRef<NamedNumber> facts);
 
 /// Reads constants from the object's field "constants". Fails where a value lies outside its

@@ -2,6 +2,8 @@
 
 #include "lib/cost/Device.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 using namespace cleave;
 using namespace cleave::cost;
 using support::JSONReader;
@@ -12,7 +14,8 @@ std::vector<NamedNumber> Device::facts() {
           {"memory_bandwidth", &memoryBandwidth},
           {"flops_16bit", &flops16},
           {"flops_8bit", &flops8},
-          {"flops_4bit", &flops4}};
+          {"flops_4bit", &flops4},
+          {"flops_32bit", &flops32, /*isOptional=*/true}};
 }
 
 std::vector<NamedNumber> Device::constants() {
@@ -39,7 +42,8 @@ llvm::Expected<Device> cost::readDevice(const llvm::json::Object &object, llvm::
   if (llvm::Error error = readFacts(reader, device.facts()))
     return error;
   for (const NamedNumber &fact : device.facts())
-    if (*fact.value == 0 && fact.name != "flops_8bit" && fact.name != "flops_4bit")
+    if (*fact.value == 0 &&
+        llvm::is_contained({"memory_bytes", "memory_bandwidth", "flops_16bit"}, fact.name))
       return makeError("{0}: {1}: expected a positive number, found 0", file, fact.name);
   auto names = readConstants(reader, device.constants());
   if (!names)

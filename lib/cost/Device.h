@@ -11,7 +11,7 @@
 namespace cleave::cost {
 
 /// How wide the operands of a matrix product are.
-enum class Width { Bits16, Bits8, Bits4 };
+enum class Width { Bits32, Bits16, Bits8, Bits4 };
 
 /// One accelerator. Units are SI: bytes, seconds, operations per second; a multiply-add is two.
 struct Device {
@@ -20,10 +20,11 @@ struct Device {
   std::string relative;
 
   // From data sheets.
-  double processors = 1;                      // units that run tiles side by side
-  double memory = 0;                          // bytes
-  double memoryBandwidth = 1;                 // bytes per second
+  double processors = 1;      // units that run tiles side by side; 0: unknown, tiles do not count
+  double memory = 0;          // bytes
+  double memoryBandwidth = 1; // bytes per second
   double flops16 = 1, flops8 = 0, flops4 = 0; // dense; 0: computed as the next wider
+  double flops32 = 0;                         // 0: products of 32 bits have no rate
 
   // Fitted, with bounds in the file.
   double matrixEfficiency16 = 1; // of the peak, for large products
@@ -42,7 +43,7 @@ struct Device {
 };
 
 /// Reads a file of {"device", "relative", "facts": {...}, "constants": {...}}; names of
-/// constants that it leaves out are added to `missing`.
+/// constants that it leaves out are added to `missing`. The fact "flops_32bit" may be left out.
 llvm::Expected<Device> readDevice(const llvm::json::Object &object, llvm::StringRef file,
                                   std::vector<std::string> &missing);
 

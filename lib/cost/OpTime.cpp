@@ -16,11 +16,16 @@ static constexpr struct {
              {64, 256, 0.9},  {128, 64, 0.85}, {64, 128, 0.85},  {64, 64, 0.65}};
 
 double MatrixProduct::bytes() const {
-  double operand = width == Width::Bits16 ? 2 : width == Width::Bits8 ? 1 : 0.5;
-  return batch * (operand * (m * k + k * n) + 2 * m * n);
+  double operand = width == Width::Bits32   ? 4
+                   : width == Width::Bits16 ? 2
+                   : width == Width::Bits8  ? 1
+                                            : 0.5;
+  return batch * (operand * (m * k + k * n) + std::max(operand, 2.0) * m * n);
 }
 
 double cleave::cost::reachedFlops(const Device &device, Width width) {
+  if (width == Width::Bits32)
+    return device.flops32 * device.matrixEfficiency16;
   if (width == Width::Bits4 && device.flops4 > 0)
     return device.flops4 * device.matrixEfficiency4;
   if (width != Width::Bits16 && device.flops8 > 0)
@@ -31,6 +36,9 @@ double cleave::cost::reachedFlops(const Device &device, Width width) {
 double cleave::cost::timeOf(const Device &device, const MatrixProduct &product) {
   if (!(product.flops() > 0))
     return 0;
+  if (device.processors == 0)
+    return std::max(product.flops() / reachedFlops(device, product.width),
+                    timeOfBytes(device, product.bytes()));
   double rate = reachedFlops(device, product.width) / device.processors;
   double best = std::numeric_limits<double>::infinity();
   for (const auto &tile : tiles) {
@@ -51,15 +59,29 @@ double cleave::cost::timeOf(const Device &device, const MatrixProduct &product) 
   return std::max(best, timeOfBytes(device, product.bytes()));
 }
 
-double cleave::cost::attentionTime(const Device &device, double flops, double tiles) {
-  double waves = std::ceil(tiles / device.processors);
-  double idle = tiles > 0 ? waves * device.processors / tiles : 1;
-  // Blocks of different length fill a long run's last wave: only a short one leaves idle
-  // processors.
-  idle = waves > 4 ? 1 : idle;
-  return flops * idle / (device.flops16 * device.attentionEfficiency);
+double cleave::cost::attentionTime(const Device &device, double flops, double tiles, Width width) {
+  double peak = width == Width::Bits32 ? device.flops32 : device.flops16;
+  double idle = 1;
+  if (tiles > 0 && device.processors > 0) {
+    double waves = std::ceil(tiles / device.processors);
+    // Blocks of different length fill a long run's last wave: only a short one leaves idle
+    // processors.
+    if (waves <= 4)
+      idle = waves * device.processors / tiles;
+  }
+  return flops * idle / (peak * device.attentionEfficiency);
 }
 
 double cleave::cost::timeOfBytes(const Device &device, double bytes) {
   return bytes / (device.memoryBandwidth * device.memoryEfficiency);
+}
+
+double cleave::cost::timeOfLaunched(double busy, double host) {
+  double longer = std::max(busy, host);
+  if (longer <= 0)
+    return 0;
+  // Neither hides the other entirely: long kernels stand beside short ones, and the queue between
+  // host and device runs empty at times. Where both take as long, that is a fifth more.
+  double ratio = std::min(busy, host) / longer;
+  return longer * std::pow(1 + std::pow(ratio, 4), 0.25);
 }

@@ -13,26 +13,32 @@ struct MatrixProduct {
   Width width = Width::Bits16;
 
   double flops() const { return 2 * batch * m * n * k; }
-  /// Operands in their width, results in 16 bits.
+  /// Operands in their width, results in 16 bits, or 32 if the operands have as many.
   double bytes() const;
 };
 
-/// Seconds of one kernel without its launch. The result is cut into tiles; the processors run one
-/// each, in waves, and a last wave that is not full takes as long as a full one. A tile takes the
-/// time of its k steps and of `depthOverhead` more. A product is never faster than its bytes. Of
-/// the tile sizes that kernels are written for, the fastest counts, with k split where the tiles
-/// leave processors idle.
+/// Seconds of one kernel without its launch. The result is cut into tiles (but for a device of
+/// which it is not known how many processors it has: then only operations and bytes count); the
+/// processors run one each, in waves, and a last wave that is not full takes as long as a full one.
+/// A tile takes the time of its k steps and of `depthOverhead` more. A product is never faster than
+/// its bytes. Of the tile sizes that kernels are written for, the fastest counts, with k split
+/// where the tiles leave processors idle.
 double timeOf(const Device &device, const MatrixProduct &product);
 
-/// Operations a second that a large product of this width reaches.
+/// Operations a second that a large product of this width reaches; 0 where the device's file has no
+/// rate for 32 bits.
 double reachedFlops(const Device &device, Width width);
 
 /// Fused (flash) attention: never slower than its operations at the reached rate allow, by tiles of
 /// 128 queries; `flops` counts the pairs of positions that are not masked.
-double attentionTime(const Device &device, double flops, double tiles);
+double attentionTime(const Device &device, double flops, double tiles, Width width = Width::Bits16);
 
 /// A kernel that moves bytes and computes next to nothing.
 double timeOfBytes(const Device &device, double bytes);
+
+/// Seconds of kernels that take `busy` on the device, and `host` to be launched: the longer of the
+/// two, and more where they are alike.
+double timeOfLaunched(double busy, double host);
 
 } // namespace cleave::cost
 

@@ -9,37 +9,25 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::pipeline;
 
-/// Between a processor and an accelerator, as lib/pipeline/Balance.h balances stages: the order of
-/// passes depends on ratios of their times alone.
-static simulate::Machine getTypicalMachine() {
-  simulate::Machine machine;
-  machine.device.flops[""] = 32e12;
-  machine.device.memoryBandwidth = 1e12;
-  machine.link = {5e-6, 100e9};
-  machine.collective = machine.link;
-  return machine;
-}
-
-static llvm::Expected<simulate::CostTable> readCosts(ArrayRef<simulate::StageWork> work,
+static llvm::Expected<simulate::CostTable> readCosts(const simulate::ProgramWork &work,
                                                      const SearchOptions &options) {
   if (!options.profile.empty()) {
     auto table = simulate::readCostFile(options.profile);
     if (!table)
       return table;
-    if (llvm::Error error = table->hasMemory() ? table->checkFor(unsigned(work.size()))
-                                               : simulate::setMemory(*table, work))
+    if (llvm::Error error = table->hasMemory() ? table->checkFor(unsigned(work.stages.size()))
+                                               : simulate::setMemory(*table, work.stages))
       return llvm::createStringError(options.profile + ": " + llvm::toString(std::move(error)));
     return table;
   }
-  if (options.device.empty())
-    return simulate::costsOfStages(getTypicalMachine(), work);
-  auto machine = simulate::readMachineFile(options.device);
-  if (!machine)
-    return machine.takeError();
-  auto table = simulate::costsOfStages(*machine, work);
-  if (!table)
-    return llvm::createStringError(options.device + ": " + llvm::toString(table.takeError()));
-  return table;
+  if (options.cluster.empty())
+    return simulate::costsOfStages(simulate::getTypicalCluster(), work);
+  auto cluster = cost::Library::readCluster(options.cluster);
+  if (!cluster)
+    return cluster.takeError();
+  if (llvm::Error error = simulate::checkWidth(*cluster, work))
+    return std::move(error);
+  return simulate::costsOfStages(*cluster, work);
 }
 
 FailureOr<schedule::Schedule> pipeline::searchSchedule(ArrayRef<train::ProgramFunctions> stages,
@@ -49,7 +37,7 @@ FailureOr<schedule::Schedule> pipeline::searchSchedule(ArrayRef<train::ProgramFu
     return emitError(location) << "the search for a schedule needs the same number of stages on "
                                   "each rank, found "
                                << stages.size() << " stages for " << options.ranks << " ranks";
-  FailureOr<std::vector<simulate::StageWork>> work = measureStages(stages, /*axisSizes=*/nullptr);
+  FailureOr<simulate::ProgramWork> work = measureStages(stages, MeasureOptions());
   if (failed(work))
     return failure();
   auto costs = readCosts(*work, options);

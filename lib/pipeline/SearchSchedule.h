@@ -14,9 +14,9 @@ namespace cleave::pipeline {
 struct SearchOptions {
   unsigned ranks = 1, microbatches = 1;
   std::optional<schedule::TopologyStyle> topology;
-  /// Files with what stages cost: a described machine, or a cost table (what a run measured). At
-  /// most one; without them costs are estimated from shapes.
-  std::string device, profile;
+  /// Files with what stages cost: the description of a cluster, or a cost table (what a run
+  /// measured). At most one; without them costs are those on a typical cluster.
+  std::string cluster, profile;
   /// Bytes of activations on a rank.
   double memoryLimit = std::numeric_limits<double>::infinity();
   /// As of schedule::search::AutoRequest.

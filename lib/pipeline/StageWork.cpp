@@ -2,31 +2,20 @@
 
 #include "lib/pipeline/StageWork.h"
 
-#include "dialects/aten/Aten.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/train/Stages.h"
 #include "lib/aten/OpCost.h"
 #include "lib/memory/MemoryPlan.h"
 
-#include "llvm/Support/raw_ostream.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace cleave;
 using namespace cleave::pipeline;
 using simulate::FunctionWork;
 using simulate::OpWork;
+using simulate::ProgramWork;
 using simulate::StageWork;
-
-/// "bf16": of an op's first result, or of its first operand where it has none.
-static std::string getElementType(Operation *op) {
-  Type type = op->getNumResults()    ? op->getResult(0).getType()
-              : op->getNumOperands() ? op->getOperand(0).getType()
-                                     : Type();
-  auto tensor = dyn_cast_or_null<RankedTensorType>(type);
-  std::string text;
-  if (tensor)
-    llvm::raw_string_ostream(text) << tensor.getElementType();
-  return text;
-}
 
 namespace {
 /// Which values of a stage's functions one microbatch keeps in memory, and how much that is.
@@ -80,22 +69,124 @@ private:
   llvm::StringMap<Value> storages;
 };
 
+/// The mesh on which a program runs, if it has one.
+class Mesh {
+public:
+  Mesh(dist::MeshOp op, const MeasureOptions &options) : options(options) {
+    if (!op)
+      return;
+    for (auto axis : op.getAxes().getAsRange<dist::AxisAttr>()) {
+      int64_t size = axis.getSize();
+      if (size == 0)
+        size = options.axisSizes ? options.axisSizes->lookup(axis.getName()) : 1;
+      axes.push_back({axis.getName().str(), size});
+    }
+  }
+
+  /// The ranks along these axes: so many, so far apart. Of axes that do not lie side by side, the
+  /// distance along the innermost counts. Size 0 where one is not known.
+  cost::Group find(ArrayAttr names) const {
+    cost::Group group{1, 0};
+    int64_t stride = 1;
+    for (const auto &[name, size] : llvm::reverse(axes)) {
+      for (StringAttr each : names.getAsRange<StringAttr>())
+        if (each.getValue() == name) {
+          group.size *= size;
+          group.stride = group.stride ? group.stride : stride;
+        }
+      stride *= std::max<int64_t>(size, 1);
+    }
+    group.stride = std::max<int64_t>(group.stride, 1);
+    return group;
+  }
+
+  bool has(StringRef name) const {
+    return llvm::any_of(axes, [&](const auto &axis) { return axis.first == name; });
+  }
+  int64_t getSize(StringRef name) const {
+    for (const auto &[axis, size] : axes)
+      if (axis == name)
+        return std::max<int64_t>(size, 1);
+    return 1;
+  }
+  /// All ranks, those of a pipeline that is not an axis of the mesh among them.
+  int64_t countRanks() const {
+    int64_t ranks = has(options.axis) ? 1 : options.ranks;
+    for (const auto &[name, size] : axes)
+      ranks *= std::max<int64_t>(size, 1);
+    return ranks;
+  }
+  /// How far apart neighbours in the pipeline are; it is the outermost axis unless the mesh has it.
+  int64_t getPipelineStride() const {
+    int64_t stride = 1;
+    for (const auto &[name, size] : llvm::reverse(axes)) {
+      if (name == options.axis)
+        break;
+      stride *= std::max<int64_t>(size, 1);
+    }
+    return stride;
+  }
+  /// Ranks with examples of their own where types do not say: all but those of the pipeline.
+  int64_t countReplicas() const { return countRanks() / std::max<int64_t>(options.ranks, 1); }
+
+private:
+  const MeasureOptions &options;
+  std::vector<std::pair<std::string, int64_t>> axes;
+};
+
+/// The collective by whose algorithm an op communicates, and the bytes that are meant by it (see
+/// lib/cost/CollectiveTime.h), from what the busiest of `ranks` ranks sends.
+static std::pair<cost::Collective, double> describeCollective(Operation *op, double sent,
+                                                              double ranks) {
+  double whole = ranks > 1 ? sent * ranks / (ranks - 1) : 0;
+  if (isa<dist::AllToAllOp>(op))
+    return {cost::Collective::AllToAll, whole};
+  if (isa<dist::AllGatherOp, dist::GatherOp, dist::BroadcastOp, dist::FakeGatherOp>(op))
+    return {cost::Collective::AllGather, whole};
+  if (isa<dist::ReduceScatterOp, dist::ReduceOp, dist::ScatterOp>(op))
+    return {cost::Collective::ReduceScatter, whole};
+  if (isa<dist::AllReduceOp, dist::FakeReduceOp>(op))
+    return {cost::Collective::AllReduce, whole / 2};
+  return {cost::Collective::Send, sent};
+}
+
 class Measurement {
 public:
-  explicit Measurement(const llvm::StringMap<int64_t> *axisSizes) : axisSizes(axisSizes) {}
+  Measurement(dist::MeshOp op, const MeasureOptions &options) : mesh(op, options) {}
 
+  FailureOr<ProgramWork> measure(ArrayRef<train::ProgramFunctions> stages) {
+    program.devices = mesh.countRanks();
+    program.pipelineStride = mesh.getPipelineStride();
+    for (const train::ProgramFunctions &stage : stages) {
+      FailureOr<StageWork> work = measure(stage);
+      if (failed(work))
+        return failure();
+      program.stages.push_back(std::move(*work));
+    }
+    countExamples(stages);
+    return std::move(program);
+  }
+
+private:
   FailureOr<StageWork> measure(const train::ProgramFunctions &stage) {
     StageWork work;
+    // Of a joint function, ops say what they are part of.
+    if (stage.microbatch &&
+        (failed(append(stage.microbatch, work.forward, work,
+                       [](Operation &op) { return !op.hasAttr(train::kBackwardAttrName); })) ||
+         failed(append(stage.microbatch, work.backward, work,
+                       [](Operation &op) { return op.hasAttr(train::kBackwardAttrName); }))))
+      return failure();
     std::pair<func::FuncOp, FunctionWork *> functions[] = {
         {stage.forward, &work.forward},     {stage.backward, &work.backward},
         {stage.backwardInput, &work.input}, {stage.backwardWeight, &work.weight},
         {stage.unshard, &work.unshard},     {stage.reduce, &work.reduce},
         {stage.update, &work.update}};
     for (auto [function, list] : functions)
-      if (function && failed(append(function, *list, work)))
+      if (function && failed(append(function, *list, work, [](Operation &) { return true; })))
         return failure();
-    work.hasBackward = bool(stage.backward);
-    work.hasHalves = !stage.backward || stage.backwardInput || stage.backwardWeight;
+    work.hasBackward = bool(stage.backward) || bool(stage.microbatch);
+    work.hasHalves = !work.hasBackward || stage.backwardInput || stage.backwardWeight;
 
     work.forwardBytes = sumResults(stage.forward, train::RoleKind::Crossing);
     for (func::FuncOp function : {stage.backward, stage.backwardInput})
@@ -106,10 +197,12 @@ public:
     if (stage.backwardInput)
       saved.visit(stage.backwardInput);
     work.heldBytes = saved.sumTaken({stage.backwardWeight});
+    work.numReductions = unsigned(train::listReducedBuckets(stage).size()) + (stage.reduce ? 1 : 0);
+    addState(stage, work.state);
+    work.workBytes = countWorkBytes(stage, work.state.gradients);
     return work;
   }
 
-private:
   static double sumResults(func::FuncOp function, train::RoleKind kind) {
     double bytes = 0;
     for (unsigned index = 0; function && index < function.getNumResults(); ++index)
@@ -119,35 +212,154 @@ private:
     return bytes;
   }
 
-  FailureOr<int64_t> countRanks(Operation *op, FlatSymbolRefAttr meshName, ArrayAttr axes) {
-    auto mesh = SymbolTable::lookupNearestSymbolFrom<dist::MeshOp>(op, meshName);
-    int64_t ranks = 1;
-    for (StringAttr name : axes.getAsRange<StringAttr>()) {
-      dist::AxisAttr axis = mesh ? mesh.findAxis(name.getValue()) : dist::AxisAttr();
-      int64_t size = axis ? axis.getSize() : 0;
-      if (size == 0)
-        size = axisSizes ? axisSizes->lookup(name.getValue()) : 1;
-      if (size == 0)
-        return op->emitOpError("runs along mesh axis '")
-               << name.getValue() << "', whose size is not known: expected it by --axis "
-               << name.getValue() << "=N";
-      ranks *= size;
+  /// What a rank holds because it runs the stage's functions, each value once. Gradients are there
+  /// from the first microbatch to the update.
+  static void addState(const train::ProgramFunctions &stage, simulate::StateBytes &state) {
+    llvm::StringSet<> seen;
+    for (func::FuncOp function : stage.getFunctions()) {
+      for (unsigned index = 0; index < function.getNumArguments(); ++index) {
+        train::RoleAttr role = train::getArgumentRole(function, index);
+        double *bytes = role ? getState(role.getKind(), state) : nullptr;
+        if (bytes && seen.insert(role.getFileName()).second)
+          *bytes += double(memory::getByteSize(function.getArgument(index).getType()));
+      }
+      for (unsigned index = 0; index < function.getNumResults(); ++index) {
+        train::RoleAttr role = train::getResultRole(function, index);
+        if (!role || role.getKind() != train::RoleKind::Gradient ||
+            !seen.insert(role.getFileName()).second)
+          continue;
+        state.gradients += getBytes(function.getResultTypes()[index]);
+      }
     }
-    return ranks;
+    auto functions = stage.getFunctions();
+    state.others += double(memory::getArenaBytes(functions));
   }
 
-  LogicalResult append(func::FuncOp function, FunctionWork &list, StageWork &stage) {
+  static double getBytes(Type type) {
+    if (auto bucket = dyn_cast<train::BucketType>(type))
+      return double(memory::getByteSize(bucket.getFlat()));
+    return double(memory::getByteSize(type));
+  }
+
+  static double *getState(train::RoleKind kind, simulate::StateBytes &state) {
+    switch (kind) {
+    case train::RoleKind::Parameter:
+      return &state.parameters;
+    case train::RoleKind::OptimizerState:
+      return &state.optimizer;
+    case train::RoleKind::Buffer:
+    case train::RoleKind::Constant:
+    case train::RoleKind::Input:
+    case train::RoleKind::Target:
+      return &state.others;
+    default:
+      return nullptr;
+    }
+  }
+
+  /// What the functions of a microbatch, and those of the step, take at the most beside what
+  /// microbatches keep and the state.
+  static double countWorkBytes(const train::ProgramFunctions &stage, double gradients) {
+    auto functions = stage.getMicrobatchFunctions();
+    memory::MemoryPlan plan = memory::planMemory(functions, /*emptyAccumulators=*/false);
+    double most = 0, held = 0;
+    for (const memory::FunctionPlan &function : plan.functions) {
+      double after = double(function.heldBytes);
+      most = std::max(most, double(function.peakBytes) - std::max(held, after));
+      held = after;
+    }
+    // A function that makes all gradients has them at its end: they are counted as gradients.
+    if (stage.microbatch)
+      most = std::max(most - gradients, 0.0);
+    for (func::FuncOp function : {stage.unshard, stage.reduce, stage.update}) {
+      if (!function)
+        continue;
+      memory::MemoryPlan once = memory::planMemory(function, /*emptyAccumulators=*/false);
+      most = std::max(most, double(once.peakBytes - once.resultBytes));
+    }
+    return most;
+  }
+
+  /// All examples of a microbatch, and the tokens of its first input that is made of integers.
+  void countExamples(ArrayRef<train::ProgramFunctions> stages) {
+    if (stages.empty())
+      return;
+    const train::ProgramFunctions &first = stages.front();
+    func::FuncOp function = first.microbatch ? first.microbatch : first.forward;
+    for (unsigned index = 0; function && index < function.getNumArguments(); ++index) {
+      train::RoleAttr role = train::getArgumentRole(function, index);
+      auto type = dyn_cast<RankedTensorType>(function.getArgument(index).getType());
+      if (!role || role.getKind() != train::RoleKind::Input || !type || !role.getBatch())
+        continue;
+      int64_t batch = *role.getBatch();
+      double parts = 1, batchParts = 1;
+      if (dist::PlacementAttr placement = dist::getPlacement(type)) {
+        for (int64_t dim = 0; dim < type.getRank(); ++dim)
+          for (StringAttr axis : placement.getShardingAxes(dim)) {
+            parts *= double(mesh.getSize(axis.getValue()));
+            batchParts *= dim == batch ? double(mesh.getSize(axis.getValue())) : 1;
+          }
+      } else {
+        parts = batchParts = double(mesh.countReplicas());
+      }
+      if (program.examples == 0)
+        program.examples = double(type.getDimSize(batch)) * batchParts;
+      if (type.getElementType().isInteger() && type.getRank() == 2 && program.tokens == 0)
+        program.tokens = double(type.getNumElements()) * parts;
+    }
+  }
+
+  FailureOr<unsigned> findGroup(Operation *op, ArrayAttr axes) {
+    auto [entry, isNew] = groups.try_emplace(axes, unsigned(program.groups.size()));
+    if (!isNew)
+      return entry->second;
+    cost::Group ranks = mesh.find(axes);
+    if (ranks.size == 0)
+      for (StringAttr name : axes.getAsRange<StringAttr>())
+        if (mesh.find(ArrayAttr::get(op->getContext(), {name})).size == 0)
+          return op->emitOpError("runs along mesh axis '")
+                 << name.getValue() << "', whose size is not known: expected it by --axis "
+                 << name.getValue() << "=N";
+    std::string names = llvm::join(llvm::map_range(axes.getAsRange<StringAttr>(),
+                                                   [](StringAttr axis) { return axis.getValue(); }),
+                                   ", ");
+    program.groups.push_back({names, ranks});
+    return entry->second;
+  }
+
+  /// The name of an op in reports: `aten.mm`; of a call, what it calls.
+  unsigned findName(Operation *op) {
+    auto [entry, isNew] = names.try_emplace(op->getName().getAsOpaquePointer(), 0);
+    if (isNew) {
+      entry->second = unsigned(program.names.size());
+      program.names.push_back(op->getName().getStringRef().str());
+    }
+    return entry->second;
+  }
+
+  LogicalResult append(func::FuncOp function, FunctionWork &list, StageWork &stage,
+                       llvm::function_ref<bool(Operation &)> belongs) {
     llvm::DenseMap<Value, int> started;
+    bool isUpdate = &list == &stage.update;
     for (Operation &op : function.front().without_terminator()) {
+      if (!belongs(op))
+        continue;
+      if (auto reduce = dyn_cast<train::ReduceBucketOp>(op)) {
+        if (failed(appendBucket(reduce, list)))
+          return failure();
+        continue;
+      }
       OpWork work;
       if (auto communication = dyn_cast<dist::CommunicationOpInterface>(op)) {
-        FailureOr<int64_t> ranks =
-            countRanks(&op, communication.getMeshAttr(), communication.getAxesAttr());
-        if (failed(ranks))
+        FailureOr<unsigned> group = findGroup(&op, communication.getAxesAttr());
+        if (failed(group))
           return failure();
-        work.sentBytes = double(communication.getBytesSent(*ranks));
-        work.messages = *ranks == 1 ? 0 : double(communication.countMessages(*ranks));
-        if (communication.isStarted() && work.messages > 0) {
+        int64_t ranks = program.groups[*group].ranks.size;
+        work.kind = OpWork::Communication;
+        work.group = *group;
+        std::tie(work.collective, work.bytes) =
+            describeCollective(&op, double(communication.getBytesSent(ranks)), double(ranks));
+        if (communication.isStarted()) {
           work.starts = numStarted++;
           for (Value result : op.getResults())
             started[result] = work.starts;
@@ -157,56 +369,73 @@ private:
         if (found == started.end())
           continue;
         work.awaits = found->second;
-      } else if (auto reduce = dyn_cast<train::ReduceBucketOp>(op)) {
-        if (failed(appendBucket(reduce, stage.update)))
-          return failure();
-        continue;
+        work.kernels = 0;
       } else {
-        work.work.bytes = double(aten::countBytes(&op));
-        work.work.flops = double(aten::countFlops(&op));
-        work.work.elementType = getElementType(&op);
+        static_cast<cost::OpWork &>(work) = aten::describeWork(&op);
+        if (work.kernels == 0)
+          continue;
+        if (work.kind == OpWork::Product || work.kind == OpWork::Attention) {
+          cost::Width width = work.kind == OpWork::Product ? work.product.width : work.width;
+          program.width = std::min(program.width.value_or(width), width);
+        }
+        if (!isUpdate && !op.hasAttr(train::kRecomputedAttrName))
+          stage.modelFlops += double(aten::countFlops(&op));
       }
+      work.name = findName(&op);
       list.push_back(std::move(work));
     }
     return success();
   }
 
-  /// A bucket is reduced once per step, before the update that waits for it.
-  LogicalResult appendBucket(train::ReduceBucketOp op, FunctionWork &update) {
+  /// A bucket is reduced once per step: a reduce-scatter, then an all-reduce of the part.
+  LogicalResult appendBucket(train::ReduceBucketOp op, FunctionWork &list) {
     auto type = op.getBucket().getType();
     auto bucket = SymbolTable::lookupNearestSymbolFrom<train::BucketOp>(op, type.getSymbol());
     if (!bucket || !bucket.getAxes())
       return success();
-    ArrayAttr none = Builder(op.getContext()).getArrayAttr({});
-    ArrayAttr scatter = bucket.getScatterAttr() ? bucket.getScatterAttr() : none;
-    FailureOr<int64_t> parts = countRanks(op, bucket.getMeshAttr(), scatter);
-    FailureOr<int64_t> ranks = countRanks(op, bucket.getMeshAttr(), bucket.getAxesAttr());
-    if (failed(parts) || failed(ranks))
-      return failure();
-    // A reduce-scatter, then an all-reduce of the part.
-    double bytes = double(memory::getByteSize(type.getFlat())), part = bytes / double(*parts);
     OpWork work;
-    work.sentBytes = bytes - part + 2 * (part - part / double(*ranks));
-    work.messages = double(*parts - 1) + 2 * double(*ranks - 1);
-    update.insert(update.begin(), work);
+    work.kind = OpWork::Communication;
+    work.isOnce = true;
+    work.name = findName(op);
+    work.bytes = double(memory::getByteSize(type.getFlat()));
+    if (ArrayAttr scatter = bucket.getScatterAttr()) {
+      FailureOr<unsigned> group = findGroup(op, scatter);
+      if (failed(group))
+        return failure();
+      work.group = *group;
+      work.collective = cost::Collective::ReduceScatter;
+      list.push_back(work);
+      work.bytes /= double(program.groups[*group].ranks.size);
+    }
+    if (bucket.getAxesAttr().empty())
+      return success();
+    FailureOr<unsigned> group = findGroup(op, bucket.getAxesAttr());
+    if (failed(group))
+      return failure();
+    work.group = *group;
+    work.collective = cost::Collective::AllReduce;
+    list.push_back(work);
     return success();
   }
 
-  const llvm::StringMap<int64_t> *axisSizes;
+  Mesh mesh;
+  ProgramWork program;
+  llvm::DenseMap<Attribute, unsigned> groups;
+  llvm::DenseMap<const void *, unsigned> names;
   int numStarted = 0;
 };
 } // namespace
 
-FailureOr<std::vector<StageWork>>
-pipeline::measureStages(ArrayRef<train::ProgramFunctions> stages,
-                        const llvm::StringMap<int64_t> *axisSizes) {
-  Measurement measurement(axisSizes);
-  std::vector<StageWork> result;
-  for (const train::ProgramFunctions &stage : stages) {
-    FailureOr<StageWork> work = measurement.measure(stage);
-    if (failed(work))
-      return failure();
-    result.push_back(std::move(*work));
-  }
-  return result;
+/// Meshes of a program have the same axes.
+static dist::MeshOp findMesh(ArrayRef<train::ProgramFunctions> stages) {
+  for (const train::ProgramFunctions &stage : stages)
+    for (func::FuncOp function : stage.getFunctions())
+      for (auto mesh : function->getParentOfType<ModuleOp>().getOps<dist::MeshOp>())
+        return mesh;
+  return {};
+}
+
+FailureOr<ProgramWork> pipeline::measureStages(ArrayRef<train::ProgramFunctions> stages,
+                                               const MeasureOptions &options) {
+  return Measurement(findMesh(stages), options).measure(stages);
 }

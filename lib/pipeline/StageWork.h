@@ -8,14 +8,21 @@
 
 namespace cleave::pipeline {
 
-/// The work of every stage, for the simulator's cost model: floating-point operations and bytes of
-/// each op, what communications over mesh axes send, bytes that cross between stages, and bytes
-/// that one microbatch keeps. `axisSizes` says how many ranks lie along axes of size `?`; null
-/// stands for 1, for callers that need no times. Fails, with an error at the op, where a size is
-/// missing.
-mlir::FailureOr<std::vector<simulate::StageWork>>
-measureStages(llvm::ArrayRef<train::ProgramFunctions> stages,
-              const llvm::StringMap<int64_t> *axisSizes);
+struct MeasureOptions {
+  /// How many ranks lie along axes of size `?`; null stands for 1, for callers that need no times.
+  const llvm::StringMap<int64_t> *axisSizes = nullptr;
+  /// The pipeline: its axis of the mesh, and its ranks if the mesh does not have that axis.
+  llvm::StringRef axis = "pp";
+  int64_t ranks = 1;
+};
+
+/// The work of every stage, for the simulator's cost model: what each op computes and moves, what
+/// communications over mesh axes send, bytes that cross between stages, that one microbatch keeps,
+/// and that are there all the time. A program that is not in stages counts as one: what of its
+/// microbatch belongs to the backward is the stage's. Fails, with an error at the op, where the
+/// size of an axis is missing.
+mlir::FailureOr<simulate::ProgramWork> measureStages(llvm::ArrayRef<train::ProgramFunctions> stages,
+                                                     const MeasureOptions &options);
 
 } // namespace cleave::pipeline
 

@@ -3,7 +3,6 @@
 #include "lib/predict/LayerClass.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 using namespace cleave;
@@ -26,13 +25,7 @@ void LayerClass::append(const LayerClass &other) {
 
 double PassTime::seconds() const {
   double busy = std::accumulate(exposed.begin(), exposed.end(), compute);
-  double longer = std::max(busy, host);
-  if (longer <= 0)
-    return 0;
-  // Neither hides the other entirely: long kernels stand beside short ones, and the queue between
-  // host and device runs empty at times. Where both take as long, that is a fifth more.
-  double ratio = std::min(busy, host) / longer;
-  return longer * std::pow(1 + std::pow(ratio, 4), 0.25);
+  return cost::timeOfLaunched(busy, host);
 }
 
 PassTime &PassTime::operator+=(const PassTime &other) {
@@ -60,16 +53,14 @@ PassTime predict::timeOf(const cost::Cluster &cluster, const Groups &groups, con
   for (const LayerOp &op : pass) {
     if (op.kind == LayerOp::Communication) {
       const cost::Group &group = groups[size_t(op.axis)];
-      double seconds = op.collective == cost::Collective::AllToAll
-                           ? cost::exchangeTime(cluster, group, op.bytes, op.copies)
-                           : cost::timeOf(cluster, op.collective, group, op.bytes);
+      double seconds = cost::timeOf(cluster, op, group);
       hidden[size_t(op.axis)] += op.overlap * seconds;
       result.exposed[size_t(op.axis)] += (1 - op.overlap) * seconds;
       if (group.size <= 1)
         continue;
     } else if (op.kind == LayerOp::Product) {
       result.compute += terms.tiles
-                            ? cost::timeOf(device, op.product)
+                            ? cost::timeOf(cluster, op, {})
                             : op.product.flops() / cost::reachedFlops(device, op.product.width);
     } else if (op.kind == LayerOp::Attention) {
       result.compute += cost::attentionTime(device, op.flops, terms.tiles ? op.tiles : 0);

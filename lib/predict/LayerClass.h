@@ -3,8 +3,7 @@
 #ifndef CLEAVE_LIB_PREDICT_LAYERCLASS_H
 #define CLEAVE_LIB_PREDICT_LAYERCLASS_H
 
-#include "lib/cost/CollectiveTime.h"
-#include "lib/cost/OpTime.h"
+#include "lib/cost/OpWork.h"
 
 #include <array>
 #include <vector>
@@ -15,18 +14,13 @@ namespace cleave::predict {
 enum class Axis { Tensor, Context, Expert, Data };
 constexpr size_t numAxes = 4;
 
-/// One op, as far as its time depends on it.
-struct LayerOp {
-  enum Kind { Product, Attention, Bytes, Communication } kind;
-  cost::MatrixProduct product = {};
-  double flops = 0, tiles = 0; // of attention
-  double bytes = 0;            // of Bytes and Communication
-  double kernels = 1;
-  cost::Collective collective = cost::Collective::AllReduce;
+/// One op of a layer.
+struct LayerOp : cost::OpWork {
   Axis axis = Axis::Tensor;
-  double copies = 1; // of an all-to-all: ranks that a token goes to
   /// The part of a communication that may run beside the layer's computation.
   double overlap = 0;
+
+  LayerOp(Kind kind) { this->kind = kind; }
 };
 
 /// A pass over one microbatch.

@@ -76,14 +76,14 @@ private:
                 "with 'file', which determines the rest";
     bool searches = isSearched();
     if (!searches &&
-        (!device.empty() || !profile.empty() || memoryLimit || effort != 1 || seed != 1))
-      return module.emitError() << "expects 'device', 'profile', 'memory-limit', 'effort' and "
+        (!cluster.empty() || !profile.empty() || memoryLimit || effort != 1 || seed != 1))
+      return module.emitError() << "expects 'cluster', 'profile', 'memory-limit', 'effort' and "
                                    "'seed' only with schedule=auto";
     if (searches && (stages.empty() || forwardOnly || chunks))
       return module.emitError() << "expects a program with stages, and neither 'forward-only' nor "
                                    "'chunks', for schedule=auto";
-    if (searches && !device.empty() && !profile.empty())
-      return module.emitError() << "expects either 'device' or 'profile', found both";
+    if (searches && !cluster.empty() && !profile.empty())
+      return module.emitError() << "expects either 'cluster' or 'profile', found both";
     if (searches && !(memoryLimit >= 0 && effort >= 0 && effort <= 1e6 && seed >= 0))
       return module.emitError()
              << "expects non-negative 'memory-limit', 'effort' (at most 1000000) and "
@@ -137,7 +137,7 @@ private:
     options.microbatches = microbatches;
     if (failed(readTopology(module, options.topology)))
       return failure();
-    options.device = device;
+    options.cluster = cluster;
     options.profile = profile;
     if (memoryLimit > 0)
       options.memoryLimit = memoryLimit;

@@ -98,7 +98,7 @@ def BuildSchedule : Pass<"build-schedule", "::mlir::ModuleOp"> {
 
     `schedule=auto` searches for an order of forward, input-gradient and weight-gradient passes, as
     `cleave-sim --schedule=auto` does (`docs/simulation.md`). The costs of the program's stages come
-    from the machine described by `device`, from measurements in `profile`, or else from shapes.
+    from the description of a `cluster`, from measurements in `profile`, or else from shapes.
     Without `--split-backward` it selects the best schedule with full backwards.
 
     `--build-schedule="schedule=1f1b ranks=2 microbatches=2"` builds
@@ -123,7 +123,7 @@ def BuildSchedule : Pass<"build-schedule", "::mlir::ModuleOp"> {
     Option<"buckets", "buckets", "int64_t", "0", "gradient buckets per stage, for a module without stages">,
     Option<"steps", "steps", "bool", "false", "add each stage's optimizer step, for a module without stages">,
     Option<"maxUnsharded", "max-unsharded", "int64_t", "0", "maximum stages per rank with unsharded parameters at a time (0: 3 if stages have an unshard function, else no unsharding)">,
-    Option<"device", "device", "std::string", "\"\"", "machine description that auto takes costs from">,
+    Option<"cluster", "cluster", "std::string", "\"\"", "description of a cluster that auto takes costs from">,
     Option<"profile", "profile", "std::string", "\"\"", "cost table that auto takes costs from, as written by cleave-run --profile">,
     Option<"memoryLimit", "memory-limit", "double", "0", "activation memory limit per rank for auto, in bytes (0: none)">,
     Option<"effort", "effort", "double", "1", "search effort of auto (1: a few seconds)">,

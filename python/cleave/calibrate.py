@@ -105,6 +105,8 @@ class Files:
         self.constants = []
         for file, item in self.items.items():
             for name, fields in item.get("constants", {}).items():
+                if isinstance(fields, (int, float)):  # not to be fitted
+                    continue
                 try:
                     self.constants.append(Constant(file, self.name(item), name, fields))
                 except (KeyError, TypeError):
@@ -122,6 +124,8 @@ class Files:
     def owner(self, name, constant):
         """The index of the constant that counts for a device or link: its own, or a relative's."""
         while name and (name, constant) not in self.index:
+            if constant in self.named.get(name, {}).get("constants", {}):
+                return None  # a plain number, which is not fitted
             name = self.named.get(name, {}).get("relative")
         return self.index.get((name, constant))
 

@@ -52,6 +52,11 @@ cl::OptionCategory &sim::getRowsCategory() {
   return rowsCategory;
 }
 
+std::string sim::findDevices() {
+  return devicesOption.empty() ? findBeside("../share/cleave/devices", "../../examples/devices")
+                               : devicesOption.getValue();
+}
+
 bool sim::wantsRows() {
   return rowsOption.getNumOccurrences() > 0;
 }
@@ -59,13 +64,11 @@ bool sim::wantsRows() {
 llvm::Error sim::predictRowsOfOptions() {
   predict::RowsRequest request;
   request.rows = rowsOption;
-  request.devices = devicesOption;
-  if (request.devices.empty())
-    request.devices = findBeside("../share/cleave/devices", "../../examples/devices");
+  request.devices = findDevices();
   request.defaults = defaultsOption;
   if (request.defaults.empty())
-    request.defaults =
-        findBeside("../share/cleave/runs.json", "../../examples/devices/defaults/runs.json");
+    request.defaults = findBeside("../share/cleave/devices/defaults/runs.json",
+                                  "../../examples/devices/defaults/runs.json");
   if (request.devices.empty() || request.defaults.empty())
     return makeError("--rows: expected --devices=FOLDER and --defaults=FILE, found none");
   request.plans = plansOption;

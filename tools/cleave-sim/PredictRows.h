@@ -10,6 +10,9 @@ namespace cleave::sim {
 
 /// The options of tables, for --help.
 llvm::cl::OptionCategory &getRowsCategory();
+/// The folder of --devices, or where descriptions of clusters lie beside the tool; empty if
+/// nowhere.
+std::string findDevices();
 /// True if the command line has --rows.
 bool wantsRows();
 

@@ -17,6 +17,8 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 
+#include <chrono>
+
 using namespace mlir;
 using namespace cleave;
 using namespace cleave::sim;
@@ -34,12 +36,17 @@ public:
       return error;
     ProgramFile file;
     file.path = request.path;
-    if (request.wantsSchedule)
-      if (llvm::Error error = readSchedule(file))
-        return error;
     auto stages = pipeline::getStages(*module);
     if (failed(stages))
       return invalid();
+    file.isStaged = !stages->empty();
+    if (!file.isStaged && request.takesUnstaged)
+      if (llvm::Error error = readWhole(*stages))
+        return error;
+    bool isWhole = !file.isStaged && !stages->empty();
+    if (request.wantsSchedule && !isWhole)
+      if (llvm::Error error = readSchedule(file))
+        return error;
     if (stages->empty()) {
       if (!request.wantsSchedule)
         return makeError(
@@ -49,10 +56,22 @@ public:
     }
     if (file.schedule && failed(pipeline::checkStages(*stages, *file.schedule, location)))
       return invalid();
-    auto work = pipeline::measureStages(*stages, request.wantsTimes ? &request.axisSizes : nullptr);
+    auto parsed = std::chrono::steady_clock::now();
+    file.readSeconds = std::chrono::duration<double>(parsed - begin).count();
+    pipeline::MeasureOptions options;
+    if (request.wantsTimes)
+      options.axisSizes = &request.axisSizes;
+    if (!axis.empty())
+      options.axis = axis;
+    options.ranks = isWhole         ? 1
+                    : file.schedule ? file.schedule->numRanks()
+                                    : std::max(request.ranks, 1u);
+    auto work = pipeline::measureStages(*stages, options);
     if (failed(work))
       return invalid();
-    file.stages = std::move(*work);
+    file.work = std::move(*work);
+    file.measureSeconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - parsed).count();
     return file;
   }
 
@@ -76,6 +95,24 @@ private:
     handler = std::make_unique<SourceMgrDiagnosticHandler>(*sources, context.get(), os);
     module = parseSourceFile<ModuleOp>(sources, ParserConfig(context.get()));
     return module ? llvm::Error::success() : invalid();
+  }
+
+  /// The functions of a program that is not in stages.
+  llvm::Error readWhole(std::vector<train::ProgramFunctions> &stages) {
+    for (auto function : module->getOps<func::FuncOp>())
+      for (unsigned index = 0; index < function.getNumArguments(); ++index)
+        if (function.getArgAttr(index, "dist.placement"))
+          return makeError("{0}: expected what one rank runs, found a program with placements to "
+                           "be: run cleave-opt --propagate-placements --partition",
+                           request.path);
+    auto program = train::getProgram(*module, train::ProgramForms::Any);
+    if (failed(program))
+      return invalid();
+    if (program->getFunctions().empty())
+      return makeError("{0}: expected a training program, found no function with a phase",
+                       request.path);
+    stages.push_back(std::move(*program));
+    return llvm::Error::success();
   }
 
   /// An axis that no mesh has, or has with another size, is one that is spelled wrong.
@@ -125,6 +162,8 @@ private:
     if (!problems.empty())
       return invalid();
     location = ops.front().getLoc();
+    if (std::optional<StringRef> name = ops.front().getAxis())
+      axis = name->str();
     file.schedule = std::move(*program);
     return llvm::Error::success();
   }
@@ -143,6 +182,8 @@ private:
   std::unique_ptr<SourceMgrDiagnosticHandler> handler;
   OwningOpRef<ModuleOp> module;
   LocationAttr location;
+  std::string axis; // of the schedule's ranks, where it says which
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
 };
 } // namespace
 

@@ -14,8 +14,13 @@ struct ProgramFile {
   std::string path;
   /// The schedule of the program; nothing if none was asked for.
   std::optional<schedule::Schedule> schedule;
-  /// The work of each stage; empty if the module has none.
-  std::vector<simulate::StageWork> stages;
+  /// What it computes and moves; without stages if the module has none, unless it was read as a
+  /// whole.
+  simulate::ProgramWork work;
+  /// Whether the program is in stages.
+  bool isStaged = false;
+  /// Seconds to read and verify it, and to look at its ops.
+  double readSeconds = 0, measureSeconds = 0;
 };
 
 struct ProgramRequest {
@@ -26,6 +31,10 @@ struct ProgramRequest {
   bool wantsSchedule = true;
   /// Whether times will be computed from the stages' work, which needs the sizes of mesh axes.
   bool wantsTimes = true;
+  /// Whether a program without stages will do: it is then one stage, without a schedule.
+  bool takesUnstaged = false;
+  /// Pipeline ranks, if a schedule has yet to be made.
+  unsigned ranks = 0;
   /// Ranks along mesh axes whose size is `?`.
   llvm::StringMap<int64_t> axisSizes;
 };

@@ -1,5 +1,5 @@
 // The JSON and the text report.
-#include "Report.h"
+#include "StepReport.h"
 
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
@@ -37,6 +37,8 @@ static llvm::json::Object toObject(const Run &run) {
                             {"bubble_rate_largest_span", metrics.largestSpanBubbleRate},
                             {"exposed_communication", toArray(metrics.exposedCommunication)},
                             {"peak_memory", toArray(metrics.peakMemory)}};
+  if (run.step)
+    object["step"] = toJSON(*run.step);
   if (run.measured)
     object["measured_makespan"] = run.measured->makespan;
   if (std::isfinite(run.memoryLimit)) {
@@ -118,4 +120,6 @@ void sim::printText(llvm::ArrayRef<Run> runs, llvm::raw_ostream &os) {
   if (std::isfinite(run.memoryLimit))
     os << llvm::formatv("memory_limit {0:F2}: {1}\n", run.memoryLimit,
                         run.fits() ? "fits" : "does not fit");
+  if (run.step)
+    printText(*run.step, os);
 }

@@ -10,7 +10,11 @@
 
 #include "llvm/Support/raw_ostream.h"
 
+#include <memory>
+
 namespace cleave::sim {
+
+struct StepReport;
 
 /// One schedule with its simulation.
 struct Run {
@@ -27,6 +31,8 @@ struct Run {
   std::optional<double> searchSeconds;
   std::optional<schedule::search::LowerBound> bound;
   std::string origin;
+  /// The whole step, where a cluster was described.
+  std::shared_ptr<const StepReport> step;
   /// Infinity where none is given.
   double memoryLimit = std::numeric_limits<double>::infinity();
 

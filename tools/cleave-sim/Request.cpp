@@ -126,17 +126,16 @@ static llvm::Error searchRun(const Request &request, unsigned chunks, Run &run) 
 /// stages may be run several as one; uniform costs are scaled to the deepest stages.
 static llvm::Expected<simulate::CostTable> fitCosts(const Request &request, unsigned numStages,
                                                     double depth) {
-  if (request.program && !request.program->stages.empty() &&
-      request.costs.stages.size() != numStages)
+  if (request.program && request.program->isStaged && request.costs.stages.size() != numStages)
     return request.costs.merged(numStages);
   return request.costs.isUniform() ? request.costs.scaled(depth) : request.costs;
 }
 
 /// How many chunks schedules get that leave the number open: the program's, if it is given.
 static void chooseChunks(Request &request) {
-  if (!request.program || request.program->stages.empty() || request.chunks || request.ranks == 0)
+  if (!request.program || !request.program->isStaged || request.chunks || request.ranks == 0)
     return;
-  auto stages = unsigned(request.program->stages.size());
+  auto stages = unsigned(request.program->work.stages.size());
   if (stages % request.ranks != 0)
     request.stages = stages;
   else

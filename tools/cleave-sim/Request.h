@@ -21,6 +21,9 @@ struct Request {
   bool isMilliseconds = false, isBytes = false;
   /// Whose schedule is simulated, where names are empty, and whose stages the costs are of.
   std::optional<ProgramFile> program;
+  /// Where the costs are from, if from a cluster.
+  std::optional<cost::Cluster> cluster;
+  simulate::RunOptions runOptions;
   double memoryLimit = std::numeric_limits<double>::infinity();
   bool spanFirst = true;
   double effort = 1;

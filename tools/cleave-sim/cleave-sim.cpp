@@ -5,8 +5,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "PredictRows.h"
-#include "Report.h"
 #include "Request.h"
+#include "StepReport.h"
 
 #include "lib/schedule/model/Text.h"
 #include "mlir/Tools/Plugins/PassPlugin.h"
@@ -22,10 +22,15 @@ using namespace cleave::sim;
 static cl::OptionCategory category("cleave-sim options");
 static cl::opt<std::string> programOption(
     cl::Positional, cl::cat(category), cl::value_desc("program.mlir"),
-    cl::desc("[program.mlir: a program with stages, and a schedule unless --schedule is given]"));
+    cl::desc("[program.mlir: a program with stages, and a schedule unless --schedule is given; "
+             "with --cluster any program]"));
 static cl::opt<std::string>
-    deviceOption("device", cl::cat(category), cl::value_desc("file.json"),
-                 cl::desc("Take costs from the description of a device and its links"));
+    clusterOption("cluster", cl::cat(category), cl::value_desc("file.json|name"),
+                  cl::desc("Predict the whole step on a cluster, which a file describes, or a file "
+                           "of that name's in the folder of --devices"));
+static cl::opt<bool> graphsOption(
+    "graphs", cl::cat(category),
+    cl::desc("Steps are replayed as graphs of the device: launches cost the host nothing"));
 static cl::opt<std::string>
     symbolOption("symbol", cl::cat(category), cl::value_desc("name"),
                  cl::desc("Name of the schedule, if the program has several"));
@@ -51,10 +56,9 @@ static cl::opt<std::string> costsOption(
     cl::desc(
         "Durations of a stage's forward, input gradient and weight gradient, and of a transfer; "
         "with --compare, for the largest number of chunks compared"));
-static cl::opt<std::string>
-    costFileOption("cost-table", cl::cat(category), cl::value_desc("file.json"),
-                   cl::desc("Costs per stage, from cleave-run --profile, or "
-                            "a machine description"));
+static cl::opt<std::string> costFileOption("cost-table", cl::cat(category),
+                                           cl::value_desc("file.json"),
+                                           cl::desc("Costs per stage, from cleave-run --profile"));
 static cl::alias profileOption("profile", cl::desc("Alias of --cost-table"),
                                cl::aliasopt(costFileOption));
 static cl::opt<std::string>
@@ -102,8 +106,11 @@ static llvm::Expected<std::optional<ProgramFile>> readProgram() {
   ProgramRequest request;
   request.path = programOption;
   request.symbol = symbolOption;
-  request.wantsTimes = deviceOption.getNumOccurrences() > 0;
-  request.wantsSchedule = !scheduleOption.getNumOccurrences() && !compareOption.getNumOccurrences();
+  request.wantsTimes = clusterOption.getNumOccurrences() > 0;
+  request.ranks = ranksOption;
+  bool names = scheduleOption.getNumOccurrences() || compareOption.getNumOccurrences();
+  request.takesUnstaged = request.wantsTimes && !names;
+  request.wantsSchedule = !names;
   for (llvm::StringRef text : axisOption) {
     auto [name, size] = text.split('=');
     int64_t &value = request.axisSizes[name];
@@ -114,6 +121,33 @@ static llvm::Expected<std::optional<ProgramFile>> readProgram() {
   if (!program)
     return program.takeError();
   return std::optional<ProgramFile>(std::move(*program));
+}
+
+/// Costs from --cluster. A program without stages runs its microbatches one after another.
+static llvm::Error readClusterCosts(Request &request) {
+  if (!request.program || request.program->work.stages.empty())
+    return cleave::makeError("--cluster expects a program, found none");
+  auto cluster = readCluster(clusterOption);
+  if (!cluster)
+    return cluster.takeError();
+  const simulate::ProgramWork &work = request.program->work;
+  cluster->devices = work.devices;
+  if (llvm::Error error = simulate::checkWidth(*cluster, work))
+    return error;
+  if (!request.program->isStaged) {
+    if (request.ranks > 1)
+      return cleave::makeError("--ranks: expected 1 for a program without stages, found {0}",
+                               request.ranks);
+    request.ranks = 1;
+    request.microbatches = std::max(request.microbatches, 1u);
+  }
+  request.runOptions.usesGraphs = graphsOption;
+  request.runOptions.schedulesReductions =
+      request.program->schedule && simulate::hasReductions(*request.program->schedule);
+  request.costs = simulate::costsOfStages(*cluster, work,
+                                          simulate::timeStages(*cluster, work, request.runOptions));
+  request.cluster = std::move(*cluster);
+  return llvm::Error::success();
 }
 
 static llvm::Expected<Request> readOptions() {
@@ -136,23 +170,16 @@ static llvm::Expected<Request> readOptions() {
     return program.takeError();
   request.program = std::move(*program);
   if (bool(costsOption.getNumOccurrences()) + bool(costFileOption.getNumOccurrences()) +
-          bool(deviceOption.getNumOccurrences()) >
+          bool(clusterOption.getNumOccurrences()) >
       1)
-    return cleave::makeError("--costs, --cost-table and --device are mutually exclusive");
-  bool hasStages = request.program && !request.program->stages.empty();
-  request.isMilliseconds = deviceOption.getNumOccurrences() || costFileOption.getNumOccurrences();
-  if (deviceOption.getNumOccurrences()) {
-    if (!hasStages)
-      return cleave::makeError("--device expects a program in stages, found {0}",
-                               request.program ? "one without" : "none");
-    auto machine = simulate::readMachineFile(deviceOption);
-    if (!machine)
-      return machine.takeError();
-    auto costs = simulate::costsOfStages(*machine, request.program->stages);
-    if (!costs)
-      return cleave::makeError("{0}: {1}", deviceOption.getValue(),
-                               llvm::toString(costs.takeError()));
-    request.costs = std::move(*costs);
+    return cleave::makeError("--costs, --cost-table and --cluster are mutually exclusive");
+  bool hasStages = request.program && !request.program->work.stages.empty();
+  request.isMilliseconds = clusterOption.getNumOccurrences() || costFileOption.getNumOccurrences();
+  if (clusterOption.getNumOccurrences()) {
+    if (llvm::Error error = readClusterCosts(request))
+      return std::move(error);
+  } else if (graphsOption) {
+    return cleave::makeError("--graphs expects --cluster");
   } else if (costsOption.getNumOccurrences()) {
     auto costs = simulate::parseCosts(costsOption);
     if (!costs)
@@ -164,14 +191,14 @@ static llvm::Expected<Request> readOptions() {
       return costs.takeError();
     request.costs = std::move(*costs);
   } else if (hasStages) {
-    return cleave::makeError("{0} has stages: expected their costs as --device=FILE, "
-                             "--profile=FILE or --costs=F,B,W,COMM",
+    return cleave::makeError("{0} has stages: expected their costs as "
+                             "--cluster=FILE, --profile=FILE or --costs=F,B,W,COMM",
                              programOption.getValue());
   }
   bool isProgramsMemory = hasStages && !request.costs.hasMemory();
-  request.isBytes = isProgramsMemory || deviceOption.getNumOccurrences();
+  request.isBytes = isProgramsMemory || clusterOption.getNumOccurrences();
   if (isProgramsMemory)
-    if (llvm::Error error = simulate::setMemory(request.costs, request.program->stages))
+    if (llvm::Error error = simulate::setMemory(request.costs, request.program->work.stages))
       return cleave::makeError("{0}: {1}", programOption.getValue(),
                                llvm::toString(std::move(error)));
   if (memoryOption.getNumOccurrences()) {
@@ -246,6 +273,23 @@ static llvm::Error loadPlugins() {
   return llvm::Error::success();
 }
 
+/// Adds the prediction of the whole step to a run of the program's stages.
+static llvm::Error addStep(const Request &request, Run &run) {
+  const simulate::ProgramWork &work = request.program->work;
+  if (run.program.numStages() != work.stages.size())
+    return cleave::makeError(
+        "--cluster: expected a schedule of the program's {0} stages, found one "
+        "of {1}; --compare takes such schedules",
+        work.stages.size(), run.program.numStages());
+  auto report = makeStepReport(*request.cluster, work, run, request.runOptions);
+  if (!report)
+    return report.takeError();
+  report->readSeconds = request.program->readSeconds;
+  report->measureSeconds = request.program->measureSeconds;
+  run.step = std::make_shared<const StepReport>(std::move(*report));
+  return llvm::Error::success();
+}
+
 static llvm::Error runTool() {
   if (wantsRows())
     return predictRowsOfOptions();
@@ -267,9 +311,14 @@ static llvm::Error runTool() {
   std::vector<std::string> names(compareOption);
   if (named)
     names.push_back(scheduleOption);
-  auto runs = runAll(std::move(*request), names);
+  if (names.empty() && request->program && !request->program->isStaged && request->cluster)
+    names.push_back("1f1b"); // of one rank: a microbatch after the other
+  auto runs = runAll(*request, names);
   if (!runs)
     return runs.takeError();
+  if (request->cluster && !compare)
+    if (llvm::Error error = addStep(*request, runs->front()))
+      return error;
   if (!measuredOption.empty()) {
     auto measured = readMeasured(measuredOption, runs->front().program.numRanks());
     if (!measured)

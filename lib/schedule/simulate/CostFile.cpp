@@ -1,5 +1,5 @@
 // Cost tables from JSON files.
-#include "lib/schedule/simulate/DeviceModel.h"
+#include "lib/schedule/simulate/CostTable.h"
 #include "lib/support/JSONReader.h"
 
 using namespace cleave::simulate;
@@ -68,8 +68,7 @@ llvm::Expected<CostTable> cleave::simulate::readCostFile(llvm::StringRef path) {
   const llvm::json::Object *root = value->getAsObject();
   if (!root)
     return makeError("{0}: expected a JSON object with \"stages\"", path);
-  llvm::Expected<CostTable> table =
-      root->get("device") ? costsOfMachine(*root, path) : costsOfStages(*root, path);
+  llvm::Expected<CostTable> table = costsOfStages(*root, path);
   if (!table)
     return table;
   if (llvm::Error error = table->check())

@@ -80,8 +80,7 @@ llvm::Error parseActivationMemory(llvm::StringRef text, CostTable &table);
 
 /// Reads a JSON table: {"stages": [{"forward": 1.5, "input": ..., ...}], "named": {...},
 /// "overlap": 0.2, "measured": {...}}, with the fields of StageCost in snake case; "measured" says
-/// how the numbers came about, for the reader. Or a described machine (see DeviceModel.h) where the
-/// object has "device".
+/// how the numbers came about, for the reader.
 llvm::Expected<CostTable> readCostFile(llvm::StringRef path);
 
 } // namespace cleave::simulate

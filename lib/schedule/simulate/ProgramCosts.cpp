@@ -7,71 +7,200 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <numeric>
 
 using namespace cleave::simulate;
 using cleave::makeError;
+namespace cost = cleave::cost;
 
-bool StageWork::communicates() const {
-  for (const FunctionWork *function :
-       {&forward, &backward, &input, &weight, &unshard, &reduce, &update})
-    if (llvm::any_of(*function, [](const OpWork &op) { return op.messages > 0; }))
-      return true;
-  return false;
-}
+namespace {
+/// A communication in flight.
+struct Flight {
+  double end = 0;
+  unsigned group = 0;
+};
 
-double cleave::simulate::timeOf(const Machine &machine, llvm::ArrayRef<OpWork> function) {
-  double clock = 0, stream = 0;
-  llvm::DenseMap<int, double> complete;
-  for (const OpWork &op : function) {
-    if (op.awaits >= 0) {
-      clock = std::max(clock, complete.lookup(op.awaits));
-      continue;
-    }
-    if (op.messages == 0) {
-      clock += timeOf(machine.device, op.work);
-      if (op.work.flops > 0 || op.work.bytes > 0)
-        clock += machine.device.opOverhead;
-      continue;
-    }
-    stream = std::max(stream, clock) + machine.collective.latency * op.messages +
-             op.sentBytes / machine.collective.bandwidth;
-    if (op.starts >= 0)
-      complete[op.starts] = stream;
-    else
-      clock = stream;
+/// The clocks of a rank that runs a function.
+class FunctionClock {
+public:
+  FunctionClock(const cost::Cluster &cluster, const ProgramWork &program, const RunOptions &options)
+      : cluster(cluster), program(program), options(options) {
+    time.exposed.assign(program.groups.size(), 0);
+    time.transfer.assign(program.groups.size(), 0);
   }
-  double end = std::max(clock, stream);
-  return end == 0 ? 0 : end + machine.device.overhead;
+
+  void add(const OpWork &op) {
+    if (op.awaits >= 0)
+      return await(flights.lookup(op.awaits));
+    if (op.kind == OpWork::Communication)
+      return communicate(op);
+    double seconds = cost::timeOf(cluster, op, {}) + op.kernels * cluster.device.kernelSeconds;
+    launch(op.kernels);
+    clock += seconds;
+    time.compute += seconds;
+  }
+
+  FunctionTime finish() {
+    await(last);
+    double exposed = std::accumulate(time.exposed.begin(), time.exposed.end(), 0.0);
+    double all = std::accumulate(time.transfer.begin(), time.transfer.end(), 0.0);
+    // Kernels beside communication take longer.
+    double slowdown = cluster.device.overlapSlowdown * std::max(all - exposed, 0.0);
+    time.compute += slowdown;
+    time.seconds = cost::timeOfLaunched(clock + slowdown, time.host);
+    return std::move(time);
+  }
+
+private:
+  void launch(double kernels) {
+    if (!options.usesGraphs)
+      time.host += kernels * cluster.device.hostSeconds;
+  }
+
+  void communicate(const OpWork &op) {
+    const cost::Group &ranks = program.groups[op.group].ranks;
+    if (ranks.size <= 1)
+      return;
+    launch(op.kernels);
+    double seconds = cost::timeOf(cluster, op, ranks);
+    time.transfer[op.group] += seconds;
+    // Communications follow each other on their stream.
+    last = {std::max(last.end, clock) + seconds, op.group};
+    if (op.starts >= 0)
+      flights[op.starts] = last;
+    else if (!op.isOnce)
+      await(last);
+  }
+
+  void await(const Flight &flight) {
+    if (flight.end <= clock)
+      return;
+    time.exposed[flight.group] += flight.end - clock;
+    clock = flight.end;
+  }
+
+  const cost::Cluster &cluster;
+  const ProgramWork &program;
+  const RunOptions &options;
+  FunctionTime time;
+  double clock = 0;
+  Flight last;
+  llvm::DenseMap<int, Flight> flights;
+};
+} // namespace
+
+FunctionTime cleave::simulate::timeOf(const cost::Cluster &cluster, const ProgramWork &program,
+                                      llvm::ArrayRef<OpWork> function, const RunOptions &options,
+                                      bool isLast) {
+  FunctionClock clock(cluster, program, options);
+  for (const OpWork &op : function)
+    if (!op.isOnce || isLast)
+      clock.add(op);
+  return clock.finish();
 }
 
-llvm::Expected<CostTable> cleave::simulate::costsOfStages(const Machine &machine,
-                                                          llvm::ArrayRef<StageWork> stages) {
+static bool hasOnce(const FunctionWork &function) {
+  return llvm::any_of(function, [](const OpWork &op) { return op.isOnce; });
+}
+
+/// Adds what a function takes longer in the last microbatch.
+static void addLast(const cost::Cluster &cluster, const ProgramWork &program,
+                    const FunctionWork &function, const FunctionTime &usual,
+                    const RunOptions &options, FunctionTime &update) {
+  if (!hasOnce(function))
+    return;
+  FunctionTime last = timeOf(cluster, program, function, options, /*isLast=*/true);
+  update.seconds += std::max(last.seconds - usual.seconds, 0.0);
+  update.compute += last.compute - usual.compute;
+  update.host += last.host - usual.host;
+  for (size_t i = 0; i < last.exposed.size(); ++i) {
+    update.exposed[i] += last.exposed[i] - usual.exposed[i];
+    update.transfer[i] += last.transfer[i] - usual.transfer[i];
+  }
+}
+
+/// Makes `reduce` one of the stage's reductions, all of which are taken to be alike.
+static void shareReductions(const cost::Cluster &cluster, const ProgramWork &program,
+                            const StageWork &stage, FunctionTime &reduce) {
+  if (stage.numReductions == 0)
+    return;
+  for (const FunctionWork *function : {&stage.backward, &stage.input, &stage.weight})
+    for (const OpWork &op : *function)
+      if (op.isOnce) {
+        double seconds = cost::timeOf(cluster, op, program.groups[op.group].ranks);
+        reduce.transfer[op.group] += seconds;
+        reduce.seconds += seconds;
+      }
+  reduce.seconds /= stage.numReductions;
+  for (double &seconds : reduce.transfer)
+    seconds /= stage.numReductions;
+}
+
+std::vector<StageTime> cleave::simulate::timeStages(const cost::Cluster &cluster,
+                                                    const ProgramWork &program,
+                                                    const RunOptions &options) {
+  std::vector<StageTime> times;
+  for (const StageWork &stage : program.stages) {
+    StageTime &time = times.emplace_back();
+    auto of = [&](const FunctionWork &function) {
+      return timeOf(cluster, program, function, options);
+    };
+    time.forward = of(stage.forward);
+    time.backward = of(stage.backward);
+    time.input = of(stage.input);
+    time.weight = of(stage.weight);
+    time.unshard = of(stage.unshard);
+    time.reduce = of(stage.reduce);
+    time.update = of(stage.update);
+    if (options.schedulesReductions) {
+      shareReductions(cluster, program, stage, time.reduce);
+      continue;
+    }
+    addLast(cluster, program, stage.backward, time.backward, options, time.update);
+    addLast(cluster, program, stage.input, time.input, options, time.update);
+    addLast(cluster, program, stage.weight, time.weight, options, time.update);
+  }
+  return times;
+}
+
+CostTable cleave::simulate::costsOfStages(const cost::Cluster &cluster, const ProgramWork &program,
+                                          llvm::ArrayRef<StageTime> times) {
   constexpr double milliseconds = 1e3;
   CostTable table;
-  table.stages.assign(stages.size(), StageCost());
-  for (auto [number, stage, cost] : llvm::enumerate(stages, table.stages)) {
-    if (stage.communicates() && machine.collective.bandwidth == 0)
-      return makeError("stage {0} communicates over mesh axes: expected the machine to have a "
-                       "\"collective\" link",
-                       number);
-    auto time = [&](const FunctionWork &function) {
-      return milliseconds * timeOf(machine, function);
-    };
-    cost.forward = time(stage.forward);
-    cost.input = time(stage.input);
-    cost.weight = time(stage.weight);
+  table.stages.assign(times.size(), StageCost());
+  auto send = [&](double bytes) {
+    return milliseconds * cost::sendTime(cluster, program.pipelineStride, bytes);
+  };
+  for (auto [time, stage, cost] : llvm::zip_equal(times, program.stages, table.stages)) {
+    cost.forward = milliseconds * time.forward.seconds;
+    cost.input = milliseconds * time.input.seconds;
+    cost.weight = milliseconds * time.weight.seconds;
     cost.hasHalves = stage.hasHalves;
     if (stage.hasBackward)
-      cost.backward = time(stage.backward);
-    cost.sendForward = milliseconds * timeOf(machine.link, stage.forwardBytes);
-    cost.sendBackward = milliseconds * timeOf(machine.link, stage.backwardBytes);
-    cost.unshard = time(stage.unshard);
-    cost.reduce = time(stage.reduce);
-    cost.optimizer = time(stage.update);
+      cost.backward = milliseconds * time.backward.seconds;
+    cost.sendForward = send(stage.forwardBytes);
+    cost.sendBackward = send(stage.backwardBytes);
+    cost.unshard = milliseconds * time.unshard.seconds;
+    cost.reduce = milliseconds * time.reduce.seconds;
+    cost.optimizer = milliseconds * time.update.seconds;
   }
-  if (llvm::Error error = setMemory(table, stages))
-    return error;
+  // As many entries as stages: this cannot fail.
+  llvm::cantFail(setMemory(table, program.stages));
   return table;
+}
+
+CostTable cleave::simulate::costsOfStages(const cost::Cluster &cluster,
+                                          const ProgramWork &program) {
+  return costsOfStages(cluster, program, timeStages(cluster, program));
+}
+
+llvm::Error cleave::simulate::checkWidth(const cost::Cluster &cluster, const ProgramWork &program) {
+  if (program.width != cost::Width::Bits32 || cluster.device.flops32 > 0)
+    return llvm::Error::success();
+  return makeError(
+      "cluster {0}: device {1} has no fact \"flops_32bit\", but the program multiplies "
+      "matrices of 32 bits",
+      cluster.name, cluster.device.name);
 }
 
 llvm::Error cleave::simulate::setMemory(CostTable &table, llvm::ArrayRef<StageWork> stages) {
@@ -84,4 +213,16 @@ llvm::Error cleave::simulate::setMemory(CostTable &table, llvm::ArrayRef<StageWo
     cost.inputMemory = stage.savedBytes - stage.heldBytes;
   }
   return llvm::Error::success();
+}
+
+cost::Cluster cleave::simulate::getTypicalCluster() {
+  cost::Cluster cluster;
+  cluster.device.processors = 0;
+  cluster.device.flops16 = cluster.device.flops32 = 32e12;
+  cluster.device.memoryBandwidth = 1e12;
+  cost::Link link;
+  link.bandwidth = 100e9;
+  link.latency = 5e-6;
+  cluster.levels = {{link, 0}};
+  return cluster;
 }

@@ -1,27 +1,40 @@
-// Costs of a program in stages on a described machine: the roofline of every op.
+// Costs of a program on a described cluster: the time of every op, by lib/cost.
 
 #ifndef CLEAVE_LIB_SCHEDULE_SIMULATE_PROGRAMCOSTS_H
 #define CLEAVE_LIB_SCHEDULE_SIMULATE_PROGRAMCOSTS_H
 
-#include "lib/schedule/simulate/DeviceModel.h"
+#include "lib/cost/OpWork.h"
+#include "lib/schedule/simulate/CostTable.h"
 
 #include "llvm/ADT/ArrayRef.h"
 
+#include <optional>
+
 namespace cleave::simulate {
 
-/// One op of a stage's function, as far as its time depends on it.
-struct OpWork {
-  Work work;
-  /// Of a communication over mesh axes: bytes that the busiest rank sends, and messages that follow
-  /// each other. No messages: it is none.
-  double sentBytes = 0;
-  double messages = 0;
+/// One op of a program's function.
+struct OpWork : cost::OpWork {
+  /// Its name, in ProgramWork::names.
+  unsigned name = 0;
+  /// Of a communication: among whom, in ProgramWork::groups.
+  unsigned group = 0;
   /// A communication that overlaps the ops after it, and the op that waits for it, have the same
   /// number; -1 for all others.
   int starts = -1;
   int awaits = -1;
+  /// Whether it runs in the last microbatch only, beside what follows it, as the reduction of a
+  /// bucket of gradients; the update waits for it.
+  bool isOnce = false;
 };
 using FunctionWork = std::vector<OpWork>;
+
+/// What a rank of a stage holds from beginning to end of a step, in bytes.
+struct StateBytes {
+  double parameters = 0, gradients = 0, optimizer = 0;
+  double others = 0; // buffers, constants, inputs, arenas
+
+  double sum() const { return parameters + gradients + optimizer + others; }
+};
 
 /// What the functions of a stage do; those that it does not have are empty.
 struct StageWork {
@@ -33,19 +46,82 @@ struct StageWork {
   /// Bytes that one microbatch keeps after the forward, and after the input gradient for the weight
   /// gradient.
   double savedBytes = 0, heldBytes = 0;
-
-  bool communicates() const;
+  /// Bytes that a function takes beside them at the most, while it runs.
+  double workBytes = 0;
+  StateBytes state;
+  /// Buckets that are reduced, and the reduce function if there is one: a schedule has an action
+  /// for each.
+  unsigned numReductions = 0;
+  /// Floating-point operations of the model for one microbatch: without what is recomputed.
+  double modelFlops = 0;
 };
 
-/// Seconds of a function: its ops one after another, communications on a stream of their own.
-double timeOf(const Machine &machine, llvm::ArrayRef<OpWork> function);
+/// The ranks that communicate, by the axes along which they do.
+struct ProcessGroup {
+  std::string axes; // "dp", "dp, tp"
+  cost::Group ranks;
+};
 
-/// In milliseconds and bytes. Fails if stages communicate over mesh axes and the machine has no
-/// "collective" link.
-llvm::Expected<CostTable> costsOfStages(const Machine &machine, llvm::ArrayRef<StageWork> stages);
+/// A program as far as its time and its memory depend on it.
+struct ProgramWork {
+  std::vector<StageWork> stages;
+  std::vector<ProcessGroup> groups;
+  std::vector<std::string> names; // of ops
+  /// The ranks along all axes of the mesh, the pipeline's included.
+  int64_t devices = 1;
+  /// Neighbours in the pipeline are so many ranks apart.
+  int64_t pipelineStride = 1;
+  /// Of one microbatch, on all ranks together; tokens are 0 unless an input is made of integers.
+  double examples = 0, tokens = 0;
+  /// Of the program's products; nothing if it has none.
+  std::optional<cost::Width> width;
+};
+
+/// Seconds of a function.
+struct FunctionTime {
+  double seconds = 0;
+  double compute = 0;           // of kernels, with what hidden communication slows them down
+  double host = 0;              // to launch them
+  std::vector<double> exposed;  // waiting for communication, by group
+  std::vector<double> transfer; // of communication, hidden or not, by group
+};
+
+/// How a program is run.
+struct RunOptions {
+  /// Steps are replayed as graphs of the device: launches cost the host nothing.
+  bool usesGraphs = false;
+  /// The schedule says when each bucket is reduced. Otherwise they are during the last backward.
+  bool schedulesReductions = false;
+};
+
+/// Its ops one after another, communications on a stream of their own. With `isLast`, ops that run
+/// in the last microbatch only are among them.
+FunctionTime timeOf(const cost::Cluster &cluster, const ProgramWork &program,
+                    llvm::ArrayRef<OpWork> function, const RunOptions &options = {},
+                    bool isLast = false);
+
+/// What the functions of a stage take. `update` includes what of the reductions of buckets the last
+/// backward does not hide; where a schedule says when they are, `reduce` is one of them.
+struct StageTime {
+  FunctionTime forward, backward, input, weight, unshard, reduce, update;
+};
+std::vector<StageTime> timeStages(const cost::Cluster &cluster, const ProgramWork &program,
+                                  const RunOptions &options = {});
+
+/// In milliseconds and bytes.
+CostTable costsOfStages(const cost::Cluster &cluster, const ProgramWork &program,
+                        llvm::ArrayRef<StageTime> times);
+CostTable costsOfStages(const cost::Cluster &cluster, const ProgramWork &program);
+
+/// Fails if the program has products of a type that the device has no rate for.
+llvm::Error checkWidth(const cost::Cluster &cluster, const ProgramWork &program);
 
 /// Gives a table of times (one entry, or one a stage) the activation memory of the stages.
 llvm::Error setMemory(CostTable &table, llvm::ArrayRef<StageWork> stages);
+
+/// A cluster of which nothing is known: between processors and accelerators, for choices that
+/// depend on ratios of times alone.
+cost::Cluster getTypicalCluster();
 
 } // namespace cleave::simulate
 

@@ -1,15 +1,15 @@
-// A program's own schedule and stages: costs by the roofline of a described machine, on which each
+// A program's own schedule and stages: costs on a described cluster, on which each
 // product here takes 1 ms, a crossing value 1 ms, and a gradient's sum over 2 ranks 1 ms.
 //
 // RUN: split-file %s %t
 // RUN: cleave-opt %t/staged.mlir --build-schedule="schedule=1f1b ranks=2 microbatches=2" --insert-p2p --verify-schedule -o %t/p.mlir
-// RUN: cleave-sim %t/p.mlir --device=%t/machine.json --axis=dp=2 --json | FileCheck %s
+// RUN: cleave-sim %t/p.mlir --cluster=%t/machine/cluster.json --axis=dp=2 --json | FileCheck %s
 // RUN: not cleave-sim %t/order.mlir --costs=1,1,1 --axis=foo=3 2>&1 | FileCheck %s --check-prefix=NOAXIS
 // NOAXIS: cleave-sim: error: --axis: expected an axis of the program's mesh (it has none), found 'foo'
 // RUN: not cleave-sim %t/order.mlir --costs=1,1,1 --axis=dp=0 2>&1 | FileCheck %s --check-prefix=NORANKS
 // NORANKS: cleave-sim: error: --axis: expected NAME=RANKS, found 'dp=0'
 // RUN: cleave-opt %t/p.mlir --emit-bytecode -o %t/p.mlirbc
-// RUN: cleave-sim %t/p.mlirbc --device=%t/machine.json --axis=dp=2 --json | FileCheck %s
+// RUN: cleave-sim %t/p.mlirbc --cluster=%t/machine/cluster.json --axis=dp=2 --json | FileCheck %s
 // F0 F0 sends; F1.0 from 2, B1.0 to 5, F1.1 B1.1 to 8; a send, B0.1, and the reduction of step0.
 // CHECK: "bubble_rate": {{.*}}
 // CHECK: "makespan": 11
@@ -19,16 +19,26 @@
 // CHECK-NEXT: 32
 // CHECK: "schedule": "1f1b"
 
+// The step as a whole, and in words.
+// RUN: cleave-sim %t/p.mlir --cluster=%t/machine/cluster.json --axis=dp=2 | FileCheck %s --check-prefix=STEP
+// STEP: step 0.0110 s on 4 devices of nodes, 0.0099 to 0.0121 s by the error of two thirds of the measured runs
+// STEP-NEXT: mfu 45.45 %, 0.0 tokens/s, 727.27 examples/s
+// STEP-NEXT: busiest rank: kernels {{.*}}, waits for dp 0.0 %, waits for pipeline {{.*}}
+// STEP-NEXT: ops aten.mm
+// STEP-NEXT: hangs on chip.flops_32bit -{{.*}}, wire.bandwidth -
+// STEP-NEXT: memory of place 0: 0.000 of 0.9 GiB: parameters
+// RUN: cleave-sim %t/p.mlir --cluster=C1 --devices=%t/machine --axis=dp=2 | FileCheck %s --check-prefix=STEP
+
 // More ranks reduce: 2 (n - 1) / n of the gradient. Halves the flops: bf16 is not f32.
-// RUN: cleave-sim %t/p.mlir --device=%t/machine.json --axis=dp=4 | FileCheck %s --check-prefix=FOUR
+// RUN: cleave-sim %t/p.mlir --cluster=%t/machine/cluster.json --axis=dp=4 | FileCheck %s --check-prefix=FOUR
 // FOUR: makespan 11.500
-// RUN: cleave-sim %t/p.mlir --device=%t/types.json --axis=dp=2 | FileCheck %s --check-prefix=TYPES
+// RUN: cleave-sim %t/p.mlir --cluster=%t/types/cluster.json --axis=dp=2 | FileCheck %s --check-prefix=TYPES
 // TYPES: makespan 19.000
 // An axis that the program does not have is not one of its own.
-// RUN: not cleave-sim %t/p.mlir --device=%t/machine.json --axis=foo=3 2>&1 | FileCheck %s --check-prefix=FOO
+// RUN: not cleave-sim %t/p.mlir --cluster=%t/machine/cluster.json --axis=foo=3 2>&1 | FileCheck %s --check-prefix=FOO
 // FOO: error: --axis: expected an axis of the program's mesh (dp), found 'foo'
 // The page knows the units of what is described, and of a program's memory.
-// RUN: cleave-sim %t/p.mlir --device=%t/machine.json --axis=dp=2 --html=%t/page.html && FileCheck %s --check-prefix=UNITS < %t/page.html
+// RUN: cleave-sim %t/p.mlir --cluster=%t/machine/cluster.json --axis=dp=2 --html=%t/page.html && FileCheck %s --check-prefix=UNITS < %t/page.html
 // UNITS: const page = {"timeUnit":"ms","memoryUnit":"B","runs":[
 // The measured, or any other costs in place of the device's.
 // RUN: cleave-sim %t/p.mlir --profile=%t/profile.json | FileCheck %s --check-prefix=PROFILE
@@ -44,22 +54,34 @@
 // SHARE: error: schedule '1f1b' needs a stage for each of the 3 ranks, found 2
 
 // What cannot be simulated is said.
-// RUN: not cleave-sim %t/staged.mlir --device=%t/machine.json --axis=dp=2 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: not cleave-sim %t/staged.mlir --cluster=%t/machine/cluster.json --axis=dp=2 2>&1 | FileCheck %s --check-prefix=NONE
 // NONE: error: {{.*}}staged.mlir: expected a pipeline.schedule, found none: run cleave-opt --build-schedule
 // RUN: not cleave-sim %t/p.mlir 2>&1 | FileCheck %s --check-prefix=WHAT
-// WHAT: error: {{.*}}p.mlir has stages: expected their costs as --device=FILE
-// RUN: not cleave-sim %t/p.mlir --device=%t/machine.json 2>&1 | FileCheck %s --check-prefix=AXIS
+// WHAT: error: {{.*}}p.mlir has stages: expected their costs as --cluster=FILE
+// RUN: not cleave-sim %t/p.mlir --cluster=%t/machine/cluster.json 2>&1 | FileCheck %s --check-prefix=AXIS
 // AXIS: p.mlir:{{[0-9]+}}:{{[0-9]+}}: error: 'dist.all_reduce' op runs along mesh axis 'dp', whose size is not known: expected it by --axis dp=N
-// RUN: not cleave-sim %t/p.mlir --device=%t/alone.json --axis=dp=2 2>&1 | FileCheck %s --check-prefix=ALONE
-// ALONE: error: {{.*}}alone.json: stage 0 communicates over mesh axes: expected the machine to have a "collective" link
-// RUN: not cleave-sim %t/p.mlir --device=%t/slow.json --axis=dp=2 2>&1 | FileCheck %s --check-prefix=SLOW
-// SLOW: error: {{.*}}slow.json: device: flops: bf16: expected a positive number, found 0
-// RUN: not cleave-sim %t/p.mlir --device=%t/machine.json --axis=dp=x 2>&1 | FileCheck %s --check-prefix=RANKS
+// RUN: not cleave-sim %t/p.mlir --cluster=%t/slow/cluster.json --axis=dp=2 2>&1 | FileCheck %s --check-prefix=SLOW
+// SLOW: error: {{.*}}device.json: flops_16bit: expected a positive number, found 0
+// RUN: not cleave-sim %t/p.mlir --cluster=%t/wide/cluster.json --axis=dp=2 2>&1 | FileCheck %s --check-prefix=WIDE
+// WIDE: error: cluster nodes: device chip has no fact "flops_32bit", but the program multiplies matrices of 32 bits
+// RUN: not cleave-sim %t/p.mlir --cluster=%t/small/cluster.json --axis=dp=2 2>&1 | FileCheck %s --check-prefix=SMALL
+// SMALL: error: nodes: the program needs more memory than a device has: expected at most 0.00 GiB, found 0.00 GiB at place 0 of the pipeline: parameters
+// RUN: not cleave-sim %t/p.mlir --cluster=%t/machine/cluster.json --axis=dp=x 2>&1 | FileCheck %s --check-prefix=RANKS
 // RANKS: error: --axis: expected NAME=RANKS, found 'dp=x'
-// RUN: not cleave-sim %t/p.mlir --device=%t/machine.json --costs=1,1,1 --axis=dp=2 2>&1 | FileCheck %s --check-prefix=TWICE
-// TWICE: error: --costs, --cost-table and --device are mutually exclusive
-// RUN: not cleave-sim --schedule=1f1b --ranks=2 --microbatches=2 --device=%t/machine.json 2>&1 | FileCheck %s --check-prefix=DEVICE
-// DEVICE: error: --device expects a program in stages, found none
+// RUN: not cleave-sim %t/p.mlir --cluster=%t/machine/cluster.json --costs=1,1,1 --axis=dp=2 2>&1 | FileCheck %s --check-prefix=TWICE
+// TWICE: error: --costs, --cost-table and --cluster are mutually exclusive
+// RUN: not cleave-sim --schedule=1f1b --ranks=2 --microbatches=2 --cluster=%t/machine/cluster.json 2>&1 | FileCheck %s --check-prefix=DEVICE
+// DEVICE: error: --cluster expects a program, found none
+// RUN: not cleave-sim %t/p.mlir --cluster=Z9 --devices=%t/machine --axis=dp=2 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// UNKNOWN: error: --cluster: no cluster of this device is described, found 'Z9': write files of the device and the cluster, {{.*}}/machine/z9.json and {{.*}}/machine/z9-cluster.json
+// RUN: not cleave-sim %t/p.mlir --cluster=%t/none.json --axis=dp=2 2>&1 | FileCheck %s --check-prefix=ABSENT
+// ABSENT: error: {{.*}}none.json: No such file or directory
+// RUN: not cleave-sim %t/p.mlir --cluster=%t/profile.json --axis=dp=2 2>&1 | FileCheck %s --check-prefix=OTHER-FILE
+// OTHER-FILE: error: {{.*}}profile.json: expected a JSON object with "cluster", "of" and "levels"
+// RUN: not cleave-sim %t/p.mlir --costs=1,1,1 --graphs 2>&1 | FileCheck %s --check-prefix=GRAPHS
+// GRAPHS: error: --graphs expects --cluster
+// RUN: not cleave-sim %t/staged.mlir --cluster=%t/machine/cluster.json --axis=dp=2 --schedule=1f1b --ranks=1 --microbatches=2 2>&1 | FileCheck %s --check-prefix=FEWER
+// FEWER: error: --cluster: expected a schedule of the program's 2 stages, found one of 1; --compare takes such schedules
 // RUN: not cleave-sim --schedule=1f1b --ranks=2 --microbatches=2 --symbol=a 2>&1 | FileCheck %s --check-prefix=SYMBOL
 // SYMBOL: error: --symbol expects a program, found none
 // RUN: not cleave-sim %t/two.mlir 2>&1 | FileCheck %s --check-prefix=TWO
@@ -81,14 +103,51 @@
 // RUN: not cleave-sim %t/machine.json 2>&1 | FileCheck %s --check-prefix=FORMAT
 // FORMAT: machine.json cannot be simulated:
 
-//--- machine.json
-{"device": {"flops": 64e3, "memory_bandwidth": 1e30}, "link": {"bandwidth": 32e3}, "collective": {"bandwidth": 64e3}}
-//--- types.json
-{"device": {"flops": {"f32": 32e3, "bf16": 64e3}, "memory_bandwidth": 1e30}, "link": {"bandwidth": 32e3}, "collective": {"bandwidth": 64e3}}
-//--- alone.json
-{"device": {"flops": 64e3, "memory_bandwidth": 1e30}, "link": {"bandwidth": 32e3}}
-//--- slow.json
-{"device": {"flops": {"bf16": 0}, "memory_bandwidth": 1e30}, "link": {"bandwidth": 32e3}}
+//--- machine/device.json
+{"device": "chip", "facts": {"processors": 0, "memory_bytes": 1e9, "memory_bandwidth": 1e30, "flops_16bit": 128e3, "flops_8bit": 0, "flops_4bit": 0, "flops_32bit": 64e3},
+ "constants": {"matrix_efficiency_16bit": 1, "matrix_efficiency_8bit": 1, "matrix_efficiency_4bit": 1, "attention_efficiency": 1, "memory_efficiency": 1,
+               "depth_overhead": 0, "kernel_seconds": 0, "host_seconds": 0, "step_seconds": 0, "overlap_slowdown": 0}}
+//--- machine/link.json
+{"link": "wire", "facts": {"bandwidth": 64e3, "shared": 0},
+ "constants": {"latency": 0, "efficiency": 1, "point_to_point_efficiency": 0.5, "all_to_all_efficiency": 1}}
+//--- machine/cluster.json
+{"cluster": "nodes", "of": "chip", "types": ["C1"], "devices_per_node": 8, "error": 0.1, "levels": [{"link": "wire", "size": 0}]}
+//--- types/device.json
+{"device": "chip", "facts": {"processors": 0, "memory_bytes": 1e9, "memory_bandwidth": 1e30, "flops_16bit": 64e3, "flops_8bit": 0, "flops_4bit": 0, "flops_32bit": 32e3},
+ "constants": {"matrix_efficiency_16bit": 1, "matrix_efficiency_8bit": 1, "matrix_efficiency_4bit": 1, "attention_efficiency": 1, "memory_efficiency": 1,
+               "depth_overhead": 0, "kernel_seconds": 0, "host_seconds": 0, "step_seconds": 0, "overlap_slowdown": 0}}
+//--- types/link.json
+{"link": "wire", "facts": {"bandwidth": 64e3, "shared": 0},
+ "constants": {"latency": 0, "efficiency": 1, "point_to_point_efficiency": 0.5, "all_to_all_efficiency": 1}}
+//--- types/cluster.json
+{"cluster": "nodes", "of": "chip", "types": ["C1"], "devices_per_node": 8, "error": 0.1, "levels": [{"link": "wire", "size": 0}]}
+//--- slow/device.json
+{"device": "chip", "facts": {"processors": 0, "memory_bytes": 1e9, "memory_bandwidth": 1e30, "flops_16bit": 0, "flops_8bit": 0, "flops_4bit": 0, "flops_32bit": 64e3},
+ "constants": {"matrix_efficiency_16bit": 1, "matrix_efficiency_8bit": 1, "matrix_efficiency_4bit": 1, "attention_efficiency": 1, "memory_efficiency": 1,
+               "depth_overhead": 0, "kernel_seconds": 0, "host_seconds": 0, "step_seconds": 0, "overlap_slowdown": 0}}
+//--- slow/link.json
+{"link": "wire", "facts": {"bandwidth": 64e3, "shared": 0},
+ "constants": {"latency": 0, "efficiency": 1, "point_to_point_efficiency": 0.5, "all_to_all_efficiency": 1}}
+//--- slow/cluster.json
+{"cluster": "nodes", "of": "chip", "types": ["C1"], "devices_per_node": 8, "error": 0.1, "levels": [{"link": "wire", "size": 0}]}
+//--- wide/device.json
+{"device": "chip", "facts": {"processors": 0, "memory_bytes": 1e9, "memory_bandwidth": 1e30, "flops_16bit": 64e3, "flops_8bit": 0, "flops_4bit": 0},
+ "constants": {"matrix_efficiency_16bit": 1, "matrix_efficiency_8bit": 1, "matrix_efficiency_4bit": 1, "attention_efficiency": 1, "memory_efficiency": 1,
+               "depth_overhead": 0, "kernel_seconds": 0, "host_seconds": 0, "step_seconds": 0, "overlap_slowdown": 0}}
+//--- wide/link.json
+{"link": "wire", "facts": {"bandwidth": 64e3, "shared": 0},
+ "constants": {"latency": 0, "efficiency": 1, "point_to_point_efficiency": 0.5, "all_to_all_efficiency": 1}}
+//--- wide/cluster.json
+{"cluster": "nodes", "of": "chip", "types": ["C1"], "devices_per_node": 8, "error": 0.1, "levels": [{"link": "wire", "size": 0}]}
+//--- small/device.json
+{"device": "chip", "facts": {"processors": 0, "memory_bytes": 100, "memory_bandwidth": 1e30, "flops_16bit": 64e3, "flops_8bit": 0, "flops_4bit": 0, "flops_32bit": 64e3},
+ "constants": {"matrix_efficiency_16bit": 1, "matrix_efficiency_8bit": 1, "matrix_efficiency_4bit": 1, "attention_efficiency": 1, "memory_efficiency": 1,
+               "depth_overhead": 0, "kernel_seconds": 0, "host_seconds": 0, "step_seconds": 0, "overlap_slowdown": 0}}
+//--- small/link.json
+{"link": "wire", "facts": {"bandwidth": 64e3, "shared": 0},
+ "constants": {"latency": 0, "efficiency": 1, "point_to_point_efficiency": 0.5, "all_to_all_efficiency": 1}}
+//--- small/cluster.json
+{"cluster": "nodes", "of": "chip", "types": ["C1"], "devices_per_node": 8, "error": 0.1, "levels": [{"link": "wire", "size": 0}]}
 //--- profile.json
 {"stages": [{"forward": 1, "input": 1, "weight": 1}, {"forward": 1, "input": 1, "weight": 1}], "measured": {"threads": 1}}
 //--- two.mlir

@@ -1,17 +1,25 @@
 // What ops count as: with a floating-point operation and a byte a microsecond, the longer of the two.
 //
 // RUN: split-file %s %t
-// RUN: cleave-sim %t/p.mlir --device=%t/machine.json | FileCheck %s
+// RUN: cleave-sim %t/p.mlir --cluster=%t/cluster.json | FileCheck %s
 // A convolution 2304 operations (18 for each of 64 results and 2), its backward twice that; attention
 // 2048 (4 for each of 32 elements of the query and 16 keys); 4 rows of 32 bytes looked up in a table: 288
-// bytes; views nothing. 2.304 + 4.608 + 2.048 + 0.288 ms, and 0.01 ms for each op but the view.
-// CHECK: makespan 9.288
+// bytes; views nothing. 2.304 + 4.608 + 2.048 + 0.288 ms, and 0.01 ms for each kernel, of which the
+// backward of the convolution has two.
+// CHECK: makespan 9.298
 // A collective that is started runs beside the ops up to its wait: 3 ms of it under 2.304 of work.
-// RUN: cleave-sim %t/overlap.mlir --device=%t/machine.json | FileCheck %s --check-prefix=OVERLAP
+// RUN: cleave-sim %t/overlap.mlir --cluster=%t/cluster.json | FileCheck %s --check-prefix=OVERLAP
 // OVERLAP: makespan 3.000
 
-//--- machine.json
-{"device": {"flops": 1e6, "memory_bandwidth": 1e6, "op_overhead": 1e-5}, "link": {"bandwidth": 1e6}, "collective": {"bandwidth": 42666.666666666664}}
+//--- device.json
+{"device": "chip", "facts": {"processors": 0, "memory_bytes": 1e9, "memory_bandwidth": 1e6, "flops_16bit": 1e6, "flops_8bit": 0, "flops_4bit": 0, "flops_32bit": 1e6},
+ "constants": {"matrix_efficiency_16bit": 1, "matrix_efficiency_8bit": 1, "matrix_efficiency_4bit": 1, "attention_efficiency": 1, "memory_efficiency": 1,
+               "depth_overhead": 0, "kernel_seconds": 1e-5, "host_seconds": 0, "step_seconds": 0, "overlap_slowdown": 0}}
+//--- link.json
+{"link": "wire", "facts": {"bandwidth": 42666.666666666664, "shared": 0},
+ "constants": {"latency": 0, "efficiency": 1, "point_to_point_efficiency": 1, "all_to_all_efficiency": 1}}
+//--- cluster.json
+{"cluster": "nodes", "of": "chip", "types": [], "devices_per_node": 8, "levels": [{"link": "wire", "size": 0}]}
 //--- p.mlir
 func.func @forward_0(
     %x: tensor<1x2x4x4xf32> {train.role = #train.role<input "x">}, %f: tensor<4x2x3x3xf32> {train.role = #train.role<parameter "f">},

@@ -1,0 +1,23 @@
+//===- OpWork.cpp - seconds of any op -----------------------------------------===//
+
+#include "lib/cost/OpWork.h"
+
+using namespace cleave::cost;
+
+double cleave::cost::timeOf(const Cluster &cluster, const OpWork &op, const Group &group) {
+  switch (op.kind) {
+  case OpWork::Bytes:
+    return timeOfBytes(cluster.device, op.bytes);
+  case OpWork::Product:
+    return timeOf(cluster.device, op.product);
+  case OpWork::Attention:
+    return attentionTime(cluster.device, op.flops, op.tiles, op.width);
+  case OpWork::Communication:
+    break;
+  }
+  if (group.size <= 1)
+    return 0;
+  if (op.collective == Collective::AllToAll && op.copies > 0)
+    return exchangeTime(cluster, group, op.bytes, op.copies);
+  return timeOf(cluster, op.collective, group, op.bytes);
+}

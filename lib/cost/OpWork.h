@@ -1,0 +1,35 @@
+//===- OpWork.h - what an op does, as far as its time depends on it -*- C++ -*-===//
+
+#ifndef CLEAVE_LIB_COST_OPWORK_H
+#define CLEAVE_LIB_COST_OPWORK_H
+
+#include "lib/cost/CollectiveTime.h"
+#include "lib/cost/OpTime.h"
+
+namespace cleave::cost {
+
+/// One op of a program, or of a layer that is given by formulas, for any device.
+struct OpWork {
+  /// `Bytes`: a kernel that computes next to nothing.
+  enum Kind { Bytes, Product, Attention, Communication } kind = Bytes;
+  MatrixProduct product = {};
+  /// Of attention: operations on pairs of positions that are not masked, blocks of 128 queries.
+  double flops = 0, tiles = 0;
+  Width width = Width::Bits16;
+  /// Of `Bytes`, and what `timeOf` of collectives says of `Communication`.
+  double bytes = 0;
+  /// Kernels that it launches.
+  double kernels = 1;
+  Collective collective = Collective::AllReduce;
+  /// Of an all-to-all: how many ranks each token goes to; 0: the bytes are divided evenly among all
+  /// ranks.
+  double copies = 0;
+};
+
+/// Seconds of a kernel without its launch, and of a communication among `group`, which is not used
+/// otherwise. Communication that nothing receives, in a group of one, takes none.
+double timeOf(const Cluster &cluster, const OpWork &op, const Group &group);
+
+} // namespace cleave::cost
+
+#endif // CLEAVE_LIB_COST_OPWORK_H

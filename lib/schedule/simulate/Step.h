@@ -1,0 +1,73 @@
+// A whole training step of a program on a cluster: time, rate, memory, and what they hang on.
+
+#ifndef CLEAVE_LIB_SCHEDULE_SIMULATE_STEP_H
+#define CLEAVE_LIB_SCHEDULE_SIMULATE_STEP_H
+
+#include "lib/schedule/simulate/Metrics.h"
+#include "lib/schedule/simulate/ProgramCosts.h"
+
+namespace cleave::simulate {
+
+/// What the ranks at a place of the pipeline hold, in bytes.
+struct RankMemory {
+  StateBytes state;
+  double activations = 0; // that microbatches keep, at the most at a time
+  double work = 0;        // of functions while they run, at the most
+
+  double sum() const { return state.sum() + activations + work; }
+};
+
+/// A name and the seconds that go to it.
+struct Part {
+  std::string name;
+  double seconds = 0;
+};
+
+struct Step {
+  double seconds = 0;
+  /// Two thirds of the runs that the cluster's constants were fitted to lie within; equal to
+  /// `seconds` for a cluster that was never fitted.
+  double lowest = 0, highest = 0;
+  /// Where the seconds of the busiest rank go: kernels (or the host that launches them), waiting
+  /// for communication by mesh axes, which includes the pipeline's, idling in the pipeline, and
+  /// what no op accounts for.
+  double compute = 0, bubble = 0, other = 0;
+  std::vector<Part> exposed;
+  /// Seconds of kernels and communication of that rank by op, the longest first; hidden
+  /// communication counts.
+  std::vector<Part> ops;
+  double flops = 0; // of the model, on all devices
+  double mfu = 0;   // of the devices' peak for the width of the program's products
+  double tokensPerSecond = 0, examplesPerSecond = 0;
+  std::vector<RankMemory> memory; // by place in the pipeline
+
+  double maxMemory() const;
+};
+
+/// Predicts the step of `program` by a schedule of its stages.
+llvm::Expected<Step> predictStep(const cost::Cluster &cluster, const ProgramWork &program,
+                                 const schedule::Schedule &schedule,
+                                 const RunOptions &options = {});
+/// The same with times and a simulation that are there already, in milliseconds.
+Step describeStep(const cost::Cluster &cluster, const ProgramWork &program,
+                  const schedule::Schedule &schedule, llvm::ArrayRef<StageTime> times,
+                  const Metrics &metrics);
+
+/// By how many percent a step gets longer where a number of the cluster's grows by one percent.
+struct Sensitivity {
+  std::string name; // "h100.memory_bandwidth"
+  double percent = 0;
+};
+/// Of all facts and constants, the largest first, without those that change nothing.
+llvm::Expected<std::vector<Sensitivity>> findSensitivities(const cost::Cluster &cluster,
+                                                           const ProgramWork &program,
+                                                           const schedule::Schedule &schedule,
+                                                           const RunOptions &options = {});
+
+/// Whether the schedule has updates and reductions of its own.
+bool hasUpdates(const schedule::Schedule &schedule);
+bool hasReductions(const schedule::Schedule &schedule);
+
+} // namespace cleave::simulate
+
+#endif // CLEAVE_LIB_SCHEDULE_SIMULATE_STEP_H
