@@ -114,7 +114,8 @@ cost::OpWork aten::describeWork(Operation *op) {
       isCausal = attention.getIsCausal().value_or(false);
     else if (auto backward = dyn_cast<FlashAttentionForCpuBackwardOp>(op))
       isCausal = backward.getIsCausal();
-    work.flops = parts * flops / (isCausal ? 2 : 1);
+    work.unmasked = isCausal ? 0.5 : 1;
+    work.flops = parts * flops * work.unmasked;
     if (query && query.getRank() >= 3) {
       double rows = static_cast<double>(query.getDimSize(query.getRank() - 2));
       double columns = static_cast<double>(query.getDimSize(query.getRank() - 1));

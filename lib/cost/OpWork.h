@@ -13,8 +13,9 @@ struct OpWork {
   /// `Bytes`: a kernel that computes next to nothing.
   enum Kind { Bytes, Product, Attention, Communication } kind = Bytes;
   MatrixProduct product = {};
-  /// Of attention: operations on pairs of positions that are not masked, blocks of 128 queries.
-  double flops = 0, tiles = 0;
+  /// Of attention: operations on pairs of positions that are not masked, the part of all pairs that
+  /// these are, and blocks of 128 queries.
+  double flops = 0, unmasked = 1, tiles = 0;
   Width width = Width::Bits16;
   /// Of `Bytes`, and what `timeOf` of collectives says of `Communication`.
   double bytes = 0;
@@ -29,6 +30,12 @@ struct OpWork {
 /// Seconds of a kernel without its launch, and of a communication among `group`, which is not used
 /// otherwise. Communication that nothing receives, in a group of one, takes none.
 double timeOf(const Cluster &cluster, const OpWork &op, const Group &group);
+
+/// Floating-point operations; of attention all pairs of positions count, masked or not.
+double flopsOf(const OpWork &op);
+
+/// Bytes that a rank sends, by the algorithm that sends the least.
+double sentBytes(const OpWork &op, const Group &group);
 
 } // namespace cleave::cost
 

@@ -8,6 +8,11 @@
 using namespace cleave;
 using namespace cleave::predict;
 
+llvm::StringRef predict::getName(Axis axis) {
+  static constexpr llvm::StringLiteral names[numAxes] = {"tp", "cp", "ep", "dp"};
+  return names[size_t(axis)];
+}
+
 static void append(Pass &pass, const Pass &other) {
   pass.insert(pass.end(), other.begin(), other.end());
 }
@@ -31,8 +36,11 @@ double PassTime::seconds() const {
 PassTime &PassTime::operator+=(const PassTime &other) {
   compute += other.compute;
   host += other.host;
-  for (size_t i = 0; i < numAxes; ++i)
+  flops += other.flops;
+  for (size_t i = 0; i < numAxes; ++i) {
     exposed[i] += other.exposed[i];
+    sent[i] += other.sent[i];
+  }
   return *this;
 }
 
@@ -40,8 +48,11 @@ PassTime PassTime::scaled(double factor) const {
   PassTime result = *this;
   result.compute *= factor;
   result.host *= factor;
-  for (double &seconds : result.exposed)
-    seconds *= factor;
+  result.flops *= factor;
+  for (size_t i = 0; i < numAxes; ++i) {
+    result.exposed[i] *= factor;
+    result.sent[i] *= factor;
+  }
   return result;
 }
 
@@ -51,6 +62,8 @@ PassTime predict::timeOf(const cost::Cluster &cluster, const Groups &groups, con
   PassTime result;
   std::array<double, numAxes> hidden = {};
   for (const LayerOp &op : pass) {
+    result.flops += cost::flopsOf(op);
+    result.sent[size_t(op.axis)] += cost::sentBytes(op, groups[size_t(op.axis)]);
     if (op.kind == LayerOp::Communication) {
       const cost::Group &group = groups[size_t(op.axis)];
       double seconds = cost::timeOf(cluster, op, group);

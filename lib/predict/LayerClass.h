@@ -13,6 +13,8 @@ namespace cleave::predict {
 /// Mesh axes along which layers communicate.
 enum class Axis { Tensor, Context, Expert, Data };
 constexpr size_t numAxes = 4;
+/// "tp", "cp", "ep", "dp": as tables call them.
+llvm::StringRef getName(Axis axis);
 
 /// One op of a layer.
 struct LayerOp : cost::OpWork {
@@ -63,6 +65,9 @@ struct PassTime {
   std::array<double, numAxes> exposed = {};
   /// What the host takes to launch it all.
   double host = 0;
+  /// Floating-point operations, and bytes that a rank sends, by axis.
+  double flops = 0;
+  std::array<double, numAxes> sent = {};
 
   /// The device works off what the host launches: the longer of the two, and more where they are
   /// alike.

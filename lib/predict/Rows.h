@@ -15,11 +15,14 @@ struct RowsRequest {
   std::string defaults; // the file of what rows leave open
   std::string plans;    // plans by op, {"plans": {NAME: {...}}}; empty if none
   Terms terms;
+  /// Further columns: where the seconds go, and what a device computes, sends and holds.
+  bool details = false;
 };
 
 /// Reads the table and adds the columns predicted_step_time_s, predicted_peak_memory_gib,
 /// predicted_error (the typical relative error of predictions for the cluster) and note. A row that
-/// cannot be predicted has a note that says why, with the column. A table without a column that all
+/// cannot be predicted has a note that says why, with the column. So has one that needs far more
+/// memory than there is, whose predicted memory stands. A table without a column that all
 /// rows need is an error.
 llvm::Expected<Table> predictRows(const RowsRequest &request);
 

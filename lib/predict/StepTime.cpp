@@ -280,8 +280,10 @@ llvm::Expected<Prediction> Step::finish() {
   double busiest = 0;
   for (size_t rank = 0; rank < ranks; ++rank) {
     PassTime both;
-    double busy = 0;
+    double busy = 0, parameters = 0, saved = 0;
     for (size_t s = rank; s < stages.size(); s += ranks) {
+      parameters += stages[s].parameters + stages[s].expertParameters;
+      saved += stages[s].savedBytes;
       both += stages[s].forward;
       both += stages[s].backward;
       busy += microbatches * (stages[s].forward.seconds() + stages[s].backward.seconds());
@@ -289,8 +291,13 @@ llvm::Expected<Prediction> Step::finish() {
     if (busy <= busiest)
       continue;
     busiest = busy;
-    for (size_t i = 0; i < numAxes; ++i)
+    for (size_t i = 0; i < numAxes; ++i) {
       result.exposed[i] = microbatches * both.exposed[i];
+      result.sent[i] = microbatches * both.sent[i];
+    }
+    result.flops = microbatches * both.flops;
+    result.parameters = parameters;
+    result.savedBytes = saved;
     result.compute = busy - std::accumulate(result.exposed.begin(), result.exposed.end(), 0.0);
   }
   double pipeline = busiest;

@@ -18,6 +18,10 @@ struct Prediction {
   /// communication by axis, bubbles, gradient reduction, update.
   double compute = 0, bubble = 0, gradients = 0, update = 0;
   std::array<double, numAxes> exposed = {};
+  /// Of that rank: floating-point operations in a step, recomputed ones included; bytes that it
+  /// sends, by axis; parameters that it holds, bytes that a microbatch keeps there.
+  double flops = 0, parameters = 0, savedBytes = 0;
+  std::array<double, numAxes> sent = {};
   std::vector<std::string> notes;
 };
 

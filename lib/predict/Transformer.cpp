@@ -133,6 +133,7 @@ void Builder::attention() {
       pairs = (pairs + shape.microBatch * heads * rows * layout.dimensions.window) / 2;
     LayerOp op{LayerOp::Attention};
     op.flops = 2 * pairs * (depth + head);
+    op.unmasked = pairs / size;
     op.tiles = shape.microBatch * heads * std::ceil(rows / 128);
     op.kernels = 1;
     layer.forward.push_back(op);

@@ -33,6 +33,11 @@ static cl::list<std::string>
                   cl::desc("Leave terms of the model out: tiles, bytes, launches, latency, "
                            "contention, bubble, optimizer"));
 
+static cl::opt<bool>
+    detailsOption("details", cl::cat(rowsCategory),
+                  cl::desc("Add columns with where the seconds go, and what a device computes, "
+                           "sends and holds"));
+
 /// Something that is installed with the tool, or lies in the sources that it was built from.
 static std::string findBeside(llvm::StringRef installed, llvm::StringRef inSources) {
   static int anchor;
@@ -72,6 +77,7 @@ llvm::Error sim::predictRowsOfOptions() {
   if (request.devices.empty() || request.defaults.empty())
     return makeError("--rows: expected --devices=FOLDER and --defaults=FILE, found none");
   request.plans = plansOption;
+  request.details = detailsOption;
   for (llvm::StringRef name : withoutOption) {
     predict::Terms &terms = request.terms;
     bool *term = llvm::StringSwitch<bool *>(name)

@@ -89,6 +89,9 @@ llvm::json::Object sim::toJSON(const StepReport &report) {
   llvm::json::Object sensitivities;
   for (const simulate::Sensitivity &each : report.sensitivities)
     sensitivities[each.name] = each.percent;
+  llvm::json::Object sent;
+  for (const auto &[axes, bytes] : step.sent)
+    sent[axes] = bytes;
   llvm::json::Array memory;
   for (const simulate::RankMemory &rank : step.memory)
     memory.push_back(::toJSON(rank));
@@ -105,6 +108,9 @@ llvm::json::Object sim::toJSON(const StepReport &report) {
                             {"bubble", step.bubble},
                             {"other", step.other},
                             {"exposed_communication", ::toJSON(step.exposed)},
+                            {"sent_bytes", std::move(sent)},
+                            {"rank_flops", step.rankFlops},
+                            {"saved_bytes", step.savedBytes},
                             {"ops", ::toJSON(step.ops)},
                             {"memory", std::move(memory)},
                             {"device_memory", report.cluster.device.memory},

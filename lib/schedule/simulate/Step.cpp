@@ -50,7 +50,7 @@ class RankSummary {
 public:
   RankSummary(const cost::Cluster &cluster, const ProgramWork &program)
       : cluster(cluster), program(program), exposed(program.groups.size(), 0),
-        byOp(program.names.size(), 0) {}
+        sent(program.groups.size(), 0), byOp(program.names.size(), 0) {}
 
   void add(const FunctionRuns &function) {
     seconds += function.runs * function.time->seconds;
@@ -60,15 +60,18 @@ public:
       bool communicates = op.kind == OpWork::Communication;
       cost::Group group = communicates ? program.groups[op.group].ranks : cost::Group();
       double launches = communicates ? 0 : op.kernels * cluster.device.kernelSeconds;
-      byOp[op.name] +=
-          (op.isOnce ? 1 : function.runs) * (cost::timeOf(cluster, op, group) + launches);
+      double runs = op.isOnce ? 1 : function.runs;
+      flops += runs * cost::flopsOf(op);
+      if (communicates)
+        sent[op.group] += runs * cost::sentBytes(op, group);
+      byOp[op.name] += runs * (cost::timeOf(cluster, op, group) + launches);
     }
   }
 
   const cost::Cluster &cluster;
   const ProgramWork &program;
-  double seconds = 0;
-  std::vector<double> exposed, byOp;
+  double seconds = 0, flops = 0;
+  std::vector<double> exposed, sent, byOp;
 };
 } // namespace
 
@@ -169,11 +172,18 @@ Step cleave::simulate::describeStep(const cost::Cluster &cluster, const ProgramW
   for (const FunctionRuns &function : listRuns(program, schedule, times, busiest))
     summary.add(function);
   step.compute = summary.seconds;
-  for (auto [group, seconds] : llvm::zip_equal(program.groups, summary.exposed)) {
+  step.rankFlops = summary.flops;
+  for (auto [group, seconds, bytes] :
+       llvm::zip_equal(program.groups, summary.exposed, summary.sent)) {
     step.compute -= seconds;
-    if (group.ranks.size > 1)
-      step.exposed.push_back({group.axes, seconds});
+    if (group.ranks.size <= 1)
+      continue;
+    step.exposed.push_back({group.axes, seconds});
+    step.sent.push_back({group.axes, bytes});
   }
+  for (unsigned stage = 0; stage < schedule.numStages(); ++stage)
+    if (schedule.topology.rankOf(stage) == busiest)
+      step.savedBytes += program.stages[stage].savedBytes;
   double transfers = metrics.exposedCommunication[busiest] * milliseconds;
   if (schedule.numRanks() > 1)
     step.exposed.push_back({"pipeline", transfers});

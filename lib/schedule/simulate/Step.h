@@ -33,6 +33,11 @@ struct Step {
   /// what no op accounts for.
   double compute = 0, bubble = 0, other = 0;
   std::vector<Part> exposed;
+  /// Bytes that the rank sends, by mesh axes.
+  std::vector<std::pair<std::string, double>> sent;
+  /// Floating-point operations of that rank, recomputed ones included, and bytes that one
+  /// microbatch keeps there.
+  double rankFlops = 0, savedBytes = 0;
   /// Seconds of kernels and communication of that rank by op, the longest first; hidden
   /// communication counts.
   std::vector<Part> ops;

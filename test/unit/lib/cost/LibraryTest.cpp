@@ -92,11 +92,40 @@ TEST_F(LibraryTest, RefusesWhatIsOutOfBoundsOrMissing) {
   EXPECT_NE(fail().find("found \"zzz\""), std::string::npos);
   write("a.json", device("a", "", "0.5"));
   write("cluster.json", cluster("c"));
-  EXPECT_NE(fail().find("has no device named \"c\""), std::string::npos);
+  EXPECT_NE(fail().find("has no device named \"c\": write a file of it, "), std::string::npos);
 }
 
 TEST_F(LibraryTest, RelativesInACircleAreRefused) {
   write("b.json", device("b", "c", ""));
   write("c.json", device("c", "b", ""));
   EXPECT_NE(fail().find("relative"), std::string::npos);
+}
+
+TEST_F(LibraryTest, AConstantMayBeAPlainNumber) {
+  std::string text = device("a", "", "0.5");
+  std::string old = constant("matrix_efficiency_16bit", "0.5");
+  text.replace(text.find(old), old.size(), "\"matrix_efficiency_16bit\": 0.75");
+  write("a.json", text);
+  Library library = llvm::cantFail(Library::read(folder));
+  EXPECT_DOUBLE_EQ(llvm::cantFail(library.find("A1", 8)).device.matrixEfficiency16, 0.75);
+  text.replace(text.find("0.75"), 4, "-1.0");
+  write("a.json", text);
+  EXPECT_NE(fail().find("matrix_efficiency_16bit: expected 0 or a positive number, found -1"),
+            std::string::npos);
+}
+
+TEST_F(LibraryTest, AFileNamesItsCluster) {
+  llvm::SmallString<128> path(folder);
+  llvm::sys::path::append(path, "cluster.json");
+  EXPECT_EQ(llvm::cantFail(Library::readCluster(path)).name, "nodes");
+  // A second cluster of that name does not stand in for it.
+  write("b.json", device("b", "a", ""));
+  write("other.json", cluster("b"));
+  EXPECT_EQ(llvm::cantFail(Library::readCluster(path)).device.name, "a");
+  EXPECT_EQ(llvm::cantFail(llvm::cantFail(Library::read(folder)).findNamed("nodes", "-")).name,
+            "nodes");
+  llvm::sys::path::remove_filename(path);
+  llvm::sys::path::append(path, "a.json");
+  EXPECT_NE(llvm::toString(Library::readCluster(path).takeError()).find("\"cluster\""),
+            std::string::npos);
 }

@@ -1,6 +1,6 @@
 // Matrix products by tiles and waves, and what only moves bytes.
 
-#include "lib/cost/OpTime.h"
+#include "lib/cost/OpWork.h"
 
 #include <gtest/gtest.h>
 
@@ -75,4 +75,49 @@ TEST(OpTime, AttentionByOperationsAndByTilesIfFew) {
   device.attentionEfficiency = 0.25;
   EXPECT_DOUBLE_EQ(attentionTime(device, 1e12, 1000), 4);
   EXPECT_DOUBLE_EQ(attentionTime(device, 1e12, 50), 8);
+}
+
+TEST(OpTime, WithoutProcessorsOnlyOperationsAndBytesCount) {
+  Device device = makeDevice();
+  device.processors = 0;
+  EXPECT_DOUBLE_EQ(timeOf(device, {1, 3, 5, 7, Width::Bits16}), 2.0 * 3 * 5 * 7 / 1e12);
+  EXPECT_DOUBLE_EQ(attentionTime(device, 1e12, 50), 1);
+  device.memoryBandwidth = 1;
+  EXPECT_DOUBLE_EQ(timeOf(device, {1, 3, 5, 7, Width::Bits16}), 2 * (3 * 7 + 7 * 5 + 3 * 5));
+}
+
+TEST(OpTime, ThirtyTwoBitsHaveARateOfTheirOwn) {
+  Device device = makeDevice();
+  EXPECT_EQ(reachedFlops(device, Width::Bits32), 0);
+  device.flops32 = 0.5e12;
+  device.matrixEfficiency16 = 0.5;
+  EXPECT_DOUBLE_EQ(reachedFlops(device, Width::Bits32), 0.25e12);
+  EXPECT_DOUBLE_EQ((MatrixProduct{1, 3, 5, 7, Width::Bits32}.bytes()), 4 * (3 * 7 + 7 * 5 + 3 * 5));
+  EXPECT_DOUBLE_EQ(attentionTime(device, 1e12, 0, Width::Bits32), 2);
+}
+
+TEST(OpTime, LaunchesBindWhereTheyTakeLonger) {
+  EXPECT_EQ(timeOfLaunched(0, 0), 0);
+  EXPECT_DOUBLE_EQ(timeOfLaunched(2, 0), 2);
+  EXPECT_DOUBLE_EQ(timeOfLaunched(0, 3), 3);
+  EXPECT_NEAR(timeOfLaunched(1, 1), 1.19, 0.01);
+}
+
+TEST(OpWork, CommunicatesAmongItsGroup) {
+  Cluster cluster;
+  cluster.device = makeDevice();
+  Link link;
+  link.bandwidth = 100;
+  cluster.levels = {{link, 0}};
+  OpWork op;
+  op.kind = OpWork::Communication;
+  op.bytes = 800;
+  EXPECT_EQ(timeOf(cluster, op, {1, 1}), 0);
+  EXPECT_DOUBLE_EQ(timeOf(cluster, op, {8, 1}), 14);
+  op.collective = Collective::Send;
+  EXPECT_DOUBLE_EQ(timeOf(cluster, op, {8, 1}), 8);
+  op.collective = Collective::AllToAll;
+  EXPECT_DOUBLE_EQ(timeOf(cluster, op, {8, 1}), 7);
+  op.copies = 2;
+  EXPECT_DOUBLE_EQ(timeOf(cluster, op, {8, 1}), exchangeTime(cluster, {8, 1}, 800, 2));
 }
