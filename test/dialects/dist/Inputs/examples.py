@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-MESH = 'dist.mesh @mesh ["dp" = ?, "pp" = 2, "tp" = 2]\n'
+MESH = 'dist.mesh @mesh ["dp" = ?, "pp" = 2, "tp" = 2, "ep" = 2]\n'
 RECORD = re.compile(r'^def Dist_\w+Op : Dist_\w+<"(\w+)".*?^}', re.DOTALL | re.MULTILINE)
 BLOCK = re.compile(r"```mlir\n(.*?)\n *```", re.DOTALL)
 SHORT = re.compile(r"#([RPIV]|S(\d))(?:_(\w+))?")
@@ -31,7 +31,10 @@ def operand_types(statement: str) -> list[tuple[str, str]]:
     body = re.sub(r"^%\w+(?::\d+)? = ", "", statement)
     text, _, types = body.partition(" : ")
     names = re.findall(r"%\w+", text)
-    listed = [t.strip() for t in re.split(r", (?=tensor|!)", types.split(" -> ")[0])]
+    sources = types.split(" -> ")[0].strip()
+    if sources.startswith("("):
+        sources = sources[1:-1]
+    listed = [t.strip() for t in re.split(r", (?=tensor|!)", sources)]
     if text.startswith("dist.wait"):
         listed = [f"!dist.future<{listed[0]}>"]
     if names and len(names) != len(listed):
