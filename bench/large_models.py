@@ -29,11 +29,10 @@ from cleave import (  # noqa: E402
     FSDP,
     ColwiseParallel,
     ContextParallel,
-    DataParallel,
+    ExpertParallel,
     Plan,
     RowwiseParallel,
     SequenceParallel,
-    Shard,
 )
 
 LAYER = "model.model.layers.*."
@@ -146,8 +145,9 @@ MODELS = {
     ),
     "deepseek-v3": Model(
         "DeepSeek-V3 671B, 4,096 tokens", deepseek_v3, 61, 4096, 64, {"ep": 64},
-        {"layers.*.moe.experts.w*": {"ep": Shard(0)}, "": DataParallel("ep")}, 16, 32,
-        "DeepSeek-V3 Technical Report, 3.2: PP 16, EP 64, ZeRO-1 DP (2,048 devices); here one replica without ZeRO-1",
+        {"layers.*.moe.experts": ExpertParallel("ep", capacity=1.25), "": FSDP("ep")}, 16, 32,
+        "DeepSeek-V3 Technical Report, 3.2: PP 16, EP 64, ZeRO-1 DP (2,048 devices); here one replica of 1,024 devices, of which "
+        "64 share what is not an expert's",
     ),
 }  # fmt: skip
 

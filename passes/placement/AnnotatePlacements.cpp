@@ -3,6 +3,7 @@
 #include "passes/placement/Passes.h"
 
 #include "lib/placement/plan/Apply.h"
+#include "lib/placement/plan/ExpertRows.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/SymbolTable.h"
@@ -43,6 +44,11 @@ struct AnnotatePlacements : placement::impl::AnnotatePlacementsBase<AnnotatePlac
     dist::MeshOp mesh = findOrMakeMesh(*read);
     if (!mesh)
       return signalPassFailure();
+    unsigned exchanged = 0;
+    for (func::FuncOp function : program->getMicrobatchFunctions())
+      if (failed(exchangeExpertRows(mesh, function, *read, exchanged)))
+        return signalPassFailure();
+    numExchanged += exchanged;
     Annotations annotations(mesh);
     for (func::FuncOp function : program->getFunctions())
       annotations.addExisting(function);

@@ -1,11 +1,22 @@
 //===- RecordedRunner.cpp - runs a step as graphs of the device ---------------===//
 
 #include "runtime/step/RecordedRunner.h"
+#include "dialects/dist/Dist.h"
 #include "runtime/exec/RandomPhilox.h"
 #include "runtime/io/Error.h"
+#include "runtime/program/ProgramImpl.h"
 #include "runtime/program/RateSchedule.h"
 
 using namespace cleave::runtime;
+
+/// Whether the host has to know how many rows ranks exchange.
+static bool exchangesRows(const Program &program) {
+  return llvm::any_of(program.impl().phaseFunctions, [](const PhaseFunction &part) {
+    return mlir::func::FuncOp(part.function)
+        .walk([](cleave::dist::RaggedAllToAllOp) { return mlir::WalkResult::interrupt(); })
+        .wasInterrupted();
+  });
+}
 
 std::string cleave::runtime::explainNoGraphs(const StepContext &context) {
   const SessionOptions &options = context.options;
@@ -29,6 +40,8 @@ std::string cleave::runtime::explainNoGraphs(const StepContext &context) {
   // Kernels take them as plain numbers, which a graph would keep.
   if (changesHyperparameters(context.program))
     return "a momentum or beta of the optimizer changes from step to step";
+  if (exchangesRows(context.program))
+    return "ranks exchange as many rows as data say (dist.ragged_all_to_all)";
   if (computesNumbers(context.program))
     return "the optimizer's step computes numbers on the host";
   auto any = [](mlir::Operation *) { return true; };

@@ -175,6 +175,7 @@ def every_op(module, axes):
     )  # fmt: skip
     send_and_receive(module, axes, x, lists, place, zero)
     coalesced(module, axes, x, lists)
+    ragged(module, axes, x, values, groups, place)
     indices(module, axes, place)
 
 
@@ -216,6 +217,37 @@ def coalesced(module, axes, x, lists):
         [sum(whole[r] for r in module.group(axes, rank)) for rank in range(module.ranks)],
         "i64",
     )
+
+
+def ragged(module, axes, x, values, groups, place):
+    """Rows to each rank of the group in numbers that data say, none among them, and room for more."""
+    value, type_ = x
+    size, ranks = len(groups[0]), range(module.ranks)
+    numbers = [[(source + 2 * target + len(axes)) % 3 for target in range(size)] for source in range(size)]
+    room = 2 * size + 1
+    sends = [torch.tensor(numbers[place[rank]]) for rank in ranks]
+    receives = [torch.tensor([each[place[rank]] for each in numbers]) for rank in ranks]
+    expected = []
+    for rank in ranks:
+        rows = [values[peer].split([*numbers[i], 2 * size - sum(numbers[i])])[place[rank]]
+                for i, peer in enumerate(groups[rank])]  # fmt: skip
+        rows = torch.cat(rows)
+        expected.append(torch.cat([rows, torch.zeros(room - len(rows), 3)]))
+    back = [torch.cat([v[: sum(numbers[place[rank]])], torch.zeros(2 * size - sum(numbers[place[rank]]), 3)])
+            for rank, v in enumerate(values)]  # fmt: skip
+    (send, list_), (receive, _) = module.input(sends), module.input(receives)
+    over = ", ".join(f'"{axis}"' for axis in axes)
+    there, future, again = module.name(), module.name(), module.name()
+    result = tensor([room, 3], "V", "V")
+    module.lines += [
+        f"{there} = dist.ragged_all_to_all({value}, {send}, {receive}) over @mesh [{over}]"
+        f" : ({type_}, {list_}, {list_}) -> {result}",
+        f"{future} = dist.ragged_all_to_all({there}, {receive}, {send}) over @mesh [{over}]"
+        f" : ({result}, {list_}, {list_}) -> !dist.future<{type_}>",
+        f"{again} = dist.wait {future} : {type_}",
+    ]
+    module.output(there, expected)
+    module.output(again, back)
 
 
 def indices(module, axes, place):
@@ -321,3 +353,29 @@ def test_ranks_of_an_untyped_program_hold_lists(cleave_run, tmp_path):
     names = ["out.safetensors", "out.safetensors.rank1", "out.safetensors.rank2"]
     found = [load_file(tmp_path / name)["output.0"].tolist() for name in names]
     assert found == [[0, 0], [1, 2], [1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("sends", "receives", "message"),
+    [
+        ([3, 2], [3, 2], "rank 0 sends 5 rows, but has 4"),
+        ([0, -1], [0, 0], "expected numbers of rows in 'sends', found -1"),
+        ([2, 2], [2, 2], "rank 0 receives 4 rows, but has room for 3: raise the capacity of its experts"),
+    ],
+)
+def test_numbers_of_rows_that_do_not_fit_are_errors_of_the_run(cleave_run, tmp_path, sends, receives, message):
+    module = Module(2, 1)
+    value, type_ = module.input([torch.ones(4, 2)] * 2)
+    # Of the second rank nothing is wrong: it must not wait for the first.
+    (send, list_), (receive, _) = (module.input([torch.tensor(n), torch.zeros(2, dtype=torch.int64)]) for n in (sends, receives))
+    result, found = tensor([3, 2], "V", "V"), module.name()
+    module.lines.append(
+        f'{found} = dist.ragged_all_to_all({value}, {send}, {receive}) over @mesh ["a"]'
+        f" : ({type_}, {list_}, {list_}) -> {result}"
+    )
+    module.output(found, [torch.zeros(3, 2)] * 2)
+    (tmp_path / "lists.mlir").write_text(module.text())
+    save_file({n: t.contiguous() for n, t in module.inputs.items()}, tmp_path / "in.safetensors")
+    for options in ((), ("--ranks-as", "threads")):
+        text = cleave_run.fail(tmp_path / "lists.mlir", "--inputs", tmp_path / "in.safetensors", "--ranks", 2, *options)
+        assert "ragged_all_to_all of" in text and message in text, text

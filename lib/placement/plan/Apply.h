@@ -63,6 +63,7 @@ private:
   llvm::LogicalResult applyExpert(const PlanRule &rule);
   llvm::LogicalResult applySequence(const PlanRule &rule);
   llvm::LogicalResult cutParameter(const Parameter &parameter, int64_t dim, const PlanRule &rule);
+  llvm::LogicalResult keepCut(const Parameter &parameter, const PlanRule &rule);
   llvm::LogicalResult replicateParameter(const Parameter &parameter, const PlanRule &rule,
                                          Annotations::Strength strength);
   /// Whether one of the modules' ops uses a parameter of theirs. It is the modules' parent that

@@ -288,13 +288,29 @@ LogicalResult PlanApplier::applyTensorParallel(const PlanRule &rule) {
   return success();
 }
 
+/// Casts and transposes of experts' weights take a rank's experts, too: fully sharded parameters
+/// would be gathered there, for each use.
+LogicalResult PlanApplier::keepCut(const Parameter &parameter, const PlanRule &rule) {
+  for (Value value : parameter.values)
+    for (OpOperand &use : value.getUses()) {
+      Operation *op = use.getOwner();
+      if (!llvm::is_contained(functions, op->getParentOp()) || !isInModules(op, rule.pattern))
+        continue;
+      ShardingRule sharding = sharding::getShardingRule(op);
+      if (leadingFactor(sharding, sharding.operands[use.getOperandNumber()], 0) &&
+          failed(annotations.place(&use, rule.axis, AxisPlacement::shard(0), rule)))
+        return failure();
+    }
+  return success();
+}
+
 LogicalResult PlanApplier::applyExpert(const PlanRule &rule) {
   bool matched = false;
   for (const Parameter &parameter : parameters) {
     if (!parameter.isIn(rule.pattern, /*directly=*/false) || parameter.type.getRank() < 3)
       continue;
     matched = true;
-    if (failed(cutParameter(parameter, 0, rule)))
+    if (failed(cutParameter(parameter, 0, rule)) || failed(keepCut(parameter, rule)))
       return failure();
   }
   if (!matched)

@@ -97,3 +97,19 @@ func.func @f(%x: tensor<4xf32>) {
   %0 = aten.relu(%x) {dist.whole_shape = array<i64: -4>} : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<4xf32>, %i: tensor<2xi64>) {
+  // expected-error @+1 {{expects a positive number of parts (i64) for 'dist.parts', found 0 : i64}}
+  %0 = aten.index(%x, [%i]) {dist.parts = 0 : i64} : (tensor<4xf32>, tensor<2xi64>) -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error @+1 {{expects 'dist.parts' on aten.index_put, aten.index and aten._grouped_mm only}}
+  %0 = aten.relu(%x) {dist.parts = 2 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}

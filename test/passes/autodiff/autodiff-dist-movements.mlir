@@ -237,3 +237,32 @@ func.func @microbatch(%w: tensor<4x8xf32, #I> {train.role = #train.role<paramete
   return %l : tensor<f32, #I>
 }
 }
+
+// -----
+
+#R = #dist.on<@mesh, tp = R>
+#I = #dist.on<@mesh, tp = I>
+#V = #dist.on<@mesh, tp = V>
+
+// CHECK-LABEL: module @ragged_all_to_all {
+module @ragged_all_to_all {
+dist.mesh @mesh ["tp" = 2]
+func.func @microbatch(%w: tensor<8x4xf32, #I> {train.role = #train.role<parameter "w">},
+    %s: tensor<2xi64, #R> {train.role = #train.role<input "sends">},
+    %r: tensor<2xi64, #R> {train.role = #train.role<input "receives">})
+    -> (tensor<f32, #I> {train.role = #train.role<loss>})
+    attributes {train.phase = #train.phase<microbatch>} {
+  %x = dist.fake_broadcast(%w) over @mesh ["tp"] : tensor<8x4xf32, #I> -> tensor<8x4xf32, #V>
+  // CHECK: %[[sends:.*]] = dist.reinterpret %{{.*}} : tensor<2xi64, #R_tp> -> tensor<2xi64, #V_tp>
+  %sends = dist.reinterpret %s : tensor<2xi64, #R> -> tensor<2xi64, #V>
+  // CHECK-NEXT: %[[receives:.*]] = dist.reinterpret
+  %receives = dist.reinterpret %r : tensor<2xi64, #R> -> tensor<2xi64, #V>
+  %y = dist.ragged_all_to_all(%x, %sends, %receives) over @mesh ["tp"]
+      : (tensor<8x4xf32, #V>, tensor<2xi64, #V>, tensor<2xi64, #V>) -> tensor<12x4xf32, #V>
+  %t = aten.sum(%y) : (tensor<12x4xf32, #V>) -> tensor<f32, #V>
+  %l = dist.fake_reduce(%t) over @mesh ["tp"] : tensor<f32, #V> -> tensor<f32, #I>
+  // CHECK: dist.ragged_all_to_all(%{{.*}}, %[[receives]], %[[sends]]) over @mesh ["tp"] {train.backward} : (tensor<12x4xf32, #V_tp>, tensor<2xi64, #V_tp>, tensor<2xi64, #V_tp>) -> tensor<8x4xf32, #V_tp>
+  // CHECK-NEXT: %{{.*}} = dist.fake_reduce(%{{.*}}) over @mesh ["tp"] {train.backward} : tensor<8x4xf32, #V_tp> -> tensor<8x4xf32, #I_tp>
+  return %l : tensor<f32, #I>
+}
+}

@@ -1,0 +1,181 @@
+"""Ranks that exchange the rows that tokens send to experts: as many as there are, to the rank that has the expert.
+
+Compared with one device in float64, where a rank's share is even, where all rows go to one rank and most experts have
+none, and where more come than there is room for.
+"""
+
+import re
+import subprocess
+
+import cleave
+import float64
+import hugging_face
+import pytest
+import torch
+import torchtitan_models
+from cleave import FSDP, DataParallel, ExpertParallel, Plan, testing
+from safetensors.torch import save_file
+from training import checkpoint_group
+
+EXPERTS = "layers.*.moe.experts"
+EXCHANGED = re.compile(r"dist\.ragged_all_to_all\(.*-> tensor<(\d+)x\d+x[bf]\w+\d")
+PRODUCT = re.compile(r"_grouped_mm.* : \(tensor<(\d+)x(\d+)xf64[^>]*>, tensor<(\d+)x\d+x\d+x")
+STEPS = 2
+
+
+def crowd(spec):
+    """Sends all tokens to the first experts, which one rank has."""
+    for name, bias in spec.module.named_buffers():
+        if name.endswith("expert_bias"):
+            bias[: 4 if len(bias) > 4 else 1] = 100.0
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A model's spec, its program's path and a file with a microbatch of four sequences."""
+    cache = {}
+
+    def get(name, crowded=False):
+        if (name, crowded) not in cache:
+            folder = tmp_path_factory.mktemp(name)
+            if name == "gpt_oss":
+                spec = float64.doubled(hugging_face.make("openai/gpt-oss-20b"))
+            else:
+                spec = torchtitan_models.make(name, torch.float64, batch=4)
+            if crowded:
+                crowd(spec)
+            with pytest.warns(UserWarning):
+                path = float64.export(spec, folder)
+            inputs = folder / "inputs.safetensors"
+            save_file({n: t.contiguous() for n, t in testing.example_inputs(spec).items()}, inputs)
+            cache[name, crowded] = spec, path, inputs
+        return cache[name, crowded]
+
+    return get
+
+
+def opt(build_dir, *arguments):
+    return subprocess.run([build_dir / "bin" / "cleave-opt", *arguments], capture_output=True, text=True)
+
+
+def annotate(build_dir, path, mesh, plan, folder):
+    """The program with rows in parts, on one device still."""
+    Plan(mesh, plan).write(folder / "plan.json")
+    placed = folder / "placed" / path.name
+    placed.parent.mkdir()
+    placed.with_suffix(".safetensors").symlink_to(path.with_suffix(".safetensors"))
+    done = opt(build_dir, path, f"--annotate-placements=plan={folder / 'plan.json'}", "-o", placed)
+    assert done.returncode == 0, done.stderr
+    return placed
+
+
+def lay_out(build_dir, path, mesh, plan, folder, *passes):
+    placed = annotate(build_dir, path, mesh, plan, folder)
+    local = folder / path.name
+    local.with_suffix(".safetensors").symlink_to(path.with_suffix(".safetensors"))
+    done = opt(build_dir, placed, "--propagate-placements", "--partition", "--check-spmd-types", *passes, "-o", local)
+    assert done.returncode == 0, done.stderr
+    return local
+
+
+def agree(cleave_run, local, path, inputs, ranks):
+    cleave_run.succeed(
+        local, "--ranks", ranks, "--ranks-as", "threads", "--inputs", inputs, "--against", path, "--tolerance", 1e-9)  # fmt: skip
+
+
+# The model, where its experts are, ranks, a capacity, and the rows that a rank has room for.
+CASES = {
+    # Half of all 64 rows, and half as many again.
+    "deepseek_v3 on 2": ("deepseek_v3", EXPERTS, 2, 1.5, 48),
+    "qwen3_moe on 4": ("qwen3_moe", EXPERTS, 4, 2, 32),
+    # Two rows a token are fewer than four ranks.
+    "qwen3_moe on 4, room for all": ("qwen3_moe", EXPERTS, 4, None, 64),
+    "llama4 on 2, room for all": ("llama4", EXPERTS, 2, None, 32),
+    "gpt_oss on 2": ("gpt_oss", "model.layers.*.mlp.experts", 2, 1.75, 28),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_ranks_compute_what_one_device_does(case, exported, build_dir, cleave_run, tmp_path):
+    name, experts, ranks, capacity, room = CASES[case]
+    _, path, inputs = exported(name)
+    plan = {experts: ExpertParallel("dp", capacity), "": FSDP("dp")}
+    local = lay_out(build_dir, path, {"dp": ranks}, plan, tmp_path)
+    text = local.read_text()
+    whole = len(PRODUCT.findall(path.read_text()))
+    products = [(int(rows), int(experts)) for rows, _, experts in PRODUCT.findall(text)]
+    assert len(products) == whole > 0 and {rows for rows, _ in products} == {room}
+    # Rows of tokens go to experts and come back, in the forward and in the backward.
+    sizes = [int(size) for size in EXCHANGED.findall(text)]
+    assert sizes.count(room) >= 2 and len(sizes) >= 4, sizes
+    agree(cleave_run, local, path, inputs, ranks)
+
+
+@pytest.mark.parametrize("name", ["deepseek_v3", "gpt_oss"])
+def test_one_device_computes_the_same_on_rows_in_parts(name, exported, build_dir, cleave_run, tmp_path):
+    _, path, inputs = exported(name)
+    experts = "model.layers.*.mlp.experts" if name == "gpt_oss" else EXPERTS
+    placed = annotate(build_dir, path, {"dp": 2}, {experts: ExpertParallel("dp", 2), "": FSDP("dp")}, tmp_path)
+    text = placed.read_text()
+    assert len(re.findall(r"aten\.index_put.*dist\.parts = 2", text)) >= 2
+    # Without what says where: a program of one device.
+    text = re.sub(r"dist\.mesh .*\n", "", text)
+    text = re.sub(r"dist\.(operands|results) = \[[^\]]*\],? ?|dist\.(placement = #\w+|parts = 2 : i64),? ?", "", text)
+    placed.write_text(text)
+    cleave_run.succeed(placed, "--inputs", inputs, "--against", path, "--tolerance", 1e-9)
+
+
+def test_all_rows_go_to_one_rank(exported, build_dir, cleave_run, tmp_path):
+    _, path, inputs = exported("qwen3_moe", crowded=True)
+    plan = {EXPERTS: ExpertParallel("dp"), "": FSDP("dp")}
+    local = lay_out(build_dir, path, {"dp": 4}, plan, tmp_path)
+    agree(cleave_run, local, path, inputs, 4)
+
+
+@pytest.mark.parametrize("ranks_as", ["threads", "processes"])
+def test_more_rows_than_there_is_room_for_are_an_error(ranks_as, exported, build_dir, cleave_run, tmp_path):
+    _, path, inputs = exported("qwen3_moe", crowded=True)
+    plan = {EXPERTS: ExpertParallel("dp", 1.5), "": FSDP("dp")}
+    local = lay_out(build_dir, path, {"dp": 2}, plan, tmp_path)
+    text = cleave_run.fail(local, "--ranks", 2, "--ranks-as", ranks_as, "--inputs", inputs)
+    assert "rank 0 receives 64 rows, but has room for 48: raise the capacity of its experts" in text, text
+
+
+def test_a_capacity_that_nothing_takes_is_refused(exported, build_dir, tmp_path):
+    _, path, _ = exported("qwen3_moe")
+    for ranks, experts in ((3, EXPERTS), (2, "layers.0.attention")):
+        Plan({"dp": ranks}, {experts: ExpertParallel("dp", 1.5)}).write(tmp_path / "plan.json")
+        done = opt(build_dir, path, f"--annotate-placements=plan={tmp_path / 'plan.json'}")
+        assert done.returncode == 1 and "has a capacity, but in" in done.stderr, done.stderr
+
+
+def test_capacities_of_plans_are_checked(exported, build_dir, tmp_path):
+    for wrong in (0.5, True, "2"):
+        with pytest.raises(cleave.ExportError, match="expected a capacity of at least 1"):
+            ExpertParallel("dp", wrong)
+    _, path, _ = exported("qwen3_moe")
+    text = Plan({"dp": 2}, {EXPERTS: ExpertParallel("dp", 1.5)}).text()
+    (tmp_path / "plan.json").write_text(text.replace("1.5", "0.5"))
+    done = opt(build_dir, path, f"--annotate-placements=plan={tmp_path / 'plan.json'}")
+    assert done.returncode == 1 and 'expected a "capacity" of at least 1' in done.stderr, done.stderr
+
+
+def test_ranks_train_as_one_device(exported, build_dir, cleave_run, tmp_path):
+    spec, path, _ = exported("qwen3_moe")
+    data = tmp_path / "data.safetensors"
+    batch = testing.random_batch(spec, STEPS, torch.Generator().manual_seed(1))
+    save_file({name: tensor.contiguous() for name, tensor in batch.items()}, data)
+    plan = {EXPERTS: ExpertParallel("dp"), "": DataParallel("dp")}
+    local = lay_out(build_dir, path, {"dp": 4}, plan, tmp_path, "--bucket-gradients", "--lower-to-exec")
+
+    def train(program, name, *options):
+        checkpoint = tmp_path / f"{name}.checkpoint"
+        cleave_run.succeed(
+            program, "--data", f"safetensors:{data}", "--steps", STEPS, "--microbatches", 1, "--checkpoint", checkpoint,
+            "--threads", 1, *options)  # fmt: skip
+        return checkpoint_group(max(checkpoint.glob("step-*")))
+
+    found, expected = train(local, "local", "--ranks", 4, "--ranks-as", "threads"), train(path, "whole")
+    for name, tensor in expected.items():
+        if not name.endswith("tokens_per_expert"):
+            assert (found[name] - tensor).abs().max() <= 1e-9 * tensor.abs().max().clamp(min=1e-3), name
