@@ -30,6 +30,24 @@ def crowd(spec):
             bias[: 4 if len(bias) > 4 else 1] = 100.0
 
 
+def of_transformers(name):
+    """Experts that are modules of their own."""
+    import transformers
+
+    torch.manual_seed(0)
+    if name == "mixtral":
+        config = hugging_face.narrow(transformers.MixtralConfig, num_local_experts=4, num_experts_per_tok=3)
+        model = transformers.MixtralForCausalLM(config)
+    else:
+        config = hugging_face.narrow(
+            transformers.Qwen3MoeConfig, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, head_dim=8,
+            decoder_sparse_step=1, mlp_only_layers=[])  # fmt: skip
+        model = transformers.Qwen3MoeForCausalLM(config)
+    config.use_cache = False
+    return cleave.ExportSpec(
+        model.train(), (), hugging_face.words(config), optimizer=torch.optim.AdamW(model.parameters()), name=name)  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     """A model's spec, its program's path and a file with a microbatch of four sequences."""
@@ -40,6 +58,8 @@ def exported(tmp_path_factory):
             folder = tmp_path_factory.mktemp(name)
             if name == "gpt_oss":
                 spec = float64.doubled(hugging_face.make("openai/gpt-oss-20b"))
+            elif name in ("mixtral", "transformers_qwen3"):
+                spec = float64.doubled(of_transformers(name))
             else:
                 spec = torchtitan_models.make(name, torch.float64, batch=4)
             if crowded:
@@ -109,6 +129,37 @@ def test_ranks_compute_what_one_device_does(case, exported, build_dir, cleave_ru
     sizes = [int(size) for size in EXCHANGED.findall(text)]
     assert sizes.count(room) >= 2 and len(sizes) >= 4, sizes
     agree(cleave_run, local, path, inputs, ranks)
+
+
+# By model, where its experts are, and a capacity.
+MODULES = {
+    "mixtral": ("model.layers.*.block_sparse_moe.experts", 1.5),
+    "transformers_qwen3": ("model.layers.*.mlp.experts", 2),
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_ranks_multiply_by_whole_experts_that_are_modules(name, exported, build_dir, cleave_run, tmp_path):
+    """Of each weight a rank stores a part; of the stacked ones it gets its experts', each whole."""
+    experts, capacity = MODULES[name]
+    _, path, inputs = exported(name)
+    plan = {experts: ExpertParallel("dp", capacity), "": FSDP("dp")}
+    local = lay_out(build_dir, path, {"dp": 2}, plan, tmp_path)
+    text = local.read_text()
+    products = PRODUCT.findall(text)
+    assert products and {int(count) for _, _, count in products} == {2}
+    assert EXCHANGED.findall(text)
+    # Parts of experts' weights become whole experts: all to all, and their gradients the way back.
+    assert len(re.findall(r"dist\.all_to_all\(.*tensor<4x\d+x\d+xf64.* -> tensor<2x", text)) >= len(products) // 3
+    agree(cleave_run, local, path, inputs, 2)
+
+
+def test_experts_that_are_modules_need_an_exchange(exported, build_dir, tmp_path):
+    experts, _ = MODULES["mixtral"]
+    _, path, _ = exported("mixtral")
+    Plan({"dp": 2}, {experts: ExpertParallel("dp"), "": FSDP("dp")}).write(tmp_path / "plan.json")
+    done = opt(build_dir, path, f"--annotate-placements=plan={tmp_path / 'plan.json'}")
+    assert done.returncode == 1 and "only where ranks exchange rows: give it a capacity" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("name", ["deepseek_v3", "gpt_oss"])

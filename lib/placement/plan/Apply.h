@@ -12,6 +12,11 @@ namespace cleave::placement {
 /// The module path of an op or argument: the outermost name in its location, "" where it has none.
 llvm::StringRef getModulePath(mlir::Location location);
 
+/// Whether a parameter of this name belongs to a module that the pattern matches, or to one inside
+/// such; with `directly` only to the former.
+bool isNameIn(llvm::StringRef name, llvm::StringRef pattern, bool directly = false);
+/// The products by group that a weight is a matrix of, after what joins, casts and transposes it.
+void findGroupedProducts(mlir::Value weight, llvm::SmallVectorImpl<mlir::OpOperand *> &products);
 /// Whether the op belongs to a module that the pattern matches, or to one inside such.
 bool isInModules(mlir::Operation *op, llvm::StringRef pattern);
 
@@ -64,6 +69,9 @@ private:
   llvm::LogicalResult applySequence(const PlanRule &rule);
   llvm::LogicalResult cutParameter(const Parameter &parameter, int64_t dim, const PlanRule &rule);
   llvm::LogicalResult keepCut(const Parameter &parameter, const PlanRule &rule);
+  /// Experts that are modules of their own, whose weights the program stacks: a rank stores a part
+  /// of each, and multiplies by its experts' whole ones. False where this is no such weight.
+  llvm::FailureOr<bool> cutStacked(const Parameter &parameter, const PlanRule &rule);
   llvm::LogicalResult replicateParameter(const Parameter &parameter, const PlanRule &rule,
                                          Annotations::Strength strength);
   /// Whether one of the modules' ops uses a parameter of theirs. It is the modules' parent that

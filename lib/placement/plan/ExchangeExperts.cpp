@@ -417,6 +417,25 @@ static bool dividesBatchAlone(const Plan &plan, StringRef axis) {
   return divides && alone;
 }
 
+/// The products by group of the modules' experts: their own, or of stacked weights of theirs.
+static llvm::SetVector<aten::GroupedMmOp> findProducts(func::FuncOp function, StringRef pattern) {
+  llvm::SetVector<aten::GroupedMmOp> products;
+  for (auto product : function.getOps<aten::GroupedMmOp>())
+    if (product.getOffs() && isInModules(product, pattern))
+      products.insert(product);
+  SmallVector<OpOperand *> uses;
+  for (BlockArgument argument : function.getArguments()) {
+    train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
+    if (role && role.getKind() == train::RoleKind::Parameter &&
+        isNameIn(role.getNameOrEmpty(), pattern))
+      findGroupedProducts(argument, uses);
+  }
+  for (OpOperand *use : uses)
+    if (auto product = cast<aten::GroupedMmOp>(use->getOwner()); product.getOffs())
+      products.insert(product);
+  return products;
+}
+
 LogicalResult placement::exchangeExpertRows(dist::MeshOp mesh, func::FuncOp function,
                                             const Plan &plan, unsigned &count) {
   for (const PlanRule &rule : plan.rules) {
@@ -429,9 +448,8 @@ LogicalResult placement::exchangeExpertRows(dist::MeshOp mesh, func::FuncOp func
     bool exchanges = false;
     llvm::SmallPtrSet<void *, 16> seen;
     SmallVector<aten::GroupedMmOp> products;
-    for (auto product : function.getOps<aten::GroupedMmOp>())
-      if (product.getOffs() && isInModules(product, rule.pattern) &&
-          seen.insert(product.getOffs().getAsOpaquePointer()).second)
+    for (aten::GroupedMmOp product : findProducts(function, rule.pattern))
+      if (seen.insert(product.getOffs().getAsOpaquePointer()).second)
         products.push_back(product);
     for (aten::GroupedMmOp product : products) {
       std::optional<ExpertRows> rows = findExpertRows(product);

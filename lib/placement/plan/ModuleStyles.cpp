@@ -9,6 +9,9 @@
 
 #include "lib/placement/plan/Apply.h"
 
+#include "dialects/aten/ops/Copy.h"
+#include "dialects/aten/ops/Grouping.h"
+#include "dialects/aten/ops/View.h"
 #include "dialects/sharding/ShardingRule.h"
 
 using namespace mlir;
@@ -19,20 +22,22 @@ using sharding::FactorId;
 using sharding::ShardingRule;
 using Strength = Annotations::Strength;
 
+bool placement::isNameIn(StringRef path, StringRef pattern, bool directly) {
+  while (true) {
+    size_t dot = path.rfind('.');
+    path = dot == StringRef::npos ? "" : path.take_front(dot);
+    if (path.empty())
+      return false;
+    if (matchesPath(pattern, path))
+      return true;
+    if (directly)
+      return false;
+  }
+}
+
 bool PlanApplier::Parameter::isIn(StringRef pattern, bool directly) const {
-  auto matches = [&](StringRef path) {
-    while (true) {
-      size_t dot = path.rfind('.');
-      path = dot == StringRef::npos ? "" : path.take_front(dot);
-      if (path.empty())
-        return false;
-      if (matchesPath(pattern, path))
-        return true;
-      if (directly)
-        return false;
-    }
-  };
-  return matches(name) || llvm::any_of(aliases, matches);
+  return isNameIn(name, pattern, directly) ||
+         llvm::any_of(aliases, [&](StringRef alias) { return isNameIn(alias, pattern, directly); });
 }
 
 bool placement::isInModules(Operation *op, StringRef pattern) {
@@ -304,11 +309,67 @@ LogicalResult PlanApplier::keepCut(const Parameter &parameter, const PlanRule &r
   return success();
 }
 
+void placement::findGroupedProducts(Value weight, SmallVectorImpl<OpOperand *> &products) {
+  for (OpOperand &use : weight.getUses()) {
+    Operation *op = use.getOwner();
+    if (isa<aten::GroupedMmOp>(op) && use.getOperandNumber() == 1 &&
+        cast<RankedTensorType>(weight.getType()).getRank() == 3)
+      products.push_back(&use);
+    else if (isa<aten::StackOp, aten::TransposeOp, aten::TOp, aten::ToCopyOp, aten::CloneOp>(op))
+      findGroupedProducts(op->getResult(0), products);
+  }
+}
+
+FailureOr<bool> PlanApplier::cutStacked(const Parameter &parameter, const PlanRule &rule) {
+  dist::MeshOp op = mesh;
+  int64_t ranks = op.findAxis(rule.axis).getSize();
+  SmallVector<OpOperand *> products, stacked;
+  for (Value value : parameter.values)
+    if (llvm::is_contained(functions, value.getParentBlock()->getParentOp()))
+      for (OpOperand &use : value.getUses())
+        if (auto stack = dyn_cast<aten::StackOp>(use.getOwner());
+            stack && stack.getDim().value_or(0) == 0) {
+          size_t before = products.size();
+          findGroupedProducts(stack.getResult(), products);
+          if (products.size() > before)
+            stacked.push_back(&use);
+        }
+  if (stacked.empty())
+    return false;
+  for (OpOperand *product : products)
+    if (!product->getOwner()->hasAttr(dist::kPartsAttr))
+      return fail(rule) << "divides experts that are modules of their own, parameter \""
+                        << parameter.name
+                        << "\" among them, only where ranks exchange rows: give it a capacity";
+  auto sizes = parameter.type.getShape();
+  const int64_t *dim = llvm::find_if(sizes, [&](int64_t size) { return size % ranks == 0; });
+  int64_t experts = stacked.front()->getOwner()->getNumOperands();
+  if (dim == sizes.end() || experts % ranks)
+    return fail(rule) << "expects " << ranks << " ranks to divide the " << experts
+                      << " experts and a dimension of each weight, found parameter \""
+                      << parameter.name << "\" of type " << parameter.type;
+  auto part = AxisPlacement::shard(dim - sizes.begin());
+  for (Value value : parameter.values)
+    if (failed(annotations.place(value, rule.axis, part, rule)))
+      return failure();
+  for (OpOperand *use : llvm::concat<OpOperand *const>(parameter.updated, stacked))
+    if (failed(annotations.place(use, rule.axis, part, rule)))
+      return failure();
+  return true;
+}
+
 LogicalResult PlanApplier::applyExpert(const PlanRule &rule) {
   bool matched = false;
   for (const Parameter &parameter : parameters) {
-    if (!parameter.isIn(rule.pattern, /*directly=*/false) || parameter.type.getRank() < 3)
+    if (!parameter.isIn(rule.pattern, /*directly=*/false))
       continue;
+    if (parameter.type.getRank() < 3) {
+      FailureOr<bool> isStacked = cutStacked(parameter, rule);
+      if (failed(isStacked))
+        return failure();
+      matched |= *isStacked;
+      continue;
+    }
     matched = true;
     if (failed(cutParameter(parameter, 0, rule)) || failed(keepCut(parameter, rule)))
       return failure();
@@ -317,8 +378,9 @@ LogicalResult PlanApplier::applyExpert(const PlanRule &rule) {
     return fail(rule) << "matches no module with stacked experts, parameters of three dimensions "
                          "of which the first counts experts: '"
                       << rule.pattern
-                      << "'; experts that are modules of their own are divided within, by colwise "
-                         "and rowwise; "
+                      << "', and none of modules that the program stacks (aten.stack) for products "
+                         "by expert; other experts that are modules of their own are divided "
+                         "within, by colwise and rowwise; "
                       << listModules();
   return success();
 }
