@@ -119,6 +119,9 @@ class Model:
     microbatches: int = 1
     published: str = ""
     recompute: str = "cheap"  # what the backward may compute again
+    schedule: str = "1f1b"
+    chunks: int = 1  # stages of a rank of the pipeline
+    gradients: str = ""  # options of --bucket-gradients
 
 
 LLAMA_405B = llama3(hidden_size=16384, intermediate_size=53248, num_attention_heads=128)
@@ -136,12 +139,13 @@ MODELS = {
         "Llama 3 405B, 8,192 tokens", LLAMA_405B, 126, 8192, 128, {"dp": 128, "tp": 8},
         {**TENSOR, **SEQUENCE, "": FSDP("dp")}, 16, 16,
         "The Llama 3 Herd of Models, table 4: TP 8, CP 1, PP 16, DP 128 (16,384 devices), 16 sequences a replica",
-        recompute="gathers",
+        recompute="gathers", schedule="interleaved-1f1b", chunks=2, gradients="reduce-in-fp32",
     ),
     "llama3-405b-long": Model(
         "Llama 3 405B, 131,072 tokens", LLAMA_405B, 126, 131072, 8, {"dp": 8, "cp": 16, "tp": 8},
-        [*TENSOR.items(), *SEQUENCE.items(), ("", ContextParallel("cp")), ("", FSDP("dp"))], 16, 16,
-        "the same, table 4: TP 8, CP 16, PP 16, DP 8 (16,384 devices), 16 sequences a replica", recompute="gathers",
+        [*TENSOR.items(), *SEQUENCE.items(), ("", FSDP("dp")), ("", ContextParallel("cp", shard_parameters=True))],
+        16, 16, "the same, table 4: TP 8, CP 16, PP 16, DP 8 (16,384 devices), 16 sequences a replica",
+        recompute="gathers", schedule="interleaved-1f1b", chunks=2, gradients="reduce-in-fp32",
     ),
     "deepseek-v3": Model(
         "DeepSeek-V3 671B, 4,096 tokens", deepseek_v3, 61, 4096, 64, {"ep": 64},
@@ -161,14 +165,15 @@ def phases(model, plan):
         "propagate": ["propagate-placements"],
         "partition": ["partition", *TIDY],
     }
-    gradients = ["split-fsdp-collectives", "bucket-gradients=bucket-size-mb=512", "clip-gradients"]
+    buckets = f"bucket-gradients=bucket-size-mb=512 {model.gradients}".strip()
+    gradients = ["split-fsdp-collectives", buckets, "clip-gradients"]
     if model.stages > 1:
         count = model.stages
         parts = {
-            "stage": [f"outline-stages=count={count} balance=cost recompute={model.recompute}"],
+            "stage": [f"outline-stages=count={count * model.chunks} balance=cost recompute={model.recompute}"],
             "gradients": [*gradients, "overlap-communication"],
             "schedule": [
-                f"build-schedule=schedule=1f1b ranks={count} microbatches={model.microbatches}",
+                f"build-schedule=schedule={model.schedule} ranks={count} microbatches={model.microbatches}",
                 "insert-p2p",
                 "verify-schedule",
             ],

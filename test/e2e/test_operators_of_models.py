@@ -9,7 +9,8 @@ import cleave
 import pytest
 import torch
 import torch.nn.functional as F
-from cleave import ColwiseParallel, DataParallel, Plan
+from cleave import ColwiseParallel, DataParallel, Plan, testing
+from safetensors.torch import load_file
 from torch import nn
 
 ACTIVATIONS = [
@@ -147,6 +148,28 @@ def test_operators_are_divided(name, build_dir, cleave_run, example, tmp_path):
     cleave_run.succeed(
         local, "--ranks", 2, "--ranks-as", "threads", "--inputs", example(made), "--against", path,
         "--tolerance", 1e-10)  # fmt: skip
+
+
+class Products(nn.Module):
+    """Cumulative products, of which some are zero: the formula of the gradient depends on where they are."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 6)
+
+    def forward(self, x):
+        return (self.linear(x) * (x[:, :6] > 0)).cumprod(1) + self.linear(x).cumprod(0)
+
+
+def test_cumulative_products_have_eager_modes_gradients(cleave_run, example, tmp_path):
+    made = spec("p", Products(), (4, 8), z_loss, LABELS)
+    path = cleave.export_spec(made, tmp_path)
+    assert "aten.cumprod_backward" in path.read_text() and "aten.call" not in path.read_text()
+    expected = testing.evaluate(made)
+    cleave_run.succeed(path, "--inputs", example(made), "--dump", tmp_path / "dump.safetensors")
+    found = load_file(tmp_path / "dump.safetensors")
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], value) for name, value in expected.items())
 
 
 class Opaque(nn.Module):

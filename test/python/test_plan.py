@@ -165,6 +165,22 @@ def test_context_parallel(annotate):
     assert attention.count("cp = S(2)") == 5
 
 
+def test_fully_sharded_over_two_axes(annotate):
+    """Along one dimension where both divide it, and else each along its own."""
+    plan = [("", FSDP("dp")), ("", ContextParallel("cp", shard_parameters=True))]
+    text = annotate("gpt_tied", Plan({"dp": 8, "cp": 16}, plan))
+    shapes = {
+        "h.0.mlp.c_fc.weight": "cp = S(0, 1), dp = S(0, 0)",  # 128 x 32
+        "h.0.mlp.c_proj.weight": "cp = S(1, 1), dp = S(1, 0)",  # 32 x 128
+        "h.0.attn.c_attn.weight": "cp = S(1), dp = S(0)",  # 96 x 32
+        "ln_f.weight": "cp = R, dp = S(0)",  # 32
+    }
+    assert {name: placement(text, f'parameter "{name}"') for name in shapes} == shapes
+    assert placement(text, 'input "tokens"') == "cp = S(1), dp = S(0)"
+    with pytest.raises(cleave.ExportError, match="expected shard_parameters to be True or False, found 'yes'"):
+        ContextParallel("cp", shard_parameters="yes")
+
+
 def test_constraints_on_single_ops(annotate):
     """Those of the autoparallel example: S(0)R x RS(1) -> S(0)S(1), PS(0) and S(0)P backward."""
     plan = Plan(MESH, [
@@ -239,6 +255,9 @@ def test_rules_that_do_not_fit_the_program(annotate, tmp_path, rule, message):
     ('{"mesh": [["dp", 2]], "rules": [{"style": "data"}]}', 'expected a string "axis"'),
     ('{"mesh": [["dp", 2]], "rules": [{"style": "data", "axis": "dp", "dim": 1}]}', 'unknown field "dim"'),
     ('{"mesh": [["dp", 2]], "rules": [{"style": "fsdp", "axis": "dp", "dim": 1.5}]}', "an integer, found 1.5"),
+    ('{"mesh": [["dp", 2]], "rules": [{"style": "context", "axis": "dp", "shard_parameters": 1}]}',
+     'expected "shard_parameters" to be true or false, found a number'),
+    ('{"mesh": [["dp", 2]], "rules": [{"style": "fsdp", "axis": "dp", "shard_parameters": true}]}', 'unknown field "shard_parameters"'),
     ('{"mesh": [["dp", 2]], "rules": [{"style": "colwise", "axis": "dp"}]}', 'expected "modules"'),
     ('{"mesh": [["dp", 2]], "rules": [{"style": "hsdp", "axis": "dp", "replicate_axis": "dp"}]}', "expected two axes"),
     ('{"mesh": [["dp", 2]], "rules": [{"parameters": "a..b", "placement": {"dp": "R"}}]}', "an empty component"),
