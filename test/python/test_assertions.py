@@ -22,3 +22,20 @@ def test_a_check_of_values_is_left_out_and_said(tmp_path):
         program = cleave.export(Checked(), (torch.ones(2, 4),), out=tmp_path).read_text()
     # Nor is there what only the check used.
     assert not any(op in program for op in ("aten._assert", "aten.abs", "aten.lt", "aten.all"))
+
+
+class CheckedNumber(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        assert (x > 0).sum().item() <= 8
+        return self.layer(x).sum()
+
+
+def test_an_assertion_of_a_number_is_left_out_and_said(tmp_path):
+    said = r"does not check what forward asserts of values: 'assert \(x > 0\)\.sum\(\)\.item\(\) <= 8'"
+    with pytest.warns(cleave.ExportNote, match=said):
+        program = cleave.export(CheckedNumber(), (torch.ones(2, 4),), out=tmp_path).read_text()
+    assert program.count("aten.sum") == 1 and "aten.gt" not in program and "aten.call" not in program

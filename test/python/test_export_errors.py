@@ -157,6 +157,18 @@ class Windows(Base):
         return self.l(x)[:, 1:].as_strided((8, 2), (4, 1))
 
 
+class Seeds(Base):
+    def forward(self, x):
+        torch.manual_seed(0)
+        return self.l(x)
+
+
+class SizeOfValues(Base):
+    def forward(self, x):
+        first = torch.tensor([1, 2])[0]
+        return self.l(x)[:, : len(torch.arange(first, 3))]
+
+
 def mean(outputs):
     return outputs.mean()
 
@@ -190,6 +202,8 @@ UNTRACEABLE = [
     (Half, ["aten::addmm", "operands of types float32 and float16", line(Half, 1)]),
     (Routing, ["depends on data", "examples/moe.py", line(Routing, 3)]),
     (Windows, ["aten::as_strided", "strides (4, 1)", "contiguous()", line(Windows, 1)]),
+    (Seeds, ["seeds PyTorch's generator", line(Seeds, 1)]),
+    (SizeOfValues, ["a size that depends on a tensor's values", line(SizeOfValues, 2)]),
     (BadStage, ["the stage 'first'", line(BadStage, 2)]),
 ]
 

@@ -174,6 +174,23 @@ def test_gemma3_takes_images(tmp_path):
     assert all(torch.equal(found[tensor], value) for tensor, value in expected.items())
 
 
+def test_recurrent_gemma_keeps_the_normalization_of_eager_mode(tmp_path):
+    import transformers
+    from transformers.models.recurrent_gemma import modeling_recurrent_gemma
+
+    torch.manual_seed(0)
+    config = hugging_face.narrow(transformers.RecurrentGemmaConfig, lru_width=16, attention_window_size=4)
+    model = transformers.RecurrentGemmaForCausalLM(config).train()
+    before = modeling_recurrent_gemma.is_torchdynamo_compiling
+    spec = cleave.ExportSpec(model, (), hugging_face.words(config) | {"use_cache": False}, mode="joint", name="recurrent")
+    with pytest.warns(cleave.ExportNote, match="RecurrentGemmaRglru is traced with the normalization"):
+        path = cleave.export_spec(spec, tmp_path)
+    assert modeling_recurrent_gemma.is_torchdynamo_compiling is before
+    found, expected = run(path, spec)
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[tensor], value) for tensor, value in expected.items())
+
+
 TORCHTITAN = ["qwen3_moe", "qwen3_moe_float"]
 
 

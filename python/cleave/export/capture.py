@@ -265,6 +265,10 @@ def _describe(error: Exception, branches: Branches) -> str:
         )
     elif any(f"{os.sep}torch{os.sep}distributed{os.sep}" in file for file, _ in everything):
         message = f"found {COLLECTIVE}"
+    elif "unbacked symbol" in message:
+        message = f"found a size that depends on a tensor's values; {STATIC_SIZES}"
+    elif "manual_seed" in message:
+        message = "found a call that seeds PyTorch's generator; expected one seed, that of the run (cleave-run --seed)"
     elif match := re.search(r"data-dependent expression (.*?u\d+.*?)(?: \(unhinted|$)", message):
         message = f"found a size that depends on data, {match.group(1)}; {STATIC_SIZES}"
     return f"cannot trace the module{where}: {message}"

@@ -10,6 +10,8 @@ but for rounding: those of weights can be transposed products, and those of toke
 another order. Experts that are modules of their own, and are not as the library makes them (adapters, hooks), compute every
 token instead. An expert that no token chose has gradients of zeros, where the original has none.
 
+RecurrentGemma leaves out a normalization where torch.compile traces it, which would train another model than eager mode does.
+
 torchtitan's blocks sort tokens by expert and multiply by `torch._grouped_mm`, whose sizes are static. They are traced as
 they are, but for what only a GPU has: counts of integers, and the padding of groups, whose indices a Triton kernel
 writes. Without the padding, products are those of groups of other sizes, which some kernels round differently.
@@ -21,6 +23,7 @@ import contextlib
 import dataclasses
 import hashlib
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 
 import torch
@@ -36,7 +39,7 @@ class Patch:
     forward: instead of the class's, or of its `method`, which `why` has no trace.
     source: the digest of the method that this was written for, and of the functions of its module that `calls` names.
     library: where that is.
-    functions: what else is replaced: modules, names and functions.
+    functions: what else is replaced: modules (None for the class's own), names and functions.
     fits: whether this is right for a block; where it is not for one of the module's, `otherwise` is taken for all.
     """
 
@@ -239,6 +242,7 @@ _UNCOUNTED = (
     "is traced without the check that an image's features are as many as its tokens, a size that depends on data: too few are "
     "an error when the program runs, and of too many the first are taken"
 )
+_NORMALIZED = "is traced with the normalization that its source leaves out where torch.compile traces it"
 _MODELS = "transformers.models."
 _MOE = "torchtitan.models.moe.moe."
 _INTEGER_COUNTS = Patch(_COUNTS, functions=((torch, "histc", _histc),))
@@ -253,6 +257,9 @@ PATCHES = {
     f"{_MODELS}gemma3.modeling_gemma3.Gemma3Model": Patch(
         _UNCOUNTED, _image_tokens, "77052b38fe9df90d", "transformers 4.57", "checks a size that depends on data,",
         method="get_placeholder_mask",
+    ),
+    f"{_MODELS}recurrent_gemma.modeling_recurrent_gemma.RecurrentGemmaRglru": Patch(
+        _NORMALIZED, functions=((None, "is_torchdynamo_compiling", lambda: False),)
     ),
     f"{_MOE}TokenChoiceTopKRouter": _INTEGER_COUNTS,
     f"{_MOE}TokenReorderer": _INTEGER_COUNTS,
@@ -286,7 +293,7 @@ def patched(module: nn.Module, notes: list[str]) -> Iterator[None]:
                     )
                 _replace(undone, kind, patch.method, patch.forward)
             for owner, function, replacement in patch.functions:
-                _replace(undone, owner, function, replacement)
+                _replace(undone, owner or sys.modules[kind.__module__], function, replacement)
             notes.append(f"{name} {patch.note}")
         yield
 

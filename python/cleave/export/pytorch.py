@@ -110,7 +110,7 @@ def part_of_step(call: fx.Node) -> str | None:
 
 
 def erase_assertions(graph: fx.Graph) -> list[str]:
-    """Takes out the checks of values, with what only they use; returns what they say.
+    """Takes out the checks of values, with what only they use; returns what they say, or their statement.
 
     PyTorch 2.15 traces those of its own functions too (torch.nn.functional.one_hot's); 2.11 does not.
     """
@@ -118,6 +118,9 @@ def erase_assertions(graph: fx.Graph) -> list[str]:
     for call in list(graph.nodes):
         if call.target in _ASSERTIONS:
             said.append(call.args[1] if len(call.args) > 1 else "")
+            _erase_with_operands(graph, call)
+        elif call.target is torch.ops.aten._assert_scalar.default and not _checks_flag(call):
+            said.append(_statement(call))
             _erase_with_operands(graph, call)
     return said
 
@@ -128,12 +131,28 @@ def erase_unused_numbers(graph: fx.Graph):
     PyTorch 2.11 does so itself, 2.15 does not, and checks of a flag that it is 0 or 1.
     """
     for call in list(graph.nodes):
-        condition = call.args[0] if call.target is torch.ops.aten._assert_scalar.default else None
-        if isinstance(condition, fx.Node) and getattr(condition.args[0], "target", None) is torch.sym_ite:
+        if call.target is torch.ops.aten._assert_scalar.default and _checks_flag(call):
             _erase_with_operands(graph, call)
     for call in list(graph.nodes):
         if call.target is torch.ops.aten._local_scalar_dense.default and not call.users:
             _erase_with_operands(graph, call)
+
+
+def _checks_flag(assertion: fx.Node) -> bool:
+    """Whether an assertion of a number is PyTorch's own, that a flag is 0 or 1."""
+    condition = assertion.args[0]
+    return isinstance(condition, fx.Node) and getattr(condition.args[0], "target", None) is torch.sym_ite
+
+
+def _statement(assertion: fx.Node) -> str:
+    """The Python statement that asserts; that of a number which it compares where it has none itself."""
+    calls = [assertion]
+    while calls:
+        call = calls.pop(0)
+        if trace := (call.meta.get("stack_trace") or "").strip():
+            return trace.rpartition("\n")[2].strip()
+        calls += call.all_input_nodes
+    return ""
 
 
 def _erase_with_operands(graph: fx.Graph, call: fx.Node):
