@@ -155,7 +155,7 @@ def test_errors(build_dir, tmp_path, model, book):
     assert "draws random numbers (dropout), so its loss is that of training: expected --eval-program FILE" in message
     message = refuse(subject.program, *train, *data, "--eval-program", dropout.program)
     assert "draws random numbers (dropout), so its loss is that of training: expected the module exported" in message
-    assert "--eval-every and --eval-program need --eval-data" in refuse(subject.program, *train, *EVERY)
+    assert "--eval-every, --eval-program and --eval-with need --eval-data" in refuse(subject.program, *train, *EVERY)
     assert "expected --eval-every of at least 0, found -1" in refuse(subject.program, *train, *data, "--eval-every", -1)
     assert "none.mlir" in refuse(subject.program, *train, *data, "--eval-program", tmp_path / "none.mlir")
     (tmp_path / "short.txt").write_text("short")
