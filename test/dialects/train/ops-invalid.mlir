@@ -9,7 +9,7 @@ func.func @accumulate_integers(%g: tensor<2xi32>) {
 // -----
 
 func.func @accumulate_two_types(%g: tensor<2xf32>, %a: tensor<2xbf16>) {
-  // expected-error @+1 {{requires the same type for all operands and results}}
+  // expected-error @+1 {{failed to verify that all of {accumulator, result} have same type}}
   %0 = "train.accumulate"(%g, %a) : (tensor<2xf32>, tensor<2xbf16>) -> tensor<2xf32>
   return
 }

@@ -56,7 +56,7 @@ func.func @update(%w: tensor<4xf32, #dist.on<@mesh, dp = R>> {train.role = #trai
     attributes {train.phase = #train.phase<update>} {
   // expected-error @below {{takes a gradient that is P over axis "dp"; reduce it before computing its norm}}
   %s = aten.mul(%g, %w) : (tensor<4xf32, #dist.on<@mesh, dp = P>>, tensor<4xf32, #dist.on<@mesh, dp = R>>) -> tensor<4xf32, #dist.on<@mesh, dp = P>>
-  // expected-note @-9 {{the gradient is produced here}}
+  // expected-note @-5 {{the gradient is produced here}}
   %r = dist.all_reduce sum(%s) over @mesh ["dp"] : tensor<4xf32, #dist.on<@mesh, dp = P>> -> tensor<4xf32, #dist.on<@mesh, dp = R>>
   return %r : tensor<4xf32, #dist.on<@mesh, dp = R>>
 }
