@@ -267,8 +267,8 @@ private:
           made && made->hasAttr(train::kBackwardAttrName))
         builder.setInsertionPointAfter(made);
       gradient =
-          train::AccumulateOp::create(builder, gradient.getLoc(), accumulatorTypes[number], gradient,
-                                      function.getArgument(accumulatorAt + number));
+          train::AccumulateOp::create(builder, gradient.getLoc(), accumulatorTypes[number],
+                                      gradient, function.getArgument(accumulatorAt + number));
     }
     SmallVector<Type> gradientTypes =
         llvm::map_to_vector(gradients, [](Value gradient) { return gradient.getType(); });

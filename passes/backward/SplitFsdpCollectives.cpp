@@ -237,7 +237,7 @@ public:
       if (moved.contains(&op))
         moveOp(inner, &op);
     for (const Reduced &reduced : pending) {
-      Value value = castTo(inner, mapping.lookup(reduced.gradient), elementOf(reduced.gradient));
+      Value value = castTo(inner, mapping.lookup(reduced.gradient), reduced.element);
       reduce->addResult(value, reduced.role);
     }
     reduce->commit();
@@ -255,6 +255,7 @@ private:
   struct Reduced {
     Value gradient; ///< in the microbatch's function, reduced
     train::RoleAttr role;
+    Type element; ///< in which the function returns it, added up
   };
 
   /// Lets the function accumulate and return what its chain starts from; its type is set later.
@@ -262,6 +263,7 @@ private:
     train::RoleAttr role = train::getResultRole(function, chain.result);
     func::ReturnOp terminator = getReturn(function);
     Value gradient = terminator.getOperand(chain.result);
+    Type element = elementOf(gradient);
     if (chain.accumulate)
       gradient = cast<train::AccumulateOp>(chain.accumulate).getGradient();
     OpBuilder inner(terminator);
@@ -285,7 +287,7 @@ private:
     }
     Value returned = terminator.getOperand(chain.result);
     mapping.map(chain.start, reduce->addArgument(returned.getType(), role, returned.getLoc()));
-    pending.push_back({gradient, role});
+    pending.push_back({gradient, role, element});
     addedBytes += memory::getByteSize(returned.getType()) - before;
   }
 

@@ -127,8 +127,8 @@ FailureOr<std::vector<GradientPath>> Finder::find() {
     if (failed(findContribution(path, role)))
       return failure();
     path.type = cast<RankedTensorType>(path.value.getType());
-    auto sum = path.accumulate ? cast<RankedTensorType>(path.accumulate.getResult().getType())
-                               : path.type;
+    auto sum =
+        path.accumulate ? cast<RankedTensorType>(path.accumulate.getResult().getType()) : path.type;
     path.element = sum.getElementType();
     if (!isa<FloatType, ComplexType>(path.type.getElementType()))
       return consumer.emitError()
@@ -234,13 +234,14 @@ LogicalResult Finder::findReductions(GradientPath &path, train::RoleAttr role) {
   }
   // A bucket gives gradients back in the type in which they are contributed.
   if (path.element != path.type.getElementType()) {
-    auto narrow = value.hasOneUse() ? dyn_cast<aten::ToCopyOp>(*value.user_begin())
-                                    : aten::ToCopyOp();
+    auto narrow =
+        value.hasOneUse() ? dyn_cast<aten::ToCopyOp>(*value.user_begin()) : aten::ToCopyOp();
     Type wanted = path.type.getElementType();
     if (!narrow || cast<RankedTensorType>(narrow.getType()).getElementType() != wanted)
-      return consumer.emitError()
-             << "takes " << role << ", which cannot be bucketed: microbatches contribute " << wanted
-             << ", but its sum of " << path.element << " is not only converted to that";
+      return consumer.emitError() << "takes " << role
+                                  << ", which cannot be bucketed: microbatches contribute "
+                                  << wanted << ", but its sum of " << path.element
+                                  << " is not only converted to that";
     path.reductions.push_back(narrow);
     value = narrow.getResult();
   }

@@ -34,7 +34,7 @@ struct GradientPath {
   std::optional<unsigned> reduceArgument, reduceResult;
   /// The update; in a program without one, the reduce function.
   mlir::func::FuncOp consumer;
-  unsigned argument = 0;                               ///< of `consumer`
+  unsigned argument = 0; ///< of `consumer`
   /// In order, and at the end what gives a sum of wider elements the contribution's type. Empty:
   /// nothing to reduce.
   llvm::SmallVector<mlir::Operation *> reductions;

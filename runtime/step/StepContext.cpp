@@ -1,7 +1,6 @@
 //===- StepContext.cpp - what the runners of a session's steps share ----------===//
 
 #include "runtime/step/StepContext.h"
-#include "dialects/train/Program.h"
 
 #include <ATen/ops/full.h>
 

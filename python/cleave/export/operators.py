@@ -298,6 +298,11 @@ def kernel_result_types(
         # the dtype that the running ones have.
         dtype = _element_type(type_of(bound["running_mean"]))
         types[1:] = [t.removesuffix(_element_type(t) + ">") + f"{dtype}>" for t in types[1:]]
+    elif overload is torch.ops.aten.native_layer_norm.default and isinstance(bound.get("weight"), torch.fx.Node):
+        # Fake: statistics in the input's dtype. The kernel for a narrow one with f32 weights has them in f32.
+        dtype = _element_type(type_of(bound["weight"]))
+        if dtype != _element_type(types[0]):
+            types[1:] = [t.removesuffix(_element_type(t) + ">") + f"{dtype}>" for t in types[1:]]
     elif overload is torch.ops.aten.native_batch_norm_backward.default:
         # Fake: all three, whatever is asked for.
         types = [t if asked else "none" for t, asked in zip(types, bound["output_mask"])]
