@@ -84,6 +84,18 @@ def test_steps_are_those_of_the_ordinary_optimizer_bit_for_bit(build_dir, tmp_pa
     compare(build_dir, tmp_path, make_spec(OPTIMIZERS[name], name))
 
 
+@pytest.mark.parametrize(
+    "make, implementation",
+    [(optim.RAdam, "foreach"), (optim.Rprop, "foreach"), (optim.Adagrad, "fused"), (optim.AdamW, "fused"), (optim.SGD, "foreach")],
+)
+def test_the_implementation_does_not_matter(tmp_path, make, implementation):
+    texts = [
+        export_spec(make_spec(lambda p, o=options: make(p, lr=0.01, **o), "made"), tmp_path).read_text()
+        for options in ({}, {implementation: True})
+    ]
+    assert texts[0] == texts[1]
+
+
 @pytest.mark.parametrize("kind", [Lion, Lookahead, NormalizedSGD, Numbers])
 def test_steps_of_a_users_own_optimizer_bit_for_bit(build_dir, tmp_path, kind):
     compare(build_dir, tmp_path, make_spec(kind, "own"))

@@ -1,11 +1,12 @@
 """Traced optimizers on several ranks and in other forms of the program, against PyTorch's own on one: float64."""
 
+import json
 import subprocess
 
 import cleave
 import pytest
 import torch
-from cleave import FSDP, ColwiseParallel, Plan, RowwiseParallel, testing
+from cleave import FSDP, ColwiseParallel, DataParallel, Plan, RowwiseParallel, Shard, testing
 from cleave.export import ExportSpec, export_spec
 from own_optimizers import Lookahead, NormalizedSGD, Orthogonal
 from torch import nn, optim
@@ -48,6 +49,7 @@ FORMS = {
         2, 2, Plan({"dp": 2}, {"": FSDP("dp")}), [*PLACED, "--split-fsdp-collectives", "--bucket-gradients"]
     ),
     "fsdp-lowered": (2, 2, Plan({"dp": 2}, {"": FSDP("dp")}), [*PLACED, "--lower-to-exec"]),
+    "zero1": (2, 2, Plan({"dp": 2}, {"": DataParallel("dp"), "optimizer_states:**": {"dp": Shard(0)}}), PLACED),
     "tp": (2, 2, Plan({"tp": 2}, TP), PLACED),
     "fsdp-tp": (4, 2, Plan({"dp": 2, "tp": 2}, {"": FSDP("dp"), **TP}), PLACED),
     "pipeline": (
@@ -58,7 +60,7 @@ FORMS = {
 }  # fmt: skip
 CASES = [
     ("data", "nadam"), ("buckets", "asgd"), ("fsdp", "radam"), ("fsdp", "orthogonal"), ("fsdp-buckets", "rprop"),
-    ("fsdp-lowered", "rmsprop"), ("tp", "adafactor"), ("fsdp-tp", "adafactor"), ("fsdp-tp", "orthogonal"),
+    ("fsdp-lowered", "rmsprop"), ("zero1", "radam"), ("tp", "adafactor"), ("fsdp-tp", "adafactor"), ("fsdp-tp", "orthogonal"),
     ("tp", "norm"), ("pipeline", "lookahead"), ("pipeline", "orthogonal"), ("lowered", "asgd"),
 ]  # fmt: skip
 
@@ -150,6 +152,15 @@ def test_resume_under_another_layout(build_dir, tmp_path, name):
     train(build_dir, tmp_path / f"{name}.mlir", *case.options(), "--checkpoint", tmp_path / "run", "--resume")
     expected = testing.train(case.spec, case.batches, 2)
     assert_close(checkpoint_tensors(newest_checkpoint(tmp_path / "run")), expected_tensors(expected, case.spec))
+
+
+def test_states_are_sharded_where_parameters_are_not(build_dir, tmp_path):
+    """ZeRO-1: a rank's checkpoint has half of each state, and all of each parameter."""
+    case = Case(build_dir, tmp_path, "zero1", "radam")
+    train(build_dir, case.program, *case.options(steps=1), "--checkpoint", tmp_path / "run")
+    index = json.loads((newest_checkpoint(tmp_path / "run") / "parts.json").read_text())
+    assert [part["shape"] for part in index["optimizer"]["0.weight.exp_avg"]["parts"]] == [[4, 6], [4, 6]]
+    assert [part["shape"] for part in index["model"]["0.weight"]["parts"]] == [[8, 6]]
 
 
 def test_a_step_over_all_parameters_is_no_step_of_stages(build_dir, tmp_path):
