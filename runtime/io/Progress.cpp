@@ -5,6 +5,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
+#include <iterator>
 #include <sys/ioctl.h>
 
 using namespace cleave::runtime;
@@ -22,6 +23,18 @@ static std::string formatShort(double value) {
   char buffer[32];
   std::snprintf(buffer, sizeof buffer, "%.3g", value);
   return buffer;
+}
+
+/// "1.5 GiB"
+static std::string formatBytes(int64_t bytes) {
+  static constexpr const char *units[] = {"KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  double value = double(bytes) / 1024;
+  while (value >= 1000 && unit + 1 < std::size(units)) {
+    value /= 1024;
+    ++unit;
+  }
+  return llvm::formatv("{0:F1} {1}", value, units[unit]).str();
 }
 
 std::string Progress::format(const StepMetrics &metrics, int64_t totalSteps,
@@ -47,6 +60,8 @@ std::string Progress::format(const StepMetrics &metrics, int64_t totalSteps,
     line += "  norm " + formatShort(*metrics.gradientNorm);
   if (metrics.utilization)
     line += llvm::formatv("  mfu {0:P1}", *metrics.utilization).str();
+  if (metrics.tensorBytes)
+    line += "  memory " + formatBytes(*metrics.tensorBytes);
   return line + llvm::formatv("  {0:N} tokens/s  ETA {1}",
                               uint64_t(std::llround(metrics.tokensPerSecond)), time)
                     .str();

@@ -157,12 +157,20 @@ TEST(Progress, LineHasLossSpeedAndTimeLeft) {
             "step 0/7384  loss 1.0000  1,235 tokens/s  ETA 1:01:32");
 }
 
-TEST(Progress, LineHasRatesAndNormWhereTheyAreKnown) {
+TEST(Progress, LineHasWhatIsKnown) {
   StepMetrics metrics = metricsOf(1, 1);
   metrics.learningRates = {3e-4, 1e-3};
   metrics.gradientNorm = 12.3456;
   EXPECT_EQ(Progress::format(metrics, 1, 1),
             "step 1/1  loss 1.0000  lr 0.0003, 0.001  norm 12.3  1,235 tokens/s  ETA 0:00");
+  metrics.tensorBytes = int64_t(3) << 29;
+  EXPECT_EQ(Progress::format(metrics, 1, 1),
+            "step 1/1  loss 1.0000  lr 0.0003, 0.001  norm 12.3  memory 1.5 GiB  1,235 tokens/s  "
+            "ETA 0:00");
+  metrics = metricsOf(1, 1);
+  metrics.tensorBytes = 1001 << 10;
+  EXPECT_EQ(Progress::format(metrics, 1, 1),
+            "step 1/1  loss 1.0000  memory 1.0 MiB  1,235 tokens/s  ETA 0:00");
 }
 
 TEST(Progress, LineIsCutToTheTerminal) {
