@@ -68,6 +68,7 @@ def load_checkpoint(
     optimizers = [] if optimizer is None else [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer)
     if optimizers:
         tensors, path = read_group(checkpoint, "optimizer")
+        tensors = {name: value for name, value in tensors.items() if not name.endswith(f".{SLOT}")}
         states = read_states(optimizers, _name_parameters(model, prefix, loss), tensors, steps, path)
     for module, state, _ in pairs:
         module.load_state_dict(state, strict=True)

@@ -125,6 +125,8 @@ cleave::runtime::listSharedState(const Program &keeper, const StageMap &keepersS
   if (keeper.mesh().size() != other.mesh().size() ||
       !llvm::all_of(llvm::zip(keeper.mesh(), other.mesh()), sameAxis))
     problems.push_back("its mesh is not the other's");
+  if (findLossScaling(keeper).has_value() != findLossScaling(other).has_value())
+    problems.push_back("only one of them scales its loss (--scale-loss)");
   if (problems.empty())
     return names;
   constexpr size_t kShown = 10;

@@ -256,11 +256,14 @@ llvm::Error Trainer::createSession() {
   }
   if (llvm::Error refusal = agree(world, std::move(error), "the weights"))
     return refusal;
-  // What differs shows on all ranks: none of them waits in a group that others do not make.
-  for (const std::unique_ptr<TrainedProgram> &each : llvm::drop_begin(programs))
+  for (const std::unique_ptr<TrainedProgram> &each : llvm::drop_begin(programs)) {
+    // First of all: no rank waits in a group that another one does not make.
+    if (llvm::Error refusal = agree(world, each->checkShares(first()), "the programs"))
+      return refusal;
     if (llvm::Error refusal =
             agree(world, each->createSession(sessionOptions, first()), "the programs"))
       return refusal;
+  }
   return evaluation ? agree(world, evaluation->createSession(session()), "the evaluation")
                     : llvm::Error::success();
 }

@@ -138,26 +138,28 @@ llvm::Error TrainedProgram::createSession(SessionOptions base) {
   return Session::create(program, base).moveInto(session);
 }
 
-llvm::Error TrainedProgram::createSession(SessionOptions base, TrainedProgram &keeper) {
+llvm::Error TrainedProgram::checkShares(const TrainedProgram &keeper) {
   llvm::Expected<std::unique_ptr<RankGrid>> grid = RankGrid::create(program, &world);
   if (!grid)
     return grid.takeError();
-  llvm::Expected<std::set<std::string>> names =
-      listSharedState(keeper.program, keeper.session->stages(), program, StageMap(program, **grid));
-  if (!names)
-    return names.takeError();
-  base.borrowed = *names;
+  return listSharedState(keeper.program, keeper.session->stages(), program,
+                         StageMap(program, **grid))
+      .moveInto(sharedNames);
+}
+
+llvm::Error TrainedProgram::createSession(SessionOptions base, TrainedProgram &keeper) {
+  base.borrowed = sharedNames;
   if (!hasKernels(program))
     base.kernels = "best";
   base.poisonsDeadMemory &= isLowered(program);
   if (llvm::Error error = createSession(std::move(base)))
     return error;
-  shared = std::make_unique<SharedState>(*keeper.session, *session, *names);
-  return readOwnWeights(*names);
+  shared = std::make_unique<SharedState>(*keeper.session, *session, sharedNames);
+  return readOwnWeights();
 }
 
 /// Constants, and what masks of its length state dicts leave out.
-llvm::Error TrainedProgram::readOwnWeights(const std::set<std::string> &sharedNames) {
+llvm::Error TrainedProgram::readOwnWeights() {
   std::vector<ValueInfo> own;
   llvm::copy_if(program.weights(), std::back_inserter(own),
                 [&](const ValueInfo &value) { return !sharedNames.count(value.fileName); });
@@ -253,12 +255,7 @@ std::optional<double> TrainedProgram::readGradientNorm() {
 }
 
 llvm::Error TrainedProgram::takeLossScale(const std::optional<LossScale> &scale) {
-  if (!shared)
-    return llvm::Error::success();
-  if (scale.has_value() != session->lossScale().has_value())
-    return makeError("{0}: expected --scale-loss on all programs of a run or on none of them",
-                     program.path());
-  return scale ? session->setLossScale(*scale) : llvm::Error::success();
+  return shared && scale ? session->setLossScale(*scale) : llvm::Error::success();
 }
 
 std::vector<double> TrainedProgram::getRates(int64_t update, int64_t reductions) const {

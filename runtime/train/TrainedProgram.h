@@ -33,13 +33,15 @@ public:
   llvm::Error openData();
   /// `base`: all but the number of microbatches.
   llvm::Error createSession(SessionOptions base);
-  /// The same of a program besides the first, `keeper`, whose state it shares.
+  /// The same of a program besides the first, `keeper`, whose state it shares; an error where it
+  /// cannot. The former speaks to no other rank.
+  llvm::Error checkShares(const TrainedProgram &keeper);
   llvm::Error createSession(SessionOptions base, TrainedProgram &keeper);
 
   /// Takes the state for a step, and gives it back.
   llvm::Error beginTurn(int64_t drawsBefore);
   llvm::Error endTurn();
-  /// Continues with the first program's scale of the loss; an error if only one of them has one.
+  /// Continues with the first program's scale of the loss.
   llvm::Error takeLossScale(const std::optional<LossScale> &scale);
   /// Runs a step's microbatches and notes their losses; and its update, where that need not wait
   /// for them. `turn` is the step's number, from 1, among those of this program.
@@ -81,7 +83,7 @@ public:
 
 private:
   llvm::Error checkBatch(const ScheduleInfo *schedule);
-  llvm::Error readOwnWeights(const std::set<std::string> &shared);
+  llvm::Error readOwnWeights();
 
   /// What `--data` and the like say for this program.
   std::string source;
@@ -93,7 +95,8 @@ private:
   int64_t turns = 0;
   /// The microbatches of this step that have a loss, in the order in which they made it.
   std::vector<int64_t> lossOrder;
-  /// Null for the first program.
+  /// What it has of the first program, by file name. Empty and null for that one.
+  std::set<std::string> sharedNames;
   std::unique_ptr<SharedState> shared;
 };
 

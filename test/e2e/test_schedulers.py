@@ -269,6 +269,26 @@ def test_schedulers_that_do_not_depend_on_the_step_alone(tmp_path):
     assert "Norm has no numbers for step 2 of 5 (schedule_steps)" in message and "the step alone" in message
     assert "gives lr = inf in step 2; expected a finite number" in refused(
         lambda o: schedulers.LambdaLR(o, lambda e: 1.0 if e == 0 else float("inf")), steps=5)  # fmt: skip
+
+    class OnLoss(schedulers.LRScheduler):
+        def get_lr(self):
+            return [group["lr"] for group in self.optimizer.param_groups]
+
+        def _initial_step(self):
+            pass
+
+        def step(self, loss):
+            for group in self.optimizer.param_groups:
+                group["lr"] *= 0.5 if loss > 1 else 1.0
+
+    message = "OnLoss.step takes 'loss'; expected a scheduler that depends on the step alone, or ReduceLROnPlateau"
+    assert message in refused(OnLoss, steps=5) and message in refused(lambda o: lambda p: OnLoss(p), steps=5)
+
+    class Doubled(schedulers.ReduceLROnPlateau):
+        def step(self, metrics, epoch=None):
+            super().step(2 * metrics, epoch)
+
+    assert "Doubled has a step of its own, which looks at a loss" in refused(Doubled)
     assert "expected ReduceLROnPlateau with mode='min', found 'max'" in refused(
         lambda o: schedulers.ReduceLROnPlateau(o, mode="max"))  # fmt: skip
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import math
 import struct
 import warnings
@@ -45,6 +46,7 @@ def group_rates(optimizer: torch.optim.Optimizer, schedule, steps: int | None) -
         # Users' own optimizers may do without a rate.
         return [_rates(g.get("lr", 0.0), schedule.attribute(), g) for g in optimizer.param_groups]
     first = _start(optimizer, schedule)
+    check_arguments(first)
     if isinstance(first, ReduceLROnPlateau):
         return _plateau(first)
     if any(isinstance(part, ReduceLROnPlateau) for part in _parts(first)):
@@ -69,6 +71,23 @@ def group_rates(optimizer: torch.optim.Optimizer, schedule, steps: int | None) -
         )
     groups = _start(optimizer, schedule).optimizer.param_groups
     return [_tables(column, group, settled is not None) for column, group in zip(zip(*rows), groups)]
+
+
+def check_arguments(scheduler: LRScheduler) -> None:
+    """Refuses what looks at a loss: a scheduler whose step takes more than its number."""
+    if isinstance(scheduler, ReduceLROnPlateau):
+        if type(scheduler).step is not ReduceLROnPlateau.step:
+            raise ExportError(
+                f"{_name(scheduler)} has a step of its own, which looks at a loss; expected ReduceLROnPlateau itself"
+            )
+        return
+    fixed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    for parameter in list(inspect.signature(type(scheduler).step).parameters.values())[1:]:
+        if parameter.name != "epoch" and parameter.kind not in fixed:
+            raise ExportError(
+                f"{_name(scheduler)}.step takes '{parameter.name}'; expected a scheduler that depends on the step alone, "
+                "or ReduceLROnPlateau, which takes the loss of evaluations"
+            )
 
 
 def _start(optimizer: torch.optim.Optimizer, schedule: LRScheduler | Callable) -> LRScheduler:

@@ -12,6 +12,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from cleave.export.averages import EMA
 from cleave.export.errors import ExportError
 from cleave.export.options import GENERATORS, MEANS, MODES
+from cleave.export.schedulers import check_arguments
 from cleave.export.schedules import Constant, Schedule
 from cleave.plan import Plan
 
@@ -179,6 +180,7 @@ class ExportSpec:
                 continue
             if schedule.optimizer is not optimizer:
                 raise ExportError("expected lr_schedule to be of the spec's optimizer, found one of another optimizer")
+            check_arguments(schedule)
             if getattr(schedule, "last_epoch", 0) != 0:
                 raise ExportError("lr_schedule has taken steps already; export with a fresh one")
 
