@@ -168,8 +168,11 @@ llvm::Error Trainer::openData() {
       return error;
     steps.push_back(each->data->countSteps());
   }
+  if (llvm::Error error =
+          TurnOrder::create(others, steps, options.shuffle, options.seed).moveInto(order))
+    return error;
   dataFingerprint = fingerprintData();
-  return TurnOrder::create(others, steps, options.shuffle, options.seed).moveInto(order);
+  return llvm::Error::success();
 }
 
 /// The step to continue from, 0 to start afresh.
