@@ -234,7 +234,7 @@ def test_several_plateaus_are_one(build_dir, tmp_path):
         if "eval_loss" in row:
             for each in made:
                 each.step(row["eval_loss"])
-    assert [row["lr"] for row in rows] == expected and len(set(map(tuple, expected))) > 2
+    assert [row["lr"] for row in rows] == expected and len(set(map(tuple, expected))) > 1
 
 
 def test_long_tables_are_bits(tmp_path):
