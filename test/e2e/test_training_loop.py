@@ -248,17 +248,18 @@ def test_status_says_who_waits_for_a_transfer(build_dir, tmp_path, model):
     """A stage waits for what the other one sends."""
     subject, program, status = model("gpt_tied"), tmp_path / "staged.mlir", tmp_path / "status.json"
     training.optimize(build_dir, subject.program, "--outline-stages=count=2 balance=cost",
-                      "--build-schedule=schedule=1f1b ranks=2 microbatches=2", "--insert-p2p", "-o", program)  # fmt: skip
+                      "--build-schedule=schedule=1f1b ranks=2 microbatches=16", "--insert-p2p", "-o", program)  # fmt: skip
     process = subprocess.Popen(
         training.command(build_dir, program, "--ranks", 2, "--weights", subject.weights, "--steps", 10**8, "--data",
                          "text:/usr/share/common-licenses/GPL-3", "--threads", 1, "--status", status, "--timeout", 100),
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=training.ENVIRONMENT)  # fmt: skip
     transfers = set()
     try:
-        # It may be stopped before or after the transfer that the first one comes to: in a collective, too.
-        for _ in range(6):
+        # It may be stopped where the first one comes to a collective, too.
+        for number in range(8):
             step = wait_for_status(process, status, lambda found: found["state"] == "training" and found["step"] > 1)["step"]
             second = json.loads(status.read_text())["ranks"][1]["pid"]
+            time.sleep(0.1 + 0.037 * number)
             os.kill(second, signal.SIGSTOP)
             first, _ = wait_for_status(process, status, lambda found: found["ranks"][0].get("waits_for"))["ranks"]
             assert first["waits_for"] == [1] and first["responds"]

@@ -90,7 +90,7 @@ TEST(TurnOrder, SharesAreThoseOfABlock) {
   std::vector<int64_t> early = mixed.turnsBefore(201);
   EXPECT_GT(early[0], 100);
   EXPECT_GT(early[1], 20);
-  EXPECT_NE(orderError({parse("a share=0.6"), parse("b share=0.4")}).find("0.6 + 0.4 in sum"),
+  EXPECT_NE(orderError({parse("a share=0.6"), parse("b share=0.4")}).find("0.60 + 0.40 in sum"),
             std::string::npos);
 }
 
