@@ -22,7 +22,7 @@ class Tensor;
 
 namespace cleave::runtime {
 
-/// Whether two programs' values are of one type and lie on the mesh alike.
+/// Whether two programs' values have the same type, and placements on the mesh.
 bool haveSamePlacements(const ValueInfo &a, const ValueInfo &b);
 
 /// The values, by file name, that `other` shares with `keeper`: parameters and optimizer states,

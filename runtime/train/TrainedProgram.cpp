@@ -47,7 +47,7 @@ llvm::Error TrainedProgram::checkTraining() const {
   return checkScheduledSteps(program, findLastStep(program), options.steps);
 }
 
-/// How many microbatches a step has.
+/// Finds the number of microbatches per step.
 llvm::Error TrainedProgram::checkBatch(const ScheduleInfo *schedule) {
   llvm::Expected<int64_t> size = getMicrobatchSize(program, inputs);
   if (!size)
