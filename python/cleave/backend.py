@@ -85,8 +85,7 @@ def _compile(graph: torch.fx.GraphModule, _inputs: Sequence[Any], *, kind: str, 
     except (ExportError, native().Error) as error:
         if options["strict"]:
             raise
-        # The default filter shows a text once for each place.
-        warnings.warn(f"PyTorch runs a {kind} graph that the back end 'cleave' cannot: {error}", ExportNote, stacklevel=2)
+        warnings.warn(f"the back end 'cleave' leaves a graph ({kind}) to PyTorch: {error}", ExportNote, stacklevel=2)
         return _interpreted(graph)
     if options["programs"] is not None:
         options["programs"].append(program)

@@ -276,9 +276,10 @@ def make_static(graph: fx.GraphModule, inputs: Sequence) -> tuple[fx.GraphModule
     static, kept = [], []
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
     for place, (node, value) in enumerate(zip(placeholders, inputs, strict=True)):
-        if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-            number = int(value) if isinstance(value, torch.SymInt) else value.node.pytype(value)
-            node.replace_all_uses_with(number)
+        if number := _NUMBERS.get(type(value)):
+            constant = functools.partial(lambda old, new, each: new if each is old else each, node, number(value))
+            for user in list(node.users):
+                user.args, user.kwargs = fx.map_arg((user.args, user.kwargs), constant)
             graph.graph.erase_node(node)
             continue
         static.append(_with_static_sizes(value) if _is_symbolic(value) else value)
@@ -290,7 +291,10 @@ def make_static(graph: fx.GraphModule, inputs: Sequence) -> tuple[fx.GraphModule
 def _is_symbolic(value: object) -> bool:
     if isinstance(value, torch.Tensor):
         return any(isinstance(number, torch.SymInt) for number in (*value.shape, *value.stride(), value.storage_offset()))
-    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+    return type(value) in _NUMBERS
+
+
+_NUMBERS = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 
 
 def _with_static_sizes(value: torch.Tensor) -> torch.Tensor:

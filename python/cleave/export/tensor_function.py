@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 
 from cleave.export.graph_writer import GraphWriter
@@ -21,6 +23,7 @@ class TensorFunction(GraphWriter):
     """
 
     def __init__(self, graph: torch.fx.GraphModule, name: str):
+        graph = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))  # PyTorch may have to run the other one
         super().__init__(graph, generator="mt19937", holds_gradients=True)
         spell_out_normals(graph.graph)
         erase_assertions(graph.graph)
