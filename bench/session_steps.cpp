@@ -1,8 +1,8 @@
 //===- session_steps.cpp - what a step of a session takes from C++ --------------===//
 //
 // Runs a program's step, with an update, over and over as python_overhead.py does from Python: the
-// inputs are copied in, a microbatch and the update run, the loss is read. Prints nanoseconds per
-// step, the median over rounds.
+// inputs are copied in, a microbatch and the update run, the loss is read. Prints nanoseconds
+// of the processor per step, the median over rounds.
 //
 //   session-steps PROGRAM STEPS ROUNDS
 //
@@ -13,8 +13,8 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
+#include <ctime>
 
 using namespace cleave::runtime;
 
@@ -47,17 +47,16 @@ int main(int argc, char **argv) {
   };
   auto done = [&](int64_t) { return session->noteLoss(); };
 
-  using Clock = std::chrono::steady_clock;
   std::vector<double> times;
   int64_t number = 0;
   for (int round = 0; round < rounds; ++round) {
-    Clock::time_point start = Clock::now();
+    std::clock_t start = std::clock();
     for (int64_t step = 0; step < steps; ++step) {
       check(session->setLearningRate(0, 0.0));
       check(session->runStep(++number, fill, done));
       check(session->takeLosses());
     }
-    times.push_back(std::chrono::duration<double, std::nano>(Clock::now() - start).count() / steps);
+    times.push_back(double(std::clock() - start) / CLOCKS_PER_SEC * 1e9 / double(steps));
   }
   std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
   llvm::outs() << times[times.size() / 2] << "\n";

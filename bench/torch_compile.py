@@ -3,7 +3,7 @@
     .venv/bin/python bench/torch_compile.py [--models NAME,...] [--rounds 5] [--backends cleave,inductor]
 
 The models are those of docs/models.md, as narrow as there. Forward, loss and backward are compiled; rounds of all sides
-alternate. Accuracy is PyTorch's own criterion for back ends (torch._dynamo.utils.same, as benchmarks/dynamo calls it:
+alternate; times are the processor's. Accuracy is PyTorch's own criterion for back ends (torch._dynamo.utils.same, as benchmarks/dynamo calls it:
 loss, gradients and buffers, beside eager mode and eager mode in float64), and whether the bits are eager mode's. Dropout
 is on; Inductor draws by eager mode's functions (fallback_random).
 """
@@ -63,9 +63,9 @@ class Step:
         return {"loss": loss, **gradients, **dict(self.module.named_buffers())}
 
     def seconds(self):
-        start = time.perf_counter()
+        start = time.process_time()
         self.run()
-        return time.perf_counter() - start
+        return time.process_time() - start
 
 
 def in_float64(make, name):
@@ -103,7 +103,7 @@ def measure(make, name, backends, rounds):
     reference = in_float64(make, name)
     steps, rows = {"eager": eager}, {"eager": {"accuracy": "", "compile": 0.0}}
     for backend in backends:
-        start = time.perf_counter()
+        start = time.process_time()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
@@ -114,7 +114,7 @@ def measure(make, name, backends, rounds):
                 print(f"{name}, {backend}: {type(error).__name__}: {str(error).splitlines()[0]}", file=sys.stderr)
                 rows[backend] = {"accuracy": "fails", "compile": 0.0}
                 continue
-        rows[backend] = {"accuracy": judge(found, expected, reference), "compile": time.perf_counter() - start}
+        rows[backend] = {"accuracy": judge(found, expected, reference), "compile": time.process_time() - start}
         left = [str(w.message) for w in caught if w.category is cleave.ExportNote]
         if left:
             rows[backend]["accuracy"] += f", {len(left)} graphs by PyTorch"

@@ -1,6 +1,7 @@
 """Writes joint graphs of torch.compile so that `--partition-joint` can say what a forward saves of them.
 
-The text is analysed and never run: what programs have no op for is an opaque call, of which nothing is computed twice.
+The text is analysed and never run: what draws numbers, or what programs have no op for, is an opaque call, which is
+saved and never computed again.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from cleave.export.errors import ExportError
 from cleave.export.graph_writer import GraphWriter, draws_numbers
 from cleave.export.operators import result_types
 from cleave.export.pytorch import OpOverload
+from cleave.export.pytorch import descriptors as aot
 from cleave.export.roles import Role
 from cleave.export.text import Unsupported
 
@@ -28,6 +30,8 @@ class JointText(GraphWriter):
     ):
         super().__init__(graph, generator="mt19937", holds_gradients=True)
         self._locations = _NodeNames()
+        self._changed = changed_arguments(graph)
+        self._unknown: set[torch.fx.Node] = set()
         self.text = self._write(forward, gradients)
 
     def _write(self, forward: list[torch.fx.Node], gradients: dict[torch.fx.Node, torch.fx.Node]) -> str:
@@ -65,6 +69,7 @@ class JointText(GraphWriter):
                 return self._write_call(node)
             except (ExportError, Unsupported):
                 pass
+        self._unknown.add(node)
         operands = [operand for operand in node.all_input_nodes if operand in self._types]
         self._add_stand_in(node, [self._values[o] for o in operands], ", ".join(self._types[o] for o in operands))
 
@@ -88,10 +93,23 @@ class JointText(GraphWriter):
         )
 
     def _discardable(self, node: torch.fx.Node) -> str:
-        """Tags of checkpointing, but not on what draws numbers: computed again it would draw others."""
-        if node.op != "call_function" or draws_numbers(node):
+        """Tags of checkpointing. What would be something else if it were computed again is saved: what draws numbers, what
+        takes an argument that has got a new value by then, and what nobody knows."""
+        if node.op != "call_function":
             return ""
+        if node in self._unknown or self._changed.intersection(node.all_input_nodes):
+            return " {train.checkpoint = #train.checkpoint<must_save, graph 0>}"
         return super()._discardable(node)
+
+
+def changed_arguments(graph: torch.fx.GraphModule) -> set[torch.fx.Node]:
+    """The arguments that get new values, such as running statistics."""
+    arguments = {node.meta.get("desc"): node for node in graph.graph.nodes if node.op == "placeholder"}
+    (output,) = (node for node in graph.graph.nodes if node.op == "output")
+    results = [desc for desc in output.meta.get("desc", ()) if isinstance(desc, aot.InputMutationAOTOutput)]
+    changed = {arguments[desc.mutated_input] for desc in results if desc.mutated_input in arguments}
+    copies = [node for node in graph.graph.nodes if node.target is torch.ops.aten.copy_.default]
+    return changed | {node.args[0] for node in copies if node.args[0].op == "placeholder"}
 
 
 def is_tangent(node: torch.fx.Node) -> bool:
