@@ -37,7 +37,7 @@ def compile_graph(graph: torch.fx.GraphModule, inputs: Sequence[Any], *, options
         passes: run on each program, as `cleave.Program.run_passes` takes them.
         kernels: which compiled kernels run, as `cleave-run --kernels` has it.
         partition: what the forward saves for the backward: "save-all", as eager mode does, or "min-cut".
-        strict: whether a graph that is no program is an error. By default PyTorch runs it, and a warning says why.
+        strict: whether a graph that cannot be a program is an error. By default PyTorch runs it, and a warning says so.
         programs: a list to which each program is added.
     """
     options = _checked(options or {})
@@ -98,7 +98,7 @@ def _called(call: Callable, function: TensorFunction) -> Callable:
     def run(arguments: list) -> list:
         tensors = [arguments[place] for place in inputs]
         tensors += constants
-        arguments.clear()  # so that what nobody else holds is freed after its last use
+        arguments.clear()  # so that what has no other holder is freed after its last use
         made = call(tensors)
         return [result.value if isinstance(result, Value) else made[result] for result in results]
 

@@ -34,7 +34,7 @@ class _Finder:
             def locate_file(self, path):
                 return _PACKAGE.parent / path
 
-        # Folders other than Python's own path are somebody else's.
+        # Folders other than Python's own path are another tool's.
         is_asked = context is None or (context.name in (None, "cleave") and context.path is sys.path)
         return [Checkout()] if is_asked else []
 

@@ -34,7 +34,7 @@ def partition(
 ) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
     """The forward and the backward of a joint graph, whose nodes are those of the joint graph.
 
-    recompute: what the backward may compute again, as `--partition-joint` has it. A graph that has symbolic sizes, or
+    recompute: what the backward may recompute, as `--partition-joint` has it. A graph that has symbolic sizes, or
         no backward, is left to PyTorch's own minimum cut.
     """
     forward, backward = joint_results(joint, num_fwd_outputs)

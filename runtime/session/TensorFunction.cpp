@@ -129,8 +129,8 @@ void TensorFunction::leaveGenerator() {
 }
 
 namespace {
-/// The arguments of a call, as far as somebody still holds them: which of them a result is, or is a
-/// view of.
+/// The arguments of a call, as far as the caller still holds them: which of them a result is, or is
+/// a view of.
 class HeldArguments {
 public:
   explicit HeldArguments(llvm::ArrayRef<at::Tensor> tensors) {

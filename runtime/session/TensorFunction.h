@@ -28,7 +28,7 @@ public:
   llvm::ArrayRef<ValueInfo> arguments() const { return parameters; }
 
   /// Computes the results. Arguments may have any strides; each is let go of after its last use, so
-  /// that the memory of one that nobody else holds is free then. A result is an argument itself
+  /// that the memory of one without other holders is free then. A result is an argument itself
   /// where the function returns it, shares memory with one where it is a view of it, and then its
   /// version counter too. Random numbers are those of the process's default generator, which is
   /// left where eager mode would leave it.

@@ -1,7 +1,7 @@
 """Writes joint graphs of torch.compile so that `--partition-joint` can say what a forward saves of them.
 
 The text is analysed and never run: what draws numbers, or what programs have no op for, is an opaque call, which is
-saved and never computed again.
+saved and never recomputed.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class JointText(GraphWriter):
         )
 
     def _discardable(self, node: torch.fx.Node) -> str:
-        """Tags of checkpointing. What would be something else if it were computed again is saved: what draws numbers, what
-        takes an argument that has got a new value by then, and what nobody knows."""
+        """Tags of checkpointing. Saved is what recomputing would change: what draws numbers, what takes an argument that
+        has got a new value by then, and what is unknown."""
         if node.op != "call_function":
             return ""
         if node in self._unknown or self._changed.intersection(node.all_input_nodes):

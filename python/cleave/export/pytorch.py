@@ -34,7 +34,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 __all__ = [
     "BYTECODE_TRANSLATORS", "FAKE_KERNELS", "KEPT_WHERE_UNUSED", "SET_GRAD_ENABLED", "TRACER_LOGS",
     "DispatchKey", "FakeTensor", "FakeTensorMode", "OpOverload", "TorchDispatchMode", "VariableTracker",
-    "aot_backend", "asks_for_dynamic_shapes", "descriptors", "detect_fake_mode", "dtensor_spec", "erase_assertions", "erase_unused_numbers", "grouped_mm",
+    "aot_backend", "asks_for_dynamic_shapes", "descriptors", "detect_fake_mode", "dtensor_spec", "erase_assertions",
+    "erase_unused_numbers", "extract_parts", "grouped_mm",
     "has_python_kernel", "joint_graph", "make_static", "memory_order", "note_optimizer_step", "part_of_step", "pytree",
     "python_kernels", "record_call", "registered_sharding", "reset_tracer", "run_kernel",
     "save_all_partition", "scheduler_parts",
@@ -290,7 +291,8 @@ def make_static(graph: fx.GraphModule, inputs: Sequence) -> tuple[fx.GraphModule
 
 def _is_symbolic(value: object) -> bool:
     if isinstance(value, torch.Tensor):
-        return any(isinstance(number, torch.SymInt) for number in (*value.shape, *value.stride(), value.storage_offset()))
+        numbers = (*value.shape, *value.stride(), value.storage_offset())
+        return any(isinstance(number, torch.SymInt) for number in numbers)
     return type(value) in _NUMBERS
 
 

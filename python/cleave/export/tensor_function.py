@@ -84,7 +84,7 @@ class TensorFunction(GraphWriter):
                 continue
             if result not in numbers:
                 if result not in self._values:
-                    raise self._refusal(result, "a result that is no tensor")
+                    raise self._refusal(result, "a result that is not a tensor")
                 numbers[result] = len(returned)
                 role = Role("output", str(len(returned)))
                 returned.append((self._values[result], self._types[result], role))
@@ -93,7 +93,7 @@ class TensorFunction(GraphWriter):
 
 
 class Value:
-    """A result of a graph that is no tensor: None, or a number."""
+    """A result of a graph that is not a tensor: None, or a number."""
 
     def __init__(self, value: object):
         self.value = value
