@@ -35,12 +35,11 @@ __all__ = [
     "BYTECODE_TRANSLATORS", "FAKE_KERNELS", "KEPT_WHERE_UNUSED", "SET_GRAD_ENABLED", "TRACER_LOGS",
     "DispatchKey", "FakeTensor", "FakeTensorMode", "OpOverload", "TorchDispatchMode", "VariableTracker",
     "aot_backend", "asks_for_dynamic_shapes", "descriptors", "detect_fake_mode", "dtensor_spec", "erase_assertions",
-    "erase_unused_numbers", "extract_parts", "grouped_mm",
-    "has_python_kernel", "joint_graph", "make_static", "memory_order", "note_optimizer_step", "part_of_step", "pytree",
-    "python_kernels", "record_call", "registered_sharding", "reset_tracer", "run_kernel",
-    "save_all_partition", "scheduler_parts",
-    "schemas", "suggest_memory_format", "trace_forward", "traced_node", "tracer_config",
-    "unset_fake_temporarily", "without_onednn", "without_tracing",
+    "erase_unused_numbers", "extract_parts", "grouped_mm", "has_python_kernel", "joint_graph", "joint_results",
+    "make_static", "memory_order", "min_cut_partition", "note_optimizer_step", "part_of_step", "partitioner_class",
+    "pytree", "python_kernels", "record_call", "registered_sharding", "reset_tracer", "run_kernel",
+    "save_all_partition", "scheduler_parts", "schemas", "suggest_memory_format", "trace_forward", "traced_node",
+    "tracer_config", "unset_fake_temporarily", "without_onednn", "without_tracing",
 ]  # fmt: skip
 
 _ASSERTIONS = {getattr(torch.ops.aten._assert_async, name) for name in torch.ops.aten._assert_async.overloads()}
