@@ -23,6 +23,8 @@ PLAN
   cleave-opt out/gpt_tied.mlir --annotate-placements=plan=plan.json \
     --propagate-placements=explain-json=explained.json --partition -o out/gpt.dp.mlirbc
   "$python" -m cleave.placement_page explained.json -o placements.html
+  "$python" -c 'import cleave, cleave.native
+print(cleave.load("out/gpt_tied.mlir").run_passes("cse"), "in", cleave.native.native().__file__)'
   cleave-run out/gpt.dp.mlirbc --weights out/gpt_tied.safetensors --ranks 2 --steps 2 \
     --data "text:$here/gpt.py" --quiet
 )

@@ -51,9 +51,14 @@ class Trainer(transformers.Trainer):
     def create_accelerator_and_postprocess(self) -> None:
         super().create_accelerator_and_postprocess()
         # The step reduces gradients, clips them and updates; accelerate's part of that has nothing to do.
-        self.accelerator.prepare_model = lambda model, *args, **options: model
+        self.accelerator.prepare_model = self._as_it_is
         self.accelerator.prepare_optimizer = lambda optimizer, *args, **options: _Updated(optimizer)
         self.accelerator.clip_grad_norm_ = lambda *args, **options: self._grad_norm
+
+    def _as_it_is(self, model: torch.nn.Module, *args, **options) -> torch.nn.Module:
+        # So that an evaluation does not prepare it once more.
+        self.accelerator._models.append(model)
+        return model
 
     def training_step(self, model: torch.nn.Module, inputs: Mapping[str, Any], num_items_in_batch=None) -> torch.Tensor:
         model.train()

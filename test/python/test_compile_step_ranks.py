@@ -18,7 +18,7 @@ SCRIPT = pathlib.Path(__file__).with_name("step_ranks.py")
 
 def run_ranks(mode, file, ranks=2):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", SCRIPT, mode, file]
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=480, check=False)
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
-"""docs/python.md: its code, run in its order, does what the page says."""
+"""docs/python.md and docs/tutorial.md: their code, run in its order, does what the pages say."""
 
+import os
 import pathlib
 import re
 import subprocess
@@ -13,11 +14,12 @@ RANKS = "torch.distributed.init_process_group"
 
 def test_the_pages_code_runs(tmp_path):
     blocks = [block for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if RANKS not in block]
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     check = """
 assert out.loss.item() < 0.5, out.loss
 assert session.steps == 1 and abs(loss - F.cross_entropy(model(batch), targets).item()) < 1e-6
 assert not torch.equal(session.weight("0.weight"), model[0].weight)
+assert str(program).count('approximate = "tanh"') == 2 and costs.parameter_bytes == 4 * (9 * 64 + 65 * 4)
 """
     script = tmp_path / "page.py"
     script.write_text("\n".join([*blocks, check]))
@@ -33,3 +35,23 @@ def test_the_ways_to_lay_out_are_those_that_run():
     assert len(calls) == 3
     for call in calls:
         compile(call.replace("{...}", "{}"), str(PAGE), "exec")
+
+
+def test_the_tutorial(tmp_path):
+    text = (cleave_path.SOURCE / "docs" / "tutorial.md").read_text()
+    names = iter(re.findall(r"`(\w+\.py)`", text))
+    commands = []
+    for kind, block in re.findall(r"```(python|sh)\n(.*?)```", text, re.DOTALL):
+        if kind == "python":
+            (tmp_path / next(names)).write_text(block)
+        else:
+            commands.append(block)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["back.py", "one.py", "ranks.py", "task.py"]
+    assert len(commands) == 3
+    environment = {**os.environ, "PATH": os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ["PATH"]])}
+    for command in commands:
+        ran = subprocess.run(
+            ["bash", "-ec", command], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240, check=False
+        )
+        assert ran.returncode == 0, f"{command}\n{ran.stdout}{ran.stderr[-4000:]}"
+    assert "untrained" in ran.stdout
