@@ -11,8 +11,10 @@ import json
 import os
 import pathlib
 import shlex
+import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 
 import model
@@ -37,6 +39,24 @@ def shown(argument):
     """Paths relative to the checkout."""
     text = str(argument)
     return os.path.relpath(text, ROOT) if text.startswith(str(ROOT) + "/") else text
+
+
+def train_by_wheel(out, build):
+    """A loop in Python, by the wheel alone: in an environment of its own, beside the packages of this one."""
+    wheels, environment = out / "wheel", out / "environment"
+    for folder in (wheels, environment):
+        shutil.rmtree(folder, ignore_errors=True)
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    run("A wheel of Cleave for Python", [*pip, "wheel", ROOT / "python", "--no-deps", "--no-build-isolation", "-w", wheels],
+        env={**clean, "CLEAVE_BUILD": str(build)})
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    (packages,) = environment.glob("lib/python*/site-packages")
+    (packages / "rest.pth").write_text(sysconfig.get_paths()["purelib"])
+    (wheel,) = wheels.iterdir()
+    python = environment / "bin" / "python"
+    run("Installed", [*pip, "--python", python, "install", "--no-deps", "--no-index", wheel], env=clean)
+    run("In a training loop of your own: cleave.compile_step", [python, HERE / "loop.py"], env=clean)
 
 
 def read_metrics(path):
@@ -94,6 +114,8 @@ def main():
          "--master-port", "0", "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0",
          HERE / "reference.py", "--steps", options.steps, "--metrics", out / "ddp.jsonl"],
         stderr=subprocess.DEVNULL if not os.environ.get("CLEAVE_DEMO_VERBOSE") else None)
+
+    train_by_wheel(out, options.build.resolve())
 
     ours, our_ms = read_metrics(out / "cleave.jsonl")
     theirs, their_ms = read_metrics(out / "ddp.jsonl")

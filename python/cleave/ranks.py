@@ -116,10 +116,9 @@ class Ranks:
 
     def held(self, owner: torch.Tensor, value: dict) -> torch.Tensor:
         """What this rank has of a parameter or buffer that a program before has laid out."""
-        part = owner.detach()
-        expected, found = _shards(value["shards"]), ()
+        part, expected, found = owner, _shards(value["shards"]), ()
         if is_sharded(owner):
-            part = part.to_local()
+            part = owner.detach().to_local()
             found = _shards((axis, p.dim, 0) for axis, p in zip(self.mesh, owner.placements) if p.is_shard())
         if expected != found or list(part.shape) != list(value["shape"]):
             raise native().Error(

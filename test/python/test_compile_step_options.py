@@ -48,6 +48,17 @@ def test_several_optimizers():
         assert all(torch.equal(a[slot], b[slot]) for a, b in zip(*states) for slot in a)
 
 
+def test_a_parameter_in_other_memory_is_seen_by_all_programs():
+    model, optimizer = tagger()
+    step = cleave.compile_step(model, F.cross_entropy, optimizer)
+    for examples in (6, 2):
+        step(*tagged(examples))
+    model[0].bias.data = model[0].bias.data.clone()
+    for examples in (6, 2):
+        with pytest.raises(cleave.Error, match="param.0.bias: it lies in other memory"):
+            step(*tagged(examples))
+
+
 def test_several_optimizers_that_have_taken_different_steps():
     model, _ = tagger()
     optimizers = [torch.optim.AdamW([p], lr=1e-2, fused=True) for p in (model[0].weight, model[2].weight)]
