@@ -19,8 +19,9 @@ _OPTIONS = ("batch_dims", "kernels", "microbatches", "passes", "seed", "timeout"
 class Trainer(transformers.Trainer):
     """Trains by `cleave.compile_step`; everything else (data, schedulers, evaluation, callbacks, checkpoints) is Trainer's.
 
-    Several ranks, under torchrun or accelerate launch, are data-parallel. The loss is the model's own, the mean over
-    each rank's batch; batches have one length. Gradients are clipped to `max_grad_norm`.
+    Several ranks, under torchrun or accelerate launch, are data-parallel. The loss is the model's own, its mean over
+    each rank's batch (`num_items_in_batch` is not used); batches have one length. Gradients are clipped to
+    `max_grad_norm`.
 
     step: options of compile_step: microbatches, passes, kernels, batch_dims, seed, timeout.
     """
