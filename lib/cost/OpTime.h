@@ -13,6 +13,7 @@ struct MatrixProduct {
   Width width = Width::Bits16;
 
   double flops() const { return 2 * batch * m * n * k; }
+  bool operator==(const MatrixProduct &) const = default;
   /// Operands in their width, results in 16 bits, or 32 if the operands have as many.
   double bytes() const;
 };

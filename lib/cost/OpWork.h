@@ -25,6 +25,8 @@ struct OpWork {
   /// Of an all-to-all: how many ranks each token goes to; 0: the bytes are divided evenly among all
   /// ranks.
   double copies = 0;
+
+  bool operator==(const OpWork &) const = default;
 };
 
 /// Seconds of a kernel without its launch, and of a communication among `group`, which is not used

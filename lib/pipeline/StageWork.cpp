@@ -161,6 +161,11 @@ public:
       FailureOr<StageWork> work = measure(stage);
       if (failed(work))
         return failure();
+      for (auto [number, other] : llvm::enumerate(program.stages))
+        if (!other.likeStage && work->hasSameFunctions(other)) {
+          work->likeStage = unsigned(number);
+          break;
+        }
       program.stages.push_back(std::move(*work));
     }
     countExamples(stages);
@@ -340,6 +345,7 @@ private:
   LogicalResult append(func::FuncOp function, FunctionWork &list, StageWork &stage,
                        llvm::function_ref<bool(Operation &)> belongs) {
     llvm::DenseMap<Value, int> started;
+    int numStarted = 0;
     bool isUpdate = &list == &stage.update;
     for (Operation &op : function.front().without_terminator()) {
       if (!belongs(op))
@@ -422,7 +428,6 @@ private:
   ProgramWork program;
   llvm::DenseMap<Attribute, unsigned> groups;
   llvm::DenseMap<const void *, unsigned> names;
-  int numStarted = 0;
 };
 } // namespace
 

@@ -107,7 +107,8 @@ void Builder::norm() {
   double unfused = layout.software.fusesPointwise > 0 ? 1 : 2;
   moved(4 * unfused * size, 10 * size, 1, 2);
   keep(2 * size);
-  layer.parameters += 2 * hidden;
+  // Gated models normalize by the root mean square, without a bias.
+  layer.parameters += (layout.dimensions.gated > 0 ? 1 : 2) * hidden;
 }
 
 void Builder::residual() {

@@ -86,9 +86,12 @@ static llvm::json::Object toJSON(llvm::ArrayRef<simulate::Part> parts) {
 
 llvm::json::Object sim::toJSON(const StepReport &report) {
   const simulate::Step &step = report.step;
-  llvm::json::Object sensitivities;
+  // In their order: the largest first.
+  llvm::json::Array sensitivities, ops;
   for (const simulate::Sensitivity &each : report.sensitivities)
-    sensitivities[each.name] = each.percent;
+    sensitivities.push_back(llvm::json::Object{{"of", each.name}, {"percent", each.percent}});
+  for (const simulate::Part &part : step.ops)
+    ops.push_back(llvm::json::Object{{"op", part.name}, {"seconds", part.seconds}});
   llvm::json::Object sent;
   for (const auto &[axes, bytes] : step.sent)
     sent[axes] = bytes;
@@ -111,7 +114,7 @@ llvm::json::Object sim::toJSON(const StepReport &report) {
                             {"sent_bytes", std::move(sent)},
                             {"rank_flops", step.rankFlops},
                             {"saved_bytes", step.savedBytes},
-                            {"ops", ::toJSON(step.ops)},
+                            {"ops", std::move(ops)},
                             {"memory", std::move(memory)},
                             {"device_memory", report.cluster.device.memory},
                             {"sensitivities", std::move(sensitivities)},

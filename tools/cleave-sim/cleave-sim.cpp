@@ -142,6 +142,8 @@ static llvm::Error readClusterCosts(Request &request) {
     request.microbatches = std::max(request.microbatches, 1u);
   }
   request.runOptions.usesGraphs = graphsOption;
+  request.runOptions.simulation.model =
+      transfersOption == "nccl" ? schedule::CommModel::nccl() : schedule::CommModel::gloo();
   request.runOptions.schedulesReductions =
       request.program->schedule && simulate::hasReductions(*request.program->schedule);
   request.costs = simulate::costsOfStages(*cluster, work,

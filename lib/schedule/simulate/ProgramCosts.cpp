@@ -13,6 +13,15 @@ using namespace cleave::simulate;
 using cleave::makeError;
 namespace cost = cleave::cost;
 
+bool StageWork::hasSameFunctions(const StageWork &other) const {
+  for (auto list :
+       {&StageWork::forward, &StageWork::backward, &StageWork::input, &StageWork::weight,
+        &StageWork::unshard, &StageWork::reduce, &StageWork::update})
+    if (this->*list != other.*list)
+      return false;
+  return numReductions == other.numReductions;
+}
+
 namespace {
 /// A communication in flight.
 struct Flight {
@@ -140,7 +149,12 @@ std::vector<StageTime> cleave::simulate::timeStages(const cost::Cluster &cluster
                                                     const ProgramWork &program,
                                                     const RunOptions &options) {
   std::vector<StageTime> times;
+  times.reserve(program.stages.size());
   for (const StageWork &stage : program.stages) {
+    if (stage.likeStage) {
+      times.push_back(StageTime(times[*stage.likeStage]));
+      continue;
+    }
     StageTime &time = times.emplace_back();
     auto of = [&](const FunctionWork &function) {
       return timeOf(cluster, program, function, options);

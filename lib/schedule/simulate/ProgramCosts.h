@@ -4,7 +4,7 @@
 #define CLEAVE_LIB_SCHEDULE_SIMULATE_PROGRAMCOSTS_H
 
 #include "lib/cost/OpWork.h"
-#include "lib/schedule/simulate/CostTable.h"
+#include "lib/schedule/simulate/Simulator.h"
 
 #include "llvm/ADT/ArrayRef.h"
 
@@ -19,12 +19,14 @@ struct OpWork : cost::OpWork {
   /// Of a communication: among whom, in ProgramWork::groups.
   unsigned group = 0;
   /// A communication that overlaps the ops after it, and the op that waits for it, have the same
-  /// number; -1 for all others.
+  /// number, which is the function's own; -1 for all others.
   int starts = -1;
   int awaits = -1;
   /// Whether it runs in the last microbatch only, beside what follows it, as the reduction of a
   /// bucket of gradients; the update waits for it.
   bool isOnce = false;
+
+  bool operator==(const OpWork &) const = default;
 };
 using FunctionWork = std::vector<OpWork>;
 
@@ -54,6 +56,11 @@ struct StageWork {
   unsigned numReductions = 0;
   /// Floating-point operations of the model for one microbatch: without what is recomputed.
   double modelFlops = 0;
+  /// An earlier stage whose functions do the same, if there is one: it takes as long.
+  std::optional<unsigned> likeStage;
+
+  /// Whether the functions of both do the same.
+  bool hasSameFunctions(const StageWork &other) const;
 };
 
 /// The ranks that communicate, by the axes along which they do.
@@ -92,6 +99,7 @@ struct RunOptions {
   bool usesGraphs = false;
   /// The schedule says when each bucket is reduced. Otherwise they are during the last backward.
   bool schedulesReductions = false;
+  SimulationOptions simulation;
 };
 
 /// Its ops one after another, communications on a stream of their own. With `isLast`, ops that run

@@ -43,6 +43,8 @@ struct FunctionRuns {
   const FunctionWork *work;
   const FunctionTime *time;
   double runs;
+  /// Whether other functions may run beside it: an unshard or a reduction that the schedule places.
+  bool isBeside = false;
 };
 
 /// Adds up where the seconds of a rank go.
@@ -53,9 +55,10 @@ public:
         sent(program.groups.size(), 0), byOp(program.names.size(), 0) {}
 
   void add(const FunctionRuns &function) {
-    seconds += function.runs * function.time->seconds;
+    if (!function.isBeside)
+      seconds += function.runs * function.time->seconds;
     for (auto [sum, each] : llvm::zip_equal(exposed, function.time->exposed))
-      sum += function.runs * each;
+      sum += function.isBeside ? 0 : function.runs * each;
     for (const OpWork &op : *function.work) {
       bool communicates = op.kind == OpWork::Communication;
       cost::Group group = communicates ? program.groups[op.group].ranks : cost::Group();
@@ -84,7 +87,8 @@ static std::vector<FunctionRuns> listRuns(const ProgramWork &program, const Sche
       if (hasStage(leaf.kind))
         ++counts[{leaf.stage, leaf.kind}];
     });
-  if (!hasUpdates(schedule))
+  bool places = hasUpdates(schedule);
+  if (!places)
     for (unsigned stage = 0; stage < schedule.numStages(); ++stage)
       if (schedule.topology.rankOf(stage) == rank)
         for (ActionKind kind :
@@ -113,10 +117,10 @@ static std::vector<FunctionRuns> listRuns(const ProgramWork &program, const Sche
       runs.push_back({&work.weight, &time.weight, count});
       break;
     case ActionKind::Unshard:
-      runs.push_back({&work.unshard, &time.unshard, count});
+      runs.push_back({&work.unshard, &time.unshard, count, places});
       break;
     case ActionKind::ReduceGrad:
-      runs.push_back({&work.reduce, &time.reduce, count});
+      runs.push_back({&work.reduce, &time.reduce, count, places});
       break;
     case ActionKind::OptimizerStep:
       runs.push_back({&work.update, &time.update, count});
@@ -214,7 +218,7 @@ llvm::Expected<Step> cleave::simulate::predictStep(const cost::Cluster &cluster,
                                                    const Schedule &schedule,
                                                    const RunOptions &options) {
   std::vector<StageTime> times = timeStages(cluster, program, options);
-  auto timeline = simulate(schedule, costsOfStages(cluster, program, times));
+  auto timeline = simulate(schedule, costsOfStages(cluster, program, times), options.simulation);
   if (!timeline)
     return timeline.takeError();
   return describeStep(cluster, program, schedule, times, measure(schedule, *timeline));

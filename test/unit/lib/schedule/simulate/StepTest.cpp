@@ -139,6 +139,16 @@ TEST(Step, MicrobatchesThenTheUpdate) {
   EXPECT_DOUBLE_EQ(step.maxMemory(), 105);
 }
 
+TEST(Step, StagesThatDoTheSameTakeAsLong) {
+  ProgramWork program = makeProgram(2);
+  EXPECT_TRUE(program.stages[0].hasSameFunctions(program.stages[1]));
+  program.stages[1].likeStage = 0;
+  std::vector<StageTime> times = timeStages(makeCluster(), program);
+  EXPECT_DOUBLE_EQ(times[1].backward.seconds, 4);
+  program.stages[1].backward.push_back(makeProduct(1));
+  EXPECT_FALSE(program.stages[0].hasSameFunctions(program.stages[1]));
+}
+
 TEST(Step, APipelineHasBubbles) {
   cost::Cluster cluster = makeCluster();
   cluster.device.stepSeconds = 1;
