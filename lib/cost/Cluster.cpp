@@ -262,7 +262,7 @@ llvm::Expected<Cluster> Library::readCluster(llvm::StringRef path) {
   auto library = read(folder.empty() ? "." : folder);
   if (!library)
     return library.takeError();
-  // Of several files with this name, the one that was asked for.
+  // Of several files with that name, the one that was asked for.
   for (const Nodes &cluster : library->nodes)
     if (llvm::sys::fs::equivalent(cluster.file, path))
       return library->make(cluster);

@@ -197,7 +197,8 @@ private:
     for (func::FuncOp function : {stage.backward, stage.backwardInput})
       work.backwardBytes += sumResults(function, train::RoleKind::CrossingGradient);
     SavedMemory saved;
-    saved.visit(stage.forward);
+    if (stage.forward)
+      saved.visit(stage.forward);
     work.savedBytes = saved.sumTaken({stage.backward, stage.backwardInput, stage.backwardWeight});
     if (stage.backwardInput)
       saved.visit(stage.backwardInput);

@@ -20,7 +20,7 @@ struct StepReport {
   double readSeconds = 0, measureSeconds = 0, predictSeconds = 0;
 };
 
-/// The cluster that a file describes, or one of that name in the folder of --devices.
+/// The cluster that a file describes, or one with that name in the folder of --devices.
 llvm::Expected<cost::Cluster> readCluster(llvm::StringRef fileOrName);
 
 /// Predicts the step that a run simulates. Fails if it needs more memory than a device has.

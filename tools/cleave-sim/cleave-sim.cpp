@@ -24,10 +24,10 @@ static cl::opt<std::string> programOption(
     cl::Positional, cl::cat(category), cl::value_desc("program.mlir"),
     cl::desc("[program.mlir: a program with stages, and a schedule unless --schedule is given; "
              "with --cluster any program]"));
-static cl::opt<std::string>
-    clusterOption("cluster", cl::cat(category), cl::value_desc("file.json|name"),
-                  cl::desc("Predict the whole step on a cluster, which a file describes, or a file "
-                           "of that name's in the folder of --devices"));
+static cl::opt<std::string> clusterOption(
+    "cluster", cl::cat(category), cl::value_desc("file.json|name"),
+    cl::desc("Predict the whole step on a cluster, which a file describes, or one with "
+             "that name in the folder of --devices"));
 static cl::opt<bool> graphsOption(
     "graphs", cl::cat(category),
     cl::desc("Steps are replayed as graphs of the device: launches cost the host nothing"));

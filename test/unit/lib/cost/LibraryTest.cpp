@@ -118,7 +118,7 @@ TEST_F(LibraryTest, AFileNamesItsCluster) {
   llvm::SmallString<128> path(folder);
   llvm::sys::path::append(path, "cluster.json");
   EXPECT_EQ(llvm::cantFail(Library::readCluster(path)).name, "nodes");
-  // A second cluster of that name does not stand in for it.
+  // A second cluster with that name does not stand in for it.
   write("b.json", device("b", "a", ""));
   write("other.json", cluster("b"));
   EXPECT_EQ(llvm::cantFail(Library::readCluster(path)).device.name, "a");
