@@ -381,9 +381,9 @@ private:
         static_cast<cost::OpWork &>(work) = aten::describeWork(&op);
         if (work.kernels == 0)
           continue;
-        if (work.kind == OpWork::Product || work.kind == OpWork::Attention) {
-          cost::Width width = work.kind == OpWork::Product ? work.product.width : work.width;
-          program.width = std::min(program.width.value_or(width), width);
+        if (double flops = cost::flopsOf(work); flops > 0) {
+          bool isProduct = work.kind == OpWork::Product;
+          program.flopsOfWidth[size_t(isProduct ? work.product.width : work.width)] += flops;
         }
         if (!isUpdate && !op.hasAttr(train::kRecomputedAttrName))
           stage.modelFlops += double(aten::countFlops(&op));

@@ -22,6 +22,10 @@ bool StageWork::hasSameFunctions(const StageWork &other) const {
   return numReductions == other.numReductions;
 }
 
+cost::Width ProgramWork::getWidth() const {
+  return cost::Width(llvm::max_element(flopsOfWidth) - flopsOfWidth.begin());
+}
+
 namespace {
 /// A communication in flight.
 struct Flight {
@@ -209,7 +213,7 @@ CostTable cleave::simulate::costsOfStages(const cost::Cluster &cluster,
 }
 
 llvm::Error cleave::simulate::checkWidth(const cost::Cluster &cluster, const ProgramWork &program) {
-  if (program.width != cost::Width::Bits32 || cluster.device.flops32 > 0)
+  if (program.flopsOfWidth[size_t(cost::Width::Bits32)] == 0 || cluster.device.flops32 > 0)
     return llvm::Error::success();
   return makeError(
       "cluster {0}: device {1} has no fact \"flops_32bit\", but the program multiplies "

@@ -8,6 +8,7 @@
 
 #include "llvm/ADT/ArrayRef.h"
 
+#include <array>
 #include <optional>
 
 namespace cleave::simulate {
@@ -80,8 +81,11 @@ struct ProgramWork {
   int64_t pipelineStride = 1;
   /// Of one microbatch, on all ranks together; tokens are 0 unless an input is made of integers.
   double examples = 0, tokens = 0;
-  /// Of the program's products; nothing if it has none.
-  std::optional<cost::Width> width;
+  /// Floating-point operations of its functions by the width of their operands.
+  std::array<double, 4> flopsOfWidth = {};
+
+  /// The width of most of them.
+  cost::Width getWidth() const;
 };
 
 /// Seconds of a function.

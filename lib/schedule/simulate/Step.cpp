@@ -202,7 +202,7 @@ Step cleave::simulate::describeStep(const cost::Cluster &cluster, const ProgramW
   for (const StageWork &stage : program.stages)
     step.flops += stage.modelFlops * microbatches * replicas;
   const cost::Device &device = cluster.device;
-  double peak = program.width == cost::Width::Bits32 ? device.flops32 : device.flops16;
+  double peak = program.getWidth() == cost::Width::Bits32 ? device.flops32 : device.flops16;
   if (step.seconds > 0) {
     step.mfu = step.flops / (step.seconds * peak * double(program.devices));
     step.examplesPerSecond = program.examples * microbatches / step.seconds;

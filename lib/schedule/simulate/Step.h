@@ -42,7 +42,7 @@ struct Step {
   /// communication counts.
   std::vector<Part> ops;
   double flops = 0; // of the model, on all devices
-  double mfu = 0;   // of the devices' peak for the width of the program's products
+  double mfu = 0;   // of the devices' peak for 32 bits, if most products have as many, or for 16
   double tokensPerSecond = 0, examplesPerSecond = 0;
   std::vector<RankMemory> memory; // by place in the pipeline
 

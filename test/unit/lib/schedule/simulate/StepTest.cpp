@@ -57,7 +57,7 @@ static ProgramWork makeProgram(unsigned stages) {
   program.pipelineStride = 2;
   program.examples = 8;
   program.tokens = 80;
-  program.width = cost::Width::Bits16;
+  program.flopsOfWidth[size_t(cost::Width::Bits16)] = 6;
   program.stages.resize(stages);
   for (StageWork &stage : program.stages) {
     stage.hasBackward = true;
@@ -185,6 +185,7 @@ TEST(Step, AWidthWithoutARateIsRefused) {
   ProgramWork program = makeProgram(1);
   cost::Cluster cluster = makeCluster();
   EXPECT_FALSE(bool(checkWidth(cluster, program)));
-  program.width = cost::Width::Bits32;
+  program.flopsOfWidth[size_t(cost::Width::Bits32)] = 1;
+  EXPECT_EQ(program.getWidth(), cost::Width::Bits16);
   EXPECT_NE(llvm::toString(checkWidth(cluster, program)).find("flops_32bit"), std::string::npos);
 }
