@@ -1,74 +1,33 @@
 //===- Certificate.cpp - exact checks of bounds ----------------------------===//
 
-#include "lib/solve/Certificate.h"
+#include "lib/solve/CertificateReader.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <numeric>
 
 using namespace cleave::solve;
 
-namespace {
+/// Sums of this many such numbers do not overflow.
+static constexpr Cost most = Cost(1) << 108;
 
-constexpr Cost infinite = ~(Cost(1) << 127);
-
-/// The problem with the certificate's messages and prices worked in, and its removals checked.
-class Reading {
-public:
-  Reading(const Problem &problem, const Certificate &certificate);
-
-  std::optional<Bound> check();
-  /// After a check.
-  Proof exhaust(std::optional<Cost> upper, uint64_t steps, llvm::function_ref<bool()> isStopped);
-
-private:
-  bool checkRemovals();
-  bool isImpossible(unsigned node, unsigned choice) const;
-  bool reparametrise();
-  Cost edgeCost(unsigned edge, unsigned first, unsigned second) const;
-
-  void descend(Cost fixed);
-  unsigned pickNode() const;
-  void assign(unsigned node, unsigned choice);
-  void undo(size_t trail);
-
-  const Problem &problem;
-  const Certificate &certificate;
-  llvm::ArrayRef<Node> nodes;
-  std::vector<std::vector<unsigned>> edgesOf;
-  std::vector<char> isKept;
-  std::vector<size_t> offsets;
-  std::vector<Cost> potentials, edgeMinima;
-  Cost bound = 0;
-  bool isInfeasible = false;
-
-  // Of the exhaustive search.
-  std::optional<Cost> upper;
-  uint64_t stepsLeft = 0;
-  llvm::function_ref<bool()> isStopped;
-  bool isCut = false;
-  Assignment chosen;
-  std::vector<char> isChosen;
-  std::vector<std::pair<size_t, Cost>> trail;
-  std::vector<int64_t> leastUsage;
-  std::optional<Assignment> best;
-};
-
-} // namespace
-
-Reading::Reading(const Problem &problem, const Certificate &certificate)
+CertificateReader::CertificateReader(const Problem &problem, const Certificate &certificate)
     : problem(problem), certificate(certificate), nodes(problem.getNodes()), edgesOf(nodes.size()),
-      isKept(problem.getCosts().size(), 1) {
-  size_t offset = 0;
+      isKept(problem.getCosts().size(), 1), leaderOf(nodes.size()), choiceOf(nodes.size()),
+      linksOf(nodes.size()) {
   for (auto [number, edge] : llvm::enumerate(problem.getEdges())) {
     edgesOf[edge.first].push_back(number);
     edgesOf[edge.second].push_back(number);
-    offsets.push_back(offset);
-    offset += nodes[edge.first].size + nodes[edge.second].size;
+  }
+  std::iota(leaderOf.begin(), leaderOf.end(), 0);
+  for (auto [own, node] : llvm::zip_equal(choiceOf, nodes)) {
+    own.resize(node.size);
+    std::iota(own.begin(), own.end(), 0);
   }
 }
 
-bool Reading::isImpossible(unsigned number, unsigned choice) const {
+bool CertificateReader::isImpossible(unsigned number, unsigned choice) const {
   if (problem.getCosts(number)[choice] == forbidden)
     return true;
   for (unsigned edgeNumber : edgesOf[number]) {
@@ -88,7 +47,7 @@ bool Reading::isImpossible(unsigned number, unsigned choice) const {
   return false;
 }
 
-bool Reading::checkRemovals() {
+bool CertificateReader::checkRemovals() {
   std::vector<unsigned> left;
   for (const Node &node : nodes)
     left.push_back(node.size);
@@ -163,25 +122,141 @@ bool Reading::checkRemovals() {
   return true;
 }
 
-Cost Reading::edgeCost(unsigned number, unsigned first, unsigned second) const {
-  const Edge &edge = problem.getEdges()[number];
-  const Matrix &matrix = problem.getMatrices()[edge.matrix];
-  int64_t cost = matrix.costs[size_t(first) * matrix.columns + second];
-  if (cost == forbidden)
-    return infinite;
-  const Cost *messages = &certificate.messages[offsets[number]];
-  return (Cost(cost) << Certificate::shift) - messages[first] -
-         messages[nodes[edge.first].size + second];
+/// Follows the certificate's steps; whether each of them is allowed.
+bool CertificateReader::contract() {
+  constexpr unsigned none = ~0u;
+  std::vector<std::vector<unsigned>> members(nodes.size());
+  for (unsigned node = 0; node < nodes.size(); ++node)
+    members[node] = {node};
+  for (const Contraction::Step &step : certificate.contracted) {
+    if (step.edge >= problem.getEdges().size())
+      return false;
+    const Edge &edge = problem.getEdges()[step.edge];
+    const Matrix &matrix = problem.getMatrices()[edge.matrix];
+    unsigned follower = step.ofFirst ? edge.first : edge.second;
+    unsigned other = step.ofFirst ? edge.second : edge.first;
+    unsigned from = leaderOf[follower], to = leaderOf[other];
+    if (from == to)
+      return false;
+    std::vector<unsigned> map(nodes[to].size, none);
+    for (unsigned choice = 0; choice < nodes[to].size; ++choice) {
+      if (!isGroupKept(to, choice))
+        continue;
+      for (unsigned partner = 0; partner < nodes[from].size; ++partner) {
+        if (!isGroupKept(from, partner))
+          continue;
+        size_t own = choiceOf[follower][partner], others = choiceOf[other][choice];
+        size_t index = step.ofFirst ? own * matrix.columns + others : others * matrix.columns + own;
+        if (matrix.costs[index] == forbidden)
+          continue;
+        if (map[choice] != none)
+          return false;
+        map[choice] = partner;
+      }
+      // Nothing stands beside it.
+      if (map[choice] == none)
+        isKept[nodes[to].offset + choice] = 0;
+    }
+    for (unsigned member : members[from]) {
+      std::vector<unsigned> next;
+      for (unsigned partner : map)
+        next.push_back(partner == none ? 0 : choiceOf[member][partner]);
+      choiceOf[member] = std::move(next);
+      leaderOf[member] = to;
+    }
+    members[to].insert(members[to].end(), members[from].begin(), members[from].end());
+    members[from].clear();
+  }
+  for (unsigned node = 0; node < nodes.size(); ++node)
+    if (leaderOf[node] == node)
+      leaders.push_back(node);
+  std::map<std::pair<unsigned, unsigned>, std::vector<unsigned>> pairs;
+  for (auto [number, edge] : llvm::enumerate(problem.getEdges())) {
+    unsigned first = leaderOf[edge.first], second = leaderOf[edge.second];
+    if (first != second) {
+      pairs[std::minmax(first, second)].push_back(number);
+      continue;
+    }
+    const Matrix &matrix = problem.getMatrices()[edge.matrix];
+    for (unsigned choice = 0; choice < nodes[first].size; ++choice)
+      if (matrix.costs[size_t(choiceOf[edge.first][choice]) * matrix.columns +
+                       choiceOf[edge.second][choice]] == forbidden)
+        isKept[nodes[first].offset + choice] = 0;
+  }
+  for (unsigned node = 0; node < nodes.size(); ++node)
+    for (auto [choice, own] : llvm::enumerate(choiceOf[node]))
+      if (problem.getCosts(node)[own] == forbidden)
+        isKept[nodes[leaderOf[node]].offset + choice] = 0;
+  size_t messages = 0;
+  for (auto &[pair, edges] : pairs) {
+    linksOf[pair.first].push_back(links.size());
+    linksOf[pair.second].push_back(links.size());
+    links.push_back({pair.first, pair.second, std::move(edges), messages});
+    messages += nodes[pair.first].size + nodes[pair.second].size;
+  }
+  return true;
 }
 
-bool Reading::reparametrise() {
+Cost CertificateReader::getPlainCost(const Link &link, unsigned first, unsigned second) const {
+  Cost sum = 0;
+  for (unsigned number : link.edges) {
+    const Edge &edge = problem.getEdges()[number];
+    const Matrix &matrix = problem.getMatrices()[edge.matrix];
+    bool isTurned = leaderOf[edge.first] != link.first;
+    unsigned row = choiceOf[edge.first][isTurned ? second : first];
+    unsigned column = choiceOf[edge.second][isTurned ? first : second];
+    int64_t cost = matrix.costs[size_t(row) * matrix.columns + column];
+    if (cost == forbidden)
+      return infinite;
+    sum += cost;
+  }
+  return sum << Certificate::shift;
+}
+
+Cost CertificateReader::getCost(const Link &link, unsigned first, unsigned second) const {
+  Cost cost = getPlainCost(link, first, second);
+  if (cost == infinite)
+    return infinite;
+  const Cost *messages = &certificate.messages[link.messages];
+  return cost - messages[first] - messages[nodes[link.first].size + second];
+}
+
+bool CertificateReader::isImpossibleForGroup(unsigned leader, unsigned choice) const {
+  return llvm::any_of(linksOf[leader], [&](unsigned number) {
+    const Link &link = links[number];
+    bool isFirst = link.first == leader;
+    unsigned other = isFirst ? link.second : link.first;
+    for (unsigned partner = 0; partner < nodes[other].size; ++partner)
+      if (isGroupKept(other, partner) &&
+          getPlainCost(link, isFirst ? choice : partner, isFirst ? partner : choice) != infinite)
+        return false;
+    return true;
+  });
+}
+
+bool CertificateReader::checkGroupRemovals() {
+  for (auto [leader, choice] : certificate.removedFromGroups) {
+    if (leader >= nodes.size() || leaderOf[leader] != leader || choice >= nodes[leader].size)
+      return false;
+    if (!isGroupKept(leader, choice))
+      continue;
+    if (!isImpossibleForGroup(leader, choice))
+      return false;
+    isKept[nodes[leader].offset + choice] = 0;
+  }
+  for (unsigned leader : leaders) {
+    const char *kept = &isKept[nodes[leader].offset];
+    isInfeasible |= std::none_of(kept, kept + nodes[leader].size, [](char is) { return is; });
+  }
+  return true;
+}
+
+bool CertificateReader::reparametrise() {
   size_t expected = 0;
-  for (const Edge &edge : problem.getEdges())
-    expected += nodes[edge.first].size + nodes[edge.second].size;
+  for (const Link &link : links)
+    expected += nodes[link.first].size + nodes[link.second].size;
   if (certificate.messages.size() != expected)
     return false;
-  // Sums of this many such numbers do not overflow.
-  constexpr Cost most = Cost(1) << 108;
   for (Cost message : certificate.messages)
     if (message > most || message < -most)
       return false;
@@ -199,59 +274,89 @@ bool Reading::reparametrise() {
   if (__builtin_mul_overflow(sums.back(), Cost(problem.limit), &paid))
     return false;
   bound = -paid;
-  potentials.assign(problem.getCosts().size(), infinite);
+  potentials.assign(problem.getCosts().size(), 0);
+  bool isValid = true;
+  auto add = [&](unsigned leader, unsigned choice, Cost part) {
+    Cost &potential = potentials[nodes[leader].offset + choice];
+    if (isGroupKept(leader, choice))
+      isValid &= !__builtin_add_overflow(potential, part, &potential) && potential < most * 4 &&
+                 potential > -most * 4;
+  };
   for (auto [number, node] : llvm::enumerate(nodes)) {
     Cost price = 0;
     if (node.isLive())
       price = sums[llvm::lower_bound(times, node.end) - times.begin()] -
               sums[llvm::lower_bound(times, node.start) - times.begin()];
-    for (size_t index = node.offset; index < node.offset + node.size; ++index) {
-      if (!isKept[index])
-        continue;
+    std::vector<Cost> own;
+    for (auto [cost, usage] :
+         llvm::zip_equal(problem.getCosts(number), problem.getUsages(number))) {
       Cost used;
-      if (__builtin_mul_overflow(price, Cost(problem.getUsages()[index]), &used) ||
-          used > (Cost(1) << 110))
-        return false;
-      potentials[index] = (Cost(problem.getCosts()[index]) << Certificate::shift) + used;
+      // Removed choices are not looked at, whatever they say.
+      bool isLarge = __builtin_mul_overflow(price, Cost(usage), &used) || used > most;
+      own.push_back(cost == forbidden || isLarge ? infinite
+                                                 : (Cost(cost) << Certificate::shift) + used);
     }
+    for (auto [choice, taken] : llvm::enumerate(choiceOf[number]))
+      add(leaderOf[number], choice, own[taken]);
   }
-  for (auto [number, edge] : llvm::enumerate(problem.getEdges())) {
-    const Node &first = nodes[edge.first], &second = nodes[edge.second];
-    const Cost *messages = &certificate.messages[offsets[number]];
-    for (unsigned choice = 0; choice < first.size; ++choice)
-      if (isKept[first.offset + choice])
-        potentials[first.offset + choice] += messages[choice];
-    for (unsigned choice = 0; choice < second.size; ++choice)
-      if (isKept[second.offset + choice])
-        potentials[second.offset + choice] += messages[first.size + choice];
+  for (const Edge &edge : problem.getEdges()) {
+    if (leaderOf[edge.first] != leaderOf[edge.second])
+      continue;
+    unsigned leader = leaderOf[edge.first];
+    const Matrix &matrix = problem.getMatrices()[edge.matrix];
+    for (unsigned choice = 0; choice < nodes[leader].size; ++choice)
+      if (isGroupKept(leader, choice))
+        add(leader, choice,
+            Cost(matrix.costs[size_t(choiceOf[edge.first][choice]) * matrix.columns +
+                              choiceOf[edge.second][choice]])
+                << Certificate::shift);
   }
-  return true;
+  for (const Link &link : links) {
+    const Cost *messages = &certificate.messages[link.messages];
+    for (unsigned choice = 0; choice < nodes[link.first].size; ++choice)
+      add(link.first, choice, *messages++);
+    for (unsigned choice = 0; choice < nodes[link.second].size; ++choice)
+      add(link.second, choice, *messages++);
+  }
+  for (auto [potential, kept] : llvm::zip_equal(potentials, isKept))
+    if (!kept)
+      potential = infinite;
+  return isValid;
 }
 
-std::optional<Bound> Reading::check() {
+Cost CertificateReader::getLeast(unsigned leader) const {
+  const Cost *own = &potentials[nodes[leader].offset];
+  return *std::min_element(own, own + nodes[leader].size);
+}
+
+std::optional<Bound> CertificateReader::check() {
   if (!checkRemovals())
+    return std::nullopt;
+  if (isInfeasible)
+    return Bound{true, 0};
+  if (!contract() || !checkGroupRemovals())
     return std::nullopt;
   if (isInfeasible)
     return Bound{true, 0};
   if (!reparametrise())
     return std::nullopt;
   auto add = [&](Cost part) { return !__builtin_add_overflow(bound, part, &bound); };
-  for (const Node &node : nodes)
-    if (!add(*std::min_element(&potentials[node.offset], &potentials[node.offset] + node.size)))
+  for (unsigned leader : leaders)
+    if (!add(getLeast(leader)))
       return std::nullopt;
-  for (auto [number, edge] : llvm::enumerate(problem.getEdges())) {
+  for (const Link &link : links) {
     Cost least = infinite;
-    for (unsigned first = 0; first < nodes[edge.first].size; ++first)
-      if (isKept[nodes[edge.first].offset + first])
-        for (unsigned second = 0; second < nodes[edge.second].size; ++second)
-          if (isKept[nodes[edge.second].offset + second])
-            least = std::min(least, edgeCost(number, first, second));
+    for (unsigned first = 0; first < nodes[link.first].size; ++first)
+      if (isGroupKept(link.first, first))
+        for (unsigned second = 0; second < nodes[link.second].size; ++second)
+          if (isGroupKept(link.second, second))
+            least = std::min(least, getCost(link, first, second));
     // No pair of what is left may stand together.
     if (least == infinite) {
       isInfeasible = true;
       return Bound{true, 0};
     }
-    edgeMinima.push_back(least);
+    linkMinima.push_back(least);
     if (!add(least))
       return std::nullopt;
   }
@@ -261,143 +366,6 @@ std::optional<Bound> Reading::check() {
   return Bound{false, whole * unit == bound ? whole : whole + 1};
 }
 
-/// The open node with the fewest choices that can still be better; of these, the first.
-unsigned Reading::pickNode() const {
-  unsigned best = nodes.size(), bestCount = ~0u;
-  for (unsigned number = 0; number < nodes.size(); ++number) {
-    if (isChosen[number])
-      continue;
-    unsigned count = 0;
-    for (size_t index = nodes[number].offset; index < nodes[number].offset + nodes[number].size;
-         ++index)
-      count += potentials[index] != infinite;
-    if (count < bestCount) {
-      best = number;
-      bestCount = count;
-    }
-  }
-  return best;
-}
-
-void Reading::undo(size_t size) {
-  while (trail.size() > size) {
-    potentials[trail.back().first] = trail.back().second;
-    trail.pop_back();
-  }
-}
-
-/// Works the choice into the neighbours' potentials.
-void Reading::assign(unsigned node, unsigned choice) {
-  for (unsigned number : edgesOf[node]) {
-    const Edge &edge = problem.getEdges()[number];
-    bool isFirst = edge.first == node;
-    unsigned other = isFirst ? edge.second : edge.first;
-    if (isChosen[other])
-      continue;
-    const Node &entry = nodes[other];
-    for (unsigned partner = 0; partner < entry.size; ++partner) {
-      Cost &potential = potentials[entry.offset + partner];
-      if (potential == infinite)
-        continue;
-      Cost cost = isFirst ? edgeCost(number, choice, partner) : edgeCost(number, partner, choice);
-      trail.push_back({entry.offset + partner, potential});
-      potential = cost == infinite ? infinite : potential + cost - edgeMinima[number];
-    }
-  }
-}
-
-/// `fixed` is the part of the bound that chosen nodes and their edges make up, and the prices.
-void Reading::descend(Cost fixed) {
-  if (isCut || stepsLeft == 0 || (stepsLeft % 256 == 0 && isStopped())) {
-    isCut = true;
-    return;
-  }
-  --stepsLeft;
-  Cost sum = fixed;
-  for (auto [number, node] : llvm::enumerate(nodes)) {
-    if (isChosen[number])
-      continue;
-    Cost least = *std::min_element(&potentials[node.offset], &potentials[node.offset] + node.size);
-    if (least == infinite)
-      return;
-    sum += least;
-  }
-  if (upper && sum > ((*upper - 1) << Certificate::shift))
-    return;
-  unsigned number = pickNode();
-  if (number == nodes.size()) {
-    if (std::optional<Cost> cost = problem.getCost(chosen); cost && (!upper || *cost < *upper)) {
-      upper = *cost;
-      best = chosen;
-    }
-    return;
-  }
-  const Node &node = nodes[number];
-  std::vector<unsigned> order;
-  for (unsigned choice = 0; choice < node.size; ++choice)
-    if (potentials[node.offset + choice] != infinite)
-      order.push_back(choice);
-  llvm::sort(order, [&](unsigned a, unsigned b) {
-    return std::tie(potentials[node.offset + a], a) < std::tie(potentials[node.offset + b], b);
-  });
-  isChosen[number] = 1;
-  for (unsigned choice : order) {
-    // The others with the least that they can use.
-    chosen[number] = choice;
-    std::vector<std::pair<int64_t, Cost>> events;
-    for (auto [other, entry] : llvm::enumerate(nodes))
-      if (entry.isLive()) {
-        Cost usage = isChosen[other] ? problem.getUsages(other)[chosen[other]] : leastUsage[other];
-        events.push_back({entry.start, usage});
-        events.push_back({entry.end, -usage});
-      }
-    llvm::sort(events);
-    Cost present = 0, peak = 0;
-    for (auto [time, change] : events)
-      peak = std::max(peak, present += change);
-    if (peak > problem.limit)
-      continue;
-    size_t mark = trail.size();
-    Cost own = potentials[node.offset + choice];
-    assign(number, choice);
-    descend(fixed + own);
-    undo(mark);
-  }
-  isChosen[number] = 0;
-}
-
-Proof Reading::exhaust(std::optional<Cost> below, uint64_t steps,
-                       llvm::function_ref<bool()> stopped) {
-  isStopped = stopped;
-  if (isInfeasible)
-    return {true, std::nullopt};
-  upper = below;
-  stepsLeft = steps;
-  chosen.assign(nodes.size(), 0);
-  isChosen.assign(nodes.size(), 0);
-  for (auto [number, node] : llvm::enumerate(nodes)) {
-    int64_t least = INT64_MAX;
-    for (unsigned choice = 0; choice < node.size; ++choice)
-      if (isKept[node.offset + choice])
-        least = std::min(least, problem.getUsages(number)[choice]);
-    leastUsage.push_back(least);
-  }
-  Cost fixed = bound;
-  for (const Node &node : nodes)
-    fixed -= *std::min_element(&potentials[node.offset], &potentials[node.offset] + node.size);
-  descend(fixed);
-  return {!isCut, best};
-}
-
 std::optional<Bound> cleave::solve::check(const Problem &problem, const Certificate &certificate) {
-  return Reading(problem, certificate).check();
-}
-
-Proof cleave::solve::exhaust(const Problem &problem, const Certificate &certificate,
-                             std::optional<Cost> upper, uint64_t steps,
-                             llvm::function_ref<bool()> isStopped) {
-  Reading reading(problem, certificate);
-  if (!reading.check())
-    return {};
-  return reading.exhaust(upper, steps, isStopped);
+  return CertificateReader(problem, certificate).check();
 }

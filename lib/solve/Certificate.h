@@ -8,7 +8,7 @@
 #ifndef CLEAVE_LIB_SOLVE_CERTIFICATE_H
 #define CLEAVE_LIB_SOLVE_CERTIFICATE_H
 
-#include "lib/solve/Problem.h"
+#include "lib/solve/Contraction.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 
@@ -19,8 +19,15 @@ struct Certificate {
   static constexpr unsigned shift = 32;
   /// Node and choice: each of them impossible given those before it.
   std::vector<std::pair<unsigned, unsigned>> removed;
-  /// By edge: what it takes from each choice of its first node, then of its second. Those of
-  /// removed choices mean nothing.
+  /// Edges that, among what is left, allow at most one choice of one end's group to each of the
+  /// other's: the nodes of the one then follow those of the other, and take its group's choices. At
+  /// first each node is a group by itself, of its own choices.
+  std::vector<Contraction::Step> contracted;
+  /// Like `removed`, by the node that leads a group, for what edges between groups make impossible.
+  std::vector<std::pair<unsigned, unsigned>> removedFromGroups;
+  /// By pair of groups with edges, in rising order of the nodes that lead them: what their edges
+  /// together take from each choice of the first, then of the second. Those of removed choices mean
+  /// nothing.
   std::vector<Cost> messages;
   /// Time and price of memory there, at least 0; in rising order of time.
   std::vector<std::pair<int64_t, Cost>> prices;

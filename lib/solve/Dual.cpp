@@ -11,11 +11,11 @@ using namespace cleave::solve;
 
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 
-Dual::Dual(const Problem &problem, const LiveRanges &live)
-    : problem(problem), live(live), potentials(problem.getCosts().size()),
-      prices(live.times.size()), before(problem.getNodes().size()),
+Dual::Dual(const Problem &problem, const MemoryUse &memory)
+    : problem(problem), memory(memory), potentials(problem.getCosts().size()),
+      prices(memory.getPointCount()), before(problem.getNodes().size()),
       after(problem.getNodes().size()), decoded(problem.getNodes().size()),
-      direction(live.times.size()) {
+      direction(memory.getPointCount()) {
   for (const Matrix &matrix : problem.getMatrices()) {
     Transposed &entry = matrices.emplace_back();
     for (int64_t cost : matrix.costs)
@@ -83,10 +83,9 @@ void Dual::setPotentials() {
   for (double price : prices)
     sums.push_back(sums.back() + price);
   for (auto [number, node] : llvm::enumerate(problem.getNodes())) {
-    double price = sums[live.ranges[number].last] - sums[live.ranges[number].first];
     for (size_t choice = node.offset; choice < node.offset + node.size; ++choice)
-      potentials[choice] = static_cast<double>(problem.getCosts()[choice]) +
-                           price * static_cast<double>(problem.getUsages()[choice]);
+      potentials[choice] = static_cast<double>(problem.getCosts()[choice]);
+    addPrices(number, sums);
   }
   for (auto [edge, offsets] : llvm::zip_equal(problem.getEdges(), messageOffsets)) {
     const Node &first = problem.getNodes()[edge.first], &second = problem.getNodes()[edge.second];
@@ -94,6 +93,19 @@ void Dual::setPotentials() {
       potentials[first.offset + choice] += messages[offsets.first + choice];
     for (unsigned choice = 0; choice < second.size; ++choice)
       potentials[second.offset + choice] += messages[offsets.second + choice];
+  }
+}
+
+/// Adds what its usage costs at the prices of which these are the sums.
+void Dual::addPrices(unsigned node, llvm::ArrayRef<double> sums) {
+  double *own = &potentials[problem.getNodes()[node].offset];
+  for (const MemoryUse::Segment &segment : memory.getSegments(node)) {
+    double price = sums[segment.range.last] - sums[segment.range.first];
+    if (price == 0)
+      continue;
+    const int64_t *usages = memory.getUsages(segment);
+    for (unsigned choice = 0; choice < problem.getNodes()[node].size; ++choice)
+      own[choice] += price * static_cast<double>(usages[choice]);
   }
 }
 
@@ -221,12 +233,13 @@ void Dual::restore() {
 
 /// Polyak's step towards a target above the best bound; the target comes closer while it is missed.
 void Dual::stepPrices(double upper) {
-  std::vector<double> excess(live.times.size() + 1);
-  for (auto [number, choice] : llvm::enumerate(decoded)) {
-    double usage = static_cast<double>(problem.getUsages(number)[choice]);
-    excess[live.ranges[number].first] += usage;
-    excess[live.ranges[number].last] -= usage;
-  }
+  std::vector<double> excess(memory.getPointCount() + 1);
+  for (auto [number, choice] : llvm::enumerate(decoded))
+    for (const MemoryUse::Segment &segment : memory.getSegments(number)) {
+      double usage = static_cast<double>(memory.getUsages(segment)[choice]);
+      excess[segment.range.first] += usage;
+      excess[segment.range.last] -= usage;
+    }
   double present = 0, norm = 0;
   double limit = static_cast<double>(problem.limit);
   for (size_t point = 0; point < prices.size(); ++point) {
@@ -247,12 +260,8 @@ void Dual::stepPrices(double upper) {
     changes.push_back(changes.back() + next - prices[point]);
     prices[point] = next;
   }
-  for (auto [number, node] : llvm::enumerate(problem.getNodes())) {
-    double change = changes[live.ranges[number].last] - changes[live.ranges[number].first];
-    if (change != 0)
-      for (size_t choice = node.offset; choice < node.offset + node.size; ++choice)
-        potentials[choice] += change * static_cast<double>(problem.getUsages()[choice]);
-  }
+  for (unsigned node = 0; node < problem.getNodes().size(); ++node)
+    addPrices(node, changes);
 }
 
 void Dual::iterate(double upper) {

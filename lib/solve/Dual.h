@@ -10,7 +10,7 @@
 #ifndef CLEAVE_LIB_SOLVE_DUAL_H
 #define CLEAVE_LIB_SOLVE_DUAL_H
 
-#include "lib/solve/LiveRanges.h"
+#include "lib/solve/MemoryUse.h"
 
 #include <limits>
 
@@ -18,7 +18,7 @@ namespace cleave::solve {
 
 class Dual {
 public:
-  explicit Dual(const Problem &problem, const LiveRanges &live);
+  explicit Dual(const Problem &problem, const MemoryUse &memory);
 
   /// One sweep in both directions, and a step of the prices. `upper` is the cost of a solution, or
   /// infinite.
@@ -58,11 +58,12 @@ private:
   void decodeTrees();
   void restore();
   void setPotentials();
+  void addPrices(unsigned node, llvm::ArrayRef<double> sums);
   void stepPrices(double upper);
   double computeBound() const;
 
   const Problem &problem;
-  const LiveRanges &live;
+  const MemoryUse &memory;
   std::vector<Transposed> matrices;
   std::vector<std::pair<size_t, size_t>> messageOffsets;
   std::vector<double> messages, potentials, prices;

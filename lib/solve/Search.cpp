@@ -11,10 +11,12 @@ using namespace cleave::solve;
 
 static constexpr double infinity = std::numeric_limits<double>::infinity();
 static constexpr unsigned none = ~0u;
+/// In place of a choice.
+static constexpr unsigned least = ~0u - 1;
 
-Search::Search(const Problem &problem, const LiveRanges &live, uint64_t seed)
-    : problem(problem), live(live), random(seed), priced(problem.getCosts().size()),
-      given(problem.getCosts().size()), memory(live.times.size()),
+Search::Search(const Problem &problem, const MemoryUse &use, uint64_t seed)
+    : problem(problem), use(use), random(seed), priced(problem.getCosts().size()),
+      given(problem.getCosts().size()), memory(use.getPointCount()),
       treeNeighbours(problem.getNodes().size()), positionInTree(problem.getNodes().size(), none) {
   // In units in which all costs together are exact in a double, with room for what is forbidden.
   double all = 0, allUsage = 0;
@@ -34,7 +36,13 @@ Search::Search(const Problem &problem, const LiveRanges &live, uint64_t seed)
       if (cost != forbidden)
         most = std::max(most, std::abs(static_cast<double>(cost)));
     all += most;
-    allUsage += static_cast<double>(*llvm::max_element(problem.getUsages(node)));
+    double mostUsed = 0;
+    for (const MemoryUse::Segment &segment : use.getSegments(node)) {
+      const int64_t *begin = use.getUsages(segment);
+      mostUsed = std::max(mostUsed, static_cast<double>(*std::max_element(
+                                        begin, begin + problem.getNodes()[node].size)));
+    }
+    allUsage += mostUsed;
   }
   forbiddenCost = 0x1p44;
   unit = all <= 0x1p43 ? 1 : std::exp2(std::ceil(std::log2(all)) - 43);
@@ -45,7 +53,7 @@ Search::Search(const Problem &problem, const LiveRanges &live, uint64_t seed)
   };
   for (int64_t cost : problem.getCosts())
     costs.push_back(scaled(cost));
-  for (int64_t usage : problem.getUsages())
+  for (int64_t usage : use.getAllUsages())
     usages.push_back(std::ceil(static_cast<double>(usage) / usageUnit));
   for (const Matrix &matrix : problem.getMatrices()) {
     auto &byRow = rows.emplace_back(), &byColumn = columns.emplace_back();
@@ -72,24 +80,35 @@ Search::Search(const Problem &problem, const LiveRanges &live, uint64_t seed)
     links[nextLink[edge.second]++] = {edge.first, message, byRow, byColumn};
     message += problem.getNodes()[edge.second].size;
   }
+  std::vector<double> area;
   for (auto [number, node] : llvm::enumerate(problem.getNodes())) {
     if (node.size > 1)
       movable.push_back(number);
-    auto begin = usages.begin() + node.offset;
-    unsigned least = 0;
+    for (const MemoryUse::Segment &segment : use.getVarying(number)) {
+      const double *begin = &usages[segment.offset];
+      auto [lowest, highest] = std::minmax_element(begin, begin + node.size);
+      spans.push_back({segment.range, begin, *lowest, *highest});
+    }
+    firstSpan.push_back(spans.size());
+    area.assign(node.size, 0);
+    for (const Span &span : getSpans(number))
+      for (unsigned choice = 0; choice < node.size; ++choice)
+        area[choice] += span.usages[choice] * (span.range.last - span.range.first);
+    unsigned lowest = 0;
     for (unsigned choice = 1; choice < node.size; ++choice)
-      if (std::tie(begin[choice], costs[node.offset + choice]) <
-          std::tie(begin[least], costs[node.offset + least]))
-        least = choice;
-    present.push_back(least);
+      if (std::tie(area[choice], costs[node.offset + choice]) <
+          std::tie(area[lowest], costs[node.offset + lowest]))
+        lowest = choice;
+    present.push_back(lowest);
   }
   noise.resize(1 << 12);
   for (size_t i = 0; i < noise.size(); ++i)
     noise[i] =
         std::log(-std::log((static_cast<double>(i) + 0.5) / static_cast<double>(noise.size())));
   for (auto [node, choice] : llvm::enumerate(present))
-    if (!live.ranges[node].isEmpty())
-      memory.add(live.ranges[node], usages[problem.getNodes()[node].offset + choice]);
+    for (const MemoryUse::Segment &segment : use.getSegments(node))
+      memory.add(segment.range, usages[segment.offset + choice]);
+  isFitting = isWithinLimit();
   rebuild();
   keepBest();
 }
@@ -99,38 +118,99 @@ void Search::setPrices(llvm::ArrayRef<double> prices) {
   for (double price : prices)
     sums.push_back(sums.back() + price);
   for (auto [number, node] : llvm::enumerate(problem.getNodes())) {
-    double price = sums[live.ranges[number].last] - sums[live.ranges[number].first];
-    for (size_t choice = node.offset; choice < node.offset + node.size; ++choice)
-      priced[choice] = price * usages[choice] * usageUnit / unit;
+    double *own = &priced[node.offset];
+    std::fill_n(own, node.size, 0);
+    for (const Span &span : getSpans(number)) {
+      double price = sums[span.range.last] - sums[span.range.first];
+      if (price != 0)
+        for (unsigned choice = 0; choice < node.size; ++choice)
+          own[choice] += price * span.usages[choice] * usageUnit / unit;
+    }
+  }
+}
+
+void Search::shift(unsigned node, unsigned from, unsigned to) {
+  if (from == to)
+    return;
+  for (const Span &span : getSpans(node)) {
+    double change = (to == least ? span.least : span.usages[to]) -
+                    (from == least ? span.least : span.usages[from]);
+    if (change != 0)
+      memory.add(span.range, change);
+  }
+}
+
+void Search::findRoom(unsigned node) {
+  unsigned size = problem.getNodes()[node].size;
+  isOut.assign(size, 0);
+  for (const Span &span : getSpans(node)) {
+    double room = limit - memory.getHighest(span.range) + span.least;
+    // The least usage fits; where usages are rounded up it may seem not to.
+    if (span.most > room)
+      for (unsigned choice = 0; choice < size; ++choice)
+        isOut[choice] |= span.usages[choice] > room && span.usages[choice] != span.least;
   }
 }
 
 void Search::setAssignment(llvm::ArrayRef<unsigned> assignment) {
   for (auto [node, choice] : llvm::enumerate(assignment)) {
-    size_t offset = problem.getNodes()[node].offset;
-    double change = usages[offset + choice] - usages[offset + present[node]];
-    if (change != 0 && !live.ranges[node].isEmpty())
-      memory.add(live.ranges[node], change);
+    shift(node, present[node], choice);
     present[node] = choice;
   }
+  isFitting = isWithinLimit();
   rebuild();
   keepBest();
 }
 
+bool Search::repair() {
+  std::vector<double> used(use.getPointCount() + 1), area;
+  for (auto [node, choice] : llvm::enumerate(present))
+    for (const MemoryUse::Segment &segment : use.getSegments(node))
+      for (unsigned point = segment.range.first; point < segment.range.last; ++point)
+        used[point] += usages[segment.offset + choice];
+  constexpr unsigned rounds = 20;
+  for (unsigned round = 0; round < rounds && !isFitting; ++round) {
+    bool anyChanged = false;
+    for (unsigned node : movable) {
+      unsigned size = problem.getNodes()[node].size, old = present[node];
+      area.assign(size, 0);
+      for (const Span &span : getSpans(node))
+        for (unsigned point = span.range.first; point < span.range.last; ++point) {
+          double room = limit - used[point] + span.usages[old];
+          if (span.most > room)
+            for (unsigned choice = 0; choice < size; ++choice)
+              area[choice] += std::max(0.0, span.usages[choice] - room);
+        }
+      unsigned next = old;
+      const double *own = &given[problem.getNodes()[node].offset];
+      for (unsigned choice = 0; choice < size; ++choice)
+        if (std::tie(area[choice], own[choice]) < std::tie(area[next], own[next]))
+          next = choice;
+      if (area[next] == area[old])
+        continue;
+      anyChanged = true;
+      for (const Span &span : getSpans(node))
+        for (unsigned point = span.range.first; point < span.range.last; ++point)
+          used[point] += span.usages[next] - span.usages[old];
+      shift(node, old, next);
+      present[node] = next;
+    }
+    isFitting = isWithinLimit();
+    if (!anyChanged)
+      break;
+  }
+  rebuild();
+  keepBest();
+  return isFitting;
+}
+
 void Search::construct(llvm::ArrayRef<unsigned> order, llvm::ArrayRef<double> messages,
                        double price) {
-  Assignment next = present;
+  Assignment next(present.size(), least);
   llvm::ArrayRef<Node> nodes = problem.getNodes();
   // Those to come are counted with the least that they can use.
-  std::vector<double> least(nodes.size());
-  std::vector<char> isMade(nodes.size());
-  for (auto [number, node] : llvm::enumerate(nodes)) {
-    const double *usage = &usages[node.offset];
-    least[number] = *std::min_element(usage, usage + node.size);
-    if (double change = least[number] - usage[present[number]];
-        change != 0 && !live.ranges[number].isEmpty())
-      memory.add(live.ranges[number], change);
-  }
+  for (unsigned number = 0; number < nodes.size(); ++number)
+    shift(number, present[number], least);
   std::vector<double> scores;
   for (unsigned number : order) {
     const Node &node = nodes[number];
@@ -138,24 +218,32 @@ void Search::construct(llvm::ArrayRef<unsigned> order, llvm::ArrayRef<double> me
     for (unsigned choice = 0; choice < node.size; ++choice)
       scores[choice] += price * priced[node.offset + choice];
     for (const Link &link : getLinks(number)) {
-      const double *row = link.toOwn + size_t(next[link.other]) * node.size;
-      for (unsigned choice = 0; choice < node.size; ++choice)
-        scores[choice] +=
-            isMade[link.other] ? row[choice] : messages[link.messages + choice] / unit;
+      if (next[link.other] != least) {
+        const double *row = link.toOwn + size_t(next[link.other]) * node.size;
+        for (unsigned choice = 0; choice < node.size; ++choice)
+          scores[choice] += row[choice];
+      } else {
+        for (unsigned choice = 0; choice < node.size; ++choice)
+          scores[choice] += messages[link.messages + choice] / unit;
+      }
     }
-    PointRange range = live.ranges[number];
-    const double *usage = &usages[node.offset];
-    double room = range.isEmpty() ? infinity : limit - memory.getHighest(range) + least[number];
+    findRoom(number);
     unsigned best = none;
     for (unsigned choice = 0; choice < node.size; ++choice)
-      if ((usage[choice] <= room || usage[choice] == least[number]) &&
-          (best == none || scores[choice] < scores[best]))
+      if (!isOut[choice] && (best == none || scores[choice] < scores[best]))
         best = choice;
-    if (usage[best] != least[number] && !range.isEmpty())
-      memory.add(range, usage[best] - least[number]);
+    if (best == none)
+      best = present[number];
+    shift(number, least, best);
     next[number] = best;
-    isMade[number] = 1;
   }
+  bool isNextFitting = isWithinLimit();
+  if (isFitting && !isNextFitting) {
+    for (unsigned number = 0; number < nodes.size(); ++number)
+      shift(number, next[number], present[number]);
+    return;
+  }
+  isFitting = isNextFitting;
   present = std::move(next);
   rebuild();
   keepBest();
@@ -180,6 +268,8 @@ void Search::rebuild() {
 }
 
 void Search::keepBest() {
+  if (!isFitting)
+    return;
   unsigned forbiddenPairs = static_cast<unsigned>(energy / forbiddenCost);
   if (bestForbidden != none && energy >= bestEnergy)
     return;
@@ -209,7 +299,7 @@ void Search::growTree(unsigned root, unsigned size) {
     unsigned position = tree.size();
     positionInTree[node] = position;
     unsigned parent = up ? positionInTree[up->other] : position;
-    tree.push_back({node, parent, up, 0, 0, 0});
+    tree.push_back({node, parent, up, 0, 0});
     touched.push_back(node);
     llvm::ArrayRef<Link> neighbours = getLinks(node);
     for (const Link &link : neighbours) {
@@ -241,34 +331,60 @@ void Search::growTree(unsigned root, unsigned size) {
   }
 }
 
+/// What the node's choices cost beside all others as they are.
+void Search::setBase(unsigned node, const Stage &stage, double *own) {
+  const Node &entry = problem.getNodes()[node];
+  std::copy_n(&given[entry.offset], entry.size, own);
+  if (stage.price != 0)
+    for (unsigned choice = 0; choice < entry.size; ++choice)
+      own[choice] += stage.price * priced[entry.offset + choice];
+}
+
+/// Adds noise and another price of memory, and leaves out what does not fit.
+void Search::perturb(unsigned node, const Stage &stage, double extra, double *own) {
+  const Node &entry = problem.getNodes()[node];
+  if (stage.temperature > 0)
+    for (unsigned choice = 0; choice < entry.size; ++choice)
+      own[choice] += stage.temperature * gumbel();
+  if (getSpans(node).empty())
+    return;
+  if (extra != 0)
+    for (unsigned choice = 0; choice < entry.size; ++choice)
+      own[choice] += extra * priced[entry.offset + choice];
+  findRoom(node);
+  for (unsigned choice = 0; choice < entry.size; ++choice)
+    if (isOut[choice])
+      own[choice] = infinity;
+}
+
+/// The choice with the lowest score, of those that there is room for.
+std::optional<unsigned> Search::pick(unsigned node, const double *scores) {
+  findRoom(node);
+  std::optional<unsigned> best;
+  for (unsigned choice = 0; choice < problem.getNodes()[node].size; ++choice)
+    if (!isOut[choice] && (!best || scores[choice] < scores[*best]))
+      best = choice;
+  return best;
+}
+
 /// Finds the tree's best choices, and sets memory to them; returns what they change in cost, and
-/// memory at its price.
-double Search::changeOf(const Stage &stage) {
+/// memory at its price. Nothing, and memory as it was, if the last ones do not fit.
+std::optional<double> Search::changeOf(const Stage &stage) {
   llvm::ArrayRef<Node> nodes = problem.getNodes();
   size_t total = 0;
   for (TreeNode &entry : tree) {
     const Node &node = nodes[entry.node];
     entry.offset = total;
     total += node.size;
-    PointRange range = live.ranges[entry.node];
-    const double *usage = &usages[node.offset];
-    entry.leastUsage = *std::min_element(usage, usage + node.size);
     // Others leave it all the room that they can.
-    if (double change = entry.leastUsage - usage[present[entry.node]];
-        change != 0 && !range.isEmpty())
-      memory.add(range, change);
+    shift(entry.node, present[entry.node], least);
   }
   if (tables.size() < 2 * total)
     tables.resize(2 * total);
   double *base = tables.data(), *table = tables.data() + total;
   double before = 0;
   for (const TreeNode &entry : tree) {
-    const Node &node = nodes[entry.node];
-    double *own = base + entry.offset;
-    std::copy_n(&given[node.offset], node.size, own);
-    if (stage.price != 0)
-      for (unsigned choice = 0; choice < node.size; ++choice)
-        own[choice] += stage.price * priced[node.offset + choice];
+    setBase(entry.node, stage, base + entry.offset);
   }
   // Without the tree's own edges, which stand in `given` at both ends.
   for (size_t position = 1; position < tree.size(); ++position) {
@@ -293,19 +409,7 @@ double Search::changeOf(const Stage &stage) {
     before += base[entry.offset + present[entry.node]];
     double *own = table + entry.offset;
     std::copy_n(base + entry.offset, node.size, own);
-    if (stage.temperature > 0)
-      for (unsigned choice = 0; choice < node.size; ++choice)
-        own[choice] += stage.temperature * gumbel();
-    if (extra != 0)
-      for (unsigned choice = 0; choice < node.size; ++choice)
-        own[choice] += extra * priced[node.offset + choice];
-    PointRange range = live.ranges[entry.node];
-    if (range.isEmpty())
-      continue;
-    double room = limit - memory.getHighest(range) + entry.leastUsage;
-    for (unsigned choice = 0; choice < node.size; ++choice)
-      if (usages[node.offset + choice] > room)
-        own[choice] = infinity;
+    perturb(entry.node, stage, extra, own);
   }
   for (size_t position = tree.size() - 1; position > 0; --position) {
     const TreeNode &entry = tree[position];
@@ -333,25 +437,24 @@ double Search::changeOf(const Stage &stage) {
     const double *own = table + entry.offset;
     const double *row =
         entry.up ? entry.up->toOwn + size_t(tree[entry.parent].next) * node.size : nullptr;
-    PointRange range = live.ranges[entry.node];
-    const double *usage = &usages[node.offset];
-    double room = range.isEmpty() ? infinity : limit - memory.getHighest(range) + entry.leastUsage;
-    double least = infinity;
-    unsigned choice = none;
-    for (unsigned candidate = 0; candidate < node.size; ++candidate) {
-      // The least usage always fits; where usages are rounded up it may seem not to.
-      if (usage[candidate] > room && usage[candidate] != entry.leastUsage)
-        continue;
-      double value = row ? own[candidate] + row[candidate] : own[candidate];
-      if (value < least || choice == none) {
-        least = value;
-        choice = candidate;
+    scores.assign(own, own + node.size);
+    if (row)
+      for (unsigned choice = 0; choice < node.size; ++choice)
+        scores[choice] += row[choice];
+    std::optional<unsigned> choice = pick(entry.node, scores.data());
+    if (!choice) {
+      for (TreeNode &other : tree) {
+        if (&other == &entry)
+          break;
+        shift(other.node, other.next, least);
       }
+      for (const TreeNode &other : tree)
+        shift(other.node, least, present[other.node]);
+      return std::nullopt;
     }
-    entry.next = choice;
-    if (usage[choice] != entry.leastUsage && !range.isEmpty())
-      memory.add(range, usage[choice] - entry.leastUsage);
-    after += base[entry.offset + choice] + (row ? row[choice] : 0);
+    entry.next = *choice;
+    shift(entry.node, least, *choice);
+    after += base[entry.offset + *choice] + (row ? row[*choice] : 0);
   }
   return after - before;
 }
@@ -383,22 +486,20 @@ void Search::move(const Stage &stage) {
   double most = static_cast<double>(isLarge ? std::max<size_t>(movable.size(), 64) : 64);
   unsigned size = static_cast<unsigned>(std::exp(uniform() * std::log(most)));
   growTree(movable[random() % movable.size()], size);
-  double change = changeOf(stage);
+  std::optional<double> change = changeOf(stage);
+  if (!change)
+    return;
   double allowed = stage.temperature > 0 ? -stage.temperature * std::log(1 - uniform()) : 0;
-  if (change <= allowed) {
+  if (*change <= allowed) {
     apply();
     return;
   }
-  for (const TreeNode &entry : tree) {
-    const double *usage = &usages[problem.getNodes()[entry.node].offset];
-    if (double back = usage[present[entry.node]] - usage[entry.next];
-        back != 0 && !live.ranges[entry.node].isEmpty())
-      memory.add(live.ranges[entry.node], back);
-  }
+  for (const TreeNode &entry : tree)
+    shift(entry.node, entry.next, present[entry.node]);
 }
 
 void Search::run(llvm::function_ref<std::optional<Stage>()> next) {
-  if (movable.empty())
+  if (movable.empty() || !isFitting)
     return;
   while (std::optional<Stage> stage = next()) {
     stage->temperature /= unit;

@@ -11,23 +11,27 @@
 #define CLEAVE_LIB_SOLVE_SEARCH_H
 
 #include "lib/solve/MemoryProfile.h"
+#include "lib/solve/MemoryUse.h"
 
 #include <functional>
+#include <limits>
 #include <random>
 
 namespace cleave::solve {
 
 class Search {
 public:
-  /// Starts where each node uses as little memory as it can; whether that fits is known before.
-  Search(const Problem &problem, const LiveRanges &live, uint64_t seed);
+  /// Starts where each node uses as little memory as it can. Nodes with several segments may have
+  /// no choice that is least in all of them: then what fits has to be found first.
+  Search(const Problem &problem, const MemoryUse &use, uint64_t seed);
 
   /// By point, per unit of usage.
   void setPrices(llvm::ArrayRef<double> prices);
   /// Leaves the present assignment for this one, which fits into memory.
   void setAssignment(llvm::ArrayRef<unsigned> assignment);
   /// One node after the other takes the choice that the messages (by edge, to the first node and
-  /// the second) and the choices made before say is best, as far as it fits into memory.
+  /// the second) and the choices made before say is best, as far as it fits into memory. Changes
+  /// nothing if the last ones no longer fit.
   void construct(llvm::ArrayRef<unsigned> order, llvm::ArrayRef<double> messages, double price);
 
   /// Temperature and the part of memory's price that is paid, which both change along the way.
@@ -36,9 +40,15 @@ public:
     double temperature = 0;
     double price = 1;
   };
+  size_t getMovableCount() const { return movable.size(); }
   /// Moves until `next` returns nothing; it is asked every so many moves.
   void run(llvm::function_ref<std::optional<Stage>()> next);
 
+  /// Lowers what exceeds the limit, node by node. Returns whether nothing does.
+  bool repair();
+  /// Whether the present assignment fits into memory; nothing but construct() and repair() can be
+  /// done where it does not.
+  bool fits() const { return isFitting; }
   bool hasSolution() const { return bestForbidden == 0; }
   const Assignment &getBest() const { return best; }
   bool isBetterThan(const Search &other) const { return bestEnergy < other.bestEnergy; }
@@ -59,12 +69,30 @@ private:
     unsigned parent;
     const Link *up;
     size_t offset;
-    double leastUsage;
     unsigned next;
   };
+  /// Where a node's choices differ in what they use.
+  struct Span {
+    PointRange range;
+    const double *usages;
+    double least, most;
+  };
+  llvm::ArrayRef<Span> getSpans(unsigned node) const {
+    return llvm::ArrayRef(spans).slice(firstSpan[node], firstSpan[node + 1] - firstSpan[node]);
+  }
+  /// Moves memory from one choice to another; `least` stands for the least in each span.
+  void shift(unsigned node, unsigned from, unsigned to);
+  /// Marks the choices for which there is no room, while memory has the node at its least.
+  void findRoom(unsigned node);
+  bool isWithinLimit() const {
+    return use.getPointCount() == 0 || memory.getHighest({0, use.getPointCount()}) <= limit;
+  }
   void move(const Stage &stage);
   void growTree(unsigned root, unsigned size);
-  double changeOf(const Stage &stage);
+  std::optional<double> changeOf(const Stage &stage);
+  void setBase(unsigned node, const Stage &stage, double *own);
+  void perturb(unsigned node, const Stage &stage, double extra, double *own);
+  std::optional<unsigned> pick(unsigned node, const double *scores);
   void apply();
   void rebuild();
   void keepBest();
@@ -75,7 +103,7 @@ private:
   }
 
   const Problem &problem;
-  const LiveRanges &live;
+  const MemoryUse &use;
   std::mt19937_64 random;
   double unit, forbiddenCost, usageUnit, limit;
   std::vector<std::vector<double>> rows, columns;
@@ -84,19 +112,23 @@ private:
   std::vector<size_t> firstLink;
   std::vector<unsigned> movable;
   std::vector<double> noise;
+  std::vector<Span> spans;
+  std::vector<size_t> firstSpan{0};
 
   Assignment present, best;
   /// By choice: its cost given the neighbours' present choices.
   std::vector<double> given;
   MemoryProfile memory;
-  double energy = 0, bestEnergy = 0;
+  double energy = 0, bestEnergy = std::numeric_limits<double>::infinity();
   unsigned bestForbidden = ~0u;
+  bool isFitting = false;
 
   std::vector<TreeNode> tree;
   std::vector<unsigned> touched, frontier;
   std::vector<const Link *> frontierLinks;
   std::vector<unsigned> treeNeighbours, positionInTree;
-  std::vector<double> tables, message;
+  std::vector<double> tables, message, scores;
+  std::vector<char> isOut;
 };
 
 } // namespace cleave::solve

@@ -2,8 +2,7 @@
 
 #include "lib/solve/Solve.h"
 
-#include "lib/solve/Dual.h"
-#include "lib/solve/Reduction.h"
+#include "lib/solve/Model.h"
 #include "lib/solve/Search.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -31,6 +30,11 @@ constexpr double dualAlone = 0.05;
 constexpr double mostForFirst = 0.2;
 constexpr Phase phases[] = {{0.095, 1}, {0.3, 1}, {0.65, 0.7}, {1, 0.5}};
 
+/// A phase's last round has its heat. Where there is time for others before, most of them forget
+/// where they started: no heat suits all problems.
+constexpr double heats[] = {10, 1, 30, 3, 100, 0.5};
+constexpr double movesPerNode = 100;
+
 /// Iterations of the dual before the first solution.
 constexpr unsigned firstIterations = 60;
 /// Larger problems are not gone through.
@@ -39,7 +43,7 @@ constexpr size_t mostToExhaust = 200;
 class Driver {
 public:
   Driver(const Problem &problem, const SolveOptions &options)
-      : problem(problem), options(options), reduction(problem) {}
+      : problem(problem), options(options), model(problem) {}
 
   SolveResult run();
 
@@ -50,13 +54,16 @@ private:
   bool isStopped() const { return (options.stop && *options.stop) || Clock::now() >= deadline; }
   /// How much of the time has passed, unless moves are counted.
   double part() const { return seconds(Clock::now()) / std::max(seconds(deadline), 1e-9); }
-  Certificate getCertificate(const Dual::State &state) const;
   /// Checks the dual's certificate; keeps the better bound.
   void confirm();
   void keep(llvm::ArrayRef<unsigned> assignment);
+  void keep(const Search &search);
+  std::unique_ptr<Search> makeSearch();
+  void chooseProblem();
   bool tryExhausting(uint64_t steps);
   void runPhase(const Phase &phase, double begin);
-  void anneal(Search &search, const Phase &phase, double begin, double unit);
+  void anneal(unsigned number, const Phase &phase, double begin, double unit);
+  double anneal(Search &search, double hot, double cold, double from, double to);
   void construct(Search &search);
   void raiseBound(double end, uint64_t iterations);
   void report() const;
@@ -68,11 +75,14 @@ private:
 
   const Problem &problem;
   const SolveOptions &options;
-  Reduction reduction;
+  Model model;
   Clock::time_point deadline;
-  std::optional<LiveRanges> live;
   std::optional<Dual> dual;
   std::vector<std::unique_ptr<Search>> searches;
+  /// While these search the problem before edges were contracted.
+  std::optional<MemoryUse> wideUse;
+  /// By search: how many moves it makes in all of the time, as far as is known.
+  double movesPerPart[2] = {0, 0};
   SolveResult result;
   /// Set by the thread that raises the bound: nothing better is to be found.
   std::atomic<bool> isBoundReached = false;
@@ -81,39 +91,12 @@ private:
 
 } // namespace
 
-static Cost toFixed(double value) {
-  // Rounded first where a double has digits below the unit.
-  return static_cast<Cost>(std::round(std::ldexp(value, Certificate::shift)));
-}
-
-Certificate Driver::getCertificate(const Dual::State &state) const {
-  Certificate certificate;
-  certificate.removed = reduction.removed;
-  if (reduction.isInfeasible)
-    return certificate;
-  size_t next = 0;
-  auto addMessages = [&](unsigned node) {
-    size_t offset = certificate.messages.size();
-    certificate.messages.resize(offset + problem.getNodes()[node].size);
-    for (unsigned choice : reduction.kept[node])
-      certificate.messages[offset + choice] = toFixed(state.messages[next++]);
-  };
-  for (const Edge &edge : problem.getEdges()) {
-    addMessages(edge.first);
-    addMessages(edge.second);
-  }
-  for (auto [time, price] : llvm::zip_equal(live->times, state.prices))
-    if (Cost fixed = toFixed(price); fixed > 0)
-      certificate.prices.push_back({time, fixed});
-  return certificate;
-}
-
 void Driver::confirm() {
   const Dual::State &state = dual->getBest();
   if (result.hasBound && state.bound <= confirmed)
     return;
   Clock::time_point begin = Clock::now();
-  std::optional<Bound> bound = check(problem, getCertificate(state));
+  std::optional<Bound> bound = check(problem, model.getCertificate(state));
   // So long will the last check take, too, or longer on a busy machine.
   if (options.deadline != Clock::time_point::max()) {
     Clock::duration all = options.deadline - options.start;
@@ -138,6 +121,11 @@ void Driver::keep(llvm::ArrayRef<unsigned> assignment) {
   result.cost = *cost;
 }
 
+void Driver::keep(const Search &search) {
+  if (search.hasSolution())
+    keep(wideUse ? model.expandWide(search.getBest()) : model.expand(search.getBest()));
+}
+
 void Driver::report() const {
   if (!options.report)
     return;
@@ -154,8 +142,8 @@ bool Driver::tryExhausting(uint64_t steps) {
   std::optional<Cost> upper;
   if (result.assignment)
     upper = result.cost;
-  Proof proof =
-      exhaust(problem, getCertificate(dual->getBest()), upper, steps, [&] { return isStopped(); });
+  Proof proof = exhaust(problem, model.getCertificate(dual->getBest()), upper, steps,
+                        [&] { return isStopped(); });
   if (proof.best)
     keep(*proof.best);
   if (!proof.isComplete)
@@ -180,24 +168,49 @@ void Driver::raiseBound(double end, uint64_t iterations) {
   }
 }
 
-void Driver::anneal(Search &search, const Phase &phase, double begin, double unit) {
-  double total = phase.end - begin;
-  double hot = phase.heat * unit, cold = 1e-3 * unit;
-  uint64_t rounds = 0;
+/// Splits the phase into rounds that cool down each, as many as have enough moves for all nodes.
+void Driver::anneal(unsigned number, const Phase &phase, double begin, double unit) {
+  Search &search = *searches[number];
+  double all = options.moves ? static_cast<double>(*options.moves) * (phase.end - begin)
+                             : movesPerPart[number] * (phase.end - begin);
+  double enough = static_cast<double>(search.getMovableCount()) * movesPerNode;
+  auto rounds = static_cast<unsigned>(std::clamp(all / std::max(enough, 1.0), 1.0, 1e6));
+  double made = 0, start = options.moves ? 0 : part();
+  for (unsigned round = 0; round < rounds; ++round) {
+    if (round > 0)
+      search.setAssignment(Assignment(search.getBest()));
+    // The last one stays near the best.
+    double heat = round + 1 == rounds ? phase.heat : heats[(round + number) % std::size(heats)];
+    double from = begin + (phase.end - begin) * round / rounds;
+    double to = begin + (phase.end - begin) * (round + 1) / rounds;
+    made += anneal(search, heat * unit, 1e-3 * unit, from, to);
+    if (isStopped() || isBoundReached)
+      break;
+  }
+  if (double spent = part() - start; !options.moves && spent > 0)
+    movesPerPart[number] = made / spent;
+}
+
+/// Returns how many moves were made.
+double Driver::anneal(Search &search, double hot, double cold, double from, double to) {
+  uint64_t asked = 0;
   double limit =
-      options.moves ? static_cast<double>(*options.moves) / Search::movesAtOnce * total : 0;
+      options.moves ? static_cast<double>(*options.moves) / Search::movesAtOnce * (to - from) : 0;
   search.run([&]() -> std::optional<Search::Stage> {
     if (isStopped() || isBoundReached)
       return std::nullopt;
-    double done = options.moves ? static_cast<double>(rounds++) / limit : (part() - begin) / total;
+    double done =
+        options.moves ? static_cast<double>(asked) / limit : (part() - from) / (to - from);
     if (done >= 1)
       return std::nullopt;
+    ++asked;
     // In the last part, memory left over is free.
     double cooled = done / 0.9;
     if (cooled >= 1)
       return Search::Stage{cold * 0.1, 0};
     return Search::Stage{hot * std::pow(cold / hot, cooled), 1};
   });
+  return static_cast<double>(asked) * Search::movesAtOnce;
 }
 
 /// What the messages say, at several prices: more than the dual's leave room for what comes last.
@@ -206,16 +219,42 @@ void Driver::construct(Search &search) {
   for (double price : {1.0, 1.05, 1.1, 1.2, 1.5})
     if (!isStopped())
       search.construct(dual->getOrder(), dual->getBest().messages, price);
+  if (!search.fits() && !search.repair())
+    return;
   search.setAssignment(Assignment(search.getBest()));
-  keep(reduction.expand(search.getBest()));
+  keep(search);
+}
+
+std::unique_ptr<Search> Driver::makeSearch() {
+  uint64_t seed = options.seed + searches.size();
+  if (wideUse)
+    return std::make_unique<Search>(model.getWide(), *wideUse, seed);
+  return std::make_unique<Search>(model.getProblem(), model.getUse(), seed);
+}
+
+/// Looks for a first solution where edges may be violated rather than memory; with one, goes on in
+/// the contracted problem.
+void Driver::chooseProblem() {
+  const Search &first = *searches.front();
+  if (!wideUse && !first.fits()) {
+    wideUse.emplace(model.getWideUse());
+    searches.clear();
+    searches.push_back(makeSearch());
+  } else if (wideUse && first.hasSolution()) {
+    Assignment start = model.contract(first.getBest());
+    searches.clear();
+    wideUse.reset();
+    searches.push_back(makeSearch());
+    searches.front()->setAssignment(start);
+  }
 }
 
 void Driver::runPhase(const Phase &phase, double begin) {
   // Once the bound rises no more, a second search takes its thread.
   size_t count = dual->isStalled() ? 2 : 1;
+  chooseProblem();
   while (searches.size() < count)
-    searches.push_back(
-        std::make_unique<Search>(reduction.problem, *live, options.seed + searches.size()));
+    searches.push_back(makeSearch());
   // All go on from the best.
   const Search *best = searches.front().get();
   for (auto &search : searches)
@@ -234,25 +273,24 @@ void Driver::runPhase(const Phase &phase, double begin) {
                 static_cast<double>(problem.getNodes().size());
   std::thread other([&] {
     if (count == 2)
-      anneal(*searches[1], phase, begin, unit);
+      anneal(1, phase, begin, unit);
     else
       raiseBound(phase.end, iterations);
   });
-  anneal(*searches[0], phase, begin, unit);
+  anneal(0, phase, begin, unit);
   other.join();
   for (auto &search : searches)
-    keep(reduction.expand(search->getBest()));
+    keep(*search);
 }
 
 SolveResult Driver::run() {
-  if (reduction.isInfeasible) {
-    if (auto bound = check(problem, getCertificate({}))) {
+  if (model.isInfeasible()) {
+    if (auto bound = check(problem, model.getCertificate({}))) {
       result.bound = *bound;
       result.hasBound = true;
     }
     return result;
   }
-  live.emplace(reduction.problem);
   deadline = options.deadline;
   if (deadline != Clock::time_point::max()) {
     // Time for the last check is left: until one was made, about as long as all that was done so
@@ -261,8 +299,8 @@ SolveResult Driver::run() {
     double reserve = std::min(all * 0.3, 0.05 + 1.5 * spent + 0.01 * all);
     deadline -= std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(reserve));
   }
-  dual.emplace(reduction.problem, *live);
-  searches.push_back(std::make_unique<Search>(reduction.problem, *live, options.seed));
+  dual.emplace(model.getProblem(), model.getUse());
+  searches.push_back(makeSearch());
   for (unsigned i = 0; i < firstIterations; ++i) {
     if (i > 0 && (isStopped() || (!options.moves && part() >= mostForFirst)))
       break;

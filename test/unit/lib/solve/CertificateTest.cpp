@@ -83,6 +83,60 @@ TEST(Certificate, RemovalsShowInfeasibility) {
   EXPECT_TRUE(bound->isInfeasible);
 }
 
+TEST(Certificate, ContractsOnlyEdgesThatLeaveOneChoice) {
+  Problem problem;
+  problem.limit = 10;
+  problem.addNode(0, 4, {0, 6}, {1, 1});
+  problem.addNode(0, 4, {7, 0}, {1, 1});
+  problem.addNode(0, 4, {0, 0}, {1, 1});
+  problem.addEdge(0, 1, problem.addMatrix({2, 2, {0, forbidden, forbidden, 0}}));
+  problem.addEdge(1, 2, problem.addMatrix({2, 2, {0, 0, forbidden, 3}}));
+  problem.mergeEdges();
+  Certificate certificate;
+  certificate.messages.assign(8, 0);
+  EXPECT_EQ(toString(check(problem, certificate)->cost), "0");
+  // The second node's choices are then the first's.
+  certificate.contracted = {{0, false}};
+  certificate.messages.assign(4, 0);
+  auto bound = check(problem, certificate);
+  ASSERT_TRUE(bound);
+  EXPECT_EQ(toString(bound->cost), "6");
+  certificate.contracted = {{0, false}, {0, true}};
+  EXPECT_FALSE(check(problem, certificate)) << "the same group";
+  certificate.contracted = {{1, false}};
+  EXPECT_FALSE(check(problem, certificate)) << "two choices beside the first";
+  certificate.contracted = {{2, false}};
+  EXPECT_FALSE(check(problem, certificate)) << "no such edge";
+  certificate.contracted = {{0, false}};
+  certificate.removedFromGroups = {{0, 0}};
+  EXPECT_FALSE(check(problem, certificate)) << "a choice that solutions take";
+  certificate.removedFromGroups = {{1, 0}};
+  EXPECT_FALSE(check(problem, certificate)) << "leads no group";
+}
+
+TEST(Certificate, CyclesThatDoNotAgreeHaveNoSolution) {
+  Problem problem;
+  problem.limit = 10;
+  for (unsigned node = 0; node < 3; ++node)
+    problem.addNode(0, 4, {0, 0}, {1, 1});
+  unsigned same = problem.addMatrix({2, 2, {0, forbidden, forbidden, 0}});
+  problem.addEdge(0, 1, same);
+  problem.addEdge(1, 2, same);
+  problem.addEdge(0, 2, problem.addMatrix({2, 2, {forbidden, 0, 0, forbidden}}));
+  problem.mergeEdges();
+  Certificate certificate;
+  certificate.messages.assign(12, 0);
+  auto bound = check(problem, certificate);
+  ASSERT_TRUE(bound);
+  EXPECT_FALSE(bound->isInfeasible) << "no pair by itself shows it";
+  // Edges go by pairs of nodes: 0-1, 0-2, 1-2.
+  certificate.contracted = {{0, false}, {2, false}};
+  certificate.messages.clear();
+  bound = check(problem, certificate);
+  ASSERT_TRUE(bound);
+  EXPECT_TRUE(bound->isInfeasible);
+}
+
 TEST(Certificate, RandomMessagesNeverExceedTheOptimum) {
   std::mt19937_64 random(3);
   unsigned checked = 0;

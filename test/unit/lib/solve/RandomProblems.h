@@ -46,6 +46,26 @@ inline Problem makeRandomProblem(std::mt19937_64 &random, unsigned maxNodes) {
   return problem;
 }
 
+/// Like makeRandomProblem(), with edges that leave one choice of one end to each of the other, some
+/// of them at a cost, and cycles of such edges that do not agree.
+inline Problem makeTiedProblem(std::mt19937_64 &random, unsigned maxNodes) {
+  auto below = [&](uint64_t count) { return static_cast<int64_t>(random() % count); };
+  Problem problem = makeRandomProblem(random, maxNodes);
+  llvm::ArrayRef<Node> nodes = problem.getNodes();
+  for (int64_t edges = below(nodes.size() + 1); edges > 0; --edges) {
+    unsigned first = below(nodes.size()), second = below(nodes.size());
+    Matrix matrix{nodes[first].size, nodes[second].size, {}};
+    matrix.costs.assign(size_t(matrix.rows) * matrix.columns, forbidden);
+    for (size_t row = 0; row < matrix.rows; ++row) {
+      // In order mostly, as between a value and its gradient.
+      size_t column = below(5) ? row % matrix.columns : below(matrix.columns);
+      matrix.costs[row * matrix.columns + column] = below(2) ? 0 : below(50);
+    }
+    problem.addEdge(first, second, problem.addMatrix(std::move(matrix)));
+  }
+  return problem;
+}
+
 inline std::optional<Cost> findOptimum(const Problem &problem) {
   Assignment assignment(problem.getNodes().size(), 0);
   std::optional<Cost> best;

@@ -1,0 +1,71 @@
+//===- CertificateReader.h - a problem as its certificate says -*- C++ -*-===//
+//
+// Shared by the check of a bound and the exhaustive search. Everything is computed from the problem
+// and the certificate alone, by code that shares nothing with what made the certificate.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LIB_SOLVE_CERTIFICATEREADER_H
+#define CLEAVE_LIB_SOLVE_CERTIFICATEREADER_H
+
+#include "lib/solve/Certificate.h"
+
+namespace cleave::solve {
+
+/// The problem with the certificate's contractions, messages and prices worked in, and its removals
+/// checked.
+class CertificateReader {
+public:
+  CertificateReader(const Problem &problem, const Certificate &certificate);
+
+  std::optional<Bound> check();
+
+  static constexpr Cost infinite = ~(Cost(1) << 127);
+
+protected:
+  /// All edges between two groups.
+  struct Link {
+    /// The nodes that lead the groups.
+    unsigned first, second;
+    std::vector<unsigned> edges;
+    /// Where its messages begin.
+    size_t messages = 0;
+  };
+
+  bool checkRemovals();
+  bool isImpossible(unsigned node, unsigned choice) const;
+  bool contract();
+  bool checkGroupRemovals();
+  bool isImpossibleForGroup(unsigned leader, unsigned choice) const;
+  bool reparametrise();
+  /// Without messages, 2^shift times: infinite where forbidden.
+  Cost getPlainCost(const Link &link, unsigned first, unsigned second) const;
+  Cost getCost(const Link &link, unsigned first, unsigned second) const;
+  Cost getLeast(unsigned leader) const;
+  bool isGroupKept(unsigned leader, unsigned choice) const {
+    return isKept[nodes[leader].offset + choice];
+  }
+
+  const Problem &problem;
+  const Certificate &certificate;
+  llvm::ArrayRef<Node> nodes;
+  std::vector<std::vector<unsigned>> edgesOf;
+  /// By choice; of leading nodes, once contracted, those of their groups.
+  std::vector<char> isKept;
+  bool isInfeasible = false;
+
+  /// By node: what leads its group, and its choice by the group's.
+  std::vector<unsigned> leaderOf;
+  std::vector<std::vector<unsigned>> choiceOf;
+  std::vector<unsigned> leaders;
+  std::vector<Link> links;
+  std::vector<std::vector<unsigned>> linksOf;
+  /// By choice of a leading node.
+  std::vector<Cost> potentials;
+  std::vector<Cost> linkMinima;
+  Cost bound = 0;
+};
+
+} // namespace cleave::solve
+
+#endif // CLEAVE_LIB_SOLVE_CERTIFICATEREADER_H

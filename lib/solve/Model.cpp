@@ -1,0 +1,96 @@
+//===- Model.cpp - reduced, contracted, reduced again ----------------------===//
+
+#include "lib/solve/Model.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <cmath>
+
+using namespace cleave::solve;
+
+Model::Model(const Problem &whole) : whole(whole), reduction(whole) {
+  if (reduction.isInfeasible)
+    return;
+  const Problem &wide = reduction.problem;
+  contraction.emplace(wide, true);
+  if (contraction->hasOverflow)
+    contraction.emplace(wide, false);
+  groups.emplace(contraction->problem);
+  if (groups->isInfeasible)
+    return;
+  live.emplace(wide);
+  use.emplace(live->times.size());
+  std::vector<std::vector<unsigned>> members(contraction->leaders.size());
+  for (auto [node, group] : llvm::enumerate(contraction->groups))
+    members[group].push_back(node);
+  std::vector<MemoryUse::Part> parts;
+  for (auto [group, nodes] : llvm::enumerate(members)) {
+    parts.clear();
+    for (unsigned node : nodes) {
+      if (live->ranges[node].isEmpty())
+        continue;
+      MemoryUse::Part &part = parts.emplace_back(MemoryUse::Part{live->ranges[node], {}});
+      for (unsigned choice : groups->kept[group])
+        part.usages.push_back(wide.getUsages(node)[contraction->choices[node][choice]]);
+    }
+    use->addNode(groups->kept[group].size(), parts);
+  }
+}
+
+Assignment Model::expand(llvm::ArrayRef<unsigned> assignment) const {
+  return reduction.expand(contraction->expand(groups->expand(assignment)));
+}
+
+MemoryUse Model::getWideUse() const {
+  MemoryUse result(live->times.size());
+  for (auto [number, node] : llvm::enumerate(getWide().getNodes())) {
+    MemoryUse::Part part{live->ranges[number], getWide().getUsages(number).vec()};
+    result.addNode(node.size, part);
+  }
+  return result;
+}
+
+Assignment Model::contract(llvm::ArrayRef<unsigned> wide) const {
+  Assignment result;
+  for (auto [leader, kept] : llvm::zip_equal(contraction->leaders, groups->kept))
+    result.push_back(llvm::find(kept, wide[leader]) - kept.begin());
+  return result;
+}
+
+static Cost toFixed(double value) {
+  // Rounded first where a double has digits below the unit.
+  return static_cast<Cost>(std::round(std::ldexp(value, Certificate::shift)));
+}
+
+Certificate Model::getCertificate(const Dual::State &state) const {
+  Certificate certificate;
+  certificate.removed = reduction.removed;
+  if (reduction.isInfeasible)
+    return certificate;
+  certificate.contracted = contraction->steps;
+  for (auto [group, choice] : groups->removed) {
+    unsigned leader = contraction->leaders[group];
+    certificate.removedFromGroups.push_back({leader, reduction.kept[leader][choice]});
+  }
+  if (groups->isInfeasible)
+    return certificate;
+  size_t next = 0;
+  // Numbers of choices lead from the groups' to their leaders' to those of the whole problem.
+  auto addMessages = [&](unsigned group, llvm::ArrayRef<int64_t> costs) {
+    unsigned leader = contraction->leaders[group];
+    size_t offset = certificate.messages.size();
+    certificate.messages.resize(offset + whole.getNodes()[leader].size);
+    for (unsigned choice : groups->kept[group])
+      certificate.messages[offset + reduction.kept[leader][choice]] =
+          costs.empty() ? toFixed(state.messages[next++])
+                        : Cost(costs[choice]) << Certificate::shift;
+  };
+  for (const Contraction::Link &link : contraction->links) {
+    addMessages(link.first, link.firstCosts);
+    addMessages(link.second, link.secondCosts);
+  }
+  for (auto [time, price] : llvm::zip_equal(live->times, state.prices))
+    if (Cost fixed = toFixed(price); fixed > 0)
+      certificate.prices.push_back({time, fixed});
+  return certificate;
+}
