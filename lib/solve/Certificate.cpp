@@ -125,7 +125,9 @@ bool CertificateReader::checkRemovals() {
 /// Follows the certificate's steps; whether each of them is allowed.
 bool CertificateReader::contract() {
   constexpr unsigned none = ~0u;
-  std::vector<std::vector<unsigned>> members(nodes.size());
+  members.resize(nodes.size());
+  innerEdges.resize(nodes.size());
+  groupCosts.resize(nodes.size());
   for (unsigned node = 0; node < nodes.size(); ++node)
     members[node] = {node};
   for (const Contraction::Step &step : certificate.contracted) {
@@ -177,6 +179,7 @@ bool CertificateReader::contract() {
       pairs[std::minmax(first, second)].push_back(number);
       continue;
     }
+    innerEdges[first].push_back(number);
     const Matrix &matrix = problem.getMatrices()[edge.matrix];
     for (unsigned choice = 0; choice < nodes[first].size; ++choice)
       if (matrix.costs[size_t(choiceOf[edge.first][choice]) * matrix.columns +
@@ -234,14 +237,67 @@ bool CertificateReader::isImpossibleForGroup(unsigned leader, unsigned choice) c
   });
 }
 
+/// Whether the group is at least as well off with the other choice, whatever others choose.
+bool CertificateReader::isReplaced(unsigned leader, unsigned choice, unsigned by) {
+  std::vector<Cost> &sums = groupCosts[leader];
+  if (sums.empty()) {
+    sums.resize(nodes[leader].size);
+    for (unsigned own = 0; own < nodes[leader].size; ++own) {
+      if (!isGroupKept(leader, own))
+        continue;
+      for (unsigned member : members[leader])
+        sums[own] += problem.getCosts(member)[choiceOf[member][own]];
+      for (unsigned number : innerEdges[leader]) {
+        const Edge &edge = problem.getEdges()[number];
+        const Matrix &matrix = problem.getMatrices()[edge.matrix];
+        sums[own] += matrix.costs[size_t(choiceOf[edge.first][own]) * matrix.columns +
+                                  choiceOf[edge.second][own]];
+      }
+    }
+  }
+  for (unsigned member : members[leader])
+    if (nodes[member].isLive() && problem.getUsages(member)[choiceOf[member][by]] >
+                                      problem.getUsages(member)[choiceOf[member][choice]])
+      return false;
+  Cost difference = (sums[by] - sums[choice]) << Certificate::shift;
+  for (unsigned number : linksOf[leader]) {
+    const Link &link = links[number];
+    bool isFirst = link.first == leader;
+    unsigned other = isFirst ? link.second : link.first;
+    std::optional<Cost> worst;
+    for (unsigned partner = 0; partner < nodes[other].size; ++partner) {
+      if (!isGroupKept(other, partner))
+        continue;
+      Cost own =
+          isFirst ? getPlainCost(link, choice, partner) : getPlainCost(link, partner, choice);
+      if (own == infinite)
+        continue;
+      Cost others = isFirst ? getPlainCost(link, by, partner) : getPlainCost(link, partner, by);
+      if (others == infinite)
+        return false;
+      worst = worst ? std::max(*worst, others - own) : others - own;
+    }
+    // Without a partner it is impossible anyway.
+    if (!worst)
+      return true;
+    difference += *worst;
+  }
+  return difference <= 0;
+}
+
 bool CertificateReader::checkGroupRemovals() {
-  for (auto [leader, choice] : certificate.removedFromGroups) {
+  for (auto [leader, choice, instead] : certificate.removedFromGroups) {
     if (leader >= nodes.size() || leaderOf[leader] != leader || choice >= nodes[leader].size)
       return false;
     if (!isGroupKept(leader, choice))
       continue;
-    if (!isImpossibleForGroup(leader, choice))
+    if (instead) {
+      if (*instead >= nodes[leader].size || *instead == choice || !isGroupKept(leader, *instead) ||
+          !isReplaced(leader, choice, *instead))
+        return false;
+    } else if (!isImpossibleForGroup(leader, choice)) {
       return false;
+    }
     isKept[nodes[leader].offset + choice] = 0;
   }
   for (unsigned leader : leaders) {

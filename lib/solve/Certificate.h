@@ -23,8 +23,15 @@ struct Certificate {
   /// other's: the nodes of the one then follow those of the other, and take its group's choices. At
   /// first each node is a group by itself, of its own choices.
   std::vector<Contraction::Step> contracted;
-  /// Like `removed`, by the node that leads a group, for what edges between groups make impossible.
-  std::vector<std::pair<unsigned, unsigned>> removedFromGroups;
+  struct GroupRemoval {
+    /// The node that leads the group.
+    unsigned leader, choice;
+    /// A choice that is left, and in whose place this one makes no solution cheaper or smaller at
+    /// any time; without it, no choice of some other group may stand beside this one.
+    std::optional<unsigned> instead;
+  };
+  /// Each given those before it. Some best solution needs none of these choices.
+  std::vector<GroupRemoval> removedFromGroups;
   /// By pair of groups with edges, in rising order of the nodes that lead them: what their edges
   /// together take from each choice of the first, then of the second. Those of removed choices mean
   /// nothing.

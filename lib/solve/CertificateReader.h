@@ -37,6 +37,7 @@ protected:
   bool contract();
   bool checkGroupRemovals();
   bool isImpossibleForGroup(unsigned leader, unsigned choice) const;
+  bool isReplaced(unsigned leader, unsigned choice, unsigned by);
   bool reparametrise();
   /// Without messages, 2^shift times: infinite where forbidden.
   Cost getPlainCost(const Link &link, unsigned first, unsigned second) const;
@@ -58,6 +59,10 @@ protected:
   std::vector<unsigned> leaderOf;
   std::vector<std::vector<unsigned>> choiceOf;
   std::vector<unsigned> leaders;
+  /// By leading node: the nodes of the group, the edges within, and the sums of their costs, once
+  /// they are asked for.
+  std::vector<std::vector<unsigned>> members, innerEdges;
+  std::vector<std::vector<Cost>> groupCosts;
   std::vector<Link> links;
   std::vector<std::vector<unsigned>> linksOf;
   /// By choice of a leading node.

@@ -23,6 +23,7 @@ Model::Model(const Problem &whole) : whole(whole), reduction(whole) {
   std::vector<std::vector<unsigned>> members(contraction->leaders.size());
   for (auto [node, group] : llvm::enumerate(contraction->groups))
     members[group].push_back(node);
+  findReplaced(members);
   std::vector<MemoryUse::Part> parts;
   for (auto [group, nodes] : llvm::enumerate(members)) {
     parts.clear();
@@ -30,15 +31,54 @@ Model::Model(const Problem &whole) : whole(whole), reduction(whole) {
       if (live->ranges[node].isEmpty())
         continue;
       MemoryUse::Part &part = parts.emplace_back(MemoryUse::Part{live->ranges[node], {}});
-      for (unsigned choice : groups->kept[group])
+      for (unsigned choice : kept[group])
         part.usages.push_back(wide.getUsages(node)[contraction->choices[node][choice]]);
     }
-    use->addNode(groups->kept[group].size(), parts);
+    use->addNode(kept[group].size(), parts);
+  }
+}
+
+void Model::findReplaced(llvm::ArrayRef<std::vector<unsigned>> members) {
+  const Problem &wide = reduction.problem;
+  PartUsages usages;
+  for (auto [group, nodes] : llvm::enumerate(members)) {
+    auto &parts = usages.emplace_back();
+    for (unsigned node : nodes) {
+      if (live->ranges[node].isEmpty())
+        continue;
+      std::vector<int64_t> &part = parts.emplace_back();
+      for (unsigned choice : groups->kept[group])
+        part.push_back(wide.getUsages(node)[contraction->choices[node][choice]]);
+    }
+    // Of thousands of members, few differ.
+    llvm::sort(parts);
+    parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+  }
+  dominance.emplace(groups->problem, usages);
+  // Forbidden, they are left out; their neighbours' choices keep the partners that replace them.
+  Problem marked;
+  marked.limit = groups->problem.limit;
+  std::vector<std::vector<int64_t>> costs;
+  for (unsigned group = 0; group < members.size(); ++group)
+    costs.push_back(groups->problem.getCosts(group).vec());
+  for (const Dominance::Removal &removal : dominance->removed)
+    costs[removal.node][removal.choice] = forbidden;
+  for (const std::vector<int64_t> &own : costs)
+    marked.addNode(0, 0, own, std::vector<int64_t>(own.size(), 0));
+  for (const Matrix &matrix : groups->problem.getMatrices())
+    marked.addMatrix(matrix);
+  for (const Edge &edge : groups->problem.getEdges())
+    marked.addEdge(edge.first, edge.second, edge.matrix);
+  thinned.emplace(marked);
+  for (auto [before, after] : llvm::zip_equal(groups->kept, thinned->kept)) {
+    std::vector<unsigned> &numbers = kept.emplace_back();
+    for (unsigned choice : after)
+      numbers.push_back(before[choice]);
   }
 }
 
 Assignment Model::expand(llvm::ArrayRef<unsigned> assignment) const {
-  return reduction.expand(contraction->expand(groups->expand(assignment)));
+  return reduction.expand(contraction->expand(groups->expand(thinned->expand(assignment))));
 }
 
 MemoryUse Model::getWideUse() const {
@@ -52,8 +92,11 @@ MemoryUse Model::getWideUse() const {
 
 Assignment Model::contract(llvm::ArrayRef<unsigned> wide) const {
   Assignment result;
-  for (auto [leader, kept] : llvm::zip_equal(contraction->leaders, groups->kept))
-    result.push_back(llvm::find(kept, wide[leader]) - kept.begin());
+  for (auto [group, leader] : llvm::enumerate(contraction->leaders)) {
+    unsigned choice = llvm::find(groups->kept[group], wide[leader]) - groups->kept[group].begin();
+    unsigned instead = groups->kept[group][dominance->replace(group, choice)];
+    result.push_back(llvm::find(kept[group], instead) - kept[group].begin());
+  }
   return result;
 }
 
@@ -70,17 +113,24 @@ Certificate Model::getCertificate(const Dual::State &state) const {
   certificate.contracted = contraction->steps;
   for (auto [group, choice] : groups->removed) {
     unsigned leader = contraction->leaders[group];
-    certificate.removedFromGroups.push_back({leader, reduction.kept[leader][choice]});
+    certificate.removedFromGroups.push_back({leader, reduction.kept[leader][choice], std::nullopt});
   }
   if (groups->isInfeasible)
     return certificate;
+  for (const Dominance::Removal &removal : dominance->removed) {
+    unsigned leader = contraction->leaders[removal.node];
+    llvm::ArrayRef<unsigned> numbers = groups->kept[removal.node];
+    certificate.removedFromGroups.push_back({leader,
+                                             reduction.kept[leader][numbers[removal.choice]],
+                                             reduction.kept[leader][numbers[removal.instead]]});
+  }
   size_t next = 0;
   // Numbers of choices lead from the groups' to their leaders' to those of the whole problem.
   auto addMessages = [&](unsigned group, llvm::ArrayRef<int64_t> costs) {
     unsigned leader = contraction->leaders[group];
     size_t offset = certificate.messages.size();
     certificate.messages.resize(offset + whole.getNodes()[leader].size);
-    for (unsigned choice : groups->kept[group])
+    for (unsigned choice : kept[group])
       certificate.messages[offset + reduction.kept[leader][choice]] =
           costs.empty() ? toFixed(state.messages[next++])
                         : Cost(costs[choice]) << Certificate::shift;

@@ -4,19 +4,21 @@
 #define CLEAVE_LIB_SOLVE_MODEL_H
 
 #include "lib/solve/Certificate.h"
+#include "lib/solve/Dominance.h"
 #include "lib/solve/Dual.h"
 #include "lib/solve/Reduction.h"
 
 namespace cleave::solve {
 
-/// A problem without its impossible choices, contracted, and without what that made impossible.
+/// A problem without its impossible choices, contracted, without what that made impossible, and
+/// without choices that others replace.
 class Model {
 public:
   explicit Model(const Problem &whole);
 
   /// Whether no solution is left; then there is nothing else but a certificate.
   bool isInfeasible() const { return reduction.isInfeasible || groups->isInfeasible; }
-  const Problem &getProblem() const { return groups->problem; }
+  const Problem &getProblem() const { return thinned->problem; }
   const MemoryUse &getUse() const { return *use; }
   Assignment expand(llvm::ArrayRef<unsigned> assignment) const;
 
@@ -33,11 +35,18 @@ public:
   Certificate getCertificate(const Dual::State &state) const;
 
 private:
+  /// Leaves out choices that others replace; gets the nodes of each group.
+  void findReplaced(llvm::ArrayRef<std::vector<unsigned>> members);
+
   const Problem &whole;
   Reduction reduction;
   std::optional<LiveRanges> live;
   std::optional<Contraction> contraction;
   std::optional<Reduction> groups;
+  std::optional<Dominance> dominance;
+  std::optional<Reduction> thinned;
+  /// By node of the smallest problem: its choices' numbers among its group's.
+  std::vector<std::vector<unsigned>> kept;
   std::optional<MemoryUse> use;
 };
 

@@ -20,7 +20,7 @@ namespace {
 /// Work up to a part of all the time or moves there are.
 struct Phase {
   double end;
-  /// The temperature that the search starts with, in units of the bound by node.
+  /// The temperature that the search starts with, in units of the bound by node that has a choice.
   double heat;
 };
 
@@ -270,7 +270,7 @@ void Driver::runPhase(const Phase &phase, double begin) {
     iterations = static_cast<uint64_t>(static_cast<double>(*options.moves) / Search::movesAtOnce *
                                        (phase.end - begin));
   double unit = std::max(std::abs(dual->getBest().bound), 1.0) /
-                static_cast<double>(problem.getNodes().size());
+                static_cast<double>(std::max<size_t>(searches.front()->getMovableCount(), 1));
   std::thread other([&] {
     if (count == 2)
       anneal(1, phase, begin, unit);

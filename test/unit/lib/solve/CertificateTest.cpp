@@ -108,9 +108,9 @@ TEST(Certificate, ContractsOnlyEdgesThatLeaveOneChoice) {
   certificate.contracted = {{2, false}};
   EXPECT_FALSE(check(problem, certificate)) << "no such edge";
   certificate.contracted = {{0, false}};
-  certificate.removedFromGroups = {{0, 0}};
+  certificate.removedFromGroups = {{0, 0, std::nullopt}};
   EXPECT_FALSE(check(problem, certificate)) << "a choice that solutions take";
-  certificate.removedFromGroups = {{1, 0}};
+  certificate.removedFromGroups = {{1, 0, std::nullopt}};
   EXPECT_FALSE(check(problem, certificate)) << "leads no group";
 }
 
