@@ -65,7 +65,7 @@ def load_checkpoint(
     for module, state, path in pairs:
         _check(module, state, path)
     steps = _read_steps(checkpoint)
-    optimizers = [] if optimizer is None else [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer)
+    optimizers = [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer or [])
     if optimizers:
         tensors, path = read_group(checkpoint, "optimizer")
         tensors = {name: value for name, value in tensors.items() if not name.endswith(f".{SLOT}")}
@@ -80,8 +80,10 @@ def load_checkpoint(
 
 def _is_run(folder: pathlib.Path) -> bool:
     """Whether it is a checkpoint or a run of cleave-run, or nothing that there is another way to read."""
-    others = (".metadata", "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
-    return (folder / "state.json").exists() or (folder.is_dir() and not any((folder / name).exists() for name in others))
+    files = ("model.safetensors", "pytorch_model.bin")
+    others = (".metadata", *files, *(f"{name}.index.json" for name in files))
+    is_other = any((folder / name).exists() for name in others)
+    return (folder / "state.json").exists() or (folder.is_dir() and not is_other)
 
 
 def add_tied_names(state: Tensors, model: torch.nn.Module) -> Tensors:
