@@ -246,7 +246,9 @@ cleave::simulate::findSensitivities(const cost::Cluster &cluster, const ProgramW
   auto tryNumbers = [&](std::vector<cost::NamedNumber> numbers,
                         const std::string &owner) -> llvm::Error {
     for (const cost::NamedNumber &number : numbers) {
-      if (*number.value == 0)
+      // Numbers of things have no slope.
+      if (*number.value == 0 ||
+          llvm::is_contained({"processors", "memory_bytes", "shared"}, number.name))
         continue;
       double value = *number.value;
       *number.value *= 1 + change;

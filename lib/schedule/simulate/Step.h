@@ -63,7 +63,7 @@ struct Sensitivity {
   std::string name; // "h100.memory_bandwidth"
   double percent = 0;
 };
-/// Of all facts and constants, the largest first, without those that change nothing.
+/// Of all rates and constants, the largest first, without those that change nothing.
 llvm::Expected<std::vector<Sensitivity>> findSensitivities(const cost::Cluster &cluster,
                                                            const ProgramWork &program,
                                                            const schedule::Schedule &schedule,
