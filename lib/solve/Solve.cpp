@@ -30,10 +30,11 @@ constexpr double dualAlone = 0.05;
 constexpr double mostForFirst = 0.2;
 constexpr Phase phases[] = {{0.095, 1}, {0.3, 1}, {0.65, 0.7}, {1, 0.5}};
 
-/// A phase's last round has its heat. Where there is time for others before, most of them forget
-/// where they started: no heat suits all problems.
-constexpr double heats[] = {10, 1, 30, 3, 100, 0.5};
-constexpr double movesPerNode = 100;
+/// Where there is time for many short runs, the first part of a phase goes to them: which mode of
+/// the problem a run ends in is chance, and no heat suits all problems.
+constexpr double heats[] = {100, 10, 1000, 30, 300, 3};
+constexpr double partOfRuns = 0.6, movesPerNode = 15;
+constexpr double fewestRuns = 10;
 
 /// Iterations of the dual before the first solution.
 constexpr unsigned firstIterations = 60;
@@ -168,25 +169,26 @@ void Driver::raiseBound(double end, uint64_t iterations) {
   }
 }
 
-/// Splits the phase into rounds that cool down each, as many as have enough moves for all nodes.
+/// Many short runs if there is time for them, then a long one from the best.
 void Driver::anneal(unsigned number, const Phase &phase, double begin, double unit) {
   Search &search = *searches[number];
   double all = options.moves ? static_cast<double>(*options.moves) * (phase.end - begin)
                              : movesPerPart[number] * (phase.end - begin);
-  double enough = static_cast<double>(search.getMovableCount()) * movesPerNode;
-  auto rounds = static_cast<unsigned>(std::clamp(all / std::max(enough, 1.0), 1.0, 1e6));
-  double made = 0, start = options.moves ? 0 : part();
-  for (unsigned round = 0; round < rounds; ++round) {
-    if (round > 0)
-      search.setAssignment(Assignment(search.getBest()));
-    // The last one stays near the best.
-    double heat = round + 1 == rounds ? phase.heat : heats[(round + number) % std::size(heats)];
-    double from = begin + (phase.end - begin) * round / rounds;
-    double to = begin + (phase.end - begin) * (round + 1) / rounds;
-    made += anneal(search, heat * unit, 1e-3 * unit, from, to);
-    if (isStopped() || isBoundReached)
-      break;
+  double enough = std::max(static_cast<double>(search.getMovableCount()) * movesPerNode, 1.0);
+  auto runs = static_cast<unsigned>(std::min(all * partOfRuns / enough, 1e6));
+  if (runs < fewestRuns)
+    runs = 0;
+  double made = 0, start = options.moves ? 0 : part(), middle = begin;
+  if (runs > 0)
+    middle += (phase.end - begin) * partOfRuns;
+  for (unsigned run = 0; run < runs && !isStopped() && !isBoundReached; ++run) {
+    double from = begin + (middle - begin) * run / runs;
+    double to = begin + (middle - begin) * (run + 1) / runs;
+    made += anneal(search, heats[(run + number) % std::size(heats)] * unit, 1e-3 * unit, from, to);
   }
+  if (runs > 0)
+    search.setAssignment(Assignment(search.getBest()));
+  made += anneal(search, phase.heat * unit, 1e-3 * unit, middle, phase.end);
   if (double spent = part() - start; !options.moves && spent > 0)
     movesPerPart[number] = made / spent;
 }
