@@ -24,7 +24,6 @@ public:
   explicit MemoryUse(unsigned points) : points(points) {}
 
   unsigned getPointCount() const { return points; }
-  unsigned getNodeCount() const { return ends.size() - 1; }
   /// Those in which choices differ come first.
   llvm::ArrayRef<Segment> getSegments(unsigned node) const {
     return llvm::ArrayRef(segments).slice(ends[node], ends[node + 1] - ends[node]);
@@ -34,7 +33,6 @@ public:
   }
   const int64_t *getUsages(const Segment &segment) const { return &usages[segment.offset]; }
   llvm::ArrayRef<int64_t> getAllUsages() const { return usages; }
-  llvm::ArrayRef<Segment> getAllSegments() const { return segments; }
 
   struct Part {
     PointRange range;
