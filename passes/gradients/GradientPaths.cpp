@@ -2,7 +2,7 @@
 
 #include "passes/gradients/GradientPaths.h"
 
-#include "dialects/aten/ops/Copy.h"
+#include "dialects/aten/Aten.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 
@@ -234,16 +234,17 @@ LogicalResult Finder::findReductions(GradientPath &path, train::RoleAttr role) {
   }
   // A bucket gives gradients back in the type in which they are contributed.
   if (path.element != path.type.getElementType()) {
-    auto narrow =
-        value.hasOneUse() ? dyn_cast<aten::ToCopyOp>(*value.user_begin()) : aten::ToCopyOp();
+    auto narrow = value.hasOneUse() ? dyn_cast<aten::AtenOpInterface>(*value.user_begin())
+                                    : aten::AtenOpInterface();
     Type wanted = path.type.getElementType();
-    if (!narrow || cast<RankedTensorType>(narrow.getType()).getElementType() != wanted)
+    if (!narrow || narrow.getSchemaName() != "aten::_to_copy" ||
+        cast<RankedTensorType>(narrow->getResult(0).getType()).getElementType() != wanted)
       return consumer.emitError() << "takes " << role
                                   << ", which cannot be bucketed: microbatches contribute "
                                   << wanted << ", but its sum of " << path.element
                                   << " is not only converted to that";
     path.reductions.push_back(narrow);
-    value = narrow.getResult();
+    value = narrow->getResult(0);
   }
   path.reduced = value;
   if (path.reduceArgument && !path.reduceResult) {

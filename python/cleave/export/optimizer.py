@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import string
 
 import torch
 
@@ -96,8 +97,11 @@ class UpdateWriter:
             if sums[n] != types[n]:
                 element = element_type(self._state.parameters[n].dtype)
                 narrow = names.fresh(f"narrow.{n}")
+                # By a rule that is not linear: terms of a sum over ranks are not rounded before they are added.
+                dims = string.ascii_letters[: self._state.parameters[n].dim()]
                 text.body.append(
-                    f"{narrow} = aten._to_copy({values['gradient', n]}, dtype = {element}) : ({sums[n]}) -> {types[n]}"
+                    f'{narrow} = aten.call "aten::_to_copy" sharded "{dims} -> {dims}"'
+                    f"(self = {values['gradient', n]}, dtype = {element}) : ({sums[n]}) -> {types[n]}"
                 )
                 values["gradient", n] = narrow
         for update in updates:
