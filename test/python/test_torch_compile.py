@@ -126,8 +126,8 @@ def test_a_changed_weight_stops_the_backward_as_in_eager_mode():
         loss.backward()
 
 
-def test_saved_values_are_freed_as_the_backward_goes():
-    """The function lets go of what only it holds."""
+def test_a_function_takes_tensors_out_of_its_list():
+    """So it lets go of what only it holds."""
     from cleave.native import native
 
     text = """module @twice {
