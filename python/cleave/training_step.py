@@ -39,7 +39,8 @@ class Pipeline:
 
 @dataclasses.dataclass
 class StepResult:
-    """loss: the mean over the batch of all ranks, a 0-d tensor. grad_norm: before clipping; None without clip_norm.
+    """loss: the mean over the batch of all ranks, a 0-d tensor. grad_norm: before clipping; None without clip_norm,
+    and on a rank of a pipeline that trains no parameter.
     outputs: see `compile_step`.
     """
 

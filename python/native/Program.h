@@ -73,7 +73,7 @@ public:
   llvm::Error setOperand(OpId id, int64_t index, const ValueId &to);
   /// All uses of a value, but those by the op that makes the new one.
   llvm::Error replace(const ValueId &from, const ValueId &to);
-  /// An op whose results nobody uses.
+  /// An op whose results no op uses.
   llvm::Error erase(OpId id);
   llvm::Expected<OpId>
   insertBefore(OpId id, const std::string &name, const std::vector<ValueId> &operands,

@@ -89,7 +89,8 @@ def train(mode, checkpoint):
         if number == 0:
             check_outputs(mode, out.outputs, parts[0])
         scheduler.step()
-        losses.append((out.loss.item(), out.grad_norm.item()))
+        # A rank of a pipeline without parameters has no norm; rank 0 has some.
+        losses.append((out.loss.item(), None if out.grad_norm is None else out.grad_norm.item()))
         if number + 1 == CHECKPOINT_STEP and mode == "fsdp" and ranks == 2:
             save_checkpoint(checkpoint, module, optimizer, scheduler)
     return losses, module, optimizer

@@ -26,6 +26,17 @@ class Kill(transformers.TrainerCallback):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+def make_trainer(*args, **options):
+    """Without dropout: ranks of DistributedDataParallel draw the same numbers, those of a step what one rank would."""
+    trainer = fine_tune.make_trainer(*args, **options)
+    for module in trainer.model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+        if hasattr(module, "dropout_prob"):
+            module.dropout_prob = 0.0
+    return trainer
+
+
 def rows(trainer):
     return [(row["step"], row["loss"], row["grad_norm"]) for row in trainer.state.log_history if "loss" in row]
 
@@ -40,16 +51,16 @@ def main():
     results = {}
     if mode == "compare":
         for name, kind in ("transformers", transformers.Trainer), ("cleave", fine_tune.Trainer):
-            trainer = fine_tune.make_trainer(folder / name, STEPS, kind)
+            trainer = make_trainer(folder / name, STEPS, kind)
             trainer.args.save_strategy = transformers.trainer_utils.SaveStrategy.NO
             trainer.train()
             results[name] = rows(trainer), weights(trainer)
             assert all(p.grad is None for p in trainer.model.parameters())
         write(folder / "losses.json", results, trainer)
-        trainer = fine_tune.make_trainer(folder / "killed", STEPS, callbacks=[Kill()])
+        trainer = make_trainer(folder / "killed", STEPS, callbacks=[Kill()])
         trainer.train()
     else:
-        trainer = fine_tune.make_trainer(folder / "killed", STEPS)
+        trainer = make_trainer(folder / "killed", STEPS)
         trainer.train(resume_from_checkpoint=True)
         write(folder / "resumed.json", (rows(trainer), weights(trainer)), trainer)
 
