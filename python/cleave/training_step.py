@@ -133,6 +133,8 @@ class Step:
         # Of the first batch: its structure, and its inputs as they were traced.
         self._first: tuple[Any, list[Any], list[Input]] | None = None
         self._state: OptimizerStates | None = None
+        # The parameters that this rank trains, or uses.
+        self._held: set[str] | None = None
         self._ranks: Ranks | None = None
         self._process = os.getpid()
         self._closed = False
@@ -207,9 +209,22 @@ class Step:
             follows_generator=True, kernels=self._options["kernels"], keep_outputs=self._options["outputs"],
             ranks=self._ranks.native,
         )  # fmt: skip
+        with self._ranks.together("the stages of the step"):
+            self._check_stages(session, signature)
         order = [names.index(value["name"]) for value in signature["inputs"]]
         self._programs[key] = _Compiled(self._model, program, session, order, state, signature)
         return self._programs[key]
+
+    def _check_stages(self, session, signature: dict) -> None:
+        """Refuses a program that is cut otherwise than the first: a rank has no other stages' current values."""
+        held = {value["name"] for value in signature["weights"] if session.has_weight(value["name"])}
+        held &= {name for name, _ in self._model.named_parameters()}
+        first = self._held = self._held if self._held is not None else held
+        if held != first:
+            raise native().Error(
+                f"stages are cut otherwise for a batch of this size: expected the parameters {', '.join(sorted(first))} on "
+                f"this rank, found {', '.join(sorted(held))}; take batches of the first one's size (drop_last=True)"
+            )
 
     def _settle(self) -> None:
         """Gives parameters and buffers memory in which a session can compute, before they are traced."""

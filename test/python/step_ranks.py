@@ -85,6 +85,14 @@ def train(mode, checkpoint):
         parts = batch(number)
         if divides:
             parts = [part.chunk(ranks)[dist.get_rank()] for part in parts]
+        if number == 7 and mode == "pp" and ranks == 4:
+            # Stages of equal cost are others for the small batch.
+            try:
+                step(*parts)
+            except cleave.Error as error:
+                assert "stages are cut otherwise for a batch of this size" in str(error), error
+                break
+            raise AssertionError("no error")
         out = step(*parts)
         if number == 0:
             check_outputs(mode, out.outputs, parts[0])
