@@ -153,11 +153,11 @@ MODELS = {
         {
             "layers.*.moe.experts": ExpertParallel("ep", capacity=1.25), "": FSDP("ep"),
             # Their gradients are summed up in float32, and buckets reduce what is in the parameter's type.
-            **{name + ".weight": {"ep": Replicate()} for name in ("layers.*.attention.*_norm", "layers.*.*_norm", "norm")},
+            **{f"{name}.weight": {"ep": Replicate()} for name in ("layers.*.attention.*_norm", "layers.*.*_norm", "norm")},
         },
         16, 32,
-        "DeepSeek-V3 Technical Report, 3.2: PP 16, EP 64, ZeRO-1 DP (2,048 devices); here one replica of 1,024 devices, of which "
-        "64 share what is not an expert's",
+        "DeepSeek-V3 Technical Report, 3.2: PP 16, EP 64, ZeRO-1 DP (2,048 devices); here one replica of 1,024 devices, "
+        "of which 64 share what is not an expert's",
         recompute="all",
     ),
 }  # fmt: skip

@@ -367,7 +367,8 @@ def test_numbers_of_rows_that_do_not_fit_are_errors_of_the_run(cleave_run, tmp_p
     module = Module(2, 1)
     value, type_ = module.input([torch.ones(4, 2)] * 2)
     # Of the second rank nothing is wrong: it must not wait for the first.
-    (send, list_), (receive, _) = (module.input([torch.tensor(n), torch.zeros(2, dtype=torch.int64)]) for n in (sends, receives))
+    nothing = torch.zeros(2, dtype=torch.int64)
+    (send, list_), (receive, _) = (module.input([torch.tensor(n), nothing]) for n in (sends, receives))
     result, found = tensor([3, 2], "V", "V"), module.name()
     module.lines.append(
         f'{found} = dist.ragged_all_to_all({value}, {send}, {receive}) over @mesh ["a"]'

@@ -44,8 +44,8 @@ def of_transformers(name):
             decoder_sparse_step=1, mlp_only_layers=[])  # fmt: skip
         model = transformers.Qwen3MoeForCausalLM(config)
     config.use_cache = False
-    return cleave.ExportSpec(
-        model.train(), (), hugging_face.words(config), optimizer=torch.optim.AdamW(model.parameters()), name=name)  # fmt: skip
+    optimizer = torch.optim.AdamW(model.parameters())
+    return cleave.ExportSpec(model.train(), (), hugging_face.words(config), optimizer=optimizer, name=name)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,8 @@ def lay_out(build_dir, path, mesh, plan, folder, *passes):
 
 def agree(cleave_run, local, path, inputs, ranks):
     cleave_run.succeed(
-        local, "--ranks", ranks, "--ranks-as", "threads", "--inputs", inputs, "--against", path, "--tolerance", 1e-9)  # fmt: skip
+        local, "--ranks", ranks, "--ranks-as", "threads", "--inputs", inputs, "--against", path,
+        "--tolerance", 1e-9)  # fmt: skip
 
 
 # The model, where its experts are, ranks, a capacity, and the rows that a rank has room for.

@@ -378,9 +378,8 @@ LogicalResult PlanApplier::applyExpert(const PlanRule &rule) {
     return fail(rule) << "matches no module with stacked experts, parameters of three dimensions "
                          "of which the first counts experts: '"
                       << rule.pattern
-                      << "', and none of modules that the program stacks (aten.stack) for products "
-                         "by expert; other experts that are modules of their own are divided "
-                         "within, by colwise and rowwise; "
+                      << "'; nor does the program stack weights of modules there (aten.stack) for "
+                         "products by expert: divide such experts within, by colwise and rowwise; "
                       << listModules();
   return success();
 }
