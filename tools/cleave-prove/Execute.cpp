@@ -34,7 +34,7 @@ static constexpr int64_t kMaxRanks = 16;
 // What the programs need
 //===----------------------------------------------------------------------===//
 
-/// Ranks of the mesh, and of the pipeline if it is no axis of it; nothing if a size is open.
+/// Ranks of the mesh, and of the pipeline if it is not an axis of it; nothing if a size is open.
 static std::optional<int64_t> countRanks(ModuleOp module) {
   int64_t ranks = 1;
   dist::MeshOp mesh = dist::getMesh(module);
