@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 import transformers
 from accelerate.optimizer import AcceleratedOptimizer
+from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 
 from cleave.export.errors import ExportError
 from cleave.training_step import Step, compile_step
@@ -77,6 +79,13 @@ class Trainer(transformers.Trainer):
             model, None, optimizer, mesh={"dp": ranks} if ranks > 1 else None,
             clip_norm=self.args.max_grad_norm if clips else None, **self._step_options,
         )  # fmt: skip
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        # Of several ranks transformers asks torch.load for the device "cpu:0", which that does not know.
+        files = [os.path.join(checkpoint, name) for name in (OPTIMIZER_NAME, SCHEDULER_NAME)] if checkpoint else []
+        for target, file in zip((self.optimizer, self.lr_scheduler), files):
+            if os.path.isfile(file):
+                target.load_state_dict(torch.load(file, map_location="cpu", weights_only=True))
 
     def _inner_training_loop(self, *args, **options):
         try:
