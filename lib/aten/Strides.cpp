@@ -151,8 +151,7 @@ static bool isPointwise(Operation *op) {
   return op->hasTrait<aten::Pointwise>() || isa<NativeDropoutBackwardOp>(op);
 }
 
-/// Kernels whose results are contiguous whatever the operands are.
-static bool isAlwaysContiguous(Operation *op) {
+bool StrideInference::isAlwaysContiguous(Operation *op) {
   auto isContiguousCopy = [](auto copy) {
     return copy && copy.getMemoryFormat() == StringRef("contiguous_format");
   };
@@ -167,8 +166,7 @@ static bool isAlwaysContiguous(Operation *op) {
              BincountOp>(op);
 }
 
-/// What comes from another rank lies in a buffer of its own.
-static bool isReceived(Operation *op) {
+bool StrideInference::isReceived(Operation *op) {
   if (auto wait = dyn_cast<dist::WaitOp>(op))
     op = wait.getFuture().getDefiningOp();
   return isa_and_nonnull<dist::ShiftOp, dist::AllGatherOp, dist::ReduceScatterOp, dist::AllToAllOp,

@@ -30,6 +30,11 @@ public:
   /// Whether a matrix is stored by columns, for certain.
   bool isColumnMajor(mlir::Value matrix);
 
+  /// Whether the op's kernel gives contiguous results whatever its operands are.
+  static bool isAlwaysContiguous(mlir::Operation *op);
+  /// Whether the op's results come from other ranks, into buffers of their own.
+  static bool isReceived(mlir::Operation *op);
+
 private:
   std::optional<Strides> infer(mlir::Value value);
 

@@ -8,7 +8,8 @@ using namespace mlir;
 using namespace cleave;
 using namespace cleave::placement;
 
-/// Whether the strides of `value`, which are not known, depend on what a communication gave.
+/// Whether the strides of `value` depend on what a communication gave. Known ones may, too: what
+/// was gathered is contiguous, whatever the whole value is on one device.
 bool LocalStrides::comesFromCommunication(Value value) {
   // Straight-line code: walk up without recursion through what is not known yet.
   SmallVector<Value> stack = {value};
@@ -19,8 +20,14 @@ bool LocalStrides::comesFromCommunication(Value value) {
       stack.pop_back();
       continue;
     }
-    if (!op || isa<dist::DistDialect>(op->getDialect()) || inference.get(top)) {
-      communicated[top] = op && isa<dist::DistDialect>(op->getDialect()) && !inference.get(top);
+    bool isReceived = op && aten::StrideInference::isReceived(op);
+    if (!op || isReceived || aten::StrideInference::isAlwaysContiguous(op)) {
+      communicated[top] = isReceived;
+      stack.pop_back();
+      continue;
+    }
+    if (isa<dist::DistDialect>(op->getDialect()) && !inference.get(top)) {
+      communicated[top] = true;
       stack.pop_back();
       continue;
     }
