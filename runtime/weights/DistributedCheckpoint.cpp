@@ -4,8 +4,10 @@
 #include "runtime/io/PartedTensors.h"
 #include "runtime/weights/TorchArchive.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
 #include <map>
 
 using namespace cleave::runtime;
@@ -58,6 +60,18 @@ DistributedCheckpoint::open(llvm::StringRef folder) {
 // Metadata
 //===----------------------------------------------------------------------===//
 
+/// A message could not show such a name in one line.
+static bool hasControlCharacters(llvm::StringRef name) {
+  return llvm::any_of(name, [](char c) { return llvm::isASCII(c) && !llvm::isPrint(c); });
+}
+
+static std::string escape(llvm::StringRef name) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  llvm::printEscapedString(name, os);
+  return text;
+}
+
 llvm::Error DistributedCheckpoint::readMetadata(const PickleNode &metadata) {
   const PickleNode *tensors = metadata.get("state_dict_metadata");
   const PickleNode *storage = metadata.get("storage_data");
@@ -69,6 +83,10 @@ llvm::Error DistributedCheckpoint::readMetadata(const PickleNode &metadata) {
     std::optional<llvm::StringRef> name = tensors->items[i]->asString();
     if (!name)
       return makeError("expected names as keys of state_dict_metadata");
+    if (hasControlCharacters(*name))
+      return makeError("expected names without control characters as keys of state_dict_metadata, "
+                       "found \"{0}\"",
+                       escape(*name));
     if (isClass(tensors->items[i + 1], "BytesStorageMetadata"))
       continue;
     if (llvm::Error error = readTensor(*name, *tensors->items[i + 1]))
@@ -119,8 +137,9 @@ llvm::Error DistributedCheckpoint::readTensor(llvm::StringRef name, const Pickle
 }
 
 llvm::Expected<const MappedFile *> DistributedCheckpoint::openFile(llvm::StringRef name) {
-  if (name.empty() || name == "." || name == ".." || name.contains('/') || name.contains('\0'))
-    return makeError("expected the name of a file in the same folder, found \"{0}\"", name);
+  if (name.empty() || name == "." || name == ".." || name.contains('/') ||
+      hasControlCharacters(name))
+    return makeError("expected the name of a file in the same folder, found \"{0}\"", escape(name));
   std::unique_ptr<MappedFile> &file = files[name];
   if (!file) {
     llvm::SmallString<128> path(folder);

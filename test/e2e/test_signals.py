@@ -140,7 +140,7 @@ def test_trace_of_an_interrupted_run_is_whole(build_dir, tmp_path, subject):
 
 def test_without_a_directory_nothing_waits(build_dir, tmp_path, subject):
     arguments = [subject.program, "--steps", ENDLESS, "--data", f"text:{TEXT}", "--metrics", tmp_path / "m",
-                 "--trace", tmp_path / "t"]  # fmt: skip
+                 "--trace", tmp_path / "t", "--trace-steps", ENDLESS]  # fmt: skip
     process = start(training.command(build_dir, *arguments))
     wait_for_steps(process, tmp_path / "m", 1)
     process.send_signal(signal.SIGTERM)

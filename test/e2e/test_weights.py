@@ -470,6 +470,10 @@ def overlap(metadata):
     entry.chunks.append(type(entry.chunks[0])(offsets=torch.Size([0, 0]), sizes=torch.Size([4, 3])))
 
 
+def set_name(metadata):
+    metadata.state_dict_metadata["a\nb"] = metadata.state_dict_metadata["a"]
+
+
 METADATA_ERRORS = {
     "dtype": (set_dtype, "the metadata says I32 [4, 3], the file has F32 [4, 3]"),
     "shape": (set_shape, "the metadata says F32 [3, 4], the file has F32 [4, 3]"),
@@ -478,6 +482,8 @@ METADATA_ERRORS = {
     "absolute": (lambda m: setattr(first_storage(m), "relative_path", "/etc/passwd"), 'found "/etc/passwd"'),
     "lost file": (lambda m: setattr(first_storage(m), "relative_path", "__9_0.distcp"), "__9_0.distcp: cannot open"),
     "offset": (lambda m: setattr(first_storage(m), "offset", 1 << 40), "the file is truncated"),
+    "name": (set_name, r'expected names without control characters as keys of state_dict_metadata, found "a\0Ab"'),
+    "file name": (lambda m: setattr(first_storage(m), "relative_path", "a\rb"), r'in the same folder, found "a\0Db"'),
     "no chunk": (lambda m: m.storage_data.clear(), "storage_data does not say where a chunk is"),
     "half a chunk": (lambda m: setattr(first_storage(m), "length", 700), "__0_0.distcp: tensor \"a\", at byte 0: "),
 }  # fmt: skip
