@@ -237,7 +237,8 @@ cleave::simulate::findSensitivities(const cost::Cluster &cluster, const ProgramW
     auto step = predictStep(changed, program, schedule, options);
     if (!step)
       return step.takeError();
-    double percent = 100 * (step->seconds / usual->seconds - 1) / (100 * change);
+    // Rounded, so that numbers that matter alike keep their order on every machine.
+    double percent = std::round(1e8 * (step->seconds / usual->seconds - 1) / change) / 1e8;
     if (std::abs(percent) >= 5e-4)
       result.push_back({std::move(name), percent});
     return llvm::Error::success();

@@ -100,8 +100,8 @@
 // FUNCTION: function.mlir:1:1: error: belongs to stage 0, which has no function of phase backward, but schedule 'mine' has its backward
 // RUN: not cleave-sim %t/nothing.mlir 2>&1 | FileCheck %s --check-prefix=NOTHING
 // NOTHING: error: {{.*}}nothing.mlir: {{.*}}
-// RUN: not cleave-sim %t/machine.json 2>&1 | FileCheck %s --check-prefix=FORMAT
-// FORMAT: machine.json cannot be simulated:
+// RUN: not cleave-sim %t/profile.json 2>&1 | FileCheck %s --check-prefix=FORMAT
+// FORMAT: profile.json cannot be simulated:
 
 //--- machine/device.json
 {"device": "chip", "facts": {"processors": 0, "memory_bytes": 1e9, "memory_bandwidth": 1e30, "flops_16bit": 128e3, "flops_8bit": 0, "flops_4bit": 0, "flops_32bit": 64e3},
