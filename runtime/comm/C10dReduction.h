@@ -13,7 +13,18 @@
 
 #include "llvm/Support/ErrorHandling.h"
 
+#include <torch/csrc/distributed/c10d/Types.hpp>
+
 namespace cleave::runtime {
+
+/// A sum of what each rank has times `factor`.
+template <typename Factor> c10d::ReduceOp makePremultipliedSum(const Factor &factor) {
+#if CLEAVE_TORCH_HAS_NCCL_PREMUL_SUM
+  return c10d::makeNCCLPreMulSum(factor);
+#else
+  return c10d::makePreMulSum(factor);
+#endif
+}
 
 inline c10d::ReduceOp toC10d(const ReductionOp &reduction) {
   switch (reduction.kind) {

@@ -1,26 +1,19 @@
 //===- TorchVersions.h - where versions of LibTorch differ ---------*- C++ -*-===//
 //
-// The one place for what one version calls otherwise than another (docs/install.md).
+// The one place that asks which version is compiled against (docs/install.md): a macro for each
+// difference that Cleave meets.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef CLEAVE_RUNTIME_COMM_TORCHVERSIONS_H
 #define CLEAVE_RUNTIME_COMM_TORCHVERSIONS_H
 
-#include <torch/csrc/distributed/c10d/Types.hpp>
 #include <torch/headeronly/version.h>
 
-namespace cleave::runtime {
+/// c10d::makeNCCLPreMulSum, which is called makePreMulSum otherwise.
+#define CLEAVE_TORCH_HAS_NCCL_PREMUL_SUM (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR <= 11)
 
-/// A sum of what each rank has times `factor`.
-template <typename Factor> c10d::ReduceOp makePremultipliedSum(const Factor &factor) {
-#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR <= 11
-  return c10d::makeNCCLPreMulSum(factor);
-#else
-  return c10d::makePreMulSum(factor);
-#endif
-}
-
-} // namespace cleave::runtime
+/// CUDAAllocator has functions about captures, annotations, rejected requests and given addresses.
+#define CLEAVE_TORCH_HAS_WIDE_CUDA_ALLOCATOR (!CLEAVE_TORCH_HAS_NCCL_PREMUL_SUM)
 
 #endif // CLEAVE_RUNTIME_COMM_TORCHVERSIONS_H

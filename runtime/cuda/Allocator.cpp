@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/comm/TorchVersions.h"
 #include "runtime/cuda/Failure.h"
 #include "runtime/cuda/Parts.h"
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
-#include <torch/headeronly/version.h>
 
 using namespace cleave::cuda;
 using namespace c10::cuda::CUDACachingAllocator;
@@ -153,8 +153,7 @@ public:
     return inner.setCheckpointPoolState(device, std::move(state));
   }
   std::string name() override { return inner.name(); }
-  // What versions after 2.11 have more (runtime/comm/TorchVersions.h).
-#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR > 11
+#if CLEAVE_TORCH_HAS_WIDE_CUDA_ALLOCATOR
   void markCaptureBegin(c10::DeviceIndex device) override { inner.markCaptureBegin(device); }
   void markCaptureEnd(c10::DeviceIndex device) override { inner.markCaptureEnd(device); }
   std::shared_ptr<c10::GatheredContext> getContextForPointer(const void *data) override {

@@ -93,14 +93,20 @@ choose_torch() {
   venv=.venv-torch-$1
 }
 
-# Another version of PyTorch has an environment with what differs, over the default one.
+# Another version of PyTorch has an environment with what differs, over the default one. LibTorch looks for CUDA's
+# libraries beside itself.
 setup_python() {
-  local default
+  local default packages library
   make_environment .venv venv 8 "2 to 5 minutes" python/requirements.lock python/requirements-nodeps.lock
   [ -n "$torch" ] || return 0
   default=$(readlink -f .venv)
   make_environment "$venv" "venv-torch-$torch-${default##*-}" 3 "1 to 3 minutes" "python/torch-$torch-nodeps.lock"
-  (cd "$default" && printf '%s\n' "$PWD"/lib/python3*/site-packages) >"$(echo "$venv"/lib/python3*/site-packages)/default.pth"
+  default=$(echo "$default"/lib/python3*/site-packages)
+  packages=$(echo "$venv"/lib/python3*/site-packages)
+  echo "$default" >"$packages/default.pth"
+  for library in "$default"/nvidia/*; do
+    [ -e "$packages/nvidia/${library##*/}" ] || ln -sfn "$library" "$packages/nvidia/"
+  done
 }
 
 # What builds the documentation is apart: only those who build it need it.

@@ -191,14 +191,15 @@ def test_recurrent_gemma_keeps_the_normalization_of_eager_mode(tmp_path):
     assert all(torch.equal(found[tensor], value) for tensor, value in expected.items())
 
 
-TORCHTITAN = ["qwen3_moe", "qwen3_moe_float"]
+# With a seed of the weights: in a loop over experts, silu rounds some tokens otherwise with 1 and 2.
+TORCHTITAN = [("qwen3_moe", 0), ("qwen3_moe_float", 0), ("qwen3_moe_float", 1), ("qwen3_moe_float", 2)]
 
 
-@pytest.mark.parametrize("name", TORCHTITAN)
-def test_experts_of_torchtitan_are_its_own_bit_for_bit(tmp_path, name):
+@pytest.mark.parametrize("name, seed", TORCHTITAN)
+def test_experts_of_torchtitan_are_its_own_bit_for_bit(tmp_path, name, seed):
     import torchtitan.models.moe.moe as moe
 
-    spec = torchtitan_models.make(name)
+    spec = torchtitan_models.make(name, seed=seed)
     before = torch.histc, moe.GroupedExperts.forward
     with pytest.warns(cleave.ExportNote) as notes:
         path = cleave.export_spec(spec, tmp_path)
@@ -210,8 +211,12 @@ def test_experts_of_torchtitan_are_its_own_bit_for_bit(tmp_path, name):
     weights = load_file(path.with_suffix(".safetensors"))
     found = interpreter.run("microbatch", microbatch_values(interpreter, weights, spec))
     with torchtitan_models.runs_on_a_processor():
-        expected = testing.evaluate(spec, seed=7)
+        as_is = testing.evaluate(spec, seed=7)
+        with torchtitan_models.silu_rounds_alike():
+            expected = testing.evaluate(spec, seed=7)
     assert all(torch.equal(found[tensor], value) for tensor, value in expected.items())
+    # The last bit of some results of silu, through two layers.
+    assert all((found[tensor] - value).norm() <= 1e-6 * value.norm() for tensor, value in as_is.items())
 
 
 @pytest.mark.parametrize("changed", ["GroupedExperts.forward", "_run_experts_grouped_mm", "indices_padding_wrapper"])

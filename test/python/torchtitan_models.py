@@ -111,10 +111,10 @@ def _quiet():
     logging.getLogger("torchtitan").setLevel(logging.ERROR)
 
 
-def make(name, dtype=torch.float32, batch=BATCH, **changes):
+def make(name, dtype=torch.float32, batch=BATCH, seed=0, **changes):
     """A model's ExportSpec; `changes` are fields of it."""
     _quiet()
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     model = (MODELS | UNCAST)[name]()
     with torch.no_grad():
         model.init_weights()
@@ -142,3 +142,24 @@ def runs_on_a_processor():
         yield
     finally:
         torch.histc, kernels.fill_indices_wrapper = before
+
+
+@contextlib.contextmanager
+def silu_rounds_alike():
+    """Has eager mode compute silu on whole vectors of the processor.
+
+    Its kernel computes what is left after them by another function, of which the last bit can differ: in a loop over
+    experts, the rounding of a token depends on how many tokens its expert has.
+    """
+    before = torch.nn.functional.silu
+
+    def silu(values):
+        padding = -values.numel() % 64
+        padded = torch.nn.functional.pad(values.flatten(), (0, padding))
+        return before(padded)[: values.numel()].view_as(values)
+
+    torch.nn.functional.silu = silu
+    try:
+        yield
+    finally:
+        torch.nn.functional.silu = before
