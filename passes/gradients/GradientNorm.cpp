@@ -64,8 +64,22 @@ static bool mayBePending(Value value) {
   });
 }
 
-/// Follows a gradient from where the update takes it through what reduces it.
-static void followGradient(Value value, StringAttr name, SmallVectorImpl<TakenGradient> &found) {
+/// What rounds a sum that was added up in a wider type than its parameter's (`element`), or null.
+static Operation *findRounding(Value sum, Type element) {
+  if (!element || !sum.hasOneUse() || cast<ShapedType>(sum.getType()).getElementType() == element)
+    return nullptr;
+  auto op = dyn_cast<aten::AtenOpInterface>(*sum.user_begin());
+  bool isRounding = op && op.getSchemaName() == "aten::_to_copy" &&
+                    cast<ShapedType>(op->getResult(0).getType()).getElementType() == element;
+  return isRounding ? op.getOperation() : nullptr;
+}
+
+/// The element type of each parameter that the update has.
+using ParameterTypes = llvm::DenseMap<StringAttr, Type>;
+
+/// Follows a gradient from where the update takes it through what reduces and rounds it.
+static void followGradient(Value value, StringAttr name, const ParameterTypes &types,
+                           SmallVectorImpl<TakenGradient> &found) {
   while (value.hasOneUse() && mayBePending(value)) {
     OpOperand &use = *value.use_begin();
     Operation *user = use.getOwner();
@@ -73,7 +87,7 @@ static void followGradient(Value value, StringAttr name, SmallVectorImpl<TakenGr
       auto bucket = SymbolTable::lookupNearestSymbolFrom<train::BucketOp>(
           user, wait.getBucket().getType().getSymbol());
       for (auto [member, gradient] : llvm::zip_equal(bucket.getNames(), wait.getGradients()))
-        followGradient(gradient, cast<StringAttr>(member), found);
+        followGradient(gradient, cast<StringAttr>(member), types, found);
       return;
     }
     if (isa<train::ReduceBucketOp, dist::WaitOp>(user))
@@ -83,6 +97,8 @@ static void followGradient(Value value, StringAttr name, SmallVectorImpl<TakenGr
     else
       break;
   }
+  if (Operation *rounding = findRounding(value, types.lookup(name)))
+    value = rounding->getResult(0);
   TakenGradient gradient{value, {}, name};
   for (OpOperand &use : value.getUses())
     if (!isa<func::ReturnOp, train::OptimizerStepOpInterface>(use.getOwner()))
@@ -111,12 +127,16 @@ static SmallVector<TakenGradient> listGradients(func::FuncOp update) {
       gradients.push_back({gradient.get(), {&gradient}, getParameter(op.getOperand(0))});
     }
   llvm::DenseMap<StringAttr, unsigned> order;
+  ParameterTypes types;
+  for (BlockArgument argument : update.getArguments())
+    if (StringAttr parameter = getParameter(argument)) {
+      order[parameter] = argument.getArgNumber();
+      types[parameter] = cast<ShapedType>(argument.getType()).getElementType();
+    }
   for (BlockArgument argument : update.getArguments()) {
     train::RoleAttr role = train::getArgumentRole(update, argument.getArgNumber());
     if (role && role.getKind() == train::RoleKind::Gradient)
-      followGradient(argument, role.getName(), traced);
-    else if (StringAttr parameter = getParameter(argument))
-      order[parameter] = argument.getArgNumber();
+      followGradient(argument, role.getName(), types, traced);
   }
   if (traced.empty())
     return gradients;
@@ -323,9 +343,17 @@ SmallVector<Value> cleave::gradients::scaleBy(ImplicitLocOpBuilder &b, ArrayRef<
   };
   return llvm::map_to_vector(gradients, [&](Value gradient) -> Value {
     auto type = cast<RankedTensorType>(gradient.getType());
-    Value scale =
-        toElement(b, convertFor(dist::getPlacement(type)), aten::toReal(type.getElementType()));
-    return aten::MulOp::create(b, gradient.getLoc(), type, gradient, scale);
+    Value scale = convertFor(dist::getPlacement(type));
+    Type element = aten::toReal(type.getElementType());
+    // PyTorch multiplies numbers of 16 bits by a wider factor as it is, and then rounds.
+    if (element.getIntOrFloatBitWidth() > 16)
+      scale = toElement(b, scale, element);
+    Type wide = cast<RankedTensorType>(scale.getType()).getElementType();
+    // Where both are scalars, the product is as wide as the factor.
+    auto product =
+        type.getRank() == 0 && element != wide ? cast<RankedTensorType>(type.clone(wide)) : type;
+    Value scaled = aten::MulOp::create(b, gradient.getLoc(), product, gradient, scale);
+    return toElement(b, scaled, type.getElementType());
   });
 }
 

@@ -5,6 +5,8 @@
 
 #include <ATen/ops/add.h>
 
+#include <algorithm>
+
 using namespace mlir;
 using namespace cleave::runtime;
 namespace train = cleave::train;
@@ -12,6 +14,22 @@ namespace train = cleave::train;
 //===----------------------------------------------------------------------===//
 // train.accumulate
 //===----------------------------------------------------------------------===//
+
+/// `total += gradient` of a narrower type. On a processor PyTorch first copies all of the operand
+/// in the sum's type: so that this is little, a part at a time.
+static void addNarrower(at::Tensor &total, const at::Tensor &gradient) {
+  constexpr int64_t kElements = 1 << 16;
+  if (!gradient.is_cpu() || gradient.numel() <= kElements) {
+    total.add_(gradient);
+    return;
+  }
+  int64_t size = gradient.size(0);
+  int64_t rows = std::max<int64_t>(1, kElements / (gradient.numel() / size));
+  for (int64_t begin = 0; begin < size; begin += rows) {
+    int64_t count = std::min(rows, size - begin);
+    total.narrow(0, begin, count).add_(gradient.narrow(0, begin, count));
+  }
+}
 
 namespace {
 class Accumulate : public Instruction {
@@ -31,7 +49,11 @@ public:
       return;
     }
     at::Tensor total = own(std::move(sum).toTensor());
-    total.add_(gradient.tensor(frame));
+    at::Tensor term = gradient.tensor(frame);
+    if (term.scalar_type() == element)
+      total.add_(term);
+    else
+      addNarrower(total, term);
     result.write(frame, std::move(total));
   }
 };

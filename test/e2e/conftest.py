@@ -2,10 +2,20 @@
 
 import cleave_run as tool
 import pytest
+import torch
 from cleave import testing
 from cleave.tensor_files import save_file
 from exported_models import export_model
 from training import Model
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """Bitwise comparisons take one thread: some sums depend on how they are divided."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")

@@ -115,3 +115,48 @@ func.func @update(%a: tensor<8xf32, #dist.on<@mesh, tp = S(0)>> {train.role = #t
       {momentum = 0.0 : f64, dampening = 0.0 : f64, nesterov = false, weight_decay = 0.0 : f64} : tensor<4xf32, #dist.on<@mesh, tp = I>>, tensor<f32, #dist.on<@mesh, tp = I>>, tensor<f64, #dist.on<@mesh, tp = I>>
   return %a1, %b1 : tensor<8xf32, #dist.on<@mesh, tp = S(0)>>, tensor<4xf32, #dist.on<@mesh, tp = I>>
 }
+
+// -----
+
+// Sums that were added up in a wider type (accumulate_in): the norm is of what they are rounded to, once for each, whether a
+// fused op takes that or a traced step.
+func.func @microbatch(%a: tensor<8xbf16> {train.role = #train.role<parameter "a">},
+                      %b: tensor<4xbf16> {train.role = #train.role<parameter "b">},
+                      %sa: tensor<8xf32> {train.role = #train.role<accumulator "a">},
+                      %sb: tensor<4xf32> {train.role = #train.role<accumulator "b">})
+    -> (tensor<8xf32> {train.role = #train.role<gradient "a">},
+        tensor<4xf32> {train.role = #train.role<gradient "b">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  %0 = train.accumulate %a into %sa : tensor<8xbf16> into tensor<8xf32>
+  %1 = train.accumulate %b into %sb : tensor<4xbf16> into tensor<4xf32>
+  return %0, %1 : tensor<8xf32>, tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func @update
+func.func @update(%a: tensor<8xbf16> {train.role = #train.role<parameter "a">},
+                  %b: tensor<4xbf16> {train.role = #train.role<parameter "b">},
+                  %ga: tensor<8xf32> {train.role = #train.role<gradient "a">},
+                  %gb: tensor<4xf32> {train.role = #train.role<gradient "b">},
+                  %t: tensor<f32> {train.role = #train.role<step>})
+    -> (tensor<8xbf16> {train.role = #train.role<parameter "a">},
+        tensor<4xbf16> {train.role = #train.role<parameter "b">})
+    attributes {train.phase = #train.phase<update>} {
+  // CHECK: %[[RA:.*]] = aten.call "aten::_to_copy"
+  // CHECK: %[[RB:.*]] = aten.call "aten::_to_copy"
+  // CHECK-NOT: xf32>) -> tensor<f32>
+  // CHECK: %[[NA:.*]] = aten.linalg_vector_norm(%[[RA]], ord = 2.000000e+00) : (tensor<8xbf16>) -> tensor<bf16>
+  // CHECK: %[[NB:.*]] = aten.linalg_vector_norm(%[[RB]], ord = 2.000000e+00) : (tensor<4xbf16>) -> tensor<bf16>
+  // CHECK: aten.stack([%[[NA]], %[[NB]]])
+  // CHECK: %[[CA:.*]] = aten.mul(%[[RA]], %{{.*}})
+  // CHECK: %[[CB:.*]] = aten.mul(%[[RB]], %{{.*}})
+  // CHECK: train.sgd(%{{.*}}, %[[CA]],
+  // CHECK: aten.add(%{{.*}}, %[[CB]]
+  %lr = train.learning_rate(%t) {base = 0.1 : f64, schedule = #train.schedule<constant>}
+      : (tensor<f32>) -> tensor<f64>
+  %ra = aten.call "aten::_to_copy" sharded "a -> a"(self = %ga, dtype = bf16) : (tensor<8xf32>) -> tensor<8xbf16>
+  %rb = aten.call "aten::_to_copy" sharded "a -> a"(self = %gb, dtype = bf16) : (tensor<4xf32>) -> tensor<4xbf16>
+  %a1 = train.sgd(%a, %ra, %t, %lr)
+      {momentum = 0.0 : f64, dampening = 0.0 : f64, nesterov = false, weight_decay = 0.0 : f64} : tensor<8xbf16>
+  %b1 = aten.add(%b, %rb, alpha = -1.000000e-01) : (tensor<4xbf16>, tensor<4xbf16>) -> tensor<4xbf16>
+  return %a1, %b1 : tensor<8xbf16>, tensor<4xbf16>
+}

@@ -61,8 +61,7 @@ func.func @microbatch(%a: tensor<8xbf16, #dist.on<@mesh, fsdp = S(0)>> {train.ro
 // CHECK: %[[SUM:.*]] = aten.sum(%[[ZEROS]]) : {{.*}} -> tensor<bf16, #[[P:.*]]>
 // CHECK: %[[ALL:.*]] = dist.all_reduce sum(%[[SUM]]) over @mesh ["fsdp"] : tensor<bf16, #[[P]]> -> tensor<bf16, #[[R:.*]]>
 // CHECK: %[[INVERSE:.*]] = aten.reciprocal
-// CHECK: %[[NARROW:.*]] = aten._to_copy(%[[INVERSE]], dtype = bf16)
-// CHECK: aten.mul(%[[G]], %[[NARROW]])
+// CHECK: aten.mul(%[[G]], %[[INVERSE]]) : {{.*}} -> tensor<8xbf16
 func.func @update(%a: tensor<8xbf16, #dist.on<@mesh, fsdp = S(0)>> {train.role = #train.role<parameter "a">},
                   %ga: tensor<8xbf16, #dist.on<@mesh, fsdp = S(0)>> {train.role = #train.role<gradient "a">},
                   %t: tensor<f32, #dist.on<@mesh, fsdp = R>> {train.role = #train.role<step>})
