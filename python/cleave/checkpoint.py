@@ -27,6 +27,7 @@ def load_checkpoint(
     *,
     loss: torch.nn.Module | None = None,
     optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | None = None,
+    scaler: torch.amp.GradScaler | None = None,
     prefix: str = "",
     averages: bool = False,
 ) -> int | None:
@@ -35,16 +36,18 @@ def load_checkpoint(
     folder: a checkpoint, `run1/step-00000100`, or a run's folder, whose newest one is taken; or weights of another
     form: a Hugging Face folder, or one of torch.distributed.checkpoint. loss: a loss module to set as well.
     optimizer: of the model's parameters, one or several, whose state becomes that of the checkpoint: its next step is
-    the one that the run would have taken. Learning rates stay: schedulers set them. prefix: what the checkpoint's
+    the one that the run would have taken. Learning rates stay: schedulers set them. scaler: gets the scale of the loss
+    (`--scale-loss`), and the steps since it changed; its factors and interval stay. prefix: what the checkpoint's
     names have before the model's, where the exported module had `model` in it: tensors of other names are left out.
     averages: parameters get their moving averages (`ema` of an export); those that the run did not update, and
     buffers, their values.
 
-    Returns the number of steps that the checkpoint is of; None for weights of another form.
+    Returns the number of steps that the checkpoint is of, skipped ones included, which optimizers do not count; None
+    for weights of another form.
     """
     folder = pathlib.Path(folder)
     if not _is_run(folder):
-        if loss is not None or optimizer is not None or averages:
+        if loss is not None or optimizer is not None or scaler is not None or averages:
             raise CheckpointError(
                 f"{folder}: expected a checkpoint of cleave-run, which has the state of a loss or optimizer, found none"
             )
@@ -64,17 +67,23 @@ def load_checkpoint(
         pairs.append((loss, tensors | _known(of_loss, tensors), path))
     for module, state, path in pairs:
         _check(module, state, path)
-    steps = _read_steps(checkpoint)
+    steps, scale = _read_steps(checkpoint)
+    if scaler is not None:
+        new_scale = _describe_scale(scaler, scale, checkpoint)
     optimizers = [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else list(optimizer or [])
     if optimizers:
         tensors, path = read_group(checkpoint, "optimizer")
-        tensors = {name: value for name, value in tensors.items() if not name.endswith(f".{SLOT}")}
-        states = read_states(optimizers, _name_parameters(model, prefix, loss), tensors, steps, path)
+        taken = steps - (scale["skipped"] if scale else 0)
+        states = read_states(optimizers, _name_parameters(model, prefix, loss), tensors, taken, path)
+        # Before the first step that is taken there is no state: some is not what zeros would make of it.
+        states = states if taken else [{} for _ in optimizers]
     for module, state, _ in pairs:
         module.load_state_dict(state, strict=True)
     for number, each in enumerate(optimizers):
         each.state.clear()
         each.state.update(states[number])
+    if scaler is not None:
+        scaler.load_state_dict(new_scale)
     return steps
 
 
@@ -100,12 +109,27 @@ def add_tied_names(state: Tensors, model: torch.nn.Module) -> Tensors:
     return state
 
 
-def _read_steps(checkpoint: pathlib.Path) -> int:
+def _read_steps(checkpoint: pathlib.Path) -> tuple[int, dict | None]:
+    """The run's steps, and the scale of its loss if it has one: "scale", "steps" since that changed, "skipped" steps."""
     path = checkpoint / "state.json"
     try:
-        return int(json.loads(path.read_text())["step"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        state = json.loads(path.read_text())
+        scale = state.get("loss_scale")
+        if scale is not None:
+            scale = {"scale": float(scale["scale"]), "steps": int(scale["steps"]), "skipped": int(scale["skipped"])}
+        return int(state["step"]), scale
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{path}: expected the state of a run: {error!r}") from None
+
+
+def _describe_scale(scaler: torch.amp.GradScaler, scale: dict | None, checkpoint: pathlib.Path) -> dict:
+    """What `scaler` continues from, as its state dict."""
+    if scale is None:
+        raise CheckpointError(f"{checkpoint}: expected a run with a scale of the loss (--scale-loss), found none")
+    state = scaler.state_dict()
+    if not state:
+        raise CheckpointError(f"{checkpoint}: expected an enabled GradScaler for its scale of the loss, found a disabled one")
+    return state | {"scale": scale["scale"], "_growth_tracker": scale["steps"]}
 
 
 def _name_parameters(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from cleave.export.averages import SLOT as AVERAGE
 from cleave.parts import CheckpointError
 
 Tensors = dict[str, torch.Tensor]
@@ -28,7 +29,8 @@ def read_states(
 ) -> list[dict[torch.nn.Parameter, dict[str, Any]]]:  # fmt: skip
     """By optimizer: what its `state` holds after `steps` steps. Nothing is set.
 
-    names: what the checkpoint may call a parameter. tensors: of the checkpoint's optimizer, as NAME.SLOT.
+    names: what the checkpoint may call a parameter. tensors: of the checkpoint's optimizer, as NAME.SLOT; moving averages
+    that no optimizer keeps are left out.
     """
     unused = {name for name in tensors if not name.startswith("buffer.")}
     result, problems = [], []
@@ -54,7 +56,7 @@ def read_states(
                 else:
                     problems.append(f"missing: '{key}'")
         result.append(states)
-    problems += [f"extra: '{name}'" for name in sorted(unused)]
+    problems += [f"extra: '{name}'" for name in sorted(unused) if not name.endswith(f".{AVERAGE}")]
     if problems:
         shown = problems[:20] + ([f"... and {len(problems) - 20} more"] if len(problems) > 20 else [])
         raise CheckpointError("\n  ".join([f"{path}: the state does not match the optimizer:", *shown]))

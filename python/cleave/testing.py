@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch.optim import swa_utils
@@ -107,7 +107,7 @@ class Training:
 def train(
     spec: ExportSpec,
     batches: list[Tensors],
-    microbatches: int = 1,
+    microbatches: int | Sequence[int] = 1,
     seed: int = 0,
     scaler: torch.amp.GradScaler | None = None,
     max_norm: float | None = None,
@@ -115,7 +115,7 @@ def train(
     """Trains with the spec's optimizers, one step for each of `batches`: as programs do, in the fused form of those that
     have one, and in the ordinary one of all others.
 
-    A batch holds `microbatches` times the example's number of examples, by input name. PyTorch's
+    A batch holds `microbatches` (or that of its step) times the example's number of examples, by input name. PyTorch's
     generator is seeded once, before the first step. scaler: of the loss; schedules and averages go by the steps that
     it does not skip. max_norm: of clip_grad_norm_.
     """
@@ -132,7 +132,8 @@ def train(
         averaged = swa_utils.AveragedModel(run.module, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(run.spec.ema.decay))
     scales: list[tuple[float, int]] = []
     taken = 0
-    for batch in batches:
+    counts_of_steps = [microbatches] * len(batches) if isinstance(microbatches, int) else microbatches
+    for batch, microbatches in zip(batches, counts_of_steps, strict=True):
         step = taken + 1
         for optimizer in optimizers:
             optimizer.zero_grad(set_to_none=True)
@@ -274,24 +275,36 @@ class _Run:
         scaler: torch.amp.GradScaler | None = None,
         max_norm: float | None = None,
     ) -> bool:
-        """Whether the step was taken, and not skipped."""
+        """Whether the step was taken, and not skipped: by all optimizers."""
         for parameter, pair in self.pairs.items():
             if parameter.grad is not None:
                 pair.grad = torch.view_as_real(parameter.grad.resolve_conj())
+        together = _Together(optimizers)
         if scaler is not None:
             self.scale = scaler.get_scale()
-            for optimizer in optimizers:
-                scaler.unscale_(optimizer)
+            scaler.unscale_(together)
         if max_norm is not None:
             torch.nn.utils.clip_grad_norm_(list(self.state.parameters.values()), max_norm)
-        for optimizer in optimizers:
-            optimizer.step() if scaler is None else scaler.step(optimizer)
+        together.step() if scaler is None else scaler.step(together)
         for parameter in self.pairs:
             parameter.grad = None
         if scaler is None:
             return True
         scaler.update()
         return scaler.get_scale() >= self.scale
+
+
+class _Together:
+    """Several optimizers as one. A scaler takes or skips its step without asking fused kernels to: that of SGD leaves a
+    momentum without a value where it is asked to skip its first step."""
+
+    def __init__(self, optimizers: list[torch.optim.Optimizer]):
+        self._optimizers = optimizers
+        self.param_groups = [group for optimizer in optimizers for group in optimizer.param_groups]
+
+    def step(self):
+        for optimizer in self._optimizers:
+            optimizer.step()
 
 
 def _scheduler(schedule, optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LRScheduler | None:

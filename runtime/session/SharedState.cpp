@@ -92,6 +92,11 @@ static std::string describe(const ValueInfo &value) {
   return value.placements.empty() ? text : text + ")";
 }
 
+static bool isSameRule(const LossScaling &a, const LossScaling &b) {
+  return a.init == b.init && a.growth == b.growth && a.backoff == b.backoff &&
+         a.interval == b.interval;
+}
+
 llvm::Expected<std::set<std::string>>
 cleave::runtime::listSharedState(const Program &keeper, const StageMap &keepersStages,
                                  const Program &other, const StageMap &othersStages) {
@@ -125,8 +130,11 @@ cleave::runtime::listSharedState(const Program &keeper, const StageMap &keepersS
   if (keeper.mesh().size() != other.mesh().size() ||
       !llvm::all_of(llvm::zip(keeper.mesh(), other.mesh()), sameAxis))
     problems.push_back("its mesh is not the other's");
-  if (findLossScaling(keeper).has_value() != findLossScaling(other).has_value())
+  std::optional<LossScaling> keepers = findLossScaling(keeper), others = findLossScaling(other);
+  if (keepers.has_value() != others.has_value())
     problems.push_back("only one of them scales its loss (--scale-loss)");
+  else if (keepers && !isSameRule(*keepers, *others))
+    problems.push_back("it scales its loss by another rule (--scale-loss)");
   if (problems.empty())
     return names;
   constexpr size_t kShown = 10;

@@ -7,22 +7,16 @@ import cleave
 import pytest
 import torch
 import training
-from cleave import FSDP, ColwiseParallel, Plan, RowwiseParallel, testing
+from cleave import testing
 from cleave.convert import convert
 from cleave.export import ExportError
+from formed_runs import FSDP2, PLACED, TP2, Form, FormedRun, pipeline
 from own_optimizers import Lookahead
 from safetensors.torch import load_file
 from torch import nn, optim
 
 STEPS, TOLERANCE = 6, 1e-10
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Tied(nn.Module):
@@ -52,11 +46,6 @@ def make_spec(make=lambda p: optim.AdamW(p, lr=0.02), decay=0.8, name="tied", dt
     )  # fmt: skip
 
 
-def save(spec, folder, microbatches=2):
-    batches = training.random_batches(spec, STEPS, microbatches, seed=1)
-    return batches, f"safetensors:{training.save_batches(spec, batches, folder / 'data.safetensors')}"
-
-
 # One rank ------------------------------------------------------------------------------------------
 
 OPTIMIZERS = {
@@ -71,55 +60,33 @@ OPTIMIZERS = {
 }
 
 
-def expect_bits(build_dir, folder, spec, program):
-    batches, data = save(spec, folder)
-    training.train(build_dir, program, "--steps", STEPS, "--microbatches", 2, "--threads", 1, "--data", data,
-                   "--metrics", folder / "m.jsonl", "--checkpoint", folder / "run")  # fmt: skip
-    expected = testing.train(spec, batches, 2)
-    assert training.losses(folder / "m.jsonl") == expected.losses
-    found = training.checkpoint_tensors(training.newest_checkpoint(folder / "run"))
-    wanted = training.expected_tensors(expected, spec)
-    assert any(name.endswith(".ema") for name in wanted)
-    assert [name for name in wanted if not torch.equal(found[name], wanted[name])] == []
+def expect_bits(run):
+    rows, expected = run.train(), run.expect()
+    assert [row["loss"] for row in rows] == expected.losses
+    assert any(name.endswith(".ema") for name in expected.tensors)
+    assert run.differing(expected) == []
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_averages_are_those_of_averaged_model_bit_for_bit(build_dir, tmp_path, name):
-    spec = make_spec(OPTIMIZERS[name], name=name, dtype=torch.float32)
-    expect_bits(build_dir, tmp_path, spec, cleave.export_spec(spec, tmp_path))
+    expect_bits(FormedRun(build_dir, tmp_path, make_spec(OPTIMIZERS[name], name=name, dtype=torch.float32)))
 
 
 @pytest.mark.parametrize("name", ["gpt_tied", "resnet18"])
 def test_averages_of_models_bit_for_bit(build_dir, tmp_path, name):
-    spec = dataclasses.replace(training.MODELS[name](), ema=cleave.EMA(0.9), name=name)
-    expect_bits(build_dir, tmp_path, spec, cleave.export_spec(spec, tmp_path))
+    expect_bits(FormedRun(build_dir, tmp_path, dataclasses.replace(training.MODELS[name](), ema=cleave.EMA(0.9), name=name)))
 
 
 # Ranks ---------------------------------------------------------------------------------------------
 
-PLACED = ["--propagate-placements", "--partition"]
-TP = {"up": ColwiseParallel("tp"), "down": RowwiseParallel("tp")}
-PIPELINE = ["--outline-stages=count=2 balance=cost", "--build-schedule=schedule=1f1b ranks=2 microbatches=2", "--insert-p2p"]
-# Ranks, microbatches on each, a plan and passes.
 FORMS = {
-    "data": (2, 1, None, ["--sync-gradients=axis=dp", "--bucket-gradients", "--clip-gradients"]),
-    "fsdp": (2, 2, Plan({"dp": 2}, {"": FSDP("dp")}), [*PLACED, "--split-fsdp-collectives", "--bucket-gradients"]),
-    "tp": (2, 2, Plan({"tp": 2}, TP), PLACED),
-    "pipeline": (2, 2, None, PIPELINE),
-    "lowered": (1, 2, None, ["--canonicalize", "--cse", "--lower-to-exec"]),
-    "fsdp-lowered": (2, 2, Plan({"dp": 2}, {"": FSDP("dp")}), [*PLACED, "--lower-to-exec"]),
+    "data": Form(2, 1, None, ["--sync-gradients=axis=dp", "--bucket-gradients", "--clip-gradients"]),
+    "fsdp": Form(2, 2, FSDP2, [*PLACED, "--split-fsdp-collectives", "--bucket-gradients"]),
+    "tp": Form(2, 2, TP2, PLACED),
+    "pipeline": Form(2, 2, None, pipeline()),
+    "lowered": Form(passes=["--canonicalize", "--cse", "--lower-to-exec"]),
+    "fsdp-lowered": Form(2, 2, FSDP2, [*PLACED, "--lower-to-exec"]),
 }
-
-
-def form_program(build_dir, folder, program, form):
-    ranks, microbatches, plan, passes = FORMS[form]
-    if plan is not None:
-        plan.write(folder / "plan.json")
-        passes = [f"--annotate-placements=plan={folder / 'plan.json'}", *passes]
-    formed = folder / f"{form}.form.mlir"
-    training.optimize(build_dir, program, *passes, "-o", formed)
-    return formed, ["--weights", program.with_suffix(".safetensors"), "--ranks", ranks, "--microbatches", microbatches,
-                    "--threads", 1]  # fmt: skip
 
 
 def averaged_loss(spec, checkpoint, batches):
@@ -135,27 +102,17 @@ def averaged_loss(spec, checkpoint, batches):
 @pytest.mark.parametrize("form", FORMS)
 def test_averages_on_ranks_are_those_of_one(build_dir, tmp_path, form):
     """And evaluations of them are those of the averaged module, after which training goes on with the parameters."""
-    spec = make_spec()
-    program = cleave.export_spec(spec, tmp_path)
-    batches, data = save(spec, tmp_path)
-    formed, options = form_program(build_dir, tmp_path, program, form)
-    clip = "--clip-gradients" in FORMS[form][3]
-    run = [formed, *options, "--data", data, "--metrics", tmp_path / "m.jsonl", "--checkpoint", tmp_path / "run"]
-    evaluate = ["--eval-data", data, "--eval-every", 3, "--eval-with", "ema"]
-    training.train(build_dir, *run, "--steps", 3, *evaluate)
-    training.train(build_dir, *run, "--steps", STEPS, *evaluate, "--resume")
-    rows = training.read_metrics(tmp_path / "m.jsonl")
+    run = FormedRun(build_dir, tmp_path, make_spec(), FORMS[form])
+    evaluate = ["--eval-data", run.data, "--eval-every", 3, "--eval-with", "ema"]
+    run.train(*evaluate, steps=3)
+    rows = run.train(*evaluate, "--resume")
     for step in (3, STEPS):
-        wanted = averaged_loss(spec, tmp_path / "run" / f"step-{step:08}", batches)
+        wanted = averaged_loss(run.spec, tmp_path / "run" / f"step-{step:08}", run.batches)
         assert rows[step - 1]["eval_loss"] == pytest.approx(wanted, rel=TOLERANCE)
-    if clip:
-        return
-    expected = testing.train(spec, batches, 2)
+    expected = run.expect(max_norm=1.0 if form == "data" else None)
     assert [row["loss"] for row in rows] == pytest.approx(expected.losses, rel=TOLERANCE)
-    found = training.checkpoint_tensors(training.newest_checkpoint(tmp_path / "run"))
-    wanted = training.expected_tensors(expected, spec)
-    far = [n for n in wanted if not torch.allclose(found[n], wanted[n], rtol=TOLERANCE, atol=TOLERANCE)]
-    assert far == []
+    assert run.far(expected, TOLERANCE) == []
+    found = run.tensors()
     assert found["optim.head.weight.ema"].equal(found["optim.embed.weight.ema"])
 
 
@@ -163,14 +120,13 @@ def test_averages_on_ranks_are_those_of_one(build_dir, tmp_path, form):
 
 
 def test_averages_in_pytorch(build_dir, tmp_path):
-    spec = make_spec()
-    program = cleave.export_spec(spec, tmp_path)
-    batches, data = save(spec, tmp_path)
-    training.train(build_dir, program, "--steps", STEPS, "--microbatches", 2, "--data", data, "--checkpoint", tmp_path / "run")
+    run = FormedRun(build_dir, tmp_path, make_spec())
+    run.train()
+    spec = run.spec
     module, plain = copy.deepcopy(spec.module), copy.deepcopy(spec.module)
     cleave.load_checkpoint(module, tmp_path / "run", averages=True)
     cleave.load_checkpoint(plain, tmp_path / "run")
-    expected = testing.train(spec, batches, 2).tensors
+    expected = run.expect().tensors
     assert torch.allclose(module.embed.weight, expected["optim.embed.weight.ema"], rtol=0, atol=1e-12)
     assert module.head.weight is module.embed.weight and not torch.equal(module.up.weight, plain.up.weight)
     # What has no average has its value.
@@ -199,13 +155,13 @@ def test_errors(build_dir, tmp_path):
     with pytest.raises(ExportError, match="the optimizer has a state 'ema' of 'embed.weight', which is the moving"):
         cleave.export_spec(make_spec(Averaging), tmp_path)
     plain = dataclasses.replace(make_spec(name="plain"), ema=None)
-    program = cleave.export_spec(plain, tmp_path)
-    _, data = save(plain, tmp_path)
-    run = [program, "--steps", 1, "--data", data, "--microbatches", 2]
+    case = FormedRun(build_dir, tmp_path, plain, steps=1)
+    data = case.data
+    run = [case.program, *case.options()]
     message = training.run(build_dir, *run, "--eval-data", data, "--eval-with", "ema").stderr
     assert "--eval-with ema expects moving averages of the parameters, found none: export it with ema=cleave.EMA" in message
     assert "--eval-with need --eval-data" in training.run(build_dir, *run, "--eval-with", "ema").stderr
-    training.train(build_dir, *run, "--checkpoint", tmp_path / "run")
+    training.train(build_dir, *run)
     for read in (lambda: cleave.load_checkpoint(copy.deepcopy(plain.module), tmp_path / "run", averages=True),
                  lambda: convert(tmp_path / "run", tmp_path / "out", "safetensors", averages=True)):  # fmt: skip
         with pytest.raises(ValueError, match="expected moving averages of the parameters"):

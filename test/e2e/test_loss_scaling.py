@@ -5,18 +5,12 @@ import cleave
 import pytest
 import torch
 import training
-from cleave import FSDP, ColwiseParallel, Plan, RowwiseParallel, testing
+from cleave import testing
+from formed_runs import FSDP2, PLACED, TP2, Form, FormedRun
 from torch import nn, optim
 
 STEPS, TOLERANCE = 12, 1e-10
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Half(nn.Module):
@@ -82,50 +76,50 @@ def test_one_rank_is_grad_scaler_bit_for_bit(build_dir, tmp_path, case):
                                                       "growth-interval": 2}  # fmt: skip
     torch.manual_seed(0)
     spec = make_spec(Half(), (torch.randn(4, 6),), nn.functional.cross_entropy, make)
-    program, scaled = cleave.export_spec(spec, tmp_path), tmp_path / "scaled.form.mlir"
     before, after = after[: case == "buckets"], after[case == "buckets" :]
-    training.optimize(build_dir, program, *before, scale_pass(options), *after, "-o", scaled)
-    batches = training.random_batches(spec, STEPS, 2, seed=1)
-    data = training.save_batches(spec, batches, tmp_path / "data.safetensors")
-    run = [scaled, "--weights", program.with_suffix(".safetensors"), "--microbatches", 2, "--threads", 1, "--data",
-           f"safetensors:{data}", "--metrics", tmp_path / "m.jsonl", "--checkpoint", tmp_path / "run"]  # fmt: skip
-    training.train(build_dir, *run, "--steps", 5)
-    training.train(build_dir, *run, "--steps", STEPS, "--resume")
-    expected = testing.train(spec, batches, 2, scaler=scaler_of(options), max_norm=max_norm)
+    run = FormedRun(build_dir, tmp_path, spec, Form(passes=[*before, scale_pass(options), *after]), STEPS)
+    run.train(steps=5)
+    rows = run.train("--resume")
+    expected = run.expect(scaler=scaler_of(options), max_norm=max_norm)
     assert 0 < expected.scales[-1][1] < STEPS - 3
-    rows = training.read_metrics(tmp_path / "m.jsonl")
     assert [row["loss"] for row in rows] == expected.losses
     expect_scales(rows, expected)
-    found = training.checkpoint_tensors(training.newest_checkpoint(tmp_path / "run"))
-    wanted = training.expected_tensors(expected, spec)
-    assert [name for name in wanted if not torch.equal(found[name], wanted[name])] == []
+    assert run.differing(expected) == []
 
 
 # Ranks ---------------------------------------------------------------------------------------------
 
-PLACED = ["--propagate-placements", "--partition"]
-TP = {"up": ColwiseParallel("tp"), "down": RowwiseParallel("tp")}
 SCALE = {"init-scale": 1024.0, "growth-interval": 2}
 CLIP = "--clip-gradients=max-norm=0.05"
-# Ranks, microbatches on each, a plan, passes before scaling, and after.
+STAGES = ["--outline-stages=count=2 balance=cost"]
+# A form, and passes after scaling.
 FORMS = {
-    "data": (2, 1, None, ["--sync-gradients=axis=dp"], []),
-    "buckets": (2, 1, None, ["--sync-gradients=axis=dp", "--bucket-gradients"], []),
-    "fsdp": (2, 2, Plan({"dp": 2}, {"": FSDP("dp")}), PLACED, []),
-    "fsdp-buckets": (2, 2, Plan({"dp": 2}, {"": FSDP("dp")}), [*PLACED, "--split-fsdp-collectives", "--bucket-gradients"], []),
-    "tp": (2, 2, Plan({"tp": 2}, TP), PLACED, []),
-    "tp-lowered": (2, 2, Plan({"tp": 2}, TP), PLACED, ["--lower-to-exec"]),
-    "pipeline": (
-        2, 2, None, ["--outline-stages=count=2 balance=cost"],
-        ["--build-schedule=schedule=1f1b ranks=2 microbatches=2", "--insert-p2p"],
-    ),
-    "stages": (1, 2, None, ["--outline-stages=count=2 balance=cost"], []),
-}  # fmt: skip
+    "data": (Form(2, 1, None, ["--sync-gradients=axis=dp"]), []),
+    "buckets": (Form(2, 1, None, ["--sync-gradients=axis=dp", "--bucket-gradients"]), []),
+    "fsdp": (Form(2, 2, FSDP2, PLACED), []),
+    "fsdp-buckets": (Form(2, 2, FSDP2, [*PLACED, "--split-fsdp-collectives", "--bucket-gradients"]), []),
+    "tp": (Form(2, 2, TP2, PLACED), []),
+    "tp-lowered": (Form(2, 2, TP2, PLACED), ["--lower-to-exec"]),
+    "pipeline": (Form(2, 2, None, STAGES), ["--build-schedule=schedule=1f1b ranks=2 microbatches=2", "--insert-p2p"]),
+    "stages": (Form(1, 2, None, STAGES), []),
+}
 
 
-def spoil(batches):
+def make_spare_spec(*make):
+    torch.manual_seed(0)
+    args = torch.randn(4, 6, dtype=torch.float64), torch.randn(4, 3, dtype=torch.float64)
+    return make_spec(Spare().double(), args, lambda out, target: nn.functional.cross_entropy(out[0], target) + out[1], *make)
+
+
+def expect_losses(rows, expected):
+    for row, loss in zip(rows, expected.losses):
+        is_finite = loss == loss and abs(loss) != float("inf")
+        assert row["loss"] == pytest.approx(loss, rel=TOLERANCE) if is_finite else row["loss"] is None
+
+
+def spoil(batches, first=2):
     """What is infinite is in one example, so on one rank; and a NaN."""
-    batches[2]["extra"][-1, 0] = float("inf")
+    batches[first]["extra"][-1, 0] = float("inf")
     batches[3]["extra"][0, 1] = float("nan")
     batches[7]["extra"][-1, 2] = -float("inf")
 
@@ -135,30 +129,93 @@ CLIPPED = ["buckets", "fsdp-buckets", "tp", "pipeline"]
 
 @pytest.mark.parametrize("form, clip", [(form, form in CLIPPED) for form in FORMS])
 def test_all_ranks_skip_the_same_steps(build_dir, tmp_path, form, clip):
-    torch.manual_seed(0)
-    module = Spare().double()
-    args = torch.randn(4, 6, dtype=torch.float64), torch.randn(4, 3, dtype=torch.float64)
-    spec = make_spec(module, args, lambda out, target: nn.functional.cross_entropy(out[0], target) + out[1])
-    program, formed = cleave.export_spec(spec, tmp_path), tmp_path / "program.form.mlir"
-    ranks, microbatches, plan, before, after = FORMS[form]
-    if plan is not None:
-        plan.write(tmp_path / "plan.json")
-        before = [f"--annotate-placements=plan={tmp_path / 'plan.json'}", *before]
-    passes = [*before, scale_pass(SCALE), *([CLIP] if clip else []), *after]
-    training.optimize(build_dir, program, *passes, "-o", formed)
-    batches = training.random_batches(spec, STEPS, 2, seed=1)
-    spoil(batches)
-    data = training.save_batches(spec, batches, tmp_path / "data.safetensors")
-    training.train(build_dir, formed, "--weights", program.with_suffix(".safetensors"), "--ranks", ranks, "--microbatches",
-                   microbatches, "--threads", 1, "--data", f"safetensors:{data}", "--metrics", tmp_path / "m.jsonl",
-                   "--checkpoint", tmp_path / "run", "--steps", STEPS)  # fmt: skip
-    expected = testing.train(spec, batches, 2, scaler=scaler_of(SCALE), max_norm=0.05 if clip else None)
+    before, after = FORMS[form]
+    passes = [*before.passes, scale_pass(SCALE), *([CLIP] if clip else []), *after]
+    run = FormedRun(build_dir, tmp_path, make_spare_spec(), before._replace(passes=passes), STEPS, spoil=spoil)
+    rows, expected = run.train(), run.expect(scaler=scaler_of(SCALE), max_norm=0.05 if clip else None)
     assert expected.scales[-1][1] == 3
-    rows = training.read_metrics(tmp_path / "m.jsonl")
     expect_scales(rows, expected)
-    for row, loss in zip(rows, expected.losses):
-        assert row["loss"] is None if loss != loss or abs(loss) == float("inf") else row["loss"] == pytest.approx(loss, rel=TOLERANCE)
-    found = training.checkpoint_tensors(training.newest_checkpoint(tmp_path / "run"))
-    wanted = training.expected_tensors(expected, spec)
-    far = [n for n in wanted if not torch.allclose(found[n], wanted[n], rtol=TOLERANCE, atol=TOLERANCE)]
-    assert far == []
+    expect_losses(rows, expected)
+    assert run.far(expected, TOLERANCE) == []
+
+
+# Several optimizers --------------------------------------------------------------------------------
+
+
+def two_optimizers(parameters):
+    """Of which the first has finite gradients in all steps."""
+    return [
+        optim.Muon([p for p in parameters if p.dim() == 2], lr=0.02),
+        optim.SGD([p for p in parameters if p.dim() != 2], lr=0.1, momentum=0.9),
+    ]
+
+
+@pytest.mark.parametrize("clip", [False, True])
+def test_several_optimizers_skip_together(build_dir, tmp_path, clip):
+    passes = [scale_pass(SCALE), *([CLIP] if clip else [])]
+    # The first step, too, which must leave no momentum.
+    run = FormedRun(build_dir, tmp_path, make_spare_spec(two_optimizers), Form(passes=passes), STEPS,
+                    spoil=lambda batches: spoil(batches, first=0))  # fmt: skip
+    rows, expected = run.train(), run.expect(scaler=scaler_of(SCALE), max_norm=0.05 if clip else None)
+    assert expected.scales[-1][1] == 3
+    expect_scales(rows, expected)
+    expect_losses(rows, expected)
+    assert run.differing(expected) == []
+
+
+def test_what_docs_say_of_scalers_that_decide_by_optimizer():
+    first, second = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))
+    optimizers = [optim.SGD([first], lr=0.1), optim.SGD([second], lr=0.1)]
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
+    scaler.scale((2 * first).sum() + (float("nan") * second).sum()).backward()
+    for optimizer in optimizers:
+        scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_([first, second], 1.0)
+    for optimizer in optimizers:
+        scaler.step(optimizer)
+    assert first.isnan().all() and torch.equal(second, torch.ones(3))
+
+
+# Back to PyTorch -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("half", [1, 6])
+def test_eager_mode_continues_bit_for_bit(build_dir, tmp_path, half):
+    """With the optimizer's count of steps that were taken, the scale, and without the averages, which are no state of
+    its own. After one step that was skipped there is no state."""
+    torch.manual_seed(0)
+    spec = make_spec(Half(), (torch.randn(4, 6),), nn.functional.cross_entropy,
+                     lambda p: optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.5))  # fmt: skip
+    run = FormedRun(build_dir, tmp_path, spec, Form(passes=[scale_pass(OPTIONS)]), STEPS)
+    run.train(steps=half)
+    expected = run.expect(scaler=scaler_of(OPTIONS))
+    going, scaler = testing._Run(spec), scaler_of(OPTIONS)
+    (optimizer,) = going.make_optimizers()
+    assert cleave.load_checkpoint(going.module, tmp_path / "run", optimizer=optimizer, scaler=scaler) == half
+    taken = half - expected.scales[half - 1][1]
+    assert (half == 1) == (taken == 0) == (not optimizer.state)
+    for number in range(half, STEPS):
+        assert scaler.get_scale() == expected.scales[number][0]
+        optimizer.zero_grad()
+        optimizer.param_groups[0]["lr"] = 0.1 * spec.lr_schedule.factor(taken + 1)
+        parts = testing.split_batch(spec, run.batches[number], 2)
+        assert sum(float(going.microbatch(part, 0.5, scaler)["loss"]) for part in parts) / 2 == expected.losses[number]
+        taken += going.step([optimizer], scaler)
+    for name, parameter in going.module.named_parameters():
+        assert torch.equal(parameter, expected.tensors[f"param.{name}"]), name
+
+
+def test_a_scale_that_is_not_there(build_dir, tmp_path):
+    run = FormedRun(build_dir, tmp_path, make_spare_spec(), steps=1)
+    run.train()
+    module = run.spec.module
+    with pytest.raises(ValueError, match="expected a run with a scale of the loss"):
+        cleave.load_checkpoint(module, tmp_path / "run", scaler=scaler_of({}))
+    state = training.newest_checkpoint(tmp_path / "run") / "state.json"
+    text = state.read_text()
+    state.write_text(text.replace("{", '{"loss_scale": {"scale": 2.0, "steps": 0, "skipped": 0},', 1))
+    with pytest.raises(ValueError, match="expected an enabled GradScaler"):
+        cleave.load_checkpoint(module, tmp_path / "run", scaler=torch.amp.GradScaler("cpu", enabled=False))
+    state.write_text(text.replace("{", '{"loss_scale": 3,', 1))
+    with pytest.raises(ValueError, match="expected the state of a run"):
+        cleave.load_checkpoint(module, tmp_path / "run", scaler=scaler_of({}))

@@ -1,5 +1,7 @@
 """Several programs train one model in one run, such as one for each length of sequences: --also."""
 
+import functools
+
 import cleave
 import pytest
 import torch
@@ -7,6 +9,7 @@ import training
 from cleave import FSDP, Plan, testing
 from cleave.data import permute
 from torch import nn
+from torch.optim import swa_utils
 
 SEED, STEPS = 4, 8
 
@@ -36,7 +39,8 @@ def loss(out, target):
     return nn.functional.cross_entropy(out.flatten(0, 1), target.flatten())
 
 
-def make_spec(length, rows=2, width=8, optimizer=torch.optim.AdamW, double=False, drop=None, counts=True):
+def make_spec(length, rows=2, width=8, optimizer=torch.optim.AdamW, double=False, drop=None, counts=True, ema=None,
+              gain=1):  # fmt: skip
     torch.manual_seed(1)
     module = Model(length, width, counts)
     if drop is not None:
@@ -45,8 +49,9 @@ def make_spec(length, rows=2, width=8, optimizer=torch.optim.AdamW, double=False
         module = module.double()
     tokens = torch.randint(16, (rows, length))
     return cleave.ExportSpec(
-        module, (tokens,), targets=(tokens.clone(),), loss=loss, optimizer=optimizer(module.parameters(), lr=1e-2),
-        lr_schedule=cleave.WarmupCosine(2, STEPS, 0.1), name=f"model{length}",
+        module, (tokens,), targets=(tokens.clone(),), loss=lambda out, target: gain * loss(out, target),
+        optimizer=optimizer(module.parameters(), lr=1e-2),
+        lr_schedule=cleave.WarmupCosine(2, STEPS, 0.1), name=f"model{length}", ema=ema,
     )  # fmt: skip
 
 
@@ -73,29 +78,38 @@ def subject(tmp_path_factory):
     return Subject(tmp_path_factory.mktemp("lengths"))
 
 
-def train_in_turns(subject, turns):
+def train_in_turns(subject, turns, scaler=None, averaged=None):
     """What PyTorch makes of the same steps: one optimizer, one generator, and a module for each length that shares all
-    but its table."""
+    but its table. averaged: makes an AveragedModel of the module."""
     run = testing._Run(subject.specs[0])
     (optimizer,) = run.make_optimizers()
     module = run.module
     schedule, base = subject.specs[0].lr_schedule, optimizer.param_groups[0]["lr"]
+    averaged = averaged and averaged(module)
     torch.manual_seed(SEED)
-    taken, losses = [0] * len(subject.specs), []
-    for step, number in enumerate(turns, 1):
+    taken, updates, losses = [0] * len(subject.specs), 0, []
+    for number in turns:
         spec = subject.specs[number]
         module.table = spec.module.table
         optimizer.zero_grad()
         total = []
         for part in testing.split_batch(spec, subject.batches[number][taken[number]], 2):
             tokens, target = part.values()
-            total.append(loss(module(tokens), target))
-            total[-1].backward(torch.full_like(total[-1], 0.5))
+            total.append(spec.loss(module(tokens), target))
+            scaled = scaler.scale(total[-1]) if scaler else total[-1]
+            scaled.backward(torch.full_like(scaled, 0.5))
         taken[number] += 1
         for group in optimizer.param_groups:
-            group["lr"] = base * schedule.factor(step)
-        optimizer.step()
+            group["lr"] = base * schedule.factor(updates + 1)
+        if run.step([optimizer], scaler):
+            updates += 1
+            if averaged:
+                averaged.module.table = module.table  # which it would copy to
+                averaged.update_parameters(module)
         losses.append(sum(each.item() for each in total) / 2)
+    if averaged:
+        for parameter, mean in zip(module.parameters(), averaged.module.parameters()):
+            optimizer.state[parameter]["ema"] = mean
     return losses, module, optimizer
 
 
@@ -108,7 +122,8 @@ def expect_run(found, folder, expected):
     moments = training.checkpoint_group(training.newest_checkpoint(folder), "optimizer")
     assert torch.equal(moments["buffer.pace"], module.pace)
     for name, parameter in module.named_parameters():
-        assert torch.equal(moments[f"{name}.exp_avg"], optimizer.state[parameter]["exp_avg"]), name
+        for slot, value in optimizer.state[parameter].items():
+            assert slot == "step" or torch.equal(moments[f"{name}.{slot}"], value), name
 
 
 GROWTH = [0, 0, 0, 1, 1, 2, 2, 2]
@@ -146,6 +161,50 @@ def test_steps_are_those_of_one_module_bit_for_bit(build_dir, tmp_path, subject,
     assert [(row["loss"], row["program"], row["lr"]) for row in training.read_metrics(tmp_path / "p")] == [
         (row["loss"], row["program"], row["lr"]) for row in rows
     ]
+
+
+# Gradients of f32 overflow in the first steps, and where the scale has grown.
+SCALE = {"init_scale": 1e38, "growth_factor": 16.0, "backoff_factor": 0.125, "growth_interval": 2}
+
+
+def scale_programs(build_dir, folder, subject, **options):
+    """The programs with scaled losses."""
+    programs = []
+    passes = " ".join(f"{name.replace('_', '-')}={value}" for name, value in (SCALE | options).items())
+    for program in subject.programs:
+        programs.append(folder / program.name)
+        training.optimize(build_dir, program, f"--scale-loss={passes}", "-o", programs[-1])
+        programs[-1].with_suffix(".safetensors").symlink_to(program.with_suffix(".safetensors"))
+    return programs
+
+
+def test_scaled_losses_and_averages_bit_for_bit(build_dir, tmp_path):
+    """One scale, one count of skipped steps and one average of each parameter, whichever program's turn it is."""
+    subject = Subject(tmp_path, ema=cleave.EMA(0.8), gain=64)
+    folder = tmp_path / "scaled"
+    folder.mkdir()
+    programs = scale_programs(build_dir, folder, subject)
+    also = [*subject.also(1, "from=4", programs=programs), *subject.also(2, "from=6", programs=programs)]
+    for steps in (2, 5, STEPS):
+        training.train(build_dir, *subject.options(*also, steps=steps, program=programs[0]), "--checkpoint", tmp_path / "run",
+                       "--resume", "--metrics", tmp_path / "m")  # fmt: skip
+    scaler = torch.amp.GradScaler("cpu", **SCALE)
+    averaged = functools.partial(swa_utils.AveragedModel, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(0.8))
+    expected = train_in_turns(subject, GROWTH, scaler, averaged)
+    rows = training.read_metrics(tmp_path / "m")
+    assert 1 < rows[-1]["skipped_steps"] < STEPS - 3
+    assert any(row["skipped_steps"] > before["skipped_steps"] for before, row in zip(rows[3:], rows[4:]))
+    expect_run([row["loss"] for row in rows], tmp_path / "run", expected)
+
+
+def test_programs_that_scale_their_losses_differently(build_dir, tmp_path, subject, refuse):
+    other = scale_programs(build_dir, tmp_path, subject)
+    assert "only one of them scales its loss (--scale-loss)" in refuse(*subject.also(1, "from=3", programs=other))
+    folder = tmp_path / "others"
+    folder.mkdir()
+    slower = scale_programs(build_dir, folder, subject, growth_interval=4)
+    result = training.run(build_dir, *subject.options(*subject.also(1, "from=3", programs=slower), program=other[0]))
+    assert result.returncode == 1 and "it scales its loss by another rule (--scale-loss)" in result.stderr
 
 
 FORMS = {
