@@ -9,10 +9,10 @@ import training
 from cleave import FSDP, ColwiseParallel, Plan, RowwiseParallel, testing
 from own_optimizers import Lion, Lookahead, Numbers
 from test_optimizers import OPTIMIZERS, STEPS, make_spec
-from test_optimizers import one_thread  # noqa: F401
 from torch import nn, optim
 
 HALF = STEPS // 2
+pytestmark = pytest.mark.usefixtures("one_thread")
 OWN = {"lion": Lion, "lookahead": Lookahead, "numbers": Numbers}
 FUSED = {
     "adam-fused": lambda p: optim.Adam(p, lr=0.01),

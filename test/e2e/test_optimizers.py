@@ -15,6 +15,7 @@ from training import (
 )  # fmt: skip
 
 STEPS = 20
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 # Each class with each of its options; ASGD averages from step 8 on.
 OPTIMIZERS = {
@@ -45,14 +46,6 @@ OPTIMIZERS = {
         optim.NAdam([each for each in p if each.dim() != 2], lr=0.01),
     ],
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def make_spec(make, name, schedule=lambda optimizer: cleave.WarmupCosine(4, STEPS, 0.1)):

@@ -8,10 +8,10 @@ import torch
 import training
 from cleave import FSDP, ColwiseParallel, Plan, RowwiseParallel, testing
 from test_optimizers import OPTIMIZERS, STEPS, make_spec
-from test_optimizers import one_thread  # noqa: F401
 from torch import optim
 
 TOLERANCE = 1e-6
+pytestmark = pytest.mark.usefixtures("one_thread")
 # Ascent with momentum at test_optimizers.py's rate goes to infinity, and differences with it.
 OPTIMIZERS = OPTIMIZERS | {
     "sgd-maximize": lambda p: optim.SGD(p, lr=0.01, momentum=0.9, dampening=0.1, weight_decay=0.01, maximize=True),

@@ -18,14 +18,7 @@ TEXT = "/usr/share/common-licenses/GPL-3"
 STEPS = 20
 # Fewer where a step is slow, but for `./dev test --all`.
 FEWER = {} if run_all() else {"minilm": 5, "resnet18": 6}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def assert_same_state(found, expected):
