@@ -73,7 +73,7 @@ def test_lists_and_documents_agree(source_dir):
     assert sorted(table) == sorted([default, *others])
 
 
-@pytest.mark.parametrize("command", [["build"], ["build", "debug"], ["test"], ["test", "--only", "lit"]])
+@pytest.mark.parametrize("command", [["build"], ["build", "debug"], ["test"], ["test", "--only", "lit"], ["env"]])
 @pytest.mark.parametrize("version", ["1.13.1", "2.15", "latest", "../2.15.0", "*", ""])
 def test_an_unknown_version_is_refused_first(source_dir, command, version):
     result = subprocess.run(
@@ -99,6 +99,15 @@ def test_a_version_has_its_environment_and_build(source_dir, place):
     result = subprocess.run(["bash", "-euc", script], cwd=source_dir, capture_output=True, text=True, timeout=60)
     suffix = "" if place == "default" else f"-torch-{version}"
     assert result.stdout.split() == [f".venv{suffix}", f"build{suffix}", f"build-debug{suffix}"], result.stderr
+
+
+def test_environment_of_a_version(source_dir):
+    version = next(iter(version_lists(source_dir)))
+    script = f'eval "$(./dev env --torch {version})"; echo "$PATH $CLEAVE_BUILD"'
+    result = subprocess.run(["bash", "-euc", script], cwd=source_dir, capture_output=True, text=True, timeout=60)
+    path, build = result.stdout.split()
+    assert build == f"{source_dir}/build-torch-{version}"
+    assert path.startswith(f"{build}/bin:{source_dir}/.venv-torch-{version}/bin:")
 
 
 def test_cmake_refuses_another_version(source_dir, tmp_path):

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <torch/headeronly/version.h>
+
 #include <cstdlib>
 #include <fstream>
 
@@ -63,9 +65,8 @@ TEST(DevicePlugin, RefusesAnotherLibTorch) {
   table.torchVersion = "2.9.1";
   auto plugin = DevicePlugin::wrap(&table, "cuda", "old.so");
   ASSERT_FALSE(bool(plugin));
-  EXPECT_EQ(messageOf(plugin.takeError()),
-            "--device cuda: the plugin old.so was built for LibTorch 2.9.1, but this program for "
-            "2.11.0");
+  EXPECT_EQ(messageOf(plugin.takeError()), "--device cuda: the plugin old.so was built for "
+                                           "LibTorch 2.9.1, but this program for " TORCH_VERSION);
 }
 
 TEST(DevicePlugin, RefusesAnotherKind) {
