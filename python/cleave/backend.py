@@ -1,7 +1,7 @@
 """`torch.compile(model, backend="cleave")`: forward and backward graphs as Cleave programs.
 
 AOT Autograd makes the graphs; each becomes a program that is bound once and called on PyTorch's tensors, without a
-copy. docs/python.md says what users see.
+copy. docs/torch-compile.md says what users see.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from cleave.export.errors import ExportError, ExportNote
 from cleave.export.pytorch import (
     aot_backend,
     asks_for_dynamic_shapes,
+    demanded_symbol,
     make_static,
     save_all_partition,
     unset_fake_temporarily,
+    without_forward_draws,
 )
+from cleave.export.random_ops import unused_draws_kept
 from cleave.export.tensor_function import TensorFunction, Value
 from cleave.native import native
 from cleave.programs import Program
@@ -30,7 +33,9 @@ _OPTIONS = {"passes": "", "kernels": "best", "partition": "save-all", "strict": 
 _numbers = itertools.count()
 
 
-def compile_graph(graph: torch.fx.GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None):
+def compile_graph(
+    graph: torch.fx.GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, mode: str | None = None
+):
     """The back end: what runs in the place of `graph`, as torch.compile expects it.
 
     options: of `torch.compile(..., options={...})`:
@@ -39,12 +44,22 @@ def compile_graph(graph: torch.fx.GraphModule, inputs: Sequence[Any], *, options
         partition: what the forward saves for the backward: "save-all", as eager mode does, or "min-cut".
         strict: whether a graph that cannot be a program is an error. By default PyTorch runs it, and a warning says so.
         programs: a list to which each program is added.
+    mode: refused. It is a set of options of Inductor's.
     """
+    if mode is not None:
+        raise ExportError(
+            f"expected torch.compile(..., options={{...}}) for the back end 'cleave', found mode={mode!r}"
+        )
     options = _checked(options or {})
     if asks_for_dynamic_shapes():
         raise ExportError(
             "the back end 'cleave' compiles for fixed sizes, and again for others: expected torch.compile(..., "
             "dynamic=False) or no `dynamic`, found dynamic=True"
+        )
+    if marked := demanded_symbol(inputs):
+        raise ExportError(
+            "the back end 'cleave' compiles for fixed sizes, and again for others: expected none that mark_dynamic or "
+            f"mark_unbacked keeps symbolic (maybe_mark_dynamic is ignored), found {marked}"
         )
     native()  # refuses before anything is traced
     if options["partition"] == "min-cut":
@@ -53,11 +68,12 @@ def compile_graph(graph: torch.fx.GraphModule, inputs: Sequence[Any], *, options
         partition = save_all_partition
     graph, inputs, kept = make_static(graph, inputs)
     compiler = functools.partial(_compile, options=options)
-    compiled = aot_backend(
-        graph, inputs, forward=functools.partial(compiler, kind="forward"),
-        backward=functools.partial(compiler, kind="backward"), inference=functools.partial(compiler, kind="inference"),
-        partition=partition,
-    )  # fmt: skip
+    with unused_draws_kept():
+        compiled = aot_backend(
+            graph, inputs, forward=functools.partial(compiler, kind="forward"),
+            backward=functools.partial(compiler, kind="backward"),
+            inference=functools.partial(compiler, kind="inference"), partition=without_forward_draws(partition),
+        )  # fmt: skip
     if kept is None:
         return compiled
     return lambda *arguments: compiled(*(arguments[place] for place in kept))

@@ -194,11 +194,16 @@ def test_symbolic_sizes_are_refused():
     call = torch.compile(lambda x: x + 1, backend="cleave", dynamic=True)
     with pytest.raises(Exception, match="compiles for fixed sizes, and again for others: expected .*dynamic=False"):
         call(torch.randn(4))
+    for mark in (torch._dynamo.mark_dynamic, torch._dynamo.decorators.mark_unbacked):
+        torch.compiler.reset()
+        marked = torch.randn(3, 4)
+        mark(marked, 1)
+        with pytest.raises(Exception, match=r"fixed sizes.*: expected none that mark_dynamic.*found dimension 1 of L\['x'\]"):
+            torch.compile(lambda x: x + 1, backend="cleave")(marked)
     torch.compiler.reset()
-    marked = torch.randn(4)
-    torch._dynamo.mark_dynamic(marked, 0)
-    with pytest.raises(Exception, match=r"size\(\)\[0\].*(specialized|constant)"):
-        torch.compile(lambda x: x + 1, backend="cleave")(marked)
+    marked = torch.randn(3, 4)
+    torch._dynamo.maybe_mark_dynamic(marked, 1)
+    assert torch.equal(torch.compile(lambda x: x + 1, backend="cleave")(marked), marked + 1)
 
 
 @pytest.mark.parametrize(

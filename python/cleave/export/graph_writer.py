@@ -99,6 +99,8 @@ class GraphWriter:
         try:
             if node.target is operator.getitem:
                 self._project(node)
+            elif node.target is torch.ops.prims.convert_element_type.default:
+                self._write_conversion(node)
             elif isinstance(node.target, OpOverload):
                 self._write_call(node)
             else:
@@ -113,6 +115,12 @@ class GraphWriter:
             raise Unsupported("an index into something other than an op's results")
         self._values[node] = f"{self._values[source]}#{index}"
         self._types[node] = self._result_types[source][index]
+
+    def _write_conversion(self, node: torch.fx.Node):
+        """What torch.compile's own passes write for ATen's `_to_copy`."""
+        source, dtype = node.args
+        text, types = self._writer.write(torch.ops.aten._to_copy.default, {"self": source, "dtype": dtype}, node.meta["val"])
+        self._emit(node, text, types, [self._type(node)])
 
     def _write_call(self, node: torch.fx.Node):
         overload = SAME_AS.get(node.target, node.target)

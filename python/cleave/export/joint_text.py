@@ -60,10 +60,8 @@ class JointText(GraphWriter):
     def _write_any(self, node: torch.fx.Node):
         if isinstance(node.target, OpOverload) and node.target._schema.is_mutable and not node.users:
             return  # of its own: it takes no part in what is saved
-        if node.target is operator.getitem:
+        if node.target in (operator.getitem, torch.ops.prims.convert_element_type.default):
             return self._write_node(node)
-        if node.target is torch.ops.prims.convert_element_type.default:
-            return self._write_conversion(node)
         if isinstance(node.target, OpOverload) and not draws_numbers(node):
             try:
                 return self._write_call(node)
@@ -72,13 +70,6 @@ class JointText(GraphWriter):
         self._unknown.add(node)
         operands = [operand for operand in node.all_input_nodes if operand in self._types]
         self._add_stand_in(node, [self._values[o] for o in operands], ", ".join(self._types[o] for o in operands))
-
-    def _write_conversion(self, node: torch.fx.Node):
-        """Inductor's own op for what ATen has as `_to_copy`."""
-        text, types = self._writer.write(
-            torch.ops.aten._to_copy.default, {"self": node.args[0], "dtype": node.args[1]}, node.meta["val"]
-        )
-        self._emit(node, text, types, [self._type(node)])
 
     def _add_stand_in(self, node: torch.fx.Node, operands: list[str], types: str):
         value = node.meta.get("val")

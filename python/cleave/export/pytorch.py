@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
@@ -34,12 +35,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 __all__ = [
     "BYTECODE_TRANSLATORS", "FAKE_KERNELS", "KEPT_WHERE_UNUSED", "SET_GRAD_ENABLED", "TRACER_LOGS",
     "DispatchKey", "FakeTensor", "FakeTensorMode", "OpOverload", "TorchDispatchMode", "VariableTracker",
-    "aot_backend", "asks_for_dynamic_shapes", "descriptors", "detect_fake_mode", "dtensor_spec", "erase_assertions",
+    "aot_backend", "asks_for_dynamic_shapes", "demanded_symbol", "descriptors", "detect_fake_mode", "dtensor_spec", "erase_assertions",
     "erase_unused_numbers", "extract_parts", "grouped_mm", "has_python_kernel", "joint_graph", "joint_results",
     "make_static", "memory_order", "min_cut_partition", "note_optimizer_step", "part_of_step", "partitioner_class",
     "pytree", "python_kernels", "record_call", "registered_sharding", "reset_tracer", "run_kernel",
     "save_all_partition", "scheduler_parts", "schemas", "suggest_memory_format", "trace_forward", "traced_node",
-    "tracer_config", "unset_fake_temporarily", "without_onednn", "without_tracing",
+    "tracer_config", "unset_fake_temporarily", "without_forward_draws", "without_onednn", "without_tracing",
 ]  # fmt: skip
 
 _ASSERTIONS = {getattr(torch.ops.aten._assert_async, name) for name in torch.ops.aten._assert_async.overloads()}
@@ -255,15 +256,55 @@ def aot_backend(graph: fx.GraphModule, inputs: Sequence, *, forward, backward, i
 
 
 def save_all_partition(joint: fx.GraphModule, inputs: Sequence, **options) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """Forward and backward as eager mode has them."""
+    """Forward and backward as eager mode has them. What is drawn in a checkpointed region is saved: recomputing would set
+    the generator back, which no program does, and draw the same."""
     from torch._functorch.partitioners import default_partition
+    from torch.utils.checkpoint import CheckpointPolicy
 
+    for node in joint.graph.nodes:
+        if "recompute" in node.meta and _may_draw(node):
+            for each in (node, *(user for user in node.users if user.target is operator.getitem)):
+                each.meta["recompute"] = CheckpointPolicy.MUST_SAVE
     return default_partition(joint, inputs, **options)
+
+
+def without_forward_draws(
+    partition: Callable[..., tuple[fx.GraphModule, fx.GraphModule]],
+) -> Callable[..., tuple[fx.GraphModule, fx.GraphModule]]:
+    """The partition, where numbers that nothing uses are drawn: those of a forward not in the backward once more."""
+
+    def is_kept(node: fx.Node) -> bool:
+        return node.is_impure() and not (_may_draw(node) and part_of_step(node) == "forward")
+
+    def parts(*args, **options) -> tuple[fx.GraphModule, fx.GraphModule]:
+        forward, backward = partition(*args, **options)
+        backward.graph.eliminate_dead_code(is_kept)
+        backward.recompile()
+        return forward, backward
+
+    return parts
+
+
+def _may_draw(node: fx.Node) -> bool:
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
 def asks_for_dynamic_shapes() -> bool:
     """Whether the call of torch.compile being compiled has `dynamic=True`."""
     return not torch._dynamo.config.assume_static_by_default
+
+
+def demanded_symbol(inputs: Sequence) -> str | None:
+    """A dimension that mark_dynamic or mark_unbacked forbids to make static; None: there is none."""
+    mode = detect_fake_mode(inputs)
+    for tracked in getattr(mode and mode.shape_env, "tracked_fakes", None) or ():
+        context = tracked.symbolic_context
+        kinds = getattr(context, "dynamic_sizes", ())
+        for dimension, (kind, bound) in enumerate(zip(kinds, getattr(context, "constraint_sizes", ()))):
+            # Sizes that Dynamo has seen change have a bound that only warns.
+            if (bound is not None and not bound.warn_only) or kind.name == "UNBACKED":
+                return f"dimension {dimension} of {tracked.source.name}"
+    return None
 
 
 def make_static(graph: fx.GraphModule, inputs: Sequence) -> tuple[fx.GraphModule, list, list[int] | None]:
