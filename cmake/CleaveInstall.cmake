@@ -25,7 +25,7 @@ function(cleave_collect_targets out dir)
 endfunction()
 
 set(installed cleave_mlir_headers cleave_mlir_shared cleave_mlir_static)
-foreach(area lib/support lib/cost lib/schedule dialects lib passes runtime tools)
+foreach(area lib/support lib/solve lib/cost lib/schedule dialects lib passes runtime tools)
   if(area STREQUAL "runtime" AND NOT CLEAVE_ENABLE_RUNTIME)
     continue()
   endif()
@@ -37,8 +37,8 @@ foreach(area lib/support lib/cost lib/schedule dialects lib passes runtime tools
     endif()
   endforeach()
 endforeach()
-# The carriers of precompiled headers have nothing in them.
-list(FILTER installed EXCLUDE REGEX "_pch$")
+# The carriers of precompiled headers have nothing in them; files of solver instances are for its tools.
+list(FILTER installed EXCLUDE REGEX "_pch$|^cleave_solve_files$")
 if(CLEAVE_ENABLE_RUNTIME)
   list(APPEND installed cleave_torch)
 endif()

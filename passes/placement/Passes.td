@@ -178,6 +178,9 @@ def PropagatePlacements : Pass<"propagate-placements", "::mlir::ModuleOp"> {
         : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
     ```
     An op without a sharding rule runs replicated, with a remark.
+
+    With `solve` nothing need be annotated: all axes are decided together, by the cost of communication and of
+    each rank's work, and a remark says what a step costs and what no placement of the program costs less than.
   }];
   let options = [
     Option<"mesh", "mesh", "std::string", "\"\"",
@@ -196,7 +199,17 @@ def PropagatePlacements : Pass<"propagate-placements", "::mlir::ModuleOp"> {
     Option<"work", "work", "double", "16.0",
            "weight of compute against communication, in bytes sent per byte of work">,
     Option<"microbatches", "microbatches", "unsigned", "4",
-           "microbatches per step, for the cost of communication">
+           "microbatches per step, for the cost of communication">,
+    Option<"solve", "solve", "bool", "false",
+           "place on all axes together by cost, annotated or not, and prove a lower bound of it">,
+    Option<"cluster", "cluster", "std::string", "\"\"",
+           "with solve: description of the cluster that costs are taken from, in place of bandwidth, latency and work">,
+    Option<"seed", "seed", "uint64_t", "1", "with solve: seed of the search">,
+    Option<"moves", "moves", "uint64_t", "1000", "with solve: moves of the search">
+  ];
+  let statistics = [
+    Statistic<"numCost", "cost (ns)", "with solve: nanoseconds of a step by the cost model">,
+    Statistic<"numBound", "bound (ns)", "with solve: nanoseconds below which no placement is">
   ];
   let dependentDialects = ["::cleave::dist::DistDialect"];
 }

@@ -3,6 +3,8 @@
 #include "lib/placement/propagate/Explain.h"
 #include "passes/placement/Passes.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 using namespace mlir;
 using namespace cleave;
 using namespace cleave::placement::propagate;
@@ -21,6 +23,8 @@ struct PropagatePlacements : placement::impl::PropagatePlacementsBase<PropagateP
 
 private:
   LogicalResult readLinks(MachineModel &machine);
+  LogicalResult readSolve(PropagateOptions &options);
+  void report(const Propagation &propagation);
 };
 
 } // namespace
@@ -77,18 +81,72 @@ LogicalResult PropagatePlacements::readLinks(MachineModel &machine) {
   return success();
 }
 
+LogicalResult PropagatePlacements::readSolve(PropagateOptions &options) {
+  ModuleOp module = getOperation();
+  auto isSet = [](const auto &option) { return option.getNumOccurrences() > 0; };
+  if (!solve) {
+    if (isSet(cluster) || isSet(seed) || isSet(moves))
+      return module.emitError("expects 'cluster', 'seed' and 'moves' with 'solve' only");
+    return success();
+  }
+  if (explain || !explainJson.empty())
+    return module.emitError(
+        "cannot explain what 'solve' decides: choices are made together, not one "
+        "after the other; leave out 'explain' and 'explain-json'");
+  if (uneven)
+    return module.emitError("expects shards of the same size with 'solve', found 'uneven'");
+  SolveOptions &solving = options.solve.emplace();
+  solving.seed = seed;
+  solving.moves = moves;
+  if (cluster.empty())
+    return success();
+  if (isSet(bandwidth) || isSet(latency) || isSet(work))
+    return module.emitError("expects either 'cluster' or 'bandwidth', 'latency' and 'work', found "
+                            "both");
+  llvm::Expected<cost::Cluster> read = cost::Library::readCluster(cluster);
+  if (!read)
+    return module.emitError(llvm::toString(read.takeError()));
+  solving.cluster = std::move(*read);
+  return success();
+}
+
+/// In the unit that leaves one to three digits before the point.
+static std::string printSeconds(double seconds) {
+  if (seconds >= 1)
+    return llvm::formatv("{0:f4} s", seconds);
+  if (seconds >= 1e-3)
+    return llvm::formatv("{0:f4} ms", seconds * 1e3);
+  return llvm::formatv("{0:f4} us", seconds * 1e6);
+}
+
+void PropagatePlacements::report(const Propagation &propagation) {
+  auto [found, bound] = *propagation.report;
+  numCost = static_cast<uint64_t>(found * 1e9);
+  numBound = static_cast<uint64_t>(bound * 1e9);
+  double gap = found > 0 ? 100 * (found - bound) / found : 0;
+  // A gap that is not closed is never shown as 0.
+  std::string percent =
+      gap > 0 && gap < 0.01 ? "below 0.01" : std::string(llvm::formatv("{0:f2}", gap));
+  propagation.mesh->emitRemark() << "a step costs " << printSeconds(found)
+                                 << " as placed; no placement of the program costs less than "
+                                 << printSeconds(bound) << " (gap " << percent << " %)";
+}
+
 void PropagatePlacements::runOnOperation() {
   ModuleOp module = getOperation();
   PropagateOptions options;
   options.strict = strict;
   options.uneven = uneven;
-  if (failed(getOrAddMesh(module, mesh)) || failed(readLinks(options.machine)))
+  if (failed(getOrAddMesh(module, mesh)) || failed(readLinks(options.machine)) ||
+      failed(readSolve(options)))
     return signalPassFailure();
   FailureOr<Propagation> propagation = propagate(module, options);
   if (failed(propagation))
     return signalPassFailure();
   Explanation explanation(*propagation);
   explanation.emitReplicatedRemarks();
+  if (propagation->report)
+    report(*propagation);
   if (explain)
     explanation.emitRemarks();
   if (!explainJson.empty() && failed(writeExplanation(explanation, explainJson, module)))

@@ -19,7 +19,7 @@ public:
   Builder(const Graph &graph, MeshAxis axis, ArrayRef<AxisSolution> earlier)
       : graph(graph), axis(axis), earlier(earlier) {}
 
-  LogicalResult run();
+  LogicalResult run(Reach reach);
   Candidates result;
 
 private:
@@ -36,6 +36,7 @@ private:
   LogicalResult readGroups();
   LogicalResult readOps();
   void spread(unsigned level);
+  void reachEverything();
   void seed(unsigned level);
   unsigned levelOf(const Group &group) const;
   unsigned levelOf(const OpNode &op) const;
@@ -353,6 +354,19 @@ void Candidates::Builder::spread(unsigned now) {
   }
 }
 
+void Candidates::Builder::reachEverything() {
+  for (auto &reached : isReached)
+    llvm::fill(reached, true);
+  for (auto [number, group] : llvm::enumerate(graph.groups)) {
+    GroupInfo &info = groups[number];
+    if (info.self || group.kind == RoleKind::Constant)
+      continue;
+    RankedTensorType type = graph.values[graph.ports[group.ports.front()].value].type();
+    for (unsigned dim = 0; dim < type.getRank(); ++dim)
+      info.dims.push_back(dim);
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // What is left to choose from
 //===----------------------------------------------------------------------===//
@@ -461,20 +475,23 @@ LogicalResult Candidates::Builder::chooseGroups() {
   return success();
 }
 
-LogicalResult Candidates::Builder::run() {
+LogicalResult Candidates::Builder::run(Reach reach) {
   result.graph = &graph;
   if (failed(readGroups()) || failed(readOps()))
     return failure();
-  for (unsigned now = 1; now <= kLevels; ++now)
-    spread(now);
+  if (reach == Reach::Everything)
+    reachEverything();
+  else
+    for (unsigned now = 1; now <= kLevels; ++now)
+      spread(now);
   pass(findPartials());
   return chooseGroups();
 }
 
 FailureOr<Candidates> Candidates::collect(const Graph &graph, MeshAxis axis,
-                                          ArrayRef<AxisSolution> earlier) {
+                                          ArrayRef<AxisSolution> earlier, Reach reach) {
   Builder builder(graph, axis, earlier);
-  if (failed(builder.run()))
+  if (failed(builder.run(reach)))
     return failure();
   return std::move(builder.result);
 }

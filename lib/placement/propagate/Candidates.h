@@ -11,7 +11,8 @@
 //     activations next (sequence parallelism).
 //
 // An op's candidates are then: replicated; the cuts that its level has reached; partial sums, where
-// one may come in; what of this fits its own annotations.
+// one may come in; what of this fits its own annotations. Where cost alone is to decide, every cut
+// counts as reached (`Reach::Everything`).
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,11 +47,15 @@ struct Origin {
   unsigned annotatedUse = kNone;
 };
 
+/// What may be sharded: what annotations lead to, or all that rules allow beside annotations.
+enum class Reach : uint8_t { Annotated, Everything };
+
 class Candidates {
 public:
   /// Emits an error if annotations contradict each other or no strategy fits them.
   static mlir::FailureOr<Candidates> collect(const Graph &graph, MeshAxis axis,
-                                             llvm::ArrayRef<AxisSolution> earlier);
+                                             llvm::ArrayRef<AxisSolution> earlier,
+                                             Reach reach = Reach::Annotated);
 
   /// By op and by group; never empty.
   std::vector<llvm::SmallVector<AxisStrategy, 4>> ops;

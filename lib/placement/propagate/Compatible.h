@@ -1,7 +1,7 @@
 //===- Compatible.h - what fits with the axes before ----------------*- C++ -*-===//
 //
-// Axes are decided one after the other. A strategy on one fits with those on the axes before where
-// all shards stay even, pending reductions are of one kind, and forms do not meet.
+// A strategy on one axis fits with those on the axes before it where all shards stay even, pending
+// reductions are of one kind, and forms do not meet.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,6 +12,24 @@
 
 namespace cleave::placement::propagate {
 
+/// How an op runs, or a value lies, along an axis before.
+struct StrategyBeside {
+  MeshAxis axis;
+  const AxisStrategy *strategy;
+};
+struct PlacementBeside {
+  MeshAxis axis;
+  dist::AxisPlacement placement;
+};
+
+/// Whether the op may run so along `axis` beside what it does along others.
+bool fitsBeside(const Graph &graph, const OpNode &op, MeshAxis axis, const AxisStrategy &strategy,
+                llvm::ArrayRef<StrategyBeside> others);
+/// Whether a value of this type may lie so along `axis` beside how it lies along others.
+bool fitsBeside(mlir::RankedTensorType type, MeshAxis axis, dist::AxisPlacement placement,
+                llvm::ArrayRef<PlacementBeside> others);
+
+/// The same where axes are decided one after the other.
 class Compatibility {
 public:
   Compatibility(const Graph &graph, MeshAxis axis, llvm::ArrayRef<AxisSolution> earlier)
@@ -22,9 +40,6 @@ public:
   bool fits(const ValueNode &value, dist::AxisPlacement placement) const;
 
 private:
-  bool fits(mlir::RankedTensorType type, dist::AxisPlacement placement,
-            llvm::function_ref<dist::AxisPlacement(const AxisSolution &)> before) const;
-
   const Graph &graph;
   MeshAxis axis;
   llvm::ArrayRef<AxisSolution> earlier;

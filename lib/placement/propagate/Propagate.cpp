@@ -5,6 +5,7 @@
 #include "lib/placement/propagate/Checks.h"
 #include "lib/placement/propagate/Explain.h"
 #include "lib/placement/propagate/Orders.h"
+#include "lib/placement/propagate/SolveJointly.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -102,6 +103,11 @@ FailureOr<Propagation> propagate::propagate(ModuleOp module, const PropagateOpti
   if (failed(checkAnnotations(*result.graph, result.mesh, options.uneven)) ||
       (options.strict && failed(refuseOpaque(*result.graph))))
     return failure();
+  if (options.solve) {
+    if (failed(solveJointly(result, *options.solve)))
+      return failure();
+    return result;
+  }
   result.solutions.reserve(result.axes.size());
   result.records.reserve(result.axes.size());
   for (MeshAxis axis : result.axes) {

@@ -1,14 +1,15 @@
 //===- Propagate.h - from annotations to a placed program -----------*- C++ -*-===//
 //
-// Decides, axis by axis in the mesh's order, by which strategy each op runs and how each argument
-// and result is placed, and writes it as the attributes of Placed.h. docs/placements.md describes
-// the algorithm.
+// Decides by which strategy each op runs and how each argument and result is placed: axis by axis
+// in the mesh's order, from what annotations ask for, or on all axes at once, by cost alone
+// (JointProblem.h). Writes it as the attributes of Placed.h. docs/placements.md describes both.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef CLEAVE_LIB_PLACEMENT_PROPAGATE_PROPAGATE_H
 #define CLEAVE_LIB_PLACEMENT_PROPAGATE_PROPAGATE_H
 
+#include "lib/cost/Cluster.h"
 #include "lib/placement/propagate/AxisProblem.h"
 
 #include <memory>
@@ -21,6 +22,21 @@ struct AxisRecord {
   std::unique_ptr<AxisProblem> problem;
 };
 
+/// How a program is placed on all axes at once.
+struct SolveOptions {
+  /// What work and communication cost; without one, what `machine` says.
+  std::optional<cost::Cluster> cluster;
+  /// The result depends on these and the program alone, unless time runs out.
+  uint64_t seed = 1, moves = 0;
+  /// Of the search; none for as long as its moves take.
+  std::optional<double> seconds;
+};
+
+/// What a step costs as placed, and what no placement of the program costs less than, in seconds.
+struct SolveReport {
+  double cost = 0, bound = 0;
+};
+
 /// A program with everything decided; `explain` tells of it.
 struct Propagation {
   std::unique_ptr<Graph> graph;
@@ -30,7 +46,10 @@ struct Propagation {
   llvm::SmallVector<MeshAxis> axes;
   /// By axis.
   std::vector<AxisSolution> solutions;
+  /// Where one axis was decided after the other.
   std::vector<AxisRecord> records;
+  /// Where all were decided at once.
+  std::optional<SolveReport> report;
   /// The placements that are written, by value and by use.
   std::vector<dist::PlacementAttr> made, taken;
 };
@@ -41,6 +60,8 @@ struct PropagateOptions {
   bool strict = false;
   /// Allow for shards of different sizes.
   bool uneven = false;
+  /// Place on all axes at once.
+  std::optional<SolveOptions> solve;
 };
 
 /// Decides all placements of the module's functions; changes nothing. Emits errors where

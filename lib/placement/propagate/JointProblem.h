@@ -1,0 +1,57 @@
+//===- JointProblem.h - placing a program on all axes at once -------*- C++ -*-===//
+//
+// A node for each op (its strategies along all axes), each group (how its ports are placed) and
+// each value with several uses: the form in which all of them have it, reached once from how the
+// value is made. Edges are redistributions. The solver (lib/solve) finds the choices and proves how
+// much cheaper others could be; docs/planner.md says what this means.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LIB_PLACEMENT_PROPAGATE_JOINTPROBLEM_H
+#define CLEAVE_LIB_PLACEMENT_PROPAGATE_JOINTPROBLEM_H
+
+#include "lib/placement/propagate/JointChoices.h"
+#include "lib/placement/propagate/JointCosts.h"
+#include "lib/solve/Solve.h"
+
+namespace cleave::placement::propagate {
+
+class JointProblem {
+public:
+  JointProblem(const Graph &graph, const JointChoices &choices, JointCosts &costs);
+
+  const solve::Problem &getProblem() const { return problem; }
+  /// The choice of an op, or of the group after all ops.
+  unsigned getChoice(llvm::ArrayRef<unsigned> assignment, unsigned variable) const {
+    return assignment[nodes[variable]];
+  }
+  /// Of a step, from the solver's units.
+  static double toSeconds(solve::Cost cost) { return static_cast<double>(cost) * secondsPerUnit; }
+
+private:
+  static constexpr double secondsPerUnit = 1e-12;
+  static int64_t toUnits(double seconds);
+  void addOp(unsigned op);
+  bool isOfParameter(const ValueNode &value) const;
+  void addUses(unsigned value);
+  void addUses(unsigned value, llvm::ArrayRef<unsigned> uses);
+  std::vector<unsigned> formsOf(const ValueNode &value, llvm::ArrayRef<unsigned> uses) const;
+  unsigned matrixOf(mlir::RankedTensorType type, unsigned from, unsigned to, double weight,
+                    bool mayDiffer = true);
+
+  const Graph &graph;
+  const JointChoices &choices;
+  JointCosts &costs;
+  solve::Problem problem;
+  /// By variable.
+  std::vector<unsigned> nodes;
+  /// Those of `choices`, and of the forms of shared values.
+  Numbering<std::vector<unsigned>> lists;
+  using MatrixKey = std::tuple<const void *, unsigned, unsigned, double, bool>;
+  std::map<MatrixKey, unsigned> matrices;
+  std::map<std::tuple<const void *, unsigned, unsigned>, int64_t> known;
+};
+
+} // namespace cleave::placement::propagate
+
+#endif // CLEAVE_LIB_PLACEMENT_PROPAGATE_JOINTPROBLEM_H
