@@ -131,6 +131,16 @@ void Explanation::print(llvm::raw_ostream &os) const {
   for (const Function &part : functions)
     row(part.phase, llvm::utostr(part.ops), llvm::utostr(part.numRecomputed()), part.peakBytes,
         memory::describeBytes(part.heldBytes));
+  if (budget)
+    os << llvm::formatv(
+        "\na step needs {0} of {1}; recomputation costs {2} of memory traffic\n"
+        "on the frontier: {3} partitions, from {4} (recomputing {5}) to {6} (recomputing {7})\n",
+        memory::describeBytes(budget->chosen.peakBytes), memory::describeBytes(budget->budgetBytes),
+        memory::describeBytes(budget->chosen.time), budget->frontier.size(),
+        memory::describeBytes(budget->frontier.front().peakBytes),
+        memory::describeBytes(budget->frontier.front().time),
+        memory::describeBytes(budget->frontier.back().peakBytes),
+        memory::describeBytes(budget->frontier.back().time));
   for (const Function &part : functions) {
     if (part.recomputed.empty())
       continue;
@@ -171,6 +181,19 @@ llvm::json::Value Explanation::toJSON() const {
   llvm::json::Object object{{"functions", std::move(parts)}, {"saved", std::move(values)}};
   if (jointPeakBytes)
     object["joint_peak_bytes"] = *jointPeakBytes;
+  if (budget) {
+    auto describe = [](const BudgetReport::Point &point) {
+      return llvm::json::Object{{"step_peak_bytes", point.peakBytes},
+                                {"recompute_bytes", point.time}};
+    };
+    llvm::json::Object chosen = describe(budget->chosen);
+    chosen["budget_bytes"] = budget->budgetBytes;
+    llvm::json::Array frontier;
+    for (const BudgetReport::Point &point : budget->frontier)
+      frontier.push_back(describe(point));
+    chosen["frontier"] = std::move(frontier);
+    object["budget"] = std::move(chosen);
+  }
   return object;
 }
 

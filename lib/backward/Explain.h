@@ -3,7 +3,7 @@
 #ifndef CLEAVE_LIB_BACKWARD_EXPLAIN_H
 #define CLEAVE_LIB_BACKWARD_EXPLAIN_H
 
-#include "dialects/train/Program.h"
+#include "lib/backward/Budget.h"
 
 #include "llvm/Support/JSON.h"
 
@@ -33,6 +33,8 @@ struct Explanation {
   std::vector<Saved> saved; ///< largest first
   /// Peak of the microbatch as one function, if known.
   std::optional<int64_t> jointPeakBytes;
+  /// Where a budget has chosen what is saved.
+  std::optional<BudgetReport> budget;
 
   void print(llvm::raw_ostream &os) const;
   llvm::json::Value toJSON() const;

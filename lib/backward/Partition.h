@@ -9,7 +9,8 @@ namespace cleave::backward {
 
 enum class PartitionPolicy {
   SaveAll, ///< what the backward uses of the forward; recompute only what tags ask for
-  MinCut   ///< as few bytes as recomputation allows
+  MinCut,  ///< as few bytes as recomputation allows
+  Budget   ///< as much as memory allows: see Budget.h
 };
 
 /// What crosses from the forward to the backward of a joint graph. Everything else that the
@@ -19,7 +20,7 @@ struct Partition {
   llvm::SmallVector<mlir::Value> saved;
 };
 
-/// Chooses the saved values; checkpoint tags bind both policies.
+/// Chooses the saved values by a policy that has no budget; checkpoint tags bind both.
 Partition choosePartition(const JointGraph &graph, const RecomputeModel &model,
                           PartitionPolicy policy);
 

@@ -17,9 +17,15 @@ def PartitionJoint : Pass<"partition-joint", "::mlir::ModuleOp"> {
     - `save-all`: saves every forward value that the backward uses;
     - `min-cut`: saves as few bytes as recomputation allows; `recompute` selects the ops: `views`
       (and constants), `cheap` (also pointwise ops, conversions and copies), `gathers` (also all_gathers, so
-      that shards are saved), or `all`.
+      that shards are saved), or `all`;
+    - `budget`: the least recomputation with which the peak of a step on a rank, as
+      `cleave-run --dry-run` reports it, is at most `memory` (`memory=80GiB`). Of each value it is decided
+      whether it is saved, recomputed, or gathered again; `recompute` restricts that (default here:
+      `all`). A smaller `memory` never gives a higher peak. One that is too small is an error that says
+      what is needed at least. `microbatches`: how many a step has; `lowered`: the peak is that of the
+      program after `--lower-to-exec`, in which memory for all gradients is there from the start.
 
-    Both policies respect activation-checkpoint tags (`train.checkpoint`): an op tagged
+    All policies respect activation-checkpoint tags (`train.checkpoint`): an op tagged
     `must_recompute` or `prefer_recompute` is recomputed from the inputs of its region; one tagged
     `must_save` or `prefer_save` is not recomputed. Random ops draw the same numbers again. Recomputed
     ops are marked `train.recomputed`.
@@ -48,9 +54,13 @@ def PartitionJoint : Pass<"partition-joint", "::mlir::ModuleOp"> {
            "::cleave::backward::PartitionPolicy::MinCut", "what to save",
            [{::llvm::cl::values(
               clEnumValN(::cleave::backward::PartitionPolicy::MinCut, "min-cut", "as few bytes as recomputation allows"),
-              clEnumValN(::cleave::backward::PartitionPolicy::SaveAll, "save-all", "everything that the backward uses"))}]>,
+              clEnumValN(::cleave::backward::PartitionPolicy::SaveAll, "save-all", "everything that the backward uses"),
+              clEnumValN(::cleave::backward::PartitionPolicy::Budget, "budget", "as much as 'memory' allows, to recompute little"))}]>,
+    Option<"memory", "memory", "std::string", "\"\"", "what a step may need with policy=budget: bytes, or such as 80GiB">,
+    Option<"microbatches", "microbatches", "int64_t", "1", "microbatches per step, for policy=budget">,
+    Option<"lowered", "lowered", "bool", "false", "whether policy=budget is for a program that --lower-to-exec lowers">,
     Option<"recompute", "recompute", "::cleave::backward::RecomputeLevel",
-           "::cleave::backward::RecomputeLevel::Cheap", "what min-cut may recompute",
+           "::cleave::backward::RecomputeLevel::Cheap", "what min-cut and budget may recompute (default for budget: all)",
            [{::llvm::cl::values(
               clEnumValN(::cleave::backward::RecomputeLevel::Views, "views", "views and constants"),
               clEnumValN(::cleave::backward::RecomputeLevel::Cheap, "cheap", "also pointwise ops, conversions and copies"),

@@ -1,6 +1,7 @@
 //===- Options.cpp - the command line of cleave-run --------------------------===//
 
 #include "tools/cleave-run/Options.h"
+#include "lib/support/Bytes.h"
 #include "runtime/environment/Environment.h"
 #include "runtime/environment/Version.h"
 #include "runtime/program/Form.h"
@@ -186,20 +187,6 @@ static void checkOptions() {
          llvm::Twine(threads));
 }
 
-/// "1.5GiB" in bytes; nothing for what is not a positive amount.
-static std::optional<int64_t> parseBytes(llvm::StringRef text) {
-  static constexpr std::pair<const char *, double> units[] = {
-      {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
-  double factor = 1;
-  for (auto [unit, bytes] : units)
-    if (text.consume_back(unit))
-      factor = bytes;
-  double value = 0;
-  if (text.trim().getAsDouble(value) || !(value > 0) || value * factor > 0x1p62)
-    return std::nullopt;
-  return static_cast<int64_t>(value * factor);
-}
-
 /// `rank=1,op=12`
 static std::optional<cleave::runtime::InjectedFault> parseFault(llvm::StringRef text) {
   cleave::runtime::InjectedFault fault;
@@ -263,7 +250,7 @@ cleave::run::Options cleave::run::parseOptions(int argc, char **argv) {
   options.threads = threads;
   options.dryRun = dryRun;
   if (memoryLimit.getNumOccurrences()) {
-    options.memoryLimit = parseBytes(memoryLimit);
+    options.memoryLimit = cleave::support::parseBytes(memoryLimit);
     if (!options.memoryLimit)
       fail("expected --memory-limit as a number of bytes, or with KiB, MiB, GiB or TiB, found '" +
            memoryLimit + "'");

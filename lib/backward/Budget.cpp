@@ -1,0 +1,129 @@
+//===- Budget.cpp - the fastest backward within a budget of memory ------------===//
+
+#include "lib/backward/Budget.h"
+
+#include "dialects/dist/Dist.h"
+#include "lib/aten/OpCost.h"
+#include "lib/backward/MicrobatchParts.h"
+#include "lib/memory/MemoryPlan.h"
+#include "lib/memory/Storage.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::backward;
+
+/// How many times slower links between devices are than their memory.
+static constexpr double kLinkFactor = 8;
+
+int64_t cleave::backward::timeOfRecomputing(Operation *op) {
+  bool isView = llvm::all_of(op->getResults(), [&](OpResult result) {
+    return memory::getSharedOperand(op, result.getResultNumber()).has_value();
+  });
+  if (isView)
+    return 0;
+  double time = aten::estimateCost(op);
+  if (isa<dist::CommunicationOpInterface>(op))
+    time *= kLinkFactor;
+  return std::max<int64_t>(1, static_cast<int64_t>(time));
+}
+
+/// The partitions of other policies, which the frontier must not be worse than.
+static LogicalResult addSeeds(const JointGraph &graph, const RecomputeModel &model,
+                              RecomputeLevel most, const PartitionCosts &costs,
+                              std::vector<BitVector> &seeds) {
+  seeds.push_back(costs.getKept(choosePartition(graph, model, PartitionPolicy::SaveAll)));
+  for (RecomputeLevel level : {RecomputeLevel::Views, RecomputeLevel::Cheap,
+                               RecomputeLevel::Gathers, RecomputeLevel::All}) {
+    if (level > most)
+      break;
+    FailureOr<RecomputeModel> other = RecomputeModel::create(graph, level);
+    if (failed(other))
+      return failure();
+    seeds.push_back(costs.getKept(choosePartition(graph, *other, PartitionPolicy::MinCut)));
+  }
+  return success();
+}
+
+/// Says what a step needs at least, by what, and where its peak is.
+static void reportMinimum(const train::ProgramFunctions &program, const JointGraph &graph,
+                          const BudgetRequest &request, const memory::StepMemory &step,
+                          const Partition &least, int64_t leastBytes) {
+  // The peak's op is one of the functions that the partition gives.
+  SmallVector<std::string> names;
+  SavedNames saved(program);
+  for (Value value : least.saved)
+    names.push_back(saved.makeName(value));
+  MicrobatchParts parts = buildParts(graph, least, names);
+  func::FuncOp functions[] = {parts.forward, parts.backward};
+  memory::MemoryPlan plan =
+      memory::planMemory(functions, /*emptyAccumulators=*/request.microbatches == 1);
+  Operation *peakOp = plan.peakOp;
+  if (step.oncePeakOp && step.getStateBytes() + step.oncePeakBytes == leastBytes)
+    peakOp = step.oncePeakOp;
+
+  InFlightDiagnostic error = graph.getFunction().emitError();
+  error << "cannot do with " << memory::describeBytes(request.bytes)
+        << " of memory: the least that a step needs, whatever is recomputed, is "
+        << memory::describeBytes(leastBytes) << " (" << leastBytes << " bytes); of these ";
+  auto list = [&](int64_t bytes, StringRef what) {
+    if (bytes > 0)
+      error << memory::describeBytes(bytes) << " are " << what << ", ";
+  };
+  list(step.parameterBytes, "parameters");
+  list(step.bufferBytes, "buffers and constants");
+  list(step.optimizerStateBytes, "optimizer state");
+  list(step.inputBytes, "inputs");
+  list(step.bucketBytes, "buckets of gradients");
+  error << (step.getStateBytes() ? "and " : "all, ")
+        << memory::describeBytes(leastBytes - step.getStateBytes())
+        << " are values of a microbatch";
+  if (peakOp) {
+    auto phase = peakOp->getParentOfType<func::FuncOp>()->getAttrOfType<train::PhaseAttr>(
+        train::kPhaseAttrName);
+    error.attachNote(peakOp->getLoc()) << "the peak is at '" << peakOp->getName().getStringRef()
+                                       << "' of the " << train::stringifyPhase(phase.getValue());
+  }
+  error.report();
+  parts.forward.erase();
+  parts.backward.erase();
+}
+
+FailureOr<BudgetedPartition>
+cleave::backward::choosePartition(const train::ProgramFunctions &program, const JointGraph &graph,
+                                  const BudgetRequest &request) {
+  FailureOr<RecomputeModel> model = RecomputeModel::create(graph, request.level);
+  if (failed(model))
+    return failure();
+  StepForm form{memory::planStep(program, request.microbatches), request.microbatches,
+                request.isLowered};
+  const memory::StepMemory &step = form.memory;
+  PartitionCosts costs(graph, *model, form, timeOfRecomputing);
+  std::vector<BitVector> seeds;
+  if (failed(addSeeds(graph, *model, request.level, costs, seeds)))
+    return failure();
+  Frontier frontier = findFrontier(costs, seeds);
+
+  BudgetedPartition result;
+  result.report.budgetBytes = request.bytes;
+  // What runs once per step may need more than any microbatch: then only the fastest is of use.
+  for (const Frontier::Point &point : llvm::reverse(frontier.getPoints())) {
+    int64_t bytes = step.getPeakBytes(point.costs.peakBytes);
+    if (result.report.frontier.empty() || bytes < result.report.frontier.back().peakBytes)
+      result.report.frontier.push_back({bytes, point.costs.time});
+  }
+  std::reverse(result.report.frontier.begin(), result.report.frontier.end());
+  auto fits = [&](const Frontier::Point &point) {
+    return step.getPeakBytes(point.costs.peakBytes) <= request.bytes;
+  };
+  auto points = llvm::reverse(frontier.getPoints());
+  auto chosen = llvm::find_if(points, fits);
+  if (chosen == points.end()) {
+    const Frontier::Point &least = frontier.getPoints().front();
+    reportMinimum(program, graph, request, step, costs.getPartition(least.kept),
+                  step.getPeakBytes(least.costs.peakBytes));
+    return failure();
+  }
+  result.report.chosen = {step.getPeakBytes(chosen->costs.peakBytes), chosen->costs.time};
+  result.partition = costs.getPartition(chosen->kept);
+  return result;
+}

@@ -1,0 +1,50 @@
+//===- Budget.h - the fastest backward within a budget of memory ----*- C++ -*-===//
+
+#ifndef CLEAVE_LIB_BACKWARD_BUDGET_H
+#define CLEAVE_LIB_BACKWARD_BUDGET_H
+
+#include "lib/backward/Frontier.h"
+
+namespace cleave::backward {
+
+struct BudgetRequest {
+  /// Of the whole step on a rank: see memory::StepMemory.
+  int64_t bytes = 0;
+  int64_t microbatches = 1;
+  /// Whether the program is to be lowered by --lower-to-exec.
+  bool isLowered = false;
+  /// What may be recomputed.
+  RecomputeLevel level = RecomputeLevel::All;
+};
+
+/// What a budget came to. Times are those of timeOfRecomputing().
+struct BudgetReport {
+  struct Point {
+    int64_t peakBytes = 0, time = 0;
+  };
+  int64_t budgetBytes = 0;
+  /// Of the partition that was chosen.
+  Point chosen;
+  /// All that could have been chosen, from the least memory to the least time.
+  std::vector<Point> frontier;
+};
+
+struct BudgetedPartition {
+  Partition partition;
+  BudgetReport report;
+};
+
+/// How long an op takes, in bytes of memory traffic: those it moves, and floating-point operations
+/// at the rate of lib/aten/OpCost.h. What ranks send each other counts several times.
+int64_t timeOfRecomputing(mlir::Operation *op);
+
+/// Chooses what the microbatch of `program`, whose graph is `graph`, saves: of the partitions on
+/// the frontier the fastest whose step stays within the budget. Fails if there is none, with an
+/// error that says what is needed at least, and for what.
+llvm::FailureOr<BudgetedPartition> choosePartition(const train::ProgramFunctions &program,
+                                                   const JointGraph &graph,
+                                                   const BudgetRequest &request);
+
+} // namespace cleave::backward
+
+#endif // CLEAVE_LIB_BACKWARD_BUDGET_H

@@ -1,0 +1,144 @@
+//===- PartitionCosts.h - what partitions cost, without building them -*- C++ -*-===//
+//
+// A search tries thousands of partitions of one joint graph. Here ops and values are numbers, and
+// a partition is measured by the same walk over the lists of ops that memory::planMemory makes over
+// the functions built from them: its peak is that of the functions, to the byte.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LIB_BACKWARD_PARTITIONCOSTS_H
+#define CLEAVE_LIB_BACKWARD_PARTITIONCOSTS_H
+
+#include "lib/backward/Partition.h"
+#include "lib/memory/StepMemory.h"
+
+#include "llvm/ADT/BitVector.h"
+
+namespace cleave::backward {
+
+/// How long an op takes, in any unit.
+using TimeOfOp = llvm::function_ref<int64_t(mlir::Operation *)>;
+
+/// What the peak of a partition is of.
+struct StepForm {
+  memory::StepMemory memory;
+  int64_t microbatches = 1;
+  /// After --lower-to-exec: saved values, all gradients, and what else a function needs at its
+  /// worst lie apart from each other.
+  bool isLowered = false;
+};
+
+/// Measures the partitions of a graph.
+class PartitionCosts {
+public:
+  PartitionCosts(const JointGraph &graph, const RecomputeModel &model, const StepForm &step,
+                 TimeOfOp timeOf);
+
+  /// What may either be saved or be recomputed, in the order of the function: all but what
+  /// tags or effects decide, and views, which are recomputed wherever they are needed.
+  llvm::ArrayRef<mlir::Value> getChoices() const { return choices; }
+  bool isForward(unsigned choice) const;
+
+  struct Costs {
+    /// Of the values of all microbatches.
+    int64_t peakBytes = 0;
+    /// Of what runs twice.
+    int64_t time = 0;
+  };
+  /// A choice that is in `kept` is saved where the backward, or what it recomputes, needs it.
+  Costs measure(const llvm::BitVector &kept);
+  Partition getPartition(const llvm::BitVector &kept);
+  /// The choices that `partition` saves; of a view, the value whose memory it has.
+  llvm::BitVector getKept(const Partition &partition) const;
+
+  unsigned countOps() const { return unsigned(ops.size()); }
+
+  // What a search builds networks of.
+  enum class Fate : uint8_t {
+    There,  ///< an argument of both functions
+    Own,    ///< depends on a gradient: only the backward has it
+    Saved,  ///< saved where it is needed
+    Again,  ///< computed where it is needed
+    Choice, ///< either
+  };
+  Fate getFate(unsigned value) const { return values[value].fate; }
+  unsigned getValue(unsigned choice) const { return numbers.lookup(choices[choice]); }
+  unsigned getChoice(unsigned value) const { return values[value].choice; }
+  int64_t getBytes(unsigned value) const { return values[value].bytes; }
+  unsigned countValues() const { return unsigned(values.size()); }
+  /// The op that makes a value; kNone for an argument.
+  unsigned getOp(unsigned value) const { return values[value].op; }
+  llvm::ArrayRef<unsigned> getOperands(unsigned op) const { return ops[op].operands; }
+  llvm::ArrayRef<unsigned> getResults(unsigned op) const { return ops[op].results; }
+  /// What computing the op in the backward adds: none where the forward does not compute it.
+  int64_t getTime(unsigned op) const { return ops[op].isForward ? ops[op].time : 0; }
+  /// What the backward's own ops and results need of the forward.
+  llvm::ArrayRef<unsigned> getNeeds() const { return needs; }
+  static constexpr unsigned kNone = ~0u;
+
+private:
+  struct Value {
+    unsigned op = kNone;
+    Fate fate = Fate::There;
+    unsigned choice = kNone;
+    int64_t bytes = 0;
+    /// The operand whose memory it has, in later microbatches and in the first one.
+    unsigned shared = kNone, sharedAtFirst = kNone;
+    /// An accumulated gradient that becomes the accumulator of a first microbatch if it has memory
+    /// of its own.
+    bool takesOwn = false;
+  };
+  struct Op {
+    llvm::SmallVector<unsigned, 4> operands;
+    llvm::SmallVector<unsigned, 2> results;
+    int64_t time = 0;
+    bool isTangent = false, isForward = false;
+  };
+  struct Result {
+    unsigned value;
+    bool isHandedOn; ///< to another stage: it does not stay to the end
+  };
+  void number(const JointGraph &graph);
+  void readOp(const JointGraph &graph, mlir::Operation &op);
+  void decideFates(const JointGraph &graph, const RecomputeModel &model);
+  void collect(const llvm::BitVector &kept);
+  void need(unsigned value, const llvm::BitVector &kept);
+  void computeNeeded(const llvm::BitVector &kept);
+  void listForward();
+  int64_t measurePeak(bool isFirst);
+  int64_t placeApart();
+  void follow(llvm::ArrayRef<unsigned> list, bool isBackward, bool isFirst);
+  void finish(llvm::ArrayRef<Result> results, bool isBackward);
+  void run(llvm::ArrayRef<unsigned> list, bool isBackward);
+  void release(unsigned root);
+  unsigned lookUp(unsigned value, bool isBackward) const;
+  unsigned instanceOf(unsigned value, bool isBackward) const {
+    return isBackward ? value + countValues() : value;
+  }
+
+  const StepForm &step;
+  std::vector<Value> values;
+  std::vector<Op> ops;
+  llvm::SmallVector<mlir::Value> choices;
+  llvm::DenseMap<mlir::Value, unsigned> numbers;
+  std::vector<mlir::Value> originals;
+  std::vector<unsigned> needs, forwardOps;
+  std::vector<Result> forwardResults, backwardResults;
+
+  // The partition at hand. What is saved and which ops each function runs; a mark stands for this
+  // partition if it is `mark`.
+  unsigned mark = 0;
+  std::vector<unsigned> savedMark, backwardMark, forwardMark;
+  std::vector<unsigned> saved, backwardList, forwardList, missing;
+  // Its walk, by value in the forward and then by value in the backward: whose memory it has, the
+  // last use, whether it stays or lives, and whether it is counted apart.
+  std::vector<unsigned> root;
+  std::vector<int> lastUse;
+  std::vector<char> stays, lives, isApart;
+  int time = 0;
+  int64_t live = 0, peak = 0;
+};
+
+} // namespace cleave::backward
+
+#endif // CLEAVE_LIB_BACKWARD_PARTITIONCOSTS_H

@@ -1,0 +1,123 @@
+"""--partition-joint=policy=budget: a step stays within its memory, and computes what it did, bit for bit."""
+
+import json
+import re
+import subprocess
+
+import cleave_run  # noqa: F401
+import pytest
+
+
+@pytest.fixture(scope="module")
+def opt(build_dir, tmp_path_factory):
+    """Runs passes over a program: the new one's path, with weights beside it, and the explanation of its budget."""
+    folder = tmp_path_factory.mktemp("budgets")
+
+    def run(path, name, *passes):
+        changed, report = folder / f"{path.stem}.{name}.mlir", folder / "report.json"
+        passes = [text.replace("REPORT", f"json={report}") for text in passes]
+        subprocess.run([build_dir / "bin" / "cleave-opt", path, *passes, "-o", changed], check=True)
+        weights = changed.with_suffix(".safetensors")
+        if not weights.exists():
+            weights.symlink_to(path.with_suffix(".safetensors"))
+        explained = json.loads(report.read_text()).get("budget") if report.exists() else None
+        return changed, explained
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def budget(opt):
+    def run(path, memory, *, then=(), **options):
+        text = " ".join(f"{name}={value}" for name, value in options.items())
+        name = f"{memory}.{text.replace(' ', '.')}"
+        return opt(path, name, f"--partition-joint=policy=budget memory={memory} {text} REPORT", *then)
+
+    return run
+
+
+def planned_peak(cleave_run, path, *arguments):
+    text = cleave_run.succeed(path, "--dry-run", *arguments)
+    return int(re.search(r"^  peak of a step .* (\d+)$", text, re.M)[1])
+
+
+def spread(frontier, count):
+    """That many budgets, from what saves everything to the least."""
+    low, high = frontier[0]["step_peak_bytes"], frontier[-1]["step_peak_bytes"]
+    return [high - (high - low) * i // (count - 1) for i in range(count)]
+
+
+@pytest.mark.parametrize("name", ["gpt_dropout", "llama", "resnet18"])
+def test_gradients_are_those_of_saving_everything(name, program, opt, budget, example, cleave_run):
+    spec, path = program(name)
+    everything, _ = opt(path, "save-all", "--partition-joint=policy=save-all")
+    _, whole = budget(path, "1TiB")
+    assert whole["recompute_bytes"] == 0
+    for memory in spread(whole["frontier"], 3)[1:]:
+        parted, chosen = budget(path, memory)
+        assert chosen["recompute_bytes"] > 0
+        # The tolerance is 0: loss, outputs, gradients and buffers, bitwise.
+        cleave_run.succeed(everything, "--against", parted, "--inputs", example(spec), "--seed", 3)
+
+
+@pytest.mark.parametrize("name,microbatches", [("llama", 1), ("gpt_untied", 3), ("resnet18", 2)])
+def test_planned_is_what_a_dry_run_says(name, microbatches, program, budget, cleave_run):
+    """At all budgets; a smaller one never gives a higher peak, as pytorch#197838 reports of PyTorch's."""
+    _, path = program(name)
+    _, whole = budget(path, "1TiB", microbatches=microbatches)
+    previous = None
+    for memory in spread(whole["frontier"], 4):
+        parted, chosen = budget(path, memory, microbatches=microbatches)
+        peak = planned_peak(cleave_run, parted, "--microbatches", microbatches)
+        assert peak == chosen["step_peak_bytes"] <= memory
+        assert previous is None or peak <= previous
+        assert chosen["frontier"] == whole["frontier"], "what can be chosen depends on no budget"
+        previous = peak
+    assert previous < whole["step_peak_bytes"]
+
+
+def test_min_cut_needs_no_less(program, opt, budget, cleave_run):
+    """The frontier has a point at least as good as min-cut's, whatever that may recompute."""
+    _, path = program("llama")
+    for level in ("views", "cheap", "all"):
+        cut, _ = opt(path, level, f"--partition-joint=recompute={level}")
+        peak = planned_peak(cleave_run, cut)
+        parted, chosen = budget(path, peak)
+        assert planned_peak(cleave_run, parted) <= peak
+        recomputed = [text.count("train.recomputed") for text in (cut.read_text(), parted.read_text())]
+        if level == "all":
+            assert recomputed[1] < recomputed[0]
+
+
+def test_lowered_programs_use_what_is_planned(program, budget, cleave_run, tmp_path):
+    _, path = program("llama")
+    data = tmp_path / "text"
+    data.write_bytes(bytes(range(32, 127)) * 40)
+    _, whole = budget(path, "1TiB", lowered="true")
+    for memory in spread(whole["frontier"], 3):
+        lowered, chosen = budget(path, memory, lowered="true", then=["--lower-to-exec"])
+        assert planned_peak(cleave_run, lowered) == pytest.approx(chosen["step_peak_bytes"], rel=0.01)
+        metrics = tmp_path / "metrics.jsonl"
+        cleave_run.succeed(lowered, "--steps", 2, "--data", f"text:{data}", "--metrics", metrics)
+        rows = [json.loads(line) for line in metrics.read_text().splitlines()]
+        measured = max(row["memory_bytes"] for row in rows if "memory_bytes" in row)
+        assert measured == pytest.approx(chosen["step_peak_bytes"], rel=0.01)
+
+
+def test_a_budget_that_is_too_small_says_what_would_do(program, build_dir, budget, cleave_run):
+    _, path = program("llama")
+
+    def fail(options):
+        result = subprocess.run(
+            [build_dir / "bin" / "cleave-opt", path, f"--partition-joint={options}", "-o", "/dev/null"],
+            capture_output=True, text=True)
+        assert result.returncode == 1 and result.stderr.count(": error: ") == 1 + result.stderr.count("cleave-opt: error: "), result.stderr
+        return result.stderr
+
+    message = fail("policy=budget memory=100KiB")
+    least = int(re.search(r"the least that a step needs, .*\((\d+) bytes\)", message)[1])
+    assert "are parameters" in message and "are optimizer state" in message
+    assert re.search(r"note: the peak is at '[a-z.]+\w+' of the (forward|backward|update)", message)
+    parted, _ = budget(path, least)
+    assert planned_peak(cleave_run, parted) == least
+    fail(f"policy=budget memory={least - 1}")
