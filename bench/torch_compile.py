@@ -1,17 +1,29 @@
 """Training steps of the dashboards' models by torch.compile: Cleave beside Inductor and eager mode, in one run.
 
-    .venv/bin/python bench/torch_compile.py [--models NAME,...] [--rounds 5] [--backends cleave,inductor]
+    .venv/bin/python bench/torch_compile.py [--models NAME,...] [--backends cleave,cleave-kernels,inductor]
+        [--rounds 5] [--limit 600] [--log FILE] [--write]
 
-The models are those of docs/models.md, as narrow as there. Forward, loss and backward are compiled; rounds of all sides
-alternate; times are the processor's. Accuracy is PyTorch's own criterion for back ends (torch._dynamo.utils.same, as
-benchmarks/dynamo calls it: loss, gradients and buffers, beside eager mode and eager mode in float64), and whether the
-bits are eager mode's. Dropout is on; Inductor draws by eager mode's functions (fallback_random).
+The models are those of docs/models.md, as narrow as there, each in a process of its own. Forward, loss and backward are
+compiled; accuracy is the dashboard's criterion (test/python/dashboard_steps.py), and whether the bits are eager mode's.
+Rounds of all sides alternate, one thread; times are the processor's, those of compiling with the compilers that
+Inductor calls. Dropout is on. For accuracy Inductor draws as eager mode does (fallback_random, as on the dashboard);
+what is timed draws by its own.
+
+With --log rows are kept in FILE, and a later run does the models that have none with these back ends. --write puts the
+rows of FILE into bench/results/torch_compile.md.
 """
 
 import argparse
-import copy
+import collections
+import datetime
+import json
+import logging
+import multiprocessing
 import pathlib
+import platform
+import resource
 import statistics
+import subprocess
 import sys
 import time
 import warnings
@@ -19,144 +31,260 @@ import warnings
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "test" / "python")]
 
-import hugging_face  # noqa: E402
-import timm_models  # noqa: E402
+import dashboard_steps  # noqa: E402
+import timm  # noqa: E402
 import torch  # noqa: E402
-import torch._dynamo  # noqa: E402
 import torch._inductor.config  # noqa: E402
+import transformers.modeling_utils  # noqa: E402
+from dashboard_steps import Step  # noqa: E402
 
 import cleave  # noqa: E402
 
-LISTS = {"Hugging Face": hugging_face, "TIMM": timm_models}
-TOLERANCE = 1e-3  # of the dashboard, for training
-OPTIONS = {
+RESULTS = ROOT / "bench" / "results" / "torch_compile.md"
+BACKENDS = {
     "cleave": {"backend": "cleave"},
-    "cleave, kernels": {"backend": "cleave", "options": {"passes": "--fuse-kernels --compile-kernels"}},
+    "cleave-kernels": {"backend": "cleave", "options": {"passes": "--fuse-kernels --compile-kernels"}},
     "inductor": {"backend": "inductor"},
+    "inductor-min-cut": {"backend": "inductor"},
+}
+TITLES = {
+    "cleave": "cleave", "cleave-kernels": "cleave, compiled kernels", "inductor": "inductor",
+    "inductor-min-cut": "inductor, cleave's cut",
+}  # fmt: skip
+# Of the page, after both lists by "cleave".
+SECTIONS = {
+    "With compiled kernels": ["cleave", "cleave-kernels"],
+    "Beside Inductor": ["cleave", "cleave-kernels", "inductor"],
+    "The minimum cut in Inductor": ["inductor", "inductor-min-cut"],
 }
 
 
-class Step:
-    """Forward, loss and backward of a model from the same state each time."""
-
-    def __init__(self, spec, **compiler):
-        self.module, self.spec = spec.module, spec
-        self.state = copy.deepcopy(spec.module.state_dict())
-        self.loss = torch.compile(self._loss, **compiler) if compiler else self._loss
-
-    def _loss(self, *args, **kwargs):
-        outputs = self.module(*args, **kwargs)
-        return self.spec.loss(outputs, *self.spec.targets) if self.spec.loss else outputs.loss
-
-    def run(self):
-        self.module.zero_grad()
-        loss = self.loss(*self.spec.args, **self.spec.kwargs)
-        loss.backward()
-        return loss
-
-    def results(self):
-        """Of one step from the beginning: loss, gradients, buffers."""
-        self.module.load_state_dict(self.state)
-        torch.manual_seed(1)
-        loss = self.run().detach()
-        gradients = {name: p.grad for name, p in self.module.named_parameters() if p.grad is not None}
-        return {"loss": loss, **gradients, **dict(self.module.named_buffers())}
-
-    def seconds(self):
-        start = time.process_time()
-        self.run()
-        return time.process_time() - start
-
-
-def in_float64(make, name):
-    """Eager mode's results in float64; None for a model that does not compute in it."""
-    spec = make(name)
-    spec.module.double()
-    for values in (spec.kwargs, dict(enumerate(spec.args))):
-        for key, value in values.items():
-            if isinstance(value, torch.Tensor) and value.is_floating_point():
-                values[key] = value.double()
-    spec.args = tuple(v.double() if torch.is_tensor(v) and v.is_floating_point() else v for v in spec.args)
-    try:
-        return Step(spec).results()
-    except (RuntimeError, NotImplementedError):
-        return None
-
-
-def judge(found, expected, reference):
-    """"bitwise", "same" by PyTorch's criterion, or "differs"."""
-    if found.keys() != expected.keys():
-        return "differs"
-    if all(torch.equal(found[name], expected[name]) for name in expected):
-        return "bitwise"
-    same = torch._dynamo.utils.same(
-        expected, found, reference if reference and reference.keys() == expected.keys() else None, tol=TOLERANCE,
-        equal_nan=True, log_error=lambda *text: None,
-    )  # fmt: skip
-    return "same" if same else "differs"
-
-
-def measure(make, name, backends, rounds):
-    """For eager mode and each back end: accuracy, seconds to compile, seconds of a step."""
-    torch.compiler.reset()
-    eager = Step(make(name))
-    expected = {key: value.clone() for key, value in eager.results().items()}
-    reference = in_float64(make, name)
-    steps, rows = {"eager": eager}, {"eager": {"accuracy": "", "compile": 0.0}}
+def measure(name, backends, rounds):
+    """A row: for eager mode and each back end accuracy, seconds to compile, seconds of a step, and how much faster."""
+    eager = Step(dashboard_steps.make(name))
+    expected, again = clones(eager.results()), eager.results()
+    if not dashboard_steps.is_bitwise(again, expected):
+        return {"failed": "two runs of eager mode differ"}
+    draws = draws_numbers(eager)
+    reference = dashboard_steps.in_float64(name)
+    steps, rows, results = {"eager": eager}, {"eager": {}}, {}
     for backend in backends:
-        start = time.process_time()
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            try:
-                steps[backend] = Step(make(name), **OPTIONS[backend])
-                found = steps[backend].results()
-            except Exception as error:
-                del steps[backend]
-                print(f"{name}, {backend}: {type(error).__name__}: {str(error).splitlines()[0]}", file=sys.stderr)
-                rows[backend] = {"accuracy": "fails", "compile": 0.0}
-                continue
-        rows[backend] = {"accuracy": judge(found, expected, reference), "compile": time.process_time() - start}
-        left = [str(w.message) for w in caught if w.category is cleave.ExportNote]
-        if left:
-            rows[backend]["accuracy"] += f", {len(left)} graphs by PyTorch"
-            print(f"{name}, {backend}: {left[0]}", file=sys.stderr)
+        try:
+            rows[backend], steps[backend], results[backend] = compile_step(name, backend, draws)
+        except Exception as error:
+            rows[backend] = {"accuracy": "fails", "why": reason(error)}
+            continue
+        rows[backend]["accuracy"] = dashboard_steps.judge(name, results[backend], expected, reference)
+    if {"inductor", "inductor-min-cut"} <= results.keys():
+        is_same = dashboard_steps.is_bitwise(results["inductor-min-cut"], results["inductor"])
+        rows["inductor-min-cut"]["as_inductor"] = is_same
     times = {key: [] for key in steps}
     for _ in range(rounds):
         for key, step in steps.items():
-            times[key].append(step.seconds())
+            times[key].append(seconds(step))
     for key in steps:
         rows[key]["step"] = statistics.median(times[key])
-        rows[key]["ratio"] = statistics.median(e / t for e, t in zip(times["eager"], times[key]))
-    return rows
+        rows[key]["speed"] = statistics.median(e / t for e, t in zip(times["eager"], times[key]))
+    return {"rows": rows, "draws": draws, "float64": reference is not None}
+
+
+def compile_step(name, backend, draws):
+    """Of a back end: its part of the row, the step that is timed, and the results that are judged."""
+    torch._dynamo.utils.counters.clear()
+    settings = {"fx_graph_cache": False, "compile_threads": 1}
+    if backend == "inductor-min-cut":
+        from cleave.partitioner import inductor_partitioner
+
+        settings["custom_partitioner_fn"] = inductor_partitioner()
+    is_inductor = backend.startswith("inductor")
+    with warnings.catch_warnings(record=True) as caught, torch._inductor.config.patch(settings):
+        warnings.simplefilter("always")
+        start = processor_time()
+        with torch._inductor.config.patch(fallback_random=is_inductor):
+            step = Step(dashboard_steps.make(name), **BACKENDS[backend])
+            results = clones(step.results())
+        compiled_in = processor_time() - start
+        row = {"compile": compiled_in, "graphs": torch._dynamo.utils.counters["stats"]["unique_graphs"]}
+        if is_inductor and draws:
+            step = Step(dashboard_steps.make(name), **BACKENDS[backend])
+            step.run()
+    left = [str(w.message) for w in caught if w.category is cleave.ExportNote]
+    if left:
+        row["left"], row["why"] = len(left), left[0]
+    return row, step, results
+
+
+def clones(results):
+    return {key: value.clone() for key, value in results.items()}
+
+
+def draws_numbers(step):
+    before = torch.get_rng_state()
+    step.run()
+    return not torch.equal(before, torch.get_rng_state())
+
+
+def seconds(step):
+    start = time.process_time()
+    step.run()
+    return time.process_time() - start
+
+
+def processor_time():
+    """Of this process, and of those that it has called."""
+    called = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + called.ru_utime + called.ru_stime
+
+
+def reason(error):
+    return f"{type(error).__name__}: " + next(iter(str(error).strip().splitlines()), "")
+
+
+def measure_alone(name, backends, options):
+    """A row by a process of its own, whatever happens to it. It is a fork, which need not load the libraries again."""
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+
+    def work():
+        torch.set_num_threads(1)
+        torch._logging.set_logs(dynamo=logging.ERROR)
+        try:
+            row = measure(name, backends, options.rounds)
+        except Exception as error:
+            row = {"failed": reason(error)}
+        sender.send(row)
+
+    process = context.Process(target=work)
+    process.start()
+    sender.close()
+    if not receiver.poll(options.limit):
+        process.kill()
+        process.join()
+        return {"failed": f"not finished after {options.limit} s"}
+    try:
+        return receiver.recv()
+    except EOFError:
+        process.join()
+        return {"failed": f"its process ended with status {process.exitcode}"}
+
+
+def read(log):
+    """The rows that there are, oldest first."""
+    return [json.loads(line) for line in log.read_text().splitlines()] if log and log.exists() else []
+
+
+def with_backends(rows, backends):
+    """Of each model the last row that has these back ends, or says why it has none."""
+    return {row["model"]: row for row in rows if "failed" in row or set(backends) <= row["rows"].keys()}
+
+
+def cells(row, backends):
+    """Of a model's line in the table."""
+    if "failed" in row:
+        return ["", row["failed"], *[""] * (3 * len(backends) - 1)]
+    found = [f"{row['rows']['eager']['step'] * 1e3:.1f}"]
+    for backend in backends:
+        part = row["rows"][backend]
+        accuracy = part["accuracy"] + (f", {part['left']} graphs by PyTorch" if "left" in part else "")
+        if "as_inductor" in part:
+            accuracy += ", inductor's bits" if part["as_inductor"] else ", not inductor's bits"
+        found.append(accuracy + (": " + part["why"] if "why" in part else ""))
+        found += [f"{part['compile']:.1f}", f"{part['speed']:.2f}"] if "speed" in part else ["", ""]
+    return found
+
+
+def table(rows, backends):
+    """Lines of Markdown: counts, then the models."""
+    text = [f"- {line}" for line in summary(rows.values(), backends)]
+    titles = " | ".join(f"{TITLES[backend]} | compiled in, s | speed" for backend in backends)
+    text += ["", f"| model | eager, ms | {titles} |"]
+    text += ["| --- | ---: |" + " --- | ---: | ---: |" * len(backends)]
+    for name, row in rows.items():
+        text += ["| " + " | ".join([name, *(cell.replace("|", "\\|") for cell in cells(row, backends))]) + " |"]
+    return text
+
+
+def page(rows, names):
+    """Both lists by Cleave, and models that have been run with more beside it."""
+    text = []
+    for title, models in dashboard_steps.LISTS.items():
+        found = with_backends(rows, ["cleave"])
+        here = {name: found[name] for name in models.MODELS if name in found and name in names}
+        text += ["", f"## {title}", "", *(table(here, ["cleave"]) if here else ())]
+        if absent := [name for name in models.MODELS if name not in here]:
+            text += ["", f"Not run: {', '.join(absent)}."]
+    for title, backends in SECTIONS.items():
+        found = with_backends([row for row in rows if "rows" in row], backends)
+        if here := {name: found[name] for name in names if name in found}:
+            text += ["", f"## {title}", "", *table(here, backends)]
+    return text
+
+
+def summary(rows, backends):
+    """Of each back end how many models are what, and the geometric mean of the speeds."""
+    for backend in backends:
+        parts = [row["rows"][backend] for row in rows if "rows" in row]
+        counts = collections.Counter(part["accuracy"] for part in parts)
+        counts["not measured"] = len(rows) - len(parts)
+        kinds = ", ".join(f"{count} {kind}" for kind, count in counts.most_common() if count)
+        speeds = [part["speed"] for part in parts if "speed" in part]
+        mean = f"; speed {statistics.geometric_mean(speeds):.2f} (geometric mean)" if speeds else ""
+        yield f"{TITLES[backend]}: {kinds}{mean}"
+
+
+def head(options):
+    compiler = subprocess.run(["g++", "-dumpfullversion"], capture_output=True, text=True).stdout.strip()
+    versions = f"torch {torch.__version__}, transformers {transformers.__version__}, timm {timm.__version__}"
+    return [
+        f"# torch.compile over the dashboards' models, {datetime.date.today()}", "",
+        f"{options.machine}, {processor()}; Python {platform.python_version()}, {versions}, Inductor with g++ {compiler}. "
+        f"`bench/torch_compile.py`, one thread, medians of {options.rounds} rounds of all sides in turn, each side's time "
+        "of the processor: ratios stand for more than times. Forward, loss and backward of the models of "
+        "[docs/models.md](../../docs/models.md), as narrow as there: at these sizes a step is calls more than arithmetic.",
+        "",
+        "- *accuracy*: loss, gradients and buffers of the second of two rounds are eager mode's bit for bit (`bitwise`), or "
+        "by the criterion of PyTorch's dashboard (`same`: `torch._dynamo.utils.same` with its tolerances, beside eager mode "
+        "in float64)",
+        "- *speed*: eager mode's time by the compiled step's. Dropout is on; for accuracy Inductor draws as eager mode does, "
+        "what is timed draws by its own",
+        "- *compiled in*: time of the processor, to the end of the second round, with Inductor's C++ compiler",
+    ]  # fmt: skip
+
+
+def processor():
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--models", help="names of docs/models.md, separated by commas; all of them by default")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--backends", default=",".join(["cleave", "inductor"]), help=f"of {', '.join(OPTIONS)}")
+    parser.add_argument("--backends", default="cleave,cleave-kernels,inductor", help=f"of {', '.join(BACKENDS)}")
+    parser.add_argument("--limit", type=int, default=600, help="seconds for a model")
+    parser.add_argument("--log", type=pathlib.Path, help="rows of models, one of JSON a line")
+    parser.add_argument("--write", action="store_true", help="write bench/results/torch_compile.md from the log's rows")
+    parser.add_argument("--machine", default="A machine", help="what the page says of it")
     options = parser.parse_args()
-    wanted = options.models.split(",") if options.models else None
+    names = options.models.split(",") if options.models else dashboard_steps.names()
     backends = options.backends.split(",")
-    torch.set_num_threads(1)
-    torch._inductor.config.fallback_random = True
-    print("| model | eager, ms | " + " | ".join(f"{b} | compiled in, s | speed" for b in backends) + " |")
-    print("| --- | ---: |" + " --- | ---: | ---: |" * len(backends))
-    counts = {backend: {} for backend in backends}
-    for module in LISTS.values():
-        for name in module.MODELS:
-            if wanted is not None and name not in wanted:
-                continue
-            rows = measure(module.make, name, backends, options.rounds)
-            cells = [name, f"{rows['eager']['step'] * 1e3:.1f}"]
-            for backend in backends:
-                row = rows[backend]
-                counts[backend][row["accuracy"]] = counts[backend].get(row["accuracy"], 0) + 1
-                ratio = f"{row['ratio']:.2f}" if "ratio" in row else ""
-                cells += [row["accuracy"], f"{row['compile']:.1f}", ratio]
-            print("| " + " | ".join(cells) + " |", flush=True)
-    for backend in backends:
-        print(f"\n{backend}: " + ", ".join(f"{count} {kind}" for kind, count in counts[backend].items()))
+    for kind, given, known in (("model", names, dashboard_steps.names()), ("back end", backends, BACKENDS)):
+        if unknown := [each for each in given if each not in known]:
+            parser.error(f"unknown {kind} {unknown[0]!r}; expected of {', '.join(known)}")
+    rows = read(options.log)
+    if options.write:
+        RESULTS.write_text("\n".join(head(options) + page(rows, names)) + "\n", encoding="utf-8")
+        return
+    done = with_backends(rows, backends)
+    for name in names:
+        if name in done:
+            continue
+        done[name] = {"model": name, **measure_alone(name, backends, options)}
+        print("| " + " | ".join([name, *cells(done[name], backends)]) + " |", flush=True)
+        if options.log:
+            with options.log.open("a") as log:
+                log.write(json.dumps(done[name]) + "\n")
+    print("\n".join(table({name: done[name] for name in names}, backends)))
 
 
 if __name__ == "__main__":
