@@ -1,5 +1,6 @@
 //===- PropagatePlacements.cpp - from annotations to a placed program --------===//
 
+#include "lib/memory/MemoryPlan.h"
 #include "lib/placement/propagate/Explain.h"
 #include "passes/placement/Passes.h"
 
@@ -85,8 +86,8 @@ LogicalResult PropagatePlacements::readSolve(PropagateOptions &options) {
   ModuleOp module = getOperation();
   auto isSet = [](const auto &option) { return option.getNumOccurrences() > 0; };
   if (!solve) {
-    if (isSet(cluster) || isSet(seed) || isSet(moves))
-      return module.emitError("expects 'cluster', 'seed' and 'moves' with 'solve' only");
+    if (isSet(cluster) || isSet(memory) || isSet(seed) || isSet(moves))
+      return module.emitError("expects 'cluster', 'memory', 'seed' and 'moves' with 'solve' only");
     return success();
   }
   if (explain || !explainJson.empty())
@@ -98,6 +99,11 @@ LogicalResult PropagatePlacements::readSolve(PropagateOptions &options) {
   SolveOptions &solving = options.solve.emplace();
   solving.seed = seed;
   solving.moves = moves;
+  if (!(memory >= 0) || memory > 1e18)
+    return module.emitError("expected a number of bytes for memory, found ")
+           << static_cast<double>(memory);
+  if (memory > 0)
+    solving.memory = static_cast<int64_t>(memory);
   if (cluster.empty())
     return success();
   if (isSet(bandwidth) || isSet(latency) || isSet(work))
@@ -120,16 +126,19 @@ static std::string printSeconds(double seconds) {
 }
 
 void PropagatePlacements::report(const Propagation &propagation) {
-  auto [found, bound] = *propagation.report;
+  auto [found, bound, held] = *propagation.report;
   numCost = static_cast<uint64_t>(found * 1e9);
   numBound = static_cast<uint64_t>(bound * 1e9);
   double gap = found > 0 ? 100 * (found - bound) / found : 0;
   // A gap that is not closed is never shown as 0.
   std::string percent =
       gap > 0 && gap < 0.01 ? "below 0.01" : std::string(llvm::formatv("{0:f2}", gap));
-  propagation.mesh->emitRemark() << "a step costs " << printSeconds(found)
-                                 << " as placed; no placement of the program costs less than "
-                                 << printSeconds(bound) << " (gap " << percent << " %)";
+  InFlightDiagnostic remark = propagation.mesh->emitRemark();
+  remark << "a step costs " << printSeconds(found)
+         << " as placed; no placement of the program costs less than " << printSeconds(bound)
+         << " (gap " << percent << " %)";
+  if (held)
+    remark << "; a rank holds at most " << memory::describeBytes(*held);
 }
 
 void PropagatePlacements::runOnOperation() {

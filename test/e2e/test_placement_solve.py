@@ -67,6 +67,17 @@ def solve(build_dir, source, options, *more):
     return cost, bound
 
 
+def compare(build_dir, local, whole, ranks):
+    local.with_suffix(".safetensors").symlink_to(whole.file.with_suffix(".safetensors"))
+    compared = run(
+        build_dir, "cleave-run", local, "--against", whole.file, "--inputs", whole.inputs, "--tolerance", 1e-9,
+        "--ranks", ranks, "--ranks-as", "threads", "--threads", 1, "--timeout", 60,
+    )  # fmt: skip
+    assert compared.returncode == 0, compared.stdout + compared.stderr
+    differences = read_comparison(compared.stdout)
+    assert "loss" in differences and sum(name.startswith("grad.") for name in differences) >= 6
+
+
 @pytest.mark.parametrize(
     "model, mesh",
     [(model, mesh) for model in ("mlp", "gpt_tied") for mesh in RANKS]
@@ -78,14 +89,18 @@ def test_chosen_placements_compute_the_same(build_dir, program, tmp_path, model,
     assert 0 < bound <= cost < 1.01 * bound
     text = local.read_text()
     assert re.search(r"= S\(\d", text), "ranks divide the work"
-    local.with_suffix(".safetensors").symlink_to(whole.file.with_suffix(".safetensors"))
-    compared = run(
-        build_dir, "cleave-run", local, "--against", whole.file, "--inputs", whole.inputs, "--tolerance", 1e-9,
-        "--ranks", RANKS[mesh], "--ranks-as", "threads", "--threads", 1, "--timeout", 60,
-    )  # fmt: skip
-    assert compared.returncode == 0, compared.stdout + compared.stderr
-    differences = read_comparison(compared.stdout)
-    assert "loss" in differences and sum(name.startswith("grad.") for name in differences) >= 6
+    compare(build_dir, local, whole, RANKS[mesh])
+
+
+def test_less_memory_costs_time(build_dir, program, tmp_path):
+    """Up to the least that there is; below it, one error."""
+    whole, local = program("gpt_tied"), tmp_path / "local.mlir"
+    free, _ = solve(build_dir, whole.file, "mesh=x=2,y=2 memory=1e12", "-o", tmp_path / "free.mlir")
+    cost, bound = solve(build_dir, whole.file, "mesh=x=2,y=2 memory=9e5", "--partition", "-o", local)
+    assert free <= cost < 1.02 * bound
+    compare(build_dir, local, whole, 4)
+    refused = run(build_dir, "cleave-opt", whole.file, "--propagate-placements=solve mesh=x=2,y=2 memory=5e5")
+    assert refused.returncode != 0 and refused.stderr.count("error: no placement fits into 488.3 KiB per rank") == 1
 
 
 @pytest.mark.parametrize(

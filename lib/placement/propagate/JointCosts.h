@@ -22,11 +22,12 @@ public:
                                      llvm::ArrayRef<dist::AxisPlacement> to);
   /// Seconds of one rank's part of an op, with what a form sends, by its strategies along the axes.
   double work(mlir::Operation *op, llvm::ArrayRef<const AxisStrategy *> strategies) const;
+  /// What a rank holds of a value.
+  double bytesOnRank(mlir::RankedTensorType type,
+                     llvm::ArrayRef<dist::AxisPlacement> placement) const;
 
 private:
   double timeOf(const RedistributionStep &step, double before, double after) const;
-  double bytesOnRank(mlir::RankedTensorType type,
-                     llvm::ArrayRef<dist::AxisPlacement> placement) const;
   mlir::RankedTensorType simplify(mlir::RankedTensorType type) const;
 
   llvm::SmallVector<MeshAxis> axes;

@@ -2,7 +2,7 @@
 
 #include "lib/placement/propagate/JointProblem.h"
 
-#include "dialects/train/Train.h"
+#include "llvm/ADT/DenseSet.h"
 
 #include <cmath>
 
@@ -18,20 +18,46 @@ int64_t JointProblem::toUnits(double seconds) {
   return std::llround(std::min(seconds / secondsPerUnit, kMostUnits));
 }
 
-JointProblem::JointProblem(const Graph &graph, const JointChoices &choices, JointCosts &costs)
-    : graph(graph), choices(choices), costs(costs), nodes(choices.getNumVariables()) {
-  problem.limit = std::numeric_limits<int64_t>::max();
-  auto addFree = [&](unsigned variable) {
-    std::vector<int64_t> free(choices.getNumChoices(variable), 0);
-    nodes[variable] = problem.addNode(0, 0, free, free);
-  };
+JointProblem::JointProblem(const Graph &graph, const JointChoices &choices, JointCosts &costs,
+                           std::optional<int64_t> memory)
+    : graph(graph), choices(choices), costs(costs), countsMemory(memory.has_value()),
+      lifetimes(graph, countsMemory), nodes(choices.getNumVariables()) {
+  problem.limit = memory.value_or(std::numeric_limits<int64_t>::max());
   for (unsigned group = 0; group < graph.groups.size(); ++group)
-    addFree(graph.ops.size() + group);
+    addGroup(group);
   for (unsigned op = 0; op < graph.ops.size(); ++op)
     addOp(op);
-  for (unsigned value = 0; value < graph.values.size(); ++value)
-    addUses(value);
+  for (unsigned value = 0; value < graph.values.size(); ++value) {
+    for (unsigned use : lifetimes.fixed[value])
+      addFixed(value, use);
+    for (const SharedUses &uses : lifetimes.shared[value])
+      addUses(value, uses);
+  }
   problem.mergeEdges();
+}
+
+int64_t JointProblem::bytesOf(unsigned value, unsigned placement) const {
+  return std::llround(
+      costs.bytesOnRank(graph.values[value].type(), choices.getPlacement(placement)));
+}
+
+/// What arguments hold, they hold all the time; those of one name in several functions once.
+void JointProblem::addGroup(unsigned number) {
+  unsigned variable = graph.ops.size() + number;
+  std::vector<int64_t> free(choices.getNumChoices(variable), 0), bytes = free;
+  llvm::SmallDenseSet<std::pair<Attribute, unsigned>> counted;
+  for (unsigned i : graph.groups[number].ports) {
+    const Port &port = graph.ports[i];
+    // A gradient is summed up where its accumulator is.
+    bool isGradient = port.slot == Slot::Gradient;
+    Attribute key = isGradient ? Attribute() : Attribute(port.role);
+    if (port.isResult || !countsMemory || !counted.insert({key, unsigned(isGradient)}).second)
+      continue;
+    const std::vector<unsigned> &list = choices.lists[choices.made[port.value]];
+    for (auto [sum, placement] : llvm::zip_equal(bytes, list))
+      sum += bytesOf(port.value, placement);
+  }
+  nodes[variable] = problem.addNode(0, graph.ops.size() + 1, free, bytes);
 }
 
 void JointProblem::addOp(unsigned op) {
@@ -44,7 +70,16 @@ void JointProblem::addOp(unsigned op) {
       strategies.push_back(&choices.getStrategy(op, choice, axis));
     seconds.push_back(toUnits(graph.ops[op].weight * costs.work(graph.ops[op].op, strategies)));
   }
-  nodes[op] = problem.addNode(0, 0, seconds, std::vector<int64_t>(seconds.size(), 0));
+  std::vector<int64_t> bytes(seconds.size(), 0);
+  int64_t end = op + 1;
+  for (unsigned value : graph.ops[op].results) {
+    if (value == kNone || !countsMemory || !lifetimes.hasMemory[value])
+      continue;
+    end = std::max(end, lifetimes.end[value]);
+    for (auto [sum, placement] : llvm::zip_equal(bytes, choices.lists[choices.made[value]]))
+      sum += bytesOf(value, placement);
+  }
+  nodes[op] = problem.addNode(op, end, seconds, bytes);
 }
 
 /// A matrix over two lists of placements; where they may not differ, other pairs are forbidden.
@@ -85,43 +120,14 @@ std::vector<unsigned> JointProblem::formsOf(const ValueNode &value, ArrayRef<uns
   return forms;
 }
 
-/// Whether it is a parameter, or made of nothing else: the backward gathers it again.
-bool JointProblem::isOfParameter(const ValueNode &value) const {
-  if (value.op == kNone) {
-    train::RoleAttr role = graph.ports[value.port].role;
-    return role && role.getKind() == train::RoleKind::Parameter;
-  }
-  const OpNode &op = graph.ops[value.op];
-  return op.operands.size() == 1 && op.operands[0] != kNone &&
-         isOfParameter(graph.values[graph.uses[op.operands[0]].value]);
-}
-
-void JointProblem::addUses(unsigned number) {
+void JointProblem::addFixed(unsigned number, unsigned use) {
   const ValueNode &value = graph.values[number];
-  bool isOfParameter = this->isOfParameter(value);
-  SmallVector<unsigned, 4> uses, inBackward;
-  for (unsigned use : value.uses) {
-    const Use &user = graph.uses[use];
-    Operation *op = user.op != kNone ? graph.ops[user.op].op : nullptr;
-    // The accumulator of a step's first microbatch is empty: nothing that could be redistributed.
-    if (auto accumulate = dyn_cast_or_null<train::AccumulateOp>(op);
-        accumulate && user.operand == accumulate.getAccumulatorMutable().getOperandNumber())
-      problem.addEdge(nodes[choices.producerOf(value)], nodes[choices.userOf(user)],
-                      matrixOf(value.type(), lists(choices.lists[choices.made[number]]),
-                               lists(choices.lists[choices.taken[use]]), value.weight, false));
-    else if (isOfParameter && op && op->hasAttr(train::kBackwardAttrName))
-      inBackward.push_back(use);
-    else
-      uses.push_back(use);
-  }
-  addUses(number, uses);
-  addUses(number, inBackward);
+  problem.addEdge(nodes[choices.producerOf(value)], nodes[choices.userOf(graph.uses[use])],
+                  matrixOf(value.type(), lists(choices.lists[choices.made[number]]),
+                           lists(choices.lists[choices.taken[use]]), value.weight, false));
 }
 
-/// Uses that may share a form of the value.
-void JointProblem::addUses(unsigned number, ArrayRef<unsigned> uses) {
-  if (uses.empty())
-    return;
+void JointProblem::addUses(unsigned number, const SharedUses &uses) {
   const ValueNode &value = graph.values[number];
   unsigned producer = nodes[choices.producerOf(value)];
   unsigned made = lists(choices.lists[choices.made[number]]);
@@ -130,14 +136,17 @@ void JointProblem::addUses(unsigned number, ArrayRef<unsigned> uses) {
     problem.addEdge(from, nodes[choices.userOf(graph.uses[use])],
                     matrixOf(value.type(), list, taken, value.weight));
   };
-  if (uses.size() == 1) {
-    addEdge(producer, made, uses.front());
+  if (!uses.isShared) {
+    addEdge(producer, made, uses.uses.front());
     return;
   }
-  unsigned forms = lists(formsOf(value, uses));
-  std::vector<int64_t> free(lists[forms].size(), 0);
-  unsigned shared = problem.addNode(0, 0, free, free);
+  unsigned forms = lists(formsOf(value, uses.uses));
+  std::vector<int64_t> free(lists[forms].size(), 0), bytes = free;
+  if (countsMemory)
+    for (auto [count, placement] : llvm::zip_equal(bytes, lists[forms]))
+      count = bytesOf(number, placement);
+  unsigned shared = problem.addNode(uses.start, uses.end, free, bytes);
   problem.addEdge(producer, shared, matrixOf(value.type(), made, forms, value.weight));
-  for (unsigned use : uses)
+  for (unsigned use : uses.uses)
     addEdge(shared, forms, use);
 }

@@ -12,13 +12,16 @@
 
 #include "lib/placement/propagate/JointChoices.h"
 #include "lib/placement/propagate/JointCosts.h"
+#include "lib/placement/propagate/Lifetimes.h"
 #include "lib/solve/Solve.h"
 
 namespace cleave::placement::propagate {
 
 class JointProblem {
 public:
-  JointProblem(const Graph &graph, const JointChoices &choices, JointCosts &costs);
+  /// `memory`: bytes that a rank may hold; none: as many as it takes.
+  JointProblem(const Graph &graph, const JointChoices &choices, JointCosts &costs,
+               std::optional<int64_t> memory = std::nullopt);
 
   const solve::Problem &getProblem() const { return problem; }
   /// The choice of an op, or of the group after all ops.
@@ -31,10 +34,11 @@ public:
 private:
   static constexpr double secondsPerUnit = 1e-12;
   static int64_t toUnits(double seconds);
+  void addGroup(unsigned group);
   void addOp(unsigned op);
-  bool isOfParameter(const ValueNode &value) const;
-  void addUses(unsigned value);
-  void addUses(unsigned value, llvm::ArrayRef<unsigned> uses);
+  void addUses(unsigned value, const SharedUses &uses);
+  void addFixed(unsigned value, unsigned use);
+  int64_t bytesOf(unsigned value, unsigned placement) const;
   std::vector<unsigned> formsOf(const ValueNode &value, llvm::ArrayRef<unsigned> uses) const;
   unsigned matrixOf(mlir::RankedTensorType type, unsigned from, unsigned to, double weight,
                     bool mayDiffer = true);
@@ -42,6 +46,8 @@ private:
   const Graph &graph;
   const JointChoices &choices;
   JointCosts &costs;
+  bool countsMemory;
+  Lifetimes lifetimes;
   solve::Problem problem;
   /// By variable.
   std::vector<unsigned> nodes;

@@ -28,13 +28,15 @@ struct SolveOptions {
   std::optional<cost::Cluster> cluster;
   /// The result depends on these and the program alone, unless time runs out.
   uint64_t seed = 1, moves = 0;
-  /// Of the search; none for as long as its moves take.
-  std::optional<double> seconds;
+  /// Bytes that a rank may hold at once.
+  std::optional<int64_t> memory;
 };
 
 /// What a step costs as placed, and what no placement of the program costs less than, in seconds.
 struct SolveReport {
   double cost = 0, bound = 0;
+  /// Bytes that a rank holds at once, where they are limited.
+  std::optional<int64_t> memory;
 };
 
 /// A program with everything decided; `explain` tells of it.

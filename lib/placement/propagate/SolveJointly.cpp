@@ -1,6 +1,7 @@
 //===- SolveJointly.cpp - decides all axes at once ---------------------------===//
 
 #include "lib/placement/propagate/SolveJointly.h"
+#include "lib/memory/MemoryPlan.h"
 #include "lib/placement/propagate/JointProblem.h"
 
 using namespace mlir;
@@ -41,23 +42,78 @@ static void takeChoices(Propagation &p, const JointChoices &choices, const Joint
     take(choices.taken[number], choices.userOf(use), &AxisSolution::taken, p.taken[number]);
 }
 
+/// Refuses a limit that not even the least of every value would meet, and says what binds: where
+/// the sum of these is largest, and of what it consists.
+static LogicalResult checkLeast(Propagation &p, const solve::Problem &problem) {
+  ArrayRef<solve::Node> nodes = problem.getNodes();
+  auto leastOf = [&](size_t node) { return *llvm::min_element(problem.getUsages(node)); };
+  // Nodes of groups come first, and live all the time.
+  size_t groups = p.graph->groups.size();
+  solve::Cost held = 0, present = 0, peak = -1;
+  for (size_t node = 0; node < groups; ++node)
+    held += leastOf(node);
+  std::vector<std::tuple<int64_t, solve::Cost>> events;
+  for (size_t node = groups; node < nodes.size(); ++node)
+    if (nodes[node].isLive()) {
+      events.push_back({nodes[node].start, leastOf(node)});
+      events.push_back({nodes[node].end, -leastOf(node)});
+    }
+  llvm::sort(events);
+  int64_t time = 0;
+  for (auto [at, change] : events)
+    if ((present += change) > peak) {
+      peak = present;
+      time = at;
+    }
+  if (held + std::max<solve::Cost>(peak, 0) <= problem.limit)
+    return success();
+  auto describe = [](solve::Cost bytes) {
+    return memory::describeBytes(static_cast<int64_t>(bytes));
+  };
+  InFlightDiagnostic diagnostic =
+      p.mesh.emitError("no placement fits into ")
+      << describe(problem.limit) << " per rank: with every tensor divided as far as it may be, "
+      << describe(held) << " are parameters, their gradients and states, and inputs";
+  if (peak > 0) {
+    diagnostic << ", and " << describe(peak) << " other values";
+    diagnostic.attachNote(
+        p.graph->ops[std::min<size_t>(time, p.graph->ops.size() - 1)].op->getLoc())
+        << "most of these are held here";
+  }
+  return diagnostic;
+}
+
+static LogicalResult noPlacement(Propagation &p, const solve::SolveResult &result,
+                                 std::optional<int64_t> memory) {
+  bool isInfeasible = result.hasBound && result.bound.isInfeasible;
+  InFlightDiagnostic diagnostic = p.mesh.emitError(
+      isInfeasible ? "no placement of the program" : "no placement of the program was found that");
+  diagnostic << " meets its annotations";
+  if (memory)
+    diagnostic << " and fits into " << memory::describeBytes(*memory) << " per rank";
+  return diagnostic;
+}
+
 LogicalResult propagate::solveJointly(Propagation &p, const SolveOptions &options) {
   FailureOr<JointChoices> choices = JointChoices::collect(*p.graph, p.axes);
   if (failed(choices))
     return failure();
   JointCosts costs(p.axes, p.machine, options.cluster ? &*options.cluster : nullptr);
-  JointProblem problem(*p.graph, *choices, costs);
+  JointProblem problem(*p.graph, *choices, costs, options.memory);
+  if (options.memory && failed(checkLeast(p, problem.getProblem())))
+    return failure();
 
   solve::SolveOptions solving;
   solving.seed = options.seed;
   solving.moves = options.moves;
   solve::SolveResult result = solve::solve(problem.getProblem(), solving);
   if (!result.assignment)
-    return p.mesh.emitError(result.hasBound && result.bound.isInfeasible
-                                ? "no placement of the program meets its annotations"
-                                : "no placement was found that meets the program's annotations");
+    return noPlacement(p, result, options.memory);
   takeChoices(p, *choices, problem, *result.assignment);
-  p.report = SolveReport{JointProblem::toSeconds(result.cost),
-                         result.hasBound ? JointProblem::toSeconds(result.bound.cost) : 0};
+  p.report =
+      SolveReport{JointProblem::toSeconds(result.cost),
+                  result.hasBound ? JointProblem::toSeconds(result.bound.cost) : 0, std::nullopt};
+  if (options.memory)
+    p.report->memory = static_cast<int64_t>(problem.getProblem().getPeak(*result.assignment));
   return success();
 }

@@ -5,8 +5,10 @@
 // RUN: not cleave-opt %s --propagate-placements="solve cluster=/nonexistent/c.json" 2>&1 | FileCheck %s --check-prefix=CLUSTER
 // RUN: not cleave-opt %s --propagate-placements="solve work=2 cluster=/nonexistent/c.json" 2>&1 | FileCheck %s --check-prefix=BOTH
 // RUN: not cleave-opt %s --propagate-placements="solve" 2>&1 | FileCheck %s --check-prefix=TOGETHER
+// RUN: not cleave-opt %s --propagate-placements="solve memory=-1" 2>&1 | FileCheck %s --check-prefix=NEGATIVE
 
-// ALONE: error: expects 'cluster', 'seed' and 'moves' with 'solve' only
+// NEGATIVE: error: expected a number of bytes for memory, found -1
+// ALONE: error: expects 'cluster', 'memory', 'seed' and 'moves' with 'solve' only
 // EXPLAIN: error: cannot explain what 'solve' decides: choices are made together, not one after the other; leave out 'explain' and 'explain-json'
 // UNEVEN: error: expects shards of the same size with 'solve', found 'uneven'
 // CLUSTER: error: {{.*}}/nonexistent/c.json
