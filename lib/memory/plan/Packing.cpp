@@ -2,6 +2,8 @@
 
 #include "lib/memory/plan/Packing.h"
 
+#include "lib/solve/Packing.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -143,6 +145,30 @@ Packing packInOrder(llvm::ArrayRef<Interval> intervals, llvm::ArrayRef<unsigned>
   return packing;
 }
 
+/// What a search is given: its time grows with the square of the intervals, that of best fit hardly
+/// more than their number.
+constexpr size_t kMaxSearched = 256;
+/// How often it is asked whether to go on, which it does every 256 steps at least.
+constexpr unsigned kMaxRounds = 6;
+
+/// Where best fit leaves gaps, looks for a packing without any; what it finds must be better. The
+/// search is cut by its steps, not by time: the same program gets the same offsets everywhere.
+void searchWithoutGaps(llvm::ArrayRef<Interval> intervals, int64_t alignment, Packing &best) {
+  if (best.bytes == best.lowerBound || intervals.size() > kMaxSearched)
+    return;
+  std::vector<cleave::solve::Buffer> buffers;
+  for (const Interval &interval : intervals)
+    buffers.push_back({interval.begin, int64_t(interval.end) + 1, interval.bytes / alignment});
+  unsigned rounds = 0;
+  cleave::solve::Packing found = cleave::solve::pack(
+      buffers, best.lowerBound / alignment, /*seed=*/1, [&] { return ++rounds > kMaxRounds; });
+  if (found.height * alignment >= best.bytes)
+    return;
+  best.bytes = found.height * alignment;
+  for (auto [offset, units] : llvm::zip_equal(best.offsets, found.offsets))
+    offset = units * alignment;
+}
+
 } // namespace
 
 Packing cleave::exec::packIntervals(llvm::ArrayRef<Interval> given, int64_t alignment) {
@@ -180,5 +206,6 @@ Packing cleave::exec::packIntervals(llvm::ArrayRef<Interval> given, int64_t alig
     if (best.bytes - best.lowerBound <= best.lowerBound / 200)
       break;
   }
+  searchWithoutGaps(intervals, alignment, best);
   return best;
 }

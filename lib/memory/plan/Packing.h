@@ -3,7 +3,7 @@
 // The dynamic storage allocation problem: each buffer is needed for an interval of time; which
 // ranges of one arena do they get, so that no two overlap in both and the arena is small? Finding
 // the smallest is NP-hard (Garey and Johnson, SR2). What is done here is best fit, in several
-// orders.
+// orders, and where that leaves gaps between few intervals, a short search (lib/solve).
 //
 //===----------------------------------------------------------------------===//
 

@@ -81,6 +81,25 @@ TEST(Packing, RandomIntervalsAreValidAndCloseToTheBound) {
   }
 }
 
+TEST(Packing, GapsBetweenFewIntervalsAreSearchedFor) {
+  // Best fit alone reaches the bound in 29 of these.
+  unsigned tight = 0;
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    std::mt19937 random(seed);
+    std::vector<Interval> intervals(30 + random() % 60);
+    for (Interval &interval : intervals) {
+      interval.begin = random() % 60;
+      interval.end = interval.begin + 1 + random() % (seed % 2 ? 8 : 30);
+      interval.bytes = 64 * (1 + random() % 20);
+    }
+    Packing packing = packIntervals(intervals, 64);
+    expectValid(intervals, packing, 64);
+    tight += packing.bytes == packing.lowerBound;
+    EXPECT_EQ(packIntervals(intervals, 64).offsets, packing.offsets);
+  }
+  EXPECT_GE(tight, 95u);
+}
+
 TEST(Packing, IsQuickForLargePrograms) {
   std::mt19937 random(1);
   std::vector<Interval> intervals(20'000);
