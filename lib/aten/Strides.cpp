@@ -146,6 +146,13 @@ static MaybeStrides pointwiseStrides(ArrayRef<int64_t> shape,
   return result;
 }
 
+/// Whether an operand with these strides alone decides a pointwise kernel's order: it tells all
+/// dimensions of the result apart.
+static bool decidesOrder(ArrayRef<int64_t> shape, Value operand, ArrayRef<int64_t> strides) {
+  return shapeOf(operand) == shape && isContiguous(shape, strides) &&
+         llvm::all_of(shape, [](int64_t size) { return size > 1; });
+}
+
 /// The gradient of dropout is two such kernels.
 static bool isPointwise(Operation *op) {
   return op->hasTrait<aten::Pointwise>() || isa<NativeDropoutBackwardOp>(op);
@@ -163,7 +170,7 @@ bool StrideInference::isAlwaysContiguous(Operation *op) {
   return isa<MmOp, AddmmOp, BmmOp, BaddbmmOp, MvOp, DotOp, EmbeddingOp, EmbeddingDenseBackwardOp,
              NativeLayerNormOp, NativeLayerNormBackwardOp, NllLossForwardOp, NllLossBackwardOp,
              SumOp, MeanOp, IndexSelectOp, SliceBackwardOp, SelectBackwardOp, RepeatOp, HistcOp,
-             BincountOp>(op);
+             BincountOp, TrilOp, TriuOp>(op);
 }
 
 bool StrideInference::isReceived(Operation *op) {
@@ -228,6 +235,8 @@ MaybeStrides StrideInference::infer(Value value) {
     if (!strides)
       return std::nullopt;
     operands.emplace_back(operand, *strides);
+    if (isPointwise(op) && operands.size() == 1 && decidesOrder(shape, operand, *strides))
+      return contiguous(shape);
   }
   if (isPointwise(op))
     return pointwiseStrides(shape, operands);

@@ -10,6 +10,7 @@
 #include "dialects/aten/ops/Copy.h"
 #include "dialects/aten/ops/Creation.h"
 #include "dialects/aten/ops/Part.h"
+#include "dialects/aten/ops/Random.h"
 #include "dialects/aten/ops/Reduction.h"
 #include "dialects/aten/ops/View.h"
 #include "dialects/train/Train.h"
@@ -56,6 +57,14 @@ static bool isInOneType(Operation *op) {
   });
 }
 
+Core cleave::prove::productOf(Type element) {
+  Core core;
+  llvm::raw_string_ostream(core.key) << "product " << element;
+  core.linear = {{0}, {1}};
+  core.isProduct = true;
+  return core;
+}
+
 std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const Tensor *> operands) {
   if (op->getNumResults() != 1 || !tensorOf(op->getResult(0).getType()))
     return std::nullopt;
@@ -92,11 +101,7 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
       return sum;
     });
   };
-  Core product;
-  llvm::raw_string_ostream(product.key)
-      << "product " << tensorOf(op->getResult(0).getType()).getElementType();
-  product.linear = {{0}, {1}};
-  product.isProduct = true;
+  Core product = productOf(tensorOf(op->getResult(0).getType()).getElementType());
 
   if (isa<aten::AddOp, aten::SubOp>(op)) {
     std::optional<Rational> alpha = numberOr(op, "alpha", 1);
@@ -185,6 +190,30 @@ std::optional<Tensor> Evaluator::addValues(Tensor left, Tensor right) {
   left.meaning = terms.add(std::move(left.meaning), right.meaning);
   coarsen(terms, left);
   return left;
+}
+
+std::optional<Tensor> Evaluator::multiply(Tensor left, Tensor right, Type element) {
+  Substitution digits;
+  for (unsigned dim = 0; dim < left.dims.size(); ++dim)
+    if (!cutAlike(terms, left, dim, right, dim, digits))
+      return std::nullopt;
+  substitute(right.meaning, digits);
+  left.meaning = terms.apply(productOf(element), {left.meaning, right.meaning}, {}, {}, {});
+  coarsen(terms, left);
+  return left;
+}
+
+std::optional<Tensor> Evaluator::multiplyMatrices(Tensor left, Tensor right, Type element) {
+  Substitution digits;
+  if (left.dims.size() != 2 || right.dims.size() != 2 ||
+      !cutAlike(terms, left, 1, right, 0, digits))
+    return std::nullopt;
+  substitute(right.meaning, digits);
+  Tensor result{{left.dims[0], right.dims[1]}, {}};
+  result.meaning = terms.sum(
+      terms.apply(productOf(element), {left.meaning, right.meaning}, {}, {}, {}), left.dims[1]);
+  coarsen(terms, result);
+  return result;
 }
 
 //===----------------------------------------------------------------------===//
@@ -423,6 +452,8 @@ std::vector<Tensor> Evaluator::evaluate(Operation *op, ArrayRef<const Tensor *> 
     if (isSame) {
       results.push_back(*operands[0]);
       isKnown = true;
+    } else if (isa<aten::RandomOpInterface>(op)) {
+      isKnown = evaluateRandom(op, operands, results);
     } else if (std::optional<Tensor> value =
                    isReshape(op)
                        ? reshape(*operands[0], tensorOf(op->getResult(0).getType()).getShape())

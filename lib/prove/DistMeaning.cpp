@@ -139,6 +139,33 @@ std::optional<Tensor> Evaluator::shard(const Tensor &value, unsigned dim, ArrayR
   return result;
 }
 
+std::optional<Tensor> Evaluator::reduceMember(const Tensor &value, std::optional<ArrayAttr> summed,
+                                              std::optional<ArrayAttr> scattered, unsigned dim) {
+  SmallVector<Axis> all, parts;
+  for (auto [names, isScattered] : {std::pair(summed, false), {scattered, true}}) {
+    std::optional<SmallVector<Axis>> along = names ? findAxes(*names) : SmallVector<Axis>();
+    if (!along)
+      return std::nullopt;
+    llvm::append_range(all, *along);
+    if (isScattered)
+      parts = *along;
+  }
+  SmallVector<Var> places;
+  for (const Axis &axis : all)
+    places.push_back(axis.place);
+  Tensor result = value;
+  result.meaning = terms.sum(std::move(result.meaning), places);
+  if (!parts.empty()) {
+    std::optional<Tensor> part = shard(result, dim, parts);
+    if (!part)
+      return std::nullopt;
+    result = std::move(*part);
+  }
+  result.meaning = terms.normalize(std::move(result.meaning));
+  coarsen(terms, result);
+  return result;
+}
+
 std::optional<Tensor> Evaluator::convert(Operation *op, const Tensor &value) {
   auto convert = cast<dist::ConvertOp>(op);
   const Axis *axis = findAxis(convert.getAxis());

@@ -25,6 +25,8 @@ void tag(mlir::Operation *op, Core &core);
 /// A division, and a function of one number, in this type.
 Core quotientOf(mlir::Type element);
 Core functionOf(llvm::StringRef name, mlir::Type element);
+/// A product in this type.
+Core productOf(mlir::Type element);
 
 /// A mesh axis: the digit that is a rank's place on it.
 struct Axis {
@@ -52,6 +54,13 @@ public:
   /// several sizes.
   std::optional<Tensor> shard(const Tensor &value, unsigned dim, llvm::ArrayRef<Axis> along);
   const Axis *findAxis(llvm::StringRef name) const;
+  /// The sum of two values with the same shape.
+  std::optional<Tensor> addValues(Tensor left, Tensor right);
+  /// The product of two matrices.
+  std::optional<Tensor> multiplyMatrices(Tensor left, Tensor right, mlir::Type element);
+  /// The sum over both lists of axes, of which ranks along `scattered` keep their parts.
+  std::optional<Tensor> reduceMember(const Tensor &value, std::optional<mlir::ArrayAttr> summed,
+                                     std::optional<mlir::ArrayAttr> scattered, unsigned dim);
 
 private:
   Terms &terms;
@@ -84,8 +93,8 @@ private:
   // Arithmetic, constants, and parts of tensors.
   std::optional<Tensor> evaluateSpecial(mlir::Operation *op,
                                         llvm::ArrayRef<const Tensor *> operands);
-  /// The sum of two values with the same shape.
-  std::optional<Tensor> addValues(Tensor left, Tensor right);
+  /// The product of each two elements, of values with the same shape.
+  std::optional<Tensor> multiply(Tensor left, Tensor right, mlir::Type element);
   std::optional<Tensor> makeConstant(mlir::Operation *op);
   std::optional<Tensor> makeRange(mlir::Operation *op);
   std::optional<Tensor> slice(const Tensor &value, unsigned dim, int64_t start, int64_t step,
@@ -111,6 +120,7 @@ private:
                                std::optional<Filled> &filled);
   Meaning whereNamed(const Meaning &named, const Meaning &value, mlir::Type element);
   std::optional<Tensor> lookUp(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
+  std::optional<Tensor> addRows(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
   std::optional<Tensor> zeroWhereMarked(mlir::Operation *op,
                                         llvm::ArrayRef<const Tensor *> operands);
   bool logLikelihood(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
@@ -118,6 +128,12 @@ private:
   Meaning maximum(Meaning meaning, llvm::ArrayRef<Var> over);
   std::optional<Tensor> overClasses(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
   bool evaluateLookUp(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
+                      std::vector<Tensor> &results);
+
+  // Random numbers.
+  std::optional<Tensor> draw(mlir::Operation *op, unsigned result,
+                             llvm::ArrayRef<const Tensor *> operands);
+  bool evaluateRandom(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
                       std::vector<Tensor> &results);
 
   // Communication.

@@ -59,14 +59,6 @@ void cleave::prove::tag(Operation *op, Core &core) {
     core.tag = Core::Tag::Equal;
 }
 
-static Core productOf(Type element) {
-  Core core;
-  llvm::raw_string_ostream(core.key) << "product " << element;
-  core.linear = {{0}, {1}};
-  core.isProduct = true;
-  return core;
-}
-
 Core cleave::prove::quotientOf(Type element) {
   Core core;
   llvm::raw_string_ostream(core.key) << "quotient " << element;
@@ -498,6 +490,8 @@ bool Evaluator::evaluateLookUp(Operation *op, ArrayRef<const Tensor *> operands,
   };
   if (isa<aten::EmbeddingOp, aten::EmbeddingDenseBackwardOp>(op))
     return take(lookUp(op, operands));
+  if (isa<aten::IndexAddOp>(op))
+    return take(addRows(op, operands));
   if (isa<aten::MaskedFillScalarOp>(op)) {
     auto value = op->getAttrOfType<FloatAttr>("value");
     return value && value.getValue().isZero() && take(zeroWhereMarked(op, operands));

@@ -18,7 +18,6 @@ using namespace cleave::prove;
 //===----------------------------------------------------------------------===//
 
 void Prover::walk(ArrayRef<Part> parts, bool isLocal, std::vector<Result> *results) {
-  llvm::DenseMap<mlir::Value, Tensor> globalValues;
   auto &values = isLocal ? localValues : globalValues;
   Evaluator &evaluator = isLocal ? *localEvaluator : *globalEvaluator;
   llvm::StringMap<mlir::Value> returned;
@@ -26,7 +25,15 @@ void Prover::walk(ArrayRef<Part> parts, bool isLocal, std::vector<Result> *resul
     func::FuncOp function = part.function;
     for (BlockArgument argument : function.getArguments()) {
       train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
-      if (passesOn(role)) {
+      if (train::BucketOp bucket = getBucket(function, argument.getType()); bucket && role) {
+        BucketState &state = buckets[argument];
+        for (const Member &member : getMembers(bucket, part, role)) {
+          auto found = arguments.find(nameOf(part, member.role, 0));
+          if (found != arguments.end())
+            state.members[member.name] = isLocal ? found->second.local : found->second.global;
+        }
+        values[argument] = Tensor();
+      } else if (passesOn(role)) {
         auto source = returned.find(nameOf(role));
         if (source == returned.end()) {
           values[argument] = evaluator.opaque(argument.getType());
@@ -49,6 +56,12 @@ void Prover::walk(ArrayRef<Part> parts, bool isLocal, std::vector<Result> *resul
       for (mlir::Value operand : op.getOperands())
         operands.push_back(&values.find(operand)->second);
       std::string unknown;
+      if (llvm::any_of(op.getOperandTypes(), llvm::IsaPred<train::BucketType>)) {
+        walkBucket(&op, evaluator, values, unknown);
+        if (!unknown.empty() && isLocal)
+          unknowns[&op] = unknown;
+        continue;
+      }
       std::vector<Tensor> made = evaluator.evaluate(&op, operands, unknown);
       if (!unknown.empty() && isLocal)
         unknowns[&op] = unknown;
@@ -61,12 +74,19 @@ void Prover::walk(ArrayRef<Part> parts, bool isLocal, std::vector<Result> *resul
         returned[nameOf(role)] = operand.get();
         continue;
       }
-      if (isLocal)
-        results->push_back({part, operand.getOperandNumber(), operand.get()});
+      SmallVector<Result> made;
+      if (isa<train::BucketType>(operand.get().getType()))
+        returnBucket(part, operand.getOperandNumber(), operand.get(), made);
       else
-        globalResults[role ? (nameOf(part.kind) + " " + nameOf(role)).str()
-                           : nameOf(part, role, operand.getOperandNumber())] =
-            values[operand.get()];
+        made.push_back({part, operand.getOperandNumber(), operand.get(), role,
+                        resultPlacement(function, operand.getOperandNumber())});
+      for (Result &result : made) {
+        if (isLocal)
+          results->push_back(std::move(result));
+        else if (result.missing.empty())
+          globalResults[nameOf(result)] =
+              result.isMember ? std::move(result.member) : values[result.returned];
+      }
     }
   }
 }
@@ -77,9 +97,8 @@ void Prover::walk(ArrayRef<Part> parts, bool isLocal, std::vector<Result> *resul
 
 void Prover::compare(const Result &result) {
   func::FuncOp function = result.part.function;
-  train::RoleAttr role = train::getResultRole(function, result.number);
-  std::string name = role ? (nameOf(result.part.kind) + " " + nameOf(role)).str()
-                          : nameOf(result.part, role, result.number);
+  train::RoleAttr role = result.role;
+  std::string name = nameOf(result);
   ++proof.numResults;
   Finding finding;
   finding.function = function.getName().str();
@@ -99,8 +118,11 @@ void Prover::compare(const Result &result) {
   if (!expected)
     return fail("the program of one device has no such result");
 
-  dist::PlacementAttr placement = resultPlacement(function, result.number);
-  Tensor value = localValues[result.returned];
+  if (!result.missing.empty())
+    return fail(result.missing);
+
+  dist::PlacementAttr placement = result.placement;
+  Tensor value = result.isMember ? result.member : localValues[result.returned];
   SmallVector<Var> summed;
   Rational scale(1);
   for (const Axis &axis : axes) {
@@ -194,6 +216,8 @@ void Prover::blame(const Result &result, size_t numGlobalTerms, Finding &finding
   if (!finding.op)
     return;
   finding.reason = unknowns.lookup(finding.op);
+  if (finding.reason.empty())
+    narrow(finding);
   global.walk([&](Operation *op) {
     if (isa<func::FuncOp, ModuleOp>(op) || op->getLoc() != finding.op->getLoc() ||
         op->getName() != finding.op->getName())
@@ -221,11 +245,17 @@ FailureOr<Proof> Prover::run(std::chrono::steady_clock::time_point deadline) {
   globalEvaluator.emplace(terms, ArrayRef<Axis>(), lookUps);
   localEvaluator.emplace(terms, axes, lookUps);
   for (Part part : *globalParts)
-    for (BlockArgument argument : part.function.getArguments())
+    for (BlockArgument argument : part.function.getArguments()) {
+      train::RoleAttr role = train::getArgumentRole(part.function, argument.getArgNumber());
+      if (train::BucketOp bucket = getBucket(part.function, argument.getType()); bucket && role)
+        for (const Member &member : getMembers(bucket, part, role))
+          globalTypes[nameOf(part, member.role, 0)] =
+              RankedTensorType::get(member.type.getShape(), member.type.getElementType());
       if (RankedTensorType type = dyn_cast<RankedTensorType>(argument.getType()))
         globalTypes[nameOf(part, train::getArgumentRole(part.function, argument.getArgNumber()),
                            argument.getArgNumber())] =
             RankedTensorType::get(type.getShape(), type.getElementType());
+    }
   if (proof.outOfScope.empty())
     readArguments(*localParts);
   if (proof.outOfScope.empty())
@@ -245,11 +275,8 @@ FailureOr<Proof> Prover::run(std::chrono::steady_clock::time_point deadline) {
   }
   // What GLOBAL returns, LOCAL must return too.
   llvm::StringMap<bool> isReturned;
-  for (const Result &result : results) {
-    train::RoleAttr role = train::getResultRole(result.part.function, result.number);
-    isReturned[role ? (nameOf(result.part.kind) + " " + nameOf(role)).str()
-                    : nameOf(result.part, role, result.number)] = true;
-  }
+  for (const Result &result : results)
+    isReturned[nameOf(result)] = true;
   for (const auto &entry : globalResults)
     if (!isReturned.contains(entry.first())) {
       Finding finding;

@@ -28,6 +28,8 @@ struct Finding {
   mlir::Operation *op = nullptr;
   /// An op of GLOBAL from the same line of the model, if there is one.
   mlir::Operation *counterpart = nullptr;
+  /// What an operand of the op, or its value, is to what was expected, if that was found.
+  std::string operand;
   /// Why the op has no meaning, if that is so.
   std::string reason;
 };

@@ -4,6 +4,7 @@
 #define CLEAVE_LIB_PROVE_PROVER_H
 
 #include "dialects/train/Program.h"
+#include "dialects/train/Train.h"
 #include "lib/prove/Evaluator.h"
 #include "lib/prove/Prove.h"
 
@@ -19,8 +20,25 @@ struct Part {
 struct Result {
   Part part;
   unsigned number;
+  /// Of a member of a bucket, what was contributed last.
   mlir::Value returned;
+  train::RoleAttr role;
+  dist::PlacementAttr placement;
+  bool isMember = false;
+  Tensor member;
+  /// Why a member has no value.
+  std::string missing;
 };
+
+/// A member of a bucket: its role has its own name, and its type says how it lies.
+struct Member {
+  std::string name;
+  train::RoleAttr role;
+  mlir::RankedTensorType type;
+};
+train::BucketOp getBucket(mlir::Operation *user, mlir::Type type);
+/// The members of a bucket that a function takes or returns in `role`.
+llvm::SmallVector<Member> getMembers(train::BucketOp bucket, Part part, train::RoleAttr role);
 
 class Prover {
 public:
@@ -43,10 +61,18 @@ private:
   llvm::StringMap<Argument> arguments;
   llvm::StringMap<mlir::RankedTensorType> globalTypes;
   llvm::StringMap<Tensor> globalResults;
-  llvm::DenseMap<mlir::Value, Tensor> localValues;
+  llvm::DenseMap<mlir::Value, Tensor> localValues, globalValues;
   llvm::DenseMap<mlir::Operation *, std::string> unknowns;
   /// Values that pass from one function to another, of LOCAL: the argument, and what was returned.
   llvm::DenseMap<mlir::Value, mlir::Value> passed;
+
+  /// The values of a bucket's members.
+  struct BucketState {
+    llvm::StringMap<Tensor> members;
+    llvm::StringMap<mlir::Value> contributions;
+    bool isReduced = false;
+  };
+  llvm::DenseMap<mlir::Value, BucketState> buckets;
 
   void outOfScope(const llvm::Twine &reason) {
     if (proof.outOfScope.empty())
@@ -61,14 +87,31 @@ private:
   mlir::FailureOr<llvm::SmallVector<Part>> getParts(mlir::ModuleOp module);
   void readMesh();
   void readArguments(llvm::ArrayRef<Part> parts);
-  bool readArgument(llvm::StringRef name, mlir::BlockArgument argument,
+  bool readArgument(llvm::StringRef name, mlir::RankedTensorType type,
+                    dist::PlacementAttr placement, mlir::func::FuncOp function,
                     mlir::RankedTensorType globalType);
+  bool readNamed(llvm::StringRef name, mlir::RankedTensorType type, dist::PlacementAttr placement,
+                 mlir::func::FuncOp function);
   void checkTies(llvm::ArrayRef<Part> parts);
   std::optional<Tensor> toLocal(Tensor value, dist::PlacementAttr placement);
   void walk(llvm::ArrayRef<Part> parts, bool isLocal, std::vector<Result> *results);
+  std::optional<Tensor> contributionOf(mlir::Operation *op, Evaluator &evaluator,
+                                       const llvm::DenseMap<mlir::Value, Tensor> &values);
+  void walkBucket(mlir::Operation *op, Evaluator &evaluator,
+                  llvm::DenseMap<mlir::Value, Tensor> &values, std::string &unknown);
+  void returnBucket(Part part, unsigned number, mlir::Value returned,
+                    llvm::SmallVectorImpl<Result> &results);
   void compare(const Result &result);
   void explain(const Tensor &found, const Tensor &expected, const Result &result, Finding &finding);
   void blame(const Result &result, size_t numGlobalTerms, Finding &finding);
+
+  /// How a value of LOCAL is one of GLOBAL: it lies somehow, or is that times a number; or cannot
+  /// be said, where none is from its line.
+  enum class Likeness : uint8_t { Alike, Term, Scaled, Unlike, NoCounterpart };
+  Likeness compareToCounterpart(mlir::Value value, std::string &relation);
+  void matchOps();
+  void narrow(Finding &finding);
+  llvm::DenseMap<mlir::Operation *, mlir::Operation *> counterparts;
 };
 
 llvm::StringRef nameOf(Part::Kind kind);
@@ -78,6 +121,8 @@ bool passesOn(train::RoleAttr role);
 std::string nameOf(train::RoleAttr role);
 /// The same, for a value that the part takes: of gradients each part has its own.
 std::string nameOf(Part part, train::RoleAttr role, unsigned number);
+/// The same, for a result.
+std::string nameOf(const Result &result);
 
 } // namespace cleave::prove
 

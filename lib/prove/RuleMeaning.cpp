@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/aten/Aten.h"
+#include "dialects/aten/ops/Loss.h"
 #include "dialects/dist/Placed.h"
 #include "lib/prove/Evaluator.h"
 
@@ -175,8 +176,9 @@ std::optional<Tensor> Evaluator::build(Operation *op, const ShardingRule &rule,
   return value;
 }
 
-/// Everything about the op but its operands and the sizes of what it keeps.
-static std::string keyOf(Operation *op, const ShardingRule &rule, unsigned result) {
+/// Everything about the op but its operands, the sizes of what it keeps, and `left`.
+static std::string keyOf(Operation *op, const ShardingRule &rule, unsigned result,
+                         StringRef left = "") {
   std::string key;
   llvm::raw_string_ostream os(key);
   os << op->getName() << '#' << result;
@@ -188,7 +190,7 @@ static std::string keyOf(Operation *op, const ShardingRule &rule, unsigned resul
     if (attribute.getName() != dist::kWholeShapeAttr)
       attributes.erase(attribute.getName());
   for (NamedAttribute attribute : attributes.getDictionary(op->getContext()))
-    if (!sizes.contains(attribute.getName().getValue()))
+    if (!sizes.contains(attribute.getName().getValue()) && attribute.getName() != left)
       os << ' ' << attribute.getName().getValue() << '=' << attribute.getValue();
   for (Type types : op->getOperandTypes())
     if (RankedTensorType tensor = tensorOf(types))
@@ -236,14 +238,48 @@ static bool isMove(Operation *op, const ShardingRule &rule) {
   });
 }
 
+//===----------------------------------------------------------------------===//
+// Losses of each element
+//===----------------------------------------------------------------------===//
+
+static bool isElementLoss(Operation *op) {
+  return isa<aten::MseLossOp, aten::HuberLossOp, aten::SmoothL1LossOp, aten::SoftMarginLossOp,
+             aten::BinaryCrossEntropyOp>(op);
+}
+
+static bool isElementLossGradient(Operation *op) {
+  return isa<aten::MseLossBackwardOp, aten::HuberLossBackwardOp, aten::SmoothL1LossBackwardOp,
+             aten::SoftMarginLossBackwardOp, aten::BinaryCrossEntropyBackwardOp>(op);
+}
+
+/// What a loss's gradient at an element is divided by; then its reduction is no part of it. Nothing
+/// if that cannot be said.
+static std::optional<int64_t> divisorOf(Operation *op, ShardingRule &rule) {
+  auto reduction = op->getAttrOfType<IntegerAttr>("reduction");
+  if (reduction && reduction.getInt() != aten::meanReduction)
+    return 1;
+  // Kernels divide by the number of elements of `self`.
+  RankedTensorType self = tensorOf(op->getOperand(1).getType());
+  RankedTensorType type = tensorOf(op->getResult(0).getType());
+  if (self.getShape() != type.getShape())
+    return std::nullopt;
+  for (sharding::Factor &factor : rule.factors)
+    factor.wholeReason = nullptr;
+  return type.getNumElements();
+}
+
 bool Evaluator::evaluateByRule(Operation *op, ArrayRef<const Tensor *> operands,
                                std::vector<Tensor> &results) {
   ShardingRule rule = sharding::getShardingRule(op);
   // Of what is drawn nothing is claimed, nor of positions; and uninitialized elements are any.
   if (rule.kind == OpKind::Random || (rule.kind == OpKind::Factory && op->getNumOperands() == 0))
     rule = ShardingRule::opaque(op, "its elements depend on their places");
+  std::optional<int64_t> divisor;
+  if (isElementLossGradient(op))
+    divisor = divisorOf(op, rule);
   std::optional<Factors> factors = cutOperands(op, rule, operands);
   if (!factors) {
+    divisor.reset();
     rule = ShardingRule::opaque(op, "its operands are cut in another way");
     factors = cutOperands(op, rule, operands);
     if (!factors)
@@ -257,7 +293,9 @@ bool Evaluator::evaluateByRule(Operation *op, ArrayRef<const Tensor *> operands,
       continue;
     }
     Core core;
-    core.key = keyOf(op, rule, i);
+    // The rule reduces a loss over its elements, as its attribute says.
+    bool isOfElement = (isElementLoss(op) && !rule.isOpaque()) || divisor;
+    core.key = keyOf(op, rule, i, isOfElement ? "reduction" : "");
     tag(op, core);
     for (const sharding::LinearGroup &group : rule.linear) {
       if (!llvm::is_contained(group.results, i))
@@ -277,6 +315,8 @@ bool Evaluator::evaluateByRule(Operation *op, ArrayRef<const Tensor *> operands,
         });
     if (!value)
       return false;
+    if (divisor)
+      value->meaning = terms.scale(std::move(value->meaning), Rational(1) / Rational(*divisor));
     results.push_back(std::move(*value));
   }
   return true;

@@ -45,6 +45,11 @@ std::string cleave::prove::nameOf(Part part, train::RoleAttr role, unsigned numb
   return nameOf(role);
 }
 
+std::string cleave::prove::nameOf(const Result &result) {
+  return result.role ? (nameOf(result.part.kind) + " " + nameOf(result.role)).str()
+                     : nameOf(result.part, result.role, result.number);
+}
+
 static RankedTensorType tensorOf(mlir::Value value) {
   return dyn_cast<RankedTensorType>(value.getType());
 }
@@ -142,17 +147,15 @@ static SmallVector<int64_t> wholeShape(RankedTensorType local, dist::PlacementAt
   return shape;
 }
 
-bool Prover::readArgument(StringRef name, BlockArgument argument, RankedTensorType globalType) {
-  RankedTensorType type = tensorOf(argument);
-  dist::PlacementAttr placement = placementOf(argument);
+bool Prover::readArgument(StringRef name, RankedTensorType type, dist::PlacementAttr placement,
+                          func::FuncOp function, RankedTensorType globalType) {
   auto [place, isNew] = arguments.try_emplace(name);
   Argument &result = place->second;
   if (!isNew) {
-    localValues[argument] = result.local;
     if (result.placement == placement)
       return true;
     outOfScope("'" + name + "' lies in one way in one function and in another in '" +
-               cast<func::FuncOp>(argument.getOwner()->getParentOp()).getName() + "'");
+               function.getName() + "'");
     return false;
   }
   result.placement = placement;
@@ -185,7 +188,6 @@ bool Prover::readArgument(StringRef name, BlockArgument argument, RankedTensorTy
     // Nothing is known of how they belong together.
     result.local = localEvaluator->opaque(type);
     result.global = globalEvaluator->opaque(globalType);
-    localValues[argument] = result.local;
     return true;
   }
   result.global.dims = makeDims(terms, globalType.getShape());
@@ -203,8 +205,24 @@ bool Prover::readArgument(StringRef name, BlockArgument argument, RankedTensorTy
   result.local = std::move(*part);
   result.local.meaning = terms.normalize(std::move(result.local.meaning));
   result.global.meaning = terms.scale(terms.sum(result.global.meaning, summed), scale);
-  localValues[argument] = result.local;
   return true;
+}
+
+bool Prover::readNamed(StringRef name, RankedTensorType type, dist::PlacementAttr placement,
+                       func::FuncOp function) {
+  if (!axes.empty() && communicates && !placement) {
+    outOfScope("'" + name +
+               "' has no placement, and the program communicates: its signature does "
+               "not say how its arguments lie");
+    return false;
+  }
+  auto found = globalTypes.find(name);
+  // What only LOCAL takes, and a `reduce`, of which GLOBAL has none.
+  RankedTensorType globalType =
+      found != globalTypes.end()
+          ? found->second
+          : RankedTensorType::get(wholeShape(type, placement, axes), type.getElementType());
+  return readArgument(name, type, placement, function, globalType);
 }
 
 void Prover::readArguments(ArrayRef<Part> parts) {
@@ -214,26 +232,23 @@ void Prover::readArguments(ArrayRef<Part> parts) {
       if (passesOn(role))
         continue;
       std::string name = nameOf(part, role, argument.getArgNumber());
+      if (train::BucketOp bucket = getBucket(part.function, argument.getType()); bucket && role) {
+        for (const Member &member : getMembers(bucket, part, role))
+          if (!readNamed(nameOf(part, member.role, 0), member.type, dist::getPlacement(member.type),
+                         part.function))
+            return;
+        continue;
+      }
       RankedTensorType type = tensorOf(argument);
       if (!type)
         return outOfScope("'" + name + "' is not a tensor");
-      if (!axes.empty() && communicates && !placementOf(argument))
-        return outOfScope("'" + name +
-                          "' has no placement, and the program communicates: its signature does "
-                          "not say how its arguments lie");
       if (role && role.getOver())
         return outOfScope("'" + name +
                           "' is divided by its role, not by its type: a program of data "
                           "parallelism without types is another step than that of one device");
-      auto found = globalTypes.find(name);
-      // What only LOCAL takes, and a `reduce`, of which GLOBAL has none.
-      RankedTensorType globalType =
-          found != globalTypes.end()
-              ? found->second
-              : RankedTensorType::get(wholeShape(type, placementOf(argument), axes),
-                                      type.getElementType());
-      if (!readArgument(name, argument, globalType))
+      if (!readNamed(name, type, placementOf(argument), part.function))
         return;
+      localValues[argument] = arguments[name].local;
     }
 }
 

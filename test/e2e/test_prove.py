@@ -21,7 +21,7 @@ def local(build_dir, model):
     def get(name, mesh, *passes):
         key = name, mesh, passes
         if key not in made:
-            program = model(name).program
+            program = whole(name)
             stem = program.with_name(f"{re.sub(r'[^a-z0-9]+', '_', mesh)}{len(made)}")
             plan = cases.plan(name, mesh).write(stem.with_suffix(".json"))
             made[key] = stem.with_suffix(".local.mlir")
@@ -30,7 +30,19 @@ def local(build_dir, model):
                  "--propagate-placements", "--partition", *passes, "--mlir-print-debuginfo", "-o", made[key]],
                 check=True, env=ENVIRONMENT, timeout=120,
             )  # fmt: skip
-        return model(name).program, made[key]
+        return whole(name), made[key]
+
+    def whole(name):
+        if name != "gpt_philox":
+            return model(name).program
+        # The same draws, of the other generator.
+        program = model("gpt_dropout").program
+        philox = program.with_name("gpt_philox.mlir")
+        philox.write_text(program.read_text().replace("<mt19937>", "<philox>"))
+        weights = philox.with_suffix(".safetensors")
+        if not weights.exists():
+            weights.symlink_to(program.with_suffix(".safetensors"))
+        return philox
 
     return get
 
@@ -64,6 +76,42 @@ def test_parts_of_a_microbatch(prove, local):
                    ["--partition-joint", "--split-backward"]):
         answer = prove(*local("llama", "tp2", *passes))
         assert answer["answer"] == "proved", (passes, answer["findings"][:3], answer.get("reason"))
+
+
+@pytest.mark.parametrize("mesh, passes", [("dp2", []), ("fsdp2", ["--split-fsdp-collectives"]),
+                                          ("dp2 x tp2", [])])  # fmt: skip
+def test_buckets(prove, local, mesh, passes):
+    """A bucket is its members: accumulated, and reduced over the axes that it says."""
+    passes = (*passes, "--bucket-gradients=bucket-size-mb=0.02 first-bucket-mb=0.005")
+    whole, part = local("gpt_untied", mesh, *passes)
+    assert part.read_text().count("train.reduce_bucket") > 1
+    answer = prove(whole, part)
+    assert answer["answer"] == "proved", (answer["findings"][:3], answer.get("reason"))
+    # Another gradient of the same type, and one member's gradients twice while the other has none.
+    (first, one), (second, other) = re.findall(r'contribute (%\w+) to "(h.1.ln_2.\w+)"', part.read_text())
+    for old, new, result in [
+        (rf"contribute {second} to", f"contribute {first} to", other),
+        (rf'to "{one}" in', f'to "{other}" in', one),
+    ]:  # fmt: skip
+        wrong = prove(whole, changed(part, old, new), "--execute=false")
+        assert wrong["answer"] == "unknown"
+        assert {finding["result"] for finding in wrong["findings"]} >= {f"gradient {result}"}
+
+
+@pytest.mark.parametrize("name, mesh", [("gpt_dropout", "dp2 x tp2"), ("gpt_philox", "fsdp2"), ("gpt_philox", "cp2"),
+                                        ("gpt2", "dp2"), ("minilm", "fsdp2 x tp2")])  # fmt: skip
+def test_random_numbers_and_losses(prove, local, name, mesh):
+    answer = prove(*local(name, mesh), "--execute=false")
+    assert answer["answer"] == "proved", answer["findings"][:3]
+
+
+def test_wrong_seeds_are_not_proved(prove, local):
+    """The next op's place in the stream, and the offset as seed."""
+    whole, part = local("gpt_philox", "dp2")
+    seed = re.search(r"rng_native_dropout\(%\w+, (%\w+), (%\w+)", part.read_text())
+    for old, new in [(r"position = [1-9]\d*", "position = 0"), (rf"{seed[1]}, {seed[2]}", f"{seed[2]}, {seed[1]}")]:
+        answer = prove(whole, changed(part, old, new), "--execute=false")
+        assert answer["findings"][0]["op"] == "aten.rng_native_dropout", answer["findings"][0]
 
 
 def changed(path, old, new):

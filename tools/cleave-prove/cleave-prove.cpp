@@ -131,6 +131,8 @@ static void printJson(const Proof &proof, const std::optional<Execution> &execut
     }
     if (finding.counterpart)
       entry["global_location"] = describe(finding.counterpart->getLoc());
+    if (!finding.operand.empty())
+      entry["operand"] = finding.operand;
     if (!finding.reason.empty())
       entry["reason"] = finding.reason;
     findings.push_back(std::move(entry));
@@ -209,6 +211,8 @@ static void printText(const Proof &proof, const std::optional<Execution> &execut
       llvm::outs() << "  first op without a counterpart: " << describe(finding.op) << "\n";
     if (finding.counterpart)
       llvm::outs() << "  on one device: " << describe(finding.counterpart) << "\n";
+    if (!finding.operand.empty())
+      llvm::outs() << "  it is, or takes, " << finding.operand << "\n";
     if (!finding.reason.empty())
       llvm::outs() << "  " << finding.reason << "\n";
   }
