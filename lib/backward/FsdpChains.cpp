@@ -175,8 +175,11 @@ SmallVector<backward::GradientChain> backward::findGradientChains(func::FuncOp f
         end = i + 1;
     if (end == 0)
       continue;
+    // What is added up in the narrow type need not move: all ranks cast their own.
+    unsigned sum = getElementBits(terminator->getOperand(walk.chain.result));
     while (end + 1 < walk.values.size() && isCopyOrCast(walk.values[end].getDefiningOp()) &&
-           getElementBits(walk.values[end + 1]) > getElementBits(walk.values[end]))
+           getElementBits(walk.values[end + 1]) > getElementBits(walk.values[end]) &&
+           sum > getElementBits(walk.values[end]))
       ++end;
     walk.chain.start = walk.values[end];
     for (size_t i = end; i > 0; --i)

@@ -51,9 +51,9 @@ struct GradientChain {
 };
 
 /// The chains of `function`'s gradients of parameters that hold a reduce_scatter or an all_reduce
-/// (of sums or means). They start with that collective, or with casts to a narrower type before
-/// it: gradients are accumulated in the wider. Ops of several gradients are in a chain only if
-/// they are in one for each of their results.
+/// (of sums or means). They start with that collective, or with casts before it to a type narrower
+/// than the gradient's, which are then behind the sum over microbatches. Ops of several gradients
+/// are in a chain only if they are in one for each of their results.
 llvm::SmallVector<GradientChain> findGradientChains(mlir::func::FuncOp function,
                                                     const GradientResults &results);
 

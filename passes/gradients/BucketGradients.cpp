@@ -11,6 +11,7 @@
 #include "passes/gradients/Passes.h"
 
 #include "dialects/aten/ops/Contraction.h"
+#include "dialects/aten/ops/Copy.h"
 #include "dialects/aten/ops/View.h"
 #include "dialects/dist/Verify.h"
 #include "dialects/train/Program.h"
@@ -163,16 +164,31 @@ struct BucketGradients : gradients::impl::BucketGradientsBase<BucketGradients> {
     Value taken = signatureOf(consumer, signatures).addArgument(type, role, bucket.getLoc());
     b.setInsertionPoint(sinkOptimizerSteps(consumer, members));
     SmallVector<Type> resultTypes;
-    for (unsigned member : members)
-      resultTypes.push_back(gradients[member].reduced.getType());
+    for (unsigned member : members) {
+      const GradientPath &gradient = gradients[member];
+      resultTypes.push_back(
+          cast<RankedTensorType>(gradient.reduced.getType()).clone(gradient.type.getElementType()));
+    }
     auto wait = train::WaitBucketOp::create(b, taken.getLoc(), resultTypes, taken);
-    for (auto [result, member] : llvm::zip_equal(wait.getGradients(), members))
-      gradients[member].reduced.replaceAllUsesWith(result);
+    for (auto [result, member] : llvm::zip_equal(wait.getGradients(), members)) {
+      Value reduced = gradients[member].reduced;
+      reduced.replaceAllUsesWith(castTo(b, result, cast<RankedTensorType>(reduced.getType())));
+    }
     ++numBuckets;
     if (first.mesh)
       ++numReductions;
     if (explain)
       remark(bucket, members);
+  }
+
+  static Value castTo(OpBuilder &b, Value value, RankedTensorType type) {
+    if (value.getType() == type)
+      return value;
+    OperationState state(value.getLoc(), aten::ToCopyOp::getOperationName());
+    state.addOperands(value);
+    state.addTypes(type);
+    state.addAttribute("dtype", TypeAttr::get(type.getElementType()));
+    return b.create(state)->getResult(0);
   }
 
   /// Moves the optimizer steps that take the bucket's gradients after those of the buckets before

@@ -3,6 +3,7 @@
 #include "passes/gradients/GradientPaths.h"
 
 #include "dialects/aten/Aten.h"
+#include "dialects/dist/Verify.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 
@@ -177,7 +178,9 @@ LogicalResult Finder::addReduction(GradientPath &path, Operation *op, ArrayAttr 
     if (llvm::is_contained(path.axes, axis) || llvm::is_contained(path.scatter, axis)) {
       InFlightDiagnostic diagnostic = op->emitError()
                                       << "reduces " << role << " over " << axis << " again";
-      diagnostic.attachNote(path.reductions.front()->getLoc()) << "first reduced here";
+      Operation *first =
+          *llvm::find_if(path.reductions, llvm::IsaPred<dist::CommunicationOpInterface>);
+      diagnostic.attachNote(first->getLoc()) << "first reduced here";
       return diagnostic;
     }
     into.push_back(axis);
@@ -198,6 +201,19 @@ template <typename Op> static bool isSumOfOne(Op op) {
          (!op.isStarted() || findWait(op));
 }
 
+static Type elementOf(Value value) {
+  return cast<RankedTensorType>(dist::valueTypeOf(value.getType())).getElementType();
+}
+
+/// The cast to another floating-point type that is the only use of `value`, if it is.
+static Operation *findCast(Value value) {
+  auto cast = value.hasOneUse() ? dyn_cast<aten::AtenOpInterface>(*value.user_begin())
+                                : aten::AtenOpInterface();
+  bool isCast = cast && cast.getSchemaName() == "aten::_to_copy" &&
+                isa<FloatType>(elementOf(value)) && isa<FloatType>(elementOf(cast->getResult(0)));
+  return isCast ? cast.getOperation() : nullptr;
+}
+
 /// The chain of sums that begins at the argument of the reduce function, or of the consumer.
 LogicalResult Finder::findReductions(GradientPath &path, train::RoleAttr role) {
   Value value = consumer.getArgument(path.argument);
@@ -205,10 +221,26 @@ LogicalResult Finder::findReductions(GradientPath &path, train::RoleAttr role) {
     path.reduceArgument = argument.getArgNumber();
     value = argument;
   }
+  // Casts belong to the path where a reduction follows, or the end of the reduce function.
+  SmallVector<Operation *> casts;
+  Value end = value; // without the casts so far
+  auto takeCasts = [&] {
+    path.reductions.append(casts);
+    casts.clear();
+    // A bucket has one type, no narrower than those in which the program reduces.
+    if (dist::getElementBits(elementOf(value)) > dist::getElementBits(path.element))
+      path.element = elementOf(value);
+  };
   while (value.hasOneUse()) {
     OpOperand &use = *value.getUses().begin();
     Operation *user = use.getOwner();
+    if (Operation *cast = findCast(value)) {
+      casts.push_back(cast);
+      value = cast->getResult(0);
+      continue;
+    }
     if (auto all = dyn_cast<dist::AllReduceOp>(user); all && isSumOfOne(all)) {
+      takeCasts();
       if (failed(addReduction(path, all, all.getAxes(), path.axes, role)))
         return failure();
     } else if (auto scatter = dyn_cast<dist::ReduceScatterOp>(user);
@@ -216,12 +248,15 @@ LogicalResult Finder::findReductions(GradientPath &path, train::RoleAttr role) {
                (path.scatter.empty() ||
                 path.scatterDim == static_cast<int64_t>(scatter.getDim()))) {
       // Scattered over one axis and then another, as over both, the first one major.
+      takeCasts();
       path.scatterDim = scatter.getDim();
       if (failed(addReduction(path, scatter, scatter.getAxes(), path.scatter, role)))
         return failure();
     } else if (reduce && user == reduce.front().getTerminator()) {
+      path.reductions.append(casts);
+      casts.clear();
       path.reduceResult = use.getOperandNumber();
-      value = consumer.getArgument(path.argument);
+      end = value = consumer.getArgument(path.argument);
       continue;
     } else {
       break;
@@ -231,20 +266,23 @@ LogicalResult Finder::findReductions(GradientPath &path, train::RoleAttr role) {
       path.reductions.push_back(wait);
       value = wait.getResult();
     }
+    end = value;
   }
-  // A bucket gives gradients back in the type in which they are contributed.
-  if (path.element != path.type.getElementType()) {
-    auto narrow = value.hasOneUse() ? dyn_cast<aten::AtenOpInterface>(*value.user_begin())
-                                    : aten::AtenOpInterface();
-    Type wanted = path.type.getElementType();
-    if (!narrow || narrow.getSchemaName() != "aten::_to_copy" ||
-        cast<RankedTensorType>(narrow->getResult(0).getType()).getElementType() != wanted)
+  value = end;
+  // A bucket gives gradients back in the type in which they are contributed, from which a narrower
+  // one can be made, not a wider one.
+  if (Type given = elementOf(value), contributed = path.type.getElementType();
+      given != contributed) {
+    Operation *cast = findCast(value);
+    if (cast && elementOf(cast->getResult(0)) == contributed) {
+      path.reductions.push_back(cast);
+      value = cast->getResult(0);
+    } else if (dist::getElementBits(given) >= dist::getElementBits(contributed)) {
       return consumer.emitError() << "takes " << role
                                   << ", which cannot be bucketed: microbatches contribute "
-                                  << wanted << ", but its sum of " << path.element
+                                  << contributed << ", but its sum of " << given
                                   << " is not only converted to that";
-    path.reductions.push_back(narrow);
-    value = narrow->getResult(0);
+    }
   }
   path.reduced = value;
   if (path.reduceArgument && !path.reduceResult) {

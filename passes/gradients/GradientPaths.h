@@ -35,13 +35,13 @@ struct GradientPath {
   /// The update; in a program without one, the reduce function.
   mlir::func::FuncOp consumer;
   unsigned argument = 0; ///< of `consumer`
-  /// In order, and at the end what gives a sum of wider elements the contribution's type. Empty:
-  /// nothing to reduce.
+  /// In order, with the casts between them, and at the end what gives a sum of wider elements the
+  /// contribution's type. Empty: nothing to reduce.
   llvm::SmallVector<mlir::Operation *> reductions;
   mlir::FlatSymbolRefAttr mesh;                        ///< null: nothing to reduce
   llvm::SmallVector<mlir::Attribute, 2> axes, scatter; ///< summed over; scattered along
   int64_t scatterDim = 0;                              ///< the dimension that is scattered
-  mlir::Value reduced;                                 ///< what the optimizer takes, or is returned
+  mlir::Value reduced; ///< what the optimizer takes, or is returned; maybe in a narrower type
 };
 
 /// The paths of all gradients that the update of `part`, `program` itself or one of its stages,

@@ -18,11 +18,11 @@ STEPS, MICROBATCHES = 4, 16
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def make_spec(make=lambda p: optim.AdamW(p, lr=0.02), accumulate_in=torch.float32, **options):
+def make_spec(make=lambda p: optim.AdamW(p, lr=0.02), accumulate_in=torch.float32, norm=nn.LayerNorm, **options):
     torch.manual_seed(0)
     # One part stays in float32.
     module = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 8)).bfloat16()
-    module.append(nn.LayerNorm(8, dtype=torch.bfloat16))
+    module.append(norm(8, dtype=torch.bfloat16))
     args, targets = (torch.randn(4, 6, dtype=torch.bfloat16),), (torch.randint(8, (4,)),)
     return cleave.ExportSpec(
         module, args, targets=targets, loss=lambda out, target: nn.functional.cross_entropy(out.float(), target),
@@ -171,6 +171,23 @@ def test_ranks_add_up_in_f32(build_dir, tmp_path, form):
         # each rounds its part of the gradient.
         same = sum(int((found[n] == wanted[n]).sum()) for n in wanted)
         assert same > 0.9 * sum(wanted[n].numel() for n in wanted)
+
+
+@pytest.mark.parametrize("accumulate_in", [None, torch.float32])
+def test_norms_whose_gradients_are_cast_before_they_are_reduced(build_dir, tmp_path, accumulate_in):
+    """The gradient of an RMSNorm's weight is a sum in float32, rounded to bfloat16 and then scattered."""
+    case = run(build_dir, tmp_path, make_spec(accumulate_in=accumulate_in, norm=nn.RMSNorm), RANKS["fsdp-buckets"])
+    text = case.program.read_text()
+    assert "func.func @reduce" not in text
+    buckets = [line for line in text.splitlines() if "train.bucket @" in line]
+    # With the rest, and in the type in which sums are kept.
+    assert len(buckets) == 1 and '"3.weight"' in buckets[0] and '"0.weight"' in buckets[0]
+    assert f" of {'f32' if accumulate_in else 'bf16'} [" in buckets[0]
+    case.train()
+    found, wanted = case.tensors(), training.expected_tensors(case.expect(), case.spec)
+    for name in wanted:
+        if name.startswith("state."):
+            assert (found[name] - wanted[name]).float().norm() < 0.02 * wanted[name].float().norm(), name
 
 
 # Whole numbers, which bfloat16 holds as far as 256: each microbatch's gradients are exact in whatever order they are added,

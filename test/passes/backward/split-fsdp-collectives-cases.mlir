@@ -44,6 +44,32 @@ func.func @microbatch(%w: tensor<4xf32> {train.role = #train.role<parameter "w">
 
 // -----
 
+// Gradients that are added up in bf16 are cast before: a norm's weight, summed in f32.
+
+// CHECK-LABEL: func.func @microbatch(
+// CHECK-SAME: tensor<8xbf16> {train.role = #train.role<accumulator "w">}
+// CHECK: %[[N:.*]] = aten._to_copy({{.*}}, dtype = bf16)
+// CHECK-NEXT: train.accumulate %[[N]]
+// CHECK-LABEL: func.func @reduce(
+// CHECK-NEXT: dist.reduce_scatter sum({{.*}} : tensor<8xbf16> -> tensor<4xbf16>
+// CHECK-NEXT: return
+module {
+dist.mesh @mesh ["fsdp" = 2]
+func.func @microbatch(%a: tensor<4xbf16> {train.role = #train.role<accumulator "w">},
+                      %w: tensor<4xbf16> {train.role = #train.role<parameter "w">},
+                      %x: tensor<8xf32> {train.role = #train.role<input "x">})
+    -> (tensor<4xbf16> {train.role = #train.role<gradient "w">})
+    attributes {train.phase = #train.phase<microbatch>} {
+  %d = aten.mul(%x, %x) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  %d16 = aten._to_copy(%d, dtype = bf16) : (tensor<8xf32>) -> tensor<8xbf16>
+  %r = dist.reduce_scatter sum(%d16) dim 0 over @mesh ["fsdp"] : tensor<8xbf16> -> tensor<4xbf16>
+  %sum = train.accumulate %r into %a : tensor<4xbf16>
+  return %sum : tensor<4xbf16>
+}
+}
+
+// -----
+
 // Without an f32 gradient before the reduction the microbatch's bf16 one is widened, and reduced so.
 
 // CHECK-LABEL: func.func @microbatch(
