@@ -31,7 +31,6 @@ from cleave import (  # noqa: E402
     ContextParallel,
     ExpertParallel,
     Plan,
-    Replicate,
     RowwiseParallel,
     SequenceParallel,
 )
@@ -149,16 +148,11 @@ MODELS = {
         recompute="gathers", schedule="interleaved-1f1b", chunks=2, gradients="reduce-in-fp32",
     ),
     "deepseek-v3": Model(
-        "DeepSeek-V3 671B, 4,096 tokens", deepseek_v3, 61, 4096, 64, {"ep": 64},
-        {
-            "layers.*.moe.experts": ExpertParallel("ep", capacity=1.25), "": FSDP("ep"),
-            # Their gradients are summed up in float32, and buckets reduce what is in the parameter's type.
-            **{f"{name}.weight": {"ep": Replicate()} for name in ("layers.*.attention.*_norm", "layers.*.*_norm", "norm")},
-        },
+        "DeepSeek-V3 671B, 4,096 tokens", deepseek_v3, 61, 4096, 128, {"dp": 2, "ep": 64},
+        [("layers.*.moe.experts", ExpertParallel("ep", capacity=1.25)), ("", FSDP("dp")), ("", FSDP("ep"))],
         16, 32,
-        "DeepSeek-V3 Technical Report, 3.2: PP 16, EP 64, ZeRO-1 DP (2,048 devices); here one replica of 1,024 devices, "
-        "of which 64 share what is not an expert's",
-        recompute="all",
+        "DeepSeek-V3 Technical Report, 3.2: PP 16, EP 64, ZeRO-1 DP (2,048 devices, 128 of which share what is not an expert's)",
+        recompute="all", gradients="reduce-in-fp32",
     ),
 }  # fmt: skip
 

@@ -13,7 +13,7 @@ import hugging_face
 import pytest
 import torch
 import torchtitan_models
-from cleave import FSDP, DataParallel, ExpertParallel, Plan, testing
+from cleave import FSDP, HSDP, DataParallel, ExpertParallel, Plan, testing
 from safetensors.torch import save_file
 from training import checkpoint_group
 
@@ -132,6 +132,51 @@ def test_ranks_compute_what_one_device_does(case, exported, build_dir, cleave_ru
     agree(cleave_run, local, path, inputs, ranks)
 
 
+# Replicas of the ranks that share experts: the batch is divided along dp, then along ep. Rows stay in their replica.
+REPLICAS = {"dp": 2, "ep": 2}
+SHARDED = [("", FSDP("dp")), ("", FSDP("ep"))]
+
+
+@pytest.mark.parametrize(
+    "name, rest, capacity, room",
+    # A rank's even share is a quarter of the rows, and all that may come half of them.
+    [("qwen3_moe", SHARDED, None, 32), ("deepseek_v3", [("", HSDP("dp", "ep"))], 1.5, 24)],
+)
+def test_replicas_exchange_rows_among_themselves(name, rest, capacity, room, exported, build_dir, cleave_run, tmp_path):
+    _, path, inputs = exported(name)
+    local = lay_out(build_dir, path, REPLICAS, [(EXPERTS, ExpertParallel("ep", capacity)), *rest], tmp_path)
+    text = local.read_text()
+    products = PRODUCT.findall(text)
+    assert len(products) == len(PRODUCT.findall(path.read_text())) > 0
+    # Its experts' matrices as they are: no copy for each replica.
+    assert {(int(rows), int(experts)) for rows, _, experts in products} == {(room, 4)}
+    assert not re.findall(r"aten\.clone.*: \(tensor<1x4x\d+x\d+x", text)
+    exchanges = [line for line in text.splitlines() if "dist.ragged_all_to_all" in line]
+    assert len(exchanges) >= 6 and all('over @mesh ["ep"]' in line for line in exchanges)
+    agree(cleave_run, local, path, inputs, 4)
+
+
+def test_a_replica_has_more_rows_than_room(exported, build_dir, cleave_run, tmp_path):
+    _, path, inputs = exported("qwen3_moe", crowded=True)
+    plan = [(EXPERTS, ExpertParallel("ep", 1.5)), *SHARDED]
+    local = lay_out(build_dir, path, REPLICAS, plan, tmp_path)
+    text = cleave_run.fail(local, "--ranks", 4, "--ranks-as", "threads", "--inputs", inputs)
+    assert re.search(r"rank [02] receives 32 rows, but has room for 24: raise the capacity of its experts", text), text
+
+
+@pytest.mark.parametrize("mesh, axes", [({"dp": 2, "ep": 2}, "ep dp"), ({"ep": 2, "dp": 2}, "dp ep")])
+def test_experts_divide_the_batch_last(mesh, axes, exported, build_dir, cleave_run, tmp_path):
+    _, path, inputs = exported("qwen3_moe")
+    rest = [("", DataParallel(axis)) for axis in axes.split()]
+    Plan(mesh, [(EXPERTS, ExpertParallel("ep", 2)), *rest]).write(tmp_path / "plan.json")
+    done = opt(build_dir, path, f"--annotate-placements=plan={tmp_path / 'plan.json'}")
+    assert done.returncode == 1 and 'expected it to be the last axis that divides the batch' in done.stderr, done.stderr
+    # Without a capacity rows are gathered.
+    local = lay_out(build_dir, path, mesh, [(EXPERTS, ExpertParallel("ep")), *rest], tmp_path)
+    assert not EXCHANGED.search(local.read_text())
+    agree(cleave_run, local, path, inputs, 4)
+
+
 # By model, where its experts are, and a capacity.
 MODULES = {
     "mixtral": ("model.layers.*.block_sparse_moe.experts", 1.5),
@@ -212,13 +257,22 @@ def test_capacities_of_plans_are_checked(exported, build_dir, tmp_path):
     assert done.returncode == 1 and 'expected a "capacity" of at least 1' in done.stderr, done.stderr
 
 
-def test_ranks_train_as_one_device(exported, build_dir, cleave_run, tmp_path):
+# A mesh, the axis of experts, the rest of the plan, and passes before buckets.
+TRAINED = {
+    "one replica": ({"dp": 4}, "dp", [("", DataParallel("dp"))], []),
+    "two replicas": (REPLICAS, "ep", SHARDED, ["--split-fsdp-collectives"]),
+}
+
+
+@pytest.mark.parametrize("layout", TRAINED)
+def test_ranks_train_as_one_device(layout, exported, build_dir, cleave_run, tmp_path):
+    mesh, axis, rest, passes = TRAINED[layout]
     spec, path, _ = exported("qwen3_moe")
     data = tmp_path / "data.safetensors"
     batch = testing.random_batch(spec, STEPS, torch.Generator().manual_seed(1))
     save_file({name: tensor.contiguous() for name, tensor in batch.items()}, data)
-    plan = {EXPERTS: ExpertParallel("dp"), "": DataParallel("dp")}
-    local = lay_out(build_dir, path, {"dp": 4}, plan, tmp_path, "--bucket-gradients", "--lower-to-exec")
+    plan = [(EXPERTS, ExpertParallel(axis)), *rest]
+    local = lay_out(build_dir, path, mesh, plan, tmp_path, *passes, "--bucket-gradients", "--lower-to-exec")
 
     def train(program, name, *options):
         checkpoint = tmp_path / f"{name}.checkpoint"

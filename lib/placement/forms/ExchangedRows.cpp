@@ -10,10 +10,12 @@
 
 #include "dialects/aten/ops/Arithmetic.h"
 #include "dialects/aten/ops/Comparison.h"
+#include "dialects/aten/ops/Copy.h"
 #include "dialects/aten/ops/Creation.h"
 #include "dialects/aten/ops/Grouping.h"
 #include "dialects/aten/ops/Indexing.h"
 #include "dialects/aten/ops/Ordering.h"
+#include "dialects/aten/ops/View.h"
 #include "dialects/dist/Placed.h"
 #include "lib/placement/forms/Forms.h"
 #include "lib/placement/forms/LocalBuilder.h"
@@ -25,10 +27,20 @@ using dist::AxisPlacement;
 
 namespace {
 
-/// Whether the op's rows lie in a part for each rank along the axis.
-bool hasPartsOf(Operation *op, MeshAxis axis) {
+/// The parts between which rows go: those of a group, where there are several.
+int64_t countParts(Operation *op) {
   auto parts = op->getAttrOfType<IntegerAttr>(dist::kPartsAttr);
-  return parts && parts.getInt() == axis.size;
+  return parts ? parts.getInt() : 0;
+}
+
+/// Whether the op's rows lie in a part for each rank along the axis, or in a group for each.
+bool hasPartsOf(Operation *op, MeshAxis axis) {
+  int64_t parts = countParts(op);
+  if (parts == 0)
+    return false;
+  dist::PlacementAttr placement = dist::getPlacementOf(op->getOpOperand(0));
+  std::optional<AxisPlacement> entry = placement ? placement.get(axis.name) : std::nullopt;
+  return placement ? entry && entry->isShard() : parts == axis.size;
 }
 
 //===----------------------------------------------------------------------===//
@@ -37,6 +49,7 @@ bool hasPartsOf(Operation *op, MeshAxis axis) {
 
 /// Which rows a rank sends to whom, and where those that it receives go.
 struct Exchange {
+  /// Along which rows go: the minor ones of those that divide rows.
   Axes axes;
   /// The rank's rows by the part that they go to.
   Value order;
@@ -48,18 +61,21 @@ struct Exchange {
   /// Rows of the rank, and of a part.
   int64_t own, room;
 
-  /// `numbers` are places in the parts of all ranks, of `all` rows of all ranks; beyond them, by
-  /// part, where a part has no room for a row.
-  Exchange(LocalBuilder &b, Value numbers, int64_t room, const Axes &axes)
-      : axes(axes), own(shapeOf(numbers)[0]), room(room) {
-    int64_t all = own * axes.ranks;
+  /// `numbers` are places in the parts of all ranks, of `all` rows of the `parts` ranks of a group;
+  /// beyond them, by part, where a part has no room for a row.
+  Exchange(LocalBuilder &b, Value numbers, int64_t room, int64_t parts, const Axes &rowAxes)
+      : own(shapeOf(numbers)[0]), room(room) {
+    Axes groups;
+    std::tie(groups, axes) = b.splitAxes(rowAxes, parts);
+    int64_t all = own * parts, end = room * rowAxes.ranks;
     Value part = floorDivide(b, numbers, room);
     if (room < all) {
       // The rank to which such a row goes says how many there are.
-      Value beyond = floorDivide(b, b.subScalar(numbers, b.scalar(room * axes.ranks)), all);
-      part =
-          b.where(b.compare<aten::GeScalarOp>(numbers, b.scalar(room * axes.ranks)), beyond, part);
+      Value beyond = floorDivide(b, b.subScalar(numbers, b.scalar(end)), all);
+      part = b.where(b.compare<aten::GeScalarOp>(numbers, b.scalar(end)), beyond, part);
     }
+    if (!groups.empty())
+      part = b.sub(part, b.mulScalar(b.rankAlong(groups), b.scalar(parts)));
     order = sortedOrder(b, part);
     sends = b.make<aten::BincountOp>({axes.ranks}, dtypeOf(numbers), part,
                                      b.integer("minlength", axes.ranks));
@@ -101,6 +117,7 @@ private:
 class WrittenRowsForm : public Form {
 public:
   StringRef name() const override { return "rows sent to the ranks of their parts"; }
+  bool takesSeveralAxes() const override { return true; }
 
   void getStrategies(Operation *op, MeshAxis axis,
                      SmallVectorImpl<AxisStrategy> &strategies) const override {
@@ -120,7 +137,8 @@ public:
                     FormBuilder &form) const override {
     LocalBuilder b(op, operands, form);
     Axes axes = b.axesOf(operands[0], 0);
-    Exchange exchange(b, b.asVarying(operands[1], axes), shapeOf(operands[0])[0], axes);
+    Exchange exchange(b, b.asVarying(operands[1], axes), shapeOf(operands[0])[0], countParts(op),
+                      axes);
     Value rows = exchange.send(b, b.asVarying(operands[2], axes));
     return b.finish(b.asShard(Exchange::put(b, rows, exchange.places), 0, axes));
   }
@@ -129,6 +147,7 @@ public:
 class ReadRowsForm : public Form {
 public:
   StringRef name() const override { return "rows sent back by the ranks of their parts"; }
+  bool takesSeveralAxes() const override { return true; }
 
   void getStrategies(Operation *op, MeshAxis axis,
                      SmallVectorImpl<AxisStrategy> &strategies) const override {
@@ -147,7 +166,8 @@ public:
                     FormBuilder &form) const override {
     LocalBuilder b(op, operands, form);
     Axes axes = b.axesOf(operands[0], 0);
-    Exchange exchange(b, b.asVarying(operands[1], axes), shapeOf(operands[0])[0], axes);
+    Exchange exchange(b, b.asVarying(operands[1], axes), shapeOf(operands[0])[0], countParts(op),
+                      axes);
     Value rows = b.indexSelect(b.asVarying(operands[0], axes), 0, exchange.places);
     return b.finish(b.asShard(exchange.sendBack(b, rows), 0, axes));
   }
@@ -161,6 +181,7 @@ public:
 class PartsProductForm : public Form {
 public:
   StringRef name() const override { return "products of each rank's rows and experts"; }
+  bool takesSeveralAxes() const override { return true; }
 
   void getStrategies(Operation *op, MeshAxis axis,
                      SmallVectorImpl<AxisStrategy> &strategies) const override {
@@ -172,6 +193,8 @@ public:
     AxisStrategy &strategy = strategies.emplace_back(replicatedStrategy(op, this));
     strategy.operands[0] = AxisPlacement::shard(rowDim(product));
     strategy.operands[1] = strategy.results[0] = AxisPlacement::shard(0);
+    if (isOfGroups(product, axis))
+      strategy.operands[2] = AxisPlacement::shard(0);
   }
 
   LocalValues build(Operation *op, ValueRange operands, ArrayRef<AxisStrategy>,
@@ -182,13 +205,15 @@ public:
     Axes axes = b.axesOf(operands[0], dim);
     int64_t rows = shapeOf(operands[0])[dim];
     int64_t groups = shapeOf(product.getOffs())[0] / axes.ranks;
-    Value rank = b.rankAlong(axes);
-    Value own = b.add(b.arange(groups), b.mulScalar(rank, b.scalar(groups)));
+    Value rank = b.rankAlong(axes), place = rank;
+    if (Axes known = b.axesOf(operands[2], 0); !known.empty())
+      place = b.rankAlong(b.splitAxes(axes, axes.ranks / known.ranks).second);
+    Value own = b.add(b.arange(groups), b.mulScalar(place, b.scalar(groups)));
     Value ends = b.indexSelect(b.asVarying(operands[2], axes), 0, own);
     ends = b.toType(b.sub(ends, b.mulScalar(rank, b.scalar(rows))), dtypeOf(operands[2]));
 
-    SmallVector<Value> inputs = {b.asVarying(operands[0], axes), b.asVarying(operands[1], axes),
-                                 ends};
+    Value matrices = dim == 0 ? withoutCopies(operands[1]) : operands[1];
+    SmallVector<Value> inputs = {b.asVarying(operands[0], axes), b.asVarying(matrices, axes), ends};
     Shape shape(shapeOf(op->getResult(0)));
     shape[0] = dim == 0 ? rows : groups;
     *(shape.end() - 1) = shapeOf(inputs[1]).back();
@@ -209,6 +234,31 @@ public:
 private:
   /// The dimension of the left operand that groups divide: rows, or what is summed.
   static int64_t rowDim(aten::GroupedMmOp product) { return rankOf(product.getMat2()) == 2; }
+
+  /// Whether the axis divides rows into groups: each has its own ends.
+  static bool isOfGroups(aten::GroupedMmOp product, MeshAxis axis) {
+    dist::PlacementAttr placement = dist::getPlacementOf(product->getOpOperand(2));
+    std::optional<AxisPlacement> entry = placement ? placement.get(axis.name) : std::nullopt;
+    return entry && entry->isShard();
+  }
+
+  /// Matrices that are repeated for each group, of which a rank takes one: no copy is needed.
+  static Value withoutCopies(Value matrices) {
+    Value found = matrices;
+    for (Value value = matrices; Operation *op = value.getDefiningOp();) {
+      if (isa<dist::ConvertOp>(op))
+        op = op->getOperand(0).getDefiningOp<aten::ExpandOp>();
+      bool isSame =
+          isa_and_nonnull<aten::ViewOp, aten::UnsafeViewOp, aten::UnsqueezeOp, aten::CloneOp>(op) ||
+          (isa_and_nonnull<aten::ExpandOp>(op) && shapeOf(op->getOperand(0)) == shapeOf(value));
+      if (!isSame)
+        break;
+      value = op->getOperand(0);
+      if (shapeOf(value) == shapeOf(matrices))
+        found = value;
+    }
+    return found;
+  }
 };
 
 } // namespace

@@ -63,6 +63,18 @@ Axes LocalBuilder::axesOf(Value value, int64_t dim) const {
   return axes;
 }
 
+std::pair<Axes, Axes> LocalBuilder::splitAxes(const Axes &axes, int64_t ranks) const {
+  Axes major, minor;
+  for (StringAttr name : llvm::reverse(axes.names))
+    for (const MeshAxis &axis : form.axes)
+      if (axis.name == name) {
+        Axes &part = minor.ranks < ranks ? minor : major;
+        part.names.insert(part.names.begin(), name);
+        part.ranks *= axis.size;
+      }
+  return {major, minor};
+}
+
 Axes LocalBuilder::axesOf(ArrayRef<AxisStrategy> strategies, unsigned result, int64_t dim) const {
   Axes axes;
   for (auto [axis, strategy] : llvm::zip_equal(form.axes, strategies))

@@ -40,6 +40,8 @@ public:
 
   /// The form's axes that shard dimension `dim` of the local value.
   Axes axesOf(Value value, int64_t dim) const;
+  /// The major ones of the axes, and the minor ones that have `ranks` ranks together.
+  std::pair<Axes, Axes> splitAxes(const Axes &axes, int64_t ranks) const;
   /// The form's axes on which `strategies` make result `result` S(dim).
   Axes axesOf(llvm::ArrayRef<AxisStrategy> strategies, unsigned result, int64_t dim) const;
 

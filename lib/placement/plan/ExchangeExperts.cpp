@@ -5,7 +5,9 @@
 // by source rank and expert: each rank sorts its own rows, and only counts are shared. An
 // `index_put` writes rows by number, an `index` reads them again, as rows of tokens in the tokens'
 // order; partitioned, both are an exchange of as many rows as there are (forms/ExchangedRows.cpp).
-// On one device the rewritten program computes what it did.
+// Where other axes divide the batch too, each of their ranks' tokens are a group of rows with parts
+// of its own, and rows stay in their group: the groups' ranks have the same experts. On one device
+// the rewritten program computes what it did.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,13 +45,25 @@ using sharding::ShardingRule;
 
 namespace {
 
+/// Between whom rows go.
+struct Parts {
+  /// The axis that divides experts, and its ranks: each has a part of every group.
+  StringRef axis;
+  int64_t inGroup;
+  /// Axes that divide the batch before it does, major first, and how many groups that makes.
+  SmallVector<StringRef, 2> groupAxes;
+  int64_t groups = 1;
+  /// For how many rows each part has room.
+  int64_t room = 0;
+
+  int64_t all() const { return groups * inGroup; }
+};
+
 /// Rewrites the rows of one sort.
 class RowsRewriter {
 public:
-  /// `room`: of each of `parts` parts, one a rank along `axis`.
-  RowsRewriter(const ExpertRows &rows, dist::MeshOp mesh, StringRef axis, int64_t parts,
-               int64_t room)
-      : rows(rows), mesh(mesh), axis(axis), parts(parts), room(room), builder(mesh.getContext()),
+  RowsRewriter(const ExpertRows &rows, dist::MeshOp mesh, const Parts &parts)
+      : rows(rows), mesh(mesh), parts(parts), room(parts.room), builder(mesh.getContext()),
         b(builder, {}) {
     llvm::append_range(ops, rows.ops);
     llvm::sort(ops, [](Operation *x, Operation *y) { return x->isBeforeInBlock(y); });
@@ -79,12 +93,18 @@ private:
   Value getSortedNumbers();
 
   // Rows of tokens in the tokens' order, and rows in parts.
-  Value write(Value tokenRows, Value numbers);
-  Value read(Value partRows, Value numbers);
+  Value write(Value tokenRows);
+  Value read(Value partRows);
+  Value put(Value values, Value places);
+  Value take(Value partRows, Value places);
+  Value writeSorted(Value sorted);
+  Value readSorted(Value partRows);
   Value expandTokens(Value tokens);
   Value enter(Value sorted);
   Value get(Value sorted);
   void clone(Operation *op);
+  Value forGroups(Value matrices);
+  Value overGroups(Value matrices);
   void leave(OpOperand &use);
   void replaceWithRows(Operation *op, Value tokenRows);
 
@@ -105,8 +125,8 @@ private:
 
   const ExpertRows &rows;
   dist::MeshOp mesh;
-  StringRef axis;
-  int64_t parts, room;
+  Parts parts;
+  int64_t room;
   OpBuilder builder;
   AtenBuilder b;
 
@@ -151,34 +171,44 @@ Value RowsRewriter::byToken(Value value) {
 
 void RowsRewriter::makeNumbers() {
   Type i64 = builder.getI64Type();
-  int64_t own = rows.rows / parts, perPart = rows.experts / parts;
+  int64_t groups = parts.groups, inGroup = parts.inGroup, all = parts.all();
+  int64_t own = rows.rows / all, ofGroup = rows.rows / groups, perPart = rows.experts / inGroup;
 
-  // Where experts' rows begin and end, from where those of their part do.
-  Value all = b.view(b.toType(rows.ends, i64), {parts, perPart});
-  Value last = b.slice(all, 1, perPart - 1, perPart);
-  Value before = b.cat({b.zeros({1, 1}, i64), b.slice(last, 0, 0, parts - 1)}, 0);
-  Value inPart = b.sub(all, before);
-  Value begins = b.mulScalar(b.unsqueeze(arange(parts), 1), b.scalar(room));
-  ends = b.toType(b.view(b.add(inPart, begins), {rows.experts}), dtypeOf(rows.ends));
-  Value first = b.cat({b.zeros({parts, 1}, i64), b.slice(inPart, 1, 0, perPart - 1)}, 1);
-  first = b.view(first, {1, rows.experts});
-
-  // Each source's rows, sorted: an expert's come after those of the sources before it.
-  Value keys = b.view(byToken(rows.keys), {parts, own});
+  // Each source's rows, sorted.
+  Value keys = b.view(byToken(rows.keys), {all, own});
   Value ones = b.makeLike<aten::OnesLikeOp>(keys, keys);
-  Value counts = b.zeros({parts, rows.experts}, i64);
+  Value counts = b.zeros({all, rows.experts}, i64);
   counts = b.makeLike<aten::ScatterAddOp>(counts, {counts, keys, ones}, b.integer("dim", 1));
-  Value shift = b.add(b.sub(cumsum(counts, 0), cumsum(counts, 1)), first);
+  counts = b.view(counts, {groups, inGroup, rows.experts});
   Operation *sorted = b.create<aten::SortStableOp>(
       {keys.getType(), keys.getType()}, keys, {b.boolean("stable", true), b.integer("dim", 1)});
   Value expert = sorted->getResult(0), order = sorted->getResult(1);
+
+  // Where experts' rows begin and end in a group, from where those of their part do.
+  Value running = groups == 1 ? b.toType(rows.ends, i64) : cumsum(b.sum(counts, {1}, false), 1);
+  Value byPart = b.view(running, {groups, inGroup, perPart});
+  Value last = b.slice(byPart, 2, perPart - 1, perPart);
+  Value before = b.cat({b.zeros({groups, 1, 1}, i64), b.slice(last, 1, 0, inGroup - 1)}, 1);
+  Value inPart = b.sub(byPart, before);
+  Value begins = b.view(b.mulScalar(arange(all), b.scalar(room)), {groups, inGroup, 1});
+  ends = b.toType(b.view(b.add(inPart, begins), {groups * rows.experts}), dtypeOf(rows.ends));
+
+  // An expert's rows come after those of the sources before.
+  Value first = b.cat({b.zeros({groups, inGroup, 1}, i64), b.slice(inPart, 2, 0, perPart - 1)}, 2);
+  first = b.view(first, {groups, 1, rows.experts});
+  Value shift = b.add(b.sub(cumsum(counts, 1), cumsum(counts, 2)), first);
+  shift = b.view(shift, {all, rows.experts});
   Value place = b.makeLike<aten::GatherOp>(expert, {shift, expert}, b.integer("dim", 1));
   place = b.add(place, b.unsqueeze(arange(own), 0));
   Value part = floorDivide(expert, perPart);
+  if (groups > 1) {
+    Value begin = b.mulScalar(floorDivide(arange(all), inGroup), b.scalar(inGroup));
+    part = b.add(part, b.unsqueeze(begin, 1));
+  }
   Value number = b.add(place, b.mulScalar(part, b.scalar(room)));
-  if (room < rows.rows) {
-    Value beyond = b.add(place, b.mulScalar(part, b.scalar(rows.rows)));
-    beyond = b.addScalar(beyond, b.scalar(room * parts));
+  if (room < ofGroup) {
+    Value beyond = b.add(place, b.mulScalar(part, b.scalar(ofGroup)));
+    beyond = b.addScalar(beyond, b.scalar(room * all));
     number = b.where(b.compare<aten::GeScalarOp>(place, b.scalar(room)), beyond, number);
   }
   numbers = b.makeLike<aten::ScatterSrcOp>(number, {number, order, number}, b.integer("dim", 1));
@@ -201,14 +231,19 @@ Value RowsRewriter::getSortedNumbers() {
 //===----------------------------------------------------------------------===//
 
 /// Says that the op that makes the value works on parts, and how values lie: operands of dimension
-/// -1 are whole.
+/// -1 have what is of their groups.
 Value RowsRewriter::mark(Value value, ArrayRef<int64_t> operandDims) {
   Operation *op = value.getDefiningOp();
-  op->setAttr(dist::kPartsAttr, builder.getI64IntegerAttr(parts));
+  op->setAttr(dist::kPartsAttr, builder.getI64IntegerAttr(parts.inGroup));
   auto on = [&](int64_t dim) {
-    auto placement = dim < 0 ? AxisPlacement::replicate() : AxisPlacement::shard(dim);
-    auto reference = FlatSymbolRefAttr::get(mesh.getSymNameAttr());
-    return PlacementAttr::get(reference, {{builder.getStringAttr(axis), placement}});
+    SmallVector<dist::AxisEntry> entries;
+    for (auto [order, axis] : llvm::enumerate(parts.groupAxes))
+      entries.push_back(
+          {builder.getStringAttr(axis), AxisPlacement::shard(std::max<int64_t>(dim, 0), order)});
+    entries.push_back(
+        {builder.getStringAttr(parts.axis),
+         dim < 0 ? AxisPlacement::replicate() : AxisPlacement::shard(dim, parts.groupAxes.size())});
+    return PlacementAttr::get(FlatSymbolRefAttr::get(mesh.getSymNameAttr()), entries);
   };
   for (auto [operand, dim] : llvm::zip_equal(op->getOpOperands(), operandDims))
     dist::setPlacementOf(operand, on(dim));
@@ -216,17 +251,35 @@ Value RowsRewriter::mark(Value value, ArrayRef<int64_t> operandDims) {
   return value;
 }
 
-Value RowsRewriter::write(Value tokenRows, Value places) {
-  Shape shape(shapeOf(tokenRows));
-  shape[0] = parts * room;
-  Value zeros = b.zeros(shape, dtypeOf(tokenRows));
-  return mark(b.makeLike<aten::IndexPutOp>(zeros, {zeros, places, tokenRows}), {0, 0, 0});
+Value RowsRewriter::put(Value values, Value places) {
+  Shape shape(shapeOf(values));
+  shape[0] = parts.all() * room;
+  Value zeros = b.zeros(shape, dtypeOf(values));
+  return b.makeLike<aten::IndexPutOp>(zeros, {zeros, places, values});
 }
 
-Value RowsRewriter::read(Value partRows, Value places) {
+Value RowsRewriter::take(Value partRows, Value places) {
   Shape shape(shapeOf(partRows));
   shape[0] = rows.rows;
-  return mark(b.make<aten::IndexOp>(shape, dtypeOf(partRows), {partRows, places}), {0, 0});
+  return b.make<aten::IndexOp>(shape, dtypeOf(partRows), {partRows, places});
+}
+
+Value RowsRewriter::write(Value tokenRows) {
+  return mark(put(tokenRows, numbers), {0, 0, 0});
+}
+Value RowsRewriter::read(Value partRows) {
+  return mark(take(partRows, numbers), {0, 0});
+}
+
+/// Sorted rows are of any group, wherever they lie.
+Value RowsRewriter::writeSorted(Value sorted) {
+  Value made = put(sorted, getSortedNumbers());
+  return parts.groups == 1 ? mark(made, {0, 0, 0}) : made;
+}
+
+Value RowsRewriter::readSorted(Value partRows) {
+  Value made = take(partRows, getSortedNumbers());
+  return parts.groups == 1 ? mark(made, {0, 0}) : made;
 }
 
 /// A row for each choice of a token.
@@ -252,17 +305,33 @@ Value RowsRewriter::enter(Value sorted) {
       b.setContext(op->getLoc(), {});
   }
   if (sorted == rows.sortedKeys)
-    return write(byToken(rows.keys), numbers);
+    return write(byToken(rows.keys));
   auto index = dyn_cast_or_null<aten::IndexOp>(op);
   switch (index ? classifyIndex(rows, getRowIndex(index)) : RowIndex::None) {
   case RowIndex::Tokens:
-    return write(expandTokens(index.getSelf()), numbers);
+    return write(expandTokens(index.getSelf()));
   case RowIndex::Rows:
-    return write(byToken(index.getSelf()), numbers);
+    return write(byToken(index.getSelf()));
   case RowIndex::None:
     break;
   }
-  return write(sorted, getSortedNumbers());
+  return writeSorted(sorted);
+}
+
+/// The experts' matrices for each group.
+Value RowsRewriter::forGroups(Value matrices) {
+  Shape shape(shapeOf(matrices)), each = shape;
+  each.insert(each.begin(), parts.groups);
+  shape[0] *= parts.groups;
+  return b.reshape(b.expand(b.unsqueeze(matrices, 0), each), shape);
+}
+
+/// The groups' matrices, added up.
+Value RowsRewriter::overGroups(Value matrices) {
+  Shape shape(shapeOf(matrices));
+  shape[0] /= parts.groups;
+  shape.insert(shape.begin(), parts.groups);
+  return b.sum(b.view(matrices, shape), {0}, false);
 }
 
 Value RowsRewriter::get(Value sorted) {
@@ -286,21 +355,32 @@ void RowsRewriter::clone(Operation *op) {
     if (at == rows.values.end())
       continue;
     Shape shape(shapeOf(from));
-    shape[at->second] = parts * room;
+    shape[at->second] = parts.all() * room;
     to.setType(RankedTensorType::get(shape, dtypeOf(from)));
     inParts[from] = to;
   }
   if (auto product = dyn_cast<aten::GroupedMmOp>(copy)) {
     product.getOffsMutable().assign(ends);
     bool isSum = rankOf(product.getMat2()) == 2;
+    if (parts.groups > 1 && !isSum) {
+      startAt(op);
+      builder.setInsertionPoint(copy);
+      product.getMat2Mutable().assign(forGroups(product.getMat2()));
+    }
+    if (parts.groups > 1 && isSum) {
+      Shape shape(shapeOf(product.getResult()));
+      shape[0] *= parts.groups;
+      product.getResult().setType(RankedTensorType::get(shape, dtypeOf(product.getResult())));
+    }
     mark(product.getResult(), {isSum ? 1 : 0, 0, -1});
   }
   for (const sharding::SizeAttribute &size : sharding::getShardingRule(op).sizeAttributes)
     if (size.source == sharding::SizeAttribute::ResultShape && copy->hasAttr(size.name))
       copy->setAttr(size.name, builder.getDenseI64ArrayAttr(shapeOf(copy->getResult(size.index))));
+  startAt(op);
   for (auto [from, to] : llvm::zip_equal(op->getResults(), copy->getResults()))
     if (!rows.hasRows(from))
-      from.replaceAllUsesWith(to);
+      from.replaceAllUsesWith(from.getType() == to.getType() ? to : overGroups(to));
 }
 
 /// `op` makes rows in the order of before the sort.
@@ -333,9 +413,9 @@ void RowsRewriter::leave(OpOperand &use) {
   RowIndex index = isWritten ? classifyIndex(rows, getRowIndex(put)) : RowIndex::None;
   bool adds = put && put.getAccumulate().value_or(false);
   if (index == RowIndex::Rows && !adds && shapeOf(put.getSelf())[0] == rows.rows)
-    return replaceWithRows(op, read(value, numbers));
+    return replaceWithRows(op, read(value));
   if (index == RowIndex::Tokens && adds) {
-    Value tokenRows = read(value, numbers);
+    Value tokenRows = read(value);
     Shape shape(shapeOf(tokenRows));
     shape[0] = rows.perToken;
     shape.insert(shape.begin(), rows.tokens());
@@ -346,7 +426,7 @@ void RowsRewriter::leave(OpOperand &use) {
     op->getResult(0).replaceAllUsesWith(sum);
     return;
   }
-  use.set(read(value, getSortedNumbers()));
+  use.set(readSorted(value));
 }
 
 void RowsRewriter::erase(Operation *op) {
@@ -359,7 +439,8 @@ void RowsRewriter::erase(Operation *op) {
   erased.insert(op);
   op->erase();
   for (Operation *maker : makers)
-    erase(maker);
+    if (!erased.contains(maker))
+      erase(maker);
 }
 
 void RowsRewriter::rewrite() {
@@ -400,21 +481,51 @@ void RowsRewriter::rewrite() {
 // Rules
 //===----------------------------------------------------------------------===//
 
-/// Whether the batch is divided along the axis and along no other.
-static bool dividesBatchAlone(const Plan &plan, StringRef axis) {
-  bool divides = false, alone = true;
+/// The axes that divide the batch, major first.
+static SmallVector<StringRef> findBatchAxes(const Plan &plan) {
+  SmallVector<StringRef> axes;
   for (const PlanRule &rule : plan.rules) {
     if (rule.kind != PlanRule::Kind::Module || !rule.pattern.empty())
       continue;
-    SmallVector<StringRef, 2> axes;
-    if (rule.style == Style::Data || rule.style == Style::FSDP || rule.style == Style::HSDP)
-      axes.push_back(rule.axis);
     if (rule.style == Style::HSDP)
       axes.push_back(rule.replicateAxis);
-    for (StringRef each : axes)
-      (each == axis ? divides : alone) = each == axis;
+    if (rule.style == Style::Data || rule.style == Style::FSDP || rule.style == Style::HSDP)
+      axes.push_back(rule.axis);
   }
-  return divides && alone;
+  return axes;
+}
+
+/// The groups that other axes make of the batch. A group's tokens lie together only where its axes
+/// cut the batch before that of the experts does, in the mesh as in the rules.
+static LogicalResult findGroups(dist::MeshOp mesh, const PlanRule &rule,
+                                ArrayRef<StringRef> batchAxes, Parts &parts) {
+  SmallVector<StringRef> byMesh, byRule;
+  for (auto axis : mesh.getAxes().getAsRange<dist::AxisAttr>())
+    if (axis.getSize() > 1 && llvm::is_contained(batchAxes, axis.getName()))
+      byMesh.push_back(axis.getName());
+  for (StringRef axis : batchAxes)
+    if (llvm::is_contained(byMesh, axis) && !llvm::is_contained(byRule, axis))
+      byRule.push_back(axis);
+  if (!llvm::is_contained(byRule, rule.axis))
+    return success();
+  if (byRule.size() > 1 && (byRule != byMesh || byRule.back() != rule.axis)) {
+    if (!rule.capacity)
+      return failure();
+    InFlightDiagnostic diagnostic =
+        emitError(FileLineColLoc::get(mesh.getContext(), rule.file, rule.line, 0));
+    diagnostic << rule.name << " exchanges rows along \"" << rule.axis
+               << "\": expected it to be the last axis that divides the batch, in the mesh and in "
+               << "the rules for the whole program, found ";
+    llvm::interleaveComma(byMesh, diagnostic);
+    diagnostic << " in the mesh and ";
+    llvm::interleaveComma(byRule, diagnostic);
+    return diagnostic << " in the rules";
+  }
+  for (StringRef axis : ArrayRef(byRule).drop_back()) {
+    parts.groupAxes.push_back(axis);
+    parts.groups *= mesh.findAxis(axis).getSize();
+  }
+  return success();
 }
 
 /// The products by group of the modules' experts: their own, or of stacked weights of theirs.
@@ -442,9 +553,16 @@ LogicalResult placement::exchangeExpertRows(dist::MeshOp mesh, func::FuncOp func
     if (rule.kind != PlanRule::Kind::Module || rule.style != Style::Expert)
       continue;
     dist::AxisAttr found = mesh.findAxis(rule.axis);
-    int64_t parts = found ? found.getSize() : 1;
-    if (parts < 2 || (!rule.capacity && !dividesBatchAlone(plan, rule.axis)))
+    Parts parts{rule.axis, found ? found.getSize() : 1, {}};
+    SmallVector<StringRef> batchAxes = findBatchAxes(plan);
+    bool dividesBatch = llvm::is_contained(batchAxes, rule.axis);
+    if (parts.inGroup < 2 || (!rule.capacity && !dividesBatch))
       continue;
+    if (failed(findGroups(mesh, rule, batchAxes, parts))) {
+      if (rule.capacity)
+        return failure();
+      continue;
+    }
     bool exchanges = false;
     llvm::SmallPtrSet<void *, 16> seen;
     SmallVector<aten::GroupedMmOp> products;
@@ -453,14 +571,16 @@ LogicalResult placement::exchangeExpertRows(dist::MeshOp mesh, func::FuncOp func
         products.push_back(product);
     for (aten::GroupedMmOp product : products) {
       std::optional<ExpertRows> rows = findExpertRows(product);
-      if (!rows || rows->rows % parts || rows->experts % parts || rows->tokens() % parts)
+      if (!rows || rows->tokens() % parts.all() || rows->experts % parts.inGroup)
         continue;
       // Gathered, a token crosses once, whatever the number of its rows.
-      if (!rule.capacity && rows->perToken >= parts)
+      if (!rule.capacity && parts.groups == 1 && rows->perToken >= parts.inGroup)
         continue;
-      double share = double(rows->rows) / double(parts);
-      int64_t room = rule.capacity ? int64_t(std::ceil(share * *rule.capacity)) : rows->rows;
-      RowsRewriter rewriter(*rows, mesh, rule.axis, parts, std::min(room, rows->rows));
+      int64_t ofGroup = rows->rows / parts.groups;
+      double share = double(rows->rows) / double(parts.all());
+      parts.room =
+          rule.capacity ? std::min(int64_t(std::ceil(share * *rule.capacity)), ofGroup) : ofGroup;
+      RowsRewriter rewriter(*rows, mesh, parts);
       if (!rewriter.canRewrite())
         continue;
       rewriter.rewrite();
@@ -471,7 +591,8 @@ LogicalResult placement::exchangeExpertRows(dist::MeshOp mesh, func::FuncOp func
       return emitError(FileLineColLoc::get(mesh.getContext(), rule.file, rule.line, 0))
              << rule.name << " has a capacity, but in '" << rule.pattern
              << "' there are no rows sorted by expert (aten._grouped_mm) of tokens and experts "
-             << "that the " << parts << " ranks along \"" << rule.axis << "\" divide";
+             << "that the " << parts.inGroup << " ranks along \"" << rule.axis << "\" divide"
+             << (parts.groups > 1 ? ", tokens those of other axes that divide the batch too" : "");
   }
   return success();
 }

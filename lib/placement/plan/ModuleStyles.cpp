@@ -315,7 +315,8 @@ void placement::findGroupedProducts(Value weight, SmallVectorImpl<OpOperand *> &
     if (isa<aten::GroupedMmOp>(op) && use.getOperandNumber() == 1 &&
         cast<RankedTensorType>(weight.getType()).getRank() == 3)
       products.push_back(&use);
-    else if (isa<aten::StackOp, aten::TransposeOp, aten::TOp, aten::ToCopyOp, aten::CloneOp>(op))
+    else if (isa<aten::StackOp, aten::TransposeOp, aten::TOp, aten::ToCopyOp, aten::CloneOp,
+                 aten::UnsqueezeOp, aten::ExpandOp, aten::ViewOp>(op))
       findGroupedProducts(op->getResult(0), products);
   }
 }
