@@ -11,6 +11,7 @@ import random
 import combinations_cover
 import hugging_face
 import model_table
+import other_models
 import pytest
 import timm_models
 import torch
@@ -55,6 +56,13 @@ def test_a_row_is_as_the_page_says(title, name, column, tools):
     assert found["exported"] == said["exported"]
     for each in titles[1:]:
         assert model_table.is_result(found[each]) == model_table.is_result(said[each]), (each, found[each], said[each])
+
+
+@pytest.mark.parametrize("name", random.Random(combinations_cover.seed()).sample(sorted(other_models.MODELS), 2))
+def test_a_model_of_no_list_is_eager_mode_bit_for_bit(name, tools):
+    size, result = run(other_models, name, tools, "exported", "one rank")
+    # Gradients of experts' weights may be transposed products.
+    assert size.endswith(" ops, rewritten") if name == "SwitchTransformers" else result == "bitwise", (size, result)
 
 
 def test_the_page_has_every_list():

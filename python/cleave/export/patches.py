@@ -10,6 +10,10 @@ but for rounding: those of weights can be transposed products, and those of toke
 another order. Experts that are modules of their own, and are not as the library makes them (adapters, hooks), compute every
 token instead. An expert that no token chose has gradients of zeros, where the original has none.
 
+Funnel makes ranges whose ends are numbers of tensors that the length alone decides. ProphetNet writes into views of
+constants. Here both are made of numbers, and are the same. Switch Transformers' experts are sorted rows as above, without
+dropout: each draws masks for as many rows as it gets.
+
 RecurrentGemma leaves out a normalization where torch.compile traces it, which would train another model than eager mode does.
 
 torchtitan's blocks sort tokens by expert and multiply by `torch._grouped_mm`, whose sizes are static. They are traced as
@@ -40,7 +44,8 @@ class Patch:
     source: the digest of the method that this was written for, and of the functions of its module that `calls` names.
     library: where that is.
     functions: what else is replaced: modules (None for the class's own), names and functions.
-    fits: whether this is right for a block; where it is not for one of the module's, `otherwise` is taken for all.
+    fits: whether this is right for a block; where it is not for one of the module's, `otherwise` is taken for all, or it is
+        refused with `unless`, which says what to set.
     """
 
     note: str
@@ -53,6 +58,7 @@ class Patch:
     method: str = "forward"
     fits: Callable[[nn.Module], bool] | None = None
     otherwise: Patch | None = None
+    unless: str = ""
 
 
 def _by_expert(tokens, chosen, weights, experts: int, compute):
@@ -185,6 +191,79 @@ def _image_tokens(self, input_ids, inputs_embeds, image_features):
     return is_image.unsqueeze(-1).expand_as(inputs_embeds)
 
 
+def _funnel_position_embeds(self, seq_len, dtype, device):
+    """As the original, with positions as numbers."""
+    width = self.config.d_model // 2
+    freq_seq = torch.arange(0, width, 1.0, dtype=torch.int64, device=device).to(dtype)
+    inv_freq = 1 / (10000 ** (freq_seq / width))
+    if self.config.attention_type == "factorized":
+        pos_seq = torch.arange(0, seq_len, 1.0, dtype=torch.int64, device=device).to(dtype)
+        sinusoid = pos_seq[:, None] * inv_freq[None]
+        sin_embed, cos_embed = torch.sin(sinusoid), torch.cos(sinusoid)
+        sin_dropped, cos_dropped = self.sin_dropout(sin_embed), self.cos_dropout(cos_embed)
+        return (
+            torch.cat([sin_dropped, sin_dropped], dim=-1), torch.cat([cos_dropped, cos_dropped], dim=-1),
+            torch.cat([cos_embed, sin_embed], dim=-1), torch.cat([-sin_embed, cos_embed], dim=-1),
+        )  # fmt: skip
+    places = torch.arange(-seq_len * 2, seq_len * 2, 1.0, dtype=torch.int64, device=device).to(dtype)
+    sinusoid = places[:, None] * inv_freq[None]
+    sin_embed = self.sin_dropout(torch.sin(sinusoid))
+    cos_embed = self.cos_dropout(torch.cos(sinusoid))
+    embeds = torch.cat([sin_embed, cos_embed], dim=-1)
+
+    def between(pos, stride, pooled, shift):
+        first = pooled[0] - pos[0] + shift * len(pooled) * stride
+        relative = torch.arange(first, pooled[0] - pos[-1] - 1, -stride, dtype=torch.long, device=device)
+        relative = relative[:, None] + 2 * seq_len
+        return torch.gather(embeds, 0, relative.expand(relative.size(0), self.config.d_model))
+
+    found, pos = [], list(range(seq_len))
+    for block in range(self.config.num_blocks):
+        pooling = None
+        if block > 0:
+            pooled = pos[::2]
+            if self.config.separate_cls:
+                pooled = [1 - 2**block, *(pos[1:-1] if self.config.truncate_seq else pos[1:])[::2]]
+            pooling = between(pos, 2 ** (block - 1), pooled, 2)
+            pos = pooled
+        found.append([between(pos, 2**block, pos, 1), pooling])
+    return found
+
+
+def _ngram_attention_bias(sequence_length, ngram, device, dtype):
+    least = torch.finfo(dtype).min
+    whole = torch.full((sequence_length, sequence_length), least, device=device, dtype=dtype)
+    right = whole.masked_fill(torch.eye(sequence_length, dtype=torch.bool, device=device), 0)
+    first = torch.arange(sequence_length, device=device) == 0
+    left = torch.stack([whole.triu(1 - stream).masked_fill(first, 0) for stream in range(ngram)])
+    return torch.cat([left, right.expand_as(left)], dim=2)
+
+
+def _switch(self, hidden_states):
+    mask, probabilities, logits = self.router(hidden_states)
+    index = torch.argmax(mask, dim=-1)
+    experts = list(self.experts.values())
+    up, down = (
+        torch.stack([getattr(expert, name).weight for expert in experts]).transpose(-2, -1) for name in ("wi", "wo")
+    )
+    tokens = hidden_states.reshape(-1, hidden_states.shape[-1])
+
+    def compute(rows, ends, _):
+        return _times(experts[0].act(_times(rows, up, ends)), down, ends)
+
+    made = _by_expert(tokens, index.reshape(-1, 1), tokens.new_ones(len(tokens), 1), len(experts), compute)
+    # What is beyond an expert's capacity stays zero.
+    made = torch.where(mask.bool().any(-1, keepdim=True), made.view_as(hidden_states), 0)
+    return probabilities * made, (logits, index)
+
+
+def _is_plain_switch(block) -> bool:
+    router = block.router
+    return router.classifier.weight.dtype == router.dtype and not any(
+        expert.training and expert.dropout.p > 0 for expert in block.experts.values()
+    )
+
+
 _HISTC = torch.histc
 
 
@@ -242,6 +321,9 @@ _UNCOUNTED = (
     "is traced without the check that an image's features are as many as its tokens, a size that depends on data: too few are "
     "an error when the program runs, and of too many the first are taken"
 )
+_CAST = "is traced without casting its layer, which has the type already"
+_POSITIONS = "computes positions as numbers, since sizes in its own depend on a tensor's: they are the same"
+_BIAS = "makes its attention's bias without writing into views of it, which no trace can hold: it is the same"
 _NORMALIZED = "is traced with the normalization that its source leaves out where torch.compile traces it"
 _MODELS = "transformers.models."
 _MOE = "torchtitan.models.moe.moe."
@@ -257,6 +339,22 @@ PATCHES = {
     f"{_MODELS}gemma3.modeling_gemma3.Gemma3Model": Patch(
         _UNCOUNTED, _image_tokens, "77052b38fe9df90d", "transformers 4.57", "checks a size that depends on data,",
         method="get_placeholder_mask",
+    ),
+    f"{_MODELS}funnel.modeling_funnel.FunnelAttentionStructure": Patch(
+        _POSITIONS, _funnel_position_embeds, "37e138dc76bc0632", "transformers 4.57", "makes sizes of a tensor's numbers,",
+        ("FunnelAttentionStructure",), method="get_position_embeds",
+    ),
+    f"{_MODELS}prophetnet.modeling_prophetnet.ProphetNetDecoder": Patch(
+        _BIAS, None, "256c92118dd84f29", "transformers 4.57", "writes into views,", ("ngram_attention_bias",),
+        ((None, "ngram_attention_bias", _ngram_attention_bias),), method="prepare_predict_attention_mask",
+    ),
+    f"{_MODELS}switch_transformers.modeling_switch_transformers.SwitchTransformersSparseMLP": dataclasses.replace(
+        _experts(_switch, "4f78ea0188e551e0"), fits=_is_plain_switch,
+        unless="draws dropout for as many rows as data choose, and casts its router while it runs: set dropout_rate=0.0, and "
+        "router_dtype to the type of its parameters",
+    ),
+    f"{_MODELS}switch_transformers.modeling_switch_transformers.SwitchTransformersTop1Router": Patch(
+        _CAST, lambda self: None, "ea1cdf84a305bc1f", "transformers 4.57", "casts a layer while it runs,", method="_cast_classifier",
     ),
     f"{_MODELS}recurrent_gemma.modeling_recurrent_gemma.RecurrentGemmaRglru": Patch(
         _NORMALIZED, functions=((None, "is_torchdynamo_compiling", lambda: False),)
@@ -283,14 +381,17 @@ def patched(module: nn.Module, notes: list[str]) -> Iterator[None]:
                 continue
             patch = PATCHES[name]
             if patch.fits and not all(patch.fits(block) for block in module.modules() if type(block) is kind):
+                if patch.otherwise is None:
+                    raise ExportError(f"{name} {patch.unless}")
                 patch = patch.otherwise
-            if patch.forward:
+            if patch.source:
                 method = kind.__dict__[patch.method]
                 if source_digest(method, patch.calls) != patch.source:
                     raise ExportError(
                         f"{name}.{patch.method} {patch.why} and is not the one of {patch.library} that has a replacement; "
                         "install that version"
                     )
+            if patch.forward:
                 _replace(undone, kind, patch.method, patch.forward)
             for owner, function, replacement in patch.functions:
                 _replace(undone, owner or sys.modules[kind.__module__], function, replacement)

@@ -1,0 +1,93 @@
+"""Models of other families than those of the dashboards: of transformers and timm, narrowed.
+
+Of the shape of hugging_face.py and timm_models.py: MODELS names them, and make(name) gives a model's ExportSpec.
+"""
+
+import cleave_path  # noqa: F401
+import hugging_face
+import timm_models
+import torch
+from torch.nn.functional import cross_entropy
+
+import cleave
+
+
+def _of_transformers(family, head, inputs=hugging_face.words, **changes):
+    def make(name, **more):
+        import transformers
+
+        config = hugging_face.narrow(getattr(transformers, f"{family}Config"), **(changes | more))
+        module = getattr(transformers, f"{family}{head}")(config).train()
+        if hasattr(config, "use_cache"):
+            config.use_cache = False
+        optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3)
+        return cleave.ExportSpec(module, (), inputs(config), optimizer=optimizer, name=name)
+
+    return make
+
+
+def _of_timm(size, narrow=lambda model: None, **changes):
+    def make(name):
+        import timm
+
+        module = timm.create_model(name, num_classes=timm_models.CLASSES, **changes)
+        narrow(module)
+        images = torch.randn(timm_models.BATCH, 3, size, size)
+        targets = torch.randint(timm_models.CLASSES, (timm_models.BATCH,))
+        optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3)
+        return cleave.ExportSpec(
+            module.train(), (images,), loss=cross_entropy, targets=(targets,), optimizer=optimizer, name=name
+        )
+
+    return make
+
+
+def _fewer_blocks(model):
+    del model.blocks[2:]
+
+
+def _first_of_parts(model):
+    """Of VOLO's stages the first block each; downsampling lies between them."""
+    for part in model.network:
+        if isinstance(part, torch.nn.Sequential):
+            del part[1:]
+
+
+def _first_of_stages(model):
+    """Blocks after a stage's first two keep its shape."""
+    for stage in model.stages:
+        del stage.blocks[2:]
+
+
+MODELS = {
+    "Funnel": _of_transformers(
+        "Funnel", "ForMaskedLM", block_sizes=[1, 1], n_head=2, d_head=8, d_inner=32, num_decoder_layers=1
+    ),
+    "ProphetNet": _of_transformers(
+        "ProphetNet", "ForConditionalGeneration", num_encoder_layers=2, num_decoder_layers=2,
+        num_encoder_attention_heads=2, num_decoder_attention_heads=2, decoder_start_token_id=0,
+    ),
+    "SwitchTransformers": _of_transformers(
+        "SwitchTransformers", "ForConditionalGeneration", num_experts=4, decoder_start_token_id=0,
+        num_sparse_encoder_layers=1, num_sparse_decoder_layers=1, dropout_rate=0.0,
+    ),
+    "Perceiver": _of_transformers(
+        "Perceiver", "ForMaskedLM", num_latents=4, d_latents=16, num_self_attends_per_block=1,
+        num_self_attention_heads=2, num_cross_attention_heads=2, qk_channels=16, v_channels=16,
+        max_position_embeddings=8,
+    ),
+    "RoFormer": _of_transformers("RoFormer", "ForMaskedLM"),
+    "GPTNeoX": _of_transformers("GPTNeoX", "ForCausalLM"),
+    "coatnet_nano_rw_224": _of_timm(64, img_size=64, embed_dim=(32, 32, 64, 64), depths=(1, 1, 1, 1)),
+    "davit_tiny": _of_timm(64, embed_dims=(32,) * 4, depths=(1,) * 4, num_heads=(1,) * 4),
+    "hrnet_w18_small": _of_timm(64),
+    "mixer_s32_224": _of_timm(64, _fewer_blocks, img_size=64),
+    "mvitv2_tiny": _of_timm(64, _first_of_stages, img_size=64),
+    "volo_d1_224": _of_timm(64, _first_of_parts, img_size=64),
+}  # fmt: skip
+
+
+def make(name, **changes):
+    """changes: of the configuration, for models of transformers."""
+    torch.manual_seed(0)
+    return MODELS[name](name, **changes)
