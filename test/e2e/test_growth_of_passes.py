@@ -1,0 +1,74 @@
+"""No pass of the road from an export to a lowered program grows much faster than the program: what a pass takes of the
+processor for an exported Llama of 32 layers, beside 8. Four times the layers cost four times as much, with n log n five
+and a half, quadratic sixteen times; times that depend on the machine cancel."""
+
+import dataclasses
+import pathlib
+import sys
+import warnings
+
+import cleave
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
+import large_models  # noqa: E402
+
+FEW, FACTOR = 8, 4
+# Between n log n and n², in the middle of their logarithms.
+BOUND = 9.4
+# Below this a pass's time at the larger size says nothing, and nobody waits for it.
+SHORT = 0.05
+RUNS = 2
+
+LLAMA = dataclasses.replace(
+    large_models.MODELS["llama3-405b"], batch=4, tokens=16, mesh={"dp": 2, "tp": 2}, stages=2, microbatches=4,
+    make=large_models.llama3(hidden_size=64, intermediate_size=96, num_attention_heads=8),
+)  # fmt: skip
+
+
+def processor_seconds(command, runs=RUNS):
+    """The least of several runs: other work only adds."""
+    return min(large_models.run(command)[0][1] for _ in range(runs))
+
+
+def grows_too_fast(few, many):
+    return many > max(SHORT, BOUND * few)
+
+
+@pytest.fixture(scope="module")
+def measured(build_dir, tmp_path_factory):
+    """By phase: seconds of its passes alone, without reading and writing, at both sizes."""
+    folder = tmp_path_factory.mktemp("growth")
+    plan = folder / "plan.json"
+    cleave.Plan(LLAMA.mesh, LLAMA.plan).write(plan)
+    opt = build_dir / "bin" / "cleave-opt"
+    seconds = {}
+    for layers in (FEW, FACTOR * FEW):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cleave.ExportNote)
+            file = cleave.export_spec(LLAMA.make(layers, LLAMA.batch, LLAMA.tokens), folder / str(layers))
+        for name, passes in large_models.phases(LLAMA, plan).items():
+            target = folder / f"{layers}.{name}.mlirbc"
+            whole = processor_seconds([opt, file, *(f"--{each}" for each in passes), "-o", target])
+            around = processor_seconds([opt, file, "-o", folder / "unchanged.mlirbc"])
+            seconds.setdefault(name, []).append(max(whole - around, 0.0))
+            file = target
+        dry_run = [build_dir / "bin" / "cleave-run", file, "--dry-run"]
+        seconds.setdefault("dry run", []).append(processor_seconds(dry_run))
+    return seconds
+
+
+def test_passes_grow_as_the_program_does(measured):
+    print("\n".join(f"{name}: {few:.3f} {many:.3f}" for name, (few, many) in measured.items()))
+    assert len(measured) > 8
+    # Else nothing is measured at all.
+    assert sum(many > SHORT for _, many in measured.values()) > 2
+    assert {name: times for name, times in measured.items() if grows_too_fast(*times)} == {}
+
+
+def test_quadratic_growth_is_seen(measured):
+    """As if each pass did for each of the layers what it does for all of them; but for those of a constant cost."""
+    quadratic = {
+        name: (few, FACTOR * many) for name, (few, many) in measured.items() if many > SHORT and many > FACTOR / 1.5 * few
+    }
+    assert quadratic and all(grows_too_fast(*times) for times in quadratic.values()), quadratic
