@@ -210,7 +210,7 @@ def page(rows, names):
     for title, models in dashboard_steps.LISTS.items():
         found = with_backends(rows, ["cleave"])
         here = {name: found[name] for name in models.MODELS if name in found and name in names}
-        text += ["", f"## {title}", "", *(table(here, ["cleave"]) if here else ())]
+        text += ["", f"## {title}", *(["", *table(here, ["cleave"])] if here else ())]
         if absent := [name for name in models.MODELS if name not in here]:
             text += ["", f"Not run: {', '.join(absent)}."]
     for title, backends in SECTIONS.items():

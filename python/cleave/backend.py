@@ -34,8 +34,9 @@ _numbers = itertools.count()
 
 
 def compile_graph(
-    graph: torch.fx.GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, mode: str | None = None
-):
+    graph: torch.fx.GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+):  # fmt: skip
     """The back end: what runs in the place of `graph`, as torch.compile expects it.
 
     options: of `torch.compile(..., options={...})`:

@@ -1,4 +1,4 @@
-"""`torch.compile(backend="cleave")` as it is called: what eager mode gives, bit for bit, and the graphs that it takes."""
+"""`torch.compile(backend="cleave")` in the ways that it is called: what eager mode gives, bit for bit."""
 
 import copy
 import threading

@@ -119,7 +119,9 @@ class GraphWriter:
     def _write_conversion(self, node: torch.fx.Node):
         """What torch.compile's own passes write for ATen's `_to_copy`."""
         source, dtype = node.args
-        text, types = self._writer.write(torch.ops.aten._to_copy.default, {"self": source, "dtype": dtype}, node.meta["val"])
+        text, types = self._writer.write(
+            torch.ops.aten._to_copy.default, {"self": source, "dtype": dtype}, node.meta["val"]
+        )
         self._emit(node, text, types, [self._type(node)])
 
     def _write_call(self, node: torch.fx.Node):

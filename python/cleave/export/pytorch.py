@@ -256,8 +256,11 @@ def aot_backend(graph: fx.GraphModule, inputs: Sequence, *, forward, backward, i
 
 
 def save_all_partition(joint: fx.GraphModule, inputs: Sequence, **options) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """Forward and backward as eager mode has them. What is drawn in a checkpointed region is saved: recomputing would set
-    the generator back, which no program does, and draw the same."""
+    """Forward and backward as eager mode has them.
+
+    What is drawn in a checkpointed region is saved: recomputing would set the generator back, which no program does, and
+    draw the same.
+    """
     from torch._functorch.partitioners import default_partition
     from torch.utils.checkpoint import CheckpointPolicy
 
