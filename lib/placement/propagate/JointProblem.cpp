@@ -82,6 +82,38 @@ void JointProblem::addOp(unsigned op) {
   nodes[op] = problem.addNode(op, end, seconds, bytes);
 }
 
+solve::Assignment JointProblem::convert(const JointProblem &other,
+                                        ArrayRef<unsigned> assignment) const {
+  solve::Assignment result(problem.getNodes().size(), 0);
+  std::vector<char> isForm(result.size(), true);
+  for (unsigned variable = 0; variable < nodes.size(); ++variable) {
+    result[nodes[variable]] = other.getChoice(assignment, variable);
+    isForm[nodes[variable]] = false;
+  }
+  // Forms have no edges among each other.
+  std::vector<std::vector<solve::Cost>> sums(result.size());
+  for (size_t node = 0; node < result.size(); ++node)
+    if (isForm[node])
+      sums[node].assign(problem.getNodes()[node].size, 0);
+  for (const solve::Edge &edge : problem.getEdges()) {
+    const solve::Matrix &matrix = problem.getMatrices()[edge.matrix];
+    auto add = [&](unsigned node, size_t first, size_t step) {
+      for (auto [choice, sum] : llvm::enumerate(sums[node]))
+        sum += matrix.costs[first + choice * step];
+    };
+    if (isForm[edge.first])
+      add(edge.first, result[edge.second], matrix.columns);
+    else if (isForm[edge.second])
+      add(edge.second, size_t(result[edge.first]) * matrix.columns, 1);
+  }
+  for (size_t node = 0; node < result.size(); ++node)
+    for (unsigned choice = 1; choice < sums[node].size(); ++choice)
+      if (std::pair(sums[node][choice], problem.getUsages(node)[choice]) <
+          std::pair(sums[node][result[node]], problem.getUsages(node)[result[node]]))
+        result[node] = choice;
+  return result;
+}
+
 /// A matrix over two lists of placements; where they may not differ, other pairs are forbidden.
 unsigned JointProblem::matrixOf(RankedTensorType type, unsigned from, unsigned to, double weight,
                                 bool mayDiffer) {

@@ -28,6 +28,9 @@ public:
   unsigned getChoice(llvm::ArrayRef<unsigned> assignment, unsigned variable) const {
     return assignment[nodes[variable]];
   }
+  /// The same choices of ops and groups in another problem of the program, from `other`'s: shared
+  /// forms are the cheapest for them, and of those the smallest.
+  solve::Assignment convert(const JointProblem &other, llvm::ArrayRef<unsigned> assignment) const;
   /// Of a step, from the solver's units.
   static double toSeconds(solve::Cost cost) { return static_cast<double>(cost) * secondsPerUnit; }
 

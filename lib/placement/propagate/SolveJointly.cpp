@@ -94,6 +94,31 @@ static LogicalResult noPlacement(Propagation &p, const solve::SolveResult &resul
   return diagnostic;
 }
 
+/// What is best without a limit may fit, and bounds what is best with one: then that is all.
+static solve::SolveResult solveWithinMemory(const JointProblem &problem,
+                                            const JointProblem &unlimited,
+                                            const solve::SolveOptions &options) {
+  solve::SolveResult free = solve::solve(unlimited.getProblem(), options);
+  solve::SolveResult start;
+  if (free.assignment) {
+    solve::Assignment assignment = problem.convert(unlimited, *free.assignment);
+    if (problem.getProblem().isFeasible(assignment)) {
+      start.cost = *problem.getProblem().getCost(assignment);
+      start.assignment = std::move(assignment);
+      start.bound = free.bound;
+      start.hasBound = free.hasBound;
+      return start;
+    }
+  }
+  start = solve::solve(problem.getProblem(), options);
+  if (free.hasBound && !start.bound.isInfeasible &&
+      (!start.hasBound || start.bound.cost < free.bound.cost)) {
+    start.bound = free.bound;
+    start.hasBound = true;
+  }
+  return start;
+}
+
 LogicalResult propagate::solveJointly(Propagation &p, const SolveOptions &options) {
   FailureOr<JointChoices> choices = JointChoices::collect(*p.graph, p.axes);
   if (failed(choices))
@@ -106,7 +131,11 @@ LogicalResult propagate::solveJointly(Propagation &p, const SolveOptions &option
   solve::SolveOptions solving;
   solving.seed = options.seed;
   solving.moves = options.moves;
-  solve::SolveResult result = solve::solve(problem.getProblem(), solving);
+  solve::SolveResult result;
+  if (options.memory)
+    result = solveWithinMemory(problem, JointProblem(*p.graph, *choices, costs), solving);
+  else
+    result = solve::solve(problem.getProblem(), solving);
   if (!result.assignment)
     return noPlacement(p, result, options.memory);
   takeChoices(p, *choices, problem, *result.assignment);
