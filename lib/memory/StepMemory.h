@@ -10,6 +10,8 @@
 
 #include "dialects/train/Program.h"
 
+#include <algorithm>
+
 namespace cleave::memory {
 
 /// A step but for the values of its microbatches, whose peak depends on how they are divided into
