@@ -143,10 +143,6 @@ void PartitionCosts::decideFates(const JointGraph &graph, const RecomputeModel &
     }
 }
 
-bool PartitionCosts::isForward(unsigned choice) const {
-  return ops[values[getValue(choice)].op].isForward;
-}
-
 BitVector PartitionCosts::getKept(const Partition &partition) const {
   BitVector kept(choices.size());
   for (mlir::Value value : partition.saved) {

@@ -37,7 +37,6 @@ public:
   /// What may either be saved or be recomputed, in the order of the function: all but what
   /// tags or effects decide, and views, which are recomputed wherever they are needed.
   llvm::ArrayRef<mlir::Value> getChoices() const { return choices; }
-  bool isForward(unsigned choice) const;
 
   struct Costs {
     /// Of the values of all microbatches.

@@ -31,7 +31,6 @@ public:
     for (unsigned value = 0; value < costs.countValues(); ++value)
       if (isCounted(value))
         totalBytes += double(costs.getBytes(value));
-    std::vector<char> isSeen(costs.countValues());
     for (unsigned value = 0; value < costs.countValues(); ++value)
       if (unsigned op = costs.getOp(value);
           op != PartitionCosts::kNone && costs.getResults(op).front() == value)
@@ -91,7 +90,7 @@ Cut PriceSweep::cut(double price) const {
   auto widthOf = [&](double amount) {
     return amount > 0 ? std::max<int64_t>(1, std::llround(amount * scale)) : 0;
   };
-  std::vector<Network::Node> nodes(costs.countValues(), 0), opNodes;
+  std::vector<Network::Node> nodes(costs.countValues(), 0);
   llvm::DenseMap<unsigned, Network::Node> nodeOfOp;
   std::vector<unsigned> worklist;
   auto nodeOf = [&](unsigned value) {
