@@ -88,7 +88,7 @@ MEAN_OF_DOUBLE = (
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """`row`: of a list of known errors (docs/proof.md). `op`: the op that must be named, which has the edited value
+    """`row`: the project, and the number of the report. `op`: the op that must be named, which has the edited value
     or is its first user that is not linear."""
 
     row: str

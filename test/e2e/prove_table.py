@@ -1,0 +1,143 @@
+"""Proves models on meshes, as test/e2e/placement_cases.py lays them out; writes bench/results/proof.md.
+
+    python test/e2e/prove_table.py --folder /tmp/programs --out bench/results/proof.md [--models llama] [--meshes "dp2;tp2"]
+
+Programs that are in the folder from an earlier run are not made again.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TESTS / "python"))
+import cleave_path  # noqa: E402,F401
+
+import placement_cases as cases  # noqa: E402
+
+import cleave  # noqa: E402
+
+
+@dataclasses.dataclass
+class Outcome:
+    """answer: what `cleave-prove --execute=false` says, or "refused" by the plan. why: the op or the reason."""
+
+    model: str
+    mesh: str
+    answer: str
+    why: str = ""
+    results: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+
+
+class Runner:
+    def __init__(self, build, folder):
+        self.build, self.folder = pathlib.Path(build), pathlib.Path(folder)
+
+    def program(self, model, is_uneven):
+        folder = self.folder / (f"{model}_uneven" if is_uneven else model)
+        found = [path for path in folder.glob("*.mlir") if ".local" not in path.name]
+        if found:
+            return found[0]
+        return cleave.export_spec(cases.spec(model, cases.UNEVEN_BATCH if is_uneven else cases.BATCH), folder)
+
+    def local(self, program, model, mesh):
+        """The local program, or None where the plan is refused."""
+        local = program.with_name(re.sub(r"\W+", "_", mesh) + ".local.mlir")
+        if local.exists():
+            return local
+        uneven = str("uneven" in mesh).lower()
+        plan = cases.plan(model, mesh).write(local.with_suffix(".json"))
+        made = subprocess.run(
+            [self.build / "bin" / "cleave-opt", program, "--mlir-print-debuginfo",
+             f"--annotate-placements=plan={plan} uneven={uneven}", f"--propagate-placements=uneven={uneven}",
+             f"--partition=uneven={uneven}", "-o", local],
+            capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+        return local if made.returncode == 0 else None
+
+    def run(self, model, mesh):
+        if cases.refusal(model, mesh):
+            return Outcome(model, mesh, "refused")
+        program = self.program(model, "uneven" in mesh)
+        local = self.local(program, model, mesh)
+        if not local:
+            return Outcome(model, mesh, "refused")
+        start = time.monotonic()
+        result = subprocess.run(
+            [self.build / "bin" / "cleave-prove", program, local, "--json", "--execute=false"],
+            capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+        seconds = time.monotonic() - start
+        answer = json.loads(result.stdout)
+        findings = answer["findings"]
+        why = answer.get("reason", findings[0].get("op", "") if findings else "")
+        return Outcome(model, mesh, answer["answer"], why, answer["results"], len(findings), seconds)
+
+
+def describe(outcome):
+    if outcome.answer == "proved":
+        return f"proved, {outcome.seconds:.1f} s"
+    if outcome.answer != "unknown" or not outcome.results:
+        return outcome.answer
+    return f"{outcome.answer}: {outcome.failed} of {outcome.results}"
+
+
+def page(outcomes):
+    models = [model for model in cases.MODELS if any(o.model == model for o in outcomes)]
+    by = {(o.model, o.mesh): o for o in outcomes}
+    asked = [o for o in outcomes if o.answer != "refused"]
+    lines = [
+        "# Proofs of models on meshes",
+        "",
+        "`test/e2e/prove_table.py`: the local programs of the [table of placements](../../docs/placement-table.md), each compared "
+        "with the program for one device by [`cleave-prove --execute=false`](../../docs/proof.md): loss, gradients, buffers, "
+        "parameters and optimizer states. Times are of the whole command on a busy machine with 2 cores. Refused "
+        "plans have no program.",
+        "",
+        f"{sum(o.answer == 'proved' for o in asked)} of {len(asked)} are proved.",
+        "",
+        "| mesh | " + " | ".join(models) + " |",
+        "| --- |" + " --- |" * len(models),
+    ]
+    for mesh in cases.MESHES:
+        row = [describe(by[model, mesh]) if (model, mesh) in by else "not run" for model in models]
+        if any(cell != "not run" for cell in row):
+            lines.append(f"| {mesh} | " + " | ".join(row) + " |")
+    groups = {}
+    for outcome in outcomes:
+        if outcome.answer == "unknown":
+            groups.setdefault((outcome.mesh, outcome.why), []).append(outcome.model)
+    lines += ["", "Unknown, with the first op that has no counterpart, or the reason:", ""]
+    lines += ["| mesh | models | op or reason |", "| --- | --- | --- |"]
+    lines += [f"| {mesh} | {', '.join(names)} | {why} |" for (mesh, why), names in groups.items()]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default=os.environ.get("CLEAVE_BUILD", TESTS.parent / "build"))
+    parser.add_argument("--models", default=",".join(cases.MODELS))
+    parser.add_argument("--meshes", default=";".join(cases.MESHES), help="separated by ;")
+    parser.add_argument("--folder", required=True)
+    parser.add_argument("--out")
+    options = parser.parse_args()
+    runner = Runner(options.build, options.folder)
+    outcomes = []
+    for model in options.models.split(","):
+        for mesh in options.meshes.split(";"):
+            outcomes.append(runner.run(model, mesh.strip()))
+            print(f"{model:16} {mesh:14} {describe(outcomes[-1])} {outcomes[-1].why}", flush=True)
+    if options.out:
+        pathlib.Path(options.out).write_text(page(outcomes))
+
+
+if __name__ == "__main__":
+    main()
