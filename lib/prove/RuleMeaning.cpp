@@ -252,8 +252,8 @@ static bool isElementLossGradient(Operation *op) {
              aten::SoftMarginLossBackwardOp, aten::BinaryCrossEntropyBackwardOp>(op);
 }
 
-/// What a loss's gradient at an element is divided by; then its reduction is no part of it. Nothing
-/// if that cannot be said.
+/// What a loss's gradient at an element is divided by; then it does not depend on its reduction.
+/// Nothing if that cannot be said.
 static std::optional<int64_t> divisorOf(Operation *op, ShardingRule &rule) {
   auto reduction = op->getAttrOfType<IntegerAttr>("reduction");
   if (reduction && reduction.getInt() != aten::meanReduction)
