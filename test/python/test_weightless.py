@@ -133,6 +133,8 @@ class Held(Scaled):
 
 
 def test_a_constant_without_values_is_refused(tmp_path):
-    with pytest.raises(cleave.ExportError, match="neither a parameter, a buffer nor an input"):
+    # The tracer of some versions of PyTorch refuses it already.
+    refused = "neither a parameter, a buffer nor an input|test_weightless.py:.* at least two devices, cpu and meta"
+    with pytest.raises(cleave.ExportError, match=refused):
         cleave.export(Held().to("meta"), (torch.randn(2, 4),), loss=mean, out=tmp_path)
     assert not list(tmp_path.iterdir())
