@@ -201,6 +201,22 @@ llvm::Error cleave::runtime::loadWeights(Session &session, const WeightSource &s
   return read(**rest, leftOut, [](llvm::StringRef) { return true; });
 }
 
+llvm::Error cleave::runtime::readConstants(Session &session, const std::string &file,
+                                           llvm::function_ref<bool(const ValueInfo &)> isOwn) {
+  std::vector<ValueInfo> own;
+  llvm::copy_if(session.program().weights(), std::back_inserter(own), isOwn);
+  if (own.empty())
+    return llvm::Error::success();
+  auto tensors = SafetensorsFile::open(file);
+  if (!tensors)
+    return tensors.takeError();
+  return readTensors(
+      **tensors, own, session.grid(), "constants",
+      [&](const ValueInfo &value) { return session.weight(value.name); },
+      [](llvm::StringRef) { return true; },
+      [&](const ValueInfo &value) { return session.hasWeight(value.name); });
+}
+
 llvm::Error cleave::runtime::dump(llvm::ArrayRef<WholeTensor> tensors, OutputFile &file) {
   std::vector<TensorView> views;
   for (const WholeTensor &tensor : tensors) {

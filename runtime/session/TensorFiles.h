@@ -48,6 +48,11 @@ struct WeightSource {
 /// Reads all weights of the session's program, each rank its part.
 llvm::Error loadWeights(Session &session, const WeightSource &source);
 
+/// Reads the weights of the session's program that `isOwn` chooses, constants and the like, from a
+/// safetensors file that may have others; without any it needs no file.
+llvm::Error readConstants(Session &session, const std::string &file,
+                          llvm::function_ref<bool(const ValueInfo &)> isOwn);
+
 /// Writes tensors to a safetensors file.
 llvm::Error dump(llvm::ArrayRef<WholeTensor> tensors, OutputFile &file);
 

@@ -1,10 +1,10 @@
 //===- Evaluation.cpp - the loss over an evaluation set -------------------===//
 
 #include "runtime/train/Evaluation.h"
-#include "runtime/io/Safetensors.h"
 #include "runtime/program/Form.h"
 #include "runtime/ranks/WholeTensors.h"
 #include "runtime/session/SharedState.h"
+#include "runtime/session/TensorFiles.h"
 #include "runtime/train/Agreement.h"
 #include "runtime/train/Inputs.h"
 #include "runtime/train/LossShares.h"
@@ -132,24 +132,9 @@ llvm::Error Evaluation::createSession(Session &from) {
                        "evaluate a program with the same stages and schedule",
                        other->path(), value.name);
   }
-  return readConstants();
-}
-
-/// Constants are the other program's own.
-llvm::Error Evaluation::readConstants() {
-  std::vector<ValueInfo> constants;
-  llvm::copy_if(other->weights(), std::back_inserter(constants),
-                [](const ValueInfo &value) { return value.role == RoleKind::Constant; });
-  if (constants.empty())
-    return llvm::Error::success();
-  auto file = SafetensorsFile::open(options.evalConstants);
-  if (!file)
-    return file.takeError();
-  return readTensors(
-      **file, constants, session->grid(), "constants",
-      [&](const ValueInfo &value) { return session->weight(value.name); },
-      [](llvm::StringRef) { return true; },
-      [&](const ValueInfo &value) { return session->hasWeight(value.name); });
+  // Constants are the other program's own.
+  return readConstants(*session, options.evalConstants,
+                       [](const ValueInfo &value) { return value.role == RoleKind::Constant; });
 }
 
 //===----------------------------------------------------------------------===//

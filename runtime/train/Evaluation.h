@@ -37,7 +37,6 @@ private:
   /// The ranks that run the program together.
   Communicator &ranks() const { return alone ? *alone : world; }
   llvm::Error checkProgram() const;
-  llvm::Error readConstants();
   /// Gives the other program's session the weights that `from` has now.
   llvm::Error copyWeights(Session &from);
   /// How much a microbatch of the data, by its number, counts in the mean.

@@ -3,7 +3,6 @@
 #include "runtime/train/TrainedProgram.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/exec/Compare.h"
-#include "runtime/io/Safetensors.h"
 #include "runtime/program/Form.h"
 #include "runtime/ranks/StageMap.h"
 #include "runtime/session/TensorFiles.h"
@@ -155,24 +154,9 @@ llvm::Error TrainedProgram::createSession(SessionOptions base, TrainedProgram &k
   if (llvm::Error error = createSession(std::move(base)))
     return error;
   shared = std::make_unique<SharedState>(*keeper.session, *session, sharedNames);
-  return readOwnWeights();
-}
-
-/// Constants, and what masks of its length state dicts leave out.
-llvm::Error TrainedProgram::readOwnWeights() {
-  std::vector<ValueInfo> own;
-  llvm::copy_if(program.weights(), std::back_inserter(own),
-                [&](const ValueInfo &value) { return !sharedNames.count(value.fileName); });
-  if (own.empty())
-    return llvm::Error::success();
-  auto file = SafetensorsFile::open(constants);
-  if (!file)
-    return file.takeError();
-  return readTensors(
-      **file, own, session->grid(), "constants",
-      [&](const ValueInfo &value) { return session->weight(value.name); },
-      [](llvm::StringRef) { return true; },
-      [&](const ValueInfo &value) { return session->hasWeight(value.name); });
+  // Constants, and what masks of its length state dicts leave out.
+  return readConstants(*session, constants,
+                       [&](const ValueInfo &value) { return !sharedNames.count(value.fileName); });
 }
 
 std::string TrainedProgram::describeBatch() const {

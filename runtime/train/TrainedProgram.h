@@ -83,7 +83,6 @@ public:
 
 private:
   llvm::Error checkBatch(const ScheduleInfo *schedule);
-  llvm::Error readOwnWeights();
 
   /// What `--data` and the like say for this program.
   std::string source;

@@ -94,14 +94,18 @@ class Mixed(nn.Module):
         return self.wide(self.narrow(x).float() * self.gain)
 
 
-@pytest.mark.parametrize("passes", [["--clip-gradients=max-norm=0.05"], ["--scale-loss=init-scale=3e7", "--clip-gradients=max-norm=0.05"]])
+CLIP = "--clip-gradients=max-norm=0.05"
+
+
+@pytest.mark.parametrize("passes", [[CLIP], ["--scale-loss=init-scale=3e7", CLIP]])
 def test_factors_are_wider_than_gradients(build_dir, tmp_path, passes):
     """Of the norm, and of a scale that is no power of two: PyTorch multiplies by them before it rounds."""
     torch.manual_seed(0)
     module = Mixed()
     spec = cleave.ExportSpec(
         module, (torch.randn(4, 6, dtype=torch.bfloat16),), targets=(torch.randint(8, (4,)),), name="mixed",
-        loss=nn.functional.cross_entropy, optimizer=optim.AdamW(module.parameters(), lr=0.02), accumulate_in=torch.float32,
+        loss=nn.functional.cross_entropy, optimizer=optim.AdamW(module.parameters(), lr=0.02),
+        accumulate_in=torch.float32,
     )  # fmt: skip
     case = FormedRun(build_dir, tmp_path, spec, Form(passes=passes), STEPS)
     case.train()
@@ -113,7 +117,7 @@ def test_factors_are_wider_than_gradients(build_dir, tmp_path, passes):
 def test_gradients_are_clipped_as_optimizers_take_them(build_dir, tmp_path, case):
     """Their norm is of what was rounded, whatever optimizer takes it: bit for bit clip_grad_norm_ of `parameter.grad`."""
     make, before, after = CLIPPED[case]
-    passes = [*before, "--clip-gradients=max-norm=0.05", *after]
+    passes = [*before, CLIP, *after]
     case = run(build_dir, tmp_path, make_spec(make), Form(microbatches=MICROBATCHES, passes=passes))
     rows, expected = case.train(), case.expect(max_norm=0.05)
     assert [row["loss"] for row in rows] == expected.losses and min(row["gradient_norm"] for row in rows) > 0.05
@@ -232,7 +236,9 @@ EXACT = RANKS | {
     "1f1b-lowered": Form(2, MICROBATCHES, None, [*pipeline("1f1b", MICROBATCHES), "--lower-to-exec"]),
     "zero-bubble": Form(2, MICROBATCHES, None, pipeline("zb-h1", MICROBATCHES)),
     "tp-1f1b": Form(4, MICROBATCHES, TP2, [*PLACED, *pipeline("1f1b", MICROBATCHES)]),
-    "fsdp-zero-bubble": Form(4, MICROBATCHES, FSDP2, [*PLACED, *pipeline("zb-h1", MICROBATCHES, ["--split-fsdp-collectives"])]),
+    "fsdp-zero-bubble": Form(
+        4, MICROBATCHES, FSDP2, [*PLACED, *pipeline("zb-h1", MICROBATCHES, ["--split-fsdp-collectives"])]
+    ),
 }
 
 
@@ -275,7 +281,9 @@ def make_wide_spec(accumulate_in=torch.float32):
 
 LOWERED = {
     "one": Form(passes=["--lower-to-exec"]),
-    "tp": Form(2, 2, Plan({"tp": 2}, {"0": ColwiseParallel("tp"), "2": RowwiseParallel("tp")}), [*PLACED, "--lower-to-exec"]),
+    "tp": Form(
+        2, 2, Plan({"tp": 2}, {"0": ColwiseParallel("tp"), "2": RowwiseParallel("tp")}), [*PLACED, "--lower-to-exec"]
+    ),
     "fsdp": Form(2, 2, FSDP2, [*SPLIT, "--lower-to-exec"]),
 }
 
