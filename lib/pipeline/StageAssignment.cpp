@@ -571,6 +571,10 @@ std::optional<unsigned> StageAssignment::getStage(Operation *op) const {
   return found == stages.end() ? std::nullopt : std::optional<unsigned>(found->second);
 }
 
+std::optional<unsigned> StageAssignment::getForwardStage(Operation *op) const {
+  return isPlaced(op) ? getStage(op) : std::nullopt;
+}
+
 unsigned StageAssignment::getFirstConsumer(BlockArgument argument) const {
   auto found = presence.find(argument);
   return found == presence.end() ? 0 : std::max(0, found->second.find_first());

@@ -43,6 +43,8 @@ public:
   unsigned getNumStages() const { return numStages; }
   /// None for an op that every stage that needs it runs.
   std::optional<unsigned> getStage(mlir::Operation *op) const;
+  /// The same for ops of the forward alone; none for others.
+  std::optional<unsigned> getForwardStage(mlir::Operation *op) const;
   /// Where a result of the function comes from.
   unsigned getResultStage(unsigned index) const { return resultStages[index]; }
   /// The first stage whose forward takes the argument; 0 for one that no forward takes.

@@ -38,6 +38,8 @@ struct OutlineStages : pipeline::impl::OutlineStagesBase<OutlineStages> {
     FailureOr<StageAssignment> assignment = StageAssignment::create(*graph, *request);
     if (failed(assignment))
       return signalPassFailure();
+    if (markOnly)
+      return mark(program->microbatch, *assignment);
     FailureOr<OutlinedStages> outlined =
         buildStages(*program, *graph, *assignment, policy, recompute);
     if (failed(outlined))
@@ -86,6 +88,16 @@ private:
       }
     }
     return request;
+  }
+
+  /// Ops that every stage runs for itself get no mark.
+  static void mark(func::FuncOp microbatch, const StageAssignment &assignment) {
+    Builder builder(microbatch.getContext());
+    for (Operation &op : microbatch.front().without_terminator()) {
+      op.removeAttr(train::kStageAttrName);
+      if (std::optional<unsigned> stage = assignment.getForwardStage(&op))
+        op.setAttr(train::kStageAttrName, builder.getI64IntegerAttr(*stage));
+    }
   }
 
   static LogicalResult checkSupported(const train::ProgramFunctions &program) {

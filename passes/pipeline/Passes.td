@@ -33,6 +33,10 @@ def OutlineStages : Pass<"outline-stages", "::mlir::ModuleOp"> {
     Each stage is then split into forward and backward as by `--partition-joint`, with the same
     `policy` and `recompute`.
 
+    With `mark-only` nothing is outlined: the forward's ops get the `train.stage` by which another run of the pass,
+    without `count` and `at`, cuts them alike. `cleave.compile_step` cuts a program for another batch size by the marks
+    of the first one.
+
     Before:
     ```mlir
     func.func @microbatch(%x, %v, %w, %s) -> (loss, gradient "v", gradient "w") {
@@ -67,6 +71,7 @@ def OutlineStages : Pass<"outline-stages", "::mlir::ModuleOp"> {
               clEnumValN(::cleave::backward::RecomputeLevel::Cheap, "cheap", "also pointwise ops, conversions and copies"),
               clEnumValN(::cleave::backward::RecomputeLevel::Gathers, "gathers", "also all_gathers: shards are saved"),
               clEnumValN(::cleave::backward::RecomputeLevel::All, "all", "everything"))}]>,
+    Option<"markOnly", "mark-only", "bool", "false", "only put 'train.stage' on the forward's ops, as they would be cut">,
     Option<"explain", "explain", "bool", "false", "print the stages, their costs and the values that cross">
   ];
   let statistics = [

@@ -82,6 +82,13 @@ class Page:
         return path
 
 
+@dataclasses.dataclass(frozen=True)
+class Timeline(Page):
+    """When each rank does what in a step; `figures` has it in numbers, as `cleave-sim --json` prints it."""
+
+    figures: dict = dataclasses.field(repr=False, default_factory=dict)
+
+
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     def line(cells, tag):
         return "<tr>" + "".join(f"<{tag}>{html.escape(str(cell))}</{tag}>" for cell in cells) + "</tr>"

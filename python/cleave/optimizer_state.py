@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import collections
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import torch
 
 from cleave.export.traced_step import is_fresh
 from cleave.native import native
+
+if TYPE_CHECKING:
+    from cleave.ranks import Ranks
 
 
 def fresh_copy(
@@ -66,18 +70,22 @@ class OptimizerStates:
 
     def __init__(
         self, optimizers: list[torch.optim.Optimizer], parameters: Mapping[str, torch.nn.Parameter], values: list[dict],
-        show: Callable[[torch.Tensor, dict, torch.Tensor], torch.Tensor],
+        ranks: Ranks,
     ):  # fmt: skip
         self._states, first_group = [], 0
         for optimizer in optimizers:
             held = {p for group in optimizer.param_groups for p in group["params"]}
             own = [value for value in values if parameters[value["name"]] in held]
-            self._states.append(OptimizerState(optimizer, first_group, parameters, own, show))
+            self._states.append(OptimizerState(optimizer, first_group, parameters, own, ranks))
             first_group += len(optimizer.param_groups)
 
     def memory(self) -> dict[str, torch.Tensor]:
         """The tensors by the program's file names."""
         return {name: tensor for state in self._states for name, tensor in state.memory().items()}
+
+    def tensors(self) -> dict[tuple[str, str], torch.Tensor]:
+        """The tensors by parameter's name and slot."""
+        return {key: tensor for state in self._states for key, tensor in state.tensors().items()}
 
     def begin_step(self, session, rate_groups: set[int]) -> int:
         """Follows or refuses what has changed; the number of the step to run.
@@ -103,15 +111,15 @@ class OptimizerState:
     """Reads hyper-parameters before each step, and keeps `optimizer.state` what `optimizer.step()` would leave.
 
     first_group: the number of its first parameter group among those of all optimizers.
-    parameters: by name. values: the program's states of it, descriptions with name, slot, shape and dtype. show:
-        what others see of a tensor that is this rank's part of a whole one.
+    parameters: by name. values: the program's states of it, descriptions with name, slot, shape and dtype. ranks:
+        what lies where: others see a tensor that is this rank's part of a whole one as a DTensor.
     """
 
     def __init__(
         self, optimizer: torch.optim.Optimizer, first_group: int, parameters: Mapping[str, torch.nn.Parameter],
-        values: list[dict], show: Callable[[torch.Tensor, dict, torch.Tensor], torch.Tensor],
+        values: list[dict], ranks: Ranks,
     ):  # fmt: skip
-        self._optimizer, self._first_group = optimizer, first_group
+        self._optimizer, self._first_group, self._ranks = optimizer, first_group, ranks
         # Since the state was fresh.
         self.steps = 0
         self.has_state = bool(values)
@@ -120,14 +128,17 @@ class OptimizerState:
         self._tensors: dict[tuple[torch.nn.Parameter, str], torch.Tensor] = {}
         self._shown: dict[tuple[torch.nn.Parameter, str], torch.Tensor] = {}
         self._file_names: dict[str, torch.Tensor] = {}
-        self._names = {}
+        self._names, self._keys, self._values = {}, {}, {}
         for value in values:
             parameter = parameters[value["name"]]
             tensor = self._own(parameter, value)
             self._tensors[parameter, value["slot"]] = self._file_names[value["file_name"]] = tensor
-            self._shown[parameter, value["slot"]] = show(tensor, value, parameter)
+            self._shown[parameter, value["slot"]] = ranks.show(tensor, value, parameter)
+            self._keys[value["name"], value["slot"]] = tensor
+            self._values[parameter, value["slot"]] = value
             self._names[parameter, value["slot"]] = f"{value['slot']} of '{value['name']}'"
         self._counts = {p: torch.zeros(()) for p, _ in self._tensors} if self._has_count else {}
+        self._version = 0
         self._options = [self._fixed_options(group) for group in optimizer.param_groups]
         self._groups = [list(group["params"]) for group in optimizer.param_groups]
         self._take_over()
@@ -144,6 +155,10 @@ class OptimizerState:
         """The tensors by the program's file names."""
         return self._file_names
 
+    def tensors(self) -> dict[tuple[str, str], torch.Tensor]:
+        """The tensors by parameter's name and slot."""
+        return self._keys
+
     def begin_step(self, session, rate_groups: set[int]) -> None:
         """Follows or refuses what has changed."""
         groups = self._optimizer.param_groups
@@ -156,8 +171,11 @@ class OptimizerState:
                 "compile another one"
             )
         for number, group in enumerate(groups):
-            for option, value in self._fixed_options(group).items():
-                if value != (expected := self._options[number].get(option)):
+            known, found = self._options[number], self._fixed_options(group)
+            if known.keys() != found.keys():
+                found = {**dict.fromkeys(known), **found}
+            for option, value in found.items():
+                if value != (expected := known.get(option)):
                     raise native().Error(
                         f"parameter group {number}: expected {option} = {expected}, as when the step was compiled, found "
                         f"{value}: only lr may change; close() the step and compile another one"
@@ -169,8 +187,7 @@ class OptimizerState:
 
     def end_step(self, number: int) -> None:
         self.steps = number
-        for count in self._counts.values():
-            count.fill_(number)
+        self._count(number)
         if number == 1:
             self._show()
 
@@ -185,7 +202,8 @@ class OptimizerState:
         if self.steps == 0:
             return bool(state)
         return any(state.get(p, {}).get(slot) is not shown for (p, slot), shown in self._shown.items()) or any(
-            state.get(p, {}).get("step") is not count for p, count in self._counts.items()
+            state.get(p, {}).get("step") is not count or count._version != self._version
+            for p, count in self._counts.items()
         )
 
     def _take_over(self) -> None:
@@ -207,7 +225,10 @@ class OptimizerState:
                 )
             if found is not shown:
                 with torch.no_grad():
-                    shown.copy_(found)
+                    if type(found) is torch.Tensor and shown is not tensor:
+                        tensor.copy_(self._ranks.part(found, self._values[parameter, slot]))  # a whole one, of a checkpoint
+                    else:
+                        shown.copy_(found)
         for parameter in self._counts:
             counts.add(int(state[parameter]["step"]))
         if len(counts) > 1:
@@ -216,9 +237,14 @@ class OptimizerState:
             )
         # Momentum of a loaded state is not that of a first step.
         self.steps = counts.pop() if counts else max(self.steps, 1)
-        for count in self._counts.values():
-            count.fill_(self.steps)
+        self._count(self.steps)
         self._show()
+
+    def _count(self, steps: int) -> None:
+        """Writes the number of steps where others read it; all counts are written as often."""
+        for count in self._counts.values():
+            count.fill_(steps)
+            self._version = count._version
 
     def _show(self) -> None:
         for (parameter, slot), shown in self._shown.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import subprocess
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 
 from cleave.export.errors import ExportError, ExportNote
-from cleave.figures import Costs, Page, Picture
+from cleave.figures import Costs, Page, Picture, Timeline
 from cleave.native import native
 from cleave.ops import Op
 from cleave.passes import pipeline_text
@@ -107,6 +108,26 @@ class Program:
             path = pathlib.Path(folder, "placements.json")
             self._copy().run_passes(f"{self._annotate(folder)},propagate-placements{{explain-json={path}}}")
             return Page(render(json.loads(path.read_text()), self.name))
+
+    def timeline(self, **options) -> Timeline:
+        """What each rank does when, simulated by cleave-sim: of a program with a schedule, or with stages and `schedule`.
+
+        options: cleave-sim's, such as costs="2,2,1,0.1", schedule="zbv", ranks=4, cluster="H100", or profile and measured,
+            files that `cleave-run --profile` wrote: the measured step beside the simulated one.
+        """
+        from cleave.tools import find_tool
+
+        given = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+        with tempfile.TemporaryDirectory(prefix="cleave-") as folder:
+            program, page = pathlib.Path(folder, "program.mlirbc"), pathlib.Path(folder, "timeline.html")
+            program.write_bytes(self._native.serialize())
+            ran = subprocess.run(
+                [find_tool("cleave-sim"), str(program), *given, "--json", f"--html={page}"], capture_output=True, text=True,
+                check=False,
+            )  # fmt: skip
+            if ran.returncode:
+                raise native().Error(ran.stderr.strip().replace(str(program), self.name))
+            return Timeline(page.read_text(), json.loads(ran.stdout))
 
     def _copy(self) -> Program:
         return Program(self._native.serialize(), self.name)

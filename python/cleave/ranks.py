@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import zlib
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,30 @@ def is_sharded(tensor: torch.Tensor) -> bool:
     return isinstance(tensor, DTensor)
 
 
+def data_axes(mesh: Mapping[str, int], plan: Plan | None) -> list[str]:
+    """The axes of a mesh over which batches are divided: without a plan all."""
+    if plan is None:
+        return list(mesh)
+    axes = {rule["axis"] for rule in plan.rules if rule.get("style") in ("data", "fsdp", "hsdp")}
+    axes |= {rule["replicate_axis"] for rule in plan.rules if rule.get("style") == "hsdp"}
+    return [axis for axis in mesh if axis in axes]
+
+
+def part_of_batch(mesh: Mapping[str, int], plan: Plan | None, rank: int) -> tuple[int, int]:
+    """Which part of each batch a rank brings, and how many there are; several ranks may bring the same."""
+    index, count, axes = 0, 1, data_axes(mesh, plan)
+    for axis, size in mesh.items():
+        if axis in axes:
+            index, count = index * size + coordinate(mesh, axis, rank), count * size
+    return index, count
+
+
+def coordinate(mesh: Mapping[str, int], axis: str, rank: int) -> int:
+    """Where a rank is along an axis; the last one counts fastest."""
+    stride = math.prod(list(mesh.values())[list(mesh).index(axis) + 1 :])
+    return rank // stride % mesh[axis]
+
+
 class Ranks:
     """This process and those that it trains with, on the axes of a mesh.
 
@@ -35,6 +60,8 @@ class Ranks:
         self.mesh, self.native, self.rank, self.size = dict(mesh), None, 0, 1
         self._group = group
         self._device_mesh: Any = None
+        # The process group of the ranks that share a pipeline with this one.
+        self._column: Any = None
         self._stages = pipeline.stages if pipeline else 1
         of_mesh = math.prod(self.mesh.values())
         if dist.is_available() and dist.is_initialized() and (self.mesh or pipeline):
@@ -83,26 +110,58 @@ class Ranks:
         if problems := [f"rank {rank}: {text}" for rank, text in enumerate(texts) if text]:
             raise native().Error("\n".join(problems))
 
-    def check_same(self, what: str) -> None:
-        """Raises on all ranks unless they all bring the same text: what kind of batch they have, say."""
-        if self.native is None:
-            return
+    def check_same(self, what: str, problem: Exception | None) -> None:
+        """Raises on all ranks unless they all bring the same text, what kind of batch they have, and none has a problem."""
+        # Another on each rank with a problem, so that ranks with the same one do not go on.
+        number = zlib.crc32(what.encode()) if problem is None else -1 - self.rank
         try:
-            if self.native.have_same(zlib.crc32(what.encode()), "what the batch is like"):
+            if self.native.have_same(number, "what the batch is like"):
                 return
-            texts = self.native.gather(what, "what the batch is like")
+            text = f"{type(problem).__name__}: {problem}" if problem is not None else ""
+            texts = self.native.gather(json.dumps([what, text]), "what the batch is like")
         except RuntimeError as error:
+            if problem is not None:
+                raise problem from None
             raise native().Error(f"rank {self.rank} has lost another rank before a step: {error}") from None
-        listed = "\n".join(f"rank {rank}: {text}" for rank, text in enumerate(texts))
+        if problem is not None:
+            raise problem
+        found = [json.loads(text) for text in texts]
+        if problems := [f"rank {rank}: {text}" for rank, (_, text) in enumerate(found) if text]:
+            raise native().Error("\n".join(problems))
+        listed = "\n".join(f"rank {rank}: {what}" for rank, (what, _) in enumerate(found))
         raise native().Error(f"expected batches of the same types and shapes on all ranks, found\n{listed}")
+
+    def mean(self, value: float) -> float:
+        """Of a number that each rank has, and that all bring together."""
+        if self.native is None:
+            return value
+        return math.fsum(map(float, self.native.gather(repr(value), "the loss"))) / self.size
 
     def parts_of_batch(self, plan: Plan | None) -> int:
         """Over how many ranks a laid-out program divides the batch of which each rank brings its part."""
-        if plan is None:
-            return 1
-        axes = {rule["axis"] for rule in plan.rules if rule.get("style") in ("data", "fsdp", "hsdp")}
-        axes |= {rule["replicate_axis"] for rule in plan.rules if rule.get("style") == "hsdp"}
-        return math.prod(size for axis, size in self.mesh.items() if axis in axes)
+        return 1 if plan is None else math.prod(self.mesh[axis] for axis in data_axes(self.mesh, plan))
+
+    # Stages -------------------------------------------------------------------------------------
+
+    def spread(self, tensors: Mapping[str, torch.Tensor], owned: set[str], held: set[str]) -> None:
+        """Gives all ranks along the pipeline the values of tensors that some of them have.
+
+        All ranks bring tensors of the same names. owned: what this rank changes. held: what it has.
+        """
+        mine = json.dumps([sorted(owned), sorted(held)])
+        known = [[set(names) for names in json.loads(text)] for text in self.native.gather(mine, "which values ranks have")]
+        inner = self.size // self.size_of_pipeline
+        column = list(range(self.rank % inner, self.size, inner))
+        if self._column is None:
+            self._column = self._group if inner == 1 else dist.new_group(
+                [dist.get_global_rank(self._group, rank) for rank in column], use_local_synchronization=True
+            )  # fmt: skip
+        for name, tensor in sorted(tensors.items()):
+            have = [rank for rank in column if name in known[rank][0]] or [rank for rank in column if name in known[rank][1]]
+            if have:
+                part = tensor.detach()
+                part = part.to_local() if is_sharded(part) else part
+                dist.broadcast(part, dist.get_global_rank(self._group, have[0]), group=self._column)
 
     # Sharded values -----------------------------------------------------------------------------
 
@@ -173,7 +232,7 @@ class Ranks:
         """This rank's part of a tensor, of which the program has `value`."""
         part = whole
         for axis, dim, _ in sorted(value["shards"], key=lambda shard: shard[2]):
-            count, place = self.mesh[axis], self._coordinate(axis)
+            count, place = self.mesh[axis], coordinate(self.mesh, axis, self.rank)
             size = -(-part.shape[dim] // count)  # as torch.chunk divides
             begin = min(place * size, part.shape[dim])
             part = part.narrow(dim, begin, min(size, part.shape[dim] - begin))
@@ -182,14 +241,6 @@ class Ranks:
                 f"'{value['name']}': expected a part of shape {value['shape']} of {list(whole.shape)}, found {list(part.shape)}"
             )
         return part
-
-    def _coordinate(self, axis: str) -> int:
-        stride = 1
-        for name, size in reversed(self.mesh.items()):
-            if name == axis:
-                return self.rank // stride % size
-            stride *= size
-        raise KeyError(axis)
 
 
 def _shards(shards) -> tuple[tuple[str, int], ...]:

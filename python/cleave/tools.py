@@ -5,7 +5,20 @@ from __future__ import annotations
 import importlib.util
 import os
 import pathlib
+import shutil
 import sys
+
+
+def find_tool(name: str) -> str:
+    """Where a tool is: in a wheel, in the build that is named, in that of the checkout, or on the path."""
+    package = pathlib.Path(__file__).resolve().parent
+    folders = [package / "bin", package.parent.parent / "build" / "bin"]
+    if build := os.environ.get("CLEAVE_BUILD"):
+        folders.insert(1, pathlib.Path(build) / "bin")
+    places = [str(folder / name) for folder in folders if (folder / name).exists()]
+    if not places and not (found := shutil.which(name)):
+        raise FileNotFoundError(f"expected {name} in {' or '.join(map(str, folders))} or on the path, found none")
+    return places[0] if places else found
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ import torch
 
 from cleave.export.errors import ExportError
 from cleave.export.inputs import Input, Signature
-from cleave.export.pytorch import note_optimizer_step, pytree
+from cleave.export.pytorch import count_gradient_hooks, hook_tables, note_optimizer_step, pytree, step_hooks
 from cleave.export.roles import State
 from cleave.export.spec import ExportSpec
 from cleave.native import native
@@ -25,6 +25,7 @@ from cleave.optimizer_state import OptimizerStates, can_be_adopted, fresh_copy
 from cleave.plan import Plan
 from cleave.programs import Program, trace_spec
 from cleave.ranks import Ranks, is_sharded
+from cleave.stage_cuts import StageCuts, run_forward_schedule, splits_backward
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +123,7 @@ class Step:
         if clip_norm is not None and not clip_norm > 0:
             raise ExportError(f"expected a positive clip_norm, found {clip_norm!r}")
         self._model, self._loss_fn, self._optimizers = model, loss_fn, optimizers
+        self._modules = list(model.modules())
         self._pipeline, self._clip_norm, self._options = pipeline, clip_norm, options
         self._plan = plan if isinstance(plan, Plan) else Plan(mesh, plan) if plan is not None and mesh else None
         if plan is not None and self._plan is None:
@@ -130,9 +132,12 @@ class Step:
         if self._plan is None and set(self._mesh) - {"dp"}:
             raise ExportError(f"expected a plan for the mesh {self._mesh}: only the axis 'dp' needs none")
         self._programs: dict[Any, _Compiled] = {}
+        self._cuts = StageCuts(pipeline.stages, pipeline.balance) if pipeline else None
         # Of the first batch: its structure, and its inputs as they were traced.
         self._first: tuple[Any, list[Any], list[Input]] | None = None
         self._state: OptimizerStates | None = None
+        # Whether parameters and buffers lie as programs have them on ranks.
+        self._is_laid_out = False
         # The parameters that this rank trains, or uses.
         self._held: set[str] | None = None
         self._ranks: Ranks | None = None
@@ -157,7 +162,67 @@ class Step:
         """The program that was compiled last, as it runs; None before the first step."""
         return list(self._programs.values())[-1].program if self._programs else None
 
-    def __call__(self, inputs: Any, *targets: Any) -> StepResult:
+    def __call__(self, inputs: Any, *targets: Any, microbatches: int | None = None) -> StepResult:
+        """Trains by one step.
+
+        microbatches: into which this batch is divided; those of `compile_step` by default.
+        """
+        microbatches = self._microbatches if microbatches is None else microbatches
+        if not isinstance(microbatches, int) or microbatches < 1:
+            raise ExportError(f"expected a positive number of microbatches, found {microbatches!r}")
+        compiled, tensors, number = self._prepare(inputs, targets, microbatches, trains=True)
+        loss = compiled.session.step(number, [tensors[i] for i in compiled.order])
+        self._state.end_step(number)
+        compiled.note_changes()
+        for optimizer in self._optimizers:
+            note_optimizer_step(optimizer)
+            for hook in step_hooks(optimizer)[1]:
+                hook(optimizer, (), {})
+        norm = compiled.session.result("output.gradient_norm") if self._clip_norm is not None else None
+        outputs = compiled.outputs(self._ranks) if self._options["outputs"] else None
+        return StepResult(torch.tensor(loss, dtype=compiled.loss_dtype), norm, outputs)
+
+    def evaluate(self, inputs: Any, *targets: Any, microbatches: int | None = None) -> StepResult:
+        """The loss and the outputs of a batch, by the forward alone, of a model in evaluation mode (`model.eval()`).
+
+        For any layout on ranks, those too in which no rank has a model that it could call. Batches are divided over ranks
+        as those of steps are.
+
+        microbatches: 1 by default; in a pipeline those of its steps, where they divide the batch.
+        """
+        if self._model.training:
+            raise ExportError("expected the model in evaluation mode, model.eval(), found it in training mode")
+        compiled, tensors, number = self._prepare(inputs, targets, microbatches, trains=False)
+        loss = compiled.session.step(number, [tensors[i] for i in compiled.order])
+        if self._divides_untyped:
+            loss = self._ranks.mean(loss)
+        return StepResult(torch.tensor(loss, dtype=compiled.loss_dtype), None, compiled.outputs(self._ranks))
+
+    def gather_stages(self) -> None:
+        """Gives every rank of a pipeline the parameters, buffers and optimizer state that others have trained.
+
+        After it the model and the optimizer are whole on each rank (parts of what a plan shards), to be saved, say. All
+        ranks call it together; of other layouts nothing is to be gathered.
+        """
+        trained = [compiled for key, compiled in self._programs.items() if key[3]]
+        if self._pipeline is None or self._ranks is None or self._ranks.native is None or not trained:
+            return
+        session, weights = trained[-1].session, trained[-1].weights
+        held = {name for name in weights if session.has_weight(name)}
+        updated = {name for name in weights if session.has_optimizer_state(name)}
+        self._ranks.spread(weights, updated & held, held)
+        states = {" ".join(key): tensor for key, tensor in self._state.tensors().items()}
+        own = {" ".join(key) for key in self._state.tensors() if session.has_optimizer_state(key[0])}
+        self._ranks.spread(states, own, own)
+        trained[-1].note_changes()
+
+    @property
+    def _divides_untyped(self) -> bool:
+        """Whether ranks run the same whole program, each on its own batches."""
+        return self._plan is None and self._pipeline is None
+
+    def _prepare(self, inputs, targets, microbatches: int | None, trains: bool) -> tuple[_Compiled, list[torch.Tensor], int]:
+        """The program for a batch, the batch's tensors, and the number of the step."""
         if self._closed:
             raise native().Error("the step is closed")
         if os.getpid() != self._process:
@@ -168,52 +233,88 @@ class Step:
         args, kwargs = _arguments(inputs)
         leaves, tree = pytree.tree_flatten((args, kwargs, targets))
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        key = (tree, tuple(_kind(leaf) for leaf in leaves), self._model.training)
+        if not self._programs:
+            self._modules = list(self._model.modules())
+        modes = tuple([module.training for module in self._modules])
+        key = (tree, tuple(_kind(leaf) for leaf in leaves), modes, trains, microbatches)
         if self._ranks is None:
             self._ranks = Ranks(self._mesh, self._pipeline, self._options["group"], self._options["timeout"])
-        self._ranks.check_same(", ".join(map(str, key[1])))
-        compiled = self._programs.get(key)
+        compiled, number, problem = self._programs.get(key), 1, None
+        try:
+            if others := [kind for kind in key[1] if isinstance(kind, _OtherKind)]:
+                raise ExportError(f"expected tensors, numbers and strings as a step's arguments, found {others[0].name}")
+            if torch.is_autocast_enabled("cpu"):
+                raise ExportError(
+                    "found autocast around the step, which it does not follow: put it into the model's forward"
+                )
+            if compiled is not None:
+                number = self._begin(compiled, trains)
+        except (ExportError, native().Error) as error:
+            problem = error
+        # What is wrong on one rank keeps all from a step in which they would wait for it.
+        if self._ranks.native is not None:
+            self._ranks.check_same(_about(key, self._microbatches), problem)
+        elif problem is not None:
+            raise problem
         if compiled is None:
             compiled = self._compile(key, args, kwargs, targets)
+            with self._ranks.together("the first step"):
+                number = self._begin(compiled, trains)
+        return compiled, tensors, number
+
+    def _begin(self, compiled: _Compiled, trains: bool) -> int:
+        """Follows or refuses what has changed since the last step; the number of the next."""
         compiled.check(self._model)
-        number = self._state.begin_step(compiled.session, compiled.rate_groups)
-        loss = compiled.session.step(number, [tensors[i] for i in compiled.order])
-        self._state.end_step(number)
-        compiled.note_changes()
+        if not trains:
+            return 1
         for optimizer in self._optimizers:
-            note_optimizer_step(optimizer)
-        norm = compiled.session.result("output.gradient_norm") if self._clip_norm is not None else None
-        outputs = compiled.outputs(self._ranks, self._microbatches) if self._options["outputs"] else None
-        return StepResult(torch.tensor(loss, dtype=compiled.loss_dtype), norm, outputs)
+            if step_hooks(optimizer)[0]:
+                raise ExportError(
+                    f"{type(optimizer).__name__} has a hook that runs before its step (register_step_pre_hook), where the "
+                    "compiled step has no gradients to show; remove it"
+                )
+        return self._state.begin_step(compiled.session, compiled.rate_groups)
 
     # Compiling ----------------------------------------------------------------------------------
 
     def _compile(self, key, args, kwargs, targets) -> _Compiled:
+        *_, trains, microbatches = key
         # Ranks begin together or not at all: one that cannot compile tells the others.
         with self._ranks.together("the trace of the step"):
             self._check_like_first(*key[:2])
             self._settle()
-            program, names, state = self._trace(key, args, kwargs, targets)
+            if microbatches is None:
+                microbatches = 1 if self._pipeline is None else self._divide(args, kwargs, targets)
+            program, names, state = self._trace(key, args, kwargs, targets, microbatches)
             signature = native().signature(program._native, self._ranks.rank, self._ranks.size)
         with self._ranks.together("the memory of the step"):
             adopt = {}
             for value in signature["weights"]:
                 adopt[value["file_name"]] = self._adopt(value, program.tensors, state)
-            if self._state is None:
-                self._state = OptimizerStates(
-                    self._optimizers, state.parameters, signature["optimizer_states"], self._ranks.show
-                )
-            adopt |= self._state.memory()
+            self._is_laid_out = True
+            if trains:
+                if self._state is None:
+                    self._state = OptimizerStates(
+                        self._optimizers, state.parameters, signature["optimizer_states"], self._ranks
+                    )
+                adopt |= self._state.memory()
         session = native().Session(
-            program._native, adopt, microbatches=self._microbatches, seed=self._options["seed"],
-            follows_generator=True, kernels=self._options["kernels"], keep_outputs=self._options["outputs"],
-            ranks=self._ranks.native,
+            program._native, adopt, microbatches=microbatches, seed=self._options["seed"],
+            follows_generator=True, kernels=self._options["kernels"], keep_outputs=self._options["outputs"] or not trains,
+            ranks=None if not trains and self._divides_untyped else self._ranks.native,
         )  # fmt: skip
         with self._ranks.together("the stages of the step"):
             self._check_stages(session, signature)
         order = [names.index(value["name"]) for value in signature["inputs"]]
-        self._programs[key] = _Compiled(self._model, program, session, order, state, signature)
+        self._programs[key] = _Compiled(self._model, program, session, order, state, signature, microbatches)
         return self._programs[key]
+
+    def _divide(self, args, kwargs, targets) -> int:
+        """The microbatches of an evaluation in a pipeline: those of its steps, or one."""
+        spec = ExportSpec(self._model, args, kwargs, loss=self._loss_fn, targets=targets, mode="loss",
+                          batch_dims=self._options["batch_dims"] or {})  # fmt: skip
+        sizes = [source.value.shape[source.batch] for source in Signature(spec).inputs if source.batch is not None]
+        return 1 if any(size % self._microbatches for size in sizes) else self._microbatches
 
     def _check_stages(self, session, signature: dict) -> None:
         """Refuses a program that is cut otherwise than the first: a rank has no other stages' current values."""
@@ -222,8 +323,9 @@ class Step:
         first = self._held = self._held if self._held is not None else held
         if held != first:
             raise native().Error(
-                f"stages are cut otherwise for a batch of this size: expected the parameters {', '.join(sorted(first))} on "
-                f"this rank, found {', '.join(sorted(held))}; take batches of the first one's size (drop_last=True)"
+                "stages are cut otherwise for this batch than for the first: expected the parameters "
+                f"{', '.join(sorted(first))} on this rank, found {', '.join(sorted(held))}; take batches of the "
+                "first one's size (drop_last=True)"
             )
 
     def _settle(self) -> None:
@@ -240,7 +342,9 @@ class Step:
             return
         first_tree, first_kinds, inputs = self._first
         if tree != first_tree:
-            raise native().Error(f"expected a batch of the first one's structure, {first_tree}, found {tree}")
+            raise native().Error(
+                f"expected a batch of the first one's structure, {_structure(first_tree)}, found {_structure(tree)}"
+            )
         sources = iter(inputs)
         for kind, first in zip(kinds, first_kinds):
             if not isinstance(first, _TensorKind):
@@ -255,20 +359,22 @@ class Step:
                     + f"found {kind}"
                 )
 
-    def _trace(self, key, args, kwargs, targets) -> tuple[Program, list[str], State]:
+    def _trace(self, key, args, kwargs, targets, microbatches) -> tuple[Program, list[str], State]:
+        trains = key[3]
+        mode = "joint" if trains else "loss"
         with self._whole() as stand_ins:
-            optimizers = [fresh_copy(optimizer, stand_ins) for optimizer in self._optimizers]
+            optimizers = [fresh_copy(optimizer, stand_ins) for optimizer in self._optimizers] if trains else None
 
             def spec(args, kwargs, targets):
                 return ExportSpec(
-                    self._model, args, kwargs, loss=self._loss_fn, targets=targets, optimizer=optimizers, mode="joint",
-                    returns_outputs=self._options["outputs"], group_rates=True,
+                    self._model, args, kwargs, loss=self._loss_fn, targets=targets, optimizer=optimizers,
+                    mode=mode, returns_outputs=self._options["outputs"] or not trains, group_rates=True,
                     batch_dims=self._options["batch_dims"] or {}, plan=self._plan,
                 )  # fmt: skip
 
             whole = spec(args, kwargs, targets)
             inputs = Signature(whole).inputs
-            example = iter([self._example(source) for source in inputs])
+            example = iter([self._example(source, microbatches) for source in inputs])
             leaves, tree = pytree.tree_flatten((args, kwargs, targets))
             one = [next(example) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
             traced = spec(*pytree.tree_unflatten(one, tree))
@@ -277,7 +383,7 @@ class Step:
         sharded = {id(whole): part for part, whole in stand_ins.items()}
         for table in (state.parameters, state.buffers):
             table.update({name: sharded[id(tensor)] for name, tensor in table.items() if id(tensor) in sharded})
-        self._run_passes(program)
+        self._run_passes(program, trains, microbatches)
         self._first = self._first or (*key[:2], inputs)
         return program, [source.name for source in inputs], state
 
@@ -307,36 +413,41 @@ class Step:
             for table, key, tensor in places:
                 table[key] = tensor
 
-    def _example(self, source) -> torch.Tensor:
+    def _example(self, source, microbatches: int) -> torch.Tensor:
         """One microbatch of an input as the program takes it, of all ranks together where it is laid out on them."""
         value = source.value.detach()
         if source.batch is None:
             return value
         size = value.shape[source.batch]
-        if size % self._microbatches:
-            raise ExportError(
-                f"'{source.name}' has {size} examples, which do not divide into {self._microbatches} microbatches"
-            )
-        part = value.narrow(source.batch, 0, size // self._microbatches)
+        if size % microbatches:
+            raise ExportError(f"'{source.name}' has {size} examples, which do not divide into {microbatches} microbatches")
+        part = value.narrow(source.batch, 0, size // microbatches)
         times = self._ranks.parts_of_batch(self._plan)
         return torch.cat([part] * times, source.batch) if times > 1 else part.clone()
 
-    def _run_passes(self, program: Program) -> None:
+    def _run_passes(self, program: Program, trains: bool, microbatches: int) -> None:
         if self._plan is not None:
             program.place()
-        elif self._mesh:
+        elif self._mesh and trains:
             program.run_passes("sync-gradients{axis=dp}")
-        clip = [] if self._clip_norm is None else [f"clip-gradients{{max-norm={self._clip_norm!r}}}"]
+        clip = f"clip-gradients{{max-norm={self._clip_norm!r}}}" if self._clip_norm is not None and trains else ""
         if pipe := self._pipeline:
             ranks = self._ranks.size_of_pipeline
-            program.run_passes([f"outline-stages{{count={pipe.stages} balance={pipe.balance}}}", *clip])
-            program.run_passes(
-                f"build-schedule{{schedule={pipe.schedule} ranks={ranks} microbatches={pipe.microbatches}}},"
-                "insert-p2p,verify-schedule"
-            )
-        elif clip:
+            self._cuts.mark(program)
+            program.run_passes(["outline-stages", clip])
+            if trains and splits_backward(pipe.schedule):
+                program.run_passes("split-backward")
+            if trains:
+                program.run_passes(
+                    f"build-schedule{{schedule={pipe.schedule} ranks={ranks} microbatches={microbatches}}}"
+                )
+            else:
+                run_forward_schedule(program, pipe.schedule, pipe.stages, ranks, microbatches)
+            program.run_passes("insert-p2p,verify-schedule")
+        else:
             program.run_passes(clip)
-        program.run_passes(self._options["passes"])
+        if trains:
+            program.run_passes(self._options["passes"])
 
     def _adopt(self, value: dict, tensors: dict[str, torch.Tensor], state: State) -> torch.Tensor:
         """The tensor in whose memory the session has a weight."""
@@ -344,7 +455,7 @@ class Step:
         owner = state.parameters.get(name, state.buffers.get(name))
         if owner is None:
             return _settled(tensors[name])  # a constant
-        if self._state is not None or is_sharded(owner):
+        if self._is_laid_out or is_sharded(owner):
             return self._ranks.held(owner, value)
         if not value["shards"]:
             return owner
@@ -374,8 +485,8 @@ class _Compiled:
     """A program for one kind of batch, bound to the model's memory."""
 
     def __init__(self, model: torch.nn.Module, program: Program, session, order: list[int], state: State,
-                 signature: dict):  # fmt: skip
-        self.program, self.session, self.order = program, session, order
+                 signature: dict, microbatches: int):  # fmt: skip
+        self.program, self.session, self.order, self.microbatches = program, session, order, microbatches
         self.loss_dtype = signature["loss"]["dtype"]
         self._outputs = signature["outputs"]
         self.rate_groups = set(program._native.rate_groups())
@@ -383,11 +494,17 @@ class _Compiled:
         self._tables = [
             (table, key, tensor, f"{path}.{key}" if path else key)
             for path, module in model.named_modules()
-            for table in (module._parameters, module._buffers)
+            for table in (module._parameters, module._buffers, module._modules)
             for key, tensor in table.items()
             if tensor is not None
         ]
+        self._hooks = [table for module in model.modules() for table in hook_tables(module)]
+        self._num_hooks = sum(map(len, self._hooks))
+        self._parameters = list(state.parameters.values())
+        self._gradient_hooks = sum(map(count_gradient_hooks, self._parameters))
         self._trained = [p for p in state.parameters.values() if p.requires_grad]
+        everything = {**state.parameters, **state.buffers}
+        self.weights = {v["name"]: everything[v["name"]] for v in signature["weights"] if v["name"] in everything}
         self._frozen = [p for p in state.parameters.values() if not p.requires_grad]
         self._names = {id(p): name for name, p in state.parameters.items()}
         changing = (*self._trained, *state.buffers.values())
@@ -395,12 +512,19 @@ class _Compiled:
 
     def check(self, model: torch.nn.Module) -> None:
         """Refuses what would make the step train something else than the model."""
+        self.session.check()
         for table, key, tensor, name in self._tables:
             if table.get(key) is not tensor:
                 raise native().Error(
-                    f"'{name}' was replaced since the step was compiled, which trains the tensor that it was: change "
-                    "values in place, or compile another step"
+                    f"'{name}' was replaced since the step was compiled, which trains what it was: change values in place, or "
+                    "compile another step"
                 )
+        hooks = sum(map(len, self._hooks)), sum(map(count_gradient_hooks, self._parameters))
+        if hooks != (self._num_hooks, self._gradient_hooks):
+            raise native().Error(
+                "a hook of a module or a parameter was registered or removed since the step was compiled, which runs those "
+                "that were there; close() the step and compile another one"
+            )
         for parameter in self._trained:
             if parameter.grad is not None:
                 raise native().Error(
@@ -419,10 +543,12 @@ class _Compiled:
                     "the step and compile another one"
                 )
 
-    def outputs(self, ranks: Ranks, microbatches: int) -> Any:
+    def outputs(self, ranks: Ranks) -> Any:
         """Of the last step: a tensor, a tuple of several, or None where other ranks make them."""
-        made = [ranks.show_output(self.session.output(value["file_name"]), value, microbatches) for value in self._outputs]
-        if any(tensor is None for tensor in made):
+        made = [
+            ranks.show_output(self.session.output(value["file_name"]), value, self.microbatches) for value in self._outputs
+        ]
+        if not made or any(tensor is None for tensor in made):
             return None
         return made[0] if len(made) == 1 else tuple(made)
 
@@ -454,8 +580,40 @@ class _TensorKind:
         return f"{str(self.dtype).removeprefix('torch.')} {list(self.shape)} on {self.device}"
 
 
+@dataclasses.dataclass(frozen=True)
+class _OtherKind:
+    """A value that a step does not take."""
+
+    name: str
+
+    def __str__(self):
+        return f"a value of type {self.name}"
+
+
+def _about(key, microbatches: int) -> str:
+    """What ranks must have alike, in words."""
+    _, kinds, modes, trains, divided = key
+    about = ", ".join(map(str, kinds))
+    if trains and divided != microbatches:
+        about += f" in {divided} microbatches"
+    if not trains:
+        return f"{about} to evaluate"
+    return about if all(modes) else f"{about} with {modes.count(False)} modules in evaluation mode"
+
+
 def _kind(leaf: Any) -> Any:
-    return _TensorKind(leaf.dtype, tuple(leaf.shape), leaf.device.type) if isinstance(leaf, torch.Tensor) else leaf
+    if isinstance(leaf, torch.Tensor):
+        return _TensorKind(leaf.dtype, tuple(leaf.shape), leaf.device.type)
+    if isinstance(leaf, (bool, int, float, complex, str, torch.dtype, type(None))):
+        return leaf
+    return _OtherKind(type(leaf).__qualname__)
+
+
+def _structure(tree) -> str:
+    """How arguments are nested: "step(..., ...)", "step({'input_ids': ...})"."""
+    args, kwargs, targets = pytree.tree_unflatten(["..."] * tree.num_leaves, tree)
+    inputs = kwargs if kwargs else args[0] if len(args) == 1 else args
+    return f"step({', '.join(map(str, (inputs, *targets)))})".replace("'...'", "...")
 
 
 def _settled(tensor: torch.Tensor) -> torch.Tensor:

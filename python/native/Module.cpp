@@ -159,14 +159,15 @@ private:
 struct Adopted {
   std::string name;
   at::Tensor tensor;
-  /// The same memory, whatever becomes of the tensor.
+  /// The same memory, whatever becomes of the tensor; but that of a storage that is resized moves.
   at::Tensor memory;
+  const void *data;
 
   /// Empty, or what is no longer as it was.
   std::string findChange() const {
     if (tensor.scalar_type() != memory.scalar_type() || tensor.sizes() != memory.sizes())
       return "expected " + describe(memory) + ", found " + describe(tensor);
-    if (tensor.const_data_ptr() != memory.const_data_ptr() || !tensor.is_contiguous())
+    if (tensor.const_data_ptr() != data || !tensor.is_contiguous())
       return "it lies in other memory";
     return "";
   }
@@ -194,7 +195,7 @@ public:
       if (!type || !tensor.is_contiguous() || !tensor.device().is_cpu())
         throw Failure(name + ": expected a contiguous tensor on the CPU, found " +
                       describe(tensor));
-      adopted.push_back({name, tensor, tensor.detach()});
+      adopted.push_back({name, tensor, tensor.detach(), tensor.const_data_ptr()});
       char *data = static_cast<char *>(adopted.back().memory.mutable_data_ptr());
       options.adopted[name] = TensorRef{*type, data};
     }
@@ -224,8 +225,9 @@ public:
     inputs = program->inputs();
   }
 
-  /// Runs a step on the tensors of all inputs, in the program's order, each with all microbatches
-  /// along its batch dimension. Returns the loss: the mean over all microbatches of all ranks.
+  /// Runs a step, or the microbatches of a program without an update, on the tensors of all inputs,
+  /// in the program's order, each with all microbatches along its batch dimension. Returns the
+  /// loss: the mean over all microbatches of all ranks.
   double step(int64_t number, const std::vector<at::Tensor> &tensors) {
     checkAdopted();
     checkInputs(tensors);
@@ -233,11 +235,21 @@ public:
     raiseInterruptible(runFreely([&]() -> llvm::Error {
       auto done = [&](int64_t) { return session->noteLoss(); };
       auto fill = [&](int64_t index) { return fillInputs(tensors, index); };
-      if (llvm::Error error = session->runStep(number, fill, done))
+      if (llvm::Error error =
+              program->hasUpdate() ? session->runStep(number, fill, done) : runForward(fill, done))
         return error;
       return averageLoss().moveInto(loss);
     }));
     return loss;
+  }
+
+  /// Raises where a tensor no longer has the memory in which steps compute; `step` does so too.
+  void checkAdopted() const {
+    for (const Adopted &each : adopted)
+      if (std::string change = each.findChange(); !change.empty())
+        throw Failure(each.name + ": " + change +
+                      ": the step computes in the memory that the tensor had when it was compiled; "
+                      "change values in place, by copy_ or load_state_dict");
   }
 
   /// What a name of the program has after a step, a copy: `loss`, `output.gradient_norm`.
@@ -272,6 +284,9 @@ public:
     return {part.index, part.count};
   }
   bool hasWeight(const std::string &name) const { return session->hasWeight(name); }
+  bool hasOptimizerState(const std::string &parameter) const {
+    return session->hasOptimizerState(parameter);
+  }
   const Program &loaded() const { return *program; }
 
 private:
@@ -279,14 +294,6 @@ private:
     return at::from_blob(const_cast<char *>(ref.data),
                          at::IntArrayRef(ref.type.shape.data(), ref.type.shape.size()),
                          at::TensorOptions().dtype(toScalarType(ref.type.dtype)));
-  }
-
-  void checkAdopted() const {
-    for (const Adopted &each : adopted)
-      if (std::string change = each.findChange(); !change.empty())
-        throw Failure(each.name + ": " + change +
-                      ": the step computes in the memory that the tensor had when it was compiled; "
-                      "change values in place, by copy_ or load_state_dict");
   }
 
   void checkInputs(const std::vector<at::Tensor> &tensors) const {
@@ -301,6 +308,14 @@ private:
         throw Failure("input '" + value.name + "': expected " + expected.str() +
                       " on the CPU, found " + describe(tensor) + " on " + tensor.device().str());
     }
+  }
+
+  llvm::Error runForward(MicrobatchCallback fill, MicrobatchCallback done) {
+    if (program->draws())
+      return llvm::createStringError(
+          "the forward draws random numbers, which only steps do as eager mode does: put the model "
+          "into evaluation mode, model.eval()");
+    return session->runMicrobatches(1, fill, done);
   }
 
   llvm::Error fillInputs(const std::vector<at::Tensor> &tensors, int64_t index) {
@@ -485,11 +500,13 @@ PYBIND11_MODULE(cleave_native, module) {
            py::arg("follows_generator"), py::arg("kernels"), py::arg("keep_outputs") = false,
            py::arg("ranks").none(true) = py::none())
       .def("step", &PySession::step, py::arg("number"), py::arg("inputs"))
+      .def("check", &PySession::checkAdopted)
       .def("result", &PySession::result)
       .def("output", &PySession::output)
       .def("set_learning_rate", &PySession::setLearningRate)
       .def("place_along", &PySession::placeAlong)
-      .def("has_weight", &PySession::hasWeight);
+      .def("has_weight", &PySession::hasWeight)
+      .def("has_optimizer_state", &PySession::hasOptimizerState);
 
   py::class_<PyFunction>(module, "Function")
       .def(py::init<const Program &, const std::string &>(), py::arg("program"), py::arg("kernels"))

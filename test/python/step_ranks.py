@@ -22,6 +22,8 @@ import torch
 import torch.distributed as dist
 
 STEPS, EXAMPLES = 20, 8
+# Before these steps the loss of two batches is evaluated.
+EVALUATED = (0, 12)
 
 
 def batch(step):
@@ -45,6 +47,9 @@ TP = {
     "h.*.mlp.c_fc": cleave.ColwiseParallel(),
     "h.*.mlp.c_proj": cleave.RowwiseParallel(),
 }
+# Ways of other numbers of stages, whose evaluation has a schedule of its own.
+V = cleave.Pipeline("zbv", stages=4, microbatches=2)
+LOOP = cleave.Pipeline("interleaved-1f1b", stages=4, microbatches=2)
 # By the number of ranks.
 MODES = {
     2: {
@@ -52,6 +57,8 @@ MODES = {
         "fsdp": {"mesh": {"dp": 2}, "plan": {"": cleave.FSDP("dp")}},
         "tp": {"mesh": {"tp": 2}, "plan": TP},
         "pp": {"pipeline": cleave.Pipeline("1f1b", stages=2, microbatches=2)},
+        "v": {"pipeline": V},
+        "loop": {"pipeline": LOOP},
     },
     4: {
         "dp": {"mesh": {"dp": 4}},
@@ -80,19 +87,18 @@ def train(mode, checkpoint):
     divides = mode in ("dp", "fsdp")
     step = cleave.compile_step(module, gpt.cross_entropy, optimizer, clip_norm=1.0, timeout=60, outputs=True, **MODES[ranks][mode])
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda number: 1 / (1 + number))
-    losses = []
+    losses, evaluations = [], []
+
+    def mine(number):
+        return [part.chunk(ranks)[dist.get_rank()] if divides else part for part in batch(number)]
+
     for number in range(STEPS):
-        parts = batch(number)
-        if divides:
-            parts = [part.chunk(ranks)[dist.get_rank()] for part in parts]
-        if number == 7 and mode == "pp" and ranks == 4:
-            # Stages of equal cost are others for the small batch.
-            try:
-                step(*parts)
-            except cleave.Error as error:
-                assert "stages are cut otherwise for a batch of this size" in str(error), error
-                break
-            raise AssertionError("no error")
+        if number in EVALUATED:
+            # Of the other batch size, too.
+            module.eval()
+            evaluations += [step.evaluate(*mine(each)).loss.item() for each in (7, 0)]
+            module.train()
+        parts = mine(number)
         out = step(*parts)
         if number == 0:
             check_outputs(mode, out.outputs, parts[0])
@@ -101,14 +107,15 @@ def train(mode, checkpoint):
         losses.append((out.loss.item(), None if out.grad_norm is None else out.grad_norm.item()))
         if number + 1 == CHECKPOINT_STEP and mode == "fsdp" and ranks == 2:
             save_checkpoint(checkpoint, module, optimizer, scheduler)
-    return losses, module, optimizer
+    return losses + evaluations, module, optimizer
 
 
 def check_outputs(mode, outputs, tokens):
     """Logits of this rank's examples, on the ranks that make them."""
     from torch.distributed.tensor import DTensor
 
-    if mode == "pp" and dist.get_rank() < dist.get_world_size() - 1:
+    last = {"pp": dist.get_world_size() - 1, "loop": 1, "v": 0}
+    if dist.get_rank() != last.get(mode, dist.get_rank()):
         assert outputs is None
         return
     if isinstance(outputs, DTensor):
@@ -138,8 +145,11 @@ def compiled(mode, group=None):
     rank, module = dist.get_rank(), model()
     if mode == "different_models" and rank == 1:
         module.ln_f = torch.nn.Identity()
+    layout = {"mesh": {"dp": 3 if mode == "wrong_mesh" else 2}}
+    if mode == "interrupted_in_receive":
+        layout = {"pipeline": cleave.Pipeline("1f1b", stages=2, microbatches=2)}
     return cleave.compile_step(
-        module, gpt.cross_entropy, optimizer_of(module), mesh={"dp": 3 if mode == "wrong_mesh" else 2}, timeout=5,
+        module, gpt.cross_entropy, optimizer_of(module), **layout, timeout=5,
         passes="--no-such-pass" if mode == "one_fails" and rank == 1 else (), group=group,
     )  # fmt: skip
 
@@ -160,11 +170,13 @@ def misuse(mode):
         if rank == 0:
             threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         else:
-            if mode == "interrupted_in_step":
+            if mode in ("interrupted_in_step", "interrupted_in_receive"):
                 # This rank begins the step and does not go on.
-                step._ranks.check_same(", ".join(f"int64 [{EXAMPLES}, 32] on cpu" for _ in range(2)))
+                step._ranks.check_same(", ".join(f"int64 [{EXAMPLES}, 32] on cpu" for _ in range(2)), None)
             time.sleep(4)
             raise OSError("slept")
+    if mode == "replaced_on_one" and rank == 1:
+        step._model.ln_f.weight = torch.nn.Parameter(torch.ones(32))
     if mode == "different_batches":
         step(*(part[: rank + 1] for part in batch(1)))
     step(*batch(1))
@@ -183,17 +195,17 @@ def describe_misuse(mode):
 # These leave both ranks there, so that one job does for all of them.
 MISUSE = [
     "wrong_mesh", "one_fails", "different_models", "different_batches", "loader_fails", "late", "interrupted",
-    "interrupted_in_step",
+    "interrupted_in_step", "interrupted_in_receive", "replaced_on_one",
 ]  # fmt: skip
 
 
 def main():
-    mode, file = sys.argv[1:]
+    mode, file = sys.argv[1:3]
     torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
     if mode == "all":
         results = {}
-        for each in MODES[dist.get_world_size()]:
+        for each in sys.argv[3:] or MODES[dist.get_world_size()]:
             results[each], module, optimizer = train(each, f"{file}.checkpoint")
             check_shards(each, module, optimizer)
             dist.barrier()

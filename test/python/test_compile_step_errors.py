@@ -60,7 +60,10 @@ def test_a_batch_of_another_length(step):
 
 def test_arguments_of_another_structure(step):
     words, targets = batch()
-    refuses(step, "expected a batch of the first one's structure", {"words": words}, targets)
+    text = "expected a batch of the first one's structure, step(..., ...), found step("
+    refuses(step, text + "{'words': ...}, ...)", {"words": words}, targets)
+    refuses(step, text + "..., ..., ...)", words, targets, targets)
+    refuses(step, "expected tensors, numbers and strings as a step's arguments, found ndarray", words.numpy(), targets)
     step(words, targets)
 
 
@@ -104,6 +107,39 @@ def test_a_replaced_parameter(step, model):
     refuses(step, "'head.bias' was replaced since the step was compiled")
 
 
+def test_a_parameter_whose_storage_is_resized(step, model):
+    model.head.weight.data.untyped_storage().resize_(1 << 20)
+    refuses(step, "param.head.weight: it lies in other memory")
+
+
+def test_a_replaced_module(step, model):
+    model.head = torch.nn.Linear(8, 4)
+    refuses(step, "'head' was replaced since the step was compiled")
+
+
+def test_hooks_that_come_later(step, model):
+    text = "a hook of a module or a parameter was registered or removed since the step was compiled"
+    for register in (
+        lambda: model.embed.register_forward_hook(lambda *_: None),
+        lambda: model.head.register_full_backward_hook(lambda *_: None),
+        lambda: model.head.weight.register_hook(lambda gradient: 2 * gradient),
+    ):
+        handle = register()
+        refuses(step, text)
+        handle.remove()
+        step(*batch())
+
+
+def test_hooks_of_an_optimizer(step, optimizer):
+    seen = []
+    handle = optimizer.register_step_post_hook(lambda *arguments: seen.append(arguments))
+    step(*batch())
+    assert seen == [(optimizer, (), {})]
+    handle.remove()
+    optimizer.register_step_pre_hook(lambda *_: None)
+    refuses(step, "AdamW has a hook that runs before its step (register_step_pre_hook)")
+
+
 def test_a_parameter_that_is_frozen_later(step, model):
     model.head.bias.requires_grad_(False)
     refuses(step, "'head.bias' was frozen since the step was compiled")
@@ -130,6 +166,21 @@ def test_another_weight_decay(step, optimizer):
     refuses(step, "parameter group 0: expected weight_decay = 0.01, as when the step was compiled, found 0.5")
 
 
+def test_a_hyper_parameter_that_is_taken_away(step, optimizer):
+    optimizer.param_groups[0]["weight_decay"] = None
+    refuses(step, "parameter group 0: expected weight_decay = 0.01, as when the step was compiled, found None")
+
+
+def test_a_step_count_that_is_changed(step, model, optimizer):
+    """In place, as by hand; the next step goes on from it."""
+    for state in optimizer.state.values():
+        state["step"].fill_(10)
+    step(*batch())
+    assert {state["step"].item() for state in optimizer.state.values()} == {11}
+    optimizer.state[model.head.weight]["step"].fill_(3)
+    refuses(step, "expected the same step for all parameters, found [3, 11]")
+
+
 def test_a_rate_that_is_no_number(step, optimizer):
     optimizer.param_groups[0]["lr"] = float("nan")
     refuses(step, "expected a learning rate that is finite and not negative, found nan")
@@ -138,6 +189,20 @@ def test_a_rate_that_is_no_number(step, optimizer):
 def test_another_parameter_group(step, optimizer):
     optimizer.add_param_group({"params": [torch.nn.Parameter(torch.zeros(2))]})
     refuses(step, "the optimizer's parameter groups have changed")
+
+
+def test_autocast_around_it(step):
+    with torch.autocast("cpu", torch.bfloat16):
+        refuses(step, "found autocast around the step, which it does not follow: put it into the model's forward")
+    step(*batch())
+
+
+def test_evaluation_in_training_mode(step, model):
+    with pytest.raises(cleave.ExportError, match="expected the model in evaluation mode"):
+        step.evaluate(*batch())
+    model.eval()
+    with pytest.raises(cleave.Error, match="as in the first batch, in any size of dimension 0, found int64"):
+        step.evaluate(torch.zeros(2, 4, dtype=torch.int64), batch()[1])
 
 
 def test_two_steps_on_one_model(step, model, optimizer):

@@ -131,6 +131,61 @@ def test_several_outputs_of_microbatches(passes):
     assert torch.equal(mean, expected[-1]["mean"])
 
 
+def test_evaluation_between_steps():
+    """Loss and outputs of the model as it stands, of batches of any size; steps are what they would be without."""
+    model, optimizer = tagger()
+    model.insert(1, torch.nn.BatchNorm1d(16))
+    model.insert(2, torch.nn.Dropout(0.5))
+    optimizer.add_param_group({"params": list(model[1].parameters())})
+    reference = copy.deepcopy(model)
+    other = torch.optim.AdamW(list(reference.parameters()), lr=1e-2, fused=True)
+    data = [([x], [y]) for x, y in (tagged(seed=i) for i in range(4))]
+    torch.manual_seed(1)
+    expected, _ = train_eagerly(reference, F.cross_entropy, other, data)
+    torch.manual_seed(1)
+    step = cleave.compile_step(model, F.cross_entropy, optimizer)
+    losses = []
+    for inputs, targets in data:
+        losses += train_compiled(step, [(inputs, targets)])[0]
+        model.eval()
+        for examples in (6, 3):
+            x, y = tagged(examples, seed=9)
+            out = step.evaluate(x, y)
+            with torch.no_grad():
+                outputs = model(x)
+            assert torch.equal(out.outputs, outputs) and out.loss.item() == F.cross_entropy(outputs, y).item()
+        model.train()
+    assert losses == expected
+    assert_same_state(model.state_dict(), reference.state_dict())
+
+
+def test_a_module_in_evaluation_mode_alone():
+    """As frozen statistics of batch normalisation are had; another program from then on."""
+    model, _ = tagger()
+    model.insert(1, torch.nn.BatchNorm1d(16))
+    reference = copy.deepcopy(model)
+    optimizer, other = adamw(model), adamw(reference)
+    step = cleave.compile_step(model, F.cross_entropy, optimizer)
+    for i in range(4):
+        if i == 2:
+            model[1].eval()
+            reference[1].eval()
+        data = [([x], [y]) for x, y in [tagged(seed=i)]]
+        assert train_compiled(step, data) == train_eagerly(reference, F.cross_entropy, other, data)
+    assert_same_state(model.state_dict(), reference.state_dict())
+
+
+def test_microbatches_of_a_batch():
+    model, optimizer = tagger()
+    step = cleave.compile_step(model, F.cross_entropy, optimizer)
+    reference = copy.deepcopy(model)
+    other = torch.optim.AdamW(reference.parameters(), lr=1e-2, fused=True)
+    divided = cleave.compile_step(reference, F.cross_entropy, other, microbatches=3)
+    for i in range(3):
+        assert step(*tagged(seed=i), microbatches=3).loss == divided(*tagged(seed=i)).loss
+    assert_same_state(model.state_dict(), reference.state_dict())
+
+
 def test_no_outputs_unless_asked_for():
     model, optimizer = tagger()
     step = cleave.compile_step(model, F.cross_entropy, optimizer)

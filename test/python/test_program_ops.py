@@ -176,6 +176,18 @@ def test_costs_of_the_ranks_of_a_pipeline():
     assert first.saved_bytes > second.saved_bytes  # more microbatches in flight
 
 
+def test_timelines(tmp_path):
+    spec = gpt.tied()
+    program = cleave.trace(spec.module, spec.args, loss=spec.loss, targets=spec.targets, optimizer=spec.optimizer)
+    program.run_passes("outline-stages{count=2 balance=cost}")
+    one = program.timeline(schedule="gpipe", ranks=2, microbatches=4, costs="1,1,1,0")
+    other = program.timeline(schedule="1f1b", ranks=2, microbatches=8, costs="1,1,1,0")
+    assert one.figures["makespan"] < other.figures["makespan"]
+    assert one._repr_html_().startswith('<iframe srcdoc="') and "gpipe" in one.save(tmp_path / "timeline.html").read_text()
+    with pytest.raises(cleave.Error, match="expected .*schedule"):
+        program.timeline(costs="1,1,1,0")
+
+
 def test_pictures(tmp_path):
     spec = gpt.tied()
     program = cleave.trace(

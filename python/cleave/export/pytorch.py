@@ -11,7 +11,7 @@ import copy
 import functools
 import operator
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 import torch._dynamo.config
@@ -35,7 +35,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 __all__ = [
     "BYTECODE_TRANSLATORS", "FAKE_KERNELS", "KEPT_WHERE_UNUSED", "SET_GRAD_ENABLED", "TRACER_LOGS",
     "DispatchKey", "FakeTensor", "FakeTensorMode", "OpOverload", "TorchDispatchMode", "VariableTracker",
-    "aot_backend", "asks_for_dynamic_shapes", "demanded_symbol", "descriptors", "detect_fake_mode", "dtensor_spec", "erase_assertions",
+    "aot_backend", "asks_for_dynamic_shapes", "count_gradient_hooks", "demanded_symbol", "descriptors", "detect_fake_mode",
+    "dtensor_spec", "erase_assertions",
     "erase_unused_numbers", "extract_parts", "grouped_mm", "has_python_kernel", "joint_graph", "joint_results",
     "make_static", "memory_order", "min_cut_partition", "note_optimizer_step", "part_of_step", "partitioner_class",
     "pytree", "python_kernels", "record_call", "registered_sharding", "reset_tracer", "run_kernel",
@@ -240,6 +241,20 @@ def dtensor_spec(tensor: torch.Tensor) -> object:
 def note_optimizer_step(optimizer: torch.optim.Optimizer) -> None:
     """Tells learning-rate schedulers that the optimizer has taken its step, which they would miss otherwise."""
     optimizer._opt_called = True
+
+
+def step_hooks(optimizer: torch.optim.Optimizer) -> tuple[list[Callable], list[Callable]]:
+    """What runs before and after each of the optimizer's steps."""
+    return list(optimizer._optimizer_step_pre_hooks.values()), list(optimizer._optimizer_step_post_hooks.values())
+
+
+def hook_tables(module: torch.nn.Module) -> list[Mapping]:
+    """Where a module's hooks stand."""
+    return [module._forward_pre_hooks, module._forward_hooks, module._backward_pre_hooks, module._backward_hooks]
+
+
+def count_gradient_hooks(parameter: torch.Tensor) -> int:
+    return len(parameter._backward_hooks or ()) + len(parameter._post_accumulate_grad_hooks or ())
 
 
 # Back ends of torch.compile.

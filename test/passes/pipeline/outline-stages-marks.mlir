@@ -1,4 +1,16 @@
 // RUN: cleave-opt %s --outline-stages | FileCheck %s
+// RUN: cleave-opt %s --outline-stages="count=3 balance=cost mark-only" | FileCheck %s --check-prefix=MARK
+// RUN: cleave-opt %s --outline-stages="count=3 balance=cost mark-only" --outline-stages -o %t.marked
+// RUN: cleave-opt %s --outline-stages="count=3 balance=cost" | diff - %t.marked
+
+// Marks of a cut by cost replace those that are there; what each stage computes and the backward have none.
+// MARK: func.func @microbatch(
+// MARK: aten.cos
+// MARK-NOT: train.stage
+// MARK: aten.mm{{.*}}train.stage = 0
+// MARK: aten.mm{{.*}}train.stage = 1
+// MARK: aten.sum{{.*}}train.stage = 2
+// MARK-NOT: train.stage
 
 // Marked stages, with tied weights, a table that each stage computes, dropout, and an updated buffer
 // whose old value a later stage reads.
