@@ -151,8 +151,9 @@ def _statement(assertion: fx.Node) -> str:
     calls = [assertion]
     while calls:
         call = calls.pop(0)
-        if trace := (call.meta.get("stack_trace") or "").strip():
-            return trace.rpartition("\n")[2].strip()
+        lines = [line.strip() for line in (call.meta.get("stack_trace") or "").splitlines()]
+        if lines := [line for line in lines if line.strip("~^")]:  # some versions underline what is computed
+            return lines[-1]
         calls += call.all_input_nodes
     return ""
 
