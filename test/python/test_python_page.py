@@ -13,7 +13,9 @@ RANKS = "torch.distributed.init_process_group"
 
 
 def test_the_pages_code_runs(tmp_path):
-    blocks = [block for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if RANKS not in block]
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    # What takes several ranks is run below, and the Trainer's layouts by test_trainer.py.
+    blocks = [block for block in blocks if RANKS not in block and "Trainer(" not in block]
     assert len(blocks) == 3
     check = """
 assert out.loss.item() < 0.5, out.loss

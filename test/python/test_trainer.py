@@ -1,7 +1,9 @@
 """`cleave.trainer.Trainer`: Hugging Face's Trainer with Cleave's step, on one rank and two."""
 
 import copy
+import dataclasses
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -11,12 +13,24 @@ import cleave
 import pytest
 import torch
 
-pytest.importorskip("accelerate")
+accelerate = pytest.importorskip("accelerate")
+import trainer_ranks  # noqa: E402
 import transformers  # noqa: E402
+from cleave import trainer_arguments  # noqa: E402
 from cleave.trainer import Trainer  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SCRIPT = pathlib.Path(__file__).with_name("trainer_ranks.py")
+
+
+@pytest.fixture(autouse=True)
+def environment_as_found():
+    """TrainingArguments and accelerate leave the precision of a run in the environment, where the next one finds it."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+    accelerate.state.AcceleratorState._reset_state(True)
 
 
 def run_ranks(mode, folder):
@@ -56,23 +70,65 @@ def causal_model(**options):
 def examples(count):
     generator = torch.Generator().manual_seed(1)
     rows = [torch.randint(64, (12,), generator=generator) for _ in range(count)]
-    # The first token is nobody's next one; transformers' Trainer would count it.
-    return [{"input_ids": row, "labels": torch.cat([torch.tensor([-100]), row[1:]])} for row in rows]
+    return [{"input_ids": row, "labels": row} for row in rows]
 
 
-def trained(kind, model, folder, **options):
+def trained(kind, model, folder, count=14, compute_loss_func=None, **options):
+    """The log of a run but for its times; the last batch of an epoch is a small one."""
     transformers.set_seed(0)
     arguments = transformers.TrainingArguments(
-        output_dir=folder, max_steps=5, per_device_train_batch_size=4, learning_rate=1e-2, warmup_steps=2, weight_decay=0.1,
-        eval_strategy="steps", eval_steps=5, save_strategy="no", logging_steps=1, use_cpu=True, report_to=["tensorboard"],
-        optim="adamw_torch_fused", **options,
+        **{**dict(
+            output_dir=folder, max_steps=5, per_device_train_batch_size=4, learning_rate=1e-2, warmup_steps=2, weight_decay=0.1,
+            eval_strategy="steps", eval_steps=5, save_strategy="no", logging_steps=1, use_cpu=True,
+            report_to=["tensorboard"], optim="adamw_torch_fused",
+        ), **options}
     )  # fmt: skip
-    # The last batch of an epoch is a small one.
-    trainer = kind(model=model, args=arguments, train_dataset=examples(14), eval_dataset=examples(4))
+    trainer = kind(
+        model=model, args=arguments, train_dataset=examples(count), eval_dataset=examples(4), compute_loss_func=compute_loss_func
+    )
     trainer.train()
     return [
         {key: value for key, value in row.items() if not key.endswith(("runtime", "second"))} for row in trainer.state.log_history
     ]
+
+
+def summed(outputs, labels, num_items_in_batch=None):
+    """A loss of the user's."""
+    loss = torch.nn.functional.cross_entropy(outputs["logits"].flatten(0, 1), labels.flatten(), reduction="sum")
+    return loss / num_items_in_batch
+
+
+FOLLOWED = {
+    "small_last_batch": {},
+    "accumulation": {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 2},
+    "accumulation_of_fewer_at_last": {"gradient_accumulation_steps": 4, "per_device_train_batch_size": 2},
+    "bf16": {"bf16": True},
+    "label_smoothing": {"label_smoothing_factor": 0.1, "gradient_accumulation_steps": 2, "count": 16},
+    "own_loss": {"compute_loss_func": summed, "gradient_accumulation_steps": 2, "count": 16},
+    "no_clipping": {"max_grad_norm": 0.0},
+    "best_weights": {"load_best_model_at_end": True, "save_strategy": "steps", "save_steps": 2, "eval_steps": 2},
+    "evaluation_first": {"eval_on_start": True, "bf16_full_eval": True},
+    "sgd": {"optim": "sgd"},
+}
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_arguments_that_are_followed_bit_for_bit(tmp_path, name):
+    """On one rank: losses, norms and evaluations in the log, and weights."""
+    model = causal_model()
+    reference = copy.deepcopy(model)
+    options = {"report_to": [], "disable_tqdm": True, **FOLLOWED[name]}
+    expected = trained(transformers.Trainer, reference, tmp_path / "a", **options)
+    assert trained(Trainer, model, tmp_path / "b", **options) == expected
+    assert len({row["loss"] for row in expected if "loss" in row}) > 1
+    for key, value in model.state_dict().items():
+        assert torch.equal(value, reference.state_dict()[key]), key
+
+
+def test_batches_of_a_step_of_several_sizes(tmp_path):
+    options = {"report_to": [], "disable_tqdm": True, "gradient_accumulation_steps": 2, "per_device_train_batch_size": 4}
+    with pytest.raises(cleave.ExportError, match=r"expected batches with the same shapes in a step of 2.*dataloader_drop_last=True"):
+        trained(Trainer, causal_model(), tmp_path, **options)
 
 
 def test_a_run_is_that_of_transformers_with_progress_and_tensorboard(tmp_path, capsys):
@@ -121,24 +177,64 @@ def test_low_rank_adapters_with_frozen_weights(tmp_path):
     assert not torch.equal(merged.model.layers[0].self_attn.q_proj.weight, before["model.layers.0.self_attn.q_proj.weight"])
 
 
+def test_every_training_argument_is_decided_on():
+    """A field of another version of transformers is refused where it is not at its default; here there is none."""
+    fields = {field.name for field in dataclasses.fields(transformers.TrainingArguments)}
+    decided = [trainer_arguments.FOLLOWED, trainer_arguments.ELSEWHERE, set(trainer_arguments.REFUSED)]
+    assert fields - set().union(*decided) == set()
+    assert sum(map(len, decided)) == len(set().union(*decided)), "decided twice"
+
+
+# A value for each, where the class itself takes one here.
+SET = {
+    "debug": "underflow_overflow", "past_index": 0, "neftune_noise_alpha": 5.0, "ddp_bucket_cap_mb": 25, "mp_parameters": "{}",
+    "fsdp": "full_shard", "torchdynamo": "eager",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", trainer_arguments.REFUSED)
+def test_arguments_that_the_step_would_ignore(tmp_path, name):
+    arguments = transformers.TrainingArguments(output_dir=tmp_path, use_cpu=True, report_to=[])
+    setattr(arguments, name, SET.get(name, True))
+    with pytest.raises(cleave.ExportError, match=f"does not follow {name}: ") as caught:
+        Trainer(model=causal_model(), args=arguments)
+    assert "\n" not in str(caught.value)
+
+
+@dataclasses.dataclass
+class LaterArguments(transformers.TrainingArguments):
+    gradient_noise: float = 0.0
+
+
+def test_an_argument_of_a_later_version(tmp_path):
+    options = dict(output_dir=tmp_path, use_cpu=True, report_to=[])
+    Trainer(model=causal_model(), args=LaterArguments(**options))
+    with pytest.raises(cleave.ExportError, match="gradient_noise: it is not known to this version"):
+        Trainer(model=causal_model(), args=LaterArguments(gradient_noise=0.1, **options))
+
+
+def test_a_loss_of_a_subclass(tmp_path):
+    class Own(Trainer):
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+            raise AssertionError("it would be ignored")
+
+    arguments = transformers.TrainingArguments(output_dir=tmp_path, use_cpu=True, report_to=[])
+    with pytest.raises(cleave.ExportError, match="compute_loss of .*Own: give compute_loss_func, which is traced"):
+        Own(model=causal_model(), args=arguments)
+
+
 @pytest.mark.parametrize(
-    ("options", "text"),
+    ("step", "options", "text"),
     [
-        ({"gradient_accumulation_steps": 2}, r"gradient_accumulation_steps: step=\{'microbatches': N\} divides a batch"),
-        ({"bf16": True}, "bf16: autocast in the model's forward is traced"),
-        ({"label_smoothing_factor": 0.1}, "a loss beside the model's own"),
+        ({"clip_norm": 1.0}, {}, "expected step to have the options .*, found clip_norm"),
+        ({"pipeline": cleave.Pipeline()}, {}, "gradient_accumulation_steps=1: a pipeline's are its microbatches, 2"),
+        ({"pipeline": cleave.Pipeline()}, {"compute_metrics": print}, "compute_metrics with a plan or a pipeline"),
     ],
 )
-def test_arguments_that_the_step_would_ignore(tmp_path, options, text):
-    arguments = transformers.TrainingArguments(output_dir=tmp_path, use_cpu=True, report_to=[], **options)
-    with pytest.raises(cleave.ExportError, match=text):
-        Trainer(model=causal_model(), args=arguments)
-
-
-def test_options_of_the_step_that_it_does_not_have(tmp_path):
+def test_options_of_the_step_that_do_not_fit(tmp_path, step, options, text):
     arguments = transformers.TrainingArguments(output_dir=tmp_path, use_cpu=True, report_to=[])
-    with pytest.raises(cleave.ExportError, match="expected step to have the options .*, found pipeline"):
-        Trainer(model=causal_model(), args=arguments, step={"pipeline": cleave.Pipeline()})
+    with pytest.raises(cleave.ExportError, match=text):
+        Trainer(model=causal_model(), args=arguments, step=step, **options)
 
 
 def test_a_loop_under_accelerate_launch(tmp_path):
@@ -161,3 +257,31 @@ def test_a_loop_under_accelerate_launch(tmp_path):
             optimizer.step()
             expected.append(loss.item())
     assert json.loads(file.read_text()) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.fixture(scope="module")
+def laid_out(tmp_path_factory):
+    """Of each layout on two ranks, from the beginning and from a checkpoint: the log, weights, and a loss afterwards."""
+    folder = tmp_path_factory.mktemp("layouts")
+    ran = run_ranks("layouts", folder)
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    return json.loads((folder / "layouts.json").read_text()), folder
+
+
+@pytest.mark.parametrize("name", trainer_ranks.LAYOUTS)
+def test_layouts_train_evaluate_and_save_as_one_rank_does(laid_out, tmp_path, name):
+    results, folder = laid_out
+    expected, weights, after = trainer_ranks.train_small(transformers.Trainer, tmp_path, 4, 2)
+    for found, found_weights, found_after in (results[name], results[f"{name}-resumed"]):
+        assert len(found) == len(expected)
+        for row, other in zip(found, expected):
+            assert row[0] == other[0]
+            # Trainer logs four digits of a loss.
+            for value, reference, bound in zip(row[1:], other[1:], (1.1e-4, 1e-4, 1e-5)):
+                assert (value is None) == (reference is None) and value == pytest.approx(reference, abs=bound), (row, other)
+        assert found_weights == pytest.approx(weights, abs=1e-3)
+        assert found_after == pytest.approx(after, abs=1e-5)
+    saved = transformers.LlamaForCausalLM.from_pretrained(folder / name / "checkpoint-6")
+    assert {key: value.shape for key, value in saved.state_dict().items()} == {
+        key: value.shape for key, value in trainer_ranks.small_llama().state_dict().items()
+    }
