@@ -218,6 +218,9 @@ LogicalResult PlacementAttr::verify(function_ref<InFlightDiagnostic()> emitError
 
 LogicalResult PlacementAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementType,
                                             function_ref<InFlightDiagnostic()> emitError) const {
+  // The parser goes on to the encoding of a tensor whose element type it has refused.
+  if (!elementType)
+    return failure();
   for (const AxisEntry &entry : getEntries()) {
     const AxisPlacement &placement = entry.placement;
     // 2.

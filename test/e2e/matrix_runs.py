@@ -3,6 +3,7 @@ held against the same training on one rank."""
 
 import json
 import math
+import pathlib
 import re
 import shutil
 import statistics
@@ -12,6 +13,7 @@ from cleave_run import CleaveRun
 from training import checkpoint_group
 
 PLACING = ("--annotate-placements", "--propagate-placements", "--partition")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEPS, TOLERANCE = 2, 1e-9
 
 
@@ -40,6 +42,8 @@ class Tools:
         self.run = CleaveRun(build)
 
     def opt(self, source, output, options):
+        # Documents name files from the root.
+        options = [str(option).replace("=examples/", f"={ROOT}/examples/") for option in options]
         command = [self.build / "bin" / "cleave-opt", source, "--mlir-print-debuginfo", *options, "-o", output]
         result = subprocess.run(command, capture_output=True, text=True, cwd=output.parent, timeout=self.timeout)
         if result.returncode:

@@ -2,7 +2,9 @@
 
 import copy
 import os
+import pathlib
 import subprocess
+import sys
 
 import cleave_path  # noqa: F401
 import cleave
@@ -251,7 +253,7 @@ def test_workers_of_a_loader_are_forked_beside_it():
     assert len([step(x, y) for x, y in loader]) == 3
 
 
-def test_a_forked_process_is_told_to_compile_its_own():
+def train_forked():
     model, optimizer = tagger()
     step = cleave.compile_step(model, F.cross_entropy, optimizer)
     step(*tagged())
@@ -281,3 +283,9 @@ def test_a_forked_process_is_told_to_compile_its_own():
     )
     # It had a copy of the model: both go on from the same values.
     assert trained == f"loss {step(*tagged()).loss.item()}"
+
+
+def test_a_forked_process_is_told_to_compile_its_own():
+    # In a process whose autograd has not started threads yet: PyTorch refuses gradients in a fork of one that has.
+    file = pathlib.Path(__file__)
+    subprocess.run([sys.executable, "-c", f"import {file.stem}; {file.stem}.train_forked()"], cwd=file.parent, check=True)

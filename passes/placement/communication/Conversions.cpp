@@ -18,6 +18,19 @@ StringAttr cleave::placement::getOnlyAxis(dist::CommunicationOpInterface op) {
   return op.getAxesAttr().size() == 1 ? cast<StringAttr>(op.getAxesAttr()[0]) : StringAttr();
 }
 
+bool cleave::placement::makesOneTransition(Type from, Type to, ArrayRef<Attribute> axes) {
+  PlacementAttr a = dist::getPlacement(from), b = dist::getPlacement(to);
+  if (!a || !b)
+    return true;
+  auto getKinds = [&](Attribute axis) {
+    std::optional<AxisPlacement> source = a.get(cast<StringAttr>(axis)),
+                                 destination = b.get(cast<StringAttr>(axis));
+    return source && destination ? std::optional(std::pair(source->kind, destination->kind))
+                                 : std::nullopt;
+  };
+  return llvm::all_equal(llvm::map_range(axes, getKinds));
+}
+
 /// The placements on the one axis on which two types differ; nothing if it is not one.
 static std::optional<std::pair<AxisPlacement, AxisPlacement>> findDifference(Type from, Type to) {
   PlacementAttr a = dist::getPlacement(from), b = dist::getPlacement(to);

@@ -39,6 +39,10 @@ template <typename Op> Op getProducer(mlir::Value value) {
 /// The axis along which a communication runs, null if it runs along several.
 mlir::StringAttr getOnlyAxis(dist::CommunicationOpInterface op);
 
+/// Whether the types make the same transition along all axes, as one communication does (or say
+/// nothing about it).
+bool makesOneTransition(mlir::Type from, mlir::Type to, llvm::ArrayRef<mlir::Attribute> axes);
+
 /// `value` as `type`, which is its own type, or one that a `dist.convert` leads to; null where
 /// there is no such conversion. `dim` is that of a V.
 mlir::Value convertTo(mlir::RewriterBase &rewriter, mlir::Location location, mlir::Value value,

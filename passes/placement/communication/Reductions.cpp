@@ -49,6 +49,8 @@ struct AllReducePair : OpRewritePattern<dist::AllReduceOp> {
       return failure();
     SmallVector<Attribute> axes(inner.getAxes().begin(), inner.getAxes().end());
     llvm::append_range(axes, outer.getAxes());
+    if (!makesOneTransition(inner->getOperand(0).getType(), outer->getResult(0).getType(), axes))
+      return failure();
     rewriter.replaceOpWithNewOp<dist::AllReduceOp>(
         outer, outer->getResultTypes(), inner->getOperands(), outer.getReductionAttr(),
         outer.getMeshAttr(), rewriter.getArrayAttr(axes));
@@ -72,8 +74,10 @@ struct ReduceScatterPair : OpRewritePattern<dist::ReduceScatterOp> {
     SmallVector<Attribute> axes(inner.getAxes().begin(), inner.getAxes().end());
     llvm::append_range(axes, outer.getAxes());
     // Chunks of V may differ in size, and those of chunks are then other ones.
-    PlacementAttr placement = dist::getPlacement(outer->getResult(0).getType());
-    if (!placement || !llvm::all_of(axes, [&](Attribute axis) {
+    Type from = inner->getOperand(0).getType(), to = outer->getResult(0).getType();
+    PlacementAttr placement = dist::getPlacement(to);
+    if (!placement || !makesOneTransition(from, to, axes) ||
+        !llvm::all_of(axes, [&](Attribute axis) {
           std::optional<AxisPlacement> entry = placement.get(cast<StringAttr>(axis));
           return entry && entry->isShard();
         }))

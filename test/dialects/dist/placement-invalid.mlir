@@ -35,6 +35,11 @@ func.func private @negative_dimension(tensor<4xf32, #dist.on<@mesh, dp = S(-1)>>
 
 // -----
 
+// expected-error @+1 {{expected non-function type}}
+func.func private @no_element_type(tensor< , #dist.on<@mesh, dp = P>>)
+
+// -----
+
 // expected-error @+1 {{axis 'dp' shards dimension 1 of a tensor of 1 dimensions}}
 func.func private @dimension_out_of_range(tensor<4xf32, #dist.on<@mesh, dp = S(1)>>)
 

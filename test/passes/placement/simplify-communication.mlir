@@ -122,6 +122,17 @@ func.func @two_axes(%x: tensor<8xf32, #PP>) -> tensor<8xf32, #R> {
   return %1 : tensor<8xf32, #R>
 }
 
+// One op makes one transition.
+// CHECK-LABEL: func.func @two_transitions(
+// CHECK-NEXT: dist.all_reduce sum(%{{.*}}) over @mesh ["dp"]
+// CHECK-NEXT: %[[R:.*]] = dist.all_reduce sum(%{{.*}}) over @mesh ["tp"]
+// CHECK-NEXT: return %[[R]]
+func.func @two_transitions(%x: tensor<8xf32, #PP>) -> tensor<8xf32, #I> {
+  %0 = dist.all_reduce sum(%x) over @mesh ["dp"] : tensor<8xf32, #PP> -> tensor<8xf32, #P>
+  %1 = dist.all_reduce sum(%0) over @mesh ["tp"] : tensor<8xf32, #P> -> tensor<8xf32, #I>
+  return %1 : tensor<8xf32, #I>
+}
+
 // A maximum of maxima that all ranks have; a sum of sums is another value.
 // CHECK-LABEL: func.func @again(
 // CHECK-NEXT: %[[MAX:.*]] = dist.all_reduce max
