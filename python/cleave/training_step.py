@@ -227,8 +227,8 @@ class Step:
             raise native().Error("the step is closed")
         if os.getpid() != self._process:
             raise native().Error(
-                f"the step is of process {self._process}, found process {os.getpid()}, which was forked from it: a "
-                "process that trains compiles a step of its own"
+                f"the step is of process {self._process}, found process {os.getpid()}, which was forked from it: start "
+                "a process that trains by spawn, and compile its step there (PyTorch takes no gradients in a fork)"
             )
         args, kwargs = _arguments(inputs)
         leaves, tree = pytree.tree_flatten((args, kwargs, targets))

@@ -27,10 +27,11 @@ class ToolFailed(AssertionError):
 
 def placed(options, plan):
     """The options with the placing ones naming this plan, and in front where the command has none."""
-    named = {option.split("=")[0]: option for option in options if option.split("=")[0] in PLACING}
+    # The mesh is the plan's as well.
+    named = {option.split("=")[0]: re.sub(r" mesh=\S+", "", option) for option in options if option.split("=")[0] in PLACING}
     steps = [f"{PLACING[0]}=plan={plan}", *(named.get(pass_, pass_) for pass_ in PLACING[1:])]
-    at = next((i for i, option in enumerate(options) if option in named.values()), options.count("--autodiff"))
-    others = [option for option in options if option not in named.values()]
+    at = next((i for i, option in enumerate(options) if option.split("=")[0] in named), options.count("--autodiff"))
+    others = [option for option in options if option.split("=")[0] not in named]
     return [*others[:at], *steps, *others[at:]]
 
 
