@@ -26,6 +26,32 @@ def _of_transformers(family, head, inputs=hugging_face.words, **changes):
     return make
 
 
+class _Codebooks(torch.nn.Module):
+    """Takes batches with a dimension for the codebooks, which the model takes as more rows."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids, labels):
+        return self.model(input_ids.flatten(0, 1), labels=labels.transpose(1, 2)).loss
+
+
+def _musicgen(name):
+    """Leaves out layers by numbers of Python's `random`, none by default."""
+    from transformers import MusicgenForCausalLM
+    from transformers.models.musicgen.configuration_musicgen import MusicgenDecoderConfig
+
+    config = MusicgenDecoderConfig(
+        vocab_size=32, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, ffn_dim=32, num_codebooks=2,
+        use_cache=False,
+    )  # fmt: skip
+    module = _Codebooks(MusicgenForCausalLM(config).train())
+    tokens, labels = torch.randint(32, (2, 2, 2, 8)).unbind()
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3)
+    return cleave.ExportSpec(module, (tokens, labels), optimizer=optimizer, name=name)
+
+
 def _of_timm(size, narrow=lambda model: None, **changes):
     def make(name):
         import timm
@@ -78,6 +104,7 @@ MODELS = {
     ),
     "RoFormer": _of_transformers("RoFormer", "ForMaskedLM"),
     "GPTNeoX": _of_transformers("GPTNeoX", "ForCausalLM"),
+    "Musicgen": _musicgen,
     "coatnet_nano_rw_224": _of_timm(64, img_size=64, embed_dim=(32, 32, 64, 64), depths=(1, 1, 1, 1)),
     "davit_tiny": _of_timm(64, embed_dims=(32,) * 4, depths=(1,) * 4, num_heads=(1,) * 4),
     "hrnet_w18_small": _of_timm(64),

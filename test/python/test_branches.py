@@ -1,8 +1,11 @@
 """Branches on random numbers are decided where no number of [0, 1) matters, and the numbers are drawn; branches on what is
 computed from constants alone are decided, too."""
 
+import random
+
 import cleave_path  # noqa: F401
 import cleave
+import numpy as np
 import pytest
 import torch
 from cleave.export.__main__ import main
@@ -52,6 +55,12 @@ DECIDED = {
     "two": (lambda x: torch.rand([]) < 0 or torch.rand([]) < 1, True),
     "method": (lambda x: torch.rand([]).lt(0), False),
     "function": (lambda x: torch.ge(torch.rand([]), 0), True),
+    "number": (lambda x: torch.rand(1).item() < 0.0, False),
+    "converted": (lambda x: float(torch.rand([])) >= 0, True),
+    "number 1 - 1e-9": (lambda x: torch.rand([]).item() > 1.0, False),
+    "flag": (lambda x: bool(torch.rand([]) < 0), False),
+    "in place": (lambda x: torch.empty([]).uniform_() < 0, False),
+    "number in place": (lambda x: torch.empty(1).uniform_(0, 1).item() < 0, False),
 }
 
 
@@ -63,6 +72,48 @@ def test_a_condition_is_decided_and_its_number_drawn(tmp_path, name):
     with pytest.warns(cleave.ExportNote, match=note):
         text, _ = export(tmp_path, module, (torch.randn(2, 4),), loss=lambda y: y.sum())
     assert ('gradient "second.weight"' in text) == holds
+
+
+# Numbers of other generators, of which the program draws none.
+OUTSIDE = {
+    "random": (lambda x: random.random() < 0, False),
+    "uniform": (lambda x: random.uniform(0, 1) >= 0, True),
+    "numpy": (lambda x: np.random.uniform(0, 1) < 0.0, False),
+    "numpy's random": (lambda x: other(x) and np.random.random() < 0, False),
+    "numpy's rand": (lambda x: np.random.rand() >= 0, True),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_a_condition_on_a_number_of_another_generator_is_decided(tmp_path, name):
+    condition, holds = OUTSIDE[name]
+    before = (random.random, np.random.rand)
+    with pytest.warns(cleave.ExportNote, match=r"is always (true|false): a random number in \[0, 1\) is compared with"):
+        text, _ = export(tmp_path, Condition(condition), (torch.randn(2, 4),), loss=lambda y: y.sum())
+    assert ('gradient "second.weight"' in text) == holds
+    assert text.count("aten.rng_") == 2 and "train.draws = 32 " in text  # dropout's alone
+    assert (random.random, np.random.rand) == before
+
+
+REFUSED_DRAWS = {
+    "random.uniform": lambda x: x * random.uniform(0.5, 1),
+    "random.randint": lambda x: x * random.randint(1, 3),
+    "random.choice": lambda x: x * random.choice([1, 2]),
+    "random.random": lambda x: x * random.random(),
+    "numpy.random.rand": lambda x: x * torch.from_numpy(np.random.rand(4)).float(),
+    "numpy.random.normal": lambda x: x * np.random.normal(size=(4,)),
+    "numpy.random.permutation": lambda x: x[:, torch.from_numpy(np.random.permutation(4))],
+    "numpy.random.uniform": lambda x: x * np.random.uniform(0.5, 1),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_DRAWS)
+def test_numbers_of_another_generator_are_refused(tmp_path, name):
+    with pytest.raises(cleave.ExportError) as caught:
+        cleave.export(Counted(lambda m, x, n: REFUSED_DRAWS[name](x)), (torch.randn(2, 4), 0), mode="forward", out=tmp_path)
+    found = "a number of random or numpy.random" if name == "random.random" else name
+    assert f"found {found}, which draws by another generator than PyTorch's" in str(caught.value)
+    assert "test_branches.py" in str(caught.value)
 
 
 def mask(x):
@@ -140,6 +191,48 @@ def test_what_depends_on_the_number_is_refused(tmp_path, name):
     assert ("set what it is compared with to 0 or 1" in message) == ("compared" in expected)
     assert not list(tmp_path.iterdir())
     assert symbolic_convert.InstructionTranslator.dispatch_table == before
+
+
+class Counted(nn.Module):
+    """What it computes depends on a number of its input, and on buffers."""
+
+    def __init__(self, compute):
+        super().__init__()
+        self.layer, self.compute = nn.Linear(4, 4), compute
+        self.held = torch.tensor(2)
+        self.register_buffer("steps", torch.tensor(0))
+        self.register_buffer("scale", torch.tensor(1.0, dtype=torch.float64))
+
+    def forward(self, x, count):
+        return self.compute(self, self.layer(x), count)
+
+
+FROM_DATA = {
+    "input": (lambda m, x, n: x * 2 if n.item() > 1 else x, "the branch depends on data"),
+    "converted": (lambda m, x, n: x * 2 if int(n) > 1 else x, "the branch depends on data"),
+    "length": (lambda m, x, n: sum(x * i for i in range(n.item())), "a size that depends on data"),
+    "integers": (lambda m, x, n: x * 2 if m.steps.item() == 0 else x, "the branch depends on data"),
+    "double": (lambda m, x, n: x * 2 if m.scale.item() > 0 else x, "the branch depends on data"),
+    "flag": (lambda m, x, n: x if not bool(m.steps) else x * 2, "the branch depends on data"),
+    "factor": (lambda m, x, n: x * n.item(), "a number taken from a tensor"),
+}
+
+
+@pytest.mark.parametrize("name", FROM_DATA)
+def test_numbers_of_inputs_and_buffers_are_not_those_at_hand(tmp_path, name):
+    """PyTorch's tracer would take the examples' for those of 0-d integers and float64."""
+    compute, expected = FROM_DATA[name]
+    arguments = (torch.randn(2, 4), torch.tensor(2))
+    with pytest.raises(cleave.ExportError, match=expected):
+        cleave.export(Counted(compute), arguments, loss=lambda y: y.sum(), batch_dims={"count": None}, out=tmp_path)
+
+
+def test_numbers_of_tensors_that_are_neither_are_constants(tmp_path):
+    arguments = (torch.randn(2, 4), torch.tensor(2))
+    module = Counted(lambda m, x, n: x * 2 if m.held.item() > 1 else x)
+    with pytest.warns(cleave.ExportNote, match="is always true: it is computed from constants alone"):
+        text, _ = export(tmp_path, module, arguments, loss=lambda y: y.sum(), batch_dims={"count": None})
+    assert "other = 2" in text
 
 
 class Unused(nn.Module):

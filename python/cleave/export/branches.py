@@ -14,13 +14,15 @@ import contextlib
 import dis
 import linecache
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 
 from cleave.export.constants import NotConstant, constant_value
+from cleave.export.outside_draws import is_drawn_outside
 from cleave.export.paths import short_path
-from cleave.export.pytorch import BYTECODE_TRANSLATORS, VariableTracker, traced_node
+from cleave.export.pytorch import BYTECODE_TRANSLATORS, VariableTracker, traced_input, traced_node
+from cleave.export.weightless import has_values
 
 _MIRRORED = {
     operator.lt: operator.gt, operator.le: operator.ge, operator.gt: operator.lt, operator.ge: operator.le,
@@ -40,12 +42,14 @@ _JUMPS = {
 
 
 class Branches:
-    """notes: what was decided, a sentence for each branch of the source.
+    """data: the tensors that differ from call to call, or from run to run; forward's others are constants.
+    notes: what was decided, a sentence for each branch of the source.
     refusal: why the branch that stopped the trace is none of these; None if it is on no random number.
     depends_on_data: whether a branch on a number taken from a tensor stopped the trace.
     """
 
-    def __init__(self):
+    def __init__(self, data: Iterable[torch.Tensor]):
+        self._data = {id(tensor) for tensor in data}
         self.notes: list[str] = []
         self.refusal: str | None = None
         self.depends_on_data = False
@@ -86,10 +90,10 @@ class Branches:
         node = traced_node(value)
         if node is None:
             return None
-        compared = _comparison(node) if value.is_tensor() else None
+        compared = _comparison(node)
         if compared is None:
             try:
-                outcome = bool(constant_value(node))
+                outcome = bool(constant_value(node, self._constant))
             except NotConstant:
                 return None
             self._note(translator, outcome, "it is computed from constants alone")
@@ -104,6 +108,10 @@ class Branches:
             return None
         self._note(translator, outcome, f"a random number in [0, 1) is compared with {number:g}")
         return outcome
+
+    def _constant(self, placeholder: torch.fx.Node) -> torch.Tensor | None:
+        tensor = traced_input(placeholder)
+        return None if tensor is None or id(tensor) in self._data or not has_values(tensor) else tensor
 
     def _note(self, translator, outcome: bool, reason: str):
         file, line = translator.f_code.co_filename, translator.lineno
@@ -124,7 +132,9 @@ def _is_taken_from_tensor(node: torch.fx.Node | None) -> bool:
 
 
 def _comparison(node: torch.fx.Node) -> tuple[Callable, float] | None:
-    """How a node compares numbers of torch.rand with a constant, which stands on the right."""
+    """How a node compares a number of [0, 1) with a constant, which stands on the right."""
+    if node.target == "item":  # bool(torch.rand([]) < 0)
+        (node,) = node.args
     compare = _COMPARISONS.get(node.target)
     if compare is None or len(node.args) != 2 or node.kwargs:
         return None
@@ -133,14 +143,35 @@ def _comparison(node: torch.fx.Node) -> tuple[Callable, float] | None:
         drawn, number, compare = number, drawn, _MIRRORED[compare]
     if not isinstance(drawn, torch.fx.Node) or not isinstance(number, (bool, int, float)):
         return None
-    if drawn.target is not torch.rand or "out" in drawn.kwargs:
+    if drawn.target is torch.sym_float:
+        (drawn,) = drawn.args
+    if is_drawn_outside(drawn):
+        return compare, float(number)
+    is_number = drawn.target == "item"
+    if is_number:
+        (drawn,) = drawn.args
+    if not _is_drawn(drawn):
         return None
     value = drawn.meta["example_value"]
     # Whatever else takes the number could change it in place.
-    if value.numel() != 1 or node.users or any(u.target not in _COMPARISONS for u in drawn.users):
+    if value.numel() != 1 or any(user.target not in (*_COMPARISONS, "item") for user in drawn.users):
+        return None
+    if is_number:
+        return compare, float(number)
+    if any(user.target != "item" for user in node.users):
         return None
     # The kernel rounds the constant to the tensor's type.
     return compare, torch.tensor(number, dtype=value.dtype).item()
+
+
+def _is_drawn(node: torch.fx.Node) -> bool:
+    """Whether a call draws numbers of [0, 1) into a tensor of its own."""
+    if node.target == "uniform_":
+        memory, *bounds = node.args
+        names = dict(zip(("from", "to"), bounds)) | node.kwargs
+        of_unit = (names.pop("from", 0), names.pop("to", 1)) == (0, 1) and not names
+        return of_unit and memory.target is torch.empty and set(memory.users) == {node}
+    return node.target is torch.rand and "out" not in node.kwargs
 
 
 def _decide(compare: Callable, number: float) -> bool | None:

@@ -18,8 +18,9 @@ from cleave.export.errors import ExportError
 from cleave.export.fake_kernels import STATIC_COUNTS, fake_kernels
 from cleave.export.gradient_cuts import refuse_hooks, show_gradient_cuts
 from cleave.export.inputs import Signature
-from cleave.export.locations import frames, is_library
+from cleave.export.locations import frames, is_exporter, is_library
 from cleave.export.operators import COLLECTIVE
+from cleave.export.outside_draws import outside_draws, refusal, refuse_uses
 from cleave.export.patches import patched
 from cleave.export.paths import short_path
 from cleave.export.pytorch import (
@@ -115,15 +116,16 @@ def capture(spec: ExportSpec) -> Capture:
     step = _Step(spec, signature)
     tensors = tuple(i.value for i in signature.inputs)
     grad_mode = torch.enable_grad() if spec.mode == "joint" else torch.no_grad()
-    branches, notes = Branches(), []
+    branches, notes = Branches([*tensors, *step.parameters(), *step.buffers()]), []
     if spec.mode == "joint":
         refuse_hooks(spec.module, spec.gradients)
     reset_tracer()
     try:
         with _left_as_found(step), grad_mode, _tracer_options(notes), _quiet(), unused_draws_kept():
             tensors = with_stand_ins(step, tensors)
-            with branches.decided(), patched(step, notes):
+            with branches.decided(), patched(step, notes), outside_draws():
                 traced = trace_forward(step, tensors)
+            refuse_uses(traced.graph)
             checkpointed = any("checkpoint" in str(n.target) for n in traced.graph.nodes)
             if not spec.gradients:
                 show_gradient_cuts(traced)
@@ -228,8 +230,8 @@ def _describe(error: Exception, branches: Branches) -> str:
     where = ""
     stack = [(frame.filename, frame.lineno) for frame in getattr(error, "real_stack", None) or ()]
     everything = stack or frames(text)
-    stack = [f for f in everything if not is_library(f[0])]
-    if stack and stack[-1][0] != __file__:
+    stack = [f for f in everything if not is_library(f[0]) and not is_exporter(f[0])]
+    if stack:
         file, line = stack[-1]
         code = linecache.getline(file, line).strip()
         where = f" at {short_path(file)}:{line}" + (f" ('{code}')" if code else "")
@@ -248,10 +250,14 @@ def _describe(error: Exception, branches: Branches) -> str:
         message = f"{type(error).__name__}: {message}"
     if branches.refusal and "Data-dependent branching" in message:
         message = branches.refusal
-    elif branches.depends_on_data:
+    elif match := re.search(r"User-inserted graph break. Message: (found .*)", message):
+        message = match.group(1)
+    elif match := re.search(r"(?:Random(State)?\.|cyfunction )(choice|sample|shuffle|default_rng|\w+(?= of RandomState))", message):
+        message = refusal(f"{'random' if match.group(1) is None and 'numpy' not in message else 'numpy.random'}.{match.group(2)}")
+    elif branches.depends_on_data or re.search(r"expression Ne\(u\d+, 0\) .*Size-like symbols: none", message):
         message = (
             "the branch depends on data; expected one that constants decide: omit the input that it asks about "
-            "(a mask), or make it in forward"
+            "(a mask), or make it in forward (buffers are data, too)"
         )
     elif "different devices cpu, meta" in message:
         message = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import fx
@@ -20,16 +20,21 @@ class NotConstant(Exception):
     """Depends on an input, a parameter, a random number, or on memory that nobody has written."""
 
 
-def constant_value(node: fx.Node) -> object:
-    """What `node` computes; NotConstant if that is not known."""
-    needed = _ancestors(node)
+def constant_value(node: fx.Node, held: Callable[[fx.Node], torch.Tensor | None] = lambda placeholder: None) -> object:
+    """What `node` computes; NotConstant if that is not known.
+
+    held: the tensor of a placeholder that is a constant.
+    """
+    values = {}
+    needed = _ancestors(node, values, held)
     is_tensor = isinstance(node.meta.get("example_value"), torch.Tensor)
     if _is_changed(node, needed, until_now=is_tensor):
         raise NotConstant
-    values = {}
     with without_tracing(), torch.random.fork_rng(devices=[]):
         state = torch.get_rng_state()
         for each in needed:
+            if each in values:
+                continue
             args, kwargs = fx.map_arg((each.args, each.kwargs), values.__getitem__)
             try:
                 if each.op == "call_method":
@@ -43,12 +48,14 @@ def constant_value(node: fx.Node) -> object:
     return values[node]
 
 
-def _ancestors(node: fx.Node) -> list[fx.Node]:
-    """The calls that `node` is made of, in order, itself among them."""
+def _ancestors(node: fx.Node, values: dict[fx.Node, object], held: Callable) -> list[fx.Node]:
+    """The calls that `node` is made of, in order, itself among them. Adds the tensors that it begins with to `values`."""
     needed, waiting = {node}, [node]
     while waiting:
         each = waiting.pop()
-        if not _is_computed_alone(each):
+        if each.op == "placeholder" and (tensor := held(each)) is not None:
+            values[each] = tensor
+        elif not _is_computed_alone(each):
             raise NotConstant
         for operand in each.all_input_nodes:
             if operand not in needed:

@@ -19,7 +19,12 @@ _SUBSCRIPT = re.compile(r"\._modules\['([^']+)'\]|\['?([^'\]]+)'?\]")
 def frames(trace: str) -> list[tuple[str, int]]:
     """The (file, line) pairs of a formatted stack, outermost first, without the exporter's own."""
     found = [(file, int(line)) for file, line in _FRAME.findall(trace)]
-    return [frame for frame in found if not frame[0].startswith(_PACKAGE)]
+    return [frame for frame in found if not is_exporter(frame[0])]
+
+
+def is_exporter(file: str) -> bool:
+    """Whether a file is one of this package."""
+    return file.startswith(_PACKAGE)
 
 
 def is_library(file: str) -> bool:

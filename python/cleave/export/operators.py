@@ -277,9 +277,9 @@ def result_types(value: Any) -> list[str]:
         return [tensor_type(value)]
     if isinstance(value, (list, tuple)):
         return [t for item in value for t in result_types(item)]
-    raise Unsupported(
-        f"a result of type {type(value).__name__} ({value}); programs compute tensors only"
-    )
+    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        raise Unsupported("a number taken from a tensor (item, tolist, float); expected the tensor in its place")
+    raise Unsupported(f"a result of type {type(value).__name__} ({value}); programs compute tensors only")
 
 
 def kernel_result_types(

@@ -19,7 +19,7 @@ import torch.fx.traceback
 from torch import fx
 from torch._dynamo import symbolic_convert
 from torch._dynamo.functional_export import dynamo_graph_capture_for_export
-from torch._dynamo.variables import SymNodeVariable, VariableTracker
+from torch._dynamo.variables import SymNodeVariable, VariableTracker, misc, user_defined
 from torch._functorch._aot_autograd import descriptors
 from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
 from torch._guards import detect_fake_mode, tracing
@@ -27,7 +27,7 @@ from torch._ops import OpOverload
 from torch._prims_common import compute_elementwise_output_logical_to_physical_perm as memory_order
 from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_impls import op_implementations_dict as FAKE_KERNELS
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorConverter, FakeTensorMode, unset_fake_temporarily
 from torch.fx import node
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -39,9 +39,9 @@ __all__ = [
     "dtensor_spec", "erase_assertions",
     "erase_unused_numbers", "extract_parts", "grouped_mm", "has_python_kernel", "joint_graph", "joint_results",
     "make_static", "memory_order", "min_cut_partition", "note_optimizer_step", "part_of_step", "partitioner_class",
-    "pytree", "python_kernels", "record_call", "registered_sharding", "reset_tracer", "run_kernel",
-    "save_all_partition", "scheduler_parts", "schemas", "suggest_memory_format", "trace_forward", "traced_node",
-    "tracer_config", "unset_fake_temporarily", "without_forward_draws", "without_onednn", "without_tracing",
+    "python_draws", "pytree", "python_kernels", "record_call", "registered_sharding", "reset_tracer",
+    "run_kernel", "save_all_partition", "scheduler_parts", "schemas", "suggest_memory_format", "trace_forward", "traced_node",
+    "traced_input", "tracer_config", "unset_fake_temporarily", "value_of_function", "without_forward_draws", "without_onednn", "without_tracing",
 ]  # fmt: skip
 
 _ASSERTIONS = {getattr(torch.ops.aten._assert_async, name) for name in torch.ops.aten._assert_async.overloads()}
@@ -82,7 +82,51 @@ def tracer_config(**settings):
 
 
 def trace_forward(module: torch.nn.Module, inputs: tuple) -> fx.GraphModule:
-    return dynamo_graph_capture_for_export(module)(*inputs)
+    with _numbers_unknown():
+        return dynamo_graph_capture_for_export(module)(*inputs)
+
+
+@contextlib.contextmanager
+def _numbers_unknown() -> Iterator[None]:
+    """A number taken from an input or a buffer is a number that the trace does not know.
+
+    PyTorch takes the value at hand for those of 0-d tensors of integers and float64, guards it, and drops the guard.
+    """
+    before = FakeTensorConverter.__init__
+
+    def init(self, **options):
+        before(self, **options | {"export": True})
+
+    FakeTensorConverter.__init__ = init
+    try:
+        yield
+    finally:
+        FakeTensorConverter.__init__ = before
+
+
+@contextlib.contextmanager
+def python_draws(draw: Callable[..., VariableTracker]) -> Iterator[None]:
+    """While this is entered, Dynamo calls this for a number of Python's `random`, with the translator, the function and its
+    arguments. Without, it draws one, a constant of the program.
+    """
+    modules = (user_defined, misc)
+    before = user_defined.call_random_fn
+    try:
+        for module in modules:
+            module.call_random_fn = lambda translator, function, args, kwargs, *_: draw(translator, function, args, kwargs)
+        yield
+    finally:
+        for module in modules:
+            module.call_random_fn = before
+
+
+def value_of_function(translator, function: Callable) -> VariableTracker:
+    """What the function returns, traced."""
+    return VariableTracker.build(translator, function).call_function(translator, [], {})
+
+
+# Ends the trace with a message at the statement being traced: called by what traces and by what is traced.
+end_trace = torch._dynamo.graph_break
 
 
 def joint_graph(stack: contextlib.ExitStack, traced: fx.GraphModule, inputs: tuple) -> fx.GraphModule:
@@ -97,6 +141,13 @@ def traced_node(value: VariableTracker) -> fx.Node | None:
     if not value.is_tensor() and not isinstance(value, SymNodeVariable):
         return None
     return value.as_proxy().node
+
+
+def traced_input(placeholder: fx.Node) -> torch.Tensor | None:
+    """The tensor that a placeholder of Dynamo's graph stands for: of the caller, the module or anything it reaches."""
+    argument = placeholder.meta.get("grapharg")
+    value = argument.example if argument is not None else None
+    return value if isinstance(value, torch.Tensor) else None
 
 
 @contextlib.contextmanager
