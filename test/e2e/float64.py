@@ -35,10 +35,18 @@ class Float64(TorchFunctionMode):
 
 def doubled(spec):
     """The spec with its module, in place (the optimizer has the same parameters), and its tensors in float64."""
-    spec.module.double()
 
     def double(value):
-        return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+        if not isinstance(value, torch.Tensor):
+            return value
+        if value.is_complex():
+            return value.to(torch.complex128)
+        return value.double() if value.is_floating_point() else value
+
+    spec.module.double()
+    for tensor in (*spec.module.parameters(), *spec.module.buffers()):
+        if tensor.is_complex():
+            tensor.data = double(tensor.data)
 
     return dataclasses.replace(
         spec, args=tuple(map(double, spec.args)), targets=tuple(map(double, spec.targets)),

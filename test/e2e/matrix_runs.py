@@ -9,6 +9,7 @@ import shutil
 import statistics
 import subprocess
 
+import torch
 from cleave_run import CleaveRun
 from training import checkpoint_group
 
@@ -86,6 +87,7 @@ def difference(found, expected):
     far below the median of its file (a mean that is 0 but for rounding) is measured by that. What is no number
     differs without bound."""
     assert found.keys() == expected.keys()
+    found, expected = ({name: _real(t) for name, t in tensors.items()} for tensors in (found, expected))
     floats = {name: t.double() for name, t in expected.items() if t.is_floating_point() and t.numel()}
     sizes = {name: t.abs().max().item() for name, t in floats.items()}
     files = {name.split(".")[0] for name in floats}
@@ -100,3 +102,7 @@ def difference(found, expected):
         assert found[name].equal(expected[name]), name
     worst = max(distances, key=distances.get)
     return distances[worst], worst
+
+
+def _real(tensor):
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import cleave
+from exported_models import export
 
 
 class Checked(nn.Module):
@@ -45,3 +46,29 @@ def test_an_assertion_of_a_number_is_left_out_and_said(tmp_path, monkeypatch):
     with pytest.warns(cleave.ExportNote, match=said):
         program = cleave.export(module, (torch.ones(2, 4),), out=tmp_path).read_text()
     assert program.count("aten.sum") == 1 and "aten.gt" not in program and "aten.call" not in program
+
+
+class Sampled(nn.Module):
+    """A variational autoencoder: its distributions check that scales are positive."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.decoder = nn.Linear(4, 4), nn.Linear(2, 4)
+
+    def forward(self, x):
+        mean, scale = self.encoder(x).chunk(2, -1)
+        code = torch.distributions.Normal(mean, scale.exp())
+        label = torch.distributions.Categorical(logits=self.decoder(code.rsample()))
+        return code.entropy().mean() - label.log_prob(label.sample()).mean()
+
+
+@pytest.mark.parametrize("checks", [True, False])
+def test_distributions_do_not_check_their_arguments(tmp_path, one_thread, checks):
+    before = torch.distributions.Distribution._validate_args
+    torch.distributions.Distribution.set_default_validate_args(checks)
+    try:
+        text, _ = export(tmp_path, Sampled(), (torch.randn(2, 4),))
+        assert torch.distributions.Distribution._validate_args == checks
+    finally:
+        torch.distributions.Distribution.set_default_validate_args(before)
+    assert "aten.rng_normal" in text and text.count("aten.rng_") == 2

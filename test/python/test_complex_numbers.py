@@ -77,6 +77,15 @@ def test_half_precision_is_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_random_numbers_are_refused(tmp_path):
+    class Noise(nn.Module):
+        def forward(self, x):
+            return (x + torch.randn(2, dtype=torch.complex64).abs()).mean()
+
+    with pytest.raises(cleave.ExportError, match=r"'aten::randn'.* found random numbers of a complex type; expected those of"):
+        cleave.export(Noise(), (torch.randn(3, 2),), mode="forward", out=tmp_path)
+
+
 def test_a_complex_loss_is_refused(tmp_path):
     class Sum(nn.Module):
         def __init__(self):

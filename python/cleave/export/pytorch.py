@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 import torch._dynamo.config
+import torch.distributions
 import torch.fx.traceback
 from torch import fx
 from torch._dynamo import symbolic_convert
@@ -82,7 +83,7 @@ def tracer_config(**settings):
 
 
 def trace_forward(module: torch.nn.Module, inputs: tuple) -> fx.GraphModule:
-    with _numbers_unknown():
+    with _numbers_unknown(), _unvalidated_distributions():
         return dynamo_graph_capture_for_export(module)(*inputs)
 
 
@@ -102,6 +103,18 @@ def _numbers_unknown() -> Iterator[None]:
         yield
     finally:
         FakeTensorConverter.__init__ = before
+
+
+@contextlib.contextmanager
+def _unvalidated_distributions() -> Iterator[None]:
+    """What torch.distributions checks of arguments depends on data; torch.compile leaves it out, too."""
+    distribution = torch.distributions.Distribution
+    before = distribution._validate_args
+    distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        distribution.set_default_validate_args(before)
 
 
 @contextlib.contextmanager

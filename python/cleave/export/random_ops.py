@@ -74,6 +74,8 @@ def replace(overload, bound: dict[str, Any], result: Any) -> RandomCall:
     result: the call's value in the trace, a (fake) tensor or a tuple of them.
     """
     first = result[0] if isinstance(result, (list, tuple)) else result
+    if first.is_complex():
+        raise Unsupported("random numbers of a complex type; expected those of its real and imaginary parts")
     n = first.numel()
     wide = 2 if first.dtype == torch.float64 else 1
     if overload is aten.native_dropout.default:
