@@ -87,6 +87,31 @@ def test_one_rank_is_grad_scaler_bit_for_bit(build_dir, tmp_path, case):
     assert run.differing(expected) == []
 
 
+class Gated(nn.Module):
+    """Numbers among its parameters, as CLIP has them."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(6, 16), nn.LayerNorm(16), nn.ReLU(), nn.Linear(16, 5))
+        self.scale, self.gate = nn.Parameter(torch.tensor(1.5)), nn.Parameter(torch.tensor(0.5))
+
+    def forward(self, x):
+        return self.inner(x) * self.scale + self.gate.tanh()
+
+
+def test_compiled_kernels_of_bfloat16(build_dir, tmp_path):
+    """Gradients that are numbers of bfloat16 are unscaled by a number of float32, in kernels with vectors beside them."""
+    torch.manual_seed(0)
+    spec = make_spec(Gated().bfloat16(), (torch.randn(4, 6).bfloat16(),), nn.functional.cross_entropy,
+                     lambda p: optim.SGD(p, lr=0.02))  # fmt: skip
+    passes = ["--scale-loss", "--clip-gradients=max-norm=1", "--fuse-kernels", "--compile-kernels=cpu=x86-64-v2,x86-64-v3"]
+    run = FormedRun(build_dir, tmp_path, spec, Form(passes=passes), steps=6)
+    losses = [row["loss"] for row in run.train()]
+    expected = run.expect(scaler=scaler_of({}), max_norm=1)
+    assert losses == pytest.approx(expected.losses, rel=2e-2)
+    assert run.far(expected, 2e-2) == []
+
+
 # Ranks ---------------------------------------------------------------------------------------------
 
 SCALE = {"init-scale": 1024.0, "growth-interval": 2}

@@ -3,6 +3,9 @@
 // The formulas for f16 are those of the FP16 library (M. Dukhan, fp16_ieee_to_fp32_value and
 // fp16_ieee_from_fp32_value): exact, and rounded to nearest even.
 //
+// Where LLVM moves a value of a narrow type between basic blocks, it widens and narrows it again,
+// by the very functions that the formulas are there to avoid: so no value keeps such a type.
+//
 //===----------------------------------------------------------------------===//
 
 #include "lib/kernels/cpu/NarrowFloats.h"
@@ -104,6 +107,29 @@ private:
 };
 } // namespace
 
+static bool isExpanded(Type type, bool hasHalf) {
+  Type element = getElementTypeOrSelf(type);
+  return element.isBF16() || (element.isF16() && !hasHalf);
+}
+
+/// Narrow numbers are loaded, stored and passed on as integers of their bits.
+static void retypeNarrowFloats(ModuleOp module, bool hasHalf) {
+  Type bits = IntegerType::get(module.getContext(), 16);
+  module.walk([&](Operation *op) {
+    for (Value result : op->getResults())
+      if (isExpanded(result.getType(), hasHalf)) {
+        auto vector = dyn_cast<VectorType>(result.getType());
+        result.setType(vector ? Type(vector.clone(bits)) : bits);
+      }
+  });
+  module.walk([](arith::BitcastOp cast) {
+    if (cast.getIn().getType() != cast.getType())
+      return;
+    cast.replaceAllUsesWith(cast.getIn());
+    cast.erase();
+  });
+}
+
 void cleave::kernels::expandNarrowFloats(ModuleOp module, bool hasHalf) {
   module.walk([hasHalf](Operation *op) {
     if (!isa<arith::ExtFOp, arith::TruncFOp>(op))
@@ -127,4 +153,5 @@ void cleave::kernels::expandNarrowFloats(ModuleOp module, bool hasHalf) {
     op->getResult(0).replaceAllUsesWith(result);
     op->erase();
   });
+  retypeNarrowFloats(module, hasHalf);
 }

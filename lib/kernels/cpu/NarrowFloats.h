@@ -8,8 +8,8 @@
 namespace cleave::kernels {
 
 /// Replaces conversions between f32 and bf16, and f16 unless the target `hasHalf`, by integer
-/// arithmetic: where no instruction does it, LLVM would call functions of a compiler's runtime, one
-/// number at a time.
+/// arithmetic on their bits, as which they are also loaded and stored: where no instruction
+/// converts them, LLVM would call functions of a compiler's runtime, one number at a time.
 void expandNarrowFloats(mlir::ModuleOp module, bool hasHalf);
 
 } // namespace cleave::kernels
