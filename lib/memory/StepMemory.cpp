@@ -75,9 +75,8 @@ private:
 
   void addGradients(func::FuncOp function) {
     for (unsigned index = 0; index < function.getNumResults(); ++index)
-      if (auto bucket = dyn_cast<train::BucketType>(function.getResultTypes()[index]))
-        if (train::getResultRole(function, index).getKind() == RoleKind::Gradient)
-          step.bucketBytes += getByteSize(bucket.getFlat());
+      if (train::getResultRole(function, index).getKind() == RoleKind::Gradient)
+        step.bucketBytes += getBucketBytes(function, function.getResultTypes()[index]);
     for (BlockArgument argument : function.getArguments()) {
       train::RoleAttr role = train::getArgumentRole(function, argument.getArgNumber());
       if (role && role.getKind() == RoleKind::Accumulator && seen.insert(role.getFileName()).second)
@@ -98,6 +97,15 @@ private:
   llvm::StringSet<> seen;
 };
 } // namespace
+
+int64_t cleave::memory::getBucketBytes(func::FuncOp function, Type type) {
+  auto bucket = dyn_cast<train::BucketType>(type);
+  if (!bucket)
+    return 0;
+  int64_t bytes = getByteSize(bucket.getFlat());
+  auto op = SymbolTable::lookupNearestSymbolFrom<train::BucketOp>(function, bucket.getSymbol());
+  return op && op.getScatter() ? bytes + bytes / op.countParts() : bytes;
+}
 
 StepMemory cleave::memory::planStep(const train::ProgramFunctions &program, int64_t microbatches) {
   return StepPlanner(program, microbatches).run();

@@ -37,6 +37,10 @@ struct StepMemory {
   }
 };
 
+/// The bytes that the bucket of this type holds, for the whole step: those in which gradients
+/// gather, and of one that is scattered also the rank's part of the sums. 0 for any other type.
+int64_t getBucketBytes(mlir::func::FuncOp function, mlir::Type type);
+
 /// Plans a program that is not in stages.
 StepMemory planStep(const train::ProgramFunctions &program, int64_t microbatches);
 

@@ -2,6 +2,7 @@
 
 #include "cleave/Session.h"
 #include "lib/memory/MemoryPlan.h"
+#include "lib/memory/StepMemory.h"
 #include "runtime/program/MicrobatchFrames.h"
 #include "runtime/program/ProgramImpl.h"
 #include "runtime/program/StepWork.h"
@@ -113,13 +114,17 @@ ProgramCosts cleave::runtime::computeCosts(const Program &program, int64_t micro
   for (const ValueInfo &value : program.inputs())
     costs.inputBytes += value.type.numBytes();
   for (const ValueInfo &value : program.results(Phase::Microbatch))
-    if (value.role == RoleKind::Gradient) {
+    if (value.role == RoleKind::Gradient && value.members.empty())
       costs.gradientBytes += value.type.numBytes();
-      if (!value.members.empty())
-        costs.bucketBytes += value.type.numBytes();
-    }
 
   const Program::Impl &impl = program.impl();
+  // Halves of a backward may add to one bucket.
+  llvm::SmallPtrSet<const void *, 8> buckets;
+  for (mlir::func::FuncOp function : impl.functions.getMicrobatchFunctions())
+    for (mlir::Type type : function.getResultTypes())
+      if (buckets.insert(type.getAsOpaquePointer()).second)
+        costs.bucketBytes += memory::getBucketBytes(function, type);
+  costs.gradientBytes += costs.bucketBytes;
   auto [peak, kept] = planMicrobatches(impl, microbatches, weightGradients, costs);
   StepWork work;
   for (mlir::func::FuncOp function : impl.functions.getMicrobatchFunctions())

@@ -8,6 +8,7 @@
 
 #include "cleave/Session.h"
 #include "lib/memory/MemoryPlan.h"
+#include "lib/memory/StepMemory.h"
 #include "lib/schedule/model/Completions.h"
 #include "runtime/program/MicrobatchFrames.h"
 #include "runtime/program/ProgramImpl.h"
@@ -181,7 +182,9 @@ static std::vector<StagePlan> planStages(const Program::Impl &impl) {
 
 /// Adds what a rank holds from beginning to end because it runs the function.
 static void addState(const PhaseFunction &part, llvm::StringSet<> &seen, ProgramCosts &costs) {
-  for (const ValueInfo &value : part.signature.arguments) {
+  mlir::func::FuncOp function = part.function;
+  for (auto [value, type] :
+       llvm::zip_equal(part.signature.arguments, function.getArgumentTypes())) {
     int64_t *bytes = nullptr;
     switch (value.role) {
     case RoleKind::Parameter:
@@ -205,7 +208,8 @@ static void addState(const PhaseFunction &part, llvm::StringSet<> &seen, Program
       continue;
     }
     if (seen.insert(value.fileName).second)
-      *bytes += value.type.numBytes();
+      *bytes +=
+          value.members.empty() ? value.type.numBytes() : memory::getBucketBytes(function, type);
   }
 }
 

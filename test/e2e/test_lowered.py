@@ -232,13 +232,16 @@ def sharded(tmp_path_factory):
     return f"--annotate-placements=plan={path}"
 
 
-@pytest.mark.parametrize("overlap", [[], ["--overlap-communication"]], ids=["waiting", "overlapped"])
-def test_sharded_parameters(overlap, program, lower, sharded, data, build_dir, tmp_path):
+BUCKETS = ["--split-fsdp-collectives", "--bucket-gradients"]
+
+
+@pytest.mark.parametrize("more", [[], ["--overlap-communication"], BUCKETS], ids=["waiting", "overlapped", "buckets"])
+def test_sharded_parameters(more, program, lower, sharded, data, build_dir, tmp_path):
     _, path = program("llama")
-    passes = [sharded, "--propagate-placements", "--partition", *overlap]
+    passes = [sharded, "--propagate-placements", "--partition", *more]
     text = compare_training(build_dir, lower(path, *passes), data("llama"), tmp_path,
                             "--steps", 2, "--microbatches", 2, "--ranks", 2)  # fmt: skip
-    # What the communication backend's threads ask for is workspace.
+    # What the communication backend's threads ask for is workspace. A bucket has its shard of the sums beside it.
     planned, measured = read_memory(text)
     assert planned == pytest.approx(measured, rel=0.05)
 
