@@ -208,7 +208,8 @@ public:
   /// update whose gradients are not all finite changes nothing else, and later updates count as if
   /// its step had not been: their number, for schedules and optimizers, is less by `skipped`.
   std::optional<LossScale> lossScale() const;
-  /// Continues from the scale of another session of the program, which has one.
+  /// Continues from the scale of another session. A program without one continues `skipped` alone:
+  /// its updates are numbered as they would be with a scale.
   llvm::Error setLossScale(const LossScale &scale);
 
   /// Exchanges the values of parameters and their moving averages (the optimizer state `ema`) on

@@ -214,9 +214,10 @@ llvm::Error SessionImpl::runUpdate(int64_t step) {
 }
 
 llvm::Error SessionImpl::setLossScale(const LossScale &scale) {
-  if (!context.lossScale)
-    return makeError("program '{0}' does not scale its loss (train.loss_scaling)",
-                     context.program.path());
+  if (!context.lossScale) {
+    context.skippedSteps = scale.skipped;
+    return llvm::Error::success();
+  }
   return guarded([&] { context.setLossScale(scale); });
 }
 

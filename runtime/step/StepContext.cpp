@@ -35,6 +35,7 @@ bool StepContext::isSkipped() const {
 void StepContext::setLossScale(const LossScale &scale) {
   c10::InferenceMode inferenceMode;
   lossScale = scale;
+  skippedSteps = scale.skipped;
   state.lossScale.fill_(scale.scale);
   fillSeeds();
 }

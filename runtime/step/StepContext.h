@@ -80,6 +80,9 @@ struct StepContext {
   /// Session::lossScale, and the rule by which updates change it.
   std::optional<LossScale> lossScale;
   LossScaling lossScaling;
+  /// Steps of the run without an update: LossScale::skipped, also of a scale that the run had
+  /// before a program without one went on with it.
+  int64_t skippedSteps = 0;
   /// Whether gradients of this step are not finite, so that its update is skipped. Known once the
   /// step's reduce functions have run; may throw.
   bool isSkipped() const;
@@ -88,7 +91,7 @@ struct StepContext {
   /// What the step that has been updated, or skipped, makes of the scale. May throw.
   void adjustLossScale();
   /// The number of a step for its update.
-  int64_t updateNumber(int64_t step) const { return step - (lossScale ? lossScale->skipped : 0); }
+  int64_t updateNumber(int64_t step) const { return step - skippedSteps; }
 
   /// Allocates the arena and the frames of the functions that this rank runs.
   llvm::Error allocateArena();

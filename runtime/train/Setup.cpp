@@ -312,7 +312,8 @@ llvm::Error Trainer::resumeFrom(int64_t step) {
 
 llvm::Error Trainer::checkSameRun(const CheckpointState &saved) {
   evaluations = saved.evaluations;
-  if (saved.lossScale && session().lossScale())
+  savedLossScale = saved.lossScale;
+  if (saved.lossScale)
     if (llvm::Error error = session().setLossScale(*saved.lossScale))
       return error;
   CheckpointState mine = stateAt(saved.step);

@@ -187,6 +187,11 @@ int64_t Trainer::countDraws(llvm::ArrayRef<int64_t> turnsOfEach) const {
   return draws;
 }
 
+std::optional<LossScale> Trainer::lossScale() const {
+  std::optional<LossScale> scale = session().lossScale();
+  return scale ? scale : savedLossScale;
+}
+
 /// The step's number among those that update: what was skipped before does not count.
 static int64_t updateNumber(int64_t step, const std::optional<LossScale> &scale) {
   return scale ? std::max<int64_t>(step - scale->skipped, 1) : step;
@@ -196,7 +201,7 @@ llvm::Error Trainer::runStep(int64_t step) {
   int64_t begin = steadyNs();
   size_t number = order.programOf(step);
   TrainedProgram &current = *programs[number];
-  std::optional<LossScale> scale = session().lossScale();
+  std::optional<LossScale> scale = lossScale();
   if (llvm::Error error = current.takeLossScale(scale))
     return error;
   if (llvm::Error error = current.beginTurn(countDraws(turns)))
@@ -226,13 +231,14 @@ llvm::Error Trainer::runStep(int64_t step) {
   metrics.milliseconds = seconds * 1e3;
   metrics.gradientNorm = current.readGradientNorm();
   metrics.learningRates = current.getRates(updateNumber(step, scale), evaluations.reductions);
-  if (scale) {
+  if (std::optional<LossScale> next = current.session->lossScale()) {
     metrics.lossScale = scale->scale;
-    scale = current.session->lossScale();
-    metrics.skippedSteps = scale->skipped;
+    metrics.skippedSteps = next->skipped;
     if (&current != &first())
-      if (llvm::Error error = session().setLossScale(*scale))
+      if (llvm::Error error = session().setLossScale(*next))
         return error;
+  } else if (scale) {
+    metrics.skippedSteps = scale->skipped;
   }
   if (programs.size() > 1)
     metrics.program = llvm::sys::path::stem(current.program.path()).str();
@@ -334,7 +340,7 @@ CheckpointState Trainer::stateAt(int64_t step) const {
   state.dataFingerprint = dataFingerprint;
   for (auto [each, count] : llvm::zip_equal(programs, done))
     state.dataPosition += count * each->totalMicrobatches() * each->microbatchSize;
-  state.lossScale = session().lossScale();
+  state.lossScale = lossScale();
   state.learningRates = programs[order.programOf(step)]->getRates(
       updateNumber(step, state.lossScale), evaluations.reductions);
   state.evaluations = evaluations;

@@ -73,6 +73,8 @@ private:
   /// What says so in a message: `--data`, and what `--also` says.
   std::string dataText() const;
   CheckpointState stateAt(int64_t step) const;
+  /// The scale of the loss, or the one that a program without any found: it waits for one with.
+  std::optional<LossScale> lossScale() const;
 
   bool isFirstRank() const;
   TrainedProgram &first() const { return *programs.front(); }
@@ -98,6 +100,8 @@ private:
   std::unique_ptr<Reporter> reporter;
   std::unique_ptr<Status> status;
   EvaluationHistory evaluations;
+  /// The scale of the loss in the checkpoint that the run continued from.
+  std::optional<LossScale> savedLossScale;
   /// Whether the last evaluation had the lowest loss.
   bool isBest = false;
   /// By program.

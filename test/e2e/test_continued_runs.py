@@ -40,7 +40,34 @@ def sums(**options):
     return dataclasses.replace(test_accumulate_in.make_spec(**options), lr_schedule=cleave.WarmupCosine(3, 10))
 
 
+class Resting(torch.amp.GradScaler):
+    """Out of use in the steps named."""
+
+    def __init__(self, steps, **options):
+        super().__init__("cpu", **options)
+        self.steps, self.step_number = steps, 0
+
+    def rests(self):
+        return self.step_number in self.steps
+
+    def scale(self, outputs):
+        return outputs if self.rests() else super().scale(outputs)
+
+    def unscale_(self, optimizer):
+        if not self.rests():
+            super().unscale_(optimizer)
+
+    def step(self, optimizer, *args, **kwargs):
+        return optimizer.step() if self.rests() else super().step(optimizer, *args, **kwargs)
+
+    def update(self, new_scale=None):
+        if not self.rests():
+            super().update(new_scale)
+        self.step_number += 1
+
+
 SCALE = {"init-scale": 2.0**19, "growth-interval": 2}
+LOWER = SCALE | {"init-scale": 2.0**17}
 CASES = {
     "scale and averages": (lambda: half(lambda p: optim.AdamW(p, lr=0.02)), SCALE),
     "several, scale and averages": (lambda: half(muon), SCALE),
@@ -79,3 +106,34 @@ def test_changes(build_dir, tmp_path, case):
         assert [(row["loss_scale"], row["skipped_steps"]) for row in rows] == expected.scales
         assert expected.scales[-1][1] < STEPS - 2
     assert run.differing(expected) == []
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_scale_rests(build_dir, tmp_path, ranks):
+    """A program without a scale goes on with a run that had one, and one with a scale with that: skipped steps stay
+    skipped, for bias corrections, schedules and PyTorch's optimizers, and the scale waits in the checkpoints."""
+    spec = half(lambda p: optim.AdamW(p, lr=0.02))
+    sync = ["--sync-gradients=axis=dp"] if ranks > 1 else []
+    scaled = Form(ranks, 2 // ranks, None, [*sync, test_loss_scaling.scale_pass(LOWER)])
+    run = FormedRun(build_dir, tmp_path, spec, scaled, STEPS)
+    run.train(steps=3)
+    program = run.program
+    run.program = tmp_path / "unscaled.mlir"
+    training.optimize(build_dir, run.exported, *sync, "-o", run.program)
+    for steps in (4, 5):
+        run.train("--resume", steps=steps)
+    module = testing._Run(spec).module
+    optimizer = optim.AdamW(module.parameters(), lr=0.02)
+    assert cleave.load_checkpoint(module, tmp_path / "run", optimizer=optimizer) == 5
+    run.program = program
+    rows = run.train("--resume")
+    expected = run.expect(scaler=Resting((3, 4), **{name.replace("-", "_"): value for name, value in LOWER.items()}))
+    skipped = expected.scales[2][1]
+    assert 0 < skipped < 3 and {float(state["step"]) for state in optimizer.state.values()} == {5 - skipped}
+    assert [row.get("loss_scale") for row in rows] == [None if n in (3, 4) else s for n, (s, _) in enumerate(expected.scales)]
+    assert [row["skipped_steps"] for row in rows] == [count for _, count in expected.scales]
+    if ranks == 1:
+        assert [row["loss"] for row in rows] == expected.losses
+        assert run.differing(expected) == []
+    else:
+        assert [row["loss"] for row in rows] == pytest.approx(expected.losses, rel=1e-4)

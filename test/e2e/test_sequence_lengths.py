@@ -1,5 +1,6 @@
 """Several programs train one model in one run, such as one for each length of sequences: --also."""
 
+import copy
 import functools
 
 import cleave
@@ -78,9 +79,10 @@ def subject(tmp_path_factory):
     return Subject(tmp_path_factory.mktemp("lengths"))
 
 
-def train_in_turns(subject, turns, scaler=None, averaged=None):
+def train_in_turns(subject, turns, scaler=None, averaged=None, changed=None):
     """What PyTorch makes of the same steps: one optimizer, one generator, and a module for each length that shares all
-    but its table. averaged: makes an AveragedModel of the module."""
+    but its table. averaged: makes an AveragedModel of the module. changed: the turns of a run that goes on with other
+    data, from `turns` on, and these; what it reads and draws is what it would if all of its turns had been the new ones."""
     run = testing._Run(subject.specs[0])
     (optimizer,) = run.make_optimizers()
     module = run.module
@@ -88,7 +90,17 @@ def train_in_turns(subject, turns, scaler=None, averaged=None):
     averaged = averaged and averaged(module)
     torch.manual_seed(SEED)
     taken, updates, losses = [0] * len(subject.specs), 0, []
-    for number in turns:
+    before = []
+    if changed is not None:
+        before, turns = turns, turns + changed[0][len(turns) :]
+    for step, number in enumerate(turns):
+        if changed is not None and step == len(before):
+            subject = changed[1]
+            taken = [changed[0][:step].count(i) for i in range(len(taken))]
+            torch.manual_seed(SEED)
+            for each in changed[0][:step]:
+                for _ in range(2):
+                    module.drop(torch.ones(*subject.specs[each].args[0].shape, 8))
         spec = subject.specs[number]
         module.table = spec.module.table
         optimizer.zero_grad()
@@ -311,4 +323,21 @@ def test_a_run_is_continued_with_the_same_programs(build_dir, tmp_path, subject,
     training.train(build_dir, *subject.options(*run, *subject.also(1, "from=3"), steps=4))
     for other in ([], subject.also(1, "from=4"), subject.also(2, "from=3"), subject.also(1, "from=3", "microbatches=1")):
         assert "different data or a different order" in refuse(*run, *other)
-    training.train(build_dir, *subject.options(*run, *subject.also(2, "from=6"), steps=6), "--continue-with=data")
+
+
+def test_a_run_is_continued_with_other_programs_and_data(build_dir, tmp_path, subject):
+    """--continue-with=data: what is read and drawn is as if all steps had been the new programs'. State is what it was."""
+    other = copy.copy(subject)
+    other.batches = [training.random_batches(spec, STEPS, 2, 10 + seed) for seed, spec in enumerate(subject.specs)]
+    other.data = [f"safetensors:{training.save_batches(spec, batches, tmp_path / f'{i}.safetensors')}"
+                  for i, (spec, batches) in enumerate(zip(subject.specs, other.batches))]  # fmt: skip
+    run = ["--checkpoint", tmp_path / "run", "--metrics", tmp_path / "m", "--resume"]
+    training.train(build_dir, *subject.options(*run, *subject.also(1, "from=3"), steps=4))
+    also = [*run, *other.also(2, "from=6")]
+    training.train(build_dir, *other.options(*also, steps=5), "--continue-with=data")
+    # Which is the run's from then on.
+    training.train(build_dir, *other.options(*also))
+    expected = train_in_turns(subject, [0, 0, 1, 1], changed=([0] * 5 + [2] * 3, other))
+    rows = training.read_metrics(tmp_path / "m")
+    assert [row["program"] for row in rows] == ["model6"] * 2 + ["model4"] * 2 + ["model6"] + ["model9"] * 3
+    expect_run([row["loss"] for row in rows], tmp_path / "run", expected)
