@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import torch
 
-from cleave.checkpoint_optimizer import read_states
+from cleave.checkpoint_optimizer import count_steps, read_states
 from cleave.export.averages import SLOT
 from cleave.parts import PARTS_INDEX, CheckpointError, read_parts
 
@@ -77,11 +77,14 @@ def load_checkpoint(
         states = read_states(optimizers, _name_parameters(model, prefix, loss), tensors, taken, path)
         # Before the first step that is taken there is no state: some is not what zeros would make of it.
         states = states if taken else [{} for _ in optimizers]
+        counts = count_steps(optimizers, taken) if taken else []
     for module, state, _ in pairs:
         module.load_state_dict(state, strict=True)
     for number, each in enumerate(optimizers):
         each.state.clear()
         each.state.update(states[number])
+        for group, counted in zip(each.param_groups, counts[number] if counts else ()):
+            group.update(counted)
     if scaler is not None:
         scaler.load_state_dict(new_scale)
     return steps

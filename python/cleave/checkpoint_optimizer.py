@@ -63,6 +63,30 @@ def read_states(
     return result
 
 
+def count_steps(optimizers: Iterable[torch.optim.Optimizer], steps: int) -> list[list[dict[str, Any]]]:
+    """By optimizer and parameter group: the options that count steps, as they are after `steps` of them. Classes of the
+    user's own may have such."""
+    result = []
+    for optimizer in optimizers:
+        if type(optimizer).__module__.startswith("torch.optim"):
+            result.append([{} for _ in optimizer.param_groups])
+            continue
+        after = _run_copy(optimizer)[1].param_groups
+        changed = [
+            {option: steps for option, value in new.items() if option != "params" and _is_one_more(old.get(option), value)}
+            for old, new in zip(optimizer.param_groups, after)
+        ]
+        result.append(changed)
+    return result
+
+
+def _is_one_more(old: Any, new: Any) -> bool:
+    def is_number(value: Any) -> bool:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+    return is_number(new) and new == (old if is_number(old) else 0) + 1
+
+
 def _list_slots(like: Mapping[str, Slot]) -> str:
     return " and ".join(slot for slot in like if slot != "step")
 
@@ -128,12 +152,19 @@ def _step_of_small(optimizer: torch.optim.Optimizer, group: dict, parameter: tor
 def _step_of_copy(optimizer: torch.optim.Optimizer) -> dict[torch.nn.Parameter, dict[str, Slot]]:
     """A class of the user's own may look at all parameters at once."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    copied, clone = _run_copy(optimizer)
+    return {parameter: _describe(clone.state[twin], twin) for parameter, twin in zip(parameters, copied)}
+
+
+def _run_copy(optimizer: torch.optim.Optimizer) -> tuple[list[torch.nn.Parameter], torch.optim.Optimizer]:
+    """A copy of the parameters and the optimizer, after a step from no state."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
     copied, clone = copy.deepcopy((parameters, optimizer))
     clone.state.clear()
     for parameter in copied:
         parameter.grad = torch.zeros_like(parameter)
     clone.step()
-    return {parameter: _describe(clone.state[twin], twin) for parameter, twin in zip(parameters, copied)}
+    return copied, clone
 
 
 def _describe(state: Mapping[str, Any], parameter: torch.nn.Parameter) -> dict[str, Slot]:

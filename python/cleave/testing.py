@@ -123,7 +123,7 @@ def train(
     optimizers = run.make_optimizers()
     schedules = run.spec.lr_schedules
     schedulers = [_scheduler(*pair) for pair in zip(schedules, run.spec.optimizers)]
-    rates = [[float(group.get("lr", 0.0)) for group in optimizer.param_groups] for optimizer in optimizers]
+    rates = [[float(group.get("lr") or 0.0) for group in optimizer.param_groups] for optimizer in optimizers]
     losses = []
     targets = find_counted_targets(capture(spec)) if spec.mean_over == "targets" else None
     torch.manual_seed(seed)
@@ -150,7 +150,7 @@ def train(
                 if scheduler is not None:
                     scheduled = scheduler.optimizer.param_groups[number]
                     group.update({o: scheduled[o] for o in ("lr", "momentum", "betas") if o in scheduled})
-                elif "lr" in group:
+                elif group.get("lr") is not None:
                     group["lr"] = base[number] * schedule.factor(step)
         is_taken = run.step(optimizers, scaler, max_norm)
         taken += is_taken
@@ -175,7 +175,7 @@ def train(
         key = run.pairs.get(parameter, parameter)
         state = next((optimizer.state[key] for optimizer in optimizers if key in optimizer.state), {})
         for slot, value in state.items():
-            if isinstance(value, (int, float)):
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
                 value = torch.tensor(value, dtype=torch.float64)
             if isinstance(value, torch.Tensor) and slot != "step":
                 value = torch.view_as_complex(value) if parameter.is_complex() else value

@@ -115,3 +115,35 @@ class Numbers(torch.optim.Optimizer):
                 elif t >= 10 and t > 12:
                     sizes = +max(sizes, 1.0) / 2
                 p.add_(p.grad, alpha=-lr * (wave + 0.01 * steps + 0.05 * sizes) / (1.5 + t))
+
+
+class Grouped(torch.optim.Optimizer):
+    """Counts steps for a group at once, as Adan and Lamb do in timm, and computes with all of its tensors at once."""
+
+    def __init__(self, params, lr=0.1, betas=(0.9, 0.99)):
+        super().__init__(params, {"lr": lr, "betas": betas, "calls": 0})
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p]["mean"] = torch.zeros_like(p)
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            group["step"] = group["step"] + 1 if "step" in group else 1
+            group["calls"] += 1
+            parameters = [p for p in group["params"] if p.grad is not None]
+            gradients = [p.grad for p in parameters]
+            means = [self.state[p].setdefault("mean", torch.zeros_like(p)) for p in parameters]
+            squares = [self.state[p].setdefault("square", torch.zeros_like(p)) for p in parameters]
+            beta1, beta2 = group["betas"]
+            torch._foreach_lerp_(means, gradients, 1 - beta1)
+            torch._foreach_mul_(squares, beta2)
+            torch._foreach_addcmul_(squares, gradients, gradients, 1 - beta2)
+            roots = torch._foreach_sqrt(torch._foreach_div(squares, 1 - beta2 ** group["step"]))
+            torch._foreach_add_(roots, 1e-8)
+            torch._foreach_maximum_(roots, 1e-3 / group["calls"])
+            norms = torch._foreach_norm(gradients)
+            updates = torch._foreach_div(means, roots)
+            torch._foreach_div_(updates, torch._foreach_add(norms, 1.0))
+            torch._foreach_add_(parameters, updates, alpha=-group["lr"] / (1 - beta1 ** group["calls"]))
+            torch._foreach_addcdiv_(parameters, means, roots, [-1e-3] * len(parameters))

@@ -7,13 +7,13 @@ import pytest
 import torch
 import training
 from cleave import FSDP, ColwiseParallel, Plan, RowwiseParallel, testing
-from own_optimizers import Lion, Lookahead, Numbers
+from own_optimizers import Grouped, Lion, Lookahead, Numbers
 from test_optimizers import OPTIMIZERS, STEPS, make_spec
 from torch import nn, optim
 
 HALF = STEPS // 2
 pytestmark = pytest.mark.usefixtures("one_thread")
-OWN = {"lion": Lion, "lookahead": Lookahead, "numbers": Numbers}
+OWN = {"grouped": Grouped, "lion": Lion, "lookahead": Lookahead, "numbers": Numbers}
 FUSED = {
     "adam-fused": lambda p: optim.Adam(p, lr=0.01),
     "adamw-fused": lambda p: optim.AdamW(p, lr=0.01),

@@ -7,7 +7,7 @@ import pytest
 import torch
 from cleave import testing
 from cleave.export import ExportSpec, export_spec
-from own_optimizers import Lion, Lookahead, NormalizedSGD, Numbers
+from own_optimizers import Grouped, Lion, Lookahead, NormalizedSGD, Numbers
 from torch import nn, optim
 from torch.optim import lr_scheduler
 from training import (
@@ -89,7 +89,7 @@ def test_the_implementation_does_not_matter(tmp_path, make, implementation):
     assert texts[0] == texts[1]
 
 
-@pytest.mark.parametrize("kind", [Lion, Lookahead, NormalizedSGD, Numbers])
+@pytest.mark.parametrize("kind", [Lion, Lookahead, NormalizedSGD, Numbers, Grouped])
 def test_steps_of_a_users_own_optimizer_bit_for_bit(build_dir, tmp_path, kind):
     compare(build_dir, tmp_path, make_spec(kind, "own"))
 

@@ -246,3 +246,15 @@ def test_a_mesh_without_a_plan(model, optimizer):
 def test_options_that_mean_nothing(model, optimizer, options, text):
     with pytest.raises(cleave.ExportError, match=text):
         cleave.compile_step(model, F.cross_entropy, optimizer, **options)
+
+
+def test_an_optimizer_that_counts_steps_for_a_group(model):
+    class Counting(torch.optim.Optimizer):
+        def step(self):
+            for group in self.param_groups:
+                group["step"] = group.get("step", 0) + 1
+                for p in group["params"]:
+                    p.data.sub_(p.grad, alpha=group["lr"] / group["step"])
+
+    step = cleave.compile_step(model, F.cross_entropy, Counting(model.parameters(), {"lr": 0.1}))
+    refuses(step, "Counting counts steps in 'step' of its parameter groups, which a compiled step leaves as they are")

@@ -355,6 +355,21 @@ def test_optimizers(tmp_path):
     used = torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
     mean(module(torch.ones(8, 4))).backward()
     used.step()
+    class Own(torch.optim.Optimizer):
+        def __init__(self, step):
+            super().__init__(parameters, {"lr": 0.1, "power": 2})
+            self.inner = step
+
+        def step(self):
+            self.inner(self)
+
+    def scale(optimizer):
+        optimizer.param_groups[0]["power"] *= 0.5
+
+    def use_others(optimizer):
+        optimizer.param_groups[0]["params"][0].add_(parameters[1].sum())
+
+    wrapper = Own(torch.optim.SGD(parameters, lr=0.1))
     stranger = torch.optim.SGD([torch.ones(3, 3, requires_grad=True)], lr=0.1)
     for optimizer, expected in (
         (torch.optim.LBFGS(parameters), ["LBFGS", "closure"]),
@@ -364,6 +379,10 @@ def test_optimizers(tmp_path):
         (torch.optim.AdamW(parameters, eps=float("inf")), ["AdamW has eps = inf", "finite"]),
         (used, ["has taken steps"]),
         (stranger, ["shape (3, 3)", "does not have"]),
+        (wrapper, ["Own holds another optimizer (SGD, its 'inner')"]),
+        (Own(lambda own: None), ["changes none of the parameters in self.param_groups"]),
+        (Own(use_others), ["uses parameters that it does not have from self.param_groups"]),
+        (Own(scale), ["changes 'power' of a parameter group", "counts steps from 0"]),
         (lambda p: 3, ["builtins.int"]),
     ):
         refuse(tmp_path, expected, module, loss=mean, optimizer=optimizer)

@@ -49,6 +49,7 @@ class UpdateWriter:
                     if holders.setdefault(name, optimizer) is not optimizer:
                         raise ExportError(f"two optimizers hold parameter '{name}'; expected one")
             self._rates.append(group_rates(optimizer, schedule, spec.schedule_steps))
+        self._follows_groups = spec.group_rates
         if spec.group_rates:
             self._number_groups()
         self._held = set(holders)
@@ -120,7 +121,13 @@ class UpdateWriter:
     ) -> FusedUpdate | TracedUpdate:
         kind = fused_kind(optimizer)
         if kind is None:
-            return TracedUpdate(optimizer, rates, self._names, updated)
+            update = TracedUpdate(optimizer, rates, self._names, updated)
+            if update.counted and self._follows_groups:
+                raise ExportError(
+                    f"{type(optimizer).__name__} counts steps in '{min(update.counted)}' of its parameter groups, which a compiled "
+                    "step leaves as they are; expected it in the state of parameters"
+                )
+            return update
         if optimizer.state:
             raise ExportError("the optimizer has taken steps already; export with a fresh one")
         return FusedUpdate(kind, optimizer, rates, self._names, updated, self._state)

@@ -213,7 +213,10 @@ def _tables(numbers: Sequence[dict[str, float]], group: dict, settles: bool) -> 
     return GroupRates(_rates(1.0, table_attribute(rates, settles), group).rate, scheduled, group)
 
 
-def _rates(base: float, schedule: str, group: dict, plateau: str = "") -> GroupRates:
+def _rates(base: float | None, schedule: str, group: dict, plateau: str = "") -> GroupRates:
+    if base is None and (plateau or "constant" not in schedule):
+        raise ExportError("the optimizer has lr = None, which no schedule can change; expected a number")
+    base = base or 0.0  # no step asks for that of None
     return GroupRates(f"base = {float_attribute(float(base))}, schedule = {schedule}{plateau}", {}, group)
 
 

@@ -16,6 +16,7 @@ from cleave.export.pytorch import FakeTensor, FakeTensorMode, OpOverload, TorchD
 from cleave.export.schedulers import GroupRates
 from cleave.export.step_numbers import Number, Recording, recorded_math
 from cleave.export.step_values import (
+    BEFORE,
     GRADIENT,
     HYPERPARAMETER,
     ITEM,
@@ -23,6 +24,7 @@ from cleave.export.step_values import (
     RATE,
     RESULT,
     Value,
+    Values,
 )
 
 aten = torch.ops.aten
@@ -36,10 +38,14 @@ _IMPLEMENTATION = {"foreach": False, "fused": False, "capturable": False}
 
 @dataclasses.dataclass
 class StepResults:
-    """What a step computes for each parameter. A state is a Value, or what Python keeps there."""
+    """What a step computes for each parameter. A state is a Value, or what Python keeps there.
+
+    counts: by number of parameter group, the numbers among its options that the step changed.
+    """
 
     parameters: list[Value]
     states: list[dict[str, Any]]
+    counts: dict[int, dict[str, Value]]
 
 
 @dataclasses.dataclass
@@ -54,9 +60,12 @@ class _Cell:
 
 
 class _Recorder(TorchDispatchMode):
-    def __init__(self, recording: Recording):
+    """own: the optimizer's parameters, in whose place the step sees others."""
+
+    def __init__(self, recording: Recording, own: list[torch.Tensor]):
         super().__init__()
         self._recording = recording
+        self._own = {id(parameter) for parameter in own}
         self._values = recording.values
         self._cells: dict[int, tuple[torch.Tensor, _Cell]] = {}  # the tensors live as long, so that ids are theirs
 
@@ -71,7 +80,7 @@ class _Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if func.namespace == "prim":
+        if func.namespace in ("prim", "profiler"):
             return func(*args, **kwargs)
         if func is aten._local_scalar_dense.default:
             return self._item(args[0])
@@ -106,6 +115,10 @@ class _Recorder(TorchDispatchMode):
 
     def _cell(self, tensor: torch.Tensor) -> _Cell:
         if id(tensor) not in self._cells:
+            if id(tensor) in self._own:
+                raise ExportError(
+                    "it uses parameters that it does not have from self.param_groups, as the step of an optimizer inside of it does"
+                )
             if isinstance(tensor, FakeTensor):
                 raise ExportError(
                     f"it uses a tensor of shape {tuple(tensor.shape)} that is neither a parameter, a gradient nor their state"
@@ -225,10 +238,35 @@ class _NumbersToTensors(torch.overrides.TorchFunctionMode):
         kwargs = kwargs or {}
         if func in (torch.as_tensor, torch.tensor, torch.scalar_tensor) and args and isinstance(args[0], Number):
             return torch.full((), args[0], dtype=kwargs.get("dtype") or torch.get_default_dtype())
+        if getattr(func, "__name__", "").startswith("_foreach_"):
+            return _one_by_one(func.__name__.removeprefix("_foreach_"), args, kwargs)
         result = func(*args, **kwargs)
         if isinstance(result, torch.SymFloat) and not isinstance(result, Number):
             return self._recording.number(result.node.value)
         return result
+
+
+# Methods of tensors that have another name than the function of lists of them.
+_METHODS = {"maximum": "clamp_min", "minimum": "clamp_max"}
+
+
+def _one_by_one(name: str, args: tuple, kwargs: dict[str, Any]) -> list[torch.Tensor] | None:
+    """`torch._foreach_NAME` as a method of each tensor, which computes the same bits."""
+    if name == "norm":
+        function = torch.linalg.vector_norm
+    else:
+        plain = name.removesuffix("_")
+        function = getattr(torch.Tensor, _METHODS.get(plain, plain) + name[len(plain) :], None)
+    if function is None:
+        raise ExportError(f"it calls torch._foreach_{name}, which no method of a tensor does")
+    results = []
+    for index, tensor in enumerate(args[0]):
+        own = [each[index] if isinstance(each, (list, tuple)) else each for each in args[1:]]
+        named = {key: each[index] if isinstance(each, (list, tuple)) else each for key, each in kwargs.items()}
+        if name.removesuffix("_") in ("addcmul", "addcdiv") and len(own) == 3:
+            named["value"] = own.pop()
+        results.append(function(tensor, *own, **named))
+    return None if name.endswith("_") else results
 
 
 def run_step(
@@ -237,16 +275,19 @@ def run_step(
     groups: list[GroupRates],
     states: list[dict[str, Any]],
     recording: Recording,
+    counted: dict[int, list[str]],
 ) -> StepResults:
     """Runs `step` on a copy of the optimizer, for these of its parameters.
 
     groups: the options of each parameter group, and which of them change from step to step.
     states: what there is of each of them before the step: Values, and what else Python keeps there.
+    counted: by number of parameter group, the options that count steps.
     """
     values = recording.values
+    own_parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     with contextlib.ExitStack() as stack:
         stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
-        recorder = _Recorder(recording)
+        recorder = _Recorder(recording, own_parameters)
 
         def tensor(value: Value) -> torch.Tensor:
             made = torch.empty(value.fake.shape, dtype=value.fake.dtype)
@@ -266,9 +307,10 @@ def run_step(
         for number, group in enumerate(optimizer.param_groups):
             kept = [copies[id(parameter)] for parameter in group["params"] if id(parameter) in copies]
             plain = {name: value for name, value in _IMPLEMENTATION.items() if name in group}
-            changing = {"lr": recording.number(values.make(RATE, (number,)))} if "lr" in group else {}
+            changing = {"lr": recording.number(values.make(RATE, (number,)))} if group.get("lr") is not None else {}
             for name in groups[number].scheduled:
                 changing[name] = recording.number(values.make(HYPERPARAMETER, (number, name)))
+            changing |= {name: recording.number(values.make(BEFORE)) for name in counted.get(number, ())}
             set_by_scheduler = {**group, **groups[number].options}
             if "beta1" in changing:
                 changing["betas"] = (changing.pop("beta1"), *set_by_scheduler["betas"][1:])
@@ -285,7 +327,8 @@ def run_step(
         for mode in (recorder, _NumbersToTensors(recording), torch.no_grad(), recorded_math()):
             stack.enter_context(mode)
         _plain_step(type(optimizer))(traced)
-        _check_unchanged(traced, before, [group for group in options if group["params"]])
+        held = [number for number, group in enumerate(options) if group["params"]]
+        counts = dict(zip(held, _find_counts(traced, before, [options[number] for number in held], values)))
 
         def result(entry: Any) -> Any:
             if isinstance(entry, torch.Tensor):
@@ -304,6 +347,7 @@ def run_step(
         return StepResults(
             [recorder.read(parameter) for parameter in own],
             [{slot: result(entry) for slot, entry in traced.state[parameter].items()} for parameter in own],
+            counts,
         )
 
 
@@ -319,13 +363,28 @@ def _plain_step(kind: type[torch.optim.Optimizer]):
     return step
 
 
-def _check_unchanged(traced: torch.optim.Optimizer, before: dict, groups: list[dict]):
+def _find_counts(
+    traced: torch.optim.Optimizer, before: dict, groups: list[dict], values: Values
+) -> list[dict[str, Value]]:
+    """The numbers among the options of each group that the step has changed. Nothing else may be."""
     for name, value in vars(traced).items():
         if name not in ("param_groups", "state") and before.get(name) is not value:
             raise ExportError(f"it changes its attribute '{name}'; expected what changes in the state of parameters")
+    counts = []
     for group, old in zip(traced.param_groups, groups):
-        for name, value in group.items():
-            if name not in old or (old[name] is not value):
-                raise ExportError(
-                    f"it changes '{name}' of a parameter group; expected what changes in the state of parameters"
-                )
+        changed = {name: value for name, value in group.items() if name not in old or old[name] is not value}
+        for name, value in changed.items():
+            is_number = isinstance(value, (Number, int, float)) and not isinstance(value, bool)
+            first = old.get(name)
+            begins = first.value.op == BEFORE if isinstance(first, Number) else first is None or first == 0
+            if not is_number or not begins:
+                raise not_a_count(name)
+        counts.append({n: v.value if isinstance(v, Number) else values.number(v) for n, v in changed.items()})
+    return counts
+
+
+def not_a_count(name: str) -> ExportError:
+    return ExportError(
+        f"it changes '{name}' of a parameter group; expected a number that counts steps from 0, or what changes in the state "
+        "of parameters"
+    )

@@ -11,8 +11,8 @@ import torch
 from cleave.export.errors import ExportError
 from cleave.export.schedulers import GroupRates
 from cleave.export.step_numbers import Recording
-from cleave.export.step_trace import StepResults, run_step
-from cleave.export.step_values import BEFORE, BEFORE_TENSOR, ITEM, STATE, STEP, STEP_TENSOR, Value, Values
+from cleave.export.step_trace import StepResults, not_a_count, run_step
+from cleave.export.step_values import BEFORE, BEFORE_TENSOR, ITEM, PARAMETER, STATE, STEP, STEP_TENSOR, Value, Values
 
 aten = torch.ops.aten
 
@@ -22,10 +22,14 @@ _MAX_TRACES = 64
 
 @dataclasses.dataclass
 class TracedStep:
-    """New values for each parameter, and for each of its states that a program keeps, by slot."""
+    """New values for each parameter, and for each of its states that a program keeps, by slot.
+
+    counted: the options of parameter groups that count steps, which programs know anyway.
+    """
 
     parameters: list[Value]
     states: list[dict[str, Value]]
+    counted: set[str] = dataclasses.field(default_factory=set)
 
 
 def trace_step(
@@ -40,16 +44,24 @@ def trace_step(
     groups: of the optimizer, all of them.
     initial: the states that the optimizer has before its first step.
     """
-    first = _explore(optimizer, parameters, groups, initial, values)
+    first = _explore(optimizer, parameters, groups, initial, values, {})
+    for counts in first.counts.values():
+        for name, value in counts.items():
+            if value is not values.number(1.0):
+                raise not_a_count(name)
+    counted = {number: list(counts) for number, counts in first.counts.items()}
     # In later steps a state "step" is what the program knows anyway, if it counts steps.
     for counts_steps in (True, False):
         states = [
             {slot: _state_before(values, i, slot, value, counts_steps) for slot, value in of_one.items()}
             for i, of_one in enumerate(first.states)
         ]
-        later = _explore(optimizer, parameters, groups, states, values)
+        later = _explore(optimizer, parameters, groups, states, values, counted)
+        if all(value.op == PARAMETER for value in first.parameters + later.parameters):
+            raise ExportError("it changes none of the parameters in self.param_groups")
         traced = _join(first, later, states, values)
         if traced is not None:
+            traced.counted = {name for names in counted.values() for name in names}
             return traced
     raise AssertionError("a state is what it is")
 
@@ -71,7 +83,9 @@ def _state_before(values: Values, parameter: int, slot: str, made: Any, counts_s
 # Branches ---------------------------------------------------------------------------------------
 
 
-def _explore(optimizer, parameters, groups, states: list[dict[str, Any]], values: Values) -> StepResults:
+def _explore(
+    optimizer, parameters, groups, states: list[dict[str, Any]], values: Values, counted: dict[int, list[str]]
+) -> StepResults:
     """Traces each outcome of the branches, and joins them."""
     traces = 0
 
@@ -81,7 +95,7 @@ def _explore(optimizer, parameters, groups, states: list[dict[str, Any]], values
         if traces > _MAX_TRACES:
             raise ExportError(f"its branches on numbers have more than {_MAX_TRACES} outcomes")
         recording = Recording(values, outcomes)
-        results = run_step(optimizer, parameters, groups, states, recording)
+        results = run_step(optimizer, parameters, groups, states, recording, counted)
         for i in reversed(range(len(outcomes), len(recording.conditions))):
             other = trace(recording.outcomes[:i] + [False])
             memo: dict = {}
@@ -102,9 +116,12 @@ def _zip(one: StepResults, other: StepResults, merge: Callable[[Value, Value], V
 
     if [list(state) for state in one.states] != [list(state) for state in other.states]:
         raise ExportError("it keeps other states in one step than in another")
+    if {n: list(counts) for n, counts in one.counts.items()} != {n: list(counts) for n, counts in other.counts.items()}:
+        raise ExportError("it changes other options of a parameter group in one step than in another")
     return StepResults(
         [join(a, b) for a, b in zip(one.parameters, other.parameters)],
         [{slot: join(a[slot], b[slot]) for slot in a} for a, b in zip(one.states, other.states)],
+        {n: {name: join(a, other.counts[n][name]) for name, a in counts.items()} for n, counts in one.counts.items()},
     )
 
 
@@ -121,6 +138,10 @@ def _join(first: StepResults, later: StepResults, before: list[dict[str, Any]], 
         b = values.replace(b, lambda each: _count(values, each), replaced)
         return values.merge(is_first, a, b, memo, is_first=True)
 
+    for counts in later.counts.values():
+        for name, value in counts.items():
+            if values.replace(value, lambda each: _count(values, each), replaced).op != STEP:
+                raise not_a_count(name)
     joined = _zip(first, later, join)
     rest: dict[Value, Value] = {}
 
@@ -170,10 +191,12 @@ def _from_count(values: Values, value: Value) -> Value | None:
 
 def is_fresh(states: list[dict[str, Any]]) -> bool:
     """Whether no step was taken: there is no state, or it counts none."""
-    for state in states:
-        if state and not ("step" in state and float(state["step"]) == 0):
-            return False
-    return True
+    return all(not state or ("step" in state and float(state["step"]) == 0) for state in states)
+
+
+def has_counted(states: list[dict[str, Any]]) -> bool:
+    """Whether a state says that steps were taken."""
+    return any("step" in state and float(state["step"]) != 0 for state in states)
 
 
 def initial_states(states: list[dict[str, Any]], values: Values) -> list[dict[str, Any]]:
@@ -183,7 +206,7 @@ def initial_states(states: list[dict[str, Any]], values: Values) -> list[dict[st
         if isinstance(entry, torch.Tensor):
             first = entry.detach()[(0,) * entry.dim()]
             if any(entry.stride()) and not bool((entry == first).all()):
-                raise ExportError(f"its state '{slot}' begins with elements that differ; expected equal ones")
+                raise ExportError(f"its state '{slot}' begins with elements that differ; expected equal ones, of a fresh optimizer")
             return values.filled(first.item(), entry.detach())
         if isinstance(entry, (int, float)) and not isinstance(entry, bool):
             return values.number(entry)

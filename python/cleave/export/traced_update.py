@@ -36,7 +36,7 @@ from cleave.export.step_values import (
     operands,
 )
 from cleave.export.text import Unsupported, float_attribute, tensor_type
-from cleave.export.traced_step import TracedStep, initial_states, is_fresh, trace_step
+from cleave.export.traced_step import TracedStep, has_counted, initial_states, trace_step
 from cleave.export.update_text import UpdateText
 
 aten = torch.ops.aten
@@ -63,8 +63,15 @@ class TracedUpdate:
         kind = type(optimizer).__name__
         if any(parameter.is_complex() for parameter in parameters):
             raise ExportError(f"{kind} holds a complex parameter; expected AdamW, Adam or SGD for it")
-        if not is_fresh([optimizer.state[p] for p in parameters if p in optimizer.state]):
+        if has_counted([optimizer.state[p] for p in parameters if p in optimizer.state]):
             raise ExportError("the optimizer has taken steps already; export with a fresh one")
+        for name, value in vars(optimizer).items():
+            for part in value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else [value]:
+                if isinstance(part, torch.optim.Optimizer):
+                    raise ExportError(
+                        f"{kind} holds another optimizer ({type(part).__name__}, its '{name}'); expected one that keeps all state "
+                        "itself, or a list of optimizers for different parameters"
+                    )
         # PyTorch's own treat each parameter by itself: one trace for all that are alike. Others may not.
         separate = type(optimizer).__module__.split(".")[0] == "torch"
         self._units: list[tuple[list[str], TracedStep]] = []
@@ -78,6 +85,11 @@ class TracedUpdate:
         for unit, traced in self._units:
             for name, states in zip(unit, traced.states):
                 self.slots[name] = {slot: tensor_type(value.fake) for slot, value in states.items()}
+
+    @property
+    def counted(self) -> set[str]:
+        """The options of parameter groups that count steps."""
+        return {name for _, traced in self._units for name in traced.counted}
 
     def _describe(self, unit: list[torch.Tensor]) -> Any:
         """What the step of a parameter depends on."""
