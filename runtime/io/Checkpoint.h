@@ -97,10 +97,12 @@ public:
   llvm::Error finish(const CheckpointState &state, const CheckpointParts &parts,
                      llvm::ArrayRef<std::string> reports, int64_t keepLast = 0) const;
 
+  /// Removes all but the newest `keepLast` and the one that `best` is a link to.
+  llvm::Error removeOld(int64_t keepLast) const;
+
 private:
   llvm::Error publish(const CheckpointState &state, llvm::json::Object files,
                       int64_t keepLast) const;
-  llvm::Error removeOld(int64_t keepLast) const;
 
   CheckpointDirectory() = default;
   std::string path;

@@ -111,7 +111,8 @@ llvm::Error Trainer::linkBest(int64_t step) {
   if (::symlink(target.c_str(), temporary.c_str()) != 0 ||
       ::rename(temporary.c_str(), link.c_str()) != 0)
     return makeSystemError(link, "write");
-  return llvm::Error::success();
+  // The one that was the best until now stayed when this one was written.
+  return options.keepLast > 0 ? checkpoints->removeOld(options.keepLast) : llvm::Error::success();
 }
 
 llvm::Error Trainer::openStatus() {

@@ -89,6 +89,14 @@ def test_early_stopping_and_the_best_checkpoint(build_dir, tmp_path, subject, wh
     assert training.losses(tmp_path / "m") == [row["loss"] for row in whole]
 
 
+def test_the_best_before_the_best_is_old(build_dir, tmp_path, subject, whole):
+    losses = evaluations(whole)[:2]
+    assert losses[1] < losses[0]
+    training.train(build_dir, *options(subject, tmp_path, *evaluating(subject), "--keep-best", "--keep-last", 1, "--checkpoint",
+                                       tmp_path / "run", steps=4))  # fmt: skip
+    assert sorted(path.name for path in (tmp_path / "run").glob("step-*")) == ["step-00000004"]
+
+
 def test_a_resumed_run_counts_on(build_dir, tmp_path, subject, whole):
     stop = first_stop(evaluations(whole), 3)
     for steps in (2 * stop - 3, 60):
