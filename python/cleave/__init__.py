@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from cleave import entry_points
 
 if TYPE_CHECKING:
-    from cleave.checkpoint import load_checkpoint
+    from cleave.checkpoint import CheckpointError, load_checkpoint
+    from cleave.errors import Error
     from cleave.training_step import Pipeline, compile_step
     from cleave.export import (
         EMA,
@@ -44,6 +45,7 @@ __all__ = [
     "EMA",
     "FSDP",
     "HSDP",
+    "CheckpointError",
     "ColwiseParallel",
     "Constant",
     "ContextParallel",
@@ -83,10 +85,10 @@ def __getattr__(name: str):
         return importlib.import_module("cleave.export")  # which can be called
     if name not in __all__:
         raise AttributeError(f"module 'cleave' has no attribute '{name}'")
-    if name == "Error":
-        return importlib.import_module("cleave.native").native().Error
     homes = dict.fromkeys(_OF_EXPORT, "cleave.export") | {
+        "Error": "cleave.errors",
         "initialize": "cleave.init",
+        "CheckpointError": "cleave.checkpoint",
         "load_checkpoint": "cleave.checkpoint",
         "Pipeline": "cleave.training_step",
         "compile_step": "cleave.training_step",

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from cleave.errors import Error
 from cleave.export.errors import ExportError, ExportNote
 from cleave.export.pytorch import (
     aot_backend,
@@ -99,7 +100,7 @@ def _compile(graph: torch.fx.GraphModule, _inputs: Sequence[Any], *, kind: str, 
         program = Program(function.text, f"{kind} graph")
         program.run_passes(options["passes"])
         call = native().Function(program._native, options["kernels"])
-    except (ExportError, native().Error) as error:
+    except Error as error:
         if options["strict"]:
             raise
         warnings.warn(f"the back end 'cleave' leaves a graph ({kind}) to PyTorch: {error}", ExportNote, stacklevel=2)

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING
 
+from cleave.errors import Error
+
 if TYPE_CHECKING:
     from cleave.programs import Program
 
@@ -88,9 +90,7 @@ class Op:
         values = [values] if isinstance(values, Value) else list(values)
         results = self.results
         if len(values) != len(results):
-            from cleave.native import native
-
-            raise native().Error(f"expected {len(results)} values to replace '{self.name}', found {len(values)}")
+            raise Error(f"expected {len(results)} values to replace '{self.name}', found {len(values)}")
         for old, new in zip(results, values):
             old.replace(new)
         self.erase()

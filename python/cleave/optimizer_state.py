@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from cleave.errors import Error
 from cleave.export.traced_step import is_fresh
-from cleave.native import native
 
 if TYPE_CHECKING:
     from cleave.ranks import Ranks
@@ -97,7 +97,7 @@ class OptimizerStates:
         # A program has one count of steps. Those that keep no state have none to differ from it.
         steps = {state.steps for state in self._states if state.has_state}
         if len(steps) > 1:
-            raise native().Error(
+            raise Error(
                 f"the optimizers' states: expected the same number of steps of all of them, found {sorted(steps)}"
             )
         return 1 + (steps.pop() if steps else self._states[0].steps)
@@ -166,7 +166,7 @@ class OptimizerState:
             len(group["params"]) != len(known) or any(a is not b for a, b in zip(group["params"], known))
             for group, known in zip(groups, self._groups)
         ):
-            raise native().Error(
+            raise Error(
                 "the optimizer's parameter groups have changed since the step was compiled; close() the step and "
                 "compile another one"
             )
@@ -176,7 +176,7 @@ class OptimizerState:
                 found = {**dict.fromkeys(known), **found}
             for option, value in found.items():
                 if value != (expected := known.get(option)):
-                    raise native().Error(
+                    raise Error(
                         f"parameter group {number}: expected {option} = {expected}, as when the step was compiled, found "
                         f"{value}: only lr may change; close() the step and compile another one"
                     )
@@ -219,7 +219,7 @@ class OptimizerState:
             found = state.get(parameter, {}).get(slot)
             shown = self._shown[parameter, slot]
             if not isinstance(found, torch.Tensor) or found.shape != shown.shape:
-                raise native().Error(
+                raise Error(
                     f"the optimizer's state: expected {self._names[parameter, slot]} of shape {tuple(shown.shape)}, found "
                     + (f"shape {tuple(found.shape)}" if isinstance(found, torch.Tensor) else "none")
                 )
@@ -232,7 +232,7 @@ class OptimizerState:
         for parameter in self._counts:
             counts.add(int(state[parameter]["step"]))
         if len(counts) > 1:
-            raise native().Error(
+            raise Error(
                 f"the optimizer's state: expected the same step for all parameters, found {sorted(counts)}"
             )
         # Momentum of a loaded state is not that of a first step.

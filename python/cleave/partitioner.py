@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from cleave.export.errors import ExportError
+from cleave.errors import Error
 from cleave.export.joint_text import JointText, is_tangent
 from cleave.export.pytorch import (
     extract_parts,
@@ -48,7 +48,7 @@ def partition(
         with unset_fake_temporarily():
             program = Program(JointText(joint, results, gradients).text, "joint graph")
         program.run_passes(f"partition-joint{{policy=min-cut recompute={recompute}}}")
-    except (ExportError, native().Error):
+    except Error:
         return min_cut_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **options)
     saved = _needed(_saved_nodes(joint, program), list(gradients.values()))
     return extract_parts(joint, saved, num_fwd_outputs, options.get("static_lifetime_input_indices") or [])

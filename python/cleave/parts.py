@@ -12,6 +12,8 @@ from collections.abc import Sequence
 
 import torch
 
+from cleave.errors import Error
+
 PARTS_INDEX = "parts.json"
 _FORMAT = 1
 
@@ -22,7 +24,7 @@ _DTYPES = {
 }  # fmt: skip
 
 
-class CheckpointError(ValueError):
+class CheckpointError(Error, ValueError):
     """Weights that cannot be read, or that are another module's; the message says why."""
 
 

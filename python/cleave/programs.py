@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from cleave.errors import Error
 from cleave.export.errors import ExportError, ExportNote
 from cleave.figures import Costs, Page, Picture, Timeline
 from cleave.native import native
@@ -88,8 +89,6 @@ class Program:
 
     def costs(self, microbatches: int = 1) -> Costs | list[Costs]:
         """What a step takes on one rank; of a program with a schedule, on each along the pipeline."""
-        from cleave.native import native
-
         ranks = [Costs(**each) for each in native().costs(self._native, microbatches)]
         return ranks if len(ranks) > 1 else ranks[0]
 
@@ -126,7 +125,7 @@ class Program:
                 check=False,
             )  # fmt: skip
             if ran.returncode:
-                raise native().Error(ran.stderr.strip().replace(str(program), self.name))
+                raise Error(ran.stderr.strip().replace(str(program), self.name))
             return Timeline(page.read_text(), json.loads(ran.stdout))
 
     def _copy(self) -> Program:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from cleave.errors import Error
 from cleave.export.errors import ExportError
 from cleave.native import native
 from cleave.plan import Plan
@@ -103,12 +104,12 @@ class Ranks:
             return
         try:
             texts = self.native.gather("" if error is None else f"{type(error).__name__}: {error}", what)
-        except RuntimeError as lost:
+        except Error as lost:
             raise error or lost from None
         if error is not None:
             raise error
         if problems := [f"rank {rank}: {text}" for rank, text in enumerate(texts) if text]:
-            raise native().Error("\n".join(problems))
+            raise Error("\n".join(problems))
 
     def check_same(self, what: str, problem: Exception | None) -> None:
         """Raises on all ranks unless they all bring the same text, what kind of batch they have, and none has a problem."""
@@ -119,17 +120,17 @@ class Ranks:
                 return
             text = f"{type(problem).__name__}: {problem}" if problem is not None else ""
             texts = self.native.gather(json.dumps([what, text]), "what the batch is like")
-        except RuntimeError as error:
+        except Error as error:
             if problem is not None:
                 raise problem from None
-            raise native().Error(f"rank {self.rank} has lost another rank before a step: {error}") from None
+            raise Error(f"rank {self.rank} has lost another rank before a step: {error}") from None
         if problem is not None:
             raise problem
         found = [json.loads(text) for text in texts]
         if problems := [f"rank {rank}: {text}" for rank, (_, text) in enumerate(found) if text]:
-            raise native().Error("\n".join(problems))
+            raise Error("\n".join(problems))
         listed = "\n".join(f"rank {rank}: {what}" for rank, (what, _) in enumerate(found))
-        raise native().Error(f"expected batches of the same types and shapes on all ranks, found\n{listed}")
+        raise Error(f"expected batches of the same types and shapes on all ranks, found\n{listed}")
 
     def mean(self, value: float) -> float:
         """Of a number that each rank has, and that all bring together."""
@@ -180,7 +181,7 @@ class Ranks:
             part = owner.detach().to_local()
             found = _shards((axis, p.dim, 0) for axis, p in zip(self.mesh, owner.placements) if p.is_shard())
         if expected != found or list(part.shape) != list(value["shape"]):
-            raise native().Error(
+            raise Error(
                 f"'{value['name']}': expected it sharded as for the first batch, {found or 'not at all'}, found "
                 f"{expected or 'not at all'} for a batch of this size"
             )
@@ -196,7 +197,7 @@ class Ranks:
         axes = list(self.mesh)
         inner_first = sorted(value["shards"], key=lambda shard: (shard[1], axes.index(shard[0])))
         if any(a[1] == b[1] and a[2] > b[2] for a, b in zip(inner_first, inner_first[1:])):
-            raise native().Error(
+            raise Error(
                 f"'{value['name']}': a dimension is sharded by {[s[0] for s in value['shards']]} in another order than the "
                 f"mesh has them, {axes}, which a DTensor cannot say"
             )
@@ -237,7 +238,7 @@ class Ranks:
             begin = min(place * size, part.shape[dim])
             part = part.narrow(dim, begin, min(size, part.shape[dim] - begin))
         if list(part.shape) != list(value["shape"]):
-            raise native().Error(
+            raise Error(
                 f"'{value['name']}': expected a part of shape {value['shape']} of {list(whole.shape)}, found {list(part.shape)}"
             )
         return part

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
+from cleave.errors import Error
 from cleave.native import native
 from cleave.programs import Program
 
@@ -30,7 +31,7 @@ class Session:
         self._weights, self._states, adopt = {}, {}, {}
         for value in signature["weights"]:
             if value["name"] not in weights:
-                raise native().Error(f"expected a tensor for {value['role']} '{value['name']}', found none")
+                raise Error(f"expected a tensor for {value['role']} '{value['name']}', found none")
             self._weights[value["name"]] = adopt[value["file_name"]] = weights[value["name"]]
         for value in signature["optimizer_states"]:
             tensor = torch.zeros(value["shape"], dtype=value["dtype"])
@@ -57,7 +58,7 @@ class Session:
         """
         if isinstance(inputs, Mapping):
             if unknown := sorted(set(inputs) ^ set(self._inputs)):
-                raise native().Error(f"expected the inputs {', '.join(self._inputs)}, found others: {', '.join(unknown)}")
+                raise Error(f"expected the inputs {', '.join(self._inputs)}, found others: {', '.join(unknown)}")
             inputs = [inputs[name] for name in self._inputs]
         loss = self._native.step(self.steps + 1, list(inputs))
         self.steps += 1

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from cleave.errors import Error
 from cleave.export.errors import ExportError
 from cleave.export.inputs import Input, Signature
 from cleave.export.pytorch import count_gradient_hooks, hook_tables, note_optimizer_step, pytree, step_hooks
@@ -146,7 +147,7 @@ class Step:
         mine = {id(p) for p in model.parameters()}
         for other in list(_live):
             if not other._closed and mine & {id(p) for p in other._model.parameters()}:
-                raise native().Error(
+                raise Error(
                     f"another step trains parameters of this {type(model).__name__}: close() it first"
                 )
         _live.add(self)
@@ -224,9 +225,9 @@ class Step:
     def _prepare(self, inputs, targets, microbatches: int | None, trains: bool) -> tuple[_Compiled, list[torch.Tensor], int]:
         """The program for a batch, the batch's tensors, and the number of the step."""
         if self._closed:
-            raise native().Error("the step is closed")
+            raise Error("the step is closed")
         if os.getpid() != self._process:
-            raise native().Error(
+            raise Error(
                 f"the step is of process {self._process}, found process {os.getpid()}, which was forked from it: start "
                 "a process that trains by spawn, and compile its step there (PyTorch takes no gradients in a fork)"
             )
@@ -249,7 +250,7 @@ class Step:
                 )
             if compiled is not None:
                 number = self._begin(compiled, trains)
-        except (ExportError, native().Error) as error:
+        except Error as error:
             problem = error
         # What is wrong on one rank keeps all from a step in which they would wait for it.
         if self._ranks.native is not None:
@@ -322,7 +323,7 @@ class Step:
         held &= {name for name, _ in self._model.named_parameters()}
         first = self._held = self._held if self._held is not None else held
         if held != first:
-            raise native().Error(
+            raise Error(
                 "stages are cut otherwise for this batch than for the first: expected the parameters "
                 f"{', '.join(sorted(first))} on this rank, found {', '.join(sorted(held))}; take batches of the "
                 "first one's size (drop_last=True)"
@@ -342,18 +343,18 @@ class Step:
             return
         first_tree, first_kinds, inputs = self._first
         if tree != first_tree:
-            raise native().Error(
+            raise Error(
                 f"expected a batch of the first one's structure, {_structure(first_tree)}, found {_structure(tree)}"
             )
         sources = iter(inputs)
         for kind, first in zip(kinds, first_kinds):
             if not isinstance(first, _TensorKind):
                 if kind != first:
-                    raise native().Error(f"expected the argument {first!r}, as in the first batch, found {kind!r}")
+                    raise Error(f"expected the argument {first!r}, as in the first batch, found {kind!r}")
                 continue
             source = next(sources)
             if not isinstance(kind, _TensorKind) or not kind.is_like(first, source.batch):
-                raise native().Error(
+                raise Error(
                     f"'{source.name}': expected {first}, as in the first batch, "
                     + ("" if source.batch is None else f"in any size of dimension {source.batch}, ")
                     + f"found {kind}"
@@ -515,30 +516,30 @@ class _Compiled:
         self.session.check()
         for table, key, tensor, name in self._tables:
             if table.get(key) is not tensor:
-                raise native().Error(
+                raise Error(
                     f"'{name}' was replaced since the step was compiled, which trains what it was: change values in place, or "
                     "compile another step"
                 )
         hooks = sum(map(len, self._hooks)), sum(map(count_gradient_hooks, self._parameters))
         if hooks != (self._num_hooks, self._gradient_hooks):
-            raise native().Error(
+            raise Error(
                 "a hook of a module or a parameter was registered or removed since the step was compiled, which runs those "
                 "that were there; close() the step and compile another one"
             )
         for parameter in self._trained:
             if parameter.grad is not None:
-                raise native().Error(
+                raise Error(
                     f"'{self._names[id(parameter)]}' has a gradient, of a backward() beside the step, which makes its "
                     "own and would ignore it: set it to None (optimizer.zero_grad())"
                 )
             if not parameter.requires_grad:
-                raise native().Error(
+                raise Error(
                     f"'{self._names[id(parameter)]}' was frozen since the step was compiled; close() the step and "
                     "compile another one"
                 )
         for parameter in self._frozen:
             if parameter.requires_grad:
-                raise native().Error(
+                raise Error(
                     f"'{self._names[id(parameter)]}' was frozen when the step was compiled and no longer is; close() "
                     "the step and compile another one"
                 )

@@ -463,7 +463,17 @@ py::list describeValues(llvm::ArrayRef<ValueInfo> values) {
 PYBIND11_MODULE(cleave_native, module) {
   module.doc() = "Programs and sessions; see cleave.Program and cleave.Session.";
   module.attr("TORCH_VERSION") = TORCH_VERSION;
-  py::register_exception<Failure>(module, "Error", PyExc_RuntimeError);
+  static const py::handle error =
+      py::object(py::module_::import("cleave.errors").attr("Error")).release();
+  module.attr("Error") = error;
+  py::register_local_exception_translator([](std::exception_ptr thrown) {
+    try {
+      if (thrown)
+        std::rethrow_exception(thrown);
+    } catch (const Failure &failure) {
+      py::set_error(error, failure.what());
+    }
+  });
 
   using cleave::python::Program;
   py::class_<Program> program(module, "Program");

@@ -7,6 +7,7 @@ import cleave
 import pytest
 import torch
 import torch.nn.functional as F
+from cleave.native import native
 
 
 class Model(torch.nn.Module):
@@ -42,9 +43,18 @@ def step(model, optimizer):
 
 
 def refuses(step, text, *arguments):
-    with pytest.raises((cleave.Error, cleave.ExportError), match=re.escape(text)) as caught:
+    with pytest.raises(cleave.Error, match=re.escape(text)) as caught:
         step(*(arguments or batch()))
     assert "\n  File" not in str(caught.value)
+
+
+def test_one_class_has_all_exceptions(model, optimizer):
+    assert native().Error is cleave.Error
+    assert issubclass(cleave.CheckpointError, cleave.Error) and issubclass(cleave.CheckpointError, ValueError)
+    for cause in ({"passes": "--no-such-pass"}, {"clip_norm": -1.0}, {"mesh": {"dp": 2}}):
+        with pytest.raises(cleave.Error) as caught:
+            cleave.compile_step(model, F.cross_entropy, optimizer, **cause)(*batch())
+        assert isinstance(caught.value, cleave.ExportError) == ("passes" not in cause)
 
 
 def test_a_batch_of_another_type(step):

@@ -1,7 +1,9 @@
 """The one exception that every refusal of the exporter is, and the warning that every note is."""
 
+from cleave.errors import Error
 
-class ExportError(Exception):
+
+class ExportError(Error):
     """A program that cannot be exported.
 
     Its message is one line: what was found and what was expected, with the operator and the source
