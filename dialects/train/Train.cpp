@@ -169,6 +169,9 @@ LogicalResult HyperparameterOp::verify() {
   // 1.
   if (getSchedule().getKind() != ScheduleKind::Table)
     return emitOpError("expects a table as schedule, found ") << getSchedule();
+  // 2.
+  if (std::optional<int64_t> group = getGroup(); group && *group < 0)
+    return emitOpError("expects a group of at least 0, found ") << *group;
   return success();
 }
 

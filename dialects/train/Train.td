@@ -112,18 +112,24 @@ def Train_HyperparameterOp : Train_Op<"hyperparameter"> {
   let summary = "a number of the optimizer, other than the learning rate, that changes from step to step";
   let description = [{
     The schedule's factor; `step` counts from 1. `torch.optim.lr_scheduler.OneCycleLR` and `CyclicLR` write
-    the momentum, or the first beta, besides the rate.
+    the momentum, or the first beta, besides the rate. With a `group` the caller may set the number at each step instead:
+    groups are counted together with those of `train.learning_rate`.
 
     Constraints:
     1. The schedule is a table.
+    2. `group` is not negative.
 
     ```mlir
     %beta1 = train.hyperparameter(%step) {name = "beta1",
         schedule = #train.schedule<table, values = dense<[9.5e-01, 8.5e-01]> : tensor<2xf64>, end = 2>}
         : (tensor<f32>) -> tensor<f64>
+    %momentum = train.hyperparameter(%step) {name = "momentum", group = 1 : i64,
+        schedule = #train.schedule<table, starts = [0], values = dense<[9.0e-01]> : tensor<1xf64>>}
+        : (tensor<f32>) -> tensor<f64>
     ```
   }];
-  let arguments = (ins Train_StepTensor:$step, StrAttr:$name, Train_ScheduleAttr:$schedule);
+  let arguments = (ins Train_StepTensor:$step, StrAttr:$name, Train_ScheduleAttr:$schedule,
+                       OptionalAttr<I64Attr>:$group);
   let results = (outs Train_RateTensor:$result);
   let assemblyFormat = "`(` $step `)` attr-dict `:` functional-type($step, $result)";
   let hasVerifier = 1;

@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING
 import torch
 
 from cleave.errors import Error
+from cleave.export.schedulers import changing_number
 from cleave.export.traced_step import is_fresh
 
 if TYPE_CHECKING:
     from cleave.ranks import Ranks
+
+
+def is_cycled(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether OneCycleLR or CyclicLR writes momentum or betas: bounds of theirs are in the groups then."""
+    return any("max_momentum" in group for group in optimizer.param_groups)
 
 
 def fresh_copy(
@@ -78,6 +84,7 @@ class OptimizerStates:
             own = [value for value in values if parameters[value["name"]] in held]
             self._states.append(OptimizerState(optimizer, first_group, parameters, own, ranks))
             first_group += len(optimizer.param_groups)
+        self._num_groups = first_group
 
     def memory(self) -> dict[str, torch.Tensor]:
         """The tensors by the program's file names."""
@@ -87,13 +94,19 @@ class OptimizerStates:
         """The tensors by parameter's name and slot."""
         return {key: tensor for state in self._states for key, tensor in state.tensors().items()}
 
-    def begin_step(self, session, rate_groups: set[int]) -> int:
+    def has_other_numbers(self) -> bool:
+        """Whether a momentum or first beta is another than at the first step, one that programs can follow."""
+        return any(state.has_other_numbers() for state in self._states)
+
+    def begin_step(self, session, groups: set[int], follows_numbers: bool) -> int:
         """Follows or refuses what has changed; the number of the step to run.
 
-        rate_groups: the parameter groups, of all optimizers in turn, that the session's program trains.
+        groups: those of the program's numbers: the parameter groups, of all optimizers in turn, that it trains, and after
+            them, if it follows those, the groups of momenta and betas.
         """
+        first_number = self._num_groups if follows_numbers else None
         for state in self._states:
-            state.begin_step(session, rate_groups)
+            state.begin_step(session, groups, first_number)
         # A program has one count of steps. Those that keep no state have none to differ from it.
         steps = {state.steps for state in self._states if state.has_state}
         if len(steps) > 1:
@@ -139,7 +152,11 @@ class OptimizerState:
             self._names[parameter, value["slot"]] = f"{value['slot']} of '{value['name']}'"
         self._counts = {p: torch.zeros(()) for p, _ in self._tensors} if self._has_count else {}
         self._version = 0
-        self._options = [self._fixed_options(group) for group in optimizer.param_groups]
+        # Of each group: what may change once programs follow it, and what may not, before and after.
+        self._numbers = [changing_number(group) for group in optimizer.param_groups]
+        self._options = [
+            [self._fixed_options(group, follows) for group in optimizer.param_groups] for follows in (False, True)
+        ]
         self._groups = [list(group["params"]) for group in optimizer.param_groups]
         self._take_over()
 
@@ -159,8 +176,18 @@ class OptimizerState:
         """The tensors by parameter's name and slot."""
         return self._keys
 
-    def begin_step(self, session, rate_groups: set[int]) -> None:
-        """Follows or refuses what has changed."""
+    def has_other_numbers(self) -> bool:
+        """See OptimizerStates."""
+        return any(
+            known is not None and found is not None and found[1] != known[1]
+            for known, found in zip(self._numbers, map(changing_number, self._optimizer.param_groups))
+        )
+
+    def begin_step(self, session, places: set[int], first_number: int | None) -> None:
+        """Follows or refuses what has changed.
+
+        first_number: how many groups all optimizers have, where programs follow momenta and betas.
+        """
         groups = self._optimizer.param_groups
         if len(groups) != len(self._groups) or any(
             len(group["params"]) != len(known) or any(a is not b for a, b in zip(group["params"], known))
@@ -171,17 +198,21 @@ class OptimizerState:
                 "compile another one"
             )
         for number, group in enumerate(groups):
-            known, found = self._options[number], self._fixed_options(group)
+            follows = first_number is not None and self._numbers[number] is not None
+            known, found = self._options[follows][number], self._fixed_options(group, follows)
             if known.keys() != found.keys():
                 found = {**dict.fromkeys(known), **found}
             for option, value in found.items():
                 if value != (expected := known.get(option)):
                     raise Error(
                         f"parameter group {number}: expected {option} = {expected}, as when the step was compiled, found "
-                        f"{value}: only lr may change; close() the step and compile another one"
+                        f"{value}: only lr, momentum and the first beta may change; close() the step and compile another one"
                     )
-            if self._first_group + number in rate_groups:
-                session.set_learning_rate(self._first_group + number, float(group["lr"]))
+            place = self._first_group + number
+            if place in places:
+                session.set_learning_rate(place, float(group["lr"]))
+            if follows and first_number + place in places:
+                session.set_learning_rate(first_number + place, self._number(number, group))
         if self._is_replaced():
             self._take_over()
 
@@ -191,10 +222,27 @@ class OptimizerState:
         if number == 1:
             self._show()
 
+    def _number(self, number: int, group: dict) -> float:
+        name, _ = self._numbers[number]
+        found = changing_number(group)
+        if found is None or found[0] != name:
+            option = "betas" if name == "beta1" else name
+            raise Error(
+                f"parameter group {number}: expected {name} above 0{' and below 1' * (name == 'beta1')}, found {option} = "
+                f"{group.get(option)}"
+            )
+        return found[1]
+
     @staticmethod
-    def _fixed_options(group: dict) -> dict:
+    def _fixed_options(group: dict, follows: bool) -> dict:
+        """What may not change. follows: its momentum or first beta may."""
         left_out = ("params", "lr", "initial_lr")
-        return {k: v for k, v in group.items() if k not in left_out and isinstance(v, (bool, int, float, tuple))}
+        fixed = {k: v for k, v in group.items() if k not in left_out and isinstance(v, (bool, int, float, tuple))}
+        if follows and isinstance(fixed.get("betas"), tuple):
+            fixed["betas"] = fixed["betas"][1:]
+        elif follows:
+            fixed.pop("momentum", None)
+        return fixed
 
     def _is_replaced(self) -> bool:
         """Whether load_state_dict, or someone else, has put other tensors into the optimizer's state."""

@@ -267,7 +267,7 @@ class Plan:
 
     def __init__(self, mesh: Mapping[str, int], entries: Any = ()):
         self.where = _caller()
-        self.mesh = _check_mesh(mesh)
+        self.mesh = check_mesh(mesh)
         self.rules: list[dict[str, Any]] = []
         pairs = entries.items() if isinstance(entries, Mapping) else entries
         for pair in pairs:
@@ -356,7 +356,8 @@ class Plan:
         return path
 
 
-def _check_mesh(mesh: Any) -> dict[str, int]:
+def check_mesh(mesh: Any) -> dict[str, int]:
+    """The mesh; ExportError where it is none."""
     if not isinstance(mesh, Mapping) or not mesh:
         raise ExportError(f"expected a mesh as sizes by axis, {{'dp': 2}}, found {mesh!r}")
     for axis, size in mesh.items():

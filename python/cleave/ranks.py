@@ -132,6 +132,34 @@ class Ranks:
         listed = "\n".join(f"rank {rank}: {what}" for rank, (what, _) in enumerate(found))
         raise Error(f"expected batches of the same types and shapes on all ranks, found\n{listed}")
 
+    def digests(self, tensors: Mapping[str, torch.Tensor]) -> dict[str, int]:
+        """Of the values of tensors that are whole here; none for a process that trains alone."""
+        if self.native is None:
+            return {}
+        return {name: _digest(tensor) for name, tensor in tensors.items() if not is_sharded(tensor)}
+
+    def check_same_values(self, digests: Mapping[str, int]) -> None:
+        """Raises on all ranks where one begins with other values than another."""
+        if self.native is None:
+            return
+        known: dict[str, tuple[int, int]] = {}
+        for rank, text in enumerate(self.native.gather(json.dumps(digests), "the parameters' values")):
+            for name, digest in json.loads(text).items():
+                first, expected = known.setdefault(name, (rank, digest))
+                if digest != expected:
+                    raise Error(
+                        f"'{name}' differs between ranks {first} and {rank}: expected the same values on all, by the same "
+                        "torch.manual_seed() before the model is made, or by loading the same weights"
+                    )
+
+    def check_same_generator(self) -> None:
+        """Raises on all ranks where the next random numbers differ between them."""
+        if not self.native.have_same(generator_digest(), "the state of the random numbers"):
+            raise Error(
+                "ranks that share a batch have other random numbers: expected the same state of PyTorch's default generator "
+                "on all ranks, torch.manual_seed() with one seed"
+            )
+
     def mean(self, value: float) -> float:
         """Of a number that each rank has, and that all bring together."""
         if self.native is None:
@@ -242,6 +270,15 @@ class Ranks:
                 f"'{value['name']}': expected a part of shape {value['shape']} of {list(whole.shape)}, found {list(part.shape)}"
             )
         return part
+
+
+def generator_digest() -> int:
+    """Of the state of PyTorch's default generator."""
+    return _digest(torch.get_rng_state())
+
+
+def _digest(tensor: torch.Tensor) -> int:
+    return zlib.crc32(tensor.detach().contiguous().view(-1).view(torch.uint8).numpy())
 
 
 def _shards(shards) -> tuple[tuple[str, int], ...]:

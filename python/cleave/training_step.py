@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,17 +16,19 @@ from typing import Any
 
 import torch
 
+from cleave.batches import OtherKind, TensorKind, about_batch, call_arguments, describe_structure, kind_of
+from cleave.bound_program import BoundProgram, check_model, check_tensor
 from cleave.errors import Error
 from cleave.export.errors import ExportError
 from cleave.export.inputs import Input, Signature
-from cleave.export.pytorch import count_gradient_hooks, hook_tables, note_optimizer_step, pytree, step_hooks
+from cleave.export.pytorch import note_optimizer_step, pytree, step_hooks
 from cleave.export.roles import State
 from cleave.export.spec import ExportSpec
 from cleave.native import native
-from cleave.optimizer_state import OptimizerStates, can_be_adopted, fresh_copy
-from cleave.plan import Plan
+from cleave.optimizer_state import OptimizerStates, can_be_adopted, fresh_copy, is_cycled
+from cleave.plan import Plan, check_mesh
 from cleave.programs import Program, trace_spec
-from cleave.ranks import Ranks, is_sharded
+from cleave.ranks import Ranks, generator_digest, is_sharded
 from cleave.stage_cuts import StageCuts, run_forward_schedule, splits_backward
 
 
@@ -77,7 +80,8 @@ def compile_step(
 
     loss_fn: `loss_fn(outputs, *targets)`, the mean over the batch; None where the model returns its own loss.
     optimizer: over the model's parameters, of a kind that `cleave.export` takes; or a list of several, each over some
-        of them. Learning rates are read at every step; another change of a hyper-parameter is refused.
+        of them. Learning rates, momenta and first betas are read at every step; another change of a hyper-parameter is
+        refused.
     mesh, plan: how the program is to lie on ranks, as for `cleave.export`; `{"dp": 2}` alone is data parallelism. The
         ranks are those of `group`, by default all of torch.distributed, which must be initialised.
     pipeline: a schedule by which ranks run stages; they are the outermost axis of the mesh.
@@ -99,7 +103,7 @@ def compile_step(
     )  # fmt: skip
 
 
-# Steps that hold parameters: two on one model would change them behind each other's back.
+# Steps that train parameters: two that train the same would change them behind each other's back.
 _live: weakref.WeakSet[Step] = weakref.WeakSet()
 
 
@@ -109,11 +113,14 @@ class Step:
     def __init__(self, model, loss_fn, optimizer, *, mesh, plan, pipeline, microbatches, clip_norm, **options):
         if not isinstance(model, torch.nn.Module):
             raise ExportError(f"expected a torch.nn.Module to train, found a value of type {type(model).__qualname__}")
+        check_model(model)
         optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
         unknown = [each for each in optimizers if not isinstance(each, torch.optim.Optimizer)]
         if unknown or not optimizers:
             kind = f"a value of type {type(unknown[0]).__qualname__}" if unknown else "an empty list"
             raise ExportError(f"expected a torch.optim optimizer, or a list of them, found {kind}")
+        if pipeline is not None:
+            _check_pipeline(pipeline)
         if pipeline is not None and microbatches not in (1, pipeline.microbatches):
             raise ExportError(
                 f"expected the pipeline's {pipeline.microbatches} microbatches, found microbatches={microbatches}"
@@ -129,14 +136,16 @@ class Step:
         self._plan = plan if isinstance(plan, Plan) else Plan(mesh, plan) if plan is not None and mesh else None
         if plan is not None and self._plan is None:
             raise ExportError("found a plan without a mesh; give its axes' sizes as mesh={'dp': 2}")
-        self._mesh = dict(self._plan.mesh if self._plan else mesh or {})
+        self._mesh = dict(self._plan.mesh) if self._plan else check_mesh(mesh) if mesh else {}
         if self._plan is None and set(self._mesh) - {"dp"}:
             raise ExportError(f"expected a plan for the mesh {self._mesh}: only the axis 'dp' needs none")
-        self._programs: dict[Any, _Compiled] = {}
+        self._programs: dict[Any, BoundProgram] = {}
         self._cuts = StageCuts(pipeline.stages, pipeline.balance) if pipeline else None
         # Of the first batch: its structure, and its inputs as they were traced.
         self._first: tuple[Any, list[Any], list[Input]] | None = None
         self._state: OptimizerStates | None = None
+        # Whether programs take momenta and first betas from the optimizers at every step, as they take rates.
+        self._follows_numbers = False
         # Whether parameters and buffers lie as programs have them on ranks.
         self._is_laid_out = False
         # The parameters that this rank trains, or uses.
@@ -144,12 +153,10 @@ class Step:
         self._ranks: Ranks | None = None
         self._process = os.getpid()
         self._closed = False
-        mine = {id(p) for p in model.parameters()}
+        mine = _updated(optimizers)
         for other in list(_live):
-            if not other._closed and mine & {id(p) for p in other._model.parameters()}:
-                raise Error(
-                    f"another step trains parameters of this {type(model).__name__}: close() it first"
-                )
+            if not other._closed and mine & _updated(other._optimizers):
+                raise Error(f"another step trains parameters of this {type(model).__name__}: close() it first")
         _live.add(self)
 
     def close(self) -> None:
@@ -222,7 +229,18 @@ class Step:
         """Whether ranks run the same whole program, each on its own batches."""
         return self._plan is None and self._pipeline is None
 
-    def _prepare(self, inputs, targets, microbatches: int | None, trains: bool) -> tuple[_Compiled, list[torch.Tensor], int]:
+    @property
+    def _shares_batches(self) -> bool:
+        """Whether some ranks compute parts of the same values, whose random numbers must be the same."""
+        return self._plan is not None and self._ranks.native is not None and (
+            self._ranks.parts_of_batch(self._plan) < math.prod(self._mesh.values())
+        )  # fmt: skip
+
+    def _has_other_numbers(self) -> bool:
+        """Whether a momentum or first beta changes from step to step, as OneCycleLR and CyclicLR have it."""
+        return any(map(is_cycled, self._optimizers)) if self._state is None else self._state.has_other_numbers()
+
+    def _prepare(self, inputs, targets, microbatches: int | None, trains: bool) -> tuple[BoundProgram, list[torch.Tensor], int]:
         """The program for a batch, the batch's tensors, and the number of the step."""
         if self._closed:
             raise Error("the step is closed")
@@ -231,39 +249,49 @@ class Step:
                 f"the step is of process {self._process}, found process {os.getpid()}, which was forked from it: start "
                 "a process that trains by spawn, and compile its step there (PyTorch takes no gradients in a fork)"
             )
-        args, kwargs = _arguments(inputs)
+        args, kwargs = call_arguments(inputs)
         leaves, tree = pytree.tree_flatten((args, kwargs, targets))
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        if not self._programs:
+        if self._first is None:
             self._modules = list(self._model.modules())
         modes = tuple([module.training for module in self._modules])
-        key = (tree, tuple(_kind(leaf) for leaf in leaves), modes, trains, microbatches)
+        key = (tree, tuple(kind_of(leaf) for leaf in leaves), modes, trains, microbatches)
         if self._ranks is None:
             self._ranks = Ranks(self._mesh, self._pipeline, self._options["group"], self._options["timeout"])
         compiled, number, problem = self._programs.get(key), 1, None
         try:
-            if others := [kind for kind in key[1] if isinstance(kind, _OtherKind)]:
+            if others := [kind for kind in key[1] if isinstance(kind, OtherKind)]:
                 raise ExportError(f"expected tensors, numbers and strings as a step's arguments, found {others[0].name}")
             if torch.is_autocast_enabled("cpu"):
                 raise ExportError(
                     "found autocast around the step, which it does not follow: put it into the model's forward"
                 )
+            if trains and not self._follows_numbers and self._has_other_numbers():
+                for each in self._programs.values():
+                    each.check(self._model)
+                self._programs.clear()
+                self._follows_numbers, compiled = True, None
             if compiled is not None:
                 number = self._begin(compiled, trains)
         except Error as error:
             problem = error
         # What is wrong on one rank keeps all from a step in which they would wait for it.
         if self._ranks.native is not None:
-            self._ranks.check_same(_about(key, self._microbatches), problem)
+            about = about_batch(key, self._microbatches) + " with other momenta or betas" * self._follows_numbers
+            if compiled is not None and compiled.draws and self._shares_batches:
+                about += f" with PyTorch's generator in state {generator_digest():08x}"
+            self._ranks.check_same(about, problem)
         elif problem is not None:
             raise problem
         if compiled is None:
             compiled = self._compile(key, args, kwargs, targets)
             with self._ranks.together("the first step"):
                 number = self._begin(compiled, trains)
+            if compiled.draws and self._shares_batches:
+                self._ranks.check_same_generator()
         return compiled, tensors, number
 
-    def _begin(self, compiled: _Compiled, trains: bool) -> int:
+    def _begin(self, compiled: BoundProgram, trains: bool) -> int:
         """Follows or refuses what has changed since the last step; the number of the next."""
         compiled.check(self._model)
         if not trains:
@@ -274,11 +302,11 @@ class Step:
                     f"{type(optimizer).__name__} has a hook that runs before its step (register_step_pre_hook), where the "
                     "compiled step has no gradients to show; remove it"
                 )
-        return self._state.begin_step(compiled.session, compiled.rate_groups)
+        return self._state.begin_step(compiled.session, compiled.groups, self._follows_numbers)
 
     # Compiling ----------------------------------------------------------------------------------
 
-    def _compile(self, key, args, kwargs, targets) -> _Compiled:
+    def _compile(self, key, args, kwargs, targets) -> BoundProgram:
         *_, trains, microbatches = key
         # Ranks begin together or not at all: one that cannot compile tells the others.
         with self._ranks.together("the trace of the step"):
@@ -288,6 +316,7 @@ class Step:
                 microbatches = 1 if self._pipeline is None else self._divide(args, kwargs, targets)
             program, names, state = self._trace(key, args, kwargs, targets, microbatches)
             signature = native().signature(program._native, self._ranks.rank, self._ranks.size)
+        beginning = self._ranks.digests(state.parameters)
         with self._ranks.together("the memory of the step"):
             adopt = {}
             for value in signature["weights"]:
@@ -306,8 +335,10 @@ class Step:
         )  # fmt: skip
         with self._ranks.together("the stages of the step"):
             self._check_stages(session, signature)
+        if not self._programs:
+            self._ranks.check_same_values({n: d for n, d in beginning.items() if n in self._held})
         order = [names.index(value["name"]) for value in signature["inputs"]]
-        self._programs[key] = _Compiled(self._model, program, session, order, state, signature, microbatches)
+        self._programs[key] = BoundProgram(self._model, program, session, order, state, signature, microbatches)
         return self._programs[key]
 
     def _divide(self, args, kwargs, targets) -> int:
@@ -331,7 +362,8 @@ class Step:
 
     def _settle(self) -> None:
         """Gives parameters and buffers memory in which a session can compute, before they are traced."""
-        for tensor in (*self._model.parameters(), *self._model.buffers()):
+        for name, tensor in (*self._model.named_parameters(), *self._model.named_buffers()):
+            check_tensor(name, tensor)
             if is_sharded(tensor):
                 continue
             if (settled := _settled(tensor.detach())).data_ptr() != tensor.data_ptr():
@@ -344,16 +376,16 @@ class Step:
         first_tree, first_kinds, inputs = self._first
         if tree != first_tree:
             raise Error(
-                f"expected a batch of the first one's structure, {_structure(first_tree)}, found {_structure(tree)}"
+                f"expected a batch of the first one's structure, {describe_structure(first_tree)}, found {describe_structure(tree)}"
             )
         sources = iter(inputs)
         for kind, first in zip(kinds, first_kinds):
-            if not isinstance(first, _TensorKind):
+            if not isinstance(first, TensorKind):
                 if kind != first:
                     raise Error(f"expected the argument {first!r}, as in the first batch, found {kind!r}")
                 continue
             source = next(sources)
-            if not isinstance(kind, _TensorKind) or not kind.is_like(first, source.batch):
+            if not isinstance(kind, TensorKind) or not kind.is_like(first, source.batch):
                 raise Error(
                     f"'{source.name}': expected {first}, as in the first batch, "
                     + ("" if source.batch is None else f"in any size of dimension {source.batch}, ")
@@ -370,7 +402,7 @@ class Step:
                 return ExportSpec(
                     self._model, args, kwargs, loss=self._loss_fn, targets=targets, optimizer=optimizers,
                     mode=mode, returns_outputs=self._options["outputs"] or not trains, group_rates=True,
-                    batch_dims=self._options["batch_dims"] or {}, plan=self._plan,
+                    group_numbers=self._follows_numbers, batch_dims=self._options["batch_dims"] or {}, plan=self._plan,
                 )  # fmt: skip
 
             whole = spec(args, kwargs, targets)
@@ -420,6 +452,8 @@ class Step:
         if source.batch is None:
             return value
         size = value.shape[source.batch]
+        if not size:
+            raise ExportError(f"expected a batch with examples, found none in '{source.name}'")
         if size % microbatches:
             raise ExportError(f"'{source.name}' has {size} examples, which do not divide into {microbatches} microbatches")
         part = value.narrow(source.batch, 0, size // microbatches)
@@ -482,139 +516,17 @@ class Step:
                 optimizer.state[new] = optimizer.state.pop(old)
 
 
-class _Compiled:
-    """A program for one kind of batch, bound to the model's memory."""
-
-    def __init__(self, model: torch.nn.Module, program: Program, session, order: list[int], state: State,
-                 signature: dict, microbatches: int):  # fmt: skip
-        self.program, self.session, self.order, self.microbatches = program, session, order, microbatches
-        self.loss_dtype = signature["loss"]["dtype"]
-        self._outputs = signature["outputs"]
-        self.rate_groups = set(program._native.rate_groups())
-        # Where each tensor stands in the model, to see that it still does.
-        self._tables = [
-            (table, key, tensor, f"{path}.{key}" if path else key)
-            for path, module in model.named_modules()
-            for table in (module._parameters, module._buffers, module._modules)
-            for key, tensor in table.items()
-            if tensor is not None
-        ]
-        self._hooks = [table for module in model.modules() for table in hook_tables(module)]
-        self._num_hooks = sum(map(len, self._hooks))
-        self._parameters = list(state.parameters.values())
-        self._gradient_hooks = sum(map(count_gradient_hooks, self._parameters))
-        self._trained = [p for p in state.parameters.values() if p.requires_grad]
-        everything = {**state.parameters, **state.buffers}
-        self.weights = {v["name"]: everything[v["name"]] for v in signature["weights"] if v["name"] in everything}
-        self._frozen = [p for p in state.parameters.values() if not p.requires_grad]
-        self._names = {id(p): name for name, p in state.parameters.items()}
-        changing = (*self._trained, *state.buffers.values())
-        self._changing = [t for t in changing if type(t) in (torch.Tensor, torch.nn.Parameter)]
-
-    def check(self, model: torch.nn.Module) -> None:
-        """Refuses what would make the step train something else than the model."""
-        self.session.check()
-        for table, key, tensor, name in self._tables:
-            if table.get(key) is not tensor:
-                raise Error(
-                    f"'{name}' was replaced since the step was compiled, which trains what it was: change values in place, or "
-                    "compile another step"
-                )
-        hooks = sum(map(len, self._hooks)), sum(map(count_gradient_hooks, self._parameters))
-        if hooks != (self._num_hooks, self._gradient_hooks):
-            raise Error(
-                "a hook of a module or a parameter was registered or removed since the step was compiled, which runs those "
-                "that were there; close() the step and compile another one"
-            )
-        for parameter in self._trained:
-            if parameter.grad is not None:
-                raise Error(
-                    f"'{self._names[id(parameter)]}' has a gradient, of a backward() beside the step, which makes its "
-                    "own and would ignore it: set it to None (optimizer.zero_grad())"
-                )
-            if not parameter.requires_grad:
-                raise Error(
-                    f"'{self._names[id(parameter)]}' was frozen since the step was compiled; close() the step and "
-                    "compile another one"
-                )
-        for parameter in self._frozen:
-            if parameter.requires_grad:
-                raise Error(
-                    f"'{self._names[id(parameter)]}' was frozen when the step was compiled and no longer is; close() "
-                    "the step and compile another one"
-                )
-
-    def outputs(self, ranks: Ranks) -> Any:
-        """Of the last step: a tensor, a tuple of several, or None where other ranks make them."""
-        made = [
-            ranks.show_output(self.session.output(value["file_name"]), value, self.microbatches) for value in self._outputs
-        ]
-        if not made or any(tensor is None for tensor in made):
-            return None
-        return made[0] if len(made) == 1 else tuple(made)
-
-    def note_changes(self) -> None:
-        """Lets autograd see that values have changed: a backward through old ones fails, as in eager mode."""
-        torch.autograd.graph.increment_version(self._changing)
+def _updated(optimizers: list[torch.optim.Optimizer]) -> set[int]:
+    """The parameters that optimizers hold."""
+    return {id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
 
 
-def _arguments(inputs: Any) -> tuple[tuple, dict]:
-    """What forward is called with: a tensor, a tuple of arguments or a dict of keywords."""
-    if isinstance(inputs, Mapping):
-        return (), dict(inputs)
-    return (tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)), {}
-
-
-@dataclasses.dataclass(frozen=True)
-class _TensorKind:
-    dtype: torch.dtype
-    shape: tuple[int, ...]
-    device: str
-
-    def is_like(self, other: _TensorKind, batch: int | None) -> bool:
-        """Whether they differ at most in the number of examples, dimension `batch`."""
-        if (self.dtype, self.device, len(self.shape)) != (other.dtype, other.device, len(other.shape)):
-            return False
-        return all(a == b for dim, (a, b) in enumerate(zip(self.shape, other.shape)) if dim != batch)
-
-    def __str__(self):
-        return f"{str(self.dtype).removeprefix('torch.')} {list(self.shape)} on {self.device}"
-
-
-@dataclasses.dataclass(frozen=True)
-class _OtherKind:
-    """A value that a step does not take."""
-
-    name: str
-
-    def __str__(self):
-        return f"a value of type {self.name}"
-
-
-def _about(key, microbatches: int) -> str:
-    """What ranks must have alike, in words."""
-    _, kinds, modes, trains, divided = key
-    about = ", ".join(map(str, kinds))
-    if trains and divided != microbatches:
-        about += f" in {divided} microbatches"
-    if not trains:
-        return f"{about} to evaluate"
-    return about if all(modes) else f"{about} with {modes.count(False)} modules in evaluation mode"
-
-
-def _kind(leaf: Any) -> Any:
-    if isinstance(leaf, torch.Tensor):
-        return _TensorKind(leaf.dtype, tuple(leaf.shape), leaf.device.type)
-    if isinstance(leaf, (bool, int, float, complex, str, torch.dtype, type(None))):
-        return leaf
-    return _OtherKind(type(leaf).__qualname__)
-
-
-def _structure(tree) -> str:
-    """How arguments are nested: "step(..., ...)", "step({'input_ids': ...})"."""
-    args, kwargs, targets = pytree.tree_unflatten(["..."] * tree.num_leaves, tree)
-    inputs = kwargs if kwargs else args[0] if len(args) == 1 else args
-    return f"step({', '.join(map(str, (inputs, *targets)))})".replace("'...'", "...")
+def _check_pipeline(pipeline: Any) -> None:
+    if not isinstance(pipeline, Pipeline):
+        raise ExportError(f"expected a cleave.Pipeline, found {pipeline!r}")
+    for name in ("stages", "microbatches"):
+        if not isinstance(size := getattr(pipeline, name), int) or isinstance(size, bool) or size < 1:
+            raise ExportError(f"expected a positive number of {name} in a Pipeline, found {size!r}")
 
 
 def _settled(tensor: torch.Tensor) -> torch.Tensor:

@@ -542,6 +542,7 @@ PYBIND11_MODULE(cleave_native, module) {
         result["outputs"] = outputs;
         result["has_update"] = program->hasUpdate();
         result["typed"] = program->isTyped();
+        result["draws"] = program->draws() != 0;
         py::list mesh;
         for (const MeshAxis &axis : program->mesh())
           mesh.append(py::make_tuple(axis.name, axis.size));

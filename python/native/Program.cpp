@@ -17,6 +17,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/Signals.h"
 #include "llvm/Support/SourceMgr.h"
 
@@ -161,9 +162,12 @@ std::string python::Program::print(bool hasLocations) const {
 
 std::vector<int64_t> python::Program::rateGroups() const {
   std::vector<int64_t> groups;
-  impl->module->walk([&](train::LearningRateOp op) {
+  auto add = [&](auto op) {
     if (std::optional<int64_t> group = op.getGroup())
       groups.push_back(*group);
+  };
+  impl->module->walk([&](Operation *op) {
+    TypeSwitch<Operation *>(op).Case<train::LearningRateOp, train::HyperparameterOp>(add);
   });
   llvm::sort(groups);
   groups.erase(llvm::unique(groups), groups.end());

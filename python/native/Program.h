@@ -49,7 +49,7 @@ public:
 
   /// As text, with or without the source locations of ops.
   std::string print(bool hasLocations) const;
-  /// The parameter groups that learning rates name, ascending.
+  /// The groups of numbers that the caller may set at each step, ascending.
   std::vector<int64_t> rateGroups() const;
   /// As bytecode with a digest.
   llvm::Expected<std::string> serialize() const;

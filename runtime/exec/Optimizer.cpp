@@ -49,18 +49,21 @@ private:
   RateSchedule schedule;
   /// How often a plateau has reduced the rate; null for none.
   const int64_t *reductions;
-  /// The rate of its parameter group, or NaN; null for an op without one.
+  /// What the caller has set for its group, or NaN; null for an op without one.
   const double *given;
 };
 } // namespace
 
+/// Where the caller sets the number of a group; null for none.
+static const double *findGiven(Binder &binder, std::optional<int64_t> group) {
+  const std::vector<double> *numbers = binder.services().learningRates;
+  return group && numbers ? &numbers->at(*group) : nullptr;
+}
+
 BindResult cleave::runtime::bindLearningRate(Binder &binder, ArrayRef<Operation *> ops) {
   auto op = cast<train::LearningRateOp>(ops.front());
-  const double *given = nullptr;
-  if (std::optional<int64_t> group = op.getGroup(); group && binder.services().learningRates)
-    given = &binder.services().learningRates->at(*group);
-  auto instruction =
-      std::make_unique<LearningRate>(RateSchedule(op), binder.services().rateReductions, given);
+  auto instruction = std::make_unique<LearningRate>(
+      RateSchedule(op), binder.services().rateReductions, findGiven(binder, op.getGroup()));
   instruction->step = binder.use(op.getStep());
   instruction->result = binder.define(op.getResult());
   return instruction;
@@ -68,8 +71,8 @@ BindResult cleave::runtime::bindLearningRate(Binder &binder, ArrayRef<Operation 
 
 BindResult cleave::runtime::bindHyperparameter(Binder &binder, ArrayRef<Operation *> ops) {
   auto op = cast<train::HyperparameterOp>(ops.front());
-  auto instruction =
-      std::make_unique<LearningRate>(RateSchedule(op), /*reductions=*/nullptr, /*given=*/nullptr);
+  auto instruction = std::make_unique<LearningRate>(RateSchedule(op), /*reductions=*/nullptr,
+                                                    findGiven(binder, op.getGroup()));
   instruction->step = binder.use(op.getStep());
   instruction->result = binder.define(op.getResult());
   return instruction;

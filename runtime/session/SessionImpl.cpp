@@ -13,6 +13,7 @@
 #include "runtime/step/RecordedRunner.h"
 
 #include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 
@@ -108,11 +109,15 @@ llvm::Error SessionImpl::prepare() {
   services.rateReductions = &context.rateReductions;
   lastStep = findLastStep(program);
 
+  auto addGroup = [&](auto op) {
+    if (std::optional<int64_t> group = op.getGroup())
+      context.learningRates.resize(std::max<size_t>(context.learningRates.size(), *group + 1),
+                                   std::numeric_limits<double>::quiet_NaN());
+  };
   for (const PhaseFunction &part : program.impl().phaseFunctions)
-    for (auto op : mlir::func::FuncOp(part.function).getOps<train::LearningRateOp>())
-      if (std::optional<int64_t> group = op.getGroup())
-        context.learningRates.resize(std::max<size_t>(context.learningRates.size(), *group + 1),
-                                     std::numeric_limits<double>::quiet_NaN());
+    for (mlir::Operation &op : mlir::func::FuncOp(part.function).getOps())
+      llvm::TypeSwitch<mlir::Operation *>(&op).Case<train::LearningRateOp, train::HyperparameterOp>(
+          addGroup);
   services.learningRates = &context.learningRates;
 
   context.places = PlaceIndex(program, context.stages, /*keepsInputs=*/context.isDeferred());

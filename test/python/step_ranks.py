@@ -33,9 +33,9 @@ def batch(step):
     return [torch.randint(256, (examples, 32), generator=generator) for _ in range(2)]
 
 
-def model():
+def model(**options):
     torch.manual_seed(0)
-    return gpt.GPT(gpt.GPTConfig(layers=2, heads=4, width=32, vocabulary=256, context=32, tied=False))
+    return gpt.GPT(gpt.GPTConfig(layers=2, heads=4, width=32, vocabulary=256, context=32, tied=False, **options))
 
 
 def optimizer_of(module):
@@ -145,7 +145,12 @@ def compiled(mode, group=None):
     rank, module = dist.get_rank(), model()
     if mode == "different_models" and rank == 1:
         module.ln_f = torch.nn.Identity()
+    if mode == "different_weights" and rank == 1:
+        torch.nn.init.ones_(module.wte.weight)
     layout = {"mesh": {"dp": 3 if mode == "wrong_mesh" else 2}}
+    if mode.startswith("different_draws"):
+        module = model(dropout=0.1)
+        layout = {"mesh": {"tp": 2}, "plan": TP}
     if mode == "interrupted_in_receive":
         layout = {"pipeline": cleave.Pipeline("1f1b", stages=2, microbatches=2)}
     return cleave.compile_step(
@@ -158,8 +163,13 @@ def misuse(mode):
     """Ends in an error on every rank that stays."""
     rank = dist.get_rank()
     # Ranks that one of these leaves out of step have other groups for the next one.
-    step = compiled(mode, dist.new_group(backend="gloo"))
+    draws = mode.startswith("different_draws")
+    step = compiled(mode, None if draws else dist.new_group(backend="gloo"))
+    if mode == "different_draws":
+        torch.manual_seed(rank)
     step(*batch(0))
+    if mode == "different_draws_later":
+        torch.rand(rank)
     if mode == "rank_dies" and rank == 1:
         os._exit(0)
     if mode == "loader_fails" and rank == 1:
@@ -195,7 +205,8 @@ def describe_misuse(mode):
 # These leave both ranks there, so that one job does for all of them.
 MISUSE = [
     "wrong_mesh", "one_fails", "different_models", "different_batches", "loader_fails", "late", "interrupted",
-    "interrupted_in_step", "interrupted_in_receive", "replaced_on_one",
+    "interrupted_in_step", "interrupted_in_receive", "replaced_on_one", "different_weights", "different_draws",
+    "different_draws_later",
 ]  # fmt: skip
 
 

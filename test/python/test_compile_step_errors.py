@@ -244,6 +244,52 @@ def test_ranks_that_are_not_there(model, optimizer):
     refuses(step, "expected torch.distributed to be initialised with the 2 ranks of the mesh {'dp': 2}")
 
 
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"mesh": "dp"}, "expected a mesh as sizes by axis, {'dp': 2}, found 'dp'"),
+        ({"mesh": {"dp": 0}}, "expected a positive size for mesh axis 'dp', found 0"),
+        ({"pipeline": "1f1b"}, "expected a cleave.Pipeline, found '1f1b'"),
+        ({"pipeline": cleave.Pipeline(stages=0)}, "expected a positive number of stages in a Pipeline, found 0"),
+        ({"pipeline": cleave.Pipeline(microbatches=1.5)}, "expected a positive number of microbatches in a Pipeline, found 1.5"),
+    ],
+)
+def test_a_layout_that_is_none(model, optimizer, options, text):
+    with pytest.raises(cleave.ExportError, match=re.escape(text)):
+        cleave.compile_step(model, F.cross_entropy, optimizer, **options)
+
+
+def test_models_that_are_laid_out_or_not_there(model, optimizer):
+    text = "expected a model that is not laid out on ranks, found DataParallel in 'inner': give the model as it is"
+    wrapped = torch.nn.ModuleDict({"inner": torch.nn.DataParallel(model)})
+    with pytest.raises(cleave.ExportError, match=re.escape(text)):
+        cleave.compile_step(wrapped, F.cross_entropy, optimizer)
+    with torch.device("meta"):
+        hollow = Model()
+    hollow.embed.to_empty(device="cpu")
+    refuses(compiled(hollow), "'head.weight': expected it on the CPU, where steps compute, found it on meta")
+    lazy = Model()
+    lazy.head = torch.nn.LazyLinear(4)
+    refuses(compiled(lazy, Model()), "'head.weight' has no shape yet, as LazyLinear makes it: call the model once before")
+
+
+def compiled(model, held=None, loss=F.cross_entropy):
+    return cleave.compile_step(model, loss, torch.optim.SGD((held or model).parameters(), lr=0.1))
+
+
+@pytest.mark.parametrize(
+    ("loss", "arguments", "text"),
+    [
+        (F.cross_entropy, batch()[:1], "TypeError: cross_entropy() missing 1 required positional argument: 'target'"),
+        (lambda y, t: (F.cross_entropy(y, t), y), batch(), "expected the loss to be a 0-d tensor of a floating-point type"),
+        (lambda y, t: F.cross_entropy(y, t, reduction="none"), batch(), "the loss has shape (2,)"),
+        (F.cross_entropy, batch(0), "expected a batch with examples, found none in 'words'"),
+    ],
+)
+def test_what_is_no_loss(model, loss, arguments, text):
+    refuses(compiled(model, loss=loss), text, *arguments)
+
+
 def test_a_mesh_without_a_plan(model, optimizer):
     with pytest.raises(cleave.ExportError, match="expected a plan for the mesh"):
         cleave.compile_step(model, F.cross_entropy, optimizer, mesh={"tp": 2})

@@ -104,6 +104,14 @@ def errors(tmp_path_factory):
         "one_fails": ["no-such-pass"],
         "replaced_on_one": ["Error: 'ln_f.weight' was replaced since the step was compiled"],
         "different_models": ["the ranks were given different programs: gpt"],
+        "different_weights": [
+            "'wte.weight' differs between ranks 0 and 1: expected the same values on all, by the same torch.manual_seed()"
+        ],
+        "different_draws": ["Error: ranks that share a batch have other random numbers: expected the same state"],
+        "different_draws_later": [
+            "expected batches of the same types and shapes on all ranks, found\nrank 0: int64 [8, 32] on cpu",
+            "on cpu with PyTorch's generator in state",
+        ],
         "different_batches": [
             "expected batches of the same types and shapes on all ranks, found",
             "rank 0: int64 [1, 32] on cpu, int64 [1, 32] on cpu\nrank 1: int64 [2, 32] on cpu, int64 [2, 32] on cpu",

@@ -84,6 +84,8 @@ class _Step(nn.Module):
             loss = self.loss_function(outputs, *self._signature.targets(tensors))
         else:
             loss = own_loss(outputs)
+        if not isinstance(loss, torch.Tensor):
+            raise NotATensor
         rest = [output for output in tensor_leaves(outputs) if output is not loss]
         if self._mode == "joint":
             # Backward begins from the loss alone.
@@ -98,6 +100,10 @@ def tensor_leaves(outputs):
 
 class NoLoss(Exception):
     """A module that is exported with a loss of its own returns none."""
+
+
+class NotATensor(Exception):
+    """A loss function has returned something else."""
 
 
 def own_loss(outputs):
@@ -146,6 +152,10 @@ def capture(spec: ExportSpec) -> Capture:
             raise ExportError(
                 f"mode '{spec.mode}' needs a loss: give a loss function, or let "
                 f"{type(spec.module).__name__}.forward return a 0-d tensor or a mapping with 'loss'"
+            ) from None
+        if "NotATensor" in str(error):
+            raise ExportError(
+                "expected the loss to be a 0-d tensor of a floating-point type, the mean over the microbatch, found no tensor"
             ) from None
         raise ExportError(_describe(error, branches)) from error
     finally:
@@ -240,10 +250,13 @@ def _describe(error: Exception, branches: Branches) -> str:
     explanation = re.search(r"Explanation: (.*?)(?:\n\s*Hint:|\n\s*\n|$)", head, re.DOTALL)
     context = re.search(r"Developer debug context: (raised exception .*)", head)
     raised = re.search(r"got (\w+\(.*\))", head)
+    called = re.search(r"Developer debug context: (\w+Error) <.*?>: (.*)", head)
     if raised:
         message = raised.group(1)
     elif context:
         message += f": {context.group(1).strip()}"
+    elif called:
+        message = ": ".join(called.groups())
     elif explanation:
         message += ": " + explanation.group(1).strip()
     elif not message or type(error).__module__ == "builtins":

@@ -11,7 +11,7 @@ import torch
 from cleave.export.averages import add_slots, write_averages
 from cleave.export.errors import ExportError
 from cleave.export.roles import Role, State
-from cleave.export.schedulers import GroupRates, group_rates
+from cleave.export.schedulers import GroupRates, changing_number, group_rates, table_attribute
 from cleave.export.spec import ExportSpec
 from cleave.export.text import Names, element_type, float_attribute, tensor_type
 from cleave.export.traced_update import TracedUpdate
@@ -51,16 +51,21 @@ class UpdateWriter:
             self._rates.append(group_rates(optimizer, schedule, spec.schedule_steps))
         self._follows_groups = spec.group_rates
         if spec.group_rates:
-            self._number_groups()
+            self._number_groups(spec.group_numbers)
         self._held = set(holders)
 
-    def _number_groups(self):
-        """Has the rates name their parameter groups, in the order of the optimizers."""
-        first = 0
+    def _number_groups(self, has_numbers: bool):
+        """Has the rates name their parameter groups, in the order of the optimizers; and so what a scheduler may change
+        besides, which is counted after them."""
+        first, total = 0, sum(map(len, self._rates))
         for index, rates in enumerate(self._rates):
             self._rates[index] = [
-                dataclasses.replace(its, rate=f"{its.rate}, group = {number} : i64") for number, its in enumerate(rates, first)
-            ]
+                dataclasses.replace(
+                    its, rate=f"{its.rate}, group = {number} : i64",
+                    scheduled={**its.scheduled, **_numbered(its.options, total + number)} if has_numbers else its.scheduled,
+                )
+                for number, its in enumerate(rates, first)
+            ]  # fmt: skip
             first += len(rates)
 
     def write(self, gradients: list[str]) -> str:
@@ -131,6 +136,12 @@ class UpdateWriter:
         if optimizer.state:
             raise ExportError("the optimizer has taken steps already; export with a fresh one")
         return FusedUpdate(kind, optimizer, rates, self._names, updated, self._state)
+
+
+def _numbered(group: dict, number: int) -> dict[str, str]:
+    """The schedule of a group's momentum or first beta, as one that the caller sets."""
+    found = changing_number(group)
+    return {} if found is None else {found[0]: f"{table_attribute([found[1]], settles=True)}, group = {number} : i64"}
 
 
 def gradient_type(parameter: torch.Tensor, accumulate_in: torch.dtype | None) -> str:

@@ -149,6 +149,16 @@ def _settled(scheduler: LRScheduler) -> int | None:
 _NUMBERS = {"momentum": "momentum", "betas": "beta1"}
 
 
+def changing_number(group: dict) -> tuple[str, float] | None:
+    """A group's momentum or first beta, by name, where it is one that may change from step to step: above 0."""
+    for option, name in _NUMBERS.items():
+        value = group.get(option)
+        value = value[0] if option == "betas" and isinstance(value, (tuple, list)) else value
+        if isinstance(value, (int, float)) and 0 < value < (1 if name == "beta1" else math.inf):
+            return name, float(value)
+    return None
+
+
 def _read(scheduler: LRScheduler) -> list[dict[str, float]]:
     """The numbers of each parameter group as they are now."""
     return [

@@ -62,6 +62,7 @@ class ExportSpec:
     returns_outputs: a joint program gives the outputs, too, through which no gradient comes.
     group_rates: number the learning rates by parameter group, so that who runs the program may set
         each group's at every step, as cleave.compile_step does.
+    group_numbers: the same for each group's momentum or first beta, where it is above 0: theirs come after all rates'.
     """
 
     module: torch.nn.Module
@@ -84,6 +85,7 @@ class ExportSpec:
     accumulate_in: torch.dtype | None = None
     returns_outputs: bool = False
     group_rates: bool = False
+    group_numbers: bool = False
 
     def __post_init__(self):
         self.check()

@@ -25,3 +25,12 @@ func.func @encoded(%p: tensor<2xf32, "p">, %t: tensor<f32, "t">, %lr: tensor<f64
       {dampening = 0.0 : f64, nesterov = false, weight_decay = 0.0 : f64} : tensor<2xf32, "p">, tensor<f32, "t">, tensor<f64, "lr">
   return %p1 : tensor<2xf32, "p">
 }
+
+// CHECK-LABEL: func.func @group
+func.func @group(%t: tensor<f32>) -> tensor<f64> {
+  // CHECK: train.hyperparameter(%{{.*}}) {group = 1 : i64, name = "momentum", schedule = #train.schedule<table, starts = [0], values = dense<9.000000e-01> : tensor<1xf64>>}
+  %0 = train.hyperparameter(%t)
+      {name = "momentum", group = 1 : i64, schedule = #train.schedule<table, starts = [0], values = dense<[0.9]> : tensor<1xf64>>}
+      : (tensor<f32>) -> tensor<f64>
+  return %0 : tensor<f64>
+}

@@ -241,3 +241,12 @@ func.func @schedule(%t: tensor<f32>) {
       {name = "beta1", schedule = #train.schedule<constant>} : (tensor<f32>) -> tensor<f64>
   return
 }
+
+// -----
+
+func.func @schedule(%t: tensor<f32>) {
+  // expected-error @+1 {{expects a group of at least 0, found -1}}
+  %0 = train.hyperparameter(%t)
+      {name = "beta1", group = -1 : i64, schedule = #train.schedule<table, values = dense<0.5> : tensor<1xf64>, end = 1>} : (tensor<f32>) -> tensor<f64>
+  return
+}

@@ -1,0 +1,70 @@
+"""What a batch is like: its structure, and the types and sizes of its tensors."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from cleave.export.pytorch import pytree
+
+
+def call_arguments(inputs: Any) -> tuple[tuple, dict]:
+    """What forward is called with: a tensor, a tuple of arguments or a dict of keywords."""
+    if isinstance(inputs, Mapping):
+        return (), dict(inputs)
+    return (tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)), {}
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorKind:
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    device: str
+
+    def is_like(self, other: TensorKind, batch: int | None) -> bool:
+        """Whether they differ at most in the number of examples, dimension `batch`."""
+        if (self.dtype, self.device, len(self.shape)) != (other.dtype, other.device, len(other.shape)):
+            return False
+        return all(a == b for dim, (a, b) in enumerate(zip(self.shape, other.shape)) if dim != batch)
+
+    def __str__(self):
+        return f"{str(self.dtype).removeprefix('torch.')} {list(self.shape)} on {self.device}"
+
+
+@dataclasses.dataclass(frozen=True)
+class OtherKind:
+    """A value that a step does not take."""
+
+    name: str
+
+    def __str__(self):
+        return f"a value of type {self.name}"
+
+
+def about_batch(key, microbatches: int) -> str:
+    """What ranks must have alike, in words."""
+    _, kinds, modes, trains, divided = key
+    about = ", ".join(map(str, kinds))
+    if trains and divided != microbatches:
+        about += f" in {divided} microbatches"
+    if not trains:
+        return f"{about} to evaluate"
+    return about if all(modes) else f"{about} with {modes.count(False)} modules in evaluation mode"
+
+
+def kind_of(leaf: Any) -> Any:
+    if isinstance(leaf, torch.Tensor):
+        return TensorKind(leaf.dtype, tuple(leaf.shape), leaf.device.type)
+    if isinstance(leaf, (bool, int, float, complex, str, torch.dtype, type(None))):
+        return leaf
+    return OtherKind(type(leaf).__qualname__)
+
+
+def describe_structure(tree) -> str:
+    """How arguments are nested: "step(..., ...)", "step({'input_ids': ...})"."""
+    args, kwargs, targets = pytree.tree_unflatten(["..."] * tree.num_leaves, tree)
+    inputs = kwargs if kwargs else args[0] if len(args) == 1 else args
+    return f"step({', '.join(map(str, (inputs, *targets)))})".replace("'...'", "...")

@@ -1,0 +1,115 @@
+"""A program for one kind of batch, bound to the memory of a model, which is watched for changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from cleave.errors import Error
+from cleave.export.errors import ExportError
+from cleave.export.pytorch import count_gradient_hooks, hook_tables
+from cleave.export.roles import State
+from cleave.programs import Program
+from cleave.ranks import Ranks
+
+
+# By class, which the model is in or, the last, has become.
+_WRAPPERS = {"DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule"}
+
+
+def check_model(model: torch.nn.Module) -> None:
+    """Refuses a model that PyTorch has laid out on ranks."""
+    for path, module in model.named_modules():
+        kinds = {kind.__name__ for kind in type(module).__mro__ if kind.__module__.startswith("torch.")}
+        if found := sorted(kinds & _WRAPPERS):
+            where = f" in '{path}'" if path else ""
+            raise ExportError(
+                f"expected a model that is not laid out on ranks, found {found[0]}{where}: give the model as it is, and "
+                "mesh={'dp': N}, or with plan={'': cleave.FSDP('dp')} sharded parameters"
+            )
+
+
+def check_tensor(name: str, tensor: torch.Tensor) -> None:
+    """Refuses a parameter or buffer in which nothing can be computed."""
+    if torch.nn.parameter.is_lazy(tensor):
+        raise ExportError(f"'{name}' has no shape yet, as LazyLinear makes it: call the model once before")
+    if tensor.device.type != "cpu":
+        raise ExportError(f"'{name}': expected it on the CPU, where steps compute, found it on {tensor.device}")
+
+
+class BoundProgram:
+    """Refuses to run where the model is no longer what it was compiled for."""
+
+    def __init__(self, model: torch.nn.Module, program: Program, session, order: list[int], state: State,
+                 signature: dict, microbatches: int):  # fmt: skip
+        self.program, self.session, self.order, self.microbatches = program, session, order, microbatches
+        self.loss_dtype = signature["loss"]["dtype"]
+        self._outputs, self.draws = signature["outputs"], signature["draws"]
+        # Of the numbers that are set at every step.
+        self.groups = set(program._native.rate_groups())
+        # Where each tensor stands in the model, to see that it still does.
+        self._tables = [
+            (table, key, tensor, f"{path}.{key}" if path else key)
+            for path, module in model.named_modules()
+            for table in (module._parameters, module._buffers, module._modules)
+            for key, tensor in table.items()
+            if tensor is not None
+        ]
+        self._hooks = [table for module in model.modules() for table in hook_tables(module)]
+        self._num_hooks = sum(map(len, self._hooks))
+        self._parameters = list(state.parameters.values())
+        self._gradient_hooks = sum(map(count_gradient_hooks, self._parameters))
+        self._trained = [p for p in state.parameters.values() if p.requires_grad]
+        everything = {**state.parameters, **state.buffers}
+        self.weights = {v["name"]: everything[v["name"]] for v in signature["weights"] if v["name"] in everything}
+        self._frozen = [p for p in state.parameters.values() if not p.requires_grad]
+        self._names = {id(p): name for name, p in state.parameters.items()}
+        changing = (*self._trained, *state.buffers.values())
+        self._changing = [t for t in changing if type(t) in (torch.Tensor, torch.nn.Parameter)]
+
+    def check(self, model: torch.nn.Module) -> None:
+        """Refuses what would make the step train something else than the model."""
+        self.session.check()
+        for table, key, tensor, name in self._tables:
+            if table.get(key) is not tensor:
+                raise Error(
+                    f"'{name}' was replaced since the step was compiled, which trains what it was: change values in place, or "
+                    "compile another step"
+                )
+        hooks = sum(map(len, self._hooks)), sum(map(count_gradient_hooks, self._parameters))
+        if hooks != (self._num_hooks, self._gradient_hooks):
+            raise Error(
+                "a hook of a module or a parameter was registered or removed since the step was compiled, which runs those "
+                "that were there; close() the step and compile another one"
+            )
+        for parameter in self._trained:
+            if parameter.grad is not None:
+                raise Error(
+                    f"'{self._names[id(parameter)]}' has a gradient, of a backward() beside the step, which makes its "
+                    "own and would ignore it: set it to None (optimizer.zero_grad())"
+                )
+            if not parameter.requires_grad:
+                raise Error(
+                    f"'{self._names[id(parameter)]}' was frozen since the step was compiled; close() the step and "
+                    "compile another one"
+                )
+        for parameter in self._frozen:
+            if parameter.requires_grad:
+                raise Error(
+                    f"'{self._names[id(parameter)]}' was frozen when the step was compiled and no longer is; close() "
+                    "the step and compile another one"
+                )
+
+    def outputs(self, ranks: Ranks) -> Any:
+        """Of the last step: a tensor, a tuple of several, or None where other ranks make them."""
+        made = [
+            ranks.show_output(self.session.output(value["file_name"]), value, self.microbatches) for value in self._outputs
+        ]
+        if not made or any(tensor is None for tensor in made):
+            return None
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def note_changes(self) -> None:
+        """Lets autograd see that values have changed: a backward through old ones fails, as in eager mode."""
+        torch.autograd.graph.increment_version(self._changing)
