@@ -26,6 +26,7 @@ import statistics
 import subprocess
 import sys
 import time
+import unittest.mock
 import warnings
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -39,22 +40,27 @@ import transformers.modeling_utils  # noqa: E402
 from dashboard_steps import Step  # noqa: E402
 
 import cleave  # noqa: E402
+import cleave.partitioner  # noqa: E402
+from cleave.export.pytorch import min_cut_partition, partitioner_class  # noqa: E402
 
 RESULTS = ROOT / "bench" / "results" / "torch_compile.md"
 BACKENDS = {
     "cleave": {"backend": "cleave"},
     "cleave-kernels": {"backend": "cleave", "options": {"passes": "--fuse-kernels --compile-kernels"}},
+    "aot-eager": {"backend": "aot_eager"},
     "inductor": {"backend": "inductor"},
     "inductor-min-cut": {"backend": "inductor"},
 }
 TITLES = {
-    "cleave": "cleave", "cleave-kernels": "cleave, compiled kernels", "inductor": "inductor",
+    "cleave": "cleave", "cleave-kernels": "cleave, compiled kernels", "aot-eager": "aot_eager", "inductor": "inductor",
     "inductor-min-cut": "inductor, cleave's cut",
 }  # fmt: skip
+_OTHER_CUTS = {"pytorch": "by PyTorch", "other nodes": "with other nodes"}
 # Of the page, after both lists by "cleave".
 SECTIONS = {
     "With compiled kernels": ["cleave", "cleave-kernels"],
     "Beside Inductor": ["cleave", "cleave-kernels", "inductor"],
+    "Beside AOT Autograd alone": ["cleave", "aot-eager"],
     "The minimum cut in Inductor": ["inductor", "inductor-min-cut"],
 }
 
@@ -93,9 +99,7 @@ def compile_step(name, backend, draws):
     torch._dynamo.utils.counters.clear()
     settings = {"fx_graph_cache": False, "compile_threads": 1}
     if backend == "inductor-min-cut":
-        from cleave.partitioner import inductor_partitioner
-
-        settings["custom_partitioner_fn"] = inductor_partitioner()
+        settings["custom_partitioner_fn"] = partitioner = WatchedPartitioner()
     is_inductor = backend.startswith("inductor")
     with warnings.catch_warnings(record=True) as caught, torch._inductor.config.patch(settings):
         warnings.simplefilter("always")
@@ -108,10 +112,35 @@ def compile_step(name, backend, draws):
         if is_inductor and draws:
             step = Step(dashboard_steps.make(name), **BACKENDS[backend])
             step.run()
+    if backend == "inductor-min-cut":
+        row["cuts"] = partitioner.cuts
     left = [str(w.message) for w in caught if w.category is cleave.ExportNote]
     if left:
         row["left"], row["why"] = len(left), left[0]
     return row, step, results
+
+
+class WatchedPartitioner(partitioner_class()):
+    """Cleave's, which counts the graphs that it divides, and looks whether their parts have the joint graph's nodes."""
+
+    def __init__(self):
+        self._partitioner = cleave.partitioner.inductor_partitioner()
+        self.cuts = {"cleave": 0, "pytorch": 0, "other nodes": 0}
+
+    def __call__(self, joint, inputs, **options):
+        before = node_names(joint)
+        with unittest.mock.patch.object(cleave.partitioner, "min_cut_partition", wraps=min_cut_partition) as by_pytorch:
+            parts = self._partitioner(joint, inputs, **options)
+        self.cuts["pytorch" if by_pytorch.called else "cleave"] += 1
+        self.cuts["other nodes"] += set().union(*map(node_names, parts)) != before
+        return parts
+
+    def uuid(self):
+        return self._partitioner.uuid()
+
+
+def node_names(graph):
+    return {node.name for node in graph.graph.nodes if node.op == "call_function"}
 
 
 def clones(results):
@@ -188,6 +217,9 @@ def cells(row, backends):
         accuracy = part["accuracy"] + (f", {part['left']} graphs by PyTorch" if "left" in part else "")
         if "as_inductor" in part:
             accuracy += ", inductor's bits" if part["as_inductor"] else ", not inductor's bits"
+        if "cuts" in part:
+            accuracy += f", {part['cuts']['cleave']} cuts by cleave"
+            accuracy += "".join(f", {part['cuts'][key]} {text}" for key, text in _OTHER_CUTS.items() if part["cuts"][key])
         found.append(accuracy + (": " + part["why"] if "why" in part else ""))
         found += [f"{part['compile']:.1f}", f"{part['speed']:.2f}"] if "speed" in part else ["", ""]
     return found

@@ -27,6 +27,7 @@ from cleave.export.pytorch import (
 )
 from cleave.export.random_ops import unused_draws_kept
 from cleave.export.tensor_function import TensorFunction, Value
+from cleave.export.whole_operators import operators_kept_whole
 from cleave.native import native
 from cleave.programs import Program
 
@@ -70,7 +71,7 @@ def compile_graph(
         partition = save_all_partition
     graph, inputs, kept = make_static(graph, inputs)
     compiler = functools.partial(_compile, options=options)
-    with unused_draws_kept():
+    with unused_draws_kept(), operators_kept_whole([]):
         compiled = aot_backend(
             graph, inputs, forward=functools.partial(compiler, kind="forward"),
             backward=functools.partial(compiler, kind="backward"),

@@ -62,7 +62,8 @@ def test_what_happens_to_a_model_is_its_row(monkeypatch, capsys, tmp_path):
 
 def test_the_page(monkeypatch, capsys, tmp_path):
     log = tmp_path / "log.jsonl"
-    both = row("deit_tiny_patch16_224.fb_in1k", **{"inductor": part(), "inductor-min-cut": part(as_inductor=True)})
+    cuts = {"cleave": 2, "pytorch": 1, "other nodes": 0}
+    both = row("deit_tiny_patch16_224.fb_in1k", **{"inductor": part(), "inductor-min-cut": part(as_inductor=True, cuts=cuts)})
     left = row("T5Small", **{"cleave": part(left=2, why="an | op"), "cleave-kernels": {"accuracy": "fails", "why": "E: x"}})
     rows = [by_cleave("BertForMaskedLM"), left, {"model": "GoogleFnet", "failed": "not finished after 1 s"}, both]
     log.write_text("".join(json.dumps(each) + "\n" for each in rows))
@@ -75,7 +76,7 @@ def test_the_page(monkeypatch, capsys, tmp_path):
     assert "| GoogleFnet |  | not finished after 1 s |" in page
     assert "Not run: AlbertForMaskedLM, " in page
     assert "## Beside Inductor" not in page
-    assert "| deit_tiny_patch16_224.fb_in1k | 4.0 | bitwise | 1.5 | 2.00 | bitwise, inductor's bits | 1.5 | 2.00 |" in page
+    assert "| deit_tiny_patch16_224.fb_in1k | 4.0 | bitwise | 1.5 | 2.00 | bitwise, inductor's bits, 2 cuts by cleave, 1 by PyTorch | 1.5 | 2.00 |" in page
 
 
 @pytest.mark.parametrize("options", [("--models", "NoSuchModel"), ("--backends", "tvm")])

@@ -73,6 +73,30 @@ def test_one_graph_or_an_error():
     assert not programs
 
 
+@pytest.mark.parametrize("partition", ["save-all", "min-cut"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: F.interpolate(x, scale_factor=2.0, mode="bilinear"),
+        lambda x: F.interpolate(x, size=(7, 9), mode="bicubic", align_corners=True),
+        lambda x: F.interpolate(x, size=(3, 2), mode="bilinear", antialias=True),
+        lambda x: F.interpolate(x, scale_factor=1.5, mode="nearest-exact"),
+        lambda x: F.hardshrink(x) + F.softshrink(x),
+        lambda x: F.multi_margin_loss(x.flatten(1)[:, :5], torch.tensor([1, 4])),
+        lambda x: x.cumprod(2),
+    ],
+)
+def test_operators_stay_whole(function, partition):
+    call, _ = compiled(function, partition=partition)
+    x = torch.randn(2, 3, 5, 4)
+    found, expected = x.clone().requires_grad_(), x.clone().requires_grad_()
+    results = call(found), function(expected)
+    for result in results:
+        result.square().sum().backward()
+    assert_same(*results)
+    assert_same(found.grad, expected.grad)
+
+
 def test_a_function_of_tensors_and_numbers():
     def function(x, y, scale=2.0):
         return {"product": torch.sin(x) @ y * scale, "others": (x.sum(), None, 3)}
