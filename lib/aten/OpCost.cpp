@@ -11,8 +11,6 @@
 using namespace mlir;
 using namespace cleave;
 
-static constexpr double kFlopsPerByte = 32;
-
 int64_t cleave::aten::countFlops(Operation *op) {
   auto cost = dyn_cast<cost::CostOpInterface>(op);
   return cost ? cost.countFlops() : 0;
@@ -153,5 +151,31 @@ cost::OpWork aten::describeWork(Operation *op) {
 }
 
 double cleave::aten::estimateCost(Operation *op) {
-  return static_cast<double>(countBytes(op)) + static_cast<double>(countFlops(op)) / kFlopsPerByte;
+  static const cost::Cluster nominal = [] {
+    cost::Cluster cluster;
+    cluster.device = cost::makeNominalDevice(/*memoryBandwidth=*/1);
+    return cluster;
+  }();
+  return cost::timeOf(nominal, describeWork(op), {});
+}
+
+double cleave::aten::estimateSeconds(Operation *op, const cost::Cluster &cluster) {
+  cost::OpWork work = describeWork(op);
+  return cost::timeOf(cluster, work, {}) + work.kernels * cluster.device.kernelSeconds;
+}
+
+LogicalResult cleave::aten::checkRates(Operation *root, const cost::Cluster &cluster) {
+  if (cluster.device.flops32 > 0)
+    return success();
+  WalkResult result = root->walk([&](Operation *op) -> WalkResult {
+    if (countFlops(op) == 0)
+      return WalkResult::advance();
+    cost::OpWork work = describeWork(op);
+    cost::Width width = work.kind == cost::OpWork::Product ? work.product.width : work.width;
+    if (work.kind == cost::OpWork::Bytes || width != cost::Width::Bits32)
+      return WalkResult::advance();
+    return op->emitOpError() << "multiplies matrices of 32 bits, but device " << cluster.device.name
+                             << " of cluster " << cluster.name << " has no fact \"flops_32bit\"";
+  });
+  return failure(result.wasInterrupted());
 }

@@ -22,10 +22,17 @@ int64_t countBytes(mlir::Operation *op);
 /// nothing runs, as for views. Products of 64 bits count as two of 32.
 cost::OpWork describeWork(mlir::Operation *op);
 
-/// What an op costs, in bytes moved: those of its tensor operands and results, and one for every
-/// 32 floating-point operations (between a core's and an accelerator's balance: only the ratio of
-/// contractions to all else depends on it). Views cost nothing.
+/// What an op costs where no cluster is described, in bytes moved: the time of `describeWork` on
+/// `cost::makeNominalDevice`. Views cost nothing.
 double estimateCost(mlir::Operation *op);
+
+/// Seconds of an op that does not communicate on the cluster's device, each kernel's own time
+/// included.
+double estimateSeconds(mlir::Operation *op, const cost::Cluster &cluster);
+
+/// Emits an error at the first op in `root` for which the cluster's device has no rate: a product
+/// of 32 bits, where its file lacks "flops_32bit".
+llvm::LogicalResult checkRates(mlir::Operation *root, const cost::Cluster &cluster);
 
 } // namespace cleave::aten
 

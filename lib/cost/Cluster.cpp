@@ -30,6 +30,22 @@ int64_t cost::ranksWithin(const Group &group, int64_t unit) {
   return std::clamp<int64_t>(unit / group.stride, 1, group.size);
 }
 
+Cluster cost::makeNominalCluster() {
+  Cluster cluster;
+  cluster.device = makeNominalDevice(/*memoryBandwidth=*/1e12);
+  Link link;
+  link.bandwidth = 100e9;
+  link.latency = 5e-6;
+  cluster.levels = {{link, 0}};
+  return cluster;
+}
+
+const Level *cost::findLevel(const Cluster &cluster, int64_t stride) {
+  auto connects = [&](const Level &level) { return level.size == 0 || stride < level.size; };
+  auto level = llvm::find_if(cluster.levels, connects);
+  return level == cluster.levels.end() ? nullptr : &*level;
+}
+
 static llvm::Expected<Link> readLink(const llvm::json::Object &object, llvm::StringRef file,
                                      std::vector<std::string> &missing) {
   JSONReader reader(object, file.str());

@@ -55,6 +55,12 @@ struct Group {
 /// How many ranks of the group lie in one unit of `unit` devices (0: all).
 int64_t ranksWithin(const Group &group, int64_t unit);
 
+/// Nominal devices that nominal links connect, for choices that depend on ratios of times alone.
+Cluster makeNominalCluster();
+
+/// The innermost level that connects ranks `stride` apart; null if none does.
+const Level *findLevel(const Cluster &cluster, int64_t stride);
+
 /// The files of a folder: devices, links and clusters by name.
 class Library {
 public:

@@ -2,6 +2,8 @@
 
 #include "lib/cost/CollectiveTime.h"
 
+#include "llvm/ADT/SmallVector.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -29,8 +31,8 @@ struct Crossing {
 };
 } // namespace
 
-static std::vector<Crossing> crossings(const Cluster &cluster, const Group &group) {
-  std::vector<Crossing> result;
+static llvm::SmallVector<Crossing, 4> crossings(const Cluster &cluster, const Group &group) {
+  llvm::SmallVector<Crossing, 4> result;
   int64_t inside = 1;
   for (size_t i = 0; i < cluster.levels.size() && inside < group.size; ++i) {
     const Level &level = cluster.levels[i];
@@ -50,7 +52,7 @@ double cleave::cost::timeOf(const Cluster &cluster, Collective kind, const Group
   if (kind == Collective::Send)
     return sendTime(cluster, group.stride, bytes);
   double n = static_cast<double>(group.size);
-  std::vector<Crossing> levels = crossings(cluster, group);
+  llvm::SmallVector<Crossing, 4> levels = crossings(cluster, group);
   if (kind == Collective::AllToAll) {
     // What goes to ranks beyond a level's units leaves through the next one's links.
     double seconds = 0, latency = 0;
@@ -94,14 +96,10 @@ double cleave::cost::exchangeTime(const Cluster &cluster, const Group &group, do
 }
 
 double cleave::cost::sendTime(const Cluster &cluster, int64_t stride, double bytes) {
-  if (bytes <= 0)
+  const Level *level = findLevel(cluster, stride);
+  if (bytes <= 0 || !level)
     return 0;
-  for (size_t i = 0; i < cluster.levels.size(); ++i) {
-    const Level &level = cluster.levels[i];
-    if (level.size != 0 && stride >= level.size)
-      continue;
-    return level.link.latency +
-           bytes / (bandwidthOf(level, sizeBelow(cluster, i)) * level.link.pointToPointEfficiency);
-  }
-  return 0;
+  int64_t below = sizeBelow(cluster, static_cast<size_t>(level - cluster.levels.data()));
+  return level->link.latency +
+         bytes / (bandwidthOf(*level, below) * level->link.pointToPointEfficiency);
 }

@@ -31,6 +31,16 @@ std::vector<NamedNumber> Device::constants() {
           {"overlap_slowdown", &overlapSlowdown}};
 }
 
+Device cost::makeNominalDevice(double memoryBandwidth) {
+  constexpr double kFlopsPerByte = 32;
+  Device device;
+  device.name = "nominal";
+  device.processors = 0;
+  device.memoryBandwidth = memoryBandwidth;
+  device.flops16 = device.flops32 = kFlopsPerByte * memoryBandwidth;
+  return device;
+}
+
 llvm::Expected<Device> cost::readDevice(const llvm::json::Object &object, llvm::StringRef file,
                                         std::vector<std::string> &missing) {
   JSONReader reader(object, file.str());

@@ -42,6 +42,11 @@ struct Device {
   std::vector<NamedNumber> constants();
 };
 
+/// A device of which nothing is known, where a program is to be cut or placed without a cluster: it
+/// moves so many bytes a second, and computes 32 operations in the time of a byte (between a core's
+/// and an accelerator's balance: only the ratio of products to all else depends on it).
+Device makeNominalDevice(double memoryBandwidth);
+
 /// Reads a file of {"device", "relative", "facts": {...}, "constants": {...}}; names of
 /// constants that it leaves out are added to `missing`. The fact "flops_32bit" may be left out.
 llvm::Expected<Device> readDevice(const llvm::json::Object &object, llvm::StringRef file,

@@ -2,6 +2,8 @@
 
 #include "lib/cost/OpWork.h"
 
+#include <algorithm>
+
 using namespace cleave::cost;
 
 double cleave::cost::timeOf(const Cluster &cluster, const OpWork &op, const Group &group) {
@@ -11,7 +13,8 @@ double cleave::cost::timeOf(const Cluster &cluster, const OpWork &op, const Grou
   case OpWork::Product:
     return timeOf(cluster.device, op.product);
   case OpWork::Attention:
-    return attentionTime(cluster.device, op.flops, op.tiles, op.width);
+    return std::max(attentionTime(cluster.device, op.flops, op.tiles, op.width),
+                    timeOfBytes(cluster.device, op.bytes));
   case OpWork::Communication:
     break;
   }

@@ -17,7 +17,8 @@ struct OpWork {
   /// these are, and blocks of 128 queries.
   double flops = 0, unmasked = 1, tiles = 0;
   Width width = Width::Bits16;
-  /// Of `Bytes`, and what `timeOf` of collectives says of `Communication`.
+  /// Of `Bytes`, what `timeOf` of collectives says of `Communication`, and what `Attention` takes
+  /// and gives, which it is never faster than.
   double bytes = 0;
   /// Kernels that it launches.
   double kernels = 1;

@@ -21,7 +21,7 @@ static llvm::Expected<simulate::CostTable> readCosts(const simulate::ProgramWork
     return table;
   }
   if (options.cluster.empty())
-    return simulate::costsOfStages(simulate::getTypicalCluster(), work);
+    return simulate::costsOfStages(cost::makeNominalCluster(), work);
   auto cluster = cost::Library::readCluster(options.cluster);
   if (!cluster)
     return cluster.takeError();

@@ -13,6 +13,8 @@ using namespace cleave::pipeline;
 namespace train = cleave::train;
 namespace dist = cleave::dist;
 namespace memory = cleave::memory;
+namespace aten = cleave::aten;
+namespace cost = cleave::cost;
 using train::RoleKind;
 
 //===----------------------------------------------------------------------===//
@@ -209,8 +211,20 @@ static bool isPendingAcross(Type type) {
          });
 }
 
-LogicalResult StageAssignment::placeByCost(int64_t count, double slack) {
+double StageAssignment::costOf(Operation *op) const {
+  return cluster ? aten::estimateSeconds(op, *cluster) : aten::estimateCost(op);
+}
+
+LogicalResult StageAssignment::placeByCost(const StageRequest &request) {
   func::FuncOp function = graph.getFunction();
+  if (!request.cluster.empty()) {
+    llvm::Expected<cost::Cluster> read = cost::Library::readCluster(request.cluster);
+    if (!read)
+      return function->getParentOp()->emitError(llvm::toString(read.takeError()));
+    if (failed(aten::checkRates(function, *read)))
+      return failure();
+    cluster = std::move(*read);
+  }
   SmallVector<Operation *> ops;
   llvm::DenseMap<Operation *, size_t> places;
   std::vector<double> opCosts;
@@ -219,8 +233,9 @@ LogicalResult StageAssignment::placeByCost(int64_t count, double slack) {
       continue;
     places[&op] = ops.size();
     ops.push_back(&op);
-    opCosts.push_back(aten::estimateCost(&op));
+    opCosts.push_back(costOf(&op));
   }
+  int64_t count = request.count;
   if (count > static_cast<int64_t>(ops.size()))
     return function.emitError() << "has " << ops.size()
                                 << " ops in its forward to divide into stages, fewer than the "
@@ -249,7 +264,7 @@ LogicalResult StageAssignment::placeByCost(int64_t count, double slack) {
   for (size_t i = 0; i < boundary.size(); ++i)
     boundary[i] = alive += changes[i];
   SmallVector<Operation *> beginnings;
-  for (size_t begin : balance(opCosts, boundary, static_cast<size_t>(count), slack))
+  for (size_t begin : balance(opCosts, boundary, static_cast<size_t>(count), request.slack))
     beginnings.push_back(ops[begin]);
   placeInOrder(beginnings);
   return success();
@@ -551,14 +566,14 @@ FailureOr<StageAssignment> StageAssignment::create(const backward::JointGraph &g
     placed = assignment.placeByModules(request.modules);
     break;
   case StageRequest::Kind::Cost:
-    placed = assignment.placeByCost(request.count, request.slack);
+    placed = assignment.placeByCost(request);
     break;
   }
   if (failed(placed))
     return failure();
   assignment.costs.resize(assignment.numStages);
   for (auto [op, stage] : assignment.stages)
-    assignment.costs[stage] += aten::estimateCost(op);
+    assignment.costs[stage] += assignment.costOf(op);
   assignment.findPresence();
   assignment.placeBackward();
   assignment.sinkBackward();

@@ -9,6 +9,7 @@
 #define CLEAVE_LIB_PIPELINE_STAGEASSIGNMENT_H
 
 #include "lib/backward/JointGraph.h"
+#include "lib/cost/Cluster.h"
 
 #include "llvm/ADT/SmallBitVector.h"
 
@@ -26,6 +27,9 @@ struct StageRequest {
   /// For Cost: by how much the most expensive stage may exceed the optimum so that less
   /// crosses.
   double slack = 0.05;
+  /// For Cost: the description of the cluster that the stages run on; costs are those of a nominal
+  /// device without one.
+  std::string cluster;
 };
 
 /// The stage of each op and result of a joint function. Values go forward through stages in
@@ -49,7 +53,8 @@ public:
   unsigned getResultStage(unsigned index) const { return resultStages[index]; }
   /// The first stage whose forward takes the argument; 0 for one that no forward takes.
   unsigned getFirstConsumer(mlir::BlockArgument argument) const;
-  /// Cost of the forward ops of each stage (OpCost.h).
+  /// Cost of the forward ops of each stage (OpCost.h): in seconds on the cluster that the request
+  /// names, or else in bytes.
   llvm::ArrayRef<double> getCosts() const { return costs; }
 
 private:
@@ -62,7 +67,8 @@ private:
   }
   llvm::LogicalResult placeByMarks();
   llvm::LogicalResult placeByModules(llvm::ArrayRef<std::string> modules);
-  llvm::LogicalResult placeByCost(int64_t count, double slack);
+  llvm::LogicalResult placeByCost(const StageRequest &request);
+  double costOf(mlir::Operation *op) const;
   void placeInOrder(llvm::ArrayRef<mlir::Operation *> beginnings);
   void findPresence();
   void placeBackward();
@@ -95,6 +101,7 @@ private:
   /// Values of the forward that an earlier stage has for its backward, by that stage.
   llvm::DenseSet<std::pair<mlir::Value, unsigned>> sentBack;
   llvm::SmallVector<unsigned> resultStages;
+  std::optional<cost::Cluster> cluster;
   llvm::SmallVector<double> costs;
 };
 

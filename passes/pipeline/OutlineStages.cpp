@@ -65,6 +65,8 @@ private:
     bool isCounted = count != kUnset;
     if (isCounted && !at.empty())
       return module.emitError() << "expects either 'count' or 'at', found both options";
+    if (!cluster.empty() && !isCounted)
+      return module.emitError() << "expects the option 'count' with 'cluster'";
     if (!balance.empty() && balance != "cost")
       return module.emitError() << "expects 'cost' for the option 'balance', found '" << balance
                                 << "'";
@@ -76,6 +78,7 @@ private:
       request.kind = StageRequest::Kind::Cost;
       request.count = count;
       request.slack = slack;
+      request.cluster = cluster;
     } else if (!balance.empty()) {
       return module.emitError() << "expects the option 'count' with 'balance'";
     } else if (!at.empty()) {

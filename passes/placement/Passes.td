@@ -203,7 +203,7 @@ def PropagatePlacements : Pass<"propagate-placements", "::mlir::ModuleOp"> {
     Option<"solve", "solve", "bool", "false",
            "place on all axes together by cost, annotated or not, and prove a lower bound of it">,
     Option<"cluster", "cluster", "std::string", "\"\"",
-           "with solve: description of the cluster that costs are taken from, in place of bandwidth, latency and work">,
+           "description of the cluster that costs are taken from, in place of bandwidth, latency and work">,
     Option<"memory", "memory", "double", "0",
            "with solve: bytes that a rank may hold at once, such as 80e9; 0 for no limit">,
     Option<"seed", "seed", "uint64_t", "1", "with solve: seed of the search">,

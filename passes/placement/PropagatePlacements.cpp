@@ -1,5 +1,6 @@
 //===- PropagatePlacements.cpp - from annotations to a placed program --------===//
 
+#include "lib/aten/OpCost.h"
 #include "lib/memory/MemoryPlan.h"
 #include "lib/placement/propagate/Explain.h"
 #include "passes/placement/Passes.h"
@@ -23,7 +24,7 @@ struct PropagatePlacements : placement::impl::PropagatePlacementsBase<PropagateP
   void runOnOperation() override;
 
 private:
-  LogicalResult readLinks(MachineModel &machine);
+  LogicalResult readMachine(MachineModel &machine);
   LogicalResult readSolve(PropagateOptions &options);
   void report(const Propagation &propagation);
 };
@@ -50,7 +51,7 @@ static LogicalResult readByAxis(ModuleOp module, StringRef option, StringRef tex
   return success();
 }
 
-LogicalResult PropagatePlacements::readLinks(MachineModel &machine) {
+LogicalResult PropagatePlacements::readMachine(MachineModel &machine) {
   ModuleOp module = getOperation();
   auto setter = [&](double AxisLink::*field) {
     return [&machine, field](StringRef axis, double value) {
@@ -71,6 +72,19 @@ LogicalResult PropagatePlacements::readLinks(MachineModel &machine) {
     if (mesh && !mesh.findAxis(link.first()))
       return mesh.emitError("has no axis \"")
              << link.first() << "\", for which the options give bandwidth or latency";
+  if (!cluster.empty()) {
+    auto isSet = [](const auto &option) { return option.getNumOccurrences() > 0; };
+    if (isSet(bandwidth) || isSet(latency) || isSet(work))
+      return module.emitError(
+          "expects either 'cluster' or 'bandwidth', 'latency' and 'work', found "
+          "both");
+    llvm::Expected<cost::Cluster> read = cost::Library::readCluster(cluster);
+    if (!read)
+      return module.emitError(llvm::toString(read.takeError()));
+    if (failed(aten::checkRates(module, *read)))
+      return failure();
+    machine.cluster = std::move(*read);
+  }
   machine.work = work;
   machine.microbatches = microbatches;
   if (!(machine.work >= 0) || !std::isfinite(machine.work))
@@ -86,8 +100,8 @@ LogicalResult PropagatePlacements::readSolve(PropagateOptions &options) {
   ModuleOp module = getOperation();
   auto isSet = [](const auto &option) { return option.getNumOccurrences() > 0; };
   if (!solve) {
-    if (isSet(cluster) || isSet(memory) || isSet(seed) || isSet(moves))
-      return module.emitError("expects 'cluster', 'memory', 'seed' and 'moves' with 'solve' only");
+    if (isSet(memory) || isSet(seed) || isSet(moves))
+      return module.emitError("expects 'memory', 'seed' and 'moves' with 'solve' only");
     return success();
   }
   if (explain || !explainJson.empty())
@@ -104,15 +118,6 @@ LogicalResult PropagatePlacements::readSolve(PropagateOptions &options) {
            << static_cast<double>(memory);
   if (memory > 0)
     solving.memory = static_cast<int64_t>(memory);
-  if (cluster.empty())
-    return success();
-  if (isSet(bandwidth) || isSet(latency) || isSet(work))
-    return module.emitError("expects either 'cluster' or 'bandwidth', 'latency' and 'work', found "
-                            "both");
-  llvm::Expected<cost::Cluster> read = cost::Library::readCluster(cluster);
-  if (!read)
-    return module.emitError(llvm::toString(read.takeError()));
-  solving.cluster = std::move(*read);
   return success();
 }
 
@@ -146,7 +151,7 @@ void PropagatePlacements::runOnOperation() {
   PropagateOptions options;
   options.strict = strict;
   options.uneven = uneven;
-  if (failed(getOrAddMesh(module, mesh)) || failed(readLinks(options.machine)) ||
+  if (failed(getOrAddMesh(module, mesh)) || failed(readMachine(options.machine)) ||
       failed(readSolve(options)))
     return signalPassFailure();
   FailureOr<Propagation> propagation = propagate(module, options);

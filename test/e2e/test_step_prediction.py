@@ -6,6 +6,7 @@ One layer is the difference between a program with two and one with one: what em
 import csv
 import io
 import json
+import pathlib
 import re
 import subprocess
 
@@ -18,6 +19,7 @@ from pipelines import schedule_passes
 
 import cleave
 
+CLUSTER = pathlib.Path(__file__).resolve().parents[2] / "examples/devices/cluster-dgx-h100.json"
 BATCH, TOKENS, WIDTH, VOCABULARY, HEADS = 2, 64, 64, 128, 4
 HIDDEN = {"gpt": 4 * WIDTH, "llama": 96}
 KEY_VALUE_HEADS = {"gpt": 4, "llama": 4}
@@ -182,6 +184,29 @@ def test_what_a_step_hangs_on(exported, predict):
     assert step["sensitivities"][0]["of"].endswith(("host_seconds", "step_seconds", "kernel_seconds"))
     assert step["ops"][0]["seconds"] == max(op["seconds"] for op in step["ops"])
     assert predict(exported("llama", 2, 2), "--microbatches=4", "--graphs")["seconds"] < step["seconds"]
+
+
+@pytest.mark.parametrize("model", ["gpt", "llama"])
+def test_stages_are_cut_by_the_seconds_that_are_predicted(exported, predict, model):
+    """On the cluster that the cut is told of, the step takes less than with stages of even cost on a nominal device."""
+    schedule = ("--schedule=1f1b", "--ranks=3", "--microbatches=12", "--graphs")
+    seconds = [predict(exported(model, 4, passes=[f"--outline-stages=count=3 slack=0 {cluster}"]), *schedule)["seconds"]
+               for cluster in ("", f"cluster={CLUSTER}")]  # fmt: skip
+    assert seconds[1] < seconds[0]
+
+
+def test_placements_by_the_seconds_of_a_cluster_are_no_slower_there(tools, exported, predict, tmp_path):
+    """Shapes are small: on this cluster it does not pay to divide all that the plan lets divide."""
+    plan = tmp_path / "plan.json"
+    Plan({"tp": 8}, {**TENSOR, **SEQUENCE}).write(plan)
+    passes = ("--partition", "--cse", "--canonicalize")
+    seconds = []
+    for options in ("", f"=cluster={CLUSTER}"):
+        target = tmp_path / f"{len(seconds)}.mlir"
+        run(tools / "cleave-opt", exported("llama", 2), f"--annotate-placements=plan={plan}",
+            f"--propagate-placements{options}", *passes, "-o", target)  # fmt: skip
+        seconds.append(predict(target, "--graphs")["seconds"])
+    assert seconds[1] <= seconds[0]
 
 
 def test_a_program_that_is_not_partitioned_is_refused(tools, exported, tmp_path):

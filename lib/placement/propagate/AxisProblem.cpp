@@ -20,10 +20,19 @@ static constexpr size_t kMaxTable = 1 << 12;
 // Sizes, as earlier axes leave them
 //===----------------------------------------------------------------------===//
 
-AxisProblem::AxisProblem(const Graph &graph, const Candidates &candidates, MeshAxis axis,
+/// If an op could be divided, work that all ranks repeat counts in full. Work on terms of a sum is
+/// not a repetition, only more of it than on parts: where `work` makes repetition expensive, what
+/// it really takes is the time of a memory so many times as fast as the link.
+static double weighTerms(const MachineModel &machine) {
+  constexpr double kMemoryToLink = 32;
+  return machine.cluster ? 1 : 1 / (kMemoryToLink * std::max(machine.work, 1.0));
+}
+
+AxisProblem::AxisProblem(const Graph &graph, const Candidates &candidates, ArrayRef<MeshAxis> axes,
                          const MachineModel &machine, ArrayRef<AxisSolution> earlier)
-    : graph(graph), candidates(candidates), axis(axis), machine(machine), earlier(earlier),
-      costs(axis.size, machine.getLink(axis.name)) {
+    : graph(graph), candidates(candidates), axis(axes[earlier.size()]),
+      cluster(machine.describe(axes)), termsWeight(weighTerms(machine)), earlier(earlier),
+      costs(cluster, getGroups(axes)[earlier.size()]) {
   for (const auto &choices : candidates.ops)
     problem.addVariable(choices.size());
   for (const auto &choices : candidates.groups)
@@ -51,16 +60,13 @@ AxisProblem::AxisProblem(const Graph &graph, const Candidates &candidates, MeshA
     }
   }
 
-  double fastest = machine.any.bandwidth;
-  for (const auto &link : machine.links)
-    fastest = std::max(fastest, link.second.bandwidth);
   for (auto [number, op] : llvm::enumerate(graph.ops)) {
-    double bytes = aten::estimateCost(op.op);
+    double seconds = cost::timeOf(cluster, aten::describeWork(op.op), {});
     for (const AxisSolution &solution : earlier)
       if (llvm::any_of(solution.strategies[number].operands,
                        [](AxisPlacement p) { return p.isShard(); }))
-        bytes /= static_cast<double>(solution.axis.size);
-    work.push_back(op.weight * bytes * machine.work / fastest);
+        seconds /= static_cast<double>(solution.axis.size);
+    work.push_back(op.weight * seconds);
     std::vector<double> table;
     for (const AxisStrategy &strategy : candidates.ops[number])
       table.push_back(getWork(number, strategy));
@@ -110,17 +116,13 @@ static bool isDivided(const AxisStrategy &strategy) {
 }
 
 double AxisProblem::getWork(unsigned op, const AxisStrategy &strategy) const {
-  // If an op could be divided, work that all ranks repeat counts in full. Work on terms of a
-  // sum is not a repetition, only more of it than on parts: what it really takes is the time of a
-  // memory so many times as fast as the link.
-  constexpr double kMemoryToLink = 32;
   double part = work[op] / static_cast<double>(axis.size);
   bool isPartial = llvm::any_of(strategy.operands, [](AxisPlacement p) { return p.isPartial(); });
   double seconds = work[op];
   if (isDivided(strategy))
     seconds = part;
   else if (isPartial && llvm::any_of(candidates.ops[op], isDivided))
-    seconds = part + (work[op] - part) / (kMemoryToLink * std::max(machine.work, 1.0));
+    seconds = part + (work[op] - part) * termsWeight;
   if (strategy.bytes)
     seconds += graph.ops[op].weight * costs.send(static_cast<double>(strategy.bytes));
   // What can be reduced here as well as later is reduced here.

@@ -17,7 +17,8 @@ namespace cleave::placement::propagate {
 
 class AxisProblem {
 public:
-  AxisProblem(const Graph &graph, const Candidates &candidates, MeshAxis axis,
+  /// Along `axes[earlier.size()]`, after those before it.
+  AxisProblem(const Graph &graph, const Candidates &candidates, llvm::ArrayRef<MeshAxis> axes,
               const MachineModel &machine, llvm::ArrayRef<AxisSolution> earlier);
 
   /// The cheapest choices found.
@@ -55,7 +56,9 @@ private:
   const Graph &graph;
   const Candidates &candidates;
   MeshAxis axis;
-  const MachineModel &machine;
+  cost::Cluster cluster;
+  /// What of the work on terms of a sum counts, beyond that on parts.
+  double termsWeight;
   llvm::ArrayRef<AxisSolution> earlier;
   AxisCosts costs;
   CostProblem problem;

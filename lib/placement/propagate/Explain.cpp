@@ -18,7 +18,7 @@ using dist::PlacementAttr;
 
 Explanation::Explanation(const Propagation &propagation)
     : p(propagation), graph(*propagation.graph), planner(propagation.axes),
-      roots(propagation.axes.size()) {
+      costs(propagation.axes, propagation.machine), roots(propagation.axes.size()) {
   findRedistributions();
 }
 
@@ -36,21 +36,8 @@ void Explanation::findRedistributions() {
       Redistributed entry{static_cast<unsigned>(number), p.made[number],
                           cast<PlacementAttr>(target), uses, nullptr};
       entry.plan = planner.plan(value.type(), entry.from, entry.to);
-      if (entry.plan && entry.plan->bytes) {
-        double bandwidth = 0;
-        for (const RedistributionStep &step : entry.plan->steps) {
-          if (!step.communicates())
-            continue;
-          for (StringAttr axis : step.axes) {
-            AxisLink link = p.machine.getLink(axis);
-            bandwidth = bandwidth ? std::min(bandwidth, link.bandwidth) : link.bandwidth;
-            for (const MeshAxis &info : p.axes)
-              if (info.name == axis)
-                entry.seconds += link.latency * static_cast<double>(info.size - 1);
-          }
-        }
-        entry.seconds += static_cast<double>(entry.plan->bytes) / bandwidth;
-      }
+      if (entry.plan)
+        entry.seconds = costs.timeOf(value.type(), planner.entriesOf(entry.from), *entry.plan);
       redistributions.push_back(std::move(entry));
     }
   }
@@ -400,12 +387,14 @@ llvm::json::Object Explanation::describeValue(unsigned number) const {
 
 llvm::json::Value Explanation::toJSON() const {
   llvm::json::Array axes;
-  for (const MeshAxis &axis : p.axes) {
-    AxisLink link = p.machine.getLink(axis.name);
-    axes.push_back(llvm::json::Object{{"name", axis.name.getValue()},
-                                      {"size", axis.size},
-                                      {"bandwidth", link.bandwidth},
-                                      {"latency", link.latency}});
+  cost::Cluster cluster = p.machine.describe(p.axes);
+  for (auto [axis, group] : llvm::zip_equal(p.axes, getGroups(p.axes))) {
+    const cost::Level *level = cost::findLevel(cluster, group.stride);
+    axes.push_back(
+        llvm::json::Object{{"name", axis.name.getValue()},
+                           {"size", axis.size},
+                           {"bandwidth", level ? level->link.bandwidth * level->width : 0},
+                           {"latency", level ? level->link.latency : 0}});
   }
   llvm::MapVector<Operation *, llvm::json::Object> functions;
   auto functionOf = [&](Value value) { return value.getParentBlock()->getParentOp(); };

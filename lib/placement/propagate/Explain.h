@@ -8,7 +8,7 @@
 #ifndef CLEAVE_LIB_PLACEMENT_PROPAGATE_EXPLAIN_H
 #define CLEAVE_LIB_PLACEMENT_PROPAGATE_EXPLAIN_H
 
-#include "lib/placement/Redistribution.h"
+#include "lib/placement/propagate/JointCosts.h"
 #include "lib/placement/propagate/Propagate.h"
 
 #include "llvm/Support/JSON.h"
@@ -60,6 +60,7 @@ private:
   const Propagation &p;
   const Graph &graph;
   mutable RedistributionPlanner planner;
+  JointCosts costs;
   /// What `findRoot` has found so far, by axis: ways back are as long as the program.
   mutable std::vector<llvm::DenseMap<std::pair<unsigned, unsigned>, unsigned>> roots;
   std::vector<Redistributed> redistributions;

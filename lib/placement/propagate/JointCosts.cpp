@@ -14,17 +14,10 @@ using namespace cleave::placement::propagate;
 using dist::AxisPlacement;
 using Kind = RedistributionStep::Kind;
 
-JointCosts::JointCosts(ArrayRef<MeshAxis> axes, const MachineModel &machine,
-                       const cost::Cluster *cluster)
-    : axes(axes), machine(machine), cluster(cluster), fastest(machine.any.bandwidth),
-      planner(axes) {
-  for (const auto &link : machine.links)
-    fastest = std::max(fastest, link.second.bandwidth);
-  strides.resize(axes.size());
-  for (size_t axis = axes.size(); axis-- > 0;) {
-    strides[axis] = ranks;
-    ranks *= axes[axis].size;
-  }
+JointCosts::JointCosts(ArrayRef<MeshAxis> axes, const MachineModel &machine)
+    : axes(axes), groups(getGroups(axes)), cluster(machine.describe(axes)), planner(axes) {
+  for (const MeshAxis &axis : axes)
+    ranks *= axis.size;
 }
 
 //===----------------------------------------------------------------------===//
@@ -71,21 +64,24 @@ double JointCosts::timeOf(const RedistributionStep &step, double before, double 
     return 0;
   }
   cost::Group group{1, ranks};
-  double bandwidth = 0, latency = 0;
-  for (auto [axis, stride] : llvm::zip_equal(axes, strides)) {
+  for (auto [axis, along] : llvm::zip_equal(axes, groups)) {
     if (!llvm::is_contained(step.axes, axis.name))
       continue;
-    AxisLink link = machine.getLink(axis.name);
-    bandwidth = group.size == 1 ? link.bandwidth : std::min(bandwidth, link.bandwidth);
-    latency = std::max(latency, link.latency);
-    group.size *= axis.size;
-    group.stride = std::min(group.stride, stride);
+    group.size *= along.size;
+    group.stride = std::min(group.stride, along.stride);
   }
-  if (cluster)
-    return cost::timeOf(*cluster, kind, group, bytes);
-  auto n = static_cast<double>(group.size);
-  double passes = step.kind == Kind::AllReduce ? 2 : 1;
-  return passes * (bytes * (n - 1) / n / bandwidth + latency * (n - 1));
+  return cost::timeOf(cluster, kind, group, bytes);
+}
+
+double JointCosts::timeOf(RankedTensorType type, ArrayRef<AxisPlacement> from,
+                          const Redistribution &plan) const {
+  double seconds = 0, before = bytesOnRank(type, from);
+  for (const RedistributionStep &step : plan.steps) {
+    double after = bytesOnRank(type, step.result);
+    seconds += timeOf(step, before, after);
+    before = after;
+  }
+  return seconds;
 }
 
 std::optional<double> JointCosts::redistribute(RankedTensorType type, ArrayRef<AxisPlacement> from,
@@ -96,13 +92,7 @@ std::optional<double> JointCosts::redistribute(RankedTensorType type, ArrayRef<A
   if (!plan)
     return std::nullopt;
   // A conversion that sends nothing takes next to nothing, but more than none.
-  double seconds = kTieBreak, before = bytesOnRank(type, from);
-  for (const RedistributionStep &step : plan->steps) {
-    double after = bytesOnRank(type, step.result);
-    seconds += timeOf(step, before, after);
-    before = after;
-  }
-  return seconds;
+  return kTieBreak + timeOf(type, from, *plan);
 }
 
 //===----------------------------------------------------------------------===//
@@ -119,19 +109,14 @@ double JointCosts::work(Operation *op, ArrayRef<const AxisStrategy *> strategies
   for (auto [axis, strategy] : llvm::zip_equal(axes, strategies))
     if (isDivided(*strategy))
       part /= static_cast<double>(axis.size);
-  for (auto [axis, stride, strategy] : llvm::zip_equal(axes, strides, strategies)) {
+  for (auto [group, strategy] : llvm::zip_equal(groups, strategies)) {
     if (!strategy->bytes)
       continue;
     // What a form sends along one axis, the others divide.
     double bytes = static_cast<double>(strategy->bytes) * part;
-    auto n = static_cast<double>(axis.size);
     if (isDivided(*strategy))
-      bytes *= n;
-    sent += cluster ? cost::timeOf(*cluster, cost::Collective::AllGather, {axis.size, stride},
-                                   bytes * n / (n - 1))
-                    : AxisCosts(axis.size, machine.getLink(axis.name)).send(bytes);
+      bytes *= static_cast<double>(group.size);
+    sent += AxisCosts(cluster, group).send(bytes);
   }
-  double whole = cluster ? cost::timeOf(*cluster, aten::describeWork(op), {})
-                         : aten::estimateCost(op) * machine.work / fastest;
-  return whole * part + sent;
+  return cost::timeOf(cluster, aten::describeWork(op), {}) * part + sent;
 }

@@ -9,17 +9,18 @@
 
 namespace cleave::placement::propagate {
 
-/// What one rank does, over all axes of the mesh. On a described cluster ranks are numbered as on
-/// the mesh: the last axis has neighbours.
+/// What one rank does, over all axes of the mesh.
 class JointCosts {
 public:
-  JointCosts(llvm::ArrayRef<MeshAxis> axes, const MachineModel &machine,
-             const cost::Cluster *cluster);
+  JointCosts(llvm::ArrayRef<MeshAxis> axes, const MachineModel &machine);
 
   /// Seconds of the redistribution that `--partition` builds; none if there is no way.
   std::optional<double> redistribute(mlir::RankedTensorType type,
                                      llvm::ArrayRef<dist::AxisPlacement> from,
                                      llvm::ArrayRef<dist::AxisPlacement> to);
+  /// Seconds of the steps of a way from `from`.
+  double timeOf(mlir::RankedTensorType type, llvm::ArrayRef<dist::AxisPlacement> from,
+                const Redistribution &plan) const;
   /// Seconds of one rank's part of an op, with what a form sends, by its strategies along the axes.
   double work(mlir::Operation *op, llvm::ArrayRef<const AxisStrategy *> strategies) const;
   /// What a rank holds of a value.
@@ -31,12 +32,9 @@ private:
   mlir::RankedTensorType simplify(mlir::RankedTensorType type) const;
 
   llvm::SmallVector<MeshAxis> axes;
-  llvm::SmallVector<int64_t> strides;
+  llvm::SmallVector<cost::Group> groups;
   int64_t ranks = 1;
-  const MachineModel &machine;
-  const cost::Cluster *cluster;
-  /// Bytes per second of the fastest link.
-  double fastest;
+  cost::Cluster cluster;
   RedistributionPlanner planner;
 };
 

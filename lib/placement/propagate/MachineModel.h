@@ -1,16 +1,20 @@
 //===- MachineModel.h - what it costs to move and to compute ------------*- C++ -*-===//
 //
-// The machine as propagation sees it: links along each mesh axis, and what a byte of work is worth
-// against a byte sent.
+// The machine as propagation sees it: a cluster of lib/cost, described by a file or by a few
+// numbers on the links along each mesh axis and on what a byte of work is worth against a byte
+// sent.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef CLEAVE_LIB_PLACEMENT_PROPAGATE_MACHINEMODEL_H
 #define CLEAVE_LIB_PLACEMENT_PROPAGATE_MACHINEMODEL_H
 
-#include "dialects/dist/Placement.h"
+#include "lib/cost/CollectiveTime.h"
+#include "lib/placement/Strategy.h"
 
 #include "llvm/ADT/StringMap.h"
+
+#include <optional>
 
 namespace cleave::placement::propagate {
 
@@ -26,36 +30,39 @@ struct AxisLink {
 struct MachineModel {
   llvm::StringMap<AxisLink> links;
   AxisLink any;
-  /// What a byte of work (OpCost.h) costs, in bytes sent over the fastest link. Large: what the
-  /// annotations let divide is divided, unless that moves many times what the op works on.
+  /// What the nominal device takes for a byte of work, in bytes sent over the fastest link. Large:
+  /// what the annotations let divide is divided, unless that moves many times what the op works on.
   double work = 16;
   /// Microbatches per step, by which what an update does once is cheaper.
   double microbatches = 4;
+  /// What is described by a file, in place of links and work.
+  std::optional<cost::Cluster> cluster;
 
   AxisLink getLink(llvm::StringRef axis) const {
     auto it = links.find(axis);
     return it == links.end() ? any : it->second;
   }
+  /// The cluster that ranks of a mesh with these axes run on, numbered as on the mesh: the last
+  /// axis has neighbours. Without a description each axis is a level with links of its own.
+  cost::Cluster describe(llvm::ArrayRef<MeshAxis> axes) const;
 };
+
+/// The ranks along each axis.
+llvm::SmallVector<cost::Group> getGroups(llvm::ArrayRef<MeshAxis> axes);
 
 /// Costs along one axis. Sizes are in bytes of what the ranks along it hold together.
 class AxisCosts {
 public:
-  AxisCosts(int64_t ranks, AxisLink link) : ranks(ranks), link(link) {}
+  AxisCosts(const cost::Cluster &cluster, cost::Group ranks) : cluster(cluster), ranks(ranks) {}
 
-  /// What one rank sends where a value of `bytes` bytes is redistributed: by a ring for gathers and
-  /// reductions, twice as much for an all_reduce.
-  double bytesSent(dist::AxisPlacement from, dist::AxisPlacement to, double bytes) const;
-  /// Seconds for that. A conversion that sends nothing takes next to nothing, but more than none.
+  /// Seconds of a redistribution. One that sends nothing takes next to nothing, but more than none.
   double redistribute(dist::AxisPlacement from, dist::AxisPlacement to, double bytes) const;
-  /// Seconds to send so many bytes inside a form.
-  double send(double bytes) const { return bytes ? bytes / link.bandwidth + hops() : 0; }
+  /// Seconds until each rank has sent so many bytes to its neighbour, inside a form.
+  double send(double bytes) const;
 
 private:
-  double hops() const { return link.latency * static_cast<double>(ranks - 1); }
-
-  int64_t ranks;
-  AxisLink link;
+  const cost::Cluster &cluster;
+  cost::Group ranks;
 };
 
 /// Seconds that settle which of two equal ways is taken: less than any real cost.

@@ -116,7 +116,7 @@ FailureOr<Propagation> propagate::propagate(ModuleOp module, const PropagateOpti
       return failure();
     AxisRecord &record = result.records.emplace_back();
     record.candidates = std::move(*candidates);
-    record.problem = std::make_unique<AxisProblem>(*result.graph, record.candidates, axis,
+    record.problem = std::make_unique<AxisProblem>(*result.graph, record.candidates, result.axes,
                                                    result.machine, ArrayRef(result.solutions));
     result.solutions.push_back(record.problem->solve());
   }

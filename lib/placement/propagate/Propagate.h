@@ -9,7 +9,6 @@
 #ifndef CLEAVE_LIB_PLACEMENT_PROPAGATE_PROPAGATE_H
 #define CLEAVE_LIB_PLACEMENT_PROPAGATE_PROPAGATE_H
 
-#include "lib/cost/Cluster.h"
 #include "lib/placement/propagate/AxisProblem.h"
 
 #include <memory>
@@ -24,8 +23,6 @@ struct AxisRecord {
 
 /// How a program is placed on all axes at once.
 struct SolveOptions {
-  /// What work and communication cost; without one, what `machine` says.
-  std::optional<cost::Cluster> cluster;
   /// The result depends on these and the program alone, unless time runs out.
   uint64_t seed = 1, moves = 0;
   /// Bytes that a rank may hold at once.

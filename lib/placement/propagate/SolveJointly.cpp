@@ -123,7 +123,7 @@ LogicalResult propagate::solveJointly(Propagation &p, const SolveOptions &option
   FailureOr<JointChoices> choices = JointChoices::collect(*p.graph, p.axes);
   if (failed(choices))
     return failure();
-  JointCosts costs(p.axes, p.machine, options.cluster ? &*options.cluster : nullptr);
+  JointCosts costs(p.axes, p.machine);
   JointProblem problem(*p.graph, *choices, costs, options.memory);
   if (options.memory && failed(checkLeast(p, problem.getProblem())))
     return failure();

@@ -232,15 +232,3 @@ llvm::Error cleave::simulate::setMemory(CostTable &table, llvm::ArrayRef<StageWo
   }
   return llvm::Error::success();
 }
-
-cost::Cluster cleave::simulate::getTypicalCluster() {
-  cost::Cluster cluster;
-  cluster.device.processors = 0;
-  cluster.device.flops16 = cluster.device.flops32 = 32e12;
-  cluster.device.memoryBandwidth = 1e12;
-  cost::Link link;
-  link.bandwidth = 100e9;
-  link.latency = 5e-6;
-  cluster.levels = {{link, 0}};
-  return cluster;
-}

@@ -131,10 +131,6 @@ llvm::Error checkWidth(const cost::Cluster &cluster, const ProgramWork &program)
 /// Gives a table of times (one entry, or one a stage) the activation memory of the stages.
 llvm::Error setMemory(CostTable &table, llvm::ArrayRef<StageWork> stages);
 
-/// A cluster of which nothing is known: between processors and accelerators, for choices that
-/// depend on ratios of times alone.
-cost::Cluster getTypicalCluster();
-
 } // namespace cleave::simulate
 
 #endif // CLEAVE_LIB_SCHEDULE_SIMULATE_PROGRAMCOSTS_H

@@ -8,7 +8,7 @@
 // RUN: not cleave-opt %s --propagate-placements="solve memory=-1" 2>&1 | FileCheck %s --check-prefix=NEGATIVE
 
 // NEGATIVE: error: expected a number of bytes for memory, found -1
-// ALONE: error: expects 'cluster', 'memory', 'seed' and 'moves' with 'solve' only
+// ALONE: error: expects 'memory', 'seed' and 'moves' with 'solve' only
 // EXPLAIN: error: cannot explain what 'solve' decides: choices are made together, not one after the other; leave out 'explain' and 'explain-json'
 // UNEVEN: error: expects shards of the same size with 'solve', found 'uneven'
 // CLUSTER: error: {{.*}}/nonexistent/c.json

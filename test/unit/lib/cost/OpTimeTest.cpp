@@ -96,6 +96,25 @@ TEST(OpTime, ThirtyTwoBitsHaveARateOfTheirOwn) {
   EXPECT_DOUBLE_EQ(attentionTime(device, 1e12, 0, Width::Bits32), 2);
 }
 
+TEST(OpTime, ANominalDeviceIsARoofline) {
+  Device device = makeNominalDevice(10);
+  EXPECT_DOUBLE_EQ(timeOfBytes(device, 30), 3);
+  MatrixProduct small{1, 2, 2, 2, Width::Bits32}, large{1, 1024, 1024, 1024, Width::Bits16};
+  EXPECT_DOUBLE_EQ(timeOf(device, small), small.bytes() / 10);
+  EXPECT_DOUBLE_EQ(timeOf(device, large), large.flops() / 320);
+}
+
+TEST(OpTime, AttentionIsNeverFasterThanItsBytes) {
+  Cluster cluster;
+  cluster.device = makeNominalDevice(10);
+  OpWork work;
+  work.kind = OpWork::Attention;
+  work.flops = 640;
+  EXPECT_DOUBLE_EQ(timeOf(cluster, work, {}), 2);
+  work.bytes = 50;
+  EXPECT_DOUBLE_EQ(timeOf(cluster, work, {}), 5);
+}
+
 TEST(OpTime, LaunchesBindWhereTheyTakeLonger) {
   EXPECT_EQ(timeOfLaunched(0, 0), 0);
   EXPECT_DOUBLE_EQ(timeOfLaunched(2, 0), 2);

@@ -130,7 +130,7 @@ protected:
       combinations = std::min<size_t>(combinations * choices->getNumChoices(i), 1e9);
     if (combinations > 100000)
       return false;
-    JointCosts costs(found->axes, options.machine, nullptr);
+    JointCosts costs(found->axes, options.machine);
     Sum sum(*found->graph, found->axes, *choices, costs);
     std::vector<unsigned> assignment(choices->getNumVariables());
     double lowest = 1e9;
