@@ -144,6 +144,10 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
     return applied(functionOf("exp", element));
   if (isa<aten::LogOp>(op))
     return applied(functionOf("log", element));
+  if (isa<aten::RsqrtOp>(op))
+    return applied(functionOf("rsqrt", element));
+  if (isa<aten::SqrtOp>(op))
+    return applied(rootOf(element));
   if (isa<aten::SumOp, aten::SumDimIntListOp, aten::MeanOp, aten::MeanDimOp>(op))
     return combine([&](ArrayRef<Meaning> meanings, const Extent &) { return meanings[0]; });
 
@@ -429,7 +433,7 @@ Tensor Evaluator::opaque(Type type) {
     sizes.push_back(terms.variables.getSize(var));
   };
   for (const Axis &axis : axes)
-    add(axis.place);
+    llvm::for_each(axis.digits, add);
   for (const auto &dim : value.dims)
     llvm::for_each(dim, add);
   // Unlike anything else in either program.
@@ -465,6 +469,7 @@ std::vector<Tensor> Evaluator::evaluate(Operation *op, ArrayRef<const Tensor *> 
       isKnown = true;
     } else {
       isKnown = evaluateParts(op, operands, results) || evaluateLookUp(op, operands, results) ||
+                evaluateStatistics(op, operands, results) || evaluateOrder(op, operands, results) ||
                 evaluateByRule(op, operands, results);
     }
   }

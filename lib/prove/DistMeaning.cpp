@@ -36,10 +36,17 @@ static int64_t countRanks(ArrayRef<Axis> axes) {
   return ranks;
 }
 
+static SmallVector<Var> digitsOf(ArrayRef<Axis> axes) {
+  SmallVector<Var> digits;
+  for (const Axis &axis : axes)
+    llvm::append_range(digits, axis.digits);
+  return digits;
+}
+
 Tensor Evaluator::atPlaces(Tensor value, ArrayRef<Axis> along, ArrayRef<Var> places) {
   Substitution digits;
-  for (auto [axis, place] : llvm::zip(along, places))
-    digits[axis.place] = Index::of(place);
+  for (auto [digit, place] : llvm::zip(::digitsOf(along), places))
+    digits[digit] = Index::of(place);
   substitute(value.meaning, digits);
   return value;
 }
@@ -47,9 +54,7 @@ Tensor Evaluator::atPlaces(Tensor value, ArrayRef<Axis> along, ArrayRef<Var> pla
 std::optional<Tensor> Evaluator::reduce(const Tensor &value, dist::ReductionAttr reduction,
                                         ArrayRef<Axis> along) {
   Tensor result = value;
-  SmallVector<Var> places;
-  for (const Axis &axis : along)
-    places.push_back(axis.place);
+  SmallVector<Var> places = ::digitsOf(along);
   switch (reduction.getKind()) {
   case Reduction::Sum:
   case Reduction::Avg:
@@ -84,8 +89,11 @@ std::optional<Tensor> Evaluator::reduce(const Tensor &value, dist::ReductionAttr
     SmallVector<SmallVector<Var, 2>> read;
     SmallVector<Var> fresh;
     for (const Axis &axis : along) {
-      fresh.push_back(terms.variables.make(axis.size));
-      read.push_back({fresh.back()});
+      auto &group = read.emplace_back();
+      for (Var digit : axis.digits) {
+        fresh.push_back(terms.variables.make(terms.variables.getSize(digit)));
+        group.push_back(fresh.back());
+      }
     }
     Tensor moved = atPlaces(value, along, fresh);
     result.meaning = terms.apply(core, moved.meaning, read, {}, {});
@@ -96,8 +104,8 @@ std::optional<Tensor> Evaluator::reduce(const Tensor &value, dist::ReductionAttr
 
 std::optional<Tensor> Evaluator::gather(const Tensor &value, unsigned dim, ArrayRef<Axis> along) {
   SmallVector<Var> places;
-  for (const Axis &axis : along)
-    places.push_back(terms.variables.make(axis.size));
+  for (Var digit : ::digitsOf(along))
+    places.push_back(terms.variables.make(terms.variables.getSize(digit)));
   Tensor result = atPlaces(value, along, places);
   result.dims[dim].insert(result.dims[dim].begin(), places.begin(), places.end());
   return result;
@@ -109,10 +117,11 @@ std::optional<Tensor> Evaluator::shard(const Tensor &value, unsigned dim, ArrayR
   int64_t size = 1;
   for (Var var : value.dims[dim])
     size *= terms.variables.getSize(var);
-  for (const Axis &axis : along) {
-    if (size % axis.size)
+  SmallVector<Var> places = ::digitsOf(along);
+  for (Var place : places) {
+    if (size % terms.variables.getSize(place))
       return std::nullopt;
-    size /= axis.size;
+    size /= terms.variables.getSize(place);
     strides.push_back(size);
   }
   if (!cut(terms, result, dim, strides))
@@ -126,13 +135,24 @@ std::optional<Tensor> Evaluator::shard(const Tensor &value, unsigned dim, ArrayR
       continue;
     }
     bool isFound = false;
-    for (auto [axis, stride] : llvm::zip(along, strides))
-      if (digit.stride == stride && digit.size == axis.size) {
-        digits[digit.var] = Index::of(axis.place);
+    for (auto [place, stride] : llvm::zip(places, strides))
+      if (digit.stride == stride && digit.size == terms.variables.getSize(place)) {
+        digits[digit.var] = Index::of(place);
         isFound = true;
       }
-    if (!isFound)
-      return std::nullopt;
+    if (isFound)
+      continue;
+    // The value is cut inside of an axis's digit.
+    int64_t end = size;
+    for (const Axis &axis : llvm::reverse(along)) {
+      if (digit.stride > end && digit.stride < end * axis.size && digit.stride % end == 0)
+        missing[axis.name].insert(digit.stride / end);
+      int64_t next = digit.stride * digit.size;
+      if (next > end && next < end * axis.size && next % end == 0)
+        missing[axis.name].insert(next / end);
+      end *= axis.size;
+    }
+    return std::nullopt;
   }
   result.dims[dim].assign(rest.begin(), rest.end());
   substitute(result.meaning, digits);
@@ -150,11 +170,8 @@ std::optional<Tensor> Evaluator::reduceMember(const Tensor &value, std::optional
     if (isScattered)
       parts = *along;
   }
-  SmallVector<Var> places;
-  for (const Axis &axis : all)
-    places.push_back(axis.place);
   Tensor result = value;
-  result.meaning = terms.sum(std::move(result.meaning), places);
+  result.meaning = terms.sum(std::move(result.meaning), ::digitsOf(all));
   if (!parts.empty()) {
     std::optional<Tensor> part = shard(result, dim, parts);
     if (!part)
@@ -183,7 +200,7 @@ std::optional<Tensor> Evaluator::convert(Operation *op, const Tensor &value) {
       if (!from.isSameOnAllRanks())
         return std::nullopt;
       for (Summand &summand : result.meaning)
-        summand.guards.push_back({Index::of(axis->place), 0, 1});
+        summand.guards.push_back({axis->getPlace(terms.variables), 0, 1});
       return result;
     }
     if (shapeOf(op->getOperand(0))[*dim] * axis->size != shapeOf(op->getResult(0))[*dim])
@@ -191,7 +208,7 @@ std::optional<Tensor> Evaluator::convert(Operation *op, const Tensor &value) {
     Var part = terms.variables.make(axis->size);
     result.dims[*dim].insert(result.dims[*dim].begin(), part);
     for (Summand &summand : result.meaning)
-      summand.guards.push_back({Index::of(part) - Index::of(axis->place), 0, 1});
+      summand.guards.push_back({Index::of(part) - axis->getPlace(terms.variables), 0, 1});
     return result;
   }
   if (dim) {
@@ -204,13 +221,14 @@ std::optional<Tensor> Evaluator::convert(Operation *op, const Tensor &value) {
 
 std::optional<Tensor> Evaluator::shift(dist::ShiftOp op, const Tensor &value,
                                        ArrayRef<Axis> along) {
-  if (along.size() != 1)
+  if (along.size() != 1 || along[0].digits.size() != 1)
     return std::nullopt;
   int64_t size = along[0].size, by = op.getBy();
   if (op.getWrap())
     by = ((by % size) + size) % size;
   Tensor result{value.dims, {}};
-  Index place = Index::of(along[0].place);
+  Var digit = along[0].digits.front();
+  Index place = Index::of(digit);
   // From the rank `by` places before, where there is one, and from the end of the circle.
   for (int64_t turn : {0, 1}) {
     if (turn && (!op.getWrap() || by == 0))
@@ -218,7 +236,7 @@ std::optional<Tensor> Evaluator::shift(dist::ShiftOp op, const Tensor &value,
     Index source = place + Index(turn * size - by);
     Meaning meaning = value.meaning;
     Substitution digits;
-    digits[along[0].place] = source;
+    digits[digit] = source;
     substitute(meaning, digits);
     for (Summand &summand : meaning) {
       summand.guards.push_back({source, 0, size});
@@ -311,9 +329,9 @@ bool Evaluator::evaluateDist(Operation *op, ArrayRef<const Tensor *> operands,
     int64_t root = broadcast.getRoot();
     Tensor value = *operands[0];
     Substitution digits;
-    for (const Axis &axis : llvm::reverse(*along)) {
-      digits[axis.place] = Index(root % axis.size);
-      root /= axis.size;
+    for (Var digit : llvm::reverse(::digitsOf(*along))) {
+      digits[digit] = Index(root % terms.variables.getSize(digit));
+      root /= terms.variables.getSize(digit);
     }
     substitute(value.meaning, digits);
     return take(std::move(value));
@@ -323,7 +341,7 @@ bool Evaluator::evaluateDist(Operation *op, ArrayRef<const Tensor *> operands,
   if (isa<dist::AxisIndexOp>(op)) {
     Index place;
     for (const Axis &axis : *along)
-      place = place * axis.size + Index::of(axis.place);
+      place = place * axis.size + axis.getPlace(terms.variables);
     return take(Tensor{{}, terms.position(place)});
   }
   return false;

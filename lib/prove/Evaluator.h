@@ -15,6 +15,9 @@
 
 #include "llvm/ADT/StringSet.h"
 
+#include <map>
+#include <set>
+
 namespace cleave::prove {
 
 /// Whether an op with this factor in its rule reads along it: parts of it alone say nothing.
@@ -25,23 +28,31 @@ void tag(mlir::Operation *op, Core &core);
 /// A division, and a function of one number, in this type.
 Core quotientOf(mlir::Type element);
 Core functionOf(llvm::StringRef name, mlir::Type element);
+/// A square root in this type.
+Core rootOf(mlir::Type element);
 /// A product in this type.
 Core productOf(mlir::Type element);
 
-/// A mesh axis: the digit that is a rank's place on it.
+/// A mesh axis: the digits that are a rank's place on it, major first. One, but where values are
+/// cut in between.
 struct Axis {
   std::string name;
   int64_t size;
-  Var place;
+  llvm::SmallVector<Var, 1> digits;
+
+  Index getPlace(const Variables &variables) const { return placeIn(digits, variables); }
 };
+
+/// Where values cut axes: the strides of digits that an axis lacks, by its name.
+using AxisCuts = std::map<std::string, std::set<int64_t>>;
 
 class Evaluator {
 public:
   /// `axes`: those of the mesh that the program runs on; none for the program of one device.
   /// `lookUps` are those of the program of one device, which is evaluated first: indices that it
-  /// takes for rows of a table are such.
-  Evaluator(Terms &terms, llvm::ArrayRef<Axis> axes, llvm::StringSet<> &lookUps)
-      : terms(terms), axes(axes), lookUps(lookUps) {}
+  /// takes for rows of a table are such. Cuts that axes lack are added to `missing`.
+  Evaluator(Terms &terms, llvm::ArrayRef<Axis> axes, llvm::StringSet<> &lookUps, AxisCuts &missing)
+      : terms(terms), axes(axes), lookUps(lookUps), missing(missing) {}
 
   /// The values of the op's results. One that cannot be expressed is like nothing else; `unknown`
   /// then says why.
@@ -66,6 +77,7 @@ private:
   Terms &terms;
   llvm::ArrayRef<Axis> axes;
   llvm::StringSet<> &lookUps;
+  AxisCuts &missing;
 
   /// The operands of an op over the digits of its rule's factors.
   struct Factors {
@@ -129,6 +141,23 @@ private:
   std::optional<Tensor> overClasses(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
   bool evaluateLookUp(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
                       std::vector<Tensor> &results);
+
+  // Statistics: norms, variances, normalization of batches; and running sums.
+  Meaning square(const Meaning &meaning, mlir::Type element);
+  std::optional<Tensor> stack(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
+  std::optional<Tensor> vectorNorm(mlir::Operation *op, const Tensor &value);
+  std::optional<Tensor> variance(mlir::Operation *op, const Tensor &value);
+  bool batchNorm(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
+                 std::vector<Tensor> &results);
+  bool batchNormBackward(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
+                         std::vector<Tensor> &results);
+  bool evaluateStatistics(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
+                          std::vector<Tensor> &results);
+  std::optional<Tensor> runningSum(mlir::Operation *op, const Tensor &value);
+  std::optional<Tensor> isBefore(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
+  std::optional<Tensor> chooseByPlace(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands);
+  bool evaluateOrder(mlir::Operation *op, llvm::ArrayRef<const Tensor *> operands,
+                     std::vector<Tensor> &results);
 
   // Random numbers.
   std::optional<Tensor> draw(mlir::Operation *op, unsigned result,

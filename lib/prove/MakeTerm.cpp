@@ -147,6 +147,8 @@ Meaning Terms::apply(const Core &core, ArrayRef<Meaning> given, ArrayRef<SmallVe
     term.operands.push_back(wrap(operand));
   if (core.isProduct) {
     llvm::erase_if(term.operands, [&](const Reference &operand) { return operand.term == one; });
+    if (std::optional<Meaning> simpler = simplifyProduct(core, term.operands))
+      return scale(std::move(*simpler), coefficient);
     if (term.operands.empty())
       return number(coefficient);
     if (term.operands.size() == 1)
@@ -210,18 +212,22 @@ Meaning Terms::apply(const Core &core, ArrayRef<Meaning> given, ArrayRef<SmallVe
   Names names;
   std::string key;
   encode(term.operands, names, key);
-  if (core.isProduct && term.operands.size() == 2 &&
-      term.operands[0].term == term.operands[1].term) {
-    Names otherNames;
-    std::string otherKey;
-    Reference swapped[] = {term.operands[1], term.operands[0]};
-    encode(swapped, otherNames, otherKey);
-    if (otherKey < key) {
-      std::swap(term.operands[0], term.operands[1]);
-      names = otherNames;
-      key = otherKey;
-    }
-  }
+  // Of equal terms at several indices, the order with the least text.
+  if (core.isProduct)
+    for (unsigned i = 0; i + 1 < term.operands.size(); ++i)
+      for (unsigned j = i + 1;
+           j < term.operands.size() && term.operands[i].term == term.operands[j].term; ++j) {
+        Names otherNames;
+        std::string otherKey;
+        std::vector<Reference> swapped = term.operands;
+        std::swap(swapped[i], swapped[j]);
+        encode(swapped, otherNames, otherKey);
+        if (otherKey < key) {
+          term.operands = std::move(swapped);
+          names = otherNames;
+          key = otherKey;
+        }
+      }
 
   Summand summand;
   summand.coefficient = coefficient;

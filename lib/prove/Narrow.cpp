@@ -90,7 +90,7 @@ Prover::Likeness Prover::compareToCounterpart(mlir::Value value, std::string &re
       }
   for (const Axis &axis : axes) {
     Tensor total = found;
-    total.meaning = terms.sum(std::move(total.meaning), axis.place);
+    total.meaning = terms.sum(std::move(total.meaning), axis.digits);
     if (axis.size > 1 && isExpected(total, Rational(1))) {
       relation = llvm::formatv("a rank's term of the sum over '{0}'", axis.name);
       return Likeness::Term;

@@ -21,6 +21,7 @@ void Prover::walk(ArrayRef<Part> parts, bool isLocal, std::vector<Result> *resul
   auto &values = isLocal ? localValues : globalValues;
   Evaluator &evaluator = isLocal ? *localEvaluator : *globalEvaluator;
   llvm::StringMap<mlir::Value> returned;
+  llvm::StringMap<Tensor> stageSums;
   for (Part part : parts) {
     func::FuncOp function = part.function;
     for (BlockArgument argument : function.getArguments()) {
@@ -33,6 +34,10 @@ void Prover::walk(ArrayRef<Part> parts, bool isLocal, std::vector<Result> *resul
             state.members[member.name] = isLocal ? found->second.local : found->second.global;
         }
         values[argument] = Tensor();
+      } else if (isStageSum(role)) {
+        auto sum = stageSums.find(nameOf(role));
+        values[argument] =
+            sum != stageSums.end() ? sum->second : evaluator.opaque(argument.getType());
       } else if (passesOn(role)) {
         auto source = returned.find(nameOf(role));
         if (source == returned.end()) {
@@ -72,6 +77,10 @@ void Prover::walk(ArrayRef<Part> parts, bool isLocal, std::vector<Result> *resul
       train::RoleAttr role = train::getResultRole(function, operand.getOperandNumber());
       if (passesOn(role)) {
         returned[nameOf(role)] = operand.get();
+        continue;
+      }
+      if (isStageSum(role)) {
+        addStageTerm(stageSums, role, values[operand.get()], evaluator, operand.get().getType());
         continue;
       }
       SmallVector<Result> made;
@@ -132,7 +141,7 @@ void Prover::compare(const Result &result) {
     if (!on->isPartial() ||
         (on->reduction != dist::Reduction::Sum && on->reduction != dist::Reduction::Avg))
       return fail("its placement on '" + axis.name + "' says nothing of the whole value");
-    summed.push_back(axis.place);
+    llvm::append_range(summed, axis.digits);
     if (on->reduction == dist::Reduction::Avg)
       scale = scale / Rational(axis.size);
   }
@@ -172,7 +181,7 @@ void Prover::explain(const Tensor &found, const Tensor &expected, const Result &
       return;
     }
     Tensor total = found;
-    total.meaning = terms.sum(std::move(total.meaning), axis.place);
+    total.meaning = terms.sum(std::move(total.meaning), axis.digits);
     if (isScaled(total, Rational(1))) {
       finding.relation =
           "a rank's term of the sum over '" + axis.name + "': the reduction is missing";
@@ -242,8 +251,8 @@ FailureOr<Proof> Prover::run(std::chrono::steady_clock::time_point deadline) {
   if (failed(globalParts) || failed(localParts))
     return failure();
   readMesh();
-  globalEvaluator.emplace(terms, ArrayRef<Axis>(), lookUps);
-  localEvaluator.emplace(terms, axes, lookUps);
+  globalEvaluator.emplace(terms, ArrayRef<Axis>(), lookUps, missingCuts);
+  localEvaluator.emplace(terms, axes, lookUps, missingCuts);
   for (Part part : *globalParts)
     for (BlockArgument argument : part.function.getArguments()) {
       train::RoleAttr role = train::getArgumentRole(part.function, argument.getArgNumber());
@@ -256,6 +265,7 @@ FailureOr<Proof> Prover::run(std::chrono::steady_clock::time_point deadline) {
                            argument.getArgNumber())] =
             RankedTensorType::get(type.getShape(), type.getElementType());
     }
+  globalReduces = llvm::any_of(*globalParts, [](Part part) { return part.kind == Part::Reduce; });
   if (proof.outOfScope.empty())
     readArguments(*localParts);
   if (proof.outOfScope.empty())
@@ -267,6 +277,9 @@ FailureOr<Proof> Prover::run(std::chrono::steady_clock::time_point deadline) {
   size_t numGlobalTerms = terms.size();
   std::vector<Result> results;
   walk(*localParts, /*isLocal=*/true, &results);
+  checkStep(*globalParts, *localParts);
+  if (failed(checkSchedule()))
+    return failure();
   for (const Result &result : results) {
     size_t before = proof.findings.size();
     compare(result);
@@ -292,5 +305,20 @@ FailureOr<Proof> Prover::run(std::chrono::steady_clock::time_point deadline) {
 
 FailureOr<Proof> cleave::prove::prove(ModuleOp global, ModuleOp local,
                                       std::chrono::steady_clock::time_point deadline) {
-  return Prover(global, local).run(deadline);
+  // Where values cut an axis's place in two, again with as many digits. Few cuts are enough.
+  AxisCuts cuts;
+  constexpr unsigned kRuns = 4;
+  for (unsigned run = 1;; ++run) {
+    Prover prover(global, local, cuts);
+    FailureOr<Proof> proof = prover.run(deadline);
+    size_t before = 0, after = 0;
+    for (const auto &entry : cuts)
+      before += entry.second.size();
+    for (const auto &[name, strides] : prover.getMissingCuts())
+      cuts[name].insert(strides.begin(), strides.end());
+    for (const auto &entry : cuts)
+      after += entry.second.size();
+    if (failed(proof) || proof->isProved || proof->isLate || before == after || run == kRuns)
+      return proof;
+  }
 }

@@ -42,13 +42,17 @@ llvm::SmallVector<Member> getMembers(train::BucketOp bucket, Part part, train::R
 
 class Prover {
 public:
-  Prover(mlir::ModuleOp global, mlir::ModuleOp local) : global(global), local(local) {}
+  /// `cuts`: axes whose places are several digits.
+  Prover(mlir::ModuleOp global, mlir::ModuleOp local, const AxisCuts &cuts)
+      : global(global), local(local), cuts(cuts) {}
+  const AxisCuts &getMissingCuts() const { return missingCuts; }
   mlir::FailureOr<Proof> run(std::chrono::steady_clock::time_point deadline);
 
 private:
   mlir::ModuleOp global, local;
   Terms terms;
   llvm::StringSet<> lookUps;
+  AxisCuts cuts, missingCuts;
   llvm::SmallVector<Axis> axes;
   Proof proof;
   std::optional<Evaluator> globalEvaluator, localEvaluator;
@@ -81,6 +85,8 @@ private:
   /// Whether LOCAL is a program of ranks, of which attributes say how values lie, and not one of
   /// one device, where they say how values will lie.
   bool communicates = false;
+  /// Whether GLOBAL has a function of phase reduce.
+  bool globalReduces = false;
 
   dist::PlacementAttr placementOf(mlir::BlockArgument argument);
   dist::PlacementAttr resultPlacement(mlir::func::FuncOp function, unsigned result);
@@ -101,6 +107,14 @@ private:
                   llvm::DenseMap<mlir::Value, Tensor> &values, std::string &unknown);
   void returnBucket(Part part, unsigned number, mlir::Value returned,
                     llvm::SmallVectorImpl<Result> &results);
+  /// What the programs say of whole steps.
+  void fail(const llvm::Twine &what, const llvm::Twine &relation);
+  void checkStep(llvm::ArrayRef<Part> globalParts, llvm::ArrayRef<Part> localParts);
+  void addStageTerm(llvm::StringMap<Tensor> &sums, train::RoleAttr role, Tensor term,
+                    Evaluator &evaluator, mlir::Type type);
+  bool areGradientsFreeOfOrder();
+  /// Fails if the schedule cannot be read.
+  mlir::LogicalResult checkSchedule();
   void compare(const Result &result);
   void explain(const Tensor &found, const Tensor &expected, const Result &result, Finding &finding);
   void blame(const Result &result, size_t numGlobalTerms, Finding &finding);
@@ -117,6 +131,8 @@ private:
 llvm::StringRef nameOf(Part::Kind kind);
 /// Whether the value passes from one function of a microbatch to another.
 bool passesOn(train::RoleAttr role);
+/// Whether stages give terms of the value, and updates take their sum.
+bool isStageSum(train::RoleAttr role);
 /// The name of a value with this role, in all functions of both programs.
 std::string nameOf(train::RoleAttr role);
 /// The same, for a value that the part takes: of gradients each part has its own.

@@ -190,15 +190,14 @@ static std::string keyOf(Operation *op, const ShardingRule &rule, unsigned resul
     if (attribute.getName() != dist::kWholeShapeAttr)
       attributes.erase(attribute.getName());
   for (NamedAttribute attribute : attributes.getDictionary(op->getContext()))
-    if (!sizes.contains(attribute.getName().getValue()) && attribute.getName() != left)
+    // Which results are wanted none of them depends on.
+    if (!sizes.contains(attribute.getName().getValue()) && attribute.getName() != left &&
+        attribute.getName() != "output_mask")
       os << ' ' << attribute.getName().getValue() << '=' << attribute.getValue();
   for (Type types : op->getOperandTypes())
     if (RankedTensorType tensor = tensorOf(types))
       os << ' ' << tensor.getElementType();
-  os << " ->";
-  for (Type types : op->getResultTypes())
-    if (RankedTensorType tensor = tensorOf(types))
-      os << ' ' << tensor.getElementType();
+  os << " -> " << tensorOf(op->getResult(result).getType()).getElementType();
   // Where in each tensor it reads along which factor.
   unsigned numRead = 0;
   SmallVector<int> numbers;
@@ -218,8 +217,7 @@ static std::string keyOf(Operation *op, const ShardingRule &rule, unsigned resul
   };
   for (const sharding::TensorFactors &tensor : rule.operands)
     write(tensor);
-  for (const sharding::TensorFactors &tensor : rule.results)
-    write(tensor);
+  write(rule.results[result]);
   return key;
 }
 

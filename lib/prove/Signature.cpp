@@ -31,6 +31,10 @@ bool cleave::prove::passesOn(train::RoleAttr role) {
                   role.getKind() == RoleKind::CrossingGradient);
 }
 
+bool cleave::prove::isStageSum(train::RoleAttr role) {
+  return role && role.getKind() == RoleKind::StageSum;
+}
+
 std::string cleave::prove::nameOf(train::RoleAttr role) {
   return (train::stringifyRoleKind(role.getKind()) + " " + role.getNameOrEmpty() + " " +
           role.getSlotOrEmpty())
@@ -109,7 +113,20 @@ void Prover::readMesh() {
   for (dist::AxisAttr axis : mesh.getAxes().getAsRange<dist::AxisAttr>()) {
     if (axis.getSize() <= 0)
       return outOfScope("the size of mesh axis '" + axis.getName() + "' is not known");
-    axes.push_back({axis.getName().str(), axis.getSize(), terms.variables.make(axis.getSize())});
+    Axis &made = axes.emplace_back();
+    made.name = axis.getName().str();
+    made.size = axis.getSize();
+    SmallVector<int64_t> strides;
+    if (auto found = cuts.find(made.name); found != cuts.end())
+      strides.assign(found->second.begin(), found->second.end());
+    auto chain = chainOf(strides, made.size);
+    int64_t size = made.size;
+    for (int64_t stride : llvm::reverse(chain.value_or(SmallVector<int64_t, 4>{1}))) {
+      made.digits.push_back(terms.variables.make(size / stride));
+      size = stride;
+    }
+    if (made.digits.empty())
+      made.digits.push_back(terms.variables.make(1));
   }
 }
 
@@ -167,6 +184,26 @@ bool Prover::readArgument(StringRef name, RankedTensorType type, dist::Placement
     return false;
   }
 
+  // What the update takes is what the reduction before it returns, which is proved to be what it
+  // takes, in another place: sums over stages are of the same gradients.
+  StringRef reduced = name;
+  bool isSummed = placement && llvm::any_of(axes, [&](const Axis &axis) {
+                    std::optional<dist::AxisPlacement> on = placement.get(axis.name);
+                    return on && !on->isSameOnAllRanks() && !on->isShard();
+                  });
+  if (reduced.consume_front("update gradient ") && !globalReduces && !isSummed) {
+    auto before = arguments.find(("reduce gradient " + reduced).str());
+    if (before != arguments.end()) {
+      result.global = before->second.global;
+      std::optional<Tensor> part = toLocal(result.global, placement);
+      if (part) {
+        result.local = std::move(*part);
+        result.local.meaning = terms.normalize(std::move(result.local.meaning));
+        return true;
+      }
+    }
+  }
+
   // Terms of a sum, one a rank; elsewhere all ranks have parts of one tensor.
   SmallVector<Var> summed;
   SmallVector<Index> indices;
@@ -176,11 +213,13 @@ bool Prover::readArgument(StringRef name, RankedTensorType type, dist::Placement
     std::optional<dist::AxisPlacement> on = placement ? placement.get(axis.name) : std::nullopt;
     if (!on || on->isSameOnAllRanks() || on->isShard())
       continue;
-    indices.push_back(Index::of(axis.place));
-    sizes.push_back(axis.size);
+    for (Var digit : axis.digits) {
+      indices.push_back(Index::of(digit));
+      sizes.push_back(terms.variables.getSize(digit));
+    }
     if (on->isPartial() &&
         (on->reduction == dist::Reduction::Sum || on->reduction == dist::Reduction::Avg)) {
-      summed.push_back(axis.place);
+      llvm::append_range(summed, axis.digits);
       if (on->reduction == dist::Reduction::Avg)
         scale = scale / Rational(axis.size);
       continue;
@@ -229,7 +268,7 @@ void Prover::readArguments(ArrayRef<Part> parts) {
   for (Part part : parts)
     for (BlockArgument argument : part.function.getArguments()) {
       train::RoleAttr role = train::getArgumentRole(part.function, argument.getArgNumber());
-      if (passesOn(role))
+      if (passesOn(role) || isStageSum(role))
         continue;
       std::string name = nameOf(part, role, argument.getArgNumber());
       if (train::BucketOp bucket = getBucket(part.function, argument.getType()); bucket && role) {
@@ -276,7 +315,7 @@ void Prover::checkTies(ArrayRef<Part> parts) {
   for (Part part : parts)
     for (unsigned i = 0; i < part.function.getNumResults(); ++i) {
       train::RoleAttr role = train::getResultRole(part.function, i);
-      if (!role || passesOn(role))
+      if (!role || passesOn(role) || isStageSum(role))
         continue;
       dist::PlacementAttr placement = resultPlacement(part.function, i);
       SmallVector<std::string> takers;

@@ -264,8 +264,10 @@ bool Terms::pushInwards(const Summand &summand, Meaning &result) {
   return false;
 }
 
-/// Drops a bound digit that only one guard uses, where this holds for exactly one of its values.
-void Terms::dropChoices(Summand &summand) {
+/// Drops a bound digit that only one guard uses, where this holds for at most one of its values,
+/// and for one wherever the rest is in an interval.
+bool Terms::dropChoices(Summand &summand) {
+  bool drops = false;
   llvm::erase_if(summand.bound, [&](Var var) {
     auto mentions = [&](const Index &index) { return index.getCoefficient(var) != 0; };
     auto uses = [&](const Guard &guard) { return mentions(guard.index); };
@@ -277,15 +279,13 @@ void Terms::dropChoices(Summand &summand) {
     if (std::abs(stride) != width)
       return false;
     // The multiple of the width that brings the rest between the bounds.
-    auto [least, greatest] =
-        variables.getRange(guard->index - Index::of(var, stride) - Index(guard->low));
     int64_t last = width * (variables.getSize(var) - 1);
-    bool isOne =
-        stride < 0 ? least >= 0 && greatest < last + width : least >= -last && greatest < width;
-    if (isOne)
-      summand.guards.erase(guard);
-    return isOne;
+    guard->index = guard->index - Index::of(var, stride);
+    (stride < 0 ? guard->high : guard->low) += stride < 0 ? last : -last;
+    drops = true;
+    return true;
   });
+  return drops;
 }
 
 /// Of what says which row is named, a part of the rows is that of these rows.
@@ -357,7 +357,8 @@ void Terms::normalizeSummand(Summand summand, Meaning &result) {
     return llvm::any_of(reference.indices, mentions) ||
            llvm::any_of(summand.guards, [&](const Guard &guard) { return mentions(guard.index); });
   };
-  dropChoices(summand);
+  if (dropChoices(summand) && !simplifyGuards(summand))
+    return;
   llvm::erase_if(summand.bound, [&](Var var) {
     if (isUsed(var))
       return false;
@@ -470,7 +471,7 @@ Meaning Terms::normalize(Meaning meaning) {
   for (Summand &summand : meaning)
     normalizeSummand(std::move(summand), result);
   combine(result);
-  while (joinIntervals(result)) {
+  while (joinIntervals(result) || joinPrefix(result)) {
     // What holds everywhere is no condition.
     llvm::erase_if(result, [&](Summand &summand) { return !simplifyGuards(summand); });
     combine(result);
@@ -554,4 +555,25 @@ bool Terms::mentions(const Meaning &meaning, Var var) const {
     return llvm::any_of(summand.reference.indices, has) ||
            llvm::any_of(summand.guards, [&](const Guard &guard) { return has(guard.index); });
   });
+}
+
+bool Terms::dependsOn(const Meaning &meaning, const llvm::StringSet<> &leaves) const {
+  llvm::SmallDenseSet<TermId> seen;
+  SmallVector<TermId> reached;
+  auto reach = [&](TermId term) {
+    if (seen.insert(term).second)
+      reached.push_back(term);
+  };
+  for (const Summand &summand : meaning)
+    reach(summand.reference.term);
+  while (!reached.empty()) {
+    const Term &term = terms[reached.pop_back_val()];
+    if (term.kind == Term::Kind::Leaf && leaves.contains(term.core.key))
+      return true;
+    for (const Reference &operand : term.operands)
+      reach(operand.term);
+    for (const Summand &summand : term.body)
+      reach(summand.reference.term);
+  }
+  return false;
 }

@@ -18,6 +18,7 @@
 
 #include "mlir/Analysis/Presburger/Fraction.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <chrono>
 
@@ -61,8 +62,9 @@ struct Core {
   /// The product of its operands, in any order.
   bool isProduct = false;
   /// What lemmas ask: a maximum over what is read; a comparison of an integer with `number`; an
-  /// integer that is `number` where a mark holds; 1 where the operand is 0, or where it holds.
-  enum class Tag : uint8_t { None, Max, Less, AtLeast, Equal, Or, Fill, IsZero, Marked };
+  /// integer that is `number` where a mark holds; 1 where the operand is 0, or where it holds; the
+  /// square root.
+  enum class Tag : uint8_t { None, Max, Less, AtLeast, Equal, Or, Fill, IsZero, Marked, Root };
   Tag tag = Tag::None;
   int64_t number = 0;
 };
@@ -115,6 +117,8 @@ public:
   /// The index of which the meaning is the number; nothing if it is no place.
   std::optional<Index> asPosition(const Meaning &meaning) const;
   bool mentions(const Meaning &meaning, Var var) const;
+  /// Whether it is made of one of these leaves, however deep inside.
+  bool dependsOn(const Meaning &meaning, const llvm::StringSet<> &leaves) const;
   /// The same for meanings that differ only in where they are taken.
   std::string identify(const Meaning &meaning) { return std::to_string(wrap(meaning).term); }
 
@@ -145,12 +149,17 @@ private:
   void normalizeSummand(Summand summand, Meaning &result);
   /// Whether the guards may hold; drops those that always do.
   bool simplifyGuards(Summand &summand);
-  void dropChoices(Summand &summand);
+  bool dropChoices(Summand &summand);
   bool pushInwards(const Summand &summand, Meaning &result);
   bool narrow(const Summand &summand, Meaning &result);
   Meaning instantiate(const Reference &reference, const Substitution &digits);
   void combine(Meaning &meaning);
   bool joinIntervals(Meaning &meaning);
+  bool joinPrefix(Meaning &meaning);
+  bool isNotNegative(const Meaning &meaning) const;
+  /// Factors of a product that are products, roots that are squared, and squares of short sums:
+  /// what the product is then, if it is no product of these operands.
+  std::optional<Meaning> simplifyProduct(const Core &core, std::vector<Reference> &operands);
   void combinePositions(Meaning &meaning);
 };
 
