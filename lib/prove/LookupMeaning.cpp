@@ -490,7 +490,7 @@ bool Evaluator::evaluateLookUp(Operation *op, ArrayRef<const Tensor *> operands,
   };
   if (isa<aten::EmbeddingOp, aten::EmbeddingDenseBackwardOp>(op))
     return take(lookUp(op, operands));
-  if (isa<aten::IndexAddOp>(op))
+  if (isa<aten::IndexAddOp, aten::IndexPutOp>(op))
     return take(addRows(op, operands));
   if (isa<aten::MaskedFillScalarOp>(op)) {
     auto value = op->getAttrOfType<FloatAttr>("value");

@@ -39,6 +39,15 @@ bool cleave::prove::isRead(const sharding::Factor &factor) {
   return true;
 }
 
+/// Whether the core of this result reads along the factor: of another result it knows nothing.
+static bool isReadBy(const ShardingRule &rule, FactorId factor, unsigned result) {
+  auto has = [&](const sharding::TensorFactors &tensor) {
+    return ShardingRule::contains(tensor, factor);
+  };
+  return isRead(rule.factors[factor]) &&
+         (has(rule.results[result]) || llvm::any_of(rule.operands, has));
+}
+
 static int64_t sizeOf(const ShardingRule &rule, ArrayRef<FactorId> factors) {
   int64_t size = 1;
   for (FactorId factor : factors)
@@ -122,8 +131,8 @@ std::optional<Tensor> Evaluator::build(Operation *op, const ShardingRule &rule,
   Tensor value;
   Extent extent;
   // Factors that the core reads along keep their number among these, whatever the sizes.
-  for (auto [i, factor] : llvm::enumerate(rule.factors))
-    if (isRead(factor)) {
+  for (unsigned i = 0; i < rule.factors.size(); ++i)
+    if (isReadBy(rule, i, result)) {
       auto &group = extent.read.emplace_back();
       for (const Digit &digit : llvm::reverse(factors.digits[i]))
         group.push_back(digit.var);
@@ -201,8 +210,8 @@ static std::string keyOf(Operation *op, const ShardingRule &rule, unsigned resul
   // Where in each tensor it reads along which factor.
   unsigned numRead = 0;
   SmallVector<int> numbers;
-  for (const sharding::Factor &factor : rule.factors)
-    numbers.push_back(isRead(factor) ? int(numRead++) : -1);
+  for (unsigned i = 0; i < rule.factors.size(); ++i)
+    numbers.push_back(isReadBy(rule, i, result) ? int(numRead++) : -1);
   if (!numRead)
     return key;
   auto write = [&](const sharding::TensorFactors &tensor) {

@@ -14,11 +14,26 @@ using namespace cleave::prove;
 
 std::optional<Tensor> Evaluator::addRows(Operation *op, ArrayRef<const Tensor *> operands) {
   auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  if (op->getNumOperands() != 3 || op->hasAttr("alpha") || !isa<FloatType>(type.getElementType()))
+    return std::nullopt;
   auto index = cast<RankedTensorType>(op->getOperand(1).getType());
-  int64_t dim = op->getAttrOfType<IntegerAttr>("dim").getInt();
-  dim += dim < 0 ? type.getRank() : 0;
-  if (op->getNumOperands() != 3 || op->hasAttr("alpha") || index.getRank() != 1 ||
-      !isa<FloatType>(type.getElementType()))
+  auto rowsAdded = cast<RankedTensorType>(op->getOperand(2).getType());
+  int64_t dim = 0;
+  if (auto put = dyn_cast<aten::IndexPutOp>(op)) {
+    // One index, of the first dimension, and a row for each.
+    auto present = put.getIndicesPresent();
+    if (!put.getAccumulate().value_or(false) || (present && !llvm::is_contained(*present, true)) ||
+        (present && !present->front()))
+      return std::nullopt;
+  } else {
+    dim = op->getAttrOfType<IntegerAttr>("dim").getInt();
+    dim += dim < 0 ? type.getRank() : 0;
+  }
+  SmallVector<int64_t> expected(type.getShape());
+  if (index.getRank() != 1 || !index.getElementType().isSignlessInteger(64))
+    return std::nullopt;
+  expected[dim] = index.getDimSize(0);
+  if (rowsAdded.getShape() != ArrayRef(expected))
     return std::nullopt;
   sharding::ShardingRule rule = sharding::getShardingRule(op);
   ArrayRef<sharding::FactorId> rows = rule.results[0][dim], rowsBefore = rule.operands[0][dim];
