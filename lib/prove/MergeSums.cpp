@@ -94,63 +94,56 @@ bool Terms::joinPrefix(Meaning &meaning) {
             llvm::zip(before.reference.indices, within.reference.indices),
             [&](auto pair) { return substitute(std::get<0>(pair), *digits) == std::get<1>(pair); }))
       return std::nullopt;
-    // The block and the digit that counts most are one number wherever they are used.
-    for (Var major : inner) {
-      int64_t size = variables.getSize(major);
-      Var own = digits->lookup(major).getParts()[0].var;
-      if (within.guards[0].index.getCoefficient(own) * size != -count ||
-          !llvm::all_of(before.reference.indices, [&](const Index &index) {
-            return index.getCoefficient(block) == index.getCoefficient(major) * size;
-          }))
-        continue;
-      Var all = variables.make(blocks * size);
-      Summand joined = before;
-      joined.bound.clear();
-      Index place;
-      for (Var digit : inner) {
-        joined.bound.push_back(digit == major ? all : digit);
-        place =
-            place + Index::of(joined.bound.back(), -within.guards[0].index.getCoefficient(
-                                                       digits->lookup(digit).getParts()[0].var));
-      }
-      for (Index &index : joined.reference.indices) {
-        int64_t coefficient = index.getCoefficient(major);
-        index = index - Index::of(major, coefficient) - Index::of(block, coefficient * size) +
-                Index::of(all, coefficient);
-      }
-      joined.guards[0] = {e * count + *f - place, 0, blocks * count};
-      return joined;
-    }
-    return std::nullopt;
+    Summand joined = before;
+    Index place = Index::of(block, count);
+    for (Var digit : inner)
+      place = place + Index::of(digit, -within.guards[0].index.getCoefficient(
+                                           digits->lookup(digit).getParts()[0].var));
+    joined.guards[0] = {e * count + *f - place, 0, blocks * count};
+    return joined;
   };
   for (unsigned i = 0; i < meaning.size(); ++i) {
     if (meaning[i].bound.empty() || meaning[i].guards.size() != 1)
       continue;
-    // What lies before, and its digit of blocks. Of two blocks one is before, so that it is no sum.
-    SmallVector<std::pair<Summand, Var>, 0> candidates;
-    for (Var block : meaning[i].bound)
-      candidates.push_back({meaning[i], block});
-    const Guard &guard = meaning[i].guards[0];
-    if (guard.low == 1 && variables.getRange(guard.index) == std::pair<int64_t, int64_t>(0, 1))
-      for (Var major : meaning[i].bound) {
+    const Guard guard = meaning[i].guards[0];
+    bool isOfTwo =
+        guard.low == 1 && variables.getRange(guard.index) == std::pair<int64_t, int64_t>(0, 1);
+    for (unsigned j = 0; j < meaning.size(); ++j) {
+      if (i == j)
+        continue;
+      SmallVector<std::pair<Summand, Var>, 0> candidates;
+      for (Var block : meaning[i].bound)
+        candidates.push_back({meaning[i], block});
+      // Of two blocks one is before, so that it is no sum: as one, with a digit of blocks.
+      std::optional<Substitution> digits =
+          isOfTwo && meaning[i].reference.term == meaning[j].reference.term
+              ? matchDigits(meaning[i].bound, meaning[i].reference, meaning[j].bound,
+                            meaning[j].reference, variables)
+              : std::nullopt;
+      if (digits) {
         Var block = variables.make(2);
         Summand sum = meaning[i];
         sum.bound.push_back(block);
-        Index shift = Index::of(block) - guard.index + Index(1);
-        for (Index &index : sum.reference.indices)
-          index = index + shift * (index.getCoefficient(major) * variables.getSize(major));
         sum.guards[0] = {guard.index - Index::of(block), 1, 2};
-        candidates.push_back({std::move(sum), block});
+        bool isShift = true;
+        for (auto [index, other] : llvm::zip(sum.reference.indices, meaning[j].reference.indices)) {
+          Index step = other - substitute(index, *digits);
+          isShift &= step.isConstant();
+          index = index + (Index::of(block) - guard.index + Index(1)) * step.getConstant();
+        }
+        if (isShift)
+          candidates.push_back({std::move(sum), block});
       }
-    for (unsigned j = 0; j < meaning.size(); ++j)
       for (const auto &[before, block] : candidates) {
-        std::optional<Summand> joined = i == j ? std::nullopt : join(before, meaning[j], block);
+        std::optional<Summand> joined = join(before, meaning[j], block);
         if (!joined)
           continue;
-        meaning[i] = std::move(*joined);
-        meaning.erase(meaning.begin() + j);
+        meaning.erase(meaning.begin() + std::max(i, j));
+        meaning.erase(meaning.begin() + std::min(i, j));
+        normalizeSummand(std::move(*joined), meaning);
         return true;
       }
+    }
   }
   return false;
 }
