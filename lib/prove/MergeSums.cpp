@@ -204,6 +204,13 @@ std::optional<Meaning> Terms::simplifyProduct(const Core &core, std::vector<Refe
     summand.reference = reference;
     return Meaning{std::move(summand)};
   };
+  auto of = [&](unsigned count) {
+    Core product = core;
+    product.linear.clear();
+    for (unsigned i = 0; i < count; ++i)
+      product.linear.push_back({i});
+    return product;
+  };
   constexpr size_t kShort = 4;
   for (unsigned i = 0; i < operands.size(); ++i)
     for (unsigned j = i + 1; j < operands.size(); ++j) {
@@ -221,7 +228,7 @@ std::optional<Meaning> Terms::simplifyProduct(const Core &core, std::vector<Refe
         Meaning sum = normalize(asMeaning(reference));
         for (unsigned a = 0; a < sum.size(); ++a)
           for (unsigned b = a; b < sum.size(); ++b)
-            for (Summand &part : scale(apply(core, {Meaning{sum[a]}, Meaning{sum[b]}}, {}, {}, {}),
+            for (Summand &part : scale(apply(of(2), {Meaning{sum[a]}, Meaning{sum[b]}}, {}, {}, {}),
                                        Rational(a == b ? 1 : 2)))
               square.push_back(std::move(part));
         square = normalize(std::move(square));
@@ -234,11 +241,7 @@ std::optional<Meaning> Terms::simplifyProduct(const Core &core, std::vector<Refe
           rest.push_back(normalize(asMeaning(operand)));
       if (rest.size() == 1)
         return rest.front();
-      Core product = core;
-      product.linear.clear();
-      for (unsigned k = 0; k < rest.size(); ++k)
-        product.linear.push_back({k});
-      return apply(product, rest, {}, {}, {});
+      return apply(of(rest.size()), rest, {}, {}, {});
     }
   return std::nullopt;
 }

@@ -168,6 +168,44 @@ def _loss(b):
     return b.done((loss, "dp=P"), (b.mm(b.t(x), d), "dp=P"), (d, "dp=0"))
 
 
+def _statistics(b):
+    """A normalized batch: its variance from the ranks' means and variances."""
+    x, g = b.argument((8, 3), "dp=0"), b.argument((8, 3), "dp=0")
+    if b.local:
+        means = b.all_gather(b.mean(x, dim=0), dim=0, axis="dp")
+        variances = b.all_gather(b.var(x, dim=0, correction=0), dim=0, axis="dp")
+        mean = b.mean(means, dim=0)
+        distance = b.sub(means, mean)
+        variance = b.add(b.mean(variances, dim=0), b.mean(b.mul(distance, distance), dim=0))
+    else:
+        mean, variance = b.mean(x, dim=0), b.var(x, dim=0, correction=0)
+    normal = b.mul(b.sub(x, mean), b.rsqrt(variance))
+    total = b.only("all_reduce", b.sum(b.mul(g, normal), dim=0), kind="sum", axis="dp")
+    return b.done((normal, "dp=0"), (variance, ""), (b.mul(normal, total), "dp=0"))
+
+
+def _norms(b):
+    """Gradients divided by the norm of all: of one the ranks have parts, the other all have."""
+    one, other = b.argument((4, 6), "tp=0"), b.argument((2, 6))
+    square = b.norm(one, dim=0)
+    square = b.only("all_reduce", b.mul(square, square), kind="sum", axis="tp")
+    square = b.sum(square, dim=1)
+    rest = b.norm(b.norm(other, dim=0), dim=1)
+    norm = b.sqrt(b.add(square, b.mul(rest, rest)))
+    return b.done((b.div(one, norm), "tp=0"), (b.div(other, norm), ""))
+
+
+def _running_sum(b):
+    """Sums that go on from those of the ranks before."""
+    x = b.argument((8, 3), "dp=0")
+    running = b.cumsum(x, dim=0)
+    if b.local:
+        sums = b.all_gather(b.sum(x, dim=0), dim=0, axis="dp")
+        before = b.view(b.lt(b.arange(end=b.ranks("dp")), b.axis_index(axis="dp")), size=(b.ranks("dp"), 1))
+        running = b.add(running, b.sum(b.where(before, sums, b.mul_scalar(sums, other=0.0)), dim=0))
+    return b.done((b.tanh(running), "dp=0"), (running, "dp=0"))
+
+
 def programs():
     """Pairs of the program of one device and that of a rank."""
     return [
@@ -181,6 +219,11 @@ def programs():
         both("vocabulary_4", {"tp": 4}, _vocabulary),
         both("loss", {"dp": 2}, _loss),
         both("classes", {"dp": 2, "tp": 2}, _classes),
+        both("statistics", {"dp": 2}, _statistics),
+        both("statistics_4", {"dp": 4}, _statistics),
+        both("norms", {"tp": 2}, _norms),
+        both("running_sum", {"dp": 2}, _running_sum),
+        both("running_sum_4", {"dp": 4}, _running_sum),
     ]
 
 
@@ -286,7 +329,7 @@ def mutants(program):
             for by in (-1, 0, 1, 2):
                 if by != op.get("by"):
                     yield "wrong shift", _with(program, at, op.replace(by=by))
-        for key in ("other", "value", "num_weights", "padding_idx"):
+        for key in ("other", "value", "num_weights", "padding_idx", "correction", "end"):
             if key in dict(op.attributes) and isinstance(op.get(key), int):
                 for change in (-1, 1, op.get(key)):
                     yield "wrong number", _with(program, at, op.replace(**{key: op.get(key) + change}))

@@ -68,11 +68,23 @@ def infer(program, op, types):
     name = op.name
     if name == "axis_index":
         return (), "i64"
+    if name == "arange":
+        check(op.get("end") > 0)
+        return (op.get("end"),), "i64"
     shape = list(shapes[0])
     if name in ("add", "sub", "mul", "div", "logical_or"):
         check(types[0][1] == types[1][1] and (name == "logical_or") == (dtype == "i1"))
         return tuple(np.broadcast_shapes(*shapes)), dtype
-    if name in ("tanh", "exp", "log", "relu", "neg", "mul_scalar", "shift", "all_reduce"):
+    if name == "lt":
+        check(dtype == types[1][1] == "i64")
+        return tuple(np.broadcast_shapes(*shapes)), "i1"
+    if name == "where":
+        check(dtype == "i1" and types[1][1] == types[2][1] == "f64")
+        return tuple(np.broadcast_shapes(*shapes)), "f64"
+    if name == "cumsum":
+        check(dtype == "f64" and op.get("dim") < len(shape))
+        return shapes[0], dtype
+    if name in ("tanh", "exp", "log", "sqrt", "rsqrt", "relu", "neg", "mul_scalar", "shift", "all_reduce"):
         check(dtype == "f64" or (name == "mul_scalar" and dtype == "i64" and isinstance(op.get("other"), int)))
         return shapes[0], dtype
     if name in ("lt_scalar", "ge_scalar"):
@@ -87,8 +99,9 @@ def infer(program, op, types):
     if name == "t":
         check(len(shape) == 2)
         return (shape[1], shape[0]), dtype
-    if name in ("sum", "amax", "mean"):
+    if name in ("sum", "amax", "mean", "var", "norm"):
         check(dtype == "f64" and op.get("dim") < len(shape))
+        check(name != "var" or 0 <= op.get("correction") < shape[op.get("dim")])
         shape[op.get("dim")] = 1
         return tuple(shape), dtype
     if name in ("softmax", "log_softmax"):
@@ -148,6 +161,7 @@ def compute(op, values):
     simple = {
         "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "logical_or": np.logical_or,
         "tanh": np.tanh, "exp": np.exp, "log": np.log, "neg": np.negative, "mm": np.matmul, "t": np.transpose,
+        "sqrt": np.sqrt, "lt": np.less, "where": np.where,
     }  # fmt: skip
     if op.name in simple:
         return simple[op.name](*values)
@@ -174,6 +188,11 @@ def compute(op, values):
         return gradient
     return {
         "relu": lambda: np.maximum(x, 0),
+        "rsqrt": lambda: 1 / np.sqrt(x),
+        "arange": lambda: np.arange(op.get("end")),
+        "cumsum": lambda: x.cumsum(op.get("dim")),
+        "var": lambda: x.var(op.get("dim"), ddof=op.get("correction"), keepdims=True),
+        "norm": lambda: np.sqrt((x * x).sum(op.get("dim"), keepdims=True)),
         "mul_scalar": lambda: x * op.get("other"),
         "lt_scalar": lambda: x < op.get("other"),
         "ge_scalar": lambda: x >= op.get("other"),
@@ -239,7 +258,8 @@ def run(program, whole):
         if op.name in COLLECTIVES or op.name == "axis_index":
             values.append(communicate(program, op, places, inputs[0] if inputs else places))
         else:
-            values.append([compute(op, list(of_rank)) for of_rank in zip(*inputs, strict=True)])
+            of_ranks = zip(*inputs, strict=True) if inputs else [()] * len(places)
+            values.append([compute(op, list(of_rank)) for of_rank in of_ranks])
     return places, [values[value] for value, _ in program.results]
 
 
@@ -304,7 +324,10 @@ def print_attribute(value):
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-SPELLING = {"sum": "sum_dim_int_list", "mean": "mean_dim", "softmax": "_softmax", "log_softmax": "_log_softmax"}
+SPELLING = {
+    "sum": "sum_dim_int_list", "mean": "mean_dim", "softmax": "_softmax", "log_softmax": "_log_softmax",
+    "var": "var_correction", "norm": "linalg_vector_norm",
+}  # fmt: skip
 
 
 def print_op(op, number, types):
@@ -340,8 +363,12 @@ def print_op(op, number, types):
             f"%{number} = aten._log_softmax_backward_data({names}, dim = {op.get('dim')}, input_dtype = f64) "
             f": ({typed(op.inputs)}) -> {result}"
         )
-    if op.name in ("sum", "amax", "mean"):
-        attributes = {"dim": (attributes["dim"],), "keepdim": True}
+    if op.name == "arange":
+        return f"%{number} = aten.arange(end = {op.get('end')}, dtype = i64) : () -> {result}"
+    if op.name in ("sum", "amax", "mean", "var", "norm"):
+        before = {"ord": 2.0} if op.name == "norm" else {}
+        after = {"correction": op.get("correction")} if op.name == "var" else {}
+        attributes = {**before, "dim": (op.get("dim"),), **after, "keepdim": True}
     if op.name.endswith("softmax"):
         attributes["half_to_float"] = False
     if op.name == "unsqueeze":
