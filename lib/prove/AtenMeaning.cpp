@@ -97,7 +97,8 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
     return combine([&](ArrayRef<Meaning> meanings, const Extent &) {
       Meaning sum = terms.number(constant);
       for (auto [meaning, factor] : llvm::zip(meanings, factors))
-        sum = terms.add(std::move(sum), terms.scale(meaning, factor));
+        sum = terms.add(std::move(sum),
+                        terms.scale(meaning, terms.breaks(Lemma::Sum) ? Rational(1) : factor));
       return sum;
     });
   };
@@ -130,7 +131,9 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
   }
   if (isa<aten::MulOp, aten::MmOp, aten::BmmOp, aten::MvOp, aten::DotOp>(op))
     return combine([&](ArrayRef<Meaning> meanings, const Extent &extent) {
-      return terms.apply(product, meanings, extent.read, extent.results, extent.resultSizes);
+      return terms.breaks(Lemma::Product)
+                 ? meanings[0]
+                 : terms.apply(product, meanings, extent.read, extent.results, extent.resultSizes);
     });
   auto applied = [&](const Core &core) {
     return combine([&](ArrayRef<Meaning> meanings, const Extent &) {
@@ -138,8 +141,12 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
     });
   };
   Type element = tensorOf(op->getResult(0).getType()).getElementType();
-  if (isa<aten::DivOp>(op))
-    return applied(quotientOf(element));
+  if (isa<aten::DivOp>(op)) {
+    Core quotient = quotientOf(element);
+    if (terms.breaks(Lemma::Quotient))
+      quotient.linear.push_back({1});
+    return applied(quotient);
+  }
   if (isa<aten::ExpOp>(op))
     return applied(functionOf("exp", element));
   if (isa<aten::LogOp>(op))
@@ -176,7 +183,7 @@ std::optional<Tensor> Evaluator::evaluateSpecial(Operation *op, ArrayRef<const T
         factor.reduction = sharding::FactorReduction::None;
     std::optional<Tensor> bias =
         build(op, rule, *factors, 0, [&](ArrayRef<Meaning> meanings, const Extent &) {
-          return terms.scale(meanings[0], *beta);
+          return terms.scale(meanings[0], terms.breaks(Lemma::BiasOnce) ? Rational(0) : *beta);
         });
     if (!value || !bias)
       return std::nullopt;
@@ -261,7 +268,7 @@ std::optional<Tensor> Evaluator::makeConstant(Operation *op) {
     isExact |= number->den == 1 && element.isSignlessInteger(64);
   }
   if (isExact) {
-    value.meaning = terms.number(*number);
+    value.meaning = terms.number(terms.breaks(Lemma::Constant) ? Rational(0) : *number);
     return value;
   }
   // Infinities, and what the type rounds.
@@ -287,7 +294,8 @@ std::optional<Tensor> Evaluator::makeRange(Operation *op) {
     return std::nullopt;
   Tensor value{makeDims(terms, type.getShape()), {}};
   Index place = placeIn(value.dims[0], terms.variables);
-  value.meaning = terms.position(place * int64_t(step->num) + Index(int64_t(start->num)));
+  Index first(terms.breaks(Lemma::Range) ? 0 : int64_t(start->num));
+  value.meaning = terms.position(place * int64_t(step->num) + first);
   return value;
 }
 
@@ -308,7 +316,7 @@ std::optional<Tensor> Evaluator::slice(const Tensor &whole, unsigned dim, int64_
     return std::nullopt;
   if (digits.empty())
     return std::nullopt;
-  Index place(start / stride);
+  Index place(terms.breaks(Lemma::Slice) ? 0 : start / stride);
   SmallVector<Var, 2> rest(value.dims[dim].begin() + 1, value.dims[dim].end());
   if (length / stride != 1) {
     Var var = terms.variables.make(length / stride);
@@ -328,7 +336,8 @@ std::optional<Tensor> Evaluator::reshape(const Tensor &value, ArrayRef<int64_t> 
   Tensor flat{{}, value.meaning};
   auto &digits = flat.dims.emplace_back();
   for (const auto &dim : value.dims)
-    llvm::append_range(digits, dim);
+    digits.insert(terms.breaks(Lemma::Reshape) ? digits.begin() : digits.end(), dim.begin(),
+                  dim.end());
   SmallVector<int64_t> strides;
   int64_t stride = 1;
   for (int64_t size : llvm::reverse(shape)) {
@@ -353,7 +362,7 @@ std::optional<Tensor> Evaluator::reshape(const Tensor &value, ArrayRef<int64_t> 
 Tensor Evaluator::select(Tensor value, unsigned dim, int64_t place) {
   Substitution change;
   for (const Digit &digit : digitsOf(value.dims[dim], terms.variables))
-    change[digit.var] = Index(place / digit.stride % digit.size);
+    change[digit.var] = Index(terms.breaks(Lemma::Select) ? 0 : place / digit.stride % digit.size);
   substitute(value.meaning, change);
   value.dims.erase(value.dims.begin() + dim);
   value.meaning = terms.normalize(std::move(value.meaning));
@@ -451,8 +460,9 @@ std::vector<Tensor> Evaluator::evaluate(Operation *op, ArrayRef<const Tensor *> 
     isKnown = evaluateDist(op, operands, results);
   } else if ((dialect == "aten" || dialect == "train") && isPure(op)) {
     // Only ops that are functions of their operands: what else there is may hide anything.
-    bool isSame = isCopy(op) && tensorOf(op->getOperand(0).getType()).getElementType() ==
-                                    tensorOf(op->getResult(0).getType()).getElementType();
+    bool isSame = isCopy(op) && (terms.breaks(Lemma::Copy) ||
+                                 tensorOf(op->getOperand(0).getType()).getElementType() ==
+                                     tensorOf(op->getResult(0).getType()).getElementType());
     if (isSame) {
       results.push_back(*operands[0]);
       isKnown = true;

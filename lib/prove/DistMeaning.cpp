@@ -60,15 +60,18 @@ std::optional<Tensor> Evaluator::reduce(const Tensor &value, dist::ReductionAttr
   case Reduction::Avg:
   case Reduction::PremulSum: {
     Rational factor(1);
-    if (reduction.getKind() == Reduction::Avg)
+    if (reduction.getKind() == Reduction::Avg && !terms.breaks(Lemma::ReduceMean))
       factor = Rational(1) / Rational(countRanks(along));
     else if (reduction.getKind() == Reduction::PremulSum)
       factor = exactly(reduction.getFactor().getValueAsDouble());
+    if (terms.breaks(Lemma::ReduceSum))
+      return result;
     result.meaning = terms.scale(terms.sum(value.meaning, places), factor);
     return result;
   }
   case Reduction::Max:
-    result.meaning = maximum(value.meaning, places);
+    if (!terms.breaks(Lemma::ReduceMax))
+      result.meaning = maximum(value.meaning, places);
     return result;
   default: {
     // Another function of the values of all ranks; of the same value on all of them, that value.
@@ -82,7 +85,7 @@ std::optional<Tensor> Evaluator::reduce(const Tensor &value, dist::ReductionAttr
     bool isIdempotent =
         reduction.getKind() == Reduction::Max || reduction.getKind() == Reduction::Min ||
         reduction.getKind() == Reduction::BitAnd || reduction.getKind() == Reduction::BitOr;
-    if (isSame && isIdempotent)
+    if (isSame && (isIdempotent || terms.breaks(Lemma::ReduceSame)))
       return result;
     Core core;
     llvm::raw_string_ostream(core.key) << "reduce over ranks " << reduction;
@@ -107,7 +110,9 @@ std::optional<Tensor> Evaluator::gather(const Tensor &value, unsigned dim, Array
   for (Var digit : ::digitsOf(along))
     places.push_back(terms.variables.make(terms.variables.getSize(digit)));
   Tensor result = atPlaces(value, along, places);
-  result.dims[dim].insert(result.dims[dim].begin(), places.begin(), places.end());
+  auto &digits = result.dims[dim];
+  digits.insert(terms.breaks(Lemma::Gather) ? digits.end() : digits.begin(), places.begin(),
+                places.end());
   return result;
 }
 
@@ -137,7 +142,7 @@ std::optional<Tensor> Evaluator::shard(const Tensor &value, unsigned dim, ArrayR
     bool isFound = false;
     for (auto [place, stride] : llvm::zip(places, strides))
       if (digit.stride == stride && digit.size == terms.variables.getSize(place)) {
-        digits[digit.var] = Index::of(place);
+        digits[digit.var] = terms.breaks(Lemma::Shard) ? Index() : Index::of(place);
         isFound = true;
       }
     if (isFound)
@@ -200,7 +205,8 @@ std::optional<Tensor> Evaluator::convert(Operation *op, const Tensor &value) {
       if (!from.isSameOnAllRanks())
         return std::nullopt;
       for (Summand &summand : result.meaning)
-        summand.guards.push_back({axis->getPlace(terms.variables), 0, 1});
+        if (!terms.breaks(Lemma::FirstKeeps))
+          summand.guards.push_back({axis->getPlace(terms.variables), 0, 1});
       return result;
     }
     if (shapeOf(op->getOperand(0))[*dim] * axis->size != shapeOf(op->getResult(0))[*dim])
@@ -223,7 +229,7 @@ std::optional<Tensor> Evaluator::shift(dist::ShiftOp op, const Tensor &value,
                                        ArrayRef<Axis> along) {
   if (along.size() != 1 || along[0].digits.size() != 1)
     return std::nullopt;
-  int64_t size = along[0].size, by = op.getBy();
+  int64_t size = along[0].size, by = op.getBy() * (terms.breaks(Lemma::Shift) ? -1 : 1);
   if (op.getWrap())
     by = ((by % size) + size) % size;
   Tensor result{value.dims, {}};
@@ -326,7 +332,7 @@ bool Evaluator::evaluateDist(Operation *op, ArrayRef<const Tensor *> operands,
     return take(whole ? shard(*whole, split, *along) : std::nullopt);
   }
   if (auto broadcast = dyn_cast<dist::BroadcastOp>(op)) {
-    int64_t root = broadcast.getRoot();
+    int64_t root = terms.breaks(Lemma::Broadcast) ? 0 : broadcast.getRoot();
     Tensor value = *operands[0];
     Substitution digits;
     for (Var digit : llvm::reverse(::digitsOf(*along))) {
@@ -341,7 +347,8 @@ bool Evaluator::evaluateDist(Operation *op, ArrayRef<const Tensor *> operands,
   if (isa<dist::AxisIndexOp>(op)) {
     Index place;
     for (const Axis &axis : *along)
-      place = place * axis.size + axis.getPlace(terms.variables);
+      place =
+          place * (terms.breaks(Lemma::AxisIndex) ? 1 : axis.size) + axis.getPlace(terms.variables);
     return take(Tensor{{}, terms.position(place)});
   }
   return false;

@@ -50,9 +50,12 @@ class Evaluator {
 public:
   /// `axes`: those of the mesh that the program runs on; none for the program of one device.
   /// `lookUps` are those of the program of one device, which is evaluated first: indices that it
-  /// takes for rows of a table are such. Cuts that axes lack are added to `missing`.
-  Evaluator(Terms &terms, llvm::ArrayRef<Axis> axes, llvm::StringSet<> &lookUps, AxisCuts &missing)
-      : terms(terms), axes(axes), lookUps(lookUps), missing(missing) {}
+  /// takes for rows of a table are such. `isFirst` of two programs of ranks takes its place. Cuts
+  /// that axes lack are added to `missing`.
+  Evaluator(Terms &terms, llvm::ArrayRef<Axis> axes, llvm::StringSet<> &lookUps, AxisCuts &missing,
+            bool isFirst = false)
+      : terms(terms), axes(axes), lookUps(lookUps), missing(missing),
+        isFirst(isFirst || axes.empty()) {}
 
   /// The values of the op's results. One that cannot be expressed is like nothing else; `unknown`
   /// then says why.
@@ -78,6 +81,7 @@ private:
   llvm::ArrayRef<Axis> axes;
   llvm::StringSet<> &lookUps;
   AxisCuts &missing;
+  bool isFirst;
 
   /// The operands of an op over the digits of its rule's factors.
   struct Factors {

@@ -130,6 +130,8 @@ bool Evaluator::unmarkedWhere(const Meaning &difference, const Meaning &mark,
       auto [least, greatest] = terms.variables.getRange(*place);
       return core.number < least || core.number > greatest;
     }
+    if (terms.breaks(Lemma::MarkSaysWhere))
+      return true;
     guards.push_back(core.tag == Core::Tag::Less ? Guard{*place, core.number, kFar}
                                                  : Guard{*place, -kFar, core.number});
     return true;
@@ -174,7 +176,8 @@ std::optional<Meaning> Evaluator::names(const Meaning &indices, const Index &pla
     // What is not marked is a row.
     int64_t low = -1, high = rows + 1;
     limit(operands[0], operands[1], low, high);
-    if (low >= 0 && high <= rows && unmarkedWhere(difference, operands[1], guards)) {
+    bool isRow = (low >= 0 && high <= rows) || terms.breaks(Lemma::MarkLimits);
+    if (isRow && unmarkedWhere(difference, operands[1], guards)) {
       filled = Filled{number, operands[1]};
       Meaning cases = isZero(difference);
       for (Summand &summand : cases)
@@ -184,13 +187,13 @@ std::optional<Meaning> Evaluator::names(const Meaning &indices, const Index &pla
   }
   if (std::optional<Index> known = terms.asPosition(indices)) {
     auto [least, greatest] = terms.variables.getRange(*known);
-    if (least >= 0 && greatest < rows)
+    if ((least >= 0 && greatest < rows) || terms.breaks(Lemma::KnownPlace))
       return isZero(differenceTo(indices));
   }
   std::string lookUp = terms.identify(indices) + " of " + std::to_string(rows);
-  if (axes.empty())
+  if (isFirst)
     lookUps.insert(lookUp);
-  else if (!lookUps.contains(lookUp))
+  else if (!lookUps.contains(lookUp) && !terms.breaks(Lemma::SameLookUp))
     return std::nullopt;
   return isZero(differenceTo(indices));
 }
@@ -205,7 +208,8 @@ Meaning Evaluator::whereNamed(const Meaning &named, const Meaning &value, Type e
     Meaning product =
         terms.apply(productOf(element), {Meaning{std::move(part)}, value}, {}, {}, {});
     for (Summand &summand : product) {
-      llvm::append_range(summand.guards, guards);
+      if (!terms.breaks(Lemma::RowNamed))
+        llvm::append_range(summand.guards, guards);
       total.push_back(std::move(summand));
     }
   }
@@ -237,7 +241,7 @@ std::optional<Tensor> Evaluator::lookUp(Operation *op, ArrayRef<const Tensor *> 
       if (fails)
         return Meaning();
       Meaning sum = terms.sum(whereNamed(*named, meanings[0], element), digits);
-      if (filled) {
+      if (filled && !terms.breaks(Lemma::FilledRow)) {
         Substitution row;
         for (const Digit &digit : digitsOf(digits, terms.variables))
           row[digit.var] = Index(filled->number / digit.stride % digit.size);
@@ -274,6 +278,8 @@ std::optional<Tensor> Evaluator::lookUp(Operation *op, ArrayRef<const Tensor *> 
           // Without padding all rows are in the second part.
           if (low >= high)
             continue;
+          if (terms.breaks(Lemma::PaddingRow))
+            low = 0, high = rows;
           Summand part = summand;
           part.guards.push_back({place, std::max<int64_t>(low, 0), high});
           kept.push_back(std::move(part));
@@ -317,7 +323,8 @@ std::optional<Tensor> Evaluator::zeroWhereMarked(Operation *op, ArrayRef<const T
               Core core = inner->core;
               Meaning operand = terms.getOperands(factor[0].reference)[0];
               SmallVector<Guard> guards;
-              if (core.tag == Core::Tag::Marked && terms.areEqual(operand, meanings[1])) {
+              if (core.tag == Core::Tag::Marked &&
+                  (terms.areEqual(operand, meanings[1]) || terms.breaks(Lemma::ZeroWhereMarked))) {
                 isGone = true;
               } else if (core.tag == Core::Tag::IsZero &&
                          unmarkedWhere(operand, meanings[1], guards)) {
@@ -376,7 +383,7 @@ bool Evaluator::logLikelihood(Operation *op, ArrayRef<const Tensor *> operands,
     Meaning weight = terms.sum(*named, all);
     Meaning total =
         terms.scale(terms.sum(whereNamed(*named, self.meaning, element), all), Rational(-1));
-    if (reduction == aten::meanReduction)
+    if (reduction == aten::meanReduction && !terms.breaks(Lemma::TargetsMean))
       total = terms.apply(quotientOf(element), {total, weight}, {}, {}, {});
     results.push_back({{}, terms.normalize(std::move(total))});
     results.push_back({{}, std::move(weight)});
@@ -385,7 +392,7 @@ bool Evaluator::logLikelihood(Operation *op, ArrayRef<const Tensor *> operands,
   Meaning gradient = operands[0]->meaning;
   if (!operands[0]->dims.empty())
     return false;
-  if (reduction == aten::meanReduction)
+  if (reduction == aten::meanReduction && !terms.breaks(Lemma::TargetsGradient))
     gradient = terms.apply(quotientOf(element), {gradient, operands[3]->meaning}, {}, {}, {});
   self.meaning = terms.scale(whereNamed(*named, gradient, element), Rational(-1));
   results.push_back(std::move(self));
@@ -411,7 +418,8 @@ Meaning Evaluator::maximum(Meaning meaning, ArrayRef<Var> over) {
   if (meaning.size() == 1 && meaning[0].coefficient == Rational(1) && meaning[0].bound.empty() &&
       meaning[0].guards.empty()) {
     const Term &term = terms.get(meaning[0].reference.term);
-    if (term.kind == Term::Kind::Op && term.core.tag == Core::Tag::Max) {
+    if (term.kind == Term::Kind::Op && term.core.tag == Core::Tag::Max &&
+        !terms.breaks(Lemma::MaxOfMax)) {
       SmallVector<Var> inner;
       std::vector<Meaning> operands = terms.getOperands(meaning[0].reference, &inner);
       meaning = std::move(operands[0]);
@@ -461,7 +469,8 @@ std::optional<Tensor> Evaluator::overClasses(Operation *op, ArrayRef<const Tenso
         terms.add(value.meaning, terms.scale(maximum(value.meaning, over), Rational(-1)));
     Meaning logarithm =
         terms.apply(functionOf("log", element), terms.sum(exp(centred), over), {}, {}, {});
-    value.meaning = terms.add(std::move(centred), terms.scale(logarithm, Rational(-1)));
+    Rational share(terms.breaks(Lemma::LogSoftmax) ? 0 : -1);
+    value.meaning = terms.add(std::move(centred), terms.scale(logarithm, share));
     return value;
   }
   if (tensorOf(op->getOperand(1).getType()).getElementType() != element)
@@ -475,7 +484,8 @@ std::optional<Tensor> Evaluator::overClasses(Operation *op, ArrayRef<const Tenso
   substitute(output.meaning, alike);
   Meaning total = terms.sum(value.meaning, value.dims[dim]);
   Meaning taken = terms.apply(productOf(element), {exp(output.meaning), total}, {}, {}, {});
-  value.meaning = terms.add(std::move(value.meaning), terms.scale(taken, Rational(-1)));
+  Rational share(terms.breaks(Lemma::LogSoftmaxGradient) ? 0 : -1);
+  value.meaning = terms.add(std::move(value.meaning), terms.scale(taken, share));
   return value;
 }
 

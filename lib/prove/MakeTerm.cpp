@@ -130,12 +130,13 @@ Meaning Terms::apply(const Core &core, ArrayRef<Meaning> given, ArrayRef<SmallVe
   Rational coefficient(1);
   for (ArrayRef<unsigned> group : core.linear) {
     if (llvm::all_of(group, [&](unsigned i) { return operands[i].empty(); }))
-      return {};
+      return number(Rational(breaks(Lemma::LinearOfZero) ? 1 : 0));
     SmallVector<const Meaning *> meanings;
     for (unsigned i : group)
       meanings.push_back(&operands[i]);
     Rational content = contentOf(meanings);
-    coefficient *= content;
+    if (!breaks(Lemma::FactorOfLinear))
+      coefficient *= content;
     for (unsigned i : group)
       operands[i] = scale(std::move(operands[i]), Rational(1) / content);
   }
@@ -146,7 +147,9 @@ Meaning Terms::apply(const Core &core, ArrayRef<Meaning> given, ArrayRef<SmallVe
   for (const Meaning &operand : operands)
     term.operands.push_back(wrap(operand));
   if (core.isProduct) {
-    llvm::erase_if(term.operands, [&](const Reference &operand) { return operand.term == one; });
+    llvm::erase_if(term.operands, [&](const Reference &operand) {
+      return operand.term == one && !breaks(Lemma::ProductWithOne);
+    });
     if (std::optional<Meaning> simpler = simplifyProduct(core, term.operands))
       return scale(std::move(*simpler), coefficient);
     if (term.operands.empty())
@@ -156,8 +159,9 @@ Meaning Terms::apply(const Core &core, ArrayRef<Meaning> given, ArrayRef<SmallVe
     term.core.linear.clear();
     for (unsigned i = 0; i < term.operands.size(); ++i)
       term.core.linear.push_back({i});
-    llvm::stable_sort(term.operands,
-                      [](const Reference &a, const Reference &b) { return a.term < b.term; });
+    llvm::stable_sort(term.operands, [&](const Reference &a, const Reference &b) {
+      return a.term < b.term && !breaks(Lemma::ProductCommutes);
+    });
   }
 
   // Digits: those that it reads along, and all others.

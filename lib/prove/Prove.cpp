@@ -92,9 +92,12 @@ void Prover::walk(ArrayRef<Part> parts, bool isLocal, std::vector<Result> *resul
       for (Result &result : made) {
         if (isLocal)
           results->push_back(std::move(result));
-        else if (result.missing.empty())
+        else if (result.missing.empty()) {
+          if (comparesRanks)
+            globalReturns[nameOf(result)] = {nullptr, result.placement};
           globalResults[nameOf(result)] =
               result.isMember ? std::move(result.member) : values[result.returned];
+        }
       }
     }
   }
@@ -117,6 +120,10 @@ void Prover::compare(const Result &result) {
     finding.relation = relation.str();
     proof.findings.push_back(finding);
   };
+  auto differ = [&](const Tensor &found, const Tensor &expected) {
+    explain(found, expected, result, finding);
+    proof.findings.push_back(finding);
+  };
   auto found = globalResults.find(name);
   const Tensor *expected = found == globalResults.end() ? nullptr : &found->second;
   if (!expected && result.part.kind == Part::Reduce) {
@@ -124,14 +131,29 @@ void Prover::compare(const Result &result) {
     auto argument = arguments.find(name);
     expected = argument == arguments.end() ? nullptr : &argument->second.global;
   }
-  if (!expected)
+  if (!expected) {
+    finding.isNew = true;
     return fail("the program of one device has no such result");
+  }
 
   if (!result.missing.empty())
     return fail(result.missing);
 
   dist::PlacementAttr placement = result.placement;
   Tensor value = result.isMember ? result.member : localValues[result.returned];
+  Tensor whole;
+  if (auto before = globalReturns.find(name); before != globalReturns.end()) {
+    if (lieAlike(before->second.placement, placement, axes)) {
+      if (areEqual(terms, value, *expected))
+        return;
+      return differ(value, *expected);
+    }
+    std::optional<Tensor> made = toWhole(*expected, before->second.placement);
+    if (!made)
+      return fail("its placement before says nothing of the whole value");
+    whole = std::move(*made);
+    expected = &whole;
+  }
   SmallVector<Var> summed;
   Rational scale(1);
   for (const Axis &axis : axes) {
@@ -145,16 +167,14 @@ void Prover::compare(const Result &result) {
     if (on->reduction == dist::Reduction::Avg)
       scale = scale / Rational(axis.size);
   }
-  if (!summed.empty())
+  if (!summed.empty() && !terms.breaks(Lemma::PartialResult))
     value.meaning = terms.scale(terms.sum(std::move(value.meaning), summed), scale);
   std::optional<Tensor> wanted = toLocal(*expected, placement);
   if (!wanted)
     return fail("it lies in parts of several sizes");
   wanted->meaning = terms.normalize(std::move(wanted->meaning));
-  if (areEqual(terms, value, *wanted))
-    return;
-  explain(value, *wanted, result, finding);
-  proof.findings.push_back(std::move(finding));
+  if (!areEqual(terms, value, *wanted))
+    differ(value, *wanted);
 }
 
 /// What relation there is between what was found and what was expected.
@@ -168,6 +188,7 @@ void Prover::explain(const Tensor &found, const Tensor &expected, const Result &
   for (const Axis &axis : axes) {
     if (axis.size == 1)
       continue;
+    finding.differs = true;
     if (isScaled(found, Rational(axis.size))) {
       finding.relation = llvm::formatv("{0} times the expected value: it is summed over '{1}' "
                                        "once too often, or not divided by its size",
@@ -188,6 +209,7 @@ void Prover::explain(const Tensor &found, const Tensor &expected, const Result &
       return;
     }
   }
+  finding.differs = false;
   finding.relation = "no relation to the expected value was found";
 }
 
@@ -236,8 +258,10 @@ void Prover::blame(const Result &result, size_t numGlobalTerms, Finding &finding
   });
 }
 
-FailureOr<Proof> Prover::run(std::chrono::steady_clock::time_point deadline) {
-  terms.setDeadline(deadline);
+FailureOr<Proof> Prover::run(const ProveOptions &options) {
+  terms.setDeadline(options.deadline);
+  if (options.broken)
+    terms.breakLemma(*options.broken);
   for (ModuleOp module : {global, local})
     for (func::FuncOp function : module.getOps<func::FuncOp>()) {
       if (function->hasAttr(train::kRanksAttrName))
@@ -251,7 +275,8 @@ FailureOr<Proof> Prover::run(std::chrono::steady_clock::time_point deadline) {
   if (failed(globalParts) || failed(localParts))
     return failure();
   readMesh();
-  globalEvaluator.emplace(terms, ArrayRef<Axis>(), lookUps, missingCuts);
+  globalEvaluator.emplace(terms, comparesRanks ? axes : ArrayRef<Axis>(), lookUps, missingCuts,
+                          /*isFirst=*/true);
   localEvaluator.emplace(terms, axes, lookUps, missingCuts);
   for (Part part : *globalParts)
     for (BlockArgument argument : part.function.getArguments()) {
@@ -266,6 +291,8 @@ FailureOr<Proof> Prover::run(std::chrono::steady_clock::time_point deadline) {
             RankedTensorType::get(type.getShape(), type.getElementType());
     }
   globalReduces = llvm::any_of(*globalParts, [](Part part) { return part.kind == Part::Reduce; });
+  if (comparesRanks)
+    readBefore(*globalParts);
   if (proof.outOfScope.empty())
     readArguments(*localParts);
   if (proof.outOfScope.empty())
@@ -298,19 +325,19 @@ FailureOr<Proof> Prover::run(std::chrono::steady_clock::time_point deadline) {
       proof.findings.push_back(finding);
     }
   proof.numTerms = terms.size();
-  proof.isLate = terms.isLate() || std::chrono::steady_clock::now() > deadline;
+  proof.isLate = terms.isLate() || std::chrono::steady_clock::now() > options.deadline;
   proof.isProved = !proof.isLate && proof.findings.empty() && proof.numResults > 0;
   return proof;
 }
 
-FailureOr<Proof> cleave::prove::prove(ModuleOp global, ModuleOp local,
-                                      std::chrono::steady_clock::time_point deadline) {
-  // Where values cut an axis's place in two, again with as many digits. Few cuts are enough.
+FailureOr<Proof> Prover::runWithCuts(ModuleOp global, ModuleOp local, const ProveOptions &options,
+                                     bool comparesRanks) {
   AxisCuts cuts;
+  // Few cuts are enough.
   constexpr unsigned kRuns = 4;
   for (unsigned run = 1;; ++run) {
-    Prover prover(global, local, cuts);
-    FailureOr<Proof> proof = prover.run(deadline);
+    Prover prover(global, local, cuts, comparesRanks);
+    FailureOr<Proof> proof = prover.run(options);
     size_t before = 0, after = 0;
     for (const auto &entry : cuts)
       before += entry.second.size();
@@ -321,4 +348,9 @@ FailureOr<Proof> cleave::prove::prove(ModuleOp global, ModuleOp local,
     if (failed(proof) || proof->isProved || proof->isLate || before == after || run == kRuns)
       return proof;
   }
+}
+
+FailureOr<Proof> cleave::prove::prove(ModuleOp global, ModuleOp local,
+                                      const ProveOptions &options) {
+  return Prover::runWithCuts(global, local, options, /*comparesRanks=*/false);
 }

@@ -9,6 +9,8 @@
 #ifndef CLEAVE_LIB_PROVE_PROVE_H
 #define CLEAVE_LIB_PROVE_PROVE_H
 
+#include "lib/prove/Lemma.h"
+
 #include "mlir/IR/BuiltinOps.h"
 
 #include <chrono>
@@ -32,6 +34,10 @@ struct Finding {
   std::string operand;
   /// Why the op has no meaning, if that is so.
   std::string reason;
+  /// The relation says that the result is another value, as far as the expected one is not 0.
+  bool differs = false;
+  /// Only LOCAL has such a result.
+  bool isNew = false;
 };
 
 struct Proof {
@@ -45,10 +51,22 @@ struct Proof {
   unsigned numResults = 0, numTerms = 0;
 };
 
+struct ProveOptions {
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  /// For tests of the tests: a lemma that is made wrong.
+  std::optional<Lemma> broken;
+};
+
 /// Compares the programs. Failure if one of them is not a program, or they are not of one model;
 /// the error is emitted.
 mlir::FailureOr<Proof> prove(mlir::ModuleOp global, mlir::ModuleOp local,
-                             std::chrono::steady_clock::time_point deadline);
+                             const ProveOptions &options);
+
+/// Whether `after` is still the step that `before` is: GLOBAL is `before`, which may itself be what
+/// each rank of the mesh runs. Then each result is, on each rank, what it was; or the whole value
+/// is, where signatures say that it lies in another way.
+mlir::FailureOr<Proof> provePreserved(mlir::ModuleOp before, mlir::ModuleOp after,
+                                      const ProveOptions &options);
 
 } // namespace cleave::prove
 

@@ -42,14 +42,19 @@ llvm::SmallVector<Member> getMembers(train::BucketOp bucket, Part part, train::R
 
 class Prover {
 public:
-  /// `cuts`: axes whose places are several digits.
-  Prover(mlir::ModuleOp global, mlir::ModuleOp local, const AxisCuts &cuts)
-      : global(global), local(local), cuts(cuts) {}
+  /// `cuts`: axes whose places are several digits. `comparesRanks`: GLOBAL is what each rank runs,
+  /// too.
+  Prover(mlir::ModuleOp global, mlir::ModuleOp local, const AxisCuts &cuts, bool comparesRanks)
+      : global(global), local(local), comparesRanks(comparesRanks), cuts(cuts) {}
   const AxisCuts &getMissingCuts() const { return missingCuts; }
-  mlir::FailureOr<Proof> run(std::chrono::steady_clock::time_point deadline);
+  mlir::FailureOr<Proof> run(const ProveOptions &options);
+  /// Where values cut an axis's place in two, again with as many digits.
+  static mlir::FailureOr<Proof> runWithCuts(mlir::ModuleOp global, mlir::ModuleOp local,
+                                            const ProveOptions &options, bool comparesRanks);
 
 private:
   mlir::ModuleOp global, local;
+  bool comparesRanks;
   Terms terms;
   llvm::StringSet<> lookUps;
   AxisCuts cuts, missingCuts;
@@ -84,9 +89,22 @@ private:
   }
   /// Whether LOCAL is a program of ranks, of which attributes say how values lie, and not one of
   /// one device, where they say how values will lie.
-  bool communicates = false;
   /// Whether GLOBAL has a function of phase reduce.
   bool globalReduces = false;
+  bool communicates = false, globalCommunicates = false;
+  bool doesCommunicate(mlir::func::FuncOp function);
+
+  // Of two programs of ranks (Ranks.cpp).
+  struct Signed {
+    mlir::RankedTensorType type;
+    dist::PlacementAttr placement;
+  };
+  /// What GLOBAL takes and returns.
+  llvm::StringMap<Signed> globalArguments, globalReturns;
+  void readBefore(llvm::ArrayRef<Part> parts);
+  bool readOfRanks(llvm::StringRef name, mlir::RankedTensorType type, dist::PlacementAttr placement,
+                   mlir::func::FuncOp function);
+  std::optional<Tensor> toWhole(Tensor value, dist::PlacementAttr placement);
 
   dist::PlacementAttr placementOf(mlir::BlockArgument argument);
   dist::PlacementAttr resultPlacement(mlir::func::FuncOp function, unsigned result);
@@ -133,6 +151,11 @@ llvm::StringRef nameOf(Part::Kind kind);
 bool passesOn(train::RoleAttr role);
 /// Whether stages give terms of the value, and updates take their sum.
 bool isStageSum(train::RoleAttr role);
+/// The size that the parts of `local`, with these placements, have together in each dimension.
+llvm::SmallVector<int64_t> wholeShape(mlir::RankedTensorType local, dist::PlacementAttr placement,
+                                      llvm::ArrayRef<Axis> axes);
+/// Whether values with these placements are the same on each rank.
+bool lieAlike(dist::PlacementAttr a, dist::PlacementAttr b, llvm::ArrayRef<Axis> axes);
 /// The name of a value with this role, in all functions of both programs.
 std::string nameOf(train::RoleAttr role);
 /// The same, for a value that the part takes: of gradients each part has its own.

@@ -89,7 +89,8 @@ std::optional<Tensor> Evaluator::draw(Operation *op, unsigned result,
     std::optional<SmallVector<int64_t>> found = memoryOrder(op->getOperand(0));
     if (!found)
       return std::nullopt;
-    order = *found;
+    if (!terms.breaks(Lemma::MemoryOrder))
+      order = *found;
     // Normal numbers are made in blocks where a tensor is row-major.
     if (isa<aten::RngNormalOp>(op))
       key += llvm::is_sorted(order) ? " row-major" : " permuted";
@@ -101,6 +102,10 @@ std::optional<Tensor> Evaluator::draw(Operation *op, unsigned result,
   for (int64_t dim : llvm::reverse(order)) {
     place = place + placeIn(value.dims[dim], terms.variables) * stride;
     stride *= whole[dim];
+  }
+  if (terms.breaks(Lemma::DrawByPlace)) {
+    place = Index();
+    stride = 1;
   }
   Core core;
   core.key = std::move(key);
@@ -152,6 +157,8 @@ bool Evaluator::evaluateRandom(Operation *op, ArrayRef<const Tensor *> operands,
     if (trains && trains.getValue()) {
       Type element = tensorOf(op->getResult(0).getType()).getElementType();
       std::optional<Tensor> noise = draw(op, 0, operands);
+      if (noise && terms.breaks(Lemma::DropoutMask))
+        return take(*operands[0]) && take(draw(op, 1, operands));
       return noise && take(multiply(*operands[0], *noise, element)) && take(draw(op, 1, operands));
     }
   }

@@ -172,7 +172,7 @@ std::optional<Tensor> Evaluator::build(Operation *op, const ShardingRule &rule,
     }
     for (const Digit &digit : factors.digits[i])
       bound.push_back(digit.var);
-    if (reduction == FactorReduction::Avg)
+    if (reduction == FactorReduction::Avg && !terms.breaks(Lemma::Mean))
       scale = scale / Rational(factor.size);
   }
   std::vector<Meaning> operands = factors.operands;
@@ -281,6 +281,9 @@ bool Evaluator::evaluateByRule(Operation *op, ArrayRef<const Tensor *> operands,
   // Of what is drawn nothing is claimed, nor of positions; and uninitialized elements are any.
   if (rule.kind == OpKind::Random || (rule.kind == OpKind::Factory && op->getNumOperands() == 0))
     rule = ShardingRule::opaque(op, "its elements depend on their places");
+  if (terms.breaks(Lemma::WholeDims))
+    for (sharding::Factor &factor : rule.factors)
+      factor.wholeReason = nullptr;
   std::optional<int64_t> divisor;
   if (isElementLossGradient(op))
     divisor = divisorOf(op, rule);
@@ -292,7 +295,7 @@ bool Evaluator::evaluateByRule(Operation *op, ArrayRef<const Tensor *> operands,
     if (!factors)
       return false;
   }
-  bool moves = isMove(op, rule);
+  bool moves = isMove(op, rule) || (terms.breaks(Lemma::Move) && op->getNumOperands() == 1);
   for (unsigned i = 0; i < op->getNumResults(); ++i) {
     RankedTensorType type = tensorOf(op->getResult(i).getType());
     if (!type) {
@@ -309,8 +312,9 @@ bool Evaluator::evaluateByRule(Operation *op, ArrayRef<const Tensor *> operands,
         continue;
       // A conversion is no linear function.
       if (llvm::all_of(group.operands, [&](unsigned operand) {
-            return tensorOf(op->getOperand(operand).getType()).getElementType() ==
-                   type.getElementType();
+            return terms.breaks(Lemma::ConversionIsOp) ||
+                   tensorOf(op->getOperand(operand).getType()).getElementType() ==
+                       type.getElementType();
           }))
         core.linear.emplace_back(group.operands);
     }
@@ -322,7 +326,7 @@ bool Evaluator::evaluateByRule(Operation *op, ArrayRef<const Tensor *> operands,
         });
     if (!value)
       return false;
-    if (divisor)
+    if (divisor && !terms.breaks(Lemma::LossByCount))
       value->meaning = terms.scale(std::move(value->meaning), Rational(1) / Rational(*divisor));
     results.push_back(std::move(*value));
   }

@@ -72,5 +72,5 @@ std::optional<Tensor> Evaluator::addRows(Operation *op, ArrayRef<const Tensor *>
             [&](ArrayRef<Meaning> meanings, const Extent &) { return meanings[0]; });
   if (fails || !added || !before)
     return std::nullopt;
-  return addValues(*before, *added);
+  return terms.breaks(Lemma::RowsAdded) ? added : addValues(*before, *added);
 }

@@ -87,26 +87,34 @@ FailureOr<SmallVector<Part>> Prover::getParts(ModuleOp module) {
   return parts;
 }
 
+bool Prover::doesCommunicate(func::FuncOp function) {
+  return function->getParentOp() == local.getOperation() ? communicates : globalCommunicates;
+}
+
 dist::PlacementAttr Prover::placementOf(BlockArgument argument) {
   if (dist::PlacementAttr placement = dist::getPlacement(argument.getType()))
     return placement;
   auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-  return communicates ? function.getArgAttrOfType<dist::PlacementAttr>(argument.getArgNumber(),
-                                                                       dist::kPlacementAttr)
-                      : nullptr;
+  return doesCommunicate(function) ? function.getArgAttrOfType<dist::PlacementAttr>(
+                                         argument.getArgNumber(), dist::kPlacementAttr)
+                                   : nullptr;
 }
 
 dist::PlacementAttr Prover::resultPlacement(func::FuncOp function, unsigned result) {
   if (dist::PlacementAttr placement = dist::getPlacement(function.getResultTypes()[result]))
     return placement;
-  return communicates
+  return doesCommunicate(function)
              ? function.getResultAttrOfType<dist::PlacementAttr>(result, dist::kPlacementAttr)
              : nullptr;
 }
 
 void Prover::readMesh() {
-  communicates = local.walk([](dist::CommunicationOpInterface) { return WalkResult::interrupt(); })
-                     .wasInterrupted();
+  auto hasCommunication = [](ModuleOp module) {
+    return module.walk([](dist::CommunicationOpInterface) { return WalkResult::interrupt(); })
+        .wasInterrupted();
+  };
+  communicates = hasCommunication(local);
+  globalCommunicates = comparesRanks && hasCommunication(global);
   dist::MeshOp mesh = dist::getMesh(local);
   if (!mesh)
     return;
@@ -151,9 +159,8 @@ std::optional<Tensor> Prover::toLocal(Tensor value, dist::PlacementAttr placemen
   return value;
 }
 
-/// The size that the parts of `local`, with these placements, have together in each dimension.
-static SmallVector<int64_t> wholeShape(RankedTensorType local, dist::PlacementAttr placement,
-                                       ArrayRef<Axis> axes) {
+SmallVector<int64_t> cleave::prove::wholeShape(RankedTensorType local,
+                                               dist::PlacementAttr placement, ArrayRef<Axis> axes) {
   SmallVector<int64_t> shape(local.getShape());
   if (placement)
     for (auto [dim, size] : llvm::enumerate(shape))
@@ -249,6 +256,8 @@ bool Prover::readArgument(StringRef name, RankedTensorType type, dist::Placement
 
 bool Prover::readNamed(StringRef name, RankedTensorType type, dist::PlacementAttr placement,
                        func::FuncOp function) {
+  if (comparesRanks)
+    return readOfRanks(name, type, placement, function);
   if (!axes.empty() && communicates && !placement) {
     outOfScope("'" + name +
                "' has no placement, and the program communicates: its signature does "
@@ -281,7 +290,7 @@ void Prover::readArguments(ArrayRef<Part> parts) {
       RankedTensorType type = tensorOf(argument);
       if (!type)
         return outOfScope("'" + name + "' is not a tensor");
-      if (role && role.getOver())
+      if (role && role.getOver() && !comparesRanks)
         return outOfScope("'" + name +
                           "' is divided by its role, not by its type: a program of data "
                           "parallelism without types is another step than that of one device");
@@ -291,8 +300,7 @@ void Prover::readArguments(ArrayRef<Part> parts) {
     }
 }
 
-/// Whether values with these placements are the same on each rank.
-static bool areAlike(dist::PlacementAttr a, dist::PlacementAttr b, ArrayRef<Axis> axes) {
+bool cleave::prove::lieAlike(dist::PlacementAttr a, dist::PlacementAttr b, ArrayRef<Axis> axes) {
   for (const Axis &axis : axes) {
     auto on = [&](dist::PlacementAttr placement) {
       std::optional<dist::AxisPlacement> found =
@@ -336,7 +344,7 @@ void Prover::checkTies(ArrayRef<Part> parts) {
       }
       for (const std::string &taker : takers) {
         auto found = arguments.find(taker);
-        if (found != arguments.end() && !areAlike(found->second.placement, placement, axes))
+        if (found != arguments.end() && !lieAlike(found->second.placement, placement, axes))
           outOfScope("'" + part.function.getName() + "' returns '" + nameOf(role) +
                      "' in another placement than that in which '" + taker + "' is taken");
       }

@@ -96,7 +96,7 @@ void Terms::mergeDigits(ArrayRef<Index *> indices, llvm::SmallVectorImpl<Var> &v
         return false;
       isUsed |= coefficient != 0;
     }
-    return isUsed;
+    return isUsed && !breaks(Lemma::MergedDigits);
   };
   for (bool changes = true; changes;) {
     changes = false;
@@ -160,7 +160,7 @@ bool Terms::simplifyGuards(Summand &summand) {
     guard.high = std::min(guard.high, greatest + 1);
     if (guard.low >= guard.high)
       return false;
-    if (least >= guard.low && greatest < guard.high) {
+    if (least >= guard.low && (greatest < guard.high || breaks(Lemma::ConditionHolds))) {
       summand.guards.erase(summand.guards.begin() + i);
       continue;
     }
@@ -177,7 +177,7 @@ bool Terms::simplifyGuards(Summand &summand) {
         Substitution digits;
         digits[part.var] = solution;
         summand.bound.erase(bound);
-        guard = {solution, 0, size};
+        guard = {breaks(Lemma::ConditionSolved) ? Index() : solution, 0, size};
         Meaning one{std::move(summand)};
         substitute(one, digits);
         summand = std::move(one.front());
@@ -206,6 +206,8 @@ Meaning Terms::instantiate(const Reference &reference, const Substitution &digit
 bool Terms::pushInwards(const Summand &summand, Meaning &result) {
   // A copy: making terms moves them.
   Term term = terms[summand.reference.term];
+  if (breaks(Lemma::SumInwards) && term.operands.size() == 1)
+    term.core.linear = {{0}};
   if (term.kind != Term::Kind::Op || term.core.linear.empty())
     return false;
   ArrayRef<Index> indices = summand.reference.indices;
@@ -276,7 +278,7 @@ bool Terms::dropChoices(Summand &summand) {
       return false;
     auto *guard = llvm::find_if(summand.guards, uses);
     int64_t stride = guard->index.getCoefficient(var), width = guard->high - guard->low;
-    if (std::abs(stride) != width)
+    if (std::abs(stride) != width || breaks(Lemma::ConditionChosen))
       return false;
     // The multiple of the width that brings the rest between the bounds.
     int64_t last = width * (variables.getSize(var) - 1);
@@ -292,7 +294,8 @@ bool Terms::dropChoices(Summand &summand) {
 bool Terms::narrow(const Summand &summand, Meaning &result) {
   const Term &term = terms[summand.reference.term];
   auto isIndicator = [&](TermId id) { return terms[id].core.tag == Core::Tag::IsZero; };
-  if (term.kind != Term::Kind::Op || !term.readSizes.empty() || term.numKept != term.sizes.size() ||
+  if (breaks(Lemma::RowsOfPart) || term.kind != Term::Kind::Op || !term.readSizes.empty() ||
+      term.numKept != term.sizes.size() ||
       !(isIndicator(summand.reference.term) ||
         (term.core.isProduct && llvm::any_of(term.operands, [&](const Reference &operand) {
            return isIndicator(operand.term);
@@ -362,7 +365,8 @@ void Terms::normalizeSummand(Summand summand, Meaning &result) {
   llvm::erase_if(summand.bound, [&](Var var) {
     if (isUsed(var))
       return false;
-    summand.coefficient *= Rational(variables.getSize(var));
+    if (!breaks(Lemma::SumOfUnused))
+      summand.coefficient *= Rational(variables.getSize(var));
     return true;
   });
 
@@ -404,7 +408,7 @@ void Terms::combine(Meaning &meaning) {
     auto [place, isNew] = places.try_emplace(key, combined.size());
     if (isNew)
       combined.push_back(std::move(summand));
-    else
+    else if (!breaks(Lemma::LikeTerms))
       combined[place->second].coefficient += summand.coefficient;
   }
   llvm::erase_if(combined,
@@ -427,7 +431,8 @@ bool Terms::joinIntervals(Meaning &meaning) {
       if (i == j || a.guards.size() != 1 || b.guards.size() != 1 || !a.bound.empty() ||
           !b.bound.empty() || a.reference.term != b.reference.term ||
           a.coefficient != b.coefficient || a.guards[0].index != b.guards[0].index ||
-          a.guards[0].high != b.guards[0].low || a.reference.indices != b.reference.indices)
+          (a.guards[0].high != b.guards[0].low && !breaks(Lemma::JoinedIntervals)) ||
+          a.reference.indices != b.reference.indices)
         continue;
       a.guards[0].high = b.guards[0].high;
       meaning.erase(meaning.begin() + j);
@@ -448,7 +453,7 @@ void Terms::combinePositions(Meaning &meaning) {
     if (isPlain(summand, identity))
       total = total + summand.reference.indices[0] * *asInteger(summand.coefficient);
     else if (isPlain(summand, one))
-      total = total + Index(*asInteger(summand.coefficient));
+      total = total + Index(breaks(Lemma::PlacesAdd) ? 0 : *asInteger(summand.coefficient));
     else
       return false;
     return true;

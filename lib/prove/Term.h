@@ -15,6 +15,7 @@
 #define CLEAVE_LIB_PROVE_TERM_H
 
 #include "lib/prove/Index.h"
+#include "lib/prove/Lemma.h"
 
 #include "mlir/Analysis/Presburger/Fraction.h"
 #include "llvm/ADT/StringMap.h"
@@ -130,6 +131,10 @@ public:
   void setDeadline(std::chrono::steady_clock::time_point time) { deadline = time; }
   bool isLate();
 
+  /// For tests of the tests: makes the lemma wrong.
+  void breakLemma(Lemma lemma) { broken = lemma; }
+  bool breaks(Lemma lemma) const { return broken == lemma; }
+
   /// Merges digits among `vars` that all of `indices` use as one, and rewrites these; `outer` has
   /// each digit that remains as a combination of those before.
   void mergeDigits(llvm::ArrayRef<Index *> indices, llvm::SmallVectorImpl<Var> &vars,
@@ -141,6 +146,7 @@ private:
   TermId one, identity;
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   bool late = false;
+  std::optional<Lemma> broken;
   unsigned sinceLook = 0;
 
   TermId intern(llvm::StringRef key, Term term);

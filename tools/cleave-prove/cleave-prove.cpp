@@ -51,6 +51,12 @@ static cl::opt<std::string> inputsOption("counterexample", cl::cat(category),
                                          cl::desc("Keep the inputs of the run in this file"));
 static cl::opt<uint64_t> seedOption("seed", cl::cat(category), cl::init(0),
                                     cl::desc("Seed of the random inputs"));
+// For developers: CONTRIBUTING.md.
+static cl::opt<std::string>
+    breakOption("break-lemma", cl::cat(category), cl::Hidden, cl::value_desc("name"),
+                cl::desc("Make this lemma wrong: a test of the tests. What is proved then is not"));
+static cl::opt<bool> listLemmasOption("list-lemmas", cl::cat(category), cl::Hidden,
+                                      cl::desc("Print the lemmas by name, with what they say"));
 static cl::opt<bool> jsonOption("json", cl::cat(category), cl::desc("Print the answer as JSON"));
 
 static int fail(const llvm::Twine &message) {
@@ -238,10 +244,18 @@ int main(int argc, char **argv) {
           "device.\nExit status: 0 proved, 1 refuted, 2 unknown, 3 bad input\n",
           &llvm::errs()))
     return BadInput;
+  if (listLemmasOption) {
+    for (const prove::LemmaInfo &lemma : prove::getLemmas())
+      llvm::outs() << lemma.name << ": " << lemma.claim << "\n";
+    return Proved;
+  }
   if (globalOption.empty() || localOption.empty())
     return fail("expected two programs: cleave-prove GLOBAL LOCAL");
   if (!(limitOption > 0))
     return fail("--time-limit: expected more than 0 seconds");
+  std::optional<prove::Lemma> broken;
+  if (!breakOption.empty() && !(broken = prove::findLemma(breakOption)))
+    return fail("--break-lemma: unknown lemma '" + breakOption + "' (--list-lemmas names all)");
   auto limit = std::chrono::duration<double>(std::min<double>(limitOption, 1e6));
   auto deadline = std::chrono::steady_clock::now() +
                   std::chrono::duration_cast<std::chrono::steady_clock::duration>(limit);
@@ -266,11 +280,12 @@ int main(int argc, char **argv) {
       return fail("expected programs before they are lowered, found ops of the exec dialect: an "
                   "executable program is checked against what it was lowered from, by "
                   "--verify-exec");
-  mlir::FailureOr<Proof> proof = prove::prove(*global, *local, deadline);
+  mlir::FailureOr<Proof> proof = prove::prove(*global, *local, {deadline, broken});
   if (failed(proof))
     return BadInput;
   std::optional<Execution> execution;
-  if (!proof->isProved && executeOption)
+  // What a wrong lemma leaves unproved says nothing.
+  if (!proof->isProved && executeOption && !broken)
     execution = prove::execute(
         *global, *local,
         {globalOption, localOption, weightsOption, inputsOption, seedOption, deadline});

@@ -1,0 +1,103 @@
+//===- Lemma.h - what a proof rests on, by name ----------------------*- C++ -*-===//
+//
+// Each lemma is an equation that the prover takes for granted, with the place in the code where it
+// is used. Tests execute each of them in PyTorch, and break each in turn: then something wrong is
+// proved, or something right is not any more.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LIB_PROVE_LEMMA_H
+#define CLEAVE_LIB_PROVE_LEMMA_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <optional>
+
+namespace cleave::prove {
+
+// clang-format off
+#define CLEAVE_PROVE_LEMMAS(X)                                                                     \
+  /* Sums and conditions (Term.cpp, MakeTerm.cpp) */                                               \
+  X(ConditionHolds, "condition-holds", "a condition on places that all of them fulfil is none")    \
+  X(ConditionSolved, "condition-solved", "of a sum over a digit that a condition fixes, one term is left, where the digit has that value") \
+  X(ConditionChosen, "condition-chosen", "a sum over a digit that only a condition mentions counts the values that fulfil it") \
+  X(SumOfUnused, "sum-of-unused", "a sum over a digit that nothing depends on is as many times its term") \
+  X(MergedDigits, "merged-digits", "two digits that are always read as one number are one digit")  \
+  X(SumInwards, "sum-inwards", "a sum of values of a linear op is the op's value of the sum")      \
+  X(RowsOfPart, "rows-of-part", "what says which row of a part is named says which row of the whole") \
+  X(LikeTerms, "like-terms", "of equal terms the coefficients are added")                          \
+  X(JoinedIntervals, "joined-intervals", "what holds before a place and behind it holds everywhere") \
+  X(PlacesAdd, "places-add", "places are integers: sums of them and of numbers are places")        \
+  X(FactorOfLinear, "factor-of-linear", "a factor of a linear op's operand is one of its value")   \
+  X(ProductCommutes, "product-commutes", "the factors of a product have no order")                 \
+  X(ProductWithOne, "product-with-one", "a product with one is the other factor")                  \
+  X(LinearOfZero, "linear-of-zero", "a linear op's value of zero is zero")                         \
+  /* Arithmetic, constants, and parts of tensors (AtenMeaning.cpp) */                              \
+  X(Copy, "copy", "a copy in the same type is its operand")                                        \
+  X(Reshape, "reshape", "a view has the same elements in row-major order")                         \
+  X(Slice, "slice", "an element of a slice is one of the whole, 'start' later")                    \
+  X(Select, "select", "a selected element is that at the index")                                   \
+  X(Sum, "sum", "additions and subtractions are sums with factors")                                \
+  X(Product, "product", "products of elements, and sums of them along a contracted dimension")     \
+  X(BiasOnce, "bias-once", "'addmm' adds its bias once, not with each term")                       \
+  X(Quotient, "quotient", "a quotient is linear in its numerator alone")                           \
+  X(Constant, "constant", "filled tensors are numbers")                                            \
+  X(Range, "range", "'arange' counts places from 'start'")                                         \
+  /* Ops by their sharding rules (RuleMeaning.cpp) */                                              \
+  X(WholeDims, "whole-dims", "an op reads along dimensions that its rule keeps whole")             \
+  X(Mean, "mean", "a mean is the sum by the number of its terms")                                  \
+  X(Move, "move", "ops that only move elements are changes of places")                             \
+  X(ConversionIsOp, "conversion-is-op", "a conversion to another type is not linear")              \
+  X(LossByCount, "loss-by-count", "the gradient of a mean loss is by the number of elements")      \
+  /* Indices that are data, and classes (LookupMeaning.cpp, ScatterMeaning.cpp) */                 \
+  X(RowNamed, "row-named", "a row of a table is the sum of all rows, each times whether it is named") \
+  X(MarkSaysWhere, "mark-says-where", "where a row is named, a mark on its index is one on places") \
+  X(MarkLimits, "mark-limits", "an index that is not marked lies between the mark's limits")       \
+  X(KnownPlace, "known-place", "an index that is a place names a row if it lies among them")       \
+  X(SameLookUp, "same-look-up", "indices name rows if the program of one device looks them up so") \
+  X(FilledRow, "filled-row", "a marked index names the row with which it is filled")               \
+  X(PaddingRow, "padding-row", "an embedding's gradient has nothing at its padding row")           \
+  X(ZeroWhereMarked, "zero-where-marked", "what is filled with zero where a mark holds is left elsewhere") \
+  X(TargetsMean, "targets-mean", "a mean loss of targets is by the number of those that count")    \
+  X(TargetsGradient, "targets-gradient", "and so is its gradient")                                 \
+  X(MaxOfMax, "max-of-max", "a maximum of maxima is one maximum")                                  \
+  X(LogSoftmax, "log-softmax", "the logarithm of a softmax is made of a maximum, exponentials and their sum") \
+  X(LogSoftmaxGradient, "log-softmax-gradient", "its gradient takes off the sum of all, by the classes' shares") \
+  X(RowsAdded, "rows-added", "'index_add' leaves what was there, plus each source at the row that it names") \
+  /* Random numbers (RandomMeaning.cpp) */                                                         \
+  X(DrawByPlace, "draw-by-place", "a random number is a function of its place in the stream and in the tensor") \
+  X(MemoryOrder, "memory-order", "'mt19937' deals out numbers in the order of memory")             \
+  X(DropoutMask, "dropout-mask", "dropout is a product with noise")                                \
+  /* Communication (DistMeaning.cpp), and the signature (Prove.cpp) */                             \
+  X(ReduceSum, "reduce-sum", "a reduction adds the values of all ranks along the axes")            \
+  X(ReduceMean, "reduce-mean", "an average is the sum by the number of ranks")                     \
+  X(ReduceMax, "reduce-max", "a maximum over ranks is one over the digits of their places")        \
+  X(ReduceSame, "reduce-same", "a minimum of what is the same on all ranks is that")               \
+  X(Gather, "gather", "gathered parts lie in the order of the ranks' places")                      \
+  X(Shard, "shard", "a rank's part is that at its place")                                          \
+  X(Broadcast, "broadcast", "all ranks have what the root has")                                    \
+  X(Shift, "shift", "a rank has what the one 'by' places before it had")                           \
+  X(AxisIndex, "axis-index", "places along several axes count like digits, major first")           \
+  X(FirstKeeps, "first-keeps", "of what all have, as a term of a sum, only the first rank's counts") \
+  X(PartialResult, "partial-result", "results that are terms of a sum are added up")
+// clang-format on
+
+enum class Lemma : uint8_t {
+#define CLEAVE_PROVE_LEMMA(id, name, claim) id,
+  CLEAVE_PROVE_LEMMAS(CLEAVE_PROVE_LEMMA)
+#undef CLEAVE_PROVE_LEMMA
+};
+
+struct LemmaInfo {
+  Lemma lemma;
+  llvm::StringRef name, claim;
+};
+
+/// All lemmas, in the order of the table.
+llvm::ArrayRef<LemmaInfo> getLemmas();
+std::optional<Lemma> findLemma(llvm::StringRef name);
+
+} // namespace cleave::prove
+
+#endif // CLEAVE_LIB_PROVE_LEMMA_H
