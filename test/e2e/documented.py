@@ -14,6 +14,7 @@ ELSEWHERE = {
     "cuda=": "needs ptxas: test/passes/lowering/compile-kernels-cuda.mlir",
     "--load-pass-plugin": "the examples out of tree: examples/check_installed.sh",
     "--my-pass": "a placeholder",
+    "--prove-each": "remarks: test/e2e/test_prove_each.py",
     "--print-sharding-rules": "prints: test/passes/placement/print-sharding-rules.mlir",
     "--mlir-print-ir-before-all": "prints",
     "--mlir-print-debuginfo": "prints",

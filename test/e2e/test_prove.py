@@ -27,7 +27,8 @@ def local(build_dir, model):
             made[key] = stem.with_suffix(".local.mlir")
             subprocess.run(
                 [build_dir / "bin" / "cleave-opt", program, f"--annotate-placements=plan={plan}",
-                 "--propagate-placements", "--partition", *passes, "--mlir-print-debuginfo", "-o", made[key]],
+                 "--propagate-placements", "--partition", *passes, "--prove-each", "--mlir-print-debuginfo", "-o",
+                 made[key]],
                 check=True, env=ENVIRONMENT, timeout=120,
             )  # fmt: skip
         return whole(name), made[key]

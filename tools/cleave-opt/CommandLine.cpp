@@ -103,7 +103,7 @@ static const OptionGroup optionGroups[] = {
      {"pass-pipeline", "p", "load-", "dump-pass-pipeline", "run-reproducer", "irdl-file",
       "mlir-pass-pipeline", "mlir-generate-reproducer"}},
     {"Printing programs", {"mlir-print", "mlir-elide", "mlir-use-nameloc"}},
-    {"Checks", {"verify", "error-limit", "mlir-very-unsafe"}},
+    {"Checks", {"verify", "prove-each", "error-limit", "mlir-very-unsafe"}},
     {"Time and statistics", {"mlir-timing", "mlir-pass-statistics", "mlir-output-format"}},
     {"Debugging MLIR itself", {""}},
 };

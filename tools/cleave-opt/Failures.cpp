@@ -26,9 +26,8 @@ static llvm::cl::opt<unsigned>
 
 struct Failures::State {
   unsigned errors = 0;
-  /// The argument of the first pass that failed, and whether it is the check after it that did.
-  std::string pass;
-  bool isCheck = false;
+  /// The argument of the first pass that failed, and the check after it if that is what did.
+  std::string pass, check;
 };
 
 namespace {
@@ -42,11 +41,11 @@ template <typename Note> struct NotePass : PassInstrumentation {
 Failures::Failures() : state(std::make_shared<State>()) {}
 Failures::~Failures() = default;
 
-void Failures::addFailedCheck(llvm::StringRef pass) {
+void Failures::addFailedCheck(llvm::StringRef pass, llvm::StringRef check) {
   if (!state->pass.empty())
     return;
   state->pass = pass.str();
-  state->isCheck = true;
+  state->check = check.str();
 }
 
 void Failures::watch(PassManager &manager) {
@@ -69,8 +68,8 @@ void Failures::report(llvm::raw_ostream &os) const {
   if (state->pass.empty())
     return;
   llvm::WithColor::error(os, "cleave-opt");
-  if (state->isCheck)
-    os << "the type check after --" << state->pass << " failed\n";
+  if (!state->check.empty())
+    os << "the " << state->check << " after --" << state->pass << " failed\n";
   else
     os << "--" << state->pass << " failed\n";
 }

@@ -23,8 +23,8 @@ public:
 
   /// Watches the passes that `manager` runs.
   void watch(mlir::PassManager &manager);
-  /// Says that what `pass` left did not pass its check.
-  void addFailedCheck(llvm::StringRef pass);
+  /// Says that what `pass` left did not pass this check.
+  void addFailedCheck(llvm::StringRef pass, llvm::StringRef check = "type check");
   /// The last lines of the run.
   void report(llvm::raw_ostream &os) const;
 

@@ -4,6 +4,7 @@
 #include "lib/memory/verify/Verify.h"
 #include "lib/typing/Check.h"
 #include "tools/cleave-opt/CommandLine.h"
+#include "tools/cleave-opt/ProveEach.h"
 
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassInstrumentation.h"
@@ -58,6 +59,8 @@ void cleave::addPhaseChecks(MlirOptMainConfig &config, Failures &failures) {
       failures.watch(pm);
     if (verifyTypes)
       pm.addInstrumentation(std::make_unique<CheckPhases>(failures));
+    // Types first: what they refuse needs no proof.
+    addProofs(pm, failures);
     return asked.setupPassPipeline(pm);
   });
 }

@@ -1,0 +1,85 @@
+"""The tests of sharding rules see a wrong one: of each op, a rule that is changed in one claim does not hold of PyTorch.
+
+`cleave-prove` trusts the rules, so that a test which could not fail would hide a false proof.
+"""
+
+import copy
+import random
+import sys
+from pathlib import Path
+
+import combinations_cover
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "dialects/aten/Inputs")]
+import sharding_claims as claims  # noqa: E402
+from test_sharding_rules import NOTHING_CLAIMED, RANDOM, one_thread, ops, rules_of, tested  # noqa: E402, F401: fixtures
+
+
+# Of scalars; and each part of many random marks has one that holds, as the whole has.
+NOT_SEEN = {"lift_fresh_copy", "any"}
+
+
+def broken_rules(rule, indexes):
+    """(what, rule) for each claim that can be turned into another one."""
+
+    def changed(what, change):
+        other = copy.deepcopy(rule)
+        change(other)
+        return what, other
+
+    def set_factor(factor, **values):
+        return lambda other: other["factors"][factor].update(values)
+
+    # First what changes no shape: PyTorch's kernels do not survive all indices.
+    for i in range(len(rule["operands"])):
+        if not any(i in group["operands"] for group in rule["linear"]):
+            group = {"operands": [i], "results": list(range(len(rule["results"]))), "moves": False}
+            yield changed(f"linear in operand {i}", lambda other, group=group: other["linear"].append(group))
+    for at in range(len(rule["linear"])):
+        yield changed("moves", lambda other, at=at: other["linear"][at].update(moves=not other["linear"][at]["moves"]))
+    for factor, entry in enumerate(rule["factors"]):
+        if entry["size"] > 1 and entry["whole"] is None and any(not claims.has(dims, factor) for dims in rule["results"]):
+            other = "sum" if entry["reduction"] == "none" else "none"
+            yield changed(f"{entry['name']} by {other}", set_factor(factor, reduction=other))
+    if rule["size_attributes"]:
+        yield changed("no attribute has a part's size", lambda other: other.update(size_attributes=[]))
+    if indexes:
+        return
+    for factor, entry in enumerate(rule["factors"]):
+        if entry["size"] > 1 and entry["whole"] is not None:
+            yield changed(f"{entry['name']} may be cut", set_factor(factor, whole=None))
+            yield changed(f"{entry['name']} is summed", set_factor(factor, whole=None, reduction="sum"))
+        for i, dims in enumerate(rule["operands"]):
+            if entry["size"] > 1 and entry["whole"] is None and claims.has(dims, factor):
+                # A factor of its own: the operand is taken whole.
+                def detach(rule, i=i, entry=entry, factor=factor):
+                    new = len(rule["factors"])
+                    rule["factors"].append({**entry, "name": "own", "whole": "it is another one"})
+                    rule["operands"][i] = [[new if f == factor else f for f in dim] for dim in rule["operands"][i]]
+
+                yield changed(f"operand {i} does not have {entry['name']}", detach)
+
+
+def is_refused(call, rule, seed):
+    try:
+        claims.check_call(call, rule, seed)
+    except (claims.Broken, RuntimeError, IndexError):  # PyTorch refuses parts that do not fit together
+        return True
+    return False
+
+
+def test_each_rule_can_be_seen_to_be_wrong(tested):  # noqa: F811
+    seed = combinations_cover.seed()
+    chosen = random.Random(seed)
+    seen = {}
+    calls = list(tested)
+    chosen.shuffle(calls)
+    for _, call, rule in calls:
+        op = call.op.mnemonic
+        if seen.get(op) or op in NOTHING_CLAIMED | RANDOM | claims.UNINITIALIZED:
+            continue
+        indexes = any(name.startswith(("ind", "target")) for name, _ in call.names())
+        seen[op] = any(is_refused(call, wrong, seed) for _, wrong in broken_rules(rule, indexes))
+    assert len(seen) > 100
+    unseen = sorted(op for op, is_seen in seen.items() if not is_seen)
+    assert set(unseen) <= NOT_SEEN, f"nobody sees that their rules are wrong: {unseen}"
