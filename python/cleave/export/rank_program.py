@@ -1,0 +1,183 @@
+"""Reads what one rank of a distributed program runs: a graph of ATen ops and functional collectives, as a local program.
+
+The graph is one of `make_fx` or AOT Autograd, traced under PyTorch's fake process group, so that one process traces any rank of
+any mesh. A layout says what the graph does not: the mesh, which axes a process group is, and how inputs and outputs lie.
+`cleave-prove` then compares it with the program of one device, written from a graph without communication and the same names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import torch
+
+from cleave.export.errors import ExportError
+from cleave.export.operators import bind, schema_name
+from cleave.export.roles import Role
+from cleave.export.tensor_function import TensorFunction
+from cleave.export.text import Unsupported, string
+
+_REDUCTIONS = ("sum", "avg", "max", "min", "product")
+_KINDS = ("R", "P")
+
+
+@dataclasses.dataclass(frozen=True)
+class RankLayout:
+    """What a rank's graph does not say of itself.
+
+    mesh: sizes of the axes, major first.
+    groups: for the name of each process group in the graph, its axes, major first.
+    inputs: for each argument of the graph, in order, its name and how it lies: `{"tp": 1}` is a shard along dimension 1, `{"tp": "P"}` a
+        term of a sum; an axis that is not named has the same tensor on all ranks.
+    outputs: the same for each result.
+    """
+
+    mesh: Mapping[str, int]
+    groups: Mapping[str, tuple[str, ...]]
+    inputs: tuple[tuple[str, Mapping[str, int | str]], ...]
+    outputs: tuple[tuple[str, Mapping[str, int | str]], ...]
+
+    @classmethod
+    def from_json(cls, document: dict) -> RankLayout:
+        """Of a file: `{"mesh": {"tp": 2}, "groups": {"0": ["tp"]}, "inputs": [["x", {"tp": 0}]], "outputs": [["y", {}]]}`."""
+        expected = {field.name for field in dataclasses.fields(cls)}
+        if set(document) != expected:
+            raise ExportError(f"expected a layout of {', '.join(sorted(expected))}, found {', '.join(sorted(document))}")
+        return cls(
+            dict(document["mesh"]),
+            {name: tuple(axes) for name, axes in document["groups"].items()},
+            tuple((name, dict(placement)) for name, placement in document["inputs"]),
+            tuple((name, dict(placement)) for name, placement in document["outputs"]),
+        )
+
+    def __post_init__(self):
+        for what, values in (("input", self.inputs), ("output", self.outputs)):
+            names = [name for name, _ in values]
+            if len(set(names)) < len(names):
+                raise ExportError(f"expected a name of its own for each {what}, found {', '.join(names)}")
+            for name, placement in values:
+                for axis, on in placement.items():
+                    self._check_axis(axis, f"{what} '{name}'")
+                    if not (isinstance(on, int) and on >= 0) and on not in _KINDS:
+                        raise ExportError(f"{what} '{name}': expected a dimension, \"P\" or \"R\" on '{axis}', found {on!r}")
+        for group, axes in self.groups.items():
+            for axis in axes:
+                self._check_axis(axis, f"group '{group}'")
+
+    def _check_axis(self, axis: str, where: str):
+        if axis not in self.mesh:
+            raise ExportError(f"{where} names axis '{axis}', which the mesh does not have (it has {', '.join(self.mesh)})")
+
+    def placement(self, placement: Mapping[str, int | str]) -> str:
+        """As the attribute; axes that shard one dimension are major in the order of the mapping."""
+        order: dict[int, int] = {}
+        parts = {}
+        for axis, on in placement.items():
+            if isinstance(on, int):
+                parts[axis] = f"S({on}, {order.setdefault(on, 0)})"
+                order[on] += 1
+            else:
+                parts[axis] = on
+        return "#dist.on<@mesh, " + ", ".join(f"{axis} = {parts.get(axis, 'R')}" for axis in self.mesh) + ">"
+
+
+def write_rank_program(graph: torch.fx.GraphModule, layout: RankLayout, name: str = "rank") -> str:
+    """The program of each rank, without types: only arguments and results have placements.
+
+    Raises `ExportError` for what has no op, such as a collective along a group that the layout does not name.
+    """
+    return RankFunction(graph, name, layout).text
+
+
+def write_device_program(graph: torch.fx.GraphModule, layout: RankLayout, name: str = "device") -> str:
+    """The program of one device, whose inputs and outputs have the layout's names."""
+    return RankFunction(graph, name, dataclasses.replace(layout, groups={}), is_whole=True).text
+
+
+@dataclasses.dataclass(frozen=True)
+class _Placed(Role):
+    """A role, and beside it how the argument or result lies."""
+
+    placement: str | None = None
+
+    def __str__(self) -> str:
+        placement = f", dist.placement = {self.placement}" if self.placement else ""
+        return super().__str__() + placement
+
+
+class RankFunction(TensorFunction):
+    """A function of tensors with collectives, whose arguments and results say how they lie."""
+
+    def __init__(self, graph: torch.fx.GraphModule, name: str, layout: RankLayout, is_whole: bool = False):
+        self._layout = layout
+        self._is_whole = is_whole
+        arguments = [node for node in graph.graph.nodes if node.op == "placeholder"]
+        if len(arguments) != len(layout.inputs):
+            raise ExportError(f"expected {len(layout.inputs)} arguments, as the layout has inputs, found {len(arguments)}")
+        super().__init__(graph, name)
+
+    def _write(self, name: str) -> str:
+        text = super()._write(name)
+        if self._is_whole:
+            return text
+        axes = ", ".join(f"{string(axis)} = {size}" for axis, size in self._layout.mesh.items())
+        return text.replace("  train.program\n", f"  train.program\n  dist.mesh @mesh [{axes}]\n", 1)
+
+    def _add_argument(self, name: str, type_: str, role: Role) -> str:
+        if role.kind != "input":
+            raise ExportError("found a tensor that is neither an input nor computed from them; expected all to be inputs")
+        arguments = [node.name for node in self._graph.graph.nodes if node.op == "placeholder"]
+        own, placement = self._layout.inputs[arguments.index(name)]
+        return super()._add_argument(own, type_, _Placed("input", own, placement=self._attribute(placement)))
+
+    def _attribute(self, placement) -> str | None:
+        return None if self._is_whole else self._layout.placement(placement)
+
+    def _add_results(self):
+        returned = super()._add_results()
+        if len(returned) != len(self._layout.outputs) or len(self.results) != len(returned):
+            raise ExportError(
+                f"expected {len(self._layout.outputs)} different results, as the layout has outputs, found {len(returned)}"
+            )
+        return [
+            (value, type_, _Placed("output", name, placement=self._attribute(placement)))
+            for (value, type_, _), (name, placement) in zip(returned, self._layout.outputs, strict=True)
+        ]
+
+    def _write_call(self, node: torch.fx.Node):
+        if node.target.namespace != "_c10d_functional":
+            return super()._write_call(node)
+        call = schema_name(node.target).split("::")[1].split(".")[0]
+        bound = bind(node.target, node.args, node.kwargs)
+        operand = next(value for value in bound.values() if isinstance(value, torch.fx.Node))
+        if call == "wait_tensor":
+            self._values[node], self._types[node] = self._values[operand], self._types[operand]
+            return
+        if self._is_whole:
+            raise Unsupported("a collective; expected the program of one device")
+        axes = self._layout.groups.get(bound.get("group_name"))
+        if axes is None:
+            raise Unsupported(f"process group '{bound.get('group_name')}', of which the layout does not say which axes it is")
+        size = 1
+        for axis in axes:
+            size *= self._layout.mesh[axis]
+        if bound.get("group_size", size) != size:
+            raise Unsupported(f"a group of {bound['group_size']} ranks; its axes have {size}")
+        reduction = bound.get("reduce_op", "sum")
+        if reduction not in _REDUCTIONS:
+            raise Unsupported(f"the reduction '{reduction}'")
+        forms = {
+            "all_reduce": f"all_reduce {reduction}({{}})",
+            "all_gather_into_tensor": "all_gather({}) dim 0",
+            "reduce_scatter_tensor": f"reduce_scatter {reduction}({{}}) dim 0",
+        }
+        if call not in forms:
+            raise Unsupported("a collective that is not a reduction, a gather or a scatter of it")
+        over = ", ".join(string(axis) for axis in axes)
+        result, before = self._type(node), self._types[operand]
+        value = self._names.fresh(node.name)
+        self._values[node], self._types[node] = value, result
+        text = forms[call].format(self._values[operand])
+        types = before if before == result else f"{before} -> {result}"
+        self._body.append(f"{value} = dist.{text} over @mesh [{over}] : {types} {self._locations.of(node)}")

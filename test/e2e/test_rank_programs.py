@@ -1,0 +1,116 @@
+"""What hand-written trainers run on each rank, traced under PyTorch's fake process group, is proved to be the step of one device, and
+with a known error in it is not."""
+
+import json
+import subprocess
+
+import pytest
+import rank_trainers
+import torch
+import torch.distributed as dist
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+from cleave.export.errors import ExportError
+from cleave.export.rank_program import RankLayout, write_device_program, write_rank_program
+
+RANKS = 8
+
+
+@pytest.fixture(scope="module")
+def group():
+    dist.init_process_group("fake", store=FakeStore(), rank=3, world_size=RANKS)
+    yield dist.group.WORLD
+    dist.destroy_process_group()
+
+
+def trace(function, shapes, **options):
+    inputs = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    return make_fx(lambda *given: function(*given, **options), tracing_mode="fake")(*inputs)
+
+
+def part(shape, on):
+    return [size // RANKS if on.get("tp") == dim else size for dim, size in enumerate(shape)]
+
+
+@pytest.fixture
+def prove(build_dir, tmp_path, group):
+    def run(name, bug=None):
+        function, shapes, takes, gives, _ = rank_trainers.TRAINERS[name]
+        layout = RankLayout.from_json({
+            "mesh": {"tp": RANKS}, "groups": {group.group_name: ["tp"]},
+            "inputs": list(zip(rank_trainers.NAMES, takes, strict=True)),
+            "outputs": [[f"result {i}", on] for i, on in enumerate(gives)],
+        })  # fmt: skip
+        local = [part(shape, on) for shape, on in zip(shapes, takes, strict=True)]
+        texts = {
+            "device": write_device_program(trace(function, shapes), layout),
+            "rank": write_rank_program(trace(function, local, group=group, ranks=RANKS, bug=bug), layout),
+        }
+        for stem, text in texts.items():
+            (tmp_path / f"{stem}.mlir").write_text(text)
+        result = subprocess.run(
+            [build_dir / "bin" / "cleave-prove", tmp_path / "device.mlir", tmp_path / "rank.mlir", "--json", "--execute=false"],
+            capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert result.returncode in (0, 2), result.stderr
+        return json.loads(result.stdout), texts["rank"]
+
+    return run
+
+
+@pytest.mark.parametrize("name", rank_trainers.TRAINERS)
+def test_trainers_are_proved(prove, name):
+    answer, text = prove(name)
+    assert answer["answer"] == "proved", answer["findings"]
+    assert answer["results"] == len(rank_trainers.TRAINERS[name][3])
+    assert "dist." in text and "tensor<16x8xf64, " not in text
+
+
+@pytest.mark.parametrize(
+    "name, bug", [(name, bug) for name, trainer in rank_trainers.TRAINERS.items() for bug in trainer[-1]]
+)
+def test_known_errors_are_not(prove, name, bug):
+    answer, _ = prove(name, bug)
+    assert answer["answer"] == "unknown" and answer["findings"], answer
+
+
+def layout(**changes):
+    document = {"mesh": {"tp": RANKS}, "groups": {}, "inputs": [["x", {}]], "outputs": [["y", {}]]}
+    return RankLayout.from_json({**document, **changes})
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"inputs": [["x", {"dp": 0}]]}, "input 'x' names axis 'dp', which the mesh does not have"),
+        ({"inputs": [["x", {"tp": "S"}]]}, "expected a dimension"),
+        ({"groups": {"0": ["dp"]}}, "group '0' names axis 'dp'"),
+        ({"outputs": [["y", {}], ["y", {}]]}, "expected a name of its own for each output"),
+        ({"more": 1}, "expected a layout of groups, inputs, mesh, outputs, found"),
+    ],
+)
+def test_layouts_are_checked(changes, message):
+    with pytest.raises(ExportError, match=message):
+        layout(**changes)
+
+
+def test_what_a_rank_runs_is_checked(group):
+    import torch.distributed._functional_collectives as funcol
+
+    def trace_one(function):
+        return make_fx(function, tracing_mode="fake")(torch.randn(8, 4))
+
+    summed = trace_one(lambda x: [funcol.all_reduce(x, "sum", group)])
+    with pytest.raises(ExportError, match="process group .* of which the layout does not say which axes it is"):
+        write_rank_program(summed, layout())
+    with pytest.raises(ExportError, match="a collective; expected the program of one device"):
+        write_device_program(summed, layout())
+    gathered = trace_one(lambda x: [funcol.all_gather_tensor(x, 0, group)])
+    with pytest.raises(ExportError, match="a group of 8 ranks; its axes have 2"):
+        write_rank_program(gathered, layout(mesh={"tp": 2}, groups={group.group_name: ["tp"]}))
+    exchanged = trace_one(lambda x: [funcol.all_to_all_single(x, None, None, group)])
+    with pytest.raises(ExportError, match="a collective that is not a reduction"):
+        write_rank_program(exchanged, layout(groups={group.group_name: ["tp"]}))
+    with pytest.raises(ExportError, match="expected 2 arguments, as the layout has inputs, found 1"):
+        write_rank_program(summed, layout(inputs=[["x", {}], ["z", {}]]))
