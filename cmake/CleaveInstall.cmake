@@ -1,6 +1,6 @@
 # The install tree: tools, headers, archives, and a package that find_package(Cleave) finds.
 #
-#   bin/                  cleave-opt, cleave-run, cleave-sim, cleave-lsp-server, cleave-reduce
+#   bin/                  cleave-opt, cleave-run, cleave-sim, cleave-lsp-server, cleave-plan, cleave-reduce
 #   include/              the public API, as "cleave/X.h"
 #   include/cleave/       the source tree's headers, as "dialects/dist/Dist.h"
 #   lib/, lib/cmake/Cleave/

@@ -1,0 +1,95 @@
+// The bounds of docs/planner.md.
+#include "lib/plan/Bound.h"
+
+#include "llvm/Support/ErrorHandling.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace cleave::plan;
+namespace cost = cleave::cost;
+
+/// The shortest time of a product that ranks divide evenly along some of its dimensions.
+static double leastSeconds(const cost::Device &device, const cost::MatrixProduct &product,
+                           double parts) {
+  double best = cost::timeOf(device, product);
+  auto ranks = int64_t(parts);
+  for (int64_t batch = 1; batch <= ranks; ++batch)
+    for (int64_t rows = 1; ranks % batch == 0 && rows <= ranks / batch; ++rows)
+      for (int64_t columns = 1; ranks / batch % rows == 0 && columns <= ranks / batch / rows;
+           ++columns) {
+        if (ranks / batch / rows % columns)
+          continue;
+        cost::MatrixProduct part = product;
+        part.batch /= double(batch);
+        part.m /= double(rows);
+        part.n /= double(columns);
+        part.k /= double(ranks / batch / rows / columns);
+        best = std::min(best, cost::timeOf(device, part));
+      }
+  return best;
+}
+
+double cleave::plan::leastSeconds(const cost::Device &device, const cost::OpWork &op,
+                                  double parts) {
+  double launched = op.kernels * device.kernelSeconds;
+  switch (op.kind) {
+  case cost::OpWork::Product:
+    return ::leastSeconds(device, op.product, parts) + launched;
+  case cost::OpWork::Attention:
+    // Without tiles none are idle.
+    return cost::attentionTime(device, op.flops / parts, /*tiles=*/0, op.width) + launched;
+  case cost::OpWork::Bytes:
+    return cost::timeOfBytes(device, op.bytes / parts) + launched;
+  case cost::OpWork::Communication:
+    return 0;
+  }
+  llvm_unreachable("not a kind");
+}
+
+double cleave::plan::boundPipeline(double seconds, double ranks, double microbatches,
+                                   bool isPlain) {
+  if (!isPlain)
+    return microbatches * seconds / ranks;
+  return seconds / (1 - std::pow(1 - 1 / microbatches, ranks));
+}
+
+double cleave::plan::boundSchedule(const simulate::CostTable &costs,
+                                   const schedule::Topology &topology, double microbatches,
+                                   bool splitsBackward, bool hasUpdates) {
+  unsigned stages = topology.numStages();
+  auto crosses = [&](unsigned stage) {
+    return topology.rankOf(stage) != topology.rankOf(stage + 1);
+  };
+  // When a microbatch reaches a stage, and how long its gradient takes from there to the front.
+  std::vector<double> start(stages, 0), way(stages, 0);
+  for (unsigned stage = 0; stage + 1 < stages; ++stage) {
+    const simulate::StageCost &cost = costs.of(stage);
+    double back = splitsBackward ? cost.input : cost.fullBackward();
+    start[stage + 1] = start[stage] + cost.forward + (crosses(stage) ? cost.sendForward : 0);
+    way[stage + 1] = way[stage] + back + (crosses(stage) ? costs.of(stage + 1).sendBackward : 0);
+  }
+  unsigned front = topology.rankOf(0);
+  auto updateOf = [&](unsigned rank) {
+    double sum = 0;
+    for (unsigned stage : topology.stagesOf(rank))
+      sum += hasUpdates ? costs.of(stage).optimizer : 0;
+    return sum;
+  };
+  double after = updateOf(front) + (splitsBackward ? costs.of(0).weight : 0);
+  double bound = 0;
+  for (unsigned rank = 0; rank < topology.numRanks(); ++rank) {
+    // Stages come in rising order: none of the rank starts earlier, or is nearer to the front.
+    unsigned first = topology.stagesOf(rank).front();
+    double work = 0, weights = 0;
+    for (unsigned stage : topology.stagesOf(rank)) {
+      const simulate::StageCost &cost = costs.of(stage);
+      work += cost.forward + (splitsBackward ? cost.input + cost.weight : cost.fullBackward());
+      weights += splitsBackward ? cost.weight : 0;
+    }
+    bound = std::max(bound, start[first] + microbatches * work + updateOf(rank));
+    // The last gradient of its first stage goes on to the front; weight gradients may come later.
+    bound = std::max(bound, start[first] + microbatches * (work - weights) + way[first] + after);
+  }
+  return bound;
+}

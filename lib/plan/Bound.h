@@ -1,0 +1,31 @@
+//===- Bound.h - what no plan's step can be shorter than ------------*- C++ -*-===//
+//
+// Lower bounds of the simulated time of a step, from what little is known at each point of a
+// search. docs/planner.md has the proofs.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef CLEAVE_LIB_PLAN_BOUND_H
+#define CLEAVE_LIB_PLAN_BOUND_H
+
+#include "lib/cost/OpWork.h"
+#include "lib/schedule/simulate/CostTable.h"
+
+namespace cleave::plan {
+
+/// Seconds of an op's kernels on one of `parts` ranks that divide it, at the least: as many
+/// operations as its part has, at the rate that the largest product reaches, and its bytes.
+double leastSeconds(const cost::Device &device, const cost::OpWork &op, double parts);
+
+/// The shortest time of `microbatches` microbatches, each of which takes `seconds` on all stages of
+/// a pipeline of `ranks` ranks together. `isPlain`: one stage a rank, and backwards in one piece.
+double boundPipeline(double seconds, double ranks, double microbatches, bool isPlain);
+
+/// The shortest time of any order of passes in which each stage is on the rank that the topology
+/// says, in the unit of `costs`. Updates follow all else on their rank.
+double boundSchedule(const simulate::CostTable &costs, const schedule::Topology &topology,
+                     double microbatches, bool splitsBackward, bool hasUpdates);
+
+} // namespace cleave::plan
+
+#endif // CLEAVE_LIB_PLAN_BOUND_H

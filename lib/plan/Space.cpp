@@ -1,0 +1,178 @@
+// All plans of a space, in a fixed order.
+#include "lib/plan/Space.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace cleave::plan;
+
+/// Schedules by what they need. All but these two need no split of the backward.
+static constexpr struct {
+  llvm::StringLiteral name;
+  int64_t minChunks, maxChunks;
+  bool splitsBackward;
+} schedules[] = {
+    {"1f1b", 1, 1, false},
+    {"gpipe", 1, 1, false},
+    {"zb-h1", 1, 1, true},
+    {"zb-h2", 1, 1, true},
+    {"interleaved-1f1b", 2, 4, false},
+    {"looped-bfs", 2, 4, false},
+    {"interleaved-zero-bubble", 2, 4, true},
+    {"zbv", 2, 2, true},
+    {"dualpipev", 2, 2, true},
+    {"v-half", 2, 2, true},
+    {"v-min", 2, 2, true},
+};
+static constexpr int64_t chunkCounts[] = {1, 2, 4};
+static constexpr Recompute recomputes[] = {Recompute::Cheap, Recompute::None, Recompute::Full};
+static constexpr Sharding shardings[] = {Sharding::Replicated, Sharding::FsdpOnce, Sharding::Fsdp};
+
+llvm::StringRef cleave::plan::getName(Key key) {
+  static constexpr llvm::StringLiteral names[numKeys] = {
+      "dp",         "tp",     "pp",        "neighbours", "sequence",
+      "parameters", "chunks", "recompute", "schedule",   "microbatches"};
+  return names[unsigned(key)];
+}
+
+static llvm::StringRef getName(Sharding sharding) {
+  return sharding == Sharding::Replicated ? "replicated"
+         : sharding == Sharding::Fsdp     ? "fsdp"
+                                          : "fsdp-once";
+}
+
+static llvm::StringRef getName(Recompute recompute) {
+  return recompute == Recompute::None ? "none" : recompute == Recompute::Cheap ? "cheap" : "full";
+}
+
+static std::string getValue(const Layout &layout, Key key, llvm::ArrayRef<ProgramFacts> programs) {
+  switch (key) {
+  case Key::Data:
+    return std::to_string(layout.data);
+  case Key::Tensor:
+    return std::to_string(layout.tensor);
+  case Key::Pipeline:
+    return std::to_string(layout.pipeline);
+  case Key::Order:
+    return layout.dataInside ? "dp" : "tp";
+  case Key::Sequence:
+    return layout.sequence ? "yes" : "no";
+  case Key::Sharding:
+    return ::getName(layout.sharding).str();
+  default:
+    return std::to_string(programs[layout.program].microbatches);
+  }
+}
+
+static std::string getValue(const Shape &shape, Key key) {
+  return key == Key::Chunks ? std::to_string(shape.chunks) : ::getName(shape.recompute).str();
+}
+
+std::string cleave::plan::getValue(const Plan &plan, Key key,
+                                   llvm::ArrayRef<ProgramFacts> programs) {
+  if (key == Key::Schedule)
+    return plan.schedule;
+  if (key == Key::Chunks || key == Key::Recompute)
+    return ::getValue(plan.shape, key);
+  return ::getValue(plan.shape.layout, key, programs);
+}
+
+static bool allows(const Fixed &fixed, Key key, llvm::StringRef value) {
+  return !fixed.get(key) || *fixed.get(key) == value;
+}
+
+static bool allows(const Fixed &fixed, const Layout &layout,
+                   llvm::ArrayRef<ProgramFacts> programs) {
+  return llvm::all_of(
+      std::initializer_list<Key>{Key::Data, Key::Tensor, Key::Pipeline, Key::Order, Key::Sequence,
+                                 Key::Sharding, Key::Microbatches},
+      [&](Key key) { return allows(fixed, key, ::getValue(layout, key, programs)); });
+}
+
+static std::vector<int64_t> listDivisors(int64_t number) {
+  std::vector<int64_t> low, high;
+  for (int64_t divisor = 1; divisor * divisor <= number; ++divisor) {
+    if (number % divisor)
+      continue;
+    low.push_back(divisor);
+    if (divisor * divisor != number)
+      high.push_back(number / divisor);
+  }
+  low.insert(low.end(), high.rbegin(), high.rend());
+  return low;
+}
+
+std::vector<Layout> Space::listLayouts() const {
+  std::vector<Layout> layouts;
+  for (unsigned program = 0; program < programs.size(); ++program) {
+    const ProgramFacts &facts = programs[program];
+    for (int64_t tensor : listDivisors(ranks))
+      for (int64_t pipeline : listDivisors(ranks / tensor)) {
+        Layout layout{program, ranks / tensor / pipeline, tensor, pipeline};
+        if (facts.batch % layout.data || pipeline > facts.layers ||
+            (tensor > 1 && !facts.hasTensorRules))
+          continue;
+        bool hasOrders = layout.data > 1 && tensor > 1 && unit > 0 && layout.data * tensor > unit;
+        for (bool dataInside : {false, true})
+          for (bool sequence : {false, true})
+            for (Sharding sharding : shardings) {
+              layout.dataInside = dataInside;
+              layout.sequence = sequence;
+              layout.sharding = sharding;
+              if ((dataInside && !hasOrders) ||
+                  (sequence && (tensor == 1 || !facts.hasSequenceRules)) ||
+                  (sharding != Sharding::Replicated && layout.data == 1) ||
+                  !allows(fixed, layout, programs))
+                continue;
+              layouts.push_back(layout);
+            }
+      }
+  }
+  return layouts;
+}
+
+std::vector<Shape> Space::listShapes(const Layout &layout) const {
+  std::vector<Shape> shapes;
+  for (int64_t chunks : chunkCounts)
+    for (bool splits : {false, true})
+      for (Recompute recompute : recomputes) {
+        Shape shape{layout, chunks, recompute, splits};
+        if (shape.numStages() > programs[layout.program].layers && shape.numStages() > 1)
+          continue;
+        if (allows(fixed, Key::Chunks, ::getValue(shape, Key::Chunks)) &&
+            allows(fixed, Key::Recompute, ::getValue(shape, Key::Recompute)) &&
+            !listSchedules(shape).empty())
+          shapes.push_back(shape);
+      }
+  return shapes;
+}
+
+std::vector<std::string> Space::listSchedules(const Shape &shape) const {
+  std::vector<std::string> names;
+  // One pipeline rank runs its microbatches one after the other, whatever the schedule.
+  if (shape.layout.pipeline == 1) {
+    if (shape.chunks == 1 && !shape.splitsBackward && allows(fixed, Key::Schedule, "1f1b"))
+      names.push_back("1f1b");
+    return names;
+  }
+  for (const auto &schedule : schedules)
+    if (schedule.minChunks <= shape.chunks && shape.chunks <= schedule.maxChunks &&
+        schedule.splitsBackward == shape.splitsBackward &&
+        allows(fixed, Key::Schedule, schedule.name))
+      names.push_back(schedule.name.str());
+  return names;
+}
+
+bool Space::isEmpty() const {
+  for (const Layout &layout : listLayouts())
+    if (!listShapes(layout).empty())
+      return false;
+  return true;
+}
+
+std::vector<int64_t> Space::listCuts(const Shape &shape) const {
+  int64_t stages = shape.numStages(), layers = programs[shape.layout.program].layers;
+  std::vector<int64_t> cuts;
+  for (int64_t stage = 1; stage < stages; ++stage)
+    cuts.push_back(stage * (layers / stages) + std::min(stage, layers % stages));
+  return cuts;
+}

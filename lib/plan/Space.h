@@ -1,0 +1,118 @@
+//===- Space.h - the plans among which a search chooses -------------*- C++ -*-===//
+
+#ifndef CLEAVE_LIB_PLAN_SPACE_H
+#define CLEAVE_LIB_PLAN_SPACE_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cleave::plan {
+
+/// How parameters lie on the ranks that divide the batch.
+enum class Sharding {
+  Replicated,
+  Fsdp,     ///< sharded; gathered, and gradients scattered, in each microbatch
+  FsdpOnce, ///< sharded; gathered and scattered once per step
+};
+
+/// What a backward recomputes.
+enum class Recompute {
+  None,  ///< nothing: all that it uses is saved
+  Cheap, ///< pointwise ops, where fewer bytes are saved then
+  Full,  ///< whatever makes the saved bytes of a stage fewest
+};
+
+/// How an export lies on the ranks: what the placement passes decide.
+struct Layout {
+  unsigned program = 0; ///< of the exports
+  int64_t data = 1, tensor = 1, pipeline = 1;
+  /// Ranks that divide the batch are neighbours; otherwise those that divide products are.
+  bool dataInside = false;
+  /// Normalizations work on shards of the sequence.
+  bool sequence = false;
+  Sharding sharding = Sharding::Replicated;
+
+  bool operator==(const Layout &) const = default;
+};
+
+/// A layout in stages: what the passes after placement decide, up to the schedule.
+struct Shape {
+  Layout layout;
+  int64_t chunks = 1; ///< stages of a pipeline rank
+  Recompute recompute = Recompute::Cheap;
+  bool splitsBackward = false;
+
+  int64_t numStages() const { return layout.pipeline * chunks; }
+  bool operator==(const Shape &) const = default;
+};
+
+struct Plan {
+  Shape shape;
+  std::string schedule; ///< "1f1b" also of one pipeline rank, which has none
+
+  bool operator==(const Plan &) const = default;
+};
+
+/// What the space depends on of an export.
+struct ProgramFacts {
+  std::string path;
+  int64_t batch = 1;        ///< examples of a microbatch
+  int64_t microbatches = 1; ///< in a step
+  int64_t layers = 1;       ///< equal modules, one after the other; 1 if there are none
+  bool hasTensorRules = false, hasSequenceRules = false;
+};
+
+/// The words that `--fix` takes, in the order of reports.
+enum class Key {
+  Data,
+  Tensor,
+  Pipeline,
+  Order,
+  Sequence,
+  Sharding,
+  Chunks,
+  Recompute,
+  Schedule,
+  Microbatches
+};
+constexpr unsigned numKeys = 10;
+llvm::StringRef getName(Key key);
+
+/// The value that a plan has for a word: "2", "fsdp", "1f1b".
+std::string getValue(const Plan &plan, Key key, llvm::ArrayRef<ProgramFacts> programs);
+
+/// What was fixed: a value by key, or nothing.
+struct Fixed {
+  std::optional<std::string> values[numKeys];
+
+  const std::optional<std::string> &get(Key key) const { return values[unsigned(key)]; }
+};
+
+struct Space {
+  int64_t ranks = 1;
+  std::vector<ProgramFacts> programs;
+  Fixed fixed;
+  /// Ranks of a unit of the cluster's innermost level. Within one, the order of axes does not
+  /// matter.
+  int64_t unit = 0;
+
+  /// All layouts that divide ranks, batch and layers evenly and have what is fixed.
+  std::vector<Layout> listLayouts() const;
+  /// The shapes of a layout that have a schedule, likewise.
+  std::vector<Shape> listShapes(const Layout &layout) const;
+  std::vector<std::string> listSchedules(const Shape &shape) const;
+  bool isEmpty() const;
+
+  /// The first layers of the second and later stages: runs of equal length, or one longer from the
+  /// front.
+  std::vector<int64_t> listCuts(const Shape &shape) const;
+};
+
+} // namespace cleave::plan
+
+#endif // CLEAVE_LIB_PLAN_SPACE_H

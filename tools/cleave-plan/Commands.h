@@ -1,0 +1,35 @@
+//===- Commands.h - the passes that carry a plan out ----------------*- C++ -*-===//
+
+#ifndef CLEAVE_TOOLS_CLEAVE_PLAN_COMMANDS_H
+#define CLEAVE_TOOLS_CLEAVE_PLAN_COMMANDS_H
+
+#include "tools/cleave-plan/Source.h"
+
+#include "llvm/Support/JSON.h"
+
+namespace cleave::plan {
+
+/// A pass and its options, as cleave-opt and pipelines in text take them.
+struct PassCall {
+  std::string name, options;
+};
+
+/// The file of placements, for `--annotate-placements=plan=FILE`.
+llvm::json::Object makePlacements(const Layout &layout, const Source &source);
+/// Whether a layout has placements: it divides something besides the pipeline.
+bool hasPlacements(const Layout &layout);
+
+/// From the export to what one rank runs, without stages.
+std::vector<PassCall> listPlacing(const Layout &layout, llvm::StringRef placements);
+/// From there to stages, buckets and overlapped communication.
+std::vector<PassCall> listStaging(const Shape &shape, const Source &source,
+                                  llvm::ArrayRef<int64_t> cuts);
+/// The schedule; none for one rank of the pipeline.
+std::vector<PassCall> listScheduling(const Plan &plan, int64_t microbatches);
+
+/// "a,b{c=d}".
+std::string makePipeline(llvm::ArrayRef<PassCall> passes);
+
+} // namespace cleave::plan
+
+#endif // CLEAVE_TOOLS_CLEAVE_PLAN_COMMANDS_H

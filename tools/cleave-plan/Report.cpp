@@ -1,0 +1,301 @@
+// What was found.
+#include "tools/cleave-plan/Report.h"
+
+#include "lib/solve/OutputFile.h"
+#include "tools/cleave-plan/Commands.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+#include <cmath>
+
+using namespace cleave;
+using namespace cleave::plan;
+using simulate::RankMemory;
+using simulate::Step;
+
+static constexpr double gib = 1024.0 * 1024 * 1024;
+
+std::string plan::describe(const Plan &plan, const Space &space) {
+  const Layout &layout = plan.shape.layout;
+  std::string text;
+  for (unsigned index = 0; index < numKeys; ++index) {
+    auto key = Key(index);
+    bool isIdle = (key == Key::Order && !layout.dataInside) ||
+                  (key == Key::Sequence && !layout.sequence) ||
+                  (key == Key::Sharding && layout.data == 1) ||
+                  (key == Key::Chunks && plan.shape.chunks == 1) ||
+                  (key == Key::Schedule && layout.pipeline == 1);
+    if (isIdle)
+      continue;
+    if (!text.empty())
+      text += " ";
+    text += (getName(key) + "=" + getValue(plan, key, space.programs)).str();
+  }
+  if (space.programs.size() > 1)
+    text += " program=" + space.programs[layout.program].path;
+  return text;
+}
+
+static const RankMemory &getLargest(const Step &step) {
+  return *std::max_element(
+      step.memory.begin(), step.memory.end(),
+      [](const RankMemory &a, const RankMemory &b) { return a.sum() < b.sum(); });
+}
+
+static std::string describe(const RankMemory &memory) {
+  return llvm::formatv("parameters {0:F3}, gradients {1:F3}, optimizer {2:F3}, activations {3:F3}, "
+                       "temporary {4:F3}, others {5:F3}",
+                       memory.state.parameters / gib, memory.state.gradients / gib,
+                       memory.state.optimizer / gib, memory.activations / gib, memory.work / gib,
+                       memory.state.others / gib);
+}
+
+static double getGap(const Found &found) {
+  double seconds = found.result.getBest()->step.seconds;
+  return std::max(seconds - found.result.bound, 0.0) / seconds;
+}
+
+static llvm::StringRef describe(LayoutReport::Kind kind) {
+  switch (kind) {
+  case LayoutReport::Open:
+    return "open";
+  case LayoutReport::Closed:
+    return "slower by its bound";
+  case LayoutReport::Searched:
+    return "searched";
+  case LayoutReport::TooLarge:
+    return "too large";
+  case LayoutReport::Impossible:
+    return "refused";
+  }
+  llvm_unreachable("not a kind");
+}
+
+/// The plan of a layout as far as it is decided.
+static std::string describeLayout(const Layout &layout, const Space &space) {
+  std::string text =
+      llvm::formatv("dp={0} tp={1} pp={2}", layout.data, layout.tensor, layout.pipeline);
+  Plan plan{{layout}, ""};
+  if (layout.data > 1)
+    text += " parameters=" + getValue(plan, Key::Sharding, space.programs);
+  if (layout.sequence)
+    text += " sequence=yes";
+  if (layout.dataInside)
+    text += " neighbours=dp";
+  if (space.programs.size() > 1)
+    text += " program=" + space.programs[layout.program].path;
+  return text;
+}
+
+static void printStep(const Step &step, llvm::raw_ostream &os) {
+  auto percent = [&](double seconds) { return 100 * seconds / step.seconds; };
+  os << llvm::formatv("busiest rank: kernels {0:F1} %, bubbles {1:F1} %, other {2:F1} %",
+                      percent(step.compute), percent(step.bubble), percent(step.other));
+  for (const simulate::Part &part : step.exposed)
+    os << llvm::formatv(", waits for {0} {1:F1} %", part.name, percent(part.seconds));
+  os << "\n";
+  for (auto [place, memory] : llvm::enumerate(step.memory))
+    os << llvm::formatv("memory of place {0}: {1:F3} GiB: {2}\n", place, memory.sum() / gib,
+                        ::describe(memory));
+}
+
+static void printLayouts(const Found &found, llvm::raw_ostream &os) {
+  os << "layouts:\n";
+  for (const LayoutReport &report : found.result.layouts) {
+    os << "  " << describeLayout(report.layout, found.space) << ": " << ::describe(report.kind);
+    if (report.best)
+      os << llvm::formatv(", best {0:e4} s", *report.best);
+    os << llvm::formatv(", bound {0:e4} s", report.bound);
+    if (report.kind == LayoutReport::TooLarge)
+      os << llvm::formatv(", parameters and optimizer states {0:F3} GiB", report.memoryBound / gib);
+    if (!report.reason.empty())
+      os << ": " << llvm::StringRef(report.reason).split('\n').first;
+    os << "\n";
+  }
+}
+
+void plan::printText(const Found &found, llvm::raw_ostream &os) {
+  const SearchResult &result = found.result;
+  const Candidate &best = *result.getBest();
+  os << llvm::formatv("best of {0} ranks of {1}: {2}\n", found.space.ranks, found.cluster.name,
+                      plan::describe(best.plan, found.space));
+  os << llvm::formatv("step {0:e4} s, mfu {1:F2} %, {2:F1} tokens/s, {3:F2} examples/s\n",
+                      best.step.seconds, 100 * best.step.mfu, best.step.tokensPerSecond,
+                      best.step.examplesPerSecond);
+  printStep(best.step, os);
+  os << llvm::formatv("no plan of the space takes less than {0:e4} s: gap {1:F2} %{2}\n",
+                      result.bound, 100 * getGap(found),
+                      result.isComplete ? "" : "; the search was stopped");
+  os << llvm::formatv("{0} plans simulated, {1} slower by their bounds, {2} refused by passes or "
+                      "schedules; {3} programs partitioned, {4:F1} s\n",
+                      result.candidates.size(), result.numClosed, result.numRefused,
+                      found.numPartitioned, found.seconds);
+  llvm::ArrayRef<Candidate> others = llvm::ArrayRef(result.candidates).drop_front();
+  for (const Candidate &other : others.take_front(found.numAlternatives)) {
+    if (!other.fits)
+      break;
+    os << llvm::formatv("  {0:e4} s, {1:F3} GiB: {2}\n", other.step.seconds,
+                        other.step.maxMemory() / gib, plan::describe(other.plan, found.space));
+  }
+  if (found.explains)
+    printLayouts(found, os);
+  for (const std::string &command : listCommands(found))
+    os << command << "\n";
+}
+
+static llvm::json::Object toJSON(const Candidate &candidate, const Space &space) {
+  const Step &step = candidate.step;
+  llvm::json::Object plan, exposed;
+  for (unsigned index = 0; index < numKeys; ++index)
+    plan[getName(Key(index))] = getValue(candidate.plan, Key(index), space.programs);
+  plan["program"] = space.programs[candidate.plan.shape.layout.program].path;
+  for (const simulate::Part &part : step.exposed)
+    exposed[part.name] = part.seconds;
+  llvm::json::Array memory;
+  for (const RankMemory &rank : step.memory)
+    memory.push_back(llvm::json::Object{{"parameters", rank.state.parameters},
+                                        {"gradients", rank.state.gradients},
+                                        {"optimizer", rank.state.optimizer},
+                                        {"others", rank.state.others},
+                                        {"activations", rank.activations},
+                                        {"temporary", rank.work},
+                                        {"peak", rank.sum()}});
+  return llvm::json::Object{{"plan", std::move(plan)},
+                            {"seconds", step.seconds},
+                            {"interval", llvm::json::Array{step.lowest, step.highest}},
+                            {"fits", candidate.fits},
+                            {"schedule_bound", candidate.bound},
+                            {"mfu", step.mfu},
+                            {"tokens_per_second", step.tokensPerSecond},
+                            {"examples_per_second", step.examplesPerSecond},
+                            {"compute", step.compute},
+                            {"bubble", step.bubble},
+                            {"other", step.other},
+                            {"exposed_communication", std::move(exposed)},
+                            {"memory", std::move(memory)}};
+}
+
+llvm::json::Object plan::toJSON(const Found &found) {
+  const SearchResult &result = found.result;
+  llvm::json::Array alternatives, layouts, commands;
+  for (const Candidate &other :
+       llvm::ArrayRef(result.candidates).drop_front().take_front(found.numAlternatives))
+    alternatives.push_back(::toJSON(other, found.space));
+  for (const LayoutReport &report : result.layouts) {
+    llvm::json::Object entry{{"layout", describeLayout(report.layout, found.space)},
+                             {"state", ::describe(report.kind)},
+                             {"bound", report.bound},
+                             {"state_bytes", report.memoryBound}};
+    if (report.best)
+      entry["seconds"] = *report.best;
+    if (!report.reason.empty())
+      entry["reason"] = report.reason;
+    layouts.push_back(std::move(entry));
+  }
+  for (const std::string &command : listCommands(found))
+    commands.push_back(command);
+  llvm::json::Object object{{"ranks", found.space.ranks},
+                            {"cluster", found.cluster.name},
+                            {"memory", found.memory},
+                            {"best", ::toJSON(*result.getBest(), found.space)},
+                            {"lower_bound", result.bound},
+                            {"gap", getGap(found)},
+                            {"complete", result.isComplete},
+                            {"simulated", int64_t(result.candidates.size())},
+                            {"closed", int64_t(result.numClosed)},
+                            {"refused", int64_t(result.numRefused)},
+                            {"partitioned", int64_t(found.numPartitioned)},
+                            {"seconds", found.seconds},
+                            {"alternatives", std::move(alternatives)},
+                            {"commands", std::move(commands)}};
+  if (found.explains)
+    object["layouts"] = std::move(layouts);
+  return object;
+}
+
+static std::string quote(llvm::StringRef word) {
+  if (!word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                              "0123456789_-./=+:,") == llvm::StringRef::npos)
+    return word.str();
+  std::string text = "'";
+  for (char c : word)
+    text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+std::vector<std::string> plan::listCommands(const Found &found) {
+  const Plan &plan = found.result.getBest()->plan;
+  const Layout &layout = plan.shape.layout;
+  const Source &source = found.sources[layout.program];
+  auto inFolder = [&](llvm::StringRef name) {
+    llvm::SmallString<128> path(found.folder);
+    llvm::sys::path::append(path, name);
+    return path.str().str();
+  };
+  int64_t microbatches = source.facts.microbatches;
+  std::vector<PassCall> passes = listPlacing(layout, inFolder("placements.json"));
+  llvm::append_range(passes, listStaging(plan.shape, source, found.space.listCuts(plan.shape)));
+  llvm::append_range(passes, listScheduling(plan, microbatches));
+  std::string program = quote(inFolder("program.mlir"));
+  std::string opt = "cleave-opt " + quote(source.facts.path);
+  for (const PassCall &pass : passes)
+    opt += " --" + pass.name + (pass.options.empty() ? "" : "=" + quote(pass.options));
+  opt += " --mlir-print-debuginfo -o " + program;
+  std::string count =
+      layout.pipeline == 1 ? llvm::formatv(" --microbatches={0}", microbatches).str() : "";
+  std::string sim = "cleave-sim " + program + " --cluster=" + quote(found.clusterOption) + count;
+  return {opt, sim};
+}
+
+llvm::Error plan::writeFiles(const Found &found) {
+  if (std::error_code code = llvm::sys::fs::create_directories(found.folder))
+    return makeError("{0}: {1}", found.folder, code.message());
+  auto write = [&](llvm::StringRef name, const std::string &text) {
+    llvm::SmallString<128> path(found.folder);
+    llvm::sys::path::append(path, name);
+    return solve::writeText(path, text);
+  };
+  const Plan &plan = found.result.getBest()->plan;
+  const Layout &layout = plan.shape.layout;
+  if (hasPlacements(layout))
+    if (llvm::Error error =
+            write("placements.json",
+                  llvm::formatv("{0:2}\n", llvm::json::Value(makePlacements(
+                                               layout, found.sources[layout.program])))))
+      return error;
+  if (llvm::Error error =
+          write("plan.json", llvm::formatv("{0:2}\n", llvm::json::Value(plan::toJSON(found)))))
+    return error;
+  std::string script = "#!/bin/sh -e\n# " + plan::describe(plan, found.space) + "\n";
+  for (const std::string &command : listCommands(found))
+    script += command + "\n";
+  return write("commands.sh", script);
+}
+
+llvm::Error plan::explainMemory(const Found &found) {
+  const SearchResult &result = found.result;
+  const Candidate *smallest = result.getSmallest();
+  if (!smallest && !result.isComplete)
+    return makeError("no plan was simulated within the time limit; no plan takes less than {0} s",
+                     result.bound);
+  if (!smallest) {
+    std::string reason;
+    for (const LayoutReport &report : result.layouts)
+      if (reason.empty())
+        reason = report.reason;
+    return makeError("passes and schedules refuse all plans: {0}",
+                     reason.empty() ? "see --explain" : reason);
+  }
+  const RankMemory &memory = getLargest(smallest->step);
+  auto place = &memory - smallest->step.memory.data();
+  bool isLeast = result.memoryBound >= smallest->step.maxMemory() * (1 - 1e-9);
+  return makeError(
+      "no plan fits in {0:F3} GiB: {1} {2:F3} GiB, of {3}; at place {4} of its pipeline: {5}{6}",
+      found.memory / gib, isLeast ? "the least that would do is" : "the least that was found is",
+      smallest->step.maxMemory() / gib, plan::describe(smallest->plan, found.space), place,
+      ::describe(memory),
+      isLeast ? ""
+              : llvm::formatv("; below {0:F3} GiB there is none", result.memoryBound / gib).str());
+}

@@ -1,0 +1,45 @@
+//===- Report.h - what was found, as text, JSON and files -----------*- C++ -*-===//
+
+#ifndef CLEAVE_TOOLS_CLEAVE_PLAN_REPORT_H
+#define CLEAVE_TOOLS_CLEAVE_PLAN_REPORT_H
+
+#include "lib/plan/Search.h"
+#include "tools/cleave-plan/Source.h"
+
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace cleave::plan {
+
+/// What reports need of a run of the tool.
+struct Found {
+  const Space &space;
+  const std::vector<Source> &sources;
+  const cost::Cluster &cluster;
+  const SearchResult &result;
+  std::string clusterOption; // as the user named it
+  std::string folder;        // of the files, empty if none are written
+  double memory = 0;
+  double seconds = 0;
+  unsigned numPartitioned = 0;
+  unsigned numAlternatives = 5;
+  bool explains = false;
+};
+
+/// "dp=2 tp=2 pp=1 parameters=fsdp recompute=cheap".
+std::string describe(const Plan &plan, const Space &space);
+
+void printText(const Found &found, llvm::raw_ostream &os);
+llvm::json::Object toJSON(const Found &found);
+
+/// The commands that make the best plan's program, predict its step and run it.
+std::vector<std::string> listCommands(const Found &found);
+/// Writes placements.json, plan.json and commands.sh to the folder.
+llvm::Error writeFiles(const Found &found);
+
+/// Why nothing fits: the least memory that would do, and what binds.
+llvm::Error explainMemory(const Found &found);
+
+} // namespace cleave::plan
+
+#endif // CLEAVE_TOOLS_CLEAVE_PLAN_REPORT_H

@@ -1,0 +1,142 @@
+// Reads global programs.
+#include "tools/cleave-plan/Source.h"
+
+#include "dialects/dist/Dist.h"
+#include "lib/memory/MemoryPlan.h"
+#include "lib/support/Buffer.h"
+#include "lib/support/Input.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
+
+#include <map>
+#include <set>
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::plan;
+
+bool plan::mayBeLeftOut(Operation *op) {
+  return op->hasAttr(train::kRecomputedAttrName) ||
+         (op->hasAttr(train::kCheckpointAttrName) && op->hasAttr(train::kBackwardAttrName));
+}
+
+static llvm::Expected<OwningOpRef<ModuleOp>> parse(MLIRContext &context, StringRef path) {
+  if (llvm::sys::fs::is_directory(path))
+    return makeError("{0}: is a directory", path);
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  if (!buffer)
+    return makeError("{0}: {1}", path, buffer.getError().message());
+  if ((*buffer)->getBufferSize() == 0)
+    return makeError("{0}: the file is empty", path);
+  if (llvm::Error error = support::checkInput((*buffer)->getBuffer(), path))
+    return std::move(error);
+  std::string diagnostics;
+  llvm::raw_string_ostream os(diagnostics);
+  auto sources = std::make_shared<llvm::SourceMgr>();
+  sources->AddNewSourceBuffer(support::align(std::move(*buffer)), llvm::SMLoc());
+  SourceMgrDiagnosticHandler handler(*sources, &context, os);
+  auto module = parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
+  if (!module)
+    return makeError("{0} cannot be planned:\n{1}", path,
+                     diagnostics.empty() ? "it is neither MLIR text nor MLIR bytecode"
+                                         : StringRef(diagnostics).rtrim());
+  return std::move(module);
+}
+
+/// The list of modules, numbered from 0, with the fewest modules around it; of several the longest.
+static std::pair<std::string, int64_t> findLayers(func::FuncOp microbatch) {
+  std::map<std::string, std::set<unsigned>> lists;
+  for (unsigned index = 0; index < microbatch.getNumArguments(); ++index) {
+    train::RoleAttr role = train::getArgumentRole(microbatch, index);
+    if (!role || role.getKind() != train::RoleKind::Parameter)
+      continue;
+    SmallVector<StringRef> parts;
+    role.getNameOrEmpty().split(parts, '.');
+    std::string prefix;
+    for (StringRef part : parts) {
+      unsigned number;
+      if (!prefix.empty() && !part.getAsInteger(10, number))
+        lists[prefix].insert(number);
+      prefix += (prefix.empty() ? "" : ".") + part.str();
+    }
+  }
+  std::pair<std::string, int64_t> best{"", 1};
+  size_t bestDepth = 0;
+  for (const auto &[prefix, numbers] : lists) {
+    size_t depth = StringRef(prefix).count('.');
+    auto count = int64_t(numbers.size());
+    if (count < 2 || *numbers.rbegin() + 1 != count)
+      continue;
+    if (best.second > 1 && std::make_pair(depth, -count) >= std::make_pair(bestDepth, -best.second))
+      continue;
+    best = {prefix, count};
+    bestDepth = depth;
+  }
+  return best;
+}
+
+static double countStateBytes(const train::ProgramFunctions &program) {
+  double bytes = 0;
+  llvm::StringSet<> seen;
+  for (func::FuncOp function : program.getFunctions())
+    for (unsigned index = 0; index < function.getNumArguments(); ++index) {
+      train::RoleAttr role = train::getArgumentRole(function, index);
+      bool isState = role && (role.getKind() == train::RoleKind::Parameter ||
+                              role.getKind() == train::RoleKind::OptimizerState);
+      if (isState && !function.getArgument(index).use_empty() &&
+          seen.insert(role.getFileName()).second)
+        bytes += double(memory::getByteSize(function.getArgument(index).getType()));
+    }
+  return bytes;
+}
+
+llvm::Expected<Source> plan::readSource(MLIRContext &context, StringRef path) {
+  auto module = parse(context, path);
+  if (!module)
+    return module.takeError();
+  Source source;
+  source.module = std::move(*module);
+  source.facts.path = path.str();
+  if (!source.module->getOps<dist::MeshOp>().empty())
+    return makeError("{0}: expected a program for one device, found one with a mesh", path);
+  std::string message;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    if (message.empty())
+      message = diagnostic.str();
+    return success();
+  });
+  auto functions = train::getProgram(*source.module, train::ProgramForms::Staged);
+  if (failed(functions))
+    return makeError("{0}: {1}", path, message);
+  source.functions = std::move(*functions);
+  func::FuncOp microbatch = source.functions.microbatch;
+  if (!microbatch)
+    return makeError(
+        "{0}: expected a program with one function of phase microbatch, found {1}", path,
+        source.functions.isSplit() ? "one in parts, which passes have made of it" : "none");
+  if (!source.functions.update)
+    return makeError("{0}: expected a training program, found no update", path);
+  std::optional<int64_t> batch;
+  for (unsigned index = 0; index < microbatch.getNumArguments(); ++index) {
+    train::RoleAttr role = train::getArgumentRole(microbatch, index);
+    auto type = dyn_cast<RankedTensorType>(microbatch.getArgument(index).getType());
+    if (role && role.getKind() == train::RoleKind::Input && role.getBatch() && type && !batch)
+      batch = type.getDimSize(*role.getBatch());
+  }
+  if (!batch)
+    return makeError("{0}: expected an input with a batch dimension, found none", path);
+  source.facts.batch = *batch;
+  std::tie(source.layers, source.facts.layers) = findLayers(microbatch);
+  source.rules = deriveTensorRules(microbatch, source.layers);
+  source.facts.hasTensorRules =
+      llvm::any_of(source.rules, [](const TensorRule &rule) { return rule.style != "sequence"; });
+  source.facts.hasSequenceRules =
+      llvm::any_of(source.rules, [](const TensorRule &rule) { return rule.style == "sequence"; });
+  source.stateBytes = countStateBytes(source.functions);
+  return std::move(source);
+}

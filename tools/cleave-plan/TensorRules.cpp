@@ -1,0 +1,111 @@
+// Which modules Megatron's tensor parallelism divides, and how.
+#include "tools/cleave-plan/Source.h"
+
+#include "dialects/aten/Aten.h"
+#include "dialects/aten/ops/Indexing.h"
+#include "lib/aten/OpCost.h"
+
+using namespace mlir;
+using namespace cleave;
+using namespace cleave::plan;
+
+namespace {
+class RuleFinder {
+public:
+  RuleFinder(func::FuncOp microbatch, StringRef layers) : microbatch(microbatch), layers(layers) {}
+
+  std::vector<TensorRule> run() {
+    for (unsigned index = 0; index < microbatch.getNumArguments(); ++index) {
+      train::RoleAttr role = train::getArgumentRole(microbatch, index);
+      Value value = microbatch.getArgument(index);
+      if (role && role.getKind() == train::RoleKind::Parameter)
+        parameters[value] = role.getNameOrEmpty();
+      if (role && role.getKind() == train::RoleKind::Input)
+        computed.insert(value);
+    }
+    for (Operation &op : microbatch.front().without_terminator())
+      if (!op.hasAttr(train::kBackwardAttrName))
+        visit(&op);
+    if (conflicts)
+      return {};
+    return std::move(rules);
+  }
+
+private:
+  /// "h.3.mlp.c_fc.weight" is of "h.*.mlp.c_fc".
+  std::string getModules(StringRef parameter) const {
+    StringRef module = parameter.contains('.') ? parameter.rsplit('.').first : parameter;
+    StringRef rest = module;
+    if (layers.empty() || !rest.consume_front(layers) || !rest.consume_front("."))
+      return module.str();
+    auto [number, inside] = rest.split('.');
+    return (layers + ".*" + (inside.empty() ? "" : "." + inside)).str();
+  }
+
+  void add(StringRef parameter, StringRef style) {
+    std::string modules = getModules(parameter);
+    auto found =
+        llvm::find_if(rules, [&](const TensorRule &rule) { return rule.modules == modules; });
+    if (found == rules.end())
+      rules.push_back({modules, style.str()});
+    else if (found->style != style)
+      conflicts |= style != "sequence" && found->style != "sequence";
+  }
+
+  void visit(Operation *op) {
+    StringRef matrix, vector;
+    bool takesValues = false, takesSplit = false, takesComputed = false;
+    unsigned numParameters = 0;
+    for (Value operand : op->getOperands()) {
+      auto type = dyn_cast<RankedTensorType>(operand.getType());
+      auto parameter = parameters.find(operand);
+      if (parameter != parameters.end()) {
+        ++numParameters;
+        (type && type.getRank() > 1 ? matrix : vector) = parameter->second;
+        continue;
+      }
+      takesValues |= bool(type);
+      takesSplit |= split.contains(operand);
+      takesComputed |= computed.contains(operand);
+    }
+    if (numParameters == 1 && !takesValues) {
+      for (Value result : op->getResults())
+        parameters[result] = matrix.empty() ? vector : matrix;
+      return;
+    }
+    bool isSplit = takesSplit;
+    if (!matrix.empty() && aten::describeWork(op).kind == cost::OpWork::Product) {
+      isSplit = !takesSplit;
+      if (!embeddings.contains(matrix))
+        add(matrix, takesSplit ? "rowwise" : "colwise");
+    } else if (!matrix.empty() && isa<aten::EmbeddingOp>(op)) {
+      isSplit = false;
+      if (takesComputed) {
+        add(matrix, "rowwise");
+        embeddings.insert(matrix);
+      }
+    } else if (!vector.empty() && !takesSplit) {
+      add(vector, "sequence");
+    }
+    for (Value result : op->getResults()) {
+      if (isSplit)
+        split.insert(result);
+      if (takesComputed)
+        computed.insert(result);
+    }
+  }
+
+  func::FuncOp microbatch;
+  StringRef layers;
+  /// Values that are made of one parameter alone, and its name.
+  llvm::DenseMap<Value, StringRef> parameters;
+  llvm::DenseSet<Value> split, computed;
+  llvm::DenseSet<StringRef> embeddings;
+  std::vector<TensorRule> rules;
+  bool conflicts = false;
+};
+} // namespace
+
+std::vector<TensorRule> plan::deriveTensorRules(func::FuncOp microbatch, StringRef layers) {
+  return RuleFinder(microbatch, layers).run();
+}

@@ -1,0 +1,249 @@
+//===- cleave-plan.cpp - the fastest plan for a program and a cluster -------===//
+//
+// Searches over mesh, cut, schedule, recomputation and sharding. What each plan takes is what
+// cleave-sim says of the program that the passes make of it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Register.h"
+#include "lib/autodiff/Register.h"
+#include "lib/plan/Fixed.h"
+#include "passes/Register.h"
+#include "tools/cleave-plan/ClusterOption.h"
+#include "tools/cleave-plan/Passes.h"
+#include "tools/cleave-plan/Report.h"
+
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/WithColor.h"
+
+#include <random>
+
+namespace cl = llvm::cl;
+using namespace cleave;
+using namespace cleave::plan;
+
+static cl::OptionCategory category("cleave-plan options");
+static cl::list<std::string>
+    programOption(cl::Positional, cl::cat(category), cl::value_desc("program.mlir ..."),
+                  cl::desc("<exports of one model, each with its own size of a microbatch>"));
+static cl::opt<std::string> clusterOption("cluster", cl::cat(category),
+                                          cl::value_desc("file.json|name"),
+                                          cl::desc("The cluster, as for cleave-sim"));
+static cl::opt<std::string> devicesOption("devices", cl::cat(category), cl::value_desc("folder"),
+                                          cl::desc("Descriptions of devices, links and clusters"));
+static cl::opt<int64_t> ranksOption("ranks", cl::cat(category), cl::init(0), cl::value_desc("N"),
+                                    cl::desc("Devices to run on"));
+static cl::opt<std::string> memoryOption("memory", cl::cat(category), cl::value_desc("80GiB"),
+                                         cl::desc("Limit of a rank (all that the device has)"));
+static cl::opt<int64_t> microbatchesOption("microbatches", cl::cat(category), cl::init(0),
+                                           cl::value_desc("N"),
+                                           cl::desc("Microbatches of a step, of one program"));
+static cl::opt<int64_t>
+    batchOption("global-batch", cl::cat(category), cl::init(0), cl::value_desc("N"),
+                cl::desc("Examples of a step: microbatches follow from each program's batch"));
+static cl::opt<std::string> fixOption("fix", cl::cat(category), cl::value_desc("tp=2,..."),
+                                      cl::desc("What is not to be chosen: dp, tp, pp, neighbours, "
+                                               "sequence, parameters, chunks, recompute, "
+                                               "schedule, microbatches"));
+static cl::opt<std::string> limitOption("time-limit", cl::cat(category), cl::init("60"),
+                                        cl::value_desc("seconds"),
+                                        cl::desc("Time in all (60 if not given)"));
+static cl::opt<unsigned> alternativesOption("alternatives", cl::cat(category), cl::init(5),
+                                            cl::value_desc("N"),
+                                            cl::desc("Next best plans to list (5 if not given)"));
+static cl::opt<bool>
+    explainOption("explain", cl::cat(category),
+                  cl::desc("List every layout: searched, refused or slower, and by which bound"));
+static cl::opt<bool> jsonOption("json", cl::cat(category), cl::desc("Print JSON"));
+static cl::opt<std::string>
+    outputOption("o", cl::cat(category), cl::value_desc("folder"),
+                 cl::desc("Write plan.json, placements.json and commands.sh"));
+static cl::opt<bool>
+    progressOption("progress", cl::cat(category),
+                   cl::desc("Say on the error output which better plans are found, "
+                            "and when"));
+static cl::opt<bool> exhaustiveOption("exhaustive", cl::cat(category),
+                                      cl::desc("Simulate every plan, whatever the bounds say"));
+static cl::opt<unsigned> sampleOption("sample", cl::cat(category), cl::init(0), cl::value_desc("N"),
+                                      cl::desc("Simulate that many random plans as well, and fail "
+                                               "if one is faster than the lower bound"));
+static cl::opt<uint64_t> seedOption("seed", cl::cat(category), cl::init(1), cl::value_desc("N"),
+                                    cl::desc("Seed of --sample (1 if not given)"));
+
+/// More than any cluster has.
+static constexpr int64_t maxRanks = 1 << 20;
+
+static llvm::Expected<std::vector<Source>> readSources(mlir::MLIRContext &context) {
+  if (programOption.empty())
+    return makeError("expected an exported program, found none");
+  bool hasCount = microbatchesOption.getNumOccurrences() > 0;
+  bool hasBatch = batchOption.getNumOccurrences() > 0;
+  if (hasCount == hasBatch)
+    return makeError("expected either --microbatches=N or --global-batch=N, found {0}",
+                     hasCount ? "both" : "none of them");
+  if (hasCount && programOption.size() > 1)
+    return makeError("--microbatches: expected one program, found {0}: --global-batch=N is for "
+                     "several",
+                     programOption.size());
+  if ((hasCount && microbatchesOption < 1) || (hasBatch && batchOption < 1))
+    return makeError("--{0}: expected 1 or more, found {1}",
+                     hasCount ? "microbatches" : "global-batch",
+                     hasCount ? int64_t(microbatchesOption) : int64_t(batchOption));
+  std::vector<Source> sources;
+  for (const std::string &path : programOption) {
+    auto source = readSource(context, path);
+    if (!source)
+      return source.takeError();
+    if (!sources.empty() && sources.front().stateBytes != source->stateBytes)
+      return makeError("{0}: expected an export of the same model as {1}, found one with {2} bytes "
+                       "of parameters and optimizer states instead of {3}",
+                       path, sources.front().facts.path, source->stateBytes,
+                       sources.front().stateBytes);
+    int64_t batch = source->facts.batch;
+    if (hasBatch && batchOption % batch)
+      return makeError("--global-batch: expected a multiple of the {0} examples of {1}, found {2}",
+                       batch, path, int64_t(batchOption));
+    source->facts.microbatches = hasCount ? int64_t(microbatchesOption) : batchOption / batch;
+    sources.push_back(std::move(*source));
+  }
+  return std::move(sources);
+}
+
+/// Simulates random plans of the space.
+static llvm::Error checkSample(const Space &space, Search &search, const SearchResult &result,
+                               double memory) {
+  std::mt19937_64 random(seedOption);
+  std::vector<Layout> layouts = space.listLayouts();
+  unsigned numSimulated = 0, numRefused = 0, numTooLarge = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (unsigned tries = 0; numSimulated < sampleOption && tries < 100 * sampleOption; ++tries) {
+    const Layout &layout = layouts[random() % layouts.size()];
+    std::vector<Shape> shapes = space.listShapes(layout);
+    if (shapes.empty())
+      continue;
+    const Shape &shape = shapes[random() % shapes.size()];
+    std::vector<std::string> schedules = space.listSchedules(shape);
+    Plan plan{shape, schedules[random() % schedules.size()]};
+    auto candidate = search.simulate(plan);
+    if (!candidate) {
+      llvm::consumeError(candidate.takeError());
+      ++numRefused;
+      continue;
+    }
+    if (candidate->step.maxMemory() > memory) {
+      ++numTooLarge;
+      continue;
+    }
+    ++numSimulated;
+    least = std::min(least, candidate->step.seconds / result.bound);
+    for (double bound : {result.bound, candidate->bound, search.boundLayout(layout)})
+      if (candidate->step.seconds < bound * (1 - 1e-9))
+        return makeError("the lower bound is wrong: {0} s, but {1} takes {2} s", bound,
+                         describe(plan, space), candidate->step.seconds);
+  }
+  llvm::errs() << llvm::formatv("sample: {0} random plans take at least {1:F4} of the lower bound; "
+                                "{2} refused, {3} too large\n",
+                                numSimulated, least, numRefused, numTooLarge);
+  return llvm::Error::success();
+}
+
+static llvm::Error runTool() {
+  solve::Timer timer;
+  if (llvm::Error error = timer.setLimit(limitOption))
+    return error;
+  if (clusterOption.empty())
+    return makeError("expected --cluster=FILE|NAME, found none");
+  auto cluster = readCluster(clusterOption, devicesOption);
+  if (!cluster)
+    return cluster.takeError();
+  if (ranksOption.getNumOccurrences() == 0)
+    return makeError("expected --ranks=N, found none");
+  if (ranksOption < 1 || ranksOption > maxRanks)
+    return makeError("--ranks: expected from 1 to {0}, found {1}", maxRanks, int64_t(ranksOption));
+  cluster->devices = ranksOption;
+  double memory = cluster->device.memory;
+  if (memoryOption.getNumOccurrences()) {
+    auto limit = readMemory(memoryOption, *cluster);
+    if (!limit)
+      return limit.takeError();
+    memory = *limit;
+  }
+  auto fixed = parseFixed(fixOption);
+  if (!fixed)
+    return fixed.takeError();
+
+  mlir::DialectRegistry registry;
+  registerDialects(registry);
+  autodiff::registerAllModels(registry);
+  registerAllPasses();
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  context.printOpOnDiagnostic(false);
+  auto sources = readSources(context);
+  if (!sources)
+    return sources.takeError();
+  Space space;
+  space.ranks = ranksOption;
+  space.fixed = std::move(*fixed);
+  if (cluster->levels.size() > 1)
+    space.unit = cluster->levels.front().size;
+  for (const Source &source : *sources)
+    space.programs.push_back(source.facts);
+  if (llvm::Error error = checkFixed(space))
+    return error;
+
+  solve::stopOnSignal();
+  PassRunner programs(space, *sources, *cluster);
+  if (llvm::Error error = programs.prepare())
+    return error;
+  SearchOptions options;
+  options.memory = memory;
+  options.isExhaustive = exhaustiveOption;
+  options.timer = &timer;
+  if (progressOption)
+    options.report = [&](const Candidate &candidate) {
+      llvm::errs() << llvm::formatv("{0:F1} s: step {1:e4} s, {2}\n", timer.getSeconds(),
+                                    candidate.step.seconds, describe(candidate.plan, space));
+    };
+  Search search(space, *cluster, programs, options);
+  SearchResult result = search.run();
+  if (!result.violations.empty())
+    return makeError("the lower bound is wrong, please report this: {0}",
+                     result.violations.front());
+  Found found{space, *sources, *cluster, result};
+  found.clusterOption = clusterOption;
+  found.folder = outputOption;
+  found.memory = memory;
+  found.numAlternatives = alternativesOption;
+  found.explains = explainOption;
+  found.numPartitioned = programs.numPartitioned;
+  found.seconds = timer.getSeconds();
+  if (!result.getBest())
+    return explainMemory(found);
+  if (sampleOption)
+    if (llvm::Error error = checkSample(space, search, result, memory))
+      return error;
+  if (!outputOption.empty())
+    if (llvm::Error error = writeFiles(found))
+      return error;
+  if (jsonOption)
+    llvm::outs() << llvm::formatv("{0:2}\n", llvm::json::Value(toJSON(found)));
+  else
+    printText(found, llvm::outs());
+  return llvm::Error::success();
+}
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  cl::HideUnrelatedOptions(category);
+  cl::ParseCommandLineOptions(
+      argc, argv,
+      "cleave-plan: the fastest mesh, cut, schedule, recomputation and sharding for a program on a "
+      "cluster, and a bound below which none is\n");
+  llvm::Error error = runTool();
+  if (error) {
+    llvm::WithColor::error(llvm::errs(), "cleave-plan") << llvm::toString(std::move(error)) << "\n";
+    return 1;
+  }
+  return 0;
+}
