@@ -132,6 +132,10 @@ void Search::searchShape(Entry &entry, const Shape &shape) {
     return refuse(program.takeError(), schedules.size());
   double least = std::max(boundLayout(shape.layout), boundShape(shape, entry.seconds));
   for (const std::string &name : schedules) {
+    if (isOver() && name != schedules.front()) {
+      entry.shapes.insert(entry.shapes.begin(), shape); // not all of it was looked at
+      return;
+    }
     auto candidate =
         simulate({shape, name}, *program, cluster,
                  options.isExhaustive ? std::numeric_limits<double>::infinity() : best);
@@ -223,8 +227,8 @@ void Search::searchMemory(std::vector<Entry> &entries) {
         break;
       if (!open(entry))
         break;
-      searchShape(entry, shape);
       entry.shapes.erase(entry.shapes.begin());
+      searchShape(entry, shape);
     }
   }
   // What there was no time for needs what its layout needs.

@@ -8,6 +8,8 @@
 #include "lib/solve/Timer.h"
 
 #include <functional>
+#include <limits>
+#include <tuple>
 
 namespace cleave::plan {
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         SequenceParallel,
         Shard,
     )
+    from cleave.planner import FoundPlan, find_plan
     from cleave.programs import Program, load, trace
     from cleave.sessions import Session
 
@@ -55,6 +56,7 @@ __all__ = [
     "ExportError",
     "ExportNote",
     "ExportSpec",
+    "FoundPlan",
     "Op",
     "Partial",
     "Pipeline",
@@ -70,6 +72,7 @@ __all__ = [
     "compile_step",
     "export",
     "export_spec",
+    "find_plan",
     "initialize",
     "load",
     "load_checkpoint",
@@ -92,6 +95,8 @@ def __getattr__(name: str):
         "load_checkpoint": "cleave.checkpoint",
         "Pipeline": "cleave.training_step",
         "compile_step": "cleave.training_step",
+        "FoundPlan": "cleave.planner",
+        "find_plan": "cleave.planner",
         "Program": "cleave.programs",
         "load": "cleave.programs",
         "trace": "cleave.programs",

@@ -16,6 +16,8 @@ from cleave import testing
 from matrix_runs import STEPS, Tools, difference, on_ranks
 from safetensors.torch import save_file
 
+import cleave
+
 BATCH, MICROBATCHES, TOLERANCE = 8, 4, 1e-9
 CLUSTER = "A100"
 
@@ -195,6 +197,22 @@ def test_stopped_searches_have_a_bound(exported, find, build_dir):
     found = json.loads(output)
     assert not found["complete"] and 0 < found["gap"] < 1
     assert found["lower_bound"] <= whole["best"]["seconds"] <= found["best"]["seconds"]
+
+
+def test_python_finds_the_same(exported, find, tmp_path):
+    program, _ = exported("gpt")
+    said = find(program, 4, "--fix=tp=2,pp=2")
+    found = cleave.find_plan(program, cluster=CLUSTER, ranks=4, microbatches=MICROBATCHES, fix={"tp": 2, "pp": 2})
+    assert found.plan == said["best"]["plan"] and found.seconds == said["best"]["seconds"]
+    assert found.lower_bound == said["lower_bound"] and found.gap == said["gap"] == 0
+    assert found.report["simulated"] == said["simulated"] and found.commands[1] == said["commands"][1]
+    loaded = cleave.find_plan(cleave.load(program), cluster=CLUSTER, ranks=4, microbatches=MICROBATCHES, folder=tmp_path,
+                              fix={"tp": 2, "pp": 2})  # fmt: skip
+    assert loaded.seconds == found.seconds and (tmp_path / "commands.sh").exists()
+    with pytest.raises(cleave.Error, match="^--fix: no plan for 4 ranks has tp=4 and pp=2"):
+        cleave.find_plan(program, cluster=CLUSTER, ranks=4, microbatches=MICROBATCHES, fix={"tp": 4, "pp": 2})
+    with pytest.raises(ValueError, match="expected folder="):
+        cleave.find_plan(cleave.load(program), cluster=CLUSTER, ranks=4, microbatches=MICROBATCHES)
 
 
 def test_explanations(exported, tool):
