@@ -51,7 +51,7 @@ def exported(tmp_path_factory):
 def tool(build_dir):
     def run(*arguments):
         command = [build_dir / "bin" / "cleave-plan", *arguments]
-        return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=120)
+        return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=600)
 
     return run
 
@@ -60,8 +60,9 @@ def tool(build_dir):
 def find(tool):
     def run(program, ranks, *options, microbatches=MICROBATCHES):
         done = tool(
-            program, f"--cluster={CLUSTER}", f"--ranks={ranks}", f"--microbatches={microbatches}", "--json", *options
-        )
+            program, f"--cluster={CLUSTER}", f"--ranks={ranks}", f"--microbatches={microbatches}", "--json",
+            "--time-limit=500", *options,  # a busy machine may take a while
+        )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
@@ -144,7 +145,7 @@ def test_search_equals_brute_force(exported, find, model, ranks):
 def test_no_random_plan_is_below_the_bound(exported, tool, model, ranks):
     program, _ = exported(model)
     # The clock stops the search early: a bound of what it has not seen has to hold as well.
-    for limit in ("60", "0.4"):
+    for limit in ("500", "0.4"):
         done = tool(program, f"--cluster={CLUSTER}", f"--ranks={ranks}", "--microbatches=4", "--sample=200",
                     f"--time-limit={limit}", "--seed=7")  # fmt: skip
         if limit == "0.4" and "no plan was simulated within the time limit" in done.stderr:
@@ -188,11 +189,11 @@ def test_stopped_searches_have_a_bound(exported, find, build_dir):
     program, _ = exported("gpt")
     whole = find(program, 8)
     command = [build_dir / "bin" / "cleave-plan", program, f"--cluster={CLUSTER}", "--ranks=8", "--microbatches=4",
-               "--exhaustive", "--progress", "--json"]  # fmt: skip
+               "--exhaustive", "--progress", "--json", "--time-limit=500"]  # fmt: skip
     with subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tool:
         assert "step " in tool.stderr.readline()
         tool.send_signal(signal.SIGINT)
-        output, errors = tool.communicate(timeout=60)
+        output, errors = tool.communicate(timeout=300)
     assert tool.returncode == 0, errors
     found = json.loads(output)
     assert not found["complete"] and 0 < found["gap"] < 1
