@@ -114,7 +114,7 @@ bool Terms::joinPrefix(Meaning &meaning) {
       SmallVector<std::pair<Summand, Var>, 0> candidates;
       for (Var block : meaning[i].bound)
         candidates.push_back({meaning[i], block});
-      // Of two blocks one is before, so that it is no sum: as one, with a digit of blocks.
+      // Of two blocks one is before, which needs no sum: written as one, with a digit of blocks.
       std::optional<Substitution> digits =
           isOfTwo && meaning[i].reference.term == meaning[j].reference.term
               ? matchDigits(meaning[i].bound, meaning[i].reference, meaning[j].bound,

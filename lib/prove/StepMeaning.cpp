@@ -171,11 +171,19 @@ bool Prover::areGradientsFreeOfOrder() {
 
 /// The pipeline's axis of the mesh is for its schedule alone.
 static bool usesAxis(ModuleOp module, StringRef axis) {
-  auto places = [&](Type type) {
-    dist::PlacementAttr placement = dist::getPlacement(type);
+  auto isOn = [&](dist::PlacementAttr placement) {
     std::optional<dist::AxisPlacement> on = placement ? placement.get(axis) : std::nullopt;
     return on && !on->isSameOnAllRanks();
   };
+  auto places = [&](Type type) { return isOn(dist::getPlacement(type)); };
+  for (func::FuncOp function : module.getOps<func::FuncOp>()) {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (isOn(function.getArgAttrOfType<dist::PlacementAttr>(i, dist::kPlacementAttr)))
+        return true;
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      if (isOn(function.getResultAttrOfType<dist::PlacementAttr>(i, dist::kPlacementAttr)))
+        return true;
+  }
   return module
       .walk([&](Operation *op) {
         auto axes = op->getAttrOfType<ArrayAttr>("axes");
@@ -197,7 +205,7 @@ static bool usesAxis(ModuleOp module, StringRef axis) {
 }
 
 namespace {
-/// Where the actions of one rank stand that run once a step.
+/// Where the actions of one rank stand that run once per step.
 struct OncePerStep {
   llvm::DenseMap<unsigned, size_t> steps, lastReduce;
   llvm::StringMap<size_t> sums;
@@ -284,7 +292,8 @@ LogicalResult Prover::checkSchedule() {
           if ((!StringRef(collective.name).starts_with("stage_sum.") || !isNew ||
                collective.ranks.size() != plan.numRanks()) &&
               unknown.empty())
-            unknown = "collective '" + collective.name + "' is no sum over all stages, once a step";
+            unknown = "collective '" + collective.name +
+                      "' is not a sum over all stages, or is entered twice";
         }
         if (!schedule::hasStage(leaf.kind))
           return;
@@ -308,7 +317,7 @@ LogicalResult Prover::checkSchedule() {
       if (phase == train::Phase::Reduce)
         continue; // that each is run is checked with the buckets
       if (phase == train::Phase::Unshard) {
-        // Before what takes its values, as often as these are given back.
+        // Before what takes its values, as often as these are freed.
         if (runs.empty())
           return isWrong("stage " + Twine(number) + " is never unsharded");
         continue;

@@ -99,6 +99,15 @@ def test_buckets(prove, local, mesh, passes):
         assert {finding["result"] for finding in wrong["findings"]} >= {f"gradient {result}"}
 
 
+@pytest.mark.parametrize("name, mesh", [("resnet18", "dp2"), ("moe", "hsdp 2 x 2"), ("llama", "tp4"),
+                                        ("gpt2", "tp2, sequence")])  # fmt: skip
+def test_statistics_counts_and_shared_heads(prove, local, name, mesh):
+    """A batch's variance from those of parts; places in an expert's queue over ranks; two ranks with one head;
+    positions that a part of the ranks look up."""
+    answer = prove(*local(name, mesh), "--execute=false")
+    assert answer["answer"] == "proved", answer["findings"][:3]
+
+
 @pytest.mark.parametrize("name, mesh", [("gpt_dropout", "dp2 x tp2"), ("gpt_philox", "fsdp2"), ("gpt_philox", "cp2"),
                                         ("gpt2", "dp2"), ("minilm", "fsdp2 x tp2")])  # fmt: skip
 def test_random_numbers_and_losses(prove, local, name, mesh):
