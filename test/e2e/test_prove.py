@@ -99,7 +99,7 @@ def test_buckets(prove, local, mesh, passes):
         assert {finding["result"] for finding in wrong["findings"]} >= {f"gradient {result}"}
 
 
-@pytest.mark.parametrize("name, mesh", [("resnet18", "dp2"), ("moe", "hsdp 2 x 2"), ("llama", "tp4"),
+@pytest.mark.parametrize("name, mesh", [("resnet18", "dp2"), ("moe", "dp2"), ("llama", "tp4"),
                                         ("gpt2", "tp2, sequence")])  # fmt: skip
 def test_statistics_counts_and_shared_heads(prove, local, name, mesh):
     """A batch's variance from those of parts; places in an expert's queue over ranks; two ranks with one head;

