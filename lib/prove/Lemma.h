@@ -65,6 +65,15 @@ namespace cleave::prove {
   X(LogSoftmax, "log-softmax", "the logarithm of a softmax is made of a maximum, exponentials and their sum") \
   X(LogSoftmaxGradient, "log-softmax-gradient", "its gradient takes off the sum of all, by the classes' shares") \
   X(RowsAdded, "rows-added", "'index_add' leaves what was there, plus each source at the row that it names") \
+  /* Statistics, and what comes first (StatisticsMeaning.cpp, MergeSums.cpp, OrderMeaning.cpp) */    \
+  X(Norm, "norm", "a Euclidean norm is the root of the sum of squares")                            \
+  X(RootSquared, "root-squared", "the square of a root is what is under it")                       \
+  X(Variance, "variance", "a variance is the mean of squares without the square of the mean")      \
+  X(BatchNorm, "batch-norm", "a normalized batch is made of its mean and variance by channel")     \
+  X(Stack, "stack", "of stacked tensors each place has its own")                                   \
+  X(RunningSum, "running-sum", "a running sum is the sum of what is not behind a place")           \
+  X(SumBeforeBlock, "sum-before-block", "the sums of the blocks before, and the running sum within, are the running sum") \
+  X(ChosenByPlace, "chosen-by-place", "'where' of a mark on places is each value where it counts") \
   /* Random numbers (RandomMeaning.cpp) */                                                         \
   X(DrawByPlace, "draw-by-place", "a random number is a function of its place in the stream and in the tensor") \
   X(MemoryOrder, "memory-order", "'mt19937' deals out numbers in the order of memory")             \

@@ -102,7 +102,7 @@ bool Terms::joinPrefix(Meaning &meaning) {
     joined.guards[0] = {e * count + *f - place, 0, blocks * count};
     return joined;
   };
-  for (unsigned i = 0; i < meaning.size(); ++i) {
+  for (unsigned i = 0; i < meaning.size() && !breaks(Lemma::SumBeforeBlock); ++i) {
     if (meaning[i].bound.empty() || meaning[i].guards.size() != 1)
       continue;
     const Guard guard = meaning[i].guards[0];
@@ -221,7 +221,7 @@ std::optional<Meaning> Terms::simplifyProduct(const Core &core, std::vector<Refe
       Meaning square;
       if (term.kind == Term::Kind::Op && term.core.tag == Core::Tag::Root) {
         square = getOperands(reference)[0];
-        if (!isNotNegative(square))
+        if (!isNotNegative(square) || breaks(Lemma::RootSquared))
           continue;
       } else if (term.kind == Term::Kind::Sum && term.body.size() > 1 &&
                  term.body.size() <= kShort) {

@@ -43,7 +43,7 @@ std::optional<Tensor> Evaluator::runningSum(Operation *op, const Tensor &value) 
   substitute(result.meaning, fresh);
   Index behind = placeIn(value.dims[dim], terms.variables) - placeIn(counted, terms.variables);
   for (Summand &summand : result.meaning)
-    summand.guards.push_back({behind, 0, kFar});
+    summand.guards.push_back({behind, terms.breaks(Lemma::RunningSum) ? 1 : 0, kFar});
   result.meaning = terms.sum(std::move(result.meaning), counted);
   return result;
 }
@@ -125,6 +125,8 @@ std::optional<Tensor> Evaluator::chooseByPlace(Operation *op, ArrayRef<const Ten
           }
         };
         add(meanings[1], holds);
+        if (terms.breaks(Lemma::ChosenByPlace))
+          return terms.normalize(std::move(chosen));
         add(meanings[2], {holds.index, -kFar, holds.low});
         add(meanings[2], {holds.index, holds.high, kFar});
         return terms.normalize(std::move(chosen));

@@ -94,7 +94,8 @@ std::optional<Tensor> Evaluator::stack(Operation *op, ArrayRef<const Tensor *> o
         continue;
       substitute(value.meaning, alike);
       for (Summand &summand : value.meaning) {
-        summand.guards.push_back({Index::of(place), int64_t(number), int64_t(number) + 1});
+        int64_t at = terms.breaks(Lemma::Stack) ? 0 : int64_t(number);
+        summand.guards.push_back({Index::of(place), at, at + 1});
         parts.push_back(std::move(summand));
       }
     }
@@ -144,8 +145,10 @@ std::optional<Tensor> Evaluator::vectorNorm(Operation *op, const Tensor &value) 
   Tensor result;
   SmallVector<Var> over = splitDims(op, value, result);
   Type element = tensorOf(op->getResult(0).getType()).getElementType();
-  result.meaning =
-      terms.apply(rootOf(element), {terms.sum(square(value.meaning, element), over)}, {}, {}, {});
+  result.meaning = terms.apply(
+      rootOf(element),
+      {terms.sum(terms.breaks(Lemma::Norm) ? value.meaning : square(value.meaning, element), over)},
+      {}, {}, {});
   return result;
 }
 
@@ -166,7 +169,8 @@ std::optional<Tensor> Evaluator::variance(Operation *op, const Tensor &value) {
   Type element = tensorOf(op->getResult(0).getType()).getElementType();
   Meaning total = terms.sum(value.meaning, over);
   Meaning squares = terms.sum(square(value.meaning, element), over);
-  Meaning ofMean = terms.scale(square(total, element), Rational(-1) / Rational(count));
+  Rational share = Rational(terms.breaks(Lemma::Variance) ? 0 : -1) / Rational(count);
+  Meaning ofMean = terms.scale(square(total, element), share);
   result.meaning = terms.scale(terms.add(std::move(squares), ofMean),
                                Rational(1) / Rational(count - correction));
   return result;
@@ -220,7 +224,8 @@ bool Evaluator::batchNorm(Operation *op, ArrayRef<const Tensor *> operands,
   if (training) {
     if (count < 2)
       return false;
-    mean = terms.scale(terms.sum(input.meaning, over), share);
+    mean = terms.scale(terms.sum(input.meaning, over),
+                       terms.breaks(Lemma::BatchNorm) ? Rational(1) : share);
     variance = terms.add(terms.scale(terms.sum(square(input.meaning, element), over), share),
                          terms.scale(square(mean, element), Rational(-1)));
   }

@@ -499,6 +499,113 @@ def rows_added(f, axis, rows, width, tokens):
     f.give(added if f.wrong else f.aten("add", x, added))
 
 
+# Statistics, and what comes first.
+
+
+def total(f, value, axes):
+    return f.all_reduce(f.aten("sum_dim_int_list", value, dim=[0], keepdim=True), axes)
+
+
+@lemma("norm", *AXES)
+def norms(f, axes, shape):
+    x = f.argument(shape, on(axes))
+    if not f.local:
+        return f.give(f.aten("linalg_vector_norm", x, dim=[0], keepdim=True))
+    squares = x if f.wrong else f.aten("mul", x, x)
+    f.give(f.aten("sqrt", f.aten("mul_scalar", total(f, squares, axes), other=1.0)) if not f.wrong else (
+        f.aten("mul_scalar", total(f, squares, axes), other=1.0)))  # fmt: skip
+
+
+@lemma("root-squared", *AXES)
+def norms_of_parts(f, axes, shape):
+    """The squares of the parts' norms are added, not the norms."""
+    x = f.argument(shape, on(axes))
+    norm = f.aten("linalg_vector_norm", x, dim=[0], keepdim=True)
+    if not f.local:
+        return f.give(norm)
+    if f.wrong:
+        added = f.all_reduce(norm, axes)
+        return f.give(f.aten("neg", added) if axes == "one" else added)
+    f.give(f.aten("sqrt", f.all_reduce(f.aten("mul", norm, norm), axes)))
+
+
+@lemma("variance", ("dp", (6, 4)), ("tp", (9, 5)), ("cp", (4, 1)), ("dp tp", (12, 3)), ("one", (3, 7)))
+def variances(f, axes, shape):
+    x, n = f.argument(shape, on(axes)), shape[0]
+    if not f.local:
+        return f.give(f.aten("var_correction", x, dim=[0], correction=1, keepdim=True))
+    squares, mean = total(f, f.aten("mul", x, x), axes), f.aten("div_scalar", total(f, x, axes), other=float(n))
+    rest = f.aten("sub", squares, f.aten("mul_scalar", f.aten("mul", mean, mean), other=float(n)))
+    f.give(f.aten("div_scalar", squares if f.wrong else rest, other=float(n - 1)))
+
+
+@lemma("batch-norm", ("dp", (6, 4)), ("tp", (9, 5)), ("cp", (4, 1)), ("dp tp", (12, 3)), ("one", (3, 7)))
+def batch_norms(f, axes, shape):
+    """Statistics that ranks join are those of the batch; wrong where each takes its own."""
+    x, n, c = f.argument(shape, on(axes)), shape[0], (shape[1],)
+    w, b, m, v = f.argument(c), f.argument(c), f.argument(c), f.argument(c)
+    if not f.local or f.wrong:
+        made = f.aten("_native_batch_norm_legit_functional", x, w, b, m, v, training=True, momentum=0.1, eps=0.125)
+        y = f.aten("neg", made[0]) if f.wrong and axes == "one" else made[0]
+        return f.give(y, on(axes))
+    squares, mean = total(f, f.aten("mul", x, x), axes), f.aten("div_scalar", total(f, x, axes), other=float(n))
+    variance = f.aten("sub", f.aten("div_scalar", squares, other=float(n)), f.aten("mul", mean, mean))
+    inverse = f.aten("rsqrt", f.aten("add_scalar", variance, other=0.125))
+    y = f.aten("mul", f.aten("mul", f.aten("sub", x, mean), inverse), w)
+    f.give(f.aten("add", y, b), on(axes))
+
+
+@lemma("stack", *AXES)
+def stacked(f, axes, shape):
+    x, y = f.argument(shape, on(axes)), f.argument(shape, on(axes))
+    if not f.local:
+        return f.give(y, on(axes))
+    both = f.aten("stack", x, y, dim=0)
+    f.give(f.aten("select", both, dim=0, index=0 if f.wrong else 1), on(axes))
+
+
+@lemma("running-sum", *MATRICES)
+def running_sum(f, m, n):
+    """The first is that of one; wrong where it is left out."""
+    x = f.argument((m, n))
+    y = f.aten("cumsum", x, dim=0)
+    if f.wrong:
+        return f.give(f.aten("sub", y, x))
+    f.give(f.aten("slice", x if f.local else y, dim=0, start=0, end=1) if not f.name.startswith("wrong") else y)
+
+
+PLACED = [("dp", 6), ("tp", 9), ("cp", 8), ("cp", 12), ("tp", 6)]
+
+
+def of_ranks_before(f, axis, own):
+    """What each rank has, where the rank is before the own one, and where it is not."""
+    all_ranks = f.all_gather(own, 0, axis)
+    nothing = f.aten("full", size=[MESH[axis]], fill_value=0.0, dtype="f64")
+    is_before = f.aten("lt", f.aten("arange_start", start=0, end=MESH[axis]), f.axis_index(axis))
+    return f.aten("where", is_before, all_ranks, nothing), f.aten("where", is_before, nothing, all_ranks)
+
+
+@lemma("sum-before-block", *PLACED)
+def sum_before_block(f, axis, n):
+    x = f.argument((n,), on(axis))
+    y = f.aten("cumsum", x, dim=0)
+    if f.local and not f.wrong:
+        before, _ = of_ranks_before(f, axis, f.aten("sum_dim_int_list", x, dim=[0], keepdim=True))
+        y = f.aten("add", y, f.aten("sum_dim_int_list", before, dim=[0], keepdim=True))
+    f.give(y, on(axis))
+
+
+@lemma("chosen-by-place", *PLACED)
+def chosen_by_place(f, axis, n):
+    """What is before a rank, and what is not, is all: here each rank's first element."""
+    x = f.argument((n,), on(axis))
+    if not f.local:
+        rows = f.aten("view", x, size=[MESH[axis], n // MESH[axis]])
+        return f.give(f.aten("select", rows, dim=1, index=0))
+    before, others = of_ranks_before(f, axis, f.aten("slice", x, dim=0, start=0, end=1))
+    f.give(before if f.wrong else f.aten("add", before, others))
+
+
 # Random numbers.
 
 

@@ -115,6 +115,12 @@ RUN = {
     "_log_softmax_backward_data": lambda g, y, dim, input_dtype: aten._log_softmax_backward_data(g, y, dim, y.dtype),
     "full": lambda size, fill_value, dtype: torch.full(size, fill_value, dtype=to_dtype(dtype)),
     "arange_start": lambda start, end: torch.arange(start, end),
+    "linalg_vector_norm": lambda x, dim=None, keepdim=False: torch.linalg.vector_norm(x, 2, dim, keepdim),
+    "var_correction": lambda x, dim, correction, keepdim=False: torch.var(x, dim, correction=correction, keepdim=keepdim),
+    "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "stack": lambda *xs, dim: torch.stack(xs, dim), "lt": torch.lt,
+    "cumsum": lambda x, dim: torch.cumsum(x, dim), "where": torch.where,
+    "_native_batch_norm_legit_functional": lambda x, w, b, m, v, training, momentum, eps: (
+        aten._native_batch_norm_legit_functional(x, w, b, m, v, training, momentum, eps)),
     "embedding": embedding, "embedding_dense_backward": embedding_gradient,
     "index_add": lambda x, i, y, dim: x.index_add(dim, i, y),
     "mse_loss": lambda x, y, reduction=1: aten.mse_loss(x, y, reduction),
@@ -178,7 +184,7 @@ class Function:
         columns = list(zip(*made, strict=True)) if several else [made]
         on = on if self.local else None
         results = [Value(self._name(), list(column), on) for column in columns]
-        if op == "aten.cat":
+        if op in ("aten.cat", "aten.stack"):
             operands = [f"[{', '.join(operands)}]"]
         if op == "aten.nll_loss_backward":
             operands = [*operands[:4], "reduction = {reduction}".format(**attributes),
