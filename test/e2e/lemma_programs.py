@@ -96,7 +96,8 @@ RUN = {
     "sub": lambda x, y, alpha=1: torch.sub(x, y, alpha=alpha),
     "mul": torch.mul, "div": torch.div, "mm": torch.mm, "t": torch.t, "exp": torch.exp, "tanh": torch.tanh,
     "log": torch.log, "neg": torch.neg, "relu": torch.relu, "logical_or": torch.logical_or,
-    "clone": lambda x, memory_format=None: x.clone(memory_format=torch.contiguous_format), "addmm": lambda x, a, b, beta=1, alpha=1: torch.addmm(x, a, b, beta=beta, alpha=alpha),
+    "clone": lambda x, memory_format=None: x.clone(memory_format=torch.contiguous_format),
+    "addmm": lambda x, a, b, beta=1, alpha=1: torch.addmm(x, a, b, beta=beta, alpha=alpha),
     "add_scalar": lambda x, other: x + other, "mul_scalar": lambda x, other: x * other,
     "div_scalar": lambda x, other: x / other, "rsub_scalar": lambda x, other: other - x,
     "lt_scalar": lambda x, other: x < other, "ge_scalar": lambda x, other: x >= other,
@@ -116,7 +117,8 @@ RUN = {
     "full": lambda size, fill_value, dtype: torch.full(size, fill_value, dtype=to_dtype(dtype)),
     "arange_start": lambda start, end: torch.arange(start, end),
     "linalg_vector_norm": lambda x, dim=None, keepdim=False: torch.linalg.vector_norm(x, 2, dim, keepdim),
-    "var_correction": lambda x, dim, correction, keepdim=False: torch.var(x, dim, correction=correction, keepdim=keepdim),
+    "var_correction": lambda x, dim, correction, keepdim=False: torch.var(
+        x, dim, correction=correction, keepdim=keepdim),
     "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "stack": lambda *xs, dim: torch.stack(xs, dim), "lt": torch.lt,
     "cumsum": lambda x, dim: torch.cumsum(x, dim), "where": torch.where,
     "_native_batch_norm_legit_functional": lambda x, w, b, m, v, training, momentum, eps: (
@@ -125,7 +127,8 @@ RUN = {
     "index_add": lambda x, i, y, dim: x.index_add(dim, i, y),
     "mse_loss": lambda x, y, reduction=1: aten.mse_loss(x, y, reduction),
     "mse_loss_backward": lambda g, x, y, reduction: aten.mse_loss_backward(g, x, y, reduction),
-    "nll_loss_forward": lambda x, t, reduction, ignore_index: aten.nll_loss_forward(x, t, None, reduction, ignore_index),
+    "nll_loss_forward": lambda x, t, reduction, ignore_index: aten.nll_loss_forward(
+        x, t, None, reduction, ignore_index),
     "nll_loss_backward": lambda g, x, t, w, reduction, ignore_index: aten.nll_loss_backward(
         g, x, t, None, reduction, ignore_index, w),
 }  # fmt: skip
@@ -273,7 +276,9 @@ class Function:
         """To another placement along one axis: what the types of both say."""
         if not self.local:
             return value
-        before, after = ({**dict.fromkeys(MESH, "R"), **dict(p.split("=") for p in text.split())} for text in (value.on, on))
+        before, after = (
+            {**dict.fromkeys(MESH, "R"), **dict(p.split("=") for p in text.split())} for text in (value.on, on)
+        )
         (axis,) = [axis for axis in MESH if before[axis] != after[axis]]
         made = []
         for tensor, place in zip(value.tensors, self.places, strict=True):

@@ -1,5 +1,5 @@
-"""Training steps that people write by hand: forward and backward of a layer on each rank, with functional collectives, and the same
-on one device. `bug` makes one known error in what a rank does."""
+"""Training steps that people write by hand: forward and backward of a layer on each rank, with functional collectives,
+and the same on one device. `bug` makes one known error in what a rank does."""
 
 import torch
 import torch.distributed._functional_collectives as funcol
@@ -130,7 +130,9 @@ TRAINERS = {
     ),
     "sequence parallel": (
         sequence_parallel, [(16, 8), (8, 16), (16, 8)], [{"tp": 0}, {"tp": 1}, {"tp": 0}],
-        [{"tp": "P"}, {"tp": 0}, {"tp": 1}, {"tp": 0}], ["averaged", "reduced twice", "gradient averaged", "own count", "divided by the ranks", "function after the sum"],
+        [{"tp": "P"}, {"tp": 0}, {"tp": 1}, {"tp": 0}],
+        ["averaged", "reduced twice", "gradient averaged", "own count", "divided by the ranks",
+         "function after the sum"],
     ),
     "sharded data": (
         sharded_data, [(16, 8), (8, 16), (16, 8)], [{"tp": 0}, {"tp": 0}, {"tp": 0}], [{}, {"tp": 0}, {"tp": 0}],

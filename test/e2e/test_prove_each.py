@@ -22,8 +22,10 @@ def run(build_dir, model):
         if mesh:
             plan = cases.plan(name, mesh).write(program.with_name(f"each_{re.sub(r'[^a-z0-9]+', '_', mesh)}.json"))
             placed = [f"--annotate-placements=plan={plan}", "--propagate-placements", "--partition"]
-        result = subprocess.run([build_dir / "bin" / "cleave-opt", program, option, *placed, *passes, "-o", "/dev/null"],
-                                capture_output=True, text=True, env=ENVIRONMENT, timeout=120)  # fmt: skip
+        result = subprocess.run(
+            [build_dir / "bin" / "cleave-opt", program, option, *placed, *passes, "-o", "/dev/null"],
+            capture_output=True, text=True, env=ENVIRONMENT, timeout=120,
+        )  # fmt: skip
         assert result.returncode == status, result.stderr
         said = re.findall(r"(remark|error): (--[\w-]+) (is proved|is not proved|changes)(.*)", result.stderr)
         return [(name, verdict, rest) for _, name, verdict, rest in said], result.stderr

@@ -1,10 +1,12 @@
-"""Each lemma that the prover uses is what PyTorch computes, and is needed: without it, or with another one in its place,
-something right is not proved, or something wrong is."""
+"""Each lemma that the prover uses is what PyTorch computes, and is needed: without it, or with another one in its
+place, something right is not proved, or something wrong is."""
 
 import json
 import subprocess
 
 import lemma_cases
+import lemma_cases_of_data  # noqa: F401: adds cases
+import lemma_cases_of_ranks  # noqa: F401
 import lemma_programs
 import pytest
 from combinations_cover import seed
@@ -48,8 +50,10 @@ def proved(build_dir, cases):
     """Names of functions that are proved, with a lemma made wrong or with none."""
 
     def run(*options):
-        result = subprocess.run([build_dir / "bin" / "cleave-prove", *cases.paths, "--json", "--execute=false", *options],
-                                capture_output=True, text=True, timeout=120)  # fmt: skip
+        result = subprocess.run(
+            [build_dir / "bin" / "cleave-prove", *cases.paths, "--json", "--execute=false", *options],
+            capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
         assert result.returncode in (0, 2), result.stderr
         failed = {finding["function"] for finding in json.loads(result.stdout)["findings"]}
         return {name for name in cases.names if name not in failed}

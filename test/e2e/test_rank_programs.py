@@ -1,5 +1,5 @@
-"""What hand-written trainers run on each rank, traced under PyTorch's fake process group, is proved to be the step of one device, and
-with a known error in it is not."""
+"""What hand-written trainers run on each rank, traced under PyTorch's fake process group, is proved to be the step of
+one device, and with a known error in it is not."""
 
 import json
 import subprocess
@@ -50,7 +50,8 @@ def prove(build_dir, tmp_path, group):
         for stem, text in texts.items():
             (tmp_path / f"{stem}.mlir").write_text(text)
         result = subprocess.run(
-            [build_dir / "bin" / "cleave-prove", tmp_path / "device.mlir", tmp_path / "rank.mlir", "--json", "--execute=false"],
+            [build_dir / "bin" / "cleave-prove", tmp_path / "device.mlir", tmp_path / "rank.mlir", "--json",
+             "--execute=false"],
             capture_output=True, text=True, timeout=120,
         )  # fmt: skip
         assert result.returncode in (0, 2), result.stderr

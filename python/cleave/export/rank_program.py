@@ -1,8 +1,9 @@
-"""Reads what one rank of a distributed program runs: a graph of ATen ops and functional collectives, as a local program.
+"""Reads what one rank of a distributed program runs, a graph of ATen ops and functional collectives, as a local program.
 
-The graph is one of `make_fx` or AOT Autograd, traced under PyTorch's fake process group, so that one process traces any rank of
-any mesh. A layout says what the graph does not: the mesh, which axes a process group is, and how inputs and outputs lie.
-`cleave-prove` then compares it with the program of one device, written from a graph without communication and the same names.
+The graph is one of `make_fx` or AOT Autograd, traced under PyTorch's fake process group, so that one process traces any
+rank of any mesh. A layout says what the graph does not: the mesh, which axes a process group is, and how inputs and
+outputs lie. `cleave-prove` then compares it with the program of one device, written from a graph without communication
+and with the same names.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class RankLayout:
 
     mesh: sizes of the axes, major first.
     groups: for the name of each process group in the graph, its axes, major first.
-    inputs: for each argument of the graph, in order, its name and how it lies: `{"tp": 1}` is a shard along dimension 1, `{"tp": "P"}` a
-        term of a sum; an axis that is not named has the same tensor on all ranks.
+    inputs: for each argument of the graph, in order, its name and how it lies: `{"tp": 1}` is a shard along dimension 1,
+        `{"tp": "P"}` a term of a sum; an axis that is not named has the same tensor on all ranks.
     outputs: the same for each result.
     """
 
@@ -40,10 +41,13 @@ class RankLayout:
 
     @classmethod
     def from_json(cls, document: dict) -> RankLayout:
-        """Of a file: `{"mesh": {"tp": 2}, "groups": {"0": ["tp"]}, "inputs": [["x", {"tp": 0}]], "outputs": [["y", {}]]}`."""
+        """Of a file:
+        `{"mesh": {"tp": 2}, "groups": {"0": ["tp"]}, "inputs": [["x", {"tp": 0}]], "outputs": [["y", {}]]}`.
+        """
         expected = {field.name for field in dataclasses.fields(cls)}
         if set(document) != expected:
-            raise ExportError(f"expected a layout of {', '.join(sorted(expected))}, found {', '.join(sorted(document))}")
+            found = ", ".join(sorted(document))
+            raise ExportError(f"expected a layout of {', '.join(sorted(expected))}, found {found}")
         return cls(
             dict(document["mesh"]),
             {name: tuple(axes) for name, axes in document["groups"].items()},
@@ -60,14 +64,17 @@ class RankLayout:
                 for axis, on in placement.items():
                     self._check_axis(axis, f"{what} '{name}'")
                     if not (isinstance(on, int) and on >= 0) and on not in _KINDS:
-                        raise ExportError(f"{what} '{name}': expected a dimension, \"P\" or \"R\" on '{axis}', found {on!r}")
+                        raise ExportError(
+                            f"{what} '{name}': expected a dimension, \"P\" or \"R\" on '{axis}', found {on!r}"
+                        )
         for group, axes in self.groups.items():
             for axis in axes:
                 self._check_axis(axis, f"group '{group}'")
 
     def _check_axis(self, axis: str, where: str):
         if axis not in self.mesh:
-            raise ExportError(f"{where} names axis '{axis}', which the mesh does not have (it has {', '.join(self.mesh)})")
+            axes = ", ".join(self.mesh)
+            raise ExportError(f"{where} names axis '{axis}', which the mesh does not have (it has {axes})")
 
     def placement(self, placement: Mapping[str, int | str]) -> str:
         """As the attribute; axes that shard one dimension are major in the order of the mapping."""
@@ -114,7 +121,8 @@ class RankFunction(TensorFunction):
         self._is_whole = is_whole
         arguments = [node for node in graph.graph.nodes if node.op == "placeholder"]
         if len(arguments) != len(layout.inputs):
-            raise ExportError(f"expected {len(layout.inputs)} arguments, as the layout has inputs, found {len(arguments)}")
+            expected = len(layout.inputs)
+            raise ExportError(f"expected {expected} arguments, as the layout has inputs, found {len(arguments)}")
         super().__init__(graph, name)
 
     def _write(self, name: str) -> str:
@@ -126,7 +134,7 @@ class RankFunction(TensorFunction):
 
     def _add_argument(self, name: str, type_: str, role: Role) -> str:
         if role.kind != "input":
-            raise ExportError("found a tensor that is neither an input nor computed from them; expected all to be inputs")
+            raise ExportError("found a tensor that the graph holds itself; expected all tensors to be inputs")
         arguments = [node.name for node in self._graph.graph.nodes if node.op == "placeholder"]
         own, placement = self._layout.inputs[arguments.index(name)]
         return super()._add_argument(own, type_, _Placed("input", own, placement=self._attribute(placement)))
@@ -137,9 +145,8 @@ class RankFunction(TensorFunction):
     def _add_results(self):
         returned = super()._add_results()
         if len(returned) != len(self._layout.outputs) or len(self.results) != len(returned):
-            raise ExportError(
-                f"expected {len(self._layout.outputs)} different results, as the layout has outputs, found {len(returned)}"
-            )
+            expected = len(self._layout.outputs)
+            raise ExportError(f"expected {expected} different results, as the layout has outputs, found {len(returned)}")
         return [
             (value, type_, _Placed("output", name, placement=self._attribute(placement)))
             for (value, type_, _), (name, placement) in zip(returned, self._layout.outputs, strict=True)
@@ -158,7 +165,8 @@ class RankFunction(TensorFunction):
             raise Unsupported("a collective; expected the program of one device")
         axes = self._layout.groups.get(bound.get("group_name"))
         if axes is None:
-            raise Unsupported(f"process group '{bound.get('group_name')}', of which the layout does not say which axes it is")
+            group = bound.get("group_name")
+            raise Unsupported(f"process group '{group}', of which the layout does not say which axes it is")
         size = 1
         for axis in axes:
             size *= self._layout.mesh[axis]
