@@ -5,6 +5,8 @@
 #include "runtime/comm/Failure.h"
 #include "runtime/io/TerminalLine.h"
 
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <cstdio>
@@ -15,11 +17,21 @@
 
 using namespace cleave::runtime;
 
+/// A message may quote a file: what it has of that must not reach a terminal as commands.
+static std::string makePrintable(llvm::StringRef message) {
+  std::string text;
+  for (char c : llvm::json::isUTF8(message) ? message.str() : llvm::json::fixUTF8(message)) {
+    bool isControl = (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
+    text += isControl ? llvm::formatv("\\{0:X-2}", int(c)).str() : std::string(1, c);
+  }
+  return text;
+}
+
 /// In one write, so that the lines of several ranks do not mix; and one rank at a time, since not
 /// every system makes two threads' writes to one file follow each other.
 static void printError(const std::string &prefix, const std::string &message) {
   static std::mutex printing;
-  std::string text = prefix + "error: " + message + "\n";
+  std::string text = prefix + "error: " + makePrintable(message) + "\n";
   std::lock_guard<std::mutex> lock(printing);
   llvm::outs().flush();
   endTerminalLine();

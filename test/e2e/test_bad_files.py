@@ -13,6 +13,7 @@ import time
 import numpy
 import pytest
 import torch
+import torch.distributed.checkpoint as dcp
 from safetensors.torch import load_file, save_file
 from training import ENVIRONMENT, Model, command, run, train
 
@@ -162,6 +163,15 @@ def test_hostile_safetensors(build_dir, tmp_path, model, case):
         value = f"safetensors:{path}" if option == "--data" else path
         options = [option, value] if option == "--data" else [option, value, "--data", f"text:{TEXT}"]
         refused(build_dir, model.program, "--steps", 1, *options, expect=["hostile.safetensors: ", expected])
+
+
+def test_names_that_are_no_text(build_dir, tmp_path, model):
+    """Messages are UTF-8, whatever names they quote."""
+    dcp.save(load_file(model.weights) | {"odd.wXight": torch.zeros(2)}, checkpoint_id=tmp_path, no_dist=True)
+    metadata = tmp_path / ".metadata"
+    metadata.write_bytes(metadata.read_bytes().replace(b"odd.wXight", b"odd.w\x80ight"))
+    refused(build_dir, model.program, "--weights", tmp_path, "--steps", 1, "--data", f"text:{TEXT}",
+            expect="extra: 'odd.w\ufffdight'")  # fmt: skip
 
 
 # ---- data ----
