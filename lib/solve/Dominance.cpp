@@ -28,6 +28,8 @@ private:
     size_t ownStride, otherStride;
   };
   bool isReplaced(unsigned node, unsigned choice, unsigned by);
+  void findLeast(unsigned node);
+  std::vector<int64_t> describe(unsigned node) const;
   /// Whether any choice went.
   bool thinOut(unsigned node);
 
@@ -37,7 +39,11 @@ private:
   std::vector<std::vector<unsigned>> &replacements;
   std::vector<std::vector<Link>> links;
   std::vector<std::vector<unsigned>> left;
+  /// Of the node at hand, by link and choice.
+  std::vector<Cost> least;
   size_t compared = 0;
+  /// Programs repeat their layers: what was found of nodes that are alike in all that counts.
+  std::map<std::vector<int64_t>, std::vector<std::pair<unsigned, unsigned>>> known;
 };
 
 } // namespace
@@ -64,28 +70,80 @@ bool Finder::isReplaced(unsigned node, unsigned choice, unsigned by) {
   for (const std::vector<int64_t> &part : usages[node])
     if (part[by] > part[choice])
       return false;
+  // What all links cost more at least; most choices are ruled out before all partners are seen.
+  size_t size = problem.getNodes()[node].size;
   Cost difference = Cost(problem.getCosts(node)[by]) - problem.getCosts(node)[choice];
-  for (const Link &link : links[node]) {
+  for (size_t link = 0; link < links[node].size(); ++link)
+    difference += least[link * size + by] - least[link * size + choice];
+  if (difference > 0)
+    return false;
+  for (auto [number, link] : llvm::enumerate(links[node])) {
     const int64_t *own = link.costs + choice * link.ownStride;
     const int64_t *others = link.costs + by * link.ownStride;
+    difference -= least[number * size + by] - least[number * size + choice];
     Cost worst = -(Cost(1) << 100);
-    compared += left[link.other].size();
     for (unsigned partner : left[link.other]) {
+      ++compared;
       int64_t cost = own[partner * link.otherStride], other = others[partner * link.otherStride];
       if (cost == forbidden)
         continue;
       if (other == forbidden)
         return false;
       worst = std::max(worst, Cost(other) - cost);
+      if (difference + worst > 0)
+        return false;
     }
     difference += worst;
   }
   return difference <= 0;
 }
 
+/// What each link costs at least, by choice; with no partner, as little as can be.
+void Finder::findLeast(unsigned node) {
+  size_t size = problem.getNodes()[node].size;
+  least.assign(links[node].size() * size, 0);
+  for (auto [number, link] : llvm::enumerate(links[node]))
+    for (unsigned choice : left[node]) {
+      const int64_t *own = link.costs + choice * link.ownStride;
+      int64_t lowest = forbidden;
+      for (unsigned partner : left[link.other])
+        lowest = std::min(lowest, own[partner * link.otherStride]);
+      compared += left[link.other].size();
+      least[number * size + choice] = lowest;
+    }
+}
+
+/// All that decides which of its choices go.
+std::vector<int64_t> Finder::describe(unsigned node) const {
+  std::vector<int64_t> key;
+  auto add = [&](const auto &numbers) {
+    key.push_back(static_cast<int64_t>(numbers.size()));
+    llvm::append_range(key, numbers);
+  };
+  add(left[node]);
+  add(problem.getCosts(node));
+  for (const std::vector<int64_t> &part : usages[node])
+    add(part);
+  for (const Link &link : links[node]) {
+    key.push_back(reinterpret_cast<intptr_t>(link.costs));
+    key.push_back(static_cast<int64_t>(link.ownStride));
+    add(left[link.other]);
+  }
+  return key;
+}
+
 bool Finder::thinOut(unsigned node) {
+  auto [entry, isNew] = known.try_emplace(describe(node));
   std::vector<unsigned> &own = left[node];
-  bool any = false;
+  if (!isNew) {
+    for (auto [choice, by] : entry->second) {
+      removed.push_back({node, choice, by});
+      replacements[node][choice] = by;
+      own.erase(llvm::find(own, choice));
+    }
+    return !entry->second.empty();
+  }
+  findLeast(node);
   for (size_t i = 0; i < own.size() && compared < mostCompared;) {
     unsigned choice = own[i];
     auto by = llvm::find_if(
@@ -95,11 +153,11 @@ bool Finder::thinOut(unsigned node) {
       continue;
     }
     removed.push_back({node, choice, *by});
+    entry->second.push_back({choice, *by});
     replacements[node][choice] = *by;
     own.erase(own.begin() + i);
-    any = true;
   }
-  return any;
+  return !entry->second.empty();
 }
 
 void Finder::run() {

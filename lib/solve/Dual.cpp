@@ -125,20 +125,35 @@ double *Dual::toOther(const Link &link) {
   return &messages[link.isFirst ? second : first];
 }
 
+/// By column, the least of the rows, each less its offset. Nearly all time goes here: several rows
+/// at once, by the widest vectors that there are.
+#if defined(__x86_64__) && defined(__linux__)
+__attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+static void findLeast(const double *matrix, const double *offsets, unsigned rows, unsigned columns,
+                      double *__restrict least) {
+  std::fill_n(least, columns, infinity);
+  unsigned row = 0;
+  for (; row + 4 <= rows; row += 4, matrix += 4 * size_t(columns), offsets += 4) {
+    const double *first = matrix, *second = first + columns, *third = second + columns,
+                 *fourth = third + columns;
+    for (unsigned column = 0; column < columns; ++column) {
+      double a = std::min(first[column] - offsets[0], second[column] - offsets[1]);
+      double b = std::min(third[column] - offsets[2], fourth[column] - offsets[3]);
+      least[column] = std::min(least[column], std::min(a, b));
+    }
+  }
+  for (; row < rows; ++row, matrix += columns, ++offsets)
+    for (unsigned column = 0; column < columns; ++column)
+      least[column] = std::min(least[column], matrix[column] - offsets[0]);
+}
+
 /// Moves all that the edge has to say into the node.
 void Dual::collect(unsigned node, const Link &link) {
   const Node &own = problem.getNodes()[node], &other = problem.getNodes()[link.other];
-  const double *row = getRows(link);
-  const double *sent = toOther(link);
-  scratch.assign(own.size, infinity);
+  scratch.resize(own.size);
   double *least = scratch.data();
-  for (unsigned partner = 0; partner < other.size; ++partner, row += own.size) {
-    double offset = sent[partner];
-    for (unsigned choice = 0; choice < own.size; ++choice) {
-      double value = row[choice] - offset;
-      least[choice] = value < least[choice] ? value : least[choice];
-    }
-  }
+  findLeast(getRows(link), toOther(link), other.size, own.size, least);
   double *message = toOwn(link), *potential = &potentials[own.offset];
   for (unsigned choice = 0; choice < own.size; ++choice) {
     potential[choice] += least[choice] - message[choice];
@@ -264,20 +279,44 @@ void Dual::stepPrices(double upper) {
     addPrices(node, changes);
 }
 
-void Dual::iterate(double upper) {
-  if (iterations > 0)
-    stepPrices(upper);
+void Dual::sweep() {
   sweepTrees();
   sweepForward();
   decodeTrees();
   sweepBackward();
-  ++iterations;
   bound = computeBound();
   if (bound > best.bound) {
     best.messages = messages;
     best.prices = prices;
     best.bound = bound;
   }
+}
+
+double Dual::getDecodedCost() const {
+  std::optional<Cost> cost = problem.getCost(decoded);
+  return cost ? static_cast<double>(*cost) : infinity;
+}
+
+double Dual::settle(double part, unsigned most) {
+  for (unsigned i = 0; i < most; ++i) {
+    double before = bound;
+    sweep();
+    if (i > 0 && bound - before <= part * std::abs(bound))
+      break;
+  }
+  return bound;
+}
+
+void Dual::setPrices(llvm::ArrayRef<double> next) {
+  prices = next;
+  setPotentials();
+}
+
+void Dual::iterate(double upper) {
+  if (iterations > 0)
+    stepPrices(upper);
+  sweep();
+  ++iterations;
   // Smaller steps have smaller successes.
   if (best.bound > reference + 0.01 * reach * std::abs(reference) || iterations == 1) {
     reference = best.bound;

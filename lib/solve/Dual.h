@@ -24,6 +24,15 @@ public:
   /// infinite.
   void iterate(double upper);
 
+  /// Sweeps without steps until the bound rises by no more than this part of itself, at most so
+  /// often; returns it.
+  double settle(double part, unsigned most);
+  void setPrices(llvm::ArrayRef<double> prices);
+  /// Those of the last sweep, which need not be the best.
+  llvm::ArrayRef<double> getMessages() const { return messages; }
+  /// Goes on from the best state.
+  void restore();
+
   struct State {
     /// By edge: those of the first node's choices, then the second's.
     std::vector<double> messages;
@@ -32,6 +41,9 @@ public:
     double bound = -std::numeric_limits<double>::infinity();
   };
   const State &getBest() const { return best; }
+  /// What the last forward sweep chose, one node after the other.
+  llvm::ArrayRef<unsigned> getDecoded() const { return decoded; }
+  double getDecodedCost() const;
   /// Whether the steps have become too small to raise the bound much.
   bool isStalled() const { return reach < 1e-5; }
   /// The order in which choices are read off the messages: trees last, from their roots on.
@@ -56,7 +68,7 @@ private:
   void sweepForward();
   void sweepBackward();
   void decodeTrees();
-  void restore();
+  void sweep();
   void setPotentials();
   void addPrices(unsigned node, llvm::ArrayRef<double> sums);
   void stepPrices(double upper);

@@ -143,6 +143,8 @@ void Search::shift(unsigned node, unsigned from, unsigned to) {
 void Search::findRoom(unsigned node) {
   unsigned size = problem.getNodes()[node].size;
   isOut.assign(size, 0);
+  if (!isBounded)
+    return;
   for (const Span &span : getSpans(node)) {
     double room = limit - memory.getHighest(span.range) + span.least;
     // The least usage fits; where usages are rounded up it may seem not to.
@@ -238,7 +240,7 @@ void Search::construct(llvm::ArrayRef<unsigned> order, llvm::ArrayRef<double> me
     next[number] = best;
   }
   bool isNextFitting = isWithinLimit();
-  if (isFitting && !isNextFitting) {
+  if (isBounded && isFitting && !isNextFitting) {
     for (unsigned number = 0; number < nodes.size(); ++number)
       shift(number, next[number], present[number]);
     return;
@@ -276,6 +278,32 @@ void Search::keepBest() {
   bestForbidden = forbiddenPairs;
   bestEnergy = energy;
   best = present;
+}
+
+void Search::setBounded(bool bounded) {
+  isBounded = bounded;
+  isFitting = isWithinLimit();
+  keepBest();
+}
+
+double Search::getCost(double price) const {
+  double sum = energy;
+  for (auto [number, node] : llvm::enumerate(problem.getNodes()))
+    sum += price * priced[node.offset + present[number]];
+  return sum * unit;
+}
+
+std::vector<double> Search::getUsage() const {
+  std::vector<double> used(use.getPointCount() + 1);
+  for (auto [node, choice] : llvm::enumerate(present))
+    for (const MemoryUse::Segment &segment : use.getSegments(node)) {
+      used[segment.range.first] += usages[segment.offset + choice] * usageUnit;
+      used[segment.range.last] -= usages[segment.offset + choice] * usageUnit;
+    }
+  for (size_t point = 1; point < used.size(); ++point)
+    used[point] += used[point - 1];
+  used.pop_back();
+  return used;
 }
 
 /// A random tree of neighbours: each of its nodes has one neighbour in it when it is added.
@@ -482,7 +510,7 @@ void Search::apply() {
 void Search::move(const Stage &stage) {
   // Small trees are as likely as large ones. The large take whole parts of the graph along: nodes
   // with many neighbours are held where they are by those that do not move with them.
-  bool isLarge = uniform() < 0.4;
+  bool isLarge = uniform() < stage.large;
   double most = static_cast<double>(isLarge ? std::max<size_t>(movable.size(), 64) : 64);
   unsigned size = static_cast<unsigned>(std::exp(uniform() * std::log(most)));
   growTree(movable[random() % movable.size()], size);
@@ -508,4 +536,13 @@ void Search::run(llvm::function_ref<std::optional<Stage>()> next) {
     if (energy < bestEnergy)
       keepBest();
   }
+}
+
+void Search::runUnbounded(const Stage &stage, unsigned moves, bool untilFits) {
+  if (movable.empty())
+    return;
+  for (unsigned i = 0; i < moves && !(untilFits && isWithinLimit()); ++i)
+    move(stage);
+  isFitting = isWithinLimit();
+  keepBest();
 }

@@ -34,15 +34,27 @@ public:
   /// nothing if the last ones no longer fit.
   void construct(llvm::ArrayRef<unsigned> order, llvm::ArrayRef<double> messages, double price);
 
+  /// Without it, memory has its price and no limit, until then or fits() is asked for.
+  void setBounded(bool bounded);
+  /// Of the present assignment, with memory at this part of its price.
+  double getCost(double price) const;
+  const Assignment &getPresent() const { return present; }
+  /// By point, of the present assignment.
+  std::vector<double> getUsage() const;
+
   /// Temperature and the part of memory's price that is paid, which both change along the way.
   struct Stage {
     /// In units of cost.
     double temperature = 0;
     double price = 1;
+    /// How many of the moves may take large parts of the graph along.
+    double large = 0.4;
   };
   size_t getMovableCount() const { return movable.size(); }
   /// Moves until `next` returns nothing; it is asked every so many moves.
   void run(llvm::function_ref<std::optional<Stage>()> next);
+  /// So many moves, bounded or not; without a bound, with `untilFits` until memory does.
+  void runUnbounded(const Stage &stage, unsigned moves, bool untilFits);
 
   /// Lowers what exceeds the limit, node by node. Returns whether nothing does.
   bool repair();
@@ -121,7 +133,7 @@ private:
   MemoryProfile memory;
   double energy = 0, bestEnergy = std::numeric_limits<double>::infinity();
   unsigned bestForbidden = ~0u;
-  bool isFitting = false;
+  bool isFitting = false, isBounded = true;
 
   std::vector<TreeNode> tree;
   std::vector<unsigned> touched, frontier;

@@ -4,6 +4,7 @@
 
 #include "lib/solve/Model.h"
 #include "lib/solve/Search.h"
+#include "lib/solve/Squeeze.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -68,7 +69,15 @@ private:
   void construct(Search &search);
   void raiseBound(double end, uint64_t iterations);
   void report() const;
-  bool isClosed() const { return result.bound.isInfeasible || result.isOptimal(); }
+  bool isClosed() const {
+    return result.bound.isInfeasible || result.isWithin(options.gap.value_or(0));
+  }
+  /// As far as the dual's numbers go, which nothing has confirmed.
+  bool isNear() const {
+    double gap = options.gap ? 0.9 * *options.gap * std::abs(target()) : 0;
+    return std::ceil(dual->getBest().bound - 1e-6) >= target() - gap;
+  }
+  void squeeze();
   double target() const {
     return result.assignment ? static_cast<double>(result.cost)
                              : std::numeric_limits<double>::infinity();
@@ -85,6 +94,8 @@ private:
   /// By search: how many moves it makes in all of the time, as far as is known.
   double movesPerPart[2] = {0, 0};
   SolveResult result;
+  /// Whether the first solution was found by prices (Squeeze.h).
+  bool isSqueezed = false;
   /// Set by the thread that raises the bound: nothing better is to be found.
   std::atomic<bool> isBoundReached = false;
   double confirmed = -std::numeric_limits<double>::infinity();
@@ -162,7 +173,7 @@ void Driver::raiseBound(double end, uint64_t iterations) {
     if (options.moves ? i >= iterations : part() >= end)
       return;
     dual->iterate(target());
-    if (std::ceil(dual->getBest().bound - 1e-6) >= target()) {
+    if (isNear()) {
       isBoundReached = true;
       return;
     }
@@ -188,7 +199,9 @@ void Driver::anneal(unsigned number, const Phase &phase, double begin, double un
   }
   if (runs > 0)
     search.setAssignment(Assignment(search.getBest()));
-  made += anneal(search, phase.heat * unit, 1e-3 * unit, middle, phase.end);
+  // Heat would undo what is good already.
+  double heat = isSqueezed ? 1e-3 : phase.heat;
+  made += anneal(search, heat * unit, 1e-3 * unit, middle, phase.end);
   if (double spent = part() - start; !options.moves && spent > 0)
     movesPerPart[number] = made / spent;
 }
@@ -225,6 +238,22 @@ void Driver::construct(Search &search) {
     return;
   search.setAssignment(Assignment(search.getBest()));
   keep(search);
+}
+
+/// A good solution early, and what its cost adds to the bound.
+void Driver::squeeze() {
+  auto limit = static_cast<double>(problem.limit);
+  Search &search = *searches.front();
+  if (!Squeeze(*dual, search, limit, [&] { return isStopped(); }).run()) {
+    searches.clear();
+    searches.push_back(makeSearch());
+    return;
+  }
+  keep(search);
+  isSqueezed = true;
+  bool hasMemory = model.getUse().getPointCount() > 0;
+  for (unsigned i = 0; i < firstIterations && hasMemory && !isStopped() && !isNear(); ++i)
+    dual->iterate(target());
 }
 
 std::unique_ptr<Search> Driver::makeSearch() {
@@ -303,19 +332,24 @@ SolveResult Driver::run() {
   }
   dual.emplace(model.getProblem(), model.getUse());
   searches.push_back(makeSearch());
-  for (unsigned i = 0; i < firstIterations; ++i) {
+  bool isSmall = problem.getNodes().size() <= mostToExhaust;
+  if (options.gap && !isSmall)
+    squeeze();
+  for (unsigned i = 0; i < firstIterations && !result.assignment; ++i) {
     if (i > 0 && (isStopped() || (!options.moves && part() >= mostForFirst)))
       break;
     dual->iterate(target());
   }
-  construct(*searches.front());
+  if (!result.assignment)
+    construct(*searches.front());
   confirm();
-  bool isSmall = problem.getNodes().size() <= mostToExhaust;
   uint64_t steps = 20000;
   if (isClosed() || (isSmall && tryExhausting(steps)))
     return result;
-  raiseBound(dualAlone, firstIterations);
-  construct(*searches.front());
+  if (!isSqueezed)
+    raiseBound(dualAlone, firstIterations);
+  if (!isSqueezed)
+    construct(*searches.front());
   confirm();
   report();
   double begin = dualAlone;

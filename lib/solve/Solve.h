@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <functional>
 
 namespace cleave::solve {
@@ -33,6 +34,9 @@ struct SolveOptions {
   std::optional<uint64_t> moves;
   Clock::time_point deadline = Clock::time_point::max();
   Clock::time_point start = Clock::now();
+  /// Enough is a solution that costs at most this part of itself more than the bound. With it, such
+  /// a solution is looked for as soon as there are messages (Squeeze.h).
+  std::optional<double> gap;
   /// Set from outside to stop early.
   const std::atomic<bool> *stop = nullptr;
   /// Called now and then.
@@ -44,7 +48,11 @@ struct SolveResult {
   Cost cost = 0;
   bool hasBound = false;
   Bound bound;
-  bool isOptimal() const { return assignment && hasBound && bound.cost >= cost; }
+  bool isOptimal() const { return isWithin(0); }
+  bool isWithin(double gap) const {
+    return assignment && hasBound &&
+           static_cast<double>(cost - bound.cost) <= gap * std::abs(static_cast<double>(cost));
+  }
 };
 
 SolveResult solve(const Problem &problem, const SolveOptions &options);

@@ -207,7 +207,9 @@ def PropagatePlacements : Pass<"propagate-placements", "::mlir::ModuleOp"> {
     Option<"memory", "memory", "double", "0",
            "with solve: bytes that a rank may hold at once, such as 80e9; 0 for no limit">,
     Option<"seed", "seed", "uint64_t", "1", "with solve: seed of the search">,
-    Option<"moves", "moves", "uint64_t", "1000", "with solve: moves of the search">
+    Option<"moves", "moves", "uint64_t", "1000", "with solve: moves of the search">,
+    Option<"gap", "gap", "double", "0.001",
+           "with solve: stop once no placement can be cheaper by more than this part of the cost">
   ];
   let statistics = [
     Statistic<"numCost", "cost (ns)", "with solve: nanoseconds of a step by the cost model">,

@@ -100,8 +100,8 @@ LogicalResult PropagatePlacements::readSolve(PropagateOptions &options) {
   ModuleOp module = getOperation();
   auto isSet = [](const auto &option) { return option.getNumOccurrences() > 0; };
   if (!solve) {
-    if (isSet(memory) || isSet(seed) || isSet(moves))
-      return module.emitError("expects 'memory', 'seed' and 'moves' with 'solve' only");
+    if (isSet(memory) || isSet(seed) || isSet(moves) || isSet(gap))
+      return module.emitError("expects 'memory', 'seed', 'moves' and 'gap' with 'solve' only");
     return success();
   }
   if (explain || !explainJson.empty())
@@ -113,6 +113,10 @@ LogicalResult PropagatePlacements::readSolve(PropagateOptions &options) {
   SolveOptions &solving = options.solve.emplace();
   solving.seed = seed;
   solving.moves = moves;
+  if (!(gap >= 0) || gap >= 1)
+    return module.emitError("expected a number from 0 to below 1 for gap, found ")
+           << static_cast<double>(gap);
+  solving.gap = gap;
   if (!(memory >= 0) || memory > 1e18)
     return module.emitError("expected a number of bytes for memory, found ")
            << static_cast<double>(memory);

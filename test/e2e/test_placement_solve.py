@@ -81,7 +81,7 @@ def compare(build_dir, local, whole, ranks):
 @pytest.mark.parametrize(
     "model, mesh",
     [(model, mesh) for model in ("mlp", "gpt_tied") for mesh in RANKS]
-    + [("llama", "x=2,y=2"), ("llama", "x=4"), ("resnet18", "x=2,y=2")],
+    + [("llama", "x=2,y=2"), ("llama", "x=4"), ("resnet18", "x=2,y=2"), ("moe", "x=2,y=2"), ("minilm", "x=2")],
 )
 def test_chosen_placements_compute_the_same(build_dir, program, tmp_path, model, mesh):
     whole, local = program(model), tmp_path / "local.mlir"
@@ -106,7 +106,9 @@ def test_less_memory_costs_time(build_dir, program, tmp_path):
 @pytest.mark.parametrize(
     "model, mesh",
     [("gpt_tied", mesh) for mesh in ("dp2", "tp2", "fsdp2", "dp2 x tp2", "fsdp2 x tp2", "hsdp 2 x 2", "tp2, sequence")]
-    + [("llama", "fsdp2 x tp2")],
+    + [("llama", "fsdp2 x tp2"), ("llama", "cp2"), ("gpt_untied", "tp4"), ("gpt_dropout", "dp4"), ("moe", "ep2")]
+    + [("gpt_philox", "fsdp2 x tp2"), ("gpt_checkpointed", "fsdp4"), ("gpt2", "dp2 x tp2"), ("resnet18", "dp2")]
+    + [("minilm", "tp2, sequence")],
 )
 def test_no_written_plan_is_cheaper(build_dir, program, tmp_path, model, mesh):
     whole, placed = program(model), tmp_path / "placed.mlir"

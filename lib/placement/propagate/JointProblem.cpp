@@ -23,17 +23,51 @@ JointProblem::JointProblem(const Graph &graph, const JointChoices &choices, Join
     : graph(graph), choices(choices), costs(costs), countsMemory(memory.has_value()),
       lifetimes(graph, countsMemory), nodes(choices.getNumVariables()) {
   problem.limit = memory.value_or(std::numeric_limits<int64_t>::max());
-  for (unsigned group = 0; group < graph.groups.size(); ++group)
-    addGroup(group);
-  for (unsigned op = 0; op < graph.ops.size(); ++op)
-    addOp(op);
+  addNodes();
   for (unsigned value = 0; value < graph.values.size(); ++value) {
     for (unsigned use : lifetimes.fixed[value])
       addFixed(value, use);
-    for (const SharedUses &uses : lifetimes.shared[value])
-      addUses(value, uses);
+    for (auto [uses, form] : llvm::zip_equal(lifetimes.shared[value], forms[value]))
+      addUses(value, uses, form);
   }
   problem.mergeEdges();
+}
+
+/// The solver's messages go from node to node in rising order, and so does what is read off them:
+/// that is the order of the program, in which groups and the forms of arguments come before their
+/// first use, and the forms of results behind their op.
+void JointProblem::addNodes() {
+  unsigned ops = graph.ops.size();
+  auto findFirst = [&](const ValueNode &value) {
+    unsigned first = std::min(ops, value.op);
+    for (unsigned use : value.uses)
+      first = std::min(first, graph.uses[use].op);
+    return first;
+  };
+  std::vector<SmallVector<unsigned, 1>> groups(ops + 1), arguments(ops + 1);
+  for (auto [number, group] : llvm::enumerate(graph.groups)) {
+    unsigned first = ops;
+    for (unsigned port : group.ports)
+      first = std::min(first, findFirst(graph.values[graph.ports[port].value]));
+    groups[first].push_back(number);
+  }
+  for (auto [number, value] : llvm::enumerate(graph.values)) {
+    forms.emplace_back(lifetimes.shared[number].size(), kNone);
+    if (value.op == kNone)
+      arguments[findFirst(value)].push_back(number);
+  }
+  for (unsigned op = 0; op <= ops; ++op) {
+    for (unsigned group : groups[op])
+      addGroup(group);
+    for (unsigned value : arguments[op])
+      addForms(value);
+    if (op == ops)
+      break;
+    addOp(op);
+    for (unsigned value : graph.ops[op].results)
+      if (value != kNone)
+        addForms(value);
+  }
 }
 
 int64_t JointProblem::bytesOf(unsigned value, unsigned placement) const {
@@ -82,38 +116,6 @@ void JointProblem::addOp(unsigned op) {
   nodes[op] = problem.addNode(op, end, seconds, bytes);
 }
 
-solve::Assignment JointProblem::convert(const JointProblem &other,
-                                        ArrayRef<unsigned> assignment) const {
-  solve::Assignment result(problem.getNodes().size(), 0);
-  std::vector<char> isForm(result.size(), true);
-  for (unsigned variable = 0; variable < nodes.size(); ++variable) {
-    result[nodes[variable]] = other.getChoice(assignment, variable);
-    isForm[nodes[variable]] = false;
-  }
-  // Forms have no edges among each other.
-  std::vector<std::vector<solve::Cost>> sums(result.size());
-  for (size_t node = 0; node < result.size(); ++node)
-    if (isForm[node])
-      sums[node].assign(problem.getNodes()[node].size, 0);
-  for (const solve::Edge &edge : problem.getEdges()) {
-    const solve::Matrix &matrix = problem.getMatrices()[edge.matrix];
-    auto add = [&](unsigned node, size_t first, size_t step) {
-      for (auto [choice, sum] : llvm::enumerate(sums[node]))
-        sum += matrix.costs[first + choice * step];
-    };
-    if (isForm[edge.first])
-      add(edge.first, result[edge.second], matrix.columns);
-    else if (isForm[edge.second])
-      add(edge.second, size_t(result[edge.first]) * matrix.columns, 1);
-  }
-  for (size_t node = 0; node < result.size(); ++node)
-    for (unsigned choice = 1; choice < sums[node].size(); ++choice)
-      if (std::pair(sums[node][choice], problem.getUsages(node)[choice]) <
-          std::pair(sums[node][result[node]], problem.getUsages(node)[result[node]]))
-        result[node] = choice;
-  return result;
-}
-
 /// A matrix over two lists of placements; where they may not differ, other pairs are forbidden.
 unsigned JointProblem::matrixOf(RankedTensorType type, unsigned from, unsigned to, double weight,
                                 bool mayDiffer) {
@@ -159,26 +161,34 @@ void JointProblem::addFixed(unsigned number, unsigned use) {
                            lists(choices.lists[choices.taken[use]]), value.weight, false));
 }
 
-void JointProblem::addUses(unsigned number, const SharedUses &uses) {
+/// A node for each form of the value that several uses go on from.
+void JointProblem::addForms(unsigned number) {
   const ValueNode &value = graph.values[number];
-  unsigned producer = nodes[choices.producerOf(value)];
-  unsigned made = lists(choices.lists[choices.made[number]]);
-  auto addEdge = [&](unsigned from, unsigned list, unsigned use) {
-    unsigned taken = lists(choices.lists[choices.taken[use]]);
-    problem.addEdge(from, nodes[choices.userOf(graph.uses[use])],
-                    matrixOf(value.type(), list, taken, value.weight));
-  };
-  if (!uses.isShared) {
-    addEdge(producer, made, uses.uses.front());
-    return;
+  for (auto [uses, form] : llvm::zip_equal(lifetimes.shared[number], forms[number])) {
+    if (!uses.isShared)
+      continue;
+    const std::vector<unsigned> &list = lists[lists(formsOf(value, uses.uses))];
+    std::vector<int64_t> free(list.size(), 0), bytes = free;
+    if (countsMemory)
+      for (auto [count, placement] : llvm::zip_equal(bytes, list))
+        count = bytesOf(number, placement);
+    form = problem.addNode(uses.start, uses.end, free, bytes);
   }
-  unsigned forms = lists(formsOf(value, uses.uses));
-  std::vector<int64_t> free(lists[forms].size(), 0), bytes = free;
-  if (countsMemory)
-    for (auto [count, placement] : llvm::zip_equal(bytes, lists[forms]))
-      count = bytesOf(number, placement);
-  unsigned shared = problem.addNode(uses.start, uses.end, free, bytes);
-  problem.addEdge(producer, shared, matrixOf(value.type(), made, forms, value.weight));
+}
+
+/// `form`: the node of the form that the uses share, if they do.
+void JointProblem::addUses(unsigned number, const SharedUses &uses, unsigned form) {
+  const ValueNode &value = graph.values[number];
+  unsigned from = nodes[choices.producerOf(value)];
+  unsigned list = lists(choices.lists[choices.made[number]]);
+  if (uses.isShared) {
+    unsigned shared = lists(formsOf(value, uses.uses));
+    problem.addEdge(from, form, matrixOf(value.type(), list, shared, value.weight));
+    from = form;
+    list = shared;
+  }
   for (unsigned use : uses.uses)
-    addEdge(shared, forms, use);
+    problem.addEdge(
+        from, nodes[choices.userOf(graph.uses[use])],
+        matrixOf(value.type(), list, lists(choices.lists[choices.taken[use]]), value.weight));
 }

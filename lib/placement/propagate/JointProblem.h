@@ -28,18 +28,17 @@ public:
   unsigned getChoice(llvm::ArrayRef<unsigned> assignment, unsigned variable) const {
     return assignment[nodes[variable]];
   }
-  /// The same choices of ops and groups in another problem of the program, from `other`'s: shared
-  /// forms are the cheapest for them, and of those the smallest.
-  solve::Assignment convert(const JointProblem &other, llvm::ArrayRef<unsigned> assignment) const;
   /// Of a step, from the solver's units.
   static double toSeconds(solve::Cost cost) { return static_cast<double>(cost) * secondsPerUnit; }
 
 private:
   static constexpr double secondsPerUnit = 1e-12;
   static int64_t toUnits(double seconds);
+  void addNodes();
   void addGroup(unsigned group);
   void addOp(unsigned op);
-  void addUses(unsigned value, const SharedUses &uses);
+  void addForms(unsigned value);
+  void addUses(unsigned value, const SharedUses &uses, unsigned form);
   void addFixed(unsigned value, unsigned use);
   int64_t bytesOf(unsigned value, unsigned placement) const;
   std::vector<unsigned> formsOf(const ValueNode &value, llvm::ArrayRef<unsigned> uses) const;
@@ -54,6 +53,8 @@ private:
   solve::Problem problem;
   /// By variable.
   std::vector<unsigned> nodes;
+  /// By value and its shared uses; kNone where there is no form.
+  std::vector<llvm::SmallVector<unsigned, 1>> forms;
   /// Those of `choices`, and of the forms of shared values.
   Numbering<std::vector<unsigned>> lists;
   using MatrixKey = std::tuple<const void *, unsigned, unsigned, double, bool>;

@@ -25,6 +25,9 @@ struct AxisRecord {
 struct SolveOptions {
   /// The result depends on these and the program alone, unless time runs out.
   uint64_t seed = 1, moves = 0;
+  /// Enough is what costs at most this part of itself more than what is proved of all; without it,
+  /// the search makes all moves.
+  std::optional<double> gap;
   /// Bytes that a rank may hold at once.
   std::optional<int64_t> memory;
 };

@@ -47,14 +47,16 @@ static void takeChoices(Propagation &p, const JointChoices &choices, const Joint
 static LogicalResult checkLeast(Propagation &p, const solve::Problem &problem) {
   ArrayRef<solve::Node> nodes = problem.getNodes();
   auto leastOf = [&](size_t node) { return *llvm::min_element(problem.getUsages(node)); };
-  // Nodes of groups come first, and live all the time.
-  size_t groups = p.graph->groups.size();
+  // What groups hold, they hold from the beginning to the end.
+  auto isGroup = [&](const solve::Node &node) {
+    return node.start == 0 && node.end == static_cast<int64_t>(p.graph->ops.size()) + 1;
+  };
   solve::Cost held = 0, present = 0, peak = -1;
-  for (size_t node = 0; node < groups; ++node)
-    held += leastOf(node);
   std::vector<std::tuple<int64_t, solve::Cost>> events;
-  for (size_t node = groups; node < nodes.size(); ++node)
-    if (nodes[node].isLive()) {
+  for (size_t node = 0; node < nodes.size(); ++node)
+    if (isGroup(nodes[node])) {
+      held += leastOf(node);
+    } else if (nodes[node].isLive()) {
       events.push_back({nodes[node].start, leastOf(node)});
       events.push_back({nodes[node].end, -leastOf(node)});
     }
@@ -94,31 +96,6 @@ static LogicalResult noPlacement(Propagation &p, const solve::SolveResult &resul
   return diagnostic;
 }
 
-/// What is best without a limit may fit, and bounds what is best with one: then that is all.
-static solve::SolveResult solveWithinMemory(const JointProblem &problem,
-                                            const JointProblem &unlimited,
-                                            const solve::SolveOptions &options) {
-  solve::SolveResult free = solve::solve(unlimited.getProblem(), options);
-  solve::SolveResult start;
-  if (free.assignment) {
-    solve::Assignment assignment = problem.convert(unlimited, *free.assignment);
-    if (problem.getProblem().isFeasible(assignment)) {
-      start.cost = *problem.getProblem().getCost(assignment);
-      start.assignment = std::move(assignment);
-      start.bound = free.bound;
-      start.hasBound = free.hasBound;
-      return start;
-    }
-  }
-  start = solve::solve(problem.getProblem(), options);
-  if (free.hasBound && !start.bound.isInfeasible &&
-      (!start.hasBound || start.bound.cost < free.bound.cost)) {
-    start.bound = free.bound;
-    start.hasBound = true;
-  }
-  return start;
-}
-
 LogicalResult propagate::solveJointly(Propagation &p, const SolveOptions &options) {
   FailureOr<JointChoices> choices = JointChoices::collect(*p.graph, p.axes);
   if (failed(choices))
@@ -131,11 +108,8 @@ LogicalResult propagate::solveJointly(Propagation &p, const SolveOptions &option
   solve::SolveOptions solving;
   solving.seed = options.seed;
   solving.moves = options.moves;
-  solve::SolveResult result;
-  if (options.memory)
-    result = solveWithinMemory(problem, JointProblem(*p.graph, *choices, costs), solving);
-  else
-    result = solve::solve(problem.getProblem(), solving);
+  solving.gap = options.gap;
+  solve::SolveResult result = solve::solve(problem.getProblem(), solving);
   if (!result.assignment)
     return noPlacement(p, result, options.memory);
   takeChoices(p, *choices, problem, *result.assignment);

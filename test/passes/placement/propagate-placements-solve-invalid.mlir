@@ -6,9 +6,11 @@
 // RUN: not cleave-opt %s --propagate-placements="solve work=2 cluster=/nonexistent/c.json" 2>&1 | FileCheck %s --check-prefix=BOTH
 // RUN: not cleave-opt %s --propagate-placements="solve" 2>&1 | FileCheck %s --check-prefix=TOGETHER
 // RUN: not cleave-opt %s --propagate-placements="solve memory=-1" 2>&1 | FileCheck %s --check-prefix=NEGATIVE
+// RUN: not cleave-opt %s --propagate-placements="solve gap=1" 2>&1 | FileCheck %s --check-prefix=GAP
 
+// GAP: error: expected a number from 0 to below 1 for gap, found 1
 // NEGATIVE: error: expected a number of bytes for memory, found -1
-// ALONE: error: expects 'memory', 'seed' and 'moves' with 'solve' only
+// ALONE: error: expects 'memory', 'seed', 'moves' and 'gap' with 'solve' only
 // EXPLAIN: error: cannot explain what 'solve' decides: choices are made together, not one after the other; leave out 'explain' and 'explain-json'
 // UNEVEN: error: expects shards of the same size with 'solve', found 'uneven'
 // CLUSTER: error: {{.*}}/nonexistent/c.json

@@ -4,6 +4,7 @@
 #include "lib/solve/Solve.h"
 #include "test/unit/lib/solve/RandomProblems.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -117,10 +118,101 @@ static Problem makeChain(unsigned nodes) {
   return problem;
 }
 
+/// Small problems one after the other in time, more together than can be gone through: each has its
+/// own optimum.
+TEST(Solve, IsWithinTheGapOfManyProblemsAtOnce) {
+  std::mt19937_64 random(getSeed());
+  unsigned solved = 0, infeasible = 0, early = 0;
+  for (unsigned i = 0; i < 60; ++i) {
+    SCOPED_TRACE(testing::Message() << "CLEAVE_TEST_SEED=" << getSeed() << ", problem " << i);
+    Problem whole;
+    // Below, parts without a solution would leave none to most of the wholes.
+    whole.limit = 24 + random() % 40;
+    std::optional<Cost> optimum = 0;
+    for (int64_t time = 0; whole.getNodes().size() < 250; time += 20) {
+      Problem part = makeRandomProblem(random, 6);
+      part.limit = whole.limit;
+      std::optional<Cost> ofPart = findOptimum(part);
+      if (!ofPart && i % 10 != 0)
+        continue;
+      optimum = optimum && ofPart ? std::optional<Cost>(*optimum + *ofPart) : std::nullopt;
+      unsigned first = whole.getNodes().size();
+      for (auto [number, node] : llvm::enumerate(part.getNodes()))
+        whole.addNode(time + node.start, time + node.end, part.getCosts(number),
+                      part.getUsages(number));
+      for (const Edge &edge : part.getEdges())
+        whole.addEdge(first + edge.first, first + edge.second,
+                      whole.addMatrix(part.getMatrices()[edge.matrix]));
+    }
+    whole.mergeEdges();
+    SolveOptions options;
+    options.moves = 4096;
+    options.gap = 0.01;
+    SolveResult result = solve(whole, options);
+    ASSERT_EQ(bool(optimum), bool(result.assignment));
+    if (!optimum) {
+      ++infeasible;
+      continue;
+    }
+    ++solved;
+    ASSERT_TRUE(whole.isFeasible(*result.assignment));
+    ASSERT_EQ(toString(*whole.getCost(*result.assignment)), toString(result.cost));
+    ASSERT_TRUE(result.hasBound);
+    ASSERT_LE(result.bound.cost, *optimum);
+    ASSERT_GE(result.cost, *optimum);
+    // A few are harder than the moves allow.
+    early += result.isWithin(0.01);
+  }
+  EXPECT_GT(solved, 40u);
+  EXPECT_GT(infeasible, 0u);
+  EXPECT_GT(early, solved * 3 / 4);
+}
+
+/// Equal layers, of which only some may take what is cheap and large.
+TEST(Solve, SharesMemoryAmongEqualLayers) {
+  constexpr unsigned layers = 120, nodesOfLayer = 4;
+  Problem problem;
+  Matrix same{2, 2, {0, 1000, 1000, 0}}, any{2, 2, {0, 10, 10, 0}};
+  unsigned within = problem.addMatrix(same), between = problem.addMatrix(any);
+  for (unsigned node = 0; node < layers * nodesOfLayer; ++node) {
+    problem.addNode(0, 10, {100, 120}, {50, 30});
+    if (node > 0)
+      problem.addEdge(node - 1, node, node % nodesOfLayer ? within : between);
+  }
+  problem.mergeEdges();
+  // Room for 40 large layers: cheapest next to each other, at one end.
+  problem.limit = 40 * nodesOfLayer * 50 + 80 * nodesOfLayer * 30;
+  int64_t optimum = 40 * nodesOfLayer * 100 + 80 * nodesOfLayer * 120 + 10;
+  SolveOptions options;
+  options.moves = 1024;
+  options.gap = 0.01;
+  SolveResult result = solve(problem, options);
+  ASSERT_TRUE(result.assignment);
+  EXPECT_TRUE(problem.isFeasible(*result.assignment));
+  EXPECT_LE(result.bound.cost, optimum);
+  EXPECT_GE(result.cost, optimum);
+  EXPECT_TRUE(result.isWithin(0.01)) << toString(result.cost) << " " << toString(result.bound.cost);
+  // A limit that does not bind costs nothing, one that cannot be met is refused.
+  problem.limit = layers * nodesOfLayer * 50;
+  result = solve(problem, options);
+  EXPECT_EQ(toString(result.cost), "48000");
+  EXPECT_TRUE(result.isOptimal());
+  problem.limit = layers * nodesOfLayer * 30 - 1;
+  result = solve(problem, options);
+  EXPECT_FALSE(result.assignment);
+  EXPECT_TRUE(result.bound.isInfeasible);
+}
+
 TEST(Solve, RepeatsBySeedAndMoves) {
   Problem problem = makeChain(400);
   SolveOptions options;
   options.moves = 10240;
+  options.gap = 0;
+  SolveResult squeezed = solve(problem, options);
+  ASSERT_TRUE(squeezed.assignment);
+  EXPECT_EQ(*squeezed.assignment, *solve(problem, options).assignment);
+  EXPECT_TRUE(problem.isFeasible(*squeezed.assignment));
+  options.gap.reset();
   SolveResult first = solve(problem, options), second = solve(problem, options);
   ASSERT_TRUE(first.assignment);
   EXPECT_EQ(*first.assignment, *second.assignment);
