@@ -285,11 +285,14 @@ void Dual::sweep() {
   decodeTrees();
   sweepBackward();
   bound = computeBound();
-  if (bound > best.bound) {
-    best.messages = messages;
-    best.prices = prices;
-    best.bound = bound;
-  }
+}
+
+void Dual::keepBest() {
+  if (bound <= best.bound)
+    return;
+  best.messages = messages;
+  best.prices = prices;
+  best.bound = bound;
 }
 
 double Dual::getDecodedCost() const {
@@ -304,6 +307,7 @@ double Dual::settle(double part, unsigned most) {
     if (i > 0 && bound - before <= part * std::abs(bound))
       break;
   }
+  keepBest();
   return bound;
 }
 
@@ -316,6 +320,7 @@ void Dual::iterate(double upper) {
   if (iterations > 0)
     stepPrices(upper);
   sweep();
+  keepBest();
   ++iterations;
   // Smaller steps have smaller successes.
   if (best.bound > reference + 0.01 * reach * std::abs(reference) || iterations == 1) {

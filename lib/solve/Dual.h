@@ -69,6 +69,7 @@ private:
   void sweepBackward();
   void decodeTrees();
   void sweep();
+  void keepBest();
   void setPotentials();
   void addPrices(unsigned node, llvm::ArrayRef<double> sums);
   void stepPrices(double upper);

@@ -39,8 +39,6 @@ constexpr double fewestRuns = 10;
 
 /// Iterations of the dual before the first solution.
 constexpr unsigned firstIterations = 60;
-/// Larger problems are not gone through.
-constexpr size_t mostToExhaust = 200;
 
 class Driver {
 public:

@@ -20,6 +20,9 @@ namespace cleave::solve {
 
 using Clock = std::chrono::steady_clock;
 
+/// Problems of at most so many nodes are gone through, if moves allow.
+inline constexpr size_t mostToExhaust = 200;
+
 struct Progress {
   double seconds;
   std::optional<Cost> cost;

@@ -2,7 +2,7 @@
 
 #include "lib/placement/propagate/SolveJointly.h"
 #include "lib/memory/MemoryPlan.h"
-#include "lib/placement/propagate/JointProblem.h"
+#include "lib/placement/propagate/LeastMemory.h"
 
 using namespace mlir;
 using namespace cleave;
@@ -42,57 +42,44 @@ static void takeChoices(Propagation &p, const JointChoices &choices, const Joint
     take(choices.taken[number], choices.userOf(use), &AxisSolution::taken, p.taken[number]);
 }
 
+static std::string describe(solve::Cost bytes) {
+  return memory::describeBytes(static_cast<int64_t>(bytes));
+}
+
+/// To be given as a limit.
+static std::string describeExactly(int64_t bytes) {
+  return std::to_string(bytes) + " bytes (" + memory::describeBytes(bytes) + ")";
+}
+
 /// Refuses a limit that not even the least of every value would meet, and says what binds: where
-/// the sum of these is largest, and of what it consists.
-static LogicalResult checkLeast(Propagation &p, const solve::Problem &problem) {
-  ArrayRef<solve::Node> nodes = problem.getNodes();
-  auto leastOf = [&](size_t node) { return *llvm::min_element(problem.getUsages(node)); };
-  // What groups hold, they hold from the beginning to the end.
-  auto isGroup = [&](const solve::Node &node) {
-    return node.start == 0 && node.end == static_cast<int64_t>(p.graph->ops.size()) + 1;
-  };
-  solve::Cost held = 0, present = 0, peak = -1;
-  std::vector<std::tuple<int64_t, solve::Cost>> events;
-  for (size_t node = 0; node < nodes.size(); ++node)
-    if (isGroup(nodes[node])) {
-      held += leastOf(node);
-    } else if (nodes[node].isLive()) {
-      events.push_back({nodes[node].start, leastOf(node)});
-      events.push_back({nodes[node].end, -leastOf(node)});
-    }
-  llvm::sort(events);
-  int64_t time = 0;
-  for (auto [at, change] : events)
-    if ((present += change) > peak) {
-      peak = present;
-      time = at;
-    }
-  if (held + std::max<solve::Cost>(peak, 0) <= problem.limit)
-    return success();
-  auto describe = [](solve::Cost bytes) {
-    return memory::describeBytes(static_cast<int64_t>(bytes));
-  };
+/// the sum of these is largest, of what it consists, and what would do.
+static LogicalResult refuseLimit(Propagation &p, const solve::Problem &problem,
+                                 const LeastMemory &least, const solve::SolveOptions &options) {
   InFlightDiagnostic diagnostic =
       p.mesh.emitError("no placement fits into ")
       << describe(problem.limit) << " per rank: with every tensor divided as far as it may be, "
-      << describe(held) << " are parameters, their gradients and states, and inputs";
-  if (peak > 0) {
-    diagnostic << ", and " << describe(peak) << " other values";
+      << describe(least.held) << " are parameters, their gradients and states, and inputs";
+  if (least.peak > 0)
+    diagnostic << ", and " << describe(least.peak) << " other values";
+  if (std::optional<int64_t> enough = findEnough(problem, least, options))
+    diagnostic << "; " << describeExactly(*enough) << " are enough";
+  if (least.peak > 0)
     diagnostic.attachNote(
-        p.graph->ops[std::min<size_t>(time, p.graph->ops.size() - 1)].op->getLoc())
+        p.graph->ops[std::min<size_t>(least.time, p.graph->ops.size() - 1)].op->getLoc())
         << "most of these are held here";
-  }
   return diagnostic;
 }
 
+/// `enough`: bytes that would do, where memory is limited and any would.
 static LogicalResult noPlacement(Propagation &p, const solve::SolveResult &result,
-                                 std::optional<int64_t> memory) {
+                                 std::optional<int64_t> memory, std::optional<int64_t> enough) {
   bool isInfeasible = result.hasBound && result.bound.isInfeasible;
   InFlightDiagnostic diagnostic = p.mesh.emitError(
       isInfeasible ? "no placement of the program" : "no placement of the program was found that");
   diagnostic << " meets its annotations";
-  if (memory)
-    diagnostic << " and fits into " << memory::describeBytes(*memory) << " per rank";
+  if (enough)
+    diagnostic << " and fits into " << describe(*memory) << " per rank; "
+               << describeExactly(*enough) << " are enough";
   return diagnostic;
 }
 
@@ -102,16 +89,18 @@ LogicalResult propagate::solveJointly(Propagation &p, const SolveOptions &option
     return failure();
   JointCosts costs(p.axes, p.machine);
   JointProblem problem(*p.graph, *choices, costs, options.memory);
-  if (options.memory && failed(checkLeast(p, problem.getProblem())))
-    return failure();
-
   solve::SolveOptions solving;
   solving.seed = options.seed;
   solving.moves = options.moves;
   solving.gap = options.gap;
+  LeastMemory least = sumLeast(*p.graph, problem.getProblem());
+  if (least.whole() > problem.getProblem().limit)
+    return refuseLimit(p, problem.getProblem(), least, solving);
   solve::SolveResult result = solve::solve(problem.getProblem(), solving);
   if (!result.assignment)
-    return noPlacement(p, result, options.memory);
+    return noPlacement(p, result, options.memory,
+                       options.memory ? findEnough(problem.getProblem(), least, solving)
+                                      : std::nullopt);
   takeChoices(p, *choices, problem, *result.assignment);
   p.report =
       SolveReport{JointProblem::toSeconds(result.cost),
