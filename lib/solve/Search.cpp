@@ -538,7 +538,7 @@ void Search::run(llvm::function_ref<std::optional<Stage>()> next) {
   }
 }
 
-void Search::runUnbounded(const Stage &stage, unsigned moves, bool untilFits) {
+void Search::makeMoves(const Stage &stage, unsigned moves, bool untilFits) {
   if (movable.empty())
     return;
   for (unsigned i = 0; i < moves && !(untilFits && isWithinLimit()); ++i)

@@ -34,7 +34,8 @@ public:
   /// nothing if the last ones no longer fit.
   void construct(llvm::ArrayRef<unsigned> order, llvm::ArrayRef<double> messages, double price);
 
-  /// Without it, memory has its price and no limit, until then or fits() is asked for.
+  /// Whether moves keep memory below the limit. If not, it has its price only, and what moves lead
+  /// to is a solution wherever it fits.
   void setBounded(bool bounded);
   /// Of the present assignment, with memory at this part of its price.
   double getCost(double price) const;
@@ -53,13 +54,13 @@ public:
   size_t getMovableCount() const { return movable.size(); }
   /// Moves until `next` returns nothing; it is asked every so many moves.
   void run(llvm::function_ref<std::optional<Stage>()> next);
-  /// So many moves, bounded or not; without a bound, with `untilFits` until memory does.
-  void runUnbounded(const Stage &stage, unsigned moves, bool untilFits);
+  /// So many moves, of what fits or, unbounded, of what does not; with `untilFits` until it does.
+  void makeMoves(const Stage &stage, unsigned moves, bool untilFits);
 
   /// Lowers what exceeds the limit, node by node. Returns whether nothing does.
   bool repair();
-  /// Whether the present assignment fits into memory; nothing but construct() and repair() can be
-  /// done where it does not.
+  /// Whether the present assignment fits into memory; nothing but construct(), repair() and, without
+  /// a bound, makeMoves() can be done where it does not.
   bool fits() const { return isFitting; }
   bool hasSolution() const { return bestForbidden == 0; }
   const Assignment &getBest() const { return best; }

@@ -29,8 +29,8 @@ void Squeeze::descend(double price, unsigned rounds) {
   unsigned idle = 0;
   auto small = static_cast<unsigned>(static_cast<double>(search.getMovableCount()) * smallMoves);
   for (unsigned round = 0; round < rounds && idle < 2 && !isStopped(); ++round) {
-    search.runUnbounded({0, price, 1}, largeMoves, false);
-    search.runUnbounded({0, price, 0}, small, false);
+    search.makeMoves({0, price, 1}, largeMoves, false);
+    search.makeMoves({0, price, 0}, small, false);
     double after = search.getCost(price);
     idle = before - after <= hardly * std::abs(after) ? idle + 1 : 0;
     before = after;
@@ -116,7 +116,7 @@ void Squeeze::shrink() {
   search.setAssignment(lower->assignment);
   for (double factor : factors)
     if (!search.fits() && !isStopped())
-      search.runUnbounded({0, factor, 0}, search.getMovableCount(), true);
+      search.makeMoves({0, factor, 0}, search.getMovableCount(), true);
   search.setBounded(true);
   if (!search.fits())
     search.setAssignment(Assignment(search.getBest()));
