@@ -59,8 +59,8 @@ public:
 
   /// Lowers what exceeds the limit, node by node. Returns whether nothing does.
   bool repair();
-  /// Whether the present assignment fits into memory; nothing but construct(), repair() and, without
-  /// a bound, makeMoves() can be done where it does not.
+  /// Whether the present assignment fits into memory; nothing but construct(), repair() and,
+  /// without a bound, makeMoves() can be done where it does not.
   bool fits() const { return isFitting; }
   bool hasSolution() const { return bestForbidden == 0; }
   const Assignment &getBest() const { return best; }
