@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from cleave.errors import Error
+from cleave.export.custom_functions import connect_results
 from cleave.export.errors import ExportError, ExportNote
 from cleave.export.pytorch import (
     aot_backend,
@@ -69,6 +70,7 @@ def compile_graph(
         from cleave.partitioner import partition
     else:
         partition = save_all_partition
+    connect_results(graph)
     graph, inputs, kept = make_static(graph, inputs)
     compiler = functools.partial(_compile, options=options)
     with unused_draws_kept(), operators_kept_whole([]):

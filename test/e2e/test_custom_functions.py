@@ -65,6 +65,40 @@ class SetUp(torch.autograd.Function):
         return gradient if second is None else gradient + second, None
 
 
+class InPlace(torch.autograd.Function):
+    """Changes what it returns in place; PyTorch's tracer gives that a gradient of zeros."""
+
+    @staticmethod
+    def forward(ctx, x):
+        mask = torch.empty_like(x, dtype=torch.bool)
+        mask.copy_(x > 0)
+        result = x.exp()
+        result[~mask] = 0
+        ctx.mark_non_differentiable(mask)
+        ctx.save_for_backward(result)
+        return result, mask
+
+    @staticmethod
+    def backward(ctx, gradient, _):
+        (result,) = ctx.saved_tensors
+        return gradient.mul_(result)
+
+
+class Written(torch.autograd.Function):
+    """Fills memory of its own."""
+
+    @staticmethod
+    def forward(ctx, x):
+        result = torch.empty_like(x)
+        torch.mul(x, x, out=result)
+        ctx.save_for_backward(x)
+        return result
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return 3 * gradient * ctx.saved_tensors[0]
+
+
 class Applied(nn.Module):
     def __init__(self, function):
         super().__init__()
@@ -79,6 +113,15 @@ class Applied(nn.Module):
 def saving(x, weight):
     result, mask = Saving.apply(x, weight, 1.5)
     return result * mask
+
+
+def in_place(x, weight):
+    result, mask = InPlace.apply(x @ weight)
+    return result + mask
+
+
+def changed_afterwards(x, weight):
+    return Written.apply((x @ weight).tanh_()).mul_(2)
 
 
 def without_gradients(x, weight):
@@ -101,6 +144,10 @@ CASES = {
     "set_up_both": lambda x, weight: sum(SetUp.apply(x @ weight, 2.0)),
     "checkpointed": lambda x, weight: checkpoint(saving, x, weight, use_reentrant=False),
     "hooked": hooked,
+    "in_place": in_place,
+    "written": lambda x, weight: Written.apply(x @ weight),
+    "changed_afterwards": changed_afterwards,
+    "checkpointed_in_place": lambda x, weight: checkpoint(in_place, x, weight, use_reentrant=False),
 }
 
 

@@ -257,6 +257,28 @@ def test_numbers_that_nothing_uses_are_drawn(partition):
         assert_same(found, expected)
 
 
+class Filled(torch.autograd.Function):
+    """Writes its result in place, which other back ends' gradients do not survive."""
+
+    @staticmethod
+    def forward(ctx, x):
+        result = torch.zeros_like(x)
+        result.add_(x.exp())
+        ctx.save_for_backward(result)
+        return result
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.saved_tensors[0]
+
+
+def test_own_functions_that_write_their_results():
+    x, y = (torch.linspace(-1, 1, 8).requires_grad_() for _ in range(2))
+    compiled(lambda x: Filled.apply(x.sin()), fullgraph=True)[0](x).sum().backward()
+    Filled.apply(y.sin()).sum().backward()
+    assert_same(x.grad, y.grad)
+
+
 def test_own_functions_of_autograd_and_frozen_weights():
     class Square(torch.autograd.Function):
         @staticmethod

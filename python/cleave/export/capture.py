@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from cleave.export.branches import Branches
+from cleave.export.custom_functions import connect_results
 from cleave.export.errors import ExportError
 from cleave.export.fake_kernels import STATIC_COUNTS, fake_kernels
 from cleave.export.gradient_cuts import refuse_hooks, show_gradient_cuts
@@ -132,6 +133,7 @@ def capture(spec: ExportSpec) -> Capture:
             with branches.decided(), patched(step, notes), outside_draws():
                 traced = trace_forward(step, tensors)
             refuse_uses(traced.graph)
+            connect_results(traced)
             checkpointed = any("checkpoint" in str(n.target) for n in traced.graph.nodes)
             if not spec.gradients:
                 show_gradient_cuts(traced)

@@ -72,10 +72,11 @@ def _is_computed_alone(node: fx.Node) -> bool:
         name = getattr(node.target, "__name__", "_")
     else:
         return False
-    return not name.startswith("_") and "empty" not in name and not _changes_its_operand(node)
+    return not name.startswith("_") and "empty" not in name and not changes_its_operand(node)
 
 
-def _changes_its_operand(node: fx.Node) -> bool:
+def changes_its_operand(node: fx.Node) -> bool:
+    """Whether a call of Dynamo's graph writes into memory that it is given."""
     if node.target in _IN_PLACE or "out" in node.kwargs:
         return True
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
@@ -90,7 +91,7 @@ def _is_changed(node: fx.Node, needed: Iterable[fx.Node], until_now: bool) -> bo
             return False
         operands = each.all_input_nodes
         if each not in reached and not reached.isdisjoint(operands):
-            if _changes_its_operand(each) and ("out" in each.kwargs or each.args[0] in reached):
+            if changes_its_operand(each) and ("out" in each.kwargs or each.args[0] in reached):
                 return True
             reached.add(each)
     return False

@@ -23,6 +23,7 @@ from torch._dynamo.functional_export import dynamo_graph_capture_for_export
 from torch._dynamo.variables import SymNodeVariable, VariableTracker, misc, user_defined
 from torch._functorch._aot_autograd import descriptors
 from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
+from torch._functorch.autograd_function import autograd_function_apply
 from torch._guards import detect_fake_mode, tracing
 from torch._ops import OpOverload
 from torch._prims_common import compute_elementwise_output_logical_to_physical_perm as memory_order
@@ -34,7 +35,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 __all__ = [
-    "BYTECODE_TRANSLATORS", "FAKE_KERNELS", "KEPT_WHERE_UNUSED", "SET_GRAD_ENABLED", "TRACER_LOGS",
+    "BYTECODE_TRANSLATORS", "CUSTOM_FUNCTION", "FAKE_KERNELS", "KEPT_WHERE_UNUSED", "SET_GRAD_ENABLED", "TRACER_LOGS",
     "DispatchKey", "FakeTensor", "FakeTensorMode", "OpOverload", "TorchDispatchMode", "VariableTracker",
     "aot_backend", "asks_for_dynamic_shapes", "count_gradient_hooks", "demanded_symbol", "descriptors", "detect_fake_mode",
     "dtensor_spec", "erase_assertions",
@@ -48,6 +49,8 @@ __all__ = [
 _ASSERTIONS = {getattr(torch.ops.aten._assert_async, name) for name in torch.ops.aten._assert_async.overloads()}
 # Calls that passes over graphs never erase.
 KEPT_WHERE_UNUSED = node._side_effectful_functions
+# A torch.autograd.Function in Dynamo's graph: its first argument is the graph of its forward.
+CUSTOM_FUNCTION = autograd_function_apply
 DispatchKey = torch._C.DispatchKey
 grouped_mm = torch._grouped_mm
 SET_GRAD_ENABLED = torch._C._set_grad_enabled
