@@ -269,6 +269,18 @@ def test_arguments(tmp_path):
     )
     refuse(tmp_path, ["file name", "'a/b'"], Plain(), name="a/b")
     refuse(tmp_path, ["lr_schedule", "builtins.float"], Plain(), loss=mean, lr_schedule=0.1)
+    refuse(tmp_path, ["'x' has no examples in dimension 0"], Plain(), (torch.ones(0, 4),), loss=mean)
+    nested = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)])
+    refuse(tmp_path, ["argument 'x' is a nested tensor", "expected a padded one"], Plain(), (nested,), loss=mean)
+
+
+def test_modules_that_are_not_ready(tmp_path):
+    """Tracing would give a lazy module its shapes."""
+    module = torch.nn.Sequential(torch.nn.LazyLinear(4))
+    refuse(tmp_path, ["'0.weight' has no shape yet", "call the module once"], module, loss=mean)
+    assert isinstance(module[0], torch.nn.LazyLinear)
+    for compiled in (torch.jit.script(torch.nn.Linear(4, 4)), torch.jit.trace(torch.nn.Linear(4, 4), torch.ones(8, 4))):
+        refuse(tmp_path, ["expected a module in Python", "export what it was compiled from"], compiled, loss=mean)
 
 
 def test_functional_collectives(tmp_path):

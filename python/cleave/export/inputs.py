@@ -78,6 +78,8 @@ class Signature:
         return flattened
 
     def _add(self, name: str, value: torch.Tensor, spec: ExportSpec, is_target: bool):
+        if value.is_nested:
+            raise ExportError(f"argument '{name}' is a nested tensor; expected a padded one, and a mask of what counts in the loss")
         if any(i.name == name for i in self.inputs):
             name = next(
                 n
@@ -117,7 +119,10 @@ class Signature:
                     f"'{first.name}' has {first.value.shape[first.batch]} examples; give its batch "
                     "dimension in batch_dims, or None if every microbatch gets the same tensor"
                 )
-        return first.value.shape[first.batch] if first else None
+        examples = first.value.shape[first.batch] if first else None
+        if examples == 0:
+            raise ExportError(f"'{first.name}' has no examples in dimension {first.batch}; expected a microbatch with at least one")
+        return examples
 
 
 def _shares_memory(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -97,6 +97,11 @@ class ExportSpec:
         """
         if not isinstance(self.module, torch.nn.Module):
             raise ExportError(f"expected a torch.nn.Module to export, found {_kind(self.module)}")
+        if isinstance(self.module, torch.jit.ScriptModule):
+            raise ExportError(f"expected a module in Python, found {_kind(self.module)}: export what it was compiled from")
+        for name, tensor in (*self.module.named_parameters(), *self.module.named_buffers()):
+            if torch.nn.parameter.is_lazy(tensor):
+                raise ExportError(f"'{name}' has no shape yet; call the module once, which gives it one")
         if isinstance(self.args, torch.Tensor):
             self.args = (self.args,)
         if isinstance(self.targets, torch.Tensor):
@@ -104,6 +109,7 @@ class ExportSpec:
         self.args = tuple(self.args)
         self.targets = tuple(self.targets)
         self.kwargs = dict(self.kwargs or {})
+        self.batch_dims = dict(self.batch_dims or {})
         if self.lr_schedule is None:
             self.lr_schedule = Constant()
         given = self.lr_schedule
