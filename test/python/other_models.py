@@ -26,6 +26,26 @@ def _of_transformers(family, head, inputs=hugging_face.words, **changes):
     return make
 
 
+def _of_speech(family, **changes):
+    """Of waves. Layers are never left out, and nothing is masked."""
+
+    def make(name):
+        import transformers
+
+        config = getattr(transformers, f"{family}Config")(
+            hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, vocab_size=16,
+            conv_dim=(8, 8), conv_stride=(5, 2), conv_kernel=(10, 3), num_feat_extract_layers=2,
+            num_conv_pos_embedding_groups=2, classifier_proj_size=8, layerdrop=0.0, apply_spec_augment=False,
+            **{"num_conv_pos_embeddings": 4} | changes,
+        )  # fmt: skip
+        module = getattr(transformers, f"{family}ForSequenceClassification")(config).train()
+        inputs = {"input_values": torch.randn(2, 400), "labels": torch.randint(2, (2,))}
+        optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3)
+        return cleave.ExportSpec(module, (), inputs, optimizer=optimizer, name=name)
+
+    return make
+
+
 class _Codebooks(torch.nn.Module):
     """Takes batches with a dimension for the codebooks, which the model takes as more rows."""
 
@@ -105,6 +125,10 @@ MODELS = {
     "RoFormer": _of_transformers("RoFormer", "ForMaskedLM"),
     "GPTNeoX": _of_transformers("GPTNeoX", "ForCausalLM"),
     "Musicgen": _musicgen,
+    "Wav2Vec2": _of_speech("Wav2Vec2"),
+    "WavLM": _of_speech("WavLM"),
+    "Data2VecAudio": _of_speech("Data2VecAudio", num_conv_pos_embeddings=2),
+    "SEWD": _of_speech("SEWD", squeeze_factor=1),
     "coatnet_nano_rw_224": _of_timm(64, img_size=64, embed_dim=(32, 32, 64, 64), depths=(1, 1, 1, 1)),
     "davit_tiny": _of_timm(64, embed_dims=(32,) * 4, depths=(1,) * 4, num_heads=(1,) * 4),
     "hrnet_w18_small": _of_timm(64),

@@ -198,6 +198,8 @@ OTHERS = {
     "Funnel": "FunnelAttentionStructure computes positions as numbers",
     "ProphetNet": "ProphetNetDecoder makes its attention's bias without writing into views",
     "SwitchTransformers": "SwitchTransformersSparseMLP is traced as products of tokens sorted by expert",
+    "Wav2Vec2": "Wav2Vec2FeatureEncoder is traced without asking for its input's gradient",
+    "SEWD": "SEWDFeatureEncoder is traced without asking for its input's gradient",
 }
 
 

@@ -14,6 +14,9 @@ Funnel makes ranges whose ends are numbers of tensors that the length alone deci
 constants. Here both are made of numbers, and are the same. Switch Transformers' experts are sorted rows as above, without
 dropout: each draws masks for as many rows as it gets.
 
+Speech models (Wav2Vec 2 and its kin) set `requires_grad` of their input, for the sake of reentrant checkpoints. No trace can, and
+nothing takes that gradient.
+
 RecurrentGemma leaves out a normalization where torch.compile traces it, which would train another model than eager mode does.
 
 torchtitan's blocks sort tokens by expert and multiply by `torch._grouped_mm`, whose sizes are static. They are traced as
@@ -317,6 +320,19 @@ def _sparse_experts(make: Callable, source: str, layers: tuple[str, str, str], e
     )
 
 
+def _speech_features(self, input_values):
+    hidden_states = input_values[:, None]
+    for layer in self.conv_layers:
+        hidden_states = layer(hidden_states)
+    return hidden_states
+
+
+def _speech_encoder(module: str, family: str) -> dict[str, Patch]:
+    patch = Patch(_NOT_LEAVES, _speech_features, "342f03c81a4ae0d7", "transformers 4.57", "asks for its input's gradient,")
+    return {f"{_MODELS}{module}.{family}FeatureEncoder": patch}
+
+
+_NOT_LEAVES = "is traced without asking for its input's gradient, which nothing uses"
 _UNCOUNTED = (
     "is traced without the check that an image's features are as many as its tokens, a size that depends on data: too few are "
     "an error when the program runs, and of too many the first are taken"
@@ -359,6 +375,15 @@ PATCHES = {
     f"{_MODELS}recurrent_gemma.modeling_recurrent_gemma.RecurrentGemmaRglru": Patch(
         _NORMALIZED, functions=((None, "is_torchdynamo_compiling", lambda: False),)
     ),
+    **_speech_encoder("wav2vec2.modeling_wav2vec2", "Wav2Vec2"),
+    **_speech_encoder("wav2vec2_conformer.modeling_wav2vec2_conformer", "Wav2Vec2Conformer"),
+    **_speech_encoder("hubert.modeling_hubert", "Hubert"),
+    **_speech_encoder("wavlm.modeling_wavlm", "WavLM"),
+    **_speech_encoder("unispeech.modeling_unispeech", "UniSpeech"),
+    **_speech_encoder("unispeech_sat.modeling_unispeech_sat", "UniSpeechSat"),
+    **_speech_encoder("data2vec.modeling_data2vec_audio", "Data2VecAudio"),
+    **_speech_encoder("sew.modeling_sew", "SEW"),
+    **_speech_encoder("sew_d.modeling_sew_d", "SEWD"),
     f"{_MOE}TokenChoiceTopKRouter": _INTEGER_COUNTS,
     f"{_MOE}TokenReorderer": _INTEGER_COUNTS,
     f"{_MOE}GroupedExperts": Patch(
