@@ -79,7 +79,9 @@ class Signature:
 
     def _add(self, name: str, value: torch.Tensor, spec: ExportSpec, is_target: bool):
         if value.is_nested:
-            raise ExportError(f"argument '{name}' is a nested tensor; expected a padded one, and a mask of what counts in the loss")
+            raise ExportError(
+                f"argument '{name}' is a nested tensor; expected a padded one, and a mask of what counts in the loss"
+            )
         if any(i.name == name for i in self.inputs):
             name = next(
                 n
@@ -121,7 +123,9 @@ class Signature:
                 )
         examples = first.value.shape[first.batch] if first else None
         if examples == 0:
-            raise ExportError(f"'{first.name}' has no examples in dimension {first.batch}; expected a microbatch with at least one")
+            raise ExportError(
+                f"'{first.name}' has no examples in dimension {first.batch}; expected a microbatch with at least one"
+            )
         return examples
 
 

@@ -43,7 +43,8 @@ __all__ = [
     "make_static", "memory_order", "min_cut_partition", "note_optimizer_step", "part_of_step", "partitioner_class",
     "python_draws", "pytree", "python_kernels", "record_call", "registered_sharding", "reset_tracer",
     "run_kernel", "save_all_partition", "scheduler_parts", "schemas", "suggest_memory_format", "trace_forward", "traced_node",
-    "traced_input", "tracer_config", "unset_fake_temporarily", "value_of_function", "without_forward_draws", "without_onednn", "without_tracing",
+    "traced_input", "tracer_config", "unset_fake_temporarily",
+    "value_of_function", "without_forward_draws", "without_onednn", "without_tracing",
 ]  # fmt: skip
 
 _ASSERTIONS = {getattr(torch.ops.aten._assert_async, name) for name in torch.ops.aten._assert_async.overloads()}
