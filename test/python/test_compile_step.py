@@ -1,6 +1,7 @@
 """`cleave.compile_step` on one rank: twenty steps of a loop in PyTorch, bit for bit those of eager mode."""
 
 import copy
+import gc
 import weakref
 
 import cleave_path  # noqa: F401
@@ -315,3 +316,14 @@ def test_a_step_can_be_collected():
     del step
     assert reference() is None
     cleave.compile_step(model, F.cross_entropy, optimizer)(*tagged())
+
+
+def test_a_model_can_be_collected():
+    """With its step: what traced it is forgotten, too, which holds parameters."""
+    model, optimizer = tagger()
+    step = cleave.compile_step(model, F.cross_entropy, optimizer)
+    step(*tagged())
+    references = [weakref.ref(each) for each in (model, model[0].weight, optimizer.state[model[0].weight]["exp_avg"])]
+    del step, model, optimizer
+    gc.collect()
+    assert [reference() for reference in references] == [None, None, None]

@@ -126,7 +126,7 @@ def capture(spec: ExportSpec) -> Capture:
     branches, notes = Branches([*tensors, *step.parameters(), *step.buffers()]), []
     if spec.mode == "joint":
         refuse_hooks(spec.module, spec.gradients)
-    reset_tracer()
+    reset_tracer(globals())
     try:
         with _left_as_found(step), grad_mode, _tracer_options(notes), _quiet(), unused_draws_kept():
             tensors = with_stand_ins(step, tensors)
@@ -161,7 +161,7 @@ def capture(spec: ExportSpec) -> Capture:
             ) from None
         raise ExportError(_describe(error, branches)) from error
     finally:
-        reset_tracer()
+        reset_tracer(globals())
     return Capture(graph, signature, spec.mode != "forward", checkpointed, notes + branches.notes)
 
 

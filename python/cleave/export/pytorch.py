@@ -78,8 +78,14 @@ def schemas() -> list:
 # Tracing: the forward as Dynamo sees it, then with its backward as calls of the dispatcher.
 
 
-def reset_tracer():
+def reset_tracer(namespace: dict):
+    """Forgets what was traced. namespace: of the module that has the traced function.
+
+    Dynamo puts what it compiled there, which nobody calls here, and which holds all parameters.
+    """
     torch._dynamo.reset()
+    for name in [name for name in namespace if name.startswith("__compiled_fn_")]:
+        del namespace[name]
 
 
 def tracer_config(**settings):
