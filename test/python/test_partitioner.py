@@ -132,8 +132,18 @@ def test_inductor_tells_partitioners_apart():
 
 
 @pytest.mark.skipif(not (shutil.which("g++") or shutil.which("clang++")), reason="Inductor needs a C++ compiler")
-def test_inductor_takes_it(left_to_pytorch):
+def test_inductor_takes_it(left_to_pytorch, monkeypatch):
     from torch._inductor import config
+
+    cut, divide = [], cleave.partitioner.partition
+
+    def keep(joint, inputs, **options):
+        before = names(joint)
+        parts = divide(joint, inputs, **options)
+        cut.append(names(parts[0]) | names(parts[1]) == before)
+        return parts
+
+    monkeypatch.setattr(cleave.partitioner, "partition", keep)
 
     def step(**settings):
         torch.compiler.reset()
@@ -144,6 +154,7 @@ def test_inductor_takes_it(left_to_pytorch):
             return run(model, x, torch.compile(lambda x: model(x).split(8, 1)))
 
     expected = step()
+    assert not cut
     results = step(custom_partitioner_fn=cleave.partitioner.inductor_partitioner())
-    assert not left_to_pytorch
+    assert cut == [True] and not left_to_pytorch
     assert all(torch.equal(a, b) for a, b in zip(results, expected, strict=True))
